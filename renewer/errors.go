@@ -1,0 +1,161 @@
+package renewer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The kinds of failure. errors.Is tells them apart; no two of them are ever in one error, except that [ErrRejected] comes
+// with [ErrUnavailable]. A caller's own cancellation or deadline is none of these: it stays context.Canceled or
+// context.DeadlineExceeded.
+var (
+	// ErrHeld means that somebody else has the lock. errors.As with *[Error] tells who.
+	ErrHeld = errors.New("lockbeat: held by another owner")
+	// ErrLost means that a lease ended before its operation did. errors.As with *[LostError] tells why.
+	ErrLost = errors.New("lockbeat: lease lost")
+	// ErrUnavailable means that the store could not be asked, so that nobody knows who has the lock.
+	ErrUnavailable = errors.New("lockbeat: lock store unavailable")
+	// ErrRejected marks, in an error of a [Store], an answer that the same request will get again until somebody changes
+	// the server: missing rights, a key of another type. The engine does not retry an acquire on it.
+	ErrRejected = errors.New("lockbeat: refused by the lock store")
+	// ErrShutdown means that the keeper is shutting down, or has.
+	ErrShutdown = errors.New("lockbeat: keeper is shut down")
+	// ErrName means that a lock's name is empty or too long.
+	ErrName = errors.New("lockbeat: invalid lock name")
+	// ErrConfig means that a configuration or an option is unusable; the message names each faulty field.
+	ErrConfig = errors.New("lockbeat: invalid configuration")
+)
+
+// Error is what Acquire, TryAcquire and Release return when they fail.
+type Error struct {
+	// Op is "acquire" or "release".
+	Op string
+	// Name is the lock's name as the caller gave it. Do not show it to remote callers: it may carry their data.
+	Name string
+	// Kind is one of the Err… values of this package, or the context's own error.
+	Kind error
+	// Holder has the lock, if Kind is ErrHeld; its zero value when unknown.
+	Holder Holder
+	// HeldFor is how long Holder has had it, if Kind is ErrHeld; 0 when unknown.
+	HeldFor time.Duration
+	// RetryAfter is when the lock lapses unless Holder renews it, if Kind is ErrHeld; 0 when unknown.
+	RetryAfter time.Duration
+	// Waited is how long the call took.
+	Waited time.Duration
+	// Attempts counts the questions to the store; 0 for a call that only stood in line inside this process.
+	Attempts int
+	// Err is the cause below Kind, or nil.
+	Err error
+}
+
+// Error says what happened to which lock, and who has it.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "lockbeat: %s %q: %s", e.Op, e.Name, strings.TrimPrefix(e.Kind.Error(), "lockbeat: "))
+	if e.Holder != (Holder{}) {
+		fmt.Fprintf(&b, " (%s)", e.Holder)
+	}
+	if e.HeldFor > 0 {
+		fmt.Fprintf(&b, ", held for %v", e.HeldFor.Round(time.Millisecond))
+	}
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(&b, ", lapses in %v unless renewed", e.RetryAfter.Round(time.Millisecond))
+	}
+	if e.Waited >= time.Millisecond {
+		fmt.Fprintf(&b, ", after %v", e.Waited.Round(time.Millisecond))
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+// Unwrap gives errors.Is and errors.As both the kind and the cause.
+func (e *Error) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Kind}
+	}
+	return []error{e.Kind, e.Err}
+}
+
+// Reason is why a lease was lost.
+type Reason uint8
+
+const (
+	// Expired means that no renewal was confirmed in time: the store is slow, down, or cut off.
+	Expired Reason = iota + 1
+	// Usurped means that the store says so: the key is gone, or another owner has it.
+	Usurped
+	// MaxHold means that the operation held the lock for [Config.MaxHold].
+	MaxHold
+	// Abandoned means that the operation still ran [Config.CancelGrace] after its caller had cancelled it.
+	Abandoned
+	// ShutDown means that the keeper's Shutdown ran out of time while the operation still ran.
+	ShutDown
+)
+
+// String returns the reason as telemetry shows it.
+func (r Reason) String() string {
+	switch r {
+	case Expired:
+		return "expired"
+	case Usurped:
+		return "taken"
+	case MaxHold:
+		return "max_hold"
+	case Abandoned:
+		return "abandoned"
+	case ShutDown:
+		return "shutdown"
+	default:
+		return "unknown"
+	}
+}
+
+// explain is the reason in a sentence's end.
+func (r Reason) explain() string {
+	switch r {
+	case Expired:
+		return "no renewal was confirmed in time"
+	case Usurped:
+		return "the store says that it is not ours any more"
+	case MaxHold:
+		return "it was held for as long as Config.MaxHold allows"
+	case Abandoned:
+		return "the operation ran on past Config.CancelGrace after its caller had gone"
+	case ShutDown:
+		return "the keeper's shutdown ran out of time"
+	default:
+		return "for an unknown reason"
+	}
+}
+
+// LostError is the cause of a lease's context once the lease is lost. It is [ErrLost] to errors.Is.
+type LostError struct {
+	// Name is the lock's name as the caller gave it. Do not show it to remote callers: it may carry their data.
+	Name string
+	// Reason is why.
+	Reason Reason
+	// Fence is the lost lease's fencing token.
+	Fence int64
+	// Left is how long after this error was made the lease could still not be anybody else's, by the local clock: the notice
+	// given. 0 when the store has said that the lease is over.
+	Left time.Duration
+	// Err is the last renewal's error, if that is why, or nil.
+	Err error
+}
+
+// Error says which lease was lost, and why.
+func (e *LostError) Error() string {
+	s := fmt.Sprintf("lockbeat: lease on %q lost: %s", e.Name, e.Reason.explain())
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap gives errors.Is and errors.As both ErrLost and the last renewal's error. A context error in that renewal's error is
+// the heartbeat's, not the caller's, and is left out.
+func (e *LostError) Unwrap() error { return ErrLost }

@@ -1,0 +1,46 @@
+package renewer
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"time"
+)
+
+// MaxName is the longest name of a lock, in bytes.
+const MaxName = 512
+
+// OwnerLen is the length of an owner token, in bytes.
+const OwnerLen = 22
+
+// CheckName returns an error that is [ErrName] and says what to do, if name can't be a lock's. Any bytes will do; a name
+// from a request can choose no other lock's key, since stores escape what theirs can't carry.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: it is empty; name what the lock protects, such as \"order:42\"", ErrName)
+	case len(name) > MaxName:
+		return fmt.Errorf("%w: it has %d bytes, above the limit of %d; hash what makes it long", ErrName, len(name), MaxName)
+	default:
+		return nil
+	}
+}
+
+// newOwner returns an owner token: 128 random bits, so that no two acquisitions share one, not even those of a process that
+// was cloned from a snapshot, for which a counter would repeat.
+func newOwner() string {
+	var raw [16]byte
+	rand.Read(raw[:]) // never fails: see crypto/rand
+	var text [OwnerLen]byte
+	base64.RawURLEncoding.Encode(text[:], raw[:])
+	return string(text[:])
+}
+
+// Millis converts a duration to whole milliseconds, rounding down, and refuses less than one: a TTL of 0 ms would mean "none"
+// to some servers and "gone at once" to others.
+func Millis(d time.Duration) (int64, error) {
+	if d < time.Millisecond {
+		return 0, fmt.Errorf("%w: a duration of %v is below the shortest, 1ms", ErrConfig, d)
+	}
+	return d.Milliseconds(), nil
+}

@@ -1,0 +1,132 @@
+package renewer
+
+import (
+	"context"
+	"time"
+)
+
+// Observer hears of everything that happens to leases. Tracing, metrics and logs are observers; [NewLogObserver] is one.
+//
+// Methods are called from the goroutines of callers and of the engine, concurrently, never with a lock held, and must
+// return soon: a slow observer delays the operation or the heartbeat that it observes. Embed [NopObserver] so that a method
+// added here later does not break yours.
+type Observer interface {
+	// AcquireStart is called before a lock is asked for. The context it returns is used for the attempts.
+	AcquireStart(ctx context.Context, e AcquireStart) context.Context
+	// AcquireEnd is called once for each AcquireStart. When e.Err is nil, the lease's context derives from the one that it
+	// returns. It must return a context that derives from ctx.
+	AcquireEnd(ctx context.Context, e AcquireEnd) context.Context
+	// Renewed is called after each heartbeat, which may carry many leases.
+	Renewed(e Renewed)
+	// Lost is called once for a lease that is lost, when its context has been cancelled; ctx is that context.
+	Lost(ctx context.Context, e Lost)
+	// Released is called once for every lease, when its operation has ended and the key was freed, or could not be.
+	Released(ctx context.Context, e Released)
+	// Fault tells of trouble that no caller gets to see: a wake-up subscription that fails, a clean-up that must be retried.
+	Fault(e Fault)
+}
+
+// AcquireStart is a lock being asked for.
+type AcquireStart struct {
+	// Name is the lock's name. It is unbounded: never a metric attribute.
+	Name string
+	// Operation is the static name given with [Operation], or "".
+	Operation string
+}
+
+// AcquireEnd is a lock got or not.
+type AcquireEnd struct {
+	AcquireStart
+	// Wait is how long it took.
+	Wait time.Duration
+	// Attempts counts the questions to the store.
+	Attempts int
+	// Fence is the fencing token; 0 if Err is not nil.
+	Fence int64
+	// Contended tells whether somebody else had it meanwhile: another process, or another goroutine of this one.
+	Contended bool
+	// Holder had the lock when the store last refused it; its zero value if it never did or the store can't tell.
+	Holder Holder
+	// HeldFor is how long Holder had had it by then.
+	HeldFor time.Duration
+	// Err is what the caller gets.
+	Err error
+}
+
+// Renewed is one heartbeat.
+type Renewed struct {
+	// Leases counts the leases in the batch: Leases = OK + Gone + Failed.
+	Leases int
+	// OK counts those renewed.
+	OK int
+	// Gone counts those that the store says are not ours any more.
+	Gone int
+	// Failed counts those without an answer; they are retried in what is left of their time.
+	Failed int
+	// Lag is how long after its due time the batch's first lease was sent.
+	Lag time.Duration
+	// Took is how long the store took.
+	Took time.Duration
+	// Err is the first failure, or nil.
+	Err error
+}
+
+// Lost is a lease lost.
+type Lost struct {
+	Name      string
+	Operation string
+	Fence     int64
+	// Held is how long the lease was held.
+	Held time.Duration
+	// Err says why; Err.Left is how long before its deadline the operation was told.
+	Err *LostError
+}
+
+// Released is the end of an operation.
+type Released struct {
+	Name      string
+	Operation string
+	Fence     int64
+	// Held is how long the lease was held, up to the release or the loss.
+	Held time.Duration
+	// Overrun is how long the operation kept running after the loss; 0 without one.
+	Overrun time.Duration
+	// Renewals counts the confirmed heartbeats.
+	Renewals int
+	// Lost says that, and why, the lease was lost before; nil if it wasn't.
+	Lost *LostError
+	// Err is set when the key could not be freed; it lapses with its TTL at the latest.
+	Err error
+}
+
+// Fault is trouble in the background.
+type Fault struct {
+	// Doing is what failed: "watch", "clean up".
+	Doing string
+	// Name is the lock's name. It is unbounded: never a metric attribute.
+	Name string
+	Err  error
+}
+
+// NopObserver does nothing. Embed it in observers that want only some events.
+type NopObserver struct{}
+
+var _ Observer = NopObserver{}
+
+// AcquireStart returns ctx.
+func (NopObserver) AcquireStart(ctx context.Context, _ AcquireStart) context.Context { return ctx }
+
+// AcquireEnd returns ctx.
+func (NopObserver) AcquireEnd(ctx context.Context, _ AcquireEnd) context.Context { return ctx }
+
+// Renewed does nothing.
+func (NopObserver) Renewed(Renewed) {}
+
+// Lost does nothing.
+func (NopObserver) Lost(context.Context, Lost) {}
+
+// Released does nothing.
+func (NopObserver) Released(context.Context, Released) {}
+
+// Fault does nothing.
+func (NopObserver) Fault(Fault) {}

@@ -1,0 +1,119 @@
+package renewer
+
+import (
+	"context"
+	"time"
+)
+
+// Store is the authority on who holds a name. The engine asks it in batches and believes nothing else.
+//
+// A Store must be safe for concurrent use. Every method that takes a batch answers it in order, one answer an item
+// (len(answers) == len(items)), and never panics on an empty batch. Items are independent: one that fails says so in its
+// own answer. A Store keeps no time for the caller: it returns once it knows, or once ctx ends, and answers [Unknown] with
+// an error for every item whose fate it cannot tell. A call must not outlive ctx by more than the store's own write
+// timeout, nor touch items or answers once it has returned.
+//
+// The conformance suite in testutil/storetest proves an implementation.
+type Store interface {
+	// Acquire tries each claim once. It is idempotent by owner token: a claim repeated by the owner that has the name
+	// already answers [Mine] with the same fencing token, and renews the TTL. A claim for a name that somebody else has
+	// answers [Taken] with what is known of the holder; it never waits.
+	Acquire(ctx context.Context, claims []Claim) []Grant
+
+	// Renew sets the TTL of every name that its owner still has. It never creates a name and never shortens a TTL.
+	Renew(ctx context.Context, holds []Hold) []Answer
+
+	// Release frees every name that its owner still has, and tells those who watch it. It answers [Mine] for a name it
+	// freed, and [Taken] or [Gone] for one that was not the owner's any more, which it leaves as it is.
+	Release(ctx context.Context, holds []Hold) []Answer
+
+	// Watch calls wake(nil) whenever name may have become free: soon after a release by anyone, and once after the watch is
+	// set up or set up again, since a release may have slipped by before. It calls wake(err) when it cannot tell for now.
+	// Wake-ups may be spurious, and may be lost: callers keep a timer of their own. wake must not block. Watch returns at
+	// once; after stop has returned no new call of wake begins.
+	Watch(name string, wake func(error)) (stop func())
+
+	// Settle is how long after it was sent an unanswered request may still take effect, 0 if it can't. The engine frees
+	// what a lost acquire may have left at once, and once more after this time.
+	Settle() time.Duration
+}
+
+// Claim asks for a name.
+type Claim struct {
+	// Name is what to lock: 1 to [MaxName] bytes, checked by the engine; a Store escapes what its keys can't carry.
+	Name string
+	// Owner is the owner token: [OwnerLen] bytes of the URL-safe base64 alphabet, unique to this acquisition.
+	Owner string
+	// TTL is how long the name is held without a renewal: whole milliseconds, at least 1.
+	TTL time.Duration
+	// Holder is told to whoever is refused meanwhile.
+	Holder Holder
+}
+
+// Hold names a lease that exists, by its owner token.
+type Hold struct {
+	Name  string
+	Owner string
+	// TTL is the duration to renew for: whole milliseconds, at least 1. Release ignores it.
+	TTL time.Duration
+}
+
+// Status is what a Store knows of one item.
+type Status uint8
+
+const (
+	// Unknown is the zero value: the request may or may not have taken effect; the answer's Err says why.
+	Unknown Status = iota
+	// Mine means that the owner of the request had the name when the store looked.
+	Mine
+	// Taken means that another owner has it.
+	Taken
+	// Gone means that nobody has it (Renew and Release only).
+	Gone
+)
+
+// String returns the status in lower case.
+func (s Status) String() string {
+	switch s {
+	case Mine:
+		return "mine"
+	case Taken:
+		return "taken"
+	case Gone:
+		return "gone"
+	default:
+		return "unknown"
+	}
+}
+
+// Grant answers a [Claim].
+type Grant struct {
+	Status Status
+	// Fence is the fencing token, when Mine: positive, and above that of every earlier grant of the name, whoever had it.
+	Fence int64
+	// Holder has the name, when Taken; its zero value if the store can't tell.
+	Holder Holder
+	// HeldFor is how long Holder has had it, by the store's clock, when Taken; 0 if the store can't tell.
+	HeldFor time.Duration
+	// TTL is how long the name stays held unless Holder renews, when Taken; 0 if the store can't tell.
+	TTL time.Duration
+	// Err says why, when Unknown.
+	Err error
+}
+
+// Answer answers a [Hold].
+type Answer struct {
+	Status Status
+	// Err says why, when Unknown.
+	Err error
+}
+
+// Holder is who has a name, in a form that people read.
+type Holder struct {
+	// Node is the process's place: [Config.Node], by default the host name.
+	Node string
+	// PID is the process's number there.
+	PID int
+	// Operation is what it is doing: the static name given with [Operation], or "".
+	Operation string
+}
