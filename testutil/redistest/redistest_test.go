@@ -1,0 +1,132 @@
+//go:build unix
+
+package redistest_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func get(ctx context.Context, c rueidis.Client, key string) (string, error) {
+	return c.Do(ctx, c.B().Get().Key(key).Build()).ToString()
+}
+
+func TestStart(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	require.NoError(t, client.Do(t.Context(), client.B().Set().Key("k").Value("v").Build()).Error())
+
+	value, err := server.Do("GET", "k").ToString()
+	require.NoError(t, err)
+	assert.Equal(t, "v", value)
+	keys, err := server.DBSize()
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, keys)
+	calls, err := server.Calls("SET")
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, calls)
+	calls, err = server.Calls("lpush")
+	require.NoError(t, err)
+	assert.Zero(t, calls, "a command that never ran")
+	saved, err := server.Do("CONFIG", "GET", "save").AsStrMap()
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"save": ""}, saved, "no persistence unless asked for")
+}
+
+func TestServersAreApart(t *testing.T) {
+	t.Parallel()
+	a, b := redistest.Start(t), redistest.Start(t)
+	assert.NotEqual(t, a.Addr(), b.Addr())
+	require.NoError(t, a.Do("SET", "k", "v").Error())
+	keys, err := b.DBSize()
+	require.NoError(t, err)
+	assert.Zero(t, keys)
+}
+
+func TestPassword(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", "secret")
+	client := server.Client(t)
+	assert.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error())
+}
+
+func TestStopAnswersNothingUntilCont(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	require.NoError(t, server.Do("SET", "short", "v", "PX", "20").Error())
+	require.NoError(t, server.Stop())
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := get(ctx, client, "short")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	require.NoError(t, server.Cont())
+	_, err = get(t.Context(), client, "short")
+	assert.True(t, rueidis.IsRedisNil(err), "keys expire while the server is frozen: %v", err)
+}
+
+func TestKillRefusesUntilRestart(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	addr := server.Addr()
+	require.NoError(t, server.Do("SET", "k", "v").Error())
+	server.Kill()
+	server.Kill()
+
+	_, err := server.NewClient()
+	require.Error(t, err)
+	require.Error(t, server.Stop(), "there is nothing to stop")
+	require.Error(t, server.Cont())
+	require.Panics(t, func() { server.Do("PING") })
+
+	require.NoError(t, server.Restart())
+	assert.Equal(t, addr, server.Addr())
+	keys, err := server.DBSize()
+	require.NoError(t, err)
+	assert.Zero(t, keys, "it remembers nothing without persistence")
+}
+
+func TestRestartKeepsWhatWasPersisted(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	require.NoError(t, server.Do("SET", "k", "v").Error())
+	require.NoError(t, server.Stop())
+	require.NoError(t, server.Restart(), "a frozen server can be killed")
+	value, err := server.Do("GET", "k").ToString()
+	require.NoError(t, err)
+	assert.Equal(t, "v", value)
+}
+
+func TestOpenSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	_, err := redistest.Open("--no-such-option", "1")
+	require.ErrorContains(t, err, "no-such-option")
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	t.Parallel()
+	server, err := redistest.Open()
+	require.NoError(t, err)
+	dir, err := server.Do("CONFIG", "GET", "dir").AsStrMap()
+	require.NoError(t, err)
+	require.NoError(t, server.Stop())
+	require.NoError(t, server.Close())
+	_, err = os.Stat(dir["dir"])
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = server.NewClient()
+	require.Error(t, err)
+}
