@@ -36,11 +36,11 @@ type Error struct {
 	Name string
 	// Kind is one of the Err… values of this package, or the context's own error.
 	Kind error
-	// Holder has the lock, if Kind is ErrHeld; its zero value when unknown.
+	// Holder had the lock when last seen; its zero value when unknown.
 	Holder Holder
-	// HeldFor is how long Holder has had it, if Kind is ErrHeld; 0 when unknown.
+	// HeldFor is how long Holder had had it by then; 0 when unknown.
 	HeldFor time.Duration
-	// RetryAfter is when the lock lapses unless Holder renews it, if Kind is ErrHeld; 0 when unknown.
+	// RetryAfter is how long after that the lock lapses unless Holder renews it; 0 when unknown.
 	RetryAfter time.Duration
 	// Waited is how long the call took.
 	Waited time.Duration
@@ -53,18 +53,18 @@ type Error struct {
 // Error says what happened to which lock, and who has it.
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "lockbeat: %s %q: %s", e.Op, e.Name, strings.TrimPrefix(e.Kind.Error(), "lockbeat: "))
-	if e.Holder != (Holder{}) {
-		fmt.Fprintf(&b, " (%s)", e.Holder)
+	fmt.Fprintf(&b, "lockbeat: %s %s: %s", e.Op, quote(e.Name), strings.TrimPrefix(e.Kind.Error(), "lockbeat: "))
+	if e.Waited >= time.Millisecond {
+		fmt.Fprintf(&b, " after %v", e.Waited.Round(time.Millisecond))
 	}
-	if e.HeldFor > 0 {
-		fmt.Fprintf(&b, ", held for %v", e.HeldFor.Round(time.Millisecond))
+	if e.Holder != (Holder{}) {
+		fmt.Fprintf(&b, "; last seen with %s", e.Holder)
+		if e.HeldFor > 0 {
+			fmt.Fprintf(&b, ", for %v by then", e.HeldFor.Round(time.Millisecond))
+		}
 	}
 	if e.RetryAfter > 0 {
-		fmt.Fprintf(&b, ", lapses in %v unless renewed", e.RetryAfter.Round(time.Millisecond))
-	}
-	if e.Waited >= time.Millisecond {
-		fmt.Fprintf(&b, ", after %v", e.Waited.Round(time.Millisecond))
+		fmt.Fprintf(&b, "; lapses in %v unless renewed", e.RetryAfter.Round(time.Millisecond))
 	}
 	if e.Err != nil {
 		fmt.Fprintf(&b, ": %v", e.Err)
@@ -149,13 +149,22 @@ type LostError struct {
 
 // Error says which lease was lost, and why.
 func (e *LostError) Error() string {
-	s := fmt.Sprintf("lockbeat: lease on %q lost: %s", e.Name, e.Reason.explain())
+	s := fmt.Sprintf("lockbeat: lease on %s lost: %s", quote(e.Name), e.Reason.explain())
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}
 	return s
 }
 
-// Unwrap gives errors.Is and errors.As both ErrLost and the last renewal's error. A context error in that renewal's error is
-// the heartbeat's, not the caller's, and is left out.
+// Unwrap makes it ErrLost. The last renewal's error is left out of the chain: a context error in it is the heartbeat's, not
+// the caller's.
 func (e *LostError) Unwrap() error { return ErrLost }
+
+// quote makes a name fit for a message: without control bytes, and short.
+func quote(name string) string {
+	const most = 80
+	if len(name) > most {
+		return fmt.Sprintf("%q… (%d bytes)", name[:most], len(name))
+	}
+	return fmt.Sprintf("%q", name)
+}

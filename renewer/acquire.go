@@ -1,0 +1,214 @@
+package renewer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Option applies to one Acquire or TryAcquire.
+type Option func(request) request
+
+type request struct {
+	operation string
+	maxWait   time.Duration // 0: as long as the context lives
+	try       bool
+}
+
+// Operation names what the lock is taken for: a static name of low cardinality, such as "transfer" or a task's type. Whoever
+// is refused meanwhile reads it, and so does telemetry.
+func Operation(name string) Option {
+	return func(r request) request { r.operation = name; return r }
+}
+
+// MaxWait bounds how long Acquire waits, in the line and for the store, to d. When it runs out the error is [ErrHeld], or
+// [ErrUnavailable] if the store could not be asked. Zero or less: no waiting, as with TryAcquire. Without this option
+// Acquire waits for as long as its context lives.
+func MaxWait(d time.Duration) Option {
+	return func(r request) request { r.maxWait, r.try = d, d <= 0; return r }
+}
+
+// Acquire waits until the lock on name is ours, in arrival order among the callers of this keeper, until ctx ends, or
+// [MaxWait] runs out. It outlasts a store that is down meanwhile. Every lease must be released.
+//
+// The lease is non-nil if and only if the error is nil. The error is an *[Error] whose kind errors.Is tells: [ErrHeld],
+// [ErrUnavailable], [ErrShutdown], [ErrName], or ctx's own error.
+func (k *Keeper) Acquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
+	var r request
+	for _, opt := range opts {
+		r = opt(r)
+	}
+	return k.acquire(ctx, name, r)
+}
+
+// TryAcquire asks once and does not wait for anybody: [ErrHeld] if somebody else has the lock, [ErrUnavailable] if the store
+// did not answer within [Config.RequestTimeout]. Otherwise it is like Acquire.
+func (k *Keeper) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
+	var r request
+	for _, opt := range opts {
+		r = opt(r)
+	}
+	r.try = true
+	return k.acquire(ctx, name, r)
+}
+
+// call is one Acquire under way.
+type call struct {
+	k         *Keeper
+	l         *Lease
+	request   request
+	begun     instant
+	bound     instant // where MaxWait ends it; never without
+	attempts  int
+	contended bool
+	seen      glimpse // what the store last answered, while it was not "yours"
+	unsettled instant // when the last question without an answer was sent; 0 if all were answered
+}
+
+func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, error) {
+	if err := CheckName(name); err != nil {
+		return nil, &Error{Op: "acquire", Name: name, Kind: ErrName, Err: errors.Unwrap(err)}
+	}
+	start := AcquireStart{Name: name, Operation: r.operation}
+	if k.observer != nil {
+		ctx = k.observer.AcquireStart(ctx, start)
+	}
+	c := &call{k: k, l: k.newLease(name, r.operation), request: r, begun: k.clock.atMost(), bound: never}
+	if r.maxWait > 0 {
+		c.bound = c.begun.add(r.maxWait)
+	}
+	sent, err := c.run(ctx)
+	if err == nil {
+		return c.grant(ctx, start, sent), nil
+	}
+	k.observeRefusal(ctx, start, c, err)
+	return nil, err
+}
+
+// run takes the caller's place in the line and asks the store from its head. It returns when the request that was granted
+// was sent.
+func (c *call) run(ctx context.Context) (sent instant, err error) {
+	k := c.k
+	if !k.enter() {
+		return 0, c.fail(ErrShutdown, nil)
+	}
+	granted := false
+	defer func() {
+		if !granted {
+			k.exit()
+		}
+	}()
+	if err := c.queue(ctx); err != nil {
+		return 0, err
+	}
+	sent, err = c.contend(ctx)
+	if err != nil {
+		k.leave(c.l)
+		if c.unsettled != 0 {
+			k.disown(c.l.hold(), c.unsettled)
+		}
+		return 0, err
+	}
+	granted = true
+	return sent, nil
+}
+
+// grant makes a lease of a claim that the store has granted.
+func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lease {
+	k, l := c.k, c.l
+	now := k.clock.atMost()
+	caller := ctx
+	if k.observer != nil {
+		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
+			AcquireStart: start, Wait: now.sub(c.begun), Attempts: c.attempts, Fence: l.fence,
+			Contended: c.contended, Holder: c.seen.holder, HeldFor: c.seen.heldFor,
+		})
+	}
+	l.ctx, l.cancel = context.WithCancelCause(ctx)
+	k.mu.Lock()
+	k.begin(l, sent, now)
+	settled := k.settleLine(l)
+	k.calls--
+	k.checkIdle() // not idle: the lease is on the books
+	k.mu.Unlock()
+	settled()
+	if k.cfg.CancelGrace > 0 {
+		k.watchCaller(caller, l)
+	}
+	return l
+}
+
+func (k *Keeper) observeRefusal(ctx context.Context, start AcquireStart, c *call, err error) {
+	if k.observer == nil {
+		return
+	}
+	k.observer.AcquireEnd(ctx, AcquireEnd{
+		AcquireStart: start, Wait: k.clock.atMost().sub(c.begun), Attempts: c.attempts,
+		Contended: c.contended, Holder: c.seen.holder, HeldFor: c.seen.heldFor, Err: err,
+	})
+}
+
+// enter counts a call in, unless the keeper is closing.
+func (k *Keeper) enter() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closing {
+		return false
+	}
+	k.calls++
+	return true
+}
+
+func (k *Keeper) exit() {
+	k.mu.Lock()
+	k.calls--
+	k.checkIdle()
+	k.mu.Unlock()
+}
+
+// fail makes the caller's error.
+func (c *call) fail(kind, cause error) error {
+	e := &Error{
+		Op: "acquire", Name: c.l.name, Kind: kind, Err: cause,
+		Waited: c.k.clock.atMost().sub(c.begun), Attempts: c.attempts,
+	}
+	if !errors.Is(kind, ErrUnavailable) {
+		e.Holder, e.HeldFor, e.RetryAfter = c.seen.holder, c.seen.heldFor, c.seen.ttl
+	}
+	return e
+}
+
+// cancelled makes the error for a caller whose context has ended.
+func (c *call) cancelled(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if cause == ctx.Err() { //nolint:errorlint // whether it is the same value, not the same kind
+		cause = nil
+	}
+	return c.fail(ctx.Err(), cause)
+}
+
+// refuse makes the error for a caller who may not wait any longer, from what the store last said.
+func (c *call) refuse() error {
+	if c.seen.err != nil {
+		return c.fail(ErrUnavailable, c.seen.err)
+	}
+	return c.fail(ErrHeld, nil)
+}
+
+// glimpse is what was last seen of a lock that is not ours.
+type glimpse struct {
+	known   bool
+	holder  Holder
+	heldFor time.Duration
+	ttl     time.Duration
+	err     error // the store could not be asked
+}
+
+// errNoAnswer is what callers get to hear who run out of time before anybody knows who has the lock.
+var errNoAnswer = errors.New("the store has not answered yet")
+
+// errShort is what a Store that breaks its contract gets to hear.
+func errShort(got, want int) error {
+	return fmt.Errorf("the store gave %d answers to %d questions", got, want)
+}

@@ -1,0 +1,43 @@
+package renewer
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// instant is a point of local time in nanoseconds since the keeper was made. It counts monotonic time *and* the time for
+// which the machine slept meanwhile, where the system can tell: the store's clock did not sleep.
+type instant int64
+
+// never is later than every instant that is reached.
+const never = instant(1<<63 - 1)
+
+func (t instant) add(d time.Duration) instant { return t + instant(d) }
+func (t instant) sub(u instant) time.Duration { return time.Duration(t - u) }
+
+// leastSleep is the shortest sleep that counts. Less is the jitter of reading two clocks.
+const leastSleep = time.Millisecond
+
+// clock tells instants.
+type clock struct {
+	start time.Time
+	base  time.Duration // time slept when start was taken
+	slept atomic.Int64  // time slept since, as last seen
+}
+
+func newClock() *clock { return &clock{start: time.Now(), base: timeSlept()} }
+
+// now is exact, and right on the first instruction after a pause or a suspend.
+func (c *clock) now() instant {
+	seen := c.slept.Load()
+	if slept := int64(timeSlept() - c.base); slept-seen >= int64(leastSleep) {
+		c.slept.CompareAndSwap(seen, slept) // whoever wins has seen the same sleep
+	}
+	return c.atMost()
+}
+
+// atMost is now, or earlier by a sleep that nobody has noticed yet. It saves now's system calls where that does no harm: as
+// the start of a request, from which a deadline is counted, early is safe.
+func (c *clock) atMost() instant {
+	return 1 + instant(int64(time.Since(c.start))+c.slept.Load()) // 1, so that 0 can mean "none"
+}

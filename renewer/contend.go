@@ -1,0 +1,142 @@
+package renewer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// A waiter asks again this long after the key's TTL should have ended: by then it has, though the server rounds to
+	// milliseconds.
+	ttlSlack = time.Millisecond
+	// The shortest pause between two questions that were not prompted by a wake-up, so that an odd answer, such as a key
+	// that is held for 0 ms over and over, can't make a busy loop.
+	leastPause = 2 * time.Millisecond
+	// Pauses after the store could not be asked: doubled each time, with jitter. The longest is short enough to find a
+	// server soon after it is back.
+	firstBackoff = 25 * time.Millisecond
+	lastBackoff  = 500 * time.Millisecond
+)
+
+// contend asks the store until the lock is ours, from the head of the line: one contender a process and name. Between two
+// questions it waits for whichever comes first of a wake-up, the end of the TTL that the store told, and a slow poll.
+func (c *call) contend(ctx context.Context) (sent instant, err error) {
+	var timer *time.Timer
+	defer func() {
+		if timer != nil {
+			timer.Stop()
+		}
+	}()
+	select {
+	case <-c.woken(): // for somebody who stood here before
+	default:
+	}
+	for failures := 0; ; {
+		sent, err := c.ask(ctx)
+		if err != nil || sent != 0 {
+			return sent, err
+		}
+		pause := c.pause(&failures)
+		if timer == nil {
+			timer = time.NewTimer(pause)
+		} else {
+			timer.Reset(pause)
+		}
+		select {
+		case <-timer.C:
+		case <-c.woken():
+		case <-ctx.Done():
+			return 0, c.cancelled(ctx)
+		case <-c.k.closed:
+			return 0, c.fail(ErrShutdown, nil)
+		}
+	}
+}
+
+// ask puts the claim to the store once. It returns when the request was sent if it was granted, an error if the call is
+// over, and neither if the caller should wait and ask again.
+func (c *call) ask(ctx context.Context) (sent instant, err error) {
+	k, l := c.k, c.l
+	if ctx.Err() != nil {
+		return 0, c.cancelled(ctx)
+	}
+	if k.clock.atMost() >= c.bound {
+		if !c.contended && !c.seen.known {
+			c.seen = glimpse{known: true, err: errNoAnswer}
+		}
+		return 0, c.refuse()
+	}
+	timeout := k.cfg.RequestTimeout
+	cut := false // whether it is the caller's bound, not the store's time, that runs out
+	if left := c.bound.sub(k.clock.atMost()); c.bound != never && left < timeout {
+		timeout, cut = left, true
+	}
+	c.attempts++
+	sent = k.clock.atMost()
+	request, cancel := context.WithTimeout(ctx, timeout)
+	grants := k.store.Acquire(request, []Claim{{Name: l.name, Owner: l.owner, TTL: k.cfg.TTL, Holder: k.holder(l.operation)}})
+	cancel()
+	g := Grant{Err: errShort(len(grants), 1)}
+	if len(grants) == 1 {
+		g = grants[0]
+	}
+	if g.Status == Mine && k.clock.atMost() >= sent.add(k.validity-k.cfg.Margin) {
+		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
+		g = Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v", k.clock.atMost().sub(sent), k.cfg.TTL)}
+	}
+	switch g.Status {
+	case Mine:
+		if ctx.Err() != nil { // the caller left while the question was under way
+			c.unsettled = sent
+			return 0, c.cancelled(ctx)
+		}
+		l.fence = g.Fence
+		return sent, nil
+	case Taken:
+		c.unsettled = 0 // somebody else's: nothing of ours is left
+		c.contended = true
+		c.see(glimpse{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL})
+	default:
+		c.unsettled = sent
+		if ctx.Err() != nil {
+			return 0, c.cancelled(ctx)
+		}
+		if !cut || !c.seen.known {
+			c.see(glimpse{known: true, err: orUnexplained(g.Err)})
+		}
+	}
+	if c.request.try || errors.Is(g.Err, ErrRejected) {
+		return 0, c.refuse()
+	}
+	return 0, nil
+}
+
+// pause is how long to wait before the next question if nothing wakes the caller.
+func (c *call) pause(failures *int) time.Duration {
+	var pause time.Duration
+	if c.seen.err != nil {
+		pause = min(firstBackoff<<min(*failures, 8), lastBackoff)
+		pause = pause/2 + jitter(pause/2)
+		*failures++
+	} else {
+		*failures = 0
+		pause = c.k.cfg.Poll*4/5 + jitter(c.k.cfg.Poll*2/5)
+		if c.seen.ttl > 0 {
+			pause = min(pause, c.seen.ttl+ttlSlack)
+		}
+		pause = max(pause, leastPause)
+	}
+	if c.bound != never {
+		pause = min(pause, c.bound.sub(c.k.clock.atMost()))
+	}
+	return pause
+}
+
+func orUnexplained(err error) error {
+	if err == nil {
+		return errors.New("the store gave no reason")
+	}
+	return err
+}

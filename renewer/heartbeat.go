@@ -1,0 +1,189 @@
+package renewer
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// Leases that come due this close together share a heartbeat: at 30,000 renewals a second that makes batches of a few
+	// hundred. Shorter for short intervals.
+	gatherFor = 10 * time.Millisecond
+	// The most leases in one heartbeat.
+	batchMost = 1000
+	// Up to this many heartbeats are under way at once without further ado. When the store hangs they all wait; more then
+	// start at intervals of an eighth of RequestTimeout, so that no lease waits for another's answer, and no more than
+	// these plus eight ever wait together.
+	flightsAtOnce = 4
+)
+
+// flight is one heartbeat under way.
+type flight struct {
+	sent   instant // before it was queued: where the deadlines that it earns are counted from
+	lag    time.Duration
+	leases []*Lease
+	holds  []Hold
+}
+
+// beatLoop sends heartbeats when they are due. It never waits for an answer.
+func (k *Keeper) beatLoop() {
+	defer k.loops.Done()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		k.mu.Lock()
+		now := k.clock.now()
+		f, next := k.gather(now)
+		k.beatWaker.at = next
+		k.mu.Unlock()
+		if f != nil {
+			k.loops.Add(1)
+			go k.fly(f)
+			continue
+		}
+		timer.Reset(untilNext(next, now))
+		select {
+		case <-timer.C:
+		case <-k.beatWaker.c:
+		case <-k.stop:
+			return
+		}
+	}
+}
+
+// untilNext is how long a loop sleeps.
+func untilNext(next, now instant) time.Duration {
+	if next == never {
+		return time.Hour
+	}
+	return next.sub(now)
+}
+
+// gather takes what is due out of the agenda, or tells when to look again. Under k.mu.
+func (k *Keeper) gather(now instant) (f *flight, next instant) {
+	due := k.beats.first()
+	if due > now {
+		return nil, due
+	}
+	if soonest := k.sent.add(k.flightGap()); soonest > now {
+		return nil, soonest
+	}
+	f = k.newFlight()
+	f.sent, f.lag = now, now.sub(due)
+	for len(f.leases) < batchMost && k.beats.first() <= now {
+		l := k.beats.pop()
+		f.leases = append(f.leases, l)
+		f.holds = append(f.holds, l.hold())
+	}
+	k.flights++
+	if len(f.leases) < batchMost {
+		k.sent = now
+	}
+	return f, now
+}
+
+// newFlight takes a flight that has landed, for its slices, or makes one. Under k.mu.
+func (k *Keeper) newFlight() *flight {
+	last := len(k.landed) - 1
+	if last < 0 {
+		return new(flight)
+	}
+	f := k.landed[last]
+	k.landed = k.landed[:last]
+	return f
+}
+
+// recycle keeps a flight that has landed for the next. Under k.mu.
+func (k *Keeper) recycle(f *flight) {
+	if len(k.landed) == flightsAtOnce {
+		return
+	}
+	clear(f.leases) // not to keep leases alive
+	clear(f.holds)
+	f.leases, f.holds = f.leases[:0], f.holds[:0]
+	k.landed = append(k.landed, f)
+}
+
+// flightGap is the time that must pass between two heartbeats. Under k.mu.
+func (k *Keeper) flightGap() time.Duration {
+	if k.flights >= flightsAtOnce {
+		return k.cfg.RequestTimeout / 8
+	}
+	return min(gatherFor, k.cfg.Heartbeat/64)
+}
+
+// fly carries out one heartbeat.
+func (k *Keeper) fly(f *flight) {
+	defer k.loops.Done()
+	ctx, cancel := k.requestContext(context.Background())
+	answers := k.store.Renew(ctx, f.holds)
+	cancel()
+	k.land(f, answers)
+}
+
+// land books a heartbeat's answers.
+func (k *Keeper) land(f *flight, answers []Answer) {
+	r := Renewed{Leases: len(f.leases), Lag: f.lag}
+	var news losses
+	k.mu.Lock()
+	now := k.clock.now()
+	k.flights--
+	for i, l := range f.leases {
+		a := Answer{Err: errShort(len(answers), len(f.leases))}
+		if len(answers) == len(f.leases) {
+			a = answers[i]
+		}
+		switch a.Status {
+		case Mine:
+			r.OK++
+		case Taken, Gone:
+			r.Gone++
+		default:
+			a.Err = orUnexplained(a.Err)
+			r.Failed++
+			if r.Err == nil {
+				r.Err = a.Err
+			}
+		}
+		if l.state == held {
+			k.book(l, a, f.sent, now, &news)
+		}
+	}
+	r.Took = now.sub(f.sent)
+	k.recycle(f)
+	k.mu.Unlock()
+	news.deliver(k)
+	if k.observer != nil {
+		k.observer.Renewed(r)
+	}
+}
+
+// book books one answer to a heartbeat sent at an instant. Under k.mu.
+func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
+	switch {
+	case a.Status == Taken || a.Status == Gone:
+		k.lose(l, Usurped, now, news)
+	case now >= instant(l.until.Load()):
+		// Confirmed or not, it comes too late: belief has ended, and must not begin again.
+		k.end(l, now, news)
+	case a.Status == Mine:
+		l.lastErr = nil
+		l.renewals++
+		l.deadline = max(l.deadline, sent.add(k.validity)) // answers may overtake each other
+		l.setUntil()
+		// The next heartbeat keeps the rhythm, unless this one came so late that the next would follow at once.
+		l.due = l.due.add(k.cfg.Heartbeat)
+		if least := sent.add(k.cfg.Heartbeat / 2); l.due < least {
+			l.due = least
+		}
+		k.beats.set(l, l.due)
+		k.beatWaker.wakeBy(l.due)
+	default:
+		// Nobody knows. The deadline stays as it was; what is left until then is for trying again.
+		l.lastErr = a.Err
+		pause := k.cfg.retryPause()
+		again := now.add(pause/2 + jitter(pause/2))
+		k.beats.set(l, again)
+		k.beatWaker.wakeBy(again)
+	}
+}

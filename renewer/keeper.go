@@ -1,0 +1,147 @@
+package renewer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"sync"
+	"time"
+)
+
+// Keeper acquires leases from one [Store] and keeps them alive. Two goroutines serve all of its leases: one sends heartbeats
+// in batches, one ends what could not be renewed. All methods may be called concurrently.
+type Keeper struct {
+	store    Store
+	cfg      Config
+	validity time.Duration
+	self     Holder
+	clock    *clock
+	observer Observer // nil if there is none
+
+	closed chan struct{} // closed when Shutdown begins
+	stop   chan struct{} // closed when Shutdown has freed everything
+	loops  sync.WaitGroup
+
+	mu      sync.Mutex
+	closing bool
+	calls   int               // Acquire calls under way
+	lines   map[string]*Lease // who is at the head of each name's line: asking, or holding it
+	leases  []*Lease          // every lease not released yet, lost ones included
+	idle    chan struct{}     // closed when closing and neither calls nor leases are left; nil until Shutdown asks
+	beats   agenda
+	ends    agenda
+	flights int // heartbeats under way
+	landed  []*flight
+	sent    instant // when the last heartbeat was sent
+	orphans []*orphan
+	sweeper bool // whether the sweeper runs
+
+	beatWaker, endWaker, sweepWaker waker
+}
+
+// New returns a Keeper on store. It does no I/O. The error is [ErrConfig] and names each faulty field. Call Shutdown when
+// done.
+func New(store Store, cfg Config) (*Keeper, error) {
+	var nilStore error
+	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		nilStore = fmt.Errorf("%w: store is nil: make one with redisstore.New or memory.New", ErrConfig)
+	}
+	cfg, err := cfg.resolve()
+	if err := errors.Join(nilStore, err); err != nil {
+		return nil, err
+	}
+	k := &Keeper{
+		store:      store,
+		cfg:        cfg,
+		validity:   cfg.validity(),
+		self:       Holder{Node: cfg.Node, PID: os.Getpid()},
+		clock:      newClock(),
+		observer:   cfg.Observer,
+		closed:     make(chan struct{}),
+		stop:       make(chan struct{}),
+		lines:      make(map[string]*Lease),
+		beats:      agenda{which: beats},
+		ends:       agenda{which: ends},
+		sent:       -never,
+		beatWaker:  newWaker(),
+		endWaker:   newWaker(),
+		sweepWaker: newWaker(),
+	}
+	k.loops.Add(2)
+	go k.beatLoop()
+	go k.endLoop()
+	return k, nil
+}
+
+// Config returns the configuration in force, with its defaults filled in.
+func (k *Keeper) Config() Config { return k.cfg }
+
+// begin is called under k.mu for a lease that the store has granted, after its request was sent at s.
+func (k *Keeper) begin(l *Lease, s instant, now instant) {
+	l.state = held
+	l.acquired = now
+	l.deadline = s.add(k.validity)
+	l.limit = never
+	if k.cfg.MaxHold > 0 {
+		l.limit, l.limitFor = now.add(k.cfg.MaxHold), MaxHold
+	}
+	l.index = int32(len(k.leases))
+	k.leases = append(k.leases, l)
+	l.setUntil()
+	k.ends.set(l, instant(l.until.Load()))
+	k.endWaker.wakeBy(instant(l.until.Load()))
+	// The first heartbeat comes at a random point of the interval's second half, so that leases taken together do not beat
+	// together; later ones keep that distance.
+	l.due = s.add(k.cfg.Heartbeat/2 + jitter(k.cfg.Heartbeat/2))
+	k.beats.set(l, l.due)
+	k.beatWaker.wakeBy(l.due)
+}
+
+// setUntil recomputes the end of belief. Under k.mu.
+func (l *Lease) setUntil() {
+	l.until.Store(int64(min(l.deadline.add(-l.k.cfg.Margin), l.limit)))
+}
+
+// forget takes a lease off the books when its operation has ended. Under k.mu.
+func (k *Keeper) forget(l *Lease) {
+	if l.index == nowhere {
+		return
+	}
+	last := len(k.leases) - 1
+	moved := k.leases[last]
+	k.leases[l.index], moved.index = moved, l.index
+	k.leases[last] = nil
+	k.leases = k.leases[:last]
+	l.index = nowhere
+	k.checkIdle()
+}
+
+// checkIdle tells Shutdown when nothing is left. Under k.mu.
+func (k *Keeper) checkIdle() {
+	if k.idle != nil && k.calls == 0 && len(k.leases) == 0 {
+		close(k.idle)
+		k.idle = nil
+	}
+}
+
+// newLease makes a lease that has not been granted yet.
+func (k *Keeper) newLease(name, operation string) *Lease {
+	return &Lease{
+		k: k, name: name, operation: operation, owner: newOwner(),
+		index: nowhere, place: [agendas]int32{nowhere, nowhere},
+	}
+}
+
+// holder is what others read of a lease of this process.
+func (k *Keeper) holder(operation string) Holder {
+	h := k.self
+	h.Operation = operation
+	return h
+}
+
+// requestContext bounds one question to the store that no caller waits for.
+func (k *Keeper) requestContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), k.cfg.RequestTimeout)
+}

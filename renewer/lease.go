@@ -1,0 +1,94 @@
+package renewer
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// Lease is a lock held. The engine renews it until Release, or until it is lost. All methods may be called concurrently.
+type Lease struct {
+	k         *Keeper
+	name      string
+	owner     string
+	operation string
+	fence     int64
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	unwatch   func() bool // stops watching the caller's context; nil without CancelGrace
+
+	// until is the instant at which belief ends unless a heartbeat moves it: what Valid looks at. 0 when the lease is over.
+	until atomic.Int64
+
+	// The rest is guarded by k.mu.
+	acquired instant
+	deadline instant    // until when the store certainly holds the key for us
+	limit    instant    // where MaxHold or CancelGrace ends it; never if neither does
+	due      instant    // the heartbeat planned next
+	lostAt   instant    // when it was lost
+	lost     *LostError // why
+	lastErr  error      // of the last heartbeat, nil once one is confirmed
+	line     *line      // who waits for it in this process; nil if nobody does
+	renewals int
+	index    int32 // in k.leases
+	place    [agendas]int32
+	state    state
+	limitFor Reason
+}
+
+type state uint8
+
+const (
+	asking   state = iota // at the head of its line, asking the store
+	held                  // ours
+	lost                  // not ours any more, but its operation has not returned
+	released              // over
+)
+
+// errReleased is the cause of a lease's context after a clean release.
+var errReleased = fmt.Errorf("lockbeat: lease released: %w", context.Canceled)
+
+// Context is the operation's: it derives from the context given to Acquire, and ends when that ends, when the lease is lost
+// — context.Cause is a *[LostError] then — or when it is released.
+func (l *Lease) Context() context.Context { return l.ctx }
+
+// Name is the lock's name as given to Acquire.
+func (l *Lease) Name() string { return l.name }
+
+// Fence is the fencing token: positive, and greater than that of every earlier lease of this name. A resource that refuses
+// tokens below the highest it has seen is safe even from a process that was paused and does not know yet.
+func (l *Lease) Fence() int64 { return l.fence }
+
+// Valid tells whether the lease still holds, by the clock: it is right on the first instruction after a pause of the process,
+// when the context has not been cancelled yet. It costs about a microsecond.
+func (l *Lease) Valid() bool { return l.Remaining() > 0 }
+
+// Remaining is how long the lease may be relied on if no further heartbeat succeeds; 0 once it is over.
+func (l *Lease) Remaining() time.Duration {
+	until := instant(l.until.Load())
+	if until == 0 {
+		return 0
+	}
+	return max(0, until.sub(l.k.clock.now()))
+}
+
+// Err is a *[LostError] once the lease has been lost, also after Release; nil otherwise.
+func (l *Lease) Err() error {
+	l.k.mu.Lock()
+	defer l.k.mu.Unlock()
+	if l.lost != nil {
+		return l.lost
+	}
+	return nil
+}
+
+// Release ends the operation and frees the key, if it is still ours. It uses ctx for its values only: a cancelled caller
+// still frees the lock. It takes at most [Config.RequestTimeout]; a key that could not be freed by then is freed in the
+// background as soon as the store answers, and lapses with its TTL at the latest.
+//
+// The error is a *[LostError] if the lease had been lost, or is found to have been, and [ErrUnavailable] if nobody knows
+// whether the key was freed. A second call does nothing and returns nil.
+func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l) }
+
+func (l *Lease) hold() Hold { return Hold{Name: l.name, Owner: l.owner, TTL: l.k.cfg.TTL} }

@@ -1,0 +1,275 @@
+package renewer
+
+import (
+	"context"
+	"time"
+)
+
+// A line orders the callers of this process who want one name. Its head is in Keeper.lines: it alone asks the store, or has
+// the lock already; the others stand behind it in arrival order and ask nobody. A line object exists only while somebody
+// stands behind the head, or the head waits for others. Guarded by Keeper.mu, except for wake.
+type line struct {
+	front, back *waiter
+	seen        glimpse       // what the head last learned
+	wake        chan struct{} // told when the store says that the name may be free
+	unwatch     func()
+}
+
+// waiter is one caller behind the head.
+type waiter struct {
+	l           *Lease
+	turn        chan glimpse // not known: you are the head now; known: this is why you are refused, since you won't wait
+	try         bool
+	queued      bool
+	ahead, next *waiter
+}
+
+func nothing() {}
+
+func (k *Keeper) lineOf(head *Lease) *line {
+	if head.line == nil {
+		head.line = &line{wake: make(chan struct{}, 1)}
+	}
+	return head.line
+}
+
+func (ln *line) push(w *waiter) {
+	w.queued, w.ahead = true, ln.back
+	if ln.back != nil {
+		ln.back.next = w
+	} else {
+		ln.front = w
+	}
+	ln.back = w
+}
+
+func (ln *line) remove(w *waiter) {
+	if w.ahead != nil {
+		w.ahead.next = w.next
+	} else {
+		ln.front = w.next
+	}
+	if w.next != nil {
+		w.next.ahead = w.ahead
+	} else {
+		ln.back = w.ahead
+	}
+	w.queued, w.ahead, w.next = false, nil, nil
+}
+
+// queue returns nil when the caller is at the head of its line.
+func (c *call) queue(ctx context.Context) error {
+	k := c.k
+	k.mu.Lock()
+	head := k.lines[c.l.name]
+	if head == nil {
+		k.lines[c.l.name] = c.l
+		k.mu.Unlock()
+		return nil
+	}
+	c.contended = true
+	if c.request.try && k.knows(head) {
+		c.seen = k.look(head)
+		k.mu.Unlock()
+		return c.refuse()
+	}
+	w := &waiter{l: c.l, turn: make(chan glimpse, 1), try: c.request.try}
+	k.lineOf(head).push(w)
+	k.mu.Unlock()
+
+	var bound <-chan time.Time
+	if c.bound != never {
+		timer := time.NewTimer(c.bound.sub(k.clock.atMost()))
+		defer timer.Stop()
+		bound = timer.C
+	}
+	select {
+	case refusal := <-w.turn:
+		if !refusal.known {
+			return nil
+		}
+		c.seen = refusal
+		return c.refuse()
+	case <-bound:
+		c.stepOut(w)
+		return c.refuse()
+	case <-ctx.Done():
+		c.stepOut(w)
+		return c.cancelled(ctx)
+	case <-k.closed:
+		c.stepOut(w)
+		return c.fail(ErrShutdown, nil)
+	}
+}
+
+// stepOut takes a waiter out of its line. If its turn has come in the same moment it is passed on.
+func (c *call) stepOut(w *waiter) {
+	k := c.k
+	k.mu.Lock()
+	if head := k.lines[c.l.name]; w.queued {
+		c.seen = k.look(head)
+		head.line.remove(w)
+	}
+	k.mu.Unlock()
+	k.leave(w.l) // no effect unless it is the head
+}
+
+// knows tells whether anything is known yet of the lock that head asks for or has. Under k.mu.
+func (k *Keeper) knows(head *Lease) bool {
+	return head.state != asking || head.line != nil && head.line.seen.known
+}
+
+// look is what callers behind head get to hear when they may not wait. Under k.mu.
+func (k *Keeper) look(head *Lease) glimpse {
+	if head.state == held {
+		now := k.clock.atMost()
+		return glimpse{
+			known: true, holder: k.holder(head.operation), heldFor: now.sub(head.acquired), ttl: max(0, head.deadline.sub(now)),
+		}
+	}
+	if k.knows(head) && head.line != nil {
+		return head.line.seen
+	}
+	return glimpse{known: true, err: errNoAnswer}
+}
+
+// see notes what the store answered, tells those behind who do not want to wait, and watches for a wake-up.
+func (c *call) see(g glimpse) {
+	c.seen = g
+	if c.request.try {
+		c.tellLine(g)
+		return
+	}
+	k := c.k
+	k.mu.Lock()
+	ln := k.lineOf(c.l)
+	ln.seen = g
+	refused := ln.takeTries()
+	watch := ln.unwatch == nil && g.err == nil
+	if watch {
+		ln.unwatch = nothing // so that it happens once
+	}
+	k.mu.Unlock()
+	refuseAll(refused, g)
+	if watch {
+		unwatch := k.store.Watch(c.l.name, k.waker(c.l.name, ln))
+		k.mu.Lock()
+		ln.unwatch = unwatch
+		k.mu.Unlock()
+	}
+}
+
+// tellLine is see for a head that does not wait itself.
+func (c *call) tellLine(g glimpse) {
+	c.k.mu.Lock()
+	var refused []*waiter
+	if ln := c.l.line; ln != nil {
+		ln.seen = g
+		refused = ln.takeTries()
+	}
+	c.k.mu.Unlock()
+	refuseAll(refused, g)
+}
+
+// waker makes the function that a store calls when name may be free.
+func (k *Keeper) waker(name string, ln *line) func(error) {
+	return func(err error) {
+		if err != nil {
+			k.fault("watch", name, err)
+			return
+		}
+		select {
+		case ln.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// woken is the channel that tells of a wake-up; nil, which never does, while nothing is watched.
+func (c *call) woken() <-chan struct{} {
+	c.k.mu.Lock()
+	defer c.k.mu.Unlock()
+	if c.l.line == nil {
+		return nil
+	}
+	return c.l.line.wake
+}
+
+// takeTries takes those out of the line who do not want to wait. Under Keeper.mu.
+func (ln *line) takeTries() []*waiter {
+	var tries []*waiter
+	for w := ln.front; w != nil; {
+		next := w.next
+		if w.try {
+			ln.remove(w)
+			tries = append(tries, w)
+		}
+		w = next
+	}
+	return tries
+}
+
+func refuseAll(waiters []*waiter, why glimpse) {
+	for _, w := range waiters {
+		w.turn <- why
+	}
+}
+
+// settleLine is called under k.mu when head has got the lock: those who do not want to wait are refused, and nobody watches
+// the store any more unless somebody waits. The function that it returns must be called without the lock.
+func (k *Keeper) settleLine(head *Lease) func() {
+	ln := head.line
+	if ln == nil {
+		return nothing
+	}
+	refused, g := ln.takeTries(), k.look(head)
+	ln.seen = glimpse{}
+	if ln.front != nil {
+		return func() { refuseAll(refused, g) }
+	}
+	head.line = nil
+	return func() {
+		refuseAll(refused, g)
+		k.endWatch(ln)
+	}
+}
+
+// leave gives the head's place to the next in line. It does nothing for one who is not the head.
+func (k *Keeper) leave(head *Lease) {
+	k.mu.Lock()
+	done := k.leaveLocked(head)
+	k.mu.Unlock()
+	done()
+}
+
+func (k *Keeper) leaveLocked(head *Lease) func() {
+	if k.lines[head.name] != head {
+		return nothing
+	}
+	ln := head.line
+	head.line = nil
+	if ln == nil {
+		delete(k.lines, head.name)
+		return nothing
+	}
+	if w := ln.front; w != nil {
+		ln.remove(w)
+		w.l.line = ln
+		k.lines[head.name] = w.l
+		w.turn <- glimpse{}
+		return nothing
+	}
+	delete(k.lines, head.name)
+	return func() { k.endWatch(ln) }
+}
+
+// endWatch ends the watch of a line that nobody stands in any more.
+func (k *Keeper) endWatch(ln *line) {
+	k.mu.Lock()
+	unwatch := ln.unwatch
+	ln.unwatch = nothing
+	k.mu.Unlock()
+	if unwatch != nil {
+		unwatch()
+	}
+}

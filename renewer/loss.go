@@ -1,0 +1,122 @@
+package renewer
+
+import (
+	"context"
+	"time"
+)
+
+// lookAround is how often the end loop looks at the clock although nothing is about to end: a machine that slept has lost
+// that time without any timer having run.
+const lookAround = time.Second
+
+// endLoop ends leases whose time is up. It waits for no answer and asks nobody.
+func (k *Keeper) endLoop() {
+	defer k.loops.Done()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		var news losses
+		k.mu.Lock()
+		now := k.clock.now()
+		next := k.endDue(now, &news)
+		if next != never {
+			next = min(next, now.add(lookAround))
+		}
+		k.endWaker.at = next
+		k.mu.Unlock()
+		news.deliver(k)
+		timer.Reset(untilNext(next, k.clock.atMost()))
+		select {
+		case <-timer.C:
+		case <-k.endWaker.c:
+		case <-k.stop:
+			return
+		}
+	}
+}
+
+// endDue ends what is due and tells when the next is. A heartbeat does not move its leases in this agenda: they are moved
+// when the old instant comes, which is once in a TTL rather than once in a heartbeat. Under k.mu.
+func (k *Keeper) endDue(now instant, news *losses) (next instant) {
+	for k.ends.first() <= now {
+		l := k.ends.entries[0].lease
+		if until := instant(l.until.Load()); until > now {
+			k.ends.set(l, until)
+			continue
+		}
+		k.end(l, now, news)
+	}
+	return k.ends.first()
+}
+
+// end loses a lease whose belief has ended by the clock. Under k.mu.
+func (k *Keeper) end(l *Lease, now instant, news *losses) {
+	reason := Expired
+	if l.limit <= now {
+		reason = l.limitFor
+	}
+	k.lose(l, reason, now, news)
+}
+
+// lose ends a held lease and collects the news, which the caller must deliver when it has given k.mu back.
+func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
+	l.state = lost
+	l.until.Store(0)
+	l.lostAt = now
+	l.lost = &LostError{Name: l.name, Reason: reason, Fence: l.fence}
+	if reason != Usurped {
+		l.lost.Left = max(0, l.deadline.sub(now))
+	}
+	if reason == Expired {
+		l.lost.Err = l.lastErr
+	}
+	k.beats.remove(l)
+	k.ends.remove(l)
+	news.leases = append(news.leases, l)
+	news.after = append(news.after, k.leaveLocked(l))
+}
+
+// losses are leases just lost, whose operations have not been told yet.
+type losses struct {
+	leases []*Lease
+	after  []func()
+}
+
+// deliver tells the operations, all of them before any observer.
+func (n *losses) deliver(k *Keeper) {
+	for _, l := range n.leases {
+		l.cancel(l.lost)
+	}
+	for _, f := range n.after {
+		f()
+	}
+	if k.observer == nil {
+		return
+	}
+	for _, l := range n.leases {
+		k.observer.Lost(l.ctx, Lost{
+			Name: l.name, Operation: l.operation, Fence: l.fence, Held: l.lostAt.sub(l.acquired), Err: l.lost,
+		})
+	}
+}
+
+// watchCaller starts the grace of [Config.CancelGrace] when the caller's context ends.
+func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
+	unwatch := context.AfterFunc(caller, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if l.state != held {
+			return
+		}
+		if limit := k.clock.now().add(k.cfg.CancelGrace); limit < l.limit {
+			l.limit, l.limitFor = limit, Abandoned
+		}
+		l.setUntil()
+		until := instant(l.until.Load())
+		k.ends.set(l, until)
+		k.endWaker.wakeBy(until)
+	})
+	k.mu.Lock()
+	l.unwatch = unwatch
+	k.mu.Unlock()
+}

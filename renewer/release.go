@@ -1,0 +1,106 @@
+package renewer
+
+import (
+	"context"
+)
+
+func (k *Keeper) release(ctx context.Context, l *Lease) error {
+	k.mu.Lock()
+	if l.state == released {
+		k.mu.Unlock()
+		return nil
+	}
+	was := l.state
+	l.state = released
+	now := k.clock.atMost()
+	l.until.Store(0)
+	k.beats.remove(l)
+	k.ends.remove(l)
+	lost, unwatch := l.lost, l.unwatch
+	k.mu.Unlock()
+
+	if unwatch != nil {
+		unwatch()
+	}
+	var failed error
+	switch {
+	case was == held:
+		l.cancel(errReleased) // before the key is free
+		lost, failed = k.free(ctx, l, now)
+	case lost.Reason != Usurped:
+		// Told already that it is over; the key may still be there, but nobody should wait for a store that may be down.
+		l.cancel(lost)
+		k.disown(l.hold(), 0)
+	default:
+		l.cancel(lost)
+	}
+
+	k.mu.Lock()
+	if was == held {
+		l.lost = lost
+	}
+	left := k.leaveLocked(l)
+	k.forget(l)
+	k.mu.Unlock()
+	left()
+	k.observeRelease(ctx, l, now, failed)
+	switch {
+	case lost != nil:
+		return lost
+	case failed != nil:
+		return &Error{Op: "release", Name: l.name, Kind: ErrUnavailable, Err: failed, Waited: k.clock.atMost().sub(now), Attempts: 1}
+	default:
+		return nil
+	}
+}
+
+// free deletes the key of a lease that was believed in until now.
+func (k *Keeper) free(ctx context.Context, l *Lease, now instant) (*LostError, error) {
+	request, cancel := k.requestContext(ctx)
+	answers := k.store.Release(request, []Hold{l.hold()})
+	cancel()
+	a := Answer{Err: errShort(len(answers), 1)}
+	if len(answers) == 1 {
+		a = answers[0]
+	}
+	switch a.Status {
+	case Mine:
+		return nil, nil
+	case Taken, Gone:
+		return k.lostAtRelease(l, now), nil
+	default:
+		k.disown(l.hold(), 0)
+		return nil, orUnexplained(a.Err)
+	}
+}
+
+// lostAtRelease is for a lease that the store no longer knew when it was to be freed: lost since the last heartbeat.
+func (k *Keeper) lostAtRelease(l *Lease, now instant) *LostError {
+	lost := &LostError{Name: l.name, Reason: Usurped, Fence: l.fence}
+	if k.observer != nil {
+		k.observer.Lost(l.ctx, Lost{
+			Name: l.name, Operation: l.operation, Fence: l.fence, Held: now.sub(l.acquired), Err: lost,
+		})
+	}
+	return lost
+}
+
+func (k *Keeper) observeRelease(ctx context.Context, l *Lease, now instant, failed error) {
+	if k.observer == nil {
+		return
+	}
+	r := Released{
+		Name: l.name, Operation: l.operation, Fence: l.fence, Held: now.sub(l.acquired),
+		Renewals: l.renewals, Lost: l.lost, Err: failed,
+	}
+	if l.lostAt != 0 {
+		r.Held, r.Overrun = l.lostAt.sub(l.acquired), now.sub(l.lostAt)
+	}
+	k.observer.Released(ctx, r)
+}
+
+func (k *Keeper) fault(doing, name string, err error) {
+	if k.observer != nil {
+		k.observer.Fault(Fault{Doing: doing, Name: name, Err: err})
+	}
+}

@@ -1,0 +1,134 @@
+package renewer
+
+import (
+	"context"
+	"time"
+)
+
+// orphan is a key that may be ours although nobody wants it: an acquire whose answer was lost, a release that failed. The
+// sweeper deletes it if the token is ours.
+type orphan struct {
+	hold  Hold
+	due   instant // when to try next
+	last  instant // when a request that is still under way may take effect at the latest: delete once more after it
+	until instant // when the key's TTL is over in any case
+	tries int
+}
+
+// disown hands a key to the sweeper. unsettled is when an acquire was sent that was never answered, 0 if there is none.
+func (k *Keeper) disown(h Hold, unsettled instant) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.clock.atMost()
+	o := &orphan{hold: h, due: now, until: now.add(k.cfg.TTL)}
+	if settle := k.store.Settle(); unsettled != 0 && settle > 0 {
+		o.last = unsettled.add(settle)
+		o.until = o.last.add(k.cfg.TTL)
+	}
+	select {
+	case <-k.stop:
+		return // Shutdown has freed what it could
+	default:
+	}
+	k.orphans = append(k.orphans, o)
+	if !k.sweeper {
+		k.sweeper = true
+		k.loops.Add(1)
+		go k.sweepLoop()
+		return
+	}
+	k.sweepWaker.wakeBy(now)
+}
+
+// sweepLoop runs while there are orphans.
+func (k *Keeper) sweepLoop() {
+	defer k.loops.Done()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		k.mu.Lock()
+		now := k.clock.now()
+		batch, next := k.dueOrphans(now)
+		k.sweepWaker.at = next
+		if len(k.orphans) == 0 && len(batch) == 0 {
+			k.sweeper = false
+			k.mu.Unlock()
+			return
+		}
+		k.mu.Unlock()
+		if len(batch) > 0 {
+			k.sweep(batch)
+			continue
+		}
+		timer.Reset(untilNext(next, now))
+		select {
+		case <-timer.C:
+		case <-k.sweepWaker.c:
+		case <-k.stop:
+			return
+		}
+	}
+}
+
+// dueOrphans takes a batch out of the list, or tells when the next is due. Under k.mu.
+func (k *Keeper) dueOrphans(now instant) (batch []*orphan, next instant) {
+	next = never
+	kept := k.orphans[:0]
+	for _, o := range k.orphans {
+		switch {
+		case o.due <= now && len(batch) < batchMost:
+			batch = append(batch, o)
+		default:
+			next = min(next, o.due)
+			kept = append(kept, o)
+		}
+	}
+	clear(k.orphans[len(kept):])
+	k.orphans = kept
+	return batch, next
+}
+
+// sweep asks the store to delete a batch, and keeps those that must be tried again.
+func (k *Keeper) sweep(batch []*orphan) {
+	holds := make([]Hold, len(batch))
+	for i, o := range batch {
+		holds[i] = o.hold
+	}
+	ctx, cancel := k.requestContext(context.Background())
+	answers := k.store.Release(ctx, holds)
+	cancel()
+
+	var failed error
+	var failedName string
+	k.mu.Lock()
+	now := k.clock.now()
+	for i, o := range batch {
+		a := Answer{Err: errShort(len(answers), len(batch))}
+		if len(answers) == len(batch) {
+			a = answers[i]
+		}
+		if a.Status == Unknown {
+			o.due = now.add(k.sweepPause(o.tries))
+			o.tries++
+			failed, failedName = orUnexplained(a.Err), o.hold.Name
+		} else if o.last > now {
+			// Freed, but the lost request may still arrive and take the key again.
+			o.due, o.tries, o.last = o.last, 0, 0
+		} else {
+			continue
+		}
+		if o.due <= o.until {
+			k.orphans = append(k.orphans, o)
+		}
+	}
+	k.mu.Unlock()
+	if failed != nil {
+		k.fault("clean up", failedName, failed)
+	}
+}
+
+// sweepPause doubles from 25 ms to RequestTimeout, with jitter.
+func (k *Keeper) sweepPause(tries int) time.Duration {
+	pause := min(firstBackoff<<min(tries, 16), max(k.cfg.RequestTimeout, firstBackoff))
+	return pause/2 + jitter(pause/2)
+}
