@@ -1,0 +1,61 @@
+# Everything here needs Go and make; `make test` gets the rest itself. `make` alone lists the targets.
+
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+
+# How long each fuzz function runs.
+FUZZTIME ?= 20s
+# Flags and arguments for the benchmark program.
+BENCHARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help test check lint layering fmt vet tidy vuln fuzz bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+test: ## run all tests under the race detector, on real Redis servers (installs redis-server if it is missing)
+	@scripts/ensure-cc
+	@scripts/ensure-redis
+	CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 go test -race -count=1 -timeout 6m ./...
+
+# An unreachable vulnerability database does not stop this one, so that it can be used without a network; the last line then
+# says what was not checked. VULN_OFFLINE_OK=0 makes it strict.
+check: ## everything a change must pass: lint, layering, vet, tidy, test, vuln
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory layering
+	@$(MAKE) --no-print-directory vet
+	@$(MAKE) --no-print-directory tidy
+	@$(MAKE) --no-print-directory test
+	@VULN_OFFLINE_OK=$${VULN_OFFLINE_OK:-1} $(MAKE) --no-print-directory vuln
+
+lint: ## run the pinned golangci-lint (built once into ./bin)
+	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && set -ex && "$$linter" run ./... && \
+		if [ -f bench/go.mod ]; then cd bench; "$$linter" run ./...; fi
+
+layering: ## prove that the linter's import rules catch what they forbid
+	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && scripts/test-layering "$$linter"
+
+fmt: ## format the code the way lint wants it
+	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && set -x && "$$linter" fmt ./...
+
+vet: ## run go vet, and vet and build the benchmarks' module
+	go vet ./...
+	@if [ -f bench/go.mod ]; then set -ex; cd bench; go vet ./...; go build -o /dev/null ./...; fi
+
+tidy: ## fail if go.mod or go.sum are not tidy
+	go mod tidy -diff
+	@if [ -f bench/go.mod ]; then set -ex; cd bench; go mod tidy -diff; fi
+
+vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable database is no failure)
+	@checker=$$(scripts/tool $(GOVULNCHECK)) && scripts/vuln "$$checker"
+
+fuzz: ## run every fuzz function for FUZZTIME (default 20s)
+	@scripts/fuzz $(FUZZTIME)
+
+bench: ## print the benchmarks' tables (BENCHARGS: flags for the program)
+	@scripts/ensure-redis
+	cd bench && go run . $(BENCHARGS)
+
+clean: ## remove ./bin
+	rm -rf bin
