@@ -1,0 +1,21 @@
+package lockmw
+
+import "strings"
+
+var keyEscaper = strings.NewReplacer("%", "%25", ":", "%3A")
+
+// Key joins a static prefix and the parts of a key with colons, so that different parts never make the same key: colons and
+// percent signs in parts are escaped. Key("order", "a:b") is "order:a%3Ab". An empty part makes an empty key, which is refused
+// with [renewer.ErrName] wherever it is used, since it mostly means that a field was not filled in.
+func Key(prefix string, parts ...string) string {
+	var b strings.Builder
+	b.WriteString(prefix)
+	for _, part := range parts {
+		if part == "" {
+			return ""
+		}
+		b.WriteByte(':')
+		keyEscaper.WriteString(&b, part) //nolint:errcheck // a Builder does not fail
+	}
+	return b.String()
+}
