@@ -1,0 +1,231 @@
+package script_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const ttl = 10 * time.Second
+
+var errDown = errors.New("down")
+
+func acquire(ctx context.Context, s *script.Store, owner string) renewer.Grant {
+	return s.Acquire(ctx, []renewer.Claim{{Name: "n", Owner: owner, TTL: ttl, Holder: renewer.Holder{Node: owner}}})[0]
+}
+
+func renew(ctx context.Context, s *script.Store, owner string) renewer.Answer {
+	return s.Renew(ctx, []renewer.Hold{{Name: "n", Owner: owner, TTL: ttl}})[0]
+}
+
+func release(ctx context.Context, s *script.Store, owner string) renewer.Answer {
+	return s.Release(ctx, []renewer.Hold{{Name: "n", Owner: owner}})[0]
+}
+
+// took returns how long f takes by the bubble's clock.
+func took(f func()) time.Duration {
+	begin := time.Now()
+	f()
+	return time.Since(begin)
+}
+
+func bubble(t *testing.T, f func(t *testing.T, s *script.Store)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { f(t, script.New()) })
+}
+
+func TestStepsAnswerCallsInOrderThenTheDefault(t *testing.T) {
+	bubble(t, func(t *testing.T, s *script.Store) {
+		s.Script(script.Acquire, script.Fail(errDown), script.Taken(renewer.Holder{Node: "x"}, time.Second), script.Granted(41))
+		assert.Equal(t, renewer.Grant{Err: errDown}, acquire(t.Context(), s, "a"))
+		assert.Equal(t, renewer.Grant{Status: renewer.Taken, Holder: renewer.Holder{Node: "x"}, TTL: time.Second}, acquire(t.Context(), s, "a"))
+		assert.Equal(t, 1, s.Left(script.Acquire))
+		assert.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 41}, acquire(t.Context(), s, "a"))
+
+		time.Sleep(3 * time.Second)
+		want := renewer.Grant{Status: renewer.Taken, Holder: renewer.Holder{Node: "a"}, HeldFor: 3 * time.Second, TTL: 7 * time.Second}
+		assert.Equal(t, want, acquire(t.Context(), s, "b"), "the list is used up, and the store believes what it said")
+		assert.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
+		assert.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 42}, acquire(t.Context(), s, "b"))
+
+		s.Default(script.Renew, script.Fail(errDown))
+		for range 3 {
+			assert.Equal(t, renewer.Answer{Err: errDown}, renew(t.Context(), s, "b"))
+		}
+	})
+}
+
+func TestMineIsBelievedByLaterPasses(t *testing.T) {
+	bubble(t, func(t *testing.T, s *script.Store) {
+		s.Script(script.Acquire, script.Mine())
+		s.Script(script.Renew, script.Mine(), script.Pass(), script.Gone(), script.Pass())
+		assert.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 1}, acquire(t.Context(), s, "a"))
+		time.Sleep(9 * time.Second)
+		assert.Equal(t, renewer.Mine, renew(t.Context(), s, "a").Status)
+		time.Sleep(9 * time.Second)
+		assert.Equal(t, renewer.Mine, renew(t.Context(), s, "a").Status, "the scripted renewal has moved the TTL")
+		assert.Equal(t, renewer.Gone, renew(t.Context(), s, "a").Status)
+		assert.Equal(t, renewer.Gone, renew(t.Context(), s, "a").Status, "gone stays gone")
+	})
+}
+
+func TestTakenIsBelievedForItsTTL(t *testing.T) {
+	bubble(t, func(t *testing.T, s *script.Store) {
+		acquire(t.Context(), s, "a")
+		s.Script(script.Renew, script.Taken(renewer.Holder{Node: "thief"}, time.Minute))
+		assert.Equal(t, renewer.Taken, renew(t.Context(), s, "a").Status)
+		assert.Equal(t, renewer.Taken, release(t.Context(), s, "a").Status)
+		assert.Equal(t, "thief", acquire(t.Context(), s, "b").Holder.Node)
+		time.Sleep(time.Minute)
+		assert.Equal(t, renewer.Mine, acquire(t.Context(), s, "b").Status)
+	})
+}
+
+func TestDelays(t *testing.T) {
+	bubble(t, func(t *testing.T, s *script.Store) {
+		s.Script(script.Acquire, script.Pass().Slow(2*time.Second).Late(3*time.Second))
+		done := make(chan renewer.Grant)
+		go func() { done <- acquire(t.Context(), s, "a") }()
+		begin := time.Now()
+		time.Sleep(2*time.Second - 1)
+		assert.Empty(t, s.Owner("n"), "under way")
+		time.Sleep(1)
+		synctest.Wait()
+		assert.Equal(t, "a", s.Owner("n"), "in effect, not answered yet")
+		assert.Equal(t, renewer.Mine, (<-done).Status)
+		assert.Equal(t, 5*time.Second, time.Since(begin))
+	})
+}
+
+func TestEndOfContext(t *testing.T) {
+	steps := []struct {
+		name  string
+		step  script.Step
+		owner string
+	}{
+		{"hang", script.Hang(), ""},
+		{"slow", script.Pass().Slow(time.Minute), ""},
+		{"late", script.Pass().Late(time.Minute), "a"},
+		{"lost", script.Pass().Lost(), "a"},
+		{"mine, lost", script.Mine().Lost(), "a"},
+	}
+	for _, tt := range steps {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *script.Store) {
+				s.Script(script.Acquire, tt.step)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				d := took(func() { assert.Equal(t, renewer.Grant{Err: context.DeadlineExceeded}, acquire(ctx, s, "a")) })
+				assert.Equal(t, time.Second, d)
+				assert.Equal(t, tt.owner, s.Owner("n"))
+
+				s.Script(script.Acquire, tt.step)
+				d = took(func() { assert.Equal(t, context.DeadlineExceeded, acquire(ctx, s, "b").Err) })
+				assert.Zero(t, d, "a dead context waits for nothing")
+			})
+		})
+	}
+}
+
+func TestBrokenTakesEffect(t *testing.T) {
+	bubble(t, func(t *testing.T, s *script.Store) {
+		s.Script(script.Acquire, script.Pass().Broken(errDown))
+		assert.Equal(t, renewer.Grant{Err: errDown}, acquire(t.Context(), s, "a"))
+		assert.Equal(t, "a", s.Owner("n"))
+		s.Script(script.Release, script.Each(script.Pass()).Broken(errDown))
+		assert.Equal(t, renewer.Answer{Err: errDown}, release(t.Context(), s, "a"))
+		assert.Empty(t, s.Owner("n"))
+	})
+}
+
+func TestEachAnswersItemByItem(t *testing.T) {
+	bubble(t, func(t *testing.T, s *script.Store) {
+		s.Script(script.Renew, script.Each(script.Mine(), script.Gone(), script.Fail(errDown)))
+		holds := []renewer.Hold{{Name: "1", Owner: "o", TTL: ttl}, {Name: "2", Owner: "o"}, {Name: "3", Owner: "o"}, {Name: "4", Owner: "o"}}
+		want := []renewer.Answer{{Status: renewer.Mine}, {Status: renewer.Gone}, {Err: errDown}, {Status: renewer.Gone}}
+		assert.Equal(t, want, s.Renew(t.Context(), holds))
+	})
+}
+
+func TestCallsAreRecorded(t *testing.T) {
+	bubble(t, func(t *testing.T, s *script.Store) {
+		begin := time.Now()
+		acquire(t.Context(), s, "a")
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		holds := []renewer.Hold{{Name: "n", Owner: "a", TTL: ttl}}
+		s.Renew(ctx, holds)
+		holds[0].Name = "changed"
+
+		calls := s.Calls(script.Acquire)
+		require.Len(t, calls, 1)
+		assert.Equal(t, begin, calls[0].At)
+		assert.Zero(t, calls[0].Deadline)
+		assert.Equal(t, "a", calls[0].Claims[0].Owner)
+		calls = s.Calls(script.Renew)
+		require.Len(t, calls, 1)
+		assert.Equal(t, begin.Add(time.Second), calls[0].At)
+		assert.Equal(t, begin.Add(time.Second+time.Minute), calls[0].Deadline)
+		assert.Equal(t, "n", calls[0].Holds[0].Name, "as it was when called")
+		assert.Empty(t, s.Calls(script.Release))
+	})
+}
+
+func TestOutsiders(t *testing.T) {
+	bubble(t, func(t *testing.T, s *script.Store) {
+		acquire(t.Context(), s, "a")
+		s.Delete("n")
+		assert.Equal(t, renewer.Gone, renew(t.Context(), s, "a").Status)
+		acquire(t.Context(), s, "a")
+		s.Overwrite("n", renewer.Holder{Node: "thief"}, time.Minute)
+		assert.Equal(t, renewer.Taken, renew(t.Context(), s, "a").Status)
+		assert.Equal(t, "thief", acquire(t.Context(), s, "a").Holder.Node)
+	})
+}
+
+func TestWakes(t *testing.T) {
+	bubble(t, func(t *testing.T, s *script.Store) {
+		var woken []error
+		stop := s.Watch("n", func(err error) { woken = append(woken, err) })
+		synctest.Wait()
+		assert.Equal(t, []error{nil}, woken, "on set-up")
+		assert.Equal(t, 1, s.Wake("n", errDown))
+		assert.Equal(t, 0, s.Wake("other", nil))
+		assert.Equal(t, []error{nil, errDown}, woken)
+		acquire(t.Context(), s, "a")
+		release(t.Context(), s, "a")
+		assert.Equal(t, []error{nil, errDown, nil}, woken, "on release")
+
+		s.Mute(true)
+		acquire(t.Context(), s, "a")
+		release(t.Context(), s, "a")
+		s.Watch("n", func(error) { t.Error("woken while muted") })()
+		synctest.Wait()
+		assert.Len(t, woken, 3)
+		assert.Equal(t, 1, s.Watchers("n"))
+		stop()
+		assert.Equal(t, 0, s.Wake("n", nil))
+		assert.Equal(t, 0, s.Watchers("n"))
+	})
+}
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	s := script.New()
+	assert.Zero(t, s.Settle())
+	s.SetSettle(time.Second)
+	assert.Equal(t, time.Second, s.Settle())
+}

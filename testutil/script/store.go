@@ -1,0 +1,183 @@
+package script
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Store is a scripted renewer.Store. All its methods may be called concurrently; [New] makes one.
+type Store struct {
+	mu       sync.Mutex // guards what follows
+	scripts  map[Op][]Step
+	defaults map[Op]Step
+	calls    []Call
+	table    table
+	watchers []*watcher
+	muted    bool
+	settle   time.Duration
+}
+
+var _ renewer.Store = (*Store)(nil)
+
+// Call is one call of a store.
+type Call struct {
+	Op Op
+	// At is when the store was called.
+	At time.Time
+	// Deadline is that of the call's context; zero without one.
+	Deadline time.Time
+	// Claims are the items of an Acquire.
+	Claims []renewer.Claim
+	// Holds are the items of a Renew or a Release.
+	Holds []renewer.Hold
+}
+
+// New returns a store in which nothing is held and every call is answered by [Pass].
+func New() *Store {
+	return &Store{
+		scripts:  make(map[Op][]Step),
+		defaults: make(map[Op]Step),
+		table:    make(table),
+	}
+}
+
+// Script appends steps to op's list: each answers one call, in order.
+func (s *Store) Script(op Op, steps ...Step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scripts[op] = append(s.scripts[op], steps...)
+}
+
+// Default sets the step that answers calls of op once its list is used up. It is Pass in a new store.
+func (s *Store) Default(op Op, step Step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.defaults[op] = step
+}
+
+// Calls returns the calls of op so far, in order, those still unanswered included.
+func (s *Store) Calls(op Op) []Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var calls []Call
+	for _, c := range s.calls {
+		if c.Op == op {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// Left returns how many steps of op's list no call has taken yet.
+func (s *Store) Left(op Op) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.scripts[op])
+}
+
+// SetSettle sets what Settle returns. It is 0 in a new store.
+func (s *Store) SetSettle(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settle = d
+}
+
+// Settle returns what SetSettle has set.
+func (s *Store) Settle() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settle
+}
+
+// Acquire answers by the script: see [renewer.Store].
+func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	return s.play(ctx, Call{Op: Acquire, Claims: slices.Clone(claims)}, len(claims))
+}
+
+// Renew answers by the script: see [renewer.Store].
+func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	return toAnswers(s.play(ctx, Call{Op: Renew, Holds: slices.Clone(holds)}, len(holds)))
+}
+
+// Release answers by the script, and wakes those who watch what it has freed: see [renewer.Store].
+func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	return toAnswers(s.play(ctx, Call{Op: Release, Holds: slices.Clone(holds)}, len(holds)))
+}
+
+func toAnswers(grants []renewer.Grant) []renewer.Answer {
+	answers := make([]renewer.Answer, len(grants))
+	for i, g := range grants {
+		answers[i] = renewer.Answer{Status: g.Status, Err: g.Err}
+	}
+	return answers
+}
+
+// play records a call of n items and answers it by the next step.
+func (s *Store) play(ctx context.Context, call Call, n int) []renewer.Grant {
+	step := s.take(ctx, call)
+	if err := wait(ctx, step.slow); err != nil {
+		return unknown(n, err)
+	}
+	grants := make([]renewer.Grant, n)
+	var freed []string
+	s.mu.Lock()
+	now := time.Now()
+	for i := range grants {
+		var free bool
+		if grants[i], free = s.table.apply(call, i, step.of(i), now); free {
+			freed = append(freed, call.Holds[i].Name)
+		}
+	}
+	s.mu.Unlock()
+	s.freed(freed)
+	if step.noReply {
+		<-ctx.Done()
+		return unknown(n, ctx.Err())
+	}
+	if err := wait(ctx, step.late); err != nil {
+		return unknown(n, err)
+	}
+	return grants
+}
+
+// take records the call and takes its step.
+func (s *Store) take(ctx context.Context, call Call) Step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	call.At = time.Now()
+	call.Deadline, _ = ctx.Deadline()
+	s.calls = append(s.calls, call)
+	steps := s.scripts[call.Op]
+	if len(steps) == 0 {
+		return s.defaults[call.Op]
+	}
+	s.scripts[call.Op] = steps[1:]
+	return steps[0]
+}
+
+// wait returns nil after d, or the context's error if that ends first, or has ended.
+func wait(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil || d <= 0 {
+		return err
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func unknown(n int, err error) []renewer.Grant {
+	grants := make([]renewer.Grant, n)
+	for i := range grants {
+		grants[i].Err = err
+	}
+	return grants
+}

@@ -1,0 +1,151 @@
+package script
+
+import (
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// table is the store in memory behind the script: who has which name, and each name's last fencing token. Nothing is ever
+// removed from it, which is fit for a test.
+type table map[string]*row
+
+type row struct {
+	owner  string // "" if nobody has it
+	holder renewer.Holder
+	since  time.Time
+	until  time.Time
+	fence  int64
+}
+
+// row returns the row of name, with a lapsed lease cleared.
+func (t table) row(name string, now time.Time) *row {
+	r := t[name]
+	if r == nil {
+		r = new(row)
+		t[name] = r
+	}
+	if !now.Before(r.until) {
+		r.owner = ""
+	}
+	return r
+}
+
+// apply answers item i of call as a says, and makes the table agree with it. freed tells that a name was freed by its owner.
+func (t table) apply(call Call, i int, a answer, now time.Time) (g renewer.Grant, freed bool) {
+	if call.Op == Acquire {
+		c := call.Claims[i]
+		g = t.acquire(c, a, t.row(c.Name, now), now)
+	} else {
+		h := call.Holds[i]
+		r := t.row(h.Name, now)
+		g = a.grant
+		if !a.fixed {
+			g.Status = r.status(h.Owner)
+		}
+		freed = call.Op == Release && g.Status == renewer.Mine
+		r.believe(h, g, freed, now)
+	}
+	if a.lose != nil {
+		g = renewer.Grant{Err: a.lose}
+	}
+	return g, freed
+}
+
+// acquire answers a claim by a, and makes r agree.
+func (t table) acquire(c renewer.Claim, a answer, r *row, now time.Time) renewer.Grant {
+	g := a.grant
+	if !a.fixed {
+		g.Status = renewer.Mine
+		if r.owner != "" && r.owner != c.Owner {
+			return renewer.Grant{Status: renewer.Taken, Holder: r.holder, HeldFor: now.Sub(r.since), TTL: r.until.Sub(now)}
+		}
+	}
+	switch g.Status {
+	case renewer.Mine:
+		if r.owner != c.Owner {
+			*r = row{owner: c.Owner, holder: c.Holder, since: now, fence: r.fence + 1}
+		}
+		if g.Fence != 0 {
+			r.fence = g.Fence
+		}
+		g.Fence = r.fence
+		r.extend(now.Add(c.TTL))
+	case renewer.Taken:
+		if r.owner == "" || r.owner == c.Owner {
+			r.give(g, now)
+		}
+	case renewer.Unknown, renewer.Gone: // no effect
+	}
+	return g
+}
+
+// status is what the owner of a hold hears.
+func (r *row) status(owner string) renewer.Status {
+	switch r.owner {
+	case "":
+		return renewer.Gone
+	case owner:
+		return renewer.Mine
+	default:
+		return renewer.Taken
+	}
+}
+
+// believe makes r agree with the answer to a hold.
+func (r *row) believe(h renewer.Hold, g renewer.Grant, freed bool, now time.Time) {
+	switch g.Status {
+	case renewer.Mine:
+		if freed {
+			r.owner = ""
+			return
+		}
+		if r.owner != h.Owner {
+			*r = row{owner: h.Owner, since: now, fence: r.fence}
+		}
+		r.extend(now.Add(h.TTL))
+	case renewer.Taken:
+		if r.owner == h.Owner {
+			r.give(g, now)
+		}
+	case renewer.Gone:
+		r.owner = ""
+	case renewer.Unknown: // no effect
+	}
+}
+
+func (r *row) extend(until time.Time) {
+	if until.After(r.until) {
+		r.until = until
+	}
+}
+
+// stranger is the owner token of whoever a step says has a name.
+const stranger = "stranger"
+
+// give hands r to the stranger of a Taken answer; with an unknown TTL it is free to the next who asks.
+func (r *row) give(g renewer.Grant, now time.Time) {
+	*r = row{owner: stranger, holder: g.Holder, since: now.Add(-g.HeldFor), until: now.Add(g.TTL), fence: r.fence + 1}
+}
+
+// Delete makes name free without a word to anybody, as if an outsider had removed its key.
+func (s *Store) Delete(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table.row(name, time.Now()).owner = ""
+}
+
+// Overwrite gives name to holder for ttl without a word to anybody, as if an outsider had written its key.
+func (s *Store) Overwrite(name string, holder renewer.Holder, ttl time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.table.row(name, now).give(renewer.Grant{Holder: holder, TTL: ttl}, now)
+}
+
+// Owner returns the owner token of whoever has name by the store in memory; "" if nobody has.
+func (s *Store) Owner(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.table.row(name, time.Now()).owner
+}
