@@ -1,0 +1,169 @@
+package storetest
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+var acquireCases = []testCase{
+	{"one of many gets a free name", oneOfMany},
+	{"never two at once", neverTwo},
+	{"a repeated claim is the same lease", repeatedClaim},
+	{"a repeated claim renews", repeatedClaimRenews},
+	{"a repeated claim never shortens", repeatedClaimNeverShortens},
+	{"who is refused learns of the holder", holderTold},
+	{"a holder of odd bytes", oddHolder},
+	{"a refusal does not wait", refusalAtOnce},
+}
+
+func oneOfMany(t *testing.T, s *suite) {
+	const many = 32
+	var mine, taken atomic.Int32
+	var wg sync.WaitGroup
+	for range many {
+		wg.Go(func() {
+			switch s.acquire(t, "name", newOwner(), long).Status {
+			case renewer.Mine:
+				mine.Add(1)
+			case renewer.Taken:
+				taken.Add(1)
+			case renewer.Unknown, renewer.Gone: // acquire has failed the test
+			}
+		})
+	}
+	wg.Wait()
+	assert.EqualValues(t, 1, mine.Load())
+	assert.EqualValues(t, many-1, taken.Load())
+}
+
+// neverTwo has many goroutines take turns, and looks for two inside, and for tokens out of order.
+func neverTwo(t *testing.T, s *suite) {
+	const many, turns = 32, 4
+	var inside atomic.Int32
+	var last int64 // guarded by the lock under test; the race detector checks that too, inside being the order
+	var wg sync.WaitGroup
+	for range many {
+		wg.Go(func() {
+			for range turns {
+				owner := newOwner()
+				var fence int64
+				s.until(t, "the name gets free", func() bool {
+					g := s.acquire(t, "name", owner, long)
+					fence = g.Fence
+					return g.Status == renewer.Mine
+				})
+				assert.EqualValues(t, 1, inside.Add(1), "holders at once")
+				assert.Greater(t, fence, last, "tokens rise in the order of the grants")
+				last = fence
+				inside.Add(-1)
+				assert.Equal(t, renewer.Mine, s.release(t, "name", owner))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func repeatedClaim(t *testing.T, s *suite) {
+	a, b := newOwner(), newOwner()
+	fence := s.own(t, "name", a, long)
+	for range 3 {
+		assert.Equal(t, fence, s.own(t, "name", a, long), "the same fencing token")
+		s.refused(t, "name", b)
+	}
+	assert.Equal(t, renewer.Mine, s.release(t, "name", a), "one release frees it, however often it was claimed")
+	assert.Greater(t, s.own(t, "name", b, long), fence)
+	s.refused(t, "name", a)
+}
+
+func repeatedClaimRenews(t *testing.T, s *suite) {
+	a := newOwner()
+	s.own(t, "name", a, s.short)
+	s.own(t, "name", a, long)
+	s.pass(t, s.short*3/2)
+	assert.Equal(t, renewer.Mine, s.renew(t, "name", a, long))
+}
+
+func repeatedClaimNeverShortens(t *testing.T, s *suite) {
+	a := newOwner()
+	s.own(t, "name", a, long)
+	s.own(t, "name", a, time.Millisecond)
+	s.pass(t, 50*time.Millisecond)
+	assert.Equal(t, renewer.Mine, s.renew(t, "name", a, long))
+}
+
+func holderTold(t *testing.T, s *suite) {
+	if s.Blind {
+		return
+	}
+	a, b := newOwner(), newOwner()
+	holder := renewer.Holder{Node: "web-1", PID: 4711, Operation: "email:send"}
+	before := time.Now()
+	g := s.acquireAs(t, "name", a, long, holder)
+	require.Equal(t, renewer.Mine, g.Status)
+	acquired := time.Since(before)
+
+	const held = 150 * time.Millisecond
+	for range 2 {
+		g = s.refused(t, "name", b)
+		assert.Equal(t, holder, g.Holder)
+		assert.Positive(t, g.TTL)
+		assert.LessOrEqual(t, g.TTL, long)
+		s.pass(t, held)
+	}
+	g = s.refused(t, "name", b)
+	assert.GreaterOrEqual(t, g.HeldFor, 2*held-s.slack)
+	assert.LessOrEqual(t, g.TTL, long-2*held+s.slack)
+	if s.Advance == nil {
+		assert.LessOrEqual(t, g.HeldFor, time.Since(before)+s.slack)
+		assert.GreaterOrEqual(t, g.TTL, long-time.Since(before)-acquired-s.slack)
+	}
+	heldFor := g.HeldFor
+
+	require.Equal(t, renewer.Mine, s.renew(t, "name", a, long))
+	s.own(t, "name", a, long)
+	g = s.refused(t, "name", b)
+	assert.Equal(t, holder, g.Holder, "a renewal leaves the holder as it is")
+	assert.GreaterOrEqual(t, g.HeldFor, heldFor, "a renewal does not start the count again")
+	assert.Greater(t, g.TTL, long-held, "and moves the end")
+	require.Equal(t, renewer.Mine, s.release(t, "name", a))
+	s.own(t, "name", b, long)
+	assert.Equal(t, "node", s.refused(t, "name", a).Holder.Node, "the next holder is not taken for the last")
+}
+
+func oddHolder(t *testing.T, s *suite) {
+	if s.Blind {
+		return
+	}
+	holders := []renewer.Holder{
+		{},
+		{Node: "näme-日本"},
+		{Node: "a b", Operation: "c d"},
+		{Node: "a\nb", PID: 7, Operation: "c\td"},
+		{Node: `"quoted" \back\`, PID: 1 << 30, Operation: `'x'`},
+		{Node: "a|b:c,d;e/f=g{h}", PID: 2, Operation: "%00 %25 %d"},
+		{Node: "nul\x00", PID: 3, Operation: "\x00\x01\x7f"},
+		{Node: "latin\xe4\xff", PID: 4, Operation: "\xc3\x28"},
+		{PID: 5},
+		{Operation: "only"},
+	}
+	for _, h := range holders {
+		a := newOwner()
+		require.Equal(t, renewer.Mine, s.acquireAs(t, "name", a, long, h).Status)
+		assert.Equal(t, h, s.refused(t, "name", newOwner()).Holder)
+		require.Equal(t, renewer.Mine, s.release(t, "name", a), "%q", h)
+	}
+}
+
+func refusalAtOnce(t *testing.T, s *suite) {
+	s.own(t, "name", newOwner(), long)
+	before := time.Now()
+	s.refused(t, "name", newOwner())
+	assert.Less(t, time.Since(before), callBy, "the holder's TTL is %v", long)
+}

@@ -1,0 +1,139 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+const (
+	long   = time.Minute      // a TTL that never lapses within a case
+	bound  = 20 * time.Second // for what must happen; far above what it takes
+	callBy = 5 * time.Second  // for one call that has nothing to wait for
+)
+
+var owners atomic.Int64
+
+// newOwner returns an owner token that no case has used.
+func newOwner() string {
+	return fmt.Sprintf("owner-%0*d", renewer.OwnerLen-len("owner-"), owners.Add(1))
+}
+
+// acquire asks for one name.
+func (s *suite) acquire(t testing.TB, name, owner string, ttl time.Duration) renewer.Grant {
+	t.Helper()
+	return s.acquireAs(t, name, owner, ttl, renewer.Holder{Node: "node", PID: 1})
+}
+
+func (s *suite) acquireAs(t testing.TB, name, owner string, ttl time.Duration, holder renewer.Holder) renewer.Grant {
+	t.Helper()
+	return s.acquireAll(t, []renewer.Claim{{Name: name, Owner: owner, TTL: ttl, Holder: holder}})[0]
+}
+
+// acquireAll asks for claims and checks what holds of every answer.
+func (s *suite) acquireAll(t testing.TB, claims []renewer.Claim) []renewer.Grant {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), callBy)
+	defer cancel()
+	grants := s.Store.Acquire(ctx, claims)
+	require.Len(t, grants, len(claims), "one answer an item")
+	for i, g := range grants {
+		checkGrant(t, claims[i].Name, g)
+	}
+	return grants
+}
+
+func checkGrant(t testing.TB, name string, g renewer.Grant) {
+	t.Helper()
+	require.NoError(t, g.Err, "acquire %q", name)
+	switch g.Status {
+	case renewer.Mine:
+		require.Positive(t, g.Fence, "the fencing token of %q", name)
+		require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: g.Fence}, g, "a grant of %q tells of no other holder", name)
+	case renewer.Taken:
+		require.Zero(t, g.Fence, "no fencing token for whoever is refused %q", name)
+		require.GreaterOrEqual(t, g.HeldFor, time.Duration(0), "how long %q has been held", name)
+		require.GreaterOrEqual(t, g.TTL, time.Duration(0), "how long %q will be held", name)
+	case renewer.Unknown, renewer.Gone:
+		require.Fail(t, "an Acquire is answered Mine or Taken", "%q: %v", name, g)
+	}
+}
+
+// own makes name owner's.
+func (s *suite) own(t testing.TB, name, owner string, ttl time.Duration) int64 {
+	t.Helper()
+	g := s.acquire(t, name, owner, ttl)
+	require.Equal(t, renewer.Mine, g.Status, "%q is free", name)
+	return g.Fence
+}
+
+// refused makes sure that somebody else than owner has name, and returns what owner hears.
+func (s *suite) refused(t testing.TB, name, owner string) renewer.Grant {
+	t.Helper()
+	g := s.acquire(t, name, owner, long)
+	require.Equal(t, renewer.Taken, g.Status, "%q is somebody else's", name)
+	return g
+}
+
+func (s *suite) renew(t testing.TB, name, owner string, ttl time.Duration) renewer.Status {
+	t.Helper()
+	return s.holds(t, s.Store.Renew, []renewer.Hold{{Name: name, Owner: owner, TTL: ttl}})[0]
+}
+
+func (s *suite) release(t testing.TB, name, owner string) renewer.Status {
+	t.Helper()
+	return s.holds(t, s.Store.Release, []renewer.Hold{{Name: name, Owner: owner}})[0]
+}
+
+// holds asks do for every hold and checks that the answers are certain.
+func (s *suite) holds(
+	t testing.TB, do func(context.Context, []renewer.Hold) []renewer.Answer, holds []renewer.Hold,
+) []renewer.Status {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), callBy)
+	defer cancel()
+	answers := do(ctx, holds)
+	require.Len(t, answers, len(holds), "one answer an item")
+	statuses := make([]renewer.Status, len(answers))
+	for i, a := range answers {
+		require.NoError(t, a.Err, "%q", holds[i].Name)
+		require.NotEqual(t, renewer.Unknown, a.Status, "%q", holds[i].Name)
+		statuses[i] = a.Status
+	}
+	return statuses
+}
+
+// pass lets d go by on the store's clock.
+func (s *suite) pass(t testing.TB, d time.Duration) {
+	t.Helper()
+	if s.Advance != nil {
+		s.Advance(d)
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.Context().Done():
+		require.NoError(t, t.Context().Err())
+	}
+}
+
+// until asks cond again and again, some time passing in between, and fails after bound.
+func (s *suite) until(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	const step = 5 * time.Millisecond
+	for range int(bound / step) {
+		if cond() {
+			return
+		}
+		s.pass(t, step)
+	}
+	require.Fail(t, "never happened", "%s, within %v", what, bound)
+}

@@ -1,0 +1,87 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+var renewCases = []testCase{
+	{"a renewal keeps a lease", renewKeeps},
+	{"a renewal never shortens a TTL", renewNeverShortens},
+	{"a renewal never makes a name", renewNeverMakes},
+	{"only the owner renews", renewCompares},
+	{"a deleted name is gone", deleted},
+	{"an overwritten name is taken", overwritten},
+}
+
+func renewKeeps(t *testing.T, s *suite) {
+	a := newOwner()
+	s.own(t, "name", a, s.short)
+	for range 4 {
+		s.pass(t, s.short/2)
+		require.Equal(t, renewer.Mine, s.renew(t, "name", a, s.short))
+		s.refused(t, "name", newOwner())
+	}
+}
+
+func renewNeverShortens(t *testing.T, s *suite) {
+	a := newOwner()
+	s.own(t, "name", a, long)
+	require.Equal(t, renewer.Mine, s.renew(t, "name", a, time.Millisecond), "it still is the owner's")
+	g := s.refused(t, "name", newOwner())
+	if !s.Blind {
+		assert.Greater(t, g.TTL, long/2)
+	}
+	s.pass(t, 50*time.Millisecond)
+	assert.Equal(t, renewer.Mine, s.renew(t, "name", a, long))
+}
+
+func renewNeverMakes(t *testing.T, s *suite) {
+	a := newOwner()
+	assert.Equal(t, renewer.Gone, s.renew(t, "name", a, long), "never acquired")
+	assert.Equal(t, renewer.Gone, s.renew(t, "name", a, long))
+	s.own(t, "name", a, long)
+	require.Equal(t, renewer.Mine, s.release(t, "name", a))
+	assert.Equal(t, renewer.Gone, s.renew(t, "name", a, long), "released")
+	s.own(t, "name", newOwner(), long)
+}
+
+func renewCompares(t *testing.T, s *suite) {
+	a, b := newOwner(), newOwner()
+	since := time.Now()
+	s.own(t, "name", a, s.short)
+	assert.Equal(t, renewer.Taken, s.renew(t, "name", b, long))
+	assert.Equal(t, renewer.Taken, s.renew(t, "name", a[:len(a)-1]+"_", long), "all of the token counts")
+	assert.Equal(t, renewer.Taken, s.renew(t, "name", "_"+a[1:], long))
+	s.lapse(t, "name", since, s.short) // none of them has moved the end
+}
+
+func deleted(t *testing.T, s *suite) {
+	if s.Delete == nil {
+		return
+	}
+	a := newOwner()
+	fence := s.own(t, "name", a, long)
+	s.Delete("name")
+	assert.Equal(t, renewer.Gone, s.renew(t, "name", a, long))
+	assert.Equal(t, renewer.Gone, s.release(t, "name", a))
+	again := s.own(t, "name", a, long)
+	assert.Greater(t, again, fence, "a lease of its own, though the owner is the same")
+}
+
+func overwritten(t *testing.T, s *suite) {
+	if s.Overwrite == nil {
+		return
+	}
+	a := newOwner()
+	s.own(t, "name", a, long)
+	s.Overwrite("name")
+	assert.Equal(t, renewer.Taken, s.renew(t, "name", a, long))
+	assert.Equal(t, renewer.Taken, s.release(t, "name", a))
+	s.refused(t, "name", a)
+}

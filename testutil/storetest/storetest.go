@@ -1,0 +1,72 @@
+package storetest
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Fixture is a store to be tested and what a test can do to it from outside.
+type Fixture struct {
+	// Store is empty, or at least keeps its names apart from those of every other Fixture.
+	Store renewer.Store
+	// Advance moves the store's clock on by d. If nil, the suite waits for as long, in short steps.
+	Advance func(d time.Duration)
+	// Delete makes name free behind the store's back. If nil, what depends on it is left out.
+	Delete func(name string)
+	// Overwrite makes name somebody else's behind the store's back, for 10 s or more: a value that the store did not write.
+	// If nil, what depends on it is left out.
+	Overwrite func(name string)
+	// Blind says that the store can't tell who has a name, nor since when, nor for how long. Otherwise it must.
+	Blind bool
+}
+
+// suite is one case's Fixture with the means to use it.
+type suite struct {
+	Fixture
+	// short is a TTL that lapses soon, but not between two calls in a row, even on a busy machine.
+	short time.Duration
+	// slack is how far a duration that the store tells may be off.
+	slack time.Duration
+}
+
+// testCase proves one sentence of the contract, or a few that belong together.
+type testCase struct {
+	name string
+	run  func(t *testing.T, s *suite)
+}
+
+// Run runs the suite as subtests of t, each on a Fixture of its own from open. The subtests run in parallel.
+func Run(t *testing.T, open func(t *testing.T) Fixture) {
+	t.Helper()
+	for _, c := range cases() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(t, &suite{Fixture: open(t), short: 400 * time.Millisecond, slack: 100 * time.Millisecond})
+		})
+	}
+}
+
+// RunInBubble is [Run] with each case in a bubble of testing/synctest, where waiting takes no time and nothing is late. open is
+// called inside the bubble, and the store must do no I/O.
+func RunInBubble(t *testing.T, open func(t *testing.T) Fixture) {
+	t.Helper()
+	for _, c := range cases() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c.run(t, &suite{Fixture: open(t), short: 400 * time.Millisecond, slack: time.Millisecond})
+			})
+		})
+	}
+}
+
+func cases() []testCase {
+	var all []testCase
+	for _, group := range [][]testCase{acquireCases, lapseCases, renewCases, releaseCases, fenceCases, batchCases, nameCases, watchCases} {
+		all = append(all, group...)
+	}
+	return all
+}

@@ -1,0 +1,207 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+var watchCases = []testCase{
+	{"a watch is woken when set up", wokenOnSetup},
+	{"a watch is woken by each release", wokenByRelease},
+	{"every watch on a name is woken", allWoken},
+	{"a release in a batch wakes", wokenByBatch},
+	{"a stopped watch is not woken", stopped},
+	{"a watch stopped from its own wake", stoppedInside},
+	{"a watch after a watch", watchAgain},
+	{"watches come and go at once", watchRace},
+}
+
+// watched counts the wake-ups of one watch.
+type watched struct {
+	wakes atomic.Int32
+	stop  func()
+}
+
+func (s *suite) watch(name string) *watched {
+	w := new(watched)
+	w.stop = s.Store.Watch(name, func(err error) {
+		if err == nil {
+			w.wakes.Add(1)
+		}
+	})
+	return w
+}
+
+func (w *watched) clear() { w.wakes.Store(0) }
+
+func (w *watched) await(t testing.TB, s *suite, what string) {
+	t.Helper()
+	s.until(t, "a wake-up after "+what, func() bool { return w.wakes.Load() > 0 })
+}
+
+// cycle holds and releases name.
+func (s *suite) cycle(t testing.TB, name string) {
+	t.Helper()
+	owner := newOwner()
+	s.own(t, name, owner, long)
+	require.Equal(t, renewer.Mine, s.release(t, name, owner))
+}
+
+func wokenOnSetup(t *testing.T, s *suite) {
+	free := s.watch("free")
+	defer free.stop()
+	s.own(t, "held", newOwner(), long)
+	held := s.watch("held")
+	defer held.stop()
+	free.await(t, s, "its set-up")
+	held.await(t, s, "its set-up, since a release may have slipped by before")
+}
+
+func wokenByRelease(t *testing.T, s *suite) {
+	w := s.watch("name")
+	defer w.stop()
+	w.await(t, s, "its set-up")
+	for range 5 {
+		owner := newOwner()
+		s.own(t, "name", owner, long)
+		w.clear()
+		require.Equal(t, renewer.Mine, s.release(t, "name", owner))
+		w.await(t, s, "a release")
+		s.own(t, "name", owner, long) // who was woken finds it free
+		require.Equal(t, renewer.Mine, s.release(t, "name", owner))
+	}
+}
+
+func allWoken(t *testing.T, s *suite) {
+	var all []*watched
+	for range 8 {
+		w := s.watch("name")
+		defer w.stop()
+		all = append(all, w)
+	}
+	for _, w := range all {
+		w.await(t, s, "its set-up")
+	}
+	owner := newOwner()
+	s.own(t, "name", owner, long)
+	for _, w := range all {
+		w.clear()
+	}
+	require.Equal(t, renewer.Mine, s.release(t, "name", owner))
+	for _, w := range all {
+		w.await(t, s, "a release")
+	}
+}
+
+func wokenByBatch(t *testing.T, s *suite) {
+	owner := newOwner()
+	var all []*watched
+	var holds []renewer.Hold
+	for i := range 5 {
+		name := fmt.Sprint("name ", i)
+		w := s.watch(name)
+		defer w.stop()
+		w.await(t, s, "its set-up")
+		s.own(t, name, owner, long)
+		all = append(all, w)
+		holds = append(holds, renewer.Hold{Name: name, Owner: owner})
+	}
+	for _, w := range all {
+		w.clear()
+	}
+	s.holds(t, s.Store.Release, holds)
+	for _, w := range all {
+		w.await(t, s, "a release in a batch")
+	}
+}
+
+// stopped uses a second watch to know when a release has been told of; which of the two is told first is open, so that a
+// late call to the stopped one shows at the next round at the latest.
+func stopped(t *testing.T, s *suite) {
+	w, other := s.watch("name"), s.watch("name")
+	defer other.stop()
+	w.await(t, s, "its set-up")
+	other.await(t, s, "its set-up")
+	w.stop()
+	w.clear()
+	for range 3 {
+		other.clear()
+		s.cycle(t, "name")
+		other.await(t, s, "a release")
+	}
+	assert.Zero(t, w.wakes.Load())
+}
+
+func stoppedInside(t *testing.T, s *suite) {
+	stop := make(chan func(), 1)
+	done := make(chan struct{})
+	var wakes atomic.Int32
+	var once sync.Once
+	stop <- s.Store.Watch("name", func(error) {
+		wakes.Add(1)
+		select {
+		case f := <-stop: // not there yet if the set-up's wake-up was quick
+			f()
+			once.Do(func() { close(done) })
+		default:
+		}
+	})
+	s.until(t, "a wake-up to stop in", func() bool {
+		s.cycle(t, "name")
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
+	})
+	wakes.Store(0)
+	other := s.watch("name")
+	defer other.stop()
+	other.await(t, s, "its set-up")
+	for range 3 {
+		other.clear()
+		s.cycle(t, "name")
+		other.await(t, s, "a release")
+	}
+	assert.Zero(t, wakes.Load())
+}
+
+func watchAgain(t *testing.T, s *suite) {
+	for range 3 {
+		w := s.watch("name")
+		w.await(t, s, "its set-up")
+		owner := newOwner()
+		s.own(t, "name", owner, long)
+		w.clear()
+		require.Equal(t, renewer.Mine, s.release(t, "name", owner))
+		w.await(t, s, "a release")
+		w.stop()
+	}
+}
+
+// watchRace is for the race detector, and for whatever hangs.
+func watchRace(t *testing.T, s *suite) {
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			name := fmt.Sprint("name ", g%2)
+			for range 20 {
+				w := s.watch(name)
+				owner := newOwner()
+				if s.acquire(t, name, owner, long).Status == renewer.Mine {
+					assert.Equal(t, renewer.Mine, s.release(t, name, owner))
+				}
+				w.stop()
+			}
+		})
+	}
+	wg.Wait()
+}
