@@ -1,0 +1,15 @@
+package memory
+
+// Kept returns how many names s remembers, lapsed ones included.
+func Kept(s *Store) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held)
+}
+
+// Watched returns how many names s has watchers for.
+func Watched(s *Store) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.watchers)
+}

@@ -1,0 +1,167 @@
+package memory
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Store holds names for owners in this process. The zero value is ready to use. It must not be copied after its first use.
+// Its methods may be called concurrently.
+type Store struct {
+	mu       sync.Mutex // guards what follows
+	held     map[string]lease
+	sweepAt  int   // size of held at which lapsed leases are looked for
+	fence    int64 // the last one given out, whatever its name
+	watchers map[string][]*watcher
+}
+
+var _ renewer.Store = (*Store)(nil)
+
+// lease is a name held, or lapsed and not removed yet.
+type lease struct {
+	owner  string
+	holder renewer.Holder
+	fence  int64
+	since  time.Time
+	until  time.Time
+}
+
+// New returns an empty store.
+func New() *Store { return new(Store) }
+
+// Acquire tries each claim once: see [renewer.Store]. A claim that repeats its owner's renews as Renew does, so it never
+// shortens the TTL. A TTL below 1 ms is answered with [renewer.ErrConfig].
+func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	grants := make([]renewer.Grant, len(claims))
+	if err := ctx.Err(); err != nil {
+		for i := range grants {
+			grants[i].Err = err
+		}
+		return grants
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now() // under the lock, so that no later caller sees an earlier time
+	for i := range claims {
+		grants[i] = s.claim(&claims[i], now)
+	}
+	return grants
+}
+
+// claim is Acquire for one claim, with s.mu held.
+func (s *Store) claim(c *renewer.Claim, now time.Time) renewer.Grant {
+	if _, err := renewer.Millis(c.TTL); err != nil {
+		return renewer.Grant{Err: err}
+	}
+	until := now.Add(c.TTL)
+	l, ok := s.live(c.Name, now)
+	switch {
+	case !ok:
+		l = lease{owner: c.Owner, holder: c.Holder, fence: s.nextFence(now), since: now, until: until}
+		s.put(c.Name, l, now)
+	case l.owner != c.Owner:
+		return renewer.Grant{Status: renewer.Taken, Holder: l.holder, HeldFor: now.Sub(l.since), TTL: l.until.Sub(now)}
+	case until.After(l.until):
+		l.until = until
+		s.held[c.Name] = l
+	}
+	return renewer.Grant{Status: renewer.Mine, Fence: l.fence}
+}
+
+// Renew sets the TTL of every name that its owner still has: see [renewer.Store]. A TTL below 1 ms is answered with
+// [renewer.ErrConfig].
+func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	return s.each(ctx, holds, func(h *renewer.Hold, l lease, now time.Time) renewer.Answer {
+		if _, err := renewer.Millis(h.TTL); err != nil {
+			return renewer.Answer{Err: err}
+		}
+		if until := now.Add(h.TTL); until.After(l.until) {
+			l.until = until
+			s.held[h.Name] = l
+		}
+		return renewer.Answer{Status: renewer.Mine}
+	})
+}
+
+// Release frees every name that its owner still has, and calls the wake functions of those who watch it before it returns:
+// see [renewer.Store].
+func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	var wake []*watcher
+	answers := s.each(ctx, holds, func(h *renewer.Hold, _ lease, _ time.Time) renewer.Answer {
+		delete(s.held, h.Name)
+		wake = append(wake, s.watchers[h.Name]...)
+		return renewer.Answer{Status: renewer.Mine}
+	})
+	// Not under the lock: wake may well ask this store.
+	for _, w := range wake {
+		w.call()
+	}
+	return answers
+}
+
+// each answers every hold; do is called, with s.mu held, for one that its owner still has.
+func (s *Store) each(
+	ctx context.Context, holds []renewer.Hold, do func(*renewer.Hold, lease, time.Time) renewer.Answer,
+) []renewer.Answer {
+	answers := make([]renewer.Answer, len(holds))
+	if err := ctx.Err(); err != nil {
+		for i := range answers {
+			answers[i].Err = err
+		}
+		return answers
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for i := range holds {
+		switch l, ok := s.live(holds[i].Name, now); {
+		case !ok:
+			answers[i].Status = renewer.Gone
+		case l.owner != holds[i].Owner:
+			answers[i].Status = renewer.Taken
+		default:
+			answers[i] = do(&holds[i], l, now)
+		}
+	}
+	return answers
+}
+
+// Settle returns 0: a call has taken effect, or has not, by the time it returns.
+func (s *Store) Settle() time.Duration { return 0 }
+
+// live returns the lease on name, unless there is none or it has lapsed.
+func (s *Store) live(name string, now time.Time) (lease, bool) {
+	l, ok := s.held[name]
+	return l, ok && now.Before(l.until)
+}
+
+// nextFence returns a token above all before it. One counter serves all names: with one for each, a name's could never be
+// forgotten, or, forgotten, would fall behind if the wall clock were set back. Taking the time when that is ahead makes
+// tokens rise over a restart too.
+func (s *Store) nextFence(now time.Time) int64 {
+	s.fence = max(s.fence+1, now.UnixMicro())
+	return s.fence
+}
+
+// sweepMin is the size below which looking for lapsed leases is not worth the trouble.
+const sweepMin = 64
+
+// put stores a new lease. When the map has doubled since the last look, those that have lapsed are removed first: a cost of
+// O(1) for each put on average, and no timer.
+func (s *Store) put(name string, l lease, now time.Time) {
+	if s.held == nil {
+		s.held = make(map[string]lease)
+	}
+	if len(s.held) >= max(s.sweepAt, sweepMin) {
+		for old, l := range s.held {
+			if !now.Before(l.until) {
+				delete(s.held, old)
+			}
+		}
+		s.sweepAt = 2 * len(s.held)
+	}
+	s.held[name] = l
+}

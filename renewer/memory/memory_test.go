@@ -1,0 +1,164 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/testutil/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(*testing.T) storetest.Fixture { return storetest.Fixture{Store: memory.New()} })
+}
+
+func TestStoreInBubble(t *testing.T) {
+	t.Parallel()
+	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture { return storetest.Fixture{Store: memory.New()} })
+}
+
+func TestZeroStore(t *testing.T) {
+	t.Parallel()
+	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture { return storetest.Fixture{Store: new(memory.Store)} })
+}
+
+func claim(name, owner string, ttl time.Duration) []renewer.Claim {
+	return []renewer.Claim{{Name: name, Owner: owner, TTL: ttl}}
+}
+
+func TestLapsesAtTheInstant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		s.Acquire(t.Context(), claim("n", "a", time.Second))
+		time.Sleep(time.Second - 1)
+		got := s.Acquire(t.Context(), claim("n", "b", time.Second))[0]
+		assert.Equal(t, renewer.Grant{Status: renewer.Taken, HeldFor: time.Second - 1, TTL: 1}, got)
+		time.Sleep(1)
+		assert.Equal(t, renewer.Mine, s.Acquire(t.Context(), claim("n", "b", time.Second))[0].Status)
+	})
+}
+
+func TestFenceIsTheTimeOrOneMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		now := time.Now().UnixMicro()
+		assert.Equal(t, now, s.Acquire(t.Context(), claim("1", "a", time.Second))[0].Fence)
+		assert.Equal(t, now+1, s.Acquire(t.Context(), claim("2", "a", time.Second))[0].Fence)
+		time.Sleep(time.Minute)
+		assert.Equal(t, now+60_000_000, s.Acquire(t.Context(), claim("1", "b", time.Second))[0].Fence)
+	})
+}
+
+func TestLapsedNamesAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		var last int64
+		for i := range 100 {
+			for j := range 100 {
+				fence := s.Acquire(t.Context(), claim(fmt.Sprint(i, "/", j), "a", time.Second))[0].Fence
+				require.Greater(t, fence, last, "what is forgotten takes no token with it")
+				last = fence
+			}
+			time.Sleep(time.Second)
+			require.LessOrEqual(t, memory.Kept(s), 201, "at most twice the 100 held")
+		}
+	})
+}
+
+func TestReleaseAndStopLeaveNothing(t *testing.T) {
+	t.Parallel()
+	s := memory.New()
+	for i := range 100 {
+		name := fmt.Sprint(i)
+		stop := s.Watch(name, func(error) {})
+		s.Watch(name, func(error) {})()
+		s.Acquire(t.Context(), claim(name, "a", time.Minute))
+		s.Release(t.Context(), []renewer.Hold{{Name: name, Owner: "a"}})
+		stop()
+		stop()
+	}
+	assert.Zero(t, memory.Kept(s))
+	assert.Zero(t, memory.Watched(s))
+}
+
+func TestShortTTLIsRefused(t *testing.T) {
+	t.Parallel()
+	s := memory.New()
+	for _, ttl := range []time.Duration{-1, 0, 500 * time.Microsecond} {
+		got := s.Acquire(t.Context(), claim("n", "a", ttl))[0]
+		assert.Equal(t, renewer.Unknown, got.Status)
+		require.ErrorIs(t, got.Err, renewer.ErrConfig)
+	}
+	s.Acquire(t.Context(), claim("n", "a", time.Minute))
+	got := s.Renew(t.Context(), []renewer.Hold{{Name: "n", Owner: "a"}})[0]
+	require.ErrorIs(t, got.Err, renewer.ErrConfig)
+}
+
+func TestWakeMayAskTheStore(t *testing.T) {
+	t.Parallel()
+	s := memory.New()
+	got := make(chan renewer.Grant, 2)
+	defer s.Watch("n", func(error) { got <- s.Acquire(context.Background(), claim("n", "b", time.Minute))[0] })()
+	assert.Equal(t, renewer.Mine, (<-got).Status, "on set-up")
+	s.Release(t.Context(), []renewer.Hold{{Name: "n", Owner: "b"}})
+	assert.Equal(t, renewer.Mine, (<-got).Status, "on release")
+}
+
+func TestWatchMayBeCalledUnderALockThatWakeNeeds(t *testing.T) {
+	t.Parallel()
+	s := memory.New()
+	var mu sync.Mutex
+	woken := make(chan struct{})
+	mu.Lock()
+	stop := s.Watch("n", func(error) {
+		mu.Lock()
+		defer mu.Unlock()
+		close(woken)
+	})
+	defer stop()
+	mu.Unlock()
+	<-woken
+}
+
+func BenchmarkAcquireRelease(b *testing.B) {
+	s := memory.New()
+	claims := claim("n", "a", time.Minute)
+	holds := []renewer.Hold{{Name: "n", Owner: "a"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Acquire(b.Context(), claims)
+		s.Release(b.Context(), holds)
+	}
+}
+
+func BenchmarkRenew(b *testing.B) {
+	for _, leases := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprint(leases), func(b *testing.B) {
+			s := memory.New()
+			holds := make([]renewer.Hold, leases)
+			for i := range holds {
+				holds[i] = renewer.Hold{Name: fmt.Sprint(i), Owner: "a", TTL: time.Minute}
+				s.Acquire(b.Context(), claim(holds[i].Name, "a", time.Minute))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Renew(b.Context(), holds)
+			}
+		})
+	}
+}
