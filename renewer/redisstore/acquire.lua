@@ -1,0 +1,66 @@
+-- Gives a lock to an owner, unless another owner has it.
+--
+-- KEYS[1]  the lease:          PREFIX{name}
+-- KEYS[2]  the fence counter:  PREFIX{name}:fence
+-- ARGV[1]  owner token, 22 bytes
+-- ARGV[2]  time to live of the lease, ms
+-- ARGV[3]  time to live of the fence counter, ms
+-- ARGV[4]  the holder, as text: node, pid and operation, a line each
+--
+-- Returns  the fencing token, an integer, if the owner has the lock now, or had it already; or
+--          {value, ms, us} if another owner has it: its value, its remaining time to live in ms (-1: it has none),
+--          and the server's clock in us; or
+--          an error, and nothing is changed.
+--
+-- Numbers in Lua are doubles: exact up to 2^53 - 1 = 9007199254740991, which the clock in us reaches in the year 2255. They
+-- are never made text by tostring, which keeps 14 digits.
+
+if #ARGV[1] ~= 22 then
+	return redis.error_reply('LOCKBEAT the owner token has ' .. #ARGV[1] .. ' bytes; give one of 22')
+end
+
+local value = redis.pcall('GET', KEYS[1])
+if type(value) == 'table' then
+	return value -- the error, such as WRONGTYPE, as the server words it
+end
+
+if value and string.sub(value, 1, 22) == ARGV[1] then
+	-- Ours already: the reply to an earlier try was lost. Same token, so that it is one grant.
+	local fence = string.match(string.sub(value, 23), '^\n(%d+)\n')
+	if not fence or #fence > 16 then
+		return redis.error_reply('LOCKBEAT the value of ' .. KEYS[1] .. ' is damaged; delete the key')
+	end
+	if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
+		redis.call('PEXPIRE', KEYS[1], ARGV[2])
+	end
+	return tonumber(fence)
+end
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+if value then
+	return {value, redis.call('PTTL', KEYS[1]), now}
+end
+
+-- Above every earlier token while the counter lives, and above those of a lost counter by the clock.
+local fence = now
+local counter = redis.pcall('GET', KEYS[2])
+if type(counter) == 'table' then
+	return counter
+end
+if counter then
+	-- Digits only, since tonumber would take '0x10', '1e9' and 'nan' too.
+	local last = #counter <= 16 and string.match(counter, '^%d+$') and tonumber(counter)
+	if not last or last >= 9007199254740991 then
+		return redis.error_reply('LOCKBEAT the fence counter ' .. KEYS[2] ..
+			' is no number below 2^53-1, so that no token can be sure to rise; delete the key')
+	end
+	if last >= now then
+		fence = last + 1
+	end
+end
+
+local text = string.format('%.0f', fence)
+redis.call('SET', KEYS[2], text, 'PX', ARGV[3])
+redis.call('SET', KEYS[1], ARGV[1] .. '\n' .. text .. '\n' .. string.format('%.0f', now) .. '\n' .. ARGV[4], 'PX', ARGV[2])
+return fence

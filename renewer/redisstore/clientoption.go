@@ -1,0 +1,85 @@
+package redisstore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// ClientOption completes the options of a rueidis client for locks with the given TTL (that of renewer.Config), and refuses
+// those that would break a lock. What the caller has set is kept, unless it is refused. The error is [renewer.ErrConfig], and
+// names each faulty field. Give the result's ConnWriteTimeout to [WriteTimeout].
+//
+// What it fills in, and why:
+//
+//   - AlwaysPipelining: a call whose context is cancelled returns at once, and not only when the connection times out.
+//   - PipelineMultiplex -1: one connection, so that the server sees the requests of a lock in the order they were made.
+//   - DisableCache: there is no client-side caching to pay for.
+//   - ConnWriteTimeout TTL/6 (at most 10 s) and Dialer.KeepAlive TTL/12 (at most 1 s): a pipelined connection that answers no
+//     more is given up after 2 × KeepAlive + ConnWriteTimeout at the latest, as the client sends a PING when nothing came
+//     for one KeepAlive, and waits ConnWriteTimeout for the answer. That is a third of the TTL, so that a lease has time for
+//     a renewal on a new connection.
+//   - Dialer.Timeout TTL/6 (at most 5 s), for the same reason.
+//
+// A ConnWriteTimeout or Dialer.Timeout above TTL/4 and a KeepAlive above TTL/8 are refused: together they would take more than
+// half of the TTL.
+func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOption, error) {
+	if _, err := renewer.Millis(ttl); err != nil {
+		return opt, faulty([]string{fmt.Sprintf("ttl: is %v; give the TTL of the locks, at least 1ms", ttl)})
+	}
+	var faults []string
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+
+	// Below these a connection would be given up because the machine is busy; so TTLs under 120 ms get less than promised.
+	fill(&opt.ConnWriteTimeout, ttl/6, 10*time.Millisecond, DefaultWriteTimeout)
+	fill(&opt.Dialer.KeepAlive, ttl/12, 5*time.Millisecond, rueidis.DefaultTCPKeepAlive)
+	fill(&opt.Dialer.Timeout, ttl/6, 10*time.Millisecond, rueidis.DefaultDialTimeout)
+	for _, f := range []struct {
+		field     string
+		got, most time.Duration
+	}{
+		{"ConnWriteTimeout", opt.ConnWriteTimeout, max(ttl/4, 10*time.Millisecond)},
+		{"Dialer.KeepAlive", opt.Dialer.KeepAlive, max(ttl/8, 5*time.Millisecond)},
+		{"Dialer.Timeout", opt.Dialer.Timeout, max(ttl/4, 10*time.Millisecond)},
+	} {
+		switch {
+		case f.got < 0:
+			fault("%s: is %v, so that a dead connection is never noticed; leave it 0", f.field, f.got)
+		case f.got > f.most:
+			fault("%s: is %v, so that a dead connection is noticed too late to renew a lease of %v on another; "+
+				"set at most %v, or leave it 0", f.field, f.got, ttl, f.most)
+		}
+	}
+
+	if opt.ReplicaOnly {
+		fault("ReplicaOnly: a replica can't hold locks; leave it false")
+	}
+	if opt.SendToReplicas != nil || len(opt.Standalone.ReplicaAddress) > 0 {
+		fault("SendToReplicas, Standalone.ReplicaAddress: a replica knows a lock too late; leave them unset")
+	}
+	if opt.DisableAutoPipelining {
+		fault("DisableAutoPipelining: a cancelled call would wait for its connection; leave it false")
+	}
+	if opt.ClientTrackingOptions != nil || opt.OnInvalidations != nil {
+		fault("ClientTrackingOptions, OnInvalidations: the server would send a message for every renewal; leave them unset")
+	}
+	if err := faulty(faults); err != nil {
+		return opt, err
+	}
+	opt.AlwaysPipelining = true
+	opt.DisableCache = true
+	if opt.PipelineMultiplex == 0 {
+		opt.PipelineMultiplex = -1
+	}
+	return opt, nil
+}
+
+// fill sets a duration that is 0 to want, kept between least and most.
+func fill(d *time.Duration, want, least, most time.Duration) {
+	if *d == 0 {
+		*d = min(max(want, least), most)
+	}
+}

@@ -1,0 +1,71 @@
+package redisstore_test
+
+import (
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/embedded"
+	"github.com/lockbeat/lockbeat/testutil/storetest"
+)
+
+// fixture is an empty store under a prefix of its own, so that the cases share a server.
+func (s server) fixture(t *testing.T, prefix string) storetest.Fixture {
+	t.Helper()
+	lease := func(name string) string { return redisstore.LeaseKey(prefix, name) }
+	return storetest.Fixture{
+		Store:  s.store(t, redisstore.Prefix(prefix)),
+		Delete: func(name string) { s.ok(t, "DEL", lease(name)) },
+		Overwrite: func(name string) {
+			s.ok(t, "SET", lease(name), "somebody else", "PX", strconv.Itoa(int(time.Minute.Milliseconds())))
+		},
+	}
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int32
+	prefix := func() string { return "case" + strconv.Itoa(int(n.Add(1))) + ":" }
+
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		_, s := startReal(t)
+		storetest.Run(t, func(t *testing.T) storetest.Fixture { return s.fixture(t, prefix()) })
+	})
+	t.Run("redis by RESP2", func(t *testing.T) {
+		t.Parallel()
+		_, s := startReal(t)
+		s.option.AlwaysRESP2 = true
+		storetest.Run(t, func(t *testing.T) storetest.Fixture { return s.fixture(t, prefix()) })
+	})
+	t.Run("redis with the recommended client options", func(t *testing.T) {
+		t.Parallel()
+		_, s := startReal(t)
+		var err error
+		s.option, err = redisstore.ClientOption(s.option, 15*time.Second)
+		require.NoError(t, err)
+		storetest.Run(t, func(t *testing.T) storetest.Fixture { return s.fixture(t, prefix()) })
+	})
+	t.Run("redis, one key a script", func(t *testing.T) {
+		t.Parallel()
+		_, s := startReal(t)
+		storetest.Run(t, func(t *testing.T) storetest.Fixture {
+			f := s.fixture(t, prefix())
+			f.Store.(*redisstore.Store).OneKeyAScript() //nolint:forcetypeassert // fixture makes no other
+			return f
+		})
+	})
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		// Each case has its own server, since Advance moves the clock of all keys on it.
+		storetest.Run(t, func(t *testing.T) storetest.Fixture {
+			r := embedded.Run(t)
+			s := server{option: r.ClientOption(), admin: r.Client(t)}
+			return s.fixture(t, prefix())
+		})
+	})
+}

@@ -1,0 +1,153 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// errClosed is what watches hear once the store is closed.
+var errClosed = errors.New("redisstore: watch: the store is closed; waiters go on by their own timers")
+
+// maxErrorText bounds what is shown of a server's error, in bytes.
+const maxErrorText = 400
+
+// serverError is an error that the server answered with.
+type serverError struct {
+	op       string // "acquire", "renew", …
+	text     string // the answer, without what it must not show
+	hint     string // what to do about it, or ""
+	rejected bool
+	err      error // the answer as it came
+}
+
+func (e *serverError) Error() string {
+	s := "redisstore: " + e.op + ": " + e.text
+	if e.hint != "" {
+		s += " (" + e.hint + ")"
+	}
+	return s
+}
+
+func (e *serverError) Unwrap() []error {
+	if e.rejected {
+		return []error{renewer.ErrRejected, e.err}
+	}
+	return []error{e.err}
+}
+
+// wrap says which operation failed with what. A server's answer that it will give again until somebody changes it is marked
+// [renewer.ErrRejected]; whatever else went wrong may pass.
+func (s *Store) wrap(op string, err error) error {
+	var answer *rueidis.RedisError
+	if !errors.As(err, &answer) || answer.IsNil() {
+		return fmt.Errorf("redisstore: %s: %w", op, err)
+	}
+	text := errorText(answer.Error())
+	kind := s.classify(text)
+	return &serverError{op: op, text: text, hint: s.hint(kind), rejected: kind.rejected(), err: err}
+}
+
+// unreadable is a reply of a shape that the script never gives: something between us and the server is broken. Nothing is
+// believed of it.
+func unreadable(op string) error {
+	return fmt.Errorf("redisstore: %s: unreadable reply; is there a proxy before the server that changes replies?", op)
+}
+
+// errorText is an error of the server as it may be shown: bounded, printable, and without the arguments of a command that the
+// server does not know, since AUTH may be one.
+func errorText(s string) string {
+	s, _, _ = strings.Cut(s, ", with args beginning with")
+	s = strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	if len(s) > maxErrorText {
+		s = strings.ToValidUTF8(s[:maxErrorText], "") + "…"
+	}
+	return s
+}
+
+// refusal is what kind of error the server answered with.
+type refusal uint8
+
+const (
+	passing   refusal = iota // may pass by itself: loading, busy, out of memory, fail-over …
+	readOnly                 // a replica, which a fail-over may promote
+	noRights                 // the user may not
+	noLogin                  // the user is not known
+	wrongType                // somebody else's key
+	noCommand                // the server can't, or may not
+	clustered                // the client does not know that there is a cluster
+	damaged                  // our scripts' own errors, which say what to do
+)
+
+// rejected tells whether the same request will be refused again until somebody changes the server.
+func (r refusal) rejected() bool { return r > readOnly }
+
+// Redis 6 wraps an error inside a script in another: "ERR Error running script (call to f_…): @user_script:3: WRONGTYPE …".
+var innerCode = regexp.MustCompile(`@user_script: ?\d+: -?([A-Z]+) `)
+
+func (s *Store) classify(text string) refusal {
+	code, _, _ := strings.Cut(text, " ")
+	if m := innerCode.FindAllStringSubmatch(text, -1); m != nil {
+		code = m[len(m)-1][1]
+	}
+	switch code {
+	case "READONLY":
+		return readOnly
+	case "NOPERM":
+		return noRights
+	case "NOAUTH", "WRONGPASS", "DENIED":
+		return noLogin
+	case "WRONGTYPE":
+		return wrongType
+	case "LOCKBEAT":
+		return damaged
+	case "MOVED", "ASK", "CROSSSLOT":
+		if !s.cluster {
+			return clustered
+		}
+	}
+	has := func(part string) bool { return strings.Contains(text, part) }
+	switch {
+	case slices.ContainsFunc([]string{"user executing the script can't", "ACL failure in script"}, has):
+		return noRights
+	case slices.ContainsFunc([]string{"without any password configured", "invalid password"}, has):
+		return noLogin
+	case slices.ContainsFunc([]string{"unknown command", "Unknown Redis command", "unknown subcommand"}, has):
+		return noCommand
+	}
+	return passing
+}
+
+// hint says what to do.
+func (s *Store) hint(r refusal) string {
+	switch r {
+	case readOnly:
+		return "the client is connected to a replica: point it at the primary"
+	case noRights:
+		return "grant the user ~" + s.prefix + "* &" + s.prefix + "* " + rights
+	case noLogin:
+		return "set Username and Password in rueidis.ClientOption to those of a user of this server"
+	case wrongType:
+		return "the key belongs to something else: choose another redisstore.Prefix"
+	case noCommand:
+		return "the server must know, and not have renamed, the commands " + strings.ReplaceAll(rights, "+", "")
+	case clustered:
+		return "the server is part of a cluster: make the client without ForceSingleClient"
+	default:
+		return ""
+	}
+}
+
+// rights are the commands that a user needs; package doc.go and its test hold the same list.
+const rights = "+evalsha +eval +get +mget +set +del +pttl +pexpire +time +publish +subscribe +unsubscribe"

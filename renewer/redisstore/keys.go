@@ -1,0 +1,60 @@
+package redisstore
+
+import "strings"
+
+const (
+	fenceSuffix = ":fence"
+	freedSuffix = ":freed"
+)
+
+// leaseKey returns PREFIX{name}. The braces are the only ones in it, so that they are the hash tag: all keys of a lock share
+// a slot, and no name chooses which.
+func leaseKey(prefix, name string) string {
+	if clean(name) {
+		return prefix + "{" + name + "}"
+	}
+	return prefix + "{" + escape(name) + "}"
+}
+
+// lockKeys returns the keys of a lock: that of the lease, and that of its fence counter.
+func lockKeys(prefix, name string) (lease, fence string) {
+	if !clean(name) {
+		name = escape(name)
+	}
+	fence = prefix + "{" + name + "}" + fenceSuffix
+	return fence[:len(fence)-len(fenceSuffix)], fence // one allocation for both
+}
+
+// clean tells whether a name can stand in a key as it is.
+func clean(name string) bool {
+	for i := range len(name) {
+		if mustEscape(name[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// mustEscape: control bytes, which garble logs and terminals; braces, which would end the hash tag; and the escape itself, so
+// that no two names share a key.
+func mustEscape(c byte) bool {
+	return c < 0x20 || c == 0x7f || c == '{' || c == '}' || c == '%'
+}
+
+// escape writes such bytes as %XX, as URLs do.
+func escape(name string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	b.Grow(len(name) + 8)
+	for i := range len(name) {
+		c := name[i]
+		if mustEscape(c) {
+			b.WriteByte('%')
+			b.WriteByte(hex[c>>4])
+			b.WriteByte(hex[c&15])
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}

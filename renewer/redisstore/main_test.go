@@ -1,0 +1,140 @@
+package redisstore_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/embedded"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what should come at once.
+const patience = 10 * time.Second
+
+// server is Redis or miniredis.
+type server struct {
+	option rueidis.ClientOption
+	admin  rueidis.Client
+}
+
+func startReal(t testing.TB, args ...string) (*redistest.Server, server) {
+	t.Helper()
+	real := redistest.Start(t, args...)
+	return real, server{option: real.ClientOption(), admin: real.Client(t)}
+}
+
+// each runs f on a real Redis and on miniredis.
+func each(t *testing.T, f func(t *testing.T, s server)) {
+	t.Helper()
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		_, s := startReal(t)
+		f(t, s)
+	})
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		r := embedded.Run(t)
+		f(t, server{option: r.ClientOption(), admin: r.Client(t)})
+	})
+}
+
+func (s server) client(t testing.TB, edit ...func(*rueidis.ClientOption)) rueidis.Client {
+	t.Helper()
+	option := s.option
+	for _, e := range edit {
+		e(&option)
+	}
+	c, err := rueidis.NewClient(option)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// store makes a store on a client of its own.
+func (s server) store(t testing.TB, opts ...redisstore.Option) *redisstore.Store {
+	t.Helper()
+	store, err := redisstore.New(s.client(t), opts...)
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	return store
+}
+
+func (s server) do(t testing.TB, args ...string) rueidis.RedisResult {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return s.admin.Do(ctx, s.admin.B().Arbitrary(args...).Build())
+}
+
+func (s server) ok(t testing.TB, args ...string) {
+	t.Helper()
+	require.NoError(t, s.do(t, args...).Error(), "%v", args)
+}
+
+func (s server) get(t testing.TB, key string) string {
+	t.Helper()
+	text, err := s.do(t, "GET", key).ToString()
+	require.NoError(t, err, "GET %s", key)
+	return text
+}
+
+func (s server) number(t testing.TB, args ...string) int64 {
+	t.Helper()
+	n, err := s.do(t, args...).AsInt64()
+	require.NoError(t, err, "%v", args)
+	return n
+}
+
+// owner makes an owner token out of a letter.
+func owner(letter string) string { return strings.Repeat(letter, renewer.OwnerLen) }
+
+func claim(name, letter string, ttl time.Duration) renewer.Claim {
+	return renewer.Claim{
+		Name: name, Owner: owner(letter), TTL: ttl,
+		Holder: renewer.Holder{Node: "node-" + letter, PID: 42, Operation: "test"},
+	}
+}
+
+func hold(name, letter string, ttl time.Duration) renewer.Hold {
+	return renewer.Hold{Name: name, Owner: owner(letter), TTL: ttl}
+}
+
+func acquire(t testing.TB, s renewer.Store, c renewer.Claim) renewer.Grant {
+	t.Helper()
+	grants := s.Acquire(t.Context(), []renewer.Claim{c})
+	require.Len(t, grants, 1)
+	return grants[0]
+}
+
+// mine acquires, and requires that it is granted.
+func mine(t testing.TB, s renewer.Store, c renewer.Claim) int64 {
+	t.Helper()
+	g := acquire(t, s, c)
+	require.NoError(t, g.Err)
+	require.Equal(t, renewer.Mine, g.Status)
+	return g.Fence
+}
+
+func renew(t testing.TB, s renewer.Store, h renewer.Hold) renewer.Answer {
+	t.Helper()
+	answers := s.Renew(t.Context(), []renewer.Hold{h})
+	require.Len(t, answers, 1)
+	return answers[0]
+}
+
+func release(t testing.TB, s renewer.Store, h renewer.Hold) renewer.Answer {
+	t.Helper()
+	answers := s.Release(t.Context(), []renewer.Hold{h})
+	require.Len(t, answers, 1)
+	return answers[0]
+}

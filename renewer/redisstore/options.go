@@ -1,0 +1,105 @@
+package redisstore
+
+import (
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Defaults of the options.
+const (
+	// DefaultPrefix is before the keys of all locks.
+	DefaultPrefix = "lockbeat:"
+	// DefaultFenceTTL is how long a lock's fence counter outlives its last grant.
+	DefaultFenceTTL = 24 * time.Hour
+	// DefaultWriteTimeout is the ConnWriteTimeout that rueidis chooses when none is set.
+	DefaultWriteTimeout = 10 * rueidis.DefaultTCPKeepAlive
+)
+
+// maxPrefix bounds Prefix, in bytes, as it is in every key.
+const maxPrefix = 256
+
+// Option changes one thing about a [Store].
+type Option func(*settings)
+
+type settings struct {
+	prefix       string
+	fenceTTL     time.Duration
+	writeTimeout time.Duration
+	logger       *slog.Logger
+}
+
+// Prefix sets what all keys and channels begin with, in place of [DefaultPrefix]. Stores share locks if they share it. It must
+// be 1 to 256 bytes long, without braces and control bytes.
+func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
+
+// FenceTTL sets how long a lock's fence counter outlives its last grant, in place of [DefaultFenceTTL]: at least 1 ms. When
+// the counter has gone, the server's clock alone makes tokens rise; so let it be longer than that clock may ever be set back.
+func FenceTTL(d time.Duration) Option { return func(s *settings) { s.fenceTTL = d } }
+
+// WriteTimeout tells the store the ConnWriteTimeout of the client, which it can't ask for, in place of [DefaultWriteTimeout]:
+// more than 0. After this time the engine cleans up once more behind an acquire whose reply was lost.
+func WriteTimeout(d time.Duration) Option { return func(s *settings) { s.writeTimeout = d } }
+
+// Logger sets where the one warning of [New] goes: that the server may evict locks. By default it goes nowhere.
+func Logger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
+
+// configure applies the options, and names every fault in one error.
+func configure(client rueidis.Client, opts []Option) (settings, error) {
+	s := settings{
+		prefix: DefaultPrefix, fenceTTL: DefaultFenceTTL, writeTimeout: DefaultWriteTimeout,
+		logger: slog.New(slog.DiscardHandler),
+	}
+	for _, o := range opts {
+		if o != nil {
+			o(&s)
+		}
+	}
+	var faults []string
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+
+	if isNil(client) {
+		fault("client: is nil; make one with rueidis.NewClient and check its error")
+	}
+	switch {
+	case s.prefix == "":
+		fault("Prefix: is empty; leave it out for %q", DefaultPrefix)
+	case len(s.prefix) > maxPrefix:
+		fault("Prefix: has %d bytes; take at most %d", len(s.prefix), maxPrefix)
+	case strings.ContainsFunc(s.prefix, func(r rune) bool { return r < 0x20 || r == 0x7f || r == '{' || r == '}' }):
+		fault("Prefix: %q has braces or control bytes, which would take the locks' keys apart; leave them out", s.prefix)
+	}
+	if _, err := renewer.Millis(s.fenceTTL); err != nil {
+		fault("FenceTTL: is %v; take at least 1ms, or leave it out for %v", s.fenceTTL, DefaultFenceTTL)
+	}
+	if s.writeTimeout <= 0 {
+		fault("WriteTimeout: is %v; give the ConnWriteTimeout of the client, or leave it out for %v", s.writeTimeout, DefaultWriteTimeout)
+	}
+	if s.logger == nil {
+		fault("Logger: is nil; leave it out for silence")
+	}
+	return s, faulty(faults)
+}
+
+// faulty makes one error of all faults, or nil of none.
+func faulty(faults []string) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("redisstore: %w: %s", renewer.ErrConfig, strings.Join(faults, "; "))
+}
+
+// isNil also finds the nil of a concrete client inside an interface that is not nil.
+func isNil(client rueidis.Client) bool {
+	if client == nil {
+		return true
+	}
+	v := reflect.ValueOf(client)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}

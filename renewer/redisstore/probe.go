@@ -1,0 +1,79 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// probeTimeout bounds what New spends on asking the server.
+const probeTimeout = time.Second
+
+// probeName is no lock's name in a key: a percent sign of a name would be escaped.
+const probeName = "%"
+
+// probe finds out whether the server lets us do what locks need. It returns an error only for a definite refusal.
+func (s *Store) probe(ctx context.Context) error {
+	key := s.prefix + "{" + probeName + "}"
+	keys := []string{key, key + fenceSuffix}
+	// By text first, then by name: so that both rights are needed, and the name is known.
+	for _, whole := range []bool{true, false} {
+		reply, err := s.client.Do(ctx, probeScript.command(s.client.B(), whole, keys)).ToMessage()
+		if err != nil {
+			var answer *rueidis.RedisError
+			if errors.As(err, &answer) && s.definite(answer.Error()) || errors.Is(err, rueidis.ErrNoCache) {
+				return s.wrap("new", err)
+			}
+			return nil // down, slow or not ready: locks taken later wait for it
+		}
+		denied, err := reply.ToArray()
+		if err != nil || len(denied) == 0 {
+			continue // an odd reply will be met by the locks' own scripts, which say so
+		}
+		if len(denied) == 2 {
+			command, _ := denied[0].ToString()
+			text, _ := denied[1].ToString()
+			if s.definite(text) {
+				return s.denied(part(command), errorText(text))
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+// definite tells whether to refuse a server at once. A replica is one, although a fail-over may promote it: at start it is a
+// wrong address by far more often.
+func (s *Store) definite(text string) bool { return s.classify(text) != passing }
+
+// errDenied is below the error for a command refused inside the script: there the server's own error is only text.
+var errDenied = errors.New("redisstore: the server refuses a command that locks need")
+
+// denied names the command, which the server's error often does not.
+func (s *Store) denied(command, text string) error {
+	kind := s.classify(text)
+	return &serverError{
+		op: "new", text: "the server refuses " + command + ": " + text,
+		hint: s.hint(kind), rejected: kind.rejected(), err: errDenied,
+	}
+}
+
+// warnOfEviction says once that the server may throw locks away before their time, if it lets us see that.
+func (s *Store) warnOfEviction(ctx context.Context, log *slog.Logger) {
+	get := s.client.B().ConfigGet().Parameter("maxmemory-policy").Build()
+	config, err := s.client.Do(ctx, get).AsStrMap()
+	if err != nil {
+		return
+	}
+	policy := config["maxmemory-policy"]
+	if policy == "" || policy == "noeviction" {
+		return
+	}
+	log.LogAttrs(ctx, slog.LevelWarn,
+		"lockbeat: this Redis server may evict locks when its memory is full, and then two owners may hold one; "+
+			"keep locks on a server with maxmemory-policy noeviction",
+		slog.String("maxmemory-policy", policy))
+}

@@ -1,0 +1,25 @@
+-- Calls every command that the other scripts call, in a way that changes nothing, to learn whether the server lets us.
+--
+-- KEYS[1]  a lease that no lock's name can have
+-- KEYS[2]  its fence counter
+--
+-- Returns  an empty array if all of them are let through, or
+--          {command, error} for the first that is not.
+
+local calls = {
+	{'GET', KEYS[1]},
+	{'MGET', KEYS[1], KEYS[2]},
+	{'PTTL', KEYS[1]},
+	{'TIME'},
+	{'PEXPIRE', KEYS[1], 1},
+	{'SET', KEYS[1], '', 'XX', 'PX', 1}, -- XX: only if it exists, which it does not
+	{'DEL', KEYS[1]},
+	{'PUBLISH', KEYS[1] .. ':freed', ''},
+}
+for _, call in ipairs(calls) do
+	local reply = redis.pcall(unpack(call))
+	if type(reply) == 'table' and reply.err then
+		return {call[1], reply.err}
+	end
+end
+return {}

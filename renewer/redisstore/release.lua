@@ -1,0 +1,25 @@
+-- Frees the leases that their owners still have, and tells those who wait for them.
+--
+-- KEYS[i]  the leases, at most 100
+-- ARGV[i]  owner token of KEYS[i], 22 bytes
+--
+-- Returns  the exceptions only, in order of i:
+--          i if another owner has KEYS[i], -i if nobody has. Those keys are left as they are.
+--
+-- Publishes an empty message on KEYS[i]:freed for each key that it frees.
+
+local values = redis.call('MGET', unpack(KEYS))
+local lost = {}
+for i = 1, #KEYS do
+	local value, owner = values[i], ARGV[i]
+	if not value then
+		lost[#lost + 1] = -i
+	elseif #owner ~= 22 or string.sub(value, 1, 22) ~= owner then
+		lost[#lost + 1] = i
+	elseif redis.call('DEL', KEYS[i]) == 0 then -- freed above already: the same lease twice in one call
+		lost[#lost + 1] = -i
+	else
+		redis.call('PUBLISH', KEYS[i] .. ':freed', '')
+	end
+end
+return lost

@@ -1,0 +1,23 @@
+-- Renews the leases that their owners still have. Never shortens a lease, never creates one.
+--
+-- KEYS[i]    the leases, at most 100, so that the script takes less than a millisecond
+-- ARGV[1]    time to live, ms
+-- ARGV[1+i]  owner token of KEYS[i], 22 bytes
+--
+-- Returns    the exceptions only, in order of i, so that the usual reply is an empty array:
+--            i if another owner has KEYS[i], -i if nobody has.
+
+local ttl = tonumber(ARGV[1])
+local values = redis.call('MGET', unpack(KEYS))
+local lost = {}
+for i = 1, #KEYS do
+	local value, owner = values[i], ARGV[i + 1]
+	if not value then
+		lost[#lost + 1] = -i
+	elseif #owner ~= 22 or string.sub(value, 1, 22) ~= owner then
+		lost[#lost + 1] = i
+	elseif redis.call('PTTL', KEYS[i]) < ttl then -- PEXPIRE ... GT needs Redis 7
+		redis.call('PEXPIRE', KEYS[i], ttl)
+	end
+end
+return lost

@@ -1,0 +1,81 @@
+package redisstore
+
+import (
+	"math"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Replies come from a server that we do not run. One that our script can't have given is Unknown, with an error: it is never
+// taken for a grant.
+
+// readGrant reads the reply of acquire.lua.
+func readGrant(reply rueidis.RedisMessage) (g renewer.Grant, ok bool) {
+	if reply.IsInt64() {
+		fence, err := reply.ToInt64()
+		if err != nil || fence < 1 || fence > maxExact {
+			return g, false
+		}
+		return renewer.Grant{Status: renewer.Mine, Fence: fence}, true
+	}
+	parts, err := reply.ToArray()
+	if err != nil || len(parts) != 3 || !parts[0].IsString() {
+		return g, false
+	}
+	value, err0 := parts[0].ToString()
+	left, err1 := parts[1].ToInt64()
+	now, err2 := parts[2].ToInt64()
+	if err0 != nil || err1 != nil || err2 != nil {
+		return g, false
+	}
+	holder, since := decodeValue(value)
+	g = renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: millis(left)}
+	if since > 0 && now > since && now <= maxExact {
+		g.HeldFor = time.Duration(now-since) * time.Microsecond // at most 2^53 us: no overflow
+	}
+	return g, true
+}
+
+// millis converts a remaining time to live. A key in its last millisecond has PTTL 0, which is not "unknown".
+func millis(n int64) time.Duration {
+	switch {
+	case n < 0, n > math.MaxInt64/int64(time.Millisecond):
+		return 0
+	case n == 0:
+		return time.Millisecond
+	default:
+		return time.Duration(n) * time.Millisecond
+	}
+}
+
+// readAnswers reads the reply of renew.lua or release.lua into answers, one a key: the positions of the exceptions, in order.
+// If it returns false, answers is as it was.
+func readAnswers(reply rueidis.RedisMessage, answers []renewer.Answer) bool {
+	lost, err := reply.ToArray()
+	if err != nil || len(lost) > len(answers) {
+		return false
+	}
+	last := int64(0)
+	for i := range lost {
+		n, err := lost[i].ToInt64()
+		n = max(n, -n) // of the smallest integer this is negative, and refused below
+		if err != nil || n <= last || n > int64(len(answers)) {
+			return false
+		}
+		last = n
+	}
+	for i := range answers {
+		answers[i].Status = renewer.Mine
+	}
+	for i := range lost {
+		if n, _ := lost[i].ToInt64(); n > 0 {
+			answers[n-1].Status = renewer.Taken
+		} else {
+			answers[-n-1].Status = renewer.Gone
+		}
+	}
+	return true
+}

@@ -1,0 +1,55 @@
+package redisstore
+
+import (
+	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1; nothing is secured by it
+	_ "embed"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// One file per operation; its head says what goes in and what comes out.
+var (
+	//go:embed acquire.lua
+	acquireText string
+	//go:embed renew.lua
+	renewText string
+	//go:embed release.lua
+	releaseText string
+	//go:embed probe.lua
+	probeText string
+
+	acquireScript = newScript(acquireText)
+	renewScript   = newScript(renewText)
+	releaseScript = newScript(releaseText)
+	probeScript   = newScript(probeText)
+)
+
+// script is a Lua script and the name by which a server that has seen it knows it.
+type script struct{ text, sha string }
+
+func newScript(text string) script {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
+	return script{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// command calls the script by name (EVALSHA), or else by its whole text (EVAL), which teaches it to the server.
+//
+// rueidis takes a command back once it is answered, so that each try needs a new one.
+func (s script) command(b rueidis.Builder, whole bool, keys []string, args ...string) rueidis.Completed {
+	n := int64(len(keys))
+	if whole {
+		return b.Eval().Script(s.text).Numkeys(n).Key(keys...).Arg(args...).Build()
+	}
+	return b.Evalsha().Sha1(s.sha).Numkeys(n).Key(keys...).Arg(args...).Build()
+}
+
+// unknownScript tells whether the server has not seen the script since it started, or since SCRIPT FLUSH.
+func unknownScript(r rueidis.RedisResult) bool {
+	e, ok := rueidis.IsRedisErr(r.Error())
+	return ok && strings.HasPrefix(e.Error(), "NOSCRIPT")
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,200 @@
+package redisstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// maxKeys bounds the keys of one script, so that none keeps the server from others for a millisecond: a hundred take about
+// 0.2 ms.
+const maxKeys = 100
+
+// Store keeps locks in one Redis deployment. Its methods may be called concurrently.
+type Store struct {
+	client   rueidis.Client
+	prefix   string
+	fenceTTL time.Duration
+	settle   time.Duration
+	cluster  bool
+	perCall  int // keys of one script
+	hub      *hub
+}
+
+var _ renewer.Store = (*Store)(nil)
+
+// New returns a store on the caller's client, which stays the caller's: close it after [Store.Close].
+//
+// It asks the server, for at most 1 s, whether it may run what locks need. A server that refuses makes an error that says
+// what to set or to grant; one that is down, loading or slow does not, since locks taken later wait for it. A nil client and
+// options out of range make an error that is [renewer.ErrConfig] and names each.
+func New(client rueidis.Client, opts ...Option) (*Store, error) {
+	c, err := configure(client, opts)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		client: client, prefix: c.prefix, fenceTTL: c.fenceTTL, settle: c.writeTimeout,
+		cluster: client.Mode() == rueidis.ClientModeCluster,
+		perCall: maxKeys,
+		hub:     newHub(client, c.writeTimeout),
+	}
+	if s.cluster {
+		s.perCall = 1 // a script's keys must share a slot there
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	if err := s.probe(ctx); err != nil {
+		return nil, err
+	}
+	s.warnOfEviction(ctx, c.logger)
+	return s, nil
+}
+
+// Settle returns what [WriteTimeout] was set to: after that long the client has given up a connection that does not answer. A
+// server that was frozen meanwhile may still find the request in its socket; then the lease lapses with its TTL.
+func (s *Store) Settle() time.Duration { return s.settle }
+
+// Watch implements [renewer.Store] by a subscription that all watches of the store share, on one connection of its own. It is
+// opened when the first begins and given up about a second after the last has stopped.
+//
+// A call of wake that has begun when stop is called may still run when stop returns. Both may be called from wake.
+func (s *Store) Watch(name string, wake func(error)) (stop func()) {
+	return s.hub.watch(leaseKey(s.prefix, name)+freedSuffix, wake)
+}
+
+// Close ends the subscription that [Store.Watch] uses; watches hear of it by an error, once. The other methods go on working:
+// the client stays the caller's. Close may be called more than once, and does not wait.
+func (s *Store) Close() { s.hub.close() }
+
+// Acquire implements [renewer.Store].
+func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	grants := make([]renewer.Grant, len(claims))
+	s.call(ctx, len(claims), func(i int, whole bool) rueidis.Completed {
+		c := &claims[i]
+		lease, fence := lockKeys(s.prefix, c.Name)
+		ttl := c.TTL.Milliseconds()
+		// The counter must not lapse while the lease lives, however short FenceTTL is.
+		return acquireScript.command(s.client.B(), whole, []string{lease, fence},
+			c.Owner, decimal(ttl), decimal(max(ttl, s.fenceTTL.Milliseconds())), encodeHolder(c.Holder))
+	}, func(i int, r rueidis.RedisResult) {
+		reply, err := r.ToMessage()
+		if err != nil {
+			grants[i].Err = s.wrap("acquire", err)
+			return
+		}
+		g, ok := readGrant(reply)
+		if !ok {
+			g.Err = unreadable("acquire")
+		}
+		grants[i] = g
+	})
+	return grants
+}
+
+// Renew implements [renewer.Store].
+func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	return s.batch(ctx, "renew", holds, func(a, b renewer.Hold) bool { return a.TTL == b.TTL },
+		func(whole bool, keys []string, part []renewer.Hold) rueidis.Completed {
+			args := make([]string, 1, 1+len(part))
+			args[0] = decimal(part[0].TTL.Milliseconds())
+			for i := range part {
+				args = append(args, part[i].Owner)
+			}
+			return renewScript.command(s.client.B(), whole, keys, args...)
+		})
+}
+
+// Release implements [renewer.Store].
+func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	return s.batch(ctx, "release", holds, func(renewer.Hold, renewer.Hold) bool { return true },
+		func(whole bool, keys []string, part []renewer.Hold) rueidis.Completed {
+			owners := make([]string, len(part))
+			for i := range part {
+				owners[i] = part[i].Owner
+			}
+			return releaseScript.command(s.client.B(), whole, keys, owners...)
+		})
+}
+
+// batch sends holds in scripts of at most perCall keys each. Neighbours share a script if they go together.
+func (s *Store) batch(
+	ctx context.Context, op string, holds []renewer.Hold,
+	together func(a, b renewer.Hold) bool,
+	build func(whole bool, keys []string, part []renewer.Hold) rueidis.Completed,
+) []renewer.Answer {
+	answers := make([]renewer.Answer, len(holds))
+	starts := make([]int, 0, len(holds)/s.perCall+2)
+	for i := range holds {
+		if n := len(starts); n == 0 || i-starts[n-1] == s.perCall || !together(holds[i-1], holds[i]) {
+			starts = append(starts, i)
+		}
+	}
+	starts = append(starts, len(holds))
+	s.call(ctx, len(starts)-1, func(i int, whole bool) rueidis.Completed {
+		part := holds[starts[i]:starts[i+1]]
+		keys := make([]string, len(part))
+		for j := range part {
+			keys[j] = leaseKey(s.prefix, part[j].Name)
+		}
+		return build(whole, keys, part)
+	}, func(i int, r rueidis.RedisResult) {
+		part := answers[starts[i]:starts[i+1]]
+		reply, err := r.ToMessage()
+		switch {
+		case err != nil:
+			err = s.wrap(op, err)
+		case !readAnswers(reply, part):
+			err = unreadable(op)
+		}
+		for j := range part {
+			part[j].Err = err
+		}
+	})
+	return answers
+}
+
+// call sends n commands in one pipeline, and again by their whole text those of which the server does not know the script.
+// Lua.ExecMulti of rueidis would load the script on every server on every call.
+func (s *Store) call(
+	ctx context.Context, n int,
+	build func(i int, whole bool) rueidis.Completed, read func(i int, r rueidis.RedisResult),
+) {
+	switch n {
+	case 0:
+		return
+	case 1: // Do spares the slices
+		r := s.client.Do(ctx, build(0, false))
+		if unknownScript(r) {
+			r = s.client.Do(ctx, build(0, true))
+		}
+		read(0, r)
+		return
+	}
+	// Not reused: when ctx ends, the client keeps what it has not sent yet.
+	commands := make([]rueidis.Completed, n)
+	for i := range commands {
+		commands[i] = build(i, false)
+	}
+	var again []int
+	for i, r := range s.client.DoMulti(ctx, commands...) {
+		if unknownScript(r) {
+			again = append(again, i)
+		} else {
+			read(i, r)
+		}
+	}
+	if again == nil {
+		return
+	}
+	commands = make([]rueidis.Completed, len(again))
+	for j, i := range again {
+		commands[j] = build(i, true)
+	}
+	for j, r := range s.client.DoMulti(ctx, commands...) {
+		read(again[j], r)
+	}
+}

@@ -1,0 +1,93 @@
+package redisstore
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// The value of a lease is text, for people too (redis-cli --raw GET KEY): a line each for owner token, fencing token, the
+// server's clock in us when the lock was taken, and the holder's node, pid and operation. Lines added later go behind these,
+// and are ignored by those who do not know them.
+const (
+	// separator is a control byte, which no part may have, so that none needs escaping.
+	separator = "\n"
+	// maxPart bounds each part of a holder, in bytes.
+	maxPart = 64
+	// maxValue bounds what is read of a value: ours have less than 300 bytes, and nobody else should write here.
+	maxValue = 4096
+	// maxExact is the largest integer up to which the doubles of Lua are exact.
+	maxExact = 1<<53 - 1
+)
+
+// encodeHolder writes the holder's part of a value. The script puts owner, fence and since before it, which it knows best.
+func encodeHolder(h renewer.Holder) string {
+	return part(h.Node) + separator + strconv.Itoa(max(h.PID, 0)) + separator + part(h.Operation)
+}
+
+// decodeValue reads who holds a lock and since when, in us of the server's clock. Whoever may write to the server may have
+// written the value: of one that is not of our making nothing is believed, and no part is longer or less printable than what
+// encodeHolder writes.
+func decodeValue(value string) (h renewer.Holder, since int64) {
+	if len(value) > maxValue {
+		return h, 0
+	}
+	owner, rest, _ := strings.Cut(value, separator)
+	fence, rest, _ := strings.Cut(rest, separator)
+	start, rest, ok := strings.Cut(rest, separator)
+	since = exact(start)
+	if !ok || len(owner) != renewer.OwnerLen || exact(fence) == 0 || since == 0 {
+		return h, 0
+	}
+	node, rest, _ := strings.Cut(rest, separator)
+	pid, rest, _ := strings.Cut(rest, separator)
+	operation, _, _ := strings.Cut(rest, separator)
+	h.Node, h.Operation = part(node), part(operation)
+	if n, err := strconv.ParseInt(pid, 10, 32); err == nil && n > 0 {
+		h.PID = int(n)
+	}
+	return h, since
+}
+
+// exact reads an integer from 1 to maxExact, or returns 0.
+func exact(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 || n > maxExact {
+		return 0
+	}
+	return n
+}
+
+// part is s as it may stand in a value, in a log line and on a terminal: printable, at most maxPart bytes. The rest is dropped.
+func part(s string) string {
+	if plain(s) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if b.Len()+utf8.RuneLen(r) > maxPart {
+			break
+		}
+		// A broken byte of UTF-8 arrives as RuneError, and goes as well.
+		if unicode.IsPrint(r) && r != utf8.RuneError {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// plain tells whether part would return s as it is, for the usual case of short ASCII.
+func plain(s string) bool {
+	if len(s) > maxPart {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c > 0x7e {
+			return false
+		}
+	}
+	return true
+}
