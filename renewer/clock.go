@@ -21,16 +21,19 @@ const leastSleep = time.Millisecond
 // clock tells instants.
 type clock struct {
 	start time.Time
-	base  time.Duration // time slept when start was taken
-	slept atomic.Int64  // time slept since, as last seen
+	total func() time.Duration // time slept since the machine was booted
+	base  time.Duration        // the same when start was taken
+	slept atomic.Int64         // time slept since, as last seen
 }
 
-func newClock() *clock { return &clock{start: time.Now(), base: timeSlept()} }
+func newClock(total func() time.Duration) *clock {
+	return &clock{start: time.Now(), total: total, base: total()}
+}
 
 // now is exact, and right on the first instruction after a pause or a suspend.
 func (c *clock) now() instant {
 	seen := c.slept.Load()
-	if slept := int64(timeSlept() - c.base); slept-seen >= int64(leastSleep) {
+	if slept := int64(c.total() - c.base); slept-seen >= int64(leastSleep) {
 		c.slept.CompareAndSwap(seen, slept) // whoever wins has seen the same sleep
 	}
 	return c.atMost()

@@ -7,8 +7,8 @@ import (
 )
 
 // timeSlept is how long the machine has been suspended since it booted: Linux' CLOCK_MONOTONIC, by which Go measures, stands
-// still meanwhile and CLOCK_BOOTTIME does not. A variable so that tests can put the machine to sleep.
-var timeSlept = func() time.Duration {
+// still meanwhile and CLOCK_BOOTTIME does not.
+func timeSlept() time.Duration {
 	var before, boot, after unix.Timespec
 	for range 3 {
 		if unix.ClockGettime(unix.CLOCK_MONOTONIC, &before) != nil ||

@@ -5,4 +5,4 @@ package renewer
 import "time"
 
 // timeSlept is 0 where the system does not tell, or where its monotonic clock counts sleep anyway.
-var timeSlept = func() time.Duration { return 0 }
+func timeSlept() time.Duration { return 0 }

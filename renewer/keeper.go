@@ -43,7 +43,9 @@ type Keeper struct {
 
 // New returns a Keeper on store. It does no I/O. The error is [ErrConfig] and names each faulty field. Call Shutdown when
 // done.
-func New(store Store, cfg Config) (*Keeper, error) {
+func New(store Store, cfg Config) (*Keeper, error) { return newKeeper(store, cfg, timeSlept) }
+
+func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
 	var nilStore error
 	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		nilStore = fmt.Errorf("%w: store is nil: make one with redisstore.New or memory.New", ErrConfig)
@@ -57,7 +59,7 @@ func New(store Store, cfg Config) (*Keeper, error) {
 		cfg:        cfg,
 		validity:   cfg.validity(),
 		self:       Holder{Node: cfg.Node, PID: os.Getpid()},
-		clock:      newClock(),
+		clock:      newClock(slept),
 		observer:   cfg.Observer,
 		closed:     make(chan struct{}),
 		stop:       make(chan struct{}),

@@ -1,0 +1,308 @@
+package renewer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+var errDown = errors.New("connection refused")
+
+// Whatever becomes of the heartbeats, the context ends at an exact instant: when the store says that the lease is over, or
+// counted from the sending of the last confirmed request.
+func TestBeliefEndsAtAnExactInstant(t *testing.T) {
+	t.Parallel()
+	last := func(calls []script.Call) time.Time { return calls[len(calls)-1].At }
+	tests := []struct {
+		name   string
+		setup  func(s *script.Store)
+		reason renewer.Reason
+		want   func(s *script.Store) time.Time
+	}{
+		{
+			name:   "overwritten: at the answer that says so",
+			setup:  func(s *script.Store) { s.Script(script.Renew, script.Pass(), script.Taken(renewer.Holder{}, time.Second)) },
+			reason: renewer.Usurped,
+			want:   func(s *script.Store) time.Time { return last(s.Calls(script.Renew)) },
+		},
+		{
+			name:   "deleted, and the answer is slow: when it comes",
+			setup:  func(s *script.Store) { s.Script(script.Renew, script.Pass(), script.Gone().Late(1500*time.Millisecond)) },
+			reason: renewer.Usurped,
+			want:   func(s *script.Store) time.Time { return last(s.Calls(script.Renew)).Add(1500 * time.Millisecond) },
+		},
+		{
+			name:   "no heartbeat is ever answered: counted from the acquire",
+			setup:  func(s *script.Store) { s.Default(script.Renew, script.Hang()) },
+			reason: renewer.Expired,
+			want:   func(s *script.Store) time.Time { return s.Calls(script.Acquire)[0].At.Add(goodFor) },
+		},
+		{
+			name: "the acquire's answer was slow: counted from its sending all the same",
+			setup: func(s *script.Store) {
+				s.Script(script.Acquire, script.Pass().Late(1900*time.Millisecond))
+				s.Default(script.Renew, script.Hang())
+			},
+			reason: renewer.Expired,
+			want:   func(s *script.Store) time.Time { return s.Calls(script.Acquire)[0].At.Add(goodFor) },
+		},
+		{
+			name: "hung after two that were confirmed",
+			setup: func(s *script.Store) {
+				s.Script(script.Renew, script.Pass(), script.Pass())
+				s.Default(script.Renew, script.Hang())
+			},
+			reason: renewer.Expired,
+			want:   func(s *script.Store) time.Time { return s.Calls(script.Renew)[1].At.Add(goodFor) },
+		},
+		{
+			name: "errors at once",
+			setup: func(s *script.Store) {
+				s.Script(script.Renew, script.Pass())
+				s.Default(script.Renew, script.Fail(errDown))
+			},
+			reason: renewer.Expired,
+			want:   func(s *script.Store) time.Time { return s.Calls(script.Renew)[0].At.Add(goodFor) },
+		},
+		{
+			name: "confirmed, but slowly: counted from the sending",
+			setup: func(s *script.Store) {
+				s.Script(script.Renew, script.Pass().Late(1900*time.Millisecond))
+				s.Default(script.Renew, script.Hang())
+			},
+			reason: renewer.Expired,
+			want:   func(s *script.Store) time.Time { return s.Calls(script.Renew)[0].At.Add(goodFor) },
+		},
+		{
+			name: "took effect, but the confirmation was lost: does not count",
+			setup: func(s *script.Store) {
+				s.Script(script.Renew, script.Pass())
+				s.Default(script.Renew, script.Pass().Lost())
+			},
+			reason: renewer.Expired,
+			want:   func(s *script.Store) time.Time { return s.Calls(script.Renew)[0].At.Add(goodFor) },
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				tt.setup(s)
+				l := acquire(t, k, "a")
+				require.True(t, l.Valid())
+				at, lost := lostAt(t, l)
+				assertInstant(t, tt.want(s), at, "end of the context")
+				assert.Equal(t, tt.reason, lost.Reason)
+				assert.Equal(t, l.Fence(), lost.Fence)
+				if tt.reason == renewer.Expired {
+					assert.InDelta(t, config.Margin, lost.Left, float64(rounding), "the notice given is the margin")
+				} else {
+					assert.Zero(t, lost.Left)
+				}
+				require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+			})
+		})
+	}
+}
+
+// A lost lease's error tells the last heartbeat's, but is never mistaken for a cancellation by the caller.
+func TestLossIsNotACancellation(t *testing.T) {
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Default(script.Renew, script.Hang())
+		l := acquire(t, k, "a")
+		_, lost := lostAt(t, l)
+		require.Error(t, lost.Err)
+		require.NotErrorIs(t, lost, context.DeadlineExceeded)
+		require.NotErrorIs(t, lost, context.Canceled)
+		require.Contains(t, lost.Error(), `lease on "a" lost: no renewal was confirmed in time`)
+		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+	})
+}
+
+func TestTwoFailedHeartbeatsDoNotDisturb(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]script.Step{"refused": script.Fail(errDown), "hung": script.Hang(), "reply lost": script.Pass().Lost()} {
+		t.Run(name, func(t *testing.T) {
+			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				l := acquire(t, k, "a")
+				for range 20 {
+					s.Script(script.Renew, step, step)
+					pass(9 * time.Second)
+					require.NoError(t, context.Cause(l.Context()))
+					require.True(t, l.Valid())
+				}
+				require.Zero(t, s.Left(script.Renew), "every failure was played")
+				require.NoError(t, l.Release(t.Context()))
+			})
+		})
+	}
+}
+
+// An answer that comes after the context has ended does not bring the lease back, even from a store that ignores deadlines.
+func TestLateAnswerDoesNotRevive(t *testing.T) {
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		stubborn := &stubbornStore{Store: s, renewIn: goodFor}
+		k2, err := renewer.New(stubborn, config)
+		require.NoError(t, err)
+		l := acquire(t, k2, "a")
+		at, lost := lostAt(t, l)
+		assertInstant(t, s.Calls(script.Acquire)[0].At.Add(goodFor), at, "end of the context")
+		require.Equal(t, renewer.Expired, lost.Reason)
+		pass(30 * time.Second) // the answers come in
+		require.False(t, l.Valid())
+		require.Zero(t, l.Remaining())
+		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+		require.NoError(t, k2.Shutdown(t.Context()))
+	})
+}
+
+// stubbornStore answers renewals after a time of its own, whatever the context says.
+type stubbornStore struct {
+	*script.Store
+	renewIn time.Duration
+}
+
+func (s *stubbornStore) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	pass(s.renewIn)
+	return s.Store.Renew(context.WithoutCancel(ctx), holds)
+}
+
+func TestAWeekOfHeartbeats(t *testing.T) {
+	cfg := renewer.Config{TTL: 30 * time.Second, Heartbeat: 10 * time.Second}
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a")
+		pass(7 * 24 * time.Hour)
+		require.True(t, l.Valid())
+		require.Len(t, s.Calls(script.Renew), 60_480, "one heartbeat an interval")
+		require.Len(t, s.Calls(script.Acquire), 1)
+		require.NoError(t, l.Release(t.Context()))
+	})
+}
+
+func TestHeartbeatsStopWithTheLease(t *testing.T) {
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a")
+		pass(10 * time.Second)
+		require.NoError(t, l.Release(t.Context()))
+		n := len(s.Calls(script.Renew))
+		require.Positive(t, n)
+		pass(time.Minute)
+		require.Len(t, s.Calls(script.Renew), n)
+	})
+}
+
+// Leases taken together share heartbeats without beating all at once, and each is renewed once an interval.
+func TestHeartbeatsAreBatchedAndSpread(t *testing.T) {
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		const n = 5000
+		leases := make([]*renewer.Lease, n)
+		for i := range leases {
+			leases[i] = acquire(t, k, fmt.Sprint(i))
+		}
+		pass(config.Heartbeat) // everyone's first
+		before := len(s.Calls(script.Renew))
+		pass(10 * config.Heartbeat)
+		calls := s.Calls(script.Renew)[before:]
+		renewals, most := 0, 0
+		for _, c := range calls {
+			renewals += len(c.Holds)
+			most = max(most, len(c.Holds))
+		}
+		assert.InDelta(t, 10*n, renewals, n/20, "renewals")
+		assert.Less(t, len(calls), renewals/10, "they travel in batches")
+		assert.Less(t, most, n/10, "and not all at once")
+		for _, l := range leases {
+			require.NoError(t, l.Release(t.Context()))
+		}
+	})
+}
+
+// A heartbeat that hangs delays neither the next heartbeat nor other leases, and is not delayed itself: its lease is told in
+// time.
+func TestHungHeartbeatDelaysNobody(t *testing.T) {
+	in(t, config, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
+		k, err := renewer.New(&poisonedStore{Store: s, name: "0"}, config)
+		require.NoError(t, err)
+		bad := acquire(t, k, "0")
+		var good []*renewer.Lease
+		for i := 1; i < 200; i++ {
+			good = append(good, acquire(t, k, fmt.Sprint(i)))
+		}
+		at, _ := lostAt(t, bad)
+		assertInstant(t, s.Calls(script.Acquire)[0].At.Add(goodFor), at, "end of the context")
+		pass(time.Minute)
+		for _, l := range good {
+			require.True(t, l.Valid())
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorContains(t, k.Shutdown(ctx), "199 operations still ran")
+	})
+}
+
+// poisonedStore never answers a renewal that has name in its batch.
+type poisonedStore struct {
+	*script.Store
+	name string
+}
+
+func (s *poisonedStore) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	for _, h := range holds {
+		if h.Name == s.name {
+			<-ctx.Done()
+			return make([]renewer.Answer, len(holds))
+		}
+	}
+	return s.Store.Renew(ctx, holds)
+}
+
+// While a store hangs, the heartbeats that wait for it are bounded in number.
+func TestHeartbeatsUnderWayAreBounded(t *testing.T) {
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		for i := range 2000 {
+			acquire(t, k, fmt.Sprint(i))
+		}
+		s.Default(script.Renew, script.Hang())
+		pass(8 * time.Second)
+		calls := s.Calls(script.Renew)
+		for i, c := range calls {
+			under := 0
+			for _, other := range calls[:i+1] {
+				if c.At.Before(other.Deadline) {
+					under++
+				}
+			}
+			require.LessOrEqual(t, under, 13)
+		}
+		s.Default(script.Renew, script.Pass())
+		pass(time.Second / 2)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Error(t, k.Shutdown(ctx))
+	})
+}
+
+// A store that gives the wrong number of answers is not believed.
+func TestShortAnswersAreNotBelieved(t *testing.T) {
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		k2, err := renewer.New(shortStore{s}, config)
+		require.NoError(t, err)
+		l := acquire(t, k2, "a")
+		_, lost := lostAt(t, l)
+		require.Equal(t, renewer.Expired, lost.Reason)
+		require.ErrorContains(t, lost, "0 answers to 1 questions")
+		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+		require.NoError(t, k2.Shutdown(t.Context()))
+	})
+}
+
+type shortStore struct{ *script.Store }
+
+func (shortStore) Renew(context.Context, []renewer.Hold) []renewer.Answer { return nil }
