@@ -1,0 +1,125 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/testutil/embedded"
+	"github.com/lockbeat/lockbeat/testutil/proxy"
+)
+
+// behind returns a server, a proxy before it, and a pipelining client behind the proxy.
+func behind(t *testing.T) (*embedded.Redis, *proxy.Proxy, rueidis.Client) {
+	t.Helper()
+	redis := embedded.Run(t)
+	p := proxy.Start(t, redis.Addr())
+	option := redis.ClientOption()
+	option.InitAddress = []string{p.Addr()}
+	option.AlwaysPipelining = true
+	option.PipelineMultiplex = -1
+	option.DisableRetry = true
+	client, err := rueidis.NewClient(option)
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return redis, p, client
+}
+
+func set(ctx context.Context, c rueidis.Client, key string) error {
+	return c.Do(ctx, c.B().Set().Key(key).Value("v").Build()).Error()
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestDropReplyThenReset(t *testing.T) {
+	t.Parallel()
+	redis, p, client := behind(t)
+	for i := range 20 {
+		key := fmt.Sprint("key ", i)
+		p.DropReply(1, proxy.ThenReset)
+		require.Error(t, set(within(t, bound), client, key))
+		require.True(t, redis.Mini().Exists(key), "it took effect all the same")
+		require.Equal(t, i+1, p.Dropped())
+		require.Eventually(t, func() bool { return set(t.Context(), client, "after") == nil }, bound, time.Millisecond)
+	}
+}
+
+func TestDropReplyThenMute(t *testing.T) {
+	t.Parallel()
+	redis, p, client := behind(t)
+	p.DropReply(1, proxy.ThenMute)
+	require.ErrorIs(t, set(within(t, soon), client, "1"), context.DeadlineExceeded)
+	require.ErrorIs(t, set(within(t, soon), client, "2"), context.DeadlineExceeded, "the connection is up, and mute")
+	assert.True(t, redis.Mini().Exists("1"))
+	assert.True(t, redis.Mini().Exists("2"))
+	assert.Equal(t, 1, p.Dropped())
+	p.Reset() // or closing the client would wait
+}
+
+func TestDropReplyToOneRequestAmongMany(t *testing.T) {
+	t.Parallel()
+	redis, p, client := behind(t)
+	p.DropReplyTo(func(request []byte) bool { return bytes.Contains(request, []byte("victim")) }, 1, proxy.ThenReset)
+	for i := range 20 {
+		require.NoError(t, set(t.Context(), client, fmt.Sprint("other ", i)))
+	}
+	assert.Zero(t, p.Dropped())
+
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() { _ = set(within(t, bound), client, fmt.Sprint("beside ", i)) }) // lost with the victim, or not
+	}
+	err := set(within(t, bound), client, "victim")
+	wg.Wait()
+	require.Error(t, err)
+	assert.True(t, redis.Mini().Exists("victim"))
+	assert.Equal(t, 1, p.Dropped())
+	require.Eventually(t, func() bool { return set(t.Context(), client, "victim") == nil }, bound, time.Millisecond, "only one")
+}
+
+func TestDropReplyEnds(t *testing.T) {
+	t.Parallel()
+	_, p, client := behind(t)
+	p.DropReply(1, proxy.ThenReset)
+	p.DropReply(0, proxy.ThenReset)
+	require.NoError(t, set(t.Context(), client, "key"))
+	assert.Zero(t, p.Dropped())
+}
+
+func TestDropMatchingDropsMessages(t *testing.T) {
+	t.Parallel()
+	redis, p, client := behind(t)
+	p.DropMatching(func(reply []byte) bool { return bytes.Contains(reply, []byte("secret")) })
+	ready, got := make(chan struct{}), make(chan string, 10)
+	ctx, cancel := context.WithCancel(rueidis.WithOnSubscriptionHook(t.Context(), func(rueidis.PubSubSubscription) { close(ready) }))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = client.Receive(ctx, client.B().Subscribe().Channel("c").Build(), func(m rueidis.PubSubMessage) { got <- m.Message })
+	}()
+	defer func() { cancel(); <-done }()
+	<-ready
+	for i := range 3 {
+		redis.Mini().Publish("c", fmt.Sprint("secret ", i))
+		redis.Mini().Publish("c", fmt.Sprint("open ", i))
+	}
+	for i := range 3 {
+		assert.Equal(t, fmt.Sprint("open ", i), <-got)
+	}
+	assert.Equal(t, 3, p.Dropped())
+	p.DropMatching(nil)
+	redis.Mini().Publish("c", "secret at last")
+	assert.Equal(t, "secret at last", <-got)
+}
