@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -61,11 +62,25 @@ func TestConformance(t *testing.T) {
 	})
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
-		// Each case has its own server, since Advance moves the clock of all keys on it.
+		// Each case has its own server, since Advance moves the clock of all keys on it. The clock moves only then:
+		// to let it run by itself, miniredis sorts all keys on every command.
 		storetest.Run(t, func(t *testing.T) storetest.Fixture {
 			r := embedded.Run(t)
 			s := server{option: r.ClientOption(), admin: r.Client(t)}
-			return s.fixture(t, prefix())
+			f := s.fixture(t, prefix())
+			var mu sync.Mutex
+			now := time.Now()
+			r.Mini().ClockTTL(false)
+			r.Mini().SetTime(now)
+			f.Advance = func(d time.Duration) {
+				<-time.After(d) // as wake-ups need the time that they need
+				mu.Lock()
+				defer mu.Unlock()
+				now = now.Add(d)
+				r.Mini().SetTime(now)
+				r.Mini().FastForward(d)
+			}
+			return f
 		})
 	})
 }
