@@ -67,8 +67,8 @@ type call struct {
 }
 
 func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, error) {
-	if err := CheckName(name); err != nil {
-		return nil, &Error{Op: "acquire", Name: name, Kind: ErrName, Err: errors.Unwrap(err)}
+	if fault := nameFault(name); fault != nil {
+		return nil, &Error{Op: "acquire", Name: name, Kind: ErrName, Err: fault}
 	}
 	start := AcquireStart{Name: name, Operation: r.operation}
 	if k.observer != nil {
@@ -191,7 +191,7 @@ func (c *call) cancelled(ctx context.Context) error {
 // refuse makes the error for a caller who may not wait any longer, from what the store last said.
 func (c *call) refuse() error {
 	if c.seen.err != nil {
-		return c.fail(ErrUnavailable, c.seen.err)
+		return c.fail(ErrUnavailable, storeError{c.seen.err})
 	}
 	return c.fail(ErrHeld, nil)
 }

@@ -1,6 +1,7 @@
 package renewer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -80,6 +81,16 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Kind, e.Err}
 }
 
+// storeError is a store's error in a chain. A context error in it is that of the engine's request, not the caller's, and must
+// not be taken for it; all else can be found.
+type storeError struct{ error }
+
+func (e storeError) Is(target error) bool {
+	return target != context.Canceled && target != context.DeadlineExceeded && errors.Is(e.error, target)
+}
+
+func (e storeError) As(target any) bool { return errors.As(e.error, target) }
+
 // Reason is why a lease was lost.
 type Reason uint8
 
@@ -156,9 +167,14 @@ func (e *LostError) Error() string {
 	return s
 }
 
-// Unwrap makes it ErrLost. The last renewal's error is left out of the chain: a context error in it is the heartbeat's, not
-// the caller's.
-func (e *LostError) Unwrap() error { return ErrLost }
+// Unwrap gives errors.Is and errors.As both ErrLost and the last renewal's error, except that a context error in that is the
+// heartbeat's, not the caller's, and is not found.
+func (e *LostError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrLost}
+	}
+	return []error{ErrLost, storeError{e.Err}}
+}
 
 // quote makes a name fit for a message: without control bytes, and short.
 func quote(name string) string {

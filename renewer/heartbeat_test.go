@@ -28,14 +28,18 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 		want   func(s *script.Store) time.Time
 	}{
 		{
-			name:   "overwritten: at the answer that says so",
-			setup:  func(s *script.Store) { s.Script(script.Renew, script.Pass(), script.Taken(renewer.Holder{}, time.Second)) },
+			name: "overwritten: at the answer that says so",
+			setup: func(s *script.Store) {
+				s.Script(script.Renew, script.Pass(), script.Taken(renewer.Holder{}, time.Second))
+			},
 			reason: renewer.Usurped,
 			want:   func(s *script.Store) time.Time { return last(s.Calls(script.Renew)) },
 		},
 		{
-			name:   "deleted, and the answer is slow: when it comes",
-			setup:  func(s *script.Store) { s.Script(script.Renew, script.Pass(), script.Gone().Late(1500*time.Millisecond)) },
+			name: "deleted, and the answer is slow: when it comes",
+			setup: func(s *script.Store) {
+				s.Script(script.Renew, script.Pass(), script.Gone().Late(1500*time.Millisecond))
+			},
 			reason: renewer.Usurped,
 			want:   func(s *script.Store) time.Time { return last(s.Calls(script.Renew)).Add(1500 * time.Millisecond) },
 		},
@@ -93,6 +97,7 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				tt.setup(s)
 				l := acquire(t, k, "a")
@@ -114,6 +119,7 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 
 // A lost lease's error tells the last heartbeat's, but is never mistaken for a cancellation by the caller.
 func TestLossIsNotACancellation(t *testing.T) {
+	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Renew, script.Hang())
 		l := acquire(t, k, "a")
@@ -130,6 +136,7 @@ func TestTwoFailedHeartbeatsDoNotDisturb(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]script.Step{"refused": script.Fail(errDown), "hung": script.Hang(), "reply lost": script.Pass().Lost()} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				l := acquire(t, k, "a")
 				for range 20 {
@@ -147,6 +154,7 @@ func TestTwoFailedHeartbeatsDoNotDisturb(t *testing.T) {
 
 // An answer that comes after the context has ended does not bring the lease back, even from a store that ignores deadlines.
 func TestLateAnswerDoesNotRevive(t *testing.T) {
+	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		stubborn := &stubbornStore{Store: s, renewIn: goodFor}
 		k2, err := renewer.New(stubborn, config)
@@ -175,6 +183,7 @@ func (s *stubbornStore) Renew(ctx context.Context, holds []renewer.Hold) []renew
 }
 
 func TestAWeekOfHeartbeats(t *testing.T) {
+	t.Parallel()
 	cfg := renewer.Config{TTL: 30 * time.Second, Heartbeat: 10 * time.Second}
 	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a")
@@ -187,6 +196,7 @@ func TestAWeekOfHeartbeats(t *testing.T) {
 }
 
 func TestHeartbeatsStopWithTheLease(t *testing.T) {
+	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a")
 		pass(10 * time.Second)
@@ -200,6 +210,7 @@ func TestHeartbeatsStopWithTheLease(t *testing.T) {
 
 // Leases taken together share heartbeats without beating all at once, and each is renewed once an interval.
 func TestHeartbeatsAreBatchedAndSpread(t *testing.T) {
+	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		const n = 5000
 		leases := make([]*renewer.Lease, n)
@@ -227,6 +238,7 @@ func TestHeartbeatsAreBatchedAndSpread(t *testing.T) {
 // A heartbeat that hangs delays neither the next heartbeat nor other leases, and is not delayed itself: its lease is told in
 // time.
 func TestHungHeartbeatDelaysNobody(t *testing.T) {
+	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
 		k, err := renewer.New(&poisonedStore{Store: s, name: "0"}, config)
 		require.NoError(t, err)
@@ -265,6 +277,7 @@ func (s *poisonedStore) Renew(ctx context.Context, holds []renewer.Hold) []renew
 
 // While a store hangs, the heartbeats that wait for it are bounded in number.
 func TestHeartbeatsUnderWayAreBounded(t *testing.T) {
+	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		for i := range 2000 {
 			acquire(t, k, fmt.Sprint(i))
@@ -291,6 +304,7 @@ func TestHeartbeatsUnderWayAreBounded(t *testing.T) {
 
 // A store that gives the wrong number of answers is not believed.
 func TestShortAnswersAreNotBelieved(t *testing.T) {
+	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		k2, err := renewer.New(shortStore{s}, config)
 		require.NoError(t, err)

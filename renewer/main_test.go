@@ -36,7 +36,6 @@ const rounding = time.Microsecond
 // in runs f in a bubble with a scripted store and a keeper on it, which is shut down at the end.
 func in(t *testing.T, cfg renewer.Config, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) {
 	t.Helper()
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := script.New()
 		k, err := renewer.New(s, cfg)

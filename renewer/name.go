@@ -3,6 +3,7 @@ package renewer
 import (
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -16,11 +17,18 @@ const OwnerLen = 22
 // CheckName returns an error that is [ErrName] and says what to do, if name can't be a lock's. Any bytes will do; a name
 // from a request can choose no other lock's key, since stores escape what theirs can't carry.
 func CheckName(name string) error {
+	if fault := nameFault(name); fault != nil {
+		return fmt.Errorf("%w: %w", ErrName, fault)
+	}
+	return nil
+}
+
+func nameFault(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("%w: it is empty; name what the lock protects, such as \"order:42\"", ErrName)
+		return errors.New("it is empty; name what the lock protects, such as \"order:42\"")
 	case len(name) > MaxName:
-		return fmt.Errorf("%w: it has %d bytes, above the limit of %d; hash what makes it long", ErrName, len(name), MaxName)
+		return fmt.Errorf("it has %d bytes, above the limit of %d; hash what makes it long", len(name), MaxName)
 	default:
 		return nil
 	}

@@ -48,7 +48,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease) error {
 	case lost != nil:
 		return lost
 	case failed != nil:
-		return &Error{Op: "release", Name: l.name, Kind: ErrUnavailable, Err: failed, Waited: k.clock.atMost().sub(now), Attempts: 1}
+		return &Error{Op: "release", Name: l.name, Kind: ErrUnavailable, Err: storeError{failed}, Waited: k.clock.atMost().sub(now), Attempts: 1}
 	default:
 		return nil
 	}

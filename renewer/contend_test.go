@@ -1,0 +1,180 @@
+package renewer_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// taken waits for a lock that somebody else has and tells when it was got.
+func taken(t *testing.T, k *renewer.Keeper, opts ...renewer.Option) time.Time {
+	t.Helper()
+	l := acquire(t, k, "a", opts...)
+	at := time.Now()
+	require.NoError(t, l.Release(t.Context()))
+	return at
+}
+
+func TestAWakeUpEndsTheWait(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Acquire, script.Taken(other, time.Minute), script.Taken(other, time.Minute), script.Mine())
+		freed := time.Now().Add(1234 * time.Millisecond)
+		time.AfterFunc(time.Until(freed), func() { s.Wake("a", nil) })
+		assertInstant(t, freed, taken(t, k), "acquired")
+		require.Len(t, s.Calls(script.Acquire), 3, "at once, when the watch was set up, when woken")
+		synctest.Wait()
+		require.Zero(t, s.Watchers("a"), "nobody watches any more")
+	})
+}
+
+// The key may be freed between the first question and the watch: the store wakes once it watches, and that is enough.
+func TestNoWakeUpIsMissedBeforeTheWatch(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Acquire, script.Taken(other, time.Hour), script.Mine())
+		begun := time.Now()
+		assertInstant(t, begun, taken(t, k), "acquired")
+	})
+}
+
+func TestWithoutWakeUpsTheTTLEndsTheWait(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Mute(true)
+		s.Script(script.Acquire, script.Taken(other, 3*time.Second))
+		begun := time.Now()
+		assertInstant(t, begun.Add(3*time.Second+time.Millisecond), taken(t, k), "acquired")
+	})
+}
+
+func TestWithoutAnyHintASlowPollEndsTheWait(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Mute(true)
+		s.Script(script.Acquire, script.Taken(renewer.Holder{}, 0))
+		begun := time.Now()
+		assert.InDelta(t, config.Poll, taken(t, k).Sub(begun), float64(config.Poll/5), "a poll, give or take a fifth")
+	})
+}
+
+func TestWaitingNeitherSpinsNorSleepsIn(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Mute(true)
+		s.Default(script.Acquire, script.Taken(other, time.Nanosecond)) // held for no time, over and over
+		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
+		require.ErrorIs(t, err, renewer.ErrHeld)
+		assert.InDelta(t, 500, len(s.Calls(script.Acquire)), 20, "one question in 2 ms")
+	})
+}
+
+func TestTheStoreMayBeDownMeanwhile(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Default(script.Acquire, script.Fail(errDown))
+		back := time.Now().Add(2 * time.Second)
+		time.AfterFunc(2*time.Second, func() { s.Default(script.Acquire, script.Pass()) })
+		at := taken(t, k)
+		require.False(t, at.Before(back))
+		require.Less(t, at.Sub(back), 500*time.Millisecond)
+	})
+}
+
+// When an answer is lost, the same owner asks again, and gets what it has got already.
+func TestALostAnswerIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Acquire, script.Pass().Lost())
+		begun := time.Now()
+		l := acquire(t, k, "a")
+		require.Less(t, time.Since(begun), config.RequestTimeout+50*time.Millisecond)
+		calls := s.Calls(script.Acquire)
+		require.Len(t, calls, 2)
+		require.Equal(t, calls[0].Claims[0].Owner, calls[1].Claims[0].Owner)
+		require.InDelta(t, goodFor, l.Remaining(), float64(rounding), "counted from the second question")
+		require.NoError(t, l.Release(t.Context()))
+		require.Len(t, s.Calls(script.Release), 1)
+	})
+}
+
+// A caller who leaves while the question is under way leaves no key behind: it is deleted at once, and once more when a
+// request that was still on its way could have arrived.
+func TestNoOrphanOfACallerWhoLeft(t *testing.T) {
+	for name, step := range map[string]script.Step{
+		"answer lost":         script.Pass().Lost(),
+		"answer late":         script.Pass().Late(50 * time.Millisecond),
+		"request still going": script.Hang(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				s.SetSettle(4 * time.Second)
+				s.Script(script.Acquire, step)
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				defer cancel()
+				begun := time.Now()
+				_, err := k.Acquire(ctx, "a")
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assertInstant(t, begun.Add(20*time.Millisecond), time.Now(), "return")
+				pass(10 * time.Second)
+				owner := s.Calls(script.Acquire)[0].Claims[0].Owner
+				cleaned := s.Calls(script.Release)
+				require.Len(t, cleaned, 2)
+				for i, want := range []time.Duration{20 * time.Millisecond, 4 * time.Second} {
+					require.Equal(t, owner, cleaned[i].Holds[0].Owner)
+					assertInstant(t, begun.Add(want), cleaned[i].At, "clean-up")
+				}
+				lines, orphans := k.LinesAndOrphans()
+				require.Zero(t, lines+orphans)
+			})
+		})
+	}
+}
+
+// The clean-up itself is repeated until the store answers, or the TTL has done its work.
+func TestTheCleanUpIsRepeated(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Acquire, script.Pass().Broken(errDown))
+		s.Script(script.Release, script.Fail(errDown), script.Fail(errDown), script.Fail(errDown))
+		_, err := k.TryAcquire(t.Context(), "a")
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		pass(time.Second)
+		require.Len(t, s.Calls(script.Release), 4)
+		l, err := k.TryAcquire(t.Context(), "a")
+		require.NoError(t, err, "the key is free")
+		require.NoError(t, l.Release(t.Context()))
+
+		s.Script(script.Acquire, script.Pass().Broken(errDown))
+		s.Default(script.Release, script.Fail(errDown))
+		_, err = k.TryAcquire(t.Context(), "a")
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		pass(config.TTL + config.RequestTimeout)
+		n := len(s.Calls(script.Release))
+		pass(time.Hour)
+		require.Len(t, s.Calls(script.Release), n, "no use in deleting what has lapsed")
+		_, orphans := k.LinesAndOrphans()
+		require.Zero(t, orphans)
+	})
+}
+
+// A claim that was answered "taken" left nothing behind, so there is nothing to clean up.
+func TestARefusalNeedsNoCleanUp(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Acquire, script.Pass().Broken(errDown))
+		s.Default(script.Acquire, script.Taken(other, time.Minute))
+		_, err := k.Acquire(t.Context(), "b", renewer.MaxWait(time.Second))
+		require.ErrorIs(t, err, renewer.ErrHeld)
+		synctest.Wait()
+		require.Empty(t, s.Calls(script.Release))
+	})
+}

@@ -1,0 +1,171 @@
+package renewer_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+func TestMaxHoldEndsALease(t *testing.T) {
+	t.Parallel()
+	cfg := config
+	cfg.MaxHold = time.Minute
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		begun := time.Now()
+		l := acquire(t, k, "a")
+		pass(59 * time.Second)
+		require.True(t, l.Valid())
+		require.LessOrEqual(t, l.Remaining(), time.Second)
+		at, lost := lostAt(t, l)
+		assertInstant(t, begun.Add(time.Minute), at, "end of the context")
+		require.Equal(t, renewer.MaxHold, lost.Reason)
+		require.Positive(t, lost.Left, "the key is still ours for a while")
+		require.ErrorContains(t, lost, "Config.MaxHold")
+		n := len(s.Calls(script.Renew))
+		pass(20 * time.Second)
+		require.Len(t, s.Calls(script.Renew), n, "it is not renewed any more")
+		require.NoError(t, errors.Unwrap(l.Release(t.Context())))
+	})
+}
+
+func TestCancelGraceEndsALease(t *testing.T) {
+	t.Parallel()
+	cfg := config
+	cfg.CancelGrace = 30 * time.Second
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		ctx, cancel := context.WithCancel(t.Context())
+		stubborn, err := k.Acquire(ctx, "a")
+		require.NoError(t, err)
+		obedient, err := k.Acquire(ctx, "b")
+		require.NoError(t, err)
+		pass(time.Hour)
+		cancel()
+		pass(29 * time.Second)
+		require.NoError(t, obedient.Release(ctx))
+		require.True(t, stubborn.Valid())
+		pass(time.Second)
+		synctest.Wait()
+		require.False(t, stubborn.Valid())
+		var lost *renewer.LostError
+		require.ErrorAs(t, stubborn.Err(), &lost)
+		require.Equal(t, renewer.Abandoned, lost.Reason)
+		require.ErrorIs(t, context.Cause(stubborn.Context()), context.Canceled, "its context had ended before")
+		require.ErrorIs(t, stubborn.Release(ctx), renewer.ErrLost)
+	})
+}
+
+// A machine that sleeps loses time that its monotonic clock does not show.
+func TestSleepCountsAgainstTheDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var slept atomic.Int64
+		s := script.New()
+		k, err := renewer.NewOnSleepyMachine(s, config, func() time.Duration { return time.Duration(slept.Load()) })
+		require.NoError(t, err)
+		l := acquire(t, k, "a")
+		pass(time.Second)
+		slept.Add(int64(500 * time.Microsecond))
+		require.InDelta(t, goodFor-time.Second, l.Remaining(), float64(rounding), "less than a millisecond is jitter")
+		slept.Store(int64(2 * time.Second))
+		require.InDelta(t, goodFor-3*time.Second, l.Remaining(), float64(rounding))
+		require.True(t, l.Valid())
+		slept.Store(int64(20 * time.Second))
+		require.False(t, l.Valid(), "right on the first look")
+		woke := time.Now()
+		at, lost := lostAt(t, l)
+		require.LessOrEqual(t, at.Sub(woke), time.Second, "and the context within a second")
+		require.Equal(t, renewer.Expired, lost.Reason)
+		require.Zero(t, lost.Left)
+		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
+func TestReleaseOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, l.Release(ctx))
+		_, err := k.TryAcquire(t.Context(), "a")
+		require.NoError(t, err)
+		require.NoError(t, acquireFails(k))
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorContains(t, k.Shutdown(ctx), "1 operations still ran")
+	})
+}
+
+func acquireFails(k *renewer.Keeper) error {
+	if _, err := k.TryAcquire(context.Background(), "a"); !errors.Is(err, renewer.ErrHeld) {
+		return errors.New("want it held")
+	}
+	return nil
+}
+
+// A release that is not answered within its bound is carried on with in the background.
+func TestAnUnansweredReleaseIsRepeated(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a")
+		s.Script(script.Release, script.Hang(), script.Fail(errDown))
+		begun := time.Now()
+		err := l.Release(t.Context())
+		assertInstant(t, begun.Add(config.RequestTimeout), time.Now(), "return")
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, renewer.ErrLost)
+		pass(time.Second)
+		require.Len(t, s.Calls(script.Release), 3)
+		l = acquire(t, k, "a")
+		require.NoError(t, l.Release(t.Context()))
+	})
+}
+
+// Somebody deleted or overwrote the key since the last heartbeat: the release finds out, and touches nothing.
+func TestALossFoundAtTheRelease(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]script.Step{"deleted": script.Gone(), "overwritten": script.Taken(other, time.Minute)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				l := acquire(t, k, "a")
+				s.Script(script.Release, step)
+				err := l.Release(t.Context())
+				require.ErrorIs(t, err, renewer.ErrLost)
+				var lost *renewer.LostError
+				require.ErrorAs(t, err, &lost)
+				require.Equal(t, renewer.Usurped, lost.Reason)
+				require.ErrorIs(t, l.Err(), renewer.ErrLost)
+				pass(time.Minute)
+				require.Len(t, s.Calls(script.Release), 1)
+			})
+		})
+	}
+}
+
+// A release of a lease that is lost to a dead link does not wait for the link.
+func TestReleaseAfterALossDoesNotWait(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a")
+		s.Default(script.Renew, script.Hang())
+		s.Script(script.Release, script.Hang())
+		lostAt(t, l)
+		begun := time.Now()
+		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+		assert.Equal(t, begun, time.Now())
+		pass(config.TTL) // the key is deleted in the background
+		require.Len(t, s.Calls(script.Release), 2)
+	})
+}

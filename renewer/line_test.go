@@ -1,0 +1,187 @@
+package renewer_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// However many want a lock here, one asks the store, and they get it in the order in which they came.
+func TestCallersStandInLine(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Mute(true)
+		s.Script(script.Acquire, script.Taken(other, 2*time.Second))
+		const n = 50
+		var order []int
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				l, err := k.Acquire(t.Context(), "a")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				order = append(order, i) // under the lock
+				pass(time.Millisecond)
+				if err := l.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait() // so that they come one after the other
+		}
+		require.Len(t, s.Calls(script.Acquire), 1, "one contender")
+		wg.Wait()
+		for i := range n {
+			require.Equal(t, i, order[i])
+		}
+		require.Len(t, s.Calls(script.Acquire), n+1)
+		lines, _ := k.LinesAndOrphans()
+		require.Zero(t, lines)
+		require.Zero(t, s.Watchers("a"))
+	})
+}
+
+// Those who will not wait get the answer of the one who asks, and do not ask themselves.
+func TestTriersShareTheHeadsAnswer(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		step script.Step
+		want error
+	}{
+		"granted":     {script.Pass().Late(time.Second), renewer.ErrHeld},
+		"taken":       {script.Taken(other, time.Minute).Late(time.Second), renewer.ErrHeld},
+		"unavailable": {script.Fail(errDown).Late(time.Second), renewer.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				s.Script(script.Acquire, tt.step)
+				head := background(func() error {
+					l, err := k.TryAcquire(t.Context(), "a")
+					if err == nil {
+						err = l.Release(t.Context())
+					}
+					return err
+				})
+				synctest.Wait()
+				var others []<-chan error
+				for range 100 {
+					others = append(others, background(func() error {
+						_, err := k.TryAcquire(t.Context(), "a")
+						return err
+					}))
+				}
+				for _, c := range others {
+					require.ErrorIs(t, <-c, tt.want)
+				}
+				<-head
+				require.Len(t, s.Calls(script.Acquire), 1)
+			})
+		})
+	}
+}
+
+// A caller whose patience ends before anybody knows who has the lock is not told that it is busy.
+func TestBusyIsNeverGuessed(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Default(script.Acquire, script.Hang())
+		ctx, cancel := context.WithCancel(t.Context())
+		head := background(func() error { _, err := k.Acquire(ctx, "a"); return err })
+		synctest.Wait()
+		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.NotErrorIs(t, err, renewer.ErrHeld)
+		cancel()
+		require.ErrorIs(t, <-head, context.Canceled)
+	})
+}
+
+// The lease of a lost lock does not block the line: whoever is next may ask, and the store decides.
+func TestALossMovesTheLine(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		first := acquire(t, k, "a")
+		s.Default(script.Renew, script.Hang())
+		got := make(chan *renewer.Lease)
+		go func() {
+			l, err := k.Acquire(t.Context(), "a")
+			if err != nil {
+				t.Error(err)
+			}
+			got <- l
+		}()
+		at, _ := lostAt(t, first)
+		second := <-got
+		require.Greater(t, second.Fence(), first.Fence())
+		require.GreaterOrEqual(t, time.Since(at), config.Margin, "not before the key has lapsed")
+		s.Default(script.Renew, script.Pass())
+		require.ErrorIs(t, first.Release(t.Context()), renewer.ErrLost)
+		pass(time.Minute)
+		require.True(t, second.Valid(), "the late release of the first does not touch the second")
+		require.NoError(t, second.Release(t.Context()))
+	})
+}
+
+// Callers who come, wait, lose patience and are cancelled in random order leave the line in order.
+func TestTheLineSurvivesImpatience(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				random := rand.New(rand.NewPCG(seed, 1))
+				var wg sync.WaitGroup
+				var holders, got int
+				for range 300 {
+					patience := time.Duration(random.IntN(200)) * time.Millisecond
+					work := time.Duration(random.IntN(10)) * time.Millisecond
+					kind := random.IntN(3)
+					wg.Go(func() {
+						ctx, opts := t.Context(), []renewer.Option{}
+						switch kind {
+						case 0:
+							opts = append(opts, renewer.MaxWait(patience))
+						case 1:
+							var cancel context.CancelFunc
+							ctx, cancel = context.WithTimeout(ctx, patience)
+							defer cancel()
+						}
+						l, err := k.Acquire(ctx, "a", opts...)
+						if err != nil {
+							return
+						}
+						holders++ // under the lock: the race detector looks, too
+						if holders != 1 {
+							t.Error("two at once")
+						}
+						got++
+						pass(work)
+						holders--
+						if err := l.Release(ctx); err != nil {
+							t.Error(err)
+						}
+					})
+					if random.IntN(4) == 0 {
+						pass(time.Duration(random.IntN(5)) * time.Millisecond)
+					}
+				}
+				wg.Wait()
+				require.GreaterOrEqual(t, got, 100, "at least those who wait for ever")
+				lines, _ := k.LinesAndOrphans()
+				require.Zero(t, lines)
+				require.Zero(t, s.Watchers("a"))
+			})
+		})
+	}
+}

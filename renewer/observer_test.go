@@ -1,0 +1,189 @@
+package renewer_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// recorder writes down what it hears.
+type recorder struct {
+	mu     sync.Mutex
+	events []any
+}
+
+type startKey struct{}
+
+func (r *recorder) add(e any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+func (r *recorder) AcquireStart(ctx context.Context, e renewer.AcquireStart) context.Context {
+	r.add(e)
+	return context.WithValue(ctx, startKey{}, e.Name)
+}
+
+func (r *recorder) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context.Context {
+	if ctx.Value(startKey{}) != e.Name {
+		panic("AcquireEnd without its AcquireStart's context")
+	}
+	r.add(e)
+	return ctx
+}
+func (r *recorder) Renewed(e renewer.Renewed)                      { r.add(e) }
+func (r *recorder) Lost(_ context.Context, e renewer.Lost)         { r.add(e) }
+func (r *recorder) Released(_ context.Context, e renewer.Released) { r.add(e) }
+func (r *recorder) Fault(e renewer.Fault)                          { r.add(e) }
+
+func heard[E any](r *recorder) []E {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found []E
+	for _, e := range r.events {
+		if e, ok := e.(E); ok {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+func TestObserverHearsAQuietLife(t *testing.T) {
+	t.Parallel()
+	r := new(recorder)
+	cfg := config
+	cfg.Observer = r
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Mute(true)
+		s.Script(script.Acquire, script.Taken(other, 2*time.Second))
+		l := acquire(t, k, "a", renewer.Operation("transfer"))
+		require.Equal(t, "a", l.Context().Value(startKey{}), "the lease's context derives from the observer's")
+		pass(10 * time.Second)
+		require.NoError(t, l.Release(t.Context()))
+
+		start := renewer.AcquireStart{Name: "a", Operation: "transfer"}
+		require.Equal(t, []renewer.AcquireStart{start}, heard[renewer.AcquireStart](r))
+		require.Equal(t, []renewer.AcquireEnd{{
+			AcquireStart: start, Wait: 2*time.Second + time.Millisecond, Attempts: 2, Fence: l.Fence(), Contended: true, Holder: other,
+		}}, heard[renewer.AcquireEnd](r))
+		n := len(s.Calls(script.Renew))
+		require.Len(t, heard[renewer.Renewed](r), n)
+		require.Equal(t, renewer.Renewed{Leases: 1, OK: 1}, heard[renewer.Renewed](r)[0])
+		require.Equal(t, []renewer.Released{{
+			Name: "a", Operation: "transfer", Fence: l.Fence(), Held: 10 * time.Second, Renewals: n,
+		}}, heard[renewer.Released](r))
+		require.Empty(t, heard[renewer.Lost](r))
+		require.Empty(t, heard[renewer.Fault](r))
+	})
+}
+
+func TestObserverHearsALoss(t *testing.T) {
+	t.Parallel()
+	r := new(recorder)
+	cfg := config
+	cfg.Observer = r
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Default(script.Renew, script.Fail(errDown))
+		s.Script(script.Release, script.Fail(errDown))
+		l := acquire(t, k, "a")
+		_, lost := lostAt(t, l)
+		pass(3 * time.Second)
+		require.Error(t, l.Release(t.Context()))
+		pass(time.Second)
+		require.Equal(t, []renewer.Lost{{Name: "a", Fence: l.Fence(), Held: goodFor, Err: lost}}, round(heard[renewer.Lost](r)))
+		released := heard[renewer.Released](r)
+		require.Len(t, released, 1)
+		require.InDelta(t, 3*time.Second, released[0].Overrun, float64(rounding))
+		require.Equal(t, lost, released[0].Lost)
+		beats := heard[renewer.Renewed](r)
+		require.Equal(t, 1, beats[0].Failed)
+		require.ErrorIs(t, beats[0].Err, errDown)
+		require.Equal(t, []renewer.Fault{{Doing: "clean up", Name: "a", Err: errDown}}, heard[renewer.Fault](r))
+	})
+}
+
+func round(events []renewer.Lost) []renewer.Lost {
+	for i := range events {
+		events[i].Held = events[i].Held.Round(time.Millisecond)
+	}
+	return events
+}
+
+func TestObserverHearsRefusalsAndFaults(t *testing.T) {
+	t.Parallel()
+	r := new(recorder)
+	cfg := config
+	cfg.Observer = r
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Default(script.Acquire, script.Taken(other, time.Minute))
+		_, err := k.TryAcquire(t.Context(), "a")
+		ends := heard[renewer.AcquireEnd](r)
+		require.Len(t, ends, 1)
+		require.Equal(t, err, ends[0].Err)
+		require.Zero(t, ends[0].Fence)
+
+		waiting := background(func() error {
+			_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
+			return err
+		})
+		synctest.Wait()
+		require.Equal(t, 1, s.Wake("a", errDown))
+		require.ErrorIs(t, <-waiting, renewer.ErrHeld)
+		require.Equal(t, []renewer.Fault{{Doing: "watch", Name: "a", Err: errDown}}, heard[renewer.Fault](r))
+	})
+}
+
+func TestLogObserver(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var out bytes.Buffer
+	cfg := config
+	cfg.Observer = renewer.NewLogObserver(slog.New(slog.NewTextHandler(lockedWriter{&mu, &out}, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Renew, script.Pass(), script.Fail(errDown), script.Gone())
+		l := acquire(t, k, "a\nb", renewer.Operation("transfer"))
+		_, err := k.TryAcquire(t.Context(), "a\nb")
+		require.Error(t, err)
+		lostAt(t, l)
+		pass(time.Second)
+		require.Error(t, l.Release(t.Context()))
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, want := range []string{
+			`level=DEBUG msg="lock acquired" lock="a\nb" operation=transfer wait=0s attempts=1 contended=false fence=` + fmt.Sprint(l.Fence()),
+			`level=DEBUG msg="lock not acquired"`,
+			`holder="here pid `,
+			`level=DEBUG msg="leases renewed" leases=1 failed=0 gone=0`,
+			`level=WARN msg="leases not renewed yet" leases=1 failed=1 gone=0`,
+			`level=WARN msg="lease lost" lock="a\nb" operation=transfer`,
+			`reason=taken left=0s`,
+			`level=WARN msg="operation ran on after its lease was lost"`,
+			`overrun=1s`,
+		} {
+			require.Contains(t, out.String(), want)
+		}
+	})
+}
+
+type lockedWriter struct {
+	mu  *sync.Mutex
+	out *bytes.Buffer
+}
+
+func (w lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Write(p)
+}

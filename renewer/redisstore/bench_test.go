@@ -1,0 +1,124 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// benchStore is a store as recommended, on a private server.
+func benchStore(b *testing.B) *redisstore.Store {
+	b.Helper()
+	_, s := startReal(b)
+	option, err := redisstore.ClientOption(s.option, 15*time.Second)
+	require.NoError(b, err)
+	s.option = option
+	return s.store(b)
+}
+
+// BenchmarkAcquireRelease takes and frees one lock, fencing and wake-up included, from one goroutine and from 64, each with
+// a key of its own.
+func BenchmarkAcquireRelease(b *testing.B) {
+	b.Run("goroutines=1", func(b *testing.B) {
+		s := benchStore(b)
+		c, h := claim("bench", "a", time.Minute), hold("bench", "a", 0)
+		b.ReportAllocs()
+		for b.Loop() {
+			cycle(b, s, c, h)
+		}
+	})
+	b.Run("goroutines=64", func(b *testing.B) {
+		s := benchStore(b)
+		var n atomic.Int64
+		b.ReportAllocs()
+		b.SetParallelism(32) // times GOMAXPROCS, 2 where the figures in documents come from
+		b.RunParallel(func(p *testing.PB) {
+			name := "bench" + strconv.FormatInt(n.Add(1), 10)
+			c, h := claim(name, "a", time.Minute), hold(name, "a", 0)
+			for p.Next() {
+				cycle(b, s, c, h)
+			}
+		})
+	})
+}
+
+func cycle(b *testing.B, s renewer.Store, c renewer.Claim, h renewer.Hold) {
+	b.Helper()
+	if g := s.Acquire(context.Background(), []renewer.Claim{c}); g[0].Status != renewer.Mine {
+		b.Error(g[0].Status, g[0].Err)
+	}
+	if a := s.Release(context.Background(), []renewer.Hold{h}); a[0].Status != renewer.Mine {
+		b.Error(a[0].Status, a[0].Err)
+	}
+}
+
+// BenchmarkFloor does with bare rueidis what BenchmarkAcquireRelease does, by the same two scripts.
+func BenchmarkFloor(b *testing.B) {
+	for _, parallel := range []int{0, 32} {
+		b.Run(fmt.Sprintf("goroutines=%d", max(1, 2*parallel)), func(b *testing.B) {
+			client := benchStore(b).Client()
+			take, free := rueidis.NewLuaScript(redisstore.Scripts["acquire.lua"]), rueidis.NewLuaScript(redisstore.Scripts["release.lua"])
+			run := func(keys []string) {
+				ctx := context.Background()
+				err := take.Exec(ctx, client, keys, []string{owner("a"), "60000", "86400000", "node"}).Error()
+				if err == nil {
+					err = free.Exec(ctx, client, keys[:1], []string{owner("a")}).Error()
+				}
+				if err != nil {
+					b.Error(err)
+				}
+			}
+			var n atomic.Int64
+			b.ReportAllocs()
+			if parallel == 0 {
+				for b.Loop() {
+					run([]string{"{k}", "{k}:fence"})
+				}
+				return
+			}
+			b.SetParallelism(parallel)
+			b.RunParallel(func(p *testing.PB) {
+				key := "{k" + strconv.FormatInt(n.Add(1), 10) + "}"
+				keys := []string{key, key + ":fence"}
+				for p.Next() {
+					run(keys)
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkRenew renews leases in one call; ns/lease is the time of one.
+func BenchmarkRenew(b *testing.B) {
+	for _, n := range []int{1, 100, 1000} {
+		b.Run(fmt.Sprintf("leases=%d", n), func(b *testing.B) {
+			s := benchStore(b)
+			claims, holds := make([]renewer.Claim, n), make([]renewer.Hold, n)
+			for i := range n {
+				name := "order:" + strconv.Itoa(i)
+				claims[i], holds[i] = claim(name, "a", time.Minute), hold(name, "a", time.Hour)
+			}
+			for _, g := range s.Acquire(b.Context(), claims) {
+				require.Equal(b, renewer.Mine, g.Status)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, a := range s.Renew(context.Background(), holds) {
+					if a.Status != renewer.Mine {
+						b.Fatal(a.Status, a.Err)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/lease")
+		})
+	}
+}

@@ -1,0 +1,185 @@
+package renewer_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// shut runs f in a bubble with a keeper that f shuts down.
+func shut(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := script.New()
+		k, err := renewer.New(s, config)
+		require.NoError(t, err)
+		f(t, s, k)
+		pass(time.Hour) // whatever is left must end by itself
+	})
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestShutdownRefusesNewcomersAndWaiters(t *testing.T) {
+	t.Parallel()
+	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a")
+		s.Script(script.Acquire, script.Taken(other, time.Hour))
+		inLine := background(func() error { _, err := k.Acquire(t.Context(), "a"); return err })
+		atStore := background(func() error { _, err := k.Acquire(t.Context(), "b"); return err })
+		synctest.Wait()
+		ended := background(func() error { return k.Shutdown(within(t, time.Minute)) })
+		require.ErrorIs(t, <-inLine, renewer.ErrShutdown)
+		require.ErrorIs(t, <-atStore, renewer.ErrShutdown)
+		_, err := k.Acquire(t.Context(), "c")
+		require.ErrorIs(t, err, renewer.ErrShutdown)
+		pass(30 * time.Second)
+		require.True(t, l.Valid(), "an operation that runs is waited for, and renewed")
+		released := time.Now()
+		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, <-ended)
+		require.Equal(t, released, time.Now(), "and then nothing else")
+		require.NoError(t, k.Shutdown(t.Context()), "again, to no effect")
+	})
+}
+
+func TestShutdownFreesEveryLeaseInBatches(t *testing.T) {
+	t.Parallel()
+	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		const n = 2500
+		leases := make([]*renewer.Lease, n)
+		for i := range leases {
+			leases[i] = acquire(t, k, fmt.Sprint(i))
+		}
+		begun := time.Now()
+		err := k.Shutdown(within(t, 10*time.Second))
+		require.ErrorContains(t, err, "2500 operations still ran")
+		require.Less(t, time.Since(begun), 10*time.Second, "before its deadline")
+		calls := s.Calls(script.Release)
+		require.Len(t, calls, 3)
+		for _, l := range leases {
+			_, lost := lostAt(t, l)
+			require.Equal(t, renewer.ShutDown, lost.Reason)
+			require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+		}
+		require.Len(t, s.Calls(script.Release), 3, "freed already")
+		k2, err := renewer.New(s, config)
+		require.NoError(t, err)
+		for i := range leases {
+			l, err := k2.TryAcquire(t.Context(), fmt.Sprint(i))
+			require.NoError(t, err)
+			require.NoError(t, l.Release(t.Context()))
+		}
+		require.NoError(t, k2.Shutdown(t.Context()))
+	})
+}
+
+// An operation is told first and has time to stop before its key is freed.
+func TestShutdownTellsBeforeItFrees(t *testing.T) {
+	t.Parallel()
+	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		obedient, stubborn := acquire(t, k, "obedient"), acquire(t, k, "stubborn")
+		told := make(chan time.Time, 1)
+		context.AfterFunc(obedient.Context(), func() {
+			told <- time.Now()
+			pass(100 * time.Millisecond)
+			_ = obedient.Release(context.Background())
+		})
+		begun := time.Now()
+		require.ErrorContains(t, k.Shutdown(within(t, 4*time.Second)), "2 operations still ran")
+		assertInstant(t, begun.Add(3*time.Second), <-told, "a quarter before the deadline")
+		calls := s.Calls(script.Release)
+		last := calls[len(calls)-1]
+		require.Equal(t, "stubborn", last.Holds[0].Name)
+		require.Greater(t, last.At.Sub(begun), 3100*time.Millisecond)
+		require.ErrorIs(t, stubborn.Release(t.Context()), renewer.ErrLost)
+	})
+}
+
+func TestShutdownReturnsAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a")
+		s.Default(script.Release, script.Hang())
+		s.Default(script.Renew, script.Hang())
+		begun := time.Now()
+		err := k.Shutdown(within(t, 2*time.Second))
+		require.ErrorContains(t, err, "1 operations still ran")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.LessOrEqual(t, time.Since(begun), 2*time.Second)
+		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+	})
+}
+
+func TestShutdownTellsWhatCouldNotBeFreed(t *testing.T) {
+	t.Parallel()
+	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		acquire(t, k, "a")
+		s.Default(script.Release, script.Fail(errDown))
+		err := k.Shutdown(within(t, time.Second))
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.ErrorIs(t, err, errDown)
+		require.ErrorContains(t, err, "1 keys could not be freed and lapse within 10.1s")
+	})
+}
+
+// With a context that has ended, Shutdown returns at once; the keys are freed behind it.
+func TestShutdownWithoutTime(t *testing.T) {
+	t.Parallel()
+	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		acquire(t, k, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.Error(t, k.Shutdown(ctx))
+		synctest.Wait()
+		require.Len(t, s.Calls(script.Release), 1)
+	})
+}
+
+// A lock that is granted while Shutdown begins is drained like any other.
+func TestShutdownWaitsForWhatIsBeingGranted(t *testing.T) {
+	t.Parallel()
+	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Acquire, script.Pass().Late(time.Second))
+		got := background(func() error {
+			l, err := k.Acquire(t.Context(), "a")
+			if err != nil {
+				return err
+			}
+			pass(5 * time.Second)
+			return l.Release(t.Context())
+		})
+		synctest.Wait()
+		begun := time.Now()
+		require.NoError(t, k.Shutdown(t.Context()))
+		assertInstant(t, begun.Add(6*time.Second), time.Now(), "return")
+		require.NoError(t, <-got)
+	})
+}
+
+// What a cancelled caller may have left is cleaned up before the end.
+func TestShutdownCleansUp(t *testing.T) {
+	t.Parallel()
+	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.SetSettle(time.Minute)
+		s.Script(script.Acquire, script.Pass().Broken(errDown))
+		_, err := k.TryAcquire(t.Context(), "a")
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		synctest.Wait()
+		require.NoError(t, k.Shutdown(t.Context()))
+		require.Len(t, s.Calls(script.Release), 2, "at once, and at the end instead of in a minute")
+	})
+}
