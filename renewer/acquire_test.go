@@ -186,7 +186,7 @@ func TestErrorsAreTold(t *testing.T) {
 			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				err := tt.do(t, s, k)
 				for _, kind := range all {
-					assert.Equal(t, kind == tt.want, errors.Is(err, kind), "is %v: %v", kind, err)
+					assert.Equal(t, errors.Is(tt.want, kind), errors.Is(err, kind), "is %v: %v", kind, err)
 				}
 				if tt.also != nil {
 					require.ErrorIs(t, err, tt.also)

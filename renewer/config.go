@@ -78,8 +78,12 @@ func (c Config) resolve() (Config, error) {
 		name  string
 		value time.Duration
 	}{
-		{"Heartbeat", c.Heartbeat}, {"Margin", c.Margin}, {"RequestTimeout", c.RequestTimeout},
-		{"MaxHold", c.MaxHold}, {"CancelGrace", c.CancelGrace}, {"Poll", c.Poll},
+		{"Heartbeat", c.Heartbeat},
+		{"Margin", c.Margin},
+		{"RequestTimeout", c.RequestTimeout},
+		{"MaxHold", c.MaxHold},
+		{"CancelGrace", c.CancelGrace},
+		{"Poll", c.Poll},
 	} {
 		if f.value < 0 {
 			fault("%s is %v: it can't be negative; leave it 0 for the default", f.name, f.value)

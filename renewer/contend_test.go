@@ -108,6 +108,7 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 // A caller who leaves while the question is under way leaves no key behind: it is deleted at once, and once more when a
 // request that was still on its way could have arrived.
 func TestNoOrphanOfACallerWhoLeft(t *testing.T) {
+	t.Parallel()
 	for name, step := range map[string]script.Step{
 		"answer lost":         script.Pass().Lost(),
 		"answer late":         script.Pass().Late(50 * time.Millisecond),

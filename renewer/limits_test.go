@@ -161,7 +161,7 @@ func TestReleaseAfterALossDoesNotWait(t *testing.T) {
 		l := acquire(t, k, "a")
 		s.Default(script.Renew, script.Hang())
 		s.Script(script.Release, script.Hang())
-		lostAt(t, l)
+		<-l.Context().Done()
 		begun := time.Now()
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
 		assert.Equal(t, begun, time.Now())

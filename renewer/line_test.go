@@ -84,7 +84,7 @@ func TestTriersShareTheHeadsAnswer(t *testing.T) {
 				for _, c := range others {
 					require.ErrorIs(t, <-c, tt.want)
 				}
-				<-head
+				_ = <-head // whatever the step says
 				require.Len(t, s.Calls(script.Acquire), 1)
 			})
 		})

@@ -101,9 +101,9 @@ type Released struct {
 
 // Fault is trouble in the background.
 type Fault struct {
-	// Doing is what failed: "watch", "clean up".
+	// Doing is what failed: "watch", "clean up", "shut down".
 	Doing string
-	// Name is the lock's name. It is unbounded: never a metric attribute.
+	// Name is the lock's name, or that of one of several. It is unbounded: never a metric attribute.
 	Name string
 	Err  error
 }

@@ -155,7 +155,7 @@ func TestLogObserver(t *testing.T) {
 		l := acquire(t, k, "a\nb", renewer.Operation("transfer"))
 		_, err := k.TryAcquire(t.Context(), "a\nb")
 		require.Error(t, err)
-		lostAt(t, l)
+		<-l.Context().Done()
 		pass(time.Second)
 		require.Error(t, l.Release(t.Context()))
 		synctest.Wait()

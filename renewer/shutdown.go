@@ -41,7 +41,9 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 		return k.finish(ctx, cut, err)
 	case <-ctx.Done():
 		go func() {
-			<-freed
+			if err := <-freed; err != nil {
+				k.fault("shut down", "", err)
+			}
 			k.halt()
 		}()
 		return k.verdict(cut, ctx.Err())
