@@ -11,20 +11,37 @@ import (
 type conn struct {
 	p              *Proxy
 	client, server *net.TCPConn
-	gone           chan struct{} // closed by abort
+	gone           chan struct{} // closed with the connections
 	once           sync.Once
 
-	armed atomic.Pointer[dropRule] // set once a request is sent whose reply must be dropped
-	mute  atomic.Bool              // drop all that the server sends
+	asked    int                    // requests that get a reply; belongs to the goroutine that reads the client
+	answered int                    // replies; belongs to the goroutine that reads the server
+	victim   atomic.Pointer[victim] // the reply to drop, once its request has come by
+	mute     atomic.Bool            // drop all that the server sends
 }
 
-// piece is some bytes on their way, or the end of the stream.
-type piece struct {
-	data []byte
-	due  time.Time
-	arm  *dropRule // takes effect when the piece has been sent
-	end  bool
+// victim is the reply to the nth request of a connection.
+type victim struct {
+	nth  int
+	then Then
 }
+
+// piece is some bytes on their way, or what happens to the connection after them.
+type piece struct {
+	data  []byte
+	due   time.Time
+	reset bool // dst is reset
+	end   bool // src has ended
+}
+
+// verdict is what becomes of a frame.
+type verdict uint8
+
+const (
+	pass verdict = iota
+	drop
+	dropAndReset
+)
 
 // maxQueue bounds the pieces on their way in one direction; beyond it, the sender feels back-pressure.
 const maxQueue = 4096
@@ -86,7 +103,11 @@ func (c *conn) run() {
 	ways.Go(func() { c.read(c.server, down, c.reply) })
 	ways.Go(func() { c.write(c.client, down, Down) })
 	ways.Wait()
-	c.abort()
+	c.once.Do(func() { // in good order: a reset would destroy what the kernel has not sent yet
+		close(c.gone)
+		_ = c.client.Close()
+		_ = c.server.Close()
+	})
 }
 
 // abort resets both sides at once.
@@ -104,8 +125,8 @@ func reset(conn *net.TCPConn) {
 	_ = conn.Close()
 }
 
-// read queues what arrives from src, filtered frame by frame, until src ends.
-func (c *conn) read(src *net.TCPConn, queue chan<- piece, filter func(frame []byte, f *faults) (pass bool, arm *dropRule)) {
+// read queues what arrives from src, judged frame by frame, until src ends.
+func (c *conn) read(src *net.TCPConn, queue chan<- piece, judge func(frame []byte, f *faults) verdict) {
 	var cut framer
 	buf := make([]byte, 64<<10)
 	for {
@@ -115,18 +136,17 @@ func (c *conn) read(src *net.TCPConn, queue chan<- piece, filter func(frame []by
 			frames = append(frames, cut.rest()...)
 		}
 		f, _ := c.p.now()
-		next := piece{due: time.Now().Add(f.delay)}
+		next := piece{due: time.Now().Add(f.delay), end: err != nil}
 		for _, frame := range frames {
-			pass, arm := filter(frame, &f)
-			if pass {
+			switch judge(frame, &f) {
+			case pass:
 				next.data = append(next.data, frame...)
-			}
-			if arm != nil {
-				next.arm = arm
+			case dropAndReset:
+				next.reset = true
+			case drop:
 			}
 		}
-		next.end = err != nil
-		if len(next.data) > 0 || next.end {
+		if len(next.data) > 0 || next.reset || next.end {
 			select {
 			case queue <- next:
 			case <-c.gone:
@@ -139,40 +159,47 @@ func (c *conn) read(src *net.TCPConn, queue chan<- piece, filter func(frame []by
 	}
 }
 
-// request looks at a request on its way up.
-func (c *conn) request(frame []byte, f *faults) (pass bool, arm *dropRule) {
-	if r := f.drop; r != nil && r.to != nil && r.to(frame) && c.p.spend(r) {
-		return true, r
+// request judges what goes up: it always passes, but its reply may be singled out.
+func (c *conn) request(frame []byte, f *faults) verdict {
+	if !subscribes(frame) {
+		c.asked++
 	}
-	return true, nil
+	// One victim is enough for a connection, since nothing comes after it.
+	if r := f.drop; r != nil && r.to != nil && !c.mute.Load() && c.victim.Load() == nil && r.to(frame) && c.p.spend(r) {
+		c.victim.Store(&victim{nth: c.asked, then: r.then})
+	}
+	return pass
 }
 
-// reply looks at a reply on its way down.
-func (c *conn) reply(frame []byte, f *faults) (pass bool, arm *dropRule) {
+// reply judges what comes down.
+func (c *conn) reply(frame []byte, f *faults) verdict {
 	if c.mute.Load() {
-		return false, nil
+		return drop
+	}
+	push := isPush(frame)
+	if !push {
+		c.answered++
 	}
 	if f.matching != nil && f.matching(frame) {
 		c.p.countDropped()
-		return false, nil
+		return drop
 	}
-	if isPush(frame) {
-		return true, nil
+	if push {
+		return pass
 	}
-	r := c.armed.Load()
-	if r == nil && f.drop != nil && f.drop.to == nil && c.p.spend(f.drop) {
-		r = f.drop
+	v := c.victim.Load()
+	if r := f.drop; v == nil && r != nil && r.to == nil && c.p.spend(r) {
+		v = &victim{nth: c.answered, then: r.then}
 	}
-	if r == nil {
-		return true, nil
+	if v == nil || c.answered < v.nth {
+		return pass
 	}
 	c.p.countDropped()
 	c.mute.Store(true)
-	if r.then == ThenReset {
-		// The server's side goes on until it has read everything, and its replies are dropped.
-		reset(c.client)
+	if v.then == ThenReset {
+		return dropAndReset
 	}
-	return false, nil
+	return drop
 }
 
 // write sends what is queued to dst, each piece when it is due and no blackhole holds it.
@@ -188,14 +215,14 @@ func (c *conn) write(dst *net.TCPConn, queue <-chan piece, dir Direction) {
 			return
 		}
 		if len(next.data) > 0 {
-			// Before the write, since the reply may be quicker than the next line; what is armed early drops too much at worst.
-			if next.arm != nil {
-				c.armed.Store(next.arm)
-			}
+			// A mute connection goes on after an error, so that the server gets to read all that the client has sent.
 			if _, err := dst.Write(next.data); err != nil && !c.mute.Load() {
 				c.abort()
 				return
 			}
+		}
+		if next.reset {
+			reset(dst)
 		}
 		if next.end {
 			_ = dst.CloseWrite() // fails if dst has gone, and then it knows

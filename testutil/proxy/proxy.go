@@ -160,8 +160,9 @@ func (p *Proxy) Refuse(on bool) { p.change(func(f *faults) { f.refuse = on }) }
 func (p *Proxy) DropReply(n int, then Then) { p.DropReplyTo(nil, n, then) }
 
 // DropReplyTo is DropReply for the replies to requests that match says yes to, such as those that contain a key's name. match
-// is given one whole request, and may be called concurrently; nil matches all. The request is sent on first, so it takes
-// effect; replies to what was sent before it on the same connection may get lost with its own. It replaces an earlier rule.
+// is given one whole request, and may be called concurrently; nil matches all. The request has taken effect by the time that
+// its reply is dropped, and replies to earlier requests on the connection still arrive. It replaces an earlier rule. It needs
+// RESP, and does not work on a RESP2 connection that has subscribed to something.
 func (p *Proxy) DropReplyTo(match func(request []byte) bool, n int, then Then) {
 	p.change(func(f *faults) {
 		f.drop = nil

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/testutil/embedded"
 	"github.com/lockbeat/lockbeat/testutil/proxy"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
 // behind returns a server, a proxy before it, and a pipelining client behind the proxy.
@@ -62,8 +65,7 @@ func TestDropReplyThenMute(t *testing.T) {
 	p.DropReply(1, proxy.ThenMute)
 	require.ErrorIs(t, set(within(t, soon), client, "1"), context.DeadlineExceeded)
 	require.ErrorIs(t, set(within(t, soon), client, "2"), context.DeadlineExceeded, "the connection is up, and mute")
-	assert.True(t, redis.Mini().Exists("1"))
-	assert.True(t, redis.Mini().Exists("2"))
+	require.Eventually(t, func() bool { return redis.Mini().Exists("1") && redis.Mini().Exists("2") }, bound, time.Millisecond)
 	assert.Equal(t, 1, p.Dropped())
 	p.Reset() // or closing the client would wait
 }
@@ -122,4 +124,34 @@ func TestDropMatchingDropsMessages(t *testing.T) {
 	p.DropMatching(nil)
 	redis.Mini().Publish("c", "secret at last")
 	assert.Equal(t, "secret at last", <-got)
+}
+
+// TestDropReplyToIsExact counts replies on one connection with a push among them, in one packet.
+func TestDropReplyToIsExact(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := proxy.Start(t, server.Addr())
+	p.Delay(soon)
+	p.DropReplyTo(func(request []byte) bool { return bytes.Contains(request, []byte("victim")) }, 1, proxy.ThenReset)
+	conn := dial(t, p.Addr())
+	send(t, conn, command("HELLO", "3")+command("SUBSCRIBE", "c")+command("SET", "a", "1")+command("INCR", "a")+
+		command("INCR", "victim")+command("INCR", "b"))
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(bound)))
+	got, err := io.ReadAll(conn)
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	_, afterHello, found := bytes.Cut(got, []byte(">3\r\n$9\r\nsubscribe\r\n"))
+	require.True(t, found, "%q", got)
+	assert.Equal(t, "$1\r\nc\r\n:1\r\n+OK\r\n:2\r\n", string(afterHello), "all before the victim, late but whole")
+	require.Eventually(t, func() bool {
+		n, err := server.Do("EXISTS", "victim", "b").AsInt64()
+		return err == nil && n == 2
+	}, bound, time.Millisecond, "the server reads all that was sent")
+}
+
+func command(args ...string) string {
+	text := fmt.Sprintf("*%d\r\n", len(args))
+	for _, arg := range args {
+		text += fmt.Sprintf("$%d\r\n%s\r\n", len(arg), arg)
+	}
+	return text
 }

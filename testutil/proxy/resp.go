@@ -51,6 +51,12 @@ func (f *framer) rest() [][]byte {
 // isPush tells a RESP3 push, which answers no request.
 func isPush(frame []byte) bool { return frame[0] == '>' }
 
+// subscribes tells a request that RESP3 answers by pushes alone: SUBSCRIBE, PUNSUBSCRIBE, and so on.
+func subscribes(frame []byte) bool {
+	parts := bytes.SplitN(frame, []byte("\r\n"), 4) // *2, $9, SUBSCRIBE, the rest
+	return len(parts) > 2 && bytes.HasSuffix(bytes.ToUpper(parts[2]), []byte("SUBSCRIBE"))
+}
+
 // Both are far beyond what Redis sends; without them, other protocols could be held back for ever.
 const (
 	maxDepth = 64
