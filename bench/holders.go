@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// The contestants, by the names that the tables show.
+const (
+	lockbeat = "Lockbeat"
+	floor    = "raw rueidis"
+	peer     = "rueidislock"
+)
+
+// holder takes leases and keeps them.
+type holder interface {
+	// acquire takes the lease on a name; number is its place in 0..n-1. Concurrently.
+	acquire(ctx context.Context, name string, number int) error
+	// lost counts the leases that were taken and are not held any more.
+	lost() int
+	// packages are those whose goroutines are the holder's own.
+	packages() []string
+}
+
+func newHolder(ctx context.Context, s childSpec) (holder, error) {
+	switch s.Who {
+	case lockbeat:
+		return newKeeperHolder(s)
+	case floor:
+		return newRawHolder(ctx, s)
+	case peer:
+		return newPeerHolder(s)
+	default:
+		return nil, fmt.Errorf("no holder is called %q", s.Who)
+	}
+}
+
+// contexts are how an operation sees its lock: they end when it is lost.
+type contexts []context.Context
+
+func (c contexts) lost() (n int) {
+	for _, ctx := range c {
+		if ctx != nil && ctx.Err() != nil {
+			n++
+		}
+	}
+	return n
+}
+
+type keeperHolder struct {
+	keeper *renewer.Keeper
+	contexts
+}
+
+func newKeeper(addr string, ttl time.Duration) (*renewer.Keeper, error) {
+	option, err := clientOption(addr, ttl)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", addr, err)
+	}
+	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
+	if err != nil {
+		return nil, err
+	}
+	return renewer.New(store, renewer.Config{TTL: ttl})
+}
+
+func newKeeperHolder(s childSpec) (*keeperHolder, error) {
+	keeper, err := newKeeper(s.Addr, s.TTL)
+	if err != nil {
+		return nil, err
+	}
+	return &keeperHolder{keeper, make(contexts, s.Leases)}, nil
+}
+
+func (h *keeperHolder) acquire(ctx context.Context, name string, number int) error {
+	lease, err := h.keeper.Acquire(ctx, name)
+	if err != nil {
+		return err
+	}
+	h.contexts[number] = lease.Context()
+	return nil
+}
+
+func (h *keeperHolder) packages() []string {
+	return []string{"github.com/lockbeat/lockbeat/renewer", "github.com/lockbeat/lockbeat/renewer/redisstore"}
+}
+
+// peerHolder is rueidislock with the settings that suit it best.
+type peerHolder struct {
+	locker rueidislock.Locker
+	contexts
+	cancels []context.CancelFunc // kept, as their users do
+}
+
+func newLocker(addr string, ttl time.Duration) (rueidislock.Locker, error) {
+	return rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption:   rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true},
+		KeyValidity:    ttl,
+		KeyMajority:    1,
+		NoLoopTracking: true,
+		TryNextAfter:   time.Second,
+	})
+}
+
+func newPeerHolder(s childSpec) (*peerHolder, error) {
+	locker, err := newLocker(s.Addr, s.TTL)
+	if err != nil {
+		return nil, err
+	}
+	return &peerHolder{locker, make(contexts, s.Leases), make([]context.CancelFunc, s.Leases)}, nil
+}
+
+func (h *peerHolder) acquire(ctx context.Context, name string, number int) error {
+	held, cancel, err := h.locker.TryWithContext(ctx, name)
+	if err != nil {
+		return err
+	}
+	h.contexts[number], h.cancels[number] = held, cancel
+	return nil
+}
+
+func (h *peerHolder) packages() []string { return []string{"github.com/redis/rueidis/rueidislock"} }
+
+// rawHolder renews all leases in turn, from one goroutine.
+type rawHolder struct {
+	raw   *raw
+	locks []rawLock
+	taken atomic.Int64
+	gone  atomic.Int64
+	start sync.Once
+	ttl   time.Duration
+}
+
+func newRawHolder(ctx context.Context, s childSpec) (*rawHolder, error) {
+	r, err := newRaw(ctx, s.Addr, s.TTL)
+	if err != nil {
+		return nil, err
+	}
+	h := &rawHolder{raw: r, locks: make([]rawLock, s.Leases), ttl: s.TTL}
+	for i := range h.locks {
+		h.locks[i] = r.lock(leaseName(i), i)
+	}
+	return h, nil
+}
+
+func (h *rawHolder) acquire(ctx context.Context, _ string, number int) error {
+	if err := h.raw.acquire(ctx, &h.locks[number]); err != nil {
+		return err
+	}
+	h.taken.Add(1)
+	h.start.Do(func() { go h.beat(ctx) })
+	return nil
+}
+
+// beat renews each lease every third of its TTL, the first ones while the last are still being acquired: it begins with those
+// and takes them in the order in which they were acquired, give or take a few.
+func (h *rawHolder) beat(ctx context.Context) {
+	const tick = 10 * time.Millisecond
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	next, share := 0, len(h.locks)*int(tick)/int(h.ttl/3)+1
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		most := int(h.taken.Load())
+		if next >= most {
+			next = 0
+		}
+		part := h.locks[next:min(next+share, most)]
+		lost, err := h.raw.renew(ctx, part)
+		if err != nil {
+			lost = len(part)
+		}
+		if most == len(h.locks) { // those behind may not have been acquired before
+			h.gone.Add(int64(lost))
+		}
+		next += len(part)
+	}
+}
+
+func (h *rawHolder) lost() int          { return int(h.gone.Load()) }
+func (h *rawHolder) packages() []string { return []string{"main.(*rawHolder)"} }
+
+// acquireAll takes all leases from a number of goroutines. One that can't be had is tried three times.
+func acquireAll(ctx context.Context, h holder, leases, goroutines int) (failed int, err error) {
+	var next, failures atomic.Int64
+	var last atomic.Pointer[error]
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < leases; i = int(next.Add(1)) - 1 {
+				name, err := leaseName(i), errors.New("never tried")
+				for try := 0; try < 3 && err != nil; try++ {
+					err = h.acquire(ctx, name, i)
+				}
+				if err != nil {
+					failures.Add(1)
+					last.Store(&err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if p := last.Load(); p != nil {
+		err = *p
+	}
+	return int(failures.Load()), err
+}
+
+func leaseName(i int) string { return fmt.Sprintf("order:%06d", i) }

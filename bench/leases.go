@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// holding is how one contestant held its leases.
+type holding struct {
+	who string
+	taken
+	kept
+	lasted   time.Duration // the hold, as seen from outside
+	redisCPU time.Duration // of the hold alone
+	renewals int64
+	keys     int64
+	scripts  string
+	slow     []slow
+	ping     histogram
+}
+
+const mebibyte = 1 << 20
+
+// leases holds many leases in one process, for each contestant in a process and on a server of its own.
+func leases(ctx context.Context, o options, w io.Writer) ([]target, error) {
+	s := childSpec{Leases: 100_000, TTL: 10 * time.Second, Hold: 30 * time.Second, Profile: o.profile}
+	if o.short {
+		s.Leases, s.TTL, s.Hold = 2000, 2*time.Second, 2*time.Second
+	}
+	var all []*holding
+	for _, s.Who = range []string{floor, lockbeat, peer} {
+		h, err := hold(ctx, s)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Who, err)
+		}
+		all = append(all, h)
+	}
+	out := &printer{w: w}
+	out.printf("\n## %d leases held by one process, TTL %v, for %v\n\n%s", s.Leases, s.TTL, s.Hold, holdTable(all))
+	scripts, err := loadScripts()
+	if err != nil {
+		return nil, err
+	}
+	out.printf("\n### What others of the server notice meanwhile\n\n%s", stallTable(all, scripts))
+	return leaseTargets(all[1], all[0], all[2], s, scripts), out.err
+}
+
+// hold runs one child.
+func hold(ctx context.Context, s childSpec) (*holding, error) {
+	server, err := openServer()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = server.Close() }() // it has no data that could be lost
+	s.Addr = server.Addr()
+	spec, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Env = append(os.Environ(), childEnv+"="+string(spec))
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	h, err := watch(ctx, server, s.Who, stdin, json.NewDecoder(bufio.NewReader(stdout)))
+	if err != nil {
+		_ = cmd.Process.Kill() // it may hang; why is in err
+	}
+	return h, errors.Join(err, stdin.Close(), cmd.Wait())
+}
+
+// watch measures from outside while the child holds.
+func watch(ctx context.Context, server *redistest.Server, who string, stdin io.Writer, said *json.Decoder) (*holding, error) {
+	h := &holding{who: who}
+	if err := said.Decode(&h.taken); err != nil {
+		return nil, fmt.Errorf("the child ended before it had acquired: %w", err)
+	}
+	before, err := serverCPU(server)
+	if err != nil {
+		return nil, err
+	}
+	if err := resetStats(server); err != nil {
+		return nil, err
+	}
+	pinging, stop := context.WithCancel(ctx)
+	defer stop()
+	pings := make(chan error, 1)
+	go func() { pings <- ping(pinging, server, &h.ping) }()
+	begun := time.Now()
+	if _, err := io.WriteString(stdin, "hold\n"); err != nil {
+		return nil, err
+	}
+	if err := said.Decode(&h.kept); err != nil {
+		return nil, fmt.Errorf("the child ended while it held: %w", err)
+	}
+	h.lasted = time.Since(begun)
+	stop()
+	if err := <-pings; err != nil {
+		return nil, err
+	}
+	after, err := serverCPU(server)
+	if err != nil {
+		return nil, err
+	}
+	h.redisCPU = after - before
+	return h, h.read(server)
+}
+
+// read asks the server how it was for it.
+func (h *holding) read(server *redistest.Server) (err error) {
+	for _, command := range []string{"pexpire", "pexpireat"} { // ours and theirs: one call a renewal
+		calls, err := server.Calls(command)
+		if err != nil {
+			return err
+		}
+		h.renewals += calls
+	}
+	if h.keys, err = server.DBSize(); err != nil {
+		return err
+	}
+	if h.scripts, err = scriptTimes(server); err != nil {
+		return err
+	}
+	h.slow, err = slowlog(server)
+	return err
+}
+
+// ping takes a round trip on a connection of its own every 5 ms, until ctx ends.
+func ping(ctx context.Context, server *redistest.Server, into *histogram) error {
+	client, err := server.NewClient()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		begun := time.Now()
+		if err := client.Do(context.Background(), client.B().Ping().Build()).Error(); err != nil {
+			return fmt.Errorf("PING: %w", err)
+		}
+		into.record(time.Since(begun))
+	}
+}
+
+func holdTable(all []*holding) table {
+	base := all[0]
+	t := table{{
+		"", "not got", "lost", "client CPU s: hold", "÷ floor", "acquire + hold", "÷ floor", "Redis CPU s: hold",
+		"peak RSS MB", "÷ floor", "goroutines of its own", "all goroutines, peak", "renewals/s", "acquired in s",
+	}}
+	for _, h := range all {
+		total, baseTotal := h.kept.CPU+h.taken.CPU, base.kept.CPU+base.taken.CPU
+		t.add(h.who, fmt.Sprint(h.Failed), fmt.Sprint(h.Lost),
+			seconds(h.kept.CPU), ratio(h.kept.CPU, base.kept.CPU), seconds(total), ratio(total, baseTotal), seconds(h.redisCPU),
+			fmt.Sprint(h.PeakRSS/mebibyte), ratio(h.PeakRSS, base.PeakRSS), fmt.Sprint(h.Own), fmt.Sprint(h.Goroutines),
+			fmt.Sprintf("%.0f", h.rate()), seconds(h.Took))
+	}
+	return t
+}
+
+func (h *holding) rate() float64 { return float64(h.renewals) / h.lasted.Seconds() }
+
+func stallTable(all []*holding, s scripts) table {
+	t := table{{"", "scripts above 1 ms", "others above 1 ms", "the slowest", "a script takes", "PING p50", "p99", "p99.9"}}
+	for _, h := range all {
+		renewals, others := h.stalls(s)
+		t.add(h.who, fmt.Sprint(len(renewals)), fmt.Sprint(len(others)), slowest(h.slow), h.scripts,
+			h.ping.quantile(.5).String(), h.ping.quantile(.99).String(), h.ping.quantile(.999).String())
+	}
+	return t
+}
+
+// stalls parts the slow commands into renewal scripts and others. The peer's scripts are all counted as renewals: it runs
+// no others while it holds.
+func (h *holding) stalls(s scripts) (renewals, others []slow) {
+	for _, e := range h.slow {
+		name := strings.ToUpper(e.command[0])
+		if name == "EVALSHA" && (h.who == peer || slices.Contains(e.command, s.renew.sha)) {
+			renewals = append(renewals, e)
+		} else {
+			others = append(others, e)
+		}
+	}
+	return renewals, others
+}
+
+func slowest(entries []slow) string {
+	if len(entries) == 0 {
+		return "-"
+	}
+	most := slices.MaxFunc(entries, func(a, b slow) int { return int(a.took - b.took) })
+	return fmt.Sprintf("%v %s", most.took, most.command[0])
+}
+
+func leaseTargets(ours, floor, peer *holding, s childSpec, scripts scripts) []target {
+	row := fmt.Sprintf("%d leases, ", s.Leases)
+	renewals, _ := ours.stalls(scripts)
+	const rssMost, cpuMost, goroutinesMost = 120 * mebibyte, 2500 * time.Millisecond, 10
+	return []target{
+		{
+			row + "not got or lost", fmt.Sprintf("%d (%s: %d)", ours.Failed+ours.Lost, peer.who, peer.Failed+peer.Lost), "0",
+			ours.Failed+ours.Lost == 0,
+		},
+		{row + "goroutines of ours", fmt.Sprintf("%d (%s: %d)", ours.Own, peer.who, peer.Own), "≤ 10", ours.Own <= goroutinesMost},
+		{
+			row + "peak RSS", fmt.Sprintf("%d MB (floor %d, %s %d)", ours.PeakRSS/mebibyte, floor.PeakRSS/mebibyte, peer.who, peer.PeakRSS/mebibyte),
+			"≤ 120 MB", ours.PeakRSS <= rssMost,
+		},
+		{
+			row + "client CPU of the hold", fmt.Sprintf("%s s (floor %s, %s %s)", seconds(ours.kept.CPU), seconds(floor.kept.CPU), peer.who, seconds(peer.kept.CPU)),
+			"≤ 2.5 s", ours.kept.CPU <= cpuMost,
+		},
+		{row + "renewal scripts above 1 ms", fmt.Sprint(len(renewals)), "0", len(renewals) == 0},
+	}
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
+
+func ratio[T ~int64](a, b T) string { return fmt.Sprintf("%.2f", float64(a)/float64(b)) }

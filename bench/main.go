@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+)
+
+func main() {
+	if spec := os.Getenv(childEnv); spec != "" {
+		os.Exit(childMain(spec, os.Stdin, os.Stdout, os.Stderr))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// options are the program's flags.
+type options struct {
+	short   bool
+	rounds  int
+	run     *regexp.Regexp
+	profile string
+}
+
+// section is one thing measured. It writes its tables and returns how it stands with its targets.
+type section struct {
+	name    string
+	measure func(ctx context.Context, o options, w io.Writer) ([]target, error)
+}
+
+// errMissed makes the exit status 1 when the figures are there but not good enough.
+var errMissed = errors.New("a target was missed")
+
+// run is the program: it returns the exit status, 2 for flags that make no sense.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return 2
+	}
+	if err := measure(ctx, o, stdout); err != nil {
+		_, _ = fmt.Fprintln(stderr, "bench:", err)
+		return 1
+	}
+	return 0
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.BoolVar(&o.short, "short", false, "scale down to a smoke test of seconds; targets are not judged")
+	flags.IntVar(&o.rounds, "rounds", 7, "rounds of cycles and overhead; the median counts")
+	flags.StringVar(&o.profile, "profile", "", "write CPU and heap profiles to this folder")
+	flags.Func("run", "measure only the sections that match this regexp: leases, cycles, overhead", func(s string) (err error) {
+		o.run, err = regexp.Compile(s)
+		return err
+	})
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 || o.rounds < 1 {
+		err := fmt.Errorf("there are no arguments but flags, and -rounds is at least 1")
+		_, _ = fmt.Fprintln(stderr, "bench:", err)
+		return o, err
+	}
+	return o, nil
+}
+
+func measure(ctx context.Context, o options, w io.Writer) error {
+	machine, err := describeMachine()
+	if err != nil {
+		return err
+	}
+	out := &printer{w: w}
+	out.printf("%s\n", machine)
+	var targets []target
+	for _, s := range []section{{"leases", leases}, {"cycles", cycles}, {"overhead", overhead}} {
+		if o.run != nil && !o.run.MatchString(s.name) {
+			continue
+		}
+		got, err := s.measure(ctx, o, out)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		targets = append(targets, got...)
+	}
+	out.printf("\n## Targets\n\n")
+	missed := writeTargets(out, targets, o.short)
+	if out.err != nil {
+		return out.err
+	}
+	if missed && !o.short {
+		return errMissed
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// raw is the floor: rueidis alone, and redisstore's scripts called by name, with all arguments made beforehand. It has none
+// of what makes a lock of them: no deadline, no wake-up, no clean-up, no token of its own for each acquisition.
+type raw struct {
+	client        rueidis.Client
+	scripts       scripts
+	ttl, fenceTTL string // ms
+	holder        string
+}
+
+// rawLock is a lock's keys and its owner token.
+type rawLock struct{ lease, fence, owner string }
+
+func newRaw(ctx context.Context, addr string, ttl time.Duration) (*raw, error) {
+	s, err := loadScripts()
+	if err != nil {
+		return nil, err
+	}
+	client, err := newClient(addr, ttl)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.teach(ctx, client); err != nil {
+		client.Close()
+		return nil, err
+	}
+	node, _ := os.Hostname() // as the keeper does by default, so that the server stores as much
+	return &raw{
+		client: client, scripts: s,
+		ttl: millis(ttl), fenceTTL: millis(redisstore.DefaultFenceTTL),
+		holder: node + "\n" + strconv.Itoa(os.Getpid()) + "\n",
+	}, nil
+}
+
+// newClient connects with the options that redisstore recommends, for the floor as for Lockbeat.
+func newClient(addr string, ttl time.Duration) (rueidis.Client, error) {
+	option, err := clientOption(addr, ttl)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", addr, err)
+	}
+	return client, nil
+}
+
+func clientOption(addr string, ttl time.Duration) (rueidis.ClientOption, error) {
+	return redisstore.ClientOption(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true}, ttl)
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+func (r *raw) lock(name string, number int) rawLock {
+	lease := redisstore.DefaultPrefix + "{" + name + "}"
+	owner := strconv.Itoa(number)
+	return rawLock{lease, lease + ":fence", strings.Repeat("-", renewer.OwnerLen-len(owner)) + owner}
+}
+
+func (r *raw) acquire(ctx context.Context, l *rawLock) error {
+	b := r.client.B()
+	fence, err := r.client.Do(ctx, b.Evalsha().Sha1(r.scripts.acquire.sha).Numkeys(2).Key(l.lease, l.fence).
+		Arg(l.owner, r.ttl, r.fenceTTL, r.holder).Build()).AsInt64()
+	if err != nil || fence <= 0 {
+		return fmt.Errorf("raw: %s is not ours: %w", l.lease, err)
+	}
+	return nil
+}
+
+func (r *raw) release(ctx context.Context, l *rawLock) error {
+	b := r.client.B()
+	lost, err := r.client.Do(ctx, b.Evalsha().Sha1(r.scripts.release.sha).Numkeys(1).Key(l.lease).
+		Arg(l.owner).Build()).ToArray()
+	if err != nil || len(lost) > 0 {
+		return fmt.Errorf("raw: %s was not ours: %w", l.lease, err)
+	}
+	return nil
+}
+
+// renewMost is how many keys one renewal script gets, as in redisstore.
+const renewMost = 100
+
+// renew sends one pipeline and returns how many of the leases were lost.
+func (r *raw) renew(ctx context.Context, locks []rawLock) (lost int, err error) {
+	var commands []rueidis.Completed
+	for len(locks) > 0 {
+		part := locks[:min(len(locks), renewMost)]
+		locks = locks[len(part):]
+		keys := make([]string, len(part))
+		args := make([]string, 1, 1+len(part))
+		args[0] = r.ttl
+		for i := range part {
+			keys[i] = part[i].lease
+			args = append(args, part[i].owner)
+		}
+		commands = append(commands, r.client.B().Evalsha().Sha1(r.scripts.renew.sha).Numkeys(int64(len(keys))).
+			Key(keys...).Arg(args...).Build())
+	}
+	for _, reply := range r.client.DoMulti(ctx, commands...) {
+		exceptions, err := reply.ToArray()
+		if err != nil {
+			return lost, fmt.Errorf("raw: renew: %w", err)
+		}
+		lost += len(exceptions)
+	}
+	return lost, nil
+}
