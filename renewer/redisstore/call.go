@@ -19,20 +19,31 @@ func (s *Store) call(
 	ctx context.Context, n int,
 	build func(i int, whole bool) rueidis.Completed, read func(i int, r rueidis.RedisResult),
 ) {
+	if n == 1 {
+		s.callOne(ctx, build, read)
+		return
+	}
 	var todo, again []int // nil todo: all of them
 	whole := false
 	for round := 1; n > 0; round++ {
-		for j, r := range s.send(ctx, n, todo, whole, build) {
-			i := j
-			if todo != nil {
-				i = todo[j]
+		nth := func(j int) int {
+			if todo == nil {
+				return j
 			}
+			return todo[j]
+		}
+		// Not reused: when ctx ends, the client keeps what it has not sent yet.
+		commands := make([]rueidis.Completed, n)
+		for j := range commands {
+			commands[j] = build(nth(j), whole)
+		}
+		for j, r := range s.client.DoMulti(ctx, commands...) {
 			unknown := unknownScript(r)
 			whole = whole || unknown
 			if round < maxRounds && (unknown || neverSent(ctx, r)) {
-				again = append(again, i)
+				again = append(again, nth(j))
 			} else {
-				read(i, r)
+				read(nth(j), r)
 			}
 		}
 		todo, again = again, nil
@@ -40,25 +51,20 @@ func (s *Store) call(
 	}
 }
 
-// send builds and sends the n commands of todo, or 0 to n-1 if that is nil.
-func (s *Store) send(
-	ctx context.Context, n int, todo []int, whole bool, build func(i int, whole bool) rueidis.Completed,
-) []rueidis.RedisResult {
-	nth := func(j int) int {
-		if todo == nil {
-			return j
+// callOne is call for one command, which needs no slices.
+func (s *Store) callOne(
+	ctx context.Context, build func(i int, whole bool) rueidis.Completed, read func(i int, r rueidis.RedisResult),
+) {
+	whole := false
+	for round := 1; ; round++ {
+		r := s.client.Do(ctx, build(0, whole))
+		unknown := unknownScript(r)
+		whole = whole || unknown
+		if round == maxRounds || !unknown && !neverSent(ctx, r) {
+			read(0, r)
+			return
 		}
-		return todo[j]
 	}
-	if n == 1 {
-		return []rueidis.RedisResult{s.client.Do(ctx, build(nth(0), whole))}
-	}
-	// Not reused: when ctx ends, the client keeps what it has not sent yet.
-	commands := make([]rueidis.Completed, n)
-	for j := range commands {
-		commands[j] = build(nth(j), whole)
-	}
-	return s.client.DoMulti(ctx, commands...)
 }
 
 // neverSent tells whether the command did not leave for no fault of its own. When there is no connection, rueidis lets the

@@ -15,13 +15,14 @@ const maxKeys = 100
 
 // Store keeps locks in one Redis deployment. Its methods may be called concurrently.
 type Store struct {
-	client   rueidis.Client
-	prefix   string
-	fenceTTL time.Duration
-	settle   time.Duration
-	cluster  bool
-	perCall  int // keys of one script
-	hub      *hub
+	client    rueidis.Client
+	prefix    string
+	fenceTTL  time.Duration
+	fenceText string // fenceTTL in ms
+	settle    time.Duration
+	cluster   bool
+	perCall   int // keys of one script
+	hub       *hub
 }
 
 var _ renewer.Store = (*Store)(nil)
@@ -37,7 +38,9 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		client: client, prefix: c.prefix, fenceTTL: c.fenceTTL, settle: c.writeTimeout,
+		client: client, prefix: c.prefix,
+		fenceTTL: c.fenceTTL, fenceText: decimal(c.fenceTTL.Milliseconds()),
+		settle:  c.writeTimeout,
 		cluster: client.Mode() == rueidis.ClientModeCluster,
 		perCall: maxKeys,
 		hub:     newHub(client, c.writeTimeout),
@@ -76,10 +79,12 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 	s.call(ctx, len(claims), func(i int, whole bool) rueidis.Completed {
 		c := &claims[i]
 		lease, fence := lockKeys(s.prefix, c.Name)
-		ttl := c.TTL.Milliseconds()
-		// The counter must not lapse while the lease lives, however short FenceTTL is.
-		return acquireScript.command(s.client.B(), whole, []string{lease, fence},
-			c.Owner, decimal(ttl), decimal(max(ttl, s.fenceTTL.Milliseconds())), encodeHolder(c.Holder))
+		ttl := decimal(c.TTL.Milliseconds())
+		fenceTTL := s.fenceText
+		if c.TTL > s.fenceTTL { // the counter must not lapse while the lease lives
+			fenceTTL = ttl
+		}
+		return acquireScript.command(s.client.B(), whole, []string{lease, fence}, c.Owner, ttl, fenceTTL, encodeHolder(c.Holder))
 	}, func(i int, r rueidis.RedisResult) {
 		reply, err := r.ToMessage()
 		if err != nil {
