@@ -1,0 +1,32 @@
+package lockmw_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// in runs f in a bubble with a scripted store and a keeper on it, all of whose locks must be free at the end.
+func in(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := script.New()
+		k, err := renewer.New(s, renewer.Config{TTL: renewer.DefaultTTL, Node: "here"})
+		require.NoError(t, err)
+		defer func() {
+			require.NoError(t, k.Shutdown(t.Context()))
+			synctest.Wait()
+		}()
+		f(t, s, k)
+	})
+}
+
+func pass(d time.Duration) { <-time.After(d) }

@@ -1,0 +1,159 @@
+package lockmw_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+func TestOutsideOfALock(t *testing.T) {
+	t.Parallel()
+	require.Zero(t, lockmw.Fence(t.Context()))
+	require.False(t, lockmw.Held(t.Context(), "a"))
+	require.Zero(t, lockmw.Remaining(t.Context()))
+}
+
+// The same name in the same call chain runs inside the lease that is held, and does not free it.
+func TestReEntry(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
+			fence := lockmw.Fence(ctx)
+			_, err := lockmw.Do(ctx, k, "b", func(ctx context.Context) (int, error) {
+				require.True(t, lockmw.Held(ctx, "a"))
+				require.True(t, lockmw.Held(ctx, "b"))
+				inner, cancel := context.WithTimeout(ctx, time.Minute)
+				defer cancel()
+				return lockmw.Do(inner, k, "a", func(ctx context.Context) (int, error) {
+					require.Equal(t, inner, ctx)
+					return 1, nil
+				})
+			})
+			require.True(t, lockmw.Held(ctx, "a"), "still")
+			require.False(t, lockmw.Held(ctx, "b"))
+			require.Equal(t, fence, lockmw.Fence(ctx))
+			return 0, err
+		})
+		require.NoError(t, err)
+		require.Len(t, s.Calls(script.Acquire), 2)
+		require.Len(t, s.Calls(script.Release), 2)
+	})
+}
+
+// Another keeper's lock of the same name is another lock.
+func TestReEntryIsPerKeeper(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		k2, err := renewer.New(script.New(), renewer.Config{TTL: renewer.DefaultTTL})
+		require.NoError(t, err)
+		_, err = lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
+			return lockmw.Do(ctx, k2, "a", func(inner context.Context) (int, error) {
+				require.NotEqual(t, ctx, inner)
+				return 0, nil
+			})
+		})
+		require.NoError(t, err)
+		require.NoError(t, k2.Shutdown(t.Context()))
+	})
+}
+
+func TestReEntryIntoALostLockDoesNotRun(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Renew, script.Gone())
+		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			n, err := lockmw.Do(ctx, k, "a", func(context.Context) (int, error) {
+				t.Error("it ran")
+				return 0, nil
+			})
+			require.ErrorIs(t, err, renewer.ErrLost)
+			return n, err
+		})
+		require.ErrorIs(t, err, renewer.ErrLost)
+		var lost *renewer.LostError
+		require.ErrorAs(t, err, &lost)
+		require.Equal(t, lost.Error(), err.Error(), "said once")
+	})
+}
+
+// Strict counts for the inner call that asks for it.
+func TestAStrictInnerCall(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Renew, script.Gone())
+		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
+			n, err := lockmw.Do(ctx, k, "a", func(ctx context.Context) (int, error) {
+				<-ctx.Done()
+				return 42, nil
+			}, lockmw.Strict())
+			require.Equal(t, 42, n)
+			require.ErrorIs(t, err, renewer.ErrLost)
+			return n, nil
+		})
+		require.NoError(t, err)
+	})
+}
+
+// A goroutine that outlives its operation does not run inside a lease that has been released: it takes the lock anew.
+func TestReEntryEndsWithTheLease(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		var leaked context.Context
+		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
+			leaked = context.WithoutCancel(ctx) //nolint:fatcontext // to leak it is the point
+			return 0, nil
+		})
+		require.NoError(t, err)
+		fence := lockmw.Fence(leaked)
+		_, err = lockmw.Do(leaked, k, "a", func(ctx context.Context) (int, error) {
+			require.Greater(t, lockmw.Fence(ctx), fence)
+			return 0, nil
+		})
+		require.NoError(t, err)
+		require.Len(t, s.Calls(script.Acquire), 2)
+	})
+}
+
+// A context derived from the operation's ends with it, with the cause.
+func TestDerivedContextsHearOfTheLoss(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Renew, script.Gone())
+		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
+			derived, cancel := context.WithTimeout(context.WithValue(ctx, struct{ int }{}, 1), time.Hour)
+			defer cancel()
+			<-derived.Done()
+			require.ErrorIs(t, context.Cause(derived), renewer.ErrLost)
+			return 0, nil
+		})
+		require.NoError(t, err)
+	})
+}
+
+func TestKeysDoNotCollide(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "order:42", lockmw.Key("order", "42"))
+	require.Equal(t, "email:send:u%3A1", lockmw.Key("email:send", "u:1"))
+	require.NotEqual(t, lockmw.Key("p", "a:b", "c"), lockmw.Key("p", "a", "b:c"))
+	require.NotEqual(t, lockmw.Key("p", "a%3Ab"), lockmw.Key("p", "a:b"))
+	require.Empty(t, lockmw.Key("order", ""))
+	require.Equal(t, "order", lockmw.Key("order"))
+}
+
+func FuzzKeysDoNotCollide(f *testing.F) {
+	f.Add("a", "b:c", "a:b", "c")
+	f.Add("%", "3A", ":", "")
+	f.Fuzz(func(t *testing.T, a, b, c, d string) {
+		first, second := lockmw.Key("p", a, b), lockmw.Key("p", c, d)
+		if first != "" && first == second {
+			require.Equal(t, [2]string{a, b}, [2]string{c, d})
+		}
+	})
+}
