@@ -208,7 +208,13 @@ type glimpse struct {
 // errNoAnswer is what callers get to hear who run out of time before anybody knows who has the lock.
 var errNoAnswer = errors.New("the store has not answered yet")
 
-// errShort is what a Store that breaks its contract gets to hear.
-func errShort(got, want int) error {
-	return fmt.Errorf("the store gave %d answers to %d questions", got, want)
+// answerTo gives the answer to item i of n, if the store has kept its contract and given n of them.
+func answerTo[A Answer | Grant](answers []A, i, n int, broken func(error) A) A {
+	if len(answers) == n {
+		return answers[i]
+	}
+	return broken(fmt.Errorf("the store gave %d answers to %d questions", len(answers), n))
 }
+
+func brokenAnswer(err error) Answer { return Answer{Err: err} }
+func brokenGrant(err error) Grant   { return Grant{Err: err} }

@@ -78,10 +78,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	request, cancel := context.WithTimeout(ctx, timeout)
 	grants := k.store.Acquire(request, []Claim{{Name: l.name, Owner: l.owner, TTL: k.cfg.TTL, Holder: k.holder(l.operation)}})
 	cancel()
-	g := Grant{Err: errShort(len(grants), 1)}
-	if len(grants) == 1 {
-		g = grants[0]
-	}
+	g := answerTo(grants, 0, 1, brokenGrant)
 	if g.Status == Mine && k.clock.atMost() >= sent.add(k.validity-k.cfg.Margin) {
 		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
 		g = Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v", k.clock.atMost().sub(sent), k.cfg.TTL)}

@@ -129,10 +129,7 @@ func (k *Keeper) land(f *flight, answers []Answer) {
 	now := k.clock.now()
 	k.flights--
 	for i, l := range f.leases {
-		a := Answer{Err: errShort(len(answers), len(f.leases))}
-		if len(answers) == len(f.leases) {
-			a = answers[i]
-		}
+		a := answerTo(answers, i, len(f.leases), brokenAnswer)
 		switch a.Status {
 		case Mine:
 			r.OK++

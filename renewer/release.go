@@ -59,10 +59,7 @@ func (k *Keeper) free(ctx context.Context, l *Lease, now instant) (*LostError, e
 	request, cancel := k.requestContext(ctx)
 	answers := k.store.Release(request, []Hold{l.hold()})
 	cancel()
-	a := Answer{Err: errShort(len(answers), 1)}
-	if len(answers) == 1 {
-		a = answers[0]
-	}
+	a := answerTo(answers, 0, 1, brokenAnswer)
 	switch a.Status {
 	case Mine:
 		return nil, nil

@@ -116,10 +116,8 @@ func (k *Keeper) freeAll() error {
 		holds = holds[len(batch):]
 		answers := k.store.Release(ctx, batch)
 		for i := range batch {
-			if len(answers) != len(batch) {
-				failures, failure = failures+1, errShort(len(answers), len(batch))
-			} else if answers[i].Status == Unknown {
-				failures, failure = failures+1, orUnexplained(answers[i].Err)
+			if a := answerTo(answers, i, len(batch), brokenAnswer); a.Status == Unknown {
+				failures, failure = failures+1, orUnexplained(a.Err)
 			}
 		}
 	}

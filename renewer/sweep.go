@@ -103,10 +103,7 @@ func (k *Keeper) sweep(batch []*orphan) {
 	k.mu.Lock()
 	now := k.clock.now()
 	for i, o := range batch {
-		a := Answer{Err: errShort(len(answers), len(batch))}
-		if len(answers) == len(batch) {
-			a = answers[i]
-		}
+		a := answerTo(answers, i, len(batch), brokenAnswer)
 		if a.Status == Unknown {
 			o.due = now.add(k.sweepPause(o.tries))
 			o.tries++

@@ -43,10 +43,10 @@ func TestLapsesAtTheInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		s.Acquire(t.Context(), claim("n", "a", time.Second))
-		time.Sleep(time.Second - 1)
+		<-time.After(time.Second - 1)
 		got := s.Acquire(t.Context(), claim("n", "b", time.Second))[0]
 		assert.Equal(t, renewer.Grant{Status: renewer.Taken, HeldFor: time.Second - 1, TTL: 1}, got)
-		time.Sleep(1)
+		<-time.After(1)
 		assert.Equal(t, renewer.Mine, s.Acquire(t.Context(), claim("n", "b", time.Second))[0].Status)
 	})
 }
@@ -58,7 +58,7 @@ func TestFenceIsTheTimeOrOneMore(t *testing.T) {
 		now := time.Now().UnixMicro()
 		assert.Equal(t, now, s.Acquire(t.Context(), claim("1", "a", time.Second))[0].Fence)
 		assert.Equal(t, now+1, s.Acquire(t.Context(), claim("2", "a", time.Second))[0].Fence)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		assert.Equal(t, now+60_000_000, s.Acquire(t.Context(), claim("1", "b", time.Second))[0].Fence)
 	})
 }
@@ -74,7 +74,7 @@ func TestLapsedNamesAreForgotten(t *testing.T) {
 				require.Greater(t, fence, last, "what is forgotten takes no token with it")
 				last = fence
 			}
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			require.LessOrEqual(t, memory.Kept(s), 201, "at most twice the 100 held")
 		}
 	})

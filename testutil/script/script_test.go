@@ -54,7 +54,7 @@ func TestStepsAnswerCallsInOrderThenTheDefault(t *testing.T) {
 		assert.Equal(t, 1, s.Left(script.Acquire))
 		assert.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 41}, acquire(t.Context(), s, "a"))
 
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		want := renewer.Grant{Status: renewer.Taken, Holder: renewer.Holder{Node: "a"}, HeldFor: 3 * time.Second, TTL: 7 * time.Second}
 		assert.Equal(t, want, acquire(t.Context(), s, "b"), "the list is used up, and the store believes what it said")
 		assert.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
@@ -72,9 +72,9 @@ func TestMineIsBelievedByLaterPasses(t *testing.T) {
 		s.Script(script.Acquire, script.Mine())
 		s.Script(script.Renew, script.Mine(), script.Pass(), script.Gone(), script.Pass())
 		assert.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 1}, acquire(t.Context(), s, "a"))
-		time.Sleep(9 * time.Second)
+		<-time.After(9 * time.Second)
 		assert.Equal(t, renewer.Mine, renew(t.Context(), s, "a").Status)
-		time.Sleep(9 * time.Second)
+		<-time.After(9 * time.Second)
 		assert.Equal(t, renewer.Mine, renew(t.Context(), s, "a").Status, "the scripted renewal has moved the TTL")
 		assert.Equal(t, renewer.Gone, renew(t.Context(), s, "a").Status)
 		assert.Equal(t, renewer.Gone, renew(t.Context(), s, "a").Status, "gone stays gone")
@@ -88,7 +88,7 @@ func TestTakenIsBelievedForItsTTL(t *testing.T) {
 		assert.Equal(t, renewer.Taken, renew(t.Context(), s, "a").Status)
 		assert.Equal(t, renewer.Taken, release(t.Context(), s, "a").Status)
 		assert.Equal(t, "thief", acquire(t.Context(), s, "b").Holder.Node)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		assert.Equal(t, renewer.Mine, acquire(t.Context(), s, "b").Status)
 	})
 }
@@ -99,9 +99,9 @@ func TestDelays(t *testing.T) {
 		done := make(chan renewer.Grant)
 		go func() { done <- acquire(t.Context(), s, "a") }()
 		begin := time.Now()
-		time.Sleep(2*time.Second - 1)
+		<-time.After(2*time.Second - 1)
 		assert.Empty(t, s.Owner("n"), "under way")
-		time.Sleep(1)
+		<-time.After(1)
 		synctest.Wait()
 		assert.Equal(t, "a", s.Owner("n"), "in effect, not answered yet")
 		assert.Equal(t, renewer.Mine, (<-done).Status)
@@ -163,7 +163,7 @@ func TestCallsAreRecorded(t *testing.T) {
 	bubble(t, func(t *testing.T, s *script.Store) {
 		begin := time.Now()
 		acquire(t.Context(), s, "a")
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		holds := []renewer.Hold{{Name: "n", Owner: "a", TTL: ttl}}
