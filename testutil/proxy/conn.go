@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,12 +21,6 @@ type conn struct {
 	mute     atomic.Bool            // drop all that the server sends
 }
 
-// victim is the reply to the nth request of a connection.
-type victim struct {
-	nth  int
-	then Then
-}
-
 // piece is some bytes on their way, or what happens to the connection after them.
 type piece struct {
 	data  []byte
@@ -33,15 +28,6 @@ type piece struct {
 	reset bool // dst is reset
 	end   bool // src has ended
 }
-
-// verdict is what becomes of a frame.
-type verdict uint8
-
-const (
-	pass verdict = iota
-	drop
-	dropAndReset
-)
 
 // maxQueue bounds the pieces on their way in one direction; beyond it, the sender feels back-pressure.
 const maxQueue = 4096
@@ -65,12 +51,12 @@ func (p *Proxy) serve(client *net.TCPConn) {
 		reset(client)
 		return
 	}
-	target, err := net.DialTimeout("tcp", p.target, 5*time.Second)
+	server, err := new(net.Dialer).DialTCP(p.open, "tcp", netip.AddrPort{}, p.target)
 	if err != nil {
 		reset(client)
 		return
 	}
-	c := &conn{p: p, client: client, server: target.(*net.TCPConn), gone: make(chan struct{})}
+	c := &conn{p: p, client: client, server: server, gone: make(chan struct{})}
 	if !p.add(c) {
 		c.abort()
 		return
@@ -85,13 +71,11 @@ func (p *Proxy) serve(client *net.TCPConn) {
 func (p *Proxy) add(c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case <-p.done:
+	if p.open.Err() != nil {
 		return false
-	default:
-		p.conns[c] = struct{}{}
-		return true
 	}
+	p.conns[c] = struct{}{}
+	return true
 }
 
 // run passes bytes until both directions have ended.
@@ -157,49 +141,6 @@ func (c *conn) read(src *net.TCPConn, queue chan<- piece, judge func(frame []byt
 			return
 		}
 	}
-}
-
-// request judges what goes up: it always passes, but its reply may be singled out.
-func (c *conn) request(frame []byte, f *faults) verdict {
-	if !subscribes(frame) {
-		c.asked++
-	}
-	// One victim is enough for a connection, since nothing comes after it.
-	if r := f.drop; r != nil && r.to != nil && !c.mute.Load() && c.victim.Load() == nil && r.to(frame) && c.p.spend(r) {
-		c.victim.Store(&victim{nth: c.asked, then: r.then})
-	}
-	return pass
-}
-
-// reply judges what comes down.
-func (c *conn) reply(frame []byte, f *faults) verdict {
-	if c.mute.Load() {
-		return drop
-	}
-	push := isPush(frame)
-	if !push {
-		c.answered++
-	}
-	if f.matching != nil && f.matching(frame) {
-		c.p.countDropped()
-		return drop
-	}
-	if push {
-		return pass
-	}
-	v := c.victim.Load()
-	if r := f.drop; v == nil && r != nil && r.to == nil && c.p.spend(r) {
-		v = &victim{nth: c.answered, then: r.then}
-	}
-	if v == nil || c.answered < v.nth {
-		return pass
-	}
-	c.p.countDropped()
-	c.mute.Store(true)
-	if v.then == ThenReset {
-		return dropAndReset
-	}
-	return drop
 }
 
 // write sends what is queued to dst, each piece when it is due and no blackhole holds it.

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -31,9 +33,10 @@ const (
 
 // Proxy passes connections on to a target. Its methods may be called concurrently.
 type Proxy struct {
-	target   string
+	target   netip.AddrPort
 	listener *net.TCPListener
-	done     chan struct{}  // closed by Close
+	open     context.Context // ended by Close
+	end      context.CancelFunc
 	running  sync.WaitGroup // every goroutine of the proxy
 
 	mu      sync.Mutex // guards what follows
@@ -62,17 +65,20 @@ type dropRule struct {
 // New starts a proxy before target, "host:port", on a free loopback port. Nothing is dialled until a client connects. The caller
 // must Close it.
 func New(target string) (*Proxy, error) {
-	if _, _, err := net.SplitHostPort(target); err != nil {
+	addr, err := net.ResolveTCPAddr("tcp", target)
+	if err != nil {
 		return nil, fmt.Errorf("proxy: target: %w", err)
 	}
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
+	open, end := context.WithCancel(context.Background())
 	p := &Proxy{
-		target:   target,
+		target:   addr.AddrPort(),
 		listener: listener,
-		done:     make(chan struct{}),
+		open:     open,
+		end:      end,
 		changed:  make(chan struct{}),
 		conns:    make(map[*conn]struct{}),
 	}
@@ -151,7 +157,7 @@ func (p *Proxy) Reset() {
 	}
 }
 
-// Refuse, while on, resets each new connection at once; the open ones stay: see Reset. The port is kept meanwhile, so that
+// Refuse resets each new connection at once while it is on; the open ones stay: see Reset. The port is kept meanwhile, so that
 // nobody else takes it; for a port that refuses, kill the server.
 func (p *Proxy) Refuse(on bool) { p.change(func(f *faults) { f.refuse = on }) }
 
@@ -197,14 +203,8 @@ func (p *Proxy) countDropped() {
 
 // Close ends the proxy and resets its connections. It returns when no goroutine of it is left. Closing it again does nothing.
 func (p *Proxy) Close() {
-	p.mu.Lock()
-	select {
-	case <-p.done:
-	default:
-		close(p.done)
-		_ = p.listener.Close() // it has no state to lose
-	}
-	p.mu.Unlock()
+	p.end()
+	_ = p.listener.Close() // fails only if it is closed already
 	p.Reset()
 	p.running.Wait()
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -29,8 +30,8 @@ func freePort() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("redistest: find a free port: %w", err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return port, l.Close()
+	addr, err := netip.ParseAddrPort(l.Addr().String())
+	return int(addr.Port()), errors.Join(err, l.Close())
 }
 
 // awaitReady returns nil once p itself answers on addr.

@@ -42,11 +42,11 @@ func took(f func()) time.Duration {
 
 func bubble(t *testing.T, f func(t *testing.T, s *script.Store)) {
 	t.Helper()
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { f(t, script.New()) })
 }
 
 func TestStepsAnswerCallsInOrderThenTheDefault(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		s.Script(script.Acquire, script.Fail(errDown), script.Taken(renewer.Holder{Node: "x"}, time.Second), script.Granted(41))
 		assert.Equal(t, renewer.Grant{Err: errDown}, acquire(t.Context(), s, "a"))
@@ -68,6 +68,7 @@ func TestStepsAnswerCallsInOrderThenTheDefault(t *testing.T) {
 }
 
 func TestMineIsBelievedByLaterPasses(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		s.Script(script.Acquire, script.Mine())
 		s.Script(script.Renew, script.Mine(), script.Pass(), script.Gone(), script.Pass())
@@ -82,6 +83,7 @@ func TestMineIsBelievedByLaterPasses(t *testing.T) {
 }
 
 func TestTakenIsBelievedForItsTTL(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		acquire(t.Context(), s, "a")
 		s.Script(script.Renew, script.Taken(renewer.Holder{Node: "thief"}, time.Minute))
@@ -94,6 +96,7 @@ func TestTakenIsBelievedForItsTTL(t *testing.T) {
 }
 
 func TestDelays(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		s.Script(script.Acquire, script.Pass().Slow(2*time.Second).Late(3*time.Second))
 		done := make(chan renewer.Grant)
@@ -110,6 +113,7 @@ func TestDelays(t *testing.T) {
 }
 
 func TestEndOfContext(t *testing.T) {
+	t.Parallel()
 	steps := []struct {
 		name  string
 		step  script.Step
@@ -123,6 +127,7 @@ func TestEndOfContext(t *testing.T) {
 	}
 	for _, tt := range steps {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			bubble(t, func(t *testing.T, s *script.Store) {
 				s.Script(script.Acquire, tt.step)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -140,6 +145,7 @@ func TestEndOfContext(t *testing.T) {
 }
 
 func TestBrokenTakesEffect(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		s.Script(script.Acquire, script.Pass().Broken(errDown))
 		assert.Equal(t, renewer.Grant{Err: errDown}, acquire(t.Context(), s, "a"))
@@ -151,6 +157,7 @@ func TestBrokenTakesEffect(t *testing.T) {
 }
 
 func TestEachAnswersItemByItem(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		s.Script(script.Renew, script.Each(script.Mine(), script.Gone(), script.Fail(errDown)))
 		holds := []renewer.Hold{{Name: "1", Owner: "o", TTL: ttl}, {Name: "2", Owner: "o"}, {Name: "3", Owner: "o"}, {Name: "4", Owner: "o"}}
@@ -160,6 +167,7 @@ func TestEachAnswersItemByItem(t *testing.T) {
 }
 
 func TestCallsAreRecorded(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		begin := time.Now()
 		acquire(t.Context(), s, "a")
@@ -185,6 +193,7 @@ func TestCallsAreRecorded(t *testing.T) {
 }
 
 func TestOutsiders(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		acquire(t.Context(), s, "a")
 		s.Delete("n")
@@ -197,6 +206,7 @@ func TestOutsiders(t *testing.T) {
 }
 
 func TestWakes(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		var woken []error
 		stop := s.Watch("n", func(err error) { woken = append(woken, err) })

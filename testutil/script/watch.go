@@ -46,8 +46,8 @@ func (s *Store) Wake(name string, err error) int {
 	return len(watchers)
 }
 
-// Mute, while on, drops every wake-up of the store's own, as if each message were lost: those on a release, and the one when
-// a watch is set up.
+// Mute drops every wake-up of the store's own while it is on, as if each message were lost: those on a release, and the one
+// when a watch is set up.
 func (s *Store) Mute(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

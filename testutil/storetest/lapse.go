@@ -17,20 +17,20 @@ var lapseCases = []testCase{
 	{"a lapsed lease frees nothing of its successor", lapsedRelease},
 }
 
-// lapse waits until name, last given a TTL after since, can be had by another, and returns the new owner. The store's time is
+// lapse waits until "name", last given a TTL after since, can be had by another, and returns the new owner. The store's time is
 // compared with the local clock, unless the test moves it.
-func (s *suite) lapse(t *testing.T, name string, since time.Time, ttl time.Duration) (owner string) {
+func (s *suite) lapse(t *testing.T, since time.Time, ttl time.Duration) (owner string) {
 	t.Helper()
 	if s.Advance != nil {
 		s.Advance(ttl * 3 / 4)
-		s.refused(t, name, newOwner())
+		s.refused(t, "name", newOwner())
 		s.Advance(ttl/4 + time.Millisecond)
 		owner = newOwner()
-		s.own(t, name, owner, long)
+		s.own(t, "name", owner, long)
 		return owner
 	}
 	owner = newOwner()
-	s.until(t, "the lease lapses", func() bool { return s.acquire(t, name, owner, long).Status == renewer.Mine })
+	s.until(t, "the lease lapses", func() bool { return s.acquire(t, "name", owner, long).Status == renewer.Mine })
 	// A server that counts whole milliseconds may be up to one early.
 	require.GreaterOrEqual(t, time.Since(since), ttl-2*time.Millisecond, "had by another before its TTL was over")
 	return owner
@@ -39,7 +39,7 @@ func (s *suite) lapse(t *testing.T, name string, since time.Time, ttl time.Durat
 func lapses(t *testing.T, s *suite) {
 	since := time.Now()
 	s.own(t, "name", newOwner(), s.short)
-	s.lapse(t, "name", since, s.short)
+	s.lapse(t, since, s.short)
 }
 
 func lapsed(t *testing.T, s *suite) {
@@ -58,14 +58,14 @@ func renewedLapses(t *testing.T, s *suite) {
 	s.pass(t, s.short/8)
 	since := time.Now()
 	require.Equal(t, renewer.Mine, s.renew(t, "name", a, s.short))
-	s.lapse(t, "name", since, s.short)
+	s.lapse(t, since, s.short)
 }
 
 func lapsedRelease(t *testing.T, s *suite) {
 	a := newOwner()
 	since := time.Now()
 	s.own(t, "name", a, s.short)
-	b := s.lapse(t, "name", since, s.short)
+	b := s.lapse(t, since, s.short)
 	assert.Equal(t, renewer.Taken, s.renew(t, "name", a, long))
 	assert.Equal(t, renewer.Taken, s.release(t, "name", a))
 	assert.Equal(t, renewer.Mine, s.renew(t, "name", b, long), "the successor still has it")

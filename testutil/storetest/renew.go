@@ -58,7 +58,7 @@ func renewCompares(t *testing.T, s *suite) {
 	assert.Equal(t, renewer.Taken, s.renew(t, "name", b, long))
 	assert.Equal(t, renewer.Taken, s.renew(t, "name", a[:len(a)-1]+"_", long), "all of the token counts")
 	assert.Equal(t, renewer.Taken, s.renew(t, "name", "_"+a[1:], long))
-	s.lapse(t, "name", since, s.short) // none of them has moved the end
+	s.lapse(t, since, s.short) // none of them has moved the end
 }
 
 func deleted(t *testing.T, s *suite) {

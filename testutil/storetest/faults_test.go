@@ -1,0 +1,210 @@
+package storetest_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+)
+
+// faults are stores with one fault each, and a case that must find it.
+var faults = map[string]struct {
+	make  func() broken
+	found string
+}{
+	"everybody gets it": {func() broken {
+		return broken{acquire: grants(nil, func(g *renewer.Grant) {
+			if g.Status == renewer.Taken {
+				*g = renewer.Grant{Status: renewer.Mine, Fence: 1 << 60}
+			}
+		})}
+	}, "one of many gets a free name"},
+	"nobody tells who": {func() broken {
+		return broken{acquire: grants(nil, func(g *renewer.Grant) { g.Holder = renewer.Holder{} })}
+	}, "who is refused learns of the holder"},
+	"holder cut at a bar": {func() broken {
+		return broken{acquire: grants(func(c *renewer.Claim) { c.Holder.Node, _, _ = strings.Cut(c.Holder.Node, "|") }, nil)}
+	}, "a holder of odd bytes"},
+	"TTL not told": {func() broken {
+		return broken{acquire: grants(nil, func(g *renewer.Grant) { g.TTL = 0 })}
+	}, "who is refused learns of the holder"},
+	"time held not told": {func() broken {
+		return broken{acquire: grants(nil, func(g *renewer.Grant) { g.HeldFor = 0 })}
+	}, "who is refused learns of the holder"},
+	"TTL too long": {func() broken {
+		return broken{acquire: grants(func(c *renewer.Claim) { c.TTL += time.Hour }, nil)}
+	}, "a lease lapses at its TTL and not before"},
+	"TTL too short": {func() broken {
+		return broken{acquire: grants(func(c *renewer.Claim) { c.TTL -= min(c.TTL/2, 10*time.Millisecond) }, nil)}
+	}, "a lease lapses at its TTL and not before"},
+	"token without order": {func() broken {
+		return broken{acquire: grants(nil, func(g *renewer.Grant) {
+			if g.Status == renewer.Mine {
+				g.Fence = 7
+			}
+		})}
+	}, "fencing tokens rise over releases"},
+	"a new token for a repeated claim": {func() broken {
+		var n int64
+		return broken{acquire: grants(nil, func(g *renewer.Grant) {
+			if g.Status == renewer.Mine {
+				n++
+				g.Fence += n
+			}
+		})}
+	}, "a repeated claim is the same lease"},
+	"names folded": {func() broken {
+		return broken{acquire: grants(func(c *renewer.Claim) { c.Name = strings.ToLower(c.Name) }, nil)}
+	}, "odd names are all different"},
+	"names cut": {func() broken {
+		return broken{acquire: grants(func(c *renewer.Claim) { c.Name = c.Name[:min(len(c.Name), 511)] }, nil)}
+	}, "odd names are all different"},
+	"names cut at a brace": {func() broken {
+		return broken{acquire: grants(func(c *renewer.Claim) { c.Name, _, _ = strings.Cut(c.Name, "}") }, nil)}
+	}, "odd names are all different"},
+	"answers out of order": {func() broken {
+		return broken{acquire: func(s *memory.Store, ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+			got := s.Acquire(ctx, claims)
+			slices.Reverse(got)
+			return got
+		}}
+	}, "a batch is answered in order"},
+	"large batches cut": {func() broken {
+		return broken{acquire: func(s *memory.Store, ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+			return s.Acquire(ctx, claims[:min(len(claims), 1000)])
+		}}
+	}, "a large batch is answered in order"},
+	"the context is ignored": {func() broken {
+		return broken{acquire: func(s *memory.Store, _ context.Context, claims []renewer.Claim) []renewer.Grant {
+			return s.Acquire(context.Background(), claims)
+		}}
+	}, "a context that has ended"},
+	"arguments changed": {func() broken {
+		return broken{renew: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+			got := s.Renew(ctx, holds)
+			clear(holds)
+			return got
+		}}
+	}, "a batch is answered in order"},
+	"a renewal that does nothing": {func() broken {
+		return broken{renew: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+			holds = slices.Clone(holds)
+			for i := range holds {
+				holds[i].TTL = time.Millisecond
+			}
+			return s.Renew(ctx, holds)
+		}}
+	}, "a renewal keeps a lease"},
+	"a renewal that makes a name": {func() broken {
+		return broken{renew: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+			got := s.Renew(ctx, holds)
+			for i, h := range holds {
+				if got[i].Status == renewer.Gone {
+					s.Acquire(ctx, []renewer.Claim{{Name: h.Name, Owner: h.Owner, TTL: h.TTL}})
+					got[i].Status = renewer.Mine
+				}
+			}
+			return got
+		}}
+	}, "a renewal never makes a name"},
+	"a renewal that shortens": {func() broken {
+		return broken{renew: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+			got := s.Renew(ctx, holds)
+			for i, h := range holds {
+				if got[i].Status == renewer.Mine {
+					s.Release(ctx, holds[i:i+1])
+					s.Acquire(ctx, []renewer.Claim{{Name: h.Name, Owner: h.Owner, TTL: h.TTL}})
+				}
+			}
+			return got
+		}}
+	}, "a renewal never shortens a TTL"},
+	"taken said for gone": {func() broken {
+		return broken{renew: answers(func(a *renewer.Answer) {
+			if a.Status == renewer.Gone {
+				a.Status = renewer.Taken
+			}
+		})}
+	}, "a lapsed lease is nobody's"},
+	"an error beside an answer": {func() broken {
+		return broken{renew: answers(func(a *renewer.Answer) { a.Err = errors.New("what for") })}
+	}, "a renewal keeps a lease"},
+	"anybody releases": {func() broken {
+		h := newHeld()
+		return broken{
+			acquire: func(s *memory.Store, ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+				got := s.Acquire(ctx, claims)
+				h.note(claims, got)
+				return got
+			},
+			release: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+				holds = slices.Clone(holds)
+				for i := range holds {
+					holds[i].Owner = h.owner(holds[i].Name)
+				}
+				return s.Release(ctx, holds)
+			},
+		}
+	}, "only the owner releases"},
+	"a release that does nothing": {func() broken {
+		return broken{release: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+			return s.Renew(ctx, holds)
+		}}
+	}, "a release frees"},
+	"no wake-up on set-up": {func() broken {
+		return broken{watch: func(s *memory.Store, name string, wake func(error)) func() {
+			var once sync.Once
+			return s.Watch(name, func(err error) {
+				first := false
+				once.Do(func() { first = true })
+				if !first {
+					wake(err)
+				}
+			})
+		}}
+	}, "a watch is woken when set up"},
+	"no wake-up on release": {func() broken {
+		return broken{watch: func(s *memory.Store, name string, wake func(error)) func() {
+			return s.Watch("not "+name, wake)
+		}}
+	}, "a watch is woken by each release"},
+	"one watch a name": {func() broken {
+		var mu sync.Mutex
+		watched := make(map[string]func())
+		return broken{watch: func(s *memory.Store, name string, wake func(error)) func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if stop := watched[name]; stop != nil {
+				stop()
+			}
+			watched[name] = s.Watch(name, wake)
+			return watched[name]
+		}}
+	}, "every watch on a name is woken"},
+	"stop does nothing": {func() broken {
+		return broken{watch: func(s *memory.Store, name string, wake func(error)) func() {
+			s.Watch(name, wake)
+			return func() {}
+		}}
+	}, "a stopped watch is not woken"},
+	"stop waits for wake": {func() broken {
+		return broken{watch: func(s *memory.Store, name string, wake func(error)) func() {
+			var mu sync.Mutex
+			stop := s.Watch(name, func(err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				wake(err)
+			})
+			return func() {
+				mu.Lock()
+				defer mu.Unlock()
+				stop()
+			}
+		}}
+	}, "a watch stopped from its own wake"},
+}
