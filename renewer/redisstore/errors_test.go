@@ -1,0 +1,105 @@
+package redisstore_test
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// answered is an error as rueidis makes it of a server's answer.
+func answered(t testing.TB, s string) error {
+	t.Helper()
+	m := fault(s).message(t)
+	return m.Error()
+}
+
+// texts as servers word them, Redis 6.2's wrapping of errors inside scripts included.
+var (
+	rejectedTexts = []string{
+		"NOPERM this user has no permissions to run the 'evalsha' command",
+		"NOPERM this user has no permissions to access one of the keys used as arguments",
+		"ERR The user executing the script can't run this command or subcommand script: 16a2, on @user_script:4.",
+		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments",
+		"NOPERM ACL failure in script: User locks has no permissions to run the 'get' command",
+		"ERR ACL failure in script: User locks has no permissions to run the 'get' command",
+		"NOAUTH Authentication required.",
+		"WRONGPASS invalid username-password pair or user is disabled.",
+		"DENIED Redis is running in protected mode",
+		"ERR AUTH <password> called without any password configured for the default user.",
+		"WRONGTYPE Operation against a key holding the wrong kind of value",
+		"ERR Error running script (call to f_16a2): @user_script:4: WRONGTYPE Operation against a key holding the wrong kind of value",
+		"ERR Error running script (call to f_16a2): @user_script:4: @user_script: 4: -NOPERM this user has no permissions",
+		"ERR unknown command 'EVALSHA', with args beginning with: 'abc' '2'",
+		"ERR Unknown Redis command called from script",
+		"LOCKBEAT the fence counter lockbeat:{a}:fence is no number",
+		"MOVED 3999 127.0.0.1:6381",
+		"CROSSSLOT Keys in request don't hash to the same slot",
+	}
+	passingTexts = []string{
+		"LOADING Redis is loading the dataset in memory",
+		"READONLY You can't write against a read only replica.",
+		"ERR Error running script (call to f_16a2): @user_script:4: @user_script: 4: -READONLY You can't write against a read only replica.",
+		"OOM command not allowed when used memory > 'maxmemory'.",
+		"ERR Error running script (call to f_16a2): @user_script:9: @user_script: 9: -OOM command not allowed when used memory > 'maxmemory'.",
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+		"CLUSTERDOWN The cluster is down",
+		"TRYAGAIN Multiple keys request during rehashing of slot",
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+		"NOREPLICAS Not enough good replicas to write.",
+		"NOSCRIPT No matching script. Please use EVAL.",
+		"ERR max number of clients reached",
+		"ERR something new",
+		"",
+	}
+)
+
+func TestErrorKinds(t *testing.T) {
+	t.Parallel()
+	for _, s := range rejectedTexts {
+		err := redisstore.WrapError(false, "acquire", answered(t, s))
+		require.ErrorIs(t, err, renewer.ErrRejected, s)
+		assert.True(t, redisstore.Definite(s), s)
+		assert.True(t, strings.HasPrefix(err.Error(), "redisstore: acquire: "), err)
+	}
+	for _, s := range passingTexts {
+		err := redisstore.WrapError(false, "renew", answered(t, s))
+		require.NotErrorIs(t, err, renewer.ErrRejected, s)
+		var cause *rueidis.RedisError
+		assert.ErrorAs(t, err, &cause, "%q: the answer stays in the chain", s)
+		assert.Equal(t, strings.Contains(s, "READONLY"), redisstore.Definite(s), "%q: only a replica is refused at the start", s)
+	}
+	for _, cause := range []error{context.Canceled, context.DeadlineExceeded, io.EOF, rueidis.ErrClosing, rueidis.Nil} {
+		err := redisstore.WrapError(false, "renew", cause)
+		assert.ErrorIs(t, err, cause)
+		assert.NotErrorIs(t, err, renewer.ErrRejected)
+	}
+	t.Run("in a cluster a moved slot will be found", func(t *testing.T) {
+		t.Parallel()
+		assert.NotErrorIs(t, redisstore.WrapError(true, "renew", answered(t, "MOVED 3999 127.0.0.1:6381")), renewer.ErrRejected)
+	})
+}
+
+func TestErrorsShowNoPasswords(t *testing.T) {
+	t.Parallel()
+	err := redisstore.WrapError(false, "acquire",
+		answered(t, "ERR unknown command `AUTH`, with args beginning with: `locks` `hunter2`, "))
+	require.ErrorIs(t, err, renewer.ErrRejected)
+	assert.NotContains(t, err.Error(), "hunter2")
+}
+
+func TestErrorsAreBoundedAndPrintable(t *testing.T) {
+	t.Parallel()
+	s := redisstore.ErrorText("ERR \x1b[31m\r\n\xff" + strings.Repeat("é", 10_000))
+	assert.Less(t, len(s), 500)
+	assert.True(t, strings.HasPrefix(s, "ERR  [31m  ?é"), s)
+	assert.False(t, strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 }))
+}

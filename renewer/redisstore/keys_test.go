@@ -1,0 +1,59 @@
+package redisstore_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"order:42":    "p:{order:42}",
+		"a}b":         "p:{a%7Db}",
+		"{a}":         "p:{%7Ba%7D}",
+		"100%":        "p:{100%25}",
+		"%7D":         "p:{%257D}",
+		"nul\x00\x1f": "p:{nul%00%1F}",
+		"del\x7f":     "p:{del%7F}",
+		"näme\xff":    "p:{näme\xff}",
+		"":            "p:{}",
+	} {
+		lease, fence := redisstore.LockKeys("p:", name)
+		assert.Equal(t, want, lease)
+		assert.Equal(t, want+":fence", fence)
+		assert.Equal(t, want, redisstore.LeaseKey("p:", name))
+	}
+}
+
+func FuzzKeys(f *testing.F) {
+	f.Add("order:42", "order:43")
+	f.Add("a}b", "a%7Db")
+	f.Add("{", "%7B")
+	f.Add("%", "%25")
+	f.Add("\x00", "%00")
+	f.Add("x", "x}:fence")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		const prefix = "lockbeat:"
+		keyA, fenceA := redisstore.LockKeys(prefix, a)
+		keyB, fenceB := redisstore.LockKeys(prefix, b)
+		require.Equal(t, a == b, keyA == keyB, "one name, one key")
+		require.NotEqual(t, keyA, fenceB, "no lease is another's counter")
+		require.NotEqual(t, fenceA, keyB)
+
+		inner := strings.TrimSuffix(strings.TrimPrefix(keyA, prefix+"{"), "}")
+		require.Equal(t, prefix+"{"+inner+"}", keyA)
+		require.NotContains(t, inner, "{", "one hash tag, which is the name")
+		require.NotContains(t, inner, "}")
+		require.False(t, strings.ContainsFunc(inner, func(r rune) bool { return r < 0x20 || r == 0x7f }))
+		name, err := url.PathUnescape(inner)
+		require.NoError(t, err)
+		require.Equal(t, a, name, "the name can be read back")
+		require.NotEqual(t, redisstore.ProbeName, inner, "New asks by a key that no lock has")
+	})
+}

@@ -1,0 +1,186 @@
+package redisstore_test
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// wire builds replies in the form in which rueidis stores messages: a type, 8 bytes of length or number, and the content.
+type wire []byte
+
+func (w wire) head(kind byte, n int) wire {
+	return binary.BigEndian.AppendUint64(append(w, kind), uint64(n))
+}
+
+func number(n int) wire  { return wire{}.head(':', n) }
+func text(s string) wire { return append(wire{}.head('$', len(s)), s...) }
+func fault(s string) wire {
+	return append(wire{}.head('-', len(s)), s...)
+}
+func null() wire { return wire{}.head('_', 0) }
+func list(of ...wire) wire {
+	w := wire{}.head('*', len(of))
+	for _, x := range of {
+		w = append(w, x...)
+	}
+	return w
+}
+
+func (w wire) message(t testing.TB) rueidis.RedisMessage {
+	t.Helper()
+	var m rueidis.RedisMessage
+	require.NoError(t, m.CacheUnmarshalView(append(make([]byte, 7), w...)))
+	return m
+}
+
+func TestReadGrant(t *testing.T) {
+	t.Parallel()
+	theirs := value("7", "1000", "web-1\n4711\nop")
+	holder := renewer.Holder{Node: "web-1", PID: 4711, Operation: "op"}
+	for name, c := range map[string]struct {
+		reply wire
+		want  renewer.Grant // zero: refused
+	}{
+		"granted":         {number(7), renewer.Grant{Status: renewer.Mine, Fence: 7}},
+		"greatest fence":  {number(redisstore.MaxExact), renewer.Grant{Status: renewer.Mine, Fence: redisstore.MaxExact}},
+		"fence too great": {number(redisstore.MaxExact + 1), renewer.Grant{}},
+		"fence 0":         {number(0), renewer.Grant{}},
+		"fence below 0":   {number(-7), renewer.Grant{}},
+		"taken": {
+			list(text(theirs), number(1500), number(3000)),
+			renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: 1500 * time.Millisecond, HeldFor: 2 * time.Millisecond},
+		},
+		"taken, no TTL":          {list(text("x"), number(-1), number(3000)), renewer.Grant{Status: renewer.Taken}},
+		"taken, last ms":         {list(text("x"), number(0), number(3000)), renewer.Grant{Status: renewer.Taken, TTL: time.Millisecond}},
+		"taken, endless TTL":     {list(text("x"), number(math.MaxInt64), number(3000)), renewer.Grant{Status: renewer.Taken}},
+		"taken, clock set back":  {list(text(theirs), number(5), number(10)), renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: 5 * time.Millisecond}},
+		"taken, mad clock":       {list(text(theirs), number(5), number(math.MaxInt64)), renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: 5 * time.Millisecond}},
+		"a number as text":       {text("7"), renewer.Grant{}},
+		"nil":                    {null(), renewer.Grant{}},
+		"an error":               {fault("ERR x"), renewer.Grant{}},
+		"an empty array":         {list(), renewer.Grant{}},
+		"two parts":              {list(text("x"), number(5)), renewer.Grant{}},
+		"four parts":             {list(text("x"), number(5), number(5), number(5)), renewer.Grant{}},
+		"nil for a value":        {list(null(), number(5), number(5)), renewer.Grant{}},
+		"an error for a value":   {list(fault("ERR"), number(5), number(5)), renewer.Grant{}},
+		"a number for a value":   {list(number(5), number(5), number(5)), renewer.Grant{}},
+		"text for a TTL":         {list(text("x"), text("5"), number(5)), renewer.Grant{}},
+		"an array for the clock": {list(text("x"), number(5), list(number(5))), renewer.Grant{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, ok := redisstore.ReadGrant(c.reply.message(t))
+			assert.Equal(t, c.want, got)
+			assert.Equal(t, c.want != renewer.Grant{}, ok)
+		})
+	}
+}
+
+func TestReadAnswers(t *testing.T) {
+	t.Parallel()
+	const mine, taken, gone = renewer.Mine, renewer.Taken, renewer.Gone
+	for name, c := range map[string]struct {
+		reply wire
+		want  []renewer.Status // nil: refused
+	}{
+		"all ours":       {list(), []renewer.Status{mine, mine, mine}},
+		"one taken":      {list(number(2)), []renewer.Status{mine, taken, mine}},
+		"one gone":       {list(number(-3)), []renewer.Status{mine, mine, gone}},
+		"all lost":       {list(number(-1), number(2), number(-3)), []renewer.Status{gone, taken, gone}},
+		"position 0":     {list(number(0)), nil},
+		"beyond the end": {list(number(4)), nil},
+		"before the end": {list(number(-4)), nil},
+		"smallest":       {list(number(math.MinInt64)), nil},
+		"twice":          {list(number(2), number(-2)), nil},
+		"out of order":   {list(number(2), number(1)), nil},
+		"too many":       {list(number(1), number(2), number(3), number(4)), nil},
+		"text":           {list(text("1")), nil},
+		"an error":       {list(fault("ERR x")), nil},
+		"nil":            {null(), nil},
+		"a number":       {number(1), nil},
+		"nested":         {list(list(number(1))), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answers := make([]renewer.Answer, 3)
+			ok := redisstore.ReadAnswers(c.reply.message(t), answers)
+			assert.Equal(t, c.want != nil, ok)
+			for i, a := range answers {
+				var want renewer.Status
+				if ok {
+					want = c.want[i]
+				}
+				assert.Equal(t, renewer.Answer{Status: want}, a)
+			}
+		})
+	}
+}
+
+// shape makes any reply out of any bytes, three deep at most.
+func shape(raw []byte, depth int) (w wire, rest []byte) {
+	if len(raw) == 0 {
+		return null(), nil
+	}
+	kind, raw := raw[0], raw[1:]
+	n := min(int(kind>>4), len(raw))
+	switch kind % 6 {
+	case 0:
+		var eight [8]byte
+		n = copy(eight[:], raw)
+		return number(int(binary.LittleEndian.Uint64(eight[:]))), raw[n:]
+	case 1:
+		return text(string(raw[:n])), raw[n:]
+	case 2:
+		return fault(string(raw[:n])), raw[n:]
+	case 3:
+		if depth == 3 {
+			return list(), raw
+		}
+		of := make([]wire, n)
+		for i := range of {
+			of[i], raw = shape(raw, depth+1)
+		}
+		return list(of...), raw
+	case 4:
+		return wire{}.head('#', n), raw
+	default:
+		return null(), raw
+	}
+}
+
+func FuzzReplies(f *testing.F) {
+	f.Add([]byte{0, 7, 0, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{51, 49, 'a', 'b', 'c', 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 9})
+	f.Add([]byte{27, 0, 1, 0, 0, 0, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		w, _ := shape(raw, 0)
+		m := w.message(t)
+		g, ok := redisstore.ReadGrant(m)
+		switch {
+		case !ok:
+			require.Equal(t, renewer.Unknown, g.Status)
+		case g.Status == renewer.Mine:
+			require.True(t, m.IsInt64(), "only an integer grants")
+			require.Positive(t, g.Fence)
+		default:
+			require.Equal(t, renewer.Taken, g.Status)
+			require.GreaterOrEqual(t, g.TTL, time.Duration(0))
+			require.GreaterOrEqual(t, g.HeldFor, time.Duration(0))
+			checkPart(t, g.Holder.Node)
+		}
+		answers := make([]renewer.Answer, 5)
+		ok = redisstore.ReadAnswers(m, answers)
+		for _, a := range answers {
+			require.Equal(t, ok, a.Status != renewer.Unknown)
+		}
+	})
+}
