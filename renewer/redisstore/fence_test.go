@@ -1,0 +1,147 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// turn takes and frees a lock, and returns the token.
+func turn(t testing.TB, s renewer.Store, name, letter string) int64 {
+	t.Helper()
+	fence := mine(t, s, claim(name, letter, time.Minute))
+	require.Equal(t, renewer.Mine, release(t, s, hold(name, letter, 0)).Status)
+	return fence
+}
+
+func TestFenceFollowsTheClock(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		fence := turn(t, store, "a", "a")
+		assert.InDelta(t, time.Now().UnixMicro(), fence, float64(time.Minute.Microseconds()))
+	})
+}
+
+func TestFenceSurvivesFlushAll(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		last := int64(0)
+		for range 20 {
+			fence := mine(t, store, claim("a", "a", time.Minute))
+			require.Greater(t, fence, last)
+			last = fence
+			s.ok(t, "FLUSHALL")
+		}
+	})
+}
+
+func TestFenceCounterAheadOfTheClock(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		for _, last := range []int64{8e15, redisstore.MaxExact - 2, redisstore.MaxExact - 1} {
+			s.ok(t, "SET", counter, strconv.FormatInt(last, 10))
+			assert.Equal(t, last+1, turn(t, store, "a", "a"))
+			assert.Equal(t, strconv.FormatInt(last+1, 10), s.get(t, counter), "to the last digit")
+		}
+	})
+}
+
+func TestFenceCounterDamaged(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		last := turn(t, store, "a", "a")
+		lease, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		for _, damage := range []string{
+			"", "x", "-5", "1e3", "0x10", " 7", "7 ", "7.5", "nan", "inf", "7\n",
+			strconv.Itoa(redisstore.MaxExact), strconv.Itoa(redisstore.MaxExact + 1), "9999999999999999", "99999999999999999999999",
+		} {
+			s.ok(t, "SET", counter, damage)
+			rejected(t, acquire(t, store, claim("a", "a", time.Minute)), counter, "delete the key")
+			assert.Zero(t, s.number(t, "EXISTS", lease), "%q", damage)
+			s.ok(t, "DEL", counter)
+			next := turn(t, store, "a", "a")
+			assert.Greater(t, next, last)
+			last = next
+		}
+		for _, low := range []string{"0", "7", "007"} {
+			s.ok(t, "SET", counter, low)
+			next := turn(t, store, "a", "a")
+			assert.Greater(t, next, last, "the clock is ahead of %q", low)
+			last = next
+		}
+	})
+}
+
+func TestFenceRisesOverAllOwners(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	var mu sync.Mutex // the lock under test excludes as well; this is for the race detector
+	var fences []int64
+	var wg sync.WaitGroup
+	const workers, grants = 8, 1000
+	for w := range workers {
+		store := s.store(t)
+		wg.Go(func() {
+			for i := 0; i < grants/workers; {
+				letter := string(rune('a' + w))
+				g := acquire(t, store, claim("a", letter, time.Minute))
+				if g.Status != renewer.Mine {
+					assert.Equal(t, renewer.Taken, g.Status)
+					continue
+				}
+				mu.Lock()
+				fences = append(fences, g.Fence)
+				mu.Unlock()
+				i++
+				assert.Equal(t, renewer.Mine, release(t, store, hold("a", letter, 0)).Status)
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, fences, grants)
+	for i := 1; i < len(fences); i++ {
+		require.Greater(t, fences[i], fences[i-1])
+	}
+}
+
+// No key is ever without a TTL, whatever the order of events.
+func TestEveryKeyHasATTL(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		// A counter that would lapse before its lease does is kept as long as that.
+		store := s.store(t, redisstore.FenceTTL(time.Second))
+		for i := range 10 {
+			name := fmt.Sprint("job ", i)
+			mine(t, store, claim(name, "a", time.Minute))
+			acquire(t, store, claim(name, "b", time.Minute))
+			renew(t, store, hold(name, "a", 2*time.Minute))
+			renew(t, store, hold(name, "b", time.Minute))
+			renew(t, store, hold("not "+name, "a", time.Minute))
+			_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, name)
+			s.pttl(t, counter, minute-5000, minute)
+			if i%2 == 0 {
+				release(t, store, hold(name, "a", 0))
+				release(t, store, hold(name, "a", 0))
+			}
+		}
+		keys, err := s.do(t, "KEYS", "*").AsStrSlice()
+		require.NoError(t, err)
+		assert.Len(t, keys, 15)
+		for _, key := range keys {
+			assert.Positive(t, s.number(t, "PTTL", key), key)
+		}
+	})
+}

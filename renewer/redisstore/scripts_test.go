@@ -1,0 +1,230 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+const minute = int64(60_000) // ms
+
+// pttl requires a TTL between least and most ms.
+func (s server) pttl(t testing.TB, key string, least, most int64) {
+	t.Helper()
+	n := s.number(t, "PTTL", key)
+	assert.GreaterOrEqual(t, n, least, "PTTL %s", key)
+	assert.LessOrEqual(t, n, most, "PTTL %s", key)
+}
+
+func TestAcquireScript(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		lease, fence := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+
+		t.Log("free: a token, and both keys with their TTLs")
+		first := mine(t, store, claim("a", "a", time.Minute))
+		s.pttl(t, lease, minute-5000, minute)
+		s.pttl(t, fence, 24*60*minute-5000, 24*60*minute)
+		assert.Equal(t, fmt.Sprint(first), s.get(t, fence))
+		lines := strings.Split(s.get(t, lease), "\n")
+		require.Len(t, lines, 6)
+		assert.Equal(t, []string{owner("a"), fmt.Sprint(first)}, lines[:2])
+		assert.Equal(t, []string{"node-a", "42", "test"}, lines[3:])
+
+		t.Log("ours already: the same token, and a TTL that is only ever lengthened")
+		assert.Equal(t, first, mine(t, store, claim("a", "a", time.Second)))
+		s.pttl(t, lease, minute-5000, minute)
+		assert.Equal(t, first, mine(t, store, claim("a", "a", 2*time.Minute)))
+		s.pttl(t, lease, 2*minute-5000, 2*minute)
+		assert.Equal(t, fmt.Sprint(first), s.get(t, fence))
+
+		t.Log("another's: who, for how long, until when; and nothing changes")
+		before := s.get(t, lease)
+		g := acquire(t, store, claim("a", "b", time.Hour))
+		assert.Equal(t, renewer.Taken, g.Status)
+		assert.Equal(t, renewer.Holder{Node: "node-a", PID: 42, Operation: "test"}, g.Holder)
+		assert.Greater(t, g.TTL, 2*time.Minute-5*time.Second)
+		assert.LessOrEqual(t, g.TTL, 2*time.Minute)
+		assert.Positive(t, g.HeldFor)
+		assert.Less(t, g.HeldFor, 10*time.Second)
+		assert.Zero(t, g.Fence)
+		assert.NoError(t, g.Err)
+		assert.Equal(t, before, s.get(t, lease))
+		assert.Equal(t, fmt.Sprint(first), s.get(t, fence))
+
+		t.Log("a value that we did not write is somebody's")
+		s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "odd"), "x")
+		assert.Equal(t, renewer.Grant{Status: renewer.Taken}, acquire(t, store, claim("odd", "a", time.Minute)))
+		s.ok(t, "DEL", redisstore.LeaseKey(redisstore.DefaultPrefix, "odd"))
+
+		t.Log("our token before no fence: an error, not a grant")
+		s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "cut"), owner("a"), "PX", "60000")
+		rejected(t, acquire(t, store, claim("cut", "a", time.Minute)), "lockbeat:{cut} is damaged")
+
+		t.Log("an owner token of another length: an error")
+		short := claim("short", "a", time.Minute)
+		short.Owner = "a"
+		rejected(t, acquire(t, store, short), "22")
+
+		t.Log("a lease or counter of another type: an error, and the key stays as it is")
+		s.ok(t, "RPUSH", redisstore.LeaseKey(redisstore.DefaultPrefix, "list"), "x")
+		rejected(t, acquire(t, store, claim("list", "a", time.Minute)), "WRONGTYPE", "redisstore.Prefix")
+		assert.Equal(t, renewer.Gone, release(t, store, hold("list", "a", 0)).Status)
+		assert.Equal(t, int64(1), s.number(t, "LLEN", redisstore.LeaseKey(redisstore.DefaultPrefix, "list")))
+		_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "list2")
+		s.ok(t, "RPUSH", counter, "x")
+		rejected(t, acquire(t, store, claim("list2", "a", time.Minute)), "WRONGTYPE")
+		assert.Zero(t, s.number(t, "EXISTS", redisstore.LeaseKey(redisstore.DefaultPrefix, "list2")))
+	})
+}
+
+// rejected requires an answer that is Unknown, and will be until somebody changes the server.
+func rejected(t testing.TB, g renewer.Grant, says ...string) {
+	t.Helper()
+	assert.Equal(t, renewer.Unknown, g.Status)
+	require.ErrorIs(t, g.Err, renewer.ErrRejected)
+	for _, s := range says {
+		assert.ErrorContains(t, g.Err, s)
+	}
+}
+
+func TestRenewScript(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		lease, fence := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		mine(t, store, claim("a", "a", time.Minute))
+		counter := s.number(t, "PTTL", fence)
+
+		assert.Equal(t, renewer.Mine, renew(t, store, hold("a", "a", 2*time.Minute)).Status, "ours: longer")
+		s.pttl(t, lease, 2*minute-5000, 2*minute)
+		assert.Equal(t, renewer.Mine, renew(t, store, hold("a", "a", time.Second)).Status, "ours, but never shorter")
+		s.pttl(t, lease, 2*minute-5000, 2*minute)
+		assert.Equal(t, renewer.Taken, renew(t, store, hold("a", "b", time.Hour)).Status, "another's")
+		s.pttl(t, lease, 2*minute-5000, 2*minute)
+		assert.Equal(t, renewer.Gone, renew(t, store, hold("none", "a", time.Hour)).Status, "nobody's")
+		assert.Zero(t, s.number(t, "EXISTS", redisstore.LeaseKey(redisstore.DefaultPrefix, "none")), "and not created")
+		assert.LessOrEqual(t, s.number(t, "PTTL", fence), counter, "the counter is no part of a renewal")
+
+		s.ok(t, "PERSIST", lease)
+		assert.Equal(t, renewer.Mine, renew(t, store, hold("a", "a", time.Minute)).Status)
+		s.pttl(t, lease, minute-5000, minute)
+
+		short := hold("a", "a", time.Hour)
+		short.Owner = short.Owner[:5]
+		assert.Equal(t, renewer.Taken, renew(t, store, short).Status, "part of a token is no token")
+		short.Owner = ""
+		assert.Equal(t, renewer.Taken, renew(t, store, short).Status)
+		assert.Equal(t, renewer.Taken, release(t, store, short).Status)
+		s.pttl(t, lease, minute-5000, minute)
+	})
+}
+
+func TestReleaseScript(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		lease, fence := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		mine(t, store, claim("a", "a", time.Minute))
+
+		assert.Equal(t, renewer.Taken, release(t, store, hold("a", "b", 0)).Status, "another's")
+		s.pttl(t, lease, minute-5000, minute)
+		assert.Equal(t, renewer.Mine, release(t, store, hold("a", "a", 0)).Status, "ours")
+		assert.Zero(t, s.number(t, "EXISTS", lease))
+		assert.Equal(t, int64(1), s.number(t, "EXISTS", fence), "the counter stays")
+		assert.Equal(t, renewer.Gone, release(t, store, hold("a", "a", 0)).Status, "nobody's")
+
+		mine(t, store, claim("a", "a", time.Minute))
+		answers := store.Release(t.Context(), []renewer.Hold{hold("a", "a", 0), hold("a", "a", 0)})
+		assert.Equal(t, []renewer.Answer{{Status: renewer.Mine}, {Status: renewer.Gone}}, answers, "freed once")
+	})
+}
+
+// Batches above what a script takes, with TTLs that change along the way, are split and answered in order.
+func TestBatchesAreSplit(t *testing.T) {
+	t.Parallel()
+	real, s := startReal(t)
+	store := s.store(t)
+	const n = 3*redisstore.MaxKeys + 7
+	claims, holds := make([]renewer.Claim, n), make([]renewer.Hold, n)
+	for i := range n {
+		name := fmt.Sprint("job ", i)
+		ttl := time.Hour
+		if i >= 150 {
+			ttl = 2 * time.Hour
+		}
+		claims[i], holds[i] = claim(name, "a", time.Minute), hold(name, "a", ttl)
+	}
+	for _, g := range store.Acquire(t.Context(), claims) {
+		require.Equal(t, renewer.Mine, g.Status)
+	}
+	s.ok(t, "CONFIG", "RESETSTAT")
+	for i, a := range store.Renew(t.Context(), holds) {
+		require.Equal(t, renewer.Answer{Status: renewer.Mine}, a, i)
+	}
+	calls, err := real.Calls("eval")
+	require.NoError(t, err)
+	named, err := real.Calls("evalsha")
+	require.NoError(t, err)
+	// 0-99, 100-149 with one hour, 150-249, 250-306 with two; each was refused once by name, as the server had not seen it.
+	assert.Equal(t, int64(4), calls)
+	assert.Equal(t, int64(4), named)
+	s.pttl(t, redisstore.LeaseKey(redisstore.DefaultPrefix, "job 149"), 60*minute-5000, 60*minute)
+	s.pttl(t, redisstore.LeaseKey(redisstore.DefaultPrefix, "job 150"), 120*minute-5000, 120*minute)
+
+	s.ok(t, "CONFIG", "RESETSTAT")
+	for _, a := range store.Renew(t.Context(), holds) {
+		require.Equal(t, renewer.Mine, a.Status)
+	}
+	named, err = real.Calls("evalsha")
+	require.NoError(t, err)
+	assert.Equal(t, int64(4), named, "now by name")
+	for _, a := range store.Release(t.Context(), holds) {
+		require.Equal(t, renewer.Mine, a.Status)
+	}
+	assert.Equal(t, int64(n), s.number(t, "DBSIZE"), "only fence counters are left")
+}
+
+func TestScriptsForgotten(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		for _, n := range []int{1, 2, 250} {
+			var claims []renewer.Claim
+			var holds []renewer.Hold
+			for i := range n {
+				name := fmt.Sprint("job ", i)
+				claims, holds = append(claims, claim(name, "a", time.Minute)), append(holds, hold(name, "a", time.Minute))
+			}
+			s.ok(t, "SCRIPT", "FLUSH")
+			for _, g := range store.Acquire(t.Context(), claims) {
+				require.Equal(t, renewer.Mine, g.Status, "%v", g.Err)
+			}
+			s.ok(t, "SCRIPT", "FLUSH")
+			for _, a := range store.Renew(t.Context(), holds) {
+				require.Equal(t, renewer.Answer{Status: renewer.Mine}, a)
+			}
+			s.ok(t, "SCRIPT", "FLUSH")
+			for _, a := range store.Release(t.Context(), holds) {
+				require.Equal(t, renewer.Answer{Status: renewer.Mine}, a)
+			}
+		}
+	})
+}
+
+func TestEmptyBatches(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	assert.Empty(t, store.Acquire(t.Context(), nil))
+	assert.Empty(t, store.Renew(t.Context(), nil))
+	assert.Empty(t, store.Release(t.Context(), nil))
+}
