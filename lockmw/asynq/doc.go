@@ -1,0 +1,51 @@
+// Package asynqmw runs asynq task handlers under a lock that they never name: of all tasks with the same key, one runs at a
+// time, on any server. It stands on package lockmw.
+//
+//	mux.Handle("email:send", asynqmw.Handle(keeper, func(e Email) string { return e.UserID }, sendEmail))
+//	server := asynq.NewServer(redis, asynqmw.Configure(asynq.Config{Concurrency: 20}))
+//
+// [Handle] takes a function of the decoded payload; [Middleware] puts a lock around handlers that are there already.
+// [Configure] belongs to it: without it a refused task uses up attempts, and its error handler hears of each.
+//
+// # Outcomes
+//
+//	the lock is            what happens to the task
+//	---------------------  ---------------------------------------------------------------------------------------
+//	free                   it runs; its error is its own. The lock is held until it returns, panics or exits, even
+//	                       when asynq has timed it out meanwhile, and so never overlaps its own retry
+//	held by another        it goes back to its queue at once and comes back in about a second; no attempt is used up.
+//	                       [Wait]: first it waits in line for a while. [Skip]: it is done, without having run
+//	not to be had, since   the same, in about five seconds: the store is down. When the keeper is shut down it is a
+//	nobody can be asked    second again, for another server
+//	lost while it runs     its context ends with cause ErrLost; ErrLost is joined to its error, which is a failure as
+//	                       any other. If it returned none it is done, unless [Strict]
+//	of no usable name      it is archived ([ErrPayload], renewer.ErrName, asynq.SkipRetry); the store is not asked
+//
+// A refused task's error is a [*NotRunError]. A handler that uses locks itself and returns their errors has failed as with any
+// error: it has run. A panic of a key function is a panic of the handler.
+//
+// Refused tasks come back in no order, and asynq moves those that are due every Config.DelayedTaskCheckInterval, 5 s by
+// default: for keys with many short tasks set that to a second, or let them [Wait] a little.
+//
+// # Last attempts
+//
+// A task on its last attempt, and every task with MaxRetry(0), is archived by asynq whatever error it returns. So it returns
+// none while it has time: it waits in line, in its worker's slot, until a quarter of its time, at most 5 s, is left before its
+// Timeout or Deadline. It waits for a store that is down as well. Only when that time is up is it archived, having not run.
+// With [Requeue] it does not wait: a copy goes to the queue, with a new ID, and the original is dropped. It is archived only
+// if asynq's Redis takes no copy in all that time. If asynq interrupts it between the two, at the end of a shutdown, both may
+// run, in turn: tasks are delivered at least once, here as everywhere in asynq. A duplicate by the measure of asynq.Unique may
+// be enqueued once the original is gone; the lock still keeps them apart.
+//
+// # Times
+//
+// asynq gives a task to another worker when it has not heard of the first for 30 s. With a TTL below that, as
+// renewer.DefaultTTL is (15 s), the lock of a dead worker has lapsed by then. Leave renewer.Config.CancelGrace at 0: asynq
+// cancels the context of a task that is timed out, and starts another while the first may still be running.
+//
+// Shut the server down first, the keeper afterwards: Server.Shutdown waits Config.ShutdownTimeout (8 s by default) for
+// handlers and puts back what still runs, and Keeper.Shutdown then waits for those to let go of their locks.
+//
+//	server.Shutdown()
+//	err := keeper.Shutdown(ctx)
+package asynqmw

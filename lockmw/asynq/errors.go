@@ -1,0 +1,48 @@
+package asynqmw
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+)
+
+// ErrPayload means that a task will never be fit to run: its payload can't be decoded, or its key function failed. asynq
+// archives it.
+var ErrPayload = errors.New("lockbeat: unusable task")
+
+// NotRunError is what a handler returns for a task that did not run, for want of the lock. It is [renewer.ErrHeld],
+// [renewer.ErrUnavailable] or [renewer.ErrShutdown] to errors.Is. asynq keeps its text as the task's last error.
+type NotRunError struct {
+	// Err is why.
+	Err error
+	// RetryIn is when the task comes back; 0 if it does not.
+	RetryIn time.Duration
+	// Copy is the ID of the task that goes on in place of this one, which was on its last attempt; "" if there is none. See
+	// [Requeue]. The error is asynq.RevokeTask then, which makes asynq drop the original without marking it as completed.
+	Copy string
+	// Archived tells that the task was on its last attempt and that its time is up, so that asynq archives it.
+	Archived bool
+}
+
+// Error says what becomes of the task, and why it did not run.
+func (e *NotRunError) Error() string {
+	what := fmt.Sprintf("it comes back in %v, with no attempt used up", e.RetryIn.Round(time.Millisecond))
+	switch {
+	case e.Archived:
+		what = "and its last attempt's time is up"
+	case e.Copy != "":
+		what = fmt.Sprintf("it goes on as %s in %v", e.Copy, e.RetryIn.Round(time.Millisecond))
+	}
+	return fmt.Sprintf("lockbeat: task not run, %s: %s", what, strings.TrimPrefix(e.Err.Error(), "lockbeat: "))
+}
+
+// Unwrap gives errors.Is and errors.As what the error is made of.
+func (e *NotRunError) Unwrap() []error {
+	if e.Copy != "" {
+		return []error{e.Err, asynq.RevokeTask}
+	}
+	return []error{e.Err}
+}

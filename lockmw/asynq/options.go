@@ -1,0 +1,112 @@
+package asynqmw
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/hibiken/asynq"
+)
+
+const (
+	// DefaultRetryIn is about how long after it was refused a task comes back, unless [RetryIn] says otherwise.
+	DefaultRetryIn = time.Second
+	// DefaultStoreRetryIn is the same for a task that did not run because the lock's store was down.
+	DefaultStoreRetryIn = 5 * time.Second
+)
+
+// HandleOption is what [Handle] takes: every [Option], and [Codec].
+type HandleOption interface{ handle(*settings) }
+
+// Option says what to do for [Handle] and [Middleware]. Of two that contradict each other the later one counts. Options panic
+// if they are given what can't be meant, such as a negative duration: they are called when a program starts.
+type Option interface {
+	HandleOption
+	lock(*settings)
+}
+
+type option func(*settings)
+
+func (o option) handle(s *settings) { o(s) }
+func (o option) lock(s *settings)   { o(s) }
+
+type handleOption func(*settings)
+
+func (o handleOption) handle(s *settings) { o(s) }
+
+type settings struct {
+	wait    time.Duration // 0: refuse
+	skip    bool
+	strict  bool
+	shared  bool
+	retryIn time.Duration // 0: the defaults
+	client  *asynq.Client
+	extra   []asynq.Option
+	codec   func([]byte, any) error
+}
+
+func newSettings() settings { return settings{codec: json.Unmarshal} }
+
+// Wait waits in line for at most d before the task goes back to its queue. It holds a worker's slot meanwhile, so let d be
+// short, or the server's concurrency high. The wait ends before the task's time does: see the package's text. Default 0: no
+// waiting. It panics if d is negative.
+func Wait(d time.Duration) Option {
+	if d < 0 {
+		panic(fmt.Sprintf("lockbeat: asynqmw.Wait(%v) can't be meant: give how long to wait in line, 0 for not at all", d))
+	}
+	return option(func(s *settings) { s.wait, s.skip = d, false })
+}
+
+// Skip takes it that whoever has the lock is doing the work: the task is done, without having run.
+func Skip() Option { return option(func(s *settings) { s.wait, s.skip = 0, true }) }
+
+// Strict makes a lost lock an error, [renewer.ErrLost], even though the handler returned none: asynq runs the task again.
+func Strict() Option { return option(func(s *settings) { s.strict = true }) }
+
+// SharedKey leaves the task type out of the lock's name, so that types share locks with each other, and with lockmw.Do.
+func SharedKey() Option { return option(func(s *settings) { s.shared = true }) }
+
+// RetryIn sets about how long after it was refused, or could not ask the lock's store, a task comes back: a random duration
+// between half of d and one and a half. asynq counts in whole seconds, and looks every Config.DelayedTaskCheckInterval, 5 s by
+// default. Default [DefaultRetryIn], [DefaultStoreRetryIn], and half of the time that the holder has had the lock if that is
+// longer, at most 30 s. It panics if d is not positive.
+func RetryIn(d time.Duration) Option {
+	if d <= 0 {
+		panic(fmt.Sprintf("lockbeat: asynqmw.RetryIn(%v) can't be meant: give a positive duration, such as a second", d))
+	}
+	return option(func(s *settings) { s.retryIn = d })
+}
+
+// Codec decodes payloads by unmarshal in place of json.Unmarshal. It gets the payload and a pointer to a T to decode into;
+// if T is a pointer itself, such as a *pb.Email, it gets a T. It may be called concurrently. It panics if unmarshal is nil.
+func Codec(unmarshal func(data []byte, v any) error) HandleOption {
+	if unmarshal == nil {
+		panic("lockbeat: asynqmw.Codec needs a function such as json.Unmarshal")
+	}
+	return handleOption(func(s *settings) { s.codec = unmarshal })
+}
+
+// Requeue frees the worker's slot on a last attempt, too. asynq archives a task that does not run on its last attempt, and asks
+// nobody. So that it doesn't, such a task waits in its slot, unless there is a client to enqueue a copy by before the original
+// is dropped. The client must be for the Redis of the server; its Close is the caller's, after the server's Shutdown.
+//
+// The copy has the type, payload, headers and queue of the original, no attempt fewer, and the time that asynq gave this one to
+// run, as a Timeout. It does not have its ID, the Unique lock, Retention or Deadline: opts may give [asynq.Retention], or set
+// [asynq.Timeout] and [asynq.Deadline]. The header [OriginHeader] has the original's ID.
+//
+// It panics if client is nil, or with other options than those.
+func Requeue(client *asynq.Client, opts ...asynq.Option) Option {
+	if client == nil {
+		panic("lockbeat: asynqmw.Requeue needs the client to enqueue by: asynq.NewClient")
+	}
+	for _, o := range opts {
+		switch o.Type() {
+		case asynq.RetentionOpt, asynq.TimeoutOpt, asynq.DeadlineOpt:
+		case asynq.UniqueOpt:
+			panic("lockbeat: asynqmw.Requeue can't take asynq.Unique: the original, still there, would refuse its copy")
+		default:
+			panic(fmt.Sprintf("lockbeat: asynqmw.Requeue can't take %v: the copy is as the original there", o))
+		}
+	}
+	return option(func(s *settings) { s.client, s.extra = client, opts })
+}

@@ -1,0 +1,52 @@
+package asynqmw
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hibiken/asynq"
+)
+
+// OriginHeader is the header of a copy that [Requeue] made, and of copies of it: the ID of the task as it was first enqueued.
+const OriginHeader = "Lockbeat-Origin"
+
+// requeue enqueues a copy of the task and then drops the original. It tries for as long as the task has time, and never goes
+// back to waiting for the lock, not even if an error comes back: the copy may have been taken all the same, and then both
+// would run. The ID is the copy's for all tries, so that asynq takes one at most.
+func (a *attempt) requeue(ctx context.Context, why error) error {
+	id, delay := rand.Text(), a.delay(why)
+	task := asynq.NewTaskWithHeaders(a.task.Type(), a.task.Payload(), a.headers(ctx))
+	opts := append(a.options(ctx), asynq.TaskID(id), asynq.ProcessIn(delay))
+	for {
+		_, err := a.client.EnqueueContext(ctx, task, opts...)
+		if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) { // an earlier try got through
+			return &NotRunError{Err: why, RetryIn: delay, Copy: id}
+		}
+		if !a.pause(ctx, a.delay(why)) {
+			return &NotRunError{Err: fmt.Errorf("%w; nor could a copy of the task be enqueued: %w", why, err), Archived: true}
+		}
+	}
+}
+
+func (a *attempt) headers(ctx context.Context) map[string]string {
+	headers := maps.Clone(a.task.Headers())
+	if headers == nil {
+		headers = make(map[string]string, 1)
+	}
+	if headers[OriginHeader] == "" {
+		headers[OriginHeader], _ = asynq.GetTaskID(ctx)
+	}
+	return headers
+}
+
+func (a *attempt) options(ctx context.Context) []asynq.Option {
+	opts := append([]asynq.Option{asynq.Timeout(a.timeout)}, a.extra...)
+	queue, _ := asynq.GetQueueName(ctx)
+	most, _ := asynq.GetMaxRetry(ctx)
+	retried, _ := asynq.GetRetryCount(ctx)
+	return slices.Concat(opts, []asynq.Option{asynq.Queue(queue), asynq.MaxRetry(most - retried)})
+}
