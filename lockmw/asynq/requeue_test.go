@@ -1,0 +1,138 @@
+package asynqmw_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+func TestCopyIsAsTheOriginal(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, e *env) {
+		k := e.keeper()
+		release := hold(t, e.keeper(), "u1")
+		ran := make(chan *asynq.Task, 1)
+		mux := asynq.NewServeMux()
+		mux.Use(asynqmw.Middleware(k, func(task *asynq.Task) (string, error) { return string(task.Payload()), nil },
+			retriesIn, asynqmw.Requeue(e.client, asynq.Retention(time.Hour))))
+		mux.HandleFunc("order", func(_ context.Context, task *asynq.Task) error {
+			ran <- task
+			return nil
+		})
+		e.serve(mux, func(cfg *asynq.Config) {
+			cfg.Queues = map[string]int{"special": 1}
+			cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
+				t.Errorf("the error handler heard of %v", err)
+			})
+		})
+		original, err := e.client.Enqueue(
+			asynq.NewTaskWithHeaders("order", []byte("u1"), map[string]string{"tenant": "x"}),
+			asynq.Queue("special"), asynq.MaxRetry(0), asynq.Timeout(90*time.Second), asynq.Unique(time.Hour),
+			asynq.Retention(2*time.Hour))
+		require.NoError(t, err)
+		gone := func(id string) bool {
+			_, err := e.inspector.GetTaskInfo("special", id)
+			return errors.Is(err, asynq.ErrTaskNotFound)
+		}
+		require.Eventually(t, func() bool { return gone(original.ID) }, soon, tick, "dropped, and not shown as completed")
+		// A copy of the copy as well, so that it is seen to keep what it has.
+		var first *asynq.TaskInfo
+		require.Eventually(t, func() bool {
+			tasks, err := e.inspector.ListScheduledTasks("special")
+			if err == nil && len(tasks) == 1 {
+				first = tasks[0]
+			}
+			return first != nil
+		}, soon, time.Millisecond)
+		require.Eventually(t, func() bool { return gone(first.ID) }, soon, tick)
+		release()
+
+		task := <-ran
+		assert.Equal(t, "order", task.Type())
+		assert.Equal(t, "u1", string(task.Payload()))
+		assert.Equal(t, map[string]string{"tenant": "x", asynqmw.OriginHeader: original.ID}, task.Headers())
+		require.Eventually(t, func() bool {
+			queue, err := e.inspector.GetQueueInfo("special")
+			return err == nil && queue.Completed == 1 && queue.Size == 1
+		}, soon, tick)
+		done, err := e.inspector.ListCompletedTasks("special")
+		require.NoError(t, err)
+		assert.Zero(t, done[0].MaxRetry)
+		assert.Zero(t, done[0].Retried)
+		assert.InDelta(t, 90, done[0].Timeout.Seconds(), 1.01)
+		assert.Equal(t, time.Hour, done[0].Retention)
+	})
+}
+
+func TestCopyAfterFailures(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, e *env) {
+		k, rival := e.keeper(), e.keeper()
+		failed, done := make(chan struct{}, 1), make(chan struct{})
+		e.serve(asynqmw.Handle(k, byUser, func(ctx context.Context, _ order) error {
+			if most, _ := asynq.GetMaxRetry(ctx); most > 0 { // not the copy
+				failed <- struct{}{}
+				return errors.New("no luck")
+			}
+			close(done)
+			return nil
+		}, retriesIn, asynqmw.Requeue(e.client)))
+		e.enqueue("u1", asynq.MaxRetry(1))
+		<-failed
+		release := hold(t, rival, "u1")
+		var queue *asynq.QueueInfo
+		require.Eventually(t, func() bool {
+			var err error
+			queue, err = e.inspector.GetQueueInfo("default")
+			return err == nil && queue.Scheduled == 1
+		}, soon, time.Millisecond)
+		assert.Zero(t, queue.Archived)
+		release()
+		<-done
+		queue, err := e.inspector.GetQueueInfo("default")
+		require.NoError(t, err)
+		assert.Equal(t, 1, queue.FailedTotal, "the one real failure")
+	})
+}
+
+// The client's Redis is down when a copy is due. The original neither runs, since the copy might have got through, nor is
+// dropped.
+func TestCopyIsRetriedUntilItIsTaken(t *testing.T) {
+	t.Parallel()
+	e := onEmbedded(t)
+	elsewhere := redistest.Start(t)
+	client := asynq.NewClient(asynq.RedisClientOpt{Addr: elsewhere.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	elsewhere.Kill()
+
+	k := e.keeper()
+	release := hold(t, e.keeper(), "u1")
+	e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error {
+		t.Error("the original ran")
+		return nil
+	}, retriesIn, asynqmw.Requeue(client)))
+	id := e.enqueue("u1", asynq.MaxRetry(0))
+	hopeless := e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(time.Second))
+	e.awaitState(id, asynq.TaskStateActive)
+	info := e.awaitState(hopeless, asynq.TaskStateArchived)
+	assert.Contains(t, info.LastErr, "and its last attempt's time is up")
+	assert.Contains(t, info.LastErr, "nor could a copy of the task be enqueued: ")
+	release()
+
+	require.NoError(t, elsewhere.Restart())
+	require.Eventually(t, func() bool {
+		_, err := e.inspector.GetTaskInfo("default", id)
+		return errors.Is(err, asynq.ErrTaskNotFound)
+	}, soon, tick)
+	size, err := elsewhere.Do("ZCARD", "asynq:{default}:scheduled").AsInt64()
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, size)
+}
