@@ -1,0 +1,174 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// unknown requires that every method says that it does not know, with text in the error, and whether it may pass by itself.
+func unknown(t *testing.T, s renewer.Store, passes bool, text string) {
+	t.Helper()
+	check := func(op string, status renewer.Status, err error) {
+		assert.Equal(t, renewer.Unknown, status, op)
+		if assert.ErrorContains(t, err, text, op) {
+			assert.Equal(t, !passes, errors.Is(err, renewer.ErrRejected), "%v", err)
+			assert.True(t, strings.HasPrefix(err.Error(), "redisstore: "+op+": "), err)
+		}
+	}
+	g := acquire(t, s, claim("new", "a", time.Minute))
+	check("acquire", g.Status, g.Err)
+	a := renew(t, s, hold("held", "a", 2*time.Minute))
+	check("renew", a.Status, a.Err)
+	a = release(t, s, hold("held", "a", 0))
+	check("release", a.Status, a.Err)
+}
+
+func TestReadOnlyServer(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	mine(t, store, claim("held", "a", time.Minute))
+	s.ok(t, "REPLICAOF", "127.0.0.1", "1")
+	unknown(t, store, true, "READONLY")
+	_, err := redisstore.New(s.client(t))
+	require.Error(t, err)
+	assert.ErrorContains(t, err, "READONLY")
+	assert.ErrorContains(t, err, "point it at the primary")
+	assert.NotErrorIs(t, err, renewer.ErrRejected)
+	s.ok(t, "REPLICAOF", "NO", "ONE")
+	assert.Equal(t, renewer.Mine, renew(t, store, hold("held", "a", time.Minute)).Status, "the lease was not disturbed")
+}
+
+func TestFullServer(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	mine(t, store, claim("held", "a", time.Minute))
+	s.ok(t, "CONFIG", "SET", "maxmemory", "1")
+	g := acquire(t, store, claim("new", "a", time.Minute))
+	assert.Equal(t, renewer.Unknown, g.Status)
+	require.ErrorContains(t, g.Err, "OOM")
+	require.NotErrorIs(t, g.Err, renewer.ErrRejected)
+	_, err := redisstore.New(s.client(t))
+	require.NoError(t, err, "memory may be freed")
+	assert.Equal(t, renewer.Mine, renew(t, store, hold("held", "a", time.Minute)).Status, "renewals need no memory")
+	assert.Equal(t, renewer.Mine, release(t, store, hold("held", "a", 0)).Status)
+	s.ok(t, "CONFIG", "SET", "maxmemory", "0")
+	mine(t, store, claim("new", "a", time.Minute))
+}
+
+func TestLoadingServer(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t, "--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024")
+	store := s.store(t)
+	mine(t, store, claim("held", "a", time.Minute))
+	blob := strings.Repeat("x", 2048)
+	for i := range 200 {
+		s.ok(t, "SET", "filler"+strconv.Itoa(i), blob)
+	}
+	s.ok(t, "CONFIG", "SET", "key-load-delay", "10000") // us a key: 2 s in all
+	loaded := make(chan error, 1)
+	go func() {
+		loaded <- s.admin.Do(context.Background(), s.admin.B().Arbitrary("DEBUG", "RELOAD").Build()).Error()
+	}()
+	require.Eventually(t, func() bool {
+		a := renew(t, store, hold("held", "a", time.Minute))
+		return a.Status == renewer.Unknown && strings.Contains(a.Err.Error(), "LOADING")
+	}, patience, time.Millisecond)
+	unknown(t, store, true, "LOADING")
+	_, err := redisstore.New(s.client(t))
+	require.NoError(t, err, "it will be ready")
+	require.NoError(t, <-loaded)
+	assert.Equal(t, renewer.Mine, renew(t, store, hold("held", "a", time.Minute)).Status)
+}
+
+func TestServerWantsAPassword(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	mine(t, store, claim("held", "a", time.Minute))
+	s.ok(t, "CONFIG", "SET", "requirepass", "hunter2")
+	s.ok(t, "CLIENT", "KILL", "TYPE", "normal") // but for the one that asks
+	require.Eventually(t, func() bool {         // the first answers may be about the connection's end
+		return errors.Is(renew(t, store, hold("held", "a", time.Minute)).Err, renewer.ErrRejected)
+	}, patience, time.Millisecond)
+	unknown(t, store, false, "NOAUTH")
+
+	for password, text := range map[string]string{"": "NOAUTH", "hunter3": "WRONGPASS"} {
+		option := s.option
+		option.Password = password
+		client, err := rueidis.NewClient(option)
+		require.Error(t, err)
+		require.NotNil(t, client)
+		_, err = redisstore.New(client)
+		require.ErrorIs(t, err, renewer.ErrRejected)
+		assert.ErrorContains(t, err, text)
+		assert.ErrorContains(t, err, "set Username and Password")
+		assert.NotContains(t, err.Error(), "hunter")
+		client.Close()
+	}
+}
+
+func TestServerDown(t *testing.T) {
+	t.Parallel()
+	real, s := startReal(t)
+	client := s.client(t)
+	store, err := redisstore.New(client)
+	require.NoError(t, err)
+	real.Kill()
+	unknown(t, store, true, "redisstore")
+	started := time.Now()
+	_, err = redisstore.New(client)
+	require.NoError(t, err, "locks taken later wait for it")
+	assert.Less(t, time.Since(started), 5*time.Second)
+	require.NoError(t, real.Restart())
+	s.admin = real.Client(t)
+	require.Eventually(t, func() bool {
+		return acquire(t, store, claim("new", "a", time.Minute)).Status == renewer.Mine
+	}, patience, 10*time.Millisecond)
+}
+
+func TestServerFrozen(t *testing.T) {
+	t.Parallel()
+	real, s := startReal(t)
+	store := s.store(t)
+	client := s.client(t)
+	require.NoError(t, real.Stop())
+	t.Cleanup(func() { assert.NoError(t, real.Cont()) })
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	started := time.Now()
+	g := store.Acquire(ctx, []renewer.Claim{claim("a", "a", time.Minute), claim("b", "a", time.Minute)})
+	assert.Less(t, time.Since(started), 5*time.Second, "a call ends with its context")
+	for _, g := range g {
+		assert.Equal(t, renewer.Unknown, g.Status)
+		require.Error(t, g.Err)
+		assert.NotErrorIs(t, g.Err, renewer.ErrRejected)
+	}
+	started = time.Now()
+	_, err := redisstore.New(client)
+	require.NoError(t, err, "slow is no refusal")
+	assert.Less(t, time.Since(started), 6*time.Second, "New is bounded by 1 s")
+	require.NoError(t, real.Cont())
+}
+
+func TestClosedClient(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	client := s.client(t)
+	store, err := redisstore.New(client)
+	require.NoError(t, err)
+	client.Close()
+	unknown(t, store, true, rueidis.ErrClosing.Error())
+}

@@ -1,0 +1,169 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// typedNil is a client type of which a nil can hide in the interface.
+type typedNil struct{ rueidis.Client }
+
+func TestNewNamesEveryFault(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		client rueidis.Client
+		opts   []redisstore.Option
+		says   []string
+	}{
+		"nil client":       {nil, nil, []string{"client"}},
+		"typed nil client": {(*typedNil)(nil), nil, []string{"client"}},
+		"all at once": {
+			nil,
+			[]redisstore.Option{redisstore.Prefix(""), redisstore.FenceTTL(999 * time.Microsecond), redisstore.WriteTimeout(-1), redisstore.Logger(nil)},
+			[]string{"client", "Prefix", "FenceTTL", "WriteTimeout", "Logger"},
+		},
+		"braces in the prefix":  {nil, []redisstore.Option{redisstore.Prefix("a{b}")}, []string{"Prefix"}},
+		"control in the prefix": {nil, []redisstore.Option{redisstore.Prefix("a\n")}, []string{"Prefix"}},
+		"long prefix":           {nil, []redisstore.Option{redisstore.Prefix(string(make([]byte, 257)))}, []string{"Prefix"}},
+		"no fence TTL":          {nil, []redisstore.Option{redisstore.FenceTTL(0)}, []string{"FenceTTL", "1ms"}},
+		"no write timeout":      {nil, []redisstore.Option{redisstore.WriteTimeout(0)}, []string{"WriteTimeout"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, err := redisstore.New(c.client, c.opts...)
+			assert.Nil(t, store)
+			require.ErrorIs(t, err, renewer.ErrConfig)
+			for _, s := range c.says {
+				assert.ErrorContains(t, err, s)
+			}
+		})
+	}
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	assert.Equal(t, redisstore.DefaultWriteTimeout, s.store(t).Settle())
+	store := s.store(t, nil, redisstore.Prefix("locks/"), redisstore.FenceTTL(time.Hour), redisstore.WriteTimeout(3*time.Second))
+	assert.Equal(t, 3*time.Second, store.Settle())
+	mine(t, store, claim("a", "a", time.Minute))
+	s.pttl(t, "locks/{a}", minute-5000, minute)
+	s.pttl(t, "locks/{a}:fence", 60*minute-5000, 60*minute)
+	assert.Equal(t, int64(2), s.number(t, "DBSIZE"))
+}
+
+func TestNewChangesNothing(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		s.store(t)
+		assert.Zero(t, s.number(t, "DBSIZE"))
+	})
+}
+
+func TestEvictionWarning(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	for policy, warns := range map[string]bool{"noeviction": false, "volatile-ttl": true, "allkeys-lru": true} {
+		s.ok(t, "CONFIG", "SET", "maxmemory-policy", policy)
+		var log bytes.Buffer
+		s.store(t, redisstore.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+		assert.Equal(t, warns, bytes.Contains(log.Bytes(), []byte("level=WARN")), "%s: %s", policy, &log)
+		assert.Equal(t, warns, bytes.Contains(log.Bytes(), []byte("maxmemory-policy="+policy)))
+		assert.LessOrEqual(t, bytes.Count(log.Bytes(), []byte("\n")), 1)
+	}
+}
+
+func TestClientOptionFills(t *testing.T) {
+	t.Parallel()
+	opt, err := redisstore.ClientOption(rueidis.ClientOption{InitAddress: []string{"x:1"}}, 6*time.Second)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"x:1"}, opt.InitAddress)
+	assert.True(t, opt.AlwaysPipelining)
+	assert.True(t, opt.DisableCache)
+	assert.Equal(t, -1, opt.PipelineMultiplex)
+	assert.Equal(t, time.Second, opt.ConnWriteTimeout)
+	assert.Equal(t, 500*time.Millisecond, opt.Dialer.KeepAlive)
+	assert.Equal(t, time.Second, opt.Dialer.Timeout)
+
+	opt, err = redisstore.ClientOption(rueidis.ClientOption{}, time.Hour)
+	require.NoError(t, err)
+	assert.Equal(t, 10*time.Second, opt.ConnWriteTimeout, "never above rueidis' own defaults")
+	assert.Equal(t, time.Second, opt.Dialer.KeepAlive)
+	assert.Equal(t, 5*time.Second, opt.Dialer.Timeout)
+
+	opt, err = redisstore.ClientOption(rueidis.ClientOption{}, time.Millisecond)
+	require.NoError(t, err, "what it fills in is never refused")
+	assert.Equal(t, 10*time.Millisecond, opt.ConnWriteTimeout)
+
+	mine := rueidis.ClientOption{
+		PipelineMultiplex: 2, ConnWriteTimeout: 1400 * time.Millisecond,
+		Dialer: net.Dialer{KeepAlive: 700 * time.Millisecond, Timeout: 300 * time.Millisecond},
+	}
+	opt, err = redisstore.ClientOption(mine, 6*time.Second)
+	require.NoError(t, err)
+	assert.Equal(t, mine.PipelineMultiplex, opt.PipelineMultiplex, "what the caller has set is kept")
+	assert.Equal(t, mine.ConnWriteTimeout, opt.ConnWriteTimeout)
+	assert.Equal(t, mine.Dialer.KeepAlive, opt.Dialer.KeepAlive)
+	assert.Equal(t, mine.Dialer.Timeout, opt.Dialer.Timeout)
+}
+
+func TestClientOptionRefuses(t *testing.T) {
+	t.Parallel()
+	const ttl = 15 * time.Second
+	for field, edit := range map[string]func(*rueidis.ClientOption){
+		"ConnWriteTimeout: is 10s":         func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 10 * time.Second },
+		"ConnWriteTimeout: is -1ns":        func(o *rueidis.ClientOption) { o.ConnWriteTimeout = -1 },
+		"Dialer.KeepAlive: is 2s":          func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = 2 * time.Second },
+		"Dialer.KeepAlive: is -1ns":        func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = -1 },
+		"Dialer.Timeout: is 5s":            func(o *rueidis.ClientOption) { o.Dialer.Timeout = 5 * time.Second },
+		"ReplicaOnly":                      func(o *rueidis.ClientOption) { o.ReplicaOnly = true },
+		"SendToReplicas":                   func(o *rueidis.ClientOption) { o.SendToReplicas = func(rueidis.Completed) bool { return false } },
+		"Standalone.ReplicaAddress":        func(o *rueidis.ClientOption) { o.Standalone.ReplicaAddress = []string{"x:2"} },
+		"DisableAutoPipelining":            func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true },
+		"ClientTrackingOptions":            func(o *rueidis.ClientOption) { o.ClientTrackingOptions = []string{"BCAST"} },
+		"OnInvalidations: the server":      func(o *rueidis.ClientOption) { o.OnInvalidations = func([]rueidis.RedisMessage) {} },
+		"set at most 3.75s, or leave it 0": func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 4 * time.Second },
+	} {
+		var opt rueidis.ClientOption
+		edit(&opt)
+		_, err := redisstore.ClientOption(opt, ttl)
+		require.ErrorIs(t, err, renewer.ErrConfig, field)
+		assert.ErrorContains(t, err, field)
+	}
+	_, err := redisstore.ClientOption(rueidis.ClientOption{}, 999*time.Microsecond)
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	assert.ErrorContains(t, err, "ttl: is 999µs")
+
+	_, err = redisstore.ClientOption(rueidis.ClientOption{ReplicaOnly: true, ConnWriteTimeout: time.Minute, DisableAutoPipelining: true}, ttl)
+	for _, field := range []string{"ReplicaOnly", "ConnWriteTimeout", "DisableAutoPipelining"} {
+		assert.ErrorContains(t, err, field, "all at once")
+	}
+}
+
+// A connection that answers no more is given up within a third of the TTL, so that a renewal has a new one in time.
+func TestClientOptionNoticesADeadConnection(t *testing.T) {
+	t.Parallel()
+	const ttl = 3 * time.Second
+	real, s := startReal(t)
+	option, err := redisstore.ClientOption(s.option, ttl)
+	require.NoError(t, err)
+	s.option = option
+	client := s.client(t)
+	require.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error())
+	require.NoError(t, real.Stop())
+	started := time.Now()
+	err = client.Do(t.Context(), client.B().Ping().Build()).Error()
+	assert.Error(t, err)
+	assert.Less(t, time.Since(started), ttl/3+ttl/6, "a third, and a share for a busy machine")
+	require.NoError(t, real.Cont())
+}
