@@ -1,0 +1,188 @@
+package redisstore_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+type dialFn = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
+
+// dialer dials as usual, and counts.
+func dialer(n *atomic.Int32) dialFn {
+	return func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		n.Add(1)
+		return d.DialContext(ctx, "tcp", addr)
+	}
+}
+
+// When there is no connection, rueidis dials under the context of whoever came first. If that one gives up, the others try again.
+func TestAnotherCallersContext(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	var dials atomic.Int32
+	dialling, first := make(chan struct{}), atomic.Bool{}
+	client := s.client(t, func(o *rueidis.ClientOption) {
+		o.AlwaysPipelining, o.PipelineMultiplex = true, -1
+		dial := dialer(&dials)
+		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+			if first.CompareAndSwap(true, false) {
+				close(dialling)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return dial(ctx, addr, d, c)
+		}
+	})
+	store, err := redisstore.New(client)
+	require.NoError(t, err)
+	mine(t, store, claim("a", "a", time.Minute))
+	first.Store(true)
+	s.ok(t, "CLIENT", "KILL", "TYPE", "normal")
+	ctx, cancel := context.WithCancel(t.Context())
+	gaveUp := make(chan struct{})
+	go func() {
+		defer close(gaveUp)
+		for ctx.Err() == nil {
+			store.Renew(ctx, []renewer.Hold{hold("b", "b", time.Minute)})
+		}
+	}()
+	<-dialling
+	answer := make(chan []renewer.Answer)
+	go func() { answer <- store.Renew(context.Background(), []renewer.Hold{hold("a", "a", time.Minute)}) }()
+	select {
+	case <-answer:
+		t.Error("answered while nobody is connected")
+	case <-time.After(50 * time.Millisecond): // so that it waits for the dial of the other
+	}
+	cancel()
+	assert.Equal(t, []renewer.Answer{{Status: renewer.Mine}}, <-answer)
+	<-gaveUp
+}
+
+// fake answers every command with what reply says, after the greeting, on one connection after another.
+func fake(t *testing.T, reply func(args []string) string) rueidis.Client {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go converse(conn, reply)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-done
+	})
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{listener.Addr().String()}, ForceSingleClient: true, DisableCache: true, AlwaysRESP2: true,
+		ClientSetInfo: rueidis.DisableClientSetInfo,
+	})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return client
+}
+
+func converse(conn net.Conn, reply func(args []string) string) {
+	defer func() { _ = conn.Close() }()
+	r := bufio.NewReader(conn)
+	for {
+		var n int
+		if _, err := fmt.Fscanf(r, "*%d\r\n", &n); err != nil {
+			return
+		}
+		args := make([]string, n)
+		for i := range args {
+			var size int
+			if _, err := fmt.Fscanf(r, "$%d\r\n", &size); err != nil {
+				return
+			}
+			arg := make([]byte, size+2)
+			if _, err := io.ReadFull(r, arg); err != nil {
+				return
+			}
+			args[i] = string(arg[:size])
+		}
+		answer := "+OK\r\n"
+		switch args[0] {
+		case "HELLO":
+			answer = "-ERR unknown command 'HELLO'\r\n"
+		case "PING":
+			answer = "+PONG\r\n"
+		case "EVAL", "EVALSHA":
+			answer = reply(args)
+		}
+		if _, err := io.WriteString(conn, answer); err != nil {
+			return
+		}
+	}
+}
+
+// Whatever a server sends in place of what the scripts return is Unknown, with an error, over a real connection too.
+func TestHostileReplies(t *testing.T) {
+	t.Parallel()
+	for name, reply := range map[string]string{
+		"status":        "+OK\r\n",
+		"nil":           "$-1\r\n",
+		"nil array":     "*-1\r\n",
+		"text":          "$1\r\n1\r\n",
+		"zero":          ":0\r\n",
+		"negative":      ":-5\r\n",
+		"nested":        "*1\r\n*1\r\n:1\r\n",
+		"strings":       "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n",
+		"error inside":  "*1\r\n-ERR x\r\n",
+		"error":         "-ERR x\r\n",
+		"out of range":  "*1\r\n:99\r\n",
+		"always absent": "-NOSCRIPT No matching script.\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, err := redisstore.New(fake(t, func([]string) string { return reply }))
+			require.NoError(t, err, "a shape that New does not know is no refusal")
+			for _, n := range []int{1, 3} {
+				for _, g := range store.Acquire(t.Context(), make([]renewer.Claim, n)) {
+					assert.Equal(t, renewer.Unknown, g.Status)
+					assert.ErrorContains(t, g.Err, "redisstore: acquire: ")
+				}
+				for _, a := range store.Renew(t.Context(), make([]renewer.Hold, n)) {
+					assert.Equal(t, renewer.Unknown, a.Status)
+					assert.ErrorContains(t, a.Err, "redisstore: renew: ")
+				}
+				for _, a := range store.Release(t.Context(), make([]renewer.Hold, n)) {
+					assert.Equal(t, renewer.Unknown, a.Status)
+					assert.ErrorContains(t, a.Err, "redisstore: release: ")
+				}
+			}
+		})
+	}
+}
+
+// An answer for one script is not taken for that of another: with what renewals usually get, an acquire grants nothing.
+func TestReplyOfAnotherScript(t *testing.T) {
+	t.Parallel()
+	store, err := redisstore.New(fake(t, func([]string) string { return "*0\r\n" }))
+	require.NoError(t, err)
+	assert.Equal(t, renewer.Unknown, acquire(t, store, claim("a", "a", time.Minute)).Status)
+	store, err = redisstore.New(fake(t, func([]string) string { return ":7\r\n" }))
+	require.NoError(t, err)
+	assert.Equal(t, renewer.Unknown, renew(t, store, hold("a", "a", time.Minute)).Status)
+}

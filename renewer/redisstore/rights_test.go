@@ -1,0 +1,113 @@
+package redisstore_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// user makes a user with the given rights on the keys and channels of prefix, and returns a client of theirs.
+func (s server) user(t testing.TB, prefix string, rights ...string) rueidis.Client {
+	t.Helper()
+	args := []string{"ACL", "SETUSER", "locks", "reset", "on", ">secret", "~" + prefix + "*", "&" + prefix + "*"}
+	s.ok(t, append(args, rights...)...)
+	return s.client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "locks", "secret" })
+}
+
+func TestSmallestUser(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix, strings.Fields(redisstore.Rights)...))
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+
+	watch := newWatch(store, "a")
+	watch.await(t, "set up")
+	mine(t, store, claim("a", "a", time.Minute))
+	assert.Equal(t, renewer.Taken, acquire(t, store, claim("a", "b", time.Minute)).Status)
+	assert.Equal(t, renewer.Mine, renew(t, store, hold("a", "a", time.Hour)).Status)
+	watch.clear()
+	assert.Equal(t, renewer.Mine, release(t, store, hold("a", "a", 0)).Status)
+	watch.await(t, "released")
+	watch.stop()
+	s.awaitChannels(t, 0)
+	assert.Empty(t, watch.errors())
+}
+
+func TestDocumentedRights(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	assert.Contains(t, string(doc), redisstore.Rights)
+}
+
+// Each right is needed: without it New refuses, or the watch says so.
+func TestEachRightIsNeeded(t *testing.T) {
+	t.Parallel()
+	all := strings.Fields(redisstore.Rights)
+	for i, missing := range all {
+		t.Run(missing, func(t *testing.T) {
+			t.Parallel()
+			_, s := startReal(t)
+			rights := append(append([]string{}, all[:i]...), all[i+1:]...)
+			store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix, rights...))
+			if !strings.HasSuffix(missing, "subscribe") {
+				require.ErrorIs(t, err, renewer.ErrRejected)
+				assert.ErrorContains(t, err, missing, "which to grant")
+				assert.ErrorContains(t, err, "~lockbeat:* &lockbeat:*")
+				if missing != "+eval" && missing != "+evalsha" {
+					assert.ErrorContains(t, err, "refuses "+strings.ToUpper(missing[1:]), "which is missing")
+				}
+				return
+			}
+			require.NoError(t, err)
+			t.Cleanup(store.Close)
+			first := newWatch(store, "a")
+			second := newWatch(store, "b")
+			defer second.stop()
+			if missing == "+unsubscribe" {
+				first.await(t, "set up")
+				second.await(t, "set up")
+			}
+			first.stop()
+			require.Eventually(t, func() bool { return len(second.errors()) > 0 }, patience, time.Millisecond)
+			assert.ErrorContains(t, second.errors()[0], "NOPERM")
+			assert.ErrorContains(t, second.errors()[0], "redisstore: watch: ")
+		})
+	}
+}
+
+func TestOtherKeysAreRefused(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	_, err := redisstore.New(s.user(t, "other:", strings.Fields(redisstore.Rights)...))
+	require.ErrorIs(t, err, renewer.ErrRejected)
+	assert.ErrorContains(t, err, "~lockbeat:* &lockbeat:*")
+	_, err = redisstore.New(s.user(t, "other:", strings.Fields(redisstore.Rights)...), redisstore.Prefix("other:"))
+	require.NoError(t, err)
+}
+
+// Rights taken away later are told apart from "not yours".
+func TestRightsTakenAway(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix, strings.Fields(redisstore.Rights)...))
+	require.NoError(t, err)
+	mine(t, store, claim("held", "a", time.Minute))
+	for _, right := range []string{"-mget", "-get"} {
+		s.ok(t, "ACL", "SETUSER", "locks", right)
+	}
+	unknown(t, store, false, "grant the user")
+	s.ok(t, "ACL", "SETUSER", "locks", "+get", "+mget", "-pexpire")
+	a := renew(t, store, hold("held", "a", time.Hour))
+	assert.Equal(t, renewer.Unknown, a.Status)
+	assert.ErrorIs(t, a.Err, renewer.ErrRejected)
+}

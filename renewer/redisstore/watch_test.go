@@ -1,0 +1,269 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// watched records what a watch hears.
+type watched struct {
+	stop  func()
+	mu    sync.Mutex
+	wakes int
+	errs  []error
+}
+
+func newWatch(s renewer.Store, name string) *watched {
+	w := &watched{}
+	w.stop = s.Watch(name, func(err error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if err == nil {
+			w.wakes++
+		} else {
+			w.errs = append(w.errs, err)
+		}
+	})
+	return w
+}
+
+func (w *watched) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.wakes
+}
+
+func (w *watched) errors() []error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.errs)
+}
+
+func (w *watched) clear() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wakes, w.errs = 0, nil
+}
+
+func (w *watched) await(t testing.TB, why string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return w.count() > 0 }, patience, time.Millisecond, why)
+}
+
+// channels returns how many channels the server has subscribers on.
+func (s server) channels(t testing.TB) int {
+	t.Helper()
+	all, err := s.do(t, "PUBSUB", "CHANNELS").AsStrSlice()
+	require.NoError(t, err)
+	return len(all)
+}
+
+func (s server) awaitChannels(t testing.TB, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return s.channels(t) == n }, patience, 5*time.Millisecond)
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store, other := s.store(t), s.store(t)
+		mine(t, other, claim("a", "a", time.Minute))
+		mine(t, other, claim("b", "a", time.Minute))
+		one, two, apart := newWatch(store, "a"), newWatch(store, "a"), newWatch(store, "b")
+		for _, w := range []*watched{one, two, apart} {
+			w.await(t, "set up")
+			w.clear()
+		}
+		late := newWatch(store, "a")
+		late.await(t, "set up, though its channel is subscribed already")
+		late.clear()
+		release(t, other, hold("a", "b", 0)) // not theirs: no wake-up
+		release(t, other, hold("a", "a", 0))
+		for _, w := range []*watched{one, two, late} {
+			w.await(t, "released by another client")
+			assert.Equal(t, 1, w.count())
+			assert.Empty(t, w.errors())
+			w.stop()
+			w.stop()
+		}
+		assert.Zero(t, apart.count(), "the other lock is still held")
+		s.awaitChannels(t, 1)
+		apart.stop()
+		s.awaitChannels(t, 0)
+	})
+}
+
+// A name watched again at once, before anybody took note that the last watch was gone, is woken as any other.
+func TestWatchAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		for range 50 {
+			w := newWatch(store, "a")
+			w.await(t, "set up")
+			w.stop()
+			newWatch(store, "a").stop()
+		}
+		s.awaitChannels(t, 0)
+	})
+}
+
+func TestWatchSurvivesTheConnection(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	for _, resp2 := range []bool{false, true} {
+		t.Run(fmt.Sprint("RESP2 ", resp2), func(t *testing.T) {
+			s.option.AlwaysRESP2 = resp2
+			store := s.store(t)
+			one, two := newWatch(store, "a"), newWatch(store, "b")
+			for range 3 {
+				one.await(t, "set up")
+				two.await(t, "set up")
+				one.clear()
+				two.clear()
+				s.ok(t, "CLIENT", "KILL", "TYPE", "pubsub")
+				one.await(t, "set up again: a release may have slipped by")
+				two.await(t, "set up again")
+				assert.Len(t, one.errors(), 1, "and told of it before")
+				mine(t, store, claim("a", "a", time.Minute))
+				one.clear()
+				release(t, store, hold("a", "a", 0))
+			}
+			one.stop()
+			two.stop()
+			s.awaitChannels(t, 0)
+		})
+	}
+}
+
+func TestWatchSurvivesTheServer(t *testing.T) {
+	t.Parallel()
+	real, s := startReal(t)
+	store := s.store(t)
+	w := newWatch(store, "a")
+	w.await(t, "set up")
+	w.clear()
+	real.Kill()
+	require.Eventually(t, func() bool { return len(w.errors()) > 0 }, patience, time.Millisecond)
+	late := newWatch(store, "b")
+	require.Eventually(t, func() bool { return len(late.errors()) > 0 }, patience, time.Millisecond, "begun while the server is down")
+	assert.Len(t, w.errors(), 1, "an outage is told once")
+	require.NoError(t, real.Restart())
+	s.admin = real.Client(t)
+	w.await(t, "set up again")
+	late.await(t, "set up")
+	w.stop()
+	late.stop()
+	s.awaitChannels(t, 0)
+}
+
+// The connection is given back a while after the last watch has stopped; before, the next watch uses it again.
+func TestWatchConnection(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		var dials atomic.Int32
+		dial := countDials(&dials)
+		client := s.client(t, dial)
+		store, err := redisstore.New(client)
+		require.NoError(t, err)
+		t.Cleanup(store.Close)
+		before := dials.Load()
+		for range 3 {
+			w := newWatch(store, "a")
+			w.await(t, "set up")
+			w.stop()
+		}
+		assert.LessOrEqual(t, dials.Load()-before, int32(2), "one connection, and one besides with RESP2")
+
+		const many = 200
+		var all []*watched
+		for i := range many {
+			all = append(all, newWatch(store, "job "+strconv.Itoa(i)))
+		}
+		for _, w := range all {
+			w.await(t, "set up")
+		}
+		s.awaitChannels(t, many)
+		for _, w := range all {
+			w.stop()
+		}
+		s.awaitChannels(t, 0)
+	})
+}
+
+func TestCloseEndsTheSubscription(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		store.Close()
+		store.Close()
+		w := newWatch(store, "a")
+		require.Eventually(t, func() bool { return len(w.errors()) == 1 }, patience, time.Millisecond, "watch after Close")
+		assert.ErrorIs(t, w.errors()[0], redisstore.ErrClosed)
+		w.stop()
+
+		store = s.store(t)
+		w = newWatch(store, "a")
+		w.await(t, "set up")
+		store.Close()
+		s.awaitChannels(t, 0)
+		require.Eventually(t, func() bool { return len(w.errors()) == 1 }, patience, time.Millisecond)
+		assert.ErrorIs(t, w.errors()[0], redisstore.ErrClosed)
+		w.stop()
+		mine(t, store, claim("a", "a", time.Minute)) // the client stays the caller's
+	})
+}
+
+// wake may call whatever the store has.
+func TestWakeCallsBack(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	done := make(chan struct{})
+	stop := make(chan func(), 1)
+	var once sync.Once
+	stop <- store.Watch("a", func(error) {
+		once.Do(func() {
+			(<-stop)()
+			store.Watch("b", func(error) {})()
+			store.Close()
+			close(done)
+		})
+	})
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatal("deadlock")
+	}
+	s.awaitChannels(t, 0)
+}
+
+// A watch on a server that does not answer returns at once, and so does its stop.
+func TestWatchNeverWaits(t *testing.T) {
+	t.Parallel()
+	real, s := startReal(t)
+	store := s.store(t, redisstore.WriteTimeout(100*time.Millisecond))
+	require.NoError(t, real.Stop())
+	defer func() { require.NoError(t, real.Cont()) }()
+	started := time.Now()
+	w := newWatch(store, "a")
+	w.stop()
+	store.Close()
+	assert.Less(t, time.Since(started), time.Second)
+}
+
+func countDials(n *atomic.Int32) func(*rueidis.ClientOption) {
+	return func(o *rueidis.ClientOption) { o.DialCtxFn = dialer(n) }
+}
