@@ -1,0 +1,57 @@
+package redisstore_test
+
+import (
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/storetest"
+)
+
+// startCluster starts a cluster of one, which is enough to find out what a cluster client refuses to send.
+func startCluster(t *testing.T) server {
+	t.Helper()
+	_, s := startReal(t, "--cluster-enabled", "yes")
+	s.ok(t, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	require.Eventually(t, func() bool {
+		info, err := s.do(t, "CLUSTER", "INFO").ToString()
+		return err == nil && strings.Contains(info, "cluster_state:ok")
+	}, patience, 10*time.Millisecond)
+	s.option.ForceSingleClient = false
+	return s
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	s := startCluster(t)
+	client := s.client(t)
+	require.Equal(t, rueidis.ClientModeCluster, client.Mode())
+	var n atomic.Int32
+	storetest.Run(t, func(t *testing.T) storetest.Fixture {
+		return s.fixture(t, "case"+strconv.Itoa(int(n.Add(1)))+":")
+	})
+}
+
+// The rights of a cluster's user are those documented.
+func TestClusterRights(t *testing.T) {
+	t.Parallel()
+	s := startCluster(t)
+	rights := append(strings.Fields(redisstore.Rights), "+cluster|slots")
+	client := s.user(t, redisstore.DefaultPrefix, rights...)
+	require.Equal(t, rueidis.ClientModeCluster, client.Mode())
+	store, err := redisstore.New(client)
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	w := newWatch(store, "a")
+	defer w.stop()
+	w.await(t, "set up")
+	mine(t, store, claim("a", "a", time.Second))
+	assert.Empty(t, w.errors())
+}
