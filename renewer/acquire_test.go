@@ -195,6 +195,7 @@ func TestErrorsAreTold(t *testing.T) {
 				synctest.Wait()
 				lines, _ := k.LinesAndOrphans()
 				require.Zero(t, lines, "nothing is left behind")
+				require.Zero(t, s.Watchers("a"))
 			})
 		})
 	}

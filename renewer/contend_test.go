@@ -105,6 +105,51 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 	})
 }
 
+// A grant that took so long that little is left of it is not believed in: the same owner asks again, which extends it.
+func TestAStaleGrantIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
+		k, err := renewer.New(&slowFirstStore{Store: s}, config)
+		require.NoError(t, err)
+		l := acquire(t, k, "a")
+		calls := s.Calls(script.Acquire)
+		require.Len(t, calls, 2)
+		require.Equal(t, calls[0].Claims[0].Owner, calls[1].Claims[0].Owner)
+		require.InDelta(t, goodFor, l.Remaining(), float64(rounding), "counted from the second question")
+		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
+// slowFirstStore answers the first claim after the time for which a lease is good, whatever the context says.
+type slowFirstStore struct {
+	*script.Store
+	asked bool
+}
+
+func (s *slowFirstStore) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	grants := s.Store.Acquire(ctx, claims)
+	if !s.asked {
+		s.asked = true
+		pass(goodFor)
+	}
+	return grants
+}
+
+// Patience that runs out in the middle of a question does not turn "held" into "unavailable".
+func TestBusyIsRemembered(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Mute(true)
+		s.Script(script.Acquire, script.Taken(other, time.Second), script.Hang())
+		begun := time.Now()
+		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(1500*time.Millisecond))
+		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.NotErrorIs(t, err, renewer.ErrUnavailable)
+		assertInstant(t, begun.Add(1500*time.Millisecond), time.Now(), "return")
+	})
+}
+
 // A caller who leaves while the question is under way leaves no key behind: it is deleted at once, and once more when a
 // request that was still on its way could have arrived.
 func TestNoOrphanOfACallerWhoLeft(t *testing.T) {

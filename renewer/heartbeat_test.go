@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -169,6 +170,40 @@ func TestLateAnswerDoesNotRevive(t *testing.T) {
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
 		require.NoError(t, k2.Shutdown(t.Context()))
 	})
+}
+
+// Not even one that comes at the very instant at which the context ends, whichever is seen first.
+func TestAnAnswerAtTheLastInstantDoesNotRevive(t *testing.T) {
+	t.Parallel()
+	for range 50 { // the order of two things at one instant is random
+		synctest.Test(t, func(t *testing.T) {
+			const good = 10100*time.Millisecond*99/101 - time.Millisecond // of the TTL in config
+			s := &lastInstantStore{Store: script.New(), at: time.Now().Add(good - config.Margin)}
+			k, err := renewer.New(s, config)
+			require.NoError(t, err)
+			l := acquire(t, k, "a")
+			require.Equal(t, s.at, time.Now().Add(l.Remaining()))
+			at, lost := lostAt(t, l)
+			require.Equal(t, s.at, at)
+			require.Equal(t, renewer.Expired, lost.Reason)
+			require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+			require.NoError(t, k.Shutdown(t.Context()))
+		})
+	}
+}
+
+// lastInstantStore confirms renewals at one instant, and fails those that come too early for that.
+type lastInstantStore struct {
+	*script.Store
+	at time.Time
+}
+
+func (s *lastInstantStore) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	if time.Until(s.at) > time.Second {
+		return []renewer.Answer{{Err: errDown}}
+	}
+	pass(time.Until(s.at))
+	return s.Store.Renew(context.WithoutCancel(ctx), holds)
 }
 
 // stubbornStore answers renewals after a time of its own, whatever the context says.

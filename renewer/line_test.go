@@ -91,6 +91,27 @@ func TestTriersShareTheHeadsAnswer(t *testing.T) {
 	}
 }
 
+// Also when the one who asks goes on waiting.
+func TestTriersDoNotWaitWithTheHead(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Acquire, script.Taken(other, time.Minute).Late(time.Second))
+		ctx, cancel := context.WithCancel(t.Context())
+		head := background(func() error { _, err := k.Acquire(ctx, "a"); return err })
+		synctest.Wait()
+		begun := time.Now()
+		_, err := k.TryAcquire(t.Context(), "a")
+		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorContains(t, err, "there pid 7")
+		assertInstant(t, begun.Add(time.Second), time.Now(), "return")
+		_, err = k.TryAcquire(t.Context(), "a")
+		require.ErrorIs(t, err, renewer.ErrHeld, "and later ones at once")
+		assertInstant(t, begun.Add(time.Second), time.Now(), "return")
+		cancel()
+		require.ErrorIs(t, <-head, context.Canceled)
+	})
+}
+
 // A caller whose patience ends before anybody knows who has the lock is not told that it is busy.
 func TestBusyIsNeverGuessed(t *testing.T) {
 	t.Parallel()
