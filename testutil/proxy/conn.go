@@ -156,8 +156,7 @@ func (c *conn) write(dst *net.TCPConn, queue <-chan piece, dir Direction) {
 			return
 		}
 		if len(next.data) > 0 {
-			// A mute connection goes on after an error, so that the server gets to read all that the client has sent.
-			if _, err := dst.Write(next.data); err != nil && !c.mute.Load() {
+			if _, err := dst.Write(next.data); err != nil {
 				c.abort()
 				return
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -36,6 +37,18 @@ func TestPassesBothWaysUntilTheEnd(t *testing.T) {
 	require.NoError(t, err, "half-closed, and the rest arrives")
 	require.True(t, bytes.Equal(big, got), "%d of %d bytes", len(got), len(big))
 	require.Eventually(t, func() bool { return p.Conns() == 0 }, bound, time.Millisecond)
+}
+
+func TestTheEndWaitsForSlowReaders(t *testing.T) {
+	t.Parallel()
+	p := proxy.Start(t, startEcho(t).addr)
+	conn := dial(t, p.Addr())
+	text := strings.Repeat("x", 200<<10)
+	send(t, conn, text)
+	require.NoError(t, conn.CloseWrite())
+	// The proxy is done with the connection, but the kernel is not: a reset now would destroy what it keeps for the client.
+	require.Eventually(t, func() bool { return p.Conns() == 0 }, bound, time.Millisecond)
+	receive(t, conn, text)
 }
 
 func TestDelayAddsLatencyAndLimitsNoThroughput(t *testing.T) {

@@ -70,6 +70,20 @@ func TestDropReplyThenMute(t *testing.T) {
 	p.Reset() // or closing the client would wait
 }
 
+// TestMuteSwallowsAll looks at the bytes: a client would hide a reply that comes after all, by taking it for another one.
+func TestMuteSwallowsAll(t *testing.T) {
+	t.Parallel()
+	redis := embedded.Run(t)
+	p := proxy.Start(t, redis.Addr())
+	p.DropReply(1, proxy.ThenMute)
+	conn := dial(t, p.Addr())
+	send(t, conn, command("INCR", "1")+command("INCR", "2"))
+	require.Eventually(t, func() bool { return redis.Mini().Exists("2") }, bound, time.Millisecond)
+	send(t, conn, command("INCR", "3"))
+	silent(t, conn)
+	assert.Equal(t, []string{"1", "2", "3"}, redis.Mini().Keys())
+}
+
 func TestDropReplyToOneRequestAmongMany(t *testing.T) {
 	t.Parallel()
 	redis, p, client := behind(t)

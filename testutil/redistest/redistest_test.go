@@ -4,6 +4,7 @@ package redistest_test
 
 import (
 	"context"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -115,6 +116,26 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	_, err := redistest.Open("--no-such-option", "1")
 	require.ErrorContains(t, err, "no-such-option")
+}
+
+func TestTakenPort(t *testing.T) {
+	t.Parallel()
+	taken := redistest.Start(t)
+	server, err := redistest.OpenOn(taken.Port())
+	require.NoError(t, err, "another port will do")
+	assert.NotEqual(t, taken.Port(), server.Port())
+	require.NoError(t, server.Do("SET", "k", "v").Error())
+	keys, err := taken.DBSize()
+	require.NoError(t, err)
+	assert.Zero(t, keys, "and the one who has it is left alone")
+
+	server.Kill()
+	squatter, err := net.Listen("tcp", server.Addr())
+	require.NoError(t, err)
+	require.ErrorContains(t, server.Restart(), "port is in use", "but a restart keeps its port")
+	require.NoError(t, squatter.Close())
+	require.NoError(t, server.Restart())
+	require.NoError(t, server.Close())
 }
 
 func TestCloseLeavesNothing(t *testing.T) {

@@ -35,7 +35,10 @@ type Server struct {
 // Open starts a redis-server on a free loopback port and returns once it answers. args are redis-server's own, such as
 // "--appendonly", "yes"; they come last and so win over the defaults: no persistence, protected mode, a temporary directory.
 // The caller must Close it. It returns ErrMissing where there is no redis-server.
-func Open(args ...string) (*Server, error) {
+func Open(args ...string) (*Server, error) { return open(freePort, args) }
+
+// open is Open with ports from choose.
+func open(choose func() (int, error), args []string) (*Server, error) {
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, ErrMissing
@@ -47,7 +50,7 @@ func Open(args ...string) (*Server, error) {
 	s := &Server{bin: bin, dir: dir, args: args}
 	const tries = 10 // somebody may take the port between finding and binding it
 	for range tries {
-		if s.port, err = freePort(); err != nil {
+		if s.port, err = choose(); err != nil {
 			break
 		}
 		if err = s.launch(); !errors.Is(err, errPortUse) {

@@ -95,6 +95,16 @@ func TestTakenIsBelievedForItsTTL(t *testing.T) {
 	})
 }
 
+func TestTakenDoesNotDisplaceARealHolder(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, s *script.Store) {
+		acquire(t.Context(), s, "a")
+		s.Script(script.Acquire, script.Taken(renewer.Holder{Node: "x"}, 0))
+		assert.Equal(t, renewer.Grant{Status: renewer.Taken, Holder: renewer.Holder{Node: "x"}}, acquire(t.Context(), s, "b"))
+		assert.Equal(t, "a", s.Owner("n"))
+	})
+}
+
 func TestDelays(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
@@ -170,7 +180,9 @@ func TestCallsAreRecorded(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		begin := time.Now()
-		acquire(t.Context(), s, "a")
+		claims := []renewer.Claim{{Name: "n", Owner: "a", TTL: ttl}}
+		s.Acquire(t.Context(), claims)
+		claims[0].Owner = "changed"
 		<-time.After(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

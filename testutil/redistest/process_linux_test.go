@@ -55,15 +55,35 @@ func TestNoServerOutlivesItsProcess(t *testing.T) {
 	require.NoError(t, unix.Kill(pid, 0), "the server is there")
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
-	require.Eventually(t, func() bool { return gone(pid) }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool {
+		now := state(pid)
+		return now == "" || now == "Z" // who reaps it is not our affair
+	}, 10*time.Second, 5*time.Millisecond)
 }
 
-// gone tells whether a process has ended; who reaps it is not our affair.
-func gone(pid int) bool {
+func TestStopReturnsWhenTheServerStandsStill(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	info, err := server.Do("INFO", "server").ToString()
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(info, "process_id:")
+	text, _, _ := strings.Cut(rest, "\r")
+	pid, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	for range 300 {
+		require.NoError(t, server.Stop())
+		require.Equal(t, "T", state(pid))
+		require.NoError(t, server.Cont())
+	}
+}
+
+// state returns a process's state as /proc shows it, or "" if there is no such process.
+func state(pid int) string {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return true
+		return ""
 	}
-	_, state, _ := strings.Cut(string(stat), ") ")
-	return strings.HasPrefix(state, "Z")
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	state, _, _ := strings.Cut(rest, " ")
+	return state
 }
