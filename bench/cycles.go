@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,20 +22,30 @@ type cycler struct {
 	close  func()
 }
 
-// cycle is how fast one contestant was in one round.
-type cycle struct {
-	rate     float64 // cycles a second
-	allocs   float64 // a cycle, in the whole process
-	client   float64 // CPU us a cycle
-	redisCPU float64 // CPU us a cycle
+// sums are what one contestant did and used in one round.
+type sums struct {
+	cycles int
+	took   time.Duration
+	allocs uint64        // of the whole process
+	client time.Duration // processor time of this process
+	redis  time.Duration // processor time of the server
 }
+
+func (s *sums) rate() float64 { return float64(s.cycles) / s.took.Seconds() }
+
+// per is a figure a cycle.
+func (s *sums) per(figure float64) float64 { return figure / float64(max(s.cycles, 1)) }
 
 // figures are all rounds of one contestant.
 type figures struct {
-	rounds []cycle
+	rounds []sums
 	ratios []float64 // to the floor, in the same round
 	times  histogram
 }
+
+// turns is into how many parts a round is cut, in which the contestants take turns: what else the machine does changes within
+// a second or two, and should hit all of them alike.
+const turns = 10
 
 const cycleTTL = 10 * time.Second
 
@@ -57,9 +68,12 @@ func cycles(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	out := &printer{w: w}
 	var targets []target
 	for _, goroutines := range []int{64, 1, 1024} {
+		if err := oneRound(ctx, server, contestants, make([]figures, len(contestants)), goroutines, span); err != nil { // to warm up
+			return nil, err
+		}
 		all := make([]figures, len(contestants))
-		for round := -1; round < rounds; round++ { // the first is to warm up
-			if err := oneRound(ctx, server, contestants, all, goroutines, span, round >= 0); err != nil {
+		for range rounds {
+			if err := oneRound(ctx, server, contestants, all, goroutines, span); err != nil {
 				return nil, err
 			}
 		}
@@ -154,64 +168,62 @@ func peerCycler(_ context.Context, addr string) (cycler, error) {
 	}, l.Close}, nil
 }
 
-// oneRound lets every contestant run once, in an order that turns with the rounds, so that none always follows the same one.
+// oneRound lets every contestant run for a span, in slices, in an order that turns, so that none always follows the same one.
 func oneRound(
-	ctx context.Context, server *redistest.Server, contestants []cycler, all []figures, goroutines int, span time.Duration, counts bool,
+	ctx context.Context, server *redistest.Server, contestants []cycler, all []figures, goroutines int, span time.Duration,
 ) error {
-	round := len(all[0].rounds)
-	for i := range contestants {
-		i = (i + round) % len(contestants)
-		var times histogram
-		c, err := measureCycles(ctx, server, contestants[i], goroutines, span, &times)
-		if err != nil {
-			return fmt.Errorf("%s, %d goroutines: %w", contestants[i].who, goroutines, err)
-		}
-		if counts {
-			all[i].rounds = append(all[i].rounds, c)
-			all[i].times.merge(&times)
+	round := make([]sums, len(contestants))
+	for turn := range turns {
+		for i := range contestants {
+			i = (i + turn) % len(contestants)
+			err := measureCycles(server, &round[i], &all[i].times, func(times *histogram) error {
+				return runCycles(ctx, contestants[i], goroutines, span/turns, times)
+			})
+			if err != nil {
+				return fmt.Errorf("%s, %d goroutines: %w", contestants[i].who, goroutines, err)
+			}
 		}
 	}
 	for i := range all {
-		if counts {
-			all[i].ratios = append(all[i].ratios, all[i].rounds[round].rate/all[0].rounds[round].rate)
-		}
+		all[i].rounds = append(all[i].rounds, round[i])
+		all[i].ratios = append(all[i].ratios, round[i].rate()/round[0].rate())
 	}
 	return nil
 }
 
-func measureCycles(
-	ctx context.Context, server *redistest.Server, c cycler, goroutines int, span time.Duration, times *histogram,
-) (cycle, error) {
+// measureCycles adds what run does and uses.
+func measureCycles(server *redistest.Server, to *sums, times *histogram, run func(*histogram) error) error {
 	redisBefore, err := serverCPU(server)
 	if err != nil {
-		return cycle{}, err
+		return err
 	}
 	clientBefore, err := cpuTime()
 	if err != nil {
-		return cycle{}, err
+		return err
 	}
-	var memBefore, memAfter runtime.MemStats
-	runtime.ReadMemStats(&memBefore)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var own histogram
 	begun := time.Now()
-	if err := runCycles(ctx, c, goroutines, span, times); err != nil {
-		return cycle{}, err
+	if err := run(&own); err != nil {
+		return err
 	}
-	took := time.Since(begun)
-	runtime.ReadMemStats(&memAfter)
+	to.took += time.Since(begun)
+	runtime.ReadMemStats(&after)
 	clientAfter, err := cpuTime()
 	if err != nil {
-		return cycle{}, err
+		return err
 	}
 	redisAfter, err := serverCPU(server)
 	if err != nil {
-		return cycle{}, err
+		return err
 	}
-	n := float64(max(times.total, 1))
-	micros := func(d time.Duration) float64 { return d.Seconds() * 1e6 / n }
-	return cycle{
-		rate: n / took.Seconds(), allocs: float64(memAfter.Mallocs-memBefore.Mallocs) / n,
-		client: micros(clientAfter - clientBefore), redisCPU: micros(redisAfter - redisBefore),
-	}, nil
+	to.cycles += own.total
+	to.allocs += after.Mallocs - before.Mallocs
+	to.client += clientAfter - clientBefore
+	to.redis += redisAfter - redisBefore
+	times.merge(&own)
+	return nil
 }
 
 // runCycles runs a number of goroutines for a time, and ends early if one fails.
@@ -248,23 +260,19 @@ func cycleTable(contestants []cycler, all []figures) table {
 	t := table{{"", "cycles/s", "÷ floor", "lowest, highest", "p50", "p99", "allocs a cycle", "client CPU µs a cycle", "Redis CPU µs a cycle"}}
 	for i := range all {
 		f := &all[i]
-		of := func(field func(cycle) float64) float64 {
+		of := func(format string, figure func(*sums) float64) string {
 			values := make([]float64, len(f.rounds))
-			for r, c := range f.rounds {
-				values[r] = field(c)
+			for r := range f.rounds {
+				values[r] = figure(&f.rounds[r])
 			}
-			return median(values)
+			return fmt.Sprintf(format, median(values))
 		}
-		lowest, highest := f.ratios[0], f.ratios[0]
-		for _, r := range f.ratios {
-			lowest, highest = min(lowest, r), max(highest, r)
-		}
-		t.add(contestants[i].who, fmt.Sprintf("%.0f", of(func(c cycle) float64 { return c.rate })),
-			fmt.Sprintf("%.2f", median(f.ratios)), fmt.Sprintf("%.2f, %.2f", lowest, highest),
+		t.add(contestants[i].who, of("%.0f", (*sums).rate),
+			fmt.Sprintf("%.2f", median(f.ratios)), fmt.Sprintf("%.2f, %.2f", slices.Min(f.ratios), slices.Max(f.ratios)),
 			f.times.quantile(.5).Round(time.Microsecond).String(), f.times.quantile(.99).Round(time.Microsecond).String(),
-			fmt.Sprintf("%.1f", of(func(c cycle) float64 { return c.allocs })),
-			fmt.Sprintf("%.1f", of(func(c cycle) float64 { return c.client })),
-			fmt.Sprintf("%.1f", of(func(c cycle) float64 { return c.redisCPU })))
+			of("%.1f", func(s *sums) float64 { return s.per(float64(s.allocs)) }),
+			of("%.1f", func(s *sums) float64 { return s.per(s.client.Seconds() * 1e6) }),
+			of("%.1f", func(s *sums) float64 { return s.per(s.redis.Seconds() * 1e6) }))
 	}
 	return t
 }
@@ -279,7 +287,7 @@ func profileCycles(ctx context.Context, o options, contestants []cycler, gorouti
 		if err != nil {
 			return err
 		}
-		err = runCycles(ctx, c, goroutines, 2*span, new(histogram))
+		err = runCycles(ctx, c, goroutines, 5*span, new(histogram))
 		if err := errors.Join(err, p.stop()); err != nil {
 			return err
 		}

@@ -5,8 +5,10 @@ go 1.26.0
 require (
 	github.com/lockbeat/lockbeat v0.0.0
 	github.com/redis/rueidis v1.0.79
+	github.com/stretchr/testify v1.12.1
+	golang.org/x/sys v0.49.0
 )
 
-require golang.org/x/sys v0.49.0 // indirect
+require go.yaml.in/yaml/v3 v3.0.5 // indirect
 
 replace github.com/lockbeat/lockbeat => ..

@@ -28,6 +28,7 @@ type holding struct {
 	scripts  string
 	slow     []slow
 	ping     histogram
+	favoured bool // whether the server had precedence over other processes
 }
 
 const mebibyte = 1 << 20
@@ -36,7 +37,7 @@ const mebibyte = 1 << 20
 func leases(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	s := childSpec{Leases: 100_000, TTL: 10 * time.Second, Hold: 30 * time.Second, Profile: o.profile}
 	if o.short {
-		s.Leases, s.TTL, s.Hold = 2000, 2*time.Second, 2*time.Second
+		s.Leases, s.TTL, s.Hold = 2000, 2*time.Second, time.Second
 	}
 	var all []*holding
 	for _, s.Who = range []string{floor, lockbeat, peer} {
@@ -53,6 +54,10 @@ func leases(ctx context.Context, o options, w io.Writer) ([]target, error) {
 		return nil, err
 	}
 	out.printf("\n### What others of the server notice meanwhile\n\n%s", stallTable(all, scripts))
+	if !all[0].favoured {
+		out.printf("\nThe servers ran without precedence over other processes, which needs root: a script may seem slow because its server did" +
+			" not have the processor.\n")
+	}
 	return leaseTargets(all[1], all[0], all[2], s, scripts), out.err
 }
 
@@ -63,6 +68,7 @@ func hold(ctx context.Context, s childSpec) (*holding, error) {
 		return nil, err
 	}
 	defer func() { _ = server.Close() }() // it has no data that could be lost
+	favoured := favour(server) == nil
 	s.Addr = server.Addr()
 	spec, err := json.Marshal(s)
 	if err != nil {
@@ -90,7 +96,11 @@ func hold(ctx context.Context, s childSpec) (*holding, error) {
 	if err != nil {
 		_ = cmd.Process.Kill() // it may hang; why is in err
 	}
-	return h, errors.Join(err, stdin.Close(), cmd.Wait())
+	if err := errors.Join(err, stdin.Close(), cmd.Wait()); err != nil {
+		return nil, err
+	}
+	h.favoured = favoured
+	return h, nil
 }
 
 // watch measures from outside while the child holds.
