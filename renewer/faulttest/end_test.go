@@ -1,0 +1,159 @@
+//go:build unix
+
+package faulttest_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+func TestShutdownFreesEveryLease(t *testing.T) {
+	t.Parallel()
+	const leases = 2000
+	server := redistest.Start(t)
+	n := join(t, server, renewer.Config{TTL: renewer.DefaultTTL})
+	held := make([]*renewer.Lease, leases)
+	errs := make([]error, leases)
+	var workers sync.WaitGroup
+	for w := range 32 {
+		workers.Go(func() {
+			for i := w; i < leases; i += 32 {
+				held[i], errs[i] = n.keeper.Acquire(context.Background(), fmt.Sprint("many", i))
+			}
+		})
+	}
+	workers.Wait()
+	require.NoError(t, errors.Join(errs...))
+	keys, err := server.DBSize()
+	require.NoError(t, err)
+	require.EqualValues(t, 2*leases, keys, "a lease and a fence counter each")
+
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	err = n.keeper.Shutdown(ctx)
+	require.NoError(t, ctx.Err(), "it was done in time")
+	require.ErrorContains(t, err, fmt.Sprint(leases), "it says how many operations still ran")
+
+	const count = `local others, eternal = 0, 0
+for _, key in ipairs(redis.call('KEYS', '*')) do
+	others = others + (string.sub(key, -6) == ':fence' and 0 or 1)
+	eternal = eternal + (redis.call('PTTL', key) > 0 and 0 or 1)
+end
+return {others, eternal}`
+	counts, err := server.Do("EVAL", count, "0").AsIntSlice()
+	require.NoError(t, err)
+	assert.Equal(t, []int64{0, 0}, counts, "keys besides fences, keys without a TTL")
+	for _, lease := range held {
+		lost := ended(t, lease)
+		require.Equal(t, renewer.ShutDown, lost.Reason)
+		require.ErrorIs(t, lease.Release(t.Context()), renewer.ErrLost)
+	}
+}
+
+// The test binary, started again with holderEnv set to a server's address, takes a lock and holds it until it is killed.
+const (
+	holderEnv = "LOCKBEAT_FAULT_HOLDER"
+	holderTTL = time.Second
+)
+
+// holdUntilKilled is the other process. It ends, without a word to the server, when its standard input does.
+func holdUntilKilled(addr string) int {
+	err := func() error {
+		option, err := redisstore.ClientOption(rueidis.ClientOption{
+			InitAddress: []string{addr}, ForceSingleClient: true,
+		}, holderTTL)
+		if err != nil {
+			return err
+		}
+		client, err := rueidis.NewClient(option)
+		if err != nil {
+			return err
+		}
+		store, err := redisstore.New(client)
+		if err != nil {
+			return err
+		}
+		keeper, err := renewer.New(store, renewer.Config{TTL: holderTTL, Node: "doomed"})
+		if err != nil {
+			return err
+		}
+		lease, err := keeper.Acquire(context.Background(), "bequest", renewer.MaxWait(patience))
+		if err != nil {
+			return err
+		}
+		fmt.Println("held", lease.Fence())
+		_, err = io.Copy(io.Discard, os.Stdin)
+		return err
+	}()
+	if err != nil {
+		fmt.Println("failed", err)
+		return 1
+	}
+	return 0
+}
+
+func TestProcessKilled(t *testing.T) { //nolint:paralleltest // it measures 50 ms, and wants the cores for itself
+	server := redistest.Start(t)
+	heir := join(t, server, renewer.Config{TTL: holderTTL, Node: "heir"})
+	heir.warm(t)
+	for range 3 {
+		doomed := startHolder(t, server.Addr())
+		waiting := heir.seek(t.Context(), "bequest", renewer.MaxWait(patience))
+		pass(holderTTL / 2) // it has been renewed by then
+		require.NoError(t, doomed.Process.Kill())
+		killed := time.Now()
+		_ = doomed.Wait() // says that it was killed
+		left := mustLook(t, server, "bequest")
+		require.Contains(t, left.value, "doomed", "a killed process can't clean up")
+		require.False(t, left.expires.After(killed.Add(holderTTL)), "free within the TTL")
+
+		got := <-waiting
+		require.NoError(t, got.err)
+		require.False(t, got.at.Before(left.expires.Add(-time.Millisecond)), "not before the TTL has ended")
+		late := got.at.Sub(left.expires)
+		t.Logf("taken %v after the TTL had ended", late)
+		require.Less(t, late, 50*time.Millisecond)
+		require.NoError(t, got.lease.Release(t.Context()))
+	}
+}
+
+// startHolder starts the other process and returns when it holds the lock.
+func startHolder(t *testing.T, addr string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), holderEnv+"="+addr)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Process.Kill() // fails if it has been killed already
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(line, "held "), line)
+	return cmd
+}

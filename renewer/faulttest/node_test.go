@@ -1,0 +1,181 @@
+//go:build unix
+
+package faulttest_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/proxy"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// node is what one process would have: a client, a store and a keeper.
+type node struct {
+	server *redistest.Server
+	link   *proxy.Proxy // between it and the server
+	keeper *renewer.Keeper
+	beats  *beats
+}
+
+// join makes a node with a link of its own.
+func join(t *testing.T, server *redistest.Server, cfg renewer.Config, edit ...func(*rueidis.ClientOption)) *node {
+	t.Helper()
+	return joinBy(t, server, proxy.Start(t, server.Addr()), cfg, edit...)
+}
+
+// joinBy makes a node on a link. Its faults are over when the test ends, and its keeper must shut down in order then.
+func joinBy(
+	t *testing.T, server *redistest.Server, link *proxy.Proxy, cfg renewer.Config, edit ...func(*rueidis.ClientOption),
+) *node {
+	t.Helper()
+	option := server.ClientOption()
+	option.InitAddress = []string{link.Addr()}
+	for _, f := range edit {
+		f(&option)
+	}
+	option, err := redisstore.ClientOption(option, cfg.TTL)
+	require.NoError(t, err)
+	client, err := rueidis.NewClient(option)
+	require.NoError(t, err)
+	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
+	require.NoError(t, err)
+	n := &node{server: server, link: link, beats: newBeats()}
+	cfg.Observer = n.beats
+	n.keeper, err = renewer.New(store, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		link.Refuse(false)
+		link.Delay(0)
+		link.DropMatching(nil)
+		link.HealReset()
+		_ = server.Cont() // fails only if it has been killed
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		// Shutdown tries once to free what was left behind, so let there be a connection that works.
+		if lease, err := n.keeper.Acquire(ctx, "farewell-"+link.Addr()); err == nil {
+			_ = lease.Release(ctx)
+		}
+		if err := n.keeper.Shutdown(ctx); !t.Failed() {
+			assert.NoError(t, err)
+		}
+		store.Close()
+		client.Close()
+	})
+	return n
+}
+
+func (n *node) acquire(t *testing.T, name string, opts ...renewer.Option) *renewer.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	lease, err := n.keeper.Acquire(ctx, name, opts...)
+	require.NoError(t, err)
+	return lease
+}
+
+// about tells requests that concern a lock from others, for a proxy.
+func about(name string) func([]byte) bool {
+	return func(request []byte) bool { return bytes.Contains(request, []byte(key(name))) }
+}
+
+// warm takes and frees a lock, so that the server knows the scripts and later requests take one round trip.
+func (n *node) warm(t *testing.T) {
+	t.Helper()
+	require.NoError(t, n.acquire(t, "warm-up").Release(t.Context()))
+}
+
+// got is the end of an Acquire in the background.
+type got struct {
+	lease *renewer.Lease
+	at    time.Time
+	err   error
+}
+
+// seek acquires in the background.
+func (n *node) seek(ctx context.Context, name string, opts ...renewer.Option) <-chan got {
+	c := make(chan got, 1)
+	go func() {
+		lease, err := n.keeper.Acquire(ctx, name, opts...)
+		c <- got{lease, time.Now(), err}
+		close(c)
+	}()
+	return c
+}
+
+// beats notes a keeper's heartbeats, for a test that waits for them.
+type beats struct {
+	renewer.NopObserver
+	all chan renewer.Renewed
+}
+
+func newBeats() *beats { return &beats{all: make(chan renewer.Renewed, 1024)} }
+
+// Renewed drops what nobody waits for.
+func (b *beats) Renewed(r renewer.Renewed) {
+	select {
+	case b.all <- r:
+	default:
+	}
+}
+
+// forget drops what has been heard so far.
+func (b *beats) forget() {
+	for len(b.all) > 0 {
+		<-b.all
+	}
+}
+
+// failed waits for n heartbeats from now on that bring no answer, and returns the last.
+func (b *beats) failed(t *testing.T, n int) renewer.Renewed {
+	t.Helper()
+	return b.await(t, n, func(r renewer.Renewed) bool { return r.Failed > 0 })
+}
+
+// confirmed waits for n heartbeats from now on that renew every lease.
+func (b *beats) confirmed(t *testing.T, n int) {
+	t.Helper()
+	b.await(t, n, func(r renewer.Renewed) bool { return r.OK == r.Leases })
+}
+
+func (b *beats) await(t *testing.T, n int, is func(renewer.Renewed) bool) (last renewer.Renewed) {
+	t.Helper()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	b.forget()
+	for n > 0 {
+		select {
+		case last = <-b.all:
+			if is(last) {
+				n--
+			}
+		case <-timeout.C:
+			require.FailNow(t, "the heartbeats waited for never came")
+		}
+	}
+	return last
+}
+
+// ended waits for a lease's context to end and returns how it was lost.
+func ended(t *testing.T, lease *renewer.Lease) *renewer.LostError {
+	t.Helper()
+	select {
+	case <-lease.Context().Done():
+	case <-time.After(patience):
+		require.FailNow(t, "the context has not ended", lease.Name())
+	}
+	cause := context.Cause(lease.Context())
+	var lost *renewer.LostError
+	require.ErrorAs(t, cause, &lost)
+	require.ErrorIs(t, cause, renewer.ErrLost)
+	require.False(t, lease.Valid())
+	return lost
+}

@@ -1,0 +1,93 @@
+//go:build unix
+
+package faulttest_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// key is the key of a lock with a plain name.
+func key(name string) string { return "lockbeat:{" + name + "}" }
+
+// lock is what the server itself knows of a lock.
+type lock struct {
+	value   string    // "" if the key does not exist
+	expires time.Time // by the server's wall clock, which is the test's
+}
+
+// look asks the server, past any proxy, in one script so that the parts fit together.
+const lookScript = `local t = redis.call('TIME')
+return {redis.call('GET', KEYS[1]) or '', t[1], t[2], redis.call('PTTL', KEYS[1])}`
+
+func look(server *redistest.Server, name string) (lock, error) {
+	parts, err := server.Do("EVAL", lookScript, "1", key(name)).ToArray()
+	if err != nil {
+		return lock{}, fmt.Errorf("look at %s: %w", name, err)
+	}
+	value, err := parts[0].ToString()
+	if err != nil {
+		return lock{}, err
+	}
+	var n [3]int64
+	for i := range n {
+		if n[i], err = parts[i+1].AsInt64(); err != nil {
+			return lock{}, err
+		}
+	}
+	l := lock{value: value}
+	if value != "" {
+		// Milliseconds rounded down: the key expires at this instant at the earliest.
+		now := time.UnixMilli(n[0]*1000 + n[1]/1000)
+		l.expires = now.Add(time.Duration(n[2]) * time.Millisecond)
+	}
+	return l, nil
+}
+
+func mustLook(t *testing.T, server *redistest.Server, name string) lock {
+	t.Helper()
+	l, err := look(server, name)
+	require.NoError(t, err)
+	return l
+}
+
+// mustDo sends a command that must succeed.
+func mustDo(t *testing.T, server *redistest.Server, args ...string) {
+	t.Helper()
+	err := server.Do(args...).Error()
+	require.False(t, err != nil && !rueidis.IsRedisNil(err), "%v: %v", args, err)
+}
+
+// absentBy polls until the key of a lock is gone, and requires that this is so at the latest at an instant.
+func absentBy(t *testing.T, server *redistest.Server, name string, at time.Time) {
+	t.Helper()
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for {
+		asked := time.Now()
+		l := mustLook(t, server, name)
+		if l.value == "" {
+			return
+		}
+		require.False(t, asked.After(at), "key %s is still there %v late: %q, until %v", key(name), asked.Sub(at), l.value, l.expires)
+		<-poll.C
+	}
+}
+
+// presentSoon polls until the key of a lock is there.
+func presentSoon(t *testing.T, server *redistest.Server, name string) lock {
+	t.Helper()
+	var l lock
+	require.Eventually(t, func() bool {
+		var err error
+		l, err = look(server, name)
+		return err == nil && l.value != ""
+	}, patience, time.Millisecond, "key %s never came", key(name))
+	return l
+}
