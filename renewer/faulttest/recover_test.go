@@ -1,0 +1,124 @@
+//go:build unix
+
+package faulttest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/proxy"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// Two requests fail within half a second of a missed heartbeat, a second before the lease would be given up.
+var recoverConfig = renewer.Config{
+	TTL: 4 * time.Second, Heartbeat: time.Second, RequestTimeout: 250 * time.Millisecond, Node: "steadfast",
+}
+
+// Two heartbeats fail, then the fault ends within the TTL: the operation must not notice.
+func TestTwoRenewalsFail(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name       string
+		args       []string // of the server
+		fail, heal func(t *testing.T, n *node)
+	}{
+		{
+			name: "connection reset",
+			fail: func(t *testing.T, n *node) { n.link.Refuse(true); n.link.Reset() },
+			heal: func(t *testing.T, n *node) { n.link.Refuse(false) },
+		},
+		{
+			name: "blackhole, healed",
+			fail: func(t *testing.T, n *node) { n.link.Blackhole(proxy.Both) },
+			heal: func(t *testing.T, n *node) { n.link.Heal() },
+		},
+		{
+			name: "blackhole, then reset",
+			fail: func(t *testing.T, n *node) { n.link.Blackhole(proxy.Both) },
+			heal: func(t *testing.T, n *node) { n.link.HealReset() },
+		},
+		{
+			name: "replies blackholed",
+			fail: func(t *testing.T, n *node) { n.link.Blackhole(proxy.Down) },
+			heal: func(t *testing.T, n *node) { n.link.Heal() },
+		},
+		{
+			name: "replies lost, one after the other",
+			fail: func(t *testing.T, n *node) { n.link.DropReplyTo(about("lock"), 2, proxy.ThenReset) },
+			heal: func(t *testing.T, n *node) {},
+		},
+		{
+			name: "slow link",
+			fail: func(t *testing.T, n *node) { n.link.Delay(400 * time.Millisecond) },
+			heal: func(t *testing.T, n *node) { n.link.Delay(0) },
+		},
+		{
+			name: "server frozen",
+			fail: func(t *testing.T, n *node) { require.NoError(t, n.server.Stop()) },
+			heal: func(t *testing.T, n *node) { require.NoError(t, n.server.Cont()) },
+		},
+		{
+			name: "server killed, and restarted with its data",
+			args: []string{"--appendonly", "yes", "--appendfsync", "always"},
+			fail: func(t *testing.T, n *node) { n.server.Kill() },
+			heal: func(t *testing.T, n *node) { require.NoError(t, n.server.Restart()) },
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			n := join(t, redistest.Start(t, c.args...), recoverConfig)
+			lease := n.acquire(t, "lock")
+			n.beats.confirmed(t, 1)
+			owned := mustLook(t, n.server, "lock").value
+
+			c.fail(t, n)
+			n.beats.failed(t, 2)
+			c.heal(t, n)
+			n.beats.confirmed(t, 2)
+			require.NoError(t, context.Cause(lease.Context()), "the operation was disturbed")
+			assert.True(t, lease.Valid())
+			assert.Equal(t, owned, mustLook(t, n.server, "lock").value)
+			require.NoError(t, lease.Release(t.Context()))
+			absentBy(t, n.server, "lock", time.Now())
+		})
+	}
+}
+
+func TestServerFrozenForHalfATTL(t *testing.T) {
+	t.Parallel()
+	n := join(t, redistest.Start(t), renewer.Config{TTL: 4 * time.Second})
+	lease := n.acquire(t, "lock")
+	n.beats.confirmed(t, 1)
+	require.NoError(t, n.server.Stop())
+	pass(n.keeper.Config().TTL / 2)
+	require.NoError(t, n.server.Cont())
+	n.beats.confirmed(t, 2)
+	require.NoError(t, context.Cause(lease.Context()), "the operation was disturbed")
+	require.NoError(t, lease.Release(t.Context()))
+}
+
+// A server that has forgotten everything is no outage but a loss: somebody else may have the lock by now.
+func TestServerRestartedEmpty(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n, other := join(t, server, recoverConfig), join(t, server, recoverConfig)
+	lease := n.acquire(t, "lock")
+	n.beats.confirmed(t, 1)
+	server.Kill()
+	require.NoError(t, server.Restart())
+	next := other.acquire(t, "lock")
+	assert.Greater(t, next.Fence(), lease.Fence(), "fences rise although the counter was lost")
+
+	lost := ended(t, lease)
+	assert.Equal(t, renewer.Usurped, lost.Reason)
+	require.ErrorIs(t, lease.Release(t.Context()), renewer.ErrLost)
+	other.beats.confirmed(t, 1)
+	require.NoError(t, next.Context().Err())
+	require.NoError(t, next.Release(t.Context()))
+}
