@@ -1,0 +1,47 @@
+//go:build unix
+
+package faulttest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// The server counts what one idle lease costs.
+func TestIdleLease(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		ttl       time.Duration
+		intervals int
+	}{
+		{"default options", renewer.DefaultTTL, 1},
+		{"short", 3 * time.Second, 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			n := join(t, server, renewer.Config{TTL: c.ttl})
+			lease := n.acquire(t, "lock")
+			n.beats.confirmed(t, 1) // the rhythm starts here; before it was a random part of an interval
+			calls := func(command string) int64 {
+				count, err := server.Calls(command)
+				require.NoError(t, err)
+				return count
+			}
+			scripts, renewals := calls("evalsha")+calls("eval"), calls("pexpire")
+			heartbeat := n.keeper.Config().Heartbeat
+			require.Equal(t, c.ttl/3, heartbeat)
+			pass(time.Duration(c.intervals)*heartbeat + heartbeat/2)
+			assert.EqualValues(t, c.intervals, calls("pexpire")-renewals, "renewals")
+			assert.EqualValues(t, c.intervals, calls("evalsha")+calls("eval")-scripts, "scripts, for whatever purpose")
+			require.NoError(t, lease.Release(t.Context()))
+		})
+	}
+}
