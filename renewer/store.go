@@ -10,7 +10,7 @@ import (
 // A Store must be safe for concurrent use. Every method that takes a batch answers it in order, one answer an item
 // (len(answers) == len(items)), and never panics on an empty batch. Items are independent: one that fails says so in its
 // own answer. A Store keeps no time for the caller: it returns once it knows, or once ctx ends, and answers [Unknown] with
-// an error for every item whose fate it cannot tell. A call must not outlive ctx by more than the store's own write
+// an error — ctx's, if that is why — for every item whose fate it cannot tell. A call must not outlive ctx by more than the store's own write
 // timeout, nor touch items or answers once it has returned.
 //
 // The conformance suite in testutil/storetest proves an implementation.
@@ -29,8 +29,9 @@ type Store interface {
 
 	// Watch calls wake(nil) whenever name may have become free: soon after a release by anyone, and once after the watch is
 	// set up or set up again, since a release may have slipped by before. It calls wake(err) when it cannot tell for now.
-	// Wake-ups may be spurious, and may be lost: callers keep a timer of their own. wake must not block. Watch returns at
-	// once; after stop has returned no new call of wake begins.
+	// Wake-ups may be spurious, and may be lost: callers keep a timer of their own. wake must not block. Watch and stop return
+	// at once, and both may be called from wake; after stop, a call of wake that was under way may still run, and no later one
+	// begins.
 	Watch(name string, wake func(error)) (stop func())
 
 	// Settle is how long after it was sent an unanswered request may still take effect, 0 if it can't. The engine frees

@@ -33,9 +33,13 @@ func TestReplyLostToAWaitingCaller(t *testing.T) {
 			n := join(t, redistest.Start(t), orphanConfig)
 			n.warm(t)
 			n.link.DropReplyTo(about("lock"), 1, then)
-			lease := n.acquire(t, "lock")
+			got := n.seek(t.Context(), "lock", renewer.MaxWait(patience))
+			granted := presentSoon(t, n.server, "lock")
+			g := <-got
+			require.NoError(t, g.err)
+			lease := g.lease
 			assert.Equal(t, 1, n.link.Dropped())
-			assert.NotEmpty(t, mustLook(t, n.server, "lock").value)
+			assert.Equal(t, granted.value, mustLook(t, n.server, "lock").value, "it is the grant that nobody heard of")
 			n.beats.confirmed(t, 1)
 			require.NoError(t, lease.Context().Err(), "the lease is a good one")
 			require.NoError(t, lease.Release(t.Context()))
