@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,32 +20,46 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-type dialFn = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
-
-// dialer dials as usual, and counts.
-func dialer(n *atomic.Int32) dialFn {
-	return func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-		n.Add(1)
-		return d.DialContext(ctx, "tcp", addr)
+// countDials counts the connections that a client has made, and those that are open.
+func countDials(dials, open *atomic.Int32) func(*rueidis.ClientOption) {
+	return func(o *rueidis.ClientOption) {
+		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			conn, err := d.DialContext(ctx, "tcp", addr)
+			if err != nil {
+				return nil, err
+			}
+			dials.Add(1)
+			open.Add(1)
+			return &counted{Conn: conn, open: open}, nil
+		}
 	}
+}
+
+type counted struct {
+	net.Conn
+	open *atomic.Int32
+	once sync.Once
+}
+
+func (c *counted) Close() error {
+	c.once.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
 }
 
 // When there is no connection, rueidis dials under the context of whoever came first. If that one gives up, the others try again.
 func TestAnotherCallersContext(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	var dials atomic.Int32
 	dialling, first := make(chan struct{}), atomic.Bool{}
 	client := s.client(t, func(o *rueidis.ClientOption) {
 		o.AlwaysPipelining, o.PipelineMultiplex = true, -1
-		dial := dialer(&dials)
-		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			if first.CompareAndSwap(true, false) {
 				close(dialling)
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			return dial(ctx, addr, d, c)
+			return d.DialContext(ctx, "tcp", addr)
 		}
 	})
 	store, err := redisstore.New(client)

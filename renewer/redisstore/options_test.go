@@ -67,6 +67,9 @@ func TestNewChangesNothing(t *testing.T) {
 	each(t, func(t *testing.T, s server) {
 		s.store(t)
 		assert.Zero(t, s.number(t, "DBSIZE"))
+		if info, err := s.do(t, "INFO", "persistence").ToString(); err == nil { // miniredis has none
+			assert.Contains(t, info, "rdb_changes_since_last_save:0", "nor for a moment")
+		}
 	})
 }
 

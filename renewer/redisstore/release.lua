@@ -14,7 +14,7 @@ for i = 1, #KEYS do
 	local value, owner = values[i], ARGV[i]
 	if not value then
 		lost[#lost + 1] = -i
-	elseif #owner ~= 22 or string.sub(value, 1, 22) ~= owner then
+	elseif string.sub(value, 1, 22) ~= owner then
 		lost[#lost + 1] = i
 	elseif redis.call('DEL', KEYS[i]) == 0 then -- freed above already: the same lease twice in one call
 		lost[#lost + 1] = -i

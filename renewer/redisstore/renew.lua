@@ -14,7 +14,7 @@ for i = 1, #KEYS do
 	local value, owner = values[i], ARGV[i + 1]
 	if not value then
 		lost[#lost + 1] = -i
-	elseif #owner ~= 22 or string.sub(value, 1, 22) ~= owner then
+	elseif string.sub(value, 1, 22) ~= owner then
 		lost[#lost + 1] = i
 	elseif redis.call('PTTL', KEYS[i]) < ttl then -- PEXPIRE ... GT needs Redis 7
 		redis.call('PEXPIRE', KEYS[i], ttl)

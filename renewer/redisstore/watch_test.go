@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -169,23 +168,22 @@ func TestWatchSurvivesTheServer(t *testing.T) {
 	s.awaitChannels(t, 0)
 }
 
-// The connection is given back a while after the last watch has stopped; before, the next watch uses it again.
+// The connection is closed a while after the last watch has stopped; before, the next watch uses it again.
 func TestWatchConnection(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
-		var dials atomic.Int32
-		dial := countDials(&dials)
-		client := s.client(t, dial)
-		store, err := redisstore.New(client)
+		var dials, open atomic.Int32
+		store, err := redisstore.New(s.client(t, countDials(&dials, &open)))
 		require.NoError(t, err)
 		t.Cleanup(store.Close)
-		before := dials.Load()
+		dialsBefore, openBefore := dials.Load(), open.Load()
 		for range 3 {
 			w := newWatch(store, "a")
 			w.await(t, "set up")
 			w.stop()
+			s.awaitChannels(t, 0)
 		}
-		assert.LessOrEqual(t, dials.Load()-before, int32(2), "one connection, and one besides with RESP2")
+		assert.LessOrEqual(t, dials.Load()-dialsBefore, int32(2), "one connection, and one besides with RESP2")
 
 		const many = 200
 		var all []*watched
@@ -196,11 +194,47 @@ func TestWatchConnection(t *testing.T) {
 			w.await(t, "set up")
 		}
 		s.awaitChannels(t, many)
+		assert.Greater(t, open.Load(), openBefore)
 		for _, w := range all {
 			w.stop()
 		}
 		s.awaitChannels(t, 0)
+		require.Eventually(t, func() bool { return open.Load() == openBefore }, patience, 5*time.Millisecond, "closed")
+
+		w := newWatch(store, "a")
+		w.await(t, "set up on a new connection")
+		w.stop()
 	})
+}
+
+// A watch that is stopped while others on the name are being woken is not called any more.
+func TestStoppedByAnother(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	var second *watched
+	var once sync.Once
+	ready := make(chan struct{})
+	stop := store.Watch("a", func(error) {
+		select {
+		case <-ready:
+			once.Do(func() { second.stop() })
+		default:
+		}
+	})
+	defer stop()
+	second = newWatch(store, "a")
+	third := newWatch(store, "a")
+	defer third.stop()
+	second.await(t, "set up")
+	third.await(t, "set up")
+	second.clear()
+	third.clear()
+	close(ready)
+	mine(t, store, claim("a", "a", time.Minute))
+	release(t, store, hold("a", "a", 0))
+	third.await(t, "released")
+	assert.Zero(t, second.count())
 }
 
 func TestCloseEndsTheSubscription(t *testing.T) {
@@ -214,13 +248,17 @@ func TestCloseEndsTheSubscription(t *testing.T) {
 		assert.ErrorIs(t, w.errors()[0], redisstore.ErrClosed)
 		w.stop()
 
-		store = s.store(t)
+		var dials, open atomic.Int32
+		store, err := redisstore.New(s.client(t, countDials(&dials, &open)))
+		require.NoError(t, err)
 		w = newWatch(store, "a")
 		w.await(t, "set up")
+		before := dials.Load()
 		store.Close()
 		s.awaitChannels(t, 0)
 		require.Eventually(t, func() bool { return len(w.errors()) == 1 }, patience, time.Millisecond)
 		assert.ErrorIs(t, w.errors()[0], redisstore.ErrClosed)
+		assert.Never(t, func() bool { return dials.Load() != before }, 200*time.Millisecond, 20*time.Millisecond, "though not stopped")
 		w.stop()
 		mine(t, store, claim("a", "a", time.Minute)) // the client stays the caller's
 	})
@@ -262,8 +300,4 @@ func TestWatchNeverWaits(t *testing.T) {
 	w.stop()
 	store.Close()
 	assert.Less(t, time.Since(started), time.Second)
-}
-
-func countDials(n *atomic.Int32) func(*rueidis.ClientOption) {
-	return func(o *rueidis.ClientOption) { o.DialCtxFn = dialer(n) }
 }
