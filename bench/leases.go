@@ -9,8 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/lockbeat/lockbeat/testutil/redistest"
@@ -28,7 +26,8 @@ type holding struct {
 	scripts  string
 	slow     []slow
 	ping     histogram
-	favoured bool // whether the server had precedence over other processes
+	favoured bool          // whether the server had precedence over other processes
+	alone    time.Duration // the slowest renewal script when nothing else runs; of the floor only
 }
 
 const mebibyte = 1 << 20
@@ -54,6 +53,8 @@ func leases(ctx context.Context, o options, w io.Writer) ([]target, error) {
 		return nil, err
 	}
 	out.printf("\n### What others of the server notice meanwhile\n\n%s", stallTable(all, scripts))
+	out.printf("\nBy itself, with the machine's other work left out, the slowest of %d renewal scripts of %d keys takes %v.\n",
+		s.Leases/renewMost, renewMost, all[0].alone)
 	if !all[0].favoured {
 		out.printf("\nThe servers ran without precedence over other processes, which needs root: a script may seem slow because its server did" +
 			" not have the processor.\n")
@@ -100,7 +101,10 @@ func hold(ctx context.Context, s childSpec) (*holding, error) {
 		return nil, err
 	}
 	h.favoured = favoured
-	return h, nil
+	if s.Who == floor {
+		h.alone, err = scriptAlone(ctx, server, s)
+	}
+	return h, err
 }
 
 // watch measures from outside while the child holds.
@@ -159,29 +163,6 @@ func (h *holding) read(server *redistest.Server) (err error) {
 	return err
 }
 
-// ping takes a round trip on a connection of its own every 5 ms, until ctx ends.
-func ping(ctx context.Context, server *redistest.Server, into *histogram) error {
-	client, err := server.NewClient()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		begun := time.Now()
-		if err := client.Do(context.Background(), client.B().Ping().Build()).Error(); err != nil {
-			return fmt.Errorf("PING: %w", err)
-		}
-		into.record(time.Since(begun))
-	}
-}
-
 func holdTable(all []*holding) table {
 	base := all[0]
 	t := table{{
@@ -199,38 +180,6 @@ func holdTable(all []*holding) table {
 }
 
 func (h *holding) rate() float64 { return float64(h.renewals) / h.lasted.Seconds() }
-
-func stallTable(all []*holding, s scripts) table {
-	t := table{{"", "scripts above 1 ms", "others above 1 ms", "the slowest", "a script takes", "PING p50", "p99", "p99.9"}}
-	for _, h := range all {
-		renewals, others := h.stalls(s)
-		t.add(h.who, fmt.Sprint(len(renewals)), fmt.Sprint(len(others)), slowest(h.slow), h.scripts,
-			h.ping.quantile(.5).String(), h.ping.quantile(.99).String(), h.ping.quantile(.999).String())
-	}
-	return t
-}
-
-// stalls parts the slow commands into renewal scripts and others. The peer's scripts are all counted as renewals: it runs
-// no others while it holds.
-func (h *holding) stalls(s scripts) (renewals, others []slow) {
-	for _, e := range h.slow {
-		name := strings.ToUpper(e.command[0])
-		if name == "EVALSHA" && (h.who == peer || slices.Contains(e.command, s.renew.sha)) {
-			renewals = append(renewals, e)
-		} else {
-			others = append(others, e)
-		}
-	}
-	return renewals, others
-}
-
-func slowest(entries []slow) string {
-	if len(entries) == 0 {
-		return "-"
-	}
-	most := slices.MaxFunc(entries, func(a, b slow) int { return int(a.took - b.took) })
-	return fmt.Sprintf("%v %s", most.took, most.command[0])
-}
 
 func leaseTargets(ours, floor, peer *holding, s childSpec, scripts scripts) []target {
 	row := fmt.Sprintf("%d leases, ", s.Leases)
