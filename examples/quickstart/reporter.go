@@ -84,7 +84,11 @@ func (r *reporter) got(task string, e renewer.AcquireEnd) {
 	case cueLong:
 		r.line.say(bold, r.node, user(e.Name), "%s is a long one: holds the lock, and keeps it alive", task)
 	case cueTakeOver:
-		r.line.say(bold+green, r.node, user(e.Name), "TAKES OVER with %s, which waited %s for %s", task, ms(e.Wait), r.holder(e))
+		text := "TAKES OVER with " + task
+		if e.Contended {
+			text += ", which waited " + ms(e.Wait) + " for " + r.holder(e)
+		}
+		r.line.say(bold+green, r.node, user(e.Name), "%s", text)
 	}
 }
 
@@ -153,6 +157,13 @@ func (r *reporter) Released(ctx context.Context, e renewer.Released) {
 		text += "; the lock can't be given back, so it will lapse"
 	}
 	r.line.say(plain, r.node, user(e.Name), "%s", text)
+}
+
+// testify writes down what was counted.
+func (t *totals) testify(f *figures) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f.renewed, f.contended, f.unasked = t.renewed, t.contended, t.unasked
 }
 
 func (t *totals) add(f func(*totals)) {

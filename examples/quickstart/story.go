@@ -48,8 +48,8 @@ type stage struct {
 	saved   string // the node that took over
 }
 
-// run plays the story and returns what was measured. The error is not nil if it could not be played at all; a promise broken
-// is for the figures to tell.
+// run plays the story and returns what was measured. The error is not nil if it could not even begin; of a promise broken,
+// or an end that was not reached, the figures tell.
 func run(ctx context.Context, t *timeline, address string) (f figures, err error) {
 	r, err := openRedis(address)
 	if err != nil {
@@ -57,7 +57,11 @@ func run(ctx context.Context, t *timeline, address string) (f figures, err error
 	}
 	defer r.close()
 	s := newStage(t, r)
-	defer func() { err = errors.Join(err, s.strike(&f)) }()
+	defer func() {
+		if err := s.strike(&f); err != nil {
+			f.faults = append(f.faults, err.Error())
+		}
+	}()
 	if err := s.build(); err != nil {
 		return f, err
 	}
@@ -111,8 +115,8 @@ func (s *stage) introduce() {
 	c := s.nodes[0].keeper.Config()
 	s.line.print(plain, "Two asynq servers render %d reports for %d users, of each user one at a time. Redis: %s.",
 		len(s.orders), len(users), where)
-	s.line.print(plain, "A lock ends %s after its last heartbeat; one is due every %s. If none gets through, the task is told %s before that end.",
-		ms(c.TTL), ms(c.Heartbeat), ms(c.Margin))
+	s.line.print(plain, "A lock ends %s after its last heartbeat; one is due every %s.", ms(c.TTL), ms(c.Heartbeat))
+	s.line.print(plain, "If none gets through, the task is told %s before that end.", ms(c.Margin))
 	s.line.print(plain, "")
 	s.line.print(bold, "    time  node    user  what happens")
 }
@@ -178,7 +182,7 @@ func (s *stage) order(ctx context.Context, reports []Report) error {
 
 // strike ends all that was begun, collects the figures, and leaves the server as it was found.
 func (s *stage) strike(f *figures) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	for _, link := range s.links {
 		link.Heal() // so that nobody waits
@@ -190,7 +194,7 @@ func (s *stage) strike(f *figures) error {
 	s.witness.testify(f)
 	f.user, f.savedAt = s.cues.user, s.cues.rescuedAt()
 	f.cut, f.saved, f.stale = s.cut, s.saved, s.shelf.refused()
-	f.renewed, f.contended, f.unasked = s.totals.renewed, s.totals.contended, s.totals.unasked
+	s.totals.testify(f)
 	f.took = s.line.took()
 	inspector := asynq.NewInspector(s.redis.tasks())
 	if queue, err := inspector.GetQueueInfo(s.redis.name); err == nil {

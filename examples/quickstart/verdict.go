@@ -14,9 +14,9 @@ import (
 type figures struct {
 	total, done int
 	most        int // handlers of one user at once
-	retries     int // used up
+	retries     int // that tasks have used up by their own account
+	failed      int // runs that asynq has counted as failed
 	archived    int // tasks that asynq has given up
-	failed      int // failures that asynq has counted
 	losses      []loss
 	user        string    // whose lock was to be lost
 	cut, saved  string    // the node that lost it, and the node that took over
@@ -41,7 +41,7 @@ func (f figures) claims() []claim {
 	return []claim{
 		{"tasks run", fmt.Sprintf("%d/%d", f.done, f.total), f.done == f.total},
 		{"most at once per key", fmt.Sprint(f.most), f.most == 1},
-		{"retries consumed", fmt.Sprint(f.retries + f.failed + f.archived), f.retries+f.failed+f.archived == 0},
+		{"retries consumed", fmt.Sprint(f.consumed()), f.consumed() == 0},
 		{"losses", fmt.Sprint(len(f.losses)), len(f.losses) > 0},
 		{"handler told before the key could expire", f.notice(), f.toldInTime()},
 		{"handler had returned before that", f.reserve(), f.stoppedInTime()},
@@ -51,6 +51,9 @@ func (f figures) claims() []claim {
 		{"time", ms(f.took), f.took < mostTime},
 	}
 }
+
+// consumed is by whoever has counted most: a retry is a failed run, and an archived task had one.
+func (f figures) consumed() int { return max(f.retries, f.failed, f.archived) }
 
 // notice is the shortest, by the server.
 func (f figures) notice() string {
@@ -99,19 +102,18 @@ func (f figures) rescue() string {
 // close prints the table and the verdict, and tells whether everything held.
 func (t *timeline) close(f figures) bool {
 	t.print(plain, "")
-	var broken []string
+	broken := slices.Clone(f.faults)
 	for _, c := range f.claims() {
 		style, mark := green, "ok"
 		if !c.held {
 			style, mark = red, "BROKEN"
 			broken = append(broken, c.what+": "+c.value)
 		}
-		t.print(style, "  %-42s %-36s %s", c.what, c.value, mark)
+		t.print(style, "  %-42s %-40s %s", c.what, c.value, mark)
 	}
 	t.print(dim, "  (%s prolonged; %s back to the queue for want of their lock, %s for want of an answer, all uncounted)",
 		locks(f.renewed), tasks(f.contended), tasks(f.unasked))
 	t.print(plain, "")
-	broken = append(broken, f.faults...)
 	if len(broken) > 0 {
 		t.print(bold+red, "It did not hold: %s.", strings.Join(broken, "; "))
 		return false

@@ -118,8 +118,8 @@ func (w *witness) note(node string, r Report, l loss) {
 	w.mu.Lock()
 	w.losses = append(w.losses, l)
 	w.mu.Unlock()
-	w.line.say(red, node, r.User, "%s has stopped at page %d of %d and goes back to the queue; by Redis itself the key lived on for %s",
-		r.ID, w.shelf.pages(r), r.Pages, l.notice())
+	w.line.say(red, node, r.User, "%s stops at page %d of %d, and goes back to the queue", r.ID, w.shelf.pages(r), r.Pages)
+	w.line.say(red, node, r.User, "Redis itself says: when it was told, the key lived on for %s", l.notice())
 }
 
 // finish takes a report down as done.
