@@ -35,7 +35,7 @@ func TestShortRun(t *testing.T) {
 	profiles := t.TempDir()
 	require.Equal(t, 0, run(t.Context(), []string{"-short", "-profile", profiles}, &out, &errs), "%s\n%s", out.String(), errs.String())
 	for _, want := range []string{
-		"| 2000 leases, not got or lost", "| 2000 leases, goroutines of ours", "| 2000 leases, peak RSS", "| 2000 leases, client CPU of the hold",
+		"| 2000 leases, not got or lost", "| 2000 leases, goroutines of ours", "| 2000 leases, peak RSS", "| 2000 leases, client CPU, acquire + hold",
 		"| 2000 leases, renewal scripts above 1 ms", "| acquire + release, 64 goroutines", "| lockmw.Do above the lease, time",
 		"| lockmw.Do above the lease, allocations",
 	} {

@@ -168,7 +168,7 @@ func runCycles(ctx context.Context, c cycler, goroutines int, span time.Duration
 		})
 	}
 	wg.Wait()
-	return errors.Join(append(failures, ctx.Err())...)
+	return errors.Join(errors.Join(failures...), ctx.Err())
 }
 
 func cycleTable(contestants []cycler, all []figures) table {

@@ -91,7 +91,7 @@ func (h *keeperHolder) acquire(ctx context.Context, name string, number int) err
 	if err != nil {
 		return err
 	}
-	h.contexts[number] = lease.Context()
+	h.contexts[number] = lease.Context() //nolint:fatcontext // a place for each lease; none is nested in another
 	return nil
 }
 
@@ -129,7 +129,7 @@ func (h *peerHolder) acquire(ctx context.Context, name string, number int) error
 	if err != nil {
 		return err
 	}
-	h.contexts[number], h.cancels[number] = held, cancel
+	h.contexts[number], h.cancels[number] = held, cancel //nolint:fatcontext // as above
 	return nil
 }
 

@@ -141,7 +141,8 @@ func watch(ctx context.Context, server *redistest.Server, who string, stdin io.W
 		return nil, err
 	}
 	h.redisCPU = after - before
-	return h, h.read(server)
+	err = h.read(server)
+	return h, err
 }
 
 // read asks the server how it was for it.
@@ -170,7 +171,7 @@ func holdTable(all []*holding) table {
 		"peak RSS MB", "÷ floor", "goroutines of its own", "all goroutines, peak", "renewals/s", "acquired in s",
 	}}
 	for _, h := range all {
-		total, baseTotal := h.kept.CPU+h.taken.CPU, base.kept.CPU+base.taken.CPU
+		total, baseTotal := h.cpu(), base.cpu()
 		t.add(h.who, fmt.Sprint(h.Failed), fmt.Sprint(h.Lost),
 			seconds(h.kept.CPU), ratio(h.kept.CPU, base.kept.CPU), seconds(total), ratio(total, baseTotal), seconds(h.redisCPU),
 			fmt.Sprint(h.PeakRSS/mebibyte), ratio(h.PeakRSS, base.PeakRSS), fmt.Sprint(h.Own), fmt.Sprint(h.Goroutines),
@@ -178,6 +179,9 @@ func holdTable(all []*holding) table {
 	}
 	return t
 }
+
+// cpu is the processor time of the holder, from the first acquire to the end of the hold.
+func (h *holding) cpu() time.Duration { return h.taken.CPU + h.kept.CPU }
 
 func (h *holding) rate() float64 { return float64(h.renewals) / h.lasted.Seconds() }
 
@@ -196,8 +200,9 @@ func leaseTargets(ours, floor, peer *holding, s childSpec, scripts scripts) []ta
 			"≤ 120 MB", ours.PeakRSS <= rssMost,
 		},
 		{
-			row + "client CPU of the hold", fmt.Sprintf("%s s (floor %s, %s %s)", seconds(ours.kept.CPU), seconds(floor.kept.CPU), peer.who, seconds(peer.kept.CPU)),
-			"≤ 2.5 s", ours.kept.CPU <= cpuMost,
+			row + "client CPU, acquire + hold", fmt.Sprintf("%s s (floor %s, %s %s)",
+				seconds(ours.cpu()), seconds(floor.cpu()), peer.who, seconds(peer.cpu())),
+			"≤ 2.5 s", ours.cpu() <= cpuMost,
 		},
 		{row + "renewal scripts above 1 ms", fmt.Sprint(len(renewals)), "0", len(renewals) == 0},
 	}

@@ -33,7 +33,7 @@ func (h *histogram) record(d time.Duration) {
 }
 
 func (h *histogram) merge(o *histogram) {
-	for i, n := range o.counts {
+	for i, n := range &o.counts {
 		h.counts[i] += n
 	}
 	h.total += o.total
@@ -42,7 +42,7 @@ func (h *histogram) merge(o *histogram) {
 // quantile is the lower bound of the bucket that holds the q-th part; 0 of an empty histogram.
 func (h *histogram) quantile(q float64) time.Duration {
 	rank := int(q * float64(h.total))
-	for i, n := range h.counts {
+	for i, n := range &h.counts {
 		rank -= int(n)
 		if n > 0 && rank < 0 {
 			return time.Duration(lowest(i))
