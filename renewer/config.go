@@ -29,7 +29,8 @@ type Config struct {
 	Heartbeat time.Duration
 
 	// Margin is how long before its deadline a lease that could not be renewed is given up: the time that the operation has
-	// to stop before anybody else can have the lock. Default TTL/10.
+	// to stop before anybody else can have the lock. Let it exceed the longest pause that you expect of the process, of the
+	// scheduler and the garbage collector. Default TTL/10.
 	Margin time.Duration
 
 	// RequestTimeout bounds one question to the store. Two of them must fit between a missed heartbeat and Margin. Default

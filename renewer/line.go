@@ -73,6 +73,9 @@ func (c *call) queue(ctx context.Context) error {
 		k.mu.Unlock()
 		return c.refuse()
 	}
+	if head.state == held {
+		c.seen = k.look(head) // for observers: whom this caller stood behind
+	}
 	w := &waiter{l: c.l, turn: make(chan glimpse, 1), try: c.request.try}
 	k.lineOf(head).push(w)
 	k.mu.Unlock()

@@ -88,6 +88,35 @@ func TestObserverHearsAQuietLife(t *testing.T) {
 	})
 }
 
+// Who stood in line behind another caller of this process hears whom it was.
+func TestObserverHearsWhoHadItHere(t *testing.T) {
+	t.Parallel()
+	r := new(recorder)
+	cfg := config
+	cfg.Observer = r
+	in(t, cfg, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a", renewer.Operation("transfer"))
+		pass(time.Second)
+		next := background(func() error {
+			l, err := k.Acquire(t.Context(), "a")
+			if err == nil {
+				err = l.Release(t.Context())
+			}
+			return err
+		})
+		synctest.Wait()
+		pass(time.Second)
+		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, <-next)
+		end := heard[renewer.AcquireEnd](r)[1]
+		require.True(t, end.Contended)
+		require.Equal(t, "here", end.Holder.Node)
+		require.Equal(t, "transfer", end.Holder.Operation)
+		require.Equal(t, time.Second, end.HeldFor)
+		require.Equal(t, time.Second, end.Wait)
+	})
+}
+
 func TestObserverHearsALoss(t *testing.T) {
 	t.Parallel()
 	r := new(recorder)

@@ -139,7 +139,7 @@ func report(t *testing.T, notices []time.Duration, errs []error) {
 }
 
 func TestLinkBlackholed(t *testing.T) { //nolint:paralleltest // a hundred at once are enough for two cores
-	random, pulse := roll(t), feel(t)
+	random, pulse := roll(t), feel(t, cutConfig.Margin/4)
 	server := redistest.Start(t)
 	rival := join(t, server, renewer.Config{TTL: renewer.DefaultTTL, Node: "rival"})
 	nodes := make([]*node, moments)
@@ -190,7 +190,7 @@ func blackhole(n, rival *node, name string, after time.Duration, direction proxy
 }
 
 func TestServerFrozen(t *testing.T) { //nolint:paralleltest // as above
-	random, pulse := roll(t), feel(t)
+	random, pulse := roll(t), feel(t, cutConfig.Margin/4)
 	const servers, victims = moments / 5, 5 // 20 moments, each in 5 rhythms
 	notices, errs := make([]time.Duration, moments), make([]error, moments)
 	frosts := make([]*frost, servers)

@@ -24,15 +24,13 @@ type stop struct {
 }
 
 const (
-	beatEvery = 10 * time.Millisecond
-	// unfair is a stop that counts: a quarter of cutConfig's Margin.
-	unfair = 300 * time.Millisecond
+	beatEvery = 5 * time.Millisecond
 	// tries bounds how often a trial is held.
 	tries = 5
 )
 
-// feel watches until the test ends.
-func feel(t *testing.T) *pulse {
+// feel watches, until the test ends, for stops so long that a trial in which there is one would be unfair.
+func feel(t *testing.T, unfair time.Duration) *pulse {
 	t.Helper()
 	p := &pulse{log: t.Logf}
 	over, done := make(chan struct{}), make(chan struct{})

@@ -56,7 +56,7 @@ func TestConformance(t *testing.T) {
 		_, s := startReal(t)
 		storetest.Run(t, func(t *testing.T) storetest.Fixture {
 			f := s.fixture(t, prefix())
-			f.Store.(*redisstore.Store).OneKeyAScript() //nolint:forcetypeassert // fixture makes no other
+			f.Store.(*redisstore.Store).OneKeyAScript()
 			return f
 		})
 	})

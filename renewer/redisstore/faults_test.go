@@ -122,18 +122,18 @@ func TestServerWantsAPassword(t *testing.T) {
 
 func TestServerDown(t *testing.T) {
 	t.Parallel()
-	real, s := startReal(t)
+	redis, s := startReal(t)
 	client := s.client(t)
 	store, err := redisstore.New(client)
 	require.NoError(t, err)
-	real.Kill()
+	redis.Kill()
 	unknown(t, store, true, "redisstore")
 	started := time.Now()
 	_, err = redisstore.New(client)
 	require.NoError(t, err, "locks taken later wait for it")
 	assert.Less(t, time.Since(started), 5*time.Second)
-	require.NoError(t, real.Restart())
-	s.admin = real.Client(t)
+	require.NoError(t, redis.Restart())
+	s.admin = redis.Client(t)
 	require.Eventually(t, func() bool {
 		return acquire(t, store, claim("new", "a", time.Minute)).Status == renewer.Mine
 	}, patience, 10*time.Millisecond)
@@ -141,11 +141,11 @@ func TestServerDown(t *testing.T) {
 
 func TestServerFrozen(t *testing.T) {
 	t.Parallel()
-	real, s := startReal(t)
+	redis, s := startReal(t)
 	store := s.store(t)
 	client := s.client(t)
-	require.NoError(t, real.Stop())
-	t.Cleanup(func() { assert.NoError(t, real.Cont()) })
+	require.NoError(t, redis.Stop())
+	t.Cleanup(func() { assert.NoError(t, redis.Cont()) })
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	started := time.Now()
@@ -160,7 +160,7 @@ func TestServerFrozen(t *testing.T) {
 	_, err := redisstore.New(client)
 	require.NoError(t, err, "slow is no refusal")
 	assert.Less(t, time.Since(started), 6*time.Second, "New is bounded by 1 s")
-	require.NoError(t, real.Cont())
+	require.NoError(t, redis.Cont())
 }
 
 func TestClosedClient(t *testing.T) {

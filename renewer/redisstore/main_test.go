@@ -29,8 +29,8 @@ type server struct {
 
 func startReal(t testing.TB, args ...string) (*redistest.Server, server) {
 	t.Helper()
-	real := redistest.Start(t, args...)
-	return real, server{option: real.ClientOption(), admin: real.Client(t)}
+	redis := redistest.Start(t, args...)
+	return redis, server{option: redis.ClientOption(), admin: redis.Client(t)}
 }
 
 // each runs f on a real Redis and on miniredis.

@@ -157,16 +157,16 @@ func TestClientOptionRefuses(t *testing.T) {
 func TestClientOptionNoticesADeadConnection(t *testing.T) {
 	t.Parallel()
 	const ttl = 3 * time.Second
-	real, s := startReal(t)
+	redis, s := startReal(t)
 	option, err := redisstore.ClientOption(s.option, ttl)
 	require.NoError(t, err)
 	s.option = option
 	client := s.client(t)
 	require.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error())
-	require.NoError(t, real.Stop())
+	require.NoError(t, redis.Stop())
 	started := time.Now()
 	err = client.Do(t.Context(), client.B().Ping().Build()).Error()
 	assert.Error(t, err)
 	assert.Less(t, time.Since(started), ttl/3+ttl/6, "a third, and a share for a busy machine")
-	require.NoError(t, real.Cont())
+	require.NoError(t, redis.Cont())
 }

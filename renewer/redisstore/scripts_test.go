@@ -151,7 +151,7 @@ func TestReleaseScript(t *testing.T) {
 // Batches above what a script takes, with TTLs that change along the way, are split and answered in order.
 func TestBatchesAreSplit(t *testing.T) {
 	t.Parallel()
-	real, s := startReal(t)
+	redis, s := startReal(t)
 	store := s.store(t)
 	const n = 3*redisstore.MaxKeys + 7
 	claims, holds := make([]renewer.Claim, n), make([]renewer.Hold, n)
@@ -170,9 +170,9 @@ func TestBatchesAreSplit(t *testing.T) {
 	for i, a := range store.Renew(t.Context(), holds) {
 		require.Equal(t, renewer.Answer{Status: renewer.Mine}, a, i)
 	}
-	calls, err := real.Calls("eval")
+	calls, err := redis.Calls("eval")
 	require.NoError(t, err)
-	named, err := real.Calls("evalsha")
+	named, err := redis.Calls("evalsha")
 	require.NoError(t, err)
 	// 0-99, 100-149 with one hour, 150-249, 250-306 with two; each was refused once by name, as the server had not seen it.
 	assert.Equal(t, int64(4), calls)
@@ -184,7 +184,7 @@ func TestBatchesAreSplit(t *testing.T) {
 	for _, a := range store.Renew(t.Context(), holds) {
 		require.Equal(t, renewer.Mine, a.Status)
 	}
-	named, err = real.Calls("evalsha")
+	named, err = redis.Calls("evalsha")
 	require.NoError(t, err)
 	assert.Equal(t, int64(4), named, "now by name")
 	for _, a := range store.Release(t.Context(), holds) {

@@ -121,9 +121,10 @@ func TestWatchAgainAtOnce(t *testing.T) {
 
 func TestWatchSurvivesTheConnection(t *testing.T) {
 	t.Parallel()
-	_, s := startReal(t)
 	for _, resp2 := range []bool{false, true} {
 		t.Run(fmt.Sprint("RESP2 ", resp2), func(t *testing.T) {
+			t.Parallel()
+			_, s := startReal(t)
 			s.option.AlwaysRESP2 = resp2
 			store := s.store(t)
 			one, two := newWatch(store, "a"), newWatch(store, "b")
@@ -149,18 +150,18 @@ func TestWatchSurvivesTheConnection(t *testing.T) {
 
 func TestWatchSurvivesTheServer(t *testing.T) {
 	t.Parallel()
-	real, s := startReal(t)
+	redis, s := startReal(t)
 	store := s.store(t)
 	w := newWatch(store, "a")
 	w.await(t, "set up")
 	w.clear()
-	real.Kill()
+	redis.Kill()
 	require.Eventually(t, func() bool { return len(w.errors()) > 0 }, patience, time.Millisecond)
 	late := newWatch(store, "b")
 	require.Eventually(t, func() bool { return len(late.errors()) > 0 }, patience, time.Millisecond, "begun while the server is down")
 	assert.Len(t, w.errors(), 1, "an outage is told once")
-	require.NoError(t, real.Restart())
-	s.admin = real.Client(t)
+	require.NoError(t, redis.Restart())
+	s.admin = redis.Client(t)
 	w.await(t, "set up again")
 	late.await(t, "set up")
 	w.stop()
@@ -291,10 +292,10 @@ func TestWakeCallsBack(t *testing.T) {
 // A watch on a server that does not answer returns at once, and so does its stop.
 func TestWatchNeverWaits(t *testing.T) {
 	t.Parallel()
-	real, s := startReal(t)
+	redis, s := startReal(t)
 	store := s.store(t, redisstore.WriteTimeout(100*time.Millisecond))
-	require.NoError(t, real.Stop())
-	defer func() { require.NoError(t, real.Cont()) }()
+	require.NoError(t, redis.Stop())
+	defer func() { require.NoError(t, redis.Cont()) }()
 	started := time.Now()
 	w := newWatch(store, "a")
 	w.stop()
