@@ -43,9 +43,10 @@ func TestFunctionDoesNotReturn(t *testing.T) { //nolint:paralleltest // it measu
 }
 
 // leave leaves a function under a lock, and returns when that was and what passed through.
-func leave(t *testing.T, n *node, how func()) (left time.Time, through any) {
+func leave(t *testing.T, n *node, how func()) (at time.Time, through any) {
 	t.Helper()
 	var during lock
+	var left time.Time
 	var err error
 	passed := make(chan any, 1)
 	go func() {
