@@ -135,12 +135,11 @@ func gate(ctx context.Context, d time.Duration) (gated context.Context, begin fu
 // delay is how long the task stays away: with jitter, so that tasks refused together do not come back together.
 func (a *attempt) delay(err error) time.Duration {
 	d := a.retryIn
-	var e *renewer.Error
-	switch {
+	switch e, ok := errors.AsType[*renewer.Error](err); {
 	case d > 0:
 	case errors.Is(err, renewer.ErrUnavailable):
 		d = DefaultStoreRetryIn
-	case errors.As(err, &e):
+	case ok:
 		// Who has been at it for a minute is hardly done in a second. The TTL left would say less: it is renewed all the time.
 		d = max(DefaultRetryIn, min(e.HeldFor/2, mostRetryIn))
 	default:

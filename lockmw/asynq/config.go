@@ -59,9 +59,6 @@ func ErrorHandler(next asynq.ErrorHandler) asynq.ErrorHandler {
 
 // notRun finds the NotRunError in err, nil if there is none.
 func notRun(err error) *NotRunError {
-	var e *NotRunError
-	if errors.As(err, &e) {
-		return e
-	}
-	return nil
+	e, _ := errors.AsType[*NotRunError](err)
+	return e
 }

@@ -68,15 +68,18 @@ func TestKeyIsFreedWhenTheHandlerEnds(t *testing.T) {
 					<-begun
 					_, err := rival.TryAcquire(t.Context(), "order:u1")
 					require.ErrorIs(t, err, renewer.ErrHeld)
-					got := make(chan time.Time)
+					got, free := make(chan time.Time), make(chan error, 1)
 					go func() {
-						release := hold(t, rival, "u1")
-						got <- time.Now()
-						release()
+						_, err := lockmw.Do(t.Context(), rival, "order:u1", func(context.Context) (int, error) {
+							got <- time.Now()
+							return 0, nil
+						})
+						free <- err
 					}()
 					proceed <- struct{}{}
 					at := <-ended
 					took = append(took, (<-got).Sub(at))
+					require.NoError(t, <-free)
 					if name == "by a panic" {
 						assert.Contains(t, e.awaitState(id, asynq.TaskStateArchived).LastErr, "boom")
 					}

@@ -42,7 +42,7 @@ func ExampleHandle() {
 
 	at := asynq.RedisClientOpt{Addr: redis.Addr()}
 	client := asynq.NewClient(at)
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	done := make(chan struct{})
 	mux := asynq.NewServeMux()
 	mux.Handle("email:send", asynqmw.Handle(keeper, func(e email) string { return e.UserID }, sendEmail, asynqmw.Requeue(client)))

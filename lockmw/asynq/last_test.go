@@ -34,7 +34,7 @@ func TestLastAttemptAfterFailuresWaits(t *testing.T) {
 			default:
 				return nil
 			}
-		}, retriesIn))
+		}, asynqmw.RetryIn(time.Hour))) // the last attempt waits in line: it does not come back then
 		id := e.enqueue("u1", asynq.MaxRetry(2))
 		<-failed
 		release := hold(t, rival, "u1")

@@ -136,3 +136,34 @@ func TestCopyIsRetriedUntilItIsTaken(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, size)
 }
+
+// The client's Redis takes the copy and its answers get lost. The tries after that find it there.
+func TestCopyIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	e := onEmbedded(t)
+	elsewhere := redistest.Start(t)
+	client := asynq.NewClient(asynq.RedisClientOpt{Addr: elsewhere.Addr(), ReadTimeout: 50 * time.Millisecond})
+	t.Cleanup(func() { _ = client.Close() })
+	scheduled := func() int64 {
+		n, err := elsewhere.Do("ZCARD", "asynq:{default}:scheduled").AsInt64()
+		require.NoError(t, err)
+		return n
+	}
+	_, err := client.Enqueue(asynq.NewTask("order", nil), asynq.ProcessIn(time.Hour)) // the server learns the script
+	require.NoError(t, err)
+
+	k := e.keeper()
+	release := hold(t, e.keeper(), "u1")
+	defer release()
+	e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil }, retriesIn, asynqmw.Requeue(client)))
+	require.NoError(t, elsewhere.Stop())
+	id := e.enqueue("u1", asynq.MaxRetry(0))
+	dropped := func() bool {
+		_, err := e.inspector.GetTaskInfo("default", id)
+		return errors.Is(err, asynq.ErrTaskNotFound)
+	}
+	require.Never(t, dropped, time.Second, tick, "while nobody knows of a copy")
+	require.NoError(t, elsewhere.Cont())
+	require.Eventually(t, dropped, soon, tick)
+	assert.EqualValues(t, 2, scheduled())
+}
