@@ -61,7 +61,7 @@ func TestLastAttemptWithoutTimeIsArchivedAloud(t *testing.T) {
 			cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) { heard <- err })
 		})
 		info := e.awaitState(e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(time.Second)), asynq.TaskStateArchived)
-		assert.Contains(t, info.LastErr, "lockbeat: task not run, and its last attempt's time is up: ")
+		require.Contains(t, info.LastErr, "lockbeat: task not run, and its last attempt's time is up: ")
 		err := <-heard
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		var notRun *asynqmw.NotRunError
