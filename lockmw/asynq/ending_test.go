@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,7 +45,7 @@ func TestHandlerThatIgnoresItsTimeoutNeverOverlapsItsRetry(t *testing.T) {
 
 func TestKeyIsFreedWhenTheHandlerEnds(t *testing.T) {
 	t.Parallel()
-	const atOnce, rounds = 50 * time.Millisecond, 6 // a busy machine may miss it once or twice
+	const atOnce, rounds = 50 * time.Millisecond, 5
 	for name, end := range map[string]func(){
 		"by a panic": func() { panic("boom") },
 		"by Goexit":  runtime.Goexit,
@@ -63,7 +64,7 @@ func TestKeyIsFreedWhenTheHandlerEnds(t *testing.T) {
 					return nil
 				}), func(cfg *asynq.Config) { cfg.ShutdownTimeout = 100 * time.Millisecond }) // asynq waits on after a Goexit
 				var took []time.Duration
-				for len(took) < rounds && (len(took) == 0 || took[len(took)-1] >= atOnce) {
+				for range rounds {
 					id := e.enqueue("u1", asynq.MaxRetry(0))
 					<-begun
 					_, err := rival.TryAcquire(t.Context(), "order:u1")
@@ -84,7 +85,8 @@ func TestKeyIsFreedWhenTheHandlerEnds(t *testing.T) {
 						assert.Contains(t, e.awaitState(id, asynq.TaskStateArchived).LastErr, "boom")
 					}
 				}
-				assert.Less(t, took[len(took)-1], atOnce, "each: %v", took)
+				slices.Sort(took)
+				assert.Less(t, took[rounds/2], atOnce, "the median of %v; a busy machine may hold up one or two", took)
 			})
 		})
 	}
