@@ -35,7 +35,7 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 	cut := k.cut()
 	k.awaitIdle(ctx, idle, min(k.cfg.Margin, drainTime(ctx)))
 	freed := make(chan error, 1)
-	go func() { freed <- k.freeAll() }() // goes on when ctx ends
+	go func() { freed <- k.freeAll(ctx) }() // finishes what it is at when ctx ends
 	select {
 	case err := <-freed:
 		return k.finish(ctx, cut, err)
@@ -93,44 +93,78 @@ func (k *Keeper) cut() int {
 	return len(news.leases)
 }
 
-// freeAll deletes the keys of all leases that were not released, and the orphans.
-func (k *Keeper) freeAll() error {
+// leftover is a key to delete at the end.
+type leftover struct {
+	hold Hold
+	must bool // otherwise it has been deleted once already, and only a request that was lost on its way could bring it back
+}
+
+func (k *Keeper) leftovers() []leftover {
 	k.mu.Lock()
-	holds := make([]Hold, 0, len(k.leases)+len(k.orphans))
+	defer k.mu.Unlock()
+	var left []leftover
 	for _, l := range k.leases {
 		if l.state == lost && l.lost.Reason != Usurped {
-			holds = append(holds, l.hold())
+			left = append(left, leftover{l.hold(), true})
 		}
 	}
 	for _, o := range k.orphans {
-		holds = append(holds, o.hold)
+		left = append(left, leftover{o.hold, !o.freed})
 	}
 	k.orphans = nil
-	k.mu.Unlock()
+	return left
+}
 
-	ctx, cancel := k.requestContext(context.Background())
-	defer cancel()
-	failures, failure := 0, error(nil)
-	for len(holds) > 0 {
-		batch := holds[:min(len(holds), batchMost)]
-		holds = holds[len(batch):]
-		answers := k.store.Release(ctx, batch)
+// freeAll deletes the keys of all leases that were not released, and the orphans. It tries again while ctx has time, and no
+// longer than the keys live by themselves.
+func (k *Keeper) freeAll(ctx context.Context) error {
+	left := k.leftovers()
+	lapsed := k.clock.now().add(k.cfg.TTL)
+	for tries := 0; ; tries++ {
+		var failure error
+		if left, failure = k.freeOnce(left); len(left) == 0 {
+			return nil
+		}
+		pause := k.sweepPause(tries)
+		deadline, ok := ctx.Deadline()
+		if ctx.Err() != nil || ok && time.Until(deadline) <= pause || k.clock.now() >= lapsed {
+			return fmt.Errorf("%w: %d keys could not be freed and lapse within %v: %w",
+				ErrUnavailable, len(left), k.cfg.TTL, storeError{failure})
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// freeOnce tells what must be tried again, and why.
+func (k *Keeper) freeOnce(left []leftover) (again []leftover, failure error) {
+	for len(left) > 0 {
+		batch := left[:min(len(left), batchMost)]
+		left = left[len(batch):]
+		holds := make([]Hold, len(batch))
 		for i := range batch {
-			if a := answerTo(answers, i, len(batch), brokenAnswer); a.Status == Unknown {
-				failures, failure = failures+1, orUnexplained(a.Err)
+			holds[i] = batch[i].hold
+		}
+		ctx, cancel := k.requestContext(context.Background())
+		answers := k.store.Release(ctx, holds)
+		cancel()
+		for i := range batch {
+			if a := answerTo(answers, i, len(batch), brokenAnswer); a.Status == Unknown && batch[i].must {
+				again, failure = append(again, batch[i]), orUnexplained(a.Err)
 			}
 		}
 	}
-	if failures > 0 {
-		return fmt.Errorf("%w: %d keys could not be freed and lapse within %v: %w", ErrUnavailable, failures, k.cfg.TTL, failure)
-	}
-	return nil
+	return again, failure
 }
 
 // finish ends the goroutines.
 func (k *Keeper) finish(ctx context.Context, cut int, err error) error {
 	if cut == 0 && err == nil {
-		err = k.freeAll() // orphans may be left
+		err = k.freeAll(ctx) // orphans may be left
 	}
 	k.halt()
 	done := make(chan struct{})

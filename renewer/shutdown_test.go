@@ -129,10 +129,58 @@ func TestShutdownTellsWhatCouldNotBeFreed(t *testing.T) {
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		acquire(t, k, "a")
 		s.Default(script.Release, script.Fail(errDown))
+		begun := time.Now()
 		err := k.Shutdown(within(t, time.Second))
+		require.LessOrEqual(t, time.Since(begun), time.Second)
+		require.Greater(t, len(s.Calls(script.Release)), 2, "tried again while there was time")
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.ErrorIs(t, err, errDown)
 		require.ErrorContains(t, err, "1 keys could not be freed and lapse within 10.1s")
+	})
+}
+
+// A store that is down for a moment at the end costs nothing but that moment.
+func TestShutdownOutlastsAStoreThatIsDown(t *testing.T) {
+	t.Parallel()
+	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a")
+		s.Default(script.Release, script.Fail(errDown))
+		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrUnavailable)
+		time.AfterFunc(time.Second, func() { s.Default(script.Release, script.Pass()) })
+		require.NoError(t, k.Shutdown(within(t, 10*time.Second)))
+		k2, err := renewer.New(s, config)
+		require.NoError(t, err)
+		l, err = k2.TryAcquire(t.Context(), "a")
+		require.NoError(t, err)
+		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, k2.Shutdown(t.Context()))
+	})
+}
+
+// Without a deadline, and with a store that never comes back, it gives up when the keys have lapsed by themselves.
+func TestShutdownEndsWithTheTTL(t *testing.T) {
+	t.Parallel()
+	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a")
+		s.Default(script.Release, script.Fail(errDown))
+		require.Error(t, l.Release(t.Context()))
+		begun := time.Now()
+		require.ErrorIs(t, k.Shutdown(t.Context()), errDown)
+		assert.InDelta(t, config.TTL, time.Since(begun), float64(config.RequestTimeout))
+	})
+}
+
+// What was deleted already, and would only be deleted once more to be sure, is no reason for alarm.
+func TestShutdownRaisesNoFalseAlarm(t *testing.T) {
+	t.Parallel()
+	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.SetSettle(time.Minute)
+		s.Script(script.Acquire, script.Pass().Broken(errDown))
+		_, err := k.TryAcquire(t.Context(), "a")
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		synctest.Wait()
+		s.Default(script.Release, script.Fail(errDown))
+		require.NoError(t, k.Shutdown(within(t, 10*time.Second)))
 	})
 }
 

@@ -47,7 +47,7 @@ type Claim struct {
 	Owner string
 	// TTL is how long the name is held without a renewal: whole milliseconds, at least 1.
 	TTL time.Duration
-	// Holder is told to whoever is refused meanwhile.
+	// Holder is told to whoever is refused meanwhile. A Store may cut it short, and drop what can't be printed.
 	Holder Holder
 }
 

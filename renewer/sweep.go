@@ -2,6 +2,7 @@ package renewer
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -13,6 +14,8 @@ type orphan struct {
 	last  instant // when a request that is still under way may take effect at the latest: delete once more after it
 	until instant // when the key's TTL is over in any case
 	tries int
+	freed bool // deleted once; waits for last
+	done  bool
 }
 
 // disown hands a key to the sweeper. unsettled is when an acquire was sent that was never answered, 0 if there is none.
@@ -50,7 +53,7 @@ func (k *Keeper) sweepLoop() {
 		now := k.clock.now()
 		batch, next := k.dueOrphans(now)
 		k.sweepWaker.at = next
-		if len(k.orphans) == 0 && len(batch) == 0 {
+		if len(k.orphans) == 0 {
 			k.sweeper = false
 			k.mu.Unlock()
 			return
@@ -70,25 +73,22 @@ func (k *Keeper) sweepLoop() {
 	}
 }
 
-// dueOrphans takes a batch out of the list, or tells when the next is due. Under k.mu.
+// dueOrphans picks a batch, or tells when the next is due. Under k.mu.
 func (k *Keeper) dueOrphans(now instant) (batch []*orphan, next instant) {
 	next = never
-	kept := k.orphans[:0]
 	for _, o := range k.orphans {
 		switch {
-		case o.due <= now && len(batch) < batchMost:
-			batch = append(batch, o)
-		default:
+		case o.due > now:
 			next = min(next, o.due)
-			kept = append(kept, o)
+		case len(batch) < batchMost:
+			batch = append(batch, o)
 		}
 	}
-	clear(k.orphans[len(kept):])
-	k.orphans = kept
 	return batch, next
 }
 
-// sweep asks the store to delete a batch, and keeps those that must be tried again.
+// sweep asks the store to delete a batch, and forgets those that need not be tried again. They stay on the list meanwhile, so
+// that Shutdown does not miss them.
 func (k *Keeper) sweep(batch []*orphan) {
 	holds := make([]Hold, len(batch))
 	for i, o := range batch {
@@ -103,21 +103,20 @@ func (k *Keeper) sweep(batch []*orphan) {
 	k.mu.Lock()
 	now := k.clock.now()
 	for i, o := range batch {
-		a := answerTo(answers, i, len(batch), brokenAnswer)
-		if a.Status == Unknown {
+		switch a := answerTo(answers, i, len(batch), brokenAnswer); {
+		case a.Status == Unknown:
 			o.due = now.add(k.sweepPause(o.tries))
 			o.tries++
+			o.done = o.due > o.until // it has lapsed by then
 			failed, failedName = orUnexplained(a.Err), o.hold.Name
-		} else if o.last > now {
+		case o.last > now:
 			// Freed, but the lost request may still arrive and take the key again.
-			o.due, o.tries, o.last = o.last, 0, 0
-		} else {
-			continue
-		}
-		if o.due <= o.until {
-			k.orphans = append(k.orphans, o)
+			o.due, o.tries, o.last, o.freed = o.last, 0, 0, true
+		default:
+			o.done = true
 		}
 	}
+	k.orphans = slices.DeleteFunc(k.orphans, func(o *orphan) bool { return o.done })
 	k.mu.Unlock()
 	if failed != nil {
 		k.fault("clean up", failedName, failed)

@@ -67,6 +67,24 @@ return {others, eternal}`
 	}
 }
 
+// A link that is down when the keeper is shut down, and comes back in time, leaves no key behind.
+func TestShutdownOutlastsACutLink(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := join(t, server, renewer.Config{TTL: renewer.DefaultTTL})
+	lease := n.acquire(t, "cut")
+	n.link.Refuse(true)
+	n.link.Reset()
+	require.ErrorIs(t, lease.Release(t.Context()), renewer.ErrUnavailable)
+	time.AfterFunc(300*time.Millisecond, func() { n.link.Refuse(false) })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, n.keeper.Shutdown(ctx))
+	there, err := server.Do("EXISTS", key("cut")).AsInt64()
+	require.NoError(t, err)
+	require.Zero(t, there)
+}
+
 // The test binary, started again with holderEnv set to a server's address, takes a lock and holds it until it is killed.
 const (
 	holderEnv = "LOCKBEAT_FAULT_HOLDER"

@@ -60,10 +60,6 @@ func joinBy(
 		_ = server.Cont() // fails only if it has been killed
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		// Shutdown tries once to free what was left behind, so let there be a connection that works.
-		if lease, err := n.keeper.Acquire(ctx, "farewell-"+link.Addr()); err == nil {
-			_ = lease.Release(ctx)
-		}
 		if err := n.keeper.Shutdown(ctx); !t.Failed() {
 			assert.NoError(t, err)
 		}
