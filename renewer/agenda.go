@@ -1,11 +1,10 @@
 package renewer
 
-// agenda orders leases by an instant: a heap with four children a node, which is half as deep as a binary one and keeps
-// siblings in one cache line. Every lease knows its place, so that one that ends is taken out at once rather than left to
-// pile up until its time comes. The zero value is not usable; see newAgenda. Guarded by Keeper.mu.
+// agenda orders leases exactly by an instant, the end of belief: a heap with four children a node, which is half as deep as a
+// binary one and keeps siblings in one cache line. Every lease knows its place, so that one that ends is taken out at once
+// rather than left to pile up until its time comes. Guarded by Keeper.mu.
 type agenda struct {
 	entries []entry
-	which   int // the index into Lease.place
 }
 
 type entry struct {
@@ -13,14 +12,14 @@ type entry struct {
 	lease *Lease
 }
 
-// An agenda's index into Lease.place.
+// The indexes into Lease.place.
 const (
-	beats = iota // by next heartbeat
-	ends         // by the end of belief, or earlier
-	agendas
+	beats = iota // in the wheel
+	ends         // in the agenda
+	places
 )
 
-// nowhere marks a lease that is not in the agenda.
+// nowhere marks a lease that is not there.
 const nowhere = int32(-1)
 
 // first is when the earliest lease is due, never if there is none.
@@ -33,7 +32,7 @@ func (a *agenda) first() instant {
 
 // set enters l at an instant, or moves it there.
 func (a *agenda) set(l *Lease, at instant) {
-	i := int(l.place[a.which])
+	i := int(l.place[ends])
 	if i < 0 {
 		a.entries = append(a.entries, entry{at, l})
 		a.up(len(a.entries) - 1)
@@ -45,20 +44,13 @@ func (a *agenda) set(l *Lease, at instant) {
 	}
 }
 
-// pop takes the earliest lease out.
-func (a *agenda) pop() *Lease {
-	l := a.entries[0].lease
-	a.remove(l)
-	return l
-}
-
 // remove takes l out if it is in.
 func (a *agenda) remove(l *Lease) {
-	i := int(l.place[a.which])
+	i := int(l.place[ends])
 	if i < 0 {
 		return
 	}
-	l.place[a.which] = nowhere
+	l.place[ends] = nowhere
 	last := len(a.entries) - 1
 	moved := a.entries[last]
 	a.entries[last] = entry{}
@@ -74,7 +66,7 @@ func (a *agenda) remove(l *Lease) {
 
 func (a *agenda) put(i int, e entry) {
 	a.entries[i] = e
-	e.lease.place[a.which] = int32(i)
+	e.lease.place[ends] = int32(i)
 }
 
 func (a *agenda) up(i int) {

@@ -62,20 +62,26 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	if ctx.Err() != nil {
 		return 0, c.cancelled(ctx)
 	}
-	if k.clock.atMost() >= c.bound {
+	sent = k.clock.atMost()
+	if sent >= c.bound {
 		if !c.contended && !c.seen.known {
 			c.seen = glimpse{known: true, err: errNoAnswer}
 		}
 		return 0, c.refuse()
 	}
 	timeout := k.cfg.RequestTimeout
-	cut := false // whether it is the caller's bound, not the store's time, that runs out
-	if left := c.bound.sub(k.clock.atMost()); c.bound != never && left < timeout {
-		timeout, cut = left, true
+	// Whether it is the caller's patience, not the store's time, that runs out.
+	cut := c.bound.sub(sent) < timeout
+	request, cancel := ctx, context.CancelFunc(nothing)
+	switch {
+	case cut:
+		request, cancel = context.WithTimeout(ctx, c.bound.sub(sent))
+	case ctx.Done() == nil: // nothing of the caller's could end it
+		request = k.request(ctx)
+	default:
+		request, cancel = context.WithTimeout(ctx, timeout)
 	}
 	c.attempts++
-	sent = k.clock.atMost()
-	request, cancel := context.WithTimeout(ctx, timeout)
 	grants := k.store.Acquire(request, []Claim{{Name: l.name, Owner: l.owner, TTL: k.cfg.TTL, Holder: k.holder(l.operation)}})
 	cancel()
 	g := answerTo(grants, 0, 1, brokenGrant)

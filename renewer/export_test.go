@@ -17,36 +17,70 @@ func (k *Keeper) LinesAndOrphans() (lines, orphans int) {
 // NewOwner makes an owner token.
 func NewOwner() string { return newOwner() }
 
-// An Agenda of leases without a keeper.
-type Agenda struct {
-	a     agenda
-	lease []*Lease
+// A Timetable is the heap of ends or the wheel of heartbeats, with leases of its own that have no keeper.
+type Timetable struct {
+	heap   agenda
+	wheel  *wheel
+	leases []*Lease
+	number map[*Lease]int
 }
 
-// NewAgenda makes an agenda for n leases, none of which is in it.
-func NewAgenda(n int) *Agenda {
-	a := &Agenda{a: agenda{which: ends}}
-	for range n {
-		a.lease = append(a.lease, &Lease{place: [agendas]int32{nowhere, nowhere}})
+// NewHeap makes a heap for n leases, none of which is in it.
+func NewHeap(n int) *Timetable {
+	t := &Timetable{number: make(map[*Lease]int)}
+	for i := range n {
+		l := &Lease{place: [places]int32{nowhere, nowhere}}
+		t.leases = append(t.leases, l)
+		t.number[l] = i
 	}
-	return a
+	return t
+}
+
+// NewWheel makes a wheel for n leases, none of which is in it.
+func NewWheel(n int, span time.Duration) *Timetable {
+	t := NewHeap(n)
+	t.wheel = &wheel{span: span}
+	return t
 }
 
 // Set enters lease i at an instant.
-func (a *Agenda) Set(i int, at int64) { a.a.set(a.lease[i], instant(at)) }
-
-// Remove takes lease i out.
-func (a *Agenda) Remove(i int) { a.a.remove(a.lease[i]) }
-
-// First is the earliest instant.
-func (a *Agenda) First() int64 { return int64(a.a.first()) }
-
-// Pop takes out the earliest and tells its instant.
-func (a *Agenda) Pop() int64 {
-	at := a.First()
-	a.a.pop()
-	return at
+func (t *Timetable) Set(i int, at int64) {
+	if t.wheel != nil {
+		t.wheel.set(t.leases[i], instant(at))
+		return
+	}
+	t.heap.set(t.leases[i], instant(at))
 }
 
-// Len is how many are in.
-func (a *Agenda) Len() int { return len(a.a.entries) }
+// Remove takes lease i out.
+func (t *Timetable) Remove(i int) {
+	if t.wheel != nil {
+		t.wheel.remove(t.leases[i])
+		return
+	}
+	t.heap.remove(t.leases[i])
+}
+
+// First is the earliest instant; false if there is none.
+func (t *Timetable) First() (int64, bool) {
+	at := t.heap.first()
+	if t.wheel != nil {
+		at = t.wheel.first()
+	}
+	return int64(at), at != never
+}
+
+// Take takes out what is due, at most so many.
+func (t *Timetable) Take(now int64, most int) []int {
+	var taken []int
+	if t.wheel != nil {
+		t.wheel.take(instant(now), most, func(l *Lease) { taken = append(taken, t.number[l]) })
+		return taken
+	}
+	for len(taken) < most && t.heap.first() <= instant(now) {
+		l := t.heap.entries[0].lease
+		t.heap.remove(l)
+		taken = append(taken, t.number[l])
+	}
+	return taken
+}

@@ -59,7 +59,7 @@ func untilNext(next, now instant) time.Duration {
 	return next.sub(now)
 }
 
-// gather takes what is due out of the agenda, or tells when to look again. Under k.mu.
+// gather takes what is due out of the wheel, or tells when to look again. Under k.mu.
 func (k *Keeper) gather(now instant) (f *flight, next instant) {
 	due := k.beats.first()
 	if due > now {
@@ -70,11 +70,10 @@ func (k *Keeper) gather(now instant) (f *flight, next instant) {
 	}
 	f = k.newFlight()
 	f.sent, f.lag = now, now.sub(due)
-	for len(f.leases) < batchMost && k.beats.first() <= now {
-		l := k.beats.pop()
+	k.beats.take(now, batchMost, func(l *Lease) {
 		f.leases = append(f.leases, l)
 		f.holds = append(f.holds, l.hold())
-	}
+	})
 	k.flights++
 	if len(f.leases) < batchMost {
 		k.sent = now
@@ -115,9 +114,8 @@ func (k *Keeper) flightGap() time.Duration {
 // fly carries out one heartbeat.
 func (k *Keeper) fly(f *flight) {
 	defer k.loops.Done()
-	ctx, cancel := k.requestContext(context.Background())
+	ctx := k.request(context.Background())
 	answers := k.store.Renew(ctx, f.holds)
-	cancel()
 	k.land(f, answers)
 }
 

@@ -1,12 +1,12 @@
 package renewer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,6 +20,8 @@ type Keeper struct {
 	clock    *clock
 	observer Observer // nil if there is none
 
+	bound atomic.Pointer[bound] // of the latest requests
+
 	closed chan struct{} // closed when Shutdown begins
 	stop   chan struct{} // closed when Shutdown has freed everything
 	loops  sync.WaitGroup
@@ -30,7 +32,7 @@ type Keeper struct {
 	lines   map[string]*Lease // who is at the head of each name's line: asking, or holding it
 	leases  []*Lease          // every lease not released yet, lost ones included
 	idle    chan struct{}     // closed when closing and neither calls nor leases are left; nil until Shutdown asks
-	beats   agenda
+	beats   wheel
 	ends    agenda
 	flights int // heartbeats under way
 	landed  []*flight
@@ -64,8 +66,7 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		closed:     make(chan struct{}),
 		stop:       make(chan struct{}),
 		lines:      make(map[string]*Lease),
-		beats:      agenda{which: beats},
-		ends:       agenda{which: ends},
+		beats:      wheel{span: max(cfg.Heartbeat*2/wheelSize, 1)},
 		sent:       -never,
 		beatWaker:  newWaker(),
 		endWaker:   newWaker(),
@@ -132,7 +133,7 @@ func (k *Keeper) checkIdle() {
 func (k *Keeper) newLease(name, operation string) *Lease {
 	return &Lease{
 		k: k, name: name, operation: operation, owner: newOwner(),
-		index: nowhere, place: [agendas]int32{nowhere, nowhere},
+		index: nowhere, place: [places]int32{nowhere, nowhere},
 	}
 }
 
@@ -141,9 +142,4 @@ func (k *Keeper) holder(operation string) Holder {
 	h := k.self
 	h.Operation = operation
 	return h
-}
-
-// requestContext bounds one question to the store that no caller waits for.
-func (k *Keeper) requestContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), k.cfg.RequestTimeout)
 }

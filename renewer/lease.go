@@ -32,7 +32,7 @@ type Lease struct {
 	line     *line      // who waits for it in this process; nil if nobody does
 	renewals int
 	index    int32 // in k.leases
-	place    [agendas]int32
+	place    [places]int32
 	state    state
 	limitFor Reason
 }

@@ -56,9 +56,8 @@ func (k *Keeper) release(ctx context.Context, l *Lease) error {
 
 // free deletes the key of a lease that was believed in until now.
 func (k *Keeper) free(ctx context.Context, l *Lease, now instant) (*LostError, error) {
-	request, cancel := k.requestContext(ctx)
+	request := k.request(ctx)
 	answers := k.store.Release(request, []Hold{l.hold()})
-	cancel()
 	a := answerTo(answers, 0, 1, brokenAnswer)
 	switch a.Status {
 	case Mine:

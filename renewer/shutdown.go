@@ -149,9 +149,8 @@ func (k *Keeper) freeOnce(left []leftover) (again []leftover, failure error) {
 		for i := range batch {
 			holds[i] = batch[i].hold
 		}
-		ctx, cancel := k.requestContext(context.Background())
+		ctx := k.request(context.Background())
 		answers := k.store.Release(ctx, holds)
-		cancel()
 		for i := range batch {
 			if a := answerTo(answers, i, len(batch), brokenAnswer); a.Status == Unknown && batch[i].must {
 				again, failure = append(again, batch[i]), orUnexplained(a.Err)
@@ -179,11 +178,14 @@ func (k *Keeper) finish(ctx context.Context, cut int, err error) error {
 	return k.verdict(cut, err)
 }
 
-// halt ends the loops. Under the lock, so that no sweeper is started afterwards.
+// halt ends the loops, and what they still ask the store. Under the lock, so that no sweeper is started afterwards.
 func (k *Keeper) halt() {
 	k.mu.Lock()
 	close(k.stop)
 	k.mu.Unlock()
+	if b := k.bound.Load(); b != nil {
+		b.cancel()
+	}
 }
 
 func (k *Keeper) verdict(cut int, err error) error {

@@ -94,9 +94,8 @@ func (k *Keeper) sweep(batch []*orphan) {
 	for i, o := range batch {
 		holds[i] = o.hold
 	}
-	ctx, cancel := k.requestContext(context.Background())
+	ctx := k.request(context.Background())
 	answers := k.store.Release(ctx, holds)
-	cancel()
 
 	var failed error
 	var failedName string
