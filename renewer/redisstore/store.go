@@ -23,6 +23,8 @@ type Store struct {
 	cluster   bool
 	perCall   int // keys of one script
 	hub       *hub
+	ttls      memo[time.Duration]
+	holders   memo[renewer.Holder]
 }
 
 var _ renewer.Store = (*Store)(nil)
@@ -44,6 +46,8 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		cluster: client.Mode() == rueidis.ClientModeCluster,
 		perCall: maxKeys,
 		hub:     newHub(client, c.writeTimeout),
+		ttls:    memo[time.Duration]{make: func(d time.Duration) string { return decimal(d.Milliseconds()) }},
+		holders: memo[renewer.Holder]{make: encodeHolder},
 	}
 	if s.cluster {
 		s.perCall = 1 // a script's keys must share a slot there
@@ -79,12 +83,12 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 	s.call(ctx, len(claims), func(i int, whole bool) rueidis.Completed {
 		c := &claims[i]
 		lease, fence := lockKeys(s.prefix, c.Name)
-		ttl := decimal(c.TTL.Milliseconds())
+		ttl := s.ttls.of(c.TTL)
 		fenceTTL := s.fenceText
 		if c.TTL > s.fenceTTL { // the counter must not lapse while the lease lives
 			fenceTTL = ttl
 		}
-		return acquireScript.command(s.client.B(), whole, []string{lease, fence}, c.Owner, ttl, fenceTTL, encodeHolder(c.Holder))
+		return acquireScript.command(s.client.B(), whole, []string{lease, fence}, c.Owner, ttl, fenceTTL, s.holders.of(c.Holder))
 	}, func(i int, r rueidis.RedisResult) {
 		reply, err := r.ToMessage()
 		if err != nil {
@@ -105,7 +109,7 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 	return s.batch(ctx, "renew", holds, func(a, b renewer.Hold) bool { return a.TTL == b.TTL },
 		func(whole bool, keys []string, part []renewer.Hold) rueidis.Completed {
 			args := make([]string, 1, 1+len(part))
-			args[0] = decimal(part[0].TTL.Milliseconds())
+			args[0] = s.ttls.of(part[0].TTL)
 			for i := range part {
 				args = append(args, part[i].Owner)
 			}
