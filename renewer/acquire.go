@@ -104,6 +104,7 @@ func (c *call) run(ctx context.Context) (sent instant, err error) {
 	}
 	sent, err = c.contend(ctx)
 	if err != nil {
+		c.l.dropContext()
 		k.leave(c.l)
 		if c.unsettled != 0 {
 			k.disown(c.l.hold(), c.unsettled)
@@ -125,7 +126,12 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 			Contended: c.contended, Holder: c.seen.holder, HeldFor: c.seen.heldFor,
 		})
 	}
-	l.ctx, l.cancel = context.WithCancelCause(ctx)
+	if k.observer != nil {
+		l.dropContext() // the observer's, which carries its span, takes its place
+	}
+	if l.ctx == nil {
+		l.ctx, l.cancel = context.WithCancelCause(ctx)
+	}
 	k.mu.Lock()
 	k.begin(l, sent, now)
 	settled := k.settleLine(l)
@@ -206,7 +212,7 @@ type glimpse struct {
 }
 
 // errNoAnswer is what callers get to hear who run out of time before anybody knows who has the lock.
-var errNoAnswer = errors.New("the store has not answered yet")
+var errNoAnswer = errors.New("the store has not answered in time")
 
 // answerTo gives the answer to item i of n, if the store has kept its contract and given n of them.
 func answerTo[A Answer | Grant](answers []A, i, n int, broken func(error) A) A {

@@ -31,6 +31,39 @@ func (k *Keeper) request(ctx context.Context) context.Context {
 	return valued{b.ctx, ctx}
 }
 
+// beginRequest limits a question of the caller's to the store, which ends with ctx too. The end loop keeps the time. The context
+// becomes the lease's if the answer is yes, so that an acquire makes only one.
+func (k *Keeper) beginRequest(ctx context.Context, l *Lease, limit instant) context.Context {
+	if l.ctx == nil {
+		l.ctx, l.cancel = context.WithCancelCause(ctx)
+	}
+	k.mu.Lock()
+	k.ends.set(l, limit)
+	k.endWaker.wakeBy(limit)
+	k.mu.Unlock()
+	return l.ctx
+}
+
+// endRequest tells whether the limit was reached before the answer.
+func (k *Keeper) endRequest(l *Lease) (late bool) {
+	k.mu.Lock()
+	late = l.place[ends] == nowhere
+	k.ends.remove(l)
+	k.mu.Unlock()
+	if late {
+		l.dropContext()
+	}
+	return late
+}
+
+// dropContext ends a context that is not to be the lease's.
+func (l *Lease) dropContext() {
+	if l.cancel != nil {
+		l.cancel(nil)
+	}
+	l.ctx, l.cancel = nil, nil
+}
+
 // valued is one context's end with another's values.
 type valued struct {
 	context.Context

@@ -69,21 +69,12 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		}
 		return 0, c.refuse()
 	}
-	timeout := k.cfg.RequestTimeout
-	// Whether it is the caller's patience, not the store's time, that runs out.
-	cut := c.bound.sub(sent) < timeout
-	request, cancel := ctx, context.CancelFunc(nothing)
-	switch {
-	case cut:
-		request, cancel = context.WithTimeout(ctx, c.bound.sub(sent))
-	case ctx.Done() == nil: // nothing of the caller's could end it
-		request = k.request(ctx)
-	default:
-		request, cancel = context.WithTimeout(ctx, timeout)
-	}
+	limit := sent.add(k.cfg.RequestTimeout)
+	cut := c.bound < limit // it is the caller's patience, not the store's time, that runs out
+	request := k.beginRequest(ctx, l, min(limit, c.bound))
 	c.attempts++
 	grants := k.store.Acquire(request, []Claim{{Name: l.name, Owner: l.owner, TTL: k.cfg.TTL, Holder: k.holder(l.operation)}})
-	cancel()
+	late := k.endRequest(l)
 	g := answerTo(grants, 0, 1, brokenGrant)
 	if g.Status == Mine && k.clock.atMost() >= sent.add(k.validity-k.cfg.Margin) {
 		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
@@ -105,6 +96,9 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		c.unsettled = sent
 		if ctx.Err() != nil {
 			return 0, c.cancelled(ctx)
+		}
+		if late && errors.Is(g.Err, context.Canceled) {
+			g.Err = errNoAnswer // which is why
 		}
 		if !cut || !c.seen.known {
 			c.see(glimpse{known: true, err: orUnexplained(g.Err)})

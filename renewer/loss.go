@@ -40,6 +40,12 @@ func (k *Keeper) endLoop() {
 func (k *Keeper) endDue(now instant, news *losses) (next instant) {
 	for k.ends.first() <= now {
 		l := k.ends.entries[0].lease
+		if l.state == asking { // the store has not answered its acquire in time
+			k.ends.remove(l)
+			cancel := l.cancel // the asker may replace it once it sees that it is late
+			news.after = append(news.after, func() { cancel(errNoAnswer) })
+			continue
+		}
 		if until := instant(l.until.Load()); until > now {
 			k.ends.set(l, until)
 			continue

@@ -10,7 +10,8 @@ import (
 // A Store must be safe for concurrent use. Every method that takes a batch answers it in order, one answer an item
 // (len(answers) == len(items)), and never panics on an empty batch. Items are independent: one that fails says so in its
 // own answer. A Store keeps no time for the caller: it returns once it knows, or once ctx ends, and answers [Unknown] with
-// an error — ctx's, if that is why — for every item whose fate it cannot tell. A call must not outlive ctx by more than the store's own write
+// an error — ctx's, if that is why — for every item whose fate it cannot tell. Every ctx ends, though it may not tell when by
+// its Deadline. A call must not outlive ctx by more than the store's own write
 // timeout, nor touch items or answers once it has returned.
 //
 // The conformance suite in testutil/storetest proves an implementation.
