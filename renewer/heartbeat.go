@@ -162,7 +162,9 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 		// Confirmed or not, it comes too late: belief has ended, and must not begin again.
 		k.end(l, now, news)
 	case a.Status == Mine:
-		l.lastErr = nil
+		if l.trouble != nil {
+			l.trouble.lastErr = nil
+		}
 		l.renewals++
 		l.deadline = max(l.deadline, sent.add(k.validity)) // answers may overtake each other
 		l.setUntil()
@@ -175,7 +177,7 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 		k.beatWaker.wakeBy(l.due)
 	default:
 		// Nobody knows. The deadline stays as it was; what is left until then is for trying again.
-		l.lastErr = a.Err
+		l.inTrouble().lastErr = a.Err
 		pause := k.cfg.retryPause()
 		again := now.add(pause/2 + jitter(pause/2))
 		k.beats.set(l, again)

@@ -23,18 +23,39 @@ type Lease struct {
 
 	// The rest is guarded by k.mu.
 	acquired instant
-	deadline instant    // until when the store certainly holds the key for us
-	limit    instant    // where MaxHold or CancelGrace ends it; never if neither does
-	due      instant    // the heartbeat planned next
-	lostAt   instant    // when it was lost
-	lost     *LostError // why
-	lastErr  error      // of the last heartbeat, nil once one is confirmed
-	line     *line      // who waits for it in this process; nil if nobody does
+	deadline instant  // until when the store certainly holds the key for us
+	limit    instant  // where MaxHold or CancelGrace ends it; never if neither does
+	due      instant  // the heartbeat planned next
+	trouble  *trouble // nil as long as all goes well
+	line     *line    // who waits for it in this process; nil if nobody does
 	renewals int
 	index    int32 // in k.leases
 	place    [places]int32
 	state    state
 	limitFor Reason
+}
+
+// trouble is what only a lease has with which something went wrong: most have none, and there may be many.
+type trouble struct {
+	lastErr error      // of the last heartbeat, nil once one is confirmed
+	lost    *LostError // why the lease was lost
+	lostAt  instant    // when
+}
+
+// lost is why the lease was lost, nil if it was not. Under k.mu, or after the lease's end.
+func (l *Lease) lost() *LostError {
+	if l.trouble == nil {
+		return nil
+	}
+	return l.trouble.lost
+}
+
+// inTrouble is the lease's trouble, made when there is the first. Under k.mu.
+func (l *Lease) inTrouble() *trouble {
+	if l.trouble == nil {
+		l.trouble = new(trouble)
+	}
+	return l.trouble
 }
 
 type state uint8
@@ -77,8 +98,8 @@ func (l *Lease) Remaining() time.Duration {
 func (l *Lease) Err() error {
 	l.k.mu.Lock()
 	defer l.k.mu.Unlock()
-	if l.lost != nil {
-		return l.lost
+	if lost := l.lost(); lost != nil {
+		return lost
 	}
 	return nil
 }

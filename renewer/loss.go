@@ -68,13 +68,14 @@ func (k *Keeper) end(l *Lease, now instant, news *losses) {
 func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	l.state = lost
 	l.until.Store(0)
-	l.lostAt = now
-	l.lost = &LostError{Name: l.name, Reason: reason, Fence: l.fence}
+	err := &LostError{Name: l.name, Reason: reason, Fence: l.fence}
+	t := l.inTrouble()
+	t.lost, t.lostAt = err, now
 	if reason != Usurped {
-		l.lost.Left = max(0, l.deadline.sub(now))
+		err.Left = max(0, l.deadline.sub(now))
 	}
 	if reason == Expired {
-		l.lost.Err = l.lastErr
+		err.Err = t.lastErr
 	}
 	k.beats.remove(l)
 	k.ends.remove(l)
@@ -91,7 +92,7 @@ type losses struct {
 // deliver tells the operations, all of them before any observer.
 func (n *losses) deliver(k *Keeper) {
 	for _, l := range n.leases {
-		l.cancel(l.lost)
+		l.cancel(l.lost())
 	}
 	for _, f := range n.after {
 		f()
@@ -101,7 +102,7 @@ func (n *losses) deliver(k *Keeper) {
 	}
 	for _, l := range n.leases {
 		k.observer.Lost(l.ctx, Lost{
-			Name: l.name, Operation: l.operation, Fence: l.fence, Held: l.lostAt.sub(l.acquired), Err: l.lost,
+			Name: l.name, Operation: l.operation, Fence: l.fence, Held: l.trouble.lostAt.sub(l.acquired), Err: l.lost(),
 		})
 	}
 }

@@ -16,7 +16,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease) error {
 	l.until.Store(0)
 	k.beats.remove(l)
 	k.ends.remove(l)
-	lost, unwatch := l.lost, l.unwatch
+	lost, unwatch := l.lost(), l.unwatch
 	k.mu.Unlock()
 
 	if unwatch != nil {
@@ -36,8 +36,8 @@ func (k *Keeper) release(ctx context.Context, l *Lease) error {
 	}
 
 	k.mu.Lock()
-	if was == held {
-		l.lost = lost
+	if was == held && lost != nil {
+		l.inTrouble().lost = lost
 	}
 	left := k.leaveLocked(l)
 	k.forget(l)
@@ -87,10 +87,10 @@ func (k *Keeper) observeRelease(ctx context.Context, l *Lease, now instant, fail
 	}
 	r := Released{
 		Name: l.name, Operation: l.operation, Fence: l.fence, Held: now.sub(l.acquired),
-		Renewals: l.renewals, Lost: l.lost, Err: failed,
+		Renewals: l.renewals, Lost: l.lost(), Err: failed,
 	}
-	if l.lostAt != 0 {
-		r.Held, r.Overrun = l.lostAt.sub(l.acquired), now.sub(l.lostAt)
+	if t := l.trouble; t != nil && t.lostAt != 0 {
+		r.Held, r.Overrun = t.lostAt.sub(l.acquired), now.sub(t.lostAt)
 	}
 	k.observer.Released(ctx, r)
 }

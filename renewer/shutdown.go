@@ -104,7 +104,7 @@ func (k *Keeper) leftovers() []leftover {
 	defer k.mu.Unlock()
 	var left []leftover
 	for _, l := range k.leases {
-		if l.state == lost && l.lost.Reason != Usurped {
+		if l.state == lost && l.lost().Reason != Usurped {
 			left = append(left, leftover{l.hold(), true})
 		}
 	}

@@ -9,6 +9,7 @@ import "time"
 type wheel struct {
 	span    time.Duration
 	buckets [wheelSize][]entry
+	spare   [][]entry // emptied buckets' memory, for those to be filled next
 	n       int
 	cursor  int64 // no entry has an earlier tick
 }
@@ -18,6 +19,8 @@ const (
 	// A lease's place in the wheel is its bucket and its position there, in one number.
 	positionBits = 22
 	positionMask = 1<<positionBits - 1
+	// A bucket of no more than so many entries keeps its memory when it is empty.
+	smallBucket = 16
 )
 
 func (w *wheel) tick(at instant) int64 { return int64(at) / int64(w.span) }
@@ -32,6 +35,9 @@ func (w *wheel) set(l *Lease, at instant) {
 	w.n++
 	b := tick % wheelSize
 	l.place[beats] = int32(b<<positionBits | int64(len(w.buckets[b])))
+	if last := len(w.spare) - 1; w.buckets[b] == nil && last >= 0 {
+		w.buckets[b], w.spare = w.spare[last], w.spare[:last]
+	}
 	w.buckets[b] = append(w.buckets[b], entry{at, l})
 }
 
@@ -55,6 +61,9 @@ func (w *wheel) drop(b int64, i int) {
 	}
 	bucket[last] = entry{}
 	w.buckets[b] = bucket[:last]
+	if last == 0 && cap(bucket) > smallBucket {
+		w.spare, w.buckets[b] = append(w.spare, bucket[:0]), nil
+	}
 	w.n--
 }
 
