@@ -31,10 +31,13 @@ func (k *Keeper) beatLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
+		var f *flight
 		k.mu.Lock()
 		now := k.clock.now()
-		f, next := k.gather(now)
-		k.beatWaker.at = next
+		if k.beatWaker.due(now) {
+			f, k.beatWaker.at = k.gather(now)
+		}
+		next := k.beatWaker.at
 		k.mu.Unlock()
 		if f != nil {
 			k.loops.Add(1)

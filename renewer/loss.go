@@ -18,11 +18,14 @@ func (k *Keeper) endLoop() {
 		var news losses
 		k.mu.Lock()
 		now := k.clock.now()
-		next := k.endDue(now, &news)
-		if next != never {
-			next = min(next, now.add(lookAround))
+		if k.endWaker.due(now) {
+			next := k.endDue(now, &news)
+			if next != never {
+				next = min(next, now.add(lookAround))
+			}
+			k.endWaker.at = next
 		}
-		k.endWaker.at = next
+		next := k.endWaker.at
 		k.mu.Unlock()
 		news.deliver(k)
 		timer.Reset(untilNext(next, k.clock.atMost()))

@@ -35,7 +35,7 @@ func (k *Keeper) disown(h Hold, unsettled instant) {
 	}
 	k.orphans = append(k.orphans, o)
 	if !k.sweeper {
-		k.sweeper = true
+		k.sweeper, k.sweepWaker.at = true, now
 		k.loops.Add(1)
 		go k.sweepLoop()
 		return
@@ -51,8 +51,11 @@ func (k *Keeper) sweepLoop() {
 	for {
 		k.mu.Lock()
 		now := k.clock.now()
-		batch, next := k.dueOrphans(now)
-		k.sweepWaker.at = next
+		var batch []*orphan
+		if k.sweepWaker.due(now) {
+			batch, k.sweepWaker.at = k.dueOrphans(now)
+		}
+		next := k.sweepWaker.at
 		if len(k.orphans) == 0 {
 			k.sweeper = false
 			k.mu.Unlock()
@@ -82,6 +85,7 @@ func (k *Keeper) dueOrphans(now instant) (batch []*orphan, next instant) {
 			next = min(next, o.due)
 		case len(batch) < batchMost:
 			batch = append(batch, o)
+			next = now // to look again when these are done
 		}
 	}
 	return batch, next
