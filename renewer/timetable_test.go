@@ -15,7 +15,7 @@ import (
 func TestTimetablesKeepOrder(t *testing.T) {
 	t.Parallel()
 	const n = 300
-	for name, make := range map[string]func() *renewer.Timetable{
+	for name, fresh := range map[string]func() *renewer.Timetable{
 		"heap":                          func() *renewer.Timetable { return renewer.NewHeap(n) },
 		"wheel":                         func() *renewer.Timetable { return renewer.NewWheel(n, 10) },
 		"wheel, many rounds ahead":      func() *renewer.Timetable { return renewer.NewWheel(n, 1) },
@@ -25,7 +25,7 @@ func TestTimetablesKeepOrder(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(30) {
 				random := rand.New(rand.NewPCG(seed, 2))
-				table, want := make(), map[int]int64{}
+				table, want := fresh(), map[int]int64{}
 				now := int64(0)
 				for range 2000 {
 					i := random.IntN(n)
@@ -42,8 +42,8 @@ func TestTimetablesKeepOrder(t *testing.T) {
 						table.Set(i, at)
 						want[i] = at
 					}
-					first, any := table.First()
-					require.Equal(t, len(want) > 0, any)
+					first, some := table.First()
+					require.Equal(t, len(want) > 0, some)
 					for _, at := range want {
 						require.LessOrEqual(t, first, at, "seed %d", seed)
 					}
