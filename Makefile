@@ -14,9 +14,9 @@ BENCHARGS ?=
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
-test: ## run all tests under the race detector, on real Redis servers (installs redis-server if it is missing)
-	@scripts/ensure-cc
-	@scripts/ensure-redis
+test: ## run all tests under the race detector, on real Redis servers (installs redis-server and a C compiler if they are missing)
+	@scripts/ensure cc
+	@scripts/ensure redis
 	CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 go test -race -count=1 -timeout 6m ./...
 
 # An unreachable vulnerability database does not stop this one, so that it can be used without a network; the last line then
@@ -54,7 +54,7 @@ fuzz: ## run every fuzz function for FUZZTIME (default 20s)
 	@scripts/fuzz $(FUZZTIME)
 
 bench: ## print the benchmarks' tables (BENCHARGS: flags for the program)
-	@scripts/ensure-redis
+	@scripts/ensure redis
 	cd bench && go run . $(BENCHARGS)
 
 clean: ## remove ./bin

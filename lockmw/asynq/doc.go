@@ -18,8 +18,11 @@
 //	not to be had, since   the same, in about five seconds: the store is down. When the keeper is shut down it is a
 //	nobody can be asked    second again, for another server
 //	lost while it runs     its context ends with cause ErrLost; ErrLost is joined to its error, which is a failure as
-//	                       any other. If it returned none it is done, unless [Strict]
+//	                       any other, and on a last attempt the end. If it returned none it is done, unless [Strict]
 //	of no usable name      it is archived ([ErrPayload], renewer.ErrName, asynq.SkipRetry); the store is not asked
+//
+// To have a loss use up no attempt, let your own IsFailure say so, and your RetryDelayFunc how soon the task comes back;
+// Configure asks them for every error that is no refusal.
 //
 // A refused task's error is a [*NotRunError]. A handler that uses locks itself and returns their errors has failed as with any
 // error: it has run. A panic of a key function is a panic of the handler.

@@ -4,10 +4,12 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
@@ -29,6 +31,21 @@ func TestKeys(t *testing.T) {
 		assert.Equal(t, want+":fence", fence)
 		assert.Equal(t, want, redisstore.LeaseKey("p:", name))
 	}
+}
+
+// The key that is told is the one that is used.
+func TestKeyIsWhereTheLeaseIs(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t, redisstore.Prefix("p:"))
+		claim := renewer.Claim{Name: "{odd}\n", Owner: strings.Repeat("o", renewer.OwnerLen), TTL: time.Minute}
+		require.Equal(t, renewer.Mine, store.Acquire(t.Context(), []renewer.Claim{claim})[0].Status)
+		for _, key := range []string{store.Key(claim.Name), store.Key(claim.Name) + ":fence"} {
+			there, err := s.do(t, "EXISTS", key).AsInt64()
+			require.NoError(t, err)
+			require.EqualValues(t, 1, there, key)
+		}
+	})
 }
 
 func FuzzKeys(f *testing.F) {

@@ -44,7 +44,8 @@ func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix
 func FenceTTL(d time.Duration) Option { return func(s *settings) { s.fenceTTL = d } }
 
 // WriteTimeout tells the store the ConnWriteTimeout of the client, which it can't ask for, in place of [DefaultWriteTimeout]:
-// more than 0. After this time the engine cleans up once more behind an acquire whose reply was lost.
+// more than 0. After this time the engine cleans up once more behind an acquire whose reply was lost; if it is longer than the
+// client's own, that is just later.
 func WriteTimeout(d time.Duration) Option { return func(s *settings) { s.writeTimeout = d } }
 
 // Logger sets where the one warning of [New] goes: that the server may evict locks. By default it goes nowhere.

@@ -61,6 +61,10 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
+// Key returns the key of the lease on a lock's name, for a look at it from outside: redis-cli --raw GET KEY shows who has it. Its
+// fence counter is at the same key with ":fence" behind it. Do not write to them.
+func (s *Store) Key(name string) string { return leaseKey(s.prefix, name) }
+
 // Settle returns what [WriteTimeout] was set to: after that long the client has given up a connection that does not answer. A
 // server that was frozen meanwhile may still find the request in its socket; then the lease lapses with its TTL.
 func (s *Store) Settle() time.Duration { return s.settle }
