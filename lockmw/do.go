@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -50,7 +51,8 @@ func enter(ctx context.Context, k *renewer.Keeper, name string, set settings) (*
 	lease, err := k.Acquire(ctx, name, wait, operation)
 	if err != nil {
 		if set.contention == skip && errors.Is(err, renewer.ErrHeld) {
-			err = fmt.Errorf("%w: %v", ErrSkipped, err) //nolint:errorlint // skipped is not held: only the text is of use
+			// Skipped is not held: only the text is of use.
+			err = fmt.Errorf("%w: %s", ErrSkipped, strings.TrimPrefix(err.Error(), "lockbeat: "))
 		}
 		return nil, nil, err
 	}

@@ -60,7 +60,7 @@ func (e *Error) Error() string {
 	}
 	if e.Holder != (Holder{}) {
 		fmt.Fprintf(&b, "; last seen with %s", e.Holder)
-		if e.HeldFor > 0 {
+		if e.HeldFor >= time.Millisecond {
 			fmt.Fprintf(&b, ", for %v by then", e.HeldFor.Round(time.Millisecond))
 		}
 	}

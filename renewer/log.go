@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// LogObserver writes what happens to a slog.Logger: waits and releases at level Debug, heartbeats that fail at Warn, losses,
-// overruns and keys that could not be freed at Warn. Names of locks are in its records; if yours carry personal data, log
+// LogObserver writes what happens to a slog.Logger: acquires, heartbeats and releases at level Debug; at Warn, heartbeats that
+// fail, losses, operations that ran on for longer than the notice that they got, and keys that could not be freed. Names of locks are in its records; if yours carry personal data, log
 // elsewhere or hash them first.
 type LogObserver struct {
 	NopObserver
@@ -84,8 +84,8 @@ func (o *LogObserver) Lost(ctx context.Context, e Lost) {
 func (o *LogObserver) Released(ctx context.Context, e Released) {
 	level, msg := slog.LevelDebug, "lock released"
 	switch {
-	case e.Overrun > 0:
-		level, msg = slog.LevelWarn, "operation ran on after its lease was lost"
+	case e.Lost != nil && e.Overrun > e.Lost.Left:
+		level, msg = slog.LevelWarn, "operation ran on when others could have the lock"
 	case e.Err != nil:
 		level, msg = slog.LevelWarn, "lock not freed yet"
 	}

@@ -198,7 +198,7 @@ func TestLogObserver(t *testing.T) {
 			`level=WARN msg="leases not renewed yet" leases=1 failed=1 gone=0`,
 			`level=WARN msg="lease lost" lock="a\nb" operation=transfer`,
 			`reason=taken left=0s`,
-			`level=WARN msg="operation ran on after its lease was lost"`,
+			`level=WARN msg="operation ran on when others could have the lock"`,
 			`overrun=1s`,
 		} {
 			require.Contains(t, out.String(), want)
