@@ -63,6 +63,7 @@ type call struct {
 	attempts  int
 	contended bool
 	seen      glimpse // what the store last answered, while it was not "yours"
+	behind    glimpse // whom this call stood behind in this process
 	unsettled instant // when the last question without an answer was sent; 0 if all were answered
 }
 
@@ -123,7 +124,7 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 	if k.observer != nil {
 		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
 			AcquireStart: start, Wait: now.sub(c.begun), Attempts: c.attempts, Fence: l.fence,
-			Contended: c.contended, Holder: c.seen.holder, HeldFor: c.seen.heldFor,
+			Contended: c.contended, Holder: c.holder().holder, HeldFor: c.holder().heldFor,
 		})
 	}
 	if k.observer != nil {
@@ -151,8 +152,16 @@ func (k *Keeper) observeRefusal(ctx context.Context, start AcquireStart, c *call
 	}
 	k.observer.AcquireEnd(ctx, AcquireEnd{
 		AcquireStart: start, Wait: k.clock.atMost().sub(c.begun), Attempts: c.attempts,
-		Contended: c.contended, Holder: c.seen.holder, HeldFor: c.seen.heldFor, Err: err,
+		Contended: c.contended, Holder: c.holder().holder, HeldFor: c.holder().heldFor, Err: err,
 	})
+}
+
+// holder is who had the lock when last seen, for observers.
+func (c *call) holder() glimpse {
+	if c.seen.holder != (Holder{}) {
+		return c.seen
+	}
+	return c.behind
 }
 
 // enter counts a call in, unless the keeper is closing.

@@ -38,9 +38,15 @@ func (k *Keeper) beginRequest(ctx context.Context, l *Lease, limit instant) cont
 		l.ctx, l.cancel = context.WithCancelCause(ctx)
 	}
 	k.mu.Lock()
-	k.ends.set(l, limit)
-	k.endWaker.wakeBy(limit)
+	halted := k.halted
+	if !halted {
+		k.ends.set(l, limit)
+		k.endWaker.wakeBy(limit)
+	}
 	k.mu.Unlock()
+	if halted { // nobody keeps the time any more
+		l.cancel(ErrShutdown)
+	}
 	return l.ctx
 }
 

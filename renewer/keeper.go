@@ -27,7 +27,8 @@ type Keeper struct {
 	loops  sync.WaitGroup
 
 	mu      sync.Mutex
-	closing bool
+	closing bool              // Shutdown has begun
+	halted  bool              // and is over: the loops have ended
 	calls   int               // Acquire calls under way
 	lines   map[string]*Lease // who is at the head of each name's line: asking, or holding it
 	leases  []*Lease          // every lease not released yet, lost ones included

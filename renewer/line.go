@@ -74,7 +74,7 @@ func (c *call) queue(ctx context.Context) error {
 		return c.refuse()
 	}
 	if head.state == held {
-		c.seen = k.look(head) // for observers: whom this caller stood behind
+		c.behind = k.look(head)
 	}
 	w := &waiter{l: c.l, turn: make(chan glimpse, 1), try: c.request.try}
 	k.lineOf(head).push(w)

@@ -181,8 +181,18 @@ func (k *Keeper) finish(ctx context.Context, cut int, err error) error {
 // halt ends the loops, and what they still ask the store. Under the lock, so that no sweeper is started afterwards.
 func (k *Keeper) halt() {
 	k.mu.Lock()
+	k.halted = true
 	close(k.stop)
+	var unanswered []context.CancelCauseFunc
+	for _, e := range k.ends.entries {
+		if e.lease.state == asking {
+			unanswered = append(unanswered, e.lease.cancel)
+		}
+	}
 	k.mu.Unlock()
+	for _, cancel := range unanswered {
+		cancel(ErrShutdown)
+	}
 	if b := k.bound.Load(); b != nil {
 		b.cancel()
 	}

@@ -197,6 +197,20 @@ func TestShutdownWithoutTime(t *testing.T) {
 	})
 }
 
+// A question that the store never answers does not outlast the keeper, whose loops would have ended it.
+func TestShutdownEndsQuestionsUnderWay(t *testing.T) {
+	t.Parallel()
+	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Default(script.Acquire, script.Hang())
+		asking := background(func() error { _, err := k.Acquire(t.Context(), "a"); return err })
+		synctest.Wait()
+		begun := time.Now()
+		require.NoError(t, k.Shutdown(within(t, time.Second)), "nothing was held")
+		require.ErrorIs(t, <-asking, renewer.ErrShutdown)
+		require.LessOrEqual(t, time.Since(begun), time.Second)
+	})
+}
+
 // A lock that is granted while Shutdown begins is drained like any other.
 func TestShutdownWaitsForWhatIsBeingGranted(t *testing.T) {
 	t.Parallel()
