@@ -149,6 +149,24 @@ func round(events []renewer.Lost) []renewer.Lost {
 	return events
 }
 
+// A question that is not answered in time is not a lease that is lost, and the one granted afterwards is as any other.
+func TestAnUnansweredQuestionIsNoLoss(t *testing.T) {
+	t.Parallel()
+	r := new(recorder)
+	cfg := config
+	cfg.Observer = r
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Acquire, script.Hang(), script.Hang())
+		l := acquire(t, k, "a")
+		pass(time.Minute)
+		require.True(t, l.Valid())
+		require.NoError(t, l.Context().Err())
+		require.NoError(t, l.Release(t.Context()))
+		require.Empty(t, heard[renewer.Lost](r))
+		require.Len(t, heard[renewer.Released](r), 1)
+	})
+}
+
 func TestObserverHearsRefusalsAndFaults(t *testing.T) {
 	t.Parallel()
 	r := new(recorder)
