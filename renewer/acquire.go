@@ -64,7 +64,7 @@ type call struct {
 	contended bool
 	seen      glimpse // what the store last answered, while it was not "yours"
 	behind    glimpse // whom this call stood behind in this process
-	unsettled instant // when the last question without an answer was sent; 0 if all were answered
+	unsettled instant // when the last question was sent that was not answered and may still take effect; 0 without
 }
 
 func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, error) {
@@ -135,6 +135,9 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 	}
 	k.mu.Lock()
 	k.begin(l, sent, now)
+	if c.unsettled != 0 {
+		l.inTrouble().unsettled = c.unsettled
+	}
 	settled := k.settleLine(l)
 	k.calls--
 	k.checkIdle() // not idle: the lease is on the books

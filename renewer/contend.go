@@ -89,7 +89,11 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		l.fence = g.Fence
 		return sent, nil
 	case Taken:
-		c.unsettled = 0 // somebody else's: nothing of ours is left
+		// Somebody else's: nothing of ours is there. An earlier question that was lost on its way may still take effect, though,
+		// once the other has gone.
+		if sent >= c.unsettled.add(k.store.Settle()) {
+			c.unsettled = 0
+		}
 		c.contended = true
 		c.see(glimpse{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL})
 	default:

@@ -185,6 +185,46 @@ func TestNoOrphanOfACallerWhoLeft(t *testing.T) {
 	}
 }
 
+// A question that got lost on its way may arrive after the lock was got by a second one, and given back: what it does then is
+// undone.
+func TestNoOrphanOfAnEarlierQuestion(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(t *testing.T, s *script.Store, k *renewer.Keeper){
+		"given back": func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			require.NoError(t, acquire(t, k, "a").Release(t.Context()))
+		},
+		"lost": func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			l := acquire(t, k, "a")
+			s.Script(script.Renew, script.Gone())
+			<-l.Context().Done()
+			require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+		},
+		"refused": func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			s.Default(script.Acquire, script.Taken(other, time.Minute))
+			_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(3*time.Second))
+			require.ErrorIs(t, err, renewer.ErrHeld)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				s.SetSettle(7 * time.Second)
+				s.Script(script.Acquire, script.Hang())
+				begun := time.Now()
+				end(t, s, k)
+				pass(20 * time.Second)
+				owner := s.Calls(script.Acquire)[0].Claims[0].Owner
+				released := s.Calls(script.Release)
+				last := released[len(released)-1]
+				require.Equal(t, owner, last.Holds[0].Owner)
+				assertInstant(t, begun.Add(7*time.Second), last.At, "clean-up")
+				_, orphans := k.LinesAndOrphans()
+				require.Zero(t, orphans)
+			})
+		})
+	}
+}
+
 // The clean-up itself is repeated until the store answers, or the TTL has done its work.
 func TestTheCleanUpIsRepeated(t *testing.T) {
 	t.Parallel()

@@ -40,6 +40,8 @@ type trouble struct {
 	lastErr error      // of the last heartbeat, nil once one is confirmed
 	lost    *LostError // why the lease was lost
 	lostAt  instant    // when
+	// When an acquire was sent that was never answered, although a later one was: it may still arrive after the release.
+	unsettled instant
 }
 
 // lost is why the lease was lost, nil if it was not. Under k.mu, or after the lease's end.

@@ -17,6 +17,10 @@ func (k *Keeper) release(ctx context.Context, l *Lease) error {
 	k.beats.remove(l)
 	k.ends.remove(l)
 	lost, unwatch := l.lost(), l.unwatch
+	unsettled := instant(0)
+	if l.trouble != nil {
+		unsettled = l.trouble.unsettled
+	}
 	k.mu.Unlock()
 
 	if unwatch != nil {
@@ -27,12 +31,14 @@ func (k *Keeper) release(ctx context.Context, l *Lease) error {
 	case was == held:
 		l.cancel(errReleased) // before the key is free
 		lost, failed = k.free(ctx, l, now)
+		k.revisit(l.hold(), unsettled)
 	case lost.Reason != Usurped:
 		// Told already that it is over; the key may still be there, but nobody should wait for a store that may be down.
 		l.cancel(lost)
-		k.disown(l.hold(), 0)
+		k.disown(l.hold(), unsettled)
 	default:
 		l.cancel(lost)
+		k.revisit(l.hold(), unsettled)
 	}
 
 	k.mu.Lock()

@@ -18,16 +18,30 @@ type orphan struct {
 	done  bool
 }
 
-// disown hands a key to the sweeper. unsettled is when an acquire was sent that was never answered, 0 if there is none.
+// disown hands a key to the sweeper, to be deleted at once. unsettled is when an acquire was sent that was never answered, 0 if
+// there is none: then it is deleted once more when that can't take effect any longer.
 func (k *Keeper) disown(h Hold, unsettled instant) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	now := k.clock.atMost()
 	o := &orphan{hold: h, due: now, until: now.add(k.cfg.TTL)}
 	if settle := k.store.Settle(); unsettled != 0 && settle > 0 {
 		o.last = unsettled.add(settle)
 		o.until = o.last.add(k.cfg.TTL)
 	}
+	k.orphan(o, now)
+}
+
+// revisit is disown for a key that has been deleted: only what an unanswered acquire may yet bring back is left to do.
+func (k *Keeper) revisit(h Hold, unsettled instant) {
+	now := k.clock.atMost()
+	last := unsettled.add(k.store.Settle())
+	if unsettled != 0 && last > now {
+		k.orphan(&orphan{hold: h, due: last, until: last.add(k.cfg.TTL), freed: true}, now)
+	}
+}
+
+func (k *Keeper) orphan(o *orphan, now instant) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	select {
 	case <-k.stop:
 		return // Shutdown has freed what it could
@@ -40,7 +54,7 @@ func (k *Keeper) disown(h Hold, unsettled instant) {
 		go k.sweepLoop()
 		return
 	}
-	k.sweepWaker.wakeBy(now)
+	k.sweepWaker.wakeBy(o.due)
 }
 
 // sweepLoop runs while there are orphans.
