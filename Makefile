@@ -9,7 +9,7 @@ FUZZTIME ?= 20s
 BENCHARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint layering fmt vet tidy vuln fuzz bench clean
+.PHONY: help test check lint layering fmt vet tidy vuln fuzz smoke bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -21,12 +21,13 @@ test: ## run all tests under the race detector, on real Redis servers (installs 
 
 # An unreachable vulnerability database does not stop this one, so that it can be used without a network; the last line then
 # says what was not checked. VULN_OFFLINE_OK=0 makes it strict.
-check: ## everything a change must pass: lint, layering, vet, tidy, test, vuln
+check: ## everything a change must pass: lint, layering, vet, tidy, test, smoke, vuln
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory layering
 	@$(MAKE) --no-print-directory vet
 	@$(MAKE) --no-print-directory tidy
 	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory smoke
 	@VULN_OFFLINE_OK=$${VULN_OFFLINE_OK:-1} $(MAKE) --no-print-directory vuln
 
 lint: ## run the pinned golangci-lint (built once into ./bin)
@@ -52,6 +53,11 @@ vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable datab
 
 fuzz: ## run every fuzz function for FUZZTIME (default 20s)
 	@scripts/fuzz $(FUZZTIME)
+
+smoke: ## test the benchmarks' own module, with a short run of them
+	@scripts/ensure cc
+	@scripts/ensure redis
+	cd bench && CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 go test -race -count=1 -timeout 5m ./...
 
 bench: ## print the benchmarks' tables (BENCHARGS: flags for the program)
 	@scripts/ensure redis

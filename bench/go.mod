@@ -6,6 +6,7 @@ require (
 	github.com/lockbeat/lockbeat v0.0.0
 	github.com/redis/rueidis v1.0.79
 	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.49.0
 )
 
