@@ -7,8 +7,8 @@ import (
 )
 
 // LogObserver writes what happens to a slog.Logger: acquires, heartbeats and releases at level Debug; at Warn, heartbeats that
-// fail, losses, operations that ran on for longer than the notice that they got, and keys that could not be freed. Names of locks are in its records; if yours carry personal data, log
-// elsewhere or hash them first.
+// fail, losses, operations that ran on for longer than the notice that they got, and keys that could not be freed. Names of
+// locks are in its records; if yours carry personal data, log elsewhere or hash them first.
 type LogObserver struct {
 	NopObserver
 	log *slog.Logger
