@@ -9,8 +9,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// maxRounds bounds how often call sends a command.
-const maxRounds = 3
+// maxRounds bounds how often call sends a command. The script may be forgotten once or twice in between; a crowd of callers
+// with short deadlines may spoil a few dials in a row.
+const maxRounds = 10
 
 // call sends n commands in one pipeline and hands their results to read. It sends again those that were refused because the
 // server does not know the script, now by its whole text, and those that never left. (Lua.ExecMulti of rueidis would load the
