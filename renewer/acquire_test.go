@@ -79,6 +79,21 @@ func answerOf(s *script.Store, name string) renewer.Status {
 	return renewer.Unknown
 }
 
+// A lock asked for under another that was lost meanwhile is not acquired, and the error says so.
+func TestALossEndsWhatWasAskedUnderIt(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		outer := acquire(t, k, "outer")
+		s.Script(script.Acquire, script.Taken(other, time.Hour))
+		s.Script(script.Renew, script.Gone())
+		_, err := k.Acquire(outer.Context(), "inner")
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, renewer.ErrLost)
+		require.NotErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, outer.Release(t.Context()), renewer.ErrLost)
+	})
+}
+
 func TestErrorsAreTold(t *testing.T) {
 	t.Parallel()
 	all := []error{

@@ -29,6 +29,7 @@ func TestDefaults(t *testing.T) {
 	// Three requests fit between a missed heartbeat and the end of belief.
 	good := 15*time.Second*99/101 - time.Millisecond - c.Margin
 	assert.InDelta(t, good-c.Heartbeat, 3*c.RequestTimeout, float64(10*time.Nanosecond))
+	assert.Greater(t, good-c.Heartbeat, 8*time.Second, "the outage that is survived")
 }
 
 // Every fault is told at once, with the field's name and what to do.

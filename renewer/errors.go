@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// The kinds of failure. errors.Is tells them apart; no two of them are ever in one error, except that [ErrRejected] comes
+// The kinds of failure. errors.Is tells them apart: an error of this package is one of them, except that [ErrRejected] comes
 // with [ErrUnavailable]. A caller's own cancellation or deadline is none of these: it stays context.Canceled or
-// context.DeadlineExceeded.
+// context.DeadlineExceeded, with the context's cause below it; that is ErrLost if the context was that of another lease.
 var (
 	// ErrHeld means that somebody else has the lock. errors.As with *[Error] tells who.
 	ErrHeld = errors.New("lockbeat: held by another owner")

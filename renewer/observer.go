@@ -45,7 +45,7 @@ type AcquireEnd struct {
 	Fence int64
 	// Contended tells whether somebody else had it meanwhile: another process, or another goroutine of this one.
 	Contended bool
-	// Holder had the lock when the store last refused it; its zero value if it never did or the store can't tell.
+	// Holder had the lock when last seen, at the store or in this process; its zero value if nobody was or nobody can tell.
 	Holder Holder
 	// HeldFor is how long Holder had had it by then.
 	HeldFor time.Duration
