@@ -9,7 +9,8 @@ import (
 
 const (
 	// DefaultTTL suits most work: a crashed process frees its locks within 15 s, and eight seconds without the store are
-	// survived (what lies between a missed heartbeat and the end of belief; about half of the TTL). It is half of the 30 s after which asynq gives a dead worker's task to another.
+	// survived (what lies between a missed heartbeat and the end of belief; about half of the TTL). It is half of
+	// the 30 s after which asynq gives a dead worker's task to another.
 	DefaultTTL = 15 * time.Second
 	// DefaultClockDrift is the bound on how much faster or slower than real time a clock may run: 1 %, some hundred times
 	// what quartz does, since virtual machines and slewed clocks are worse.

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -116,6 +117,9 @@ func holdUntilKilled(addr string) int {
 		if err != nil {
 			return err
 		}
+		looking := make(chan struct{})
+		go tellOfPauses(lease, looking)
+		<-looking
 		fmt.Println("held", lease.Fence())
 		_, err = io.Copy(io.Discard, os.Stdin)
 		return err
@@ -125,6 +129,45 @@ func holdUntilKilled(addr string) int {
 		return 1
 	}
 	return 0
+}
+
+// tellOfPauses looks at the lease all the time, and says what it saw first after a pause of the process, and what it heard then.
+func tellOfPauses(lease *renewer.Lease, looking chan<- struct{}) {
+	last := time.Now()
+	close(looking)
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for range ticker.C {
+		now := time.Now() // before the look, so that a look after a long gap is one after the pause
+		valid := lease.Valid()
+		if now.Sub(last) > holderTTL/2 {
+			<-lease.Context().Done()
+			soon, lost := time.Since(now) < time.Second, errors.Is(context.Cause(lease.Context()), renewer.ErrLost)
+			fmt.Printf("woke: valid %v, told soon %v, lost %v\n", valid, soon, lost)
+		}
+		last = now
+	}
+}
+
+// A process that was stopped while its lease ran out sees so at its first look at the lease, and hears it soon after.
+func TestProcessPaused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	heir := join(t, server, renewer.Config{TTL: holderTTL, Node: "heir"})
+	for range 5 {
+		paused, said := startHolder(t, server.Addr())
+		require.NoError(t, paused.Process.Signal(syscall.SIGSTOP))
+		lease := heir.acquire(t, "bequest", renewer.MaxWait(patience))
+		require.NoError(t, paused.Process.Signal(syscall.SIGCONT))
+		silent := time.AfterFunc(patience, func() { _ = paused.Process.Kill() })
+		line, err := said.ReadString('\n')
+		silent.Stop()
+		require.NoError(t, err)
+		require.Equal(t, "woke: valid false, told soon true, lost true\n", line)
+		require.True(t, lease.Valid(), "the heir's is not disturbed")
+		require.NoError(t, paused.Process.Kill())
+		require.NoError(t, lease.Release(t.Context()))
+	}
 }
 
 func TestProcessKilled(t *testing.T) { //nolint:paralleltest // it measures 50 ms, and wants the cores for itself
@@ -147,7 +190,7 @@ func TestProcessKilled(t *testing.T) { //nolint:paralleltest // it measures 50 m
 // bequeath kills a process that holds a lock, and returns how long after the TTL had ended the heir got it.
 func bequeath(t *testing.T, server *redistest.Server, heir *node) time.Duration {
 	t.Helper()
-	doomed := startHolder(t, server.Addr())
+	doomed, _ := startHolder(t, server.Addr())
 	waiting := heir.seek(t.Context(), "bequest", renewer.MaxWait(patience))
 	pass(holderTTL / 2) // it has been renewed by then
 	require.NoError(t, doomed.Process.Kill())
@@ -162,8 +205,8 @@ func bequeath(t *testing.T, server *redistest.Server, heir *node) time.Duration 
 	return got.at.Sub(left.expires)
 }
 
-// startHolder starts the other process and returns when it holds the lock.
-func startHolder(t *testing.T, addr string) *exec.Cmd {
+// startHolder starts the other process and returns when it holds the lock, with what it says after that.
+func startHolder(t *testing.T, addr string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -180,8 +223,9 @@ func startHolder(t *testing.T, addr string) *exec.Cmd {
 		_ = cmd.Process.Kill() // fails if it has been killed already
 		_ = cmd.Wait()
 	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
+	said := bufio.NewReader(stdout)
+	line, err := said.ReadString('\n')
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(line, "held "), line)
-	return cmd
+	return cmd, said
 }
