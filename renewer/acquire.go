@@ -126,8 +126,6 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 			AcquireStart: start, Wait: now.sub(c.begun), Attempts: c.attempts, Fence: l.fence,
 			Contended: c.contended, Holder: c.holder().holder, HeldFor: c.holder().heldFor,
 		})
-	}
-	if k.observer != nil {
 		l.dropContext() // the observer's, which carries its span, takes its place
 	}
 	if l.ctx == nil {

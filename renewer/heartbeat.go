@@ -9,11 +9,11 @@ const (
 	// Leases that come due this close together share a heartbeat: at 30,000 renewals a second that makes batches of a few
 	// hundred. Shorter for short intervals.
 	gatherFor = 10 * time.Millisecond
-	// The most leases in one heartbeat.
+	// The most leases in one heartbeat, as long as the store keeps up.
 	batchMost = 1000
 	// Up to this many heartbeats are under way at once without further ado. When the store hangs they all wait; more then
-	// start at intervals of an eighth of RequestTimeout, so that no lease waits for another's answer, and no more than
-	// these plus eight ever wait together.
+	// start at intervals of an eighth of RequestTimeout, each with everything that has come due, so that no lease waits for
+	// another's answer, and no more than these plus about eight ever wait together.
 	flightsAtOnce = 4
 )
 
@@ -71,15 +71,19 @@ func (k *Keeper) gather(now instant) (f *flight, next instant) {
 	if soonest := k.sent.add(k.flightGap()); soonest > now {
 		return nil, soonest
 	}
+	most := batchMost
+	if k.flights >= flightsAtOnce {
+		most = len(k.leases)
+	}
 	f = k.newFlight()
 	f.sent, f.lag = now, now.sub(due)
-	k.beats.take(now, batchMost, func(l *Lease) {
+	k.beats.take(now, most, func(l *Lease) {
 		f.leases = append(f.leases, l)
 		f.holds = append(f.holds, l.hold())
 	})
 	k.flights++
-	if len(f.leases) < batchMost {
-		k.sent = now
+	if len(f.leases) < batchMost || k.flights > flightsAtOnce {
+		k.sent = now // a full batch is followed by the next at once
 	}
 	return f, now
 }
@@ -97,7 +101,7 @@ func (k *Keeper) newFlight() *flight {
 
 // recycle keeps a flight that has landed for the next. Under k.mu.
 func (k *Keeper) recycle(f *flight) {
-	if len(k.landed) == flightsAtOnce {
+	if len(k.landed) == flightsAtOnce || cap(f.leases) > 2*batchMost { // the latter was needed in a crowd only
 		return
 	}
 	clear(f.leases) // not to keep leases alive

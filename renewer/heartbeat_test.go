@@ -314,7 +314,7 @@ func (s *poisonedStore) Renew(ctx context.Context, holds []renewer.Hold) []renew
 func TestHeartbeatsUnderWayAreBounded(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		for i := range 2000 {
+		for i := range 20_000 { // so many that batches are full
 			acquire(t, k, fmt.Sprint(i))
 		}
 		s.Default(script.Renew, script.Hang())

@@ -9,10 +9,10 @@ import (
 
 // Shutdown ends the keeper. Callers who wait for a lock and newcomers get [ErrShutdown] at once. Operations that run are
 // waited for; their leases stay alive. Shortly before ctx's deadline — a quarter of the time given, at most a second — those
-// that still run are told by their contexts, with reason [ShutDown], get [Config.Margin] or half of what is left to stop, and
-// all keys are freed in batches.
+// that still run are told by their contexts, with reason [ShutDown], and get [Config.Margin] or most of what is left to stop. Then
+// all keys are freed in batches, again and again if the store does not answer.
 //
-// Shutdown returns when ctx ends at the latest, and then frees what is left behind its back. Without a deadline it waits for
+// Shutdown returns when ctx ends at the latest; what is being freed then is finished behind its back. Without a deadline it waits for
 // the operations for as long as ctx lives. The error is nil if every operation had returned and every key is free. A
 // second call waits for the first.
 func (k *Keeper) Shutdown(ctx context.Context) error {
@@ -29,11 +29,11 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 	if !first {
 		return k.awaitStop(ctx)
 	}
-	if k.awaitIdle(ctx, idle, drainTime(ctx)) {
-		return k.finish(ctx, 0, nil)
+	cut := 0
+	if !k.awaitIdle(ctx, idle, drainTime(ctx)) {
+		cut = k.cut()
+		k.awaitIdle(ctx, idle, min(k.cfg.Margin, drainTime(ctx)))
 	}
-	cut := k.cut()
-	k.awaitIdle(ctx, idle, min(k.cfg.Margin, drainTime(ctx)))
 	freed := make(chan error, 1)
 	go func() { freed <- k.freeAll(ctx) }() // finishes what it is at when ctx ends
 	select {
@@ -162,9 +162,6 @@ func (k *Keeper) freeOnce(left []leftover) (again []leftover, failure error) {
 
 // finish ends the goroutines.
 func (k *Keeper) finish(ctx context.Context, cut int, err error) error {
-	if cut == 0 && err == nil {
-		err = k.freeAll(ctx) // orphans may be left
-	}
 	k.halt()
 	done := make(chan struct{})
 	go func() {

@@ -124,6 +124,19 @@ func TestShutdownReturnsAtItsDeadline(t *testing.T) {
 	})
 }
 
+// Also when no operation runs, and only what is left to clean up hangs.
+func TestShutdownReturnsAtItsDeadlineWithOrphans(t *testing.T) {
+	t.Parallel()
+	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a")
+		s.Default(script.Release, script.Hang())
+		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrUnavailable)
+		begun := time.Now()
+		require.ErrorIs(t, k.Shutdown(within(t, 500*time.Millisecond)), context.DeadlineExceeded)
+		assert.LessOrEqual(t, time.Since(begun), 500*time.Millisecond)
+	})
+}
+
 func TestShutdownTellsWhatCouldNotBeFreed(t *testing.T) {
 	t.Parallel()
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
