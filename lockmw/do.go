@@ -39,6 +39,26 @@ func Wrap[In, Out any](
 	}
 }
 
+// Enter takes the lock on name for an operation that is not one function: a stream, a body that is read later. The operation runs
+// on the context that Enter returns; exit frees the lock. Adapters use it too, since it tells whether the operation may run apart
+// from how it went. The context and exit are nil if and only if the error is not; [RefusalOf] sorts the error.
+//
+// exit takes the operation's error and returns what the caller gets: see the package's text. It must be called, also after a
+// panic, from any goroutine; a second call gives its error back. A lock whose exit is never called is held until
+// renewer.Config.MaxHold, or until the keeper shuts down.
+func Enter(
+	ctx context.Context, k *renewer.Keeper, name string, opts ...Option,
+) (operation context.Context, exit func(error) error, err error) {
+	if k == nil {
+		return nil, nil, fmt.Errorf("%w: Enter needs a keeper (renewer.New)", renewer.ErrConfig)
+	}
+	s, ctx, err := enter(ctx, k, name, newSettings(opts))
+	if err != nil {
+		return nil, nil, err
+	}
+	return ctx, s.exit, nil
+}
+
 // enter acquires the lock, or finds it in the context.
 func enter(ctx context.Context, k *renewer.Keeper, name string, set settings) (*scope, context.Context, error) {
 	if outer := find(ctx, k, name); outer != nil {
@@ -47,8 +67,7 @@ func enter(ctx context.Context, k *renewer.Keeper, name string, set settings) (*
 		}
 		return &scope{lease: outer.lease, strict: set.strict, inner: true}, ctx, nil
 	}
-	wait, operation := set.acquireOptions()
-	lease, err := k.Acquire(ctx, name, wait, operation)
+	lease, err := set.acquire(ctx, k, name)
 	if err != nil {
 		if set.contention == skip && errors.Is(err, renewer.ErrHeld) {
 			// Skipped is not held: only the text is of use.

@@ -23,6 +23,11 @@
 // without error is returned as it is, since the work is done and only telemetry needs to know — unless [Strict] asks for an
 // error then too. That a key could not be freed is no error here: it lapses with its TTL, and observers hear of it.
 //
+// # Adapters
+//
+// [Enter], [RefusalOf] and [RetryIn] are what the adapters for asynq, net/http and gRPC are made of. Use them for another
+// framework, or where the operation is not one function.
+//
 // # Nesting
 //
 // A call for a name that the context already holds through the same keeper runs inside that lease, with the same fencing

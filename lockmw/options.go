@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -19,6 +20,8 @@ type Option func(settings) settings
 type settings struct {
 	contention contention
 	wait       time.Duration
+	within     time.Duration // 0: the keeper's RequestTimeout
+	waiters    int
 	strict     bool
 	operation  string
 }
@@ -61,6 +64,18 @@ func Skip() Option {
 	return func(s settings) settings { s.contention = skip; return s }
 }
 
+// Within bounds to d how long [Refuse] and [Skip] ask the store, if that is less than renewer.Config.RequestTimeout; then
+// [renewer.ErrUnavailable]. It is for callers who must have answered by then. Zero or less leaves the store no time at all.
+func Within(d time.Duration) Option {
+	return func(s settings) settings { s.within = max(d, 1); return s }
+}
+
+// MaxWaiters bounds how many callers of this process stand in line for one name, behind the one who has the lock or asks for it;
+// one more gets [renewer.ErrHeld] with [renewer.ErrLineFull] at once. Zero or less, the default: no limit.
+func MaxWaiters(n int) Option {
+	return func(s settings) settings { s.waiters = n; return s }
+}
+
 // Strict makes a lost lock an error, [renewer.ErrLost], even though the function returned none. The result is returned
 // beside it.
 func Strict() Option {
@@ -72,11 +87,13 @@ func Operation(name string) Option {
 	return func(s settings) settings { s.operation = name; return s }
 }
 
-// request is what the engine is asked for.
-func (s settings) acquireOptions() (renewer.Option, renewer.Option) {
-	d := s.wait
-	if s.contention != wait {
-		d = 0
+func (s settings) acquire(ctx context.Context, k *renewer.Keeper, name string) (*renewer.Lease, error) {
+	switch {
+	case s.contention != wait:
+		return k.TryAcquire(ctx, name, renewer.MaxWait(s.within), renewer.Operation(s.operation))
+	case s.waiters > 0:
+		return k.Acquire(ctx, name, renewer.MaxWait(s.wait), renewer.MaxWaiters(s.waiters), renewer.Operation(s.operation))
+	default: // the usual, with no option more than it needs
+		return k.Acquire(ctx, name, renewer.MaxWait(s.wait), renewer.Operation(s.operation))
 	}
-	return renewer.MaxWait(d), renewer.Operation(s.operation)
 }

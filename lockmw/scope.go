@@ -17,11 +17,14 @@ type scope struct {
 	inner  bool // runs inside a lease that an outer call holds and frees
 }
 
-type scopeKey struct{}
+type (
+	scopeKey struct{} // finds the innermost scope
+	fenceKey struct{} // finds that or a token passed on, whichever is further in
+)
 
 // Value finds the scope itself, beside the caller's values.
 func (s *scope) Value(key any) any {
-	if key == (scopeKey{}) {
+	if key == (scopeKey{}) || key == (fenceKey{}) {
 		return s
 	}
 	return s.Context.Value(key)
@@ -44,13 +47,25 @@ func find(ctx context.Context, k *renewer.Keeper, name string) *scope {
 }
 
 // Fence is the fencing token of the innermost lock that ctx runs under: positive, and greater than that of every earlier
-// holder. Give it to whatever the operation writes to, and let that refuse tokens lower than the highest it has seen. 0 if
-// ctx runs under no lock, which such a resource refuses.
+// holder. Give it to whatever the operation writes to, and let that refuse tokens lower than the highest it has seen. It is the
+// token of a caller elsewhere if that has passed one on ([WithFence]) and ctx runs under no lock taken since. 0 if there is
+// neither, which such a resource refuses.
 func Fence(ctx context.Context) int64 {
-	if s := innermost(ctx); s != nil {
-		return s.lease.Fence()
+	switch f := ctx.Value(fenceKey{}).(type) {
+	case *scope:
+		return f.lease.Fence()
+	case int64:
+		return f
+	default:
+		return 0
 	}
-	return 0
+}
+
+// WithFence returns a context in which [Fence] is the given token: one that a caller in another process has passed on, whose lock
+// this process works under. Take tokens only from callers that you trust: a resource that has seen one too high refuses everybody
+// else. The adapters have helpers that carry tokens in headers and metadata.
+func WithFence(ctx context.Context, fence int64) context.Context {
+	return context.WithValue(ctx, fenceKey{}, fence)
 }
 
 // Held tells whether ctx runs under the lock on name and that lock is valid, by the clock: it is right on the first

@@ -13,6 +13,7 @@ type Option func(request) request
 type request struct {
 	operation string
 	maxWait   time.Duration // 0: as long as the context lives
+	most      int           // in the line behind its head; 0: any number
 	try       bool
 }
 
@@ -29,6 +30,13 @@ func MaxWait(d time.Duration) Option {
 	return func(r request) request { r.maxWait, r.try = d, d <= 0; return r }
 }
 
+// MaxWaiters refuses the call if n callers of this keeper stand in line for the name already, behind the one who has the lock or
+// asks the store for it: an error that is [ErrHeld] and [ErrLineFull]. It bounds the memory and the waiting time that a popular
+// name can cost a server. Zero or less, the default: no limit.
+func MaxWaiters(n int) Option {
+	return func(r request) request { r.most = max(n, 0); return r }
+}
+
 // Acquire waits until the lock on name is ours, in arrival order among the callers of this keeper, until ctx ends, or
 // [MaxWait] runs out. It outlasts a store that is down meanwhile. Every lease must be released.
 //
@@ -43,7 +51,7 @@ func (k *Keeper) Acquire(ctx context.Context, name string, opts ...Option) (*Lea
 }
 
 // TryAcquire asks once and does not wait for anybody: [ErrHeld] if somebody else has the lock, [ErrUnavailable] if the store
-// did not answer within [Config.RequestTimeout]. Otherwise it is like Acquire.
+// did not answer within [Config.RequestTimeout], or within [MaxWait] if that is given and shorter. Otherwise it is like Acquire.
 func (k *Keeper) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	var r request
 	for _, opt := range opts {

@@ -14,6 +14,8 @@ import (
 var (
 	// ErrHeld means that somebody else has the lock. errors.As with *[Error] tells who.
 	ErrHeld = errors.New("lockbeat: held by another owner")
+	// ErrLineFull comes with ErrHeld: as many callers of this process wait for the lock as [MaxWaiters] allows.
+	ErrLineFull = errors.New("lockbeat: the line is full")
 	// ErrLost means that a lease ended before its operation did. errors.As with *[LostError] tells why.
 	ErrLost = errors.New("lockbeat: lease lost")
 	// ErrUnavailable means that the store could not be asked, so that nobody knows who has the lock.
@@ -68,7 +70,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "; lapses in %v unless renewed", e.RetryAfter.Round(time.Millisecond))
 	}
 	if e.Err != nil {
-		fmt.Fprintf(&b, ": %v", e.Err)
+		fmt.Fprintf(&b, ": %s", strings.TrimPrefix(e.Err.Error(), "lockbeat: "))
 	}
 	return b.String()
 }

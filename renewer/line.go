@@ -2,6 +2,7 @@ package renewer
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -10,6 +11,7 @@ import (
 // stands behind the head, or the head waits for others. Guarded by Keeper.mu, except for wake.
 type line struct {
 	front, back *waiter
+	length      int
 	seen        glimpse       // what the head last learned
 	wake        chan struct{} // told when the store says that the name may be free
 	unwatch     func()
@@ -41,6 +43,7 @@ func (ln *line) push(w *waiter) {
 		ln.front = w
 	}
 	ln.back = w
+	ln.length++
 }
 
 func (ln *line) remove(w *waiter) {
@@ -55,6 +58,7 @@ func (ln *line) remove(w *waiter) {
 		ln.back = w.ahead
 	}
 	w.queued, w.ahead, w.next = false, nil, nil
+	ln.length--
 }
 
 // queue returns nil when the caller is at the head of its line.
@@ -75,6 +79,13 @@ func (c *call) queue(ctx context.Context) error {
 	}
 	if head.state == held {
 		c.behind = k.look(head)
+	}
+	if most := c.request.most; most > 0 && !c.request.try && head.line != nil && head.line.length >= most {
+		if g := k.look(head); g.err == nil {
+			c.seen = g
+		}
+		k.mu.Unlock()
+		return c.fail(ErrHeld, fmt.Errorf("%w: MaxWaiters (%d) callers of this process stand in it", ErrLineFull, most))
 	}
 	w := &waiter{l: c.l, turn: make(chan glimpse, 1), try: c.request.try}
 	k.lineOf(head).push(w)

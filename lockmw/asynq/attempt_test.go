@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -30,36 +31,23 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	})
 }
 
-// slowObserver keeps a caller that was granted the lock.
-type slowObserver struct {
-	renewer.NopObserver
-	by time.Duration
-}
-
-func (o slowObserver) AcquireEnd(ctx context.Context, _ renewer.AcquireEnd) context.Context {
-	<-time.After(o.by)
-	return ctx
-}
-
 // A task of two seconds has one and a half to get the lock: a quarter is kept. Once it has begun it has all its time.
 func TestAnswerAndTheTimeOfTheTask(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answer script.Step
-		slow   time.Duration // of the observer
 		runs   bool
 	}{
-		"in time":                   {answer: script.Pass().Late(1400 * time.Millisecond), runs: true},
-		"too late":                  {answer: script.Pass().Late(1600 * time.Millisecond)},
-		"never":                     {answer: script.Hang()},
-		"in time, but kept waiting": {answer: script.Pass(), slow: 1600 * time.Millisecond},
+		"in time":  {answer: script.Pass().Late(1400 * time.Millisecond), runs: true},
+		"too late": {answer: script.Pass().Late(1600 * time.Millisecond)},
+		"never":    {answer: script.Hang()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store := script.New()
 				store.Script(script.Acquire, c.answer)
-				k := newKeeper(t, store, renewer.Config{TTL: renewer.DefaultTTL, Observer: slowObserver{by: c.slow}})
+				k := newKeeper(t, store, renewer.Config{TTL: renewer.DefaultTTL})
 				require.Greater(t, k.Config().RequestTimeout, 2*time.Second)
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				defer cancel()
@@ -106,6 +94,6 @@ func TestInnerHandlerAfterALoss(t *testing.T) {
 		err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))
 		require.ErrorIs(t, err, renewer.ErrLost)
 		assert.False(t, asynqmw.IsFailure(nil)(err))
-		assert.InDelta(t, asynqmw.DefaultRetryIn, asynqmw.RetryDelay(nil)(0, err, nil), float64(asynqmw.DefaultRetryIn/2))
+		assert.InDelta(t, lockmw.DefaultRetryIn, asynqmw.RetryDelay(nil)(0, err, nil), float64(lockmw.DefaultRetryIn/2))
 	})
 }

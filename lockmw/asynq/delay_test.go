@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -22,11 +23,11 @@ func TestDelayOfTasksThatDidNotRun(t *testing.T) {
 		opts  []asynqmw.HandleOption
 		about time.Duration
 	}{
-		"held":               {time.Millisecond, nil, asynqmw.DefaultRetryIn},
+		"held":               {time.Millisecond, nil, lockmw.DefaultRetryIn},
 		"held for long":      {20 * time.Second, nil, 10 * time.Second},
 		"held for very long": {time.Hour, nil, 30 * time.Second},
 		"held, as told":      {time.Hour, []asynqmw.HandleOption{asynqmw.RetryIn(time.Minute)}, time.Minute},
-		"down":               {0, nil, asynqmw.DefaultStoreRetryIn},
+		"down":               {0, nil, lockmw.DefaultStoreRetryIn},
 		"down, as told":      {0, []asynqmw.HandleOption{asynqmw.RetryIn(time.Hour)}, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,13 +8,6 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-const (
-	// DefaultRetryIn is about how long after it was refused a task comes back, unless [RetryIn] says otherwise.
-	DefaultRetryIn = time.Second
-	// DefaultStoreRetryIn is the same for a task that did not run because the lock's store was down.
-	DefaultStoreRetryIn = 5 * time.Second
-)
-
 // HandleOption is what [Handle] takes: every [Option], and [Codec].
 type HandleOption interface{ handle(*settings) }
 
@@ -68,8 +61,8 @@ func SharedKey() Option { return option(func(s *settings) { s.shared = true }) }
 
 // RetryIn sets about how long after it was refused, or could not ask the lock's store, a task comes back: a random duration
 // between half of d and one and a half. asynq counts in whole seconds, and looks every Config.DelayedTaskCheckInterval, 5 s by
-// default. Default [DefaultRetryIn], [DefaultStoreRetryIn], and half of the time that the holder has had the lock if that is
-// longer, at most 30 s. It panics if d is not positive.
+// default. Default lockmw.RetryIn: a second, five if the store was down, and longer for a lock that has been held for long. It
+// panics if d is not positive.
 func RetryIn(d time.Duration) Option {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: asynqmw.RetryIn(%v) can't be meant: give a positive duration, such as a second", d))

@@ -1,0 +1,162 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// An operation that is not one function: it begins here and ends on another goroutine.
+func TestEnterAndExit(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		ctx, exit, err := lockmw.Enter(t.Context(), k, "a", lockmw.Operation("stream"))
+		require.NoError(t, err)
+		require.True(t, lockmw.Held(ctx, "a"))
+		_, _, err = lockmw.Enter(t.Context(), k, "a", lockmw.Refuse())
+		require.Equal(t, lockmw.RefusedHeld, lockmw.RefusalOf(err))
+
+		inner, leave, err := lockmw.Enter(ctx, k, "a")
+		require.NoError(t, err, "the same call chain")
+		require.Equal(t, lockmw.Fence(ctx), lockmw.Fence(inner))
+		require.NoError(t, leave(nil))
+		require.True(t, lockmw.Held(ctx, "a"), "the outer call's still")
+
+		done := make(chan error)
+		go func() { done <- exit(errOperation) }()
+		require.Equal(t, errOperation, <-done)
+		require.Error(t, ctx.Err())
+		require.NoError(t, exit(nil), "once more does nothing")
+		require.Len(t, s.Calls(script.Release), 1)
+		free(t, k, "a")
+
+		_, _, err = lockmw.Enter(t.Context(), nil, "a")
+		require.ErrorIs(t, err, renewer.ErrConfig)
+	})
+}
+
+func TestExitTellsOfALoss(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		ctx, exit, err := lockmw.Enter(t.Context(), k, "a")
+		require.NoError(t, err)
+		s.Script(script.Renew, script.Gone())
+		<-ctx.Done()
+		err = exit(errOperation)
+		require.ErrorIs(t, err, errOperation)
+		require.ErrorIs(t, err, renewer.ErrLost)
+		require.Equal(t, errOperation, exit(errOperation), "the second time")
+	})
+}
+
+// Who must have answered soon can't wait for RequestTimeout.
+func TestWithinBoundsTheQuestion(t *testing.T) {
+	t.Parallel()
+	for name, policy := range map[string]lockmw.Option{"refuse": lockmw.Refuse(), "skip": lockmw.Skip()} {
+		for _, d := range []time.Duration{300 * time.Millisecond, 0, -time.Second} {
+			t.Run(fmt.Sprint(name, d), func(t *testing.T) {
+				t.Parallel()
+				in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+					s.Script(script.Acquire, script.Hang())
+					begun := time.Now()
+					_, _, err := lockmw.Enter(t.Context(), k, "a", policy, lockmw.Within(d))
+					require.Equal(t, lockmw.RefusedUnavailable, lockmw.RefusalOf(err), "%v", err)
+					require.InDelta(t, max(d, 0), time.Since(begun), 1)
+				})
+			})
+		}
+	}
+}
+
+func TestMaxWaiters(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		_, exit, err := lockmw.Enter(t.Context(), k, "a")
+		require.NoError(t, err)
+		waits := make(chan error)
+		go func() {
+			_, err := lockmw.Do(t.Context(), k, "a", answer, lockmw.MaxWaiters(1))
+			waits <- err
+		}()
+		synctest.Wait()
+		begun := time.Now()
+		_, err = lockmw.Do(t.Context(), k, "a", answer, lockmw.MaxWaiters(1))
+		require.Equal(t, lockmw.RefusedLineFull, lockmw.RefusalOf(err))
+		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.Zero(t, time.Since(begun))
+		require.NoError(t, exit(nil))
+		require.NoError(t, <-waits)
+	})
+}
+
+func TestRefusalOf(t *testing.T) {
+	t.Parallel()
+	is := func(kind, cause error) error { return &renewer.Error{Op: "acquire", Name: "a", Kind: kind, Err: cause} }
+	for want, errs := range map[lockmw.Refusal][]error{
+		lockmw.NotRefused:         {nil},
+		lockmw.RefusedHeld:        {is(renewer.ErrHeld, nil)},
+		lockmw.RefusedLineFull:    {is(renewer.ErrHeld, renewer.ErrLineFull)},
+		lockmw.RefusedSkipped:     {fmt.Errorf("%w: a", lockmw.ErrSkipped)},
+		lockmw.RefusedUnavailable: {is(renewer.ErrUnavailable, errDown), is(renewer.ErrUnavailable, renewer.ErrRejected)},
+		lockmw.RefusedShutdown:    {is(renewer.ErrShutdown, nil)},
+		lockmw.RefusedName:        {is(renewer.ErrName, errors.New("it is empty"))},
+		lockmw.RefusedLost:        {&renewer.LostError{}, is(context.Canceled, &renewer.LostError{})},
+		lockmw.RefusedCancelled:   {is(context.Canceled, nil), is(context.Canceled, errDown)},
+		lockmw.RefusedDeadline:    {is(context.DeadlineExceeded, nil)},
+		lockmw.RefusedMisuse:      {renewer.ErrConfig, errDown},
+	} {
+		for _, err := range errs {
+			assert.Equal(t, want, lockmw.RefusalOf(err), "%v", err)
+		}
+	}
+}
+
+func TestRetryIn(t *testing.T) {
+	t.Parallel()
+	held := func(d time.Duration) error { return &renewer.Error{Kind: renewer.ErrHeld, HeldFor: d} }
+	for _, tt := range []struct {
+		err  error
+		base time.Duration
+		want time.Duration
+	}{
+		{held(0), 0, lockmw.DefaultRetryIn},
+		{held(20 * time.Second), 0, 10 * time.Second},
+		{held(time.Hour), 0, lockmw.MaxRetryIn},
+		{held(time.Hour), 3 * time.Second, 3 * time.Second},
+		{&renewer.Error{Kind: renewer.ErrUnavailable, HeldFor: time.Hour}, 0, lockmw.DefaultStoreRetryIn},
+		{renewer.ErrShutdown, 0, lockmw.DefaultRetryIn},
+	} {
+		least, most := tt.want*2, time.Duration(0)
+		for range 1000 {
+			d := lockmw.RetryIn(tt.err, tt.base)
+			least, most = min(least, d), max(most, d)
+		}
+		assert.GreaterOrEqual(t, least, tt.want/2)
+		assert.Less(t, most, tt.want/2+tt.want)
+		assert.Greater(t, most-least, tt.want/2, "spread")
+	}
+}
+
+func TestAFencePassedOn(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		far := lockmw.WithFence(t.Context(), 7)
+		require.Equal(t, int64(7), lockmw.Fence(far))
+		require.False(t, lockmw.Held(far, "a"), "a token is no lock")
+		ctx, exit, err := lockmw.Enter(far, k, "a")
+		require.NoError(t, err)
+		require.NotEqual(t, int64(7), lockmw.Fence(ctx), "the lock taken since")
+		require.Equal(t, int64(9), lockmw.Fence(lockmw.WithFence(ctx, 9)), "the innermost")
+		require.NoError(t, exit(nil))
+	})
+}

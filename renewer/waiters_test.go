@@ -1,0 +1,91 @@
+package renewer_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// The line takes as many as MaxWaiters says behind the one who has the lock, and one more once somebody has left it.
+func TestAFullLineRefuses(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a", renewer.Operation("export"))
+		leaves, leave := context.WithCancel(t.Context())
+		acquireAndFree := func(ctx context.Context) <-chan error {
+			return background(func() error {
+				l, err := k.Acquire(ctx, "a", renewer.MaxWaiters(2))
+				return errors.Join(err, releaseIf(l))
+			})
+		}
+		first := acquireAndFree(leaves)
+		synctest.Wait()
+		second := acquireAndFree(t.Context())
+		synctest.Wait()
+
+		_, err := k.Acquire(t.Context(), "a", renewer.MaxWaiters(2))
+		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrLineFull)
+		require.ErrorContains(t, err, `acquire "a": held by another owner; last seen with here`)
+		require.ErrorContains(t, err, "the line is full: MaxWaiters (2) callers of this process stand in it")
+
+		leave()
+		require.ErrorIs(t, <-first, context.Canceled)
+		third := acquireAndFree(t.Context())
+		synctest.Wait()
+		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, <-second)
+		require.NoError(t, <-third)
+		require.Len(t, s.Calls(script.Acquire), 3, "who is refused by the line does not ask the store")
+	})
+}
+
+// Nothing is known yet of the lock when the line is full already: it is busy here, whoever has it.
+func TestALineIsFullBeforeTheStoreHasAnswered(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Acquire, script.Pass().Late(time.Second))
+		calls := make([]<-chan error, 2)
+		for i := range calls {
+			calls[i] = background(func() error {
+				l, err := k.Acquire(t.Context(), "a", renewer.MaxWaiters(1))
+				return errors.Join(err, releaseIf(l))
+			})
+			synctest.Wait()
+		}
+		_, err := k.Acquire(t.Context(), "a", renewer.MaxWaiters(1))
+		require.ErrorIs(t, err, renewer.ErrLineFull)
+		_, err = k.TryAcquire(t.Context(), "a", renewer.MaxWaiters(1))
+		require.ErrorIs(t, err, renewer.ErrHeld, "who doesn't wait shares the answer of the one who asks")
+		require.NotErrorIs(t, err, renewer.ErrLineFull)
+		for _, c := range calls {
+			require.NoError(t, <-c)
+		}
+	})
+}
+
+func TestATryCanBeBounded(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Acquire, script.Hang())
+		begun := time.Now()
+		_, err := k.TryAcquire(t.Context(), "a", renewer.MaxWait(300*time.Millisecond))
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.NotErrorIs(t, err, context.Canceled)
+		assertInstant(t, begun.Add(300*time.Millisecond), time.Now(), "before RequestTimeout")
+	})
+}
+
+func releaseIf(l *renewer.Lease) error {
+	if l == nil {
+		return nil
+	}
+	return l.Release(context.Background())
+}
