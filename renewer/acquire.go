@@ -71,7 +71,7 @@ type call struct {
 	attempts  int
 	contended bool
 	seen      glimpse // what the store last answered, while it was not "yours"
-	behind    glimpse // whom this call stood behind in this process
+	behind    glimpse // whom this call was last seen behind, in this process or elsewhere
 	unsettled instant // when the last question was sent that was not answered and may still take effect; 0 without
 }
 

@@ -73,7 +73,10 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	cut := c.bound < limit // it is the caller's patience, not the store's time, that runs out
 	request := k.beginRequest(ctx, l, min(limit, c.bound))
 	c.attempts++
-	grants := k.store.Acquire(request, []Claim{{Name: l.name, Owner: l.owner, TTL: k.cfg.TTL, Holder: k.holder(l.operation)}})
+	if k.observer != nil && c.unsettled == 0 { // an earlier question that is granted after all has told the former trace
+		l.trace = k.observer.Claim(ctx)
+	}
+	grants := k.store.Acquire(request, []Claim{{Name: l.name, Owner: l.owner, TTL: k.cfg.TTL, Holder: k.holder(l)}})
 	late := k.endRequest(l)
 	g := answerTo(grants, 0, 1, brokenGrant)
 	if g.Status == Mine && k.clock.atMost() >= sent.add(k.validity-k.cfg.Margin) {
@@ -95,7 +98,8 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 			c.unsettled = 0
 		}
 		c.contended = true
-		c.see(glimpse{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL})
+		c.behind = glimpse{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL}
+		c.see(c.behind)
 	default:
 		c.unsettled = sent
 		if ctx.Err() != nil {

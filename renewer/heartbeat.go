@@ -122,14 +122,26 @@ func (k *Keeper) flightGap() time.Duration {
 func (k *Keeper) fly(f *flight) {
 	defer k.loops.Done()
 	ctx := k.request(context.Background())
-	answers := k.store.Renew(ctx, f.holds)
-	k.land(f, answers)
+	if k.observer != nil {
+		ctx = k.observer.RenewStart(ctx, RenewStart{Leases: len(f.leases), Contexts: f.contexts})
+	}
+	k.land(ctx, f, k.store.Renew(ctx, f.holds))
+}
+
+// contexts are those of the leases.
+func (f *flight) contexts(yield func(context.Context) bool) {
+	for _, l := range f.leases {
+		if !yield(l.ctx) {
+			return
+		}
+	}
 }
 
 // land books a heartbeat's answers.
-func (k *Keeper) land(f *flight, answers []Answer) {
+func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 	r := Renewed{Leases: len(f.leases), Lag: f.lag}
 	var news losses
+	var misses []miss
 	k.mu.Lock()
 	now := k.clock.now()
 	k.flights--
@@ -147,8 +159,16 @@ func (k *Keeper) land(f *flight, answers []Answer) {
 				r.Err = a.Err
 			}
 		}
-		if l.state == held {
-			k.book(l, a, f.sent, now, &news)
+		if l.state != held {
+			continue
+		}
+		lag := f.sent.sub(l.due)
+		k.book(l, a, f.sent, now, &news)
+		if k.observer != nil && l.state == held && (a.Status == Unknown || lag > k.cfg.RequestTimeout) {
+			misses = append(misses, miss{l.ctx, Missed{
+				Name: l.name, Operation: l.operation, Fence: l.fence, Lag: max(0, lag), Err: a.Err,
+				Left: max(0, instant(l.until.Load()).sub(now)),
+			}})
 		}
 	}
 	r.Took = now.sub(f.sent)
@@ -156,8 +176,17 @@ func (k *Keeper) land(f *flight, answers []Answer) {
 	k.mu.Unlock()
 	news.deliver(k)
 	if k.observer != nil {
-		k.observer.Renewed(r)
+		for _, m := range misses {
+			k.observer.Missed(m.ctx, m.event)
+		}
+		k.observer.Renewed(ctx, r)
 	}
+}
+
+// miss is what an observer will hear of one lease of a heartbeat.
+type miss struct {
+	ctx   context.Context //nolint:containedctx // the lease's, for the observer
+	event Missed
 }
 
 // book books one answer to a heartbeat sent at an instant. Under k.mu.

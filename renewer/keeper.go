@@ -139,8 +139,8 @@ func (k *Keeper) newLease(name, operation string) *Lease {
 }
 
 // holder is what others read of a lease of this process.
-func (k *Keeper) holder(operation string) Holder {
+func (k *Keeper) holder(l *Lease) Holder {
 	h := k.self
-	h.Operation = operation
+	h.Operation, h.Trace = l.operation, l.trace
 	return h
 }

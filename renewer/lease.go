@@ -13,6 +13,7 @@ type Lease struct {
 	name      string
 	owner     string
 	operation string
+	trace     string // what the observer made of the claim
 	fence     int64
 	ctx       context.Context
 	cancel    context.CancelCauseFunc

@@ -138,7 +138,7 @@ func (k *Keeper) look(head *Lease) glimpse {
 	if head.state == held {
 		now := k.clock.atMost()
 		return glimpse{
-			known: true, holder: k.holder(head.operation), heldFor: now.sub(head.acquired), ttl: max(0, head.deadline.sub(now)),
+			known: true, holder: k.holder(head), heldFor: now.sub(head.acquired), ttl: max(0, head.deadline.sub(now)),
 		}
 	}
 	if k.knows(head) && head.line != nil {

@@ -53,12 +53,11 @@ func (o *LogObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Cont
 }
 
 // Renewed logs heartbeats at Debug, and those that failed at Warn.
-func (o *LogObserver) Renewed(e Renewed) {
+func (o *LogObserver) Renewed(ctx context.Context, e Renewed) {
 	level, msg := slog.LevelDebug, "leases renewed"
 	if e.Failed > 0 {
 		level, msg = slog.LevelWarn, "leases not renewed yet"
 	}
-	ctx := context.Background()
 	if !o.log.Enabled(ctx, level) {
 		return
 	}

@@ -2,6 +2,7 @@ package renewer
 
 import (
 	"context"
+	"iter"
 	"time"
 )
 
@@ -13,11 +14,23 @@ import (
 type Observer interface {
 	// AcquireStart is called before a lock is asked for. The context it returns is used for the attempts.
 	AcquireStart(ctx context.Context, e AcquireStart) context.Context
+	// Claim is called before each question to the store; ctx derives from AcquireStart's. It returns what becomes [Holder.Trace]:
+	// the W3C traceparent of the work to be done under the lock, or "". It is not called again while an earlier question of
+	// the same acquire may still be granted.
+	Claim(ctx context.Context) (trace string)
 	// AcquireEnd is called once for each AcquireStart. When e.Err is nil, the lease's context derives from the one that it
 	// returns. It must return a context that derives from ctx.
 	AcquireEnd(ctx context.Context, e AcquireEnd) context.Context
-	// Renewed is called after each heartbeat, which may carry many leases.
-	Renewed(e Renewed)
+	// RenewStart is called before each heartbeat, which may carry many leases. The context it returns, which must derive from
+	// ctx, is that of the question to the store.
+	RenewStart(ctx context.Context, e RenewStart) context.Context
+	// Renewed is called once for each RenewStart, with the context that it returned.
+	Renewed(ctx context.Context, e Renewed)
+	// Missed is called for each lease whose heartbeat failed or was late; ctx is the lease's context.
+	Missed(ctx context.Context, e Missed)
+	// CleanUp is called before the engine asks the store on nobody's behalf to free what an acquire or a release without an
+	// answer may have left. The context it returns, which must derive from ctx, is that of the question.
+	CleanUp(ctx context.Context) context.Context
 	// Lost is called once for a lease that is lost, when its context has been cancelled; ctx is that context.
 	Lost(ctx context.Context, e Lost)
 	// Released is called once for every lease, when its operation has ended and the key was freed, or could not be.
@@ -53,6 +66,14 @@ type AcquireEnd struct {
 	Err error
 }
 
+// RenewStart is a heartbeat about to be sent.
+type RenewStart struct {
+	// Leases counts the leases in it.
+	Leases int
+	// Contexts are those of the leases. It may be ranged over only until RenewStart returns.
+	Contexts iter.Seq[context.Context]
+}
+
 // Renewed is one heartbeat.
 type Renewed struct {
 	// Leases counts the leases in the batch: Leases = OK + Gone + Failed.
@@ -68,6 +89,20 @@ type Renewed struct {
 	// Took is how long the store took.
 	Took time.Duration
 	// Err is the first failure, or nil.
+	Err error
+}
+
+// Missed is trouble with the heartbeat of one lease, which is not lost yet.
+type Missed struct {
+	Name      string
+	Operation string
+	Fence     int64
+	// Lag is how long after its due time the heartbeat was sent. It counts as late from [Config.RequestTimeout] on: by then
+	// the lease could have had one more try.
+	Lag time.Duration
+	// Left is how long the lease may be relied on if no further heartbeat succeeds.
+	Left time.Duration
+	// Err says why it failed; nil if it was late but succeeded.
 	Err error
 }
 
@@ -119,8 +154,20 @@ func (NopObserver) AcquireStart(ctx context.Context, _ AcquireStart) context.Con
 // AcquireEnd returns ctx.
 func (NopObserver) AcquireEnd(ctx context.Context, _ AcquireEnd) context.Context { return ctx }
 
+// Claim returns "".
+func (NopObserver) Claim(context.Context) string { return "" }
+
+// RenewStart returns ctx.
+func (NopObserver) RenewStart(ctx context.Context, _ RenewStart) context.Context { return ctx }
+
 // Renewed does nothing.
-func (NopObserver) Renewed(Renewed) {}
+func (NopObserver) Renewed(context.Context, Renewed) {}
+
+// Missed does nothing.
+func (NopObserver) Missed(context.Context, Missed) {}
+
+// CleanUp returns ctx.
+func (NopObserver) CleanUp(ctx context.Context) context.Context { return ctx }
 
 // Lost does nothing.
 func (NopObserver) Lost(context.Context, Lost) {}

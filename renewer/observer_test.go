@@ -20,9 +20,22 @@ import (
 type recorder struct {
 	mu     sync.Mutex
 	events []any
+	claims int
 }
 
-type startKey struct{}
+type (
+	renewStart struct {
+		leases int
+		names  []any
+	}
+	cleanUp struct{}
+)
+
+type (
+	startKey struct{}
+	renewKey struct{}
+	cleanKey struct{}
+)
 
 func (r *recorder) add(e any) {
 	r.mu.Lock()
@@ -42,7 +55,41 @@ func (r *recorder) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 	r.add(e)
 	return ctx
 }
-func (r *recorder) Renewed(e renewer.Renewed)                      { r.add(e) }
+
+func (r *recorder) Claim(ctx context.Context) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.claims++
+	return fmt.Sprint("trace ", ctx.Value(startKey{}), " ", r.claims)
+}
+
+func (r *recorder) RenewStart(ctx context.Context, e renewer.RenewStart) context.Context {
+	s := renewStart{leases: e.Leases}
+	for c := range e.Contexts {
+		s.names = append(s.names, c.Value(startKey{}))
+	}
+	r.add(s)
+	return context.WithValue(ctx, renewKey{}, e.Leases)
+}
+
+func (r *recorder) Renewed(ctx context.Context, e renewer.Renewed) {
+	if ctx.Value(renewKey{}) != e.Leases {
+		panic("Renewed without its RenewStart's context")
+	}
+	r.add(e)
+}
+
+func (r *recorder) Missed(ctx context.Context, e renewer.Missed) {
+	if ctx.Value(startKey{}) != e.Name {
+		panic("Missed without the lease's context")
+	}
+	r.add(e)
+}
+
+func (r *recorder) CleanUp(ctx context.Context) context.Context {
+	r.add(cleanUp{})
+	return context.WithValue(ctx, cleanKey{}, true)
+}
 func (r *recorder) Lost(_ context.Context, e renewer.Lost)         { r.add(e) }
 func (r *recorder) Released(_ context.Context, e renewer.Released) { r.add(e) }
 func (r *recorder) Fault(e renewer.Fault)                          { r.add(e) }

@@ -118,4 +118,7 @@ type Holder struct {
 	PID int
 	// Operation is what it is doing: the static name given with [Operation], or "".
 	Operation string
+	// Trace is the W3C traceparent of what it is doing, by which a trace can link to it; "" if it is not traced. Like all of a
+	// Holder it comes from another process: check it before use.
+	Trace string
 }

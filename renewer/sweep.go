@@ -113,6 +113,9 @@ func (k *Keeper) sweep(batch []*orphan) {
 		holds[i] = o.hold
 	}
 	ctx := k.request(context.Background())
+	if k.observer != nil {
+		ctx = k.observer.CleanUp(ctx)
+	}
 	answers := k.store.Release(ctx, holds)
 
 	var failed error

@@ -119,7 +119,7 @@ func (r *reporter) holder(e renewer.AcquireEnd) string {
 }
 
 // Renewed hears of every heartbeat: one may keep many locks alive.
-func (r *reporter) Renewed(e renewer.Renewed) {
+func (r *reporter) Renewed(_ context.Context, e renewer.Renewed) {
 	r.totals.add(func(t *totals) { t.renewed += e.OK })
 	switch {
 	case e.Failed > 0:

@@ -116,7 +116,7 @@ type beats struct {
 func newBeats() *beats { return &beats{all: make(chan renewer.Renewed, 1024)} }
 
 // Renewed drops what nobody waits for.
-func (b *beats) Renewed(r renewer.Renewed) {
+func (b *beats) Renewed(_ context.Context, r renewer.Renewed) {
 	select {
 	case b.all <- r:
 	default:

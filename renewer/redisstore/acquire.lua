@@ -5,7 +5,7 @@
 -- ARGV[1]  owner token, 22 bytes
 -- ARGV[2]  time to live of the lease, ms
 -- ARGV[3]  time to live of the fence counter, ms
--- ARGV[4]  the holder, as text: node, pid and operation, a line each
+-- ARGV[4]  the holder, as text: node, pid, operation and, if there is one, traceparent, a line each
 --
 -- Returns  the fencing token, an integer, if the owner has the lock now, or had it already; or
 --          {value, ms, us} if another owner has it: its value, its remaining time to live in ms (-1: it has none),

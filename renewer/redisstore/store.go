@@ -92,7 +92,7 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 		if c.TTL > s.fenceTTL { // the counter must not lapse while the lease lives
 			fenceTTL = ttl
 		}
-		return acquireScript.command(s.client.B(), whole, []string{lease, fence}, c.Owner, ttl, fenceTTL, s.holders.of(c.Holder))
+		return acquireScript.command(s.client.B(), whole, []string{lease, fence}, c.Owner, ttl, fenceTTL, s.holderText(c.Holder))
 	}, func(i int, r rueidis.RedisResult) {
 		reply, err := r.ToMessage()
 		if err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // The value of a lease is text, for people too (redis-cli --raw GET KEY): a line each for owner token, fencing token, the
-// server's clock in us when the lock was taken, and the holder's node, pid and operation. Lines added later go behind these,
-// and are ignored by those who do not know them.
+// server's clock in us when the lock was taken, the holder's node, pid and operation, and the traceparent of its work if it is
+// traced. Lines added later go behind these, and are ignored by those who do not know them.
 const (
 	// separator is a control byte, which no part may have, so that none needs escaping.
 	separator = "\n"
@@ -23,9 +23,21 @@ const (
 	maxExact = 1<<53 - 1
 )
 
-// encodeHolder writes the holder's part of a value. The script puts owner, fence and since before it, which it knows best.
+// encodeHolder writes the holder's part of a value without the trace, which differs each time. The script puts owner, fence and
+// since before it, which it knows best.
 func encodeHolder(h renewer.Holder) string {
 	return part(h.Node) + separator + strconv.Itoa(max(h.PID, 0)) + separator + part(h.Operation)
+}
+
+// holderText is encodeHolder's text with the trace.
+func (s *Store) holderText(h renewer.Holder) string {
+	trace := h.Trace
+	h.Trace = ""
+	text := s.holders.of(h)
+	if trace == "" {
+		return text
+	}
+	return text + separator + part(trace)
 }
 
 // decodeValue reads who holds a lock and since when, in us of the server's clock. Whoever may write to the server may have
@@ -44,8 +56,9 @@ func decodeValue(value string) (h renewer.Holder, since int64) {
 	}
 	node, rest, _ := strings.Cut(rest, separator)
 	pid, rest, _ := strings.Cut(rest, separator)
-	operation, _, _ := strings.Cut(rest, separator)
-	h.Node, h.Operation = part(node), part(operation)
+	operation, rest, _ := strings.Cut(rest, separator)
+	trace, _, _ := strings.Cut(rest, separator)
+	h.Node, h.Operation, h.Trace = part(node), part(operation), part(trace)
 	if n, err := strconv.ParseInt(pid, 10, 32); err == nil && n > 0 {
 		h.PID = int(n)
 	}

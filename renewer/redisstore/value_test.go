@@ -18,9 +18,17 @@ func value(fence, since, holder string) string {
 	return owner("o") + "\n" + fence + "\n" + since + "\n" + holder
 }
 
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+func withTrace(h renewer.Holder, trace string) renewer.Holder {
+	h.Trace = trace
+	return h
+}
+
 func TestValue(t *testing.T) {
 	t.Parallel()
 	web := renewer.Holder{Node: "web-1", PID: 4711, Operation: "email:send"}
+	traced := withTrace(web, traceparent)
 	long := strings.Repeat("é", 100)
 	for name, c := range map[string]struct {
 		value string
@@ -28,7 +36,9 @@ func TestValue(t *testing.T) {
 		since int64
 	}{
 		"ours":                {value("7", "5", redisstore.EncodeHolder(web)), web, 5},
-		"with further fields": {value("7", "5", redisstore.EncodeHolder(web)+"\n00-trace\nx"), web, 5},
+		"with a trace":        {value("7", "5", redisstore.EncodeHolder(web)+"\n"+traceparent), traced, 5},
+		"with further fields": {value("7", "5", redisstore.EncodeHolder(web)+"\n"+traceparent+"\nx"), traced, 5},
+		"hostile trace":       {value("7", "5", redisstore.EncodeHolder(web)+"\n\x1b[31m\r"+strings.Repeat("z", 10_000)[:3000]), withTrace(web, ("[31m" + strings.Repeat("z", 64))[:64]), 5},
 		"empty holder":        {value("7", "5", redisstore.EncodeHolder(renewer.Holder{})), renewer.Holder{}, 5},
 		"punctuation":         {value("7", "5", redisstore.EncodeHolder(renewer.Holder{Node: `a|b,"c"{d}%`})), renewer.Holder{Node: `a|b,"c"{d}%`}, 5},
 		"cut short":           {value("7", "5", "web-1"), renewer.Holder{Node: "web-1"}, 5},
@@ -71,6 +81,7 @@ func FuzzDecodeValue(f *testing.F) {
 		h, since := redisstore.DecodeValue(text)
 		checkPart(t, h.Node)
 		checkPart(t, h.Operation)
+		checkPart(t, h.Trace)
 		require.GreaterOrEqual(t, h.PID, 0)
 		require.GreaterOrEqual(t, since, int64(0))
 		require.LessOrEqual(t, since, int64(redisstore.MaxExact))

@@ -28,6 +28,8 @@ type Call struct {
 	Op Op
 	// At is when the store was called.
 	At time.Time
+	// Context is the call's, for its values.
+	Context context.Context //nolint:containedctx // a record of what was called
 	// Deadline is that of the call's context; zero without one.
 	Deadline time.Time
 	// Claims are the items of an Acquire.
@@ -149,6 +151,7 @@ func (s *Store) take(ctx context.Context, call Call) Step {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	call.At = time.Now()
+	call.Context = ctx
 	call.Deadline, _ = ctx.Deadline()
 	s.calls = append(s.calls, call)
 	steps := s.scripts[call.Op]

@@ -106,7 +106,7 @@ func holderTold(t *testing.T, s *suite) {
 		return
 	}
 	a, b := newOwner(), newOwner()
-	holder := renewer.Holder{Node: "web-1", PID: 4711, Operation: "email:send"}
+	holder := renewer.Holder{Node: "web-1", PID: 4711, Operation: "email:send", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 	before := time.Now()
 	g := s.acquireAs(t, "name", a, long, holder)
 	require.Equal(t, renewer.Mine, g.Status)
@@ -155,6 +155,8 @@ func oddHolder(t *testing.T, s *suite) {
 		{Node: "latin\xe4\xff", PID: 4, Operation: "\xc3\x28"},
 		{PID: 5},
 		{Operation: "only"},
+		{Trace: "nothing else"},
+		{Node: "n", Trace: "odd\nlines\x00"},
 	}
 	for _, h := range holders {
 		a := newOwner()
@@ -174,7 +176,7 @@ func printable(h renewer.Holder) renewer.Holder {
 			return r
 		}, s)
 	}
-	h.Node, h.Operation = drop(h.Node), drop(h.Operation)
+	h.Node, h.Operation, h.Trace = drop(h.Node), drop(h.Operation), drop(h.Trace)
 	return h
 }
 
