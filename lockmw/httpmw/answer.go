@@ -1,0 +1,110 @@
+package httpmw
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+)
+
+// Responder answers a request that did not run, or whose lock was lost before it had answered. err is an [*Error]; [Respond]
+// answers as if there were no responder. A responder must not show err's text to the client, since it may carry the lock's name. It
+// may be called concurrently.
+type Responder func(w http.ResponseWriter, r *http.Request, err error)
+
+// Error is what a [Responder] gets: the answer by default, and why. errors.Is and errors.As find what Err is made of, such as
+// renewer.ErrHeld.
+type Error struct {
+	// Status is the status code.
+	Status int
+	// RetryAfter is when it is worth asking again; 0 if it is not. The header counts whole seconds, rounded up.
+	RetryAfter time.Duration
+	// Err is why.
+	Err error
+}
+
+// Error says what is answered, and why. Do not show it to clients: it may carry the lock's name.
+func (e *Error) Error() string {
+	return fmt.Sprintf("lockbeat: request answered with %d: %v", e.Status, e.Err)
+}
+
+// Unwrap gives errors.Is and errors.As the reason.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Respond answers as this package does: the status, Retry-After and Cache-Control headers and, unless the status is 204 or the
+// request a HEAD, a body of type application/problem+json that does not carry the lock's name. err is an [*Error], or an error of
+// package lockmw, for a handler that takes locks itself.
+func Respond(w http.ResponseWriter, r *http.Request, err error) {
+	e := new(settings).explain(err)
+	h := w.Header()
+	e.setHeaders(h)
+	if e.Status == http.StatusNoContent {
+		w.WriteHeader(e.Status)
+		return
+	}
+	body, _ := json.Marshal(e.problem()) // strings and a number: it does not fail
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(e.Status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body) // a client that has gone needs none
+	}
+}
+
+func (e *Error) setHeaders(h http.Header) {
+	h.Del("Content-Length") // of a body that will not come
+	h.Set("Cache-Control", "no-store")
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10))
+	}
+}
+
+// explain makes the answer for err.
+func (s *settings) explain(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	why := kindOf(err)
+	e := &Error{Status: why.status, Err: err}
+	if why == kindBusy {
+		e.Status = s.busy()
+	}
+	if why.again {
+		e.RetryAfter = lockmw.RetryIn(err, s.retryIn)
+	}
+	return e
+}
+
+// refuse answers a request that was refused with err, or lost its lock before it answered.
+func (s *settings) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	e := s.explain(err)
+	respond := s.onError
+	switch kindOf(e.Err) {
+	case kindGone:
+		// Nobody is there to be answered, as a rule. But an empty 200, which returning would make, must not reach whoever is: a
+		// server whose BaseContext ends cancels the requests of clients that wait.
+		panic(http.ErrAbortHandler)
+	case kindBusy, kindFull, kindSkipped:
+		respond = s.onBusy
+	case kindLost:
+		respond = s.lostResponder()
+	}
+	respond(w, r, e)
+}
+
+func (s *settings) lostResponder() Responder {
+	if s.onLost == nil {
+		return Respond
+	}
+	return s.onLost
+}
+
+// ended is the error for a request whose context has ended.
+func ended(r *http.Request) error {
+	return fmt.Errorf("lockbeat: the request has ended: %w: %w", r.Context().Err(), context.Cause(r.Context()))
+}

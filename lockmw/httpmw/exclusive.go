@@ -1,0 +1,62 @@
+package httpmw
+
+import (
+	"net/http"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Exclusive returns middleware that runs a handler under the lock on the name that key derives from the request: of all requests
+// with the same name, one runs at a time, on any server. See the package's text for the outcomes.
+//
+// The handler gets the very http.ResponseWriter that it would get without, and a request whose context ends when the client has
+// gone or when the lock is lost. It may be called concurrently, and then calls key concurrently. A panic of key or of the handler
+// passes through, having freed the lock.
+//
+// It panics if k, key or the handler is nil.
+func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler) http.Handler {
+	if k == nil || key == nil {
+		panic("lockbeat: httpmw.Exclusive needs a keeper (renewer.New) and a key function such as httpmw.PathValue")
+	}
+	g := &guard{keeper: k, settings: newSettings()}
+	for _, o := range opts {
+		o.exclusive(&g.settings)
+	}
+	return func(next http.Handler) http.Handler {
+		if next == nil {
+			panic("lockbeat: httpmw.Exclusive needs a handler to put the lock around")
+		}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			name, err := key(r)
+			if err != nil {
+				g.refuse(w, r, keyFault(r, err))
+				return
+			}
+			g.serve(w, r, name, next.ServeHTTP)
+		})
+	}
+}
+
+// guard puts a lock around what handles a request.
+type guard struct {
+	settings
+
+	keeper *renewer.Keeper
+}
+
+type work func(http.ResponseWriter, *http.Request)
+
+// serve runs do under the lock on name, or says why not.
+func (g *guard) serve(w http.ResponseWriter, r *http.Request, name string, do work) {
+	ctx, exit, err := lockmw.Enter(r.Context(), g.keeper, name, g.lock(r.Pattern)...)
+	switch {
+	case err == nil:
+		g.run(w, r, do, held{ctx, exit})
+	case g.failOpen && lockmw.RefusalOf(err) == lockmw.RefusedUnavailable:
+		// The token of an outer lock is not this one's: what is written without this lock must be told apart.
+		pass(lockmw.WithFence(r.Context(), 0), w, r, do)
+	default:
+		g.refuse(w, r, err)
+	}
+}

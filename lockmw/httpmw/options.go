@@ -1,0 +1,180 @@
+package httpmw
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+)
+
+// Options panic if they are given what can't be meant, such as a negative duration: they are called when a program starts. Of two
+// that contradict each other the later one counts.
+type (
+	// Option is what [Exclusive] and [Handle] take.
+	Option interface {
+		HandleOption
+		exclusive(*settings)
+	}
+	// HandleOption is what [Handle] takes: every [Option], [Codec] and [MaxBody].
+	HandleOption interface{ handle(*settings) }
+	// TransportOption is what [Transport] takes.
+	TransportOption interface{ transport(*settings) }
+	// CommonOption is an [Option] and a [TransportOption].
+	CommonOption interface {
+		Option
+		TransportOption
+	}
+)
+
+type (
+	option          func(*settings)
+	handleOption    func(*settings)
+	transportOption func(*settings)
+	commonOption    func(*settings)
+)
+
+func (o option) exclusive(s *settings)          { o(s) }
+func (o option) handle(s *settings)             { o(s) }
+func (o handleOption) handle(s *settings)       { o(s) }
+func (o transportOption) transport(s *settings) { o(s) }
+func (o commonOption) exclusive(s *settings)    { o(s) }
+func (o commonOption) handle(s *settings)       { o(s) }
+func (o commonOption) transport(s *settings)    { o(s) }
+
+type settings struct {
+	policy     lockmw.Option
+	busyStatus int // when somebody else has the lock; 0: 409
+	waiters    int
+	operation  string        // "": the route
+	retryIn    time.Duration // 0: the defaults
+	failOpen   bool
+	abortLost  bool
+	onBusy     Responder
+	onLost     Responder // nil: Respond, by a writer that is not wrapped
+	onError    Responder
+	codec      func(*http.Request, any) error
+	maxBody    int64
+	sendFence  bool
+}
+
+func newSettings() settings {
+	s := settings{onBusy: Respond, onError: Respond, codec: decodeJSON, maxBody: DefaultMaxBody}
+	s.wait(lockmw.DefaultWait)
+	return s
+}
+
+func (s *settings) wait(d time.Duration) {
+	s.policy, s.busyStatus = lockmw.Wait(d), http.StatusServiceUnavailable
+}
+
+// lock is what to tell lockmw. A loss is always asked for: whether it is an error is decided by what has been answered.
+func (s *settings) lock(route string) []lockmw.Option {
+	operation := s.operation
+	if operation == "" {
+		operation = route
+	}
+	return []lockmw.Option{s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(operation), lockmw.Strict()}
+}
+
+// busy is the status when somebody else has the lock.
+func (s *settings) busy() int {
+	if s.busyStatus == 0 {
+		return http.StatusConflict
+	}
+	return s.busyStatus
+}
+
+// tracks tells whether it must be known if something has been answered.
+func (s *settings) tracks() bool { return s.abortLost || s.onLost != nil }
+
+// Wait waits in line for at most d, and for a store that is down meanwhile: then 503. Default lockmw.DefaultWait, 10 s. It panics if d is
+// not positive: a wait without a bound would keep the requests of clients that have gone, since an HTTP/1 server does not notice
+// while their body is unread.
+func Wait(d time.Duration) CommonOption {
+	if d <= 0 {
+		panic(fmt.Sprintf("lockbeat: httpmw.Wait(%v) can't be meant: give a positive duration, or take Refuse so as not to wait", d))
+	}
+	return commonOption(func(s *settings) { s.wait(d) })
+}
+
+// MaxWaiters bounds how many requests stand in line for one lock in this process, behind the one that has it or asks for it; one more
+// is answered with 503 at once. Default: no limit. It panics if n is below 1; to let nobody wait there is [Refuse].
+func MaxWaiters(n int) CommonOption {
+	if n < 1 {
+		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaiters(%d) can't be meant: give at least 1, or take Refuse so that nobody waits", n))
+	}
+	return commonOption(func(s *settings) { s.waiters = n })
+}
+
+// Operation names the work: a static name such as "transfer", which whoever waits for the lock reads, and telemetry shows. Default:
+// the route's pattern, r.Pattern; for a [Transport] none.
+func Operation(name string) CommonOption {
+	return commonOption(func(s *settings) { s.operation = name })
+}
+
+// FailOpen runs the handler, or the call, without the lock when the store can't be asked, for work to which an outage does more harm
+// than an overlap: not for anything that must not happen twice, such as a payment. lockmw.Fence is 0 then, which fenced resources refuse.
+// Default off. The store is waited for as long as the lock would be, so take a short [Wait] with it.
+func FailOpen() CommonOption { return commonOption(func(s *settings) { s.failOpen = true }) }
+
+// Refuse does not wait: when somebody else has the lock, the answer is status, which is 409 Conflict, 423 Locked or 429 Too Many
+// Requests. It panics with any other.
+func Refuse(status int) Option {
+	switch status {
+	case http.StatusConflict, http.StatusLocked, http.StatusTooManyRequests:
+	default:
+		panic(fmt.Sprintf("lockbeat: httpmw.Refuse(%d) can't be meant: give 409, 423 or 429", status))
+	}
+	return option(func(s *settings) { s.policy, s.busyStatus = lockmw.Refuse(), status })
+}
+
+// Skip takes it that whoever has the lock is doing the work: the answer is 204 No Content, without having run.
+func Skip() Option { return option(func(s *settings) { s.policy = lockmw.Skip() }) }
+
+// RetryAfter sets about what Retry-After says: a random duration between half of d and one and a half, rounded up to whole seconds, so
+// that clients refused together do not come back together. Default lockmw.RetryIn: a second, five if the store was down, and longer for
+// a lock that has been held for long. It panics if d is not positive.
+func RetryAfter(d time.Duration) Option {
+	if d <= 0 {
+		panic(fmt.Sprintf("lockbeat: httpmw.RetryAfter(%v) can't be meant: give a positive duration, such as a second", d))
+	}
+	return option(func(s *settings) { s.retryIn = d })
+}
+
+// OnBusy answers when somebody else has the lock, or too many wait for it: renewer.ErrHeld, renewer.ErrLineFull or, with [Skip],
+// lockmw.ErrSkipped. Default [Respond]. It panics if respond is nil.
+func OnBusy(respond Responder) Option {
+	needs("OnBusy", respond)
+	return option(func(s *settings) { s.onBusy = respond })
+}
+
+// OnError answers whatever else keeps a request from running: a bad key or body, a store that can't be asked, a keeper that is shut
+// down, the request's own deadline. Nobody is asked when the client has gone. Default [Respond]. It panics if respond is nil.
+func OnError(respond Responder) Option {
+	needs("OnError", respond)
+	return option(func(s *settings) { s.onError = respond })
+}
+
+// OnLost answers when the lock was lost and the handler has written nothing: renewer.ErrLost. What it has written stands, unless
+// [AbortLost] is given. It makes the handler's writer a wrapped one, as AbortLost does. Default: a 503 without a body. It panics if
+// respond is nil.
+func OnLost(respond Responder) Option {
+	needs("OnLost", respond)
+	return option(func(s *settings) { s.onLost = respond })
+}
+
+func needs(option string, respond Responder) {
+	if respond == nil {
+		panic("lockbeat: httpmw." + option + " needs a responder such as httpmw.Respond")
+	}
+}
+
+// AbortLost breaks the answer off, by panic(http.ErrAbortHandler), when the lock was lost and something of it has been written: so the
+// client sees that it is broken, rather than a whole one. Without it what the handler has written stands. If nothing has been, the answer
+// is a 503 with a body.
+//
+// The handler's http.ResponseWriter is wrapped then, to know what has been written. It has the optional interfaces that it has
+// without (http.Flusher, http.Hijacker, io.ReaderFrom and so on, and Unwrap for http.ResponseController), but it is another value, so
+// that http.MaxBytesReader does not close the connection of a client that sends too much.
+func AbortLost() Option { return option(func(s *settings) { s.abortLost = true }) }

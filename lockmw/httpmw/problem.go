@@ -1,0 +1,125 @@
+package httpmw
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+)
+
+// The types of the problems in bodies, by RFC 9457: they say what is wrong to programs that do not go by the status alone. A failure
+// of the server's own making, with status 500, is "about:blank".
+const (
+	// TypeBusy means that another request has the lock, or too many wait for it. The request has not been carried out.
+	TypeBusy = types + "TypeBusy"
+	// TypeUnavailable means that the lock can't be had for now, and nobody knows who has it: its store is down, or this server is
+	// shutting down. The request has not been carried out.
+	TypeUnavailable = types + "TypeUnavailable"
+	// TypeTimeout means that the request's own time ran out before it had the lock. The request has not been carried out.
+	TypeTimeout = types + "TypeTimeout"
+	// TypeLost means that the lock was lost while the request was being carried out: it may have been in part.
+	TypeLost = types + "TypeLost"
+	// TypeBadRequest means that the request does not say what to lock, or can't be decoded. It has not been carried out.
+	TypeBadRequest = types + "TypeBadRequest"
+)
+
+// types is where the types are explained, as the RFC asks for.
+const types = "https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#"
+
+// kind is why a request is answered by us: each with what it is answered by default.
+type kind struct {
+	status int
+	again  bool // whether it is worth asking again
+	typ    string
+	title  string
+	detail string
+}
+
+var (
+	kindBusy = &kind{http.StatusConflict, true, TypeBusy, "Busy", "Another request holds the lock on this resource. " + nothingDone}
+	kindFull = &kind{
+		http.StatusServiceUnavailable, true, TypeBusy, "Busy", "Too many requests wait for the lock on this resource. " + nothingDone,
+	}
+	kindSkipped = &kind{status: http.StatusNoContent}
+	kindDown    = &kind{
+		http.StatusServiceUnavailable, true, TypeUnavailable, "Lock unavailable", "The lock on this resource could not be asked for. " + nothingDone,
+	}
+	kindStopping = &kind{
+		http.StatusServiceUnavailable, true, TypeUnavailable, "Lock unavailable", "This server is shutting down. " + nothingDone,
+	}
+	kindLate = &kind{
+		http.StatusServiceUnavailable, true, TypeTimeout, "Out of time", "The time for this request ran out before it had the lock. " + nothingDone,
+	}
+	kindGone = &kind{http.StatusServiceUnavailable, true, TypeTimeout, "Cancelled", "This request was cancelled before it had the lock. " + nothingDone}
+	kindLost = &kind{
+		http.StatusServiceUnavailable, true, TypeLost, "Lock lost",
+		"The lock on this resource was lost while the request was being carried out. Some of it may have been done.",
+	}
+	kindBadName = &kind{
+		http.StatusBadRequest, false, TypeBadRequest, "Bad request", "What the request names to be locked is empty or too long. " + nothingDone,
+	}
+	kindBadKey   = &kind{http.StatusBadRequest, false, TypeBadRequest, "Bad request", "The request does not say what to lock. " + nothingDone}
+	kindBadBody  = &kind{http.StatusBadRequest, false, TypeBadRequest, "Bad request", "The body of the request can't be decoded. " + nothingDone}
+	kindHugeBody = &kind{
+		http.StatusRequestEntityTooLarge, false, TypeBadRequest, "Bad request", "The body of the request is too large. " + nothingDone,
+	}
+	kindBadFence = &kind{
+		http.StatusBadRequest, false, TypeBadRequest, "Bad request", "The header " + FenceHeader + " is no fencing token. " + nothingDone,
+	}
+	kindMisuse = &kind{status: http.StatusInternalServerError}
+)
+
+const nothingDone = "The request has not been carried out."
+
+// kindOf sorts an error, the request's own faults first: what a key function or a codec returns may be anything.
+func kindOf(err error) *kind {
+	switch {
+	case errors.Is(err, ErrKey), errors.Is(err, ErrBody):
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return kindHugeBody
+		}
+		if errors.Is(err, ErrKey) {
+			return kindBadKey
+		}
+		return kindBadBody
+	case errors.Is(err, ErrFence):
+		return kindBadFence
+	}
+	switch lockmw.RefusalOf(err) {
+	case lockmw.RefusedHeld:
+		return kindBusy
+	case lockmw.RefusedLineFull:
+		return kindFull
+	case lockmw.RefusedSkipped:
+		return kindSkipped
+	case lockmw.RefusedUnavailable:
+		return kindDown
+	case lockmw.RefusedShutdown:
+		return kindStopping
+	case lockmw.RefusedName:
+		return kindBadName
+	case lockmw.RefusedLost:
+		return kindLost
+	case lockmw.RefusedCancelled:
+		return kindGone
+	case lockmw.RefusedDeadline:
+		return kindLate
+	default:
+		return kindMisuse
+	}
+}
+
+// problem is a body by RFC 9457.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+}
+
+func (e *Error) problem() problem {
+	if k := kindOf(e.Err); k.typ != "" {
+		return problem{k.typ, k.title, e.Status, k.detail}
+	}
+	return problem{Type: "about:blank", Title: http.StatusText(e.Status), Status: e.Status}
+}

@@ -1,0 +1,62 @@
+package httpmw
+
+import (
+	"context"
+	"net/http"
+)
+
+// held is a lock that a request has.
+type held struct {
+	ctx  context.Context
+	exit func(error) error
+}
+
+// under runs do with the lock and returns how that was lost, nil if it was not. The lock is free then, also after a panic or
+// runtime.Goexit, which pass through.
+func (l held) under(w http.ResponseWriter, r *http.Request, do work) (lost error) {
+	defer func() { lost = l.exit(nil) }()
+	pass(l.ctx, w, r, do)
+	return nil
+}
+
+// run runs do with the lock, and answers for it if the lock was lost.
+func (g *guard) run(w http.ResponseWriter, r *http.Request, do work, l held) {
+	if !g.tracks() {
+		if lost := l.under(w, r, do); lost != nil {
+			g.answerUnseen(w, lost)
+		}
+		return
+	}
+	tracked, wrote := track(w)
+	switch lost := l.under(tracked, r, do); {
+	case lost == nil:
+	case !wrote.Load():
+		g.refuse(w, r, lost)
+	case g.abortLost:
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// answerUnseen makes a 503 of the empty 200 that a handler gets which has written nothing. Whether it has, nobody knows: if so, the
+// writer ignores this. To find out by a WriteHeader that the writer refuses, and a recover, would put writers of other middleware in
+// a wrong state; and a body can't be sent, since it might land behind that of the handler.
+func (g *guard) answerUnseen(w http.ResponseWriter, lost error) {
+	e := g.explain(lost)
+	w.Header().Del("Content-Length") // of the body that will not come
+	e.setHeaders(w.Header())
+	w.WriteHeader(e.Status)
+}
+
+// pass calls do with a request on ctx, and gives back what net/http and outer middleware look for in theirs.
+func pass(ctx context.Context, w http.ResponseWriter, r *http.Request, do work) {
+	inner := r.WithContext(ctx)
+	defer func() {
+		if inner.Pattern != r.Pattern { // of a mux inside: otelhttp names its span by it
+			r.Pattern = inner.Pattern
+		}
+		if inner.MultipartForm != nil { // net/http removes its files
+			r.MultipartForm = inner.MultipartForm
+		}
+	}()
+	do(w, inner)
+}
