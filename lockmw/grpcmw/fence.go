@@ -1,0 +1,69 @@
+package grpcmw
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+)
+
+// FenceKey is the metadata in which a fencing token goes along with a call.
+const FenceKey = "lockbeat-fence"
+
+// InjectFence adds the token of the innermost lock that ctx runs under, lockmw.Fence, to the metadata that calls made with the
+// returned context send, in place of one that is there. Without a lock it returns ctx. [PassFence] does it for every call.
+func InjectFence(ctx context.Context) context.Context {
+	fence := lockmw.Fence(ctx)
+	if fence == 0 {
+		return ctx
+	}
+	md, _ := metadata.FromOutgoingContext(ctx) // a copy
+	if md == nil {
+		md = make(metadata.MD, 1)
+	}
+	md.Set(FenceKey, strconv.FormatInt(fence, 10))
+	return metadata.NewOutgoingContext(ctx, md)
+}
+
+// ExtractFence returns a context in which lockmw.Fence is the token that came with the call, or ctx if none did. A token that is
+// repeated or no positive decimal number is an error with codes.InvalidArgument; the context is ctx then too. Take tokens only from
+// callers that you trust: a resource that has seen one too high refuses everybody else. [AcceptFence] does it for every call.
+func ExtractFence(ctx context.Context) (context.Context, error) {
+	values := metadata.ValueFromIncomingContext(ctx, FenceKey)
+	switch len(values) {
+	case 0:
+		return ctx, nil
+	case 1:
+		// The form that InjectFence writes and no other: no sign, no leading zeros.
+		if fence, err := strconv.ParseInt(values[0], 10, 64); err == nil && fence > 0 && strconv.FormatInt(fence, 10) == values[0] {
+			return lockmw.WithFence(ctx, fence), nil
+		}
+		return ctx, badFence("is not a positive decimal number")
+	default:
+		return ctx, badFence(fmt.Sprintf("is given %d times", len(values)))
+	}
+}
+
+func badFence(text string) error {
+	return newError(codes.InvalidArgument, fmt.Sprintf("the fencing token in metadata %q %s", FenceKey, text), nil)
+}
+
+// accept does ExtractFence if AcceptFence asks for it.
+func (in *interceptor) accept(ctx context.Context) (context.Context, error) {
+	if !in.fence {
+		return ctx, nil
+	}
+	return ExtractFence(ctx)
+}
+
+// pass does InjectFence if PassFence asks for it.
+func (in *interceptor) pass(ctx context.Context) context.Context {
+	if !in.fence {
+		return ctx
+	}
+	return InjectFence(ctx)
+}

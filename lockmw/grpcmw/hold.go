@@ -1,0 +1,88 @@
+package grpcmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// errPast is why an operation must stop whose context has not heard of it yet: the process was paused, and the engine is about to
+// look at its clock.
+var errPast = fmt.Errorf("%w: by the clock, its time is over", renewer.ErrLost)
+
+// hold is the lock of one call. Its methods may be called concurrently.
+type hold struct {
+	ctx    context.Context // the operation's
+	name   string
+	strict bool
+	exit   func(error) error
+
+	once sync.Once
+	over atomic.Bool // the call has ended, though the lock may not be free yet
+	loss error       // why the lock was lost, known after the end
+	cut  atomic.Pointer[callError]
+}
+
+// end frees the lock, once, and tells why it was lost, if it was. Later calls wait for the first.
+func (h *hold) end() error {
+	h.once.Do(func() {
+		h.over.Store(true)
+		h.loss = h.exit(nil)
+	})
+	return h.loss
+}
+
+// settle ends a call whose own outcome is err. What it returns takes its place; nil if err stands.
+func (h *hold) settle(err error) *callError {
+	loss := h.end()
+	switch cut := h.cut.Load(); {
+	case cut != nil:
+		// Messages were held back: whatever the handler made of that, its work is not whole.
+		if loss == nil {
+			loss = cut.causes[0]
+		}
+	case loss == nil && err != nil:
+		loss = lossIn(h.ctx) // an outer lock's, which ended this call too
+	case err == nil && !h.strict:
+		return nil
+	}
+	if loss == nil {
+		return nil
+	}
+	return lostError(loss, err)
+}
+
+// failure is the error for what a stream wants to do though the lock is lost; nil if it is not. It is right on the first instruction
+// after a pause of the process.
+func (h *hold) failure() *callError {
+	// Both: a lock that an outer call holds need not be the innermost, and another keeper may hold the same name.
+	valid := lockmw.Remaining(h.ctx) > 0 && lockmw.Held(h.ctx, h.name)
+	if valid && h.ctx.Err() == nil {
+		return nil
+	}
+	if cut := h.cut.Load(); cut != nil {
+		return cut
+	}
+	loss := lossIn(h.ctx)
+	if loss == nil && !valid && !h.over.Load() {
+		loss = errPast
+	}
+	if loss == nil {
+		return nil
+	}
+	h.cut.CompareAndSwap(nil, lostError(loss, nil))
+	return h.cut.Load()
+}
+
+// lossIn is the loss that a context has ended by, nil if it has not ended or by something else.
+func lossIn(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, renewer.ErrLost) {
+		return cause
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package grpcmw
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// interceptor is what the four have in common.
+type interceptor struct {
+	settings
+
+	keeper *renewer.Keeper
+	rules  map[string]*rule
+	values func(ctx context.Context, name string) []string // a call's metadata
+}
+
+// newInterceptor panics if the rules contradict each other, or are for calls that the interceptor does not get to see.
+func newInterceptor(who string, k *renewer.Keeper, set settings, streams bool, values func(context.Context, string) []string) *interceptor {
+	if k == nil {
+		panic(fmt.Sprintf("lockbeat: grpcmw.%s needs a keeper (renewer.New)", who))
+	}
+	in := &interceptor{settings: set, keeper: k, rules: make(map[string]*rule, len(set.rules)), values: values}
+	for _, r := range set.rules {
+		if in.rules[r.method] != nil {
+			panic(fmt.Sprintf("lockbeat: grpcmw.%s has two rules for %s: one call has one key; chain two interceptors for two locks", who, r.method))
+		}
+		if r.described != nil && isStream(r.described) != streams {
+			panic(fmt.Sprintf("lockbeat: grpcmw.%s has a rule for %s, whose calls never come here: it is %s method", who, r.method,
+				map[bool]string{true: "a streaming", false: "a unary"}[!streams]))
+		}
+		r.opts = in.options(r.method)
+		in.rules[r.method] = r
+	}
+	return in
+}
+
+// options are those for the locks of a method.
+func (in *interceptor) options(method string) []lockmw.Option {
+	operation := in.operation
+	if operation == "" {
+		operation = method
+	}
+	// Strict, so that exit tells of every loss; what becomes of it is decided here, since the status depends on it.
+	return []lockmw.Option{lockmw.Wait(in.wait), lockmw.MaxWaiters(in.waiters), lockmw.Strict(), lockmw.Operation(operation)}
+}
+
+// enterFor takes the lock of a call whose message, if the rule needs it, is msg.
+func (in *interceptor) enterFor(ctx context.Context, r *rule, msg any) (*hold, *callError) {
+	key, bad := r.keyOf(msg, func(name string) []string { return in.values(ctx, name) })
+	if bad != nil {
+		return nil, bad
+	}
+	return in.enter(ctx, r, key)
+}
+
+// enter takes the lock on a key. The hold is nil if and only if the error is not.
+func (in *interceptor) enter(ctx context.Context, r *rule, key string) (*hold, *callError) {
+	ctx, exit, err := lockmw.Enter(ctx, in.keeper, key, r.opts...)
+	if err != nil {
+		return nil, in.refused(err)
+	}
+	return &hold{ctx: ctx, name: key, strict: in.strict, exit: exit}, nil
+}
+
+func incoming(ctx context.Context, name string) []string {
+	return metadata.ValueFromIncomingContext(ctx, name)
+}
+
+func outgoing(ctx context.Context, name string) []string {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	return md.Get(name)
+}

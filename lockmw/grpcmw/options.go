@@ -1,0 +1,105 @@
+package grpcmw
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+)
+
+// ServerOption is what [UnaryServerInterceptor] and [StreamServerInterceptor] take: every [Option], and [AcceptFence].
+type ServerOption interface{ server(*settings) }
+
+// ClientOption is what [UnaryClientInterceptor] and [StreamClientInterceptor] take: every [Option], and [PassFence].
+type ClientOption interface{ client(*settings) }
+
+// Option is a rule ([ForMethod], [ForMetadata], [ForWholeMethod]), or says what to do for all methods that have one. Of two that
+// contradict each other the later one counts; what differs from method to method takes several interceptors in a chain. Options
+// panic if they are given what can't be meant, such as a negative duration: they are called when a program starts.
+type Option interface {
+	ServerOption
+	ClientOption
+}
+
+type option func(*settings)
+
+func (o option) server(s *settings) { o(s) }
+func (o option) client(s *settings) { o(s) }
+
+type serverOption func(*settings)
+
+func (o serverOption) server(s *settings) { o(s) }
+
+type clientOption func(*settings)
+
+func (o clientOption) client(s *settings) { o(s) }
+
+type settings struct {
+	rules     []*rule
+	wait      time.Duration // 0: refuse
+	waiters   int           // 0: no limit
+	busy      codes.Code
+	retryIn   time.Duration // 0: lockmw's default
+	strict    bool
+	fence     bool
+	operation string // "": the method
+}
+
+func newSettings() settings { return settings{wait: lockmw.DefaultWait, busy: codes.Aborted} }
+
+// Wait waits in line for at most d, and for a store that is down meanwhile; a call's own deadline ends the wait as well. Default
+// lockmw.DefaultWait (10 s). It panics if d is not positive.
+func Wait(d time.Duration) Option {
+	if d <= 0 {
+		panic(fmt.Sprintf("lockbeat: grpcmw.Wait(%v) can't be meant: give a positive duration, or use Refuse", d))
+	}
+	return option(func(s *settings) { s.wait = d })
+}
+
+// Refuse does not wait: a call whose lock somebody else has is refused at once.
+func Refuse() Option { return option(func(s *settings) { s.wait = 0 }) }
+
+// MaxWaiters bounds how many calls of this process wait in line for one key; one more is refused at once. Default: no limit. It
+// panics if n is not positive.
+func MaxWaiters(n int) Option {
+	if n <= 0 {
+		panic(fmt.Sprintf("lockbeat: grpcmw.MaxWaiters(%d) can't be meant: give a positive number, or use Refuse", n))
+	}
+	return option(func(s *settings) { s.waiters = n })
+}
+
+// BusyCode is the status code of a call that was refused because somebody else has its lock: codes.Aborted, the default, or
+// codes.Unavailable, which retry policies often list already. It panics on any other.
+func BusyCode(code codes.Code) Option {
+	if code != codes.Aborted && code != codes.Unavailable {
+		panic(fmt.Sprintf("lockbeat: grpcmw.BusyCode(%v) can't be meant: clients know codes.Aborted and codes.Unavailable as worth a retry", code))
+	}
+	return option(func(s *settings) { s.busy = code })
+}
+
+// RetryIn sets about when a refused caller is told to come back: a random duration between half of d and one and a half. Default
+// lockmw.RetryIn: a second, five if the store was down, and longer for a lock that has been held for long. It panics if d is not
+// positive.
+func RetryIn(d time.Duration) Option {
+	if d <= 0 {
+		panic(fmt.Sprintf("lockbeat: grpcmw.RetryIn(%v) can't be meant: give a positive duration, such as a second", d))
+	}
+	return option(func(s *settings) { s.retryIn = d })
+}
+
+// Strict makes a lost lock an error even though the call succeeded.
+func Strict() Option { return option(func(s *settings) { s.strict = true }) }
+
+// Operation names the work in place of the full method: a static name, which whoever waits for the lock reads, and telemetry shows.
+func Operation(name string) Option { return option(func(s *settings) { s.operation = name }) }
+
+// AcceptFence does [ExtractFence] for every call, those without a rule included: what a client's [PassFence] sent is what
+// lockmw.Fence finds, unless the call takes a lock of its own here. A malformed token is codes.InvalidArgument. Use it only where
+// all callers are trusted: a resource that has seen too high a token refuses everybody else.
+func AcceptFence() ServerOption { return serverOption(func(s *settings) { s.fence = true }) }
+
+// PassFence does [InjectFence] for every call, those without a rule included: the token of the lock that the call is made under
+// goes along in its metadata.
+func PassFence() ClientOption { return clientOption(func(s *settings) { s.fence = true }) }

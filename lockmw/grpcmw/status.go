@@ -1,0 +1,153 @@
+package grpcmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Domain is that of the ErrorInfo in a status of this package.
+const Domain = "lockbeat"
+
+// The reasons in the ErrorInfo of a status.
+const (
+	// ReasonBusy means that somebody else has the lock; the call did not run.
+	ReasonBusy = "LOCK_BUSY"
+	// ReasonUnavailable means that nobody knows who has the lock, or that the server is going down; the call did not run.
+	ReasonUnavailable = "LOCK_UNAVAILABLE"
+	// ReasonLost means that the lock was lost while the call ran.
+	ReasonLost = "LOCK_LOST"
+	// ReasonKey means that the call carries no usable key; it did not run.
+	ReasonKey = "LOCK_KEY_INVALID"
+)
+
+const (
+	// pushbackKey is the trailer by which a server tells a client's retry policy when to come back.
+	pushbackKey = "grpc-retry-pushback-ms"
+	// noRetry is its value for "don't".
+	noRetry = "-1"
+)
+
+// callError is a call's error. What the remote caller gets of it is the status, which has no key in it, nor has the text; what it is
+// made of is found by errors.Is and errors.As, in this process.
+type callError struct {
+	status   *status.Status
+	causes   []error
+	pushback string // the trailer's value, "" for none
+}
+
+func newError(code codes.Code, text string, causes []error, details ...protoadapt.MessageV1) *callError {
+	plain := status.New(code, "lockbeat: "+text)
+	detailed, err := plain.WithDetails(details...)
+	if err != nil { // a detail that can't be encoded, which ours can
+		detailed = plain
+	}
+	return &callError{status: detailed, causes: causes}
+}
+
+// Error is the status as text.
+func (e *callError) Error() string { return e.status.Err().Error() }
+
+// GRPCStatus is what gRPC sends to the caller.
+func (e *callError) GRPCStatus() *status.Status { return e.status }
+
+// Unwrap gives errors.Is and errors.As what the error is made of.
+func (e *callError) Unwrap() []error { return e.causes }
+
+// trailer is what a server sends with the status, beside what says the same in its details: clients' retry policies read this.
+func (e *callError) trailer() metadata.MD {
+	if e.pushback == "" {
+		return nil
+	}
+	return metadata.Pairs(pushbackKey, e.pushback)
+}
+
+// with adds a cause.
+func (e *callError) with(err error) *callError {
+	added := *e
+	added.causes = append(slices.Clip(added.causes), err)
+	return &added
+}
+
+func info(reason string) *errdetails.ErrorInfo {
+	return &errdetails.ErrorInfo{Reason: reason, Domain: Domain}
+}
+
+// retryable adds to an error when to come back.
+func retryable(code codes.Code, text, reason string, err error, in time.Duration) *callError {
+	e := newError(code, fmt.Sprintf("%s; try again in %v", text, in.Round(time.Millisecond)), []error{err},
+		info(reason), &errdetails.RetryInfo{RetryDelay: durationpb.New(in)})
+	e.pushback = strconv.FormatInt(max(in.Milliseconds(), 1), 10)
+	return e
+}
+
+// refused translates an error of lockmw.Enter.
+func (s *settings) refused(err error) *callError {
+	switch lockmw.RefusalOf(err) {
+	case lockmw.RefusedHeld:
+		return retryable(s.busy, "another call has the lock that this one needs", ReasonBusy, err, s.again(err))
+	case lockmw.RefusedLineFull:
+		return retryable(s.busy, "too many calls wait for the lock that this one needs", ReasonBusy, err, s.again(err))
+	case lockmw.RefusedUnavailable:
+		return retryable(codes.Unavailable, "the lock store can't be asked", ReasonUnavailable, err, s.again(err))
+	case lockmw.RefusedShutdown:
+		return retryable(codes.Unavailable, "no locks are given out here any more, since this process is going down", ReasonUnavailable, err, s.again(err))
+	case lockmw.RefusedName:
+		return badKey("the key that the call is to be locked on is empty or too long", err)
+	case lockmw.RefusedLost:
+		return lostError(err, nil)
+	case lockmw.RefusedCancelled:
+		return newError(codes.Canceled, "the call was cancelled while it waited for its lock", []error{err})
+	case lockmw.RefusedDeadline:
+		return newError(codes.DeadlineExceeded, "the call's deadline passed while it waited for its lock", []error{err})
+	default:
+		return misused("the lock of this call can't be asked for").with(err)
+	}
+}
+
+func (s *settings) again(err error) time.Duration { return lockmw.RetryIn(err, s.retryIn) }
+
+// lostError is for a call whose lock was lost. own is the call's own error, nil if it had none.
+func lostError(loss, own error) *callError {
+	causes := []error{loss}
+	switch {
+	case own == nil:
+	case errors.Is(own, loss): // it says so already
+		causes = []error{own}
+	default:
+		causes = []error{own, loss}
+	}
+	e := newError(codes.Aborted, "the lock that this call ran under was lost", causes, info(ReasonLost))
+	// The call may have done part of its work. A retry policy that lists the code for the sake of refusals must not do it again.
+	e.pushback = noRetry
+	return e
+}
+
+// badKey is for a call without a usable key. err may be nil.
+func badKey(text string, err error) *callError {
+	if err == nil {
+		err = fmt.Errorf("%w: %s", renewer.ErrName, text)
+	}
+	return newError(codes.InvalidArgument, text, []error{err}, info(ReasonKey))
+}
+
+// misused is for a program that can't work as it is written.
+func misused(text string) *callError {
+	return newError(codes.Internal, text, []error{fmt.Errorf("%w: %s", renewer.ErrConfig, text)})
+}
+
+// ended is for a stream used after its end.
+func ended(text string) *callError { return newError(codes.Canceled, text, []error{context.Canceled}) }

@@ -1,0 +1,84 @@
+package grpcmw
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// UnaryServerInterceptor runs the handlers of unary methods under the locks that the rules among opts name; other methods pass
+// through. See the package's text for the outcomes. It panics if k is nil, on two rules for one method, and on a rule for a streaming
+// method.
+//
+// The handler's context ends when the call's does or when the lock is lost. The lock is held until the handler returns, panics or
+// exits, also when the caller has gone meanwhile.
+func UnaryServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.UnaryServerInterceptor {
+	set := newSettings()
+	for _, o := range opts {
+		o.server(&set)
+	}
+	in := newInterceptor("UnaryServerInterceptor", k, set, false, incoming)
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		ctx, err := in.accept(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r := in.rules[info.FullMethod]
+		if r == nil {
+			return handler(ctx, req)
+		}
+		return in.serve(ctx, r, req, handler)
+	}
+}
+
+// serve runs a handler under its call's lock.
+func (in *interceptor) serve(ctx context.Context, r *rule, req any, handler grpc.UnaryHandler) (reply any, err error) {
+	// Without a transport, as in a test, there is nowhere to set the trailer; the status says the same.
+	tell := func(e *callError) error {
+		_ = grpc.SetTrailer(ctx, e.trailer())
+		return e
+	}
+	h, refused := in.enterFor(ctx, r, req)
+	if refused != nil {
+		return nil, tell(refused)
+	}
+	// Deferred, so that a panic and runtime.Goexit free the lock too, and pass through.
+	defer func() {
+		if lost := h.settle(err); lost != nil {
+			err = tell(lost)
+		}
+	}()
+	return handler(h.ctx, req)
+}
+
+// UnaryClientInterceptor makes calls of unary methods under the locks that the rules among opts name; other methods pass through. See
+// the package's text for the outcomes. It panics if k is nil, on two rules for one method, and on a rule for a streaming method.
+//
+// The lock is held until the call returns, with the retries that gRPC makes itself; when it is lost the call is cancelled.
+func UnaryClientInterceptor(k *renewer.Keeper, opts ...ClientOption) grpc.UnaryClientInterceptor {
+	set := newSettings()
+	for _, o := range opts {
+		o.client(&set)
+	}
+	in := newInterceptor("UnaryClientInterceptor", k, set, false, outgoing)
+	return func(
+		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption,
+	) (err error) {
+		r := in.rules[method]
+		if r == nil {
+			return invoker(in.pass(ctx), method, req, reply, cc, opts...)
+		}
+		h, refused := in.enterFor(ctx, r, req)
+		if refused != nil {
+			return refused
+		}
+		defer func() {
+			if lost := h.settle(err); lost != nil {
+				err = lost
+			}
+		}()
+		return invoker(in.pass(h.ctx), method, req, reply, cc, opts...)
+	}
+}
