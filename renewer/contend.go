@@ -79,6 +79,9 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	grants := k.store.Acquire(request, []Claim{{Name: l.name, Owner: l.owner, TTL: k.cfg.TTL, Holder: k.holder(l)}})
 	late := k.endRequest(l)
 	g := answerTo(grants, 0, 1, brokenGrant)
+	if g.Status == Mine {
+		sent = sent.add(-max(0, g.Age))
+	}
 	if g.Status == Mine && k.clock.atMost() >= sent.add(k.validity-k.cfg.Margin) {
 		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
 		g = Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v", k.clock.atMost().sub(sent), k.cfg.TTL)}

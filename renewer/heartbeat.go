@@ -163,7 +163,7 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 			continue
 		}
 		lag := f.sent.sub(l.due)
-		k.book(l, a, f.sent, now, &news)
+		k.book(l, a, f.sent.add(-max(0, a.Age)), now, &news)
 		if k.observer != nil && l.state == held && (a.Status == Unknown || lag > k.cfg.RequestTimeout) {
 			misses = append(misses, miss{l.ctx, Missed{
 				Name: l.name, Operation: l.operation, Fence: l.fence, Lag: max(0, lag), Err: a.Err,

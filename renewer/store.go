@@ -48,6 +48,10 @@ type Claim struct {
 	Owner string
 	// TTL is how long the name is held without a renewal: whole milliseconds, at least 1.
 	TTL time.Duration
+	// Fence is the fencing token to be granted, positive; 0 lets the store pick one. It is for a store that is one of several
+	// which must agree. A token that is not above the name's counter is refused as [Behind], unless it is the one that the
+	// owner has the name with. An owner who has it with a lower token gets this one.
+	Fence int64
 	// Holder is told to whoever is refused meanwhile. A Store may cut it short, and drop what can't be printed.
 	Holder Holder
 }
@@ -72,6 +76,9 @@ const (
 	Taken
 	// Gone means that nobody has it (Renew and Release only).
 	Gone
+	// Behind means that nobody else has it, but that the token proposed is too low (an Acquire with [Claim.Fence] only).
+	// Nothing has changed.
+	Behind
 )
 
 // String returns the status in lower case.
@@ -83,6 +90,8 @@ func (s Status) String() string {
 		return "taken"
 	case Gone:
 		return "gone"
+	case Behind:
+		return "behind"
 	default:
 		return "unknown"
 	}
@@ -92,7 +101,11 @@ func (s Status) String() string {
 type Grant struct {
 	Status Status
 	// Fence is the fencing token, when Mine: positive, and above that of every earlier grant of the name, whoever had it.
+	// When Behind it is the counter that a token must exceed.
 	Fence int64
+	// Age is how long before the request was sent the name's TTL began to count, when Mine; 0 for all but a store that puts
+	// answers of several together. The lease is valid for that much less.
+	Age time.Duration
 	// Holder has the name, when Taken; its zero value if the store can't tell.
 	Holder Holder
 	// HeldFor is how long Holder has had it, by the store's clock, when Taken; 0 if the store can't tell.
@@ -106,6 +119,8 @@ type Grant struct {
 // Answer answers a [Hold].
 type Answer struct {
 	Status Status
+	// Age is as in [Grant], for Renew.
+	Age time.Duration
 	// Err says why, when Unknown.
 	Err error
 }

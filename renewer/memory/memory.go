@@ -14,7 +14,8 @@ type Store struct {
 	mu       sync.Mutex // guards what follows
 	held     map[string]lease
 	sweepAt  int   // size of held at which lapsed leases are looked for
-	fence    int64 // the last one given out, whatever its name
+	fence    int64 // the last one picked, whatever its name
+	proposed proposals
 	watchers map[string][]*watcher
 }
 
@@ -59,8 +60,15 @@ func (s *Store) claim(c *renewer.Claim, now time.Time) renewer.Grant {
 	until := now.Add(c.TTL)
 	l, ok := s.live(c.Name, now)
 	switch {
-	case !ok:
-		l = lease{owner: c.Owner, holder: c.Holder, fence: s.nextFence(now), since: now, until: until}
+	case !ok, l.owner == c.Owner && c.Fence != 0 && c.Fence != l.fence:
+		fence, granted := s.token(c, now)
+		if !granted {
+			return renewer.Grant{Status: renewer.Behind, Fence: fence}
+		}
+		if ok && l.until.After(until) {
+			until = l.until // never shortened
+		}
+		l = lease{owner: c.Owner, holder: c.Holder, fence: fence, since: now, until: until}
 		s.put(c.Name, l, now)
 	case l.owner != c.Owner:
 		return renewer.Grant{Status: renewer.Taken, Holder: l.holder, HeldFor: now.Sub(l.since), TTL: l.until.Sub(now)}
@@ -136,6 +144,21 @@ func (s *Store) Settle() time.Duration { return 0 }
 func (s *Store) live(name string, now time.Time) (lease, bool) {
 	l, ok := s.held[name]
 	return l, ok && now.Before(l.until)
+}
+
+// token returns the token for a claim: the one that it proposes, or the next. If the former is too low it returns the counter.
+func (s *Store) token(c *renewer.Claim, now time.Time) (fence int64, granted bool) {
+	if c.Fence == 0 {
+		fence = s.nextFence(now)
+		s.proposed.floor = fence
+		return fence, true
+	}
+	if least := s.proposed.counter(c.Name); c.Fence <= least {
+		return least, false
+	}
+	s.proposed.note(c.Name, c.Fence, func(name string) bool { _, held := s.live(name, now); return held })
+	s.fence = max(s.fence, c.Fence)
+	return c.Fence, true
 }
 
 // nextFence returns a token above all before it. One counter serves all names: with one for each, a name's could never be

@@ -6,10 +6,12 @@
 -- ARGV[2]  time to live of the lease, ms
 -- ARGV[3]  time to live of the fence counter, ms
 -- ARGV[4]  the holder, as text: node, pid, operation and, if there is one, traceparent, a line each
+-- ARGV[5]  the fencing token to be granted, in decimal, below 2^53; or "": pick one
 --
 -- Returns  the fencing token, an integer, if the owner has the lock now, or had it already; or
 --          {value, ms, us} if another owner has it: its value, its remaining time to live in ms (-1: it has none),
 --          and the server's clock in us; or
+--          {counter} if nobody else has it, but ARGV[5] is neither above this nor the token that the owner has it with; or
 --          an error, and nothing is changed.
 --
 -- Numbers in Lua are doubles: exact up to 2^53 - 1 = 9007199254740991, which the clock in us reaches in the year 2255. They
@@ -24,26 +26,37 @@ if type(value) == 'table' then
 	return value -- the error, such as WRONGTYPE, as the server words it
 end
 
-if value and string.sub(value, 1, 22) == ARGV[1] then
-	-- Ours already: the reply to an earlier try was lost. Same token, so that it is one grant.
+local ttl = ARGV[2]
+local ours = value and string.sub(value, 1, 22) == ARGV[1]
+if ours then
 	local fence = string.match(string.sub(value, 23), '^\n(%d+)\n')
 	if not fence or #fence > 16 then
 		return redis.error_reply('LOCKBEAT the value of ' .. KEYS[1] .. ' is damaged; delete the key')
 	end
-	if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
-		redis.call('PEXPIRE', KEYS[1], ARGV[2])
+	local left = redis.call('PTTL', KEYS[1])
+	if ARGV[5] == '' or ARGV[5] == fence then
+		-- Ours already: the reply to an earlier try was lost. Same token, so that it is one grant.
+		if left < tonumber(ttl) then
+			redis.call('PEXPIRE', KEYS[1], ttl)
+		end
+		return tonumber(fence)
 	end
-	return tonumber(fence)
+	if left > tonumber(ttl) then
+		ttl = left -- never shortened, though written anew below
+	end
 end
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-if value then
+if value and not ours then
 	return {value, redis.call('PTTL', KEYS[1]), now}
 end
 
--- Above every earlier token while the counter lives, and above those of a lost counter by the clock.
+-- Above every earlier token while the counter lives, and, unless it is given, above those of a lost counter by the clock.
 local fence = now
+if ARGV[5] ~= '' then
+	fence = tonumber(ARGV[5])
+end
 local counter = redis.pcall('GET', KEYS[2])
 if type(counter) == 'table' then
 	return counter
@@ -55,12 +68,15 @@ if counter then
 		return redis.error_reply('LOCKBEAT the fence counter ' .. KEYS[2] ..
 			' is no number below 2^53-1, so that no token can be sure to rise; delete the key')
 	end
-	if last >= now then
+	if last >= fence then
+		if ARGV[5] ~= '' then
+			return {last}
+		end
 		fence = last + 1
 	end
 end
 
 local text = string.format('%.0f', fence)
 redis.call('SET', KEYS[2], text, 'PX', ARGV[3])
-redis.call('SET', KEYS[1], ARGV[1] .. '\n' .. text .. '\n' .. string.format('%.0f', now) .. '\n' .. ARGV[4], 'PX', ARGV[2])
+redis.call('SET', KEYS[1], ARGV[1] .. '\n' .. text .. '\n' .. string.format('%.0f', now) .. '\n' .. ARGV[4], 'PX', ttl)
 return fence

@@ -12,16 +12,23 @@ import (
 // Replies come from a server that we do not run. One that our script can't have given is Unknown, with an error: it is never
 // taken for a grant.
 
-// readGrant reads the reply of acquire.lua.
-func readGrant(reply rueidis.RedisMessage) (g renewer.Grant, ok bool) {
+// readGrant reads the reply of acquire.lua to a claim that proposed a token, or 0.
+func readGrant(reply rueidis.RedisMessage, proposed int64) (g renewer.Grant, ok bool) {
 	if reply.IsInt64() {
 		fence, err := reply.ToInt64()
-		if err != nil || fence < 1 || fence > maxExact {
+		if err != nil || fence < 1 || fence > maxExact || proposed != 0 && fence != proposed {
 			return g, false
 		}
 		return renewer.Grant{Status: renewer.Mine, Fence: fence}, true
 	}
 	parts, err := reply.ToArray()
+	if err == nil && len(parts) == 1 {
+		counter, err := parts[0].ToInt64()
+		if err != nil || proposed == 0 || counter < proposed || counter > maxExact {
+			return g, false
+		}
+		return renewer.Grant{Status: renewer.Behind, Fence: counter}, true
+	}
 	if err != nil || len(parts) != 3 || !parts[0].IsString() {
 		return g, false
 	}

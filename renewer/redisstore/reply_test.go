@@ -68,6 +68,7 @@ func TestReadGrant(t *testing.T) {
 		"nil":                    {null(), renewer.Grant{}},
 		"an error":               {fault("ERR x"), renewer.Grant{}},
 		"an empty array":         {list(), renewer.Grant{}},
+		"a counter, unasked":     {list(number(7)), renewer.Grant{}},
 		"two parts":              {list(text("x"), number(5)), renewer.Grant{}},
 		"four parts":             {list(text("x"), number(5), number(5), number(5)), renewer.Grant{}},
 		"nil for a value":        {list(null(), number(5), number(5)), renewer.Grant{}},
@@ -78,7 +79,32 @@ func TestReadGrant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, ok := redisstore.ReadGrant(c.reply.message(t))
+			got, ok := redisstore.ReadGrant(c.reply.message(t), 0)
+			assert.Equal(t, c.want, got)
+			assert.Equal(t, c.want != renewer.Grant{}, ok)
+		})
+	}
+}
+
+// A token was proposed: 7.
+func TestReadGrantOfAProposal(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reply wire
+		want  renewer.Grant // zero: refused
+	}{
+		"granted":           {number(7), renewer.Grant{Status: renewer.Mine, Fence: 7}},
+		"another token":     {number(8), renewer.Grant{}},
+		"behind":            {list(number(7)), renewer.Grant{Status: renewer.Behind, Fence: 7}},
+		"far behind":        {list(number(redisstore.MaxExact)), renewer.Grant{Status: renewer.Behind, Fence: redisstore.MaxExact}},
+		"above the counter": {list(number(6)), renewer.Grant{}},
+		"mad counter":       {list(number(redisstore.MaxExact + 1)), renewer.Grant{}},
+		"text for it":       {list(text("7")), renewer.Grant{}},
+		"taken":             {list(text("x"), number(-1), number(3000)), renewer.Grant{Status: renewer.Taken}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, ok := redisstore.ReadGrant(c.reply.message(t), 7)
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.want != renewer.Grant{}, ok)
 		})
@@ -164,7 +190,8 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		w, _ := shape(raw, 0)
 		m := w.message(t)
-		g, ok := redisstore.ReadGrant(m)
+		_, _ = redisstore.ReadGrant(m, 7)
+		g, ok := redisstore.ReadGrant(m, 0)
 		switch {
 		case !ok:
 			require.Equal(t, renewer.Unknown, g.Status)

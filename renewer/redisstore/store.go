@@ -92,14 +92,15 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 		if c.TTL > s.fenceTTL { // the counter must not lapse while the lease lives
 			fenceTTL = ttl
 		}
-		return acquireScript.command(s.client.B(), whole, []string{lease, fence}, c.Owner, ttl, fenceTTL, s.holderText(c.Holder))
+		return acquireScript.command(s.client.B(), whole, []string{lease, fence},
+			c.Owner, ttl, fenceTTL, s.holderText(c.Holder), proposal(c.Fence))
 	}, func(i int, r rueidis.RedisResult) {
 		reply, err := r.ToMessage()
 		if err != nil {
 			grants[i].Err = s.wrap("acquire", err)
 			return
 		}
-		g, ok := readGrant(reply)
+		g, ok := readGrant(reply, claims[i].Fence)
 		if !ok {
 			g.Err = unreadable("acquire")
 		}

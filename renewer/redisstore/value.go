@@ -65,6 +65,15 @@ func decodeValue(value string) (h renewer.Holder, since int64) {
 	return h, since
 }
 
+// proposal writes a token that the script is to grant, and "" if it is to pick one. A token that Lua would round is one
+// that the script would refuse for its length.
+func proposal(fence int64) string {
+	if fence == 0 {
+		return ""
+	}
+	return strconv.FormatInt(fence, 10)
+}
+
 // exact reads an integer from 1 to maxExact, or returns 0.
 func exact(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)

@@ -79,6 +79,9 @@ func (s Step) Slow(d time.Duration) Step { s.slow = d; return s }
 // Late makes the reply take d: the request takes effect before, and the caller gets Unknown if its context ends meanwhile.
 func (s Step) Late(d time.Duration) Step { s.late = d; return s }
 
+// Aged makes the answer tell that the TTL began to count d before the request was sent.
+func (s Step) Aged(d time.Duration) Step { s.answer.grant.Age = d; return s }
+
 // Lost makes the request take effect and its reply get lost: the caller hears nothing until its context ends.
 func (s Step) Lost() Step { s.noReply = true; return s }
 

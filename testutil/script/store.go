@@ -113,7 +113,7 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 func toAnswers(grants []renewer.Grant) []renewer.Answer {
 	answers := make([]renewer.Answer, len(grants))
 	for i, g := range grants {
-		answers[i] = renewer.Answer{Status: g.Status, Err: g.Err}
+		answers[i] = renewer.Answer{Status: g.Status, Age: g.Age, Err: g.Err}
 	}
 	return answers
 }

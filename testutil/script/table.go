@@ -63,8 +63,14 @@ func (t table) acquire(c renewer.Claim, a answer, r *row, now time.Time) renewer
 	}
 	switch g.Status {
 	case renewer.Mine:
+		if !a.fixed && c.Fence != 0 && c.Fence <= r.fence && (r.owner != c.Owner || r.fence != c.Fence) {
+			return renewer.Grant{Status: renewer.Behind, Fence: r.fence}
+		}
 		if r.owner != c.Owner {
 			*r = row{owner: c.Owner, holder: c.Holder, since: now, fence: r.fence + 1}
+		}
+		if g.Fence == 0 {
+			g.Fence = c.Fence
 		}
 		if g.Fence != 0 {
 			r.fence = g.Fence
@@ -75,7 +81,7 @@ func (t table) acquire(c renewer.Claim, a answer, r *row, now time.Time) renewer
 		if r.owner == "" || r.owner == c.Owner {
 			r.give(g, now)
 		}
-	case renewer.Unknown, renewer.Gone: // no effect
+	case renewer.Unknown, renewer.Gone, renewer.Behind: // no effect
 	}
 	return g
 }

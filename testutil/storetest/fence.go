@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -14,6 +16,65 @@ var fenceCases = []testCase{
 	{"fencing tokens rise over releases", fenceOverReleases},
 	{"fencing tokens rise over lapses", fenceOverLapses},
 	{"fencing tokens rise over interference", fenceOverInterference},
+	{"a token proposed is granted above the counter only", proposedToken},
+	{"an owner may raise its token", raisedToken},
+	{"proposals for different names don't meet", proposalsApart},
+}
+
+// propose asks for name with a token, which must be free or owner's.
+func (s *suite) propose(t testing.TB, name, owner string, fence int64, ttl time.Duration) renewer.Grant {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), callBy)
+	defer cancel()
+	grants := s.Store.Acquire(ctx, []renewer.Claim{{Name: name, Owner: owner, TTL: ttl, Fence: fence}})
+	require.Len(t, grants, 1)
+	require.NoError(t, grants[0].Err)
+	return grants[0]
+}
+
+func proposedToken(t *testing.T, s *suite) {
+	picked := s.own(t, "name", newOwner(), s.short)
+	s.pass(t, s.short+10*time.Millisecond)
+
+	a, b := newOwner(), newOwner()
+	for _, low := range []int64{1, max(picked-1, 1), picked} {
+		require.Equal(t, renewer.Grant{Status: renewer.Behind, Fence: picked}, s.propose(t, "name", a, low, long))
+	}
+	assert.Equal(t, renewer.Gone, s.release(t, "name", a), "a proposal refused has no effect")
+	high := picked + 1000
+	granted := renewer.Grant{Status: renewer.Mine, Fence: high}
+	require.Equal(t, granted, s.propose(t, "name", a, high, long))
+	require.Equal(t, granted, s.propose(t, "name", a, high, long), "the same token again")
+	require.Equal(t, high, s.own(t, "name", a, long), "nothing proposed: the token it has")
+	require.Equal(t, renewer.Taken, s.propose(t, "name", b, high+1, long).Status)
+	require.Equal(t, renewer.Mine, s.release(t, "name", a))
+	require.Equal(t, renewer.Grant{Status: renewer.Behind, Fence: high}, s.propose(t, "name", b, high, long), "another owner's token")
+	require.Equal(t, renewer.Mine, s.propose(t, "name", b, high+1, long).Status)
+	require.Equal(t, renewer.Mine, s.release(t, "name", b))
+	require.Greater(t, s.own(t, "name", a, long), high+1, "a picked one is above what was proposed")
+}
+
+// raisedToken is for a proposer whose token was refused elsewhere.
+func raisedToken(t *testing.T, s *suite) {
+	const first = int64(1) << 51
+	a, b := newOwner(), newOwner()
+	require.Equal(t, renewer.Mine, s.propose(t, "name", a, first, long).Status)
+	require.Equal(t, renewer.Grant{Status: renewer.Behind, Fence: first}, s.propose(t, "name", a, first-1, long))
+	require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: first + 5}, s.propose(t, "name", a, first+5, s.short))
+	s.pass(t, s.short+10*time.Millisecond)
+	require.Equal(t, renewer.Mine, s.renew(t, "name", a, long), "the TTL was not shortened")
+	require.Equal(t, first+5, s.own(t, "name", a, long))
+	require.Equal(t, renewer.Mine, s.release(t, "name", a))
+	require.Equal(t, renewer.Behind, s.propose(t, "name", b, first+5, long).Status)
+}
+
+// proposalsApart proposes for a hundred names, the later ones with lower tokens.
+func proposalsApart(t *testing.T, s *suite) {
+	const top = int64(1) << 50
+	for i := range int64(100) {
+		name := fmt.Sprint("name-", i)
+		require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: top - i}, s.propose(t, name, newOwner(), top-i, long))
+	}
 }
 
 func fenceOverReleases(t *testing.T, s *suite) {

@@ -60,7 +60,7 @@ func checkGrant(t testing.TB, name string, g renewer.Grant) {
 		require.Zero(t, g.Fence, "no fencing token for whoever is refused %q", name)
 		require.GreaterOrEqual(t, g.HeldFor, time.Duration(0), "how long %q has been held", name)
 		require.GreaterOrEqual(t, g.TTL, time.Duration(0), "how long %q will be held", name)
-	case renewer.Unknown, renewer.Gone:
+	case renewer.Unknown, renewer.Gone, renewer.Behind:
 		require.Fail(t, "an Acquire is answered Mine or Taken", "%q: %v", name, g)
 	}
 }

@@ -1,0 +1,30 @@
+package memory
+
+// proposals remembers the tokens that were granted as they were proposed, a counter for each name: names must not
+// disturb each other, since the proposers of different names know nothing of each other. Those of names that nobody has are
+// forgotten from time to time, and then the highest of them stands for all.
+type proposals struct {
+	counters map[string]int64
+	floor    int64 // no counter is lower
+	sweepAt  int
+}
+
+// counter is what a token for name must exceed.
+func (p *proposals) counter(name string) int64 { return max(p.floor, p.counters[name]) }
+
+// note sets the counter of name, whose lease is about to be stored.
+func (p *proposals) note(name string, fence int64, held func(string) bool) {
+	if p.counters == nil {
+		p.counters = make(map[string]int64)
+	}
+	if len(p.counters) >= max(p.sweepAt, sweepMin) {
+		for old, counter := range p.counters {
+			if !held(old) {
+				p.floor = max(p.floor, counter)
+				delete(p.counters, old)
+			}
+		}
+		p.sweepAt = 2 * len(p.counters)
+	}
+	p.counters[name] = fence
+}
