@@ -49,7 +49,8 @@ type work func(http.ResponseWriter, *http.Request)
 
 // serve runs do under the lock on name, or says why not.
 func (g *guard) serve(w http.ResponseWriter, r *http.Request, name string, do work) {
-	ctx, exit, err := lockmw.Enter(r.Context(), g.keeper, name, g.lock(r.Pattern)...)
+	// Strict, so that a loss is always told: what becomes of it is decided by what has been written.
+	ctx, exit, err := lockmw.Enter(r.Context(), g.keeper, name, append(g.lock(r.Pattern), lockmw.Strict())...)
 	switch {
 	case err == nil:
 		g.run(w, r, do, held{ctx, exit})

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,3 +148,5 @@ func byName(name string) func(*http.Request) (string, error) {
 }
 
 func pass(d time.Duration) { <-time.After(d) }
+
+func repeat(s string, n int) string { return strings.Repeat(s, n) }

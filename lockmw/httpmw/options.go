@@ -68,13 +68,13 @@ func (s *settings) wait(d time.Duration) {
 	s.policy, s.busyStatus = lockmw.Wait(d), http.StatusServiceUnavailable
 }
 
-// lock is what to tell lockmw. A loss is always asked for: whether it is an error is decided by what has been answered.
+// lock is what to tell lockmw.
 func (s *settings) lock(route string) []lockmw.Option {
 	operation := s.operation
 	if operation == "" {
 		operation = route
 	}
-	return []lockmw.Option{s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(operation), lockmw.Strict()}
+	return []lockmw.Option{s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(operation)}
 }
 
 // busy is the status when somebody else has the lock.

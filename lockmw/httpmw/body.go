@@ -1,0 +1,77 @@
+package httpmw
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// body is a response's body that holds a lock until it is closed.
+type body struct {
+	io.ReadCloser
+
+	ctx  context.Context // the lock's
+	exit func(error) error
+	stop func() bool
+}
+
+// duplexBody is that of a connection that has changed over to another protocol: status 101.
+type duplexBody struct {
+	*body
+	io.Writer
+}
+
+// halfCloser is what such a connection may be as well.
+type halfCloser interface{ CloseWrite() error }
+
+// newBody returns a body with the optional methods that b has.
+func newBody(ctx context.Context, b io.ReadCloser, exit func(error) error) io.ReadCloser {
+	held := &body{ReadCloser: b, ctx: ctx, exit: exit, stop: func() bool { return true }}
+	w, ok := b.(io.Writer)
+	if !ok {
+		return held
+	}
+	// A net/http connection that has changed over does not look at the call's context any more.
+	held.stop = context.AfterFunc(ctx, func() {
+		if held.lost() != nil {
+			_ = b.Close()
+		}
+	})
+	duplex := duplexBody{held, w}
+	if c, ok := b.(halfCloser); ok {
+		return struct {
+			duplexBody
+			halfCloser
+		}{duplex, c}
+	}
+	return duplex
+}
+
+// Read reads from the response; an error after the lock's loss says so.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == nil || err == io.EOF { //nolint:errorlint // a reader returns io.EOF itself
+		return n, err
+	}
+	if lost := b.lost(); lost != nil && !errors.Is(err, lost) {
+		err = errors.Join(err, lost)
+	}
+	return n, err
+}
+
+// Close closes the response and frees the lock. A second call frees nothing more.
+func (b *body) Close() (err error) {
+	b.stop()
+	defer func() { err = b.exit(err) }()
+	return b.ReadCloser.Close()
+}
+
+// lost is why the lock was lost, nil if it wasn't.
+func (b *body) lost() error {
+	if cause := context.Cause(b.ctx); errors.Is(cause, renewer.ErrLost) {
+		return cause
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package httpmw
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Transport returns an http.RoundTripper that runs each call of base under the lock on the name that key derives from the request. The
+// lock is held until the response's body is closed, which a caller must do on every path, or the call fails; a response without a body
+// frees it at once. A nil base is http.DefaultTransport.
+//
+// The call runs on the lock's context: when the lock is lost, the call, or the reading of the body, fails with an error that is
+// renewer.ErrLost. A refusal is an error too, which errors.Is tells through the *url.Error of an http.Client: [ErrKey],
+// renewer.ErrHeld, renewer.ErrUnavailable and the others of package lockmw; nothing has been sent then. An http.Client calls its
+// transport for each redirect, and so takes a lock for each, one after the other.
+//
+// It may be called concurrently. It panics if k or key is nil.
+func Transport(base http.RoundTripper, k *renewer.Keeper, key KeyFunc, opts ...TransportOption) http.RoundTripper {
+	if k == nil || key == nil {
+		panic("lockbeat: httpmw.Transport needs a keeper (renewer.New) and a key function such as httpmw.Header")
+	}
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	t := &transport{base: base, keeper: k, key: key, settings: newSettings()}
+	for _, o := range opts {
+		o.transport(&t.settings)
+	}
+	return t
+}
+
+// NoWait does not wait for the lock: the call fails with renewer.ErrHeld when somebody else has it.
+func NoWait() TransportOption {
+	return transportOption(func(s *settings) { s.policy = lockmw.Refuse() })
+}
+
+// SendFence sends the lock's fencing token along, in the [FenceHeader]. [ReceiveFence] is the far side.
+func SendFence() TransportOption { return transportOption(func(s *settings) { s.sendFence = true }) }
+
+type transport struct {
+	settings
+
+	base   http.RoundTripper
+	keeper *renewer.Keeper
+	key    KeyFunc
+}
+
+// RoundTrip makes one call under its lock.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, exit, err := t.enter(r)
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // as every RoundTripper must
+		}
+		return nil, err
+	}
+	return t.call(ctx, r, exit)
+}
+
+func (t *transport) enter(r *http.Request) (context.Context, func(error) error, error) {
+	name, err := t.key(r)
+	if err != nil {
+		return nil, nil, keyFault(r, err)
+	}
+	ctx, exit, err := lockmw.Enter(r.Context(), t.keeper, name, t.lock("")...)
+	if t.failOpen && lockmw.RefusalOf(err) == lockmw.RefusedUnavailable {
+		return lockmw.WithFence(r.Context(), 0), func(err error) error { return err }, nil
+	}
+	return ctx, exit, err
+}
+
+// call makes the call, and leaves the lock to the response's body if there is one.
+func (t *transport) call(ctx context.Context, r *http.Request, exit func(error) error) (res *http.Response, err error) {
+	free := true
+	defer func() { // also after a panic
+		if free {
+			err = exit(err)
+		}
+	}()
+	sent := r.WithContext(ctx)
+	if t.sendFence {
+		sent.Header = r.Header.Clone()
+		InjectFence(ctx, sent.Header)
+	}
+	res, err = t.base.RoundTrip(sent)
+	if err != nil {
+		return nil, err
+	}
+	if res.Request == sent {
+		res.Request = r // as the caller knows it
+	}
+	if res.Body != nil && res.Body != http.NoBody {
+		free = false
+		res.Body = newBody(ctx, res.Body, exit)
+	}
+	return res, nil
+}
+
+// CloseIdleConnections closes those of base, for http.Client.CloseIdleConnections.
+func (t *transport) CloseIdleConnections() {
+	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
