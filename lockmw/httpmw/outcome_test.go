@@ -1,0 +1,238 @@
+package httpmw_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+const secret = "alice@example.com"
+
+var errDown = errors.New("connection refused")
+
+// problem is a body as a client reads it.
+type problem struct {
+	Type, Title, Detail string
+	Status              int
+}
+
+// requireProblem requires a refusal that a client can read, without the lock's name.
+func requireProblem(t *testing.T, a answer, status int, typ string) problem {
+	t.Helper()
+	require.Equal(t, status, a.StatusCode, a.body)
+	assert.Equal(t, "application/problem+json", a.Header.Get("Content-Type"))
+	assert.Equal(t, "no-store", a.Header.Get("Cache-Control"))
+	var p problem
+	require.NoError(t, json.Unmarshal([]byte(a.body), &p), a.body)
+	assert.Equal(t, status, p.Status)
+	assert.Equal(t, typ, p.Type)
+	assert.NotEmpty(t, p.Title)
+	assert.NotContains(t, a.body, secret)
+	return p
+}
+
+// requireRetryAfter requires the header to be within bounds, in seconds.
+func requireRetryAfter(t *testing.T, a answer, least, most int) {
+	t.Helper()
+	s, err := strconv.Atoi(a.Header.Get("Retry-After"))
+	require.NoError(t, err, "Retry-After: %q", a.Header.Get("Retry-After"))
+	assert.GreaterOrEqual(t, s, least)
+	assert.LessOrEqual(t, s, most)
+}
+
+// What is answered when the lock is not to be had, and when.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	busy := func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
+		s.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+	}
+	down := func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
+		s.Default(script.Acquire, script.Fail(errDown))
+	}
+	for name, c := range map[string]struct {
+		opts        []httpmw.Option
+		set         func(t *testing.T, s *script.Store, k *renewer.Keeper)
+		badName     *string
+		status      int
+		typ         string
+		least, most int // Retry-After; 0: none
+		after       time.Duration
+	}{
+		"wait ran out":    {set: busy, status: 503, typ: httpmw.TypeBusy, least: 1, most: 8, after: lockmw.DefaultWait},
+		"short wait":      {opts: []httpmw.Option{httpmw.Wait(3 * time.Second)}, set: busy, status: 503, typ: httpmw.TypeBusy, least: 1, most: 3, after: 3 * time.Second},
+		"conflict":        {opts: []httpmw.Option{httpmw.Refuse(http.StatusConflict)}, set: busy, status: 409, typ: httpmw.TypeBusy, least: 1, most: 2},
+		"locked":          {opts: []httpmw.Option{httpmw.Refuse(http.StatusLocked)}, set: busy, status: 423, typ: httpmw.TypeBusy, least: 1, most: 2},
+		"too many":        {opts: []httpmw.Option{httpmw.Refuse(http.StatusTooManyRequests)}, set: busy, status: 429, typ: httpmw.TypeBusy, least: 1, most: 2},
+		"the later one":   {opts: []httpmw.Option{httpmw.Refuse(423), httpmw.Skip(), httpmw.Wait(time.Second)}, set: busy, status: 503, typ: httpmw.TypeBusy, least: 1, most: 2, after: time.Second},
+		"hint":            {opts: []httpmw.Option{httpmw.Refuse(409), httpmw.RetryAfter(time.Minute)}, set: busy, status: 409, typ: httpmw.TypeBusy, least: 30, most: 90},
+		"tiny hint":       {opts: []httpmw.Option{httpmw.Refuse(409), httpmw.RetryAfter(time.Millisecond)}, set: busy, status: 409, typ: httpmw.TypeBusy, least: 1, most: 1},
+		"down":            {opts: []httpmw.Option{httpmw.Refuse(409)}, set: down, status: 503, typ: httpmw.TypeUnavailable, least: 3, most: 8},
+		"down for long":   {set: down, status: 503, typ: httpmw.TypeUnavailable, least: 3, most: 8, after: lockmw.DefaultWait},
+		"down, fail open": {opts: []httpmw.Option{httpmw.FailOpen(), httpmw.Refuse(409)}, set: busy, status: 409, typ: httpmw.TypeBusy, least: 1, most: 2},
+		"shut down": {opts: []httpmw.Option{httpmw.FailOpen()}, set: func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			require.NoError(t, k.Shutdown(t.Context()))
+		}, status: 503, typ: httpmw.TypeUnavailable, least: 1, most: 2},
+		"no name":   {opts: []httpmw.Option{httpmw.FailOpen()}, badName: new(string), status: 400, typ: httpmw.TypeBadRequest},
+		"long name": {badName: new(secret + repeat("x", renewer.MaxName)), status: 400, typ: httpmw.TypeBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				if c.set != nil {
+					c.set(t, s, k)
+				}
+				name := secret
+				if c.badName != nil {
+					name = *c.badName
+				}
+				h := httpmw.Exclusive(k, byName(name), c.opts...)(never(t))
+				begun := time.Now()
+				a := do(h, get(t, "/"))
+				assert.InDelta(t, c.after, time.Since(begun), float64(time.Millisecond))
+				p := requireProblem(t, a, c.status, c.typ)
+				assert.NotEmpty(t, p.Detail)
+				if c.most == 0 {
+					assert.Empty(t, a.Header.Get("Retry-After"))
+				} else {
+					requireRetryAfter(t, a, c.least, c.most)
+				}
+				if c.badName != nil {
+					assert.False(t, asked(s))
+				}
+				if c.typ == httpmw.TypeUnavailable {
+					assert.NotContains(t, a.body, "usy", "nobody knows")
+				}
+			})
+		})
+	}
+}
+
+func TestSkip(t *testing.T) {
+	t.Parallel()
+	k, s := scripted(t)
+	s.Script(script.Acquire, script.Taken(renewer.Holder{}, 0))
+	h := httpmw.Exclusive(k, byName(secret), httpmw.Skip())(http.HandlerFunc(ok))
+	a := do(h, get(t, "/"))
+	assert.Equal(t, http.StatusNoContent, a.StatusCode)
+	assert.Empty(t, a.body)
+	assert.Empty(t, a.Header.Get("Content-Type"))
+	assert.Equal(t, "done", do(h, get(t, "/")).body, "the next one")
+}
+
+func TestWaitThenRun(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		release := hold(t, k, "a")
+		begun := time.Now()
+		go func() {
+			pass(3 * time.Second)
+			release()
+		}()
+		a := do(httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(ok)), get(t, "/"))
+		assert.Equal(t, "done", a.body)
+		assert.InDelta(t, 3*time.Second, time.Since(begun), float64(time.Millisecond))
+	})
+}
+
+func TestOneTooManyInLine(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		release := hold(t, k, secret)
+		h := httpmw.Exclusive(k, byName(secret), httpmw.MaxWaiters(1))(http.HandlerFunc(ok))
+		done := make(chan answer)
+		go func() { done <- do(h, get(t, "/")) }()
+		synctest.Wait()
+		begun := time.Now()
+		a := do(h, get(t, "/"))
+		p := requireProblem(t, a, http.StatusServiceUnavailable, httpmw.TypeBusy)
+		assert.Contains(t, p.Detail, "Too many")
+		requireRetryAfter(t, a, 1, 2)
+		assert.Zero(t, time.Since(begun))
+		release()
+		assert.Equal(t, "done", (<-done).body)
+	})
+}
+
+// The time is the request's own: a client is there and hears of it.
+func TestDeadlineOfTheRequest(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		defer hold(t, k, secret)()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		a := do(httpmw.Exclusive(k, byName(secret))(never(t)), get(t, "/").WithContext(ctx))
+		requireProblem(t, a, http.StatusServiceUnavailable, httpmw.TypeTimeout)
+		requireRetryAfter(t, a, 1, 2)
+		assert.Equal(t, time.Second, time.Since(begun))
+	})
+}
+
+func TestFailOpen(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Acquire, script.Pass())
+		s.Default(script.Acquire, script.Fail(errDown))
+		outer := httpmw.Exclusive(k, byName("outer"))
+		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.FailOpen())(http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) {
+				assert.False(t, lockmw.Held(r.Context(), "a"))
+				assert.Zero(t, lockmw.Fence(r.Context()))
+				ok(w, r)
+			}))
+		begun := time.Now()
+		assert.Equal(t, "done", do(outer(h), get(t, "/")).body, "not by the outer lock's token")
+		assert.InDelta(t, time.Second, time.Since(begun), float64(time.Millisecond))
+		assert.Equal(t, "done", do(h, get(t, "/").WithContext(lockmw.WithFence(t.Context(), 7))).body)
+	})
+}
+
+func TestHeadGetsHeadersOnly(t *testing.T) {
+	t.Parallel()
+	k, s := scripted(t)
+	s.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/", http.NoBody)
+	a := do(httpmw.Exclusive(k, byName(secret), httpmw.Refuse(409))(never(t)), r)
+	assert.Equal(t, http.StatusConflict, a.StatusCode)
+	assert.Empty(t, a.body)
+	assert.Equal(t, "application/problem+json", a.Header.Get("Content-Type"))
+	requireRetryAfter(t, a, 1, 2)
+}
+
+func TestKeyFunctions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err    error
+		status int
+		typ    string
+	}{
+		"fails":                      {errors.New(secret), http.StatusBadRequest, httpmw.TypeBadRequest},
+		"fails by a context":         {context.Canceled, http.StatusBadRequest, httpmw.TypeBadRequest},
+		"fails by a lock":            {renewer.ErrHeld, http.StatusBadRequest, httpmw.TypeBadRequest},
+		"reads too much":             {&http.MaxBytesError{}, http.StatusRequestEntityTooLarge, httpmw.TypeBadRequest},
+		"says the answer":            {&httpmw.Error{Status: http.StatusNotFound, Err: errors.New(secret)}, http.StatusNotFound, "about:blank"},
+		"says the answer of a lock":  {&httpmw.Error{Status: http.StatusLocked, Err: renewer.ErrHeld}, http.StatusLocked, httpmw.TypeBusy},
+		"says an answer for nothing": {&httpmw.Error{Status: http.StatusTeapot}, http.StatusTeapot, "about:blank"},
+	} {
+		k, s := scripted(t)
+		h := httpmw.Exclusive(k, func(*http.Request) (string, error) { return "", c.err })(never(t))
+		a := do(h, get(t, "/"))
+		requireProblem(t, a, c.status, c.typ)
+		assert.Empty(t, a.Header.Get("Retry-After"), name)
+		assert.False(t, asked(s), name)
+	}
+}
