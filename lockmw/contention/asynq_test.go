@@ -1,0 +1,70 @@
+package contention_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/assert"
+
+	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// openAsynq goes by asynq's mux. That its server does with these errors what they mean is shown in package asynqmw.
+func openAsynq(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) caller {
+	mux := asynq.NewServeMux()
+	mux.Use(recoverTask)
+	key := func(task *asynq.Task) (string, error) { return string(task.Payload()), nil }
+	mux.Handle("transfer", asynqmw.Middleware(k, key, asynqmw.SharedKey(), asynqmw.Wait(wait))(
+		asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error { return do(ctx) })))
+	uncounted := asynqmw.IsFailure(nil)
+	return func(ctx context.Context, key string) (outcome, string) {
+		err := mux.ProcessTask(ctx, asynq.NewTask("transfer", []byte(key)))
+		return outcomeOfTask(t, ctx, err, !uncounted(err)), fmt.Sprint(err)
+	}
+}
+
+var errPanicked = errors.New("panicked")
+
+// recoverTask does what asynq's server does around its handler.
+func recoverTask(next asynq.Handler) asynq.Handler {
+	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) (err error) {
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("%w: %v", errPanicked, r)
+			}
+		}()
+		return next.ProcessTask(ctx, task)
+	})
+}
+
+func outcomeOfTask(t *testing.T, ctx context.Context, err error, uncounted bool) outcome {
+	notRun, refused := errors.AsType[*asynqmw.NotRunError](err)
+	switch {
+	case err == nil:
+		return done
+	case errors.Is(err, renewer.ErrLost):
+		return lost
+	case refused:
+		assert.True(t, uncounted)
+		assert.Positive(t, notRun.RetryIn)
+		if errors.Is(err, renewer.ErrHeld) {
+			return busy
+		}
+		assert.ErrorIs(t, err, renewer.ErrUnavailable)
+		return unavailable
+	case errors.Is(err, asynq.SkipRetry):
+		assert.ErrorIs(t, err, renewer.ErrName)
+		return badKey
+	case errors.Is(err, errPanicked):
+		return broken
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return cancelled
+	default:
+		return failed
+	}
+}

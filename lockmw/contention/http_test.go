@@ -1,0 +1,88 @@
+package contention_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+func openHTTP(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) caller {
+	policy := httpmw.Refuse(http.StatusConflict)
+	if wait > 0 {
+		policy = httpmw.Wait(wait)
+	}
+	key := func(r *http.Request) (string, error) { return r.Header.Get("X-Key"), nil }
+	server := httptest.NewUnstartedServer(httpmw.Exclusive(k, key, policy)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch err := do(r.Context()); {
+		case r.Context().Err() != nil: // whoever asked has gone, or the lock has: nothing to say
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		default:
+			w.WriteHeader(http.StatusOK)
+		}
+	})))
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of the panic
+	server.Start()
+	t.Cleanup(server.Close)
+	return func(ctx context.Context, key string) (outcome, string) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, http.NoBody)
+		if !assert.NoError(t, err) {
+			return "", ""
+		}
+		r.Header.Set("X-Key", key)
+		resp, err := server.Client().Do(r)
+		if err != nil {
+			if errors.Is(err, context.Canceled) {
+				return cancelled, err.Error()
+			}
+			return broken, err.Error()
+		}
+		defer func() { _ = resp.Body.Close() }()
+		body, err := io.ReadAll(resp.Body)
+		assert.NoError(t, err)
+		leaksNothing(t, key, string(body))
+		return outcomeOfHTTP(t, resp, body), resp.Status + " " + string(body)
+	}
+}
+
+func outcomeOfHTTP(t *testing.T, resp *http.Response, body []byte) outcome {
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return done
+	case http.StatusUnprocessableEntity:
+		return failed
+	}
+	again := resp.Header.Get("Retry-After") != ""
+	if len(body) == 0 && resp.StatusCode == http.StatusServiceUnavailable && again {
+		return lost // whose body can't be sent by a writer that is not wrapped
+	}
+	assert.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
+	var problem struct {
+		Type   string
+		Status int
+	}
+	assert.NoError(t, json.Unmarshal(body, &problem))
+	assert.Equal(t, resp.StatusCode, problem.Status)
+	switch {
+	case resp.StatusCode == http.StatusConflict && again && problem.Type == httpmw.TypeBusy,
+		resp.StatusCode == http.StatusServiceUnavailable && again && problem.Type == httpmw.TypeBusy:
+		return busy
+	case resp.StatusCode == http.StatusServiceUnavailable && again && problem.Type == httpmw.TypeUnavailable:
+		return unavailable
+	case resp.StatusCode == http.StatusBadRequest && !again && problem.Type == httpmw.TypeBadRequest:
+		return badKey
+	default:
+		return ""
+	}
+}

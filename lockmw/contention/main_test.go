@@ -1,0 +1,161 @@
+package contention_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	soon = 20 * time.Second // bounds what happens in a moment
+	tick = 10 * time.Millisecond
+	ttl  = 3 * time.Second
+)
+
+// outcome is what becomes of an operation, in words that suit every adapter.
+type outcome string
+
+const (
+	done        outcome = "done"
+	busy        outcome = "busy"        // somebody else has the lock, for as long as the caller would wait
+	unavailable outcome = "unavailable" // nobody knows who has it
+	lost        outcome = "lost"
+	broken      outcome = "broken" // by a panic
+	failed      outcome = "failed" // by an error of the work's own
+	cancelled   outcome = "cancelled"
+	badKey      outcome = "bad key"
+)
+
+// work is the operation. It gets a context and knows nothing of the lock.
+type work func(ctx context.Context) error
+
+// caller has an adapter's framework run the work under a key, and tells what came back, with the words that were used.
+type caller func(ctx context.Context, key string) (outcome, string)
+
+// adapter puts work behind one framework. A wait of 0 refuses.
+type adapter struct {
+	name string
+	open func(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) caller
+}
+
+var adapters = []adapter{{"asynq", openAsynq}, {"http", openHTTP}, {"grpc", openGRPC}}
+
+// scene is one adapter's turn in a row of the table.
+type scene struct {
+	t      *testing.T
+	redis  *redistest.Server
+	keeper *renewer.Keeper // the adapter's
+	other  *renewer.Keeper // somebody else's
+	runs   atomic.Int64
+	open   func(wait time.Duration, do work) caller
+}
+
+// each runs a row with every adapter, and sees to it that no lock is left behind.
+func each(t *testing.T, row func(s *scene)) {
+	for _, a := range adapters {
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			s := &scene{t: t, redis: redistest.Start(t)}
+			s.keeper, s.other = s.newKeeper("here"), s.newKeeper("there")
+			s.open = func(wait time.Duration, do work) caller {
+				return a.open(t, s.keeper, wait, func(ctx context.Context) error {
+					s.runs.Add(1)
+					return do(ctx)
+				})
+			}
+			row(s)
+			s.nothingIsLeft()
+		})
+	}
+}
+
+func (s *scene) newKeeper(node string) *renewer.Keeper {
+	option, err := redisstore.ClientOption(s.redis.ClientOption(), ttl)
+	require.NoError(s.t, err)
+	client, err := rueidis.NewClient(option)
+	require.NoError(s.t, err)
+	s.t.Cleanup(client.Close)
+	store, err := redisstore.New(client)
+	require.NoError(s.t, err)
+	s.t.Cleanup(store.Close)
+	k, err := renewer.New(store, renewer.Config{TTL: ttl, Node: node})
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		_ = k.Shutdown(ctx)
+	})
+	return k
+}
+
+// holds has somebody else take the lock, until the function that it returns is called.
+func (s *scene) holds(key string) (release func()) {
+	l, err := s.other.Acquire(s.t.Context(), key, renewer.MaxWait(soon))
+	require.NoError(s.t, err)
+	return func() { require.NoError(s.t, l.Release(context.Background())) }
+}
+
+// nothingIsLeft waits until no lock is on the server. (What was asked of a server that was stopped may take effect later, and is
+// then cleaned up.) Fence counters stay.
+func (s *scene) nothingIsLeft() {
+	s.t.Helper()
+	var keys []string
+	require.Eventually(s.t, func() bool {
+		keys = nil
+		all, err := s.redis.Do("KEYS", redisstore.DefaultPrefix+"*").AsStrSlice()
+		require.NoError(s.t, err)
+		for _, key := range all {
+			if !strings.HasSuffix(key, ":fence") {
+				keys = append(keys, key)
+			}
+		}
+		return len(keys) == 0
+	}, ttl, tick, "left: %q", keys)
+}
+
+// leaksNothing sees to it that a remote caller is not told the key.
+func leaksNothing(t *testing.T, key, words string) {
+	if key != "" {
+		assert.NotContains(t, words, key[:min(len(key), 5)])
+	}
+}
+
+// result is what a call gave.
+type result struct {
+	outcome outcome
+	words   string
+}
+
+// start makes a call in the background.
+func start(ctx context.Context, call caller, key string) <-chan result {
+	c := make(chan result, 1)
+	go func() {
+		o, words := call(ctx, key)
+		c <- result{o, words}
+	}()
+	return c
+}
+
+func (s *scene) await(c <-chan result) result {
+	s.t.Helper()
+	select {
+	case r := <-c:
+		return r
+	case <-time.After(soon):
+		require.Fail(s.t, "the call does not return")
+		return result{}
+	}
+}

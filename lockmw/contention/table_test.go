@@ -1,0 +1,223 @@
+package contention_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+const key = "account:7"
+
+func nothing(context.Context) error { return nil }
+
+func TestFree(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		call := s.open(time.Minute, func(ctx context.Context) error {
+			assert.True(s.t, lockmw.Held(ctx, key))
+			assert.Positive(s.t, lockmw.Fence(ctx))
+			return nil
+		})
+		for range 2 {
+			o, words := call(s.t.Context(), key)
+			assert.Equal(s.t, done, o, words)
+		}
+		assert.EqualValues(s.t, 2, s.runs.Load())
+	})
+}
+
+func TestItsOwnFailure(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		call := s.open(time.Minute, func(context.Context) error { return errors.New("insufficient funds") })
+		o, words := call(s.t.Context(), key)
+		assert.Equal(s.t, failed, o, words)
+	})
+}
+
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		release := s.holds(key)
+		begun := time.Now()
+		o, words := s.open(0, nothing)(s.t.Context(), key)
+		assert.Equal(s.t, busy, o, words)
+		assert.Less(s.t, time.Since(begun), ttl, "at once")
+		assert.Zero(s.t, s.runs.Load())
+		release()
+	})
+}
+
+func TestWaitThenTaken(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		release := s.holds(key)
+		c := start(s.t.Context(), s.open(time.Minute, nothing), key)
+		require.Eventually(s.t, s.somebodyWaits, soon, tick)
+		assert.Zero(s.t, s.runs.Load())
+		release()
+		r := s.await(c)
+		assert.Equal(s.t, done, r.outcome, r.words)
+		assert.EqualValues(s.t, 1, s.runs.Load())
+	})
+}
+
+// somebodyWaits tells whether a caller has asked and been refused, and watches for the lock to become free.
+func (s *scene) somebodyWaits() bool {
+	channels, err := s.redis.Do("PUBSUB", "CHANNELS", redisstore.DefaultPrefix+"*").AsStrSlice()
+	require.NoError(s.t, err)
+	return len(channels) > 0
+}
+
+func TestWaitRanOut(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		const wait = 300 * time.Millisecond
+		release := s.holds(key)
+		begun := time.Now()
+		o, words := s.open(wait, nothing)(s.t.Context(), key)
+		assert.Equal(s.t, busy, o, words)
+		assert.GreaterOrEqual(s.t, time.Since(begun), wait)
+		assert.Zero(s.t, s.runs.Load())
+		release()
+	})
+}
+
+// A store that does not answer is never called busy, whoever may have the lock.
+func TestStoreDown(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]time.Duration{"refuse": 0, "wait": 300 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(s *scene) {
+				call := s.open(wait, nothing)
+				require.NoError(s.t, s.redis.Stop())
+				o, words := call(s.t.Context(), key)
+				require.NoError(s.t, s.redis.Cont())
+				assert.Equal(s.t, unavailable, o, words)
+				assert.Zero(s.t, s.runs.Load())
+			})
+		})
+	}
+}
+
+func TestLostInTheMiddle(t *testing.T) {
+	t.Parallel()
+	for name, own := range map[string]error{"the work says so": context.Canceled, "the work has an error of its own": errors.New("insufficient funds")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(s *scene) {
+				call := s.open(time.Minute, func(ctx context.Context) error {
+					_, err := s.redis.Do("DEL", redisstore.DefaultPrefix+"{"+key+"}").AsInt64()
+					assert.NoError(s.t, err)
+					<-ctx.Done()
+					assert.ErrorIs(s.t, context.Cause(ctx), renewer.ErrLost)
+					return own
+				})
+				r := s.await(start(s.t.Context(), call, key))
+				assert.Equal(s.t, lost, r.outcome, r.words)
+				assert.EqualValues(s.t, 1, s.runs.Load())
+			})
+		})
+	}
+}
+
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		panics := true
+		call := s.open(time.Minute, func(context.Context) error {
+			if panics {
+				panic("boom")
+			}
+			return nil
+		})
+		o, words := call(s.t.Context(), key)
+		assert.Equal(s.t, broken, o, words)
+		panics = false
+		o, words = call(s.t.Context(), key)
+		assert.Equal(s.t, done, o, words)
+	})
+}
+
+func TestCancelledInLine(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		release := s.holds(key)
+		ctx, cancel := context.WithCancel(s.t.Context())
+		c := start(ctx, s.open(time.Minute, nothing), key)
+		require.Eventually(s.t, s.somebodyWaits, soon, tick)
+		cancel()
+		r := s.await(c)
+		assert.Equal(s.t, cancelled, r.outcome, r.words)
+		require.Eventually(s.t, func() bool { return !s.somebodyWaits() }, soon, tick, "out of the line, also on the server's side")
+		release()
+		s.nothingIsLeft()
+		assert.Zero(s.t, s.runs.Load())
+	})
+}
+
+// A caller who leaves in the middle ends the work's context, but the lock is held until the work has returned.
+func TestCancelledInTheMiddle(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		began, returns := make(chan struct{}), make(chan struct{})
+		call := s.open(time.Minute, func(ctx context.Context) error {
+			close(began)
+			<-ctx.Done()
+			assert.NotErrorIs(s.t, context.Cause(ctx), renewer.ErrLost)
+			<-returns
+			assert.True(s.t, lockmw.Held(ctx, key))
+			return ctx.Err()
+		})
+		ctx, cancel := context.WithCancel(s.t.Context())
+		c := start(ctx, call, key)
+		<-began
+		cancel()
+		if _, err := s.other.TryAcquire(s.t.Context(), key); assert.Error(s.t, err) {
+			assert.ErrorIs(s.t, err, renewer.ErrHeld)
+		}
+		close(returns)
+		r := s.await(c)
+		assert.Equal(s.t, cancelled, r.outcome, r.words)
+	})
+}
+
+func TestBadKey(t *testing.T) {
+	t.Parallel()
+	for name, bad := range map[string]string{"empty": "", "10 KB": strings.Repeat("x", 10_000)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(s *scene) {
+				call := s.open(time.Minute, nothing)
+				before := s.asked()
+				o, words := call(s.t.Context(), bad)
+				assert.Equal(s.t, badKey, o, words)
+				assert.Equal(s.t, before, s.asked(), "no lock command")
+				o, words = call(s.t.Context(), key)
+				assert.Equal(s.t, done, o, words)
+				assert.Greater(s.t, s.asked(), before)
+			})
+		})
+	}
+}
+
+// asked counts the scripts that the server has run.
+func (s *scene) asked() int64 {
+	var n int64
+	for _, command := range []string{"eval", "evalsha"} {
+		calls, err := s.redis.Calls(command)
+		require.NoError(s.t, err)
+		n += calls
+	}
+	return n
+}
