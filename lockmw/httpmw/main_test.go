@@ -3,6 +3,7 @@ package httpmw_test
 import (
 	"context"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -150,3 +151,9 @@ func byName(name string) func(*http.Request) (string, error) {
 func pass(d time.Duration) { <-time.After(d) }
 
 func repeat(s string, n int) string { return strings.Repeat(s, n) }
+
+// protocols are what a server speaks.
+var protocols = map[string]func(*httptest.Server){"HTTP/1.1": func(*httptest.Server) {}, "HTTP/2": http2}
+
+// quiet keeps to itself what a server logs.
+func quiet(s *httptest.Server) { s.Config.ErrorLog = log.New(io.Discard, "", 0) }

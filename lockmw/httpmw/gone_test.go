@@ -1,0 +1,177 @@
+package httpmw_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// ending tells when a handler has ended, and how.
+func ending(next http.Handler) (http.Handler, <-chan any) {
+	ended := make(chan any, 1)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			v := recover()
+			ended <- v
+			if v != nil {
+				panic(v)
+			}
+		}()
+		next.ServeHTTP(w, r)
+	}), ended
+}
+
+func within[T any](t *testing.T, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(soon):
+		require.FailNow(t, "nothing has happened")
+	}
+	return v
+}
+
+// waits waits until somebody contends for a lock.
+func waits(t *testing.T, s *script.Store, name string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return s.Watchers(name) > 0 }, soon, tick)
+}
+
+func TestClientGoneWhileItWaits(t *testing.T) {
+	t.Parallel()
+	for proto, edit := range protocols {
+		t.Run(proto, func(t *testing.T) {
+			t.Parallel()
+			k, store := scripted(t)
+			store.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+			h, ended := ending(httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Hour))(never(t)))
+			s := serve(t, h, edit)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				waits(t, store, "a")
+				cancel()
+			}()
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, http.NoBody)
+			require.NoError(t, err)
+			res, err := s.Client().Do(req)
+			if err == nil {
+				_ = res.Body.Close()
+			}
+			require.ErrorIs(t, err, context.Canceled)
+			assert.Equal(t, http.ErrAbortHandler, within(t, ended))
+			assert.Zero(t, store.Watchers("a"))
+		})
+	}
+}
+
+func TestNothingIsWrittenForAClientThatHasGone(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, h := range []http.Handler{
+		httpmw.Exclusive(k, byName("a"))(never(t)),
+		httpmw.Exclusive(k, httpmw.Header("Missing"))(never(t)),
+		httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) { assert.Fail(t, "it ran") }),
+	} {
+		w := httptest.NewRecorder()
+		assert.PanicsWithValue(t, http.ErrAbortHandler, func() { h.ServeHTTP(w, post(t, "{").WithContext(ctx)) })
+		assert.False(t, w.Flushed)
+		assert.Empty(t, w.Result().Header)
+		assert.Zero(t, w.Body.Len())
+	}
+	assert.Empty(t, store.Owner("a"))
+}
+
+// An HTTP/1 server doesn't notice that the client has gone while the body is unread. The wait has an end all the same.
+func TestClientGoneWithItsBodyUnread(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	release := hold(t, k, "a")
+	h, ended := ending(httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second))(never(t)))
+	s := serve(t, h)
+	begun := time.Now()
+	conn, _ := raw(t, s, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhello")
+	require.NoError(t, conn.Close())
+	assert.Nil(t, within(t, ended))
+	assert.GreaterOrEqual(t, time.Since(begun), time.Second)
+	assert.Zero(t, store.Watchers("a"))
+	release()
+	assert.Empty(t, store.Owner("a"))
+}
+
+// A typed handler has read the body by then, so that the server does notice.
+func TestClientGoneWithItsBodyRead(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	store.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+	h, ended := ending(httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
+		assert.Fail(t, "it ran")
+	}, httpmw.Wait(time.Hour)))
+	conn, _ := raw(t, serve(t, h), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n{\"Account\":\"7\"}")
+	waits(t, store, "7")
+	require.NoError(t, conn.Close())
+	assert.Equal(t, http.ErrAbortHandler, within(t, ended))
+}
+
+// The client is there, but the server's own context has ended: no empty 200.
+func TestServerThatCancelsItsRequests(t *testing.T) {
+	t.Parallel()
+	for proto, edit := range protocols {
+		t.Run(proto, func(t *testing.T) {
+			t.Parallel()
+			k, store := scripted(t)
+			store.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+			base, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+			defer cancel()
+			s := serve(t, httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Hour))(never(t)), edit, func(s *httptest.Server) {
+				s.Config.BaseContext = func(net.Listener) context.Context { return base }
+			})
+			go func() {
+				waits(t, store, "a")
+				cancel()
+			}()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, http.NoBody)
+			require.NoError(t, err)
+			res, err := s.Client().Do(req)
+			if err == nil {
+				_ = res.Body.Close()
+			}
+			require.Error(t, err)
+		})
+	}
+}
+
+// Inside http.TimeoutHandler, which answers itself when the time is up; the handler does not run afterwards.
+func TestInsideATimeoutHandler(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	release := hold(t, k, "a")
+	h, ended := ending(httpmw.Exclusive(k, byName("a"))(never(t)))
+	s := serve(t, http.TimeoutHandler(h, 50*time.Millisecond, "late"), quiet)
+	a := send(t, s, http.MethodGet, "/", http.NoBody)
+	assert.Equal(t, http.StatusServiceUnavailable, a.StatusCode)
+	assert.Equal(t, "late", a.body)
+	assert.Nil(t, within(t, ended))
+	release()
+
+	var runs atomic.Int64
+	s = serve(t, http.TimeoutHandler(httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		runs.Add(1)
+		ok(w, r)
+	})), soon, "late"))
+	assert.Equal(t, "done", send(t, s, http.MethodGet, "/", http.NoBody).body)
+	assert.EqualValues(t, 1, runs.Load())
+}

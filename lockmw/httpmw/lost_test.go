@@ -1,0 +1,246 @@
+package httpmw_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// loser is a handler whose lock is lost while it runs, before or after what it writes.
+func loser(s *script.Store, before, after func(w http.ResponseWriter)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		before(w)
+		s.Script(script.Renew, script.Gone())
+		<-r.Context().Done()
+		after(w)
+	})
+}
+
+func nothing(http.ResponseWriter) {}
+
+func whole(w http.ResponseWriter) {
+	w.Header().Set("Content-Length", "4")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = io.WriteString(w, "done")
+}
+
+func half(w http.ResponseWriter) {
+	_, _ = io.WriteString(w, "do")
+	_ = http.NewResponseController(w).Flush()
+}
+
+func quick(cfg *renewer.Config) { cfg.TTL = 300 * time.Millisecond }
+
+// A lock lost while the handler runs, as clients of real servers see it.
+func TestLostLock(t *testing.T) {
+	t.Parallel()
+	abort := httpmw.AbortLost()
+	custom := httpmw.OnLost(func(w http.ResponseWriter, _ *http.Request, err error) {
+		e, _ := errors.AsType[*renewer.LostError](err)
+		http.Error(w, "sorry: "+e.Reason.String(), http.StatusBadGateway)
+	})
+	unsent := func(w http.ResponseWriter) {
+		w.Header().Set("Content-Length", "4")
+		w.Header().Set("Content-Type", "text/csv")
+	}
+	early := func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints) }
+	for name, c := range map[string]struct {
+		before, after func(http.ResponseWriter)
+		opts          []httpmw.Option
+		status        int
+		body          string
+		broken        bool // the answer breaks off
+		unanswered    bool // before its header
+	}{
+		"nothing written":              {before: nothing, after: nothing, status: 503},
+		"not even by a length":         {before: unsent, after: nothing, status: 503},
+		"hints only":                   {before: early, after: nothing, status: 503},
+		"written before":               {before: whole, after: nothing, status: 201, body: "done"},
+		"written after":                {before: nothing, after: whole, status: 201, body: "done"},
+		"written in part":              {before: half, after: nothing, status: 200, body: "do"},
+		"abort, nothing written":       {before: nothing, after: nothing, opts: []httpmw.Option{abort}, status: 503, body: "problem"},
+		"abort, not even by a length":  {before: unsent, after: nothing, opts: []httpmw.Option{abort}, status: 503, body: "problem"},
+		"abort, hints only":            {before: early, after: nothing, opts: []httpmw.Option{abort}, status: 503, body: "problem"},
+		"abort, written in part":       {before: half, after: nothing, opts: []httpmw.Option{abort}, status: 200, body: "do", broken: true},
+		"abort, written whole":         {before: nothing, after: whole, opts: []httpmw.Option{abort}, unanswered: true},
+		"abort, written by ReadFrom":   {before: nothing, after: copied, opts: []httpmw.Option{abort}, unanswered: true},
+		"abort, written by a string":   {before: nothing, after: inString, opts: []httpmw.Option{abort}, unanswered: true},
+		"abort, flushed only":          {before: flushed, after: nothing, opts: []httpmw.Option{abort}, status: 200, broken: true},
+		"abort, flushed the old way":   {before: oldFlushed, after: nothing, opts: []httpmw.Option{abort}, status: 200, broken: true},
+		"abort, header only":           {before: nothing, after: created, opts: []httpmw.Option{abort}, unanswered: true},
+		"custom, nothing written":      {before: nothing, after: nothing, opts: []httpmw.Option{custom}, status: 502, body: "sorry: taken\n"},
+		"custom, written in part":      {before: half, after: nothing, opts: []httpmw.Option{custom}, status: 200, body: "do"},
+		"custom and abort, in part":    {before: half, after: nothing, opts: []httpmw.Option{custom, abort}, status: 200, body: "do", broken: true},
+		"custom and abort, no writing": {before: nothing, after: nothing, opts: []httpmw.Option{custom, abort}, status: 502, body: "sorry: taken\n"},
+	} {
+		for proto, edit := range protocols {
+			t.Run(name+" by "+proto, func(t *testing.T) {
+				t.Parallel()
+				k, s := scripted(t, quick)
+				server := serve(t, httpmw.Exclusive(k, byName(secret), c.opts...)(loser(s, c.before, c.after)), edit, quiet)
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+				require.NoError(t, err)
+				res, err := server.Client().Do(req)
+				if c.unanswered {
+					if err == nil {
+						_ = res.Body.Close()
+					}
+					require.Error(t, err)
+					return
+				}
+				require.NoError(t, err)
+				a := read(res)
+				assert.Equal(t, c.broken, a.err != nil, "%v", a.err)
+				if c.body == "problem" {
+					requireProblem(t, a, c.status, httpmw.TypeLost)
+				} else {
+					assert.Equal(t, c.status, a.StatusCode)
+					assert.Equal(t, c.body, a.body)
+				}
+				if c.status == http.StatusServiceUnavailable {
+					requireRetryAfter(t, a, 1, 2)
+					assert.Equal(t, "no-store", a.Header.Get("Cache-Control"))
+				}
+			})
+		}
+	}
+}
+
+func copied(w http.ResponseWriter) {
+	_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader("done")}) // by ReadFrom, if it has that
+}
+
+func inString(w http.ResponseWriter)   { _, _ = io.WriteString(w, "done") }
+func flushed(w http.ResponseWriter)    { _ = http.NewResponseController(w).Flush() }
+func oldFlushed(w http.ResponseWriter) { w.(http.Flusher).Flush() }
+func created(w http.ResponseWriter)    { w.WriteHeader(http.StatusCreated) }
+
+// The handler had finished when the store said, at the release, that the lock was lost: what it has answered stands.
+func TestLostAtTheRelease(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		h      http.HandlerFunc
+		status int
+		body   string
+	}{
+		"answered":     {ok, 200, "done"},
+		"not answered": {func(http.ResponseWriter, *http.Request) {}, 503, ""},
+	} {
+		k, s := scripted(t)
+		s.Script(script.Release, script.Gone())
+		a := do(httpmw.Exclusive(k, byName("a"))(c.h), get(t, "/"))
+		assert.Equal(t, c.status, a.StatusCode, name)
+		assert.Equal(t, c.body, a.body, name)
+	}
+}
+
+func TestReleaseThatFailsIsNoLoss(t *testing.T) {
+	t.Parallel()
+	k, s := scripted(t)
+	s.Script(script.Release, script.Fail(errDown))
+	a := do(httpmw.Exclusive(k, byName("a"), httpmw.AbortLost())(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), get(t, "/"))
+	assert.Equal(t, http.StatusOK, a.StatusCode)
+}
+
+// A loss is no error of a handler that is called under a lock lost before.
+func TestRefusedUnderALostLock(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		inner := httpmw.Exclusive(k, byName("b"))(never(t))
+		h := httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.Script(script.Renew, script.Gone())
+			<-r.Context().Done()
+			inner.ServeHTTP(w, r)
+		}))
+		requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpmw.TypeLost)
+	})
+}
+
+func TestPanicsAndGoexitFreeTheLock(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for name, end := range map[string]func(){
+		"panic": func() { panic(boom) }, "abort": func() { panic(http.ErrAbortHandler) }, "Goexit": runtime.Goexit,
+	} {
+		for _, opts := range [][]httpmw.Option{nil, {httpmw.AbortLost()}} {
+			k, s := scripted(t)
+			h := httpmw.Exclusive(k, byName("a"), opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				r.Pattern = "changed"
+				end()
+			}))
+			r := get(t, "/")
+			got := make(chan any)
+			go func() {
+				defer func() { got <- recover() }()
+				do(h, r)
+			}()
+			switch v := <-got; name {
+			case "panic":
+				assert.Equal(t, boom, v)
+			case "abort":
+				assert.Equal(t, http.ErrAbortHandler, v)
+			default:
+				assert.Nil(t, v)
+			}
+			assert.Empty(t, s.Owner("a"), name)
+			assert.Len(t, s.Calls(script.Release), 1, name)
+			assert.Equal(t, "changed", r.Pattern, name)
+		}
+	}
+}
+
+func TestResponders(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		mark := func(as string) httpmw.Responder {
+			return func(w http.ResponseWriter, r *http.Request, err error) {
+				e, ok := errors.AsType[*httpmw.Error](err)
+				if assert.True(t, ok) {
+					assert.Contains(t, err.Error(), "lockbeat: request answered with ")
+					w.Header().Set("As", as)
+					e.Status++
+				}
+				httpmw.Respond(w, r, err)
+			}
+		}
+		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.OnBusy(mark("busy")), httpmw.OnError(mark("error")),
+			httpmw.OnLost(mark("lost")), httpmw.MaxWaiters(1))(never(t))
+		skips := httpmw.Exclusive(k, byName("a"), httpmw.Skip(), httpmw.OnBusy(mark("busy")))(never(t))
+		late, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		requires := func(a answer, as string, status int) {
+			t.Helper()
+			assert.Equal(t, as, a.Header.Get("As"))
+			assert.Equal(t, status, a.StatusCode)
+		}
+
+		release := hold(t, k, "a")
+		requires(do(h, get(t, "/").WithContext(late)), "error", 504)
+		requires(do(h, get(t, "/")), "busy", 504)
+		requires(do(skips, get(t, "/")), "busy", 205)
+		release()
+		s.Default(script.Acquire, script.Fail(errDown))
+		requires(do(h, get(t, "/")), "error", 504)
+		s.Default(script.Acquire, script.Pass())
+		requires(do(httpmw.Exclusive(k, httpmw.Header("Key"), httpmw.OnError(mark("error")))(never(t)), get(t, "/")), "error", 401)
+		lost := httpmw.Exclusive(k, byName("a"), httpmw.OnLost(mark("lost")))
+		requires(do(lost(loser(s, nothing, nothing)), get(t, "/")), "lost", 504)
+		requires(do(httpmw.Exclusive(k, byName("b"))(loser(s, nothing, func(w http.ResponseWriter) {
+			httpmw.Respond(w, get(t, "/"), renewer.ErrHeld) // by a handler that takes locks itself
+		})), get(t, "/")), "", 409)
+		require.NoError(t, k.Shutdown(t.Context()))
+		requires(do(h, get(t, "/")), "error", 504)
+	})
+}

@@ -1,0 +1,151 @@
+package httpmw_test
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+)
+
+// abilities is what a writer can do beside writing.
+func abilities(w http.ResponseWriter) string {
+	var b strings.Builder
+	for _, c := range []struct {
+		name string
+		is   bool
+	}{
+		{"Flusher", is[http.Flusher](w)},
+		{"FlushError", is[interface{ FlushError() error }](w)},
+		{"Hijacker", is[http.Hijacker](w)},
+		{"ReaderFrom", is[io.ReaderFrom](w)},
+		{"StringWriter", is[io.StringWriter](w)},
+		{"Pusher", is[http.Pusher](w)},
+		{"FullDuplex", is[interface{ EnableFullDuplex() error }](w)},
+	} {
+		if c.is {
+			b.WriteString(c.name + " ")
+		}
+	}
+	return b.String()
+}
+
+func is[T any](v any) bool { _, ok := v.(T); return ok }
+
+func TestWriterIsTheServersOwn(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]httpmw.Option{
+		"as it is": nil,
+		"wrapped":  {httpmw.AbortLost()},
+	} {
+		for proto, edit := range protocols {
+			t.Run(name+" by "+proto, func(t *testing.T) {
+				t.Parallel()
+				k, _ := scripted(t)
+				var given http.ResponseWriter
+				var can string
+				locked := httpmw.Exclusive(k, byName("a"), opts...)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					assert.Equal(t, opts == nil, given == w)
+					assert.Equal(t, can, abilities(w))
+					assert.NoError(t, http.NewResponseController(w).Flush())
+					ok(w, r)
+				}))
+				a := send(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					given, can = w, abilities(w)
+					locked.ServeHTTP(w, r)
+				}), edit), http.MethodGet, "/", http.NoBody)
+				assert.Equal(t, "done", a.body)
+				assert.Contains(t, can, map[string]string{"HTTP/1.1": "Hijacker ReaderFrom", "HTTP/2": "StringWriter Pusher"}[proto])
+			})
+		}
+	}
+}
+
+func TestTypedHandlersWriterIsTheServersOwn(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	w := httptest.NewRecorder()
+	httpmw.Handle(k, byAccount, func(got http.ResponseWriter, _ *http.Request, _ transfer) {
+		assert.Same(t, w, got)
+	}).ServeHTTP(w, post(t, `{"Account":"7"}`))
+}
+
+func TestHijackedConnection(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]httpmw.Option{"as it is": nil, "wrapped": {httpmw.AbortLost()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, store := scripted(t, quick)
+			s := serve(t, httpmw.Exclusive(k, byName("a"), opts...)(loser(store, func(w http.ResponseWriter) {
+				conn, _, err := w.(http.Hijacker).Hijack()
+				if assert.NoError(t, err) {
+					_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone")
+					_ = conn.Close()
+				}
+			}, nothing)), quiet)
+			assert.Equal(t, "done", send(t, s, http.MethodGet, "/", http.NoBody).body)
+		})
+	}
+}
+
+// http.MaxBytesReader looks for a method of the server's own writer: it closes the connection of who sends too much.
+func TestMaxBytesReaderClosesTheConnection(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	s := serve(t, httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, 10))
+		assert.Error(t, err)
+	})))
+	a := send(t, s, http.MethodPost, "/", strings.NewReader(repeat("x", 1000)))
+	assert.True(t, a.Close, "Connection: close")
+}
+
+// net/http removes the files of a form when the request has ended: of the request that it knows.
+func TestFilesOfAFormAreRemoved(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	var file string
+	s := serve(t, httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if !assert.NoError(t, r.ParseMultipartForm(1)) {
+			return
+		}
+		f, err := r.MultipartForm.File["f"][0].Open()
+		if assert.NoError(t, err) {
+			file = f.(*os.File).Name()
+			assert.FileExists(t, file)
+			assert.NoError(t, f.Close())
+		}
+	})))
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part, err := form.CreateFormFile("f", "f")
+	require.NoError(t, err)
+	_, err = io.WriteString(part, repeat("x", 11<<20)) // beyond what is kept in memory
+	require.NoError(t, err)
+	require.NoError(t, form.Close())
+	a := send(t, s, http.MethodPost, "/", &body, "Content-Type", form.FormDataContentType())
+	assert.Equal(t, http.StatusOK, a.StatusCode)
+	s.Close() // waits for the request to end
+	assert.NoFileExists(t, file)
+}
+
+// raw sends bytes over a connection of its own.
+func raw(t *testing.T, s *httptest.Server, request string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Listener.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = io.WriteString(conn, request)
+	require.NoError(t, err)
+	return conn, bufio.NewReader(conn)
+}
