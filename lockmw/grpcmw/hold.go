@@ -62,17 +62,20 @@ func (h *hold) settle(err error) *callError {
 func (h *hold) failure() *callError {
 	// Both: a lock that an outer call holds need not be the innermost, and another keeper may hold the same name.
 	valid := lockmw.Remaining(h.ctx) > 0 && lockmw.Held(h.ctx, h.name)
-	if valid && h.ctx.Err() == nil {
+	switch {
+	case valid && h.ctx.Err() == nil:
+		return nil
+	case h.over.Load(): // looked at after the lock's validity, which ends later
+		if loss := h.end(); loss != nil {
+			return lostError(loss, nil)
+		}
 		return nil
 	}
-	if cut := h.cut.Load(); cut != nil {
-		return cut
-	}
 	loss := lossIn(h.ctx)
-	if loss == nil && !valid && !h.over.Load() {
+	if loss == nil && !valid {
 		loss = errPast
 	}
-	if loss == nil {
+	if loss == nil { // the caller has gone
 		return nil
 	}
 	h.cut.CompareAndSwap(nil, lostError(loss, nil))

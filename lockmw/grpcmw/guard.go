@@ -1,0 +1,53 @@
+package grpcmw
+
+import "runtime"
+
+// guard runs a server stream's operation unless the lock is lost, and returns when it is lost meanwhile.
+//
+// The stream itself hears nothing of a loss, and waits for its peer. So each operation has a goroutine, which a loss leaves behind
+// until gRPC ends the stream, when the handler has returned. It costs about a microsecond. One goroutine for all of a
+// stream's operations would have to be switched to and from as often, and to be ended.
+func (h *hold) guard(do func() error) error {
+	if lost := h.failure(); lost != nil {
+		return lost
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		o := outcome{fault: true}
+		defer func() {
+			if o.fault {
+				o.panicked = recover()
+			}
+			done <- o
+		}()
+		o.err = do()
+		o.fault = false
+	}()
+	select {
+	case o := <-done:
+		return o.unfold()
+	case <-h.ctx.Done():
+		if lost := h.failure(); lost != nil {
+			return lost // what becomes of the operation is nobody's business any more, not even if it panics
+		}
+		return (<-done).unfold() // the caller has gone, by which the stream has ended
+	}
+}
+
+// outcome is how an operation went on its goroutine.
+type outcome struct {
+	err      error
+	fault    bool // it did not return
+	panicked any  // but panicked with this, or, if nil, exited
+}
+
+// unfold lets it have gone the same way on this goroutine.
+func (o outcome) unfold() error {
+	switch {
+	case o.panicked != nil:
+		panic(o.panicked)
+	case o.fault:
+		runtime.Goexit()
+	}
+	return o.err
+}
