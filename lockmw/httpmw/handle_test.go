@@ -1,15 +1,19 @@
 package httpmw_test
 
 import (
+	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // transfer is the body of requests.
@@ -37,4 +41,110 @@ func TestHandle(t *testing.T) {
 	a := send(t, serve(t, h), http.MethodPost, "/", strings.NewReader(` {"Account":"7","Amount":100} `))
 	assert.Equal(t, "done", a.body)
 	assert.Equal(t, []string{"account:7"}, names(store))
+}
+
+func TestUnusableBodiesAskForNoLock(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	run := func(w http.ResponseWriter, r *http.Request, _ transfer) { ok(w, r) }
+	s := serve(t, httpmw.Handle(k, byAccount, run, httpmw.MaxBody(100)))
+	for name, c := range map[string]struct {
+		body   string
+		status int
+		detail string
+	}{
+		"malformed":         {`{"Account":`, 400, "can't be decoded"},
+		"garbage":           {"\x00\xff", 400, "can't be decoded"},
+		"empty":             {"", 400, "can't be decoded"},
+		"of another shape":  {`["7"]`, 400, "can't be decoded"},
+		"garbage behind it": {`{"Account":"7"} {}`, 400, "can't be decoded"},
+		"too large":         {`{"Account":"` + repeat("7", 100) + `"}`, 413, "too large"},
+		"no key":            {`{}`, 400, "empty or too long"},
+		"nothing":           {`null`, 400, "empty or too long"},
+	} {
+		a := send(t, s, http.MethodPost, "/", strings.NewReader(c.body))
+		assert.Contains(t, requireProblem(t, a, c.status, httpmw.TypeBadRequest).Detail, c.detail, name)
+		assert.False(t, asked(store), name)
+	}
+	_, in := raw(t, s, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")
+	res, err := http.ReadResponse(in, nil)
+	require.NoError(t, err)
+	requireProblem(t, read(res), 400, httpmw.TypeBadRequest)
+	assert.False(t, asked(store))
+	exact := `{"Account":"7","Amount":1}`
+	a := send(t, s, http.MethodPost, "/", strings.NewReader(exact+repeat(" ", 100-len(exact))))
+	assert.Equal(t, "done", a.body, "the next one")
+}
+
+func TestErrorsOfUnusableBodies(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	var got error
+	h := httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) { assert.Fail(t, "it ran") },
+		httpmw.OnError(func(_ http.ResponseWriter, _ *http.Request, err error) { got = err }), httpmw.MaxBody(5))
+	do(h, post(t, "{"))
+	require.ErrorIs(t, got, httpmw.ErrBody)
+	_, is := errors.AsType[*json.SyntaxError](got)
+	assert.True(t, is)
+	assert.EqualError(t, got, "lockbeat: request answered with 400: lockbeat: unusable body: it is no httpmw_test.transfer: unexpected end of JSON input")
+	do(h, post(t, "{      "))
+	_, is = errors.AsType[*http.MaxBytesError](got)
+	assert.True(t, is)
+	do(h, post(t, "{}"))
+	require.ErrorIs(t, got, renewer.ErrName)
+	require.NotErrorIs(t, got, httpmw.ErrBody)
+
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody) // as a test may make one
+	require.NoError(t, err)
+	r.Body = nil
+	do(h, r)
+	require.ErrorIs(t, got, httpmw.ErrBody)
+}
+
+func TestCodec(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	codec := httpmw.Codec(func(r *http.Request, v any) error {
+		if err := r.ParseForm(); err != nil {
+			return err
+		}
+		v.(*transfer).Account = r.PostForm.Get("account")
+		return nil
+	})
+	byPointer := func(in *transfer) string { return in.Account }
+	for name, h := range map[string]http.Handler{
+		"value": httpmw.Handle(k, byAccount, func(w http.ResponseWriter, r *http.Request, in transfer) {
+			assert.Equal(t, "7", in.Account)
+			ok(w, r)
+		}, codec, httpmw.MaxBody(20)),
+		"pointer": httpmw.Handle(k, byPointer, func(w http.ResponseWriter, r *http.Request, in *transfer) {
+			assert.Equal(t, "7", in.Account)
+			ok(w, r)
+		}, codec, httpmw.MaxBody(20)),
+	} {
+		body := func(s string) *http.Request {
+			r := post(t, s)
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			return r
+		}
+		assert.Equal(t, "done", do(h, body("account=7")).body, name)
+		requireProblem(t, do(h, body("account=%zz")), 400, httpmw.TypeBadRequest)
+		requireProblem(t, do(h, body("account="+repeat("7", 20))), 413, httpmw.TypeBadRequest)
+	}
+	assert.Equal(t, []string{"7", "7"}, names(store))
+	h := httpmw.Handle(k, func(in *transfer) string { return in.Account + "x" }, func(w http.ResponseWriter, r *http.Request, in *transfer) {
+		assert.Equal(t, &transfer{}, in)
+		ok(w, r)
+	})
+	assert.Equal(t, "done", do(h, post(t, "null")).body, "a null is no nil pointer")
+}
+
+// net/http goes by the type of the body that it has made, and must find it in its request.
+func TestBodyIsGivenBack(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	r := post(t, `{"Account":"7"}`)
+	body := r.Body
+	do(httpmw.Handle(k, byAccount, func(w http.ResponseWriter, r *http.Request, _ transfer) { ok(w, r) }), r)
+	assert.Equal(t, body, r.Body)
 }

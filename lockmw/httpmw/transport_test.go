@@ -1,0 +1,389 @@
+package httpmw_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// tripper is a base made of a function.
+type tripper func(*http.Request) (*http.Response, error)
+
+func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// watched is a body that knows whether it was closed.
+type watched struct {
+	io.Reader
+
+	closed bool
+}
+
+func (b *watched) Close() error {
+	b.closed = true
+	return nil
+}
+
+// call makes a request by a client with the transport.
+func call(t *testing.T, rt http.RoundTripper, url string, body io.Reader) (*http.Response, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, body)
+	require.NoError(t, err)
+	req.Header.Set("Key", secret)
+	return (&http.Client{Transport: rt}).Do(req)
+}
+
+func TestTransportHoldsTheLockUntilTheBodyIsClosed(t *testing.T) {
+	t.Parallel()
+	for proto, edit := range protocols {
+		t.Run(proto, func(t *testing.T) {
+			t.Parallel()
+			k, store := scripted(t)
+			s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				assert.NotEmpty(t, store.Owner("Key:"+secret))
+				assert.Empty(t, r.Header.Get(httpmw.FenceHeader))
+				_, err := io.Copy(w, r.Body)
+				assert.NoError(t, err)
+			}), edit)
+			res, err := call(t, httpmw.Transport(s.Client().Transport, k, httpmw.Header("Key"), httpmw.Operation("call")), s.URL, strings.NewReader("hello"))
+			require.NoError(t, err)
+			body, err := io.ReadAll(res.Body)
+			require.NoError(t, err)
+			assert.Equal(t, "hello", string(body))
+			assert.NotEmpty(t, store.Owner("Key:"+secret), "read, but not closed")
+			require.NoError(t, res.Body.Close())
+			assert.Empty(t, store.Owner("Key:"+secret))
+			require.NoError(t, res.Body.Close(), "once more does nothing")
+			assert.Len(t, store.Calls(script.Release), 1)
+			assert.Equal(t, "call", store.Calls(script.Acquire)[0].Claims[0].Holder.Operation)
+			assert.NoError(t, res.Request.Context().Err(), "the caller's own request")
+		})
+	}
+}
+
+func TestTransportLeavesTheRequestAlone(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	req := get(t, "/")
+	header := req.Header.Clone()
+	var sent *http.Request
+	rt := httpmw.Transport(tripper(func(r *http.Request) (*http.Response, error) {
+		sent = r
+		assert.Positive(t, lockmw.Fence(r.Context()))
+		ctx, err := httpmw.ExtractFence(context.Background(), r.Header)
+		require.NoError(t, err)
+		assert.Equal(t, lockmw.Fence(r.Context()), lockmw.Fence(ctx))
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+	}), k, byName("a"), httpmw.SendFence())
+	res, err := rt.RoundTrip(req)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	assert.NotSame(t, req, sent)
+	assert.Same(t, req, res.Request)
+	assert.Equal(t, header, req.Header)
+	assert.Zero(t, lockmw.Fence(req.Context()))
+}
+
+func TestResponseWithoutABodyFreesTheLockAtOnce(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	for _, body := range []io.ReadCloser{http.NoBody, nil} {
+		rt := httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) {
+			assert.NotEmpty(t, store.Owner("a"))
+			return &http.Response{StatusCode: http.StatusNoContent, Body: body}, nil
+		}), k, byName("a"))
+		res, err := rt.RoundTrip(get(t, "/")) //nolint:bodyclose // that is the point
+		require.NoError(t, err)
+		assert.Equal(t, body, res.Body)
+		assert.Empty(t, store.Owner("a"))
+	}
+}
+
+// Nothing is sent, the request's body is closed, and errors.Is tells why.
+func TestTransportRefusals(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		set   func(t *testing.T, s *script.Store, k *renewer.Keeper)
+		key   httpmw.KeyFunc
+		opts  []httpmw.TransportOption
+		want  error
+		after time.Duration
+	}{
+		"busy": {set: func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
+			s.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+		}, opts: []httpmw.TransportOption{httpmw.NoWait()}, want: renewer.ErrHeld},
+		"wait ran out": {set: func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
+			s.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+		}, opts: []httpmw.TransportOption{httpmw.Wait(time.Second), httpmw.MaxWaiters(3)}, want: renewer.ErrHeld, after: time.Second},
+		"down": {set: func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
+			s.Default(script.Acquire, script.Fail(errDown))
+		}, want: renewer.ErrUnavailable, after: lockmw.DefaultWait},
+		"shut down": {set: func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			require.NoError(t, k.Shutdown(t.Context()))
+		}, opts: []httpmw.TransportOption{httpmw.FailOpen()}, want: renewer.ErrShutdown},
+		"no key":     {key: httpmw.Header("Missing"), want: httpmw.ErrKey},
+		"no key, by": {key: func(*http.Request) (string, error) { return "", errDown }, want: errDown},
+		"no name":    {key: byName(""), want: renewer.ErrName},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				if c.set != nil {
+					c.set(t, s, k)
+				}
+				if c.key == nil {
+					c.key = byName("a")
+				}
+				rt := httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) {
+					assert.Fail(t, "it was sent")
+					return nil, errDown
+				}), k, c.key, c.opts...)
+				body := &watched{Reader: strings.NewReader("hello")}
+				begun := time.Now()
+				_, err := call(t, rt, "http://x/", body) //nolint:bodyclose // there is none
+				require.ErrorIs(t, err, c.want)
+				assert.True(t, body.closed)
+				assert.InDelta(t, c.after, time.Since(begun), float64(time.Millisecond))
+				_, err = rt.RoundTrip(get(t, "/").WithContext(t.Context())) //nolint:bodyclose // there is none
+				require.ErrorIs(t, err, c.want)
+			})
+		})
+	}
+}
+
+func TestTransportFailsOpen(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Default(script.Acquire, script.Fail(errDown))
+		rt := httpmw.Transport(tripper(func(r *http.Request) (*http.Response, error) {
+			assert.Zero(t, lockmw.Fence(r.Context()))
+			assert.Empty(t, r.Header.Values(httpmw.FenceHeader))
+			return &http.Response{Body: io.NopCloser(strings.NewReader("done"))}, nil
+		}), k, byName("a"), httpmw.FailOpen(), httpmw.NoWait(), httpmw.SendFence())
+		r := get(t, "/").WithContext(lockmw.WithFence(t.Context(), 7))
+		r.Header.Set(httpmw.FenceHeader, "7")
+		res, err := rt.RoundTrip(r)
+		require.NoError(t, err)
+		assert.Equal(t, "done", read(res).body)
+	})
+}
+
+func TestCallThatFailsFreesTheLock(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	rt := httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) { return nil, errDown }), k, byName("a"))
+	_, err := rt.RoundTrip(get(t, "/")) //nolint:bodyclose // there is none
+	require.Equal(t, errDown, err)
+	assert.Empty(t, store.Owner("a"))
+	rt = httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) { panic(errDown) }), k, byName("a"))
+	assert.PanicsWithError(t, errDown.Error(), func() { _, _ = rt.RoundTrip(get(t, "/")) }) //nolint:bodyclose // there is none
+	assert.Empty(t, store.Owner("a"))
+	assert.Len(t, store.Calls(script.Release), 2)
+}
+
+func TestLockLostDuringTheCall(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t, quick)
+	store.Script(script.Renew, script.Gone())
+	s := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	_, err := call(t, httpmw.Transport(nil, k, byName("a")), s.URL, http.NoBody) //nolint:bodyclose // there is none
+	require.ErrorIs(t, err, renewer.ErrLost)
+}
+
+func TestLockLostWhileTheBodyIsRead(t *testing.T) {
+	t.Parallel()
+	for proto, edit := range protocols {
+		t.Run(proto, func(t *testing.T) {
+			t.Parallel()
+			k, store := scripted(t, quick)
+			s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				half(w)
+				store.Script(script.Renew, script.Gone())
+				<-r.Context().Done()
+			}), edit)
+			res, err := call(t, httpmw.Transport(s.Client().Transport, k, byName("a")), s.URL, http.NoBody)
+			require.NoError(t, err)
+			body, err := io.ReadAll(res.Body)
+			assert.Equal(t, "do", string(body))
+			require.ErrorIs(t, err, renewer.ErrLost)
+			require.NoError(t, res.Body.Close())
+		})
+	}
+}
+
+// The whole body was there before the loss was found: it stands.
+func TestBodyReadBeforeTheLossStands(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	store.Script(script.Release, script.Gone())
+	s := serve(t, http.HandlerFunc(ok))
+	res, err := call(t, httpmw.Transport(nil, k, byName("a")), s.URL, http.NoBody)
+	require.NoError(t, err)
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	assert.Equal(t, "done", string(body))
+	require.NoError(t, res.Body.Close())
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// failing is a body whose reading and closing fail.
+type failing struct{ err error }
+
+func (b failing) Read([]byte) (int, error) { return 0, b.err }
+func (b failing) Close() error             { return b.err }
+
+func TestErrorsOfTheBodyPass(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		rt := httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{Body: failing{errDown}}, nil
+		}), k, byName("a"))
+		res, err := rt.RoundTrip(get(t, "/"))
+		require.NoError(t, err)
+		_, err = res.Body.Read(nil)
+		require.Equal(t, errDown, err)
+		require.Equal(t, errDown, res.Body.Close())
+
+		res, err = rt.RoundTrip(get(t, "/"))
+		require.NoError(t, err)
+		s.Script(script.Renew, script.Gone())
+		pass(renewer.DefaultTTL)
+		_, err = res.Body.Read(nil)
+		require.ErrorIs(t, err, errDown)
+		require.ErrorIs(t, err, renewer.ErrLost)
+		err = res.Body.Close()
+		require.ErrorIs(t, err, errDown)
+		require.ErrorIs(t, err, renewer.ErrLost)
+	})
+}
+
+// upgrade changes a connection over to a protocol that echoes.
+func upgrade(w http.ResponseWriter, _ *http.Request) {
+	conn, buffered, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	_, _ = io.Copy(conn, buffered)
+}
+
+func TestConnectionChangedOverIsStillWritable(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t, quick)
+	s := serve(t, http.HandlerFunc(upgrade))
+	rt := httpmw.Transport(nil, k, byName("a"))
+	dial := func() io.ReadWriteCloser {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, http.NoBody)
+		require.NoError(t, err)
+		req.Header.Set("Connection", "Upgrade")
+		req.Header.Set("Upgrade", "echo")
+		res, err := rt.RoundTrip(req) //nolint:bodyclose // the connection is closed
+		require.NoError(t, err)
+		require.Equal(t, http.StatusSwitchingProtocols, res.StatusCode)
+		conn, is := res.Body.(io.ReadWriteCloser)
+		require.True(t, is)
+		_, err = io.WriteString(conn, "hello")
+		require.NoError(t, err)
+		echo := make([]byte, 5)
+		_, err = io.ReadFull(conn, echo)
+		require.NoError(t, err)
+		assert.Equal(t, "hello", string(echo))
+		return conn
+	}
+	conn := dial()
+	half, is := conn.(interface{ CloseWrite() error })
+	require.True(t, is)
+	require.NoError(t, half.CloseWrite())
+	_, err := io.ReadAll(conn)
+	require.NoError(t, err, "the far side has seen the end")
+	assert.NotEmpty(t, store.Owner("a"))
+	require.NoError(t, conn.Close())
+	assert.Empty(t, store.Owner("a"))
+
+	conn = dial()
+	store.Script(script.Renew, script.Gone())
+	_, err = io.ReadAll(conn)
+	require.ErrorIs(t, err, renewer.ErrLost, "net/http does not look at the context any more")
+	_ = conn.Close()
+}
+
+// duplex is a connection changed over by a base without half-closing.
+type duplex struct{ strings.Builder }
+
+func (*duplex) Read([]byte) (int, error) { return 0, io.EOF }
+func (*duplex) Close() error             { return nil }
+
+func TestBodyHasNoMoreMethodsThanWithoutUs(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	for _, b := range []io.ReadCloser{&watched{Reader: strings.NewReader("")}, &duplex{}} {
+		rt := httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) { return &http.Response{Body: b}, nil }), k, byName("a"))
+		res, err := rt.RoundTrip(get(t, "/"))
+		require.NoError(t, err)
+		assert.Equal(t, is[io.Writer](b), is[io.Writer](res.Body))
+		assert.False(t, is[interface{ CloseWrite() error }](res.Body))
+		require.NoError(t, res.Body.Close())
+	}
+}
+
+type idler struct {
+	tripper
+
+	closed int
+}
+
+func (i *idler) CloseIdleConnections() { i.closed++ }
+
+func TestIdleConnectionsAreClosed(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	base := &idler{}
+	(&http.Client{Transport: httpmw.Transport(base, k, byName("a"))}).CloseIdleConnections()
+	assert.Equal(t, 1, base.closed)
+	(&http.Client{Transport: httpmw.Transport(base.tripper, k, byName("a"))}).CloseIdleConnections()
+}
+
+// The time that a client gives a call bounds the wait, and is not taken for a busy lock.
+func TestClientsTimeout(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	release := hold(t, k, "a")
+	client := http.Client{Transport: httpmw.Transport(nil, k, byName("a")), Timeout: 50 * time.Millisecond}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:1/", http.NoBody)
+	require.NoError(t, err)
+	_, err = client.Do(req) //nolint:bodyclose // there is none
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, renewer.ErrHeld)
+	release()
+}
+
+// A client takes a lock for each redirect, having given the one before back.
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	mux := http.NewServeMux()
+	mux.Handle("/a", http.RedirectHandler("/b", http.StatusSeeOther))
+	mux.HandleFunc("/b", ok)
+	s := serve(t, mux)
+	byPath := func(r *http.Request) (string, error) { return r.URL.Path, nil }
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/a", http.NoBody)
+	req.RequestURI = ""
+	res, err := (&http.Client{Transport: httpmw.Transport(s.Client().Transport, k, byPath)}).Do(req)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"/a", "/b"}, names(store))
+	assert.Empty(t, store.Owner("/a"))
+	assert.Equal(t, "done", read(res).body)
+	assert.Empty(t, store.Owner("/b"))
+}
