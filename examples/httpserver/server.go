@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/lockbeat/lockbeat/examples/internal/ledger"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// lockWait is how long a request stands in line. The default, 10 s, suits most servers better.
+const lockWait = 5 * time.Second
+
+// routes are what a server answers to. Everything about locks is said here: both ways to take money from an account exclude each
+// other, on all servers, since they name the same thing, "/accounts/{id}".
+func routes(k *renewer.Keeper, l *ledger.Ledger) http.Handler {
+	account := httpmw.PathValue("id")
+	inLine := httpmw.Exclusive(k, account, httpmw.Wait(lockWait), httpmw.OnLost(httpmw.Respond))
+	orNever := httpmw.Exclusive(k, account, httpmw.Refuse(http.StatusConflict), httpmw.OnLost(httpmw.Respond))
+	b := bank{l}
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /accounts/{id}", b.balance)
+	mux.Handle("POST /accounts/{id}/transfer", inLine(http.HandlerFunc(b.transfer)))
+	mux.Handle("POST /accounts/{id}/withdraw", orNever(http.HandlerFunc(b.withdraw))) // who stands at a cash machine won't wait
+	mux.HandleFunc("POST /unlocked/accounts/{id}/transfer", b.transfer)               // the same handler, to see what the lock is for
+	return mux
+}
+
+// bank has the handlers. They know nothing of locks.
+type bank struct{ ledger *ledger.Ledger }
+
+func (b bank) transfer(w http.ResponseWriter, r *http.Request) {
+	var o ledger.Order
+	if err := json.NewDecoder(r.Body).Decode(&o); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	b.carryOut(w, r, o)
+}
+
+func (b bank) withdraw(w http.ResponseWriter, r *http.Request) {
+	b.carryOut(w, r, ledger.Order{To: "cash", Amount: 20})
+}
+
+func (b bank) carryOut(w http.ResponseWriter, r *http.Request, o ledger.Order) {
+	o.From = r.PathValue("id")
+	left, err := b.ledger.Transfer(r.Context(), o)
+	switch {
+	case err == nil:
+		answer(w, o.From, left)
+	case r.Context().Err() == nil:
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+	default:
+		// The client has gone, or the lock has: whoever ended the context answers.
+	}
+}
+
+func (b bank) balance(w http.ResponseWriter, r *http.Request) {
+	left, err := b.ledger.Balance(r.PathValue("id"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	answer(w, r.PathValue("id"), left)
+}
+
+func answer(w http.ResponseWriter, account string, balance int) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"account": account, "balance": balance}) // a client that has gone needs none
+}

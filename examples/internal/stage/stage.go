@@ -1,0 +1,130 @@
+// Package stage is what examples with servers need around their story: a Redis that can be stopped, keepers, printing, and a verdict.
+// It is for this repository's examples only.
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// mostTime is how long a story may take.
+const mostTime = 15 * time.Second
+
+// Setting is how a story is told.
+type Setting struct {
+	Program string    // its name
+	Redis   string    // host:port of a server to use; "" for one inside the program
+	Listen  string    // host:port of the first server, which then goes on serving; the others have the ports above. "" for any
+	Out     io.Writer // where it is printed
+	Colour  bool
+	// Apart gives each server locks of its own, as a wrong configuration would. It is for tests, which see the verdict fail.
+	Apart bool
+}
+
+// Story is told once. Its error is why it did not come to its end.
+type Story func(context.Context, *Stage) error
+
+// Stage is where a story is told, from one goroutine.
+type Stage struct {
+	page
+	*Redis
+
+	setting   Setting
+	begun     time.Time
+	listening int
+	claims    []claim
+	ends      []func(context.Context) error
+}
+
+// Play tells a story and whether all that it claims held. The error is not nil if it could not even begin, or not be ended.
+func Play(ctx context.Context, set Setting, tell Story) (held bool, err error) {
+	r, err := openRedis(set.Program, set.Redis)
+	if err != nil {
+		return false, err
+	}
+	defer r.close()
+	s := &Stage{page: page{set.Out, set.Colour}, Redis: r, setting: set, begun: time.Now()}
+	defer func() { err = errors.Join(err, s.strike()) }()
+	return s.play(ctx, tell)
+}
+
+func (s *Stage) play(ctx context.Context, tell Story) (held bool, err error) {
+	timed, cancel := context.WithTimeoutCause(ctx, mostTime, errors.New("the story took too long"))
+	defer cancel()
+	var faults []string
+	if err := tell(timed, s); err != nil {
+		faults = append(faults, err.Error())
+	}
+	left, err := s.held(ctx)
+	if err != nil {
+		faults = append(faults, err.Error())
+	}
+	s.Claim("locks left behind", strings.TrimSpace(fmt.Sprintf("%d %s", len(left), strings.Join(left, " "))), len(left) == 0)
+	took := time.Since(s.begun)
+	s.Claim("time", Span(took), took < mostTime)
+	held = s.verdict(faults)
+	if s.setting.Listen != "" && ctx.Err() == nil {
+		s.Print("The servers go on serving: try the commands above. Ctrl-C ends them.")
+		<-ctx.Done()
+	}
+	return held, nil
+}
+
+// Where tells a reader which Redis it is.
+func (s *Stage) Where() string { return s.where() }
+
+// Keeper returns a keeper for a node, on a connection of its own, as a machine of its own would have.
+func (s *Stage) Keeper(node string) (*renewer.Keeper, error) {
+	prefix := s.name + ":"
+	if s.setting.Apart {
+		prefix = s.name + "-" + node + ":"
+	}
+	n, err := openNode(s.option, node, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", node, err)
+	}
+	s.AtEnd(n.close)
+	return n.keeper, nil
+}
+
+// Listener returns one for the next server.
+func (s *Stage) Listener() (net.Listener, error) {
+	addr := "127.0.0.1:0"
+	if s.setting.Listen != "" {
+		host, port, err := net.SplitHostPort(s.setting.Listen)
+		if err != nil {
+			return nil, fmt.Errorf("-listen: %w; give host:port", err)
+		}
+		first, err := strconv.Atoi(port)
+		if err != nil {
+			return nil, fmt.Errorf("-listen: the port is no number: %w", err)
+		}
+		addr = net.JoinHostPort(host, strconv.Itoa(first+s.listening))
+	}
+	s.listening++
+	return net.Listen("tcp", addr)
+}
+
+// AtEnd has end called when all is over, the last one first.
+func (s *Stage) AtEnd(end func(context.Context) error) { s.ends = append(s.ends, end) }
+
+// strike ends all that was begun, and leaves Redis as it was found.
+func (s *Stage) strike() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	s.Resume() // so that nobody waits
+	var faults []error
+	for _, end := range slices.Backward(s.ends) {
+		faults = append(faults, end(ctx))
+	}
+	return errors.Join(append(faults, s.clean(ctx))...)
+}
