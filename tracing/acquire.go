@@ -1,0 +1,161 @@
+package tracing
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+const (
+	// mostAttempts bounds the spans of a single acquire: somebody may stand by for days. Nothing else is lost by it than that a
+	// link leads to the acquire then, not to the hold.
+	mostAttempts = 16
+	// mostHolderBytes bounds each text that another process tells of itself.
+	mostHolderBytes = 64
+)
+
+// AcquireStart starts lockbeat.acquire.
+func (o *Observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) context.Context {
+	r := &record{Context: ctx, observer: o, name: e.Name, caller: trace.SpanFromContext(ctx)}
+	if o.muted(e.Name, e.Operation) {
+		return r
+	}
+	r.series = o.series.of(e.Operation)
+	o.waiting.Add(ctx, 1, r.series.common...)
+	ctx, span := o.tracer.Start(r, r.series.acquire, r.series.start...)
+	if span.IsRecording() {
+		r.acquire = span
+		o.tellKey(span, e.Name)
+	}
+	return ctx
+}
+
+// Claim starts the span that is lockbeat.hold if the question is granted, and returns its traceparent. So a link leads to the very
+// span, and that starts when the lease is counted from. One that was not granted becomes lockbeat.attempt. It could also be
+// dropped without an end, and never be exported, but exporters that keep a trace until all its spans have ended would keep it for good.
+func (o *Observer) Claim(ctx context.Context) string {
+	r := o.find(ctx)
+	if r == nil || r.acquire == nil {
+		return ""
+	}
+	r.refuse()
+	r.asked = time.Now()
+	if r.refused >= mostAttempts {
+		return o.traceparent(ctx)
+	}
+	ctx, span := o.startHold(ctx, r, r.series.start)
+	if span.IsRecording() {
+		r.hold = span
+	}
+	return o.traceparent(ctx)
+}
+
+// AcquireEnd ends lockbeat.acquire. The context that it returns has lockbeat.hold as its span.
+func (o *Observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context.Context {
+	r := o.find(ctx)
+	if r == nil {
+		return ctx
+	}
+	result := outcomeOf(e.Err)
+	o.waiting.Add(ctx, -1, r.series.common...)
+	o.acquireDuration.Record(ctx, e.Wait.Seconds(), r.series.acquired[result]...)
+	if e.Err != nil {
+		r.refuse()
+		o.endAcquire(r, e, result)
+		return ctx
+	}
+	o.held.Add(ctx, 1, r.series.common...)
+	r.fence = e.Fence
+	ctx = o.beginHold(ctx, r)
+	o.endAcquire(r, e, result)
+	return ctx
+}
+
+// startHold starts a span beside lockbeat.acquire, or below it if the caller has none, so that they are in one trace.
+func (o *Observer) startHold(ctx context.Context, r *record, opts []trace.SpanStartOption) (context.Context, trace.Span) {
+	if r.caller.SpanContext().IsValid() {
+		ctx = r
+	}
+	return o.tracer.Start(ctx, r.series.hold, opts...)
+}
+
+// beginHold returns the lease's context.
+func (o *Observer) beginHold(ctx context.Context, r *record) context.Context {
+	if r.hold == nil && r.acquire != nil { // the claim had no span any more
+		_, span := o.startHold(ctx, r, append(slices.Clip(r.series.start), trace.WithTimestamp(r.asked)))
+		if span.IsRecording() {
+			r.hold = span
+		}
+	}
+	if r.hold == nil {
+		if r.caller.IsRecording() || r.caller.SpanContext().IsSampled() {
+			return trace.ContextWithSpan(ctx, r.caller) // whoever leaves out our spans wants to see the operation's all the same
+		}
+		return ctx
+	}
+	r.hold.SetAttributes(attribute.Int64(keyFence, r.fence))
+	o.tellKey(r.hold, r.name)
+	o.live.add(r)
+	return trace.ContextWithSpan(ctx, r.hold)
+}
+
+// endAcquire tells how it went. To be refused is no error.
+func (o *Observer) endAcquire(r *record, e renewer.AcquireEnd, result outcome) {
+	if r.acquire == nil {
+		return
+	}
+	attrs := append(make([]attribute.KeyValue, 0, 10),
+		attribute.String(keyOutcome, result.String()), attribute.Int(keyAttempts, e.Attempts),
+		attribute.Bool(keyContended, e.Contended), attribute.Float64(keyWait, e.Wait.Seconds()))
+	if e.Holder != (renewer.Holder{}) {
+		attrs = append(attrs, holderAttributes(e)...)
+		if sc := o.remote(e.Holder.Trace); sc.IsValid() {
+			r.acquire.AddLink(trace.Link{SpanContext: sc})
+		}
+	}
+	if result == unavailable || result == failed {
+		attrs = append(attrs, o.errorAttributes(e.Err)...)
+		r.acquire.SetStatus(codes.Error, "nobody could be asked for the lock")
+	}
+	r.acquire.SetAttributes(attrs...)
+	r.acquire.End()
+}
+
+// holderAttributes tell who had the lock, as far as that is known. It comes from another process.
+func holderAttributes(e renewer.AcquireEnd) []attribute.KeyValue {
+	attrs := make([]attribute.KeyValue, 0, 4)
+	if host := printable(e.Holder.Node, mostHolderBytes); host != "" {
+		attrs = append(attrs, attribute.String(keyHolderHost, host))
+	}
+	if e.Holder.PID != 0 {
+		attrs = append(attrs, attribute.Int(keyHolderPID, e.Holder.PID))
+	}
+	if operation := printable(e.Holder.Operation, mostHolderBytes); operation != "" {
+		attrs = append(attrs, attribute.String(keyHolderOperation, operation))
+	}
+	return append(attrs, attribute.Float64(keyHolderHeldFor, e.HeldFor.Seconds()))
+}
+
+// refuse ends a span that was not to become a hold.
+func (r *record) refuse() {
+	if r.hold == nil {
+		return
+	}
+	r.hold.SetName(r.series.attempt)
+	r.hold.End()
+	r.hold = nil
+	r.refused++
+}
+
+// tellKey says which lock it is, if that is wanted.
+func (o *Observer) tellKey(span trace.Span, name string) {
+	if kv, ok := o.key(name); ok {
+		span.SetAttributes(kv)
+	}
+}

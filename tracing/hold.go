@@ -1,0 +1,110 @@
+package tracing
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// mostErrorBytes bounds the text of an error in an attribute.
+const mostErrorBytes = 512
+
+// Missed tells lockbeat.hold of a heartbeat that failed or was late.
+func (o *Observer) Missed(ctx context.Context, e renewer.Missed) {
+	r := o.find(ctx)
+	if r == nil || r.hold == nil {
+		return
+	}
+	name := eventRenewLate
+	attrs := append(make([]attribute.KeyValue, 0, 4),
+		attribute.Float64(keyLag, e.Lag.Seconds()), attribute.Float64(keyLeft, e.Left.Seconds()))
+	if e.Err != nil {
+		name = eventRenewFailed
+		attrs = append(attrs, o.errorAttributes(e.Err)...)
+	}
+	r.hold.AddEvent(name, trace.WithAttributes(attrs...))
+}
+
+// Lost tells lockbeat.hold and the operation's own span of a loss.
+func (o *Observer) Lost(ctx context.Context, e renewer.Lost) {
+	r := o.find(ctx)
+	if r == nil {
+		return
+	}
+	o.held.Add(ctx, -1, r.series.common...)
+	o.losses.Add(ctx, 1, r.series.losses[reasonOf(e.Err.Reason)]...)
+	o.tellLoss(r, e.Operation, e.Err)
+}
+
+// tellLoss is called by Lost and, as the operation may have ended before the engine comes to that, by Released.
+func (o *Observer) tellLoss(r *record, operation string, loss *renewer.LostError) {
+	if r.hold == nil && !r.caller.IsRecording() || !r.lost.CompareAndSwap(false, true) {
+		return
+	}
+	attrs := append(make([]attribute.KeyValue, 0, 7),
+		attribute.String(keyReason, loss.Reason.String()), attribute.Int64(keyFence, loss.Fence),
+		attribute.Float64(keyLeft, loss.Left.Seconds()))
+	if operation != "" {
+		attrs = append(attrs, attribute.String(keyOperation, printable(operation, mostOperationBytes)))
+	}
+	if kv, ok := o.key(r.name); ok {
+		attrs = append(attrs, kv) // the operation may have several
+	}
+	if loss.Err != nil {
+		attrs = append(attrs, o.errorAttributes(loss.Err)...)
+	}
+	event := trace.WithAttributes(attrs...)
+	// Its status is its own affair: it may have come to a good end before it heard of the loss.
+	r.caller.AddEvent(eventLost, event)
+	if r.hold != nil {
+		r.hold.AddEvent(eventLost, event)
+		r.hold.SetAttributes(attribute.String(keyReason, loss.Reason.String()))
+		r.hold.SetStatus(codes.Error, "lock lost: "+loss.Reason.String())
+	}
+}
+
+// Released ends lockbeat.hold.
+func (o *Observer) Released(ctx context.Context, e renewer.Released) {
+	if o.muted(e.Name, e.Operation) {
+		return
+	}
+	s, end := o.series.of(e.Operation), endingOf(e.Lost)
+	r := o.live.take(o, ctx, e)
+	if r != nil && r.hold != nil {
+		ctx = trace.ContextWithSpan(ctx, r.hold) // for exemplars, as it may be any context
+	}
+	o.holdDuration.Record(ctx, e.Held.Seconds(), s.ended[end]...)
+	if e.Lost == nil {
+		o.held.Add(ctx, -1, s.common...)
+	} else {
+		o.overrunDuration.Record(ctx, e.Overrun.Seconds(), s.overruns[reasonOf(e.Lost.Reason)]...)
+	}
+	if r == nil || r.hold == nil {
+		return
+	}
+	attrs := append(make([]attribute.KeyValue, 0, 3),
+		attribute.String(keyOutcome, end.String()), attribute.Int(keyRenewals, e.Renewals))
+	if e.Lost != nil {
+		o.tellLoss(r, e.Operation, e.Lost)
+		attrs = append(attrs, attribute.Float64(keyOverrun, e.Overrun.Seconds()))
+	}
+	if e.Err != nil {
+		r.hold.AddEvent(eventReleaseFailed, trace.WithAttributes(o.errorAttributes(e.Err)...))
+		r.hold.SetStatus(codes.Error, "the lock could not be freed; it lapses with its TTL")
+	}
+	r.hold.SetAttributes(attrs...)
+	r.hold.End()
+}
+
+// errorAttributes tell of a store's error; its text, which may have the lock's name in it, only if the name may be seen.
+func (o *Observer) errorAttributes(err error) []attribute.KeyValue {
+	attrs := append(make([]attribute.KeyValue, 0, 2), attribute.String(keyErrorType, errorType(err)))
+	if o.keyMode == KeyPlain {
+		attrs = append(attrs, attribute.String(keyErrorMessage, printable(err.Error(), mostErrorBytes)))
+	}
+	return attrs
+}

@@ -1,0 +1,80 @@
+package tracing
+
+import (
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+)
+
+// Boundaries of the histograms' buckets, in seconds.
+var (
+	// From a round trip on a local network to a waiter's patience.
+	waitBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	// From a cache entry to a nightly job.
+	holdBuckets = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600}
+	// From a look at the context in time to an operation that never looks.
+	overrunBuckets = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300}
+	// From a scheduler that is on time to one that is starved: some TTLs are a second long.
+	lagBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}
+)
+
+type instruments struct {
+	acquireDuration, holdDuration, overrunDuration, renewLag metric.Float64Histogram
+	held, waiting                                            metric.Int64UpDownCounter
+	renewals, losses                                         metric.Int64Counter
+
+	// Renewals are sent for many operations at once.
+	batch                          []metric.RecordOption
+	renewed, renewGone, renewsFail []metric.AddOption
+}
+
+func (s *settings) newInstruments() instruments {
+	m := s.meters.Meter(ScopeName, metric.WithInstrumentationVersion(Version))
+	and := func(outcome string) []metric.AddOption {
+		static := s.static[:len(s.static):len(s.static)]
+		return []metric.AddOption{metric.WithAttributes(append(static, attribute.String(keyOutcome, outcome))...)}
+	}
+	return instruments{
+		acquireDuration: histogram(m, metricAcquireDuration, "How long callers took to get a lock, or to be refused it.", waitBuckets),
+		holdDuration:    histogram(m, metricHoldDuration, "How long locks were held, up to their release or loss.", holdBuckets),
+		overrunDuration: histogram(m, metricOverrunDuration, "How long operations ran on after their lock was lost.", overrunBuckets),
+		renewLag:        histogram(m, metricRenewLag, "How long after it was due a batch of renewals was sent.", lagBuckets),
+		held:            upDown(m, metricHeld, "Locks held.", "{lock}"),
+		waiting:         upDown(m, metricWaiting, "Callers who are asking or waiting for a lock.", "{caller}"),
+		renewals:        counter(m, metricRenewals, "Renewals of locks held, by outcome.", "{renewal}"),
+		losses:          counter(m, metricLosses, "Locks lost before their operation had ended, by reason.", "{loss}"),
+		batch:           []metric.RecordOption{metric.WithAttributes(s.static...)},
+		renewed:         and("ok"),
+		renewGone:       and("gone"),
+		renewsFail:      and("failed"),
+	}
+}
+
+func histogram(m metric.Meter, name, description string, buckets []float64) metric.Float64Histogram {
+	h, err := m.Float64Histogram(name, metric.WithDescription(description), metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(buckets...))
+	return orNothing[metric.Float64Histogram](h, err, noop.Float64Histogram{})
+}
+
+func upDown(m metric.Meter, name, description, unit string) metric.Int64UpDownCounter {
+	c, err := m.Int64UpDownCounter(name, metric.WithDescription(description), metric.WithUnit(unit))
+	return orNothing[metric.Int64UpDownCounter](c, err, noop.Int64UpDownCounter{})
+}
+
+func counter(m metric.Meter, name, description, unit string) metric.Int64Counter {
+	c, err := m.Int64Counter(name, metric.WithDescription(description), metric.WithUnit(unit))
+	return orNothing[metric.Int64Counter](c, err, noop.Int64Counter{})
+}
+
+// orNothing does without an instrument that can't be had, and tells the program's own error handler: no lock should fail for want
+// of a metric. An instrument that comes with an error is used: the SDK makes do with it.
+func orNothing[T comparable](instrument T, err error, nothing T) T {
+	if err != nil {
+		otel.Handle(err)
+	}
+	var none T
+	if instrument == none {
+		return nothing
+	}
+	return instrument
+}

@@ -1,0 +1,67 @@
+package tracing
+
+// The names of all that this package emits. TELEMETRY.md is the table of them for users; a test holds it to this file and to what is
+// really emitted. Dashboards are written against these names: to change one is to break somebody's.
+const (
+	// ScopeName is the instrumentation scope of all spans and metrics.
+	ScopeName = "github.com/lockbeat/lockbeat/tracing"
+	// Version is the instrumentation scope's version: that of the module.
+	Version = "0.1.0"
+)
+
+// Spans.
+const (
+	spanAcquire = "lockbeat.acquire"
+	spanAttempt = "lockbeat.attempt"
+	spanHold    = "lockbeat.hold"
+	spanRenew   = "lockbeat.renew"
+)
+
+// Events on spans.
+const (
+	eventLost          = "lockbeat.lost"
+	eventRenewFailed   = "lockbeat.renew.failed"
+	eventRenewLate     = "lockbeat.renew.late"
+	eventReleaseFailed = "lockbeat.release.failed"
+)
+
+// Attributes. Durations are in seconds.
+const (
+	keyOperation       = "lockbeat.operation"
+	keyOutcome         = "lockbeat.outcome"
+	keyReason          = "lockbeat.reason"
+	keyName            = "lockbeat.key"
+	keyNameHash        = "lockbeat.key_hash"
+	keyAttempts        = "lockbeat.attempts"
+	keyContended       = "lockbeat.contended"
+	keyWait            = "lockbeat.wait"
+	keyHolderHost      = "lockbeat.holder.host"
+	keyHolderPID       = "lockbeat.holder.pid"
+	keyHolderOperation = "lockbeat.holder.operation"
+	keyHolderHeldFor   = "lockbeat.holder.held_for"
+	keyFence           = "lockbeat.fence"
+	keyRenewals        = "lockbeat.renewals"
+	keyOverrun         = "lockbeat.overrun"
+	keyLag             = "lockbeat.lag"
+	keyLeft            = "lockbeat.left"
+	keyLeases          = "lockbeat.leases"
+	keyLeasesGone      = "lockbeat.leases_gone"
+	keyLeasesFailed    = "lockbeat.leases_failed"
+	keyErrorType       = "error.type"
+	keyErrorMessage    = "error.message"
+)
+
+// Metrics.
+const (
+	metricAcquireDuration = "lockbeat.acquire.duration"
+	metricHoldDuration    = "lockbeat.hold.duration"
+	metricOverrunDuration = "lockbeat.overrun.duration"
+	metricRenewLag        = "lockbeat.renew.lag"
+	metricHeld            = "lockbeat.held"
+	metricWaiting         = "lockbeat.waiting"
+	metricRenewals        = "lockbeat.renewals"
+	metricLosses          = "lockbeat.losses"
+)
+
+// otherOperation stands for the operations beyond the first mostOperations, as _OTHER does in OpenTelemetry's own conventions.
+const otherOperation = "_OTHER"

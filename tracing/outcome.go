@@ -1,0 +1,92 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// outcome is how an acquire ended.
+type outcome uint8
+
+const (
+	granted outcome = iota
+	held
+	lineFull
+	unavailable
+	shutdown
+	cancelled
+	deadline
+	outerLost
+	failed
+	outcomes // how many there are
+)
+
+// String is the outcome as attributes show it.
+func (o outcome) String() string {
+	return [outcomes]string{
+		"granted", "held", "line_full", "unavailable", "shutdown", "cancelled", "deadline", "outer_lost", "failed",
+	}[o]
+}
+
+// outcomeOf sorts what Acquire returned. The order matters: a context that ended because an outer lock was lost is cancelled too.
+func outcomeOf(err error) outcome {
+	switch {
+	case err == nil:
+		return granted
+	case errors.Is(err, renewer.ErrLost):
+		return outerLost
+	case errors.Is(err, context.Canceled):
+		return cancelled
+	case errors.Is(err, context.DeadlineExceeded):
+		return deadline
+	case errors.Is(err, renewer.ErrLineFull):
+		return lineFull
+	case errors.Is(err, renewer.ErrHeld):
+		return held
+	case errors.Is(err, renewer.ErrUnavailable):
+		return unavailable
+	case errors.Is(err, renewer.ErrShutdown):
+		return shutdown
+	default:
+		return failed
+	}
+}
+
+// ending is how a hold ended.
+type ending uint8
+
+const (
+	released ending = iota
+	lost
+	endings // how many there are
+)
+
+// String is the ending as attributes show it.
+func (e ending) String() string { return [endings]string{"released", "lost"}[e] }
+
+// endingOf tells how a lease ended that has been released.
+func endingOf(loss *renewer.LostError) ending {
+	if loss != nil {
+		return lost
+	}
+	return released
+}
+
+// errorType is a store's error in one word. Its text is no attribute: it has no bound, and may have the lock's name in it.
+func errorType(err error) string {
+	timeout, isNet := errors.AsType[net.Error](err) // which a context's deadline is too
+	switch {
+	case errors.Is(err, renewer.ErrRejected):
+		return "rejected"
+	case isNet && timeout.Timeout(), errors.Is(err, os.ErrDeadlineExceeded):
+		return "timeout"
+	case isNet:
+		return "network"
+	default:
+		return "_OTHER"
+	}
+}

@@ -1,0 +1,50 @@
+package tracing
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// record is what is known of one acquire, and of the lease that comes of it. It is a context at the same time, which saves an
+// allocation: the acquire's and the lease's derive from it.
+type record struct {
+	context.Context // the caller's
+
+	observer *Observer
+	series   *series // nil if a filter leaves the lock out
+	name     string
+	caller   trace.Span // the operation's own; it does nothing if there is none
+
+	// Written until AcquireEnd returns, by the caller's goroutine; read afterwards, by any.
+	acquire trace.Span // nil unless recorded
+	hold    trace.Span // to be, until AcquireEnd; nil unless recorded
+	asked   time.Time  // when the latest claim was made
+	refused int        // how many claims were, as far as they had a span
+	fence   int64
+
+	lost atomic.Bool // the loss is on the spans
+}
+
+// recordKey finds the record of one observer, as there may be several.
+type recordKey struct{ *Observer }
+
+// Value finds the record itself, beside the caller's values.
+func (r *record) Value(key any) any {
+	if k, ok := key.(recordKey); ok && k.Observer == r.observer {
+		return r
+	}
+	return r.Context.Value(key)
+}
+
+// find is the record that ctx derives from, nil if there is none or a filter leaves its lock out. A record left out is there all
+// the same, so that an outer lock's is not taken for it.
+func (o *Observer) find(ctx context.Context) *record {
+	r, _ := ctx.Value(recordKey{o}).(*record)
+	if r == nil || r.series == nil {
+		return nil
+	}
+	return r
+}

@@ -1,0 +1,114 @@
+package tracing
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+const (
+	// mostOperations bounds what is kept, and what metrics there are, should a program make operations of its keys.
+	mostOperations = 256
+	// mostOperationBytes bounds an operation's name in an attribute.
+	mostOperationBytes = 128
+	// reasons counts the reasons for a loss, from 0 for an unknown one.
+	reasons = int(renewer.ShutDown) + 1
+)
+
+// series is all that can be made once for an operation: names, and attributes in the form in which the API takes them, so that a
+// measurement allocates nothing.
+type series struct {
+	acquire, attempt, hold string // names of spans
+	start                  []trace.SpanStartOption
+	common                 []metric.AddOption
+	acquired               [outcomes][]metric.RecordOption
+	ended                  [endings][]metric.RecordOption
+	losses                 [reasons][]metric.AddOption
+	overruns               [reasons][]metric.RecordOption
+}
+
+func (s *settings) newSeries(operation string) *series {
+	operation = printable(operation, mostOperationBytes)
+	attrs := s.static[:len(s.static):len(s.static)]
+	if operation != "" {
+		attrs = append(attrs, attribute.String(keyOperation, operation))
+	}
+	n := &series{
+		acquire: s.nameOf(spanAcquire, operation),
+		attempt: s.nameOf(spanAttempt, operation),
+		hold:    s.nameOf(spanHold, operation),
+		start:   []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(attrs...)},
+		common:  []metric.AddOption{metric.WithAttributes(attrs...)},
+	}
+	and := func(key, value string) metric.MeasurementOption {
+		return metric.WithAttributes(append(attrs[:len(attrs):len(attrs)], attribute.String(key, value))...)
+	}
+	for o := range outcomes {
+		n.acquired[o] = []metric.RecordOption{and(keyOutcome, o.String())}
+	}
+	for e := range endings {
+		n.ended[e] = []metric.RecordOption{and(keyOutcome, e.String())}
+	}
+	for r := range reasons {
+		reason := and(keyReason, renewer.Reason(r).String())
+		n.losses[r] = []metric.AddOption{reason}
+		n.overruns[r] = []metric.RecordOption{reason}
+	}
+	return n
+}
+
+// nameOf names a span.
+func (s *settings) nameOf(kind, operation string) string {
+	if name := s.spanName(kind, operation); name != "" {
+		return name
+	}
+	return kind
+}
+
+// reasonOf is a reason as an index.
+func reasonOf(r renewer.Reason) int {
+	if int(r) < reasons {
+		return int(r)
+	}
+	return 0
+}
+
+// catalogue has the series of the operations seen so far. Reading it takes no lock.
+type catalogue struct {
+	make  func(operation string) *series
+	known atomic.Pointer[map[string]*series]
+	mu    sync.Mutex // held while known is replaced
+}
+
+func newCatalogue(build func(operation string) *series) *catalogue {
+	c := &catalogue{make: build}
+	c.known.Store(&map[string]*series{otherOperation: build(otherOperation)})
+	return c
+}
+
+// of is the series of an operation.
+func (c *catalogue) of(operation string) *series {
+	if s := (*c.known.Load())[operation]; s != nil {
+		return s
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := *c.known.Load()
+	if s := known[operation]; s != nil {
+		return s
+	}
+	if len(known) > mostOperations { // one of them is otherOperation's
+		return known[otherOperation]
+	}
+	s := c.make(operation)
+	more := maps.Clone(known)
+	more[operation] = s
+	c.known.Store(&more)
+	return s
+}
