@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-// childEnv makes this program a child: one process that holds leases for another that measures. Its value is a childSpec.
+// childEnv makes this program a child: a process that holds leases, or makes requests, for another that measures. Its value is a
+// childSpec.
 const childEnv = "LOCKBEAT_BENCH_CHILD"
 
 // childSpec says what a child does.
 type childSpec struct {
-	Who     string
+	Who     string // a contestant that holds leases, or generator, which needs nothing else
 	Addr    string
 	Leases  int
 	TTL     time.Duration
@@ -52,13 +53,21 @@ func childMain(spec string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// child acquires, says so, waits for a line, holds, says how it went, and waits for the end of its input, so that the parent
-// can look at the server while everything is still held.
+// child plays its part.
 func child(ctx context.Context, text string, stdin io.Reader, stdout io.Writer) error {
 	var s childSpec
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return fmt.Errorf("%s: %w", childEnv, err)
 	}
+	if s.Who == generator {
+		return generate(ctx, stdin, stdout)
+	}
+	return holdFor(ctx, s, stdin, stdout)
+}
+
+// holdFor acquires, says so, waits for a line, holds, says how it went, and waits for the end of its input, so that the parent
+// can look at the server while everything is still held.
+func holdFor(ctx context.Context, s childSpec, stdin io.Reader, stdout io.Writer) error {
 	in, out := bufio.NewReader(stdin), json.NewEncoder(stdout)
 	if s.Profile != "" {
 		runtime.MemProfileRate = 4096 // a lease is small

@@ -63,19 +63,26 @@ type keeperHolder struct {
 }
 
 func newKeeper(addr string, ttl time.Duration) (*renewer.Keeper, error) {
+	keeper, _, err := connectKeeper(addr, ttl)
+	return keeper, err
+}
+
+// connectKeeper returns the keeper's client too, for those who close it.
+func connectKeeper(addr string, ttl time.Duration) (*renewer.Keeper, rueidis.Client, error) {
 	option, err := clientOption(addr, ttl)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	client, err := rueidis.NewClient(option)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", addr, err)
+		return nil, nil, fmt.Errorf("connect to %s: %w", addr, err)
 	}
 	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return renewer.New(store, renewer.Config{TTL: ttl})
+	keeper, err := renewer.New(store, renewer.Config{TTL: ttl})
+	return keeper, client, err
 }
 
 func newKeeperHolder(s childSpec) (*keeperHolder, error) {

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"time"
 
 	"github.com/lockbeat/lockbeat/testutil/redistest"
@@ -71,33 +67,12 @@ func hold(ctx context.Context, s childSpec) (*holding, error) {
 	defer func() { _ = server.Close() }() // it has no data that could be lost
 	favoured := favour(server) == nil
 	s.Addr = server.Addr()
-	spec, err := json.Marshal(s)
+	child, err := startChild(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), childEnv+"="+string(spec))
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	h, err := watch(ctx, server, s.Who, stdin, json.NewDecoder(bufio.NewReader(stdout)))
-	if err != nil {
-		_ = cmd.Process.Kill() // it may hang; why is in err
-	}
-	if err := errors.Join(err, stdin.Close(), cmd.Wait()); err != nil {
+	h, err := watch(ctx, server, s.Who, child.stdin, child.said)
+	if err := child.end(err); err != nil {
 		return nil, err
 	}
 	h.favoured = favoured

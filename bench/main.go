@@ -57,9 +57,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.BoolVar(&o.short, "short", false, "scale down to a smoke test of seconds; targets are not judged")
-	flags.IntVar(&o.rounds, "rounds", 7, "rounds of cycles and overhead; the median counts")
+	flags.IntVar(&o.rounds, "rounds", 7, "rounds of cycles, overhead and load; the median counts")
 	flags.StringVar(&o.profile, "profile", "", "write CPU and heap profiles to this folder")
-	flags.Func("run", "measure only the sections that match this regexp: leases, cycles, overhead", func(s string) (err error) {
+	flags.Func("run", "measure only the sections that match this regexp: leases, cycles, overhead, load", func(s string) (err error) {
 		o.run, err = regexp.Compile(s)
 		return err
 	})
@@ -82,7 +82,7 @@ func measure(ctx context.Context, o options, w io.Writer) error {
 	out := &printer{w: w}
 	out.printf("%s\n", machine)
 	var targets []target
-	for _, s := range []section{{"leases", leases}, {"cycles", cycles}, {"overhead", overhead}} {
+	for _, s := range []section{{"leases", leases}, {"cycles", cycles}, {"overhead", overhead}, {"load", load}} {
 		if o.run != nil && !o.run.MatchString(s.name) {
 			continue
 		}
