@@ -1,2 +1,68 @@
-// Package httpmw runs net/http handlers under a lock that they never name.
+// Package httpmw runs net/http handlers under a lock that they never name: of all requests for the same thing, one is carried out
+// at a time, on any server. It stands on package lockmw.
+//
+//	mux.Handle("POST /accounts/{id}/transfer", httpmw.Exclusive(keeper, httpmw.PathValue("id"))(transfer)) // net/http
+//	r.With(httpmw.Exclusive(keeper, httpmw.PathValue("id"))).Post("/accounts/{id}/transfer", transfer)     // chi
+//
+// [Exclusive] is middleware, keyed by the route, a header or a function; [Handle] is for keys that only the body has. [Transport] is the
+// client's side: it holds a lock around a call.
+//
+// # Outcomes
+//
+//	the lock is             what is answered
+//	----------------------  -----------------------------------------------------------------------------------------
+//	free                    whatever the handler answers. The lock is held until it returns, panics or exits
+//	held by another         the request waits in line, for 10 s unless [Wait] says otherwise; then 503. [Refuse]: at
+//	                        once 409, 423 or 429. [Skip]: 204. [MaxWaiters]: 503 for the one too many
+//	not to be had, since    503: the store is down, or the keeper is shut down; never "busy". [FailOpen]: if the store
+//	nobody can be asked     is down, the handler runs without
+//	not had before the      503 if the request's own deadline, set by other middleware, has passed; nothing if the
+//	request ended           client has gone
+//	lost while it runs      the request's context ends with cause ErrLost. 503 if the handler has written nothing, else
+//	                        what it has written, or with [AbortLost] a broken answer
+//	of no usable name       400; no lock is asked for. A body that can't be decoded: 400, or 413 if it is too large
+//
+// Refusals are problem documents, by RFC 9457, without the lock's name; where it is worth asking again they have a Retry-After. To
+// answer otherwise there are [OnBusy], [OnError] and [OnLost]. A handler runs, at most, once; when the answer is a refusal it has not run.
+//
+// # The writer
+//
+// The handler gets the http.ResponseWriter that it would get without, not a wrapped one, so that whatever it and the standard
+// library look for in it is there. Therefore nobody knows what has been written when the lock is lost: the answer is a call of
+// WriteHeader(503), which makes a 503 of the empty 200 that a handler gets which has returned having written nothing, and which the
+// writer ignores after anything else. net/http logs such a call as superfluous, one line a loss. With [AbortLost] or [OnLost] the
+// writer is wrapped, and it is known.
+//
+// A handler whose context ends should return without an answer, or with a 5xx of its own. One that returned its answer before the
+// loss was noticed has done its work: the answer stands, unless AbortLost is given.
+//
+// The answer goes out when the lock is free, since net/http sends what is left in its buffers after the handler has returned; whoever
+// is next may have begun by the time that the client has read it. While the store does not answer, freeing takes up to
+// renewer.Config.RequestTimeout. A connection that a handler has taken over (http.Hijacker) is its own affair once it has returned.
+//
+// # Where to put it
+//
+//   - On the route, where its pattern and its wildcards are known, not around the mux; with chi on r.With, or r.Use below r.Route.
+//   - Inside authentication: who may not do a thing must not be able to keep others from it.
+//   - Inside http.TimeoutHandler, which ends the wait with the time, and answers itself. The handler behind it may go on running after
+//     that, and the lock is held until it returns.
+//   - Inside or outside otelhttp: its spans are as without the lock. Inside, they count the wait.
+//   - Outside of what compresses or caches answers, so that a refusal is not taken for one.
+//
+// # Clients that leave
+//
+// A client that leaves while its request waits takes it out of the line: nothing is written, and the handler does not run. The
+// goroutine ends by panic(http.ErrAbortHandler), which net/http takes quietly. An ordinary return would make an empty 200 for whoever is
+// still there: the clients of a server whose http.Server.BaseContext has ended, at its shutdown. They see the connection end, and can
+// try elsewhere. Middleware that recovers from panics should let this one pass, as net/http asks of it.
+//
+// An HTTP/1 server does not notice that a client has left while its body is unread, and so the wait is always bounded. [Handle]
+// reads the body first.
+//
+// # Times
+//
+// A handler that never returns holds its lock for ever: renewer.Config.MaxHold bounds that. Leave CancelGrace at 0 unless the lock may
+// be given away while a handler still runs whose client has gone.
+//
+// Shut the server down first, the keeper afterwards: Server.Shutdown waits for handlers, and Keeper.Shutdown then frees what is left.
 package httpmw

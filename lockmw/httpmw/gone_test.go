@@ -42,10 +42,10 @@ func within[T any](t *testing.T, c <-chan T) (v T) {
 	return v
 }
 
-// waits waits until somebody contends for a lock.
-func waits(t *testing.T, s *script.Store, name string) {
+// awaitWaiter waits until somebody waits for a lock that another process has.
+func awaitWaiter(t *testing.T, s *script.Store, name string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return s.Watchers(name) > 0 }, soon, tick)
+	assert.Eventually(t, func() bool { return s.Watchers(name) > 0 }, soon, tick)
 }
 
 func TestClientGoneWhileItWaits(t *testing.T) {
@@ -60,7 +60,7 @@ func TestClientGoneWhileItWaits(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			go func() {
-				waits(t, store, "a")
+				awaitWaiter(t, store, "a")
 				cancel()
 			}()
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, http.NoBody)
@@ -121,7 +121,7 @@ func TestClientGoneWithItsBodyRead(t *testing.T) {
 		assert.Fail(t, "it ran")
 	}, httpmw.Wait(time.Hour)))
 	conn, _ := raw(t, serve(t, h), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n{\"Account\":\"7\"}")
-	waits(t, store, "7")
+	awaitWaiter(t, store, "7")
 	require.NoError(t, conn.Close())
 	assert.Equal(t, http.ErrAbortHandler, within(t, ended))
 }
@@ -140,7 +140,7 @@ func TestServerThatCancelsItsRequests(t *testing.T) {
 				s.Config.BaseContext = func(net.Listener) context.Context { return base }
 			})
 			go func() {
-				waits(t, store, "a")
+				awaitWaiter(t, store, "a")
 				cancel()
 			}()
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, http.NoBody)

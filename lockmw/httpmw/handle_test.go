@@ -69,6 +69,7 @@ func TestUnusableBodiesAskForNoLock(t *testing.T) {
 	_, in := raw(t, s, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")
 	res, err := http.ReadResponse(in, nil)
 	require.NoError(t, err)
+	defer func() { _ = res.Body.Close() }()
 	requireProblem(t, read(res), 400, httpmw.TypeBadRequest)
 	assert.False(t, asked(store))
 	exact := `{"Account":"7","Amount":1}`

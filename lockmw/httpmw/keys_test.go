@@ -69,6 +69,7 @@ func TestUnusableRequestsAskForNoLock(t *testing.T) {
 		res, err := http.ReadResponse(in, nil)
 		require.NoError(t, err, name)
 		a := read(res)
+		require.NoError(t, res.Body.Close())
 		assert.Equal(t, http.StatusBadRequest, a.StatusCode, name)
 		if c.ours {
 			requireProblem(t, a, http.StatusBadRequest, httpmw.TypeBadRequest)

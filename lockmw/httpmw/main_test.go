@@ -3,7 +3,7 @@ package httpmw_test
 import (
 	"context"
 	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -116,12 +116,14 @@ func send(t *testing.T, s *httptest.Server, method, path string, body io.Reader,
 	}
 	res, err := s.Client().Do(req)
 	require.NoError(t, err)
+	defer func() { _ = res.Body.Close() }()
 	return read(res)
 }
 
+// read reads an answer to its end and closes it.
 func read(res *http.Response) answer {
-	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
 	return answer{res, string(body), err}
 }
 
@@ -156,4 +158,6 @@ func repeat(s string, n int) string { return strings.Repeat(s, n) }
 var protocols = map[string]func(*httptest.Server){"HTTP/1.1": func(*httptest.Server) {}, "HTTP/2": http2}
 
 // quiet keeps to itself what a server logs.
-func quiet(s *httptest.Server) { s.Config.ErrorLog = log.New(io.Discard, "", 0) }
+func quiet(s *httptest.Server) {
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+}

@@ -175,6 +175,7 @@ func TestTransportFailsOpen(t *testing.T) {
 		r.Header.Set(httpmw.FenceHeader, "7")
 		res, err := rt.RoundTrip(r)
 		require.NoError(t, err)
+		defer func() { _ = res.Body.Close() }()
 		assert.Equal(t, "done", read(res).body)
 	})
 }
@@ -382,6 +383,7 @@ func TestRedirects(t *testing.T) {
 	req.RequestURI = ""
 	res, err := (&http.Client{Transport: httpmw.Transport(s.Client().Transport, k, byPath)}).Do(req)
 	require.NoError(t, err)
+	defer func() { _ = res.Body.Close() }()
 	assert.Equal(t, []string{"/a", "/b"}, names(store))
 	assert.Empty(t, store.Owner("/a"))
 	assert.Equal(t, "done", read(res).body)

@@ -1,0 +1,149 @@
+package httpmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+)
+
+// start returns a keeper; in production on redisstore in place of memory.
+func start() (*renewer.Keeper, func()) {
+	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
+	if err != nil {
+		panic(err)
+	}
+	return keeper, func() { _ = keeper.Shutdown(context.Background()) }
+}
+
+// show sends a request to a handler and prints the answer.
+func show(h http.Handler, method, path, body string) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body)))
+	fmt.Println(w.Code, w.Body)
+}
+
+// One transfer at a time is made from an account, on whichever server. The handler knows nothing of it.
+func ExampleExclusive() {
+	keeper, stop := start()
+	defer stop()
+	transfer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, "from account ", r.PathValue("id"))
+	})
+
+	mux := http.NewServeMux()
+	mux.Handle("POST /accounts/{id}/transfer", httpmw.Exclusive(keeper, httpmw.PathValue("id"))(transfer))
+
+	show(mux, http.MethodPost, "/accounts/7/transfer", "")
+	// Output: 200 from account 7
+}
+
+// With chi it goes where routes are made: on r.With, or r.Use below r.Route.
+func ExampleExclusive_chi() {
+	keeper, stop := start()
+	defer stop()
+	transfer := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, "from account ", chi.URLParam(r, "id"))
+	}
+
+	r := chi.NewRouter()
+	r.With(httpmw.Exclusive(keeper, httpmw.PathValue("id"))).Post("/accounts/{id}/transfer", transfer)
+
+	show(r, http.MethodPost, "/accounts/7/transfer", "")
+	// Output: 200 from account 7
+}
+
+// Who can't have the lock is told so in a form that programs read, without the lock's name.
+func ExampleRefuse() {
+	keeper, stop := start()
+	defer stop()
+	mux := http.NewServeMux()
+	mux.Handle("POST /accounts/{id}/transfer", httpmw.Exclusive(keeper, httpmw.PathValue("id"), httpmw.Refuse(http.StatusConflict))(
+		http.NotFoundHandler()))
+
+	_, _ = lockmw.Do(context.Background(), keeper, "/accounts/7", func(context.Context) (any, error) {
+		show(mux, http.MethodPost, "/accounts/7/transfer", "") // another call chain
+		return nil, nil
+	})
+	// Output:
+	// 409 {"type":"https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#TypeBusy","title":"Busy","status":409,"detail":"Another request holds the lock on this resource. The request has not been carried out."}
+}
+
+// A key that only the body has: the body is decoded first.
+func ExampleHandle() {
+	keeper, stop := start()
+	defer stop()
+	type transfer struct{ From, To string }
+	h := httpmw.Handle(keeper, func(t transfer) string { return lockmw.Key("account", t.From) },
+		func(w http.ResponseWriter, _ *http.Request, t transfer) {
+			_, _ = fmt.Fprint(w, t.From, " to ", t.To)
+		})
+
+	show(h, http.MethodPost, "/", `{"From":"7","To":"8"}`)
+	show(h, http.MethodPost, "/", `{"From":`)
+	// Output:
+	// 200 7 to 8
+	// 400 {"type":"https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#TypeBadRequest","title":"Bad request","status":400,"detail":"The body of the request can't be decoded. The request has not been carried out."}
+}
+
+// A responder of one's own, which leaves the rest to the usual one.
+func ExampleOnError() {
+	keeper, stop := start()
+	h := httpmw.Exclusive(keeper, httpmw.Header("Order"), httpmw.OnError(func(w http.ResponseWriter, r *http.Request, err error) {
+		if errors.Is(err, httpmw.ErrKey) {
+			http.Error(w, "which order?", http.StatusUnprocessableEntity)
+			return
+		}
+		httpmw.Respond(w, r, err)
+	}))(http.NotFoundHandler())
+
+	show(h, http.MethodGet, "/", "")
+	stop()
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", http.NoBody)
+	r.Header.Set("Order", "42")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	fmt.Println(w.Code)
+	// Output:
+	// 422 which order?
+	//
+	// 503
+}
+
+// A client that makes one call for an order at a time, whichever process it is in, and tells the far side its fencing token.
+func ExampleTransport() {
+	keeper, stop := start()
+	defer stop()
+	server := httptest.NewServer(httpmw.ReceiveFence(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, "under a token: ", lockmw.Fence(r.Context()) > 0)
+	})))
+	defer server.Close()
+
+	client := http.Client{Transport: httpmw.Transport(nil, keeper, httpmw.Header("Order"), httpmw.SendFence())}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, server.URL, http.NoBody)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	req.Header.Set("Order", "42")
+	res, err := client.Do(req)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = res.Body.Close() }() // frees the lock
+	body, err := io.ReadAll(res.Body)
+	fmt.Println(string(body), err)
+	// Output: under a token: true <nil>
+}
