@@ -106,5 +106,9 @@ func (s *settings) lostResponder() Responder {
 
 // ended is the error for a request whose context has ended.
 func ended(r *http.Request) error {
-	return fmt.Errorf("lockbeat: the request has ended: %w: %w", r.Context().Err(), context.Cause(r.Context()))
+	err, cause := r.Context().Err(), context.Cause(r.Context())
+	if errors.Is(cause, err) {
+		return fmt.Errorf("lockbeat: the request has ended: %w", cause)
+	}
+	return fmt.Errorf("lockbeat: the request has ended: %w: %w", err, cause)
 }

@@ -64,5 +64,6 @@
 // A handler that never returns holds its lock for ever: renewer.Config.MaxHold bounds that. Leave CancelGrace at 0 unless the lock may
 // be given away while a handler still runs whose client has gone.
 //
-// Shut the server down first, the keeper afterwards: Server.Shutdown waits for handlers, and Keeper.Shutdown then frees what is left.
+// To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time. Both wait for handlers that run, and the keeper sends
+// away those that wait in line, with 503; the server alone would let them wait.
 package httpmw

@@ -182,6 +182,62 @@ func TestDeadlineOfTheRequest(t *testing.T) {
 	})
 }
 
+// Why a request has ended is told, and who ended it is not mistaken for a client that has gone.
+func TestEndOfTheRequestWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	k, s := scripted(t)
+	late, cancel := context.WithDeadlineCause(t.Context(), time.Now(), errDown)
+	defer cancel()
+	lost, lose := context.WithCancelCause(t.Context())
+	lose(&renewer.LostError{})
+	plain, done := context.WithDeadline(t.Context(), time.Now())
+	defer done()
+	for _, c := range []struct {
+		ctx  context.Context
+		typ  string
+		want string
+	}{
+		{late, httpmw.TypeTimeout, "the request has ended: context deadline exceeded: connection refused"},
+		{plain, httpmw.TypeTimeout, "the request has ended: context deadline exceeded"},
+		{lost, httpmw.TypeLost, "the request has ended: context canceled: lockbeat: lease on"},
+	} {
+		for _, h := range []func(httpmw.Responder) http.Handler{
+			func(f httpmw.Responder) http.Handler {
+				return httpmw.Exclusive(k, httpmw.Header("Key"), httpmw.OnError(f), httpmw.OnLost(f))(never(t))
+			},
+			func(f httpmw.Responder) http.Handler {
+				return httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {}, httpmw.OnError(f), httpmw.OnLost(f))
+			},
+		} {
+			a := do(h(func(w http.ResponseWriter, r *http.Request, err error) {
+				assert.ErrorContains(t, err, c.want)
+				assert.NotContains(t, err.Error(), "exceeded: context")
+				httpmw.Respond(w, r, err)
+			}), post(t, "{").WithContext(c.ctx))
+			requireProblem(t, a, http.StatusServiceUnavailable, c.typ)
+		}
+	}
+	assert.False(t, asked(s))
+}
+
+// Who waits is sent away at once, who is at it may finish.
+func TestShutdownWhileARequestWaits(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		release := hold(t, k, secret)
+		done, stopped := make(chan answer), make(chan error)
+		go func() { done <- do(httpmw.Exclusive(k, byName(secret))(never(t)), get(t, "/")) }()
+		synctest.Wait()
+		begun := time.Now()
+		go func() { stopped <- k.Shutdown(t.Context()) }()
+		p := requireProblem(t, <-done, http.StatusServiceUnavailable, httpmw.TypeUnavailable)
+		assert.Contains(t, p.Detail, "shutting down")
+		assert.Zero(t, time.Since(begun))
+		release()
+		require.NoError(t, <-stopped)
+	})
+}
+
 func TestFailOpen(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
