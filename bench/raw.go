@@ -72,10 +72,13 @@ func (r *raw) lock(name string, number int) rawLock {
 	return rawLock{lease, lease + ":fence", strings.Repeat("-", renewer.OwnerLen-len(owner)) + owner}
 }
 
+// pickFence leaves the choice of the fencing token to the script, as keepers do.
+const pickFence = ""
+
 func (r *raw) acquire(ctx context.Context, l *rawLock) error {
 	b := r.client.B()
 	fence, err := r.client.Do(ctx, b.Evalsha().Sha1(r.scripts.acquire.sha).Numkeys(2).Key(l.lease, l.fence).
-		Arg(l.owner, r.ttl, r.fenceTTL, r.holder).Build()).AsInt64()
+		Arg(l.owner, r.ttl, r.fenceTTL, r.holder, pickFence).Build()).AsInt64()
 	if err != nil || fence <= 0 {
 		return fmt.Errorf("raw: %s is not ours: %w", l.lease, err)
 	}
