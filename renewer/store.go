@@ -24,8 +24,9 @@ type Store interface {
 	// Renew sets the TTL of every name that its owner still has. It never creates a name and never shortens a TTL.
 	Renew(ctx context.Context, holds []Hold) []Answer
 
-	// Release frees every name that its owner still has, and tells those who watch it. It answers [Mine] for a name it
-	// freed, and [Taken] or [Gone] for one that was not the owner's any more, which it leaves as it is.
+	// Release frees every name that its owner still has, or sets its TTL to [Hold.Keep] if that is not 0, be it shorter
+	// or longer, and tells those who watch it. It answers [Mine] for these, and [Taken] or [Gone] for a name that was not the
+	// owner's any more, which it leaves as it is.
 	Release(ctx context.Context, holds []Hold) []Answer
 
 	// Watch calls wake(nil) whenever name may have become free: soon after a release by anyone, and once after the watch is
@@ -62,6 +63,8 @@ type Hold struct {
 	Owner string
 	// TTL is the duration to renew for: whole milliseconds, at least 1. Release ignores it.
 	TTL time.Duration
+	// Keep is how much longer the name stays held after a Release: whole milliseconds; 0 frees it at once. Renew ignores it.
+	Keep time.Duration
 }
 
 // Status is what a Store knows of one item.

@@ -94,12 +94,17 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 	})
 }
 
-// Release frees every name that its owner still has, and calls the wake functions of those who watch it before it returns:
+// Release frees every name that its owner still has, at once or after its hold's Keep, and calls the wake functions of those who watch it before it returns:
 // see [renewer.Store].
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	var wake []*watcher
-	answers := s.each(ctx, holds, func(h *renewer.Hold, _ lease, _ time.Time) renewer.Answer {
-		delete(s.held, h.Name)
+	answers := s.each(ctx, holds, func(h *renewer.Hold, l lease, now time.Time) renewer.Answer {
+		if h.Keep > 0 {
+			l.until = now.Add(h.Keep)
+			s.held[h.Name] = l
+		} else {
+			delete(s.held, h.Name)
+		}
 		wake = append(wake, s.watchers[h.Name]...)
 		return renewer.Answer{Status: renewer.Mine}
 	})

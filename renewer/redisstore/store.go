@@ -111,50 +111,39 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 
 // Renew implements [renewer.Store].
 func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return s.batch(ctx, "renew", holds, func(a, b renewer.Hold) bool { return a.TTL == b.TTL },
-		func(whole bool, keys []string, part []renewer.Hold) rueidis.Completed {
-			args := make([]string, 1, 1+len(part))
-			args[0] = s.ttls.of(part[0].TTL)
-			for i := range part {
-				args = append(args, part[i].Owner)
-			}
-			return renewScript.command(s.client.B(), whole, keys, args...)
-		})
+	return s.batch(ctx, "renew", &renewScript, holds, func(h *renewer.Hold) time.Duration { return h.TTL })
 }
 
 // Release implements [renewer.Store].
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return s.batch(ctx, "release", holds, func(renewer.Hold, renewer.Hold) bool { return true },
-		func(whole bool, keys []string, part []renewer.Hold) rueidis.Completed {
-			owners := make([]string, len(part))
-			for i := range part {
-				owners[i] = part[i].Owner
-			}
-			return releaseScript.command(s.client.B(), whole, keys, owners...)
-		})
+	return s.batch(ctx, "release", &releaseScript, holds, func(h *renewer.Hold) time.Duration { return h.Keep })
 }
 
-// batch sends holds in scripts of at most perCall keys each. Neighbours share a script if they go together.
+// batch sends holds to a script that takes a time and owners, of at most perCall keys each call. Neighbours of one time share a
+// call.
 func (s *Store) batch(
-	ctx context.Context, op string, holds []renewer.Hold,
-	together func(a, b renewer.Hold) bool,
-	build func(whole bool, keys []string, part []renewer.Hold) rueidis.Completed,
+	ctx context.Context, op string, do *script, holds []renewer.Hold, timeOf func(*renewer.Hold) time.Duration,
 ) []renewer.Answer {
 	answers := make([]renewer.Answer, len(holds))
 	starts := make([]int, 0, len(holds)/s.perCall+2)
 	for i := range holds {
-		if n := len(starts); n == 0 || i-starts[n-1] == s.perCall || !together(holds[i-1], holds[i]) {
+		if n := len(starts); n == 0 || i-starts[n-1] == s.perCall || timeOf(&holds[i-1]) != timeOf(&holds[i]) {
 			starts = append(starts, i)
 		}
 	}
 	starts = append(starts, len(holds))
 	s.call(ctx, len(starts)-1, func(i int, whole bool) rueidis.Completed {
 		part := holds[starts[i]:starts[i+1]]
-		keys := make([]string, len(part))
+		keys, args := make([]string, len(part)), make([]string, 1, 1+len(part))
+		args[0] = "0"
+		if d := timeOf(&part[0]); d != 0 {
+			args[0] = s.ttls.of(d)
+		}
 		for j := range part {
 			keys[j] = leaseKey(s.prefix, part[j].Name)
+			args = append(args, part[j].Owner)
 		}
-		return build(whole, keys, part)
+		return do.command(s.client.B(), whole, keys, args...)
 	}, func(i int, r rueidis.RedisResult) {
 		part := answers[starts[i]:starts[i+1]]
 		reply, err := r.ToMessage()

@@ -103,7 +103,11 @@ func (r *row) believe(h renewer.Hold, g renewer.Grant, freed bool, now time.Time
 	switch g.Status {
 	case renewer.Mine:
 		if freed {
-			r.owner = ""
+			if h.Keep > 0 {
+				r.until = now.Add(h.Keep)
+			} else {
+				r.owner = ""
+			}
 			return
 		}
 		if r.owner != h.Owner {

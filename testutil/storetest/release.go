@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -12,6 +13,46 @@ var releaseCases = []testCase{
 	{"a release frees", releaseFrees},
 	{"a release can be repeated", releaseRepeated},
 	{"only the owner releases", releaseCompares},
+	{"a release may take effect later", releaseLater},
+	{"a release may be put off", releasePutOff},
+	{"only the owner puts off a release", releaseLaterCompares},
+}
+
+func (s *suite) releaseIn(t *testing.T, name, owner string, d time.Duration) renewer.Status {
+	t.Helper()
+	return s.holds(t, s.Store.Release, []renewer.Hold{{Name: name, Owner: owner, TTL: long, Keep: d}})[0]
+}
+
+func releaseLater(t *testing.T, s *suite) {
+	a, b := newOwner(), newOwner()
+	s.own(t, "name", a, long)
+	assert.Equal(t, renewer.Mine, s.releaseIn(t, "name", a, s.short))
+	g := s.refused(t, "name", b)
+	if !s.Blind {
+		assert.LessOrEqual(t, g.TTL, s.short, "shorter than the lease's own")
+		assert.Positive(t, g.TTL)
+	}
+	s.pass(t, s.short+10*time.Millisecond)
+	s.own(t, "name", b, long)
+}
+
+func releasePutOff(t *testing.T, s *suite) {
+	a, b := newOwner(), newOwner()
+	s.own(t, "name", a, s.short)
+	assert.Equal(t, renewer.Mine, s.releaseIn(t, "name", a, long))
+	s.pass(t, s.short+10*time.Millisecond)
+	s.refused(t, "name", b)
+	assert.Equal(t, renewer.Mine, s.release(t, "name", a), "and may be put forward again")
+	s.own(t, "name", b, long)
+}
+
+func releaseLaterCompares(t *testing.T, s *suite) {
+	a, b := newOwner(), newOwner()
+	assert.Equal(t, renewer.Gone, s.releaseIn(t, "name", a, s.short), "nothing is made")
+	s.own(t, "name", a, long)
+	assert.Equal(t, renewer.Taken, s.releaseIn(t, "name", b, s.short))
+	s.pass(t, s.short+10*time.Millisecond)
+	assert.Equal(t, renewer.Mine, s.renew(t, "name", a, long))
 }
 
 func releaseFrees(t *testing.T, s *suite) {
