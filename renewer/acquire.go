@@ -14,7 +14,10 @@ type request struct {
 	operation string
 	maxWait   time.Duration // 0: as long as the context lives
 	most      int           // in the line behind its head; 0: any number
+	least     time.Duration // to be held
+	manual    time.Duration // the TTL without a heartbeat; 0: with one
 	try       bool
+	heartless bool
 }
 
 // Operation names what the lock is taken for: a static name of low cardinality, such as "transfer" or a task's type. Whoever
@@ -35,6 +38,20 @@ func MaxWait(d time.Duration) Option {
 // name can cost a server. Zero or less, the default: no limit.
 func MaxWaiters(n int) Option {
 	return func(r request) request { r.most = max(n, 0); return r }
+}
+
+// HoldAtLeast keeps the lock for d after it was acquired, even if it is released before: then nobody renews it, and it lapses by
+// itself, also if the process ends. It is for work that must not be done again so soon, by somebody whose clock is behind.
+// Waiting callers are kept waiting. Zero or less, the default: the lock is free when it is released.
+func HoldAtLeast(d time.Duration) Option {
+	return func(r request) request { r.least = max(d, 0); return r }
+}
+
+// Manual takes the lock for d without a heartbeat: the operation extends it itself, by [Lease.Extend], or else it is lost, less the
+// clock drift and [Config.Margin], when d is over. It is for work that proves between its steps that it makes progress, so that
+// one that hangs gives the lock up. d must exceed these; else the error is [ErrConfig].
+func Manual(d time.Duration) Option {
+	return func(r request) request { r.manual = d.Truncate(time.Millisecond); r.heartless = true; return r }
 }
 
 // Acquire waits until the lock on name is ours, in arrival order among the callers of this keeper, until ctx ends, or
@@ -79,6 +96,11 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	if fault := nameFault(name); fault != nil {
 		return nil, &Error{Op: "acquire", Name: name, Kind: ErrName, Err: fault}
 	}
+	if r.heartless {
+		if err := k.checkManual(r.manual); err != nil {
+			return nil, &Error{Op: "acquire", Name: name, Kind: ErrConfig, Err: err}
+		}
+	}
 	start := AcquireStart{Name: name, Operation: r.operation}
 	if k.observer != nil {
 		ctx = k.observer.AcquireStart(ctx, start)
@@ -86,6 +108,9 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	c := &call{k: k, l: k.newLease(name, r.operation), request: r, begun: k.clock.atMost(), bound: never}
 	if r.maxWait > 0 {
 		c.bound = c.begun.add(r.maxWait)
+	}
+	if r.heartless {
+		c.l.withRare().manual = r.manual
 	}
 	sent, err := c.run(ctx)
 	if err == nil {
@@ -116,7 +141,7 @@ func (c *call) run(ctx context.Context) (sent instant, err error) {
 		c.l.dropContext()
 		k.leave(c.l)
 		if c.unsettled != 0 {
-			k.disown(c.l.hold(), c.unsettled)
+			k.disown(c.l, c.unsettled)
 		}
 		return 0, err
 	}
@@ -140,9 +165,12 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 		l.ctx, l.cancel = context.WithCancelCause(ctx)
 	}
 	k.mu.Lock()
+	if c.request.least > 0 {
+		l.withRare().least = now.add(c.request.least)
+	}
 	k.begin(l, sent, now)
 	if c.unsettled != 0 {
-		l.inTrouble().unsettled = c.unsettled
+		l.withRare().unsettled = c.unsettled
 	}
 	settled := k.settleLine(l)
 	k.calls--

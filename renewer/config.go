@@ -141,8 +141,10 @@ func orDefault[T time.Duration | float64](v, def T) T {
 // validity is how long a lease may be believed in, from the instant before its request was sent. The store starts to count
 // the TTL when the request arrives, later than that instant; its clock may run fast by the drift ρ and ours slow by it, so
 // the TTL is over after T(1−ρ)/(1+ρ) of ours at the earliest. One more millisecond pays for the rounding of clocks.
-func (c Config) validity() time.Duration {
-	return time.Duration(float64(c.TTL)*(1-c.ClockDrift)/(1+c.ClockDrift)) - time.Millisecond
+func (c Config) validity() time.Duration { return validity(c.TTL, c.ClockDrift) }
+
+func validity(ttl time.Duration, drift float64) time.Duration {
+	return time.Duration(float64(ttl)*(1-drift)/(1+drift)) - time.Millisecond
 }
 
 // retryPause is the longest pause before a failed heartbeat is sent again.

@@ -76,15 +76,15 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	if k.observer != nil && c.unsettled == 0 { // an earlier question that is granted after all has told the former trace
 		l.trace = k.observer.Claim(ctx)
 	}
-	grants := k.store.Acquire(request, []Claim{{Name: l.name, Owner: l.owner, TTL: k.cfg.TTL, Holder: k.holder(l)}})
+	grants := k.store.Acquire(request, []Claim{{Name: l.name, Owner: l.owner, TTL: l.ttl(), Holder: k.holder(l)}})
 	late := k.endRequest(l)
 	g := answerTo(grants, 0, 1, brokenGrant)
 	if g.Status == Mine {
 		sent = sent.add(-max(0, g.Age))
 	}
-	if g.Status == Mine && k.clock.atMost() >= sent.add(k.validity-k.cfg.Margin) {
+	if g.Status == Mine && k.clock.atMost() >= sent.add(k.validFor(l.ttl())-k.cfg.Margin) {
 		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
-		g = Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v", k.clock.atMost().sub(sent), k.cfg.TTL)}
+		g = Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v", k.clock.atMost().sub(sent), l.ttl())}
 	}
 	switch g.Status {
 	case Mine:

@@ -198,8 +198,8 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 		// Confirmed or not, it comes too late: belief has ended, and must not begin again.
 		k.end(l, now, news)
 	case a.Status == Mine:
-		if l.trouble != nil {
-			l.trouble.lastErr = nil
+		if l.rare != nil {
+			l.rare.lastErr = nil
 		}
 		l.renewals++
 		l.deadline = max(l.deadline, sent.add(k.validity)) // answers may overtake each other
@@ -213,7 +213,7 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 		k.beatWaker.wakeBy(l.due)
 	default:
 		// Nobody knows. The deadline stays as it was; what is left until then is for trying again.
-		l.inTrouble().lastErr = a.Err
+		l.withRare().lastErr = a.Err
 		pause := k.cfg.retryPause()
 		again := now.add(pause/2 + jitter(pause/2))
 		k.beats.set(l, again)

@@ -86,7 +86,7 @@ func (k *Keeper) Config() Config { return k.cfg }
 func (k *Keeper) begin(l *Lease, s instant, now instant) {
 	l.state = held
 	l.acquired = now
-	l.deadline = s.add(k.validity)
+	l.deadline = s.add(k.validFor(l.ttl()))
 	l.limit = never
 	if k.cfg.MaxHold > 0 {
 		l.limit, l.limitFor = now.add(k.cfg.MaxHold), MaxHold
@@ -96,11 +96,22 @@ func (k *Keeper) begin(l *Lease, s instant, now instant) {
 	l.setUntil()
 	k.ends.set(l, instant(l.until.Load()))
 	k.endWaker.wakeBy(instant(l.until.Load()))
+	if l.manual() {
+		return
+	}
 	// The first heartbeat comes at a random point of the interval's second half, so that leases taken together do not beat
 	// together; later ones keep that distance.
 	l.due = s.add(k.cfg.Heartbeat/2 + jitter(k.cfg.Heartbeat/2))
 	k.beats.set(l, l.due)
 	k.beatWaker.wakeBy(l.due)
+}
+
+// validFor is how long a lease may be believed in after a request for a TTL was sent.
+func (k *Keeper) validFor(ttl time.Duration) time.Duration {
+	if ttl == k.cfg.TTL {
+		return k.validity
+	}
+	return validity(ttl, k.cfg.ClockDrift)
 }
 
 // setUntil recomputes the end of belief. Under k.mu.

@@ -24,11 +24,11 @@ type Lease struct {
 
 	// The rest is guarded by k.mu.
 	acquired instant
-	deadline instant  // until when the store certainly holds the key for us
-	limit    instant  // where MaxHold or CancelGrace ends it; never if neither does
-	due      instant  // the heartbeat planned next
-	trouble  *trouble // nil as long as all goes well
-	line     *line    // who waits for it in this process; nil if nobody does
+	deadline instant // until when the store certainly holds the key for us
+	limit    instant // where MaxHold or CancelGrace ends it; never if neither does
+	due      instant // the heartbeat planned next
+	rare     *rare   // nil for most
+	line     *line   // who waits for it in this process; nil if nobody does
 	renewals int
 	index    int32 // in k.leases
 	place    [places]int32
@@ -36,30 +36,43 @@ type Lease struct {
 	limitFor Reason
 }
 
-// trouble is what only a lease has with which something went wrong: most have none, and there may be many.
-type trouble struct {
+// rare is what only few leases have: those with which something went wrong, or of which something unusual is asked.
+type rare struct {
 	lastErr error      // of the last heartbeat, nil once one is confirmed
 	lost    *LostError // why the lease was lost
 	lostAt  instant    // when
 	// When an acquire was sent that was never answered, although a later one was: it may still arrive after the release.
 	unsettled instant
+	least     instant       // until when the store is to hold the key in any case: see HoldAtLeast
+	manual    time.Duration // the TTL of a lease without a heartbeat: see Manual
 }
 
 // lost is why the lease was lost, nil if it was not. Under k.mu, or after the lease's end.
 func (l *Lease) lost() *LostError {
-	if l.trouble == nil {
+	if l.rare == nil {
 		return nil
 	}
-	return l.trouble.lost
+	return l.rare.lost
 }
 
-// inTrouble is the lease's trouble, made when there is the first. Under k.mu.
-func (l *Lease) inTrouble() *trouble {
-	if l.trouble == nil {
-		l.trouble = new(trouble)
+// withRare is the lease's rare, made when it needs one. Under k.mu, or before the lease is granted.
+func (l *Lease) withRare() *rare {
+	if l.rare == nil {
+		l.rare = new(rare)
 	}
-	return l.trouble
+	return l.rare
 }
+
+// ttl is how long the store holds the key after an acquire.
+func (l *Lease) ttl() time.Duration {
+	if l.manual() {
+		return l.rare.manual
+	}
+	return l.k.cfg.TTL
+}
+
+// manual tells whether the lease has no heartbeat.
+func (l *Lease) manual() bool { return l.rare != nil && l.rare.manual != 0 }
 
 type state uint8
 
@@ -116,3 +129,17 @@ func (l *Lease) Err() error {
 func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l) }
 
 func (l *Lease) hold() Hold { return Hold{Name: l.name, Owner: l.owner, TTL: l.k.cfg.TTL} }
+
+// ending is the hold to release when the operation has ended.
+func (l *Lease) ending(now instant) Hold {
+	h := Hold{Name: l.name, Owner: l.owner}
+	if l.rare != nil {
+		h.Keep = keepUntil(l.rare.least, now)
+	}
+	return h
+}
+
+// keepUntil is how much longer a key is to be held until least, in whole milliseconds, rounded up.
+func keepUntil(least, now instant) time.Duration {
+	return (max(0, least.sub(now)) + time.Millisecond - 1).Truncate(time.Millisecond)
+}

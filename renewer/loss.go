@@ -72,7 +72,7 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	l.state = lost
 	l.until.Store(0)
 	err := &LostError{Name: l.name, Reason: reason, Fence: l.fence}
-	t := l.inTrouble()
+	t := l.withRare()
 	t.lost, t.lostAt = err, now
 	if reason != Usurped {
 		err.Left = max(0, l.deadline.sub(now))
@@ -105,7 +105,7 @@ func (n *losses) deliver(k *Keeper) {
 	}
 	for _, l := range n.leases {
 		k.observer.Lost(l.ctx, Lost{
-			Name: l.name, Operation: l.operation, Fence: l.fence, Held: l.trouble.lostAt.sub(l.acquired), Err: l.lost(),
+			Name: l.name, Operation: l.operation, Fence: l.fence, Held: l.rare.lostAt.sub(l.acquired), Err: l.lost(),
 		})
 	}
 }

@@ -18,8 +18,8 @@ func (k *Keeper) release(ctx context.Context, l *Lease) error {
 	k.ends.remove(l)
 	lost, unwatch := l.lost(), l.unwatch
 	unsettled := instant(0)
-	if l.trouble != nil {
-		unsettled = l.trouble.unsettled
+	if l.rare != nil {
+		unsettled = l.rare.unsettled
 	}
 	k.mu.Unlock()
 
@@ -31,19 +31,19 @@ func (k *Keeper) release(ctx context.Context, l *Lease) error {
 	case was == held:
 		l.cancel(errReleased) // before the key is free
 		lost, failed = k.free(ctx, l, now)
-		k.revisit(l.hold(), unsettled)
+		k.revisit(l, unsettled)
 	case lost.Reason != Usurped:
 		// Told already that it is over; the key may still be there, but nobody should wait for a store that may be down.
 		l.cancel(lost)
-		k.disown(l.hold(), unsettled)
+		k.disown(l, unsettled)
 	default:
 		l.cancel(lost)
-		k.revisit(l.hold(), unsettled)
+		k.revisit(l, unsettled)
 	}
 
 	k.mu.Lock()
 	if was == held && lost != nil {
-		l.inTrouble().lost = lost
+		l.withRare().lost = lost
 	}
 	left := k.leaveLocked(l)
 	k.forget(l)
@@ -63,7 +63,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease) error {
 // free deletes the key of a lease that was believed in until now.
 func (k *Keeper) free(ctx context.Context, l *Lease, now instant) (*LostError, error) {
 	request := k.request(ctx)
-	answers := k.store.Release(request, []Hold{l.hold()})
+	answers := k.store.Release(request, []Hold{l.ending(now)})
 	a := answerTo(answers, 0, 1, brokenAnswer)
 	switch a.Status {
 	case Mine:
@@ -71,7 +71,7 @@ func (k *Keeper) free(ctx context.Context, l *Lease, now instant) (*LostError, e
 	case Taken, Gone:
 		return k.lostAtRelease(l, now), nil
 	default:
-		k.disown(l.hold(), 0)
+		k.disown(l, 0)
 		return nil, orUnexplained(a.Err)
 	}
 }
@@ -95,7 +95,7 @@ func (k *Keeper) observeRelease(ctx context.Context, l *Lease, now instant, fail
 		Name: l.name, Operation: l.operation, Fence: l.fence, Held: now.sub(l.acquired),
 		Renewals: l.renewals, Lost: l.lost(), Err: failed,
 	}
-	if t := l.trouble; t != nil && t.lostAt != 0 {
+	if t := l.rare; t != nil && t.lostAt != 0 {
 		r.Held, r.Overrun = t.lostAt.sub(l.acquired), now.sub(t.lostAt)
 	}
 	k.observer.Released(ctx, r)

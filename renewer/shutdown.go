@@ -102,14 +102,17 @@ type leftover struct {
 func (k *Keeper) leftovers() []leftover {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	now := k.clock.atMost()
 	var left []leftover
 	for _, l := range k.leases {
 		if l.state == lost && l.lost().Reason != Usurped {
-			left = append(left, leftover{l.hold(), true})
+			left = append(left, leftover{l.ending(now), true})
 		}
 	}
 	for _, o := range k.orphans {
-		left = append(left, leftover{o.hold, !o.freed})
+		h := o.hold
+		h.Keep = keepUntil(o.least, now)
+		left = append(left, leftover{h, !o.freed})
 	}
 	k.orphans = nil
 	return left
@@ -128,8 +131,8 @@ func (k *Keeper) freeAll(ctx context.Context) error {
 		pause := k.sweepPause(tries)
 		deadline, ok := ctx.Deadline()
 		if ctx.Err() != nil || ok && time.Until(deadline) <= pause || k.clock.now() >= lapsed {
-			return fmt.Errorf("%w: %d keys could not be freed and lapse within %v: %w",
-				ErrUnavailable, len(left), k.cfg.TTL, storeError{failure})
+			return fmt.Errorf("%w: %d keys could not be freed, and lapse by themselves: %w",
+				ErrUnavailable, len(left), storeError{failure})
 		}
 		timer := time.NewTimer(pause)
 		select {

@@ -10,6 +10,7 @@ import (
 // sweeper deletes it if the token is ours.
 type orphan struct {
 	hold  Hold
+	least instant // until when the key is to be held in any case
 	due   instant // when to try next
 	last  instant // when a request that is still under way may take effect at the latest: delete once more after it
 	until instant // when the key's TTL is over in any case
@@ -20,23 +21,33 @@ type orphan struct {
 
 // disown hands a key to the sweeper, to be deleted at once. unsettled is when an acquire was sent that was never answered, 0 if
 // there is none: then it is deleted once more when that can't take effect any longer.
-func (k *Keeper) disown(h Hold, unsettled instant) {
+func (k *Keeper) disown(l *Lease, unsettled instant) {
 	now := k.clock.atMost()
-	o := &orphan{hold: h, due: now, until: now.add(k.cfg.TTL)}
+	o := newOrphan(l, now, now.add(l.ttl()))
 	if settle := k.store.Settle(); unsettled != 0 && settle > 0 {
 		o.last = unsettled.add(settle)
-		o.until = o.last.add(k.cfg.TTL)
+		o.until = o.last.add(l.ttl())
 	}
 	k.orphan(o, now)
 }
 
 // revisit is disown for a key that has been deleted: only what an unanswered acquire may yet bring back is left to do.
-func (k *Keeper) revisit(h Hold, unsettled instant) {
+func (k *Keeper) revisit(l *Lease, unsettled instant) {
 	now := k.clock.atMost()
 	last := unsettled.add(k.store.Settle())
 	if unsettled != 0 && last > now {
-		k.orphan(&orphan{hold: h, due: last, until: last.add(k.cfg.TTL), freed: true}, now)
+		o := newOrphan(l, last, last.add(l.ttl()))
+		o.freed = true
+		k.orphan(o, now)
 	}
+}
+
+func newOrphan(l *Lease, due, until instant) *orphan {
+	o := &orphan{hold: Hold{Name: l.name, Owner: l.owner}, due: due, until: until}
+	if l.rare != nil {
+		o.least = l.rare.least
+	}
+	return o
 }
 
 func (k *Keeper) orphan(o *orphan, now instant) {
@@ -108,9 +119,11 @@ func (k *Keeper) dueOrphans(now instant) (batch []*orphan, next instant) {
 // sweep asks the store to delete a batch, and forgets those that need not be tried again. They stay on the list meanwhile, so
 // that Shutdown does not miss them.
 func (k *Keeper) sweep(batch []*orphan) {
+	now := k.clock.now()
 	holds := make([]Hold, len(batch))
 	for i, o := range batch {
 		holds[i] = o.hold
+		holds[i].Keep = keepUntil(o.least, now)
 	}
 	ctx := k.request(context.Background())
 	if k.observer != nil {
@@ -121,7 +134,7 @@ func (k *Keeper) sweep(batch []*orphan) {
 	var failed error
 	var failedName string
 	k.mu.Lock()
-	now := k.clock.now()
+	now = k.clock.now()
 	for i, o := range batch {
 		switch a := answerTo(answers, i, len(batch), brokenAnswer); {
 		case a.Status == Unknown:

@@ -1,0 +1,121 @@
+package renewer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Extend makes a lease taken with [Manual] last for d from now, if it would not last longer anyway, as the store counts; belief ends
+// earlier, by the clock drift and [Config.Margin]. Only one that still holds can be extended. It asks the store once and takes at
+// most [Config.RequestTimeout].
+//
+// The error is a *[LostError] if the lease is lost, or turns out to be. It is an *[Error] of kind [ErrUnavailable] if the store did
+// not answer: the lease lasts as long as before then, at the least, and may be extended again; of kind ctx's own error; and of kind
+// [ErrConfig] if d does not exceed drift and margin, or if the lease has a heartbeat or was released.
+func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
+	k := l.k
+	d = d.Truncate(time.Millisecond)
+	if err := l.checkExtend(d); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout)
+	defer cancel()
+	request := limited
+	if k.observer != nil {
+		request = k.observer.RenewStart(limited, RenewStart{
+			Leases: 1, Contexts: func(yield func(context.Context) bool) { yield(l.ctx) },
+		})
+	}
+	sent := k.clock.atMost()
+	h := l.hold()
+	h.TTL = d
+	a := answerTo(k.store.Renew(request, []Hold{h}), 0, 1, brokenAnswer)
+	if a.Status == Unknown {
+		a.Err = orUnexplained(a.Err)
+	}
+	lost := k.extended(l, a, sent.add(-max(0, a.Age)), d)
+	if k.observer != nil {
+		k.observer.Renewed(request, l.renewed(a, k.clock.atMost().sub(sent)))
+	}
+	switch {
+	case lost != nil:
+		return lost
+	case a.Status == Mine:
+		return nil
+	case ctx.Err() != nil:
+		return &Error{Op: "extend", Name: l.name, Kind: ctx.Err(), Err: context.Cause(ctx), Attempts: 1}
+	default:
+		return &Error{Op: "extend", Name: l.name, Kind: ErrUnavailable, Err: storeError{a.Err}, Attempts: 1}
+	}
+}
+
+func (l *Lease) checkExtend(d time.Duration) error {
+	k := l.k
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	fault := k.checkManual(d)
+	switch {
+	case l.lost() != nil:
+		return l.lost()
+	case l.state == released:
+		fault = errors.New("it was released: extend it while the operation runs")
+	case !l.manual():
+		fault = errors.New("it has a heartbeat, which extends it: take it with Manual to do so yourself")
+	}
+	if fault != nil {
+		return &Error{Op: "extend", Name: l.name, Kind: ErrConfig, Err: fault}
+	}
+	return nil
+}
+
+// checkManual refuses a time in which nothing is left for the operation.
+func (k *Keeper) checkManual(d time.Duration) error {
+	if least := k.validFor(d) - k.cfg.Margin; d < time.Millisecond || least <= 0 {
+		return fmt.Errorf("%v is too short a time to hold a lock for: clock drift, 1ms and Config.Margin (%v) leave nothing of it", d, k.cfg.Margin)
+	}
+	return nil
+}
+
+// extended books the answer to an extension by d that was sent at an instant, and tells of a loss.
+func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) error {
+	var news losses
+	k.mu.Lock()
+	now := k.clock.now()
+	if l.state == held {
+		switch {
+		case a.Status == Taken || a.Status == Gone:
+			k.lose(l, Usurped, now, &news)
+		case now >= instant(l.until.Load()):
+			k.end(l, now, &news) // confirmed or not, too late
+		case a.Status == Mine:
+			l.renewals++
+			l.deadline = max(l.deadline, sent.add(k.validFor(d)))
+			l.setUntil() // the agenda follows when the old instant comes
+		default:
+			l.withRare().lastErr = a.Err
+		}
+	}
+	lost := l.lost()
+	k.mu.Unlock()
+	news.deliver(k)
+	if lost == nil {
+		return nil
+	}
+	return lost
+}
+
+// renewed is what observers hear of an extension.
+func (l *Lease) renewed(a Answer, took time.Duration) Renewed {
+	r := Renewed{Leases: 1, Took: took, Err: a.Err}
+	switch a.Status {
+	case Mine:
+		r.OK = 1
+	case Taken, Gone:
+		r.Gone = 1
+	default:
+		r.Failed = 1
+	}
+	return r
+}
