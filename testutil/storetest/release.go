@@ -18,15 +18,15 @@ var releaseCases = []testCase{
 	{"only the owner puts off a release", releaseLaterCompares},
 }
 
-func (s *suite) releaseIn(t *testing.T, name, owner string, d time.Duration) renewer.Status {
+func (s *suite) releaseIn(t *testing.T, owner string, d time.Duration) renewer.Status {
 	t.Helper()
-	return s.holds(t, s.Store.Release, []renewer.Hold{{Name: name, Owner: owner, TTL: long, Keep: d}})[0]
+	return s.holds(t, s.Store.Release, []renewer.Hold{{Name: "name", Owner: owner, TTL: long, Keep: d}})[0]
 }
 
 func releaseLater(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, long)
-	assert.Equal(t, renewer.Mine, s.releaseIn(t, "name", a, s.short))
+	assert.Equal(t, renewer.Mine, s.releaseIn(t, a, s.short))
 	g := s.refused(t, "name", b)
 	if !s.Blind {
 		assert.LessOrEqual(t, g.TTL, s.short, "shorter than the lease's own")
@@ -39,7 +39,7 @@ func releaseLater(t *testing.T, s *suite) {
 func releasePutOff(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, s.short)
-	assert.Equal(t, renewer.Mine, s.releaseIn(t, "name", a, long))
+	assert.Equal(t, renewer.Mine, s.releaseIn(t, a, long))
 	s.pass(t, s.short+10*time.Millisecond)
 	s.refused(t, "name", b)
 	assert.Equal(t, renewer.Mine, s.release(t, "name", a), "and may be put forward again")
@@ -48,9 +48,9 @@ func releasePutOff(t *testing.T, s *suite) {
 
 func releaseLaterCompares(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
-	assert.Equal(t, renewer.Gone, s.releaseIn(t, "name", a, s.short), "nothing is made")
+	assert.Equal(t, renewer.Gone, s.releaseIn(t, a, s.short), "nothing is made")
 	s.own(t, "name", a, long)
-	assert.Equal(t, renewer.Taken, s.releaseIn(t, "name", b, s.short))
+	assert.Equal(t, renewer.Taken, s.releaseIn(t, b, s.short))
 	s.pass(t, s.short+10*time.Millisecond)
 	assert.Equal(t, renewer.Mine, s.renew(t, "name", a, long))
 }
