@@ -38,7 +38,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Respond answers as this package does: the status, Retry-After and Cache-Control headers and, unless the status is 204 or the
 // request a HEAD, a body of type application/problem+json that does not carry the lock's name. err is an [*Error], or an error of
-// package lockmw, for a handler that takes locks itself.
+// package lockmw, for a handler that takes locks itself; renewer.ErrHeld is a 409 then.
 func Respond(w http.ResponseWriter, r *http.Request, err error) {
 	e := new(settings).explain(err)
 	h := w.Header()

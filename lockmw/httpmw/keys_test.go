@@ -90,7 +90,7 @@ func TestKeyErrorsGoToTheResponder(t *testing.T) {
 	r.Pattern = "GET /accounts/{id...}"
 	do(h, r)
 	require.ErrorIs(t, got, httpmw.ErrKey)
-	assert.ErrorContains(t, got, "the path has no value for {id}")
+	assert.EqualError(t, got, "lockbeat: request answered with 400: lockbeat: no key in the request: the path has no value for {id}")
 	r.Pattern = "GET /accounts/{nr}"
 	do(h, r)
 	require.ErrorIs(t, got, renewer.ErrConfig)

@@ -91,6 +91,8 @@ func TestPathValueNames(t *testing.T) {
 		"encoding in the value":      {build: mux("/accounts/{id}"), path: "/accounts/%2537", want: "/accounts/7"},
 		"control bytes":              {build: mux("/accounts/{id}"), path: "/accounts/%00%7F", want: "/accounts/%00%7F"},
 		"another script":             {build: mux("/konten/{id}"), path: "/konten/%C3%A9", want: "/konten/é"},
+		"encoding in the route":      {build: mux("/caf%C3%A9/{id}"), path: "/caf%C3%A9/7", want: "/café/7"},
+		"a slash in the route":       {build: mux("/a%2Fb/{id}"), path: "/a%2Fb/7", want: "/a%2Fb/7"},
 		"the rest":                   {build: mux("/files/{id...}"), path: "/files/a/b", want: "/files/a/b"},
 		"no rest":                    {build: mux("/files/{id...}"), path: "/files/", status: http.StatusBadRequest},
 		"a star":                     {build: mux("/a*/{id}"), path: "/a*/7", want: "/a*/7"},

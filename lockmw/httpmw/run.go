@@ -42,7 +42,6 @@ func (g *guard) run(w http.ResponseWriter, r *http.Request, do work, l held) {
 // a wrong state; and a body can't be sent, since it might land behind that of the handler.
 func (g *guard) answerUnseen(w http.ResponseWriter, lost error) {
 	e := g.explain(lost)
-	w.Header().Del("Content-Length") // of the body that will not come
 	e.setHeaders(w.Header())
 	w.WriteHeader(e.Status)
 }
