@@ -27,7 +27,7 @@ func (o *Observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) con
 		return r
 	}
 	r.series = o.series.of(e.Operation)
-	o.waiting.Add(ctx, 1, r.series.common...)
+	r.series.waiting.Add(1)
 	ctx, span := o.tracer.Start(r, r.series.acquire, r.series.start...)
 	if span.IsRecording() {
 		r.acquire = span
@@ -63,14 +63,14 @@ func (o *Observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 		return ctx
 	}
 	result := outcomeOf(e.Err)
-	o.waiting.Add(ctx, -1, r.series.common...)
+	r.series.waiting.Add(-1)
 	o.acquireDuration.Record(ctx, e.Wait.Seconds(), r.series.acquired[result]...)
 	if e.Err != nil {
 		r.refuse()
 		o.endAcquire(r, e, result)
 		return ctx
 	}
-	o.held.Add(ctx, 1, r.series.common...)
+	r.series.held.Add(1)
 	r.fence = e.Fence
 	ctx = o.beginHold(ctx, r)
 	o.endAcquire(r, e, result)

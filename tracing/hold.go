@@ -35,7 +35,7 @@ func (o *Observer) Lost(ctx context.Context, e renewer.Lost) {
 	if r == nil {
 		return
 	}
-	o.held.Add(ctx, -1, r.series.common...)
+	r.series.held.Add(-1)
 	o.losses.Add(ctx, 1, r.series.losses[reasonOf(e.Err.Reason)]...)
 	o.tellLoss(r, e.Operation, e.Err)
 }
@@ -73,17 +73,17 @@ func (o *Observer) Released(ctx context.Context, e renewer.Released) {
 		return
 	}
 	s, end := o.series.of(e.Operation), endingOf(e.Lost)
-	r := o.live.take(o, ctx, e)
-	if r != nil && r.hold != nil {
+	r := o.live.take(o.find(ctx), e)
+	if r != nil {
 		ctx = trace.ContextWithSpan(ctx, r.hold) // for exemplars, as it may be any context
 	}
 	o.holdDuration.Record(ctx, e.Held.Seconds(), s.ended[end]...)
 	if e.Lost == nil {
-		o.held.Add(ctx, -1, s.common...)
+		s.held.Add(-1)
 	} else {
 		o.overrunDuration.Record(ctx, e.Overrun.Seconds(), s.overruns[reasonOf(e.Lost.Reason)]...)
 	}
-	if r == nil || r.hold == nil {
+	if r == nil {
 		return
 	}
 	attrs := append(make([]attribute.KeyValue, 0, 3),

@@ -1,6 +1,9 @@
 package tracing
 
 import (
+	"context"
+	"slices"
+
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -21,7 +24,6 @@ var (
 
 type instruments struct {
 	acquireDuration, holdDuration, overrunDuration, renewLag metric.Float64Histogram
-	held, waiting                                            metric.Int64UpDownCounter
 	renewals, losses                                         metric.Int64Counter
 
 	// Renewals are sent for many operations at once.
@@ -30,18 +32,15 @@ type instruments struct {
 }
 
 func (s *settings) newInstruments() instruments {
-	m := s.meters.Meter(ScopeName, metric.WithInstrumentationVersion(Version))
+	m := s.meter()
 	and := func(outcome string) []metric.AddOption {
-		static := s.static[:len(s.static):len(s.static)]
-		return []metric.AddOption{metric.WithAttributes(append(static, attribute.String(keyOutcome, outcome))...)}
+		return []metric.AddOption{metric.WithAttributes(append(slices.Clip(s.static), attribute.String(keyOutcome, outcome))...)}
 	}
 	return instruments{
 		acquireDuration: histogram(m, metricAcquireDuration, "How long callers took to get a lock, or to be refused it.", waitBuckets),
 		holdDuration:    histogram(m, metricHoldDuration, "How long locks were held, up to their release or loss.", holdBuckets),
 		overrunDuration: histogram(m, metricOverrunDuration, "How long operations ran on after their lock was lost.", overrunBuckets),
 		renewLag:        histogram(m, metricRenewLag, "How long after it was due a batch of renewals was sent.", lagBuckets),
-		held:            upDown(m, metricHeld, "Locks held.", "{lock}"),
-		waiting:         upDown(m, metricWaiting, "Callers who are asking or waiting for a lock.", "{caller}"),
 		renewals:        counter(m, metricRenewals, "Renewals of locks held, by outcome.", "{renewal}"),
 		losses:          counter(m, metricLosses, "Locks lost before their operation had ended, by reason.", "{loss}"),
 		batch:           []metric.RecordOption{metric.WithAttributes(s.static...)},
@@ -51,14 +50,35 @@ func (s *settings) newInstruments() instruments {
 	}
 }
 
+// observeSeries has lockbeat.held and lockbeat.waiting read from the series whenever metrics are collected.
+func (s *settings) observeSeries(c *catalogue) {
+	m := s.meter()
+	held := upDown(m, metricHeld, "Locks held.", "{lock}")
+	waiting := upDown(m, metricWaiting, "Callers who are asking or waiting for a lock.", "{caller}")
+	_, err := m.RegisterCallback(func(_ context.Context, out metric.Observer) error {
+		for _, s := range *c.known.Load() {
+			out.ObserveInt64(held, s.held.Load(), s.observed...)
+			out.ObserveInt64(waiting, s.waiting.Load(), s.observed...)
+		}
+		return nil
+	}, held, waiting)
+	if err != nil {
+		otel.Handle(err)
+	}
+}
+
+func (s *settings) meter() metric.Meter {
+	return s.meters.Meter(ScopeName, metric.WithInstrumentationVersion(Version))
+}
+
 func histogram(m metric.Meter, name, description string, buckets []float64) metric.Float64Histogram {
 	h, err := m.Float64Histogram(name, metric.WithDescription(description), metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(buckets...))
 	return orNothing[metric.Float64Histogram](h, err, noop.Float64Histogram{})
 }
 
-func upDown(m metric.Meter, name, description, unit string) metric.Int64UpDownCounter {
-	c, err := m.Int64UpDownCounter(name, metric.WithDescription(description), metric.WithUnit(unit))
-	return orNothing[metric.Int64UpDownCounter](c, err, noop.Int64UpDownCounter{})
+func upDown(m metric.Meter, name, description, unit string) metric.Int64ObservableUpDownCounter {
+	c, err := m.Int64ObservableUpDownCounter(name, metric.WithDescription(description), metric.WithUnit(unit))
+	return orNothing[metric.Int64ObservableUpDownCounter](c, err, noop.Int64ObservableUpDownCounter{})
 }
 
 func counter(m metric.Meter, name, description, unit string) metric.Int64Counter {

@@ -1,7 +1,6 @@
 package tracing
 
 import (
-	"context"
 	"sync"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -9,7 +8,10 @@ import (
 
 // live finds the holds that have a span by what is told of their release, since that may come with any context: the one given to
 // Lease.Release.
-type live struct{ holds sync.Map }
+type live struct {
+	mu    sync.Mutex
+	holds map[leaseID]*record
+}
 
 // leaseID tells leases apart: no two of a name have the same fencing token.
 type leaseID struct {
@@ -17,19 +19,31 @@ type leaseID struct {
 	fence int64
 }
 
-func (l *live) add(r *record) { l.holds.Store(leaseID{r.name, r.fence}, r) }
-
-// take finds the record of a lease that is being released, nil if it has no span. The context is asked first: it is nearly always the
-// lease's, and can't be mistaken for that of a second store in this process.
-func (l *live) take(o *Observer, ctx context.Context, e renewer.Released) *record {
-	id := leaseID{e.Name, e.Fence}
-	if r := o.find(ctx); r != nil && r.name == e.Name && r.fence == e.Fence {
-		if r.hold != nil {
-			l.holds.CompareAndDelete(id, r)
-		}
-		return r
+func (l *live) add(r *record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.holds == nil {
+		l.holds = make(map[leaseID]*record)
 	}
-	r, _ := l.holds.LoadAndDelete(id)
-	found, _ := r.(*record)
-	return found
+	l.holds[leaseID{r.name, r.fence}] = r
+}
+
+// take finds the record of a lease that is being released, nil if it has no span. The one that the context knows is preferred: it is
+// nearly always the lease's, and can't be mistaken for that of a second store in this process.
+func (l *live) take(known *record, e renewer.Released) *record {
+	sure := known != nil && known.name == e.Name && known.fence == e.Fence
+	if sure && known.hold == nil {
+		return nil
+	}
+	id := leaseID{e.Name, e.Fence}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found := l.holds[id]
+	if !sure {
+		known = found
+	}
+	if known == found {
+		delete(l.holds, id)
+	}
+	return known
 }

@@ -27,12 +27,13 @@ type Observer struct {
 var _ renewer.Observer = (*Observer)(nil)
 
 // New returns an Observer for renewer.Config. It can't fail: an instrument that can't be had is told to OpenTelemetry's error handler
-// and done without.
+// and done without. Make one for the whole program: its meter provider keeps it for good.
 func New(opts ...Option) *Observer {
 	o := &Observer{settings: newSettings(opts)}
 	o.instruments = o.newInstruments()
 	o.tracer = o.tracers.Tracer(ScopeName, trace.WithInstrumentationVersion(Version))
 	o.series = newCatalogue(o.newSeries)
+	o.observeSeries(o.series)
 	o.beat = []trace.SpanStartOption{
 		trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(o.static...),
 	}

@@ -1,0 +1,344 @@
+package tracing_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+	"github.com/lockbeat/lockbeat/tracing"
+)
+
+func TestAnAcquireAndItsHold(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		s.store.Script(script.Acquire, script.Pass().Late(time.Second))
+		ctx, request := s.request(t)
+		begun := time.Now()
+		l := s.acquire(ctx, t, "order:42", renewer.Operation("charge"))
+		_, inside := s.tracer.Start(l.Context(), "inside")
+		inside.End()
+		pass(10 * time.Second)
+		require.NoError(t, l.Release(l.Context()))
+		request.End()
+
+		acquire, hold := s.the(t, "lockbeat.acquire"), s.the(t, "lockbeat.hold")
+		require.Equal(t, request.SpanContext(), acquire.Parent())
+		require.Equal(t, request.SpanContext(), hold.Parent())
+		require.Equal(t, hold.SpanContext(), s.the(t, "inside").Parent(), "hold is the parent of what runs under the lock")
+		require.Equal(t, trace.SpanKindInternal, acquire.SpanKind())
+		require.Equal(t, trace.SpanKindInternal, hold.SpanKind())
+		require.Equal(t, map[string]any{
+			"lockbeat.operation": "charge", "lockbeat.outcome": "granted", "lockbeat.attempts": int64(1),
+			"lockbeat.contended": false, "lockbeat.wait": 1.0,
+		}, attrs(acquire.Attributes()))
+		require.Equal(t, map[string]any{
+			"lockbeat.operation": "charge", "lockbeat.outcome": "released", "lockbeat.fence": l.Fence(), "lockbeat.renewals": int64(3),
+		}, attrs(hold.Attributes()))
+		require.Equal(t, begun, hold.StartTime(), "the lease is counted from when the question was sent")
+		require.Equal(t, time.Second, acquire.EndTime().Sub(begun))
+		require.Equal(t, 11*time.Second, hold.EndTime().Sub(begun))
+		for _, span := range s.spans.Ended() {
+			require.Equal(t, codes.Unset, span.Status().Code)
+			require.Empty(t, span.Links())
+			require.Empty(t, span.Events())
+		}
+		require.Equal(t, tracing.ScopeName, hold.InstrumentationScope().Name)
+		require.Equal(t, tracing.Version, hold.InstrumentationScope().Version)
+		require.Empty(t, s.named("lockbeat.attempt"))
+		require.Empty(t, s.named("lockbeat.renew"))
+	})
+}
+
+// Without a caller's span both are in one trace all the same.
+func TestAHoldWithoutACallersSpanIsBelowItsAcquire(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		l := s.acquire(t.Context(), t, "a")
+		require.NoError(t, l.Release(l.Context()))
+		acquire, hold := s.the(t, "lockbeat.acquire"), s.the(t, "lockbeat.hold")
+		require.False(t, acquire.Parent().IsValid())
+		require.Equal(t, acquire.SpanContext(), hold.Parent())
+	})
+}
+
+// A caller in another process has a span too, if only its traceparent is here.
+func TestARemoteCallersSpanIsTheParent(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		l := s.acquire(trace.ContextWithRemoteSpanContext(t.Context(), parent(true)), t, "a")
+		require.NoError(t, l.Release(l.Context()))
+		require.Equal(t, parent(true), s.the(t, "lockbeat.acquire").Parent())
+		require.Equal(t, parent(true), s.the(t, "lockbeat.hold").Parent())
+	})
+}
+
+const (
+	theirTrace = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
+	noLink     = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00"
+)
+
+// An acquire that was refused tells by whom, links to them, and is no error.
+func TestARefusalLinksToTheHolder(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		theirs := other
+		theirs.Trace = theirTrace
+		s.store.Overwrite("a", theirs, time.Minute)
+		pass(2500 * time.Millisecond)
+		_, err := s.keeper.TryAcquire(t.Context(), "a")
+		require.ErrorIs(t, err, renewer.ErrHeld)
+		acquire, attempt := s.the(t, "lockbeat.acquire"), s.the(t, "lockbeat.attempt")
+		require.Equal(t, map[string]any{
+			"lockbeat.outcome": "held", "lockbeat.attempts": int64(1), "lockbeat.contended": true, "lockbeat.wait": 0.0,
+			"lockbeat.holder.host": "web-2", "lockbeat.holder.pid": int64(4711), "lockbeat.holder.operation": "refund",
+			"lockbeat.holder.held_for": 2.5,
+		}, attrs(acquire.Attributes()))
+		require.Equal(t, codes.Unset, acquire.Status().Code)
+		require.Equal(t, codes.Unset, attempt.Status().Code)
+		require.Len(t, acquire.Links(), 1)
+		require.Equal(t, theirTrace, traceparent(acquire.Links()[0].SpanContext))
+		require.True(t, acquire.Links()[0].SpanContext.IsRemote())
+		require.Empty(t, s.named("lockbeat.hold"))
+	})
+}
+
+// traceparent is a span as others write it.
+func traceparent(sc trace.SpanContext) string {
+	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-" + sc.TraceFlags().String()
+}
+
+// Each question tells the span that its grant would begin; those that were not granted show how the time went by.
+func TestAWaitIsMadeOfAttempts(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		theirs := other
+		theirs.Trace = theirTrace
+		s.store.Script(script.Acquire, script.Taken(theirs, time.Second), script.Taken(theirs, 2*time.Second))
+		ctx, request := s.request(t)
+		l := s.acquire(ctx, t, "a")
+		pass(time.Second)
+		require.NoError(t, l.Release(l.Context()))
+		request.End()
+
+		hold, attempts := s.the(t, "lockbeat.hold"), s.named("lockbeat.attempt")
+		require.Len(t, attempts, 2)
+		asked := s.store.Calls(script.Acquire)
+		require.Len(t, asked, 3)
+		for i, span := range append(attempts, hold) {
+			require.Equal(t, asked[i].Claims[0].Holder.Trace, traceparent(span.SpanContext()))
+			require.Equal(t, asked[i].At, span.StartTime())
+			require.Equal(t, request.SpanContext(), span.Parent())
+		}
+		require.Equal(t, asked[1].At, attempts[0].EndTime())
+		require.Equal(t, asked[2].At, attempts[1].EndTime())
+		require.Greater(t, asked[2].At, asked[0].At)
+		acquire := s.the(t, "lockbeat.acquire")
+		require.Equal(t, "granted", attrs(acquire.Attributes())["lockbeat.outcome"])
+		require.Equal(t, "web-2", attrs(acquire.Attributes())["lockbeat.holder.host"], "whom it waited for")
+		require.Len(t, acquire.Links(), 1)
+	})
+}
+
+// Who stands by for days makes no more than so many spans; then the link leads to the acquire.
+func TestALongWaitHasAnEndOfAttempts(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		for range tracing.MostAttempts + 10 {
+			s.store.Script(script.Acquire, script.Taken(other, time.Second))
+		}
+		ctx, request := s.request(t)
+		l := s.acquire(ctx, t, "a")
+		require.NoError(t, l.Release(l.Context()))
+		request.End()
+		require.Len(t, s.named("lockbeat.attempt"), tracing.MostAttempts)
+		calls := s.store.Calls(script.Acquire)
+		acquire, hold := s.the(t, "lockbeat.acquire"), s.the(t, "lockbeat.hold")
+		require.Equal(t, traceparent(acquire.SpanContext()), calls[tracing.MostAttempts].Claims[0].Holder.Trace)
+		require.Equal(t, traceparent(acquire.SpanContext()), calls[len(calls)-1].Claims[0].Holder.Trace)
+		require.Equal(t, request.SpanContext(), hold.Parent())
+		require.Equal(t, calls[len(calls)-1].At, hold.StartTime())
+	})
+}
+
+// A question without an answer may have been granted, so the one that is granted for certain goes by its trace.
+func TestAHoldBeginsWithTheFirstQuestionThatMayHaveBeenGranted(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		s.store.Script(script.Acquire, script.Pass().Lost())
+		begun := time.Now()
+		l := s.acquire(t.Context(), t, "a")
+		require.NoError(t, l.Release(l.Context()))
+		require.Equal(t, begun, s.the(t, "lockbeat.hold").StartTime())
+		require.Empty(t, s.named("lockbeat.attempt"))
+	})
+}
+
+// One who waits in line inside this process is linked to whoever was before.
+func TestWaitersOfOneProcessAreLinked(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		first := s.acquire(t.Context(), t, "a", renewer.Operation("transfer"))
+		_, err := s.keeper.TryAcquire(t.Context(), "a")
+		require.ErrorIs(t, err, renewer.ErrHeld)
+		pass(time.Second)
+		done := make(chan error, 1)
+		go func() {
+			l, err := s.keeper.Acquire(t.Context(), "a")
+			if err == nil {
+				err = l.Release(l.Context())
+			}
+			done <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, first.Release(first.Context()))
+		require.NoError(t, <-done)
+		acquires, hold := s.named("lockbeat.acquire"), s.named("lockbeat.hold")[0]
+		require.Len(t, acquires, 3)
+		for i, want := range []struct {
+			outcome string
+			heldFor float64
+		}{{"held", 0}, {"granted", 1}} {
+			acquire := acquires[i+1]
+			require.Len(t, acquire.Links(), 1)
+			require.Equal(t, traceparent(hold.SpanContext()), traceparent(acquire.Links()[0].SpanContext))
+			require.Equal(t, want.outcome, attrs(acquire.Attributes())["lockbeat.outcome"])
+			require.Equal(t, want.heldFor, attrs(acquire.Attributes())["lockbeat.holder.held_for"]) //nolint:testifylint // exactly this
+			require.Equal(t, "here", attrs(acquire.Attributes())["lockbeat.holder.host"])
+			require.Equal(t, "transfer", attrs(acquire.Attributes())["lockbeat.holder.operation"])
+		}
+	})
+}
+
+// A call for the lock that its context runs under has none of its own.
+func TestReentryHasNoSpans(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		_, err := lockmw.Do(t.Context(), s.keeper, "a", func(ctx context.Context) (int, error) {
+			return lockmw.Do(ctx, s.keeper, "a", func(ctx context.Context) (int, error) {
+				_, span := s.tracer.Start(ctx, "inside")
+				span.End()
+				return lockmw.Do(ctx, s.keeper, "b", func(context.Context) (int, error) { return 0, nil }, lockmw.Operation("b"))
+			})
+		})
+		require.NoError(t, err)
+		holds := s.named("lockbeat.hold")
+		require.Len(t, holds, 2, "that of b ends first")
+		require.Equal(t, holds[1].SpanContext(), s.the(t, "inside").Parent())
+		require.Equal(t, holds[1].SpanContext(), holds[0].Parent())
+		require.Equal(t, "b", attrs(holds[0].Attributes())["lockbeat.operation"])
+	})
+}
+
+// Each outcome has its name; only a store that can't be asked is an error.
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ask func(ctx context.Context, t *testing.T, s *scene) error
+		is  error
+		bad bool
+	}{
+		"held": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
+			s.store.Overwrite("a", other, time.Minute)
+			_, err := s.keeper.Acquire(ctx, "a", renewer.MaxWait(time.Second))
+			return err
+		}, is: renewer.ErrHeld},
+		"line_full": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
+			s.store.Overwrite("a", other, time.Second)
+			for range 2 {
+				go func() {
+					if l, err := s.keeper.Acquire(ctx, "a"); err == nil {
+						_ = l.Release(l.Context())
+					}
+				}()
+			}
+			synctest.Wait()
+			_, err := s.keeper.Acquire(ctx, "a", renewer.MaxWaiters(1))
+			pass(2 * time.Second)
+			return err
+		}, is: renewer.ErrLineFull},
+		"unavailable": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
+			s.store.Script(script.Acquire, script.Fail(errDown))
+			_, err := s.keeper.TryAcquire(ctx, "a")
+			return err
+		}, is: renewer.ErrUnavailable, bad: true},
+		"cancelled": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
+			s.store.Overwrite("a", other, time.Minute)
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(time.Second, cancel)
+			_, err := s.keeper.Acquire(ctx, "a")
+			return err
+		}, is: context.Canceled},
+		"deadline": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
+			s.store.Overwrite("a", other, time.Minute)
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			_, err := s.keeper.Acquire(ctx, "a")
+			return err
+		}, is: context.DeadlineExceeded},
+		"outer_lost": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
+			s.store.Overwrite("a", other, time.Minute)
+			ctx, cancel := context.WithCancelCause(ctx)
+			cancel(&renewer.LostError{Name: "outer", Reason: renewer.Usurped})
+			_, err := s.keeper.Acquire(ctx, "a")
+			return err
+		}, is: renewer.ErrLost},
+		"shutdown": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
+			s.store.Overwrite("a", other, time.Minute)
+			ended := make(chan error, 1)
+			go func() {
+				_, err := s.keeper.Acquire(ctx, "a")
+				ended <- err
+			}()
+			synctest.Wait()
+			require.NoError(t, s.keeper.Shutdown(ctx))
+			return <-ended
+		}, is: renewer.ErrShutdown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, s *scene) {
+				require.ErrorIs(t, c.ask(t.Context(), t, s), c.is)
+				n := 0
+				for _, span := range s.named("lockbeat.acquire") {
+					if attrs(span.Attributes())["lockbeat.outcome"] != name {
+						continue
+					}
+					n++
+					if c.bad {
+						assert.Equal(t, codes.Error, span.Status().Code)
+						assert.Equal(t, "_OTHER", attrs(span.Attributes())["error.type"])
+						assert.NotContains(t, attrs(span.Attributes()), "error.message", "it may have the name in it")
+					} else {
+						assert.Equal(t, codes.Unset, span.Status().Code)
+						assert.NotContains(t, attrs(span.Attributes()), "error.type")
+					}
+				}
+				require.Equal(t, 1, n)
+				count, _ := s.durations(t, "lockbeat.acquire.duration", map[string]any{"lockbeat.outcome": name})
+				require.Equal(t, uint64(1), count)
+			})
+		})
+	}
+}
+
+// An error that nobody knows yet is one.
+func TestAnUnknownErrorFails(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		ctx := s.AcquireStart(t.Context(), renewer.AcquireStart{Name: "a"})
+		s.AcquireEnd(ctx, renewer.AcquireEnd{Err: errors.New("new")})
+		acquire := s.the(t, "lockbeat.acquire")
+		require.Equal(t, "failed", attrs(acquire.Attributes())["lockbeat.outcome"])
+		require.Equal(t, codes.Error, acquire.Status().Code)
+	})
+}

@@ -1,0 +1,23 @@
+package tracing
+
+import "go.opentelemetry.io/otel/trace"
+
+// What tests of other packages' making need to know.
+const (
+	MostAttempts   = mostAttempts
+	MostOperations = mostOperations
+	MostLinks      = mostLinks
+)
+
+// Printable is printable.
+func Printable(s string, most int) string { return printable(s, most) }
+
+// Remote is what a traceparent leads to.
+func (o *Observer) Remote(traceparent string) trace.SpanContext { return o.remote(traceparent) }
+
+// Live counts the holds that wait for their release.
+func (o *Observer) Live() int {
+	o.live.mu.Lock()
+	defer o.live.mu.Unlock()
+	return len(o.live.holds)
+}
