@@ -28,13 +28,16 @@ func (s *Server) ClientOption() rueidis.ClientOption {
 // NewClient connects a client of its own, with ClientOption changed by edit. The caller must close it; closing waits up to
 // 10 s for a server that is frozen, so Cont first.
 func (s *Server) NewClient(edit ...func(*rueidis.ClientOption)) (rueidis.Client, error) {
-	option := s.ClientOption()
+	return connect(s.ClientOption(), edit)
+}
+
+func connect(option rueidis.ClientOption, edit []func(*rueidis.ClientOption)) (rueidis.Client, error) {
 	for _, f := range edit {
 		f(&option)
 	}
 	client, err := rueidis.NewClient(option)
 	if err != nil {
-		return nil, fmt.Errorf("redistest: connect to %s: %w", s.Addr(), err)
+		return nil, fmt.Errorf("redistest: connect to %v: %w", option.InitAddress, err)
 	}
 	return client, nil
 }

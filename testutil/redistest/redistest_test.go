@@ -17,7 +17,7 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Lingering()...) }
 
 func get(ctx context.Context, c rueidis.Client, key string) (string, error) {
 	return c.Do(ctx, c.B().Get().Key(key).Build()).ToString()

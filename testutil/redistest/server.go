@@ -22,23 +22,36 @@ var ErrMissing = errors.New("redistest: redis-server is not installed; `make tes
 
 // Server is a private redis-server. Its methods may be called concurrently.
 type Server struct {
-	bin  string
-	dir  string
-	args []string
-	port int
+	bin    string
+	dir    string
+	args   []string
+	config bool // whether the first argument is a configuration file of its own
+	port   int
 
-	mu    sync.Mutex // guards what follows
-	proc  *process
-	admin rueidis.Client // nil while the server is killed
+	mu     sync.Mutex // guards what follows
+	proc   *process
+	admin  rueidis.Client // nil while the server is killed
+	frozen bool
+}
+
+// recipe says how to make a server.
+type recipe struct {
+	port   func() (int, error)
+	args   func() ([]string, error) // made anew for each try, as they may name ports too
+	config bool                     // whether the server needs a configuration file to write to, as a Sentinel does
+}
+
+// plain is the recipe of a server with nothing but arguments.
+func plain(args []string) recipe {
+	return recipe{port: freePort, args: func() ([]string, error) { return args, nil }}
 }
 
 // Open starts a redis-server on a free loopback port and returns once it answers. args are redis-server's own, such as
 // "--appendonly", "yes"; they come last and so win over the defaults: no persistence, protected mode, a temporary directory.
 // The caller must Close it. It returns ErrMissing where there is no redis-server.
-func Open(args ...string) (*Server, error) { return open(freePort, args) }
+func Open(args ...string) (*Server, error) { return open(plain(args)) }
 
-// open is Open with ports from choose.
-func open(choose func() (int, error), args []string) (*Server, error) {
+func open(r recipe) (*Server, error) {
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, ErrMissing
@@ -47,21 +60,34 @@ func open(choose func() (int, error), args []string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)
 	}
-	s := &Server{bin: bin, dir: dir, args: args}
-	const tries = 10 // somebody may take the port between finding and binding it
-	for range tries {
-		if s.port, err = choose(); err != nil {
-			break
-		}
-		if err = s.launch(); !errors.Is(err, errPortUse) {
-			break
-		}
-	}
-	if err != nil {
+	s := &Server{bin: bin, dir: dir, config: r.config}
+	if err = s.prepare(r); err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
 	return s, nil
+}
+
+// prepare finds ports and launches the server on them.
+func (s *Server) prepare(r recipe) (err error) {
+	if s.config {
+		if err = os.WriteFile(s.configPath(), nil, 0o600); err != nil {
+			return fmt.Errorf("redistest: %w", err)
+		}
+	}
+	const tries = 10 // somebody may take a port between finding and binding it
+	for range tries {
+		if s.port, err = r.port(); err != nil {
+			return err
+		}
+		if s.args, err = r.args(); err != nil {
+			return err
+		}
+		if err = s.launch(); !errors.Is(err, errPortUse) {
+			return err
+		}
+	}
+	return err
 }
 
 // launch starts the process on s.port, with s.mu held or s not shared yet.
@@ -70,6 +96,9 @@ func (s *Server) launch() error {
 		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
 		"--save", "", "--appendonly", "no",
 	}, s.args...)
+	if s.config {
+		args = append([]string{s.configPath()}, args...)
+	}
 	if err := os.Remove(s.logPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("redistest: %w", err)
 	}
@@ -86,9 +115,11 @@ func (s *Server) launch() error {
 		proc.kill()
 		return err
 	}
-	s.proc, s.admin = proc, admin
+	s.proc, s.admin, s.frozen = proc, admin, false
 	return nil
 }
+
+func (s *Server) configPath() string { return filepath.Join(s.dir, "redis.conf") }
 
 func (s *Server) logPath() string { return filepath.Join(s.dir, "redis.log") }
 
@@ -109,6 +140,7 @@ func (s *Server) Stop() error {
 	if err := s.proc.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
+	s.frozen = true
 	return awaitStopped(s.proc.cmd.Process.Pid)
 }
 
@@ -116,7 +148,15 @@ func (s *Server) Stop() error {
 func (s *Server) Cont() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.frozen = false
 	return s.proc.signal(syscall.SIGCONT)
+}
+
+// running tells whether the server can answer: neither killed nor frozen.
+func (s *Server) running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.admin != nil && !s.frozen
 }
 
 // Kill ends the server by SIGKILL, frozen or not, and returns when it is gone. Its port is refused from then on, and its
