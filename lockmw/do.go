@@ -72,6 +72,9 @@ func enter(ctx context.Context, k *renewer.Keeper, name string, set settings) (*
 		if set.contention == skip && errors.Is(err, renewer.ErrHeld) {
 			// Skipped is not held: only the text is of use.
 			err = fmt.Errorf("%w: %s", ErrSkipped, strings.TrimPrefix(err.Error(), "lockbeat: "))
+			if set.onSkip != nil {
+				set.onSkip(ctx, err)
+			}
 		}
 		return nil, nil, err
 	}

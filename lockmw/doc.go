@@ -23,6 +23,12 @@
 // without error is returned as it is, since the work is done and only telemetry needs to know — unless [Strict] asks for an
 // error then too. That a key could not be freed is no error here: it lapses with its TTL, and observers hear of it.
 //
+// # More than once around a function
+//
+// [DoOrSkip] tells whether the function ran. [RunWhileHeld] runs it in one process of many, for as long as that lives. [HoldAtLeast]
+// keeps the lock past a function that is done sooner than clocks differ. With [Manual] there is no heartbeat: the function calls
+// [Extend] between its steps. [Assert] is for code that must not run without the lock.
+//
 // # Adapters
 //
 // [Enter], [RefusalOf] and [RetryIn] are what the adapters for asynq, net/http and gRPC are made of. Use them for another

@@ -24,6 +24,9 @@ type settings struct {
 	waiters    int
 	strict     bool
 	operation  string
+	least      time.Duration
+	manual     *time.Duration // nil: with a heartbeat
+	onSkip     func(ctx context.Context, err error)
 }
 
 type contention uint8
@@ -64,6 +67,23 @@ func Skip() Option {
 	return func(s settings) settings { s.contention = skip; return s }
 }
 
+// OnSkip is [Skip], and calls hook with the caller's context and the error each time: to count, or to say in the log who is at it.
+func OnSkip(hook func(ctx context.Context, err error)) Option {
+	return func(s settings) settings { s.contention, s.onSkip = skip, hook; return s }
+}
+
+// HoldAtLeast keeps the lock for d after it was taken, even if the function returns earlier: for work that must not be done again
+// so soon, by a process whose clock is behind. It lapses by itself then. Default: the lock is free when the function has returned.
+func HoldAtLeast(d time.Duration) Option {
+	return func(s settings) settings { s.least = d; return s }
+}
+
+// Manual takes the lock for d without a heartbeat: the function extends it itself between its steps, by [Extend], or loses it when d
+// is over, less clock drift and renewer.Config.Margin. A function that hangs gives its lock up so.
+func Manual(d time.Duration) Option {
+	return func(s settings) settings { s.manual = &d; return s }
+}
+
 // Within bounds to d how long [Refuse] and [Skip] ask the store, if that is less than renewer.Config.RequestTimeout; then
 // [renewer.ErrUnavailable]. It is for callers who must have answered by then. Zero or less leaves the store no time at all.
 func Within(d time.Duration) Option {
@@ -89,11 +109,22 @@ func Operation(name string) Option {
 
 func (s settings) acquire(ctx context.Context, k *renewer.Keeper, name string) (*renewer.Lease, error) {
 	switch {
+	case s.waiters > 0 || s.least > 0 || s.manual != nil:
+		return s.acquireSpecially(ctx, k, name)
 	case s.contention != wait:
 		return k.TryAcquire(ctx, name, renewer.MaxWait(s.within), renewer.Operation(s.operation))
-	case s.waiters > 0:
-		return k.Acquire(ctx, name, renewer.MaxWait(s.wait), renewer.MaxWaiters(s.waiters), renewer.Operation(s.operation))
 	default: // the usual, with no option more than it needs
 		return k.Acquire(ctx, name, renewer.MaxWait(s.wait), renewer.Operation(s.operation))
 	}
+}
+
+func (s settings) acquireSpecially(ctx context.Context, k *renewer.Keeper, name string) (*renewer.Lease, error) {
+	opts := []renewer.Option{renewer.Operation(s.operation), renewer.MaxWaiters(s.waiters), renewer.HoldAtLeast(s.least)}
+	if s.manual != nil {
+		opts = append(opts, renewer.Manual(*s.manual))
+	}
+	if s.contention != wait {
+		return k.TryAcquire(ctx, name, append(opts, renewer.MaxWait(s.within))...)
+	}
+	return k.Acquire(ctx, name, append(opts, renewer.MaxWait(s.wait))...)
 }

@@ -1,0 +1,45 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrNotHeld means that a context does not run under the lock that is asked about.
+var ErrNotHeld = errors.New("lockbeat: not under the lock")
+
+// Extend makes the innermost lock that ctx runs under last for d from now. It must have been taken with [Manual]. See
+// renewer.Lease.Extend for the errors; [ErrNotHeld] if ctx runs under no lock.
+func Extend(ctx context.Context, d time.Duration) error {
+	s := innermost(ctx)
+	if s == nil {
+		return fmt.Errorf("%w: there is nothing to extend; call Extend with the context that the function under the lock was given", ErrNotHeld)
+	}
+	return s.lease.Extend(ctx, d)
+}
+
+// ExtendUntil is [Extend] to a point in time, by the local clock.
+func ExtendUntil(ctx context.Context, t time.Time) error { return Extend(ctx, time.Until(t)) }
+
+// Assert is for code that must only run under the lock on name: nil if ctx does and the lock is valid, by the clock. Otherwise the
+// error is [ErrNotHeld], and a *renewer.LostError as well if the lock was lost.
+func Assert(ctx context.Context, name string) error {
+	var lost error
+	for s := innermost(ctx); s != nil; s = innermost(s.Context) {
+		if s.lease.Name() != name {
+			continue
+		}
+		if s.lease.Valid() {
+			return nil
+		}
+		if err := s.lease.Err(); err != nil {
+			lost = err
+		}
+	}
+	if lost != nil {
+		return fmt.Errorf("%w: %w", ErrNotHeld, lost)
+	}
+	return fmt.Errorf("%w %q: take it around the call, with Do", ErrNotHeld, name)
+}

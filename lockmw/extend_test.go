@@ -1,0 +1,114 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// A function that decides for itself keeps its lock for as long as it makes progress.
+func TestAFunctionExtendsItsLock(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
+			for range 10 {
+				pass(20 * time.Second)
+				require.NoError(t, lockmw.Extend(ctx, time.Minute))
+			}
+			require.NoError(t, lockmw.ExtendUntil(ctx, time.Now().Add(2*time.Minute)))
+			require.Greater(t, lockmw.Remaining(ctx), time.Minute)
+			require.Len(t, s.Calls(script.Renew), 11, "there is no heartbeat")
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), renewer.ErrLost)
+			require.ErrorIs(t, lockmw.Extend(ctx, time.Minute), renewer.ErrLost)
+			return 0, errOperation
+		}, lockmw.Manual(time.Minute))
+		require.ErrorIs(t, err, renewer.ErrLost)
+		require.ErrorIs(t, lockmw.Extend(t.Context(), time.Minute), lockmw.ErrNotHeld)
+		_, err = lockmw.Do(t.Context(), k, "a", answer, lockmw.Manual(0))
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		require.Equal(t, lockmw.RefusedMisuse, lockmw.RefusalOf(err))
+	})
+}
+
+func TestHoldAtLeast(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		n, err := lockmw.Do(t.Context(), k, "a", answer, lockmw.HoldAtLeast(time.Minute))
+		require.NoError(t, err)
+		require.Equal(t, 42, n)
+		pass(59 * time.Second)
+		_, ran, err := lockmw.DoOrSkip(t.Context(), k, "a", answer)
+		require.NoError(t, err)
+		require.False(t, ran)
+		pass(2 * time.Second)
+		free(t, k, "a")
+	})
+}
+
+func TestDoOrSkip(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		n, ran, err := lockmw.DoOrSkip(t.Context(), k, "a", answer)
+		require.NoError(t, err)
+		require.True(t, ran)
+		require.Equal(t, 42, n)
+
+		// An inner lock's error is the function's own, be it of contention.
+		_, exit, err := lockmw.Enter(t.Context(), k, "inner")
+		require.NoError(t, err)
+		for _, inner := range []lockmw.Option{lockmw.Refuse(), lockmw.Skip()} {
+			_, ran, err = lockmw.DoOrSkip(t.Context(), k, "a", func(ctx context.Context) (int, error) {
+				return lockmw.Do(ctx, k, "inner", answer, inner)
+			})
+			require.True(t, ran)
+			require.Error(t, err)
+		}
+		require.NoError(t, exit(nil))
+
+		s.Script(script.Acquire, script.Fail(errDown))
+		_, ran, err = lockmw.DoOrSkip(t.Context(), k, "a", answer)
+		require.False(t, ran)
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+
+		s.Script(script.Acquire, script.Taken(other, time.Second))
+		var heard error
+		hook := lockmw.OnSkip(func(ctx context.Context, err error) { heard = errors.Join(err, ctx.Err()) })
+		n, ran, err = lockmw.DoOrSkip(t.Context(), k, "a", answer, hook, lockmw.Wait(time.Hour))
+		require.NoError(t, err)
+		require.False(t, ran)
+		require.Zero(t, n)
+		require.ErrorIs(t, heard, lockmw.ErrSkipped)
+		require.ErrorContains(t, heard, "there pid 7 (import)")
+	})
+}
+
+func TestAssert(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		require.ErrorIs(t, lockmw.Assert(t.Context(), "a"), lockmw.ErrNotHeld)
+		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
+			_, err := lockmw.Do(ctx, k, "b", func(ctx context.Context) (int, error) {
+				require.NoError(t, lockmw.Assert(ctx, "a"))
+				require.NoError(t, lockmw.Assert(ctx, "b"))
+				require.ErrorIs(t, lockmw.Assert(ctx, "c"), lockmw.ErrNotHeld)
+				return 0, nil
+			})
+			require.NoError(t, err)
+			s.Script(script.Renew, script.Gone())
+			<-ctx.Done()
+			err = lockmw.Assert(ctx, "a")
+			require.ErrorIs(t, err, lockmw.ErrNotHeld)
+			require.ErrorIs(t, err, renewer.ErrLost)
+			return 0, nil
+		})
+		require.NoError(t, err)
+	})
+}

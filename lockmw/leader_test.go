@@ -1,0 +1,133 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// lead runs RunWhileHeld in the background and gives its error.
+func lead(ctx context.Context, k *renewer.Keeper, fn func(context.Context) error) <-chan error {
+	c := make(chan error, 1)
+	go func() { c <- lockmw.RunWhileHeld(ctx, k, "leader", fn, lockmw.Operation("lead")) }()
+	return c
+}
+
+func TestOneLeads(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		leading, most := 0, 0
+		fn := func(ctx context.Context) error {
+			leading++
+			most = max(most, leading)
+			require.NoError(t, lockmw.Assert(ctx, "leader"))
+			<-ctx.Done()
+			leading--
+			return ctx.Err()
+		}
+		first, resign := context.WithCancel(t.Context())
+		a := lead(first, k, fn)
+		synctest.Wait()
+		second, stop := context.WithCancel(t.Context())
+		b := lead(second, k, fn)
+		pass(time.Hour)
+		synctest.Wait()
+		require.Equal(t, 1, leading)
+
+		resign()
+		synctest.Wait()
+		require.ErrorIs(t, <-a, context.Canceled)
+		require.Equal(t, 1, leading, "the successor, at once")
+		require.Equal(t, "lead", s.Calls(script.Acquire)[0].Claims[0].Holder.Operation)
+		stop()
+		require.ErrorIs(t, <-b, context.Canceled)
+		require.Equal(t, 1, most)
+		free(t, k, "leader")
+	})
+}
+
+// A leader whose lead is lost hears of it, stands by, and leads again when it can.
+func TestALostLeadIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var fences []int64
+		done := lead(ctx, k, func(ctx context.Context) error {
+			fences = append(fences, lockmw.Fence(ctx))
+			<-ctx.Done()
+			if len(fences) < 3 {
+				require.ErrorIs(t, context.Cause(ctx), renewer.ErrLost)
+			}
+			return ctx.Err()
+		})
+		s.Script(script.Renew, script.Gone(), script.Gone())
+		pass(time.Minute)
+		synctest.Wait()
+		require.Len(t, fences, 3)
+		require.Less(t, fences[0], fences[1])
+		require.Less(t, fences[1], fences[2])
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+	})
+}
+
+func TestALeadersOwnResultIsReturned(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]bool{"held": false, "lost": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, own := range []error{nil, errOperation} {
+				in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+					err := lockmw.RunWhileHeld(t.Context(), k, "leader", func(ctx context.Context) error {
+						if lose {
+							s.Script(script.Renew, script.Gone())
+							<-ctx.Done()
+						}
+						return own
+					})
+					if own == nil {
+						require.NoError(t, err, "it has done its work")
+						return
+					}
+					require.ErrorIs(t, err, errOperation)
+					require.Equal(t, lose, errors.Is(err, renewer.ErrLost))
+				})
+			}
+		})
+	}
+}
+
+func TestStandingByOutlastsTheStore(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Mute(true)
+		s.Default(script.Acquire, script.Fail(errDown))
+		done := lead(t.Context(), k, func(context.Context) error { return nil })
+		pass(time.Hour)
+		s.Default(script.Acquire, script.Pass())
+		require.NoError(t, <-done)
+	})
+}
+
+func TestLeadingWithinTheLock(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		_, err := lockmw.Do(t.Context(), k, "leader", func(ctx context.Context) (int, error) {
+			return 0, lockmw.RunWhileHeld(ctx, k, "leader", func(ctx context.Context) error { return lockmw.Assert(ctx, "leader") })
+		})
+		require.NoError(t, err)
+		require.Len(t, s.Calls(script.Acquire), 1)
+		require.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), nil, "a", nil), renewer.ErrConfig)
+		require.ErrorIs(t, <-lead(t.Context(), k, nil), renewer.ErrConfig)
+		nothing := func(context.Context) error { return nil }
+		require.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), k, "", nothing), renewer.ErrName)
+	})
+}
