@@ -13,6 +13,7 @@ import (
 type bank struct {
 	work     time.Duration // of a transfer
 	accounts map[string]*account
+	other    func(ctx context.Context, id string) error // what an account takes that the bank has not; nil for nothing
 
 	overlaps  atomic.Int64 // transfers that began while another on the same account was under way
 	unordered atomic.Int64 // transfers whose fencing token was not above that of the one before
@@ -33,11 +34,14 @@ func newBank(accounts int, work time.Duration) *bank {
 	return b
 }
 
-// transfer adds one to an account's balance as a program without transactions does: it reads, works, and writes. An account that
-// the bank has not takes no work.
+// transfer adds one to an account's balance as a program without transactions does: it reads, works, and writes.
 func (b *bank) transfer(ctx context.Context, id string) error {
 	a := b.accounts[id]
-	if a == nil {
+	switch {
+	case a != nil:
+	case b.other != nil:
+		return b.other(ctx, id)
+	default:
 		return nil
 	}
 	if a.underWay.Add(1) > 1 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,7 +43,7 @@ func (l *loading) crowdOn(protocol string, k *renewer.Keeper) (c *crowd, err err
 	if c.before, err = countGoroutines(); err != nil {
 		return nil, err
 	}
-	if c.work, err = l.generator.ask(j); err != nil {
+	if c.work, err = l.profiled(j, c.locked); err != nil {
 		return nil, err
 	}
 	if c.after, err = settle(countGoroutines, c.before); err != nil {
@@ -51,6 +52,19 @@ func (l *loading) crowdOn(protocol string, k *renewer.Keeper) (c *crowd, err err
 	c.keys, err = leaseKeys(l.redis)
 	c.overlaps, c.unordered, c.missing = b.overlaps.Load(), b.unordered.Load(), int64(c.OK)-b.total()
 	return c, err
+}
+
+// profiled does a job, with profiles of this process if they are asked for and the job is worth one.
+func (l *loading) profiled(j job, worth bool) (work, error) {
+	if !worth {
+		return l.generator.ask(j)
+	}
+	profile, err := startProfile(l.profile, "load-"+j.Protocol, "allocs")
+	if err != nil {
+		return work{}, err
+	}
+	w, err := l.generator.ask(j)
+	return w, errors.Join(err, profile.stop())
 }
 
 // violations are all ways in which exclusion can be seen to fail. A success that is missing is one, and so is one too many.

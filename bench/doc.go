@@ -1,7 +1,7 @@
 // Command bench measures what Lockbeat costs, beside a floor and a peer in the same run, and prints Markdown tables.
 //
-//	go run .                   everything, in about five minutes
-//	go run . -run cycles       one section: leases, cycles or overhead
+//	go run .                   everything, in about six minutes
+//	go run . -run cycles       one section: leases, cycles, overhead or load
 //	go run . -short            a smoke test in seconds; targets are not judged
 //	go run . -profile DIR      CPU and heap profiles beside the figures, which they worsen a little
 //

@@ -79,10 +79,15 @@ func connectKeeper(addr string, ttl time.Duration) (*renewer.Keeper, rueidis.Cli
 	}
 	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
 	if err != nil {
+		client.Close()
 		return nil, nil, err
 	}
 	keeper, err := renewer.New(store, renewer.Config{TTL: ttl})
-	return keeper, client, err
+	if err != nil {
+		client.Close()
+		return nil, nil, err
+	}
+	return keeper, client, nil
 }
 
 func newKeeperHolder(s childSpec) (*keeperHolder, error) {

@@ -89,7 +89,7 @@ func (l *loading) measure(ctx context.Context, out *printer) ([]target, error) {
 		}
 		prices = append(prices, p)
 	}
-	out.printf("\n## What the lock adds to a request: one connection, a key of its own each, no work (medians of %d rounds of %d each)\n\n%s",
+	out.printf("\n## What the lock adds to a request, one after the other on one connection, a key each, no work (medians of %d rounds of %d)\n\n%s",
 		l.priceRounds(), slice, priceTable(prices))
 	return slices.Concat(crowdTargets(all), priceTargets(prices)), out.err
 }

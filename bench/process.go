@@ -38,7 +38,10 @@ func startChild(ctx context.Context, s childSpec) (*childProcess, error) {
 		return nil, err
 	}
 	c.said = json.NewDecoder(bufio.NewReader(stdout))
-	return c, c.cmd.Start()
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // end waits until the child has ended, which it does when its input does. After an error, which end hands back, it is killed: it may

@@ -72,8 +72,11 @@ func (r *raw) lock(name string, number int) rawLock {
 	return rawLock{lease, lease + ":fence", strings.Repeat("-", renewer.OwnerLen-len(owner)) + owner}
 }
 
-// pickFence leaves the choice of the fencing token to the script, as keepers do.
-const pickFence = ""
+// What keepers usually tell the scripts.
+const (
+	pickFence = ""  // the choice of the fencing token is the script's
+	keepFor   = "0" // a lock that is freed is free at once
+)
 
 func (r *raw) acquire(ctx context.Context, l *rawLock) error {
 	b := r.client.B()
@@ -88,7 +91,7 @@ func (r *raw) acquire(ctx context.Context, l *rawLock) error {
 func (r *raw) release(ctx context.Context, l *rawLock) error {
 	b := r.client.B()
 	lost, err := r.client.Do(ctx, b.Evalsha().Sha1(r.scripts.release.sha).Numkeys(1).Key(l.lease).
-		Arg(l.owner).Build()).ToArray()
+		Arg(keepFor, l.owner).Build()).ToArray()
 	if err != nil || len(lost) > 0 {
 		return fmt.Errorf("raw: %s was not ours: %w", l.lease, err)
 	}
