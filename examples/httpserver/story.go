@@ -33,8 +33,8 @@ func post(server, path, body string) request {
 func tell(ctx context.Context, s *stage.Stage) error {
 	p := &play{
 		Stage:  s,
-		ledger: ledger.New(map[string]int{"ada": 1000, "bob": 0, "open": 1000, "safe": 1000, "cash": 0}),
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: racers}},
+		ledger: ledger.New(map[string]int{"ada": stage.Funds, "bob": 0, "open": stage.Funds, "safe": stage.Funds, "cash": 0}),
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: stage.Racers}},
 	}
 	for i := range p.servers {
 		url, err := p.serve(fmt.Sprintf("web-%d", i+1))
@@ -83,7 +83,7 @@ func (p *play) alone(ctx context.Context) error {
 	p.Title("1. A transfer")
 	r := p.show(ctx, post(p.servers[0], "/accounts/ada/transfer", `{"to":"bob","amount":10}`))
 	p.Claim("a transfer", r.brief(), r.is(http.StatusOK, "", false))
-	return ctx.Err()
+	return context.Cause(ctx)
 }
 
 // together are three requests for one account: one that takes its time, one that waits for it, one that does not.
@@ -105,7 +105,7 @@ func (p *play) together(ctx context.Context) error {
 	p.Claim("another one on the other server waits its turn", b.brief(), b.is(http.StatusOK, "", false) && b.took > 800*time.Millisecond)
 	p.Claim("one that won't wait is refused at once", refused.brief(), refused.is(http.StatusConflict, httpmw.TypeBusy, true))
 	p.Claim("the first is not disturbed", a.brief(), a.is(http.StatusOK, "", false))
-	return ctx.Err()
+	return context.Cause(ctx)
 }
 
 // start prints a request and sends it, while others are sent.
@@ -123,7 +123,7 @@ func (p *play) nameless(ctx context.Context) error {
 	q.shown = p.servers[0] + "/accounts/$(printf %0600d 0)/withdraw"
 	r := p.show(ctx, q)
 	p.Claim("a name that can't be locked", r.brief(), r.is(http.StatusBadRequest, httpmw.TypeBadRequest, false))
-	return ctx.Err()
+	return context.Cause(ctx)
 }
 
 // cut is what becomes of requests when Redis is gone.
@@ -148,5 +148,5 @@ func (p *play) cut(ctx context.Context) error {
 	p.Claim("a lock lost in the middle stops the transfer", lost.brief(),
 		lost.is(http.StatusServiceUnavailable, httpmw.TypeLost, true) && lost.took < stage.TTL)
 	p.Claim("no money has been moved by it", fmt.Sprintf("%d before, %d after", before, after), before == after)
-	return ctx.Err()
+	return context.Cause(ctx)
 }

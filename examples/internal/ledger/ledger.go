@@ -85,7 +85,7 @@ func (l *Ledger) write(ctx context.Context, o Order, left int) error {
 	defer l.mu.Unlock()
 	from := l.accounts[o.From]
 	if fence < from.fence {
-		return fmt.Errorf("%w: %s was written to under fencing token %d, and this is %d", ErrStale, o.From, from.fence, fence)
+		return fmt.Errorf("%w: %s has seen fencing token %d, and this is %d", ErrStale, o.From, from.fence, fence)
 	}
 	from.fence, from.balance = fence, left
 	l.accounts[o.To].balance += o.Amount

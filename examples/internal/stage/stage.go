@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,7 +21,7 @@ const mostTime = 15 * time.Second
 type Setting struct {
 	Program string    // its name
 	Redis   string    // host:port of a server to use; "" for one inside the program
-	Listen  string    // host:port of the first server, which then goes on serving; the others have the ports above. "" for any
+	Listen  string    // host:port of the first server, the next one has the port above; they go on serving then. "" for any port
 	Out     io.Writer // where it is printed
 	Colour  bool
 	// Apart gives each server locks of its own, as a wrong configuration would. It is for tests, which see the verdict fail.
@@ -38,21 +36,25 @@ type Stage struct {
 	page
 	*Redis
 
-	setting   Setting
-	begun     time.Time
-	listening int
-	claims    []claim
-	ends      []func(context.Context) error
+	setting Setting
+	ports   ports
+	begun   time.Time
+	claims  []claim
+	ends    []func(context.Context) error
 }
 
 // Play tells a story and whether all that it claims held. The error is not nil if it could not even begin, or not be ended.
 func Play(ctx context.Context, set Setting, tell Story) (held bool, err error) {
+	ports, err := parsePorts(set.Listen)
+	if err != nil {
+		return false, err
+	}
 	r, err := openRedis(set.Program, set.Redis)
 	if err != nil {
 		return false, err
 	}
 	defer r.close()
-	s := &Stage{page: page{set.Out, set.Colour}, Redis: r, setting: set, begun: time.Now()}
+	s := &Stage{page: page{set.Out, set.Colour}, Redis: r, setting: set, ports: ports, begun: time.Now()}
 	defer func() { err = errors.Join(err, s.strike()) }()
 	return s.play(ctx, tell)
 }
@@ -62,6 +64,9 @@ func (s *Stage) play(ctx context.Context, tell Story) (held bool, err error) {
 	defer cancel()
 	var faults []string
 	if err := tell(timed, s); err != nil {
+		if len(s.claims) == 0 {
+			return false, err
+		}
 		faults = append(faults, err.Error())
 	}
 	left, err := s.held(ctx)
@@ -94,24 +99,6 @@ func (s *Stage) Keeper(node string) (*renewer.Keeper, error) {
 	}
 	s.AtEnd(n.close)
 	return n.keeper, nil
-}
-
-// Listener returns one for the next server.
-func (s *Stage) Listener() (net.Listener, error) {
-	addr := "127.0.0.1:0"
-	if s.setting.Listen != "" {
-		host, port, err := net.SplitHostPort(s.setting.Listen)
-		if err != nil {
-			return nil, fmt.Errorf("-listen: %w; give host:port", err)
-		}
-		first, err := strconv.Atoi(port)
-		if err != nil {
-			return nil, fmt.Errorf("-listen: the port is no number: %w", err)
-		}
-		addr = net.JoinHostPort(host, strconv.Itoa(first+s.listening))
-	}
-	s.listening++
-	return net.Listen("tcp", addr)
 }
 
 // AtEnd has end called when all is over, the last one first.
