@@ -1,0 +1,298 @@
+package tracing_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/testutil/script"
+	"github.com/lockbeat/lockbeat/tracing"
+)
+
+// The operation's own span has the event too, and no status: what it does about the loss is its own affair.
+func TestALossIsOnBothSpans(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		s.store.Default(script.Renew, script.Fail(&net.OpError{Op: "dial", Err: errDown}))
+		ctx, request := s.request(t)
+		l := s.acquire(ctx, t, "order:42", renewer.Operation("charge"))
+		<-l.Context().Done()
+		pass(3 * time.Second)
+		require.ErrorIs(t, l.Release(l.Context()), renewer.ErrLost)
+		request.End()
+
+		hold, own := s.the(t, "lockbeat.hold"), s.the(t, "request")
+		want := map[string]any{
+			"lockbeat.operation": "charge", "lockbeat.reason": "expired", "lockbeat.fence": l.Fence(), "error.type": "network",
+		}
+		for _, span := range []sdktrace.ReadOnlySpan{hold, own} {
+			events := named(span, "lockbeat.lost")
+			require.Len(t, events, 1, span.Name())
+			got := attrs(events[0].Attributes)
+			require.InDelta(t, config.Margin.Seconds(), got["lockbeat.left"], 1e-6)
+			delete(got, "lockbeat.left")
+			require.Equal(t, want, got)
+			require.WithinDuration(t, hold.StartTime().Add(9*time.Second), events[0].Time, time.Microsecond)
+		}
+		require.Equal(t, sdktrace.Status{Code: codes.Error, Description: "lock lost: expired"}, hold.Status())
+		require.Equal(t, codes.Unset, own.Status().Code)
+		got := attrs(hold.Attributes())
+		require.InDelta(t, 3, got["lockbeat.overrun"], 1e-6)
+		delete(got, "lockbeat.overrun")
+		require.Equal(t, map[string]any{
+			"lockbeat.operation": "charge", "lockbeat.outcome": "lost", "lockbeat.reason": "expired", "lockbeat.fence": l.Fence(),
+			"lockbeat.renewals": int64(0),
+		}, got)
+
+		require.Equal(t, int64(1), s.sum(t, "lockbeat.losses", map[string]any{"lockbeat.operation": "charge", "lockbeat.reason": "expired"}))
+		_, overrun := s.durations(t, "lockbeat.overrun.duration", map[string]any{"lockbeat.operation": "charge", "lockbeat.reason": "expired"})
+		require.InDelta(t, 3, overrun, 1e-6)
+		n, held := s.durations(t, "lockbeat.hold.duration", map[string]any{"lockbeat.operation": "charge", "lockbeat.outcome": "lost"})
+		require.Equal(t, uint64(1), n)
+		require.InDelta(t, 9, held, 1e-6, "up to the loss")
+	})
+}
+
+// named are a span's events of a name.
+func named(span sdktrace.ReadOnlySpan, name string) []sdktrace.Event {
+	var found []sdktrace.Event
+	for _, e := range span.Events() {
+		if e.Name == name {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// Every reason for a loss is told as such, also one that only the release finds.
+func TestReasonsForALoss(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(t *testing.T, s *scene, l *renewer.Lease){
+		"taken": func(_ *testing.T, s *scene, l *renewer.Lease) {
+			s.store.Delete("a")
+			<-l.Context().Done()
+		},
+		"taken, found at the release": func(_ *testing.T, s *scene, _ *renewer.Lease) { s.store.Delete("a") },
+		"shutdown": func(t *testing.T, s *scene, _ *renewer.Lease) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			require.Error(t, s.keeper.Shutdown(ctx))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reason := name[:len("taken")]
+			if name == "shutdown" {
+				reason = name
+			}
+			in(t, func(t *testing.T, s *scene) {
+				l := s.acquire(t.Context(), t, "a")
+				lose(t, s, l)
+				require.ErrorIs(t, l.Release(l.Context()), renewer.ErrLost)
+				hold := s.the(t, "lockbeat.hold")
+				require.Len(t, named(hold, "lockbeat.lost"), 1)
+				require.Equal(t, reason, attrs(hold.Attributes())["lockbeat.reason"])
+				require.Equal(t, "lock lost: "+reason, hold.Status().Description)
+				require.Equal(t, int64(1), s.sum(t, "lockbeat.losses", map[string]any{"lockbeat.reason": reason}))
+				n, _ := s.durations(t, "lockbeat.overrun.duration", map[string]any{"lockbeat.reason": reason})
+				require.Equal(t, uint64(1), n)
+			})
+		})
+	}
+}
+
+// The engine tells of a loss and of the release from two goroutines. The span, which ends with the release, has the event either way,
+// and has it once.
+func TestALossMayBeToldAfterTheRelease(t *testing.T) {
+	t.Parallel()
+	for name, order := range map[string][]string{"loss first": {"lost", "released"}, "release first": {"released", "lost"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSeen()
+			o := tracing.New(s.to...)
+			ctx, request := s.request(t)
+			start := renewer.AcquireStart{Name: "a"}
+			ctx = o.AcquireStart(ctx, start)
+			o.Claim(ctx)
+			ctx = o.AcquireEnd(ctx, renewer.AcquireEnd{AcquireStart: start, Fence: 7})
+			loss := &renewer.LostError{Name: "a", Reason: renewer.MaxHold, Fence: 7}
+			for _, what := range order {
+				if what == "lost" {
+					o.Lost(ctx, renewer.Lost{Name: "a", Fence: 7, Err: loss})
+				} else {
+					o.Released(ctx, renewer.Released{Name: "a", Fence: 7, Lost: loss})
+				}
+			}
+			request.End()
+			require.Len(t, named(s.the(t, "lockbeat.hold"), "lockbeat.lost"), 1)
+			require.Len(t, named(s.the(t, "request"), "lockbeat.lost"), 1)
+			require.Equal(t, codes.Error, s.the(t, "lockbeat.hold").Status().Code)
+			require.Zero(t, s.sum(t, "lockbeat.held", map[string]any{}))
+			require.Equal(t, int64(1), s.sum(t, "lockbeat.losses", map[string]any{"lockbeat.reason": "max_hold"}))
+			require.Zero(t, o.Live())
+		})
+	}
+}
+
+// A reason that a later engine knows, and this package does not, is a loss all the same.
+func TestAnUnknownReason(t *testing.T) {
+	t.Parallel()
+	s := newSeen()
+	o := tracing.New(s.to...)
+	ctx := o.AcquireStart(t.Context(), renewer.AcquireStart{Name: "a"})
+	ctx = o.AcquireEnd(ctx, renewer.AcquireEnd{})
+	o.Lost(ctx, renewer.Lost{Name: "a", Err: &renewer.LostError{Reason: 200}})
+	require.Equal(t, int64(1), s.sum(t, "lockbeat.losses", map[string]any{"lockbeat.reason": "unknown"}))
+}
+
+// A key that could not be freed is an error of its hold, and no loss.
+func TestAFailedRelease(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		s.store.Script(script.Release, script.Hang(), script.Pass())
+		l := s.acquire(t.Context(), t, "a")
+		require.ErrorIs(t, l.Release(l.Context()), renewer.ErrUnavailable)
+		hold := s.the(t, "lockbeat.hold")
+		events := named(hold, "lockbeat.release.failed")
+		require.Len(t, events, 1)
+		require.Equal(t, map[string]any{"error.type": "timeout"}, attrs(events[0].Attributes))
+		require.Equal(t, codes.Error, hold.Status().Code)
+		require.Equal(t, "released", attrs(hold.Attributes())["lockbeat.outcome"])
+		require.Zero(t, s.sum(t, "lockbeat.losses", map[string]any{}))
+	})
+}
+
+// Only heartbeats that failed or were late are events; the others are counted.
+func TestMissedHeartbeats(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		s.store.Script(script.Renew, script.Pass(), script.Fail(renewer.ErrRejected), script.Hang())
+		l := s.acquire(t.Context(), t, "a")
+		pass(time.Minute)
+		require.NoError(t, l.Release(l.Context()))
+		hold := s.the(t, "lockbeat.hold")
+		failed, late := named(hold, "lockbeat.renew.failed"), named(hold, "lockbeat.renew.late")
+		require.Len(t, hold.Events(), len(failed)+len(late))
+		require.Len(t, failed, 2)
+		require.Equal(t, "rejected", attrs(failed[0].Attributes)["error.type"])
+		require.Zero(t, attrs(failed[0].Attributes)["lockbeat.lag"])
+		require.Equal(t, "timeout", attrs(failed[1].Attributes)["error.type"])
+		require.Positive(t, attrs(failed[1].Attributes)["lockbeat.lag"])
+		require.Len(t, late, 1)
+		require.Greater(t, attrs(late[0].Attributes)["lockbeat.lag"], config.RequestTimeout.Seconds())
+		require.Greater(t, attrs(late[0].Attributes)["lockbeat.left"], attrs(failed[1].Attributes)["lockbeat.left"])
+		require.NotContains(t, attrs(late[0].Attributes), "error.type")
+		require.Equal(t, codes.Unset, hold.Status().Code, "nothing was lost")
+		require.Greater(t, attrs(hold.Attributes())["lockbeat.renewals"], int64(10))
+		require.Equal(t, attrs(hold.Attributes())["lockbeat.renewals"], s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": "ok"}))
+		require.Equal(t, int64(2), s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": "failed"}))
+	})
+}
+
+// Lease.Release takes any context. That of another lock must not end the other's span.
+func TestAReleaseWithAnotherContext(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		outer := s.acquire(t.Context(), t, "outer")
+		inner := s.acquire(outer.Context(), t, "inner")
+		require.NoError(t, inner.Release(outer.Context()))
+		require.Equal(t, inner.Fence(), attrs(s.the(t, "lockbeat.hold").Attributes())["lockbeat.fence"])
+		require.NoError(t, outer.Release(context.Background()))
+		require.Len(t, s.named("lockbeat.hold"), 2)
+	})
+}
+
+// Two stores may give the same token for the same name.
+func TestTwoKeepersOfOneObserver(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		twin := &scene{Observer: s.Observer, store: script.New(), seen: s.seen}
+		cfg := config
+		cfg.Observer = twin
+		var err error
+		twin.keeper, err = renewer.New(twin.store, cfg)
+		require.NoError(t, err)
+		s.store.Script(script.Acquire, script.Granted(5))
+		twin.store.Script(script.Acquire, script.Granted(5))
+		a := s.acquire(t.Context(), t, "a", renewer.Operation("one"))
+		b := twin.acquire(t.Context(), t, "a", renewer.Operation("two"))
+		require.NoError(t, a.Release(a.Context()))
+		require.Equal(t, "one", attrs(s.the(t, "lockbeat.hold").Attributes())["lockbeat.operation"])
+		require.Equal(t, 1, s.Live(), "the other's")
+		require.NoError(t, b.Release(b.Context()))
+		require.NoError(t, twin.keeper.Shutdown(t.Context()))
+	})
+}
+
+// Two observers on one lock each see all of it.
+func TestTwoObservers(t *testing.T) {
+	t.Parallel()
+	a, b := newSeen(), newSeen()
+	first, second := tracing.New(a.to...), tracing.New(b.to...)
+	start := renewer.AcquireStart{Name: "a"}
+	ctx := second.AcquireStart(first.AcquireStart(t.Context(), start), start)
+	first.Claim(ctx)
+	second.Claim(ctx)
+	end := renewer.AcquireEnd{AcquireStart: start, Fence: 1}
+	ctx = second.AcquireEnd(first.AcquireEnd(ctx, end), end)
+	first.Released(ctx, renewer.Released{Name: "a", Fence: 1})
+	second.Released(ctx, renewer.Released{Name: "a", Fence: 1})
+	for _, s := range []*seen{a, b} {
+		s.the(t, "lockbeat.hold")
+		require.Len(t, s.spans.Started(), len(s.spans.Ended()))
+	}
+}
+
+// Everything at once, for the race detector, and to see that all is back to nothing.
+func TestManyLocksAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSeen()
+	o := tracing.New(s.to...)
+	k, err := renewer.New(memory.New(), renewer.Config{TTL: 200 * time.Millisecond, Observer: o})
+	require.NoError(t, err)
+	const callers, rounds = 16, 20
+	done := make(chan error, callers)
+	for i := range callers {
+		go func() {
+			var err error
+			for range rounds {
+				var l *renewer.Lease
+				if l, err = k.Acquire(context.Background(), string(rune('a'+i%3)), renewer.Operation("op")); err != nil {
+					break
+				}
+				_ = l.Release(context.Background())
+			}
+			done <- err
+		}()
+	}
+	for range callers {
+		assert.NoError(t, <-done)
+	}
+	require.NoError(t, k.Shutdown(context.Background()))
+	require.Len(t, s.named("lockbeat.hold"), callers*rounds)
+	(&scene{Observer: o, seen: s}).quietNow(t)
+}
+
+// What a lost lock's operation does not notice is seen when it ends.
+func TestALossOfALockWhoseCallerHasNoSpan(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		l := s.acquire(t.Context(), t, "a")
+		s.store.Delete("a")
+		<-l.Context().Done()
+		synctest.Wait()
+		require.Empty(t, s.named("lockbeat.hold"), "it runs still")
+		require.ErrorIs(t, l.Release(l.Context()), renewer.ErrLost)
+		require.Len(t, named(s.the(t, "lockbeat.hold"), "lockbeat.lost"), 1)
+		require.Empty(t, s.the(t, "lockbeat.acquire").Events(), "it had ended")
+	})
+}

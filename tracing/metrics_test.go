@@ -1,0 +1,262 @@
+package tracing_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/testutil/script"
+	"github.com/lockbeat/lockbeat/tracing"
+)
+
+// seriesOf counts a metric's series.
+func seriesOf(t *testing.T, m metricdata.Metrics) int {
+	t.Helper()
+	switch data := m.Data.(type) {
+	case metricdata.Sum[int64]:
+		return len(data.DataPoints)
+	case metricdata.Histogram[float64]:
+		return len(data.DataPoints)
+	default:
+		require.Failf(t, "unexpected", "%s is a %T", m.Name, m.Data)
+		return 0
+	}
+}
+
+func allSeries(t *testing.T, s *seen) map[string]int {
+	t.Helper()
+	n := make(map[string]int)
+	for name, m := range s.metrics(t) {
+		n[name] = seriesOf(t, m)
+	}
+	return n
+}
+
+// Ten thousand keys make no more series than one, nor do a thousand renewals, and nothing is held or waited for at the end.
+func TestSeriesDoNotGrowWithKeysAndRenewals(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		one := func(name string) {
+			l := s.acquire(t.Context(), t, name, renewer.Operation("charge"))
+			_, err := s.keeper.TryAcquire(t.Context(), name, renewer.Operation("charge"))
+			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.NoError(t, l.Release(l.Context()))
+		}
+		one("first")
+		l := s.acquire(t.Context(), t, "second", renewer.Operation("charge"))
+		pass(config.TTL)
+		before := allSeries(t, s.seen)
+		require.Equal(t, map[string]int{
+			"lockbeat.acquire.duration": 2, "lockbeat.hold.duration": 1, "lockbeat.renew.lag": 1, "lockbeat.held": 1,
+			"lockbeat.waiting": 1, "lockbeat.renewals": 1,
+		}, before)
+		for i := range 10_000 {
+			one(fmt.Sprint("order:", i))
+		}
+		pass(1000 * config.Heartbeat)
+		require.Equal(t, before, allSeries(t, s.seen))
+		require.GreaterOrEqual(t, s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": "ok"}), int64(1000))
+		charge := map[string]any{"lockbeat.operation": "charge"}
+		require.Equal(t, int64(1), s.sum(t, "lockbeat.held", charge))
+		require.NoError(t, l.Release(l.Context()))
+		require.Zero(t, s.sum(t, "lockbeat.held", charge))
+		require.Zero(t, s.sum(t, "lockbeat.waiting", charge))
+		n, _ := s.durations(t, "lockbeat.acquire.duration", map[string]any{"lockbeat.operation": "charge", "lockbeat.outcome": "held"})
+		require.Equal(t, uint64(10_001), n)
+	}, tracing.WithFilter(func(string, string) bool { return true }), noSpans)
+}
+
+// A program that makes operations of its keys gets a bounded number of series, and no lock is missing in their sum.
+func TestOperationsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newSeen()
+	o := tracing.New(append(s.to, noSpans)...)
+	const n = tracing.MostOperations + 100
+	for range 2 {
+		for i := range n {
+			start := renewer.AcquireStart{Name: "a", Operation: fmt.Sprint("order ", i)}
+			ctx := o.AcquireEnd(o.AcquireStart(t.Context(), start), renewer.AcquireEnd{AcquireStart: start, Fence: 1})
+			o.Released(ctx, renewer.Released{Name: "a", Operation: start.Operation, Fence: 1})
+		}
+	}
+	for name, count := range allSeries(t, s) {
+		require.LessOrEqual(t, count, tracing.MostOperations+1, name)
+	}
+	count, _ := s.durations(t, "lockbeat.hold.duration", map[string]any{"lockbeat.operation": "_OTHER", "lockbeat.outcome": "released"})
+	require.Equal(t, uint64(200), count)
+}
+
+// What is waited for and held shows while it is.
+func TestHeldAndWaiting(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		of := map[string]any{"lockbeat.operation": "charge"}
+		l := s.acquire(t.Context(), t, "a", renewer.Operation("charge"))
+		done := make(chan *renewer.Lease)
+		go func() {
+			l, _ := s.keeper.Acquire(t.Context(), "a", renewer.Operation("charge"))
+			done <- l
+		}()
+		pass(time.Second)
+		require.Equal(t, int64(1), s.sum(t, "lockbeat.held", of))
+		require.Equal(t, int64(1), s.sum(t, "lockbeat.waiting", of))
+		require.NoError(t, l.Release(l.Context()))
+		l = <-done
+		require.Equal(t, int64(1), s.sum(t, "lockbeat.held", of))
+		require.Zero(t, s.sum(t, "lockbeat.waiting", of))
+		s.store.Delete("a")
+		<-l.Context().Done()
+		pass(time.Millisecond)
+		require.Zero(t, s.sum(t, "lockbeat.held", of), "a lost lock is held no more, though its operation runs")
+		require.Error(t, l.Release(l.Context()))
+		require.Zero(t, s.sum(t, "lockbeat.held", of))
+		_, waited := s.durations(t, "lockbeat.acquire.duration", map[string]any{"lockbeat.operation": "charge", "lockbeat.outcome": "granted"})
+		require.InDelta(t, 1, waited, 1e-6)
+		require.Equal(t, int64(1), s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": "gone"}))
+	})
+}
+
+// How late a batch is sent is measured once a batch.
+func TestLag(t *testing.T) {
+	t.Parallel()
+	s := newSeen()
+	o := tracing.New(s.to...)
+	ctx := o.RenewStart(t.Context(), renewer.RenewStart{Leases: 7})
+	o.Renewed(ctx, renewer.Renewed{Leases: 7, OK: 4, Gone: 1, Failed: 2, Lag: 250 * time.Millisecond})
+	n, lag := s.durations(t, "lockbeat.renew.lag", map[string]any{})
+	require.Equal(t, uint64(1), n)
+	require.InDelta(t, .25, lag, 1e-9)
+	for outcome, want := range map[string]int64{"ok": 4, "gone": 1, "failed": 2} {
+		require.Equal(t, want, s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": outcome}))
+	}
+}
+
+// Durations lead to a trace as an example.
+func TestExemplars(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		l := s.acquire(t.Context(), t, "a")
+		require.NoError(t, l.Release(context.Background()))
+		for metric, span := range map[string]string{"lockbeat.acquire.duration": "lockbeat.acquire", "lockbeat.hold.duration": "lockbeat.hold"} {
+			id := s.the(t, span).SpanContext().SpanID()
+			points := s.metrics(t)[metric].Data.(metricdata.Histogram[float64]).DataPoints
+			require.Len(t, points, 1)
+			require.Len(t, points[0].Exemplars, 1, metric)
+			require.Equal(t, id[:], points[0].Exemplars[0].SpanID)
+		}
+	})
+}
+
+// Two observers of one program, for two keepers, add up.
+func TestTwoObserversAddUp(t *testing.T) {
+	t.Parallel()
+	s := newSeen()
+	for range 2 {
+		k, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL, Observer: tracing.New(s.to...)})
+		require.NoError(t, err)
+		l, err := k.Acquire(t.Context(), "a")
+		require.NoError(t, err)
+		defer func() {
+			require.NoError(t, l.Release(context.Background()))
+			require.NoError(t, k.Shutdown(context.Background()))
+		}()
+	}
+	require.Equal(t, int64(2), s.sum(t, "lockbeat.held", map[string]any{}))
+}
+
+// broken makes no instruments.
+type broken struct {
+	metricnoop.MeterProvider
+	with bool // something beside the error
+}
+
+func (b broken) Meter(string, ...metric.MeterOption) metric.Meter { return brokenMeter{with: b.with} }
+
+type brokenMeter struct {
+	metricnoop.Meter
+	with bool
+}
+
+func (m brokenMeter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	if m.with {
+		return metricnoop.Float64Histogram{}, fmt.Errorf("%s: %w", name, errDown)
+	}
+	return nil, fmt.Errorf("%s: %w", name, errDown)
+}
+
+func (m brokenMeter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return nil, fmt.Errorf("%s: %w", name, errDown)
+}
+
+func (m brokenMeter) Int64ObservableUpDownCounter(
+	name string, _ ...metric.Int64ObservableUpDownCounterOption,
+) (metric.Int64ObservableUpDownCounter, error) {
+	return nil, fmt.Errorf("%s: %w", name, errDown)
+}
+
+func (m brokenMeter) RegisterCallback(metric.Callback, ...metric.Observable) (metric.Registration, error) {
+	return nil, fmt.Errorf("callback: %w", errDown)
+}
+
+// An instrument that can't be had is told, and locks work without.
+//
+//nolint:paralleltest // it sets the program's error handler
+func TestInstrumentsThatCanNotBeHad(t *testing.T) {
+	var told []error
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { told = append(told, err) }))
+	for _, with := range []bool{false, true} {
+		told = nil
+		o := tracing.New(noSpans, tracing.WithMeterProvider(broken{with: with}))
+		require.Len(t, told, 9, "one an instrument, and the callback")
+		for _, err := range told {
+			require.ErrorIs(t, err, errDown)
+		}
+		life(t.Context(), o)
+		renewal(t.Context(), o)
+	}
+}
+
+// Metrics have no key, whatever the spans have.
+func TestMetricsHaveNoKey(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		s.store.Default(script.Renew, script.Fail(errDown))
+		l := s.acquire(t.Context(), t, "secret", renewer.Operation("charge"))
+		<-l.Context().Done()
+		require.Error(t, l.Release(l.Context()))
+		for name, m := range s.metrics(t) {
+			for _, set := range sets(m) {
+				for _, kv := range set.ToSlice() {
+					assert.NotContains(t, kv.Value.Emit(), "secret", name)
+				}
+			}
+		}
+	}, tracing.WithKey(tracing.KeyPlain))
+}
+
+// sets are the attributes of a metric's series.
+func sets(m metricdata.Metrics) []attribute.Set {
+	var all []attribute.Set
+	switch data := m.Data.(type) {
+	case metricdata.Sum[int64]:
+		for _, p := range data.DataPoints {
+			all = append(all, p.Attributes)
+		}
+	case metricdata.Histogram[float64]:
+		for _, p := range data.DataPoints {
+			all = append(all, p.Attributes)
+		}
+	}
+	return all
+}

@@ -1,0 +1,128 @@
+package tracing_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/tracing"
+)
+
+// began is what an observer makes of the beginning of a lock's life.
+func began(ctx context.Context, o renewer.Observer) (acquiring, holding context.Context, trace string) {
+	start := renewer.AcquireStart{Name: "a", Operation: "charge"}
+	acquiring = o.AcquireStart(ctx, start)
+	trace = o.Claim(acquiring)
+	return acquiring, o.AcquireEnd(acquiring, renewer.AcquireEnd{AcquireStart: start, Fence: 1}), trace
+}
+
+// A request that is not sampled makes no spans, tells nobody of its trace, and what it runs under the lock stays unsampled.
+func TestAnUnsampledCaller(t *testing.T) {
+	t.Parallel()
+	s := newSeen()
+	o := tracing.New(s.to...)
+	acquiring, holding, told := began(trace.ContextWithRemoteSpanContext(t.Context(), parent(false)), o)
+	require.Empty(t, told, "a link to it would lead nowhere")
+	require.Empty(t, s.spans.Started())
+	require.Equal(t, trace.SpanContextFromContext(acquiring), trace.SpanContextFromContext(holding), "one span is enough")
+	require.Equal(t, parent(false).TraceID(), trace.SpanContextFromContext(holding).TraceID())
+	require.False(t, trace.SpanContextFromContext(holding).IsSampled())
+	require.Zero(t, o.Live())
+}
+
+// leaveOut is a sampler that leaves out spans by a name's beginning, as some do to save money.
+type leaveOut string
+
+func (l leaveOut) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	decision := sdktrace.RecordAndSample
+	if strings.HasPrefix(p.Name, string(l)) {
+		decision = sdktrace.Drop
+	}
+	return sdktrace.SamplingResult{Decision: decision}
+}
+
+func (l leaveOut) Description() string { return string(l) }
+
+// Whoever leaves out the locks' spans loses none of his own below them, and hears of a loss.
+func TestASamplerThatLeavesOutLocks(t *testing.T) {
+	t.Parallel()
+	for _, left := range []string{"lockbeat.", "lockbeat.acquire", "lockbeat.hold"} {
+		t.Run(left, func(t *testing.T) {
+			t.Parallel()
+			s := newSeen(leaveOut(left))
+			o := tracing.New(s.to...)
+			ctx, request := s.request(t)
+			_, holding, told := began(ctx, o)
+			require.Empty(t, told)
+			require.Equal(t, request, trace.SpanFromContext(holding), "what runs under the lock is the caller's")
+			loss := &renewer.LostError{Name: "a", Reason: renewer.Usurped, Fence: 1}
+			o.Lost(holding, renewer.Lost{Name: "a", Operation: "charge", Fence: 1, Err: loss})
+			o.Released(holding, renewer.Released{Name: "a", Operation: "charge", Fence: 1, Lost: loss})
+			request.End()
+			require.Len(t, named(s.the(t, "request"), "lockbeat.lost"), 1)
+			require.Empty(t, s.named("lockbeat.hold"))
+			require.Len(t, s.spans.Ended(), len(s.spans.Started()))
+			require.Zero(t, o.Live())
+		})
+	}
+}
+
+// A program that traces by a provider of its own, and has given none to this package, keeps its span in the context.
+func TestWithoutAProvider(t *testing.T) {
+	t.Parallel()
+	s := newSeen()
+	o := tracing.New(noSpans, noMetrics)
+	ctx, request := s.request(t)
+	_, holding, told := began(ctx, o)
+	require.Equal(t, request, trace.SpanFromContext(holding))
+	require.Empty(t, told)
+	request.End()
+}
+
+// recordOnly is a sampler for spans that are looked at here, but not exported.
+type recordOnly struct{}
+
+func (recordOnly) ShouldSample(sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	return sdktrace.SamplingResult{Decision: sdktrace.RecordOnly}
+}
+
+func (recordOnly) Description() string { return "recordOnly" }
+
+// Spans that are recorded and not exported are kept as others are, and nobody is linked to them.
+func TestRecordOnly(t *testing.T) {
+	t.Parallel()
+	s := newSeen(recordOnly{})
+	o := tracing.New(s.to...)
+	_, holding, told := began(t.Context(), o)
+	require.Empty(t, told)
+	o.Released(holding, renewer.Released{Name: "a", Operation: "charge", Fence: 1})
+	s.the(t, "lockbeat.hold")
+}
+
+// What a sampler decides by is there when it is asked.
+func TestWhatASamplerIsTold(t *testing.T) {
+	t.Parallel()
+	var asked []sdktrace.SamplingParameters
+	s := newSeen(samplerFunc(func(p sdktrace.SamplingParameters) { asked = append(asked, p) }))
+	o := tracing.New(s.to...)
+	_, holding, _ := began(t.Context(), o)
+	o.Released(holding, renewer.Released{Name: "a", Operation: "charge", Fence: 1})
+	require.Len(t, asked, 2)
+	for _, p := range asked {
+		require.Equal(t, "charge", attrs(p.Attributes)["lockbeat.operation"])
+	}
+}
+
+type samplerFunc func(sdktrace.SamplingParameters)
+
+func (f samplerFunc) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	f(p)
+	return sdktrace.SamplingResult{Decision: sdktrace.RecordAndSample}
+}
+
+func (samplerFunc) Description() string { return "samplerFunc" }
