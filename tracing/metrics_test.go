@@ -215,6 +215,7 @@ func (m brokenMeter) RegisterCallback(metric.Callback, ...metric.Observable) (me
 func TestInstrumentsThatCanNotBeHad(t *testing.T) {
 	var told []error
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { told = append(told, err) }))
+	t.Cleanup(func() { otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {})) })
 	for _, with := range []bool{false, true} {
 		told = nil
 		o := tracing.New(noSpans, tracing.WithMeterProvider(broken{with: with}))
