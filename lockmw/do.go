@@ -59,8 +59,11 @@ func Enter(
 	return ctx, s.exit, nil
 }
 
-// enter acquires the lock, or finds it in the context.
+// enter acquires the lock, or the locks if the name stands for several, or finds it in the context.
 func enter(ctx context.Context, k *renewer.Keeper, name string, set settings) (*scope, context.Context, error) {
+	if names := split(name); names != nil {
+		return enterAll(ctx, k, names, set)
+	}
 	if outer := find(ctx, k, name); outer != nil {
 		if err := outer.lease.Err(); err != nil {
 			return nil, nil, err
@@ -69,25 +72,28 @@ func enter(ctx context.Context, k *renewer.Keeper, name string, set settings) (*
 	}
 	lease, err := set.acquire(ctx, k, name)
 	if err != nil {
-		if set.contention == skip && errors.Is(err, renewer.ErrHeld) {
-			// Skipped is not held: only the text is of use.
-			err = fmt.Errorf("%w: %s", ErrSkipped, strings.TrimPrefix(err.Error(), "lockbeat: "))
-			if set.onSkip != nil {
-				set.onSkip(ctx, err)
-			}
-		}
-		return nil, nil, err
+		return nil, nil, set.refused(ctx, err)
 	}
 	s := &scope{Context: lease.Context(), keeper: k, lease: lease, strict: set.strict}
 	return s, s, nil
 }
 
+// refused is the caller's error.
+func (s settings) refused(ctx context.Context, err error) error {
+	if s.contention != skip || !errors.Is(err, renewer.ErrHeld) {
+		return err
+	}
+	// Skipped is not held: only the text is of use.
+	err = fmt.Errorf("%w: %s", ErrSkipped, strings.TrimPrefix(err.Error(), "lockbeat: "))
+	if s.onSkip != nil {
+		s.onSkip(ctx, err)
+	}
+	return err
+}
+
 // exit frees the lock and settles what the caller gets to know of a loss.
 func (s *scope) exit(err error) error {
-	lost := s.lease.Err()
-	if !s.inner {
-		lost = s.lease.Release(s.Context)
-	}
+	lost := s.free()
 	switch {
 	case !errors.Is(lost, renewer.ErrLost):
 		return err // a key that could not be freed lapses; the caller's result stands
@@ -99,5 +105,17 @@ func (s *scope) exit(err error) error {
 		return err
 	default:
 		return errors.Join(err, lost)
+	}
+}
+
+// free frees the lock, and those taken together with it. The error is [renewer.ErrLost] if one was lost.
+func (s *scope) free() error {
+	switch {
+	case s.all != nil:
+		return freeAll(s.all)
+	case s.inner:
+		return s.lease.Err()
+	default:
+		return s.lease.Release(s.Context)
 	}
 }

@@ -14,7 +14,8 @@ type scope struct {
 	keeper *renewer.Keeper
 	lease  *renewer.Lease
 	strict bool
-	inner  bool // runs inside a lease that an outer call holds and frees
+	inner  bool     // runs inside a lease that an outer call holds and frees
+	all    []*scope // of a scope that stands for several, taken and freed together; lease is that of the first
 }
 
 type (
@@ -49,7 +50,7 @@ func find(ctx context.Context, k *renewer.Keeper, name string) *scope {
 // Fence is the fencing token of the innermost lock that ctx runs under: positive, and greater than that of every earlier
 // holder. Give it to whatever the operation writes to, and let that refuse tokens lower than the highest it has seen. It is the
 // token of a caller elsewhere if that has passed one on ([WithFence]) and ctx runs under no lock taken since. 0 if there is
-// neither, which such a resource refuses.
+// neither, which such a resource refuses. Of several locks taken by [Keys] it is that of the first in order: see [FenceOf].
 func Fence(ctx context.Context) int64 {
 	switch f := ctx.Value(fenceKey{}).(type) {
 	case *scope:
@@ -59,6 +60,17 @@ func Fence(ctx context.Context) int64 {
 	default:
 		return 0
 	}
+}
+
+// FenceOf is the fencing token of the lock on name, for an operation under several locks: 0 if ctx does not run under it. Tokens of
+// different names have nothing to do with each other.
+func FenceOf(ctx context.Context, name string) int64 {
+	for s := innermost(ctx); s != nil; s = innermost(s.Context) {
+		if s.lease.Name() == name {
+			return s.lease.Fence()
+		}
+	}
+	return 0
 }
 
 // WithFence returns a context in which [Fence] is the given token: one that a caller in another process has passed on, whose lock
@@ -79,11 +91,16 @@ func Held(ctx context.Context, name string) bool {
 	return false
 }
 
-// Remaining is how long the innermost lock that ctx runs under may be relied on if no further heartbeat succeeds; 0 if it is
-// lost or there is none.
+// Remaining is how long the innermost lock that ctx runs under, or the shortest of several taken by [Keys], may be relied on if no
+// further heartbeat succeeds; 0 if it is lost or there is none.
 func Remaining(ctx context.Context) time.Duration {
-	if s := innermost(ctx); s != nil {
-		return s.lease.Remaining()
+	s := innermost(ctx)
+	if s == nil {
+		return 0
 	}
-	return 0
+	left := s.lease.Remaining()
+	for _, other := range s.all {
+		left = min(left, other.lease.Remaining())
+	}
+	return left
 }

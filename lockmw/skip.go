@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"context"
+	"slices"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -14,7 +15,7 @@ func DoOrSkip[T any](
 	result, err = Do(ctx, k, name, func(ctx context.Context) (T, error) {
 		ran = true
 		return fn(ctx)
-	}, append(opts[:len(opts):len(opts)], func(s settings) settings { s.contention = skip; return s })...)
+	}, append(slices.Clip(opts), func(s settings) settings { s.contention = skip; return s })...)
 	if !ran && RefusalOf(err) == RefusedSkipped {
 		return result, false, nil
 	}

@@ -1,0 +1,4 @@
+package lockmw
+
+// Split is what tests see of split.
+var Split = split

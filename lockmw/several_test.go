@@ -1,0 +1,214 @@
+package lockmw_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+func TestSeveralLocks(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Default(script.Acquire, script.Pass().Late(time.Second))
+		begun := time.Now()
+		n, err := lockmw.Do(t.Context(), k, lockmw.Keys("b", "a", "c", "a"), func(ctx context.Context) (int, error) {
+			require.Equal(t, time.Second, time.Since(begun), "side by side")
+			require.Len(t, s.Calls(script.Acquire), 3)
+			for _, name := range []string{"a", "b", "c"} {
+				require.NoError(t, lockmw.Assert(ctx, name))
+				require.Positive(t, lockmw.FenceOf(ctx, name))
+			}
+			require.Zero(t, lockmw.FenceOf(ctx, "d"))
+			require.Equal(t, lockmw.FenceOf(ctx, "a"), lockmw.Fence(ctx))
+			require.Positive(t, lockmw.Remaining(ctx))
+			return lockmw.Do(ctx, k, "b", answer, lockmw.Refuse()) // runs inside
+		})
+		require.NoError(t, err)
+		require.Equal(t, 42, n)
+		require.Len(t, s.Calls(script.Release), 3)
+		for _, name := range []string{"a", "b", "c"} {
+			require.Empty(t, s.Owner(name))
+		}
+	})
+}
+
+// All or none: what could be had is given back, whatever the policy, and what is waited for is waited for in order.
+func TestAllOrNone(t *testing.T) {
+	t.Parallel()
+	for name, opt := range map[string]lockmw.Option{"refuse": lockmw.Refuse(), "skip": lockmw.Skip(), "wait": lockmw.Wait(3 * time.Second)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				_, exit, err := lockmw.Enter(t.Context(), k, "b")
+				require.NoError(t, err)
+				begun := time.Now()
+				_, err = lockmw.Do(t.Context(), k, lockmw.Keys("c", "b", "a"), func(context.Context) (int, error) {
+					t.Error("it ran")
+					return 0, nil
+				}, opt)
+				switch name {
+				case "skip":
+					require.ErrorIs(t, err, lockmw.ErrSkipped)
+				case "wait":
+					require.Equal(t, 3*time.Second, time.Since(begun))
+					require.ErrorIs(t, err, renewer.ErrHeld)
+				default:
+					require.ErrorIs(t, err, renewer.ErrHeld)
+				}
+				require.ErrorContains(t, err, `"b"`)
+				require.Empty(t, s.Owner("a"))
+				require.Empty(t, s.Owner("c"))
+				require.NoError(t, exit(nil))
+			})
+		})
+	}
+}
+
+func TestSeveralAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		_, exit, err := lockmw.Enter(t.Context(), k, "b")
+		require.NoError(t, err)
+		done := make(chan error)
+		go func() {
+			_, err := lockmw.Do(t.Context(), k, lockmw.Keys("c", "b", "a"), answer)
+			done <- err
+		}()
+		pass(5 * time.Second)
+		synctest.Wait()
+		require.NoError(t, exit(nil))
+		require.NoError(t, <-done)
+	})
+}
+
+// The function hears when any of them is lost.
+func TestTheLossOfAnyEndsAll(t *testing.T) {
+	t.Parallel()
+	for _, contended := range []bool{false, true} {
+		for _, lose := range []string{"a", "b", "c"} {
+			t.Run(fmt.Sprint(lose, contended), func(t *testing.T) {
+				t.Parallel()
+				in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+					if contended { // so that they are taken in order
+						s.Script(script.Acquire, script.Pass(), script.Taken(other, time.Second))
+					}
+					_, err := lockmw.Do(t.Context(), k, lockmw.Keys("a", "b", "c"), func(ctx context.Context) (int, error) {
+						s.Overwrite(lose, other, time.Hour)
+						<-ctx.Done()
+						require.ErrorIs(t, context.Cause(ctx), renewer.ErrLost)
+						require.ErrorIs(t, lockmw.Assert(ctx, lose), renewer.ErrLost)
+						require.Zero(t, lockmw.Remaining(ctx))
+						return 0, ctx.Err()
+					})
+					require.ErrorIs(t, err, renewer.ErrLost)
+					require.ErrorIs(t, err, context.Canceled)
+					require.NotEmpty(t, s.Owner(lose), "the other's")
+				})
+			})
+		}
+	}
+}
+
+// Many callers, each of whom wants two of a few in an order of its own, never wait in a circle.
+func TestNoDeadlock(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Mute(true)
+		names := []string{"a", "b", "c", "d"}
+		inside := make([]int, len(names)) // each under its lock
+		var wg sync.WaitGroup
+		for range 64 {
+			wg.Go(func() {
+				i, j := rand.IntN(len(names)), rand.IntN(len(names))
+				_, err := lockmw.Do(t.Context(), k, lockmw.Keys(names[i], names[j]), func(context.Context) (int, error) {
+					inside[i]++
+					inside[j] += 2
+					pass(10 * time.Millisecond)
+					inside[i]--
+					inside[j] -= 2
+					if inside[i] != 0 || inside[j] != 0 {
+						t.Error("overlap")
+					}
+					return 0, nil
+				}, lockmw.Wait(time.Hour))
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// A part of the set that the call chain has already is not taken again, nor freed.
+func TestSeveralInsideOfOne(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		_, err := lockmw.Do(t.Context(), k, "b", func(ctx context.Context) (int, error) {
+			n, err := lockmw.Do(ctx, k, lockmw.Keys("a", "b"), func(ctx context.Context) (int, error) {
+				require.NoError(t, lockmw.Assert(ctx, "a"))
+				require.NoError(t, lockmw.Assert(ctx, "b"))
+				return 42, nil
+			})
+			require.NoError(t, lockmw.Assert(ctx, "b"))
+			require.Empty(t, s.Owner("a"))
+			return n, err
+		})
+		require.NoError(t, err)
+		require.Len(t, s.Calls(script.Acquire), 2)
+	})
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, lockmw.Keys("a", "b"), lockmw.Keys("b", "a", "b"))
+	require.NotEqual(t, lockmw.Keys("a", "b"), lockmw.Keys("a", "b", "c"))
+	require.NotEqual(t, lockmw.Keys("a", "1:b"), lockmw.Keys("a1", ":b"))
+	require.Equal(t, "a", lockmw.Keys("a", "a"), "one is as it is")
+	require.Equal(t, lockmw.Keys("a", "b", "c"), lockmw.Keys(lockmw.Keys("c", "a"), "b"))
+	require.Empty(t, lockmw.Keys())
+	require.Empty(t, lockmw.Keys("a", ""))
+	require.Equal(t, lockmw.Keys("account:7", "account:9"), lockmw.Key("account", lockmw.Keys("7", "9")))
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		for _, name := range []string{lockmw.Keys(), lockmw.Keys("a", strings.Repeat("x", renewer.MaxName+1))} {
+			_, err := lockmw.Do(t.Context(), k, name, answer)
+			require.Equal(t, lockmw.RefusedName, lockmw.RefusalOf(err))
+		}
+		_, err := k.Acquire(t.Context(), lockmw.Keys("a", "b"))
+		require.ErrorIs(t, err, renewer.ErrName, "the keeper does not know of it")
+		require.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), k, lockmw.Keys("a", "b"), func(context.Context) error { return nil }), renewer.ErrName)
+		require.Empty(t, s.Calls(script.Acquire))
+	})
+}
+
+// What comes from outside is one name, whatever it looks like; and a damaged one is, too.
+func FuzzKeys(f *testing.F) {
+	f.Add("a", "b", 3)
+	f.Add("1:a", "\x00", 30)
+	f.Fuzz(func(t *testing.T, a, b string, cut int) {
+		require.Nil(t, lockmw.Split(a))
+		set := lockmw.Keys(a, b)
+		switch {
+		case a == "" || b == "":
+			require.Empty(t, set)
+		case a == b:
+			require.Equal(t, a, set)
+		default:
+			require.Equal(t, []string{min(a, b), max(a, b)}, lockmw.Split(set))
+			for _, name := range lockmw.Split(set[:max(0, min(cut, len(set)))]) {
+				require.Contains(t, []string{a, b}, name)
+			}
+		}
+	})
+}
