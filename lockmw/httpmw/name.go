@@ -66,8 +66,8 @@ func cut(pattern string) (literal string, w wildcard, after string, ok bool) {
 	var whole bool
 	if w.name, whole = strings.CutSuffix(w.name, "..."); !whole {
 		w.ends = "/"
-		if after != "" && after[0] != '/' {
-			w.ends = "/" + after[:1] // chi's {id}.json
+		if after != "" {
+			w.ends += after[:1] // chi's {id}.json
 		}
 	}
 	return pattern[:begin], w, after, true
