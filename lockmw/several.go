@@ -66,7 +66,7 @@ func chain(ctx context.Context, k *renewer.Keeper, scopes []*scope, strict bool)
 		joined, cancel := context.WithCancelCause(inner)
 		context.AfterFunc(own, func() { cancel(context.Cause(own)) }) // which comes with the release at the latest
 		scopes[i] = &scope{Context: joined, keeper: k, lease: s.lease}
-		inner = scopes[i]
+		inner = scopes[i] //nolint:fatcontext // each is in the one before, as many as there are names
 	}
 	return together(inner, k, scopes, strict)
 }
@@ -82,7 +82,7 @@ func enterInOrder(ctx context.Context, k *renewer.Keeper, names []string, set se
 			_ = freeAll(scopes)
 			return nil, err
 		}
-		ctx, scopes = inner, append(scopes, s)
+		ctx, scopes = inner, append(scopes, s) //nolint:fatcontext // each is in the one before, as many as there are names
 	}
 	return together(ctx, k, scopes, set.strict), nil
 }
