@@ -38,15 +38,20 @@ func TestShortRun(t *testing.T) {
 	for _, want := range []string{
 		"| 2000 leases, not got or lost", "| 2000 leases, goroutines of ours", "| 2000 leases, peak RSS", "| 2000 leases, client CPU, acquire + hold",
 		"| 2000 leases, renewal scripts above 1 ms", "| acquire + release, 64 goroutines", "| lockmw.Do above the lease, time",
-		"| lockmw.Do above the lease, allocations",
+		"| lockmw.Do above the lease, allocations", "| HTTP, violations of exclusion", "| HTTP, no lock, violations of exclusion",
+		"| gRPC, lease keys left", "| HTTP, p50 above two round trips", "| gRPC, p50 above two round trips", "| load, goroutines of ours in the end",
 	} {
 		assert.Contains(t, out.String(), want)
 	}
 	assert.Contains(t, out.String(), "| 0 (rueidislock: 0) ", "nothing is lost in a second")
 	assert.Contains(t, out.String(), "(rueidislock: 2000)", "a goroutine a lock")
+	for _, row := range []string{"violations of exclusion", "refused or failed", "lease keys left"} {
+		assert.Regexp(t, `\| HTTP, `+row+` +\| 0 +\|`, out.String())
+		assert.Regexp(t, `\| gRPC, `+row+` +\| 0 +\|`, out.String())
+	}
 	files, err := os.ReadDir(profiles)
 	require.NoError(t, err)
-	assert.Len(t, files, 10, "two for the leases of each contestant, and for the cycles of the floor and of Lockbeat")
+	assert.Len(t, files, 14, "two for the leases of each contestant, for the cycles of the floor and of Lockbeat, and for the load by each protocol")
 }
 
 func TestFlags(t *testing.T) {
