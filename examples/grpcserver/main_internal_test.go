@@ -5,7 +5,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -79,15 +78,34 @@ func TestServersWithLocksOfTheirOwn(t *testing.T) {
 	assert.NotContains(t, verdict, "locks left behind")
 }
 
+// interrupting calls stop when a text is printed.
+type interrupting struct {
+	bytes.Buffer
+
+	at   string
+	stop func()
+}
+
+func (w *interrupting) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(w.at)) {
+		w.stop()
+	}
+	return w.Buffer.Write(p)
+}
+
 // Interrupted in the middle, it says that it did not come to its end, and cleans up all the same.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	text, held := run(ctx, t, stage.Setting{Redis: server.Addr()}, tell)
+	out := &interrupting{at: "[2]", stop: cancel}
+	held, err := stage.Play(ctx, stage.Setting{Program: "test", Redis: server.Addr(), Out: out}, tell)
+	require.NoError(t, err)
 	require.False(t, held)
-	assert.Contains(t, text, "It did not hold: "+context.DeadlineExceeded.Error())
+	assert.Contains(t, out.String(), "It did not hold: "+context.Canceled.Error())
+	assert.NotContains(t, out.String(), "\n3. ")
+	assert.Regexp(t, `locks left behind +0 +ok`, out.String())
 	size, err := server.DBSize()
 	require.NoError(t, err)
 	assert.Zero(t, size)

@@ -114,6 +114,15 @@ func (r response) is(status int, typ string, again bool) bool {
 		r.Header.Get("Content-Type") == "application/problem+json" && again == (r.Header.Get("Retry-After") != "")
 }
 
+// balance is what is left on the account by an answer.
+func (r response) balance() int {
+	var receipt struct{ Balance int }
+	if json.Unmarshal(r.body, &receipt) != nil {
+		return -1 // nobody's
+	}
+	return receipt.Balance
+}
+
 // brief is an answer in a few words.
 func (r response) brief() string {
 	if r.err != nil {

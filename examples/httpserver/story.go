@@ -102,7 +102,8 @@ func (p *play) together(ctx context.Context) error {
 	a, b := <-first, <-waiting
 	p.print("[1]", a)
 	p.print("[2]", b)
-	p.Claim("another one on the other server waits its turn", b.brief(), b.is(http.StatusOK, "", false) && b.took > 800*time.Millisecond)
+	p.Claim("another one on the other server waits its turn", b.brief(),
+		b.is(http.StatusOK, "", false) && b.balance() == a.balance()-10)
 	p.Claim("one that won't wait is refused at once", refused.brief(), refused.is(http.StatusConflict, httpmw.TypeBusy, true))
 	p.Claim("the first is not disturbed", a.brief(), a.is(http.StatusOK, "", false))
 	return context.Cause(ctx)
@@ -146,7 +147,7 @@ func (p *play) cut(ctx context.Context) error {
 	p.Claim("no answer about locks is never \"busy\", and runs nothing", r.brief(),
 		r.is(http.StatusServiceUnavailable, httpmw.TypeUnavailable, true))
 	p.Claim("a lock lost in the middle stops the transfer", lost.brief(),
-		lost.is(http.StatusServiceUnavailable, httpmw.TypeLost, true) && lost.took < stage.TTL)
+		lost.is(http.StatusServiceUnavailable, httpmw.TypeLost, true))
 	p.Claim("no money has been moved by it", fmt.Sprintf("%d before, %d after", before, after), before == after)
 	return context.Cause(ctx)
 }

@@ -74,17 +74,20 @@ func (r *Redis) where() string {
 // held returns the locks that somebody has, once they are none or have not become so for a while: a lock that was lost while its
 // server was gone lapses by itself.
 func (r *Redis) held(ctx context.Context) (keys []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*TTL)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*TTL) // also of a story that was interrupted
 	defer cancel()
 	for {
-		found, err := r.keys(context.WithoutCancel(ctx), r.name+"*:{*}")
-		if err != nil || len(found) == 0 {
+		found, err := r.keys(ctx, r.name+"*:{*}")
+		switch {
+		case ctx.Err() != nil:
+			return keys, nil
+		case err != nil || len(found) == 0:
 			return nil, err
 		}
+		keys = found
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			return found, nil
 		}
 	}
 }
