@@ -1,0 +1,188 @@
+package quorum
+
+import (
+	"context"
+	"math"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// bid is a claim that is put to the nodes.
+type bid struct {
+	claim renewer.Claim
+	lease *lease
+	fixed bool          // the token is the caller's
+	had   int64         // the token that the owner has the name with already, as far as we know
+	grant renewer.Grant // the answer
+
+	counter int64            // the highest seen in any round
+	sent    instant          // the last round; what follows is of it
+	votes   []*renewer.Grant // by node; nil: none yet
+	mine    int
+	taken   int
+	behind  int
+	failed  int
+}
+
+// begin forgets the round before.
+func (b *bid) begin(sent instant) {
+	b.sent, b.mine, b.taken, b.behind, b.failed = sent, 0, 0, 0, 0
+	clear(b.votes)
+}
+
+// count adds a node's answer.
+func (b *bid) count(node int, g *renewer.Grant) {
+	switch {
+	case g.Status == renewer.Mine && g.Fence != b.claim.Fence, g.Status == renewer.Gone:
+		g = &renewer.Grant{Err: errStrange} // another token is no vote for ours
+	case g.Status == renewer.Behind && g.Fence == math.MaxInt64:
+		g = &renewer.Grant{Err: errCounter}
+	}
+	b.votes[node] = g
+	switch g.Status {
+	case renewer.Mine:
+		b.mine++
+	case renewer.Taken:
+		b.taken++
+	case renewer.Behind:
+		b.behind++
+		b.counter = max(b.counter, g.Fence)
+	default:
+		b.failed++
+	}
+}
+
+// silent counts the nodes that have not answered.
+func (b *bid) silent() int { return len(b.votes) - b.mine - b.taken - b.behind - b.failed }
+
+// passed tells that the token was too low for a grant that a higher one could get.
+func (b *bid) passed(write int) bool {
+	return !b.fixed && b.behind > 0 && b.mine < write && b.taken+b.failed <= len(b.votes)-write
+}
+
+// ballot puts the bids to the nodes, in rounds: a token that a node's counter has passed is raised. The error is that of ctx,
+// if that has ended it.
+func (s *Store) ballot(ctx context.Context, bids []*bid) error {
+	s.mu.Lock()
+	for _, b := range bids {
+		b.lease.epoch++ // what was planned to clean up behind an earlier ballot is this one's affair now
+	}
+	s.mu.Unlock()
+	for n := 0; n < mostRounds && len(bids) > 0; n++ {
+		for _, b := range bids {
+			s.propose(b)
+		}
+		err := s.round(ctx, bids)
+		var passed []*bid
+		for _, b := range bids {
+			if b.passed(s.write) {
+				passed = append(passed, b)
+			}
+		}
+		if bids = passed; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// propose gives a bid its token.
+func (s *Store) propose(b *bid) {
+	switch {
+	case b.fixed:
+	case b.had > b.counter:
+		b.claim.Fence = b.had // the same grant again, if it still stands
+	default:
+		b.claim.Fence = s.tokens.next(b.counter)
+	}
+}
+
+// round asks every node once, until each bid is decided. The error is that of ctx, if that has ended it.
+func (s *Store) round(ctx context.Context, bids []*bid) error {
+	claims := make([]renewer.Claim, len(bids))
+	p := newPoll(ctx, s, func(p *poll[renewer.Grant], r reply[renewer.Grant]) { s.lateGrants(p, r, claims) })
+	for i, b := range bids {
+		claims[i] = b.claim
+		b.begin(p.sent)
+	}
+	for x := range s.nodes {
+		items := s.admitted(x, bids, p)
+		part := claims
+		if items != nil {
+			part = make([]renewer.Claim, len(items))
+			for j, i := range items {
+				part[j] = claims[i]
+			}
+		}
+		p.ask(x, items, len(part), func(ctx context.Context, node renewer.Store) []renewer.Grant {
+			return node.Acquire(ctx, part)
+		}, func(err error) renewer.Grant { return renewer.Grant{Err: err} })
+	}
+	return p.listen(ctx, func(r reply[renewer.Grant]) bool {
+		s.mu.Lock()
+		now := s.clock.now()
+		r.each(func(i int, g *renewer.Grant) {
+			bids[i].count(r.node, g)
+			bids[i].lease.seats[r.node].book(g.Status, p.sent, p.age, now)
+		})
+		s.mu.Unlock()
+		enough, contended := decided(bids, s.write)
+		if contended {
+			p.within(max(3*(s.age()-p.age), leastGrace))
+		}
+		return enough
+	})
+}
+
+var barred = &renewer.Grant{Err: errBarred}
+
+// admitted are the bids that may be put to a node: all of them, which is nil, unless a release for one is under way there.
+func (s *Store) admitted(node int, bids []*bid, p *poll[renewer.Grant]) (items []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, b := range bids {
+		if !b.lease.seats[node].barred(p.age) {
+			if items != nil {
+				items = append(items, i)
+			}
+			continue
+		}
+		if items == nil {
+			items = make([]int, i, len(bids))
+			for j := range items {
+				items[j] = j
+			}
+		}
+		b.count(node, barred)
+	}
+	return items
+}
+
+// decided tells whether more answers could change anything: for each bid enough have granted it, or can't any more. If they
+// could, contended tells that somebody else has got a node, and that only a few are silent.
+func decided(bids []*bid, write int) (enough, contended bool) {
+	enough, contended = true, true
+	for _, b := range bids {
+		if b.mine >= write || b.mine+b.silent() < write {
+			continue
+		}
+		enough = false
+		contended = contended && b.taken > 0 && len(b.votes)-b.silent() >= write
+	}
+	return enough, !enough && contended
+}
+
+// lateGrants books answers that came when nobody waited for them any more.
+func (s *Store) lateGrants(p *poll[renewer.Grant], r reply[renewer.Grant], claims []renewer.Claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.now()
+	r.each(func(i int, g *renewer.Grant) {
+		l := s.open(key{claims[i].Name, claims[i].Owner}, claims[i].TTL)
+		l.seats[r.node].book(g.Status, p.sent, p.age, now)
+		if !l.granted && l.asking == 0 {
+			s.cleanSeat(l, r.node, true, nil)
+			s.forget(l)
+		}
+	})
+}

@@ -1,0 +1,201 @@
+package quorum
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+const (
+	// mostAtOnce bounds one release of a cleaner.
+	mostAtOnce = 1000
+	// mostPlanned bounds what a cleaner has yet to do, so that a node that is down for long does not cost memory for long. What
+	// is dropped lapses with its TTL.
+	mostPlanned = 10_000
+)
+
+// cleaner frees on one node what nobody wants: what attempts that failed have got there, or may yet get. It runs while there is
+// something to do, with one call under way, so that a node that hangs costs one goroutine. Its fields are guarded by Store.mu.
+type cleaner struct {
+	s       *Store
+	node    int
+	planned []chore // in the order in which they fall due, nearly: they are all planned for now, or for Settle from now
+	running bool
+	wake    chan struct{}
+}
+
+// chore is one thing to free.
+type chore struct {
+	lease *lease
+	epoch int           // of the lease, for which it was planned
+	due   time.Duration // by Store.age
+	last  bool          // whether it has been tried before
+	done  *countdown    // told when it has been tried; may be nil
+}
+
+// countdown tells when a number of things are over.
+type countdown struct {
+	left int
+	over chan struct{}
+}
+
+func newCountdown() *countdown { return &countdown{left: 1, over: make(chan struct{})} }
+
+// down is called under Store.mu. A nil countdown counts nothing.
+func (c *countdown) down() {
+	if c == nil {
+		return
+	}
+	c.left--
+	if c.left == 0 {
+		close(c.over)
+	}
+}
+
+// clean plans to free whatever a lease may have, everywhere, as cleanSeat does.
+func (s *Store) clean(l *lease, unknown bool, done *countdown) {
+	for x := range l.seats {
+		s.cleanSeat(l, x, unknown, done)
+	}
+}
+
+// cleanSeat plans to free what a lease may have on a node. An acquire that was not answered there is freed behind once more when
+// it can't take effect any longer; and only then if the caller is told that nobody knows (unknown), who frees by itself, or
+// tries again: a release without an answer would bar it from the node.
+func (s *Store) cleanSeat(l *lease, node int, unknown bool, done *countdown) {
+	switch seat := &l.seats[node]; {
+	case seat.confirmed != 0, seat.asked != 0 && !unknown:
+		s.plan(node, chore{lease: l, epoch: l.epoch, due: s.age(), done: done})
+	case seat.asked != 0:
+		s.plan(node, chore{lease: l, epoch: l.epoch, due: seat.asked + s.nodes[node].store.Settle()})
+	}
+}
+
+// plan gives a node's cleaner something to do.
+func (s *Store) plan(node int, job chore) {
+	c := s.cleaners[node]
+	if s.background.Err() != nil || len(c.planned) >= mostPlanned {
+		l := job.lease
+		l.seats[node].confirmed, l.seats[node].asked = 0, 0
+		return
+	}
+	if job.done != nil {
+		job.done.left++
+	}
+	at := len(c.planned)
+	for at > 0 && c.planned[at-1].due > job.due {
+		at--
+	}
+	c.planned = slices.Insert(c.planned, at, job)
+	if !c.running {
+		c.running = true
+		go c.run()
+		return
+	}
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *cleaner) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		batch, holds, next := c.take()
+		if len(batch) > 0 {
+			c.free(batch, holds)
+			continue
+		}
+		if next < 0 {
+			return
+		}
+		timer.Reset(next)
+		select {
+		case <-timer.C:
+		case <-c.wake:
+		case <-c.s.background.Done():
+		}
+	}
+}
+
+// take returns what is due and still wanted, or else how long to wait: negative if there is nothing left to wait for.
+func (c *cleaner) take() (batch []chore, holds []renewer.Hold, next time.Duration) {
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	age := s.age()
+	over := s.background.Err() != nil
+	n := 0
+	for ; n < len(c.planned) && len(batch) < mostAtOnce; n++ {
+		job := c.planned[n]
+		l := job.lease
+		if over || l.epoch != job.epoch || l.granted {
+			job.done.down()
+			if over {
+				l.seats[c.node].confirmed, l.seats[c.node].asked = 0, 0
+				s.forget(l)
+			}
+			continue
+		}
+		if job.due > age {
+			break
+		}
+		l.seats[c.node].freeing++
+		batch = append(batch, job)
+		holds = append(holds, renewer.Hold{Name: l.key.name, Owner: l.key.owner, TTL: l.ttl})
+	}
+	c.planned = slices.Delete(c.planned, 0, n)
+	if len(batch) > 0 {
+		return batch, holds, 0
+	}
+	if len(c.planned) == 0 {
+		c.running, c.planned = false, nil
+		return nil, nil, -1
+	}
+	return nil, nil, c.planned[0].due - age
+}
+
+// free carries out a batch.
+func (c *cleaner) free(batch []chore, holds []renewer.Hold) {
+	s := c.s
+	node := s.nodes[c.node].store
+	ctx, cancel := context.WithTimeout(s.background, max(leastPatience, node.Settle()))
+	answers := node.Release(ctx, holds)
+	cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, job := range batch {
+		status := renewer.Unknown
+		if len(answers) == len(batch) {
+			status = answers[i].Status
+		}
+		s.freed(c.node, job.lease, status, job.last)
+		job.done.down()
+	}
+}
+
+// freed books the answer to a release on a node that was counted in the seat's freeing, and plans what is left to do.
+func (s *Store) freed(node int, l *lease, status renewer.Status, last bool) {
+	seat, settle, age := &l.seats[node], s.nodes[node].store.Settle(), s.age()
+	seat.freeing--
+	if status == renewer.Unknown {
+		seat.foul = max(seat.foul, age+settle)
+	} else {
+		seat.refuse(s.clock.now())
+	}
+	switch {
+	case l.granted, l.asking > 0:
+		return // somebody else's affair by now
+	case seat.asked != 0 && age < seat.asked+settle:
+		s.plan(node, chore{lease: l, epoch: l.epoch, due: seat.asked + settle, last: last || status == renewer.Unknown})
+		return
+	case status == renewer.Unknown && !last:
+		s.plan(node, chore{lease: l, epoch: l.epoch, due: age + max(settle, leastPatience), last: true})
+		return
+	}
+	seat.confirmed, seat.asked = 0, 0
+	s.forget(l)
+}

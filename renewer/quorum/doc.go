@@ -1,0 +1,2 @@
+// Package quorum is a renewer.Store over several independent ones.
+package quorum

@@ -1,0 +1,176 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+const (
+	// leastPatience is how long at least a node is waited for in the background, when its answer does not matter any more to
+	// the caller but what it has done does.
+	leastPatience = time.Second
+	// mostLate is how many calls of a node may be late at once: those that nobody waits for any more. A node that hangs
+	// costs that many goroutines at most, and is asked again when some have come back.
+	mostLate = 1024
+)
+
+var errBacklog = errors.New("not asked: it has not answered lately")
+
+// poll asks all nodes at once. Each has a goroutine, answers of its own, and a share in the items, which nobody changes any
+// more. The caller hears replies until it knows enough; what comes later goes to late, in the node's goroutine.
+type poll[A any] struct {
+	s       *Store
+	ctx     context.Context //nolint:containedctx // of the questions, which outlast the call that asks
+	cancel  context.CancelFunc
+	replies chan reply[A]
+	late    func(reply[A])
+	sent    instant       // before any was asked
+	age     time.Duration // the same by Store.age
+	hurry   *time.Timer   // when to wait no longer; nil: not yet
+
+	mu      sync.Mutex
+	heard   []bool
+	pending int
+	over    bool
+	limit   *time.Timer
+}
+
+// reply is one node's. Its answers are those to the items that it was asked: all, unless items names fewer.
+type reply[A any] struct {
+	node    int
+	items   []int
+	answers []A
+}
+
+// each calls f for every item with its answer.
+func (r reply[A]) each(f func(item int, a *A)) {
+	for j := range r.answers {
+		i := j
+		if r.items != nil {
+			i = r.items[j]
+		}
+		f(i, &r.answers[j])
+	}
+}
+
+// newPoll prepares a poll. The questions have the values of ctx, but do not end with it: what a slow node does must be known
+// when the caller already has what it came for.
+func newPoll[A any](ctx context.Context, s *Store, late func(*poll[A], reply[A])) *poll[A] {
+	n := len(s.nodes)
+	p := &poll[A]{s: s, replies: make(chan reply[A], n), heard: make([]bool, n), pending: n}
+	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	p.late = func(r reply[A]) { late(p, r) }
+	p.age, p.sent = s.age(), s.clock.now()
+	return p
+}
+
+// ask puts n items to a node by call. fail makes the answer to one that could not be put.
+func (p *poll[A]) ask(node int, items []int, n int, call func(context.Context, renewer.Store) []A, fail func(error) A) {
+	to := &p.s.nodes[node]
+	if to.late.Load() >= mostLate {
+		p.deliver(reply[A]{node, items, repeat(n, fail(errBacklog))})
+		return
+	}
+	go func() {
+		answers := call(p.ctx, to.store)
+		if len(answers) != n {
+			answers = repeat(n, fail(fmt.Errorf("%w: %d answers to %d questions", errStrange, len(answers), n)))
+		}
+		p.deliver(reply[A]{node, items, answers})
+	}()
+}
+
+func repeat[A any](n int, a A) []A {
+	all := make([]A, n)
+	for i := range all {
+		all[i] = a
+	}
+	return all
+}
+
+func (p *poll[A]) deliver(r reply[A]) {
+	p.mu.Lock()
+	over := p.over
+	if !over {
+		p.heard[r.node] = true
+		p.replies <- r // there is room for all
+	}
+	p.pending--
+	if p.pending == 0 {
+		p.cancel()
+		if p.limit != nil {
+			p.limit.Stop()
+		}
+	}
+	p.mu.Unlock()
+	if over {
+		p.s.nodes[r.node].late.Add(-1)
+		p.late(r)
+	}
+}
+
+// listen gives merge the replies as they come, until it says that they are enough, all nodes have answered, ctx ends or the
+// time set by within is over. The error is that of ctx, if that is why.
+func (p *poll[A]) listen(ctx context.Context, merge func(reply[A]) (enough bool)) error {
+	var hurry <-chan time.Time
+	for range p.heard {
+		if p.hurry != nil {
+			hurry = p.hurry.C
+		}
+		select {
+		case r := <-p.replies:
+			if !merge(r) {
+				continue
+			}
+			p.end(false, merge)
+			return nil
+		case <-hurry:
+			p.end(false, merge)
+			return nil
+		case <-ctx.Done():
+			p.end(true, merge)
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// within limits how much longer listen waits.
+func (p *poll[A]) within(d time.Duration) {
+	if p.hurry == nil {
+		p.hurry = time.NewTimer(d)
+	}
+}
+
+// end lets the caller go, with what has come in meanwhile. Nodes that have not answered go on for a while in the background,
+// or are given up.
+func (p *poll[A]) end(giveUp bool, merge func(reply[A]) bool) {
+	if p.hurry != nil {
+		p.hurry.Stop()
+	}
+	p.mu.Lock()
+	p.over = true
+	patience := leastPatience
+	for x, heard := range p.heard {
+		if !heard {
+			p.s.nodes[x].late.Add(1)
+			patience = max(patience, p.s.nodes[x].store.Settle())
+		}
+	}
+	switch {
+	case p.pending == 0:
+	case giveUp:
+		p.cancel()
+	default:
+		p.limit = time.AfterFunc(patience, p.cancel)
+	}
+	p.mu.Unlock()
+	for len(p.replies) > 0 {
+		merge(<-p.replies)
+	}
+}

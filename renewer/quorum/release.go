@@ -1,0 +1,60 @@
+package quorum
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Release frees on all nodes at once what their owners have there: see [renewer.Store]. It answers when enough nodes have
+// answered, and frees the rest in the background. A node that does not answer is asked once more after its Settle.
+func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	answers := make([]renewer.Answer, len(holds))
+	if len(holds) == 0 || ended(ctx, answers) {
+		return answers
+	}
+	holds = slices.Clone(holds)
+	leases := s.releasing(holds)
+	p := newPoll(ctx, s, func(_ *poll[renewer.Answer], r reply[renewer.Answer]) { s.released(r, leases) })
+	t := newTally(len(holds), len(s.nodes))
+	for x := range s.nodes {
+		p.ask(x, nil, len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer {
+			return node.Release(ctx, holds)
+		}, unanswered)
+	}
+	_ = p.listen(ctx, func(r reply[renewer.Answer]) bool { // the end of ctx is told with what was not answered by then
+		s.released(r, leases)
+		return t.add(r, s.keep)
+	})
+	for i := range answers {
+		if answers[i].Status = t.status(i, s.keep); answers[i].Status == renewer.Unknown {
+			answers[i].Err = s.unreachable(ctx, "release", t.errors(i))
+		}
+	}
+	return answers
+}
+
+// releasing ends the leases, so that nothing else is done for them.
+func (s *Store) releasing(holds []renewer.Hold) []*lease {
+	leases := make([]*lease, len(holds))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, h := range holds {
+		l := s.open(key{h.Name, h.Owner}, h.TTL)
+		l.granted, l.fence = false, 0
+		l.epoch++
+		for x := range l.seats {
+			l.seats[x].freeing++
+		}
+		leases[i] = l
+	}
+	return leases
+}
+
+// released books a node's answers.
+func (s *Store) released(r reply[renewer.Answer], leases []*lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.each(func(i int, a *renewer.Answer) { s.freed(r.node, leases[i], a.Status, false) })
+}

@@ -1,0 +1,108 @@
+package quorum
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Renew renews every lease on all nodes at once, and answers when each is decided. A lease is [renewer.Mine] for a TTL from the
+// q-th latest confirmation by its nodes on, q being how many must hold it; the answer's Age tells when that was, if some of
+// them have confirmed an earlier heartbeat only. A node that says that the lease is not ours is left out of that lease; when
+// too few are left, the answer is theirs. It knows leases that another Store has acquired by what the nodes say now.
+func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	answers := make([]renewer.Answer, len(holds))
+	if len(holds) == 0 || ended(ctx, answers) {
+		return answers
+	}
+	s.compare()
+	holds = slices.Clone(holds) // slow nodes look at them when the caller has gone on
+	p := newPoll(ctx, s, func(p *poll[renewer.Answer], r reply[renewer.Answer]) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.heartbeats(p, r, holds)
+	})
+	t := newTally(len(holds), len(s.nodes))
+	for x := range s.nodes {
+		p.ask(x, nil, len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer {
+			return node.Renew(ctx, holds)
+		}, unanswered)
+	}
+	_ = p.listen(ctx, func(r reply[renewer.Answer]) bool { // the end of ctx is told with what was not answered by then
+		s.mu.Lock()
+		s.heartbeats(p, r, holds)
+		s.mu.Unlock()
+		return t.add(r, s.keep)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range holds {
+		answers[i] = s.renewed(ctx, p, t, i, holds[i])
+	}
+	return answers
+}
+
+// heartbeats books a node's answers. Under s.mu.
+func (s *Store) heartbeats(p *poll[renewer.Answer], r reply[renewer.Answer], holds []renewer.Hold) {
+	now := s.clock.now()
+	r.each(func(i int, a *renewer.Answer) {
+		h := &holds[i]
+		l := s.ledger.leases[key{h.Name, h.Owner}]
+		if l == nil {
+			return
+		}
+		switch a.Status {
+		case renewer.Mine:
+			l.ttl = h.TTL
+			l.seats[r.node].confirm(p.sent)
+		case renewer.Taken, renewer.Gone:
+			l.seats[r.node].refuse(now)
+		case renewer.Unknown, renewer.Behind:
+		}
+	})
+}
+
+// renewed answers one item. Under s.mu.
+func (s *Store) renewed(ctx context.Context, p *poll[renewer.Answer], t *tally, i int, h renewer.Hold) renewer.Answer {
+	l := s.ledger.leases[key{h.Name, h.Owner}]
+	switch status := t.status(i, s.keep); status {
+	case renewer.Mine:
+		if l == nil { // another Store has acquired it
+			l = s.open(key{h.Name, h.Owner}, h.TTL)
+			l.granted = true
+			for x := range s.nodes {
+				if a, _ := t.answer(x, i); a.Status == renewer.Mine {
+					l.seats[x].confirm(p.sent)
+				}
+			}
+		}
+		l.good = max(l.good, p.sent)
+		return renewer.Answer{Status: renewer.Mine}
+	case renewer.Taken, renewer.Gone:
+		if l != nil && l.granted {
+			s.lose(l)
+		}
+		return renewer.Answer{Status: status}
+	case renewer.Unknown, renewer.Behind:
+	}
+	// Not decided by this heartbeat. It may have moved the end on all the same, together with what others came to before.
+	if l != nil && l.granted {
+		since := l.since(s.keep)
+		if age := p.sent.sub(since); since > l.good && age < h.TTL {
+			l.good = since
+			return renewer.Answer{Status: renewer.Mine, Age: max(0, age)}
+		}
+	}
+	return renewer.Answer{Err: s.unreachable(ctx, "renew", t.errors(i))}
+}
+
+// lose books that a lease is over, and frees it on nodes that still have it, for whoever comes next. Under s.mu.
+func (s *Store) lose(l *lease) {
+	l.granted = false
+	l.epoch++
+	if l.asking == 0 {
+		s.clean(l, false, nil)
+		s.forget(l)
+	}
+}

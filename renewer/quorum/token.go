@@ -1,0 +1,35 @@
+package quorum
+
+import (
+	"sync"
+	"time"
+)
+
+// mostSkew is how far ahead of the local clock a node's counter may be and still be taken for another process's clock.
+const mostSkew = time.Minute
+
+// tokens picks the fencing tokens to propose: the wall clock in microseconds, strictly rising. They need not be unique among
+// processes, since a node refuses the second of two equal ones.
+type tokens struct {
+	mu   sync.Mutex
+	last int64
+}
+
+// next returns a token above every earlier one, and above a counter seen at a node, 0 for none.
+//
+// If the counter is a little ahead, another process has a clock that is; all later tokens are above it too, which spares the
+// next name a round. One far ahead is the name's own affair: it must not spread to every name.
+func (t *tokens) next(above int64) (token int64) {
+	now := time.Now().UnixMicro()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	token = max(t.last+1, now)
+	if above >= token {
+		token = above + 1
+		if above-now > mostSkew.Microseconds() {
+			return token
+		}
+	}
+	t.last = token
+	return token
+}

@@ -1,0 +1,111 @@
+package quorum
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// A holder that has had nodes for this long has the lock; one that has just collided with us, and will let go, has not. The
+// longer time is for when the nodes that would make a majority don't answer.
+const (
+	standing     = 10 * time.Millisecond
+	longStanding = 250 * time.Millisecond
+)
+
+// leastRetry is the shortest TTL told to a caller whose votes were split to the end.
+const leastRetry = 2 * time.Millisecond
+
+// judge gives each bid its answer as things stand, and returns those worth another ballot: somebody else has nodes that we
+// need, yet maybe not enough to hold the lock. unit is what a ballot takes.
+func (s *Store) judge(ctx context.Context, bids []*bid, unit time.Duration) (split []*bid) {
+	spare := len(s.nodes) - s.write // so many nodes need not grant
+	for _, b := range bids {
+		unknown := b.failed + b.silent()
+		switch {
+		case b.mine >= s.write:
+			b.grant = renewer.Grant{Status: renewer.Mine, Fence: b.claim.Fence}
+		case b.taken <= spare && unknown > spare:
+			b.grant = renewer.Grant{Err: s.unreachable(ctx, "acquire", grantErrors(b.votes))}
+		case b.taken <= spare && b.behind > 0 && b.fixed:
+			b.grant = renewer.Grant{Status: renewer.Behind, Fence: b.counter}
+		default:
+			var votes int
+			b.grant, votes = leader(b.votes)
+			if s.stands(b, votes, unknown, unit) {
+				b.grant.TTL = freeIn(b.votes, s.write)
+				continue
+			}
+			b.grant.TTL = leastRetry + rand.N(unit<<mostBallots)
+			split = append(split, b)
+		}
+	}
+	return split
+}
+
+// stands tells whether the lock is held by whoever has so many nodes. Two holders may look alike, if they are of one process.
+func (s *Store) stands(b *bid, votes, unknown int, unit time.Duration) bool {
+	switch {
+	case b.grant.Holder == (renewer.Holder{}): // nobody can tell
+		return votes >= s.keep
+	case votes >= s.write && b.mine == 0 && b.grant.Holder != b.claim.Holder:
+		return true
+	case votes >= s.keep:
+		return b.grant.HeldFor >= max(standing, 3*unit)
+	default:
+		return votes+unknown >= s.keep && b.grant.HeldFor >= longStanding
+	}
+}
+
+// leads tells whether a bid whose votes were split keeps what it has, while all others let go: of those who see the same
+// votes, the one who has the first node.
+func (s *Store) leads(b *bid) bool {
+	for _, x := range s.order {
+		if g := b.votes[x]; g != nil && (g.Status == renewer.Mine || g.Status == renewer.Taken) {
+			return g.Status == renewer.Mine
+		}
+	}
+	return false
+}
+
+// leader is who has most of the nodes that somebody else has.
+func leader(votes []*renewer.Grant) (taken renewer.Grant, most int) {
+	taken.Status = renewer.Taken
+	for i, g := range votes {
+		if g == nil || g.Status != renewer.Taken {
+			continue
+		}
+		n, heldFor := 0, time.Duration(0)
+		for _, other := range votes[i:] {
+			if other != nil && other.Status == renewer.Taken && other.Holder == g.Holder {
+				n, heldFor = n+1, max(heldFor, other.HeldFor)
+			}
+		}
+		if n > most {
+			most, taken.Holder, taken.HeldFor = n, g.Holder, heldFor
+		}
+	}
+	return taken, most
+}
+
+// freeIn is when so many nodes will be free unless their holders renew; 0 if nobody can tell.
+func freeIn(votes []*renewer.Grant, nodes int) time.Duration {
+	left := make([]time.Duration, len(votes))
+	for i, g := range votes {
+		switch {
+		case g == nil || g.Status == renewer.Unknown || g.Status == renewer.Taken && g.TTL == 0:
+			left[i] = math.MaxInt64
+		case g.Status == renewer.Taken:
+			left[i] = g.TTL
+		}
+	}
+	slices.Sort(left)
+	if left[nodes-1] == math.MaxInt64 {
+		return 0
+	}
+	return left[nodes-1]
+}
