@@ -24,8 +24,16 @@ func Extend(ctx context.Context, d time.Duration) error {
 func ExtendUntil(ctx context.Context, t time.Time) error { return Extend(ctx, time.Until(t)) }
 
 // Assert is for code that must only run under the lock on name: nil if ctx does and the lock is valid, by the clock. Otherwise the
-// error is [ErrNotHeld], and a *renewer.LostError as well if the lock was lost.
+// error is [ErrNotHeld], and a *renewer.LostError as well if the lock was lost. With a name made by [Keys] it asserts all of them.
 func Assert(ctx context.Context, name string) error {
+	for _, one := range split(name) {
+		if err := Assert(ctx, one); err != nil {
+			return err
+		}
+	}
+	if split(name) != nil {
+		return nil
+	}
 	var lost error
 	for s := innermost(ctx); s != nil; s = innermost(s.Context) {
 		if s.lease.Name() != name {

@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -81,8 +82,11 @@ func WithFence(ctx context.Context, fence int64) context.Context {
 }
 
 // Held tells whether ctx runs under the lock on name and that lock is valid, by the clock: it is right on the first
-// instruction after a pause of the process.
+// instruction after a pause of the process. With a name made by [Keys] it tells whether that is so of all of them.
 func Held(ctx context.Context, name string) bool {
+	if names := split(name); names != nil {
+		return !slices.ContainsFunc(names, func(one string) bool { return !Held(ctx, one) })
+	}
 	for s := innermost(ctx); s != nil; s = innermost(s.Context) {
 		if s.lease.Name() == name && s.lease.Valid() {
 			return true

@@ -30,6 +30,10 @@ func TestSeveralLocks(t *testing.T) {
 				require.Positive(t, lockmw.FenceOf(ctx, name))
 			}
 			require.Zero(t, lockmw.FenceOf(ctx, "d"))
+			require.True(t, lockmw.Held(ctx, lockmw.Keys("a", "c")))
+			require.False(t, lockmw.Held(ctx, lockmw.Keys("a", "d")))
+			require.NoError(t, lockmw.Assert(ctx, lockmw.Keys("a", "c")))
+			require.ErrorIs(t, lockmw.Assert(ctx, lockmw.Keys("a", "d")), lockmw.ErrNotHeld)
 			require.Equal(t, lockmw.FenceOf(ctx, "a"), lockmw.Fence(ctx))
 			require.Positive(t, lockmw.Remaining(ctx))
 			return lockmw.Do(ctx, k, "b", answer, lockmw.Refuse()) // runs inside

@@ -18,7 +18,7 @@ import (
 func openAsynq(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) caller {
 	mux := asynq.NewServeMux()
 	mux.Use(recoverTask)
-	key := func(task *asynq.Task) (string, error) { return string(task.Payload()), nil }
+	key := func(task *asynq.Task) (string, error) { return lockOf(string(task.Payload())), nil }
 	mux.Handle("transfer", asynqmw.Middleware(k, key, asynqmw.SharedKey(), asynqmw.Wait(wait))(
 		asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error { return do(ctx) })))
 	uncounted := asynqmw.IsFailure(nil)

@@ -42,7 +42,7 @@ func openGRPC(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) call
 		policy = grpcmw.Wait(wait)
 	}
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(recoverCall, grpcmw.UnaryServerInterceptor(k, policy,
-		grpcmw.ForMethod(testgrpc.TestService_UnaryCall_FullMethodName, func(r *testgrpc.SimpleRequest) string { return string(r.GetPayload().GetBody()) }))))
+		grpcmw.ForMethod(testgrpc.TestService_UnaryCall_FullMethodName, func(r *testgrpc.SimpleRequest) string { return lockOf(string(r.GetPayload().GetBody())) }))))
 	testgrpc.RegisterTestServiceServer(server, &bank{do: do})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ func openHTTP(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) call
 	if wait > 0 {
 		policy = httpmw.Wait(wait)
 	}
-	key := func(r *http.Request) (string, error) { return r.Header.Get("X-Key"), nil }
+	key := func(r *http.Request) (string, error) { return lockOf(r.Header.Get("X-Key")), nil }
 	server := httptest.NewUnstartedServer(httpmw.Exclusive(k, key, policy)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch err := do(r.Context()); {
 		case r.Context().Err() != nil: // whoever asked has gone, or the lock has: nothing to say

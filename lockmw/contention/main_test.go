@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
@@ -106,6 +107,21 @@ func (s *scene) holds(key string) (release func()) {
 	l, err := s.other.Acquire(s.t.Context(), key, renewer.MaxWait(soon))
 	require.NoError(s.t, err)
 	return func() { require.NoError(s.t, l.Release(context.Background())) }
+}
+
+// free requires that nobody has key.
+func (s *scene) free(key string) {
+	l, err := s.other.TryAcquire(s.t.Context(), key)
+	require.NoError(s.t, err)
+	require.NoError(s.t, l.Release(s.t.Context()))
+}
+
+// lockOf is the name of the lock for a caller's key: several if it is made of several.
+func lockOf(key string) string {
+	if strings.Contains(key, "+") {
+		return lockmw.Keys(strings.Split(key, "+")...)
+	}
+	return key
 }
 
 // nothingIsLeft waits until no lock is on the server. (What was asked of a server that was stopped may take effect later, and is

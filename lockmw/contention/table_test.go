@@ -35,6 +35,27 @@ func TestFree(t *testing.T) {
 	})
 }
 
+// An operation that needs several locks takes all of them or none.
+func TestSeveralKeys(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		const both = key + "+account:9"
+		call := s.open(0, func(ctx context.Context) error {
+			assert.True(s.t, lockmw.Held(ctx, key))
+			assert.True(s.t, lockmw.Held(ctx, "account:9"))
+			return nil
+		})
+		release := s.holds("account:9")
+		o, words := call(s.t.Context(), both)
+		assert.Equal(s.t, busy, o, words)
+		s.free(key)
+		release()
+		o, words = call(s.t.Context(), both)
+		assert.Equal(s.t, done, o, words)
+		assert.EqualValues(s.t, 1, s.runs.Load())
+	})
+}
+
 func TestItsOwnFailure(t *testing.T) {
 	t.Parallel()
 	each(t, func(s *scene) {
