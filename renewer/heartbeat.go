@@ -11,14 +11,15 @@ const (
 	gatherFor = 10 * time.Millisecond
 	// The most leases in one heartbeat, as long as the store keeps up.
 	batchMost = 1000
-	// Up to this many heartbeats are under way at once without further ado. When the store hangs they all wait; more then
-	// start at intervals of an eighth of RequestTimeout, each with everything that has come due, so that no lease waits for
+	// Up to this many heartbeats of a lane are under way at once without further ado. When the store hangs they all wait; more
+	// then start at intervals of an eighth of RequestTimeout, each with everything that has come due, so that no lease waits for
 	// another's answer, and no more than these plus about eight ever wait together.
 	flightsAtOnce = 4
 )
 
 // flight is one heartbeat under way.
 type flight struct {
+	lane   *lane
 	sent   instant // before it was queued: where the deadlines that it earns are counted from
 	lag    time.Duration
 	leases []*Lease
@@ -62,30 +63,39 @@ func untilNext(next, now instant) time.Duration {
 	return next.sub(now)
 }
 
-// gather takes what is due out of the wheel, or tells when to look again. Under k.mu.
+// gather takes what is due out of the first lane that may send, or tells when to look again. Under k.mu.
 func (k *Keeper) gather(now instant) (f *flight, next instant) {
-	due := k.beats.first()
-	if due > now {
-		return nil, due
+	next = never
+	for _, lane := range k.lanes {
+		due := lane.beats.first()
+		if due <= now { // the gap may put it off
+			due = max(due, lane.sent.add(k.flightGap(lane)))
+		}
+		if due <= now {
+			return k.board(lane, now), now
+		}
+		next = min(next, due)
 	}
-	if soonest := k.sent.add(k.flightGap()); soonest > now {
-		return nil, soonest
-	}
+	return nil, next
+}
+
+// board makes a flight of what is due in a lane. Under k.mu.
+func (k *Keeper) board(lane *lane, now instant) *flight {
 	most := batchMost
-	if k.flights >= flightsAtOnce {
+	if lane.flights >= flightsAtOnce {
 		most = len(k.leases)
 	}
-	f = k.newFlight()
-	f.sent, f.lag = now, now.sub(due)
-	k.beats.take(now, most, func(l *Lease) {
+	f := k.newFlight()
+	f.lane, f.sent, f.lag = lane, now, now.sub(lane.beats.first())
+	lane.beats.take(now, most, func(l *Lease) {
 		f.leases = append(f.leases, l)
 		f.holds = append(f.holds, l.hold())
 	})
-	k.flights++
-	if len(f.leases) < batchMost || k.flights > flightsAtOnce {
-		k.sent = now // a full batch is followed by the next at once
+	lane.flights++
+	if len(f.leases) < batchMost || lane.flights > flightsAtOnce {
+		lane.sent = now // a full batch is followed by the next at once
 	}
-	return f, now
+	return f
 }
 
 // newFlight takes a flight that has landed, for its slices, or makes one. Under k.mu.
@@ -110,9 +120,9 @@ func (k *Keeper) recycle(f *flight) {
 	k.landed = append(k.landed, f)
 }
 
-// flightGap is the time that must pass between two heartbeats. Under k.mu.
-func (k *Keeper) flightGap() time.Duration {
-	if k.flights >= flightsAtOnce {
+// flightGap is the time that must pass between two heartbeats of a lane. Under k.mu.
+func (k *Keeper) flightGap(lane *lane) time.Duration {
+	if lane.flights >= flightsAtOnce {
 		return k.cfg.RequestTimeout / 8
 	}
 	return min(gatherFor, k.cfg.Heartbeat/64)
@@ -144,7 +154,7 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 	var misses []miss
 	k.mu.Lock()
 	now := k.clock.now()
-	k.flights--
+	f.lane.flights--
 	for i, l := range f.leases {
 		a := answerTo(answers, i, len(f.leases), brokenAnswer)
 		switch a.Status {
@@ -209,14 +219,12 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 		if least := sent.add(k.cfg.Heartbeat / 2); l.due < least {
 			l.due = least
 		}
-		k.beats.set(l, l.due)
-		k.beatWaker.wakeBy(l.due)
+		k.plan(l, l.due)
 	default:
 		// Nobody knows. The deadline stays as it was; what is left until then is for trying again.
 		l.withRare().lastErr = a.Err
 		pause := k.cfg.retryPause()
 		again := now.add(pause/2 + jitter(pause/2))
-		k.beats.set(l, again)
-		k.beatWaker.wakeBy(again)
+		k.plan(l, again)
 	}
 }

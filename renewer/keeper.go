@@ -14,6 +14,7 @@ import (
 // in batches, one ends what could not be renewed. All methods may be called concurrently.
 type Keeper struct {
 	store    Store
+	shards   Sharded // the same, nil if it is not sharded
 	cfg      Config
 	validity time.Duration
 	self     Holder
@@ -33,11 +34,9 @@ type Keeper struct {
 	lines   map[string]*Lease // who is at the head of each name's line: asking, or holding it
 	leases  []*Lease          // every lease not released yet, lost ones included
 	idle    chan struct{}     // closed when closing and neither calls nor leases are left; nil until Shutdown asks
-	beats   wheel
+	lanes   []*lane           // of heartbeats, by shard
 	ends    agenda
-	flights int // heartbeats under way
 	landed  []*flight
-	sent    instant // when the last heartbeat was sent
 	orphans []*orphan
 	sweeper bool // whether the sweeper runs
 
@@ -67,12 +66,11 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		closed:     make(chan struct{}),
 		stop:       make(chan struct{}),
 		lines:      make(map[string]*Lease),
-		beats:      wheel{span: max(cfg.Heartbeat*2/wheelSize, 1)},
-		sent:       -never,
 		beatWaker:  newWaker(),
 		endWaker:   newWaker(),
 		sweepWaker: newWaker(),
 	}
+	k.shards, _ = store.(Sharded)
 	k.loops.Add(2)
 	go k.beatLoop()
 	go k.endLoop()
@@ -102,8 +100,7 @@ func (k *Keeper) begin(l *Lease, s instant, now instant) {
 	// The first heartbeat comes at a random point of the interval's second half, so that leases taken together do not beat
 	// together; later ones keep that distance.
 	l.due = s.add(k.cfg.Heartbeat/2 + jitter(k.cfg.Heartbeat/2))
-	k.beats.set(l, l.due)
-	k.beatWaker.wakeBy(l.due)
+	k.plan(l, l.due)
 }
 
 // validFor is how long a lease may be believed in after a request for a TTL was sent.

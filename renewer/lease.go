@@ -28,6 +28,7 @@ type Lease struct {
 	limit    instant // where MaxHold or CancelGrace ends it; never if neither does
 	due      instant // the heartbeat planned next
 	rare     *rare   // nil for most
+	lane     *lane   // where its next heartbeat is planned; nil before the first
 	line     *line   // who waits for it in this process; nil if nobody does
 	renewals int
 	index    int32 // in k.leases

@@ -80,7 +80,7 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	if reason == Expired {
 		err.Err = t.lastErr
 	}
-	k.beats.remove(l)
+	k.unplan(l)
 	k.ends.remove(l)
 	news.leases = append(news.leases, l)
 	news.after = append(news.after, k.leaveLocked(l))

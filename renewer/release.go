@@ -14,7 +14,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease) error {
 	l.state = released
 	now := k.clock.atMost()
 	l.until.Store(0)
-	k.beats.remove(l)
+	k.unplan(l)
 	k.ends.remove(l)
 	lost, unwatch := l.lost(), l.unwatch
 	unsettled := instant(0)

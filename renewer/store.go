@@ -41,6 +41,17 @@ type Store interface {
 	Settle() time.Duration
 }
 
+// Sharded is a [Store] whose names are spread over servers that fail one by one. The engine puts names of different shards into
+// different heartbeats, so that a shard that does not answer holds up no other's.
+type Sharded interface {
+	Store
+
+	// Shard tells on which server a name is: a number from 0, not much higher than there are servers. It is a hint that may
+	// be wrong and may change; names of which it is not known are together on any. It is called for every heartbeat of
+	// every lease, with a lock held: it must return at once and not call the engine.
+	Shard(name string) int
+}
+
 // Claim asks for a name.
 type Claim struct {
 	// Name is what to lock: 1 to [MaxName] bytes, checked by the engine; a Store escapes what its keys can't carry.

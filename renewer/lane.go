@@ -1,0 +1,45 @@
+package renewer
+
+import "time"
+
+// lane is what the heartbeats of one shard of the store have of their own, so that a server that does not answer holds up no
+// other's: when they are due, and how many of them wait. A store that is not [Sharded] has one lane. Guarded by Keeper.mu.
+type lane struct {
+	beats   wheel
+	flights int     // under way
+	sent    instant // when the last was sent
+}
+
+// Lanes are numbered by the store, which may number at random; so many cost about 12 MB.
+const mostLanes = 1024
+
+func newLane(heartbeat time.Duration) *lane {
+	return &lane{beats: wheel{span: max(heartbeat*2/wheelSize, 1)}, sent: -never}
+}
+
+// laneOf is the lane of a lease as the store now sees it. Under k.mu.
+func (k *Keeper) laneOf(l *Lease) *lane {
+	i := 0
+	if k.shards != nil {
+		i = int(uint(k.shards.Shard(l.name)) % mostLanes)
+	}
+	for len(k.lanes) <= i {
+		k.lanes = append(k.lanes, newLane(k.cfg.Heartbeat))
+	}
+	return k.lanes[i]
+}
+
+// plan enters a lease's next heartbeat, in place of the one planned before. Under k.mu.
+func (k *Keeper) plan(l *Lease, at instant) {
+	k.unplan(l) // it may have moved to another shard
+	l.lane = k.laneOf(l)
+	l.lane.beats.set(l, at)
+	k.beatWaker.wakeBy(at)
+}
+
+// unplan takes a lease's next heartbeat out, if there is one. Under k.mu.
+func (k *Keeper) unplan(l *Lease) {
+	if l.lane != nil {
+		l.lane.beats.remove(l)
+	}
+}
