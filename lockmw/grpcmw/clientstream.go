@@ -66,7 +66,7 @@ func openStream(
 		}
 	}()
 	// After the caller's own OnFinish, which are still part of the operation.
-	stream, err := open(append(slices.Clip(opts), grpc.OnFinish(func(error) { h.end() })))
+	stream, err := open(append(slices.Clip(opts), grpc.OnFinish(func(error) { _ = h.end() })))
 	if err != nil {
 		return nil, err
 	}

@@ -157,7 +157,7 @@ func (s *serverStream) lock(m any) error {
 	}
 	s.mu.Unlock()
 	if over { // another goroutine of the handler has come this far
-		h.end()
+		_ = h.end()
 		return ended("the stream's handler has returned")
 	}
 	return nil
@@ -191,4 +191,3 @@ func (s *serverStream) settle(err error) *callError {
 		return failed.with(err)
 	}
 }
-

@@ -28,7 +28,8 @@ type (
 )
 
 func outputAccount(r *pb.StreamingOutputCallRequest) string { return string(r.GetPayload().GetBody()) }
-func inputAccount(r *pb.StreamingInputCallRequest) string   { return string(r.GetPayload().GetBody()) }
+
+func inputAccount(r *pb.StreamingInputCallRequest) string { return string(r.GetPayload().GetBody()) }
 
 func outputRequest(account string) *pb.StreamingOutputCallRequest {
 	return &pb.StreamingOutputCallRequest{Payload: &pb.Payload{Body: []byte(account)}}
@@ -196,7 +197,6 @@ func TestSendBeforeTheFirstMessageFailsRatherThanRunUnlocked(t *testing.T) {
 	}}, grpcmw.ForMethod(duplex, outputAccount))
 	stream, err := client.FullDuplexCall(within(t, soon))
 	require.NoError(t, err)
-	require.NoError(t, stream.Send(outputRequest("a1")))
 	err = last(stream)
 	require.Equal(t, verdict{code: codes.Internal}, verdictOf(t, err))
 	require.ErrorContains(t, err, "sends before it has received the first message")
@@ -221,7 +221,9 @@ func TestStreamWithoutAMessageHasNoKey(t *testing.T) {
 }
 
 // lose takes a lock away from whoever has it.
-func lose(store *script.Store, name string) { store.Overwrite(name, renewer.Holder{Node: "thief"}, soon) }
+func lose(store *script.Store, name string) {
+	store.Overwrite(name, renewer.Holder{Node: "thief"}, soon)
+}
 
 func TestLostStreamFailsThoughItsHandlerKeptAnOlderContext(t *testing.T) {
 	t.Parallel()
