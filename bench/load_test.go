@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,7 +129,7 @@ func TestGenerator(t *testing.T) {
 
 			own := job{Protocol: protocol, Addr: s.addr, Workers: 1, Requests: 2}
 			assert.Equal(t, 2, generated(t, own)[0].OK)
-			failing = true
+			failing, own.Workers, own.Requests = true, 2, 1
 			refused := map[string]string{overHTTP: "500 Internal Server Error", overGRPC: "Unknown"}[protocol]
 			assert.Equal(t, map[string]int{refused: 2}, generated(t, own)[0].Refused)
 			s.close()
@@ -151,6 +154,28 @@ func generated(t *testing.T, jobs ...job) []work {
 	}
 	require.ErrorIs(t, said.Decode(new(work)), io.EOF)
 	return done
+}
+
+// Connections are kept while a job lasts, one for each worker, and not longer.
+func TestGeneratorLeaves(t *testing.T) {
+	t.Parallel()
+	var opened, closed atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	server.Config.ConnState = func(_ net.Conn, now http.ConnState) {
+		switch now {
+		case http.StateNew:
+			opened.Add(1)
+		case http.StateClosed:
+			closed.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	generated(t, job{Protocol: overHTTP, Addr: server.Listener.Addr().String(), Workers: 4, Requests: 50})
+	assert.LessOrEqual(t, opened.Load(), int64(8), "two a worker, if one is opened while another becomes free")
+	assert.Eventually(t, func() bool { return closed.Load() == opened.Load() }, 10*time.Second, time.Millisecond)
 }
 
 func TestGeneratorRefusesNonsense(t *testing.T) {
@@ -247,6 +272,7 @@ func TestCrowd(t *testing.T) {
 		c, err = l.crowdOn(protocol, nil)
 		require.NoError(t, err)
 		assert.Equal(t, protocol+", no lock", c.who)
+		assert.Less(t, c.Took, 5*l.span, "it takes a fifth of the time")
 		assert.False(t, c.locked)
 		assert.Zero(t, c.failed())
 		assert.Positive(t, c.overlaps)
@@ -302,6 +328,7 @@ func TestLoadTargets(t *testing.T) {
 		{"locked, violations of exclusion", func(c, _ *crowd) { c.unordered = 1 }},
 		{"locked, violations of exclusion", func(c, _ *crowd) { c.missing = 1 }},
 		{"locked, violations of exclusion", func(c, _ *crowd) { c.missing = -1 }},
+		{"locked, violations of exclusion", func(c, _ *crowd) { c.overlaps, c.missing = 1, -1 }},
 		{"locked, refused or failed", func(c, _ *crowd) { c.OK-- }},
 		{"locked, goroutines left", func(c, _ *crowd) { c.after = 8 }},
 		{"locked, lease keys left", func(c, _ *crowd) { c.keys = 1 }},
@@ -322,7 +349,12 @@ func TestPriceIsTakenRoundByRound(t *testing.T) {
 	p.p50[without] = []float64{50, 150, 260}
 	p.p50[pingAlone] = []float64{40, 50, 20}
 	assert.Equal(t, []float64{50, 40, 100}, p.more(withLock, without, 2))
-	assert.Contains(t, priceTable([]*price{p}).String(), "| HTTP    | 290           | 280                 | 250               | 150     | 40               | 50 ")
+	row := strings.Split(strings.TrimSpace(priceTable([]*price{p}).String()), "\n")[2]
+	var cells []string
+	for cell := range strings.SplitSeq(strings.Trim(row, "|"), "|") {
+		cells = append(cells, strings.TrimSpace(cell))
+	}
+	assert.Equal(t, []string{"HTTP", "290", "280", "250", "150", "40", "50", "40, 100", "40", "10"}, cells)
 	assert.Equal(t, []target{{"HTTP, p50 above two round trips", "50 µs (raw rueidis: 40)", "≤ 50 µs", true}}, priceTargets([]*price{p}))
 	p.p50[withLock][0]++
 	assert.False(t, priceTargets([]*price{p})[0].ok)
