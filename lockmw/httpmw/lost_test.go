@@ -146,6 +146,17 @@ func TestLostAtTheRelease(t *testing.T) {
 	}
 }
 
+// A protocol changed over to is an answer, unlike other statuses below 200.
+func TestLostWhenAProtocolWasChangedOverTo(t *testing.T) {
+	t.Parallel()
+	k, s := scripted(t)
+	s.Script(script.Release, script.Gone())
+	h := httpmw.Exclusive(k, byName("a"), httpmw.AbortLost())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusSwitchingProtocols)
+	}))
+	assert.PanicsWithValue(t, http.ErrAbortHandler, func() { do(h, get(t, "/")) })
+}
+
 func TestReleaseThatFailsIsNoLoss(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)

@@ -152,7 +152,11 @@ func TestOneTooManyInLine(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		release := hold(t, k, secret)
-		h := httpmw.Exclusive(k, byName(secret), httpmw.MaxWaiters(1))(http.HandlerFunc(ok))
+		h := httpmw.Exclusive(k, byName(secret), httpmw.MaxWaiters(1), httpmw.OnBusy(func(w http.ResponseWriter, r *http.Request, err error) {
+			assert.ErrorIs(t, err, renewer.ErrLineFull)
+			w.Header().Set("As", "busy")
+			httpmw.Respond(w, r, err)
+		}))(http.HandlerFunc(ok))
 		done := make(chan answer)
 		go func() { done <- do(h, get(t, "/")) }()
 		synctest.Wait()
@@ -160,6 +164,7 @@ func TestOneTooManyInLine(t *testing.T) {
 		a := do(h, get(t, "/"))
 		p := requireProblem(t, a, http.StatusServiceUnavailable, httpmw.TypeBusy)
 		assert.Contains(t, p.Detail, "Too many")
+		assert.Equal(t, "busy", a.Header.Get("As"))
 		requireRetryAfter(t, a, 1, 2)
 		assert.Zero(t, time.Since(begun))
 		release()

@@ -82,7 +82,10 @@ func TestTypedHandlersWriterIsTheServersOwn(t *testing.T) {
 
 func TestHijackedConnection(t *testing.T) {
 	t.Parallel()
-	for name, opts := range map[string][]httpmw.Option{"as it is": nil, "wrapped": {httpmw.AbortLost()}} {
+	unasked := httpmw.OnLost(func(http.ResponseWriter, *http.Request, error) {
+		assert.Fail(t, "a connection taken over counts as written")
+	})
+	for name, opts := range map[string][]httpmw.Option{"as it is": nil, "wrapped": {unasked}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, store := scripted(t, quick)
