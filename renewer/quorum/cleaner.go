@@ -13,7 +13,7 @@ const (
 	mostAtOnce = 1000
 	// mostPlanned bounds what a cleaner has yet to do, so that a node that is down for long does not cost memory for long. What
 	// is dropped lapses with its TTL.
-	mostPlanned = 10_000
+	mostPlanned = 4096
 )
 
 // cleaner frees on one node what nobody wants: what attempts that failed have got there, or may yet get. It runs while there is
@@ -77,8 +77,8 @@ func (s *Store) cleanSeat(l *lease, node int, unknown bool, done *countdown) {
 func (s *Store) plan(node int, job chore) {
 	c := s.cleaners[node]
 	if s.background.Err() != nil || len(c.planned) >= mostPlanned {
-		l := job.lease
-		l.seats[node].confirmed, l.seats[node].asked = 0, 0
+		job.lease.seats[node].leave()
+		s.forget(job.lease)
 		return
 	}
 	if job.done != nil {
@@ -135,7 +135,7 @@ func (c *cleaner) take() (batch []chore, holds []renewer.Hold, next time.Duratio
 		if over || l.epoch != job.epoch || l.granted {
 			job.done.down()
 			if over {
-				l.seats[c.node].confirmed, l.seats[c.node].asked = 0, 0
+				l.seats[c.node].leave()
 				s.forget(l)
 			}
 			continue
@@ -196,6 +196,6 @@ func (s *Store) freed(node int, l *lease, status renewer.Status, last bool) {
 		s.plan(node, chore{lease: l, epoch: l.epoch, due: age + max(settle, leastPatience), last: true})
 		return
 	}
-	seat.confirmed, seat.asked = 0, 0
+	seat.leave()
 	s.forget(l)
 }

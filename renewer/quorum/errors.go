@@ -28,6 +28,7 @@ type unreachable struct {
 	op       string
 	nodes    int
 	needed   int
+	refused  int // nodes that said no to a renewal or a release
 	failed   []nodeError
 	rejected bool  // however often they are asked
 	err      error // the caller's own, if its time was up
@@ -40,7 +41,11 @@ type nodeError struct {
 
 func (e *unreachable) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "quorum: %s: %d of %d nodes gave no answer, %d must agree", e.op, len(e.failed), e.nodes, e.needed)
+	fmt.Fprintf(&b, "quorum: %s: %d of %d nodes gave no answer", e.op, len(e.failed), e.nodes)
+	if e.refused > 0 {
+		fmt.Fprintf(&b, " and %d have not got the lease", e.refused)
+	}
+	fmt.Fprintf(&b, ", %d must agree", e.needed)
 	for i, f := range e.failed {
 		sep := "; "
 		if i == 0 {
@@ -79,11 +84,8 @@ func (e *unreachable) As(target any) bool {
 }
 
 // unreachable makes the error from the nodes' own; nil ones have answered.
-func (s *Store) unreachable(ctx context.Context, op string, errs []error) error {
-	e := &unreachable{op: op, nodes: len(s.nodes), needed: s.write, err: ctx.Err()}
-	if op != "acquire" {
-		e.needed = s.keep
-	}
+func (s *Store) unreachable(ctx context.Context, op string, needed, refused int, errs []error) error {
+	e := &unreachable{op: op, nodes: len(s.nodes), needed: needed, refused: refused, err: ctx.Err()}
 	rejected := 0
 	for x, err := range errs {
 		if err == nil {

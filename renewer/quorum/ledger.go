@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -53,8 +54,8 @@ func (s *seat) confirm(sent instant) {
 }
 
 // book notes the answer to an acquire.
-func (s *seat) book(status renewer.Status, sent instant, age time.Duration, now instant) {
-	switch status {
+func (s *seat) book(g *renewer.Grant, sent instant, age time.Duration, now instant) {
+	switch g.Status {
 	case renewer.Mine:
 		s.confirm(sent)
 		if s.confirmed == 0 {
@@ -63,10 +64,15 @@ func (s *seat) book(status renewer.Status, sent instant, age time.Duration, now 
 	case renewer.Taken:
 		s.refuse(now)
 	case renewer.Unknown:
-		s.asked = max(s.asked, age)
+		if !errors.Is(g.Err, errBacklog) {
+			s.asked = max(s.asked, age)
+		}
 	case renewer.Gone, renewer.Behind: // nothing has changed
 	}
 }
+
+// leave is for a node where nothing of ours is any more, or nothing more is done about it.
+func (s *seat) leave() { s.confirmed, s.asked = 0, 0 }
 
 func (s *seat) refuse(now instant) { s.confirmed, s.refused = 0, now }
 
@@ -121,7 +127,7 @@ func (s *Store) sweep() {
 		if l.granted && now.sub(l.latest()) > 2*l.ttl { // lapsed
 			l.granted = false
 			for i := range l.seats {
-				l.seats[i].confirmed, l.seats[i].asked = 0, 0
+				l.seats[i].leave()
 			}
 		}
 		s.forget(l)

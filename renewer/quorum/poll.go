@@ -118,6 +118,11 @@ func (p *poll[A]) deliver(r reply[A]) {
 // time set by within is over. The error is that of ctx, if that is why.
 func (p *poll[A]) listen(ctx context.Context, merge func(reply[A]) (enough bool)) error {
 	var hurry <-chan time.Time
+	defer func() {
+		if p.hurry != nil {
+			p.hurry.Stop()
+		}
+	}()
 	for range p.heard {
 		if p.hurry != nil {
 			hurry = p.hurry.C
@@ -150,9 +155,6 @@ func (p *poll[A]) within(d time.Duration) {
 // end lets the caller go, with what has come in meanwhile. Nodes that have not answered go on for a while in the background,
 // or are given up.
 func (p *poll[A]) end(giveUp bool, merge func(reply[A]) bool) {
-	if p.hurry != nil {
-		p.hurry.Stop()
-	}
 	p.mu.Lock()
 	p.over = true
 	patience := leastPatience

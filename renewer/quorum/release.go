@@ -29,7 +29,7 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 	})
 	for i := range answers {
 		if answers[i].Status = t.status(i, s.keep); answers[i].Status == renewer.Unknown {
-			answers[i].Err = s.unreachable(ctx, "release", t.errors(i))
+			answers[i].Err = s.unreachable(ctx, "release", s.keep, t.no[i], t.errors(i))
 		}
 	}
 	return answers

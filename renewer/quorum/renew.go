@@ -49,7 +49,7 @@ func (s *Store) heartbeats(p *poll[renewer.Answer], r reply[renewer.Answer], hol
 	r.each(func(i int, a *renewer.Answer) {
 		h := &holds[i]
 		l := s.ledger.leases[key{h.Name, h.Owner}]
-		if l == nil {
+		if l == nil || !l.granted {
 			return
 		}
 		switch a.Status {
@@ -66,35 +66,41 @@ func (s *Store) heartbeats(p *poll[renewer.Answer], r reply[renewer.Answer], hol
 // renewed answers one item. Under s.mu.
 func (s *Store) renewed(ctx context.Context, p *poll[renewer.Answer], t *tally, i int, h renewer.Hold) renewer.Answer {
 	l := s.ledger.leases[key{h.Name, h.Owner}]
-	switch status := t.status(i, s.keep); status {
-	case renewer.Mine:
-		if l == nil { // another Store has acquired it
-			l = s.open(key{h.Name, h.Owner}, h.TTL)
-			l.granted = true
-			for x := range s.nodes {
-				if a, _ := t.answer(x, i); a.Status == renewer.Mine {
-					l.seats[x].confirm(p.sent)
-				}
-			}
-		}
-		l.good = max(l.good, p.sent)
-		return renewer.Answer{Status: renewer.Mine}
-	case renewer.Taken, renewer.Gone:
-		if l != nil && l.granted {
+	status := t.status(i, s.keep)
+	if l == nil && status == renewer.Mine {
+		l = s.adopt(p, t, i, h)
+	}
+	ours := l != nil && l.granted
+	switch {
+	case status == renewer.Taken || status == renewer.Gone:
+		if ours {
 			s.lose(l)
 		}
 		return renewer.Answer{Status: status}
-	case renewer.Unknown, renewer.Behind:
+	case ours:
+		// Not what was answered, but what still stands: a later no may have overtaken an earlier yes. And if this heartbeat
+		// did not get so far by itself, it may have together with what others came to before.
+		since := min(l.since(s.keep), p.sent)
+		if age := p.sent.sub(since); age == 0 || since > l.good && age < h.TTL {
+			l.good = max(l.good, since)
+			return renewer.Answer{Status: renewer.Mine, Age: age}
+		}
+	case status == renewer.Mine: // a lease that is being released: true, and of no use to anybody
+		return renewer.Answer{Status: renewer.Mine}
 	}
-	// Not decided by this heartbeat. It may have moved the end on all the same, together with what others came to before.
-	if l != nil && l.granted {
-		since := l.since(s.keep)
-		if age := p.sent.sub(since); since > l.good && age < h.TTL {
-			l.good = since
-			return renewer.Answer{Status: renewer.Mine, Age: max(0, age)}
+	return renewer.Answer{Err: s.unreachable(ctx, "renew", s.keep, t.no[i], t.errors(i))}
+}
+
+// adopt makes a lease known that another Store has acquired. Under s.mu.
+func (s *Store) adopt(p *poll[renewer.Answer], t *tally, i int, h renewer.Hold) *lease {
+	l := s.open(key{h.Name, h.Owner}, h.TTL)
+	l.granted = true
+	for x := range s.nodes {
+		if a, _ := t.answer(x, i); a.Status == renewer.Mine {
+			l.seats[x].confirm(p.sent)
 		}
 	}
-	return renewer.Answer{Err: s.unreachable(ctx, "renew", t.errors(i))}
+	return l
 }
 
 // lose books that a lease is over, and frees it on nodes that still have it, for whoever comes next. Under s.mu.

@@ -78,7 +78,7 @@ func (s *Store) majority(ctx context.Context, errs []error) error {
 	if failed <= len(s.nodes)-s.write {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", renewer.ErrUnavailable, s.unreachable(ctx, "check", errs))
+	return fmt.Errorf("%w: %w", renewer.ErrUnavailable, s.unreachable(ctx, "check", s.write, 0, errs))
 }
 
 // show says on every node which nodes this program has, if they have names. It returns each node's failure, and whether one

@@ -30,7 +30,7 @@ func (s *Store) judge(ctx context.Context, bids []*bid, unit time.Duration) (spl
 		case b.mine >= s.write:
 			b.grant = renewer.Grant{Status: renewer.Mine, Fence: b.claim.Fence}
 		case b.taken <= spare && unknown > spare:
-			b.grant = renewer.Grant{Err: s.unreachable(ctx, "acquire", grantErrors(b.votes))}
+			b.grant = renewer.Grant{Err: s.unreachable(ctx, "acquire", s.write, 0, grantErrors(b.votes))}
 		case b.taken <= spare && b.behind > 0 && b.fixed:
 			b.grant = renewer.Grant{Status: renewer.Behind, Fence: b.counter}
 		default:
