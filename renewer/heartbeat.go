@@ -69,7 +69,7 @@ func (k *Keeper) gather(now instant) (f *flight, next instant) {
 	for _, lane := range k.lanes {
 		due := lane.beats.first()
 		if due <= now { // the gap may put it off
-			due = max(due, lane.sent.add(k.flightGap(lane)))
+			due = lane.sent.add(k.flightGap(lane))
 		}
 		if due <= now {
 			return k.board(lane, now), now

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
 // atOnce is how many tests run at a time unless -parallel says otherwise: they wait far more than they work, so the number of
@@ -31,7 +33,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, redistest.Lingering()...)
 }
 
 // patience is how long a test waits for what should come soon.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 )
@@ -50,6 +52,49 @@ func (s *Store) call(
 		todo, again = again, nil
 		n = len(todo)
 	}
+}
+
+// spread is call for commands of several locks: those of each shard in a pipeline of their own, at the same time, so that a shard
+// that does not answer holds up neither the others' answers nor what must be sent to them again.
+func (s *Store) spread(
+	ctx context.Context, n int, nameOf func(i int) string,
+	build func(i int, whole bool) rueidis.Completed, read func(i int, r rueidis.RedisResult),
+) {
+	if s.shards == nil {
+		s.call(ctx, n, build, read)
+		return
+	}
+	var failed atomic.Bool
+	s.spreadOver(ctx, n, nameOf, build, func(i int, r rueidis.RedisResult) {
+		if r.Error() != nil {
+			failed.Store(true)
+		}
+		read(i, r)
+	})
+	s.shards.review(failed.Load())
+}
+
+func (s *Store) spreadOver(
+	ctx context.Context, n int, nameOf func(i int) string,
+	build func(i int, whole bool) rueidis.Completed, read func(i int, r rueidis.RedisResult),
+) {
+	parts := make(map[int][]int)
+	for i := range n {
+		shard := s.shards.of(nameOf(i))
+		parts[shard] = append(parts[shard], i)
+	}
+	if len(parts) <= 1 {
+		s.call(ctx, n, build, read)
+		return
+	}
+	var wg sync.WaitGroup
+	for _, part := range parts {
+		wg.Go(func() {
+			s.call(ctx, len(part), func(j int, whole bool) rueidis.Completed { return build(part[j], whole) },
+				func(j int, r rueidis.RedisResult) { read(part[j], r) })
+		})
+	}
+	wg.Wait()
 }
 
 // callOne is call for one command, which needs no slices.

@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"time"
+
 	"github.com/redis/rueidis"
 )
 
@@ -41,3 +43,29 @@ func (s *Store) OneKeyAScript() { s.perCall = 1 }
 
 // Client returns the caller's client.
 func (s *Store) Client() rueidis.Client { return s.client }
+
+// AgeTopology makes what a store knows of its cluster older.
+func AgeTopology(s *Store, by time.Duration) {
+	s.shards.mu.Lock()
+	defer s.shards.mu.Unlock()
+	s.shards.asked = s.shards.asked.Add(-by)
+}
+
+// SlotOf is the slot of a lock's keys.
+func SlotOf(name string) int { return int(slotOf(name)) }
+
+// Topology is what a store makes of replies of CLUSTER SLOTS from a server on addr, one after another: the shard of each slot,
+// and their addresses. False if it believes none of the last.
+func Topology(addr string, replies ...rueidis.RedisMessage) (shards []uint16, addrs []string, ok bool) {
+	var t *topology
+	for _, r := range replies {
+		var next *topology
+		if next, ok = readTopology(r, addr, t); ok {
+			t = next
+		}
+	}
+	if t == nil {
+		return nil, nil, false
+	}
+	return t.shards[:], t.addrs, ok
+}

@@ -16,7 +16,7 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Lingering()...) }
 
 // patience is how long a test waits for what should come at once.
 const patience = 10 * time.Second

@@ -21,13 +21,14 @@ type Store struct {
 	fenceText string // fenceTTL in ms
 	settle    time.Duration
 	cluster   bool
-	perCall   int // keys of one script
+	shards    *shards // of a cluster; nil otherwise
+	perCall   int     // keys of one script
 	hub       *hub
 	ttls      memo[time.Duration]
 	holders   memo[renewer.Holder]
 }
 
-var _ renewer.Store = (*Store)(nil)
+var _ renewer.Sharded = (*Store)(nil)
 
 // New returns a store on the caller's client, which stays the caller's: close it after [Store.Close].
 //
@@ -50,7 +51,10 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		holders: memo[renewer.Holder]{make: encodeHolder},
 	}
 	if s.cluster {
-		s.perCall = 1 // a script's keys must share a slot there
+		// A script's keys must share a slot there. Locks that happen to do so are few, and a script with several of them could not
+		// run while the slot is moving.
+		s.perCall = 1
+		s.shards = newShards(client)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
@@ -58,6 +62,9 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	s.warnOfEviction(ctx, c.logger)
+	if s.cluster {
+		s.shards.learn(ctx)
+	}
 	return s, nil
 }
 
@@ -79,12 +86,26 @@ func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 
 // Close ends the subscription that [Store.Watch] uses; watches hear of it by an error, once. The other methods go on working:
 // the client stays the caller's. Close may be called more than once, and does not wait.
-func (s *Store) Close() { s.hub.close() }
+func (s *Store) Close() {
+	s.hub.close()
+	if s.shards != nil {
+		s.shards.end()
+	}
+}
+
+// Shard implements [renewer.Sharded]: the primary of a cluster that serves name, as the cluster told last; 0 for all names if there
+// is no cluster, or if it would not tell.
+func (s *Store) Shard(name string) int {
+	if s.shards == nil {
+		return 0
+	}
+	return s.shards.of(name)
+}
 
 // Acquire implements [renewer.Store].
 func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 	grants := make([]renewer.Grant, len(claims))
-	s.call(ctx, len(claims), func(i int, whole bool) rueidis.Completed {
+	s.spread(ctx, len(claims), func(i int) string { return claims[i].Name }, func(i int, whole bool) rueidis.Completed {
 		c := &claims[i]
 		lease, fence := lockKeys(s.prefix, c.Name)
 		ttl := s.ttls.of(c.TTL)
@@ -132,7 +153,7 @@ func (s *Store) batch(
 		}
 	}
 	starts = append(starts, len(holds))
-	s.call(ctx, len(starts)-1, func(i int, whole bool) rueidis.Completed {
+	s.spread(ctx, len(starts)-1, func(i int) string { return holds[starts[i]].Name }, func(i int, whole bool) rueidis.Completed {
 		part := holds[starts[i]:starts[i+1]]
 		keys, args := make([]string, len(part)), make([]string, 1, 1+len(part))
 		args[0] = "0"

@@ -1,0 +1,42 @@
+-- Reads the record of a lock, and begins a holder's term: from then on nobody with a lower token can write it.
+--
+-- KEYS[1]  the record: PREFIX{name}:record
+-- ARGV[1]  the holder's fencing token, in decimal, below 2^53; or "0": only look
+-- ARGV[2]  time to live of the term, ms, if there is no record; a record keeps its own
+--
+-- Returns  {fence, seq, data}: the record, with the token of who wrote it and its number; {0, 0, ''} if nothing has been written; or
+--          {term} if a holder with a higher token, this one, has looked before: nothing is changed; or
+--          an error, and nothing is changed.
+--
+-- A record is "TERM FENCE SEQ", a line feed, and the data. TERM is the highest token that has looked. Numbers in Lua are doubles:
+-- exact up to 2^53 - 1.
+
+local value = redis.pcall('GET', KEYS[1])
+if type(value) == 'table' then
+	return value -- the error, such as WRONGTYPE, as the server words it
+end
+
+local mine = tonumber(ARGV[1])
+local term, fence, seq, data = 0, '0', '0', ''
+if value then
+	local t, f, s, rest = string.match(value, '^(%d+) (%d+) (%d+)\n()')
+	if not t or #t > 16 or #f > 16 or #s > 16 then
+		return redis.error_reply('LOCKBEAT the record ' .. KEYS[1] .. ' is damaged; delete the key')
+	end
+	term, fence, seq, data = tonumber(t), f, s, string.sub(value, rest)
+end
+
+if mine > 0 then
+	if term > mine then
+		return {term}
+	end
+	if term < mine then
+		local ttl = ARGV[2]
+		local left = redis.call('PTTL', KEYS[1])
+		if left > 0 then
+			ttl = left
+		end
+		redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. fence .. ' ' .. seq .. '\n' .. data, 'PX', ttl)
+	end
+end
+return {tonumber(fence), tonumber(seq), data}

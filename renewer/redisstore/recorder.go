@@ -1,0 +1,124 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+var (
+	//go:embed look.lua
+	lookText string
+	//go:embed write.lua
+	writeText string
+
+	lookScript  = newScript(lookText)
+	writeScript = newScript(writeText)
+)
+
+const recordSuffix = ":record"
+
+var _ renewer.Recorder = (*Store)(nil)
+
+// recordKey is in the slot of the lock's other keys.
+func (s *Store) recordKey(name string) string { return leaseKey(s.prefix, name) + recordSuffix }
+
+// Look implements [renewer.Recorder]. A TTL below 1 ms of a look with a token is answered with [renewer.ErrConfig].
+func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
+	seen := make([]renewer.Seen, len(looks))
+	asked := make([]int, 0, len(looks))
+	for i := range looks {
+		if _, seen[i].Err = renewer.Millis(looks[i].TTL); seen[i].Err == nil || looks[i].Fence == 0 {
+			seen[i].Err = nil
+			asked = append(asked, i)
+		}
+	}
+	s.call(ctx, len(asked), func(j int, whole bool) rueidis.Completed {
+		l := &looks[asked[j]]
+		return lookScript.command(s.client.B(), whole, []string{s.recordKey(l.Name)}, decimal(l.Fence), decimal(l.TTL.Milliseconds()))
+	}, func(j int, r rueidis.RedisResult) {
+		i := asked[j]
+		reply, err := r.ToMessage()
+		if err != nil {
+			seen[i].Err = s.wrap("look", err)
+			return
+		}
+		var ok bool
+		if seen[i], ok = readSeen(reply, looks[i].Fence); !ok {
+			seen[i].Err = unreadable("look")
+		}
+	})
+	return seen
+}
+
+// Write implements [renewer.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig].
+func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.Answer {
+	answers := make([]renewer.Answer, len(records))
+	asked := make([]int, 0, len(records))
+	for i := range records {
+		if _, answers[i].Err = renewer.Millis(records[i].TTL); answers[i].Err == nil {
+			asked = append(asked, i)
+		}
+	}
+	s.call(ctx, len(asked), func(j int, whole bool) rueidis.Completed {
+		r := &records[asked[j]]
+		return writeScript.command(s.client.B(), whole, []string{s.recordKey(r.Name)},
+			decimal(r.Fence), decimal(r.Seq), decimal(r.TTL.Milliseconds()), r.Data)
+	}, func(j int, r rueidis.RedisResult) {
+		i := asked[j]
+		reply, err := r.ToMessage()
+		if err != nil {
+			answers[i].Err = s.wrap("write", err)
+			return
+		}
+		var ok bool
+		if answers[i].Status, ok = readWritten(reply); !ok {
+			answers[i].Err = unreadable("write")
+		}
+	})
+	return answers
+}
+
+// readSeen reads the reply of look.lua to a holder with a token, or 0.
+func readSeen(reply rueidis.RedisMessage, fence int64) (seen renewer.Seen, ok bool) {
+	parts, err := reply.ToArray()
+	if err == nil && len(parts) == 1 {
+		term, err := parts[0].ToInt64()
+		if err != nil || fence == 0 || term <= fence || term > maxExact {
+			return seen, false
+		}
+		return renewer.Seen{Status: renewer.Taken}, true
+	}
+	if err != nil || len(parts) != 3 || !parts[2].IsString() {
+		return seen, false
+	}
+	by, err0 := parts[0].ToInt64()
+	seq, err1 := parts[1].ToInt64()
+	data, err2 := parts[2].ToString()
+	if err0 != nil || err1 != nil || err2 != nil || by < 0 || by > maxExact || seq < 0 || seq > maxExact {
+		return seen, false
+	}
+	return renewer.Seen{Status: renewer.Mine, Fence: by, Seq: seq, Data: data}, true
+}
+
+// readWritten reads the reply of write.lua.
+func readWritten(reply rueidis.RedisMessage) (renewer.Status, bool) {
+	if !reply.IsInt64() {
+		return renewer.Unknown, false
+	}
+	switch n, _ := reply.ToInt64(); n {
+	case 1:
+		return renewer.Mine, true
+	case 0:
+		return renewer.Taken, true
+	case -1:
+		return renewer.Gone, true
+	case -2:
+		return renewer.Behind, true
+	default:
+		return renewer.Unknown, false
+	}
+}

@@ -1,0 +1,95 @@
+package redisstore
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	// A topology that was right may have changed without any request failing, since the client follows the servers'
+	// redirections; so it is asked for again after this time, and then a little later than redirections were followed.
+	topologyFor = time.Minute
+	// After a request that failed it is asked for at once, but no more often than this.
+	topologyPause = time.Second
+	// How long one server may take to tell it. The next may know.
+	topologyTimeout = 300 * time.Millisecond
+)
+
+// shards knows which server of a cluster has a lock, so that requests to different servers travel apart: the client would answer
+// all of those that are sent together when the last server has answered. What it knows is a hint. If it is wrong the client
+// still sends each request to the right server.
+type shards struct {
+	client rueidis.Client
+	now    atomic.Pointer[topology]
+	life   context.Context // ended by Store.Close
+	end    context.CancelFunc
+
+	mu    sync.Mutex
+	asked time.Time // when it was last asked for
+	busy  bool
+}
+
+func newShards(client rueidis.Client) *shards {
+	s := &shards{client: client}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// of returns the shard of a name; 0 for all while nothing is known.
+func (s *shards) of(name string) int {
+	t := s.now.Load()
+	if t == nil {
+		return 0
+	}
+	return int(t.shards[slotOf(name)])
+}
+
+// learn asks the servers, one by one in random order, until one tells.
+func (s *shards) learn(ctx context.Context) {
+	s.mu.Lock()
+	s.asked = time.Now()
+	s.mu.Unlock()
+	for addr, node := range s.client.Nodes() {
+		if s.learnFrom(ctx, addr, node) || ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (s *shards) learnFrom(ctx context.Context, addr string, node rueidis.Client) bool {
+	ctx, cancel := context.WithTimeout(ctx, topologyTimeout)
+	defer cancel()
+	reply, err := node.Do(ctx, node.B().ClusterSlots().Build()).ToMessage()
+	if err != nil {
+		return false
+	}
+	t, ok := readTopology(reply, addr, s.now.Load())
+	if ok {
+		s.now.Store(t)
+	}
+	return ok
+}
+
+// review has the topology asked for anew in the background if it is old, or if a request has failed: then it may have changed.
+func (s *shards) review(failed bool) {
+	pause := topologyFor
+	if failed {
+		pause = topologyPause
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy || time.Since(s.asked) < pause || s.life.Err() != nil {
+		return
+	}
+	s.busy = true
+	go func() {
+		s.learn(s.life)
+		s.mu.Lock()
+		s.busy = false
+		s.mu.Unlock()
+	}()
+}

@@ -1,0 +1,99 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// clusterStore is a store as recommended for locks of the given TTL.
+func clusterStore(t testing.TB, cluster *redistest.Cluster, ttl time.Duration, opts ...redisstore.Option) *redisstore.Store {
+	t.Helper()
+	option, err := redisstore.ClientOption(cluster.ClientOption(), ttl)
+	require.NoError(t, err)
+	client := cluster.Client(t, func(o *rueidis.ClientOption) { *o = option })
+	store, err := redisstore.New(client, append(opts, redisstore.WriteTimeout(option.ConnWriteTimeout))...)
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	return store
+}
+
+// A batch over all shards of which one is frozen: the others' answers are those of their servers, also where a script must be
+// sent again, and only the frozen one's are unknown.
+func TestAFrozenShardDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	store := clusterStore(t, cluster, 15*time.Second)
+	var holds []renewer.Hold
+	on := map[int][]int{}
+	for i := range 300 {
+		name := fmt.Sprint("name ", i)
+		mine(t, store, claim(name, "a", time.Minute))
+		holds = append(holds, hold(name, "a", time.Minute))
+		shard := store.Shard(name)
+		serving, err := cluster.Serving(redistest.Slot(redisstore.LeaseKey(redisstore.DefaultPrefix, name)))
+		require.NoError(t, err)
+		on[shard] = append(on[shard], i)
+		first := holds[on[shard][0]].Name
+		before, err := cluster.Serving(redistest.Slot(first))
+		require.NoError(t, err)
+		require.Same(t, before, serving, "a shard is a server: %q, %q", first, name)
+	}
+	require.Len(t, on, 3)
+	for _, m := range cluster.Masters {
+		require.NoError(t, m.Do("SCRIPT", "FLUSH").Error())
+	}
+	frozen := store.Shard("name 0")
+	server, err := cluster.Serving(redistest.Slot("name 0"))
+	require.NoError(t, err)
+	require.NoError(t, server.Stop())
+
+	for _, do := range []func(context.Context, []renewer.Hold) []renewer.Answer{store.Renew, store.Release} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		answers := do(ctx, holds)
+		for shard, items := range on {
+			for _, i := range items {
+				if shard == frozen {
+					require.Equal(t, renewer.Unknown, answers[i].Status)
+					require.Error(t, answers[i].Err)
+				} else {
+					require.NoError(t, answers[i].Err)
+					require.Equal(t, renewer.Mine, answers[i].Status)
+				}
+			}
+		}
+	}
+}
+
+// The store finds out where a slot has gone, so that it travels with its new neighbours.
+func TestShardFollowsTheSlots(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 2, 0)
+	store := clusterStore(t, cluster, 15*time.Second)
+	const name = "name"
+	was := store.Shard(name)
+	serving, err := cluster.Serving(redistest.Slot(name))
+	require.NoError(t, err)
+	to := cluster.Masters[0]
+	if to == serving {
+		to = cluster.Masters[1]
+	}
+	mine(t, store, claim(name, "a", time.Minute))
+	require.NoError(t, cluster.MoveSlot(redistest.Slot(name), to))
+	assert.Equal(t, renewer.Mine, renew(t, store, hold(name, "a", time.Minute)).Status)
+	redisstore.AgeTopology(store, time.Hour)
+	require.Eventually(t, func() bool {
+		require.Equal(t, renewer.Mine, renew(t, store, hold(name, "a", time.Minute)).Status)
+		return store.Shard(name) == 1-was
+	}, patience, 10*time.Millisecond)
+}
