@@ -332,6 +332,19 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// The engine's own time limit for a question is no deadline of the caller's.
+func TestAStoreThatDoesNotAnswerIsATimeout(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		s.store.Script(script.Acquire, script.Fail(context.DeadlineExceeded))
+		_, err := s.keeper.TryAcquire(t.Context(), "a")
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		got := attrs(s.the(t, "lockbeat.acquire").Attributes())
+		require.Equal(t, "unavailable", got["lockbeat.outcome"])
+		require.Equal(t, "timeout", got["error.type"])
+	})
+}
+
 // An error that nobody knows yet is one.
 func TestAnUnknownErrorFails(t *testing.T) {
 	t.Parallel()

@@ -115,8 +115,7 @@ func BenchmarkKeeper(b *testing.B) {
 // What a batch of renewals costs, however many leases are in it.
 func BenchmarkRenewed(b *testing.B) {
 	o := tracing.New(noSpans, metricsTo(b))
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
 		renewal(ctx, o)

@@ -55,7 +55,7 @@ func TestHostileHolders(t *testing.T) {
 	})
 }
 
-// Of a holder that says nothing nothing is said.
+// A holder that tells nothing of itself is no attribute.
 func TestAHolderThatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *scene) {

@@ -14,11 +14,11 @@ import (
 )
 
 // began is what an observer makes of the beginning of a lock's life.
-func began(ctx context.Context, o renewer.Observer) (acquiring, holding context.Context, trace string) {
+func began(ctx context.Context, o renewer.Observer) (acquiring, holding context.Context, told string) {
 	start := renewer.AcquireStart{Name: "a", Operation: "charge"}
 	acquiring = o.AcquireStart(ctx, start)
-	trace = o.Claim(acquiring)
-	return acquiring, o.AcquireEnd(acquiring, renewer.AcquireEnd{AcquireStart: start, Fence: 1}), trace
+	told = o.Claim(acquiring)
+	return acquiring, o.AcquireEnd(acquiring, renewer.AcquireEnd{AcquireStart: start, Fence: 1}), told
 }
 
 // A request that is not sampled makes no spans, tells nobody of its trace, and what it runs under the lock stays unsampled.

@@ -1,0 +1,52 @@
+package tracing_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/tracing"
+)
+
+// engineAllocs is what acquire and release took on a store in memory before there was anybody to be told (at commit eda0a6b).
+const engineAllocs = 9
+
+// Without an observer nobody pays for there being one.
+//
+//nolint:paralleltest // allocations are counted for the whole process
+func TestNoObserverAllocatesNothing(t *testing.T) {
+	k := newKeeper(t, memory.New(), nil)
+	ctx := t.Context()
+	var err error
+	allocs := testing.AllocsPerRun(1000, func() {
+		var l *renewer.Lease
+		if l, err = k.Acquire(ctx, "a", renewer.Operation("charge")); err == nil {
+			err = l.Release(ctx)
+		}
+	})
+	require.NoError(t, err)
+	require.LessOrEqual(t, allocs, float64(engineAllocs+raceAllocs))
+}
+
+// A batch of renewals is counted, and kept quiet, without an allocation, whatever came of it.
+//
+//nolint:paralleltest // allocations are counted for the whole process
+func TestRenewalsAllocateNothing(t *testing.T) {
+	o := tracing.New(noSpans, metricsTo(t))
+	ctx := t.Context() // a pointer, as the engine's is
+	require.Zero(t, testing.AllocsPerRun(1000, func() { renewal(ctx, o) }))
+}
+
+// Metrics alone add nothing to what an acquire costs without them.
+//
+//nolint:paralleltest // allocations are counted for the whole process
+func TestMetricsAllocateNothing(t *testing.T) {
+	count := func(metrics tracing.Option) float64 {
+		o := tracing.New(noSpans, metrics)
+		return testing.AllocsPerRun(1000, func() { life(context.Background(), o) })
+	}
+	require.Equal(t, count(noMetrics), count(metricsTo(t))) //nolint:testifylint // whole numbers
+}
