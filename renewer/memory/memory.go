@@ -16,6 +16,7 @@ type Store struct {
 	sweepAt  int   // size of held at which lapsed leases are looked for
 	fence    int64 // the last one picked, whatever its name
 	proposed proposals
+	records  records
 	watchers map[string][]*watcher
 }
 

@@ -14,6 +14,8 @@ const (
 	Acquire Op = "acquire"
 	Renew   Op = "renew"
 	Release Op = "release"
+	Look    Op = "look"
+	Write   Op = "write"
 )
 
 // Step says how one call is answered. Make one with [Pass], [Mine], [Taken], [Gone], [Fail], [Hang] or [Each], and change

@@ -16,6 +16,7 @@ type Store struct {
 	defaults map[Op]Step
 	calls    []Call
 	table    table
+	records  records
 	watchers []*watcher
 	muted    bool
 	settle   time.Duration
@@ -36,6 +37,10 @@ type Call struct {
 	Claims []renewer.Claim
 	// Holds are the items of a Renew or a Release.
 	Holds []renewer.Hold
+	// Looks are the items of a Look.
+	Looks []renewer.Look
+	// Records are the items of a Write.
+	Records []renewer.Record
 }
 
 // New returns a store in which nothing is held and every call is answered by [Pass].
@@ -44,6 +49,7 @@ func New() *Store {
 		scripts:  make(map[Op][]Step),
 		defaults: make(map[Op]Step),
 		table:    make(table),
+		records:  make(records),
 	}
 }
 
@@ -120,30 +126,49 @@ func toAnswers(grants []renewer.Grant) []renewer.Answer {
 
 // play records a call of n items and answers it by the next step.
 func (s *Store) play(ctx context.Context, call Call, n int) []renewer.Grant {
+	var freed []string
+	return perform(ctx, s, call, n, func(err error) renewer.Grant { return renewer.Grant{Err: err} },
+		func(i int, a answer, now time.Time) renewer.Grant {
+			g, free := s.table.apply(call, i, a, now)
+			if free {
+				freed = append(freed, call.Holds[i].Name)
+			}
+			return g
+		}, func() { s.freed(freed) })
+}
+
+// perform records a call of n items and answers it by the next step: each item by apply, under the lock, and then calls done.
+func perform[A any](
+	ctx context.Context, s *Store, call Call, n int,
+	unknown func(error) A, apply func(i int, a answer, now time.Time) A, done func(),
+) []A {
+	all := func(err error) []A {
+		answers := make([]A, n)
+		for i := range answers {
+			answers[i] = unknown(err)
+		}
+		return answers
+	}
 	step := s.take(ctx, call)
 	if err := wait(ctx, step.slow); err != nil {
-		return unknown(n, err)
+		return all(err)
 	}
-	grants := make([]renewer.Grant, n)
-	var freed []string
+	answers := make([]A, n)
 	s.mu.Lock()
 	now := time.Now()
-	for i := range grants {
-		var free bool
-		if grants[i], free = s.table.apply(call, i, step.of(i), now); free {
-			freed = append(freed, call.Holds[i].Name)
-		}
+	for i := range answers {
+		answers[i] = apply(i, step.of(i), now)
 	}
 	s.mu.Unlock()
-	s.freed(freed)
+	done()
 	if step.noReply {
 		<-ctx.Done()
-		return unknown(n, ctx.Err())
+		return all(ctx.Err())
 	}
 	if err := wait(ctx, step.late); err != nil {
-		return unknown(n, err)
+		return all(err)
 	}
-	return grants
+	return answers
 }
 
 // take records the call and takes its step.
@@ -175,12 +200,4 @@ func wait(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-func unknown(n int, err error) []renewer.Grant {
-	grants := make([]renewer.Grant, n)
-	for i := range grants {
-		grants[i].Err = err
-	}
-	return grants
 }

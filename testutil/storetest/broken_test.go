@@ -16,6 +16,8 @@ type broken struct {
 	renew   func(*memory.Store, context.Context, []renewer.Hold) []renewer.Answer
 	release func(*memory.Store, context.Context, []renewer.Hold) []renewer.Answer
 	watch   func(*memory.Store, string, func(error)) func()
+	look    func(*memory.Store, context.Context, []renewer.Look) []renewer.Seen
+	write   func(*memory.Store, context.Context, []renewer.Record) []renewer.Answer
 }
 
 func (b broken) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
@@ -44,6 +46,41 @@ func (b broken) Watch(name string, wake func(error)) func() {
 		return b.Store.Watch(name, wake)
 	}
 	return b.watch(b.Store, name, wake)
+}
+
+func (b broken) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
+	if b.look == nil {
+		return b.Store.Look(ctx, looks)
+	}
+	return b.look(b.Store, ctx, looks)
+}
+
+func (b broken) Write(ctx context.Context, records []renewer.Record) []renewer.Answer {
+	if b.write == nil {
+		return b.Store.Write(ctx, records)
+	}
+	return b.write(b.Store, ctx, records)
+}
+
+// looks makes a faulty Look, and writes a faulty Write, by changing each item before it is put to the store.
+func looks(before func(*renewer.Look)) func(*memory.Store, context.Context, []renewer.Look) []renewer.Seen {
+	return func(s *memory.Store, ctx context.Context, looks []renewer.Look) []renewer.Seen {
+		looks = slices.Clone(looks)
+		for i := range looks {
+			before(&looks[i])
+		}
+		return s.Look(ctx, looks)
+	}
+}
+
+func writes(before func(*renewer.Record)) func(*memory.Store, context.Context, []renewer.Record) []renewer.Answer {
+	return func(s *memory.Store, ctx context.Context, records []renewer.Record) []renewer.Answer {
+		records = slices.Clone(records)
+		for i := range records {
+			before(&records[i])
+		}
+		return s.Write(ctx, records)
+	}
 }
 
 // grants makes a faulty Acquire by changing each claim before, or each grant after; either may be nil.

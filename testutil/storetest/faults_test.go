@@ -207,4 +207,56 @@ var faults = map[string]struct {
 			}
 		}}
 	}, "a watch stopped from its own wake"},
+	"a look promises nothing": {func() broken {
+		return broken{look: looks(func(l *renewer.Look) {
+			if l.Fence > 1 {
+				l.Fence = 0
+			}
+		}), write: func(s *memory.Store, ctx context.Context, records []renewer.Record) []renewer.Answer {
+			for _, r := range records {
+				s.Look(ctx, []renewer.Look{{Name: r.Name, Fence: r.Fence, TTL: r.TTL}})
+			}
+			return s.Write(ctx, records)
+		}}
+	}, "a late write is refused"},
+	"a write begins a term": {func() broken {
+		return broken{write: func(s *memory.Store, ctx context.Context, records []renewer.Record) []renewer.Answer {
+			for _, r := range records {
+				s.Look(ctx, []renewer.Look{{Name: r.Name, Fence: r.Fence, TTL: r.TTL}})
+			}
+			return s.Write(ctx, records)
+		}}
+	}, "a look begins a term"},
+	"records live on": {func() broken {
+		return broken{write: writes(func(r *renewer.Record) { r.TTL += time.Hour })}
+	}, "a record lapses, and its term"},
+	"records are cut at a line feed": {func() broken {
+		return broken{write: writes(func(r *renewer.Record) { r.Data, _, _ = strings.Cut(r.Data, "\n") })}
+	}, "records of any bytes"},
+	"every write is a new one": {func() broken {
+		return broken{write: writes(func(r *renewer.Record) { r.Data += " " })}
+	}, "a record is there for the next holder"},
+	"names of records in lower case": {func() broken {
+		return broken{
+			look:  looks(func(l *renewer.Look) { l.Name = strings.ToLower(l.Name) }),
+			write: writes(func(r *renewer.Record) { r.Name = strings.ToLower(r.Name) }),
+		}
+	}, "records are their names' own"},
+	"one writes all of a batch": {func() broken {
+		return broken{write: func(s *memory.Store, ctx context.Context, records []renewer.Record) []renewer.Answer {
+			answers := s.Write(ctx, records)
+			for i := range answers {
+				answers[i] = answers[0]
+			}
+			return answers
+		}}
+	}, "records in batches"},
+	"terms live for ever": {func() broken {
+		return broken{look: looks(func(l *renewer.Look) { l.TTL = time.Hour })}
+	}, "a term without a record lapses"},
+	"records written whenever": {func() broken {
+		return broken{write: func(s *memory.Store, _ context.Context, records []renewer.Record) []renewer.Answer {
+			return s.Write(context.Background(), records)
+		}}
+	}, "records and a context that has ended"},
 }

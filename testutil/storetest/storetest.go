@@ -65,7 +65,7 @@ func RunInBubble(t *testing.T, open func(t *testing.T) Fixture) {
 
 func cases() []testCase {
 	var all []testCase
-	for _, group := range [][]testCase{acquireCases, lapseCases, renewCases, releaseCases, fenceCases, batchCases, nameCases, watchCases} {
+	for _, group := range [][]testCase{acquireCases, lapseCases, renewCases, releaseCases, fenceCases, batchCases, nameCases, watchCases, recordCases} {
 		all = append(all, group...)
 	}
 	return all

@@ -1,0 +1,107 @@
+package renewer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrNoRecord means that a record was not written, since its term is not there: it has lapsed, or the server has lost its data.
+var ErrNoRecord = errors.New("lockbeat: the record has lapsed")
+
+// Look reads the record of a name: see [Recorder]. With a fencing token it begins that holder's term. It asks once and takes at most
+// [Config.RequestTimeout]; it may be called concurrently, and after [Keeper.Shutdown] too.
+//
+// The error is a *[LostError] if a holder with a higher token has looked before, so that the lock can't be the caller's any more.
+// Otherwise it is an *[Error] whose kind errors.Is tells: [ErrUnavailable]; ctx's own error; [ErrName]; or [ErrConfig] if the store keeps no
+// records, or the TTL of a look with a token is below 1 ms.
+func (k *Keeper) Look(ctx context.Context, look Look) (Seen, error) {
+	q := question{k: k, op: "look at the record of", name: look.Name, fence: look.Fence}
+	store, err := q.recorder(look.Fence != 0, look.TTL.Milliseconds())
+	if err != nil {
+		return Seen{}, err
+	}
+	limited, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout)
+	defer cancel()
+	all := store.Look(limited, []Look{look})
+	if len(all) != 1 {
+		all = []Seen{{Err: errCount}}
+	}
+	if err := q.verdict(ctx, all[0].Status, all[0].Err); err != nil {
+		return Seen{}, err
+	}
+	return all[0], nil
+}
+
+// Write replaces the record of a name, for the holder whose term it is: see [Recorder]. It asks once and takes at most
+// [Config.RequestTimeout]; it may be called concurrently, and after [Keeper.Shutdown] too.
+//
+// The error is a *[LostError] if a holder with a higher token has looked since. Otherwise it is an *[Error] whose kind errors.Is tells. Nothing
+// was written with [ErrNoRecord], [ErrName] and [ErrConfig]: the store keeps no records, the TTL is below 1 ms, or the holder has written
+// this Seq, or a higher one, before. With [ErrUnavailable], and with ctx's own error, nobody knows: the same write may be repeated.
+func (k *Keeper) Write(ctx context.Context, record Record) error {
+	q := question{k: k, op: "write the record of", name: record.Name, fence: record.Fence}
+	store, err := q.recorder(true, record.TTL.Milliseconds())
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout)
+	defer cancel()
+	a := answerTo(store.Write(limited, []Record{record}), 0, 1, brokenAnswer)
+	return q.verdict(ctx, a.Status, a.Err)
+}
+
+// question is one to a Recorder.
+type question struct {
+	k        *Keeper
+	op, name string
+	fence    int64
+}
+
+// errTerm is why.
+var errTerm = errors.New("a later holder has looked at its record")
+
+// errCount is what a store is told of that has broken its contract.
+var errCount = errors.New("the store gave another number of answers than there were questions")
+
+func (q question) fail(kind, cause error) error {
+	return &Error{Op: q.op, Name: q.name, Kind: kind, Err: cause}
+}
+
+// recorder is the store, if it can be asked. ms is the TTL, which matters to those who write.
+func (q question) recorder(writes bool, ms int64) (Recorder, error) {
+	if fault := nameFault(q.name); fault != nil {
+		return nil, q.fail(ErrName, fault)
+	}
+	store, ok := q.k.store.(Recorder)
+	switch {
+	case !ok:
+		return nil, q.fail(ErrConfig, fmt.Errorf("a %T keeps no records: take a store that is a renewer.Recorder, such as redisstore's", q.k.store))
+	case writes && ms < 1:
+		return nil, q.fail(ErrConfig, errors.New("its TTL is below 1ms: say how long the record is to live"))
+	}
+	return store, nil
+}
+
+// verdict makes the caller's error of an answer.
+func (q question) verdict(ctx context.Context, status Status, err error) error {
+	switch status {
+	case Mine:
+		return nil
+	case Taken:
+		return &LostError{Name: q.name, Reason: Usurped, Fence: q.fence, Err: errTerm}
+	case Gone:
+		return q.fail(ErrNoRecord, nil)
+	case Behind:
+		return q.fail(ErrConfig, errors.New("the same holder has written this Seq, or a higher one, before"))
+	case Unknown:
+	}
+	if ctx.Err() == nil {
+		return &Error{Op: q.op, Name: q.name, Kind: ErrUnavailable, Err: storeError{orUnexplained(err)}, Attempts: 1}
+	}
+	cause := context.Cause(ctx)
+	if cause == ctx.Err() { //nolint:errorlint // whether it is the same value, not the same kind
+		cause = nil
+	}
+	return q.fail(ctx.Err(), cause)
+}

@@ -1,0 +1,66 @@
+package renewer
+
+import (
+	"context"
+	"time"
+)
+
+// Recorder is a [Store] that also keeps a record with each name: what its holders have to tell the next one, such as that a work
+// is done. It outlives the lock, for a TTL of its own, and only the latest holder can write it, whatever an earlier one that is late
+// still tries.
+//
+// That is by the fencing token. A holder first looks, and from then on the store refuses every holder with a lower token: what
+// it has seen stays as it was unless it writes itself. A store needs no more for it than to compare two numbers, so that one over
+// several servers can do it by a majority: the look is the promise and the write the vote of a ballot whose number is the token.
+//
+// What is said of [Store] is true here: batches, answers in order, ctx, and [Unknown] for every doubt. A request that was not
+// answered may take effect later, until the next holder has looked.
+type Recorder interface {
+	Store
+
+	// Look reads the record of each name. A look with a fencing token also begins a term: [Mine], unless a holder with a higher token
+	// has looked before, which is [Taken]. A look without is answered [Mine] and changes nothing.
+	Look(ctx context.Context, looks []Look) []Seen
+
+	// Write replaces each record whose term is the writer's: [Mine]. It answers [Taken] if a holder with a higher token has looked
+	// since, [Gone] if the term is not there: it has lapsed, or never began; and [Behind] if a write of the same holder with a higher Seq,
+	// or one of the same Seq and other data, has come before. These change nothing. A write repeated as it was is Mine again.
+	Write(ctx context.Context, records []Record) []Answer
+}
+
+// Look asks for the record of a name.
+type Look struct {
+	// Name is that of the lock.
+	Name string
+	// Fence is the fencing token of who has the lock and means to write; 0 for anybody else.
+	Fence int64
+	// TTL is how long the term lives if there is no record: whole milliseconds, at least 1. A record keeps its own. Ignored without Fence.
+	TTL time.Duration
+}
+
+// Seen answers a [Look].
+type Seen struct {
+	Status Status
+	// Fence is the token of who wrote the record, when Mine; 0 if there is none.
+	Fence int64
+	// Seq is the record's number among those that this holder wrote.
+	Seq int64
+	// Data is the record.
+	Data string
+	// Err says why, when Unknown.
+	Err error
+}
+
+// Record is what a holder of a name leaves for those who come later.
+type Record struct {
+	// Name is that of the lock.
+	Name string
+	// Fence is the fencing token of the holder.
+	Fence int64
+	// Seq numbers the holder's records of this name, from 1 on.
+	Seq int64
+	// Data is any bytes. It is a string so that nobody can change it while slow servers are still being told.
+	Data string
+	// TTL is how long the record and its term live: whole milliseconds, at least 1.
+	TTL time.Duration
+}

@@ -1,0 +1,122 @@
+package script
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+var _ renewer.Recorder = (*Store)(nil)
+
+// Look answers by the script: see [renewer.Recorder]. Of the fixed answers, [Taken] is believed: a later holder has looked.
+func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
+	looks = slices.Clone(looks)
+	return perform(ctx, s, Call{Op: Look, Looks: looks}, len(looks), func(err error) renewer.Seen { return renewer.Seen{Err: err} },
+		func(i int, a answer, now time.Time) renewer.Seen { return s.records.look(looks[i], a, now) }, func() {})
+}
+
+// Write answers by the script: see [renewer.Recorder]. Of the fixed answers, [Taken] and [Gone] are believed: a later holder has looked, or
+// the record has lapsed.
+func (s *Store) Write(ctx context.Context, writes []renewer.Record) []renewer.Answer {
+	writes = slices.Clone(writes)
+	return perform(ctx, s, Call{Op: Write, Records: writes}, len(writes), func(err error) renewer.Answer { return renewer.Answer{Err: err} },
+		func(i int, a answer, now time.Time) renewer.Answer { return s.records.write(writes[i], a, now) }, func() {})
+}
+
+// records are those of the store in memory behind the script.
+type records map[string]*entry
+
+type entry struct {
+	term int64 // the highest token that has looked
+	seen renewer.Seen
+	ends time.Time
+}
+
+// entry returns that of name, cleared if it has lapsed.
+func (r records) entry(name string, now time.Time) *entry {
+	e := r[name]
+	if e == nil || !now.Before(e.ends) {
+		e = &entry{seen: renewer.Seen{Status: renewer.Mine}}
+		r[name] = e
+	}
+	return e
+}
+
+func (r records) look(l renewer.Look, a answer, now time.Time) renewer.Seen {
+	e := r.entry(l.Name, now)
+	switch {
+	case a.fixed && a.grant.Status == renewer.Taken:
+		e.supersede(l.Fence, l.TTL, now)
+	case a.fixed && a.grant.Status != renewer.Mine:
+		return renewer.Seen{Status: a.grant.Status, Err: a.grant.Err}
+	}
+	if l.Fence != 0 {
+		if e.term > l.Fence {
+			return renewer.Seen{Status: renewer.Taken}
+		}
+		e.term = l.Fence
+		if e.ends.IsZero() {
+			e.ends = now.Add(l.TTL)
+		}
+	}
+	if a.lose != nil {
+		return renewer.Seen{Err: a.lose}
+	}
+	return e.seen
+}
+
+func (r records) write(w renewer.Record, a answer, now time.Time) renewer.Answer {
+	e := r.entry(w.Name, now)
+	if a.fixed {
+		switch a.grant.Status {
+		case renewer.Taken:
+			e.supersede(w.Fence, w.TTL, now)
+		case renewer.Gone:
+			delete(r, w.Name)
+			return renewer.Answer{Status: renewer.Gone}
+		case renewer.Unknown, renewer.Behind:
+			return renewer.Answer{Status: a.grant.Status, Err: a.grant.Err}
+		case renewer.Mine:
+		}
+	}
+	status := renewer.Mine
+	switch seen := e.seen; {
+	case e.term > w.Fence:
+		status = renewer.Taken
+	case e.term < w.Fence:
+		status = renewer.Gone
+	case seen.Fence == w.Fence && (seen.Seq > w.Seq || seen.Seq == w.Seq && seen.Data != w.Data):
+		status = renewer.Behind
+	default:
+		e.seen = renewer.Seen{Status: renewer.Mine, Fence: w.Fence, Seq: w.Seq, Data: w.Data}
+		e.ends = now.Add(w.TTL)
+	}
+	if a.lose != nil {
+		return renewer.Answer{Err: a.lose}
+	}
+	return renewer.Answer{Status: status}
+}
+
+// supersede lets a later holder have looked.
+func (e *entry) supersede(fence int64, ttl time.Duration, now time.Time) {
+	e.term = max(e.term, fence+1)
+	if e.ends.IsZero() {
+		e.ends = now.Add(ttl)
+	}
+}
+
+// PutRecord writes the record of name for a minute, as if an outsider had: a holder whose token is 1.
+func (s *Store) PutRecord(name, data string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records[name] = &entry{term: 1, seen: renewer.Seen{Status: renewer.Mine, Fence: 1, Seq: 1, Data: data}, ends: time.Now().Add(time.Minute)}
+}
+
+// RecordOf returns the record of name, "" if there is none.
+func (s *Store) RecordOf(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.records.entry(name, time.Now()).seen.Data
+}

@@ -1,0 +1,321 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// recordCases are for stores that are a [renewer.Recorder]; others have nothing to prove here.
+var recordCases = []testCase{
+	{"a record is there for the next holder", recorded(recordSeen)},
+	{"a look begins a term", recorded(terms)},
+	{"a late write is refused", recorded(lateWrite)},
+	{"a write can be repeated", recorded(repeatedWrite)},
+	{"a record lapses, and its term", recorded(recordLapses)},
+	{"a look leaves a record its time", recorded(lookKeepsTTL)},
+	{"a term without a record lapses", recorded(termLapses)},
+	{"records of any bytes", recorded(oddRecords)},
+	{"records are their names' own", recorded(recordsApart)},
+	{"records and leases do not meet", recorded(recordsAndLeases)},
+	{"records in batches", recorded(recordBatches)},
+	{"records and a context that has ended", recorded(recordsEnded)},
+	{"one of many writes a term", recorded(oneWriter)},
+}
+
+// recordSuite is a case's suite with its store as a Recorder.
+type recordSuite struct {
+	*suite
+
+	recorder renewer.Recorder
+}
+
+func recorded(run func(t *testing.T, s *recordSuite)) func(*testing.T, *suite) {
+	return func(t *testing.T, s *suite) {
+		if r, ok := s.Store.(renewer.Recorder); ok {
+			run(t, &recordSuite{s, r})
+		}
+	}
+}
+
+func (s *recordSuite) looks(t testing.TB, looks ...renewer.Look) []renewer.Seen {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), callBy)
+	defer cancel()
+	seen := s.recorder.Look(ctx, looks)
+	require.Len(t, seen, len(looks), "one answer an item")
+	for i := range seen {
+		require.NoError(t, seen[i].Err, "%q", looks[i].Name)
+		require.Contains(t, []renewer.Status{renewer.Mine, renewer.Taken}, seen[i].Status, "%q", looks[i].Name)
+		if seen[i].Status == renewer.Taken {
+			require.Equal(t, renewer.Seen{Status: renewer.Taken}, seen[i], "who is refused sees nothing")
+		}
+	}
+	return seen
+}
+
+// look looks at "name" and requires that it is answered.
+func (s *recordSuite) look(t testing.TB, fence int64) (by, seq int64, data string) {
+	t.Helper()
+	seen := s.looks(t, renewer.Look{Name: "name", Fence: fence, TTL: long})[0]
+	require.Equal(t, renewer.Mine, seen.Status)
+	return seen.Fence, seen.Seq, seen.Data
+}
+
+func (s *recordSuite) writes(t testing.TB, records ...renewer.Record) []renewer.Status {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), callBy)
+	defer cancel()
+	answers := s.recorder.Write(ctx, records)
+	require.Len(t, answers, len(records), "one answer an item")
+	statuses := make([]renewer.Status, len(answers))
+	for i, a := range answers {
+		require.NoError(t, a.Err, "%q", records[i].Name)
+		require.NotEqual(t, renewer.Unknown, a.Status, "%q", records[i].Name)
+		statuses[i] = a.Status
+	}
+	return statuses
+}
+
+// write writes the record of "name".
+func (s *recordSuite) write(t testing.TB, fence, seq int64, data string, ttl time.Duration) renewer.Status {
+	t.Helper()
+	return s.writes(t, renewer.Record{Name: "name", Fence: fence, Seq: seq, Data: data, TTL: ttl})[0]
+}
+
+// sees requires that whoever looks sees a record.
+func (s *recordSuite) sees(t testing.TB, fence, seq int64, data string) {
+	t.Helper()
+	gotFence, gotSeq, gotData := s.look(t, 0)
+	assert.Equal(t, fence, gotFence)
+	assert.Equal(t, seq, gotSeq)
+	assert.Equal(t, data, gotData)
+}
+
+func recordSeen(t *testing.T, s *recordSuite) {
+	s.sees(t, 0, 0, "")
+	s.look(t, 41)
+	s.sees(t, 0, 0, "")
+	require.Equal(t, renewer.Mine, s.write(t, 41, 1, "begun", long))
+	s.sees(t, 41, 1, "begun")
+	require.Equal(t, renewer.Mine, s.write(t, 41, 5, "done", long))
+	s.sees(t, 41, 5, "done")
+	fence, seq, data := s.look(t, 50)
+	assert.Equal(t, []any{int64(41), int64(5), "done"}, []any{fence, seq, data}, "what the former holder wrote")
+	s.sees(t, 41, 5, "done")
+	require.Equal(t, renewer.Mine, s.write(t, 50, 1, "", long))
+	s.sees(t, 50, 1, "")
+}
+
+func terms(t *testing.T, s *recordSuite) {
+	require.Equal(t, renewer.Gone, s.write(t, 7, 1, "x", long), "no look, no term")
+	s.look(t, 7)
+	s.look(t, 7)
+	require.Equal(t, renewer.Mine, s.write(t, 7, 1, "x", long))
+	s.look(t, 7)
+	require.Equal(t, renewer.Mine, s.write(t, 7, 2, "y", long))
+	require.Equal(t, renewer.Gone, s.write(t, 8, 1, "z", long), "somebody else's term is none")
+	s.sees(t, 7, 2, "y")
+	s.look(t, 9)
+	require.Equal(t, renewer.Taken, s.looks(t, renewer.Look{Name: "name", Fence: 8, TTL: long})[0].Status)
+	require.Equal(t, renewer.Mine, s.write(t, 9, 1, "z", long), "a look that was refused has changed nothing")
+}
+
+// lateWrite is what it is all for.
+func lateWrite(t *testing.T, s *recordSuite) {
+	s.look(t, 100)
+	require.Equal(t, renewer.Mine, s.write(t, 100, 1, "first begins", long))
+	s.look(t, 101)
+	require.Equal(t, renewer.Taken, s.write(t, 100, 2, "first is done", long), "though the second has not written yet")
+	s.sees(t, 100, 1, "first begins")
+	require.Equal(t, renewer.Mine, s.write(t, 101, 1, "second begins", long))
+	require.Equal(t, renewer.Taken, s.write(t, 100, 1, "first begins", long), "not even what had been written")
+	require.Equal(t, renewer.Taken, s.write(t, 100, 3, "first is done", long))
+	require.Equal(t, renewer.Taken, s.looks(t, renewer.Look{Name: "name", Fence: 100, TTL: long})[0].Status)
+	s.sees(t, 101, 1, "second begins")
+}
+
+func repeatedWrite(t *testing.T, s *recordSuite) {
+	const top = int64(1)<<53 - 2
+	s.look(t, top)
+	for range 3 {
+		require.Equal(t, renewer.Mine, s.write(t, top, 2, "a", long))
+	}
+	require.Equal(t, renewer.Behind, s.write(t, top, 2, "b", long), "the same number, other data")
+	require.Equal(t, renewer.Behind, s.write(t, top, 1, "a", long), "a lower number")
+	s.sees(t, top, 2, "a")
+	require.Equal(t, renewer.Mine, s.write(t, top, top, "b", long))
+	require.Equal(t, renewer.Behind, s.write(t, top, 3, "b", long))
+	s.sees(t, top, top, "b")
+}
+
+func recordLapses(t *testing.T, s *recordSuite) {
+	s.look(t, 5)
+	require.Equal(t, renewer.Mine, s.write(t, 5, 1, "a", s.short))
+	s.sees(t, 5, 1, "a")
+	s.pass(t, s.short+20*time.Millisecond)
+	s.sees(t, 0, 0, "")
+	require.Equal(t, renewer.Gone, s.write(t, 5, 2, "late", long), "a late marker can't bring it back")
+	s.sees(t, 0, 0, "")
+	s.look(t, 6)
+	require.Equal(t, renewer.Mine, s.write(t, 6, 1, "b", long))
+	s.pass(t, s.short+20*time.Millisecond)
+	s.sees(t, 6, 1, "b")
+}
+
+// lookKeepsTTL has later holders look, who write nothing.
+func lookKeepsTTL(t *testing.T, s *recordSuite) {
+	s.look(t, 5)
+	require.Equal(t, renewer.Mine, s.write(t, 5, 1, "a", s.short))
+	s.look(t, 6)
+	s.sees(t, 5, 1, "a")
+	s.pass(t, s.short+20*time.Millisecond)
+	s.sees(t, 0, 0, "")
+
+	s.look(t, 7)
+	require.Equal(t, renewer.Mine, s.write(t, 7, 1, "b", long))
+	s.looks(t, renewer.Look{Name: "name", Fence: 8, TTL: time.Millisecond})
+	s.pass(t, 20*time.Millisecond)
+	s.sees(t, 7, 1, "b")
+}
+
+func termLapses(t *testing.T, s *recordSuite) {
+	s.looks(t, renewer.Look{Name: "name", Fence: 5, TTL: 20 * time.Millisecond})
+	s.pass(t, 40*time.Millisecond)
+	require.Equal(t, renewer.Gone, s.write(t, 5, 1, "a", long))
+	s.look(t, 4)
+	require.Equal(t, renewer.Mine, s.write(t, 4, 1, "a", long))
+}
+
+func oddRecords(t *testing.T, s *recordSuite) {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	seq := int64(0)
+	s.look(t, 1)
+	for _, data := range []string{"", "\n", "1 2 3\n", "9 9 9\nx\n", "\x00", "nil", string(all), strings.Repeat("é", 100_000)} {
+		seq++
+		require.Equal(t, renewer.Mine, s.write(t, 1, seq, data, long))
+		s.sees(t, 1, seq, data)
+	}
+	_, _, data := s.look(t, 2)
+	assert.Len(t, data, 200_000, "a look rewrites nothing")
+	s.sees(t, 1, seq, data)
+}
+
+func recordsApart(t *testing.T, s *recordSuite) {
+	names := []string{"a", "A", "a:record", "a:fence", "{a}", "%", "\x00", "日本", strings.Repeat("n", renewer.MaxName)}
+	for i, name := range names {
+		s.looks(t, renewer.Look{Name: name, Fence: int64(i + 1), TTL: long})
+		require.Equal(t, []renewer.Status{renewer.Mine}, s.writes(t, renewer.Record{Name: name, Fence: int64(i + 1), Seq: 1, Data: name, TTL: long}))
+	}
+	for i, name := range names {
+		want := renewer.Seen{Status: renewer.Mine, Fence: int64(i + 1), Seq: 1, Data: name}
+		assert.Equal(t, want, s.looks(t, renewer.Look{Name: name})[0])
+	}
+}
+
+func recordsAndLeases(t *testing.T, s *recordSuite) {
+	a, b := newOwner(), newOwner()
+	first := s.own(t, "name", a, long)
+	s.look(t, first)
+	require.Equal(t, renewer.Mine, s.write(t, first, 1, "a", long))
+	s.refused(t, "name", b)
+	require.Equal(t, renewer.Mine, s.renew(t, "name", a, long))
+	require.Equal(t, renewer.Mine, s.release(t, "name", a))
+	s.sees(t, first, 1, "a")
+	require.Equal(t, renewer.Mine, s.write(t, first, 2, "done", long), "nobody has looked since: the last word may be late")
+	second := s.own(t, "name", b, long)
+	require.Greater(t, second, first)
+	by, _, data := s.look(t, second)
+	assert.Equal(t, first, by)
+	assert.Equal(t, "done", data)
+	require.Equal(t, renewer.Taken, s.write(t, first, 3, "late", long))
+}
+
+func recordBatches(t *testing.T, s *recordSuite) {
+	assert.Empty(t, s.recorder.Look(t.Context(), nil))
+	assert.Empty(t, s.recorder.Write(t.Context(), nil))
+	const many = 250
+	name := func(i int) string { return fmt.Sprint("name ", i) }
+	var looks, again []renewer.Look
+	var records []renewer.Record
+	for i := range many {
+		looks = append(looks, renewer.Look{Name: name(i), Fence: int64(10 + i), TTL: long})
+		again = append(again, renewer.Look{Name: name(i)})
+		records = append(records, renewer.Record{Name: name(i), Fence: int64(10 + i%100), Seq: 1, Data: name(i), TTL: long})
+	}
+	s.looks(t, looks...)
+	for i, status := range s.writes(t, records...) {
+		want := renewer.Taken
+		if i < 100 {
+			want = renewer.Mine
+		}
+		require.Equal(t, want, status, "item %d", i)
+	}
+	for i, seen := range s.looks(t, again...) {
+		want := renewer.Seen{Status: renewer.Mine}
+		if i < 100 {
+			want = renewer.Seen{Status: renewer.Mine, Fence: int64(10 + i), Seq: 1, Data: name(i)}
+		}
+		require.Equal(t, want, seen, "item %d", i)
+	}
+}
+
+func recordsEnded(t *testing.T, s *recordSuite) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	looks := []renewer.Look{{Name: "name", Fence: 1, TTL: long}, {Name: "other"}}
+	seen := s.recorder.Look(ctx, looks)
+	require.Len(t, seen, 2)
+	for _, a := range seen {
+		assert.Equal(t, renewer.Unknown, a.Status)
+		require.ErrorIs(t, a.Err, context.Canceled)
+	}
+	answers := s.recorder.Write(ctx, []renewer.Record{{Name: "name", Fence: 1, Seq: 1, TTL: long}, {Name: "other", Fence: 1, Seq: 1, TTL: long}})
+	require.Len(t, answers, 2)
+	for _, a := range answers {
+		assert.Equal(t, renewer.Unknown, a.Status)
+		require.ErrorIs(t, a.Err, context.Canceled)
+	}
+	s.sees(t, 0, 0, "")
+}
+
+// oneWriter has many holders look and write at once: whatever the last look saw is what is there unless that holder has written.
+func oneWriter(t *testing.T, s *recordSuite) {
+	const many = 24
+	var mu sync.Mutex
+	written := make(map[int64]bool)
+	var wg sync.WaitGroup
+	for fence := int64(1); fence <= many; fence++ {
+		wg.Go(func() {
+			seen := s.looks(t, renewer.Look{Name: "name", Fence: fence, TTL: long})[0]
+			if seen.Status == renewer.Taken {
+				return
+			}
+			assert.Less(t, seen.Fence, fence)
+			if s.write(t, fence, 1, fmt.Sprint(fence), long) == renewer.Mine {
+				mu.Lock()
+				written[fence] = true
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	by, _, data := s.look(t, 0)
+	mu.Lock()
+	defer mu.Unlock()
+	assert.True(t, written[by])
+	assert.True(t, written[many], "nobody is above the highest")
+	assert.Equal(t, int64(many), by)
+	assert.Equal(t, fmt.Sprint(by), data)
+}
