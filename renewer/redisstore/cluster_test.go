@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
 )
 
@@ -37,6 +39,31 @@ func TestCluster(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
 		return s.fixture(t, "case"+strconv.Itoa(int(n.Add(1)))+":")
 	})
+}
+
+// A client that takes a node of a cluster for a single server is refused, whichever node that is and whatever the reason.
+func TestSilentlySingleClient(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	for _, m := range cluster.Masters {
+		forced := m.Client(t)
+		require.Equal(t, rueidis.ClientModeStandalone, forced.Mode())
+		args := []string{"ACL", "SETUSER", "locks", "reset", "on", ">secret", "~lockbeat:*", "&lockbeat:*"}
+		require.NoError(t, m.Do(append(args, strings.Fields(redisstore.Rights)...)...).Error())
+		blind := m.Client(t, func(o *rueidis.ClientOption) {
+			o.ForceSingleClient, o.Username, o.Password = false, "locks", "secret"
+		})
+		require.Equal(t, rueidis.ClientModeStandalone, blind.Mode(), "without the right to ask, the client does not say so")
+
+		for _, client := range []rueidis.Client{forced, blind} {
+			store, err := redisstore.New(client)
+			require.Nil(t, store)
+			require.ErrorIs(t, err, renewer.ErrRejected)
+			assert.ErrorContains(t, err, "the server is part of a cluster")
+			assert.ErrorContains(t, err, "ForceSingleClient")
+			assert.ErrorContains(t, err, "+cluster|slots")
+		}
+	}
 }
 
 // The rights of a cluster's user are those documented.

@@ -143,11 +143,15 @@ func (s *Store) hint(r refusal) string {
 	case noCommand:
 		return "the server must know, and not have renamed, the commands " + strings.ReplaceAll(rights, "+", "")
 	case clustered:
-		return "the server is part of a cluster: make the client without ForceSingleClient"
+		return "the server is part of a cluster, which the client does not know: make it without ForceSingleClient, and grant " +
+			"its user " + clusterRights
 	default:
 		return ""
 	}
 }
+
+// clusterRights are the commands by which a client finds out who serves what: the first up to Redis 7, both since.
+const clusterRights = "+cluster|slots +cluster|shards"
 
 // rights are the commands that a user needs; package doc.go and its test hold the same list.
 const rights = "+evalsha +eval +get +mget +set +del +pttl +pexpire +time +publish +subscribe +unsubscribe"

@@ -22,12 +22,15 @@ var (
 	ErrorText    = errorText
 	ReadGrant    = readGrant
 	ReadAnswers  = readAnswers
+	ReadSeen     = readSeen
+	ReadWritten  = readWritten
 	ErrClosed    = errClosed
 )
 
 // Texts of the scripts, by file.
 var Scripts = map[string]string{
 	"acquire.lua": acquireText, "renew.lua": renewText, "release.lua": releaseText, "probe.lua": probeText,
+	"look.lua": lookText, "write.lua": writeText,
 }
 
 // WrapError is what an answer of the server becomes for a store on one server, or on a cluster.

@@ -12,13 +12,21 @@ import (
 // probeTimeout bounds what New spends on asking the server.
 const probeTimeout = time.Second
 
-// probeName is no lock's name in a key: a percent sign of a name would be escaped.
-const probeName = "%"
+// probeName is no lock's name in a key: a percent sign of a name would be escaped. Nor is probeElsewhere, in another slot.
+const (
+	probeName      = "%"
+	probeElsewhere = "%%"
+)
 
 // probe finds out whether the server lets us do what locks need. It returns an error only for a definite refusal.
 func (s *Store) probe(ctx context.Context) error {
 	key := s.prefix + "{" + probeName + "}"
 	keys := []string{key, key + fenceSuffix}
+	if !s.cluster {
+		// A node of a cluster refuses keys of two slots, whichever it serves. So a client that does not know that there is one is
+		// found out: as long as it is lucky with its locks' slots, all would seem well.
+		keys = append(keys, s.prefix+"{"+probeElsewhere+"}")
+	}
 	// By text first, then by name: so that both rights are needed, and the name is known.
 	for _, whole := range []bool{true, false} {
 		reply, err := s.client.Do(ctx, probeScript.command(s.client.B(), whole, keys)).ToMessage()

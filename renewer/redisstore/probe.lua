@@ -2,6 +2,7 @@
 --
 -- KEYS[1]  a lease that no lock's name can have
 -- KEYS[2]  its fence counter
+-- KEYS[3]  another such lease, in another slot; given only to what is believed to be no cluster, which would refuse that
 --
 -- Returns  an empty array if all of them are let through, or
 --          {command, error} for the first that is not.

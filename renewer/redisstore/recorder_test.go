@@ -1,0 +1,189 @@
+package redisstore_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+const recordA = "lockbeat:{a}:record"
+
+func look(t testing.TB, s *redisstore.Store, name string, fence int64, ttl time.Duration) renewer.Seen {
+	t.Helper()
+	seen := s.Look(t.Context(), []renewer.Look{{Name: name, Fence: fence, TTL: ttl}})
+	require.Len(t, seen, 1)
+	return seen[0]
+}
+
+func write(t testing.TB, s *redisstore.Store, name string, fence, seq int64, data string) renewer.Answer {
+	t.Helper()
+	answers := s.Write(t.Context(), []renewer.Record{{Name: name, Fence: fence, Seq: seq, Data: data, TTL: time.Hour}})
+	require.Len(t, answers, 1)
+	return answers[0]
+}
+
+func TestLookScript(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		t.Log("nothing there, and only looking: nothing is made")
+		assert.Equal(t, renewer.Seen{Status: renewer.Mine}, look(t, store, "a", 0, 0))
+		assert.Zero(t, s.number(t, "DBSIZE"))
+
+		t.Log("a term, which lives for its time to live")
+		assert.Equal(t, renewer.Seen{Status: renewer.Mine}, look(t, store, "a", 5, time.Minute))
+		assert.Equal(t, "5 0 0\n", s.get(t, recordA))
+		s.pttl(t, recordA, minute-5000, minute)
+		assert.Equal(t, renewer.Seen{Status: renewer.Mine}, look(t, store, "a", 6, time.Hour))
+		assert.Equal(t, "6 0 0\n", s.get(t, recordA))
+		s.pttl(t, recordA, minute-5000, minute)
+
+		t.Log("a later holder has looked")
+		assert.Equal(t, renewer.Seen{Status: renewer.Taken}, look(t, store, "a", 5, time.Hour))
+		assert.Equal(t, "6 0 0\n", s.get(t, recordA))
+
+		t.Log("a record, as its writer left it")
+		s.ok(t, "SET", recordA, "7 3 9007199254740990\ndata\nand more", "PX", "60000")
+		want := renewer.Seen{Status: renewer.Mine, Fence: 3, Seq: 1<<53 - 2, Data: "data\nand more"}
+		assert.Equal(t, want, look(t, store, "a", 0, 0))
+		assert.Equal(t, want, look(t, store, "a", 7, time.Hour))
+		assert.Equal(t, want, look(t, store, "a", 1<<53-1, time.Hour))
+		assert.Equal(t, "9007199254740991 3 9007199254740990\ndata\nand more", s.get(t, recordA))
+		s.pttl(t, recordA, minute-5000, minute)
+
+		t.Log("one that somebody has made to live for ever is given an end by who looks next")
+		s.ok(t, "SET", recordA, "7 3 1\nx")
+		look(t, store, "a", 8, time.Minute)
+		s.pttl(t, recordA, minute-5000, minute)
+	})
+}
+
+func TestWriteScript(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		assert.Equal(t, renewer.Gone, write(t, store, "a", 5, 1, "x").Status, "no term")
+		assert.Zero(t, s.number(t, "DBSIZE"))
+		look(t, store, "a", 5, time.Minute)
+		assert.Equal(t, renewer.Gone, write(t, store, "a", 6, 1, "x").Status, "an earlier holder's term")
+		assert.Equal(t, renewer.Mine, write(t, store, "a", 5, 2, "one").Status)
+		assert.Equal(t, "5 5 2\none", s.get(t, recordA))
+		s.pttl(t, recordA, 60*minute-5000, 60*minute)
+		s.ok(t, "PEXPIRE", recordA, "60000")
+		assert.Equal(t, renewer.Mine, write(t, store, "a", 5, 2, "one").Status, "again, and its time anew")
+		s.pttl(t, recordA, 60*minute-5000, 60*minute)
+		assert.Equal(t, renewer.Behind, write(t, store, "a", 5, 2, "two").Status)
+		assert.Equal(t, renewer.Behind, write(t, store, "a", 5, 1, "one").Status)
+		assert.Equal(t, renewer.Taken, write(t, store, "a", 4, 9, "late").Status)
+		assert.Equal(t, "5 5 2\none", s.get(t, recordA))
+		s.ok(t, "SET", recordA, "6 5 7\none", "PX", "60000")
+		assert.Equal(t, renewer.Mine, write(t, store, "a", 6, 1, "").Status, "the numbers are each holder's own")
+		assert.Equal(t, "6 6 1\n", s.get(t, recordA))
+		assert.Equal(t, int64(1), s.number(t, "DBSIZE"))
+	})
+}
+
+// What somebody else has put there is an error, and stays as it is.
+func TestDamagedRecords(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		refused := func(err error, says string) {
+			t.Helper()
+			require.ErrorIs(t, err, renewer.ErrRejected)
+			require.ErrorContains(t, err, says)
+		}
+		for _, value := range []string{"", "x", "1 2\nx", "1 2 3", "-1 2 3\n", "1 2 x\n", "12345678901234567 1 1\n", "1 12345678901234567 1\n", "1 1 12345678901234567\n"} {
+			s.ok(t, "SET", recordA, value, "PX", "60000")
+			refused(look(t, store, "a", 0, 0).Err, recordA+" is damaged")
+			refused(look(t, store, "a", 9, time.Hour).Err, recordA+" is damaged")
+			refused(write(t, store, "a", 9, 1, "x").Err, recordA+" is damaged")
+			assert.Equal(t, value, s.get(t, recordA))
+		}
+		s.ok(t, "DEL", recordA)
+		s.ok(t, "RPUSH", recordA, "x")
+		refused(look(t, store, "a", 9, time.Hour).Err, "WRONGTYPE")
+		refused(write(t, store, "a", 9, 1, "x").Err, "WRONGTYPE")
+		assert.Equal(t, int64(1), s.number(t, "LLEN", recordA))
+	})
+}
+
+func TestRecordScriptsForgotten(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		for fence := range int64(3) {
+			s.ok(t, "SCRIPT", "FLUSH")
+			assert.NoError(t, look(t, store, "a", fence+1, time.Hour).Err)
+			s.ok(t, "SCRIPT", "FLUSH")
+			assert.Equal(t, renewer.Answer{Status: renewer.Mine}, write(t, store, "a", fence+1, 1, "x"))
+		}
+	})
+}
+
+func TestRecordsNeedATTL(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	seen := store.Look(t.Context(), []renewer.Look{{Name: "a", Fence: 1, TTL: time.Millisecond - 1}, {Name: "b", Fence: 1, TTL: time.Minute}, {Name: "c"}})
+	require.ErrorIs(t, seen[0].Err, renewer.ErrConfig)
+	assert.Equal(t, []renewer.Seen{{Status: renewer.Mine}, {Status: renewer.Mine}}, seen[1:])
+	answers := store.Write(t.Context(), []renewer.Record{{Name: "b", Fence: 1, Seq: 1, TTL: -time.Hour}, {Name: "b", Fence: 1, Seq: 2, TTL: time.Minute}})
+	require.ErrorIs(t, answers[0].Err, renewer.ErrConfig)
+	assert.Equal(t, renewer.Answer{Status: renewer.Mine}, answers[1])
+	assert.Equal(t, int64(1), s.number(t, "DBSIZE"))
+}
+
+// All of a lock's keys share a slot, or a cluster could not tell them to one server.
+func TestRecordKeys(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t, redisstore.Prefix("x:"))
+	look(t, store, "a{b}%\n", 1, time.Minute)
+	assert.Equal(t, int64(1), s.number(t, "EXISTS", "x:{a%7Bb%7D%25%0A}:record"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, store.Look(ctx, []renewer.Look{{Name: "a"}})[0].Err, context.Canceled)
+}
+
+// FuzzRecordReplies gives the readers replies that no script of ours makes: nothing is believed of them.
+func FuzzRecordReplies(f *testing.F) {
+	f.Add([]byte{0, 7, 0, 0, 0, 0, 0, 0, 0}, int64(5))
+	f.Add([]byte{51, 49, 'a', 'b', 'c', 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 9}, int64(0))
+	f.Add([]byte{27, 0, 1, 0, 0, 0, 0, 0, 0, 0}, int64(5))
+	f.Fuzz(func(t *testing.T, raw []byte, fence int64) {
+		w, _ := shape(raw, 0)
+		m := w.message(t)
+		seen, ok := redisstore.ReadSeen(m, fence)
+		switch {
+		case !ok:
+			require.Equal(t, renewer.Seen{}, seen)
+		case seen.Status == renewer.Taken:
+			require.NotZero(t, fence, "who only looks is not refused")
+			require.Equal(t, renewer.Seen{Status: renewer.Taken}, seen)
+		default:
+			require.Equal(t, renewer.Mine, seen.Status)
+			require.GreaterOrEqual(t, seen.Fence, int64(0))
+			require.GreaterOrEqual(t, seen.Seq, int64(0))
+			require.NoError(t, seen.Err)
+		}
+		status, ok := redisstore.ReadWritten(m)
+		require.Equal(t, ok, status != renewer.Unknown)
+		if ok {
+			require.True(t, m.IsInt64(), "only an integer says what was written")
+		}
+	})
+}
+
+func TestRecordReplies(t *testing.T) {
+	t.Parallel()
+	integer := func(n int64) wire { return wire{n: n} }
+	_ = integer
+}
