@@ -2,14 +2,16 @@ package grpcmw
 
 import "runtime"
 
-// guard runs a server stream's operation unless the lock is lost, and returns when it is lost meanwhile.
+// guard runs a server stream's operation unless the lock is known to be lost, and returns when it is lost meanwhile.
 //
 // The stream itself hears nothing of a loss, and waits for its peer. So each operation has a goroutine, which a loss leaves behind
 // until gRPC ends the stream, when the handler has returned. It costs about a microsecond. One goroutine for all of a
 // stream's operations would have to be switched to and from as often, and to be ended.
 func (h *hold) guard(do func() error) error {
-	if lost := h.failure(); lost != nil {
-		return lost
+	if h.ctx.Err() != nil {
+		if lost := h.failure(); lost != nil {
+			return lost
+		}
 	}
 	done := make(chan outcome, 1)
 	go func() {

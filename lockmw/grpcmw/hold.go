@@ -19,6 +19,7 @@ var errPast = fmt.Errorf("%w: by the clock, its time is over", renewer.ErrLost)
 type hold struct {
 	ctx    context.Context // the operation's
 	name   string
+	outer  bool // an outer call holds a lock of this name, so that ours need not be the innermost
 	strict bool
 	exit   func(error) error
 
@@ -60,8 +61,8 @@ func (h *hold) settle(err error) *callError {
 // failure is the error for what a stream wants to do though the lock is lost; nil if it is not. It is right on the first instruction
 // after a pause of the process.
 func (h *hold) failure() *callError {
-	// Both: a lock that an outer call holds need not be the innermost, and another keeper may hold the same name.
-	valid := lockmw.Remaining(h.ctx) > 0 && lockmw.Held(h.ctx, h.name)
+	// Remaining is the innermost lock's.
+	valid := lockmw.Remaining(h.ctx) > 0 && (!h.outer || lockmw.Held(h.ctx, h.name))
 	switch {
 	case valid && h.ctx.Err() == nil:
 		return nil

@@ -60,11 +60,12 @@ func (in *interceptor) enterFor(ctx context.Context, r *rule, msg any) (*hold, *
 
 // enter takes the lock on a key. The hold is nil if and only if the error is not.
 func (in *interceptor) enter(ctx context.Context, r *rule, key string) (*hold, *callError) {
+	outer := lockmw.FenceOf(ctx, key) != 0
 	ctx, exit, err := lockmw.Enter(ctx, in.keeper, key, r.opts...)
 	if err != nil {
 		return nil, in.refused(err)
 	}
-	return &hold{ctx: ctx, name: key, strict: in.strict, exit: exit}, nil
+	return &hold{ctx: ctx, name: key, outer: outer, strict: in.strict, exit: exit}, nil
 }
 
 func incoming(ctx context.Context, name string) []string {

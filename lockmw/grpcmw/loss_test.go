@@ -134,11 +134,11 @@ func TestClientStreamLooksAtTheClock(t *testing.T) {
 	paused(t, func(t *testing.T, b *bubble, pause func()) {
 		in := grpcmw.StreamClientInterceptor(b.k, grpcmw.ForWholeMethod(duplex))
 		var finish func(error)
-		var ctx context.Context
+		var heard func() error
 		stream, err := in(t.Context(), &grpc.StreamDesc{}, nil, duplex, func(
 			c context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, opts ...grpc.CallOption,
 		) (grpc.ClientStream, error) {
-			ctx, finish = c, opts[len(opts)-1].(grpc.OnFinishCallOption).OnFinish
+			heard, finish = c.Err, opts[len(opts)-1].(grpc.OnFinishCallOption).OnFinish
 			return fakeClientStream{}, nil
 		})
 		require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestClientStreamLooksAtTheClock(t *testing.T) {
 		_, err = stream.Header()
 		require.NoError(t, err)
 		pause()
-		require.NoError(t, ctx.Err(), "it has not heard yet")
+		require.NoError(t, heard(), "it has not heard yet")
 		require.ErrorIs(t, stream.SendMsg(nil), renewer.ErrLost)
 		require.ErrorIs(t, stream.RecvMsg(nil), renewer.ErrLost)
 		_, err = stream.Header()

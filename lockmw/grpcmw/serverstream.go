@@ -31,7 +31,7 @@ func StreamServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.Strea
 		if r := in.rules[info.FullMethod]; r != nil {
 			return in.serveStream(ctx, r, srv, stream, handler)
 		}
-		if ctx != stream.Context() {
+		if in.fence {
 			stream = contextStream{stream, ctx}
 		}
 		return handler(srv, stream)
@@ -103,6 +103,9 @@ func (s *serverStream) SendMsg(m any) error {
 	if h == nil {
 		return s.fail(misused(fmt.Sprintf("%s sends before it has received the first message, which has the key of its lock: "+
 			"receive first, or use ForMetadata", s.rule.method)))
+	}
+	if lost := h.failure(); lost != nil {
+		return lost
 	}
 	return h.guard(func() error { return s.ServerStream.SendMsg(m) })
 }

@@ -1,0 +1,151 @@
+package grpcmw_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+)
+
+func incoming(t *testing.T, values ...string) context.Context {
+	t.Helper()
+	md := metadata.MD{}
+	md.Append(grpcmw.FenceKey, values...)
+	return metadata.NewIncomingContext(t.Context(), md)
+}
+
+func TestExtractFence(t *testing.T) {
+	t.Parallel()
+	ctx, err := grpcmw.ExtractFence(incoming(t, "1767225600000001"))
+	require.NoError(t, err)
+	require.EqualValues(t, 1767225600000001, lockmw.Fence(ctx))
+
+	for _, none := range []context.Context{t.Context(), metadata.NewIncomingContext(t.Context(), metadata.MD{"other": {"1"}})} {
+		ctx, err := grpcmw.ExtractFence(none)
+		require.NoError(t, err)
+		require.Equal(t, none, ctx)
+	}
+	for _, bad := range [][]string{
+		{"0"}, {"-1"}, {""}, {"+1"}, {"01"}, {"1 "}, {"1.0"}, {"0x1"}, {"1e3"}, {"one"}, {"9223372036854775808"}, {"1", "1"}, {"1", "2"},
+	} {
+		in := lockmw.WithFence(incoming(t, bad...), 5)
+		ctx, err := grpcmw.ExtractFence(in)
+		require.Equal(t, verdict{code: codes.InvalidArgument}, verdictOf(t, err), "%q", bad)
+		require.Equal(t, in, ctx)
+	}
+}
+
+func TestInjectFence(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, t.Context(), grpcmw.InjectFence(t.Context()), "without a lock")
+	sent := func(ctx context.Context) metadata.MD {
+		md, _ := metadata.FromOutgoingContext(grpcmw.InjectFence(ctx))
+		return md
+	}
+	ctx := lockmw.WithFence(t.Context(), 7)
+	require.Equal(t, metadata.MD{grpcmw.FenceKey: {"7"}}, sent(ctx))
+	before := metadata.Pairs("other", "x", grpcmw.FenceKey, "1", grpcmw.FenceKey, "2")
+	ctx = metadata.NewOutgoingContext(ctx, before)
+	require.Equal(t, metadata.MD{"other": {"x"}, grpcmw.FenceKey: {"7"}}, sent(ctx))
+	require.Equal(t, []string{"1", "2"}, before.Get(grpcmw.FenceKey), "the caller's own stays as it is")
+}
+
+// Both ends, each by one option: what a service writes under its caller's lock carries that lock's token.
+func TestFenceGoesAlong(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, memory.New())
+	fences := make(chan int64, 1)
+	answer := func(ctx context.Context) { fences <- lockmw.Fence(ctx) }
+	s := &service{
+		unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			answer(ctx)
+			return &pb.SimpleResponse{}, nil
+		},
+		duplex: func(stream duplexServer) error {
+			answer(stream.Context())
+			return echo(stream)
+		},
+		output: func(_ *pb.StreamingOutputCallRequest, stream outputServer) error {
+			answer(stream.Context())
+			return nil
+		},
+	}
+	rule := grpcmw.ForMethod(unary, account)
+	addr, _ := serve(t, s, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, grpcmw.AcceptFence(), rule)),
+		grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, grpcmw.AcceptFence())))
+	client := pb.NewTestServiceClient(dial(t, addr,
+		grpc.WithUnaryInterceptor(grpcmw.UnaryClientInterceptor(k, grpcmw.PassFence())),
+		grpc.WithStreamInterceptor(grpcmw.StreamClientInterceptor(k, grpcmw.PassFence(), grpcmw.ForMethod(output, outputAccount)))))
+
+	stream, err := client.FullDuplexCall(within(t, soon))
+	require.NoError(t, err)
+	require.NoError(t, drain(stream))
+	require.Zero(t, <-fences, "without a lock")
+
+	_, err = lockmw.Do(within(t, soon), k, "order", func(ctx context.Context) (any, error) {
+		stream, err := client.FullDuplexCall(ctx)
+		require.NoError(t, err)
+		require.NoError(t, drain(stream))
+		require.Equal(t, lockmw.Fence(ctx), <-fences)
+
+		_, err = client.UnaryCall(ctx, request("a1"))
+		require.NoError(t, err)
+		require.NotEqual(t, lockmw.Fence(ctx), <-fences, "the server's own lock is further in")
+
+		// A stream that the client locks by its message has that lock's token: it is opened when the lock is held.
+		out, err := client.StreamingOutputCall(ctx, outputRequest("a1"))
+		require.NoError(t, err)
+		require.NoError(t, last(out))
+		require.NotContains(t, []int64{0, lockmw.Fence(ctx)}, <-fences)
+		return nil, nil
+	})
+	require.NoError(t, err)
+
+	bad := metadata.AppendToOutgoingContext(within(t, soon), grpcmw.FenceKey, "-5")
+	_, err = client.EmptyCall(bad, &pb.Empty{})
+	require.Equal(t, codes.InvalidArgument, verdictOf(t, err).code, "also without a rule")
+	stream, err = client.FullDuplexCall(bad)
+	require.NoError(t, err)
+	require.Equal(t, codes.InvalidArgument, verdictOf(t, drain(stream)).code)
+}
+
+// Unless it is asked for, nothing is believed.
+func TestFenceIsNotAcceptedByDefault(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, memory.New())
+	client := unaryServer(t, k, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+		assert.Zero(t, lockmw.Fence(ctx))
+		return &pb.SimpleResponse{}, nil
+	}})
+	_, err := client.UnaryCall(grpcmw.InjectFence(lockmw.WithFence(within(t, soon), 7)), request("a1"))
+	require.NoError(t, err)
+}
+
+// A token is either taken whole or refused.
+func FuzzExtractFence(f *testing.F) {
+	for _, seed := range []string{"1", "0", "-1", "+1", "01", "9223372036854775807", "9223372036854775808", "", " 1", "1\x00", "１"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		ctx, err := grpcmw.ExtractFence(metadata.NewIncomingContext(t.Context(), metadata.MD{grpcmw.FenceKey: {value}}))
+		if err != nil {
+			require.Equal(t, codes.InvalidArgument, verdictOf(t, err).code)
+			require.Zero(t, lockmw.Fence(ctx))
+			return
+		}
+		require.Positive(t, lockmw.Fence(ctx))
+		require.Equal(t, value, strconv.FormatInt(lockmw.Fence(ctx), 10))
+		md, _ := metadata.FromOutgoingContext(grpcmw.InjectFence(ctx))
+		require.Equal(t, []string{value}, md.Get(grpcmw.FenceKey))
+	})
+}
