@@ -1,0 +1,179 @@
+//go:build unix
+
+package faulttest_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// sameSlot makes names of locks that share a slot.
+func sameSlot(n int) (slot int, names []string) {
+	slot = redistest.Slot("name 0")
+	for i := 0; len(names) < n; i++ {
+		if name := fmt.Sprint("name ", i); redistest.Slot(name) == slot {
+			names = append(names, name)
+		}
+	}
+	return slot, names
+}
+
+// other returns a master that does not serve a slot.
+func other(t *testing.T, cluster *redistest.Cluster, slot int) *redistest.Server {
+	t.Helper()
+	serving, err := cluster.Serving(slot)
+	require.NoError(t, err)
+	for _, m := range cluster.Masters {
+		if m != serving {
+			return m
+		}
+	}
+	return nil
+}
+
+// lostCount counts leases lost.
+type lostCount struct {
+	renewer.NopObserver
+	n atomic.Int32
+}
+
+func (c *lostCount) Lost(context.Context, renewer.Lost) { c.n.Add(1) }
+
+var moveConfig = renewer.Config{TTL: 2 * time.Second, Heartbeat: 200 * time.Millisecond, Margin: 400 * time.Millisecond}
+
+// A slot stands still between two servers, with locks of every kind in it: the leases there go on being renewed and released, what
+// is held is known to be so, and what is free can be had when the slot has arrived.
+func TestASlotHalfWayBetweenTwoServers(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	lost := &lostCount{}
+	cfg := moveConfig
+	cfg.Observer = lost
+	m := enlist(t, cluster.ClientOption(), cluster.Nodes(), cfg)
+	rival := enlist(t, cluster.ClientOption(), cluster.Nodes(), moveConfig)
+	slot, names := sameSlot(8)
+	stays, moved, leaseMoved, fenceMoved, freedThere, freedHere, known, fresh :=
+		names[0], names[1], names[2], names[3], names[4], names[5], names[6], names[7]
+	leases := map[string]*renewer.Lease{}
+	for _, name := range names[:7] {
+		l, err := m.keeper.Acquire(t.Context(), name)
+		require.NoError(t, err)
+		leases[name] = l
+	}
+	require.NoError(t, leases[known].Release(t.Context()), "only its fence counter is left")
+
+	move, err := cluster.BeginMove(slot, other(t, cluster, slot))
+	require.NoError(t, err)
+	require.NoError(t, move.Keys(key(moved), key(moved)+":fence", key(leaseMoved), key(fenceMoved)+":fence",
+		key(freedThere), key(freedThere)+":fence"))
+	pass(moveConfig.TTL + moveConfig.TTL/2)
+	for _, name := range []string{stays, moved, leaseMoved, fenceMoved} {
+		assert.True(t, leases[name].Valid(), "%s is renewed on either side", name)
+	}
+	assert.NoError(t, leases[freedThere].Release(t.Context()))
+	assert.NoError(t, leases[freedHere].Release(t.Context()))
+
+	for _, name := range []string{stays, moved} {
+		_, err := rival.keeper.TryAcquire(t.Context(), name)
+		require.ErrorIs(t, err, renewer.ErrHeld, "%s has both keys on one side", name)
+	}
+	for _, name := range []string{leaseMoved, fenceMoved, known, fresh, freedThere, freedHere} {
+		_, err := rival.keeper.TryAcquire(t.Context(), name)
+		require.ErrorIs(t, err, renewer.ErrUnavailable, name)
+		require.ErrorContains(t, err, "TRYAGAIN")
+	}
+	free := []string{known, fresh, freedThere, freedHere}
+	waiting := make([]chan got, len(free))
+	for i, name := range free {
+		waiting[i] = make(chan got, 1)
+		go func() {
+			l, err := rival.keeper.Acquire(context.Background(), name, renewer.MaxWait(patience))
+			waiting[i] <- got{l, time.Now(), err}
+		}()
+	}
+	pass(moveConfig.Heartbeat)
+
+	require.NoError(t, move.Finish())
+	arrived := time.Now()
+	for i, name := range free {
+		g := <-waiting[i]
+		require.NoError(t, g.err, name)
+		t.Logf("%s acquired %v after the slot's arrival", name, g.at.Sub(arrived))
+		if former := leases[name]; former != nil {
+			assert.Greater(t, g.lease.Fence(), former.Fence())
+		}
+		assert.NoError(t, g.lease.Release(t.Context()))
+	}
+	pass(moveConfig.TTL)
+	for _, name := range []string{stays, moved, leaseMoved, fenceMoved} {
+		assert.True(t, leases[name].Valid(), name)
+		assert.NoError(t, leases[name].Release(t.Context()))
+	}
+	assert.Zero(t, lost.n.Load())
+}
+
+// A slot goes round the servers while its locks are held, taken and freed: none is lost, every acquire succeeds, and tokens rise.
+func TestASlotOnTheMove(t *testing.T) {
+	t.Parallel()
+	const rounds, churners = 20, 4
+	cluster := redistest.StartCluster(t, 3, 0)
+	lost := &lostCount{}
+	cfg := moveConfig
+	cfg.Observer = lost
+	m := enlist(t, cluster.ClientOption(), cluster.Nodes(), cfg)
+	slot, names := sameSlot(20)
+	var leases []*renewer.Lease
+	for _, name := range names[churners:] {
+		l, err := m.keeper.Acquire(t.Context(), name)
+		require.NoError(t, err)
+		leases = append(leases, l)
+	}
+
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	var turns atomic.Int32
+	for _, name := range names[:churners] {
+		wg.Go(func() {
+			last := int64(0)
+			for ctx.Err() == nil {
+				l, err := m.keeper.Acquire(context.Background(), name, renewer.MaxWait(patience))
+				if !assert.NoError(t, err) {
+					return
+				}
+				assert.Greater(t, l.Fence(), last)
+				last = l.Fence()
+				assert.NoError(t, l.Release(context.Background()))
+				turns.Add(1)
+			}
+		})
+	}
+	random := roll(t)
+	for range rounds {
+		move, err := cluster.BeginMove(slot, other(t, cluster, slot))
+		require.NoError(t, err)
+		pass(random.between(0, 100*time.Millisecond))
+		require.NoError(t, move.Keys(key(names[5]), key(names[6])+":fence", key(names[0])+":fence", key(names[1])))
+		pass(random.between(0, 100*time.Millisecond))
+		require.NoError(t, move.Finish())
+		pass(random.between(0, 100*time.Millisecond))
+	}
+	stop()
+	wg.Wait()
+	t.Logf("%d acquires and releases during %d moves", turns.Load(), rounds)
+	assert.Greater(t, turns.Load(), int32(rounds))
+	for _, l := range leases {
+		assert.True(t, l.Valid(), l.Name())
+		assert.NoError(t, l.Release(t.Context()))
+	}
+	assert.Zero(t, lost.n.Load())
+}
