@@ -3,13 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/lockbeat/lockbeat/examples/grpcserver/bank"
@@ -109,6 +112,18 @@ func TestInterrupted(t *testing.T) {
 	size, err := server.DBSize()
 	require.NoError(t, err)
 	assert.Zero(t, size)
+}
+
+// What is printed as a command is what the program sends, to a shell as well.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	conn, err := grpc.NewClient("127.0.0.1:9", grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	c := call{conn, bank.Bank_Transfer_FullMethodName, &bank.TransferRequest{From: "ada", To: "bob", Amount: 1, Seconds: 0.02}}
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", `grpcurl() { printf '%s\n' "$@"; }; `+c.grpcurl()).Output()
+	require.NoError(t, err)
+	assert.Equal(t, "-plaintext\n-d\n"+`{"from":"ada","to":"bob","amount":1,"seconds":0.02}`+"\n127.0.0.1:9\nbank.Bank/Transfer\n", string(out))
 }
 
 // A stream's lock is that of its first message, so a second account is refused rather than served without one.

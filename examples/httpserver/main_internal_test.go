@@ -111,30 +111,49 @@ func TestInterrupted(t *testing.T) {
 	assert.Zero(t, size)
 }
 
-// What is printed as a command does what the program did.
-func TestCommandsWork(t *testing.T) {
+// What is printed as a command is what the program sends, to a shell as well.
+func TestCommands(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("curl is not installed")
+	long := post("http://x", "/accounts/"+strings.Repeat("0", 600)+"/withdraw", "")
+	long.shown = "http://x/accounts/$(printf %0600d 0)/withdraw"
+	for _, c := range []struct {
+		request
+		want []string
+	}{
+		{post("http://x", "/a", `{"to":"bob","amount":10}`), []string{"-i", "http://x/a", "-d", `{"to":"bob","amount":10}`}},
+		{post("http://x", "/a", ""), []string{"-i", "http://x/a", "-X", http.MethodPost}},
+		{request{method: http.MethodGet, url: "http://x/a"}, []string{"-i", "http://x/a"}},
+		{long, []string{"-i", long.url, "-X", http.MethodPost}},
+	} {
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", `curl() { printf '%s\n' "$@"; }; `+c.curl()).Output()
+		require.NoError(t, err)
+		assert.Equal(t, strings.Join(c.want, "\n")+"\n", string(out))
 	}
+}
+
+// The same handlers with any store: what they answer is told apart by status.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
 	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: stage.TTL})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, keeper.Shutdown(t.Context())) }()
-	s := httptest.NewServer(routes(keeper, ledger.New(map[string]int{"ada": stage.Funds, "bob": 0, "cash": 0})))
-	defer s.Close()
-	long := post(s.URL, "/accounts/"+strings.Repeat("0", 600)+"/withdraw", "")
-	long.shown = s.URL + "/accounts/$(printf %0600d 0)/withdraw"
+	h := routes(keeper, ledger.New(map[string]int{"ada": 100, "bob": 0, "cash": 0}))
 	for _, c := range []struct {
-		request
-		want string
+		method, path, body string
+		status             int
+		want               string
 	}{
-		{post(s.URL, "/accounts/ada/transfer", `{"to":"bob","amount":10}`), `"balance":990}`},
-		{post(s.URL, "/accounts/ada/withdraw", ""), `"balance":970}`},
-		{request{method: http.MethodGet, url: s.URL + "/accounts/ada"}, `"balance":970}`},
-		{long, "empty or too long"},
+		{http.MethodGet, "/accounts/ada", "", http.StatusOK, `{"account":"ada","balance":100}`},
+		{http.MethodGet, "/accounts/eve", "", http.StatusNotFound, `no account "eve"`},
+		{http.MethodPost, "/accounts/ada/transfer", `{"to":"bob","amount":10}`, http.StatusOK, `{"account":"ada","balance":90}`},
+		{http.MethodPost, "/accounts/ada/withdraw", "", http.StatusOK, `{"account":"ada","balance":70}`},
+		{http.MethodPost, "/accounts/ada/transfer", `{"to":"bob","amount":71}`, http.StatusUnprocessableEntity, "less than 71"},
+		{http.MethodPost, "/accounts/ada/transfer", `{"to":`, http.StatusBadRequest, "unexpected EOF"},
+		{http.MethodPost, "/accounts/ada/close", "", http.StatusNotFound, ""},
 	} {
-		out, err := exec.CommandContext(t.Context(), "sh", "-c", c.curl()).Output()
-		require.NoError(t, err)
-		assert.Contains(t, string(out), c.want, c.curl())
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), c.method, c.path, strings.NewReader(c.body)))
+		assert.Equal(t, c.status, w.Code, "%s %s %s", c.method, c.path, c.body)
+		assert.Contains(t, w.Body.String(), c.want)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // TTL is that of the locks. It is short, so that a loss shows within seconds. renewer.DefaultTTL (15 s) suits most programs better.
-const TTL = 2 * time.Second
+const TTL = 3 * time.Second
 
 // node is what every program with locks has: a Redis client, and on it a keeper.
 type node struct {

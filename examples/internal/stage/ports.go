@@ -28,11 +28,14 @@ func parsePorts(listen string) (p ports, err error) {
 	return ports{host, int(first)}, nil
 }
 
-// Listener returns one for the next server.
-func (s *Stage) Listener() (net.Listener, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(s.ports.host, strconv.Itoa(s.ports.next)))
-	if err == nil && s.ports.next > 0 {
-		s.ports.next++
+// take returns the address for the next server.
+func (p *ports) take() string {
+	addr := net.JoinHostPort(p.host, strconv.Itoa(p.next))
+	if p.next > 0 {
+		p.next++
 	}
-	return listener, err
+	return addr
 }
+
+// Listener returns one for the next server.
+func (s *Stage) Listener() (net.Listener, error) { return net.Listen("tcp", s.ports.take()) }

@@ -73,21 +73,18 @@ func (r *Redis) where() string {
 
 // held returns the locks that somebody has, once they are none or have not become so for a while: a lock that was lost while its
 // server was gone lapses by itself.
-func (r *Redis) held(ctx context.Context) (keys []string, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*TTL) // also of a story that was interrupted
-	defer cancel()
+func (r *Redis) held(ctx context.Context) ([]string, error) {
+	ctx = context.WithoutCancel(ctx) // also of a story that was interrupted
+	late := time.After(2 * TTL)
 	for {
-		found, err := r.keys(ctx, r.name+"*:{*}")
-		switch {
-		case ctx.Err() != nil:
-			return keys, nil
-		case err != nil || len(found) == 0:
+		keys, err := r.keys(ctx, r.name+"*:{*}")
+		if err != nil || len(keys) == 0 {
 			return nil, err
 		}
-		keys = found
 		select {
 		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
+		case <-late:
+			return keys, nil
 		}
 	}
 }

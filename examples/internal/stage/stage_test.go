@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,6 +101,11 @@ func TestNodes(t *testing.T) {
 		s.Resume()
 		_ = lease.Release(ctx) // an error if the connection is not back yet; the key is freed once it is
 		require.Eventually(t, func() bool { return try(ctx, b) == nil }, 10*time.Second, 10*time.Millisecond)
+		s.Stop() // but not for what comes at the end
+		s.AtEnd(func(ctx context.Context) error {
+			_, err := lockmw.Do(ctx, b, "x", func(context.Context) (any, error) { return nil, nil }, lockmw.Wait(5*time.Second))
+			return err
+		})
 		return nil
 	})
 	server := redistest.Start(t)
@@ -121,24 +127,72 @@ func TestNodes(t *testing.T) {
 	assert.Zero(t, size)
 }
 
-// A race that is lost by neither half, or by both, is not what was claimed.
+// What can't be ended is an error, also where everything held.
+func TestNoEnd(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("failed")
+	ended := false
+	held, err := stage.Play(t.Context(), stage.Setting{Program: "test", Out: new(bytes.Buffer)}, func(_ context.Context, s *stage.Stage) error {
+		s.AtEnd(func(context.Context) error { ended = true; return nil })
+		s.AtEnd(func(context.Context) error { assert.False(t, ended, "the last one first"); return failed })
+		s.Claim("one", "1", true)
+		return nil
+	})
+	require.ErrorIs(t, err, failed)
+	assert.True(t, held)
+	assert.True(t, ended)
+}
+
+// A race of which both halves are wrong, or neither, is not what was claimed.
 func TestRaces(t *testing.T) {
 	t.Parallel()
-	text, held := play(t, func(ctx context.Context, s *stage.Stage) error {
-		l := ledger.New(map[string]int{"open": stage.Funds, "safe": stage.Funds, "bob": 0})
-		lane := func(account string, seconds float64) stage.Lane {
-			return stage.Lane{Account: account, Send: func(ctx context.Context, _ int) bool {
-				_, err := l.Transfer(ctx, ledger.Order{From: account, To: "bob", Amount: 1, Seconds: seconds})
-				return err == nil
-			}}
-		}
-		return s.Races(ctx, l, lane("open", 0.05), lane("safe", 0.05))
-	})
-	assert.False(t, held)
-	_, verdict, _ := strings.Cut(text, "It did not hold: ")
+	race := func(t *testing.T, apart func(transfer func() bool) bool) (verdict string) {
+		t.Helper()
+		text, held := play(t, func(ctx context.Context, s *stage.Stage) error {
+			l := ledger.New(map[string]int{"open": stage.Funds, "safe": stage.Funds, "bob": 0})
+			lane := func(account string) stage.Lane {
+				return stage.Lane{Account: account, Send: func(ctx context.Context, _ int) bool {
+					return apart(func() bool {
+						_, err := l.Transfer(ctx, ledger.Order{From: account, To: "bob", Amount: 1, Seconds: 0.01})
+						return err == nil
+					})
+				}}
+			}
+			return s.Races(ctx, l, lane("open"), lane("safe"))
+		})
+		assert.False(t, held)
+		_, verdict, _ = strings.Cut(text, "It did not hold: ")
+		return verdict
+	}
+	verdict := race(t, func(transfer func() bool) bool { return transfer() })
 	assert.NotContains(t, verdict, "without the lock: the balance")
 	assert.Contains(t, verdict, "race with the lock: the balance is right: 9")
 	assert.Contains(t, verdict, "most transfers at once")
+
+	var one sync.Mutex
+	verdict = race(t, func(transfer func() bool) bool {
+		one.Lock()
+		defer one.Unlock()
+		return transfer()
+	})
+	assert.Contains(t, verdict, "race without the lock: the balance is wrong: 960; 960 would be right")
+	assert.NotContains(t, verdict, "with the lock: the balance is right")
+	assert.Contains(t, verdict, "most transfers at once: without, and with the lock: 1, and 1")
+}
+
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	for listen, want := range map[string][2]string{
+		"":              {"127.0.0.1:0", "127.0.0.1:0"},
+		":8080":         {":8080", ":8081"},
+		"[::1]:8080":    {"[::1]:8080", "[::1]:8081"},
+		"localhost:0":   {"localhost:0", "localhost:0"},
+		"localhost:100": {"localhost:100", "localhost:101"},
+	} {
+		first, second, err := stage.Addresses(listen)
+		require.NoError(t, err)
+		assert.Equal(t, want, [2]string{first, second})
+	}
 }
 
 // told closes a channel when a text is printed.
@@ -187,5 +241,6 @@ func TestListen(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, held)
 	assert.True(t, ended)
+	assert.Contains(t, out.String(), " Ctrl-C ends them.\n", "without colour")
 	assert.Contains(t, out.String(), "\x1b[1m\x1b[32mAll of it held.\x1b[0m\n")
 }
