@@ -1,2 +1,102 @@
-// Package grpcmw runs gRPC calls under locks that their handlers never name.
+// Package grpcmw runs gRPC calls under locks that their handlers never name: of all calls with the same key one runs at a time, on
+// any server. It stands on package lockmw.
+//
+//	grpc.NewServer(
+//		grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(keeper,
+//			grpcmw.ForMethod(bank.Bank_Transfer_FullMethodName, func(r *bank.TransferRequest) string {
+//				return lockmw.Key("account", r.GetFrom())
+//			}))),
+//		grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(keeper,
+//			grpcmw.ForMetadata(bank.Bank_Watch_FullMethodName, "x-account"))))
+//
+// A rule says where a method's key comes from: [ForMethod], [ForMetadata], [ForWholeMethod]. Methods without one pass through. A
+// rule that can't be meant panics when the program starts: no such method, a request of another type, a streaming method given to an
+// interceptor of unary ones. So that this is known the service's generated code must be linked in; if it is not, a request of
+// another type is codes.Internal when it comes.
+//
+// # Outcomes
+//
+//	the lock is            code                  ErrorInfo         the handler
+//	---------------------  --------------------  ----------------  ---------------------------------------------------
+//	free                   its own                                 ran; the lock was held until it returned
+//	held by another, for   Aborted               LOCK_BUSY         did not run. RetryInfo and the trailer
+//	all of [Wait]; or too  ([BusyCode])                            grpc-retry-pushback-ms say when to come back
+//	many wait for it
+//	not to be had: store   Unavailable           LOCK_UNAVAILABLE  did not run; the same
+//	or keeper is down
+//	waited for when the    DeadlineExceeded or                     did not run
+//	caller's time is up,   Canceled
+//	or it has gone
+//	lost while it runs     Aborted               LOCK_LOST         its context ended, with cause ErrLost. The trailer says
+//	                                                               not to retry: it may have done half of its work
+//	lost, yet it returned  OK ([Strict]:                           did its work
+//	no error               LOCK_LOST)
+//	of no usable name      InvalidArgument       LOCK_KEY_INVALID  did not run; the store was not asked
+//	of a rule that can't   Internal                                did not run
+//	work
+//
+// A handler's own error passes unchanged unless the lock was lost, even if it is an error of locks that it has used itself. Its
+// panic passes through, and runtime.Goexit too. No status has a key in it. What an error is made of does not leave the process, but
+// interceptors further out find it by errors.Is and errors.As: [renewer.ErrHeld], with a *renewer.Error that says who has the lock;
+// [renewer.ErrLost], with the handler's own error; and so on.
+//
+// # Streams
+//
+// A stream by [ForMetadata] or [ForWholeMethod] is locked before its handler runs. By [ForMethod] it is locked by its first message:
+//
+//   - On a server, in the first RecvMsg. For methods that get one message and answer with many, that is before the handler runs. Other
+//     handlers begin without the lock: what they do before they have received is not under it. Their stream's Context carries the lock
+//     from then on, and a context that they have taken from it before ends with the lock too. SendMsg fails before that, rather than
+//     send from an operation that has no lock yet; SendHeader does not. A stream that ends without a message has no key.
+//   - On a client, in the first SendMsg. The stream is opened only then, since the server begins to work when it is; RecvMsg and
+//     Header wait until it is open. Call options hear of a stream that is never opened by grpc.OnFinish, as of one that is.
+//
+// A call that was refused ends with the refusal, whatever its handler makes of the error of RecvMsg.
+//
+// Once the lock is lost SendMsg and RecvMsg fail with LOCK_LOST, by the clock: on the first instruction after a pause of the process,
+// when no context has ended yet. Those under way return as well, even if the peer keeps silent; a server needs a
+// goroutine for each to do so. That and the clock cost two microseconds each (go test -bench StreamOperation). The message of a
+// RecvMsg that has failed so must not be used again: it may still be written to until the handler has returned. Generated code does
+// not. A stream of which anything has failed so ends with LOCK_LOST even if its handler returns no error: it is not whole.
+//
+// # Clients
+//
+// [UnaryClientInterceptor] and [StreamClientInterceptor] put the lock around the call where it is made. A retry policy of gRPC
+// tries again under the same lock. Retrying interceptors belong further out: each try has a lock of its own then, while further
+// in a stream's lock is freed when the first try has finished, and the next fails for it.
+//
+// A stream's lock is freed when the stream has finished, by grpc.OnFinish. gRPC finishes a stream when RecvMsg has returned an error
+// (io.EOF too), when its context ends, or when the connection is closed; one that is just forgotten it never finishes: cancel its
+// context. Set renewer.Config.MaxHold to bound what such a mistake costs.
+//
+// A server goes on for a moment when its caller has gone. So a lock at the client does not keep two handlers apart; one at
+// the server does.
+//
+// # Coming back
+//
+// gRPC's own retry policy comes back when it is told, if it knows the code. Its backoff is not used then:
+//
+//	grpc.WithDefaultServiceConfig(`{"methodConfig": [{
+//		"name": [{"service": "bank.Bank"}],
+//		"retryPolicy": {"maxAttempts": 4, "initialBackoff": "1s", "maxBackoff": "10s", "backoffMultiplier": 2,
+//			"retryableStatusCodes": ["ABORTED", "UNAVAILABLE"]}}]}`)
+//
+// LOCK_LOST has the code too, and a trailer that tells the policy not to. Who retries by hand reads the ErrorInfo's reason.
+//
+// # Where to put it
+//
+// Inside of recovery, logging, authentication and validation: nobody should take a lock by a name that is not theirs, and recovery
+// finds the lock free. Two interceptors in a chain take two locks, the outer one's first; take them in the same order
+// everywhere. An interceptor that wraps SendMsg and RecvMsg further out is called from other goroutines than the handler's, one at a
+// time each.
+//
+// # Limits
+//
+// A call waits for [lockmw.DefaultWait] at most, in a goroutine of the server: set [Wait], and [MaxWaiters] for keys that callers choose.
+// The lock is held until the handler returns, also when its caller has gone; renewer.Config.CancelGrace and MaxHold bound that.
+//
+// # Fencing tokens
+//
+// [PassFence] at the client and [AcceptFence] at the server pass the token of a caller's lock on to what works for it elsewhere;
+// [InjectFence] and [ExtractFence] do so by hand. Only between parties that trust each other.
 package grpcmw

@@ -112,6 +112,36 @@ func TestServerStreamLooksAtTheClock(t *testing.T) {
 	}
 }
 
+// The lock is an outer call's, and another one, which holds longer, lies between.
+func TestServerStreamLooksAtTheClockOfItsOwnLock(t *testing.T) {
+	t.Parallel()
+	d := &deaf{}
+	inBubble(t, func(t *testing.T, b *bubble) {
+		d.over = make(chan struct{})
+		first, err := b.k.Acquire(t.Context(), "first")
+		require.NoError(t, err)
+		defer func() { require.ErrorIs(t, first.Release(t.Context()), renewer.ErrLost) }()
+		defer close(d.over)
+		d.paused.Store(true)
+		pass(time.Second)
+		outer, exit, err := lockmw.Enter(t.Context(), b.k, duplex)
+		require.NoError(t, err)
+		pass(10 * time.Second)
+		middle, leave, err := lockmw.Enter(outer, b.k, "middle")
+		require.NoError(t, err)
+		err = serveStream(b.k, newTransport(middle), func(s grpc.ServerStream) error {
+			assert.NoError(t, s.SendMsg(nil))
+			pass(5 * time.Second)
+			assert.NoError(t, s.Context().Err(), "it has not heard yet")
+			assert.True(t, lockmw.Held(s.Context(), "middle"))
+			return s.SendMsg(nil)
+		})
+		require.ErrorIs(t, err, renewer.ErrLost)
+		require.NoError(t, leave(nil))
+		require.NoError(t, exit(nil))
+	}, func(cfg *renewer.Config) { cfg.Observer = d })
+}
+
 // The pause comes while a message is awaited. The handler must not act on it.
 func TestMessageReceivedAfterTheLossIsHeldBack(t *testing.T) {
 	t.Parallel()

@@ -185,6 +185,38 @@ func TestBadInputAsksForNoLock(t *testing.T) {
 	require.NoError(t, err, "nothing else is disturbed")
 }
 
+// A string field may hold anything. It is the lock's name as it is, and stores escape what their keys can't carry.
+func TestAnyBytesOfAMessageMakeAKey(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	client := unaryServer(t, k, &service{}, grpcmw.ForMethod(unary, account))
+	for _, key := range []string{"a\x00b", "{a}:fence", "\xff", "a:b%"} {
+		_, err := client.UnaryCall(within(t, soon), request(key))
+		require.NoError(t, err)
+		calls := store.Calls(script.Acquire)
+		require.Equal(t, key, calls[len(calls)-1].Claims[0].Name)
+	}
+}
+
+// A call may need several locks: all or none.
+func TestCallUnderSeveralLocks(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	client := unaryServer(t, k, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+		assert.NotEmpty(t, store.Owner("from"))
+		assert.NotEmpty(t, store.Owner("to"))
+		return &pb.SimpleResponse{}, nil
+	}}, grpcmw.ForMethod(unary, func(*pb.SimpleRequest) string { return lockmw.Keys("to", "from") }), grpcmw.Refuse())
+	_, err := client.UnaryCall(within(t, soon), request(""))
+	require.NoError(t, err)
+	release := hold(t, k, "to")
+	_, err = client.UnaryCall(within(t, soon), request(""))
+	require.Equal(t, grpcmw.ReasonBusy, verdictOf(t, err).reason)
+	release()
+	free(t, store, "from")
+	free(t, store, "to")
+}
+
 // gRPC's own client and server let no control byte through; others may.
 func TestControlBytesInMetadata(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,170 @@
+package grpcmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+)
+
+// bank is the service of the examples.
+type bank struct {
+	pb.UnimplementedTestServiceServer
+
+	busy func() // called while a call is under way
+}
+
+func (b bank) UnaryCall(_ context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+	fmt.Printf("transfer from %s\n", r.GetPayload().GetBody())
+	if b.busy != nil {
+		b.busy()
+	}
+	return &pb.SimpleResponse{}, nil
+}
+
+// listen serves b on loopback, and connects to it.
+func listen(b bank, opts ...grpc.ServerOption) (client pb.TestServiceClient, stop func(), err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	server := grpc.NewServer(opts...)
+	pb.RegisterTestServiceServer(server, b)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener)
+	}()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		server.Stop()
+		return nil, nil, err
+	}
+	return pb.NewTestServiceClient(conn), func() {
+		_ = conn.Close()
+		server.Stop()
+		<-served
+	}, nil
+}
+
+// Transfers from one account run one after the other, on whichever server. Here a second one will not wait for the first.
+func ExampleUnaryServerInterceptor() {
+	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL}) // in production redisstore in place of memory
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = keeper.Shutdown(context.Background()) }()
+
+	began, end := make(chan struct{}), make(chan struct{})
+	client, stop, err := listen(
+		bank{busy: func() {
+			close(began)
+			<-end
+		}},
+		grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(keeper, grpcmw.Refuse(),
+			grpcmw.ForMethod(pb.TestService_UnaryCall_FullMethodName, func(r *pb.SimpleRequest) string {
+				return lockmw.Key("account", string(r.GetPayload().GetBody()))
+			}))))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+
+	transfer := &pb.SimpleRequest{Payload: &pb.Payload{Body: []byte("DE02")}}
+	first := make(chan error)
+	go func() {
+		_, err := client.UnaryCall(context.Background(), transfer)
+		first <- err
+	}()
+	<-began
+	_, err = client.UnaryCall(context.Background(), transfer)
+	fmt.Println(status.Code(err))
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			fmt.Println(info.GetReason() == grpcmw.ReasonBusy)
+		}
+	}
+	close(end)
+	fmt.Println(<-first)
+	// Output:
+	// transfer from DE02
+	// Aborted
+	// true
+	// <nil>
+}
+
+// An interceptor further out sees more than the caller does.
+func ExampleUnaryServerInterceptor_logging() {
+	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL, Node: "node-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = keeper.Shutdown(context.Background()) }()
+	logging := func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		reply, err := handler(ctx, req)
+		var refused *renewer.Error
+		if errors.As(err, &refused) && errors.Is(err, renewer.ErrHeld) {
+			fmt.Printf("%s waits for %s\n", info.FullMethod, refused.Name)
+		}
+		return reply, err
+	}
+	client, stop, err := listen(bank{}, grpc.ChainUnaryInterceptor(logging,
+		grpcmw.UnaryServerInterceptor(keeper, grpcmw.ForMetadata(pb.TestService_UnaryCall_FullMethodName, "account"), grpcmw.Refuse())))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+	ctx := metadata.AppendToOutgoingContext(context.Background(), "account", "DE02")
+	_, err = lockmw.Do(ctx, keeper, "account:DE02", func(ctx context.Context) (any, error) {
+		return client.UnaryCall(ctx, &pb.SimpleRequest{})
+	})
+	fmt.Println(status.Code(err))
+	// Output:
+	// /grpc.testing.TestService/UnaryCall waits for account:DE02
+	// Aborted
+}
+
+// What a service writes for its caller carries the token of the caller's lock.
+func ExamplePassFence() {
+	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = keeper.Shutdown(context.Background()) }()
+	pass := grpcmw.UnaryClientInterceptor(keeper, grpcmw.PassFence())     // for grpc.WithUnaryInterceptor
+	accept := grpcmw.UnaryServerInterceptor(keeper, grpcmw.AcceptFence()) // for grpc.UnaryInterceptor
+
+	_, err = lockmw.Do(context.Background(), keeper, "report", func(ctx context.Context) (any, error) {
+		return nil, pass(ctx, "/store.Store/Write", nil, nil, nil,
+			func(far context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+				sent, _ := metadata.FromOutgoingContext(far) // goes over the network
+				_, err := accept(metadata.NewIncomingContext(context.Background(), sent), nil,
+					&grpc.UnaryServerInfo{FullMethod: "/store.Store/Write"}, func(there context.Context, _ any) (any, error) {
+						fmt.Println(lockmw.Fence(there) == lockmw.Fence(ctx))
+						return nil, nil
+					})
+				return err
+			})
+	})
+	fmt.Println(err)
+	// Output:
+	// true
+	// <nil>
+}
