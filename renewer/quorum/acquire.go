@@ -54,8 +54,7 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 		if stop || len(open) == 0 || n+1 == mostBallots {
 			break
 		}
-		freed, leading := s.concede(open)
-		if !pause(ctx, freed, leading, unit, n) {
+		if !pause(ctx, s.concede(open), unit, n) {
 			break
 		}
 	}
@@ -111,17 +110,15 @@ func (s *Store) leave(bids []*bid) {
 			l.granted, l.fence = true, b.grant.Fence
 			l.good = max(l.good, b.sent)
 		case !l.granted && l.asking == 0:
-			s.clean(l, b.grant.Status == renewer.Unknown, nil)
+			s.clean(l, b.grant.Status == renewer.Unknown)
 			s.forget(l)
 		}
 	}
 }
 
-// concede frees what bids have got that others need, and tells when that is done. leading tells that it was nothing, since
-// each bid goes before the others.
-func (s *Store) concede(bids []*bid) (freed <-chan struct{}, leading bool) {
+// concede frees what bids have got that others need. It tells whether there was none: each bid goes before the others.
+func (s *Store) concede(bids []*bid) (leading bool) {
 	leading = true
-	done := newCountdown()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range bids {
@@ -130,16 +127,15 @@ func (s *Store) concede(bids []*bid) (freed <-chan struct{}, leading bool) {
 		}
 		leading = false
 		if !b.lease.granted && b.lease.asking == 1 {
-			s.clean(b.lease, true, done)
+			s.clean(b.lease, true)
 		}
 	}
-	done.down()
-	return done.over, leading
+	return leading
 }
 
 // pause lets time pass between ballots: for whoever leads, as long as others need to let go; for these, a random time after
-// that, in which the leader is done.
-func pause(ctx context.Context, freed <-chan struct{}, leading bool, unit time.Duration, n int) bool {
+// that, in which the leader is done. It tells whether ctx lives.
+func pause(ctx context.Context, leading bool, unit time.Duration, n int) bool {
 	d := unit + rand.N(unit/2)
 	if !leading {
 		d = 3*unit + rand.N(unit<<(n+2))
@@ -148,15 +144,8 @@ func pause(ctx context.Context, freed <-chan struct{}, leading bool, unit time.D
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
 	case <-ctx.Done():
 		return false
 	}
-	timer.Reset(max(3*unit, leastGrace))
-	select {
-	case <-freed:
-	case <-timer.C: // a node that does not say so is left out
-	case <-ctx.Done():
-		return false
-	}
-	return true
 }

@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -63,11 +64,9 @@ func (b *bid) passed(write int) bool {
 // ballot puts the bids to the nodes, in rounds: a token that a node's counter has passed is raised. The error is that of ctx,
 // if that has ended it.
 func (s *Store) ballot(ctx context.Context, bids []*bid) error {
-	s.mu.Lock()
-	for _, b := range bids {
-		b.lease.epoch++ // what was planned to clean up behind an earlier ballot is this one's affair now
+	if err := s.quiet(ctx, bids); err != nil {
+		return err
 	}
-	s.mu.Unlock()
 	for n := 0; n < mostRounds && len(bids) > 0; n++ {
 		for _, b := range bids {
 			s.propose(b)
@@ -84,6 +83,41 @@ func (s *Store) ballot(ctx context.Context, bids []*bid) error {
 		}
 	}
 	return nil
+}
+
+// quiet waits until what was freed behind an earlier attempt of the same owner is free, as it could take what is granted now. A
+// node that does not say so soon is left out. What is only planned is this ballot's affair from now on.
+func (s *Store) quiet(ctx context.Context, bids []*bid) error {
+	var timeout <-chan time.Time
+	for {
+		var over chan struct{}
+		s.mu.Lock()
+		for _, b := range bids {
+			b.lease.epoch++
+			if over == nil && b.lease.freeing() {
+				if b.lease.freed == nil {
+					b.lease.freed = make(chan struct{})
+				}
+				over = b.lease.freed
+			}
+		}
+		s.mu.Unlock()
+		if over == nil {
+			return nil
+		}
+		if timeout == nil {
+			timer := time.NewTimer(leastGrace)
+			defer timer.Stop()
+			timeout = timer.C
+		}
+		select {
+		case <-over:
+		case <-timeout:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // propose gives a bid its token.
@@ -158,16 +192,20 @@ func (s *Store) admitted(node int, bids []*bid, p *poll[renewer.Grant]) (items [
 	return items
 }
 
-// decided tells whether more answers could change anything: for each bid enough have granted it, or can't any more. If they
-// could, contended tells that somebody else has got a node, and that only a few are silent.
+// decided tells whether each bid has heard enough: it is granted, or needs a higher token, or so many nodes are another's, or
+// don't answer, that it can't be. If not, contended tells that all that is missing are a few silent nodes, while somebody else
+// may wait for what the bid has got.
 func decided(bids []*bid, write int) (enough, contended bool) {
 	enough, contended = true, true
 	for _, b := range bids {
-		if b.mine >= write || b.mine+b.silent() < write {
-			continue
+		spare := len(b.votes) - write
+		switch {
+		case b.mine >= write, b.taken > spare, b.failed > spare, b.silent() == 0:
+		case b.passed(write) && b.mine+b.silent() < write:
+		default:
+			enough = false
+			contended = contended && b.taken > 0 && b.failed+b.silent() <= spare
 		}
-		enough = false
-		contended = contended && b.taken > 0 && len(b.votes)-b.silent() >= write
 	}
 	return enough, !enough && contended
 }
@@ -181,7 +219,7 @@ func (s *Store) lateGrants(p *poll[renewer.Grant], r reply[renewer.Grant], claim
 		l := s.open(key{claims[i].Name, claims[i].Owner}, claims[i].TTL)
 		l.seats[r.node].book(g, p.sent, p.age, now)
 		if !l.granted && l.asking == 0 {
-			s.cleanSeat(l, r.node, true, nil)
+			s.cleanSeat(l, r.node, true)
 			s.forget(l)
 		}
 	})

@@ -32,42 +32,22 @@ type chore struct {
 	epoch int           // of the lease, for which it was planned
 	due   time.Duration // by Store.age
 	last  bool          // whether it has been tried before
-	done  *countdown    // told when it has been tried; may be nil
-}
-
-// countdown tells when a number of things are over.
-type countdown struct {
-	left int
-	over chan struct{}
-}
-
-func newCountdown() *countdown { return &countdown{left: 1, over: make(chan struct{})} }
-
-// down is called under Store.mu. A nil countdown counts nothing.
-func (c *countdown) down() {
-	if c == nil {
-		return
-	}
-	c.left--
-	if c.left == 0 {
-		close(c.over)
-	}
 }
 
 // clean plans to free whatever a lease may have, everywhere, as cleanSeat does.
-func (s *Store) clean(l *lease, unknown bool, done *countdown) {
+func (s *Store) clean(l *lease, unknown bool) {
 	for x := range l.seats {
-		s.cleanSeat(l, x, unknown, done)
+		s.cleanSeat(l, x, unknown)
 	}
 }
 
 // cleanSeat plans to free what a lease may have on a node. An acquire that was not answered there is freed behind once more when
 // it can't take effect any longer; and only then if the caller is told that nobody knows (unknown), who frees by itself, or
 // tries again: a release without an answer would bar it from the node.
-func (s *Store) cleanSeat(l *lease, node int, unknown bool, done *countdown) {
+func (s *Store) cleanSeat(l *lease, node int, unknown bool) {
 	switch seat := &l.seats[node]; {
 	case seat.confirmed != 0, seat.asked != 0 && !unknown:
-		s.plan(node, chore{lease: l, epoch: l.epoch, due: s.age(), done: done})
+		s.plan(node, chore{lease: l, epoch: l.epoch, due: s.age()})
 	case seat.asked != 0:
 		s.plan(node, chore{lease: l, epoch: l.epoch, due: seat.asked + s.nodes[node].store.Settle()})
 	}
@@ -80,9 +60,6 @@ func (s *Store) plan(node int, job chore) {
 		job.lease.seats[node].leave()
 		s.forget(job.lease)
 		return
-	}
-	if job.done != nil {
-		job.done.left++
 	}
 	at := len(c.planned)
 	for at > 0 && c.planned[at-1].due > job.due {
@@ -133,7 +110,6 @@ func (c *cleaner) take() (batch []chore, holds []renewer.Hold, next time.Duratio
 		job := c.planned[n]
 		l := job.lease
 		if over || l.epoch != job.epoch || l.granted {
-			job.done.down()
 			if over {
 				l.seats[c.node].leave()
 				s.forget(l)
@@ -173,7 +149,6 @@ func (c *cleaner) free(batch []chore, holds []renewer.Hold) {
 			status = answers[i].Status
 		}
 		s.freed(c.node, job.lease, status, job.last)
-		job.done.down()
 	}
 }
 
@@ -181,6 +156,10 @@ func (c *cleaner) free(batch []chore, holds []renewer.Hold) {
 func (s *Store) freed(node int, l *lease, status renewer.Status, last bool) {
 	seat, settle, age := &l.seats[node], s.nodes[node].store.Settle(), s.age()
 	seat.freeing--
+	if l.freed != nil && !l.freeing() {
+		close(l.freed)
+		l.freed = nil
+	}
 	if status == renewer.Unknown {
 		seat.foul = max(seat.foul, age+settle)
 	} else {

@@ -16,12 +16,13 @@ type key struct{ name, owner string }
 type lease struct {
 	key     key
 	ttl     time.Duration
-	fence   int64   // the token that it was granted with; 0 if another Store acquired it
-	granted bool    // and neither released nor lost since
-	asking  int     // calls of Acquire under way
-	epoch   int     // counts those calls and releases: what was planned in an earlier epoch is obsolete
-	good    instant // the deadline counts from here, by what the caller has been told
-	seats   []seat  // by node
+	fence   int64         // the token that it was granted with; 0 if another Store acquired it
+	granted bool          // and neither released nor lost since
+	asking  int           // calls of Acquire under way
+	epoch   int           // counts those calls and releases: what was planned in an earlier epoch is obsolete
+	good    instant       // the deadline counts from here, by what the caller has been told
+	seats   []seat        // by node
+	freed   chan struct{} // closed when no release is under way any more; nil if nobody waits for that
 }
 
 // seat is a lease's place on one node.
@@ -104,6 +105,16 @@ type ledger struct {
 
 // sweepMin is the size below which looking for stale leases is not worth the trouble.
 const sweepMin = 64
+
+// freeing tells that a release is under way.
+func (l *lease) freeing() bool {
+	for i := range l.seats {
+		if l.seats[i].freeing > 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // open returns the lease of k, made if there is none.
 func (s *Store) open(k key, ttl time.Duration) *lease {

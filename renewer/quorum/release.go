@@ -16,7 +16,7 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 	}
 	holds = slices.Clone(holds)
 	leases := s.releasing(holds)
-	p := newPoll(ctx, s, func(_ *poll[renewer.Answer], r reply[renewer.Answer]) { s.released(r, leases) })
+	p := newPoll(ctx, s, func(_ *poll[renewer.Answer], r reply[renewer.Answer]) { s.released(r, leases, holds) })
 	t := newTally(len(holds), len(s.nodes))
 	for x := range s.nodes {
 		p.ask(x, nil, len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer {
@@ -24,7 +24,7 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 		}, unanswered)
 	}
 	_ = p.listen(ctx, func(r reply[renewer.Answer]) bool { // the end of ctx is told with what was not answered by then
-		s.released(r, leases)
+		s.released(r, leases, holds)
 		return t.add(r, s.keep)
 	})
 	for i := range answers {
@@ -52,9 +52,15 @@ func (s *Store) releasing(holds []renewer.Hold) []*lease {
 	return leases
 }
 
-// released books a node's answers.
-func (s *Store) released(r reply[renewer.Answer], leases []*lease) {
+// released books a node's answers. What is to be kept for a while ([renewer.Hold.Keep]) must not be freed by a second try; it
+// lapses on a node that did not hear of it.
+func (s *Store) released(r reply[renewer.Answer], leases []*lease, holds []renewer.Hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.each(func(i int, a *renewer.Answer) { s.freed(r.node, leases[i], a.Status, false) })
+	r.each(func(i int, a *renewer.Answer) {
+		if holds[i].Keep > 0 {
+			leases[i].seats[r.node].leave()
+		}
+		s.freed(r.node, leases[i], a.Status, holds[i].Keep > 0)
+	})
 }

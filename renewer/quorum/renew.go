@@ -108,7 +108,7 @@ func (s *Store) lose(l *lease) {
 	l.granted = false
 	l.epoch++
 	if l.asking == 0 {
-		s.clean(l, false, nil)
+		s.clean(l, false)
 		s.forget(l)
 	}
 }

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -32,12 +33,12 @@ func (s *Store) judge(ctx context.Context, bids []*bid, unit time.Duration) (spl
 		case b.taken <= spare && unknown > spare:
 			b.grant = renewer.Grant{Err: s.unreachable(ctx, "acquire", s.write, 0, grantErrors(b.votes))}
 		case b.taken <= spare && b.behind > 0 && b.fixed:
-			b.grant = renewer.Grant{Status: renewer.Behind, Fence: b.counter}
+			b.grant = renewer.Grant{Status: renewer.Behind, Fence: toExceed(b.votes, s.write)}
 		default:
 			var votes int
 			b.grant, votes = leader(b.votes)
 			if s.stands(b, votes, unknown, unit) {
-				b.grant.TTL = freeIn(b.votes, s.write)
+				b.grant.TTL = freeIn(b.votes, spare)
 				continue
 			}
 			b.grant.TTL = leastRetry + rand.N(unit<<mostBallots)
@@ -92,20 +93,32 @@ func leader(votes []*renewer.Grant) (taken renewer.Grant, most int) {
 	return taken, most
 }
 
-// freeIn is when so many nodes will be free unless their holders renew; 0 if nobody can tell.
-func freeIn(votes []*renewer.Grant, nodes int) time.Duration {
-	left := make([]time.Duration, len(votes))
-	for i, g := range votes {
+// toExceed is the counter above which so many nodes grant a token. Single nodes may be ahead, by tokens that were never granted.
+func toExceed(votes []*renewer.Grant, nodes int) int64 {
+	var counters []int64
+	for _, g := range votes {
 		switch {
-		case g == nil || g.Status == renewer.Unknown || g.Status == renewer.Taken && g.TTL == 0:
-			left[i] = math.MaxInt64
-		case g.Status == renewer.Taken:
-			left[i] = g.TTL
+		case g != nil && g.Status == renewer.Behind:
+			counters = append(counters, g.Fence)
+		case g != nil && g.Status == renewer.Mine:
+			counters = append(counters, 0)
+		}
+	}
+	slices.Sort(counters)
+	return counters[min(nodes, len(counters))-1]
+}
+
+// freeIn is when no more than so many nodes will be somebody else's, unless their holders renew; 0 if nobody can tell.
+func freeIn(votes []*renewer.Grant, spare int) time.Duration {
+	var left []time.Duration
+	for _, g := range votes {
+		if g != nil && g.Status == renewer.Taken {
+			left = append(left, cmp.Or(g.TTL, math.MaxInt64))
 		}
 	}
 	slices.Sort(left)
-	if left[nodes-1] == math.MaxInt64 {
-		return 0
+	if at := left[max(len(left)-spare, 1)-1]; at != math.MaxInt64 {
+		return at
 	}
-	return left[nodes-1]
+	return 0
 }

@@ -1,0 +1,103 @@
+package quorum_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/testutil/script"
+	"github.com/lockbeat/lockbeat/testutil/storetest"
+)
+
+func TestConformanceOfMemoryInBubble(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 3, 5} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			storetest.RunInBubble(t, func(t *testing.T) storetest.Fixture {
+				return storetest.Fixture{Store: overMemory(t, n)}
+			})
+		})
+	}
+}
+
+func overMemory(t testing.TB, n int, opts ...quorum.Option) *quorum.Store {
+	t.Helper()
+	var nodes []renewer.Store
+	for range n {
+		nodes = append(nodes, memory.New())
+	}
+	s, err := quorum.New(nodes, opts...)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestConformanceOfMemory(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Fixture { return storetest.Fixture{Store: overMemory(t, 3)} })
+}
+
+func TestConformanceWithForgetfulNodes(t *testing.T) {
+	t.Parallel()
+	storetest.RunInBubble(t, func(t *testing.T) storetest.Fixture {
+		return storetest.Fixture{Store: overMemory(t, 5, quorum.Forgetful(1))}
+	})
+}
+
+// A quorum may itself be a node of another.
+func TestConformanceOfNestedQuorums(t *testing.T) {
+	t.Parallel()
+	storetest.RunInBubble(t, func(t *testing.T) storetest.Fixture {
+		s, err := quorum.New([]renewer.Store{overMemory(t, 3), overMemory(t, 1), memory.New()})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			s.Close()
+			pass(time.Minute) // for those who lost to end in
+		})
+		return storetest.Fixture{Store: s}
+	})
+}
+
+// One node answers nothing, refuses, or is slow; outsiders meddle with all of them.
+func TestConformanceWithAFaultyNode(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]script.Step{
+		"none": script.Pass(), "hung": script.Hang(), "refused": script.Fail(errDown),
+		"slow": script.Pass().Slow(300 * time.Microsecond).Late(300 * time.Microsecond), "replies lost": script.Pass().Broken(errDown),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.RunInBubble(t, func(t *testing.T) storetest.Fixture {
+				nodes, stores := scripted(3)
+				for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {
+					nodes[1].Default(op, step)
+				}
+				s, err := quorum.New(stores)
+				require.NoError(t, err)
+				t.Cleanup(func() {
+					s.Close()
+					pass(time.Minute)
+				})
+				return storetest.Fixture{
+					Store: s,
+					Delete: func(name string) {
+						for _, node := range nodes {
+							node.Delete(name)
+						}
+					},
+					Overwrite: func(name string) {
+						for _, node := range nodes {
+							node.Overwrite(name, renewer.Holder{Node: "outsider"}, time.Minute)
+						}
+					},
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,35 @@
+package quorum
+
+import "time"
+
+// Known returns how many leases s knows of.
+func Known(s *Store) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.ledger.leases)
+}
+
+// Planned returns how much s has yet to clean up.
+func Planned(s *Store) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.cleaners {
+		n += len(c.planned)
+	}
+	return n
+}
+
+// Late returns how many calls of a node nobody waits for any more.
+func Late(s *Store, node int) int64 { return s.nodes[node].late.Load() }
+
+// MostLate is how many there may be.
+const MostLate = mostLate
+
+// Elapsed is the time between two looks at both clocks.
+func Elapsed(monotonic, wall time.Duration) time.Duration { return elapsed(monotonic, wall) }
+
+// RosterEvery is how often nodes are compared.
+const RosterEvery = rosterEvery
+
+// RosterTTL is how long what was said is remembered.
+const RosterTTL = rosterTTL
