@@ -34,7 +34,6 @@ func (p *play) counter(ctx context.Context) error {
 	two := p.ask(stream)
 
 	p.Stop()
-	p.Print("  Redis is stopped.")
 	q.in = &bank.WithdrawRequest{From: "bob", Amount: 20}
 	p.Command("[3]", q.grpcurl())
 	down := q.make(ctx)

@@ -106,7 +106,7 @@ func (p *play) together(ctx context.Context) error {
 	p.print("[2]", b)
 	p.print("[4]", d)
 	tries := p.tries.made.Load()
-	p.Print("    [4] is by a Go client whose retry policy lists ABORTED: it came back when it was told to, and was served at attempt %d.", tries)
+	p.Print("    [4] is by a Go client whose retry policy lists ABORTED; it came back when it was told to, and was served at attempt %d.", tries)
 	p.Claim("another one on the other server waits its turn", b.brief(),
 		b.is(codes.OK, "", false) && b.receipt.GetBalance() == a.receipt.GetBalance()-10)
 	p.Claim("one that won't wait is refused at once", c.brief(),

@@ -13,9 +13,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/proxy"
 )
 
-// Redis is the server for the locks. All keys of a run carry its name, so that a server of yours is not disturbed. Nodes reach it by a
+// redis is the server for the locks. All keys of a run carry its name, so that a server of yours is not disturbed. Nodes reach it by a
 // link that can be cut, as if the server were stopped.
-type Redis struct {
+type redis struct {
 	name   string
 	addr   string
 	option rueidis.ClientOption
@@ -25,8 +25,8 @@ type Redis struct {
 }
 
 // openRedis connects to the server at addr, or starts one inside the program if that is "".
-func openRedis(program, addr string) (r *Redis, err error) {
-	r = &Redis{
+func openRedis(program, addr string) (r *redis, err error) {
+	r = &redis{
 		name: program + "-" + strings.ToLower(rand.Text()[:10]),
 		addr: addr,
 		// The link is one to one address: the client must not find others by itself.
@@ -54,17 +54,17 @@ func openRedis(program, addr string) (r *Redis, err error) {
 	return r, nil
 }
 
-// Stop makes the server be gone for the nodes: their connections break, and new ones are refused.
-func (r *Redis) Stop() {
+// stop makes the server be gone for the nodes: their connections break, and new ones are refused.
+func (r *redis) stop() {
 	r.link.Refuse(true)
 	r.link.Reset()
 }
 
-// Resume ends a Stop.
-func (r *Redis) Resume() { r.link.Refuse(false) }
+// resume ends a stop.
+func (r *redis) resume() { r.link.Refuse(false) }
 
 // where tells a reader which server it is.
-func (r *Redis) where() string {
+func (r *redis) where() string {
 	if r.inside != nil {
 		return "embedded"
 	}
@@ -73,7 +73,7 @@ func (r *Redis) where() string {
 
 // held returns the locks that somebody has, once they are none or have not become so for a while: a lock that was lost while its
 // server was gone lapses by itself.
-func (r *Redis) held(ctx context.Context) ([]string, error) {
+func (r *redis) held(ctx context.Context) ([]string, error) {
 	ctx = context.WithoutCancel(ctx) // also of a story that was interrupted
 	late := time.After(2 * TTL)
 	for {
@@ -90,7 +90,7 @@ func (r *Redis) held(ctx context.Context) ([]string, error) {
 }
 
 // clean deletes what the run has left: the counters of the fencing tokens.
-func (r *Redis) clean(ctx context.Context) error {
+func (r *redis) clean(ctx context.Context) error {
 	keys, err := r.keys(ctx, r.name+"*")
 	if err != nil || len(keys) == 0 {
 		return err
@@ -102,7 +102,7 @@ func (r *Redis) clean(ctx context.Context) error {
 }
 
 // keys returns those that match a pattern.
-func (r *Redis) keys(ctx context.Context, pattern string) (keys []string, err error) {
+func (r *redis) keys(ctx context.Context, pattern string) (keys []string, err error) {
 	for cursor := uint64(0); ; {
 		page, err := r.direct.Do(ctx, r.direct.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
 		if err != nil {
@@ -115,7 +115,7 @@ func (r *Redis) keys(ctx context.Context, pattern string) (keys []string, err er
 	}
 }
 
-func (r *Redis) close() {
+func (r *redis) close() {
 	if r.link != nil {
 		r.link.Close()
 	}

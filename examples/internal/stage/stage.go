@@ -34,7 +34,7 @@ type Story func(context.Context, *Stage) error
 // Stage is where a story is told, from one goroutine.
 type Stage struct {
 	page
-	*Redis
+	*redis
 
 	setting Setting
 	ports   ports
@@ -54,7 +54,7 @@ func Play(ctx context.Context, set Setting, tell Story) (held bool, err error) {
 		return false, err
 	}
 	defer r.close()
-	s := &Stage{page: page{set.Out, set.Colour}, Redis: r, setting: set, ports: ports, begun: time.Now()}
+	s := &Stage{page: page{set.Out, set.Colour}, redis: r, setting: set, ports: ports, begun: time.Now()}
 	defer func() { err = errors.Join(err, s.strike()) }()
 	return s.play(ctx, tell)
 }
@@ -84,6 +84,18 @@ func (s *Stage) play(ctx context.Context, tell Story) (held bool, err error) {
 	return held, nil
 }
 
+// Stop makes Redis be gone for all nodes, as if it had been stopped. A server of the user's goes on.
+func (s *Stage) Stop() {
+	s.stop()
+	s.Print("  Redis is stopped: its connections break, and it takes no new ones.")
+}
+
+// Resume ends a Stop.
+func (s *Stage) Resume() {
+	s.resume()
+	s.Print("  Redis is back.")
+}
+
 // Where tells a reader which Redis it is.
 func (s *Stage) Where() string { return s.where() }
 
@@ -108,7 +120,7 @@ func (s *Stage) AtEnd(end func(context.Context) error) { s.ends = append(s.ends,
 func (s *Stage) strike() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	s.Resume() // so that nobody waits
+	s.resume() // so that nobody waits
 	var faults []error
 	for _, end := range slices.Backward(s.ends) {
 		faults = append(faults, end(ctx))
