@@ -141,6 +141,15 @@ func TestPathValueNames(t *testing.T) {
 	}
 }
 
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]string{
+		"": "", "a%": "a%", "%4": "%4", "%4a%4A": "JJ", "%fF": "\xff", "%2541": "A", "%2%35%34%31": "A", "%4%3%37": "G", "%g0%0g": "%g0%0g",
+	} {
+		assert.Equal(t, want, httpmw.Plain(s), s)
+	}
+}
+
 func chiUse(lock middleware, h http.Handler) http.Handler {
 	r := chi.NewRouter()
 	r.Use(lock)

@@ -98,14 +98,16 @@ func TestTransportLeavesTheRequestAlone(t *testing.T) {
 func TestResponseWithoutABodyFreesTheLockAtOnce(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
+	other := get(t, "/other")
 	for _, body := range []io.ReadCloser{http.NoBody, nil} {
 		rt := httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) {
 			assert.NotEmpty(t, store.Owner("a"))
-			return &http.Response{StatusCode: http.StatusNoContent, Body: body}, nil
+			return &http.Response{StatusCode: http.StatusNoContent, Body: body, Request: other}, nil
 		}), k, byName("a"))
 		res, err := rt.RoundTrip(get(t, "/")) //nolint:bodyclose // that is the point
 		require.NoError(t, err)
 		assert.Equal(t, body, res.Body)
+		assert.Same(t, other, res.Request, "what base has made of it")
 		assert.Empty(t, store.Owner("a"))
 	}
 }
@@ -134,6 +136,7 @@ func TestTransportRefusals(t *testing.T) {
 		}, opts: []httpmw.TransportOption{httpmw.FailOpen()}, want: renewer.ErrShutdown},
 		"no key":     {key: httpmw.Header("Missing"), want: httpmw.ErrKey},
 		"no key, by": {key: func(*http.Request) (string, error) { return "", errDown }, want: errDown},
+		"no key, so": {key: func(*http.Request) (string, error) { return "", errDown }, want: httpmw.ErrKey},
 		"no name":    {key: byName(""), want: renewer.ErrName},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +158,9 @@ func TestTransportRefusals(t *testing.T) {
 				require.ErrorIs(t, err, c.want)
 				assert.True(t, body.closed)
 				assert.InDelta(t, c.after, time.Since(begun), float64(time.Millisecond))
-				_, err = rt.RoundTrip(get(t, "/").WithContext(t.Context())) //nolint:bodyclose // there is none
+				r := get(t, "/")
+				r.Body = nil
+				_, err = rt.RoundTrip(r) //nolint:bodyclose // there is none
 				require.ErrorIs(t, err, c.want)
 			})
 		})
@@ -200,6 +205,20 @@ func TestLockLostDuringTheCall(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	_, err := call(t, httpmw.Transport(nil, k, byName("a")), s.URL, http.NoBody) //nolint:bodyclose // there is none
 	require.ErrorIs(t, err, renewer.ErrLost)
+}
+
+func TestErrorOfACallThatLostItsLock(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Renew, script.Gone())
+		rt := httpmw.Transport(tripper(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, errDown
+		}), k, byName("a"))
+		_, err := rt.RoundTrip(get(t, "/")) //nolint:bodyclose // there is none
+		require.ErrorIs(t, err, errDown)
+		require.ErrorIs(t, err, renewer.ErrLost)
+	})
 }
 
 func TestLockLostWhileTheBodyIsRead(t *testing.T) {
