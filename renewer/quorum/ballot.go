@@ -85,8 +85,9 @@ func (s *Store) ballot(ctx context.Context, bids []*bid) error {
 	return nil
 }
 
-// quiet waits until what was freed behind an earlier attempt of the same owner is free, as it could take what is granted now. A
-// node that does not say so soon is left out. What is only planned is this ballot's affair from now on.
+// quiet waits for releases under way that an earlier attempt of the same owner has left, as they could free what is granted now.
+// Nodes where there is one are left out; so there is nothing to wait for if the others suffice, and a node that does not answer
+// soon is not waited for. What is only planned is this ballot's affair from now on.
 func (s *Store) quiet(ctx context.Context, bids []*bid) error {
 	var timeout <-chan time.Time
 	for {
@@ -94,7 +95,7 @@ func (s *Store) quiet(ctx context.Context, bids []*bid) error {
 		s.mu.Lock()
 		for _, b := range bids {
 			b.lease.epoch++
-			if over == nil && b.lease.freeing() {
+			if over == nil && b.lease.freeing() > len(s.nodes)-s.write {
 				if b.lease.freed == nil {
 					b.lease.freed = make(chan struct{})
 				}

@@ -156,7 +156,7 @@ func (c *cleaner) free(batch []chore, holds []renewer.Hold) {
 func (s *Store) freed(node int, l *lease, status renewer.Status, last bool) {
 	seat, settle, age := &l.seats[node], s.nodes[node].store.Settle(), s.age()
 	seat.freeing--
-	if l.freed != nil && !l.freeing() {
+	if l.freed != nil {
 		close(l.freed)
 		l.freed = nil
 	}

@@ -22,7 +22,7 @@ type lease struct {
 	epoch   int           // counts those calls and releases: what was planned in an earlier epoch is obsolete
 	good    instant       // the deadline counts from here, by what the caller has been told
 	seats   []seat        // by node
-	freed   chan struct{} // closed when no release is under way any more; nil if nobody waits for that
+	freed   chan struct{} // closed when fewer releases are under way; nil if nobody waits for that
 }
 
 // seat is a lease's place on one node.
@@ -106,14 +106,14 @@ type ledger struct {
 // sweepMin is the size below which looking for stale leases is not worth the trouble.
 const sweepMin = 64
 
-// freeing tells that a release is under way.
-func (l *lease) freeing() bool {
+// freeing counts the nodes where a release is under way.
+func (l *lease) freeing() (nodes int) {
 	for i := range l.seats {
 		if l.seats[i].freeing > 0 {
-			return true
+			nodes++
 		}
 	}
-	return false
+	return nodes
 }
 
 // open returns the lease of k, made if there is none.

@@ -24,7 +24,7 @@ type settings struct {
 // server with another quorum. Without this option nodes are named by their [Named], or else numbered, and then nothing is
 // compared with other programs.
 func Names(names ...string) Option {
-	return func(s *settings) { s.names = slices.Clone(names) }
+	return func(s *settings) { s.names = append([]string{}, names...) }
 }
 
 // Forgetful sets how many nodes may forget at about the same time, by a restart without persistence or an eviction, without

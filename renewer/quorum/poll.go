@@ -72,6 +72,10 @@ func newPoll[A any](ctx context.Context, s *Store, late func(*poll[A], reply[A])
 // ask puts n items to a node by call. fail makes the answer to one that could not be put.
 func (p *poll[A]) ask(node int, items []int, n int, call func(context.Context, renewer.Store) []A, fail func(error) A) {
 	to := &p.s.nodes[node]
+	if n == 0 {
+		p.deliver(reply[A]{node: node})
+		return
+	}
 	if to.late.Load() >= mostLate {
 		p.deliver(reply[A]{node, items, repeat(n, fail(errBacklog))})
 		return

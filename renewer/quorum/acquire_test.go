@@ -1,0 +1,310 @@
+package quorum_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+func TestOneRoundAndTheClockForAToken(t *testing.T) {
+	t.Parallel()
+	in(t, 5, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		fence := mine(t, s, "a")
+		assert.Equal(t, time.Now().UnixMicro(), fence)
+		synctest.Wait()
+		for _, node := range nodes {
+			require.Len(t, node.Calls(script.Acquire), 1)
+			assert.Equal(t, fence, node.Calls(script.Acquire)[0].Claims[0].Fence, "the same token everywhere")
+		}
+		assert.Equal(t, "aaaaa", owners("n", nodes))
+		assert.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
+		assert.Equal(t, fence+1, mine(t, s, "b"), "in the same microsecond")
+	})
+}
+
+// One node that hangs, refuses or is slow costs neither time nor the lock.
+func TestOneFaultyNodeCostsNothing(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]script.Step{
+		"hung": script.Hang(), "refused": script.Fail(errDown), "slow": script.Pass().Slow(time.Second),
+		"late": script.Pass().Late(time.Second), "reply lost": script.Pass().Lost(),
+		"strange": script.Granted(1), "stranger": script.Gone(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+				nodes[0].Default(script.Acquire, step)
+				nodes[0].Default(script.Release, step)
+				for range 3 {
+					assert.Zero(t, took(func() { mine(t, s, "a") }))
+					assert.Zero(t, took(func() {
+						g := acquire(t.Context(), s, "b")
+						assert.Equal(t, renewer.Taken, g.Status)
+						assert.Equal(t, "node-a", g.Holder.Node)
+						assert.Equal(t, ttl, g.TTL)
+					}))
+					assert.Zero(t, took(func() { assert.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status) }))
+					pass(time.Second)
+				}
+			})
+		})
+	}
+}
+
+func TestTooManyFaultyNodesAreNoBusyLock(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		nodes[0].Default(script.Acquire, script.Fail(errDown))
+		nodes[2].Default(script.Acquire, script.Hang())
+		var g renewer.Grant
+		assert.Equal(t, time.Second, took(func() { g = acquire(limited(t, time.Second), s, "a") }), "it may yet answer")
+		assert.Equal(t, renewer.Unknown, g.Status)
+		require.ErrorIs(t, g.Err, errDown)
+		require.ErrorIs(t, g.Err, context.DeadlineExceeded)
+		require.EqualError(t, g.Err, "quorum: acquire: 2 of 3 nodes gave no answer, 2 must agree: "+
+			"node 1: connection refused; node 3: context deadline exceeded")
+		synctest.Wait()
+		free(t, "n", nodes)
+
+		nodes[2].Default(script.Acquire, script.Fail(errDown))
+		assert.Zero(t, took(func() { g = acquire(limited(t, time.Second), s, "a") }), "both have answered")
+		require.NotErrorIs(t, g.Err, context.DeadlineExceeded)
+		require.NotErrorIs(t, g.Err, renewer.ErrRejected)
+
+		nodes[0].Default(script.Acquire, script.Pass())
+		nodes[2].Default(script.Acquire, script.Pass())
+		mine(t, s, "a")
+	})
+}
+
+func TestRejectedOnlyIfAMajorityRejects(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		nodes[0].Default(script.Acquire, script.Fail(renewer.ErrRejected))
+		nodes[1].Default(script.Acquire, script.Fail(errDown))
+		g := acquire(t.Context(), s, "a")
+		require.ErrorIs(t, g.Err, errDown)
+		require.NotErrorIs(t, g.Err, renewer.ErrRejected, "node 2 may come back")
+		nodes[1].Default(script.Acquire, script.Fail(renewer.ErrRejected))
+		require.ErrorIs(t, acquire(t.Context(), s, "b").Err, renewer.ErrRejected)
+	})
+}
+
+// Whoever has two of three has it, though the third does not say so soon, or says otherwise.
+func TestTakenIsKnownFromAMajority(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		nodes[0].Script(script.Acquire, script.Fail(errDown))
+		mine(t, s, "a")
+		pass(time.Second)
+		g := acquire(t.Context(), s, "b")
+		require.Equal(t, renewer.Grant{Status: renewer.Taken, Holder: claim("n", "a").Holder, HeldFor: time.Second, TTL: ttl - time.Second}, g)
+		synctest.Wait()
+		assert.Equal(t, "-aa", owners("n", nodes), "what it got is given back at once")
+		nodes[1].Default(script.Acquire, script.Fail(errDown))
+		g = acquire(t.Context(), s, "b")
+		require.Equal(t, renewer.Taken, g.Status, "one of three has been had for long, and one does not answer")
+		assert.Equal(t, ttl-time.Second, g.TTL)
+		nodes[1].Default(script.Acquire, script.Hang())
+		var d time.Duration
+		d = took(func() { g = acquire(limited(t, 5*time.Second), s, "b") })
+		require.Equal(t, renewer.Taken, g.Status)
+		assert.Equal(t, 5*time.Millisecond, d, "a node that hangs is not waited for while somebody else contends")
+	})
+}
+
+func TestTokenRaisedAboveTheHighestCounter(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		// Another program's clock is ahead by a second, and by an hour for one name.
+		ahead := time.Now().Add(time.Second).UnixMicro()
+		far := time.Now().Add(time.Hour).UnixMicro()
+		for i, node := range nodes {
+			c := claim("n", "z")
+			c.Fence = ahead + int64(i)
+			d := claim("far", "z")
+			d.Fence = far
+			node.Acquire(t.Context(), []renewer.Claim{c, d})
+			node.Release(t.Context(), []renewer.Hold{hold("n", "z"), hold("far", "z")})
+		}
+		assert.Equal(t, far+1, s.Acquire(t.Context(), []renewer.Claim{claim("far", "a")})[0].Fence)
+		fence := mine(t, s, "a")
+		assert.GreaterOrEqual(t, fence, ahead+2, "above two of the three at least")
+		assert.Less(t, fence, far, "one name's counter is no clock")
+		other := s.Acquire(t.Context(), []renewer.Claim{claim("other", "a")})[0]
+		assert.Equal(t, fence+1, other.Fence, "a clock that is ahead is remembered")
+		synctest.Wait()
+		rounds := 0
+		for _, c := range nodes[0].Calls(script.Acquire) {
+			if c.Claims[0].Name == "n" && c.Claims[0].Owner == owner("a") {
+				rounds++
+			}
+		}
+		assert.Equal(t, 2, rounds)
+	})
+}
+
+func TestCounterAtItsEnd(t *testing.T) {
+	t.Parallel()
+	in(t, 1, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		nodes[0].Acquire(t.Context(), []renewer.Claim{{Name: "n", Owner: owner("z"), TTL: time.Millisecond, Fence: 1<<63 - 1}})
+		pass(time.Second)
+		g := acquire(t.Context(), s, "a")
+		require.ErrorIs(t, g.Err, renewer.ErrRejected)
+		require.ErrorContains(t, g.Err, "delete it")
+	})
+}
+
+// A claim that fails leaves nothing, whatever became of its requests.
+func TestFailedAttemptsAreCleanedUp(t *testing.T) {
+	t.Parallel()
+	for name, steps := range map[string][3]script.Step{
+		"one granted":               {script.Pass(), script.Fail(errDown), script.Fail(errDown)},
+		"replies lost":              {script.Pass().Broken(errDown), script.Pass().Broken(errDown), script.Pass()},
+		"no replies":                {script.Pass().Lost(), script.Pass().Lost(), script.Pass()},
+		"late replies":              {script.Pass().Late(900 * time.Millisecond), script.Fail(errDown), script.Fail(errDown)},
+		"late in effect":            {script.Pass().Slow(900 * time.Millisecond), script.Fail(errDown), script.Fail(errDown)},
+		"late when all is over":     {script.Pass().Late(1100 * time.Millisecond), script.Hang(), script.Hang()},
+		"granted what nobody asked": {script.Granted(7), script.Granted(7), script.Pass()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+				for i, node := range nodes {
+					node.Script(script.Acquire, steps[i])
+				}
+				g := acquire(limited(t, time.Second), s, "a")
+				require.Equal(t, renewer.Unknown, g.Status)
+				pass(1200 * time.Millisecond)
+				free(t, "n", nodes)
+				pass(time.Minute)
+				assert.Zero(t, quorum.Known(s), "nothing is remembered")
+				assert.Zero(t, quorum.Planned(s))
+			})
+		})
+	}
+}
+
+// A request that was not answered may yet take effect, until Settle: then it is cleaned up behind.
+func TestCleanedUpAfterSettle(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		nodes[0].SetSettle(4 * time.Second)
+		assert.Equal(t, 4*time.Second, s.Settle())
+		nodes[0].Script(script.Acquire, script.Fail(errDown))
+		mine(t, s, "z")
+		begun := time.Now()
+		nodes[0].Script(script.Acquire, script.Fail(errDown))
+		require.Equal(t, renewer.Taken, acquire(t.Context(), s, "a").Status)
+		pass(time.Second)
+		nodes[0].Acquire(t.Context(), []renewer.Claim{claim("n", "a")}) // as if it had been on its way
+		require.Equal(t, "azz", owners("n", nodes))
+		pass(3*time.Second - 1)
+		require.Equal(t, "azz", owners("n", nodes))
+		pass(1)
+		synctest.Wait()
+		require.Equal(t, "-zz", owners("n", nodes))
+		var at []time.Duration
+		for _, c := range nodes[0].Calls(script.Release) {
+			at = append(at, c.At.Sub(begun))
+		}
+		assert.Equal(t, []time.Duration{0, 4 * time.Second}, at, "at once, and when it can't take effect any longer")
+	})
+}
+
+// A release without an answer may yet free what the same owner's next attempt takes: until Settle that node does not count.
+func TestAnUnansweredReleaseBarsItsNode(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		for _, node := range nodes[:2] {
+			node.SetSettle(4 * time.Second)
+			node.Script(script.Release, script.Fail(errDown))
+		}
+		mine(t, s, "a")
+		require.Equal(t, renewer.Unknown, release(limited(t, time.Second), s, "a").Status)
+		g := acquire(limited(t, time.Second), s, "a")
+		require.Equal(t, renewer.Unknown, g.Status)
+		require.ErrorContains(t, g.Err, "still being freed")
+		require.Len(t, nodes[0].Calls(script.Acquire), 1, "it is not asked")
+		pass(4 * time.Second)
+		mine(t, s, "a")
+		pass(time.Second)
+		assert.Equal(t, "aaa", owners("n", nodes), "no late release frees it")
+	})
+}
+
+func TestBatchesAreOneCallANode(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		claims := []renewer.Claim{claim("1", "a"), claim("2", "a"), claim("3", "a")}
+		for _, g := range s.Acquire(t.Context(), claims) {
+			require.Equal(t, renewer.Mine, g.Status)
+		}
+		holds := []renewer.Hold{hold("1", "a"), hold("2", "a"), hold("3", "a")}
+		s.Renew(t.Context(), holds)
+		s.Release(t.Context(), holds)
+		synctest.Wait()
+		for _, node := range nodes {
+			for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {
+				assert.Len(t, node.Calls(op), 1, op)
+			}
+		}
+	})
+}
+
+// What the caller does to its slices afterwards reaches no slow node.
+func TestItemsAreTheCallersAgain(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {
+			nodes[2].Default(op, script.Pass().Slow(time.Second))
+		}
+		claims := []renewer.Claim{claim("n", "a")}
+		grants := s.Acquire(t.Context(), claims)
+		claims[0], grants[0] = renewer.Claim{}, renewer.Grant{}
+		pass(2 * time.Second)
+		require.Equal(t, "aaa", owners("n", nodes))
+		holds := []renewer.Hold{hold("n", "a")}
+		s.Renew(t.Context(), holds)[0] = renewer.Answer{}
+		holds[0] = renewer.Hold{}
+		pass(2 * time.Second)
+		holds[0] = hold("n", "a")
+		s.Release(t.Context(), holds)[0] = renewer.Answer{}
+		holds[0] = renewer.Hold{}
+		pass(2 * time.Second)
+		free(t, "n", nodes)
+	})
+}
+
+// A node that hangs for long costs a bounded number of goroutines, and is asked again when it is back.
+func TestAHungNodeIsSpared(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		nodes[0].Default(script.Acquire, script.Hang())
+		nodes[0].Default(script.Release, script.Hang())
+		for i := range 2 * quorum.MostLate {
+			owner := fmt.Sprintf("%0*d", renewer.OwnerLen, i)
+			grants := s.Acquire(t.Context(), []renewer.Claim{{Name: "n", Owner: owner, TTL: ttl}})
+			require.Equal(t, renewer.Mine, grants[0].Status)
+			answers := s.Release(t.Context(), []renewer.Hold{{Name: "n", Owner: owner}})
+			require.Equal(t, renewer.Mine, answers[0].Status)
+		}
+		assert.EqualValues(t, quorum.MostLate, quorum.Late(s, 0))
+		nodes[0].Default(script.Acquire, script.Pass())
+		nodes[0].Default(script.Release, script.Pass())
+		pass(time.Minute)
+		assert.Zero(t, quorum.Late(s, 0))
+		mine(t, s, "a")
+		synctest.Wait()
+		assert.Equal(t, "aaa", owners("n", nodes))
+	})
+}

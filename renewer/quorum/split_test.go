@@ -1,0 +1,161 @@
+package quorum_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// delayed is a node as one program sees it: requests and replies take their time.
+type delayed struct {
+	*script.Store
+	delay func() time.Duration
+}
+
+func (d delayed) wait(ctx context.Context) {
+	select {
+	case <-time.After(d.delay()):
+	case <-ctx.Done():
+	}
+}
+
+func (d delayed) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	d.wait(ctx)
+	defer d.wait(ctx)
+	return d.Store.Acquire(ctx, claims)
+}
+
+func (d delayed) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	d.wait(ctx)
+	defer d.wait(ctx)
+	return d.Store.Renew(ctx, holds)
+}
+
+func (d delayed) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	d.wait(ctx)
+	defer d.wait(ctx)
+	return d.Store.Release(ctx, holds)
+}
+
+// programs are stores of n programs on the same nodes, each with its own way to each of them.
+func programs(t *testing.T, n int, nodes []*script.Store, delay func(program, node int) time.Duration, opts ...quorum.Option) (all []*quorum.Store) {
+	t.Helper()
+	for p := range n {
+		var mine []renewer.Store
+		for i, node := range nodes {
+			mine = append(mine, delayed{node, func() time.Duration { return delay(p, i) }})
+		}
+		s, err := quorum.New(mine, opts...)
+		require.NoError(t, err)
+		all = append(all, s)
+	}
+	return all
+}
+
+// Three programs that are each nearest to another node split the votes. One of them gets the lock all the same, in one call, and
+// a node that hangs changes nothing.
+func TestSplitVotes(t *testing.T) {
+	t.Parallel()
+	for _, hung := range []int{-1, 0, 1, 2} {
+		t.Run(fmt.Sprint("hung: ", hung), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				nodes, _ := scripted(3)
+				if hung >= 0 {
+					nodes[hung].Default(script.Acquire, script.Hang())
+					nodes[hung].Default(script.Release, script.Hang())
+				}
+				all := programs(t, 3, nodes, func(program, node int) time.Duration {
+					return time.Duration(1+(node-program+3)%3) * time.Millisecond
+				})
+				var wg sync.WaitGroup
+				grants := make([]renewer.Grant, len(all))
+				d := took(func() {
+					for i, s := range all {
+						wg.Go(func() { grants[i] = acquire(limited(t, time.Second), s, string(rune('a'+i))) })
+					}
+					wg.Wait()
+				})
+				granted := 0
+				for _, g := range grants {
+					require.NoError(t, g.Err)
+					if g.Status == renewer.Mine {
+						granted++
+					}
+				}
+				assert.Equal(t, 1, granted)
+				assert.Less(t, d, 300*time.Millisecond)
+				pass(time.Minute)
+				for i, s := range all {
+					assert.LessOrEqual(t, quorum.Known(s), 1, "program %d", i)
+				}
+			})
+		})
+	}
+}
+
+// Ten keepers in ten programs take turns on one name, over nodes that are differently far away. All get their turns, tokens rise
+// in the order of the holders, and there is never more than one.
+func TestTenKeepersTakeTurns(t *testing.T) {
+	t.Parallel()
+	const keepers, turns = 10, 5
+	synctest.Test(t, func(t *testing.T) {
+		nodes, _ := scripted(5)
+		all := programs(t, keepers, nodes, func(int, int) time.Duration { return rand.N(2 * time.Millisecond) })
+		var mu sync.Mutex
+		var fences []int64
+		inside := 0
+		begun := time.Now()
+		var wg sync.WaitGroup
+		var closing []func()
+		for i, s := range all {
+			k, err := renewer.New(s, renewer.Config{TTL: ttl, Node: fmt.Sprint("program ", i%5)}) // some look alike
+			require.NoError(t, err)
+			closing = append(closing, func() { assert.NoError(t, k.Shutdown(context.Background())) })
+			wg.Go(func() {
+				for range turns {
+					l, err := k.Acquire(context.Background(), "n")
+					if !assert.NoError(t, err) {
+						return
+					}
+					mu.Lock()
+					inside++
+					assert.Equal(t, 1, inside)
+					fences = append(fences, l.Fence())
+					mu.Unlock()
+					pass(time.Millisecond)
+					mu.Lock()
+					inside--
+					mu.Unlock()
+					assert.NoError(t, l.Release(context.Background()))
+				}
+			})
+		}
+		wg.Wait()
+		assert.Len(t, fences, keepers*turns)
+		assert.True(t, slices.IsSorted(fences))
+		assert.Len(t, slices.Compact(fences), keepers*turns)
+		t.Logf("%d turns in %v", keepers*turns, time.Since(begun))
+		assert.Less(t, time.Since(begun), time.Minute, "well below a TTL a turn")
+		for _, end := range closing {
+			end()
+		}
+		pass(time.Minute)
+		free(t, "n", nodes)
+		for _, s := range all {
+			assert.Zero(t, quorum.Known(s))
+		}
+	})
+}
