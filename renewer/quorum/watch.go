@@ -36,6 +36,8 @@ type watch struct {
 	deaf    []error    // why a node can't tell, by node
 	told    bool       // that none can
 	timer   *time.Timer
+	passed  time.Time // when a majority's wake-up was passed on
+	rest    bool      // that what has come since are the other nodes', of the same release
 	stopped bool
 }
 
@@ -56,19 +58,21 @@ func (w *watch) hear(node int, err error) {
 	case w.stopped:
 	case n >= w.need:
 		w.reset()
+		w.passed = time.Now()
 		w.mu.Unlock()
 		w.wake(nil)
 		return
 	case w.timer == nil:
+		w.rest = time.Since(w.passed) < gatherFor
 		w.timer = time.AfterFunc(gatherFor, w.flush)
 	}
 	w.mu.Unlock()
 }
 
-// flush wakes though only a few nodes have.
+// flush wakes though only a few nodes have, unless a majority has just before.
 func (w *watch) flush() {
 	w.mu.Lock()
-	due := w.timer != nil && !w.stopped // otherwise the rest have come just now
+	due := w.timer != nil && !w.stopped && !w.rest // no timer: enough have come just now
 	w.reset()
 	w.mu.Unlock()
 	if due {

@@ -1,0 +1,122 @@
+package quorum_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+func TestReleasedByAMajority(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mine(t, s, "a")
+		nodes[1].Script(script.Release, script.Pass().Slow(700*time.Millisecond))
+		assert.Zero(t, took(func() { assert.Equal(t, renewer.Answer{Status: renewer.Mine}, release(t.Context(), s, "a")) }))
+		assert.Equal(t, "-a-", owners("n", nodes))
+		pass(time.Second)
+		free(t, "n", nodes)
+		assert.Equal(t, renewer.Answer{Status: renewer.Gone}, release(t.Context(), s, "a"))
+	})
+}
+
+func TestReleaseThatNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mine(t, s, "a")
+		nodes[0].Script(script.Release, script.Hang())
+		nodes[1].Script(script.Release, script.Fail(errDown))
+		var a renewer.Answer
+		assert.Equal(t, time.Second, took(func() { a = release(limited(t, time.Second), s, "a") }))
+		assert.Equal(t, renewer.Unknown, a.Status)
+		require.ErrorIs(t, a.Err, errDown)
+		assert.Equal(t, "aa-", owners("n", nodes))
+		pass(time.Second)
+		free(t, "n", nodes) // by the second try, a second later
+		assert.Zero(t, quorum.Known(s))
+	})
+}
+
+// What is lost on a majority is said to be lost, and the rest is freed.
+func TestReleaseOfALostLease(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mine(t, s, "a")
+		synctest.Wait()
+		nodes[0].Delete("n")
+		nodes[1].Overwrite("n", renewer.Holder{Node: "x"}, time.Minute)
+		assert.Equal(t, renewer.Answer{Status: renewer.Taken}, release(t.Context(), s, "a"))
+		synctest.Wait()
+		assert.Equal(t, "-s-", owners("n", nodes))
+	})
+}
+
+// An acquire that is answered after its lease was released leaves nothing.
+func TestReleaseOvertakesAnAcquire(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]script.Step{
+		"slow": script.Pass().Slow(time.Second), "no reply": script.Pass().Slow(time.Second).Lost(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+				nodes[2].SetSettle(3 * time.Second)
+				nodes[2].Script(script.Acquire, step)
+				mine(t, s, "a")
+				assert.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
+				pass(time.Second)
+				pass(2 * time.Second)
+				synctest.Wait()
+				free(t, "n", nodes)
+				pass(time.Minute)
+				assert.Zero(t, quorum.Known(s))
+				assert.Zero(t, quorum.Planned(s))
+			})
+		})
+	}
+}
+
+// A name that is to be kept for a while is not freed by a second try.
+func TestKeptAfterRelease(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mine(t, s, "a")
+		nodes[0].Script(script.Release, script.Pass().Broken(errDown))
+		h := hold("n", "a")
+		h.Keep = 5 * time.Second
+		assert.Equal(t, renewer.Mine, s.Release(t.Context(), []renewer.Hold{h})[0].Status)
+		pass(5*time.Second - 1)
+		assert.Equal(t, "aaa", owners("n", nodes))
+		assert.Equal(t, renewer.Taken, acquire(t.Context(), s, "b").Status)
+		pass(1)
+		mine(t, s, "b")
+	})
+}
+
+// After Close nothing more is done in the background.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		for _, node := range nodes[:2] {
+			node.SetSettle(30 * time.Second)
+			node.Script(script.Acquire, script.Fail(errDown))
+		}
+		require.Equal(t, renewer.Unknown, acquire(limited(t, time.Second), s, "a").Status)
+		synctest.Wait()
+		require.Equal(t, 2, quorum.Planned(s))
+		s.Close()
+		s.Close()
+		synctest.Wait()
+		assert.Zero(t, quorum.Planned(s))
+		assert.Zero(t, quorum.Known(s))
+		pass(time.Minute)
+		assert.Empty(t, nodes[0].Calls(script.Release))
+		mine(t, s, "b")
+	})
+}

@@ -1,0 +1,210 @@
+package quorum_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+var confirmed = renewer.Answer{Status: renewer.Mine}
+
+func TestRenewedByAMajorityAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]script.Step{
+		"all well": script.Pass(), "hung": script.Hang(), "refused": script.Fail(errDown), "slow": script.Pass().Slow(time.Second),
+		"not its": script.Gone(), "another's": script.Taken(renewer.Holder{Node: "x"}, time.Minute),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+				mine(t, s, "a")
+				nodes[1].Default(script.Renew, step)
+				for range 5 {
+					pass(ttl / 2)
+					assert.Zero(t, took(func() { assert.Equal(t, confirmed, renew(limited(t, time.Second), s, "a")) }))
+				}
+			})
+		})
+	}
+}
+
+// The deadline is that of the second-best of three nodes, also when they confirm different heartbeats.
+func TestAgeIsThatOfTheMajority(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		only := func(confirms ...int) {
+			for i, node := range nodes {
+				node.Default(script.Renew, script.Hang())
+				for _, c := range confirms {
+					if c == i {
+						node.Default(script.Renew, script.Pass())
+					}
+				}
+			}
+		}
+		var a renewer.Answer
+		beat := func() time.Duration {
+			return took(func() { a = renew(limited(t, time.Second), s, "a") })
+		}
+		mine(t, s, "a") // 0 s
+		pass(3 * time.Second)
+		only(0)
+		assert.Equal(t, time.Second, beat(), "another may yet answer") // 3 s, node 1
+		require.Equal(t, renewer.Unknown, a.Status, "the second-best is as old as it was")
+		require.EqualError(t, a.Err, "quorum: renew: 2 of 3 nodes gave no answer, 2 must agree: "+
+			"node 2: context deadline exceeded; node 3: context deadline exceeded")
+		only(1)
+		beat() // 4 s, node 2
+		assert.Equal(t, renewer.Answer{Status: renewer.Mine, Age: time.Second}, a, "two of three: at 3 s and 4 s")
+		beat() // 5 s, node 2
+		require.Equal(t, renewer.Unknown, a.Status, "told already: since 3 s")
+		only(2)
+		beat() // 6 s, node 3
+		assert.Equal(t, renewer.Answer{Status: renewer.Mine, Age: time.Second}, a, "at 5 s and 6 s")
+		only(0, 2)
+		assert.Zero(t, beat())
+		assert.Equal(t, confirmed, a)
+		pass(ttl)
+		for _, node := range nodes {
+			node.Default(script.Renew, script.Fail(errDown))
+		}
+		nodes[1].Default(script.Renew, script.Mine())
+		beat()
+		require.Equal(t, renewer.Unknown, a.Status, "as old as the TTL is too old")
+	})
+}
+
+// What a late answer says counts from when the heartbeat was sent, for the next one.
+func TestLateConfirmationsCount(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mine(t, s, "a")
+		pass(time.Second)
+		nodes[0].Default(script.Renew, script.Fail(errDown))
+		nodes[1].Script(script.Renew, script.Pass().Late(900*time.Millisecond))
+		assert.Equal(t, 900*time.Millisecond, took(func() { assert.Equal(t, confirmed, renew(t.Context(), s, "a")) }), "it is needed")
+		pass(100 * time.Millisecond)
+
+		nodes[0].Default(script.Renew, script.Pass())
+		nodes[2].Script(script.Renew, script.Pass().Late(500*time.Millisecond))
+		nodes[1].Script(script.Renew, script.Fail(errDown))
+		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+		defer cancel()
+		require.Equal(t, renewer.Unknown, renew(ctx, s, "a").Status, "at 2 s: node 1 has, node 3 was given up")
+		nodes[0].Script(script.Renew, script.Fail(errDown))
+		nodes[1].Script(script.Renew, script.Fail(errDown))
+		assert.Equal(t, renewer.Answer{Status: renewer.Mine, Age: 400 * time.Millisecond}, renew(t.Context(), s, "a"), "at 2.4 s: node 3, and node 1 by then")
+	})
+}
+
+// A node that says no is left out, and too few that are left are the end.
+func TestLostWhenAMajoritySaysSo(t *testing.T) {
+	t.Parallel()
+	in(t, 5, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mine(t, s, "a")
+		synctest.Wait()
+		nodes[0].Delete("n")
+		nodes[4].Default(script.Renew, script.Hang())
+		assert.Zero(t, took(func() { assert.Equal(t, confirmed, renew(limited(t, time.Second), s, "a")) }), "three of five are left")
+		nodes[4].Default(script.Renew, script.Pass())
+		nodes[1].Overwrite("n", renewer.Holder{Node: "x"}, time.Minute)
+		assert.Equal(t, confirmed, renew(t.Context(), s, "a"))
+		nodes[4].Default(script.Renew, script.Hang())
+		nodes[2].Delete("n")
+		nodes[3].Default(script.Renew, script.Hang())
+		assert.Zero(t, took(func() { assert.Equal(t, renewer.Answer{Status: renewer.Taken}, renew(limited(t, time.Second), s, "a")) }))
+		pass(2 * time.Second)
+		for _, i := range []int{0, 2, 3, 4} {
+			assert.Empty(t, nodes[i].Owner("n"), "what is left is freed for who comes next")
+		}
+		assert.Zero(t, quorum.Known(s))
+		for _, node := range nodes[3:] {
+			node.Default(script.Renew, script.Pass())
+		}
+		nodes[1].Delete("n")
+		assert.Equal(t, renewer.Answer{Status: renewer.Gone}, renew(t.Context(), s, "a"))
+	})
+}
+
+// A yes that is older than a no does not count: it may be the no that came later.
+func TestALateYesDoesNotUndoANo(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mine(t, s, "a")
+		pass(time.Second)
+		nodes[1].Default(script.Renew, script.Fail(errDown))
+		nodes[0].Script(script.Renew, script.Pass())
+		nodes[2].Script(script.Renew, script.Pass().Late(time.Second))
+		first := make(chan renewer.Answer, 1)
+		go func() { first <- renew(limited(t, 3*time.Second), s, "a") }()
+		synctest.Wait()
+		nodes[2].Delete("n")
+		second := renew(limited(t, 500*time.Millisecond), s, "a")
+		require.Equal(t, renewer.Unknown, second.Status)
+		require.ErrorContains(t, second.Err, "1 of 3 nodes gave no answer and 1 have not got the lease, 2 must agree: node 2: connection refused")
+		require.Equal(t, renewer.Unknown, (<-first).Status, "of the two that said yes one has said no since")
+	})
+}
+
+// A store that has not acquired a lease renews it by what the nodes say.
+func TestRenewsWhatAnotherStoreAcquired(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		fence := mine(t, s, "a")
+		other, err := quorum.New([]renewer.Store{nodes[0], nodes[1], nodes[2]})
+		require.NoError(t, err)
+		pass(time.Second)
+		assert.Equal(t, confirmed, renew(t.Context(), other, "a"))
+		pass(time.Second)
+		nodes[0].Default(script.Renew, script.Hang())
+		nodes[1].Default(script.Renew, script.Hang())
+		assert.Equal(t, renewer.Unknown, renew(limited(t, time.Second), other, "a").Status)
+		nodes[0].Default(script.Renew, script.Pass())
+		nodes[1].Default(script.Renew, script.Pass())
+		g := acquire(t.Context(), other, "a")
+		require.Equal(t, renewer.Mine, g.Status)
+		assert.Greater(t, g.Fence, fence, "another store can't know the token")
+		assert.Equal(t, renewer.Mine, release(t.Context(), other, "a").Status)
+		synctest.Wait()
+		free(t, "n", nodes)
+		assert.Equal(t, renewer.Gone, renew(limited(t, time.Second), other, "b").Status)
+		assert.Zero(t, quorum.Known(other))
+	})
+}
+
+// With nodes that may forget, a grant needs more of them than a lease does.
+func TestForgetfulNodes(t *testing.T) {
+	t.Parallel()
+	in(t, 5, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		nodes[4].Default(script.Acquire, script.Fail(errDown))
+		mine(t, s, "a")
+		nodes[3].Default(script.Acquire, script.Fail(errDown))
+		require.Equal(t, renewer.Unknown, s.Acquire(limited(t, time.Second), []renewer.Claim{claim("m", "a")})[0].Status, "four must")
+		nodes[3].Delete("n") // it has forgotten
+		assert.Equal(t, confirmed, renew(limited(t, time.Second), s, "a"), "three will do")
+		nodes[2].Delete("n")
+		assert.Equal(t, renewer.Gone, renew(limited(t, time.Second), s, "a").Status)
+	}, quorum.Forgetful(1))
+}
+
+// Leases that nobody renews or releases are forgotten.
+func TestLapsedLeasesAreForgotten(t *testing.T) {
+	t.Parallel()
+	in(t, 1, func(t *testing.T, s *quorum.Store, _ []*script.Store) {
+		for i := range 2000 {
+			c := claim("n", "a")
+			c.Name = string(rune('a'+i%26)) + time.Duration(i).String()
+			s.Acquire(t.Context(), []renewer.Claim{c})
+			pass(time.Second)
+		}
+		assert.Less(t, quorum.Known(s), 200, "the TTL is 10 s")
+	})
+}
