@@ -128,14 +128,15 @@ func (c *call) stepOut(w *waiter) {
 	k.leave(w.l) // no effect unless it is the head
 }
 
-// knows tells whether anything is known yet of the lock that head asks for or has. Under k.mu.
+// knows tells whether it is known that the lock is not to be had now, or why not. Of a head that is being released it is not: it may
+// be free in a moment. Under k.mu.
 func (k *Keeper) knows(head *Lease) bool {
-	return head.state != asking || head.line != nil && head.line.seen.known
+	return head.state == held || head.state == asking && head.line != nil && head.line.seen.known
 }
 
 // look is what callers behind head get to hear when they may not wait. Under k.mu.
 func (k *Keeper) look(head *Lease) glimpse {
-	if head.state == held {
+	if head.state != asking { // held, or being released, which is held still
 		now := k.clock.atMost()
 		return glimpse{
 			known: true, holder: k.holder(head), heldFor: now.sub(head.acquired), ttl: max(0, head.deadline.sub(now)),

@@ -206,3 +206,30 @@ func TestTheLineSurvivesImpatience(t *testing.T) {
 		})
 	}
 }
+
+// While a lock is being released here it is not known to be taken, and the store is not down: who will not wait for others waits for
+// that, and gets it.
+func TestATryDuringARelease(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a", renewer.Operation("export"))
+		s.Script(script.Release, script.Pass().Slow(2*time.Millisecond))
+		released := background(func() error { return l.Release(t.Context()) })
+		pass(time.Millisecond)
+		begun := time.Now()
+		next, err := k.TryAcquire(t.Context(), "a")
+		require.NoError(t, err)
+		require.Equal(t, time.Millisecond, time.Since(begun))
+		require.NoError(t, <-released)
+
+		// Nor is it when the caller's time is over before that.
+		s.Script(script.Release, script.Pass().Slow(1500*time.Millisecond))
+		released = background(func() error { return next.Release(t.Context()) })
+		pass(time.Millisecond)
+		_, err = k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
+		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.NotErrorIs(t, err, renewer.ErrUnavailable)
+		require.ErrorContains(t, err, "last seen with here")
+		require.NoError(t, <-released)
+	})
+}
