@@ -14,7 +14,6 @@ type body struct {
 
 	ctx  context.Context // the lock's
 	exit func(error) error
-	stop func() bool
 }
 
 // duplexBody is that of a connection that has changed over to another protocol: status 101.
@@ -28,13 +27,13 @@ type halfCloser interface{ CloseWrite() error }
 
 // newBody returns a body with the optional methods that b has.
 func newBody(ctx context.Context, b io.ReadCloser, exit func(error) error) io.ReadCloser {
-	held := &body{ReadCloser: b, ctx: ctx, exit: exit, stop: func() bool { return true }}
+	held := &body{ReadCloser: b, ctx: ctx, exit: exit}
 	w, ok := b.(io.Writer)
 	if !ok {
 		return held
 	}
 	// A net/http connection that has changed over does not look at the call's context any more.
-	held.stop = context.AfterFunc(ctx, func() {
+	context.AfterFunc(ctx, func() {
 		if held.lost() != nil {
 			_ = b.Close()
 		}
@@ -63,7 +62,6 @@ func (b *body) Read(p []byte) (int, error) {
 
 // Close closes the response and frees the lock. A second call frees nothing more.
 func (b *body) Close() (err error) {
-	b.stop()
 	defer func() { err = b.exit(err) }()
 	return b.ReadCloser.Close()
 }
