@@ -69,9 +69,9 @@ func BenchmarkFloor(b *testing.B) {
 			take, free := rueidis.NewLuaScript(redisstore.Scripts["acquire.lua"]), rueidis.NewLuaScript(redisstore.Scripts["release.lua"])
 			run := func(keys []string) {
 				ctx := context.Background()
-				err := take.Exec(ctx, client, keys, []string{owner("a"), "60000", "86400000", "node"}).Error()
+				err := take.Exec(ctx, client, keys, []string{owner("a"), "60000", "86400000", "node", ""}).Error()
 				if err == nil {
-					err = free.Exec(ctx, client, keys[:1], []string{owner("a")}).Error()
+					err = free.Exec(ctx, client, keys[:1], []string{"0", owner("a")}).Error()
 				}
 				if err != nil {
 					b.Error(err)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"sync"
-	"sync/atomic"
 
 	"github.com/redis/rueidis"
 )
@@ -15,100 +13,63 @@ import (
 // with short deadlines may spoil a few dials in a row.
 const maxRounds = 10
 
-// call sends n commands in one pipeline and hands their results to read. It sends again those that were refused because the
+// job is commands to be sent, and what is to be done with their results. An interface rather than functions, as it costs one
+// allocation.
+type job interface {
+	size() int
+	name(i int) string // of the lock that command i is about, or of one of them
+	command(i int, whole bool) rueidis.Completed
+	read(i int, r rueidis.RedisResult)
+}
+
+// call sends commands in one pipeline and has their results read. It sends again those that were refused because the
 // server does not know the script, now by its whole text, and those that never left. (Lua.ExecMulti of rueidis would load the
-// script on every server on every call.)
-func (s *Store) call(
-	ctx context.Context, n int,
-	build func(i int, whole bool) rueidis.Completed, read func(i int, r rueidis.RedisResult),
-) {
+// script on every server on every call.) It tells whether any failed.
+func (s *Store) call(ctx context.Context, todo job) (failed bool) {
+	n := todo.size()
 	if n == 1 {
-		s.callOne(ctx, build, read)
-		return
+		return s.callOne(ctx, todo)
 	}
-	var todo, again []int // nil todo: all of them
+	var left, again []int // nil left: all of them
 	whole := false
 	for round := 1; n > 0; round++ {
 		nth := func(j int) int {
-			if todo == nil {
+			if left == nil {
 				return j
 			}
-			return todo[j]
+			return left[j]
 		}
 		// Not reused: when ctx ends, the client keeps what it has not sent yet.
 		commands := make([]rueidis.Completed, n)
 		for j := range commands {
-			commands[j] = build(nth(j), whole)
+			commands[j] = todo.command(nth(j), whole)
 		}
 		for j, r := range s.client.DoMulti(ctx, commands...) {
 			unknown := unknownScript(r)
 			whole = whole || unknown
 			if round < maxRounds && (unknown || neverSent(ctx, r)) {
 				again = append(again, nth(j))
-			} else {
-				read(nth(j), r)
+				continue
 			}
+			failed = failed || r.Error() != nil
+			todo.read(nth(j), r)
 		}
-		todo, again = again, nil
-		n = len(todo)
+		left, again = again, nil
+		n = len(left)
 	}
-}
-
-// spread is call for commands of several locks: those of each shard in a pipeline of their own, at the same time, so that a shard
-// that does not answer holds up neither the others' answers nor what must be sent to them again.
-func (s *Store) spread(
-	ctx context.Context, n int, nameOf func(i int) string,
-	build func(i int, whole bool) rueidis.Completed, read func(i int, r rueidis.RedisResult),
-) {
-	if s.shards == nil {
-		s.call(ctx, n, build, read)
-		return
-	}
-	var failed atomic.Bool
-	s.spreadOver(ctx, n, nameOf, build, func(i int, r rueidis.RedisResult) {
-		if r.Error() != nil {
-			failed.Store(true)
-		}
-		read(i, r)
-	})
-	s.shards.review(failed.Load())
-}
-
-func (s *Store) spreadOver(
-	ctx context.Context, n int, nameOf func(i int) string,
-	build func(i int, whole bool) rueidis.Completed, read func(i int, r rueidis.RedisResult),
-) {
-	parts := make(map[int][]int)
-	for i := range n {
-		shard := s.shards.of(nameOf(i))
-		parts[shard] = append(parts[shard], i)
-	}
-	if len(parts) <= 1 {
-		s.call(ctx, n, build, read)
-		return
-	}
-	var wg sync.WaitGroup
-	for _, part := range parts {
-		wg.Go(func() {
-			s.call(ctx, len(part), func(j int, whole bool) rueidis.Completed { return build(part[j], whole) },
-				func(j int, r rueidis.RedisResult) { read(part[j], r) })
-		})
-	}
-	wg.Wait()
+	return failed
 }
 
 // callOne is call for one command, which needs no slices.
-func (s *Store) callOne(
-	ctx context.Context, build func(i int, whole bool) rueidis.Completed, read func(i int, r rueidis.RedisResult),
-) {
+func (s *Store) callOne(ctx context.Context, todo job) (failed bool) {
 	whole := false
 	for round := 1; ; round++ {
-		r := s.client.Do(ctx, build(0, whole))
+		r := s.client.Do(ctx, todo.command(0, whole))
 		unknown := unknownScript(r)
 		whole = whole || unknown
 		if round == maxRounds || !unknown && !neverSent(ctx, r) {
-			read(0, r)
-			return
+			todo.read(0, r)
+			return r.Error() != nil
 		}
 	}
 }

@@ -135,13 +135,13 @@ func (s *Store) hint(r refusal) string {
 	case readOnly:
 		return "the client is connected to a replica: point it at the primary"
 	case noRights:
-		return "grant the user ~" + s.prefix + "* &" + s.prefix + "* " + rights
+		return "grant the user ~" + s.prefix + "* &" + s.prefix + "* " + s.rights()
 	case noLogin:
 		return "set Username and Password in rueidis.ClientOption to those of a user of this server"
 	case wrongType:
 		return "the key belongs to something else: choose another redisstore.Prefix"
 	case noCommand:
-		return "the server must know, and not have renamed, the commands " + strings.ReplaceAll(rights, "+", "")
+		return "the server must know, and not have renamed, the commands " + strings.ReplaceAll(s.rights(), "+", "")
 	case clustered:
 		return "the server is part of a cluster, which the client does not know: make it without ForceSingleClient, and grant " +
 			"its user " + clusterRights
@@ -155,3 +155,14 @@ const clusterRights = "+cluster|slots +cluster|shards"
 
 // rights are the commands that a user needs; package doc.go and its test hold the same list.
 const rights = "+evalsha +eval +get +mget +set +del +pttl +pexpire +time +publish +subscribe +unsubscribe"
+
+// rights are those that this store needs.
+func (s *Store) rights() string {
+	if s.replicas > 0 {
+		return rights + " " + waitRight
+	}
+	return rights
+}
+
+// waitRight is needed with Replicas.
+const waitRight = "+wait"

@@ -32,6 +32,7 @@ type settings struct {
 	prefix       string
 	fenceTTL     time.Duration
 	writeTimeout time.Duration
+	replicas     int
 	logger       *slog.Logger
 }
 
@@ -81,6 +82,9 @@ func configure(client rueidis.Client, opts []Option) (settings, error) {
 	}
 	if s.writeTimeout <= 0 {
 		fault("WriteTimeout: is %v; give the ConnWriteTimeout of the client, or leave it out for %v", s.writeTimeout, DefaultWriteTimeout)
+	}
+	if s.replicas < 0 {
+		fault("Replicas: is %d; give the number of replicas that must confirm a grant, or leave it out for none", s.replicas)
 	}
 	if s.logger == nil {
 		fault("Logger: is nil; leave it out for silence")

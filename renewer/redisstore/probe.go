@@ -50,6 +50,18 @@ func (s *Store) probe(ctx context.Context) error {
 		}
 		return nil
 	}
+	return s.probeWait(ctx)
+}
+
+// probeWait finds out whether the server would wait for replicas, if it will be asked to: for none of them, which takes no time.
+func (s *Store) probeWait(ctx context.Context) error {
+	if s.replicas == 0 {
+		return nil
+	}
+	err := s.client.Do(ctx, s.client.B().Wait().Numreplicas(0).Timeout(1).Build()).Error()
+	if answer, ok := rueidis.IsRedisErr(err); ok && s.definite(answer.Error()) {
+		return s.denied("WAIT", errorText(answer.Error()))
+	}
 	return nil
 }
 

@@ -36,7 +36,8 @@ func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 			asked = append(asked, i)
 		}
 	}
-	s.call(ctx, len(asked), func(j int, whole bool) rueidis.Completed {
+	name := func(j int) string { return looks[asked[j]].Name }
+	s.spread(ctx, &calls{len(asked), name, func(j int, whole bool) rueidis.Completed {
 		l := &looks[asked[j]]
 		return lookScript.command(s.client.B(), whole, []string{s.recordKey(l.Name)}, decimal(l.Fence), decimal(l.TTL.Milliseconds()))
 	}, func(j int, r rueidis.RedisResult) {
@@ -50,7 +51,7 @@ func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 		if seen[i], ok = readSeen(reply, looks[i].Fence); !ok {
 			seen[i].Err = unreadable("look")
 		}
-	})
+	}})
 	return seen
 }
 
@@ -63,7 +64,8 @@ func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.A
 			asked = append(asked, i)
 		}
 	}
-	s.call(ctx, len(asked), func(j int, whole bool) rueidis.Completed {
+	name := func(j int) string { return records[asked[j]].Name }
+	s.spread(ctx, &calls{len(asked), name, func(j int, whole bool) rueidis.Completed {
 		r := &records[asked[j]]
 		return writeScript.command(s.client.B(), whole, []string{s.recordKey(r.Name)},
 			decimal(r.Fence), decimal(r.Seq), decimal(r.TTL.Milliseconds()), r.Data)
@@ -78,7 +80,7 @@ func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.A
 		if answers[i].Status, ok = readWritten(reply); !ok {
 			answers[i].Err = unreadable("write")
 		}
-	})
+	}})
 	return answers
 }
 

@@ -48,6 +48,15 @@ func (s *shards) of(name string) int {
 	return int(t.shards[slotOf(name)])
 }
 
+// addr is the address of the primary that has a name, as the client names it; "" while nothing is known.
+func (s *shards) addr(name string) string {
+	t := s.now.Load()
+	if t == nil {
+		return ""
+	}
+	return t.addrs[t.shards[slotOf(name)]]
+}
+
 // learn asks the servers, one by one in random order, until one tells.
 func (s *shards) learn(ctx context.Context) {
 	s.mu.Lock()

@@ -23,6 +23,7 @@ type Store struct {
 	cluster   bool
 	shards    *shards // of a cluster; nil otherwise
 	perCall   int     // keys of one script
+	replicas  int     // that must confirm a grant
 	hub       *hub
 	ttls      memo[time.Duration]
 	holders   memo[renewer.Holder]
@@ -45,7 +46,7 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		fenceTTL: c.fenceTTL, fenceText: decimal(c.fenceTTL.Milliseconds()),
 		settle:  c.writeTimeout,
 		cluster: client.Mode() == rueidis.ClientModeCluster,
-		perCall: maxKeys,
+		perCall: maxKeys, replicas: c.replicas,
 		hub:     newHub(client, c.writeTimeout),
 		ttls:    memo[time.Duration]{make: func(d time.Duration) string { return decimal(d.Milliseconds()) }},
 		holders: memo[renewer.Holder]{make: encodeHolder},
@@ -104,79 +105,25 @@ func (s *Store) Shard(name string) int {
 
 // Acquire implements [renewer.Store].
 func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-	grants := make([]renewer.Grant, len(claims))
-	s.spread(ctx, len(claims), func(i int) string { return claims[i].Name }, func(i int, whole bool) rueidis.Completed {
-		c := &claims[i]
-		lease, fence := lockKeys(s.prefix, c.Name)
-		ttl := s.ttls.of(c.TTL)
-		fenceTTL := s.fenceText
-		if c.TTL > s.fenceTTL { // the counter must not lapse while the lease lives
-			fenceTTL = ttl
-		}
-		return acquireScript.command(s.client.B(), whole, []string{lease, fence},
-			c.Owner, ttl, fenceTTL, s.holderText(c.Holder), proposal(c.Fence))
-	}, func(i int, r rueidis.RedisResult) {
-		reply, err := r.ToMessage()
-		if err != nil {
-			grants[i].Err = s.wrap("acquire", err)
-			return
-		}
-		g, ok := readGrant(reply, claims[i].Fence)
-		if !ok {
-			g.Err = unreadable("acquire")
-		}
-		grants[i] = g
-	})
-	return grants
+	job := s.newClaiming(claims)
+	if s.replicas > 0 {
+		s.confirmed(ctx, job)
+	} else {
+		s.spread(ctx, job)
+	}
+	return job.grants
 }
 
 // Renew implements [renewer.Store].
 func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return s.batch(ctx, "renew", &renewScript, holds, func(h *renewer.Hold) time.Duration { return h.TTL })
+	job := s.newHolding("renew", &renewScript, holds, func(h *renewer.Hold) time.Duration { return h.TTL })
+	s.spread(ctx, job)
+	return job.answers
 }
 
 // Release implements [renewer.Store].
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return s.batch(ctx, "release", &releaseScript, holds, func(h *renewer.Hold) time.Duration { return h.Keep })
-}
-
-// batch sends holds to a script that takes a time and owners, of at most perCall keys each call. Neighbours of one time share a
-// call.
-func (s *Store) batch(
-	ctx context.Context, op string, do *script, holds []renewer.Hold, timeOf func(*renewer.Hold) time.Duration,
-) []renewer.Answer {
-	answers := make([]renewer.Answer, len(holds))
-	starts := make([]int, 0, len(holds)/s.perCall+2)
-	for i := range holds {
-		if n := len(starts); n == 0 || i-starts[n-1] == s.perCall || timeOf(&holds[i-1]) != timeOf(&holds[i]) {
-			starts = append(starts, i)
-		}
-	}
-	starts = append(starts, len(holds))
-	s.spread(ctx, len(starts)-1, func(i int) string { return holds[starts[i]].Name }, func(i int, whole bool) rueidis.Completed {
-		part := holds[starts[i]:starts[i+1]]
-		keys, args := make([]string, len(part)), make([]string, 1, 1+len(part))
-		args[0] = "0"
-		if d := timeOf(&part[0]); d != 0 {
-			args[0] = s.ttls.of(d)
-		}
-		for j := range part {
-			keys[j] = leaseKey(s.prefix, part[j].Name)
-			args = append(args, part[j].Owner)
-		}
-		return do.command(s.client.B(), whole, keys, args...)
-	}, func(i int, r rueidis.RedisResult) {
-		part := answers[starts[i]:starts[i+1]]
-		reply, err := r.ToMessage()
-		switch {
-		case err != nil:
-			err = s.wrap(op, err)
-		case !readAnswers(reply, part):
-			err = unreadable(op)
-		}
-		for j := range part {
-			part[j].Err = err
-		}
-	})
-	return answers
+	job := s.newHolding("release", &releaseScript, holds, func(h *renewer.Hold) time.Duration { return h.Keep })
+	s.spread(ctx, job)
+	return job.answers
 }

@@ -1,0 +1,116 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// ErrReplicas is why an acquire got no definite answer from a store with [Replicas]: the server granted the lock, but too few of its
+// replicas confirmed it in time. A later question of the same owner may be granted; the engine frees what nobody asks for any more.
+var ErrReplicas = errors.New("redisstore: too few replicas confirmed the lock")
+
+// Replicas has each grant confirmed by n replicas of its server, 0 by default, before it counts: it narrows the window in which
+// a fail-over forgets a lock that somebody believes in (see the package's doc). The server waits for them by WAIT, for at most
+// a tenth of the TTL. When too few confirm by then nobody knows: the error is [renewer.ErrUnavailable] and [ErrReplicas].
+//
+// An acquire takes a connection of its own meanwhile, from the client's pool for blocking commands, lest others' requests queue up
+// behind it; the user needs the right +wait. Renewals and releases are not waited for.
+func Replicas(n int) Option { return func(s *settings) { s.replicas = n } }
+
+// waitFor is how long replicas may take to confirm a grant with a TTL: less than the 18 % of it that the engine waits for an answer
+// by default, so that it learns why there is none.
+func waitFor(ttl time.Duration) time.Duration { return max(ttl/10, time.Millisecond) }
+
+// confirmed sends the claims of a job, each on a connection of its own, and takes back the grants that too few replicas confirm.
+func (s *Store) confirmed(ctx context.Context, todo *claiming) {
+	var wg sync.WaitGroup
+	for i := range todo.claims {
+		wg.Go(func() {
+			granted, err := s.acquireConfirmed(ctx, todo, i)
+			todo.read(i, granted)
+			if todo.grants[i].Status == renewer.Mine && err != nil {
+				todo.grants[i] = renewer.Grant{Err: err}
+			}
+			if s.shards != nil {
+				s.shards.review(granted.Error() != nil)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// acquireConfirmed sends one claim, and right behind it on the same connection, since that is what WAIT goes by, the question
+// whether the replicas have it. Both go to the lock's server by its own client: a cluster's client would follow a redirection
+// with the claim alone, and ask the wrong server's replicas.
+func (s *Store) acquireConfirmed(ctx context.Context, todo *claiming, i int) (granted rueidis.RedisResult, unconfirmed error) {
+	name := todo.name(i)
+	node := s.serverOf(name)
+	within := waitFor(todo.claims[i].TTL)
+	until := time.Now().Add(within)
+	whole := false
+	for round := 1; ; round++ {
+		// A round that granted nothing may have waited too: for what others had written.
+		left := max(time.Until(until), time.Millisecond)
+		wait := s.client.B().Wait().Numreplicas(int64(s.replicas)).Timeout(left.Milliseconds()).Build()
+		results := node.DoMulti(ctx, todo.command(i, whole), wait)
+		granted = results[0]
+		unknown := unknownScript(granted)
+		whole = whole || unknown
+		moved := s.movedTo(ctx, granted, name)
+		if moved != nil {
+			node = moved
+		}
+		if round < maxRounds && (unknown || moved != nil || neverSent(ctx, granted)) {
+			continue
+		}
+		have, err := results[1].AsInt64()
+		switch {
+		case err != nil:
+			return granted, s.wrap("acquire", err)
+		case have < int64(s.replicas):
+			return granted, fmt.Errorf("%w: %d of %d within %v; is one down, or cut off?", ErrReplicas, have, s.replicas, within)
+		default:
+			return granted, nil
+		}
+	}
+}
+
+// serverOf is a client of the server that has a lock, as far as that is known.
+func (s *Store) serverOf(name string) rueidis.Client {
+	if !s.cluster {
+		return s.client
+	}
+	nodes := s.client.Nodes()
+	if node := nodes[s.shards.addr(name)]; node != nil {
+		return node
+	}
+	for _, node := range nodes {
+		return node // which will tell
+	}
+	return s.client
+}
+
+// movedTo is a client of the server where, as another says, the lock has moved to; nil if it has not, or nobody knows the server.
+func (s *Store) movedTo(ctx context.Context, r rueidis.RedisResult, name string) rueidis.Client {
+	answer, ok := rueidis.IsRedisErr(r.Error())
+	if !ok || !s.cluster {
+		return nil
+	}
+	addr, ok := answer.IsMoved()
+	if !ok {
+		return nil
+	}
+	if node := s.client.Nodes()[addr]; node != nil {
+		return node
+	}
+	// A server that is new to the client: a command of which it follows the redirection itself makes it look around.
+	_ = s.client.Do(ctx, s.client.B().Get().Key(leaseKey(s.prefix, name)).Build()).Error()
+	return s.client.Nodes()[addr]
+}

@@ -1,0 +1,179 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// withReplica starts a primary and a replica of it, and a server to speak to the primary.
+func withReplica(t *testing.T) (primary, replica *redistest.Server, s server) {
+	t.Helper()
+	both := redistest.StartEach(t, 2, "--repl-diskless-sync-delay", "0")
+	require.NoError(t, both[1].Follow(both[0]))
+	option, err := redisstore.ClientOption(both[0].ClientOption(), 15*time.Second)
+	require.NoError(t, err)
+	return both[0], both[1], server{option: option, admin: both[0].Client(t)}
+}
+
+func has(t *testing.T, server *redistest.Server, name string) bool {
+	t.Helper()
+	n, err := server.Do("EXISTS", redisstore.LeaseKey(redisstore.DefaultPrefix, name)).AsInt64()
+	require.NoError(t, err)
+	return n == 1
+}
+
+func TestAGrantIsOnTheReplica(t *testing.T) {
+	t.Parallel()
+	_, replica, s := withReplica(t)
+	store := s.store(t, redisstore.Replicas(1))
+	for i := range 200 {
+		name := fmt.Sprint("name ", i)
+		if i%50 == 0 {
+			s.ok(t, "SCRIPT", "FLUSH")
+		}
+		mine(t, store, claim(name, "a", time.Minute))
+		require.True(t, has(t, replica, name), "as soon as it is granted")
+		require.Equal(t, renewer.Taken, acquire(t, store, claim(name, "b", time.Minute)).Status)
+	}
+	claims := make([]renewer.Claim, 50)
+	for i := range claims {
+		claims[i] = claim(fmt.Sprint("batch ", i), "a", time.Minute)
+	}
+	claims[7] = claim("name 0", "b", time.Minute)
+	for i, g := range store.Acquire(t.Context(), claims) {
+		require.NoError(t, g.Err)
+		require.Equal(t, i == 7, g.Status == renewer.Taken)
+		require.True(t, has(t, replica, claims[i].Name) || i == 7)
+	}
+}
+
+func TestAGrantThatNoReplicaConfirms(t *testing.T) {
+	t.Parallel()
+	primary, replica, s := withReplica(t)
+	store := s.store(t, redisstore.Replicas(1))
+	mine(t, store, claim("held", "a", time.Minute))
+	require.NoError(t, replica.Stop())
+	begun := time.Now()
+	g := acquire(t, store, claim("name", "a", 3*time.Second))
+	assert.Equal(t, renewer.Unknown, g.Status, "nobody knows what a fail-over would do")
+	assert.InDelta(t, 300*time.Millisecond, time.Since(begun), float64(200*time.Millisecond), "a tenth of the TTL")
+	require.ErrorIs(t, g.Err, redisstore.ErrReplicas)
+	require.ErrorContains(t, g.Err, "0 of 1 within 300ms")
+	require.NotErrorIs(t, g.Err, renewer.ErrRejected, "it may pass")
+	g = acquire(t, store, claim("name", "a", 3*time.Second))
+	require.ErrorIs(t, g.Err, redisstore.ErrReplicas, "nor is it known for the same claim once more")
+	assert.Equal(t, renewer.Taken, acquire(t, store, claim("held", "b", 3*time.Second)).Status, "what is taken is taken")
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	begun = time.Now()
+	late := store.Acquire(ctx, []renewer.Claim{claim("late", "a", time.Minute)})[0]
+	require.ErrorIs(t, late.Err, context.DeadlineExceeded)
+	assert.Less(t, time.Since(begun), 2*time.Second, "no longer than the caller's context")
+
+	require.NoError(t, replica.Cont())
+	mine(t, store, claim("name", "a", 3*time.Second))
+	assert.True(t, has(t, replica, "name"))
+	assert.True(t, has(t, primary, "name"))
+	g = acquire(t, s.store(t, redisstore.Replicas(2)), claim("two", "a", time.Second))
+	require.ErrorContains(t, g.Err, "1 of 2 within 100ms")
+}
+
+// By the engine: refused and cleaned up, or waited for.
+func TestTheEngineFreesWhatNoReplicaConfirms(t *testing.T) {
+	t.Parallel()
+	primary, replica, s := withReplica(t)
+	store := s.store(t, redisstore.Replicas(1))
+	keeper, err := renewer.New(store, renewer.Config{TTL: 3 * time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, keeper.Shutdown(context.Background())) })
+	require.NoError(t, replica.Stop())
+
+	_, err = keeper.TryAcquire(t.Context(), "try")
+	require.ErrorIs(t, err, renewer.ErrUnavailable)
+	require.ErrorIs(t, err, redisstore.ErrReplicas)
+	_, err = keeper.Acquire(t.Context(), "wait", renewer.MaxWait(time.Second))
+	require.ErrorIs(t, err, renewer.ErrUnavailable)
+	require.ErrorIs(t, err, redisstore.ErrReplicas)
+	require.Eventually(t, func() bool { return !has(t, primary, "try") && !has(t, primary, "wait") }, patience, time.Millisecond,
+		"no key is left")
+
+	got := make(chan error)
+	go func() {
+		lease, err := keeper.Acquire(context.Background(), "patient", renewer.MaxWait(patience))
+		if err == nil {
+			err = lease.Release(context.Background())
+		}
+		got <- err
+	}()
+	require.Eventually(t, func() bool { return has(t, primary, "patient") }, patience, time.Millisecond)
+	require.NoError(t, replica.Cont())
+	require.NoError(t, <-got)
+}
+
+// On a cluster it is the replica of the lock's own shard that counts, also when the slot has moved.
+func TestReplicasOfAShard(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 2, 1)
+	store := clusterStore(t, cluster, 15*time.Second, redisstore.Replicas(1))
+	replicaOf := map[*redistest.Server]*redistest.Server{}
+	for i, m := range cluster.Masters {
+		replicaOf[m] = cluster.Replicas[i]
+		require.NoError(t, cluster.Replicas[i].Do("CONFIG", "SET", "replica-serve-stale-data", "yes").Error())
+	}
+	onReplica := func(server *redistest.Server, name string) bool {
+		keys, err := server.Do("KEYS", redisstore.LeaseKey(redisstore.DefaultPrefix, name)).AsStrSlice()
+		require.NoError(t, err)
+		return len(keys) == 1
+	}
+	for i := range 40 {
+		name := fmt.Sprint("name ", i)
+		serving, err := cluster.Serving(redistest.Slot(name))
+		require.NoError(t, err)
+		mine(t, store, claim(name, "a", time.Minute))
+		require.True(t, onReplica(replicaOf[serving], name))
+	}
+	const name = "on the move"
+	from, err := cluster.Serving(redistest.Slot(name))
+	require.NoError(t, err)
+	to := cluster.Masters[0]
+	if from == to {
+		to = cluster.Masters[1]
+	}
+	require.NoError(t, cluster.MoveSlot(redistest.Slot(name), to))
+	mine(t, store, claim(name, "a", time.Minute))
+	require.True(t, onReplica(replicaOf[to], name))
+
+	require.NoError(t, replicaOf[to].Stop())
+	g := acquire(t, store, claim(name, "a", time.Second))
+	require.ErrorIs(t, g.Err, redisstore.ErrReplicas)
+}
+
+func TestReplicasNeedTheRightToWait(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	client := s.user(t, redisstore.DefaultPrefix, strings.Fields(redisstore.Rights)...)
+	_, err := redisstore.New(client)
+	require.NoError(t, err, "without replicas it is not needed")
+	_, err = redisstore.New(client, redisstore.Replicas(1))
+	require.ErrorIs(t, err, renewer.ErrRejected)
+	require.ErrorContains(t, err, "refuses WAIT")
+	require.ErrorContains(t, err, "+wait")
+	s.ok(t, "ACL", "SETUSER", "locks", "+wait")
+	_, err = redisstore.New(client, redisstore.Replicas(1))
+	require.NoError(t, err)
+
+	_, err = redisstore.New(client, redisstore.Replicas(-1))
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	require.ErrorContains(t, err, "Replicas: is -1")
+}
