@@ -47,11 +47,10 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 	bids, place := s.enter(claims)
 	open := bids
 	for n := range mostBallots {
-		begun := s.age()
-		stop := s.ballot(ctx, open) != nil
-		unit := max(s.age()-begun, leastUnit)
+		took, err := s.ballot(ctx, open)
+		unit := max(took, leastUnit)
 		open = s.judge(ctx, open, unit)
-		if stop || len(open) == 0 || n+1 == mostBallots {
+		if err != nil || len(open) == 0 || n+1 == mostBallots {
 			break
 		}
 		if !pause(ctx, s.concede(open), unit, n) {

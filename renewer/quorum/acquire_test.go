@@ -230,6 +230,7 @@ func TestAnUnansweredReleaseBarsItsNode(t *testing.T) {
 			node.Script(script.Release, script.Fail(errDown))
 		}
 		mine(t, s, "a")
+		synctest.Wait() // the third answer too
 		require.Equal(t, renewer.Unknown, release(limited(t, time.Second), s, "a").Status)
 		g := acquire(limited(t, time.Second), s, "a")
 		require.Equal(t, renewer.Unknown, g.Status)

@@ -61,17 +61,18 @@ func (b *bid) passed(write int) bool {
 	return !b.fixed && b.behind > 0 && b.mine < write && b.taken+b.failed <= len(b.votes)-write
 }
 
-// ballot puts the bids to the nodes, in rounds: a token that a node's counter has passed is raised. The error is that of ctx,
-// if that has ended it.
-func (s *Store) ballot(ctx context.Context, bids []*bid) error {
+// ballot puts the bids to the nodes, in rounds: a token that a node's counter has passed is raised. It returns how long those took
+// that answered, and the error of ctx, if that has ended it.
+func (s *Store) ballot(ctx context.Context, bids []*bid) (took time.Duration, err error) {
 	if err := s.quiet(ctx, bids); err != nil {
-		return err
+		return 0, err
 	}
 	for n := 0; n < mostRounds && len(bids) > 0; n++ {
 		for _, b := range bids {
 			s.propose(b)
 		}
-		err := s.round(ctx, bids)
+		d, err := s.round(ctx, bids)
+		took += d
 		var passed []*bid
 		for _, b := range bids {
 			if b.passed(s.write) {
@@ -79,10 +80,10 @@ func (s *Store) ballot(ctx context.Context, bids []*bid) error {
 			}
 		}
 		if bids = passed; err != nil {
-			return err
+			return took, err
 		}
 	}
-	return nil
+	return took, nil
 }
 
 // quiet waits for releases under way that an earlier attempt of the same owner has left, as they could free what is granted now.
@@ -132,8 +133,9 @@ func (s *Store) propose(b *bid) {
 	}
 }
 
-// round asks every node once, until each bid is decided. The error is that of ctx, if that has ended it.
-func (s *Store) round(ctx context.Context, bids []*bid) error {
+// round asks every node once, until each bid is decided. It returns when the last answer came, and the error of ctx, if that has
+// ended it.
+func (s *Store) round(ctx context.Context, bids []*bid) (took time.Duration, err error) {
 	claims := make([]renewer.Claim, len(bids))
 	p := newPoll(ctx, s, func(p *poll[renewer.Grant], r reply[renewer.Grant]) { s.lateGrants(p, r, claims) })
 	for i, b := range bids {
@@ -153,7 +155,8 @@ func (s *Store) round(ctx context.Context, bids []*bid) error {
 			return node.Acquire(ctx, part)
 		}, func(err error) renewer.Grant { return renewer.Grant{Err: err} })
 	}
-	return p.listen(ctx, func(r reply[renewer.Grant]) bool {
+	err = p.listen(ctx, func(r reply[renewer.Grant]) bool {
+		took = s.age() - p.age
 		s.mu.Lock()
 		now := s.clock.now()
 		r.each(func(i int, g *renewer.Grant) {
@@ -161,12 +164,13 @@ func (s *Store) round(ctx context.Context, bids []*bid) error {
 			bids[i].lease.seats[r.node].book(g, p.sent, p.age, now)
 		})
 		s.mu.Unlock()
-		enough, contended := decided(bids, s.write)
+		enough, contended := decided(bids, s.write, s.keep)
 		if contended {
-			p.within(max(3*(s.age()-p.age), leastGrace))
+			p.within(max(3*took, leastGrace))
 		}
 		return enough
 	})
+	return took, err
 }
 
 var barred = &renewer.Grant{Err: errBarred}
@@ -196,16 +200,17 @@ func (s *Store) admitted(node int, bids []*bid, p *poll[renewer.Grant]) (items [
 // decided tells whether each bid has heard enough: it is granted, or needs a higher token, or so many nodes are another's, or
 // don't answer, that it can't be. If not, contended tells that all that is missing are a few silent nodes, while somebody else
 // may wait for what the bid has got.
-func decided(bids []*bid, write int) (enough, contended bool) {
+func decided(bids []*bid, write, keep int) (enough, contended bool) {
 	enough, contended = true, true
 	for _, b := range bids {
 		spare := len(b.votes) - write
 		switch {
-		case b.mine >= write, b.taken > spare, b.failed > spare, b.silent() == 0:
+		case b.mine >= write, b.failed > spare, b.silent() == 0:
+		case b.taken > spare && (b.taken >= keep || b.taken+b.silent() < keep):
 		case b.passed(write) && b.mine+b.silent() < write:
 		default:
 			enough = false
-			contended = contended && b.taken > 0 && b.failed+b.silent() <= spare
+			contended = contended && (b.taken > spare || b.taken > 0 && b.failed+b.silent() <= spare)
 		}
 	}
 	return enough, !enough && contended

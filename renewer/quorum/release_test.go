@@ -17,6 +17,7 @@ func TestReleasedByAMajority(t *testing.T) {
 	t.Parallel()
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		mine(t, s, "a")
+		synctest.Wait()
 		nodes[1].Script(script.Release, script.Pass().Slow(700*time.Millisecond))
 		assert.Zero(t, took(func() { assert.Equal(t, renewer.Answer{Status: renewer.Mine}, release(t.Context(), s, "a")) }))
 		assert.Equal(t, "-a-", owners("n", nodes))
@@ -30,14 +31,15 @@ func TestReleaseThatNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		mine(t, s, "a")
+		synctest.Wait()
 		nodes[0].Script(script.Release, script.Hang())
 		nodes[1].Script(script.Release, script.Fail(errDown))
 		var a renewer.Answer
-		assert.Equal(t, time.Second, took(func() { a = release(limited(t, time.Second), s, "a") }))
+		assert.Equal(t, 900*time.Millisecond, took(func() { a = release(limited(t, 900*time.Millisecond), s, "a") }))
 		assert.Equal(t, renewer.Unknown, a.Status)
 		require.ErrorIs(t, a.Err, errDown)
 		assert.Equal(t, "aa-", owners("n", nodes))
-		pass(time.Second)
+		pass(1100 * time.Millisecond)
 		free(t, "n", nodes) // by the second try, a second later
 		assert.Zero(t, quorum.Known(s))
 	})
@@ -87,6 +89,7 @@ func TestKeptAfterRelease(t *testing.T) {
 	t.Parallel()
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		mine(t, s, "a")
+		synctest.Wait()
 		nodes[0].Script(script.Release, script.Pass().Broken(errDown))
 		h := hold("n", "a")
 		h.Keep = 5 * time.Second
