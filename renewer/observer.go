@@ -33,7 +33,8 @@ type Observer interface {
 	CleanUp(ctx context.Context) context.Context
 	// Lost is called once for a lease that is lost, when its context has been cancelled; ctx is that context.
 	Lost(ctx context.Context, e Lost)
-	// Released is called once for every lease, when its operation has ended and the key was freed, or could not be.
+	// Released is called once for every lease, when its operation has ended and the key was freed, or could not be; ctx is the
+	// lease's context.
 	Released(ctx context.Context, e Released)
 	// Fault tells of trouble that no caller gets to see: a wake-up subscription that fails, a clean-up that must be retried.
 	Fault(e Fault)

@@ -90,9 +90,15 @@ func (r *recorder) CleanUp(ctx context.Context) context.Context {
 	r.add(cleanUp{})
 	return context.WithValue(ctx, cleanKey{}, true)
 }
-func (r *recorder) Lost(_ context.Context, e renewer.Lost)         { r.add(e) }
-func (r *recorder) Released(_ context.Context, e renewer.Released) { r.add(e) }
-func (r *recorder) Fault(e renewer.Fault)                          { r.add(e) }
+func (r *recorder) Lost(_ context.Context, e renewer.Lost) { r.add(e) }
+func (r *recorder) Released(ctx context.Context, e renewer.Released) {
+	if ctx.Value(startKey{}) != e.Name {
+		panic("Released without the lease's context")
+	}
+	r.add(e)
+}
+
+func (r *recorder) Fault(e renewer.Fault) { r.add(e) }
 
 func heard[E any](r *recorder) []E {
 	r.mu.Lock()

@@ -49,7 +49,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease) error {
 	k.forget(l)
 	k.mu.Unlock()
 	left()
-	k.observeRelease(ctx, l, now, failed)
+	k.observeRelease(l, now, failed)
 	switch {
 	case lost != nil:
 		return lost
@@ -87,7 +87,7 @@ func (k *Keeper) lostAtRelease(l *Lease, now instant) *LostError {
 	return lost
 }
 
-func (k *Keeper) observeRelease(ctx context.Context, l *Lease, now instant, failed error) {
+func (k *Keeper) observeRelease(l *Lease, now instant, failed error) {
 	if k.observer == nil {
 		return
 	}
@@ -98,7 +98,7 @@ func (k *Keeper) observeRelease(ctx context.Context, l *Lease, now instant, fail
 	if t := l.rare; t != nil && t.lostAt != 0 {
 		r.Held, r.Overrun = t.lostAt.sub(l.acquired), now.sub(t.lostAt)
 	}
-	k.observer.Released(ctx, r)
+	k.observer.Released(l.ctx, r)
 }
 
 func (k *Keeper) fault(doing, name string, err error) {
