@@ -115,7 +115,8 @@ func TestEndsOfABodyAfterALoss(t *testing.T) {
 			pass(renewer.DefaultTTL)
 			_, err = res.Body.Read(make([]byte, 1))
 			if knows {
-				require.IsType(t, &renewer.LostError{}, err)
+				require.ErrorIs(t, err, renewer.ErrLost)
+				require.Equal(t, 1, strings.Count(err.Error(), "lease on"))
 			} else {
 				require.Equal(t, io.EOF, err)
 			}
