@@ -2,6 +2,9 @@ package quorum
 
 import "time"
 
+// SetClock sets what s takes tokens from.
+func SetClock(s *Store, now func() time.Time) { s.tokens.clock = now }
+
 // Known returns how many leases s knows of.
 func Known(s *Store) int {
 	s.mu.Lock()

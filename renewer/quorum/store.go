@@ -71,6 +71,7 @@ func newStore(nodes []renewer.Store, c settings, write int) *Store {
 		// A lease that is held on this many nodes shares more than c.forgetful with whoever is granted it next.
 		keep:   len(nodes) + c.forgetful + 1 - write,
 		clock:  newClock(),
+		tokens: tokens{clock: time.Now},
 		born:   time.Now(),
 		ledger: ledger{leases: make(map[key]*lease)},
 		order:  make([]int, len(nodes)),

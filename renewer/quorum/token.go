@@ -11,6 +11,8 @@ const mostSkew = time.Minute
 // tokens picks the fencing tokens to propose: the wall clock in microseconds, strictly rising. They need not be unique among
 // processes, since a node refuses the second of two equal ones.
 type tokens struct {
+	clock func() time.Time
+
 	mu   sync.Mutex
 	last int64
 }
@@ -20,7 +22,7 @@ type tokens struct {
 // If the counter is a little ahead, another process has a clock that is; all later tokens are above it too, which spares the
 // next name a round. One far ahead is the name's own affair: it must not spread to every name.
 func (t *tokens) next(above int64) (token int64) {
-	now := time.Now().UnixMicro()
+	now := t.clock().UnixMicro()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	token = max(t.last+1, now)

@@ -1,0 +1,185 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// keep runs f with a keeper over a quorum of n scripted nodes.
+func keep(t *testing.T, n int, f func(t *testing.T, k *renewer.Keeper, nodes []*script.Store)) {
+	t.Helper()
+	in(t, n, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		k, err := renewer.New(s, renewer.Config{TTL: ttl})
+		require.NoError(t, err)
+		f(t, k, nodes)
+		for _, node := range nodes {
+			node.Default(script.Release, script.Pass())
+		}
+		require.NoError(t, k.Shutdown(context.Background()))
+		pass(time.Minute)
+		assert.Zero(t, quorum.Known(s))
+	})
+}
+
+// dead is what a node answers that has died: nothing, or a refusal.
+var dead = map[string]script.Step{"hung": script.Hang(), "refused": script.Fail(errDown)}
+
+func die(node *script.Store, how script.Step) {
+	for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {
+		node.Default(op, how)
+	}
+}
+
+func TestALeaseSurvivesAnyOneNode(t *testing.T) {
+	t.Parallel()
+	for name, how := range dead {
+		for i := range 3 {
+			t.Run(fmt.Sprint(name, " ", i+1), func(t *testing.T) {
+				t.Parallel()
+				keep(t, 3, func(t *testing.T, k *renewer.Keeper, nodes []*script.Store) {
+					l, err := k.Acquire(t.Context(), "n")
+					require.NoError(t, err)
+					synctest.Wait()
+					die(nodes[i], how)
+					pass(time.Hour)
+					require.True(t, l.Valid())
+					assert.Greater(t, l.Remaining(), ttl/2)
+					assert.Zero(t, took(func() { assert.NoError(t, l.Release(t.Context())) }))
+					assert.Zero(t, took(func() { l, err = k.Acquire(t.Context(), "n") }))
+					require.NoError(t, err)
+					assert.Zero(t, took(func() { assert.NoError(t, l.Release(t.Context())) }))
+				})
+			})
+		}
+	}
+}
+
+// When two of three die the operation hears of it while the third and the TTLs of the other two still keep everybody out.
+func TestALeaseIsLostInTimeWhenTwoDie(t *testing.T) {
+	t.Parallel()
+	for name, how := range dead {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			keep(t, 3, func(t *testing.T, k *renewer.Keeper, nodes []*script.Store) {
+				l, err := k.Acquire(t.Context(), "n")
+				require.NoError(t, err)
+				pass(time.Minute)
+				die(nodes[0], how)
+				pass(time.Minute)
+				die(nodes[2], how)
+				<-l.Context().Done()
+				var lost *renewer.LostError
+				require.ErrorAs(t, context.Cause(l.Context()), &lost)
+				assert.Equal(t, renewer.Expired, lost.Reason)
+				assert.ErrorContains(t, lost.Err, "2 of 3 nodes gave no answer")
+				assert.Equal(t, "-aa", held(nodes), "nobody else could have it yet")
+				require.Error(t, l.Release(t.Context()))
+			})
+		})
+	}
+}
+
+// held is "a" for each node that still has "n".
+func held(nodes []*script.Store) (s string) {
+	for _, node := range nodes {
+		if node.Owner("n") == "" {
+			s += "-"
+		} else {
+			s += "a"
+		}
+	}
+	return s
+}
+
+func TestUnavailableWithinRequestTimeout(t *testing.T) {
+	t.Parallel()
+	for name, how := range dead {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			keep(t, 3, func(t *testing.T, k *renewer.Keeper, nodes []*script.Store) {
+				die(nodes[0], how)
+				die(nodes[1], how)
+				d := took(func() {
+					_, err := k.TryAcquire(t.Context(), "n")
+					require.ErrorIs(t, err, renewer.ErrUnavailable)
+					require.NotErrorIs(t, err, renewer.ErrHeld)
+				})
+				assert.LessOrEqual(t, d, k.Config().RequestTimeout)
+				die(nodes[1], script.Pass())
+				var l *renewer.Lease
+				var err error
+				l, err = k.Acquire(t.Context(), "n")
+				require.NoError(t, err)
+				require.NoError(t, l.Release(t.Context()))
+			})
+		})
+	}
+}
+
+// A waiter gets the lock at once when it is released, and when its holder's TTL is over, with a node dead.
+func TestWaiters(t *testing.T) {
+	t.Parallel()
+	for name, how := range dead {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			keep(t, 3, func(t *testing.T, k *renewer.Keeper, nodes []*script.Store) {
+				other, err := quorum.New([]renewer.Store{nodes[0], nodes[1], nodes[2]})
+				require.NoError(t, err)
+				die(nodes[1], how)
+				require.Equal(t, renewer.Mine, acquire(t.Context(), other, "z").Status)
+				pass(time.Second)
+				time.AfterFunc(3*time.Second, func() { release(context.Background(), other, "z") })
+				var l *renewer.Lease
+				d := took(func() { l, err = k.Acquire(t.Context(), "n") })
+				require.NoError(t, err)
+				assert.Equal(t, 3*time.Second, d)
+				require.NoError(t, l.Release(t.Context()))
+
+				require.Equal(t, renewer.Mine, acquire(t.Context(), other, "y").Status)
+				d = took(func() { l, err = k.Acquire(t.Context(), "n") })
+				require.NoError(t, err)
+				assert.InDelta(t, ttl, d, float64(20*time.Millisecond))
+				require.NoError(t, l.Release(t.Context()))
+			})
+		})
+	}
+}
+
+// A thousand leases on five nodes of which one is dead and others fail now and then: none is lost.
+func TestAThousandLeases(t *testing.T) {
+	t.Parallel()
+	keep(t, 5, func(t *testing.T, k *renewer.Keeper, nodes []*script.Store) {
+		leases := make([]*renewer.Lease, 1000)
+		for i := range leases {
+			var err error
+			leases[i], err = k.Acquire(t.Context(), fmt.Sprint("n", i))
+			require.NoError(t, err)
+		}
+		die(nodes[3], script.Hang())
+		for minute := range 3 {
+			for i, node := range nodes {
+				if i != 3 {
+					node.Script(script.Renew, script.Pass(), script.Fail(errors.New("reset")), script.Pass().Late(time.Second), script.Pass())
+				}
+			}
+			pass(time.Minute)
+			for _, l := range leases {
+				require.True(t, l.Valid(), minute)
+			}
+		}
+		for _, l := range leases {
+			require.NoError(t, l.Release(t.Context()))
+		}
+	})
+}

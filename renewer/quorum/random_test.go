@@ -1,0 +1,221 @@
+package quorum_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+)
+
+// weather is a node that several programs reach through links on which requests and replies are delayed and lost, and that may
+// forget everything.
+type weather struct {
+	dice *dice
+
+	mu   sync.Mutex
+	node renewer.Store
+}
+
+// dice is a random source that goroutines may share.
+type dice struct {
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+func (d *dice) roll(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.random.IntN(n)
+}
+
+// errLost is what a caller hears when a request or its reply is lost and it does not wait for the end.
+var errLost = fmt.Errorf("connection reset")
+
+func (w *weather) store() renewer.Store {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.node
+}
+
+func (w *weather) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.node = memory.New()
+}
+
+// link takes its time, and tells whether what was sent arrives. What is late goes on when its caller has given up.
+func (w *weather) link() bool {
+	switch w.dice.roll(10) {
+	case 0:
+		return false
+	case 1, 2:
+		pass(time.Duration(w.dice.roll(3000)) * time.Millisecond)
+	default:
+		pass(time.Duration(w.dice.roll(20)) * time.Millisecond)
+	}
+	return true
+}
+
+// through carries a call out, until ctx ends or it is answered.
+func through[A any](ctx context.Context, w *weather, n int, call func(renewer.Store) []A, fail func(error) A) []A {
+	done := make(chan []A, 1)
+	go func() {
+		if !w.link() {
+			return
+		}
+		answers := call(w.store())
+		if w.link() {
+			done <- answers
+		}
+	}()
+	err := errLost
+	select {
+	case answers := <-done:
+		return answers
+	case <-time.After(5 * time.Second):
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	answers := make([]A, n)
+	for i := range answers {
+		answers[i] = fail(err)
+	}
+	return answers
+}
+
+func (w *weather) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	return through(ctx, w, len(claims), func(s renewer.Store) []renewer.Grant { return s.Acquire(context.Background(), claims) },
+		func(err error) renewer.Grant { return renewer.Grant{Err: err} })
+}
+
+func (w *weather) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	return through(ctx, w, len(holds), func(s renewer.Store) []renewer.Answer { return s.Renew(context.Background(), holds) },
+		func(err error) renewer.Answer { return renewer.Answer{Err: err} })
+}
+
+func (w *weather) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	return through(ctx, w, len(holds), func(s renewer.Store) []renewer.Answer { return s.Release(context.Background(), holds) },
+		func(err error) renewer.Answer { return renewer.Answer{Err: err} })
+}
+
+func (w *weather) Watch(_ string, wake func(error)) func() {
+	go wake(nil)
+	return func() {}
+}
+
+// Settle is how long a request may be on its way.
+func (w *weather) Settle() time.Duration { return 3 * time.Second }
+
+// belief is a time in which a program believed in its lease.
+type belief struct {
+	from, to time.Time
+	fence    int64
+}
+
+// Programs whose clocks differ by minutes contend for one name, over nodes with bad links, of which one may forget now and then.
+// No two believe in the lock at once, and tokens rise in the order in which it was had.
+func TestRandomSchedules(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("LOCKBEAT_QUORUM_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("LOCKBEAT_QUORUM_SEED=%d", seed)
+	for i := range uint64(18) {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				d := &dice{random: rand.New(rand.NewPCG(seed, i))} //nolint:gosec // schedules, not secrets
+				n, forgetful := []int{1, 3, 5}[i%3], 0
+				if i%2 == 0 && n > 1 {
+					forgetful = 1
+				}
+				playSchedule(t, d, n, forgetful)
+			})
+		})
+	}
+}
+
+const (
+	contenders  = 4
+	scheduleFor = 5 * time.Minute
+)
+
+func playSchedule(t *testing.T, d *dice, n, forgetful int) {
+	t.Helper()
+	var nodes []*weather
+	for range n {
+		nodes = append(nodes, &weather{dice: d, node: memory.New()})
+	}
+	var mu sync.Mutex
+	var all []belief
+	end := time.Now().Add(scheduleFor)
+	var wg sync.WaitGroup
+	for p := range contenders {
+		var stores []renewer.Store
+		for _, node := range nodes {
+			stores = append(stores, node)
+		}
+		s, err := quorum.New(stores, quorum.Forgetful(forgetful))
+		require.NoError(t, err)
+		skew := time.Duration(p*p) * 30 * time.Second
+		quorum.SetClock(s, func() time.Time { return time.Now().Add(skew) })
+		k, err := renewer.New(s, renewer.Config{TTL: ttl, Node: fmt.Sprint("program ", p)})
+		require.NoError(t, err)
+		wg.Go(func() {
+			defer func() {
+				_ = k.Shutdown(context.Background()) // what it can't free lapses
+				s.Close()
+			}()
+			for time.Now().Before(end) {
+				l, err := k.Acquire(context.Background(), "n", renewer.MaxWait(time.Minute))
+				if err != nil {
+					continue
+				}
+				b := belief{from: time.Now(), fence: l.Fence()}
+				select {
+				case <-l.Context().Done(): // lost
+				case <-time.After(time.Duration(d.roll(30)) * time.Second):
+				}
+				b.to = time.Now()
+				mu.Lock()
+				all = append(all, b)
+				mu.Unlock()
+				_ = l.Release(context.Background()) // it says so again if the lease was lost
+			}
+		})
+	}
+	if forgetful > 0 {
+		wg.Go(func() {
+			for time.Now().Before(end) {
+				pass(time.Duration(60+d.roll(60)) * time.Second)
+				nodes[d.roll(n)].forget()
+			}
+		})
+	}
+	wg.Wait()
+	pass(time.Hour)
+	slices.SortFunc(all, func(a, b belief) int { return a.from.Compare(b.from) })
+	for i := 1; i < len(all); i++ {
+		a, b := all[i-1], all[i]
+		assert.False(t, b.from.Before(a.to), "two at once: %v and %v", a, b)
+		assert.Greater(t, b.fence, a.fence)
+	}
+	t.Logf("%d nodes, %d forgetful: held %d times", n, forgetful, len(all))
+	assert.NotEmpty(t, all)
+}

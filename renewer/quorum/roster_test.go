@@ -1,0 +1,184 @@
+package quorum_test
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// named is a node that tells its name.
+type named struct {
+	*script.Store
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
+// logged returns a logger, and what it has been told.
+func logged() (*slog.Logger, *bytes.Buffer) {
+	var b bytes.Buffer
+	return slog.New(slog.NewTextHandler(&b, nil)), &b
+}
+
+func TestSameQuorumInAnyOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, all := scripted(3)
+		a, err := quorum.New(all, quorum.Names("a", "b", "c"))
+		require.NoError(t, err)
+		b, err := quorum.New([]renewer.Store{nodes[2], nodes[0], nodes[1]}, quorum.Names("c", "a", "b"))
+		require.NoError(t, err)
+		c, err := quorum.New([]renewer.Store{named{nodes[1], "b"}, named{nodes[0], "a"}, named{nodes[2], "c"}})
+		require.NoError(t, err)
+		for range 10 {
+			pass(quorum.RosterEvery)
+			for _, s := range []*quorum.Store{a, b, c} {
+				mine(t, s, "a")
+				require.NoError(t, s.Check(t.Context()))
+				require.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
+			}
+		}
+		pass(quorum.RosterTTL)
+	})
+}
+
+func TestAnotherQuorumOnTheSameServerIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		shared int
+		names  []string
+		opts   []quorum.Option
+		want   string
+	}{
+		"other nodes": {1, []string{"a", "d", "e"}, nil, "node 1 (a) is used by"},
+		"fewer nodes": {1, []string{"a"}, nil, "(2 of a, b, c), but this program needs 1 of a;"},
+		"more nodes":  {3, []string{"a", "b", "c", "d", "e"}, nil, "this program needs 3 of a, b, c, d, e"},
+		"one option":  {3, []string{"a", "b", "c"}, []quorum.Option{quorum.Forgetful(1)}, "(2 of a, b, c), but this program needs 3 of a, b, c;"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				nodes, all := scripted(3)
+				first, err := quorum.New(all, quorum.Names("a", "b", "c"))
+				require.NoError(t, err)
+				others, more := scripted(len(c.names))
+				copy(more, all[:c.shared])
+				s, err := quorum.New(more, append(c.opts, quorum.Names(c.names...))...)
+				assert.Nil(t, s)
+				require.ErrorIs(t, err, quorum.ErrMixed)
+				require.ErrorIs(t, err, renewer.ErrConfig)
+				require.ErrorContains(t, err, c.want)
+				synctest.Wait()
+				for _, node := range others {
+					assert.Empty(t, node.Owner("\x00lockbeat quorum"), "nothing is left behind")
+					assert.Empty(t, node.Owner("\x00lockbeat quorum probe"))
+				}
+				mine(t, first, "a")
+				require.NoError(t, first.Check(t.Context()))
+				pass(quorum.RosterTTL) // the first has gone
+				free(t, "\x00lockbeat quorum", nodes)
+				s, err = quorum.New(more, append(c.opts, quorum.Names(c.names...))...)
+				require.NoError(t, err)
+				require.NoError(t, s.Check(t.Context()))
+				pass(time.Minute)
+			})
+		})
+	}
+}
+
+// A quorum that begins where a server could not be asked is found later, and nothing is granted until one of the two has gone.
+func TestMixedLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, all := scripted(3)
+		logger, text := logged()
+		a, err := quorum.New(all, quorum.Names("a", "b", "c"), quorum.Logger(logger))
+		require.NoError(t, err)
+		nodes[0].Script(script.Acquire, script.Hang())
+		_, more := scripted(3)
+		more[0] = nodes[0]
+		var b *quorum.Store
+		assert.Equal(t, time.Second, took(func() { b, err = quorum.New(more, quorum.Names("a", "d", "e"), quorum.Logger(logger)) }))
+		require.NoError(t, err, "nobody knows")
+		mine(t, a, "a")
+		require.Equal(t, renewer.Mine, b.Acquire(t.Context(), []renewer.Claim{claim("m", "b")})[0].Status)
+		pass(quorum.RosterEvery)
+		b.Renew(t.Context(), []renewer.Hold{hold("m", "b")})
+		synctest.Wait()
+		g := acquire(t.Context(), b, "b")
+		require.ErrorIs(t, g.Err, quorum.ErrMixed)
+		require.ErrorIs(t, g.Err, renewer.ErrRejected)
+		assert.Contains(t, text.String(), "programs differ in the nodes of their quorum")
+		require.ErrorIs(t, b.Check(t.Context()), quorum.ErrMixed)
+		pass(quorum.RosterTTL) // a has gone
+		require.Error(t, acquire(t.Context(), b, "b").Err)
+		synctest.Wait()
+		mine(t, b, "b")
+		pass(quorum.RosterTTL)
+		a.Close()
+		b.Close()
+	})
+}
+
+// The same server by two ways, such as two names of one host.
+func TestSameServerTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, _ := scripted(2)
+		s, err := quorum.New([]renewer.Store{nodes[0], nodes[1], named{nodes[0], ""}}, quorum.Names("a", "b", "c"))
+		assert.Nil(t, s)
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		require.ErrorContains(t, err, "node 1 (a) and node 3 (c) are the same server; give each once")
+		synctest.Wait()
+		free(t, "\x00lockbeat quorum", nodes)
+		free(t, "\x00lockbeat quorum probe", nodes)
+	})
+}
+
+func TestUnreachableMajority(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, all := scripted(3)
+		logger, text := logged()
+		nodes[0].Default(script.Acquire, script.Fail(errDown))
+		s, err := quorum.New(all, quorum.Names("a", "b", "c"), quorum.Logger(logger))
+		require.NoError(t, err)
+		assert.Empty(t, text.String(), "a majority answers")
+		require.NoError(t, s.Check(t.Context()))
+
+		nodes[1].Default(script.Acquire, script.Fail(errDown))
+		s, err = quorum.New(all, quorum.Names("a", "b", "c"), quorum.Logger(logger))
+		require.NoError(t, err, "they may come back")
+		assert.Contains(t, text.String(), "level=WARN")
+		assert.Contains(t, text.String(), "node 1 (a): connection refused; node 2 (b): connection refused")
+		err = s.Check(t.Context())
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.ErrorIs(t, err, errDown)
+		pass(time.Minute)
+	})
+}
+
+// Nodes without names are asked nothing when the store is made, and by Check only whether they answer.
+func TestCheckWithoutNames(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		nodes[0].Default(script.Renew, script.Hang())
+		require.NoError(t, s.Check(limited(t, time.Second)))
+		nodes[1].Default(script.Renew, script.Fail(errDown))
+		err := s.Check(limited(t, time.Second))
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.ErrorContains(t, err, "quorum: check: 2 of 3 nodes gave no answer, 2 must agree")
+		for _, node := range nodes {
+			assert.Empty(t, node.Calls(script.Acquire))
+		}
+	})
+}
