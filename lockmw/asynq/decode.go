@@ -5,22 +5,15 @@ import (
 	"reflect"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 )
 
-// decoder returns what turns a task into its payload. The codec gets a pointer to the value: if T is itself a pointer, that
-// one, allocated, since a codec such as proto.Unmarshal wants a *Message and not a **Message; it is never nil then, not even
-// for a JSON null.
+// decoder returns what turns a task into its payload.
 func decoder[T any](codec func([]byte, any) error) func(*asynq.Task) (T, error) {
-	typ := reflect.TypeFor[T]()
 	return func(task *asynq.Task) (payload T, err error) {
-		var into any = &payload
-		if typ.Kind() == reflect.Pointer {
-			value := reflect.New(typ.Elem())
-			reflect.ValueOf(&payload).Elem().Set(value)
-			into = value.Interface()
-		}
-		if err := codec(task.Payload(), into); err != nil {
-			return payload, unusable(task, fmt.Sprintf("it is no %v", typ), err)
+		if err := codec(task.Payload(), wire.Into(&payload)); err != nil {
+			return payload, unusable(task, fmt.Sprintf("it is no %v", reflect.TypeFor[T]()), err)
 		}
 		return payload, nil
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 )
 
 // FenceHeader carries a fencing token from one process to the next: a positive decimal number.
@@ -20,7 +20,7 @@ var ErrFence = errors.New("lockbeat: unusable fencing token")
 // one it removes the header, so that a token which came with a request is not passed on with another.
 func InjectFence(ctx context.Context, h http.Header) {
 	if fence := lockmw.Fence(ctx); fence > 0 {
-		h.Set(FenceHeader, strconv.FormatInt(fence, 10))
+		h.Set(FenceHeader, wire.FormatFence(fence))
 	} else {
 		h.Del(FenceHeader)
 	}
@@ -37,8 +37,8 @@ func ExtractFence(ctx context.Context, h http.Header) (context.Context, error) {
 	case len(values) > 1:
 		return nil, fmt.Errorf("%w: the header %s is there %d times, send it once", ErrFence, FenceHeader, len(values))
 	}
-	fence, err := strconv.ParseInt(values[0], 10, 64)
-	if err != nil || fence <= 0 || strconv.FormatInt(fence, 10) != values[0] {
+	fence, ok := wire.ParseFence(values[0])
+	if !ok {
 		return nil, fmt.Errorf("%w: the header %s is no positive decimal number; write it with httpmw.InjectFence", ErrFence, FenceHeader)
 	}
 	return lockmw.WithFence(ctx, fence), nil

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -64,16 +65,9 @@ func MaxBody(n int64) HandleOption {
 	return handleOption(func(s *settings) { s.maxBody = n })
 }
 
-// decode turns a request's body into a T. The codec gets a pointer to the value: if T is itself a pointer, that one, allocated,
-// since a codec may want a *Message and not a **Message; it is never nil then, not even for a JSON null.
+// decode turns a request's body into a T.
 func decode[T any](r *http.Request, codec func(*http.Request, any) error) (in T, err error) {
-	var into any = &in
-	if typ := reflect.TypeFor[T](); typ.Kind() == reflect.Pointer {
-		value := reflect.New(typ.Elem())
-		reflect.ValueOf(&in).Elem().Set(value)
-		into = value.Interface()
-	}
-	if err := codec(r, into); err != nil {
+	if err := codec(r, wire.Into(&in)); err != nil {
 		if r.Context().Err() != nil {
 			return in, ended(r)
 		}
