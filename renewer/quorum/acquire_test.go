@@ -115,8 +115,7 @@ func TestTakenIsKnownFromAMajority(t *testing.T) {
 		require.Equal(t, renewer.Taken, g.Status, "one of three has been had for long, and one does not answer")
 		assert.Equal(t, ttl-time.Second, g.TTL)
 		nodes[1].Default(script.Acquire, script.Hang())
-		var d time.Duration
-		d = took(func() { g = acquire(limited(t, 5*time.Second), s, "b") })
+		d := took(func() { g = acquire(limited(t, 5*time.Second), s, "b") })
 		require.Equal(t, renewer.Taken, g.Status)
 		assert.Equal(t, 5*time.Millisecond, d, "a node that hangs is not waited for while somebody else contends")
 	})

@@ -1,0 +1,276 @@
+//go:build unix
+
+package quorum_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/testutil/storetest"
+)
+
+// patience is how long a test waits for what should come soon.
+const patience = 10 * time.Second
+
+// redisTTL is that of leases on real servers.
+const redisTTL = 2 * time.Second
+
+func servers(t testing.TB, n int) (all []*redistest.Server) {
+	t.Helper()
+	for range n {
+		all = append(all, redistest.Start(t))
+	}
+	return all
+}
+
+// onRedis is a store on a server as a program for locks of a TTL would have it.
+func onRedis(t testing.TB, server *redistest.Server, ttl time.Duration, opts ...redisstore.Option) *redisstore.Store {
+	t.Helper()
+	option, err := redisstore.ClientOption(server.ClientOption(), ttl)
+	require.NoError(t, err)
+	client, err := rueidis.NewClient(option)
+	require.NoError(t, err)
+	store, err := redisstore.New(client, append(opts, redisstore.WriteTimeout(option.ConnWriteTimeout))...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = server.Cont() // fails only if it has been killed
+		store.Close()
+		client.Close()
+	})
+	return store
+}
+
+// overRedis is a quorum on servers, which ends before them.
+func overRedis(t testing.TB, all []*redistest.Server, ttl time.Duration, opts ...quorum.Option) *quorum.Store {
+	t.Helper()
+	var nodes []renewer.Store
+	for _, server := range all {
+		nodes = append(nodes, onRedis(t, server, ttl))
+	}
+	s, err := quorum.New(nodes, opts...)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func keeperOn(t testing.TB, s renewer.Store, cfg renewer.Config) *renewer.Keeper {
+	t.Helper()
+	k, err := renewer.New(s, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = k.Shutdown(ctx) // some tests leave servers dead
+	})
+	return k
+}
+
+func TestConformanceOfRedis(t *testing.T) {
+	t.Parallel()
+	all := servers(t, 3)
+	var cases atomic.Int32
+	for name, mixed := range map[string]bool{"three servers": false, "two servers and memory": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, func(t *testing.T) storetest.Fixture {
+				prefix := "case" + strconv.Itoa(int(cases.Add(1))) + ":"
+				var stores []*redisstore.Store
+				var nodes []renewer.Store
+				for _, server := range all {
+					store := onRedis(t, server, 15*time.Second, redisstore.Prefix(prefix))
+					stores, nodes = append(stores, store), append(nodes, store)
+				}
+				if mixed {
+					nodes[2] = memory.New()
+				}
+				s, err := quorum.New(nodes)
+				require.NoError(t, err)
+				t.Cleanup(s.Close)
+				f := storetest.Fixture{Store: s}
+				if !mixed { // nobody can meddle with memory
+					meddle := func(name string, args ...string) {
+						for i, server := range all {
+							command := append([]string{args[0], stores[i].Key(name)}, args[1:]...)
+							assert.NoError(t, server.Do(command...).Error())
+						}
+					}
+					f.Delete = func(name string) { meddle(name, "DEL") }
+					f.Overwrite = func(name string) { meddle(name, "SET", "somebody else", "PX", "60000") }
+				}
+				return f
+			})
+		})
+	}
+}
+
+// key is the key of a lock with a plain name.
+func key(name string) string { return redisstore.DefaultPrefix + "{" + name + "}" }
+
+// leases are the keys of leases on a server.
+func leases(t *testing.T, server *redistest.Server) (keys []string) {
+	t.Helper()
+	all, err := server.Do("KEYS", "*").AsStrSlice()
+	require.NoError(t, err)
+	for _, k := range all {
+		if !strings.HasSuffix(k, ":fence") {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// Any one server may freeze, be killed, or come back empty, while twenty leases are held: none is lost, and no call waits.
+func TestLeasesSurviveOneServer(t *testing.T) {
+	t.Parallel()
+	for name, strike := range map[string]func(*redistest.Server) error{
+		"frozen":    (*redistest.Server).Stop,
+		"killed":    func(s *redistest.Server) error { s.Kill(); return nil },
+		"restarted": (*redistest.Server).Restart,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := servers(t, 3)
+			k := keeperOn(t, overRedis(t, all, redisTTL), renewer.Config{TTL: redisTTL})
+			var held []*renewer.Lease
+			for i := range 20 {
+				l, err := k.Acquire(t.Context(), fmt.Sprint("n", i))
+				require.NoError(t, err)
+				held = append(held, l)
+			}
+			require.Eventually(t, func() bool { return len(leases(t, all[1])) == 20 }, patience, time.Millisecond)
+			require.NoError(t, strike(all[1]))
+			<-time.After(2 * redisTTL)
+			for _, l := range held {
+				require.True(t, l.Valid())
+				begun := time.Now()
+				require.NoError(t, l.Release(t.Context()))
+				assert.Less(t, time.Since(begun), k.Config().RequestTimeout)
+			}
+			assert.Empty(t, leases(t, all[0]))
+			assert.Empty(t, leases(t, all[2]))
+		})
+	}
+}
+
+// When two of three freeze the operation is told before its keys can expire on them.
+func TestToldInTimeWhenTwoServersFreeze(t *testing.T) {
+	t.Parallel()
+	all := servers(t, 3)
+	k := keeperOn(t, overRedis(t, all, redisTTL), renewer.Config{TTL: redisTTL})
+	for round := range 3 {
+		l, err := k.Acquire(t.Context(), "n")
+		require.NoError(t, err)
+		<-time.After(redisTTL / 2) // it has been renewed by then
+		var ends [2]time.Time // of the keys, at the earliest
+		for j, i := range []int{0, 2} {
+			before := time.Now()
+			left, err := all[i].Do("PTTL", key("n")).AsInt64()
+			require.NoError(t, err)
+			ends[j] = before.Add(time.Duration(left) * time.Millisecond)
+			require.NoError(t, all[i].Stop())
+		}
+		select {
+		case <-l.Context().Done():
+		case <-time.After(patience):
+			require.Fail(t, "never told")
+		}
+		told := time.Now()
+		var lost *renewer.LostError
+		require.ErrorAs(t, context.Cause(l.Context()), &lost)
+		require.Equal(t, renewer.Expired, lost.Reason, lost)
+		t.Logf("round %d: told %v and %v before the keys ended", round, ends[0].Sub(told), ends[1].Sub(told))
+		assert.True(t, told.Before(ends[0]) || told.Before(ends[1]), "one of the two still kept everybody out")
+		require.NoError(t, all[0].Cont())
+		require.NoError(t, all[2].Cont())
+		_ = l.Release(t.Context()) // it says so again
+	}
+}
+
+// With two of three servers frozen nobody is told that the lock is busy, in time; nothing is left when they go on.
+func TestNothingLeftBehindOnFrozenServers(t *testing.T) {
+	t.Parallel()
+	all := servers(t, 3)
+	k := keeperOn(t, overRedis(t, all, redisTTL), renewer.Config{TTL: redisTTL})
+	warm, err := k.Acquire(t.Context(), "warm-up")
+	require.NoError(t, err)
+	require.NoError(t, warm.Release(t.Context()))
+	require.NoError(t, all[0].Stop())
+	require.NoError(t, all[1].Stop())
+	for i := range 5 {
+		begun := time.Now()
+		_, err := k.TryAcquire(t.Context(), fmt.Sprint("n", i))
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		assert.Less(t, time.Since(begun), k.Config().RequestTimeout+time.Second)
+	}
+	require.NoError(t, all[0].Cont())
+	require.NoError(t, all[1].Cont())
+	require.Eventually(t, func() bool {
+		n := 0
+		for _, server := range all {
+			n += len(leases(t, server))
+		}
+		return n == 0
+	}, patience, 5*time.Millisecond)
+	l, err := k.Acquire(t.Context(), "n0")
+	require.NoError(t, err)
+	require.NoError(t, l.Release(t.Context()))
+}
+
+// Servers that forget in turn, one at a time, give rising tokens to programs whose clocks differ.
+func TestTokensRiseOverRestarts(t *testing.T) {
+	t.Parallel()
+	all := servers(t, 3)
+	ahead := overRedis(t, all, redisTTL, quorum.Forgetful(1))
+	behind := overRedis(t, all, redisTTL, quorum.Forgetful(1))
+	quorum.SetClock(ahead, func() time.Time { return time.Now().Add(time.Hour) })
+	last := int64(0)
+	for i := range 6 {
+		s := []*quorum.Store{ahead, behind}[i%2]
+		var g renewer.Grant
+		require.Eventually(t, func() bool {
+			g = acquire(limited(t, time.Second), s, string(rune('a'+i)))
+			return g.Status == renewer.Mine
+		}, patience, 5*time.Millisecond)
+		require.Greater(t, g.Fence, last)
+		last = g.Fence
+		require.Eventually(t, func() bool {
+			return release(limited(t, time.Second), s, string(rune('a'+i))).Status != renewer.Unknown
+		}, patience, 5*time.Millisecond)
+		require.NoError(t, all[i%3].Restart())
+	}
+}
+
+// Real servers are compared by their names, and found to be the same by what is on them.
+func TestMixedQuorumsOnRedis(t *testing.T) {
+	t.Parallel()
+	all := servers(t, 4)
+	overRedis(t, all[:3], redisTTL, quorum.Names("a", "b", "c"))
+	store := func(i int) renewer.Store { return onRedis(t, all[i], redisTTL) }
+	_, err := quorum.New([]renewer.Store{store(0), store(1), store(3)}, quorum.Names("a", "b", "d"))
+	require.ErrorIs(t, err, quorum.ErrMixed)
+	assert.Empty(t, leases(t, all[3]))
+	_, err = quorum.New([]renewer.Store{store(3), store(3), store(3)}, quorum.Names("d", "e", "f"))
+	require.ErrorContains(t, err, "are the same server")
+	assert.Empty(t, leases(t, all[3]))
+	s := overRedis(t, all[:3], redisTTL, quorum.Names("a", "b", "c"))
+	require.NoError(t, s.Check(t.Context()))
+	all[0].Kill()
+	all[1].Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	require.ErrorIs(t, s.Check(ctx), renewer.ErrUnavailable)
+}
