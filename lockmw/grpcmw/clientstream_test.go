@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -36,6 +37,7 @@ func streamClient(
 func openings(n *atomic.Int64) *service {
 	return &service{duplex: func(stream duplexServer) error {
 		n.Add(1)
+		stream.SetTrailer(metadata.Pairs("x-trailer", "1"))
 		return echo(stream)
 	}}
 }
@@ -77,6 +79,7 @@ func TestClientStreamHoldsItsLockUntilItHasFinished(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, lockmw.Held(stream.Context(), key.lock))
 			require.NoError(t, drain(stream))
+			require.Equal(t, []string{"1"}, stream.Trailer().Get("x-trailer"))
 			require.True(t, <-heldAtFinish, "the caller's own OnFinish is part of the operation")
 			free(t, store, key.lock)
 			require.Len(t, store.Calls(script.Release), 1)
@@ -165,6 +168,7 @@ func TestRefusedClientStreamIsNeverOpened(t *testing.T) {
 			client, _ := streamClient(t, k, openings(&opened), rule, grpcmw.Refuse())
 			onFinish, finished := finishes()
 			stream, err := client.FullDuplexCall(metadata.AppendToOutgoingContext(within(t, soon), "x-account", "a1"), onFinish)
+			require.Equal(t, name == "a1", err == nil, "a key that is known leads to an answer at once")
 			if err == nil {
 				err = stream.Send(outputRequest("a1"))
 				_, again := stream.Recv()
@@ -337,17 +341,74 @@ func TestStreamThatCannotBeOpenedFreesItsLock(t *testing.T) {
 	}
 }
 
-// A key function that panics leaves nobody waiting.
+// A key function that panics leaves nobody waiting, on a channel without a connection too.
 func TestPanicOfAKeyFunctionEndsItsStream(t *testing.T) {
 	t.Parallel()
-	k, _ := scripted(t)
-	in := grpcmw.StreamClientInterceptor(k, grpcmw.ForMethod(duplex, func(*pb.StreamingOutputCallRequest) string { panic("boom") }))
-	stream, err := in(t.Context(), &grpc.StreamDesc{}, nil, duplex, nil)
+	inBubble(t, func(t *testing.T, b *bubble) {
+		in := grpcmw.StreamClientInterceptor(b.k, grpcmw.ForMethod(duplex, func(*pb.StreamingOutputCallRequest) string { panic("boom") }))
+		stream, err := in(t.Context(), &grpc.StreamDesc{}, nil, duplex, nil)
+		require.NoError(t, err)
+		received := make(chan error, 1)
+		go func() { received <- stream.RecvMsg(nil) }()
+		synctest.Wait()
+		require.PanicsWithValue(t, "boom", func() { _ = stream.SendMsg(outputRequest("a1")) })
+		require.Equal(t, codes.Canceled, verdictOf(t, <-received).code)
+	})
+}
+
+// The server does not read, so that the window is full, and sends nothing, not even a header.
+func TestBlockedClientStreamEndsWithItsLock(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t, fast)
+	client, _ := streamClient(t, k, &service{duplex: func(stream duplexServer) error {
+		<-stream.Context().Done()
+		return nil
+	}}, grpcmw.ForMethod(duplex, outputAccount))
+	stream, err := client.FullDuplexCall(within(t, soon))
 	require.NoError(t, err)
-	received := make(chan error, 1)
-	go func() { received <- stream.RecvMsg(nil) }()
-	require.PanicsWithValue(t, "boom", func() { _ = stream.SendMsg(outputRequest("a1")) })
-	require.Equal(t, codes.Canceled, verdictOf(t, <-received).code)
+	require.NoError(t, stream.Send(outputRequest("a1")))
+	ended := make(chan error, 2)
+	go func() {
+		_, err := stream.Header()
+		ended <- err
+	}()
+	go func() {
+		full := &pb.StreamingOutputCallRequest{Payload: &pb.Payload{Body: make([]byte, 1<<16)}}
+		for {
+			if err := stream.Send(full); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	lose(store, "a1")
+	for range 2 {
+		require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, <-ended))
+	}
+}
+
+// A retrying interceptor further in opens a second stream when the first has finished, and freed the lock.
+func TestSecondStreamUnderTheSameLockFails(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	addr, _ := serve(t, &service{duplex: func(duplexServer) error { return errHandler }})
+	again := make(chan error, 1)
+	twice := func(
+		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		first, err := streamer(ctx, desc, cc, method, opts...)
+		if err == nil {
+			assert.Error(t, first.RecvMsg(&pb.StreamingOutputCallResponse{}))
+			_, err = streamer(ctx, desc, cc, method, opts...)
+		}
+		again <- err
+		return nil, err
+	}
+	conn := dial(t, addr, grpc.WithChainStreamInterceptor(grpcmw.StreamClientInterceptor(k, grpcmw.ForWholeMethod(duplex)), twice))
+	_, err := pb.NewTestServiceClient(conn).FullDuplexCall(within(t, soon))
+	require.Equal(t, codes.Canceled, verdictOf(t, <-again).code)
+	require.Equal(t, codes.Canceled, verdictOf(t, err).code)
+	free(t, store, duplex)
 }
 
 func TestClientStreamToNowhere(t *testing.T) {

@@ -29,3 +29,25 @@ func (s *fakeServerStream) SetTrailer(md metadata.MD) {
 	defer s.mu.Unlock()
 	s.trailer = metadata.Join(s.trailer, md)
 }
+
+// fakeClientStream is the same for a client.
+type fakeClientStream struct {
+	grpc.ClientStream
+
+	header func() (metadata.MD, error)
+	recv   func(m any) error
+	send   func(m any) error
+}
+
+func (s *fakeClientStream) Header() (metadata.MD, error) { return s.header() }
+func (s *fakeClientStream) RecvMsg(m any) error          { return s.recv(m) }
+func (s *fakeClientStream) SendMsg(m any) error          { return s.send(m) }
+
+// streamer opens a fake stream, and tells how the interceptor hears of its end.
+func (s *fakeClientStream) streamer(finish *func(error), ctx *context.Context) grpc.Streamer {
+	return func(c context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		*ctx = c
+		*finish = opts[len(opts)-1].(grpc.OnFinishCallOption).OnFinish
+		return s, nil
+	}
+}

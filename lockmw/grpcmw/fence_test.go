@@ -119,6 +119,32 @@ func TestFenceGoesAlong(t *testing.T) {
 	require.Equal(t, codes.InvalidArgument, verdictOf(t, drain(stream)).code)
 }
 
+// A unary call that the client locks has that lock's token; without PassFence none goes along.
+func TestFenceOfTheClientsOwnLock(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, memory.New())
+	rule := grpcmw.ForMethod(unary, account)
+	for _, passes := range []bool{true, false} {
+		opts := []grpcmw.ClientOption{rule}
+		if passes {
+			opts = append(opts, grpcmw.PassFence())
+		}
+		in := grpcmw.UnaryClientInterceptor(k, opts...)
+		err := in(lockmw.WithFence(t.Context(), 1), unary, request("a1"), nil, nil,
+			func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+				require.Greater(t, lockmw.Fence(ctx), int64(1))
+				md, _ := metadata.FromOutgoingContext(ctx)
+				if passes {
+					require.Equal(t, []string{strconv.FormatInt(lockmw.Fence(ctx), 10)}, md.Get(grpcmw.FenceKey))
+				} else {
+					require.Empty(t, md)
+				}
+				return nil
+			})
+		require.NoError(t, err)
+	}
+}
+
 // Unless it is asked for, nothing is believed.
 func TestFenceIsNotAcceptedByDefault(t *testing.T) {
 	t.Parallel()

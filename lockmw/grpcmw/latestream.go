@@ -35,7 +35,12 @@ func newLateStream(
 	s := &lateStream{ctx: ctx, conn: conn, opts: opts, enter: enter, open: open}
 	s.pending, s.settled = context.WithCancel(context.WithoutCancel(ctx))
 	s.unwatch = context.AfterFunc(ctx, func() {
-		if s.claim() {
+		if !s.claim() {
+			return
+		}
+		if loss := lossIn(ctx); loss != nil { // of the lock that the stream was to be opened under
+			s.never(lostError(loss, nil))
+		} else {
 			s.never(status.FromContextError(ctx.Err()).Err())
 		}
 	})

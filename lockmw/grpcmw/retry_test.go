@@ -135,3 +135,15 @@ func TestRefusalOfAnotherCallIsPassedOnWithoutOurTrailer(t *testing.T) {
 	require.Equal(t, grpcmw.ReasonBusy, verdictOf(t, err).reason)
 	require.Empty(t, trailer.Get("grpc-retry-pushback-ms"))
 }
+
+// A trailer of 0 would have a client come back at once.
+func TestPushbackIsNeverNothing(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	defer hold(t, k, "a1")()
+	client := unaryServer(t, k, &service{}, grpcmw.ForMethod(unary, account), grpcmw.Refuse(), grpcmw.RetryIn(1))
+	var trailer metadata.MD
+	_, err := client.UnaryCall(within(t, soon), request("a1"), grpc.Trailer(&trailer))
+	require.Error(t, err)
+	require.Equal(t, []string{"1"}, trailer.Get("grpc-retry-pushback-ms"))
+}

@@ -144,8 +144,12 @@ func TestStreamIsLockedByMetadataOrMethodBeforeItsHandler(t *testing.T) {
 func TestRefusedStreamEndsWithTheRefusal(t *testing.T) {
 	t.Parallel()
 	errOwn := errors.New("receiving failed")
+	passedOn := make(chan error, 1)
 	for name, ending := range map[string]func(stream duplexServer, err error) error{
-		"passed on": func(_ duplexServer, err error) error { return err },
+		"passed on": func(_ duplexServer, err error) error {
+			passedOn <- err
+			return err
+		},
 		"swallowed": func(duplexServer, error) error { return nil },
 		"replaced":  func(duplexServer, error) error { return errOwn },
 		"ignored": func(stream duplexServer, err error) error {
@@ -181,6 +185,9 @@ func TestRefusedStreamEndsWithTheRefusal(t *testing.T) {
 			outer := <-seen
 			require.ErrorIs(t, outer, renewer.ErrHeld)
 			require.Equal(t, name == "replaced", errors.Is(outer, errOwn))
+			if name == "passed on" {
+				require.Same(t, <-passedOn, outer)
+			}
 		})
 	}
 }
