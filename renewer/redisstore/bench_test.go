@@ -61,6 +61,21 @@ func cycle(b *testing.B, s renewer.Store, c renewer.Claim, h renewer.Hold) {
 	}
 }
 
+// BenchmarkReplicas is BenchmarkAcquireRelease from one goroutine with a replica, which confirms each grant or is not asked.
+func BenchmarkReplicas(b *testing.B) {
+	for n := range 2 {
+		b.Run(fmt.Sprintf("replicas=%d", n), func(b *testing.B) {
+			_, _, server := withReplica(b)
+			s := server.store(b, redisstore.Replicas(n))
+			c, h := claim("bench", "a", time.Minute), hold("bench", "a", 0)
+			b.ReportAllocs()
+			for b.Loop() {
+				cycle(b, s, c, h)
+			}
+		})
+	}
+}
+
 // BenchmarkFloor does with bare rueidis what BenchmarkAcquireRelease does, by the same two scripts.
 func BenchmarkFloor(b *testing.B) {
 	for _, parallel := range []int{0, 32} {

@@ -23,6 +23,9 @@ import (
 //     for one KeepAlive, and waits ConnWriteTimeout for the answer. That is a third of the TTL, so that a lease has time for
 //     a renewal on a new connection.
 //   - Dialer.Timeout TTL/6 (at most 5 s), for the same reason.
+//   - with Sentinel.MasterSet, Sentinel.Dialer as Dialer: with rueidis' own default, 0, a Sentinel that went silent is never
+//     noticed, nor is any fail-over from then on; and Sentinel.TopologyRefreshInterval TTL/3 (at most 5 s), for a Sentinel that is
+//     cut off from the others and does not hear of one.
 //
 // A ConnWriteTimeout or Dialer.Timeout above TTL/4 and a KeepAlive above TTL/8 are refused: together they would take more than
 // half of the TTL.
@@ -37,14 +40,20 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 	fill(&opt.ConnWriteTimeout, ttl/6, 10*time.Millisecond, DefaultWriteTimeout)
 	fill(&opt.Dialer.KeepAlive, ttl/12, 5*time.Millisecond, rueidis.DefaultTCPKeepAlive)
 	fill(&opt.Dialer.Timeout, ttl/6, 10*time.Millisecond, rueidis.DefaultDialTimeout)
-	for _, f := range []struct {
-		field     string
-		got, most time.Duration
-	}{
+	limits := []limit{
 		{"ConnWriteTimeout", opt.ConnWriteTimeout, max(ttl/4, 10*time.Millisecond)},
 		{"Dialer.KeepAlive", opt.Dialer.KeepAlive, max(ttl/8, 5*time.Millisecond)},
 		{"Dialer.Timeout", opt.Dialer.Timeout, max(ttl/4, 10*time.Millisecond)},
-	} {
+	}
+	if opt.Sentinel.MasterSet != "" {
+		fill(&opt.Sentinel.Dialer.KeepAlive, ttl/12, 5*time.Millisecond, rueidis.DefaultTCPKeepAlive)
+		fill(&opt.Sentinel.Dialer.Timeout, ttl/6, 10*time.Millisecond, rueidis.DefaultDialTimeout)
+		fill(&opt.Sentinel.TopologyRefreshInterval, ttl/3, 100*time.Millisecond, mostRefresh)
+		limits = append(limits,
+			limit{"Sentinel.Dialer.KeepAlive", opt.Sentinel.Dialer.KeepAlive, max(ttl/8, 5*time.Millisecond)},
+			limit{"Sentinel.Dialer.Timeout", opt.Sentinel.Dialer.Timeout, max(ttl/4, 10*time.Millisecond)})
+	}
+	for _, f := range limits {
 		switch {
 		case f.got < 0:
 			fault("%s: is %v, so that a dead connection is never noticed; leave it 0", f.field, f.got)
@@ -75,6 +84,15 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 		opt.PipelineMultiplex = -1
 	}
 	return opt, nil
+}
+
+// mostRefresh is the TopologyRefreshInterval that rueidis recommends.
+const mostRefresh = 5 * time.Second
+
+// limit is the most that an option may be.
+type limit struct {
+	field     string
+	got, most time.Duration
 }
 
 // fill sets a duration that is 0 to want, kept between least and most.

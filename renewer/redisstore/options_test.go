@@ -98,6 +98,13 @@ func TestClientOptionFills(t *testing.T) {
 	assert.Equal(t, 500*time.Millisecond, opt.Dialer.KeepAlive)
 	assert.Equal(t, time.Second, opt.Dialer.Timeout)
 
+	assert.Zero(t, opt.Sentinel, "there is none")
+	opt, err = redisstore.ClientOption(rueidis.ClientOption{Sentinel: rueidis.SentinelOption{MasterSet: "m"}}, 6*time.Second)
+	require.NoError(t, err)
+	assert.Equal(t, 500*time.Millisecond, opt.Sentinel.Dialer.KeepAlive)
+	assert.Equal(t, time.Second, opt.Sentinel.Dialer.Timeout)
+	assert.Equal(t, 2*time.Second, opt.Sentinel.TopologyRefreshInterval)
+
 	opt, err = redisstore.ClientOption(rueidis.ClientOption{}, time.Hour)
 	require.NoError(t, err)
 	assert.Equal(t, 10*time.Second, opt.ConnWriteTimeout, "never above rueidis' own defaults")
@@ -124,17 +131,23 @@ func TestClientOptionRefuses(t *testing.T) {
 	t.Parallel()
 	const ttl = 15 * time.Second
 	for field, edit := range map[string]func(*rueidis.ClientOption){
-		"ConnWriteTimeout: is 10s":         func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 10 * time.Second },
-		"ConnWriteTimeout: is -1ns":        func(o *rueidis.ClientOption) { o.ConnWriteTimeout = -1 },
-		"Dialer.KeepAlive: is 2s":          func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = 2 * time.Second },
-		"Dialer.KeepAlive: is -1ns":        func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = -1 },
-		"Dialer.Timeout: is 5s":            func(o *rueidis.ClientOption) { o.Dialer.Timeout = 5 * time.Second },
-		"ReplicaOnly":                      func(o *rueidis.ClientOption) { o.ReplicaOnly = true },
-		"SendToReplicas":                   func(o *rueidis.ClientOption) { o.SendToReplicas = func(rueidis.Completed) bool { return false } },
-		"Standalone.ReplicaAddress":        func(o *rueidis.ClientOption) { o.Standalone.ReplicaAddress = []string{"x:2"} },
-		"DisableAutoPipelining":            func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true },
-		"ClientTrackingOptions":            func(o *rueidis.ClientOption) { o.ClientTrackingOptions = []string{"BCAST"} },
-		"OnInvalidations: the server":      func(o *rueidis.ClientOption) { o.OnInvalidations = func([]rueidis.RedisMessage) {} },
+		"ConnWriteTimeout: is 10s":    func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 10 * time.Second },
+		"ConnWriteTimeout: is -1ns":   func(o *rueidis.ClientOption) { o.ConnWriteTimeout = -1 },
+		"Dialer.KeepAlive: is 2s":     func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = 2 * time.Second },
+		"Dialer.KeepAlive: is -1ns":   func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = -1 },
+		"Dialer.Timeout: is 5s":       func(o *rueidis.ClientOption) { o.Dialer.Timeout = 5 * time.Second },
+		"ReplicaOnly":                 func(o *rueidis.ClientOption) { o.ReplicaOnly = true },
+		"SendToReplicas":              func(o *rueidis.ClientOption) { o.SendToReplicas = func(rueidis.Completed) bool { return false } },
+		"Standalone.ReplicaAddress":   func(o *rueidis.ClientOption) { o.Standalone.ReplicaAddress = []string{"x:2"} },
+		"DisableAutoPipelining":       func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true },
+		"ClientTrackingOptions":       func(o *rueidis.ClientOption) { o.ClientTrackingOptions = []string{"BCAST"} },
+		"OnInvalidations: the server": func(o *rueidis.ClientOption) { o.OnInvalidations = func([]rueidis.RedisMessage) {} },
+		"Sentinel.Dialer.KeepAlive: is -1ns": func(o *rueidis.ClientOption) {
+			o.Sentinel.MasterSet, o.Sentinel.Dialer.KeepAlive = "m", -1
+		},
+		"Sentinel.Dialer.Timeout: is 5s": func(o *rueidis.ClientOption) {
+			o.Sentinel.MasterSet, o.Sentinel.Dialer.Timeout = "m", 5*time.Second
+		},
 		"set at most 3.75s, or leave it 0": func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 4 * time.Second },
 	} {
 		var opt rueidis.ClientOption

@@ -16,7 +16,7 @@ import (
 )
 
 // withReplica starts a primary and a replica of it, and a server to speak to the primary.
-func withReplica(t *testing.T) (primary, replica *redistest.Server, s server) {
+func withReplica(t testing.TB) (primary, replica *redistest.Server, s server) {
 	t.Helper()
 	both := redistest.StartEach(t, 2, "--repl-diskless-sync-delay", "0")
 	require.NoError(t, both[1].Follow(both[0]))
