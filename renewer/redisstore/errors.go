@@ -24,7 +24,7 @@ type serverError struct {
 	text     string // the answer, without what it must not show
 	hint     string // what to do about it, or ""
 	rejected bool
-	err      error // the answer as it came
+	err      error // the answer as it came; nil if it shows what it must not
 }
 
 func (e *serverError) Error() string {
@@ -36,10 +36,14 @@ func (e *serverError) Error() string {
 }
 
 func (e *serverError) Unwrap() []error {
+	var below []error
 	if e.rejected {
-		return []error{renewer.ErrRejected, e.err}
+		below = append(below, renewer.ErrRejected)
 	}
-	return []error{e.err}
+	if e.err != nil {
+		below = append(below, e.err)
+	}
+	return below
 }
 
 // wrap says which operation failed with what. A server's answer that it will give again until somebody changes it is marked
@@ -51,8 +55,14 @@ func (s *Store) wrap(op string, err error) error {
 	}
 	text := errorText(answer.Error())
 	kind := s.classify(text)
+	if strings.Contains(answer.Error(), arguments) {
+		err = nil // whoever logs a chain of errors, logs this too
+	}
 	return &serverError{op: op, text: text, hint: s.hint(kind), rejected: kind.rejected(), err: err}
 }
+
+// arguments is where the server's error begins to repeat a command that it does not know.
+const arguments = ", with args beginning with"
 
 // unreadable is a reply of a shape that the script never gives: something between us and the server is broken. Nothing is
 // believed of it.
@@ -63,7 +73,7 @@ func unreadable(op string) error {
 // errorText is an error of the server as it may be shown: bounded, printable, and without the arguments of a command that the
 // server does not know, since AUTH may be one.
 func errorText(s string) string {
-	s, _, _ = strings.Cut(s, ", with args beginning with")
+	s, _, _ = strings.Cut(s, arguments)
 	s = strings.Map(func(r rune) rune {
 		if r < 0x20 || r == 0x7f {
 			return ' '
@@ -164,5 +174,13 @@ func (s *Store) rights() string {
 	return rights
 }
 
-// waitRight is needed with Replicas.
-const waitRight = "+wait"
+// Further rights, which package doc.go gives too.
+const (
+	// waitRight is needed with Replicas.
+	waitRight = "+wait"
+	// roleRight is needed by a client that finds its server through Sentinels, to see that it is the primary.
+	roleRight = "+role"
+	// sentinelRights are those of such a client's user on the Sentinels.
+	sentinelRights = "&+sentinel &+slave &-sdown &+sdown &+switch-master &+reboot " +
+		"+sentinel|sentinels +sentinel|get-master-addr-by-name +subscribe +unsubscribe"
+)

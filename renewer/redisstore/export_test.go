@@ -12,6 +12,11 @@ const (
 	MaxExact  = maxExact
 	MaxKeys   = maxKeys
 	Rights    = rights
+
+	WaitRight      = waitRight
+	RoleRight      = roleRight
+	SentinelRights = sentinelRights
+	ClusterRights  = clusterRights
 )
 
 var (
