@@ -37,17 +37,19 @@ type fakeClientStream struct {
 	header func() (metadata.MD, error)
 	recv   func(m any) error
 	send   func(m any) error
+
+	ctx    context.Context // what it was opened with
+	finish func(error)     // the interceptor's OnFinish
 }
 
 func (s *fakeClientStream) Header() (metadata.MD, error) { return s.header() }
 func (s *fakeClientStream) RecvMsg(m any) error          { return s.recv(m) }
 func (s *fakeClientStream) SendMsg(m any) error          { return s.send(m) }
 
-// streamer opens a fake stream, and tells how the interceptor hears of its end.
-func (s *fakeClientStream) streamer(finish *func(error), ctx *context.Context) grpc.Streamer {
-	return func(c context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		*ctx = c
-		*finish = opts[len(opts)-1].(grpc.OnFinishCallOption).OnFinish
-		return s, nil
-	}
+// open is a grpc.Streamer.
+func (s *fakeClientStream) open(
+	ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	s.ctx, s.finish = ctx, opts[len(opts)-1].(grpc.OnFinishCallOption).OnFinish
+	return s, nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
@@ -163,103 +162,6 @@ func TestMessageReceivedAfterTheLossIsHeldBack(t *testing.T) {
 	})
 }
 
-func TestClientStreamLooksAtTheClock(t *testing.T) {
-	t.Parallel()
-	paused(t, func(t *testing.T, b *bubble, pause func()) {
-		fake := &fakeClientStream{
-			header: func() (metadata.MD, error) { return metadata.MD{}, nil },
-			recv:   func(any) error { return nil },
-			send:   func(any) error { return nil },
-		}
-		var finish func(error)
-		var operation context.Context
-		in := grpcmw.StreamClientInterceptor(b.k, grpcmw.ForWholeMethod(duplex))
-		stream, err := in(t.Context(), &grpc.StreamDesc{}, nil, duplex, fake.streamer(&finish, &operation))
-		require.NoError(t, err)
-		require.NoError(t, stream.SendMsg(nil))
-		require.NoError(t, stream.RecvMsg(nil))
-		_, err = stream.Header()
-		require.NoError(t, err)
-		pause()
-		require.NoError(t, operation.Err(), "it has not heard yet")
-		require.ErrorIs(t, stream.SendMsg(nil), renewer.ErrLost)
-		require.ErrorIs(t, stream.RecvMsg(nil), renewer.ErrLost)
-		_, err = stream.Header()
-		require.ErrorIs(t, err, renewer.ErrLost)
-		finish(nil)
-	})
-}
-
-// What gRPC says of a stream whose context has ended is that it was cancelled. It was not, by the caller.
-func TestClientStreamsOwnErrorIsJoinedByTheLoss(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		var finish func(error)
-		var operation context.Context
-		until := func(err error) error {
-			<-operation.Done()
-			return err
-		}
-		errSend, errRecv, errHeader := errors.New("send"), errors.New("receive"), errors.New("header")
-		fake := &fakeClientStream{
-			header: func() (metadata.MD, error) { return nil, until(errHeader) },
-			recv:   func(any) error { return until(errRecv) },
-			send:   func(any) error { return until(errSend) },
-		}
-		for own, use := range map[error]func(grpc.ClientStream) error{
-			errSend:   func(s grpc.ClientStream) error { return s.SendMsg(nil) },
-			errRecv:   func(s grpc.ClientStream) error { return s.RecvMsg(nil) },
-			errHeader: func(s grpc.ClientStream) error { _, err := s.Header(); return err },
-		} {
-			b.store.Script(script.Renew, script.Gone())
-			in := grpcmw.StreamClientInterceptor(b.k, grpcmw.ForWholeMethod(duplex))
-			stream, err := in(t.Context(), &grpc.StreamDesc{}, nil, duplex, fake.streamer(&finish, &operation))
-			require.NoError(t, err)
-			err = use(stream)
-			require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, err))
-			require.ErrorIs(t, err, own)
-			finish(err)
-		}
-	})
-}
-
-// A stream that was to be opened under a lock that is lost meanwhile.
-func TestLateStreamHearsOfAnOuterLoss(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		outer, exit, err := lockmw.Enter(t.Context(), b.k, "outer")
-		require.NoError(t, err)
-		in := grpcmw.StreamClientInterceptor(b.k, grpcmw.ForMethod(duplex, outputAccount))
-		stream, err := in(outer, &grpc.StreamDesc{}, nil, duplex, nil)
-		require.NoError(t, err)
-		b.store.Delete("outer")
-		err = stream.RecvMsg(nil)
-		require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, err))
-		require.ErrorIs(t, err, renewer.ErrLost)
-		require.NoError(t, exit(nil))
-	})
-}
-
-// Who waits for a stream that is never opened hears of it when those have who expect to hear from gRPC, and not half.
-func TestEndOfALateStreamIsWhole(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		ctx, cancel := context.WithCancel(t.Context())
-		finish := make(chan struct{})
-		in := grpcmw.StreamClientInterceptor(b.k, grpcmw.ForMethod(duplex, outputAccount))
-		stream, err := in(ctx, &grpc.StreamDesc{}, nil, duplex, nil, grpc.OnFinish(func(error) { <-finish }))
-		require.NoError(t, err)
-		received := make(chan error, 1)
-		go func() { received <- stream.RecvMsg(nil) }()
-		synctest.Wait()
-		cancel()
-		synctest.Wait()
-		require.Empty(t, received)
-		close(finish)
-		require.Equal(t, codes.Canceled, verdictOf(t, <-received).code)
-	})
-}
-
 // The handler hears of it at the instant at which its context does, whatever the stream waits for.
 func TestBlockedOperationsEndWithTheLock(t *testing.T) {
 	t.Parallel()
@@ -287,6 +189,7 @@ func TestBlockedOperationsEndWithTheLock(t *testing.T) {
 			<-s.Context().Done()
 			ended = b.passed()
 			assert.ErrorIs(t, s.RecvMsg(nil), renewer.ErrLost)
+			synctest.Wait()
 			assert.EqualValues(t, 1, waiting.Load(), "the stream is not asked again")
 			return err
 		})
@@ -376,75 +279,6 @@ func TestLossOfAnOuterLockEndsBlockedOperations(t *testing.T) {
 		})
 		require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, err))
 		require.NoError(t, exit(nil))
-	})
-}
-
-// A goroutine of the handler outlives it.
-func TestNothingPassesAfterTheHandlersReturn(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		stream := newTransport(t.Context())
-		stream.send = func(any) error { t.Error("sent"); return nil }
-		stream.recv = func(any) error { t.Error("received"); return nil }
-		var left grpc.ServerStream
-		require.NoError(t, serveStream(b.k, stream, func(s grpc.ServerStream) error { left = s; return nil }))
-		require.Equal(t, codes.Canceled, verdictOf(t, left.SendMsg(nil)).code)
-		require.Equal(t, codes.Canceled, verdictOf(t, left.RecvMsg(nil)).code)
-	})
-}
-
-// slowGrant keeps those who have got a lock from hearing of it.
-type slowGrant struct {
-	renewer.NopObserver
-
-	hear chan struct{}
-}
-
-func (s *slowGrant) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context.Context {
-	if e.Err == nil && e.Name == "a1" {
-		<-s.hear
-	}
-	return ctx
-}
-
-// A goroutine of the handler gets the lock when the handler has returned already. Nobody but us knows, so we free it.
-func TestLockTakenAfterTheHandlersReturnIsFreed(t *testing.T) {
-	t.Parallel()
-	observer := &slowGrant{}
-	inBubble(t, func(t *testing.T, b *bubble) {
-		observer.hear = make(chan struct{})
-		in := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForMethod(duplex, outputAccount))
-		stream := &fakeServerStream{ctx: t.Context(), recv: func(any) error { return nil }}
-		received := make(chan error, 1)
-		err := in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, s grpc.ServerStream) error {
-			go func() { received <- s.RecvMsg(outputRequest("a1")) }()
-			synctest.Wait()
-			return nil
-		})
-		require.NoError(t, err)
-		require.NotEmpty(t, b.store.Owner("a1"))
-		close(observer.hear)
-		require.Equal(t, codes.Canceled, verdictOf(t, <-received).code)
-		free(t, b.store, "a1")
-	}, func(cfg *renewer.Config) { cfg.Observer = observer })
-}
-
-// It waits in line, in a goroutine that the handler has left behind.
-func TestHandlersReturnEndsTheWait(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		defer hold(t, b.k, "a1")()
-		in := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForMethod(duplex, outputAccount))
-		stream := &fakeServerStream{ctx: t.Context(), recv: func(any) error { return nil }}
-		received := make(chan error, 1)
-		err := in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, s grpc.ServerStream) error {
-			go func() { received <- s.RecvMsg(outputRequest("a1")) }()
-			synctest.Wait()
-			return nil
-		})
-		require.NoError(t, err)
-		require.Equal(t, codes.Canceled, verdictOf(t, <-received).code)
-		require.Zero(t, b.passed())
 	})
 }
 

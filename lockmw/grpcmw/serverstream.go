@@ -154,10 +154,8 @@ func (s *serverStream) lock(m any) error {
 	}
 	s.mu.Lock()
 	over := s.over
-	if !over {
-		s.hold = h
-		s.unlink = context.AfterFunc(h.ctx, func() { s.cancel(context.Cause(h.ctx)) })
-	}
+	s.hold = h
+	s.unlink = context.AfterFunc(h.ctx, func() { s.cancel(context.Cause(h.ctx)) })
 	s.mu.Unlock()
 	if over { // another goroutine of the handler has come this far
 		_ = h.end()

@@ -2,7 +2,6 @@ package grpcmw
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -123,11 +122,7 @@ func (s *settings) again(err error) time.Duration { return lockmw.RetryIn(err, s
 // lostError is for a call whose lock was lost. own is the call's own error, nil if it had none.
 func lostError(loss, own error) *callError {
 	causes := []error{loss}
-	switch {
-	case own == nil:
-	case errors.Is(own, loss): // it says so already
-		causes = []error{own}
-	default:
+	if own != nil {
 		causes = []error{own, loss}
 	}
 	e := newError(codes.Aborted, "the lock that this call ran under was lost", causes, info(ReasonLost))
