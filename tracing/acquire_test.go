@@ -157,6 +157,7 @@ func TestALongWaitHasAnEndOfAttempts(t *testing.T) {
 		for range tracing.MostAttempts + 10 {
 			s.store.Script(script.Acquire, script.Taken(other, time.Second))
 		}
+		s.store.Script(script.Acquire, script.Pass().Late(time.Second))
 		ctx, request := s.request(t)
 		l := s.acquire(ctx, t, "a")
 		require.NoError(t, l.Release(l.Context()))

@@ -2,7 +2,9 @@ package tracing_test
 
 import (
 	"context"
+	"errors"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,6 +173,18 @@ func TestAFailedRelease(t *testing.T) {
 	})
 }
 
+// Error texts are shown with the plain key; they may be of any length and have any bytes.
+func TestErrorTextsAreBounded(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		s.store.Script(script.Release, script.Fail(errors.New("\x1b[31m"+strings.Repeat("x", 10_000))))
+		l := s.acquire(t.Context(), t, "a")
+		require.Error(t, l.Release(l.Context()))
+		text := attrs(named(s.the(t, "lockbeat.hold"), "lockbeat.release.failed")[0].Attributes)["error.message"]
+		require.Equal(t, "\uFFFD[31m"+strings.Repeat("x", 512-7), text)
+	}, tracing.WithKey(tracing.KeyPlain))
+}
+
 // Only heartbeats that failed or were late are events; the others are counted.
 func TestMissedHeartbeats(t *testing.T) {
 	t.Parallel()
@@ -207,6 +221,18 @@ func TestAReleaseWithAnotherContext(t *testing.T) {
 		require.NoError(t, inner.Release(outer.Context()))
 		require.Equal(t, inner.Fence(), attrs(s.the(t, "lockbeat.hold").Attributes())["lockbeat.fence"])
 		require.NoError(t, outer.Release(context.Background()))
+		require.Len(t, s.named("lockbeat.hold"), 2)
+	})
+}
+
+// Nor must that of an earlier lease of the same lock.
+func TestAReleaseWithTheContextOfAnEarlierLease(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *scene) {
+		first := s.acquire(t.Context(), t, "a")
+		require.NoError(t, first.Release(first.Context()))
+		second := s.acquire(t.Context(), t, "a")
+		require.NoError(t, second.Release(first.Context()))
 		require.Len(t, s.named("lockbeat.hold"), 2)
 	})
 }

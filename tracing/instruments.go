@@ -2,7 +2,6 @@ package tracing
 
 import (
 	"context"
-	"slices"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -34,7 +33,7 @@ type instruments struct {
 func (s *settings) newInstruments() instruments {
 	m := s.meter()
 	and := func(outcome string) []metric.AddOption {
-		return []metric.AddOption{metric.WithAttributes(append(slices.Clip(s.static), attribute.String(keyOutcome, outcome))...)}
+		return []metric.AddOption{metric.WithAttributes(append(s.static, attribute.String(keyOutcome, outcome))...)}
 	}
 	return instruments{
 		acquireDuration: histogram(m, metricAcquireDuration, "How long callers took to get a lock, or to be refused it.", waitBuckets),

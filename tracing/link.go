@@ -35,7 +35,7 @@ func (s *settings) remote(traceparent string) trace.SpanContext {
 	if !sc.IsValid() || !sc.IsSampled() {
 		return trace.SpanContext{}
 	}
-	return sc.WithRemote(true)
+	return sc
 }
 
 // carrier is a TextMapCarrier with room for nothing but a traceparent.

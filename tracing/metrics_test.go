@@ -90,11 +90,19 @@ func TestOperationsAreBounded(t *testing.T) {
 			o.Released(ctx, renewer.Released{Name: "a", Operation: start.Operation, Fence: 1})
 		}
 	}
+	for i := range 2 {
+		start := renewer.AcquireStart{Name: "a", Operation: fmt.Sprint("more ", i)}
+		ctx := o.AcquireEnd(o.AcquireStart(t.Context(), start), renewer.AcquireEnd{AcquireStart: start, Fence: 1})
+		if i == 1 {
+			o.Released(ctx, renewer.Released{Name: "a", Operation: start.Operation, Fence: 1})
+		}
+	}
 	for name, count := range allSeries(t, s) {
 		require.LessOrEqual(t, count, tracing.MostOperations+1, name)
 	}
 	count, _ := s.durations(t, "lockbeat.hold.duration", map[string]any{"lockbeat.operation": "_OTHER", "lockbeat.outcome": "released"})
-	require.Equal(t, uint64(200), count)
+	require.Equal(t, uint64(201), count)
+	require.Equal(t, int64(1), s.sum(t, "lockbeat.held", map[string]any{"lockbeat.operation": "_OTHER"}), "the one that was not released")
 }
 
 // What is waited for and held shows while it is.

@@ -38,6 +38,7 @@ func newSettings(opts []Option) settings {
 			opt(&s)
 		}
 	}
+	s.static = slices.Clip(s.static) // so that whoever appends gets a slice of his own
 	return s
 }
 

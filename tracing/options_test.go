@@ -73,8 +73,9 @@ func TestSpanNames(t *testing.T) {
 func TestStaticAttributes(t *testing.T) {
 	t.Parallel()
 	all := []attribute.KeyValue{attribute.String("team", "billing"), attribute.String("lockbeat.outcome", "mine")}
+	static := tracing.WithAttributes(all...)
+	all[0] = attribute.String("changed", "later")
 	in(t, func(t *testing.T, s *scene) {
-		all[0] = attribute.String("changed", "later")
 		l := s.acquire(t.Context(), t, "a")
 		pass(config.TTL)
 		s.store.Delete("a")
@@ -96,13 +97,33 @@ func TestStaticAttributes(t *testing.T) {
 				}
 			}
 		}
-	}, tracing.WithAttributes(all...), tracing.WithAttributes(attribute.Int("zone", 3)))
+	}, static, tracing.WithAttributes(attribute.Int("zone", 3)))
+}
+
+// The attributes of one operation are not mixed up with another's.
+func TestStaticAttributesOfTwoOperations(t *testing.T) {
+	t.Parallel()
+	s := newSeen()
+	for i := range 3 { // for a slice with room to spare
+		s.to = append(s.to, tracing.WithAttributes(attribute.Int("static", i), attribute.Int(string(rune('a'+i)), i)))
+	}
+	o := tracing.New(s.to...)
+	for _, operation := range []string{"one", "two", "one"} {
+		start := renewer.AcquireStart{Name: "a", Operation: operation}
+		o.AcquireEnd(o.AcquireStart(t.Context(), start), renewer.AcquireEnd{AcquireStart: start, Err: renewer.ErrHeld})
+	}
+	for i, operation := range []string{"one", "two", "one"} {
+		require.Equal(t, operation, attrs(s.named("lockbeat.acquire")[i].Attributes())["lockbeat.operation"])
+	}
 }
 
 // What keys there are on spans, and that none is there unless it was asked for, whatever goes wrong.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	sum := sha256.Sum256([]byte("secret:42"))
+	pepper := []byte("pepper")
+	keyed := tracing.WithKeySecret(pepper)
+	clear(pepper)
 	hash := hex.EncodeToString(sum[:8])
 	for name, c := range map[string]struct {
 		opts  []tracing.Option
@@ -112,7 +133,7 @@ func TestKeys(t *testing.T) {
 		"off":    {},
 		"hashed": {opts: []tracing.Option{tracing.WithKey(tracing.KeyHashed)}, key: "lockbeat.key_hash", value: hash},
 		"keyed": {
-			opts: []tracing.Option{tracing.WithKey(tracing.KeyHashed), tracing.WithKeySecret([]byte("pepper"))},
+			opts: []tracing.Option{tracing.WithKey(tracing.KeyHashed), keyed},
 			key:  "lockbeat.key_hash", value: "e7aaf33aa80824e8",
 		},
 		"plain": {opts: []tracing.Option{tracing.WithKey(tracing.KeyPlain)}, key: "lockbeat.key", value: "secret:42"},
@@ -181,8 +202,12 @@ func TestAKeyOfAnyBytes(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *scene) {
 		l := s.acquire(t.Context(), t, "a\n\x1b[31m\xff", renewer.Operation("op\x00"+strings.Repeat("é", 200)))
-		require.NoError(t, l.Release(l.Context()))
+		s.store.Delete("a\n\x1b[31m\xff")
+		require.ErrorIs(t, l.Release(l.Context()), renewer.ErrLost)
 		got := attrs(s.the(t, "lockbeat.hold").Attributes())
+		told := attrs(named(s.the(t, "lockbeat.hold"), "lockbeat.lost")[0].Attributes)
+		require.Equal(t, got["lockbeat.key"], told["lockbeat.key"])
+		require.Equal(t, got["lockbeat.operation"], told["lockbeat.operation"])
 		require.Equal(t, "a\uFFFD\uFFFD[31m\uFFFD", got["lockbeat.key"])
 		require.LessOrEqual(t, len(got["lockbeat.operation"].(string)), 128)
 		require.True(t, strings.HasPrefix(got["lockbeat.operation"].(string), "op\uFFFDéé"))
@@ -204,7 +229,7 @@ func TestFilter(t *testing.T) {
 		"by name":      {tracing.WithFilter(func(name, _ string) bool { return name != "hidden" })},
 		"by operation": {tracing.WithFilter(func(_, operation string) bool { return operation != "hide" })},
 		"all must allow": {
-			tracing.WithFilter(func(string, string) bool { return true }), tracing.WithFilter(func(name, _ string) bool { return name != "hidden" }),
+			tracing.WithFilter(func(name, _ string) bool { return name != "hidden" }), tracing.WithFilter(func(string, string) bool { return true }),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -254,7 +279,12 @@ func (u upsideDown) Inject(ctx context.Context, c propagation.TextMapCarrier) {
 }
 
 func (u upsideDown) Extract(ctx context.Context, c propagation.TextMapCarrier) context.Context {
-	return u.TraceContext.Extract(ctx, propagation.MapCarrier{"traceparent": turned(c.Get("traceparent")), "tracestate": c.Get("tracestate")})
+	for _, field := range []string{"tracestate", "baggage"} {
+		if c.Get(field) != "" {
+			panic("nobody has kept a " + field)
+		}
+	}
+	return u.TraceContext.Extract(ctx, propagation.MapCarrier{"traceparent": turned(c.Get(c.Keys()[0]))})
 }
 
 func turned(s string) string {

@@ -54,10 +54,8 @@ func (o *Observer) Renewed(ctx context.Context, e renewer.Renewed) {
 		return
 	}
 	span := trace.SpanFromContext(ctx)
-	if span.IsRecording() {
-		span.SetAttributes(attribute.Float64(keyLag, e.Lag.Seconds()),
-			attribute.Int(keyLeasesGone, e.Gone), attribute.Int(keyLeasesFailed, e.Failed))
-	}
+	span.SetAttributes(attribute.Float64(keyLag, e.Lag.Seconds()),
+		attribute.Int(keyLeasesGone, e.Gone), attribute.Int(keyLeasesFailed, e.Failed))
 	if e.Err != nil {
 		span.SetAttributes(o.errorAttributes(e.Err)...)
 		span.SetStatus(codes.Error, "leases not renewed yet")

@@ -149,6 +149,18 @@ func TestRenewSpansHaveSoManyLinks(t *testing.T) {
 	}
 }
 
+// Nobody is linked to a span that is not exported.
+func TestRenewSpansAreNotLinkedToWhatIsNotExported(t *testing.T) {
+	t.Parallel()
+	s := newSeen(recordOnly{})
+	o := tracing.New(append(s.to, tracing.WithRenewSpans())...)
+	_, holding, _ := began(t.Context(), o)
+	ctx := o.RenewStart(holding, renewer.RenewStart{Leases: 1, Contexts: slices.Values([]context.Context{holding})})
+	o.Renewed(ctx, renewer.Renewed{Leases: 1, OK: 1})
+	require.Empty(t, s.the(t, "lockbeat.renew").Links())
+	require.False(t, s.the(t, "lockbeat.renew").Parent().IsValid(), "it is nobody's, whoever sends it")
+}
+
 // Without a provider for our spans the heartbeat is as quiet as without the option, and one that the sampler leaves out is too.
 func TestRenewSpansThatNobodyTakes(t *testing.T) {
 	t.Parallel()

@@ -32,6 +32,11 @@ func TestAnUnsampledCaller(t *testing.T) {
 	require.Equal(t, trace.SpanContextFromContext(acquiring), trace.SpanContextFromContext(holding), "one span is enough")
 	require.Equal(t, parent(false).TraceID(), trace.SpanContextFromContext(holding).TraceID())
 	require.False(t, trace.SpanContextFromContext(holding).IsSampled())
+	o.Missed(holding, renewer.Missed{Name: "a", Err: errDown})
+	loss := &renewer.LostError{Name: "a", Reason: renewer.Usurped, Fence: 1}
+	o.Lost(holding, renewer.Lost{Name: "a", Operation: "charge", Fence: 1, Err: loss})
+	o.Released(holding, renewer.Released{Name: "a", Operation: "charge", Fence: 1, Lost: loss})
+	require.Empty(t, s.spans.Started())
 	require.Zero(t, o.Live())
 }
 
@@ -70,6 +75,18 @@ func TestASamplerThatLeavesOutLocks(t *testing.T) {
 			require.Zero(t, o.Live())
 		})
 	}
+}
+
+// That is so for a caller elsewhere too, and for one whose span is recorded and not exported.
+func TestASamplerThatLeavesOutLocksOfOtherCallers(t *testing.T) {
+	t.Parallel()
+	o := tracing.New(newSeen(leaveOut("lockbeat.")).to...)
+	_, holding, _ := began(trace.ContextWithRemoteSpanContext(t.Context(), parent(true)), o)
+	require.Equal(t, parent(true), trace.SpanContextFromContext(holding))
+
+	ctx, request := newSeen(recordOnly{}).request(t)
+	_, holding, _ = began(ctx, o)
+	require.Equal(t, request, trace.SpanFromContext(holding))
 }
 
 // A program that traces by a provider of its own, and has given none to this package, keeps its span in the context.

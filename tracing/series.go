@@ -2,7 +2,6 @@ package tracing
 
 import (
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -39,7 +38,7 @@ type series struct {
 
 func (s *settings) newSeries(operation string) *series {
 	operation = printable(operation, mostOperationBytes)
-	attrs := slices.Clip(s.static)
+	attrs := s.static
 	if operation != "" {
 		attrs = append(attrs, attribute.String(keyOperation, operation))
 	}
@@ -51,7 +50,7 @@ func (s *settings) newSeries(operation string) *series {
 		observed: []metric.ObserveOption{metric.WithAttributes(attrs...)},
 	}
 	and := func(key, value string) metric.MeasurementOption {
-		return metric.WithAttributes(append(slices.Clip(attrs), attribute.String(key, value))...)
+		return metric.WithAttributes(append(attrs, attribute.String(key, value))...)
 	}
 	for o := range outcomes {
 		n.acquired[o] = []metric.RecordOption{and(keyOutcome, o.String())}
