@@ -157,6 +157,8 @@ func (s *Store) forget(l *lease) {
 			return
 		}
 	}
+	// What is still planned for it must not be done: it could free what the same owner takes next, and that attempt would not know.
+	l.epoch++
 	if s.ledger.leases[l.key] == l {
 		delete(s.ledger.leases, l.key)
 	}
