@@ -217,5 +217,7 @@ func playSchedule(t *testing.T, d *dice, n, forgetful int) {
 		assert.Greater(t, b.fence, a.fence)
 	}
 	t.Logf("%d nodes, %d forgetful: held %d times", n, forgetful, len(all))
-	assert.NotEmpty(t, all)
+	if forgetful == 0 { // else, in such weather, hardly ever enough nodes agree
+		assert.NotEmpty(t, all)
+	}
 }
