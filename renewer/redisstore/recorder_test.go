@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -182,8 +181,54 @@ func FuzzRecordReplies(f *testing.F) {
 	})
 }
 
-func TestRecordReplies(t *testing.T) {
+func TestReadSeen(t *testing.T) {
 	t.Parallel()
-	integer := func(n int64) wire { return wire{n: n} }
-	_ = integer
+	const top = redisstore.MaxExact
+	for name, c := range map[string]struct {
+		fence int64
+		reply wire
+		want  renewer.Seen // zero: refused
+	}{
+		"a record":             {7, list(number(3), number(4), text("x")), renewer.Seen{Status: renewer.Mine, Fence: 3, Seq: 4, Data: "x"}},
+		"none":                 {0, list(number(0), number(0), text("")), renewer.Seen{Status: renewer.Mine}},
+		"a later holder":       {7, list(number(8)), renewer.Seen{Status: renewer.Taken}},
+		"the same, not later":  {7, list(number(7)), renewer.Seen{}},
+		"later than possible":  {7, list(number(top + 1)), renewer.Seen{}},
+		"refused, only a look": {0, list(number(8)), renewer.Seen{}},
+		"text for a term":      {7, list(text("8")), renewer.Seen{}},
+		"fence below 0":        {7, list(number(-3), number(4), text("x")), renewer.Seen{}},
+		"fence too great":      {7, list(number(top+1), number(4), text("x")), renewer.Seen{}},
+		"seq below 0":          {7, list(number(3), number(-4), text("x")), renewer.Seen{}},
+		"seq too great":        {7, list(number(3), number(top+1), text("x")), renewer.Seen{}},
+		"text for a fence":     {7, list(text("3"), number(4), text("x")), renewer.Seen{}},
+		"text for a seq":       {7, list(number(3), text("4"), text("x")), renewer.Seen{}},
+		"a number for data":    {7, list(number(3), number(4), number(5)), renewer.Seen{}},
+		"nil for data":         {7, list(number(3), number(4), null()), renewer.Seen{}},
+		"an error for data":    {7, list(number(3), number(4), fault("ERR x")), renewer.Seen{}},
+		"two parts":            {7, list(number(3), number(4)), renewer.Seen{}},
+		"four parts":           {7, list(number(3), number(4), text("x"), text("x")), renewer.Seen{}},
+		"nothing":              {7, list(), renewer.Seen{}},
+		"a number":             {7, number(1), renewer.Seen{}},
+		"nil":                  {7, null(), renewer.Seen{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, ok := redisstore.ReadSeen(c.reply.message(t), c.fence)
+			assert.Equal(t, c.want, got)
+			assert.Equal(t, c.want != renewer.Seen{}, ok)
+		})
+	}
+}
+
+func TestReadWritten(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]renewer.Status{1: renewer.Mine, 0: renewer.Taken, -1: renewer.Gone, -2: renewer.Behind, 2: 0, -3: 0} {
+		got, ok := redisstore.ReadWritten(number(n).message(t))
+		assert.Equal(t, want, got, n)
+		assert.Equal(t, want != renewer.Unknown, ok, n)
+	}
+	for _, w := range []wire{text("1"), null(), list(number(1)), fault("ERR x")} {
+		_, ok := redisstore.ReadWritten(w.message(t))
+		assert.False(t, ok)
+	}
 }
