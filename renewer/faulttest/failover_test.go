@@ -108,7 +108,8 @@ func TestAGrantThatTheReplicaMissed(t *testing.T) {
 	m := enlist(t, sentinel.ClientOption(), sentinel.Nodes(), cfg)
 	rival := enlist(t, sentinel.ClientOption(), sentinel.Nodes(), cfg)
 	sure := enlist(t, sentinel.ClientOption(), sentinel.Nodes(), failoverConfig, redisstore.Replicas(1))
-	confirmed, err := sure.keeper.TryAcquire(t.Context(), "confirmed")
+	// The replica has been in step; until it says so again, which WAIT needs, it may take a moment.
+	confirmed, err := sure.keeper.Acquire(t.Context(), "confirmed", renewer.MaxWait(patience))
 	require.NoError(t, err)
 
 	// The replica may not follow any longer, and Sentinels do not mind for some seconds.
