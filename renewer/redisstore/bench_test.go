@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
 // benchStore is a store as recommended, on a private server.
@@ -74,6 +76,53 @@ func BenchmarkReplicas(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkMessages takes and frees locks on a cluster by bare rueidis, with messages that go to all nodes or stay in the shard, and
+// reports what that costs all nodes together.
+func BenchmarkMessages(b *testing.B) {
+	for _, masters := range []int{3, 6} {
+		for _, to := range []string{"all", "shard"} {
+			b.Run(fmt.Sprintf("masters=%d/to=%s", masters, to), func(b *testing.B) {
+				cluster := redistest.StartCluster(b, masters, 0)
+				client := clusterStore(b, cluster, 15*time.Second).Client()
+				take, free := rueidis.NewLuaScript(redisstore.Scripts["acquire.lua"]), rueidis.NewLuaScript(redisstore.Scripts["release.lua"])
+				begun, n := cpu(b, cluster), atomic.Int64{}
+				b.SetParallelism(32)
+				b.ResetTimer()
+				b.RunParallel(func(p *testing.PB) {
+					name := "{" + strconv.FormatInt(n.Add(1), 10) + "}"
+					for p.Next() {
+						err := take.Exec(b.Context(), client, []string{name, name + ":fence"}, []string{owner("a"), "60000", "86400000", "", ""}).Error()
+						if err == nil {
+							err = free.Exec(b.Context(), client, []string{name}, []string{"0", owner("a"), to}).Error()
+						}
+						if err != nil {
+							b.Error(err)
+						}
+					}
+				})
+				b.ReportMetric(float64((cpu(b, cluster)-begun).Nanoseconds())/float64(b.N), "server-ns/op")
+			})
+		}
+	}
+}
+
+// cpu is the time that all nodes have worked.
+func cpu(b *testing.B, cluster *redistest.Cluster) (sum time.Duration) {
+	b.Helper()
+	for _, m := range cluster.Masters {
+		info, err := m.Do("INFO", "cpu").ToString()
+		require.NoError(b, err)
+		for line := range strings.Lines(info) {
+			if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && (name == "used_cpu_sys" || name == "used_cpu_user") {
+				seconds, err := strconv.ParseFloat(value, 64)
+				require.NoError(b, err)
+				sum += time.Duration(seconds * float64(time.Second))
+			}
+		}
+	}
+	return sum
 }
 
 // BenchmarkFloor does with bare rueidis what BenchmarkAcquireRelease does, by the same two scripts.

@@ -70,8 +70,7 @@ func TestSilentlySingleClient(t *testing.T) {
 func TestClusterRights(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t)
-	rights := append(strings.Fields(redisstore.Rights), "+cluster|slots")
-	client := s.user(t, redisstore.DefaultPrefix, rights...)
+	client := s.user(t, redisstore.DefaultPrefix, strings.Fields(redisstore.ClusterRights)...)
 	require.Equal(t, rueidis.ClientModeCluster, client.Mode())
 	store, err := redisstore.New(client)
 	require.NoError(t, err)

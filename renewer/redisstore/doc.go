@@ -49,9 +49,44 @@
 //	ACL SETUSER locks on >PASSWORD ~lockbeat:* &lockbeat:*
 //	  +evalsha +eval +get +mget +set +del +pttl +pexpire +time +publish +subscribe +unsubscribe
 //
-// A cluster needs +cluster|slots besides, without which a client with one address takes it for a single server. +config|get is
-// optional: with it, [New] warns when the server may evict locks. New finds a missing right, except for that to subscribe,
-// which watches report.
+// On each node of a cluster (before Redis 7 +publish, +subscribe and +unsubscribe in place of those with an s):
+//
+//	ACL SETUSER locks on >PASSWORD ~lockbeat:* &lockbeat:*
+//	  +evalsha +eval +get +mget +set +del +pttl +pexpire +time
+//	  +spublish +ssubscribe +sunsubscribe +cluster|slots +cluster|shards
+//
+// Of the last two, Redis 8 and later need the second as well, and earlier ones only the first. Behind Sentinel, as for a single
+// server and +role; and on the Sentinels, for Sentinel.Username of the client's options:
+//
+//	ACL SETUSER finder on >PASSWORD &+sentinel &+slave &-sdown &+sdown &+switch-master &+reboot
+//	  +sentinel|sentinels +sentinel|get-master-addr-by-name +subscribe +unsubscribe
+//
+// [Replicas] needs +wait. +config|get is optional: with it, [New] warns when the server may evict locks. New finds a missing
+// right, except for those to subscribe, which watches report. TLS is the client's TLSConfig, and for Sentinels
+// Sentinel.TLSConfig: leave InsecureSkipVerify alone. No error and no log shows a password.
+//
+// # Cluster
+//
+// Give the client the address of one node or more, and leave ForceSingleClient unset: it finds the others. New refuses a client that
+// takes a node of a cluster for a single server, as one with a single address silently does if it may not ask for the slots.
+//
+// Each shard has pipelines of its own, so that one that does not answer holds up no lock of the others: see [Store.Shard]. What
+// Redis itself does about such a shard is up to its settings: with cluster-require-full-coverage, which is on by default, every
+// node refuses everything (CLUSTERDOWN) once a primary without a replica has been gone for cluster-node-timeout. Give each primary
+// a replica, or turn that off.
+//
+// While a slot is being moved, its locks that are held go on being renewed and released wherever their keys are. One that is free
+// can't be had until the slot has arrived, as its two keys can be on different nodes (TRYAGAIN): an acquire that may wait does, and
+// one that may not is told that the store is unavailable.
+//
+// Messages of releases stay in the lock's shard (SPUBLISH) on Redis 7 and later. Earlier, each goes to all nodes, which costs
+// every one of them about 2 us a release (BenchmarkMessages).
+//
+// # Sentinel
+//
+// Give the client the Sentinels' addresses and Sentinel.MasterSet. A fail-over is a time without answers: leases outlast it if it
+// takes less than what lies between a missed heartbeat and the end of belief, about half of the TTL. So let the TTL be more than twice
+// as long as down-after-milliseconds and the few seconds that the Sentinels take to agree.
 //
 // # Client options
 //
@@ -59,12 +94,18 @@
 // call may go on until its deadline, and closes a connection that others use; a dead connection is noticed only after 12 s.
 //
 // Watches share one connection besides those of the client's pipeline, taken from its pool for blocking commands, and only
-// while something is watched. A client forced to RESP2 needs two.
+// while something is watched; of a cluster, one to each node with a lock that is watched. A client forced to RESP2 needs two.
 //
 // # What Redis can't promise
 //
 //   - Replication is asynchronous. A grant that the primary confirmed and had not yet passed on is lost in a fail-over, and the
-//     next owner gets the lock while the first believes in it. Fence what must not happen twice: see [renewer.Grant].
+//     next owner gets the lock while the first believes in it, until its next heartbeat. Usually the window is a round trip
+//     between the two; while the replica is cut off it is as long as that lasts. [Replicas] closes it for grants, at the price of that
+//     round trip (70 us on loopback: BenchmarkReplicas). It stays open for renewals: a lease whose last one was not passed on lapses
+//     up to a heartbeat early, which matters if the new primary can't be asked before. Fence what must not happen twice: see
+//     [renewer.Grant].
+//   - TTLs are passed on as points in time: replicas whose clock is ahead of the primary's make leases lapse early by that much
+//     after a fail-over.
 //   - A server without persistence that restarts within a TTL has forgotten the locks. The fencing tokens rise all the same.
 //   - A server that evicts (maxmemory-policy other than noeviction) may throw a lock away when its memory is full. Keep locks
 //     on one that does not; New warns where it may look.
@@ -72,5 +113,5 @@
 //     long given up by its caller included. That lock lapses with its TTL.
 //   - A clock of the server that is set back, and a fence counter lost at about the same time, make tokens fall.
 //
-// A store over several independent servers takes the first three away.
+// A store over several independent servers (renewer/quorum) outlives what becomes of one: a fail-over, a restart, an eviction.
 package redisstore

@@ -154,28 +154,19 @@ func (s *Store) hint(r refusal) string {
 		return "the server must know, and not have renamed, the commands " + strings.ReplaceAll(s.rights(), "+", "")
 	case clustered:
 		return "the server is part of a cluster, which the client does not know: make it without ForceSingleClient, and grant " +
-			"its user " + clusterRights
+			"its user " + slotRights
 	default:
 		return ""
 	}
 }
 
-// clusterRights are the commands by which a client finds out who serves what: the first up to Redis 7, both since.
-const clusterRights = "+cluster|slots +cluster|shards"
-
-// rights are the commands that a user needs; package doc.go and its test hold the same list.
-const rights = "+evalsha +eval +get +mget +set +del +pttl +pexpire +time +publish +subscribe +unsubscribe"
-
-// rights are those that this store needs.
-func (s *Store) rights() string {
-	if s.replicas > 0 {
-		return rights + " " + waitRight
-	}
-	return rights
-}
-
-// Further rights, which package doc.go gives too.
+// The commands that a user needs; package doc.go and its test hold the same lists.
 const (
+	scriptRights = "+evalsha +eval +get +mget +set +del +pttl +pexpire +time"
+	rights       = scriptRights + " +publish +subscribe +unsubscribe"
+	// clusterRights are those on the nodes of a cluster, by which clients also find out who serves what.
+	clusterRights = scriptRights + " +spublish +ssubscribe +sunsubscribe " + slotRights
+	slotRights    = "+cluster|slots +cluster|shards" // the former up to Redis 7
 	// waitRight is needed with Replicas.
 	waitRight = "+wait"
 	// roleRight is needed by a client that finds its server through Sentinels, to see that it is the primary.
@@ -184,3 +175,15 @@ const (
 	sentinelRights = "&+sentinel &+slave &-sdown &+sdown &+switch-master &+reboot " +
 		"+sentinel|sentinels +sentinel|get-master-addr-by-name +subscribe +unsubscribe"
 )
+
+// rights are those that this store needs.
+func (s *Store) rights() string {
+	all := rights
+	if s.cluster {
+		all = clusterRights
+	}
+	if s.replicas > 0 {
+		all += " " + waitRight
+	}
+	return all
+}

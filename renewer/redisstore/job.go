@@ -61,7 +61,8 @@ type holding struct {
 	timeOf  func(*renewer.Hold) time.Duration
 	holds   []renewer.Hold
 	answers []renewer.Answer
-	starts  []int // call i has holds[starts[i]:starts[i+1]]
+	starts  []int  // call i has holds[starts[i]:starts[i+1]]
+	last    string // a further argument, "" for none
 
 	only struct { // the usual answers and starts, without allocations of their own
 		answers [1]renewer.Answer
@@ -93,7 +94,11 @@ func (h *holding) name(i int) string { return h.holds[h.starts[i]].Name }
 
 func (h *holding) command(i int, whole bool) rueidis.Completed {
 	part := h.holds[h.starts[i]:h.starts[i+1]]
-	keys, args := make([]string, len(part)), make([]string, 1, 1+len(part))
+	size := 1 + len(part)
+	if h.last != "" {
+		size++ // not always: two strings need no allocation
+	}
+	keys, args := make([]string, len(part)), make([]string, 1, size)
 	args[0] = "0"
 	if d := h.timeOf(&part[0]); d != 0 {
 		args[0] = h.store.ttls.of(d)
@@ -101,6 +106,9 @@ func (h *holding) command(i int, whole bool) rueidis.Completed {
 	for j := range part {
 		keys[j] = leaseKey(h.store.prefix, part[j].Name)
 		args = append(args, part[j].Owner)
+	}
+	if h.last != "" {
+		args = append(args, h.last)
 	}
 	return h.script.command(h.store.client.B(), whole, keys, args...)
 }

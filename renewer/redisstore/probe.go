@@ -22,14 +22,17 @@ const (
 func (s *Store) probe(ctx context.Context) error {
 	key := s.prefix + "{" + probeName + "}"
 	keys := []string{key, key + fenceSuffix}
-	if !s.cluster {
+	var args []string
+	if s.cluster {
+		args = append(args, toShard)
+	} else {
 		// A node of a cluster refuses keys of two slots, whichever it serves. So a client that does not know that there is one is
 		// found out: as long as it is lucky with its locks' slots, all would seem well.
 		keys = append(keys, s.prefix+"{"+probeElsewhere+"}")
 	}
 	// By text first, then by name: so that both rights are needed, and the name is known.
 	for _, whole := range []bool{true, false} {
-		reply, err := s.client.Do(ctx, probeScript.command(s.client.B(), whole, keys)).ToMessage()
+		reply, err := s.client.Do(ctx, probeScript.command(s.client.B(), whole, keys, args...)).ToMessage()
 		if err != nil {
 			var answer *rueidis.RedisError
 			if errors.As(err, &answer) && s.definite(answer.Error()) || errors.Is(err, rueidis.ErrNoCache) {

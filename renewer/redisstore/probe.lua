@@ -3,10 +3,15 @@
 -- KEYS[1]  a lease that no lock's name can have
 -- KEYS[2]  its fence counter
 -- KEYS[3]  another such lease, in another slot; given only to what is believed to be no cluster, which would refuse that
+-- ARGV[1]  as the last of release.lua's
 --
 -- Returns  an empty array if all of them are let through, or
 --          {command, error} for the first that is not.
 
+local publish = 'PUBLISH'
+if ARGV[1] == 'shard' and redis.REDIS_VERSION_NUM then
+	publish = 'SPUBLISH'
+end
 local calls = {
 	{'GET', KEYS[1]},
 	{'MGET', KEYS[1], KEYS[2]},
@@ -15,7 +20,7 @@ local calls = {
 	{'PEXPIRE', KEYS[1], 1},
 	{'SET', KEYS[1], '', 'XX', 'PX', 1}, -- XX: only if it exists, which it does not
 	{'DEL', KEYS[1]},
-	{'PUBLISH', KEYS[1] .. ':freed', ''},
+	{publish, KEYS[1] .. ':freed', ''},
 }
 for _, call in ipairs(calls) do
 	local reply = redis.pcall(unpack(call))

@@ -3,6 +3,8 @@
 -- KEYS[i]    the leases, at most 100
 -- ARGV[1]    time that they stay held, ms; 0: none
 -- ARGV[1+i]  owner token of KEYS[i], 22 bytes
+-- ARGV[2+n]  of n keys: "shard" if there is a cluster, of which only the key's own shard is to be bothered with the message, as far as
+--            the server can do so (Redis 7); otherwise absent
 --
 -- Returns    the exceptions only, in order of i:
 --            i if another owner has KEYS[i], -i if nobody has. Those keys are left as they are.
@@ -10,6 +12,10 @@
 -- Publishes an empty message on KEYS[i]:freed for each key that it frees, or whose time it sets: who waits may ask how long.
 
 local keep = tonumber(ARGV[1])
+local publish = 'PUBLISH'
+if ARGV[#KEYS + 2] == 'shard' and redis.REDIS_VERSION_NUM then -- which Redis 6 does not have
+	publish = 'SPUBLISH'
+end
 
 local values = redis.call('MGET', unpack(KEYS))
 local lost = {}
@@ -21,11 +27,11 @@ for i = 1, #KEYS do
 		lost[#lost + 1] = i
 	elseif keep > 0 then
 		redis.call('PEXPIRE', KEYS[i], keep)
-		redis.call('PUBLISH', KEYS[i] .. ':freed', '')
+		redis.call(publish, KEYS[i] .. ':freed', '')
 	elseif redis.call('DEL', KEYS[i]) == 0 then -- freed above already: the same lease twice in one call
 		lost[#lost + 1] = -i
 	else
-		redis.call('PUBLISH', KEYS[i] .. ':freed', '')
+		redis.call(publish, KEYS[i] .. ':freed', '')
 	end
 end
 return lost

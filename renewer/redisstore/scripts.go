@@ -52,4 +52,7 @@ func unknownScript(r rueidis.RedisResult) bool {
 	return ok && strings.HasPrefix(e.Error(), "NOSCRIPT")
 }
 
+// toShard is the argument by which a release on a cluster has its message published on the lock's own shard.
+const toShard = "shard"
+
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

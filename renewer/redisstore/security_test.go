@@ -62,12 +62,12 @@ func storeBy(t *testing.T, option rueidis.ClientOption, opts ...redisstore.Optio
 // The rights that the package's doc gives for a cluster and for Sentinel are enough, on the locks' servers and on the Sentinels.
 func TestLeastRightsOfADeployment(t *testing.T) {
 	t.Parallel()
-	data := append([]string{"~lockbeat:*", "&lockbeat:*"}, strings.Fields(redisstore.Rights)...)
+	all := []string{"~lockbeat:*", "&lockbeat:*"}
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		cluster := redistest.StartCluster(t, 3, 0)
 		for _, m := range cluster.Masters {
-			allow(t, m, "locks", append(data, "+cluster|slots")...)
+			allow(t, m, "locks", append(all, strings.Fields(redisstore.ClusterRights)...)...)
 		}
 		option := cluster.ClientOption()
 		option.Username, option.Password = "locks", password
@@ -77,7 +77,7 @@ func TestLeastRightsOfADeployment(t *testing.T) {
 		t.Parallel()
 		sentinel := redistest.StartSentinel(t)
 		for _, d := range sentinel.Data {
-			allow(t, d, "locks", append(data, redisstore.RoleRight, redisstore.WaitRight)...)
+			allow(t, d, "locks", append(all, strings.Fields(redisstore.Rights+" "+redisstore.RoleRight+" "+redisstore.WaitRight)...)...)
 		}
 		for _, w := range sentinel.Sentinels {
 			allow(t, w, "finder", strings.Fields(redisstore.SentinelRights)...)
@@ -93,7 +93,7 @@ func TestLeastRightsOfADeployment(t *testing.T) {
 			return acquire(t, store, claim("after", "a", time.Minute)).Status == renewer.Mine
 		}, patience, 10*time.Millisecond, "a fail-over is noticed, too")
 
-		for _, right := range strings.Fields(redisstore.SentinelRights) {
+		for right := range strings.FieldsSeq(redisstore.SentinelRights) {
 			if !strings.HasPrefix(right, "+sentinel") {
 				continue
 			}

@@ -4,112 +4,89 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-const (
-	// linger is how long the connection is kept when nothing is watched, as the next waiter often comes soon.
-	linger = time.Second
-	// Between these the pause before a new connection doubles.
-	minPause = 50 * time.Millisecond
-	maxPause = 2 * time.Second
-	// maxChannels bounds one SUBSCRIBE, so that a request stays small.
-	maxChannels = 100
+// maxChannels bounds one SUBSCRIBE, and how many are sent at once, so that a request stays small.
+const maxChannels = 100
+
+var (
+	errEnded    = errors.New("the connection has ended")
+	errNoServer = errors.New("no server of the cluster is known to have the lock's slot")
 )
 
-var errEnded = errors.New("the connection has ended")
-
-// session is one connection of the subscription, from dialling to its end. It is the goroutine's own, but for live.
+// session is one connection of a line, from dialling to its end. It is the goroutine's own, but for live.
 type session struct {
 	subscribed map[string]struct{} // channels asked for
+	sharded    bool                // by SSUBSCRIBE: messages stay in the shard
 	live       bool                // something was confirmed; guarded by hub.mu
-}
-
-// run keeps a subscription to what is watched until nothing is.
-func (h *hub) run(ctx context.Context) {
-	pause := minPause
-	for {
-		live, err := h.serve(ctx)
-		if ctx.Err() != nil {
-			err = errClosed
-		}
-		if err != nil {
-			h.tell(err)
-		}
-		if h.finished() {
-			return
-		}
-		if err == nil {
-			continue // was idle, but for a watch that has just begun
-		}
-		if live {
-			pause = minPause
-		}
-		// Jitter, lest all processes come back to a restarted server at once.
-		h.wait(ctx, pause/2+rand.N(pause/2+1))
-		pause = min(2*pause, maxPause)
-	}
-}
-
-// wait returns after d, or when there is nothing left to wait for.
-func (h *hub) wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			return
-		case <-ctx.Done():
-			return
-		case <-h.kick:
-			if h.idle() {
-				return
-			}
-		}
-	}
 }
 
 // serve opens one connection and uses it until it fails, or nothing has been watched for a while, which is no error. It tells
 // whether the server confirmed anything.
-func (h *hub) serve(ctx context.Context) (live bool, err error) {
-	// Dedicate takes no context: it dials for as long as Dialer.Timeout says. Nobody waits for this goroutine.
-	conn, _ := h.client.Dedicate() // Close gives it back too
-	defer conn.Close()             // rather than into the client's pool, where it would stay open unused
-	s := &session{subscribed: make(map[string]struct{})}
-	h.begin(s)
+func (l *line) serve(ctx context.Context) (live bool, err error) {
+	conn, err := l.dedicate()
+	if err != nil {
+		return false, fmt.Errorf("redisstore: watch: %w", err)
+	}
+	defer conn.Close() // rather than into the client's pool, where it would stay open unused
+	s := &session{subscribed: make(map[string]struct{}), sharded: l.hub.shards != nil}
+	l.begin(s)
 	over := conn.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage: func(m rueidis.PubSubMessage) { h.dispatch(s, m.Channel, false) },
+		OnMessage: func(m rueidis.PubSubMessage) { l.dispatch(s, m.Channel, false) },
 		OnSubscription: func(e rueidis.PubSubSubscription) {
-			if e.Kind == "subscribe" {
-				h.dispatch(s, e.Channel, true)
+			switch e.Kind {
+			case "subscribe", "ssubscribe":
+				l.dispatch(s, e.Channel, true)
+			case "sunsubscribe":
+				l.withdraw(s, e.Channel)
 			}
 		},
 	})
-	if err = h.follow(ctx, conn, s, over); err != nil {
+	if err = l.follow(ctx, conn, s, over); err != nil {
 		err = fmt.Errorf("redisstore: watch: %w", err)
 	}
-	return h.end(s), err
+	return l.end(s), err
+}
+
+// dedicate opens a connection to the line's server. Dedicate takes no context: it dials for as long as Dialer.Timeout says. Nobody
+// waits for this goroutine.
+func (l *line) dedicate() (rueidis.DedicatedClient, error) {
+	client := l.hub.client
+	if l.hub.shards != nil {
+		if client = client.Nodes()[l.addr]; client == nil {
+			return nil, errNoServer
+		}
+	}
+	conn, _ := client.Dedicate() // Close gives it back too
+	return conn, nil
 }
 
 // follow does on the connection what watches ask for, as they come and go.
-func (h *hub) follow(ctx context.Context, conn rueidis.DedicatedClient, s *session, over <-chan error) error {
+func (l *line) follow(ctx context.Context, conn rueidis.DedicatedClient, s *session, over <-chan error) error {
 	idle := time.NewTimer(linger)
 	defer idle.Stop()
 	for {
-		if err := h.update(ctx, conn, s); err != nil {
+		if l.astray() { // the server itself knows best where to
+			if node := l.hub.client.Nodes()[l.addr]; node != nil {
+				l.hub.shards.learnFrom(ctx, l.addr, node)
+			}
+			l.hub.reroute(l)
+		}
+		if err := l.update(ctx, conn, s); err != nil {
 			return err
 		}
-		if h.idle() {
+		if l.idle() {
 			idle.Reset(linger)
 		} else {
 			idle.Stop()
 		}
 		select {
-		case <-h.kick:
+		case <-l.kick:
 		case <-idle.C:
 			return nil
 		case <-ctx.Done():
@@ -124,15 +101,15 @@ func (h *hub) follow(ctx context.Context, conn rueidis.DedicatedClient, s *sessi
 }
 
 // update subscribes to what came, gives up what went, and wakes those who came to what was there already.
-func (h *hub) update(ctx context.Context, conn rueidis.DedicatedClient, s *session) error {
-	come, gone, fresh := h.changes(s)
+func (l *line) update(ctx context.Context, conn rueidis.DedicatedClient, s *session) error {
+	come, gone, fresh := l.changes(s)
 	for part := range slices.Chunk(come, maxChannels) {
-		if err := h.send(ctx, conn, conn.B().Subscribe().Channel(part...).Build()); err != nil {
+		if err := l.subscribe(ctx, conn, s, part); err != nil {
 			return err
 		}
 	}
 	for part := range slices.Chunk(gone, maxChannels) {
-		if err := h.send(ctx, conn, conn.B().Unsubscribe().Channel(part...).Build()); err != nil {
+		if err := l.unsubscribe(ctx, conn, s, part); err != nil {
 			return err
 		}
 	}
@@ -142,74 +119,45 @@ func (h *hub) update(ctx context.Context, conn rueidis.DedicatedClient, s *sessi
 	return nil
 }
 
-func (h *hub) send(ctx context.Context, conn rueidis.DedicatedClient, cmd rueidis.Completed) error {
-	ctx, cancel := context.WithTimeout(ctx, h.timeout)
-	defer cancel()
-	return conn.Do(ctx, cmd).Error()
+// subscribe asks for messages that stay in the shard where the server knows such (Redis 7), and else for those that all servers
+// of the cluster are sent.
+func (l *line) subscribe(ctx context.Context, conn rueidis.DedicatedClient, s *session, channels []string) error {
+	if s.sharded {
+		// One at a time: channels of one command must share a slot.
+		err := l.send(ctx, conn, channels, func(c string) rueidis.Completed { return conn.B().Ssubscribe().Channel(c).Build() })
+		if answer, ok := rueidis.IsRedisErr(err); !ok || !strings.Contains(answer.Error(), "unknown command") {
+			return err
+		}
+		s.sharded = false
+	}
+	return l.send(ctx, conn, channels[:1], func(string) rueidis.Completed { return conn.B().Subscribe().Channel(channels...).Build() })
 }
 
-// changes compares what is wanted with what the session has.
-func (h *hub) changes(s *session) (come, gone []string, fresh []*watch) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for channel := range h.changed {
-		_, have := s.subscribed[channel]
-		switch _, want := h.topics[channel]; {
-		case want && !have:
-			come = append(come, channel)
-			s.subscribed[channel] = struct{}{}
-		case !want && have:
-			gone = append(gone, channel)
-			delete(s.subscribed, channel)
-		case want:
-			// Gone and come again before anybody looked: still subscribed, so that no confirmation will come.
-			t := h.topics[channel]
-			t.live = true
-			fresh = append(fresh, t.watches...)
+func (l *line) unsubscribe(ctx context.Context, conn rueidis.DedicatedClient, s *session, channels []string) error {
+	if s.sharded {
+		err := l.send(ctx, conn, channels, func(c string) rueidis.Completed { return conn.B().Sunsubscribe().Channel(c).Build() })
+		if answer, ok := rueidis.IsRedisErr(err); ok {
+			if _, moved := answer.IsMoved(); moved { // and the subscription has ended with that
+				return nil
+			}
+		}
+		return err
+	}
+	return l.send(ctx, conn, channels[:1], func(string) rueidis.Completed { return conn.B().Unsubscribe().Channel(channels...).Build() })
+}
+
+// send sends a command for each channel and returns the first error.
+func (l *line) send(ctx context.Context, conn rueidis.DedicatedClient, channels []string, build func(string) rueidis.Completed) error {
+	ctx, cancel := context.WithTimeout(ctx, l.hub.timeout)
+	defer cancel()
+	commands := make([]rueidis.Completed, len(channels))
+	for i, c := range channels {
+		commands[i] = build(c)
+	}
+	for _, r := range conn.DoMulti(ctx, commands...) {
+		if err := r.Error(); err != nil {
+			return err
 		}
 	}
-	clear(h.changed)
-	fresh = append(fresh, h.fresh...)
-	h.fresh = nil
-	return come, gone, fresh
-}
-
-// begin makes s the session whose events count, with everything yet to be subscribed.
-func (h *hub) begin(s *session) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.current = s
-	for channel := range h.topics {
-		h.changed[channel] = struct{}{}
-	}
-}
-
-func (h *hub) end(s *session) (live bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.current, h.fresh = nil, nil
-	for _, t := range h.topics {
-		t.live = false
-	}
-	clear(h.changed) // the next session begins with all
-	return s.live
-}
-
-// dispatch wakes the watches of a channel: it was published on, or its subscription confirmed. It runs on the connection's
-// reading goroutine.
-func (h *hub) dispatch(s *session, channel string, confirmed bool) {
-	h.mu.Lock()
-	t := h.topics[channel]
-	if h.current != s || t == nil {
-		h.mu.Unlock()
-		return
-	}
-	if confirmed {
-		t.live, s.live = true, true
-	}
-	watches := t.watches
-	h.mu.Unlock()
-	for _, w := range watches {
-		w.call(nil)
-	}
+	return nil
 }

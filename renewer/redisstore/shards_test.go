@@ -97,3 +97,29 @@ func TestShardFollowsTheSlots(t *testing.T) {
 		return store.Shard(name) == 1-was
 	}, patience, 10*time.Millisecond)
 }
+
+// What Redis does to the other shards by default when one of them has gone, and no longer does if it is told so.
+func TestFullCoverage(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "1000")
+	store := clusterStore(t, cluster, 15*time.Second)
+	gone, here := cluster.Masters[0], "name 0"
+	for i := 0; masterOf(t, cluster, here) == gone; i++ {
+		here = fmt.Sprint("name ", i)
+	}
+	mine(t, store, claim(here, "a", time.Minute))
+	gone.Kill()
+	var down renewer.Answer
+	require.Eventually(t, func() bool {
+		down = renew(t, store, hold(here, "a", time.Minute))
+		return down.Status != renewer.Mine
+	}, patience, 10*time.Millisecond)
+	require.Equal(t, renewer.Unknown, down.Status, "it is no loss")
+	require.ErrorContains(t, down.Err, "CLUSTERDOWN")
+	for _, m := range cluster.Masters[1:] {
+		require.NoError(t, m.Do("CONFIG", "SET", "cluster-require-full-coverage", "no").Error())
+	}
+	require.Eventually(t, func() bool {
+		return renew(t, store, hold(here, "a", time.Minute)).Status == renewer.Mine
+	}, patience, 10*time.Millisecond)
+}

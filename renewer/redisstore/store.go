@@ -47,7 +47,6 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		settle:  c.writeTimeout,
 		cluster: client.Mode() == rueidis.ClientModeCluster,
 		perCall: maxKeys, replicas: c.replicas,
-		hub:     newHub(client, c.writeTimeout),
 		ttls:    memo[time.Duration]{make: func(d time.Duration) string { return decimal(d.Milliseconds()) }},
 		holders: memo[renewer.Holder]{make: encodeHolder},
 	}
@@ -57,6 +56,7 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		s.perCall = 1
 		s.shards = newShards(client)
 	}
+	s.hub = newHub(client, s.shards, c.writeTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	if err := s.probe(ctx); err != nil {
@@ -77,12 +77,13 @@ func (s *Store) Key(name string) string { return leaseKey(s.prefix, name) }
 // server that was frozen meanwhile may still find the request in its socket; then the lease lapses with its TTL.
 func (s *Store) Settle() time.Duration { return s.settle }
 
-// Watch implements [renewer.Store] by a subscription that all watches of the store share, on one connection of its own. It is
-// opened when the first begins and given up about a second after the last has stopped.
+// Watch implements [renewer.Store] by a subscription that all watches of the store share, on one connection of its own; of a
+// cluster, one to each server that has a lock which is watched. It is opened when the first begins and given up about a second after
+// the last has stopped.
 //
 // A call of wake that has begun when stop is called may still run when stop returns. Both may be called from wake.
 func (s *Store) Watch(name string, wake func(error)) (stop func()) {
-	return s.hub.watch(leaseKey(s.prefix, name)+freedSuffix, wake)
+	return s.hub.watch(name, leaseKey(s.prefix, name)+freedSuffix, wake)
 }
 
 // Close ends the subscription that [Store.Watch] uses; watches hear of it by an error, once. The other methods go on working:
@@ -124,6 +125,9 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 // Release implements [renewer.Store].
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	job := s.newHolding("release", &releaseScript, holds, func(h *renewer.Hold) time.Duration { return h.Keep })
+	if s.cluster {
+		job.last = toShard
+	}
 	s.spread(ctx, job)
 	return job.answers
 }

@@ -10,26 +10,26 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// hub shares one subscription among all watches of a store. Callers only note what they want under mu, and never wait for the
-// network; one goroutine, which lives while there is something to watch, makes it so (see session.go).
+// hub shares subscriptions among all watches of a store: one, or one to each server of a cluster. Callers only note what they want
+// under mu, and never wait for the network; a goroutine for each line, which lives while there is something to watch on it,
+// makes it so (see line.go).
 //
 // wake is called with mu free, so that it may call stop, Watch and Close.
 type hub struct {
 	client  rueidis.Client
-	timeout time.Duration // of one request on the subscription
-	kick    chan struct{} // holds one element while the goroutine has something new to look at
+	shards  *shards       // of a cluster; nil otherwise
+	timeout time.Duration // of one request on a subscription
 
-	mu      sync.Mutex
-	topics  map[string]*topic   // what is wanted, by channel
-	changed map[string]struct{} // channels that came or went since the goroutine last looked
-	fresh   []*watch            // begun on a channel that is subscribed already: due one wake-up
-	current *session            // the connection whose events count, or nil
-	cancel  context.CancelFunc  // ends the goroutine; nil when there is none
-	closed  bool
+	mu     sync.Mutex
+	topics map[string]*topic // what is wanted, by channel
+	lines  map[string]*line  // by the server's address; "" without a cluster, or when it is not known
+	closed bool
 }
 
 // topic is a channel with at least one watch.
 type topic struct {
+	name    string   // of the lock
+	line    *line    // that it is on
 	watches []*watch // replaced, never changed, so that it can be walked with mu free
 	live    bool     // the server has confirmed the subscription on the present connection
 }
@@ -40,10 +40,10 @@ type watch struct {
 	told    atomic.Bool // has heard an error since its last wake-up, and needs no second
 }
 
-func newHub(client rueidis.Client, timeout time.Duration) *hub {
+func newHub(client rueidis.Client, shards *shards, timeout time.Duration) *hub {
 	return &hub{
-		client: client, timeout: timeout, kick: make(chan struct{}, 1),
-		topics: make(map[string]*topic), changed: make(map[string]struct{}),
+		client: client, shards: shards, timeout: timeout,
+		topics: make(map[string]*topic), lines: make(map[string]*line),
 	}
 }
 
@@ -57,7 +57,7 @@ func (w *watch) call(err error) {
 	w.wake(err)
 }
 
-func (h *hub) watch(channel string, wake func(error)) (stop func()) {
+func (h *hub) watch(name, channel string, wake func(error)) (stop func()) {
 	w := &watch{wake: wake}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,20 +67,15 @@ func (h *hub) watch(channel string, wake func(error)) (stop func()) {
 	}
 	t := h.topics[channel]
 	if t == nil {
-		t = &topic{}
+		t = &topic{name: name}
 		h.topics[channel] = t
-		h.changed[channel] = struct{}{}
+		h.place(channel, t)
 	}
 	t.watches = append(slices.Clone(t.watches), w)
 	if t.live {
-		h.fresh = append(h.fresh, w)
+		t.line.fresh = append(t.line.fresh, w)
 	}
-	if h.cancel == nil {
-		var ctx context.Context
-		ctx, h.cancel = context.WithCancel(context.Background())
-		go h.run(ctx)
-	}
-	h.nudge()
+	t.line.nudge()
 	return func() { h.stop(channel, w) }
 }
 
@@ -97,8 +92,58 @@ func (h *hub) stop(channel string, w *watch) {
 	t.watches = slices.DeleteFunc(slices.Clone(t.watches), func(o *watch) bool { return o == w })
 	if len(t.watches) == 0 {
 		delete(h.topics, channel)
-		h.changed[channel] = struct{}{}
-		h.nudge()
+		h.take(channel, t)
+	}
+}
+
+// place puts a topic on the line to the server where its channel is published, and begins one if there is none. Under mu.
+func (h *hub) place(channel string, t *topic) {
+	addr := h.addr(t.name)
+	l := h.lines[addr]
+	if l == nil {
+		l = newLine(h, addr)
+		h.lines[addr] = l
+		var ctx context.Context
+		ctx, l.cancel = context.WithCancel(context.Background())
+		go l.run(ctx)
+	}
+	t.line = l
+	l.topics[channel] = t
+	l.changed[channel] = struct{}{}
+	l.nudge()
+}
+
+// take takes a topic off its line. Under mu.
+func (h *hub) take(channel string, t *topic) {
+	delete(t.line.topics, channel)
+	t.line.changed[channel] = struct{}{}
+	t.line.nudge()
+	t.line, t.live = nil, false
+}
+
+// addr is where a lock's channel is published.
+func (h *hub) addr(name string) string {
+	if h.shards == nil {
+		return ""
+	}
+	return h.shards.addr(name)
+}
+
+// reroute moves topics of a line whose slots have moved to where they are published now.
+func (h *hub) reroute(l *line) {
+	if h.shards == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	for channel, t := range l.topics {
+		if h.addr(t.name) != l.addr {
+			h.take(channel, t)
+			h.place(channel, t)
+		}
 	}
 }
 
@@ -106,46 +151,7 @@ func (h *hub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
-	if h.cancel != nil {
-		h.cancel()
+	for _, l := range h.lines {
+		l.cancel()
 	}
-}
-
-func (h *hub) nudge() {
-	select {
-	case h.kick <- struct{}{}:
-	default:
-	}
-}
-
-// tell gives every watch the error.
-func (h *hub) tell(err error) {
-	h.mu.Lock()
-	var all []*watch
-	for _, t := range h.topics {
-		all = append(all, t.watches...)
-	}
-	h.mu.Unlock()
-	for _, w := range all {
-		w.call(err)
-	}
-}
-
-// finished lets the goroutine end if nothing is watched any more, or the store is closed. A watch that begins after this starts
-// another.
-func (h *hub) finished() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.closed && len(h.topics) > 0 {
-		return false
-	}
-	h.cancel()
-	h.cancel = nil
-	return true
-}
-
-func (h *hub) idle() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.topics) == 0
 }

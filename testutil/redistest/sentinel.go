@@ -57,14 +57,28 @@ func (s *Sentinel) form() error {
 	return s.AwaitWhole()
 }
 
-// Follow makes s a replica of primary and returns once it has all of its data.
+// Follow makes s a replica of primary and returns once it has all of its data and the primary knows that, within 1 s or so.
 func (s *Server) Follow(primary *Server) error {
 	if err := s.do("REPLICAOF", "127.0.0.1", strconv.Itoa(primary.Port())); err != nil {
 		return err
 	}
-	return await("the replica is in step", func() (bool, error) {
+	if err := await("the replica is in step", func() (bool, error) {
 		info, err := s.info("INFO", "replication")
 		return info["role"] == "slave" && info["master_link_status"] == "up", err
+	}); err != nil {
+		return err
+	}
+	// After a full copy the primary sends nothing new before the replica's next acknowledgement, which comes once a second.
+	return await("the primary feeds the replica", func() (bool, error) {
+		info, err := primary.info("INFO", "replication")
+		if err == nil {
+			err = primary.do("PUBLISH", "redistest", "") // which is replicated, and changes nothing
+		}
+		if err != nil {
+			return false, err
+		}
+		fed, err := primary.Do("WAIT", info["connected_slaves"], "2000").ToInt64()
+		return strconv.FormatInt(fed, 10) == info["connected_slaves"], err
 	})
 }
 
