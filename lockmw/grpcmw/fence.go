@@ -3,12 +3,12 @@ package grpcmw
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 )
 
 // FenceKey is the metadata in which a fencing token goes along with a call.
@@ -25,7 +25,7 @@ func InjectFence(ctx context.Context) context.Context {
 	if md == nil {
 		md = make(metadata.MD, 1)
 	}
-	md.Set(FenceKey, strconv.FormatInt(fence, 10))
+	md.Set(FenceKey, wire.FormatFence(fence))
 	return metadata.NewOutgoingContext(ctx, md)
 }
 
@@ -38,8 +38,7 @@ func ExtractFence(ctx context.Context) (context.Context, error) {
 	case 0:
 		return ctx, nil
 	case 1:
-		// The form that InjectFence writes and no other: no sign, no leading zeros.
-		if fence, err := strconv.ParseInt(values[0], 10, 64); err == nil && fence > 0 && strconv.FormatInt(fence, 10) == values[0] {
+		if fence, ok := wire.ParseFence(values[0]); ok {
 			return lockmw.WithFence(ctx, fence), nil
 		}
 		return ctx, badFence("is not a positive decimal number")
