@@ -101,7 +101,6 @@ func (o *Observer) beginHold(ctx context.Context, r *record) context.Context {
 	}
 	r.hold.SetAttributes(attribute.Int64(keyFence, r.fence))
 	o.tellKey(r.hold, r.name)
-	o.live.add(r)
 	return trace.ContextWithSpan(ctx, r.hold)
 }
 

@@ -14,10 +14,3 @@ func Printable(s string, most int) string { return printable(s, most) }
 
 // Remote is what a traceparent leads to.
 func (o *Observer) Remote(traceparent string) trace.SpanContext { return o.remote(traceparent) }
-
-// Live counts the holds that wait for their release.
-func (o *Observer) Live() int {
-	o.live.mu.Lock()
-	defer o.live.mu.Unlock()
-	return len(o.live.holds)
-}

@@ -73,17 +73,14 @@ func (o *Observer) Released(ctx context.Context, e renewer.Released) {
 		return
 	}
 	s, end := o.series.of(e.Operation), endingOf(e.Lost)
-	r := o.live.take(o.find(ctx), e)
-	if r != nil {
-		ctx = trace.ContextWithSpan(ctx, r.hold) // for exemplars, as it may be any context
-	}
+	r := o.find(ctx)
 	o.holdDuration.Record(ctx, e.Held.Seconds(), s.ended[end]...)
 	if e.Lost == nil {
 		s.held.Add(-1)
 	} else {
 		o.overrunDuration.Record(ctx, e.Overrun.Seconds(), s.overruns[reasonOf(e.Lost.Reason)]...)
 	}
-	if r == nil {
+	if r == nil || r.hold == nil {
 		return
 	}
 	attrs := append(make([]attribute.KeyValue, 0, 3),

@@ -17,7 +17,6 @@ type Observer struct {
 
 	tracer trace.Tracer
 	series *catalogue
-	live   live
 	latest atomic.Pointer[quiet] // the last one made
 
 	beat     []trace.SpanStartOption // of lockbeat.renew
