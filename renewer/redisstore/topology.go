@@ -18,7 +18,7 @@ type topology struct {
 // false for a reply of another form: whatever is between us and the servers, it is no cluster that tells.
 func readTopology(reply rueidis.RedisMessage, addr string, last *topology) (*topology, bool) {
 	rows, err := reply.ToArray()
-	if err != nil || len(rows) == 0 {
+	if err != nil || len(rows) == 0 || len(rows) > slots {
 		return nil, false
 	}
 	type span struct {
