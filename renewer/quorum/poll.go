@@ -38,6 +38,7 @@ type poll[A any] struct {
 	pending int
 	over    bool
 	limit   *time.Timer
+	closing func() bool // forgets that Close ends the poll; nil until it is over
 }
 
 // reply is one node's. Its answers are those to the items that it was asked: all, unless items names fewer.
@@ -109,6 +110,7 @@ func (p *poll[A]) deliver(r reply[A]) {
 		p.cancel()
 		if p.limit != nil {
 			p.limit.Stop()
+			p.closing()
 		}
 	}
 	p.mu.Unlock()
@@ -174,6 +176,7 @@ func (p *poll[A]) end(giveUp bool, merge func(reply[A]) bool) {
 		p.cancel()
 	default:
 		p.limit = time.AfterFunc(patience, p.cancel)
+		p.closing = context.AfterFunc(p.s.background, p.cancel)
 	}
 	p.mu.Unlock()
 	for len(p.replies) > 0 {

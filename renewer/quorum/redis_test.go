@@ -38,9 +38,13 @@ func servers(t testing.TB, n int) (all []*redistest.Server) {
 }
 
 // onRedis is a store on a server as a program for locks of a TTL would have it.
-func onRedis(t testing.TB, server *redistest.Server, ttl time.Duration, opts ...redisstore.Option) *redisstore.Store {
+func onRedis(t testing.TB, server *redistest.Server, ttl time.Duration, edit func(*rueidis.ClientOption), opts ...redisstore.Option) *redisstore.Store {
 	t.Helper()
-	option, err := redisstore.ClientOption(server.ClientOption(), ttl)
+	option := server.ClientOption()
+	if edit != nil {
+		edit(&option)
+	}
+	option, err := redisstore.ClientOption(option, ttl)
 	require.NoError(t, err)
 	client, err := rueidis.NewClient(option)
 	require.NoError(t, err)
@@ -59,7 +63,7 @@ func overRedis(t testing.TB, all []*redistest.Server, ttl time.Duration, opts ..
 	t.Helper()
 	var nodes []renewer.Store
 	for _, server := range all {
-		nodes = append(nodes, onRedis(t, server, ttl))
+		nodes = append(nodes, onRedis(t, server, ttl, nil))
 	}
 	s, err := quorum.New(nodes, opts...)
 	require.NoError(t, err)
@@ -91,7 +95,7 @@ func TestConformanceOfRedis(t *testing.T) {
 				var stores []*redisstore.Store
 				var nodes []renewer.Store
 				for _, server := range all {
-					store := onRedis(t, server, 15*time.Second, redisstore.Prefix(prefix))
+					store := onRedis(t, server, 15*time.Second, nil, redisstore.Prefix(prefix))
 					stores, nodes = append(stores, store), append(nodes, store)
 				}
 				if mixed {
@@ -175,7 +179,7 @@ func TestToldInTimeWhenTwoServersFreeze(t *testing.T) {
 		l, err := k.Acquire(t.Context(), "n")
 		require.NoError(t, err)
 		<-time.After(redisTTL / 2) // it has been renewed by then
-		var ends [2]time.Time // of the keys, at the earliest
+		var ends [2]time.Time      // of the keys, at the earliest
 		for j, i := range []int{0, 2} {
 			before := time.Now()
 			left, err := all[i].Do("PTTL", key("n")).AsInt64()
@@ -259,7 +263,7 @@ func TestMixedQuorumsOnRedis(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 4)
 	overRedis(t, all[:3], redisTTL, quorum.Names("a", "b", "c"))
-	store := func(i int) renewer.Store { return onRedis(t, all[i], redisTTL) }
+	store := func(i int) renewer.Store { return onRedis(t, all[i], redisTTL, nil) }
 	_, err := quorum.New([]renewer.Store{store(0), store(1), store(3)}, quorum.Names("a", "b", "d"))
 	require.ErrorIs(t, err, quorum.ErrMixed)
 	assert.Empty(t, leases(t, all[3]))

@@ -101,7 +101,7 @@ func (s *Store) Settle() time.Duration {
 	return most
 }
 
-// Close ends what goes on in the background: the cleaning up behind nodes that did not answer, whose keys then lapse with
-// their TTL. Call it after [renewer.Keeper.Shutdown] and before closing the nodes, which stay the caller's. It may be called
+// Close ends what goes on in the background: waiting for nodes that are late, and cleaning up behind those that did not answer,
+// whose keys then lapse with their TTL. Call it after [renewer.Keeper.Shutdown] and before closing the nodes, which stay the caller's. It may be called
 // more than once, and does not wait.
 func (s *Store) Close() { s.stop() }

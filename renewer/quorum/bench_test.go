@@ -1,0 +1,173 @@
+//go:build unix
+
+package quorum_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/testutil/proxy"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// timed is a node that notes how long its calls take.
+type timed struct {
+	renewer.Store
+
+	mu   sync.Mutex
+	took []time.Duration
+}
+
+func (s *timed) note(begun time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.took = append(s.took, time.Since(begun))
+}
+
+func (s *timed) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	defer s.note(time.Now())
+	return s.Store.Acquire(ctx, claims)
+}
+
+func (s *timed) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	defer s.note(time.Now())
+	return s.Store.Release(ctx, holds)
+}
+
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// slowest is the median over time of the slowest node's call.
+func slowest(nodes []*timed) time.Duration {
+	calls := len(nodes[0].took)
+	for _, node := range nodes {
+		calls = min(calls, len(node.took))
+	}
+	most := make([]time.Duration, calls)
+	for i := range most {
+		for _, node := range nodes {
+			most[i] = max(most[i], node.took[i])
+		}
+	}
+	return median(most)
+}
+
+func cycle(b *testing.B, s renewer.Store, claims []renewer.Claim, holds []renewer.Hold) time.Duration {
+	b.Helper()
+	begun := time.Now()
+	if g := s.Acquire(context.Background(), claims)[0]; g.Status != renewer.Mine {
+		b.Fatal(g.Status, g.Err)
+	}
+	if a := s.Release(context.Background(), holds)[0]; a.Status != renewer.Mine && a.Status != renewer.Gone {
+		b.Fatal(a.Status, a.Err)
+	}
+	return time.Since(begun)
+}
+
+// BenchmarkAcquireRelease takes and frees a lock, fencing and wake-ups included, over so many servers, next door and 2 ms away.
+//
+//   - quorum/slowest is the median of a cycle by that of the slowest node's calls in the same cycles;
+//   - quorum/single is the median by that of the same cycle on the first server alone, in alternation, while the others rest.
+//
+// Next door all servers and the client share the machine's cores, so that the latter grows with the nodes.
+func BenchmarkAcquireRelease(b *testing.B) {
+	for _, delay := range []time.Duration{0, time.Millisecond} {
+		for _, n := range []int{1, 3, 5} {
+			b.Run(fmt.Sprintf("away=%v/nodes=%d", 2*delay, n), func(b *testing.B) {
+				var nodes []*timed
+				var stores []renewer.Store
+				for _, server := range servers(b, n) {
+					node := &timed{Store: onRedis(b, server, 15*time.Second, away(b, server, delay))}
+					nodes, stores = append(nodes, node), append(stores, node)
+				}
+				benchCycles(b, nodes, stores)
+			})
+		}
+	}
+}
+
+// away puts a server at a distance: what passes in either direction takes that long.
+func away(b *testing.B, server *redistest.Server, delay time.Duration) func(*rueidis.ClientOption) {
+	b.Helper()
+	if delay == 0 {
+		return func(*rueidis.ClientOption) {}
+	}
+	link := proxy.Start(b, server.Addr())
+	link.Delay(delay)
+	return func(o *rueidis.ClientOption) { o.InitAddress = []string{link.Addr()} }
+}
+
+func benchCycles(b *testing.B, nodes []*timed, stores []renewer.Store) {
+	b.Helper()
+	s, err := quorum.New(stores)
+	require.NoError(b, err)
+	b.Cleanup(s.Close)
+	single := nodes[0].Store
+	var whole, alone []time.Duration
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		owner := fmt.Sprintf("%0*d", renewer.OwnerLen, i)
+		claims := []renewer.Claim{{Name: "n" + strconv.Itoa(i%512), Owner: owner, TTL: time.Minute}}
+		holds := []renewer.Hold{{Name: claims[0].Name, Owner: owner, TTL: time.Minute}}
+		whole = append(whole, cycle(b, s, claims, holds))
+		b.StopTimer()
+		claims[0].Name, holds[0].Name = "single"+claims[0].Name, "single"+claims[0].Name
+		alone = append(alone, cycle(b, single, claims, holds))
+		b.StartTimer()
+	}
+	require.Eventually(b, func() bool { // the slow ones' calls count too
+		for i := range nodes {
+			if quorum.Late(s, i) > 0 {
+				return false
+			}
+		}
+		return true
+	}, patience, time.Millisecond)
+	b.ReportMetric(float64(median(whole).Nanoseconds()), "p50-ns")
+	b.ReportMetric(float64(median(whole))/float64(2*slowest(nodes)), "quorum/slowest")
+	b.ReportMetric(float64(median(whole))/float64(median(alone)), "quorum/single")
+}
+
+// BenchmarkRenew renews 10,000 leases in the engine's batches of a thousand.
+func BenchmarkRenew(b *testing.B) {
+	const leases, batch = 10_000, 1000
+	for _, n := range []int{1, 3, 5} {
+		b.Run(fmt.Sprintf("leases=%d/nodes=%d", leases, n), func(b *testing.B) {
+			s := overRedis(b, servers(b, n), 15*time.Second)
+			holds := make([]renewer.Hold, leases)
+			claims := make([]renewer.Claim, leases)
+			for i := range holds {
+				holds[i] = renewer.Hold{Name: "order:" + strconv.Itoa(i), Owner: fmt.Sprintf("%0*d", renewer.OwnerLen, i), TTL: time.Hour}
+				claims[i] = renewer.Claim{Name: holds[i].Name, Owner: holds[i].Owner, TTL: time.Minute}
+			}
+			for part := range slices.Chunk(claims, batch) {
+				for _, g := range s.Acquire(b.Context(), part) {
+					require.Equal(b, renewer.Mine, g.Status)
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				for part := range slices.Chunk(holds, batch) {
+					for _, a := range s.Renew(context.Background(), part) {
+						if a.Status != renewer.Mine {
+							b.Fatal(a.Status, a.Err)
+						}
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/leases, "ns/lease")
+		})
+	}
+}

@@ -1,0 +1,100 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// Before there are servers, stores in memory stand in for them. Later each becomes a redisstore.New, and nothing else changes.
+func Example() {
+	store, err := quorum.New([]renewer.Store{memory.New(), memory.New(), memory.New()})
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	keeper, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL})
+	if err != nil {
+		panic(err)
+	}
+	defer keeper.Shutdown(context.Background()) //nolint:errcheck // an example
+
+	lease, err := keeper.Acquire(context.Background(), "order:42", renewer.Operation("charge"))
+	if err != nil {
+		panic(err)
+	}
+	_, err = keeper.TryAcquire(context.Background(), "order:42")
+	fmt.Println(lease.Name(), "is ours;", "another is refused:", errors.Is(err, renewer.ErrHeld))
+	fmt.Println(lease.Release(context.Background()))
+	// Output:
+	// order:42 is ours; another is refused: true
+	// <nil>
+}
+
+// What each node answers can be written down, for tests of what happens when servers fail. Without a script they answer like
+// servers.
+func Example_scripted() {
+	a, b, c := script.New(), script.New(), script.New()
+	a.Script(script.Acquire, script.Pass(), script.Pass(), script.Taken(renewer.Holder{Node: "web-1"}, time.Minute))
+	b.Script(script.Acquire, script.Hang(), script.Fail(errors.New("connection refused")), script.Taken(renewer.Holder{Node: "web-1"}, time.Minute))
+	c.Script(script.Acquire, script.Pass(), script.Fail(errors.New("connection refused")), script.Hang())
+	store, err := quorum.New([]renewer.Store{a, b, c})
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	keeper, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL})
+	if err != nil {
+		panic(err)
+	}
+	defer keeper.Shutdown(context.Background()) //nolint:errcheck // an example
+
+	for _, name := range []string{"first", "second", "third"} {
+		lease, err := keeper.TryAcquire(context.Background(), name)
+		switch {
+		case errors.Is(err, renewer.ErrUnavailable):
+			fmt.Println(name, "nobody can tell")
+		case errors.Is(err, renewer.ErrHeld):
+			fmt.Println(name, "somebody else has it")
+		default:
+			fmt.Println(name, "granted:", err == nil)
+			if err := lease.Release(context.Background()); err != nil {
+				fmt.Println(err)
+			}
+		}
+	}
+	// Output:
+	// first granted: true
+	// second nobody can tell
+	// third somebody else has it
+}
+
+// Check is for a program that should rather not start than wait for its locks.
+func ExampleStore_Check() {
+	down := script.New()
+	for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {
+		down.Default(op, script.Fail(errors.New("connection refused")))
+	}
+	store, err := quorum.New([]renewer.Store{down, memory.New(), memory.New()})
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	fmt.Println(store.Check(context.Background()))
+
+	store, err = quorum.New([]renewer.Store{down, memory.New(), memory.New()}, quorum.Forgetful(1))
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	fmt.Println(store.Check(context.Background()))
+	// Output:
+	// <nil>
+	// lockbeat: lock store unavailable: quorum: check: 1 of 3 nodes gave no answer, 3 must agree: node 1: connection refused
+}
