@@ -22,7 +22,7 @@ const (
 
 // AcquireStart starts lockbeat.acquire.
 func (o *Observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) context.Context {
-	r := &record{Context: ctx, observer: o, name: e.Name, caller: trace.SpanFromContext(ctx)}
+	r := &record{Context: ctx, observer: o, caller: trace.SpanFromContext(ctx)}
 	if o.muted(e.Name, e.Operation) {
 		return r
 	}
@@ -71,8 +71,7 @@ func (o *Observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 		return ctx
 	}
 	r.series.held.Add(1)
-	r.fence = e.Fence
-	ctx = o.beginHold(ctx, r)
+	ctx = o.beginHold(ctx, r, e)
 	o.endAcquire(r, e, result)
 	return ctx
 }
@@ -86,7 +85,7 @@ func (o *Observer) startHold(ctx context.Context, r *record, opts []trace.SpanSt
 }
 
 // beginHold returns the lease's context.
-func (o *Observer) beginHold(ctx context.Context, r *record) context.Context {
+func (o *Observer) beginHold(ctx context.Context, r *record, e renewer.AcquireEnd) context.Context {
 	if r.hold == nil && r.acquire != nil { // the claim had no span any more
 		_, span := o.startHold(ctx, r, append(slices.Clip(r.series.start), trace.WithTimestamp(r.asked)))
 		if span.IsRecording() {
@@ -99,8 +98,8 @@ func (o *Observer) beginHold(ctx context.Context, r *record) context.Context {
 		}
 		return ctx
 	}
-	r.hold.SetAttributes(attribute.Int64(keyFence, r.fence))
-	o.tellKey(r.hold, r.name)
+	r.hold.SetAttributes(attribute.Int64(keyFence, e.Fence))
+	o.tellKey(r.hold, e.Name)
 	return trace.ContextWithSpan(ctx, r.hold)
 }
 

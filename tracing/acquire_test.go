@@ -204,7 +204,13 @@ func TestWaitersOfOneProcessAreLinked(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, first.Release(first.Context()))
 		require.NoError(t, <-done)
-		acquires, hold := s.named("lockbeat.acquire"), s.named("lockbeat.hold")[0]
+		synctest.Wait() // the next in line may be done before the engine tells of the first one's release
+		acquires, holds := s.named("lockbeat.acquire"), s.named("lockbeat.hold")
+		require.Len(t, holds, 2)
+		hold := holds[0]
+		if attrs(hold.Attributes())["lockbeat.operation"] != "transfer" {
+			hold = holds[1]
+		}
 		require.Len(t, acquires, 3)
 		for i, want := range []struct {
 			outcome string

@@ -51,7 +51,7 @@ func (o *Observer) tellLoss(r *record, operation string, loss *renewer.LostError
 	if operation != "" {
 		attrs = append(attrs, attribute.String(keyOperation, printable(operation, mostOperationBytes)))
 	}
-	if kv, ok := o.key(r.name); ok {
+	if kv, ok := o.key(loss.Name); ok {
 		attrs = append(attrs, kv) // the operation may have several
 	}
 	if loss.Err != nil {
@@ -69,24 +69,24 @@ func (o *Observer) tellLoss(r *record, operation string, loss *renewer.LostError
 
 // Released ends lockbeat.hold.
 func (o *Observer) Released(ctx context.Context, e renewer.Released) {
-	if o.muted(e.Name, e.Operation) {
+	r := o.find(ctx)
+	if r == nil {
 		return
 	}
-	s, end := o.series.of(e.Operation), endingOf(e.Lost)
-	r := o.find(ctx)
-	o.holdDuration.Record(ctx, e.Held.Seconds(), s.ended[end]...)
+	end := endingOf(e.Lost)
+	o.holdDuration.Record(ctx, e.Held.Seconds(), r.series.ended[end]...)
 	if e.Lost == nil {
-		s.held.Add(-1)
+		r.series.held.Add(-1)
 	} else {
-		o.overrunDuration.Record(ctx, e.Overrun.Seconds(), s.overruns[reasonOf(e.Lost.Reason)]...)
+		o.overrunDuration.Record(ctx, e.Overrun.Seconds(), r.series.overruns[reasonOf(e.Lost.Reason)]...)
+		o.tellLoss(r, e.Operation, e.Lost)
 	}
-	if r == nil || r.hold == nil {
+	if r.hold == nil {
 		return
 	}
 	attrs := append(make([]attribute.KeyValue, 0, 3),
 		attribute.String(keyOutcome, end.String()), attribute.Int(keyRenewals, e.Renewals))
 	if e.Lost != nil {
-		o.tellLoss(r, e.Operation, e.Lost)
 		attrs = append(attrs, attribute.Float64(keyOverrun, e.Overrun.Seconds()))
 	}
 	if e.Err != nil {

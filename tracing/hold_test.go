@@ -100,6 +100,7 @@ func TestReasonsForALoss(t *testing.T) {
 				l := s.acquire(t.Context(), t, "a")
 				lose(t, s, l)
 				require.ErrorIs(t, l.Release(l.Context()), renewer.ErrLost)
+				synctest.Wait() // the engine may tell of the loss after the release
 				hold := s.the(t, "lockbeat.hold")
 				require.Len(t, named(hold, "lockbeat.lost"), 1)
 				require.Equal(t, reason, attrs(hold.Attributes())["lockbeat.reason"])

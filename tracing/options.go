@@ -105,8 +105,8 @@ func WithKeySecret(secret []byte) Option {
 }
 
 // WithFilter leaves out the locks for which f returns false: they have neither spans nor metrics, except that the renewals, which are
-// sent in batches, are counted with the others. With several filters all must return true. f must always return the same for the same
-// arguments, and return soon; it may be called concurrently. nil is ignored.
+// sent in batches, are counted with the others. With several filters all must return true. f is called once for each acquire; it must
+// return soon, and may be called concurrently. nil is ignored.
 func WithFilter(f func(name, operation string) bool) Option {
 	return func(s *settings) {
 		if f != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -78,11 +77,11 @@ func endingOf(loss *renewer.LostError) ending {
 
 // errorType is a store's error in one word. Its text is no attribute: it has no bound, and may have the lock's name in it.
 func errorType(err error) string {
-	timeout, isNet := errors.AsType[net.Error](err) // which a context's deadline is too
+	timeout, isNet := errors.AsType[net.Error](err) // which the deadlines of contexts and files are too
 	switch {
 	case errors.Is(err, renewer.ErrRejected):
 		return "rejected"
-	case isNet && timeout.Timeout(), errors.Is(err, os.ErrDeadlineExceeded):
+	case isNet && timeout.Timeout():
 		return "timeout"
 	case isNet:
 		return "network"

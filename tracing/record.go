@@ -14,8 +14,7 @@ type record struct {
 	context.Context // the caller's
 
 	observer *Observer
-	series   *series // nil if a filter leaves the lock out
-	name     string
+	series   *series    // nil if a filter leaves the lock out
 	caller   trace.Span // the operation's own; it does nothing if there is none
 
 	// Written until AcquireEnd returns, by the caller's goroutine; read afterwards, by any.
@@ -23,7 +22,6 @@ type record struct {
 	hold    trace.Span // to be, until AcquireEnd; nil unless recorded
 	asked   time.Time  // when the latest claim was made
 	refused int        // how many claims were, as far as they had a span
-	fence   int64
 
 	lost atomic.Bool // the loss is on the spans
 }
