@@ -48,6 +48,9 @@ type seen struct {
 	tracer trace.Tracer // the program's own
 	reader *sdkmetric.ManualReader
 	to     []tracing.Option // sends it here
+
+	tracers *sdktrace.TracerProvider
+	meters  *sdkmetric.MeterProvider
 }
 
 // newSeen is telemetry of which all is sampled, by a sampler if there is none given.
@@ -62,7 +65,8 @@ func newSeen(sampler ...sdktrace.Sampler) *seen {
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	return &seen{
 		spans: spans, tracer: tracers.Tracer("program"), reader: reader,
-		to: []tracing.Option{tracing.WithTracerProvider(tracers), tracing.WithMeterProvider(meters)},
+		to:      []tracing.Option{tracing.WithTracerProvider(tracers), tracing.WithMeterProvider(meters)},
+		tracers: tracers, meters: meters,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -38,6 +39,20 @@ func TestNoOptions(t *testing.T) {
 	o := tracing.New()
 	life(t.Context(), o)
 	renewal(t.Context(), o)
+}
+
+// A program may set up its telemetry after its keepers.
+//
+//nolint:paralleltest // it sets the program's providers
+func TestGlobalProvidersThatAreSetLater(t *testing.T) {
+	o, s := tracing.New(), newSeen()
+	life(t.Context(), o)
+	otel.SetTracerProvider(s.tracers)
+	otel.SetMeterProvider(s.meters)
+	life(t.Context(), o)
+	s.the(t, "lockbeat.hold")
+	require.Contains(t, s.metrics(t), "lockbeat.hold.duration")
+	require.Contains(t, s.metrics(t), "lockbeat.held")
 }
 
 func TestSpanNames(t *testing.T) {
