@@ -78,7 +78,7 @@
 // A call costs one request to each node and takes as long as the W-th fastest answer. Over 5 servers on one machine's loopback a
 // lock is acquired and released in 0.7 of what the slowest of the nodes takes, fencing included; over 5 that are 2 ms away, in
 // 1.2 of what a single one takes. 10,000 leases on 5 servers are renewed in 70 ms, on one in 25 ms (go test -bench . ./renewer/quorum, 2
-// cores). A lease takes about half a kilobyte more than on one store.
+// cores). A lease takes less than half a kilobyte more than on one store.
 //
 // Use one Redis instead, with replicas and fencing, if losing a lock when it fails over is bearable: it is a fifth of the servers
 // and of the requests. Use a quorum of servers that fail independently, on machines, power and networks of their own, if it is not.
