@@ -1,0 +1,28 @@
+package once
+
+import (
+	"context"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Attempt is one try at the work.
+type Attempt struct {
+	// Number is which try it is, from 1 on.
+	Number int
+	// Max is how many there may be.
+	Max int
+	// Previous made the one before, which did not come to its end: node and process. Its zero value on the first.
+	Previous renewer.Holder
+}
+
+// Last tells whether no other attempt will follow this one.
+func (a Attempt) Last() bool { return a.Number > 0 && a.Number >= a.Max }
+
+type attemptKey struct{}
+
+// Current is the attempt that ctx belongs to: the innermost, if there are several. Its zero value outside of [Do].
+func Current(ctx context.Context) Attempt {
+	a, _ := ctx.Value(attemptKey{}).(Attempt)
+	return a
+}

@@ -1,0 +1,358 @@
+package once_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/once"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+var errOperation = errors.New("the operation failed")
+
+// report is a result.
+type report struct {
+	Pages int
+	By    string
+}
+
+// never is a function that must not run.
+func never(t *testing.T) func(context.Context) (report, error) {
+	return func(context.Context) (report, error) {
+		assert.Fail(t, "the function ran")
+		return report{}, nil
+	}
+}
+
+func answer(r report) func(context.Context) (report, error) {
+	return func(context.Context) (report, error) { return r, nil }
+}
+
+func fail(context.Context) (report, error) { return report{Pages: 1}, errOperation }
+
+// free fails the test unless nobody has name.
+func free(t *testing.T, k *renewer.Keeper, name string) {
+	t.Helper()
+	l, err := k.TryAcquire(t.Context(), name)
+	require.NoError(t, err)
+	require.NoError(t, l.Release(t.Context()))
+}
+
+func TestTheResultIsEverybodys(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		want := report{7, "here"}
+		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
+			assert.True(t, lockmw.Held(ctx, "a"))
+			assert.Equal(t, once.Attempt{Number: 1, Max: 3}, once.Current(ctx))
+			assert.False(t, once.Current(ctx).Last())
+			return want, nil
+		}, once.Operation("reporting"))
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		assert.Equal(t, "reporting", s.Calls(script.Acquire)[0].Claims[0].Holder.Operation)
+		free(t, k, "a")
+
+		asked := len(s.Calls(script.Acquire))
+		other := keeper(t, s, "there")
+		got, err = once.Do(t.Context(), other, "a", never(t))
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		assert.Len(t, s.Calls(script.Acquire), asked, "no lock is needed to look")
+		assert.Zero(t, once.Current(t.Context()))
+		assert.False(t, once.Current(t.Context()).Last())
+	})
+}
+
+// Those who wait are woken by the release, and get the result at that very instant.
+func TestWaitersGetTheResultAtOnce(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		other := keeper(t, s, "there")
+		begun := time.Now()
+		type got struct {
+			report
+			err error
+			at  time.Duration
+		}
+		all := make(chan got, 6)
+		go func() {
+			r, err := once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
+				pass(time.Hour)
+				return report{7, "here"}, nil
+			})
+			all <- got{r, err, time.Since(begun)}
+		}()
+		synctest.Wait()
+		for i := range 5 {
+			waiter := []*renewer.Keeper{k, other}[i%2]
+			go func() {
+				r, err := once.Do(t.Context(), waiter, "a", never(t))
+				all <- got{r, err, time.Since(begun)}
+			}()
+		}
+		for range 6 {
+			require.Equal(t, got{report{7, "here"}, nil, time.Hour}, <-all)
+		}
+		free(t, k, "a")
+	})
+}
+
+func TestAWaiterTakesOverFromWhoeverFails(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		other := keeper(t, s, "there")
+		begun := time.Now()
+		first := make(chan error, 1)
+		go func() {
+			r, err := once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
+				pass(time.Minute)
+				return report{}, errOperation
+			})
+			assert.Equal(t, report{2, "there"}, r, "who has failed gets the other's result")
+			first <- err
+		}()
+		synctest.Wait()
+		got, err := once.Do(t.Context(), other, "a", func(ctx context.Context) (report, error) {
+			assert.Equal(t, time.Minute, time.Since(begun), "at once")
+			a := once.Current(ctx)
+			assert.Equal(t, 2, a.Number)
+			assert.Equal(t, "here", a.Previous.Node)
+			assert.Positive(t, a.Previous.PID)
+			pass(time.Hour)
+			return report{2, "there"}, nil
+		})
+		require.NoError(t, err)
+		assert.Equal(t, report{2, "there"}, got)
+		require.NoError(t, <-first)
+	})
+}
+
+func TestExhausted(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		var numbers []int
+		begun := time.Now()
+		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
+			a := once.Current(ctx)
+			numbers = append(numbers, a.Number)
+			assert.Equal(t, a.Number == 4, a.Last())
+			return report{Pages: a.Number}, errOperation
+		}, once.MaxAttempts(4), once.RetryIn(10*time.Second), once.Keep(time.Hour))
+		require.ErrorIs(t, err, once.ErrAttemptsExhausted)
+		require.ErrorIs(t, err, errOperation, "its own")
+		assert.Equal(t, []int{1, 2, 3, 4}, numbers)
+		assert.Equal(t, report{Pages: 4}, got, "what the last attempt returned beside its error")
+		assert.GreaterOrEqual(t, time.Since(begun), 15*time.Second, "three pauses")
+		assert.Less(t, time.Since(begun), 45*time.Second)
+
+		other := keeper(t, s, "there")
+		_, err = once.Do(t.Context(), other, "a", never(t), once.MaxAttempts(10), once.Keep(time.Hour))
+		require.ErrorIs(t, err, once.ErrAttemptsExhausted, "said is said")
+		require.NotErrorIs(t, err, errOperation)
+		assert.NotContains(t, s.RecordOf("a"), errOperation.Error(), "which stays where it was")
+		var e *once.Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, 4, e.Attempts)
+		assert.Equal(t, "here", e.Last.Node)
+		assert.Regexp(t, `^lockbeat: once "a": all attempts have failed; attempts: 4, the last by here pid \d+$`, err.Error())
+
+		pass(time.Hour)
+		_, err = once.Do(t.Context(), other, "a", answer(report{}), once.Keep(time.Hour))
+		require.NoError(t, err, "the next run is not blocked")
+	})
+}
+
+func TestRecordsEndWithKeep(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		for i := range 3 {
+			got, err := once.Do(t.Context(), k, "a", answer(report{Pages: i}), once.Keep(time.Minute))
+			require.NoError(t, err)
+			require.Equal(t, i, got.Pages)
+			pass(time.Minute - 1)
+			got, err = once.Do(t.Context(), k, "a", never(t))
+			require.NoError(t, err)
+			require.Equal(t, i, got.Pages)
+			pass(1)
+		}
+		assert.Empty(t, s.RecordOf("a"))
+	})
+}
+
+func TestPermanentErrorsEndIt(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		ran := 0
+		_, err := once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
+			ran++
+			return report{}, once.Permanent(errOperation)
+		})
+		require.ErrorIs(t, err, once.ErrGivenUp)
+		require.ErrorIs(t, err, errOperation)
+		assert.Equal(t, 1, ran)
+		_, err = once.Do(t.Context(), k, "a", never(t))
+		require.ErrorIs(t, err, once.ErrGivenUp)
+		require.NotErrorIs(t, err, errOperation)
+		require.NoError(t, once.Permanent(nil))
+		assert.Equal(t, errOperation.Error(), once.Permanent(errOperation).Error())
+	})
+}
+
+func TestNoRetry(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		for n := range 3 {
+			got, err := once.Do(t.Context(), k, "a", fail, once.NoRetry(), once.MaxAttempts(4))
+			require.Equal(t, errOperation, err, "as it is")
+			require.Equal(t, report{Pages: 1}, got)
+			require.Contains(t, s.RecordOf("a"), "once1 begun "+string(rune('1'+n)))
+		}
+		_, err := once.Do(t.Context(), k, "a", fail, once.NoRetry(), once.MaxAttempts(4))
+		require.ErrorIs(t, err, once.ErrAttemptsExhausted)
+		require.ErrorIs(t, err, errOperation)
+		_, err = once.Do(t.Context(), k, "a", never(t), once.NoRetry(), once.MaxAttempts(4))
+		require.ErrorIs(t, err, once.ErrAttemptsExhausted)
+		free(t, k, "a")
+	})
+}
+
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l, err := k.Acquire(t.Context(), "a")
+		require.NoError(t, err)
+		for _, wait := range []time.Duration{-1, 0, time.Minute} {
+			begun := time.Now()
+			_, err = once.Do(t.Context(), k, "a", never(t), once.Wait(wait))
+			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.Equal(t, max(wait, 0), time.Since(begun))
+		}
+		go func() {
+			_, _ = once.Do(t.Context(), k, "a", answer(report{}), once.Wait(time.Second))
+		}()
+		synctest.Wait()
+		_, err = once.Do(t.Context(), k, "a", never(t), once.MaxWaiters(1))
+		require.ErrorIs(t, err, renewer.ErrLineFull)
+
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
+		defer cancel()
+		begun := time.Now()
+		_, err = once.Do(ctx, k, "a", never(t))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 3*time.Hour, time.Since(begun), "for as long as the context lives")
+		require.NoError(t, l.Release(t.Context()))
+	})
+}
+
+// A bounded call that has failed itself and then waits for another in vain says both.
+func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		rival := make(chan *renewer.Lease, 1)
+		first := make(chan error, 1)
+		begun := time.Now()
+		go func() {
+			_, err := once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
+				go func() {
+					l, err := k.Acquire(t.Context(), "a")
+					assert.NoError(t, err)
+					rival <- l
+				}()
+				pass(time.Minute)
+				return report{}, errOperation
+			}, once.Wait(20*time.Second), once.RetryIn(2*time.Second))
+			first <- err
+		}()
+		err := <-first
+		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, errOperation)
+		require.Equal(t, 80*time.Second, time.Since(begun), "the wait counts from the attempt's end")
+		require.NoError(t, (<-rival).Release(t.Context()))
+
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err = once.Do(ctx, k, "b", fail, once.RetryIn(time.Hour))
+		require.ErrorIs(t, err, context.DeadlineExceeded, "in its pause")
+		require.ErrorIs(t, err, errOperation)
+	})
+}
+
+func TestCancelledCallersAttemptEndsTheCall(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := once.Do(ctx, k, "a", func(ctx context.Context) (report, error) {
+			cancel()
+			<-ctx.Done()
+			return report{}, context.Cause(ctx)
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		require.Contains(t, s.RecordOf("a"), "once1 begun 1 ")
+		_, err = once.Do(ctx, k, "a", never(t))
+		require.ErrorIs(t, err, context.Canceled)
+
+		ctx, cancel = context.WithCancel(t.Context())
+		got, err := once.Do(ctx, k, "a", func(ctx context.Context) (report, error) {
+			cancel()
+			return report{Pages: 3}, nil
+		})
+		require.NoError(t, err, "a finished result stands")
+		require.Equal(t, 3, got.Pages)
+		got, err = once.Do(t.Context(), k, "a", never(t))
+		require.NoError(t, err)
+		require.Equal(t, 3, got.Pages, "and is on record, though its caller had gone")
+	})
+}
+
+func TestPanicsPassThroughAndCount(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		require.PanicsWithValue(t, "oh", func() {
+			_, _ = once.Do(t.Context(), k, "a", func(context.Context) (report, error) { panic("oh") }, once.MaxAttempts(2))
+		})
+		free(t, k, "a")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
+				runtime.Goexit()
+				return report{}, nil
+			}, once.MaxAttempts(2))
+		}()
+		<-done
+		free(t, k, "a")
+		_, err := once.Do(t.Context(), k, "a", never(t), once.MaxAttempts(2))
+		require.ErrorIs(t, err, once.ErrAttemptsExhausted, "the one who finds out says so")
+		require.Contains(t, s.RecordOf("a"), "once1 exhausted 2 ")
+	})
+}
+
+func TestWrap(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		ran := 0
+		bill := once.Wrap(k, func(order string) string { return lockmw.Key("order", order) },
+			func(_ context.Context, order string) (string, error) {
+				ran++
+				return "invoice " + order, nil
+			})
+		for range 2 {
+			got, err := bill(t.Context(), "42")
+			require.NoError(t, err)
+			require.Equal(t, "invoice 42", got)
+		}
+		require.Equal(t, 1, ran)
+		_, err := bill(t.Context(), "")
+		require.ErrorIs(t, err, renewer.ErrName)
+	})
+}

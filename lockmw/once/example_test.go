@@ -1,0 +1,79 @@
+package once_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/once"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+)
+
+func newKeeper() (*renewer.Keeper, func()) {
+	k, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL, Node: "web-1"})
+	if err != nil {
+		panic(err)
+	}
+	return k, func() { _ = k.Shutdown(context.Background()) }
+}
+
+func ExampleDo() {
+	keeper, stop := newKeeper()
+	defer stop()
+	bill := func(context.Context) (string, error) {
+		fmt.Println("billing order 42")
+		return "invoice 7", nil
+	}
+	for range 2 { // on whichever node
+		invoice, err := once.Do(context.Background(), keeper, lockmw.Key("invoice", "42"), bill)
+		fmt.Println(invoice, err)
+	}
+	// Output:
+	// billing order 42
+	// invoice 7 <nil>
+	// invoice 7 <nil>
+}
+
+func ExampleCurrent() {
+	keeper, stop := newKeeper()
+	defer stop()
+	_, err := once.Do(context.Background(), keeper, "import", func(ctx context.Context) (int, error) {
+		a := once.Current(ctx)
+		fmt.Printf("attempt %d of %d, the last: %v\n", a.Number, a.Max, a.Last())
+		return 0, errors.New("the file is not there yet")
+	}, once.MaxAttempts(2), once.RetryIn(time.Millisecond))
+	fmt.Println(errors.Is(err, once.ErrAttemptsExhausted))
+	// Output:
+	// attempt 1 of 2, the last: false
+	// attempt 2 of 2, the last: true
+	// true
+}
+
+func ExampleWrap() {
+	keeper, stop := newKeeper()
+	defer stop()
+	type order struct{ ID, Customer string }
+	bill := func(_ context.Context, o order) (string, error) { return "invoice for " + o.Customer, nil }
+	billOnce := once.Wrap(keeper, func(o order) string { return lockmw.Key("invoice", o.ID) }, bill)
+	fmt.Println(billOnce(context.Background(), order{"42", "Ada"}))
+	// Output: invoice for Ada <nil>
+}
+
+func ExamplePermanent() {
+	keeper, stop := newKeeper()
+	defer stop()
+	for range 2 {
+		_, err := once.Do(context.Background(), keeper, "charge:9", func(context.Context) (int, error) {
+			fmt.Println("the card is refused")
+			return 0, once.Permanent(errors.New("card expired"))
+		})
+		fmt.Println(errors.Is(err, once.ErrGivenUp))
+	}
+	// Output:
+	// the card is refused
+	// true
+	// true
+}

@@ -1,0 +1,155 @@
+package once_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/once"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+func TestResultsThatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		text := func(context.Context) (string, error) { return strings.Repeat("x", 99), nil }
+		got, err := once.Do(t.Context(), k, "exact", text, once.MaxResult(101))
+		require.NoError(t, err)
+		require.Len(t, got, 99)
+
+		got, err = once.Do(t.Context(), k, "large", text, once.MaxResult(100))
+		require.ErrorIs(t, err, once.ErrResult)
+		require.ErrorContains(t, err, "it has 101 bytes, above MaxResult (100)")
+		require.Len(t, got, 99, "whose attempt it was has it")
+		got, err = once.Do(t.Context(), k, "large", func(context.Context) (string, error) {
+			assert.Fail(t, "the work is done")
+			return "", nil
+		})
+		require.ErrorIs(t, err, once.ErrResult)
+		require.ErrorContains(t, err, "it has 101 bytes, above MaxResult (100)")
+		require.Empty(t, got)
+
+		_, err = once.Do(t.Context(), k, "odd", func(context.Context) (func(), error) { return func() {}, nil })
+		require.ErrorIs(t, err, once.ErrResult)
+		require.ErrorContains(t, err, "unsupported type")
+		_, err = once.Do(t.Context(), k, "odd", func(context.Context) (func(), error) { return nil, errOperation })
+		require.ErrorIs(t, err, once.ErrResult)
+	})
+}
+
+func TestUnreadableRecords(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		for _, text := range []string{"x", "once2 done 1 1\n\n\n7", "once1 done 1 1\n\n\nnot JSON", "once1 done 1 1\n\n\n\"text\""} {
+			s.PutRecord("a", text)
+			got, err := once.Do(t.Context(), k, "a", never(t))
+			require.ErrorIs(t, err, once.ErrRecord)
+			require.Zero(t, got)
+			require.Equal(t, text, s.RecordOf("a"), "nothing is overwritten")
+		}
+		require.Empty(t, s.Calls(script.Acquire))
+	})
+}
+
+func TestInput(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		begun := make(chan struct{})
+		first := make(chan error, 1)
+		go func() {
+			_, err := once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
+				close(begun)
+				pass(time.Minute)
+				return report{}, nil
+			}, once.Input("one"))
+			first <- err
+		}()
+		<-begun
+		for range 2 {
+			for _, opts := range [][]once.Option{{once.Input("two")}, nil} {
+				_, err := once.Do(t.Context(), k, "a", never(t), opts...)
+				require.ErrorIs(t, err, once.ErrInput, "while it runs, and later")
+			}
+			_, err := once.Do(t.Context(), k, "a", never(t), once.Input("one"))
+			require.NoError(t, err)
+		}
+		require.NoError(t, <-first)
+	})
+}
+
+func TestCodec(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		marshal := func(v any) ([]byte, error) { return []byte("<" + v.(string) + ">"), nil }
+		unmarshal := func(data []byte, v any) error {
+			*v.(*string) = strings.Trim(string(data), "<>")
+			return nil
+		}
+		for range 2 {
+			got, err := once.Do(t.Context(), k, "a", func(context.Context) (string, error) { return "x", nil }, once.Codec(marshal, unmarshal))
+			require.NoError(t, err)
+			require.Equal(t, "x", got)
+		}
+		require.True(t, strings.HasSuffix(s.RecordOf("a"), "\n<x>"))
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		for says, opt := range map[string]once.Option{
+			"MaxAttempts is 0":            once.MaxAttempts(0),
+			"MaxAttempts is -1":           once.MaxAttempts(-1),
+			"Keep is 0s":                  once.Keep(0),
+			"Keep is -1s":                 once.Keep(-time.Second),
+			"Keep is 14.999s, less than":  once.Keep(15*time.Second - 1),
+			"MaxResult is 0":              once.MaxResult(0),
+			"RetryIn is 0s":               once.RetryIn(0),
+			"Codec has a nil function":    once.Codec(nil, nil),
+			"Input has 129 bytes":         once.Input(strings.Repeat("x", 129)),
+			"Input has 1 bytes, or contr": once.Input("\n"),
+		} {
+			_, err := once.Do(t.Context(), k, "a", never(t), opt)
+			require.ErrorIs(t, err, renewer.ErrConfig)
+			require.ErrorContains(t, err, says)
+			require.PanicsWithValue(t, err.Error(), func() {
+				once.Wrap(k, func(string) string { return "" }, func(context.Context, string) (int, error) { return 0, nil }, opt)
+			})
+		}
+		_, err := once.Do(t.Context(), k, "a", never(t), once.MaxAttempts(0), once.Keep(0))
+		require.ErrorContains(t, err, "MaxAttempts")
+		require.ErrorContains(t, err, "Keep", "every fault is named")
+
+		_, err = once.Do[int](t.Context(), nil, "a", func(context.Context) (int, error) { return 0, nil })
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		_, err = once.Do[int](t.Context(), k, "a", nil)
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		for _, name := range []string{"", strings.Repeat("n", renewer.MaxName+1), lockmw.Keys("a", "b")} {
+			_, err = once.Do(t.Context(), k, name, never(t))
+			require.ErrorIs(t, err, renewer.ErrName)
+		}
+		_, err = lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) { return once.Do(ctx, k, "a", never(t)) })
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		_, err = once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) { return once.Do(ctx, k, "a", never(t)) }, once.NoRetry())
+		require.ErrorIs(t, err, renewer.ErrConfig, "it would wait for itself")
+		require.Panics(t, func() { once.Wrap[int, int](nil, nil, nil) })
+	})
+}
+
+// A store that keeps no records can't do this.
+func TestStoreWithoutRecords(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := keeper(t, struct{ renewer.Store }{script.New()}, "here")
+		_, err := once.Do(t.Context(), k, "a", never(t))
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		require.ErrorContains(t, err, "renewer.Recorder")
+	})
+}

@@ -1,0 +1,177 @@
+package once
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// call is one Do under way.
+type call struct {
+	settings
+
+	keeper *renewer.Keeper
+	name   string
+	work   func(context.Context) error // runs the function and keeps its result
+	encode func() ([]byte, error)      // encodes that
+	decode func([]byte) error          // takes another's result in its place
+	forget func()
+
+	until time.Time // when to wait no longer
+	own   error     // how this call's last attempt ended that did not decide
+}
+
+// verdict is what came of a turn.
+type verdict struct {
+	over bool
+	err  error
+	ran  bool // the function did
+	soon bool // there is no need to pause before the next turn
+}
+
+// run takes turns until the work is decided, or this call may not wait any longer.
+func (c *call) run(ctx context.Context) error {
+	c.until = time.Now().Add(c.wait)
+	for {
+		if over, err := c.glance(ctx); over {
+			return err
+		}
+		v := c.turn(ctx)
+		switch {
+		case v.over:
+			return v.err
+		case v.ran:
+			c.until = time.Now().Add(c.wait)
+		case time.Until(c.until) <= 0:
+			return c.refused(v.err)
+		}
+		if v.soon {
+			continue
+		}
+		if err := c.pause(ctx); err != nil {
+			return c.refused(err)
+		}
+	}
+}
+
+// glance looks without the lock, which most callers need not wait for: it is over for good, or somebody is at it.
+func (c *call) glance(ctx context.Context) (over bool, err error) {
+	seen, err := c.keeper.Look(ctx, renewer.Look{Name: c.name})
+	switch {
+	case err == nil:
+		_, over, err = c.conclude(seen)
+		return over, err
+	case passing(err):
+		return false, nil // whoever gets the lock will see; to wait for the store is the line's affair
+	default:
+		return true, c.refused(err)
+	}
+}
+
+// turn takes the lock, and does what is to be done under it.
+func (c *call) turn(ctx context.Context) (v verdict) {
+	op, exit, err := lockmw.Enter(ctx, c.keeper, c.name, c.lock(c.until)...)
+	if err != nil {
+		return verdict{over: true, err: c.refused(err)}
+	}
+	// Deferred, so that a panic and runtime.Goexit free the lock too, and pass through: the attempt has been counted.
+	defer func() {
+		if err := exit(v.err); v.ran {
+			v.err = err
+		}
+	}()
+	p := &pen{c: c, fence: lockmw.FenceOf(op, c.name)}
+	seen, err := p.look(op)
+	if err != nil {
+		return c.unclear(ctx, err)
+	}
+	rec, over, err := c.conclude(seen)
+	switch {
+	case over:
+		return verdict{over: true, err: err}
+	case rec.attempts >= c.attempts: // the last one died, or lost the lock
+		return c.exhaust(ctx, p, rec, nil)
+	}
+	a := Attempt{Number: rec.attempts + 1, Max: c.attempts, Previous: rec.last}
+	rec = record{
+		state: begun, attempts: a.Number, input: c.input,
+		last: renewer.Holder{Node: line(c.keeper.Config().Node), PID: os.Getpid()},
+	}
+	// On record before it begins, so that an attempt that kills its process counts.
+	if err := p.write(op, rec, c.until); err != nil {
+		return c.unclear(ctx, err)
+	}
+	v = c.attempt(ctx, context.WithValue(op, attemptKey{}, a), p, rec)
+	v.ran = true
+	return v
+}
+
+// attempt runs the function.
+func (c *call) attempt(ctx, op context.Context, p *pen, rec record) verdict {
+	err := c.work(op)
+	if err == nil {
+		return c.finish(op, p, rec)
+	}
+	switch {
+	case isPermanent(err):
+		rec.state = givenUp
+		if written := p.mark(op, rec); !errors.Is(written, renewer.ErrLost) { // else another attempt is under way, which may do better
+			return verdict{over: true, err: c.ended(ErrGivenUp, rec, err)}
+		}
+	case rec.attempts >= c.attempts:
+		if v := c.exhaust(ctx, p, rec, err); v.over {
+			return v
+		}
+	}
+	c.own = err
+	return verdict{
+		over: c.noRetry || ctx.Err() != nil,
+		err:  err,
+		soon: errors.Is(context.Cause(op), renewer.ErrLost), // which is not the work's fault
+	}
+}
+
+// exhaust says that nobody is to try any more, unless somebody else is trying. To fail to say so does no harm: whoever comes next
+// finds out.
+func (c *call) exhaust(ctx context.Context, p *pen, rec record, cause error) verdict {
+	rec.state = exhausted
+	err := p.write(context.WithoutCancel(ctx), rec, time.Time{})
+	if errors.Is(err, renewer.ErrLost) {
+		return verdict{err: err}
+	}
+	if cause == nil {
+		cause = c.own
+	}
+	return verdict{over: true, err: c.ended(ErrAttemptsExhausted, rec, cause)}
+}
+
+// unclear is for a turn in which the function has not run, since the record could not be read or written.
+func (c *call) unclear(ctx context.Context, err error) verdict {
+	again := errors.Is(err, renewer.ErrLost) || errors.Is(err, renewer.ErrNoRecord)
+	return verdict{over: ctx.Err() != nil || !again, err: c.refused(err)}
+}
+
+// refused is the caller's error if the call ends without the work being decided.
+func (c *call) refused(err error) error {
+	if c.own == nil || errors.Is(err, c.own) {
+		return err
+	}
+	return errors.Join(err, c.own)
+}
+
+// pause lets others take over.
+func (c *call) pause(ctx context.Context) error {
+	timer := time.NewTimer(c.retryIn/2 + rand.N(c.retryIn))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
