@@ -13,3 +13,10 @@ func Watched(s *Store) int {
 	defer s.mu.Unlock()
 	return len(s.watchers)
 }
+
+// Recorded returns how many records s remembers, lapsed ones included.
+func Recorded(s *Store) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.records.byName)
+}

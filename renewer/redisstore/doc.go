@@ -30,9 +30,10 @@
 //
 // For a lock "order:42", under the default prefix:
 //
-//	lockbeat:{order:42}        the lease: owner token, fencing token, time of the grant and holder, a line each; TTL that of the lock
-//	lockbeat:{order:42}:fence  the last fencing token; TTL that of [FenceTTL], 24 h
-//	lockbeat:{order:42}:freed  a channel: an empty message at each release
+//	lockbeat:{order:42}         the lease: owner token, fencing token, time of the grant and holder, a line each; TTL that of the lock
+//	lockbeat:{order:42}:fence   the last fencing token; TTL that of [FenceTTL], 24 h
+//	lockbeat:{order:42}:freed   a channel: an empty message at each release
+//	lockbeat:{order:42}:record what holders leave for the next one (renewer.Recorder): two tokens, a number, and the data; TTL its own
 //
 // The braces are the hash tag: all of a lock's keys are in one slot. Control bytes, braces and percent signs of a name are
 // written as %XX, so that a name chooses neither its slot nor another lock's key. No key is ever without a TTL.
