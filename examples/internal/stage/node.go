@@ -22,7 +22,7 @@ type node struct {
 }
 
 // openNode is what a program of yours would do when it starts.
-func openNode(option rueidis.ClientOption, name, prefix string) (n *node, err error) {
+func openNode(option rueidis.ClientOption, name, prefix string, o renewer.Observer) (n *node, err error) {
 	n = &node{}
 	defer func() {
 		if err != nil {
@@ -39,7 +39,7 @@ func openNode(option rueidis.ClientOption, name, prefix string) (n *node, err er
 	if err != nil {
 		return n, err
 	}
-	n.keeper, err = renewer.New(n.store, renewer.Config{TTL: TTL, Node: name})
+	n.keeper, err = renewer.New(n.store, renewer.Config{TTL: TTL, Node: name, Observer: o})
 	return n, err
 }
 

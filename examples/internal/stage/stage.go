@@ -100,12 +100,15 @@ func (s *Stage) Resume() {
 func (s *Stage) Where() string { return s.where() }
 
 // Keeper returns a keeper for a node, on a connection of its own, as a machine of its own would have.
-func (s *Stage) Keeper(node string) (*renewer.Keeper, error) {
+func (s *Stage) Keeper(node string) (*renewer.Keeper, error) { return s.Observed(node, nil) }
+
+// Observed is Keeper with an observer, unless that is nil.
+func (s *Stage) Observed(node string, o renewer.Observer) (*renewer.Keeper, error) {
 	prefix := s.name + ":"
 	if s.setting.Apart {
 		prefix = s.name + "-" + node + ":"
 	}
-	n, err := openNode(s.option, node, prefix)
+	n, err := openNode(s.option, node, prefix, o)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", node, err)
 	}
