@@ -224,7 +224,7 @@ func TestNamesInQueries(t *testing.T) {
 		for name := range got {
 			slices.Sort(got[name])
 		}
-		assert.Equal(t, len(want), len(got), text)
+		assert.Len(t, got, len(want), text)
 		for name, labels := range want {
 			assert.ElementsMatch(t, labels, got[name], text)
 		}
