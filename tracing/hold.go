@@ -42,9 +42,12 @@ func (o *Observer) Lost(ctx context.Context, e renewer.Lost) {
 
 // tellLoss is called by Lost and, as the operation may have ended before the engine comes to that, by Released.
 func (o *Observer) tellLoss(r *record, operation string, loss *renewer.LostError) {
-	if r.hold == nil && !r.caller.IsRecording() || !r.lost.CompareAndSwap(false, true) {
-		return
+	if r.hold != nil || r.caller.IsRecording() {
+		r.lost.Do(func() { o.putLoss(r, operation, loss) })
 	}
+}
+
+func (o *Observer) putLoss(r *record, operation string, loss *renewer.LostError) {
 	attrs := append(make([]attribute.KeyValue, 0, 7),
 		attribute.String(keyReason, loss.Reason.String()), attribute.Int64(keyFence, loss.Fence),
 		attribute.Float64(keyLeft, loss.Left.Seconds()))

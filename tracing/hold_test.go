@@ -321,3 +321,50 @@ func TestALossOfALockWhoseCallerHasNoSpan(t *testing.T) {
 		require.Empty(t, s.the(t, "lockbeat.acquire").Events(), "it had ended")
 	})
 }
+
+// slowSpan is a caller's span that takes its time for an event.
+type slowSpan struct {
+	trace.Span
+
+	entered, goOn chan struct{}
+}
+
+func (s slowSpan) IsRecording() bool { return true }
+
+func (s slowSpan) AddEvent(string, ...trace.EventOption) {
+	close(s.entered)
+	<-s.goOn
+}
+
+// The operation may end while the engine is still about to tell of the loss: the hold must not end before it is on it.
+func TestALossIsToldWhileTheOperationEnds(t *testing.T) {
+	t.Parallel()
+	s := newSeen()
+	o := tracing.New(s.to...)
+	caller := slowSpan{trace.SpanFromContext(t.Context()), make(chan struct{}), make(chan struct{})}
+	start := renewer.AcquireStart{Name: "a"}
+	ctx := o.AcquireStart(trace.ContextWithSpan(t.Context(), caller), start)
+	o.Claim(ctx)
+	ctx = o.AcquireEnd(ctx, renewer.AcquireEnd{AcquireStart: start, Fence: 1})
+	loss := &renewer.LostError{Name: "a", Reason: renewer.Expired, Fence: 1}
+	told, released := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(told)
+		o.Lost(ctx, renewer.Lost{Name: "a", Fence: 1, Err: loss})
+	}()
+	<-caller.entered
+	go func() {
+		defer close(released)
+		o.Released(ctx, renewer.Released{Name: "a", Fence: 1, Lost: loss})
+	}()
+	select {
+	case <-released: // it must not
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(caller.goOn)
+	<-told
+	<-released
+	hold := s.the(t, "lockbeat.hold")
+	require.Equal(t, codes.Error, hold.Status().Code)
+	require.Len(t, hold.Events(), 1)
+}
