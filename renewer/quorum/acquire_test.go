@@ -80,8 +80,13 @@ func TestTooManyFaultyNodesAreNoBusyLock(t *testing.T) {
 		require.NotErrorIs(t, g.Err, context.DeadlineExceeded)
 		require.NotErrorIs(t, g.Err, renewer.ErrRejected)
 
-		nodes[0].Default(script.Acquire, script.Pass())
-		nodes[2].Default(script.Acquire, script.Pass())
+		nodes[1].Default(script.Acquire, script.Hang())
+		assert.Zero(t, took(func() { g = acquire(limited(t, time.Second), s, "a") }), "the third can't help")
+		require.ErrorContains(t, g.Err, "node 2: no answer yet")
+
+		for _, node := range nodes {
+			node.Default(script.Acquire, script.Pass())
+		}
 		mine(t, s, "a")
 	})
 }
@@ -118,6 +123,70 @@ func TestTakenIsKnownFromAMajority(t *testing.T) {
 		d := took(func() { g = acquire(limited(t, 5*time.Second), s, "b") })
 		require.Equal(t, renewer.Taken, g.Status)
 		assert.Equal(t, 5*time.Millisecond, d, "a node that hangs is not waited for while somebody else contends")
+	})
+}
+
+// A slow node is waited for as long as it may tell a busy lock from one that nobody can tell of.
+func TestASlowNodeMayTellThatItIsTaken(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mine(t, s, "a")
+		pass(time.Second)
+		nodes[0].Default(script.Acquire, script.Fail(errDown))
+		nodes[1].Default(script.Acquire, script.Pass().Late(100*time.Millisecond))
+		var g renewer.Grant
+		assert.Equal(t, 100*time.Millisecond, took(func() { g = acquire(limited(t, time.Second), s, "b") }))
+		require.Equal(t, renewer.Taken, g.Status)
+	})
+}
+
+// The TTL told is when so many of the holder's nodes have lapsed that the rest are too few.
+func TestTTLOfTheFirstThatMakesAMajority(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		for i, left := range []time.Duration{8 * time.Second, 3 * time.Second} {
+			nodes[i].Overwrite("n", renewer.Holder{Node: "x"}, left)
+		}
+		nodes[2].Default(script.Acquire, script.Hang())
+		assert.Equal(t, renewer.Grant{Status: renewer.Taken, Holder: renewer.Holder{Node: "x"}, TTL: 3 * time.Second}, acquire(t.Context(), s, "a"))
+	})
+}
+
+// A token that the caller proposes is not raised. What it hears is the counter that a majority has not passed.
+func TestTokenOfTheCaller(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		for i, node := range nodes {
+			c := claim("n", "z")
+			c.Fence = int64(10 * (i + 1))
+			node.Acquire(t.Context(), []renewer.Claim{c})
+			node.Release(t.Context(), []renewer.Hold{hold("n", "z")})
+		}
+		c := claim("n", "a")
+		c.Fence = 20
+		require.Equal(t, renewer.Grant{Status: renewer.Behind, Fence: 20}, s.Acquire(t.Context(), []renewer.Claim{c})[0])
+		synctest.Wait()
+		free(t, "n", nodes)
+		c.Fence = 21
+		require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 21}, s.Acquire(t.Context(), []renewer.Claim{c})[0])
+	})
+}
+
+// A claim repeated by the holder that fails leaves the lease as it was.
+func TestARepeatedClaimThatFailsFreesNothing(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		fence := mine(t, s, "a")
+		synctest.Wait()
+		for _, node := range nodes[:2] {
+			node.Script(script.Acquire, script.Fail(errDown))
+		}
+		require.Equal(t, renewer.Unknown, acquire(t.Context(), s, "a").Status)
+		pass(time.Second)
+		assert.Equal(t, "aaa", owners("n", nodes))
+		assert.Equal(t, fence, mine(t, s, "a"), "and the same grant")
+		synctest.Wait()
+		assert.Equal(t, confirmed, renew(t.Context(), s, "a"))
 	})
 }
 
@@ -259,6 +328,35 @@ func TestBatchesAreOneCallANode(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestANodeThatMiscounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, all := scripted(3)
+		all[1] = miscounting{all[1]}
+		s, err := quorum.New(all)
+		require.NoError(t, err)
+		mine(t, s, "a")
+		assert.Equal(t, confirmed, renew(t.Context(), s, "a"))
+		all[2] = miscounting{all[2]}
+		s, err = quorum.New(all)
+		require.NoError(t, err)
+		require.ErrorContains(t, renew(t.Context(), s, "a").Err, "node 2: it answered what no store may: 2 answers to 1 questions")
+		require.Equal(t, renewer.Unknown, acquire(t.Context(), s, "a").Status)
+		pass(time.Minute)
+	})
+}
+
+// miscounting gives an answer more than it was asked for.
+type miscounting struct{ renewer.Store }
+
+func (m miscounting) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	return append(m.Store.Acquire(ctx, claims), renewer.Grant{})
+}
+
+func (m miscounting) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	return append(m.Store.Renew(ctx, holds), renewer.Answer{})
 }
 
 // What the caller does to its slices afterwards reaches no slow node.

@@ -2,64 +2,10 @@ package quorum
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
-
-// bid is a claim that is put to the nodes.
-type bid struct {
-	claim renewer.Claim
-	lease *lease
-	fixed bool          // the token is the caller's
-	had   int64         // the token that the owner has the name with already, as far as we know
-	grant renewer.Grant // the answer
-
-	counter int64            // the highest seen in any round
-	sent    instant          // the last round; what follows is of it
-	votes   []*renewer.Grant // by node; nil: none yet
-	mine    int
-	taken   int
-	behind  int
-	failed  int
-}
-
-// begin forgets the round before.
-func (b *bid) begin(sent instant) {
-	b.sent, b.mine, b.taken, b.behind, b.failed = sent, 0, 0, 0, 0
-	clear(b.votes)
-}
-
-// count adds a node's answer.
-func (b *bid) count(node int, g *renewer.Grant) {
-	switch {
-	case g.Status == renewer.Mine && g.Fence != b.claim.Fence, g.Status == renewer.Gone:
-		g = &renewer.Grant{Err: errStrange} // another token is no vote for ours
-	case g.Status == renewer.Behind && g.Fence == math.MaxInt64:
-		g = &renewer.Grant{Err: errCounter}
-	}
-	b.votes[node] = g
-	switch g.Status {
-	case renewer.Mine:
-		b.mine++
-	case renewer.Taken:
-		b.taken++
-	case renewer.Behind:
-		b.behind++
-		b.counter = max(b.counter, g.Fence)
-	default:
-		b.failed++
-	}
-}
-
-// silent counts the nodes that have not answered.
-func (b *bid) silent() int { return len(b.votes) - b.mine - b.taken - b.behind - b.failed }
-
-// passed tells that the token was too low for a grant that a higher one could get.
-func (b *bid) passed(write int) bool {
-	return !b.fixed && b.behind > 0 && b.mine < write && b.taken+b.failed <= len(b.votes)-write
-}
 
 // ballot puts the bids to the nodes, in rounds: a token that a node's counter has passed is raised. It returns how long those took
 // that answered, and the error of ctx, if that has ended it.
@@ -195,25 +141,6 @@ func (s *Store) admitted(node int, bids []*bid, p *poll[renewer.Grant]) (items [
 		b.count(node, barred)
 	}
 	return items
-}
-
-// decided tells whether each bid has heard enough: it is granted, or needs a higher token, or so many nodes are another's, or
-// don't answer, that it can't be. If not, contended tells that all that is missing are a few silent nodes, while somebody else
-// may wait for what the bid has got.
-func decided(bids []*bid, write, keep int) (enough, contended bool) {
-	enough, contended = true, true
-	for _, b := range bids {
-		spare := len(b.votes) - write
-		switch {
-		case b.mine >= write, b.failed > spare, b.silent() == 0:
-		case b.taken > spare && (b.taken >= keep || b.taken+b.silent() < keep):
-		case b.passed(write) && b.mine+b.silent() < write:
-		default:
-			enough = false
-			contended = contended && (b.taken > spare || b.taken > 0 && b.failed+b.silent() <= spare)
-		}
-	}
-	return enough, !enough && contended
 }
 
 // lateGrants books answers that came when nobody waited for them any more.

@@ -109,7 +109,7 @@ func (c *cleaner) take() (batch []chore, holds []renewer.Hold, next time.Duratio
 	for ; n < len(c.planned) && len(batch) < mostAtOnce; n++ {
 		job := c.planned[n]
 		l := job.lease
-		if over || l.epoch != job.epoch || l.granted {
+		if over || l.epoch != job.epoch {
 			if over {
 				l.seats[c.node].leave()
 				s.forget(l)

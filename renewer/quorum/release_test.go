@@ -84,6 +84,39 @@ func TestReleaseOvertakesAnAcquire(t *testing.T) {
 	}
 }
 
+// The same while the release is not over on another node.
+func TestReleaseOvertakesAnAcquireAndHangs(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		nodes[2].Script(script.Acquire, script.Pass().Slow(time.Second))
+		mine(t, s, "a")
+		nodes[1].Script(script.Release, script.Hang())
+		require.Equal(t, renewer.Unknown, release(limited(t, 500*time.Millisecond), s, "a").Status)
+		pass(600 * time.Millisecond)
+		assert.Empty(t, nodes[2].Owner("n"))
+		assert.Equal(t, "a", owners("n", nodes[1:2]), "it is asked again a second later")
+		pass(time.Second)
+		free(t, "n", nodes)
+	})
+}
+
+// What was planned for a lease that is over does not free what the same owner has taken since.
+func TestNothingIsFreedForAFormerLease(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		nodes[0].Script(script.Acquire, script.Pass().Slow(500*time.Millisecond))
+		mine(t, s, "a")
+		synctest.Wait()
+		nodes[0].Script(script.Release, script.Fail(errDown))
+		require.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
+		pass(600 * time.Millisecond)
+		free(t, "n", nodes)
+		mine(t, s, "a")
+		pass(time.Second)
+		assert.Equal(t, "aaa", owners("n", nodes))
+	})
+}
+
 // A name that is to be kept for a while is not freed by a second try.
 func TestKeptAfterRelease(t *testing.T) {
 	t.Parallel()
@@ -99,6 +132,25 @@ func TestKeptAfterRelease(t *testing.T) {
 		assert.Equal(t, renewer.Taken, acquire(t.Context(), s, "b").Status)
 		pass(1)
 		mine(t, s, "b")
+	})
+}
+
+// Who releases takes over what was planned behind its failed attempt.
+func TestReleaseTakesOverTheCleaningUp(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		for _, node := range nodes[:2] {
+			node.SetSettle(4 * time.Second)
+			node.Script(script.Acquire, script.Fail(errDown))
+		}
+		require.Equal(t, renewer.Unknown, acquire(limited(t, time.Second), s, "a").Status)
+		release(t.Context(), s, "a")
+		pass(time.Minute)
+		var freed int
+		for _, c := range nodes[0].Calls(script.Release) {
+			freed += len(c.Holds)
+		}
+		assert.Equal(t, 2, freed, "at once, and once more")
 	})
 }
 
@@ -121,5 +173,21 @@ func TestClose(t *testing.T) {
 		pass(time.Minute)
 		assert.Empty(t, nodes[0].Calls(script.Release))
 		mine(t, s, "b")
+		synctest.Wait()
+		assert.Zero(t, quorum.Late(s, 2))
+	})
+}
+
+// Close does not wait for a node that hangs, and ends whoever does.
+func TestCloseEndsWhoIsLate(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		nodes[0].Default(script.Acquire, script.Hang())
+		mine(t, s, "a")
+		synctest.Wait()
+		require.EqualValues(t, 1, quorum.Late(s, 0))
+		assert.Zero(t, took(s.Close))
+		synctest.Wait()
+		require.Zero(t, quorum.Late(s, 0))
 	})
 }

@@ -106,7 +106,6 @@ func (s *Store) adopt(p *poll[renewer.Answer], t *tally, i int, h renewer.Hold) 
 // lose books that a lease is over, and frees it on nodes that still have it, for whoever comes next. Under s.mu.
 func (s *Store) lose(l *lease) {
 	l.granted = false
-	l.epoch++
 	if l.asking == 0 {
 		s.clean(l, false)
 		s.forget(l)

@@ -78,7 +78,42 @@ func TestAgeIsThatOfTheMajority(t *testing.T) {
 		}
 		nodes[1].Default(script.Renew, script.Mine())
 		beat()
-		require.Equal(t, renewer.Unknown, a.Status, "as old as the TTL is too old")
+		require.Equal(t, renewer.Unknown, a.Status, "the others are as old as they were")
+	})
+}
+
+// A confirmation as old as the TTL confirms nothing.
+func TestTooOldToConfirm(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mine(t, s, "a")
+		for _, node := range nodes {
+			node.Default(script.Renew, script.Fail(errDown))
+		}
+		pass(time.Second)
+		nodes[1].Script(script.Renew, script.Pass())
+		require.Equal(t, renewer.Unknown, renew(t.Context(), s, "a").Status)
+		pass(ttl)
+		nodes[1].Script(script.Renew, script.Fail(errDown))
+		nodes[2].Script(script.Renew, script.Mine())
+		require.Equal(t, renewer.Unknown, renew(t.Context(), s, "a").Status, "nodes 2 and 3, but node 2 a TTL ago")
+	})
+}
+
+// A heartbeat that is overtaken by the next confirms no more than itself.
+func TestAnOvertakenHeartbeat(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mine(t, s, "a")
+		for _, node := range nodes {
+			node.Script(script.Renew, script.Hang())
+		}
+		pass(time.Second)
+		first := make(chan renewer.Answer, 1)
+		go func() { first <- renew(limited(t, 2*time.Second), s, "a") }()
+		pass(time.Second)
+		assert.Equal(t, confirmed, renew(t.Context(), s, "a"))
+		assert.Equal(t, confirmed, <-first)
 	})
 }
 
@@ -154,6 +189,27 @@ func TestALateYesDoesNotUndoANo(t *testing.T) {
 	})
 }
 
+// A node that refuses the owner's own claim is out of the lease, as one that refuses a renewal is.
+func TestARefusedClaimUndoesAConfirmation(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mine(t, s, "a")
+		for _, node := range nodes {
+			node.Default(script.Renew, script.Fail(errDown))
+		}
+		pass(time.Second)
+		nodes[2].Script(script.Renew, script.Pass())
+		require.Equal(t, renewer.Unknown, renew(t.Context(), s, "a").Status, "node 3 alone")
+		nodes[0].Script(script.Acquire, script.Fail(errDown))
+		nodes[1].Script(script.Acquire, script.Fail(errDown))
+		nodes[2].Overwrite("n", renewer.Holder{Node: "x"}, time.Minute)
+		require.NotEqual(t, renewer.Mine, acquire(limited(t, time.Second), s, "a").Status)
+		pass(time.Second)
+		nodes[0].Script(script.Renew, script.Pass())
+		require.Equal(t, renewer.Unknown, renew(t.Context(), s, "a").Status, "node 1, without node 3 now")
+	})
+}
+
 // A store that has not acquired a lease renews it by what the nodes say.
 func TestRenewsWhatAnotherStoreAcquired(t *testing.T) {
 	t.Parallel()
@@ -163,10 +219,15 @@ func TestRenewsWhatAnotherStoreAcquired(t *testing.T) {
 		require.NoError(t, err)
 		pass(time.Second)
 		assert.Equal(t, confirmed, renew(t.Context(), other, "a"))
+		synctest.Wait()
 		pass(time.Second)
-		nodes[0].Default(script.Renew, script.Hang())
-		nodes[1].Default(script.Renew, script.Hang())
+		nodes[0].Default(script.Renew, script.Fail(errDown))
+		nodes[1].Default(script.Renew, script.Fail(errDown))
 		assert.Equal(t, renewer.Unknown, renew(limited(t, time.Second), other, "a").Status)
+		pass(time.Second)
+		nodes[1].Script(script.Renew, script.Pass())
+		nodes[2].Script(script.Renew, script.Fail(errDown))
+		assert.Equal(t, renewer.Answer{Status: renewer.Mine, Age: time.Second}, renew(t.Context(), other, "a"), "it is known from then on")
 		nodes[0].Default(script.Renew, script.Pass())
 		nodes[1].Default(script.Renew, script.Pass())
 		g := acquire(t.Context(), other, "a")

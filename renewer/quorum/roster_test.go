@@ -120,6 +120,11 @@ func TestMixedLater(t *testing.T) {
 		assert.Contains(t, text.String(), "programs differ in the nodes of their quorum")
 		require.ErrorIs(t, b.Check(t.Context()), quorum.ErrMixed)
 		pass(quorum.RosterTTL) // a has gone
+		nodes[0].Script(script.Acquire, script.Fail(errDown))
+		require.Error(t, acquire(t.Context(), b, "b").Err)
+		synctest.Wait()
+		require.Error(t, acquire(t.Context(), b, "b").Err, "nobody knows better")
+		pass(quorum.RosterEvery)
 		require.Error(t, acquire(t.Context(), b, "b").Err)
 		synctest.Wait()
 		mine(t, b, "b")

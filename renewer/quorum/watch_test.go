@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -71,6 +72,36 @@ func TestWokenWhenAMajorityMayBeFree(t *testing.T) {
 			assert.Zero(t, node.Watchers("n"))
 		}
 	})
+}
+
+// A stopped watch is silent though a node's wake-up was under way, or its stop is late.
+func TestStoppedWatchIsSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		node := &unstoppable{Store: script.New()}
+		s, err := quorum.New([]renewer.Store{node})
+		require.NoError(t, err)
+		heard, stop := watching(s)
+		node.wake(nil)
+		require.Len(t, heard(), 1)
+		stop()
+		node.wake(nil)
+		node.wake(errDown)
+		pass(time.Second)
+		assert.Len(t, heard(), 1)
+	})
+}
+
+// unstoppable goes on waking.
+type unstoppable struct {
+	*script.Store
+
+	wake func(error)
+}
+
+func (u *unstoppable) Watch(_ string, wake func(error)) func() {
+	u.wake = wake
+	return func() {}
 }
 
 func TestWatchFailsWhenNoNodeCanTell(t *testing.T) {
