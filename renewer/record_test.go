@@ -38,7 +38,7 @@ func TestRecords(t *testing.T) {
 		l = acquire(t, k, "a")
 		seen, err = k.Look(t.Context(), renewer.Look{Name: "a", Fence: l.Fence(), TTL: time.Hour})
 		require.NoError(t, err)
-		require.Equal(t, renewer.Seen{Status: renewer.Mine, Fence: first, Seq: 1, Data: "x"}, seen)
+		require.Equal(t, renewer.Seen{Status: renewer.Mine, Fence: first, Seq: 1, Data: "x", TTL: time.Hour}, seen)
 		err = k.Write(t.Context(), record(first, 2, "late"))
 		require.ErrorIs(t, err, renewer.ErrLost)
 		var lost *renewer.LostError

@@ -13,8 +13,9 @@ import (
 // it has seen stays as it was unless it writes itself. A store needs no more for it than to compare two numbers, so that one over
 // several servers can do it by a majority: the look is the promise and the write the vote of a ballot whose number is the token.
 //
-// What is said of [Store] is true here: batches, answers in order, ctx, and [Unknown] for every doubt. A request that was not
-// answered may take effect later, until the next holder has looked.
+// What is said of [Store] is true here: batches, answers in order, ctx, and [Unknown] for every doubt. A write that was not answered, or
+// was refused, may take effect later if the store is one over several, until the next holder has written; what a look has shown does
+// not go back.
 type Recorder interface {
 	Store
 
@@ -24,7 +25,7 @@ type Recorder interface {
 
 	// Write replaces each record whose term is the writer's: [Mine]. It answers [Taken] if a holder with a higher token has looked
 	// since, [Gone] if the term is not there: it has lapsed, or never began; and [Behind] if a write of the same holder with a higher Seq,
-	// or one of the same Seq and other data, has come before. These change nothing. A write repeated as it was is Mine again.
+	// or one of the same Seq and other data, has come before. A write repeated as it was is Mine again.
 	Write(ctx context.Context, records []Record) []Answer
 }
 
@@ -47,6 +48,8 @@ type Seen struct {
 	Seq int64
 	// Data is the record.
 	Data string
+	// TTL is how long the record lives unless it is written anew; 0 if there is none, or if the store can't tell.
+	TTL time.Duration
 	// Err says why, when Unknown.
 	Err error
 }

@@ -75,7 +75,11 @@ func (r *records) look(l *renewer.Look, now time.Time) renewer.Seen {
 		}
 		r.put(l.Name, old, now)
 	}
-	return renewer.Seen{Status: renewer.Mine, Fence: old.fence, Seq: old.seq, Data: old.data}
+	seen := renewer.Seen{Status: renewer.Mine, Fence: old.fence, Seq: old.seq, Data: old.data}
+	if old.fence != 0 {
+		seen.TTL = old.until.Sub(now)
+	}
+	return seen
 }
 
 func (r *records) write(w *renewer.Record, now time.Time) renewer.Answer {

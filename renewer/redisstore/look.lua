@@ -4,7 +4,8 @@
 -- ARGV[1]  the holder's fencing token, in decimal, below 2^53; or "0": only look
 -- ARGV[2]  time to live of the term, ms, if there is no record; a record keeps its own
 --
--- Returns  {fence, seq, data}: the record, with the token of who wrote it and its number; {0, 0, ''} if nothing has been written; or
+-- Returns  {fence, seq, data, ms}: the record, with the token of who wrote it, its number, and its remaining time to live in ms (-1: it
+--          has none); {0, 0, '', ms} if nothing has been written; or
 --          {term} if a holder with a higher token, this one, has looked before: nothing is changed; or
 --          an error, and nothing is changed.
 --
@@ -26,17 +27,15 @@ if value then
 	term, fence, seq, data = tonumber(t), f, s, string.sub(value, rest)
 end
 
-if mine > 0 then
-	if term > mine then
-		return {term}
-	end
-	if term < mine then
-		local ttl = ARGV[2]
-		local left = redis.call('PTTL', KEYS[1])
-		if left > 0 then
-			ttl = left
-		end
-		redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. fence .. ' ' .. seq .. '\n' .. data, 'PX', ttl)
-	end
+if mine > 0 and term > mine then
+	return {term}
 end
-return {tonumber(fence), tonumber(seq), data}
+local left = redis.call('PTTL', KEYS[1])
+if term < mine then
+	local ttl = ARGV[2]
+	if left > 0 then
+		ttl = left
+	end
+	redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. fence .. ' ' .. seq .. '\n' .. data, 'PX', ttl)
+end
+return {tonumber(fence), tonumber(seq), data, left}

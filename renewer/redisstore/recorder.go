@@ -94,16 +94,21 @@ func readSeen(reply rueidis.RedisMessage, fence int64) (seen renewer.Seen, ok bo
 		}
 		return renewer.Seen{Status: renewer.Taken}, true
 	}
-	if err != nil || len(parts) != 3 || !parts[2].IsString() {
+	if err != nil || len(parts) != 4 || !parts[2].IsString() {
 		return seen, false
 	}
 	by, err0 := parts[0].ToInt64()
 	seq, err1 := parts[1].ToInt64()
 	data, err2 := parts[2].ToString()
-	if err0 != nil || err1 != nil || err2 != nil || by < 0 || by > maxExact || seq < 0 || seq > maxExact {
+	left, err3 := parts[3].ToInt64()
+	if err0 != nil || err1 != nil || err2 != nil || err3 != nil || by < 0 || by > maxExact || seq < 0 || seq > maxExact {
 		return seen, false
 	}
-	return renewer.Seen{Status: renewer.Mine, Fence: by, Seq: seq, Data: data}, true
+	seen = renewer.Seen{Status: renewer.Mine, Fence: by, Seq: seq, Data: data}
+	if by != 0 {
+		seen.TTL = millis(left)
+	}
+	return seen, true
 }
 
 // readWritten reads the reply of write.lua.

@@ -51,9 +51,12 @@ func TestLookScript(t *testing.T) {
 		t.Log("a record, as its writer left it")
 		s.ok(t, "SET", recordA, "7 3 9007199254740990\ndata\nand more", "PX", "60000")
 		want := renewer.Seen{Status: renewer.Mine, Fence: 3, Seq: 1<<53 - 2, Data: "data\nand more"}
-		assert.Equal(t, want, look(t, store, "a", 0, 0))
-		assert.Equal(t, want, look(t, store, "a", 7, time.Hour))
-		assert.Equal(t, want, look(t, store, "a", 1<<53-1, time.Hour))
+		for _, fence := range []int64{0, 7, 1<<53 - 1} {
+			got := look(t, store, "a", fence, time.Hour)
+			assert.InDelta(t, time.Minute, got.TTL, float64(5*time.Second))
+			got.TTL = 0
+			assert.Equal(t, want, got)
+		}
 		assert.Equal(t, "9007199254740991 3 9007199254740990\ndata\nand more", s.get(t, recordA))
 		s.pttl(t, recordA, minute-5000, minute)
 
@@ -189,24 +192,24 @@ func TestReadSeen(t *testing.T) {
 		reply wire
 		want  renewer.Seen // zero: refused
 	}{
-		"a record":             {7, list(number(3), number(4), text("x")), renewer.Seen{Status: renewer.Mine, Fence: 3, Seq: 4, Data: "x"}},
-		"none":                 {0, list(number(0), number(0), text("")), renewer.Seen{Status: renewer.Mine}},
+		"a record":             {7, list(number(3), number(4), text("x"), number(-1)), renewer.Seen{Status: renewer.Mine, Fence: 3, Seq: 4, Data: "x"}},
+		"none":                 {0, list(number(0), number(0), text(""), number(-2)), renewer.Seen{Status: renewer.Mine}},
 		"a later holder":       {7, list(number(8)), renewer.Seen{Status: renewer.Taken}},
 		"the same, not later":  {7, list(number(7)), renewer.Seen{}},
 		"later than possible":  {7, list(number(top + 1)), renewer.Seen{}},
 		"refused, only a look": {0, list(number(8)), renewer.Seen{}},
 		"text for a term":      {7, list(text("8")), renewer.Seen{}},
-		"fence below 0":        {7, list(number(-3), number(4), text("x")), renewer.Seen{}},
-		"fence too great":      {7, list(number(top+1), number(4), text("x")), renewer.Seen{}},
-		"seq below 0":          {7, list(number(3), number(-4), text("x")), renewer.Seen{}},
-		"seq too great":        {7, list(number(3), number(top+1), text("x")), renewer.Seen{}},
-		"text for a fence":     {7, list(text("3"), number(4), text("x")), renewer.Seen{}},
-		"text for a seq":       {7, list(number(3), text("4"), text("x")), renewer.Seen{}},
-		"a number for data":    {7, list(number(3), number(4), number(5)), renewer.Seen{}},
-		"nil for data":         {7, list(number(3), number(4), null()), renewer.Seen{}},
-		"an error for data":    {7, list(number(3), number(4), fault("ERR x")), renewer.Seen{}},
+		"fence below 0":        {7, list(number(-3), number(4), text("x"), number(-1)), renewer.Seen{}},
+		"fence too great":      {7, list(number(top+1), number(4), text("x"), number(-1)), renewer.Seen{}},
+		"seq below 0":          {7, list(number(3), number(-4), text("x"), number(-1)), renewer.Seen{}},
+		"seq too great":        {7, list(number(3), number(top+1), text("x"), number(-1)), renewer.Seen{}},
+		"text for a fence":     {7, list(text("3"), number(4), text("x"), number(-1)), renewer.Seen{}},
+		"text for a seq":       {7, list(number(3), text("4"), text("x"), number(-1)), renewer.Seen{}},
+		"a number for data":    {7, list(number(3), number(4), number(5), number(9)), renewer.Seen{}},
+		"nil for data":         {7, list(number(3), number(4), null(), number(9)), renewer.Seen{}},
+		"an error for data":    {7, list(number(3), number(4), fault("ERR x"), number(9)), renewer.Seen{}},
 		"two parts":            {7, list(number(3), number(4)), renewer.Seen{}},
-		"four parts":           {7, list(number(3), number(4), text("x"), text("x")), renewer.Seen{}},
+		"four parts":           {7, list(number(3), number(4), text("x"), text("x"), number(-1)), renewer.Seen{}},
 		"nothing":              {7, list(), renewer.Seen{}},
 		"a number":             {7, number(1), renewer.Seen{}},
 		"nil":                  {7, null(), renewer.Seen{}},

@@ -64,7 +64,11 @@ func (r records) look(l renewer.Look, a answer, now time.Time) renewer.Seen {
 	if a.lose != nil {
 		return renewer.Seen{Err: a.lose}
 	}
-	return e.seen
+	seen := e.seen
+	if seen.Fence != 0 {
+		seen.TTL = e.ends.Sub(now)
+	}
+	return seen
 }
 
 func (r records) write(w renewer.Record, a answer, now time.Time) renewer.Answer {

@@ -30,7 +30,7 @@ func TestScriptedLooks(t *testing.T) {
 		assert.Equal(t, renewer.Mine, write(t.Context(), s, 5, 1, "x").Status, "it had")
 		assert.Equal(t, renewer.Seen{Status: renewer.Taken}, look(t.Context(), s, 5))
 		assert.Equal(t, renewer.Seen{Status: renewer.Taken}, look(t.Context(), s, 5), "which is believed")
-		assert.Equal(t, renewer.Seen{Status: renewer.Mine, Fence: 5, Seq: 1, Data: "x"}, look(t.Context(), s, 6))
+		assert.Equal(t, renewer.Seen{Status: renewer.Mine, Fence: 5, Seq: 1, Data: "x", TTL: ttl}, look(t.Context(), s, 6))
 		require.Len(t, s.Calls(script.Look), 5)
 		assert.Equal(t, int64(6), s.Calls(script.Look)[4].Looks[0].Fence)
 	})
@@ -55,7 +55,7 @@ func TestScriptedWrites(t *testing.T) {
 		assert.Equal(t, "x", s.Calls(script.Write)[0].Records[0].Data)
 
 		s.PutRecord("n", "theirs")
-		assert.Equal(t, renewer.Seen{Status: renewer.Mine, Fence: 1, Seq: 1, Data: "theirs"}, look(t.Context(), s, 0))
+		assert.Equal(t, renewer.Seen{Status: renewer.Mine, Fence: 1, Seq: 1, Data: "theirs", TTL: time.Minute}, look(t.Context(), s, 0))
 		<-time.After(time.Minute)
 		assert.Empty(t, s.RecordOf("n"))
 	})

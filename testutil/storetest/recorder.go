@@ -58,6 +58,12 @@ func (s *recordSuite) looks(t testing.TB, looks ...renewer.Look) []renewer.Seen 
 		if seen[i].Status == renewer.Taken {
 			require.Equal(t, renewer.Seen{Status: renewer.Taken}, seen[i], "who is refused sees nothing")
 		}
+		if seen[i].Fence == 0 {
+			require.Equal(t, renewer.Seen{Status: seen[i].Status}, seen[i], "there is none")
+		} else if !s.Blind {
+			require.Positive(t, seen[i].TTL, "%q", looks[i].Name)
+			require.LessOrEqual(t, seen[i].TTL, long, "%q", looks[i].Name)
+		}
 	}
 	return seen
 }
@@ -177,6 +183,7 @@ func lookKeepsTTL(t *testing.T, s *recordSuite) {
 	require.Equal(t, renewer.Mine, s.write(t, 5, 1, "a", s.short))
 	s.look(t, 6)
 	s.sees(t, 5, 1, "a")
+	assert.LessOrEqual(t, s.looks(t, renewer.Look{Name: "name", Fence: 6, TTL: long})[0].TTL, s.short+s.slack)
 	s.pass(t, s.short+20*time.Millisecond)
 	s.sees(t, 0, 0, "")
 
@@ -219,8 +226,9 @@ func recordsApart(t *testing.T, s *recordSuite) {
 		require.Equal(t, []renewer.Status{renewer.Mine}, s.writes(t, renewer.Record{Name: name, Fence: int64(i + 1), Seq: 1, Data: name, TTL: long}))
 	}
 	for i, name := range names {
-		want := renewer.Seen{Status: renewer.Mine, Fence: int64(i + 1), Seq: 1, Data: name}
-		assert.Equal(t, want, s.looks(t, renewer.Look{Name: name})[0])
+		got := s.looks(t, renewer.Look{Name: name})[0]
+		got.TTL = 0
+		assert.Equal(t, renewer.Seen{Status: renewer.Mine, Fence: int64(i + 1), Seq: 1, Data: name}, got)
 	}
 }
 
@@ -267,6 +275,7 @@ func recordBatches(t *testing.T, s *recordSuite) {
 		if i < 100 {
 			want = renewer.Seen{Status: renewer.Mine, Fence: int64(10 + i), Seq: 1, Data: name(i)}
 		}
+		seen.TTL = 0
 		require.Equal(t, want, seen, "item %d", i)
 	}
 }
