@@ -107,7 +107,7 @@ func (s *Store) round(ctx context.Context, bids []*bid) (took time.Duration, err
 		now := s.clock.now()
 		r.each(func(i int, g *renewer.Grant) {
 			bids[i].count(r.node, g)
-			bids[i].lease.seats[r.node].book(g, p.sent, p.age, now)
+			bids[i].lease.seats[r.node].book(g.Status, p.sent, p.age, now)
 		})
 		s.mu.Unlock()
 		enough, contended := decided(bids, s.write, s.keep)
@@ -150,7 +150,7 @@ func (s *Store) lateGrants(p *poll[renewer.Grant], r reply[renewer.Grant], claim
 	now := s.clock.now()
 	r.each(func(i int, g *renewer.Grant) {
 		l := s.open(key{claims[i].Name, claims[i].Owner}, claims[i].TTL)
-		l.seats[r.node].book(g, p.sent, p.age, now)
+		l.seats[r.node].book(g.Status, p.sent, p.age, now)
 		if !l.granted && l.asking == 0 {
 			s.cleanSeat(l, r.node, true)
 			s.forget(l)

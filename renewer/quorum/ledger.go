@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -55,8 +54,8 @@ func (s *seat) confirm(sent instant) {
 }
 
 // book notes the answer to an acquire.
-func (s *seat) book(g *renewer.Grant, sent instant, age time.Duration, now instant) {
-	switch g.Status {
+func (s *seat) book(status renewer.Status, sent instant, age time.Duration, now instant) {
+	switch status {
 	case renewer.Mine:
 		s.confirm(sent)
 		if s.confirmed == 0 {
@@ -65,9 +64,7 @@ func (s *seat) book(g *renewer.Grant, sent instant, age time.Duration, now insta
 	case renewer.Taken:
 		s.refuse(now)
 	case renewer.Unknown:
-		if !errors.Is(g.Err, errBacklog) {
-			s.asked = max(s.asked, age)
-		}
+		s.asked = max(s.asked, age)
 	case renewer.Gone, renewer.Behind: // nothing has changed
 	}
 }

@@ -88,7 +88,7 @@ func TestReleaseOvertakesAnAcquire(t *testing.T) {
 func TestReleaseOvertakesAnAcquireAndHangs(t *testing.T) {
 	t.Parallel()
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		nodes[2].Script(script.Acquire, script.Pass().Slow(time.Second))
+		nodes[2].Script(script.Acquire, script.Pass().Slow(900*time.Millisecond))
 		mine(t, s, "a")
 		nodes[1].Script(script.Release, script.Hang())
 		require.Equal(t, renewer.Unknown, release(limited(t, 500*time.Millisecond), s, "a").Status)
