@@ -83,6 +83,9 @@ func TestSplitVotes(t *testing.T) {
 				var wg sync.WaitGroup
 				grants, after := make([]renewer.Grant, len(all)), make([]time.Duration, len(all))
 				for i, s := range all {
+					if i == hung {
+						continue // it would be late, and have the others' leavings
+					}
 					c := claim("n", string(rune('a'+i)))
 					c.Holder = renewer.Holder{Node: "they all look alike"}
 					wg.Go(func() {
