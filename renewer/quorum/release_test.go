@@ -117,22 +117,36 @@ func TestNothingIsFreedForAFormerLease(t *testing.T) {
 	})
 }
 
-// A name that is to be kept for a while is not freed by a second try.
+// A name that is to be kept for a while is not freed by a second try, whatever was not answered.
 func TestKeptAfterRelease(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		mine(t, s, "a")
-		synctest.Wait()
-		nodes[0].Script(script.Release, script.Pass().Broken(errDown))
-		h := hold("n", "a")
-		h.Keep = 5 * time.Second
-		assert.Equal(t, renewer.Mine, s.Release(t.Context(), []renewer.Hold{h})[0].Status)
-		pass(5*time.Second - 1)
-		assert.Equal(t, "aaa", owners("n", nodes))
-		assert.Equal(t, renewer.Taken, acquire(t.Context(), s, "b").Status)
-		pass(1)
-		mine(t, s, "b")
-	})
+	for name, steps := range map[string][2]script.Step{
+		"all well":                  {script.Pass(), script.Pass()},
+		"release not answered":      {script.Pass(), script.Pass().Broken(errDown)},
+		"the same, late":            {script.Pass(), script.Pass().Late(100 * time.Millisecond).Broken(errDown)},
+		"acquire not answered":      {script.Pass().Broken(errDown), script.Pass()},
+		"neither":                   {script.Pass().Broken(errDown), script.Pass().Broken(errDown)},
+		"neither, one of them late": {script.Pass().Broken(errDown), script.Pass().Late(100 * time.Millisecond).Broken(errDown)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+				nodes[0].SetSettle(2 * time.Second)
+				nodes[0].Script(script.Acquire, steps[0])
+				mine(t, s, "a")
+				synctest.Wait()
+				nodes[0].Script(script.Release, steps[1])
+				h := hold("n", "a")
+				h.Keep = 5 * time.Second
+				assert.Equal(t, renewer.Mine, s.Release(t.Context(), []renewer.Hold{h})[0].Status)
+				pass(5*time.Second - 1)
+				assert.Equal(t, "aaa", owners("n", nodes))
+				assert.Equal(t, renewer.Taken, acquire(t.Context(), s, "b").Status)
+				pass(1)
+				mine(t, s, "b")
+			})
+		})
+	}
 }
 
 // Who releases takes over what was planned behind its failed attempt.

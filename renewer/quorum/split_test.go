@@ -115,6 +115,38 @@ func TestSplitVotes(t *testing.T) {
 	}
 }
 
+// Named nodes have one order for all programs, however they are listed: of two who split them one leads.
+func TestSplitVotesOverNodesInAnyOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, _ := scripted(3)
+		var all []*quorum.Store
+		for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}} {
+			var stores []renewer.Store
+			var names []string
+			for at, i := range order {
+				stores = append(stores, delayed{nodes[i], func() time.Duration { return time.Duration(at+1) * time.Millisecond }})
+				names = append(names, string(rune('a'+i)))
+			}
+			s, err := quorum.New(stores, quorum.Names(names...))
+			require.NoError(t, err)
+			all = append(all, s)
+		}
+		nodes[1].Default(script.Acquire, script.Fail(errDown))
+		var wg sync.WaitGroup
+		for i, s := range all {
+			wg.Go(func() {
+				var g renewer.Grant
+				d := took(func() { g = acquire(limited(t, time.Second), s, string(rune('a'+i))) })
+				assert.Equal(t, i == 0, g.Status == renewer.Mine, "who has node a leads")
+				assert.Less(t, d, 500*time.Millisecond)
+			})
+		}
+		wg.Wait()
+		pass(time.Minute)
+	})
+}
+
 // Ten keepers in ten programs take turns on one name, over nodes that are differently far away. All get their turns, tokens rise
 // in the order of the holders, and there is never more than one.
 func TestTenKeepersTakeTurns(t *testing.T) {
