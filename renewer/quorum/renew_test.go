@@ -2,6 +2,7 @@ package quorum_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -254,6 +255,30 @@ func TestForgetfulNodes(t *testing.T) {
 		nodes[2].Delete("n")
 		assert.Equal(t, renewer.Gone, renew(limited(t, time.Second), s, "a").Status)
 	}, quorum.Forgetful(1))
+}
+
+// A node that forgets while another is down makes two holders, unless so many must grant that this can't be.
+func TestANodeForgetsWhileAnotherIsDown(t *testing.T) {
+	t.Parallel()
+	for nodes, c := range map[int]struct {
+		opts []quorum.Option
+		want renewer.Status
+	}{
+		3: {nil, renewer.Mine},
+		5: {[]quorum.Option{quorum.Forgetful(1)}, renewer.Taken},
+	} {
+		t.Run(strconv.Itoa(nodes), func(t *testing.T) {
+			t.Parallel()
+			in(t, nodes, func(t *testing.T, s *quorum.Store, all []*script.Store) {
+				all[nodes-1].Script(script.Acquire, script.Fail(errDown))
+				mine(t, s, "a")
+				synctest.Wait()
+				all[0].Delete("n")
+				pass(time.Second)
+				assert.Equal(t, c.want, acquire(t.Context(), s, "b").Status)
+			}, c.opts...)
+		})
+	}
 }
 
 // Leases that nobody renews or releases are forgotten.
