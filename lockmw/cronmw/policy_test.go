@@ -1,0 +1,184 @@
+package cronmw_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/cronmw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// runs are when runs have begun.
+type runs struct {
+	mu    sync.Mutex
+	begun []time.Duration // from the beginning of the bubble
+}
+
+// add adds one, and returns how many there are.
+func (r *runs) add() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun = append(r.begun, time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)))
+	return len(r.begun)
+}
+
+// nodes runs the same job on n nodes with the same clock, until stop is called.
+func (b *bed) nodes(n int, s cronmw.Schedule, fn func(context.Context) error, opts ...cronmw.Option) (stop func()) {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(b.t.Context())
+	var all sync.WaitGroup
+	for i := range n {
+		j := b.job(fmt.Sprintf("node-%d", i+1), s, fn, opts...)
+		all.Go(func() { ticker(ctx, s, j.Run) })
+	}
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// A run longer than its interval: the ticks meanwhile are nobody's.
+func TestOverlapIsSkipped(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, b *bed) {
+		var runs runs
+		stop := b.nodes(3, cronmw.Every(minute), func(context.Context) error {
+			runs.add()
+			pass(150 * time.Second)
+			return nil
+		})
+		pass(10*minute + time.Second)
+		stop()
+		assert.Equal(t, []time.Duration{minute, 4 * minute, 7 * minute, 10 * minute}, runs.begun)
+		assert.Equal(t, 30-4, b.log.count(cronmw.Skipped))
+	})
+}
+
+// With Wait, the one node that has taken such a tick runs it afterwards, the others do not.
+func TestOverlapIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, b *bed) {
+		var runs runs
+		stop := b.nodes(3, cronmw.Every(minute), func(context.Context) error {
+			if runs.add() == 1 {
+				pass(90 * time.Second)
+			}
+			return nil
+		}, cronmw.Wait(minute))
+		pass(4*minute + time.Second)
+		stop()
+		assert.Equal(t, []time.Duration{minute, 150 * time.Second, 3 * minute, 4 * minute}, runs.begun)
+		assert.Equal(t, 12-4, b.log.count(cronmw.Skipped))
+	})
+}
+
+// Runs that are waited for do not overlap either, and who has waited for too long gives up.
+func TestWaitRunsOut(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, b *bed) {
+		var runs runs
+		stop := b.nodes(3, cronmw.Every(minute), func(context.Context) error {
+			runs.add()
+			pass(150 * time.Second)
+			return nil
+		}, cronmw.Wait(50*time.Second))
+		pass(4*minute + time.Second)
+		stop()
+		// The second tick waits from 2:00 to 2:50, the third from 3:00, and gets its turn at 3:30; the fourth waits in vain.
+		assert.Equal(t, []time.Duration{minute, 210 * time.Second}, runs.begun)
+		assert.Equal(t, 12-2, b.log.count(cronmw.Skipped))
+	})
+}
+
+// What nobody was there for is not caught up.
+func TestMissedTicksAreNotCaughtUp(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, b *bed) {
+		var runs runs
+		fn := func(context.Context) error { runs.add(); return nil }
+		stop := b.nodes(2, cronmw.Every(minute), fn)
+		pass(2*minute + time.Second)
+		stop()
+		pass(time.Hour)
+		assert.Len(t, runs.begun, 2)
+		stop = b.nodes(2, cronmw.Every(minute), fn)
+		pass(minute)
+		stop()
+		assert.Len(t, runs.begun, 3)
+	})
+}
+
+// A process that slept over its tick calls when it wakes up. The others have run it, and the lock has lapsed.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, b *bed) {
+		runs := 0
+		fn := func(context.Context) error { runs++; return nil }
+		j := b.job("a", cronmw.Every(minute), fn, cronmw.HoldAtLeast(4*time.Second))
+		pass(minute + time.Second - 1)
+		assert.Equal(t, cronmw.Ran, j.Fire(t.Context()).Outcome)
+		pass(minute)
+		assert.Equal(t, cronmw.Ran, j.Fire(t.Context()).Outcome)
+		pass(minute + 1)
+		got := j.Fire(t.Context())
+		assert.Equal(t, cronmw.Late, got.Outcome)
+		require.NoError(t, got.Err)
+		assert.Equal(t, got, b.log.last())
+		pass(30 * time.Second)
+		assert.Equal(t, cronmw.Late, j.Fire(t.Context()).Outcome, "no tick was due")
+		assert.Equal(t, 2, runs)
+	})
+}
+
+// Nothing is due after a schedule's last tick.
+func TestAfterTheLastTick(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, b *bed) {
+		j := b.job("a", once(time.Now().Add(minute)), nothing)
+		assert.Equal(t, cronmw.DefaultHoldAtLeast, j.HoldAtLeast())
+		pass(minute)
+		assert.Equal(t, cronmw.Ran, j.Fire(t.Context()).Outcome)
+		pass(minute)
+		assert.Equal(t, cronmw.Late, j.Fire(t.Context()).Outcome)
+	})
+}
+
+// once is a schedule with one tick.
+type once time.Time
+
+func (o once) Next(t time.Time) time.Time {
+	if at := time.Time(o); t.Before(at) {
+		return at
+	}
+	return time.Time{}
+}
+
+// A node that dies in the middle: the next tick is run elsewhere if the lock lapses in time, or the one after that.
+func TestANodeDies(t *testing.T) {
+	t.Parallel()
+	for each, want := range map[time.Duration]int{20 * time.Second: 1, 10 * time.Second: 2} {
+		t.Run(each.String(), func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, b *bed) {
+				runs := 0
+				alive := b.job("alive", cronmw.Every(each), func(context.Context) error { runs++; return nil })
+				pass(each)
+				b.store.Overwrite("cron:job", renewer.Holder{Node: "dead"}, renewer.DefaultTTL)
+				assert.Equal(t, cronmw.Skipped, alive.Fire(t.Context()).Outcome)
+				ticks := 0
+				for runs == 0 {
+					pass(each)
+					alive.Fire(t.Context())
+					ticks++
+				}
+				assert.Equal(t, want, ticks)
+			})
+		})
+	}
+}

@@ -1,0 +1,91 @@
+package cronmw
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Tick is what has become of one tick of a job on this node.
+type Tick struct {
+	// Job is the job's name.
+	Job string
+	// Outcome tells what has become of it.
+	Outcome Outcome
+	// Err is, if it ran, the run's error, with [renewer.ErrLost] joined if the lock was lost; and why, if it was [NotRun]. Else nil.
+	Err error
+	// Holder has the tick, or runs an earlier one, if it was [Skipped]; its zero value if that is not known.
+	Holder renewer.Holder
+	// Took is how long it took, run and lock.
+	Took time.Duration
+}
+
+// Outcome is what has become of a tick on a node.
+type Outcome uint8
+
+const (
+	// Ran means that it was run here.
+	Ran Outcome = iota + 1
+	// Skipped means that it is another node's, or that an earlier tick is still being run.
+	Skipped
+	// Late means that the scheduler has called when no tick was due, or when it had been due for longer than a quarter of HoldAtLeast:
+	// the process was paused. It is not run, since another node has most likely done so.
+	Late
+	// NotRun means that the lock could not be had for another reason: [renewer.ErrUnavailable] if the store could not be asked,
+	// [renewer.ErrShutdown], or the error of the context. No other node may have had more luck.
+	NotRun
+)
+
+// String returns the outcome in lower case.
+func (o Outcome) String() string {
+	switch o {
+	case Ran:
+		return "ran"
+	case Skipped:
+		return "skipped"
+	case Late:
+		return "late"
+	case NotRun:
+		return "not run"
+	default:
+		return "unknown"
+	}
+}
+
+// refused is the tick of an error of the lock.
+func (j *Job) refused(err error) Tick {
+	if lockmw.RefusalOf(err) != lockmw.RefusedHeld {
+		return Tick{Job: j.name, Outcome: NotRun, Err: err}
+	}
+	t := Tick{Job: j.name, Outcome: Skipped}
+	if e, ok := errors.AsType[*renewer.Error](err); ok {
+		t.Holder = e.Holder
+	}
+	return t
+}
+
+// LogTicks returns a function for [Config].OnTick that logs: runs and skips at level Debug, late ticks at Warn, errors at Error. A nil
+// logger is slog.Default().
+func LogTicks(l *slog.Logger) func(context.Context, Tick) {
+	if l == nil {
+		l = slog.Default()
+	}
+	return func(ctx context.Context, t Tick) {
+		attrs := []slog.Attr{slog.String("job", t.Job), slog.String("outcome", t.Outcome.String()), slog.Duration("took", t.Took)}
+		level := slog.LevelDebug
+		switch {
+		case t.Err != nil:
+			level = slog.LevelError
+			attrs = append(attrs, slog.Any("error", t.Err))
+		case t.Outcome == Late:
+			level = slog.LevelWarn
+		case t.Holder != (renewer.Holder{}):
+			attrs = append(attrs, slog.String("holder", t.Holder.String()))
+		}
+		l.LogAttrs(ctx, level, "scheduled job", attrs...)
+	}
+}
