@@ -3,6 +3,7 @@ package cronmw_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +27,13 @@ func (r *runs) add() int {
 	defer r.mu.Unlock()
 	r.begun = append(r.begun, time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)))
 	return len(r.begun)
+}
+
+// all are all of them.
+func (r *runs) all() []time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.begun)
 }
 
 // nodes runs the same job on n nodes with the same clock, until stop is called.
@@ -55,7 +63,7 @@ func TestOverlapIsSkipped(t *testing.T) {
 		})
 		pass(10*minute + time.Second)
 		stop()
-		assert.Equal(t, []time.Duration{minute, 4 * minute, 7 * minute, 10 * minute}, runs.begun)
+		assert.Equal(t, []time.Duration{minute, 4 * minute, 7 * minute, 10 * minute}, runs.all())
 		assert.Equal(t, 30-4, b.log.count(cronmw.Skipped))
 	})
 }
@@ -73,7 +81,7 @@ func TestOverlapIsWaitedFor(t *testing.T) {
 		}, cronmw.Wait(minute))
 		pass(4*minute + time.Second)
 		stop()
-		assert.Equal(t, []time.Duration{minute, 150 * time.Second, 3 * minute, 4 * minute}, runs.begun)
+		assert.Equal(t, []time.Duration{minute, 150 * time.Second, 3 * minute, 4 * minute}, runs.all())
 		assert.Equal(t, 12-4, b.log.count(cronmw.Skipped))
 	})
 }
@@ -91,7 +99,7 @@ func TestWaitRunsOut(t *testing.T) {
 		pass(4*minute + time.Second)
 		stop()
 		// The second tick waits from 2:00 to 2:50, the third from 3:00, and gets its turn at 3:30; the fourth waits in vain.
-		assert.Equal(t, []time.Duration{minute, 210 * time.Second}, runs.begun)
+		assert.Equal(t, []time.Duration{minute, 210 * time.Second}, runs.all())
 		assert.Equal(t, 12-2, b.log.count(cronmw.Skipped))
 	})
 }
@@ -106,11 +114,11 @@ func TestMissedTicksAreNotCaughtUp(t *testing.T) {
 		pass(2*minute + time.Second)
 		stop()
 		pass(time.Hour)
-		assert.Len(t, runs.begun, 2)
+		assert.Len(t, runs.all(), 2)
 		stop = b.nodes(2, cronmw.Every(minute), fn)
 		pass(minute)
 		stop()
-		assert.Len(t, runs.begun, 3)
+		assert.Len(t, runs.all(), 3)
 	})
 }
 
