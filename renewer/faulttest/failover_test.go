@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
