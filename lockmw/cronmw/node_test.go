@@ -50,7 +50,9 @@ func TestRefusedJobs(t *testing.T) {
 		{"no schedule", "job", nil, nothing, nil, renewer.ErrConfig, "it needs a schedule and a function"},
 		{"no function", "job", everyMinute, nil, nil, renewer.ErrConfig, "it needs a schedule and a function"},
 		{
-			"hold of an interval", "job", everyMinute, nothing, []cronmw.Option{cronmw.HoldAtLeast(minute)}, renewer.ErrConfig,
+			"hold of an interval", "job", everyMinute, nothing,
+			[]cronmw.Option{cronmw.HoldAtLeast(minute)},
+			renewer.ErrConfig,
 			`job "job": lockbeat: invalid configuration: HoldAtLeast is 1m0s, but the schedule has ticks 1m0s apart`,
 		},
 		{"negative hold", "job", everyMinute, nothing, []cronmw.Option{cronmw.HoldAtLeast(-1)}, renewer.ErrConfig, "can't be negative"},

@@ -1,0 +1,205 @@
+package cronmw_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/robfig/cron/v3"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/cronmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// nodeEnv makes the test binary a node: it has a role, as JSON.
+const nodeEnv = "LOCKBEAT_CRON_NODE"
+
+// role is what a node process is to do.
+type role struct {
+	Node  string
+	Redis string
+	Every time.Duration
+	Ahead time.Duration // of its clock
+	TTL   time.Duration
+	Hangs bool // the first run of all nodes takes forever
+}
+
+// report is what it tells, a line each.
+type report struct {
+	What string // "ready", "hangs", or an outcome
+	Tick int64  // by its own clock, in Unix milliseconds
+	Err  string
+}
+
+const (
+	ready = "ready"
+	hangs = "hangs"
+)
+
+// beNode is the main function of a node process. It ends when its stdin does.
+func beNode(text string) int {
+	var r role
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	if err := r.run(json.NewEncoder(os.Stdout)); err != nil {
+		fmt.Fprintln(os.Stderr, r.Node, err)
+		return 1
+	}
+	return 0
+}
+
+func (r role) run(out *json.Encoder) error {
+	option, err := redisstore.ClientOption(rueidis.ClientOption{InitAddress: []string{r.Redis}, ForceSingleClient: true}, r.TTL)
+	if err != nil {
+		return err
+	}
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	keeper, err := renewer.New(store, renewer.Config{TTL: r.TTL, Node: r.Node})
+	if err != nil {
+		return err
+	}
+	reports := make(chan report, 100)
+	node, err := cronmw.New(context.Background(), keeper, cronmw.Config{OnTick: func(_ context.Context, t cronmw.Tick) {
+		tell := report{What: t.Outcome.String(), Tick: r.tick()}
+		if t.Err != nil {
+			tell.Err = t.Err.Error()
+		}
+		reports <- tell
+	}})
+	if err != nil {
+		return err
+	}
+	c := cron.New()
+	_, err = node.Schedule(c, skewed{cronmw.Every(r.Every), r.Ahead}, "job", func(ctx context.Context) error {
+		return r.work(ctx, client, reports)
+	})
+	if err != nil {
+		return err
+	}
+	c.Start()
+	reports <- report{What: ready}
+	over := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		<-c.Stop().Done()
+		close(over)
+	}()
+	for {
+		select {
+		case tell := <-reports:
+			if err := out.Encode(tell); err != nil {
+				return err
+			}
+		case <-over:
+			return keeper.Shutdown(context.Background())
+		}
+	}
+}
+
+// tick is the latest tick by the node's clock.
+func (r role) tick() int64 { return time.Now().Add(r.Ahead).Truncate(r.Every).UnixMilli() }
+
+// work is the job. It takes about a millisecond, and counts itself in Redis.
+func (r role) work(ctx context.Context, client rueidis.Client, reports chan<- report) error {
+	tick := r.tick()
+	field := strconv.FormatInt(tick, 10)
+	if err := client.Do(ctx, client.B().Hincrby().Key("runs").Field(field).Increment(1).Build()).Error(); err != nil {
+		return err
+	}
+	if r.Hangs {
+		first, err := client.Do(ctx, client.B().Setnx().Key("first").Value(r.Node).Build()).AsBool()
+		if err != nil {
+			return err
+		}
+		if first {
+			reports <- report{What: hangs, Tick: tick}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+	}
+	<-time.After(time.Millisecond)
+	return nil
+}
+
+// child is a node process.
+type child struct {
+	role
+
+	cmd     *exec.Cmd
+	stdin   io.Closer
+	reports chan report // closed when it has ended
+	ended   chan error
+}
+
+// start starts it, and ends it with the test. It has told that it is ready.
+func (r role) start(t *testing.T) *child {
+	t.Helper()
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	c := &child{role: r, cmd: exec.Command(self), reports: make(chan report, 1000), ended: make(chan error, 1)}
+	c.cmd.Env = append(os.Environ(), nodeEnv+"="+string(text))
+	c.cmd.Stderr = os.Stderr
+	c.stdin, err = c.cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := c.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.cmd.Start())
+	go func() {
+		defer close(c.reports)
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			var tell report
+			if json.Unmarshal(lines.Bytes(), &tell) == nil {
+				c.reports <- tell
+			}
+		}
+		c.ended <- c.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = c.cmd.Process.Kill()
+		for range c.reports {
+		}
+	})
+	select {
+	case first, ok := <-c.reports:
+		require.True(t, ok, "%s has ended", r.Node)
+		require.Equal(t, ready, first.What)
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "not ready", r.Node)
+	}
+	return c
+}
+
+// stop ends it in good order, and returns what it has told since.
+func (c *child) stop(t *testing.T) (told []report) {
+	t.Helper()
+	require.NoError(t, c.stdin.Close())
+	for tell := range c.reports {
+		told = append(told, tell)
+	}
+	require.NoError(t, <-c.ended)
+	return told
+}
