@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -57,6 +58,16 @@ func AgeTopology(s *Store, by time.Duration) {
 	s.shards.mu.Lock()
 	defer s.shards.mu.Unlock()
 	s.shards.asked = s.shards.asked.Add(-by)
+}
+
+// AwaitTopology returns when the store is not asking for its cluster's topology.
+func AwaitTopology(s *Store) {
+	for busy := true; busy; {
+		s.shards.mu.Lock()
+		busy = s.shards.busy
+		s.shards.mu.Unlock()
+		runtime.Gosched()
+	}
 }
 
 // SlotOf is the slot of a lock's keys.

@@ -89,6 +89,37 @@ func TestAGrantThatNoReplicaConfirms(t *testing.T) {
 	require.ErrorContains(t, g.Err, "1 of 2 within 100ms")
 }
 
+// What asynchronous replication costs: a lock that the primary granted while its replica was cut off is not known when that takes
+// over. The next owner gets it at once, with a higher token, while the first believes in it. With Replicas it would not have been
+// granted.
+func TestAGrantThatTheReplicaMissed(t *testing.T) {
+	t.Parallel()
+	primary, replica, s := withReplica(t)
+	store, sure := s.store(t), s.store(t, redisstore.Replicas(1))
+	mine(t, sure, claim("confirmed", "a", time.Minute))
+	for _, args := range [][]string{{"ACL", "SETUSER", "default", "-psync", "-sync"}, {"CLIENT", "KILL", "TYPE", "replica"}} {
+		require.NoError(t, primary.Do(args...).Error())
+	}
+	require.Eventually(t, func() bool {
+		info, err := replica.Do("INFO", "replication").ToString()
+		return err == nil && strings.Contains(info, "master_link_status:down")
+	}, patience, time.Millisecond)
+
+	first := mine(t, store, claim("missed", "a", time.Minute)) // nothing tells of the danger
+	g := acquire(t, sure, claim("unconfirmed", "a", time.Second))
+	require.ErrorIs(t, g.Err, redisstore.ErrReplicas)
+
+	require.NoError(t, replica.Do("REPLICAOF", "NO", "ONE").Error())
+	primary.Kill()
+	option, err := redisstore.ClientOption(replica.ClientOption(), 15*time.Second)
+	require.NoError(t, err)
+	after := server{option: option, admin: replica.Client(t)}.store(t)
+	second := mine(t, after, claim("missed", "b", time.Minute))
+	assert.Greater(t, second, first, "a resource that refuses lower tokens is safe")
+	assert.Equal(t, renewer.Taken, renew(t, after, hold("missed", "a", time.Minute)).Status, "the first hears of it by its next heartbeat")
+	assert.Equal(t, renewer.Taken, acquire(t, after, claim("confirmed", "b", time.Minute)).Status, "what a replica confirmed is known")
+}
+
 // By the engine: refused and cleaned up, or waited for.
 func TestTheEngineFreesWhatNoReplicaConfirms(t *testing.T) {
 	t.Parallel()
@@ -157,6 +188,26 @@ func TestReplicasOfAShard(t *testing.T) {
 	require.NoError(t, replicaOf[to].Stop())
 	g := acquire(t, store, claim(name, "a", time.Second))
 	require.ErrorIs(t, g.Err, redisstore.ErrReplicas)
+}
+
+// A server that had no slots when the client came is found.
+func TestReplicasOfANewShard(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	fresh := cluster.Masters[2]
+	first, last := fmt.Sprint(2*redistest.Slots/3), fmt.Sprint(redistest.Slots-1)
+	for _, m := range cluster.Masters {
+		require.NoError(t, m.Do("CLUSTER", "DELSLOTSRANGE", first, last).Error())
+	}
+	require.NoError(t, cluster.Masters[0].Do("CLUSTER", "ADDSLOTSRANGE", first, last).Error())
+	require.NoError(t, cluster.Masters[0].Do("CLUSTER", "BUMPEPOCH").Error(), "whoever still believes in the former owner")
+	const name = "name" // in the first third
+	require.NoError(t, cluster.AwaitOwner(redistest.Slots-1, cluster.Masters[0]))
+	store := clusterStore(t, cluster, 15*time.Second, redisstore.Replicas(1))
+	require.NoError(t, cluster.MoveSlot(redistest.Slot(name), fresh))
+	g := acquire(t, store, claim(name, "a", time.Second))
+	require.ErrorIs(t, g.Err, redisstore.ErrReplicas, "it has none, but was asked")
+	assert.True(t, has(t, fresh, name))
 }
 
 func TestReplicasNeedTheRightToWait(t *testing.T) {

@@ -124,40 +124,48 @@ func (l *line) update(ctx context.Context, conn rueidis.DedicatedClient, s *sess
 func (l *line) subscribe(ctx context.Context, conn rueidis.DedicatedClient, s *session, channels []string) error {
 	if s.sharded {
 		// One at a time: channels of one command must share a slot.
-		err := l.send(ctx, conn, channels, func(c string) rueidis.Completed { return conn.B().Ssubscribe().Channel(c).Build() })
+		err := l.send(ctx, conn, channels, func(c string) rueidis.Completed { return conn.B().Ssubscribe().Channel(c).Build() },
+			func(channel string) { l.withdraw(s, channel) })
 		if answer, ok := rueidis.IsRedisErr(err); !ok || !strings.Contains(answer.Error(), "unknown command") {
 			return err
 		}
 		s.sharded = false
 	}
-	return l.send(ctx, conn, channels[:1], func(string) rueidis.Completed { return conn.B().Subscribe().Channel(channels...).Build() })
+	return l.send(ctx, conn, channels[:1], func(string) rueidis.Completed { return conn.B().Subscribe().Channel(channels...).Build() }, nil)
 }
 
 func (l *line) unsubscribe(ctx context.Context, conn rueidis.DedicatedClient, s *session, channels []string) error {
 	if s.sharded {
-		err := l.send(ctx, conn, channels, func(c string) rueidis.Completed { return conn.B().Sunsubscribe().Channel(c).Build() })
-		if answer, ok := rueidis.IsRedisErr(err); ok {
-			if _, moved := answer.IsMoved(); moved { // and the subscription has ended with that
-				return nil
-			}
-		}
-		return err
+		return l.send(ctx, conn, channels, func(c string) rueidis.Completed { return conn.B().Sunsubscribe().Channel(c).Build() },
+			func(string) {}) // the subscription has ended with the slot's move
 	}
-	return l.send(ctx, conn, channels[:1], func(string) rueidis.Completed { return conn.B().Unsubscribe().Channel(channels...).Build() })
+	return l.send(ctx, conn, channels[:1], func(string) rueidis.Completed { return conn.B().Unsubscribe().Channel(channels...).Build() }, nil)
 }
 
-// send sends a command for each channel and returns the first error.
-func (l *line) send(ctx context.Context, conn rueidis.DedicatedClient, channels []string, build func(string) rueidis.Completed) error {
+// send sends a command for each channel and returns the first error, except that moved is told of channels that the server
+// does not serve any more.
+func (l *line) send(
+	ctx context.Context, conn rueidis.DedicatedClient, channels []string,
+	build func(channel string) rueidis.Completed, moved func(channel string),
+) error {
 	ctx, cancel := context.WithTimeout(ctx, l.hub.timeout)
 	defer cancel()
 	commands := make([]rueidis.Completed, len(channels))
 	for i, c := range channels {
 		commands[i] = build(c)
 	}
-	for _, r := range conn.DoMulti(ctx, commands...) {
-		if err := r.Error(); err != nil {
-			return err
+	var first error
+	for i, r := range conn.DoMulti(ctx, commands...) {
+		err := r.Error()
+		if answer, ok := rueidis.IsRedisErr(err); ok && moved != nil {
+			if _, ok := answer.IsMoved(); ok {
+				moved(channels[i])
+				continue
+			}
+		}
+		if first == nil {
+			first = err
 		}
 	}
-	return nil
+	return first
 }

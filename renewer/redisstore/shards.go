@@ -15,7 +15,7 @@ const (
 	topologyFor = time.Minute
 	// After a request that failed it is asked for at once, but no more often than this.
 	topologyPause = time.Second
-	// How long one server may take to tell it. The next may know.
+	// How long one server may take to tell it, until the next is asked.
 	topologyTimeout = 300 * time.Millisecond
 )
 
@@ -57,13 +57,39 @@ func (s *shards) addr(name string) string {
 	return t.addrs[t.shards[slotOf(name)]]
 }
 
-// learn asks the servers, one by one in random order, until one tells.
+// learn asks the servers in random order until one tells. One that is slow is not waited for: rueidis may have to dial it, which
+// does not end with ctx for all but the first who wants that.
 func (s *shards) learn(ctx context.Context) {
 	s.mu.Lock()
 	s.asked = time.Now()
 	s.mu.Unlock()
-	for addr, node := range s.client.Nodes() {
-		if s.learnFrom(ctx, addr, node) || ctx.Err() != nil {
+	nodes := s.client.Nodes()
+	told := make(chan bool, len(nodes))
+	next := time.NewTicker(topologyTimeout)
+	defer next.Stop()
+	asked := 0
+	for addr, node := range nodes {
+		go func() { told <- s.learnFrom(ctx, addr, node) }()
+		asked++
+		next.Reset(topologyTimeout)
+		select {
+		case ok := <-told:
+			if ok {
+				return
+			}
+			asked--
+		case <-next.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+	for ; asked > 0; asked-- {
+		select {
+		case ok := <-told:
+			if ok {
+				return
+			}
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -86,7 +112,7 @@ func (s *shards) learnFrom(ctx context.Context, addr string, node rueidis.Client
 // review has the topology asked for anew in the background if it is old, or if a request has failed: then it may have changed.
 func (s *shards) review(failed bool) {
 	pause := topologyFor
-	if failed {
+	if failed || s.now.Load() == nil {
 		pause = topologyPause
 	}
 	s.mu.Lock()

@@ -96,6 +96,66 @@ func TestShardFollowsTheSlots(t *testing.T) {
 		require.Equal(t, renewer.Mine, renew(t, store, hold(name, "a", time.Minute)).Status)
 		return store.Shard(name) == 1-was
 	}, patience, 10*time.Millisecond)
+
+	asked := func() (n int64) {
+		for _, m := range cluster.Masters {
+			calls, err := m.Calls("cluster|slots")
+			require.NoError(t, err)
+			n += calls
+		}
+		return n
+	}
+	redisstore.AwaitTopology(store)
+	before := asked()
+	store.Close()
+	redisstore.AgeTopology(store, time.Hour)
+	assert.Equal(t, renewer.Mine, renew(t, store, hold(name, "a", time.Minute)).Status)
+	redisstore.AwaitTopology(store)
+	assert.Equal(t, before, asked(), "a closed store asks no more")
+}
+
+// A store that could not ask at first asks as soon as a request is answered.
+func TestShardsAreLearntLater(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 2, 0)
+	option, err := redisstore.ClientOption(cluster.ClientOption(), 15*time.Second)
+	require.NoError(t, err)
+	client := cluster.Client(t, func(o *rueidis.ClientOption) { *o = option })
+	for _, m := range cluster.Masters {
+		require.NoError(t, m.Stop())
+	}
+	store, err := redisstore.New(client)
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	assert.Zero(t, store.Shard("name 0")+store.Shard("name 1")+store.Shard("name 2"))
+	for _, m := range cluster.Masters {
+		require.NoError(t, m.Cont())
+	}
+	require.Eventually(t, func() bool {
+		return acquire(t, store, claim("name", "a", time.Minute)).Status == renewer.Mine &&
+			store.Shard("name 0")+store.Shard("name 1")+store.Shard("name 2")+store.Shard("name 3") > 0
+	}, patience, 10*time.Millisecond)
+}
+
+// Whichever server is asked first.
+func TestShardsAreLearntFromWhoAnswers(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	option, err := redisstore.ClientOption(cluster.ClientOption(), 15*time.Second)
+	require.NoError(t, err)
+	client := cluster.Client(t, func(o *rueidis.ClientOption) { *o = option })
+	require.NoError(t, cluster.Masters[1].Stop())
+	cluster.Masters[2].Kill()
+	for range 4 {
+		store, err := redisstore.New(client)
+		require.NoError(t, err, "a server that does not answer is no reason to refuse")
+		shards := map[int]bool{}
+		for i := range 100 {
+			shards[store.Shard(fmt.Sprint("name ", i))] = true
+		}
+		assert.Len(t, shards, 3)
+		store.Close()
+	}
 }
 
 // What Redis does to the other shards by default when one of them has gone, and no longer does if it is told so.

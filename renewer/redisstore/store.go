@@ -33,7 +33,7 @@ var _ renewer.Sharded = (*Store)(nil)
 
 // New returns a store on the caller's client, which stays the caller's: close it after [Store.Close].
 //
-// It asks the server, for at most 1 s, whether it may run what locks need. A server that refuses makes an error that says
+// It asks the server, for about 1 s at most, whether it may run what locks need. A server that refuses makes an error that says
 // what to set or to grant; one that is down, loading or slow does not, since locks taken later wait for it. A nil client and
 // options out of range make an error that is [renewer.ErrConfig] and names each.
 func New(client rueidis.Client, opts ...Option) (*Store, error) {
@@ -59,13 +59,13 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 	s.hub = newHub(client, s.shards, c.writeTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
+	if s.cluster {
+		s.shards.learn(ctx) // first: what the probe asks may be the one server that does not answer
+	}
 	if err := s.probe(ctx); err != nil {
 		return nil, err
 	}
 	s.warnOfEviction(ctx, c.logger)
-	if s.cluster {
-		s.shards.learn(ctx)
-	}
 	return s, nil
 }
 

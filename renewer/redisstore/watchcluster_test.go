@@ -1,8 +1,11 @@
 package redisstore_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -125,6 +128,90 @@ func TestWatchFollowsTheSlot(t *testing.T) {
 	s.stop()
 	for _, m := range cluster.Masters {
 		require.Eventually(t, func() bool { return shardChannels(t, m) == 0 }, patience, time.Millisecond)
+	}
+}
+
+// A watch that begins where the slot was, as the store has not heard yet that it has moved, ends up where it is. A subscription that
+// the server ends though it still has the slot is begun again. Nobody else is disturbed.
+func TestWatchIsSentOn(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 2, 0)
+	store := clusterStore(t, cluster, 3*time.Second)
+	const name, stays = "name", "n"
+	from := masterOf(t, cluster, name)
+	require.Same(t, from, masterOf(t, cluster, stays))
+	to := cluster.Masters[0]
+	if from == to {
+		to = cluster.Masters[1]
+	}
+	s := newWatch(store, stays)
+	defer s.stop()
+	s.await(t, "set up")
+	s.clear()
+	require.NoError(t, cluster.MoveSlot(redistest.Slot(name), to))
+	w := newWatch(store, name)
+	defer w.stop()
+	w.await(t, "set up")
+	assert.Equal(t, 1, shardChannels(t, to))
+
+	w.clear()
+	client, slot := to.Client(t), fmt.Sprint(redistest.Slot(name))
+	b := client.B()
+	for _, r := range client.DoMulti(t.Context(), b.Arbitrary("MULTI").Build(), b.Arbitrary("CLUSTER", "DELSLOTS", slot).Build(),
+		b.Arbitrary("CLUSTER", "ADDSLOTS", slot).Build(), b.Arbitrary("EXEC").Build()) {
+		require.NoError(t, r.Error())
+	}
+	w.await(t, "set up again")
+	assert.Equal(t, 1, shardChannels(t, to))
+	assert.Empty(t, append(w.errors(), s.errors()...))
+	assert.Zero(t, s.count())
+}
+
+// A slot goes to and fro, while watches on it come and go: in the end it is watched where it is, and others were not disturbed.
+func TestWatchOnASlotToAndFro(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 2, 0)
+	store := clusterStore(t, cluster, 3*time.Second)
+	const name = "name"
+	var still []*watched
+	for i := range 10 {
+		w := newWatch(store, fmt.Sprint("another ", i))
+		defer w.stop()
+		w.await(t, "set up")
+		still = append(still, w)
+	}
+	kept := newWatch(store, name)
+	defer kept.stop()
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			w := newWatch(store, name)
+			second := newWatch(store, "{"+name) // in another slot, so that subscriptions come and go as well
+			<-time.After(time.Duration(i%5) * time.Millisecond)
+			w.stop()
+			second.stop()
+		}
+	})
+	for range 30 {
+		to := cluster.Masters[0]
+		if masterOf(t, cluster, name) == to {
+			to = cluster.Masters[1]
+		}
+		require.NoError(t, cluster.MoveSlot(redistest.Slot(name), to))
+	}
+	stop()
+	wg.Wait()
+	require.Eventually(t, func() bool {
+		all, err := masterOf(t, cluster, name).Do("PUBSUB", "SHARDCHANNELS").AsStrSlice()
+		return err == nil && slices.Contains(all, redisstore.LeaseKey(redisstore.DefaultPrefix, name)+":freed")
+	}, patience, time.Millisecond)
+	mine(t, store, claim(name, "a", time.Minute))
+	kept.clear()
+	require.Equal(t, renewer.Mine, release(t, store, hold(name, "a", 0)).Status)
+	kept.await(t, "released")
+	for _, w := range append(still, kept) {
+		assert.Empty(t, w.errors())
 	}
 }
 

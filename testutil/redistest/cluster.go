@@ -64,26 +64,30 @@ func (c *Cluster) ClientOption() rueidis.ClientOption {
 // Serving returns the server that now serves a slot, in the eyes of the first that runs.
 func (c *Cluster) Serving(slot int) (*Server, error) {
 	for _, n := range c.Nodes() {
-		if !n.running() {
-			continue
+		if n.running() {
+			return c.owner(n, slot)
 		}
-		ranges, err := n.slots()
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range ranges {
-			if int(r.first) > slot || slot > int(r.last) {
-				continue
-			}
-			for s, id := range c.ids {
-				if id == r.ids[0] {
-					return s, nil
-				}
-			}
-		}
-		return nil, fmt.Errorf("redistest: nobody serves slot %d", slot)
 	}
 	return nil, fmt.Errorf("redistest: no node runs that could tell who serves slot %d", slot)
+}
+
+// owner is the server that serves a slot in the eyes of n.
+func (c *Cluster) owner(n *Server, slot int) (*Server, error) {
+	ranges, err := n.slots()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range ranges {
+		if int(r.first) > slot || slot > int(r.last) {
+			continue
+		}
+		for s, id := range c.ids {
+			if id == r.ids[0] {
+				return s, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("redistest: nobody serves slot %d", slot)
 }
 
 // Failover makes a replica the primary of its shard and returns once it is. With force its primary, which may be frozen or dead,

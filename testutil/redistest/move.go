@@ -34,7 +34,8 @@ func Slot(key string) int {
 // redis-cli --cluster reshard takes: each serves the keys that it has, and the one that it leaves sends clients on for others.
 type Move struct {
 	c        *Cluster
-	slot     string
+	number   int
+	slot     string // the same
 	from, to *Server
 }
 
@@ -47,7 +48,7 @@ func (c *Cluster) BeginMove(slot int, to *Server) (*Move, error) {
 	if from == to {
 		return nil, fmt.Errorf("redistest: slot %d is with %s already", slot, to.Addr())
 	}
-	m := &Move{c: c, slot: strconv.Itoa(slot), from: from, to: to}
+	m := &Move{c: c, number: slot, slot: strconv.Itoa(slot), from: from, to: to}
 	return m, errors.Join(
 		to.do("CLUSTER", "SETSLOT", m.slot, "IMPORTING", c.ids[from]),
 		from.do("CLUSTER", "SETSLOT", m.slot, "MIGRATING", c.ids[to]),
@@ -75,7 +76,7 @@ func (m *Move) migrate(keys []string) error {
 	return m.from.do(args...)
 }
 
-// Finish moves the keys that are left, and gives the slot to its new master, which the others hear at once.
+// Finish moves the keys that are left, and gives the slot to its new master. It returns when all masters that run know that.
 func (m *Move) Finish() error {
 	if err := m.Keys(); err != nil {
 		return err
@@ -91,7 +92,42 @@ func (m *Move) Finish() error {
 			}
 		}
 	}
-	return nil
+	return m.c.AwaitOwner(m.number, m.to)
+}
+
+// AwaitOwner returns when all masters that run know that owner serves a slot, and with which epoch: until they know the epoch, an old
+// message of the former owner could change their minds.
+func (c *Cluster) AwaitOwner(slot int, owner *Server) error {
+	return await("all masters know where the slot is", func() (bool, error) {
+		epoch, err := c.epoch(owner, owner)
+		for _, s := range c.Masters {
+			if err != nil {
+				return false, err
+			}
+			if !s.running() {
+				continue
+			}
+			known, err := c.epoch(s, owner)
+			if err != nil || known != epoch {
+				return false, err
+			}
+			if now, err := c.owner(s, slot); err != nil || now != owner {
+				return false, err
+			}
+		}
+		return err == nil, err
+	})
+}
+
+// epoch is the configuration epoch of a server in the eyes of another.
+func (c *Cluster) epoch(eyes, of *Server) (string, error) {
+	text, err := eyes.Do("CLUSTER", "NODES").ToString()
+	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) {
+		if fields := strings.Fields(line); len(fields) > 6 && fields[0] == c.ids[of] {
+			return fields[6], err
+		}
+	}
+	return "", errors.Join(fmt.Errorf("redistest: %s does not know %s", eyes.Addr(), of.Addr()), err)
 }
 
 // MoveSlot moves a slot with all of its keys.
