@@ -119,10 +119,26 @@ func TestTakenIsKnownFromAMajority(t *testing.T) {
 		g = acquire(t.Context(), s, "b")
 		require.Equal(t, renewer.Taken, g.Status, "one of three has been had for long, and one does not answer")
 		assert.Equal(t, ttl-time.Second, g.TTL)
+		synctest.Wait() // what it got is given back; while that is under way, two of three nodes could not be asked
 		nodes[1].Default(script.Acquire, script.Hang())
 		d := took(func() { g = acquire(limited(t, 5*time.Second), s, "b") })
 		require.Equal(t, renewer.Taken, g.Status)
 		assert.Equal(t, 5*time.Millisecond, d, "a node that hangs is not waited for while somebody else contends")
+	})
+}
+
+// A caller whose time is up while its token must be raised has not seen anybody else.
+func TestTimeIsUpWithATokenTooLow(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		high := claim("n", "x")
+		high.Fence = time.Now().Add(time.Hour).UnixMicro()
+		require.Equal(t, renewer.Mine, nodes[0].Acquire(t.Context(), []renewer.Claim{high})[0].Status)
+		nodes[0].Delete("n")
+		nodes[2].Default(script.Acquire, script.Hang())
+		g := acquire(limited(t, 100*time.Millisecond), s, "a")
+		assert.Equal(t, renewer.Unknown, g.Status)
+		require.ErrorIs(t, g.Err, context.DeadlineExceeded)
 	})
 }
 
