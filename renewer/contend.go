@@ -109,7 +109,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 			return 0, c.cancelled(ctx)
 		}
 		if late && errors.Is(g.Err, context.Canceled) {
-			g.Err = errNoAnswer // which is why
+			g.Err = fmt.Errorf("%w: %w", errNoAnswer, g.Err) // which is why; the store may tell more, such as who it waited for
 		}
 		if !cut || !c.seen.known {
 			c.see(glimpse{known: true, err: orUnexplained(g.Err)})

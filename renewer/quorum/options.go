@@ -66,6 +66,8 @@ func configure(nodes []renewer.Store, opts []Option) (*Store, error) {
 		}
 		if j := slices.IndexFunc(nodes[:i], func(other renewer.Store) bool { return same(node, other) }); j >= 0 {
 			fault("nodes: numbers %d and %d are the same store; give each server once", j+1, i+1)
+		} else if j := slices.IndexFunc(nodes[:i], func(other renewer.Store) bool { return sameServer(node, other) }); j >= 0 {
+			fault("nodes: numbers %d and %d are the same server; give each once", j+1, i+1)
 		}
 	}
 	write := (n+c.forgetful)/2 + 1
@@ -117,3 +119,14 @@ func isNil(s renewer.Store) bool {
 
 // same compares stores without a panic on those that can't be compared.
 func same(a, b renewer.Store) bool { return !isNil(b) && reflect.TypeOf(a).Comparable() && a == b }
+
+// sameServer compares what stores that know it tell of their server; redisstore's does.
+func sameServer(a, b renewer.Store) bool {
+	server := func(s renewer.Store) string {
+		if known, ok := s.(interface{ Server() string }); ok && !isNil(s) {
+			return known.Server()
+		}
+		return ""
+	}
+	return server(a) != "" && server(a) == server(b)
+}

@@ -262,6 +262,19 @@ func TestTokensRiseOverRestarts(t *testing.T) {
 }
 
 // Real servers are compared by their names, and found to be the same by what is on them.
+// By other clients, addresses and prefixes, and without names: still no majority of independent servers.
+func TestOneServerGivenTwice(t *testing.T) {
+	t.Parallel()
+	all := servers(t, 2)
+	node := func(x int, opts ...redisstore.Option) renewer.Store { return onRedis(t, all[x], redisTTL, nil, opts...) }
+	_, err := quorum.New([]renewer.Store{node(0), node(1), node(0, redisstore.Prefix("other:"))})
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	require.ErrorContains(t, err, "numbers 1 and 3 are the same server; give each once")
+	s, err := quorum.New([]renewer.Store{node(0), node(1), memory.New()})
+	require.NoError(t, err)
+	s.Close()
+}
+
 func TestMixedQuorumsOnRedis(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 4)

@@ -43,8 +43,8 @@ type node struct {
 // nodes and [Forgetful](a), by ⌊(n+a)/2⌋+1. One node works too, and more can be added when all programs that share the locks
 // are stopped.
 //
-// Errors are [renewer.ErrConfig] and name every fault: no nodes, an even number, a nil, the same store twice, options out of
-// range. If the nodes are named ([Names], [Named]), New asks them, for at most a second, whether two of them are the same
+// Errors are [renewer.ErrConfig] and name every fault: no nodes, an even number, a nil, the same store or Redis server twice, options out
+// of range. If the nodes are named ([Names], [Named]), New asks them, for at most a second, whether two of them are the same
 // server, or one is used by a quorum of other nodes or options: that is [ErrMixed]. Nodes that can't be reached are no error,
 // since they may come back; [Logger] hears of them, and [Store.Check] tells.
 func New(nodes []renewer.Store, opts ...Option) (*Store, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -82,6 +83,20 @@ func (s *Store) denied(command, text string) error {
 		op: "new", text: "the server refuses " + command + ": " + text,
 		hint: s.hint(kind), rejected: kind.rejected(), err: errDenied,
 	}
+}
+
+// runID asks the server for its run ID, if it lets us see that.
+func (s *Store) runID(ctx context.Context) string {
+	text, err := s.client.Do(ctx, s.client.B().Info().Section("server").Build()).ToString()
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(text) {
+		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
+			return strings.TrimSpace(id)
+		}
+	}
+	return ""
 }
 
 // warnOfEviction says once that the server may throw locks away before their time, if it lets us see that.

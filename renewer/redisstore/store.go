@@ -24,6 +24,7 @@ type Store struct {
 	shards    *shards // of a cluster; nil otherwise
 	perCall   int     // keys of one script
 	replicas  int     // that must confirm a grant
+	server    string  // its run ID; "" if unknown, or of several
 	hub       *hub
 	ttls      memo[time.Duration]
 	holders   memo[renewer.Holder]
@@ -66,8 +67,15 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	s.warnOfEviction(ctx, c.logger)
+	if !s.cluster {
+		s.server = s.runID(ctx)
+	}
 	return s, nil
 }
+
+// Server tells which server [New] found: its run ID, by which package quorum refuses to be given one server twice, under whatever
+// addresses. It is "" for a cluster, and where the server could not be asked or does not let us (+info).
+func (s *Store) Server() string { return s.server }
 
 // Key returns the key of the lease on a lock's name, for a look at it from outside: redis-cli --raw GET KEY shows who has it. Its
 // fence counter is at the same key with ":fence" behind it. Do not write to them.
