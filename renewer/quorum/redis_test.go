@@ -266,7 +266,9 @@ func TestTokensRiseOverRestarts(t *testing.T) {
 func TestOneServerGivenTwice(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 2)
-	node := func(x int, opts ...redisstore.Option) renewer.Store { return onRedis(t, all[x], redisTTL, nil, opts...) }
+	node := func(x int, opts ...redisstore.Option) renewer.Store {
+		return onRedis(t, all[x], redisTTL, nil, opts...)
+	}
 	_, err := quorum.New([]renewer.Store{node(0), node(1), node(0, redisstore.Prefix("other:"))})
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	require.ErrorContains(t, err, "numbers 1 and 3 are the same server; give each once")

@@ -32,10 +32,10 @@ func (s *Store) judge(ctx context.Context, bids []*bid, unit time.Duration) (spl
 			b.grant = renewer.Grant{Status: renewer.Mine, Fence: b.claim.Fence}
 		case b.taken <= spare && unknown > spare:
 			b.grant = renewer.Grant{Err: s.unreachable(ctx, "acquire", s.write, 0, grantErrors(b.votes))}
-		case b.taken == 0 && ctx.Err() != nil: // time was up before the token could be raised: nobody has been seen to have it
-			b.grant = renewer.Grant{Err: s.unreachable(ctx, "acquire", s.write, 0, grantErrors(b.votes))}
 		case b.taken <= spare && b.behind > 0 && b.fixed:
 			b.grant = renewer.Grant{Status: renewer.Behind, Fence: toExceed(b.votes, s.write)}
+		case b.taken == 0 && ctx.Err() != nil: // time was up before the token could be raised: nobody has been seen to have it
+			b.grant = renewer.Grant{Err: s.unreachable(ctx, "acquire", s.write, 0, grantErrors(b.votes))}
 		default:
 			var votes int
 			b.grant, votes = leader(b.votes)
