@@ -151,7 +151,12 @@ func (s *Store) lateGrants(p *poll[renewer.Grant], r reply[renewer.Grant], claim
 	r.each(func(i int, g *renewer.Grant) {
 		l := s.open(key{claims[i].Name, claims[i].Owner}, claims[i].TTL)
 		l.seats[r.node].book(g.Status, p.sent, p.age, now)
-		if !l.granted && l.asking == 0 {
+		seat := &l.seats[r.node]
+		switch {
+		case l.granted, l.asking > 0:
+		case seat.freeing > 0: // to free it at the same time could make that release hear that it was not ours any more
+			seat.late = seat.late || g.Status == renewer.Mine
+		default:
 			s.cleanSeat(l, r.node, true)
 			s.forget(l)
 		}

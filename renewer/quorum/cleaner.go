@@ -168,6 +168,10 @@ func (s *Store) freed(node int, l *lease, status renewer.Status, last bool) {
 	switch {
 	case l.granted, l.asking > 0:
 		return // somebody else's affair by now
+	case seat.late && seat.freeing == 0:
+		seat.late = false
+		s.plan(node, chore{lease: l, epoch: l.epoch, due: age})
+		return
 	case seat.asked != 0 && age < seat.asked+settle:
 		s.plan(node, chore{lease: l, epoch: l.epoch, due: seat.asked + settle, last: last || status == renewer.Unknown})
 		return

@@ -39,10 +39,12 @@ type seat struct {
 	foul time.Duration
 	// freeing counts releases under way.
 	freeing int
+	// late tells that a grant came in meanwhile, which may have been made behind their back.
+	late bool
 }
 
 // dirty tells that something of ours may be there.
-func (s *seat) dirty() bool { return s.confirmed != 0 || s.asked != 0 }
+func (s *seat) dirty() bool { return s.confirmed != 0 || s.asked != 0 || s.late }
 
 // barred tells that a release under way might free what an acquire sent now would take.
 func (s *seat) barred(age time.Duration) bool { return s.freeing > 0 || age < s.foul }
@@ -70,7 +72,7 @@ func (s *seat) book(status renewer.Status, sent instant, age time.Duration, now 
 }
 
 // leave is for a node where nothing of ours is any more, or nothing more is done about it.
-func (s *seat) leave() { s.confirmed, s.asked = 0, 0 }
+func (s *seat) leave() { s.confirmed, s.asked, s.late = 0, 0, false }
 
 func (s *seat) refuse(now instant) { s.confirmed, s.refused = 0, now }
 

@@ -84,7 +84,30 @@ func TestReleaseOvertakesAnAcquire(t *testing.T) {
 	}
 }
 
-// The same while the release is not over on another node.
+// A grant that is told while its lease is being released is freed behind that release, not beside it: the release would hear that
+// the lease was not ours any more, and call it lost.
+func TestALateGrantIsNotFreedTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		for _, node := range nodes[1:] {
+			node.Script(script.Release, script.Pass().Slow(30*time.Millisecond))
+		}
+		nodes[1].Script(script.Acquire, script.Pass().Late(10*time.Millisecond))
+		nodes[2].Script(script.Acquire, script.Pass().Late(50*time.Millisecond))
+		mine(t, s, "a") // by the first two, in 10 ms
+		pass(30 * time.Millisecond)
+		assert.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
+		assert.Len(t, nodes[2].Calls(script.Release), 1)
+		synctest.Wait()
+		pass(time.Second)
+		assert.Len(t, nodes[2].Calls(script.Release), 2, "once more, in case the grant came after it")
+		free(t, "n", nodes)
+		assert.Zero(t, quorum.Known(s))
+		assert.Zero(t, quorum.Planned(s))
+	})
+}
+
+// An acquire is answered after its lease was released, while the release is not over on another node.
 func TestReleaseOvertakesAnAcquireAndHangs(t *testing.T) {
 	t.Parallel()
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
