@@ -64,6 +64,9 @@ type Claim struct {
 	// which must agree. A token that is not above the name's counter is refused as [Behind], unless it is the one that the
 	// owner has the name with. An owner who has it with a lower token gets this one.
 	Fence int64
+	// Reserve asks for so many further fencing tokens, those next above the one granted, for whom the owner hands the name to
+	// without asking again. A Store may grant fewer, or none. 0 asks for none.
+	Reserve int
 	// Holder is told to whoever is refused meanwhile. A Store may cut it short, and drop what can't be printed.
 	Holder Holder
 }
@@ -117,6 +120,9 @@ type Grant struct {
 	// Fence is the fencing token, when Mine: positive, and above that of every earlier grant of the name, whoever had it.
 	// When Behind it is the counter that a token must exceed.
 	Fence int64
+	// Reserved is how many tokens above Fence are the owner's as well, when Mine: at most [Claim.Reserve], and every later grant
+	// is above them too. A grant repeated may tell of fewer than the first.
+	Reserved int
 	// Age is how long before the request was sent the name's TTL began to count, when Mine; 0 for all but a store that puts
 	// answers of several together. The lease is valid for that much less.
 	Age time.Duration

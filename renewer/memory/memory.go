@@ -71,6 +71,7 @@ func (s *Store) claim(c *renewer.Claim, now time.Time) renewer.Grant {
 		}
 		l = lease{owner: c.Owner, holder: c.Holder, fence: fence, since: now, until: until}
 		s.put(c.Name, l, now)
+		return renewer.Grant{Status: renewer.Mine, Fence: fence, Reserved: c.Reserve}
 	case l.owner != c.Owner:
 		return renewer.Grant{Status: renewer.Taken, Holder: l.holder, HeldFor: now.Sub(l.since), TTL: l.until.Sub(now)}
 	case until.After(l.until):
@@ -152,18 +153,21 @@ func (s *Store) live(name string, now time.Time) (lease, bool) {
 	return l, ok && now.Before(l.until)
 }
 
-// token returns the token for a claim: the one that it proposes, or the next. If the former is too low it returns the counter.
+// token returns the token for a claim, the one that it proposes or the next, and passes over those that it reserves. If a proposal
+// is too low it returns the counter.
 func (s *Store) token(c *renewer.Claim, now time.Time) (fence int64, granted bool) {
 	if c.Fence == 0 {
 		fence = s.nextFence(now)
-		s.proposed.floor = fence
+		s.fence += int64(c.Reserve)
+		s.proposed.floor = s.fence
 		return fence, true
 	}
 	if least := s.proposed.counter(c.Name); c.Fence <= least {
 		return least, false
 	}
-	s.proposed.note(c.Name, c.Fence, func(name string) bool { _, held := s.live(name, now); return held })
-	s.fence = max(s.fence, c.Fence)
+	last := c.Fence + int64(c.Reserve)
+	s.proposed.note(c.Name, last, func(name string) bool { _, held := s.live(name, now); return held })
+	s.fence = max(s.fence, last)
 	return c.Fence, true
 }
 

@@ -51,6 +51,21 @@ func (b *bid) count(node int, g *renewer.Grant) {
 	}
 }
 
+// reserved is how many tokens above its own a bid has that was granted: those that as many nodes have passed over as must grant
+// the next one.
+func (b *bid) reserved(write int) int {
+	nodes := 0
+	for _, g := range b.votes {
+		if g != nil && g.Status == renewer.Mine && g.Reserved >= b.claim.Reserve {
+			nodes++
+		}
+	}
+	if nodes < write {
+		return 0
+	}
+	return b.claim.Reserve
+}
+
 // silent counts the nodes that have not answered.
 func (b *bid) silent() int { return len(b.votes) - b.mine - b.taken - b.behind - b.failed }
 

@@ -29,7 +29,7 @@ func (s *Store) judge(ctx context.Context, bids []*bid, unit time.Duration) (spl
 		unknown := b.failed + b.silent()
 		switch {
 		case b.mine >= s.write:
-			b.grant = renewer.Grant{Status: renewer.Mine, Fence: b.claim.Fence}
+			b.grant = renewer.Grant{Status: renewer.Mine, Fence: b.claim.Fence, Reserved: b.reserved(s.write)}
 		case b.taken <= spare && unknown > spare:
 			b.grant = renewer.Grant{Err: s.unreachable(ctx, "acquire", s.write, 0, grantErrors(b.votes))}
 		case b.taken <= spare && b.behind > 0 && b.fixed:

@@ -7,8 +7,10 @@
 -- ARGV[3]  time to live of the fence counter, ms
 -- ARGV[4]  the holder, as text: node, pid, operation and, if there is one, traceparent, a line each
 -- ARGV[5]  the fencing token to be granted, in decimal, below 2^53; or "": pick one
+-- ARGV[6]  how many further tokens to reserve above it, in decimal; absent: none
 --
 -- Returns  the fencing token, an integer, if the owner has the lock now, or had it already; or
+--          {token, n} if the owner has it now and the n tokens above it as well; or
 --          {value, ms, us} if another owner has it: its value, its remaining time to live in ms (-1: it has none),
 --          and the server's clock in us; or
 --          {counter} if nobody else has it, but ARGV[5] is neither above this nor the token that the owner has it with; or
@@ -77,6 +79,14 @@ if counter then
 end
 
 local text = string.format('%.0f', fence)
-redis.call('SET', KEYS[2], text, 'PX', ARGV[3])
+local top, reserved = text, tonumber(ARGV[6] or '0')
+if reserved > 0 then
+	reserved = math.max(0, math.min(reserved, 9007199254740990 - fence)) -- so that a token is left for the next one
+	top = string.format('%.0f', fence + reserved)
+end
+redis.call('SET', KEYS[2], top, 'PX', ARGV[3])
 redis.call('SET', KEYS[1], ARGV[1] .. '\n' .. text .. '\n' .. string.format('%.0f', now) .. '\n' .. ARGV[4], 'PX', ttl)
+if reserved > 0 then
+	return {fence, reserved}
+end
 return fence

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -35,7 +36,12 @@ func (c *claiming) command(i int, whole bool) rueidis.Completed {
 	if claim.TTL > s.fenceTTL { // the counter must not lapse while the lease lives
 		fenceTTL = ttl
 	}
-	return acquireScript.command(s.client.B(), whole, []string{lease, fence},
+	keys := []string{lease, fence}
+	if claim.Reserve > 0 {
+		return acquireScript.command(s.client.B(), whole, keys,
+			claim.Owner, ttl, fenceTTL, s.holderText(claim.Holder), proposal(claim.Fence), strconv.Itoa(claim.Reserve))
+	}
+	return acquireScript.command(s.client.B(), whole, keys,
 		claim.Owner, ttl, fenceTTL, s.holderText(claim.Holder), proposal(claim.Fence))
 }
 
@@ -45,7 +51,7 @@ func (c *claiming) read(i int, r rueidis.RedisResult) {
 		c.grants[i].Err = c.store.wrap("acquire", err)
 		return
 	}
-	g, ok := readGrant(reply, c.claims[i].Fence)
+	g, ok := readGrant(reply, c.claims[i].Fence, c.claims[i].Reserve)
 	if !ok {
 		g.Err = unreadable("acquire")
 	}

@@ -12,16 +12,20 @@ import (
 // Replies come from a server that we do not run. One that our script can't have given is Unknown, with an error: it is never
 // taken for a grant.
 
-// readGrant reads the reply of acquire.lua to a claim that proposed a token, or 0.
-func readGrant(reply rueidis.RedisMessage, proposed int64) (g renewer.Grant, ok bool) {
+// readGrant reads the reply of acquire.lua to a claim that proposed a token, or 0, and asked to reserve so many more.
+func readGrant(reply rueidis.RedisMessage, proposed int64, reserve int) (g renewer.Grant, ok bool) {
 	if reply.IsInt64() {
-		fence, err := reply.ToInt64()
-		if err != nil || fence < 1 || fence > maxExact || proposed != 0 && fence != proposed {
-			return g, false
-		}
-		return renewer.Grant{Status: renewer.Mine, Fence: fence}, true
+		return readFence(reply, proposed)
 	}
 	parts, err := reply.ToArray()
+	if err == nil && len(parts) == 2 {
+		n, err := parts[1].ToInt64()
+		if g, ok = readFence(parts[0], proposed); !ok || err != nil || n < 1 || n > int64(reserve) || g.Fence > maxExact-n {
+			return renewer.Grant{}, false
+		}
+		g.Reserved = int(n)
+		return g, true
+	}
 	if err == nil && len(parts) == 1 {
 		counter, err := parts[0].ToInt64()
 		if err != nil || proposed == 0 || counter < proposed || counter > maxExact {
@@ -44,6 +48,15 @@ func readGrant(reply rueidis.RedisMessage, proposed int64) (g renewer.Grant, ok 
 		g.HeldFor = time.Duration(now-since) * time.Microsecond // at most 2^53 us: no overflow
 	}
 	return g, true
+}
+
+// readFence reads the token of a grant.
+func readFence(reply rueidis.RedisMessage, proposed int64) (g renewer.Grant, ok bool) {
+	fence, err := reply.ToInt64()
+	if err != nil || fence < 1 || fence > maxExact || proposed != 0 && fence != proposed {
+		return g, false
+	}
+	return renewer.Grant{Status: renewer.Mine, Fence: fence}, true
 }
 
 // millis converts a remaining time to live. A key in its last millisecond has PTTL 0, which is not "unknown".

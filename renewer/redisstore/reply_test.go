@@ -70,6 +70,13 @@ func TestReadGrant(t *testing.T) {
 		"an empty array":         {list(), renewer.Grant{}},
 		"a counter, unasked":     {list(number(7)), renewer.Grant{}},
 		"two parts":              {list(text("x"), number(5)), renewer.Grant{}},
+		"with tokens reserved":   {list(number(7), number(5)), renewer.Grant{Status: renewer.Mine, Fence: 7, Reserved: 5}},
+		"fewer reserved":         {list(number(7), number(1)), renewer.Grant{Status: renewer.Mine, Fence: 7, Reserved: 1}},
+		"more reserved":          {list(number(7), number(6)), renewer.Grant{}},
+		"none reserved":          {list(number(7), number(0)), renewer.Grant{}},
+		"reserved below 0":       {list(number(7), number(-1)), renewer.Grant{}},
+		"too great a reserve":    {list(number(redisstore.MaxExact-1), number(2)), renewer.Grant{}},
+		"text for a reserve":     {list(number(7), text("5")), renewer.Grant{}},
 		"four parts":             {list(text("x"), number(5), number(5), number(5)), renewer.Grant{}},
 		"nil for a value":        {list(null(), number(5), number(5)), renewer.Grant{}},
 		"an error for a value":   {list(fault("ERR"), number(5), number(5)), renewer.Grant{}},
@@ -79,7 +86,7 @@ func TestReadGrant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, ok := redisstore.ReadGrant(c.reply.message(t), 0)
+			got, ok := redisstore.ReadGrant(c.reply.message(t), 0, 5)
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.want != renewer.Grant{}, ok)
 		})
@@ -96,6 +103,7 @@ func TestReadGrantOfAProposal(t *testing.T) {
 		"granted":           {number(7), renewer.Grant{Status: renewer.Mine, Fence: 7}},
 		"another token":     {number(8), renewer.Grant{}},
 		"behind":            {list(number(7)), renewer.Grant{Status: renewer.Behind, Fence: 7}},
+		"reserved, unasked": {list(number(7), number(5)), renewer.Grant{}},
 		"far behind":        {list(number(redisstore.MaxExact)), renewer.Grant{Status: renewer.Behind, Fence: redisstore.MaxExact}},
 		"above the counter": {list(number(6)), renewer.Grant{}},
 		"mad counter":       {list(number(redisstore.MaxExact + 1)), renewer.Grant{}},
@@ -104,7 +112,7 @@ func TestReadGrantOfAProposal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, ok := redisstore.ReadGrant(c.reply.message(t), 7)
+			got, ok := redisstore.ReadGrant(c.reply.message(t), 7, 0)
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.want != renewer.Grant{}, ok)
 		})
@@ -190,8 +198,8 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		w, _ := shape(raw, 0)
 		m := w.message(t)
-		_, _ = redisstore.ReadGrant(m, 7)
-		g, ok := redisstore.ReadGrant(m, 0)
+		_, _ = redisstore.ReadGrant(m, 7, 0)
+		g, ok := redisstore.ReadGrant(m, 0, 5)
 		switch {
 		case !ok:
 			require.Equal(t, renewer.Unknown, g.Status)

@@ -16,6 +16,7 @@ type row struct {
 	since  time.Time
 	until  time.Time
 	fence  int64
+	spare  int64 // how many more tokens are the owner's
 }
 
 // row returns the row of name, with a lapsed lease cleared.
@@ -63,11 +64,12 @@ func (t table) acquire(c renewer.Claim, a answer, r *row, now time.Time) renewer
 	}
 	switch g.Status {
 	case renewer.Mine:
-		if !a.fixed && c.Fence != 0 && c.Fence <= r.fence && (r.owner != c.Owner || r.fence != c.Fence) {
-			return renewer.Grant{Status: renewer.Behind, Fence: r.fence}
+		if top := r.fence + r.spare; !a.fixed && c.Fence != 0 && c.Fence <= top && (r.owner != c.Owner || r.fence != c.Fence) {
+			return renewer.Grant{Status: renewer.Behind, Fence: top}
 		}
 		if r.owner != c.Owner {
-			*r = row{owner: c.Owner, holder: c.Holder, since: now, fence: r.fence + 1}
+			*r = row{owner: c.Owner, holder: c.Holder, since: now, fence: r.fence + r.spare + 1, spare: int64(c.Reserve)}
+			g.Reserved = c.Reserve
 		}
 		if g.Fence == 0 {
 			g.Fence = c.Fence
@@ -111,7 +113,7 @@ func (r *row) believe(h renewer.Hold, g renewer.Grant, freed bool, now time.Time
 			return
 		}
 		if r.owner != h.Owner {
-			*r = row{owner: h.Owner, since: now, fence: r.fence}
+			*r = row{owner: h.Owner, since: now, fence: r.fence + r.spare}
 		}
 		r.extend(now.Add(h.TTL))
 	case renewer.Taken:
@@ -135,7 +137,7 @@ const stranger = "stranger"
 
 // give hands r to the stranger of a Taken answer; with an unknown TTL it is free to the next who asks.
 func (r *row) give(g renewer.Grant, now time.Time) {
-	*r = row{owner: stranger, holder: g.Holder, since: now.Add(-g.HeldFor), until: now.Add(g.TTL), fence: r.fence + 1}
+	*r = row{owner: stranger, holder: g.Holder, since: now.Add(-g.HeldFor), until: now.Add(g.TTL), fence: r.fence + r.spare + 1}
 }
 
 // Delete makes name free without a word to anybody, as if an outsider had removed its key.

@@ -19,6 +19,8 @@ var fenceCases = []testCase{
 	{"a token proposed is granted above the counter only", proposedToken},
 	{"an owner may raise its token", raisedToken},
 	{"proposals for different names don't meet", proposalsApart},
+	{"tokens reserved are nobody else's", reservedTokens},
+	{"tokens reserved above one proposed", reservedAboveProposal},
 }
 
 // propose asks for name with a token, which must be free or owner's.
@@ -66,6 +68,50 @@ func raisedToken(t *testing.T, s *suite) {
 	require.Equal(t, first+5, s.own(t, "name", a, long))
 	require.Equal(t, renewer.Mine, s.release(t, "name", a))
 	require.Equal(t, renewer.Behind, s.propose(t, "name", b, first+5, long).Status)
+}
+
+// reserve asks for name and for more tokens. A store need not grant these.
+func (s *suite) reserve(t testing.TB, name, owner string, fence int64, n int) renewer.Grant {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), callBy)
+	defer cancel()
+	grants := s.Store.Acquire(ctx, []renewer.Claim{{Name: name, Owner: owner, TTL: long, Fence: fence, Reserve: n}})
+	require.Len(t, grants, 1)
+	require.NoError(t, grants[0].Err)
+	require.Equal(t, renewer.Mine, grants[0].Status)
+	require.GreaterOrEqual(t, grants[0].Reserved, 0)
+	require.LessOrEqual(t, grants[0].Reserved, n)
+	return grants[0]
+}
+
+func reservedTokens(t *testing.T, s *suite) {
+	var last int64
+	for i := range 50 {
+		n := i % 10 * 1000 // a thousand tokens take the clock a millisecond
+		owner := newOwner()
+		g := s.reserve(t, "name", owner, 0, n)
+		require.Greater(t, g.Fence, last)
+		last = g.Fence + int64(g.Reserved)
+		again := s.reserve(t, "name", owner, 0, n)
+		require.Equal(t, g.Fence, again.Fence, "the same grant")
+		require.LessOrEqual(t, again.Reserved, g.Reserved)
+		require.Equal(t, renewer.Mine, s.release(t, "name", owner))
+	}
+	require.Greater(t, s.own(t, "name", newOwner(), long), last)
+}
+
+func reservedAboveProposal(t *testing.T, s *suite) {
+	const first = int64(1) << 51
+	a, b := newOwner(), newOwner()
+	g := s.reserve(t, "name", a, first, 10)
+	require.Equal(t, first, g.Fence)
+	top := first + int64(g.Reserved)
+	require.Equal(t, first, s.reserve(t, "name", a, first, 10).Fence, "the same token again")
+	require.Equal(t, renewer.Mine, s.release(t, "name", a))
+	low := s.propose(t, "name", b, top, long)
+	require.Equal(t, renewer.Behind, low.Status)
+	require.GreaterOrEqual(t, low.Fence, top)
+	require.Equal(t, renewer.Mine, s.propose(t, "name", b, low.Fence+1, long).Status)
 }
 
 // proposalsApart proposes for a hundred names, the later ones with lower tokens.
