@@ -89,6 +89,7 @@ type call struct {
 	contended bool
 	seen      glimpse // what the store last answered, while it was not "yours"
 	behind    glimpse // whom this call was last seen behind, in this process or elsewhere
+	reserved  int     // tokens for hand-offs
 	unsettled instant // when the last question was sent that was not answered and may still take effect; 0 without
 }
 
@@ -112,7 +113,14 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	if r.heartless {
 		c.l.withRare().manual = r.manual
 	}
-	sent, err := c.run(ctx)
+	handed, err := c.queue(ctx)
+	if handed {
+		return c.received(ctx, start), nil
+	}
+	var sent instant
+	if err == nil {
+		sent, err = c.run(ctx)
+	}
 	if err == nil {
 		return c.grant(ctx, start, sent), nil
 	}
@@ -120,22 +128,16 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	return nil, err
 }
 
-// run takes the caller's place in the line and asks the store from its head. It returns when the request that was granted
-// was sent.
+// run asks the store from the head of the line. It returns when the request that was granted was sent.
 func (c *call) run(ctx context.Context) (sent instant, err error) {
 	k := c.k
-	if !k.enter() {
-		return 0, c.fail(ErrShutdown, nil)
-	}
+	c.l.owner = newOwner()
 	granted := false
 	defer func() {
 		if !granted {
 			k.exit()
 		}
 	}()
-	if err := c.queue(ctx); err != nil {
-		return 0, err
-	}
 	sent, err = c.contend(ctx)
 	if err != nil {
 		c.l.dropContext()
@@ -173,6 +175,9 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 		l.withRare().unsettled = c.unsettled
 	}
 	settled := k.settleLine(l)
+	if l.line != nil {
+		l.line.turns = turns{left: c.reserved, block: c.reserved, until: now.add(k.cfg.HandOffFor)}
+	}
 	k.calls--
 	k.checkIdle() // not idle: the lease is on the books
 	k.mu.Unlock()
@@ -201,17 +206,7 @@ func (c *call) holder() glimpse {
 	return c.behind
 }
 
-// enter counts a call in, unless the keeper is closing.
-func (k *Keeper) enter() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.closing {
-		return false
-	}
-	k.calls++
-	return true
-}
-
+// exit counts a call out that has no lease.
 func (k *Keeper) exit() {
 	k.mu.Lock()
 	k.calls--

@@ -64,6 +64,13 @@ func (a *agenda) remove(l *Lease) {
 	}
 }
 
+// replace puts next in the place of l, which is in.
+func (a *agenda) replace(l, next *Lease) {
+	next.place[ends] = l.place[ends]
+	a.entries[next.place[ends]].lease = next
+	l.place[ends] = nowhere
+}
+
 func (a *agenda) put(i int, e entry) {
 	a.entries[i] = e
 	e.lease.place[ends] = int32(i)

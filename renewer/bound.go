@@ -32,13 +32,16 @@ func (k *Keeper) request(ctx context.Context) context.Context {
 }
 
 // beginRequest limits a question of the caller's to the store, which ends with ctx too. The end loop keeps the time. The context
-// becomes the lease's if the answer is yes, so that an acquire makes only one.
-func (k *Keeper) beginRequest(ctx context.Context, l *Lease, limit instant) context.Context {
+// becomes the lease's if the answer is yes, so that an acquire makes only one. It tells how many fencing tokens to reserve.
+func (k *Keeper) beginRequest(ctx context.Context, l *Lease, limit instant) (request context.Context, reserve int) {
 	if l.ctx == nil {
 		l.ctx, l.cancel = context.WithCancelCause(ctx)
 	}
 	k.mu.Lock()
 	halted := k.halted
+	if l.line != nil {
+		reserve = l.line.reserve(k.cfg.HandOffs)
+	}
 	if !halted {
 		k.ends.set(l, limit)
 		k.endWaker.wakeBy(limit)
@@ -47,7 +50,7 @@ func (k *Keeper) beginRequest(ctx context.Context, l *Lease, limit instant) cont
 	if halted { // nobody keeps the time any more
 		l.cancel(ErrShutdown)
 	}
-	return l.ctx
+	return l.ctx, reserve
 }
 
 // endRequest tells whether the limit was reached before the answer.

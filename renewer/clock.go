@@ -20,10 +20,11 @@ const leastSleep = time.Millisecond
 
 // clock tells instants.
 type clock struct {
-	start time.Time
-	total func() time.Duration // time slept since the machine was booted
-	base  time.Duration        // the same when start was taken
-	slept atomic.Int64         // time slept since, as last seen
+	start  time.Time
+	total  func() time.Duration // time slept since the machine was booted
+	base   time.Duration        // the same when start was taken
+	slept  atomic.Int64         // time slept since, as last seen
+	looked atomic.Int64         // when recent last looked for it
 }
 
 func newClock(total func() time.Duration) *clock {
@@ -37,6 +38,19 @@ func (c *clock) now() instant {
 		c.slept.CompareAndSwap(seen, slept) // whoever wins has seen the same sleep
 	}
 	return c.atMost()
+}
+
+// recentFor is how long recent goes without looking for sleep.
+const recentFor = time.Millisecond
+
+// recent is now, or earlier by a sleep in the last millisecond that the machine was awake. It is for what happens too often
+// to make system calls each time.
+func (c *clock) recent() instant {
+	t := c.atMost()
+	if last := c.looked.Load(); t.sub(instant(last)) > recentFor && c.looked.CompareAndSwap(last, int64(t)) {
+		return c.now()
+	}
+	return t
 }
 
 // atMost is now, or earlier by a sleep that nobody has noticed yet. It saves now's system calls where that does no harm: as

@@ -17,7 +17,16 @@ const (
 	DefaultClockDrift = 0.01
 	// DefaultPoll is how often a waiter looks for itself, should every wake-up be lost.
 	DefaultPoll = 5 * time.Second
+	// DefaultHandOffs is how often a lock may pass from hand to hand inside a process. At a microsecond each that takes
+	// a millisecond.
+	DefaultHandOffs = 1000
+	// DefaultHandOffFor is for how long it may: few enough milliseconds that other processes' turns come soon.
+	DefaultHandOffFor = 10 * time.Millisecond
 )
+
+// mostHandOffs keeps the fencing tokens that are reserved for hand-offs from running ahead of the clock by more than a tenth of
+// a second.
+const mostHandOffs = 100_000
 
 // Config says how a [Keeper] keeps leases. TTL is required; every other zero value means the default. The fields constrain
 // each other, so [New] validates them together and names each faulty one.
@@ -50,6 +59,15 @@ type Config struct {
 
 	// Poll is how often, give or take a fifth, a waiter asks the store even though nothing has woken it. Default 5 s.
 	Poll time.Duration
+
+	// HandOffs is how often in a row a lock that is released may go to the next who waits for it in this process, without asking the
+	// store, before it is freed for other processes too. It applies only where the store grants fencing tokens for it
+	// ([Claim.Reserve]). Default 1000; negative: never. At most 100,000.
+	HandOffs int
+
+	// HandOffFor is how long that may go on from when the store was last asked. Operations that take longer than this are never
+	// handed the lock by one another. Default 10ms.
+	HandOffFor time.Duration
 
 	// Node is what others read of this process when they are refused a lock. Default the host name.
 	Node string
@@ -86,6 +104,7 @@ func (c Config) resolve() (Config, error) {
 		{"MaxHold", c.MaxHold},
 		{"CancelGrace", c.CancelGrace},
 		{"Poll", c.Poll},
+		{"HandOffFor", c.HandOffFor},
 	} {
 		if f.value < 0 {
 			fault("%s is %v: it can't be negative; leave it 0 for the default", f.name, f.value)
@@ -93,6 +112,9 @@ func (c Config) resolve() (Config, error) {
 	}
 	if c.ClockDrift < 0 || c.ClockDrift > 0.2 || c.ClockDrift != c.ClockDrift {
 		fault("ClockDrift is %v: it must lie between 0 and 0.2; leave it 0 for the default (%v)", c.ClockDrift, DefaultClockDrift)
+	}
+	if c.HandOffs > mostHandOffs {
+		fault("HandOffs is %d: it can't exceed %d; HandOffFor ends a long row earlier", c.HandOffs, mostHandOffs)
 	}
 	if len(faults) > 0 {
 		return c, errors.Join(faults...)
@@ -102,6 +124,8 @@ func (c Config) resolve() (Config, error) {
 	c.Heartbeat = orDefault(c.Heartbeat, c.TTL/3)
 	c.Margin = orDefault(c.Margin, c.TTL/10)
 	c.Poll = orDefault(c.Poll, DefaultPoll)
+	c.HandOffs = orDefault(c.HandOffs, DefaultHandOffs)
+	c.HandOffFor = orDefault(c.HandOffFor, DefaultHandOffFor)
 	if c.Node == "" {
 		c.Node, _ = os.Hostname() // a host without a name is shown by its process number alone
 	}
@@ -131,7 +155,7 @@ func (c Config) resolve() (Config, error) {
 	return c, errors.Join(faults...)
 }
 
-func orDefault[T time.Duration | float64](v, def T) T {
+func orDefault[T time.Duration | float64 | int](v, def T) T {
 	if v == 0 {
 		return def
 	}

@@ -71,12 +71,12 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	}
 	limit := sent.add(k.cfg.RequestTimeout)
 	cut := c.bound < limit // it is the caller's patience, not the store's time, that runs out
-	request := k.beginRequest(ctx, l, min(limit, c.bound))
+	request, reserve := k.beginRequest(ctx, l, min(limit, c.bound))
 	c.attempts++
 	if k.observer != nil && c.unsettled == 0 { // an earlier question that is granted after all has told the former trace
 		l.trace = k.observer.Claim(ctx)
 	}
-	grants := k.store.Acquire(request, []Claim{{Name: l.name, Owner: l.owner, TTL: l.ttl(), Holder: k.holder(l)}})
+	grants := k.store.Acquire(request, []Claim{{Name: l.name, Owner: l.owner, TTL: l.ttl(), Reserve: reserve, Holder: k.holder(l)}})
 	late := k.endRequest(l)
 	g := answerTo(grants, 0, 1, brokenGrant)
 	if g.Status == Mine {
@@ -92,7 +92,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 			c.unsettled = sent
 			return 0, c.cancelled(ctx)
 		}
-		l.fence = g.Fence
+		l.fence, c.reserved = g.Fence, g.Reserved
 		return sent, nil
 	case Taken:
 		// Somebody else's: nothing of ours is there. An earlier question that was lost on its way may still take effect, though,

@@ -85,13 +85,9 @@ func (k *Keeper) begin(l *Lease, s instant, now instant) {
 	l.state = held
 	l.acquired = now
 	l.deadline = s.add(k.validFor(l.ttl()))
-	l.limit = never
-	if k.cfg.MaxHold > 0 {
-		l.limit, l.limitFor = now.add(k.cfg.MaxHold), MaxHold
-	}
 	l.index = int32(len(k.leases))
 	k.leases = append(k.leases, l)
-	l.setUntil()
+	k.limitHold(l, now)
 	k.ends.set(l, instant(l.until.Load()))
 	k.endWaker.wakeBy(instant(l.until.Load()))
 	if l.manual() {
@@ -101,6 +97,15 @@ func (k *Keeper) begin(l *Lease, s instant, now instant) {
 	// together; later ones keep that distance.
 	l.due = s.add(k.cfg.Heartbeat/2 + jitter(k.cfg.Heartbeat/2))
 	k.plan(l, l.due)
+}
+
+// limitHold settles where belief in a new lease ends, by its deadline and by MaxHold. Under k.mu.
+func (k *Keeper) limitHold(l *Lease, now instant) {
+	l.limit = never
+	if k.cfg.MaxHold > 0 {
+		l.limit, l.limitFor = now.add(k.cfg.MaxHold), MaxHold
+	}
+	l.setUntil()
 }
 
 // validFor is how long a lease may be believed in after a request for a TTL was sent.
@@ -141,7 +146,7 @@ func (k *Keeper) checkIdle() {
 // newLease makes a lease that has not been granted yet.
 func (k *Keeper) newLease(name, operation string) *Lease {
 	return &Lease{
-		k: k, name: name, operation: operation, owner: newOwner(),
+		k: k, name: name, operation: operation,
 		index: nowhere, place: [places]int32{nowhere, nowhere},
 	}
 }

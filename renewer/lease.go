@@ -125,9 +125,16 @@ func (l *Lease) Err() error {
 // still frees the lock. It takes at most [Config.RequestTimeout]; a key that could not be freed by then is freed in the
 // background as soon as the store answers, and lapses with its TTL at the latest.
 //
+// If others wait for the name in this process, the lock goes to the first of them without asking the store, within the bounds of
+// [Config.HandOffs].
+//
 // The error is a *[LostError] if the lease had been lost, or is found to have been, and [ErrUnavailable] if nobody knows
 // whether the key was freed. A second call does nothing and returns nil.
-func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l) }
+func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, true) }
+
+// Abort is Release after a panic, or another failure that may have left this process in disorder: the lock is freed at the store
+// in any case, rather than handed to the next in this process.
+func (l *Lease) Abort(ctx context.Context) error { return l.k.release(ctx, l, false) }
 
 func (l *Lease) hold() Hold { return Hold{Name: l.name, Owner: l.owner, TTL: l.k.cfg.TTL} }
 

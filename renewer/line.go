@@ -12,6 +12,7 @@ import (
 type line struct {
 	front, back *waiter
 	length      int
+	turns       turns
 	seen        glimpse       // what the head last learned
 	wake        chan struct{} // told when the store says that the name may be free
 	unwatch     func()
@@ -20,9 +21,10 @@ type line struct {
 // waiter is one caller behind the head.
 type waiter struct {
 	l           *Lease
-	turn        chan glimpse // not known: you are the head now; known: this is why you are refused, since you won't wait
+	turn        chan *glimpse // nil: you are the head now; else this is why you are refused, since you won't wait
 	try         bool
 	queued      bool
+	handed      bool // with your turn the lock is yours
 	ahead, next *waiter
 }
 
@@ -61,21 +63,61 @@ func (ln *line) remove(w *waiter) {
 	ln.length--
 }
 
-// queue returns nil when the caller is at the head of its line.
-func (c *call) queue(ctx context.Context) error {
+// queue returns when the caller is at the head of its line, and tells whether it has been handed the lock. It counts the call in; one
+// that fails is not counted.
+func (c *call) queue(ctx context.Context) (handed bool, err error) {
+	w, err := c.stand()
+	if w == nil || err != nil {
+		return false, err
+	}
+	k := c.k
+	var bound <-chan time.Time
+	if c.bound != never {
+		timer := time.NewTimer(c.bound.sub(k.clock.atMost()))
+		defer timer.Stop()
+		bound = timer.C
+	}
+	select {
+	case refusal := <-w.turn:
+		if refusal == nil {
+			return w.handed, nil
+		}
+		c.seen = *refusal
+		err = c.refuse()
+	case <-bound:
+		c.stepOut(w)
+		err = c.refuse()
+	case <-ctx.Done():
+		c.stepOut(w)
+		err = c.cancelled(ctx)
+	case <-k.closed:
+		c.stepOut(w)
+		err = c.fail(ErrShutdown, nil)
+	}
+	k.exit()
+	return false, err
+}
+
+// stand takes the caller's place in the line: behind others, as a waiter, or at its head.
+func (c *call) stand() (*waiter, error) {
 	k := c.k
 	k.mu.Lock()
+	if k.closing {
+		k.mu.Unlock()
+		return nil, c.fail(ErrShutdown, nil)
+	}
 	head := k.lines[c.l.name]
 	if head == nil {
 		k.lines[c.l.name] = c.l
+		k.calls++
 		k.mu.Unlock()
-		return nil
+		return nil, nil
 	}
 	c.contended = true
 	if c.request.try && k.knows(head) {
 		c.seen = k.look(head)
 		k.mu.Unlock()
-		return c.refuse()
+		return nil, c.refuse()
 	}
 	if head.state == held {
 		c.behind = k.look(head)
@@ -85,41 +127,24 @@ func (c *call) queue(ctx context.Context) error {
 			c.seen = g
 		}
 		k.mu.Unlock()
-		return c.fail(ErrHeld, fmt.Errorf("%w: MaxWaiters (%d) callers of this process stand in it", ErrLineFull, most))
+		return nil, c.fail(ErrHeld, fmt.Errorf("%w: MaxWaiters (%d) callers of this process stand in it", ErrLineFull, most))
 	}
-	w := &waiter{l: c.l, turn: make(chan glimpse, 1), try: c.request.try}
+	w := &waiter{l: c.l, turn: make(chan *glimpse, 1), try: c.request.try}
 	k.lineOf(head).push(w)
+	k.calls++
 	k.mu.Unlock()
-
-	var bound <-chan time.Time
-	if c.bound != never {
-		timer := time.NewTimer(c.bound.sub(k.clock.atMost()))
-		defer timer.Stop()
-		bound = timer.C
-	}
-	select {
-	case refusal := <-w.turn:
-		if !refusal.known {
-			return nil
-		}
-		c.seen = refusal
-		return c.refuse()
-	case <-bound:
-		c.stepOut(w)
-		return c.refuse()
-	case <-ctx.Done():
-		c.stepOut(w)
-		return c.cancelled(ctx)
-	case <-k.closed:
-		c.stepOut(w)
-		return c.fail(ErrShutdown, nil)
-	}
+	return w, nil
 }
 
 // stepOut takes a waiter out of its line. If its turn has come in the same moment it is passed on.
 func (c *call) stepOut(w *waiter) {
 	k := c.k
 	k.mu.Lock()
+	if w.handed {
+		k.mu.Unlock()
+		k.decline(w.l)
+		return
+	}
 	if head := k.lines[c.l.name]; w.queued {
 		c.seen = k.look(head)
 		head.line.remove(w)
@@ -226,7 +251,7 @@ func (ln *line) takeTries() []*waiter {
 
 func refuseAll(waiters []*waiter, why glimpse) {
 	for _, w := range waiters {
-		w.turn <- why
+		w.turn <- &why
 	}
 }
 
@@ -271,7 +296,7 @@ func (k *Keeper) leaveLocked(head *Lease) func() {
 		ln.remove(w)
 		w.l.line = ln
 		k.lines[head.name] = w.l
-		w.turn <- glimpse{}
+		w.turn <- nil
 		return nothing
 	}
 	delete(k.lines, head.name)

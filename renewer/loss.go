@@ -82,7 +82,9 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	}
 	k.unplan(l)
 	k.ends.remove(l)
-	news.leases = append(news.leases, l)
+	if l.ctx != nil { // else it was handed over a moment ago, and its new holder will see
+		news.leases = append(news.leases, l)
+	}
 	news.after = append(news.after, k.leaveLocked(l))
 }
 

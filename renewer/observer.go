@@ -33,8 +33,8 @@ type Observer interface {
 	CleanUp(ctx context.Context) context.Context
 	// Lost is called once for a lease that is lost, when its context has been cancelled; ctx is that context.
 	Lost(ctx context.Context, e Lost)
-	// Released is called once for every lease, when its operation has ended and the key was freed, or could not be; ctx is the
-	// lease's context.
+	// Released is called once for every lease, when its operation has ended and the key was freed, or could not be, or was handed over;
+	// ctx is the lease's context.
 	Released(ctx context.Context, e Released)
 	// Fault tells of trouble that no caller gets to see: a wake-up subscription that fails, a clean-up that must be retried.
 	Fault(e Fault)
@@ -59,6 +59,8 @@ type AcquireEnd struct {
 	Fence int64
 	// Contended tells whether somebody else had it meanwhile: another process, or another goroutine of this one.
 	Contended bool
+	// HandedOver tells that it was handed over inside this process, without asking the store.
+	HandedOver bool
 	// Holder had the lock when last seen, at the store or in this process; its zero value if nobody was or nobody can tell.
 	Holder Holder
 	// HeldFor is how long Holder had had it by then.
@@ -129,6 +131,8 @@ type Released struct {
 	Overrun time.Duration
 	// Renewals counts the confirmed heartbeats.
 	Renewals int
+	// HandedOver tells that the lock went to the next who waited for it in this process: the key is not free.
+	HandedOver bool
 	// Lost says that, and why, the lease was lost before; nil if it wasn't.
 	Lost *LostError
 	// Err is set when the key could not be freed; it lapses with its TTL at the latest.

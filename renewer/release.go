@@ -4,15 +4,31 @@ import (
 	"context"
 )
 
-func (k *Keeper) release(ctx context.Context, l *Lease) error {
+// release ends a lease: by a hand-off if that may be, or else at the store.
+func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
+	if l.until.Load() != 0 {
+		l.cancel(errReleased) // before anybody else has the lock
+	}
+	now := k.clock.recent()
 	k.mu.Lock()
 	if l.state == released {
 		k.mu.Unlock()
 		return nil
 	}
+	if orderly && l.state == held {
+		if after, done := k.handOff(l, now); done {
+			unwatch := l.unwatch
+			k.mu.Unlock()
+			after()
+			if unwatch != nil {
+				unwatch()
+			}
+			k.observeRelease(l, now, nil, true)
+			return nil
+		}
+	}
 	was := l.state
 	l.state = released
-	now := k.clock.atMost()
 	l.until.Store(0)
 	k.unplan(l)
 	k.ends.remove(l)
@@ -29,7 +45,6 @@ func (k *Keeper) release(ctx context.Context, l *Lease) error {
 	var failed error
 	switch {
 	case was == held:
-		l.cancel(errReleased) // before the key is free
 		lost, failed = k.free(ctx, l, now)
 		k.revisit(l, unsettled)
 	case lost.Reason != Usurped:
@@ -49,7 +64,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease) error {
 	k.forget(l)
 	k.mu.Unlock()
 	left()
-	k.observeRelease(l, now, failed)
+	k.observeRelease(l, now, failed, false)
 	switch {
 	case lost != nil:
 		return lost
@@ -87,13 +102,13 @@ func (k *Keeper) lostAtRelease(l *Lease, now instant) *LostError {
 	return lost
 }
 
-func (k *Keeper) observeRelease(l *Lease, now instant, failed error) {
+func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver bool) {
 	if k.observer == nil {
 		return
 	}
 	r := Released{
 		Name: l.name, Operation: l.operation, Fence: l.fence, Held: now.sub(l.acquired),
-		Renewals: l.renewals, Lost: l.lost(), Err: failed,
+		Renewals: l.renewals, HandedOver: handedOver, Lost: l.lost(), Err: failed,
 	}
 	if t := l.rare; t != nil && t.lostAt != 0 {
 		r.Held, r.Overrun = t.lostAt.sub(l.acquired), now.sub(t.lostAt)

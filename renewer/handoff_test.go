@@ -1,0 +1,433 @@
+package renewer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// comer is a caller in a line.
+type comer struct {
+	s     *script.Store
+	lease *renewer.Lease
+	err   error
+	got   chan struct{} // closed when Acquire has returned
+	leave context.CancelFunc
+}
+
+// line has n callers stand in line for a name: the first has got it from the store, which it asked when all were there.
+func line(t *testing.T, s *script.Store, k *renewer.Keeper, n int, opts ...renewer.Option) []*comer {
+	t.Helper()
+	before := acquire(t, k, "a")
+	comers := make([]*comer, n)
+	for i := range comers {
+		comers[i] = come(t, s, k, opts...)
+	}
+	require.NoError(t, before.Release(t.Context()))
+	<-comers[0].got
+	require.NoError(t, comers[0].err)
+	return comers
+}
+
+func come(t *testing.T, s *script.Store, k *renewer.Keeper, opts ...renewer.Option) *comer {
+	t.Helper()
+	c := &comer{s: s, got: make(chan struct{})}
+	ctx, leave := context.WithCancel(t.Context())
+	c.leave = leave
+	go func() {
+		c.lease, c.err = k.Acquire(ctx, "a", opts...)
+		close(c.got)
+	}()
+	synctest.Wait()
+	return c
+}
+
+// free releases a comer's lease, and says whether the next has been handed it by then.
+func (c *comer) free(t *testing.T, next *comer, free func(context.Context) error) (handed bool) {
+	t.Helper()
+	if free == nil {
+		free = c.lease.Release
+	}
+	asked := len(c.s.Calls(script.Acquire))
+	require.NoError(t, free(t.Context()))
+	<-next.got
+	require.NoError(t, next.err)
+	handed = len(c.s.Calls(script.Acquire)) == asked
+	require.True(t, next.lease.Fence() == c.lease.Fence()+1 || !handed && next.lease.Fence() > c.lease.Fence())
+	return handed
+}
+
+func TestHandedOver(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		comers := line(t, s, k, 5)
+		require.Equal(t, 4, s.Calls(script.Acquire)[1].Claims[0].Reserve, "for those who wait")
+		pass(5 * time.Millisecond)
+		owner := s.Owner("a")
+		for i, c := range comers[1:] {
+			before := comers[i].lease
+			require.True(t, comers[i].free(t, c, nil))
+			require.ErrorIs(t, before.Context().Err(), context.Canceled)
+			require.NotErrorIs(t, context.Cause(before.Context()), renewer.ErrLost)
+			require.False(t, before.Valid())
+			require.NoError(t, before.Err())
+			require.NoError(t, before.Release(t.Context()), "a second time")
+			require.True(t, c.lease.Valid())
+			require.NoError(t, c.lease.Context().Err())
+			assertInstant(t, time.Now().Add(goodFor-5*time.Millisecond), time.Now().Add(c.lease.Remaining()), "as long as it was good before")
+		}
+		require.Equal(t, owner, s.Owner("a"))
+		require.Len(t, s.Calls(script.Acquire), 2)
+		require.Len(t, s.Calls(script.Release), 1)
+		require.NoError(t, comers[4].lease.Release(t.Context()))
+		require.Empty(t, s.Owner("a"))
+		require.Len(t, s.Calls(script.Release), 2)
+	})
+}
+
+// The heartbeat goes on, for whoever has the lease, and tells that one of a loss.
+func TestHeartbeatOverHandOffs(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		comers := line(t, s, k, 3)
+		require.True(t, comers[0].free(t, comers[1], nil))
+		require.True(t, comers[1].free(t, comers[2], nil))
+		pass(time.Hour)
+		require.True(t, comers[2].lease.Valid())
+		require.InDelta(t, 1200, len(s.Calls(script.Renew)), 2, "one per interval")
+		s.Delete("a")
+		_, lost := lostAt(t, comers[2].lease)
+		require.Equal(t, renewer.Usurped, lost.Reason)
+		require.Equal(t, comers[2].lease.Fence(), lost.Fence)
+		require.NoError(t, comers[0].lease.Err(), "theirs was over")
+		require.ErrorIs(t, comers[2].lease.Release(t.Context()), renewer.ErrLost)
+	})
+}
+
+// The deadline goes on, and holds for the next.
+func TestDeadlineOverHandOffs(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		begun := time.Now()
+		s.Default(script.Renew, script.Hang())
+		comers := line(t, s, k, 2)
+		require.True(t, comers[0].free(t, comers[1], nil))
+		at, lost := lostAt(t, comers[1].lease)
+		assertInstant(t, begun.Add(goodFor), at, "counted from the question to the store")
+		require.Equal(t, renewer.Expired, lost.Reason)
+		require.ErrorIs(t, comers[1].lease.Release(t.Context()), renewer.ErrLost)
+	})
+}
+
+func TestNotHandedOver(t *testing.T) {
+	t.Parallel()
+	bounded := func(edit func(*renewer.Config)) renewer.Config {
+		cfg := config
+		edit(&cfg)
+		return cfg
+	}
+	for name, tt := range map[string]struct {
+		cfg   renewer.Config
+		opts  []renewer.Option
+		store script.Step // the first claim's
+		prep  func(t *testing.T, s *script.Store)
+		free  func(*renewer.Lease) func(context.Context) error
+	}{
+		"after an abort":      {cfg: config, free: func(l *renewer.Lease) func(context.Context) error { return l.Abort }},
+		"by configuration":    {cfg: bounded(func(c *renewer.Config) { c.HandOffs = -1 })},
+		"its time is over":    {cfg: bounded(func(c *renewer.Config) { c.HandOffFor = time.Second }), prep: func(*testing.T, *script.Store) { pass(time.Second) }},
+		"to be held at least": {cfg: config, opts: []renewer.Option{renewer.HoldAtLeast(time.Second)}},
+		"without a heartbeat": {cfg: config, opts: []renewer.Option{renewer.Manual(config.TTL)}},
+		"a heartbeat is asked": {cfg: bounded(func(c *renewer.Config) { c.HandOffFor = time.Minute }), prep: func(t *testing.T, s *script.Store) {
+			s.Script(script.Renew, script.Pass().Late(1900*time.Millisecond))
+			for len(s.Calls(script.Renew)) == 0 {
+				pass(100 * time.Millisecond)
+			}
+		}},
+		"a heartbeat has failed": {cfg: bounded(func(c *renewer.Config) { c.HandOffFor = time.Minute }), prep: func(t *testing.T, s *script.Store) {
+			s.Script(script.Renew, script.Fail(errDown))
+			for len(s.Calls(script.Renew)) == 0 {
+				pass(time.Millisecond)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, tt.cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				comers := line(t, s, k, 3, tt.opts...)
+				if tt.prep != nil {
+					tt.prep(t, s)
+				}
+				free := comers[0].lease.Release
+				if tt.free != nil {
+					free = tt.free(comers[0].lease)
+				}
+				owner := s.Owner("a")
+				require.False(t, comers[0].free(t, comers[1], free))
+				require.NotEqual(t, owner, s.Owner("a"))
+				require.Greater(t, comers[1].lease.Fence(), comers[0].lease.Fence())
+				require.NoError(t, comers[1].lease.Abort(t.Context()))
+				<-comers[2].got
+				require.NoError(t, comers[2].lease.Release(t.Context()))
+			})
+		})
+	}
+}
+
+// Too little is left of the lease for two more tries at a heartbeat.
+func TestNotHandedOverWithTooLittleLeft(t *testing.T) {
+	t.Parallel()
+	cfg := config
+	cfg.HandOffFor = time.Minute
+	cfg.Heartbeat, cfg.RequestTimeout = 6*time.Second, time.Second
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		comers := line(t, s, k, 3)
+		first, second, third := comers[0], comers[1], comers[2]
+		pass(time.Second)
+		require.True(t, first.free(t, second, nil))
+		s.Default(script.Renew, script.Fail(errDown))
+		for second.lease.Remaining() > 2*time.Second {
+			pass(100 * time.Millisecond)
+		}
+		require.False(t, second.free(t, third, nil))
+		require.NoError(t, third.lease.Release(t.Context()))
+	})
+}
+
+func TestNeverHandedOverAfterALoss(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		comers := line(t, s, k, 2)
+		s.Delete("a")
+		_, lost := lostAt(t, comers[0].lease)
+		require.Equal(t, renewer.Usurped, lost.Reason)
+		<-comers[1].got
+		require.NoError(t, comers[1].err)
+		require.Len(t, s.Calls(script.Acquire), 3)
+		require.ErrorIs(t, comers[0].lease.Release(t.Context()), renewer.ErrLost)
+		require.True(t, comers[1].lease.Valid())
+		require.NoError(t, comers[1].lease.Release(t.Context()))
+	})
+}
+
+// As many as were reserved; then the store is asked for twice as many, if so many wait or not.
+func TestHandOffsAreBoundedByCount(t *testing.T) {
+	t.Parallel()
+	cfg := config
+	cfg.HandOffs = 5
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		const n = 30
+		comers := line(t, s, k, 3)
+		for len(comers) < n { // later than the question to the store: nothing is reserved for them
+			comers = append(comers, come(t, s, k))
+		}
+		var rows []int
+		row := 0
+		for i := range n - 1 {
+			if comers[i].free(t, comers[i+1], nil) {
+				row++
+				continue
+			}
+			rows, row = append(rows, row), 0
+		}
+		require.NoError(t, comers[n-1].lease.Release(t.Context()))
+		require.Equal(t, []int{2, 5, 5, 5, 5}, rows)
+		for i, call := range s.Calls(script.Acquire)[2:] {
+			require.Equal(t, 5, call.Claims[0].Reserve, i)
+		}
+	})
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		last := line(t, s, k, 3)
+		last = append(last, come(t, s, k), come(t, s, k))
+		for i := range len(last) - 1 {
+			last[i].free(t, last[i+1], nil)
+		}
+		require.Equal(t, 4, s.Calls(script.Acquire)[2].Claims[0].Reserve, "two were used up, one waits")
+		require.NoError(t, last[len(last)-1].lease.Release(t.Context()))
+	})
+}
+
+// Tokens that were reserved are nobody's after the lease is gone.
+func TestTokensRiseOverHandOffs(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		var last int64
+		for range 10 {
+			comers := line(t, s, k, 4)
+			for i, c := range comers {
+				<-c.got
+				require.Greater(t, c.lease.Fence(), last)
+				last = c.lease.Fence()
+				if i == 2 {
+					comers[3].leave()
+					<-comers[3].got
+					require.NoError(t, c.lease.Release(t.Context()))
+					break
+				}
+				require.NoError(t, c.lease.Release(t.Context()))
+			}
+		}
+	})
+}
+
+// A caller who gives up in the moment in which it is handed the lock passes it on.
+func TestHandedToOneWhoLeaves(t *testing.T) {
+	t.Parallel()
+	for _, waiting := range []bool{true, false} {
+		t.Run(fmt.Sprint("another waits: ", waiting), func(t *testing.T) {
+			t.Parallel()
+			passed, freed := 0, 0
+			for range 50 { // it may come before or after
+				in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+					comers := line(t, s, k, 2)
+					var last *comer
+					if waiting {
+						last = come(t, s, k)
+						comers = append(comers, last)
+					}
+					go comers[1].leave()
+					require.NoError(t, comers[0].lease.Release(t.Context()))
+					synctest.Wait()
+					if comers[1].err == nil {
+						require.NoError(t, comers[1].lease.Release(t.Context()))
+						synctest.Wait()
+					} else {
+						require.ErrorIs(t, comers[1].err, context.Canceled)
+						require.Nil(t, comers[1].lease)
+						passed++
+					}
+					if waiting {
+						<-last.got
+						require.NoError(t, last.err)
+						require.NoError(t, last.lease.Release(t.Context()))
+					}
+					synctest.Wait()
+					require.Empty(t, s.Owner("a"), "nothing is left behind")
+					lines, orphans := k.LinesAndOrphans()
+					require.Zero(t, lines+orphans)
+					freed++
+				})
+			}
+			assert.Equal(t, 50, freed)
+			t.Log(passed, "of 50 had left")
+		})
+	}
+}
+
+// Limits and options are each holder's own.
+func TestLimitsOverHandOffs(t *testing.T) {
+	t.Parallel()
+	cfg := config
+	cfg.MaxHold, cfg.CancelGrace, cfg.HandOffFor = 5*time.Second, time.Second, time.Minute
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		comers := line(t, s, k, 3)
+		pass(time.Second)
+		require.True(t, comers[0].free(t, comers[1], nil))
+		handed := time.Now()
+		at, lost := lostAt(t, comers[1].lease)
+		require.Equal(t, renewer.MaxHold, lost.Reason)
+		assertInstant(t, handed.Add(5*time.Second), at, "a limit of its own")
+		require.ErrorIs(t, comers[1].lease.Release(t.Context()), renewer.ErrLost)
+		<-comers[2].got
+		require.NoError(t, comers[2].err)
+
+		require.NoError(t, comers[2].lease.Release(t.Context()))
+		next := line(t, s, k, 2)
+		require.True(t, next[0].free(t, next[1], nil))
+		next[0].leave() // its grace is not the next one's
+		pass(2 * time.Second)
+		require.True(t, next[1].lease.Valid())
+		next[1].leave()
+		pass(time.Second + time.Millisecond)
+		require.ErrorAs(t, next[1].lease.Err(), &lost)
+		require.Equal(t, renewer.Abandoned, lost.Reason)
+		require.ErrorIs(t, next[1].lease.Release(t.Context()), renewer.ErrLost)
+	})
+}
+
+// A lease handed over holds for as long as its own HoldAtLeast says.
+func TestHoldAtLeastAfterAHandOff(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		before := acquire(t, k, "a")
+		first := come(t, s, k)
+		least := come(t, s, k, renewer.HoldAtLeast(4*time.Second))
+		require.NoError(t, before.Release(t.Context()))
+		<-first.got
+		require.True(t, first.free(t, least, nil))
+		require.NoError(t, least.lease.Release(t.Context()))
+		require.NotEmpty(t, s.Owner("a"))
+		pass(4*time.Second + time.Millisecond)
+		require.Empty(t, s.Owner("a"))
+	})
+}
+
+func TestShutdownDuringHandOffs(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		comers := line(t, s, k, 3)
+		ended := background(func() error { return k.Shutdown(within(t, time.Minute)) })
+		synctest.Wait()
+		require.NoError(t, comers[0].lease.Release(t.Context()))
+		require.NoError(t, <-ended)
+		for _, c := range comers[1:] {
+			require.ErrorIs(t, c.err, renewer.ErrShutdown)
+		}
+		require.Empty(t, s.Owner("a"))
+	})
+}
+
+// Observers hear of each holder, and that nobody asked the store.
+func TestObserversHearOfHandOffs(t *testing.T) {
+	t.Parallel()
+	cfg := config
+	var heard recorder
+	cfg.Observer = &heard
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		comers := line(t, s, k, 2, renewer.Operation("op"))
+		pass(5 * time.Millisecond)
+		require.True(t, comers[0].free(t, comers[1], nil))
+		_, err := k.TryAcquire(t.Context(), "a")
+		var refusal *renewer.Error
+		require.True(t, errors.As(err, &refusal))
+		require.Equal(t, "trace a 3", refusal.Holder.Trace, "of who has it now")
+		require.NoError(t, comers[1].lease.Release(t.Context()))
+		synctest.Wait()
+		heard.mu.Lock()
+		defer heard.mu.Unlock()
+		var ends []renewer.AcquireEnd
+		var over []renewer.Released
+		for _, e := range heard.events {
+			switch e := e.(type) {
+			case renewer.AcquireEnd:
+				if e.Err == nil {
+					ends = append(ends, e)
+				}
+			case renewer.Released:
+				over = append(over, e)
+			}
+		}
+		require.Len(t, ends, 3)
+		require.False(t, ends[1].HandedOver)
+		require.Equal(t, renewer.AcquireEnd{
+			AcquireStart: renewer.AcquireStart{Name: "a", Operation: "op"}, Wait: 5 * time.Millisecond,
+			Fence: comers[1].lease.Fence(), Contended: true, HandedOver: true,
+			Holder: renewer.Holder{Node: "here", PID: os.Getpid(), Trace: "trace a 1"},
+		}, ends[2])
+		require.Len(t, over, 3)
+		require.False(t, over[0].HandedOver)
+		require.True(t, over[1].HandedOver)
+		require.Equal(t, 5*time.Millisecond, over[1].Held)
+		require.False(t, over[2].HandedOver)
+	})
+}
