@@ -23,6 +23,7 @@ func Do[T any](
 	}
 	// Deferred, so that a panic and runtime.Goexit free the lock too, and pass through.
 	defer func() { err = s.exit(err) }()
+	err = ErrUnwound // unless fn returns
 	return fn(ctx)
 }
 
@@ -39,12 +40,16 @@ func Wrap[In, Out any](
 	}
 }
 
+// ErrUnwound is what to give the exit of [Enter] for an operation that has not returned: it panicked, or called runtime.Goexit. The
+// process may be in disorder, so the lock is freed for everybody, rather than handed to the next who waits in it.
+var ErrUnwound = errors.New("lockbeat: the operation did not return")
+
 // Enter takes the lock on name for an operation that is not one function: a stream, a body that is read later. The operation runs
 // on the context that Enter returns; exit frees the lock. Adapters use it too, since it tells whether the operation may run apart
 // from how it went. The context and exit are nil if and only if the error is not; [RefusalOf] sorts the error.
 //
 // exit takes the operation's error and returns what the caller gets: see the package's text. It must be called, also after a
-// panic, from any goroutine; a second call gives its error back. A lock whose exit is never called is held until
+// panic (with [ErrUnwound]), from any goroutine; a second call gives its error back. A lock whose exit is never called is held until
 // renewer.Config.MaxHold, or until the keeper shuts down.
 func Enter(
 	ctx context.Context, k *renewer.Keeper, name string, opts ...Option,
@@ -93,7 +98,7 @@ func (s settings) refused(ctx context.Context, err error) error {
 
 // exit frees the lock and settles what the caller gets to know of a loss.
 func (s *scope) exit(err error) error {
-	lost := s.free()
+	lost := s.free(!errors.Is(err, ErrUnwound))
 	switch {
 	case !errors.Is(lost, renewer.ErrLost):
 		return err // a key that could not be freed lapses; the caller's result stands
@@ -109,13 +114,15 @@ func (s *scope) exit(err error) error {
 }
 
 // free frees the lock, and those taken together with it. The error is [renewer.ErrLost] if one was lost.
-func (s *scope) free() error {
+func (s *scope) free(orderly bool) error {
 	switch {
 	case s.all != nil:
-		return freeAll(s.all)
+		return freeAll(s.all, orderly)
 	case s.inner:
 		return s.lease.Err()
-	default:
+	case orderly:
 		return s.lease.Release(s.Context)
+	default:
+		return s.lease.Abort(s.Context)
 	}
 }

@@ -49,8 +49,13 @@ func lead(
 		return err
 	}
 	s := &scope{Context: lease.Context(), keeper: k, lease: lease}
+	err = ErrUnwound // unless fn returns
 	defer func() {
-		lost := lease.Release(s.Context)
+		free := lease.Release
+		if errors.Is(err, ErrUnwound) {
+			free = lease.Abort
+		}
+		lost := free(s.Context)
 		switch {
 		case err == nil || !errors.Is(lost, renewer.ErrLost):
 		case errors.Is(err, renewer.ErrLost), errors.Is(err, context.Canceled):

@@ -48,7 +48,7 @@ func tryAll(ctx context.Context, k *renewer.Keeper, names []string, set settings
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
-			_ = freeAll(scopes) // what could not be freed lapses
+			_ = freeAll(scopes, true) // what could not be freed lapses
 			return nil, err
 		}
 	}
@@ -79,7 +79,7 @@ func enterInOrder(ctx context.Context, k *renewer.Keeper, names []string, set se
 		one.wait = max(time.Until(until), 1)
 		s, inner, err := enter(ctx, k, name, one)
 		if err != nil {
-			_ = freeAll(scopes)
+			_ = freeAll(scopes, true)
 			return nil, err
 		}
 		ctx, scopes = inner, append(scopes, s) //nolint:fatcontext // each is in the one before, as many as there are names
@@ -93,12 +93,12 @@ func together(ctx context.Context, k *renewer.Keeper, scopes []*scope, strict bo
 }
 
 // freeAll frees locks side by side, nil ones aside. The error is of those that were lost.
-func freeAll(scopes []*scope) error {
+func freeAll(scopes []*scope, orderly bool) error {
 	errs := make([]error, len(scopes))
 	var wg sync.WaitGroup
 	for i, s := range scopes {
 		if s != nil {
-			wg.Go(func() { errs[i] = s.free() })
+			wg.Go(func() { errs[i] = s.free(orderly) })
 		}
 	}
 	wg.Wait()

@@ -85,6 +85,7 @@ func (a *attempt) try(ctx context.Context) (ran bool, err error) {
 		return false, err
 	}
 	defer func() { err = exit(err) }()
+	err = lockmw.ErrUnwound // unless the work returns
 	return true, a.work(ctx)
 }
 

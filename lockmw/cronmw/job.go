@@ -80,5 +80,6 @@ func (j *Job) take(ctx context.Context) Tick {
 
 func (j *Job) run(ctx context.Context, exit func(error) error) (err error) {
 	defer func() { err = exit(err) }()
+	err = lockmw.ErrUnwound // unless fn returns
 	return j.fn(ctx)
 }

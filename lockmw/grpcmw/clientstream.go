@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -66,6 +67,7 @@ func openStream(
 		}
 	}()
 	// After the caller's own OnFinish, which are still part of the operation.
+	err = lockmw.ErrUnwound // unless it returns
 	stream, err := open(append(slices.Clip(opts), grpc.OnFinish(func(error) { _ = h.end() })))
 	if err != nil {
 		return nil, err

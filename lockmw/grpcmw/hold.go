@@ -38,8 +38,20 @@ func (h *hold) end() error {
 	return h.loss
 }
 
-// settle ends a call whose own outcome is err. What it returns takes its place; nil if err stands.
+// abort is end for a call that panics.
+func (h *hold) abort() {
+	h.once.Do(func() {
+		h.over.Store(true)
+		_ = h.exit(lockmw.ErrUnwound) // nobody gets to hear of a loss
+	})
+}
+
+// settle ends a call whose own outcome is err, [lockmw.ErrUnwound] if it has none. What it returns takes its place; nil if err stands.
 func (h *hold) settle(err error) *callError {
+	if errors.Is(err, lockmw.ErrUnwound) {
+		h.abort()
+		return nil
+	}
 	loss := h.end()
 	switch cut := h.cut.Load(); {
 	case cut != nil:

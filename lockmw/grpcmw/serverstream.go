@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -62,6 +63,7 @@ func (in *interceptor) serveStream(ctx context.Context, r *rule, srv any, stream
 			return err
 		}
 	}
+	err = lockmw.ErrUnwound // unless it returns
 	return handler(srv, s)
 }
 

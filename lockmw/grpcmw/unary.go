@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -50,6 +51,7 @@ func (in *interceptor) serve(ctx context.Context, r *rule, req any, handler grpc
 			err = tell(lost)
 		}
 	}()
+	err = lockmw.ErrUnwound // unless it returns
 	return handler(h.ctx, req)
 }
 
@@ -79,6 +81,7 @@ func UnaryClientInterceptor(k *renewer.Keeper, opts ...ClientOption) grpc.UnaryC
 				err = lost
 			}
 		}()
+		err = lockmw.ErrUnwound // unless it returns
 		return invoker(in.pass(h.ctx), method, req, reply, cc, opts...)
 	}
 }

@@ -3,6 +3,8 @@ package httpmw
 import (
 	"context"
 	"net/http"
+
+	"github.com/lockbeat/lockbeat/lockmw"
 )
 
 // held is a lock that a request has.
@@ -14,8 +16,10 @@ type held struct {
 // under runs do with the lock and returns how that was lost, nil if it was not. The lock is free then, also after a panic or
 // runtime.Goexit, which pass through.
 func (l held) under(w http.ResponseWriter, r *http.Request, do work) (lost error) {
-	defer func() { lost = l.exit(nil) }()
+	unwound := lockmw.ErrUnwound
+	defer func() { lost = l.exit(unwound) }()
 	pass(l.ctx, w, r, do)
+	unwound = nil
 	return nil
 }
 

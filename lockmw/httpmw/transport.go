@@ -85,6 +85,7 @@ func (t *transport) call(ctx context.Context, r *http.Request, exit func(error) 
 		sent.Header = r.Header.Clone()
 		InjectFence(ctx, sent.Header)
 	}
+	err = lockmw.ErrUnwound // unless it returns
 	res, err = t.base.RoundTrip(sent)
 	if err != nil {
 		return nil, err

@@ -106,6 +106,7 @@ func (c *call) turn(ctx context.Context) (v verdict) {
 	if err := p.write(op, rec, c.until); err != nil {
 		return c.unclear(ctx, err)
 	}
+	v.err = lockmw.ErrUnwound // unless it returns
 	v = c.attempt(ctx, context.WithValue(op, attemptKey{}, a), p, rec)
 	v.ran = true
 	return v
