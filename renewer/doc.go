@@ -18,9 +18,9 @@
 //
 //	          granted              confirmed heartbeats
 //	asking ────────────▶ held ◀───────┐
-//	  │                   │ └─────────┘
-//	  │ refused,          ├── Release ───────────────▶ released
-//	  ▼ cancelled         │                               ▲
+//	  │            ▲      │ └─────────┘
+//	  │ refused,   │      ├── Release ───────────────▶ released
+//	  ▼ cancelled  └──────┤  with others in line: handed over
 //	 (error)              └── lost ── the operation ──────┘
 //	                          │       returns: Release
 //	                          └ context cancelled, cause *LostError
@@ -37,6 +37,15 @@
 //   - The answer to an acquire is lost: what it may have left is deleted by its owner token, at once and again after
 //     [Store] Settle.
 //   - The answer to a release is lost: it is repeated in the background; the key lapses with its TTL at the latest.
+//
+// # Many callers in one process
+//
+// Callers of one keeper who want the same name stand in line in this process, in the order in which they came, and only the first of
+// them asks the store. A lease that is released while others wait goes to the next without asking, with a new context and a new
+// fencing token out of those that the store has reserved; [Config.HandOffs] and [Config.HandOffFor] bound how long that goes on, so
+// that other processes get their turn. It does not happen after a loss or [Lease.Abort], while a heartbeat is in doubt, and with
+// [HoldAtLeast] or [Manual]. To the store it is one lease: callers elsewhere who are refused read who took it first, and since
+// when.
 //
 // # What a lease cannot promise
 //

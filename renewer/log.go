@@ -40,6 +40,9 @@ func (o *LogObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Cont
 		slog.String("lock", e.Name), slog.String("operation", e.Operation), slog.Duration("wait", e.Wait),
 		slog.Int("attempts", e.Attempts), slog.Bool("contended", e.Contended),
 	}
+	if e.HandedOver {
+		attrs = append(attrs, slog.Bool("handed_over", true))
+	}
 	if e.Holder != (Holder{}) {
 		attrs = append(attrs, slog.String("holder", e.Holder.String()), slog.Duration("held_for", e.HeldFor))
 	}
@@ -94,6 +97,9 @@ func (o *LogObserver) Released(ctx context.Context, e Released) {
 	attrs := []slog.Attr{
 		slog.String("lock", e.Name), slog.String("operation", e.Operation), slog.Int64("fence", e.Fence),
 		slog.Duration("held", e.Held), slog.Int("renewals", e.Renewals),
+	}
+	if e.HandedOver {
+		attrs = append(attrs, slog.Bool("handed_over", true))
 	}
 	if e.Overrun > 0 {
 		attrs = append(attrs, slog.Duration("overrun", e.Overrun))

@@ -111,6 +111,9 @@ func (o *Observer) endAcquire(r *record, e renewer.AcquireEnd, result outcome) {
 	attrs := append(make([]attribute.KeyValue, 0, 10),
 		attribute.String(keyOutcome, result.String()), attribute.Int(keyAttempts, e.Attempts),
 		attribute.Bool(keyContended, e.Contended), attribute.Float64(keyWait, e.Wait.Seconds()))
+	if e.HandedOver {
+		attrs = append(attrs, attribute.Bool(keyHandedOver, true))
+	}
 	if e.Holder != (renewer.Holder{}) {
 		attrs = append(attrs, holderAttributes(e)...)
 		if sc := o.remote(e.Holder.Trace); sc.IsValid() {

@@ -34,6 +34,7 @@ const (
 	keyNameHash        = "lockbeat.key_hash"
 	keyAttempts        = "lockbeat.attempts"
 	keyContended       = "lockbeat.contended"
+	keyHandedOver      = "lockbeat.handed_over"
 	keyWait            = "lockbeat.wait"
 	keyHolderHost      = "lockbeat.holder.host"
 	keyHolderPID       = "lockbeat.holder.pid"

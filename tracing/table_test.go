@@ -71,7 +71,7 @@ func everything(ctx context.Context, s *seen, o renewer.Observer) {
 		fence++
 		asked := o.AcquireStart(ctx, start)
 		o.Claim(asked)
-		return o.AcquireEnd(asked, renewer.AcquireEnd{AcquireStart: start, Fence: fence})
+		return o.AcquireEnd(asked, renewer.AcquireEnd{AcquireStart: start, Fence: fence, HandedOver: fence%2 == 0})
 	}
 	release := func(ctx context.Context, lost *renewer.LostError, err error) {
 		if lost != nil {
