@@ -23,15 +23,15 @@ func TestAfterAPanicTheStoreIsAsked(t *testing.T) {
 		run    func(ctx context.Context, k *renewer.Keeper, fn func(context.Context) (int, error)) error
 		handed bool
 	}{
-		"Do returns":            {fn: answer, run: do("a"), handed: true},
-		"Do panics":             {fn: boom, run: do("a")},
-		"Do exits":              {fn: exit, run: do("a")},
-		"Keys return":           {fn: answer, run: do(lockmw.Keys("a", "b")), handed: true},
-		"Keys panic":            {fn: boom, run: do(lockmw.Keys("a", "b"))},
-		"RunWhileHeld returns":  {fn: answer, run: asLeader, handed: true},
-		"RunWhileHeld panics":   {fn: boom, run: asLeader},
-		"an adapter's returns":  {fn: answer, run: enter(nil), handed: true},
-		"an adapter's unwinds":  {fn: answer, run: enter(lockmw.ErrUnwound)},
+		"Do returns":           {fn: answer, run: do("a"), handed: true},
+		"Do panics":            {fn: boom, run: do("a")},
+		"Do exits":             {fn: exit, run: do("a")},
+		"Keys return":          {fn: answer, run: do(lockmw.Keys("a", "b")), handed: true},
+		"Keys panic":           {fn: boom, run: do(lockmw.Keys("a", "b"))},
+		"RunWhileHeld returns": {fn: answer, run: asLeader, handed: true},
+		"RunWhileHeld panics":  {fn: boom, run: asLeader},
+		"an adapter's returns": {fn: answer, run: enter(nil), handed: true},
+		"an adapter's unwinds": {fn: answer, run: enter(lockmw.ErrUnwound)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,4 +91,3 @@ func enter(outcome error) func(context.Context, *renewer.Keeper, func(context.Co
 		return exit(outcome)
 	}
 }
-

@@ -2,7 +2,6 @@ package renewer_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -399,7 +398,7 @@ func TestObserversHearOfHandOffs(t *testing.T) {
 		require.True(t, comers[0].free(t, comers[1], nil))
 		_, err := k.TryAcquire(t.Context(), "a")
 		var refusal *renewer.Error
-		require.True(t, errors.As(err, &refusal))
+		require.ErrorAs(t, err, &refusal)
 		require.Equal(t, "trace a 3", refusal.Holder.Trace, "of who has it now")
 		require.NoError(t, comers[1].lease.Release(t.Context()))
 		synctest.Wait()

@@ -15,9 +15,9 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 		k.mu.Unlock()
 		return nil
 	}
+	unwatch := l.unwatch
 	if orderly && l.state == held {
 		if after, done := k.handOff(l, now); done {
-			unwatch := l.unwatch
 			k.mu.Unlock()
 			after()
 			if unwatch != nil {
@@ -32,30 +32,13 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	l.until.Store(0)
 	k.unplan(l)
 	k.ends.remove(l)
-	lost, unwatch := l.lost(), l.unwatch
-	unsettled := instant(0)
-	if l.rare != nil {
-		unsettled = l.rare.unsettled
-	}
+	lost := l.lost()
 	k.mu.Unlock()
 
 	if unwatch != nil {
 		unwatch()
 	}
-	var failed error
-	switch {
-	case was == held:
-		lost, failed = k.free(ctx, l, now)
-		k.revisit(l, unsettled)
-	case lost.Reason != Usurped:
-		// Told already that it is over; the key may still be there, but nobody should wait for a store that may be down.
-		l.cancel(lost)
-		k.disown(l, unsettled)
-	default:
-		l.cancel(lost)
-		k.revisit(l, unsettled)
-	}
-
+	lost, failed := k.settle(ctx, l, was, lost, now)
 	k.mu.Lock()
 	if was == held && lost != nil {
 		l.withRare().lost = lost
@@ -73,6 +56,27 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	default:
 		return nil
 	}
+}
+
+// settle does what the store needs for a lease that is over, and tells why it was lost, and what failed.
+func (k *Keeper) settle(ctx context.Context, l *Lease, was state, lost *LostError, now instant) (_ *LostError, failed error) {
+	unsettled := instant(0)
+	if l.rare != nil {
+		unsettled = l.rare.unsettled
+	}
+	switch {
+	case was == held:
+		lost, failed = k.free(ctx, l, now)
+		k.revisit(l, unsettled)
+	case lost.Reason != Usurped:
+		// Told already that it is over; the key may still be there, but nobody should wait for a store that may be down.
+		l.cancel(lost)
+		k.disown(l, unsettled)
+	default:
+		l.cancel(lost)
+		k.revisit(l, unsettled)
+	}
+	return lost, failed
 }
 
 // free deletes the key of a lease that was believed in until now.

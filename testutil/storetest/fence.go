@@ -70,12 +70,12 @@ func raisedToken(t *testing.T, s *suite) {
 	require.Equal(t, renewer.Behind, s.propose(t, "name", b, first+5, long).Status)
 }
 
-// reserve asks for name and for more tokens. A store need not grant these.
-func (s *suite) reserve(t testing.TB, name, owner string, fence int64, n int) renewer.Grant {
+// reserve asks for a name and for more tokens. A store need not grant these.
+func (s *suite) reserve(t testing.TB, owner string, fence int64, n int) renewer.Grant {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
-	grants := s.Store.Acquire(ctx, []renewer.Claim{{Name: name, Owner: owner, TTL: long, Fence: fence, Reserve: n}})
+	grants := s.Store.Acquire(ctx, []renewer.Claim{{Name: "name", Owner: owner, TTL: long, Fence: fence, Reserve: n}})
 	require.Len(t, grants, 1)
 	require.NoError(t, grants[0].Err)
 	require.Equal(t, renewer.Mine, grants[0].Status)
@@ -89,10 +89,10 @@ func reservedTokens(t *testing.T, s *suite) {
 	for i := range 50 {
 		n := i % 10 * 1000 // a thousand tokens take the clock a millisecond
 		owner := newOwner()
-		g := s.reserve(t, "name", owner, 0, n)
+		g := s.reserve(t, owner, 0, n)
 		require.Greater(t, g.Fence, last)
 		last = g.Fence + int64(g.Reserved)
-		again := s.reserve(t, "name", owner, 0, n)
+		again := s.reserve(t, owner, 0, n)
 		require.Equal(t, g.Fence, again.Fence, "the same grant")
 		require.LessOrEqual(t, again.Reserved, g.Reserved)
 		require.Equal(t, renewer.Mine, s.release(t, "name", owner))
@@ -103,10 +103,10 @@ func reservedTokens(t *testing.T, s *suite) {
 func reservedAboveProposal(t *testing.T, s *suite) {
 	const first = int64(1) << 51
 	a, b := newOwner(), newOwner()
-	g := s.reserve(t, "name", a, first, 10)
+	g := s.reserve(t, a, first, 10)
 	require.Equal(t, first, g.Fence)
 	top := first + int64(g.Reserved)
-	require.Equal(t, first, s.reserve(t, "name", a, first, 10).Fence, "the same token again")
+	require.Equal(t, first, s.reserve(t, a, first, 10).Fence, "the same token again")
 	require.Equal(t, renewer.Mine, s.release(t, "name", a))
 	low := s.propose(t, "name", b, top, long)
 	require.Equal(t, renewer.Behind, low.Status)
