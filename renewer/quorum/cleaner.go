@@ -169,7 +169,7 @@ func (s *Store) freed(node int, l *lease, status renewer.Status, last bool) {
 	case l.granted, l.asking > 0:
 		return // somebody else's affair by now
 	case seat.late && seat.freeing == 0:
-		seat.late = false
+		seat.late, seat.confirmed = false, 1 // it may be there, so that the lease is not forgotten
 		s.plan(node, chore{lease: l, epoch: l.epoch, due: age})
 		return
 	case seat.asked != 0 && age < seat.asked+settle:
