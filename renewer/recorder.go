@@ -60,7 +60,8 @@ type Record struct {
 	Name string
 	// Fence is the fencing token of the holder.
 	Fence int64
-	// Seq numbers the holder's records of this name, from 1 on.
+	// Seq numbers the holder's records of this name, from 1 on and below 2^52, each above the last. If what a look has shown is under this Fence, it goes
+	// on from that one's Seq.
 	Seq int64
 	// Data is any bytes. It is a string so that nobody can change it while slow servers are still being told.
 	Data string

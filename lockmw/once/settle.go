@@ -89,6 +89,9 @@ func (p *pen) look(ctx context.Context) (seen renewer.Seen, err error) {
 		seen, err = p.c.keeper.Look(ctx, renewer.Look{Name: p.c.name, Fence: p.fence, TTL: p.c.keep})
 		return err
 	})
+	if seen.Fence == p.fence {
+		p.seq = max(p.seq, seen.Seq)
+	}
 	return seen, err
 }
 

@@ -20,7 +20,9 @@ type Store struct {
 	clock  *clock
 	born   time.Time
 	tokens tokens
-	roster *roster // nil if there is nothing to compare
+
+	restored atomic.Int64 // records written anew
+	roster   *roster      // nil if there is nothing to compare
 
 	background context.Context //nolint:containedctx // ends with Close
 	stop       context.CancelFunc
