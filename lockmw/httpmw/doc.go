@@ -5,7 +5,7 @@
 //	r.With(httpmw.Exclusive(keeper, httpmw.PathValue("id"))).Post("/accounts/{id}/transfer", transfer)     // chi
 //
 // [Exclusive] is middleware, keyed by the route, a header or a function; [Handle] is for keys that only the body has. [Transport] is the
-// client's side: it holds a lock around a call.
+// client's side: it holds a lock around a call. [Idempotent] has a request that is sent again carried out once.
 //
 // # Outcomes
 //
@@ -24,6 +24,29 @@
 //
 // Refusals are problem documents, by RFC 9457, without the lock's name; where it is worth asking again they have a Retry-After. To
 // answer otherwise there are [OnBusy], [OnError] and [OnLost]. A handler runs, at most, once; when the answer is a refusal it has not run.
+//
+// # Requests that are sent again
+//
+// A client that does not know whether its request came through sends it again. [Idempotent] has it carried out once all the same, by its
+// Idempotency-Key:
+//
+//	mux.Handle("POST /orders", httpmw.Idempotent(keeper, byUser)(takeOrder))
+//
+//	the key is             what is answered
+//	---------------------  ------------------------------------------------------------------------------------------
+//	new                    whatever the handler answers, once that is stored
+//	known                  the stored answer, with Idempotent-Replayed: true; the handler does not run
+//	in flight              409 and Retry-After, or with [WaitForAnswer] the answer when it is there
+//	another request's      422: another method, path, query, content type or body
+//	missing, unusable      400; with [KeyOptional] a request without one is let through
+//	known, but its answer  409, without Retry-After: see [MaxAnswer]
+//	was too large
+//
+// Stored are the status, the body and the headers that the handler has set, less Set-Cookie, Date and those of the connection, for
+// [KeepAnswer]. Not stored are a server's failures (5xx), 408, 425 and 429: they ask the client to come again, and the handler runs again
+// then. Nor is anything if the handler panics, if its process dies, or if it returns without having answered since its context has ended:
+// the next request with the key takes over. What the handler does should therefore bear to be begun anew, as with package once. If the lock
+// is lost while it runs, its answer counts unless another request has taken over meanwhile.
 //
 // # The writer
 //

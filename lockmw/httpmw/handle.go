@@ -57,12 +57,12 @@ func Codec(unmarshal func(r *http.Request, v any) error) HandleOption {
 	return handleOption(func(s *settings) { s.codec = unmarshal })
 }
 
-// MaxBody bounds to n bytes what is read of a body: 413 beyond. Default [DefaultMaxBody], 1 MiB. It panics if n is below 1.
-func MaxBody(n int64) HandleOption {
+// MaxBody bounds to n bytes what [Handle] and [Idempotent] read of a body: 413 beyond. Default [DefaultMaxBody], 1 MiB. It panics if n is below 1.
+func MaxBody(n int64) BodyOption {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxBody(%d) can't be meant: give a number of bytes, such as httpmw.DefaultMaxBody", n))
 	}
-	return handleOption(func(s *settings) { s.maxBody = n })
+	return bodyOption(func(s *settings) { s.maxBody = n })
 }
 
 // decode turns a request's body into a T.

@@ -25,6 +25,23 @@ type (
 		Option
 		TransportOption
 	}
+	// IdempotentOption is what [Idempotent] takes.
+	IdempotentOption interface{ idempotent(*settings) }
+	// ServerOption is an [Option] and an [IdempotentOption].
+	ServerOption interface {
+		Option
+		IdempotentOption
+	}
+	// AnyOption is an option of all.
+	AnyOption interface {
+		CommonOption
+		IdempotentOption
+	}
+	// BodyOption is a [HandleOption] and an [IdempotentOption].
+	BodyOption interface {
+		HandleOption
+		IdempotentOption
+	}
 )
 
 type (
@@ -32,6 +49,11 @@ type (
 	handleOption    func(*settings)
 	transportOption func(*settings)
 	commonOption    func(*settings)
+	serverOption    func(*settings)
+	anyOption       func(*settings)
+	bodyOption      func(*settings)
+
+	idempotentOption func(*settings)
 )
 
 func (o option) exclusive(s *settings)          { o(s) }
@@ -41,6 +63,17 @@ func (o transportOption) transport(s *settings) { o(s) }
 func (o commonOption) exclusive(s *settings)    { o(s) }
 func (o commonOption) handle(s *settings)       { o(s) }
 func (o commonOption) transport(s *settings)    { o(s) }
+func (o serverOption) exclusive(s *settings)    { o(s) }
+func (o serverOption) handle(s *settings)       { o(s) }
+func (o serverOption) idempotent(s *settings)   { o(s) }
+func (o anyOption) exclusive(s *settings)       { o(s) }
+func (o anyOption) handle(s *settings)          { o(s) }
+func (o anyOption) transport(s *settings)       { o(s) }
+func (o anyOption) idempotent(s *settings)      { o(s) }
+func (o bodyOption) handle(s *settings)         { o(s) }
+func (o bodyOption) idempotent(s *settings)     { o(s) }
+
+func (o idempotentOption) idempotent(s *settings) { o(s) }
 
 type settings struct {
 	policy     lockmw.Option
@@ -56,10 +89,15 @@ type settings struct {
 	codec      func(*http.Request, any) error
 	maxBody    int64
 	sendFence  bool
+
+	keepAnswer  time.Duration
+	maxAnswer   int
+	answerWait  time.Duration
+	keyOptional bool
 }
 
 func newSettings() settings {
-	s := settings{onBusy: Respond, onError: Respond, codec: decodeJSON, maxBody: DefaultMaxBody}
+	s := settings{onBusy: Respond, onError: Respond, codec: decodeJSON, maxBody: DefaultMaxBody, keepAnswer: DefaultKeepAnswer, maxAnswer: DefaultMaxAnswer}
 	s.wait(lockmw.DefaultWait)
 	return s
 }
@@ -100,17 +138,17 @@ func Wait(d time.Duration) CommonOption {
 
 // MaxWaiters bounds how many requests stand in line for one lock in this process, behind the one that has it or asks for it; one more
 // is answered with 503 at once. Default: no limit. It panics if n is below 1; to let nobody wait there is [Refuse].
-func MaxWaiters(n int) CommonOption {
+func MaxWaiters(n int) AnyOption {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaiters(%d) can't be meant: give at least 1, or take Refuse so that nobody waits", n))
 	}
-	return commonOption(func(s *settings) { s.waiters = n })
+	return anyOption(func(s *settings) { s.waiters = n })
 }
 
 // Operation names the work: a static name such as "transfer", which whoever waits for the lock reads, and telemetry shows. Default:
 // the route's pattern, r.Pattern; for a [Transport] none.
-func Operation(name string) CommonOption {
-	return commonOption(func(s *settings) { s.operation = name })
+func Operation(name string) AnyOption {
+	return anyOption(func(s *settings) { s.operation = name })
 }
 
 // FailOpen runs the handler, or the call, without the lock when the store can't be asked, for work to which an outage does more harm
@@ -135,25 +173,25 @@ func Skip() Option { return option(func(s *settings) { s.policy = lockmw.Skip() 
 // RetryAfter sets about what Retry-After says: a random duration between half of d and one and a half, rounded up to whole seconds, so
 // that clients refused together do not come back together. Default lockmw.RetryIn: a second, five if the store was down, and longer for
 // a lock that has been held for long. It panics if d is not positive.
-func RetryAfter(d time.Duration) Option {
+func RetryAfter(d time.Duration) ServerOption {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: httpmw.RetryAfter(%v) can't be meant: give a positive duration, such as a second", d))
 	}
-	return option(func(s *settings) { s.retryIn = d })
+	return serverOption(func(s *settings) { s.retryIn = d })
 }
 
 // OnBusy answers when somebody else has the lock, or too many wait for it: renewer.ErrHeld, renewer.ErrLineFull or, with [Skip],
 // lockmw.ErrSkipped. Default [Respond]. It panics if respond is nil.
-func OnBusy(respond Responder) Option {
+func OnBusy(respond Responder) ServerOption {
 	needs("OnBusy", respond)
-	return option(func(s *settings) { s.onBusy = respond })
+	return serverOption(func(s *settings) { s.onBusy = respond })
 }
 
 // OnError answers whatever else keeps a request from running: a bad key or body, a store that can't be asked, a keeper that is shut
 // down, the request's own deadline. Nobody is asked when the client has gone. Default [Respond]. It panics if respond is nil.
-func OnError(respond Responder) Option {
+func OnError(respond Responder) ServerOption {
 	needs("OnError", respond)
-	return option(func(s *settings) { s.onError = respond })
+	return serverOption(func(s *settings) { s.onError = respond })
 }
 
 // OnLost answers when the lock was lost and the handler has written nothing: renewer.ErrLost. What it has written stands, unless

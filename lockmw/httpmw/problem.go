@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
 // The types of the problems in bodies, by RFC 9457: they say what is wrong to programs that do not go by the status alone. A failure
@@ -19,6 +20,10 @@ const (
 	TypeTimeout = types + "TypeTimeout"
 	// TypeLost means that the lock was lost while the request was being carried out: it may have been in part.
 	TypeLost = types + "TypeLost"
+	// TypeReused means that the Idempotency-Key is that of another request. This one has not been carried out.
+	TypeReused = types + "TypeReused"
+	// TypeNotKept means that the request has been carried out before, and that its answer is not to be had any more.
+	TypeNotKept = types + "TypeNotKept"
 	// TypeBadRequest means that the request does not say what to lock, or can't be decoded. It has not been carried out.
 	TypeBadRequest = types + "TypeBadRequest"
 )
@@ -66,6 +71,18 @@ var (
 	kindBadFence = &kind{
 		http.StatusBadRequest, false, TypeBadRequest, "Bad request", "The header " + FenceHeader + " is no fencing token. " + nothingDone,
 	}
+	kindBadIdempotencyKey = &kind{
+		http.StatusBadRequest, false, TypeBadRequest, "Bad request",
+		"The request needs one header " + IdempotencyKeyHeader + " of 1 to 255 visible ASCII characters. " + nothingDone,
+	}
+	kindReused = &kind{
+		http.StatusUnprocessableEntity, false, TypeReused, "Key reused",
+		"The " + IdempotencyKeyHeader + " is that of another request: another method, path or body. " + nothingDone,
+	}
+	kindNotKept = &kind{
+		http.StatusConflict, false, TypeNotKept, "Done before",
+		"A request with this " + IdempotencyKeyHeader + " has been carried out, but its answer was too large to be kept.",
+	}
 	kindMisuse = &kind{status: http.StatusInternalServerError}
 )
 
@@ -84,6 +101,12 @@ func kindOf(err error) *kind {
 		return kindBadBody
 	case errors.Is(err, ErrFence):
 		return kindBadFence
+	case errors.Is(err, ErrIdempotencyKey):
+		return kindBadIdempotencyKey
+	case errors.Is(err, once.ErrInput):
+		return kindReused
+	case errors.Is(err, once.ErrResult):
+		return kindNotKept
 	}
 	switch lockmw.RefusalOf(err) {
 	case lockmw.RefusedHeld:

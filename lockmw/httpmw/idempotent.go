@@ -1,0 +1,177 @@
+package httpmw
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/once"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Headers of an idempotent request and its answer.
+const (
+	// IdempotencyKeyHeader names a request, so that it can be sent again: 1 to 255 visible ASCII characters, quoted as a structured field's
+	// string or not. Source: draft-ietf-httpapi-idempotency-key-header.
+	IdempotencyKeyHeader = "Idempotency-Key"
+	// ReplayedHeader is "true" on an answer that was given before.
+	ReplayedHeader = "Idempotent-Replayed"
+)
+
+// Idempotent returns middleware that has a request carried out once, however often the client sends it: requests of one caller with the same
+// [IdempotencyKeyHeader] get the answer of the first, on any server, for as long as [KeepAnswer] says. It stands on package once, so the
+// keeper's store must be a renewer.Recorder, as redisstore is. See the package's text for the outcomes.
+//
+// caller tells who sends a request, such as the authenticated user, or the tenant: two callers may use the same key. The name is hashed
+// before it leaves the process. A caller that is empty is refused like a bad key.
+//
+// The request's body is read first, up to [MaxBody]. The answer is kept in memory until it is stored, so the handler's writer is no
+// http.Flusher or http.Hijacker. The handler's context ends when the client has gone, or when the lock is lost. It panics if k, caller or the
+// handler is nil, or if an option can't be meant.
+func Idempotent(k *renewer.Keeper, caller KeyFunc, opts ...IdempotentOption) func(http.Handler) http.Handler {
+	if k == nil || caller == nil {
+		panic("lockbeat: httpmw.Idempotent needs a keeper (renewer.New) and a function that tells who sends a request")
+	}
+	i := &idempotent{keeper: k, caller: caller, settings: newSettings()}
+	i.busyStatus = http.StatusConflict
+	for _, o := range opts {
+		o.idempotent(&i.settings)
+	}
+	if err := i.check(); err != nil {
+		panic(err.Error())
+	}
+	return func(next http.Handler) http.Handler {
+		if next == nil {
+			panic("lockbeat: httpmw.Idempotent needs a handler")
+		}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { i.serve(w, r, next) })
+	}
+}
+
+// idempotent carries requests out once.
+type idempotent struct {
+	settings
+
+	keeper *renewer.Keeper
+	caller KeyFunc
+}
+
+// check finds out, without asking the store, whether package once would take the options, and whether the store keeps records.
+func (i *idempotent) check() error {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, options := once.Do(over, i.keeper, "", func(context.Context) (int, error) { return 0, nil }, i.once("", "")...)
+	_, records := i.keeper.Look(over, renewer.Look{Name: "any"})
+	for _, err := range []error{options, records} {
+		if errors.Is(err, renewer.ErrConfig) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (i *idempotent) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	key, err := idempotencyKey(r.Header)
+	if errors.Is(err, errNoKey) && i.keyOptional {
+		next.ServeHTTP(w, r)
+		return
+	}
+	if err != nil {
+		i.refuse(w, r, err)
+		return
+	}
+	caller, err := i.caller(r)
+	if err == nil && caller == "" {
+		err = errors.New("nobody knows who sends it")
+	}
+	if err != nil {
+		i.refuse(w, r, keyFault(r, err))
+		return
+	}
+	original := r.Body
+	body, err := i.read(w, r)
+	defer func() { r.Body = original }() // net/http goes by the type of its own
+	if err != nil {
+		i.refuse(w, r, err)
+		return
+	}
+	i.answer(w, r, next, lockmw.Key("idempotency", hash(caller, key)), hash(r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), string(body)))
+}
+
+// read reads the body, and puts it back.
+func (i *idempotent) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, i.maxBody))
+	if err != nil && r.Context().Err() != nil {
+		return nil, ended(r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBody, err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body, nil
+}
+
+// answer answers a request, by its handler or with what is stored.
+func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Handler, name, input string) {
+	var fresh *recorder // of the handler's run, if it ran here
+	kept, err := once.Do(r.Context(), i.keeper, name, func(ctx context.Context) (answer, error) {
+		fresh = newRecorder(w)
+		pass(ctx, fresh, r, next.ServeHTTP)
+		if fresh.status == 0 && ctx.Err() != nil {
+			return answer{}, fmt.Errorf("the handler has not answered: %w", context.Cause(ctx))
+		}
+		a := fresh.answer()
+		if !final(a.Status) {
+			return a, errNotFinal
+		}
+		return a, nil
+	}, i.once(r.Pattern, input)...)
+	switch {
+	case err == nil && fresh == nil:
+		kept.replay(w)
+	case err == nil, errors.Is(err, errNotFinal), errors.Is(err, once.ErrNotRecorded), fresh != nil && errors.Is(err, once.ErrResult):
+		// What the handler has answered stands, also if it could not be stored. After a loss it may have been somebody else who was first;
+		// then the stored answer is the one that counts.
+		if err == nil && fresh.overtaken(kept) {
+			kept.replay(w)
+			return
+		}
+		fresh.send()
+	case fresh != nil && errors.Is(err, renewer.ErrHeld): // its own attempt failed, and another is at it
+		i.refuse(w, r, fmt.Errorf("%w: %w", renewer.ErrLost, err))
+	default:
+		i.refuse(w, r, err)
+	}
+}
+
+// once is what to tell package once: attempts that came to nothing are the client's to repeat, as often as it likes.
+func (i *idempotent) once(route, input string) []once.Option {
+	operation := i.operation
+	if operation == "" {
+		operation = route
+	}
+	return []once.Option{
+		once.NoRetry(), once.MaxAttempts(math.MaxInt32), once.Wait(i.answerWait), once.MaxWaiters(i.waiters), once.Keep(i.keepAnswer),
+		once.MaxResult(i.maxAnswer), once.Operation(operation), once.Input(input), once.Codec(json.Marshal, decodeAnswer),
+	}
+}
+
+// hash makes one text of several, whatever is in them.
+func hash(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		_, _ = fmt.Fprintf(h, "%d:%s,", len(p), p) // a hash does not fail
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,45 @@
+package httpmw
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw/once"
+)
+
+// Defaults of [Idempotent].
+const (
+	// DefaultKeepAnswer is how long an answer is replayed: a day.
+	DefaultKeepAnswer = once.DefaultKeep
+	// DefaultMaxAnswer is how many bytes an answer may have, headers included, to be stored: 64 KiB.
+	DefaultMaxAnswer = once.DefaultMaxResult
+)
+
+// KeepAnswer is how long an answer is kept, to be replayed: after d the key is as new. Longer than clients go on trying, and than
+// renewer.Config.TTL; [Idempotent] panics otherwise. Default [DefaultKeepAnswer], 24 h.
+func KeepAnswer(d time.Duration) IdempotentOption {
+	return idempotentOption(func(s *settings) { s.keepAnswer = d })
+}
+
+// MaxAnswer bounds an answer to n bytes in its stored form, which is JSON: a body takes a third more. One that is larger reaches the
+// client that it is for, and can't be replayed: 409. It panics if n is below 1. Default [DefaultMaxAnswer], 64 KiB.
+func MaxAnswer(n int) IdempotentOption {
+	if n < 1 {
+		panic(fmt.Sprintf("lockbeat: httpmw.MaxAnswer(%d) can't be meant: give a number of bytes, such as httpmw.DefaultMaxAnswer", n))
+	}
+	return idempotentOption(func(s *settings) { s.maxAnswer = n })
+}
+
+// WaitForAnswer has a request wait for at most d for one with the same key that is being carried out, and then replay its answer, or take
+// over if it came to nothing. Default: no waiting, 409. It panics if d is not positive.
+func WaitForAnswer(d time.Duration) IdempotentOption {
+	if d <= 0 {
+		panic(fmt.Sprintf("lockbeat: httpmw.WaitForAnswer(%v) can't be meant: give a positive duration, or leave it out so as not to wait", d))
+	}
+	return idempotentOption(func(s *settings) { s.answerWait = d })
+}
+
+// KeyOptional lets requests without an Idempotency-Key through, as if there were no guard. Default: 400.
+func KeyOptional() IdempotentOption {
+	return idempotentOption(func(s *settings) { s.keyOptional = true })
+}
