@@ -54,7 +54,7 @@ func TestEqualRequestsOnTwoServers(t *testing.T) {
 	}
 	wg.Wait()
 	http.DefaultClient.CloseIdleConnections()
-	assert.Equal(t, map[string]int{"201 Created text/plain; charset=utf-8 order pen": 50}, answers)
+	assert.Equal(t, map[string]int{"201 Created text/plain; charset=utf-8 order 1: pen": 50}, answers)
 	assert.Equal(t, 49, replayed)
 	assert.EqualValues(t, 1, shop.taken.Load())
 }

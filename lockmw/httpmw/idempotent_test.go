@@ -3,6 +3,7 @@ package httpmw_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -53,7 +54,7 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Location", "/orders/7")
 	w.Header().Set("Set-Cookie", "session=secret")
 	w.WriteHeader(http.StatusCreated)
-	_, _ = w.Write([]byte(strings.Repeat("order ", int(n)) + string(body)))
+	_, _ = fmt.Fprintf(w, "order %d: %s", n, body)
 }
 
 func TestAnOrderIsTakenOnce(t *testing.T) {
@@ -63,30 +64,30 @@ func TestAnOrderIsTakenOnce(t *testing.T) {
 		h := httpmw.Idempotent(k, byUser)(&shop)
 		first := answered(h, order(t.Context(), "k-1", "pen"))
 		assert.Equal(t, http.StatusCreated, first.Code)
-		assert.Equal(t, "order pen", first.Body.String())
+		assert.Equal(t, "order 1: pen", first.Body.String())
 		assert.Empty(t, first.Header().Get(httpmw.ReplayedHeader))
 		assert.Equal(t, "session=secret", first.Header().Get("Set-Cookie"))
 		for _, key := range []string{"k-1", `"k-1"`, ` "k-1" `} {
 			again := answered(h, order(t.Context(), key, "pen"))
 			assert.Equal(t, http.StatusCreated, again.Code)
-			assert.Equal(t, "order pen", again.Body.String())
+			assert.Equal(t, "order 1: pen", again.Body.String())
 			assert.Equal(t, "true", again.Header().Get(httpmw.ReplayedHeader))
 			assert.Equal(t, "/orders/7", again.Header().Get("Location"))
 			assert.Equal(t, first.Header().Get("Content-Type"), again.Header().Get("Content-Type"))
-			assert.Equal(t, "9", again.Header().Get("Content-Length"))
+			assert.Equal(t, "12", again.Header().Get("Content-Length"))
 			assert.Equal(t, "set before", again.Header().Get("X-Outer"))
 			assert.Empty(t, again.Header().Get("Set-Cookie"), "of the first client's session")
 		}
 		other := order(t.Context(), "k-1", "pen")
 		other.Header.Set("User", "bob")
-		assert.Equal(t, "order pen", answered(h, other).Body.String(), "another caller's key is another")
-		assert.Equal(t, "order pen", answered(h, order(t.Context(), "k-2", "pen")).Body.String())
+		assert.Equal(t, "order 2: pen", answered(h, other).Body.String(), "another caller's key is another")
+		assert.Equal(t, "order 3: pen", answered(h, order(t.Context(), "k-2", "pen")).Body.String())
 		for _, name := range names(s) {
 			assert.NotContains(t, name, "k-1", "keys are hashed")
 			assert.NotContains(t, name, "ann")
 		}
 		pass(httpmw.DefaultKeepAnswer)
-		assert.Equal(t, "order pen", answered(h, order(t.Context(), "k-1", "pen")).Body.String(), "forgotten after a day")
+		assert.Equal(t, "order 4: pen", answered(h, order(t.Context(), "k-1", "pen")).Body.String(), "forgotten after a day")
 	})
 }
 
@@ -282,7 +283,7 @@ func TestTooLargeToKeep(t *testing.T) {
 		var shop shop
 		h := httpmw.Idempotent(k, byUser, httpmw.MaxAnswer(100))(&shop)
 		long := strings.Repeat("pen", 100)
-		assert.Equal(t, "order "+long, answered(h, order(t.Context(), "k", long)).Body.String(), "it reaches whom it is for")
+		assert.Equal(t, "order 1: "+long, answered(h, order(t.Context(), "k", long)).Body.String(), "it reaches whom it is for")
 		w := answered(h, order(t.Context(), "k", long))
 		assert.Equal(t, http.StatusConflict, w.Code)
 		assert.Contains(t, w.Body.String(), "TypeNotKept")
