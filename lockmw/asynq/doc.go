@@ -51,4 +51,20 @@
 //
 //	server.Shutdown()
 //	err := keeper.Shutdown(ctx)
+//
+// # Schedulers
+//
+// Of asynq's schedulers only one may run, or each task is enqueued once by each. [RunScheduler] has several processes share one: a leader runs
+// it, the others stand by.
+//
+//	err := asynqmw.RunScheduler(ctx, keeper, "reports", func() (*asynq.Scheduler, error) {
+//		s := asynq.NewScheduler(redis, nil)
+//		_, err := s.Register("*/5 * * * *", asynq.NewTask("report", nil))
+//		return s, err
+//	})
+//
+// No tick is enqueued twice, if clocks differ by less than [Settle]. Ticks in a change of leader are lost, and are not caught up: those
+// that are due from when the old leader ended, or its lock lapsed, until Settle after the new one was elected. That is about a second when a leader
+// returns, and renewer.Config.TTL more when it dies. "@every" counts from when each leader began. Where a tick must not be lost that way,
+// enqueue from a job of package cronmw, by which each node has the schedule, and each tick is taken by one of those that live.
 package asynqmw
