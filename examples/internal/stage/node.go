@@ -22,14 +22,14 @@ type node struct {
 }
 
 // openNode is what a program of yours would do when it starts.
-func openNode(option rueidis.ClientOption, name, prefix string, o renewer.Observer) (n *node, err error) {
+func openNode(option rueidis.ClientOption, name, prefix string, ttl time.Duration, o renewer.Observer) (n *node, err error) {
 	n = &node{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.close(context.Background()))
 		}
 	}()
-	if option, err = redisstore.ClientOption(option, TTL); err != nil {
+	if option, err = redisstore.ClientOption(option, ttl); err != nil {
 		return n, err
 	}
 	if n.client, err = rueidis.NewClient(option); err != nil {
@@ -39,7 +39,7 @@ func openNode(option rueidis.ClientOption, name, prefix string, o renewer.Observ
 	if err != nil {
 		return n, err
 	}
-	n.keeper, err = renewer.New(n.store, renewer.Config{TTL: TTL, Node: name, Observer: o})
+	n.keeper, err = renewer.New(n.store, renewer.Config{TTL: ttl, Node: name, Observer: o})
 	return n, err
 }
 

@@ -104,16 +104,20 @@ func (s *Stage) Keeper(node string) (*renewer.Keeper, error) { return s.Observed
 
 // Observed is Keeper with an observer, unless that is nil.
 func (s *Stage) Observed(node string, o renewer.Observer) (*renewer.Keeper, error) {
-	prefix := s.name + ":"
-	if s.setting.Apart {
-		prefix = s.name + "-" + node + ":"
-	}
-	n, err := openNode(s.option, node, prefix, o)
+	n, err := openNode(s.option, node, s.prefix(node), TTL, o)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", node, err)
 	}
 	s.AtEnd(n.close)
 	return n.keeper, nil
+}
+
+// prefix is that of a node's keys.
+func (s *Stage) prefix(node string) string {
+	if s.setting.Apart {
+		return s.name + "-" + node + ":"
+	}
+	return s.name + ":"
 }
 
 // AtEnd has end called when all is over, the last one first.
