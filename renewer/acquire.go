@@ -89,6 +89,7 @@ type call struct {
 	contended bool
 	seen      glimpse // what the store last answered, while it was not "yours"
 	behind    glimpse // whom this call was last seen behind, in this process or elsewhere
+	queued    bool    // the store has a place in its line for us
 	reserved  int     // tokens for hand-offs
 	unsettled instant // when the last question was sent that was not answered and may still take effect; 0 without
 }
@@ -142,7 +143,7 @@ func (c *call) run(ctx context.Context) (sent instant, err error) {
 	if err != nil {
 		c.l.dropContext()
 		k.leave(c.l)
-		if c.unsettled != 0 {
+		if c.unsettled != 0 || c.queued { // the store may give it to us yet
 			k.disown(c.l, c.unsettled)
 		}
 		return 0, err

@@ -76,7 +76,9 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	if k.observer != nil && c.unsettled == 0 { // an earlier question that is granted after all has told the former trace
 		l.trace = k.observer.Claim(ctx)
 	}
-	grants := k.store.Acquire(request, []Claim{{Name: l.name, Owner: l.owner, TTL: l.ttl(), Reserve: reserve, Holder: k.holder(l)}})
+	grants := k.store.Acquire(request, []Claim{{
+		Name: l.name, Owner: l.owner, TTL: l.ttl(), Reserve: reserve, Queue: !c.request.try, Holder: k.holder(l),
+	}})
 	late := k.endRequest(l)
 	g := answerTo(grants, 0, 1, brokenGrant)
 	if g.Status == Mine {
@@ -100,7 +102,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		if sent >= c.unsettled.add(k.store.Settle()) {
 			c.unsettled = 0
 		}
-		c.contended = true
+		c.contended, c.queued = true, c.queued || g.Queued
 		c.behind = glimpse{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL}
 		c.see(c.behind)
 	default:

@@ -67,6 +67,8 @@ type Claim struct {
 	// Reserve asks for so many further fencing tokens, those next above the one granted, for whom the owner hands the name to
 	// without asking again. A Store may grant fewer, or none. 0 asks for none.
 	Reserve int
+	// Queue asks for a place in the store's line, if it has one and the name is another's: see [Grant.Queued]. A Store may ignore it.
+	Queue bool
 	// Holder is told to whoever is refused meanwhile. A Store may cut it short, and drop what can't be printed.
 	Holder Holder
 }
@@ -126,6 +128,9 @@ type Grant struct {
 	// Age is how long before the request was sent the name's TTL began to count, when Mine; 0 for all but a store that puts
 	// answers of several together. The lease is valid for that much less.
 	Age time.Duration
+	// Queued tells, when Taken, that the owner has a place in the line for the name. When its turn comes it has the name at once, for a
+	// moment in which to claim it again, and its watch is told. One that does not want it any more must Release it.
+	Queued bool
 	// Holder has the name, when Taken; its zero value if the store can't tell.
 	Holder Holder
 	// HeldFor is how long Holder has had it, by the store's clock, when Taken; 0 if the store can't tell.

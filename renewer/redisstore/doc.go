@@ -32,7 +32,8 @@
 //
 //	lockbeat:{order:42}         the lease: owner token, fencing token, time of the grant and holder, a line each; TTL that of the lock
 //	lockbeat:{order:42}:fence   the last fencing token; TTL that of [FenceTTL], 24 h
-//	lockbeat:{order:42}:freed   a channel: an empty message at each release
+//	lockbeat:{order:42}:freed   a channel: a message at each release, empty or with the owner tokens of the next in line
+//	lockbeat:{order:42}:line    owner tokens of processes that wait, in order of arrival; TTL a minute, or twice the lock's
 //	lockbeat:{order:42}:record what holders leave for the next one (renewer.Recorder): two tokens, a number, and the data; TTL its own
 //
 // The braces are the hash tag: all of a lock's keys are in one slot. Control bytes, braces and percent signs of a name are
@@ -62,10 +63,21 @@
 //	ACL SETUSER finder on >PASSWORD &+sentinel &+slave &-sdown &+sdown &+switch-master &+reboot
 //	  +sentinel|sentinels +sentinel|get-master-addr-by-name +subscribe +unsubscribe
 //
-// [Replicas] needs +wait. Two are optional: with +config|get, [New] warns when the server may evict locks; with +info, package quorum
-// notices that it was given one server twice. New finds a missing right, except for those to subscribe, which watches report. TLS
+// [Replicas] needs +wait. Others are optional: with +config|get, [New] warns when the server may evict locks; with +info, package quorum
+// notices that it was given one server twice; with +zadd +zrem +zpopmin +zrange, waiters stand in line (below). New finds a missing right, except for those to subscribe, which watches report. TLS
 // is the client's TLSConfig, and for Sentinels Sentinel.TLSConfig: leave InsecureSkipVerify alone. No error and no log shows a
 // password.
+//
+// # Waiting
+//
+// Processes that wait for a lock stand in line on the server, in the order in which they came, and a release gives the lock to the first
+// and tells it so in the same step: three commands a turn, however many wait. It has a second to claim the lock; if it has died meanwhile,
+// the next one asks when that is over. A lock that lapses, since its holder has died, is had by whoever asks first. Whoever finds a
+// lock free costs nothing of this, and neither does TryAcquire.
+//
+// Without the rights for it, and on a cluster, where a slot that moves would take the line apart from its lock, all who wait are woken
+// at each release, and one of them has it. Let all programs that share a lock have the same rights: those who can't stand in line get
+// their turn when it is empty.
 //
 // # Cluster
 //

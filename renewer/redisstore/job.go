@@ -37,6 +37,10 @@ func (c *claiming) command(i int, whole bool) rueidis.Completed {
 		fenceTTL = ttl
 	}
 	keys := []string{lease, fence}
+	if claim.Queue && s.lines && s.hub.lineup.has(claim.Owner) {
+		return acquireScript.command(s.client.B(), whole, append(keys, lease+lineSuffix),
+			claim.Owner, ttl, fenceTTL, s.holderText(claim.Holder), proposal(claim.Fence), strconv.Itoa(claim.Reserve), lineTTL(claim.TTL))
+	}
 	if claim.Reserve > 0 {
 		return acquireScript.command(s.client.B(), whole, keys,
 			claim.Owner, ttl, fenceTTL, s.holderText(claim.Holder), proposal(claim.Fence), strconv.Itoa(claim.Reserve))
@@ -67,8 +71,8 @@ type holding struct {
 	timeOf  func(*renewer.Hold) time.Duration
 	holds   []renewer.Hold
 	answers []renewer.Answer
-	starts  []int  // call i has holds[starts[i]:starts[i+1]]
-	last    string // a further argument, "" for none
+	starts  []int    // call i has holds[starts[i]:starts[i+1]]
+	last    []string // further arguments
 
 	only struct { // the usual answers and starts, without allocations of their own
 		answers [1]renewer.Answer
@@ -100,10 +104,7 @@ func (h *holding) name(i int) string { return h.holds[h.starts[i]].Name }
 
 func (h *holding) command(i int, whole bool) rueidis.Completed {
 	part := h.holds[h.starts[i]:h.starts[i+1]]
-	size := 1 + len(part)
-	if h.last != "" {
-		size++ // not always: two strings need no allocation
-	}
+	size := 1 + len(part) + len(h.last)
 	keys, args := make([]string, len(part)), make([]string, 1, size)
 	args[0] = "0"
 	if d := h.timeOf(&part[0]); d != 0 {
@@ -113,9 +114,7 @@ func (h *holding) command(i int, whole bool) rueidis.Completed {
 		keys[j] = leaseKey(h.store.prefix, part[j].Name)
 		args = append(args, part[j].Owner)
 	}
-	if h.last != "" {
-		args = append(args, h.last)
-	}
+	args = append(args, h.last...)
 	return h.script.command(h.store.client.B(), whole, keys, args...)
 }
 

@@ -5,6 +5,7 @@ import "strings"
 const (
 	fenceSuffix = ":fence"
 	freedSuffix = ":freed"
+	lineSuffix  = ":line"
 )
 
 // leaseKey returns PREFIX{name}. The braces are the only ones in it, so that they are the hash tag: all keys of a lock share

@@ -175,9 +175,9 @@ func (l *line) end(s *session) (live bool) {
 	return s.live
 }
 
-// dispatch wakes the watches of a channel: it was published on, or its subscription confirmed. It runs on the connection's
-// reading goroutine.
-func (l *line) dispatch(s *session, channel string, confirmed bool) {
+// dispatch wakes the watches of a channel: it was published on, or its subscription confirmed. A message that names whose turn it is
+// wakes nobody else but, in case that one is dead, the next, when its time is over. It runs on the connection's reading goroutine.
+func (l *line) dispatch(s *session, channel, message string, confirmed bool) {
 	l.hub.mu.Lock()
 	t := l.topics[channel]
 	if l.current != s || t == nil {
@@ -188,7 +188,22 @@ func (l *line) dispatch(s *session, channel string, confirmed bool) {
 		t.live, s.live = true, true
 	}
 	watches := t.watches
+	turn := l.hub.lineup.turn(message)
+	if turn != theirs {
+		t.heard++
+		t.missed = turn == ours && len(watches) == 0
+	}
 	l.hub.mu.Unlock()
+	switch turn {
+	case theirs:
+	case next:
+		time.AfterFunc(turnTime, func() { wakeAll(watches) })
+	default:
+		wakeAll(watches)
+	}
+}
+
+func wakeAll(watches []*watch) {
 	for _, w := range watches {
 		w.call(nil)
 	}

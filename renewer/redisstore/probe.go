@@ -85,6 +85,14 @@ func (s *Store) denied(command, text string) error {
 	}
 }
 
+// mayLine finds out whether the server lets waiters stand in line on it. If not, or if nobody knows, they are all woken when a lock is
+// free.
+func (s *Store) mayLine(ctx context.Context) bool {
+	keys := []string{s.prefix + "{" + probeName + "}"}
+	denied, err := s.client.Do(ctx, probeScript.command(s.client.B(), true, keys, withLines)).ToArray()
+	return err == nil && len(denied) == 0
+}
+
 // runID asks the server for its run ID, if it lets us see that.
 func (s *Store) runID(ctx context.Context) string {
 	text, err := s.client.Do(ctx, s.client.B().Info().Section("server").Build()).ToString()

@@ -3,7 +3,7 @@
 -- KEYS[1]  a lease that no lock's name can have
 -- KEYS[2]  its fence counter
 -- KEYS[3]  another such lease, in another slot; given only to what is believed to be no cluster, which would refuse that
--- ARGV[1]  as the last of release.lua's
+-- ARGV[1]  "shard" as in release.lua; "line": call only what lines of waiters need besides; or absent
 --
 -- Returns  an empty array if all of them are let through, or
 --          {command, error} for the first that is not.
@@ -22,6 +22,14 @@ local calls = {
 	{'DEL', KEYS[1]},
 	{publish, KEYS[1] .. ':freed', ''},
 }
+if ARGV[1] == 'line' then
+	calls = {
+		{'ZADD', KEYS[1], 'XX', 0, ''}, -- XX: only if it is there
+		{'ZPOPMIN', KEYS[1]},
+		{'ZREM', KEYS[1], ''},
+		{'ZRANGE', KEYS[1], 0, 0},
+	}
+end
 for _, call in ipairs(calls) do
 	local reply = redis.pcall(unpack(call))
 	if type(reply) == 'table' and reply.err then

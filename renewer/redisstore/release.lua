@@ -1,37 +1,70 @@
--- Frees the leases that their owners still have, or lets them lapse after a given time, and tells those who wait for them.
+-- Frees the leases that their owners still have, or lets them lapse after a given time, and tells those who wait for them. A lease
+-- with a line of waiters goes to the first of them, for a moment in which to claim it: see acquire.lua.
 --
 -- KEYS[i]    the leases, at most 100
 -- ARGV[1]    time that they stay held, ms; 0: none
 -- ARGV[1+i]  owner token of KEYS[i], 22 bytes
 -- ARGV[2+n]  of n keys: "shard" if there is a cluster, of which only the key's own shard is to be bothered with the message, as far as
---            the server can do so (Redis 7); otherwise absent
+--            the server can do so (Redis 7); "line" if there may be lines of waiters, at KEYS[i]:line; otherwise absent
+-- ARGV[3+n]  with lines, time to live of a fence counter, ms
+-- ARGV[4+n]  with lines, time that the first in line has to claim a lease, ms
 --
 -- Returns    the exceptions only, in order of i:
---            i if another owner has KEYS[i], -i if nobody has. Those keys are left as they are.
+--            i if another owner has KEYS[i], -i if nobody has. Those keys are left as they are; a place in the line is given up.
 --
--- Publishes an empty message on KEYS[i]:freed for each key that it frees, or whose time it sets: who waits may ask how long.
+-- Publishes on KEYS[i]:freed an empty message for each key that it frees, or whose time it sets: who waits may ask how long. For one
+-- that it gives to a waiter, the owner tokens of that one and of the next in line, if there is one, a line each.
 
 local keep = tonumber(ARGV[1])
+local mode = ARGV[#KEYS + 2]
 local publish = 'PUBLISH'
-if ARGV[#KEYS + 2] == 'shard' and redis.REDIS_VERSION_NUM then -- which Redis 6 does not have
+if mode == 'shard' and redis.REDIS_VERSION_NUM then -- which Redis 6 does not have
 	publish = 'SPUBLISH'
 end
 
+-- Gives a lease to the first in line, or returns false.
+local function pass(key)
+	local first = redis.call('ZPOPMIN', key .. ':line')[1]
+	if not first then
+		return false
+	end
+	local time = redis.call('TIME')
+	local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+	local fence = now
+	local counter = redis.pcall('GET', key .. ':fence')
+	if counter then
+		local last = type(counter) == 'string' and #counter <= 16 and string.match(counter, '^%d+$') and tonumber(counter)
+		if not last or last >= 9007199254740991 then
+			return false -- whoever asks hears what is wrong with it
+		end
+		fence = math.max(fence, last + 1)
+	end
+	local text = string.format('%.0f', fence)
+	redis.call('SET', key .. ':fence', text, 'PX', ARGV[#KEYS + 3])
+	redis.call('SET', key, first .. '\n' .. text .. '\n' .. string.format('%.0f', now) .. '\n', 'PX', ARGV[#KEYS + 4])
+	local second = redis.call('ZRANGE', key .. ':line', 0, 0)[1]
+	redis.call(publish, key .. ':freed', first .. '\n' .. (second or ''))
+	return true
+end
+
 local values = redis.call('MGET', unpack(KEYS))
-local lost = {}
+local over, lost = {}, {}
 for i = 1, #KEYS do
-	local value, owner = values[i], ARGV[i + 1]
-	if not value then
-		lost[#lost + 1] = -i
-	elseif string.sub(value, 1, 22) ~= owner then
-		lost[#lost + 1] = i
+	local key, value, owner = KEYS[i], values[i], ARGV[i + 1]
+	if not value or over[key] or string.sub(value, 1, 22) ~= owner then -- over: freed above already, the same lease twice in one call
+		lost[#lost + 1] = (value and not over[key]) and i or -i
+		if mode == 'line' then
+			redis.call('ZREM', key .. ':line', owner)
+		end
 	elseif keep > 0 then
-		redis.call('PEXPIRE', KEYS[i], keep)
-		redis.call(publish, KEYS[i] .. ':freed', '')
-	elseif redis.call('DEL', KEYS[i]) == 0 then -- freed above already: the same lease twice in one call
-		lost[#lost + 1] = -i
+		redis.call('PEXPIRE', key, keep)
+		redis.call(publish, key .. ':freed', '')
 	else
-		redis.call(publish, KEYS[i] .. ':freed', '')
+		over[key] = true
+		if mode ~= 'line' or not pass(key) then
+			redis.call('DEL', key)
+			redis.call(publish, key .. ':freed', '')
+		end
 	end
 end
 return lost

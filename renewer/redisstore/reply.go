@@ -33,8 +33,13 @@ func readGrant(reply rueidis.RedisMessage, proposed int64, reserve int) (g renew
 		}
 		return renewer.Grant{Status: renewer.Behind, Fence: counter}, true
 	}
-	if err != nil || len(parts) != 3 || !parts[0].IsString() {
+	if err != nil || len(parts) < 3 || len(parts) > 4 || !parts[0].IsString() {
 		return g, false
+	}
+	if len(parts) == 4 {
+		if one, err := parts[3].ToInt64(); err != nil || one != 1 {
+			return g, false
+		}
 	}
 	value, err0 := parts[0].ToString()
 	left, err1 := parts[1].ToInt64()
@@ -43,7 +48,7 @@ func readGrant(reply rueidis.RedisMessage, proposed int64, reserve int) (g renew
 		return g, false
 	}
 	holder, since := decodeValue(value)
-	g = renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: millis(left)}
+	g = renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: millis(left), Queued: len(parts) == 4}
 	if since > 0 && now > since && now <= maxExact {
 		g.HeldFor = time.Duration(now-since) * time.Microsecond // at most 2^53 us: no overflow
 	}

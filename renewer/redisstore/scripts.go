@@ -55,4 +55,7 @@ func unknownScript(r rueidis.RedisResult) bool {
 // toShard is the argument by which a release on a cluster has its message published on the lock's own shard.
 const toShard = "shard"
 
+// withLines is the argument by which a release passes a lease on to the first of its waiters.
+const withLines = "line"
+
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -37,11 +37,11 @@ func (l *line) serve(ctx context.Context) (live bool, err error) {
 	s := &session{subscribed: make(map[string]struct{}), sharded: l.hub.shards != nil}
 	l.begin(s)
 	over := conn.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage: func(m rueidis.PubSubMessage) { l.dispatch(s, m.Channel, false) },
+		OnMessage: func(m rueidis.PubSubMessage) { l.dispatch(s, m.Channel, m.Message, false) },
 		OnSubscription: func(e rueidis.PubSubSubscription) {
 			switch e.Kind {
 			case "subscribe", "ssubscribe":
-				l.dispatch(s, e.Channel, true)
+				l.dispatch(s, e.Channel, "", true)
 			case "sunsubscribe":
 				l.withdraw(s, e.Channel)
 			}

@@ -21,10 +21,12 @@ type Store struct {
 	fenceText string // fenceTTL in ms
 	settle    time.Duration
 	cluster   bool
-	shards    *shards // of a cluster; nil otherwise
-	perCall   int     // keys of one script
-	replicas  int     // that must confirm a grant
-	server    string  // its run ID; "" if unknown, or of several
+	shards    *shards  // of a cluster; nil otherwise
+	perCall   int      // keys of one script
+	replicas  int      // that must confirm a grant
+	lines     bool     // whether waiters stand in line on the server
+	server    string   // its run ID; "" if unknown, or of several
+	lineArgs  []string // of release.lua
 	hub       *hub
 	ttls      memo[time.Duration]
 	holders   memo[renewer.Holder]
@@ -57,6 +59,7 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		s.perCall = 1
 		s.shards = newShards(client)
 	}
+	s.lineArgs = []string{withLines, s.fenceText, decimal(turnTime.Milliseconds())}
 	s.hub = newHub(client, s.shards, c.writeTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
@@ -68,7 +71,7 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 	}
 	s.warnOfEviction(ctx, c.logger)
 	if !s.cluster {
-		s.server = s.runID(ctx)
+		s.server, s.lines = s.runID(ctx), s.mayLine(ctx)
 	}
 	return s, nil
 }
@@ -114,11 +117,17 @@ func (s *Store) Shard(name string) int {
 
 // Acquire implements [renewer.Store].
 func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	if s.lines {
+		s.hub.enter(s.prefix, claims)
+	}
 	job := s.newClaiming(claims)
 	if s.replicas > 0 {
 		s.confirmed(ctx, job)
 	} else {
 		s.spread(ctx, job)
+	}
+	if s.lines {
+		s.hub.lineup.settle(claims, job.grants)
 	}
 	return job.grants
 }
@@ -133,8 +142,12 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 // Release implements [renewer.Store].
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	job := s.newHolding("release", &releaseScript, holds, func(h *renewer.Hold) time.Duration { return h.Keep })
-	if s.cluster {
-		job.last = toShard
+	switch {
+	case s.cluster:
+		job.last = shardArgs
+	case s.lines:
+		job.last = s.lineArgs
+		s.hub.lineup.leave(holds)
 	}
 	s.spread(ctx, job)
 	return job.answers

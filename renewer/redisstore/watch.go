@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // hub shares subscriptions among all watches of a store: one, or one to each server of a cluster. Callers only note what they want
@@ -19,19 +21,25 @@ type hub struct {
 	client  rueidis.Client
 	shards  *shards       // of a cluster; nil otherwise
 	timeout time.Duration // of one request on a subscription
+	lineup  lineup
 
+	n      atomic.Int64 // topics
 	mu     sync.Mutex
-	topics map[string]*topic // what is wanted, by channel
+	topics map[string]*topic // what is wanted, by channel, or was a moment ago
 	lines  map[string]*line  // by the server's address; "" without a cluster, or when it is not known
 	closed bool
 }
 
 // topic is a channel with at least one watch.
 type topic struct {
-	name    string   // of the lock
-	line    *line    // that it is on
-	watches []*watch // replaced, never changed, so that it can be walked with mu free
-	live    bool     // the server has confirmed the subscription on the present connection
+	name    string      // of the lock
+	line    *line       // that it is on
+	watches []*watch    // replaced, never changed, so that it can be walked with mu free
+	live    bool        // the server has confirmed the subscription on the present connection
+	heard   int         // messages and confirmations
+	asked   int         // heard when somebody last asked for a place in the lock's line
+	missed  bool        // somebody's turn was told, and nobody watched
+	lingers *time.Timer // ends the subscription; nil while there are watches
 }
 
 type watch struct {
@@ -69,13 +77,20 @@ func (h *hub) watch(name, channel string, wake func(error)) (stop func()) {
 	if t == nil {
 		t = &topic{name: name}
 		h.topics[channel] = t
+		h.n.Store(int64(len(h.topics)))
 		h.place(channel, t)
 	}
-	t.watches = append(slices.Clone(t.watches), w)
-	if t.live {
-		t.line.fresh = append(t.line.fresh, w)
+	if t.lingers != nil {
+		t.lingers.Stop()
+		t.lingers = nil
 	}
-	t.line.nudge()
+	t.watches = append(slices.Clone(t.watches), w)
+	// What was told since somebody asked for a place in the line may have been told to w. If nothing was, the wait begins.
+	if t.live && (t.missed || t.asked != t.heard) {
+		t.line.fresh = append(t.line.fresh, w)
+		t.line.nudge()
+	}
+	t.missed = false
 	return func() { h.stop(channel, w) }
 }
 
@@ -91,8 +106,40 @@ func (h *hub) stop(channel string, w *watch) {
 	}
 	t.watches = slices.DeleteFunc(slices.Clone(t.watches), func(o *watch) bool { return o == w })
 	if len(t.watches) == 0 {
-		delete(h.topics, channel)
-		h.take(channel, t)
+		t.lingers = time.AfterFunc(linger, func() { h.drop(channel, t) }) // the next waiter often comes soon
+	}
+}
+
+// drop ends a subscription that nobody has come back to.
+func (h *hub) drop(channel string, t *topic) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.topics[channel] != t || len(t.watches) > 0 {
+		return
+	}
+	delete(h.topics, channel)
+	h.n.Store(int64(len(h.topics)))
+	h.take(channel, t)
+}
+
+// enter notes claims that are about to be sent, for names that others are known to want: they ask for a place in the line.
+func (h *hub) enter(prefix string, claims []renewer.Claim) {
+	if h.n.Load() == 0 {
+		return
+	}
+	for i := range claims {
+		if claims[i].Queue {
+			h.enterOne(leaseKey(prefix, claims[i].Name)+freedSuffix, claims[i].Owner)
+		}
+	}
+}
+
+func (h *hub) enterOne(channel, owner string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.topics[channel]; t != nil {
+		t.asked = t.heard
+		h.lineup.add(owner)
 	}
 }
 
@@ -151,6 +198,11 @@ func (h *hub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
+	for _, t := range h.topics {
+		if t.lingers != nil {
+			t.lingers.Stop()
+		}
+	}
 	for _, l := range h.lines {
 		l.cancel()
 	}
