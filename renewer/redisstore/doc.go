@@ -63,10 +63,10 @@
 //	ACL SETUSER finder on >PASSWORD &+sentinel &+slave &-sdown &+sdown &+switch-master &+reboot
 //	  +sentinel|sentinels +sentinel|get-master-addr-by-name +subscribe +unsubscribe
 //
-// [Replicas] needs +wait. Others are optional: with +config|get, [New] warns when the server may evict locks; with +info, package quorum
-// notices that it was given one server twice; with +zadd +zrem +zpopmin +zrange, waiters stand in line (below). New finds a missing right, except for those to subscribe, which watches report. TLS
-// is the client's TLSConfig, and for Sentinels Sentinel.TLSConfig: leave InsecureSkipVerify alone. No error and no log shows a
-// password.
+// [Replicas] needs +wait. Others are optional: with +config|get, [New] warns when the server may evict locks; with +info, package
+// quorum notices that it was given one server twice; with +zadd +zrem +zpopmin +zrange, waiters stand in line (below). New finds a
+// missing right, except for those to subscribe, which watches report. TLS is the client's TLSConfig, and for Sentinels
+// Sentinel.TLSConfig: leave InsecureSkipVerify alone. No error and no log shows a password.
 //
 // # Waiting
 //
