@@ -326,3 +326,15 @@ func TestALookWithoutAnAnswerLeavesNothingNewer(t *testing.T) {
 		require.Equal(t, "written", look(limited(t, time.Second), s, 7).Data)
 	})
 }
+
+// A look that comes late to one node sets the term there anew. That must not bring back a record that has lapsed on the others.
+func TestALateLookBringsNothingBack(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		require.Equal(t, renewer.Mine, s.Look(t.Context(), []renewer.Look{{Name: "n", Fence: 5, TTL: time.Second}})[0].Status)
+		synctest.Wait()
+		pass(2 * time.Second)
+		require.Equal(t, renewer.Mine, nodes[2].Look(t.Context(), []renewer.Look{{Name: "n", Fence: 5, TTL: time.Minute}})[0].Status)
+		require.Equal(t, renewer.Gone, write(t.Context(), s, 5, 1, "late").Status)
+	})
+}

@@ -36,10 +36,10 @@ func (v *vote) refused() int {
 	return v.count[renewer.Taken] + v.count[renewer.Gone] + v.count[renewer.Behind]
 }
 
-// joinable tells whether nodes without the term could make up the number: it is there on others, so that it has not lapsed, and they
-// have missed the look.
+// joinable tells whether nodes without the term could make up the number: it is there on others, and they have missed the look. So many
+// nodes had it that if more are without it than can have missed it, it has lapsed.
 func (v *vote) joinable() bool {
-	return v.mine() > 0 && v.count[renewer.Taken] == 0 && v.mine()+v.count[renewer.Gone] >= v.write
+	return v.mine() > 0 && v.count[renewer.Gone] <= v.nodes-v.write && v.count[renewer.Taken] == 0 && v.mine()+v.count[renewer.Gone] >= v.write
 }
 
 // silent counts those that have not answered.
