@@ -7,12 +7,14 @@ GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 FUZZTIME ?= 20s
 # Flags and arguments for the benchmark program.
 BENCHARGS ?=
+# The same for its comparison with other libraries.
+PEERSARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint layering fmt vet tidy vuln fuzz smoke bench clean
+.PHONY: help test check lint layering fmt vet tidy vuln fuzz smoke bench bench-peers clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 test: ## run all tests under the race detector, on real Redis servers (installs redis-server and a C compiler if they are missing)
 	@scripts/ensure cc
@@ -62,6 +64,10 @@ smoke: ## test the benchmarks' own module, with a short run of them
 bench: ## print the benchmarks' tables (BENCHARGS: flags for the program)
 	@scripts/ensure redis
 	cd bench && go run . $(BENCHARGS)
+
+bench-peers: ## compare with other libraries, and write docs/benchmarks-peers.md (PEERSARGS: flags for the program)
+	@scripts/ensure redis
+	cd bench && go run . -peers -rounds 5 -write ../docs $(PEERSARGS)
 
 clean: ## remove ./bin
 	rm -rf bin

@@ -17,12 +17,15 @@ const childEnv = "LOCKBEAT_BENCH_CHILD"
 
 // childSpec says what a child does.
 type childSpec struct {
-	Who     string // a contestant that holds leases, or generator, which needs nothing else
-	Addr    string
-	Leases  int
-	TTL     time.Duration
-	Hold    time.Duration
-	Profile string // a folder, or "" for none
+	Part       string // of one library among its peers; "" for the sections of Lockbeat
+	Who        string // a contestant that holds leases, or generator, which needs nothing else
+	Addr       string
+	Leases     int
+	TTL        time.Duration
+	Hold       time.Duration
+	Profile    string // a folder, or "" for none
+	Name       string // the key of a part
+	Goroutines int    // of a part that contends
 }
 
 // taken is what a child says when it has its leases.
@@ -58,6 +61,9 @@ func child(ctx context.Context, text string, stdin io.Reader, stdout io.Writer) 
 	var s childSpec
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return fmt.Errorf("%s: %w", childEnv, err)
+	}
+	if s.Part != "" {
+		return playPart(ctx, s, stdin, stdout)
 	}
 	if s.Who == generator {
 		return generate(ctx, stdin, stdout)

@@ -2,6 +2,7 @@
 //
 //	go run .                   everything, in about six minutes
 //	go run . -run cycles       one section: leases, cycles, overhead or load
+//	go run . -peers            every other library beside Lockbeat, in about twenty minutes; -run and -short hold here too
 //	go run . -short            a smoke test in seconds; targets are not judged
 //	go run . -profile DIR      CPU and heap profiles beside the figures, which they worsen a little
 //

@@ -41,7 +41,7 @@ func newHolder(ctx context.Context, s childSpec) (holder, error) {
 	case peer:
 		return newPeerHolder(s)
 	default:
-		return nil, fmt.Errorf("no holder is called %q", s.Who)
+		return newUserHolder(s)
 	}
 }
 

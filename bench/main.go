@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -28,6 +30,9 @@ type options struct {
 	rounds  int
 	run     *regexp.Regexp
 	profile string
+	peers   bool
+	write   string // a folder of documents, or "" for none
+	plots   *plots // of the section under way, nil if it is not published
 }
 
 // section is one thing measured. It writes its tables and returns how it stands with its targets.
@@ -57,9 +62,12 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.BoolVar(&o.short, "short", false, "scale down to a smoke test of seconds; targets are not judged")
-	flags.IntVar(&o.rounds, "rounds", 7, "rounds of cycles, overhead and load; the median counts")
+	flags.IntVar(&o.rounds, "rounds", 7, "rounds of cycles, overhead and load, and of most with -peers; the median counts")
 	flags.StringVar(&o.profile, "profile", "", "write CPU and heap profiles to this folder")
-	flags.Func("run", "measure only the sections that match this regexp: leases, cycles, overhead, load", func(s string) (err error) {
+	flags.BoolVar(&o.peers, "peers", false, "compare with every other library, instead")
+	flags.StringVar(&o.write, "write", "", "with -peers: put results and plots into this folder's "+peersPage+", but those of a -short run")
+	only := "measure only the sections that match this regexp: leases, cycles, overhead, load; with -peers " + names(peerSections)
+	flags.Func("run", only, func(s string) (err error) {
 		o.run, err = regexp.Compile(s)
 		return err
 	})
@@ -81,12 +89,16 @@ func measure(ctx context.Context, o options, w io.Writer) error {
 	}
 	out := &printer{w: w}
 	out.printf("%s\n", machine)
+	sections := []section{{"leases", leases}, {"cycles", cycles}, {"overhead", overhead}, {"load", load}}
+	if o.peers {
+		sections = peerSections
+	}
 	var targets []target
-	for _, s := range []section{{"leases", leases}, {"cycles", cycles}, {"overhead", overhead}, {"load", load}} {
+	for _, s := range sections {
 		if o.run != nil && !o.run.MatchString(s.name) {
 			continue
 		}
-		got, err := s.measure(ctx, o, out)
+		got, err := s.measured(ctx, o, machine, out)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -101,4 +113,30 @@ func measure(ctx context.Context, o options, w io.Writer) error {
 		return errMissed
 	}
 	return nil
+}
+
+// measured measures a section, and publishes it if that is asked for.
+func (s section) measured(ctx context.Context, o options, machine string, w io.Writer) ([]target, error) {
+	if !o.peers || o.write == "" || o.short {
+		return s.measure(ctx, o, w)
+	}
+	o.plots = new(plots)
+	var text strings.Builder
+	targets, err := s.measure(ctx, o, io.MultiWriter(w, &text))
+	if err != nil {
+		return nil, err
+	}
+	results := fmt.Sprintf("\n%s, %s, `make bench-peers PEERSARGS='-run %s'`.\n%s\n",
+		time.Now().UTC().Format(time.DateOnly), machine, s.name, strings.ReplaceAll(text.String(), "\n## ", "\n### "))
+	var verdicts strings.Builder
+	writeTargets(&verdicts, targets, false)
+	return targets, publish(o.write, s.name, results+verdicts.String(), o.plots)
+}
+
+func names(sections []section) string {
+	all := make([]string, len(sections))
+	for i, s := range sections {
+		all[i] = s.name
+	}
+	return strings.Join(all, ", ")
 }

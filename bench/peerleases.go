@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+)
+
+// unheld bounds what a holder may take besides the hold itself.
+const unheld = 3 * time.Minute
+
+// peerLeases holds many leases with every library, each in a process and on a server of its own.
+func peerLeases(ctx context.Context, o options, w io.Writer) ([]target, error) {
+	s := childSpec{Leases: 100_000, TTL: 10 * time.Second, Hold: 30 * time.Second}
+	if o.short {
+		s.Leases, s.TTL, s.Hold = 1000, 2*time.Second, time.Second
+	}
+	all, failures, err := holdAll(ctx, s, append([]string{floor}, contenders...))
+	if err != nil {
+		return nil, err
+	}
+	out := &printer{w: w}
+	out.printf("\n## %d leases held by one process, TTL %v, for %v\n\n%s", s.Leases, s.TTL, s.Hold, holdTable(all))
+	for _, f := range failures {
+		out.printf("\n%s\n", f)
+	}
+	find := func(who string) *holding {
+		for _, h := range all {
+			if h.who == who {
+				return h
+			}
+		}
+		return &holding{}
+	}
+	o.plots.add("hold-cpu", fmt.Sprintf("%d leases, TTL %v, %v: client CPU", s.Leases, s.TTL, s.Hold), "s",
+		func(who string) float64 { return find(who).kept.CPU.Seconds() })
+	o.plots.add("hold-rss", fmt.Sprintf("%d leases: peak RSS", s.Leases), "MB",
+		func(who string) float64 { return float64(find(who).PeakRSS) / mebibyte })
+	ours, theirs := find(lockbeat), find(peer)
+	const cpuMost, rssMost = 1.0 / 5, 1.0 / 10
+	cpu := float64(ours.kept.CPU) / max(float64(theirs.kept.CPU), 1)
+	rss := float64(ours.PeakRSS) / max(float64(theirs.PeakRSS), 1)
+	row := fmt.Sprintf("%d leases, ", s.Leases)
+	return []target{
+		{row + "not got or lost", fmt.Sprint(ours.Failed + ours.Lost), "0", ours.Failed+ours.Lost == 0},
+		{row + "client CPU of the hold", fmt.Sprintf("%.2f × %s", cpu, peer), "≤ 0.20", theirs.kept.CPU > 0 && cpu <= cpuMost},
+		{row + "peak RSS", fmt.Sprintf("%.2f × %s", rss, peer), "≤ 0.10", theirs.PeakRSS > 0 && rss <= rssMost},
+	}, out.err
+}
+
+// holdAll holds with one after another. Only the floor and Lockbeat must succeed: others may fail, which is told.
+func holdAll(ctx context.Context, s childSpec, who []string) (all []*holding, failures []string, err error) {
+	for _, s.Who = range who {
+		bounded, cancel := context.WithTimeout(ctx, s.Hold+unheld)
+		h, err := hold(bounded, s)
+		cancel()
+		switch {
+		case err == nil:
+			all = append(all, h)
+		case s.Who == floor || s.Who == lockbeat || ctx.Err() != nil:
+			return nil, nil, fmt.Errorf("%s: %w", s.Who, err)
+		default:
+			failures = append(failures, fmt.Sprintf("%s failed: %s", s.Who, brief(err.Error())))
+		}
+	}
+	return all, failures, nil
+}
+
+// million holds a million leases, which only Lockbeat is asked for.
+func million(ctx context.Context, o options, w io.Writer) ([]target, error) {
+	s := childSpec{Who: lockbeat, Leases: 1_000_000, TTL: 30 * time.Second, Hold: 2 * time.Minute}
+	if o.short {
+		s.Leases, s.TTL, s.Hold = 2000, 2*time.Second, time.Second
+	}
+	all, _, err := holdAll(ctx, s, []string{lockbeat})
+	if err != nil {
+		return nil, err
+	}
+	h, out := all[0], &printer{w: w}
+	t := table{{"lost", "not got", "peak RSS MB", "goroutines, peak", "client CPU s", "Redis CPU s", "renewals/s", "PING p50", "PING p99", "acquired in s"}}
+	t.add(fmt.Sprint(h.Lost), fmt.Sprint(h.Failed), fmt.Sprint(h.PeakRSS/mebibyte), fmt.Sprint(h.Goroutines), seconds(h.kept.CPU),
+		seconds(h.redisCPU), fmt.Sprintf("%.0f", h.rate()), h.ping.quantile(.5).String(), h.ping.quantile(.99).String(), seconds(h.Took))
+	out.printf("\n## %d leases held by one process, TTL %v, for %v: Lockbeat\n\n%s", s.Leases, s.TTL, s.Hold, t)
+	const rssMost, goroutinesMost, pingMost = 600 * mebibyte, 10, 2 * time.Millisecond
+	row := fmt.Sprintf("%d leases, ", s.Leases)
+	return []target{
+		{row + "not got or lost", fmt.Sprint(h.Failed + h.Lost), "0", h.Failed+h.Lost == 0},
+		{row + "peak RSS", fmt.Sprintf("%d MB", h.PeakRSS/mebibyte), "≤ 600 MB", h.PeakRSS <= rssMost},
+		{row + "goroutines", fmt.Sprint(h.Goroutines), "≤ 10", h.Goroutines <= goroutinesMost},
+		{row + "PING p99 meanwhile", h.ping.quantile(.99).String(), "≤ 2 ms", h.ping.total > 0 && h.ping.quantile(.99) <= pingMost},
+	}, out.err
+}
+
+// scale measures what a renewal costs with few leases and with many.
+func scale(ctx context.Context, o options, w io.Writer) ([]target, error) {
+	// Each is renewed at the same pace but the last, whose pace is what the processors of a small machine can do.
+	specs := []childSpec{
+		{Leases: 1000, TTL: 10 * time.Second, Hold: 20 * time.Second},
+		{Leases: 10_000, TTL: 10 * time.Second, Hold: 20 * time.Second},
+		{Leases: 100_000, TTL: 10 * time.Second, Hold: 20 * time.Second},
+		{Leases: 1_000_000, TTL: 30 * time.Second, Hold: 30 * time.Second},
+	}
+	if o.short {
+		specs = []childSpec{{Leases: 500, TTL: time.Second, Hold: time.Second}, {Leases: 1000, TTL: time.Second, Hold: time.Second}}
+	}
+	t := table{{"leases", "TTL", "renewals", "client CPU µs a renewal", "÷ cheapest", "Redis CPU µs a renewal", "lost"}}
+	var all []*holding
+	var costs []float64
+	for _, s := range specs {
+		one, _, err := holdAll(ctx, s, []string{lockbeat})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one[0])
+		costs = append(costs, one[0].perRenewal(one[0].kept.CPU))
+	}
+	least, most := quantileOf(costs, 0), quantileOf(costs, 1)
+	for i, h := range all {
+		t.add(fmt.Sprint(specs[i].Leases), specs[i].TTL.String(), fmt.Sprint(h.renewals), fmt.Sprintf("%.2f", costs[i]),
+			times(costs[i], least), fmt.Sprintf("%.2f", h.perRenewal(h.redisCPU)), fmt.Sprint(h.Lost))
+	}
+	out := &printer{w: w}
+	out.printf("\n## What a renewal costs, by the number of leases: Lockbeat\n\n%s", t)
+	const mostSpread = 1.5
+	return []target{{
+		"CPU a renewal, dearest ÷ cheapest", times(most, least), "≤ 1.5", least > 0 && most/least <= mostSpread,
+	}}, out.err
+}
+
+// perRenewal is processor time a renewal, in µs.
+func (h *holding) perRenewal(cpu time.Duration) float64 {
+	return cpu.Seconds() * 1e6 / float64(max(h.renewals, 1))
+}
