@@ -125,6 +125,8 @@
 //     on one that does not; New warns where it may look.
 //   - A server that is frozen and goes on (SIGSTOP, a paused virtual machine) executes what waits in its sockets, an acquire
 //     long given up by its caller included. That lock lapses with its TTL.
+//   - Redis keeps expiry by its wall clock. One that is stepped forward makes leases lapse early by the step; their holders hear of it by
+//     their next heartbeat. Let the server's clock be slewed, as time servers do by default while it runs.
 //   - A clock of the server that is set back, and a fence counter lost at about the same time, make tokens fall.
 //
 // A store over several independent servers (renewer/quorum) outlives what becomes of one: a fail-over, a restart, an eviction.
