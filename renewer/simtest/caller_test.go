@@ -1,0 +1,173 @@
+package simtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// caller is one goroutine of a process that takes locks, one after the other.
+type caller struct {
+	w    *world
+	p    *process
+	dice dice
+	ttl  time.Duration
+}
+
+func newCaller(w *world, p *process, i int) *caller {
+	return &caller{w: w, p: p, dice: newDice(w.plan.seed, "caller", p.id, i), ttl: w.plan.cfg.TTL}
+}
+
+func (c *caller) run() {
+	for !c.w.over() {
+		c.turn()
+	}
+}
+
+// turn is one attempt to get a lock, and what is done under it.
+func (c *caller) turn() {
+	d := c.dice
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if d.chance(.1) { // the caller's caller loses patience, before or after the lock is had
+		defer time.AfterFunc(d.between(0, c.ttl/4), cancel).Stop()
+	}
+	k := c.p.keeper()
+	name := fmt.Sprint("lock ", d.IntN(c.w.plan.names))
+	begun := c.w.now()
+	l, manual, err := c.acquire(ctx, k, name)
+	if err != nil {
+		c.refused(ctx, err, c.w.now()-begun)
+		pass(d.between(time.Microsecond, 20*time.Millisecond))
+		return
+	}
+	b := c.w.ledger.begin(c.w, c.p.id, l, manual > 0)
+	c.probe(b, l)
+	c.hold(ctx, b, l, manual)
+	c.w.ledger.end(b, c.w.now(), "release")
+	free := l.Release
+	if d.chance(.05) { // as after a panic
+		free = l.Abort
+	}
+	err = free(ctx)
+	var lost *renewer.LostError
+	if err != nil && !errors.As(err, &lost) && !errors.Is(err, renewer.ErrUnavailable) {
+		c.w.ledger.violate(contract, "a release failed by %v", err)
+	}
+	if err := free(ctx); err != nil {
+		c.w.ledger.violate(contract, "a second release failed by %v", err)
+	}
+	if d.chance(.5) {
+		pass(d.between(0, 5*time.Millisecond))
+	}
+}
+
+// patience is how long a caller waits at most. Nobody needs to: in calm weather every name is free soon.
+const patience = time.Hour
+
+// acquire asks in one of many ways, and tells for how long the lease lives without a heartbeat, if it has none.
+func (c *caller) acquire(ctx context.Context, k *renewer.Keeper, name string) (l *renewer.Lease, manual time.Duration, err error) {
+	d := c.dice
+	opts := []renewer.Option{renewer.MaxWait(patience)}
+	switch roll := d.Float64(); {
+	case roll < .1:
+		l, err = k.TryAcquire(ctx, name)
+		return l, 0, err
+	case roll < .3:
+		opts = append(opts, renewer.MaxWait(d.between(0, 2*c.ttl)))
+	case roll < .35:
+		opts = append(opts, renewer.MaxWaiters(2))
+	case roll < .4:
+		manual = d.between(c.ttl, 3*c.ttl).Truncate(time.Millisecond)
+		opts = append(opts, renewer.Manual(manual))
+	case roll < .42:
+		opts = append(opts, renewer.HoldAtLeast(d.between(0, c.ttl/2)))
+	}
+	l, err = k.Acquire(ctx, name, opts...)
+	return l, manual, err
+}
+
+// refused looks whether there was reason for it.
+func (c *caller) refused(ctx context.Context, err error, took time.Duration) {
+	switch {
+	case errors.Is(err, renewer.ErrHeld), errors.Is(err, renewer.ErrUnavailable), errors.Is(err, renewer.ErrShutdown):
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	default:
+		c.w.ledger.violate(contract, "an acquire failed by %v", err)
+	}
+	if took >= patience {
+		c.w.ledger.violate(hang, "an acquire gave up after %v: %v", took, err)
+	}
+}
+
+// hold works under a lease for a random time, or until it is lost. Some work on after that.
+func (c *caller) hold(ctx context.Context, b *belief, l *renewer.Lease, manual time.Duration) {
+	d := c.dice
+	last := c.w.now() + c.work()
+	stubborn := d.chance(.3)
+	for left := last - c.w.now(); left > 0; left = last - c.w.now() {
+		select {
+		case <-l.Context().Done():
+			if !stubborn {
+				return
+			}
+			pass(left)
+		case <-time.After(d.between(0, 2*left)):
+			c.probe(b, l)
+			if manual > 0 {
+				c.extend(ctx, b, l, d.between(c.ttl, 3*c.ttl))
+			}
+		}
+	}
+	if l.Err() != nil && l.Valid() {
+		c.w.ledger.violate(revived, "%v, which says that it is valid", b)
+	}
+	if !l.Valid() {
+		return
+	}
+	c.probe(b, l)
+}
+
+// work is how long one piece of it takes: mostly little.
+func (c *caller) work() time.Duration {
+	switch roll := c.dice.Float64(); {
+	case roll < .7:
+		return c.dice.between(0, 3*time.Millisecond)
+	case roll < .9:
+		return c.dice.between(0, 100*time.Millisecond)
+	case roll < .98:
+		return c.dice.between(0, c.ttl)
+	default:
+		return c.dice.between(0, 4*c.ttl)
+	}
+}
+
+func (c *caller) extend(ctx context.Context, b *belief, l *renewer.Lease, by time.Duration) {
+	err := l.Extend(ctx, by)
+	if err == nil {
+		c.probe(b, l)
+		return
+	}
+	var lost *renewer.LostError
+	if !errors.As(err, &lost) && !errors.Is(err, renewer.ErrUnavailable) && (ctx.Err() == nil || !errors.Is(err, ctx.Err())) {
+		c.w.ledger.violate(contract, "an extension failed by %v", err)
+	}
+}
+
+// probe compares what a lease promises with what the server will keep.
+func (c *caller) probe(b *belief, l *renewer.Lease) {
+	left := l.Remaining()
+	if left <= 0 {
+		return
+	}
+	now := c.w.now()
+	if l.Err() != nil {
+		c.w.ledger.violate(revived, "%v, which says that it is lost, and valid for %v", b, left)
+	}
+	if lapse := c.w.server.lapse(b.name, b.fence, now); now+left+c.w.keeperConfig().Margin > lapse {
+		c.w.ledger.violate(outside, "%v: at %v valid for %v and the margin, but the key lapses at %v", b, now, left, lapse)
+	}
+}

@@ -1,0 +1,25 @@
+// Package simtest proves the engine in simulation: real keepers, many hours of bad weather in a second, and every grant checked.
+// It holds tests only.
+//
+// A world is one run: some processes, each with a keeper of its own, whose callers want the same few names from one store. The
+// store is a model of a server, with a clock that runs at another rate than theirs. Between them is a network that loses, delays,
+// doubles and reorders requests, replies and wake-ups, and at times lets nothing through; the server freezes now and then. Callers
+// give up, are cancelled, ignore it, hold on after a loss, extend their leases themselves; processes end and begin anew. All this
+// happens in a bubble of testing/synctest, in which time stands still while anybody works: every instant is exact.
+//
+// The server's book of who had which name from when to when is the truth. Against it every belief is checked, at each grant, at
+// random instants and at the end: see the kinds of violation in violation_test.go.
+//
+// There are two kinds of weather. In a storm everything happens, and what is checked is safety. In a drizzle requests and replies are
+// lost one by one and callers are told so soon: no lease may be lost then, and no key may be left to lapse.
+//
+// # Seeds
+//
+// All of a world follows from its seed: its configuration, what each caller does, and the fate of the n-th request of a process for
+// a name, whatever else is under way. Which worlds are played changes with each run. A violation prints the command that plays its world
+// again, and such seeds are kept in seeds_test.go.
+//
+// What the seed does not decide is the engine's own jitter, which spreads heartbeats and retries, and the order in which Go runs
+// goroutines that are woken at the same instant. So a world that is played again has the same weather and the same callers, but not
+// to the nanosecond the same history.
+package simtest

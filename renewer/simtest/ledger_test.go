@@ -1,0 +1,123 @@
+package simtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// ledger is what callers believed, and what was found wrong.
+type ledger struct {
+	mu         sync.Mutex
+	beliefs    []*belief
+	open       map[lot]*belief
+	violations []violation
+}
+
+// lot is a lease as its holder knows it.
+type lot struct {
+	name  string
+	fence int64
+}
+
+// belief is a time in which a caller believed in its lease. Guarded by the ledger's mutex.
+type belief struct {
+	lot
+	process  int
+	manual   bool // without a heartbeat: it may expire in any weather
+	from, to time.Duration
+	over     bool
+	by       string // what ended it
+}
+
+func (b *belief) String() string {
+	return fmt.Sprintf("%s in process %d by token %d, from %v to %v (%s)", b.name, b.process, b.fence, b.from, b.to, b.by)
+}
+
+// mostViolations are kept: the first ones tell.
+const mostViolations = 10
+
+func (g *ledger) violate(k kind, format string, args ...any) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.violations) < mostViolations {
+		g.violations = append(g.violations, violation{k, fmt.Sprintf(format, args...)})
+	}
+}
+
+func (g *ledger) broken() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.violations) > 0
+}
+
+func (g *ledger) grants() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.beliefs)
+}
+
+// begin enters a lease at the instant at which Acquire returned it.
+func (g *ledger) begin(w *world, process int, l *renewer.Lease, manual bool) *belief {
+	b := &belief{lot: lot{l.Name(), l.Fence()}, process: process, manual: manual, from: w.now()}
+	g.mu.Lock()
+	g.beliefs = append(g.beliefs, b)
+	if other := g.open[b.lot]; other != nil {
+		g.violations = append(g.violations, violation{tokens, fmt.Sprintf("two leases with one token: %v and %v", other, b)})
+	}
+	g.open[b.lot] = b
+	g.mu.Unlock()
+	context.AfterFunc(l.Context(), func() {
+		cause := context.Cause(l.Context())
+		var lost *renewer.LostError
+		switch {
+		case errors.As(cause, &lost):
+			g.lost(w, b.lot, lost)
+		case !w.plan.observed: // nobody could tell of a loss after the caller's own cancellation
+			g.end(b, w.now(), "context")
+		}
+	})
+	return b
+}
+
+// end is the end of a belief, unless it is over.
+func (g *ledger) end(b *belief, now time.Duration, by string) (first bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if b.over {
+		return false
+	}
+	b.over, b.to, b.by = true, now, by
+	delete(g.open, b.lot)
+	return true
+}
+
+// lost ends a belief, and looks whether there was reason to, and whether it was told in time.
+func (g *ledger) lost(w *world, key lot, e *renewer.LostError) {
+	g.mu.Lock()
+	b := g.open[key]
+	g.mu.Unlock()
+	if b == nil || !g.end(b, w.now(), e.Reason.String()) {
+		return
+	}
+	now := w.now()
+	lapse := w.server.lapse(key.name, key.fence, now)
+	margin := e.Left
+	switch e.Reason {
+	case renewer.Usurped:
+		g.violate(falseLoss, "%v: said to be another's, while it was believed in; the key lapses after %v", b, lapse-now)
+		return
+	case renewer.Expired:
+		if w.plan.weather == drizzle && !b.manual {
+			g.violate(falseLoss, "%v: no heartbeat in time, in a drizzle: %v", b, e)
+		}
+		margin = w.keeperConfig().Margin
+	}
+	if e.Left < margin || lapse < now+e.Left {
+		g.violate(lateNotice, "%v: told %v before its deadline, the margin is %v, the key lapses after %v", b, e.Left, margin, lapse-now)
+	}
+}

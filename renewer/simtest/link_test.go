@@ -1,0 +1,149 @@
+package simtest_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// link is one process's way to the server: the [renewer.Store] of its keepers.
+type link struct {
+	w       *world
+	process int
+	cut     *spells
+
+	mu    sync.Mutex
+	count map[string]int // requests so far, by operation and name
+	watch map[*watch]struct{}
+}
+
+var _ renewer.Store = (*link)(nil)
+
+func newLink(w *world, process int) *link {
+	return &link{
+		w: w, process: process, count: map[string]int{}, watch: map[*watch]struct{}{},
+		cut: w.plan.spells(w.plan.cuts, "cut", process),
+	}
+}
+
+// errReset is what a caller hears of a request that was lost, if it hears of it.
+var errReset = errors.New("connection reset")
+
+// fate is what happens to one request on its way.
+type fate struct {
+	out, back time.Duration
+	lost      bool
+	replyLost bool
+	told      time.Duration // when its caller hears that there will be no reply; 0: never
+	copied    time.Duration // when it arrives once more, after the first time; 0: never
+}
+
+// fate is decided by what is asked, and how often it has been asked before.
+func (l *link) fate(op, name string) fate {
+	l.mu.Lock()
+	l.count[op+name]++
+	n := l.count[op+name]
+	l.mu.Unlock()
+	p := &l.w.plan
+	d := newDice(p.seed, op+" "+name, l.process, n)
+	f := fate{out: p.delay(d), back: p.delay(d)}
+	if l.w.calm.Load() {
+		return fate{out: 100 * time.Microsecond, back: 100 * time.Microsecond}
+	}
+	f.lost, f.replyLost = d.chance(p.loss), d.chance(p.loss)
+	told := d.between(time.Microsecond, 50*time.Millisecond)
+	if !d.chance(p.silent) || p.weather == drizzle && op == "renew" {
+		f.told = told
+	}
+	if d.chance(p.copies) {
+		f.copied = d.between(0, p.settle-f.out)
+	}
+	return f
+}
+
+// call sends a request and waits for the reply, until ctx ends or the caller is told that there is none.
+func (l *link) call(ctx context.Context, op, name string, r *request) (reply, error) {
+	if err := ctx.Err(); err != nil {
+		return reply{}, err
+	}
+	f := l.fate(op, name)
+	r.process, r.sent = l.process, l.w.now()
+	replied := make(chan reply, 1)
+	var told <-chan time.Time
+	if f.lost || f.replyLost {
+		if f.told > 0 {
+			timer := time.NewTimer(f.told)
+			defer timer.Stop()
+			told = timer.C
+		}
+	}
+	if !f.lost && l.open() {
+		time.AfterFunc(f.out, func() { l.arrive(r, f, replied) })
+	}
+	select {
+	case p := <-replied:
+		r.answered.Store(true)
+		return p, nil
+	case <-told:
+		return reply{}, errReset
+	case <-ctx.Done():
+		return reply{}, ctx.Err()
+	}
+}
+
+// open tells whether anything gets through.
+func (l *link) open() bool { return l.w.calm.Load() || l.cut.end(l.w.now()) == 0 }
+
+// arrive is a request at the server, which does not get to it while it is frozen.
+func (l *link) arrive(r *request, f fate, replied chan<- reply) {
+	now := l.w.now()
+	if thaw := l.w.frozen.end(now); thaw > 0 && !l.w.calm.Load() {
+		time.AfterFunc(thaw-now+f.out%time.Millisecond, func() { l.arrive(r, f, replied) })
+		return
+	}
+	p := l.w.server.carryOut(r, now)
+	if f.copied > 0 {
+		copied := fate{out: f.out}
+		time.AfterFunc(f.copied, func() { l.arrive(r, copied, make(chan reply, 1)) })
+	}
+	if !f.replyLost && l.open() {
+		time.AfterFunc(f.back, func() { replied <- p })
+	}
+}
+
+func (l *link) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	p, err := l.call(ctx, "acquire", claims[0].Name, &request{claims: slices.Clone(claims)})
+	if err != nil {
+		p.grants = make([]renewer.Grant, len(claims))
+		for i := range p.grants {
+			p.grants[i].Err = err
+		}
+	}
+	return p.grants
+}
+
+func (l *link) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	return l.holds(ctx, "renew", &request{holds: slices.Clone(holds), renew: true})
+}
+
+func (l *link) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	return l.holds(ctx, "release", &request{holds: slices.Clone(holds)})
+}
+
+func (l *link) holds(ctx context.Context, op string, r *request) []renewer.Answer {
+	p, err := l.call(ctx, op, r.holds[0].Name, r)
+	if err != nil {
+		p.answers = make([]renewer.Answer, len(r.holds))
+		for i := range p.answers {
+			p.answers[i].Err = err
+		}
+	}
+	return p.answers
+}
+
+// Settle is how long a request may be on its way, unless the server is frozen.
+func (l *link) Settle() time.Duration { return l.w.plan.settle }

@@ -1,0 +1,79 @@
+package simtest_test
+
+import (
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+type weather string
+
+const (
+	// drizzle: single requests and replies are lost, and callers are told so soon.
+	drizzle weather = "drizzle"
+	// storm: links are cut, the server freezes, and much is lost without a word.
+	storm weather = "storm"
+)
+
+// plan is all about a world that is settled before it begins. It follows from the seed.
+type plan struct {
+	seed                       uint64
+	weather                    weather
+	processes, names, callers  int // callers of each process
+	quota                      int // grants after which callers come to an end
+	cfg                        renewer.Config
+	observed                   bool
+	drift                      int64 // of the server's clock
+	settle                     time.Duration
+	loss, silent, copies, slow float64
+	slowest                    time.Duration
+	cuts, freezes              time.Duration // the longest; 0: none
+	restarts                   bool
+	faults                     faults
+}
+
+func newPlan(seed uint64, quota int, f faults) plan {
+	d := newDice(seed, "plan")
+	p := plan{
+		seed: seed, quota: quota, faults: f,
+		weather:   pick(d, drizzle, storm),
+		processes: 2 + d.IntN(3), names: 1 + d.IntN(3), callers: 1 + d.IntN(5),
+		observed: d.chance(.7),
+		copies:   pick(d, 0, .02, .1),
+		restarts: d.chance(.5),
+	}
+	p.cfg.ClockDrift = pick(d, .001, .01, .05)
+	p.drift = pick(d, leastDrift(p.cfg.ClockDrift), 0, mostDrift(p.cfg.ClockDrift), mostDrift(p.cfg.ClockDrift))
+	p.cfg.HandOffs = pick(d, -1, 0, 3)
+	if p.weather == drizzle {
+		p.cfg.TTL = d.between(20*time.Second, 40*time.Second).Truncate(time.Millisecond)
+		p.settle = 2 * time.Second
+		p.loss, p.silent, p.slow, p.slowest = .06, .1, .02, p.settle/2
+		return p
+	}
+	p.cfg.TTL = d.between(400*time.Millisecond, 6*time.Second).Truncate(time.Millisecond)
+	p.cfg.Margin = pick(d, 1, 0, p.cfg.TTL/4)
+	p.settle = p.cfg.TTL
+	p.loss, p.silent, p.slow, p.slowest = pick(d, .02, .1, .25), d.Float64(), pick(d, .02, .2), 2*p.cfg.TTL
+	p.cuts, p.freezes = pick(d, 0, p.cfg.TTL, 3*p.cfg.TTL), pick(d, 0, p.cfg.TTL, 2*p.cfg.TTL)
+	if d.chance(.3) {
+		p.cfg.MaxHold = d.between(p.cfg.TTL, 4*p.cfg.TTL)
+	}
+	if d.chance(.3) {
+		p.cfg.CancelGrace = d.between(time.Millisecond, p.cfg.TTL)
+	}
+	return p
+}
+
+// delay is one way's.
+func (p *plan) delay(d dice) time.Duration {
+	if d.chance(p.slow) {
+		return d.between(time.Millisecond, p.slowest)
+	}
+	return d.between(20*time.Microsecond, 2*time.Millisecond)
+}
+
+// spells are of up to most, the more seldom the longer.
+func (p *plan) spells(most time.Duration, label string, n int) *spells {
+	return &spells{dice: newDice(p.seed, label, n), every: 5 * most, least: most / 20, most: most}
+}

@@ -1,0 +1,61 @@
+package simtest_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+)
+
+var (
+	seedFlag   = flag.Uint64("sim.seed", 0, "the seed of the first world; 0: another in each run")
+	grantsFlag = flag.Int("sim.grants", 100_000, "how many grants in all")
+	worldsFlag = flag.Int("sim.worlds", 0, "how many worlds are played; 0: by -sim.grants")
+)
+
+// quota is how many grants a world has: few enough that a violation is near the beginning.
+const quota = 500
+
+// Whatever the weather, belief lies inside the truth, tokens rise, and nothing is left behind.
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64N(1 << 48)
+	}
+	worlds := *worldsFlag
+	if worlds == 0 {
+		worlds = (*grantsFlag + quota - 1) / quota
+	}
+	t.Logf("-sim.seed=%d -sim.worlds=%d", seed, worlds)
+	var next atomic.Int64
+	for lane := range 2 { // as many as CI has processors
+		t.Run(fmt.Sprint("lane ", lane), func(t *testing.T) {
+			t.Parallel()
+			for !t.Failed() {
+				i := next.Add(1) - 1
+				if i >= int64(worlds) {
+					return
+				}
+				playSeed(t, seed+uint64(i))
+			}
+		})
+	}
+}
+
+// playSeed plays the world of a seed and fails with the command that does so again.
+func playSeed(t *testing.T, seed uint64) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(newPlan(seed, quota, faults{}))
+		w.play()
+		for _, v := range w.ledger.violations {
+			t.Error(v)
+		}
+		if t.Failed() {
+			t.Logf("again: go test ./renewer/simtest -run 'TestSimulation$' -sim.seed=%d -sim.worlds=1\n%+v", seed, w.plan)
+		}
+	})
+}

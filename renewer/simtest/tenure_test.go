@@ -1,0 +1,31 @@
+package simtest_test
+
+import (
+	"fmt"
+	"time"
+)
+
+// tenure is a time in which the server held a name for one owner token: the truth. It is guarded by the server's mutex.
+type tenure struct {
+	name, owner string
+	process     int
+	low, high   int64         // the fencing tokens that are the owner's
+	ttl         time.Duration // of the claim
+	from        time.Duration
+	until       time.Duration // by the server's clock
+	over        bool
+	to          time.Duration // when over
+	released    bool          // rather than lapsed
+	excused     string        // why it may lapse in any weather; "" if it may not
+}
+
+func (t *tenure) String() string {
+	end := "open"
+	if t.over {
+		end = fmt.Sprintf("%v released=%t", t.to, t.released)
+	}
+	return fmt.Sprintf("%s for %.4s of process %d, tokens %d..%d, from %v to %s", t.name, t.owner, t.process, t.low, t.high, t.from, end)
+}
+
+// end settles that the tenure is over.
+func (t *tenure) end(at time.Duration, released bool) { t.over, t.to, t.released = true, at, released }

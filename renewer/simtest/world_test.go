@@ -1,0 +1,128 @@
+package simtest_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// world is one run.
+type world struct {
+	plan      plan
+	start     time.Time
+	server    *server
+	frozen    *spells
+	processes []*process
+	calm      atomic.Bool // the weather is over
+	ledger    ledger
+}
+
+func newWorld(p plan) *world {
+	w := &world{plan: p, start: time.Now(), frozen: p.spells(p.freezes, "freeze", 0)}
+	d := newDice(p.seed, "server")
+	w.server = newServer(clock{offset: d.between(0, 1000*time.Hour), drift: p.drift}, p.faults, w.ledger.violate)
+	w.server.free = func(name string) {
+		for _, p := range w.processes {
+			p.link.publish(name)
+		}
+	}
+	w.ledger.open = map[lot]*belief{}
+	for i := range p.processes {
+		w.processes = append(w.processes, newProcess(w, i))
+	}
+	return w
+}
+
+// now is how long the world has been there.
+func (w *world) now() time.Duration { return time.Since(w.start) }
+
+// over tells callers to come to an end.
+func (w *world) over() bool {
+	return w.ledger.grants() >= w.plan.quota || w.ledger.broken() || w.now() > worldFor
+}
+
+// worldFor is how long a world lasts if it does not come to its quota.
+const worldFor = 1000 * time.Hour
+
+// pass lets d go by.
+func pass(d time.Duration) { <-time.After(d) }
+
+// play plays a world in a bubble of its own, and ends with what was wrong.
+func (w *world) play() {
+	var wg, restarts sync.WaitGroup
+	done := make(chan struct{})
+	for _, p := range w.processes {
+		for i := range w.plan.callers {
+			wg.Go(newCaller(w, p, i).run)
+		}
+		if w.plan.restarts {
+			restarts.Go(func() { p.restart(done) })
+		}
+	}
+	wg.Wait()
+	close(done)
+	restarts.Wait()
+	w.calm.Store(true)
+	w.epilogue()
+}
+
+// epilogue is in calm weather: the traces of the storm go, an idle lease costs what it should, and nothing is left at the end.
+func (w *world) epilogue() {
+	w.idle()
+	for _, p := range w.processes {
+		p.shutdown(time.Minute, true)
+	}
+	synctest.Wait()
+	w.ledger.inspect(w.server, w.now(), w.plan)
+	for _, t := range w.server.held(w.now()) {
+		if t.excused == "" && w.plan.weather == drizzle {
+			w.ledger.violate(leftover, "after every keeper's shutdown: %v", &t)
+		}
+	}
+	pass(10 * w.plan.cfg.TTL) // the longest of any kind
+	for _, t := range w.server.held(w.now()) {
+		w.ledger.violate(leftover, "long after the last request: %v", &t)
+	}
+}
+
+// idle lets each process hold a name that nobody else wants, and counts its heartbeats.
+func (w *world) idle() {
+	var wg sync.WaitGroup
+	for i, p := range w.processes {
+		wg.Go(func() {
+			name := fmt.Sprint("idle ", i)
+			k := p.keeper()
+			every := k.Config().Heartbeat
+			l, err := k.Acquire(context.Background(), name)
+			if err != nil {
+				w.ledger.violate(hang, "in calm weather: %v", err)
+				return
+			}
+			if w.plan.cfg.MaxHold == 0 {
+				before := 0
+				for ; before == 0; before = w.server.renewals(name) {
+					pass(every / 64)
+				}
+				pass(idleFor*every + every/2)
+				if n := w.server.renewals(name) - before; n != idleFor {
+					w.ledger.violate(heartbeats, "%d renewals in %d intervals", n, idleFor)
+				}
+			}
+			if err := l.Release(context.Background()); err != nil {
+				w.ledger.violate(falseLoss, "in calm weather: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// idleFor is for how many intervals.
+const idleFor = 20
+
+// keeperConfig is that of every keeper, with its defaults filled in.
+func (w *world) keeperConfig() renewer.Config { return w.processes[0].keeper().Config() }
