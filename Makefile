@@ -9,9 +9,11 @@ FUZZTIME ?= 20s
 BENCHARGS ?=
 # The same for its comparison with other libraries.
 PEERSARGS ?=
+# Flags for the nemesis program.
+NEMESISARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint layering fmt vet tidy vuln fuzz smoke bench bench-peers clean
+.PHONY: help test check lint layering fmt vet tidy vuln fuzz smoke nemesis bench bench-peers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -34,7 +36,7 @@ check: ## everything a change must pass: lint, layering, vet, tidy, test, smoke,
 
 lint: ## run the pinned golangci-lint (built once into ./bin)
 	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && set -ex && "$$linter" run ./... && \
-		if [ -f bench/go.mod ]; then cd bench; "$$linter" run ./...; fi
+		for module in bench nemesis; do if [ -f $$module/go.mod ]; then (cd $$module; "$$linter" run ./...); fi; done
 
 layering: ## prove that the linter's import rules catch what they forbid
 	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && scripts/test-layering "$$linter"
@@ -42,13 +44,15 @@ layering: ## prove that the linter's import rules catch what they forbid
 fmt: ## format the code the way lint wants it
 	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && set -x && "$$linter" fmt ./...
 
-vet: ## run go vet, and vet and build the benchmarks' module
+vet: ## run go vet, and vet and build the modules of the benchmarks and the nemesis
 	go vet ./...
-	@if [ -f bench/go.mod ]; then set -ex; cd bench; go vet ./...; go build -o /dev/null ./...; fi
+	@set -e; for module in bench nemesis; do \
+		if [ -f $$module/go.mod ]; then (set -x; cd $$module; go vet ./...; go build -o /dev/null .); fi; done
 
 tidy: ## fail if go.mod or go.sum are not tidy
 	go mod tidy -diff
-	@if [ -f bench/go.mod ]; then set -ex; cd bench; go mod tidy -diff; fi
+	@set -e; for module in bench nemesis; do \
+		if [ -f $$module/go.mod ]; then (set -x; cd $$module; go mod tidy -diff); fi; done
 
 vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable database is no failure)
 	@checker=$$(scripts/tool $(GOVULNCHECK)) && scripts/vuln "$$checker"
@@ -56,10 +60,16 @@ vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable datab
 fuzz: ## run every fuzz function for FUZZTIME (default 20s)
 	@scripts/fuzz $(FUZZTIME)
 
-smoke: ## test the benchmarks' own module, with a short run of them
+smoke: ## test the modules of the benchmarks and the nemesis, with a short run of each
 	@scripts/ensure cc
 	@scripts/ensure redis
 	cd bench && CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 go test -race -count=1 -timeout 5m ./...
+	cd nemesis && CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 go test -race -count=1 -timeout 5m ./...
+
+nemesis: ## put every deployment under fire for about five minutes in all, and check every belief (NEMESISARGS: flags for the program)
+	@scripts/ensure cc
+	@scripts/ensure redis
+	cd nemesis && go run . $(NEMESISARGS)
 
 bench: ## print the benchmarks' tables (BENCHARGS: flags for the program)
 	@scripts/ensure redis

@@ -1,0 +1,90 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/lockbeat/lockbeat/nemesis/internal/fault"
+	"github.com/lockbeat/lockbeat/nemesis/internal/history"
+	"github.com/lockbeat/lockbeat/nemesis/internal/worker"
+)
+
+// Result is how a campaign went.
+type Result struct {
+	history.Report
+	Options    Options
+	Faults     int
+	Increments int64
+	Took       time.Duration
+}
+
+// Run runs a campaign. The error tells of what kept it from running; what it found is in the result.
+func Run(ctx context.Context, o Options) (result Result, err error) {
+	if o.Say == nil {
+		o.Say = func(string, ...any) {}
+	}
+	begun := time.Now()
+	s := new(stage)
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.open(o); err != nil {
+		return Result{}, err
+	}
+	field := &fault.Field{Deployment: s.deployment, Links: s.links, Crew: s.crew, TTL: o.TTL}
+	kinds, err := fault.Named(field, o.Faults)
+	if err != nil {
+		return Result{}, err
+	}
+	n := &nemesis{field: field, kinds: kinds, seed: o.Seed, every: o.Every, say: o.Say}
+	limited, stop := context.WithTimeout(ctx, o.Duration)
+	defer stop()
+	pass(limited, o.TTL/2) // a little history without faults
+	if err := n.run(limited); err != nil {
+		return Result{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Result{}, err
+	}
+
+	var found []history.Violation
+	broken := func(rule string, err error) {
+		if err != nil {
+			found = append(found, history.Violation{Rule: rule, Text: err.Error()})
+		}
+	}
+	broken("progress", s.awaitProgress(ctx, 3*o.TTL))
+	broken("end", s.crew.End(6*o.TTL))
+	broken("left behind", s.awaitNothingLeft(ctx, o.TTL+3*time.Second))
+	increments, err := s.resource.Check()
+	broken("increments", err)
+	report := history.Judge(history.Run{
+		Processes: s.crew.Told(), Excused: n.excused, Refused: s.resource.Refused(), Margin: worker.Config(o.TTL).Margin,
+	})
+	report.Violations = append(report.Violations, found...)
+	return Result{Report: report, Options: o, Faults: n.injected, Increments: increments, Took: time.Since(begun)}, nil
+}
+
+// awaitProgress returns nil once every lock has been used anew: faults are over, so nothing may hang.
+func (s *stage) awaitProgress(ctx context.Context, patience time.Duration) error {
+	before := maps.Clone(s.resource.Progress())
+	limited, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	for {
+		stuck := ""
+		now := s.resource.Progress()
+		for _, key := range s.keys {
+			if now[key] == before[key] {
+				stuck = key
+			}
+		}
+		if stuck == "" {
+			return nil
+		}
+		if limited.Err() != nil {
+			return fmt.Errorf("%q was not had by anybody within %v of the last fault", stuck, patience)
+		}
+		pass(limited, 10*time.Millisecond)
+	}
+}

@@ -1,0 +1,61 @@
+package campaign
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockbeat/lockbeat/nemesis/internal/worker"
+)
+
+// Options say what to run.
+type Options struct {
+	Deployment string
+	Seed       uint64
+	Duration   time.Duration
+	// Faults are names of kinds; none: all that fit.
+	Faults []string
+	// Every is the time between faults; 0: as soon as one is over, the next begins.
+	Every   time.Duration
+	TTL     time.Duration
+	Workers int
+	Callers int // of each worker
+	Keys    int
+	Long    int // one in how many uses outlasts a TTL
+	Idle    int // leases that are held all the time, by all workers together
+	Flaw    worker.Flaw
+	// Say, if it is not nil, hears what happens.
+	Say func(format string, args ...any)
+}
+
+// Defaults are those of the program.
+func Defaults() Options {
+	return Options{
+		Deployment: "standalone", Seed: 1, Duration: 50 * time.Second,
+		TTL: 2 * time.Second, Workers: 5, Callers: 6, Keys: 6, Long: 100,
+	}
+}
+
+// Replay is the command that runs the same again.
+func (o Options) Replay() string {
+	d := Defaults()
+	var b strings.Builder
+	fmt.Fprintf(&b, "go run . -deployment %s -seed %d -duration %v", o.Deployment, o.Seed, o.Duration)
+	if len(o.Faults) > 0 {
+		fmt.Fprintf(&b, " -faults %s", strings.Join(o.Faults, ","))
+	}
+	add := func(flag string, value, standard any) {
+		if value != standard {
+			fmt.Fprintf(&b, " -%s %v", flag, value)
+		}
+	}
+	add("every", o.Every, d.Every)
+	add("ttl", o.TTL, d.TTL)
+	add("workers", o.Workers, d.Workers)
+	add("callers", o.Callers, d.Callers)
+	add("keys", o.Keys, d.Keys)
+	add("long", o.Long, d.Long)
+	add("idle", o.Idle, d.Idle)
+	add("flaw", o.Flaw, d.Flaw)
+	return b.String()
+}

@@ -1,0 +1,131 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/lockbeat/lockbeat/nemesis/internal/fault"
+	"github.com/lockbeat/lockbeat/nemesis/internal/history"
+)
+
+// nemesis injects faults, alone and in pairs. What it does, and to whom, depends on the seed alone; when exactly depends on how long the
+// deployment takes to heal.
+type nemesis struct {
+	field *fault.Field
+	kinds []fault.Kind
+	seed  uint64
+	every time.Duration
+	say   func(string, ...any)
+
+	injected int
+	excused  []history.Window
+	free     time.Time // when the next fault that forgets may come
+}
+
+// strike is one step of the plan.
+type strike struct {
+	kinds  []fault.Kind
+	faults []fault.Fault
+	hold   time.Duration
+	rest   time.Duration
+}
+
+// plan makes step n of a seed.
+func (n *nemesis) plan(step uint64) strike {
+	dice := rand.New(rand.NewPCG(n.seed, step)) //nolint:gosec // faults, not secrets
+	ttl := n.field.TTL
+	s := strike{
+		hold: ttl/5 + time.Duration(dice.Int64N(int64(ttl+ttl/2))),
+		rest: ttl/5 + time.Duration(dice.Int64N(int64(ttl/2))),
+	}
+	count := 1
+	if dice.IntN(3) == 0 {
+		count = 2
+	}
+	for range count {
+		k := n.kinds[dice.IntN(len(n.kinds))]
+		f := k.New(n.field, dice)
+		if !s.fits(k) {
+			continue
+		}
+		s.kinds, s.faults = append(s.kinds, k), append(s.faults, f)
+	}
+	return s
+}
+
+// fits tells whether a fault goes with those that there are: the same twice could heal the other's, and of two servers that forget at the
+// same time a quorum promises nothing.
+func (s *strike) fits(k fault.Kind) bool {
+	for _, other := range s.kinds {
+		if other.Name == k.Name || other.Forgets && k.Forgets || other.Alone || k.Alone {
+			return false
+		}
+	}
+	return true
+}
+
+// run strikes until ctx ends.
+func (n *nemesis) run(ctx context.Context) error {
+	for step := uint64(0); ; step++ {
+		begun := time.Now()
+		s := n.plan(step)
+		wait := time.Duration(0)
+		if slices.ContainsFunc(s.kinds, func(k fault.Kind) bool { return k.Forgets }) {
+			wait = time.Until(n.free)
+		}
+		if !pass(ctx, wait) {
+			return nil
+		}
+		if err := n.strike(ctx, s); err != nil {
+			return fmt.Errorf("step %d: %w", step, err)
+		}
+		if !pass(ctx, max(s.rest, n.every-time.Since(begun))) {
+			return nil
+		}
+	}
+}
+
+// strike injects the faults of a step, lets them be, and heals them.
+func (n *nemesis) strike(ctx context.Context, s strike) error {
+	begun := history.Now()
+	var err error
+	voids, forgets := "", false
+	for i, f := range s.faults {
+		n.say("%s", f.What)
+		err = errors.Join(err, f.Inject())
+		n.injected++
+		forgets = forgets || s.kinds[i].Forgets
+		if s.kinds[i].VoidsExclusion(n.field.Deployment) {
+			voids = f.What
+		}
+	}
+	pass(ctx, s.hold)
+	for _, f := range slices.Backward(s.faults) {
+		err = errors.Join(err, f.Heal())
+	}
+	err = errors.Join(err, n.field.Deployment.AwaitWhole())
+	if voids != "" {
+		// Who has lost a lock hears of it at the next heartbeat, or when the TTL is over.
+		n.excused = append(n.excused, history.Window{From: begun, To: history.Now() + int64(n.field.TTL), What: voids})
+	}
+	if forgets {
+		n.free = time.Now().Add(n.field.TTL + n.field.TTL/2)
+	}
+	return err
+}
+
+// pass lets d go by, and reports whether ctx still lives.
+func pass(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,78 @@
+package deploy
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// Connect makes a worker's store. closing must be called when the keeper is shut down.
+func (s Spec) Connect(ttl time.Duration) (store renewer.Store, closing func(), err error) {
+	if !s.Quorum {
+		single, closing, err := s.connect(ttl, s.Addrs)
+		if err != nil {
+			return nil, nil, err
+		}
+		return single, closing, nil
+	}
+	var nodes []renewer.Store
+	var closers []func()
+	closing = func() {
+		for _, c := range slices.Backward(closers) {
+			c()
+		}
+	}
+	for _, addr := range s.Addrs {
+		node, closeNode, err := s.connect(ttl, []string{addr})
+		if err != nil {
+			closing()
+			return nil, nil, err
+		}
+		nodes, closers = append(nodes, node), append(closers, closeNode)
+	}
+	q, err := quorum.New(nodes, quorum.Names(s.Addrs...), quorum.Forgetful(s.Forgetful))
+	if err != nil {
+		closing()
+		return nil, nil, err
+	}
+	closers = append(closers, q.Close)
+	return q, closing, nil
+}
+
+// connect makes the store of one server, or of servers that belong together.
+func (s Spec) connect(ttl time.Duration, addrs []string) (*redisstore.Store, func(), error) {
+	option, err := redisstore.ClientOption(rueidis.ClientOption{
+		InitAddress: addrs, Username: User, Password: Password, DisableCache: true,
+		ForceSingleClient: s.Kind != Cluster && s.MasterSet == "",
+		Sentinel:          rueidis.SentinelOption{MasterSet: s.MasterSet},
+		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			by, ok := s.By[addr]
+			if !ok {
+				return nil, fmt.Errorf("deploy: no link to %s", addr)
+			}
+			return d.DialContext(ctx, "tcp", by)
+		},
+	}, ttl)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
+	if err != nil {
+		client.Close()
+		return nil, nil, err
+	}
+	return store, func() { store.Close(); client.Close() }, nil
+}

@@ -1,0 +1,69 @@
+package history
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kind is what an [Event] tells of.
+type Kind string
+
+// The kinds. Those of one acquisition carry its Op; those of the store carry the owner token.
+const (
+	// Ask: Acquire was called.
+	Ask Kind = "ask"
+	// Got: Acquire returned a lease.
+	Got Kind = "got"
+	// Not: Acquire returned an error.
+	Not Kind = "not"
+	// Valid: the lease's Valid was true; At is from before it was asked.
+	Valid Kind = "valid"
+	// Over: the lease's context was seen to have ended before Release was called.
+	Over Kind = "over"
+	// Freeing: Release was called.
+	Freeing Kind = "freeing"
+	// Freed: Release returned.
+	Freed Kind = "freed"
+	// Granted: the store has granted a claim that was sent at At; Fence to Top are its owner's, until Until.
+	Granted Kind = "granted"
+	// Extended: the store has confirmed a renewal; At is when that was known, Until the new deadline.
+	Extended Kind = "extended"
+	// Paused: the process did not run, or hardly, from At to Until.
+	Paused Kind = "paused"
+	// Figures: what the process uses.
+	Figures Kind = "figures"
+	// Killed: the process was ended by kill -9. Its parent says so.
+	Killed Kind = "killed"
+)
+
+// Event is one thing that happened in a process, at an instant of CLOCK_MONOTONIC in nanoseconds.
+type Event struct {
+	Kind  Kind   `json:"k"`
+	At    int64  `json:"t"`
+	Op    int64  `json:"i,omitempty"`
+	Name  string `json:"n,omitempty"`
+	Owner string `json:"o,omitempty"`
+	Fence int64  `json:"f,omitempty"`
+	Top   int64  `json:"h,omitempty"`
+	Until int64  `json:"u,omitempty"`
+	Err   string `json:"e,omitempty"`
+
+	Goroutines int   `json:"g,omitempty"`
+	Heap       int64 `json:"m,omitempty"`
+}
+
+// Process is what one process has told, in the order in which it did.
+type Process struct {
+	Name   string
+	Events []Event
+}
+
+// Now is the instant, the same in all processes of a machine.
+func Now() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(fmt.Sprintf("history: CLOCK_MONOTONIC: %v", err)) // every Unix has it
+	}
+	return t.Nano()
+}

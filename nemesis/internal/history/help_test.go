@@ -1,0 +1,71 @@
+package history_test
+
+import (
+	"time"
+
+	"github.com/lockbeat/lockbeat/nemesis/internal/history"
+)
+
+const (
+	ms     = int64(time.Millisecond)
+	margin = 100 * time.Millisecond
+)
+
+// script writes what a process tells, in ms.
+type script struct {
+	name   string
+	events []history.Event
+	op     int64
+}
+
+func process(name string) *script { return &script{name: name} }
+
+// got is a grant of the store to an owner, and the lease that stands on it: asked for, had, and good until three instants.
+func (s *script) got(owner, name string, fence, asked, had, until int64) int64 {
+	s.op++
+	s.events = append(s.events,
+		history.Event{Kind: history.Ask, At: asked * ms, Op: s.op, Name: name},
+		history.Event{Kind: history.Granted, At: asked * ms, Name: name, Owner: owner, Fence: fence, Top: fence + 2, Until: until * ms},
+		history.Event{Kind: history.Got, At: had * ms, Op: s.op, Fence: fence})
+	return s.op
+}
+
+// handed is a lease that the process passed on to itself.
+func (s *script) handed(name string, fence, asked, had int64) int64 {
+	s.op++
+	s.events = append(s.events,
+		history.Event{Kind: history.Ask, At: asked * ms, Op: s.op, Name: name},
+		history.Event{Kind: history.Got, At: had * ms, Op: s.op, Fence: fence})
+	return s.op
+}
+
+func (s *script) extended(owner string, at, until int64) {
+	s.events = append(s.events, history.Event{Kind: history.Extended, At: at * ms, Owner: owner, Until: until * ms})
+}
+
+func (s *script) freed(op, freeing, freed int64) {
+	s.at(op, history.Freeing, freeing)
+	s.at(op, history.Freed, freed)
+}
+
+func (s *script) at(op int64, kind history.Kind, at int64) {
+	s.events = append(s.events, history.Event{Kind: kind, At: at * ms, Op: op})
+}
+
+func (s *script) paused(from, to int64) {
+	s.events = append(s.events, history.Event{Kind: history.Paused, At: from * ms, Until: to * ms})
+}
+
+func (s *script) killed(at int64) {
+	s.events = append(s.events, history.Event{Kind: history.Killed, At: at * ms})
+}
+
+func (s *script) told() history.Process { return history.Process{Name: s.name, Events: s.events} }
+
+func told(scripts ...*script) []history.Process {
+	var all []history.Process
+	for _, s := range scripts {
+		all = append(all, s.told())
+	}
+	return all
+}

@@ -1,0 +1,98 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Run is all that there is to judge.
+type Run struct {
+	Processes []Process
+	// Excused are the times in which a fault voided exclusion: two may believe.
+	Excused []Window
+	// Unordered are those in which tokens may fall, as a counter was lost while the clock was behind it.
+	Unordered []Window
+	// Refused are uses of the fenced resource that came with too low a token.
+	Refused []Refusal
+	// Margin is Config.Margin: how far belief that ends by the clock keeps from what the store holds.
+	Margin time.Duration
+}
+
+// Report is the judgement.
+type Report struct {
+	Grants     int // leases that were had
+	HandedOver int // of these, without asking the store
+	Lost       int // of these, lost before they were released
+	Overlaps   int // pairs of leases believed in at the same time, all excused
+	Longest    time.Duration
+	Refused    int
+	Violations []Violation
+}
+
+const (
+	// validSlack is for the rounding of clocks.
+	validSlack = time.Millisecond
+	// lateSlack is for a busy machine, in which nobody was paused for long enough to be told as paused.
+	lateSlack = 60 * time.Millisecond
+)
+
+// Judge looks for everything that must not be.
+func Judge(run Run) Report {
+	leases := Leases(run.Processes)
+	r := Report{Grants: len(leases), Refused: len(run.Refused)}
+	for _, l := range leases {
+		if l.Handed {
+			r.HandedOver++
+		}
+		if l.Over != Never {
+			r.Lost++
+		}
+		r.Violations = append(r.Violations, deadline(l, run.Margin)...)
+	}
+	for _, o := range overlaps(leases, run.Excused) {
+		if !o.Excused {
+			r.Violations = append(r.Violations, Violation{"exclusion", o.String()})
+			continue
+		}
+		r.Overlaps++
+		r.Longest = max(r.Longest, o.For)
+	}
+	r.Violations = append(r.Violations, tokens(leases, run.Excused, run.Unordered)...)
+	r.Violations = append(r.Violations, refusals(run.Refused, leases, run.Excused)...)
+	r.Violations = append(r.Violations, unmodelled(leases, run.Excused, run.Unordered)...)
+	return r
+}
+
+// deadline checks a lease against the deadline that was published for it.
+func deadline(l *Lease, margin time.Duration) []Violation {
+	var found []Violation
+	if l.Until == Never {
+		return append(found, violation("grant", "%q: %s has token %d, which the store did not grant", l.Name, l.Process, l.Fence))
+	}
+	if past := time.Duration(l.Valid - l.Until); past > validSlack {
+		found = append(found, violation("deadline", "%q: in %s token %d was valid %v after its deadline", l.Name, l.Process, l.Fence, past))
+	}
+	if past := time.Duration(l.Late); past > margin+lateSlack {
+		found = append(found, violation("deadline", "%q: in %s the context of token %d ended %v after its deadline, of which %v are allowed for",
+			l.Name, l.Process, l.Fence, past, margin))
+	}
+	return found
+}
+
+// sortedBy returns the leases in the order of an instant.
+func sortedBy(leases []*Lease, at func(*Lease) int64) []*Lease {
+	sorted := slices.Clone(leases)
+	slices.SortStableFunc(sorted, func(a, b *Lease) int { return int(min(1, max(-1, at(a)-at(b)))) })
+	return sorted
+}
+
+// Find is the first violation of a rule, for tests and for people.
+func (r *Report) Find(rule string) error {
+	for _, v := range r.Violations {
+		if v.Rule == rule {
+			return fmt.Errorf("%s", v)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package history_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/nemesis/internal/history"
+)
+
+// Histories, and the rules that they break: none, or those named.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	const granted = 1000 // a deadline that plays no part
+	for name, c := range map[string]struct {
+		play  func(a, b *script)
+		run   history.Run
+		rules []string
+	}{
+		"one after the other": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 5, 8)
+			b.freed(b.got("B", "x", 20, 0, 7, granted), 9, 10)
+		}},
+		"two names at once": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 5, 6)
+			b.freed(b.got("B", "y", 10, 0, 1, granted), 5, 6)
+		}},
+		"handed over": {play: func(a, _ *script) {
+			first := a.got("A", "x", 10, 0, 1, granted)
+			a.at(first, history.Freeing, 5)
+			next := a.handed("x", 11, 2, 6)
+			a.at(first, history.Freed, 7)
+			a.freed(next, 8, 9)
+		}},
+		"had before the other's release was called": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 5, 6)
+			b.freed(b.got("B", "x", 20, 0, 4, granted), 9, 10)
+		}, rules: []string{"exclusion", "lock model"}},
+		"had inside the other's time": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
+			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
+		}, rules: []string{"exclusion", "lock model"}},
+		"had long after the other's neighbour ended": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 500, 501)
+			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
+			b.freed(b.got("C", "x", 30, 400, 401, granted), 410, 420)
+		}, rules: []string{"exclusion", "exclusion", "lock model"}},
+		"excused": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
+			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
+		}, run: history.Run{Excused: []history.Window{{From: 5 * ms, To: 60 * ms, What: "FLUSHALL"}}}},
+		"excused by a fault that was over": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
+			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
+		}, run: history.Run{Excused: []history.Window{{From: 2 * ms, To: 9 * ms, What: "FLUSHALL"}}}, rules: []string{"exclusion"}},
+		"a late token": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 20, 0, 1, granted), 5, 6)
+			b.freed(b.got("B", "x", 10, 7, 8, granted), 9, 10)
+		}, rules: []string{"tokens rise", "lock model"}},
+		"a token twice": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 5, 6)
+			b.freed(b.got("B", "x", 10, 4, 8, granted), 9, 10)
+		}, rules: []string{"token twice", "tokens rise", "lock model"}},
+		"tokens fall where they may": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 20, 0, 1, granted), 5, 6)
+			b.freed(b.got("B", "x", 10, 7, 8, granted), 9, 10)
+		}, run: history.Run{Unordered: []history.Window{{From: 7 * ms, To: 60 * ms}}}},
+		"a token that nobody granted": {play: func(a, _ *script) {
+			a.freed(a.handed("x", 99, 0, 1), 5, 6)
+		}, rules: []string{"grant"}},
+		"killed, and had by another after the TTL": {play: func(a, b *script) {
+			a.got("A", "x", 10, 0, 1, granted)
+			a.killed(300)
+			b.freed(b.got("B", "x", 20, 5, 1200, 2000), 1201, 1202)
+		}},
+		"killed, and had by another at once": {play: func(a, b *script) {
+			a.got("A", "x", 10, 0, 1, granted)
+			a.killed(300)
+			b.freed(b.got("B", "x", 20, 5, 299, 2000), 301, 302)
+		}, rules: []string{"exclusion", "lock model"}},
+		"frozen until after its deadline": {play: func(a, b *script) {
+			l := a.got("A", "x", 10, 0, 1, granted)
+			b.freed(b.got("B", "x", 20, 5, 1200, 2500), 1300, 1301)
+			a.paused(500, 2000)
+			a.at(l, history.Over, 2001)
+			a.freed(l, 2002, 2003)
+		}},
+		"frozen, and valid after its deadline": {play: func(a, b *script) {
+			l := a.got("A", "x", 10, 0, 1, granted)
+			b.freed(b.got("B", "x", 20, 5, 1200, 2500), 2300, 2301)
+			a.paused(500, 2000)
+			a.at(l, history.Valid, 2000)
+			a.at(l, history.Over, 2001)
+			a.freed(l, 2002, 2003)
+		}, rules: []string{"deadline", "exclusion", "lock model"}},
+		"awake, and its context late": {play: func(a, _ *script) {
+			l := a.got("A", "x", 10, 0, 1, granted)
+			a.at(l, history.Over, 1170)
+			a.freed(l, 1171, 1172)
+		}, rules: []string{"deadline"}},
+		"extended": {play: func(a, b *script) {
+			l := a.got("A", "x", 10, 0, 1, granted)
+			a.extended("A", 400, 1400)
+			a.paused(500, 2000)
+			b.freed(b.got("B", "x", 20, 5, 1399, 2500), 1450, 1451)
+			a.at(l, history.Over, 2001)
+			a.freed(l, 2002, 2003)
+		}, rules: []string{"exclusion", "lock model"}},
+		"extended too late": {play: func(a, b *script) {
+			l := a.got("A", "x", 10, 0, 1, granted)
+			a.paused(500, 2000)
+			a.extended("A", 2000, 2400)
+			b.freed(b.got("B", "x", 20, 5, 1399, 2500), 1450, 1451)
+			a.at(l, history.Over, 2001)
+			a.freed(l, 2002, 2003)
+		}},
+		"a release that failed": {play: func(a, b *script) {
+			l := a.got("A", "x", 10, 0, 1, granted)
+			a.at(l, history.Freeing, 5)
+			a.events = append(a.events, history.Event{Kind: history.Freed, At: 6 * ms, Op: l, Err: "unavailable"})
+			b.freed(b.got("B", "x", 20, 500, 900, 2500), 950, 951)
+		}},
+		"refused while it believed": {play: func(a, _ *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
+		}, run: history.Run{Refused: []history.Refusal{{At: 20 * ms, Name: "x", Token: 10, Highest: 11}}}, rules: []string{"refusal"}},
+		"refused afterwards": {play: func(a, _ *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
+		}, run: history.Run{Refused: []history.Refusal{{At: 60 * ms, Name: "x", Token: 10, Highest: 11}}}},
+		"refused with a token of nobody's": {
+			play: func(*script, *script) {},
+			run:  history.Run{Refused: []history.Refusal{{At: 60 * ms, Name: "x", Token: 10, Highest: 11}}}, rules: []string{"refusal"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := process("a"), process("b")
+			c.play(a, b)
+			run := c.run
+			run.Processes, run.Margin = told(a, b), margin
+			report := history.Judge(run)
+			var rules []string
+			for _, v := range report.Violations {
+				rules = append(rules, v.Rule)
+			}
+			assert.ElementsMatch(t, c.rules, rules, "%v", report.Violations)
+		})
+	}
+}
+
+func TestReportCounts(t *testing.T) {
+	t.Parallel()
+	a, b := process("a"), process("b")
+	first := a.got("A", "x", 10, 0, 1, 1000)
+	a.at(first, history.Freeing, 50)
+	next := a.handed("x", 11, 2, 51)
+	a.at(first, history.Freed, 52)
+	a.at(next, history.Over, 60)
+	a.freed(next, 61, 62)
+	b.freed(b.got("B", "x", 20, 10, 55, 1000), 70, 71)
+	report := history.Judge(history.Run{
+		Processes: told(a, b), Margin: margin,
+		Excused: []history.Window{{From: 54 * ms, To: 99 * ms}}, Refused: []history.Refusal{{At: 61 * ms, Name: "x", Token: 11}},
+	})
+	require.Empty(t, report.Violations)
+	assert.Equal(t, history.Report{
+		Grants: 3, HandedOver: 1, Lost: 1, Overlaps: 1, Longest: 5 * time.Millisecond, Refused: 1,
+	}, report)
+}

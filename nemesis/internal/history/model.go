@@ -1,0 +1,83 @@
+package history
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// modelTime bounds the search for an order of one name's operations.
+const modelTime = 20 * time.Second
+
+// step is an operation on a lock: its owner gets it, or does not have it any more.
+type step struct {
+	ends  bool
+	fence int64
+}
+
+// lock is the state of a lock: who has it, by token, 0 for nobody, and the highest token so far.
+type lock struct{ holder, highest int64 }
+
+// model is the lock as porcupine sees it: one holder at a time, tokens rising.
+func model() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return lock{} },
+		Step: func(state, input, _ any) (bool, any) {
+			s, isLock := state.(lock)
+			in, isStep := input.(step)
+			switch {
+			case !isLock || !isStep:
+				return false, state
+			case in.ends:
+				return s.holder == in.fence, lock{0, s.highest}
+			default:
+				return s.holder == 0 && in.fence > s.highest, lock{in.fence, in.fence}
+			}
+		},
+		DescribeOperation: func(input, _ any) string { return fmt.Sprintf("%+v", input) },
+	}
+}
+
+// operations are those of one name's leases: each is got between the call and the return of Acquire, and ends within Release, or, if that
+// is not known to have succeeded, at any time after belief did. A fault that voids exclusion may have ended it from its own beginning on,
+// without the owner's knowing; hand-offs that go on meanwhile inside the owner's process are not the lock's affair.
+func operations(leases []*Lease, excused, unordered []Window) []porcupine.Operation {
+	var all []porcupine.Operation
+	for i, l := range leases {
+		if _, ok := excuse(unordered, l.Asked, l.End); ok {
+			continue
+		}
+		ended := porcupine.Operation{ClientId: i, Input: step{true, l.Fence}, Call: l.End, Return: Never}
+		if l.clean() {
+			ended.Return = l.Freed
+		}
+		if w, ok := excuse(excused, l.Begin, l.End); ok {
+			if l.Handed {
+				continue
+			}
+			ended.Call, ended.Return = max(l.Begin, min(w.From, ended.Call)), Never
+		}
+		all = append(all, porcupine.Operation{ClientId: i, Input: step{false, l.Fence}, Call: l.Asked, Return: l.Begin}, ended)
+	}
+	return all
+}
+
+// unmodelled finds names whose operations have no order in which the lock is a lock.
+func unmodelled(leases []*Lease, excused, unordered []Window) []Violation {
+	byName := make(map[string][]*Lease)
+	for _, l := range leases {
+		byName[l.Name] = append(byName[l.Name], l)
+	}
+	var found []Violation
+	for name, all := range byName {
+		switch porcupine.CheckOperationsTimeout(model(), operations(all, excused, unordered), modelTime) {
+		case porcupine.Illegal:
+			found = append(found, violation("lock model", "%q: no order of %d grants has one holder at a time and rising tokens", name, len(all)))
+		case porcupine.Unknown:
+			found = append(found, violation("lock model", "%q: no order of %d grants found within %v", name, len(all), modelTime))
+		case porcupine.Ok:
+		}
+	}
+	return found
+}

@@ -1,0 +1,20 @@
+package history
+
+// Window is a time in which a fault was at work.
+type Window struct {
+	From, To int64
+	What     string
+}
+
+// touches tells whether the window and an interval share an instant.
+func (w Window) touches(from, to int64) bool { return w.From <= to && from <= w.To }
+
+// excuse returns the window that touches an interval.
+func excuse(windows []Window, from, to int64) (Window, bool) {
+	for _, w := range windows {
+		if w.touches(from, to) {
+			return w, true
+		}
+	}
+	return Window{}, false
+}

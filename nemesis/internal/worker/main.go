@@ -1,0 +1,93 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// startTime is how long a worker that is started in the middle of a fault tries to connect.
+const startTime = 30 * time.Second
+
+// Main is a worker's life: until stdin ends. It returns the exit status.
+func Main(text string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if err := run(text, stdin, &teller{out: stdout}); err != nil {
+		_, _ = fmt.Fprintln(stderr, "nemesis worker:", err)
+		return 1
+	}
+	return 0
+}
+
+func run(text string, stdin io.Reader, t *teller) error {
+	var spec Spec
+	if err := json.Unmarshal([]byte(text), &spec); err != nil {
+		return fmt.Errorf("%s: %w", Env, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var aside sync.WaitGroup
+	go func() { // a read of stdin can't be ended from here: it ends with the parent, or the process
+		_, _ = io.Copy(io.Discard, stdin)
+		cancel()
+	}()
+	aside.Go(func() { watchPauses(ctx, t) })
+	aside.Go(func() { tellFigures(ctx, t) })
+	defer aside.Wait()
+	defer cancel()
+
+	store, closing, err := connect(ctx, spec)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // told to end before there was a server
+		}
+		return err
+	}
+	defer closing()
+	cfg := Config(spec.TTL)
+	cfg.Node = spec.Name
+	cfg.ClockDrift = renewer.DefaultClockDrift
+	keeper, err := renewer.New(tellOf(breakBy(store, spec.Flaw), t, cfg), cfg)
+	if err != nil {
+		return err
+	}
+	work(ctx, spec, keeper, t)
+	over, stop := context.WithTimeout(context.Background(), 4*spec.TTL)
+	defer stop()
+	return keeper.Shutdown(over)
+}
+
+// connect goes on trying, as a program does under a supervisor.
+func connect(ctx context.Context, spec Spec) (renewer.Store, func(), error) {
+	for begun := time.Now(); ; {
+		store, closing, err := spec.Deploy.Connect(spec.TTL)
+		if err == nil {
+			return store, closing, nil
+		}
+		if time.Since(begun) > startTime {
+			return nil, nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, errors.Join(ctx.Err(), err)
+		case <-time.After(spec.TTL / 20):
+		}
+	}
+}
+
+// work runs the callers until ctx ends.
+func work(ctx context.Context, spec Spec, keeper *renewer.Keeper, t *teller) {
+	var ops atomic.Int64
+	var callers sync.WaitGroup
+	for i := range spec.Callers {
+		c := &caller{spec: spec, keeper: keeper, t: t, ops: &ops, dice: dice(spec, i)}
+		callers.Go(func() { c.run(ctx) })
+	}
+	callers.Go(func() { holdIdle(ctx, spec, keeper) })
+	callers.Wait()
+}

@@ -1,0 +1,50 @@
+package worker
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/lockbeat/lockbeat/nemesis/internal/history"
+)
+
+const (
+	pulse     = 10 * time.Millisecond
+	pauseFrom = 40 * time.Millisecond // what this many pulses miss is a pause: well below the margin
+)
+
+// watchPauses tells when the process was stopped, or starved of the processor.
+func watchPauses(ctx context.Context, t *teller) {
+	ticks := time.NewTicker(pulse)
+	defer ticks.Stop()
+	last := history.Now()
+	for ctx.Err() == nil {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+		}
+		now := history.Now()
+		if time.Duration(now-last) > pauseFrom {
+			t.tell(history.Event{Kind: history.Paused, At: last, Until: now})
+		}
+		last = now
+	}
+}
+
+// tellFigures tells once a second what the process uses.
+func tellFigures(ctx context.Context, t *teller) {
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		t.tell(history.Event{
+			Kind: history.Figures, At: history.Now(), Goroutines: runtime.NumGoroutine(), Heap: int64(min(m.HeapAlloc, 1<<62)),
+		})
+	}
+}

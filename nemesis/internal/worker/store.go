@@ -1,0 +1,71 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockbeat/lockbeat/nemesis/internal/history"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// telling is a store that tells of each grant and renewal before the engine hears of it: nobody can believe in a deadline that the
+// parent does not know. Deadlines are counted from when the request reached it, which is a little later than the instant from which
+// the engine counts.
+type telling struct {
+	renewer.Store
+	t   *teller
+	cfg renewer.Config
+}
+
+// tellOf wraps a store.
+func tellOf(s renewer.Store, t *teller, cfg renewer.Config) renewer.Store {
+	told := &telling{s, t, cfg}
+	if sharded, ok := s.(renewer.Sharded); ok {
+		return &sharding{told, sharded}
+	}
+	return told
+}
+
+// sharding is a telling store that also tells shards.
+type sharding struct {
+	*telling
+	inner renewer.Sharded
+}
+
+// Shard is the inner store's.
+func (s *sharding) Shard(name string) int { return s.inner.Shard(name) }
+
+// validFor is how long a lease is good for: until its deadline, less the margin at which its context is cancelled.
+func (s *telling) validFor(ttl time.Duration) time.Duration {
+	return time.Duration(float64(ttl)*(1-s.cfg.ClockDrift)/(1+s.cfg.ClockDrift)) - time.Millisecond - s.cfg.Margin
+}
+
+// Acquire tells of what is granted.
+func (s *telling) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	sent := history.Now()
+	grants := s.Store.Acquire(ctx, claims)
+	for i, g := range grants {
+		if g.Status == renewer.Mine {
+			s.t.tell(history.Event{
+				Kind: history.Granted, At: sent, Name: claims[i].Name, Owner: claims[i].Owner, Fence: g.Fence,
+				Top: g.Fence + int64(g.Reserved), Until: sent + int64(s.validFor(claims[i].TTL)-max(0, g.Age)),
+			})
+		}
+	}
+	return grants
+}
+
+// Renew tells of what is confirmed.
+func (s *telling) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	sent := history.Now()
+	answers := s.Store.Renew(ctx, holds)
+	for i, a := range answers {
+		if a.Status == renewer.Mine {
+			s.t.tell(history.Event{
+				Kind: history.Extended, At: history.Now(), Owner: holds[i].Owner,
+				Until: sent + int64(s.validFor(holds[i].TTL)-max(0, a.Age)),
+			})
+		}
+	}
+	return answers
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockbeat/lockbeat/nemesis/internal/worker"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(worker.Env); spec != "" {
+		os.Exit(worker.Main(spec, os.Stdin, os.Stdout, os.Stderr))
+	}
+	// The tests wait far more than they work, so the number of cores is no measure.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, redistest.Lingering()...)
+}
+
+// needRedis skips a test, or fails it if that is asked for, where there is no redis-server.
+func needRedis(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err == nil {
+		return
+	} else if os.Getenv(redistest.RequireEnv) == "1" || !errors.Is(err, exec.ErrNotFound) {
+		require.NoError(t, err)
+	}
+	t.Skip(redistest.ErrMissing)
+}
+
+// fire runs the program.
+func fire(t *testing.T, args ...string) (code int, printed string) {
+	t.Helper()
+	var out bytes.Buffer
+	code = run(context.Background(), args, &out, &out)
+	return code, out.String()
+}
+
+func TestSoundOnEachDeployment(t *testing.T) {
+	t.Parallel()
+	needRedis(t)
+	for _, deployment := range []string{"standalone", "sentinel", "cluster", "quorum3"} {
+		t.Run(deployment, func(t *testing.T) {
+			t.Parallel()
+			code, printed := fire(t, "-deployment", deployment, "-duration", "6s", "-workers", "3")
+			assert.Zero(t, code, printed)
+			assert.Contains(t, printed, "| "+deployment+" | 1 | ")
+		})
+	}
+}
+
+// A lock that is broken on purpose: the suite must find it, by the rule that it breaks, and say how to see it again.
+func TestFindsFlaws(t *testing.T) {
+	t.Parallel()
+	needRedis(t)
+	for flaw, c := range map[worker.Flaw]struct{ faults, long, rule string }{
+		worker.LateRelease:  {"delay", "100", "exclusion: "},
+		worker.DeafRenewal:  {"blackhole-reset", "5", "exclusion: "},
+		worker.ShortRenewal: {"delay", "5", "exclusion: "},
+		worker.StaleToken:   {"delay", "100", "token twice: "},
+	} {
+		t.Run(string(flaw), func(t *testing.T) {
+			t.Parallel()
+			code, printed := fire(t, "-deployment", "standalone", "-duration", "7s", "-workers", "3", "-flaw", string(flaw),
+				"-faults", c.faults, "-long", c.long, "-keys", "3")
+			assert.Equal(t, 1, code)
+			assert.Contains(t, printed, "  "+c.rule)
+			assert.Contains(t, printed, "again: go run . -deployment standalone -seed 1 -duration 7s -faults "+c.faults+" -workers 3 -keys 3 ")
+		})
+	}
+}
+
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{
+		"-flaw none", "-workers 0", "-callers 0", "-keys 0", "-long 0", "-idle -1", "-ttl 10ms", "-duration soon", "standalone",
+	} {
+		code, printed := fire(t, strings.Fields(args)...)
+		assert.Equal(t, 2, code, args)
+		assert.NotEmpty(t, printed, args)
+	}
+	code, printed := fire(t, "-deployment", "elsewhere")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, printed, `there is no deployment "elsewhere"`)
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/lockbeat/lockbeat/nemesis/internal/campaign"
+)
+
+// minTTL keeps the margin of a lease, a tenth of its TTL, above the pauses of a busy machine.
+const minTTL = time.Second
+
+// shown is how many violations of a campaign are told in full.
+const shown = 10
+
+// report writes the table, and what was violated with the command that replays it. It tells whether anything was.
+func report(w io.Writer, results []campaign.Result) (violated bool) {
+	_, _ = fmt.Fprintln(w, "| deployment | seed | grants | handed over | lost | faults "+
+		"| excused overlaps (longest) | refused uses | increments | violations | took |")
+	_, _ = fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|")
+	for _, r := range results {
+		_, _ = fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %d | %d (%v) | %d | %d | %d | %v |\n",
+			r.Options.Deployment, r.Options.Seed, r.Grants, r.HandedOver, r.Lost, r.Faults, r.Overlaps,
+			r.Longest.Round(time.Millisecond), r.Refused, r.Increments, len(r.Violations), r.Took.Round(time.Second))
+	}
+	for _, r := range results {
+		if len(r.Violations) == 0 {
+			continue
+		}
+		violated = true
+		_, _ = fmt.Fprintf(w, "\n%s: %d violations; again: %s\n", r.Options.Deployment, len(r.Violations), r.Options.Replay())
+		for _, v := range r.Violations[:min(shown, len(r.Violations))] {
+			_, _ = fmt.Fprintf(w, "  %s\n", v)
+		}
+	}
+	return violated
+}
