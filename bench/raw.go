@@ -74,14 +74,16 @@ func (r *raw) lock(name string, number int) rawLock {
 
 // What keepers usually tell the scripts.
 const (
-	pickFence = ""  // the choice of the fencing token is the script's
-	keepFor   = "0" // a lock that is freed is free at once
+	pickFence   = ""  // the choice of the fencing token is the script's
+	reserveNone = "0" // and no further ones are wanted
+	noLine      = ""  // nor a place among the waiters
+	keepFor     = "0" // a lock that is freed is free at once
 )
 
 func (r *raw) acquire(ctx context.Context, l *rawLock) error {
 	b := r.client.B()
 	fence, err := r.client.Do(ctx, b.Evalsha().Sha1(r.scripts.acquire.sha).Numkeys(2).Key(l.lease, l.fence).
-		Arg(l.owner, r.ttl, r.fenceTTL, r.holder, pickFence).Build()).AsInt64()
+		Arg(r.ttl, r.fenceTTL, pickFence, reserveNone, noLine, l.owner, r.holder).Build()).AsInt64()
 	if err != nil || fence <= 0 {
 		return fmt.Errorf("raw: %s is not ours: %w", l.lease, err)
 	}

@@ -76,9 +76,11 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	if k.observer != nil && c.unsettled == 0 { // an earlier question that is granted after all has told the former trace
 		l.trace = k.observer.Claim(ctx)
 	}
-	grants := k.store.Acquire(request, []Claim{{
+	claims := singleClaims.take(Claim{
 		Name: l.name, Owner: l.owner, TTL: l.ttl(), Reserve: reserve, Queue: !c.request.try, Holder: k.holder(l),
-	}})
+	})
+	grants := k.store.Acquire(request, claims[:])
+	singleClaims.put(claims)
 	late := k.endRequest(l)
 	g := answerTo(grants, 0, 1, brokenGrant)
 	if g.Status == Mine {

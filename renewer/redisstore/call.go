@@ -87,3 +87,17 @@ func neverSent(ctx context.Context, r rueidis.RedisResult) bool {
 	var dial *net.OpError
 	return errors.As(err, &dial) && dial.Op == "dial" && errors.Is(err, os.ErrDeadlineExceeded)
 }
+
+// callTogether sends the one command of a job once, for callers of whom each can ask alone if that is of no use: when the command
+// has not had any effect, or, since it is idempotent by then, when the server refused it, be it for the sake of one of them.
+func (s *Store) callTogether(ctx context.Context, todo job, idempotent bool) (answered bool) {
+	if todo.size() != 1 {
+		return false
+	}
+	r := s.client.Do(ctx, todo.command(0, false))
+	if _, refused := rueidis.IsRedisErr(r.Error()); refused && idempotent || unknownScript(r) || neverSent(ctx, r) {
+		return false
+	}
+	todo.read(0, r)
+	return true
+}

@@ -64,7 +64,7 @@
 //	  +sentinel|sentinels +sentinel|get-master-addr-by-name +subscribe +unsubscribe
 //
 // [Replicas] needs +wait. Others are optional: with +config|get, [New] warns when the server may evict locks; with +info, package
-// quorum notices that it was given one server twice; with +zadd +zrem +zpopmin +zrange, waiters stand in line (below). New finds a
+// quorum notices that it was given one server twice; with +zadd +zrem +zpopmin +zrange +exists, waiters stand in line (below). New finds a
 // missing right, except for those to subscribe, which watches report. TLS is the client's TLSConfig, and for Sentinels
 // Sentinel.TLSConfig: leave InsecureSkipVerify alone. No error and no log shows a password.
 //

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"runtime"
 	"time"
 
@@ -12,6 +13,7 @@ const (
 	MaxPart   = maxPart
 	MaxExact  = maxExact
 	MaxKeys   = maxKeys
+	PartyMost = partyMost
 	Rights    = rights
 
 	WaitRight      = waitRight
@@ -88,3 +90,16 @@ func Topology(addr string, replies ...rueidis.RedisMessage) (shards []uint16, ad
 	}
 	return t.shards[:], t.addrs, ok
 }
+
+// Gather is gather for tests.
+type Gather[Q, A any] struct{ g *gather[Q, A] }
+
+// NewGather makes one of its functions.
+func NewGather[Q, A any](
+	alike func(a, b *Q) bool, alone, together func(context.Context, []Q) []A, unknown func(error) A,
+) *Gather[Q, A] {
+	return &Gather[Q, A]{&gather[Q, A]{alike: alike, alone: alone, together: together, unknown: unknown}}
+}
+
+// Do asks one question.
+func (g *Gather[Q, A]) Do(ctx context.Context, question []Q) []A { return g.g.do(ctx, question) }

@@ -9,57 +9,112 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// claiming is the job of an acquire: a call of the script for each claim.
+// claiming is the job of an acquire: calls of the script for at most Store.perCall claims each. Neighbours that are alike share a call.
 type claiming struct {
 	store  *Store
 	claims []renewer.Claim
 	grants []renewer.Grant
-	only   [1]renewer.Grant // the usual grants, without an allocation of their own
+	starts []int // call i has claims[starts[i]:starts[i+1]]
+
+	only struct { // for the usual one claim, without allocations of their own
+		grants [1]renewer.Grant
+		starts [2]int
+		words  [4 + 6]string // keys and arguments
+	}
 }
 
 func (s *Store) newClaiming(claims []renewer.Claim) *claiming {
 	c := &claiming{store: s, claims: claims}
-	if c.grants = c.only[:]; len(claims) != 1 {
+	if c.grants, c.starts = c.only.grants[:], c.only.starts[:0]; len(claims) != 1 {
 		c.grants = make([]renewer.Grant, len(claims))
+		c.starts = make([]int, 0, len(claims)/s.perCall+2)
 	}
+	for i := range claims {
+		if n := len(c.starts); n == 0 || i-c.starts[n-1] == s.perCall || !s.alike(&claims[i-1], &claims[i]) {
+			c.starts = append(c.starts, i)
+		}
+	}
+	c.starts = append(c.starts, len(claims))
 	return c
 }
 
-func (c *claiming) size() int         { return len(c.claims) }
-func (c *claiming) name(i int) string { return c.claims[i].Name }
+// alike tells whether two claims can share a call.
+func (s *Store) alike(a, b *renewer.Claim) bool {
+	return a.TTL == b.TTL && s.plain(a) && s.plain(b) && s.replicas == 0 // which confirm one at a time
+}
+
+// plain tells whether a claim wants nothing that the script does for one at a time only.
+func (s *Store) plain(c *renewer.Claim) bool {
+	return c.Fence == 0 && c.Reserve == 0 && !s.wantsPlace(c)
+}
+
+// wantsPlace tells whether a claim is of one who has been refused and waits, so that it should have a place in the line.
+func (s *Store) wantsPlace(c *renewer.Claim) bool {
+	return c.Queue && s.lines && s.hub.lineup.has(c.Owner)
+}
+
+func (c *claiming) size() int         { return len(c.starts) - 1 }
+func (c *claiming) name(i int) string { return c.claims[c.starts[i]].Name }
 
 func (c *claiming) command(i int, whole bool) rueidis.Completed {
-	s, claim := c.store, &c.claims[i]
-	lease, fence := lockKeys(s.prefix, claim.Name)
-	ttl := s.ttls.of(claim.TTL)
+	s, part := c.store, c.claims[c.starts[i]:c.starts[i+1]]
+	n, first := len(part), &part[0]
+	ttl := s.ttls.of(first.TTL)
 	fenceTTL := s.fenceText
-	if claim.TTL > s.fenceTTL { // the counter must not lapse while the lease lives
+	if first.TTL > s.fenceTTL { // the counter must not lapse while the lease lives
 		fenceTTL = ttl
 	}
-	keys := []string{lease, fence}
-	if claim.Queue && s.lines && s.hub.lineup.has(claim.Owner) {
-		return acquireScript.command(s.client.B(), whole, append(keys, lease+lineSuffix),
-			claim.Owner, ttl, fenceTTL, s.holderText(claim.Holder), proposal(claim.Fence), strconv.Itoa(claim.Reserve), lineTTL(claim.TTL))
+	words := c.only.words[:]
+	if len(c.claims) > 1 { // commands may be made by several goroutines
+		words = make([]string, 4*n+6)
 	}
-	if claim.Reserve > 0 {
-		return acquireScript.command(s.client.B(), whole, keys,
-			claim.Owner, ttl, fenceTTL, s.holderText(claim.Holder), proposal(claim.Fence), strconv.Itoa(claim.Reserve))
+	keys, args := words[:2*n:2*n+1], words[2*n+1:2*n+1]
+	args = append(args, ttl, fenceTTL, proposal(first.Fence), strconv.Itoa(first.Reserve), "")
+	for j := range part {
+		keys[j], keys[n+j] = lockKeys(s.prefix, part[j].Name)
+		args = append(args, part[j].Owner, s.holderText(part[j].Holder))
 	}
-	return acquireScript.command(s.client.B(), whole, keys,
-		claim.Owner, ttl, fenceTTL, s.holderText(claim.Holder), proposal(claim.Fence))
+	if s.wantsPlace(first) {
+		keys = append(keys, keys[0]+lineSuffix)
+		args[4] = lineTTL(first.TTL)
+	}
+	return acquireScript.command(s.client.B(), whole, keys, args...)
 }
 
 func (c *claiming) read(i int, r rueidis.RedisResult) {
+	claims, grants := c.claims[c.starts[i]:c.starts[i+1]], c.grants[c.starts[i]:c.starts[i+1]]
 	reply, err := r.ToMessage()
 	if err != nil {
-		c.grants[i].Err = c.store.wrap("acquire", err)
+		err = c.store.wrap("acquire", err)
+		for j := range grants {
+			grants[j].Err = err
+		}
 		return
 	}
-	g, ok := readGrant(reply, c.claims[i].Fence, c.claims[i].Reserve)
+	if len(claims) == 1 {
+		grants[0] = c.store.readOne(reply, &claims[0])
+		return
+	}
+	replies, err := reply.ToArray()
+	for j := range grants {
+		if err != nil || len(replies) != len(grants) {
+			grants[j].Err = unreadable("acquire")
+			continue
+		}
+		grants[j] = c.store.readOne(replies[j], &claims[j])
+	}
+}
+
+// readOne reads what became of one claim.
+func (s *Store) readOne(reply rueidis.RedisMessage, claim *renewer.Claim) renewer.Grant {
+	if err := reply.Error(); err != nil {
+		return renewer.Grant{Err: s.wrap("acquire", err)}
+	}
+	g, ok := readGrant(reply, claim.Fence, claim.Reserve)
 	if !ok {
 		g.Err = unreadable("acquire")
 	}
-	c.grants[i] = g
+	return g
 }
 
 // holding is the job of a renewal or a release: calls of a script for at most Store.perCall leases each. Neighbours of one time
@@ -74,9 +129,10 @@ type holding struct {
 	starts  []int    // call i has holds[starts[i]:starts[i+1]]
 	last    []string // further arguments
 
-	only struct { // the usual answers and starts, without allocations of their own
+	only struct { // for the usual one hold, without allocations of their own
 		answers [1]renewer.Answer
 		starts  [2]int
+		words   [2 + 4]string // key and arguments
 	}
 }
 
@@ -104,8 +160,12 @@ func (h *holding) name(i int) string { return h.holds[h.starts[i]].Name }
 
 func (h *holding) command(i int, whole bool) rueidis.Completed {
 	part := h.holds[h.starts[i]:h.starts[i+1]]
-	size := 1 + len(part) + len(h.last)
-	keys, args := make([]string, len(part)), make([]string, 1, size)
+	n := len(part)
+	words := h.only.words[:]
+	if len(h.holds) > 1 { // commands may be made by several goroutines
+		words = make([]string, 2*n+1+len(h.last))
+	}
+	keys, args := words[:n:n], words[n:n+1]
 	args[0] = "0"
 	if d := h.timeOf(&part[0]); d != 0 {
 		args[0] = h.store.ttls.of(d)

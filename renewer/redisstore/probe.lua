@@ -28,6 +28,7 @@ if ARGV[1] == 'line' then
 		{'ZPOPMIN', KEYS[1]},
 		{'ZREM', KEYS[1], ''},
 		{'ZRANGE', KEYS[1], 0, 0},
+		{'EXISTS', KEYS[1]},
 	}
 end
 for _, call in ipairs(calls) do

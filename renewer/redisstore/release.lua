@@ -15,11 +15,52 @@
 -- Publishes on KEYS[i]:freed an empty message for each key that it frees, or whose time it sets: who waits may ask how long. For one
 -- that it gives to a waiter, the owner tokens of that one and of the next in line, if there is one, a line each.
 
-local keep = tonumber(ARGV[1])
-local mode = ARGV[#KEYS + 2]
+local n = #KEYS
+local keep, mode = tonumber(ARGV[1]), ARGV[n + 2]
 local publish = 'PUBLISH'
 if mode == 'shard' and redis.REDIS_VERSION_NUM then -- which Redis 6 does not have
 	publish = 'SPUBLISH'
+end
+
+local values = redis.call('MGET', unpack(KEYS))
+local ours, over, lost = {}, {}, {}
+for i = 1, n do
+	local key, value, owner = KEYS[i], values[i], ARGV[i + 1]
+	if value and not over[key] and string.sub(value, 1, 22) == owner then
+		ours[#ours + 1] = key
+		over[key] = keep == 0 -- if it comes again in this call, it is nobody's
+	else
+		lost[#lost + 1] = (value and not over[key]) and i or -i
+		if mode == 'line' then
+			redis.call('ZREM', key .. ':line', owner)
+		end
+	end
+end
+if #ours == 0 then
+	return lost
+end
+if keep > 0 then
+	for _, key in ipairs(ours) do
+		redis.call('PEXPIRE', key, keep)
+		redis.call(publish, key .. ':freed', '')
+	end
+	return lost
+end
+
+local waiting = 0
+if mode == 'line' then
+	local lines = {}
+	for i, key in ipairs(ours) do
+		lines[i] = key .. ':line'
+	end
+	waiting = redis.call('EXISTS', unpack(lines))
+end
+if waiting == 0 then
+	redis.call('DEL', unpack(ours))
+	for _, key in ipairs(ours) do
+		redis.call(publish, key .. ':freed', '')
+	end
+	return lost
 end
 
 -- Gives a lease to the first in line, or returns false.
@@ -40,31 +81,17 @@ local function pass(key)
 		fence = math.max(fence, last + 1)
 	end
 	local text = string.format('%.0f', fence)
-	redis.call('SET', key .. ':fence', text, 'PX', ARGV[#KEYS + 3])
-	redis.call('SET', key, first .. '\n' .. text .. '\n' .. string.format('%.0f', now) .. '\n', 'PX', ARGV[#KEYS + 4])
+	redis.call('SET', key .. ':fence', text, 'PX', ARGV[n + 3])
+	redis.call('SET', key, first .. '\n' .. text .. '\n' .. string.format('%.0f', now) .. '\n', 'PX', ARGV[n + 4])
 	local second = redis.call('ZRANGE', key .. ':line', 0, 0)[1]
 	redis.call(publish, key .. ':freed', first .. '\n' .. (second or ''))
 	return true
 end
 
-local values = redis.call('MGET', unpack(KEYS))
-local over, lost = {}, {}
-for i = 1, #KEYS do
-	local key, value, owner = KEYS[i], values[i], ARGV[i + 1]
-	if not value or over[key] or string.sub(value, 1, 22) ~= owner then -- over: freed above already, the same lease twice in one call
-		lost[#lost + 1] = (value and not over[key]) and i or -i
-		if mode == 'line' then
-			redis.call('ZREM', key .. ':line', owner)
-		end
-	elseif keep > 0 then
-		redis.call('PEXPIRE', key, keep)
+for _, key in ipairs(ours) do
+	if not pass(key) then
+		redis.call('DEL', key)
 		redis.call(publish, key .. ':freed', '')
-	else
-		over[key] = true
-		if mode ~= 'line' or not pass(key) then
-			redis.call('DEL', key)
-			redis.call(publish, key .. ':freed', '')
-		end
 	end
 end
 return lost

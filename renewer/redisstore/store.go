@@ -27,6 +27,8 @@ type Store struct {
 	lines     bool     // whether waiters stand in line on the server
 	server    string   // its run ID; "" if unknown, or of several
 	lineArgs  []string // of release.lua
+	acquires  *gather[renewer.Claim, renewer.Grant]
+	releases  *gather[renewer.Hold, renewer.Answer]
 	hub       *hub
 	ttls      memo[time.Duration]
 	holders   memo[renewer.Holder]
@@ -59,6 +61,7 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		s.perCall = 1
 		s.shards = newShards(client)
 	}
+	s.acquires, s.releases = s.newAcquires(), s.newReleases()
 	s.lineArgs = []string{withLines, s.fenceText, decimal(turnTime.Milliseconds())}
 	s.hub = newHub(client, s.shards, c.writeTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
@@ -120,14 +123,24 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 	if s.lines {
 		s.hub.enter(s.prefix, claims)
 	}
+	var grants []renewer.Grant
+	if len(claims) == 1 && s.gathers() && s.plain(&claims[0]) {
+		grants = s.acquires.do(ctx, claims)
+	} else {
+		grants = s.acquire(ctx, claims)
+	}
+	if s.lines {
+		s.hub.lineup.settle(claims, grants)
+	}
+	return grants
+}
+
+func (s *Store) acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 	job := s.newClaiming(claims)
 	if s.replicas > 0 {
 		s.confirmed(ctx, job)
 	} else {
 		s.spread(ctx, job)
-	}
-	if s.lines {
-		s.hub.lineup.settle(claims, job.grants)
 	}
 	return job.grants
 }
@@ -141,14 +154,62 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 
 // Release implements [renewer.Store].
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	if s.lines {
+		s.hub.lineup.leave(holds)
+	}
+	if len(holds) == 1 && s.gathers() {
+		return s.releases.do(ctx, holds)
+	}
+	job := s.newReleasing(holds)
+	s.spread(ctx, job)
+	return job.answers
+}
+
+func (s *Store) newReleasing(holds []renewer.Hold) *holding {
 	job := s.newHolding("release", &releaseScript, holds, func(h *renewer.Hold) time.Duration { return h.Keep })
 	switch {
 	case s.cluster:
 		job.last = shardArgs
 	case s.lines:
 		job.last = s.lineArgs
-		s.hub.lineup.leave(holds)
 	}
-	s.spread(ctx, job)
-	return job.answers
+	return job
+}
+
+// gathers tells whether callers who meet share a command: not on a cluster, where their locks are in different slots, and not where
+// replicas confirm each grant on a connection of its own.
+func (s *Store) gathers() bool { return s.perCall > 1 && s.replicas == 0 }
+
+func (s *Store) newAcquires() *gather[renewer.Claim, renewer.Grant] {
+	return &gather[renewer.Claim, renewer.Grant]{
+		alike: s.alike,
+		alone: s.acquire,
+		together: func(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+			job := s.newClaiming(claims)
+			if !s.callTogether(ctx, job, true) {
+				return nil
+			}
+			return job.grants
+		},
+		unknown: func(err error) renewer.Grant { return renewer.Grant{Err: s.wrap("acquire", err)} },
+	}
+}
+
+func (s *Store) newReleases() *gather[renewer.Hold, renewer.Answer] {
+	return &gather[renewer.Hold, renewer.Answer]{
+		alike: func(a, b *renewer.Hold) bool { return a.Keep == b.Keep },
+		alone: func(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+			job := s.newReleasing(holds)
+			s.call(ctx, job)
+			return job.answers
+		},
+		together: func(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+			job := s.newReleasing(holds)
+			if !s.callTogether(ctx, job, false) {
+				return nil
+			}
+			return job.answers
+		},
+		unknown: func(err error) renewer.Answer { return renewer.Answer{Err: s.wrap("release", err)} },
+	}
 }
