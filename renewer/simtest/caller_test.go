@@ -22,7 +22,7 @@ func newCaller(w *world, p *process, i int) *caller {
 }
 
 func (c *caller) run() {
-	for !c.w.over() {
+	for pass(c.dice.between(0, time.Millisecond)); !c.w.over(); {
 		c.turn()
 	}
 }
@@ -30,7 +30,7 @@ func (c *caller) run() {
 // turn is one attempt to get a lock, and what is done under it.
 func (c *caller) turn() {
 	d := c.dice
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	if d.chance(.1) { // the caller's caller loses patience, before or after the lock is had
 		defer time.AfterFunc(d.between(0, c.ttl/4), cancel).Stop()
@@ -60,12 +60,10 @@ func (c *caller) turn() {
 	if err := free(ctx); err != nil {
 		c.w.ledger.violate(contract, "a second release failed by %v", err)
 	}
-	if d.chance(.5) {
-		pass(d.between(0, 5*time.Millisecond))
-	}
+	pass(d.between(1, pick(d, time.Microsecond, 5*time.Millisecond))) // never at once: see the package documentation
 }
 
-// patience is how long a caller waits at most. Nobody needs to: in calm weather every name is free soon.
+// patience is longer than any caller has to wait, even in a storm. One that waits twice as long is not answered at all.
 const patience = time.Hour
 
 // acquire asks in one of many ways, and tells for how long the lease lives without a heartbeat, if it has none.

@@ -55,6 +55,9 @@ func (l *link) fate(op, name string) fate {
 		return fate{out: 100 * time.Microsecond, back: 100 * time.Microsecond}
 	}
 	f.lost, f.replyLost = d.chance(p.loss), d.chance(p.loss)
+	if f.replyLost && d.chance(.3) {
+		f.out = d.between(0, p.settle) // often long after its caller was told that there is no reply
+	}
 	told := d.between(time.Microsecond, 50*time.Millisecond)
 	if !d.chance(p.silent) || p.weather == drizzle && op == "renew" {
 		f.told = told

@@ -17,7 +17,7 @@ func TestKeptSeeds(t *testing.T) {
 	for _, seed := range kept {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			playSeed(t, seed)
+			playSeed(t, seed, faults{})
 		})
 	}
 }

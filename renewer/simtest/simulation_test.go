@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -21,14 +23,35 @@ const quota = 500
 // Whatever the weather, belief lies inside the truth, tokens rise, and nothing is left behind.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	seed := *seedFlag
+	seed, worlds := *seedFlag, *worldsFlag
 	if seed == 0 {
 		seed = rand.Uint64N(1 << 48)
 	}
-	worlds := *worldsFlag
 	if worlds == 0 {
 		worlds = (*grantsFlag + quota - 1) / quota
 	}
+	if isChild() {
+		playWorlds(t, seed, worlds, faults{})
+		return
+	}
+	out, passed := runChild(t, "", flags(seed, worlds)...)
+	require.True(t, passed, "%s", out)
+	t.Log(out)
+}
+
+func flags(seed uint64, worlds int) []string {
+	return []string{fmt.Sprint("-sim.seed=", seed), fmt.Sprint("-sim.worlds=", worlds)}
+}
+
+// The engine as it is, with jitter of its own.
+func TestEngineAsItIs(t *testing.T) {
+	t.Parallel()
+	playWorlds(t, rand.Uint64N(1<<48), 20, faults{})
+}
+
+// playWorlds plays the worlds of so many seeds in a row, until there is a violation.
+func playWorlds(t *testing.T, seed uint64, worlds int, f faults) {
+	t.Helper()
 	t.Logf("-sim.seed=%d -sim.worlds=%d", seed, worlds)
 	var next atomic.Int64
 	for lane := range 2 { // as many as CI has processors
@@ -39,17 +62,17 @@ func TestSimulation(t *testing.T) {
 				if i >= int64(worlds) {
 					return
 				}
-				playSeed(t, seed+uint64(i))
+				playSeed(t, seed+uint64(i), f)
 			}
 		})
 	}
 }
 
 // playSeed plays the world of a seed and fails with the command that does so again.
-func playSeed(t *testing.T, seed uint64) {
+func playSeed(t *testing.T, seed uint64, f faults) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(newPlan(seed, quota, faults{}))
+		w := newWorld(newPlan(seed, quota, f))
 		w.play()
 		for _, v := range w.ledger.violations {
 			t.Error(v)

@@ -98,14 +98,16 @@ func (w *world) idle() {
 			name := fmt.Sprint("idle ", i)
 			k := p.keeper()
 			every := k.Config().Heartbeat
-			l, err := k.Acquire(context.Background(), name)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			l, err := k.Acquire(ctx, name)
 			if err != nil {
 				w.ledger.violate(hang, "in calm weather: %v", err)
 				return
 			}
 			if w.plan.cfg.MaxHold == 0 {
 				before := 0
-				for ; before == 0; before = w.server.renewals(name) {
+				for begun := w.now(); before == 0 && w.now() < begun+2*every; before = w.server.renewals(name) {
 					pass(every / 64)
 				}
 				pass(idleFor*every + every/2)

@@ -1,0 +1,80 @@
+package simtest_test
+
+import (
+	"strconv"
+	"strings"
+)
+
+// engineFault is a fault that can be planted in the engine.
+type engineFault struct {
+	name  string
+	found []kind // at least one of these is to be found
+	edits []edit // PLANTED stands for whether this fault is asked for
+}
+
+// engineFaults are in the build of engine_test.go, each dormant unless it is asked for by name.
+var engineFaults = []engineFault{
+	{"a grant's deadline is counted from the reply", []kind{outside}, []edit{
+		{"keeper.go", "l.acquired = now", "l.acquired = now; if PLANTED { s = now }"},
+	}},
+	{"a renewal's deadline is counted from the reply", []kind{outside}, []edit{
+		{"heartbeat.go", "lag := f.sent.sub(l.due)", "lag := f.sent.sub(l.due); if PLANTED { f.sent = now }"},
+	}},
+	{"the context ends a quarter of the TTL late", []kind{outside, twoBelieve, lateNotice}, []edit{
+		{"loss.go", "if until := instant(l.until.Load()); until > now {", "until := instant(l.until.Load()); if PLANTED { until = until.add(k.cfg.TTL / 4) }; if until > now {"},
+	}},
+	{"each question has an owner token of its own", []kind{lapsed}, []edit{
+		{"contend.go", "grants := k.store.Acquire(", "if PLANTED { l.owner = newOwner() }; grants := k.store.Acquire("},
+	}},
+	{"a late answer revives", []kind{revived}, []edit{
+		{"heartbeat.go", "if l.state != held {", "if l.state != held && !(PLANTED && l.state == lost) {"},
+		{"heartbeat.go", "case now >= instant(l.until.Load()):", "case now >= instant(l.until.Load()) && !PLANTED:"},
+	}},
+	{"a hand-off does not raise the token", []kind{tokens}, []edit{
+		{"handoff.go", "next.owner, next.fence = l.owner, l.fence+1", "next.owner, next.fence = l.owner, l.fence+1; if PLANTED { next.fence = l.fence }"},
+	}},
+	{"a hand-off begins a deadline of its own", []kind{outside}, []edit{
+		{"handoff.go", "k.limitHold(next, now)", "if PLANTED { next.deadline = now.add(k.validity) }; k.limitHold(next, now)"},
+	}},
+	{"the clock drift is forgotten", []kind{outside, lateNotice}, []edit{
+		{"config.go", "return time.Duration(float64(ttl)*(1-drift)/(1+drift))", "if PLANTED { drift = 0 }; return time.Duration(float64(ttl)*(1-drift)/(1+drift))"},
+	}},
+	{"the server's rounding is forgotten", []kind{outside, lateNotice}, []edit{
+		{"config.go", "(1-drift)/(1+drift)) - time.Millisecond", "(1-drift)/(1+drift)) - map[bool]time.Duration{false: time.Millisecond}[PLANTED]"},
+	}},
+	{"an unanswered acquire is not freed", []kind{lapsed}, []edit{
+		{"acquire.go", "if c.unsettled != 0 || c.queued {", "if (c.unsettled != 0 || c.queued) && !PLANTED {"},
+	}},
+	{"an unanswered acquire is freed only once", []kind{lapsed}, []edit{
+		{"sweep.go", "unsettled != 0 && settle > 0 {", "unsettled != 0 && settle > 0 && !PLANTED {"},
+	}},
+	{"a release without an answer is not repeated", []kind{lapsed}, []edit{
+		{"release.go", "default:\n\t\tk.disown(l, 0)", "default:\n\t\tif !PLANTED { k.disown(l, 0) }"},
+	}},
+	{"a failed heartbeat is not repeated", []kind{falseLoss}, []edit{
+		{"heartbeat.go", "again := now.add(pause/2 + jitter(pause/2))", "again := now.add(pause/2 + jitter(pause/2)); if PLANTED { again = now.add(k.cfg.TTL) }"},
+	}},
+	{"a failed heartbeat counts", []kind{outside}, []edit{
+		{"heartbeat.go", "case a.Status == Mine:\n\t\tif l.rare", "case a.Status == Mine || PLANTED:\n\t\tif l.rare"},
+	}},
+	{"heartbeats come twice an interval", []kind{heartbeats}, []edit{
+		{"heartbeat.go", "l.due = l.due.add(k.cfg.Heartbeat)", "l.due = l.due.add(k.cfg.Heartbeat); if PLANTED { l.due = l.due.add(-k.cfg.Heartbeat / 2) }"},
+	}},
+	{"the next in line is not told", []kind{hang}, []edit{
+		{"line.go", "k.lines[head.name] = w.l\n\t\tw.turn <- nil", "k.lines[head.name] = w.l; if PLANTED { return nothing }; w.turn <- nil"},
+	}},
+	{"a shutdown frees without telling", []kind{outside, twoBelieve}, []edit{
+		{"shutdown.go", "if l.state == lost && l.lost().Reason != Usurped {", "if l.state == held && PLANTED || l.state == lost && l.lost().Reason != Usurped {"},
+		{"shutdown.go", "cut = k.cut()", "if !PLANTED { cut = k.cut() }"},
+	}},
+}
+
+// switched are the edits of a fault, to be made together with those of all others.
+func (f engineFault) switched() []edit {
+	var edits []edit
+	for _, e := range f.edits {
+		e.to = strings.ReplaceAll(e.to, "PLANTED", "planted("+strconv.Quote(f.name)+")")
+		edits = append(edits, e)
+	}
+	return edits
+}
