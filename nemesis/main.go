@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/campaign"
+	"github.com/lockbeat/lockbeat/nemesis/internal/clock"
 	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
 	"github.com/lockbeat/lockbeat/nemesis/internal/worker"
 )
@@ -22,7 +23,16 @@ func main() {
 		os.Exit(worker.Main(spec, os.Stdin, os.Stdout, os.Stderr))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := 1
+	remove, err := clock.Install()
+	if err == nil {
+		code = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+		err = remove()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "nemesis:", err)
+		code = 1
+	}
 	stop()
 	os.Exit(code)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockbeat/lockbeat/nemesis/internal/clock"
 	"github.com/lockbeat/lockbeat/nemesis/internal/worker"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
@@ -27,7 +29,24 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m, redistest.Lingering()...)
+	remove, err := clock.Install()
+	if errors.Is(err, redistest.ErrMissing) {
+		remove, err = func() error { return nil }, nil // each test says so
+	}
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(redistest.Lingering()...); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if err := remove(); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
 }
 
 // needRedis skips a test, or fails it if that is asked for, where there is no redis-server.
@@ -67,18 +86,18 @@ func TestFindsFlaws(t *testing.T) {
 	t.Parallel()
 	needRedis(t)
 	for flaw, c := range map[worker.Flaw]struct{ faults, long, rule string }{
-		worker.LateRelease:  {"delay", "100", "exclusion: "},
-		worker.DeafRenewal:  {"blackhole-reset", "5", "exclusion: "},
+		worker.LateRelease:  {"delay", "400", "exclusion: "},
+		worker.DeafRenewal:  {"rights-lost", "5", "exclusion: "},
 		worker.ShortRenewal: {"delay", "5", "exclusion: "},
-		worker.StaleToken:   {"delay", "100", "token twice: "},
+		worker.StaleToken:   {"delay", "400", "token twice: "},
 	} {
 		t.Run(string(flaw), func(t *testing.T) {
 			t.Parallel()
-			code, printed := fire(t, "-deployment", "standalone", "-duration", "7s", "-workers", "3", "-flaw", string(flaw),
+			code, printed := fire(t, "-deployment", "standalone", "-duration", "8s", "-ttl", "1s", "-workers", "3", "-flaw", string(flaw),
 				"-faults", c.faults, "-long", c.long, "-keys", "3")
 			assert.Equal(t, 1, code)
 			assert.Contains(t, printed, "  "+c.rule)
-			assert.Contains(t, printed, "again: go run . -deployment standalone -seed 1 -duration 7s -faults "+c.faults+" -workers 3 -keys 3 ")
+			assert.Contains(t, printed, "again: go run . -deployment standalone -seed 1 -duration 8s -faults "+c.faults+" -ttl 1s -workers 3 -keys 3 ")
 		})
 	}
 }

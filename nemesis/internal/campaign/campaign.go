@@ -32,12 +32,13 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	if err := s.open(o); err != nil {
 		return Result{}, err
 	}
-	field := &fault.Field{Deployment: s.deployment, Links: s.links, Crew: s.crew, TTL: o.TTL}
+	field := &fault.Field{Deployment: s.deployment, Links: s.links, Crew: s.crew, Keys: s.lockKeys(), TTL: o.TTL}
 	kinds, err := fault.Named(field, o.Faults)
 	if err != nil {
 		return Result{}, err
 	}
-	n := &nemesis{field: field, kinds: kinds, seed: o.Seed, every: o.Every, say: o.Say}
+	n := &nemesis{field: field, seed: o.Seed, every: o.Every, say: o.Say}
+	n.divide(kinds)
 	limited, stop := context.WithTimeout(ctx, o.Duration)
 	defer stop()
 	pass(limited, o.TTL/2) // a little history without faults

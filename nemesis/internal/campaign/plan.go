@@ -16,7 +16,8 @@ import (
 // deployment takes to heal.
 type nemesis struct {
 	field *fault.Field
-	kinds []fault.Kind
+	early []fault.Kind // for the first two thirds
+	late  []fault.Kind // for the rest
 	seed  uint64
 	every time.Duration
 	say   func(string, ...any)
@@ -24,6 +25,24 @@ type nemesis struct {
 	injected int
 	excused  []history.Window
 	free     time.Time // when the next fault that forgets may come
+}
+
+// divide says which kinds come early and which late. If all that was asked for belongs to one part, that is all there is.
+func (n *nemesis) divide(kinds []fault.Kind) {
+	for _, k := range kinds {
+		if !k.Clock {
+			n.early = append(n.early, k)
+		}
+		if k.Clock || !k.VoidsExclusion(n.field.Deployment) && !k.Forgets {
+			n.late = append(n.late, k)
+		}
+	}
+	if n.early == nil {
+		n.early = n.late
+	}
+	if n.late == nil {
+		n.late = n.early
+	}
 }
 
 // strike is one step of the plan.
@@ -34,8 +53,13 @@ type strike struct {
 	rest   time.Duration
 }
 
-// plan makes step n of a seed.
-func (n *nemesis) plan(step uint64) strike {
+// plan makes a step of a seed. Faults that forget come before those that step a clock: tokens follow a clock where their counter is
+// forgotten, and so do not rise while it has to catch up with itself.
+func (n *nemesis) plan(step uint64, late bool) strike {
+	kinds := n.early
+	if late {
+		kinds = n.late
+	}
 	dice := rand.New(rand.NewPCG(n.seed, step)) //nolint:gosec // faults, not secrets
 	ttl := n.field.TTL
 	s := strike{
@@ -47,7 +71,7 @@ func (n *nemesis) plan(step uint64) strike {
 		count = 2
 	}
 	for range count {
-		k := n.kinds[dice.IntN(len(n.kinds))]
+		k := kinds[dice.IntN(len(kinds))]
 		f := k.New(n.field, dice)
 		if !s.fits(k) {
 			continue
@@ -57,11 +81,11 @@ func (n *nemesis) plan(step uint64) strike {
 	return s
 }
 
-// fits tells whether a fault goes with those that there are: the same twice could heal the other's, and of two servers that forget at the
-// same time a quorum promises nothing.
+// fits tells whether a fault goes with those that there are: of the same twice one would heal the other, a server that is down can't be
+// made to fail otherwise, and of two that forget at the same time a quorum promises nothing.
 func (s *strike) fits(k fault.Kind) bool {
 	for _, other := range s.kinds {
-		if other.Name == k.Name || other.Forgets && k.Forgets || other.Alone || k.Alone {
+		if other.Name == k.Name || !other.Apart && !k.Apart {
 			return false
 		}
 	}
@@ -70,9 +94,11 @@ func (s *strike) fits(k fault.Kind) bool {
 
 // run strikes until ctx ends.
 func (n *nemesis) run(ctx context.Context) error {
+	deadline, _ := ctx.Deadline()
+	late := time.Now().Add(time.Until(deadline) * 2 / 3)
 	for step := uint64(0); ; step++ {
 		begun := time.Now()
-		s := n.plan(step)
+		s := n.plan(step, time.Now().After(late))
 		wait := time.Duration(0)
 		if slices.ContainsFunc(s.kinds, func(k fault.Kind) bool { return k.Forgets }) {
 			wait = time.Until(n.free)

@@ -25,6 +25,15 @@ type stage struct {
 	keys       []string
 }
 
+// lockKeys are the keys of the locks on a server.
+func (s *stage) lockKeys() []string {
+	keys := make([]string, len(s.keys))
+	for i, name := range s.keys {
+		keys[i] = "lockbeat:{" + name + "}"
+	}
+	return keys
+}
+
 // open starts everything. The caller must close it, after an error too.
 func (s *stage) open(o Options) error {
 	var err error

@@ -17,6 +17,7 @@ type Field struct {
 	Deployment *deploy.Deployment
 	Links      []deploy.Links // a worker's each
 	Crew       Crew
+	Keys       []string // of the locks
 	TTL        time.Duration
 }
 
@@ -49,8 +50,10 @@ type Kind struct {
 	Forgets bool
 	// Hangs: a server does not answer for longer than Sentinels wait before they fail over.
 	Hangs bool
-	// Alone: nothing else goes wrong meanwhile.
-	Alone bool
+	// Clock: a wall clock is stepped, so that until it has caught up tokens rise only as long as their counter is remembered.
+	Clock bool
+	// Apart: it leaves servers alone, so that one may fail meanwhile.
+	Apart bool
 	// Fits tells whether it makes sense; nil: always.
 	Fits func(*Field) bool
 	// New makes one, its target chosen by the dice.
@@ -65,7 +68,7 @@ func (k Kind) VoidsExclusion(d *deploy.Deployment) bool {
 // Kinds are all kinds.
 func Kinds() []Kind {
 	var all []Kind
-	for _, some := range [][]Kind{workers(), servers(), links(), forgetting()} {
+	for _, some := range [][]Kind{workers(), servers(), links(), refusing(), hanging(), forgetting(), clocks(), topology(), duplicates(), {starving()}} {
 		all = append(all, some...)
 	}
 	return all

@@ -27,7 +27,7 @@ func links() []Kind {
 
 func linkKind(name string, inject, heal func(*proxy.Proxy)) Kind {
 	return Kind{
-		Name: name,
+		Name: name, Apart: true,
 		New: func(f *Field, dice *rand.Rand) Fault {
 			hit, where := f.someLinks(dice)
 			return Fault{

@@ -6,7 +6,7 @@ import "math/rand/v2"
 func workers() []Kind {
 	return []Kind{
 		{
-			Name: "kill-worker",
+			Name: "kill-worker", Apart: true,
 			New: func(f *Field, dice *rand.Rand) Fault {
 				i, who := f.worker(dice)
 				return Fault{
@@ -17,7 +17,7 @@ func workers() []Kind {
 			},
 		},
 		{
-			Name: "stop-worker",
+			Name: "stop-worker", Apart: true,
 			New: func(f *Field, dice *rand.Rand) Fault {
 				i, who := f.worker(dice)
 				return Fault{
