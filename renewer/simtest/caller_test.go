@@ -40,6 +40,7 @@ func (c *caller) turn() {
 	begun := c.w.now()
 	l, manual, err := c.acquire(ctx, k, name)
 	if err != nil {
+		c.w.trace.note(c.w.now(), "process %d does not get %q: %v", c.p.id, name, err)
 		c.refused(ctx, err, c.w.now()-begun)
 		pass(d.between(time.Microsecond, 20*time.Millisecond))
 		return
@@ -47,7 +48,7 @@ func (c *caller) turn() {
 	b := c.w.ledger.begin(c.w, c.p.id, l, manual > 0)
 	c.probe(b, l)
 	c.hold(ctx, b, l, manual)
-	c.w.ledger.end(b, c.w.now(), "release")
+	c.w.ledger.end(c.w, b, c.w.now(), "release")
 	free := l.Release
 	if d.chance(.05) { // as after a panic
 		free = l.Abort

@@ -16,10 +16,17 @@
 // # Seeds
 //
 // All of a world follows from its seed: its configuration, what each caller does, and the fate of the n-th request of a process for
-// a name, whatever else is under way. Which worlds are played changes with each run. A violation prints the command that plays its world
-// again, and such seeds are kept in seeds_test.go.
+// a name, whatever else is under way. The engine's own jitter can't be seeded from outside; TestSimulation plays in another build of these
+// tests, in which an overlay takes it from the instant, and on one processor. Which worlds are played changes with each run. A violation
+// prints the command that plays its world again,
 //
-// What the seed does not decide is the engine's own jitter, which spreads heartbeats and retries, and the order in which Go runs
-// goroutines that are woken at the same instant. So a world that is played again has the same weather and the same callers, but not
-// to the nanosecond the same history.
+//	go test ./renewer/simtest -run 'TestSimulation$' -sim.seed=12345 -sim.worlds=1
+//
+// to which -sim.trace adds the story, and such seeds are kept in seeds_test.go. What is left to chance is what Go leaves to it: which case of
+// a select is taken when two are ready at the same instant, as when a shutdown begins.
+//
+// # Planted faults
+//
+// Whether the simulation would find anything is tested too: in that other build, faults can be planted in the engine, and others in
+// the store, and each must be found in the worlds of one run.
 package simtest

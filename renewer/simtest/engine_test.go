@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -57,7 +56,8 @@ const (
 func isChild() bool { return os.Getenv(childVariable) != "" }
 
 // build makes a test binary of this package in which the engine's jitter is seeded and each planted fault can be had by name. The
-// source is not touched.
+// source is not touched. It is built without the race detector, under which goroutines are woken in a random order, and which takes five times as
+// long: TestEngineAsItIs is for that.
 var build = sync.OnceValues(func() (binary string, err error) {
 	dir, err := os.MkdirTemp("", "lockbeat-simtest")
 	if err != nil {
@@ -69,13 +69,10 @@ var build = sync.OnceValues(func() (binary string, err error) {
 		return "", err
 	}
 	binary = filepath.Join(dir, "simtest.test")
-	args := []string{"test", "-c", "-overlay", overlay, "-o", binary}
-	if underRace() {
-		args = append(args, "-race")
-	}
+	args := []string{"test", "-c", "-overlay", overlay, "-o", binary, "."}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, "go", append(args, ".")...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
 	return binary, nil
@@ -83,12 +80,6 @@ var build = sync.OnceValues(func() (binary string, err error) {
 
 // buildDir is to be removed at the end.
 var buildDir string
-
-// underRace tells whether this binary was built with the race detector.
-func underRace() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
-}
 
 func writeOverlay(dir string) (string, error) {
 	edits := slices.Clone(seeded)
@@ -138,13 +129,14 @@ func edited(edits []edit) (map[string]string, error) {
 	return sources, nil
 }
 
-// runChild runs TestSimulation in the other build, with a fault or none, and gives its output.
+// runChild runs TestSimulation in the other build, with a fault or none, and gives its output. It runs on one processor, so that goroutines take
+// their turns in the same order when a world is played again.
 func runChild(t *testing.T, fault string, flags ...string) (out string, passed bool) {
 	t.Helper()
 	binary, err := build()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), binary, append([]string{"-test.run=^TestSimulation$", "-test.v"}, flags...)...)
-	cmd.Env = append(os.Environ(), childVariable+"=1", faultVariable+"="+fault)
+	cmd.Env = append(os.Environ(), childVariable+"=1", faultVariable+"="+fault, "GOMAXPROCS=1")
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		require.ErrorAs(t, err, new(*exec.ExitError))

@@ -34,7 +34,7 @@ var storeFaults = []struct {
 	faults faults
 	found  []kind
 }{
-	{"a renewal shortens the TTL", faults{renewalShortens: true}, []kind{outside, lateNotice}},
+	{"a renewal shortens the TTL", faults{renewalShortens: true}, untrue},
 	{"a release frees anybody's", faults{freesAnybodys: true}, []kind{outside, twoBelieve, falseLoss}},
 	{"a repeated acquire is refused as held by itself", faults{refusesItsOwner: true}, []kind{lapsed}},
 	{"a repeated acquire is granted anew", faults{grantsAnew: true}, []kind{outside, tokens}},

@@ -31,7 +31,7 @@ func (g *ledger) inspect(s *server, now time.Duration, p plan) {
 			if i > 0 && t.low <= book[i-1].high {
 				g.violate(tokens, "the server granted %v after %v", t, book[i-1])
 			}
-			if p.weather == drizzle && t.over && !t.released && t.excused == "" && t.ttl == p.cfg.TTL && !s.leftByClosed(t, p.settle) {
+			if p.weather == drizzle && t.over && !t.released && !t.mayLapse() && t.ttl == p.cfg.TTL && !s.leftByClosed(t, p.settle) {
 				g.violate(lapsed, "%v", t)
 			}
 		}

@@ -71,6 +71,7 @@ func (g *ledger) begin(w *world, process int, l *renewer.Lease, manual bool) *be
 	}
 	g.open[b.lot] = b
 	g.mu.Unlock()
+	w.trace.note(b.from, "process %d has %q by token %d", process, b.name, b.fence)
 	context.AfterFunc(l.Context(), func() {
 		cause := context.Cause(l.Context())
 		var lost *renewer.LostError
@@ -78,14 +79,14 @@ func (g *ledger) begin(w *world, process int, l *renewer.Lease, manual bool) *be
 		case errors.As(cause, &lost):
 			g.lost(w, b.lot, lost)
 		case !w.plan.observed: // nobody could tell of a loss after the caller's own cancellation
-			g.end(b, w.now(), "context")
+			g.end(w, b, w.now(), "context")
 		}
 	})
 	return b
 }
 
 // end is the end of a belief, unless it is over.
-func (g *ledger) end(b *belief, now time.Duration, by string) (first bool) {
+func (g *ledger) end(w *world, b *belief, now time.Duration, by string) (first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if b.over {
@@ -93,6 +94,7 @@ func (g *ledger) end(b *belief, now time.Duration, by string) (first bool) {
 	}
 	b.over, b.to, b.by = true, now, by
 	delete(g.open, b.lot)
+	w.trace.note(now, "process %d has no longer %q by token %d: %s", b.process, b.name, b.fence, by)
 	return true
 }
 
@@ -101,7 +103,7 @@ func (g *ledger) lost(w *world, key lot, e *renewer.LostError) {
 	g.mu.Lock()
 	b := g.open[key]
 	g.mu.Unlock()
-	if b == nil || !g.end(b, w.now(), e.Reason.String()) {
+	if b == nil || !g.end(w, b, w.now(), e.Reason.String()) {
 		return
 	}
 	now := w.now()

@@ -109,6 +109,7 @@ func (l *link) arrive(r *request, f fate, replied chan<- reply) {
 		return
 	}
 	p := l.w.server.carryOut(r, now)
+	l.w.trace.note(now, "process %d asked at %v: %v; the server says %v", l.process, r.sent, r, p)
 	if f.copied > 0 {
 		copied := fate{out: f.out}
 		time.AfterFunc(f.copied, func() { l.arrive(r, copied, make(chan reply, 1)) })

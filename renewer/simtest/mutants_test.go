@@ -12,19 +12,22 @@ type engineFault struct {
 	edits []edit // PLANTED stands for whether this fault is asked for
 }
 
+// untrue is what a belief that outlasts the truth is found as.
+var untrue = []kind{outside, twoBelieve, lateNotice}
+
 // engineFaults are in the build of engine_test.go, each dormant unless it is asked for by name.
 var engineFaults = []engineFault{
-	{"a grant's deadline is counted from the reply", []kind{outside}, []edit{
+	{"a grant's deadline is counted from the reply", untrue, []edit{
 		{"keeper.go", "l.acquired = now", "l.acquired = now; if PLANTED { s = now }"},
 	}},
-	{"a renewal's deadline is counted from the reply", []kind{outside}, []edit{
+	{"a renewal's deadline is counted from the reply", untrue, []edit{
 		{"heartbeat.go", "lag := f.sent.sub(l.due)", "lag := f.sent.sub(l.due); if PLANTED { f.sent = now }"},
 	}},
-	{"the context ends a quarter of the TTL late", []kind{outside, twoBelieve, lateNotice}, []edit{
+	{"the context ends a quarter of the TTL late", untrue, []edit{
 		{"loss.go", "if until := instant(l.until.Load()); until > now {", "until := instant(l.until.Load()); if PLANTED { until = until.add(k.cfg.TTL / 4) }; if until > now {"},
 	}},
-	{"each question has an owner token of its own", []kind{lapsed}, []edit{
-		{"contend.go", "grants := k.store.Acquire(", "if PLANTED { l.owner = newOwner() }; grants := k.store.Acquire("},
+	{"each question has an owner token of its own", []kind{lapsed, falseLoss}, []edit{
+		{"contend.go", "request, reserve := k.beginRequest(", "if PLANTED { l.owner = newOwner() }; request, reserve := k.beginRequest("},
 	}},
 	{"a late answer revives", []kind{revived}, []edit{
 		{"heartbeat.go", "if l.state != held {", "if l.state != held && !(PLANTED && l.state == lost) {"},
@@ -33,13 +36,13 @@ var engineFaults = []engineFault{
 	{"a hand-off does not raise the token", []kind{tokens}, []edit{
 		{"handoff.go", "next.owner, next.fence = l.owner, l.fence+1", "next.owner, next.fence = l.owner, l.fence+1; if PLANTED { next.fence = l.fence }"},
 	}},
-	{"a hand-off begins a deadline of its own", []kind{outside}, []edit{
+	{"a hand-off begins a deadline of its own", untrue, []edit{
 		{"handoff.go", "k.limitHold(next, now)", "if PLANTED { next.deadline = now.add(k.validity) }; k.limitHold(next, now)"},
 	}},
-	{"the clock drift is forgotten", []kind{outside, lateNotice}, []edit{
+	{"the clock drift is forgotten", untrue, []edit{
 		{"config.go", "return time.Duration(float64(ttl)*(1-drift)/(1+drift))", "if PLANTED { drift = 0 }; return time.Duration(float64(ttl)*(1-drift)/(1+drift))"},
 	}},
-	{"the server's rounding is forgotten", []kind{outside, lateNotice}, []edit{
+	{"the server's rounding is forgotten", untrue, []edit{
 		{"config.go", "(1-drift)/(1+drift)) - time.Millisecond", "(1-drift)/(1+drift)) - map[bool]time.Duration{false: time.Millisecond}[PLANTED]"},
 	}},
 	{"an unanswered acquire is not freed", []kind{lapsed}, []edit{
@@ -54,7 +57,7 @@ var engineFaults = []engineFault{
 	{"a failed heartbeat is not repeated", []kind{falseLoss}, []edit{
 		{"heartbeat.go", "again := now.add(pause/2 + jitter(pause/2))", "again := now.add(pause/2 + jitter(pause/2)); if PLANTED { again = now.add(k.cfg.TTL) }"},
 	}},
-	{"a failed heartbeat counts", []kind{outside}, []edit{
+	{"a failed heartbeat counts", untrue, []edit{
 		{"heartbeat.go", "case a.Status == Mine:\n\t\tif l.rare", "case a.Status == Mine || PLANTED:\n\t\tif l.rare"},
 	}},
 	{"heartbeats come twice an interval", []kind{heartbeats}, []edit{
@@ -63,7 +66,7 @@ var engineFaults = []engineFault{
 	{"the next in line is not told", []kind{hang}, []edit{
 		{"line.go", "k.lines[head.name] = w.l\n\t\tw.turn <- nil", "k.lines[head.name] = w.l; if PLANTED { return nothing }; w.turn <- nil"},
 	}},
-	{"a shutdown frees without telling", []kind{outside, twoBelieve}, []edit{
+	{"a shutdown frees without telling", untrue, []edit{
 		{"shutdown.go", "if l.state == lost && l.lost().Reason != Usurped {", "if l.state == held && PLANTED || l.state == lost && l.lost().Reason != Usurped {"},
 		{"shutdown.go", "cut = k.cut()", "if !PLANTED { cut = k.cut() }"},
 	}},

@@ -60,7 +60,9 @@ func (p *process) shutdown(within time.Duration, calm bool) {
 		p.w.server.close(p.id, p.w.now())
 	}
 	begun := p.w.now()
+	p.w.trace.note(begun, "process %d shuts down within %v", p.id, within)
 	err := p.keeper().Shutdown(ctx)
+	p.w.trace.note(p.w.now(), "process %d has shut down: %v", p.id, err)
 	if calm && err != nil {
 		p.w.ledger.violate(leftover, "a shutdown in calm weather: %v", err)
 	}

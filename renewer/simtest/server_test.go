@@ -3,6 +3,7 @@ package simtest_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,10 +38,32 @@ type request struct {
 	done     bool        // the server has had it before; guarded by its mutex
 }
 
+func (r *request) String() string {
+	var b strings.Builder
+	for _, c := range r.claims {
+		fmt.Fprintf(&b, "acquire %q for %.4s, TTL %v, %d more tokens ", c.Name, c.Owner, c.TTL, c.Reserve)
+	}
+	for _, h := range r.holds {
+		fmt.Fprintf(&b, "%s %q of %.4s, TTL %v, keep %v ", map[bool]string{true: "renew", false: "release"}[r.renew], h.Name, h.Owner, h.TTL, h.Keep)
+	}
+	return b.String()
+}
+
 // reply is the server's, of which one half is filled.
 type reply struct {
 	grants  []renewer.Grant
 	answers []renewer.Answer
+}
+
+func (p reply) String() string {
+	var b strings.Builder
+	for _, g := range p.grants {
+		fmt.Fprint(&b, g.Status, " ", g.Fence, " ")
+	}
+	for _, a := range p.answers {
+		fmt.Fprint(&b, a.Status, " ")
+	}
+	return b.String()
 }
 
 func newServer(c clock, f faults, report func(kind, string, ...any)) *server {
@@ -110,8 +133,8 @@ func (s *server) grant(r *request, c *renewer.Claim, now time.Duration) renewer.
 		name: c.Name, owner: c.Owner, process: r.process, low: fence, high: fence + int64(c.Reserve), ttl: c.TTL,
 		from: now, until: s.shown(now) + c.TTL,
 	}
-	if r.done && r.answered.Load() {
-		t.excused = "a copy of a request that was answered"
+	if r.done {
+		t.copied = r
 	}
 	s.fences[c.Name] = t.high
 	if s.faults.forgetsReserved {
@@ -132,7 +155,7 @@ func (s *server) hold(r *request, h *renewer.Hold, now time.Duration) renewer.An
 	case r.renew:
 		s.renew(t, h, now)
 	case h.Keep > 0:
-		t.until, t.excused = s.shown(now)+h.Keep, "kept"
+		t.until, t.kept = s.shown(now)+h.Keep, true
 		s.free(h.Name)
 	default:
 		t.end(now, true)

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -14,6 +13,7 @@ import (
 var (
 	seedFlag   = flag.Uint64("sim.seed", 0, "the seed of the first world; 0: another in each run")
 	grantsFlag = flag.Int("sim.grants", 100_000, "how many grants in all")
+	traceFlag  = flag.Bool("sim.trace", false, "print what happens in each world")
 	worldsFlag = flag.Int("sim.worlds", 0, "how many worlds are played; 0: by -sim.grants")
 )
 
@@ -34,13 +34,23 @@ func TestSimulation(t *testing.T) {
 		playWorlds(t, seed, worlds, faults{})
 		return
 	}
-	out, passed := runChild(t, "", flags(seed, worlds)...)
-	require.True(t, passed, "%s", out)
-	t.Log(out)
+	const children = 2 // as many as CI has processors
+	for i := range children {
+		t.Run(fmt.Sprint("child ", i), func(t *testing.T) {
+			t.Parallel()
+			from, to := worlds*i/children, worlds*(i+1)/children
+			if from == to {
+				return
+			}
+			out, passed := runChild(t, "", flags(seed+uint64(from), to-from)...)
+			require.True(t, passed, "%s", out)
+			t.Log(out)
+		})
+	}
 }
 
 func flags(seed uint64, worlds int) []string {
-	return []string{fmt.Sprint("-sim.seed=", seed), fmt.Sprint("-sim.worlds=", worlds)}
+	return []string{fmt.Sprint("-sim.trace=", *traceFlag), fmt.Sprint("-sim.seed=", seed), fmt.Sprint("-sim.worlds=", worlds)}
 }
 
 // The engine as it is, with jitter of its own.
@@ -53,18 +63,11 @@ func TestEngineAsItIs(t *testing.T) {
 func playWorlds(t *testing.T, seed uint64, worlds int, f faults) {
 	t.Helper()
 	t.Logf("-sim.seed=%d -sim.worlds=%d", seed, worlds)
-	var next atomic.Int64
-	for lane := range 2 { // as many as CI has processors
-		t.Run(fmt.Sprint("lane ", lane), func(t *testing.T) {
-			t.Parallel()
-			for !t.Failed() {
-				i := next.Add(1) - 1
-				if i >= int64(worlds) {
-					return
-				}
-				playSeed(t, seed+uint64(i), f)
-			}
-		})
+	for i := range uint64(worlds) {
+		playSeed(t, seed+i, f)
+		if t.Failed() {
+			return
+		}
 	}
 }
 
@@ -73,7 +76,9 @@ func playSeed(t *testing.T, seed uint64, f faults) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(newPlan(seed, quota, f))
+		w.trace.wanted = *traceFlag
 		w.play()
+		w.trace.tell(t)
 		for _, v := range w.ledger.violations {
 			t.Error(v)
 		}

@@ -20,6 +20,7 @@ type world struct {
 	processes []*process
 	calm      atomic.Bool // the weather is over
 	ledger    ledger
+	trace     trace
 }
 
 func newWorld(p plan) *world {
@@ -80,7 +81,7 @@ func (w *world) epilogue() {
 	synctest.Wait()
 	w.ledger.inspect(w.server, w.now(), w.plan)
 	for _, t := range w.server.held(w.now()) {
-		if t.excused == "" && w.plan.weather == drizzle {
+		if !t.mayLapse() && w.plan.weather == drizzle {
 			w.ledger.violate(leftover, "after every keeper's shutdown: %v", &t)
 		}
 	}
