@@ -76,6 +76,7 @@ func parse(args []string, stderr io.Writer) (o campaign.Options, deployments []s
 	flags.IntVar(&o.Callers, "callers", o.Callers, "goroutines of each that take locks")
 	flags.IntVar(&o.Keys, "keys", o.Keys, "locks that they contend for")
 	flags.IntVar(&o.Long, "long", o.Long, "one in how many uses outlasts a TTL")
+	flags.DurationVar(&o.Think, "think", o.Think, "the longest that a caller waits before it takes a lock")
 	flags.IntVar(&o.Idle, "idle", o.Idle, "leases that are held all the time besides")
 	flaw := flags.String("flaw", "", fmt.Sprintf("break the lock on purpose, to see it found: %v", worker.Flaws))
 	verbose := flags.Bool("v", false, "say what goes wrong")
@@ -98,8 +99,8 @@ func parse(args []string, stderr io.Writer) (o campaign.Options, deployments []s
 		err = errors.New("there are no arguments but flags")
 	case o.Flaw != worker.Sound && !slices.Contains(worker.Flaws, o.Flaw):
 		err = fmt.Errorf("there is no flaw %q", o.Flaw)
-	case o.Workers < 1 || o.Callers < 1 || o.Keys < 1 || o.Long < 1 || o.Idle < 0 || o.TTL < minTTL:
-		err = fmt.Errorf("-workers, -callers, -keys and -long are at least 1, -idle is not negative, and -ttl is at least %v", minTTL)
+	case o.Workers < 1 || o.Callers < 1 || o.Keys < 1 || o.Long < 1 || o.Idle < 0 || o.Think <= 0 || o.TTL < minTTL:
+		err = fmt.Errorf("-workers, -callers, -keys and -long are at least 1, -idle is not negative, -think is positive, and -ttl is at least %v", minTTL)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "nemesis:", err)

@@ -25,6 +25,11 @@ func report(w io.Writer, results []campaign.Result) (violated bool) {
 			r.Longest.Round(time.Millisecond), r.Refused, r.Increments, len(r.Violations), r.Took.Round(time.Second))
 	}
 	for _, r := range results {
+		if u := r.Usage; r.Options.Idle > 0 {
+			_, _ = fmt.Fprintf(w, "\n%s: of %d idle leases %d were held at the end; a process had %d goroutines and %.1f MB of heap early, "+
+				"%d and %.1f MB late\n",
+				r.Options.Deployment, r.Options.Idle, u.Idle, u.Goroutines, megabytes(u.Heap), u.LateGoroutines, megabytes(u.LateHeap))
+		}
 		if len(r.Violations) == 0 {
 			continue
 		}
@@ -36,3 +41,5 @@ func report(w io.Writer, results []campaign.Result) (violated bool) {
 	}
 	return violated
 }
+
+func megabytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }

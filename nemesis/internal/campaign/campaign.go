@@ -56,12 +56,17 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 		}
 	}
 	broken("progress", s.awaitProgress(ctx, 3*o.TTL))
+	if o.Idle > 0 {
+		pass(ctx, 2*o.TTL) // those whose holder was killed have to lapse first
+	}
 	broken("end", s.crew.End(6*o.TTL))
 	broken("left behind", s.awaitNothingLeft(ctx, o.TTL+3*time.Second))
 	increments, err := s.resource.Check()
 	broken("increments", err)
+	cfg := worker.Config(o.TTL)
 	report := history.Judge(history.Run{
-		Processes: s.crew.Told(), Excused: n.excused, Refused: s.resource.Refused(), Margin: worker.Config(o.TTL).Margin,
+		Processes: s.crew.Told(), Excused: n.excused, Refused: s.resource.Refused(), Margin: cfg.Margin, Request: cfg.RequestTimeout,
+		Idle: s.idle,
 	})
 	report.Violations = append(report.Violations, found...)
 	return Result{Report: report, Options: o, Faults: n.injected, Increments: increments, Took: time.Since(begun)}, nil

@@ -21,8 +21,9 @@ type Options struct {
 	Workers int
 	Callers int // of each worker
 	Keys    int
-	Long    int // one in how many uses outlasts a TTL
-	Idle    int // leases that are held all the time, by all workers together
+	Long    int           // one in how many uses outlasts a TTL
+	Think   time.Duration // the longest that a caller waits before it takes a lock
+	Idle    int           // leases that are held all the time, by all workers together
 	Flaw    worker.Flaw
 	// Say, if it is not nil, hears what happens.
 	Say func(format string, args ...any)
@@ -32,7 +33,7 @@ type Options struct {
 func Defaults() Options {
 	return Options{
 		Deployment: "standalone", Seed: 1, Duration: 50 * time.Second,
-		TTL: 2 * time.Second, Workers: 5, Callers: 6, Keys: 6, Long: 400,
+		TTL: 2 * time.Second, Workers: 5, Callers: 6, Keys: 6, Long: 400, Think: 5 * time.Millisecond,
 	}
 }
 
@@ -55,6 +56,7 @@ func (o Options) Replay() string {
 	add("callers", o.Callers, d.Callers)
 	add("keys", o.Keys, d.Keys)
 	add("long", o.Long, d.Long)
+	add("think", o.Think, d.Think)
 	add("idle", o.Idle, d.Idle)
 	add("flaw", o.Flaw, d.Flaw)
 	return b.String()

@@ -66,6 +66,9 @@ func (n *nemesis) plan(step uint64, late bool) strike {
 		hold: ttl/5 + time.Duration(dice.Int64N(int64(ttl+ttl/2))),
 		rest: ttl/5 + time.Duration(dice.Int64N(int64(ttl/2))),
 	}
+	if n.every > 0 { // the rest is what is left
+		s.hold = n.every/10 + time.Duration(dice.Int64N(int64(n.every/2)))
+	}
 	count := 1
 	if dice.IntN(3) == 0 {
 		count = 2

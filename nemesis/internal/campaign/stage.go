@@ -23,6 +23,7 @@ type stage struct {
 	links      []deploy.Links
 	crew       *crew.Crew
 	keys       []string
+	idle       int // leases held besides
 }
 
 // lockKeys are the keys of the locks on a server.
@@ -52,6 +53,7 @@ func (s *stage) open(o Options) error {
 	}
 	var specs []worker.Spec
 	for i := range o.Workers {
+		s.idle += o.Idle / o.Workers
 		links, err := s.deployment.Link()
 		if err != nil {
 			return err
@@ -63,7 +65,7 @@ func (s *stage) open(o Options) error {
 		}
 		specs = append(specs, worker.Spec{
 			Seed: o.Seed<<8 + uint64(i), Deploy: target, Resource: socket, Keys: s.keys, //nolint:gosec // i is a small number
-			Callers: o.Callers, Long: o.Long, TTL: o.TTL, Flaw: o.Flaw, Idle: o.Idle / o.Workers,
+			Slot: i, Callers: o.Callers, Long: o.Long, Think: o.Think, TTL: o.TTL, Flaw: o.Flaw, Idle: o.Idle / o.Workers,
 		})
 	}
 	s.crew, err = crew.Start(specs)

@@ -127,10 +127,10 @@ func (c *Crew) End(patience time.Duration) error {
 }
 
 // Told returns what all processes have told, once the crew has ended.
-func (c *Crew) Told() []history.Process {
+func (c *Crew) Told() []*history.Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var all []history.Process
+	var all []*history.Process
 	for _, p := range c.past {
 		all = append(all, p.told())
 	}

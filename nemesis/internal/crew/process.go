@@ -26,7 +26,7 @@ type process struct {
 	done       chan struct{} // closed once it has ended and all it told is down
 
 	mu      sync.Mutex // guards what follows
-	events  []history.Event
+	history *history.Process
 	stopped int64 // since when it is frozen; 0 if it is not
 }
 
@@ -36,7 +36,7 @@ func spawn(name, spec string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{name: name, cmd: exec.Command(program), done: make(chan struct{})}
+	p := &process{name: name, cmd: exec.Command(program), done: make(chan struct{}), history: history.NewProcess(name)}
 	p.cmd.Env = append(os.Environ(), worker.Env+"="+spec)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stderr = &p.complaints
@@ -80,7 +80,7 @@ func (p *process) listen(out io.Reader) {
 			continue // something else that writes to stdout, such as a panic's last words
 		}
 		p.mu.Lock()
-		p.events = append(p.events, e)
+		p.history.Take(e)
 		p.mu.Unlock()
 	}
 }
@@ -96,7 +96,7 @@ func (p *process) signal(sig syscall.Signal) error {
 	case sig == syscall.SIGSTOP && p.stopped == 0:
 		p.stopped = now
 	case sig == syscall.SIGCONT && p.stopped != 0:
-		p.events = append(p.events, history.Event{Kind: history.Paused, At: p.stopped, Until: history.Now()})
+		p.history.Take(history.Event{Kind: history.Paused, At: p.stopped, Until: history.Now()})
 		p.stopped = 0
 	}
 	return nil
@@ -110,18 +110,18 @@ func (p *process) kill() {
 	defer p.mu.Unlock()
 	now := history.Now()
 	if p.stopped != 0 {
-		p.events = append(p.events, history.Event{Kind: history.Paused, At: p.stopped, Until: now})
+		p.history.Take(history.Event{Kind: history.Paused, At: p.stopped, Until: now})
 	}
-	p.events = append(p.events, history.Event{Kind: history.Killed, At: now})
+	p.history.Take(history.Event{Kind: history.Killed, At: now})
 }
 
 // leave tells the process to end.
 func (p *process) leave() error { return p.stdin.Close() }
 
 // told is what it has told, once it has ended.
-func (p *process) told() history.Process {
+func (p *process) told() *history.Process {
 	<-p.done
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return history.Process{Name: p.name, Events: p.events}
+	return p.history
 }

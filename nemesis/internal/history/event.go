@@ -46,17 +46,12 @@ type Event struct {
 	Owner string `json:"o,omitempty"`
 	Fence int64  `json:"f,omitempty"`
 	Top   int64  `json:"h,omitempty"`
-	Until int64  `json:"u,omitempty"`
+	Until int64  `json:"u,omitempty"` // of an Ask, how long it may take
 	Err   string `json:"e,omitempty"`
 
 	Goroutines int   `json:"g,omitempty"`
 	Heap       int64 `json:"m,omitempty"`
-}
-
-// Process is what one process has told, in the order in which it did.
-type Process struct {
-	Name   string
-	Events []Event
+	Idle       int   `json:"l,omitempty"` // leases held besides
 }
 
 // Now is the instant, the same in all processes of a machine.

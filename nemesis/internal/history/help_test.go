@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	ms     = int64(time.Millisecond)
-	margin = 100 * time.Millisecond
+	ms      = int64(time.Millisecond)
+	margin  = 100 * time.Millisecond
+	request = 100 * time.Millisecond
 )
 
 // script writes what a process tells, in ms.
@@ -24,7 +25,7 @@ func process(name string) *script { return &script{name: name} }
 func (s *script) got(owner, name string, fence, asked, had, until int64) int64 {
 	s.op++
 	s.events = append(s.events,
-		history.Event{Kind: history.Ask, At: asked * ms, Op: s.op, Name: name},
+		history.Event{Kind: history.Ask, At: asked * ms, Op: s.op, Name: name, Until: int64(time.Hour)},
 		history.Event{Kind: history.Granted, At: asked * ms, Name: name, Owner: owner, Fence: fence, Top: fence + 2, Until: until * ms},
 		history.Event{Kind: history.Got, At: had * ms, Op: s.op, Fence: fence})
 	return s.op
@@ -34,9 +35,14 @@ func (s *script) got(owner, name string, fence, asked, had, until int64) int64 {
 func (s *script) handed(name string, fence, asked, had int64) int64 {
 	s.op++
 	s.events = append(s.events,
-		history.Event{Kind: history.Ask, At: asked * ms, Op: s.op, Name: name},
+		history.Event{Kind: history.Ask, At: asked * ms, Op: s.op, Name: name, Until: int64(time.Hour)},
 		history.Event{Kind: history.Got, At: had * ms, Op: s.op, Fence: fence})
 	return s.op
+}
+
+// ask is an acquire that may take so many ms.
+func (s *script) ask(op int64, name string, at, allowed int64) {
+	s.events = append(s.events, history.Event{Kind: history.Ask, At: at * ms, Op: op, Name: name, Until: allowed * ms})
 }
 
 func (s *script) extended(owner string, at, until int64) {
@@ -60,12 +66,14 @@ func (s *script) killed(at int64) {
 	s.events = append(s.events, history.Event{Kind: history.Killed, At: at * ms})
 }
 
-func (s *script) told() history.Process { return history.Process{Name: s.name, Events: s.events} }
-
-func told(scripts ...*script) []history.Process {
-	var all []history.Process
+func told(scripts ...*script) []*history.Process {
+	var all []*history.Process
 	for _, s := range scripts {
-		all = append(all, s.told())
+		p := history.NewProcess(s.name)
+		for _, e := range s.events {
+			p.Take(e)
+		}
+		all = append(all, p)
 	}
 	return all
 }

@@ -1,14 +1,14 @@
 package history
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"time"
 )
 
 // Run is all that there is to judge.
 type Run struct {
-	Processes []Process
+	Processes []*Process
 	// Excused are the times in which a fault voided exclusion: two may believe.
 	Excused []Window
 	// Unordered are those in which tokens may fall, as a counter was lost while the clock was behind it.
@@ -17,6 +17,10 @@ type Run struct {
 	Refused []Refusal
 	// Margin is Config.Margin: how far belief that ends by the clock keeps from what the store holds.
 	Margin time.Duration
+	// Request is Config.RequestTimeout: what a call may take besides the time for which it may wait.
+	Request time.Duration
+	// Idle is how many leases are to be held besides at the end.
+	Idle int
 }
 
 // Report is the judgement.
@@ -27,6 +31,7 @@ type Report struct {
 	Overlaps   int // pairs of leases believed in at the same time, all excused
 	Longest    time.Duration
 	Refused    int
+	Usage      Usage
 	Violations []Violation
 }
 
@@ -39,7 +44,7 @@ const (
 
 // Judge looks for everything that must not be.
 func Judge(run Run) Report {
-	leases := Leases(run.Processes)
+	leases := leases(run.Processes)
 	r := Report{Grants: len(leases), Refused: len(run.Refused)}
 	for _, l := range leases {
 		if l.Handed {
@@ -49,6 +54,15 @@ func Judge(run Run) Report {
 			r.Lost++
 		}
 		r.Violations = append(r.Violations, deadline(l, run.Margin)...)
+	}
+	for _, p := range run.Processes {
+		r.Violations = append(r.Violations, hangs(p, run.Request)...)
+	}
+	u, grown := usage(run.Processes)
+	r.Usage = u
+	r.Violations = append(r.Violations, grown...)
+	if u.Idle < run.Idle {
+		r.Violations = append(r.Violations, violation("progress", "of %d idle leases only %d were held at the end", run.Idle, u.Idle))
 	}
 	for _, o := range overlaps(leases, run.Excused) {
 		if !o.Excused {
@@ -83,16 +97,6 @@ func deadline(l *Lease, margin time.Duration) []Violation {
 // sortedBy returns the leases in the order of an instant.
 func sortedBy(leases []*Lease, at func(*Lease) int64) []*Lease {
 	sorted := slices.Clone(leases)
-	slices.SortStableFunc(sorted, func(a, b *Lease) int { return int(min(1, max(-1, at(a)-at(b)))) })
+	slices.SortStableFunc(sorted, func(a, b *Lease) int { return cmp.Compare(at(a), at(b)) })
 	return sorted
-}
-
-// Find is the first violation of a rule, for tests and for people.
-func (r *Report) Find(rule string) error {
-	for _, v := range r.Violations {
-		if v.Rule == rule {
-			return fmt.Errorf("%s", v)
-		}
-	}
-	return nil
 }

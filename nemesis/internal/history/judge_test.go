@@ -122,6 +122,22 @@ func TestJudge(t *testing.T) {
 			a.events = append(a.events, history.Event{Kind: history.Freed, At: 6 * ms, Op: l, Err: "unavailable"})
 			b.freed(b.got("B", "x", 20, 500, 900, 2500), 950, 951)
 		}},
+		"an acquire that hung": {play: func(a, _ *script) {
+			a.ask(1, "x", 0, 50)
+			a.at(1, history.Not, 500)
+		}, rules: []string{"bounded"}},
+		"an acquire that hung with its process": {play: func(a, _ *script) {
+			a.ask(1, "x", 0, 50)
+			a.paused(100, 450)
+			a.at(1, history.Not, 500)
+		}},
+		"an acquire that waited": {play: func(a, _ *script) {
+			a.ask(1, "x", 0, 500)
+			a.at(1, history.Not, 550)
+		}},
+		"a release that hung": {play: func(a, _ *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 5, 500)
+		}, rules: []string{"bounded"}},
 		"refused while it believed": {play: func(a, _ *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
 		}, run: history.Run{Refused: []history.Refusal{{At: 20 * ms, Name: "x", Token: 10, Highest: 11}}}, rules: []string{"refusal"}},
@@ -138,7 +154,7 @@ func TestJudge(t *testing.T) {
 			a, b := process("a"), process("b")
 			c.play(a, b)
 			run := c.run
-			run.Processes, run.Margin = told(a, b), margin
+			run.Processes, run.Margin, run.Request = told(a, b), margin, request
 			report := history.Judge(run)
 			var rules []string
 			for _, v := range report.Violations {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -71,13 +72,36 @@ func unmodelled(leases []*Lease, excused, unordered []Window) []Violation {
 	}
 	var found []Violation
 	for name, all := range byName {
-		switch porcupine.CheckOperationsTimeout(model(), operations(all, excused, unordered), modelTime) {
-		case porcupine.Illegal:
-			found = append(found, violation("lock model", "%q: no order of %d grants has one holder at a time and rising tokens", name, len(all)))
-		case porcupine.Unknown:
-			found = append(found, violation("lock model", "%q: no order of %d grants found within %v", name, len(all), modelTime))
-		case porcupine.Ok:
+		for some := range pieces(all) {
+			switch porcupine.CheckOperationsTimeout(model(), operations(some, excused, unordered), modelTime) {
+			case porcupine.Illegal:
+				found = append(found, violation("lock model", "%q: no order of %d grants from token %d on has one holder at a time and rising tokens",
+					name, len(some), some[0].Fence))
+			case porcupine.Unknown:
+				found = append(found, violation("lock model", "%q: no order of %d grants found within %v", name, len(some), modelTime))
+			case porcupine.Ok:
+			}
 		}
 	}
 	return found
+}
+
+// The search takes memory by the square of its length, so that a long history is searched in pieces that overlap: what is wrong is
+// wrong among neighbours, since tokens are checked over the whole.
+const (
+	pieceLength  = 2000
+	pieceOverlap = 100
+)
+
+// pieces are those of one name's leases, in the order of their beginnings.
+func pieces(leases []*Lease) iter.Seq[[]*Lease] {
+	return func(yield func([]*Lease) bool) {
+		for len(leases) > pieceLength {
+			if !yield(leases[:pieceLength]) {
+				return
+			}
+			leases = leases[pieceLength-pieceOverlap:]
+		}
+		yield(leases)
+	}
 }

@@ -33,7 +33,7 @@ func (c *caller) run(ctx context.Context) {
 			_ = c.client.Close()
 		}
 	}()
-	for c.pass(ctx, c.below(5*time.Millisecond)) {
+	for c.pass(ctx, c.below(c.spec.Think)) {
 		c.once(ctx, c.spec.Keys[c.dice.IntN(len(c.spec.Keys))])
 	}
 }

@@ -37,7 +37,8 @@ func run(text string, stdin io.Reader, t *teller) error {
 		cancel()
 	}()
 	aside.Go(func() { watchPauses(ctx, t) })
-	aside.Go(func() { tellFigures(ctx, t) })
+	var idle atomic.Int64
+	aside.Go(func() { tellFigures(ctx, t, &idle) })
 	defer aside.Wait()
 	defer cancel()
 
@@ -51,12 +52,11 @@ func run(text string, stdin io.Reader, t *teller) error {
 	defer closing()
 	cfg := Config(spec.TTL)
 	cfg.Node = spec.Name
-	cfg.ClockDrift = renewer.DefaultClockDrift
 	keeper, err := renewer.New(tellOf(breakBy(store, spec.Flaw), t, cfg), cfg)
 	if err != nil {
 		return err
 	}
-	work(ctx, spec, keeper, t)
+	work(ctx, spec, keeper, t, &idle)
 	over, stop := context.WithTimeout(context.Background(), 4*spec.TTL)
 	defer stop()
 	return keeper.Shutdown(over)
@@ -81,13 +81,13 @@ func connect(ctx context.Context, spec Spec) (renewer.Store, func(), error) {
 }
 
 // work runs the callers until ctx ends.
-func work(ctx context.Context, spec Spec, keeper *renewer.Keeper, t *teller) {
+func work(ctx context.Context, spec Spec, keeper *renewer.Keeper, t *teller, idle *atomic.Int64) {
 	var ops atomic.Int64
 	var callers sync.WaitGroup
 	for i := range spec.Callers {
 		c := &caller{spec: spec, keeper: keeper, t: t, ops: &ops, dice: dice(spec, i)}
 		callers.Go(func() { c.run(ctx) })
 	}
-	callers.Go(func() { holdIdle(ctx, spec, keeper) })
+	callers.Go(func() { newIdlers(spec, keeper, idle).run(ctx) })
 	callers.Wait()
 }

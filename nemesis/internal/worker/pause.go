@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/history"
@@ -32,7 +33,7 @@ func watchPauses(ctx context.Context, t *teller) {
 }
 
 // tellFigures tells once a second what the process uses.
-func tellFigures(ctx context.Context, t *teller) {
+func tellFigures(ctx context.Context, t *teller, idle *atomic.Int64) {
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
 	for {
@@ -45,6 +46,7 @@ func tellFigures(ctx context.Context, t *teller) {
 		runtime.ReadMemStats(&m)
 		t.tell(history.Event{
 			Kind: history.Figures, At: history.Now(), Goroutines: runtime.NumGoroutine(), Heap: int64(min(m.HeapAlloc, 1<<62)),
+			Idle: int(idle.Load()),
 		})
 	}
 }

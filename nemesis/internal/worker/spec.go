@@ -13,6 +13,7 @@ const Env = "LOCKBEAT_NEMESIS_WORKER"
 // Spec is what a worker is told.
 type Spec struct {
 	Name     string
+	Slot     int // its place in the crew, which survives its death
 	Seed     uint64
 	Deploy   deploy.Spec
 	Resource string // the path of its socket
@@ -22,13 +23,15 @@ type Spec struct {
 	Long int
 	TTL  time.Duration
 	Flaw Flaw
+	// Think is the longest that a caller waits before it takes a lock.
+	Think time.Duration
 	// Idle is how many leases more it holds all the time, on names of its own that nobody contends for.
 	Idle int
 }
 
 // Config is how workers keep leases.
 func Config(ttl time.Duration) renewer.Config {
-	return renewer.Config{TTL: ttl, Margin: ttl / 10}
+	return renewer.Config{TTL: ttl, Margin: ttl / 10, RequestTimeout: ttl / 6, ClockDrift: renewer.DefaultClockDrift}
 }
 
 // Flaw breaks the lock on purpose, to see that the suite finds it.

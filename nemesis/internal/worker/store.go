@@ -45,7 +45,7 @@ func (s *telling) Acquire(ctx context.Context, claims []renewer.Claim) []renewer
 	sent := history.Now()
 	grants := s.Store.Acquire(ctx, claims)
 	for i, g := range grants {
-		if g.Status == renewer.Mine {
+		if g.Status == renewer.Mine && !isIdle(claims[i].Name) {
 			s.t.tell(history.Event{
 				Kind: history.Granted, At: sent, Name: claims[i].Name, Owner: claims[i].Owner, Fence: g.Fence,
 				Top: g.Fence + int64(g.Reserved), Until: sent + int64(s.validFor(claims[i].TTL)-max(0, g.Age)),
@@ -60,7 +60,7 @@ func (s *telling) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 	sent := history.Now()
 	answers := s.Store.Renew(ctx, holds)
 	for i, a := range answers {
-		if a.Status == renewer.Mine {
+		if a.Status == renewer.Mine && !isIdle(holds[i].Name) {
 			s.t.tell(history.Event{
 				Kind: history.Extended, At: history.Now(), Owner: holds[i].Owner,
 				Until: sent + int64(s.validFor(holds[i].TTL)-max(0, a.Age)),

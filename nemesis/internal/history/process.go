@@ -1,0 +1,167 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Process makes leases of what a process tells, as it comes.
+type Process struct {
+	Name    string
+	open    map[int64]*Lease // by Op
+	asked   map[int64]Event
+	leases  []*Lease
+	calls   []call
+	grants  map[string]*grant   // by owner token
+	recent  map[string][]*grant // by name: the last few
+	pauses  []Window
+	figures []Event
+	killed  int64
+}
+
+// NewProcess returns one that has told nothing yet.
+func NewProcess(name string) *Process {
+	return &Process{
+		Name: name, killed: Never, open: make(map[int64]*Lease), asked: make(map[int64]Event),
+		grants: make(map[string]*grant), recent: make(map[string][]*grant),
+	}
+}
+
+// grant is what the store has granted to an owner token.
+type grant struct {
+	owner      string
+	fence, top int64
+	until      int64
+}
+
+// grantsKept of a name are known at a time: leases stand on the last, or on one before if its answer was late.
+const grantsKept = 64
+
+// Take notes an event.
+func (p *Process) Take(e Event) {
+	switch e.Kind {
+	case Ask:
+		p.asked[e.Op] = e
+	case Not:
+		p.returned(e)
+	case Got:
+		p.begin(e, p.returned(e))
+	case Granted:
+		p.granted(e)
+	case Extended:
+		// The engine takes no extension that comes after the deadline.
+		if g := p.grants[e.Owner]; g != nil && e.At < g.until {
+			g.until = max(g.until, e.Until)
+			p.published(g)
+		}
+	case Paused:
+		p.pauses = append(p.pauses, Window{From: e.At, To: e.Until})
+	case Killed:
+		p.killed = e.At
+	case Valid, Over, Freeing, Freed:
+		p.note(e)
+	case Figures:
+		p.figures = append(p.figures, e)
+	}
+}
+
+// returned notes how long an acquire took, and returns what was asked.
+func (p *Process) returned(e Event) Event {
+	ask := p.asked[e.Op]
+	delete(p.asked, e.Op)
+	p.calls = append(p.calls, call{what: "Acquire", name: ask.Name, from: ask.At, to: e.At, allowed: time.Duration(ask.Until)})
+	return ask
+}
+
+func (p *Process) granted(e Event) {
+	g := &grant{owner: e.Owner, fence: e.Fence, top: e.Top, until: e.Until}
+	if old := p.grants[e.Owner]; old != nil && old.fence == g.fence { // granted again, as its answer was late
+		g.until, g.top = max(old.until, g.until), max(old.top, g.top)
+	}
+	p.grants[e.Owner] = g
+	p.recent[e.Name] = append(p.recent[e.Name], g)
+	if recent := p.recent[e.Name]; len(recent) > grantsKept {
+		delete(p.grants, recent[0].owner)
+		p.recent[e.Name] = recent[1:]
+	}
+}
+
+// begin opens a lease and finds the grant that it stands on.
+func (p *Process) begin(e, ask Event) {
+	l := &Lease{
+		Process: p.Name, Name: ask.Name, Fence: e.Fence, Asked: ask.At, Begin: e.At,
+		Freeing: Never, Freed: Never, Over: Never, Until: Never, Handed: true,
+	}
+	for _, g := range slices.Backward(p.recent[l.Name]) {
+		if g.fence <= l.Fence && l.Fence <= g.top {
+			l.Until, l.Handed, l.grant = g.until, g.fence != l.Fence, g
+			break
+		}
+	}
+	p.open[e.Op] = l
+	p.leases = append(p.leases, l)
+}
+
+// published moves the deadlines of the leases that stand on a grant.
+func (p *Process) published(g *grant) {
+	for _, l := range p.open {
+		if l.grant == g {
+			l.Until = max(l.Until, g.until)
+		}
+	}
+}
+
+func (p *Process) note(e Event) {
+	l := p.open[e.Op]
+	if l == nil {
+		return
+	}
+	switch e.Kind {
+	case Valid:
+		l.Valid = max(l.Valid, e.At)
+	case Over:
+		l.Over, l.Lost = e.At, e.Err
+	case Freeing:
+		l.Freeing = e.At
+	default:
+		l.Freed, l.Err, l.grant = e.At, e.Err, nil
+		delete(p.open, e.Op)
+		p.calls = append(p.calls, call{what: "Release", name: l.Name, from: l.Freeing, to: l.Freed})
+	}
+}
+
+// settle finds the end of belief.
+func (p *Process) settle(l *Lease) {
+	l.End = min(l.Freeing, l.Over, p.killed)
+	l.Killed = l.End == p.killed && l.End != Never
+	if l.End <= l.Until {
+		return
+	}
+	published := min(l.End, max(l.Until, l.Valid, l.Begin))
+	// The last words of one that was killed may have been that the context had ended.
+	if l.Killed || p.paused(l.Until, l.End) {
+		l.End = published
+		return
+	}
+	l.Late = l.End - l.Until
+}
+
+// paused tells whether the process was, within an interval.
+func (p *Process) paused(from, to int64) bool {
+	_, was := excuse(p.pauses, from, to)
+	return was
+}
+
+// leases are those of all processes, in the order in which they began.
+func leases(processes []*Process) []*Lease {
+	var all []*Lease
+	for _, p := range processes {
+		for _, l := range p.leases {
+			p.settle(l)
+		}
+		all = append(all, p.leases...)
+	}
+	slices.SortFunc(all, func(a, b *Lease) int { return cmp.Compare(a.Begin, b.Begin) })
+	return all
+}
