@@ -11,6 +11,10 @@ const (
 	gatherFor = 10 * time.Millisecond
 	// The most leases in one heartbeat, as long as the store keeps up.
 	batchMost = 1000
+	// A heartbeat of fewer leases than this takes others along that would come due within an eighth of an interval: what it costs
+	// to send and to receive is then shared by more. Each keeps its rhythm, so they come due together again. Not for a TTL after
+	// a heartbeat has failed, so that a lease that the store can't answer for does not take others along again and again.
+	batchLeast = 100
 	// Up to this many heartbeats of a lane are under way at once without further ado. When the store hangs they all wait; more
 	// then start at intervals of an eighth of RequestTimeout, each with everything that has come due, so that no lease waits for
 	// another's answer, and no more than these plus about eight ever wait together.
@@ -87,10 +91,14 @@ func (k *Keeper) board(lane *lane, now instant) *flight {
 	}
 	f := k.newFlight()
 	f.lane, f.sent, f.lag = lane, now, now.sub(lane.beats.first())
-	lane.beats.take(now, most, func(l *Lease) {
+	add := func(l *Lease) {
 		f.leases = append(f.leases, l)
 		f.holds = append(f.holds, l.hold())
-	})
+	}
+	lane.beats.take(now, most, add)
+	if now >= lane.calm {
+		lane.beats.take(now.add(k.cfg.Heartbeat/8), batchLeast-len(f.leases), add)
+	}
 	lane.flights++
 	if len(f.leases) < batchMost || lane.flights > flightsAtOnce {
 		lane.sent = now // a full batch is followed by the next at once
@@ -180,6 +188,9 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 				Left: max(0, instant(l.until.Load()).sub(now)),
 			}})
 		}
+	}
+	if r.Failed > 0 {
+		f.lane.calm = now.add(k.cfg.TTL)
 	}
 	r.Took = now.sub(f.sent)
 	k.recycle(f)

@@ -8,6 +8,7 @@ type lane struct {
 	beats   wheel
 	flights int     // under way
 	sent    instant // when the last was sent
+	calm    instant // when the last failure is long enough ago
 }
 
 // Lanes are numbered by the store, which may number at random; so many cost about 12 MB.
