@@ -32,7 +32,7 @@ func (c *caller) turn() {
 	d := c.dice
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
-	if d.chance(.1) { // the caller's caller loses patience, before or after the lock is had
+	if d.chance(.15) { // the caller's caller loses patience, before or after the lock is had
 		defer time.AfterFunc(d.between(0, c.ttl/4), cancel).Stop()
 	}
 	k := c.p.keeper()
@@ -40,14 +40,22 @@ func (c *caller) turn() {
 	begun := c.w.now()
 	l, manual, err := c.acquire(ctx, k, name)
 	if err != nil {
-		c.w.trace.note(c.w.now(), "process %d does not get %q: %v", c.p.id, name, err)
+		c.w.trace.note(c.w.now(), "process %d does not get %q: %v", c.p.id, name, kindOf(err))
 		c.refused(ctx, err, c.w.now()-begun)
-		pass(d.between(time.Microsecond, 20*time.Millisecond))
+		pause := 20 * time.Millisecond
+		if errors.Is(err, renewer.ErrShutdown) {
+			pause = c.ttl / 4
+		}
+		pass(d.between(time.Microsecond, pause))
 		return
 	}
 	b := c.w.ledger.begin(c.w, c.p.id, l, manual > 0)
 	c.probe(b, l)
 	c.hold(ctx, b, l, manual)
+	c.w.tally.count(believed)
+	if c.w.server.handed(b.lot) {
+		c.w.tally.count(handedOver)
+	}
 	c.w.ledger.end(c.w, b, c.w.now(), "release")
 	free := l.Release
 	if d.chance(.05) { // as after a panic
@@ -93,7 +101,9 @@ func (c *caller) acquire(ctx context.Context, k *renewer.Keeper, name string) (l
 func (c *caller) refused(ctx context.Context, err error, took time.Duration) {
 	switch {
 	case errors.Is(err, renewer.ErrHeld), errors.Is(err, renewer.ErrUnavailable), errors.Is(err, renewer.ErrShutdown):
+		c.w.tally.count(refusedCall)
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		c.w.tally.count(cancelled)
 	default:
 		c.w.ledger.violate(contract, "an acquire failed by %v", err)
 	}
@@ -106,7 +116,7 @@ func (c *caller) refused(ctx context.Context, err error, took time.Duration) {
 func (c *caller) hold(ctx context.Context, b *belief, l *renewer.Lease, manual time.Duration) {
 	d := c.dice
 	last := c.w.now() + c.work()
-	stubborn := d.chance(.3)
+	stubborn := d.chance(.5)
 	for left := last - c.w.now(); left > 0; left = last - c.w.now() {
 		select {
 		case <-l.Context().Done():
@@ -133,11 +143,11 @@ func (c *caller) hold(ctx context.Context, b *belief, l *renewer.Lease, manual t
 // work is how long one piece of it takes: mostly little.
 func (c *caller) work() time.Duration {
 	switch roll := c.dice.Float64(); {
-	case roll < .7:
+	case roll < .6:
 		return c.dice.between(0, 3*time.Millisecond)
-	case roll < .9:
+	case roll < .75:
 		return c.dice.between(0, 100*time.Millisecond)
-	case roll < .98:
+	case roll < .95:
 		return c.dice.between(0, c.ttl)
 	default:
 		return c.dice.between(0, 4*c.ttl)
@@ -147,6 +157,7 @@ func (c *caller) work() time.Duration {
 func (c *caller) extend(ctx context.Context, b *belief, l *renewer.Lease, by time.Duration) {
 	err := l.Extend(ctx, by)
 	if err == nil {
+		c.w.tally.count(extended)
 		c.probe(b, l)
 		return
 	}
@@ -169,4 +180,12 @@ func (c *caller) probe(b *belief, l *renewer.Lease) {
 	if lapse := c.w.server.lapse(b.name, b.fence, now); now+left+c.w.keeperConfig().Margin > lapse {
 		c.w.ledger.violate(outside, "%v: at %v valid for %v and the margin, but the key lapses at %v", b, now, left, lapse)
 	}
+}
+
+// kindOf is an error without what differs each time, such as the number of this process.
+func kindOf(err error) error {
+	if e, ok := errors.AsType[*renewer.Error](err); ok {
+		return e.Kind
+	}
+	return err
 }

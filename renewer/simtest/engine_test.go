@@ -20,19 +20,27 @@ import (
 // us when the engine has changed.
 type edit struct{ file, from, to string }
 
-// seeded takes the engine's jitter from the instant, which in a bubble is the same whenever a world is played again.
+// seeded takes the engine's jitter from the instant, which in a bubble is the same whenever a world is played again, and counts owner
+// tokens.
 var seeded = []edit{
 	{"waker.go", "import (\n\t\"math/rand/v2\"\n\t\"time\"\n)", "import \"time\""},
 	{"waker.go", "return rand.N(d) + 1", "return simulatedJitter(d)"},
+	{"name.go", "rand.Read(raw[:])", "rand.Read(raw[:0]); simulatedOwner(raw[:])"},
 }
 
 // simulated is a file more of the engine's package in that build.
 const simulated = `package renewer
 
 import (
+	"encoding/binary"
 	"os"
+	"sync/atomic"
 	"time"
 )
+
+var owners atomic.Uint32
+
+func simulatedOwner(raw []byte) { binary.BigEndian.PutUint32(raw, owners.Add(1)<<8) }
 
 func simulatedJitter(d time.Duration) time.Duration {
 	x := uint64(time.Now().UnixNano())

@@ -106,6 +106,7 @@ func (g *ledger) lost(w *world, key lot, e *renewer.LostError) {
 	if b == nil || !g.end(w, b, w.now(), e.Reason.String()) {
 		return
 	}
+	w.tally.count(lostLease + event(e.Reason.String()))
 	now := w.now()
 	lapse := w.server.lapse(key.name, key.fence, now)
 	margin := e.Left

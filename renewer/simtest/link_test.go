@@ -84,7 +84,12 @@ func (l *link) call(ctx context.Context, op, name string, r *request) (reply, er
 			told = timer.C
 		}
 	}
-	if !f.lost && l.open() {
+	switch {
+	case f.lost:
+		l.w.tally.count(requestLost)
+	case !l.open():
+		l.w.tally.count(cutOff)
+	default:
 		time.AfterFunc(f.out, func() { l.arrive(r, f, replied) })
 	}
 	select {
@@ -92,8 +97,10 @@ func (l *link) call(ctx context.Context, op, name string, r *request) (reply, er
 		r.answered.Store(true)
 		return p, nil
 	case <-told:
+		r.left.Store(true)
 		return reply{}, errReset
 	case <-ctx.Done():
+		r.left.Store(true)
 		return reply{}, ctx.Err()
 	}
 }
@@ -105,8 +112,12 @@ func (l *link) open() bool { return l.w.calm.Load() || l.cut.end(l.w.now()) == 0
 func (l *link) arrive(r *request, f fate, replied chan<- reply) {
 	now := l.w.now()
 	if thaw := l.w.frozen.end(now); thaw > 0 && !l.w.calm.Load() {
+		l.w.tally.count(frozenAt)
 		time.AfterFunc(thaw-now+f.out%time.Millisecond, func() { l.arrive(r, f, replied) })
 		return
+	}
+	if r.left.Load() {
+		l.w.tally.count(lateActed)
 	}
 	p := l.w.server.carryOut(r, now)
 	l.w.trace.note(now, "process %d asked at %v: %v; the server says %v", l.process, r.sent, r, p)
@@ -114,9 +125,11 @@ func (l *link) arrive(r *request, f fate, replied chan<- reply) {
 		copied := fate{out: f.out}
 		time.AfterFunc(f.copied, func() { l.arrive(r, copied, make(chan reply, 1)) })
 	}
-	if !f.replyLost && l.open() {
-		time.AfterFunc(f.back, func() { replied <- p })
+	if f.replyLost || !l.open() {
+		l.w.tally.count(replyLost)
+		return
 	}
+	time.AfterFunc(f.back, func() { replied <- p })
 }
 
 func (l *link) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {

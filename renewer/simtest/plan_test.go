@@ -59,8 +59,8 @@ func newPlan(seed uint64, quota int, f faults) plan {
 	if d.chance(.3) {
 		p.cfg.MaxHold = d.between(p.cfg.TTL, 4*p.cfg.TTL)
 	}
-	if d.chance(.3) {
-		p.cfg.CancelGrace = d.between(time.Millisecond, p.cfg.TTL)
+	if d.chance(.5) {
+		p.cfg.CancelGrace = d.between(time.Millisecond, p.cfg.TTL/4)
 	}
 	return p
 }

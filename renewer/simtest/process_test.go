@@ -61,6 +61,7 @@ func (p *process) shutdown(within time.Duration, calm bool) {
 	}
 	begun := p.w.now()
 	p.w.trace.note(begun, "process %d shuts down within %v", p.id, within)
+	p.w.tally.count(shutDown)
 	err := p.keeper().Shutdown(ctx)
 	p.w.trace.note(p.w.now(), "process %d has shut down: %v", p.id, err)
 	if calm && err != nil {

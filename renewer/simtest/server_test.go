@@ -17,6 +17,7 @@ type server struct {
 	clock  clock
 	faults faults
 	report func(kind, string, ...any)
+	count  func(event)
 	free   func(name string) // tells those who watch it
 
 	mu      sync.Mutex
@@ -34,17 +35,18 @@ type request struct {
 	claims   []renewer.Claim // of an Acquire
 	holds    []renewer.Hold  // of a Renew or a Release
 	renew    bool
-	answered atomic.Bool // somebody has had a reply to it
+	answered atomic.Bool // its caller has had a reply to it
+	left     atomic.Bool // its caller has gone without one
 	done     bool        // the server has had it before; guarded by its mutex
 }
 
 func (r *request) String() string {
 	var b strings.Builder
 	for _, c := range r.claims {
-		fmt.Fprintf(&b, "acquire %q for %.4s, TTL %v, %d more tokens ", c.Name, c.Owner, c.TTL, c.Reserve)
+		fmt.Fprintf(&b, "acquire %q for %.6s, TTL %v, %d more tokens ", c.Name, c.Owner, c.TTL, c.Reserve)
 	}
 	for _, h := range r.holds {
-		fmt.Fprintf(&b, "%s %q of %.4s, TTL %v, keep %v ", map[bool]string{true: "renew", false: "release"}[r.renew], h.Name, h.Owner, h.TTL, h.Keep)
+		fmt.Fprintf(&b, "%s %q of %.6s, TTL %v, keep %v ", map[bool]string{true: "renew", false: "release"}[r.renew], h.Name, h.Owner, h.TTL, h.Keep)
 	}
 	return b.String()
 }
@@ -66,9 +68,9 @@ func (p reply) String() string {
 	return b.String()
 }
 
-func newServer(c clock, f faults, report func(kind, string, ...any)) *server {
+func newServer(c clock, f faults, report func(kind, string, ...any), count func(event)) *server {
 	return &server{
-		clock: c, faults: f, report: report, free: func(string) {},
+		clock: c, faults: f, report: report, count: count, free: func(string) {},
 		keys: map[string]*tenure{}, fences: map[string]int64{}, book: map[string][]*tenure{}, renewed: map[string]int{}, closed: map[int][]time.Duration{},
 	}
 }
@@ -98,6 +100,7 @@ func (s *server) live(name string, now time.Duration) *tenure {
 	t := s.keys[name]
 	if t != nil && s.shown(now) >= t.until {
 		t.end(s.clock.when(t.until), false)
+		s.count(leftToLapse)
 		delete(s.keys, name)
 		return nil
 	}
@@ -133,7 +136,9 @@ func (s *server) grant(r *request, c *renewer.Claim, now time.Duration) renewer.
 		name: c.Name, owner: c.Owner, process: r.process, low: fence, high: fence + int64(c.Reserve), ttl: c.TTL,
 		from: now, until: s.shown(now) + c.TTL,
 	}
+	s.count(granted)
 	if r.done {
+		s.count(copyActed)
 		t.copied = r
 	}
 	s.fences[c.Name] = t.high
@@ -170,6 +175,7 @@ func (s *server) renew(t *tenure, h *renewer.Hold, now time.Duration) {
 		s.report(contract, "the renewal %+v", *h)
 	}
 	s.renewed[h.Name]++
+	s.count(renewed)
 	until := s.shown(now) + h.TTL
 	if s.faults.renewalShortens {
 		t.until = until
@@ -230,4 +236,12 @@ func (s *server) close(process int, now time.Duration) {
 // leftByClosed tells whether the keeper that a tenure was for was shut down before it could free it. Under s.mu.
 func (s *server) leftByClosed(t *tenure, settle time.Duration) bool {
 	return slices.ContainsFunc(s.closed[t.process], func(at time.Duration) bool { return t.from-settle <= at && at <= t.to })
+}
+
+// handed tells whether a lease came from hand to hand inside its process.
+func (s *server) handed(key lot) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tenureOf(key.name, key.fence)
+	return t != nil && key.fence > t.low
 }

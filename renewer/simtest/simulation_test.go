@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -31,7 +32,11 @@ func TestSimulation(t *testing.T) {
 		worlds = (*grantsFlag + quota - 1) / quota
 	}
 	if isChild() {
-		playWorlds(t, seed, worlds, faults{})
+		seen := playWorlds(t, seed, worlds, faults{})
+		t.Logf("in %d worlds:\n%v", worlds, seen)
+		for _, e := range everything {
+			assert.True(t, seen.n[e] > 0 || worlds < 50 || t.Failed(), "%q never happened", e)
+		}
 		return
 	}
 	const children = 2 // as many as CI has processors
@@ -59,20 +64,22 @@ func TestEngineAsItIs(t *testing.T) {
 	playWorlds(t, rand.Uint64N(1<<48), 20, faults{})
 }
 
-// playWorlds plays the worlds of so many seeds in a row, until there is a violation.
-func playWorlds(t *testing.T, seed uint64, worlds int, f faults) {
+// playWorlds plays the worlds of so many seeds in a row, until there is a violation, and tells what happened in them.
+func playWorlds(t *testing.T, seed uint64, worlds int, f faults) *tally {
 	t.Helper()
+	seen := new(tally)
 	t.Logf("-sim.seed=%d -sim.worlds=%d", seed, worlds)
 	for i := range uint64(worlds) {
-		playSeed(t, seed+i, f)
+		seen.add(playSeed(t, seed+i, f))
 		if t.Failed() {
-			return
+			break
 		}
 	}
+	return seen
 }
 
 // playSeed plays the world of a seed and fails with the command that does so again.
-func playSeed(t *testing.T, seed uint64, f faults) {
+func playSeed(t *testing.T, seed uint64, f faults) (seen *tally) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(newPlan(seed, quota, f))
@@ -85,5 +92,7 @@ func playSeed(t *testing.T, seed uint64, f faults) {
 		if t.Failed() {
 			t.Logf("again: go test ./renewer/simtest -run 'TestSimulation$' -sim.seed=%d -sim.worlds=1\n%+v", seed, w.plan)
 		}
+		seen = &w.tally
 	})
+	return seen
 }

@@ -43,6 +43,7 @@ func (l *link) Watch(name string, wake func(error)) (stop func()) {
 func (l *link) publish(name string) {
 	f := l.fate("publish", name)
 	if f.lost || !l.open() {
+		l.w.tally.count(wakeLost)
 		return
 	}
 	l.mu.Lock()

@@ -21,12 +21,13 @@ type world struct {
 	calm      atomic.Bool // the weather is over
 	ledger    ledger
 	trace     trace
+	tally     tally
 }
 
 func newWorld(p plan) *world {
 	w := &world{plan: p, start: time.Now(), frozen: p.spells(p.freezes, "freeze", 0)}
 	d := newDice(p.seed, "server")
-	w.server = newServer(clock{offset: d.between(0, 1000*time.Hour), drift: p.drift}, p.faults, w.ledger.violate)
+	w.server = newServer(clock{offset: d.between(0, 1000*time.Hour), drift: p.drift}, p.faults, w.ledger.violate, w.tally.count)
 	w.server.free = func(name string) {
 		for _, p := range w.processes {
 			p.link.publish(name)
@@ -99,6 +100,7 @@ func (w *world) idle() {
 			name := fmt.Sprint("idle ", i)
 			k := p.keeper()
 			every := k.Config().Heartbeat
+			pass(time.Duration(i) * time.Microsecond)
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			l, err := k.Acquire(ctx, name)

@@ -1,0 +1,40 @@
+package simtest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A world that is played again has the same grants at the same instants, unless a keeper was shut down on the way.
+func TestAWorldIsPlayedAgain(t *testing.T) {
+	t.Parallel()
+	for seed, left := uint64(1), 6; left > 0; seed++ {
+		if newPlan(seed, quota, faults{}).restarts {
+			continue
+		}
+		left--
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			first := grantsOf(t, seed)
+			require.Greater(t, len(first), quota/2)
+			require.Equal(t, first, grantsOf(t, seed))
+		})
+	}
+}
+
+// grantsOf plays a world and gives what its story tells of grants, which is all that was random.
+func grantsOf(t *testing.T, seed uint64) []string {
+	t.Helper()
+	out, passed := runChild(t, "", append(flags(seed, 1), "-sim.trace")...)
+	require.True(t, passed, "%s", out)
+	var grants []string
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, " by token ") && strings.Contains(line, " has \"") {
+			grants = append(grants, line)
+		}
+	}
+	return grants
+}

@@ -1,0 +1,79 @@
+package simtest_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// event is something that a run must have seen often: a simulation in which nothing happens proves nothing.
+type event string
+
+const (
+	granted      event = "granted by the store"
+	handedOver   event = "handed over"
+	renewed      event = "renewed"
+	requestLost  event = "requests lost"
+	replyLost    event = "replies lost"
+	copyActed    event = "copies that took a free name"
+	cutOff       event = "requests cut off"
+	frozenAt     event = "requests at a frozen server"
+	lateActed    event = "requests carried out when their caller had gone"
+	wakeLost     event = "wake-ups lost"
+	shutDown     event = "keepers shut down"
+	leftToLapse  event = "keys lapsed"
+	refusedCall  event = "calls refused"
+	cancelled    event = "calls cancelled"
+	extended     event = "leases extended"
+	believed     event = "grants to callers"
+	lostLease    event = "leases lost: " // and the reason
+	expiredLoss  event = lostLease + "expired"
+	maxHoldLoss  event = lostLease + "max_hold"
+	abandonLoss  event = lostLease + "abandoned"
+	shutdownLoss event = lostLease + "shutdown"
+)
+
+// everything must have happened in a run of the whole budget.
+var everything = []event{
+	believed, granted, handedOver, renewed, requestLost, replyLost, copyActed, cutOff, frozenAt, lateActed, wakeLost, shutDown, leftToLapse,
+	refusedCall, cancelled, extended, expiredLoss, maxHoldLoss, abandonLoss, shutdownLoss,
+}
+
+// tally counts events. It may be used concurrently.
+type tally struct {
+	mu sync.Mutex
+	n  map[event]int
+}
+
+func (y *tally) count(e event) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.n == nil {
+		y.n = map[event]int{}
+	}
+	y.n[e]++
+}
+
+// add adds another tally, which is not in use any more.
+func (y *tally) add(other *tally) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.n == nil {
+		y.n = map[event]int{}
+	}
+	for e, n := range other.n {
+		y.n[e] += n
+	}
+}
+
+func (y *tally) String() string {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	var b strings.Builder
+	for _, e := range slices.Sorted(maps.Keys(y.n)) {
+		fmt.Fprintf(&b, "%8d %s\n", y.n[e], e)
+	}
+	return b.String()
+}
