@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
 	"github.com/lockbeat/lockbeat/nemesis/internal/fault"
 	"github.com/lockbeat/lockbeat/nemesis/internal/history"
 	"github.com/lockbeat/lockbeat/nemesis/internal/worker"
@@ -65,7 +66,7 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	broken("increments", err)
 	cfg := worker.Config(o.TTL)
 	report := history.Judge(history.Run{
-		Processes: s.crew.Told(), Excused: n.excused, Refused: s.resource.Refused(), Margin: cfg.Margin, Request: cfg.RequestTimeout,
+		Processes: s.crew.Told(), Excused: n.excused, Refused: s.resource.Refused(), Margin: cfg.Margin, Request: cfg.RequestTimeout + deploy.Settle(o.TTL),
 		Idle: s.idle,
 	})
 	report.Violations = append(report.Violations, found...)

@@ -48,10 +48,14 @@ func (s Spec) Connect(ttl time.Duration) (store renewer.Store, closing func(), e
 	return q, closing, nil
 }
 
+// Settle is the write timeout of the stores' connections: what redisstore.ClientOption would make of the TTL.
+func Settle(ttl time.Duration) time.Duration { return ttl / 6 }
+
 // connect makes the store of one server, or of servers that belong together.
 func (s Spec) connect(ttl time.Duration, addrs []string) (*redisstore.Store, func(), error) {
 	option, err := redisstore.ClientOption(rueidis.ClientOption{
-		InitAddress: addrs, Username: User, Password: Password, DisableCache: true,
+		ConnWriteTimeout: Settle(ttl),
+		InitAddress:      addrs, Username: User, Password: Password, DisableCache: true,
 		ForceSingleClient: s.Kind != Cluster && s.MasterSet == "",
 		Sentinel:          rueidis.SentinelOption{MasterSet: s.MasterSet},
 		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {

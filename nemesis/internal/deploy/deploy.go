@@ -31,6 +31,7 @@ const (
 // serverArgs are those of every server: what it has confirmed is on disk, so that a restart alone voids nothing.
 var serverArgs = []string{
 	"--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "local",
+	"--loading-process-events-interval-bytes", "1024", // so that it answers, to refuse, while it loads
 	"--user", User, "on", ">" + Password, "~lockbeat:*", "&lockbeat:*", "+@all",
 }
 
@@ -110,7 +111,7 @@ func (d *Deployment) Remembers() bool { return d.Forgetful > 0 }
 func (d *Deployment) AwaitWhole() error {
 	switch {
 	case d.Sentinel != nil:
-		return d.Sentinel.AwaitWhole()
+		return d.awaitOnePrimary()
 	case d.Cluster != nil:
 		return d.Cluster.AwaitWhole()
 	default:

@@ -3,10 +3,7 @@ package fault
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
@@ -107,13 +104,4 @@ func (f *Field) server(dice *rand.Rand) (*redistest.Server, string) {
 func (f *Field) worker(dice *rand.Rand) (int, string) {
 	i := dice.IntN(len(f.Links))
 	return i, fmt.Sprintf("worker %d", i+1)
-}
-
-// writable sends a command that a replica refuses, which is no failure.
-func writable(s *redistest.Server, args ...string) error {
-	err := s.Do(args...).Error()
-	if reply, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(reply.Error(), "READONLY") {
-		return nil
-	}
-	return err
 }

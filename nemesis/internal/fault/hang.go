@@ -2,9 +2,11 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -24,8 +26,8 @@ func hanging() []Kind {
 				d := f.below(dice, f.TTL)
 				return Fault{
 					What:   fmt.Sprintf("CLIENT PAUSE of %v on %s", d, which),
-					Inject: func() error { return s.Do("CLIENT", "PAUSE", strconv.FormatInt(d.Milliseconds(), 10), "ALL").Error() },
-					Heal:   func() error { return s.Do("PING").Error() }, // it is paused as well
+					Inject: func() error { return do(s, "CLIENT", "PAUSE", strconv.FormatInt(d.Milliseconds(), 10), "ALL") },
+					Heal:   func() error { return do(s, "PING") }, // it is paused as well
 				}
 			},
 		},
@@ -42,11 +44,34 @@ func hanging() []Kind {
 			Name: "loading", Hangs: true, Voids: missed,
 			New: func(f *Field, dice *rand.Rand) Fault {
 				s, which := f.server(dice)
-				// So slowly that it lasts until it is healed.
-				return aside(s, "loading on "+which, []string{"CONFIG", "SET", "key-load-delay", "1000"},
-					[]string{"DEBUG", "LOADAOF"}, []string{"CONFIG", "SET", "key-load-delay", "0"})
+				return f.load(s, which)
 			},
 		},
+	}
+}
+
+// load makes a server read its data again, so slowly that it takes some TTLs unless it is healed before.
+func (f *Field) load(s *redistest.Server, which string) Fault {
+	const command = 100 // bytes of a usual one
+	slowly := Fault{Heal: func() error { return nil }}
+	return Fault{
+		What: "loading on " + which,
+		Inject: func() error {
+			info, err := s.Do("INFO", "persistence").ToString()
+			if err != nil {
+				return err
+			}
+			_, size, _ := strings.Cut(info, "aof_current_size:")
+			bytes, err := strconv.ParseInt(strings.TrimSpace(strings.SplitN(size, "\n", 2)[0]), 10, 64)
+			if err != nil {
+				return fmt.Errorf("fault: aof_current_size: %w", err)
+			}
+			delay := max(1, min(1000, 2*f.TTL.Microseconds()/max(1, bytes/command)))
+			slowly = aside(s, "", []string{"CONFIG", "SET", "key-load-delay", strconv.FormatInt(delay, 10)},
+				[]string{"DEBUG", "LOADAOF"}, []string{"CONFIG", "SET", "key-load-delay", "0"})
+			return slowly.Inject()
+		},
+		Heal: func() error { return slowly.Heal() },
 	}
 }
 
@@ -57,25 +82,26 @@ func (f *Field) below(dice *rand.Rand, most time.Duration) time.Duration {
 
 // aside is a fault that lasts as long as the answer to a command, which is given on a connection of its own. Heal waits for it.
 func aside(s *redistest.Server, what string, before, command, after []string) Fault {
-	done := make(chan error, 1)
+	var done chan error // nil until the command is given
 	return Fault{
 		What: what,
 		Inject: func() error {
 			if before != nil {
-				if err := s.Do(before...).Error(); err != nil {
+				if err := do(s, before...); err != nil {
 					return err
 				}
 			}
+			done = make(chan error, 1)
 			go func() { done <- alone(s, command) }()
 			return nil
 		},
 		Heal: func() error {
 			var err error
 			if after != nil {
-				err = s.Do(after...).Error()
+				err = do(s, after...)
 			}
-			if failed := <-done; failed != nil {
-				return failed
+			if done != nil {
+				err = errors.Join(err, <-done)
 			}
 			return err
 		},
@@ -86,10 +112,14 @@ func aside(s *redistest.Server, what string, before, command, after []string) Fa
 func alone(s *redistest.Server, command []string) error {
 	client, err := s.NewClient(func(o *rueidis.ClientOption) { o.ConnWriteTimeout = time.Minute })
 	if err != nil {
-		return err
+		return fmt.Errorf("fault: %v: %w", command, err)
 	}
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	return client.Do(ctx, client.B().Arbitrary(command...).Build()).Error()
+	err = client.Do(ctx, client.B().Arbitrary(command...).Build()).Error()
+	if isReply(err) {
+		return fmt.Errorf("fault: %v: %w", command, err)
+	}
+	return nil // done, or cut off in between by a Sentinel
 }

@@ -74,6 +74,9 @@ func (f *Field) someLinks(dice *rand.Rand) (hit []*proxy.Proxy, where string) {
 				}
 			}
 		}
+		if hit == nil {
+			hit = append(hit, f.Links[worker][server])
+		}
 		return hit, "some workers and servers"
 	}
 }

@@ -30,7 +30,7 @@ func commands(name, voids string, inject, heal [][]string) Kind {
 			tell := func(all [][]string) func() error {
 				return func() error {
 					for _, args := range all {
-						if err := s.Do(args...).Error(); err != nil {
+						if err := do(s, args...); err != nil {
 							return err
 						}
 					}

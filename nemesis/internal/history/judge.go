@@ -17,7 +17,8 @@ type Run struct {
 	Refused []Refusal
 	// Margin is Config.Margin: how far belief that ends by the clock keeps from what the store holds.
 	Margin time.Duration
-	// Request is Config.RequestTimeout: what a call may take besides the time for which it may wait.
+	// Request is what a call may take besides the time for which it may wait: Config.RequestTimeout, which a store may overrun by its
+	// write timeout.
 	Request time.Duration
 	// Idle is how many leases are to be held besides at the end.
 	Idle int

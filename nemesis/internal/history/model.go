@@ -73,10 +73,11 @@ func unmodelled(leases []*Lease, excused, unordered []Window) []Violation {
 	var found []Violation
 	for name, all := range byName {
 		for some := range pieces(all) {
-			switch porcupine.CheckOperationsTimeout(model(), operations(some, excused, unordered), modelTime) {
+			result, info := porcupine.CheckOperationsVerbose(model(), operations(some, excused, unordered), modelTime)
+			switch result {
 			case porcupine.Illegal:
-				found = append(found, violation("lock model", "%q: no order of %d grants from token %d on has one holder at a time and rising tokens",
-					name, len(some), some[0].Fence))
+				found = append(found, violation("lock model", "%q: no order of %d grants has one holder at a time and rising tokens; %s",
+					name, len(some), stuck(some, info)))
 			case porcupine.Unknown:
 				found = append(found, violation("lock model", "%q: no order of %d grants found within %v", name, len(some), modelTime))
 			case porcupine.Ok:
@@ -84,6 +85,31 @@ func unmodelled(leases []*Lease, excused, unordered []Window) []Violation {
 		}
 	}
 	return found
+}
+
+// stuck tells where the search for an order came to its end.
+func stuck(leases []*Lease, info porcupine.LinearizationInfo) string {
+	var longest []porcupine.Operation
+	for _, partition := range info.PartialLinearizationsOperations() {
+		for _, some := range partition {
+			if len(some) > len(longest) {
+				longest = some
+			}
+		}
+	}
+	placed := make(map[int]bool)
+	for _, o := range longest {
+		if s, ok := o.Input.(step); ok && !s.ends {
+			placed[o.ClientId] = true
+		}
+	}
+	for i, l := range leases {
+		if !placed[i] {
+			return fmt.Sprintf("%d could be placed, and not token %d of %s after %d of %s",
+				len(longest)/2, l.Fence, l.Process, leases[max(0, i-1)].Fence, leases[max(0, i-1)].Process)
+		}
+	}
+	return fmt.Sprintf("%d could be placed", len(longest)/2)
 }
 
 // The search takes memory by the square of its length, so that a long history is searched in pieces that overlap: what is wrong is

@@ -1,0 +1,207 @@
+package fault_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
+	"github.com/lockbeat/lockbeat/nemesis/internal/fault"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+const (
+	ttl     = 3 * time.Second
+	request = 250 * time.Millisecond
+	soon    = 10 * time.Second
+)
+
+// field is a deployment with one worker's links, and a store that goes by them.
+type field struct {
+	*fault.Field
+	store renewer.Store
+	crew  *noted
+}
+
+// noted is a crew of which one hears what was asked of it.
+type noted struct {
+	mu   sync.Mutex
+	told []string
+}
+
+func (c *noted) note(what string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = append(c.told, what)
+	return nil
+}
+
+func (c *noted) Kill(int) error  { return c.note("kill") }
+func (c *noted) Start(int) error { return c.note("start") }
+func (c *noted) Stop(int) error  { return c.note("stop") }
+func (c *noted) Cont(int) error  { return c.note("cont") }
+
+func open(t *testing.T, kind string) *field {
+	t.Helper()
+	d, err := deploy.Open(kind)
+	if errors.Is(err, redistest.ErrMissing) && os.Getenv(redistest.RequireEnv) != "1" {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, d.Close()) })
+	links, err := d.Link()
+	require.NoError(t, err)
+	t.Cleanup(links.Close)
+	spec, err := d.Spec(links)
+	require.NoError(t, err)
+	store, closing, err := spec.Connect(ttl)
+	require.NoError(t, err)
+	t.Cleanup(closing)
+	crew := new(noted)
+	keys := []string{"lockbeat:{lock}"}
+	return &field{&fault.Field{Deployment: d, Links: []deploy.Links{links}, Crew: crew, Keys: keys, TTL: ttl}, store, crew}
+}
+
+func (f *field) acquire(name string) renewer.Grant {
+	ctx, cancel := context.WithTimeout(context.Background(), request)
+	defer cancel()
+	return f.store.Acquire(ctx, []renewer.Claim{{Name: name, Owner: strings.Repeat("o", renewer.OwnerLen), TTL: ttl}})[0]
+}
+
+func (f *field) renew(name string) renewer.Status {
+	ctx, cancel := context.WithTimeout(context.Background(), request)
+	defer cancel()
+	return f.store.Renew(ctx, []renewer.Hold{{Name: name, Owner: strings.Repeat("o", renewer.OwnerLen), TTL: ttl}})[0].Status
+}
+
+// bites are what the faults of single servers, links and workers do to somebody who holds "held" and wants "free".
+var bites = map[string]func(t *testing.T, f *field){
+	"kill-worker": asks("kill"), "stop-worker": asks("stop"),
+	"kill-server": unavailable, "stop-server": unavailable,
+	"blackhole": unavailable, "blackhole-reset": unavailable, "requests-lost": unavailable, "requests-late": unavailable,
+	"replies-late": unavailable, "replies-dropped": unavailable, "replies-muted": unavailable, "refused": unavailable,
+	"delay": slow, "reset": harmless,
+	"out-of-memory": unavailable, "read-only": unavailable, "rights-narrowed": renewalsFail, "rights-lost": unavailable,
+	"auth-lost": unavailable, "script-flush": harmless, "writes-paused": unavailable,
+	"all-paused": unavailable, "debug-sleep": unavailable, "loading": unavailable,
+	"flushall": gone, "eviction": unavailable, "restart-empty": unavailable,
+	"clock-ahead": gone, "clock-behind": harmless, "clock-rate": harmless,
+	"requests-twice": harmless, "starve": func(*testing.T, *field) {},
+}
+
+func asks(what string) func(*testing.T, *field) {
+	return func(t *testing.T, f *field) {
+		f.crew.mu.Lock()
+		defer f.crew.mu.Unlock()
+		assert.Equal(t, []string{what}, f.crew.told)
+	}
+}
+
+func unavailable(t *testing.T, f *field) {
+	assert.Eventually(t, func() bool { return f.acquire("free").Status == renewer.Unknown }, soon, time.Millisecond)
+}
+
+func renewalsFail(t *testing.T, f *field) {
+	assert.Eventually(t, func() bool { return f.renew("held") == renewer.Unknown }, soon, time.Millisecond)
+}
+
+func gone(t *testing.T, f *field) {
+	assert.Equal(t, renewer.Gone, f.renew("held"))
+}
+
+func slow(t *testing.T, f *field) {
+	begun := time.Now()
+	assert.Equal(t, renewer.Mine, f.renew("held"))
+	assert.GreaterOrEqual(t, time.Since(begun), 100*time.Millisecond)
+}
+
+func harmless(t *testing.T, f *field) {
+	assert.Eventually(t, func() bool { return f.renew("held") == renewer.Mine }, ttl/2, time.Millisecond)
+}
+
+// Each fault does what it is meant to do, and is over when it is healed.
+func TestFaultsBite(t *testing.T) {
+	t.Parallel()
+	for _, k := range fault.Kinds() {
+		if k.Fits != nil {
+			continue // they have tests of their own
+		}
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			bite := bites[k.Name]
+			require.NotNil(t, bite, "say what it does")
+			f := open(t, deploy.Standalone)
+			// Something to load: slowly, it takes seconds.
+			const fill = `for i = 1, 5000 do redis.call('SET', 'lockbeat:{' .. i .. '}', 'x', 'PX', 60000) end`
+			err := f.Deployment.Servers[0].Do("EVAL", fill, "0").Error()
+			require.True(t, rueidis.IsRedisNil(err), "%v", err)
+			require.Equal(t, renewer.Mine, f.acquire("held").Status)
+			one := k.New(f.Field, rand.New(rand.NewPCG(1, 2)))
+			require.NoError(t, one.Inject(), one.What)
+			bite(t, f)
+			require.NoError(t, one.Heal(), one.What)
+			assert.Eventually(t, func() bool { return f.acquire("another").Status == renewer.Mine }, soon, 10*time.Millisecond)
+		})
+	}
+}
+
+func TestFailOver(t *testing.T) {
+	t.Parallel()
+	f := open(t, deploy.Sentinel)
+	before, err := f.Deployment.Sentinel.Primary()
+	require.NoError(t, err)
+	for _, name := range []string{"fail-over", "kill-sentinel"} {
+		kinds, err := fault.Named(f.Field, []string{name})
+		require.NoError(t, err)
+		one := kinds[0].New(f.Field, rand.New(rand.NewPCG(1, 2)))
+		require.NoError(t, one.Inject(), one.What)
+		require.NoError(t, one.Heal(), one.What)
+		require.NoError(t, f.Deployment.AwaitWhole())
+	}
+	after, err := f.Deployment.Sentinel.Primary()
+	require.NoError(t, err)
+	assert.NotSame(t, before, after)
+	assert.Eventually(t, func() bool { return f.acquire("another").Status == renewer.Mine }, soon, 10*time.Millisecond)
+}
+
+func TestSlotMoves(t *testing.T) {
+	t.Parallel()
+	f := open(t, deploy.Cluster)
+	slot := redistest.Slot(f.Keys[0])
+	before, err := f.Deployment.Cluster.Serving(slot)
+	require.NoError(t, err)
+	kinds, err := fault.Named(f.Field, []string{"slot-moves"})
+	require.NoError(t, err)
+	one := kinds[0].New(f.Field, rand.New(rand.NewPCG(1, 2)))
+	require.NoError(t, one.Inject(), one.What)
+	assert.Equal(t, renewer.Unknown, f.acquire("lock").Status, "it is between two servers")
+	require.NoError(t, one.Heal(), one.What)
+	after, err := f.Deployment.Cluster.Serving(slot)
+	require.NoError(t, err)
+	assert.NotSame(t, before, after)
+	assert.Eventually(t, func() bool { return f.acquire("lock").Status == renewer.Mine }, soon, 10*time.Millisecond)
+}
+
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	f := &fault.Field{Deployment: &deploy.Deployment{Kind: deploy.Standalone}}
+	all, err := fault.Named(f, nil)
+	require.NoError(t, err)
+	for _, k := range all {
+		assert.NotContains(t, []string{"fail-over", "kill-sentinel", "slot-moves"}, k.Name)
+	}
+	_, err = fault.Named(f, []string{"slot-moves"})
+	require.ErrorContains(t, err, `"slot-moves" makes no sense on standalone`)
+	_, err = fault.Named(f, []string{"none"})
+	require.ErrorContains(t, err, `there is no fault "none"`)
+}
