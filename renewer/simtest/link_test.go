@@ -87,8 +87,10 @@ func (l *link) call(ctx context.Context, op, name string, r *request) (reply, er
 	switch {
 	case f.lost:
 		l.w.tally.count(requestLost)
+		l.w.trace.note(r.sent, "process %d asks: %v; it is lost", l.process, r)
 	case !l.open():
 		l.w.tally.count(cutOff)
+		l.w.trace.note(r.sent, "process %d asks: %v; it is cut off", l.process, r)
 	default:
 		time.AfterFunc(f.out, func() { l.arrive(r, f, replied) })
 	}
@@ -127,6 +129,7 @@ func (l *link) arrive(r *request, f fate, replied chan<- reply) {
 	}
 	if f.replyLost || !l.open() {
 		l.w.tally.count(replyLost)
+		l.w.trace.note(now, "the reply is lost")
 		return
 	}
 	time.AfterFunc(f.back, func() { replied <- p })

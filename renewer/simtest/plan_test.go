@@ -29,6 +29,7 @@ type plan struct {
 	slowest                    time.Duration
 	cuts, freezes              time.Duration // the longest; 0: none
 	restarts                   bool
+	turn                       time.Duration // of a line at the server; 0: there is none
 	faults                     faults
 }
 
@@ -45,7 +46,11 @@ func newPlan(seed uint64, quota int, f faults) plan {
 	p.cfg.ClockDrift = pick(d, .001, .01, .05)
 	p.drift = pick(d, leastDrift(p.cfg.ClockDrift), 0, mostDrift(p.cfg.ClockDrift), mostDrift(p.cfg.ClockDrift))
 	p.cfg.HandOffs = pick(d, -1, 0, 3)
+	lines := d.chance(.5)
 	if p.weather == drizzle {
+		if lines {
+			p.turn = time.Second
+		}
 		p.cfg.TTL = d.between(20*time.Second, 40*time.Second).Truncate(time.Millisecond)
 		p.settle = 2 * time.Second
 		p.loss, p.silent, p.slow, p.slowest = .06, .1, .02, p.settle/2
@@ -54,6 +59,9 @@ func newPlan(seed uint64, quota int, f faults) plan {
 	p.cfg.TTL = d.between(400*time.Millisecond, 6*time.Second).Truncate(time.Millisecond)
 	p.cfg.Margin = pick(d, 1, 0, p.cfg.TTL/4)
 	p.settle = p.cfg.TTL
+	if lines {
+		p.turn = min(time.Second, p.cfg.TTL/2)
+	}
 	p.loss, p.silent, p.slow, p.slowest = pick(d, .02, .1, .25), d.Float64(), pick(d, .02, .2), 2*p.cfg.TTL
 	p.cuts, p.freezes = pick(d, 0, p.cfg.TTL, 3*p.cfg.TTL), pick(d, 0, p.cfg.TTL, 2*p.cfg.TTL)
 	if d.chance(.3) {

@@ -16,6 +16,7 @@ type tenure struct {
 	over        bool
 	to          time.Duration // when over
 	released    bool          // rather than lapsed
+	turn        bool          // of the first in line, which has not claimed it yet
 	kept        bool          // for as long as the owner wanted: it is to lapse
 	copied      *request      // of which it was granted to a copy; nil if to the first to arrive
 }
@@ -28,9 +29,11 @@ func (t *tenure) String() string {
 	return fmt.Sprintf("%s for %.4s of process %d, tokens %d..%d, from %v to %s", t.name, t.owner, t.process, t.low, t.high, t.from, end)
 }
 
-// mayLapse tells whether nobody is to free it: the owner wanted it so, or has had an answer to the request, and can't know of
+// mayLapse tells whether nobody is to free it: nobody has claimed it, the owner wanted it so, or has had an answer to the request, and can't know of
 // the copy that came later.
-func (t *tenure) mayLapse() bool { return t.kept || t.copied != nil && t.copied.answered.Load() }
+func (t *tenure) mayLapse() bool {
+	return t.turn || t.kept || t.copied != nil && t.copied.answered.Load()
+}
 
 // end settles that the tenure is over.
 func (t *tenure) end(at time.Duration, released bool) { t.over, t.to, t.released = true, at, released }

@@ -28,6 +28,7 @@ func newWorld(p plan) *world {
 	w := &world{plan: p, start: time.Now(), frozen: p.spells(p.freezes, "freeze", 0)}
 	d := newDice(p.seed, "server")
 	w.server = newServer(clock{offset: d.between(0, 1000*time.Hour), drift: p.drift}, p.faults, w.ledger.violate, w.tally.count)
+	w.server.turn = p.turn
 	w.server.free = func(name string) {
 		for _, p := range w.processes {
 			p.link.publish(name)

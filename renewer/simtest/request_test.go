@@ -1,0 +1,50 @@
+package simtest_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// request is one to the server, as it travels.
+type request struct {
+	process  int
+	sent     time.Duration
+	claims   []renewer.Claim // of an Acquire
+	holds    []renewer.Hold  // of a Renew or a Release
+	renew    bool
+	answered atomic.Bool // its caller has had a reply to it
+	left     atomic.Bool // its caller has gone without one
+	done     bool        // the server has had it before; guarded by its mutex
+}
+
+func (r *request) String() string {
+	var b strings.Builder
+	for _, c := range r.claims {
+		fmt.Fprintf(&b, "acquire %q for %.6s, TTL %v, %d more tokens ", c.Name, c.Owner, c.TTL, c.Reserve)
+	}
+	for _, h := range r.holds {
+		fmt.Fprintf(&b, "%s %q of %.6s, TTL %v, keep %v ", map[bool]string{true: "renew", false: "release"}[r.renew], h.Name, h.Owner, h.TTL, h.Keep)
+	}
+	return b.String()
+}
+
+// reply is the server's, of which one half is filled.
+type reply struct {
+	grants  []renewer.Grant
+	answers []renewer.Answer
+}
+
+func (p reply) String() string {
+	var b strings.Builder
+	for _, g := range p.grants {
+		fmt.Fprint(&b, g.Status, " ", g.Fence, " ")
+	}
+	for _, a := range p.answers {
+		fmt.Fprint(&b, a.Status, " ")
+	}
+	return b.String()
+}
