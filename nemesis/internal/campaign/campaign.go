@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
@@ -42,6 +43,11 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	n.divide(kinds)
 	limited, stop := context.WithTimeout(ctx, o.Duration)
 	defer stop()
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	whole, over := context.WithCancel(ctx)
+	defer over()
+	watching.Go(func() { n.watch(whole) })
 	pass(limited, o.TTL/2) // a little history without faults
 	if err := n.run(limited); err != nil {
 		return Result{}, err
@@ -62,6 +68,8 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	}
 	broken("end", s.crew.End(6*o.TTL))
 	broken("left behind", s.awaitNothingLeft(ctx, o.TTL+3*time.Second))
+	over()
+	watching.Wait()
 	increments, err := s.resource.Check()
 	broken("increments", err)
 	cfg := worker.Config(o.TTL)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/fault"
@@ -23,8 +24,10 @@ type nemesis struct {
 	say   func(string, ...any)
 
 	injected int
-	excused  []history.Window
 	free     time.Time // when the next fault that forgets may come
+
+	mu      sync.Mutex // guards what follows
+	excused []history.Window
 }
 
 // divide says which kinds come early and which late. If all that was asked for belongs to one part, that is all there is.
@@ -139,12 +142,35 @@ func (n *nemesis) strike(ctx context.Context, s strike) error {
 	err = errors.Join(err, n.field.Deployment.AwaitWhole())
 	if voids != "" {
 		// Who has lost a lock hears of it at the next heartbeat, or when the TTL is over.
-		n.excused = append(n.excused, history.Window{From: begun, To: history.Now() + int64(n.field.TTL), What: voids})
+		n.excuse(history.Window{From: begun, To: history.Now() + int64(n.field.TTL), What: voids})
 	}
 	if forgets {
 		n.free = time.Now().Add(n.field.TTL + n.field.TTL/2)
 	}
 	return err
+}
+
+func (n *nemesis) excuse(w history.Window) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.excused = append(n.excused, w)
+}
+
+// Around the instant at which Sentinels name another primary.
+const (
+	promotedBefore = time.Second     // the replica is promoted before they name it
+	demotedAfter   = 3 * time.Second // the former primary grants locks until it is demoted
+)
+
+// watch excuses fail-overs that no fault was meant to bring about, until ctx ends.
+func (n *nemesis) watch(ctx context.Context) {
+	n.field.Deployment.WatchFailOvers(ctx, func() {
+		n.say("the Sentinels have failed over")
+		now := history.Now()
+		n.excuse(history.Window{
+			From: now - int64(promotedBefore), To: now + int64(demotedAfter+n.field.TTL), What: "a fail-over",
+		})
+	})
 }
 
 // pass lets d go by, and reports whether ctx still lives.

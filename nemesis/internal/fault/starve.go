@@ -18,7 +18,7 @@ const busyLoop = "ulimit -t 2; while :; do :; done"
 // starving takes the processor away from all.
 func starving() Kind {
 	return Kind{
-		Name: "starve", Apart: true,
+		Name: "starve", Apart: true, Hangs: true, Voids: missed,
 		New: func(*Field, *rand.Rand) Fault {
 			var busy []*exec.Cmd
 			var over *time.Timer

@@ -73,11 +73,12 @@ func unmodelled(leases []*Lease, excused, unordered []Window) []Violation {
 	var found []Violation
 	for name, all := range byName {
 		for some := range pieces(all) {
-			result, info := porcupine.CheckOperationsVerbose(model(), operations(some, excused, unordered), modelTime)
+			ops := operations(some, excused, unordered)
+			result, info := porcupine.CheckOperationsVerbose(model(), ops, modelTime)
 			switch result {
 			case porcupine.Illegal:
 				found = append(found, violation("lock model", "%q: no order of %d grants has one holder at a time and rising tokens; %s",
-					name, len(some), stuck(some, info)))
+					name, len(some), stuck(some, ops, info)))
 			case porcupine.Unknown:
 				found = append(found, violation("lock model", "%q: no order of %d grants found within %v", name, len(some), modelTime))
 			case porcupine.Ok:
@@ -88,7 +89,7 @@ func unmodelled(leases []*Lease, excused, unordered []Window) []Violation {
 }
 
 // stuck tells where the search for an order came to its end.
-func stuck(leases []*Lease, info porcupine.LinearizationInfo) string {
+func stuck(leases []*Lease, all []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	var longest []porcupine.Operation
 	for _, partition := range info.PartialLinearizationsOperations() {
 		for _, some := range partition {
@@ -97,14 +98,17 @@ func stuck(leases []*Lease, info porcupine.LinearizationInfo) string {
 			}
 		}
 	}
-	placed := make(map[int]bool)
+	open := make(map[int]bool) // those to be placed
+	for _, o := range all {
+		open[o.ClientId] = true
+	}
 	for _, o := range longest {
 		if s, ok := o.Input.(step); ok && !s.ends {
-			placed[o.ClientId] = true
+			delete(open, o.ClientId)
 		}
 	}
 	for i, l := range leases {
-		if !placed[i] {
+		if open[i] {
 			return fmt.Sprintf("%d could be placed, and not token %d of %s after %d of %s",
 				len(longest)/2, l.Fence, l.Process, leases[max(0, i-1)].Fence, leases[max(0, i-1)].Process)
 		}
