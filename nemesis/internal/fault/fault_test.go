@@ -205,3 +205,14 @@ func TestNamed(t *testing.T) {
 	_, err = fault.Named(f, []string{"none"})
 	require.ErrorContains(t, err, `there is no fault "none"`)
 }
+
+// The table of the README names them all.
+func TestEachIsDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	for _, k := range fault.Kinds() {
+		assert.Contains(t, string(text), "`"+k.Name+"`")
+		assert.Equal(t, k.Forgets || k.Hangs, k.Voids != "", "%s must say what it voids", k.Name)
+	}
+}

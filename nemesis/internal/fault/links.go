@@ -8,6 +8,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/proxy"
 )
 
+// slow is a delay, each way, with which requests take a tenth of a second: long, and still in time.
+const slow = 50 * time.Millisecond
+
 // links are faults of the network between workers and servers.
 func links() []Kind {
 	return []Kind{
@@ -16,7 +19,7 @@ func links() []Kind {
 		linkKind("requests-lost", func(p *proxy.Proxy) { p.Blackhole(proxy.Up) }, (*proxy.Proxy).HealReset),
 		linkKind("requests-late", func(p *proxy.Proxy) { p.Blackhole(proxy.Up) }, (*proxy.Proxy).Heal),
 		linkKind("replies-late", func(p *proxy.Proxy) { p.Blackhole(proxy.Down) }, (*proxy.Proxy).Heal),
-		linkKind("delay", func(p *proxy.Proxy) { p.Delay(50 * time.Millisecond) }, func(p *proxy.Proxy) { p.Delay(0) }),
+		linkKind("delay", func(p *proxy.Proxy) { p.Delay(slow) }, func(p *proxy.Proxy) { p.Delay(0) }),
 		linkKind("reset", (*proxy.Proxy).Reset, func(*proxy.Proxy) {}),
 		linkKind("refused", func(p *proxy.Proxy) { p.Refuse(true); p.Reset() }, func(p *proxy.Proxy) { p.Refuse(false) }),
 		linkKind("replies-dropped", func(p *proxy.Proxy) { p.DropReply(20, proxy.ThenReset) }, func(p *proxy.Proxy) { p.DropReply(0, proxy.ThenReset) }),

@@ -17,7 +17,7 @@ const (
 	Got Kind = "got"
 	// Not: Acquire returned an error.
 	Not Kind = "not"
-	// Valid: the lease's Valid was true; At is from before it was asked.
+	// Valid: the lease was valid, by its own word until Until; At is from before it was asked.
 	Valid Kind = "valid"
 	// Over: the lease's context was seen to have ended before Release was called.
 	Over Kind = "over"

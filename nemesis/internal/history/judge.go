@@ -11,8 +11,6 @@ type Run struct {
 	Processes []*Process
 	// Excused are the times in which a fault voided exclusion: two may believe.
 	Excused []Window
-	// Unordered are those in which tokens may fall, as a counter was lost while the clock was behind it.
-	Unordered []Window
 	// Refused are uses of the fenced resource that came with too low a token.
 	Refused []Refusal
 	// Margin is Config.Margin: how far belief that ends by the clock keeps from what the store holds.
@@ -73,9 +71,9 @@ func Judge(run Run) Report {
 		r.Overlaps++
 		r.Longest = max(r.Longest, o.For)
 	}
-	r.Violations = append(r.Violations, tokens(leases, run.Excused, run.Unordered)...)
+	r.Violations = append(r.Violations, tokens(leases, run.Excused)...)
 	r.Violations = append(r.Violations, refusals(run.Refused, leases, run.Excused)...)
-	r.Violations = append(r.Violations, unmodelled(leases, run.Excused, run.Unordered)...)
+	r.Violations = append(r.Violations, unmodelled(leases, run.Excused)...)
 	return r
 }
 
@@ -87,6 +85,10 @@ func deadline(l *Lease, margin time.Duration) []Violation {
 	}
 	if past := time.Duration(l.Valid - l.Until); past > validSlack {
 		found = append(found, violation("deadline", "%q: in %s token %d was valid %v after its deadline", l.Name, l.Process, l.Fence, past))
+	}
+	if past := time.Duration(l.Beyond); past > validSlack {
+		found = append(found, violation("deadline", "%q: in %s token %d was to be valid for %v longer than its last request allows",
+			l.Name, l.Process, l.Fence, past))
 	}
 	if past := time.Duration(l.Late); past > margin+lateSlack {
 		found = append(found, violation("deadline", "%q: in %s the context of token %d ended %v after its deadline, of which %v are allowed for",

@@ -63,10 +63,6 @@ func TestJudge(t *testing.T) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 5, 6)
 			b.freed(b.got("B", "x", 10, 4, 8, granted), 9, 10)
 		}, rules: []string{"token twice", "tokens rise", "lock model"}},
-		"tokens fall where they may": {play: func(a, b *script) {
-			a.freed(a.got("A", "x", 20, 0, 1, granted), 5, 6)
-			b.freed(b.got("B", "x", 10, 7, 8, granted), 9, 10)
-		}, run: history.Run{Unordered: []history.Window{{From: 7 * ms, To: 60 * ms}}}},
 		"a token that nobody granted": {play: func(a, _ *script) {
 			a.freed(a.handed("x", 99, 0, 1), 5, 6)
 		}, rules: []string{"grant"}},
@@ -98,6 +94,12 @@ func TestJudge(t *testing.T) {
 		"awake, and its context late": {play: func(a, _ *script) {
 			l := a.got("A", "x", 10, 0, 1, granted)
 			a.at(l, history.Over, 1170)
+			a.freed(l, 1171, 1172)
+		}, rules: []string{"deadline"}},
+		"said to be valid for too long": {play: func(a, _ *script) {
+			l := a.got("A", "x", 10, 0, 1, granted)
+			a.events = append(a.events, history.Event{Kind: history.Valid, At: 5 * ms, Until: (granted + 5) * ms, Op: l})
+			a.extended("A", 400, 1400)
 			a.freed(l, 1171, 1172)
 		}, rules: []string{"deadline"}},
 		"extended": {play: func(a, b *script) {

@@ -43,12 +43,9 @@ func model() porcupine.Model {
 // operations are those of one name's leases: each is got between the call and the return of Acquire, and ends within Release, or, if that
 // is not known to have succeeded, at any time after belief did. A fault that voids exclusion may have ended it from its own beginning on,
 // without the owner's knowing; hand-offs that go on meanwhile inside the owner's process are not the lock's affair.
-func operations(leases []*Lease, excused, unordered []Window) []porcupine.Operation {
+func operations(leases []*Lease, excused []Window) []porcupine.Operation {
 	var all []porcupine.Operation
 	for i, l := range leases {
-		if _, ok := excuse(unordered, l.Asked, l.End); ok {
-			continue
-		}
 		ended := porcupine.Operation{ClientId: i, Input: step{true, l.Fence}, Call: l.End, Return: Never}
 		if l.clean() {
 			ended.Return = l.Freed
@@ -65,7 +62,7 @@ func operations(leases []*Lease, excused, unordered []Window) []porcupine.Operat
 }
 
 // unmodelled finds names whose operations have no order in which the lock is a lock.
-func unmodelled(leases []*Lease, excused, unordered []Window) []Violation {
+func unmodelled(leases []*Lease, excused []Window) []Violation {
 	byName := make(map[string][]*Lease)
 	for _, l := range leases {
 		byName[l.Name] = append(byName[l.Name], l)
@@ -73,7 +70,7 @@ func unmodelled(leases []*Lease, excused, unordered []Window) []Violation {
 	var found []Violation
 	for name, all := range byName {
 		for some := range pieces(all) {
-			ops := operations(some, excused, unordered)
+			ops := operations(some, excused)
 			result, info := porcupine.CheckOperationsVerbose(model(), ops, modelTime)
 			switch result {
 			case porcupine.Illegal:

@@ -119,7 +119,7 @@ func (p *Process) note(e Event) {
 	}
 	switch e.Kind {
 	case Valid:
-		l.Valid = max(l.Valid, e.At)
+		l.Valid, l.Beyond = max(l.Valid, e.At), max(l.Beyond, e.Until-l.Until)
 	case Over:
 		l.Over, l.Lost = e.At, e.Err
 	case Freeing:

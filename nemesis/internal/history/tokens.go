@@ -2,17 +2,14 @@ package history
 
 // tokens checks that of two leases of a name the one asked for after the other was had has the higher token, and that no token is
 // given twice. Where exclusion was void, hand-offs inside a process may go on for a moment beside a new grant, with tokens below its own;
-// there only grants of the store are compared. Where the clock may have fallen behind a counter that was lost, none are.
-func tokens(leases []*Lease, excused, unordered []Window) []Violation {
+// there only grants of the store are compared.
+func tokens(leases []*Lease, excused []Window) []Violation {
 	var found []Violation
 	given := make(map[string]map[int64]*Lease)
 	byBegin := make(map[string][]*Lease)
 	for _, l := range leases {
 		if given[l.Name] == nil {
 			given[l.Name] = make(map[int64]*Lease)
-		}
-		if _, ok := excuse(unordered, l.Asked, l.Begin); ok {
-			continue
 		}
 		if other := given[l.Name][l.Fence]; other != nil {
 			found = append(found, violation("token twice", "%q: %s and %s both have %d", l.Name, other.Process, l.Process, l.Fence))

@@ -131,10 +131,11 @@ func (c *caller) increment(lease *renewer.Lease, op int64, pause time.Duration) 
 	}
 	alive := c.pass(lease.Context(), pause)
 	at := history.Now() // before the question, so that what is told is not later than the truth
-	if !alive || !lease.Valid() {
+	left := lease.Remaining()
+	if !alive || left <= 0 {
 		return errOver
 	}
-	c.t.tell(history.Event{Kind: history.Valid, At: at, Op: op})
+	c.t.tell(history.Event{Kind: history.Valid, At: at, Op: op, Until: at + int64(left)})
 	return c.client.Write(lease.Name(), lease.Fence(), value+1)
 }
 
