@@ -91,6 +91,7 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 	lost := l.lost()
 	if lost == nil {
 		k.plan(l, l.due)
+		k.alarmAgain(l, k.clock.atMost())
 	}
 	k.calls--
 	k.mu.Unlock()

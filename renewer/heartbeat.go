@@ -69,18 +69,27 @@ func untilNext(next, now instant) time.Duration {
 
 // gather takes what is due out of the first lane that may send, or tells when to look again. Under k.mu.
 func (k *Keeper) gather(now instant) (f *flight, next instant) {
-	next = never
+	next = k.departure(k.alarms, now)
+	if next <= now {
+		return k.board(k.alarms, now), now
+	}
 	for _, lane := range k.lanes {
-		due := lane.beats.first()
-		if due <= now { // the gap may put it off
-			due = lane.sent.add(k.flightGap(lane))
-		}
+		due := k.departure(lane, now)
 		if due <= now {
 			return k.board(lane, now), now
 		}
 		next = min(next, due)
 	}
 	return nil, next
+}
+
+// departure is when a lane's next heartbeat may be sent. Under k.mu.
+func (k *Keeper) departure(lane *lane, now instant) instant {
+	due := lane.beats.first()
+	if due <= now { // the gap may put it off
+		due = lane.sent.add(k.flightGap(lane))
+	}
+	return due
 }
 
 // board makes a flight of what is due in a lane. Under k.mu.
@@ -133,7 +142,7 @@ func (k *Keeper) flightGap(lane *lane) time.Duration {
 	if lane.flights >= flightsAtOnce {
 		return k.cfg.RequestTimeout / 8
 	}
-	return min(gatherFor, k.cfg.Heartbeat/64)
+	return lane.gap
 }
 
 // fly carries out one heartbeat.
@@ -227,10 +236,14 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 		l.setUntil()
 		// The next heartbeat keeps the rhythm, unless this one came so late that the next would follow at once.
 		l.due = l.due.add(k.cfg.Heartbeat)
+		if l.looked {
+			l.looked, l.due = false, sent.add(k.spread())
+		}
 		if least := sent.add(k.cfg.Heartbeat / 2); l.due < least {
 			l.due = least
 		}
 		k.plan(l, l.due)
+		k.alarmAgain(l, now)
 	default:
 		// Nobody knows. The deadline stays as it was; what is left until then is for trying again.
 		l.withRare().lastErr = a.Err

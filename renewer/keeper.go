@@ -14,7 +14,9 @@ import (
 // in batches, one ends what could not be renewed. All methods may be called concurrently.
 type Keeper struct {
 	store    Store
-	shards   Sharded // the same, nil if it is not sharded
+	shards   Sharded  // the same, nil if it is not sharded
+	guarding Guarding // the same, nil if it is not guarding
+	unguard  func()
 	cfg      Config
 	validity time.Duration
 	self     Holder
@@ -35,6 +37,8 @@ type Keeper struct {
 	leases  []*Lease          // every lease not released yet, lost ones included
 	idle    chan struct{}     // closed when closing and neither calls nor leases are left; nil until Shutdown asks
 	lanes   []*lane           // of heartbeats, by shard
+	alarms  *lane             // of heartbeats that can't wait until they are due
+	alarmed instant           // when all leases were last due since any may have changed; 0 if never
 	ends    agenda
 	landed  []*flight
 	orphans []*orphan
@@ -71,6 +75,11 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		sweepWaker: newWaker(),
 	}
 	k.shards, _ = store.(Sharded)
+	k.alarms = newLane(cfg.Heartbeat, alarmGap)
+	k.unguard = nothing
+	if k.guarding, _ = store.(Guarding); k.guarding != nil {
+		k.unguard = k.guarding.Guard(k.changed)
+	}
 	k.loops.Add(2)
 	go k.beatLoop()
 	go k.endLoop()
@@ -93,11 +102,16 @@ func (k *Keeper) begin(l *Lease, s instant, now instant) {
 	if l.manual() {
 		return
 	}
-	// The first heartbeat comes at a random point of the interval's second half, so that leases taken together do not beat
-	// together; later ones keep that distance.
-	l.due = s.add(k.cfg.Heartbeat/2 + jitter(k.cfg.Heartbeat/2))
+	l.due = s.add(k.spread())
+	if k.guarding != nil && k.guarding.Guards() {
+		l.looked, l.due = true, now.add(min(firstLook, k.cfg.Heartbeat/8)) // from then on changes are told
+	}
 	k.plan(l, l.due)
 }
+
+// spread is when the first heartbeat comes, at a random point of the interval's second half, so that leases taken together do not beat
+// together; later ones keep that distance.
+func (k *Keeper) spread() time.Duration { return k.cfg.Heartbeat/2 + jitter(k.cfg.Heartbeat/2) }
 
 // limitHold settles where belief in a new lease ends, by its deadline and by MaxHold. Under k.mu.
 func (k *Keeper) limitHold(l *Lease, now instant) {

@@ -6,16 +6,17 @@ import "time"
 // other's: when they are due, and how many of them wait. A store that is not [Sharded] has one lane. Guarded by Keeper.mu.
 type lane struct {
 	beats   wheel
-	flights int     // under way
-	sent    instant // when the last was sent
-	calm    instant // when the last failure is long enough ago
+	flights int           // under way
+	sent    instant       // when the last was sent
+	calm    instant       // when the last failure is long enough ago
+	gap     time.Duration // between two heartbeats
 }
 
 // Lanes are numbered by the store, which may number at random; so many cost about 12 MB.
 const mostLanes = 1024
 
-func newLane(heartbeat time.Duration) *lane {
-	return &lane{beats: wheel{span: max(heartbeat*2/wheelSize, 1)}, sent: -never}
+func newLane(heartbeat, gap time.Duration) *lane {
+	return &lane{beats: wheel{span: max(heartbeat*2/wheelSize, 1)}, sent: -never, gap: min(gap, heartbeat/64)}
 }
 
 // laneOf is the lane of a lease as the store now sees it. Under k.mu.
@@ -25,7 +26,7 @@ func (k *Keeper) laneOf(l *Lease) *lane {
 		i = int(uint(k.shards.Shard(l.name)) % mostLanes)
 	}
 	for len(k.lanes) <= i {
-		k.lanes = append(k.lanes, newLane(k.cfg.Heartbeat))
+		k.lanes = append(k.lanes, newLane(k.cfg.Heartbeat, gatherFor))
 	}
 	return k.lanes[i]
 }

@@ -35,6 +35,8 @@ type Lease struct {
 	place    [places]int32
 	state    state
 	limitFor Reason
+	alarmed  bool // while no heartbeat was planned: one was under way
+	looked   bool // the next heartbeat is the first look, at no point of the rhythm
 }
 
 // rare is what only few leases have: those with which something went wrong, or of which something unusual is asked.

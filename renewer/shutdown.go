@@ -190,6 +190,7 @@ func (k *Keeper) halt() {
 		}
 	}
 	k.mu.Unlock()
+	k.unguard()
 	for _, cancel := range unanswered {
 		cancel(ErrShutdown)
 	}

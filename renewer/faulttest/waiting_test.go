@@ -133,6 +133,7 @@ func TestNoWakeUpHolderReleases(t *testing.T) { //nolint:paralleltest // it meas
 	n, holder := deaf(t, server), join(t, server, renewer.Config{TTL: 2 * time.Second})
 	takenAtExpiry(t, func(name string) (<-chan got, time.Time) {
 		lease := holder.acquire(t, name)
+		holder.beats.confirmed(t, 1) // the next is half a heartbeat away at least
 		waiter := n.seek(t.Context(), name, renewer.MaxWait(patience))
 		require.Eventually(t, func() bool { return subscribers(server, name) == 1 }, patience, time.Millisecond)
 		pass(50 * time.Millisecond) // the confirmation wakes it once

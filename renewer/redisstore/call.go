@@ -22,13 +22,21 @@ type job interface {
 	read(i int, r rueidis.RedisResult)
 }
 
-// call sends commands in one pipeline and has their results read. It sends again those that were refused because the
+// doer is a connection, or a client.
+type doer interface {
+	Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult
+	DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult
+}
+
+func (s *Store) call(ctx context.Context, todo job) (failed bool) { return callOn(ctx, s.client, todo) }
+
+// callOn sends commands in one pipeline and has their results read. It sends again those that were refused because the
 // server does not know the script, now by its whole text, and those that never left. (Lua.ExecMulti of rueidis would load the
 // script on every server on every call.) It tells whether any failed.
-func (s *Store) call(ctx context.Context, todo job) (failed bool) {
+func callOn(ctx context.Context, on doer, todo job) (failed bool) {
 	n := todo.size()
 	if n == 1 {
-		return s.callOne(ctx, todo)
+		return callOne(ctx, on, todo)
 	}
 	var left, again []int // nil left: all of them
 	whole := false
@@ -44,7 +52,7 @@ func (s *Store) call(ctx context.Context, todo job) (failed bool) {
 		for j := range commands {
 			commands[j] = todo.command(nth(j), whole)
 		}
-		for j, r := range s.client.DoMulti(ctx, commands...) {
+		for j, r := range on.DoMulti(ctx, commands...) {
 			unknown := unknownScript(r)
 			whole = whole || unknown
 			if round < maxRounds && (unknown || neverSent(ctx, r)) {
@@ -60,11 +68,11 @@ func (s *Store) call(ctx context.Context, todo job) (failed bool) {
 	return failed
 }
 
-// callOne is call for one command, which needs no slices.
-func (s *Store) callOne(ctx context.Context, todo job) (failed bool) {
+// callOne is callOn for one command, which needs no slices.
+func callOne(ctx context.Context, on doer, todo job) (failed bool) {
 	whole := false
 	for round := 1; ; round++ {
-		r := s.client.Do(ctx, todo.command(0, whole))
+		r := on.Do(ctx, todo.command(0, whole))
 		unknown := unknownScript(r)
 		whole = whole || unknown
 		if round == maxRounds || !unknown && !neverSent(ctx, r) {

@@ -25,6 +25,7 @@ const (
 var (
 	LeaseKey     = leaseKey
 	LockKeys     = lockKeys
+	NameOf       = nameOf
 	EncodeHolder = encodeHolder
 	DecodeValue  = decodeValue
 	ErrorText    = errorText

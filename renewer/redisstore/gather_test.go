@@ -124,7 +124,6 @@ func TestWhoLeavesGetsNoAnswerAndSpoilsNoOther(t *testing.T) {
 		cancel()
 		wg.Wait()
 		busy()
-		assert.Zero(t, c.left.Load(), "some are still waiting")
 	})
 }
 

@@ -55,6 +55,8 @@ func FuzzKeys(f *testing.F) {
 	f.Add("%", "%25")
 	f.Add("\x00", "%00")
 	f.Add("x", "x}:fence")
+	f.Add("%41", "lockbeat:{%41}")
+	f.Add("a{", "lockbeat:{a%7B}")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		const prefix = "lockbeat:"
 		keyA, fenceA := redisstore.LockKeys(prefix, a)
@@ -71,6 +73,13 @@ func FuzzKeys(f *testing.F) {
 		name, err := url.PathUnescape(inner)
 		require.NoError(t, err)
 		require.Equal(t, a, name, "the name can be read back")
+		back, ok := redisstore.NameOf(prefix, keyA)
+		require.True(t, ok && back == a || a == "", "%q is read back as %q", a, back)
+		_, ok = redisstore.NameOf(prefix, fenceA)
+		require.False(t, ok, "a counter is no lease")
+		if name, ok := redisstore.NameOf(prefix, b); ok {
+			require.Equal(t, b, redisstore.LeaseKey(prefix, name), "no key is read as another's")
+		}
 		require.NotEqual(t, redisstore.ProbeName, inner, "New asks by a key that no lock has")
 	})
 }

@@ -3,6 +3,7 @@
 -- KEYS[i]    the leases, at most 100, so that the script takes less than a millisecond
 -- ARGV[1]    time to live, ms
 -- ARGV[1+i]  owner token of KEYS[i], 22 bytes
+-- ARGV[2+n]  of n keys: "track" if the caller's connection is tracked, and is to be told of changes; otherwise absent
 --
 -- Returns    the exceptions only, in order of i, so that the usual reply is an empty array:
 --            i if another owner has KEYS[i], -i if nobody has.
@@ -19,5 +20,8 @@ for i = 1, #KEYS do
 	elseif redis.call('PTTL', KEYS[i]) < ttl then -- PEXPIRE ... GT needs Redis 7
 		redis.call('PEXPIRE', KEYS[i], ttl)
 	end
+end
+if ARGV[#KEYS + 2] == 'track' then
+	redis.pcall('EXISTS', unpack(KEYS)) -- what is read is tracked until it is next written: so now, and again at the next renewal
 end
 return lost

@@ -1,0 +1,221 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	// How long the connection is kept when no lock is taken and none held.
+	trackFor = time.Minute
+	// withTracking is the argument by which a renewal has the server watch the leases for this connection.
+	withTracking = "track"
+)
+
+var trackArgs = []string{withTracking}
+
+// tracker has the server tell at once of leases that somebody else has deleted or overwritten, by CLIENT TRACKING on a connection of
+// its own. The server watches what is read on that connection, until it is next written; so heartbeats travel on it and read the
+// leases after renewing them, in the same script. NOLOOP keeps the server from telling us of that.
+//
+// It is a convenience: what it says is a reason to ask, and believed no further. Without it, or while it is down, heartbeats travel on
+// the client's connection and tell of a loss themselves.
+type tracker struct {
+	client  rueidis.Client
+	prefix  string
+	timeout time.Duration // of one request
+
+	conn atomic.Pointer[tracked] // nil while there is none
+
+	running atomic.Bool
+	used    atomic.Int64 // when it was last wanted, by the Unix time in s
+	mu      sync.Mutex
+	guards  map[int]func(name string)
+	next    int
+	refused bool // by the server, for good
+	closed  bool
+	ended   chan struct{} // closed by close
+}
+
+// tracked is a connection that is tracked.
+type tracked struct {
+	rueidis.DedicatedClient
+
+	failed  atomic.Bool
+	dropped chan struct{} // closed when a heartbeat on it has failed
+}
+
+func newTracker(client rueidis.Client, prefix string, timeout time.Duration) *tracker {
+	return &tracker{
+		client: client, prefix: prefix, timeout: timeout,
+		guards: make(map[int]func(string)), ended: make(chan struct{}),
+	}
+}
+
+// guard has changed called with the name of a lock whose lease has changed, or with "" if any may have.
+func (t *tracker) guard(changed func(name string)) (stop func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	id := t.next
+	t.next++
+	t.guards[id] = changed
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.guards, id)
+	}
+}
+
+// want has a connection opened if there is none, and somebody is to be told.
+func (t *tracker) want() {
+	t.used.Store(time.Now().Unix())
+	if t.running.Load() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.running.Load() && t.wanted() {
+		t.running.Store(true)
+		go t.run()
+	}
+}
+
+// wanted tells whether the connection is of any use. Under mu.
+func (t *tracker) wanted() bool {
+	return !t.closed && !t.refused && len(t.guards) > 0 && time.Now().Unix()-t.used.Load() < int64(trackFor/time.Second)
+}
+
+// drop gives a connection up on which a heartbeat has failed.
+func (t *tracker) drop(c *tracked) {
+	t.conn.CompareAndSwap(c, nil)
+	if !c.failed.Swap(true) {
+		close(c.dropped)
+	}
+}
+
+func (t *tracker) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.closed = true
+		close(t.ended)
+	}
+}
+
+// run keeps a connection for as long as there are heartbeats.
+func (t *tracker) run() {
+	pause := minPause
+	for {
+		begun := time.Now()
+		t.serve()
+		if t.finished() {
+			return
+		}
+		if time.Since(begun) > maxPause {
+			pause = minPause
+		}
+		// Jitter, lest all processes come back to a restarted server at once.
+		timer := time.NewTimer(pause/2 + rand.N(pause/2+1))
+		select {
+		case <-timer.C:
+		case <-t.ended:
+			timer.Stop()
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// finished lets the goroutine end if nobody needs the connection any more.
+func (t *tracker) finished() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.wanted() {
+		return false
+	}
+	t.running.Store(false)
+	return true
+}
+
+// serve opens one connection and keeps it until it fails or nobody needs it.
+func (t *tracker) serve() {
+	conn, _ := t.client.Dedicate() // Close gives it back too
+	defer conn.Close()
+	c := &tracked{DedicatedClient: conn, dropped: make(chan struct{})}
+	over := conn.SetOnInvalidations(t.told)
+	if !t.begin(conn) {
+		return
+	}
+	t.conn.Store(c)
+	defer t.drop(c)
+	t.tell("") // while there was no connection, anything may have happened; and what is asked now is watched from now on
+	idle := time.NewTicker(trackFor / 2)
+	defer idle.Stop()
+	for {
+		select {
+		case <-over: //nolint:errcheck // why it has ended makes no difference
+			return
+		case <-c.dropped:
+			return
+		case <-t.ended:
+			return
+		case <-idle.C:
+			if t.idle() {
+				return
+			}
+		}
+	}
+}
+
+// begin asks the server to track the connection. The client may have had it tracked in another mode.
+func (t *tracker) begin(conn rueidis.DedicatedClient) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), t.timeout)
+	defer cancel()
+	off := conn.B().ClientTracking().Off().Build()
+	on := conn.B().ClientTracking().On().Noloop().Build()
+	err := conn.DoMulti(ctx, off, on)[1].Error()
+	var answer *rueidis.RedisError
+	if errors.As(err, &answer) && !answer.IsLoading() {
+		t.mu.Lock()
+		t.refused = true // it does not know how, or we may not, or the client speaks RESP2
+		t.mu.Unlock()
+	}
+	return err == nil
+}
+
+func (t *tracker) idle() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.wanted()
+}
+
+// told is what the server says has changed: keys, or nil if all may have. It runs on the connection's reading goroutine.
+func (t *tracker) told(keys []rueidis.RedisMessage) {
+	if keys == nil {
+		t.tell("")
+		return
+	}
+	for i := range keys {
+		key, err := keys[i].ToString()
+		if name, ok := nameOf(t.prefix, key); ok && err == nil {
+			t.tell(name)
+		}
+	}
+}
+
+func (t *tracker) tell(name string) {
+	t.mu.Lock()
+	guards := make([]func(string), 0, 1)
+	for _, g := range t.guards {
+		guards = append(guards, g)
+	}
+	t.mu.Unlock()
+	for _, changed := range guards {
+		changed(name)
+	}
+}
