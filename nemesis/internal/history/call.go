@@ -10,8 +10,8 @@ type call struct {
 	allowed  time.Duration // that it may wait for others
 }
 
-// callSlack is for a busy machine.
-const callSlack = 250 * time.Millisecond
+// callSlack is for a busy machine: what is looked for are calls that hang.
+const callSlack = time.Second
 
 // hangs finds calls that took longer than they may: what they may wait, and a request to the store.
 func hangs(p *Process, request time.Duration) []Violation {

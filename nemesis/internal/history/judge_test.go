@@ -126,19 +126,19 @@ func TestJudge(t *testing.T) {
 		}},
 		"an acquire that hung": {play: func(a, _ *script) {
 			a.ask(1, "x", 0, 50)
-			a.at(1, history.Not, 500)
+			a.at(1, history.Not, 2000)
 		}, rules: []string{"bounded"}},
 		"an acquire that hung with its process": {play: func(a, _ *script) {
 			a.ask(1, "x", 0, 50)
-			a.paused(100, 450)
-			a.at(1, history.Not, 500)
+			a.paused(100, 1900)
+			a.at(1, history.Not, 2000)
 		}},
 		"an acquire that waited": {play: func(a, _ *script) {
 			a.ask(1, "x", 0, 500)
 			a.at(1, history.Not, 550)
 		}},
 		"a release that hung": {play: func(a, _ *script) {
-			a.freed(a.got("A", "x", 10, 0, 1, granted), 5, 500)
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 5, 2000)
 		}, rules: []string{"bounded"}},
 		"refused while it believed": {play: func(a, _ *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)

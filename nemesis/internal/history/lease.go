@@ -18,7 +18,7 @@ type Lease struct {
 	Freed   int64 // Release returned; Never if it did not
 	Over    int64 // the context was seen to have ended; Never if it was not before Release
 	Valid   int64 // Valid was last seen true; 0 if it was not
-	Beyond  int64  // the most by which the lease's own word exceeded the deadline of the time
+	Beyond  int64 // the most by which the lease's own word exceeded the deadline of the time
 	Err     string
 	Lost    string // why the context ended
 	Handed  bool   // inside its process, without a grant of the store of its own
