@@ -5,6 +5,8 @@ GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 # How long each fuzz function runs.
 FUZZTIME ?= 20s
+# How many grants `make sim` plays.
+SIMGRANTS ?= 1000000
 # Flags and arguments for the benchmark program.
 BENCHARGS ?=
 # The same for its comparison with other libraries.
@@ -13,7 +15,7 @@ PEERSARGS ?=
 NEMESISARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint layering fmt vet tidy vuln fuzz smoke nemesis nemesis-long bench bench-peers clean
+.PHONY: help test check lint layering fmt vet tidy vuln sim fuzz smoke nemesis nemesis-long bench bench-peers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +58,9 @@ tidy: ## fail if go.mod or go.sum are not tidy
 
 vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable database is no failure)
 	@checker=$$(scripts/tool $(GOVULNCHECK)) && scripts/vuln "$$checker"
+
+sim: ## play the deterministic simulation for SIMGRANTS grants (default a million; the tests play 100,000)
+	go test ./renewer/simtest -count=1 -timeout 30m -run 'TestSimulation$$' -v -sim.grants=$(SIMGRANTS)
 
 fuzz: ## run every fuzz function for FUZZTIME (default 20s)
 	@scripts/fuzz $(FUZZTIME)

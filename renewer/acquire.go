@@ -167,6 +167,7 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 	if l.ctx == nil {
 		l.ctx, l.cancel = context.WithCancelCause(ctx)
 	}
+	var news losses
 	k.mu.Lock()
 	if c.request.least > 0 {
 		l.withRare().least = now.add(c.request.least)
@@ -179,10 +180,14 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 	if l.line != nil {
 		l.line.turns = turns{left: c.reserved, block: c.reserved, until: now.add(k.cfg.HandOffFor)}
 	}
+	if k.told { // nobody would renew it, or end it: Shutdown has dealt with the others already
+		k.lose(l, ShutDown, now, &news)
+	}
 	k.calls--
 	k.checkIdle() // not idle: the lease is on the books
 	k.mu.Unlock()
 	settled()
+	news.deliver(k)
 	if k.cfg.CancelGrace > 0 {
 		k.watchCaller(caller, l)
 	}

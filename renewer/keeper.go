@@ -31,6 +31,7 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	closing bool              // Shutdown has begun
+	told    bool              // it has told every operation to stop: whoever begins now is told at once
 	halted  bool              // and is over: the loops have ended
 	calls   int               // Acquire calls under way
 	lines   map[string]*Lease // who is at the head of each name's line: asking, or holding it

@@ -67,14 +67,14 @@ func (k *Keeper) settle(ctx context.Context, l *Lease, was state, lost *LostErro
 	switch {
 	case was == held:
 		lost, failed = k.free(ctx, l, now)
-		k.revisit(l, unsettled)
+		k.revisit(l, unsettled, now)
 	case lost.Reason != Usurped:
 		// Told already that it is over; the key may still be there, but nobody should wait for a store that may be down.
 		l.cancel(lost)
 		k.disown(l, unsettled)
 	default:
 		l.cancel(lost)
-		k.revisit(l, unsettled)
+		k.revisit(l, unsettled, now)
 	}
 	return lost, failed
 }

@@ -82,6 +82,7 @@ func (k *Keeper) awaitIdle(ctx context.Context, idle <-chan struct{}, most time.
 func (k *Keeper) cut() int {
 	var news losses
 	k.mu.Lock()
+	k.told = true
 	now := k.clock.now()
 	for _, l := range k.leases {
 		if l.state == held {

@@ -258,3 +258,22 @@ func TestShutdownCleansUp(t *testing.T) {
 		require.Len(t, s.Calls(script.Release), 2, "at once, and at the end instead of in a minute")
 	})
 }
+
+// A lease that is granted when Shutdown has told the others is told too: nobody would renew it, or end it.
+func TestGrantedWhileShutdownFrees(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Acquire, script.Pass().Late(350*time.Millisecond))
+		var l *renewer.Lease
+		got := background(func() (err error) { l, err = k.Acquire(context.Background(), "a"); return err })
+		pass(time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond) // told at 300 ms
+		defer cancel()
+		over := background(func() error { return k.Shutdown(ctx) })
+		require.NoError(t, <-got)
+		<-over
+		require.ErrorIs(t, context.Cause(l.Context()), renewer.ErrLost)
+		require.False(t, l.Valid())
+		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+	})
+}

@@ -31,14 +31,14 @@ func (k *Keeper) disown(l *Lease, unsettled instant) {
 	k.orphan(o, now)
 }
 
-// revisit is disown for a key that has been deleted: only what an unanswered acquire may yet bring back is left to do.
-func (k *Keeper) revisit(l *Lease, unsettled instant) {
-	now := k.clock.atMost()
+// revisit is disown for a key that has been deleted: only what an unanswered acquire may yet bring back is left to do. freed is when
+// that was asked for, not when it was answered: what the acquire has brought in between is there still.
+func (k *Keeper) revisit(l *Lease, unsettled, freed instant) {
 	last := unsettled.add(k.store.Settle())
-	if unsettled != 0 && last > now {
+	if unsettled != 0 && last > freed {
 		o := newOrphan(l, last, last.add(l.ttl()))
 		o.freed = true
-		k.orphan(o, now)
+		k.orphan(o, k.clock.atMost())
 	}
 }
 
@@ -119,11 +119,11 @@ func (k *Keeper) dueOrphans(now instant) (batch []*orphan, next instant) {
 // sweep asks the store to delete a batch, and forgets those that need not be tried again. They stay on the list meanwhile, so
 // that Shutdown does not miss them.
 func (k *Keeper) sweep(batch []*orphan) {
-	now := k.clock.now()
+	sent := k.clock.now()
 	holds := make([]Hold, len(batch))
 	for i, o := range batch {
 		holds[i] = o.hold
-		holds[i].Keep = keepUntil(o.least, now)
+		holds[i].Keep = keepUntil(o.least, sent)
 	}
 	ctx := k.request(context.Background())
 	if k.observer != nil {
@@ -134,7 +134,7 @@ func (k *Keeper) sweep(batch []*orphan) {
 	var failed error
 	var failedName string
 	k.mu.Lock()
-	now = k.clock.now()
+	now := k.clock.now()
 	for i, o := range batch {
 		switch a := answerTo(answers, i, len(batch), brokenAnswer); {
 		case a.Status == Unknown:
@@ -142,8 +142,8 @@ func (k *Keeper) sweep(batch []*orphan) {
 			o.tries++
 			o.done = o.due > o.until // it has lapsed by then
 			failed, failedName = orUnexplained(a.Err), o.hold.Name
-		case o.last > now:
-			// Freed, but the lost request may still arrive and take the key again.
+		case o.last > sent:
+			// Freed, but the lost request may still arrive and take the key again, or has before this was answered.
 			o.due, o.tries, o.last, o.freed = o.last, 0, 0, true
 		default:
 			o.done = true

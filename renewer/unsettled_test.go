@@ -1,0 +1,41 @@
+package renewer_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// The release was carried out while a lost acquire could still arrive, and answered when it could not any more: the key is freed once more.
+func TestSlowReleaseBeforeALostAcquire(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.SetSettle(4 * time.Second)
+		s.Script(script.Acquire, script.Fail(errDown))
+		s.Script(script.Release, script.Pass().Late(1900*time.Millisecond))
+		l := acquire(t, k, "a")
+		pass(3 * time.Second)
+		require.NoError(t, l.Release(t.Context()))
+		pass(time.Minute)
+		require.Len(t, s.Calls(script.Release), 2, "the second after Settle")
+	})
+}
+
+// The same for the clean-up behind a caller who left.
+func TestSlowCleanUpBeforeALostAcquire(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.SetSettle(time.Second)
+		s.Script(script.Acquire, script.Fail(errDown))
+		s.Script(script.Release, script.Pass().Late(1900*time.Millisecond))
+		_, err := k.TryAcquire(context.Background(), "a")
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		pass(time.Minute)
+		require.Len(t, s.Calls(script.Release), 2, "the second after Settle")
+	})
+}
