@@ -65,7 +65,9 @@ func (k Kind) VoidsExclusion(d *deploy.Deployment) bool {
 // Kinds are all kinds.
 func Kinds() []Kind {
 	var all []Kind
-	for _, some := range [][]Kind{workers(), servers(), links(), refusing(), hanging(), forgetting(), clocks(), topology(), duplicates(), {starving()}} {
+	for _, some := range [][]Kind{
+		workers(), {starving()}, links(), duplicates(), servers(), hanging(), refusing(), forgetting(), splits(), clocks(), topology(),
+	} {
 		all = append(all, some...)
 	}
 	return all

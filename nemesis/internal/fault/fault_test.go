@@ -59,17 +59,25 @@ func open(t *testing.T, kind string) *field {
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, d.Close()) })
-	links, err := d.Link()
+	crew := new(noted)
+	f := &field{&fault.Field{Deployment: d, Crew: crew, Keys: []string{"lockbeat:{lock}"}, TTL: ttl}, nil, crew}
+	f.store = f.join(t)
+	return f
+}
+
+// join adds a worker's links, and makes its store.
+func (f *field) join(t *testing.T) renewer.Store {
+	t.Helper()
+	links, err := f.Deployment.Link()
 	require.NoError(t, err)
 	t.Cleanup(links.Close)
-	spec, err := d.Spec(links)
+	f.Links = append(f.Links, links)
+	spec, err := f.Deployment.Spec(links)
 	require.NoError(t, err)
 	store, closing, err := spec.Connect(ttl)
 	require.NoError(t, err)
 	t.Cleanup(closing)
-	crew := new(noted)
-	keys := []string{"lockbeat:{lock}"}
-	return &field{&fault.Field{Deployment: d, Links: []deploy.Links{links}, Crew: crew, Keys: keys, TTL: ttl}, store, crew}
+	return store
 }
 
 func (f *field) acquire(name string) renewer.Grant {
@@ -190,6 +198,23 @@ func TestSlotMoves(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotSame(t, before, after)
 	assert.Eventually(t, func() bool { return f.acquire("lock").Status == renewer.Mine }, soon, 10*time.Millisecond)
+}
+
+// Either half has the majority that it sees, and the other half has it too as soon as the server between has forgotten.
+func TestSplitForget(t *testing.T) {
+	t.Parallel()
+	f := open(t, deploy.Quorum3)
+	other := f.join(t)
+	kinds, err := fault.Named(f.Field, []string{"split-forget"})
+	require.NoError(t, err)
+	one := kinds[0].New(f.Field, rand.New(rand.NewPCG(1, 2)))
+	require.NoError(t, one.Inject(), one.What)
+	assert.Eventually(t, func() bool { return f.acquire("lock").Status == renewer.Mine }, soon, time.Millisecond)
+	assert.Eventually(t, func() bool {
+		return other.Acquire(t.Context(), []renewer.Claim{{Name: "lock", Owner: strings.Repeat("p", renewer.OwnerLen), TTL: ttl}})[0].Status == renewer.Mine
+	}, ttl/2, time.Millisecond)
+	require.NoError(t, one.Heal(), one.What)
+	assert.Eventually(t, func() bool { return f.acquire("another").Status == renewer.Mine }, soon, 10*time.Millisecond)
 }
 
 func TestNamed(t *testing.T) {
