@@ -1,0 +1,12 @@
+package worker
+
+import (
+	"io"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Tell wraps a store as a worker does.
+func Tell(s renewer.Store, flaw Flaw, out io.Writer, cfg renewer.Config) renewer.Store {
+	return tellOf(breakBy(s, flaw), &teller{out: out}, cfg)
+}
