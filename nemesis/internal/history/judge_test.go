@@ -51,6 +51,14 @@ func TestJudge(t *testing.T) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
 			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
 		}, run: history.Run{Excused: []history.Window{{From: 5 * ms, To: 60 * ms, What: "FLUSHALL"}}}},
+		"forgotten before its acquire returned": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 10, 0, 40, granted), 50, 51)
+			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
+		}, run: history.Run{Excused: []history.Window{{From: 5 * ms, To: 60 * ms, What: "FLUSHALL"}}}},
+		"had before its acquire returned": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 10, 0, 40, granted), 50, 51)
+			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
+		}, rules: []string{"lock model"}},
 		"excused by a fault that was over": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
 			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)

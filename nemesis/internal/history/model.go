@@ -42,7 +42,7 @@ func model() porcupine.Model {
 
 // operations are those of one name's leases: each is got between the call and the return of Acquire, and ends within Release, or, if that
 // is not known to have succeeded, at any time after belief did. A fault that voids exclusion may have ended it from its own beginning on,
-// without the owner's knowing; hand-offs that go on meanwhile inside the owner's process are not the lock's affair.
+// without the owner's knowing, be it before Acquire returned; hand-offs that go on meanwhile inside the owner's process are not the lock's affair.
 func operations(leases []*Lease, excused []Window) []porcupine.Operation {
 	var all []porcupine.Operation
 	for i, l := range leases {
@@ -54,7 +54,7 @@ func operations(leases []*Lease, excused []Window) []porcupine.Operation {
 			if l.Handed {
 				continue
 			}
-			ended.Call, ended.Return = max(l.Begin, min(w.From, ended.Call)), Never
+			ended.Call, ended.Return = max(l.Asked, min(w.From, ended.Call)), Never
 		}
 		all = append(all, porcupine.Operation{ClientId: i, Input: step{false, l.Fence}, Call: l.Asked, Return: l.Begin}, ended)
 	}
