@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/campaign"
@@ -11,8 +13,8 @@ import (
 // minTTL keeps the margin of a lease, a tenth of its TTL, above the pauses of a busy machine.
 const minTTL = time.Second
 
-// shown is how many violations of a campaign are told in full.
-const shown = 10
+// shown is how many violations of each rule are told in full.
+const shown = 3
 
 // report writes the table, and what was violated with the command that replays it. It tells whether anything was.
 func report(w io.Writer, results []campaign.Result) (violated bool) {
@@ -35,8 +37,17 @@ func report(w io.Writer, results []campaign.Result) (violated bool) {
 		}
 		violated = true
 		_, _ = fmt.Fprintf(w, "\n%s: %d violations; again: %s\n", r.Options.Deployment, len(r.Violations), r.Options.Replay())
-		for _, v := range r.Violations[:min(shown, len(r.Violations))] {
-			_, _ = fmt.Fprintf(w, "  %s\n", v)
+		byRule := make(map[string]int)
+		for _, v := range r.Violations {
+			byRule[v.Rule]++
+			if byRule[v.Rule] <= shown {
+				_, _ = fmt.Fprintf(w, "  %s\n", v)
+			}
+		}
+		for _, rule := range slices.Sorted(maps.Keys(byRule)) {
+			if n := byRule[rule]; n > shown {
+				_, _ = fmt.Fprintf(w, "  %s: %d more\n", rule, n-shown)
+			}
 		}
 	}
 	return violated

@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	if o.Idle > 0 {
 		pass(ctx, 2*o.TTL) // those whose holder was killed have to lapse first
 	}
-	broken("end", s.crew.End(6*o.TTL))
+	broken("end", s.crew.End(6*o.TTL+10*time.Second))
 	broken("left behind", s.awaitNothingLeft(ctx, o.TTL+3*time.Second))
 	over()
 	watching.Wait()

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
 	"github.com/lockbeat/lockbeat/nemesis/internal/worker"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// awaitNothingLeft returns nil once no server holds a lock any more, and every key there is has a TTL: all who held locks have ended, so
-// those of the dead must have lapsed.
+// awaitNothingLeft returns nil once no server holds a lock any more, every key there is has a TTL, and no worker is connected: all who held
+// locks have ended, so those of the dead must have lapsed.
 func (s *stage) awaitNothingLeft(ctx context.Context, patience time.Duration) error {
 	limited, stop := context.WithTimeout(ctx, patience)
 	defer stop()
@@ -34,6 +35,13 @@ func (s *stage) left() error {
 }
 
 func leftOn(server *redistest.Server) error {
+	clients, err := server.Do("CLIENT", "LIST", "TYPE", "NORMAL").ToString()
+	if err != nil {
+		return err
+	}
+	if n := strings.Count(clients, " user="+deploy.User+" "); n > 0 {
+		return fmt.Errorf("%d connections of workers are still open", n)
+	}
 	role, err := server.Do("ROLE").ToArray()
 	if err != nil {
 		return err

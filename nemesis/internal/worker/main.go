@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,11 +19,33 @@ const startTime = 30 * time.Second
 
 // Main is a worker's life: until stdin ends. It returns the exit status.
 func Main(text string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if err := run(text, stdin, &teller{out: stdout}); err != nil {
+	before := runtime.NumGoroutine()
+	err := run(text, stdin, &teller{out: stdout})
+	if err == nil {
+		err = awaitGone(before + 1) // that which reads stdin
+	}
+	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "nemesis worker:", err)
 		return 1
 	}
 	return 0
+}
+
+// Goroutines of a cluster's client end up to 5 s after its Close.
+const lingerTime = 8 * time.Second
+
+// awaitGone returns nil once no more goroutines are left than so many.
+func awaitGone(most int) error {
+	for begun := time.Now(); ; <-time.After(10 * time.Millisecond) {
+		left := runtime.NumGoroutine()
+		if left <= most {
+			return nil
+		}
+		if time.Since(begun) > lingerTime {
+			stacks := make([]byte, 64<<10)
+			return fmt.Errorf("%d goroutines are left, of %d at the beginning: %s", left, most-1, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
 }
 
 func run(text string, stdin io.Reader, t *teller) error {
