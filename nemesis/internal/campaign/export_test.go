@@ -16,3 +16,6 @@ func Plan(field *fault.Field, kinds []fault.Kind, seed, steps uint64, late bool)
 	}
 	return what, chosen
 }
+
+// LeftOn tells what workers have left on a server.
+var LeftOn = leftOn
