@@ -57,9 +57,10 @@ func (c contexts) lost() (n int) {
 	return n
 }
 
+// keeperHolder is Lockbeat. It keeps leases, of which it asks in the end whether they hold: one makes a context when it is asked for it.
 type keeperHolder struct {
 	keeper *renewer.Keeper
-	contexts
+	leases []*renewer.Lease
 }
 
 func newKeeper(addr string, ttl time.Duration) (*renewer.Keeper, error) {
@@ -95,16 +96,23 @@ func newKeeperHolder(s childSpec) (*keeperHolder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &keeperHolder{keeper, make(contexts, s.Leases)}, nil
+	return &keeperHolder{keeper, make([]*renewer.Lease, s.Leases)}, nil
 }
 
 func (h *keeperHolder) acquire(ctx context.Context, name string, number int) error {
-	lease, err := h.keeper.Acquire(ctx, name)
-	if err != nil {
-		return err
+	lease, err := h.keeper.Acquire(context.WithoutCancel(ctx), name) // bounded by the store's answers
+	h.leases[number] = lease
+	return err
+}
+
+// lost counts leases that were had and do not hold any more.
+func (h *keeperHolder) lost() (n int) {
+	for _, l := range h.leases {
+		if l != nil && (!l.Valid() || l.Err() != nil) {
+			n++
+		}
 	}
-	h.contexts[number] = lease.Context() //nolint:fatcontext // a place for each lease; none is nested in another
-	return nil
+	return n
 }
 
 func (h *keeperHolder) packages() []string {
@@ -141,7 +149,7 @@ func (h *peerHolder) acquire(ctx context.Context, name string, number int) error
 	if err != nil {
 		return err
 	}
-	h.contexts[number], h.cancels[number] = held, cancel //nolint:fatcontext // as above
+	h.contexts[number], h.cancels[number] = held, cancel //nolint:fatcontext // a place for each lease; none is nested in another
 	return nil
 }
 

@@ -164,9 +164,7 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 		})
 		l.dropContext() // the observer's, which carries its span, takes its place
 	}
-	if l.ctx == nil {
-		l.ctx, l.cancel = context.WithCancelCause(ctx)
-	}
+	l.values = ctx
 	var news losses
 	k.mu.Lock()
 	if c.request.least > 0 {

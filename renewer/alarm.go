@@ -12,7 +12,20 @@ const (
 	// calmFor is the shortest time between a lease's last confirmed request and a heartbeat by an alarm, so that whoever writes to
 	// its key over and over can't make many. At most a sixty-fourth of the interval.
 	calmFor = 10 * time.Millisecond
+	// deafFor is how long the store is not listened to when it says so often that what is ours has changed that it is no help: a server
+	// that has no room to remember all keys that it is to watch tells of one whenever it forgets it.
+	deafFor = time.Minute
+	// guardMost is for how many leases of a keeper the store is listened to. A Redis server watches a million keys unless told otherwise,
+	// for all of its clients together, and a renewal of one that is watched costs it about twice as much.
+	guardMost = 200_000
 )
+
+// hearing is what the store's news was worth lately. Guarded by Keeper.mu.
+type hearing struct {
+	since     instant
+	wrong     int     // alarms since then at which the lease was found to be ours
+	deafUntil instant // 0 while we listen
+}
 
 // changed is told by the store that somebody else has written to a name, or to any if it is "".
 func (k *Keeper) changed(name string) {
@@ -21,6 +34,7 @@ func (k *Keeper) changed(name string) {
 	now := k.clock.atMost()
 	if name != "" {
 		if l := k.lines[name]; l != nil {
+			l.suspect = true
 			k.alarm(l, now)
 		}
 		return
@@ -57,4 +71,43 @@ func (k *Keeper) alarmAgain(l *Lease, now instant) {
 		l.alarmed = false
 		k.alarm(l, now)
 	}
+}
+
+// falseAlarm counts one, and has the store not listened to for a while if there are too many: more in an interval than one for every
+// hundred leases, and a hundred. Under k.mu.
+func (k *Keeper) falseAlarm(now instant) {
+	h := &k.heard
+	if now.sub(h.since) > k.cfg.Heartbeat {
+		h.since, h.wrong = now, 0
+	}
+	h.wrong++
+	if h.wrong > 100+len(k.leases)/100 {
+		k.deafen(now)
+	}
+}
+
+// deafen stops listening to the store for a while. Under k.mu.
+func (k *Keeper) deafen(now instant) {
+	k.unguard()
+	k.unguard, k.heard.deafUntil = nothing, now.add(deafFor)
+}
+
+// listen listens to the store again when it is time. Under k.mu.
+func (k *Keeper) listen(now instant) {
+	if h := &k.heard; h.deafUntil != 0 && now >= h.deafUntil && len(k.leases) <= guardMost && !k.closing {
+		h.deafUntil = 0
+		k.unguard = k.guarding.Guard(k.changed)
+	}
+}
+
+// guarded tells whether changes to a lease will be told once it has been renewed. Under k.mu.
+func (k *Keeper) guarded(now instant) bool {
+	if k.guarding == nil || k.heard.deafUntil != 0 {
+		return false
+	}
+	if len(k.leases) > guardMost {
+		k.deafen(now)
+		return false
+	}
+	return k.guarding.Guards()
 }

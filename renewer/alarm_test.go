@@ -121,6 +121,39 @@ func TestManyChangesMakeFewHeartbeats(t *testing.T) {
 	}
 }
 
+// A store that cries wolf is not listened to for a minute.
+func TestAStoreThatIsWrongTooOftenIsNotHeard(t *testing.T) {
+	t.Parallel()
+	inGuarded(t, func(t *testing.T, s *guardingStore, k *renewer.Keeper) {
+		const n = 200
+		leases := make([]*renewer.Lease, n)
+		for i := range leases {
+			leases[i] = acquire(t, k, fmt.Sprint(i))
+		}
+		pass(time.Second)
+		for i := range n {
+			s.tell(fmt.Sprint(i)) // more than 100 + n/100 in an interval, and all of them are ours still
+		}
+		pass(time.Second)
+		assert.False(t, s.tell("0"), "nobody listens")
+		late := acquire(t, k, "late")
+		from := len(s.Calls(script.Renew))
+		pass(config.Heartbeat / 4)
+		for _, c := range s.Calls(script.Renew)[from:] {
+			for _, h := range c.Holds {
+				assert.NotEqual(t, "late", h.Name, "no first look at what is not guarded")
+			}
+		}
+		pass(time.Minute)
+		assert.True(t, s.tell("0"), "until a minute later")
+		require.NoError(t, late.Release(t.Context()))
+		for _, l := range leases {
+			require.NoError(t, l.Context().Err())
+			require.NoError(t, l.Release(t.Context()))
+		}
+	})
+}
+
 // What is renewed is guarded, so a lease is renewed once soon after it was taken; then once an interval, at a point of its own.
 func TestTheFirstLookComesSoon(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ func (k *Keeper) request(ctx context.Context) context.Context {
 	b := k.bound.Load()
 	if b == nil || now >= b.until {
 		fresh := &bound{until: now.add(k.cfg.RequestTimeout / 16)}
-		fresh.ctx, fresh.cancel = context.WithTimeout(context.Background(), k.cfg.RequestTimeout)
+		fresh.ctx, fresh.cancel = context.WithTimeout(k.life, k.cfg.RequestTimeout)
 		if k.bound.CompareAndSwap(b, fresh) {
 			b = fresh // the former ends by itself, with the last of its requests
 		} else {
@@ -31,30 +31,43 @@ func (k *Keeper) request(ctx context.Context) context.Context {
 	return valued{b.ctx, ctx}
 }
 
-// beginRequest limits a question of the caller's to the store, which ends with ctx too. The end loop keeps the time. The context
-// becomes the lease's if the answer is yes, so that an acquire makes only one. It tells how many fencing tokens to reserve.
-func (k *Keeper) beginRequest(ctx context.Context, l *Lease, limit instant) (request context.Context, reserve int) {
-	if l.ctx == nil {
-		l.ctx, l.cancel = context.WithCancelCause(ctx)
+// beginRequest limits a question of the caller's to the store, which ends with ctx too. It tells how many fencing tokens to reserve.
+//
+// Where nothing but [Config.RequestTimeout] can end it, it shares the limit of other requests. Otherwise the end loop keeps the time, and
+// the context becomes the operation's if the answer is yes, so that an acquire makes only one.
+func (c *call) beginRequest(ctx context.Context, limit instant) (request context.Context, reserve int) {
+	k, l := c.k, c.l
+	shared := ctx.Done() == nil && limit < c.bound
+	if !shared && l.op.Load() == nil {
+		l.op.Store(newOpContext(ctx))
 	}
 	k.mu.Lock()
 	halted := k.halted
 	if l.line != nil {
 		reserve = l.line.reserve(k.cfg.HandOffs)
 	}
-	if !halted {
-		k.ends.set(l, limit)
-		k.endWaker.wakeBy(limit)
+	if !shared && !halted {
+		until := min(limit, c.bound)
+		k.ends.set(l, until)
+		k.endWaker.wakeBy(until)
 	}
 	k.mu.Unlock()
-	if halted { // nobody keeps the time any more
-		l.cancel(ErrShutdown)
+	if shared {
+		return k.request(ctx), reserve
 	}
-	return l.ctx, reserve
+	op := l.op.Load()
+	if halted { // nobody keeps the time any more
+		op.cancel(ErrShutdown)
+	}
+	return op.ctx, reserve
 }
 
 // endRequest tells whether the limit was reached before the answer.
-func (k *Keeper) endRequest(l *Lease) (late bool) {
+func (c *call) endRequest(request context.Context) (late bool) {
+	k, l := c.k, c.l
+	if l.op.Load() == nil {
+		return request.Err() != nil
+	}
 	k.mu.Lock()
 	late = l.place[ends] == nowhere
 	k.ends.remove(l)
@@ -63,14 +76,6 @@ func (k *Keeper) endRequest(l *Lease) (late bool) {
 		l.dropContext()
 	}
 	return late
-}
-
-// dropContext ends a context that is not to be the lease's.
-func (l *Lease) dropContext() {
-	if l.cancel != nil {
-		l.cancel(nil)
-	}
-	l.ctx, l.cancel = nil, nil
 }
 
 // valued is one context's end with another's values.

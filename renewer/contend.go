@@ -71,7 +71,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	}
 	limit := sent.add(k.cfg.RequestTimeout)
 	cut := c.bound < limit // it is the caller's patience, not the store's time, that runs out
-	request, reserve := k.beginRequest(ctx, l, min(limit, c.bound))
+	request, reserve := c.beginRequest(ctx, limit)
 	c.attempts++
 	if k.observer != nil && c.unsettled == 0 { // an earlier question that is granted after all has told the former trace
 		l.trace = k.observer.Claim(ctx)
@@ -81,7 +81,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	})
 	grants := k.store.Acquire(request, claims[:])
 	singleClaims.put(claims)
-	late := k.endRequest(l)
+	late := c.endRequest(request)
 	g := answerTo(grants, 0, 1, brokenGrant)
 	if g.Status == Mine {
 		sent = sent.add(-max(0, g.Age))
@@ -112,7 +112,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		if ctx.Err() != nil {
 			return 0, c.cancelled(ctx)
 		}
-		if late && errors.Is(g.Err, context.Canceled) {
+		if late && (errors.Is(g.Err, context.Canceled) || errors.Is(g.Err, context.DeadlineExceeded)) {
 			g.Err = fmt.Errorf("%w: %w", errNoAnswer, g.Err) // which is why; the store may tell more, such as who it waited for
 		}
 		if !cut || !c.seen.known {

@@ -82,12 +82,11 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 		l.trace = trace
 		k.mu.Unlock()
 	}
-	operation, cancel := context.WithCancelCause(ctx)
 	k.mu.Lock()
 	if c.request.least > 0 {
 		l.withRare().least = l.acquired.add(c.request.least)
 	}
-	l.ctx, l.cancel = operation, cancel
+	l.values = ctx
 	lost := l.lost()
 	if lost == nil {
 		k.plan(l, l.due)

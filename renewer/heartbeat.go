@@ -69,6 +69,7 @@ func untilNext(next, now instant) time.Duration {
 
 // gather takes what is due out of the first lane that may send, or tells when to look again. Under k.mu.
 func (k *Keeper) gather(now instant) (f *flight, next instant) {
+	k.listen(now)
 	next = k.departure(k.alarms, now)
 	if next <= now {
 		return k.board(k.alarms, now), now
@@ -158,7 +159,7 @@ func (k *Keeper) fly(f *flight) {
 // contexts are those of the leases.
 func (f *flight) contexts(yield func(context.Context) bool) {
 	for _, l := range f.leases {
-		if !yield(l.ctx) {
+		if !yield(l.values) {
 			return
 		}
 	}
@@ -192,7 +193,7 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 		lag := f.sent.sub(l.due)
 		k.book(l, a, f.sent.add(-max(0, a.Age)), now, &news)
 		if k.observer != nil && l.state == held && (a.Status == Unknown || lag > k.cfg.RequestTimeout) {
-			misses = append(misses, miss{l.ctx, Missed{
+			misses = append(misses, miss{l.values, Missed{
 				Name: l.name, Operation: l.operation, Fence: l.fence, Lag: max(0, lag), Err: a.Err,
 				Left: max(0, instant(l.until.Load()).sub(now)),
 			}})
@@ -232,6 +233,10 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 			l.rare.lastErr = nil
 		}
 		l.renewals++
+		if l.suspect && !l.alarmed {
+			l.suspect = false
+			k.falseAlarm(now)
+		}
 		l.deadline = max(l.deadline, sent.add(k.validity)) // answers may overtake each other
 		l.setUntil()
 		// The next heartbeat keeps the rhythm, unless this one came so late that the next would follow at once.

@@ -1,6 +1,7 @@
 package renewer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -23,7 +24,9 @@ type Keeper struct {
 	clock    *clock
 	observer Observer // nil if there is none
 
-	bound atomic.Pointer[bound] // of the latest requests
+	bound   atomic.Pointer[bound] // of the latest requests
+	life    context.Context       // of all requests
+	endLife context.CancelFunc
 
 	closed chan struct{} // closed when Shutdown begins
 	stop   chan struct{} // closed when Shutdown has freed everything
@@ -39,7 +42,8 @@ type Keeper struct {
 	idle    chan struct{}     // closed when closing and neither calls nor leases are left; nil until Shutdown asks
 	lanes   []*lane           // of heartbeats, by shard
 	alarms  *lane             // of heartbeats that can't wait until they are due
-	alarmed instant           // when all leases were last due since any may have changed; 0 if never
+	heard   hearing
+	alarmed instant // when all leases were last due since any may have changed; 0 if never
 	ends    agenda
 	landed  []*flight
 	orphans []*orphan
@@ -75,6 +79,7 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		endWaker:   newWaker(),
 		sweepWaker: newWaker(),
 	}
+	k.life, k.endLife = context.WithCancel(context.Background())
 	k.shards, _ = store.(Sharded)
 	k.alarms = newLane(cfg.Heartbeat, alarmGap)
 	k.unguard = nothing
@@ -104,7 +109,7 @@ func (k *Keeper) begin(l *Lease, s instant, now instant) {
 		return
 	}
 	l.due = s.add(k.spread())
-	if k.guarding != nil && k.guarding.Guards() {
+	if k.guarded(now) {
 		l.looked, l.due = true, now.add(min(firstLook, k.cfg.Heartbeat/8)) // from then on changes are told
 	}
 	k.plan(l, l.due)

@@ -2,7 +2,6 @@ package renewer
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 )
@@ -15,8 +14,8 @@ type Lease struct {
 	operation string
 	trace     string // what the observer made of the claim
 	fence     int64
-	ctx       context.Context
-	cancel    context.CancelCauseFunc
+	values    context.Context // given to Acquire, or what the observer made of it; nil until granted
+	op        atomic.Pointer[opContext]
 	unwatch   func() bool // stops watching the caller's context; nil without CancelGrace
 
 	// until is the instant at which belief ends unless a heartbeat moves it: what Valid looks at. 0 when the lease is over.
@@ -36,6 +35,7 @@ type Lease struct {
 	state    state
 	limitFor Reason
 	alarmed  bool // while no heartbeat was planned: one was under way
+	suspect  bool // the store has said that its name has changed, and has not been asked since
 	looked   bool // the next heartbeat is the first look, at no point of the rhythm
 }
 
@@ -85,13 +85,6 @@ const (
 	lost                  // not ours any more, but its operation has not returned
 	released              // over
 )
-
-// errReleased is the cause of a lease's context after a clean release.
-var errReleased = fmt.Errorf("lockbeat: lease released: %w", context.Canceled)
-
-// Context is the operation's: it derives from the context given to Acquire, and ends when that ends, when the lease is lost
-// — context.Cause is a *[LostError] then — or when it is released.
-func (l *Lease) Context() context.Context { return l.ctx }
 
 // Name is the lock's name as given to Acquire.
 func (l *Lease) Name() string { return l.name }

@@ -45,8 +45,8 @@ func (k *Keeper) endDue(now instant, news *losses) (next instant) {
 		l := k.ends.entries[0].lease
 		if l.state == asking { // the store has not answered its acquire in time
 			k.ends.remove(l)
-			cancel := l.cancel // the asker may replace it once it sees that it is late
-			news.after = append(news.after, func() { cancel(errNoAnswer) })
+			c := l.op.Load() // the asker may replace it once it sees that it is late
+			news.after = append(news.after, func() { c.cancel(errNoAnswer) })
 			continue
 		}
 		if until := instant(l.until.Load()); until > now {
@@ -82,7 +82,7 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	}
 	k.unplan(l)
 	k.ends.remove(l)
-	if l.ctx != nil { // else it was handed over a moment ago, and its new holder will see
+	if l.values != nil { // else it was handed over a moment ago, and its new holder will see
 		news.leases = append(news.leases, l)
 	}
 	news.after = append(news.after, k.leaveLocked(l))
@@ -97,7 +97,7 @@ type losses struct {
 // deliver tells the operations, all of them before any observer.
 func (n *losses) deliver(k *Keeper) {
 	for _, l := range n.leases {
-		l.cancel(l.lost())
+		l.endContext(l.lost())
 	}
 	for _, f := range n.after {
 		f()
@@ -106,7 +106,7 @@ func (n *losses) deliver(k *Keeper) {
 		return
 	}
 	for _, l := range n.leases {
-		k.observer.Lost(l.ctx, Lost{
+		k.observer.Lost(l.values, Lost{
 			Name: l.name, Operation: l.operation, Fence: l.fence, Held: l.rare.lostAt.sub(l.acquired), Err: l.lost(),
 		})
 	}

@@ -7,7 +7,7 @@ import (
 // release ends a lease: by a hand-off if that may be, or else at the store.
 func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	if l.until.Load() != 0 {
-		l.cancel(errReleased) // before anybody else has the lock
+		l.endContext(errReleased) // before anybody else has the lock
 	}
 	now := k.clock.recent()
 	k.mu.Lock()
@@ -70,10 +70,10 @@ func (k *Keeper) settle(ctx context.Context, l *Lease, was state, lost *LostErro
 		k.revisit(l, unsettled, now)
 	case lost.Reason != Usurped:
 		// Told already that it is over; the key may still be there, but nobody should wait for a store that may be down.
-		l.cancel(lost)
+		l.endContext(lost)
 		k.disown(l, unsettled)
 	default:
-		l.cancel(lost)
+		l.endContext(lost)
 		k.revisit(l, unsettled, now)
 	}
 	return lost, failed
@@ -101,7 +101,7 @@ func (k *Keeper) free(ctx context.Context, l *Lease, now instant) (*LostError, e
 func (k *Keeper) lostAtRelease(l *Lease, now instant) *LostError {
 	lost := &LostError{Name: l.name, Reason: Usurped, Fence: l.fence}
 	if k.observer != nil {
-		k.observer.Lost(l.ctx, Lost{
+		k.observer.Lost(l.values, Lost{
 			Name: l.name, Operation: l.operation, Fence: l.fence, Held: now.sub(l.acquired), Err: lost,
 		})
 	}
@@ -119,7 +119,7 @@ func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver 
 	if t := l.rare; t != nil && t.lostAt != 0 {
 		r.Held, r.Overrun = t.lostAt.sub(l.acquired), now.sub(t.lostAt)
 	}
-	k.observer.Released(l.ctx, r)
+	k.observer.Released(l.values, r)
 }
 
 func (k *Keeper) fault(doing, name string, err error) {

@@ -187,17 +187,15 @@ func (k *Keeper) halt() {
 	var unanswered []context.CancelCauseFunc
 	for _, e := range k.ends.entries {
 		if e.lease.state == asking {
-			unanswered = append(unanswered, e.lease.cancel)
+			unanswered = append(unanswered, e.lease.op.Load().cancel)
 		}
 	}
-	k.mu.Unlock()
 	k.unguard()
+	k.mu.Unlock()
 	for _, cancel := range unanswered {
 		cancel(ErrShutdown)
 	}
-	if b := k.bound.Load(); b != nil {
-		b.cancel()
-	}
+	k.endLife()
 }
 
 func (k *Keeper) verdict(cut int, err error) error {

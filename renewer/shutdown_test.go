@@ -271,7 +271,7 @@ func TestGrantedWhileShutdownFrees(t *testing.T) {
 		defer cancel()
 		over := background(func() error { return k.Shutdown(ctx) })
 		require.NoError(t, <-got)
-		_ = <-over
+		t.Log("shutdown:", <-over)
 		require.ErrorIs(t, context.Cause(l.Context()), renewer.ErrLost)
 		require.False(t, l.Valid())
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)

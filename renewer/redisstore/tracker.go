@@ -48,7 +48,7 @@ type tracked struct {
 	rueidis.DedicatedClient
 
 	failed  atomic.Bool
-	dropped chan struct{} // closed when a heartbeat on it has failed
+	dropped chan struct{} // closed when it is given up
 }
 
 func newTracker(client rueidis.Client, prefix string, timeout time.Duration) *tracker {
@@ -69,6 +69,9 @@ func (t *tracker) guard(changed func(name string)) (stop func()) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.guards, id)
+		if c := t.conn.Load(); c != nil && len(t.guards) == 0 {
+			t.drop(c)
+		}
 	}
 }
 
@@ -91,7 +94,7 @@ func (t *tracker) wanted() bool {
 	return !t.closed && !t.refused && len(t.guards) > 0 && time.Now().Unix()-t.used.Load() < int64(trackFor/time.Second)
 }
 
-// drop gives a connection up on which a heartbeat has failed.
+// drop gives a connection up, as a heartbeat on it has failed, or nobody is to be told any more.
 func (t *tracker) drop(c *tracked) {
 	t.conn.CompareAndSwap(c, nil)
 	if !c.failed.Swap(true) {

@@ -1,0 +1,63 @@
+package renewer
+
+import (
+	"context"
+	"fmt"
+)
+
+// opContext is the context of a lease's operation. It is made when it is first asked for, since it takes as much memory as the rest of
+// a lease, and a program may hold very many without ever selecting on their ends.
+type opContext struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+func newOpContext(parent context.Context) *opContext {
+	ctx, cancel := context.WithCancelCause(parent)
+	return &opContext{ctx, cancel}
+}
+
+// errReleased is the cause of a lease's context after a clean release.
+var errReleased = fmt.Errorf("lockbeat: lease released: %w", context.Canceled)
+
+// releasedContext is for those who ask for it after the release only.
+var releasedContext = func() *opContext {
+	c := newOpContext(context.Background())
+	c.cancel(errReleased)
+	return c
+}()
+
+// Context is the operation's: it derives from the context given to Acquire, and ends when that ends, when the lease is lost
+// — context.Cause is a *[LostError] then — or when it is released.
+func (l *Lease) Context() context.Context {
+	if c := l.op.Load(); c != nil {
+		return c.ctx
+	}
+	c := newOpContext(l.values)
+	if !l.op.CompareAndSwap(nil, c) { // it has just been made, or ended
+		c.cancel(nil)
+	}
+	return l.op.Load().ctx
+}
+
+// endContext ends the operation's context, be it only asked for later. The first cause counts.
+func (l *Lease) endContext(cause error) {
+	if l.op.Load() == nil {
+		c := releasedContext
+		if cause != errReleased { //nolint:errorlint // that very error
+			c = newOpContext(l.values)
+			c.cancel(cause)
+		}
+		if l.op.CompareAndSwap(nil, c) {
+			return
+		}
+	}
+	l.op.Load().cancel(cause)
+}
+
+// dropContext ends a context that is not to be the operation's. Only before the lease is granted.
+func (l *Lease) dropContext() {
+	if c := l.op.Swap(nil); c != nil {
+		c.cancel(nil)
+	}
+}
