@@ -25,7 +25,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	request := limited
 	if k.observer != nil {
 		request = k.observer.RenewStart(limited, RenewStart{
-			Leases: 1, Contexts: func(yield func(context.Context) bool) { yield(l.values) },
+			Leases: 1, Contexts: func(yield func(context.Context) bool) { yield(l.seen()) },
 		})
 	}
 	sent := k.clock.atMost()

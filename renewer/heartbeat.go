@@ -159,7 +159,7 @@ func (k *Keeper) fly(f *flight) {
 // contexts are those of the leases.
 func (f *flight) contexts(yield func(context.Context) bool) {
 	for _, l := range f.leases {
-		if !yield(l.values) {
+		if !yield(l.seen()) {
 			return
 		}
 	}
@@ -193,7 +193,7 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 		lag := f.sent.sub(l.due)
 		k.book(l, a, f.sent.add(-max(0, a.Age)), now, &news)
 		if k.observer != nil && l.state == held && (a.Status == Unknown || lag > k.cfg.RequestTimeout) {
-			misses = append(misses, miss{l.values, Missed{
+			misses = append(misses, miss{l.seen(), Missed{
 				Name: l.name, Operation: l.operation, Fence: l.fence, Lag: max(0, lag), Err: a.Err,
 				Left: max(0, instant(l.until.Load()).sub(now)),
 			}})

@@ -106,7 +106,7 @@ func (n *losses) deliver(k *Keeper) {
 		return
 	}
 	for _, l := range n.leases {
-		k.observer.Lost(l.values, Lost{
+		k.observer.Lost(l.seen(), Lost{
 			Name: l.name, Operation: l.operation, Fence: l.fence, Held: l.rare.lostAt.sub(l.acquired), Err: l.lost(),
 		})
 	}

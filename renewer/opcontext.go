@@ -40,6 +40,14 @@ func (l *Lease) Context() context.Context {
 	return l.op.Load().ctx
 }
 
+// seen is the lease's context for observers, or, if nobody has asked for it yet, what it would derive from.
+func (l *Lease) seen() context.Context {
+	if c := l.op.Load(); c != nil && c != releasedContext {
+		return c.ctx
+	}
+	return l.values
+}
+
 // endContext ends the operation's context, be it only asked for later. The first cause counts.
 func (l *Lease) endContext(cause error) {
 	if l.op.Load() == nil {

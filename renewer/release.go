@@ -101,7 +101,7 @@ func (k *Keeper) free(ctx context.Context, l *Lease, now instant) (*LostError, e
 func (k *Keeper) lostAtRelease(l *Lease, now instant) *LostError {
 	lost := &LostError{Name: l.name, Reason: Usurped, Fence: l.fence}
 	if k.observer != nil {
-		k.observer.Lost(l.values, Lost{
+		k.observer.Lost(l.seen(), Lost{
 			Name: l.name, Operation: l.operation, Fence: l.fence, Held: now.sub(l.acquired), Err: lost,
 		})
 	}
@@ -119,7 +119,7 @@ func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver 
 	if t := l.rare; t != nil && t.lostAt != 0 {
 		r.Held, r.Overrun = t.lostAt.sub(l.acquired), now.sub(t.lostAt)
 	}
-	k.observer.Released(l.values, r)
+	k.observer.Released(l.seen(), r)
 }
 
 func (k *Keeper) fault(doing, name string, err error) {

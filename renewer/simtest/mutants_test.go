@@ -27,7 +27,7 @@ var engineFaults = []engineFault{
 		{"loss.go", "if until := instant(l.until.Load()); until > now {", "until := instant(l.until.Load()); if PLANTED { until = until.add(k.cfg.TTL / 4) }; if until > now {"},
 	}},
 	{"each question has an owner token of its own", []kind{lapsed, falseLoss}, []edit{
-		{"contend.go", "request, reserve := k.beginRequest(", "if PLANTED { l.owner = newOwner() }; request, reserve := k.beginRequest("},
+		{"contend.go", "request, reserve := c.beginRequest(", "if PLANTED { l.owner = newOwner() }; request, reserve := c.beginRequest("},
 	}},
 	{"a late answer revives", []kind{revived}, []edit{
 		{"heartbeat.go", "if l.state != held {", "if l.state != held && !(PLANTED && l.state == lost) {"},
