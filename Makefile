@@ -15,7 +15,7 @@ PEERSARGS ?=
 NEMESISARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint layering fmt vet tidy vuln sim fuzz smoke nemesis nemesis-long bench bench-peers clean
+.PHONY: help test check lint layering fmt vet tidy vuln test-long sim fuzz smoke nemesis nemesis-long bench bench-peers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,11 @@ tidy: ## fail if go.mod or go.sum are not tidy
 
 vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable database is no failure)
 	@checker=$$(scripts/tool $(GOVULNCHECK)) && scripts/vuln "$$checker"
+
+test-long: ## run the tests that take minutes: five processes with clocks 500 ms apart, 60 ticks of a schedule
+	@scripts/ensure cc
+	@scripts/ensure redis
+	CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_LONG=1 go test -race -count=1 -timeout 10m -v -run TestProcessesWithSkewedClocks ./lockmw/cronmw
 
 sim: ## play the deterministic simulation for SIMGRANTS grants (default a million; the tests play 100,000)
 	go test ./renewer/simtest -count=1 -timeout 30m -run 'TestSimulation$$' -v -sim.grants=$(SIMGRANTS)
