@@ -17,6 +17,7 @@ type bank map[string]*account
 
 type account struct {
 	balance atomic.Int64
+	undone  atomic.Int64 // changes that another transfer wrote over
 	inside  atomic.Int64 // transfers at work on it
 	most    atomic.Int64 // of those at once
 }
@@ -28,9 +29,16 @@ func (b bank) transfer(_ context.Context, o order) (struct{}, error) {
 	defer to.enter()()
 	hers, his := from.balance.Load(), to.balance.Load()
 	<-time.After(time.Millisecond)
-	from.balance.Store(hers - 1)
-	to.balance.Store(his + 1)
+	from.write(hers, hers-1)
+	to.write(his, his+1)
 	return struct{}{}, nil
+}
+
+// write sets the balance, and counts what it undoes: a change since it was seen.
+func (a *account) write(seen, balance int64) {
+	if a.balance.Swap(balance) != seen {
+		a.undone.Add(1)
+	}
 }
 
 // exclusive is transfer under the locks of both accounts, whichever is named first.
