@@ -46,7 +46,7 @@ func (s *Sentinel) form() error {
 	}
 	for _, w := range s.Sentinels {
 		// Since Redis 7. Older ones take longer to find each other, and that is all.
-		_ = w.do("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "200", "INFO-PERIOD", "200", "PING-PERIOD", "100", "ASK-PERIOD", "100")
+		_ = w.do("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "200", "INFO-PERIOD", "200", "PING-PERIOD", "250", "ASK-PERIOD", "100")
 		if err := errors.Join(
 			w.do("SENTINEL", "MONITOR", MasterSet, "127.0.0.1", strconv.Itoa(s.Data[0].Port()), "2"),
 			w.do("SENTINEL", "SET", MasterSet, "DOWN-AFTER-MILLISECONDS", "300", "FAILOVER-TIMEOUT", "3000"),
