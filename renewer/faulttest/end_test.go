@@ -157,7 +157,11 @@ func TestProcessPaused(t *testing.T) {
 	for range 5 {
 		paused, said := startHolder(t, server.Addr())
 		require.NoError(t, paused.Process.Signal(syscall.SIGSTOP))
-		lease := heir.acquire(t, "bequest", renewer.MaxWait(patience))
+		require.True(t, standing(t, paused, syscall.WUNTRACED).Stopped())
+		got := <-heir.seek(t.Context(), "bequest", renewer.MaxWait(patience))
+		require.False(t, standing(t, paused, syscall.WCONTINUED|syscall.WNOHANG).Continued(), "somebody else has sent it a SIGCONT")
+		require.NoError(t, got.err)
+		lease := got.lease
 		require.NoError(t, paused.Process.Signal(syscall.SIGCONT))
 		silent := time.AfterFunc(patience, func() { _ = paused.Process.Kill() })
 		line, err := said.ReadString('\n')
@@ -168,6 +172,14 @@ func TestProcessPaused(t *testing.T) {
 		require.NoError(t, paused.Process.Kill())
 		require.NoError(t, lease.Release(t.Context()))
 	}
+}
+
+// standing is what has become of a process since one last asked.
+func standing(t *testing.T, cmd *exec.Cmd, options int) (s syscall.WaitStatus) {
+	t.Helper()
+	_, err := syscall.Wait4(cmd.Process.Pid, &s, options, nil)
+	require.NoError(t, err)
+	return s
 }
 
 func TestProcessKilled(t *testing.T) { //nolint:paralleltest // it measures 50 ms, and wants the cores for itself
