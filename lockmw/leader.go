@@ -44,7 +44,7 @@ var errLeadLost = fmt.Errorf("the lead was lost: %w", context.Canceled)
 func lead(
 	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error, set settings,
 ) (err error) {
-	lease, err := k.Acquire(ctx, name, renewer.Operation(set.operation), renewer.HoldAtLeast(set.least))
+	lease, err := k.Acquire(ctx, name, set.operation, renewer.HoldAtLeast(set.least))
 	if err != nil {
 		return err
 	}

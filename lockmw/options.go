@@ -23,7 +23,7 @@ type settings struct {
 	within     time.Duration // 0: the keeper's RequestTimeout
 	waiters    int
 	strict     bool
-	operation  string
+	operation  renewer.Option
 	least      time.Duration
 	manual     *time.Duration // nil: with a heartbeat
 	onSkip     func(ctx context.Context, err error)
@@ -38,12 +38,14 @@ const (
 )
 
 func newSettings(opts []Option) settings {
-	s := settings{wait: DefaultWait}
+	s := settings{wait: DefaultWait, operation: unnamed}
 	for _, opt := range opts {
 		s = opt(s)
 	}
 	return s
 }
+
+var unnamed = renewer.Operation("")
 
 // Wait waits in line for at most d, and for a store that is down meanwhile; then [renewer.ErrHeld] or
 // [renewer.ErrUnavailable]. Default [DefaultWait] (10 s). Zero or less is [Refuse].
@@ -104,7 +106,8 @@ func Strict() Option {
 
 // Operation names the work: a static name such as "transfer", which whoever waits for the lock reads, and telemetry shows.
 func Operation(name string) Option {
-	return func(s settings) settings { s.operation = name; return s }
+	named := renewer.Operation(name)
+	return func(s settings) settings { s.operation = named; return s }
 }
 
 func (s settings) acquire(ctx context.Context, k *renewer.Keeper, name string) (*renewer.Lease, error) {
@@ -112,14 +115,14 @@ func (s settings) acquire(ctx context.Context, k *renewer.Keeper, name string) (
 	case s.waiters > 0 || s.least > 0 || s.manual != nil:
 		return s.acquireSpecially(ctx, k, name)
 	case s.contention != wait:
-		return k.TryAcquire(ctx, name, renewer.MaxWait(s.within), renewer.Operation(s.operation))
+		return k.TryAcquire(ctx, name, renewer.MaxWait(s.within), s.operation)
 	default: // the usual, with no option more than it needs
-		return k.Acquire(ctx, name, renewer.MaxWait(s.wait), renewer.Operation(s.operation))
+		return k.Acquire(ctx, name, renewer.MaxWait(s.wait), s.operation)
 	}
 }
 
 func (s settings) acquireSpecially(ctx context.Context, k *renewer.Keeper, name string) (*renewer.Lease, error) {
-	opts := []renewer.Option{renewer.Operation(s.operation), renewer.MaxWaiters(s.waiters), renewer.HoldAtLeast(s.least)}
+	opts := []renewer.Option{s.operation, renewer.MaxWaiters(s.waiters), renewer.HoldAtLeast(s.least)}
 	if s.manual != nil {
 		opts = append(opts, renewer.Manual(*s.manual))
 	}

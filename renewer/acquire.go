@@ -11,7 +11,7 @@ import (
 type Option func(request) request
 
 type request struct {
-	operation string
+	label     *label        // nil: none
 	maxWait   time.Duration // 0: as long as the context lives
 	most      int           // in the line behind its head; 0: any number
 	least     time.Duration // to be held
@@ -23,7 +23,8 @@ type request struct {
 // Operation names what the lock is taken for: a static name of low cardinality, such as "transfer" or a task's type. Whoever
 // is refused meanwhile reads it, and so does telemetry.
 func Operation(name string) Option {
-	return func(r request) request { r.operation = name; return r }
+	named := &label{operation: name} // by all leases taken with this option
+	return func(r request) request { r.label = named; return r }
 }
 
 // MaxWait bounds how long Acquire waits, in the line and for the store, to d. When it runs out the error is [ErrHeld], or
@@ -103,11 +104,14 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 			return nil, &Error{Op: "acquire", Name: name, Kind: ErrConfig, Err: err}
 		}
 	}
-	start := AcquireStart{Name: name, Operation: r.operation}
+	if r.label == nil {
+		r.label = noLabel
+	}
+	start := AcquireStart{Name: name, Operation: r.label.operation}
 	if k.observer != nil {
 		ctx = k.observer.AcquireStart(ctx, start)
 	}
-	c := &call{k: k, l: k.newLease(name, r.operation), request: r, begun: k.clock.atMost(), bound: never}
+	c := &call{k: k, l: k.newLease(name, r.label), request: r, begun: k.clock.atMost(), bound: never}
 	if r.maxWait > 0 {
 		c.bound = c.begun.add(r.maxWait)
 	}

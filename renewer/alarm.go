@@ -60,8 +60,8 @@ func (k *Keeper) alarm(l *Lease, at instant) {
 	calm := l.deadline.add(-k.validity).add(min(calmFor, k.cfg.Heartbeat/64))
 	l.due = min(l.due, max(at, calm))
 	k.unplan(l)
-	l.lane = k.alarms
-	l.lane.beats.set(l, l.due)
+	l.lane = k.alarms.number
+	k.alarms.beats.set(l, l.due)
 	k.beatWaker.wakeBy(l.due)
 }
 

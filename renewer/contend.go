@@ -74,7 +74,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	request, reserve := c.beginRequest(ctx, limit)
 	c.attempts++
 	if k.observer != nil && c.unsettled == 0 { // an earlier question that is granted after all has told the former trace
-		l.trace = k.observer.Claim(ctx)
+		l.label = l.label.traced(k.observer.Claim(ctx))
 	}
 	claims := singleClaims.take(Claim{
 		Name: l.name, Owner: l.owner, TTL: l.ttl(), Reserve: reserve, Queue: !c.request.try, Holder: k.holder(l),

@@ -79,7 +79,7 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 			Holder: c.behind.holder, HeldFor: c.behind.heldFor,
 		})
 		k.mu.Lock()
-		l.trace = trace
+		l.label = l.label.traced(trace)
 		k.mu.Unlock()
 	}
 	k.mu.Lock()

@@ -194,7 +194,7 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 		k.book(l, a, f.sent.add(-max(0, a.Age)), now, &news)
 		if k.observer != nil && l.state == held && (a.Status == Unknown || lag > k.cfg.RequestTimeout) {
 			misses = append(misses, miss{l.seen(), Missed{
-				Name: l.name, Operation: l.operation, Fence: l.fence, Lag: max(0, lag), Err: a.Err,
+				Name: l.name, Operation: l.label.operation, Fence: l.fence, Lag: max(0, lag), Err: a.Err,
 				Left: max(0, instant(l.until.Load()).sub(now)),
 			}})
 		}

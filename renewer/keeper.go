@@ -81,7 +81,7 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 	}
 	k.life, k.endLife = context.WithCancel(context.Background())
 	k.shards, _ = store.(Sharded)
-	k.alarms = newLane(cfg.Heartbeat, alarmGap)
+	k.alarms = newLane(alarmLane, cfg.Heartbeat, alarmGap)
 	k.unguard = nothing
 	if k.guarding, _ = store.(Guarding); k.guarding != nil {
 		k.unguard = k.guarding.Guard(k.changed)
@@ -164,9 +164,9 @@ func (k *Keeper) checkIdle() {
 }
 
 // newLease makes a lease that has not been granted yet.
-func (k *Keeper) newLease(name, operation string) *Lease {
+func (k *Keeper) newLease(name string, label *label) *Lease {
 	return &Lease{
-		k: k, name: name, operation: operation,
+		k: k, name: name, label: label,
 		index: nowhere, place: [places]int32{nowhere, nowhere},
 	}
 }
@@ -174,6 +174,6 @@ func (k *Keeper) newLease(name, operation string) *Lease {
 // holder is what others read of a lease of this process.
 func (k *Keeper) holder(l *Lease) Holder {
 	h := k.self
-	h.Operation, h.Trace = l.operation, l.trace
+	h.Operation, h.Trace = l.label.operation, l.label.trace
 	return h
 }

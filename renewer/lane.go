@@ -5,6 +5,7 @@ import "time"
 // lane is what the heartbeats of one shard of the store have of their own, so that a server that does not answer holds up no
 // other's: when they are due, and how many of them wait. A store that is not [Sharded] has one lane. Guarded by Keeper.mu.
 type lane struct {
+	number  laneNumber
 	beats   wheel
 	flights int           // under way
 	sent    instant       // when the last was sent
@@ -12,11 +13,19 @@ type lane struct {
 	gap     time.Duration // between two heartbeats
 }
 
+// laneNumber is a lane in fewer bytes than a pointer, of which every lease has one: n is the lane of shard n-1.
+type laneNumber int16
+
+const (
+	noLane    laneNumber = 0
+	alarmLane laneNumber = -1
+)
+
 // Lanes are numbered by the store, which may number at random; so many cost about 12 MB.
 const mostLanes = 1024
 
-func newLane(heartbeat, gap time.Duration) *lane {
-	return &lane{beats: wheel{span: max(heartbeat*2/wheelSize, 1)}, sent: -never, gap: min(gap, heartbeat/64)}
+func newLane(number laneNumber, heartbeat, gap time.Duration) *lane {
+	return &lane{number: number, beats: wheel{span: max(heartbeat*2/wheelSize, 1)}, sent: -never, gap: min(gap, heartbeat/64)}
 }
 
 // laneOf is the lane of a lease as the store now sees it. Under k.mu.
@@ -26,7 +35,7 @@ func (k *Keeper) laneOf(l *Lease) *lane {
 		i = int(uint(k.shards.Shard(l.name)) % mostLanes)
 	}
 	for len(k.lanes) <= i {
-		k.lanes = append(k.lanes, newLane(k.cfg.Heartbeat, gatherFor))
+		k.lanes = append(k.lanes, newLane(laneNumber(len(k.lanes)+1), k.cfg.Heartbeat, gatherFor))
 	}
 	return k.lanes[i]
 }
@@ -34,14 +43,19 @@ func (k *Keeper) laneOf(l *Lease) *lane {
 // plan enters a lease's next heartbeat, in place of the one planned before. Under k.mu.
 func (k *Keeper) plan(l *Lease, at instant) {
 	k.unplan(l) // it may have moved to another shard
-	l.lane = k.laneOf(l)
-	l.lane.beats.set(l, at)
+	lane := k.laneOf(l)
+	l.lane = lane.number
+	lane.beats.set(l, at)
 	k.beatWaker.wakeBy(at)
 }
 
 // unplan takes a lease's next heartbeat out, if there is one. Under k.mu.
 func (k *Keeper) unplan(l *Lease) {
-	if l.lane != nil {
-		l.lane.beats.remove(l)
+	switch l.lane {
+	case noLane: // none was ever planned
+	case alarmLane:
+		k.alarms.beats.remove(l)
+	default:
+		k.lanes[l.lane-1].beats.remove(l)
 	}
 }

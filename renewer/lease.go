@@ -8,15 +8,13 @@ import (
 
 // Lease is a lock held. The engine renews it until Release, or until it is lost. All methods may be called concurrently.
 type Lease struct {
-	k         *Keeper
-	name      string
-	owner     string
-	operation string
-	trace     string // what the observer made of the claim
-	fence     int64
-	values    context.Context // given to Acquire, or what the observer made of it; nil until granted
-	op        atomic.Pointer[opContext]
-	unwatch   func() bool // stops watching the caller's context; nil without CancelGrace
+	k      *Keeper
+	name   string
+	owner  string
+	label  *label
+	fence  int64
+	values context.Context // given to Acquire, or what the observer made of it; nil until granted
+	op     atomic.Pointer[opContext]
 
 	// until is the instant at which belief ends unless a heartbeat moves it: what Valid looks at. 0 when the lease is over.
 	until atomic.Int64
@@ -27,11 +25,11 @@ type Lease struct {
 	limit    instant // where MaxHold or CancelGrace ends it; never if neither does
 	due      instant // the heartbeat planned next
 	rare     *rare   // nil for most
-	lane     *lane   // where its next heartbeat is planned; nil before the first
 	line     *line   // who waits for it in this process; nil if nobody does
-	renewals int
+	renewals int32
 	index    int32 // in k.leases
 	place    [places]int32
+	lane     laneNumber // where its next heartbeat is planned
 	state    state
 	limitFor Reason
 	alarmed  bool // while no heartbeat was planned: one was under way
@@ -48,6 +46,22 @@ type rare struct {
 	unsettled instant
 	least     instant       // until when the store is to hold the key in any case: see HoldAtLeast
 	manual    time.Duration // the TTL of a lease without a heartbeat: see Manual
+}
+
+// label is what others hear of a lease besides its name. It never changes.
+type label struct {
+	operation string
+	trace     string // what the observer made of the claim
+}
+
+var noLabel = new(label)
+
+// traced is a label with a trace.
+func (b *label) traced(trace string) *label {
+	if trace == b.trace {
+		return b
+	}
+	return &label{b.operation, trace}
 }
 
 // lost is why the lease was lost, nil if it was not. Under k.mu, or after the lease's end.

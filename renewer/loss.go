@@ -107,7 +107,7 @@ func (n *losses) deliver(k *Keeper) {
 	}
 	for _, l := range n.leases {
 		k.observer.Lost(l.seen(), Lost{
-			Name: l.name, Operation: l.operation, Fence: l.fence, Held: l.rare.lostAt.sub(l.acquired), Err: l.lost(),
+			Name: l.name, Operation: l.label.operation, Fence: l.fence, Held: l.rare.lostAt.sub(l.acquired), Err: l.lost(),
 		})
 	}
 }
@@ -128,7 +128,8 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 		k.ends.set(l, until)
 		k.endWaker.wakeBy(until)
 	})
+	operation := l.operation()
 	k.mu.Lock()
-	l.unwatch = unwatch
+	operation.unwatch = unwatch
 	k.mu.Unlock()
 }

@@ -8,13 +8,14 @@ import (
 // opContext is the context of a lease's operation. It is made when it is first asked for, since it takes as much memory as the rest of
 // a lease, and a program may hold very many without ever selecting on their ends.
 type opContext struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	unwatch func() bool // stops watching the caller's, for [Config.CancelGrace]; nil without. Guarded by Keeper.mu
 }
 
 func newOpContext(parent context.Context) *opContext {
 	ctx, cancel := context.WithCancelCause(parent)
-	return &opContext{ctx, cancel}
+	return &opContext{ctx: ctx, cancel: cancel}
 }
 
 // errReleased is the cause of a lease's context after a clean release.
@@ -30,14 +31,18 @@ var releasedContext = func() *opContext {
 // Context is the operation's: it derives from the context given to Acquire, and ends when that ends, when the lease is lost
 // — context.Cause is a *[LostError] then — or when it is released.
 func (l *Lease) Context() context.Context {
+	return l.operation().ctx
+}
+
+func (l *Lease) operation() *opContext {
 	if c := l.op.Load(); c != nil {
-		return c.ctx
+		return c
 	}
 	c := newOpContext(l.values)
 	if !l.op.CompareAndSwap(nil, c) { // it has just been made, or ended
 		c.cancel(nil)
 	}
-	return l.op.Load().ctx
+	return l.op.Load()
 }
 
 // seen is the lease's context for observers, or, if nobody has asked for it yet, what it would derive from.
@@ -61,6 +66,14 @@ func (l *Lease) endContext(cause error) {
 		}
 	}
 	l.op.Load().cancel(cause)
+}
+
+// unwatcher is what stops watching the caller's context. Under k.mu.
+func (l *Lease) unwatcher() func() bool {
+	if c := l.op.Load(); c != nil && c.unwatch != nil {
+		return c.unwatch
+	}
+	return func() bool { return false }
 }
 
 // dropContext ends a context that is not to be the operation's. Only before the lease is granted.

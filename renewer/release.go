@@ -15,14 +15,12 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 		k.mu.Unlock()
 		return nil
 	}
-	unwatch := l.unwatch
+	unwatch := l.unwatcher()
 	if orderly && l.state == held {
 		if after, done := k.handOff(l, now); done {
 			k.mu.Unlock()
 			after()
-			if unwatch != nil {
-				unwatch()
-			}
+			unwatch()
 			k.observeRelease(l, now, nil, true)
 			return nil
 		}
@@ -35,9 +33,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	lost := l.lost()
 	k.mu.Unlock()
 
-	if unwatch != nil {
-		unwatch()
-	}
+	unwatch()
 	lost, failed := k.settle(ctx, l, was, lost, now)
 	k.mu.Lock()
 	if was == held && lost != nil {
@@ -102,7 +98,7 @@ func (k *Keeper) lostAtRelease(l *Lease, now instant) *LostError {
 	lost := &LostError{Name: l.name, Reason: Usurped, Fence: l.fence}
 	if k.observer != nil {
 		k.observer.Lost(l.seen(), Lost{
-			Name: l.name, Operation: l.operation, Fence: l.fence, Held: now.sub(l.acquired), Err: lost,
+			Name: l.name, Operation: l.label.operation, Fence: l.fence, Held: now.sub(l.acquired), Err: lost,
 		})
 	}
 	return lost
@@ -113,8 +109,8 @@ func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver 
 		return
 	}
 	r := Released{
-		Name: l.name, Operation: l.operation, Fence: l.fence, Held: now.sub(l.acquired),
-		Renewals: l.renewals, HandedOver: handedOver, Lost: l.lost(), Err: failed,
+		Name: l.name, Operation: l.label.operation, Fence: l.fence, Held: now.sub(l.acquired),
+		Renewals: int(l.renewals), HandedOver: handedOver, Lost: l.lost(), Err: failed,
 	}
 	if t := l.rare; t != nil && t.lostAt != 0 {
 		r.Held, r.Overrun = t.lostAt.sub(l.acquired), now.sub(t.lostAt)
