@@ -35,7 +35,7 @@ type holder interface {
 func newHolder(ctx context.Context, s childSpec) (holder, error) {
 	switch s.Who {
 	case lockbeat:
-		return newKeeperHolder(s)
+		return newKeeperHolder(ctx, s)
 	case floor:
 		return newRawHolder(ctx, s)
 	case peer:
@@ -60,6 +60,7 @@ func (c contexts) lost() (n int) {
 // keeperHolder is Lockbeat. It keeps leases, of which it asks in the end whether they hold: one makes a context when it is asked for it.
 type keeperHolder struct {
 	keeper *renewer.Keeper
+	life   context.Context //nolint:containedctx // all leases', which nothing ends: requests are bounded by the keeper
 	leases []*renewer.Lease
 }
 
@@ -91,16 +92,16 @@ func connectKeeper(addr string, ttl time.Duration) (*renewer.Keeper, rueidis.Cli
 	return keeper, client, nil
 }
 
-func newKeeperHolder(s childSpec) (*keeperHolder, error) {
+func newKeeperHolder(ctx context.Context, s childSpec) (*keeperHolder, error) {
 	keeper, err := newKeeper(s.Addr, s.TTL)
 	if err != nil {
 		return nil, err
 	}
-	return &keeperHolder{keeper, make([]*renewer.Lease, s.Leases)}, nil
+	return &keeperHolder{keeper, context.WithoutCancel(ctx), make([]*renewer.Lease, s.Leases)}, nil
 }
 
-func (h *keeperHolder) acquire(ctx context.Context, name string, number int) error {
-	lease, err := h.keeper.Acquire(context.WithoutCancel(ctx), name) // bounded by the store's answers
+func (h *keeperHolder) acquire(_ context.Context, name string, number int) error {
+	lease, err := h.keeper.Acquire(h.life, name)
 	h.leases[number] = lease
 	return err
 }

@@ -3,6 +3,7 @@
 package faulttest_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -68,6 +69,43 @@ func TestToldByPush(t *testing.T) {
 			}
 		})
 	}
+}
+
+// At each command that reads, the server notes every key of the script as tracked: a read for each lease of a heartbeat would take it
+// three times as long as the renewals.
+func TestAGuardedRenewalReadsNoLeaseByItself(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := join(t, server, slowConfig)
+	guarded(t, n)
+	mustDo(t, server, "CONFIG", "RESETSTAT")
+	const leases = 50
+	for i := range leases {
+		lease := n.acquire(t, fmt.Sprintf("lock-%d", i))
+		defer func() { assert.NoError(t, lease.Release(context.Background())) }()
+	}
+	n.beats.renewed(t, leases)
+	for command, most := range map[string]int64{"pexpire": leases, "pttl": 0, "get": leases} { // an acquire reads the fence's counter
+		calls, err := server.Calls(command)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, calls, most, command)
+	}
+}
+
+// A key that somebody has taken the TTL from has it again at once: it must not outlive its holder.
+func TestAGuardedLeaseWithoutTTL(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := join(t, server, slowConfig)
+	guarded(t, n)
+	lease := n.acquire(t, "lock")
+	n.beats.renewed(t, 1)
+	mustDo(t, server, "PERSIST", key("lock"))
+	n.beats.renewed(t, 1)
+	left, err := server.Do("PTTL", key("lock")).AsInt64()
+	require.NoError(t, err)
+	assert.Positive(t, left)
+	require.NoError(t, lease.Release(t.Context()))
 }
 
 // What is told is a reason to ask, and believed no further.

@@ -72,7 +72,7 @@
 // # Changes
 //
 // Who deletes or overwrites the key of a lease that is held is reported by the server at once, where it tracks keys for its clients
-// (CLIENT TRACKING, Redis 6 and a client that speaks RESP3): heartbeats travel on a connection of their own, on which the server is asked
+// (CLIENT TRACKING, from Redis 7 on, and a client that speaks RESP3): heartbeats travel on a connection of their own, on which the server is asked
 // to tell of changes that others make. What it tells makes the keeper ask at once, and the answer ends the lease or does not. On a
 // cluster, and where it is not to be had, the next heartbeat tells. So a store has up to two connections besides the client's: one for
 // wake-ups, while anybody waits, and this one, until a minute after the last lock.

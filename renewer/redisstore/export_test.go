@@ -24,6 +24,7 @@ const (
 
 var (
 	LeaseKey     = leaseKey
+	LeaseKeys    = leaseKeys
 	LockKeys     = lockKeys
 	NameOf       = nameOf
 	EncodeHolder = encodeHolder

@@ -170,8 +170,8 @@ func (h *holding) command(i int, whole bool) rueidis.Completed {
 	if d := h.timeOf(&part[0]); d != 0 {
 		args[0] = h.store.ttls.of(d)
 	}
+	leaseKeys(keys, h.store.prefix, part)
 	for j := range part {
-		keys[j] = leaseKey(h.store.prefix, part[j].Name)
 		args = append(args, part[j].Owner)
 	}
 	args = append(args, h.last...)

@@ -3,6 +3,8 @@ package redisstore
 import (
 	"strconv"
 	"strings"
+
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 const (
@@ -18,6 +20,28 @@ func leaseKey(prefix, name string) string {
 		return prefix + "{" + name + "}"
 	}
 	return prefix + "{" + escape(name) + "}"
+}
+
+// leaseKeys writes the keys of many leases, in one allocation for all of those that need no escape.
+func leaseKeys(keys []string, prefix string, holds []renewer.Hold) {
+	size := 0
+	for i := range holds {
+		size += len(prefix) + len(holds[i].Name) + 2
+	}
+	var b strings.Builder
+	b.Grow(size)
+	for i := range holds {
+		if !clean(holds[i].Name) {
+			keys[i] = leaseKey(prefix, holds[i].Name)
+			continue
+		}
+		from := b.Len()
+		b.WriteString(prefix)
+		b.WriteByte('{')
+		b.WriteString(holds[i].Name)
+		b.WriteByte('}')
+		keys[i] = b.String()[from:]
+	}
 }
 
 // lockKeys returns the keys of a lock: that of the lease, and that of its fence counter.

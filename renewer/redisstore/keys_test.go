@@ -33,6 +33,16 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+func TestManyKeysAtOnce(t *testing.T) {
+	t.Parallel()
+	holds := []renewer.Hold{{Name: "order:42"}, {Name: "a}b"}, {Name: ""}, {Name: "100%"}, {Name: "näme\xff"}}
+	keys := make([]string, len(holds))
+	redisstore.LeaseKeys(keys, "p:", holds)
+	for i, h := range holds {
+		assert.Equal(t, redisstore.LeaseKey("p:", h.Name), keys[i])
+	}
+}
+
 // The key that is told is the one that is used.
 func TestKeyIsWhereTheLeaseIs(t *testing.T) {
 	t.Parallel()

@@ -3,13 +3,15 @@
 -- KEYS[i]    the leases, at most 100, so that the script takes less than a millisecond
 -- ARGV[1]    time to live, ms
 -- ARGV[1+i]  owner token of KEYS[i], 22 bytes
--- ARGV[2+n]  of n keys: "track" if the caller's connection is tracked, and is to be told of changes; otherwise absent
+-- ARGV[2+n]  of n keys: "track" if the caller's connection is tracked, and is to be told of changes, which needs Redis 7;
+--            otherwise absent
 --
 -- Returns    the exceptions only, in order of i, so that the usual reply is an empty array:
 --            i if another owner has KEYS[i], -i if nobody has.
 
 local ttl = tonumber(ARGV[1])
 local values = redis.call('MGET', unpack(KEYS))
+local tracked = ARGV[#KEYS + 2] == 'track'
 local lost = {}
 for i = 1, #KEYS do
 	local value, owner = values[i], ARGV[i + 1]
@@ -17,11 +19,13 @@ for i = 1, #KEYS do
 		lost[#lost + 1] = -i
 	elseif string.sub(value, 1, 22) ~= owner then
 		lost[#lost + 1] = i
-	elseif redis.call('PTTL', KEYS[i]) < ttl then -- PEXPIRE ... GT needs Redis 7
+	elseif tracked and redis.call('PEXPIRE', KEYS[i], ttl, 'GT') == 1 then
+		-- Done without a read: at each read the server notes all KEYS as tracked, which takes longer than the rest.
+	elseif redis.call('PTTL', KEYS[i]) < ttl then
 		redis.call('PEXPIRE', KEYS[i], ttl)
 	end
 end
-if ARGV[#KEYS + 2] == 'track' then
+if tracked then
 	redis.pcall('EXISTS', unpack(KEYS)) -- what is read is tracked until it is next written: so now, and again at the next renewal
 end
 return lost
