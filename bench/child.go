@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"time"
 )
 
@@ -23,6 +24,7 @@ type childSpec struct {
 	Leases     int
 	TTL        time.Duration
 	Hold       time.Duration
+	Memory     int64  // what GOMEMLIMIT would say; 0: no limit
 	Profile    string // a folder, or "" for none
 	Name       string // the key of a part
 	Goroutines int    // of a part that contends
@@ -75,6 +77,9 @@ func child(ctx context.Context, text string, stdin io.Reader, stdout io.Writer) 
 // can look at the server while everything is still held.
 func holdFor(ctx context.Context, s childSpec, stdin io.Reader, stdout io.Writer) error {
 	in, out := bufio.NewReader(stdin), json.NewEncoder(stdout)
+	if s.Memory > 0 {
+		debug.SetMemoryLimit(s.Memory)
+	}
 	if s.Profile != "" {
 		runtime.MemProfileRate = 4096 // a lease is small
 	}
@@ -131,6 +136,9 @@ func take(ctx context.Context, h holder, s childSpec) (taken, error) {
 	return t, err
 }
 
+// sampleEach is how often goroutines are counted: so seldom that it costs nothing beside the hold.
+const sampleEach = 250 * time.Millisecond
+
 func keep(h holder, hold time.Duration, before int) (kept, error) {
 	var k kept
 	start, err := cpuTime()
@@ -139,7 +147,7 @@ func keep(h holder, hold time.Duration, before int) (kept, error) {
 	}
 	over := time.NewTimer(hold)
 	defer over.Stop()
-	sample := time.NewTicker(20 * time.Millisecond)
+	sample := time.NewTicker(sampleEach)
 	defer sample.Stop()
 	for holding := true; holding; {
 		select {

@@ -16,7 +16,7 @@ const (
 	// that has no room to remember all keys that it is to watch tells of one whenever it forgets it.
 	deafFor = time.Minute
 	// guardMost is for how many leases of a keeper the store is listened to. A Redis server watches a million keys unless told otherwise,
-	// for all of its clients together, and a renewal of one that is watched costs it about twice as much.
+	// for all of its clients together, and a renewal of one that is watched costs it a fifth more.
 	guardMost = 200_000
 )
 

@@ -6,14 +6,18 @@ import (
 )
 
 const (
-	// Leases that come due this close together share a heartbeat: at 30,000 renewals a second that makes batches of a few
-	// hundred. Shorter for short intervals.
-	gatherFor = 10 * time.Millisecond
+	// Leases that come due this close together share a heartbeat: as long as is needed to gather a good batch, within these bounds and
+	// a sixty-fourth of an interval.
+	gatherLeast = 10 * time.Millisecond
+	gatherMost  = 50 * time.Millisecond
+	// So many that what it costs to wake up, to send and to receive is little beside the rest.
+	batchGood = 600
 	// The most leases in one heartbeat, as long as the store keeps up.
 	batchMost = 1000
 	// A heartbeat of fewer leases than this takes others along that would come due within an eighth of an interval: what it costs
 	// to send and to receive is then shared by more. Each keeps its rhythm, so they come due together again. Not for a TTL after
-	// a heartbeat has failed, so that a lease that the store can't answer for does not take others along again and again.
+	// a heartbeat has failed, so that a lease that the store can't answer for does not take others along again and again; for so long
+	// heartbeats gather for the least time, too.
 	batchLeast = 100
 	// Up to this many heartbeats of a lane are under way at once without further ado. When the store hangs they all wait; more
 	// then start at intervals of an eighth of RequestTimeout, each with everything that has come due, so that no lease waits for
@@ -108,6 +112,7 @@ func (k *Keeper) board(lane *lane, now instant) *flight {
 	lane.beats.take(now, most, add)
 	if now >= lane.calm {
 		lane.beats.take(now.add(k.cfg.Heartbeat/8), batchLeast-len(f.leases), add)
+		lane.pace(len(f.leases))
 	}
 	lane.flights++
 	if len(f.leases) < batchMost || lane.flights > flightsAtOnce {
@@ -200,7 +205,7 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 		}
 	}
 	if r.Failed > 0 {
-		f.lane.calm = now.add(k.cfg.TTL)
+		f.lane.trouble(now.add(k.cfg.TTL))
 	}
 	r.Took = now.sub(f.sent)
 	k.recycle(f)

@@ -11,6 +11,7 @@ type lane struct {
 	sent    instant       // when the last was sent
 	calm    instant       // when the last failure is long enough ago
 	gap     time.Duration // between two heartbeats
+	gapMost time.Duration
 }
 
 // laneNumber is a lane in fewer bytes than a pointer, of which every lease has one: n is the lane of shard n-1.
@@ -24,8 +25,23 @@ const (
 // Lanes are numbered by the store, which may number at random; so many cost about 12 MB.
 const mostLanes = 1024
 
-func newLane(number laneNumber, heartbeat, gap time.Duration) *lane {
-	return &lane{number: number, beats: wheel{span: max(heartbeat*2/wheelSize, 1)}, sent: -never, gap: min(gap, heartbeat/64)}
+func newLane(number laneNumber, heartbeat, gapMost time.Duration) *lane {
+	gapMost = min(gapMost, heartbeat/64)
+	return &lane{
+		number: number, beats: wheel{span: max(heartbeat*2/wheelSize, 1)}, sent: -never, gap: min(gatherLeast, gapMost), gapMost: gapMost,
+	}
+}
+
+// trouble keeps the heartbeats small until an instant, lest one lease spoil those of many.
+func (ln *lane) trouble(until instant) { ln.calm, ln.gap = until, min(gatherLeast, ln.gapMost) }
+
+// pace makes the gap longer after a small heartbeat and shorter after a large one.
+func (ln *lane) pace(leases int) {
+	if leases < batchGood {
+		ln.gap = min(ln.gap*5/4, ln.gapMost)
+	} else {
+		ln.gap = min(max(ln.gap*4/5, gatherLeast), ln.gapMost)
+	}
 }
 
 // laneOf is the lane of a lease as the store now sees it. Under k.mu.
@@ -35,7 +51,7 @@ func (k *Keeper) laneOf(l *Lease) *lane {
 		i = int(uint(k.shards.Shard(l.name)) % mostLanes)
 	}
 	for len(k.lanes) <= i {
-		k.lanes = append(k.lanes, newLane(laneNumber(len(k.lanes)+1), k.cfg.Heartbeat, gatherFor))
+		k.lanes = append(k.lanes, newLane(laneNumber(len(k.lanes)+1), k.cfg.Heartbeat, gatherMost))
 	}
 	return k.lanes[i]
 }
