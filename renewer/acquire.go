@@ -83,6 +83,7 @@ func (k *Keeper) TryAcquire(ctx context.Context, name string, opts ...Option) (*
 type call struct {
 	k         *Keeper
 	l         *Lease
+	room      *opContext // for its context; nil once used
 	request   request
 	begun     instant
 	bound     instant // where MaxWait ends it; never without
@@ -111,7 +112,8 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	if k.observer != nil {
 		ctx = k.observer.AcquireStart(ctx, start)
 	}
-	c := &call{k: k, l: k.newLease(name, r.label), request: r, begun: k.clock.atMost(), bound: never}
+	c := &call{k: k, request: r, begun: k.clock.atMost(), bound: never}
+	c.l, c.room = k.newLease(ctx, name, r.label)
 	if r.maxWait > 0 {
 		c.bound = c.begun.add(r.maxWait)
 	}

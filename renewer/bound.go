@@ -13,6 +13,24 @@ type bound struct {
 // request limits one question to the store by [Config.RequestTimeout], or a sixteenth less. It has the values of ctx, but does
 // not end with it: no caller waits for the answer, or the caller's end must not matter.
 func (k *Keeper) request(ctx context.Context) context.Context {
+	if ctx == context.Background() {
+		return k.limit()
+	}
+	return &valued{k.limit(), ctx}
+}
+
+// requestFor is request for a lease whose operation is over, in the room of its context if it has one.
+func (k *Keeper) requestFor(l *Lease, ctx context.Context) context.Context {
+	c := l.op.Load()
+	if c == nil || c == releasedContext || ctx == context.Background() {
+		return k.request(ctx)
+	}
+	c.freeing = valued{k.limit(), ctx}
+	return &c.freeing
+}
+
+// limit ends when a request that begins now has taken long enough.
+func (k *Keeper) limit() context.Context {
 	now := k.clock.atMost()
 	b := k.bound.Load()
 	if b == nil || now >= b.until {
@@ -25,10 +43,7 @@ func (k *Keeper) request(ctx context.Context) context.Context {
 			b = k.bound.Load()
 		}
 	}
-	if ctx == context.Background() {
-		return b.ctx
-	}
-	return valued{b.ctx, ctx}
+	return b.ctx
 }
 
 // beginRequest limits a question of the caller's to the store, which ends with ctx too. It tells how many fencing tokens to reserve.
@@ -39,7 +54,7 @@ func (c *call) beginRequest(ctx context.Context, limit instant) (request context
 	k, l := c.k, c.l
 	shared := ctx.Done() == nil && limit < c.bound
 	if !shared && l.op.Load() == nil {
-		l.op.Store(newOpContext(ctx))
+		l.op.Store(c.opContext(ctx))
 	}
 	k.mu.Lock()
 	halted := k.halted
@@ -60,6 +75,16 @@ func (c *call) beginRequest(ctx context.Context, limit instant) (request context
 		op.cancel(ErrShutdown)
 	}
 	return op.ctx, reserve
+}
+
+// opContext makes the operation's context, in the room for it when it is the first.
+func (c *call) opContext(ctx context.Context) *opContext {
+	room := c.room
+	c.room = nil // another request may still have it
+	if room == nil {
+		room = new(opContext)
+	}
+	return room.begin(ctx)
 }
 
 // endRequest tells whether the limit was reached before the answer.
@@ -86,7 +111,7 @@ type valued struct {
 }
 
 // Value asks the end first: by it the context package finds its own.
-func (c valued) Value(key any) any {
+func (c *valued) Value(key any) any {
 	if v := c.Context.Value(key); v != nil {
 		return v
 	}

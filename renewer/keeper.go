@@ -163,12 +163,21 @@ func (k *Keeper) checkIdle() {
 	}
 }
 
-// newLease makes a lease that has not been granted yet.
-func (k *Keeper) newLease(name string, label *label) *Lease {
-	return &Lease{
-		k: k, name: name, label: label,
-		index: nowhere, place: [places]int32{nowhere, nowhere},
+// newLease makes a lease that has not been granted yet, and room for the context of its operation if one will be needed: in one
+// allocation.
+func (k *Keeper) newLease(ctx context.Context, name string, label *label) (l *Lease, room *opContext) {
+	if ctx.Done() != nil {
+		both := new(struct {
+			lease Lease
+			room  opContext
+		})
+		l, room = &both.lease, &both.room
+	} else {
+		l = new(Lease)
 	}
+	l.k, l.name, l.label = k, name, label
+	l.index, l.place = nowhere, [places]int32{nowhere, nowhere}
+	return l, room
 }
 
 // holder is what others read of a lease of this process.

@@ -11,11 +11,14 @@ type opContext struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	unwatch func() bool // stops watching the caller's, for [Config.CancelGrace]; nil without. Guarded by Keeper.mu
+	freeing valued      // of the request that frees the lease
 }
 
-func newOpContext(parent context.Context) *opContext {
-	ctx, cancel := context.WithCancelCause(parent)
-	return &opContext{ctx: ctx, cancel: cancel}
+func newOpContext(parent context.Context) *opContext { return new(opContext).begin(parent) }
+
+func (c *opContext) begin(parent context.Context) *opContext {
+	c.ctx, c.cancel = context.WithCancelCause(parent)
+	return c
 }
 
 // errReleased is the cause of a lease's context after a clean release.
