@@ -14,11 +14,11 @@ const (
 	batchGood = 600
 	// The most leases in one heartbeat, as long as the store keeps up.
 	batchMost = 1000
-	// A heartbeat of fewer leases than this takes others along that would come due within an eighth of an interval: what it costs
+	// A heartbeat of fewer leases than this takes others along that would come due within a quarter of an interval: what it costs
 	// to send and to receive is then shared by more. Each keeps its rhythm, so they come due together again. Not for a TTL after
 	// a heartbeat has failed, so that a lease that the store can't answer for does not take others along again and again; for so long
 	// heartbeats gather for the least time, too.
-	batchLeast = 100
+	batchLeast = 400
 	// Up to this many heartbeats of a lane are under way at once without further ado. When the store hangs they all wait; more
 	// then start at intervals of an eighth of RequestTimeout, each with everything that has come due, so that no lease waits for
 	// another's answer, and no more than these plus about eight ever wait together.
@@ -111,7 +111,7 @@ func (k *Keeper) board(lane *lane, now instant) *flight {
 	}
 	lane.beats.take(now, most, add)
 	if now >= lane.calm {
-		lane.beats.take(now.add(k.cfg.Heartbeat/8), batchLeast-len(f.leases), add)
+		lane.beats.take(now.add(k.cfg.Heartbeat/4), batchLeast-len(f.leases), add)
 		lane.pace(len(f.leases))
 	}
 	lane.flights++
