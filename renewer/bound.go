@@ -20,7 +20,7 @@ func (k *Keeper) request(ctx context.Context) context.Context {
 }
 
 // requestFor is request for a lease whose operation is over, in the room of its context if it has one.
-func (k *Keeper) requestFor(l *Lease, ctx context.Context) context.Context {
+func (k *Keeper) requestFor(ctx context.Context, l *Lease) context.Context {
 	c := l.op.Load()
 	if c == nil || c == releasedContext || ctx == context.Background() {
 		return k.request(ctx)

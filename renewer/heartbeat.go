@@ -8,21 +8,23 @@ import (
 const (
 	// Leases that come due this close together share a heartbeat: as long as is needed to gather a good batch, within these bounds and
 	// a sixty-fourth of an interval.
-	gatherLeast = 10 * time.Millisecond
+	gatherLeast = 3 * time.Millisecond
 	gatherMost  = 50 * time.Millisecond
 	// So many that what it costs to wake up, to send and to receive is little beside the rest.
-	batchGood = 600
-	// The most leases in one heartbeat, as long as the store keeps up.
-	batchMost = 1000
+	batchGood = 300
+	// The most leases in one heartbeat, as long as the store keeps up: a server answers nobody else while it reads what has arrived on
+	// one connection, so all of it is to take a millisecond or so. When more are due the next follows after this time.
+	batchMost = 400
+	fullGap   = 1500 * time.Microsecond
 	// A heartbeat of fewer leases than this takes others along that would come due within a quarter of an interval: what it costs
 	// to send and to receive is then shared by more. Each keeps its rhythm, so they come due together again. Not for a TTL after
 	// a heartbeat has failed, so that a lease that the store can't answer for does not take others along again and again; for so long
 	// heartbeats gather for the least time, too.
-	batchLeast = 400
+	batchLeast = 300
 	// Up to this many heartbeats of a lane are under way at once without further ado. When the store hangs they all wait; more
 	// then start at intervals of an eighth of RequestTimeout, each with everything that has come due, so that no lease waits for
 	// another's answer, and no more than these plus about eight ever wait together.
-	flightsAtOnce = 4
+	flightsAtOnce = 8
 )
 
 // flight is one heartbeat under way.
@@ -115,9 +117,8 @@ func (k *Keeper) board(lane *lane, now instant) *flight {
 		lane.pace(len(f.leases))
 	}
 	lane.flights++
-	if len(f.leases) < batchMost || lane.flights > flightsAtOnce {
-		lane.sent = now // a full batch is followed by the next at once
-	}
+	lane.sent = now
+	lane.full = len(f.leases) == batchMost
 	return f
 }
 
@@ -147,6 +148,9 @@ func (k *Keeper) recycle(f *flight) {
 func (k *Keeper) flightGap(lane *lane) time.Duration {
 	if lane.flights >= flightsAtOnce {
 		return k.cfg.RequestTimeout / 8
+	}
+	if lane.full {
+		return min(fullGap, lane.gap)
 	}
 	return lane.gap
 }
@@ -178,6 +182,9 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 	k.mu.Lock()
 	now := k.clock.now()
 	f.lane.flights--
+	if f.lane.flights == flightsAtOnce-1 { // the next need not wait so long any more
+		k.beatWaker.wakeBy(now)
+	}
 	for i, l := range f.leases {
 		a := answerTo(answers, i, len(f.leases), brokenAnswer)
 		switch a.Status {

@@ -9,6 +9,7 @@ type lane struct {
 	beats   wheel
 	flights int           // under way
 	sent    instant       // when the last was sent
+	full    bool          // it left others behind that were due
 	calm    instant       // when the last failure is long enough ago
 	gap     time.Duration // between two heartbeats
 	gapMost time.Duration

@@ -77,7 +77,7 @@ func (k *Keeper) settle(ctx context.Context, l *Lease, was state, lost *LostErro
 
 // free deletes the key of a lease that was believed in until now.
 func (k *Keeper) free(ctx context.Context, l *Lease, now instant) (*LostError, error) {
-	request := k.requestFor(l, ctx)
+	request := k.requestFor(ctx, l)
 	holds := singleHolds.take(l.ending(now))
 	answers := k.store.Release(request, holds[:])
 	singleHolds.put(holds)

@@ -147,7 +147,7 @@ func (k *Keeper) freeAll(ctx context.Context) error {
 // freeOnce tells what must be tried again, and why.
 func (k *Keeper) freeOnce(left []leftover) (again []leftover, failure error) {
 	for len(left) > 0 {
-		batch := left[:min(len(left), batchMost)]
+		batch := left[:min(len(left), freeMost)]
 		left = left[len(batch):]
 		holds := make([]Hold, len(batch))
 		for i := range batch {

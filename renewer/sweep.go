@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// freeMost is the most keys that are freed by one request.
+const freeMost = 1000
+
 // orphan is a key that may be ours although nobody wants it: an acquire whose answer was lost, a release that failed. The
 // sweeper deletes it if the token is ours.
 type orphan struct {
@@ -108,7 +111,7 @@ func (k *Keeper) dueOrphans(now instant) (batch []*orphan, next instant) {
 		switch {
 		case o.due > now:
 			next = min(next, o.due)
-		case len(batch) < batchMost:
+		case len(batch) < freeMost:
 			batch = append(batch, o)
 			next = now // to look again when these are done
 		}
