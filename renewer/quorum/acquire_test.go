@@ -334,8 +334,10 @@ func TestBatchesAreOneCallANode(t *testing.T) {
 		for _, g := range s.Acquire(t.Context(), claims) {
 			require.Equal(t, renewer.Mine, g.Status)
 		}
+		synctest.Wait() // the third answer too: what is still under way when it is freed is freed again
 		holds := []renewer.Hold{hold("1", "a"), hold("2", "a"), hold("3", "a")}
 		s.Renew(t.Context(), holds)
+		synctest.Wait()
 		s.Release(t.Context(), holds)
 		synctest.Wait()
 		for _, node := range nodes {
