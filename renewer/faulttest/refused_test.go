@@ -72,8 +72,8 @@ func refusals() []refusal {
 			begin: acl("-evalsha", "-eval"), finish: grantUser,
 		},
 		{
-			name: "a script's command forbidden", says: "pttl", forever: true, edit: asUser,
-			begin: acl("-pttl", "-set"), finish: grantUser,
+			name: "a script's command forbidden", says: "pexpire", forever: true, edit: asUser,
+			begin: acl("-pexpire", "-set"), finish: grantUser,
 		},
 		{
 			name: "loading", says: "LOADING",

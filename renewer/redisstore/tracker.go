@@ -1,10 +1,10 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -185,14 +185,16 @@ func (t *tracker) begin(conn rueidis.DedicatedClient) bool {
 	on := conn.B().ClientTracking().On().Noloop().Build()
 	greater := conn.B().Pexpire().Key(t.prefix + "{" + probeName + "}").Milliseconds(1).Gt().Build() // no such lease is there
 	results := conn.DoMulti(ctx, off, on, greater)
-	err := cmp.Or(results[1].Error(), results[2].Error())
+	tracking, renewing := results[1].Error(), results[2].Error()
 	var answer *rueidis.RedisError
-	if errors.As(err, &answer) && !answer.IsLoading() {
+	refused := errors.As(tracking, &answer) && !answer.IsLoading() // we may not, or the client speaks RESP2
+	tooOld := errors.As(renewing, &answer) && strings.Contains(answer.Error(), "wrong number of arguments")
+	if refused || tooOld {
 		t.mu.Lock()
-		t.refused = true // it does not know how, or we may not, or the client speaks RESP2
+		t.refused = true
 		t.mu.Unlock()
 	}
-	return err == nil
+	return tracking == nil && renewing == nil
 }
 
 func (t *tracker) idle() bool {

@@ -75,7 +75,10 @@ func (s *suite) reserve(t testing.TB, owner string, fence int64, n int) renewer.
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
-	grants := s.Store.Acquire(ctx, []renewer.Claim{{Name: "name", Owner: owner, TTL: long, Fence: fence, Reserve: n}})
+	grants := s.Store.Acquire(ctx, []renewer.Claim{{
+		Name: "name", Owner: owner, TTL: long, Fence: fence, Reserve: n,
+		Holder: renewer.Holder{Node: "node"}, // by which a quorum tells a lock that is held from one that is just being freed
+	}})
 	require.Len(t, grants, 1)
 	require.NoError(t, grants[0].Err)
 	require.Equal(t, renewer.Mine, grants[0].Status)
