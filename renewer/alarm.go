@@ -1,6 +1,9 @@
 package renewer
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 const (
 	// firstLook is when a lease gets its first heartbeat if the store guards what is renewed: an operation that is over by then costs
@@ -22,6 +25,7 @@ const (
 
 // hearing is what the store's news was worth lately. Guarded by Keeper.mu.
 type hearing struct {
+	ctx       context.Context //nolint:containedctx // for what the store asks in order to hear
 	since     instant
 	wrong     int     // alarms since then at which the lease was found to be ours
 	deafUntil instant // 0 while we listen
@@ -96,7 +100,7 @@ func (k *Keeper) deafen(now instant) {
 func (k *Keeper) listen(now instant) {
 	if h := &k.heard; h.deafUntil != 0 && now >= h.deafUntil && len(k.leases) <= guardMost && !k.closing {
 		h.deafUntil = 0
-		k.unguard = k.guarding.Guard(k.changed)
+		k.unguard = k.guarding.Guard(k.heard.ctx, k.changed)
 	}
 }
 

@@ -23,7 +23,7 @@ type guardingStore struct {
 	changed func(string)
 }
 
-func (s *guardingStore) Guard(changed func(string)) (stop func()) {
+func (s *guardingStore) Guard(_ context.Context, changed func(string)) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changed = changed

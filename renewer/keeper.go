@@ -84,7 +84,11 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 	k.alarms = newLane(alarmLane, cfg.Heartbeat, alarmGap)
 	k.unguard = nothing
 	if k.guarding, _ = store.(Guarding); k.guarding != nil {
-		k.unguard = k.guarding.Guard(k.changed)
+		k.heard.ctx = context.Background()
+		if k.observer != nil {
+			k.heard.ctx = k.observer.CleanUp(k.heard.ctx) // nobody waits for that either
+		}
+		k.unguard = k.guarding.Guard(k.heard.ctx, k.changed)
 	}
 	k.loops.Add(2)
 	go k.beatLoop()

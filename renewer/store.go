@@ -60,7 +60,8 @@ type Guarding interface {
 	// Guard calls changed with a name that has changed other than by this store's own requests, of those whose last renewal went
 	// through while [Guarding.Guards] was true; or with "" if any may have. It may be called too often, and may not be called
 	// although it should. changed does not call the store. After stop no call begins. Guard and stop return at once and call nobody.
-	Guard(changed func(name string)) (stop func())
+	// What the store asks the server in order to hear has the values of ctx, and does not end with it.
+	Guard(ctx context.Context, changed func(name string)) (stop func())
 
 	// Guards tells whether changes to names that are renewed now would be told. It must return at once.
 	Guards() bool

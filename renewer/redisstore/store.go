@@ -182,11 +182,11 @@ func (s *Store) newRenewal(holds []renewer.Hold) *holding {
 
 // Guard implements [renewer.Guarding], where the server tracks keys for its clients and lets us (+client|tracking +exists), and the
 // client speaks RESP3; not on a cluster.
-func (s *Store) Guard(changed func(name string)) (stop func()) {
+func (s *Store) Guard(ctx context.Context, changed func(name string)) (stop func()) {
 	if s.tracker == nil {
 		return func() {}
 	}
-	return s.tracker.guard(changed)
+	return s.tracker.guard(ctx, changed)
 }
 
 // Guards implements [renewer.Guarding].

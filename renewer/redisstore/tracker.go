@@ -38,11 +38,17 @@ type tracker struct {
 	running atomic.Bool
 	used    atomic.Int64 // when it was last wanted, by the Unix time in s
 	mu      sync.Mutex
-	guards  map[int]func(name string)
+	guards  map[int]guard
 	next    int
 	refused bool // by the server, for good
 	closed  bool
 	ended   chan struct{} // closed by close
+}
+
+// guard is somebody to be told.
+type guard struct {
+	values  context.Context //nolint:containedctx // of requests that nobody waits for
+	changed func(name string)
 }
 
 // tracked is a connection that is tracked.
@@ -56,17 +62,17 @@ type tracked struct {
 func newTracker(client rueidis.Client, prefix string, timeout time.Duration) *tracker {
 	return &tracker{
 		client: client, prefix: prefix, timeout: timeout,
-		guards: make(map[int]func(string)), ended: make(chan struct{}),
+		guards: make(map[int]guard), ended: make(chan struct{}),
 	}
 }
 
 // guard has changed called with the name of a lock whose lease has changed, or with "" if any may have.
-func (t *tracker) guard(changed func(name string)) (stop func()) {
+func (t *tracker) guard(ctx context.Context, changed func(name string)) (stop func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	id := t.next
 	t.next++
-	t.guards[id] = changed
+	t.guards[id] = guard{context.WithoutCancel(ctx), changed}
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -87,8 +93,16 @@ func (t *tracker) want() {
 	defer t.mu.Unlock()
 	if !t.running.Load() && t.wanted() {
 		t.running.Store(true)
-		go t.run()
+		go t.run(t.values())
 	}
+}
+
+// values are those of one of the guards, of whom there is one. Under mu.
+func (t *tracker) values() context.Context {
+	for _, g := range t.guards {
+		return g.values
+	}
+	return context.Background()
 }
 
 // wanted tells whether the connection is of any use. Under mu.
@@ -114,11 +128,11 @@ func (t *tracker) close() {
 }
 
 // run keeps a connection for as long as there are heartbeats.
-func (t *tracker) run() {
+func (t *tracker) run(ctx context.Context) {
 	pause := minPause
 	for {
 		begun := time.Now()
-		t.serve()
+		t.serve(ctx)
 		if t.finished() {
 			return
 		}
@@ -148,12 +162,12 @@ func (t *tracker) finished() bool {
 }
 
 // serve opens one connection and keeps it until it fails or nobody needs it.
-func (t *tracker) serve() {
+func (t *tracker) serve(ctx context.Context) {
 	conn, _ := t.client.Dedicate() // Close gives it back too
 	defer conn.Close()
 	c := &tracked{DedicatedClient: conn, dropped: make(chan struct{})}
 	over := conn.SetOnInvalidations(t.told)
-	if !t.begin(conn) {
+	if !t.begin(ctx, conn) {
 		return
 	}
 	t.conn.Store(c)
@@ -178,8 +192,8 @@ func (t *tracker) serve() {
 }
 
 // begin asks the server to track the connection. The client may have had it tracked in another mode.
-func (t *tracker) begin(conn rueidis.DedicatedClient) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), t.timeout)
+func (t *tracker) begin(ctx context.Context, conn rueidis.DedicatedClient) bool {
+	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	off := conn.B().ClientTracking().Off().Build()
 	on := conn.B().ClientTracking().On().Noloop().Build()
@@ -221,7 +235,7 @@ func (t *tracker) tell(name string) {
 	t.mu.Lock()
 	guards := make([]func(string), 0, 1)
 	for _, g := range t.guards {
-		guards = append(guards, g)
+		guards = append(guards, g.changed)
 	}
 	t.mu.Unlock()
 	for _, changed := range guards {

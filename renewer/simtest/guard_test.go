@@ -1,6 +1,7 @@
 package simtest_test
 
 import (
+	"context"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -12,7 +13,7 @@ type guardingLink struct{ *link }
 var _ renewer.Guarding = guardingLink{}
 
 // Guard has the keeper told of what is freed, by anybody, and now and then that anything may have changed.
-func (l guardingLink) Guard(changed func(name string)) (stop func()) {
+func (l guardingLink) Guard(_ context.Context, changed func(name string)) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.guards++
