@@ -69,6 +69,11 @@ func tell(ctx context.Context, s *stage.Stage) error {
 	if err := lose(ctx, s, nodes[1]); err != nil {
 		return err
 	}
+	for _, n := range nodes { // a request may have been answered whose end has not been counted yet
+		if err := n.keeper.Shutdown(ctx); err != nil {
+			return err
+		}
+	}
 	traces := collect(nodes)
 	s.Title("What OpenTelemetry got to see")
 	for _, t := range traces {

@@ -81,6 +81,7 @@ func TestAWriteThatOneNodeHas(t *testing.T) {
 	t.Parallel()
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		look(t.Context(), s, 5)
+		synctest.Wait() // a node that is looked at later refuses the write
 		require.Equal(t, renewer.Mine, write(t.Context(), s, 5, 1, "begun").Status)
 		synctest.Wait()
 		require.Equal(t, "begun,begun,begun", onNodes(nodes))
