@@ -23,8 +23,8 @@ var trackArgs = []string{withTracking}
 
 // tracker has the server tell at once of leases that somebody else has deleted or overwritten, by CLIENT TRACKING on a connection of
 // its own. The server watches what is read on that connection, until it is next written; so heartbeats travel on it and read the
-// leases after renewing them, in the same script. NOLOOP keeps the server from telling us of that. The script needs PEXPIRE ... GT, since
-// Redis 7: a server that has to look at each TTL itself while it tracks takes three times as long.
+// leases after renewing them, in the same script. NOLOOP keeps the server from telling us of that. It needs a server that knows PEXPIRE ... GT,
+// Redis 7: one that has to look at each TTL by itself while it tracks takes three times as long.
 //
 // It is a convenience: what it says is a reason to ask, and believed no further. Without it, or while it is down, heartbeats travel on
 // the client's connection and tell of a loss themselves.
