@@ -94,58 +94,66 @@ func million(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	}, out.err
 }
 
-// scale measures what a renewal costs with few leases and with many.
+// scale measures what a renewal costs with few leases and with many: the median of rounds, since the machine is not as fast at all times.
 func scale(ctx context.Context, o options, w io.Writer) ([]target, error) {
-	// Each is renewed at the same pace but the last, whose pace is what the processors of a small machine can do. The first, and what
-	// the processes take anyway, are measured for longer: in 20 s a thousand leases take less time than the idle processes' varies by.
-	specs := []childSpec{
-		{Leases: 1000, TTL: 10 * time.Second, Hold: time.Minute},
+	// Each is renewed at the same pace but the last, whose pace is what the processors of a small machine can do. The first two are
+	// measured for longer: in 20 s a thousand leases take less time than the idle processes' varies by.
+	rounds, specs := min(o.rounds, 3), []childSpec{
+		{Leases: 1, TTL: 10 * time.Second, Hold: 40 * time.Second},
+		{Leases: 1000, TTL: 10 * time.Second, Hold: 40 * time.Second},
 		{Leases: 10_000, TTL: 10 * time.Second, Hold: 20 * time.Second},
 		{Leases: 100_000, TTL: 10 * time.Second, Hold: 20 * time.Second},
 		{Leases: 1_000_000, TTL: 30 * time.Second, Hold: 30 * time.Second},
 	}
 	if o.short {
-		specs = []childSpec{{Leases: 500, TTL: time.Second, Hold: time.Second}, {Leases: 1000, TTL: time.Second, Hold: time.Second}}
-	}
-	t := table{{"leases", "TTL", "renewals", "client CPU µs a renewal", "÷ cheapest", "Redis CPU µs a renewal", "lost"}}
-	// What the two processes take anyway, with one lease, is not for renewals: for PINGs, the collector, the runtime's own timers.
-	idle := specs[0]
-	idle.Leases = 1
-	one, _, err := holdAll(ctx, idle, []string{lockbeat})
-	if err != nil {
-		return nil, err
-	}
-	base := one[0]
-	var all []*holding
-	var costs []float64
-	for _, s := range specs {
-		one, _, err := holdAll(ctx, s, []string{lockbeat})
-		if err != nil {
-			return nil, err
+		rounds, specs = 1, []childSpec{
+			{Leases: 1, TTL: time.Second, Hold: time.Second},
+			{Leases: 500, TTL: time.Second, Hold: time.Second},
+			{Leases: 1000, TTL: time.Second, Hold: time.Second},
 		}
-		h := one[0]
-		times := float64(s.Hold) / float64(idle.Hold)
-		h.kept.CPU -= time.Duration(float64(base.kept.CPU) * times)
-		h.redisCPU -= time.Duration(float64(base.redisCPU) * times)
-		all = append(all, h)
-		costs = append(costs, h.perRenewal(h.kept.CPU))
+	}
+	all := make([]scaled, len(specs))
+	for range rounds {
+		for i, s := range specs {
+			one, _, err := holdAll(ctx, s, []string{lockbeat})
+			if err != nil {
+				return nil, err
+			}
+			all[i].add(one[0], s.Hold)
+		}
+	}
+	// What the two processes take anyway, with one lease, is not for renewals: for PINGs, the collector, the runtime's own timers.
+	idle, all, specs := all[0], all[1:], specs[1:]
+	var costs []float64
+	for _, c := range all {
+		costs = append(costs, (median(c.client)-median(idle.client))/median(c.renewals))
 	}
 	least, most := quantileOf(costs, 0), quantileOf(costs, 1)
-	for i, h := range all {
-		t.add(fmt.Sprint(specs[i].Leases), specs[i].TTL.String(), fmt.Sprint(h.renewals), fmt.Sprintf("%.2f", costs[i]),
-			times(costs[i], least), fmt.Sprintf("%.2f", h.perRenewal(h.redisCPU)), fmt.Sprint(h.Lost))
+	t := table{{"leases", "TTL", "renewals/s", "client CPU µs a renewal", "÷ cheapest", "Redis CPU µs a renewal", "lost"}}
+	for i, c := range all {
+		t.add(fmt.Sprint(specs[i].Leases), specs[i].TTL.String(), fmt.Sprintf("%.0f", median(c.renewals)), fmt.Sprintf("%.2f", costs[i]),
+			times(costs[i], least), fmt.Sprintf("%.2f", (median(c.redis)-median(idle.redis))/median(c.renewals)), fmt.Sprint(c.lost))
 	}
 	out := &printer{w: w}
-	out.printf("\n## What a renewal costs, by the number of leases: Lockbeat\n\n%s", t)
-	out.printf("\nWithout what the processes take with a single lease: %s s of client CPU and %s s of Redis CPU in %v.\n",
-		seconds(base.kept.CPU), seconds(base.redisCPU), idle.Hold)
+	out.printf("\n## What a renewal costs, by the number of leases: Lockbeat (medians of %d rounds)\n\n%s", rounds, t)
+	out.printf("\nWithout what the processes take with a single lease: %.2f ms of client CPU and %.2f ms of Redis CPU a second.\n",
+		median(idle.client)/1e3, median(idle.redis)/1e3)
 	const mostSpread = 1.5
 	return []target{{
 		"CPU a renewal, dearest ÷ cheapest", times(most, least), "≤ 1.5", least > 0 && most/least <= mostSpread,
 	}}, out.err
 }
 
-// perRenewal is processor time a renewal, in µs.
-func (h *holding) perRenewal(cpu time.Duration) float64 {
-	return cpu.Seconds() * 1e6 / float64(max(h.renewals, 1))
+// scaled is what a number of leases took in each round, a second.
+type scaled struct {
+	client, redis []float64 // CPU, in µs
+	renewals      []float64
+	lost          int
+}
+
+func (c *scaled) add(h *holding, held time.Duration) {
+	c.client = append(c.client, float64(h.kept.CPU.Microseconds())/held.Seconds())
+	c.redis = append(c.redis, float64(h.redisCPU.Microseconds())/held.Seconds())
+	c.renewals = append(c.renewals, float64(h.renewals)/held.Seconds())
+	c.lost += h.Lost
 }
