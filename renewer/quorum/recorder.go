@@ -182,13 +182,17 @@ func (s *Store) restore(ctx context.Context, l renewer.Look, top renewer.Seen) r
 	if _, err := renewer.Millis(r.TTL); err != nil { // nearly over, or the nodes can't tell
 		r.TTL = l.TTL
 	}
-	switch a := s.write1(ctx, r); a.Status {
-	case renewer.Mine:
+	v, err := s.put(ctx, r)
+	if err != nil {
+		return renewer.Seen{Err: err}
+	}
+	switch status := v.status(); {
+	case status == renewer.Mine:
 		return shown(renewer.Seen{Status: renewer.Mine, Fence: r.Fence, Seq: r.Seq, Data: r.Data, TTL: r.TTL})
-	case renewer.Taken:
+	case v.count[renewer.Taken] > 0: // one node is enough to know of a later holder, as in a look
 		return renewer.Seen{Status: renewer.Taken}
-	case renewer.Unknown:
-		return renewer.Seen{Err: a.Err}
+	case status == renewer.Unknown:
+		return renewer.Seen{Err: s.unreachable(ctx, "look", s.write, v.refused(), v.errors())}
 	default:
 		return renewer.Seen{Err: errDiffer} // it has lapsed just now, or the holder writes at the same time
 	}

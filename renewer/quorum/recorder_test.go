@@ -137,6 +137,24 @@ func TestALookThatIsRepeated(t *testing.T) {
 	})
 }
 
+// Who looks, and has to write anew what too few nodes have, is refused by one node that a later holder has looked at meanwhile, though
+// another does not answer: as it would have been by the look itself.
+func TestALaterLookBesideASilentNode(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		put(t, nodes[0], 5, 1, "new")
+		put(t, nodes[1], 4, 1, "old") // no two agree
+		nodes[1].Script(script.Write, script.Pass().Broken(errDown))
+		nodes[2].Script(script.Write, script.Pass().Slow(time.Second))
+		seen := make(chan renewer.Seen, 1)
+		go func() { seen <- look(limited(t, 10*time.Second), s, 6) }()
+		synctest.Wait()
+		later := renewer.Look{Name: "n", Fence: 7, TTL: recordTTL}
+		require.Equal(t, renewer.Mine, nodes[2].Look(t.Context(), []renewer.Look{later})[0].Status)
+		require.Equal(t, renewer.Seen{Status: renewer.Taken}, <-seen)
+	})
+}
+
 // A node that has missed the look makes up for it, so that any two will do.
 func TestANodeThatMissedTheLook(t *testing.T) {
 	t.Parallel()

@@ -93,22 +93,31 @@ func (v *vote) errors() []error {
 
 // write1 writes one record.
 func (s *Store) write1(ctx context.Context, r renewer.Record) renewer.Answer {
-	if err := ctx.Err(); err != nil {
+	v, err := s.put(ctx, r)
+	if err != nil {
 		return renewer.Answer{Err: err}
-	}
-	if _, err := renewer.Millis(r.TTL); err != nil {
-		return renewer.Answer{Err: err}
-	}
-	v := &vote{nodes: len(s.nodes), write: s.write, answers: make([]*renewer.Answer, len(s.nodes))}
-	s.canvass(ctx, r, v, false)
-	if v.mine() < s.write && v.joinable() {
-		s.canvass(ctx, r, v, true)
 	}
 	status := v.status()
 	if status == renewer.Unknown {
 		return renewer.Answer{Err: s.unreachable(ctx, "write", s.write, v.refused(), v.errors())}
 	}
 	return renewer.Answer{Status: status}
+}
+
+// put puts a write to the vote.
+func (s *Store) put(ctx context.Context, r renewer.Record) (*vote, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if _, err := renewer.Millis(r.TTL); err != nil {
+		return nil, err
+	}
+	v := &vote{nodes: len(s.nodes), write: s.write, answers: make([]*renewer.Answer, len(s.nodes))}
+	s.canvass(ctx, r, v, false)
+	if v.mine() < s.write && v.joinable() {
+		s.canvass(ctx, r, v, true)
+	}
+	return v, nil
 }
 
 // canvass puts a write to all nodes; or, to join, only to those without the term, having made up for the look that they have missed.
