@@ -90,7 +90,6 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 	lost := l.lost()
 	if lost == nil {
 		k.plan(l, l.due)
-		k.alarmAgain(l, k.clock.atMost())
 	}
 	k.calls--
 	k.mu.Unlock()

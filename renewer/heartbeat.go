@@ -75,11 +75,7 @@ func untilNext(next, now instant) time.Duration {
 
 // gather takes what is due out of the first lane that may send, or tells when to look again. Under k.mu.
 func (k *Keeper) gather(now instant) (f *flight, next instant) {
-	k.listen(now)
-	next = k.departure(k.alarms, now)
-	if next <= now {
-		return k.board(k.alarms, now), now
-	}
+	next = never
 	for _, lane := range k.lanes {
 		due := k.departure(lane, now)
 		if due <= now {
@@ -245,22 +241,14 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 			l.rare.lastErr = nil
 		}
 		l.renewals++
-		if l.suspect && !l.alarmed {
-			l.suspect = false
-			k.falseAlarm(now)
-		}
 		l.deadline = max(l.deadline, sent.add(k.validity)) // answers may overtake each other
 		l.setUntil()
 		// The next heartbeat keeps the rhythm, unless this one came so late that the next would follow at once.
 		l.due = l.due.add(k.cfg.Heartbeat)
-		if l.looked {
-			l.looked, l.due = false, sent.add(k.spread())
-		}
 		if least := sent.add(k.cfg.Heartbeat / 2); l.due < least {
 			l.due = least
 		}
 		k.plan(l, l.due)
-		k.alarmAgain(l, now)
 	default:
 		// Nobody knows. The deadline stays as it was; what is left until then is for trying again.
 		l.withRare().lastErr = a.Err

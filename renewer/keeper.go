@@ -15,9 +15,7 @@ import (
 // in batches, one ends what could not be renewed. All methods may be called concurrently.
 type Keeper struct {
 	store    Store
-	shards   Sharded  // the same, nil if it is not sharded
-	guarding Guarding // the same, nil if it is not guarding
-	unguard  func()
+	shards   Sharded // the same, nil if it is not sharded
 	cfg      Config
 	validity time.Duration
 	self     Holder
@@ -41,9 +39,6 @@ type Keeper struct {
 	leases  []*Lease          // every lease not released yet, lost ones included
 	idle    chan struct{}     // closed when closing and neither calls nor leases are left; nil until Shutdown asks
 	lanes   []*lane           // of heartbeats, by shard
-	alarms  *lane             // of heartbeats that can't wait until they are due
-	heard   hearing
-	alarmed instant // when all leases were last due since any may have changed; 0 if never
 	ends    agenda
 	landed  []*flight
 	orphans []*orphan
@@ -81,15 +76,6 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 	}
 	k.life, k.endLife = context.WithCancel(context.Background())
 	k.shards, _ = store.(Sharded)
-	k.alarms = newLane(alarmLane, cfg.Heartbeat, alarmGap)
-	k.unguard = nothing
-	if k.guarding, _ = store.(Guarding); k.guarding != nil {
-		k.heard.ctx = context.Background()
-		if k.observer != nil {
-			k.heard.ctx = k.observer.CleanUp(k.heard.ctx) // nobody waits for that either
-		}
-		k.unguard = k.guarding.Guard(k.heard.ctx, k.changed)
-	}
 	k.loops.Add(2)
 	go k.beatLoop()
 	go k.endLoop()
@@ -113,9 +99,6 @@ func (k *Keeper) begin(l *Lease, s instant, now instant) {
 		return
 	}
 	l.due = s.add(k.spread())
-	if k.guarded(now) {
-		l.looked, l.due = true, now.add(min(firstLook, k.cfg.Heartbeat/8)) // from then on changes are told
-	}
 	k.plan(l, l.due)
 }
 

@@ -18,16 +18,13 @@ type lane struct {
 // laneNumber is a lane in fewer bytes than a pointer, of which every lease has one: n is the lane of shard n-1.
 type laneNumber int16
 
-const (
-	noLane    laneNumber = 0
-	alarmLane laneNumber = -1
-)
+const noLane laneNumber = 0
 
 // Lanes are numbered by the store, which may number at random; so many cost about 12 MB.
 const mostLanes = 1024
 
-func newLane(number laneNumber, heartbeat, gapMost time.Duration) *lane {
-	gapMost = min(gapMost, heartbeat/64)
+func newLane(number laneNumber, heartbeat time.Duration) *lane {
+	gapMost := min(gatherMost, heartbeat/64)
 	return &lane{
 		number: number, beats: wheel{span: max(heartbeat*2/wheelSize, 1)}, sent: -never, gap: min(gatherLeast, gapMost), gapMost: gapMost,
 	}
@@ -52,7 +49,7 @@ func (k *Keeper) laneOf(l *Lease) *lane {
 		i = int(uint(k.shards.Shard(l.name)) % mostLanes)
 	}
 	for len(k.lanes) <= i {
-		k.lanes = append(k.lanes, newLane(laneNumber(len(k.lanes)+1), k.cfg.Heartbeat, gatherMost))
+		k.lanes = append(k.lanes, newLane(laneNumber(len(k.lanes)+1), k.cfg.Heartbeat))
 	}
 	return k.lanes[i]
 }
@@ -68,11 +65,7 @@ func (k *Keeper) plan(l *Lease, at instant) {
 
 // unplan takes a lease's next heartbeat out, if there is one. Under k.mu.
 func (k *Keeper) unplan(l *Lease) {
-	switch l.lane {
-	case noLane: // none was ever planned
-	case alarmLane:
-		k.alarms.beats.remove(l)
-	default:
+	if l.lane != noLane { // else none was ever planned
 		k.lanes[l.lane-1].beats.remove(l)
 	}
 }

@@ -11,15 +11,13 @@ import (
 func TestLanePace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		heartbeat, gapMost  time.Duration
-		first, small, large time.Duration
+		heartbeat, first, small, large time.Duration
 	}{
-		{10 * time.Second, gatherMost, gatherLeast, gatherMost, gatherLeast},
-		{1280 * time.Millisecond, gatherMost, gatherLeast, 20 * time.Millisecond, gatherLeast}, // a sixty-fourth
-		{64 * time.Millisecond, gatherMost, time.Millisecond, time.Millisecond, time.Millisecond},
-		{10 * time.Second, alarmGap, alarmGap, alarmGap, alarmGap},
+		{10 * time.Second, gatherLeast, gatherMost, gatherLeast},
+		{1280 * time.Millisecond, gatherLeast, 20 * time.Millisecond, gatherLeast}, // a sixty-fourth
+		{64 * time.Millisecond, time.Millisecond, time.Millisecond, time.Millisecond},
 	} {
-		ln := newLane(1, c.heartbeat, c.gapMost)
+		ln := newLane(1, c.heartbeat)
 		assert.Equal(t, c.first, ln.gap)
 		for range 20 {
 			ln.pace(batchGood - 1)

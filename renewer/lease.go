@@ -32,9 +32,6 @@ type Lease struct {
 	lane     laneNumber // where its next heartbeat is planned
 	state    state
 	limitFor Reason
-	alarmed  bool // while no heartbeat was planned: one was under way
-	suspect  bool // the store has said that its name has changed, and has not been asked since
-	looked   bool // the next heartbeat is the first look, at no point of the rhythm
 }
 
 // rare is what only few leases have: those with which something went wrong, or of which something unusual is asked.

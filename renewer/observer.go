@@ -28,9 +28,8 @@ type Observer interface {
 	Renewed(ctx context.Context, e Renewed)
 	// Missed is called for each lease whose heartbeat failed or was late; ctx is the lease's context.
 	Missed(ctx context.Context, e Missed)
-	// CleanUp is called before the engine asks the store on nobody's behalf to free what an acquire or a release without an
-	// answer may have left, and once for what a [Guarding] store asks in order to hear of changes. The context it returns, which
-	// must derive from ctx, is that of the question.
+	// CleanUp is called before the engine asks the store, on no caller's behalf, to free what an acquire or a release without
+	// an answer may have left. The context it returns, which must derive from ctx, is that of the question.
 	CleanUp(ctx context.Context) context.Context
 	// Lost is called once for a lease that is lost, when its context has been cancelled; ctx is that context.
 	Lost(ctx context.Context, e Lost)

@@ -190,7 +190,6 @@ func (k *Keeper) halt() {
 			unanswered = append(unanswered, e.lease.op.Load().cancel)
 		}
 	}
-	k.unguard()
 	k.mu.Unlock()
 	for _, cancel := range unanswered {
 		cancel(ErrShutdown)

@@ -52,21 +52,6 @@ type Sharded interface {
 	Shard(name string) int
 }
 
-// Guarding is a [Store] that can hear at once when somebody else deletes or overwrites a name that is held. What it hears is a reason
-// for a heartbeat at once, and believed no further.
-type Guarding interface {
-	Store
-
-	// Guard calls changed with a name that has changed other than by this store's own requests, of those whose last renewal went
-	// through while [Guarding.Guards] was true; or with "" if any may have. It may be called too often, and may not be called
-	// although it should. changed does not call the store. After stop no call begins. Guard and stop return at once and call nobody.
-	// What the store asks the server in order to hear has the values of ctx, and does not end with it.
-	Guard(ctx context.Context, changed func(name string)) (stop func())
-
-	// Guards tells whether changes to names that are renewed now would be told. It must return at once.
-	Guards() bool
-}
-
 // Claim asks for a name.
 type Claim struct {
 	// Name is what to lock: 1 to [MaxName] bytes, checked by the engine; a Store escapes what its keys can't carry.

@@ -142,19 +142,6 @@ func (b *beats) confirmed(t *testing.T, n int) {
 	b.await(t, n, func(r renewer.Renewed) bool { return r.OK == r.Leases })
 }
 
-// renewed waits until n leases have been renewed, those from before included that nobody has waited for: see forget.
-func (b *beats) renewed(t *testing.T, n int) {
-	t.Helper()
-	for n > 0 {
-		select {
-		case r := <-b.all:
-			n -= r.OK
-		case <-time.After(patience):
-			require.FailNow(t, "the heartbeats waited for never came")
-		}
-	}
-}
-
 func (b *beats) await(t *testing.T, n int, is func(renewer.Renewed) bool) (last renewer.Renewed) {
 	t.Helper()
 	timeout := time.NewTimer(patience)

@@ -100,3 +100,18 @@ func TestReleaseAfterAnUnnoticedLoss(t *testing.T) {
 	assert.Equal(t, foreign, after.value)
 	assert.WithinDuration(t, before.expires, after.expires, time.Millisecond)
 }
+
+// A key whose TTL was taken away has it again with the next heartbeat: it must not outlive its holder.
+func TestKeyWithoutTTL(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := join(t, server, usurpConfig)
+	lease := n.acquire(t, "lock")
+	n.beats.confirmed(t, 1)
+	mustDo(t, server, "PERSIST", key("lock"))
+	n.beats.confirmed(t, 2)
+	left, err := server.Do("PTTL", key("lock")).AsInt64()
+	require.NoError(t, err)
+	assert.Positive(t, left)
+	require.NoError(t, lease.Release(t.Context()))
+}

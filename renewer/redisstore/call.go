@@ -22,21 +22,16 @@ type job interface {
 	read(i int, r rueidis.RedisResult)
 }
 
-// doer is a connection, or a client.
-type doer interface {
-	Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult
-	DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult
-}
-
-func (s *Store) call(ctx context.Context, todo job) (failed bool) { return callOn(ctx, s.client, todo) }
-
-// callOn sends commands in one pipeline and has their results read. It sends again those that were refused because the
+// call sends commands in one pipeline and has their results read. It sends again those that were refused because the
 // server does not know the script, now by its whole text, and those that never left. (Lua.ExecMulti of rueidis would load the
-// script on every server on every call.) It tells whether any failed.
-func callOn(ctx context.Context, on doer, todo job) (failed bool) {
+// script on every server on every call.) It reports whether any failed.
+//
+// All commands go where the client's own do. A connection of the store's own would stay with a former primary that can still be
+// reached after a fail-over, and renew there what others can have on the new one.
+func (s *Store) call(ctx context.Context, todo job) (failed bool) {
 	n := todo.size()
 	if n == 1 {
-		return callOne(ctx, on, todo)
+		return s.callOne(ctx, todo)
 	}
 	var left, again []int // nil left: all of them
 	whole := false
@@ -52,7 +47,7 @@ func callOn(ctx context.Context, on doer, todo job) (failed bool) {
 		for j := range commands {
 			commands[j] = todo.command(nth(j), whole)
 		}
-		for j, r := range on.DoMulti(ctx, commands...) {
+		for j, r := range s.client.DoMulti(ctx, commands...) {
 			unknown := unknownScript(r)
 			whole = whole || unknown
 			if round < maxRounds && (unknown || neverSent(ctx, r)) {
@@ -68,11 +63,11 @@ func callOn(ctx context.Context, on doer, todo job) (failed bool) {
 	return failed
 }
 
-// callOne is callOn for one command, which needs no slices.
-func callOne(ctx context.Context, on doer, todo job) (failed bool) {
+// callOne is call for one command, which needs no slices.
+func (s *Store) callOne(ctx context.Context, todo job) (failed bool) {
 	whole := false
 	for round := 1; ; round++ {
-		r := on.Do(ctx, todo.command(0, whole))
+		r := s.client.Do(ctx, todo.command(0, whole))
 		unknown := unknownScript(r)
 		whole = whole || unknown
 		if round == maxRounds || !unknown && !neverSent(ctx, r) {

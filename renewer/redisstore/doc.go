@@ -64,18 +64,15 @@
 //	  +sentinel|sentinels +sentinel|get-master-addr-by-name +subscribe +unsubscribe
 //
 // [Replicas] needs +wait. Others are optional: with +config|get, [New] warns when the server may evict locks; with +info, package
-// quorum notices that it was given one server twice; with +client|tracking +exists, changes are told at once; with +zadd +zrem
-// +zpopmin +zrange +exists, waiters stand in line (both below). New finds a
-// missing right, except for those to subscribe, which watches report. TLS is the client's TLSConfig, and for Sentinels
+// quorum notices that it was given one server twice; with +zadd +zrem +zpopmin +zrange +exists, waiters stand in line (below).
+// New finds a missing right, except for those to subscribe, which watches report. TLS is the client's TLSConfig, and for Sentinels
 // Sentinel.TLSConfig: leave InsecureSkipVerify alone. No error and no log shows a password.
 //
 // # Changes
 //
-// Who deletes or overwrites the key of a lease that is held is reported by the server at once, where it tracks keys for its clients
-// (CLIENT TRACKING, from Redis 7 on, and a client that speaks RESP3): heartbeats travel on a connection of their own, on which the server is asked
-// to tell of changes that others make. What it tells makes the keeper ask at once, and the answer ends the lease or does not. On a
-// cluster, and where it is not to be had, the next heartbeat tells. So a store has up to two connections besides the client's: one for
-// wake-ups, while anybody waits, and this one, until a minute after the last lock.
+// The next heartbeat finds that the key of a lease has been deleted or overwritten, and its answer ends the lease: at most one
+// [renewer.Config] Heartbeat later. Choose a shorter one where that is too long; it costs one command in a batch each. A store
+// has one connection besides the client's, for wake-ups, while a caller waits.
 //
 // # Waiting
 //

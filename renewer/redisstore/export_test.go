@@ -26,7 +26,6 @@ var (
 	LeaseKey     = leaseKey
 	LeaseKeys    = leaseKeys
 	LockKeys     = lockKeys
-	NameOf       = nameOf
 	EncodeHolder = encodeHolder
 	DecodeValue  = decodeValue
 	ErrorText    = errorText

@@ -117,11 +117,10 @@ func (s *Store) readOne(reply rueidis.RedisMessage, claim *renewer.Claim) renewe
 	return g
 }
 
-// holding is the job of a renewal or a release: calls of a script for at most perCall leases each. Neighbours of one time share a
-// call.
+// holding is the job of a renewal or a release: calls of a script for at most Store.perCall leases each. Neighbours of one time
+// share a call.
 type holding struct {
 	store   *Store
-	perCall int
 	op      string
 	script  *script
 	timeOf  func(*renewer.Hold) time.Duration
@@ -138,12 +137,12 @@ type holding struct {
 }
 
 func (s *Store) newHolding(
-	op string, do *script, holds []renewer.Hold, perCall int, timeOf func(*renewer.Hold) time.Duration,
+	op string, do *script, holds []renewer.Hold, timeOf func(*renewer.Hold) time.Duration,
 ) *holding {
-	h := &holding{store: s, op: op, script: do, timeOf: timeOf, holds: holds, perCall: perCall}
+	h := &holding{store: s, op: op, script: do, timeOf: timeOf, holds: holds}
 	if h.answers, h.starts = h.only.answers[:], h.only.starts[:0]; len(holds) != 1 {
 		h.answers = make([]renewer.Answer, len(holds))
-		h.starts = make([]int, 0, len(holds)/perCall+2)
+		h.starts = make([]int, 0, len(holds)/s.perCall+2)
 	}
 	h.divide()
 	return h
@@ -151,7 +150,7 @@ func (s *Store) newHolding(
 
 func (h *holding) divide() {
 	for i := range h.holds {
-		if n := len(h.starts); n == 0 || i-h.starts[n-1] == h.perCall || h.timeOf(&h.holds[i-1]) != h.timeOf(&h.holds[i]) {
+		if n := len(h.starts); n == 0 || i-h.starts[n-1] == h.store.perCall || h.timeOf(&h.holds[i-1]) != h.timeOf(&h.holds[i]) {
 			h.starts = append(h.starts, i)
 		}
 	}

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -85,37 +84,4 @@ func escape(name string) string {
 		}
 	}
 	return b.String()
-}
-
-// nameOf returns the name of the lock whose lease has a key, the reverse of leaseKey. It returns false for any other key.
-func nameOf(prefix, key string) (name string, ok bool) {
-	rest, ok := strings.CutPrefix(key, prefix+"{")
-	if !ok {
-		return "", false
-	}
-	text, ok := strings.CutSuffix(rest, "}")
-	if !ok || text == "" {
-		return "", false
-	}
-	if !strings.Contains(text, "%") {
-		return text, clean(text)
-	}
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] != '%' {
-			b.WriteByte(text[i])
-			continue
-		}
-		if i+2 >= len(text) {
-			return "", false
-		}
-		c, err := strconv.ParseUint(text[i+1:i+3], 16, 8)
-		if err != nil {
-			return "", false
-		}
-		b.WriteByte(byte(c))
-		i += 2
-	}
-	name = b.String()
-	return name, leaseKey(prefix, name) == key // other spellings are not ours
 }

@@ -3,16 +3,13 @@
 -- KEYS[i]    the leases, at most 100, so that the script takes less than a millisecond
 -- ARGV[1]    time to live, ms
 -- ARGV[1+i]  owner token of KEYS[i], 22 bytes
--- ARGV[2+n]  of n keys: "track" if the caller's connection is tracked, and is to be told of changes, which needs Redis 7;
---            otherwise absent
 --
 -- Returns    the exceptions only, in order of i, so that the usual reply is an empty array:
 --            i if another owner has KEYS[i], -i if nobody has.
 
 local ttl = tonumber(ARGV[1])
 local values = redis.call('MGET', unpack(KEYS))
--- PEXPIRE ... GT is quicker than a look at each TTL, and since Redis 7. It reads nothing either: at each read of a tracked connection
--- the server notes all KEYS, which takes longer than the rest.
+-- PEXPIRE ... GT, which Redis has since 7, is quicker than a look at each TTL.
 local longer = redis.REDIS_VERSION_NUM ~= nil
 local lost = {}
 for i = 1, #KEYS do
@@ -26,8 +23,5 @@ for i = 1, #KEYS do
 	elseif redis.call('PTTL', KEYS[i]) < ttl then
 		redis.call('PEXPIRE', KEYS[i], ttl)
 	end
-end
-if ARGV[#KEYS + 2] == 'track' then
-	redis.pcall('EXISTS', unpack(KEYS)) -- what is read is tracked until it is next written: so now, and again at the next renewal
 end
 return lost

@@ -193,33 +193,6 @@ func TestBatchesAreSplit(t *testing.T) {
 	assert.Equal(t, int64(n), s.number(t, "DBSIZE"), "only fence counters are left")
 }
 
-// A lease that is tracked takes the server twice as long to renew, so that a script has half as many.
-func TestTrackedBatchesAreSplitFiner(t *testing.T) {
-	t.Parallel()
-	redis, s := startReal(t)
-	store := s.store(t)
-	defer store.Guard(t.Context(), func(string) {})()
-	const n = redisstore.MaxKeys + 1
-	claims, holds := make([]renewer.Claim, n), make([]renewer.Hold, n)
-	for i := range n {
-		name := fmt.Sprint("job ", i)
-		claims[i], holds[i] = claim(name, "a", time.Minute), hold(name, "a", time.Hour)
-	}
-	for _, g := range store.Acquire(t.Context(), claims) {
-		require.Equal(t, renewer.Mine, g.Status)
-	}
-	require.Eventually(t, store.Guards, 10*time.Second, time.Millisecond)
-	for range 2 { // the second time the server knows the script
-		s.ok(t, "CONFIG", "RESETSTAT")
-		for _, a := range store.Renew(t.Context(), holds) {
-			require.Equal(t, renewer.Answer{Status: renewer.Mine}, a)
-		}
-	}
-	calls, err := redis.Calls("evalsha")
-	require.NoError(t, err)
-	assert.EqualValues(t, 3, calls, "50, 50 and 1")
-}
-
 func TestScriptsForgotten(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {

@@ -9,12 +9,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// These bound the keys of one script, so that none keeps the server from others for a millisecond: a hundred take about 0.2 ms, and
-// twice as long to be renewed on a connection that is tracked.
-const (
-	maxKeys    = 100
-	maxTracked = maxKeys / 2
-)
+// maxKeys bounds the keys of one script, so that none keeps the server from others for a millisecond: a hundred take about
+// 0.2 ms.
+const maxKeys = 100
 
 // Store keeps locks in one Redis deployment. Its methods may be called concurrently.
 type Store struct {
@@ -33,15 +30,11 @@ type Store struct {
 	acquires  *gather[renewer.Claim, renewer.Grant]
 	releases  *gather[renewer.Hold, renewer.Answer]
 	hub       *hub
-	tracker   *tracker // nil on a cluster
 	ttls      memo[time.Duration]
 	holders   memo[renewer.Holder]
 }
 
-var (
-	_ renewer.Sharded  = (*Store)(nil)
-	_ renewer.Guarding = (*Store)(nil)
-)
+var _ renewer.Sharded = (*Store)(nil)
 
 // New returns a store on the caller's client, which stays the caller's: close it after [Store.Close].
 //
@@ -71,9 +64,6 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 	s.acquires, s.releases = s.newAcquires(), s.newReleases()
 	s.lineArgs = []string{withLines, s.fenceText, decimal(turnTime.Milliseconds())}
 	s.hub = newHub(client, s.shards, c.writeTimeout)
-	if !s.cluster {
-		s.tracker = newTracker(client, s.prefix, c.writeTimeout)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	if s.cluster {
@@ -110,13 +100,10 @@ func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 	return s.hub.watch(name, leaseKey(s.prefix, name)+freedSuffix, wake)
 }
 
-// Close ends the subscription that [Store.Watch] uses, and the connection of [Store.Guard]; watches hear of it by an error, once. The
-// other methods go on working: the client stays the caller's. Close may be called more than once, and does not wait.
+// Close ends the subscription that [Store.Watch] uses; watches hear of it by an error, once. The other methods go on working: the
+// client stays the caller's. Close may be called more than once, and does not wait.
 func (s *Store) Close() {
 	s.hub.close()
-	if s.tracker != nil {
-		s.tracker.close()
-	}
 	if s.shards != nil {
 		s.shards.end()
 	}
@@ -133,9 +120,6 @@ func (s *Store) Shard(name string) int {
 
 // Acquire implements [renewer.Store].
 func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-	if s.tracker != nil {
-		s.tracker.want()
-	}
 	if s.lines {
 		s.hub.enter(s.prefix, claims)
 	}
@@ -163,37 +147,10 @@ func (s *Store) acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 
 // Renew implements [renewer.Store].
 func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	if s.tracker != nil {
-		s.tracker.want()
-		if conn := s.tracker.conn.Load(); conn != nil {
-			job := s.newRenewal(holds, maxTracked)
-			job.last = trackArgs
-			if failed := callOn(ctx, conn, job); !failed {
-				return job.answers
-			}
-			s.tracker.drop(conn) // and again: it is the connection that may be at fault
-		}
-	}
-	job := s.newRenewal(holds, s.perCall)
+	job := s.newHolding("renew", &renewScript, holds, func(h *renewer.Hold) time.Duration { return h.TTL })
 	s.spread(ctx, job)
 	return job.answers
 }
-
-func (s *Store) newRenewal(holds []renewer.Hold, perCall int) *holding {
-	return s.newHolding("renew", &renewScript, holds, perCall, func(h *renewer.Hold) time.Duration { return h.TTL })
-}
-
-// Guard implements [renewer.Guarding], where the server tracks keys for its clients and lets us (+client|tracking +exists), and the
-// client speaks RESP3; not on a cluster.
-func (s *Store) Guard(ctx context.Context, changed func(name string)) (stop func()) {
-	if s.tracker == nil {
-		return func() {}
-	}
-	return s.tracker.guard(ctx, changed)
-}
-
-// Guards implements [renewer.Guarding].
-func (s *Store) Guards() bool { return s.tracker != nil && s.tracker.conn.Load() != nil }
 
 // Release implements [renewer.Store].
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
@@ -209,7 +166,7 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 }
 
 func (s *Store) newReleasing(holds []renewer.Hold) *holding {
-	job := s.newHolding("release", &releaseScript, holds, s.perCall, func(h *renewer.Hold) time.Duration { return h.Keep })
+	job := s.newHolding("release", &releaseScript, holds, func(h *renewer.Hold) time.Duration { return h.Keep })
 	switch {
 	case s.cluster:
 		job.last = shardArgs

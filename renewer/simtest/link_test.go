@@ -19,16 +19,13 @@ type link struct {
 	mu    sync.Mutex
 	count map[string]int // requests so far, by operation and name
 	watch map[*watch]struct{}
-
-	guards int // so far
-	guard  map[int]func(name string)
 }
 
 var _ renewer.Store = (*link)(nil)
 
 func newLink(w *world, process int) *link {
 	return &link{
-		w: w, process: process, count: map[string]int{}, watch: map[*watch]struct{}{}, guard: map[int]func(string){},
+		w: w, process: process, count: map[string]int{}, watch: map[*watch]struct{}{},
 		cut: w.plan.spells(w.plan.cuts, "cut", process),
 	}
 }

@@ -29,7 +29,6 @@ type plan struct {
 	slowest                    time.Duration
 	cuts, freezes              time.Duration // the longest; 0: none
 	restarts                   bool
-	guards                     bool          // the store tells of changes
 	turn                       time.Duration // of a line at the server; 0: there is none
 	faults                     faults
 }
@@ -48,7 +47,6 @@ func newPlan(seed uint64, quota int, f faults) plan {
 	p.drift = pick(d, leastDrift(p.cfg.ClockDrift), 0, mostDrift(p.cfg.ClockDrift), mostDrift(p.cfg.ClockDrift))
 	p.cfg.HandOffs = pick(d, -1, 0, 3)
 	lines := d.chance(.5)
-	p.guards = d.chance(.5)
 	if p.weather == drizzle {
 		if lines {
 			p.turn = time.Second

@@ -32,11 +32,7 @@ func (p *process) begin() {
 	if p.w.plan.observed {
 		cfg.Observer = observer{w: p.w}
 	}
-	var store renewer.Store = p.link
-	if p.w.plan.guards {
-		store = guardingLink{p.link}
-	}
-	k, err := renewer.New(store, cfg)
+	k, err := renewer.New(p.link, cfg)
 	if err != nil {
 		panic(err) // the plan is at fault
 	}

@@ -27,7 +27,6 @@ const (
 	refusedCall  event = "calls refused"
 	cancelled    event = "calls cancelled"
 	extended     event = "leases extended"
-	alarmed      event = "alarms"
 	turnsInLine  event = "turns in the store's line"
 	believed     event = "grants to callers"
 	lostLease    event = "leases lost: " // and the reason
@@ -39,7 +38,7 @@ const (
 
 // everything must have happened in a run of the whole budget.
 var everything = []event{
-	believed, granted, handedOver, renewed, alarmed, turnsInLine, requestLost, replyLost, copyActed, cutOff, frozenAt, lateActed, wakeLost, shutDown, leftToLapse,
+	believed, granted, handedOver, renewed, turnsInLine, requestLost, replyLost, copyActed, cutOff, frozenAt, lateActed, wakeLost, shutDown, leftToLapse,
 	refusedCall, cancelled, extended, expiredLoss, maxHoldLoss, abandonLoss, shutdownLoss,
 }
 

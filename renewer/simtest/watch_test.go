@@ -48,7 +48,6 @@ func (l *link) publish(name string) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.alarm(name, f.out)
 	for w := range l.watch {
 		if w.name != name {
 			continue

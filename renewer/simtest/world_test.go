@@ -110,13 +110,8 @@ func (w *world) idle() {
 				return
 			}
 			if w.plan.cfg.MaxHold == 0 {
-				// The rhythm begins with the first heartbeat, or with the second if the first was a look at a new lease.
-				rhythm := 1
-				if w.plan.guards {
-					rhythm = 2
-				}
-				before := 0
-				for begun := w.now(); before < rhythm && w.now() < begun+3*every; before = w.server.renewals(name) {
+				before := 0 // the rhythm begins with the first heartbeat
+				for begun := w.now(); before < 1 && w.now() < begun+3*every; before = w.server.renewals(name) {
 					pass(every / 64)
 				}
 				pass(idleFor*every + every/2)
