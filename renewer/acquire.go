@@ -93,6 +93,7 @@ type call struct {
 	behind    glimpse // whom this call was last seen behind, in this process or elsewhere
 	queued    bool    // the store has a place in its line for us
 	reserved  int     // tokens for hand-offs
+	reserves  bool    // some were asked for, by any question
 	unsettled instant // when the last question was sent that was not answered and may still take effect; 0 without
 }
 
@@ -150,7 +151,11 @@ func (c *call) run(ctx context.Context) (sent instant, err error) {
 		c.l.dropContext()
 		k.leave(c.l)
 		if c.unsettled != 0 || c.queued { // the store may give it to us yet
-			k.disown(c.l, c.unsettled)
+			hold := Hold{Name: c.l.name, Owner: c.l.owner}
+			if c.reserves {
+				hold.Used = 1
+			}
+			k.disown(c.l, hold, c.unsettled)
 		}
 		return 0, err
 	}
@@ -180,10 +185,8 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 	if c.unsettled != 0 {
 		l.withRare().unsettled = c.unsettled
 	}
+	c.bookTokens(now)
 	settled := k.settleLine(l)
-	if l.line != nil {
-		l.line.turns = turns{left: c.reserved, block: c.reserved, until: now.add(k.cfg.HandOffFor)}
-	}
 	if k.told { // nobody would renew it, or end it: Shutdown has dealt with the others already
 		k.lose(l, ShutDown, now, &news)
 	}

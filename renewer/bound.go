@@ -59,7 +59,8 @@ func (c *call) beginRequest(ctx context.Context, limit instant) (request context
 	k.mu.Lock()
 	halted := k.halted
 	if l.line != nil {
-		reserve = l.line.reserve(k.cfg.HandOffs)
+		reserve = c.reserve()
+		c.reserves = c.reserves || reserve > 0
 	}
 	if !shared && !halted {
 		until := min(limit, c.bound)

@@ -24,10 +24,6 @@ const (
 	DefaultHandOffFor = 10 * time.Millisecond
 )
 
-// mostHandOffs keeps the fencing tokens that are reserved for hand-offs from running ahead of the clock by more than a tenth of
-// a second.
-const mostHandOffs = 100_000
-
 // Config says how a [Keeper] keeps leases. TTL is required; every other zero value means the default. The fields constrain
 // each other, so [New] validates them together and names each faulty one.
 type Config struct {
@@ -62,7 +58,7 @@ type Config struct {
 
 	// HandOffs is how often in a row a lock that is released may go to the next who waits for it in this process, without asking the
 	// store, before it is freed for other processes too. It applies only where the store grants fencing tokens for it
-	// ([Claim.Reserve]). Default 1000; negative: never. At most 100,000.
+	// ([Claim.Reserve]). Default 1000; negative: never.
 	HandOffs int
 
 	// HandOffFor is how long that may go on from when the store was last asked. Operations that take longer than this are never
@@ -112,9 +108,6 @@ func (c Config) resolve() (Config, error) {
 	}
 	if c.ClockDrift < 0 || c.ClockDrift > 0.2 || c.ClockDrift != c.ClockDrift {
 		fault("ClockDrift is %v: it must lie between 0 and 0.2; leave it 0 for the default (%v)", c.ClockDrift, DefaultClockDrift)
-	}
-	if c.HandOffs > mostHandOffs {
-		fault("HandOffs is %d: it can't exceed %d; HandOffFor ends a long row earlier", c.HandOffs, mostHandOffs)
 	}
 	if len(faults) > 0 {
 		return c, errors.Join(faults...)

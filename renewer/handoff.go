@@ -1,35 +1,68 @@
 package renewer
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // A hand-off passes a lease on to the first of those who wait for the name in this process, without asking the store: the owner
 // token, the deadline and the heartbeat go on; the context, the limits and the fencing token are new. The store has reserved the
 // tokens before ([Claim.Reserve]), so that they rise over all holders. It is bounded by [Config.HandOffs] and [Config.HandOffFor], so
 // that other processes get their turn.
 
-// turns is what a line may still hand off before the store is asked again. Guarded by Keeper.mu.
-type turns struct {
-	left  int     // tokens reserved and not used yet
-	block int     // how many were reserved
-	until instant // by Config.HandOffFor
+// tokens are the fencing tokens of one grant, for hand-offs. One is used only once the store's clock has reached it, and those
+// that are left are given back with the release: so they do not run ahead of that clock, by which tokens rise after the store
+// has lost its data. Guarded by Keeper.mu.
+type tokens struct {
+	granted instant // when the answer came: the store's clock has shown first by then
+	first   int64   // the token granted
+	last    int64   // the highest reserved, first if none is; 0 if none was asked for
+	left    int     // hand-offs, by Config.HandOffs
+	until   instant // by Config.HandOffFor
 }
 
-// reserve is how many tokens the head of a line asks for: one for each who waits, and twice as many as before if those were all
-// used up. So tokens run ahead of the clock by no more than hand-offs take.
-func (ln *line) reserve(most int) int {
-	n := ln.length
-	if ln.turns.left == 0 {
-		n = max(n, 2*ln.turns.block)
+// reserve is how many tokens a contended acquire asks for: one for each microsecond of the time in which they may be used. All
+// of them are past when the lease lapses.
+func (c *call) reserve() int {
+	cfg := &c.k.cfg
+	if cfg.HandOffs < 0 || c.l.rare != nil || c.request.least > 0 { // which are never handed over
+		return 0
 	}
-	return max(0, min(n, most))
+	return int(min(cfg.HandOffFor, cfg.TTL) / time.Microsecond)
 }
 
-// handOff gives a lease that is being released to the next in line, or returns false: nobody waits, the turns are used up, the
+// bookTokens books the tokens that came with a grant. Under k.mu.
+func (c *call) bookTokens(now instant) {
+	if !c.reserves {
+		if c.l.line != nil {
+			c.l.line.tokens = tokens{}
+		}
+		return
+	}
+	cfg := &c.k.cfg
+	c.k.lineOf(c.l).tokens = tokens{
+		granted: now, first: c.l.fence, last: c.l.fence + int64(c.reserved), left: cfg.HandOffs, until: now.add(cfg.HandOffFor),
+	}
+}
+
+// next is the token above fence, if it may be used by now. The store's clock may be slower than ours by the drift.
+func (t *tokens) next(fence int64, now instant, drift float64) (int64, bool) {
+	fence++
+	elapsed := float64(now.sub(t.granted)) * (1 - drift) / (1 + drift)
+	ok := fence <= t.last && t.left > 0 && now < t.until && float64(fence-t.first)*float64(time.Microsecond) <= elapsed
+	return fence, ok
+}
+
+// handOff gives a lease that is being released to the next in line, or returns false: nobody waits, no token may be used, the
 // heartbeat is in doubt or too little time is left, or something about either lease is unusual. What it returns is to be called
 // without the lock. Under k.mu.
 func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	ln := l.line
-	if ln == nil || ln.front == nil || ln.turns.left == 0 || now >= ln.turns.until || k.closing {
+	if ln == nil || ln.front == nil || k.closing {
+		return nil, false
+	}
+	token, ok := ln.tokens.next(l.fence, now, k.cfg.ClockDrift)
+	if !ok {
 		return nil, false
 	}
 	w := ln.front
@@ -44,10 +77,10 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 		return nil, false
 	}
 	ln.remove(w)
-	ln.turns.left--
+	ln.tokens.left--
 	l.line, next.line = nil, ln
 	k.lines[l.name] = next
-	next.owner, next.fence = l.owner, l.fence+1
+	next.owner, next.fence = l.owner, token
 	next.state, next.acquired, next.deadline, next.due = held, now, l.deadline, l.due
 	k.limitHold(next, now)
 	k.leases[l.index], next.index, l.index = next, l.index, nowhere
@@ -119,11 +152,12 @@ func (k *Keeper) decline(l *Lease) {
 	l.until.Store(0)
 	k.unplan(l)
 	k.ends.remove(l)
+	hold := l.ending(k.clock.atMost())
 	left := k.leaveLocked(l)
 	k.forget(l)
 	k.mu.Unlock()
 	left()
 	if lost == nil || lost.Reason != Usurped {
-		k.disown(l, 0)
+		k.disown(l, hold, 0)
 	}
 }

@@ -57,6 +57,7 @@ func (c *comer) free(t *testing.T, next *comer, free func(context.Context) error
 	if free == nil {
 		free = c.lease.Release
 	}
+	pass(aToken)
 	asked := len(c.s.Calls(script.Acquire))
 	require.NoError(t, free(t.Context()))
 	<-next.got
@@ -70,9 +71,9 @@ func TestHandedOver(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		comers := line(t, s, k, 5)
-		require.Equal(t, 4, s.Calls(script.Acquire)[1].Claims[0].Reserve, "for those who wait")
+		require.Equal(t, 10_000, s.Calls(script.Acquire)[1].Claims[0].Reserve, "one for each microsecond of HandOffFor")
 		pass(5 * time.Millisecond)
-		owner := s.Owner("a")
+		owner, granted := s.Owner("a"), time.Now().Add(-5*time.Millisecond)
 		for i, c := range comers[1:] {
 			before := comers[i].lease
 			require.True(t, comers[i].free(t, c, nil))
@@ -83,7 +84,7 @@ func TestHandedOver(t *testing.T) {
 			require.NoError(t, before.Release(t.Context()), "a second time")
 			require.True(t, c.lease.Valid())
 			require.NoError(t, c.lease.Context().Err())
-			assertInstant(t, time.Now().Add(goodFor-5*time.Millisecond), time.Now().Add(c.lease.Remaining()), "as long as it was good before")
+			assertInstant(t, granted.Add(goodFor), time.Now().Add(c.lease.Remaining()), "as long as it was good before")
 		}
 		require.Equal(t, owner, s.Owner("a"))
 		require.Len(t, s.Calls(script.Acquire), 2)
@@ -219,17 +220,14 @@ func TestNeverHandedOverAfterALoss(t *testing.T) {
 	})
 }
 
-// As many as were reserved; then the store is asked for twice as many, if so many wait or not.
+// So many in a row; then the store is asked.
 func TestHandOffsAreBoundedByCount(t *testing.T) {
 	t.Parallel()
 	cfg := config
 	cfg.HandOffs = 5
 	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		const n = 30
-		comers := line(t, s, k, 3)
-		for len(comers) < n { // later than the question to the store: nothing is reserved for them
-			comers = append(comers, come(t, s, k))
-		}
+		comers := line(t, s, k, n)
 		var rows []int
 		row := 0
 		for i := range n - 1 {
@@ -240,20 +238,80 @@ func TestHandOffsAreBoundedByCount(t *testing.T) {
 			rows, row = append(rows, row), 0
 		}
 		require.NoError(t, comers[n-1].lease.Release(t.Context()))
-		require.Equal(t, []int{2, 5, 5, 5, 5}, rows)
-		for i, call := range s.Calls(script.Acquire)[2:] {
-			require.Equal(t, 5, call.Claims[0].Reserve, i)
-		}
+		require.Equal(t, []int{5, 5, 5, 5}, rows)
 	})
+}
+
+// Two take turns: who comes while the other has the lock is handed it, although nobody waited when the store was asked.
+func TestTwoHandItToAndFro(t *testing.T) {
+	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		last := line(t, s, k, 3)
-		last = append(last, come(t, s, k), come(t, s, k))
-		for i := range len(last) - 1 {
-			last[i].free(t, last[i+1], nil)
+		comers := line(t, s, k, 2)
+		for range 20 {
+			last := len(comers) - 1
+			require.True(t, comers[last-1].free(t, comers[last], nil))
+			comers = append(comers, come(t, s, k))
 		}
-		require.Equal(t, 4, s.Calls(script.Acquire)[2].Claims[0].Reserve, "two were used up, one waits")
-		require.NoError(t, last[len(last)-1].lease.Release(t.Context()))
+		require.NoError(t, comers[20].lease.Release(t.Context()))
+		<-comers[21].got
+		require.NoError(t, comers[21].lease.Release(t.Context()))
+		require.Len(t, s.Calls(script.Acquire), 2)
 	})
+}
+
+// A token is used when the store's clock has reached it, even if that is as slow as may be and ours as fast.
+func TestNoTokenIsAheadOfTheClock(t *testing.T) {
+	t.Parallel()
+	for elapsed, handed := range map[time.Duration]bool{
+		0: false, time.Microsecond: false, 1020 * time.Nanosecond: false, 1021 * time.Nanosecond: true, time.Millisecond: true,
+		10*time.Millisecond - 1: true, 10 * time.Millisecond: false, // HandOffFor
+	} {
+		in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			comers := line(t, s, k, 2)
+			pass(elapsed)
+			require.NoError(t, comers[0].lease.Release(t.Context()))
+			<-comers[1].got
+			require.Equal(t, handed, len(s.Calls(script.Acquire)) == 2, elapsed)
+			require.NoError(t, comers[1].lease.Release(t.Context()))
+		})
+	}
+}
+
+// However a lease ends, the tokens that nobody has used are given back with its key.
+func TestUnusedTokensAreGivenBack(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(t *testing.T, last *comer, k *renewer.Keeper){
+		"released": func(t *testing.T, last *comer, _ *renewer.Keeper) {
+			require.NoError(t, last.lease.Release(t.Context()))
+		},
+		"after a panic": func(t *testing.T, last *comer, _ *renewer.Keeper) {
+			require.NoError(t, last.lease.Abort(t.Context()))
+		},
+		"lost": func(t *testing.T, last *comer, _ *renewer.Keeper) {
+			pass(time.Minute)
+			require.ErrorIs(t, last.lease.Release(t.Context()), renewer.ErrLost)
+			synctest.Wait()
+		},
+		"the keeper is shut down": func(t *testing.T, last *comer, k *renewer.Keeper) {
+			require.Error(t, k.Shutdown(within(t, time.Second)))
+			require.ErrorIs(t, last.lease.Release(t.Context()), renewer.ErrLost)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config
+			cfg.MaxHold = 30 * time.Second
+			in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				comers := line(t, s, k, 3)
+				first := comers[0].lease.Fence()
+				require.True(t, comers[0].free(t, comers[1], nil))
+				require.True(t, comers[1].free(t, comers[2], nil))
+				end(t, comers[2], k)
+				calls := s.Calls(script.Release)
+				require.Equal(t, first+2, calls[len(calls)-1].Holds[0].Used)
+			})
+		})
+	}
 }
 
 // Tokens that were reserved are nobody's after the lease is gone.
@@ -267,6 +325,7 @@ func TestTokensRiseOverHandOffs(t *testing.T) {
 				<-c.got
 				require.Greater(t, c.lease.Fence(), last)
 				last = c.lease.Fence()
+				pass(aToken)
 				if i == 2 {
 					comers[3].leave()
 					<-comers[3].got
@@ -294,6 +353,7 @@ func TestHandedToOneWhoLeaves(t *testing.T) {
 						last = come(t, s, k)
 						comers = append(comers, last)
 					}
+					pass(aToken)
 					go comers[1].leave()
 					require.NoError(t, comers[0].lease.Release(t.Context()))
 					synctest.Wait()
@@ -375,6 +435,7 @@ func TestShutdownDuringHandOffs(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		comers := line(t, s, k, 3)
+		pass(aToken)
 		ended := background(func() error { return k.Shutdown(within(t, time.Minute)) })
 		synctest.Wait()
 		require.NoError(t, comers[0].lease.Release(t.Context()))
@@ -394,7 +455,7 @@ func TestObserversHearOfHandOffs(t *testing.T) {
 	cfg.Observer = &heard
 	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		comers := line(t, s, k, 2, renewer.Operation("op"))
-		pass(5 * time.Millisecond)
+		pass(5*time.Millisecond - aToken)
 		require.True(t, comers[0].free(t, comers[1], nil))
 		_, err := k.TryAcquire(t.Context(), "a")
 		var refusal *renewer.Error

@@ -42,6 +42,7 @@ type rare struct {
 	// When an acquire was sent that was never answered, although a later one was: it may still arrive after the release.
 	unsettled instant
 	least     instant       // until when the store is to hold the key in any case: see HoldAtLeast
+	reserved  bool          // tokens were asked for that nobody has used when the lease was lost
 	manual    time.Duration // the TTL of a lease without a heartbeat: see Manual
 }
 
@@ -144,13 +145,21 @@ func (l *Lease) Abort(ctx context.Context) error { return l.k.release(ctx, l, fa
 
 func (l *Lease) hold() Hold { return Hold{Name: l.name, Owner: l.owner, TTL: l.k.cfg.TTL} }
 
-// ending is the hold to release when the operation has ended.
+// ending is the hold to release when the operation has ended. Under k.mu.
 func (l *Lease) ending(now instant) Hold {
 	h := Hold{Name: l.name, Owner: l.owner}
 	if l.rare != nil {
 		h.Keep = keepUntil(l.rare.least, now)
 	}
+	if l.reserved() {
+		h.Used = l.fence
+	}
 	return h
+}
+
+// reserved reports whether the store may have reserved tokens for hand-offs, which are to be given back. Under k.mu.
+func (l *Lease) reserved() bool {
+	return l.rare != nil && l.rare.reserved || l.line != nil && l.line.tokens.last != 0
 }
 
 // keepUntil is how much longer a key is to be held until least, in whole milliseconds, rounded up.

@@ -8,11 +8,11 @@ import (
 
 // A line orders the callers of this process who want one name. Its head is in Keeper.lines: it alone asks the store, or has
 // the lock already; the others stand behind it in arrival order and ask nobody. A line object exists only while somebody
-// stands behind the head, or the head waits for others. Guarded by Keeper.mu, except for wake.
+// stands behind the head, the head waits for others, or it has tokens to hand on. Guarded by Keeper.mu, except for wake.
 type line struct {
 	front, back *waiter
 	length      int
-	turns       turns
+	tokens      tokens
 	seen        glimpse       // what the head last learned
 	wake        chan struct{} // told when the store says that the name may be free
 	unwatch     func()
@@ -267,10 +267,16 @@ func (k *Keeper) settleLine(head *Lease) func() {
 	if ln.front != nil {
 		return func() { refuseAll(refused, g) }
 	}
-	head.line = nil
+	unwatch := ln.unwatch
+	ln.unwatch = nil
+	if ln.tokens.last == 0 {
+		head.line = nil
+	}
 	return func() {
 		refuseAll(refused, g)
-		k.endWatch(ln)
+		if unwatch != nil {
+			unwatch()
+		}
 	}
 }
 

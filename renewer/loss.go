@@ -80,6 +80,7 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	if reason == Expired {
 		err.Err = t.lastErr
 	}
+	t.reserved = l.reserved() // the line goes on without this lease
 	k.unplan(l)
 	k.ends.remove(l)
 	if l.values != nil { // else it was handed over a moment ago, and its new holder will see

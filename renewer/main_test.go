@@ -59,6 +59,9 @@ func in(t *testing.T, cfg renewer.Config, f func(t *testing.T, s *script.Store, 
 // pass lets d go by.
 func pass(d time.Duration) { <-time.After(d) }
 
+// aToken is a time in which the store's clock reaches one more fencing token, even if it is slow.
+const aToken = 2 * time.Microsecond
+
 func acquire(t *testing.T, k *renewer.Keeper, name string, opts ...renewer.Option) *renewer.Lease {
 	t.Helper()
 	l, err := k.Acquire(t.Context(), name, opts...)

@@ -30,11 +30,11 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	l.until.Store(0)
 	k.unplan(l)
 	k.ends.remove(l)
-	lost := l.lost()
+	lost, hold := l.lost(), l.ending(now)
 	k.mu.Unlock()
 
 	unwatch()
-	lost, failed := k.settle(ctx, l, was, lost, now)
+	lost, failed := k.settle(ctx, l, was, lost, hold, now)
 	k.mu.Lock()
 	if was == held && lost != nil {
 		l.withRare().lost = lost
@@ -55,30 +55,32 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 }
 
 // settle does what the store needs for a lease that is over, and tells why it was lost, and what failed.
-func (k *Keeper) settle(ctx context.Context, l *Lease, was state, lost *LostError, now instant) (_ *LostError, failed error) {
+func (k *Keeper) settle(
+	ctx context.Context, l *Lease, was state, lost *LostError, hold Hold, now instant,
+) (_ *LostError, failed error) {
 	unsettled := instant(0)
 	if l.rare != nil {
 		unsettled = l.rare.unsettled
 	}
 	switch {
 	case was == held:
-		lost, failed = k.free(ctx, l, now)
-		k.revisit(l, unsettled, now)
+		lost, failed = k.free(ctx, l, hold, now)
+		k.revisit(l, hold, unsettled, now)
 	case lost.Reason != Usurped:
 		// Told already that it is over; the key may still be there, but nobody should wait for a store that may be down.
 		l.endContext(lost)
-		k.disown(l, unsettled)
+		k.disown(l, hold, unsettled)
 	default:
 		l.endContext(lost)
-		k.revisit(l, unsettled, now)
+		k.revisit(l, hold, unsettled, now)
 	}
 	return lost, failed
 }
 
 // free deletes the key of a lease that was believed in until now.
-func (k *Keeper) free(ctx context.Context, l *Lease, now instant) (*LostError, error) {
+func (k *Keeper) free(ctx context.Context, l *Lease, hold Hold, now instant) (*LostError, error) {
 	request := k.requestFor(ctx, l)
-	holds := singleHolds.take(l.ending(now))
+	holds := singleHolds.take(hold)
 	answers := k.store.Release(request, holds[:])
 	singleHolds.put(holds)
 	a := answerTo(answers, 0, 1, brokenAnswer)
@@ -88,7 +90,7 @@ func (k *Keeper) free(ctx context.Context, l *Lease, now instant) (*LostError, e
 	case Taken, Gone:
 		return k.lostAtRelease(l, now), nil
 	default:
-		k.disown(l, 0)
+		k.disown(l, hold, 0)
 		return nil, orUnexplained(a.Err)
 	}
 }

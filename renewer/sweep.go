@@ -24,9 +24,9 @@ type orphan struct {
 
 // disown hands a key to the sweeper, to be deleted at once. unsettled is when an acquire was sent that was never answered, 0 if
 // there is none: then it is deleted once more when that can't take effect any longer.
-func (k *Keeper) disown(l *Lease, unsettled instant) {
+func (k *Keeper) disown(l *Lease, hold Hold, unsettled instant) {
 	now := k.clock.atMost()
-	o := newOrphan(l, now, now.add(l.ttl()))
+	o := newOrphan(l, hold, now, now.add(l.ttl()))
 	if settle := k.store.Settle(); unsettled != 0 && settle > 0 {
 		o.last = unsettled.add(settle)
 		o.until = o.last.add(l.ttl())
@@ -36,17 +36,17 @@ func (k *Keeper) disown(l *Lease, unsettled instant) {
 
 // revisit is disown for a key that has been deleted: only what an unanswered acquire may yet bring back is left to do. freed is when
 // that was asked for, not when it was answered: what the acquire has brought in between is there still.
-func (k *Keeper) revisit(l *Lease, unsettled, freed instant) {
+func (k *Keeper) revisit(l *Lease, hold Hold, unsettled, freed instant) {
 	last := unsettled.add(k.store.Settle())
 	if unsettled != 0 && last > freed {
-		o := newOrphan(l, last, last.add(l.ttl()))
+		o := newOrphan(l, hold, last, last.add(l.ttl()))
 		o.freed = true
 		k.orphan(o, k.clock.atMost())
 	}
 }
 
-func newOrphan(l *Lease, due, until instant) *orphan {
-	o := &orphan{hold: Hold{Name: l.name, Owner: l.owner}, due: due, until: until}
+func newOrphan(l *Lease, hold Hold, due, until instant) *orphan {
+	o := &orphan{hold: hold, due: due, until: until}
 	if l.rare != nil {
 		o.least = l.rare.least
 	}

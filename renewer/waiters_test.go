@@ -22,6 +22,7 @@ func TestAFullLineRefuses(t *testing.T) {
 		acquireAndFree := func(ctx context.Context) <-chan error {
 			return background(func() error {
 				l, err := k.Acquire(ctx, "a", renewer.MaxWaiters(2))
+				pass(aToken)
 				return errors.Join(err, releaseIf(l))
 			})
 		}

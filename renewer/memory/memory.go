@@ -14,7 +14,7 @@ type Store struct {
 	mu       sync.Mutex // guards what follows
 	held     map[string]lease
 	sweepAt  int   // size of held at which lapsed leases are looked for
-	fence    int64 // the last one picked, whatever its name
+	fence    int64 // the last one picked or used, whatever its name
 	proposed proposals
 	records  records
 	watchers map[string][]*watcher
@@ -27,6 +27,7 @@ type lease struct {
 	owner  string
 	holder renewer.Holder
 	fence  int64
+	top    int64 // the highest token that is the owner's: reserved ones are above fence
 	since  time.Time
 	until  time.Time
 }
@@ -69,9 +70,13 @@ func (s *Store) claim(c *renewer.Claim, now time.Time) renewer.Grant {
 		if ok && l.until.After(until) {
 			until = l.until // never shortened
 		}
-		l = lease{owner: c.Owner, holder: c.Holder, fence: fence, since: now, until: until}
+		reserved := c.Reserve
+		if c.Fence == 0 { // no further ahead of the clock than this, even if the tokens of others were never given back
+			reserved = max(0, min(reserved, int(now.UnixMicro()-fence)+reserved))
+		}
+		l = lease{owner: c.Owner, holder: c.Holder, fence: fence, top: fence + int64(reserved), since: now, until: until}
 		s.put(c.Name, l, now)
-		return renewer.Grant{Status: renewer.Mine, Fence: fence, Reserved: c.Reserve}
+		return renewer.Grant{Status: renewer.Mine, Fence: fence, Reserved: reserved}
 	case l.owner != c.Owner:
 		return renewer.Grant{Status: renewer.Taken, Holder: l.holder, HeldFor: now.Sub(l.since), TTL: l.until.Sub(now)}
 	case until.After(l.until):
@@ -101,11 +106,15 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	var wake []*watcher
 	answers := s.each(ctx, holds, func(h *renewer.Hold, l lease, now time.Time) renewer.Answer {
+		if used := max(h.Used, l.fence); h.Used != 0 && used < l.top {
+			l.top = used
+			s.proposed.giveBack(h.Name, used)
+		}
 		if h.Keep > 0 {
 			l.until = now.Add(h.Keep)
 			s.held[h.Name] = l
 		} else {
-			delete(s.held, h.Name)
+			s.remove(h.Name, l)
 		}
 		wake = append(wake, s.watchers[h.Name]...)
 		return renewer.Answer{Status: renewer.Mine}
@@ -153,22 +162,36 @@ func (s *Store) live(name string, now time.Time) (lease, bool) {
 	return l, ok && now.Before(l.until)
 }
 
-// token returns the token for a claim, the one that it proposes or the next, and passes over those that it reserves. If a proposal
-// is too low it returns the counter.
+// token returns the token for a claim, the one that it proposes or the next. If a proposal is too low it returns the counter.
 func (s *Store) token(c *renewer.Claim, now time.Time) (fence int64, granted bool) {
+	if l, had := s.held[c.Name]; had {
+		s.pass(c.Name, l.top) // of its own, with another token, or of one who let it lapse
+	}
 	if c.Fence == 0 {
-		fence = s.nextFence(now)
-		s.fence += int64(c.Reserve)
-		s.proposed.floor = s.fence
-		return fence, true
+		s.proposed.floor = s.nextFence(now)
+		return s.fence, true
 	}
 	if least := s.proposed.counter(c.Name); c.Fence <= least {
 		return least, false
 	}
-	last := c.Fence + int64(c.Reserve)
-	s.proposed.note(c.Name, last, func(name string) bool { _, held := s.live(name, now); return held })
-	s.fence = max(s.fence, last)
+	s.proposed.note(c.Name, c.Fence+int64(c.Reserve), func(name string) bool { _, held := s.live(name, now); return held })
+	s.fence = max(s.fence, c.Fence)
 	return c.Fence, true
+}
+
+// remove takes a lease out.
+func (s *Store) remove(name string, l lease) {
+	delete(s.held, name)
+	s.pass(name, l.top)
+}
+
+// pass has all later tokens be above top, which was the highest of a name's lease. While the lease is there, those that it has
+// reserved are above the counter, which serves all names and must not run ahead of the clock for the sake of one.
+func (s *Store) pass(name string, top int64) {
+	s.fence = max(s.fence, top)
+	if s.proposed.counter(name) < top {
+		s.proposed.floor = top
+	}
 }
 
 // nextFence returns a token above all before it. One counter serves all names: with one for each, a name's could never be
@@ -191,7 +214,7 @@ func (s *Store) put(name string, l lease, now time.Time) {
 	if len(s.held) >= max(s.sweepAt, sweepMin) {
 		for old, l := range s.held {
 			if !now.Before(l.until) {
-				delete(s.held, old)
+				s.remove(old, l)
 			}
 		}
 		s.sweepAt = 2 * len(s.held)

@@ -21,17 +21,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(*testing.T) storetest.Fixture { return storetest.Fixture{Store: memory.New()} })
+	storetest.Run(t, func(*testing.T) storetest.Fixture { return storetest.Fixture{Store: memory.New(), Reserves: true} })
 }
 
 func TestStoreInBubble(t *testing.T) {
 	t.Parallel()
-	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture { return storetest.Fixture{Store: memory.New()} })
+	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture { return storetest.Fixture{Store: memory.New(), Reserves: true} })
 }
 
 func TestZeroStore(t *testing.T) {
 	t.Parallel()
-	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture { return storetest.Fixture{Store: new(memory.Store)} })
+	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture { return storetest.Fixture{Store: new(memory.Store), Reserves: true} })
 }
 
 func claim(name, owner string, ttl time.Duration) []renewer.Claim {

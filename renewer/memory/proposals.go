@@ -28,3 +28,10 @@ func (p *proposals) note(name string, fence int64, held func(string) bool) {
 	}
 	p.counters[name] = fence
 }
+
+// giveBack lowers the counter of name, if it has one, to what its owner has used.
+func (p *proposals) giveBack(name string, used int64) {
+	if counter, ok := p.counters[name]; ok {
+		p.counters[name] = min(counter, used)
+	}
+}

@@ -81,7 +81,7 @@ func (s *Store) enter(claims []renewer.Claim) (bids []*bid, place []int) {
 			continue
 		}
 		b := &room[i]
-		b.claim, b.fixed = claims[i], claims[i].Fence != 0
+		b.claim, b.fixed, b.wants = claims[i], claims[i].Fence != 0, claims[i].Reserve
 		b.claim.Queue = false // one node's line is not the quorum's
 		b.votes, votes = votes[:len(s.nodes):len(s.nodes)], votes[len(s.nodes):]
 		b.lease = s.open(k, b.claim.TTL)

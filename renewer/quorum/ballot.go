@@ -75,7 +75,9 @@ func (s *Store) propose(b *bid) {
 	case b.had > b.counter:
 		b.claim.Fence = b.had // the same grant again, if it still stands
 	default:
-		b.claim.Fence = s.tokens.next(b.counter)
+		token, lead := s.tokens.next(b.counter)
+		b.claim.Fence = token
+		b.claim.Reserve = int(max(0, int64(b.wants)-max(0, lead))) // no further ahead of the clock than one claim wants
 	}
 }
 

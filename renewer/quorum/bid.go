@@ -11,6 +11,7 @@ type bid struct {
 	claim renewer.Claim
 	lease *lease
 	fixed bool          // the token is the caller's
+	wants int           // tokens to reserve
 	had   int64         // the token that the owner has the name with already, as far as we know
 	grant renewer.Grant // the answer
 

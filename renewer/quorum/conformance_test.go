@@ -20,7 +20,7 @@ func TestConformanceOfMemoryInBubble(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			storetest.RunInBubble(t, func(t *testing.T) storetest.Fixture {
-				return storetest.Fixture{Store: overMemory(t, n)}
+				return storetest.Fixture{Store: overMemory(t, n), Reserves: true}
 			})
 		})
 	}
@@ -40,7 +40,9 @@ func overMemory(t testing.TB, n int, opts ...quorum.Option) *quorum.Store {
 
 func TestConformanceOfMemory(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Fixture { return storetest.Fixture{Store: overMemory(t, 3)} })
+	storetest.Run(t, func(t *testing.T) storetest.Fixture {
+		return storetest.Fixture{Store: overMemory(t, 3), Reserves: true}
+	})
 }
 
 func TestConformanceWithForgetfulNodes(t *testing.T) {

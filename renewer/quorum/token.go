@@ -17,11 +17,12 @@ type tokens struct {
 	last int64
 }
 
-// next returns a token above every earlier one, and above a counter seen at a node, 0 for none.
+// next returns a token above every earlier one, and above a counter seen at a node, 0 for none; and by how much it is ahead of
+// the clock.
 //
 // If the counter is a little ahead, another process has a clock that is; all later tokens are above it too, which spares the
 // next name a round. One far ahead is the name's own affair: it must not spread to every name.
-func (t *tokens) next(above int64) (token int64) {
+func (t *tokens) next(above int64) (token, lead int64) {
 	now := t.clock().UnixMicro()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,9 +30,9 @@ func (t *tokens) next(above int64) (token int64) {
 	if above >= token {
 		token = above + 1
 		if above-now > mostSkew.Microseconds() {
-			return token
+			return token, token - now
 		}
 	}
 	t.last = token
-	return token
+	return token, token - now
 }

@@ -6,7 +6,8 @@
 -- ARGV[1]      time to live of the leases, ms
 -- ARGV[2]      time to live of the fence counters, ms
 -- ARGV[3]      of one lease, the fencing token to be granted, in decimal, below 2^53; otherwise "": pick one
--- ARGV[4]      of one lease, how many further tokens to reserve above it, in decimal; otherwise "0"
+-- ARGV[4]      of one lease, how many further tokens to reserve above it, in decimal; otherwise "0". Fewer are, or none, where the
+--              counter would be further than that ahead of the server's clock in us, but for a token that is given (ARGV[3])
 -- ARGV[5]      time to live of the line, ms, if there is one; otherwise ""
 -- ARGV[4+2i]   owner token of KEYS[i], 22 bytes
 -- ARGV[5+2i]   its holder, as text: node, pid, operation and, if there is one, traceparent, a line each
@@ -74,6 +75,16 @@ local function damaged(counter)
 		' is no number below 2^53-1, so that no token can be sure to rise; delete the key')
 end
 
+-- How many of the tokens above fence are to be reserved. Unless the token is given, the counter never gets further ahead of the clock
+-- than by what one claim wants, even if the tokens of others before it were never given back.
+local function further(fence)
+	local most = math.min(reserve, 9007199254740990 - fence) -- so that a token is left for the next one
+	if proposed == '' then
+		most = math.min(most, now + reserve - fence)
+	end
+	return math.max(0, most)
+end
+
 -- Answers an owner who has the lock already.
 local function again(lease, counter, owner, holder, value)
 	local fence = string.match(string.sub(value, 23), '^\n(%d+)\n')
@@ -85,9 +96,10 @@ local function again(lease, counter, owner, holder, value)
 		-- No holder in it: a release has given it to the first in line, who is here now. It lasts as long as a grant from now on.
 		redis.call('SET', lease, value .. holder, 'PX', math.max(left, tonumber(ttl)))
 		local last = redis.pcall('GET', counter)
-		if reserve > 0 and tonumber(fence) + reserve < 9007199254740991 and (not last or last == fence) then
-			redis.call('SET', counter, string.format('%.0f', tonumber(fence) + reserve), 'PX', counterTTL)
-			return {tonumber(fence), reserve}
+		local more = further(tonumber(fence))
+		if more > 0 and (not last or last == fence) then
+			redis.call('SET', counter, string.format('%.0f', tonumber(fence) + more), 'PX', counterTTL)
+			return {tonumber(fence), more}
 		end
 		return tonumber(fence)
 	end
@@ -146,11 +158,11 @@ local function claim(lease, counter, owner, holder)
 	if line then
 		redis.call('ZREM', line, owner) -- the one before let it lapse: whoever asks first has it
 	end
-	local further = math.max(0, math.min(reserve, 9007199254740990 - fence)) -- so that a token is left for the next one
-	redis.call('SET', counter, string.format('%.0f', fence + further), 'PX', counterTTL)
+	local more = further(fence)
+	redis.call('SET', counter, string.format('%.0f', fence + more), 'PX', counterTTL)
 	redis.call('SET', lease, owner .. '\n' .. string.format('%.0f', fence) .. '\n' .. nowText .. '\n' .. holder, 'PX', life)
-	if further > 0 then
-		return {fence, further}
+	if more > 0 then
+		return {fence, more}
 	end
 	return fence
 end

@@ -19,8 +19,9 @@ func (s server) fixture(t *testing.T, prefix string) storetest.Fixture {
 	t.Helper()
 	lease := func(name string) string { return redisstore.LeaseKey(prefix, name) }
 	return storetest.Fixture{
-		Store:  s.store(t, redisstore.Prefix(prefix)),
-		Delete: func(name string) { s.ok(t, "DEL", lease(name)) },
+		Store:    s.store(t, redisstore.Prefix(prefix)),
+		Reserves: true,
+		Delete:   func(name string) { s.ok(t, "DEL", lease(name)) },
 		Overwrite: func(name string) {
 			s.ok(t, "SET", lease(name), "somebody else", "PX", strconv.Itoa(int(time.Minute.Milliseconds())))
 		},

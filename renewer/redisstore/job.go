@@ -174,10 +174,18 @@ func (h *holding) command(i int, whole bool) rueidis.Completed {
 	}
 	leaseKeys(keys, h.store.prefix, part)
 	for j := range part {
-		args = append(args, part[j].Owner)
+		args = append(args, h.ownerOf(&part[j]))
 	}
 	args = append(args, h.last...)
 	return h.script.command(h.store.client.B(), whole, keys, args...)
+}
+
+// ownerOf is the owner token of a hold, and, to a release, which tokens it gives back.
+func (h *holding) ownerOf(hold *renewer.Hold) string {
+	if hold.Used == 0 || h.script != &releaseScript {
+		return hold.Owner
+	}
+	return hold.Owner + decimal(hold.Used)
 }
 
 func (h *holding) read(i int, r rueidis.RedisResult) {

@@ -3,7 +3,8 @@
 --
 -- KEYS[i]    the leases, at most 100
 -- ARGV[1]    time that they stay held, ms; 0: none
--- ARGV[1+i]  owner token of KEYS[i], 22 bytes
+-- ARGV[1+i]  owner token of KEYS[i], 22 bytes; if further fencing tokens may have been reserved, right behind it the highest one used,
+--            in decimal: the counter KEYS[i]:fence goes back to it, but not below the one granted
 -- ARGV[2+n]  of n keys: "shard" if there is a cluster, of which only the key's own shard is to be bothered with the message, as far as
 --            the server can do so (Redis 7); "line" if there may be lines of waiters, at KEYS[i]:line; otherwise absent
 -- ARGV[3+n]  with lines, time to live of a fence counter, ms
@@ -22,12 +23,27 @@ if mode == 'shard' and redis.REDIS_VERSION_NUM then -- which Redis 6 does not ha
 	publish = 'SPUBLISH'
 end
 
+-- While the owner has the lease, the counter is its own: no later grant has been made.
+local function giveBack(counter, value, used)
+	local granted, last = tonumber(string.match(value, '^[^\n]*\n(%d+)\n')), redis.pcall('GET', counter)
+	if granted and type(last) == 'string' and string.match(last, '^%d+$') and tonumber(last) > math.max(granted, used) then
+		redis.call('SET', counter, string.format('%.0f', math.max(granted, used)), 'KEEPTTL')
+	end
+end
+
 local values = redis.call('MGET', unpack(KEYS))
 local ours, over, lost = {}, {}, {}
 for i = 1, n do
 	local key, value, owner = KEYS[i], values[i], ARGV[i + 1]
+	local used = #owner > 22 and tonumber(string.sub(owner, 23))
+	if used then
+		owner = string.sub(owner, 1, 22)
+	end
 	if value and not over[key] and string.sub(value, 1, 22) == owner then
 		ours[#ours + 1] = key
+		if used then
+			giveBack(key .. ':fence', value, used)
+		end
 		over[key] = keep == 0 -- if it comes again in this call, it is nobody's
 	else
 		lost[#lost + 1] = (value and not over[key]) and i or -i

@@ -27,7 +27,7 @@ func (s *server) acquire(r *request, c *renewer.Claim, now time.Duration) renewe
 	}
 	reserved := 0
 	if t.turn { // now it has come
-		t.turn, t.ttl, reserved = false, c.TTL, c.Reserve
+		t.turn, t.ttl, reserved = false, c.TTL, s.further(t.low, c.Reserve, now)
 		t.high += int64(reserved)
 		s.noteCopy(t, r)
 		s.reserve(t)
@@ -41,20 +41,35 @@ func (s *server) grant(r *request, c *renewer.Claim, now time.Duration) renewer.
 	t := &tenure{name: c.Name, owner: c.Owner, process: r.process, ttl: c.TTL, from: now, until: s.shown(now) + c.TTL}
 	s.begin(t, c.Reserve)
 	s.noteCopy(t, r)
-	return renewer.Grant{Status: renewer.Mine, Fence: t.low, Reserved: c.Reserve}
+	return renewer.Grant{Status: renewer.Mine, Fence: t.low, Reserved: int(t.high - t.low)}
 }
 
 // begin gives a tenure its tokens: above all before them, and by the clock.
 func (s *server) begin(t *tenure, reserve int) {
 	s.count(granted)
-	t.low = max(s.fences[t.name]+1, int64(s.clock.at(t.from)/time.Microsecond))
+	t.low = max(s.fences[t.name]+1, s.micros(t.from))
 	if s.faults.forgetsReserved {
 		t.low = s.fences[t.name] + 1
 	}
-	t.high = t.low + int64(reserve)
+	t.high = t.low + int64(s.further(t.low, reserve, t.from))
 	s.reserve(t)
 	s.keys[t.name] = t
 	s.book[t.name] = append(s.book[t.name], t)
+}
+
+// micros is the clock in whole microseconds, which tokens follow.
+func (s *server) micros(now time.Duration) int64 { return int64(s.clock.at(now) / time.Microsecond) }
+
+// further is how many tokens above low are reserved: so that none is further ahead of the clock than one claim wants.
+func (s *server) further(low int64, reserve int, now time.Duration) int {
+	return max(0, min(reserve, int(s.micros(now)-low)+reserve))
+}
+
+// giveBack takes back tokens that were not used.
+func (s *server) giveBack(t *tenure, h *renewer.Hold) {
+	if used := max(h.Used, t.low); h.Used != 0 && used < t.high && !s.faults.forgetsReserved {
+		s.fences[t.name], t.high = used, used
+	}
 }
 
 // reserve raises the counter to what is reserved.

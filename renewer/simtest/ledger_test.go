@@ -61,6 +61,9 @@ func (g *ledger) grants() int {
 	return len(g.beliefs)
 }
 
+// mostAhead is by how much a token may be ahead of the server's clock: by one for each grant in a microsecond.
+const mostAhead = 100
+
 // begin enters a lease at the instant at which Acquire returned it.
 func (g *ledger) begin(w *world, process int, l *renewer.Lease, manual bool) *belief {
 	b := &belief{lot: lot{l.Name(), l.Fence()}, process: process, manual: manual, from: w.now()}
@@ -71,6 +74,9 @@ func (g *ledger) begin(w *world, process int, l *renewer.Lease, manual bool) *be
 	}
 	g.open[b.lot] = b
 	g.mu.Unlock()
+	if ahead := b.fence - w.server.micros(b.from); ahead > mostAhead {
+		g.violate(tokens, "%v: its token is %d us ahead of the server's clock", b, ahead)
+	}
 	w.trace.note(b.from, "process %d has %q by token %d", process, b.name, b.fence)
 	context.AfterFunc(l.Context(), func() {
 		cause := context.Cause(l.Context())

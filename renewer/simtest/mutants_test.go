@@ -34,7 +34,10 @@ var engineFaults = []engineFault{
 		{"heartbeat.go", "case now >= instant(l.until.Load()):", "case now >= instant(l.until.Load()) && !PLANTED:"},
 	}},
 	{"a hand-off does not raise the token", []kind{tokens}, []edit{
-		{"handoff.go", "next.owner, next.fence = l.owner, l.fence+1", "next.owner, next.fence = l.owner, l.fence+1; if PLANTED { next.fence = l.fence }"},
+		{"handoff.go", "next.owner, next.fence = l.owner, token", "next.owner, next.fence = l.owner, token; if PLANTED { next.fence = l.fence }"},
+	}},
+	{"tokens that are left are not given back", []kind{tokens}, []edit{
+		{"lease.go", "if l.reserved() {", "if l.reserved() && !PLANTED {"},
 	}},
 	{"a hand-off begins a deadline of its own", untrue, []edit{
 		{"handoff.go", "k.limitHold(next, now)", "if PLANTED { next.deadline = now.add(k.validity) }; k.limitHold(next, now)"},
@@ -52,7 +55,7 @@ var engineFaults = []engineFault{
 		{"sweep.go", "unsettled != 0 && settle > 0 {", "unsettled != 0 && settle > 0 && !PLANTED {"},
 	}},
 	{"a release without an answer is not repeated", []kind{lapsed}, []edit{
-		{"release.go", "default:\n\t\tk.disown(l, 0)", "default:\n\t\tif !PLANTED { k.disown(l, 0) }"},
+		{"release.go", "default:\n\t\tk.disown(l, hold, 0)", "default:\n\t\tif !PLANTED { k.disown(l, hold, 0) }"},
 	}},
 	{"a failed heartbeat is not repeated", []kind{falseLoss}, []edit{
 		{"heartbeat.go", "again := now.add(pause/2 + jitter(pause/2))", "again := now.add(pause/2 + jitter(pause/2)); if PLANTED { again = now.add(k.cfg.TTL) }"},

@@ -77,6 +77,10 @@ func (s *server) hold(r *request, h *renewer.Hold, now time.Duration) renewer.An
 		return renewer.Answer{Status: renewer.Taken}
 	case r.renew:
 		s.renew(t, h, now)
+		return renewer.Answer{Status: renewer.Mine}
+	}
+	s.giveBack(t, h)
+	switch {
 	case h.Keep > 0:
 		t.until, t.kept = s.shown(now)+h.Keep, true
 		s.free(h.Name)

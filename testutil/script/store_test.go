@@ -15,6 +15,7 @@ func TestPassKeepsTheContract(t *testing.T) {
 		s := script.New()
 		return storetest.Fixture{
 			Store:     s,
+			Reserves:  true,
 			Delete:    s.Delete,
 			Overwrite: func(name string) { s.Overwrite(name, renewer.Holder{Node: "outsider"}, time.Minute) },
 		}

@@ -105,6 +105,9 @@ func (r *row) believe(h renewer.Hold, g renewer.Grant, freed bool, now time.Time
 	switch g.Status {
 	case renewer.Mine:
 		if freed {
+			if used := max(h.Used, r.fence); h.Used != 0 && used < r.fence+r.spare {
+				r.fence, r.spare = used, 0
+			}
 			if h.Keep > 0 {
 				r.until = now.Add(h.Keep)
 			} else {

@@ -21,6 +21,8 @@ var fenceCases = []testCase{
 	{"proposals for different names don't meet", proposalsApart},
 	{"tokens reserved are nobody else's", reservedTokens},
 	{"tokens reserved above one proposed", reservedAboveProposal},
+	{"tokens reserved and not used are given back", tokensGivenBack},
+	{"tokens that are never given back don't add up", tokensNotGivenBack},
 }
 
 // propose asks for name with a token, which must be free or owner's.
@@ -90,6 +92,51 @@ func (s *suite) reserve(t testing.TB, owner string, fence int64, n int) renewer.
 	return grants[0]
 }
 
+// ahead is so many tokens that a clock needs a minute to reach them.
+const ahead = int(time.Minute / time.Microsecond)
+
+// giveBack releases a name, and gives the tokens above used back.
+func (s *suite) giveBack(t testing.TB, owner string, used int64) renewer.Status {
+	t.Helper()
+	return s.holds(t, s.Store.Release, []renewer.Hold{{Name: "name", Owner: owner, Used: used}})[0]
+}
+
+func tokensGivenBack(t *testing.T, s *suite) {
+	a, b, c := newOwner(), newOwner(), newOwner()
+	g := s.reserve(t, a, 0, ahead)
+	if g.Reserved == 0 {
+		require.False(t, s.Reserves)
+		return
+	}
+	top := g.Fence + int64(g.Reserved)
+	require.Equal(t, renewer.Mine, s.giveBack(t, a, g.Fence+3))
+	next := s.reserve(t, b, 0, ahead)
+	require.Greater(t, next.Fence, g.Fence+3, "three were used")
+	if s.Reserves {
+		require.Equal(t, ahead, g.Reserved)
+		require.Less(t, next.Fence, top, "the others were given back")
+	}
+	require.Equal(t, renewer.Taken, s.giveBack(t, a, 1), "a copy that is late gives nothing back")
+	require.Equal(t, renewer.Mine, s.release(t, "name", b))
+	last := s.reserve(t, c, 0, ahead)
+	require.Greater(t, last.Fence, next.Fence+int64(next.Reserved), "nothing was given back")
+	require.Equal(t, renewer.Mine, s.giveBack(t, c, 1), "by one who does not know its token")
+	require.Greater(t, s.own(t, "name", a, long), last.Fence, "which was granted all the same")
+}
+
+func tokensNotGivenBack(t *testing.T, s *suite) {
+	const clocked = 1 << 49 // a clock's microseconds since 1970 are above this, counters from 1 on are below
+	first := s.own(t, "other", newOwner(), long)
+	for range 10 {
+		owner := newOwner()
+		s.reserve(t, owner, 0, ahead)
+		require.Equal(t, renewer.Mine, s.release(t, "name", owner))
+	}
+	if first > clocked {
+		require.Less(t, s.own(t, "name", newOwner(), long), first+int64(3*ahead), "what one claim wants, and what the test takes")
+	}
+}
+
 func reservedTokens(t *testing.T, s *suite) {
 	var last int64
 	for i := range 50 {
@@ -111,6 +158,9 @@ func reservedAboveProposal(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	g := s.reserve(t, a, first, 10)
 	require.Equal(t, first, g.Fence)
+	if s.Reserves {
+		require.Equal(t, 10, g.Reserved)
+	}
 	top := first + int64(g.Reserved)
 	require.Equal(t, first, s.reserve(t, a, first, 10).Fence, "the same token again")
 	require.Equal(t, renewer.Mine, s.release(t, "name", a))
