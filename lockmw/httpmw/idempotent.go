@@ -103,7 +103,17 @@ func (i *idempotent) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		i.refuse(w, r, err)
 		return
 	}
-	i.answer(w, r, next, lockmw.Key("idempotency", hash(caller, key)), hash(r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), string(body)))
+	i.answer(w, r, next, lockmw.Key("idempotency", hash(caller, key)), fingerprint(r, body))
+}
+
+// fingerprint is what makes a request this one and no other. It goes by what the client has asked for: the path in r.URL may
+// have lost what makes the difference, to http.StripPrefix for one.
+func fingerprint(r *http.Request, body []byte) string {
+	uri := r.RequestURI
+	if uri == "" { // of a request that came from no server
+		uri = r.URL.RequestURI()
+	}
+	return hash(r.Method, uri, r.Header.Get("Content-Type"), string(body))
 }
 
 // read reads the body, and puts it back.

@@ -100,8 +100,9 @@ func TestAKeyIsOneRequests(t *testing.T) {
 		for name, edit := range map[string]func(*http.Request){
 			"body":   func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("ink")) },
 			"method": func(r *http.Request) { r.Method = http.MethodPut },
-			"path":   func(r *http.Request) { r.URL.Path = "/other" },
-			"query":  func(r *http.Request) { r.URL.RawQuery = "now=2" },
+			"path":   func(r *http.Request) { r.RequestURI = "/other?now=1" },
+			"query":  func(r *http.Request) { r.RequestURI = "/orders?now=2" },
+			"no URI": func(r *http.Request) { r.RequestURI, r.URL.Path = "", "/other" },
 			"type":   func(r *http.Request) { r.Header.Set("Content-Type", "text/csv") },
 		} {
 			r := order(t.Context(), "k", "pen")
