@@ -136,8 +136,12 @@ func (i *idempotent) read(w http.ResponseWriter, r *http.Request) ([]byte, error
 func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Handler, name, input string) {
 	var fresh *recorder // of the handler's run, if it ran here
 	kept, err := once.Do(r.Context(), i.keeper, name, func(ctx context.Context) (answer, error) {
-		fresh = newRecorder(w)
-		pass(ctx, fresh, r, next.ServeHTTP)
+		if fresh == nil {
+			fresh = newRecorder(w)
+			pass(ctx, fresh, r, next.ServeHTTP)
+		}
+		// Called again, it is since the lock was lost and whoever took over has come to nothing. The handler is not run twice: it has had
+		// its effect, and has read the body. Its answer is still the only one.
 		if fresh.status == 0 && ctx.Err() != nil {
 			return answer{}, fmt.Errorf("the handler has not answered: %w", context.Cause(ctx))
 		}
