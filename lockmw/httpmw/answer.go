@@ -43,6 +43,7 @@ func Respond(w http.ResponseWriter, r *http.Request, err error) {
 	e := new(settings).explain(err)
 	h := w.Header()
 	e.setHeaders(h)
+	markRefused(h, r)
 	if e.Status == http.StatusNoContent {
 		w.WriteHeader(e.Status)
 		return
@@ -94,6 +95,7 @@ func (s *settings) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case kindLost:
 		respond = s.lostResponder()
 	}
+	markRefused(w.Header(), r)
 	respond(w, r, e)
 }
 

@@ -138,7 +138,7 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 	kept, err := once.Do(r.Context(), i.keeper, name, func(ctx context.Context) (answer, error) {
 		if fresh == nil {
 			fresh = newRecorder(w)
-			pass(ctx, fresh, r, next.ServeHTTP)
+			pass(recorded(ctx), fresh, r, next.ServeHTTP)
 		}
 		// Called again, it is since the lock was lost and whoever took over has come to nothing. The handler is not run twice: it has had
 		// its effect, and has read the body. Its answer is still the only one.
@@ -146,7 +146,7 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 			return answer{}, fmt.Errorf("the handler has not answered: %w", context.Cause(ctx))
 		}
 		a := fresh.answer()
-		if !final(a.Status) {
+		if !fresh.final(i.keepStatus) {
 			return a, errNotFinal
 		}
 		return a, nil

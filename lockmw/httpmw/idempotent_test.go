@@ -184,7 +184,9 @@ func TestAnswersThatAreNotFinal(t *testing.T) {
 		runs := 0
 		h := httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			runs++
-			w.Header().Set("Retry-After", "1")
+			if status != http.StatusNotFound {
+				w.Header().Set("Retry-After", "1")
+			}
 			w.WriteHeader(status)
 		}))
 		for _, status = range []int{500, 503, 408, 425, 429, 500, 502, 500} {
@@ -341,6 +343,7 @@ func TestIdempotentRefusesWhatCantBeMeant(t *testing.T) {
 		"no handler":     func() { httpmw.Idempotent(k, byUser)(nil) },
 		"MaxAnswer":      func() { httpmw.MaxAnswer(0) },
 		"WaitForAnswer":  func() { httpmw.WaitForAnswer(0) },
+		"KeepStatus":     func() { httpmw.KeepStatus(nil) },
 		"KeepAnswer":     func() { httpmw.Idempotent(k, byUser, httpmw.KeepAnswer(time.Second)) },
 		"no records":     func() { httpmw.Idempotent(newKeeper(t, struct{ renewer.Store }{script.New()}), byUser) },
 		"negative times": func() { httpmw.Idempotent(k, byUser, httpmw.KeepAnswer(-time.Second)) },

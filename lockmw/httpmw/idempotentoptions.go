@@ -30,6 +30,17 @@ func MaxAnswer(n int) IdempotentOption {
 	return idempotentOption(func(s *settings) { s.maxAnswer = n })
 }
 
+// KeepStatus says which of the handler's answers are final, by their status: keep reports whether one is stored and replayed. With others
+// the next request with the key runs the handler again. Refusals of this package, and errors with Retry-After, are never stored. It is for
+// handlers whose failures have effects (keep all), and for keys that clients use until they succeed (keep those below 300). It may be
+// called concurrently. It panics if keep is nil. Default: 2xx, 3xx, and 4xx but 401, 408, 421, 423, 425, 428 and 429.
+func KeepStatus(keep func(status int) bool) IdempotentOption {
+	if keep == nil {
+		panic("lockbeat: httpmw.KeepStatus needs a function that reports whether answers with a status are stored")
+	}
+	return idempotentOption(func(s *settings) { s.keepStatus = keep })
+}
+
 // WaitForAnswer has a request wait for at most d for one with the same key that is being carried out, and then replay its answer, or take
 // over if it came to nothing. Default: no waiting, 409. It panics if d is not positive.
 func WaitForAnswer(d time.Duration) IdempotentOption {

@@ -94,10 +94,14 @@ type settings struct {
 	maxAnswer   int
 	answerWait  time.Duration
 	keyOptional bool
+	keepStatus  func(status int) bool
 }
 
 func newSettings() settings {
-	s := settings{onBusy: Respond, onError: Respond, codec: decodeJSON, maxBody: DefaultMaxBody, keepAnswer: DefaultKeepAnswer, maxAnswer: DefaultMaxAnswer}
+	s := settings{
+		onBusy: Respond, onError: Respond, codec: decodeJSON, maxBody: DefaultMaxBody, keepAnswer: DefaultKeepAnswer, maxAnswer: DefaultMaxAnswer,
+		keepStatus: finalStatus,
+	}
 	s.wait(lockmw.DefaultWait)
 	return s
 }

@@ -3,26 +3,12 @@ package httpmw
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 )
-
-// errNotFinal means that a handler has answered what asks the client to come again.
-var errNotFinal = errors.New("lockbeat: the answer is not final")
-
-// final tells whether an answer is one to stay with. A server's failure is not, and neither is what says "later".
-func final(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
-	default:
-		return status < http.StatusInternalServerError
-	}
-}
 
 // answer is what is stored.
 type answer struct {
@@ -37,7 +23,7 @@ func decodeAnswer(data []byte, v any) error {
 	if err := json.Unmarshal(data, a); err != nil {
 		return err
 	}
-	if a.Status < http.StatusOK || a.Status > 999 || !final(a.Status) {
+	if a.Status < http.StatusOK || a.Status > 999 {
 		return fmt.Errorf("no answer has status %d", a.Status)
 	}
 	return nil
@@ -82,11 +68,12 @@ func passing(name string) bool {
 
 // recorder is the handler's writer: it keeps the answer until it can be sent.
 type recorder struct {
-	w      http.ResponseWriter
-	header http.Header // with those that outer middleware has set, as the handler expects
-	sent   http.Header // when the status was written
-	status int         // 0: not yet
-	body   bytes.Buffer
+	w       http.ResponseWriter
+	header  http.Header // with those that outer middleware has set, as the handler expects
+	sent    http.Header // when the status was written
+	status  int         // 0: not yet
+	refused bool        // by a guard of ours further in
+	body    bytes.Buffer
 }
 
 func newRecorder(w http.ResponseWriter) *recorder { return &recorder{w: w, header: w.Header().Clone()} }
@@ -102,6 +89,8 @@ func (r *recorder) WriteHeader(status int) {
 		r.w.WriteHeader(status)
 	default:
 		r.status, r.sent = status, r.header.Clone()
+		r.refused = r.sent.Get(refusedHeader) != ""
+		r.sent.Del(refusedHeader)
 	}
 }
 

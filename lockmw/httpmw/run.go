@@ -27,7 +27,7 @@ func (l held) under(w http.ResponseWriter, r *http.Request, do work) (lost error
 func (g *guard) run(w http.ResponseWriter, r *http.Request, do work, l held) {
 	if !g.tracks() {
 		if lost := l.under(w, r, do); lost != nil {
-			g.answerUnseen(w, lost)
+			g.answerUnseen(w, r, lost)
 		}
 		return
 	}
@@ -44,9 +44,10 @@ func (g *guard) run(w http.ResponseWriter, r *http.Request, do work, l held) {
 // answerUnseen makes a 503 of the empty 200 that a handler gets which has written nothing. Whether it has, nobody knows: if so, the
 // writer ignores this. To find out by a WriteHeader that the writer refuses, and a recover, would put writers of other middleware in
 // a wrong state; and a body can't be sent, since it might land behind that of the handler.
-func (g *guard) answerUnseen(w http.ResponseWriter, lost error) {
+func (g *guard) answerUnseen(w http.ResponseWriter, r *http.Request, lost error) {
 	e := g.explain(lost)
 	e.setHeaders(w.Header())
+	markRefused(w.Header(), r)
 	w.WriteHeader(e.Status)
 }
 
