@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -137,7 +136,7 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 	var fresh *recorder // of the handler's run, if it ran here
 	kept, err := once.Do(r.Context(), i.keeper, name, func(ctx context.Context) (answer, error) {
 		if fresh == nil {
-			fresh = newRecorder(w)
+			fresh = newRecorder(w, i.maxAnswer)
 			pass(recorded(ctx), fresh, r, next.ServeHTTP)
 		}
 		// Called again, it is since the lock was lost and whoever took over has come to nothing. The handler is not run twice: it has had
@@ -152,6 +151,8 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 		return a, nil
 	}, i.once(r.Pattern, input)...)
 	switch {
+	case fresh != nil && fresh.large: // it has gone out, whatever has become of the lock meanwhile
+		fresh.send()
 	case err == nil && fresh == nil:
 		kept.replay(w)
 	case err == nil, errors.Is(err, errNotFinal), errors.Is(err, once.ErrNotRecorded), fresh != nil && errors.Is(err, once.ErrResult):
@@ -177,7 +178,7 @@ func (i *idempotent) once(route, input string) []once.Option {
 	}
 	return []once.Option{
 		once.NoRetry(), once.MaxAttempts(math.MaxInt32), once.Wait(i.answerWait), once.MaxWaiters(i.waiters), once.Keep(i.keepAnswer),
-		once.MaxResult(i.maxAnswer), once.Operation(operation), once.Input(input), once.Codec(json.Marshal, decodeAnswer),
+		once.MaxResult(i.maxAnswer), once.Operation(operation), once.Input(input), once.Codec(encodeAnswer, decodeAnswer),
 	}
 }
 

@@ -161,3 +161,17 @@ var protocols = map[string]func(*httptest.Server){"HTTP/1.1": func(*httptest.Ser
 func quiet(s *httptest.Server) {
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 }
+
+// uncomplaining has a server fail the test if it has something to log.
+func uncomplaining(t *testing.T) func(*httptest.Server) {
+	return func(s *httptest.Server) {
+		s.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(failer{t}, nil), slog.LevelError)
+	}
+}
+
+type failer struct{ t *testing.T }
+
+func (f failer) Write(p []byte) (int, error) {
+	assert.Fail(f.t, "the server complains: "+string(p))
+	return len(p), nil
+}

@@ -2,81 +2,29 @@ package httpmw
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
+	"encoding/base64"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 )
 
-// answer is what is stored.
-type answer struct {
-	Status int         `json:"status"`
-	Header http.Header `json:"header,omitempty"`
-	Body   []byte      `json:"body,omitempty"`
-}
-
-// decodeAnswer reads what has been stored, which may be another program's.
-func decodeAnswer(data []byte, v any) error {
-	a := v.(*answer) //nolint:forcetypeassert // once gives a pointer to what Do returns
-	if err := json.Unmarshal(data, a); err != nil {
-		return err
-	}
-	if a.Status < http.StatusOK || a.Status > 999 {
-		return fmt.Errorf("no answer has status %d", a.Status)
-	}
-	return nil
-}
-
-// replay sends an answer that was given before.
-func (a answer) replay(w http.ResponseWriter) {
-	h := w.Header()
-	for name, values := range a.Header {
-		if !passing(name) {
-			h[http.CanonicalHeaderKey(name)] = slices.Clone(values)
-		}
-	}
-	h.Set(ReplayedHeader, "true")
-	write(w, a.Status, a.Body)
-}
-
-func write(w http.ResponseWriter, status int, body []byte) {
-	if allowsBody(status) {
-		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	}
-	w.WriteHeader(status)
-	if len(body) > 0 {
-		_, _ = w.Write(body) // to a client that has gone, or HEAD
-	}
-}
-
-func allowsBody(status int) bool {
-	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
-}
-
-// passing tells whether a header belongs to one connection, one moment or one client's session, and not to the answer.
-func passing(name string) bool {
-	switch http.CanonicalHeaderKey(name) {
-	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", // RFC 9110, 7.6.1
-		"Content-Length", "Date", "Set-Cookie", ReplayedHeader:
-		return true
-	default:
-		return false
-	}
-}
-
-// recorder is the handler's writer: it keeps the answer until it can be sent.
+// recorder is the handler's writer: it keeps the answer until it can be sent. One that is too large to be stored is sent as it comes.
 type recorder struct {
-	w       http.ResponseWriter
-	header  http.Header // with those that outer middleware has set, as the handler expects
+	w      http.ResponseWriter
+	most   int         // bytes of body that it keeps
+	header http.Header // with those that outer middleware has set, as the handler expects
+
 	sent    http.Header // when the status was written
 	status  int         // 0: not yet
 	refused bool        // by a guard of ours further in
+	large   bool        // the answer has outgrown most, and what there is of it has gone out
 	body    bytes.Buffer
 }
 
-func newRecorder(w http.ResponseWriter) *recorder { return &recorder{w: w, header: w.Header().Clone()} }
+// newRecorder returns the writer for an answer of which n bytes, in their stored form, are kept.
+func newRecorder(w http.ResponseWriter, n int) *recorder {
+	return &recorder{w: w, most: base64.StdEncoding.DecodedLen(n), header: w.Header().Clone()}
+}
 
 // Header is the answer's.
 func (r *recorder) Header() http.Header { return r.header }
@@ -94,21 +42,37 @@ func (r *recorder) WriteHeader(status int) {
 	}
 }
 
-// Write adds to the body.
+// Write adds to the body. Errors are the client's, once what it writes is sent as it comes.
 func (r *recorder) Write(p []byte) (int, error) {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
 	}
-	if !allowsBody(r.status) {
+	switch {
+	case !allowsBody(r.status):
 		return 0, http.ErrBodyNotAllowed
+	case r.large:
+		return r.w.Write(p)
+	case r.body.Len()+len(p) <= r.most:
+		return r.body.Write(p)
 	}
-	return r.body.Write(p)
+	r.large = true
+	setHeaders(r.w.Header(), r.sent)
+	r.w.WriteHeader(r.status)
+	if r.body.Len() > 0 {
+		if _, err := r.body.WriteTo(r.w); err != nil {
+			return 0, err
+		}
+	}
+	return r.w.Write(p)
 }
 
 // answer is what the handler has answered by now, in the form that is stored: without what outer middleware has set, which it will set again.
 func (r *recorder) answer() answer {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
+	}
+	if r.large {
+		return answer{Status: r.status, large: true}
 	}
 	if _, set := r.sent["Content-Type"]; !set && r.sent.Get("Content-Encoding") == "" && r.body.Len() > 0 {
 		r.sent.Set("Content-Type", http.DetectContentType(r.body.Bytes())) // as net/http would
@@ -132,14 +96,17 @@ func (r *recorder) overtaken(kept answer) bool {
 	return kept.Status != r.status || !bytes.Equal(kept.Body, r.body.Bytes())
 }
 
-// send sends the answer that the handler has given, with all of its headers.
+// send sends the answer that the handler has given, with all of its headers, or what has not been sent of it yet.
 func (r *recorder) send() {
-	h := r.w.Header()
-	for name := range h {
-		if _, ok := r.sent[name]; !ok {
-			delete(h, name)
-		}
+	if r.large {
+		return
 	}
-	maps.Copy(h, r.sent)
+	setHeaders(r.w.Header(), r.sent)
 	write(r.w, r.status, r.body.Bytes())
+}
+
+// setHeaders makes the headers in h those of another.
+func setHeaders(h, others http.Header) {
+	clear(h)
+	maps.Copy(h, others)
 }
