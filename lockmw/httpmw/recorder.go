@@ -6,6 +6,8 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
+	"time"
 )
 
 // recorder is the handler's writer: it keeps the answer until it can be sent. One that is too large to be stored is sent as it comes.
@@ -29,17 +31,27 @@ func newRecorder(w http.ResponseWriter, n int) *recorder {
 // Header is the answer's.
 func (r *recorder) Header() http.Header { return r.header }
 
-// WriteHeader settles the status. Those below 200 are told at once.
+// WriteHeader settles the status. Those below 200 announce it, and are told at once.
 func (r *recorder) WriteHeader(status int) {
 	switch {
 	case r.status != 0:
 	case status < http.StatusOK:
-		r.w.WriteHeader(status)
+		r.announce(status)
 	default:
 		r.status, r.sent = status, r.header.Clone()
 		r.refused = r.sent.Get(refusedHeader) != ""
 		r.sent.Del(refusedHeader)
+		maps.DeleteFunc(r.sent, func(name string, _ []string) bool { return isTrailer(name) })
 	}
+}
+
+// announce sends a status that others follow, with the headers that the handler has set by now.
+func (r *recorder) announce(status int) {
+	h := r.w.Header()
+	outer := maps.Clone(h)
+	setHeaders(h, r.header)
+	r.w.WriteHeader(status)
+	setHeaders(h, outer)
 }
 
 // Write adds to the body. Errors are the client's, once what it writes is sent as it comes.
@@ -77,7 +89,7 @@ func (r *recorder) answer() answer {
 	if _, set := r.sent["Content-Type"]; !set && r.sent.Get("Content-Encoding") == "" && r.body.Len() > 0 {
 		r.sent.Set("Content-Type", http.DetectContentType(r.body.Bytes())) // as net/http would
 	}
-	a := answer{Status: r.status, Body: r.body.Bytes()}
+	a := answer{Status: r.status, Body: r.body.Bytes(), Trailer: replayable(r.trailer())}
 	outer := r.w.Header()
 	for name, values := range r.sent {
 		if passing(name) || slices.Equal(values, outer[name]) {
@@ -99,10 +111,46 @@ func (r *recorder) overtaken(kept answer) bool {
 // send sends the answer that the handler has given, with all of its headers, or what has not been sent of it yet.
 func (r *recorder) send() {
 	if r.large {
+		setTrailer(r.w.Header(), r.trailer())
 		return
 	}
 	setHeaders(r.w.Header(), r.sent)
-	write(r.w, r.status, r.body.Bytes())
+	write(r.w, r.status, r.body.Bytes(), r.trailer())
+}
+
+// trailer is what the handler has set for behind the body: the fields that it has announced, and those named by http.TrailerPrefix.
+func (r *recorder) trailer() http.Header {
+	t := make(http.Header)
+	for _, announced := range r.sent["Trailer"] {
+		for name := range strings.SplitSeq(announced, ",") {
+			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+			if values, set := r.header[name]; set {
+				t[name] = values
+			}
+		}
+	}
+	for key, values := range r.header {
+		if name, ok := strings.CutPrefix(key, http.TrailerPrefix); ok {
+			t[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	return t
+}
+
+// SetReadDeadline, SetWriteDeadline and EnableFullDuplex are the connection's, for http.ResponseController. What would send the answer, or
+// take the connection over, is not there, and so neither is Unwrap.
+func (r *recorder) SetReadDeadline(t time.Time) error {
+	return http.NewResponseController(r.w).SetReadDeadline(t)
+}
+
+// SetWriteDeadline is the connection's: it counts when the answer is sent, and so may be set at any time before.
+func (r *recorder) SetWriteDeadline(t time.Time) error {
+	return http.NewResponseController(r.w).SetWriteDeadline(t)
+}
+
+// EnableFullDuplex is the connection's.
+func (r *recorder) EnableFullDuplex() error {
+	return http.NewResponseController(r.w).EnableFullDuplex()
 }
 
 // setHeaders makes the headers in h those of another.

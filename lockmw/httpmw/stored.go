@@ -4,16 +4,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // answer is what is stored.
 type answer struct {
-	Status int         `json:"status"`
-	Header http.Header `json:"header,omitempty"`
-	Body   []byte      `json:"body,omitempty"`
+	Status  int         `json:"status"`
+	Header  http.Header `json:"header,omitempty"`
+	Body    []byte      `json:"body,omitempty"`
+	Trailer http.Header `json:"trailer,omitempty"`
 
 	large bool // and has not been kept
 }
@@ -44,25 +47,48 @@ func decodeAnswer(data []byte, v any) error {
 
 // replay sends an answer that was given before.
 func (a answer) replay(w http.ResponseWriter) {
-	h := w.Header()
-	for name, values := range a.Header {
-		if !passing(name) {
-			h[http.CanonicalHeaderKey(name)] = slices.Clone(values)
-		}
-	}
-	h.Set(ReplayedHeader, "true")
-	write(w, a.Status, a.Body)
+	maps.Copy(w.Header(), replayable(a.Header))
+	w.Header().Set(ReplayedHeader, "true")
+	write(w, a.Status, a.Body, replayable(a.Trailer))
 }
 
-func write(w http.ResponseWriter, status int, body []byte) {
-	if allowsBody(status) {
-		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+// replayable are those fields that belong to the answer.
+func replayable(fields http.Header) http.Header {
+	kept := make(http.Header, len(fields))
+	for name, values := range fields {
+		if !passing(name) {
+			kept[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+		}
+	}
+	return kept
+}
+
+func write(w http.ResponseWriter, status int, body []byte, trailer http.Header) {
+	h := w.Header()
+	switch {
+	case len(trailer) > 0: // which HTTP/1 sends behind a body of unknown length only
+		h.Del("Content-Length")
+		h["Trailer"] = slices.Sorted(maps.Keys(trailer))
+	case allowsBody(status):
+		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	w.WriteHeader(status)
 	if len(body) > 0 {
 		_, _ = w.Write(body) // to a client that has gone, or HEAD
 	}
+	setTrailer(h, trailer)
 }
+
+// setTrailer has an answer end with the fields of trailer. It is for when the status has been sent.
+func setTrailer(h, trailer http.Header) {
+	for name, values := range trailer {
+		delete(h, name) // it may be there as a header too, and would be sent behind the body twice
+		h[http.TrailerPrefix+name] = values
+	}
+}
+
+// isTrailer reports whether a header is one for behind the body, by its name.
+func isTrailer(name string) bool { return strings.HasPrefix(name, http.TrailerPrefix) }
 
 func allowsBody(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
@@ -75,6 +101,6 @@ func passing(name string) bool {
 		"Content-Length", "Date", "Set-Cookie", ReplayedHeader:
 		return true
 	default:
-		return false
+		return isTrailer(name)
 	}
 }
