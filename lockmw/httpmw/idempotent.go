@@ -55,6 +55,9 @@ func Idempotent(k *renewer.Keeper, caller KeyFunc, opts ...IdempotentOption) fun
 	}
 }
 
+// errUnanswered means that a handler has returned without a word after its context had ended.
+var errUnanswered = errors.New("lockbeat: the handler has not answered")
+
 // idempotent carries requests out once.
 type idempotent struct {
 	settings
@@ -134,15 +137,20 @@ func (i *idempotent) read(w http.ResponseWriter, r *http.Request) ([]byte, error
 // answer answers a request, by its handler or with what is stored.
 func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Handler, name, input string) {
 	var fresh *recorder // of the handler's run, if it ran here
-	kept, err := once.Do(r.Context(), i.keeper, name, func(ctx context.Context) (answer, error) {
+	run := outlive(r)
+	defer run.end()
+	kept, err := once.Do(run.ctx, i.keeper, name, func(ctx context.Context) (answer, error) {
 		if fresh == nil {
+			if !run.begin(i.finishWithin) {
+				return answer{}, ended(r)
+			}
 			fresh = newRecorder(w, i.maxAnswer)
 			pass(recorded(ctx), fresh, r, next.ServeHTTP)
 		}
 		// Called again, it is since the lock was lost and whoever took over has come to nothing. The handler is not run twice: it has had
 		// its effect, and has read the body. Its answer is still the only one.
 		if fresh.status == 0 && ctx.Err() != nil {
-			return answer{}, fmt.Errorf("the handler has not answered: %w", context.Cause(ctx))
+			return answer{}, fmt.Errorf("%w: %w", errUnanswered, context.Cause(ctx))
 		}
 		a := fresh.answer()
 		if !fresh.final(i.keepStatus) {
@@ -155,6 +163,8 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 		fresh.send()
 	case err == nil && fresh == nil:
 		kept.replay(w)
+	case fresh == nil && r.Context().Err() != nil:
+		i.refuse(w, r, ended(r))
 	case err == nil, errors.Is(err, errNotFinal), errors.Is(err, once.ErrNotRecorded), fresh != nil && errors.Is(err, once.ErrResult):
 		// What the handler has answered stands, also if it could not be stored. After a loss it may have been somebody else who was first;
 		// then the stored answer is the one that counts.

@@ -343,6 +343,7 @@ func TestIdempotentRefusesWhatCantBeMeant(t *testing.T) {
 		"no handler":     func() { httpmw.Idempotent(k, byUser)(nil) },
 		"MaxAnswer":      func() { httpmw.MaxAnswer(0) },
 		"WaitForAnswer":  func() { httpmw.WaitForAnswer(0) },
+		"FinishWithin":   func() { httpmw.FinishWithin(-1) },
 		"KeepStatus":     func() { httpmw.KeepStatus(nil) },
 		"KeepAnswer":     func() { httpmw.Idempotent(k, byUser, httpmw.KeepAnswer(time.Second)) },
 		"no records":     func() { httpmw.Idempotent(newKeeper(t, struct{ renewer.Store }{script.New()}), byUser) },

@@ -13,6 +13,8 @@ const (
 	DefaultKeepAnswer = once.DefaultKeep
 	// DefaultMaxAnswer is how many bytes an answer may have, headers included, to be stored: 64 KiB.
 	DefaultMaxAnswer = once.DefaultMaxResult
+	// DefaultFinishWithin is how long a handler may go on when its client has gone: a minute.
+	DefaultFinishWithin = time.Minute
 )
 
 // KeepAnswer is how long an answer is kept, to be replayed: after d the key is as new. Longer than clients go on trying, and than
@@ -48,6 +50,16 @@ func WaitForAnswer(d time.Duration) IdempotentOption {
 		panic(fmt.Sprintf("lockbeat: httpmw.WaitForAnswer(%v) can't be meant: give a positive duration, or leave it out so as not to wait", d))
 	}
 	return idempotentOption(func(s *settings) { s.answerWait = d })
+}
+
+// FinishWithin is how long a handler may go on when its client has gone, or other middleware's deadline has passed: then its context
+// ends too. Take more for handlers that need longer than that to come to an end, 0 for ones that had better be cut off, since they undo
+// what they have begun. It panics if d is negative. Default [DefaultFinishWithin], 1 min.
+func FinishWithin(d time.Duration) IdempotentOption {
+	if d < 0 {
+		panic(fmt.Sprintf("lockbeat: httpmw.FinishWithin(%v) can't be meant: give a duration, or 0 so that a handler ends with its client", d))
+	}
+	return idempotentOption(func(s *settings) { s.finishWithin = d })
 }
 
 // KeyOptional lets requests without an Idempotency-Key through, as if there were no guard. Default: 400.

@@ -90,17 +90,18 @@ type settings struct {
 	maxBody    int64
 	sendFence  bool
 
-	keepAnswer  time.Duration
-	maxAnswer   int
-	answerWait  time.Duration
-	keyOptional bool
-	keepStatus  func(status int) bool
+	keepAnswer   time.Duration
+	maxAnswer    int
+	answerWait   time.Duration
+	keyOptional  bool
+	finishWithin time.Duration
+	keepStatus   func(status int) bool
 }
 
 func newSettings() settings {
 	s := settings{
 		onBusy: Respond, onError: Respond, codec: decodeJSON, maxBody: DefaultMaxBody, keepAnswer: DefaultKeepAnswer, maxAnswer: DefaultMaxAnswer,
-		keepStatus: finalStatus,
+		keepStatus: finalStatus, finishWithin: DefaultFinishWithin,
 	}
 	s.wait(lockmw.DefaultWait)
 	return s

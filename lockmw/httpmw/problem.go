@@ -16,7 +16,7 @@ const (
 	// TypeUnavailable means that the lock can't be had for now, and nobody knows who has it: its store is down, or this server is
 	// shutting down. The request has not been carried out.
 	TypeUnavailable = types + "TypeUnavailable"
-	// TypeTimeout means that the request's own time ran out before it had the lock. The request has not been carried out.
+	// TypeTimeout means that the request's own time ran out, as a rule before it had the lock: the detail says whether it has been carried out.
 	TypeTimeout = types + "TypeTimeout"
 	// TypeLost means that the lock was lost while the request was being carried out: it may have been in part.
 	TypeLost = types + "TypeLost"
@@ -54,6 +54,10 @@ var (
 	}
 	kindLate = &kind{
 		http.StatusServiceUnavailable, true, TypeTimeout, "Out of time", "The time for this request ran out before it had the lock. " + nothingDone,
+	}
+	kindUnanswered = &kind{
+		http.StatusServiceUnavailable, true, TypeTimeout, "Out of time",
+		"The time for this request ran out while it was being carried out. Some of it may have been done.",
 	}
 	kindGone = &kind{http.StatusServiceUnavailable, true, TypeTimeout, "Cancelled", "This request was cancelled before it had the lock. " + nothingDone}
 	kindLost = &kind{
@@ -126,6 +130,9 @@ func kindOf(err error) *kind {
 	case lockmw.RefusedCancelled:
 		return kindGone
 	case lockmw.RefusedDeadline:
+		if errors.Is(err, errUnanswered) {
+			return kindUnanswered
+		}
 		return kindLate
 	default:
 		return kindMisuse
