@@ -84,6 +84,12 @@
 //
 // # Times
 //
+// Let http.Server.WriteTimeout exceed the wait ([Wait], 10 s by default) and the handler's work together. It counts from when the request
+// was read, it ends nothing but the writing, and net/http has no word for it: a handler that waited for longer runs, its client sees the
+// connection end (EOF) instead of an answer, sends the request again, and so on. Handlers that need longer than others can set a deadline of
+// their own, by http.ResponseController.SetWriteDeadline. Of a WriteTimeout that is not above the wait renewer.Config.Observer is told, once
+// for each handler, when its first request is there; nobody can know how long the work takes.
+//
 // A handler that never returns holds its lock for ever: renewer.Config.MaxHold bounds that. Leave CancelGrace at 0 unless the lock may
 // be given away while a handler still runs whose client has gone.
 //

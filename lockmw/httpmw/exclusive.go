@@ -19,14 +19,15 @@ func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler
 	if k == nil || key == nil {
 		panic("lockbeat: httpmw.Exclusive needs a keeper (renewer.New) and a key function such as httpmw.PathValue")
 	}
-	g := &guard{keeper: k, settings: newSettings()}
+	set := newSettings()
 	for _, o := range opts {
-		o.exclusive(&g.settings)
+		o.exclusive(&set)
 	}
 	return func(next http.Handler) http.Handler {
 		if next == nil {
 			panic("lockbeat: httpmw.Exclusive needs a handler to put the lock around")
 		}
+		g := newGuard(k, set)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			name, err := key(r)
 			if err != nil {
@@ -39,16 +40,17 @@ func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler
 }
 
 // guard puts a lock around what handles a request.
-type guard struct {
-	settings
+type guard struct{ server }
 
-	keeper *renewer.Keeper
+func newGuard(k *renewer.Keeper, set settings) *guard {
+	return &guard{server{settings: set, keeper: k}}
 }
 
 type work func(http.ResponseWriter, *http.Request)
 
 // serve runs do under the lock on name, or says why not.
 func (g *guard) serve(w http.ResponseWriter, r *http.Request, name string, do work) {
+	g.checkTimeout(r, g.longest)
 	// Strict, so that a loss is always told: what becomes of it is decided by what has been written.
 	ctx, exit, err := lockmw.Enter(r.Context(), g.keeper, name, append(g.lock(r.Pattern), lockmw.Strict())...)
 	switch {

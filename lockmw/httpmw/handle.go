@@ -29,10 +29,11 @@ func Handle[T any](
 	if k == nil || key == nil || fn == nil {
 		panic("lockbeat: httpmw.Handle needs a keeper (renewer.New), a key function and a function")
 	}
-	g := &guard{keeper: k, settings: newSettings()}
+	set := newSettings()
 	for _, o := range opts {
-		o.handle(&g.settings)
+		o.handle(&set)
 	}
+	g := newGuard(k, set)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if body := r.Body; body != nil { // as it never is on a server
 			r.Body = http.MaxBytesReader(w, body, g.maxBody)

@@ -39,18 +39,19 @@ func Idempotent(k *renewer.Keeper, caller KeyFunc, opts ...IdempotentOption) fun
 	if k == nil || caller == nil {
 		panic("lockbeat: httpmw.Idempotent needs a keeper (renewer.New) and a function that tells who sends a request")
 	}
-	i := &idempotent{keeper: k, caller: caller, settings: newSettings()}
-	i.busyStatus = http.StatusConflict
+	set := newSettings()
+	set.busyStatus = http.StatusConflict
 	for _, o := range opts {
-		o.idempotent(&i.settings)
+		o.idempotent(&set)
 	}
-	if err := i.check(); err != nil {
+	if err := set.check(k); err != nil {
 		panic(err.Error())
 	}
 	return func(next http.Handler) http.Handler {
 		if next == nil {
 			panic("lockbeat: httpmw.Idempotent needs a handler")
 		}
+		i := &idempotent{server{settings: set, keeper: k}, caller}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { i.serve(w, r, next) })
 	}
 }
@@ -60,18 +61,17 @@ var errUnanswered = errors.New("lockbeat: the handler has not answered")
 
 // idempotent carries requests out once.
 type idempotent struct {
-	settings
+	server
 
-	keeper *renewer.Keeper
 	caller KeyFunc
 }
 
 // check finds out, without asking the store, whether package once would take the options, and whether the store keeps records.
-func (i *idempotent) check() error {
+func (s *settings) check(k *renewer.Keeper) error {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, options := once.Do(over, i.keeper, "", func(context.Context) (int, error) { return 0, nil }, i.once("", "")...)
-	_, records := i.keeper.Look(over, renewer.Look{Name: "any"})
+	_, options := once.Do(over, k, "", func(context.Context) (int, error) { return 0, nil }, s.once("", "")...)
+	_, records := k.Look(over, renewer.Look{Name: "any"})
 	for _, err := range []error{options, records} {
 		if errors.Is(err, renewer.ErrConfig) {
 			return err
@@ -137,6 +137,7 @@ func (i *idempotent) read(w http.ResponseWriter, r *http.Request) ([]byte, error
 // answer answers a request, by its handler or with what is stored.
 func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Handler, name, input string) {
 	var fresh *recorder // of the handler's run, if it ran here
+	i.checkTimeout(r, i.answerWait)
 	run := outlive(r)
 	defer run.end()
 	kept, err := once.Do(run.ctx, i.keeper, name, func(ctx context.Context) (answer, error) {
@@ -181,14 +182,14 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 }
 
 // once is what to tell package once: attempts that came to nothing are the client's to repeat, as often as it likes.
-func (i *idempotent) once(route, input string) []once.Option {
-	operation := i.operation
+func (s *settings) once(route, input string) []once.Option {
+	operation := s.operation
 	if operation == "" {
 		operation = route
 	}
 	return []once.Option{
-		once.NoRetry(), once.MaxAttempts(math.MaxInt32), once.Wait(i.answerWait), once.MaxWaiters(i.waiters), once.Keep(i.keepAnswer),
-		once.MaxResult(i.maxAnswer), once.Operation(operation), once.Input(input), once.Codec(encodeAnswer, decodeAnswer),
+		once.NoRetry(), once.MaxAttempts(math.MaxInt32), once.Wait(s.answerWait), once.MaxWaiters(s.waiters), once.Keep(s.keepAnswer),
+		once.MaxResult(s.maxAnswer), once.Operation(operation), once.Input(input), once.Codec(encodeAnswer, decodeAnswer),
 	}
 }
 

@@ -27,7 +27,8 @@ type KeyFunc func(*http.Request) (string, error)
 // that differ in percent-encoding only are the same, since chi hands over some as they were sent. Where r.Pattern is that of another
 // route, but r.PathValue has a value, the name is lockmw.Key(name, value), which excludes more rather than less.
 //
-// A request without a value is answered with 400, one whose route has no such wildcard with 500. PathValue panics if name is empty.
+// A request without a value is answered with 400. One whose route has no such wildcard, or whose router tells of no route, as echo, is answered
+// with 500, and renewer.Config.Observer is told why, once for each handler. PathValue panics if name is empty.
 func PathValue(name string) KeyFunc {
 	if name == "" {
 		panic(`lockbeat: httpmw.PathValue needs the name of a wildcard of the route, such as "id" for /accounts/{id}`)
@@ -38,13 +39,24 @@ func PathValue(name string) KeyFunc {
 		case value == "" && known:
 			return "", fmt.Errorf("%w: the path has no value for {%s}", ErrKey, name)
 		case value == "":
-			return "", fmt.Errorf("%w: the route %q has no wildcard {%s} for httpmw.PathValue: "+
-				"put the lock on the route itself, or name it by a function", renewer.ErrConfig, r.Pattern, name)
+			return "", wildcardFault(r.Pattern, name)
 		case !known:
 			return lockmw.Key(name, plain(value)), nil
 		}
 		return path, nil
 	}
+}
+
+// errWildcard means that a route has no wildcard of the name that PathValue was given. No request will change that.
+var errWildcard = fmt.Errorf("%w: unknown wildcard", renewer.ErrConfig)
+
+func wildcardFault(pattern, name string) error {
+	if pattern == "" {
+		return fmt.Errorf("%w: the router has told of no route, in which httpmw.PathValue looks for {%s}: put the lock on a route of "+
+			"http.ServeMux or chi, or name it by a function", errWildcard, name)
+	}
+	return fmt.Errorf("%w: the route %q has no wildcard {%s} for httpmw.PathValue: put the lock on the route itself, or name it by a function",
+		errWildcard, pattern, name)
 }
 
 // Header names the lock by a header: lockmw.Key of the header's canonical name and its value, such as "Idempotency-Key:8e03". A

@@ -77,7 +77,8 @@ func (o idempotentOption) idempotent(s *settings) { o(s) }
 
 type settings struct {
 	policy     lockmw.Option
-	busyStatus int // when somebody else has the lock; 0: 409
+	longest    time.Duration // that policy waits; 0: it does not
+	busyStatus int           // when somebody else has the lock; 0: 409
 	waiters    int
 	operation  string        // "": the route
 	retryIn    time.Duration // 0: the defaults
@@ -108,7 +109,7 @@ func newSettings() settings {
 }
 
 func (s *settings) wait(d time.Duration) {
-	s.policy, s.busyStatus = lockmw.Wait(d), http.StatusServiceUnavailable
+	s.policy, s.longest, s.busyStatus = lockmw.Wait(d), d, http.StatusServiceUnavailable
 }
 
 // lock is what to tell lockmw.
@@ -169,11 +170,11 @@ func Refuse(status int) Option {
 	default:
 		panic(fmt.Sprintf("lockbeat: httpmw.Refuse(%d) can't be meant: give 409, 423 or 429", status))
 	}
-	return option(func(s *settings) { s.policy, s.busyStatus = lockmw.Refuse(), status })
+	return option(func(s *settings) { s.policy, s.longest, s.busyStatus = lockmw.Refuse(), 0, status })
 }
 
 // Skip takes it that whoever has the lock is doing the work: the answer is 204 No Content, without having run.
-func Skip() Option { return option(func(s *settings) { s.policy = lockmw.Skip() }) }
+func Skip() Option { return option(func(s *settings) { s.policy, s.longest = lockmw.Skip(), 0 }) }
 
 // RetryAfter sets about what Retry-After says: a random duration between half of d and one and a half, rounded up to whole seconds, so
 // that clients refused together do not come back together. Default lockmw.RetryIn: a second, five if the store was down, and longer for

@@ -87,6 +87,11 @@ var (
 		http.StatusConflict, false, TypeNotKept, "Done before",
 		"A request with this " + IdempotencyKeyHeader + " has been carried out, but its answer was too large to be kept.",
 	}
+	kindWildcard = &kind{
+		status: http.StatusInternalServerError,
+		detail: "The server's lock on this route is set up wrongly: the route has no wildcard of the name given to httpmw.PathValue. " +
+			"The server's observer (renewer.Config.Observer) has been told which. " + nothingDone,
+	}
 	kindMisuse = &kind{status: http.StatusInternalServerError}
 )
 
@@ -103,6 +108,8 @@ func kindOf(err error) *kind {
 			return kindBadKey
 		}
 		return kindBadBody
+	case errors.Is(err, errWildcard):
+		return kindWildcard
 	case errors.Is(err, ErrFence):
 		return kindBadFence
 	case errors.Is(err, ErrIdempotencyKey):
@@ -148,8 +155,9 @@ type problem struct {
 }
 
 func (e *Error) problem() problem {
-	if k := kindOf(e.Err); k.typ != "" {
+	k := kindOf(e.Err)
+	if k.typ != "" {
 		return problem{k.typ, k.title, e.Status, k.detail}
 	}
-	return problem{Type: "about:blank", Title: http.StatusText(e.Status), Status: e.Status}
+	return problem{"about:blank", http.StatusText(e.Status), e.Status, k.detail}
 }
