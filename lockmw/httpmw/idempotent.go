@@ -32,9 +32,9 @@ const (
 // caller tells who sends a request, such as the authenticated user, or the tenant: two callers may use the same key. The name is hashed
 // before it leaves the process. A caller that is empty is refused like a bad key.
 //
-// The request's body is read first, up to [MaxBody]. The answer is kept in memory until it is stored, so the handler's writer is no
-// http.Flusher or http.Hijacker. The handler's context ends when the client has gone, or when the lock is lost. It panics if k, caller or the
-// handler is nil, or if an option can't be meant.
+// The request's body is read first, up to [MaxBody]. The answer is kept in memory until it is stored, up to [MaxAnswer], so the handler's
+// writer is no http.Flusher or http.Hijacker; http.ResponseController sets the connection's deadlines. The handler's context ends when the
+// lock is lost, or [FinishWithin] after the client has gone. It panics if k, caller or the handler is nil, or if an option can't be meant.
 func Idempotent(k *renewer.Keeper, caller KeyFunc, opts ...IdempotentOption) func(http.Handler) http.Handler {
 	if k == nil || caller == nil {
 		panic("lockbeat: httpmw.Idempotent needs a keeper (renewer.New) and a function that tells who sends a request")

@@ -79,7 +79,7 @@ func FuzzIdempotencyKey(f *testing.F) {
 }
 
 func FuzzStoredAnswer(f *testing.F) {
-	for _, s := range []string{``, `{}`, `{"status":200}`, `{"status":201,"header":{"A":["b"]},"body":"cGVu"}`, `{"status":500}`, `{"status":-1}`, `{"status":204,"body":"cGVu"}`, `[]`, `{"status":200,"header":{"":["\n"]}}`} {
+	for _, s := range []string{``, `{}`, `{"status":200}`, `{"status":201,"header":{"A":["b"]},"body":"cGVu"}`, `{"status":500}`, `{"status":-1}`, `{"status":204,"body":"cGVu"}`, `[]`, `{"status":200,"header":{"":["\n"]}}`, `{"status":200,"trailer":{"A":["b"],"Set-Cookie":["c"]}}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -11,7 +11,7 @@ import (
 const (
 	// DefaultKeepAnswer is how long an answer is replayed: a day.
 	DefaultKeepAnswer = once.DefaultKeep
-	// DefaultMaxAnswer is how many bytes an answer may have, headers included, to be stored: 64 KiB.
+	// DefaultMaxAnswer is how many bytes an answer may have, headers and trailers included, to be stored: 64 KiB.
 	DefaultMaxAnswer = once.DefaultMaxResult
 	// DefaultFinishWithin is how long a handler may go on when its client has gone: a minute.
 	DefaultFinishWithin = time.Minute
@@ -24,7 +24,8 @@ func KeepAnswer(d time.Duration) IdempotentOption {
 }
 
 // MaxAnswer bounds an answer to n bytes in its stored form, which is JSON: a body takes a third more. One that is larger reaches the
-// client that it is for, and can't be replayed: 409. It panics if n is below 1. Default [DefaultMaxAnswer], 64 KiB.
+// client that it is for, as the handler writes it, and can't be replayed: a request that is sent again gets a 409, and the handler does not
+// run again. It bounds what a request keeps in memory, too. It panics if n is below 1. Default [DefaultMaxAnswer], 64 KiB.
 func MaxAnswer(n int) IdempotentOption {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxAnswer(%d) can't be meant: give a number of bytes, such as httpmw.DefaultMaxAnswer", n))
