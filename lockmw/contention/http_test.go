@@ -18,12 +18,25 @@ import (
 )
 
 func openHTTP(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) caller {
+	return openGuarded(t, k, wait, do, func(h http.Handler) http.Handler { return h })
+}
+
+// openIdempotent has every call be the same request, sent again.
+func openIdempotent(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) caller {
+	client := func(*http.Request) (string, error) { return "client", nil }
+	return openGuarded(t, k, wait, do, httpmw.Idempotent(k, client))
+}
+
+// openGuarded puts a guard around the lock.
+func openGuarded(
+	t *testing.T, k *renewer.Keeper, wait time.Duration, do work, guard func(http.Handler) http.Handler,
+) caller {
 	policy := httpmw.Refuse(http.StatusConflict)
 	if wait > 0 {
 		policy = httpmw.Wait(wait)
 	}
 	key := func(r *http.Request) (string, error) { return lockOf(r.Header.Get("X-Key")), nil }
-	server := httptest.NewUnstartedServer(httpmw.Exclusive(k, key, policy)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewUnstartedServer(guard(httpmw.Exclusive(k, key, policy)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch err := do(r.Context()); {
 		case r.Context().Err() != nil: // whoever asked has gone, or the lock has: nothing to say
 		case err != nil:
@@ -31,7 +44,7 @@ func openHTTP(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) call
 		default:
 			w.WriteHeader(http.StatusOK)
 		}
-	})))
+	}))))
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of the panic
 	server.Start()
 	t.Cleanup(server.Close)
@@ -41,6 +54,7 @@ func openHTTP(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) call
 			return "", ""
 		}
 		r.Header.Set("X-Key", key)
+		r.Header.Set(httpmw.IdempotencyKeyHeader, "sent-again")
 		resp, err := server.Client().Do(r)
 		if err != nil {
 			if errors.Is(err, context.Canceled) {

@@ -54,6 +54,10 @@ type adapter struct {
 
 var adapters = []adapter{{"asynq", openAsynq}, {"http", openHTTP}, {"grpc", openGRPC}}
 
+// sentAgain is for rows that hold as well where calls are one request, sent again: what has not
+// been done is done then.
+var sentAgain = adapter{"http, idempotent", openIdempotent}
+
 // scene is one adapter's turn in a row of the table.
 type scene struct {
 	t      *testing.T
@@ -65,8 +69,8 @@ type scene struct {
 }
 
 // each runs a row with every adapter, and sees to it that no lock is left behind.
-func each(t *testing.T, row func(s *scene)) {
-	for _, a := range adapters {
+func each(t *testing.T, row func(s *scene), others ...adapter) {
+	for _, a := range append(others, adapters...) {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			s := &scene{t: t, redis: redistest.Start(t)}
@@ -125,7 +129,7 @@ func lockOf(key string) string {
 }
 
 // nothingIsLeft waits until no lock is on the server. (What was asked of a server that was stopped may take effect later, and is
-// then cleaned up.) Fence counters stay.
+// then cleaned up.) Fence counters and records stay.
 func (s *scene) nothingIsLeft() {
 	s.t.Helper()
 	var keys []string
@@ -134,7 +138,7 @@ func (s *scene) nothingIsLeft() {
 		all, err := s.redis.Do("KEYS", redisstore.DefaultPrefix+"*").AsStrSlice()
 		require.NoError(s.t, err)
 		for _, key := range all {
-			if !strings.HasSuffix(key, ":fence") {
+			if !strings.HasSuffix(key, ":fence") && !strings.HasSuffix(key, ":record") {
 				keys = append(keys, key)
 			}
 		}

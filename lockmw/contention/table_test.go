@@ -78,6 +78,23 @@ func TestBusy(t *testing.T) {
 	})
 }
 
+// A refusal is for now: whoever comes again when the lock is free is carried out.
+func TestBusyThenFree(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		release := s.holds(key)
+		call := s.open(0, nothing)
+		for range 2 {
+			o, words := call(s.t.Context(), key)
+			assert.Equal(s.t, busy, o, words)
+		}
+		release()
+		o, words := call(s.t.Context(), key)
+		assert.Equal(s.t, done, o, words)
+		assert.EqualValues(s.t, 1, s.runs.Load())
+	}, sentAgain)
+}
+
 func TestWaitThenTaken(t *testing.T) {
 	t.Parallel()
 	each(t, func(s *scene) {
@@ -167,7 +184,7 @@ func TestPanic(t *testing.T) {
 		panics = false
 		o, words = call(s.t.Context(), key)
 		assert.Equal(s.t, done, o, words)
-	})
+	}, sentAgain)
 }
 
 func TestCancelledInLine(t *testing.T) {

@@ -37,31 +37,37 @@
 //	new                    whatever the handler answers, once that is stored
 //	known                  the stored answer, with Idempotent-Replayed: true; the handler does not run
 //	in flight              409 and Retry-After, or with [WaitForAnswer] the answer when it is there
-//	another request's      422: another method, path, query, content type or body; the path is the one that the client has sent
+//	another request's      422: another method, path (as sent), query, content type or body
 //	missing, unusable      400; with [KeyOptional] a request without one is let through
 //	known, but its answer  409, without Retry-After: see [MaxAnswer]
 //	was too large
 //
-// Final answers are stored, for [KeepAnswer]: status, body, trailers, and the headers that the handler has set, less Set-Cookie, Date and those
-// of the connection. Early hints (1xx) reach the client of the first request only. These are not final, and with them the next request with
-// the key runs the handler again:
+// Final answers are stored, for [KeepAnswer]: status, body, trailers, and the headers that the
+// handler has set, less Set-Cookie, Date and those of the connection. Early hints (1xx) reach the
+// client of the first request only. These are not final, and with them the next request with the
+// key runs the handler again:
 //
-//   - a server's failures (5xx), and 401, 408, 421, 423, 425, 428 and 429, unless [KeepStatus] says otherwise: they ask the client for
-//     something else first, or to come later;
+//   - a server's failures (5xx), and 401, 408, 421, 423, 425, 428 and 429, which ask the client for
+//     something else first, or to come later; [KeepStatus] says otherwise;
 //   - any 4xx or 5xx with Retry-After;
-//   - refusals of this package, whatever their status, such as those of an [Exclusive] inside of Idempotent: its handler has not run.
+//   - refusals of this package, whatever their status, such as those of an [Exclusive] inside of
+//     Idempotent: its handler has not run.
 //
-// Nor is anything stored if the handler panics, if its process dies, or if it returns without having answered since its context has ended:
-// the next request with the key takes over. What the handler does should therefore bear to be begun anew, as with package once.
+// Nor is anything stored if the handler panics, if its process dies, or if it returns without
+// having answered since its context has ended: the next request with the key takes over. What the
+// handler does should therefore bear to be begun anew, as with package once.
 //
-// A request that has begun is carried out to its end, also when its client has gone: clients give up waiting, send the request again, and
-// must not find it half done. The handler's context ends when the lock is lost, or [FinishWithin] (a minute) after the client has gone. It
-// keeps the request's values, and not its deadline. If the lock is lost, the answer counts all the same, unless another request with the key
-// has taken over and has not failed. One request never runs its handler twice. Under a lock of a call further out the handler ends with its client, since the request's context is
-// what tells it of that lock: put Exclusive inside of Idempotent.
+// A request that has begun is carried out to its end, also when its client has gone: clients give
+// up waiting, send the request again, and must not find it half done. The handler's context ends
+// when the lock is lost, or [FinishWithin] (a minute) after the client has gone. It keeps the
+// request's values, and not its deadline. If the lock is lost, the answer counts all the same,
+// unless another request with the key has taken over and has not failed. One request never runs its
+// handler twice. Under a lock of a call further out the handler ends with its client, since the
+// request's context is what tells it of that lock: put Exclusive inside of Idempotent.
 //
-// A repeat of the request should get what the first was told. So an answer goes out when it is stored, and not before, unless it outgrows
-// MaxAnswer: then it goes out as the handler writes it. If it is final, a repeat gets 409.
+// A repeat of the request should get what the first was told. So an answer goes out when it is
+// stored, and not before, unless it outgrows MaxAnswer: then it goes out as the handler writes it.
+// If it is final, a repeat gets 409.
 //
 // # The writer
 //
@@ -85,7 +91,8 @@
 //   - Inside http.TimeoutHandler, which ends the wait with the time, and answers itself. The handler behind it may go on running after
 //     that, and the lock is held until it returns.
 //   - Inside or outside otelhttp: its spans are as without the lock. Inside, they count the wait.
-//   - Exclusive and Handle inside of Idempotent: a request that is sent again needs no lock for its answer.
+//   - Inside of Idempotent, for Exclusive and Handle: a request that is sent again needs no lock
+//     for its answer.
 //   - Outside of what compresses or caches answers, so that a refusal is not taken for one.
 //
 // # Clients that leave
@@ -100,12 +107,14 @@
 //
 // # Times
 //
-// Let http.Server.WriteTimeout, if it is set, exceed the wait ([Wait], 10 s by default) and the handler's work together. It counts from
-// when the request's header was read, and on HTTP/1 it ends nothing but the writing: a handler that waits and works for longer runs to
-// its end, and its client sees the connection end (EOF) instead of an answer, and may send the request again. Where some routes need
-// longer than others, set their deadline outside of the lock, by http.ResponseController.SetWriteDeadline. The keeper's observer
-// (renewer.Config.Observer) is told of a WriteTimeout that is not above the wait, once for each handler, by its first request. How long
-// the work takes this package can't know.
+// Let http.Server.WriteTimeout, if it is set, exceed the wait ([Wait], 10 s by default) and the
+// handler's work together. It counts from when the request's header was read, and on HTTP/1 it ends
+// nothing but the writing: a handler that waits and works for longer runs to its end, and its
+// client sees the connection end (EOF) instead of an answer, and may send the request again. Where
+// some routes need longer than others, set their deadline outside of the lock, by
+// http.ResponseController.SetWriteDeadline. The keeper's observer (renewer.Config.Observer) is told
+// of a WriteTimeout that is not above the wait, once for each handler, by its first request. How
+// long the work takes this package can't know.
 //
 // A handler that never returns holds its lock for ever: renewer.Config.MaxHold bounds that. Leave CancelGrace at 0 unless the lock may
 // be given away while a handler still runs whose client has gone.

@@ -9,8 +9,9 @@ import (
 // errNotFinal means that a handler has answered what is not to be stored.
 var errNotFinal = errors.New("lockbeat: the answer is not final")
 
-// finalStatus reports whether answers with a status are stored by default: those that would be the same if the handler ran again, or that
-// tell of what it has done. A server's failure is not, and neither is what asks the client for something else first, or to come later.
+// finalStatus reports whether answers with a status are stored by default: those that would be the
+// same if the handler ran again, or that tell of what it has done. A server's failure is not, and
+// neither is what asks the client for something else first, or to come later.
 func finalStatus(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusLocked, http.StatusTooEarly,
@@ -21,15 +22,17 @@ func finalStatus(status int) bool {
 	}
 }
 
-// final reports whether the handler's answer is to be stored. An error with Retry-After is not, whatever its status: it asks the client to
-// come again. (A 202 with Retry-After says when to ask for the result of what has been begun.)
+// final reports whether the handler's answer is to be stored. An error with Retry-After is not,
+// whatever its status: it asks the client to come again. (A 202 with Retry-After says when to ask
+// for the result of what has been begun.)
 func (r *recorder) final(keep func(status int) bool) bool {
 	again := r.status >= http.StatusBadRequest && r.sent.Get("Retry-After") != ""
 	return !r.refused && !again && keep(r.status)
 }
 
-// refusedHeader marks an answer that is a refusal of ours, for an Idempotent further out, which takes it off. It is a header, so that it
-// goes where the answer goes: through writers of other middleware, and not out of a handler that has dealt with the refusal.
+// refusedHeader marks an answer that is a refusal of ours, for an Idempotent further out, which
+// takes it off. It is a header, so that it goes where the answer goes: through writers of other
+// middleware, and not out of a handler that has dealt with the refusal.
 const refusedHeader = "Lockbeat-Refused"
 
 type recordedKey struct{}

@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A refusal of ours is no answer of the handler, which has not run: whatever its status, the next request with the key runs.
+// A refusal of ours is no answer of the handler, which has not run: whatever its status, the next
+// request with the key runs.
 func TestARefusalFurtherInIsNotStored(t *testing.T) {
 	t.Parallel()
 	answers := httpmw.OnBusy(func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusOK) })
@@ -62,7 +63,8 @@ func TestARefusalFurtherInIsNotStored(t *testing.T) {
 	}
 }
 
-// A batch whose handler has asked others on its behalf has been carried out, also if one of them was refused.
+// A batch whose handler has asked others on its behalf has been carried out, also if one of them
+// was refused.
 func TestARefusalThatTheHandlerHasDealtWithIsStored(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {

@@ -32,9 +32,11 @@ const (
 // caller tells who sends a request, such as the authenticated user, or the tenant: two callers may use the same key. The name is hashed
 // before it leaves the process. A caller that is empty is refused like a bad key.
 //
-// The request's body is read first, up to [MaxBody]. The answer is kept in memory until it is stored, up to [MaxAnswer], so the handler's
-// writer is no http.Flusher or http.Hijacker; http.ResponseController sets the connection's deadlines. The handler's context ends when the
-// lock is lost, or [FinishWithin] after the client has gone. It panics if k, caller or the handler is nil, or if an option can't be meant.
+// The request's body is read first, up to [MaxBody]. The answer is kept in memory until it is
+// stored, up to [MaxAnswer], so the handler's writer is no http.Flusher or http.Hijacker;
+// http.ResponseController sets the connection's deadlines. The handler's context ends when the lock
+// is lost, or [FinishWithin] after the client has gone. It panics if k, caller or the handler is
+// nil, or if an option can't be meant.
 func Idempotent(k *renewer.Keeper, caller KeyFunc, opts ...IdempotentOption) func(http.Handler) http.Handler {
 	if k == nil || caller == nil {
 		panic("lockbeat: httpmw.Idempotent needs a keeper (renewer.New) and a function that tells who sends a request")
@@ -108,8 +110,8 @@ func (i *idempotent) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	i.answer(w, r, next, lockmw.Key("idempotency", hash(caller, key)), fingerprint(r, body))
 }
 
-// fingerprint is what makes a request this one and no other. It goes by what the client has asked for: the path in r.URL may
-// have lost what makes the difference, to http.StripPrefix for one.
+// fingerprint is what makes a request this one and no other. It goes by what the client has asked
+// for: the path in r.URL may have lost what makes the difference, to http.StripPrefix for one.
 func fingerprint(r *http.Request, body []byte) string {
 	uri := r.RequestURI
 	if uri == "" { // of a request that came from no server
@@ -148,8 +150,9 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 			fresh = newRecorder(w, i.maxAnswer)
 			pass(recorded(ctx), fresh, r, next.ServeHTTP)
 		}
-		// Called again, it is since the lock was lost and whoever took over has come to nothing. The handler is not run twice: it has had
-		// its effect, and has read the body. Its answer is still the only one.
+		// Called again, it is since the lock was lost and whoever took over has come to nothing.
+		// The handler is not run twice: it has had its effect, and has read the body. Its answer is
+		// still the only one.
 		if fresh.status == 0 && ctx.Err() != nil {
 			return answer{}, fmt.Errorf("%w: %w", errUnanswered, context.Cause(ctx))
 		}

@@ -11,7 +11,8 @@ import (
 const (
 	// DefaultKeepAnswer is how long an answer is replayed: a day.
 	DefaultKeepAnswer = once.DefaultKeep
-	// DefaultMaxAnswer is how many bytes an answer may have, headers and trailers included, to be stored: 64 KiB.
+	// DefaultMaxAnswer is how many bytes an answer may have, headers and trailers included, to be
+	// stored: 64 KiB.
 	DefaultMaxAnswer = once.DefaultMaxResult
 	// DefaultFinishWithin is how long a handler may go on when its client has gone: a minute.
 	DefaultFinishWithin = time.Minute
@@ -23,9 +24,11 @@ func KeepAnswer(d time.Duration) IdempotentOption {
 	return idempotentOption(func(s *settings) { s.keepAnswer = d })
 }
 
-// MaxAnswer bounds an answer to n bytes in its stored form, which is JSON: a body takes a third more. One that is larger reaches the
-// client that it is for, as the handler writes it, and can't be replayed: a request that is sent again gets a 409, and the handler does not
-// run again. It bounds what a request keeps in memory, too. It panics if n is below 1. Default [DefaultMaxAnswer], 64 KiB.
+// MaxAnswer bounds an answer to n bytes in its stored form, which is JSON: a body takes a third
+// more. One that is larger reaches the client that it is for, as the handler writes it, and can't
+// be replayed: a request that is sent again gets a 409, and the handler does not run again. It
+// bounds what a request keeps in memory, too. It panics if n is below 1. Default
+// [DefaultMaxAnswer], 64 KiB.
 func MaxAnswer(n int) IdempotentOption {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxAnswer(%d) can't be meant: give a number of bytes, such as httpmw.DefaultMaxAnswer", n))
@@ -33,10 +36,12 @@ func MaxAnswer(n int) IdempotentOption {
 	return idempotentOption(func(s *settings) { s.maxAnswer = n })
 }
 
-// KeepStatus says which of the handler's answers are final, by their status: keep reports whether one is stored and replayed. With others
-// the next request with the key runs the handler again. Refusals of this package, and errors with Retry-After, are never stored. It is for
-// handlers whose failures have effects (keep all), and for keys that clients use until they succeed (keep those below 300). It may be
-// called concurrently. It panics if keep is nil. Default: 2xx, 3xx, and 4xx but 401, 408, 421, 423, 425, 428 and 429.
+// KeepStatus says which of the handler's answers are final, by their status: keep reports whether
+// one is stored and replayed. With others the next request with the key runs the handler again.
+// Refusals of this package, and errors with Retry-After, are never stored. It is for handlers whose
+// failures have effects (keep all), and for keys that clients use until they succeed (keep those
+// below 300). It may be called concurrently. It panics if keep is nil. Default: 2xx, 3xx, and 4xx
+// but 401, 408, 421, 423, 425, 428 and 429.
 func KeepStatus(keep func(status int) bool) IdempotentOption {
 	if keep == nil {
 		panic("lockbeat: httpmw.KeepStatus needs a function that reports whether answers with a status are stored")
@@ -53,9 +58,10 @@ func WaitForAnswer(d time.Duration) IdempotentOption {
 	return idempotentOption(func(s *settings) { s.answerWait = d })
 }
 
-// FinishWithin is how long a handler may go on when its client has gone, or other middleware's deadline has passed: then its context
-// ends too. Take more for handlers that need longer than that to come to an end, 0 for ones that had better be cut off, since they undo
-// what they have begun. It panics if d is negative. Default [DefaultFinishWithin], 1 min.
+// FinishWithin is how long a handler may go on when its client has gone, or other middleware's
+// deadline has passed: then its context ends too. Take more for handlers that need longer than that
+// to come to an end, 0 for ones that had better be cut off, since they undo what they have begun.
+// It panics if d is negative. Default [DefaultFinishWithin], 1 min.
 func FinishWithin(d time.Duration) IdempotentOption {
 	if d < 0 {
 		panic(fmt.Sprintf("lockbeat: httpmw.FinishWithin(%v) can't be meant: give a duration, or 0 so that a handler ends with its client", d))

@@ -27,8 +27,9 @@ type KeyFunc func(*http.Request) (string, error)
 // that differ in percent-encoding only are the same, since chi hands over some as they were sent. Where r.Pattern is that of another
 // route, but r.PathValue has a value, the name is lockmw.Key(name, value), which excludes more rather than less.
 //
-// A request without a value is answered with 400. One whose route has no such wildcard, or whose router tells of no route, as echo, is answered
-// with 500, and renewer.Config.Observer is told why, once for each handler. PathValue panics if name is empty.
+// A request without a value is answered with 400. One whose route has no such wildcard, or whose
+// router tells of no route, as echo, is answered with 500, and renewer.Config.Observer is told why,
+// once for each handler. PathValue panics if name is empty.
 func PathValue(name string) KeyFunc {
 	if name == "" {
 		panic(`lockbeat: httpmw.PathValue needs the name of a wildcard of the route, such as "id" for /accounts/{id}`)
@@ -47,7 +48,8 @@ func PathValue(name string) KeyFunc {
 	}
 }
 
-// errWildcard means that a route has no wildcard of the name that PathValue was given. No request will change that.
+// errWildcard means that a route has no wildcard of the name that PathValue was given. No request
+// will change that.
 var errWildcard = fmt.Errorf("%w: unknown wildcard", renewer.ErrConfig)
 
 func wildcardFault(pattern, name string) error {

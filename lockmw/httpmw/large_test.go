@@ -27,7 +27,8 @@ func (c *counting) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An answer too large to be stored is sent on while it is written, rather than kept in memory for nothing.
+// An answer too large to be stored is sent on while it is written, rather than kept in memory for
+// nothing.
 func TestALargeAnswerIsNotKeptInMemory(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{"in large pieces": 1 << 20, "in small ones": 1 << 10, "byte by byte": 1} {
@@ -86,7 +87,8 @@ func TestALargeFailureRunsAgain(t *testing.T) {
 	})
 }
 
-// A large answer on a real server, by either protocol: whole, and with the headers that the handler has set.
+// A large answer on a real server, by either protocol: whole, and with the headers that the handler
+// has set.
 func TestALargeAnswerArrives(t *testing.T) {
 	t.Parallel()
 	for proto, edit := range protocols {

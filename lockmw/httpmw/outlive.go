@@ -9,8 +9,9 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 )
 
-// outliving is a context that ends with its request until the request is being carried out, and outlives it from then on: a client that
-// gives up and comes again must find its first request done, and not cut off half-way. The request's values stay.
+// outliving is a context that ends with its request until the request is being carried out, and
+// outlives it from then on: a client that gives up and comes again must find its first request
+// done, and not cut off half-way. The request's values stay.
 type outliving struct {
 	request *http.Request
 	ctx     context.Context
@@ -25,9 +26,11 @@ func outlive(r *http.Request) *outliving {
 	return o
 }
 
-// begin has the context outlive the request from now on, by d at most, and reports whether the request was still there.
+// begin has the context outlive the request from now on, by d at most, and reports whether the
+// request was still there.
 //
-// Under another lock it goes on ending with the request: that lock's loss is told by the request's context, which can't end twice.
+// Under another lock it goes on ending with the request: that lock's loss is told by the request's
+// context, which can't end twice.
 func (o *outliving) begin(d time.Duration) bool {
 	if lockmw.Remaining(o.request.Context()) > 0 {
 		return o.request.Context().Err() == nil

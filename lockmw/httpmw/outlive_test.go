@@ -29,7 +29,8 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A client that gives up waiting, and comes again, is what the key is for: its leaving must not cut the handler off half-way.
+// A client that gives up waiting, and comes again, is what the key is for: its leaving must not cut
+// the handler off half-way.
 func TestAClientsTimeoutDoesNotChargeTwice(t *testing.T) {
 	t.Parallel()
 	for name, give := range map[string]func(ctx context.Context, in time.Duration) (context.Context, context.CancelFunc){
@@ -79,7 +80,8 @@ func TestLostAfterTheClientHasGone(t *testing.T) {
 	})
 }
 
-// Who waits for another's answer, and leaves, is out of the line at once: only what has begun goes on.
+// Who waits for another's answer, and leaves, is out of the line at once: only what has begun goes
+// on.
 func TestAClientThatLeavesTheLineIsGone(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -103,7 +105,8 @@ func TestAClientThatLeavesTheLineIsGone(t *testing.T) {
 	})
 }
 
-// A handler that does not come to an end has one set, which begins when the client has gone, and not before.
+// A handler that does not come to an end has one set, which begins when the client has gone, and
+// not before.
 func TestFinishWithin(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -148,7 +151,8 @@ func TestFinishWithin(t *testing.T) {
 	}
 }
 
-// Under a lock further out the handler ends with its client: it could not be told of the loss of that lock any more.
+// Under a lock further out the handler ends with its client: it could not be told of the loss of
+// that lock any more.
 func TestUnderALockFurtherOutTheHandlerEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
@@ -163,7 +167,8 @@ func TestUnderALockFurtherOutTheHandlerEndsWithItsClient(t *testing.T) {
 	})
 }
 
-// On a real server a client's timeout ends the request's context, and nothing that is done under it.
+// On a real server a client's timeout ends the request's context, and nothing that is done under
+// it.
 func TestAClientThatHangsUpFindsItsRequestDone(t *testing.T) {
 	t.Parallel()
 	for proto, edit := range protocols {

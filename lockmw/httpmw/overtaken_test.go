@@ -13,8 +13,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// The lock was lost, another request took over and came to nothing, and then the handler has answered: its body has been read, and it
-// is not run again. Its answer is the only one, and is stored.
+// The lock was lost, another request took over and came to nothing, and then the handler has
+// answered: its body has been read, and it is not run again. Its answer is the only one, and is
+// stored.
 func TestAHandlerRunsOnceThoughItsTakeoverFailed(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

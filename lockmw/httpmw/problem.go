@@ -16,7 +16,8 @@ const (
 	// TypeUnavailable means that the lock can't be had for now, and nobody knows who has it: its store is down, or this server is
 	// shutting down. The request has not been carried out.
 	TypeUnavailable = types + "TypeUnavailable"
-	// TypeTimeout means that the request's own time ran out, as a rule before it had the lock: the detail says whether it has been carried out.
+	// TypeTimeout means that the request's own time ran out, as a rule before it had the lock: the
+	// detail says whether it has been carried out.
 	TypeTimeout = types + "TypeTimeout"
 	// TypeLost means that the lock was lost while the request was being carried out: it may have been in part.
 	TypeLost = types + "TypeLost"

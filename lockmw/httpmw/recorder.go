@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// recorder is the handler's writer: it keeps the answer until it can be sent. One that is too large to be stored is sent as it comes.
+// recorder is the handler's writer: it keeps the answer until it can be sent. One that is too large
+// to be stored is sent as it comes.
 type recorder struct {
 	w      http.ResponseWriter
 	most   int         // bytes of body that it keeps
@@ -108,7 +109,8 @@ func (r *recorder) overtaken(kept answer) bool {
 	return kept.Status != r.status || !bytes.Equal(kept.Body, r.body.Bytes())
 }
 
-// send sends the answer that the handler has given, with all of its headers, or what has not been sent of it yet.
+// send sends the answer that the handler has given, with all of its headers, or what has not been
+// sent of it yet.
 func (r *recorder) send() {
 	if r.large {
 		setTrailer(r.w.Header(), r.trailer())
@@ -118,7 +120,8 @@ func (r *recorder) send() {
 	write(r.w, r.status, r.body.Bytes(), r.trailer())
 }
 
-// trailer is what the handler has set for behind the body: the fields that it has announced, and those named by http.TrailerPrefix.
+// trailer is what the handler has set for behind the body: the fields that it has announced, and
+// those named by http.TrailerPrefix.
 func (r *recorder) trailer() http.Header {
 	t := make(http.Header)
 	for _, announced := range r.sent["Trailer"] {
@@ -137,13 +140,15 @@ func (r *recorder) trailer() http.Header {
 	return t
 }
 
-// SetReadDeadline, SetWriteDeadline and EnableFullDuplex are the connection's, for http.ResponseController. What would send the answer, or
-// take the connection over, is not there, and so neither is Unwrap.
+// SetReadDeadline, SetWriteDeadline and EnableFullDuplex are the connection's, for
+// http.ResponseController. What would send the answer, or take the connection over, is not there,
+// and so neither is Unwrap.
 func (r *recorder) SetReadDeadline(t time.Time) error {
 	return http.NewResponseController(r.w).SetReadDeadline(t)
 }
 
-// SetWriteDeadline is the connection's: it counts when the answer is sent, and so may be set at any time before.
+// SetWriteDeadline is the connection's: it counts when the answer is sent, and so may be set at any
+// time before.
 func (r *recorder) SetWriteDeadline(t time.Time) error {
 	return http.NewResponseController(r.w).SetWriteDeadline(t)
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// server is what the guards around a handler share: its settings, and where to tell of what is set up wrongly. That shows when the first
-// request is there, and no caller in this process gets to see it: so the keeper's observer does, once.
+// server is what the guards around a handler share: its settings, and where to tell of what is set
+// up wrongly. That shows when the first request is there, and no caller in this process gets to see
+// it: so the keeper's observer does, once.
 type server struct {
 	settings
 
@@ -19,7 +20,8 @@ type server struct {
 	misuse, timeout sync.Once
 }
 
-// refuse answers a request that was refused with err, and tells of it if no request would fare better.
+// refuse answers a request that was refused with err, and tells of it if no request would fare
+// better.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, renewer.ErrConfig) {
 		s.tell(&s.misuse, err)
@@ -27,8 +29,9 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	s.settings.refuse(w, r, err)
 }
 
-// checkTimeout tells of a server that may give up writing to a client before its request has had its turn, after at most wait. Its handler
-// runs all the same, for a client that sees the connection end, and sends the request again.
+// checkTimeout tells of a server that may give up writing to a client before its request has had
+// its turn, after at most wait. Its handler runs all the same, for a client that sees the
+// connection end, and sends the request again.
 func (s *server) checkTimeout(r *http.Request, wait time.Duration) {
 	if wait == 0 {
 		return

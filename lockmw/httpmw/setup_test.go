@@ -50,8 +50,9 @@ func observed(t *testing.T) (*renewer.Keeper, *faultLog) {
 	return k, o
 }
 
-// A server that gives up writing before a request can have had its turn runs handlers for clients that see the connection end, and come
-// again. It is told of when the first request is there, and once for each handler.
+// A server that gives up writing before a request can have had its turn runs handlers for clients
+// that see the connection end, and come again. It is told of when the first request is there, and
+// once for each handler.
 func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 	t.Parallel()
 	nothingToDo := func(http.ResponseWriter, *http.Request, transfer) {}
@@ -126,8 +127,9 @@ func TestEachHandlersWriteTimeoutIsToldOf(t *testing.T) {
 	assert.Len(t, o.errs(t), 2)
 }
 
-// A lock on a route without its wildcard, or under a router that says nothing of routes, is a 500 for everybody: the developer is told why,
-// where the server's trouble is told, and in the answer. Neither has anything of the request in it.
+// A lock on a route without its wildcard, or under a router that says nothing of routes, is a 500
+// for everybody: the developer is told why, where the server's trouble is told, and in the answer.
+// Neither has anything of the request in it.
 func TestAWildcardThatIsNotThereIsToldOf(t *testing.T) {
 	t.Parallel()
 	onMux := func(pattern string) func(http.Handler) http.Handler {
@@ -145,7 +147,7 @@ func TestAWildcardThatIsNotThereIsToldOf(t *testing.T) {
 		"around the mux":      {func(h http.Handler) http.Handler { return h }, "the router has told of no route"},
 		"a router of its own": {func(h http.Handler) http.Handler { return http.StripPrefix("/accounts", h) }, "the router has told of no route"},
 	} {
-		for guard, make := range map[string]func(k *renewer.Keeper) http.Handler{
+		for guard, build := range map[string]func(k *renewer.Keeper) http.Handler{
 			"Exclusive": func(k *renewer.Keeper) http.Handler {
 				return httpmw.Exclusive(k, httpmw.PathValue("id"))(never(t))
 			},
@@ -156,7 +158,7 @@ func TestAWildcardThatIsNotThereIsToldOf(t *testing.T) {
 			t.Run(name+", "+guard, func(t *testing.T) {
 				t.Parallel()
 				k, o := observed(t)
-				h := c.route(make(k))
+				h := c.route(build(k))
 				for range 2 {
 					r := get(t, "/accounts/"+secret)
 					r.Header.Set(httpmw.IdempotencyKeyHeader, "k")
