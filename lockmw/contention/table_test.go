@@ -78,7 +78,7 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// A refusal is for now: whoever comes again when the lock is free is carried out.
+// A refusal is for now: a caller that comes again when the lock is free is carried out.
 func TestBusyThenFree(t *testing.T) {
 	t.Parallel()
 	each(t, func(s *scene) {

@@ -150,9 +150,9 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 			fresh = newRecorder(w, i.maxAnswer)
 			pass(recorded(ctx), fresh, r, next.ServeHTTP)
 		}
-		// Called again, it is since the lock was lost and whoever took over has come to nothing.
-		// The handler is not run twice: it has had its effect, and has read the body. Its answer is
-		// still the only one.
+		// A second call means that the lock was lost, and that the request which took over has
+		// failed. The handler is not run twice: it has had its effect, and has read the body. Its
+		// answer is still the only one.
 		if fresh.status == 0 && ctx.Err() != nil {
 			return answer{}, fmt.Errorf("%w: %w", errUnanswered, context.Cause(ctx))
 		}

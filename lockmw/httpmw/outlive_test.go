@@ -80,8 +80,8 @@ func TestLostAfterTheClientHasGone(t *testing.T) {
 	})
 }
 
-// Who waits for another's answer, and leaves, is out of the line at once: only what has begun goes
-// on.
+// A client that waits for another's answer, and leaves, is out of the line at once: only what has
+// begun goes on.
 func TestAClientThatLeavesTheLineIsGone(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -55,7 +55,8 @@ func (r *recorder) announce(status int) {
 	setHeaders(h, outer)
 }
 
-// Write adds to the body. Errors are the client's, once what it writes is sent as it comes.
+// Write adds to the body. It fails only if the answer has no body, or, once the answer is sent as
+// it comes, if the client has gone.
 func (r *recorder) Write(p []byte) (int, error) {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)

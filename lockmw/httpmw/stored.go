@@ -94,8 +94,8 @@ func allowsBody(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
 }
 
-// passing tells whether a header belongs to one connection, one moment or one client's session, and
-// not to the answer.
+// passing reports whether a header belongs to one connection, one moment or one client's session,
+// and not to the answer.
 func passing(name string) bool {
 	switch http.CanonicalHeaderKey(name) {
 	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", // RFC 9110, 7.6.1
