@@ -287,6 +287,24 @@ func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
 	})
 }
 
+// A refusal is the caller's error as it is: not wrapped when no attempt was made, not told twice when the attempt ended the same way.
+func TestARefusalIsToldOnceAndAsItIs(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l, err := k.Acquire(t.Context(), "a")
+		require.NoError(t, err)
+		_, err = once.Do(t.Context(), k, "a", never(t), once.Wait(0))
+		assert.IsType(t, &renewer.Error{}, err)
+		require.NoError(t, l.Release(t.Context()))
+
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		ownTimeout := func(context.Context) (report, error) { return report{}, context.DeadlineExceeded }
+		_, err = once.Do(ctx, k, "b", ownTimeout, once.RetryIn(time.Hour))
+		require.Equal(t, context.DeadlineExceeded, err)
+	})
+}
+
 func TestCancelledCallersAttemptEndsTheCall(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
