@@ -141,7 +141,7 @@ type Released struct {
 
 // Fault is trouble in the background.
 type Fault struct {
-	// Doing is what failed: "watch", "clean up", "shut down".
+	// Doing is what failed: "watch", "clean up", "shut down"; of an adapter "configure asynq".
 	Doing string
 	// Name is the lock's name, or that of one of several. It is unbounded: never a metric attribute.
 	Name string

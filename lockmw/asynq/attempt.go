@@ -29,6 +29,7 @@ type attempt struct {
 	until   time.Time     // when to give up, lest asynq times the task out, which counts
 	timeout time.Duration // what asynq gives the task, in whole seconds
 	last    bool          // an error makes asynq archive the task, whatever it is
+	counted bool          // a refusal uses up an attempt
 }
 
 func newAttempt(
@@ -46,11 +47,15 @@ func newAttempt(
 		// Rounded up: asynq took the time a moment ago.
 		timeout: (left + time.Second - 1).Truncate(time.Second),
 		last:    ours && retried >= most,
+		counted: !configured(ctx),
 	}
 }
 
 // run tries until asynq may be told the outcome: once, except on a last attempt.
 func (a *attempt) run(ctx context.Context) error {
+	if a.counted {
+		a.warn()
+	}
 	for {
 		ran, err := a.try(ctx)
 		if ran || err == nil {
@@ -64,13 +69,22 @@ func (a *attempt) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return err // asynq has settled what becomes of the task, and doesn't listen any more
 		case !a.last:
-			return &NotRunError{Err: err, RetryIn: a.delay(err)}
+			return &NotRunError{Err: err, RetryIn: a.delay(err), Counted: a.counted}
 		case a.client != nil:
 			return a.requeue(ctx, err)
 		case !a.pause(ctx, a.delay(err)):
 			return &NotRunError{Err: err, Archived: true}
 		}
 	}
+}
+
+// warn says through the keeper's observer, once a handler and with its first task, what would be noticed only when tasks meet.
+func (a *attempt) warn() {
+	a.warned.Do(func() {
+		if o := a.keeper.Config().Observer; o != nil {
+			o.Fault(renewer.Fault{Doing: "configure asynq", Name: a.name, Err: ErrNotConfigured})
+		}
+	})
 }
 
 // try runs the work if the lock is to be had. The error is the work's if that ran, and the lock's otherwise.

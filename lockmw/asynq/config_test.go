@@ -17,6 +17,7 @@ import (
 var (
 	errReal   = errors.New("no luck")
 	errNotRun = errors.Join(errors.New("seen on the way"), &asynqmw.NotRunError{Err: renewer.ErrHeld, RetryIn: 3 * time.Second})
+	errCounts = &asynqmw.NotRunError{Err: renewer.ErrHeld, Counted: true}
 	errOver   = &asynqmw.NotRunError{Err: renewer.ErrHeld, Archived: true}
 )
 
@@ -43,10 +44,10 @@ func TestConfigureKeepsWhatIsThere(t *testing.T) {
 	assert.Equal(t, 3*time.Second, cfg.RetryDelayFunc(5, errNotRun, nil))
 	assert.Equal(t, 5*time.Hour, cfg.RetryDelayFunc(5, errReal, nil))
 
-	for _, err := range []error{errNotRun, errReal, errOver} {
+	for _, err := range []error{errNotRun, errReal, errOver, errCounts} {
 		cfg.ErrorHandler.HandleError(t.Context(), nil, err)
 	}
-	assert.Equal(t, []error{errReal, errOver}, handled)
+	assert.Equal(t, []error{errReal, errOver, errCounts}, handled)
 }
 
 func TestConfigureKeepsTheDefaults(t *testing.T) {
@@ -75,10 +76,13 @@ func TestNotRunError(t *testing.T) {
 		`lockbeat: task not run, and its last attempt's time is up: acquire "order:u1": held by another owner`: {
 			Err: cause, Archived: true,
 		},
+		"lockbeat: task not run, and an attempt is used up: the server's asynq.Config did not go through asynqmw.Configure: " +
+			`acquire "order:u1": held by another owner`: {Err: cause, RetryIn: time.Second, Counted: true},
 	} {
 		require.EqualError(t, err, want)
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		assert.Equal(t, err.Copy != "", errors.Is(err, asynq.RevokeTask))
+		assert.Equal(t, err.Counted, errors.Is(err, asynqmw.ErrNotConfigured))
 	}
 }
 

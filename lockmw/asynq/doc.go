@@ -5,7 +5,8 @@
 //	server := asynq.NewServer(redis, asynqmw.Configure(asynq.Config{Concurrency: 20}))
 //
 // [Handle] takes a function of the decoded payload; [Middleware] puts a lock around handlers that are there already.
-// [Configure] belongs to it: without it a refused task uses up attempts, and its error handler hears of each.
+// [Configure] belongs to it: without it a refused task uses up attempts, until asynq archives it. Such a refusal is
+// [ErrNotConfigured] and says so in its text; the keeper's observer is told with a handler's first task (renewer.Fault).
 //
 // # Outcomes
 //
@@ -14,7 +15,8 @@
 //	free                   it runs; its error is its own. The lock is held until it returns, panics or exits, even
 //	                       when asynq has timed it out meanwhile, and so never overlaps its own retry
 //	held by another        it goes back to its queue at once and comes back in about a second; no attempt is used up.
-//	                       [Wait]: first it waits in line for a while. [Skip]: it is done, without having run
+//	                       [Wait]: first it waits in line for a while. [Skip]: it is done, without having run. On its
+//	                       last attempt it waits in its slot, and may be archived: see below, and [Requeue]
 //	not to be had, since   the same, in about five seconds: the store is down. When the keeper is shut down it is a
 //	nobody can be asked    second again, for another server
 //	lost while it runs     its context ends with cause ErrLost; ErrLost is joined to its error, which is a failure as
@@ -32,9 +34,11 @@
 //
 // # Last attempts
 //
-// A task on its last attempt, and every task with MaxRetry(0), is archived by asynq whatever error it returns. So it returns
-// none while it has time: it waits in line, in its worker's slot, until a quarter of its time, at most 5 s, is left before its
-// Timeout or Deadline. It waits for a store that is down as well. Only when that time is up is it archived, having not run.
+// asynq archives a task on its last attempt, and every task with MaxRetry(0), whatever error it returns: it counts attempts
+// before it asks IsFailure. So the handler returns none while the task has time. The task waits in line, in its worker's slot,
+// until a quarter of its time, at most 5 s, is left before its Timeout or Deadline; it waits for a store that is down as well.
+// When that time is up it is archived, having not run.
+//
 // With [Requeue] it does not wait: a copy goes to the queue, with a new ID, and the original is dropped. It is archived only
 // if asynq's Redis takes no copy in all that time. If asynq interrupts it between the two, at the end of a shutdown, both may
 // run, in turn: tasks are delivered at least once, here as everywhere in asynq. A duplicate by the measure of asynq.Unique may

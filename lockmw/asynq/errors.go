@@ -13,16 +13,22 @@ import (
 // archives it.
 var ErrPayload = errors.New("lockbeat: unusable task")
 
+// ErrNotConfigured means that a task runs on a server whose asynq.Config did not go through [Configure]: asynq counts an attempt
+// for each refusal then, and archives the task when there have been too many.
+var ErrNotConfigured = errors.New("lockbeat: the server's asynq.Config did not go through asynqmw.Configure")
+
 // NotRunError is what a handler returns for a task that did not run, for want of the lock. It is [renewer.ErrHeld],
 // [renewer.ErrUnavailable] or [renewer.ErrShutdown] to errors.Is. asynq keeps its text as the task's last error.
 type NotRunError struct {
 	// Err is why.
 	Err error
-	// RetryIn is when the task comes back; 0 if it does not.
+	// RetryIn is when the task comes back; 0 if it does not. If Counted, asynq's own delay decides instead.
 	RetryIn time.Duration
 	// Copy is the ID of the task that goes on in place of this one, which was on its last attempt; "" if there is none. See
 	// [Requeue]. The error is asynq.RevokeTask then, which makes asynq drop the original without marking it as completed.
 	Copy string
+	// Counted means that an attempt is used up for it: the error is [ErrNotConfigured] then.
+	Counted bool
 	// Archived tells that the task was on its last attempt and that its time is up, so that asynq archives it.
 	Archived bool
 }
@@ -35,14 +41,22 @@ func (e *NotRunError) Error() string {
 		what = "and its last attempt's time is up"
 	case e.Copy != "":
 		what = fmt.Sprintf("it goes on as %s in %v", e.Copy, e.RetryIn.Round(time.Millisecond))
+	case e.Counted:
+		what = "and an attempt is used up: " + trim(ErrNotConfigured)
 	}
-	return fmt.Sprintf("lockbeat: task not run, %s: %s", what, strings.TrimPrefix(e.Err.Error(), "lockbeat: "))
+	return fmt.Sprintf("lockbeat: task not run, %s: %s", what, trim(e.Err))
 }
+
+// trim is an error's text inside of another of this library.
+func trim(err error) string { return strings.TrimPrefix(err.Error(), "lockbeat: ") }
 
 // Unwrap gives errors.Is and errors.As what the error is made of.
 func (e *NotRunError) Unwrap() []error {
 	if e.Copy != "" {
 		return []error{e.Err, asynq.RevokeTask}
+	}
+	if e.Counted {
+		return []error{e.Err, ErrNotConfigured}
 	}
 	return []error{e.Err}
 }

@@ -3,6 +3,7 @@ package asynqmw
 import (
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -36,6 +37,7 @@ type settings struct {
 	client  *asynq.Client
 	extra   []asynq.Option
 	codec   func([]byte, any) error
+	warned  sync.Once // that the server is not configured
 }
 
 func newSettings() settings { return settings{codec: json.Unmarshal} }
