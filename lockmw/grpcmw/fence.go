@@ -15,7 +15,8 @@ import (
 const FenceKey = "lockbeat-fence"
 
 // InjectFence adds the token of the innermost lock that ctx runs under, lockmw.Fence, to the metadata that calls made with the
-// returned context send, in place of one that is there. Without a lock it returns ctx. [PassFence] does it for every call.
+// returned context send, in place of one that is there. Without a lock it returns ctx. A lock that was lost still gives its token,
+// which resources refuse once they have seen a later one. [PassFence] does it for every call.
 func InjectFence(ctx context.Context) context.Context {
 	fence := lockmw.Fence(ctx)
 	if fence == 0 {
@@ -29,7 +30,8 @@ func InjectFence(ctx context.Context) context.Context {
 	return metadata.NewOutgoingContext(ctx, md)
 }
 
-// ExtractFence returns a context in which lockmw.Fence is the token that came with the call, or ctx if none did. A token that is
+// ExtractFence returns a context in which lockmw.Fence is the token that came with the call, or ctx if none did. Nobody here hears
+// of the loss of the lock that it is of: the token stays what it is, and the resource that it is given to decides. A token that is
 // repeated or no positive decimal number is an error with codes.InvalidArgument; the context is ctx then too. Take tokens only from
 // callers that you trust: a resource that has seen one too high refuses everybody else. [AcceptFence] does it for every call.
 func ExtractFence(ctx context.Context) (context.Context, error) {

@@ -3,6 +3,7 @@ package grpcmw_test
 import (
 	"context"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -116,6 +118,12 @@ func TestTrailerAndRetryInfoSayTheSame(t *testing.T) {
 		ms, convErr := strconv.ParseInt(trailer.Get("grpc-retry-pushback-ms")[0], 10, 64)
 		require.NoError(t, convErr)
 		assert.Equal(t, verdictOf(t, err).retryIn.Milliseconds(), ms)
+
+		// The words say it too, for people: in milliseconds.
+		_, words, _ := strings.Cut(status.Convert(err).Message(), "try again in ")
+		inWords, parseErr := time.ParseDuration(words)
+		require.NoError(t, parseErr)
+		assert.Equal(t, verdictOf(t, err).retryIn.Round(time.Millisecond), inWords)
 	}
 }
 

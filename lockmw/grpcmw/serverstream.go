@@ -1,6 +1,7 @@
 package grpcmw
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 // nil, on two rules for one method, and on a rule for a unary method.
 //
 // The lock is held until the handler returns, panics or exits. Once it is lost, SendMsg and RecvMsg fail, those under way too.
+// An error of a lock that a handler returns, with a rule or without, is answered as [Respond] does.
 func StreamServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.StreamServerInterceptor {
 	set := newSettings()
 	for _, o := range opts {
@@ -35,7 +37,7 @@ func StreamServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.Strea
 		if in.fence {
 			stream = contextStream{stream, ctx}
 		}
-		return handler(srv, stream)
+		return in.answer(stream.SetTrailer, handler(srv, stream))
 	}
 }
 
@@ -53,7 +55,7 @@ func (in *interceptor) serveStream(ctx context.Context, r *rule, srv any, stream
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	// Deferred, so that a panic and runtime.Goexit free the lock too, and pass through.
 	defer func() {
-		if failed := s.settle(err); failed != nil {
+		if failed := cmp.Or(s.settle(err), in.own(err)); failed != nil {
 			stream.SetTrailer(failed.trailer())
 			err = failed
 		}

@@ -93,10 +93,10 @@ func retryable(code codes.Code, text, reason string, err error, in time.Duration
 	return e
 }
 
-// refused translates an error of lockmw.Enter.
+// refused translates an error of a lock that was not to be had.
 func (s *settings) refused(err error) *callError {
 	switch lockmw.RefusalOf(err) {
-	case lockmw.RefusedHeld:
+	case lockmw.RefusedHeld, lockmw.RefusedSkipped: // the latter of a handler's own lock
 		return retryable(s.busy, "another call has the lock that this one needs", ReasonBusy, err, s.again(err))
 	case lockmw.RefusedLineFull:
 		return retryable(s.busy, "too many calls wait for the lock that this one needs", ReasonBusy, err, s.again(err))

@@ -1,6 +1,7 @@
 package grpcmw
 
 import (
+	"cmp"
 	"context"
 
 	"google.golang.org/grpc"
@@ -14,7 +15,8 @@ import (
 // method.
 //
 // The handler's context ends when the call's does or when the lock is lost. The lock is held until the handler returns, panics or
-// exits, also when the caller has gone meanwhile.
+// exits, also when the caller has gone meanwhile. An error of a lock that a handler returns, with a rule or without, is answered
+// as [Respond] does.
 func UnaryServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.UnaryServerInterceptor {
 	set := newSettings()
 	for _, o := range opts {
@@ -28,7 +30,8 @@ func UnaryServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.UnaryS
 		}
 		r := in.rules[info.FullMethod]
 		if r == nil {
-			return handler(ctx, req)
+			reply, err := handler(ctx, req)
+			return reply, in.answer(trailerOf(ctx), err)
 		}
 		return in.serve(ctx, r, req, handler)
 	}
@@ -36,19 +39,17 @@ func UnaryServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.UnaryS
 
 // serve runs a handler under its call's lock.
 func (in *interceptor) serve(ctx context.Context, r *rule, req any, handler grpc.UnaryHandler) (reply any, err error) {
-	// Without a transport, as in a test, there is nowhere to set the trailer; the status says the same.
-	tell := func(e *callError) error {
-		_ = grpc.SetTrailer(ctx, e.trailer())
-		return e
-	}
+	setTrailer := trailerOf(ctx)
 	h, refused := in.enterFor(ctx, r, req)
 	if refused != nil {
-		return nil, tell(refused)
+		setTrailer(refused.trailer())
+		return nil, refused
 	}
 	// Deferred, so that a panic and runtime.Goexit free the lock too, and pass through.
 	defer func() {
-		if lost := h.settle(err); lost != nil {
-			err = tell(lost)
+		if failed := cmp.Or(h.settle(err), in.own(err)); failed != nil {
+			setTrailer(failed.trailer())
+			err = failed
 		}
 	}()
 	err = lockmw.ErrUnwound // unless it returns

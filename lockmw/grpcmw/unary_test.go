@@ -243,8 +243,18 @@ func TestKeeperShutDown(t *testing.T) {
 func TestTheCallsOwnErrorPassesUnchanged(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bubble, do call) {
-		for _, want := range []error{errHandler, renewer.ErrHeld, &renewer.LostError{Name: "its own"}, incomparable{"x"}} {
+		for _, want := range []error{errHandler, context.Canceled, incomparable{"x"}} {
 			require.Equal(t, want, do(t.Context(), func(context.Context) error { return want }))
+		}
+	})
+}
+
+// At a client the words of a lock's error stay in the process. A server's go out: see [TestAHandlersOwnLockErrorLeavesWithoutItsName].
+func TestAClientsCallMayReturnALocksErrorAsItIs(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bubble) {
+		for _, want := range []error{renewer.ErrHeld, &renewer.LostError{Name: "its own"}} {
+			require.Equal(t, want, sides(b.k)["client"](t.Context(), func(context.Context) error { return want }))
 		}
 	})
 }

@@ -1,0 +1,99 @@
+package grpcmw
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/once"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Respond returns what a handler that takes locks itself should return for an error of package lockmw: the error with the status
+// that this package gives it, which carries neither the lock's name nor its holder. renewer.ErrHeld is codes.Aborted with
+// LOCK_BUSY then. ctx is the call's, for the trailer that says when to come back. Errors that have nothing to do with locks, and
+// those that are a status already, are returned as they are; so is nil. errors.Is and errors.As find err in the result.
+//
+//	if _, err := lockmw.Do(ctx, keeper, name, charge); err != nil {
+//		return nil, grpcmw.Respond(ctx, err)
+//	}
+//
+// The server interceptors do so with whatever a handler returns, also for methods without a rule. It may be called concurrently.
+func Respond(ctx context.Context, err error) error {
+	set := newSettings()
+	return set.answer(trailerOf(ctx), err)
+}
+
+// trailerOf sets the trailer of a call. Without a transport, as in a test, there is nowhere to set it; the status says the same.
+func trailerOf(ctx context.Context) func(metadata.MD) {
+	return func(md metadata.MD) { _ = grpc.SetTrailer(ctx, md) }
+}
+
+// answer is what goes out for a handler's error.
+func (s *settings) answer(setTrailer func(metadata.MD), err error) error {
+	e := s.own(err)
+	if e == nil {
+		return err
+	}
+	setTrailer(e.trailer())
+	return e
+}
+
+// own translates a handler's own error if its words may name a lock; nil if it can go out as it is.
+func (s *settings) own(err error) *callError {
+	if err == nil || errors.Is(err, lockmw.ErrUnwound) {
+		return nil
+	}
+	// Not errors.As: a status in an error goes out with the words of the whole error.
+	if own, ok := err.(interface{ GRPCStatus() *status.Status }); ok {
+		if st := own.GRPCStatus(); st != nil && st.Code() != codes.Unknown {
+			return nil
+		}
+	}
+	said, answered := errors.AsType[*callError](err)
+	_, runOnce := errors.AsType[*once.Error](err)
+	switch {
+	case runOnce: // the work's end, not the lock's, even if that is a cause
+		return reworded(err)
+	case errors.Is(err, renewer.ErrLost):
+		return lostError(err, nil)
+	case answered:
+		again := said.with(err)
+		again.pushback = "" // set when it was made
+		return again
+	case ofLock(err):
+		return s.refused(err)
+	case strings.Contains(err.Error(), "lockbeat: "): // taken apart on the way: its words are all that is left
+		return reworded(err)
+	default:
+		return nil
+	}
+}
+
+var lockKinds = []error{
+	lockmw.ErrSkipped, renewer.ErrHeld, renewer.ErrUnavailable, renewer.ErrRejected, renewer.ErrShutdown, renewer.ErrName, renewer.ErrConfig,
+}
+
+// ofLock reports whether err is that of a lock which was not to be had. A caller's cancellation is one too if a lock was waited for.
+func ofLock(err error) bool {
+	_, ok := errors.AsType[*renewer.Error](err)
+	return ok || slices.ContainsFunc(lockKinds, func(kind error) bool { return errors.Is(err, kind) })
+}
+
+// reworded leaves an error's status as it is, but for its words.
+func reworded(err error) *callError {
+	st, ok := status.FromError(err)
+	if !ok {
+		st = status.FromContextError(err) // as gRPC does
+	}
+	said := st.Proto()
+	said.Message = "lockbeat: the call failed by an error of a lock that it uses itself"
+	return &callError{status: status.FromProto(said), causes: []error{err}}
+}
