@@ -31,6 +31,9 @@ func (b *bank) UnaryCall(ctx context.Context, _ *testgrpc.SimpleRequest) (*testg
 		if ctx.Err() != nil {
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
+		if ofALock(err) {
+			return nil, err // as it is: what it says must not leave, whoever returns it
+		}
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	return &testgrpc.SimpleResponse{}, nil

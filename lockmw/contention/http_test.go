@@ -39,6 +39,8 @@ func openGuarded(
 	server := httptest.NewUnstartedServer(guard(httpmw.Exclusive(k, key, policy)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch err := do(r.Context()); {
 		case r.Context().Err() != nil: // whoever asked has gone, or the lock has: nothing to say
+		case ofALock(err):
+			httpmw.Respond(w, r, err)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 		default:
@@ -81,7 +83,9 @@ func outcomeOfHTTP(t *testing.T, resp *http.Response, body []byte) outcome {
 	if len(body) == 0 && resp.StatusCode == http.StatusServiceUnavailable && again {
 		return lost // whose body can't be sent by a writer that is not wrapped
 	}
-	assert.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
+	if !assert.Equal(t, "application/problem+json", resp.Header.Get("Content-Type")) {
+		return ""
+	}
 	var problem struct {
 		Type   string
 		Status int
@@ -94,6 +98,8 @@ func outcomeOfHTTP(t *testing.T, resp *http.Response, body []byte) outcome {
 		return busy
 	case resp.StatusCode == http.StatusServiceUnavailable && again && problem.Type == httpmw.TypeUnavailable:
 		return unavailable
+	case resp.StatusCode == http.StatusServiceUnavailable && again && problem.Type == httpmw.TypeLost:
+		return lost
 	case resp.StatusCode == http.StatusBadRequest && !again && problem.Type == httpmw.TypeBadRequest:
 		return badKey
 	default:

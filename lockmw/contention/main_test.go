@@ -2,6 +2,9 @@ package contention_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,12 +63,13 @@ var sentAgain = adapter{"http, idempotent", openIdempotent}
 
 // scene is one adapter's turn in a row of the table.
 type scene struct {
-	t      *testing.T
-	redis  *redistest.Server
-	keeper *renewer.Keeper // the adapter's
-	other  *renewer.Keeper // somebody else's
-	runs   atomic.Int64
-	open   func(wait time.Duration, do work) caller
+	t       *testing.T
+	adapter string
+	redis   *redistest.Server
+	keeper  *renewer.Keeper // the adapter's
+	other   *renewer.Keeper // somebody else's
+	runs    atomic.Int64
+	open    func(wait time.Duration, do work) caller
 }
 
 // each runs a row with every adapter, and sees to it that no lock is left behind.
@@ -73,8 +77,8 @@ func each(t *testing.T, row func(s *scene), others ...adapter) {
 	for _, a := range append(others, adapters...) {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			s := &scene{t: t, redis: redistest.Start(t)}
-			s.keeper, s.other = s.newKeeper("here"), s.newKeeper("there")
+			s := &scene{t: t, adapter: a.name, redis: redistest.Start(t)}
+			s.keeper, s.other = s.newKeeper(nodeMark+"here"), s.newKeeper(nodeMark+"there")
 			s.open = func(wait time.Duration, do work) caller {
 				return a.open(t, s.keeper, wait, func(ctx context.Context) error {
 					s.runs.Add(1)
@@ -146,11 +150,23 @@ func (s *scene) nothingIsLeft() {
 	}, ttl, tick, "left: %q", keys)
 }
 
-// leaksNothing sees to it that a remote caller is not told the key.
+// nodeMark is in the names of all nodes.
+const nodeMark = "node-"
+
+// leaksNothing sees to it that a remote caller is not told the key, nor that of a lock within, nor who has it.
 func leaksNothing(t *testing.T, key, words string) {
+	for _, secret := range []string{innerKey, nodeMark, fmt.Sprint("pid ", os.Getpid())} {
+		assert.NotContains(t, words, secret)
+	}
 	if key != "" {
 		assert.NotContains(t, words, key[:min(len(key), 5)])
 	}
+}
+
+// ofALock reports whether the work returns the error of a lock of its own, which a handler passes on as its adapter wants it.
+func ofALock(err error) bool {
+	_, refused := errors.AsType[*renewer.Error](err)
+	return refused || errors.Is(err, renewer.ErrLost)
 }
 
 // result is what a call gave.

@@ -3,6 +3,7 @@ package contention_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,9 @@ import (
 )
 
 const key = "account:7"
+
+// innerKey is that of a lock that the work takes itself.
+const innerKey = "vault:secret"
 
 func nothing(context.Context) error { return nil }
 
@@ -164,6 +168,55 @@ func TestLostInTheMiddle(t *testing.T) {
 				r := s.await(start(s.t.Context(), call, key))
 				assert.Equal(s.t, lost, r.outcome, r.words)
 				assert.EqualValues(s.t, 1, s.runs.Load())
+			})
+		})
+	}
+}
+
+// The work takes another lock and returns that one's error. A remote caller is answered as if it had been the call's own, and
+// reads neither which lock it was nor who has it. A task has failed: it has run, and may have done half of its work.
+func TestTheErrorOfALockOfItsOwn(t *testing.T) {
+	t.Parallel()
+	take := func(ctx context.Context, k *renewer.Keeper, name string, do work) error {
+		_, err := lockmw.Do(ctx, k, name, func(ctx context.Context) (any, error) { return nil, do(ctx) }, lockmw.Refuse())
+		return fmt.Errorf("opening the vault: %w", err)
+	}
+	for name, c := range map[string]struct {
+		inner        func(ctx context.Context, s *scene) error
+		remote, task outcome
+	}{
+		"held": {func(ctx context.Context, s *scene) error {
+			defer s.holds(innerKey)()
+			return take(ctx, s.keeper, innerKey, nothing)
+		}, busy, failed},
+		"nobody to ask": {func(ctx context.Context, s *scene) error {
+			gone := s.newKeeper(nodeMark + "gone")
+			assert.NoError(s.t, gone.Shutdown(ctx))
+			return take(ctx, gone, innerKey, nothing)
+		}, unavailable, failed},
+		"lost": {func(ctx context.Context, s *scene) error {
+			return take(ctx, s.keeper, innerKey, func(ctx context.Context) error {
+				_, err := s.redis.Do("DEL", redisstore.DefaultPrefix+"{"+innerKey+"}").AsInt64()
+				assert.NoError(s.t, err)
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+		}, lost, lost},
+		"bad key": {func(ctx context.Context, s *scene) error {
+			return take(ctx, s.keeper, strings.Repeat(innerKey, 1000), nothing)
+		}, badKey, failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(s *scene) {
+				call := s.open(time.Minute, func(ctx context.Context) error { return c.inner(ctx, s) })
+				want := c.remote
+				if s.adapter == "asynq" {
+					want = c.task
+				}
+				r := s.await(start(s.t.Context(), call, key))
+				assert.Equal(s.t, want, r.outcome, r.words)
+				s.free(key)
 			})
 		})
 	}
