@@ -78,7 +78,8 @@ func (a *attempt) run(ctx context.Context) error {
 	}
 }
 
-// warn says through the keeper's observer, once a handler and with its first task, what would be noticed only when tasks meet.
+// warn says through the keeper's observer, once a handler and with its first task, what would be
+// noticed only when tasks meet.
 func (a *attempt) warn() {
 	a.warned.Do(func() {
 		if o := a.keeper.Config().Observer; o != nil {

@@ -8,10 +8,11 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// Configure returns cfg with its IsFailure, RetryDelayFunc, ErrorHandler and BaseContext decorated, so that a task that did not
-// run for want of its lock uses up no attempt, comes back soon, and raises no alarm, and so that handlers know that. What cfg
-// has of its own decides for everything else, asynq's defaults if it has nothing. To configure twice changes nothing more. What
-// is set afterwards takes the place of what is decorated: configure last.
+// Configure returns cfg with its IsFailure, RetryDelayFunc, ErrorHandler and BaseContext decorated,
+// so that a task that did not run for want of its lock uses up no attempt, comes back soon, and
+// raises no alarm, and so that handlers know that. What cfg has of its own decides for everything
+// else, asynq's defaults if it has nothing. To configure twice changes nothing more. What is set
+// afterwards takes the place of what is decorated: configure last.
 func Configure(cfg asynq.Config) asynq.Config {
 	cfg.IsFailure = IsFailure(cfg.IsFailure)
 	cfg.RetryDelayFunc = RetryDelay(cfg.RetryDelayFunc)
@@ -61,8 +62,9 @@ func ErrorHandler(next asynq.ErrorHandler) asynq.ErrorHandler {
 
 type configuredKey struct{}
 
-// BaseContext decorates what asynq.Config.BaseContext is set to: it marks the context, so that handlers know that the rest of
-// the config is decorated too. Without it their refusals are [ErrNotConfigured]. A nil next is context.Background.
+// BaseContext decorates what asynq.Config.BaseContext is set to: it marks the context, so that
+// handlers know that the rest of the config is decorated too. Without it their refusals are
+// [ErrNotConfigured]. A nil next is context.Background.
 func BaseContext(next func() context.Context) func() context.Context {
 	if next == nil {
 		next = context.Background
@@ -70,8 +72,8 @@ func BaseContext(next func() context.Context) func() context.Context {
 	return func() context.Context { return context.WithValue(next(), configuredKey{}, true) }
 }
 
-// configured reports whether the server that ctx came from counts no attempt for a refused task. A handler that is called by no
-// server, as in a test, has nobody who counts.
+// configured reports whether the server that ctx came from counts no attempt for a refused task. A
+// handler that is called by no server, as in a test, has nobody who counts.
 func configured(ctx context.Context) bool {
 	_, served := asynq.GetMaxRetry(ctx)
 	return !served || ctx.Value(configuredKey{}) != nil

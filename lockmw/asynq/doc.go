@@ -4,9 +4,10 @@
 //	mux.Handle("email:send", asynqmw.Handle(keeper, func(e Email) string { return e.UserID }, sendEmail))
 //	server := asynq.NewServer(redis, asynqmw.Configure(asynq.Config{Concurrency: 20}))
 //
-// [Handle] takes a function of the decoded payload; [Middleware] puts a lock around handlers that are there already.
-// [Configure] belongs to it: without it a refused task uses up attempts, until asynq archives it. Such a refusal is
-// [ErrNotConfigured] and says so in its text; the keeper's observer is told with a handler's first task (renewer.Fault).
+// [Handle] takes a function of the decoded payload; [Middleware] puts a lock around handlers that
+// are there already. [Configure] belongs to it: without it a refused task uses up attempts, until
+// asynq archives it. Such a refusal is [ErrNotConfigured] and says so in its text; the keeper's
+// observer is told with a handler's first task (renewer.Fault).
 //
 // # Outcomes
 //
@@ -34,10 +35,11 @@
 //
 // # Last attempts
 //
-// asynq archives a task on its last attempt, and every task with MaxRetry(0), whatever error it returns: it counts attempts
-// before it asks IsFailure. So the handler returns none while the task has time. The task waits in line, in its worker's slot,
-// until a quarter of its time, at most 5 s, is left before its Timeout or Deadline; it waits for a store that is down as well.
-// When that time is up it is archived, having not run.
+// asynq archives a task on its last attempt, and every task with MaxRetry(0), whatever error it
+// returns: it counts attempts before it asks IsFailure. So the handler returns none while the task
+// has time. The task waits in line, in its worker's slot, until a quarter of its time, at most 5 s,
+// is left before its Timeout or Deadline; it waits for a store that is down as well. When that time
+// is up it is archived, having not run.
 //
 // With [Requeue] it does not wait: a copy goes to the queue, with a new ID, and the original is dropped. It is archived only
 // if asynq's Redis takes no copy in all that time. If asynq interrupts it between the two, at the end of a shutdown, both may

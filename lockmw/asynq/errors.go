@@ -13,8 +13,9 @@ import (
 // archives it.
 var ErrPayload = errors.New("lockbeat: unusable task")
 
-// ErrNotConfigured means that a task runs on a server whose asynq.Config did not go through [Configure]: asynq counts an attempt
-// for each refusal then, and archives the task when there have been too many.
+// ErrNotConfigured means that a task runs on a server whose asynq.Config did not go through
+// [Configure]: asynq counts an attempt for each refusal then, and archives the task when there have
+// been too many.
 var ErrNotConfigured = errors.New("lockbeat: the server's asynq.Config did not go through asynqmw.Configure")
 
 // NotRunError is what a handler returns for a task that did not run, for want of the lock. It is [renewer.ErrHeld],
@@ -22,7 +23,8 @@ var ErrNotConfigured = errors.New("lockbeat: the server's asynq.Config did not g
 type NotRunError struct {
 	// Err is why.
 	Err error
-	// RetryIn is when the task comes back; 0 if it does not. If Counted, asynq's own delay decides instead.
+	// RetryIn is when the task comes back; 0 if it does not. If Counted, asynq's own delay decides
+	// instead.
 	RetryIn time.Duration
 	// Copy is the ID of the task that goes on in place of this one, which was on its last attempt; "" if there is none. See
 	// [Requeue]. The error is asynq.RevokeTask then, which makes asynq drop the original without marking it as completed.

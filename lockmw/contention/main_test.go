@@ -153,7 +153,8 @@ func (s *scene) nothingIsLeft() {
 // nodeMark is in the names of all nodes.
 const nodeMark = "node-"
 
-// leaksNothing sees to it that a remote caller is not told the key, nor that of a lock within, nor who has it.
+// leaksNothing sees to it that a remote caller is not told the key, nor that of a lock within, nor
+// who has it.
 func leaksNothing(t *testing.T, key, words string) {
 	for _, secret := range []string{innerKey, nodeMark, fmt.Sprint("pid ", os.Getpid())} {
 		assert.NotContains(t, words, secret)
@@ -163,7 +164,8 @@ func leaksNothing(t *testing.T, key, words string) {
 	}
 }
 
-// ofALock reports whether the work returns the error of a lock of its own, which a handler passes on as its adapter wants it.
+// ofALock reports whether the work returns the error of a lock of its own, which a handler passes
+// on as its adapter wants it.
 func ofALock(err error) bool {
 	_, refused := errors.AsType[*renewer.Error](err)
 	return refused || errors.Is(err, renewer.ErrLost)

@@ -173,8 +173,9 @@ func TestLostInTheMiddle(t *testing.T) {
 	}
 }
 
-// The work takes another lock and returns that one's error. A remote caller is answered as if it had been the call's own, and
-// reads neither which lock it was nor who has it. A task has failed: it has run, and may have done half of its work.
+// The work takes another lock and returns that one's error. A remote caller is answered as if it
+// had been the call's own, and reads neither which lock it was nor who has it. A task has failed:
+// it has run, and may have done half of its work.
 func TestTheErrorOfALockOfItsOwn(t *testing.T) {
 	t.Parallel()
 	take := func(ctx context.Context, k *renewer.Keeper, name string, do work) error {

@@ -35,17 +35,20 @@
 //	of a rule that can't   Internal                                did not run
 //	work
 //
-// A handler's own error passes unchanged unless the lock was lost. Its panic passes through, and runtime.Goexit too.
+// A handler's own error passes unchanged unless the lock was lost. Its panic passes through, and
+// runtime.Goexit too.
 //
-// The error of a lock that a handler has taken itself, by lockmw.Do for instance, says which lock it is and who holds it, host
-// and process. The server interceptors answer it as the table does, for methods without a rule too: a handler may return it as
-// it is. Without the interceptors, or to log it first, there is [Respond]. A status that a handler has made itself is its own,
-// words and all. Errors of package once, and those of which only the words are left (fmt.Errorf with %v), keep their code and
-// lose their words.
+// The error of a lock that a handler has taken itself, by lockmw.Do for instance, says which lock
+// it is and who holds it, host and process. The server interceptors answer it as the table does,
+// for methods without a rule too: a handler may return it as it is. Without the interceptors, or to
+// log it first, there is [Respond]. A status that a handler has made itself is its own, words and
+// all. Errors of package once, and those of which only the words are left (fmt.Errorf with %v),
+// keep their code and lose their words.
 //
-// No status of this package has a key in it. What an error is made of does not leave the process, but interceptors further out
-// find it by errors.Is and errors.As: [renewer.ErrHeld], with a *renewer.Error that says who has the lock; [renewer.ErrLost],
-// with the handler's own error; and so on.
+// No status of this package has a key in it. What an error is made of does not leave the process,
+// but interceptors further out find it by errors.Is and errors.As: [renewer.ErrHeld], with a
+// *renewer.Error that says who has the lock; [renewer.ErrLost], with the handler's own error; and
+// so on.
 //
 // # Streams
 //
@@ -104,7 +107,8 @@
 //
 // # Fencing tokens
 //
-// [PassFence] at the client and [AcceptFence] at the server pass the token of a caller's lock on to what works for it elsewhere;
-// [InjectFence] and [ExtractFence] do so by hand. Only between parties that trust each other. A lock that was lost goes on giving
-// its token: a resource that has seen that of a later holder refuses it.
+// [PassFence] at the client and [AcceptFence] at the server pass the token of a caller's lock on to
+// what works for it elsewhere; [InjectFence] and [ExtractFence] do so by hand. Only between parties
+// that trust each other. A lock that was lost goes on giving its token: a resource that has seen
+// that of a later holder refuses it.
 package grpcmw

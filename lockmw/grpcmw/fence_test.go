@@ -45,6 +45,22 @@ func TestExtractFence(t *testing.T) {
 	}
 }
 
+// A lost lock goes on giving its token: 0 would be taken for no lock at all, and send none.
+func TestInjectFenceAfterALoss(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bubble) {
+		err := sides(b.k)["server"](t.Context(), func(ctx context.Context) error {
+			want := strconv.FormatInt(lockmw.Fence(ctx), 10)
+			b.store.Delete("a1")
+			<-ctx.Done()
+			md, _ := metadata.FromOutgoingContext(grpcmw.InjectFence(ctx))
+			assert.Equal(t, []string{want}, md.Get(grpcmw.FenceKey))
+			return context.Cause(ctx)
+		})
+		require.Equal(t, grpcmw.ReasonLost, verdictOf(t, err).reason)
+	})
+}
+
 func TestInjectFence(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, t.Context(), grpcmw.InjectFence(t.Context()), "without a lock")

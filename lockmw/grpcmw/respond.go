@@ -16,22 +16,26 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Respond returns what a handler that takes locks itself should return for an error of package lockmw: the error with the status
-// that this package gives it, which carries neither the lock's name nor its holder. renewer.ErrHeld is codes.Aborted with
-// LOCK_BUSY then. ctx is the call's, for the trailer that says when to come back. Errors that have nothing to do with locks, and
-// those that are a status already, are returned as they are; so is nil. errors.Is and errors.As find err in the result.
+// Respond returns what a handler that takes locks itself should return for an error of package
+// lockmw: the error with the status that this package gives it, which carries neither the lock's
+// name nor its holder. renewer.ErrHeld is codes.Aborted with LOCK_BUSY then. ctx is the call's, for
+// the trailer that says when to come back. Errors that have nothing to do with locks, and those
+// that are a status already, are returned as they are; so is nil. errors.Is and errors.As find err
+// in the result.
 //
 //	if _, err := lockmw.Do(ctx, keeper, name, charge); err != nil {
 //		return nil, grpcmw.Respond(ctx, err)
 //	}
 //
-// The server interceptors do so with whatever a handler returns, also for methods without a rule. It may be called concurrently.
+// The server interceptors do so with whatever a handler returns, also for methods without a rule.
+// It may be called concurrently.
 func Respond(ctx context.Context, err error) error {
 	set := newSettings()
 	return set.answer(trailerOf(ctx), err)
 }
 
-// trailerOf sets the trailer of a call. Without a transport, as in a test, there is nowhere to set it; the status says the same.
+// trailerOf sets the trailer of a call. Without a transport, as in a test, there is nowhere to set
+// it; the status says the same.
 func trailerOf(ctx context.Context) func(metadata.MD) {
 	return func(md metadata.MD) { _ = grpc.SetTrailer(ctx, md) }
 }
@@ -51,7 +55,7 @@ func (s *settings) own(err error) *callError {
 	if err == nil || errors.Is(err, lockmw.ErrUnwound) {
 		return nil
 	}
-	// Not errors.As: a status in an error goes out with the words of the whole error.
+	//nolint:errorlint // a status further in goes out with the words of the whole error
 	if own, ok := err.(interface{ GRPCStatus() *status.Status }); ok {
 		if st := own.GRPCStatus(); st != nil && st.Code() != codes.Unknown {
 			return nil
@@ -81,7 +85,8 @@ var lockKinds = []error{
 	lockmw.ErrSkipped, renewer.ErrHeld, renewer.ErrUnavailable, renewer.ErrRejected, renewer.ErrShutdown, renewer.ErrName, renewer.ErrConfig,
 }
 
-// ofLock reports whether err is that of a lock which was not to be had. A caller's cancellation is one too if a lock was waited for.
+// ofLock reports whether err is that of a lock which was not to be had. A caller's cancellation is
+// one too if a lock was waited for.
 func ofLock(err error) bool {
 	_, ok := errors.AsType[*renewer.Error](err)
 	return ok || slices.ContainsFunc(lockKinds, func(kind error) bool { return errors.Is(err, kind) })

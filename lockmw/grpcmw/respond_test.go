@@ -25,25 +25,34 @@ import (
 // told is what a lock's error says to operators, and no remote caller may read.
 const told = "iban-DE02"
 
-// ownErrors are what handlers return that use locks themselves, and what their callers should get to know.
+var (
+	toldBusy = verdict{code: codes.Aborted, reason: grpcmw.ReasonBusy}
+	toldDown = verdict{code: codes.Unavailable, reason: grpcmw.ReasonUnavailable}
+	toldLost = verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}
+
+	errResponded = grpcmw.Respond(context.Background(), lockError(renewer.ErrHeld))
+)
+
+// ownErrors are what handlers return that use locks themselves, and what their callers should get
+// to know.
 var ownErrors = map[string]struct {
 	err      error
 	want     verdict
 	pushback bool // a time to come back, or -1 if the lock was lost
 	message  string
 }{
-	"held":      {err: lockError(renewer.ErrHeld), want: verdict{code: codes.Aborted, reason: grpcmw.ReasonBusy}, pushback: true},
-	"line full": {err: lockError(errors.Join(renewer.ErrLineFull, renewer.ErrHeld)), want: verdict{code: codes.Aborted, reason: grpcmw.ReasonBusy}, pushback: true},
-	"skipped":   {err: fmt.Errorf("%w: %s", lockmw.ErrSkipped, lockError(renewer.ErrHeld)), want: verdict{code: codes.Aborted, reason: grpcmw.ReasonBusy}, pushback: true},
+	"held":      {err: lockError(renewer.ErrHeld), want: toldBusy, pushback: true},
+	"line full": {err: lockError(errors.Join(renewer.ErrLineFull, renewer.ErrHeld)), want: toldBusy, pushback: true},
+	"skipped":   {err: fmt.Errorf("%w: %s", lockmw.ErrSkipped, lockError(renewer.ErrHeld).Error()), want: toldBusy, pushback: true},
 	"store down": {
 		err:  fmt.Errorf("transfer: %w", lockError(renewer.ErrUnavailable)),
-		want: verdict{code: codes.Unavailable, reason: grpcmw.ReasonUnavailable}, pushback: true,
+		want: toldDown, pushback: true,
 	},
-	"shut down": {err: lockError(renewer.ErrShutdown), want: verdict{code: codes.Unavailable, reason: grpcmw.ReasonUnavailable}, pushback: true},
-	"lost":      {err: &renewer.LostError{Name: told, Reason: renewer.Expired}, want: verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, pushback: true},
+	"shut down": {err: lockError(renewer.ErrShutdown), want: toldDown, pushback: true},
+	"lost":      {err: &renewer.LostError{Name: told, Reason: renewer.Expired}, want: toldLost, pushback: true},
 	"lost, with a status of its own": {
 		err:  errors.Join(errHandler, &renewer.LostError{Name: told}),
-		want: verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, pushback: true,
+		want: toldLost, pushback: true,
 	},
 	"name":      {err: lockError(renewer.ErrName), want: verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey}},
 	"misuse":    {err: fmt.Errorf("%w: once.Do takes the lock on %s", renewer.ErrConfig, told), want: verdict{code: codes.Internal}},
@@ -53,16 +62,22 @@ var ownErrors = map[string]struct {
 		err:  &once.Error{Kind: once.ErrAttemptsExhausted, Name: told, Last: renewer.Holder{Node: told, PID: 4711}, Err: lockError(renewer.ErrHeld)},
 		want: verdict{code: codes.Unknown},
 	},
-	"taken apart":                      {err: fmt.Errorf("transfer: %v", lockError(renewer.ErrHeld)), want: verdict{code: codes.Unknown}},
-	"converted on the way":             {err: status.Convert(lockError(renewer.ErrHeld)).Err(), want: verdict{code: codes.Unknown}},
-	"taken apart, beside a status":     {err: fmt.Errorf("%w: %v", errHandler, lockError(renewer.ErrHeld)), want: verdict{code: codes.NotFound}},
-	"a status made by the handler":     {err: errHandler, want: verdict{code: codes.NotFound}, message: "no such account"},
-	"a status of which it is a cause":  {err: ownStatus{lockError(renewer.ErrHeld)}, want: verdict{code: codes.FailedPrecondition}, message: "not now"},
-	"a status in an error":             {err: fmt.Errorf("transfer: %w", errHandler), want: verdict{code: codes.NotFound}, message: "transfer: " + errHandler.Error()},
+	"taken apart":          {err: errors.New("transfer: " + lockError(renewer.ErrHeld).Error()), want: verdict{code: codes.Unknown}},
+	"converted on the way": {err: status.Convert(lockError(renewer.ErrHeld)).Err(), want: verdict{code: codes.Unknown}},
+	"taken apart, beside a status": {
+		err:  fmt.Errorf("%w: %s", errHandler, lockError(renewer.ErrHeld).Error()),
+		want: verdict{code: codes.NotFound},
+	},
+	"a status made by the handler":    {err: errHandler, want: verdict{code: codes.NotFound}, message: "no such account"},
+	"a status of which it is a cause": {err: ownStatus{lockError(renewer.ErrHeld)}, want: verdict{code: codes.FailedPrecondition}, message: "not now"},
+	"a status in an error": {
+		err:  fmt.Errorf("transfer: %w", errHandler),
+		want: verdict{code: codes.NotFound}, message: "transfer: " + errHandler.Error(),
+	},
 	"nothing to do with locks":         {err: errors.New("insufficient funds"), want: verdict{code: codes.Unknown}, message: "insufficient funds"},
 	"the handler's own cancellation":   {err: context.Canceled, want: verdict{code: codes.Canceled}, message: "context canceled"},
-	"responded to already":             {err: grpcmw.Respond(context.Background(), lockError(renewer.ErrHeld)), want: verdict{code: codes.Aborted, reason: grpcmw.ReasonBusy}},
-	"responded to already and wrapped": {err: fmt.Errorf("%s: %w", told, grpcmw.Respond(context.Background(), lockError(renewer.ErrHeld))), want: verdict{code: codes.Aborted, reason: grpcmw.ReasonBusy}},
+	"responded to already":             {err: errResponded, want: toldBusy},
+	"responded to already and wrapped": {err: fmt.Errorf("%s: %w", told, errResponded), want: toldBusy},
 }
 
 func lockError(kind error) error {
@@ -77,7 +92,8 @@ func (e ownStatus) GRPCStatus() *status.Status {
 }
 func (e ownStatus) Unwrap() error { return e.error }
 
-// A handler's inner Do used to go out as codes.Unknown, with the lock's name and its holder's host and pid.
+// A handler's inner Do used to go out as codes.Unknown, with the lock's name and its holder's host
+// and pid.
 func TestAHandlersOwnLockErrorLeavesWithoutItsName(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
@@ -151,7 +167,8 @@ func TestRespond(t *testing.T) {
 	require.NoError(t, grpcmw.Respond(t.Context(), nil))
 }
 
-// A handler that does respond is not answered for a second time: two trailers would keep clients from coming back.
+// A handler that does respond is not answered for a second time: two trailers would keep clients
+// from coming back.
 func TestRespondInsideOfAnInterceptor(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
@@ -189,5 +206,5 @@ func TestAnotherServersRefusalKeepsItsDetails(t *testing.T) {
 		&errdetails.ErrorInfo{Reason: grpcmw.ReasonBusy, Domain: grpcmw.Domain})
 	require.NoError(t, err)
 	v := verdictOf(t, grpcmw.Respond(t.Context(), fmt.Errorf("calling the bank: %w", remote.Err())))
-	require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonBusy}, v)
+	require.Equal(t, toldBusy, v)
 }

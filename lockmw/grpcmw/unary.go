@@ -14,9 +14,9 @@ import (
 // through. See the package's text for the outcomes. It panics if k is nil, on two rules for one method, and on a rule for a streaming
 // method.
 //
-// The handler's context ends when the call's does or when the lock is lost. The lock is held until the handler returns, panics or
-// exits, also when the caller has gone meanwhile. An error of a lock that a handler returns, with a rule or without, is answered
-// as [Respond] does.
+// The handler's context ends when the call's does or when the lock is lost. The lock is held until
+// the handler returns, panics or exits, also when the caller has gone meanwhile. An error of a lock
+// that a handler returns, with a rule or without, is answered as [Respond] does.
 func UnaryServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.UnaryServerInterceptor {
 	set := newSettings()
 	for _, o := range opts {

@@ -249,7 +249,8 @@ func TestTheCallsOwnErrorPassesUnchanged(t *testing.T) {
 	})
 }
 
-// At a client the words of a lock's error stay in the process. A server's go out: see [TestAHandlersOwnLockErrorLeavesWithoutItsName].
+// At a client the words of a lock's error stay in the process. A server's go out: see
+// [TestAHandlersOwnLockErrorLeavesWithoutItsName].
 func TestAClientsCallMayReturnALocksErrorAsItIs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {

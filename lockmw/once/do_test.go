@@ -287,7 +287,8 @@ func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
 	})
 }
 
-// A refusal is the caller's error as it is: not wrapped when no attempt was made, not told twice when the attempt ended the same way.
+// A refusal is the caller's error as it is: not wrapped when no attempt was made, not told twice
+// when the attempt ended the same way.
 func TestARefusalIsToldOnceAndAsItIs(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -113,6 +113,7 @@ func few(n int) schedule {
 
 func TestNewHold(t *testing.T) {
 	t.Parallel()
+	const under = time.Minute - time.Millisecond
 	for name, c := range map[string]struct {
 		least, shortest time.Duration
 		want            ticks.Hold
@@ -124,8 +125,8 @@ func TestNewHold(t *testing.T) {
 		"defaults, ticks close":      {shortest: 2 * time.Second, want: ticks.Hold{Least: time.Second, Grace: 250 * time.Millisecond}},
 		"given":                      {least: time.Minute, shortest: time.Hour, want: ticks.Hold{Least: time.Minute, Grace: 15 * time.Second}},
 		"given, nothing known":       {least: time.Hour, want: ticks.Hold{Least: time.Hour, Grace: 15 * time.Minute}},
-		"a little under the gap":     {least: time.Minute - time.Millisecond, shortest: time.Minute, want: ticks.Hold{Least: time.Minute - time.Millisecond, Grace: (time.Minute - time.Millisecond) / 4}},
-		"fractions are cut off":      {least: time.Minute - 1, shortest: time.Minute, want: ticks.Hold{Least: time.Minute - time.Millisecond, Grace: (time.Minute - time.Millisecond) / 4}},
+		"a little under the gap":     {least: under, shortest: time.Minute, want: ticks.Hold{Least: under, Grace: under / 4}},
+		"fractions are cut off":      {least: time.Minute - 1, shortest: time.Minute, want: ticks.Hold{Least: under, Grace: under / 4}},
 		"the least of all":           {least: 4 * time.Millisecond, want: ticks.Hold{Least: 4 * time.Millisecond, Grace: time.Millisecond}},
 		"negative":                   {least: -1, err: "it can't be negative"},
 		"the gap":                    {least: time.Minute, shortest: time.Minute, err: "would swallow the next: take at most half of that (30s)"},
