@@ -42,8 +42,8 @@
 // it is and who holds it, host and process. The server interceptors answer it as the table does,
 // for methods without a rule too: a handler may return it as it is. Without the interceptors, or to
 // log it first, there is [Respond]. A status that a handler has made itself is its own, words and
-// all. Errors of package once, and those of which only the words are left (fmt.Errorf with %v),
-// keep their code and lose their words.
+// all; it goes out without the words around it if those are of a lock. Errors of package once, and
+// those of which only the words are left (fmt.Errorf with %v), lose these.
 //
 // No status of this package has a key in it. What an error is made of does not leave the process,
 // but interceptors further out find it by errors.Is and errors.As: [renewer.ErrHeld], with a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -167,4 +168,26 @@ func ExamplePassFence() {
 	// Output:
 	// true
 	// <nil>
+}
+
+// A handler that takes a lock itself tells its caller neither which one nor who has it.
+func ExampleRespond() {
+	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL, Node: "node-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = keeper.Shutdown(context.Background()) }()
+	ctx := context.Background()
+	_, exit, err := lockmw.Enter(ctx, keeper, "account:DE02") // somebody else
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = exit(nil) }()
+
+	_, err = lockmw.Do(ctx, keeper, "account:DE02", func(context.Context) (any, error) { return nil, nil }, lockmw.Refuse())
+	err = grpcmw.Respond(ctx, err) // what the handler returns
+	fmt.Println(status.Code(err), strings.Contains(err.Error(), "DE02"), errors.Is(err, renewer.ErrHeld))
+	// Output: Aborted false true
 }

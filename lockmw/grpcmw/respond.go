@@ -56,11 +56,10 @@ func (s *settings) own(err error) *callError {
 		return nil
 	}
 	//nolint:errorlint // a status further in goes out with the words of the whole error
-	if own, ok := err.(interface{ GRPCStatus() *status.Status }); ok {
-		if st := own.GRPCStatus(); st != nil && st.Code() != codes.Unknown {
-			return nil
-		}
+	if outer, ok := err.(statusError); ok && isChosen(outer.GRPCStatus()) {
+		return nil
 	}
+	within, found := errors.AsType[statusError](err)
 	said, answered := errors.AsType[*callError](err)
 	_, runOnce := errors.AsType[*once.Error](err)
 	switch {
@@ -72,14 +71,26 @@ func (s *settings) own(err error) *callError {
 		again := said.with(err)
 		again.pushback = "" // set when it was made
 		return again
+	case !ofLock(err) && !strings.Contains(err.Error(), "lockbeat: "): // all that is left of one taken apart
+		return nil
+	case found && isChosen(within.GRPCStatus()):
+		return &callError{status: within.GRPCStatus(), causes: []error{err}} // without the words around it
 	case ofLock(err):
 		return s.refused(err)
-	case strings.Contains(err.Error(), "lockbeat: "): // taken apart on the way: its words are all that is left
-		return reworded(err)
 	default:
-		return nil
+		return reworded(err)
 	}
 }
+
+// statusError is an error that says itself what its status is.
+type statusError interface {
+	error
+	GRPCStatus() *status.Status
+}
+
+// isChosen reports whether a status is of a program's making, rather than what gRPC makes of any
+// error.
+func isChosen(st *status.Status) bool { return st != nil && st.Code() != codes.Unknown }
 
 var lockKinds = []error{
 	lockmw.ErrSkipped, renewer.ErrHeld, renewer.ErrUnavailable, renewer.ErrRejected, renewer.ErrShutdown, renewer.ErrName, renewer.ErrConfig,
@@ -92,13 +103,8 @@ func ofLock(err error) bool {
 	return ok || slices.ContainsFunc(lockKinds, func(kind error) bool { return errors.Is(err, kind) })
 }
 
-// reworded leaves an error's status as it is, but for its words.
+// reworded gives an error the code that gRPC gives it, without its words.
 func reworded(err error) *callError {
-	st, ok := status.FromError(err)
-	if !ok {
-		st = status.FromContextError(err) // as gRPC does
-	}
-	said := st.Proto()
-	said.Message = "lockbeat: the call failed by an error of a lock that it uses itself"
-	return &callError{status: status.FromProto(said), causes: []error{err}}
+	code := status.FromContextError(err).Code() // Unknown if no context has ended
+	return newError(code, "the call failed by an error of a lock that it uses itself", []error{err})
 }

@@ -66,7 +66,11 @@ var ownErrors = map[string]struct {
 	"converted on the way": {err: status.Convert(lockError(renewer.ErrHeld)).Err(), want: verdict{code: codes.Unknown}},
 	"taken apart, beside a status": {
 		err:  fmt.Errorf("%w: %s", errHandler, lockError(renewer.ErrHeld).Error()),
-		want: verdict{code: codes.NotFound},
+		want: verdict{code: codes.NotFound}, message: "no such account",
+	},
+	"held, beside a status": {
+		err:  fmt.Errorf("%w: %w", errHandler, lockError(renewer.ErrHeld)),
+		want: verdict{code: codes.NotFound}, message: "no such account",
 	},
 	"a status made by the handler":    {err: errHandler, want: verdict{code: codes.NotFound}, message: "no such account"},
 	"a status of which it is a cause": {err: ownStatus{lockError(renewer.ErrHeld)}, want: verdict{code: codes.FailedPrecondition}, message: "not now"},
@@ -199,7 +203,7 @@ func TestAHandlersOwnRefusalByTheOptions(t *testing.T) {
 	require.GreaterOrEqual(t, v.retryIn, 10*time.Second)
 }
 
-// What is said of another server's refusal loses its words, not its details.
+// What is said around another server's refusal goes; its status stays, details and all.
 func TestAnotherServersRefusalKeepsItsDetails(t *testing.T) {
 	t.Parallel()
 	remote, err := status.New(codes.Aborted, "lockbeat: another call has the lock").WithDetails(
