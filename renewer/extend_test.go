@@ -149,6 +149,26 @@ func TestHoldAtLeast(t *testing.T) {
 	})
 }
 
+// A caller who learns after the acquire that it needs the lock for longer says so then; what it never says keeps nobody waiting.
+func TestALeaseIsHeldAtLeastFromNow(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a")
+		pass(10 * time.Second)
+		l.HoldAtLeast(time.Minute)
+		l.HoldAtLeast(time.Second) // the longer one stands
+		l.HoldAtLeast(-time.Hour)
+		pass(time.Second)
+		require.NoError(t, l.Release(t.Context()))
+		require.Equal(t, 59*time.Second, s.Calls(script.Release)[0].Holds[0].Keep)
+		l.HoldAtLeast(time.Hour)
+		pass(time.Minute)
+		next, err := k.TryAcquire(t.Context(), "a")
+		require.NoError(t, err, "what is over can't be held longer")
+		require.NoError(t, next.Release(t.Context()))
+	})
+}
+
 // What could not be released at once is kept for its time all the same, by whoever releases it then.
 func TestHoldAtLeastSurvivesAFailedRelease(t *testing.T) {
 	t.Parallel()

@@ -143,6 +143,18 @@ func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, 
 // in any case, rather than handed to the next in this process.
 func (l *Lease) Abort(ctx context.Context) error { return l.k.release(ctx, l, false) }
 
+// HoldAtLeast keeps the lock for d from now, even if it is released before, as the option of that name does from the acquire: for
+// callers who learn only after the acquire that they will use the lock. A longer time asked for before stands. Zero or less, and a
+// lease that is over, change nothing.
+func (l *Lease) HoldAtLeast(d time.Duration) {
+	l.k.mu.Lock()
+	defer l.k.mu.Unlock()
+	if d > 0 && l.state != released {
+		extra := l.withRare()
+		extra.least = max(extra.least, l.k.clock.atMost().add(d))
+	}
+}
+
 func (l *Lease) hold() Hold { return Hold{Name: l.name, Owner: l.owner, TTL: l.k.cfg.TTL} }
 
 // ending is the hold to release when the operation has ended. Under k.mu.
