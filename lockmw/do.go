@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -17,14 +18,14 @@ func Do[T any](
 	if k == nil || fn == nil {
 		return result, fmt.Errorf("%w: Do needs a keeper (renewer.New) and a function", renewer.ErrConfig)
 	}
-	s, ctx, err := enter(ctx, k, name, newSettings(opts))
+	s, err := enter(ctx, k, name, newSettings(opts))
 	if err != nil {
 		return result, err
 	}
 	// Deferred, so that a panic and runtime.Goexit free the lock too, and pass through.
 	defer func() { err = s.exit(err) }()
 	err = ErrUnwound // unless fn returns
-	return fn(ctx)
+	return fn(s)
 }
 
 // Wrap returns fn with a lock around each call, on the name that key derives from its argument. It panics if keeper, key or
@@ -57,30 +58,47 @@ func Enter(
 	if k == nil {
 		return nil, nil, fmt.Errorf("%w: Enter needs a keeper (renewer.New)", renewer.ErrConfig)
 	}
-	s, ctx, err := enter(ctx, k, name, newSettings(opts))
+	s, err := enter(ctx, k, name, newSettings(opts))
 	if err != nil {
 		return nil, nil, err
 	}
-	return ctx, s.exit, nil
+	return s, s.exit, nil
 }
 
-// enter acquires the lock, or the locks if the name stands for several, or finds it in the context.
-func enter(ctx context.Context, k *renewer.Keeper, name string, set settings) (*scope, context.Context, error) {
-	if names := split(name); names != nil {
-		return enterAll(ctx, k, names, set)
+// enter takes the lock for an operation that begins now.
+func enter(ctx context.Context, k *renewer.Keeper, name string, set settings) (*scope, error) {
+	s, err := take(ctx, k, name, set)
+	if err != nil {
+		return nil, err
 	}
-	if outer := find(ctx, k, name); outer != nil {
-		if err := outer.lease.Err(); err != nil {
-			return nil, nil, err
-		}
-		return &scope{lease: outer.lease, strict: set.strict, inner: true}, ctx, nil
+	s.holdAtLeast(set.least)
+	return s, nil
+}
+
+// take acquires the lock, or the locks if the name stands for several, or finds it in the context.
+func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*scope, error) {
+	if names := split(name); names != nil {
+		return takeAll(ctx, k, names, set)
+	}
+	if inner, err := reenter(ctx, k, name, set.strict); inner != nil || err != nil {
+		return inner, err
 	}
 	lease, err := set.acquire(ctx, k, name)
 	if err != nil {
-		return nil, nil, set.refused(ctx, err)
+		return nil, set.refused(ctx, err)
 	}
-	s := &scope{Context: lease.Context(), keeper: k, lease: lease, strict: set.strict}
-	return s, s, nil
+	return (&scope{Context: lease.Context(), keeper: k, lease: lease, strict: set.strict}).open(), nil
+}
+
+// holdAtLeast is [HoldAtLeast] for an operation that begins now. It is not asked for with the acquire,
+// since one of several locks may be given back before anything has run.
+func (s *scope) holdAtLeast(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	for l := range s.leases() {
+		l.HoldAtLeast(d)
+	}
 }
 
 // refused is the caller's error.
@@ -96,33 +114,33 @@ func (s settings) refused(ctx context.Context, err error) error {
 	return err
 }
 
-// exit frees the lock and settles what the caller gets to know of a loss.
+// errOver is why the context of an operation has ended that is over.
+var errOver = fmt.Errorf("lockbeat: the operation is over: %w", context.Canceled)
+
+// exit leaves the lock and settles what the caller gets to know of a loss.
 func (s *scope) exit(err error) error {
-	lost := s.free(!errors.Is(err, ErrUnwound))
+	if s.left.Swap(true) {
+		return err
+	}
+	lost := s.leave(!errors.Is(err, ErrUnwound))
 	switch {
 	case !errors.Is(lost, renewer.ErrLost):
 		return err // a key that could not be freed lapses; the caller's result stands
 	case err == nil && !s.strict:
 		return nil
-	case err == nil:
-		return lost
-	case errors.Is(err, lost): // an inner call has said so already
-		return err
 	default:
-		return errors.Join(err, lost)
+		return withLoss(err, lost)
 	}
 }
 
-// free frees the lock, and those taken together with it. The error is [renewer.ErrLost] if one was lost.
-func (s *scope) free(orderly bool) error {
+// withLoss joins a loss to an operation's error, unless an inner call has done so already.
+func withLoss(err, lost error) error {
 	switch {
-	case s.all != nil:
-		return freeAll(s.all, orderly)
-	case s.inner:
-		return s.lease.Err()
-	case orderly:
-		return s.lease.Release(s.Context)
+	case err == nil:
+		return lost
+	case errors.Is(err, lost):
+		return err
 	default:
-		return s.lease.Abort(s.Context)
+		return errors.Join(err, lost)
 	}
 }

@@ -45,6 +45,24 @@ func TestEnterAndExit(t *testing.T) {
 	})
 }
 
+// An exit that is called twice leaves once: it does not take the outer call's lock away.
+func TestAnInnerExitCalledTwice(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		ctx, exit, err := lockmw.Enter(t.Context(), k, "a")
+		require.NoError(t, err)
+		_, leave, err := lockmw.Enter(ctx, k, "a")
+		require.NoError(t, err)
+		for range 3 {
+			require.NoError(t, leave(nil))
+		}
+		require.Empty(t, s.Calls(script.Release))
+		require.NoError(t, lockmw.Assert(ctx, "a"))
+		require.NoError(t, exit(nil))
+		require.Len(t, s.Calls(script.Release), 1)
+	})
+}
+
 func TestExitTellsOfALoss(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

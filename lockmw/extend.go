@@ -4,20 +4,38 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // ErrNotHeld means that a context does not run under the lock that is asked about.
 var ErrNotHeld = errors.New("lockbeat: not under the lock")
 
-// Extend makes the innermost lock that ctx runs under last for d from now. It must have been taken with [Manual]. See
-// renewer.Lease.Extend for the errors; [ErrNotHeld] if ctx runs under no lock.
+// Extend makes the innermost lock that ctx runs under last for d from now, or all of several taken by
+// [Keys]. It must have been taken with [Manual]. See renewer.Lease.Extend for the errors; those of
+// several are joined, and some may have been extended then. [ErrNotHeld] if ctx runs under no lock.
 func Extend(ctx context.Context, d time.Duration) error {
 	s := innermost(ctx)
-	if s == nil {
+	switch {
+	case s == nil:
 		return fmt.Errorf("%w: there is nothing to extend; call Extend with the context that the function under the lock was given", ErrNotHeld)
+	case s.all == nil:
+		return s.lease.Extend(ctx, d)
 	}
-	return s.lease.Extend(ctx, d)
+	errs := make([]error, len(s.all))
+	var wg sync.WaitGroup
+	for i, one := range s.all {
+		wg.Go(func() {
+			err := one.lease.Extend(ctx, d)
+			if one.outer == nil || !errors.Is(err, renewer.ErrConfig) { // else the outer call's heartbeat does it
+				errs[i] = err
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // ExtendUntil is [Extend] to a point in time, by the local clock.
@@ -35,15 +53,14 @@ func Assert(ctx context.Context, name string) error {
 		return nil
 	}
 	var lost error
-	for s := innermost(ctx); s != nil; s = innermost(s.Context) {
-		if s.lease.Name() != name {
-			continue
-		}
-		if s.lease.Valid() {
+	for s := range scopes(ctx) {
+		l := s.of(name)
+		switch {
+		case l == nil:
+		case l.Valid():
 			return nil
-		}
-		if err := s.lease.Err(); err != nil {
-			lost = err
+		case lost == nil:
+			lost = l.Err()
 		}
 	}
 	if lost != nil {

@@ -8,17 +8,19 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// RunWhileHeld runs fn in one of all the processes that call it with the same name: the leader. The others stand by, for as long as
-// ctx lives, through outages of the store too. fn's context ends when ctx does, or when the lead is lost, before another can have
-// it; context.Cause tells which. If fn returns an error for the sake of a loss (context.Canceled or [renewer.ErrLost]), this process
-// stands by again. If it returns otherwise, RunWhileHeld frees the lock, so that a successor leads in a moment, and returns fn's
-// error, joined with the loss if there was one.
+// RunWhileHeld runs fn in one of all the processes that call it with the same name: the leader. The
+// others stand by, for as long as ctx lives, through outages of the store too. fn's context ends when
+// ctx does, or when the lead is lost, before another can have it; context.Cause reports which. If fn
+// returns for the sake of a loss (nil when its context has ended, context.Canceled, [renewer.ErrLost]),
+// this process stands by again. If it returns otherwise, RunWhileHeld frees the lock, so that a
+// successor leads in a moment, and returns fn's error, joined with the loss if there was one.
 //
-// When ctx ends it returns once fn has, with fn's error, or ctx's if fn was not running. It also returns what standing by longer would
-// not mend: [renewer.ErrName], [renewer.ErrShutdown], [renewer.ErrRejected].
+// When ctx ends it returns once fn has, with fn's error, or ctx's if fn was not running. It also returns
+// what standing by longer would not mend: [renewer.ErrName], [renewer.ErrShutdown], [renewer.ErrRejected].
 //
-// Of the options it takes [Operation], by which observers tell this lock's acquires (elected), losses and releases (resigned) from
-// others, and [HoldAtLeast], which keeps a successor waiting. Called under the lock itself, it runs fn in that.
+// Of the options it takes [Operation], by which observers tell this lock's acquires (elected), losses
+// and releases (resigned) from others, and [HoldAtLeast], which keeps a successor waiting. Called under
+// the lock itself, it runs fn in that, once.
 func RunWhileHeld(
 	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error, opts ...Option,
 ) error {
@@ -26,43 +28,42 @@ func RunWhileHeld(
 		return fmt.Errorf("%w: RunWhileHeld needs a keeper (renewer.New) and a function", renewer.ErrConfig)
 	}
 	set := newSettings(opts)
-	if find(ctx, k, name) != nil {
-		return fn(ctx)
-	}
 	for {
-		err := lead(ctx, k, name, fn, set)
-		if !errors.Is(err, errLeadLost) || ctx.Err() != nil {
+		again, err := lead(ctx, k, name, fn, set)
+		if !again || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// errLeadLost is what lead returns when it is time to stand by again. It is not seen outside.
-var errLeadLost = fmt.Errorf("the lead was lost: %w", context.Canceled)
-
-// lead leads once.
+// lead leads once. again means that fn has returned for the sake of a loss.
 func lead(
 	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error, set settings,
-) (err error) {
-	lease, err := k.Acquire(ctx, name, set.operation, renewer.HoldAtLeast(set.least))
+) (again bool, err error) {
+	s, err := reenter(ctx, k, name, false)
 	if err != nil {
-		return err
+		return false, err
 	}
-	s := &scope{Context: lease.Context(), keeper: k, lease: lease}
+	if s == nil {
+		lease, err := k.Acquire(ctx, name, set.operation)
+		if err != nil {
+			return false, err
+		}
+		s = (&scope{Context: lease.Context(), keeper: k, lease: lease}).open()
+	}
+	s.holdAtLeast(set.least)
 	err = ErrUnwound // unless fn returns
 	defer func() {
-		free := lease.Release
-		if errors.Is(err, ErrUnwound) {
-			free = lease.Abort
+		told := s.Err() != nil // fn has not returned for the sake of a loss found later
+		lost := s.leave(!errors.Is(err, ErrUnwound))
+		if !errors.Is(lost, renewer.ErrLost) {
+			return
 		}
-		lost := free(s.Context)
-		switch {
-		case err == nil || !errors.Is(lost, renewer.ErrLost):
-		case errors.Is(err, renewer.ErrLost), errors.Is(err, context.Canceled):
-			err = errLeadLost
-		default:
-			err = errors.Join(err, lost)
+		stopped := err == nil && told || errors.Is(err, renewer.ErrLost) || errors.Is(err, context.Canceled)
+		again = stopped && s.outer == nil
+		if err != nil {
+			err = withLoss(err, lost)
 		}
 	}()
-	return fn(s)
+	return false, fn(s)
 }

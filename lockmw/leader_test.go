@@ -3,6 +3,7 @@ package lockmw_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,16 +82,23 @@ func TestALostLeadIsTakenUpAgain(t *testing.T) {
 
 func TestALeadersOwnResultIsReturned(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]bool{"held": false, "lost": true} {
+	for name, lose := range map[string]func(context.Context, *script.Store){
+		"held": func(context.Context, *script.Store) {},
+		"lost": func(ctx context.Context, s *script.Store) {
+			s.Script(script.Renew, script.Gone())
+			<-ctx.Done()
+		},
+		"found lost at the release": func(_ context.Context, s *script.Store) { s.Script(script.Release, script.Gone()) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, own := range []error{nil, errOperation} {
+				if own == nil && name == "lost" {
+					continue // see TestNilAfterALossStandsByAgain
+				}
 				in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 					err := lockmw.RunWhileHeld(t.Context(), k, "leader", func(ctx context.Context) error {
-						if lose {
-							s.Script(script.Renew, script.Gone())
-							<-ctx.Done()
-						}
+						lose(ctx, s)
 						return own
 					})
 					if own == nil {
@@ -98,11 +106,84 @@ func TestALeadersOwnResultIsReturned(t *testing.T) {
 						return
 					}
 					require.ErrorIs(t, err, errOperation)
-					require.Equal(t, lose, errors.Is(err, renewer.ErrLost))
+					require.Equal(t, name != "held", errors.Is(err, renewer.ErrLost))
 				})
 			}
 		})
 	}
+}
+
+// Many a loop ends without an error when its context ends: it has not done its work for good then.
+func TestNilAfterALossStandsByAgain(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		ctx, cancel := context.WithCancel(t.Context())
+		terms := 0
+		done := lead(ctx, k, func(ctx context.Context) error {
+			terms++
+			<-ctx.Done()
+			return nil
+		})
+		s.Script(script.Renew, script.Gone(), script.Gone())
+		pass(time.Minute)
+		synctest.Wait()
+		require.Equal(t, 3, terms)
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+// What the function says when the lead and the caller's context end together is not lost.
+func TestALeadersErrorIsNotHidden(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		s.Script(script.Renew, script.Gone())
+		err := lockmw.RunWhileHeld(ctx, k, "leader", func(ctx context.Context) error {
+			<-ctx.Done()
+			cancel()
+			return fmt.Errorf("%w: flush of 17 records: %w", errOperation, ctx.Err())
+		})
+		require.ErrorIs(t, err, errOperation)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, renewer.ErrLost)
+		require.ErrorContains(t, err, "flush of 17 records")
+	})
+}
+
+// A call inside the lead that outlives it keeps the lock, as with Do.
+func TestAnInnerCallOutlivesTheLead(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		var call *inside
+		require.NoError(t, lockmw.RunWhileHeld(t.Context(), k, "leader", func(ctx context.Context) error {
+			return lockmw.RunWhileHeld(ctx, k, "leader", func(ctx context.Context) error {
+				call = goInside(ctx, k, "leader")
+				return nil
+			})
+		}))
+		pass(time.Minute)
+		require.NotEmpty(t, s.Owner("leader"))
+		require.NoError(t, call.ctx.Err())
+		require.NoError(t, call.end())
+		require.Empty(t, s.Owner("leader"))
+	})
+}
+
+func TestLeadingWithinALostLockDoesNotRun(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Renew, script.Gone())
+		_, err := lockmw.Do(t.Context(), k, "leader", func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			return 0, lockmw.RunWhileHeld(context.WithoutCancel(ctx), k, "leader", func(context.Context) error {
+				t.Error("it ran")
+				return nil
+			})
+		})
+		require.ErrorIs(t, err, renewer.ErrLost)
+	})
 }
 
 func TestStandingByOutlastsTheStore(t *testing.T) {

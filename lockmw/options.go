@@ -74,8 +74,10 @@ func OnSkip(hook func(ctx context.Context, err error)) Option {
 	return func(s settings) settings { s.contention, s.onSkip = skip, hook; return s }
 }
 
-// HoldAtLeast keeps the lock for d after it was taken, even if the function returns earlier: for work that must not be done again
-// so soon, by a process whose clock is behind. It lapses by itself then. Default: the lock is free when the function has returned.
+// HoldAtLeast keeps the lock for d after the function began, even if it returns earlier: for work that
+// must not be done again so soon, by a process whose clock is behind. It lapses by itself then. With
+// [Keys] it keeps all locks, in an inner call the outer call's. What was taken and given back without
+// the function having run is free at once. Default: the lock is free when the function has returned.
 func HoldAtLeast(d time.Duration) Option {
 	return func(s settings) settings { s.least = d; return s }
 }
@@ -112,7 +114,7 @@ func Operation(name string) Option {
 
 func (s settings) acquire(ctx context.Context, k *renewer.Keeper, name string) (*renewer.Lease, error) {
 	switch {
-	case s.waiters > 0 || s.least > 0 || s.manual != nil:
+	case s.waiters > 0 || s.manual != nil:
 		return s.acquireSpecially(ctx, k, name)
 	case s.contention != wait:
 		return k.TryAcquire(ctx, name, renewer.MaxWait(s.within), s.operation)
@@ -122,7 +124,7 @@ func (s settings) acquire(ctx context.Context, k *renewer.Keeper, name string) (
 }
 
 func (s settings) acquireSpecially(ctx context.Context, k *renewer.Keeper, name string) (*renewer.Lease, error) {
-	opts := []renewer.Option{s.operation, renewer.MaxWaiters(s.waiters), renewer.HoldAtLeast(s.least)}
+	opts := []renewer.Option{s.operation, renewer.MaxWaiters(s.waiters)}
 	if s.manual != nil {
 		opts = append(opts, renewer.Manual(*s.manual))
 	}

@@ -2,21 +2,29 @@ package lockmw
 
 import (
 	"context"
+	"iter"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// scope is one lock being held. It is the function's context at the same time, which saves an allocation a call.
+// scope is one call under a lock. It is the function's context at the same time, which saves an
+// allocation a call.
 type scope struct {
-	context.Context // the lease's; nil for an inner scope
+	context.Context // ends with the lease, at the latest
 
 	keeper *renewer.Keeper
 	lease  *renewer.Lease
 	strict bool
-	inner  bool     // runs inside a lease that an outer call holds and frees
-	all    []*scope // of a scope that stands for several, taken and freed together; lease is that of the first
+	outer  *scope             // whose lease an inner call runs in; nil for the one that took it
+	all    []*scope           // of several locks, taken and freed together; lease is the first's
+	end    context.CancelFunc // ends Context when the scope is over; nil if the release does
+
+	users   atomic.Int32 // calls that have not left: its own and those inside of it; 0: it is over
+	left    atomic.Bool  // the scope's own call has left
+	unwound atomic.Bool  // one of the calls did not return
 }
 
 type (
@@ -24,12 +32,26 @@ type (
 	fenceKey struct{} // finds that or a token passed on, whichever is further in
 )
 
-// Value finds the scope itself, beside the caller's values.
+// open makes a scope whose own call begins.
+func (s *scope) open() *scope {
+	s.users.Store(1)
+	return s
+}
+
+// Value finds the scope itself, beside the caller's values, until it is over: its goroutine may outlive it.
 func (s *scope) Value(key any) any {
-	if key == (scopeKey{}) || key == (fenceKey{}) {
+	if (key == (scopeKey{}) || key == (fenceKey{})) && s.users.Load() > 0 {
 		return s
 	}
 	return s.Context.Value(key)
+}
+
+// scopes are those that ctx runs in, the innermost first.
+func scopes(ctx context.Context) iter.Seq[*scope] {
+	return func(yield func(*scope) bool) {
+		for s := innermost(ctx); s != nil && yield(s); s = innermost(s.Context) {
+		}
+	}
 }
 
 // innermost is the scope that ctx runs in, nil if there is none.
@@ -38,11 +60,26 @@ func innermost(ctx context.Context) *scope {
 	return s
 }
 
-// find is the scope of a name in ctx. One that has been released is not found: its goroutine has outlived it.
-func find(ctx context.Context, k *renewer.Keeper, name string) *scope {
-	for s := innermost(ctx); s != nil; s = innermost(s.Context) {
-		if s.keeper == k && s.lease.Name() == name && (s.lease.Valid() || s.lease.Err() != nil) {
-			return s
+// leases are those that the scope runs under.
+func (s *scope) leases() iter.Seq[*renewer.Lease] {
+	return func(yield func(*renewer.Lease) bool) {
+		if s.all == nil {
+			yield(s.lease)
+			return
+		}
+		for _, one := range s.all {
+			if !yield(one.lease) {
+				return
+			}
+		}
+	}
+}
+
+// of is the lease on name, nil if the scope has none.
+func (s *scope) of(name string) *renewer.Lease {
+	for l := range s.leases() {
+		if l.Name() == name {
+			return l
 		}
 	}
 	return nil
@@ -52,6 +89,9 @@ func find(ctx context.Context, k *renewer.Keeper, name string) *scope {
 // holder. Give it to whatever the operation writes to, and let that refuse tokens lower than the highest it has seen. It is the
 // token of a caller elsewhere if that has passed one on ([WithFence]) and ctx runs under no lock taken since. 0 if there is
 // neither, which such a resource refuses. Of several locks taken by [Keys] it is that of the first in order: see [FenceOf].
+//
+// A lock that is lost keeps its token until the operation has returned: the resource refuses what is
+// written with it as soon as the next holder has written. A lock that is over has none.
 func Fence(ctx context.Context) int64 {
 	switch f := ctx.Value(fenceKey{}).(type) {
 	case *scope:
@@ -66,9 +106,9 @@ func Fence(ctx context.Context) int64 {
 // FenceOf is the fencing token of the lock on name, for an operation under several locks: 0 if ctx does not run under it. Tokens of
 // different names have nothing to do with each other.
 func FenceOf(ctx context.Context, name string) int64 {
-	for s := innermost(ctx); s != nil; s = innermost(s.Context) {
-		if s.lease.Name() == name {
-			return s.lease.Fence()
+	for s := range scopes(ctx) {
+		if l := s.of(name); l != nil {
+			return l.Fence()
 		}
 	}
 	return 0
@@ -81,14 +121,14 @@ func WithFence(ctx context.Context, fence int64) context.Context {
 	return context.WithValue(ctx, fenceKey{}, fence)
 }
 
-// Held tells whether ctx runs under the lock on name and that lock is valid, by the clock: it is right on the first
-// instruction after a pause of the process. With a name made by [Keys] it tells whether that is so of all of them.
+// Held reports whether ctx runs under the lock on name and that lock is valid, by the clock: it is right on the first
+// instruction after a pause of the process. With a name made by [Keys] it reports whether that is so of all of them.
 func Held(ctx context.Context, name string) bool {
 	if names := split(name); names != nil {
 		return !slices.ContainsFunc(names, func(one string) bool { return !Held(ctx, one) })
 	}
-	for s := innermost(ctx); s != nil; s = innermost(s.Context) {
-		if s.lease.Name() == name && s.lease.Valid() {
+	for s := range scopes(ctx) {
+		if l := s.of(name); l != nil && l.Valid() {
 			return true
 		}
 	}
@@ -102,9 +142,13 @@ func Remaining(ctx context.Context) time.Duration {
 	if s == nil {
 		return 0
 	}
+	return s.remaining()
+}
+
+func (s *scope) remaining() time.Duration {
 	left := s.lease.Remaining()
-	for _, other := range s.all {
-		left = min(left, other.lease.Remaining())
+	for l := range s.leases() {
+		left = min(left, l.Remaining())
 	}
 	return left
 }

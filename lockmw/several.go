@@ -9,28 +9,42 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// enterAll takes the locks on names, which are in order, all or none.
-func enterAll(ctx context.Context, k *renewer.Keeper, names []string, set settings) (*scope, context.Context, error) {
+// takeAll takes the locks on names, which are in order, all or none.
+func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set settings) (*scope, error) {
 	for _, name := range names {
 		if err := renewer.CheckName(name); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	until := time.Now().Add(set.wait)
 	for {
+		if err := outerLost(ctx, k, names); err != nil {
+			return nil, err // which no further attempt mends
+		}
 		s, err := tryAll(ctx, k, names, set)
 		if err != nil && set.contention == wait {
-			s, err = enterInOrder(ctx, k, names, set, until)
+			s, err = takeInOrder(ctx, k, names, set, until)
 		}
 		switch {
 		case err == nil:
-			return s, s, nil
-		case set.contention == wait && errors.Is(err, renewer.ErrLost) && context.Cause(ctx) == nil && time.Now().Before(until):
-			// One was lost while another was waited for: nothing has run yet, so begin again.
-		default:
-			return nil, nil, set.refused(ctx, err)
+			return s, nil
+		case set.contention != wait || !errors.Is(err, renewer.ErrLost) || context.Cause(ctx) != nil || !time.Now().Before(until):
+			return nil, set.refused(ctx, err)
+		}
+		// One was lost while another was waited for: nothing has run yet, so begin again.
+	}
+}
+
+// outerLost is why a lock on one of names that ctx runs under is lost, nil if none is.
+func outerLost(ctx context.Context, k *renewer.Keeper, names []string) error {
+	for s := range scopes(ctx) {
+		for _, name := range names {
+			if l := s.of(name); s.keeper == k && l != nil && l.Err() != nil {
+				return l.Err()
+			}
 		}
 	}
+	return nil
 }
 
 // tryAll asks for all locks at once, which share a round trip, and does not wait for any.
@@ -40,65 +54,60 @@ func tryAll(ctx context.Context, k *renewer.Keeper, names []string, set settings
 	if set.contention == wait {
 		one.within = set.wait
 	}
-	scopes, errs := make([]*scope, len(names)), make([]error, len(names))
+	taken, errs := make([]*scope, len(names)), make([]error, len(names))
 	var wg sync.WaitGroup
 	for i, name := range names {
-		wg.Go(func() { scopes[i], _, errs[i] = enter(ctx, k, name, one) })
+		wg.Go(func() { taken[i], errs[i] = take(ctx, k, name, one) })
 	}
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
-			_ = freeAll(scopes, true) // what could not be freed lapses
+			_ = leaveAll(taken, true) // what could not be freed lapses
 			return nil, err
 		}
 	}
-	return chain(ctx, k, scopes, set.strict), nil
-}
-
-// chain makes one scope of several that were taken side by side: its context is in all of them, and ends with each.
-func chain(ctx context.Context, k *renewer.Keeper, scopes []*scope, strict bool) *scope {
-	inner := ctx
-	for i, s := range scopes {
-		if s.inner {
-			continue
+	// The operation's context is in the first one's, and ends with each of the others' too.
+	joined, cancel := context.WithCancelCause(taken[0])
+	for _, s := range taken[1:] {
+		if s.outer != nil && s.end == nil {
+			continue // it is ctx, which joined is in
 		}
-		own := s.lease.Context()
-		joined, cancel := context.WithCancelCause(inner)
-		context.AfterFunc(own, func() { cancel(context.Cause(own)) }) // which comes with the release at the latest
-		scopes[i] = &scope{Context: joined, keeper: k, lease: s.lease}
-		inner = scopes[i] //nolint:fatcontext // each is in the one before, as many as there are names
+		context.AfterFunc(s, func() { cancel(context.Cause(s)) }) // it ends when s is over, at the latest
 	}
-	return together(inner, k, scopes, strict)
+	all := together(joined, k, taken, set.strict)
+	all.end = func() { cancel(errOver) }
+	return all, nil
 }
 
-// enterInOrder takes one lock after the other, each under those before it.
-func enterInOrder(ctx context.Context, k *renewer.Keeper, names []string, set settings, until time.Time) (*scope, error) {
-	scopes := make([]*scope, 0, len(names))
+// takeInOrder takes one lock after the other, each under those before it.
+func takeInOrder(ctx context.Context, k *renewer.Keeper, names []string, set settings, until time.Time) (*scope, error) {
+	taken := make([]*scope, 0, len(names))
 	for _, name := range names {
 		one := set
 		one.wait = max(time.Until(until), 1)
-		s, inner, err := enter(ctx, k, name, one)
+		s, err := take(ctx, k, name, one)
 		if err != nil {
-			_ = freeAll(scopes, true)
+			_ = leaveAll(taken, true)
 			return nil, err
 		}
-		ctx, scopes = inner, append(scopes, s) //nolint:fatcontext // each is in the one before, as many as there are names
+		ctx, taken = s, append(taken, s) //nolint:fatcontext // each is in the one before, as many as there are names
 	}
-	return together(ctx, k, scopes, set.strict), nil
+	return together(ctx, k, taken, set.strict), nil
 }
 
-// together is the scope of an operation on ctx that is under all of scopes.
-func together(ctx context.Context, k *renewer.Keeper, scopes []*scope, strict bool) *scope {
-	return &scope{Context: ctx, keeper: k, lease: scopes[0].lease, strict: strict, all: scopes}
+// together is the scope of an operation on ctx that is under all of taken. A call inside of it, for
+// any of their names, keeps them all.
+func together(ctx context.Context, k *renewer.Keeper, taken []*scope, strict bool) *scope {
+	return (&scope{Context: ctx, keeper: k, lease: taken[0].lease, strict: strict, all: taken}).open()
 }
 
-// freeAll frees locks side by side, nil ones aside. The error is of those that were lost.
-func freeAll(scopes []*scope, orderly bool) error {
-	errs := make([]error, len(scopes))
+// leaveAll leaves locks side by side, nil ones aside. The error is of those that were lost.
+func leaveAll(taken []*scope, orderly bool) error {
+	errs := make([]error, len(taken))
 	var wg sync.WaitGroup
-	for i, s := range scopes {
+	for i, s := range taken {
 		if s != nil {
-			wg.Go(func() { errs[i] = s.free(orderly) })
+			wg.Go(func() { errs[i] = s.leave(orderly) })
 		}
 	}
 	wg.Wait()

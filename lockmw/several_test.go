@@ -216,3 +216,88 @@ func FuzzKeys(f *testing.F) {
 		}
 	})
 }
+
+// What was taken while another name was still to be had, and is given back since nothing ran, is free at once.
+func TestHoldAtLeastCountsOnlyOnceTheFunctionRuns(t *testing.T) {
+	t.Parallel()
+	for name, opt := range map[string]lockmw.Option{"refuse": lockmw.Refuse(), "skip": lockmw.Skip(), "wait": lockmw.Wait(3 * time.Second)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				_, exit, err := lockmw.Enter(t.Context(), k, "b")
+				require.NoError(t, err)
+				keys := lockmw.Keys("a", "b", "c")
+				_, err = lockmw.Do(t.Context(), k, keys, answer, opt, lockmw.HoldAtLeast(time.Hour))
+				require.Error(t, err)
+				require.Empty(t, s.Owner("a"))
+				require.Empty(t, s.Owner("c"))
+				require.NoError(t, exit(nil))
+
+				_, err = lockmw.Do(t.Context(), k, keys, answer, opt, lockmw.HoldAtLeast(time.Hour))
+				require.NoError(t, err)
+				pass(59 * time.Minute)
+				for _, one := range lockmw.Split(keys) {
+					require.NotEmpty(t, s.Owner(one))
+				}
+				pass(2 * time.Minute)
+				free(t, k, "a")
+			})
+		})
+	}
+}
+
+// A busy lock that is free in a moment: the first attempt gives back what it had, and the second takes it in order.
+func TestHoldAtLeastOfAFirstAttempt(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		_, exit, err := lockmw.Enter(t.Context(), k, "b")
+		require.NoError(t, err)
+		time.AfterFunc(100*time.Millisecond, func() { _ = exit(nil) })
+		begun := time.Now()
+		n, err := lockmw.Do(t.Context(), k, lockmw.Keys("a", "b"), answer, lockmw.HoldAtLeast(time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, 42, n)
+		require.Equal(t, 100*time.Millisecond, time.Since(begun))
+		pass(time.Hour)
+	})
+}
+
+func TestExtendExtendsAll(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		_, err := lockmw.Do(t.Context(), k, "c", func(ctx context.Context) (int, error) {
+			return lockmw.Do(ctx, k, lockmw.Keys("a", "b", "c"), func(ctx context.Context) (int, error) {
+				for range 10 {
+					pass(20 * time.Second)
+					require.NoError(t, lockmw.Extend(ctx, time.Minute), "c has a heartbeat")
+				}
+				require.NoError(t, ctx.Err())
+				require.Greater(t, lockmw.Remaining(ctx), 9*time.Second)
+				require.ErrorIs(t, lockmw.Extend(ctx, time.Nanosecond), renewer.ErrConfig)
+				s.Script(script.Renew, script.Each(script.Gone()))
+				require.ErrorIs(t, lockmw.Extend(ctx, time.Minute), renewer.ErrLost)
+				return 0, nil
+			}, lockmw.Manual(time.Minute))
+		})
+		require.NoError(t, err)
+	})
+}
+
+// A lock of the call chain that is lost is lost: to ask for it again and again, with those beside it, would mend nothing.
+func TestSeveralUnderALostLockEndAtOnce(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
+			s.Script(script.Renew, script.Gone())
+			<-ctx.Done()
+			asked, begun := len(s.Calls(script.Acquire)), time.Now()
+			_, err := lockmw.Do(context.WithoutCancel(ctx), k, lockmw.Keys("a", "b"), answer, lockmw.Wait(50*time.Millisecond))
+			require.ErrorIs(t, err, renewer.ErrLost)
+			require.Equal(t, lockmw.RefusedLost, lockmw.RefusalOf(err))
+			require.Zero(t, time.Since(begun))
+			require.Len(t, s.Calls(script.Acquire), asked)
+			return 0, nil
+		})
+		require.NoError(t, err)
+	})
+}

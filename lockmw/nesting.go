@@ -1,0 +1,106 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// A call for a name that its context holds already runs inside that lease. Calls may outlive those
+// around them, so each scope counts its own call and the inner ones: the last to leave ends it, and
+// the last of the outermost scope frees the lock. No call waits for another.
+
+// reenter begins a call inside the lease on name that ctx runs under; nil if there is none. The error
+// is why that lease is lost.
+func reenter(ctx context.Context, k *renewer.Keeper, name string, strict bool) (*scope, error) {
+	for outer := range scopes(ctx) {
+		lease := outer.of(name)
+		if outer.keeper != k || lease == nil {
+			continue
+		}
+		if err := lease.Err(); err != nil {
+			return nil, err
+		}
+		if lease.Valid() && outer.join() {
+			inner := (&scope{Context: ctx, keeper: k, lease: lease, strict: strict, outer: outer}).open()
+			if ctx.Done() != outer.Done() {
+				inner.follow(ctx)
+			}
+			return inner, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // neither
+}
+
+// join counts an inner call in, unless the scope is over.
+func (s *scope) join() bool {
+	for n := s.users.Load(); n > 0; n = s.users.Load() {
+		if s.users.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// follow makes the context of an inner call end with the lease: ctx may have been detached from it.
+func (s *scope) follow(ctx context.Context) {
+	joined, cancel := context.WithCancelCause(ctx)
+	unwatch := context.AfterFunc(s.outer, func() { s.watch(joined, cancel) })
+	s.Context, s.end = joined, func() { unwatch(); cancel(errOver) }
+}
+
+// watch ends an inner call's context if its lease is lost. The outer context has ended: if that was
+// not by a loss, its caller has gone, and it can report nothing more. The engine learns of losses by
+// heartbeats, so it is asked as often, and when the lease expires.
+func (s *scope) watch(joined context.Context, cancel context.CancelCauseFunc) {
+	if joined.Err() != nil {
+		return
+	}
+	if err := s.outer.lost(); err != nil {
+		cancel(err)
+		return
+	}
+	next := min(s.keeper.Config().Heartbeat, max(s.outer.remaining(), time.Millisecond))
+	time.AfterFunc(next, func() { s.watch(joined, cancel) })
+}
+
+// lost is why a lease of the scope is lost, nil if none is.
+func (s *scope) lost() error {
+	var lost []error
+	for l := range s.leases() {
+		if err := l.Err(); err != nil {
+			lost = append(lost, err)
+		}
+	}
+	if len(lost) == 1 {
+		return lost[0]
+	}
+	return errors.Join(lost...)
+}
+
+// leave counts a call out. The last one ends the scope, and frees the lock if that is the outermost.
+// The error is [renewer.ErrLost] if the lock is lost, or turns out to be.
+func (s *scope) leave(orderly bool) error {
+	if !orderly {
+		s.unwound.Store(true)
+	}
+	if s.users.Add(-1) > 0 {
+		return s.lost()
+	}
+	if s.end != nil {
+		s.end()
+	}
+	orderly = !s.unwound.Load()
+	switch {
+	case s.all != nil:
+		return leaveAll(s.all, orderly)
+	case s.outer != nil:
+		return s.outer.leave(orderly)
+	case orderly:
+		return s.lease.Release(s.Context)
+	default:
+		return s.lease.Abort(s.Context)
+	}
+}
