@@ -73,4 +73,5 @@
 // that are due from when the old leader ended, or its lock lapsed, until Settle after the new one was elected. That is about a second when a leader
 // returns, and renewer.Config.TTL more when it dies. "@every" counts from when each leader began. Where a tick must not be lost that way,
 // enqueue from a job of package cronmw, by which each node has the schedule, and each tick is taken by one of those that live.
+// The leader's lock is asynq-scheduler:NAME, which no other kind of scheduled work takes.
 package asynqmw

@@ -56,7 +56,7 @@ func RunScheduler[S Scheduler](
 	if k == nil || build == nil {
 		return fmt.Errorf("%w: RunScheduler needs a keeper (renewer.New) and a function that makes the scheduler", renewer.ErrConfig)
 	}
-	key := lockmw.Key("cron", name)
+	key := lockmw.Key(ticks.OfScheduler, name)
 	if err := errors.Join(set.settle.Check(), renewer.CheckName(key)); err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func TestOneSchedulerOfMany(t *testing.T) {
 			require.ErrorIs(t, <-ended[first], context.Canceled)
 			require.Eventually(t, leads(first), soon, tick)
 			before, terms := len(told.nodes()), built.Load()
-			n, err := server.Do("DEL", "lockbeat:{"+lockmw.Key("cron", "reports")+"}").AsInt64()
+			n, err := server.Do("DEL", "lockbeat:{"+lockmw.Key("asynq-scheduler", "reports")+"}").AsInt64()
 			require.NoError(t, err)
 			require.EqualValues(t, 1, n)
 			require.Eventually(t, func() bool { return built.Load() > terms && len(told.nodes()) > before+3 }, soon, tick,
@@ -168,7 +168,7 @@ func TestSchedulerThatCantBeRun(t *testing.T) {
 		return s, errors.Join(s.Start(), stop(s))
 	}
 	require.ErrorContains(t, asynqmw.RunScheduler(ctx, k, "reports", over, asynqmw.Settle(0)), "starting the scheduler")
-	lease, err := k.TryAcquire(ctx, lockmw.Key("cron", "reports"))
+	lease, err := k.TryAcquire(ctx, lockmw.Key("asynq-scheduler", "reports"))
 	require.NoError(t, err, "the lead is free again")
 	require.NoError(t, lease.Release(ctx))
 }

@@ -39,7 +39,7 @@ func (j *Job) check() error {
 }
 
 // runKey is the lock of a run that may be waited for, apart from that of the tick: "" with a name that makes no key.
-func (j *Job) runKey() string { return lockmw.Key("cron", j.name, "run") }
+func (j *Job) runKey() string { return lockmw.Key(ticks.OfJob, j.name, "run") }
 
 // Name is the job's name.
 func (j *Job) Name() string { return j.name }

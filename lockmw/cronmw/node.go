@@ -69,7 +69,7 @@ type Schedule interface{ Next(t time.Time) time.Time }
 // A name that the node has already is refused, with [renewer.ErrConfig]; so is a schedule without ticks, one whose ticks depend on when
 // it is asked, and one whose ticks come as close together as HoldAtLeast is long. An empty or too long name is [renewer.ErrName].
 func (n *Node) Job(name string, s Schedule, fn func(context.Context) error, opts ...Option) (*Job, error) {
-	j := &Job{node: n, name: name, key: lockmw.Key("cron", name), schedule: s, fn: fn, settings: settings{least: n.cfg.HoldAtLeast}}
+	j := &Job{node: n, name: name, key: lockmw.Key(ticks.OfJob, name), schedule: s, fn: fn, settings: settings{least: n.cfg.HoldAtLeast}}
 	for _, opt := range opts {
 		opt(&j.settings)
 	}

@@ -34,4 +34,9 @@
 // run twice. Ticks in between are lost: those due from when the old leader ended until Settle after the new one was elected,
 // by either's clock. A run that has begun goes on after its node has lost the lead. gocron asks for the lead before each run, and for
 // no lock.
+//
+// # Names
+//
+// A Locker takes the lock gocron:NAME for a job, an Elector gocron-elector:NAME. No other kind of
+// scheduled work takes these, so that a job and an elector may have the same name.
 package gocronmw

@@ -52,7 +52,7 @@ func NewElector(ctx context.Context, k *renewer.Keeper, name string, opts ...Ele
 	for _, opt := range opts {
 		opt(&set)
 	}
-	e := &Elector{key: lockmw.Key("cron", name), done: make(chan struct{})}
+	e := &Elector{key: lockmw.Key(ticks.OfElector, name), done: make(chan struct{})}
 	if k == nil {
 		return nil, fmt.Errorf("%w: NewElector needs a keeper: renewer.New", renewer.ErrConfig)
 	}

@@ -64,7 +64,7 @@ func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 }
 
 func (l *Locker) lock(ctx context.Context, job string, hold ticks.Hold) (gocron.Lock, error) {
-	_, exit, err := lockmw.Enter(ctx, l.keeper, lockmw.Key("cron", job), lockmw.Refuse(), lockmw.Within(hold.Grace),
+	_, exit, err := lockmw.Enter(ctx, l.keeper, lockmw.Key(ticks.OfLocker, job), lockmw.Refuse(), lockmw.Within(hold.Grace),
 		lockmw.HoldAtLeast(hold.Least), lockmw.Operation(job), lockmw.Strict())
 	if err != nil {
 		return nil, err
