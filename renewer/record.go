@@ -51,6 +51,23 @@ func (k *Keeper) Write(ctx context.Context, record Record) error {
 	return q.verdict(ctx, a.Status, a.Err)
 }
 
+// CheckRecords returns nil if the keeper's store keeps records, as a [Recorder], and otherwise an error of
+// kind [ErrConfig] that says what to take. It asks the store nothing, and may be called concurrently.
+func (k *Keeper) CheckRecords() error {
+	if _, err := k.recorder(); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return nil
+}
+
+func (k *Keeper) recorder() (Recorder, error) {
+	if store, ok := k.store.(Recorder); ok {
+		return store, nil
+	}
+	return nil, fmt.Errorf("a %T keeps no records: take a keeper on a store that is a renewer.Recorder, such as redisstore "+
+		"on one deployment", k.store)
+}
+
 // question is one to a Recorder.
 type question struct {
 	k        *Keeper
@@ -73,10 +90,10 @@ func (q question) recorder(writes bool, ms int64) (Recorder, error) {
 	if fault := nameFault(q.name); fault != nil {
 		return nil, q.fail(ErrName, fault)
 	}
-	store, ok := q.k.store.(Recorder)
+	store, err := q.k.recorder()
 	switch {
-	case !ok:
-		return nil, q.fail(ErrConfig, fmt.Errorf("a %T keeps no records: take a store that is a renewer.Recorder, such as redisstore's", q.k.store))
+	case err != nil:
+		return nil, q.fail(ErrConfig, err)
 	case writes && ms < 1:
 		return nil, q.fail(ErrConfig, errors.New("its TTL is below 1ms: say how long the record is to live"))
 	}

@@ -137,8 +137,11 @@ func TestStoresThatBreakTheContractOfRecords(t *testing.T) {
 			k, err := renewer.New(s, config)
 			require.NoError(t, err)
 			kind := renewer.ErrUnavailable
-			if _, ok := s.(renewer.Recorder); !ok {
+			if _, ok := s.(renewer.Recorder); ok {
+				require.NoError(t, k.CheckRecords())
+			} else {
 				kind = renewer.ErrConfig
+				require.ErrorIs(t, k.CheckRecords(), kind)
 			}
 			for _, ask := range lookOrWrite(k) {
 				require.ErrorIs(t, ask(t.Context(), "a", time.Hour), kind)

@@ -10,12 +10,12 @@ import (
 // still tries.
 //
 // That is by the fencing token. A holder first looks, and from then on the store refuses every holder with a lower token: what
-// it has seen stays as it was unless it writes itself. A store needs no more for it than to compare two numbers, so that one over
-// several servers can do it by a majority: the look is the promise and the write the vote of a ballot whose number is the token.
+// it has seen stays as it was unless it writes itself. A store needs no more for it than to compare two numbers.
 //
-// What is said of [Store] is true here: batches, answers in order, ctx, and [Unknown] for every doubt. A write that was not answered, or
-// was refused, may take effect later if the store is one over several, until the next holder has written; what a look has shown does
-// not go back.
+// A record is durable memory, so it is kept by one store that does not forget. One over several servers is none: they lose it one by
+// one, each in a way that its leases survive.
+//
+// What is said of [Store] is true here: batches, answers in order, ctx, and [Unknown] for every doubt.
 type Recorder interface {
 	Store
 

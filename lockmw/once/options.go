@@ -118,6 +118,9 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 		s = opt(s)
 	}
 	var faults []error
+	if err := k.CheckRecords(); err != nil {
+		faults = append(faults, err)
+	}
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%w: once."+format, append([]any{renewer.ErrConfig}, args...)...))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -151,5 +152,31 @@ func TestStoreWithoutRecords(t *testing.T) {
 		_, err := once.Do(t.Context(), k, "a", never(t))
 		require.ErrorIs(t, err, renewer.ErrConfig)
 		require.ErrorContains(t, err, "renewer.Recorder")
+	})
+}
+
+// Records over a quorum are no durable memory: two nodes that lose theirs one after the other made work
+// that was done be done again, although the third had its record all the time.
+func TestWorkIsNotRecordedOnAQuorum(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		node := script.New()
+		store, err := quorum.New([]renewer.Store{node, script.New(), script.New()})
+		require.NoError(t, err)
+		k, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL})
+		require.NoError(t, err)
+		_, err = once.Do(t.Context(), k, "invoice", func(context.Context) (int, error) {
+			t.Error("it ran")
+			return 1, nil
+		})
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		require.ErrorContains(t, err, "redisstore")
+		require.Empty(t, node.Calls(script.Acquire), "nothing was taken")
+		require.Empty(t, node.Calls(script.Look))
+		require.Panics(t, func() {
+			once.Wrap(k, func(s string) string { return s }, func(context.Context, string) (int, error) { return 1, nil })
+		}, "before any call")
+		require.NoError(t, k.Shutdown(t.Context()))
+		store.Close()
 	})
 }

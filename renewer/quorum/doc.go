@@ -66,6 +66,11 @@
 //
 // What no lease can promise, a process that wakes from a pause included, is said in package renewer.
 //
+// # No records
+//
+// A quorum is no [renewer.Recorder], so package once refuses it: its nodes may forget one by one, which
+// leases outlive and a record that is to last for days does not. Keep records in one deployment.
+//
 // # Mixed configurations
 //
 // Two programs whose quorums differ in their nodes, or in Forgetful, could both have a majority. Name the nodes ([Names], [Named]), and

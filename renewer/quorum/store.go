@@ -11,7 +11,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Store keeps locks in several independent stores, its nodes. Its methods may be called concurrently; [New] makes one.
+// Store keeps locks in several independent stores, its nodes. It is no [renewer.Recorder]. Its methods may be called concurrently; [New] makes one.
 type Store struct {
 	nodes  []node
 	write  int   // nodes that must grant one token
@@ -21,8 +21,7 @@ type Store struct {
 	born   time.Time
 	tokens tokens
 
-	restored atomic.Int64 // records written anew
-	roster   *roster      // nil if there is nothing to compare
+	roster *roster // nil if there is nothing to compare
 
 	background context.Context //nolint:containedctx // ends with Close
 	stop       context.CancelFunc
