@@ -18,6 +18,9 @@ import (
 // When ctx ends it returns once fn has, with fn's error, or ctx's if fn was not running. It also returns
 // what standing by longer would not mend: [renewer.ErrName], [renewer.ErrShutdown], [renewer.ErrRejected].
 //
+// A leader may lead for weeks, so its work is in no trace of the lock: spans that fn starts are roots of
+// their own. tracing.Link(ctx) makes a link to the lock's span for them.
+//
 // Of the options it takes [Operation], by which observers tell this lock's acquires (elected), losses
 // and releases (resigned) from others, and [HoldAtLeast], which keeps a successor waiting. Called under
 // the lock itself, it runs fn in that, once.
@@ -45,7 +48,7 @@ func lead(
 		return false, err
 	}
 	if s == nil {
-		lease, err := k.Acquire(ctx, name, set.operation)
+		lease, err := k.Acquire(ctx, name, set.operation, renewer.LongRunning())
 		if err != nil {
 			return false, err
 		}

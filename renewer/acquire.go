@@ -18,6 +18,7 @@ type request struct {
 	manual    time.Duration // the TTL without a heartbeat; 0: with one
 	try       bool
 	heartless bool
+	endless   bool // see LongRunning
 }
 
 // Operation names what the lock is taken for: a static name of low cardinality, such as "transfer" or a task's type. Whoever
@@ -53,6 +54,12 @@ func HoldAtLeast(d time.Duration) Option {
 // one that hangs gives the lock up. d must exceed these; else the error is [ErrConfig].
 func Manual(d time.Duration) Option {
 	return func(r request) request { r.manual = d.Truncate(time.Millisecond); r.heartless = true; return r }
+}
+
+// LongRunning tells observers, by [AcquireStart].LongRunning, that the operation is no piece of work but
+// goes on for as long as it may, as a leader's does. It changes nothing else.
+func LongRunning() Option {
+	return func(r request) request { r.endless = true; return r }
 }
 
 // Acquire waits until the lock on name is ours, in arrival order among the callers of this keeper, until ctx ends, or
@@ -109,7 +116,7 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	if r.label == nil {
 		r.label = noLabel
 	}
-	start := AcquireStart{Name: name, Operation: r.label.operation}
+	start := AcquireStart{Name: name, Operation: r.label.operation, LongRunning: r.endless}
 	if k.observer != nil {
 		ctx = k.observer.AcquireStart(ctx, start)
 	}

@@ -46,6 +46,8 @@ type AcquireStart struct {
 	Name string
 	// Operation is the static name given with [Operation], or "".
 	Operation string
+	// LongRunning means that the operation goes on for as long as it may: see the option of that name.
+	LongRunning bool
 }
 
 // AcquireEnd is a lock got or not.

@@ -28,7 +28,13 @@ func (o *Observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) con
 	}
 	r.series = o.series.of(e.Operation)
 	r.series.waiting.Add(1)
-	ctx, span := o.tracer.Start(r, r.series.acquire, r.series.start...)
+	opts := r.series.start
+	if !r.caller.SpanContext().IsValid() { // in a leader's work, or in nobody's
+		if hold := Link(ctx); hold.SpanContext.IsValid() {
+			opts = append(slices.Clip(opts), trace.WithLinks(hold))
+		}
+	}
+	ctx, span := o.tracer.Start(r, r.series.acquire, opts...)
 	if span.IsRecording() {
 		r.acquire = span
 		o.tellKey(span, e.Name)
@@ -56,7 +62,8 @@ func (o *Observer) Claim(ctx context.Context) string {
 	return o.traceparent(ctx)
 }
 
-// AcquireEnd ends lockbeat.acquire. The context that it returns has lockbeat.hold as its span.
+// AcquireEnd ends lockbeat.acquire. The context that it returns has lockbeat.hold as its span, or none
+// for an operation that may never end.
 func (o *Observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context.Context {
 	r := o.find(ctx)
 	if r == nil {
@@ -72,6 +79,9 @@ func (o *Observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 	}
 	r.series.held.Add(1)
 	ctx = o.beginHold(ctx, r, e)
+	if e.LongRunning {
+		ctx = rootless(ctx)
+	}
 	o.endAcquire(r, e, result)
 	return ctx
 }

@@ -29,10 +29,13 @@ type record struct {
 // recordKey finds the record of one observer, as there may be several.
 type recordKey struct{ *Observer }
 
-// Value finds the record itself, beside the caller's values.
+// Value finds the record itself, and its lockbeat.hold, beside the caller's values.
 func (r *record) Value(key any) any {
 	if k, ok := key.(recordKey); ok && k.Observer == r.observer {
 		return r
+	}
+	if key == (holdKey{}) && r.hold != nil {
+		return r.hold.SpanContext()
 	}
 	return r.Context.Value(key)
 }
