@@ -115,7 +115,8 @@ func TestTheLastOfSeveralInnerCallsFrees(t *testing.T) {
 	})
 }
 
-// An inner call hears of a loss by its context: one that was detached from the outer call's, too, and after the outer caller has gone.
+// An inner call hears of a loss by its context: also by one that was detached from the outer call's, and
+// after the outer caller has gone.
 func TestADetachedInnerCallHearsOfTheLoss(t *testing.T) {
 	t.Parallel()
 	for _, gone := range []bool{false, true} {
@@ -169,7 +170,8 @@ func TestMaxHoldEndsAnInnerCallToo(t *testing.T) {
 	})
 }
 
-// A panic of any call in the lease may have left the process in disorder: the lock is not handed to the next in it.
+// A panic of any call in the lease may have left the process in disorder: the lock is not handed to the
+// next in it.
 func TestAnInnerPanicIsNotHandedOver(t *testing.T) {
 	t.Parallel()
 	for name, leaves := range map[string]func(){"returns": func() {}, "panics": func() { panic("boom") }} {
@@ -249,7 +251,7 @@ func TestHoldAtLeastOfAnInnerCall(t *testing.T) {
 	}
 }
 
-// What is over is found by nobody, however its context was kept: not by a later call, nor by those who ask about it.
+// What is over is not found, however its context was kept: not by a later call, nor by the helpers.
 func TestALockThatIsOverIsNotFound(t *testing.T) {
 	t.Parallel()
 	for _, lose := range []bool{false, true} {
@@ -330,8 +332,8 @@ func TestInnerCallsLeaveNothingBehind(t *testing.T) {
 	})
 }
 
-// Call chains at random, in which calls outlive those around them: while any of them runs, the lock is the lease's that it began in, and
-// when the last has left it is free.
+// Call chains at random, in which calls outlive those around them: while any of them runs, the lock is
+// held by the lease that it began in, and when the last has left it is free.
 func TestRandomCallChains(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", lockmw.Keys("a", "b"), lockmw.Keys("b", "c")}

@@ -18,8 +18,10 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 	}
 	until := time.Now().Add(set.wait)
 	for {
-		if err := outerLost(ctx, k, names); err != nil {
-			return nil, err // which no further attempt mends
+		for _, name := range names {
+			if l := around(ctx, k, name); l != nil && l.Err() != nil {
+				return nil, l.Err() // which no further attempt mends
+			}
 		}
 		s, err := tryAll(ctx, k, names, set)
 		if err != nil && set.contention == wait {
@@ -35,13 +37,11 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 	}
 }
 
-// outerLost is why a lock on one of names that ctx runs under is lost, nil if none is.
-func outerLost(ctx context.Context, k *renewer.Keeper, names []string) error {
+// around is the lease on name that ctx runs under, nil if there is none.
+func around(ctx context.Context, k *renewer.Keeper, name string) *renewer.Lease {
 	for s := range scopes(ctx) {
-		for _, name := range names {
-			if l := s.of(name); s.keeper == k && l != nil && l.Err() != nil {
-				return l.Err()
-			}
+		if l := s.of(name); l != nil && s.keeper == k {
+			return l
 		}
 	}
 	return nil

@@ -217,7 +217,7 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-// What was taken while another name was still to be had, and is given back since nothing ran, is free at once.
+// What was taken while another name was still missing, and given back since nothing ran, is free at once.
 func TestHoldAtLeastCountsOnlyOnceTheFunctionRuns(t *testing.T) {
 	t.Parallel()
 	for name, opt := range map[string]lockmw.Option{"refuse": lockmw.Refuse(), "skip": lockmw.Skip(), "wait": lockmw.Wait(3 * time.Second)} {
@@ -246,7 +246,7 @@ func TestHoldAtLeastCountsOnlyOnceTheFunctionRuns(t *testing.T) {
 	}
 }
 
-// A busy lock that is free in a moment: the first attempt gives back what it had, and the second takes it in order.
+// A busy lock that is free in a moment: the first attempt gives back what it had, the second takes it.
 func TestHoldAtLeastOfAFirstAttempt(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
@@ -283,7 +283,7 @@ func TestExtendExtendsAll(t *testing.T) {
 	})
 }
 
-// A lock of the call chain that is lost is lost: to ask for it again and again, with those beside it, would mend nothing.
+// A lock of the call chain that is lost stays lost: to ask again for those beside it mends nothing.
 func TestSeveralUnderALostLockEndAtOnce(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

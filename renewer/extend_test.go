@@ -149,7 +149,7 @@ func TestHoldAtLeast(t *testing.T) {
 	})
 }
 
-// A caller who learns after the acquire that it needs the lock for longer says so then; what it never says keeps nobody waiting.
+// A caller who learns after the acquire that it needs the lock for longer says so then.
 func TestALeaseIsHeldAtLeastFromNow(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

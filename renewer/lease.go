@@ -143,9 +143,9 @@ func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, 
 // in any case, rather than handed to the next in this process.
 func (l *Lease) Abort(ctx context.Context) error { return l.k.release(ctx, l, false) }
 
-// HoldAtLeast keeps the lock for d from now, even if it is released before, as the option of that name does from the acquire: for
-// callers who learn only after the acquire that they will use the lock. A longer time asked for before stands. Zero or less, and a
-// lease that is over, change nothing.
+// HoldAtLeast keeps the lock for d from now, even if it is released before, as the option of that name
+// does from the acquire: for callers who learn only after the acquire that they will use the lock. A
+// longer time asked for before stands. Zero or less, and a lease that is over, change nothing.
 func (l *Lease) HoldAtLeast(d time.Duration) {
 	l.k.mu.Lock()
 	defer l.k.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// A leader leads for weeks: each piece of its work is a trace of its own, which links to the hold. One trace of all would never end.
+// A leader leads for weeks: each piece of its work is a trace of its own, which links to the hold. One
+// trace of all would never end.
 func TestALeadersWorkIsInTracesOfItsOwn(t *testing.T) {
 	t.Parallel()
 	for _, within := range []bool{false, true} { // a span of the caller's

@@ -21,7 +21,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// What a reader copies from the README for HTTP and for gRPC is about one account: the two exclude each other.
+// What a reader copies from the README for HTTP and for gRPC is about one account: the two exclude each
+// other.
 func TestTheReadmesExamplesExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../../README.md")
