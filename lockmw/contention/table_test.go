@@ -69,6 +69,37 @@ func TestItsOwnFailure(t *testing.T) {
 	})
 }
 
+// A call inside the operation's lock outlives the operation, which answers all the same: the lock stays
+// held until that call has left.
+func TestWorkThatOutlivesTheOperation(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		goOn, over := make(chan struct{}), make(chan error, 1)
+		call := s.open(0, func(ctx context.Context) error {
+			runs := make(chan struct{})
+			go func() {
+				_, err := lockmw.Do(context.WithoutCancel(ctx), s.keeper, key, func(ctx context.Context) (int, error) {
+					close(runs)
+					<-goOn
+					return 0, context.Cause(ctx)
+				}, lockmw.Strict())
+				over <- err
+			}()
+			<-runs
+			return nil
+		})
+		o, words := call(s.t.Context(), key)
+		assert.Equal(s.t, done, o, words)
+		_, err := s.other.TryAcquire(s.t.Context(), key)
+		require.ErrorIs(s.t, err, renewer.ErrHeld)
+		o, words = s.open(0, nothing)(s.t.Context(), key)
+		assert.Equal(s.t, busy, o, words)
+		close(goOn)
+		require.NoError(s.t, <-over)
+		s.free(key)
+	})
+}
+
 func TestBusy(t *testing.T) {
 	t.Parallel()
 	each(t, func(s *scene) {
