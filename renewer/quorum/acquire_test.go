@@ -288,8 +288,11 @@ func TestCleanedUpAfterSettle(t *testing.T) {
 		mine(t, s, "z")
 		begun := time.Now()
 		nodes[0].Script(script.Acquire, script.Fail(errDown))
+		for _, node := range nodes[1:] { // so that the failure is known when the others have refused
+			node.Script(script.Acquire, script.Pass().Late(time.Millisecond))
+		}
 		require.Equal(t, renewer.Taken, acquire(t.Context(), s, "a").Status)
-		pass(time.Second)
+		pass(time.Second - time.Millisecond)
 		nodes[0].Acquire(t.Context(), []renewer.Claim{claim("n", "a")}) // as if it had been on its way
 		require.Equal(t, "azz", owners("n", nodes))
 		pass(3*time.Second - 1)
@@ -301,7 +304,7 @@ func TestCleanedUpAfterSettle(t *testing.T) {
 		for _, c := range nodes[0].Calls(script.Release) {
 			at = append(at, c.At.Sub(begun))
 		}
-		assert.Equal(t, []time.Duration{0, 4 * time.Second}, at, "at once, and when it can't take effect any longer")
+		assert.Equal(t, []time.Duration{time.Millisecond, 4 * time.Second}, at, "at once, and when it can't take effect any longer")
 	})
 }
 
