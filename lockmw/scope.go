@@ -49,7 +49,10 @@ func (s *scope) Value(key any) any {
 // scopes are those that ctx runs in, the innermost first.
 func scopes(ctx context.Context) iter.Seq[*scope] {
 	return func(yield func(*scope) bool) {
-		for s := innermost(ctx); s != nil && yield(s); s = innermost(s.Context) {
+		for s := innermost(ctx); s != nil; s = innermost(s.Context) {
+			if !yield(s) {
+				return
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,6 +58,7 @@ func TestAfterAPanicTheStoreIsAsked(t *testing.T) {
 				synctest.Wait()
 				require.NoError(t, before.Release(t.Context()))
 				<-begun
+				pass(time.Millisecond) // the store's clock must reach the next token
 				asked := s.Calls(script.Acquire)
 				close(end)
 				require.NoError(t, <-next)

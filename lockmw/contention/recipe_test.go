@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,7 +32,7 @@ func TestTheReadmesExamplesExcludeEachOther(t *testing.T) {
 })(transfer))`,
 		`grpcmw.ForMethod(bank.Bank_Transfer_FullMethodName, func(r *bank.TransferRequest) string { return lockmw.Key("account", r.GetFrom()) })`,
 	} {
-		require.True(t, strings.Contains(string(readme), copied), "the README has other examples now; change this test with them: %s", copied)
+		require.Contains(t, string(readme), copied, "the README has other examples now; change this test with them: %s", copied)
 	}
 
 	store := memory.New()

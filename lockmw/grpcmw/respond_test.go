@@ -73,7 +73,7 @@ var ownErrors = map[string]struct {
 		want: verdict{code: codes.NotFound}, message: "no such account",
 	},
 	"a status made by the handler":    {err: errHandler, want: verdict{code: codes.NotFound}, message: "no such account"},
-	"a status of which it is a cause": {err: ownStatus{lockError(renewer.ErrHeld)}, want: verdict{code: codes.FailedPrecondition}, message: "not now"},
+	"a status of which it is a cause": {err: ownStatusError{lockError(renewer.ErrHeld)}, want: verdict{code: codes.FailedPrecondition}, message: "not now"},
 	"a status in an error": {
 		err:  fmt.Errorf("transfer: %w", errHandler),
 		want: verdict{code: codes.NotFound}, message: "transfer: " + errHandler.Error(),
@@ -88,13 +88,13 @@ func lockError(kind error) error {
 	return &renewer.Error{Op: "acquire", Name: told, Kind: kind, Holder: renewer.Holder{Node: told, PID: 4711}, HeldFor: time.Second}
 }
 
-// ownStatus is a handler's error type with a status of its own.
-type ownStatus struct{ error }
+// ownStatusError is a handler's error type with a status of its own.
+type ownStatusError struct{ error }
 
-func (e ownStatus) GRPCStatus() *status.Status {
+func (e ownStatusError) GRPCStatus() *status.Status {
 	return status.New(codes.FailedPrecondition, "not now")
 }
-func (e ownStatus) Unwrap() error { return e.error }
+func (e ownStatusError) Unwrap() error { return e.error }
 
 // A handler's inner Do used to go out as codes.Unknown, with the lock's name and its holder's host
 // and pid.
@@ -135,7 +135,7 @@ func requireAnswer(t *testing.T, name string, err error, trailer metadata.MD) {
 	c := ownErrors[name]
 	v := verdictOf(t, err)
 	assert.Equal(t, verdict{c.want.code, c.want.reason, v.retryIn}, v)
-	words := status.Convert(err).Proto().String() + fmt.Sprint(trailer)
+	words := status.Convert(err).Proto().String() + trailer.String()
 	assert.NotContains(t, words, told)
 	assert.NotContains(t, words, "4711")
 	if c.message != "" {
