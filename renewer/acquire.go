@@ -102,6 +102,8 @@ type call struct {
 	reserved  int     // tokens for hand-offs
 	reserves  bool    // some were asked for, by any question
 	unsettled instant // when the last question was sent that was not answered and may still take effect; 0 without
+	counted   bool    // in Keeper.calls. Guarded by Keeper.mu
+	over      bool    // it has returned, rather than been left by a panic
 }
 
 func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, error) {
@@ -128,31 +130,59 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	if r.heartless {
 		c.l.withRare().manual = r.manual
 	}
+	defer c.rescue()
+	l, err := c.obtain(ctx, start)
+	c.over = true
+	if err != nil {
+		k.observeRefusal(ctx, start, c, err)
+	}
+	return l, err
+}
+
+func (c *call) obtain(ctx context.Context, start AcquireStart) (*Lease, error) {
 	handed, err := c.queue(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if handed {
 		return c.received(ctx, start), nil
 	}
-	var sent instant
-	if err == nil {
-		sent, err = c.run(ctx)
+	sent, err := c.run(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		return c.grant(ctx, start, sent), nil
+	return c.grant(ctx, start, sent), nil
+}
+
+// rescue is for a call that an observer or the store has left by a panic, or by ending the goroutine: the next caller gets its turn,
+// and what the store may have given is freed. The panic goes on.
+func (c *call) rescue() {
+	if c.over {
+		return
 	}
-	k.observeRefusal(ctx, start, c, err)
-	return nil, err
+	k, l := c.k, c.l
+	c.exit()
+	k.mu.Lock()
+	passed := l.state == released // on to another, who has the same key
+	if c.reserves && !passed {
+		l.withRare().reserved = true
+	}
+	k.mu.Unlock()
+	if passed {
+		return
+	}
+	unsettled := c.unsettled
+	if c.attempts > 0 {
+		unsettled = k.clock.atMost() // the last question may be under way still
+	}
+	l.endContext(errReleased)
+	k.discard(l, unsettled)
 }
 
 // run asks the store from the head of the line. It returns when the request that was granted was sent.
 func (c *call) run(ctx context.Context) (sent instant, err error) {
 	k := c.k
 	c.l.owner = newOwner()
-	granted := false
-	defer func() {
-		if !granted {
-			k.exit()
-		}
-	}()
 	sent, err = c.contend(ctx)
 	if err != nil {
 		c.l.dropContext()
@@ -164,9 +194,9 @@ func (c *call) run(ctx context.Context) (sent instant, err error) {
 			}
 			k.disown(c.l, hold, c.unsettled)
 		}
+		c.exit()
 		return 0, err
 	}
-	granted = true
 	return sent, nil
 }
 
@@ -184,7 +214,20 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 	}
 	l.values = ctx
 	var news losses
+	settled := c.enter(sent, now, &news)
+	settled()
+	news.deliver(k)
+	if k.cfg.CancelGrace > 0 {
+		k.watchCaller(caller, l)
+	}
+	return l
+}
+
+// enter puts a lease that the store has granted on the books. What it returns is to be called.
+func (c *call) enter(sent, now instant, news *losses) (settled func()) {
+	k, l := c.k, c.l
 	k.mu.Lock()
+	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
 	if c.request.least > 0 {
 		l.withRare().least = now.add(c.request.least)
 	}
@@ -193,19 +236,12 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 		l.withRare().unsettled = c.unsettled
 	}
 	c.bookTokens(now)
-	settled := k.settleLine(l)
+	settled = k.settleLine(l)
 	if k.told { // nobody would renew it, or end it: Shutdown has dealt with the others already
-		k.lose(l, ShutDown, now, &news)
+		k.lose(l, ShutDown, now, news)
 	}
-	k.calls--
-	k.checkIdle() // not idle: the lease is on the books
-	k.mu.Unlock()
-	settled()
-	news.deliver(k)
-	if k.cfg.CancelGrace > 0 {
-		k.watchCaller(caller, l)
-	}
-	return l
+	c.exitLocked() // not idle: the lease is on the books
+	return settled
 }
 
 func (k *Keeper) observeRefusal(ctx context.Context, start AcquireStart, c *call, err error) {
@@ -226,12 +262,19 @@ func (c *call) holder() glimpse {
 	return c.behind
 }
 
-// exit counts a call out that has no lease.
-func (k *Keeper) exit() {
-	k.mu.Lock()
-	k.calls--
-	k.checkIdle()
-	k.mu.Unlock()
+// exit counts a call out, once.
+func (c *call) exit() {
+	c.k.mu.Lock()
+	c.exitLocked()
+	c.k.mu.Unlock()
+}
+
+func (c *call) exitLocked() {
+	if c.counted {
+		c.counted = false
+		c.k.calls--
+		c.k.checkIdle()
+	}
 }
 
 // fail makes the caller's error.

@@ -115,18 +115,7 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 		l.label = l.label.traced(trace)
 		k.mu.Unlock()
 	}
-	k.mu.Lock()
-	if c.request.least > 0 {
-		l.withRare().least = l.acquired.add(c.request.least)
-	}
-	l.values = ctx
-	lost := l.lost()
-	if lost == nil {
-		k.plan(l, l.due)
-	}
-	k.calls--
-	k.mu.Unlock()
-	if lost != nil { // in the moment between; nobody could be told yet
+	if c.enterHanded(ctx) != nil { // lost in the moment between; nobody could be told yet
 		var news losses
 		news.leases = append(news.leases, l)
 		news.deliver(k)
@@ -135,6 +124,23 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 		k.watchCaller(caller, l)
 	}
 	return l
+}
+
+// enterHanded lets a lease that was handed over begin, and tells why it has been lost already, if it has.
+func (c *call) enterHanded(ctx context.Context) *LostError {
+	k, l := c.k, c.l
+	k.mu.Lock()
+	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
+	if c.request.least > 0 {
+		l.withRare().least = l.acquired.add(c.request.least)
+	}
+	l.values = ctx
+	lost := l.lost()
+	if lost == nil {
+		k.plan(l, l.due)
+	}
+	c.exitLocked()
+	return lost
 }
 
 // decline passes a lease on whose new holder has left before it could begin.
@@ -147,6 +153,14 @@ func (k *Keeper) decline(l *Lease) {
 			return
 		}
 	}
+	k.mu.Unlock()
+	k.discard(l, 0)
+}
+
+// discard ends a lease whose operation never began, or whose release was left by a panic, and has its key freed behind it.
+// unsettled is as for disown.
+func (k *Keeper) discard(l *Lease, unsettled instant) {
+	k.mu.Lock()
 	lost := l.lost()
 	l.state = released
 	l.until.Store(0)
@@ -156,8 +170,8 @@ func (k *Keeper) decline(l *Lease) {
 	left := k.leaveLocked(l)
 	k.forget(l)
 	k.mu.Unlock()
-	left()
-	if lost == nil || lost.Reason != Usurped {
-		k.disown(l, hold, 0)
+	if l.owner != "" && (lost == nil || lost.Reason != Usurped) {
+		k.disown(l, hold, unsettled)
 	}
+	left()
 }

@@ -38,7 +38,6 @@ type flight struct {
 
 // beatLoop sends heartbeats when they are due. It never waits for an answer.
 func (k *Keeper) beatLoop() {
-	defer k.loops.Done()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -51,8 +50,7 @@ func (k *Keeper) beatLoop() {
 		next := k.beatWaker.at
 		k.mu.Unlock()
 		if f != nil {
-			k.loops.Add(1)
-			go k.fly(f)
+			k.run(func() { k.fly(f) })
 			continue
 		}
 		timer.Reset(untilNext(next, now))
@@ -153,7 +151,6 @@ func (k *Keeper) flightGap(lane *lane) time.Duration {
 
 // fly carries out one heartbeat.
 func (k *Keeper) fly(f *flight) {
-	defer k.loops.Done()
 	ctx := k.request(context.Background())
 	if k.observer != nil {
 		ctx = k.observer.RenewStart(ctx, RenewStart{Leases: len(f.leases), Contexts: f.contexts})

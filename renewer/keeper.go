@@ -76,9 +76,8 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 	}
 	k.life, k.endLife = context.WithCancel(context.Background())
 	k.shards, _ = store.(Sharded)
-	k.loops.Add(2)
-	go k.beatLoop()
-	go k.endLoop()
+	k.run(k.beatLoop)
+	k.run(k.endLoop)
 	return k, nil
 }
 

@@ -70,6 +70,14 @@ func (l *Lease) lost() *LostError {
 	return l.rare.lost
 }
 
+// unsettled is when an acquire was sent that was never answered and may still arrive, 0 if there is none. After the lease's end.
+func (l *Lease) unsettled() instant {
+	if l.rare == nil {
+		return 0
+	}
+	return l.rare.unsettled
+}
+
 // withRare is the lease's rare, made when it needs one. Under k.mu, or before the lease is granted.
 func (l *Lease) withRare() *rare {
 	if l.rare == nil {
@@ -164,7 +172,7 @@ func (l *Lease) ending(now instant) Hold {
 		h.Keep = keepUntil(l.rare.least, now)
 	}
 	if l.reserved() {
-		h.Used = l.fence
+		h.Used = max(l.fence, 1)
 	}
 	return h
 }

@@ -94,7 +94,7 @@ func (c *call) queue(ctx context.Context) (handed bool, err error) {
 		c.stepOut(w)
 		err = c.fail(ErrShutdown, nil)
 	}
-	k.exit()
+	c.exit()
 	return false, err
 }
 
@@ -109,6 +109,7 @@ func (c *call) stand() (*waiter, error) {
 	head := k.lines[c.l.name]
 	if head == nil {
 		k.lines[c.l.name] = c.l
+		c.counted = true
 		k.calls++
 		k.mu.Unlock()
 		return nil, nil
@@ -131,6 +132,7 @@ func (c *call) stand() (*waiter, error) {
 	}
 	w := &waiter{l: c.l, turn: make(chan *glimpse, 1), try: c.request.try}
 	k.lineOf(head).push(w)
+	c.counted = true
 	k.calls++
 	k.mu.Unlock()
 	return w, nil
@@ -192,10 +194,13 @@ func (c *call) see(g glimpse) {
 	k.mu.Unlock()
 	refuseAll(refused, g)
 	if watch {
-		unwatch := k.store.Watch(c.l.name, k.waker(c.l.name, ln))
-		k.mu.Lock()
-		ln.unwatch = unwatch
-		k.mu.Unlock()
+		var unwatch func() // nil after a panic, so that the next head watches
+		defer func() {
+			k.mu.Lock()
+			ln.unwatch = unwatch
+			k.mu.Unlock()
+		}()
+		unwatch = k.store.Watch(c.l.name, k.waker(c.l.name, ln))
 	}
 }
 

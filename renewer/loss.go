@@ -11,7 +11,6 @@ const lookAround = time.Second
 
 // endLoop ends leases whose time is up. It waits for no answer and asks nobody.
 func (k *Keeper) endLoop() {
-	defer k.loops.Done()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {

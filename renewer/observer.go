@@ -11,6 +11,14 @@ import (
 // Methods are called from the goroutines of callers and of the engine, concurrently, never with a lock held, and must
 // return soon: a slow observer delays the operation or the heartbeat that it observes. Embed [NopObserver] so that a method
 // added here later does not break yours.
+//
+// A method should not panic. One that does in a caller's goroutine leaves no lock behind: the panic
+// passes through Acquire, Release or Extend, the key is freed, and the next caller has its turn; the
+// caller gets no lease, and observers hear no more of this one. In a goroutine of the engine, as with
+// any panic that nothing recovers, the process ends: RenewStart, Renewed and Missed of a heartbeat,
+// CleanUp, Fault, and Lost except where Release, Extend or Acquire finds the loss. The same is true of
+// runtime.Goexit, which testing.T.FailNow calls: without its goroutines the engine could not end a
+// lease in time.
 type Observer interface {
 	// AcquireStart is called before a lock is asked for. The context it returns is used for the attempts.
 	AcquireStart(ctx context.Context, e AcquireStart) context.Context

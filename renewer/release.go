@@ -34,15 +34,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	k.mu.Unlock()
 
 	unwatch()
-	lost, failed := k.settle(ctx, l, was, lost, hold, now)
-	k.mu.Lock()
-	if was == held && lost != nil {
-		l.withRare().lost = lost
-	}
-	left := k.leaveLocked(l)
-	k.forget(l)
-	k.mu.Unlock()
-	left()
+	lost, failed := k.settleAndLeave(ctx, l, was, lost, hold, now)
 	k.observeRelease(l, now, failed, false)
 	switch {
 	case lost != nil:
@@ -54,14 +46,34 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	}
 }
 
+// settleAndLeave is settle, and gives the next in line its turn, also if the store or an observer panics.
+func (k *Keeper) settleAndLeave(
+	ctx context.Context, l *Lease, was state, lost *LostError, hold Hold, now instant,
+) (_ *LostError, failed error) {
+	over := false
+	defer func() {
+		if !over {
+			k.discard(l, l.unsettled())
+		}
+	}()
+	lost, failed = k.settle(ctx, l, was, lost, hold, now)
+	k.mu.Lock()
+	if was == held && lost != nil {
+		l.withRare().lost = lost
+	}
+	left := k.leaveLocked(l)
+	k.forget(l)
+	k.mu.Unlock()
+	over = true
+	left()
+	return lost, failed
+}
+
 // settle does what the store needs for a lease that is over, and tells why it was lost, and what failed.
 func (k *Keeper) settle(
 	ctx context.Context, l *Lease, was state, lost *LostError, hold Hold, now instant,
 ) (_ *LostError, failed error) {
-	unsettled := instant(0)
-	if l.rare != nil {
-		unsettled = l.rare.unsettled
-	}
+	unsettled := l.unsettled()
 	switch {
 	case was == held:
 		lost, failed = k.free(ctx, l, hold, now)

@@ -14,6 +14,9 @@ import (
 // its Deadline. A call must not outlive ctx by more than the store's own write
 // timeout, nor touch items or answers once it has returned.
 //
+// A Store should not panic. What is said of panics at [Observer] is true of it too: Acquire, Release and
+// Watch are called in callers' goroutines, Renew and some of Release in those of the engine.
+//
 // The conformance suite in testutil/storetest proves an implementation.
 type Store interface {
 	// Acquire tries each claim once. It is idempotent by owner token: a claim repeated by the owner that has the name

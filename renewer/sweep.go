@@ -64,8 +64,7 @@ func (k *Keeper) orphan(o *orphan, now instant) {
 	k.orphans = append(k.orphans, o)
 	if !k.sweeper {
 		k.sweeper, k.sweepWaker.at = true, now
-		k.loops.Add(1)
-		go k.sweepLoop()
+		k.run(k.sweepLoop)
 		return
 	}
 	k.sweepWaker.wakeBy(o.due)
@@ -73,7 +72,6 @@ func (k *Keeper) orphan(o *orphan, now instant) {
 
 // sweepLoop runs while there are orphans.
 func (k *Keeper) sweepLoop() {
-	defer k.loops.Done()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {

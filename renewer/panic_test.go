@@ -1,0 +1,325 @@
+package renewer_test
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// A trap goes off once in the method that it is set for, in the caller's goroutine.
+type trap struct {
+	in   atomic.Value // string
+	spin func()       // panics, or ends the goroutine
+	hits atomic.Int32
+}
+
+func (p *trap) set(in string) { p.in.Store(in) }
+
+func (p *trap) step(in string) {
+	if p.in.CompareAndSwap(in, "") {
+		p.hits.Add(1)
+		p.spin()
+	}
+}
+
+// trapObserver is an Observer with a trap in each method.
+type trapObserver struct{ *trap }
+
+func (o trapObserver) AcquireStart(ctx context.Context, _ renewer.AcquireStart) context.Context {
+	o.step("AcquireStart")
+	return ctx
+}
+
+func (o trapObserver) Claim(context.Context) string { o.step("Claim"); return "" }
+
+func (o trapObserver) AcquireEnd(ctx context.Context, _ renewer.AcquireEnd) context.Context {
+	o.step("AcquireEnd")
+	return ctx
+}
+
+func (o trapObserver) RenewStart(ctx context.Context, _ renewer.RenewStart) context.Context {
+	o.step("RenewStart")
+	return ctx
+}
+
+func (o trapObserver) Renewed(context.Context, renewer.Renewed)    { o.step("Renewed") }
+func (o trapObserver) Missed(context.Context, renewer.Missed)      { o.step("Missed") }
+func (o trapObserver) CleanUp(ctx context.Context) context.Context { o.step("CleanUp"); return ctx }
+func (o trapObserver) Lost(context.Context, renewer.Lost)          { o.step("Lost") }
+func (o trapObserver) Released(context.Context, renewer.Released)  { o.step("Released") }
+func (o trapObserver) Fault(renewer.Fault)                         { o.step("Fault") }
+
+// trapStore is a store with a trap before and after each question of a caller.
+type trapStore struct {
+	*script.Store
+	*trap
+}
+
+func (s trapStore) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	s.step("store.Acquire")
+	defer s.step("store.Acquire, carried out")
+	return s.Store.Acquire(ctx, claims)
+}
+
+func (s trapStore) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	s.step("store.Release")
+	defer s.step("store.Release, carried out")
+	return s.Store.Release(ctx, holds)
+}
+
+func (s trapStore) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	s.step("store.Renew")
+	return s.Store.Renew(ctx, holds)
+}
+
+func (s trapStore) Watch(name string, wake func(error)) func() {
+	s.step("store.Watch")
+	stop := s.Store.Watch(name, wake)
+	return func() {
+		stop()
+		s.step("unwatch")
+	}
+}
+
+func (s trapStore) Shard(string) int { s.step("store.Shard"); return 0 }
+
+// trapped is what a path runs in.
+type trapped struct {
+	t *testing.T
+	s *script.Store
+	k *renewer.Keeper
+	*trap
+}
+
+// cycle acquires a lock and gives it back.
+func (p trapped) cycle(ctx context.Context, opts ...renewer.Option) {
+	if l, err := p.k.Acquire(ctx, "a", opts...); err == nil {
+		_ = l.Release(context.WithoutCancel(ctx))
+	}
+}
+
+// lateCycle is cycle, in a goroutine of its own: it gets the lock when another lets it go.
+func (p trapped) lateCycle(ctx context.Context, opts ...renewer.Option) (done <-chan struct{}) {
+	c := make(chan struct{})
+	go func() {
+		defer func() { _ = recover(); close(c) }()
+		p.cycle(ctx, opts...)
+	}()
+	synctest.Wait()
+	return c
+}
+
+// The paths that a caller may take, each with the traps that it may step into.
+var trappedPaths = map[string]struct {
+	walk func(p trapped, in string)
+	in   []string
+}{
+	"plain": {
+		func(p trapped, in string) { p.set(in); p.cycle(p.t.Context()) },
+		[]string{
+			"AcquireStart", "Claim", "AcquireEnd", "Released",
+			"store.Acquire", "store.Acquire, carried out", "store.Release", "store.Release, carried out", "store.Shard",
+		},
+	},
+	"without a context that ends": {
+		func(p trapped, in string) { p.set(in); p.cycle(context.Background()) },
+		[]string{"Claim", "AcquireEnd", "Released", "store.Acquire", "store.Acquire, carried out", "store.Release"},
+	},
+	"waited for another process": {
+		func(p trapped, in string) {
+			p.s.Script(script.Acquire, script.Taken(other, time.Hour), script.Taken(other, time.Hour))
+			p.set(in)
+			p.cycle(p.t.Context())
+		},
+		[]string{"Claim", "AcquireEnd", "Released", "store.Acquire", "store.Watch", "unwatch"},
+	},
+	"waited in line": {
+		func(p trapped, in string) {
+			l, err := p.k.Acquire(p.t.Context(), "a")
+			require.NoError(p.t, err)
+			time.AfterFunc(time.Second, func() { p.set(in); _ = l.Abort(context.Background()) })
+			p.cycle(p.t.Context())
+		},
+		[]string{"Claim", "AcquireEnd", "store.Acquire"},
+	},
+	"with others behind": {
+		func(p trapped, in string) {
+			p.s.Script(script.Acquire, script.Pass().Late(time.Second))
+			time.AfterFunc(time.Second/2, func() {
+				go p.lateCycle(context.Background())
+				go func() { _, _ = p.k.TryAcquire(context.Background(), "a") }()
+				p.set(in)
+			})
+			p.cycle(p.t.Context())
+		},
+		[]string{"AcquireEnd", "Released", "store.Acquire, carried out", "store.Release"},
+	},
+	"refused by another process": {
+		func(p trapped, in string) {
+			p.s.Script(script.Acquire, script.Taken(other, 0))
+			p.set(in)
+			_, _ = p.k.TryAcquire(p.t.Context(), "a")
+		},
+		[]string{"AcquireStart", "Claim", "AcquireEnd", "store.Acquire", "store.Acquire, carried out"},
+	},
+	"refused in this process": {
+		func(p trapped, in string) {
+			l, err := p.k.Acquire(p.t.Context(), "a")
+			require.NoError(p.t, err)
+			defer func() { _ = l.Release(context.Background()) }()
+			p.set(in)
+			_, _ = p.k.TryAcquire(p.t.Context(), "a")
+		},
+		[]string{"AcquireStart", "AcquireEnd"},
+	},
+	"the store is down": {
+		func(p trapped, in string) {
+			p.s.Script(script.Acquire, script.Fail(errDown))
+			p.set(in)
+			_, _ = p.k.TryAcquire(p.t.Context(), "a")
+		},
+		[]string{"Claim", "AcquireEnd", "store.Acquire"},
+	},
+	"left while it asked": {
+		func(p trapped, in string) {
+			p.s.Script(script.Acquire, script.Pass().Late(time.Second))
+			ctx, cancel := context.WithTimeout(p.t.Context(), time.Millisecond)
+			defer cancel()
+			p.set(in)
+			p.cycle(ctx)
+		},
+		[]string{"AcquireEnd", "store.Acquire, carried out"},
+	},
+	"found lost at its release": {
+		func(p trapped, in string) {
+			l, err := p.k.Acquire(p.t.Context(), "a")
+			require.NoError(p.t, err)
+			p.s.Delete("a")
+			p.set(in)
+			_ = l.Release(p.t.Context())
+		},
+		[]string{"Lost", "Released", "store.Release"},
+	},
+	"lost before its release": {
+		func(p trapped, in string) {
+			l, err := p.k.Acquire(p.t.Context(), "a", renewer.Manual(2*time.Second))
+			require.NoError(p.t, err)
+			<-l.Context().Done()
+			p.set(in)
+			_ = l.Release(p.t.Context())
+		},
+		[]string{"Released"},
+	},
+	"extended": {
+		func(p trapped, in string) {
+			l, err := p.k.Acquire(p.t.Context(), "a", renewer.Manual(10*time.Second))
+			require.NoError(p.t, err)
+			defer func() { _ = l.Release(context.Background()) }()
+			p.set(in)
+			_ = l.Extend(p.t.Context(), 20*time.Second)
+		},
+		[]string{"RenewStart", "Renewed", "store.Renew"},
+	},
+	"found lost when extended": {
+		func(p trapped, in string) {
+			l, err := p.k.Acquire(p.t.Context(), "a", renewer.Manual(10*time.Second))
+			require.NoError(p.t, err)
+			defer func() { _ = l.Release(context.Background()) }()
+			p.s.Delete("a")
+			p.set(in)
+			_ = l.Extend(p.t.Context(), 20*time.Second)
+		},
+		[]string{"Lost", "Renewed"},
+	},
+}
+
+// whoEnds are the ways in which a goroutine leaves a method without returning from it.
+var whoEnds = map[string]func(){"panic": func() { panic("trapped") }, "Goexit": runtime.Goexit}
+
+// A name is never dead: an observer or a store panics once, the program recovers, and the next caller has the lock at once.
+func TestAPanicLeavesNoNameDead(t *testing.T) {
+	t.Parallel()
+	for way, spin := range whoEnds {
+		for name, path := range trappedPaths {
+			for _, in := range path.in {
+				t.Run(way+"/"+name+"/"+in, func(t *testing.T) {
+					t.Parallel()
+					walkTrapped(t, spin, func(p trapped) { path.walk(p, in) })
+				})
+			}
+		}
+	}
+}
+
+// The same for a caller who is handed the lock, and for one who hands it on.
+func TestAPanicInAHandOffLeavesNoNameDead(t *testing.T) {
+	t.Parallel()
+	for way, spin := range whoEnds {
+		for _, in := range []string{"Claim", "AcquireEnd", "Released", "store.Shard"} {
+			t.Run(way+"/"+in, func(t *testing.T) {
+				t.Parallel()
+				walkTrapped(t, spin, func(p trapped) {
+					comers := line(p.t, p.s, p.k, 1)
+					handed := p.lateCycle(p.t.Context())
+					last := p.lateCycle(p.t.Context())
+					p.set(in)
+					_ = comers[0].lease.Release(p.t.Context())
+					<-handed
+					<-last
+				})
+			})
+		}
+	}
+}
+
+// walkTrapped walks a path into the trap that is set on it, and sees that the lock can be had afterwards.
+func walkTrapped(t *testing.T, spin func(), walk func(trapped)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := trapped{t: t, s: script.New(), trap: &trap{spin: spin}}
+		p.set("")
+		cfg := config
+		cfg.Observer = trapObserver{p.trap}
+		var err error
+		p.k, err = renewer.New(trapStore{p.s, p.trap}, cfg)
+		require.NoError(t, err)
+		defer func() { _ = p.k.Shutdown(within(t, time.Minute)) }()
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			defer func() { _ = recover() }() // as a server does
+			walk(p)
+		}()
+		<-over
+		require.EqualValues(t, 1, p.hits.Load(), "the trap went off")
+		for p.s.Left(script.Acquire) > 0 { // what nobody came to ask
+			p.s.Acquire(t.Context(), []renewer.Claim{{Name: "b", Owner: "nobody", TTL: time.Millisecond}})
+		}
+		if p.s.Owner("a") == "stranger" { // by the script
+			p.s.Delete("a")
+		}
+
+		begun := time.Now()
+		l, err := p.k.Acquire(t.Context(), "a", renewer.MaxWait(time.Minute))
+		require.NoError(t, err)
+		require.Zero(t, time.Since(begun), "the next has the lock at once")
+		pass(time.Hour)
+		require.True(t, l.Valid(), "and keeps it")
+		require.NoError(t, l.Release(t.Context()))
+		synctest.Wait()
+		require.Empty(t, p.s.Owner("a"))
+		lines, orphans := p.k.LinesAndOrphans()
+		require.Zero(t, lines+orphans)
+		begun = time.Now()
+		require.NoError(t, p.k.Shutdown(within(t, time.Minute)))
+		require.Zero(t, time.Since(begun), "nothing is waited for")
+	})
+}
