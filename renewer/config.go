@@ -24,8 +24,20 @@ const (
 	DefaultHandOffFor = 10 * time.Millisecond
 )
 
+// leastDuration is the shortest of every duration in a Config. Less makes no sense for any of them, and is what a number without
+// a unit comes to: a heartbeat of 5 would be one in 5 ns.
+const leastDuration = time.Millisecond
+
+// unitMissing asks whether a duration that is too short was meant to have a unit.
+func unitMissing(d time.Duration) string {
+	if d >= 100*time.Microsecond { // more than anybody writes in seconds or milliseconds
+		return ""
+	}
+	return fmt.Sprintf(", so is its unit missing, as in %d*time.Second?", d.Nanoseconds())
+}
+
 // Config says how a [Keeper] keeps leases. TTL is required; every other zero value means the default. The fields constrain
-// each other, so [New] validates them together and names each faulty one.
+// each other, so [New] validates them together and names each faulty one. No duration can be below 1 ms.
 type Config struct {
 	// TTL is how long a key outlives its last heartbeat: the longest that others wait for a dead process. Milliseconds;
 	// fractions are cut off. No default: [DefaultTTL] (15 s) suits most.
@@ -102,8 +114,11 @@ func (c Config) resolve() (Config, error) {
 		{"Poll", c.Poll},
 		{"HandOffFor", c.HandOffFor},
 	} {
-		if f.value < 0 {
+		switch {
+		case f.value < 0:
 			fault("%s is %v: it can't be negative; leave it 0 for the default", f.name, f.value)
+		case 0 < f.value && f.value < leastDuration:
+			fault("%s is %v: it is below %v%s; leave it 0 for the default", f.name, f.value, leastDuration, unitMissing(f.value))
 		}
 	}
 	if c.ClockDrift < 0 || c.ClockDrift > 0.2 || c.ClockDrift != c.ClockDrift {

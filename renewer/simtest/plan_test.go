@@ -57,7 +57,7 @@ func newPlan(seed uint64, quota int, f faults) plan {
 		return p
 	}
 	p.cfg.TTL = d.between(400*time.Millisecond, 6*time.Second).Truncate(time.Millisecond)
-	p.cfg.Margin = pick(d, 1, 0, p.cfg.TTL/4)
+	p.cfg.Margin = pick(d, time.Millisecond, 0, p.cfg.TTL/4)
 	p.settle = p.cfg.TTL
 	if lines {
 		p.turn = min(time.Second, p.cfg.TTL/2)
