@@ -17,7 +17,7 @@ func TestSlowReleaseBeforeALostAcquire(t *testing.T) {
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.SetSettle(4 * time.Second)
 		s.Script(script.Acquire, script.Fail(errDown))
-		s.Script(script.Release, script.Pass().Late(1900*time.Millisecond))
+		s.Script(script.Release, script.Pass().Late(1800*time.Millisecond)) // a request may end a sixteenth before RequestTimeout
 		l := acquire(t, k, "a")
 		pass(3 * time.Second)
 		require.NoError(t, l.Release(t.Context()))
@@ -32,7 +32,7 @@ func TestSlowCleanUpBeforeALostAcquire(t *testing.T) {
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.SetSettle(time.Second)
 		s.Script(script.Acquire, script.Fail(errDown))
-		s.Script(script.Release, script.Pass().Late(1900*time.Millisecond))
+		s.Script(script.Release, script.Pass().Late(1800*time.Millisecond))
 		_, err := k.TryAcquire(context.Background(), "a")
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		pass(time.Minute)
