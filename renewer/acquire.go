@@ -238,6 +238,7 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	c.bookTokens(now)
 	settled = k.settleLine(l)
 	if k.told { // nobody would renew it, or end it: Shutdown has dealt with the others already
+		k.stillRan++
 		k.lose(l, ShutDown, now, news)
 	}
 	c.exitLocked() // not idle: the lease is on the books

@@ -11,7 +11,10 @@ func NewOnSleepyMachine(store Store, cfg Config, slept func() time.Duration) (*K
 func (k *Keeper) LinesAndOrphans() (lines, orphans int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.lines), len(k.orphans)
+	for _, s := range k.sweepers {
+		orphans += len(s.orphans)
+	}
+	return len(k.lines), orphans
 }
 
 // NewOwner makes an owner token.

@@ -191,7 +191,7 @@ func TestHoldAtLeastSurvivesAFailedRelease(t *testing.T) {
 // A shutdown does not cut the time short either.
 func TestHoldAtLeastSurvivesAShutdown(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		acquire(t, k, "a", renewer.HoldAtLeast(time.Hour))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

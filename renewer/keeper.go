@@ -33,7 +33,9 @@ type Keeper struct {
 	mu      sync.Mutex
 	closing bool              // Shutdown has begun
 	told    bool              // it has told every operation to stop: whoever begins now is told at once
-	halted  bool              // and is over: the loops have ended
+	halted  bool              // it has ended every question to the store: those asked now end at once
+	over    bool              // and nobody cleans up any more
+	ended   error             // what it returns; not changed once stop is closed
 	calls   int               // Acquire calls under way
 	lines   map[string]*Lease // who is at the head of each name's line: asking, or holding it
 	leases  []*Lease          // every lease not released yet, lost ones included
@@ -41,10 +43,11 @@ type Keeper struct {
 	lanes   []*lane           // of heartbeats, by shard
 	ends    agenda
 	landed  []*flight
-	orphans []*orphan
-	sweeper bool // whether the sweeper runs
 
-	beatWaker, endWaker, sweepWaker waker
+	stillRan int              // operations that ran when Shutdown told them to stop
+	sweepers map[int]*sweeper // by shard
+
+	beatWaker, endWaker waker
 }
 
 // New returns a Keeper on store. It does no I/O. The error is [ErrConfig] and names each faulty field. Call Shutdown when
@@ -61,18 +64,18 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		return nil, err
 	}
 	k := &Keeper{
-		store:      store,
-		cfg:        cfg,
-		validity:   cfg.validity(),
-		self:       Holder{Node: cfg.Node, PID: os.Getpid()},
-		clock:      newClock(slept),
-		observer:   cfg.Observer,
-		closed:     make(chan struct{}),
-		stop:       make(chan struct{}),
-		lines:      make(map[string]*Lease),
-		beatWaker:  newWaker(),
-		endWaker:   newWaker(),
-		sweepWaker: newWaker(),
+		store:     store,
+		cfg:       cfg,
+		validity:  cfg.validity(),
+		self:      Holder{Node: cfg.Node, PID: os.Getpid()},
+		clock:     newClock(slept),
+		observer:  cfg.Observer,
+		closed:    make(chan struct{}),
+		stop:      make(chan struct{}),
+		lines:     make(map[string]*Lease),
+		sweepers:  make(map[int]*sweeper),
+		beatWaker: newWaker(),
+		endWaker:  newWaker(),
 	}
 	k.life, k.endLife = context.WithCancel(context.Background())
 	k.shards, _ = store.(Sharded)

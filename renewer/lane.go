@@ -44,14 +44,19 @@ func (ln *lane) pace(leases int) {
 
 // laneOf is the lane of a lease as the store now sees it. Under k.mu.
 func (k *Keeper) laneOf(l *Lease) *lane {
-	i := 0
-	if k.shards != nil {
-		i = int(uint(k.shards.Shard(l.name)) % mostLanes)
-	}
+	i := k.shardOf(l.name)
 	for len(k.lanes) <= i {
 		k.lanes = append(k.lanes, newLane(laneNumber(len(k.lanes)+1), k.cfg.Heartbeat))
 	}
 	return k.lanes[i]
+}
+
+// shardOf is the shard of a name as the store now sees it, below mostLanes.
+func (k *Keeper) shardOf(name string) int {
+	if k.shards == nil {
+		return 0
+	}
+	return int(uint(k.shards.Shard(name)) % mostLanes)
 }
 
 // plan enters a lease's next heartbeat, in place of the one planned before. Under k.mu.

@@ -39,6 +39,7 @@ type rare struct {
 	lastErr error      // of the last heartbeat, nil once one is confirmed
 	lost    *LostError // why the lease was lost
 	lostAt  instant    // when
+	freed   bool       // by Shutdown, which did not wait for the operation
 	// When an acquire was sent that was never answered, although a later one was: it may still arrive after the release.
 	unsettled instant
 	least     instant       // until when the store is to hold the key in any case: see HoldAtLeast

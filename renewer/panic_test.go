@@ -155,7 +155,13 @@ var trappedPaths = map[string]struct {
 			p.s.Script(script.Acquire, script.Pass().Late(time.Second))
 			time.AfterFunc(time.Second/2, func() {
 				go p.lateCycle(context.Background())
-				go func() { _, _ = p.k.TryAcquire(context.Background(), "a") }()
+				go func() {
+					defer func() { _ = recover() }()
+					if l, err := p.k.TryAcquire(context.Background(), "a"); err == nil {
+						_ = l.Release(context.Background())
+					}
+				}()
+				synctest.Wait()
 				p.set(in)
 			})
 			p.cycle(p.t.Context())

@@ -26,6 +26,9 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 		}
 	}
 	was := l.state
+	if l.rare != nil && l.rare.freed {
+		was = released
+	}
 	l.state = released
 	l.until.Store(0)
 	k.unplan(l)
@@ -78,6 +81,8 @@ func (k *Keeper) settle(
 	case was == held:
 		lost, failed = k.free(ctx, l, hold, now)
 		k.revisit(l, hold, unsettled, now)
+	case was == released:
+		l.endContext(lost) // Shutdown has freed the key
 	case lost.Reason != Usurped:
 		// Told already that it is over; the key may still be there, but nobody should wait for a store that may be down.
 		l.endContext(lost)

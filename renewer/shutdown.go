@@ -8,60 +8,77 @@ import (
 )
 
 // Shutdown ends the keeper. Callers who wait for a lock and newcomers get [ErrShutdown] at once. Operations that run are
-// waited for; their leases stay alive. Shortly before ctx's deadline — a quarter of the time given, at most a second — those
-// that still run are told by their contexts, with reason [ShutDown], and get [Config.Margin] or most of what is left to stop. Then
-// all keys are freed in batches, again and again if the store does not answer.
+// waited for; their leases stay alive. Shortly before ctx's deadline — a quarter of the time given, at most a second or a
+// [Config.Margin] and a quarter — those that still run are told by their contexts, with reason [ShutDown]. When ctx ends otherwise
+// they are told at that moment.
 //
-// Shutdown returns when ctx ends at the latest; what is being freed then is finished behind its back. Without a deadline it waits for
-// the operations for as long as ctx lives. The error is nil if every operation had returned and every key is free. A
-// second call waits for the first.
+// A key is freed once its operation has returned, or Margin after it was told; never earlier, whatever ctx says: until then nobody else
+// can have the lock. Keys are freed in batches, again and again if the store does not answer.
+//
+// Shutdown returns when ctx ends at the latest. What is left then is finished behind its back, within Margin and some requests:
+// if the process ends before, the keys lapse by themselves. So give it a context of its own with some seconds; one that a signal has
+// ended leaves no time for anything. Without a deadline Shutdown waits for the operations for as long as ctx lives.
+//
+// The error is nil if every operation had returned and every key is free. A second call waits for the first, and returns the same.
 func (k *Keeper) Shutdown(ctx context.Context) error {
-	k.mu.Lock()
-	first := !k.closing
-	if first {
-		k.closing = true
-		close(k.closed)
-		k.idle = make(chan struct{})
-	}
-	idle := k.idle
-	k.checkIdle()
-	k.mu.Unlock()
+	idle, first := k.close()
 	if !first {
 		return k.awaitStop(ctx)
 	}
-	cut := 0
-	if !k.awaitIdle(ctx, idle, drainTime(ctx)) {
-		cut = k.cut()
-		k.awaitIdle(ctx, idle, min(k.cfg.Margin, drainTime(ctx)))
-	}
+	clean := false
 	freed := make(chan error, 1)
-	go func() { freed <- k.freeAll(ctx) }() // finishes what it is at when ctx ends
+	func() {
+		defer func() { go func() { freed <- k.finish(ctx, idle) }() }() // also if an observer panics
+		if k.await(ctx, idle, k.drainTime(ctx)) {
+			clean = k.clean()
+		} else {
+			k.tell()
+		}
+	}()
 	select {
-	case err := <-freed:
-		return k.finish(ctx, cut, err)
+	case <-freed:
+		k.awaitLoops(ctx)
+		return k.ended
 	case <-ctx.Done():
-		go func() {
-			if err := <-freed; err != nil {
-				k.fault("shut down", "", err)
-			}
-			k.halt()
-		}()
-		return k.verdict(cut, ctx.Err())
 	}
+	if clean {
+		return nil
+	}
+	go func() {
+		if err := <-freed; err != nil {
+			k.fault("shut down", "", err)
+		}
+	}()
+	return k.verdict(ctx.Err())
+}
+
+// close begins the shutdown, and tells whether this is the first call.
+func (k *Keeper) close() (idle <-chan struct{}, first bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closing {
+		return nil, false
+	}
+	k.closing = true
+	close(k.closed)
+	k.idle = make(chan struct{})
+	idle = k.idle
+	k.checkIdle()
+	return idle, true
 }
 
 // drainTime is how much of what is left of ctx may be waited.
-func drainTime(ctx context.Context) time.Duration {
+func (k *Keeper) drainTime(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return 1<<63 - 1
 	}
 	left := time.Until(deadline)
-	return left - min(left/4, time.Second)
+	return left - min(left/4, max(time.Second, k.cfg.Margin*5/4))
 }
 
-// awaitIdle waits until neither calls nor leases are left and tells whether it was so.
-func (k *Keeper) awaitIdle(ctx context.Context, idle <-chan struct{}, most time.Duration) bool {
+// await waits until neither calls nor leases are left and tells whether it was so.
+func (k *Keeper) await(ctx context.Context, idle <-chan struct{}, most time.Duration) bool {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
@@ -78,112 +95,75 @@ func (k *Keeper) awaitIdle(ctx context.Context, idle <-chan struct{}, most time.
 	}
 }
 
-// cut loses every lease that is still held and tells how many.
-func (k *Keeper) cut() int {
+// clean tells that nothing is to be freed.
+func (k *Keeper) clean() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.sweepers) == 0
+}
+
+// tell loses every lease that is still held.
+func (k *Keeper) tell() {
 	var news losses
 	k.mu.Lock()
 	k.told = true
 	now := k.clock.now()
 	for _, l := range k.leases {
+		if l.state == released { // the store is being told
+			continue
+		}
+		k.stillRan++
 		if l.state == held {
 			k.lose(l, ShutDown, now, &news)
 		}
 	}
 	k.mu.Unlock()
 	news.deliver(k)
-	return len(news.leases)
 }
 
-// leftover is a key to delete at the end.
-type leftover struct {
-	hold Hold
-	must bool // otherwise it has been deleted once already, and only a request that was lost on its way could bring it back
+// hangUpFor is how long a store may take to return when the context of what it was asked has ended.
+const hangUpFor = time.Second
+
+// finish frees what is left and ends the goroutines.
+func (k *Keeper) finish(ctx context.Context, idle <-chan struct{}) error {
+	left := k.freeNoticed()
+	k.await(context.Background(), idle, k.noticeLeft(ctx))
+	k.hangUp()
+	left = append(left, k.leftovers()...)
+	k.await(context.Background(), idle, min(hangUpFor, max(k.drainTime(ctx), firstBackoff)))
+	err := k.freeAll(ctx, append(left, k.leftovers()...))
+	return k.halt(err)
 }
 
-func (k *Keeper) leftovers() []leftover {
+// noticeLeft is how long to wait so that each operation that was told has had Margin since; and otherwise for what the store is being
+// asked.
+func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.clock.atMost()
-	var left []leftover
+	now := k.clock.now()
+	left := min(k.cfg.Margin, k.drainTime(ctx))
 	for _, l := range k.leases {
 		if l.state == lost && l.lost().Reason != Usurped {
-			left = append(left, leftover{l.ending(now), true})
+			left = max(left, l.noticed().sub(now))
 		}
 	}
-	for _, o := range k.orphans {
-		h := o.hold
-		h.Keep = keepUntil(o.least, now)
-		left = append(left, leftover{h, !o.freed})
-	}
-	k.orphans = nil
 	return left
 }
 
-// freeAll deletes the keys of all leases that were not released, and the orphans. It tries again while ctx has time, and no
-// longer than the keys live by themselves.
-func (k *Keeper) freeAll(ctx context.Context) error {
-	left := k.leftovers()
-	lapsed := k.clock.now().add(k.cfg.TTL)
-	for tries := 0; ; tries++ {
-		var failure error
-		if left, failure = k.freeOnce(left); len(left) == 0 {
-			return nil
-		}
-		pause := k.sweepPause(tries)
-		deadline, ok := ctx.Deadline()
-		if ctx.Err() != nil || ok && time.Until(deadline) <= pause || k.clock.now() >= lapsed {
-			return fmt.Errorf("%w: %d keys could not be freed, and lapse by themselves: %w",
-				ErrUnavailable, len(left), storeError{failure})
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+// noticed is from when the key of a lost lease may be released: its operation has had the notice that it was promised, or will have had it
+// when [HoldAtLeast] ends, before which nobody else can have the lock. Under k.mu.
+func (l *Lease) noticed() instant {
+	at := l.rare.lostAt.add(l.k.cfg.Margin)
+	if l.rare.least >= at {
+		return l.rare.lostAt
 	}
+	return at
 }
 
-// freeOnce tells what must be tried again, and why.
-func (k *Keeper) freeOnce(left []leftover) (again []leftover, failure error) {
-	for len(left) > 0 {
-		batch := left[:min(len(left), freeMost)]
-		left = left[len(batch):]
-		holds := make([]Hold, len(batch))
-		for i := range batch {
-			holds[i] = batch[i].hold
-		}
-		ctx := k.request(context.Background())
-		answers := k.store.Release(ctx, holds)
-		for i := range batch {
-			if a := answerTo(answers, i, len(batch), brokenAnswer); a.Status == Unknown && batch[i].must {
-				again, failure = append(again, batch[i]), orUnexplained(a.Err)
-			}
-		}
-	}
-	return again, failure
-}
-
-// finish ends the goroutines.
-func (k *Keeper) finish(ctx context.Context, cut int, err error) error {
-	k.halt()
-	done := make(chan struct{})
-	go func() {
-		k.loops.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-	return k.verdict(cut, err)
-}
-
-// halt ends the loops, and what they still ask the store. Under the lock, so that no sweeper is started afterwards.
-func (k *Keeper) halt() {
+// hangUp ends what the store is being asked, other than by finish: its answers would find nobody.
+func (k *Keeper) hangUp() {
 	k.mu.Lock()
 	k.halted = true
-	close(k.stop)
 	var unanswered []context.CancelCauseFunc
 	for _, e := range k.ends.entries {
 		if e.lease.state == asking {
@@ -197,18 +177,56 @@ func (k *Keeper) halt() {
 	k.endLife()
 }
 
-func (k *Keeper) verdict(cut int, err error) error {
-	if cut > 0 {
-		err = errors.Join(fmt.Errorf("lockbeat: shutdown: %d operations still ran and lost their leases", cut), err)
+// halt ends the loops, settles what Shutdown returns, and frees what has come in since finish looked last. From then on everybody
+// frees what is theirs.
+func (k *Keeper) halt(err error) error {
+	k.mu.Lock()
+	k.over = true
+	unanswered := k.calls
+	for _, l := range k.leases {
+		if l.state == released {
+			unanswered++
+		}
+	}
+	k.mu.Unlock()
+	if unanswered > 0 {
+		err = errors.Join(err, fmt.Errorf("%w: %d of its answers are still awaited; what they leave lapses by itself", ErrUnavailable, unanswered))
+	}
+	if left, failure := k.freeOnce(k.leftovers()); len(left) > 0 {
+		err = errors.Join(err, unfreed(len(left), failure))
+	}
+	k.ended = k.verdict(err)
+	close(k.stop)
+	return err
+}
+
+func (k *Keeper) verdict(err error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stillRan > 0 {
+		err = errors.Join(fmt.Errorf("lockbeat: shutdown: %d operations still ran and lost their leases", k.stillRan), err)
 	}
 	return err
+}
+
+// awaitLoops waits for the engine's goroutines.
+func (k *Keeper) awaitLoops(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		k.loops.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }
 
 // awaitStop is Shutdown for the second and later callers.
 func (k *Keeper) awaitStop(ctx context.Context) error {
 	select {
 	case <-k.stop:
-		return nil
+		return k.ended
 	case <-ctx.Done():
 		return ctx.Err()
 	}

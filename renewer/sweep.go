@@ -6,10 +6,14 @@ import (
 	"time"
 )
 
-// freeMost is the most keys that are freed by one request.
-const freeMost = 1000
+const (
+	// freeMost is the most keys that are freed by one request.
+	freeMost = 1000
+	// lastSweepPause is the longest pause before a clean-up that failed is tried again, whatever the TTL: others wait for the key.
+	lastSweepPause = time.Second
+)
 
-// orphan is a key that may be ours although nobody wants it: an acquire whose answer was lost, a release that failed. The
+// orphan is a key that may be ours although nobody wants it: an acquire whose answer was lost, a release that failed. A
 // sweeper deletes it if the token is ours.
 type orphan struct {
 	hold  Hold
@@ -53,49 +57,83 @@ func newOrphan(l *Lease, hold Hold, due, until instant) *orphan {
 	return o
 }
 
+// orphan gives an orphan to the sweeper of its shard. After Shutdown there is none: then it is freed here, by one request, as well
+// as may be.
 func (k *Keeper) orphan(o *orphan, now instant) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	select {
-	case <-k.stop:
-		return // Shutdown has freed what it could
-	default:
+	if !k.adopt(o, now) {
+		_, _ = k.freeOnce([]leftover{o.leftover(now)})
 	}
-	k.orphans = append(k.orphans, o)
-	if !k.sweeper {
-		k.sweeper, k.sweepWaker.at = true, now
-		k.run(k.sweepLoop)
-		return
-	}
-	k.sweepWaker.wakeBy(o.due)
 }
 
-// sweepLoop runs while there are orphans.
-func (k *Keeper) sweepLoop() {
+func (k *Keeper) adopt(o *orphan, now instant) bool {
+	shard := k.shardOf(o.hold.Name)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.over {
+		return false
+	}
+	s := k.sweepers[shard]
+	if s == nil {
+		s = &sweeper{k: k, shard: shard, waker: newWaker()}
+		s.waker.at = now
+		k.sweepers[shard] = s
+		if !k.halted { // else Shutdown is about to take them
+			k.run(s.loop)
+		}
+	}
+	s.orphans = append(s.orphans, o)
+	s.waker.wakeBy(o.due)
+	return true
+}
+
+// takeOrphans takes all orphans from their sweepers. Under k.mu.
+func (k *Keeper) takeOrphans() []*orphan {
+	var all []*orphan
+	for _, s := range k.sweepers {
+		all = append(all, s.orphans...)
+		s.orphans = nil
+	}
+	clear(k.sweepers)
+	return all
+}
+
+// sweeper cleans up on one shard, so that a server that does not answer holds up no other's. It is there, and its goroutine runs, while
+// it has orphans. Guarded by Keeper.mu.
+type sweeper struct {
+	k       *Keeper
+	shard   int
+	orphans []*orphan
+	waker   waker
+}
+
+func (s *sweeper) loop() {
+	k := s.k
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		k.mu.Lock()
 		now := k.clock.now()
 		var batch []*orphan
-		if k.sweepWaker.due(now) {
-			batch, k.sweepWaker.at = k.dueOrphans(now)
+		if s.waker.due(now) {
+			batch, s.waker.at = s.dueOrphans(now)
 		}
-		next := k.sweepWaker.at
-		if len(k.orphans) == 0 {
-			k.sweeper = false
+		next := s.waker.at
+		if len(s.orphans) == 0 {
+			if k.sweepers[s.shard] == s {
+				delete(k.sweepers, s.shard)
+			}
 			k.mu.Unlock()
 			return
 		}
 		k.mu.Unlock()
 		if len(batch) > 0 {
-			k.sweep(batch)
+			s.sweep(batch)
 			continue
 		}
 		timer.Reset(untilNext(next, now))
 		select {
 		case <-timer.C:
-		case <-k.sweepWaker.c:
+		case <-s.waker.c:
 		case <-k.stop:
 			return
 		}
@@ -103,9 +141,9 @@ func (k *Keeper) sweepLoop() {
 }
 
 // dueOrphans picks a batch, or tells when the next is due. Under k.mu.
-func (k *Keeper) dueOrphans(now instant) (batch []*orphan, next instant) {
+func (s *sweeper) dueOrphans(now instant) (batch []*orphan, next instant) {
 	next = never
-	for _, o := range k.orphans {
+	for _, o := range s.orphans {
 		switch {
 		case o.due > now:
 			next = min(next, o.due)
@@ -119,7 +157,8 @@ func (k *Keeper) dueOrphans(now instant) (batch []*orphan, next instant) {
 
 // sweep asks the store to delete a batch, and forgets those that need not be tried again. They stay on the list meanwhile, so
 // that Shutdown does not miss them.
-func (k *Keeper) sweep(batch []*orphan) {
+func (s *sweeper) sweep(batch []*orphan) {
+	k := s.k
 	sent := k.clock.now()
 	holds := make([]Hold, len(batch))
 	for i, o := range batch {
@@ -139,7 +178,7 @@ func (k *Keeper) sweep(batch []*orphan) {
 	for i, o := range batch {
 		switch a := answerTo(answers, i, len(batch), brokenAnswer); {
 		case a.Status == Unknown:
-			o.due = now.add(k.sweepPause(o.tries))
+			o.due = now.add(sweepPause(o.tries))
 			o.tries++
 			o.done = o.due > o.until // it has lapsed by then
 			failed, failedName = orUnexplained(a.Err), o.hold.Name
@@ -150,15 +189,16 @@ func (k *Keeper) sweep(batch []*orphan) {
 			o.done = true
 		}
 	}
-	k.orphans = slices.DeleteFunc(k.orphans, func(o *orphan) bool { return o.done })
+	s.orphans = slices.DeleteFunc(s.orphans, func(o *orphan) bool { return o.done })
+	halted := k.halted
 	k.mu.Unlock()
-	if failed != nil {
+	if failed != nil && !halted { // else Shutdown has ended the question, and tries for itself
 		k.fault("clean up", failedName, failed)
 	}
 }
 
-// sweepPause doubles from 25 ms to RequestTimeout, with jitter.
-func (k *Keeper) sweepPause(tries int) time.Duration {
-	pause := min(firstBackoff<<min(tries, 16), max(k.cfg.RequestTimeout, firstBackoff))
+// sweepPause doubles from 25 ms to a second, with jitter.
+func sweepPause(tries int) time.Duration {
+	pause := min(firstBackoff<<min(tries, 16), lastSweepPause)
 	return pause/2 + jitter(pause/2)
 }

@@ -56,7 +56,7 @@
 // handlers and puts back what still runs, and Keeper.Shutdown then waits for those to let go of their locks.
 //
 //	server.Shutdown()
-//	err := keeper.Shutdown(ctx)
+//	err := keeper.Shutdown(ctx) // with some seconds left
 //
 // # Schedulers
 //

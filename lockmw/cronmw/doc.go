@@ -69,7 +69,7 @@
 // Stop the scheduler first, so that no tick begins, then wait for what runs, and shut the keeper down afterwards:
 //
 //	<-c.Stop().Done()
-//	err := keeper.Shutdown(ctx)
+//	err := keeper.Shutdown(ctx) // with some seconds left
 //
 // To have runs cut short, end the context given to [New].
 package cronmw

@@ -9,7 +9,7 @@
 //	store, err := quorum.New(nodes, quorum.Names("redis-a", "redis-b", "redis-c"))
 //	keeper, err := renewer.New(store, renewer.Config{TTL: 15 * time.Second})
 //	…
-//	keeper.Shutdown(ctx)
+//	keeper.Shutdown(ctx) // with some seconds left
 //	store.Close()
 //
 // Nodes may be of any kind, also mixed: a memory.New() for each before there are servers, testutil/script in tests, a quorum. One

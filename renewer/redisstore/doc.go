@@ -6,7 +6,7 @@
 //	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
 //	keeper, err := renewer.New(store, renewer.Config{TTL: 15 * time.Second})
 //	…
-//	keeper.Shutdown(ctx)
+//	keeper.Shutdown(ctx) // with some seconds left
 //	store.Close()
 //	client.Close()
 //

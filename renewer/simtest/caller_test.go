@@ -38,7 +38,17 @@ func (c *caller) turn() {
 	k := c.p.keeper()
 	name := fmt.Sprint("lock ", d.IntN(c.w.plan.names))
 	begun := c.w.now()
-	l, manual, err := c.acquire(ctx, k, name)
+	var l *renewer.Lease
+	var manual time.Duration
+	var err error
+	if trips(func() { l, manual, err = c.acquire(ctx, k, name) }) {
+		c.w.trace.note(c.w.now(), "process %d wanted %q, and its observer panicked", c.p.id, name)
+		if c.w.now()-begun >= patience {
+			c.w.ledger.violate(hang, "an acquire that panicked took %v", c.w.now()-begun)
+		}
+		pass(d.between(1, 5*time.Millisecond))
+		return
+	}
 	if err != nil {
 		c.w.trace.note(c.w.now(), "process %d does not get %q: %v", c.p.id, name, kindOf(err))
 		c.refused(ctx, err, c.w.now()-begun)
@@ -57,11 +67,12 @@ func (c *caller) turn() {
 		c.w.tally.count(handedOver)
 	}
 	c.w.ledger.end(c.w, b, c.w.now(), "release")
+	c.w.ledger.returned(b, c.w.now())
 	free := l.Release
 	if d.chance(.05) { // as after a panic
 		free = l.Abort
 	}
-	err = free(ctx)
+	trips(func() { err = free(ctx) })
 	var lost *renewer.LostError
 	if err != nil && !errors.As(err, &lost) && !errors.Is(err, renewer.ErrUnavailable) {
 		c.w.ledger.violate(contract, "a release failed by %v", err)

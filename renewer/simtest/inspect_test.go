@@ -24,6 +24,7 @@ func (g *ledger) inspect(s *server, now time.Duration, p plan) {
 		g.apart(all)
 		for _, b := range all {
 			g.inside(s, b)
+			g.notice(s, b, p.margin())
 		}
 	}
 	for _, book := range s.book {
@@ -48,6 +49,17 @@ func (g *ledger) apart(all []*belief) {
 		if b.fence <= a.fence {
 			g.violate(tokens, "%v, and then %v", a, b)
 		}
+	}
+}
+
+// notice looks whether the server kept a name for as long as an operation that was told of its loss was to have time to stop. Under s.mu.
+func (g *ledger) notice(s *server, b *belief, margin time.Duration) {
+	t := s.tenureOf(b.name, b.fence)
+	if !b.noticed || t == nil || !t.over {
+		return
+	}
+	if end := min(b.ran, b.to+margin); t.to < end {
+		g.violate(lateNotice, "%v, and its operation returned at %v, but %v", b, b.ran, t)
 	}
 }
 

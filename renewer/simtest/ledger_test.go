@@ -31,7 +31,9 @@ type belief struct {
 	manual   bool // without a heartbeat: it may expire in any weather
 	from, to time.Duration
 	over     bool
-	by       string // what ended it
+	by       string        // what ended it
+	noticed  bool          // it was lost, and the operation was to have time to stop
+	ran      time.Duration // when the operation returned
 }
 
 func (b *belief) String() string {
@@ -104,6 +106,13 @@ func (g *ledger) end(w *world, b *belief, now time.Duration, by string) (first b
 	return true
 }
 
+// returned notes when the operation has ended.
+func (g *ledger) returned(b *belief, now time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b.ran = now
+}
+
 // lost ends a belief, and looks whether there was reason to, and whether it was told in time.
 func (g *ledger) lost(w *world, key lot, e *renewer.LostError) {
 	g.mu.Lock()
@@ -116,6 +125,9 @@ func (g *ledger) lost(w *world, key lot, e *renewer.LostError) {
 	now := w.now()
 	lapse := w.server.lapse(key.name, key.fence, now)
 	margin := e.Left
+	g.mu.Lock()
+	b.noticed = e.Reason != renewer.Usurped
+	g.mu.Unlock()
 	switch e.Reason {
 	case renewer.Usurped:
 		g.violate(falseLoss, "%v: said to be another's, while it was believed in; the key lapses after %v", b, lapse-now)

@@ -70,8 +70,18 @@ var engineFaults = []engineFault{
 		{"line.go", "k.lines[head.name] = w.l\n\t\tw.turn <- nil", "k.lines[head.name] = w.l; if PLANTED { return nothing }; w.turn <- nil"},
 	}},
 	{"a shutdown frees without telling", untrue, []edit{
-		{"shutdown.go", "if l.state == lost && l.lost().Reason != Usurped {", "if l.state == held && PLANTED || l.state == lost && l.lost().Reason != Usurped {"},
-		{"shutdown.go", "cut = k.cut()", "if !PLANTED { cut = k.cut() }"},
+		{"leftover.go", "if l.state == lost && l.lost()", "if l.state == held && PLANTED || l.state == lost && l.lost()"},
+		{"shutdown.go", "\t\t\tk.tell()", "if !PLANTED { k.tell() }"},
+	}},
+	{"a shutdown frees what it has just told", []kind{lateNotice}, []edit{
+		{"shutdown.go", "at := l.rare.lostAt.add(l.k.cfg.Margin)", "at := l.rare.lostAt.add(l.k.cfg.Margin); if PLANTED { at = l.rare.lostAt }"},
+		{"shutdown.go", "left := min(k.cfg.Margin, k.drainTime(ctx))", "left := min(k.cfg.Margin, k.drainTime(ctx)); if PLANTED { return 0 }"},
+	}},
+	{"an acquire that panics keeps its place", []kind{hang, leftover}, []edit{
+		{"acquire.go", "if c.over {", "if c.over || PLANTED {"},
+	}},
+	{"a lease of an acquire that panics is not freed", []kind{lapsed}, []edit{
+		{"handoff.go", "if l.owner != \"\" && (lost == nil", "if !PLANTED && l.owner != \"\" && (lost == nil"},
 	}},
 }
 

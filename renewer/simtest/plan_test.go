@@ -23,7 +23,8 @@ type plan struct {
 	quota                      int // grants after which callers come to an end
 	cfg                        renewer.Config
 	observed                   bool
-	drift                      int64 // of the server's clock
+	panics                     float64 // of observers, in callers' goroutines
+	drift                      int64   // of the server's clock
 	settle                     time.Duration
 	loss, silent, copies, slow float64
 	slowest                    time.Duration
@@ -42,6 +43,9 @@ func newPlan(seed uint64, quota int, f faults) plan {
 		observed: d.chance(.7),
 		copies:   pick(d, 0, .02, .1),
 		restarts: d.chance(.5),
+	}
+	if d := newDice(seed, "panics"); p.observed {
+		p.panics = pick(d, 0, .01, .05)
 	}
 	p.cfg.ClockDrift = pick(d, .001, .01, .05)
 	p.drift = pick(d, leastDrift(p.cfg.ClockDrift), 0, mostDrift(p.cfg.ClockDrift), mostDrift(p.cfg.ClockDrift))
@@ -71,6 +75,14 @@ func newPlan(seed uint64, quota int, f faults) plan {
 		p.cfg.CancelGrace = d.between(time.Millisecond, p.cfg.TTL/4)
 	}
 	return p
+}
+
+// margin is that of every keeper.
+func (p *plan) margin() time.Duration {
+	if p.cfg.Margin == 0 {
+		return p.cfg.TTL / 10
+	}
+	return p.cfg.Margin
 }
 
 // delay is one way's.

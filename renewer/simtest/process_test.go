@@ -15,6 +15,7 @@ type process struct {
 	id    int
 	link  *link
 	dice  dice
+	begun int // keepers
 	store atomic.Pointer[renewer.Keeper]
 }
 
@@ -30,13 +31,14 @@ func (p *process) begin() {
 	cfg := p.w.plan.cfg
 	cfg.Node = fmt.Sprint(p.id)
 	if p.w.plan.observed {
-		cfg.Observer = observer{w: p.w}
+		cfg.Observer = &observer{w: p.w, dice: newDice(p.w.plan.seed, "observer", p.id, p.begun)}
 	}
 	k, err := renewer.New(p.link, cfg)
 	if err != nil {
 		panic(err) // the plan is at fault
 	}
 	p.store.Store(k)
+	p.begun++
 }
 
 // restart ends the keeper and begins another, now and then.
@@ -69,20 +71,5 @@ func (p *process) shutdown(within time.Duration, calm bool) {
 	}
 	if took := p.w.now() - begun; took > within {
 		p.w.ledger.violate(hang, "a shutdown within %v took %v", within, took)
-	}
-}
-
-// observer ends beliefs at the instant of their loss, also where the caller's own cancellation ended the context before.
-type observer struct {
-	renewer.NopObserver
-
-	w *world
-}
-
-// Lost is called when the context has been cancelled.
-func (o observer) Lost(ctx context.Context, e renewer.Lost) {
-	o.w.ledger.lost(o.w, lot{e.Name, e.Fence}, e.Err)
-	if ctx.Err() == nil {
-		o.w.ledger.violate(contract, "an observer heard of a loss before the operation: %v", e.Err)
 	}
 }

@@ -28,6 +28,7 @@ const (
 	cancelled    event = "calls cancelled"
 	extended     event = "leases extended"
 	turnsInLine  event = "turns in the store's line"
+	tripped      event = "panics of observers"
 	believed     event = "grants to callers"
 	lostLease    event = "leases lost: " // and the reason
 	expiredLoss  event = lostLease + "expired"
@@ -38,7 +39,7 @@ const (
 
 // everything must have happened in a run of the whole budget.
 var everything = []event{
-	believed, granted, handedOver, renewed, turnsInLine, requestLost, replyLost, copyActed, cutOff, frozenAt, lateActed, wakeLost, shutDown, leftToLapse,
+	believed, granted, handedOver, renewed, turnsInLine, requestLost, replyLost, copyActed, cutOff, frozenAt, lateActed, wakeLost, shutDown, leftToLapse, tripped,
 	refusedCall, cancelled, extended, expiredLoss, maxHoldLoss, abandonLoss, shutdownLoss,
 }
 
