@@ -163,12 +163,12 @@ func (c *call) rescue() {
 	k, l := c.k, c.l
 	c.exit()
 	k.mu.Lock()
-	passed := l.state == released // on to another, who has the same key
-	if c.reserves && !passed {
+	over := l.state == released // its key has been seen to already
+	if c.reserves && !over {
 		l.withRare().reserved = true
 	}
 	k.mu.Unlock()
-	if passed {
+	if over {
 		return
 	}
 	unsettled := c.unsettled

@@ -185,6 +185,33 @@ func TestNoOrphanOfACallerWhoLeft(t *testing.T) {
 	}
 }
 
+// leavingStore grants a claim in the moment in which its caller leaves.
+type leavingStore struct {
+	*script.Store
+	leave context.CancelFunc
+}
+
+func (s leavingStore) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	defer s.leave()
+	return s.Store.Acquire(ctx, claims)
+}
+
+// The lock is granted to a caller who has gone: it is freed at once, not after a TTL.
+func TestNoOrphanOfACallerWhoLeftAsItWasGranted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, leave := context.WithCancel(t.Context())
+		s := script.New()
+		k, err := renewer.New(leavingStore{s, leave}, config)
+		require.NoError(t, err)
+		_, err = k.Acquire(ctx, "a")
+		require.ErrorIs(t, err, context.Canceled)
+		synctest.Wait()
+		require.Empty(t, s.Owner("a"))
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
 // A question that got lost on its way may arrive after the lock was got by a second one, and given back: what it does then is
 // undone.
 func TestNoOrphanOfAnEarlierQuestion(t *testing.T) {

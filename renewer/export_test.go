@@ -17,6 +17,19 @@ func (k *Keeper) LinesAndOrphans() (lines, orphans int) {
 	return len(k.lines), orphans
 }
 
+// HandOffTo hands l on to the next in line, who leaves when it is too late to tell anybody. It tells whether it was handed on.
+func (k *Keeper) HandOffTo(l *Lease, leave func()) bool {
+	l.endContext(errReleased)
+	k.mu.Lock()
+	leave()
+	after, done := k.handOff(l, k.clock.now())
+	k.mu.Unlock()
+	if done {
+		after()
+	}
+	return done
+}
+
 // NewOwner makes an owner token.
 func NewOwner() string { return newOwner() }
 

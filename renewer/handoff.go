@@ -84,11 +84,8 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	next.state, next.acquired, next.deadline, next.due = held, now, l.deadline, l.due
 	k.limitHold(next, now)
 	k.leases[l.index], next.index, l.index = next, l.index, nowhere
-	k.ends.replace(l, next)
-	if k.cfg.MaxHold > 0 {
-		k.ends.set(next, instant(next.until.Load())) // otherwise it is moved when the old instant comes
-	}
-	k.unplan(l) // the new holder plans the next heartbeat when it has a context
+	k.ends.replace(l, next) // at an instant no later than its own, MaxHold's included: it is moved when that comes
+	k.unplan(l)             // the new holder plans the next heartbeat when it has a context
 	l.state = released
 	l.until.Store(0)
 	w.handed = true
@@ -143,22 +140,8 @@ func (c *call) enterHanded(ctx context.Context) *LostError {
 	return lost
 }
 
-// decline passes a lease on whose new holder has left before it could begin.
-func (k *Keeper) decline(l *Lease) {
-	k.mu.Lock()
-	if l.state == held {
-		if after, done := k.handOff(l, k.clock.atMost()); done {
-			k.mu.Unlock()
-			after()
-			return
-		}
-	}
-	k.mu.Unlock()
-	k.discard(l, 0)
-}
-
-// discard ends a lease whose operation never began, or whose release was left by a panic, and has its key freed behind it.
-// unsettled is as for disown.
+// discard ends a lease whose operation never began, since its caller has left, or whose release was left by a panic. The next in line
+// has its turn, and the key is freed behind it. unsettled is as for disown.
 func (k *Keeper) discard(l *Lease, unsettled instant) {
 	k.mu.Lock()
 	lost := l.lost()

@@ -96,12 +96,20 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 			want:   func(s *script.Store) time.Time { return s.Calls(script.Renew)[0].At.Add(goodFor) },
 		},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	for i := range 2 * len(tests) {
+		tt := tests[i/2]
+		// With a context of the caller's that ends, the end loop keeps the time of the acquire already; without, it sleeps until then.
+		callers := []struct {
+			name string
+			ctx  func(t *testing.T) context.Context
+		}{{"", (*testing.T).Context}, {", for a caller that nothing cancels", func(*testing.T) context.Context { return context.Background() }}}[i%2]
+		t.Run(tt.name+callers.name, func(t *testing.T) {
 			t.Parallel()
 			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				pass(time.Minute) // the engine's goroutines sleep
 				tt.setup(s)
-				l := acquire(t, k, "a")
+				l, err := k.Acquire(callers.ctx(t), "a")
+				require.NoError(t, err)
 				require.True(t, l.Valid())
 				at, lost := lostAt(t, l)
 				assertInstant(t, tt.want(s), at, "end of the context")
@@ -129,6 +137,25 @@ func TestLossIsNotACancellation(t *testing.T) {
 		require.NotErrorIs(t, lost, context.DeadlineExceeded)
 		require.NotErrorIs(t, lost, context.Canceled)
 		require.Contains(t, lost.Error(), `lease on "a" lost: no renewal was confirmed in time`)
+		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+	})
+}
+
+// A heartbeat that fails at once is tried again after a pause, so that many leases don't hammer a server that is in trouble: between a
+// sixteenth and an eighth of RequestTimeout, and what gathers leases into one.
+func TestAFailedHeartbeatIsNotRepeatedAtOnce(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a")
+		s.Default(script.Renew, script.Fail(errDown))
+		<-l.Context().Done()
+		calls := s.Calls(script.Renew)
+		require.Greater(t, len(calls), 20)
+		for i := range calls[1:] {
+			pause := calls[i+1].At.Sub(calls[i].At)
+			require.Greater(t, pause, config.RequestTimeout/16)
+			require.LessOrEqual(t, pause, config.RequestTimeout/8+5*time.Millisecond)
+		}
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
 	})
 }

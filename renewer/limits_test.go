@@ -63,6 +63,30 @@ func TestCancelGraceEndsALease(t *testing.T) {
 	})
 }
 
+// Also one that is shorter than the second in which the end loop looks around anyway.
+func TestAShortCancelGraceEndsAtAnExactInstant(t *testing.T) {
+	t.Parallel()
+	cfg := config
+	cfg.CancelGrace = 30 * time.Millisecond
+	in(t, cfg, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		ctx, cancel := context.WithCancel(t.Context())
+		l, err := k.Acquire(ctx, "a")
+		require.NoError(t, err)
+		for range 10 {
+			pass(777 * time.Millisecond)
+			require.True(t, l.Valid())
+		}
+		cancel()
+		pass(30*time.Millisecond - time.Nanosecond)
+		synctest.Wait()
+		require.NoError(t, l.Err())
+		pass(time.Microsecond)
+		synctest.Wait()
+		require.ErrorIs(t, l.Err(), renewer.ErrLost)
+		require.ErrorIs(t, l.Release(ctx), renewer.ErrLost)
+	})
+}
+
 // A machine that sleeps loses time that its monotonic clock does not show.
 func TestSleepCountsAgainstTheDeadline(t *testing.T) {
 	t.Parallel()

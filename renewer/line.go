@@ -144,7 +144,7 @@ func (c *call) stepOut(w *waiter) {
 	k.mu.Lock()
 	if w.handed {
 		k.mu.Unlock()
-		k.decline(w.l)
+		k.discard(w.l, 0)
 		return
 	}
 	if head := k.lines[c.l.name]; w.queued {

@@ -154,14 +154,13 @@ var trappedPaths = map[string]struct {
 		func(p trapped, in string) {
 			p.s.Script(script.Acquire, script.Pass().Late(time.Second))
 			time.AfterFunc(time.Second/2, func() {
-				go p.lateCycle(context.Background())
-				go func() {
-					defer func() { _ = recover() }()
-					if l, err := p.k.TryAcquire(context.Background(), "a"); err == nil {
-						_ = l.Release(context.Background())
-					}
-				}()
-				synctest.Wait()
+				for _, opt := range []renewer.Option{renewer.MaxWait(time.Hour), renewer.MaxWait(0)} {
+					go func() {
+						defer func() { _ = recover() }()
+						p.cycle(context.Background(), opt)
+					}()
+				}
+				pass(time.Millisecond) // they stand in line
 				p.set(in)
 			})
 			p.cycle(p.t.Context())

@@ -102,6 +102,8 @@ func TestQuestionsAboutRecordsThatFail(t *testing.T) {
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.NotErrorIs(t, err, renewer.ErrUnavailable)
+			require.ErrorAs(t, err, &e)
+			require.NoError(t, e.Err, "the kind says it all")
 			cause, end := context.WithCancelCause(t.Context())
 			end(errDown)
 			err = ask(cause, "a", time.Hour)
