@@ -328,3 +328,28 @@ func walkTrapped(t *testing.T, spin func(), walk func(trapped)) {
 		require.Zero(t, time.Since(begun), "nothing is waited for")
 	})
 }
+
+// The head's watch has panicked: the next in line watches for itself.
+func TestAPanicOfAWatchLeavesTheNextOneWatching(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := trapped{t: t, s: script.New(), trap: &trap{spin: whoEnds["panic"]}}
+		p.set("")
+		var err error
+		p.k, err = renewer.New(trapStore{p.s, p.trap}, config)
+		require.NoError(t, err)
+		p.s.Script(script.Acquire, script.Taken(other, time.Hour).Late(time.Second))
+		p.set("store.Watch")
+		head := p.lateCycle(t.Context())
+		next := p.lateCycle(t.Context())
+		<-head
+		synctest.Wait()
+		require.Equal(t, 1, p.s.Watchers("a"))
+		p.s.Delete("a")
+		begun := time.Now()
+		p.s.Wake("a", nil)
+		<-next
+		require.Zero(t, time.Since(begun))
+		require.NoError(t, p.k.Shutdown(t.Context()))
+	})
+}
