@@ -28,12 +28,12 @@ const (
 // a unit comes to: a heartbeat of 5 would be one in 5 ns.
 const leastDuration = time.Millisecond
 
-// unitMissing asks whether a duration that is too short was meant to have a unit.
-func unitMissing(d time.Duration) string {
-	if d >= 100*time.Microsecond { // more than anybody writes in seconds or milliseconds
-		return ""
+// longer is what to do about a duration that is too short.
+func longer(d time.Duration) string {
+	if d >= 100*time.Microsecond { // a larger number than anybody writes of seconds or milliseconds
+		return "take a longer one"
 	}
-	return fmt.Sprintf(", so is its unit missing, as in %d*time.Second?", d.Nanoseconds())
+	return fmt.Sprintf("give it a unit, such as %d*time.Second or %d*time.Millisecond", d.Nanoseconds(), d.Nanoseconds())
 }
 
 // Config says how a [Keeper] keeps leases. TTL is required; every other zero value means the default. The fields constrain
@@ -118,7 +118,7 @@ func (c Config) resolve() (Config, error) {
 		case f.value < 0:
 			fault("%s is %v: it can't be negative; leave it 0 for the default", f.name, f.value)
 		case 0 < f.value && f.value < leastDuration:
-			fault("%s is %v: it is below %v%s; leave it 0 for the default", f.name, f.value, leastDuration, unitMissing(f.value))
+			fault("%s is %v, which is below %v: %s, or leave it 0 for the default", f.name, f.value, leastDuration, longer(f.value))
 		}
 	}
 	if c.ClockDrift < 0 || c.ClockDrift > 0.2 || c.ClockDrift != c.ClockDrift {

@@ -53,12 +53,12 @@ func TestBadConfigIsRefused(t *testing.T) {
 		{"requests of no length", renewer.Config{TTL: 6 * time.Millisecond}, []string{"TTL of 6ms", "below 1ms"}},
 		{"drift", renewer.Config{TTL: s, ClockDrift: 1}, []string{"Config.ClockDrift is 1"}},
 		{"drift that is no number", renewer.Config{TTL: s, ClockDrift: math.NaN()}, []string{"Config.ClockDrift is NaN"}},
-		{"heartbeat without a unit", renewer.Config{TTL: 15 * s, Heartbeat: 5}, []string{"Config.Heartbeat is 5ns", "below 1ms", "so is its unit missing, as in 5*time.Second?"}},
+		{"heartbeat without a unit", renewer.Config{TTL: 15 * s, Heartbeat: 5}, []string{"Config.Heartbeat is 5ns", "which is below 1ms: give it a unit, such as 5*time.Second or 5*time.Millisecond, or leave it 0"}},
 		{"no other without a unit", renewer.Config{TTL: 15 * s, Margin: 1500, RequestTimeout: 2, MaxHold: 60, CancelGrace: 30, Poll: 5000, HandOffFor: 10}, []string{
-			"Config.Margin is 1.5µs", "1500*time.Second?", "Config.RequestTimeout is 2ns", "Config.MaxHold is 60ns", "Config.CancelGrace is 30ns",
+			"Config.Margin is 1.5µs", "1500*time.Millisecond", "Config.RequestTimeout is 2ns", "Config.MaxHold is 60ns", "Config.CancelGrace is 30ns",
 			"Config.Poll is 5µs", "Config.HandOffFor is 10ns",
 		}},
-		{"just below", renewer.Config{TTL: 15 * s, Poll: time.Millisecond - 1}, []string{"Config.Poll is 999.999µs: it is below 1ms; leave it 0 for the default"}},
+		{"just below", renewer.Config{TTL: 15 * s, Poll: time.Millisecond - 1}, []string{"Config.Poll is 999.999µs, which is below 1ms: take a longer one, or leave it 0 for the default"}},
 		{"max hold below a heartbeat", renewer.Config{TTL: 9 * s, MaxHold: s}, []string{"Config.MaxHold is 1s"}},
 		{"several", renewer.Config{TTL: s, Heartbeat: -1, Margin: -1, RequestTimeout: -1, MaxHold: -1, CancelGrace: -1, Poll: -1, ClockDrift: -1}, []string{
 			"Config.Heartbeat is -1ns", "Config.Margin is", "Config.RequestTimeout is", "Config.MaxHold is", "Config.CancelGrace is", "Config.Poll is", "Config.ClockDrift is",

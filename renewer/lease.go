@@ -139,7 +139,8 @@ func (l *Lease) Err() error {
 
 // Release ends the operation and frees the key, if it is still ours. It uses ctx for its values only: a cancelled caller
 // still frees the lock. It takes at most [Config.RequestTimeout]; a key that could not be freed by then is freed in the
-// background as soon as the store answers, and lapses with its TTL at the latest.
+// background as soon as the store answers, and lapses with its TTL at the latest. That is true after [Keeper.Shutdown] too, except that
+// nothing happens in the background any more: one request has to do.
 //
 // If others wait for the name in this process, the lock goes to the first of them without asking the store, within the bounds of
 // [Config.HandOffs].

@@ -38,14 +38,29 @@ func (k *Keeper) noticed(now instant) (left []leftover) {
 	return left
 }
 
+// lastRequest is how long a request that frees keys may take when Shutdown's context has ended.
+const lastRequest = time.Second / 2
+
+// lastRequests is the context of those: it ends that long after ctx, or after now if that has ended.
+func lastRequests(ctx context.Context) (context.Context, context.CancelFunc) {
+	last, cancel := context.WithCancel(context.Background())
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lastRequest, cancel) })
+	return last, func() {
+		stop()
+		cancel()
+	}
+}
+
 // freeNoticed releases what need not wait until the others have had their notice, once. It tells what must be tried again.
-func (k *Keeper) freeNoticed() (again []leftover) {
+func (k *Keeper) freeNoticed(ctx context.Context) (again []leftover) {
+	last, cancel := lastRequests(ctx)
+	defer cancel()
 	k.mu.Lock()
 	left := k.noticed(k.clock.now())
 	k.mu.Unlock()
 	var mu sync.Mutex
 	k.byShard(left, func(some []leftover) {
-		some, _ = k.freeOnce(some)
+		some, _ = k.freeOnce(last, some)
 		mu.Lock()
 		defer mu.Unlock()
 		again = append(again, some...)
@@ -61,14 +76,14 @@ func (o *orphan) leftover(now instant) leftover {
 
 // freeAll deletes keys, those of each shard on their own, so that one that does not answer holds up no other's. It tries again while
 // ctx has time, and no longer than the keys live by themselves.
-func (k *Keeper) freeAll(ctx context.Context, left []leftover) error {
+func (k *Keeper) freeAll(ctx, last context.Context, left []leftover) error {
 	var (
 		mu      sync.Mutex
 		count   int
 		failure error
 	)
 	k.byShard(left, func(left []leftover) {
-		left, why := k.freeShard(ctx, left)
+		left, why := k.freeShard(ctx, last, left)
 		if len(left) > 0 {
 			mu.Lock()
 			count, failure = count+len(left), why
@@ -100,10 +115,10 @@ func (k *Keeper) byShard(left []leftover, free func([]leftover)) {
 }
 
 // freeShard tells what could not be freed, and why.
-func (k *Keeper) freeShard(ctx context.Context, left []leftover) (_ []leftover, failure error) {
+func (k *Keeper) freeShard(ctx, last context.Context, left []leftover) (_ []leftover, failure error) {
 	lapsed := k.clock.now().add(k.cfg.TTL)
 	for tries := 0; ; tries++ {
-		if left, failure = k.freeOnce(left); len(left) == 0 {
+		if left, failure = k.freeOnce(last, left); len(left) == 0 {
 			return nil, nil
 		}
 		pause := sweepPause(tries)
@@ -121,14 +136,14 @@ func (k *Keeper) freeShard(ctx context.Context, left []leftover) (_ []leftover, 
 }
 
 // freeOnce tells what must be tried again, and why.
-func (k *Keeper) freeOnce(left []leftover) (again []leftover, failure error) {
+func (k *Keeper) freeOnce(ctx context.Context, left []leftover) (again []leftover, failure error) {
 	for batch := range slices.Chunk(left, freeMost) {
 		holds := make([]Hold, len(batch))
 		for i := range batch {
 			holds[i] = batch[i].hold
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), k.cfg.RequestTimeout) // k.life is over
-		answers := k.store.Release(ctx, holds)
+		request, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout) // k.life is over
+		answers := k.store.Release(request, holds)
 		cancel()
 		for i, o := range batch {
 			a := answerTo(answers, i, len(batch), brokenAnswer)

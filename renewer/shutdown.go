@@ -15,8 +15,7 @@ import (
 // A key is freed once its operation has returned, or Margin after it was told; never earlier, whatever ctx says: until then nobody else
 // can have the lock. Keys are freed in batches, again and again if the store does not answer.
 //
-// Shutdown returns when ctx ends at the latest. What is left then is finished behind its back, within Margin and some requests:
-// if the process ends before, the keys lapse by themselves. So give it a context of its own with some seconds; one that a signal has
+// Shutdown returns when ctx ends at the latest. What is left then is finished behind its back, within Margin and two seconds: if the process ends before, the keys lapse by themselves. So give it a context of its own with some seconds; one that a signal has
 // ended leaves no time for anything. Without a deadline Shutdown waits for the operations for as long as ctx lives.
 //
 // The error is nil if every operation had returned and every key is free. A second call waits for the first, and returns the same.
@@ -126,13 +125,15 @@ const hangUpFor = time.Second
 
 // finish frees what is left and ends the goroutines.
 func (k *Keeper) finish(ctx context.Context, idle <-chan struct{}) error {
-	left := k.freeNoticed()
+	left := k.freeNoticed(ctx)
 	k.await(context.Background(), idle, k.noticeLeft(ctx))
 	k.hangUp()
 	left = append(left, k.leftovers()...)
 	k.await(context.Background(), idle, min(hangUpFor, max(k.drainTime(ctx), firstBackoff)))
-	err := k.freeAll(ctx, append(left, k.leftovers()...))
-	return k.halt(err)
+	last, cancel := lastRequests(ctx)
+	defer cancel()
+	err := k.freeAll(ctx, last, append(left, k.leftovers()...))
+	return k.halt(last, err)
 }
 
 // noticeLeft is how long to wait so that each operation that was told has had Margin since; and otherwise for what the store is being
@@ -179,7 +180,7 @@ func (k *Keeper) hangUp() {
 
 // halt ends the loops, settles what Shutdown returns, and frees what has come in since finish looked last. From then on everybody
 // frees what is theirs.
-func (k *Keeper) halt(err error) error {
+func (k *Keeper) halt(last context.Context, err error) error {
 	k.mu.Lock()
 	k.over = true
 	unanswered := k.calls
@@ -192,7 +193,7 @@ func (k *Keeper) halt(err error) error {
 	if unanswered > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %d of its answers are still awaited; what they leave lapses by itself", ErrUnavailable, unanswered))
 	}
-	if left, failure := k.freeOnce(k.leftovers()); len(left) > 0 {
+	if left, failure := k.freeOnce(last, k.leftovers()); len(left) > 0 {
 		err = errors.Join(err, unfreed(len(left), failure))
 	}
 	k.ended = k.verdict(err)

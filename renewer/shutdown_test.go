@@ -369,6 +369,27 @@ func (s deafStore) Release(ctx context.Context, holds []renewer.Hold) []renewer.
 	return s.Store.Release(ctx, holds)
 }
 
+// What Shutdown does behind its caller's back comes to an end soon, however long a request may take.
+func TestShutdownIsSoonOver(t *testing.T) {
+	t.Parallel()
+	for _, given := range []time.Duration{0, time.Second, 20 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := script.New()
+			k, err := renewer.New(s, renewer.Config{TTL: time.Hour, Margin: 3 * time.Second})
+			require.NoError(t, err)
+			l := acquire(t, k, "a")
+			s.Default(script.Release, script.Hang())
+			require.Error(t, k.Shutdown(within(t, given)))
+			begun := time.Now()
+			require.Error(t, k.Shutdown(t.Context()))
+			require.LessOrEqual(t, time.Since(begun), 5*time.Second)
+			s.Default(script.Release, script.Pass())
+			require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+			require.Empty(t, s.Owner("a"))
+		})
+	}
+}
+
 // Also of a store that does not return when its context ends.
 func TestShutdownSaysWhatIsStillUnderWay(t *testing.T) {
 	t.Parallel()

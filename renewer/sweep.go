@@ -61,7 +61,7 @@ func newOrphan(l *Lease, hold Hold, due, until instant) *orphan {
 // as may be.
 func (k *Keeper) orphan(o *orphan, now instant) {
 	if !k.adopt(o, now) {
-		_, _ = k.freeOnce([]leftover{o.leftover(now)})
+		_, _ = k.freeOnce(context.Background(), []leftover{o.leftover(now)})
 	}
 }
 
