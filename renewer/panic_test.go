@@ -353,3 +353,23 @@ func TestAPanicOfAWatchLeavesTheNextOneWatching(t *testing.T) {
 		require.NoError(t, p.k.Shutdown(t.Context()))
 	})
 }
+
+// An observer panics when Shutdown tells an operation: the panic passes through Shutdown, which is finished all the same.
+func TestAPanicInShutdown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := trapped{t: t, s: script.New(), trap: &trap{spin: whoEnds["panic"]}}
+		p.set("Lost")
+		cfg := config
+		cfg.Observer = trapObserver{p.trap}
+		var err error
+		p.k, err = renewer.New(p.s, cfg)
+		require.NoError(t, err)
+		l := acquire(t, p.k, "a")
+		require.Panics(t, func() { _ = p.k.Shutdown(ended()) })
+		require.ErrorIs(t, context.Cause(l.Context()), renewer.ErrLost)
+		require.ErrorContains(t, p.k.Shutdown(t.Context()), "1 operations still ran")
+		require.Empty(t, p.s.Owner("a"))
+		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+	})
+}

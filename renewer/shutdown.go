@@ -15,8 +15,9 @@ import (
 // A key is freed once its operation has returned, or Margin after it was told; never earlier, whatever ctx says: until then nobody else
 // can have the lock. Keys are freed in batches, again and again if the store does not answer.
 //
-// Shutdown returns when ctx ends at the latest. What is left then is finished behind its back, within Margin and two seconds: if the process ends before, the keys lapse by themselves. So give it a context of its own with some seconds; one that a signal has
-// ended leaves no time for anything. Without a deadline Shutdown waits for the operations for as long as ctx lives.
+// Shutdown returns when ctx ends at the latest. What is left then is finished behind its back, within Margin and two seconds;
+// if the process ends before, the keys lapse by themselves. So give it a context of its own with some seconds: one that a signal
+// has ended leaves no time for anything. Without a deadline Shutdown waits for the operations for as long as ctx lives.
 //
 // The error is nil if every operation had returned and every key is free. A second call waits for the first, and returns the same.
 func (k *Keeper) Shutdown(ctx context.Context) error {

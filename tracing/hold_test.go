@@ -89,6 +89,7 @@ func TestReasonsForALoss(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			require.Error(t, s.keeper.Shutdown(ctx))
+			s.cutShort = true
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
