@@ -77,7 +77,7 @@ var engineFaults = []engineFault{
 		{"shutdown.go", "at := l.rare.lostAt.add(l.k.cfg.Margin)", "at := l.rare.lostAt.add(l.k.cfg.Margin); if PLANTED { at = l.rare.lostAt }"},
 		{"shutdown.go", "left := min(k.cfg.Margin, k.drainTime(ctx))", "left := min(k.cfg.Margin, k.drainTime(ctx)); if PLANTED { return 0 }"},
 	}},
-	{"an acquire that panics keeps its place", []kind{hang, leftover}, []edit{
+	{"an acquire that panics keeps its place", []kind{hang, leftover, lapsed}, []edit{
 		{"acquire.go", "if c.over {", "if c.over || PLANTED {"},
 	}},
 	{"a lease of an acquire that panics is not freed", []kind{lapsed}, []edit{
