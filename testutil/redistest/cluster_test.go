@@ -153,6 +153,34 @@ func TestSentinel(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
+func TestAFormerPrimaryThatRefusesDemotion(t *testing.T) {
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t)
+	former, heir := sentinel.Data[0], sentinel.Data[1]
+	require.NoError(t, former.RefuseDemotion(true))
+	require.NoError(t, sentinel.Patience(true))
+	for _, w := range sentinel.Sentinels {
+		state, err := w.Do("SENTINEL", "MASTER", redistest.MasterSet).AsStrMap()
+		require.NoError(t, err)
+		assert.Equal(t, "60000", state["down-after-milliseconds"])
+	}
+	require.NoError(t, sentinel.Failover())
+	client := former.Client(t)
+	// Sentinels order a demotion about once a second, and it would cut the client's connection.
+	for begun := time.Now(); time.Since(begun) < 3*time.Second; <-time.After(50 * time.Millisecond) {
+		set(t, client, "k", "former")
+	}
+	set(t, heir.Client(t), "k", "heir")
+
+	require.NoError(t, former.RefuseDemotion(false))
+	require.NoError(t, sentinel.Patience(false))
+	require.Eventually(t, func() bool {
+		value, err := former.Do("GET", "k").ToString()
+		return err == nil && value == "heir"
+	}, 10*time.Second, 10*time.Millisecond, "it becomes a replica")
+	require.NoError(t, sentinel.AwaitWhole())
+}
+
 func TestGroupsEndWhatTheyStarted(t *testing.T) {
 	t.Parallel()
 	many := redistest.StartEach(t, 3)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
 )
@@ -46,10 +47,11 @@ func (s *Sentinel) form() error {
 	}
 	for _, w := range s.Sentinels {
 		// Since Redis 7. Older ones take longer to find each other, and that is all.
-		_ = w.do("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "200", "INFO-PERIOD", "200", "PING-PERIOD", "250", "ASK-PERIOD", "100")
+		_ = w.do("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PING-PERIOD", "250", "ASK-PERIOD", "100")
 		if err := errors.Join(
 			w.do("SENTINEL", "MONITOR", MasterSet, "127.0.0.1", strconv.Itoa(s.Data[0].Port()), "2"),
-			w.do("SENTINEL", "SET", MasterSet, "DOWN-AFTER-MILLISECONDS", "300", "FAILOVER-TIMEOUT", "3000"),
+			w.do("SENTINEL", "SET", MasterSet, "FAILOVER-TIMEOUT", "3000"),
+			w.pace(quick),
 		); err != nil {
 			return err
 		}
@@ -152,24 +154,24 @@ func (s *Sentinel) Replica() (*Server, error) {
 
 // AwaitPrimary returns once d is the primary, by its own word and that of every Sentinel that runs.
 func (s *Sentinel) AwaitPrimary(d *Server) error {
-	if err := await("the server is the primary", func() (bool, error) {
-		info, err := d.info("INFO", "replication")
-		return info["role"] == "master", err
-	}); err != nil {
-		return err
+	return await("the server is the primary", func() (bool, error) { return s.isPrimary(d) })
+}
+
+func (s *Sentinel) isPrimary(d *Server) (bool, error) {
+	info, err := d.info("INFO", "replication")
+	if err != nil || info["role"] != "master" {
+		return false, err
 	}
 	for _, w := range s.Sentinels {
 		if !w.running() {
 			continue
 		}
-		if err := await("the Sentinels know the primary", func() (bool, error) {
-			at, err := w.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterSet).AsStrSlice()
-			return len(at) == 2 && net.JoinHostPort(at[0], at[1]) == d.Addr(), err
-		}); err != nil {
-			return err
+		at, err := w.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterSet).AsStrSlice()
+		if err != nil || len(at) != 2 || net.JoinHostPort(at[0], at[1]) != d.Addr() {
+			return false, err
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // Failover has the Sentinels make the replica the primary, though nothing is wrong with the one they have.
@@ -178,10 +180,68 @@ func (s *Sentinel) Failover() error {
 	if err != nil {
 		return err
 	}
-	if err := s.Sentinels[0].do("SENTINEL", "FAILOVER", MasterSet); err != nil {
-		return err
+	first := s.Sentinels[0]
+	return await("the replica is the primary", func() (bool, error) {
+		if done, err := s.isPrimary(replica); done || err != nil {
+			return done, err
+		}
+		state, err := first.Do("SENTINEL", "MASTER", MasterSet).AsStrMap()
+		if err != nil || net.JoinHostPort(state["ip"], state["port"]) == replica.Addr() ||
+			strings.Contains(state["flags"], "failover_in_progress") {
+			return false, err
+		}
+		// On a busy machine it may give up, since it hears too little of the replica, or another may undo what it has done, since
+		// that hears too late of it. Then it is asked again.
+		return false, first.do("SENTINEL", "FAILOVER", MasterSet)
+	})
+}
+
+// How quick Sentinels are, in milliseconds, from the start and when they are patient: after
+// downAfter of silence a server is down to them, and after four times publishEvery a primary that
+// they take for a replica is made one again.
+type pace struct{ downAfter, publishEvery int }
+
+var (
+	quick   = pace{downAfter: 300, publishEvery: 200}
+	patient = pace{downAfter: 60_000, publishEvery: 2000}
+)
+
+// Patience keeps the Sentinels from acting on what they only think: there is no fail-over but those
+// asked for, and none is undone by a Sentinel that hears of it late, as happens on a busy machine.
+// Sentinels that do not run are left out.
+func (s *Sentinel) Patience(on bool) error {
+	p := quick
+	if on {
+		p = patient
 	}
-	return s.AwaitPrimary(replica)
+	for _, w := range s.Sentinels {
+		if !w.running() {
+			continue
+		}
+		if err := w.pace(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) pace(p pace) error {
+	// Since Redis 7. Older ones take longer for everything, and that is all.
+	_ = s.do("SENTINEL", "DEBUG", "PUBLISH-PERIOD", strconv.Itoa(p.publishEvery))
+	return s.do("SENTINEL", "SET", MasterSet, "DOWN-AFTER-MILLISECONDS", strconv.Itoa(p.downAfter))
+}
+
+// RefuseDemotion makes a server refuse the SLAVEOF by which Sentinels demote it, as if they could
+// not reach it: after a fail-over it stays a primary of its own that its clients can reach. With
+// false it obeys again, and Sentinels that have another primary demote it within 1 s or so. Follow
+// works all the same; a Restart ends it.
+func (s *Server) RefuseDemotion(on bool) error {
+	rule := "+slaveof"
+	if on {
+		rule = "-slaveof"
+	}
+	// A Sentinel that demotes a server cuts all connections to it, ours too.
+	return await("the server takes its orders", func() (bool, error) { return true, s.do("ACL", "SETUSER", "default", rule) })
 }
 
 // Close kills all servers and removes their directories. Clients should be closed before: see Server.NewClient.
