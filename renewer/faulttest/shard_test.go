@@ -22,6 +22,7 @@ import (
 
 // member is a keeper on several servers, as one process would have it.
 type member struct {
+	client rueidis.Client
 	keeper *renewer.Keeper
 	store  *redisstore.Store
 }
@@ -38,7 +39,7 @@ func enlist(
 	require.NoError(t, err)
 	store, err := redisstore.New(client, append(opts, redisstore.WriteTimeout(option.ConnWriteTimeout))...)
 	require.NoError(t, err)
-	m := &member{store: store}
+	m := &member{client: client, store: store}
 	m.keeper, err = renewer.New(store, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
