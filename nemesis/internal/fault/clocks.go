@@ -32,13 +32,13 @@ func clocks() []Kind {
 		{
 			Name: "clock-rate",
 			New: func(f *Field, dice *rand.Rand) Fault {
-				s, which := f.server(dice)
+				hit, which := f.clocksOf(dice)
 				rate := gain
 				if dice.IntN(2) == 0 {
 					rate = -gain
 				}
 				set := func(rate float64) func() error {
-					return func() error { return setClock(s, func(c clock.Clock) error { return c.Rate(rate) }) }
+					return func() error { return setClocks(hit, func(c clock.Clock) error { return c.Rate(rate) }) }
 				}
 				return Fault{
 					What: fmt.Sprintf("the clock of %s gains %.1f %%", which, 100*rate), Inject: set(rate), Heal: set(0),
@@ -48,29 +48,34 @@ func clocks() []Kind {
 	}
 }
 
-// step steps one clock, or, where a replica takes over from its primary, both: they would differ otherwise, and tokens follow them.
-func (f *Field) step(dice *rand.Rand, d time.Duration) Fault {
+// clocksOf picks the servers whose clocks change: one, or, where a replica takes over from its
+// primary, both. They would differ for good otherwise, and tokens follow them; a former primary
+// that stays up even grants at the same time as the new one.
+func (f *Field) clocksOf(dice *rand.Rand) (hit []*redistest.Server, which string) {
 	s, which := f.server(dice)
-	hit := []*redistest.Server{s}
 	if f.Deployment.Sentinel != nil {
-		hit, which = f.Deployment.Servers, "both servers"
+		return f.Deployment.Servers, "both servers"
 	}
+	return []*redistest.Server{s}, which
+}
+
+// step steps clocks.
+func (f *Field) step(dice *rand.Rand, d time.Duration) Fault {
+	hit, which := f.clocksOf(dice)
 	set := func(d time.Duration) func() error {
-		return func() error {
-			var err error
-			for _, s := range hit {
-				err = errors.Join(err, setClock(s, func(c clock.Clock) error { return c.Step(d) }))
-			}
-			return err
-		}
+		return func() error { return setClocks(hit, func(c clock.Clock) error { return c.Step(d) }) }
 	}
 	return Fault{What: fmt.Sprintf("the wall clock of %s is stepped by %v", which, d), Inject: set(d), Heal: set(-d)}
 }
 
-func setClock(s *redistest.Server, set func(clock.Clock) error) error {
-	c, err := clock.Of(s)
-	if err != nil {
-		return err
+func setClocks(servers []*redistest.Server, set func(clock.Clock) error) error {
+	var err error
+	for _, s := range servers {
+		c, of := clock.Of(s)
+		if of == nil {
+			of = set(c)
+		}
+		err = errors.Join(err, of)
 	}
-	return set(c)
+	return err
 }
