@@ -69,6 +69,7 @@ func parse(args []string, stderr io.Writer) (o campaign.Options, deployments []s
 	flags.StringVar(&o.Deployment, "deployment", all, strings.Join(deploy.Kinds, ", ")+" or all")
 	flags.Uint64Var(&o.Seed, "seed", o.Seed, "what happens to whom")
 	flags.DurationVar(&o.Duration, "duration", o.Duration, "of each deployment's campaign")
+	flags.IntVar(&o.Count, "count", o.Count, "times that faults strike, in place of -duration; 0: as often as fits")
 	faults := flags.String("faults", all, "names of faults, with commas between them, or all")
 	flags.DurationVar(&o.Every, "every", o.Every, "time between faults; 0: the next begins soon after one is over")
 	flags.DurationVar(&o.TTL, "ttl", o.TTL, "of the locks")
@@ -99,8 +100,9 @@ func parse(args []string, stderr io.Writer) (o campaign.Options, deployments []s
 		err = errors.New("there are no arguments but flags")
 	case o.Flaw != worker.Sound && !slices.Contains(worker.Flaws, o.Flaw):
 		err = fmt.Errorf("there is no flaw %q", o.Flaw)
-	case o.Workers < 1 || o.Callers < 1 || o.Keys < 1 || o.Long < 1 || o.Idle < 0 || o.Think <= 0 || o.TTL < minTTL:
-		err = fmt.Errorf("-workers, -callers, -keys and -long are at least 1, -idle is not negative, -think is positive, and -ttl is at least %v", minTTL)
+	case o.Workers < 1 || o.Callers < 1 || o.Keys < 1 || o.Long < 1 || o.Idle < 0 || o.Count < 0 || o.Think <= 0 || o.TTL < minTTL:
+		err = fmt.Errorf("-workers, -callers, -keys and -long are at least 1, -idle and -count are not negative, "+
+			"-think is positive, and -ttl is at least %v", minTTL)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "nemesis:", err)

@@ -85,19 +85,20 @@ func TestSoundOnEachDeployment(t *testing.T) {
 func TestFindsFlaws(t *testing.T) {
 	t.Parallel()
 	needRedis(t)
-	for flaw, c := range map[worker.Flaw]struct{ faults, long, rule string }{
-		worker.LateRelease:  {"delay", "400", "exclusion: "},
-		worker.DeafRenewal:  {"rights-lost", "5", "exclusion: "},
-		worker.ShortRenewal: {"delay", "5", "exclusion: "},
-		worker.StaleToken:   {"delay", "400", "token twice: "},
+	for flaw, c := range map[worker.Flaw]struct{ deployment, faults, long, idle, rule string }{
+		worker.LateRelease:  {"standalone", "delay", "400", "0", "exclusion: "},
+		worker.DeafRenewal:  {"standalone", "rights-lost", "5", "0", "exclusion: "},
+		worker.ShortRenewal: {"standalone", "delay", "5", "0", "exclusion: "},
+		worker.StaleToken:   {"standalone", "delay", "400", "0", "token twice: "},
+		worker.StuckRenewal: {"sentinel", "fail-over-old-up", "5", "6", "former primary: "},
 	} {
 		t.Run(string(flaw), func(t *testing.T) {
 			t.Parallel()
-			code, printed := fire(t, "-deployment", "standalone", "-duration", "8s", "-ttl", "1s", "-workers", "3", "-flaw", string(flaw),
-				"-faults", c.faults, "-long", c.long, "-keys", "3")
+			code, printed := fire(t, "-deployment", c.deployment, "-duration", "8s", "-ttl", "1s", "-workers", "3", "-flaw", string(flaw),
+				"-faults", c.faults, "-long", c.long, "-keys", "3", "-idle", c.idle)
 			assert.Equal(t, 1, code)
 			assert.Contains(t, printed, "  "+c.rule)
-			assert.Contains(t, printed, "again: go run . -deployment standalone -seed 1 -duration 8s -faults "+c.faults+" -ttl 1s -workers 3 -keys 3 ")
+			assert.Contains(t, printed, "again: go run . -deployment "+c.deployment+" -seed 1 -duration 8s -faults "+c.faults+" -ttl 1s -workers 3 -keys 3 ")
 		})
 	}
 }
@@ -105,7 +106,7 @@ func TestFindsFlaws(t *testing.T) {
 func TestFlags(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"-flaw none", "-workers 0", "-callers 0", "-keys 0", "-long 0", "-idle -1", "-ttl 10ms", "-duration soon", "standalone",
+		"-flaw none", "-workers 0", "-callers 0", "-keys 0", "-long 0", "-idle -1", "-count -1", "-ttl 10ms", "-duration soon", "standalone",
 	} {
 		code, printed := fire(t, strings.Fields(args)...)
 		assert.Equal(t, 2, code, args)

@@ -32,6 +32,9 @@ func report(w io.Writer, results []campaign.Result) (violated bool) {
 				"%d and %.1f MB late\n",
 				r.Options.Deployment, r.Options.Idle, u.Idle, u.Goroutines, megabytes(u.Heap), u.LateGoroutines, megabytes(u.LateHeap))
 		}
+		if r.Former.FailOvers > 0 {
+			reportFormer(w, r)
+		}
 		if len(r.Violations) == 0 {
 			continue
 		}
@@ -51,6 +54,15 @@ func report(w io.Writer, results []campaign.Result) (violated bool) {
 		}
 	}
 	return violated
+}
+
+// reportFormer writes what became of the leases on primaries that were left up.
+func reportFormer(w io.Writer, r campaign.Result) {
+	f, ms := r.Former, time.Millisecond
+	_, _ = fmt.Fprintf(w, "\n%s: %d fail-overs left the former primary up (TTL %v). After its holder's client had been told of the new "+
+		"one, a lease lived there for %v at most (%d leases), and two believed for %v at most. Clients that had not been told, for which "+
+		"no bound is promised, had %d leases there; overlaps with others: %d. After it had refused to write, a lease lived there for %v at most\n",
+		r.Options.Deployment, f.FailOvers, r.Options.TTL, f.Longest.Round(ms), f.Leases, r.Told.Round(ms), f.Unheard, r.Unheard, f.Refused.Round(ms))
 }
 
 func megabytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }

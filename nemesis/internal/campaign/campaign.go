@@ -41,7 +41,10 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	}
 	n := &nemesis{field: field, seed: o.Seed, every: o.Every, say: o.Say}
 	n.divide(kinds)
-	limited, stop := context.WithTimeout(ctx, o.Duration)
+	limited, stop := ctx, context.CancelFunc(func() {})
+	if o.Count == 0 {
+		limited, stop = context.WithTimeout(ctx, o.Duration)
+	}
 	defer stop()
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -49,7 +52,7 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	defer over()
 	watching.Go(func() { n.watch(whole) })
 	pass(limited, o.TTL/2) // a little history without faults
-	if err := n.run(limited); err != nil {
+	if err := n.run(limited, o.Count); err != nil {
 		return Result{}, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -74,8 +77,8 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	broken("increments", err)
 	cfg := worker.Config(o.TTL)
 	report := history.Judge(history.Run{
-		Processes: s.crew.Told(), Excused: n.excused, Refused: s.resource.Refused(), Margin: cfg.Margin, Request: cfg.RequestTimeout + deploy.Settle(o.TTL),
-		Idle: s.idle,
+		Processes: s.crew.Told(), Excused: n.excused, FailOvers: n.failOvers, Refused: s.resource.Refused(), Idle: s.idle,
+		TTL: o.TTL, Margin: cfg.Margin, Request: cfg.RequestTimeout + deploy.Settle(o.TTL),
 	})
 	report.Violations = append(report.Violations, found...)
 	return Result{Report: report, Options: o, Faults: n.injected, Increments: increments, Took: time.Since(begun)}, nil

@@ -13,6 +13,8 @@ type Options struct {
 	Deployment string
 	Seed       uint64
 	Duration   time.Duration
+	// Count is how many times faults strike, in place of Duration; 0: as often as fits into that.
+	Count int
 	// Faults are names of kinds; none: all that fit.
 	Faults []string
 	// Every is the time between faults; 0: as soon as one is over, the next begins.
@@ -41,7 +43,12 @@ func Defaults() Options {
 func (o Options) Replay() string {
 	d := Defaults()
 	var b strings.Builder
-	fmt.Fprintf(&b, "go run . -deployment %s -seed %d -duration %v", o.Deployment, o.Seed, o.Duration)
+	fmt.Fprintf(&b, "go run . -deployment %s -seed %d", o.Deployment, o.Seed)
+	if o.Count > 0 {
+		fmt.Fprintf(&b, " -count %d", o.Count)
+	} else {
+		fmt.Fprintf(&b, " -duration %v", o.Duration)
+	}
 	if len(o.Faults) > 0 {
 		fmt.Fprintf(&b, " -faults %s", strings.Join(o.Faults, ","))
 	}

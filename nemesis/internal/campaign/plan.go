@@ -26,8 +26,10 @@ type nemesis struct {
 	injected int
 	free     time.Time // when the next fault that forgets may come
 
-	mu      sync.Mutex // guards what follows
-	excused []history.Window
+	mu        sync.Mutex // guards what follows
+	excused   []history.Window
+	failOvers []history.FailOver
+	planned   bool // a fault is at work that fails over
 }
 
 // divide says which kinds come early and which late. If all that was asked for belongs to one part, that is all there is.
@@ -84,6 +86,9 @@ func (n *nemesis) plan(step uint64, late bool) strike {
 		}
 		s.kinds, s.faults = append(s.kinds, k), append(s.faults, f)
 	}
+	for _, k := range s.kinds {
+		s.hold = max(s.hold, time.Duration(k.TTLs)*ttl+s.rest)
+	}
 	return s
 }
 
@@ -98,13 +103,17 @@ func (s *strike) fits(k fault.Kind) bool {
 	return true
 }
 
-// run strikes until ctx ends.
-func (n *nemesis) run(ctx context.Context) error {
-	deadline, _ := ctx.Deadline()
-	late := time.Now().Add(time.Until(deadline) * 2 / 3)
-	for step := uint64(0); ; step++ {
+// run strikes until ctx ends, or so many times if count is not 0.
+func (n *nemesis) run(ctx context.Context, count int) error {
+	begun := time.Now()
+	for step := uint64(0); count == 0 || step < uint64(count); step++ { //nolint:gosec // count is not negative
+		late := step >= uint64(count)*2/3 //nolint:gosec // as above
+		if count == 0 {
+			deadline, _ := ctx.Deadline()
+			late = time.Since(begun) > deadline.Sub(begun)*2/3
+		}
 		begun := time.Now()
-		s := n.plan(step, time.Now().After(late))
+		s := n.plan(step, late)
 		wait := time.Duration(0)
 		if slices.ContainsFunc(s.kinds, func(k fault.Kind) bool { return k.Forgets }) {
 			wait = time.Until(n.free)
@@ -119,20 +128,24 @@ func (n *nemesis) run(ctx context.Context) error {
 			return nil
 		}
 	}
+	return nil
 }
 
 // strike injects the faults of a step, lets them be, and heals them.
 func (n *nemesis) strike(ctx context.Context, s strike) error {
-	begun := history.Now()
+	failsOver := slices.ContainsFunc(s.kinds, func(k fault.Kind) bool { return k.FailsOver })
+	n.plans(failsOver)
+	defer n.plans(false)
+	window := history.Window{From: history.Now(), FailOver: failsOver}
 	var err error
-	voids, forgets := "", false
+	forgets := false
 	for i, f := range s.faults {
 		n.say("%s", f.What)
 		err = errors.Join(err, f.Inject())
 		n.injected++
 		forgets = forgets || s.kinds[i].Forgets
 		if s.kinds[i].VoidsExclusion(n.field.Deployment) {
-			voids = f.What
+			window.What = f.What
 		}
 	}
 	pass(ctx, s.hold)
@@ -140,14 +153,38 @@ func (n *nemesis) strike(ctx context.Context, s strike) error {
 		err = errors.Join(err, f.Heal())
 	}
 	err = errors.Join(err, n.field.Deployment.AwaitWhole())
-	if voids != "" {
+	for _, f := range s.faults {
+		if f.FailOver != nil {
+			window.Refused = n.failedOver(f.FailOver(), len(s.faults) == 1)
+		}
+	}
+	if window.What != "" {
 		// Who has lost a lock hears of it at the next heartbeat, or when the TTL is over.
-		n.excuse(history.Window{From: begun, To: history.Now() + int64(n.field.TTL), What: voids})
+		window.To = history.Now() + int64(n.field.TTL)
+		n.excuse(window)
 	}
 	if forgets {
 		n.free = time.Now().Add(n.field.TTL + n.field.TTL/2)
 	}
 	return err
+}
+
+// failedOver notes a fail-over, and returns from when the former primary refused to write. Beside
+// another fault a request may arrive there later than it may otherwise; then what was seen there
+// says nothing.
+func (n *nemesis) failedOver(f history.FailOver, alone bool) (refused int64) {
+	if !alone {
+		f.Seen = nil
+	}
+	n.failOvers = append(n.failOvers, f)
+	return f.Refused
+}
+
+// plans notes whether a fault is at work that fails over.
+func (n *nemesis) plans(on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.planned = on
 }
 
 func (n *nemesis) excuse(w history.Window) {
@@ -165,10 +202,16 @@ const (
 // watch excuses fail-overs that no fault was meant to bring about, until ctx ends.
 func (n *nemesis) watch(ctx context.Context) {
 	n.field.Deployment.WatchFailOvers(ctx, func() {
+		n.mu.Lock()
+		planned := n.planned
+		n.mu.Unlock()
+		if planned {
+			return // whose window is known better
+		}
 		n.say("the Sentinels have failed over")
 		now := history.Now()
 		n.excuse(history.Window{
-			From: now - int64(promotedBefore), To: now + int64(demotedAfter+n.field.TTL), What: "a fail-over",
+			From: now - int64(promotedBefore), To: now + int64(demotedAfter+n.field.TTL), What: "a fail-over", FailOver: true,
 		})
 	})
 }

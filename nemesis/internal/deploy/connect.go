@@ -15,44 +15,73 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// Connect makes a worker's store. closing must be called when the keeper is shut down.
-func (s Spec) Connect(ttl time.Duration) (store renewer.Store, closing func(), err error) {
-	if !s.Quorum {
-		single, closing, err := s.connect(ttl, s.Addrs)
-		if err != nil {
-			return nil, nil, err
-		}
-		return single, closing, nil
+// Connection is a worker's.
+type Connection struct {
+	Store renewer.Store
+	// Primary is the address of the server that the client takes for the primary, without asking
+	// anybody; nil without Sentinels.
+	Primary func() string
+	// Close must be called when the keeper is shut down.
+	Close func()
+}
+
+// Connect makes a worker's store.
+func (s Spec) Connect(ttl time.Duration) (*Connection, error) {
+	if s.Quorum {
+		return s.connectEach(ttl)
 	}
+	store, client, closing, err := s.connect(ttl, s.Addrs)
+	if err != nil {
+		return nil, err
+	}
+	c := &Connection{Store: store, Close: closing}
+	if s.MasterSet != "" {
+		c.Primary = func() string {
+			for addr := range client.Nodes() {
+				return addr
+			}
+			return ""
+		}
+	}
+	return c, nil
+}
+
+// ConnectTo makes a store on one server, whatever the Sentinels say of it.
+func (s Spec) ConnectTo(ttl time.Duration, addr string) (*Connection, error) {
+	return Spec{Kind: Standalone, Addrs: []string{addr}, By: s.By}.Connect(ttl)
+}
+
+// connectEach makes the store of a quorum.
+func (s Spec) connectEach(ttl time.Duration) (*Connection, error) {
 	var nodes []renewer.Store
 	var closers []func()
-	closing = func() {
+	closing := func() {
 		for _, c := range slices.Backward(closers) {
 			c()
 		}
 	}
 	for _, addr := range s.Addrs {
-		node, closeNode, err := s.connect(ttl, []string{addr})
+		node, _, closeNode, err := s.connect(ttl, []string{addr})
 		if err != nil {
 			closing()
-			return nil, nil, err
+			return nil, err
 		}
 		nodes, closers = append(nodes, node), append(closers, closeNode)
 	}
 	q, err := quorum.New(nodes, quorum.Names(s.Addrs...), quorum.Forgetful(s.Forgetful))
 	if err != nil {
 		closing()
-		return nil, nil, err
+		return nil, err
 	}
 	closers = append(closers, q.Close)
-	return q, closing, nil
+	return &Connection{Store: q, Close: closing}, nil
 }
 
 // Settle is the write timeout of the stores' connections: what redisstore.ClientOption would make of the TTL.
 func Settle(ttl time.Duration) time.Duration { return ttl / 6 }
 
 // connect makes the store of one server, or of servers that belong together.
-func (s Spec) connect(ttl time.Duration, addrs []string) (*redisstore.Store, func(), error) {
+func (s Spec) connect(ttl time.Duration, addrs []string) (*redisstore.Store, rueidis.Client, func(), error) {
 	option, err := redisstore.ClientOption(rueidis.ClientOption{
 		ConnWriteTimeout: Settle(ttl),
 		InitAddress:      addrs, Username: User, Password: Password, DisableCache: true,
@@ -67,16 +96,16 @@ func (s Spec) connect(ttl time.Duration, addrs []string) (*redisstore.Store, fun
 		},
 	}, ttl)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	client, err := rueidis.NewClient(option)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
 	if err != nil {
 		client.Close()
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return store, func() { store.Close(); client.Close() }, nil
+	return store, client, func() { store.Close(); client.Close() }, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
+	"github.com/lockbeat/lockbeat/nemesis/internal/history"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -36,6 +37,9 @@ type Fault struct {
 	What string
 	// Inject begins it, and Heal ends it. Heal undoes as much as there is even if Inject has failed.
 	Inject, Heal func() error
+	// FailOver, if it is not nil, returns what became of a former primary that stayed up, once the
+	// fault is healed.
+	FailOver func() history.FailOver
 }
 
 // Kind makes faults.
@@ -45,6 +49,11 @@ type Kind struct {
 	Voids string
 	// Forgets: a server may lose what it has confirmed.
 	Forgets bool
+	// FailsOver: the Sentinels make another server the primary, and nothing else is forgotten than
+	// what that has missed.
+	FailsOver bool
+	// TTLs is for how many TTLs it is at work at least, so that what it brings about has time.
+	TTLs int
 	// Hangs: a server does not answer for longer than Sentinels wait before they fail over.
 	Hangs bool
 	// Clock: a wall clock is stepped, so that until it has caught up tokens rise only as long as their counter is remembered.
@@ -66,7 +75,7 @@ func (k Kind) VoidsExclusion(d *deploy.Deployment) bool {
 func Kinds() []Kind {
 	var all []Kind
 	for _, some := range [][]Kind{
-		workers(), {starving()}, links(), duplicates(), servers(), hanging(), refusing(), forgetting(), splits(), clocks(), topology(),
+		workers(), {starving()}, links(), duplicates(), servers(), hanging(), refusing(), forgetting(), splits(), clocks(), topology(), formers(),
 	} {
 		all = append(all, some...)
 	}

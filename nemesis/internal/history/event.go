@@ -29,6 +29,9 @@ const (
 	Granted Kind = "granted"
 	// Extended: the store has confirmed a renewal; At is when that was known, Until the new deadline.
 	Extended Kind = "extended"
+	// Told: the client takes the server Name for the primary; At is when that was seen, before
+	// anything that it granted was told.
+	Told Kind = "told"
 	// Paused: the process did not run, or hardly, from At to Until.
 	Paused Kind = "paused"
 	// Figures: what the process uses.

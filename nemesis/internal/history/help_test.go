@@ -58,6 +58,11 @@ func (s *script) at(op int64, kind history.Kind, at int64) {
 	s.events = append(s.events, history.Event{Kind: kind, At: at * ms, Op: op})
 }
 
+// heard is that the client takes a server for the primary.
+func (s *script) heard(server string, at int64) {
+	s.events = append(s.events, history.Event{Kind: history.Told, At: at * ms, Name: server})
+}
+
 func (s *script) paused(from, to int64) {
 	s.events = append(s.events, history.Event{Kind: history.Paused, At: from * ms, Until: to * ms})
 }

@@ -11,8 +11,12 @@ type Run struct {
 	Processes []*Process
 	// Excused are the times in which a fault voided exclusion: two may believe.
 	Excused []Window
+	// FailOvers are those that left the former primary up.
+	FailOvers []FailOver
 	// Refused are uses of the fenced resource that came with too low a token.
 	Refused []Refusal
+	// TTL is the locks'.
+	TTL time.Duration
 	// Margin is Config.Margin: how far belief that ends by the clock keeps from what the store holds.
 	Margin time.Duration
 	// Request is what a call may take besides the time for which it may wait: Config.RequestTimeout, which a store may overrun by its
@@ -29,6 +33,9 @@ type Report struct {
 	Lost       int // of these, lost before they were released
 	Overlaps   int // pairs of leases believed in at the same time, all excused
 	Longest    time.Duration
+	Told       time.Duration // the longest overlap in a fail-over, from when the clients of both were told
+	Unheard    int           // of Overlaps, those in which they had not both been told by the end
+	Former     Former
 	Refused    int
 	Usage      Usage
 	Violations []Violation
@@ -63,13 +70,21 @@ func Judge(run Run) Report {
 	if u.Idle < run.Idle {
 		r.Violations = append(r.Violations, violation("progress", "of %d idle leases only %d were held at the end", run.Idle, u.Idle))
 	}
-	for _, o := range overlaps(leases, run.Excused) {
+	seen, lived := former(run)
+	r.Former = seen
+	r.Violations = append(r.Violations, lived...)
+	for _, o := range overlaps(leases, run.Excused, run.TTL) {
 		if !o.Excused {
 			r.Violations = append(r.Violations, Violation{"exclusion", o.String()})
 			continue
 		}
 		r.Overlaps++
 		r.Longest = max(r.Longest, o.For)
+		if o.Unheard {
+			r.Unheard++
+		} else if o.Agreed <= run.TTL {
+			r.Told = max(r.Told, min(o.For, o.Agreed))
+		}
 	}
 	r.Violations = append(r.Violations, tokens(leases, run.Excused)...)
 	r.Violations = append(r.Violations, refusals(run.Refused, leases, run.Excused)...)

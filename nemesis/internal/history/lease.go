@@ -23,6 +23,7 @@ type Lease struct {
 	Lost    string // why the context ended
 	Handed  bool   // inside its process, without a grant of the store of its own
 	Killed  bool   // with its process
+	by      *Process
 	grant   *grant
 	Late    int64 // how long after Until belief went on though nothing had paused the process
 }

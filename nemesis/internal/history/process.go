@@ -16,6 +16,7 @@ type Process struct {
 	grants  map[string]*grant   // by owner token
 	recent  map[string][]*grant // by name: the last few
 	pauses  []Window
+	told    []told // in the order of their instants
 	figures []Event
 	killed  int64
 }
@@ -55,6 +56,8 @@ func (p *Process) Take(e Event) {
 			g.until = max(g.until, e.Until)
 			p.published(g)
 		}
+	case Told:
+		p.told = append(p.told, told{e.At, e.Name})
 	case Paused:
 		p.pauses = append(p.pauses, Window{From: e.At, To: e.Until})
 	case Killed:
@@ -90,7 +93,7 @@ func (p *Process) granted(e Event) {
 // begin opens a lease and finds the grant that it stands on.
 func (p *Process) begin(e, ask Event) {
 	l := &Lease{
-		Process: p.Name, Name: ask.Name, Fence: e.Fence, Asked: ask.At, Begin: e.At,
+		Process: p.Name, by: p, Name: ask.Name, Fence: e.Fence, Asked: ask.At, Begin: e.At,
 		Freeing: Never, Freed: Never, Over: Never, Until: Never, Handed: true,
 	}
 	for _, g := range slices.Backward(p.recent[l.Name]) {

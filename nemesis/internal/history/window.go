@@ -4,6 +4,10 @@ package history
 type Window struct {
 	From, To int64
 	What     string
+	// FailOver: what was at work was a fail-over, and nothing that makes a server forget.
+	FailOver bool
+	// Refused is from when the former primary refused to write; 0 if that is not known.
+	Refused int64
 }
 
 // touches tells whether the window and an interval share an instant.

@@ -8,5 +8,5 @@ import (
 
 // Tell wraps a store as a worker does.
 func Tell(s renewer.Store, flaw Flaw, out io.Writer, cfg renewer.Config) renewer.Store {
-	return tellOf(breakBy(s, flaw), &teller{out: out}, cfg)
+	return tellOf(breakStore(s, flaw), &teller{out: out}, new(authority), cfg)
 }

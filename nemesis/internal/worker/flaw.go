@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 
+	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -12,8 +13,19 @@ type flawed struct {
 	flaw Flaw
 }
 
-// breakBy breaks a store, unless the flaw is not one of stores.
-func breakBy(s renewer.Store, flaw Flaw) renewer.Store {
+// breakBy breaks the store of a connection, unless the flaw is not one of stores. closing must be
+// called when the keeper is shut down.
+func breakBy(conn *deploy.Connection, spec Spec) (store renewer.Store, closing func()) {
+	if spec.Flaw == StuckRenewal && conn.Primary != nil {
+		s := &stuck{Store: conn.Store, connect: func() (*deploy.Connection, error) {
+			return spec.Deploy.ConnectTo(spec.TTL, conn.Primary())
+		}}
+		return s, s.close
+	}
+	return breakStore(conn.Store, spec.Flaw), func() {}
+}
+
+func breakStore(s renewer.Store, flaw Flaw) renewer.Store {
 	switch flaw {
 	case DeafRenewal, ShortRenewal, StaleToken:
 		return &flawed{s, flaw}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -65,17 +66,21 @@ func run(text string, stdin io.Reader, t *teller) error {
 	defer aside.Wait()
 	defer cancel()
 
-	store, closing, err := connect(ctx, spec)
+	conn, err := connect(ctx, spec)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // told to end before there was a server
 		}
 		return err
 	}
+	defer conn.Close()
+	store, closing := breakBy(conn, spec)
 	defer closing()
+	a := &authority{primary: conn.Primary, t: t}
+	aside.Go(func() { a.watch(ctx) })
 	cfg := Config(spec.TTL)
 	cfg.Node = spec.Name
-	keeper, err := renewer.New(tellOf(breakBy(store, spec.Flaw), t, cfg), cfg)
+	keeper, err := renewer.New(tellOf(store, t, a, cfg), cfg)
 	if err != nil {
 		return err
 	}
@@ -86,18 +91,18 @@ func run(text string, stdin io.Reader, t *teller) error {
 }
 
 // connect goes on trying, as a program does under a supervisor.
-func connect(ctx context.Context, spec Spec) (renewer.Store, func(), error) {
+func connect(ctx context.Context, spec Spec) (*deploy.Connection, error) {
 	for begun := time.Now(); ; {
-		store, closing, err := spec.Deploy.Connect(spec.TTL)
+		conn, err := spec.Deploy.Connect(spec.TTL)
 		if err == nil {
-			return store, closing, nil
+			return conn, nil
 		}
 		if time.Since(begun) > startTime {
-			return nil, nil, err
+			return nil, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, nil, errors.Join(ctx.Err(), err)
+			return nil, errors.Join(ctx.Err(), err)
 		case <-time.After(spec.TTL / 20):
 		}
 	}

@@ -48,7 +48,10 @@ const (
 	ShortRenewal Flaw = "short-renewal"
 	// StaleToken: each grant of the store is given the same fencing token.
 	StaleToken Flaw = "stale-token"
+	// StuckRenewal: heartbeats have a connection of their own, which stays with a former primary
+	// that can be reached.
+	StuckRenewal Flaw = "stuck-renewal"
 )
 
 // Flaws are all but Sound.
-var Flaws = []Flaw{LateRelease, DeafRenewal, ShortRenewal, StaleToken}
+var Flaws = []Flaw{LateRelease, DeafRenewal, ShortRenewal, StaleToken, StuckRenewal}

@@ -13,13 +13,14 @@ import (
 // the engine counts.
 type telling struct {
 	renewer.Store
-	t   *teller
-	cfg renewer.Config
+	t    *teller
+	from *authority
+	cfg  renewer.Config
 }
 
 // tellOf wraps a store.
-func tellOf(s renewer.Store, t *teller, cfg renewer.Config) renewer.Store {
-	told := &telling{s, t, cfg}
+func tellOf(s renewer.Store, t *teller, from *authority, cfg renewer.Config) renewer.Store {
+	told := &telling{s, t, from, cfg}
 	if sharded, ok := s.(renewer.Sharded); ok {
 		return &sharding{told, sharded}
 	}
@@ -44,6 +45,7 @@ func (s *telling) validFor(ttl time.Duration) time.Duration {
 func (s *telling) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 	sent := history.Now()
 	grants := s.Store.Acquire(ctx, claims)
+	s.from.look()
 	for i, g := range grants {
 		if g.Status == renewer.Mine && !isIdle(claims[i].Name) {
 			s.t.tell(history.Event{
@@ -59,6 +61,7 @@ func (s *telling) Acquire(ctx context.Context, claims []renewer.Claim) []renewer
 func (s *telling) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	sent := history.Now()
 	answers := s.Store.Renew(ctx, holds)
+	s.from.look()
 	for i, a := range answers {
 		if a.Status == renewer.Mine && !isIdle(holds[i].Name) {
 			s.t.tell(history.Event{
