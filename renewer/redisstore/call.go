@@ -47,7 +47,7 @@ func (s *Store) call(ctx context.Context, todo job) (failed bool) {
 		for j := range commands {
 			commands[j] = todo.command(nth(j), whole)
 		}
-		for j, r := range s.client.DoMulti(ctx, commands...) {
+		for j, r := range doMulti(ctx, s.client, commands) {
 			unknown := unknownScript(r)
 			whole = whole || unknown
 			if round < maxRounds && (unknown || neverSent(ctx, r)) {
@@ -67,7 +67,7 @@ func (s *Store) call(ctx context.Context, todo job) (failed bool) {
 func (s *Store) callOne(ctx context.Context, todo job) (failed bool) {
 	whole := false
 	for round := 1; ; round++ {
-		r := s.client.Do(ctx, todo.command(0, whole))
+		r := do(ctx, s.client, todo.command(0, whole))
 		unknown := unknownScript(r)
 		whole = whole || unknown
 		if round == maxRounds || !unknown && !neverSent(ctx, r) {

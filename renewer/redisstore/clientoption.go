@@ -16,6 +16,8 @@ import (
 // What it fills in, and why:
 //
 //   - AlwaysPipelining: a call whose context is cancelled returns at once, and not only when the connection times out.
+//   - DialCtxFn, around yours if you have one: it also returns at once while a connection is in the making, for which the client
+//     would have it wait until Dialer.Timeout.
 //   - PipelineMultiplex -1: one connection, so that the server sees the requests of a lock in the order they were made.
 //   - DisableCache: there is no client-side caching to pay for.
 //   - ConnWriteTimeout TTL/6 (at most 10 s) and Dialer.KeepAlive TTL/12 (at most 1 s): a pipelined connection that answers no
@@ -83,6 +85,7 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 	if opt.PipelineMultiplex == 0 {
 		opt.PipelineMultiplex = -1
 	}
+	opt.DialCtxFn = countingDial(&opt)
 	return opt, nil
 }
 

@@ -59,7 +59,7 @@ func (s *Store) acquireConfirmed(ctx context.Context, todo *claiming, i int) (gr
 		// A round that granted nothing may have waited too: for what others had written.
 		left := max(time.Until(until), time.Millisecond)
 		wait := s.client.B().Wait().Numreplicas(int64(s.replicas)).Timeout(left.Milliseconds()).Build()
-		results := node.DoMulti(ctx, todo.command(i, whole), wait)
+		results := doMulti(ctx, node, []rueidis.Completed{todo.command(i, whole), wait})
 		granted = results[0]
 		unknown := unknownScript(granted)
 		whole = whole || unknown
@@ -111,6 +111,6 @@ func (s *Store) movedTo(ctx context.Context, r rueidis.RedisResult, name string)
 		return node
 	}
 	// A server that is new to the client: a command of which it follows the redirection itself makes it look around.
-	_ = s.client.Do(ctx, s.client.B().Get().Key(leaseKey(s.prefix, name)).Build()).Error()
+	_ = do(ctx, s.client, s.client.B().Get().Key(leaseKey(s.prefix, name)).Build()).Error()
 	return s.client.Nodes()[addr]
 }

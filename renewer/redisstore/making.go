@@ -1,0 +1,177 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// A call must return when its context ends. rueidis keeps to that on a connection, and not while
+// one is in the making: a caller who needs it waits for the dial and the greeting of another, for
+// up to Dialer.Timeout, whatever his own context says. A client made with ClientOption therefore
+// counts its connections in the making, and while there are any, each request is made in a
+// goroutine of its own, which its caller can leave behind. Usually there are none, and a request
+// costs one look at the counter.
+
+// inTheMaking counts the connections of this process that are being made, or that have ended a
+// moment ago, so that another is about to be made. Another client's connections count too: that
+// costs goroutines, and nothing else.
+//
+// What is left is a caller who looks, finds none, and then needs a connection that has ended within
+// the microseconds since.
+var inTheMaking atomic.Int64
+
+// endedFor is how long a connection that has ended counts: callers who come until the next dial
+// begins must not wait for it.
+const endedFor = 100 * time.Millisecond
+
+// do is client.Do, but it returns when ctx ends, even if there is no connection yet.
+func do(ctx context.Context, client rueidis.Client, command rueidis.Completed) rueidis.RedisResult {
+	if inTheMaking.Load() == 0 || ctx.Done() == nil {
+		return client.Do(ctx, command)
+	}
+	done := make(chan rueidis.RedisResult, 1)
+	go func() { done <- client.Do(ctx, command) }()
+	select {
+	case r := <-done:
+		return r
+	case <-ctx.Done():
+		return rueidis.NewErrorResult(ctx.Err())
+	}
+}
+
+// doMulti is client.DoMulti in the same way.
+func doMulti(ctx context.Context, client rueidis.Client, commands []rueidis.Completed) []rueidis.RedisResult {
+	if inTheMaking.Load() == 0 || ctx.Done() == nil {
+		return client.DoMulti(ctx, commands...)
+	}
+	n := len(commands) // the goroutine has them from here on
+	done := make(chan []rueidis.RedisResult, 1)
+	go func() { done <- client.DoMulti(ctx, commands...) }()
+	select {
+	case results := <-done:
+		return results
+	case <-ctx.Done():
+		results := make([]rueidis.RedisResult, n)
+		for i := range results {
+			results[i] = rueidis.NewErrorResult(ctx.Err())
+		}
+		return results
+	}
+}
+
+// dialFunc is the type of rueidis.ClientOption.DialCtxFn.
+type dialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
+
+// countingDial returns a function that dials as the client would with the options, and counts what
+// is in the making.
+func countingDial(opt *rueidis.ClientOption) dialFunc {
+	dial, oldDial, delay := opt.DialCtxFn, opt.DialFn, opt.DisableTCPNoDelay //nolint:staticcheck // the client still heeds DialFn
+	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (conn net.Conn, err error) {
+		inTheMaking.Add(1)
+		switch {
+		case dial != nil:
+			conn, err = dial(ctx, addr, dialer, config)
+		case oldDial != nil:
+			conn, err = oldDial(addr, dialer, config)
+		case config != nil:
+			conn, err = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", addr)
+		default:
+			conn, err = dialer.DialContext(ctx, "tcp", addr)
+		}
+		if err != nil {
+			inTheMaking.Add(-1)
+			return nil, err
+		}
+		if delay {
+			disableNoDelay(conn)
+		}
+		return newCountedConn(ctx, conn), nil
+	}
+}
+
+// disableNoDelay does what the client does for DisableTCPNoDelay, but can't with a type of
+// connection that it does not know.
+func disableNoDelay(conn net.Conn) {
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetNoDelay(false) // a matter of speed only
+	}
+}
+
+// countedConn is in the making until the server's first bytes have come. Until then it ends with
+// the context of the caller who needed it first: in the greeting, rueidis heeds only that one's
+// deadline, which not every context tells.
+type countedConn struct {
+	net.Conn
+
+	made   atomic.Bool // counted out; the one who sets it has leave to itself
+	leave  func() bool // stops waiting for the end of the caller's context
+	spoilt atomic.Pointer[error]
+	closed atomic.Bool
+}
+
+func newCountedConn(ctx context.Context, conn net.Conn) *countedConn {
+	c := &countedConn{Conn: conn}
+	c.leave = context.AfterFunc(ctx, func() {
+		if !c.made.Swap(true) {
+			// Others who need it try again: see neverSent.
+			err := fmt.Errorf("redisstore: whoever made the connection has given up: %w", ctx.Err())
+			c.spoilt.Store(&err)
+			_ = c.Conn.Close() // by which the client hears of it
+			inTheMaking.Add(-1)
+		}
+	})
+	return c
+}
+
+// Read reads from the connection.
+func (c *countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && !c.made.Load() {
+		c.countOut()
+	}
+	return n, c.explain(err)
+}
+
+// Write writes to the connection.
+func (c *countedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	return n, c.explain(err)
+}
+
+func (c *countedConn) explain(err error) error {
+	if err != nil {
+		if spoilt := c.spoilt.Load(); spoilt != nil {
+			return *spoilt
+		}
+	}
+	return err
+}
+
+// Close closes the connection.
+func (c *countedConn) Close() error {
+	if !c.closed.Swap(true) && !c.countOut() {
+		inTheMaking.Add(1)
+		time.AfterFunc(endedFor, func() { inTheMaking.Add(-1) })
+	}
+	return c.Conn.Close()
+}
+
+// countOut counts the connection out, if it is not yet. It reports whether it was in the making.
+func (c *countedConn) countOut() bool {
+	if c.made.Swap(true) {
+		return false
+	}
+	c.leave()
+	c.leave = nil // which has the context
+	inTheMaking.Add(-1)
+	return true
+}

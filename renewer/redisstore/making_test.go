@@ -1,0 +1,173 @@
+package redisstore_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/proxy"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// throughLink returns a store behind a link, with a client that ClientOption has made for locks of
+// 15 s: it dials for 2.5 s.
+func throughLink(t *testing.T) (*proxy.Proxy, *redisstore.Store) {
+	t.Helper()
+	redis, s := startReal(t)
+	link := proxy.Start(t, redis.Addr())
+	client := s.client(t, func(o *rueidis.ClientOption) {
+		o.InitAddress = []string{link.Addr()}
+		var err error
+		*o, err = redisstore.ClientOption(*o, 15*time.Second)
+		require.NoError(t, err)
+	})
+	store, err := redisstore.New(client)
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	return link, store
+}
+
+// cut leaves the link's client without a connection, and has a caller with much patience make one,
+// which never gets ready.
+func cut(t *testing.T, link *proxy.Proxy, store *redisstore.Store) {
+	t.Helper()
+	link.Blackhole(proxy.Both)
+	link.Reset()
+	require.Eventually(t, func() bool { return link.Conns() == 0 }, patience, time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			store.Renew(ctx, []renewer.Hold{hold("other", "o", time.Minute)})
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	require.Eventually(t, func() bool { return link.Conns() > 0 }, patience, time.Millisecond)
+}
+
+// rueidis has callers wait for the dial and the greeting of another without heeding their contexts,
+// for up to Dialer.Timeout: a caller who wanted an answer within 50 ms waited for 2.5 s.
+func TestAnothersDialOutlastsContext(t *testing.T) {
+	t.Parallel()
+	claims := func(n int) []renewer.Claim {
+		claims := make([]renewer.Claim, n)
+		for i := range claims {
+			claims[i] = claim("name", "a", time.Minute+time.Duration(i)*time.Second) // of different TTLs, a command each
+		}
+		return claims
+	}
+	holds := []renewer.Hold{hold("name", "a", time.Minute), hold("name", "a", 2*time.Minute)}
+	for name, ask := range map[string]func(ctx context.Context, s *redisstore.Store) error{
+		"acquire":         func(ctx context.Context, s *redisstore.Store) error { return s.Acquire(ctx, claims(1))[0].Err },
+		"acquire several": func(ctx context.Context, s *redisstore.Store) error { return s.Acquire(ctx, claims(2))[1].Err },
+		"renew":           func(ctx context.Context, s *redisstore.Store) error { return s.Renew(ctx, holds[:1])[0].Err },
+		"renew several":   func(ctx context.Context, s *redisstore.Store) error { return s.Renew(ctx, holds)[1].Err },
+		"release":         func(ctx context.Context, s *redisstore.Store) error { return s.Release(ctx, holds[:1])[0].Err },
+		"release several": func(ctx context.Context, s *redisstore.Store) error { return s.Release(ctx, holds)[1].Err },
+		"look": func(ctx context.Context, s *redisstore.Store) error {
+			return s.Look(ctx, []renewer.Look{{Name: "name"}})[0].Err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			link, store := throughLink(t)
+			cut(t, link, store)
+			for range 3 {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				begun := time.Now()
+				err := ask(ctx, store)
+				took := time.Since(begun)
+				cancel()
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Less(t, took, time.Second, "50 ms, not Dialer.Timeout (2.5 s)")
+			}
+		})
+	}
+}
+
+// Nor does the caller who makes the connection wait for the greeting longer than his context says,
+// even if that does not tell when it ends.
+func TestOwnDialOutlastsContext(t *testing.T) {
+	t.Parallel()
+	link, store := throughLink(t)
+	link.Blackhole(proxy.Both)
+	link.Reset()
+	require.Eventually(t, func() bool { return link.Conns() == 0 }, patience, time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	begun := time.Now()
+	a := store.Renew(ctx, []renewer.Hold{hold("name", "a", time.Minute)})[0]
+	require.ErrorIs(t, a.Err, context.Canceled)
+	assert.Less(t, time.Since(begun), time.Second)
+	// And it leaves nothing behind that keeps others from trying again.
+	link.HealReset()
+	assert.Equal(t, renewer.Gone, renew(t, store, hold("name", "a", time.Minute)).Status)
+}
+
+// The engine's promises rest on it.
+func TestWithinWhileConnectionIsMade(t *testing.T) {
+	t.Parallel()
+	link, store := throughLink(t)
+	keeper, err := renewer.New(store, renewer.Config{TTL: 15 * time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		link.HealReset()
+		_ = keeper.Shutdown(context.Background())
+	})
+	cut(t, link, store)
+	for i := range 5 {
+		begun := time.Now()
+		_, err := keeper.TryAcquire(t.Context(), string(rune('a'+i)), renewer.MaxWait(50*time.Millisecond))
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.Less(t, time.Since(begun), time.Second)
+	}
+}
+
+// ClientOption dials by the caller's own function, and else as rueidis would.
+func TestClientOptionDials(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	var dials, open atomic.Int32
+	for name, edit := range map[string]func(*rueidis.ClientOption){
+		"no function": func(*rueidis.ClientOption) {},
+		"DialCtxFn":   countDials(&dials, &open),
+		"DialFn": func(o *rueidis.ClientOption) {
+			o.DialFn = func(addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) { //nolint:staticcheck // still heeded
+				dials.Add(1)
+				return d.Dial("tcp", addr)
+			}
+		},
+		"DisableTCPNoDelay": func(o *rueidis.ClientOption) { o.DisableTCPNoDelay = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := dials.Load()
+			client := s.client(t, edit, func(o *rueidis.ClientOption) {
+				var err error
+				*o, err = redisstore.ClientOption(*o, 15*time.Second)
+				require.NoError(t, err)
+			})
+			require.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error())
+			if name == "DialCtxFn" || name == "DialFn" {
+				assert.Equal(t, before+1, dials.Load())
+			}
+		})
+	}
+
+	secured := redistest.StartTLS(t, "redis.test")
+	option, err := redisstore.ClientOption(secured.TLSOption(), 15*time.Second)
+	require.NoError(t, err)
+	client, err := rueidis.NewClient(option)
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	require.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error())
+}
