@@ -24,19 +24,24 @@ type Store interface {
 	// answers [Taken] with what is known of the holder; it never waits.
 	Acquire(ctx context.Context, claims []Claim) []Grant
 
-	// Renew sets the TTL of every name that its owner still has. It never creates a name and never shortens a TTL.
+	// Renew sets the TTL of every name that its owner still has. It never creates a name and never
+	// shortens a TTL. When it finds a name [Gone], it wakes those who watch it, as nobody else
+	// does.
 	Renew(ctx context.Context, holds []Hold) []Answer
 
-	// Release frees every name that its owner still has, or sets its TTL to [Hold.Keep] if that is not 0, be it shorter
-	// or longer, and tells those who watch it. It answers [Mine] for these, and [Taken] or [Gone] for a name that was not the
-	// owner's any more, which it leaves as it is.
+	// Release frees every name that its owner still has, or sets its TTL to [Hold.Keep] if that is
+	// not 0, be it shorter or longer, and tells those who watch it. It answers [Mine] for these,
+	// and [Taken] or [Gone] for a name that was not the owner's any more, which it leaves as it is.
+	// Those who watch a name that is Gone are woken, as by Renew; those who watch one that is Taken
+	// are not.
 	Release(ctx context.Context, holds []Hold) []Answer
 
-	// Watch calls wake(nil) whenever name may have become free: soon after a release by anyone, and once after the watch is
-	// set up or set up again, since a release may have slipped by before. It calls wake(err) when it cannot tell for now.
-	// Wake-ups may be spurious, and may be lost: callers keep a timer of their own. wake must not block. Watch and stop return
-	// at once, and both may be called from wake; after stop, a call of wake that was under way may still run, and no later one
-	// begins.
+	// Watch calls wake(nil) whenever name may have become free: soon after a release by anyone,
+	// when an owner finds its name [Gone], and once after the watch is set up or set up again,
+	// since a release may have slipped by before. It calls wake(err) when it cannot tell for now.
+	// Wake-ups may be spurious, and may be lost: callers keep a timer of their own. wake must not
+	// block. Watch and stop return at once, and both may be called from wake; after stop, a call of
+	// wake that was under way may still run, and no later one begins.
 	Watch(name string, wake func(error)) (stop func())
 
 	// Settle is how long after it was sent an unanswered request may still take effect, 0 if it can't. The engine frees

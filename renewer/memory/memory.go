@@ -86,26 +86,26 @@ func (s *Store) claim(c *renewer.Claim, now time.Time) renewer.Grant {
 	return renewer.Grant{Status: renewer.Mine, Fence: l.fence}
 }
 
-// Renew sets the TTL of every name that its owner still has: see [renewer.Store]. A TTL below 1 ms is answered with
-// [renewer.ErrConfig].
+// Renew sets the TTL of every name that its owner still has: see [renewer.Store]. A TTL below 1 ms
+// is answered with [renewer.ErrConfig]. For a name that is gone it wakes those who watch it.
 func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return s.each(ctx, holds, func(h *renewer.Hold, l lease, now time.Time) renewer.Answer {
+	return s.each(ctx, holds, func(h *renewer.Hold, l lease, now time.Time) (answer renewer.Answer, wakes bool) {
 		if _, err := renewer.Millis(h.TTL); err != nil {
-			return renewer.Answer{Err: err}
+			return renewer.Answer{Err: err}, false
 		}
 		if until := now.Add(h.TTL); until.After(l.until) {
 			l.until = until
 			s.held[h.Name] = l
 		}
-		return renewer.Answer{Status: renewer.Mine}
+		return renewer.Answer{Status: renewer.Mine}, false
 	})
 }
 
-// Release frees every name that its owner still has, at once or after its hold's Keep, and calls the wake functions of those who watch it before it returns:
-// see [renewer.Store].
+// Release frees every name that its owner still has, at once or after its hold's Keep, and calls
+// the wake functions of those who watch it, or a name that is gone, before it returns: see
+// [renewer.Store].
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	var wake []*watcher
-	answers := s.each(ctx, holds, func(h *renewer.Hold, l lease, now time.Time) renewer.Answer {
+	return s.each(ctx, holds, func(h *renewer.Hold, l lease, now time.Time) (answer renewer.Answer, wakes bool) {
 		if used := max(h.Used, l.fence); h.Used != 0 && used < l.top {
 			l.top = used
 			s.proposed.giveBack(h.Name, used)
@@ -116,19 +116,15 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 		} else {
 			s.remove(h.Name, l)
 		}
-		wake = append(wake, s.watchers[h.Name]...)
-		return renewer.Answer{Status: renewer.Mine}
+		return renewer.Answer{Status: renewer.Mine}, true
 	})
-	// Not under the lock: wake may well ask this store.
-	for _, w := range wake {
-		w.call()
-	}
-	return answers
 }
 
-// each answers every hold; do is called, with s.mu held, for one that its owner still has.
+// each answers every hold, and wakes those who watch a name that is gone: nobody has told them. do
+// is called, with s.mu held, for one that its owner still has; it reports whether to wake those who
+// watch that.
 func (s *Store) each(
-	ctx context.Context, holds []renewer.Hold, do func(*renewer.Hold, lease, time.Time) renewer.Answer,
+	ctx context.Context, holds []renewer.Hold, do func(*renewer.Hold, lease, time.Time) (answer renewer.Answer, wakes bool),
 ) []renewer.Answer {
 	answers := make([]renewer.Answer, len(holds))
 	if err := ctx.Err(); err != nil {
@@ -137,18 +133,26 @@ func (s *Store) each(
 		}
 		return answers
 	}
+	var wake []*watcher
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	now := time.Now()
 	for i := range holds {
+		wakes := false
 		switch l, ok := s.live(holds[i].Name, now); {
 		case !ok:
-			answers[i].Status = renewer.Gone
+			answers[i].Status, wakes = renewer.Gone, true
 		case l.owner != holds[i].Owner:
 			answers[i].Status = renewer.Taken
 		default:
-			answers[i] = do(&holds[i], l, now)
+			answers[i], wakes = do(&holds[i], l, now)
 		}
+		if wakes {
+			wake = append(wake, s.watchers[holds[i].Name]...)
+		}
+	}
+	s.mu.Unlock()
+	for _, w := range wake { // not under the lock: it may well ask this store
+		w.call()
 	}
 	return answers
 }

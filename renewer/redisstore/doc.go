@@ -19,6 +19,7 @@
 //	                  held by A --acquire by A--> the same grant again (its reply was lost)
 //	                  held by A --acquire by B--> refused, B hears who and for how long
 //	                  held by A --release by A--> free, and published to those who watch
+//	                  held by A --deleted from outside--> free; published when A's next heartbeat or release finds out
 //	                  held by A --TTL passes--> free, and nobody is told: waiters have their own timers
 //
 // What is not answered is not known: a time-out, a lost connection, and every error of the server that may pass by itself
@@ -70,9 +71,19 @@
 //
 // # Changes
 //
-// The next heartbeat finds that the key of a lease has been deleted or overwritten, and its answer ends the lease: at most one
-// [renewer.Config] Heartbeat later. Choose a shorter one where that is too long; it costs one command in a batch each. A store
-// has one connection besides the client's, for wake-ups, while a caller waits.
+// The next heartbeat finds that the key of a lease has been deleted or overwritten, and its answer
+// ends the lease: at most one [renewer.Config] Heartbeat later. Choose a shorter one where that is
+// too long; it costs one command in a batch each. The heartbeat or the release that finds it wakes
+// those who wait. A store has one connection besides the client's, for wake-ups, while a caller
+// waits.
+//
+// A key that nobody will release, such as that of a process which hangs, can be freed by hand. DEL
+// alone tells nobody: those who wait find out by their poll, 5 s later by default. Publish in the
+// same step, here for redis-cli (SPUBLISH on a cluster since Redis 7; PUBLISH before):
+//
+//	EVAL "redis.call('DEL', KEYS[1]) return redis.call('PUBLISH', KEYS[1] .. ':freed', '')" 1 lockbeat:{order:42}
+//
+// Its holder, if it lives, hears of it by its next heartbeat; fence what two must not do at once.
 //
 // # Waiting
 //

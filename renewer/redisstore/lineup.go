@@ -16,7 +16,7 @@ const (
 	leastLine = time.Minute
 )
 
-// shardArgs are the arguments of release.lua on a cluster.
+// shardArgs are the last arguments of renew.lua and release.lua on a cluster.
 var shardArgs = []string{toShard}
 
 // lineTTL is how long a line lives: waiters ask anew when a lease should have lapsed, and every few seconds.

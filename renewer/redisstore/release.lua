@@ -11,10 +11,12 @@
 -- ARGV[4+n]  with lines, time that the first in line has to claim a lease, ms
 --
 -- Returns    the exceptions only, in order of i:
---            i if another owner has KEYS[i], -i if nobody has. Those keys are left as they are; a place in the line is given up.
+--            i if another owner has KEYS[i], -i if nobody has. A place in the line is given up. Another owner's key is left as it is;
+--            one that is gone was deleted or has lapsed, and goes to the next as if it had been freed: nobody else tells them.
 --
--- Publishes on KEYS[i]:freed an empty message for each key that it frees, or whose time it sets: who waits may ask how long. For one
--- that it gives to a waiter, the owner tokens of that one and of the next in line, if there is one, a line each.
+-- Publishes on KEYS[i]:freed an empty message for each key that it frees, or finds gone, or whose
+-- time it sets: who waits may ask how long. For one that it gives to a waiter, the owner tokens of
+-- that one and of the next in line, if there is one, a line each.
 
 local n = #KEYS
 local keep, mode = tonumber(ARGV[1]), ARGV[n + 2]
@@ -32,7 +34,7 @@ local function giveBack(counter, value, used)
 end
 
 local values = redis.call('MGET', unpack(KEYS))
-local ours, over, lost = {}, {}, {}
+local ours, gone, over, lost = {}, {}, {}, {}
 for i = 1, n do
 	local key, value, owner = KEYS[i], values[i], ARGV[i + 1]
 	local used = #owner > 22 and tonumber(string.sub(owner, 23))
@@ -50,16 +52,24 @@ for i = 1, n do
 		if mode == 'line' then
 			redis.call('ZREM', key .. ':line', owner)
 		end
+		if not value and not over[key] then
+			gone[#gone + 1] = key
+			over[key] = true -- once for all who find it gone
+		end
 	end
-end
-if #ours == 0 then
-	return lost
 end
 if keep > 0 then
 	for _, key in ipairs(ours) do
 		redis.call('PEXPIRE', key, keep)
 		redis.call(publish, key .. ':freed', '')
 	end
+	ours = {}
+end
+local held = #ours
+for _, key in ipairs(gone) do
+	ours[#ours + 1] = key
+end
+if #ours == 0 then
 	return lost
 end
 
@@ -72,7 +82,9 @@ if mode == 'line' then
 	waiting = redis.call('EXISTS', unpack(lines))
 end
 if waiting == 0 then
-	redis.call('DEL', unpack(ours))
+	if held > 0 then
+		redis.call('DEL', unpack(ours, 1, held))
+	end
 	for _, key in ipairs(ours) do
 		redis.call(publish, key .. ':freed', '')
 	end
@@ -104,9 +116,12 @@ local function pass(key)
 	return true
 end
 
-for _, key in ipairs(ours) do
-	if not pass(key) then
-		redis.call('DEL', key)
+for i, key in ipairs(ours) do
+	local foreign = i > held and redis.call('EXISTS', key) == 1 -- of another type, so that MGET does not show it
+	if foreign or not pass(key) then
+		if i <= held then
+			redis.call('DEL', key)
+		end
 		redis.call(publish, key .. ':freed', '')
 	end
 end

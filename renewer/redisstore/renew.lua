@@ -3,9 +3,13 @@
 -- KEYS[i]    the leases, at most 100, so that the script takes less than a millisecond
 -- ARGV[1]    time to live, ms
 -- ARGV[1+i]  owner token of KEYS[i], 22 bytes
+-- ARGV[2+n]  of n keys: "shard" as in release.lua; or absent
 --
 -- Returns    the exceptions only, in order of i, so that the usual reply is an empty array:
 --            i if another owner has KEYS[i], -i if nobody has.
+--
+-- Publishes on KEYS[i]:freed an empty message for each of these: nobody has told those who wait
+-- that the key was deleted, or overwritten. It is not renewed again.
 
 local ttl = tonumber(ARGV[1])
 local values = redis.call('MGET', unpack(KEYS))
@@ -22,6 +26,15 @@ for i = 1, #KEYS do
 		-- done
 	elseif redis.call('PTTL', KEYS[i]) < ttl then
 		redis.call('PEXPIRE', KEYS[i], ttl)
+	end
+end
+if #lost > 0 then
+	local publish = 'PUBLISH'
+	if ARGV[#KEYS + 2] == 'shard' and redis.REDIS_VERSION_NUM then -- which Redis 6 does not have
+		publish = 'SPUBLISH'
+	end
+	for _, i in ipairs(lost) do
+		redis.call(publish, KEYS[math.abs(i)] .. ':freed', '')
 	end
 end
 return lost

@@ -148,6 +148,9 @@ func (s *Store) acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 // Renew implements [renewer.Store].
 func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	job := s.newHolding("renew", &renewScript, holds, func(h *renewer.Hold) time.Duration { return h.TTL })
+	if s.cluster {
+		job.last = shardArgs
+	}
 	s.spread(ctx, job)
 	return job.answers
 }

@@ -71,7 +71,11 @@ func (s *server) hold(r *request, h *renewer.Hold, now time.Duration) renewer.An
 		s.leave(h.Name, h.Owner)
 	}
 	switch {
-	case t == nil:
+	case t == nil: // lapsed: nobody has told those who wait
+		if !r.renew {
+			s.pass(h.Name, now)
+		}
+		s.free(h.Name)
 		return renewer.Answer{Status: renewer.Gone}
 	case t.owner != h.Owner && (r.renew || !s.faults.freesAnybodys):
 		return renewer.Answer{Status: renewer.Taken}

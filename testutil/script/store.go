@@ -106,12 +106,13 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 	return s.play(ctx, Call{Op: Acquire, Claims: slices.Clone(claims)}, len(claims))
 }
 
-// Renew answers by the script: see [renewer.Store].
+// Renew answers by the script, and wakes those who watch what it finds gone: see [renewer.Store].
 func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	return toAnswers(s.play(ctx, Call{Op: Renew, Holds: slices.Clone(holds)}, len(holds)))
 }
 
-// Release answers by the script, and wakes those who watch what it has freed: see [renewer.Store].
+// Release answers by the script, and wakes those who watch what it has freed, or found gone: see
+// [renewer.Store].
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	return toAnswers(s.play(ctx, Call{Op: Release, Holds: slices.Clone(holds)}, len(holds)))
 }

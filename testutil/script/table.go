@@ -32,7 +32,8 @@ func (t table) row(name string, now time.Time) *row {
 	return r
 }
 
-// apply answers item i of call as a says, and makes the table agree with it. freed tells that a name was freed by its owner.
+// apply answers item i of call as a says, and makes the table agree with it. freed reports that the
+// name is free: by its owner's release, or since it was found gone.
 func (t table) apply(call Call, i int, a answer, now time.Time) (g renewer.Grant, freed bool) {
 	if call.Op == Acquire {
 		c := call.Claims[i]
@@ -44,8 +45,9 @@ func (t table) apply(call Call, i int, a answer, now time.Time) (g renewer.Grant
 		if !a.fixed {
 			g.Status = r.status(h.Owner)
 		}
-		freed = call.Op == Release && g.Status == renewer.Mine
-		r.believe(h, g, freed, now)
+		released := call.Op == Release && g.Status == renewer.Mine
+		r.believe(h, g, released, now)
+		freed = released || g.Status == renewer.Gone
 	}
 	if a.lose != nil {
 		g = renewer.Grant{Err: a.lose}

@@ -135,3 +135,43 @@ func (h *held) note(claims []renewer.Claim, got []renewer.Grant) {
 		}
 	}
 }
+
+// mute has the wake-ups of a store in its hands.
+type mute struct {
+	mu    sync.Mutex
+	muted bool
+	wakes []func(error)
+}
+
+func (m *mute) watch(s *memory.Store, name string, wake func(error)) func() {
+	m.mu.Lock()
+	m.wakes = append(m.wakes, wake)
+	m.mu.Unlock()
+	return s.Watch(name, func(err error) {
+		m.mu.Lock()
+		muted := m.muted
+		m.mu.Unlock()
+		if !muted {
+			wake(err)
+		}
+	})
+}
+
+// on mutes all watches until the function that it returns is called.
+func (m *mute) on() (off func()) {
+	set := func(muted bool) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.muted = muted
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+func (m *mute) wakeAll() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, wake := range m.wakes {
+		wake(nil)
+	}
+}

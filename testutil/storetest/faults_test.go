@@ -173,6 +173,28 @@ var faults = map[string]struct {
 			return s.Watch("not "+name, wake)
 		}}
 	}, "a watch is woken by each release"},
+	"no wake-up when a renewal finds the name gone": {func() broken {
+		var m mute
+		return broken{watch: m.watch, renew: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+			defer m.on()()
+			return s.Renew(ctx, holds)
+		}}
+	}, "a renewal that finds the name gone wakes"},
+	"no wake-up when a release finds the name gone": {func() broken {
+		var m mute
+		return broken{watch: m.watch, release: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+			defer m.on()()
+			return s.Release(ctx, holds)
+		}}
+	}, "a release that finds the name gone wakes"},
+	"every release wakes": {func() broken {
+		var m mute
+		return broken{watch: m.watch, release: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+			got := s.Release(ctx, holds)
+			m.wakeAll()
+			return got
+		}}
+	}, "a release of another's name wakes nobody"},
 	"one watch a name": {func() broken {
 		var mu sync.Mutex
 		watched := make(map[string]func())

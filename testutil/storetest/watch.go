@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,6 +18,10 @@ var watchCases = []testCase{
 	{"a watch is woken by each release", wokenByRelease},
 	{"every watch on a name is woken", allWoken},
 	{"a release in a batch wakes", wokenByBatch},
+	{"a release that is put off wakes", wokenByPuttingOff},
+	{"a release that finds the name gone wakes", wokenByLateRelease},
+	{"a renewal that finds the name gone wakes", wokenByLateRenewal},
+	{"a release of another's name wakes nobody", notWokenByOthers},
 	{"a stopped watch is not woken", stopped},
 	{"a watch stopped from its own wake", stoppedInside},
 	{"a watch after a watch", watchAgain},
@@ -120,6 +125,62 @@ func wokenByBatch(t *testing.T, s *suite) {
 	for _, w := range all {
 		w.await(t, s, "a release in a batch")
 	}
+}
+
+// wokenByPuttingOff: who waits may ask how long.
+func wokenByPuttingOff(t *testing.T, s *suite) {
+	w := s.watch("name")
+	defer w.stop()
+	w.await(t, s, "its set-up")
+	a := newOwner()
+	s.own(t, "name", a, long)
+	w.clear()
+	require.Equal(t, renewer.Mine, s.releaseIn(t, a, s.short))
+	w.await(t, s, "a release that is put off")
+}
+
+func wokenByLateRelease(t *testing.T, s *suite) {
+	s.wokenWhenGone(t, func(owner string) renewer.Status { return s.release(t, "name", owner) })
+}
+
+func wokenByLateRenewal(t *testing.T, s *suite) {
+	s.wokenWhenGone(t, func(owner string) renewer.Status { return s.renew(t, "name", owner, long) })
+}
+
+// wokenWhenGone: nobody has told those who wait that the name is free, since its key was deleted
+// behind everybody's back, or lapsed. The owner who finds out does.
+func (s *suite) wokenWhenGone(t *testing.T, find func(owner string) renewer.Status) {
+	t.Helper()
+	w := s.watch("name")
+	defer w.stop()
+	w.await(t, s, "its set-up")
+	a := newOwner()
+	s.own(t, "name", a, s.short)
+	if s.Delete != nil {
+		s.Delete("name")
+	}
+	s.pass(t, s.short+20*time.Millisecond)
+	w.clear()
+	require.Equal(t, renewer.Gone, find(a))
+	w.await(t, s, "the owner found the name gone")
+}
+
+// notWokenByOthers: a clean-up that comes late, when another has the name, is no reason for all who
+// wait to ask.
+func notWokenByOthers(t *testing.T, s *suite) {
+	w, other := s.watch("name"), s.watch("other")
+	defer w.stop()
+	defer other.stop()
+	w.await(t, s, "its set-up")
+	other.await(t, s, "its set-up")
+	s.own(t, "name", newOwner(), long)
+	s.pass(t, 50*time.Millisecond) // for what is late of the set-up
+	w.clear()
+	require.Equal(t, renewer.Taken, s.release(t, "name", newOwner()))
+	other.clear()
+	s.cycle(t, "other")
+	other.await(t, s, "a release")
+	assert.Zero(t, w.wakes.Load())
 }
 
 // stopped uses a second watch to know when a release has been told of; which of the two is told first is open, so that a

@@ -1,0 +1,120 @@
+package redisstore_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// freeByHand is the script by which, as the docs say, a key can be freed from outside.
+const freeByHand = "redis.call('DEL', KEYS[1]) return redis.call('PUBLISH', KEYS[1] .. ':freed', '')"
+
+func TestDocsFreeByHand(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"doc.go", "../../docs/safety.md"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.Contains(t, string(text), `EVAL "`+freeByHand+`" 1 `, file)
+	}
+}
+
+// When a key was deleted or overwritten, its holder hears of it, and the next in line slept on
+// until its poll.
+func TestNextSleepsThoughTheKeyIsGone(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
+	for name, find := range map[string]func(t *testing.T, store renewer.Store){
+		"the next heartbeat finds it deleted": func(t *testing.T, store renewer.Store) {
+			s.ok(t, "DEL", lease)
+			require.Equal(t, renewer.Gone, renew(t, store, hold("a", "a", time.Minute)).Status)
+		},
+		"the release finds it deleted": func(t *testing.T, store renewer.Store) {
+			s.ok(t, "DEL", lease)
+			require.Equal(t, renewer.Gone, release(t, store, hold("a", "a", 0)).Status)
+		},
+		"the release, put off, finds it deleted": func(t *testing.T, store renewer.Store) {
+			s.ok(t, "DEL", lease)
+			late := hold("a", "a", 0)
+			late.Keep = time.Minute
+			require.Equal(t, renewer.Gone, release(t, store, late).Status)
+		},
+		"it was overwritten for less time": func(t *testing.T, store renewer.Store) {
+			s.ok(t, "SET", lease, "x", "PX", "100")
+			require.Equal(t, renewer.Taken, renew(t, store, hold("a", "a", time.Minute)).Status)
+		},
+		"it is freed by hand": func(t *testing.T, _ renewer.Store) {
+			s.ok(t, "EVAL", freeByHand, "1", lease)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := s.store(t)
+			mine(t, store, claim("a", "a", time.Minute))
+			keepers := s.keepers(t, 2)
+			got := make(chan *renewer.Lease)
+			s.waiters(t, keepers, got)
+			begun := time.Now()
+			find(t, store)
+			for range keepers {
+				l := <-got
+				require.NoError(t, l.Release(context.WithoutCancel(t.Context())))
+			}
+			assert.Less(t, time.Since(begun), 2*time.Second, "not the poll's 4 s")
+		})
+	}
+}
+
+// What a release finds gone goes to the first in line once, and nothing of a stranger's is touched.
+func TestReleaseOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
+		mine(t, store, claim("a", "a", minuteTTL))
+		stand(t, store, "b")
+		stand(t, store, "c")
+		s.ok(t, "DEL", lease)
+		gone := renewer.Answer{Status: renewer.Gone}
+		answers := store.Release(t.Context(), []renewer.Hold{hold("a", "a", 0), hold("a", "x", 0)})
+		assert.Equal(t, []renewer.Answer{gone, gone}, answers)
+		assert.Equal(t, owner("b"), s.get(t, lease)[:22], "once, though two have found it gone")
+		assert.Equal(t, renewer.Taken, release(t, store, hold("a", "a", 0)).Status, "a late one frees nothing")
+		assert.Equal(t, owner("b"), s.get(t, lease)[:22])
+
+		s.ok(t, "DEL", lease)
+		assert.Equal(t, gone, release(t, store, hold("a", "c", 0)), "who leaves does not give the turn to itself")
+		assert.Zero(t, s.number(t, "EXISTS", lease, lease+":line"))
+
+		mine(t, store, claim("a", "a", minuteTTL))
+		stand(t, store, "b")
+		s.ok(t, "DEL", lease)
+		s.ok(t, "RPUSH", lease, "x")
+		assert.Equal(t, gone, release(t, store, hold("a", "a", 0)))
+		assert.Equal(t, int64(1), s.number(t, "LLEN", lease), "a key of another type stays as it is")
+	})
+}
+
+// A release that is put off tells those who wait, as they may ask how long.
+func TestReleasePutOffIsPublished(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store, other := s.store(t), s.store(t)
+		mine(t, other, claim("a", "a", time.Minute))
+		w := newWatch(store, "a")
+		defer w.stop()
+		w.await(t, "set up")
+		w.clear()
+		late := hold("a", "a", 0)
+		late.Keep = 30 * time.Second
+		require.Equal(t, renewer.Mine, release(t, other, late).Status)
+		w.await(t, "put off")
+		assert.Equal(t, 1, w.count())
+	})
+}
