@@ -48,13 +48,12 @@ func (l *line) run(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil && l.hub.shards != nil {
 			l.hub.shards.learn(ctx) // the server may have lost its slots, be it because it failed
-			l.hub.reroute(l)
 		}
 		if l.finished() {
 			return
 		}
 		if err == nil {
-			continue // was idle, but for a watch that has just begun
+			continue // was idle, but for a watch that has just begun; or its server is not the primary any more
 		}
 		if live {
 			pause = minPause

@@ -19,22 +19,29 @@ var (
 	errNoServer = errors.New("no server of the cluster is known to have the lock's slot")
 )
 
+// beliefCheck is how often a session looks whether the client still takes its server for the
+// primary, which costs no request: after a fail-over in which the former primary can still be
+// reached, nothing else ends the connection to it, and releases are published on the new one.
+const beliefCheck = 500 * time.Millisecond
+
 // session is one connection of a line, from dialling to its end. It is the goroutine's own, but for live.
 type session struct {
+	addr       string              // of the server, as the client names it; "" if that is not known
 	subscribed map[string]struct{} // channels asked for
 	sharded    bool                // by SSUBSCRIBE: messages stay in the shard
 	live       bool                // something was confirmed; guarded by hub.mu
 }
 
-// serve opens one connection and uses it until it fails, or nothing has been watched for a while, which is no error. It tells
-// whether the server confirmed anything.
+// serve opens one connection and uses it until it fails, or nothing has been watched for a while,
+// or its server is not the primary any more, which are no errors. It reports whether the server
+// confirmed anything.
 func (l *line) serve(ctx context.Context) (live bool, err error) {
-	conn, err := l.dedicate()
+	conn, addr, err := l.dedicate()
 	if err != nil {
 		return false, fmt.Errorf("redisstore: watch: %w", err)
 	}
 	defer conn.Close() // rather than into the client's pool, where it would stay open unused
-	s := &session{subscribed: make(map[string]struct{}), sharded: l.hub.shards != nil}
+	s := &session{addr: addr, subscribed: make(map[string]struct{}), sharded: l.hub.shards != nil}
 	l.begin(s)
 	over := conn.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage: func(m rueidis.PubSubMessage) { l.dispatch(s, m.Channel, m.Message, false) },
@@ -55,27 +62,53 @@ func (l *line) serve(ctx context.Context) (live bool, err error) {
 
 // dedicate opens a connection to the line's server. Dedicate takes no context: it dials for as long as Dialer.Timeout says. Nobody
 // waits for this goroutine.
-func (l *line) dedicate() (rueidis.DedicatedClient, error) {
+func (l *line) dedicate() (conn rueidis.DedicatedClient, addr string, err error) {
 	client := l.hub.client
 	if l.hub.shards != nil {
-		if client = client.Nodes()[l.addr]; client == nil {
-			return nil, errNoServer
+		addr = l.addr
+		if client = client.Nodes()[addr]; client == nil {
+			return nil, "", errNoServer
 		}
+	} else if now, node := l.hub.primary(); node != nil {
+		addr, client = now, node // so that it is the connection's, even if the client turns to another server meanwhile
 	}
-	conn, _ := client.Dedicate() // Close gives it back too
-	return conn, nil
+	conn, _ = client.Dedicate() // Close gives it back too
+	return conn, addr, nil
+}
+
+// primary is the one server that the client has, without a cluster, and a client of that; nil if it
+// has several, of which its own Dedicate knows the primary.
+func (h *hub) primary() (addr string, node rueidis.Client) {
+	nodes := h.client.Nodes()
+	if len(nodes) != 1 {
+		return "", nil
+	}
+	for addr, node = range nodes {
+	}
+	return addr, node
+}
+
+// outdated reports whether the client takes another server for the primary by now.
+func (l *line) outdated(s *session) bool {
+	now, _ := l.hub.primary()
+	return s.addr != "" && now != "" && now != s.addr
 }
 
 // follow does on the connection what watches ask for, as they come and go.
 func (l *line) follow(ctx context.Context, conn rueidis.DedicatedClient, s *session, over <-chan error) error {
 	idle := time.NewTimer(linger)
 	defer idle.Stop()
+	var look <-chan time.Time
+	if l.hub.shards == nil { // a cluster's lines follow its topology
+		ticker := time.NewTicker(beliefCheck)
+		defer ticker.Stop()
+		look = ticker.C
+	}
 	for {
 		if l.astray() { // the server itself knows best where to
 			if node := l.hub.client.Nodes()[l.addr]; node != nil {
 				l.hub.shards.learnFrom(ctx, l.addr, node)
 			}
-			l.hub.reroute(l)
 		}
 		if err := l.update(ctx, conn, s); err != nil {
 			return err
@@ -85,17 +118,33 @@ func (l *line) follow(ctx context.Context, conn rueidis.DedicatedClient, s *sess
 		} else {
 			idle.Stop()
 		}
+		if ended, err := l.pause(ctx, s, idle.C, look, over); ended {
+			return err
+		}
+	}
+}
+
+// pause returns when there is something new to look at, or reports that the session has ended, and why.
+func (l *line) pause(
+	ctx context.Context, s *session, idle, look <-chan time.Time, over <-chan error,
+) (ended bool, err error) {
+	for {
 		select {
 		case <-l.kick:
-		case <-idle.C:
-			return nil
+			return false, nil
+		case <-look:
+			if l.outdated(s) {
+				return true, nil // the next session begins at once, and wakes all
+			}
+		case <-idle:
+			return true, nil
 		case <-ctx.Done():
-			return ctx.Err()
+			return true, ctx.Err()
 		case err := <-over:
 			if err == nil {
 				err = errEnded
 			}
-			return err
+			return true, err
 		}
 	}
 }

@@ -23,10 +23,11 @@ const (
 // all of those that are sent together when the last server has answered. What it knows is a hint. If it is wrong the client
 // still sends each request to the right server.
 type shards struct {
-	client rueidis.Client
-	now    atomic.Pointer[topology]
-	life   context.Context // ended by Store.Close
-	end    context.CancelFunc
+	client  rueidis.Client
+	learned func() // called when now has changed; set before the first question
+	now     atomic.Pointer[topology]
+	life    context.Context // ended by Store.Close
+	end     context.CancelFunc
 
 	mu    sync.Mutex
 	asked time.Time // when it was last asked for
@@ -105,6 +106,7 @@ func (s *shards) learnFrom(ctx context.Context, addr string, node rueidis.Client
 	t, ok := readTopology(reply, addr, s.now.Load())
 	if ok {
 		s.now.Store(t)
+		s.learned()
 	}
 	return ok
 }

@@ -49,10 +49,14 @@ type watch struct {
 }
 
 func newHub(client rueidis.Client, shards *shards, timeout time.Duration) *hub {
-	return &hub{
+	h := &hub{
 		client: client, shards: shards, timeout: timeout,
 		topics: make(map[string]*topic), lines: make(map[string]*line),
 	}
+	if shards != nil {
+		shards.learned = h.reroute
+	}
+	return h
 }
 
 func (w *watch) call(err error) {
@@ -176,18 +180,15 @@ func (h *hub) addr(name string) string {
 	return h.shards.addr(name)
 }
 
-// reroute moves topics of a line whose slots have moved to where they are published now.
-func (h *hub) reroute(l *line) {
-	if h.shards == nil {
-		return
-	}
+// reroute moves the topics whose servers have changed to where they are published now.
+func (h *hub) reroute() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return
 	}
-	for channel, t := range l.topics {
-		if h.addr(t.name) != l.addr {
+	for channel, t := range h.topics {
+		if h.addr(t.name) != t.line.addr {
 			h.take(channel, t)
 			h.place(channel, t)
 		}

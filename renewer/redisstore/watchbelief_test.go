@@ -1,0 +1,90 @@
+package redisstore_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// channelsOf counts the channels of locks that have subscribers on a server. (Sentinels subscribe
+// too.)
+func channelsOf(t *testing.T, server *redistest.Server) int {
+	t.Helper()
+	all, err := server.Do("PUBSUB", "CHANNELS", redisstore.DefaultPrefix+"*").AsStrSlice()
+	require.NoError(t, err)
+	return len(all)
+}
+
+// A former primary that the Sentinels can't demote, though clients reach it, kept the subscription
+// after a fail-over, so that wake-ups were lost for good.
+func TestSubscriptionStaysWithAFormerPrimary(t *testing.T) {
+	t.Parallel()
+	for name, resp2 := range map[string]bool{"RESP3": false, "RESP2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sentinel := redistest.StartSentinel(t)
+			old, err := sentinel.Primary()
+			require.NoError(t, err)
+			heir, err := sentinel.Replica()
+			require.NoError(t, err)
+			option, err := redisstore.ClientOption(sentinel.ClientOption(), 3*time.Second)
+			require.NoError(t, err)
+			option.AlwaysRESP2 = resp2
+			client, err := rueidis.NewClient(option)
+			require.NoError(t, err)
+			t.Cleanup(client.Close)
+			store, err := redisstore.New(client)
+			require.NoError(t, err)
+			t.Cleanup(store.Close)
+			w := newWatch(store, "a")
+			defer w.stop()
+			w.await(t, "set up")
+
+			require.NoError(t, old.Do("ACL", "SETUSER", "default", "-slaveof", "-replicaof").Error()) // stands for a link that only the Sentinels have lost
+			require.NoError(t, sentinel.Failover())
+			require.Eventually(t, func() bool { return client.Nodes()[heir.Addr()] != nil }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { return channelsOf(t, heir) > 0 }, patience, time.Millisecond, "on the new primary")
+			mine(t, store, claim("a", "a", time.Minute))
+			w.await(t, "set up again")
+			w.clear()
+			require.Equal(t, renewer.Mine, release(t, store, hold("a", "a", 0)).Status)
+			w.await(t, "released on the new primary")
+			assert.Empty(t, w.errors(), "it is no fault")
+			w.stop()
+			require.Eventually(t, func() bool { return channelsOf(t, old)+channelsOf(t, heir) == 0 }, patience, time.Millisecond)
+		})
+	}
+}
+
+// A store that learns by itself that a slot has moved moves its subscription, even if no server has
+// ended that.
+func TestSubscriptionFollowsWhatIsLearned(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 2, 0, "--rename-command", "SSUBSCRIBE", "") // plain ones outlive a move
+	store := clusterStore(t, cluster, 3*time.Second)
+	const name = "name"
+	w := newWatch(store, name)
+	defer w.stop()
+	w.await(t, "set up")
+	to := cluster.Masters[0]
+	if masterOf(t, cluster, name) == to {
+		to = cluster.Masters[1]
+	}
+	require.NoError(t, cluster.MoveSlot(redistest.Slot(name), to))
+	w.clear()
+	redisstore.AgeTopology(store, time.Hour)
+	renew(t, store, hold(name, "a", time.Minute))
+	w.await(t, "set up where the slot is now")
+	channel := redisstore.LeaseKey(redisstore.DefaultPrefix, name) + ":freed"
+	all, err := to.Do("PUBSUB", "CHANNELS").AsStrSlice()
+	require.NoError(t, err)
+	assert.True(t, slices.Contains(all, channel), "%v", all)
+}
