@@ -64,10 +64,12 @@
 //	ACL SETUSER finder on >PASSWORD &+sentinel &+slave &-sdown &+sdown &+switch-master &+reboot
 //	  +sentinel|sentinels +sentinel|get-master-addr-by-name +subscribe +unsubscribe
 //
-// [Replicas] needs +wait. Others are optional: with +config|get, [New] warns when the server may evict locks; with +info, package
-// quorum notices that it was given one server twice; with +zadd +zrem +zpopmin +zrange +exists, waiters stand in line (below).
-// New finds a missing right, except for those to subscribe, which watches report. TLS is the client's TLSConfig, and for Sentinels
-// Sentinel.TLSConfig: leave InsecureSkipVerify alone. No error and no log shows a password.
+// [Replicas] needs +wait. Others are optional: with +config|get, [New] warns when the server may
+// evict locks, or goes on without a replica behind Sentinel; with +info, package quorum notices
+// that it was given one server twice; with +zadd +zrem +zpopmin +zrange +exists, waiters stand in
+// line (below). New finds a missing right, except for those to subscribe, which watches report. TLS
+// is the client's TLSConfig, and for Sentinels Sentinel.TLSConfig: leave InsecureSkipVerify alone.
+// No error and no log shows a password.
 //
 // # Changes
 //
@@ -118,6 +120,11 @@
 // Give the client the Sentinels' addresses and Sentinel.MasterSet. A fail-over is a time without answers: leases outlast it if it
 // takes less than what lies between a missed heartbeat and the end of belief, about half of the TTL. So let the TTL be more than twice
 // as long as down-after-milliseconds and the few seconds that the Sentinels take to agree.
+//
+// A client that still reaches the former primary, and no Sentinel, goes on to lock there what
+// others have by the new one: nothing in a client helps against that. Set min-replicas-to-write 1,
+// and min-replicas-max-lag to at most half of the TTL, on all servers: a primary that has lost its
+// replica refuses to write then. New warns where it may look.
 //
 // # Client options
 //

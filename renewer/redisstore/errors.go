@@ -106,12 +106,17 @@ func (r refusal) rejected() bool { return r > readOnly }
 // Redis 6 wraps an error inside a script in another: "ERR Error running script (call to f_…): @user_script:3: WRONGTYPE …".
 var innerCode = regexp.MustCompile(`@user_script: ?\d+: -?([A-Z]+) `)
 
-func (s *Store) classify(text string) refusal {
+// errorCode is the first word of the server's error, or of the one inside it.
+func errorCode(text string) string {
 	code, _, _ := strings.Cut(text, " ")
 	if m := innerCode.FindAllStringSubmatch(text, -1); m != nil {
 		code = m[len(m)-1][1]
 	}
-	switch code {
+	return code
+}
+
+func (s *Store) classify(text string) refusal {
+	switch errorCode(text) {
 	case "READONLY":
 		return readOnly
 	case "NOPERM":

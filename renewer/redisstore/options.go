@@ -49,7 +49,9 @@ func FenceTTL(d time.Duration) Option { return func(s *settings) { s.fenceTTL = 
 // client's own, that is just later.
 func WriteTimeout(d time.Duration) Option { return func(s *settings) { s.writeTimeout = d } }
 
-// Logger sets where the one warning of [New] goes: that the server may evict locks. By default it goes nowhere.
+// Logger sets where the warnings of [New] go: that the server may evict locks; that one behind
+// Sentinel goes on without a replica (min-replicas-to-write 0); and that one which had not answered
+// in time refuses what locks need. By default they go nowhere.
 func Logger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
 
 // configure applies the options, and names every fault in one error.

@@ -5,13 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 )
-
-// probeTimeout bounds what New spends on asking the server.
-const probeTimeout = time.Second
 
 // probeName is no lock's name in a key: a percent sign of a name would be escaped. Nor is probeElsewhere, in another slot.
 const (
@@ -19,7 +15,7 @@ const (
 	probeElsewhere = "%%"
 )
 
-// probe finds out whether the server lets us do what locks need. It returns an error only for a definite refusal.
+// probe asks whether the server lets us do what locks need.
 func (s *Store) probe(ctx context.Context) error {
 	key := s.prefix + "{" + probeName + "}"
 	keys := []string{key, key + fenceSuffix}
@@ -33,13 +29,14 @@ func (s *Store) probe(ctx context.Context) error {
 	}
 	// By text first, then by name: so that both rights are needed, and the name is known.
 	for _, whole := range []bool{true, false} {
-		reply, err := s.client.Do(ctx, probeScript.command(s.client.B(), whole, keys, args...)).ToMessage()
+		r := do(ctx, s.client, probeScript.command(s.client.B(), whole, keys, args...))
+		reply, err := r.ToMessage()
 		if err != nil {
 			var answer *rueidis.RedisError
 			if errors.As(err, &answer) && s.definite(answer.Error()) || errors.Is(err, rueidis.ErrNoCache) {
 				return s.wrap("new", err)
 			}
-			return nil // down, slow or not ready: locks taken later wait for it
+			return s.orLater(r)
 		}
 		denied, err := reply.ToArray()
 		if err != nil || len(denied) == 0 {
@@ -50,6 +47,9 @@ func (s *Store) probe(ctx context.Context) error {
 			text, _ := denied[1].ToString()
 			if s.definite(text) {
 				return s.denied(part(command), errorText(text))
+			}
+			if s.notReady(text) {
+				return errLater
 			}
 		}
 		return nil
@@ -62,11 +62,11 @@ func (s *Store) probeWait(ctx context.Context) error {
 	if s.replicas == 0 {
 		return nil
 	}
-	err := s.client.Do(ctx, s.client.B().Wait().Numreplicas(0).Timeout(1).Build()).Error()
-	if answer, ok := rueidis.IsRedisErr(err); ok && s.definite(answer.Error()) {
+	r := do(ctx, s.client, s.client.B().Wait().Numreplicas(0).Timeout(1).Build())
+	if answer, ok := rueidis.IsRedisErr(r.Error()); ok && s.definite(answer.Error()) {
 		return s.denied("WAIT", errorText(answer.Error()))
 	}
-	return nil
+	return s.orLater(r)
 }
 
 // definite tells whether to refuse a server at once. A replica is one, although a fail-over may promote it: at start it is a
@@ -85,41 +85,72 @@ func (s *Store) denied(command, text string) error {
 	}
 }
 
-// mayLine finds out whether the server lets waiters stand in line on it. If not, or if nobody knows, they are all woken when a lock is
-// free.
-func (s *Store) mayLine(ctx context.Context) bool {
+// askLines asks whether the server lets waiters stand in line on it. If not, and until that is
+// known, they are all woken when a lock is free.
+func (s *Store) askLines(ctx context.Context) error {
 	keys := []string{s.prefix + "{" + probeName + "}"}
-	denied, err := s.client.Do(ctx, probeScript.command(s.client.B(), true, keys, withLines)).ToArray()
-	return err == nil && len(denied) == 0
+	r := do(ctx, s.client, probeScript.command(s.client.B(), true, keys, withLines))
+	denied, err := r.ToArray()
+	if err == nil && len(denied) == 2 {
+		if text, _ := denied[1].ToString(); s.notReady(text) {
+			return errLater
+		}
+	}
+	if err == nil && len(denied) == 0 {
+		s.lines.Store(true)
+	}
+	return s.orLater(r)
 }
 
-// runID asks the server for its run ID, if it lets us see that.
-func (s *Store) runID(ctx context.Context) string {
-	text, err := s.client.Do(ctx, s.client.B().Info().Section("server").Build()).ToString()
+// askRunID asks the server for its run ID, if it lets us see that.
+func (s *Store) askRunID(ctx context.Context) error {
+	r := do(ctx, s.client, s.client.B().Info().Section("server").Build())
+	text, err := r.ToString()
 	if err != nil {
-		return ""
+		return s.orLater(r)
 	}
 	for line := range strings.Lines(text) {
 		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
-			return strings.TrimSpace(id)
+			id = strings.TrimSpace(id)
+			s.server.Store(&id)
 		}
 	}
-	return ""
+	return nil
 }
 
-// warnOfEviction says once that the server may throw locks away before their time, if it lets us see that.
-func (s *Store) warnOfEviction(ctx context.Context, log *slog.Logger) {
-	get := s.client.B().ConfigGet().Parameter("maxmemory-policy").Build()
-	config, err := s.client.Do(ctx, get).AsStrMap()
-	if err != nil {
-		return
+// warning makes a question for one of the server's settings, if it lets us see that, about which
+// warn may have something to say.
+func (s *Store) warning(setting string, log *slog.Logger, warn func(value string) string) question {
+	return func(ctx context.Context) error {
+		r := do(ctx, s.client, s.client.B().ConfigGet().Parameter(setting).Build())
+		config, err := r.AsStrMap()
+		if err != nil {
+			return s.orLater(r)
+		}
+		if value := config[setting]; value != "" {
+			if text := warn(value); text != "" {
+				log.LogAttrs(ctx, slog.LevelWarn, "lockbeat: "+text, slog.String(setting, value))
+			}
+		}
+		return nil
 	}
-	policy := config["maxmemory-policy"]
-	if policy == "" || policy == "noeviction" {
-		return
+}
+
+// warnOfEviction: the server may throw locks away before their time.
+func warnOfEviction(policy string) string {
+	if policy == "noeviction" {
+		return ""
 	}
-	log.LogAttrs(ctx, slog.LevelWarn,
-		"lockbeat: this Redis server may evict locks when its memory is full, and then two owners may hold one; "+
-			"keep locks on a server with maxmemory-policy noeviction",
-		slog.String("maxmemory-policy", policy))
+	return "this Redis server may evict locks when its memory is full, and then two owners may hold one; " +
+		"keep locks on a server with maxmemory-policy noeviction"
+}
+
+// warnOfNoReplicas: after a fail-over, clients that hear of no Sentinel may go on with the former
+// primary.
+func warnOfNoReplicas(least string) string {
+	if least != "0" {
+		return ""
+	}
+	return "this Redis server would go on to grant locks after a fail-over that it has not heard of, to clients that have not " +
+		"heard of it either; set min-replicas-to-write 1 and min-replicas-max-lag on all servers behind Sentinel"
 }

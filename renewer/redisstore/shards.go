@@ -27,17 +27,14 @@ type shards struct {
 	learned func() // called when now has changed; set before the first question
 	now     atomic.Pointer[topology]
 	life    context.Context // ended by Store.Close
-	end     context.CancelFunc
 
 	mu    sync.Mutex
 	asked time.Time // when it was last asked for
 	busy  bool
 }
 
-func newShards(client rueidis.Client) *shards {
-	s := &shards{client: client}
-	s.life, s.end = context.WithCancel(context.Background())
-	return s
+func newShards(life context.Context, client rueidis.Client) *shards {
+	return &shards{client: client, life: life}
 }
 
 // of returns the shard of a name; 0 for all while nothing is known.

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -21,11 +22,13 @@ type Store struct {
 	fenceText string // fenceTTL in ms
 	settle    time.Duration
 	cluster   bool
-	shards    *shards  // of a cluster; nil otherwise
-	perCall   int      // keys of one script
-	replicas  int      // that must confirm a grant
-	lines     bool     // whether waiters stand in line on the server
-	server    string   // its run ID; "" if unknown, or of several
+	shards    *shards                // of a cluster; nil otherwise
+	perCall   int                    // keys of one script
+	replicas  int                    // that must confirm a grant
+	lines     atomic.Bool            // whether waiters stand in line on the server; once true, always
+	server    atomic.Pointer[string] // its run ID; nil if unknown, or of several
+	life      context.Context        // ended by Close
+	end       context.CancelFunc
 	lineArgs  []string // of release.lua
 	acquires  *gather[renewer.Claim, renewer.Grant]
 	releases  *gather[renewer.Hold, renewer.Answer]
@@ -38,8 +41,10 @@ var _ renewer.Sharded = (*Store)(nil)
 
 // New returns a store on the caller's client, which stays the caller's: close it after [Store.Close].
 //
-// It asks the server, for about 1 s at most, whether it may run what locks need. A server that refuses makes an error that says
-// what to set or to grant; one that is down, loading or slow does not, since locks taken later wait for it. A nil client and
+// It asks the server, for about 1 s at most, whether it may run what locks need. A server that
+// refuses makes an error that says what to set or to grant; one that is down, loading or slow does
+// not, since locks taken later wait for it: what it has not answered it is asked again in the
+// background, with pauses, until it has, the client is closed, or Close is called. A nil client and
 // options out of range make an error that is [renewer.ErrConfig] and names each.
 func New(client rueidis.Client, opts ...Option) (*Store, error) {
 	c, err := configure(client, opts)
@@ -55,33 +60,41 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		ttls:    memo[time.Duration]{make: func(d time.Duration) string { return decimal(d.Milliseconds()) }},
 		holders: memo[renewer.Holder]{make: encodeHolder},
 	}
+	s.life, s.end = context.WithCancel(context.Background())
 	if s.cluster {
 		// A script's keys must share a slot there. Locks that happen to do so are few, and a script with several of them could not
 		// run while the slot is moving.
 		s.perCall = 1
-		s.shards = newShards(client)
+		s.shards = newShards(s.life, client)
 	}
 	s.acquires, s.releases = s.newAcquires(), s.newReleases()
 	s.lineArgs = []string{withLines, s.fenceText, decimal(turnTime.Milliseconds())}
 	s.hub = newHub(client, s.shards, c.writeTimeout)
-	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	ctx, cancel := context.WithTimeout(s.life, probeTimeout)
 	defer cancel()
 	if s.cluster {
 		s.shards.learn(ctx) // first: what the probe asks may be the one server that does not answer
 	}
-	if err := s.probe(ctx); err != nil {
+	left, err := ask(ctx, s.questions(c.logger))
+	if err != nil {
+		s.Close()
 		return nil, err
 	}
-	s.warnOfEviction(ctx, c.logger)
-	if !s.cluster {
-		s.server, s.lines = s.runID(ctx), s.mayLine(ctx)
+	if len(left) > 0 {
+		go s.askLater(left, c.logger)
 	}
 	return s, nil
 }
 
-// Server tells which server [New] found: its run ID, by which package quorum refuses to be given one server twice, under whatever
-// addresses. It is "" for a cluster, and where the server could not be asked or does not let us (+info).
-func (s *Store) Server() string { return s.server }
+// Server returns which server [New] found: its run ID, by which package quorum refuses to be given
+// one server twice, under whatever addresses. It is "" for a cluster, where the server does not let
+// us see it (+info), and as long as it has not answered.
+func (s *Store) Server() string {
+	if id := s.server.Load(); id != nil {
+		return *id
+	}
+	return ""
+}
 
 // Key returns the key of the lease on a lock's name, for a look at it from outside: redis-cli --raw GET KEY shows who has it. Its
 // fence counter is at the same key with ":fence" behind it. Do not write to them.
@@ -100,13 +113,12 @@ func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 	return s.hub.watch(name, leaseKey(s.prefix, name)+freedSuffix, wake)
 }
 
-// Close ends the subscription that [Store.Watch] uses; watches hear of it by an error, once. The other methods go on working: the
-// client stays the caller's. Close may be called more than once, and does not wait.
+// Close ends the subscription that [Store.Watch] uses, and what New still asks; watches hear of it
+// by an error, once. The other methods go on working: the client stays the caller's. Close may be
+// called more than once, and does not wait.
 func (s *Store) Close() {
+	s.end()
 	s.hub.close()
-	if s.shards != nil {
-		s.shards.end()
-	}
 }
 
 // Shard implements [renewer.Sharded]: the primary of a cluster that serves name, as the cluster told last; 0 for all names if there
@@ -120,7 +132,7 @@ func (s *Store) Shard(name string) int {
 
 // Acquire implements [renewer.Store].
 func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-	if s.lines {
+	if s.lines.Load() {
 		s.hub.enter(s.prefix, claims)
 	}
 	var grants []renewer.Grant
@@ -129,7 +141,7 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 	} else {
 		grants = s.acquire(ctx, claims)
 	}
-	if s.lines {
+	if s.lines.Load() {
 		s.hub.lineup.settle(claims, grants)
 	}
 	return grants
@@ -157,7 +169,7 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 
 // Release implements [renewer.Store].
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	if s.lines {
+	if s.lines.Load() {
 		s.hub.lineup.leave(holds)
 	}
 	if len(holds) == 1 && s.gathers() {
@@ -173,7 +185,7 @@ func (s *Store) newReleasing(holds []renewer.Hold) *holding {
 	switch {
 	case s.cluster:
 		job.last = shardArgs
-	case s.lines:
+	case s.lines.Load():
 		job.last = s.lineArgs
 	}
 	return job

@@ -1,0 +1,160 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/proxy"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// logged is a log that may be read while it is written.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *logged) option() redisstore.Option {
+	return redisstore.Logger(slog.New(slog.NewTextHandler(l, nil)))
+}
+
+// standsInLine reports whether a store has places for those who wait.
+func standsInLine(t *testing.T, s server, store *redisstore.Store) bool {
+	t.Helper()
+	name := redisstore.DefaultPrefix + "{a}"
+	s.ok(t, "SET", name, "x", "PX", "60000")
+	acquire(t, store, queue("b"))
+	queued := acquire(t, store, queue("b")).Queued
+	release(t, store, hold("a", "b", 0))
+	return queued
+}
+
+// A server that was slow to answer while New asked it had no lines for the store's whole life.
+func TestNewWhileTheServerIsSlow(t *testing.T) {
+	t.Parallel()
+	redis, s := startReal(t)
+	s.ok(t, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	link := proxy.Start(t, redis.Addr())
+	client := s.client(t, func(o *rueidis.ClientOption) {
+		o.InitAddress = []string{link.Addr()}
+		var err error
+		*o, err = redisstore.ClientOption(*o, 15*time.Second)
+		require.NoError(t, err)
+	})
+	link.Blackhole(proxy.Down)
+	var log logged
+	begun := time.Now()
+	store, err := redisstore.New(client, log.option())
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	assert.Less(t, time.Since(begun), 3*time.Second)
+	assert.Empty(t, store.Server())
+	link.Heal()
+	require.Eventually(t, func() bool { return store.Server() != "" }, patience, time.Millisecond, "asked again")
+	require.Eventually(t, func() bool { return standsInLine(t, s, store) }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return log.String() != "" }, patience, time.Millisecond)
+	assert.Contains(t, log.String(), "maxmemory-policy=allkeys-lru")
+}
+
+// The same of a server that is loading: it answers, but that it can't.
+func TestNewWhileTheServerIsLoading(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	s.ok(t, "CONFIG", "SET", "maxmemory", "1") // stands for LOADING: what the script would write is refused for now
+	store := s.store(t)
+	s.ok(t, "CONFIG", "SET", "maxmemory", "0")
+	require.Eventually(t, func() bool { return standsInLine(t, s, store) }, patience, 10*time.Millisecond)
+}
+
+// What New could not find out in time is told by the log.
+func TestNewHearsOfARefusalLater(t *testing.T) {
+	t.Parallel()
+	redis, s := startReal(t)
+	s.ok(t, "ACL", "SETUSER", "locks", "on", "nopass", "~*", "&*", "+@connection", "+eval", "+evalsha")
+	link := proxy.Start(t, redis.Addr())
+	client := s.client(t, func(o *rueidis.ClientOption) {
+		o.InitAddress = []string{link.Addr()}
+		o.Username, o.Password = "locks", "x"
+		var err error
+		*o, err = redisstore.ClientOption(*o, 15*time.Second)
+		require.NoError(t, err)
+	})
+	link.Blackhole(proxy.Down)
+	var log logged
+	store, err := redisstore.New(client, log.option())
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	link.Heal()
+	require.Eventually(t, func() bool { return log.String() != "" }, patience, time.Millisecond)
+	assert.Contains(t, log.String(), "the server refuses GET")
+	assert.Contains(t, log.String(), redisstore.Rights)
+}
+
+// Nothing goes on asking a server that never comes back: it ends with the store, or with the
+// client. (TestMain counts.)
+func TestQuestionsEnd(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*redisstore.Store, rueidis.Client){
+		"with the store":  func(s *redisstore.Store, _ rueidis.Client) { s.Close() },
+		"with the client": func(_ *redisstore.Store, c rueidis.Client) { c.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redis, s := startReal(t)
+			link := proxy.Start(t, redis.Addr())
+			client := s.client(t, func(o *rueidis.ClientOption) {
+				o.InitAddress = []string{link.Addr()}
+				var err error
+				*o, err = redisstore.ClientOption(*o, 15*time.Second)
+				require.NoError(t, err)
+			})
+			link.Blackhole(proxy.Down)
+			store, err := redisstore.New(client)
+			require.NoError(t, err)
+			end(store, client)
+		})
+	}
+}
+
+// Behind Sentinel, a primary that goes on without a replica grants after a fail-over what others
+// have.
+func TestMinReplicasWarning(t *testing.T) {
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t)
+	for least, warns := range map[string]bool{"0": true, "1": false} {
+		require.NoError(t, sentinel.Data[0].Do("CONFIG", "SET", "min-replicas-to-write", least).Error())
+		var log logged
+		client := sentinel.Client(t)
+		store, err := redisstore.New(client, log.option())
+		require.NoError(t, err)
+		store.Close()
+		assert.Equal(t, warns, bytes.Contains([]byte(log.String()), []byte("min-replicas-to-write=0")), log.String())
+	}
+	server, err := sentinel.Primary()
+	require.NoError(t, err)
+	var log logged
+	store, err := redisstore.New(server.Client(t), log.option())
+	require.NoError(t, err)
+	store.Close()
+	assert.Empty(t, log.String(), "a single server has no replica to wait for")
+}
