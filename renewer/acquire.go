@@ -95,6 +95,7 @@ type call struct {
 	begun     instant
 	bound     instant // where MaxWait ends it; never without
 	attempts  int
+	late      int // attempts that were not answered within Config.RequestTimeout
 	contended bool
 	seen      glimpse // what the store last answered, while it was not "yours"
 	behind    glimpse // whom this call was last seen behind, in this process or elsewhere
@@ -295,6 +296,9 @@ func (c *call) cancelled(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if cause == ctx.Err() { //nolint:errorlint // whether it is the same value, not the same kind
 		cause = nil
+		if c.seen.err != nil { // which may be what the caller waited for
+			cause = storeError{c.seen.err}
+		}
 	}
 	return c.fail(ctx.Err(), cause)
 }

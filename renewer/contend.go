@@ -113,7 +113,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 			return 0, c.cancelled(ctx)
 		}
 		if late && (errors.Is(g.Err, context.Canceled) || errors.Is(g.Err, context.DeadlineExceeded)) {
-			g.Err = fmt.Errorf("%w: %w", errNoAnswer, g.Err) // which is why; the store may tell more, such as who it waited for
+			g.Err = c.noAnswer(cut, g.Err)
 		}
 		if !cut || !c.seen.known {
 			c.see(glimpse{known: true, err: orUnexplained(g.Err)})
@@ -123,6 +123,22 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		return 0, c.refuse()
 	}
 	return 0, nil
+}
+
+// noAnswer is the error for a question that was not answered before its limit, with what the store
+// says, such as whom it waited for. Where no question was, it is the limit that may be too short;
+// one cut short by the caller's own patience says nothing of that.
+func (c *call) noAnswer(cut bool, err error) error {
+	if cut {
+		return fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	c.late++
+	if c.late < c.attempts {
+		return fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	return fmt.Errorf("%w: none of the questions so far (%d) was answered within Config.RequestTimeout (%v); "+
+		"if the store is only far away, choose a longer Config.TTL (%v): %w",
+		errNoAnswer, c.attempts, c.k.cfg.RequestTimeout, c.k.cfg.TTL, err)
 }
 
 // pause is how long to wait before the next question if nothing wakes the caller.

@@ -291,3 +291,33 @@ func TestARefusalNeedsNoCleanUp(t *testing.T) {
 		require.Empty(t, s.Calls(script.Release))
 	})
 }
+
+// Where the network takes longer than Config.RequestTimeout, no question is ever answered, and the
+// caller heard no more than that its own deadline had passed.
+func TestEveryQuestionRunsOutOfTime(t *testing.T) {
+	t.Parallel()
+	cfg := renewer.Config{TTL: 2 * time.Second}
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Default(script.Acquire, script.Pass().Slow(400*time.Millisecond))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := k.Acquire(ctx, "a")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, renewer.ErrUnavailable)
+		for _, part := range []string{"none of the questions", "Config.RequestTimeout (" + k.Config().RequestTimeout.String() + ")", "Config.TTL (2s)"} {
+			assert.ErrorContains(t, err, part)
+		}
+		_, err = k.TryAcquire(t.Context(), "b")
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.NotErrorIs(t, err, context.DeadlineExceeded, "that is not the caller's")
+		assert.ErrorContains(t, err, "none of the questions so far (1)")
+
+		s.Script(script.Acquire, script.Fail(errDown))
+		ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err = k.Acquire(ctx, "c")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.NotContains(t, err.Error(), "none of the questions", "one was")
+		assert.ErrorContains(t, err, "not answered in time")
+	})
+}

@@ -20,8 +20,9 @@ var (
 	ErrLost = errors.New("lockbeat: lease lost")
 	// ErrUnavailable means that the store could not be asked, so that nobody knows who has the lock.
 	ErrUnavailable = errors.New("lockbeat: lock store unavailable")
-	// ErrRejected marks, in an error of a [Store], an answer that the same request will get again until somebody changes
-	// the server: missing rights, a key of another type. The engine does not retry an acquire on it.
+	// ErrRejected marks, in an error of a [Store], an answer that the same request will get again
+	// until somebody changes the server: missing rights, a key of another type; or from a client
+	// that was closed. The engine does not retry an acquire on it.
 	ErrRejected = errors.New("lockbeat: refused by the lock store")
 	// ErrShutdown means that the keeper is shutting down, or has.
 	ErrShutdown = errors.New("lockbeat: keeper is shut down")

@@ -55,6 +55,7 @@ func (s *Store) call(ctx context.Context, todo job) (failed bool) {
 				continue
 			}
 			failed = failed || r.Error() != nil
+			s.noteClosed(ctx, r)
 			todo.read(nth(j), r)
 		}
 		left, again = again, nil
@@ -71,6 +72,7 @@ func (s *Store) callOne(ctx context.Context, todo job) (failed bool) {
 		unknown := unknownScript(r)
 		whole = whole || unknown
 		if round == maxRounds || !unknown && !neverSent(ctx, r) {
+			s.noteClosed(ctx, r)
 			todo.read(0, r)
 			return r.Error() != nil
 		}
@@ -97,10 +99,11 @@ func (s *Store) callTogether(ctx context.Context, todo job, idempotent bool) (an
 	if todo.size() != 1 {
 		return false
 	}
-	r := s.client.Do(ctx, todo.command(0, false))
+	r := do(ctx, s.client, todo.command(0, false))
 	if _, refused := rueidis.IsRedisErr(r.Error()); refused && idempotent || unknownScript(r) || neverSent(ctx, r) {
 		return false
 	}
+	s.noteClosed(ctx, r)
 	todo.read(0, r)
 	return true
 }

@@ -20,17 +20,19 @@ import (
 //     would have it wait until Dialer.Timeout.
 //   - PipelineMultiplex -1: one connection, so that the server sees the requests of a lock in the order they were made.
 //   - DisableCache: there is no client-side caching to pay for.
-//   - ConnWriteTimeout TTL/6 (at most 10 s) and Dialer.KeepAlive TTL/12 (at most 1 s): a pipelined connection that answers no
-//     more is given up after 2 × KeepAlive + ConnWriteTimeout at the latest, as the client sends a PING when nothing came
-//     for one KeepAlive, and waits ConnWriteTimeout for the answer. That is a third of the TTL, so that a lease has time for
-//     a renewal on a new connection.
+//   - Dialer.KeepAlive TTL/6 (at most 5 s) and ConnWriteTimeout TTL/8 (at most 10 s), so that a connection that answers no more
+//     is given up within 11/24 of the TTL: the client sends a PING when nothing has come for one KeepAlive, which it looks at
+//     once in each, and waits ConnWriteTimeout for the answer; so 2 × KeepAlive + ConnWriteTimeout after the last answer. A
+//     lease that was renewed just then is believed in for 0.88 of the TTL, by the defaults of [renewer.Config], and two attempts
+//     on a new connection take up to 0.39 of it; 0.49 is left. A process that does nothing but to renew, each TTL/3, sends one PING
+//     for each renewal.
 //   - Dialer.Timeout TTL/6 (at most 5 s), for the same reason.
 //   - with Sentinel.MasterSet, Sentinel.Dialer as Dialer: with rueidis' own default, 0, a Sentinel that went silent is never
 //     noticed, nor is any fail-over from then on; and Sentinel.TopologyRefreshInterval TTL/3 (at most 5 s), for a Sentinel that is
 //     cut off from the others and does not hear of one.
 //
-// A ConnWriteTimeout or Dialer.Timeout above TTL/4 and a KeepAlive above TTL/8 are refused: together they would take more than
-// half of the TTL.
+// A ConnWriteTimeout or Dialer.Timeout above TTL/4 and a KeepAlive above TTL/6 are refused, and so
+// is more than TTL/2 for 2 × KeepAlive + ConnWriteTimeout.
 func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOption, error) {
 	if _, err := renewer.Millis(ttl); err != nil {
 		return opt, faulty([]string{fmt.Sprintf("ttl: is %v; give the TTL of the locks, at least 1ms", ttl)})
@@ -39,21 +41,24 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 
 	// Below these a connection would be given up because the machine is busy; so TTLs under 120 ms get less than promised.
-	fill(&opt.ConnWriteTimeout, ttl/6, 10*time.Millisecond, DefaultWriteTimeout)
-	fill(&opt.Dialer.KeepAlive, ttl/12, 5*time.Millisecond, rueidis.DefaultTCPKeepAlive)
-	fill(&opt.Dialer.Timeout, ttl/6, 10*time.Millisecond, rueidis.DefaultDialTimeout)
+	const leastTimeout, leastAlive = 10 * time.Millisecond, 5 * time.Millisecond
+	fill(&opt.ConnWriteTimeout, ttl/8, leastTimeout, DefaultWriteTimeout)
+	alive := min(ttl/6, (ttl/2-opt.ConnWriteTimeout)/2)
+	fill(&opt.Dialer.KeepAlive, alive, leastAlive, mostKeepAlive)
+	fill(&opt.Dialer.Timeout, ttl/6, leastTimeout, rueidis.DefaultDialTimeout)
 	limits := []limit{
-		{"ConnWriteTimeout", opt.ConnWriteTimeout, max(ttl/4, 10*time.Millisecond)},
-		{"Dialer.KeepAlive", opt.Dialer.KeepAlive, max(ttl/8, 5*time.Millisecond)},
-		{"Dialer.Timeout", opt.Dialer.Timeout, max(ttl/4, 10*time.Millisecond)},
+		{"ConnWriteTimeout", opt.ConnWriteTimeout, max(ttl/4, leastTimeout)},
+		{"Dialer.KeepAlive", opt.Dialer.KeepAlive, max(ttl/6, leastAlive)},
+		{"Dialer.Timeout", opt.Dialer.Timeout, max(ttl/4, leastTimeout)},
+		{"2 × Dialer.KeepAlive + ConnWriteTimeout", 2*opt.Dialer.KeepAlive + opt.ConnWriteTimeout, max(ttl/2, leastTimeout+2*leastAlive)},
 	}
 	if opt.Sentinel.MasterSet != "" {
-		fill(&opt.Sentinel.Dialer.KeepAlive, ttl/12, 5*time.Millisecond, rueidis.DefaultTCPKeepAlive)
-		fill(&opt.Sentinel.Dialer.Timeout, ttl/6, 10*time.Millisecond, rueidis.DefaultDialTimeout)
+		fill(&opt.Sentinel.Dialer.KeepAlive, alive, leastAlive, mostKeepAlive)
+		fill(&opt.Sentinel.Dialer.Timeout, ttl/6, leastTimeout, rueidis.DefaultDialTimeout)
 		fill(&opt.Sentinel.TopologyRefreshInterval, ttl/3, 100*time.Millisecond, mostRefresh)
 		limits = append(limits,
-			limit{"Sentinel.Dialer.KeepAlive", opt.Sentinel.Dialer.KeepAlive, max(ttl/8, 5*time.Millisecond)},
-			limit{"Sentinel.Dialer.Timeout", opt.Sentinel.Dialer.Timeout, max(ttl/4, 10*time.Millisecond)})
+			limit{"Sentinel.Dialer.KeepAlive", opt.Sentinel.Dialer.KeepAlive, max(ttl/6, leastAlive)},
+			limit{"Sentinel.Dialer.Timeout", opt.Sentinel.Dialer.Timeout, max(ttl/4, leastTimeout)})
 	}
 	for _, f := range limits {
 		switch {
@@ -88,6 +93,10 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 	opt.DialCtxFn = countingDial(&opt)
 	return opt, nil
 }
+
+// mostKeepAlive bounds how long a caller who acquires now and then is in the dark about a dead
+// connection, however long the TTL.
+const mostKeepAlive = 5 * time.Second
 
 // mostRefresh is the TopologyRefreshInterval that rueidis recommends.
 const mostRefresh = 5 * time.Second

@@ -46,10 +46,15 @@ func (e *serverError) Unwrap() []error {
 	return below
 }
 
-// wrap says which operation failed with what. A server's answer that it will give again until somebody changes it is marked
-// [renewer.ErrRejected]; whatever else went wrong may pass.
+// wrap says which operation failed with what. A server's answer that it will give again until
+// somebody changes it, and that of a client that was closed, is marked [renewer.ErrRejected];
+// whatever else went wrong may pass.
 func (s *Store) wrap(op string, err error) error {
 	var answer *rueidis.RedisError
+	if errors.Is(err, rueidis.ErrClosing) && s.dead.Load() {
+		return fmt.Errorf("redisstore: %s: %w: the client has been closed; close it after Keeper.Shutdown and Store.Close: %w",
+			op, renewer.ErrRejected, err)
+	}
 	if !errors.As(err, &answer) || answer.IsNil() {
 		return fmt.Errorf("redisstore: %s: %w", op, err)
 	}

@@ -171,5 +171,5 @@ func TestClosedClient(t *testing.T) {
 	store, err := redisstore.New(client)
 	require.NoError(t, err)
 	client.Close()
-	unknown(t, store, true, rueidis.ErrClosing.Error())
+	unknown(t, store, false, rueidis.ErrClosing.Error())
 }

@@ -94,22 +94,26 @@ func TestClientOptionFills(t *testing.T) {
 	assert.True(t, opt.AlwaysPipelining)
 	assert.True(t, opt.DisableCache)
 	assert.Equal(t, -1, opt.PipelineMultiplex)
-	assert.Equal(t, time.Second, opt.ConnWriteTimeout)
-	assert.Equal(t, 500*time.Millisecond, opt.Dialer.KeepAlive)
+	assert.Equal(t, 750*time.Millisecond, opt.ConnWriteTimeout)
+	assert.Equal(t, time.Second, opt.Dialer.KeepAlive)
 	assert.Equal(t, time.Second, opt.Dialer.Timeout)
 
 	assert.Zero(t, opt.Sentinel, "there is none")
 	opt, err = redisstore.ClientOption(rueidis.ClientOption{Sentinel: rueidis.SentinelOption{MasterSet: "m"}}, 6*time.Second)
 	require.NoError(t, err)
-	assert.Equal(t, 500*time.Millisecond, opt.Sentinel.Dialer.KeepAlive)
+	assert.Equal(t, time.Second, opt.Sentinel.Dialer.KeepAlive)
 	assert.Equal(t, time.Second, opt.Sentinel.Dialer.Timeout)
 	assert.Equal(t, 2*time.Second, opt.Sentinel.TopologyRefreshInterval)
 
 	opt, err = redisstore.ClientOption(rueidis.ClientOption{}, time.Hour)
 	require.NoError(t, err)
 	assert.Equal(t, 10*time.Second, opt.ConnWriteTimeout, "never above rueidis' own defaults")
-	assert.Equal(t, time.Second, opt.Dialer.KeepAlive)
+	assert.Equal(t, 5*time.Second, opt.Dialer.KeepAlive)
 	assert.Equal(t, 5*time.Second, opt.Dialer.Timeout)
+
+	opt, err = redisstore.ClientOption(rueidis.ClientOption{ConnWriteTimeout: 1500 * time.Millisecond}, 6*time.Second)
+	require.NoError(t, err)
+	assert.Equal(t, 750*time.Millisecond, opt.Dialer.KeepAlive, "half of the TTL in all")
 
 	opt, err = redisstore.ClientOption(rueidis.ClientOption{}, time.Millisecond)
 	require.NoError(t, err, "what it fills in is never refused")
@@ -131,9 +135,12 @@ func TestClientOptionRefuses(t *testing.T) {
 	t.Parallel()
 	const ttl = 15 * time.Second
 	for field, edit := range map[string]func(*rueidis.ClientOption){
-		"ConnWriteTimeout: is 10s":    func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 10 * time.Second },
-		"ConnWriteTimeout: is -1ns":   func(o *rueidis.ClientOption) { o.ConnWriteTimeout = -1 },
-		"Dialer.KeepAlive: is 2s":     func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = 2 * time.Second },
+		"ConnWriteTimeout: is 10s":  func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 10 * time.Second },
+		"ConnWriteTimeout: is -1ns": func(o *rueidis.ClientOption) { o.ConnWriteTimeout = -1 },
+		"Dialer.KeepAlive: is 3s":   func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = 3 * time.Second },
+		"ConnWriteTimeout: is 8.5s": func(o *rueidis.ClientOption) {
+			o.Dialer.KeepAlive, o.ConnWriteTimeout = 2500*time.Millisecond, 3500*time.Millisecond
+		},
 		"Dialer.KeepAlive: is -1ns":   func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = -1 },
 		"Dialer.Timeout: is 5s":       func(o *rueidis.ClientOption) { o.Dialer.Timeout = 5 * time.Second },
 		"ReplicaOnly":                 func(o *rueidis.ClientOption) { o.ReplicaOnly = true },
@@ -166,7 +173,8 @@ func TestClientOptionRefuses(t *testing.T) {
 	}
 }
 
-// A connection that answers no more is given up within a third of the TTL, so that a renewal has a new one in time.
+// A connection that answers no more is given up within half of the TTL, so that a renewal has a new
+// one in time.
 func TestClientOptionNoticesADeadConnection(t *testing.T) {
 	t.Parallel()
 	const ttl = 3 * time.Second
@@ -180,6 +188,6 @@ func TestClientOptionNoticesADeadConnection(t *testing.T) {
 	started := time.Now()
 	err = client.Do(t.Context(), client.B().Ping().Build()).Error()
 	assert.Error(t, err)
-	assert.Less(t, time.Since(started), ttl/3+ttl/6, "a third, and a share for a busy machine")
+	assert.Less(t, time.Since(started), ttl/2+ttl/6, "half, and a share for a busy machine")
 	require.NoError(t, redis.Cont())
 }

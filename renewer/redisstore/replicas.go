@@ -34,6 +34,7 @@ func (s *Store) confirmed(ctx context.Context, todo *claiming) {
 	for i := range todo.claims {
 		wg.Go(func() {
 			granted, err := s.acquireConfirmed(ctx, todo, i)
+			s.noteClosed(ctx, granted)
 			todo.read(i, granted)
 			if todo.grants[i].Status == renewer.Mine && err != nil {
 				todo.grants[i] = renewer.Grant{Err: err}

@@ -27,6 +27,7 @@ type Store struct {
 	replicas  int                    // that must confirm a grant
 	lines     atomic.Bool            // whether waiters stand in line on the server; once true, always
 	server    atomic.Pointer[string] // its run ID; nil if unknown, or of several
+	dead      atomic.Bool            // whether the client was closed when it last refused a request
 	life      context.Context        // ended by Close
 	end       context.CancelFunc
 	lineArgs  []string // of release.lua

@@ -1,0 +1,78 @@
+package redisstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// An acquire on a client that had been closed waited for what can never mend.
+func TestAcquireOnAClosedClient(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	client := s.client(t)
+	store, err := redisstore.New(client)
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	keeper, err := renewer.New(store, renewer.Config{TTL: 3 * time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = keeper.Shutdown(context.Background()) })
+	client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err = keeper.Acquire(ctx, "a")
+	require.ErrorIs(t, err, renewer.ErrUnavailable)
+	require.ErrorIs(t, err, renewer.ErrRejected)
+	require.ErrorIs(t, err, rueidis.ErrClosing)
+	assert.ErrorContains(t, err, "the client has been closed")
+	for _, n := range []int{1, 3} {
+		holds := make([]renewer.Hold, n)
+		for i := range holds {
+			holds[i] = hold("a", "a", time.Duration(i+1)*time.Minute)
+		}
+		for _, a := range append(store.Renew(ctx, holds), store.Release(ctx, holds)...) {
+			require.ErrorIs(t, a.Err, renewer.ErrRejected)
+		}
+	}
+
+	// A Sentinel client refuses so what is on its way to the former primary: it may pass.
+	assert.NotErrorIs(t, redisstore.WrapError(false, "acquire", rueidis.ErrClosing), renewer.ErrRejected)
+}
+
+// A process that does nothing but to renew sent four or five PINGs for each renewal.
+func TestPingsOfAnIdleProcess(t *testing.T) {
+	t.Parallel()
+	redis, s := startReal(t)
+	const ttl = 3 * time.Second
+	client := s.client(t, func(o *rueidis.ClientOption) {
+		var err error
+		*o, err = redisstore.ClientOption(*o, ttl)
+		require.NoError(t, err)
+	})
+	store, err := redisstore.New(client)
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	keeper, err := renewer.New(store, renewer.Config{TTL: ttl})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, keeper.Shutdown(context.Background())) })
+	lease, err := keeper.Acquire(t.Context(), "a")
+	require.NoError(t, err)
+	s.ok(t, "CONFIG", "RESETSTAT")
+	const renewals = 4
+	require.Eventually(t, func() bool {
+		n, err := redis.Calls("evalsha")
+		return err == nil && n >= renewals
+	}, patience, 10*time.Millisecond)
+	pings, err := redis.Calls("ping")
+	require.NoError(t, err)
+	t.Logf("%d PINGs for %d renewals", pings, renewals)
+	assert.LessOrEqual(t, pings, int64(2*renewals), "one each; two where a heartbeat and the client's look at the clock meet")
+	require.NoError(t, lease.Release(t.Context()))
+}
