@@ -78,16 +78,14 @@ func TestManyContend(t *testing.T) {
 	assert.Empty(t, mustLook(t, server, "lock").value)
 }
 
-// queued is a context that tells when somebody waits for its end, as one does who has taken his place in a line.
-type queued struct {
-	context.Context
-	once  sync.Once
-	waits chan struct{}
-}
-
-func (q *queued) Done() <-chan struct{} {
-	q.once.Do(func() { close(q.waits) })
-	return q.Context.Done()
+// lineHas reports whether so many callers of a node's process stand in line for a lock: then a
+// further one finds the line full. The one that asks leaves at once.
+func lineHas(t *testing.T, n *node, name string, callers int) bool {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	_, err := n.keeper.Acquire(ctx, name, renewer.MaxWaiters(callers))
+	return errors.Is(err, renewer.ErrLineFull)
 }
 
 func TestLineIsInArrivalOrder(t *testing.T) {
@@ -99,15 +97,14 @@ func TestLineIsInArrivalOrder(t *testing.T) {
 	var errs [callers]error
 	var line sync.WaitGroup
 	for i := range callers {
-		ctx := &queued{Context: t.Context(), waits: make(chan struct{})}
 		line.Go(func() {
 			var lease *renewer.Lease
-			if lease, errs[i] = n.keeper.Acquire(ctx, "lock"); errs[i] == nil {
+			if lease, errs[i] = n.keeper.Acquire(t.Context(), "lock"); errs[i] == nil {
 				order <- i
 				errs[i] = lease.Release(context.Background())
 			}
 		})
-		<-ctx.waits
+		require.Eventually(t, func() bool { return lineHas(t, n, "lock", i+1) }, patience, 10*time.Microsecond)
 	}
 	require.NoError(t, first.Release(t.Context()))
 	line.Wait()

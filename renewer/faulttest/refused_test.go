@@ -77,32 +77,43 @@ func refusals() []refusal {
 		},
 		{
 			name: "loading", says: "LOADING",
-			args:   []string{"--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"},
-			begin:  beginLoading,
-			finish: func(*testing.T, *redistest.Server) {},
+			args:  []string{"--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"},
+			begin: beginLoading, finish: finishLoading,
 		},
 	}
 }
 
-// beginLoading restarts the server from a dump that it takes a second and a half to read, and returns when it reads it.
+// beginLoading restarts the server from a dump that it takes 15 s to read unless finishLoading is
+// called, and returns when it reads it.
 func beginLoading(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	mustDo(t, s, "EVAL", "for i = 1, 1500 do redis.call('SET', 'ballast' .. i, string.rep('x', 64)) end", "0")
+	mustDo(t, s, "EVAL", "for i = 1, 15000 do redis.call('SET', 'ballast' .. i, string.rep('x', 64)) end", "0")
 	mustDo(t, s, "SAVE")
 	restarted := make(chan error, 1)
 	go func() { restarted <- s.Restart() }() // returns when it has loaded everything
 	t.Cleanup(func() { require.NoError(t, <-restarted) })
-	require.Eventually(t, func() bool {
-		conn, err := net.Dial("tcp", s.Addr())
-		if err != nil {
-			return false
-		}
-		defer func() { _ = conn.Close() }()
-		_, _ = conn.Write([]byte("GET x\r\n"))
-		answer := make([]byte, 8)
-		n, _ := conn.Read(answer)
-		return string(answer[:n]) == "-LOADING"
-	}, patience, 2*time.Millisecond, "the server never said that it was loading")
+	require.Eventually(t, func() bool { return strings.HasPrefix(answer(s, "GET x"), "-LOADING") },
+		patience, 2*time.Millisecond, "the server never said that it was loading")
+}
+
+func finishLoading(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	require.Equal(t, "+OK\r\n", answer(s, "CONFIG SET key-load-delay 0"))
+}
+
+// answer is what the server answers on a connection of its own, as it is restarting, so that
+// Server.Do can't be used; "" if it does not.
+func answer(s *redistest.Server, command string) string {
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	_, _ = conn.Write([]byte(command + "\r\n"))
+	text := make([]byte, 64)
+	n, _ := conn.Read(text)
+	return string(text[:n])
 }
 
 // An error from the server says nothing about who has a lock: a lease held outlasts it, and nobody is told "held".

@@ -22,6 +22,11 @@ type lock struct {
 	expires time.Time // by the server's wall clock, which is the test's
 }
 
+// rounded is how far two looks at a key that nobody touches may be apart: TIME tells of the instant
+// at which it was called, and PTTL counts from a clock that Redis keeps for the whole of a script,
+// or reads anew; both are whole milliseconds.
+const rounded = 10 * time.Millisecond
+
 // look asks the server, past any proxy, in one script so that the parts fit together.
 const lookScript = `local t = redis.call('TIME')
 return {redis.call('GET', KEYS[1]) or '', t[1], t[2], redis.call('PTTL', KEYS[1])}`
