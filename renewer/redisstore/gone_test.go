@@ -29,39 +29,40 @@ func TestDocsFreeByHand(t *testing.T) {
 // until its poll.
 func TestNextSleepsThoughTheKeyIsGone(t *testing.T) {
 	t.Parallel()
-	_, s := startReal(t)
 	lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
-	for name, find := range map[string]func(t *testing.T, store renewer.Store){
-		"the next heartbeat finds it deleted": func(t *testing.T, store renewer.Store) {
+	for name, find := range map[string]func(t *testing.T, s server, store renewer.Store){
+		"the next heartbeat finds it deleted": func(t *testing.T, s server, store renewer.Store) {
 			s.ok(t, "DEL", lease)
 			require.Equal(t, renewer.Gone, renew(t, store, hold("a", "a", time.Minute)).Status)
 		},
-		"the release finds it deleted": func(t *testing.T, store renewer.Store) {
+		"the release finds it deleted": func(t *testing.T, s server, store renewer.Store) {
 			s.ok(t, "DEL", lease)
 			require.Equal(t, renewer.Gone, release(t, store, hold("a", "a", 0)).Status)
 		},
-		"the release, put off, finds it deleted": func(t *testing.T, store renewer.Store) {
+		"the release, put off, finds it deleted": func(t *testing.T, s server, store renewer.Store) {
 			s.ok(t, "DEL", lease)
 			late := hold("a", "a", 0)
 			late.Keep = time.Minute
 			require.Equal(t, renewer.Gone, release(t, store, late).Status)
 		},
-		"it was overwritten for less time": func(t *testing.T, store renewer.Store) {
+		"it was overwritten for less time": func(t *testing.T, s server, store renewer.Store) {
 			s.ok(t, "SET", lease, "x", "PX", "100")
 			require.Equal(t, renewer.Taken, renew(t, store, hold("a", "a", time.Minute)).Status)
 		},
-		"it is freed by hand": func(t *testing.T, _ renewer.Store) {
+		"it is freed by hand": func(t *testing.T, s server, _ renewer.Store) {
 			s.ok(t, "EVAL", freeByHand, "1", lease)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, s := startReal(t)
 			store := s.store(t)
 			mine(t, store, claim("a", "a", time.Minute))
 			keepers := s.keepers(t, 2)
 			got := make(chan *renewer.Lease)
 			s.waiters(t, keepers, got)
 			begun := time.Now()
-			find(t, store)
+			find(t, s, store)
 			for range keepers {
 				l := <-got
 				require.NoError(t, l.Release(context.WithoutCancel(t.Context())))

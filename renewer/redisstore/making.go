@@ -13,7 +13,7 @@ import (
 
 // A call must return when its context ends. rueidis keeps to that on a connection, and not while
 // one is in the making: a caller who needs it waits for the dial and the greeting of another, for
-// up to Dialer.Timeout, whatever his own context says. A client made with ClientOption therefore
+// up to Dialer.Timeout, whatever its own context says. A client made with ClientOption therefore
 // counts its connections in the making, and while there are any, each request is made in a
 // goroutine of its own, which its caller can leave behind. Usually there are none, and a request
 // costs one look at the counter.
@@ -71,7 +71,7 @@ type dialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Con
 // countingDial returns a function that dials as the client would with the options, and counts what
 // is in the making.
 func countingDial(opt *rueidis.ClientOption) dialFunc {
-	dial, oldDial, delay := opt.DialCtxFn, opt.DialFn, opt.DisableTCPNoDelay //nolint:staticcheck // the client still heeds DialFn
+	dial, oldDial, delay := opt.DialCtxFn, opt.DialFn, opt.DisableTCPNoDelay // the client still heeds DialFn
 	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (conn net.Conn, err error) {
 		inTheMaking.Add(1)
 		switch {

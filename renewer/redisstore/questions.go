@@ -63,7 +63,7 @@ func (s *Store) askLater(questions []question, log *slog.Logger) {
 		}
 		ctx, cancel := context.WithTimeout(s.life, probeTimeout)
 		left, err := ask(ctx, questions)
-		if s.closed(ctx) {
+		if len(left) > 0 && s.closed(ctx) {
 			left = nil
 		}
 		cancel()

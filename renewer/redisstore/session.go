@@ -83,9 +83,10 @@ func (h *hub) primary() (addr string, node rueidis.Client) {
 	if len(nodes) != 1 {
 		return "", nil
 	}
-	for addr, node = range nodes {
+	for addr, node := range nodes {
+		return addr, node
 	}
-	return addr, node
+	return "", nil
 }
 
 // outdated reports whether the client takes another server for the primary by now.
