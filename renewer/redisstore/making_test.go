@@ -114,7 +114,9 @@ func TestOwnDialOutlastsContext(t *testing.T) {
 	}, patience, time.Millisecond)
 	// And it leaves nothing behind that keeps others from trying again.
 	link.HealReset()
-	assert.Equal(t, renewer.Gone, renew(t, store, hold("name", "a", time.Minute)).Status)
+	require.Eventually(t, func() bool {
+		return renew(t, store, hold("name", "a", time.Minute)).Status == renewer.Gone
+	}, patience, time.Millisecond)
 }
 
 // The engine's promises rest on it.
