@@ -195,7 +195,7 @@ func TestNotHandedOverWithTooLittleLeft(t *testing.T) {
 		at     time.Duration // before enough is left
 		handed bool
 	}{{100 * time.Millisecond, true}, {-time.Millisecond, false}, {-time.Second, false}} {
-		t.Run(fmt.Sprint(tt.at), func(t *testing.T) {
+		t.Run(tt.at.String(), func(t *testing.T) {
 			t.Parallel()
 			in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				s.Default(script.Renew, script.Pass().Aged(6*time.Second)) // no more than the acquire is good for

@@ -3,9 +3,7 @@ package renewer
 // run starts one of the engine's goroutines. If an observer or a store ends it, the process ends, as it does by a panic: a keeper
 // that ends no lease in time, or renews none, is worse.
 func (k *Keeper) run(loop func()) {
-	k.loops.Add(1)
-	go func() {
-		defer k.loops.Done()
+	k.loops.Go(func() {
 		over := false
 		defer func() {
 			if !over {
@@ -14,5 +12,5 @@ func (k *Keeper) run(loop func()) {
 		}()
 		loop()
 		over = true
-	}()
+	})
 }

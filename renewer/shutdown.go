@@ -36,9 +36,9 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 		}
 	}()
 	select {
-	case <-freed:
+	case err := <-freed:
 		k.awaitLoops(ctx)
-		return k.ended
+		return k.verdict(err)
 	case <-ctx.Done():
 	}
 	if clean {

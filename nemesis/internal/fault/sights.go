@@ -24,8 +24,7 @@ for _, key in ipairs(redis.call('KEYS', 'lockbeat:{*}')) do
 	if value then
 		all[#all + 1], all[#all + 2] = key, value
 	end
-end
-return all`
+end return all`
 
 // sights notes when each lease was last seen on a server.
 type sights struct {
