@@ -136,7 +136,7 @@ func (s *story) survive(ctx context.Context, w world, offices []*office, few int
 	took := time.Since(begun) - 2*slow
 	s.print("   %d of %d servers are stopped in the middle of a sale: seats %d and %d are sold all the same, %s later than without locks",
 		few, len(s.servers.all), first, second, ms(took))
-	s.claim(fmt.Sprintf("%s: nobody notices that %d servers are gone", w.name, few), ms(took)+" lost", took < slow/2 && second == first+1)
+	s.claim(fmt.Sprintf("%s: nobody notices that %d servers are gone", w.name, few), ms(took)+" lost", took < slow && second == first+1)
 	return nil
 }
 
