@@ -29,7 +29,7 @@ func TestShutdownFreesEveryLease(t *testing.T) {
 	t.Parallel()
 	const leases = 2000
 	server := redistest.Start(t)
-	n := join(t, server, renewer.Config{TTL: renewer.DefaultTTL})
+	n := join(t, server, renewer.Config{TTL: renewer.DefaultTTL, Margin: 200 * time.Millisecond})
 	held := make([]*renewer.Lease, leases)
 	errs := make([]error, leases)
 	var workers sync.WaitGroup
@@ -46,7 +46,7 @@ func TestShutdownFreesEveryLease(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2*leases, keys, "a lease and a fence counter each")
 
-	// The last quarter of it is for the keys.
+	// The last second of it is for the operations' notice, which is Margin, and for the keys.
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()
 	n.cutShort = true
