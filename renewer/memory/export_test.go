@@ -20,3 +20,10 @@ func Recorded(s *Store) int {
 	defer s.mu.Unlock()
 	return len(s.records.byName)
 }
+
+// Proposed returns how many names s remembers proposed tokens of, those that nobody has included.
+func Proposed(s *Store) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.proposed.counters)
+}

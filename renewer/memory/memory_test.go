@@ -80,6 +80,31 @@ func TestLapsedNamesAreForgotten(t *testing.T) {
 	})
 }
 
+func TestLapsedNamesAreLookedForOnceTheirNumberHasDoubled(t *testing.T) {
+	t.Parallel()
+	for name, kept := range map[string]func(*memory.Store) int{"leases": memory.Kept, "tokens proposed": memory.Proposed} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := memory.New()
+				take := func(from, to int, ttl time.Duration) {
+					for i := from; i < to; i++ {
+						claims := claim(fmt.Sprint(i), "a", ttl)
+						claims[0].Fence = int64(i + 1)
+						require.Equal(t, renewer.Mine, s.Acquire(t.Context(), claims)[0].Status)
+					}
+				}
+				take(0, 100, time.Second) // a look at the first 64 finds none
+				<-time.After(time.Second)
+				take(100, 128, time.Minute)
+				require.Equal(t, 128, kept(s), "not at each: that would cost as much as there are names")
+				take(128, 129, time.Minute)
+				require.Equal(t, 29, kept(s))
+			})
+		})
+	}
+}
+
 func TestReleaseAndStopLeaveNothing(t *testing.T) {
 	t.Parallel()
 	s := memory.New()

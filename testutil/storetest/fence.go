@@ -19,6 +19,7 @@ var fenceCases = []testCase{
 	{"a token proposed is granted above the counter only", proposedToken},
 	{"an owner may raise its token", raisedToken},
 	{"proposals for different names don't meet", proposalsApart},
+	{"a proposal that was freed bars none for another name", proposalFreed},
 	{"tokens reserved are nobody else's", reservedTokens},
 	{"tokens reserved above one proposed", reservedAboveProposal},
 	{"tokens reserved and not used are given back", tokensGivenBack},
@@ -177,6 +178,17 @@ func proposalsApart(t *testing.T, s *suite) {
 		name := fmt.Sprint("name-", i)
 		require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: top - i}, s.propose(t, name, newOwner(), top-i, long))
 	}
+}
+
+// proposalFreed is for a store that remembers tokens once their lease has gone: as those of their
+// own name, while names are few.
+func proposalFreed(t *testing.T, s *suite) {
+	const top = int64(1) << 50
+	owner := newOwner()
+	require.Equal(t, renewer.Mine, s.propose(t, "name", owner, top, long).Status)
+	require.Equal(t, renewer.Mine, s.release(t, "name", owner))
+	require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: top - 1}, s.propose(t, "other", newOwner(), top-1, long))
+	require.Equal(t, renewer.Grant{Status: renewer.Behind, Fence: top}, s.propose(t, "name", newOwner(), top, long), "of its own name")
 }
 
 func fenceOverReleases(t *testing.T, s *suite) {
