@@ -32,9 +32,7 @@ func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 	// Not in this goroutine: the caller may hold a lock that wake needs, and has no stop to call yet.
 	go w.call()
 	return func() {
-		if w.stopped.Swap(true) {
-			return
-		}
+		w.stopped.Store(true)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		rest := slices.DeleteFunc(s.watchers[name], func(other *watcher) bool { return other == w })
