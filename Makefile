@@ -13,9 +13,11 @@ BENCHARGS ?=
 PEERSARGS ?=
 # Flags for the nemesis program.
 NEMESISARGS ?=
+# Flags for the program that plants faults.
+MUTANTSARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint layering fmt vet tidy vuln test-long sim fuzz smoke nemesis nemesis-long bench bench-peers clean
+.PHONY: help test check lint layering fmt vet tidy vuln test-long sim fuzz smoke mutants nemesis nemesis-long bench bench-peers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -38,7 +40,7 @@ check: ## everything a change must pass: lint, layering, vet, tidy, test, smoke,
 
 lint: ## run the pinned golangci-lint (built once into ./bin)
 	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && set -ex && "$$linter" run ./... && \
-		for module in bench nemesis; do if [ -f $$module/go.mod ]; then (cd $$module; "$$linter" run ./...); fi; done
+		for module in bench nemesis mutants; do if [ -f $$module/go.mod ]; then (cd $$module; "$$linter" run ./...); fi; done
 
 layering: ## prove that the linter's import rules catch what they forbid
 	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && scripts/test-layering "$$linter"
@@ -46,14 +48,14 @@ layering: ## prove that the linter's import rules catch what they forbid
 fmt: ## format the code the way lint wants it
 	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && set -x && "$$linter" fmt ./...
 
-vet: ## run go vet, and vet and build the modules of the benchmarks and the nemesis
+vet: ## run go vet, and vet and build the modules beside this one: benchmarks, nemesis, mutants
 	go vet ./...
-	@set -e; for module in bench nemesis; do \
+	@set -e; for module in bench nemesis mutants; do \
 		if [ -f $$module/go.mod ]; then (set -x; cd $$module; go vet ./...; go build -o /dev/null .); fi; done
 
 tidy: ## fail if go.mod or go.sum are not tidy
 	go mod tidy -diff
-	@set -e; for module in bench nemesis; do \
+	@set -e; for module in bench nemesis mutants; do \
 		if [ -f $$module/go.mod ]; then (set -x; cd $$module; go mod tidy -diff); fi; done
 
 vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable database is no failure)
@@ -70,11 +72,17 @@ sim: ## play the deterministic simulation for SIMGRANTS grants (default a millio
 fuzz: ## run every fuzz function for FUZZTIME (default 20s)
 	@scripts/fuzz $(FUZZTIME)
 
-smoke: ## test the modules of the benchmarks and the nemesis, with a short run of each
+smoke: ## test the modules beside this one, with a short run of each
 	@scripts/ensure cc
 	@scripts/ensure redis
 	cd bench && CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 go test -race -count=1 -timeout 5m ./...
 	cd nemesis && CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 go test -race -count=1 -timeout 5m ./...
+	cd mutants && CGO_ENABLED=1 go test -race -count=1 -timeout 5m ./...
+
+# Without the race detector: what is asked is whether an assertion notices, and more faults fit in the time.
+mutants: ## plant 60 faults in a copy of the code, one at a time, and see which the tests notice (MUTANTSARGS: flags for the program)
+	@scripts/ensure redis
+	cd mutants && go run . $(MUTANTSARGS)
 
 nemesis: ## put every deployment under fire for about five minutes in all, and check every belief (NEMESISARGS: flags for the program)
 	@scripts/ensure cc
