@@ -245,4 +245,3 @@ func TestShutdownEndsQuestionsUnderWay(t *testing.T) {
 		require.LessOrEqual(t, time.Since(begun), time.Second)
 	})
 }
-
