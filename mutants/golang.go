@@ -200,8 +200,8 @@ func (d *goFinder) number(n *ast.BasicLit, stack []ast.Node) {
 
 // isCapacity reports whether a number only says how much room to make for what is to come.
 func isCapacity(n *ast.BasicLit, stack []ast.Node) bool {
-	for i := len(stack) - 1; i >= 0; i-- {
-		call, ok := stack[i].(*ast.CallExpr)
+	for _, node := range slices.Backward(stack) {
+		call, ok := node.(*ast.CallExpr)
 		if !ok {
 			continue
 		}

@@ -38,7 +38,8 @@ func maskLua(line string) string {
 		switch c := masked[i]; {
 		case quote != 0 && c == '\\':
 			masked[i] = 's'
-			if i++; i < len(masked) {
+			i++
+			if i < len(masked) {
 				masked[i] = 's'
 			}
 		case quote != 0 && c == quote:
@@ -95,7 +96,7 @@ func (d *finder) luaSides(offset, from, to int, line string) {
 		if balanced(line[from : from+m[0]]) {
 			words = append(words, []int{from + m[0], from + m[1]})
 		}
-		if words != nil && line[from+m[2]:from+m[3]] != strings.TrimSpace(line[words[0][0]:words[0][1]]) {
+		if len(words) > 0 && line[from+m[2]:from+m[3]] != strings.TrimSpace(line[words[0][0]:words[0][1]]) {
 			return
 		}
 	}

@@ -46,7 +46,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	flags.StringVar(&o.packages, "packages", "./renewer/...,./lockmw/...,./tracing/...", "where faults are planted: patterns with commas between them")
 	flags.StringVar(&o.tests, "tests", "./renewer/...,./lockmw/...,./tracing/...,./testutil/...", "whose tests are run: likewise")
 	flags.StringVar(&o.one, "one", "", "plant only this: FILE, FILE:LINE, FILE:LINE:KIND or the ID of a fault")
-	flags.DurationVar(&o.timeout, "timeout", 0, "of one run of a package's tests, after which the fault counts as found; 0: by how long the unchanged code takes")
+	flags.DurationVar(&o.timeout, "timeout", 0, "of one run of a package's tests, after which the fault counts as found; 0: by what the unchanged code takes")
 	flags.BoolVar(&o.list, "list", false, "print the faults, and run nothing")
 	flags.Float64Var(&o.require, "require", 0, "exit status 1 if less than this percentage is found")
 	flags.StringVar(&o.root, "root", "..", "the checkout, whose files are only read")
@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	begin := time.Now()
 	o, err := parse(args, stderr)
 	if err != nil {
-		return 2, nil
+		return 2, nil //nolint:nilerr // the flags have said why
 	}
 	if o.root, err = filepath.Abs(o.root); err != nil {
 		return 1, err

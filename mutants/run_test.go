@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,7 +61,7 @@ func TestAFaultIsFoundByATestOfIts(t *testing.T) {
 	assert.Contains(t, out, "    - return a < 3\n    + return a <= 3\n")
 	assert.Contains(t, out, "1 of 1 found (100 %), 0 survived")
 
-	text, err := os.ReadFile(filepath.Join(root, "low/low.go"))
+	text, err := os.ReadFile(filepath.Join(root, "low", "low.go"))
 	require.NoError(t, err)
 	assert.Equal(t, small["low/low.go"], string(text), "the checkout is only read")
 }
@@ -138,9 +139,7 @@ func TestAnEquivalentIsNotPlanted(t *testing.T) {
 		list.WriteString("low/low.go\n- return a < 5\n+ return a " + after + "\nwhy: a test\n\n")
 	}
 	files := map[string]string{"equivalent.txt": list.String() + "low/low.go\n- gone\n+\nwhy: a test\n"}
-	for name, text := range small {
-		files[name] = text
-	}
+	maps.Copy(files, small)
 	_, out, err := runOn(t, checkout(t, files), "-list", "-n", "1000", "-seed", "5")
 	require.NoError(t, err)
 	assert.NotContains(t, out, "low/low.go:12:")

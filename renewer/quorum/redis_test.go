@@ -198,8 +198,8 @@ func TestToldInTimeWhenTwoServersFreeze(t *testing.T) {
 	for round := range 3 {
 		l, err := k.Acquire(t.Context(), "n")
 		require.NoError(t, err)
-		<-beats.heard // so that none moves the end of a key on between the look at it and the stop
-		var ends [2]time.Time      // of the keys, at the earliest
+		<-beats.heard         // so that none moves the end of a key on between the look at it and the stop
+		var ends [2]time.Time // of the keys, at the earliest
 		for j, i := range []int{0, 2} {
 			before := time.Now()
 			left, err := all[i].Do("PTTL", key("n")).AsInt64()

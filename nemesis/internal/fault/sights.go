@@ -19,12 +19,12 @@ const sightEvery = 10 * time.Millisecond
 
 // leases returns the keys and values of all leases.
 const leases = `local all = {}
-for _, key in ipairs(redis.call('KEYS', 'lockbeat:{*}')) do
+local function add(key)
 	local value = redis.call('GET', key)
-	if value then
-		all[#all + 1], all[#all + 2] = key, value
-	end
-end return all`
+	if value then all[#all + 1], all[#all + 2] = key, value end
+end
+for _, key in ipairs(redis.call('KEYS', 'lockbeat:{*}')) do add(key) end
+return all`
 
 // sights notes when each lease was last seen on a server.
 type sights struct {
