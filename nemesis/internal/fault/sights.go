@@ -18,12 +18,15 @@ import (
 const sightEvery = 10 * time.Millisecond
 
 // leases returns the keys and values of all leases.
+//
+//nolint:dupword // of Lua
 const leases = `local all = {}
-local function add(key)
+for _, key in ipairs(redis.call('KEYS', 'lockbeat:{*}')) do
 	local value = redis.call('GET', key)
-	if value then all[#all + 1], all[#all + 2] = key, value end
+	if value then
+		all[#all + 1], all[#all + 2] = key, value
+	end
 end
-for _, key in ipairs(redis.call('KEYS', 'lockbeat:{*}')) do add(key) end
 return all`
 
 // sights notes when each lease was last seen on a server.
