@@ -74,7 +74,7 @@ type Config struct {
 	HandOffs int
 
 	// HandOffFor is how long that may go on from when the store was last asked. Operations that take longer than this are never
-	// handed the lock by one another. Default 10ms.
+	// handed the lock by one another. Each microsecond of it reserves a fencing token. Default 10ms.
 	HandOffFor time.Duration
 
 	// Node is what others read of this process when they are refused a lock. Default the host name.

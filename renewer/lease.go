@@ -111,7 +111,9 @@ const (
 func (l *Lease) Name() string { return l.name }
 
 // Fence is the fencing token: positive, and greater than that of every earlier lease of this name. A resource that refuses
-// tokens below the highest it has seen is safe even from a process that was paused and does not know yet.
+// tokens below the highest it has seen is safe even from a process that was paused and does not know yet. A store that loses its
+// data while the lease is held (FLUSHALL) grants the name anew, with higher tokens; for up to [Config.HandOffFor] this process may
+// still hand the lease on with lower ones, which such a resource refuses.
 func (l *Lease) Fence() int64 { return l.fence }
 
 // Valid tells whether the lease still holds, by the clock: it is right on the first instruction after a pause of the process,
