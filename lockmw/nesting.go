@@ -3,7 +3,6 @@ package lockmw
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -44,26 +43,20 @@ func (s *scope) join() bool {
 	return false
 }
 
-// follow makes the context of an inner call end with the lease: ctx may have been detached from it.
+// follow makes the context of an inner call end with the lease: ctx may have been detached from it, and
+// the outer context may have ended before, with its caller.
 func (s *scope) follow(ctx context.Context) {
 	joined, cancel := context.WithCancelCause(ctx)
-	unwatch := context.AfterFunc(s.outer, func() { s.watch(joined, cancel) })
-	s.Context, s.end = joined, func() { unwatch(); cancel(errOver) }
-}
-
-// watch ends an inner call's context if its lease is lost. The outer context has ended: if that was
-// not by a loss, its caller has gone, and it can report nothing more. The engine learns of losses by
-// heartbeats, so it is asked as often, and when the lease expires.
-func (s *scope) watch(joined context.Context, cancel context.CancelCauseFunc) {
-	if joined.Err() != nil {
-		return
+	var stops []func()
+	for l := range s.outer.leases() {
+		stops = append(stops, l.OnLoss(func() { cancel(l.Err()) }))
 	}
-	if err := s.outer.lost(); err != nil {
-		cancel(err)
-		return
+	s.Context, s.end = joined, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel(errOver)
 	}
-	next := min(s.keeper.Config().Heartbeat, max(s.outer.remaining(), time.Millisecond))
-	time.AfterFunc(next, func() { s.watch(joined, cancel) })
 }
 
 // lost is why a lease of the scope is lost, nil if none is.

@@ -3,6 +3,7 @@ package lockmw
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -55,11 +56,10 @@ func tryAll(ctx context.Context, k *renewer.Keeper, names []string, set settings
 		one.within = set.wait
 	}
 	taken, errs := make([]*scope, len(names)), make([]error, len(names))
-	var wg sync.WaitGroup
-	for i, name := range names {
-		wg.Go(func() { taken[i], errs[i] = take(ctx, k, name, one) })
+	if unwind := sideBySide(len(names), func(i int) { taken[i], errs[i] = take(ctx, k, names[i], one) }); unwind != nil {
+		_ = leaveAll(taken, false)
+		unwind()
 	}
-	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
 			_ = leaveAll(taken, true) // what could not be freed lapses
@@ -82,17 +82,53 @@ func tryAll(ctx context.Context, k *renewer.Keeper, names []string, set settings
 // takeInOrder takes one lock after the other, each under those before it.
 func takeInOrder(ctx context.Context, k *renewer.Keeper, names []string, set settings, until time.Time) (*scope, error) {
 	taken := make([]*scope, 0, len(names))
+	over := false
+	defer func() {
+		if !over { // an observer or the store has panicked
+			_ = leaveAll(taken, false)
+		}
+	}()
 	for _, name := range names {
 		one := set
 		one.wait = max(time.Until(until), 1)
 		s, err := take(ctx, k, name, one)
 		if err != nil {
+			over = true
 			_ = leaveAll(taken, true)
 			return nil, err
 		}
 		ctx, taken = s, append(taken, s) //nolint:fatcontext // each is in the one before, as many as there are names
 	}
+	over = true
 	return together(ctx, k, taken, set.strict), nil
+}
+
+// sideBySide calls do for each of n on a goroutine of its own, and waits for all. If one of them panics, or
+// ends its goroutine, as an observer or a store may do, unwind does the same in the caller's.
+func sideBySide(n int, do func(i int)) (unwind func()) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for i := range n {
+		wg.Go(func() {
+			over := false
+			defer func() {
+				if over {
+					return
+				}
+				value := recover()
+				mu.Lock()
+				defer mu.Unlock()
+				unwind = runtime.Goexit
+				if value != nil {
+					unwind = func() { panic(value) }
+				}
+			}()
+			do(i)
+			over = true
+		})
+	}
+	wg.Wait()
+	return unwind
 }
 
 // together is the scope of an operation on ctx that is under all of taken. A call inside of it, for
@@ -104,13 +140,14 @@ func together(ctx context.Context, k *renewer.Keeper, taken []*scope, strict boo
 // leaveAll leaves locks side by side, nil ones aside. The error is of those that were lost.
 func leaveAll(taken []*scope, orderly bool) error {
 	errs := make([]error, len(taken))
-	var wg sync.WaitGroup
-	for i, s := range taken {
-		if s != nil {
-			wg.Go(func() { errs[i] = s.leave(orderly) })
+	unwind := sideBySide(len(taken), func(i int) {
+		if taken[i] != nil {
+			errs[i] = taken[i].leave(orderly)
 		}
+	})
+	if unwind != nil {
+		unwind()
 	}
-	wg.Wait()
 	var lost []error
 	for _, err := range errs {
 		if errors.Is(err, renewer.ErrLost) {

@@ -12,7 +12,14 @@ type instant int64
 // never is later than every instant that is reached.
 const never = instant(1<<63 - 1)
 
-func (t instant) add(d time.Duration) instant { return t + instant(d) }
+// add is never for a sum that no clock reaches, such as that of the longest duration, which means "no limit".
+func (t instant) add(d time.Duration) instant {
+	if d > 0 && t > never-instant(d) {
+		return never
+	}
+	return t + instant(d)
+}
+
 func (t instant) sub(u instant) time.Duration { return time.Duration(t - u) }
 
 // leastSleep is the shortest sleep that counts. Less is the jitter of reading two clocks.

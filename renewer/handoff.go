@@ -67,7 +67,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	}
 	w := ln.front
 	next := w.l
-	if l.rare != nil || next.rare != nil { // trouble with a heartbeat, HoldAtLeast, Manual
+	if l.rare.unusual() || next.rare.unusual() {
 		return nil, false
 	}
 	if l.place[beats] == nowhere { // a heartbeat is under way, and may tell that the lease is lost

@@ -45,6 +45,12 @@ type rare struct {
 	least     instant       // until when the store is to hold the key in any case: see HoldAtLeast
 	reserved  bool          // tokens were asked for that nobody has used when the lease was lost
 	manual    time.Duration // the TTL of a lease without a heartbeat: see Manual
+	onLoss    map[*func()]struct{}
+}
+
+// unusual reports whether the lease can't be handed over as it is: there is trouble with a heartbeat, HoldAtLeast, Manual. Under k.mu.
+func (t *rare) unusual() bool {
+	return t != nil && (t.lastErr != nil || t.lost != nil || t.unsettled != 0 || t.least != 0 || t.manual != 0)
 }
 
 // label is what others hear of a lease besides its name. It never changes.
@@ -186,7 +192,10 @@ func (l *Lease) reserved() bool {
 	return l.rare != nil && l.rare.reserved || l.line != nil && l.line.tokens.last != 0
 }
 
+// keepMost is the longest that a key is held for. A store adds it to its clock, and must not overflow.
+const keepMost = 10 * 365 * 24 * time.Hour
+
 // keepUntil is how much longer a key is to be held until least, in whole milliseconds, rounded up.
 func keepUntil(least, now instant) time.Duration {
-	return (max(0, least.sub(now)) + time.Millisecond - 1).Truncate(time.Millisecond)
+	return (min(max(0, least.sub(now)), keepMost) + time.Millisecond - 1).Truncate(time.Millisecond)
 }

@@ -98,6 +98,9 @@ type losses struct {
 func (n *losses) deliver(k *Keeper) {
 	for _, l := range n.leases {
 		l.endContext(l.lost())
+		for f := range l.rare.onLoss { // nobody adds to them any more
+			(*f)()
+		}
 	}
 	for _, f := range n.after {
 		f()
@@ -132,4 +135,33 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 	k.mu.Lock()
 	operation.unwatch = unwatch
 	k.mu.Unlock()
+}
+
+// OnLoss has f called when the lease is lost, at the instant at which its context ends for that, also if the context has ended
+// before, by its caller. It is called once, at once if the lease is lost already, and never after a release. f must not block.
+// stop takes it back; a call that is under way goes on.
+func (l *Lease) OnLoss(f func()) (stop func()) {
+	k := l.k
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch l.state {
+	case held:
+	case lost:
+		go f() // not under the lock
+		return func() {}
+	default:
+		return func() {}
+	}
+	extra := l.withRare()
+	if extra.onLoss == nil {
+		extra.onLoss = make(map[*func()]struct{})
+	}
+	extra.onLoss[&f] = struct{}{}
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if l.state == held { // else they are being called
+			delete(extra.onLoss, &f)
+		}
+	}
 }

@@ -178,9 +178,9 @@ func (s *sweeper) sweep(batch []*orphan) {
 	for i, o := range batch {
 		switch a := answerTo(answers, i, len(batch), brokenAnswer); {
 		case a.Status == Unknown:
-			o.due = now.add(sweepPause(o.tries))
+			o.done = now > o.until // it has lapsed
+			o.due = min(now.add(sweepPause(o.tries)), o.until.add(time.Millisecond))
 			o.tries++
-			o.done = o.due > o.until // it has lapsed by then
 			failed, failedName = orUnexplained(a.Err), o.hold.Name
 		case o.last > sent:
 			// Freed, but the lost request may still arrive and take the key again, or has before this was answered.

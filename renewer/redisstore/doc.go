@@ -10,6 +10,9 @@
 //	store.Close()
 //	client.Close()
 //
+// A client that is closed while it dials, with requests in flight, may leave that connection open until the process ends: rueidis does
+// so. After a Shutdown that ran out of time on a dead link, wait for Dialer.Timeout before client.Close.
+//
 // # Authority
 //
 // The server alone decides who has a lock, by its own clock: a lock is a key with a TTL. Every operation is one Lua script, so

@@ -1,0 +1,44 @@
+package renewer_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// The longest duration there is means what it says: no limit that is ever reached.
+func TestTheLongestDuration(t *testing.T) {
+	t.Parallel()
+	const longest = time.Duration(math.MaxInt64)
+	cfg := config
+	cfg.MaxHold, cfg.CancelGrace, cfg.Poll = longest, longest, longest
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		before := acquire(t, k, "a", renewer.MaxWait(longest))
+		waiting := background(func() error {
+			l, err := k.Acquire(t.Context(), "a", renewer.MaxWait(longest))
+			if err == nil {
+				err = l.Release(t.Context())
+			}
+			return err
+		})
+		pass(24 * time.Hour)
+		require.True(t, before.Valid())
+		require.NoError(t, before.Release(t.Context()))
+		require.NoError(t, <-waiting)
+
+		l := acquire(t, k, "kept", renewer.HoldAtLeast(longest))
+		require.NoError(t, l.Release(t.Context()))
+		pass(365 * 24 * time.Hour)
+		require.NotEmpty(t, s.Owner("kept"))
+		l = acquire(t, k, "kept later")
+		l.HoldAtLeast(longest)
+		require.NoError(t, l.Release(t.Context()))
+		pass(365 * 24 * time.Hour)
+		require.NotEmpty(t, s.Owner("kept later"))
+	})
+}
