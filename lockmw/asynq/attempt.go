@@ -73,7 +73,7 @@ func (a *attempt) run(ctx context.Context) error {
 		case a.client != nil:
 			return a.requeue(ctx, err)
 		case !a.pause(ctx, a.delay(err)):
-			return &NotRunError{Err: err, Archived: true}
+			return &NotRunError{Err: err, Archived: true, Counted: a.counted}
 		}
 	}
 }

@@ -76,6 +76,9 @@ func TestNotRunError(t *testing.T) {
 		`lockbeat: task not run, and its last attempt's time is up: acquire "order:u1": held by another owner`: {
 			Err: cause, Archived: true,
 		},
+		"lockbeat: task not run, and its last attempt's time is up; refusals before may have used up the others: " +
+			"the server's asynq.Config did not go through asynqmw.Configure: " +
+			`acquire "order:u1": held by another owner`: {Err: cause, Archived: true, Counted: true},
 		"lockbeat: task not run, and an attempt is used up: the server's asynq.Config did not go through asynqmw.Configure: " +
 			`acquire "order:u1": held by another owner`: {Err: cause, RetryIn: time.Second, Counted: true},
 	} {

@@ -39,6 +39,8 @@ type NotRunError struct {
 func (e *NotRunError) Error() string {
 	what := fmt.Sprintf("it comes back in %v, with no attempt used up", e.RetryIn.Round(time.Millisecond))
 	switch {
+	case e.Archived && e.Counted:
+		what = "and its last attempt's time is up; refusals before may have used up the others: " + trim(ErrNotConfigured)
 	case e.Archived:
 		what = "and its last attempt's time is up"
 	case e.Copy != "":
