@@ -90,8 +90,8 @@ func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*s
 	return (&scope{Context: lease.Context(), keeper: k, lease: lease, strict: set.strict}).open(), nil
 }
 
-// holdAtLeast is [HoldAtLeast] for an operation that begins now. It is not asked for with the acquire,
-// since one of several locks may be given back before anything has run.
+// holdAtLeast is [HoldAtLeast] for an operation that begins now. It is not asked for with the
+// acquire, since one of several locks may be given back before anything has run.
 func (s *scope) holdAtLeast(d time.Duration) {
 	if d <= 0 {
 		return

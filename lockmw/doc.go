@@ -37,16 +37,17 @@
 //
 // # Nesting
 //
-// A call for a name that the context already holds through the same keeper runs inside that lease, with
-// the same fencing token, rather than wait for itself. It does not exclude its siblings: goroutines that
-// an operation starts share its lock.
+// A call for a name that the context already holds through the same keeper runs inside that lease,
+// with the same fencing token, rather than wait for itself. It does not exclude its siblings:
+// goroutines that an operation starts share its lock.
 //
-// An inner call may outlive the outer one, which returns without waiting for it. The lock stays held,
-// with its heartbeat, and the contexts of both stay live, until the last call inside has left; that one
-// frees it. Each call gets to know of a loss up to the moment that it leaves. An inner call's context
-// ends when the lock is lost, even if it was made on a context detached by context.WithoutCancel. A lock
-// that is over is found by no later call and by none of the helpers, however its context was kept.
+// An inner call may outlive the outer one, which returns without waiting for it. The lock stays
+// held, with its heartbeat, and the contexts of both stay live, until the last call inside has
+// left; that one frees it. Each call gets to know of a loss up to the moment that it leaves. An
+// inner call's context ends when the lock is lost, even if it was made on a context detached by
+// context.WithoutCancel. A lock that is over is found by no later call and by none of the helpers,
+// however its context was kept.
 //
-// Different names nest as usual, and like all locks should be taken in the same order everywhere. A call
-// inside of several locks taken by [Keys], for one of their names, keeps them all.
+// Different names nest as usual, and like all locks should be taken in the same order everywhere. A
+// call inside of several locks taken by [Keys], for one of their names, keeps them all.
 package lockmw

@@ -9,21 +9,23 @@ import (
 )
 
 // RunWhileHeld runs fn in one of all the processes that call it with the same name: the leader. The
-// others stand by, for as long as ctx lives, through outages of the store too. fn's context ends when
-// ctx does, or when the lead is lost, before another can have it; context.Cause reports which. If fn
-// returns for the sake of a loss (nil when its context has ended, context.Canceled, [renewer.ErrLost]),
-// this process stands by again. If it returns otherwise, RunWhileHeld frees the lock, so that a
-// successor leads in a moment, and returns fn's error, joined with the loss if there was one.
+// others stand by, for as long as ctx lives, through outages of the store too. fn's context ends
+// when ctx does, or when the lead is lost, before another can have it; context.Cause reports which.
+// If fn returns for the sake of a loss (nil when its context has ended, context.Canceled,
+// [renewer.ErrLost]), this process stands by again. If it returns otherwise, RunWhileHeld frees the
+// lock, so that a successor leads in a moment, and returns fn's error, joined with the loss if
+// there was one.
 //
-// When ctx ends it returns once fn has, with fn's error, or ctx's if fn was not running. It also returns
-// what standing by longer would not mend: [renewer.ErrName], [renewer.ErrShutdown], [renewer.ErrRejected].
+// When ctx ends it returns once fn has, with fn's error, or ctx's if fn was not running. It also
+// returns what standing by longer would not mend: [renewer.ErrName], [renewer.ErrShutdown],
+// [renewer.ErrRejected].
 //
-// A leader may lead for weeks, so its work is in no trace of the lock: spans that fn starts are roots of
-// their own. tracing.Link(ctx) makes a link to the lock's span for them.
+// A leader may lead for weeks, so its work is in no trace of the lock: spans that fn starts are
+// roots of their own. tracing.Link(ctx) makes a link to the lock's span for them.
 //
-// Of the options it takes [Operation], by which observers tell this lock's acquires (elected), losses
-// and releases (resigned) from others, and [HoldAtLeast], which keeps a successor waiting. Called under
-// the lock itself, it runs fn in that, once.
+// Of the options it takes [Operation], by which observers tell this lock's acquires (elected),
+// losses and releases (resigned) from others, and [HoldAtLeast], which keeps a successor waiting.
+// Called under the lock itself, it runs fn in that, once.
 func RunWhileHeld(
 	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error, opts ...Option,
 ) error {

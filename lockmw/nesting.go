@@ -11,8 +11,8 @@ import (
 // around them, so each scope counts its own call and the inner ones: the last to leave ends it, and
 // the last of the outermost scope frees the lock. No call waits for another.
 
-// reenter begins a call inside the lease on name that ctx runs under; nil if there is none. The error
-// is why that lease is lost.
+// reenter begins a call inside the lease on name that ctx runs under; nil if there is none. The
+// error is why that lease is lost.
 func reenter(ctx context.Context, k *renewer.Keeper, name string, strict bool) (*scope, error) {
 	for outer := range scopes(ctx) {
 		lease := outer.of(name)
@@ -43,8 +43,8 @@ func (s *scope) join() bool {
 	return false
 }
 
-// follow makes the context of an inner call end with the lease: ctx may have been detached from it, and
-// the outer context may have ended before, with its caller.
+// follow makes the context of an inner call end with the lease: ctx may have been detached from it,
+// and the outer context may have ended before, with its caller.
 func (s *scope) follow(ctx context.Context) {
 	joined, cancel := context.WithCancelCause(ctx)
 	var stops []func()
@@ -73,8 +73,8 @@ func (s *scope) lost() error {
 	return errors.Join(lost...)
 }
 
-// leave counts a call out. The last one ends the scope, and frees the lock if that is the outermost.
-// The error is [renewer.ErrLost] if the lock is lost, or turns out to be.
+// leave counts a call out. The last one ends the scope, and frees the lock if that is the
+// outermost. The error is [renewer.ErrLost] if the lock is lost, or turns out to be.
 func (s *scope) leave(orderly bool) error {
 	if !orderly {
 		s.unwound.Store(true)

@@ -74,10 +74,11 @@ func OnSkip(hook func(ctx context.Context, err error)) Option {
 	return func(s settings) settings { s.contention, s.onSkip = skip, hook; return s }
 }
 
-// HoldAtLeast keeps the lock for d after the function began, even if it returns earlier: for work that
-// must not be done again so soon, by a process whose clock is behind. It lapses by itself then. With
-// [Keys] it keeps all locks, in an inner call the outer call's. What was taken and given back without
-// the function having run is free at once. Default: the lock is free when the function has returned.
+// HoldAtLeast keeps the lock for d after the function began, even if it returns earlier: for work
+// that must not be done again so soon, by a process whose clock is behind. It lapses by itself
+// then. With [Keys] it keeps all locks, in an inner call the outer call's. What was taken and given
+// back without the function having run is free at once. Default: the lock is free when the function
+// has returned.
 func HoldAtLeast(d time.Duration) Option {
 	return func(s settings) settings { s.least = d; return s }
 }

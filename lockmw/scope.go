@@ -38,7 +38,8 @@ func (s *scope) open() *scope {
 	return s
 }
 
-// Value finds the scope itself, beside the caller's values, until it is over: its goroutine may outlive it.
+// Value finds the scope itself, beside the caller's values, until it is over: its goroutine may
+// outlive it.
 func (s *scope) Value(key any) any {
 	if (key == (scopeKey{}) || key == (fenceKey{})) && s.users.Load() > 0 {
 		return s
@@ -93,8 +94,8 @@ func (s *scope) of(name string) *renewer.Lease {
 // token of a caller elsewhere if that has passed one on ([WithFence]) and ctx runs under no lock taken since. 0 if there is
 // neither, which such a resource refuses. Of several locks taken by [Keys] it is that of the first in order: see [FenceOf].
 //
-// A lock that is lost keeps its token until the operation has returned: the resource refuses what is
-// written with it as soon as the next holder has written. A lock that is over has none.
+// A lock that is lost keeps its token until the operation has returned: the resource refuses what
+// is written with it as soon as the next holder has written. A lock that is over has none.
 func Fence(ctx context.Context) int64 {
 	switch f := ctx.Value(fenceKey{}).(type) {
 	case *scope:
@@ -124,8 +125,9 @@ func WithFence(ctx context.Context, fence int64) context.Context {
 	return context.WithValue(ctx, fenceKey{}, fence)
 }
 
-// Held reports whether ctx runs under the lock on name and that lock is valid, by the clock: it is right on the first
-// instruction after a pause of the process. With a name made by [Keys] it reports whether that is so of all of them.
+// Held reports whether ctx runs under the lock on name and that lock is valid, by the clock: it is
+// right on the first instruction after a pause of the process. With a name made by [Keys] it
+// reports whether that is so of all of them.
 func Held(ctx context.Context, name string) bool {
 	if names := split(name); names != nil {
 		return !slices.ContainsFunc(names, func(one string) bool { return !Held(ctx, one) })

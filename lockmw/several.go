@@ -103,8 +103,9 @@ func takeInOrder(ctx context.Context, k *renewer.Keeper, names []string, set set
 	return together(ctx, k, taken, set.strict), nil
 }
 
-// sideBySide calls do for each of n on a goroutine of its own, and waits for all. If one of them panics, or
-// ends its goroutine, as an observer or a store may do, unwind does the same in the caller's.
+// sideBySide calls do for each of n on a goroutine of its own, and waits for all. If one of them
+// panics, or ends its goroutine, as an observer or a store may do, unwind does the same in the
+// caller's.
 func sideBySide(n int, do func(i int)) (unwind func()) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex

@@ -56,8 +56,8 @@ func Manual(d time.Duration) Option {
 	return func(r request) request { r.manual = d.Truncate(time.Millisecond); r.heartless = true; return r }
 }
 
-// LongRunning tells observers, by [AcquireStart].LongRunning, that the operation is no piece of work but
-// goes on for as long as it may, as a leader's does. It changes nothing else.
+// LongRunning tells observers, by [AcquireStart].LongRunning, that the operation is no piece of
+// work but goes on for as long as it may, as a leader's does. It changes nothing else.
 func LongRunning() Option {
 	return func(r request) request { r.endless = true; return r }
 }
@@ -155,8 +155,9 @@ func (c *call) obtain(ctx context.Context, start AcquireStart) (*Lease, error) {
 	return c.grant(ctx, start, sent), nil
 }
 
-// rescue is for a call that an observer or the store has left by a panic, or by ending the goroutine: the next caller gets its turn,
-// and what the store may have given is freed. The panic goes on.
+// rescue is for a call that an observer or the store has left by a panic, or by ending the
+// goroutine: the next caller gets its turn, and what the store may have given is freed. The panic
+// goes on.
 func (c *call) rescue() {
 	if c.over {
 		return

@@ -12,7 +12,8 @@ type instant int64
 // never is later than every instant that is reached.
 const never = instant(1<<63 - 1)
 
-// add is never for a sum that no clock reaches, such as that of the longest duration, which means "no limit".
+// add is never for a sum that no clock reaches, such as that of the longest duration, which means
+// "no limit".
 func (t instant) add(d time.Duration) instant {
 	if d > 0 && t > never-instant(d) {
 		return never

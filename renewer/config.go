@@ -24,8 +24,8 @@ const (
 	DefaultHandOffFor = 10 * time.Millisecond
 )
 
-// leastDuration is the shortest of every duration in a Config. Less makes no sense for any of them, and is what a number without
-// a unit comes to: a heartbeat of 5 would be one in 5 ns.
+// leastDuration is the shortest of every duration in a Config. Less makes no sense for any of them,
+// and is what a number without a unit comes to: a heartbeat of 5 would be one in 5 ns.
 const leastDuration = time.Millisecond
 
 // longer is what to do about a duration that is too short.
@@ -36,8 +36,9 @@ func longer(d time.Duration) string {
 	return fmt.Sprintf("give it a unit, such as %d*time.Second or %d*time.Millisecond", d.Nanoseconds(), d.Nanoseconds())
 }
 
-// Config says how a [Keeper] keeps leases. TTL is required; every other zero value means the default. The fields constrain
-// each other, so [New] validates them together and names each faulty one. No duration can be below 1 ms.
+// Config says how a [Keeper] keeps leases. TTL is required; every other zero value means the
+// default. The fields constrain each other, so [New] validates them together and names each faulty
+// one. No duration can be below 1 ms.
 type Config struct {
 	// TTL is how long a key outlives its last heartbeat: the longest that others wait for a dead process. Milliseconds;
 	// fractions are cut off. No default: [DefaultTTL] (15 s) suits most.
@@ -73,8 +74,9 @@ type Config struct {
 	// ([Claim.Reserve]). Default 1000; negative: never.
 	HandOffs int
 
-	// HandOffFor is how long that may go on from when the store was last asked. Operations that take longer than this are never
-	// handed the lock by one another. Each microsecond of it reserves a fencing token. Default 10ms.
+	// HandOffFor is how long that may go on from when the store was last asked. Operations that
+	// take longer than this are never handed the lock by one another. Each microsecond of it
+	// reserves a fencing token. Default 10ms.
 	HandOffFor time.Duration
 
 	// Node is what others read of this process when they are refused a lock. Default the host name.

@@ -40,12 +40,14 @@
 //
 // # Many callers in one process
 //
-// Callers of one keeper who want the same name stand in line in this process, in the order in which they came, and only the first of
-// them asks the store. A lease that is released while others wait goes to the next without asking, with a new context and a new
-// fencing token out of those that the store has reserved; [Config.HandOffs] and [Config.HandOffFor] bound how long that goes on, so
-// that other processes get their turn. A reserved token is used only once the store's clock has reached it, and what is left is
-// given back: tokens don't run ahead of that clock, however operations end. If the store loses its data meanwhile (FLUSHALL), a
-// process may hand its lease on for up to HandOffFor with tokens below that of another's new grant.
+// Callers of one keeper who want the same name stand in line in this process, in the order in which
+// they came, and only the first of them asks the store. A lease that is released while others wait
+// goes to the next without asking, with a new context and a new fencing token out of those that the
+// store has reserved; [Config.HandOffs] and [Config.HandOffFor] bound how long that goes on, so
+// that other processes get their turn. A reserved token is used only once the store's clock has
+// reached it, and what is left is given back: tokens don't run ahead of that clock, however
+// operations end. If the store loses its data meanwhile (FLUSHALL), a process may hand its lease on
+// for up to HandOffFor with tokens below that of another's new grant.
 //
 // A lease is not handed over after a loss or [Lease.Abort], while a heartbeat is in doubt, and with
 // [HoldAtLeast] or [Manual]. To the store it is one lease: callers elsewhere who are refused read who took it first, and since

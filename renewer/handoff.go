@@ -10,9 +10,10 @@ import (
 // tokens before ([Claim.Reserve]), so that they rise over all holders. It is bounded by [Config.HandOffs] and [Config.HandOffFor], so
 // that other processes get their turn.
 
-// tokens are the fencing tokens of one grant, for hand-offs. One is used only once the store's clock has reached it, and those
-// that are left are given back with the release: so they do not run ahead of that clock, by which tokens rise after the store
-// has lost its data. Guarded by Keeper.mu.
+// tokens are the fencing tokens of one grant, for hand-offs. One is used only once the store's
+// clock has reached it, and those that are left are given back with the release: so they do not run
+// ahead of that clock, by which tokens rise after the store has lost its data. Guarded by
+// Keeper.mu.
 type tokens struct {
 	granted instant // when the answer came: the store's clock has shown first by then
 	first   int64   // the token granted
@@ -21,8 +22,8 @@ type tokens struct {
 	until   instant // by Config.HandOffFor
 }
 
-// reserve is how many tokens a contended acquire asks for: one for each microsecond of the time in which they may be used. All
-// of them are past when the lease lapses.
+// reserve is how many tokens a contended acquire asks for: one for each microsecond of the time in
+// which they may be used. All of them are past when the lease lapses.
 func (c *call) reserve() int {
 	cfg := &c.k.cfg
 	if cfg.HandOffs < 0 || c.l.rare != nil || c.request.least > 0 { // which are never handed over
@@ -45,7 +46,8 @@ func (c *call) bookTokens(now instant) {
 	}
 }
 
-// next is the token above fence, if it may be used by now. The store's clock may be slower than ours by the drift.
+// next is the token above fence, if it may be used by now. The store's clock may be slower than
+// ours by the drift.
 func (t *tokens) next(fence int64, now instant, drift float64) (int64, bool) {
 	fence++
 	elapsed := float64(now.sub(t.granted)) * (1 - drift) / (1 + drift)
@@ -53,9 +55,9 @@ func (t *tokens) next(fence int64, now instant, drift float64) (int64, bool) {
 	return fence, ok
 }
 
-// handOff gives a lease that is being released to the next in line, or returns false: nobody waits, no token may be used, the
-// heartbeat is in doubt or too little time is left, or something about either lease is unusual. What it returns is to be called
-// without the lock. Under k.mu.
+// handOff gives a lease that is being released to the next in line, or returns false: nobody waits,
+// no token may be used, the heartbeat is in doubt or too little time is left, or something about
+// either lease is unusual. What it returns is to be called without the lock. Under k.mu.
 func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	ln := l.line
 	if ln == nil || ln.front == nil || k.closing {
@@ -123,7 +125,8 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 	return l
 }
 
-// enterHanded lets a lease that was handed over begin, and tells why it has been lost already, if it has.
+// enterHanded lets a lease that was handed over begin, and tells why it has been lost already, if
+// it has.
 func (c *call) enterHanded(ctx context.Context) *LostError {
 	k, l := c.k, c.l
 	k.mu.Lock()
@@ -140,8 +143,9 @@ func (c *call) enterHanded(ctx context.Context) *LostError {
 	return lost
 }
 
-// discard ends a lease whose operation never began, since its caller has left, or whose release was left by a panic. The next in line
-// has its turn, and the key is freed behind it. unsettled is as for disown.
+// discard ends a lease whose operation never began, since its caller has left, or whose release was
+// left by a panic. The next in line has its turn, and the key is freed behind it. unsettled is as
+// for disown.
 func (k *Keeper) discard(l *Lease, unsettled instant) {
 	k.mu.Lock()
 	lost := l.lost()

@@ -48,7 +48,8 @@ type rare struct {
 	onLoss    map[*func()]struct{}
 }
 
-// unusual reports whether the lease can't be handed over as it is: there is trouble with a heartbeat, HoldAtLeast, Manual. Under k.mu.
+// unusual reports whether the lease can't be handed over as it is: there is trouble with a
+// heartbeat, HoldAtLeast, Manual. Under k.mu.
 func (t *rare) unusual() bool {
 	return t != nil && (t.lastErr != nil || t.lost != nil || t.unsettled != 0 || t.least != 0 || t.manual != 0)
 }
@@ -77,7 +78,8 @@ func (l *Lease) lost() *LostError {
 	return l.rare.lost
 }
 
-// unsettled is when an acquire was sent that was never answered and may still arrive, 0 if there is none. After the lease's end.
+// unsettled is when an acquire was sent that was never answered and may still arrive, 0 if there is
+// none. After the lease's end.
 func (l *Lease) unsettled() instant {
 	if l.rare == nil {
 		return 0
@@ -116,10 +118,11 @@ const (
 // Name is the lock's name as given to Acquire.
 func (l *Lease) Name() string { return l.name }
 
-// Fence is the fencing token: positive, and greater than that of every earlier lease of this name. A resource that refuses
-// tokens below the highest it has seen is safe even from a process that was paused and does not know yet. A store that loses its
-// data while the lease is held (FLUSHALL) grants the name anew, with higher tokens; for up to [Config.HandOffFor] this process may
-// still hand the lease on with lower ones, which such a resource refuses.
+// Fence is the fencing token: positive, and greater than that of every earlier lease of this name.
+// A resource that refuses tokens below the highest it has seen is safe even from a process that was
+// paused and does not know yet. A store that loses its data while the lease is held (FLUSHALL)
+// grants the name anew, with higher tokens; for up to [Config.HandOffFor] this process may still
+// hand the lease on with lower ones, which such a resource refuses.
 func (l *Lease) Fence() int64 { return l.fence }
 
 // Valid tells whether the lease still holds, by the clock: it is right on the first instruction after a pause of the process,
@@ -145,10 +148,11 @@ func (l *Lease) Err() error {
 	return nil
 }
 
-// Release ends the operation and frees the key, if it is still ours. It uses ctx for its values only: a cancelled caller
-// still frees the lock. It takes at most [Config.RequestTimeout]; a key that could not be freed by then is freed in the
-// background as soon as the store answers, and lapses with its TTL at the latest. That is true after [Keeper.Shutdown] too, except that
-// nothing happens in the background any more: one request has to do.
+// Release ends the operation and frees the key, if it is still ours. It uses ctx for its values
+// only: a cancelled caller still frees the lock. It takes at most [Config.RequestTimeout]; a key
+// that could not be freed by then is freed in the background as soon as the store answers, and
+// lapses with its TTL at the latest. That is true after [Keeper.Shutdown] too, except that nothing
+// happens in the background any more: one request has to do.
 //
 // If others wait for the name in this process, the lock goes to the first of them without asking the store, within the bounds of
 // [Config.HandOffs].
@@ -161,9 +165,10 @@ func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, 
 // in any case, rather than handed to the next in this process.
 func (l *Lease) Abort(ctx context.Context) error { return l.k.release(ctx, l, false) }
 
-// HoldAtLeast keeps the lock for d from now, even if it is released before, as the option of that name
-// does from the acquire: for callers who learn only after the acquire that they will use the lock. A
-// longer time asked for before stands. Zero or less, and a lease that is over, change nothing.
+// HoldAtLeast keeps the lock for d from now, even if it is released before, as the option of that
+// name does from the acquire: for callers who learn only after the acquire that they will use the
+// lock. A longer time asked for before stands. Zero or less, and a lease that is over, change
+// nothing.
 func (l *Lease) HoldAtLeast(d time.Duration) {
 	l.k.mu.Lock()
 	defer l.k.mu.Unlock()
@@ -187,12 +192,14 @@ func (l *Lease) ending(now instant) Hold {
 	return h
 }
 
-// reserved reports whether the store may have reserved tokens for hand-offs, which are to be given back. Under k.mu.
+// reserved reports whether the store may have reserved tokens for hand-offs, which are to be given
+// back. Under k.mu.
 func (l *Lease) reserved() bool {
 	return l.rare != nil && l.rare.reserved || l.line != nil && l.line.tokens.last != 0
 }
 
-// keepMost is the longest that a key is held for. A store adds it to its clock, and must not overflow.
+// keepMost is the longest that a key is held for. A store adds it to its clock, and must not
+// overflow.
 const keepMost = 10 * 365 * 24 * time.Hour
 
 // keepUntil is how much longer a key is to be held until least, in whole milliseconds, rounded up.

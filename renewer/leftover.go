@@ -15,7 +15,8 @@ type leftover struct {
 	must  bool   // otherwise it has been deleted once already, and only a request that was lost on its way could bring it back
 }
 
-// leftovers takes what is to be freed off the books: the keys of operations that still run although they had their notice, and orphans.
+// leftovers takes what is to be freed off the books: the keys of operations that still run although
+// they had their notice, and orphans.
 func (k *Keeper) leftovers() []leftover {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -41,7 +42,8 @@ func (k *Keeper) noticed(now instant) (left []leftover) {
 // lastRequest is how long a request that frees keys may take when Shutdown's context has ended.
 const lastRequest = time.Second / 2
 
-// lastRequests is the context of those: it ends that long after ctx, or after now if that has ended.
+// lastRequests is the context of those: it ends that long after ctx, or after now if that has
+// ended.
 func lastRequests(ctx context.Context) (context.Context, context.CancelFunc) {
 	last, cancel := context.WithCancel(context.Background())
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lastRequest, cancel) })
@@ -51,7 +53,8 @@ func lastRequests(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// freeNoticed releases what need not wait until the others have had their notice, once. It tells what must be tried again.
+// freeNoticed releases what need not wait until the others have had their notice, once. It tells
+// what must be tried again.
 func (k *Keeper) freeNoticed(ctx context.Context) (again []leftover) {
 	last, cancel := lastRequests(ctx)
 	defer cancel()
@@ -74,8 +77,8 @@ func (o *orphan) leftover(now instant) leftover {
 	return leftover{hold: h, must: !o.freed}
 }
 
-// freeAll deletes keys, those of each shard on their own, so that one that does not answer holds up no other's. It tries again while
-// ctx has time, and no longer than the keys live by themselves.
+// freeAll deletes keys, those of each shard on their own, so that one that does not answer holds up
+// no other's. It tries again while ctx has time, and no longer than the keys live by themselves.
 func (k *Keeper) freeAll(ctx, last context.Context, left []leftover) error {
 	var (
 		mu      sync.Mutex

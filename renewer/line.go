@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// A line orders the callers of this process who want one name. Its head is in Keeper.lines: it alone asks the store, or has
-// the lock already; the others stand behind it in arrival order and ask nobody. A line object exists only while somebody
-// stands behind the head, the head waits for others, or it has tokens to hand on. Guarded by Keeper.mu, except for wake.
+// A line orders the callers of this process who want one name. Its head is in Keeper.lines: it
+// alone asks the store, or has the lock already; the others stand behind it in arrival order and
+// ask nobody. A line object exists only while somebody stands behind the head, the head waits for
+// others, or it has tokens to hand on. Guarded by Keeper.mu, except for wake.
 type line struct {
 	front, back *waiter
 	length      int

@@ -1,7 +1,7 @@
 package renewer
 
-// run starts one of the engine's goroutines. If an observer or a store ends it, the process ends, as it does by a panic: a keeper
-// that ends no lease in time, or renews none, is worse.
+// run starts one of the engine's goroutines. If an observer or a store ends it, the process ends,
+// as it does by a panic: a keeper that ends no lease in time, or renews none, is worse.
 func (k *Keeper) run(loop func()) {
 	k.loops.Go(func() {
 		over := false

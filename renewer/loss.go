@@ -137,9 +137,10 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 	k.mu.Unlock()
 }
 
-// OnLoss has f called when the lease is lost, at the instant at which its context ends for that, also if the context has ended
-// before, by its caller. It is called once, at once if the lease is lost already, and never after a release. f must not block.
-// stop takes it back; a call that is under way goes on.
+// OnLoss has f called when the lease is lost, at the instant at which its context ends for that,
+// also if the context has ended before, by its caller. It is called once, at once if the lease is
+// lost already, and never after a release. f must not block. stop takes it back; a call that is
+// under way goes on.
 func (l *Lease) OnLoss(f func()) (stop func()) {
 	k := l.k
 	k.mu.Lock()

@@ -13,12 +13,12 @@ import (
 // added here later does not break yours.
 //
 // A method should not panic. One that does in a caller's goroutine leaves no lock behind: the panic
-// passes through Acquire, Release or Extend, the key is freed, and the next caller has its turn; the
-// caller gets no lease, and observers hear no more of this one. In a goroutine of the engine, as with
-// any panic that nothing recovers, the process ends: RenewStart, Renewed and Missed of a heartbeat,
-// CleanUp, Fault, and Lost except where Release, Extend or Acquire finds the loss. The same is true of
-// runtime.Goexit, which testing.T.FailNow calls: without its goroutines the engine could not end a
-// lease in time.
+// passes through Acquire, Release or Extend, the key is freed, and the next caller has its turn;
+// the caller gets no lease, and observers hear no more of this one. In a goroutine of the engine,
+// as with any panic that nothing recovers, the process ends: RenewStart, Renewed and Missed of a
+// heartbeat, CleanUp, Fault, and Lost except where Release, Extend or Acquire finds the loss. The
+// same is true of runtime.Goexit, which testing.T.FailNow calls: without its goroutines the engine
+// could not end a lease in time.
 type Observer interface {
 	// AcquireStart is called before a lock is asked for. The context it returns is used for the attempts.
 	AcquireStart(ctx context.Context, e AcquireStart) context.Context
@@ -36,8 +36,9 @@ type Observer interface {
 	Renewed(ctx context.Context, e Renewed)
 	// Missed is called for each lease whose heartbeat failed or was late; ctx is the lease's context.
 	Missed(ctx context.Context, e Missed)
-	// CleanUp is called before the engine asks the store, on no caller's behalf, to free what an acquire or a release without
-	// an answer may have left. The context it returns, which must derive from ctx, is that of the question.
+	// CleanUp is called before the engine asks the store, on no caller's behalf, to free what an
+	// acquire or a release without an answer may have left. The context it returns, which must
+	// derive from ctx, is that of the question.
 	CleanUp(ctx context.Context) context.Context
 	// Lost is called once for a lease that is lost, when its context has been cancelled; ctx is that context.
 	Lost(ctx context.Context, e Lost)
@@ -54,7 +55,8 @@ type AcquireStart struct {
 	Name string
 	// Operation is the static name given with [Operation], or "".
 	Operation string
-	// LongRunning means that the operation goes on for as long as it may: see the option of that name.
+	// LongRunning means that the operation goes on for as long as it may: see the option of that
+	// name.
 	LongRunning bool
 }
 

@@ -51,8 +51,9 @@ func (k *Keeper) Write(ctx context.Context, record Record) error {
 	return q.verdict(ctx, a.Status, a.Err)
 }
 
-// CheckRecords returns nil if the keeper's store keeps records, as a [Recorder], and otherwise an error of
-// kind [ErrConfig] that says what to take. It asks the store nothing, and may be called concurrently.
+// CheckRecords returns nil if the keeper's store keeps records, as a [Recorder], and otherwise an
+// error of kind [ErrConfig] that says what to take. It asks the store nothing, and may be called
+// concurrently.
 func (k *Keeper) CheckRecords() error {
 	if _, err := k.recorder(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)

@@ -9,13 +9,15 @@ import (
 // is done. It outlives the lock, for a TTL of its own, and only the latest holder can write it, whatever an earlier one that is late
 // still tries.
 //
-// That is by the fencing token. A holder first looks, and from then on the store refuses every holder with a lower token: what
-// it has seen stays as it was unless it writes itself. A store needs no more for it than to compare two numbers.
+// That is by the fencing token. A holder first looks, and from then on the store refuses every
+// holder with a lower token: what it has seen stays as it was unless it writes itself. A store
+// needs no more for it than to compare two numbers.
 //
-// A record is durable memory, so it is kept by one store that does not forget. One over several servers
-// is none: they may lose it one by one, each time in a way that its leases survive.
+// A record is durable memory, so it is kept by one store that does not forget. One over several
+// servers is none: they may lose it one by one, each time in a way that its leases survive.
 //
-// What is said of [Store] is true here: batches, answers in order, ctx, and [Unknown] for every doubt.
+// What is said of [Store] is true here: batches, answers in order, ctx, and [Unknown] for every
+// doubt.
 type Recorder interface {
 	Store
 

@@ -49,7 +49,8 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	}
 }
 
-// settleAndLeave is settle, and gives the next in line its turn, also if the store or an observer panics.
+// settleAndLeave is settle, and gives the next in line its turn, also if the store or an observer
+// panics.
 func (k *Keeper) settleAndLeave(
 	ctx context.Context, l *Lease, was state, lost *LostError, hold Hold, now instant,
 ) (_ *LostError, failed error) {
@@ -72,7 +73,8 @@ func (k *Keeper) settleAndLeave(
 	return lost, failed
 }
 
-// settle does what the store needs for a lease that is over, and tells why it was lost, and what failed.
+// settle does what the store needs for a lease that is over, and tells why it was lost, and what
+// failed.
 func (k *Keeper) settle(
 	ctx context.Context, l *Lease, was state, lost *LostError, hold Hold, now instant,
 ) (_ *LostError, failed error) {

@@ -7,19 +7,23 @@ import (
 	"time"
 )
 
-// Shutdown ends the keeper. Callers who wait for a lock and newcomers get [ErrShutdown] at once. Operations that run are
-// waited for; their leases stay alive. Shortly before ctx's deadline — a quarter of the time given, at most a second or a
-// [Config.Margin] and a quarter — those that still run are told by their contexts, with reason [ShutDown]. When ctx ends otherwise
-// they are told at that moment.
+// Shutdown ends the keeper. Callers who wait for a lock and newcomers get [ErrShutdown] at once.
+// Operations that run are waited for; their leases stay alive. Shortly before ctx's deadline — a
+// quarter of the time given, at most a second or a [Config.Margin] and a quarter — those that still
+// run are told by their contexts, with reason [ShutDown]. When ctx ends otherwise they are told at
+// that moment.
 //
-// A key is freed once its operation has returned, or Margin after it was told; never earlier, whatever ctx says: until then nobody else
-// can have the lock. Keys are freed in batches, again and again if the store does not answer.
+// A key is freed once its operation has returned, or Margin after it was told; never earlier,
+// whatever ctx says: until then nobody else can have the lock. Keys are freed in batches, again and
+// again if the store does not answer.
 //
-// Shutdown returns when ctx ends at the latest. What is left then is finished behind its back, within Margin and two seconds;
-// if the process ends before, the keys lapse by themselves. So give it a context of its own with some seconds: one that a signal
-// has ended leaves no time for anything. Without a deadline Shutdown waits for the operations for as long as ctx lives.
+// Shutdown returns when ctx ends at the latest. What is left then is finished behind its back,
+// within Margin and two seconds; if the process ends before, the keys lapse by themselves. So give
+// it a context of its own with some seconds: one that a signal has ended leaves no time for
+// anything. Without a deadline Shutdown waits for the operations for as long as ctx lives.
 //
-// The error is nil if every operation had returned and every key is free. A second call waits for the first, and returns the same.
+// The error is nil if every operation had returned and every key is free. A second call waits for
+// the first, and returns the same.
 func (k *Keeper) Shutdown(ctx context.Context) error {
 	idle, first := k.close()
 	if !first {
@@ -52,7 +56,7 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 	return k.verdict(ctx.Err())
 }
 
-// close begins the shutdown, and tells whether this is the first call.
+// close begins the shutdown, and reports whether this is the first call.
 func (k *Keeper) close() (idle <-chan struct{}, first bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -77,7 +81,7 @@ func (k *Keeper) drainTime(ctx context.Context) time.Duration {
 	return left - min(left/4, max(time.Second, k.cfg.Margin*5/4))
 }
 
-// await waits until neither calls nor leases are left and tells whether it was so.
+// await waits until neither calls nor leases are left, and reports whether it came to that.
 func (k *Keeper) await(ctx context.Context, idle <-chan struct{}, most time.Duration) bool {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -95,7 +99,7 @@ func (k *Keeper) await(ctx context.Context, idle <-chan struct{}, most time.Dura
 	}
 }
 
-// clean tells that nothing is to be freed.
+// clean reports whether nothing is left to be freed.
 func (k *Keeper) clean() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -137,8 +141,8 @@ func (k *Keeper) finish(ctx context.Context, idle <-chan struct{}) error {
 	return k.halt(last, err)
 }
 
-// noticeLeft is how long to wait so that each operation that was told has had Margin since; and otherwise for what the store is being
-// asked.
+// noticeLeft is how long to wait so that each operation that was told has had Margin since; and
+// otherwise for what the store is being asked.
 func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -152,8 +156,9 @@ func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 	return left
 }
 
-// noticed is from when the key of a lost lease may be released: its operation has had the notice that it was promised, or will have had it
-// when [HoldAtLeast] ends, before which nobody else can have the lock. Under k.mu.
+// noticed is from when the key of a lost lease may be released: its operation has had the notice
+// that it was promised, or will have had it when [HoldAtLeast] ends, before which nobody else can
+// have the lock. Under k.mu.
 func (l *Lease) noticed() instant {
 	at := l.rare.lostAt.add(l.k.cfg.Margin)
 	if l.rare.least >= at {
@@ -179,8 +184,8 @@ func (k *Keeper) hangUp() {
 	k.endLife()
 }
 
-// halt ends the loops, settles what Shutdown returns, and frees what has come in since finish looked last. From then on everybody
-// frees what is theirs.
+// halt ends the loops, settles what Shutdown returns, and frees what has come in since finish
+// looked last. From then on everybody frees what is theirs.
 func (k *Keeper) halt(last context.Context, err error) error {
 	k.mu.Lock()
 	k.over = true

@@ -14,8 +14,9 @@ import (
 // its Deadline. A call must not outlive ctx by more than the store's own write
 // timeout, nor touch items or answers once it has returned.
 //
-// A Store should not panic. What is said of panics at [Observer] is true of it too: Acquire, Release and
-// Watch are called in callers' goroutines, Renew and some of Release in those of the engine.
+// A Store should not panic. What is said of panics at [Observer] is true of it too: Acquire,
+// Release and Watch are called in callers' goroutines, Renew and some of Release in those of the
+// engine.
 //
 // The conformance suite in testutil/storetest proves an implementation.
 type Store interface {
@@ -30,7 +31,7 @@ type Store interface {
 	Renew(ctx context.Context, holds []Hold) []Answer
 
 	// Release frees every name that its owner still has, or sets its TTL to [Hold.Keep] if that is
-	// not 0, be it shorter or longer, and tells those who watch it. It answers [Mine] for these,
+	// not 0, shorter or longer, and tells those who watch it. It answers [Mine] for these,
 	// and [Taken] or [Gone] for a name that was not the owner's any more, which it leaves as it is.
 	// Those who watch a name that is Gone are woken, as by Renew; those who watch one that is Taken
 	// are not.
@@ -72,10 +73,12 @@ type Claim struct {
 	// which must agree. A token that is not above the name's counter is refused as [Behind], unless it is the one that the
 	// owner has the name with. An owner who has it with a lower token gets this one.
 	Fence int64
-	// Reserve asks for so many further fencing tokens, those next above the one granted, for those to whom the owner hands the
-	// name without asking again. A Store may grant fewer, or none. 0 asks for none. The owner uses one only once the Store's
-	// clock has reached it, counted in microseconds from the grant, and gives the rest back: see [Hold.Used]. A Store whose
-	// tokens follow a clock lets none run further ahead of it than one claim wants, even if others never gave theirs back.
+	// Reserve asks for so many further fencing tokens, those next above the one granted, for those
+	// to whom the owner hands the name without asking again. A Store may grant fewer, or none. 0
+	// asks for none. The owner uses one only once the Store's clock has reached it, counted in
+	// microseconds from the grant, and gives the rest back: see [Hold.Used]. A Store whose tokens
+	// follow a clock lets none run further ahead of it than one claim wants, even if others never
+	// gave theirs back.
 	Reserve int
 	// Queue asks for a place in the store's line, if it has one and the name is another's: see [Grant.Queued]. A Store may ignore it.
 	Queue bool
@@ -91,9 +94,10 @@ type Hold struct {
 	TTL time.Duration
 	// Keep is how much longer the name stays held after a Release: whole milliseconds; 0 frees it at once. Renew ignores it.
 	Keep time.Duration
-	// Used is, on a Release by an owner who has asked for more tokens ([Claim.Reserve]), the highest fencing token that it has
-	// used, or 1 if it does not know which it was granted; otherwise 0. The tokens above it, and above the one granted, are
-	// given back, so that tokens don't run ahead of the clock. A Store that reserves none ignores it, and Renew does.
+	// Used is, on a Release by an owner who has asked for more tokens ([Claim.Reserve]), the
+	// highest fencing token that it has used, or 1 if it does not know which it was granted;
+	// otherwise 0. The tokens above it, and above the one granted, are given back, so that tokens
+	// don't run ahead of the clock. A Store that reserves none ignores it, and Renew does.
 	Used int64
 }
 

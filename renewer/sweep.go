@@ -9,12 +9,13 @@ import (
 const (
 	// freeMost is the most keys that are freed by one request.
 	freeMost = 1000
-	// lastSweepPause is the longest pause before a clean-up that failed is tried again, whatever the TTL: others wait for the key.
+	// lastSweepPause is the longest pause before a clean-up that failed is tried again, whatever
+	// the TTL: others wait for the key.
 	lastSweepPause = time.Second
 )
 
-// orphan is a key that may be ours although nobody wants it: an acquire whose answer was lost, a release that failed. A
-// sweeper deletes it if the token is ours.
+// orphan is a key that may be ours although nobody wants it: an acquire whose answer was lost, a
+// release that failed. A sweeper deletes it if the token is ours.
 type orphan struct {
 	hold  Hold
 	least instant // until when the key is to be held in any case
@@ -57,8 +58,8 @@ func newOrphan(l *Lease, hold Hold, due, until instant) *orphan {
 	return o
 }
 
-// orphan gives an orphan to the sweeper of its shard. After Shutdown there is none: then it is freed here, by one request, as well
-// as may be.
+// orphan gives an orphan to the sweeper of its shard. After Shutdown there is none: then it is
+// freed here, by one request, as well as may be.
 func (k *Keeper) orphan(o *orphan, now instant) {
 	if !k.adopt(o, now) {
 		_, _ = k.freeOnce(context.Background(), []leftover{o.leftover(now)})
@@ -97,8 +98,8 @@ func (k *Keeper) takeOrphans() []*orphan {
 	return all
 }
 
-// sweeper cleans up on one shard, so that a server that does not answer holds up no other's. It is there, and its goroutine runs, while
-// it has orphans. Guarded by Keeper.mu.
+// sweeper cleans up on one shard, so that a server that does not answer holds up no other's. It is
+// there, and its goroutine runs, while it has orphans. Guarded by Keeper.mu.
 type sweeper struct {
 	k       *Keeper
 	shard   int

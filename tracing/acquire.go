@@ -62,8 +62,8 @@ func (o *Observer) Claim(ctx context.Context) string {
 	return o.traceparent(ctx)
 }
 
-// AcquireEnd ends lockbeat.acquire. The context that it returns has lockbeat.hold as its span, or none
-// for an operation that may never end.
+// AcquireEnd ends lockbeat.acquire. The context that it returns has lockbeat.hold as its span, or
+// none for an operation that may never end.
 func (o *Observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context.Context {
 	r := o.find(ctx)
 	if r == nil {

@@ -17,9 +17,9 @@
 // If the caller has no span, lockbeat.hold is below lockbeat.acquire, so that they are in one trace. Each question to the store that
 // was not granted is a lockbeat.attempt beside them, up to the next question, for the first 16 of an acquire.
 //
-// A leader (lockmw.RunWhileHeld) holds its lock for weeks, so what it does is not below that: each span
-// it starts is the root of a trace of its own. [Link] makes its link to lockbeat.hold; locks that it
-// takes have one by themselves.
+// A leader (lockmw.RunWhileHeld) holds its lock for weeks, so what it does is not below that: each
+// span it starts is the root of a trace of its own. [Link] makes its link to lockbeat.hold; locks
+// that it takes have one by themselves.
 //
 // # Reading the link
 //

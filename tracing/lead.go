@@ -9,8 +9,8 @@ import (
 // holdKey finds the span context of the innermost lockbeat.hold.
 type holdKey struct{}
 
-// Link returns a link to the innermost lockbeat.hold that ctx runs under, for spans that are not below
-// it, such as those of a leader's work (lockmw.RunWhileHeld):
+// Link returns a link to the innermost lockbeat.hold that ctx runs under, for spans that are not
+// below it, such as those of a leader's work (lockmw.RunWhileHeld):
 //
 //	ctx, span := tracer.Start(ctx, "report", trace.WithLinks(tracing.Link(ctx)))
 //
@@ -20,8 +20,8 @@ func Link(ctx context.Context) trace.Link {
 	return trace.Link{SpanContext: hold}
 }
 
-// rootless is ctx without a span: what starts in it begins a trace of its own. The trace of a lock that
-// is held for weeks would grow for as long, and be sampled as a whole or not at all.
+// rootless is ctx without a span: what starts in it begins a trace of its own. The trace of a lock
+// that is held for weeks would grow for as long, and be sampled as a whole or not at all.
 func rootless(ctx context.Context) context.Context {
 	return trace.ContextWithSpan(ctx, trace.SpanFromContext(context.Background()))
 }

@@ -52,11 +52,11 @@
 // less what clocks differ by. With a longer TTL ticks are skipped until it has lapsed. renewer.DefaultTTL, 15 s, suits ticks a minute
 // apart.
 //
-// All nodes must give a job the same name, schedule and options: a node with another schedule ticks when
-// others don't.
+// All nodes must give a job the same name, schedule and options: a node with another schedule ticks
+// when others don't.
 //
-// Names are those of locks, so that programs which share a Redis need different ones, or prefixes. The
-// kinds of scheduled work never share one, whatever they are called:
+// Names are those of locks, so that programs which share a Redis need different ones, or prefixes.
+// The kinds of scheduled work never share one, whatever they are called:
 //
 //	a job called report                        cron:report
 //	the runs of one with [Wait]                cron:report:run

@@ -166,7 +166,8 @@ func (s *Store) live(name string, now time.Time) (lease, bool) {
 	return l, ok && now.Before(l.until)
 }
 
-// token returns the token for a claim, the one that it proposes or the next. If a proposal is too low it returns the counter.
+// token returns the token for a claim, the one that it proposes or the next. If a proposal is too
+// low it returns the counter.
 func (s *Store) token(c *renewer.Claim, now time.Time) (fence int64, granted bool) {
 	if l, had := s.held[c.Name]; had {
 		s.pass(c.Name, l.top) // of its own, with another token, or of one who let it lapse
@@ -189,8 +190,9 @@ func (s *Store) remove(name string, l lease) {
 	s.pass(name, l.top)
 }
 
-// pass has all later tokens be above top, which was the highest of a name's lease. While the lease is there, those that it has
-// reserved are above the counter, which serves all names and must not run ahead of the clock for the sake of one.
+// pass has all later tokens be above top, which was the highest of a name's lease. While the lease
+// is there, those that it has reserved are above the counter, which serves all names and must not
+// run ahead of the clock for the sake of one.
 func (s *Store) pass(name string, top int64) {
 	s.fence = max(s.fence, top)
 	if s.proposed.counter(name) < top {

@@ -68,8 +68,9 @@
 //
 // # No records
 //
-// A quorum is no [renewer.Recorder], so package once refuses it: its nodes may forget one by one, which
-// leases outlive and a record that is to last for days does not. Keep records in one deployment.
+// A quorum is no [renewer.Recorder], so package once refuses it: its nodes may forget one by one,
+// which leases outlive and a record that is to last for days does not. Keep records in one
+// deployment.
 //
 // # Mixed configurations
 //

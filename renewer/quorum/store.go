@@ -11,7 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Store keeps locks in several independent stores, its nodes. It is no [renewer.Recorder]. Its methods may be called concurrently; [New] makes one.
+// Store keeps locks in several independent stores, its nodes. It is no [renewer.Recorder]. Its
+// methods may be called concurrently; [New] makes one.
 type Store struct {
 	nodes  []node
 	write  int   // nodes that must grant one token

@@ -17,8 +17,8 @@ type tokens struct {
 	last int64
 }
 
-// next returns a token above every earlier one, and above a counter seen at a node, 0 for none; and by how much it is ahead of
-// the clock.
+// next returns a token above every earlier one, and above a counter seen at a node, 0 for none; and
+// by how much it is ahead of the clock.
 //
 // If the counter is a little ahead, another process has a clock that is; all later tokens are above it too, which spares the
 // next name a round. One far ahead is the name's own affair: it must not spread to every name.

@@ -22,12 +22,14 @@ type job interface {
 	read(i int, r rueidis.RedisResult)
 }
 
-// call sends commands in one pipeline and has their results read. It sends again those that were refused because the
-// server does not know the script, now by its whole text, and those that never left. (Lua.ExecMulti of rueidis would load the
-// script on every server on every call.) It reports whether any failed.
+// call sends commands in one pipeline and has their results read. It sends again those that were
+// refused because the server does not know the script, now by its whole text, and those that never
+// left. (Lua.ExecMulti of rueidis would load the script on every server on every call.) It reports
+// whether any failed.
 //
-// All commands go where the client's own do. A connection of the store's own would stay with a former primary that can still be
-// reached after a fail-over, and renew there what others can have on the new one.
+// All commands go where the client's own do. A connection of the store's own would stay with a
+// former primary that can still be reached after a fail-over, and renew there what others can have
+// on the new one.
 func (s *Store) call(ctx context.Context, todo job) (failed bool) {
 	n := todo.size()
 	if n == 1 {

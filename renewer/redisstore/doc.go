@@ -10,8 +10,9 @@
 //	store.Close()
 //	client.Close()
 //
-// A client that is closed while it dials, with requests in flight, may leave that connection open until the process ends: rueidis does
-// so. After a Shutdown that ran out of time on a dead link, wait for Dialer.Timeout before client.Close.
+// A client that is closed while it dials, with requests in flight, may leave that connection open
+// until the process ends: rueidis does so. After a Shutdown that ran out of time on a dead link,
+// wait for Dialer.Timeout before client.Close.
 //
 // # Authority
 //

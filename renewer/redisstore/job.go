@@ -117,8 +117,8 @@ func (s *Store) readOne(reply rueidis.RedisMessage, claim *renewer.Claim) renewe
 	return g
 }
 
-// holding is the job of a renewal or a release: calls of a script for at most Store.perCall leases each. Neighbours of one time
-// share a call.
+// holding is the job of a renewal or a release: calls of a script for at most Store.perCall leases
+// each. Neighbours of one time share a call.
 type holding struct {
 	store   *Store
 	op      string

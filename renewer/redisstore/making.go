@@ -123,7 +123,7 @@ func newCountedConn(ctx context.Context, conn net.Conn) *countedConn {
 	c.leave = context.AfterFunc(ctx, func() {
 		if !c.made.Swap(true) {
 			// Others who need it try again: see neverSent.
-			err := fmt.Errorf("redisstore: whoever made the connection has given up: %w", ctx.Err())
+			err := fmt.Errorf("redisstore: the caller who made the connection has given up: %w", ctx.Err())
 			c.spoilt.Store(&err)
 			_ = c.Conn.Close() // by which the client hears of it
 			inTheMaking.Add(-1)

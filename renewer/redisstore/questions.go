@@ -82,8 +82,8 @@ func (s *Store) closed(ctx context.Context) bool {
 	return errors.Is(do(ctx, s.client, s.client.B().Ping().Build()).Error(), rueidis.ErrClosing)
 }
 
-// noteClosed finds out whether a request that was refused since its connection is closing was refused
-// because the client has been closed.
+// noteClosed finds out whether a request that was refused since its connection is closing was
+// refused because the client has been closed.
 func (s *Store) noteClosed(ctx context.Context, r rueidis.RedisResult) {
 	if errors.Is(r.NonRedisError(), rueidis.ErrClosing) {
 		s.dead.Store(s.closed(ctx))

@@ -125,7 +125,8 @@ func (l *line) follow(ctx context.Context, conn rueidis.DedicatedClient, s *sess
 	}
 }
 
-// pause returns when there is something new to look at, or reports that the session has ended, and why.
+// pause returns when there is something new to look at, or reports that the session has ended, and
+// why.
 func (l *line) pause(
 	ctx context.Context, s *session, idle, look <-chan time.Time, over <-chan error,
 ) (ended bool, err error) {

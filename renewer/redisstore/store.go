@@ -10,8 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// maxKeys bounds the keys of one script, so that none keeps the server from others for a millisecond: a hundred take about
-// 0.2 ms.
+// maxKeys bounds the keys of one script, so that none keeps the server from others for a
+// millisecond: a hundred take about 0.2 ms.
 const maxKeys = 100
 
 // Store keeps locks in one Redis deployment. Its methods may be called concurrently.

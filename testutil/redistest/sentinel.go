@@ -190,8 +190,8 @@ func (s *Sentinel) Failover() error {
 			strings.Contains(state["flags"], "failover_in_progress") {
 			return false, err
 		}
-		// On a busy machine it may give up, since it hears too little of the replica, or another may undo what it has done, since
-		// that hears too late of it. Then it is asked again.
+		// On a busy machine it may give up, since it hears too little of the replica, or another
+		// may undo what it has done, since that hears too late of it. Then it is asked again.
 		return false, first.do("SENTINEL", "FAILOVER", MasterSet)
 	})
 }

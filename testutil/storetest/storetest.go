@@ -19,7 +19,8 @@ type Fixture struct {
 	// Overwrite makes name somebody else's behind the store's back, for 10 s or more: a value that the store did not write.
 	// If nil, what depends on it is left out.
 	Overwrite func(name string)
-	// Reserves says that the store reserves fencing tokens when it is asked to, and takes them back. Otherwise it need not.
+	// Reserves says that the store reserves fencing tokens when it is asked to, and takes them
+	// back. Otherwise it need not.
 	Reserves bool
 	// Blind says that the store can't tell who has a name, nor since when, nor for how long. Otherwise it must.
 	Blind bool
