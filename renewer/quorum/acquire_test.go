@@ -303,6 +303,7 @@ func TestCleanedUpAfterSettle(t *testing.T) {
 		var at []time.Duration
 		for _, c := range nodes[0].Calls(script.Release) {
 			at = append(at, c.At.Sub(begun))
+			assert.EqualValues(t, 1, c.Holds[0].Used, "what was reserved is given back")
 		}
 		assert.Equal(t, []time.Duration{time.Millisecond, 4 * time.Second}, at, "at once, and when it can't take effect any longer")
 	})

@@ -121,7 +121,8 @@ func (c *cleaner) take() (batch []chore, holds []renewer.Hold, next time.Duratio
 		}
 		l.seats[c.node].freeing++
 		batch = append(batch, job)
-		holds = append(holds, renewer.Hold{Name: l.key.name, Owner: l.key.owner, TTL: l.ttl})
+		// What nobody wants has used no token, or was released with the last one that it had used.
+		holds = append(holds, renewer.Hold{Name: l.key.name, Owner: l.key.owner, TTL: l.ttl, Used: max(l.used, 1)})
 	}
 	c.planned = slices.Delete(c.planned, 0, n)
 	if len(batch) > 0 {

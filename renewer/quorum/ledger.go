@@ -17,6 +17,7 @@ type lease struct {
 	ttl     time.Duration
 	fence   int64         // the token that it was granted with; 0 if another Store acquired it
 	granted bool          // and neither released nor lost since
+	used    int64         // the highest token used, if it was released, and more were reserved
 	asking  int           // calls of Acquire under way
 	epoch   int           // counts those calls and releases: what was planned in an earlier epoch is obsolete
 	good    instant       // the deadline counts from here, by what the caller has been told

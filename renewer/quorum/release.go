@@ -43,6 +43,7 @@ func (s *Store) releasing(holds []renewer.Hold) []*lease {
 	for i, h := range holds {
 		l := s.open(key{h.Name, h.Owner}, h.TTL)
 		l.granted, l.fence = false, 0
+		l.used = max(l.used, h.Used)
 		l.epoch++
 		for x := range l.seats {
 			l.seats[x].freeing++
