@@ -156,7 +156,7 @@ func tryFree(t *testing.T, n *node) error {
 	t.Helper()
 	for {
 		_, err := n.keeper.TryAcquire(t.Context(), "free")
-		if !errors.Is(err, renewer.ErrUnavailable) || !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
+		if !errors.Is(err, renewer.ErrUnavailable) || !strings.Contains(err.Error(), "the store has not answered in time") {
 			return err
 		}
 	}

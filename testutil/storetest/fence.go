@@ -56,10 +56,13 @@ func proposedToken(t *testing.T, s *suite) {
 	require.Equal(t, high, s.own(t, "name", a, long), "nothing proposed: the token it has")
 	require.Equal(t, renewer.Taken, s.propose(t, "name", b, high+1, long).Status)
 	require.Equal(t, renewer.Mine, s.release(t, "name", a))
-	require.Equal(t, renewer.Grant{Status: renewer.Behind, Fence: high}, s.propose(t, "name", b, high, long), "another owner's token")
-	require.Equal(t, renewer.Mine, s.propose(t, "name", b, high+1, long).Status)
+	behind := s.propose(t, "name", b, high, long)
+	require.Equal(t, renewer.Behind, behind.Status, "another owner's token")
+	require.GreaterOrEqual(t, behind.Fence, high)
+	require.LessOrEqual(t, behind.Fence, high+1, "one of several nodes may have granted what most have refused, before the first came there")
+	require.Equal(t, renewer.Mine, s.propose(t, "name", b, high+2, long).Status)
 	require.Equal(t, renewer.Mine, s.release(t, "name", b))
-	require.Greater(t, s.own(t, "name", a, long), high+1, "a picked one is above what was proposed")
+	require.Greater(t, s.own(t, "name", a, long), high+2, "a picked one is above what was proposed")
 }
 
 // raisedToken is for a proposer whose token was refused elsewhere.
