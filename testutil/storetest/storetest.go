@@ -47,7 +47,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.run(t, &suite{Fixture: open(t), short: 800 * time.Millisecond, slack: 200 * time.Millisecond})
+			c.run(t, &suite{Fixture: open(t), short: 400 * time.Millisecond, slack: 100 * time.Millisecond})
 		})
 	}
 }
