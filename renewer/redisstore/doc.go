@@ -98,8 +98,8 @@
 // however many wait. It has a second to claim the lock; if it has died meanwhile, the next one asks
 // when that is over. Several that have died, one behind the other, cost a second each, and those
 // who live may sleep until their poll before they notice. A lock that lapses, since its holder has
-// died, is had by whoever asks first. Whoever finds a lock free costs nothing of this, and neither
-// does TryAcquire.
+// died, goes to the caller who asks first. An acquire that finds the lock free costs nothing of
+// this, and neither does TryAcquire.
 //
 // Without the rights for it, and on a cluster, where a slot that moves would take the line apart from its lock, all who wait are woken
 // at each release, and one of them has it. Let all programs that share a lock have the same rights: those who can't stand in line get

@@ -30,7 +30,7 @@ func (o *observer) step() {
 	}
 }
 
-// trips calls f and tells whether an observer has panicked in it, as a server that recovers does.
+// trips calls f and reports whether an observer has panicked in it, as a server that recovers does.
 func trips(f func()) (yes bool) {
 	defer func() {
 		if r := recover(); r != nil {
