@@ -10,6 +10,10 @@ import (
 // Exclusive returns middleware that runs a handler under the lock on the name that key derives from the request: of all requests
 // with the same name, one runs at a time, on any server. See the package's text for the outcomes.
 //
+// The body is read before the lock is asked for, and after the key function, unless it is larger than
+// [DefaultBodyBefore]: then the rest is read under the lock, and has to come at a pace. See "Slow
+// clients" in the package's text, and [MaxBody], [BodyTimeout] and [StreamBody].
+//
 // The handler gets the very http.ResponseWriter that it would get without, and a request whose context ends when the client has
 // gone or when the lock is lost. It may be called concurrently, and then calls key concurrently. A panic of key or of the handler
 // passes through, having freed the lock.
@@ -20,6 +24,7 @@ func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler
 		panic("lockbeat: httpmw.Exclusive needs a keeper (renewer.New) and a key function such as httpmw.PathValue")
 	}
 	set := newSettings()
+	set.maxBody = 0
 	for _, o := range opts {
 		o.exclusive(&set)
 	}
@@ -32,6 +37,10 @@ func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler
 			name, err := key(r)
 			if err != nil {
 				g.refuse(w, r, keyFault(r, err))
+				return
+			}
+			if g.reads(r) {
+				g.serveBody(w, r, name, next)
 				return
 			}
 			g.serve(w, r, name, next.ServeHTTP)

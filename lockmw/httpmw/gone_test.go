@@ -95,15 +95,16 @@ func TestNothingIsWrittenForAClientThatHasGone(t *testing.T) {
 	assert.Empty(t, store.Owner("a"))
 }
 
-// An HTTP/1 server doesn't notice that the client has gone while the body is unread. The wait has an end all the same.
-func TestClientGoneWithItsBodyUnread(t *testing.T) {
+// An HTTP/1 server doesn't notice that the client has gone while the body is unread, as the rest of a
+// large one is. The wait has an end all the same.
+func TestClientGoneWithTheRestOfItsBodyUnread(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
 	release := hold(t, k, "a")
 	h, ended := ending(httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second))(never(t)))
 	s := serve(t, h)
 	begun := time.Now()
-	conn, _ := raw(t, s, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhello")
+	conn, _ := raw(t, s, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+repeat("x", httpmw.DefaultBodyBefore+1))
 	require.NoError(t, conn.Close())
 	assert.Nil(t, within(t, ended))
 	assert.GreaterOrEqual(t, time.Since(begun), time.Second)
@@ -112,18 +113,33 @@ func TestClientGoneWithItsBodyUnread(t *testing.T) {
 	assert.Empty(t, store.Owner("a"))
 }
 
-// A typed handler has read the body by then, so that the server does notice.
+// A body that has been read by then lets the server notice.
 func TestClientGoneWithItsBodyRead(t *testing.T) {
 	t.Parallel()
-	k, store := scripted(t)
-	store.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
-	h, ended := ending(httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
-		assert.Fail(t, "it ran")
-	}, httpmw.Wait(time.Hour)))
-	conn, _ := raw(t, serve(t, h), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n{\"Account\":\"7\"}")
-	awaitWaiter(t, store, "7")
-	require.NoError(t, conn.Close())
-	assert.Equal(t, http.ErrAbortHandler, within(t, ended))
+	for name, guard := range map[string]func(k *renewer.Keeper) http.Handler{
+		"Exclusive": func(k *renewer.Keeper) http.Handler {
+			return httpmw.Exclusive(k, byName("7"), httpmw.Wait(time.Hour))(never(t))
+		},
+		"all of it": func(k *renewer.Keeper) http.Handler {
+			return httpmw.Exclusive(k, byName("7"), httpmw.Wait(time.Hour), httpmw.MaxBody(100))(never(t))
+		},
+		"Handle": func(k *renewer.Keeper) http.Handler {
+			return httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
+				assert.Fail(t, "it ran")
+			}, httpmw.Wait(time.Hour))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, store := scripted(t)
+			store.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+			h, ended := ending(guard(k))
+			conn, _ := raw(t, serve(t, h), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n{\"Account\":\"7\"}")
+			awaitWaiter(t, store, "7")
+			require.NoError(t, conn.Close())
+			assert.Equal(t, http.ErrAbortHandler, within(t, ended))
+		})
+	}
 }
 
 // The client is there, but the server's own context has ended: no empty 200.

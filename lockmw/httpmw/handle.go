@@ -12,17 +12,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// DefaultMaxBody is how many bytes of body [Handle] reads unless told otherwise: 1 MiB.
-const DefaultMaxBody = 1 << 20
-
-// ErrBody means that a request's body can't be decoded. The answer is a 400, or a 413 if it is too large.
+// ErrBody means that a request's body can't be read or decoded. The answer is a 400, a 413 if it is
+// too large, or a 408 if it came too slowly: then the error is os.ErrDeadlineExceeded, too.
 var ErrBody = errors.New("lockbeat: unusable body")
 
 // Handle returns a handler that decodes a request's body, as JSON unless [Codec] says otherwise, and runs fn under the lock on
 // the name that key derives from it. The name is taken as it is: see [KeyFunc]. A body that can't be decoded is answered with 400, one
-// above [MaxBody] with 413, and no lock is asked for. Otherwise it is like [Exclusive].
-//
-// The body is read before the request waits in line, so that the server notices when the client goes. It panics if k, key or fn is nil.
+// above [MaxBody] with 413, one that comes more slowly than [BodyTimeout] allows with 408, and no
+// lock is asked for. Otherwise it is like [Exclusive]. It panics if k, key or fn is nil.
 func Handle[T any](
 	k *renewer.Keeper, key func(T) string, fn func(http.ResponseWriter, *http.Request, T), opts ...HandleOption,
 ) http.Handler {
@@ -35,10 +32,14 @@ func Handle[T any](
 	}
 	g := newGuard(k, set)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if body := r.Body; body != nil { // as it never is on a server
-			r.Body = http.MaxBytesReader(w, body, g.maxBody)
-			defer func() { r.Body = body }() // net/http goes by the type of its own
+		read, _, err := readBody(w, r, g.maxBody, g.bodyTimeout)
+		if err != nil {
+			g.refuse(w, r, err)
+			return
 		}
+		body := r.Body
+		r.Body = read
+		defer func() { r.Body = body }() // net/http goes by the type of its own
 		in, err := decode[T](r, g.codec)
 		if err != nil {
 			g.refuse(w, r, err)
@@ -48,22 +49,14 @@ func Handle[T any](
 	})
 }
 
-// Codec decodes bodies by unmarshal in place of JSON. It gets the request, whose body ends with an *http.MaxBytesError beyond
-// [MaxBody], and a pointer to a T to decode into; if T is a pointer itself, such as a *pb.Transfer, it gets a T. It may be called
+// Codec decodes bodies by unmarshal in place of JSON. It gets the request, whose body has been read
+// and is in memory, and a pointer to a T to decode into; if T is a pointer itself, such as a *pb.Transfer, it gets a T. It may be called
 // concurrently. It panics if unmarshal is nil.
 func Codec(unmarshal func(r *http.Request, v any) error) HandleOption {
 	if unmarshal == nil {
 		panic("lockbeat: httpmw.Codec needs a function that decodes a request's body")
 	}
 	return handleOption(func(s *settings) { s.codec = unmarshal })
-}
-
-// MaxBody bounds to n bytes what [Handle] and [Idempotent] read of a body: 413 beyond. Default [DefaultMaxBody], 1 MiB. It panics if n is below 1.
-func MaxBody(n int64) BodyOption {
-	if n < 1 {
-		panic(fmt.Sprintf("lockbeat: httpmw.MaxBody(%d) can't be meant: give a number of bytes, such as httpmw.DefaultMaxBody", n))
-	}
-	return bodyOption(func(s *settings) { s.maxBody = n })
 }
 
 // decode turns a request's body into a T.
@@ -78,9 +71,6 @@ func decode[T any](r *http.Request, codec func(*http.Request, any) error) (in T,
 }
 
 func decodeJSON(r *http.Request, v any) error {
-	if r.Body == nil {
-		return io.ErrUnexpectedEOF
-	}
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
 		return err

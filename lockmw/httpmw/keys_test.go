@@ -123,6 +123,7 @@ func TestMisuseAtConstruction(t *testing.T) {
 		{"httpmw.Refuse(503) can't be meant: give 409, 423 or 429", func() { httpmw.Refuse(503) }},
 		{"httpmw.RetryAfter(0s) can't be meant: give a positive duration, such as a second", func() { httpmw.RetryAfter(0) }},
 		{"httpmw.MaxBody(0) can't be meant: give a number of bytes, such as httpmw.DefaultMaxBody", func() { httpmw.MaxBody(0) }},
+		{"httpmw.BodyTimeout(0s) can't be meant: give a positive duration, such as httpmw.DefaultBodyTimeout", func() { httpmw.BodyTimeout(0) }},
 		{"httpmw.Codec needs a function that decodes a request's body", func() { httpmw.Codec(nil) }},
 		{"httpmw.OnBusy needs a responder such as httpmw.Respond", func() { httpmw.OnBusy(nil) }},
 		{"httpmw.OnError needs a responder such as httpmw.Respond", func() { httpmw.OnError(nil) }},

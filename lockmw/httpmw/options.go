@@ -11,25 +11,27 @@ import (
 // Options panic if they are given what can't be meant, such as a negative duration: they are called when a program starts. Of two
 // that contradict each other the later one counts.
 type (
-	// Option is what [Exclusive] and [Handle] take.
-	Option interface {
-		HandleOption
-		exclusive(*settings)
-	}
-	// HandleOption is what [Handle] takes: every [Option], [Codec] and [MaxBody].
+	// Option is what [Exclusive] takes.
+	Option interface{ exclusive(*settings) }
+	// HandleOption is what [Handle] takes.
 	HandleOption interface{ handle(*settings) }
+	// LockOption is an [Option] and a [HandleOption].
+	LockOption interface {
+		Option
+		HandleOption
+	}
 	// TransportOption is what [Transport] takes.
 	TransportOption interface{ transport(*settings) }
-	// CommonOption is an [Option] and a [TransportOption].
+	// CommonOption is a [LockOption] and a [TransportOption].
 	CommonOption interface {
-		Option
+		LockOption
 		TransportOption
 	}
 	// IdempotentOption is what [Idempotent] takes.
 	IdempotentOption interface{ idempotent(*settings) }
-	// ServerOption is an [Option] and an [IdempotentOption].
+	// ServerOption is a [LockOption] and an [IdempotentOption].
 	ServerOption interface {
-		Option
+		LockOption
 		IdempotentOption
 	}
 	// AnyOption is an option of all.
@@ -37,27 +39,23 @@ type (
 		CommonOption
 		IdempotentOption
 	}
-	// BodyOption is a [HandleOption] and an [IdempotentOption].
-	BodyOption interface {
-		HandleOption
-		IdempotentOption
-	}
 )
 
 type (
-	option          func(*settings)
+	exclusiveOption func(*settings)
+	lockOption      func(*settings)
 	handleOption    func(*settings)
 	transportOption func(*settings)
 	commonOption    func(*settings)
 	serverOption    func(*settings)
 	anyOption       func(*settings)
-	bodyOption      func(*settings)
 
 	idempotentOption func(*settings)
 )
 
-func (o option) exclusive(s *settings)          { o(s) }
-func (o option) handle(s *settings)             { o(s) }
+func (o exclusiveOption) exclusive(s *settings) { o(s) }
+func (o lockOption) exclusive(s *settings)      { o(s) }
+func (o lockOption) handle(s *settings)         { o(s) }
 func (o handleOption) handle(s *settings)       { o(s) }
 func (o transportOption) transport(s *settings) { o(s) }
 func (o commonOption) exclusive(s *settings)    { o(s) }
@@ -70,8 +68,6 @@ func (o anyOption) exclusive(s *settings)       { o(s) }
 func (o anyOption) handle(s *settings)          { o(s) }
 func (o anyOption) transport(s *settings)       { o(s) }
 func (o anyOption) idempotent(s *settings)      { o(s) }
-func (o bodyOption) handle(s *settings)         { o(s) }
-func (o bodyOption) idempotent(s *settings)     { o(s) }
 
 func (o idempotentOption) idempotent(s *settings) { o(s) }
 
@@ -88,8 +84,11 @@ type settings struct {
 	onLost     Responder // nil: Respond, by a writer that is not wrapped
 	onError    Responder
 	codec      func(*http.Request, any) error
-	maxBody    int64
+	maxBody    int64 // 0, for Exclusive: no bound
 	sendFence  bool
+
+	bodyTimeout time.Duration
+	streamBody  bool
 
 	keepAnswer   time.Duration
 	maxAnswer    int
@@ -102,7 +101,7 @@ type settings struct {
 func newSettings() settings {
 	s := settings{
 		onBusy: Respond, onError: Respond, codec: decodeJSON, maxBody: DefaultMaxBody, keepAnswer: DefaultKeepAnswer, maxAnswer: DefaultMaxAnswer,
-		keepStatus: finalStatus, finishWithin: DefaultFinishWithin,
+		keepStatus: finalStatus, finishWithin: DefaultFinishWithin, bodyTimeout: DefaultBodyTimeout,
 	}
 	s.wait(lockmw.DefaultWait)
 	return s
@@ -164,17 +163,19 @@ func FailOpen() CommonOption { return commonOption(func(s *settings) { s.failOpe
 
 // Refuse does not wait: when somebody else has the lock, the answer is status, which is 409 Conflict, 423 Locked or 429 Too Many
 // Requests. It panics with any other.
-func Refuse(status int) Option {
+func Refuse(status int) LockOption {
 	switch status {
 	case http.StatusConflict, http.StatusLocked, http.StatusTooManyRequests:
 	default:
 		panic(fmt.Sprintf("lockbeat: httpmw.Refuse(%d) can't be meant: give 409, 423 or 429", status))
 	}
-	return option(func(s *settings) { s.policy, s.longest, s.busyStatus = lockmw.Refuse(), 0, status })
+	return lockOption(func(s *settings) { s.policy, s.longest, s.busyStatus = lockmw.Refuse(), 0, status })
 }
 
 // Skip takes it that whoever has the lock is doing the work: the answer is 204 No Content, without having run.
-func Skip() Option { return option(func(s *settings) { s.policy, s.longest = lockmw.Skip(), 0 }) }
+func Skip() LockOption {
+	return lockOption(func(s *settings) { s.policy, s.longest = lockmw.Skip(), 0 })
+}
 
 // RetryAfter sets about what Retry-After says: a random duration between half of d and one and a half, rounded up to whole seconds, so
 // that clients refused together do not come back together. Default lockmw.RetryIn: a second, five if the store was down, and longer for
@@ -203,9 +204,9 @@ func OnError(respond Responder) ServerOption {
 // OnLost answers when the lock was lost and the handler has written nothing: renewer.ErrLost. What it has written stands, unless
 // [AbortLost] is given. It makes the handler's writer a wrapped one, as AbortLost does. Default: a 503 without a body. It panics if
 // respond is nil.
-func OnLost(respond Responder) Option {
+func OnLost(respond Responder) LockOption {
 	needs("OnLost", respond)
-	return option(func(s *settings) { s.onLost = respond })
+	return lockOption(func(s *settings) { s.onLost = respond })
 }
 
 func needs(option string, respond Responder) {
@@ -221,4 +222,4 @@ func needs(option string, respond Responder) {
 // The handler's http.ResponseWriter is wrapped then, to know what has been written. It has the optional interfaces that it has
 // without (http.Flusher, http.Hijacker, io.ReaderFrom and so on, and Unwrap for http.ResponseController), but it is another value, so
 // that http.MaxBytesReader does not close the connection of a client that sends too much.
-func AbortLost() Option { return option(func(s *settings) { s.abortLost = true }) }
+func AbortLost() LockOption { return lockOption(func(s *settings) { s.abortLost = true }) }

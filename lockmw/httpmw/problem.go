@@ -3,6 +3,7 @@ package httpmw
 import (
 	"errors"
 	"net/http"
+	"os"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/once"
@@ -16,8 +17,8 @@ const (
 	// TypeUnavailable means that the lock can't be had for now, and nobody knows who has it: its store is down, or this server is
 	// shutting down. The request has not been carried out.
 	TypeUnavailable = types + "TypeUnavailable"
-	// TypeTimeout means that the request's own time ran out, as a rule before it had the lock: the
-	// detail says whether it has been carried out.
+	// TypeTimeout means that the request's own time ran out, or that its body came too slowly, as a
+	// rule before it had the lock: the detail says whether it has been carried out.
 	TypeTimeout = types + "TypeTimeout"
 	// TypeLost means that the lock was lost while the request was being carried out: it may have been in part.
 	TypeLost = types + "TypeLost"
@@ -73,6 +74,10 @@ var (
 	kindHugeBody = &kind{
 		http.StatusRequestEntityTooLarge, false, TypeBadRequest, "Bad request", "The body of the request is too large. " + nothingDone,
 	}
+	kindSlowBody = &kind{
+		http.StatusRequestTimeout, false, TypeTimeout, "Request timeout",
+		"The body of the request did not come in time. The request has not been carried out, or not to its end.",
+	}
 	kindBadFence = &kind{
 		http.StatusBadRequest, false, TypeBadRequest, "Bad request", "The header " + FenceHeader + " is no fencing token. " + nothingDone,
 	}
@@ -104,6 +109,9 @@ func kindOf(err error) *kind {
 	case errors.Is(err, ErrKey), errors.Is(err, ErrBody):
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return kindHugeBody
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return kindSlowBody
 		}
 		if errors.Is(err, ErrKey) {
 			return kindBadKey

@@ -16,8 +16,8 @@ import (
 type server struct {
 	settings
 
-	keeper          *renewer.Keeper
-	misuse, timeout sync.Once
+	keeper                     *renewer.Keeper
+	misuse, timeout, deadlines sync.Once
 }
 
 // refuse answers a request that was refused with err, and tells of it if no request would fare

@@ -1,0 +1,138 @@
+package httpmw
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// paced is a body that has to come at a pace: reading fails when the next 64 KiB of it, or what is
+// left, have not come within the timeout. Single bytes now and then do not extend that. Only the
+// time that is spent in reading counts, so a handler may do something else meanwhile.
+//
+// It sets no deadline ahead, since that would replace one that it can't know: the server's own
+// (http.Server.ReadTimeout), other middleware's or the handler's. When the time is over it sets one
+// that has passed.
+type paced struct {
+	body    io.ReadCloser
+	control *http.ResponseController
+	timeout time.Duration
+
+	mu    sync.Mutex
+	timer *time.Timer   // nil until the first call
+	begun time.Time     // of the call that reads; zero: none does
+	left  time.Duration // for the rest of the piece
+	came  int           // bytes of the piece
+	late  bool          // the client was too slow
+	off   bool          // the request is over, or its deadline can't be set
+}
+
+// paceBytes must come within the timeout.
+const paceBytes = 64 << 10
+
+// longAgo is a deadline that has passed.
+var longAgo = time.Unix(1, 0)
+
+// pace returns the body of r at a pace, if w can set deadlines. It must be stopped before the
+// handler of the request returns.
+func pace(w http.ResponseWriter, r *http.Request, timeout time.Duration) *paced {
+	return &paced{
+		body: r.Body, control: http.NewResponseController(w), timeout: timeout, left: timeout, off: !setsDeadlines(w),
+	}
+}
+
+// stop ends the pace: the writer must not be used any more.
+func (p *paced) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.off = true
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}
+
+// Read reads from the body, and fails if that is too slow.
+func (p *paced) Read(b []byte) (int, error) {
+	if p.begin() {
+		return 0, p.tooSlow()
+	}
+	n, err := p.body.Read(b)
+	if p.end(n) {
+		err = p.tooSlow()
+	}
+	return n, err
+}
+
+// Close closes the body, for which net/http reads on.
+func (p *paced) Close() error {
+	p.begin()
+	err := p.body.Close()
+	p.end(0)
+	return err
+}
+
+func (p *paced) begin() (late bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.late || p.off {
+		return p.late
+	}
+	p.begun = time.Now()
+	if p.timer == nil {
+		p.timer = time.AfterFunc(p.left, p.expire)
+	} else {
+		p.timer.Reset(p.left)
+	}
+	return false
+}
+
+func (p *paced) end(n int) (late bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.late || p.begun.IsZero() {
+		return p.late
+	}
+	p.timer.Stop()
+	p.left -= time.Since(p.begun)
+	p.begun = time.Time{}
+	if p.came += n; p.came >= paceBytes {
+		p.came, p.left = 0, p.timeout
+	}
+	return false
+}
+
+// expire ends a read that has taken too long. It may come late, when the next one has begun.
+func (p *paced) expire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.off || p.begun.IsZero() || time.Since(p.begun) < p.left {
+		return
+	}
+	p.begun = time.Time{}
+	p.late = p.control.SetReadDeadline(longAgo) == nil
+	p.off = !p.late
+}
+
+func (p *paced) tooSlow() error {
+	return fmt.Errorf("%w: it came too slowly, less than %d KiB in %v: if clients are meant to be so slow, raise httpmw.BodyTimeout: %w",
+		ErrBody, paceBytes>>10, p.timeout, os.ErrDeadlineExceeded)
+}
+
+// setsDeadlines reports whether http.ResponseController finds a way to set a read deadline by w.
+func setsDeadlines(w http.ResponseWriter) bool {
+	for {
+		switch v := w.(type) {
+		case interface {
+			SetReadDeadline(deadline time.Time) error
+		}:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = v.Unwrap()
+		default:
+			return false
+		}
+	}
+}
