@@ -90,7 +90,7 @@ func (s *settings) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		// Nobody is there to be answered, as a rule. But an empty 200, which returning would make, must not reach whoever is: a
 		// server whose BaseContext ends cancels the requests of clients that wait.
 		panic(http.ErrAbortHandler)
-	case kindBusy, kindFull, kindSkipped:
+	case kindBusy, kindFull, kindTooMany, kindSkipped:
 		respond = s.onBusy
 	case kindLost:
 		respond = s.lostResponder()

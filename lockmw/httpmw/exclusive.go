@@ -1,6 +1,7 @@
 package httpmw
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/lockbeat/lockbeat/lockmw"
@@ -35,33 +36,45 @@ func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler
 		g := newGuard(k, set)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			name, err := key(r)
-			if err != nil {
+			client := ""
+			if err == nil {
+				client, err = g.clients.sender(r)
+			}
+			switch {
+			case err != nil:
 				g.refuse(w, r, keyFault(r, err))
-				return
+			case g.reads(r):
+				g.serveBody(w, r, ask{name, client}, next)
+			default:
+				g.serve(w, r, ask{name, client}, next.ServeHTTP)
 			}
-			if g.reads(r) {
-				g.serveBody(w, r, name, next)
-				return
-			}
-			g.serve(w, r, name, next.ServeHTTP)
 		})
 	}
 }
 
 // guard puts a lock around what handles a request.
-type guard struct{ server }
+type guard struct {
+	server
+
+	clients *clients
+}
 
 func newGuard(k *renewer.Keeper, set settings) *guard {
-	return &guard{server{settings: set, keeper: k}}
+	return &guard{server{settings: set, keeper: k}, newClients(set)}
 }
 
 type work func(http.ResponseWriter, *http.Request)
 
-// serve runs do under the lock on name, or says why not.
-func (g *guard) serve(w http.ResponseWriter, r *http.Request, name string, do work) {
+// ask is what a request asks for.
+type ask struct {
+	name   string // the lock's
+	client string // whose request it is, if that counts
+}
+
+// serve runs do under the lock, or says why not.
+func (g *guard) serve(w http.ResponseWriter, r *http.Request, a ask, do work) {
 	g.checkTimeout(r, g.longest)
-	// Strict, so that a loss is always told: what becomes of it is decided by what has been written.
-	ctx, exit, err := lockmw.Enter(r.Context(), g.keeper, name, append(g.lock(r.Pattern), lockmw.Strict())...)
+	ctx, exit, err := g.enter(r, a)
 	switch {
 	case err == nil:
 		g.run(w, r, do, held{ctx, exit})
@@ -71,4 +84,15 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request, name string, do wo
 	default:
 		g.refuse(w, r, err)
 	}
+}
+
+// enter takes the lock. Until it is had or refused, the request counts as its client's.
+func (g *guard) enter(r *http.Request, a ask) (operation context.Context, exit func(error) error, err error) {
+	leave, err := g.clients.enter(a.client)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer leave()
+	// Strict, so that a loss is always told: what becomes of it is decided by what has been written.
+	return lockmw.Enter(r.Context(), g.keeper, a.name, append(g.lock(r.Pattern), lockmw.Strict())...)
 }

@@ -32,6 +32,11 @@ func Handle[T any](
 	}
 	g := newGuard(k, set)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		client, err := g.clients.sender(r)
+		if err != nil {
+			g.refuse(w, r, keyFault(r, err))
+			return
+		}
 		read, _, err := readBody(w, r, g.maxBody, g.bodyTimeout)
 		if err != nil {
 			g.refuse(w, r, err)
@@ -45,7 +50,7 @@ func Handle[T any](
 			g.refuse(w, r, err)
 			return
 		}
-		g.serve(w, r, key(in), func(w http.ResponseWriter, r *http.Request) { fn(w, r, in) })
+		g.serve(w, r, ask{key(in), client}, func(w http.ResponseWriter, r *http.Request) { fn(w, r, in) })
 	})
 }
 

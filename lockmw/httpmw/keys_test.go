@@ -120,6 +120,8 @@ func TestMisuseAtConstruction(t *testing.T) {
 		{`httpmw.Header needs the name of a header, such as "Idempotency-Key"`, func() { httpmw.Header("") }},
 		{"httpmw.Wait(0s) can't be meant: give a positive duration, or take Refuse so as not to wait", func() { httpmw.Wait(0) }},
 		{"httpmw.MaxWaiters(0) can't be meant: give at least 1, or take Refuse so that nobody waits", func() { httpmw.MaxWaiters(0) }},
+		{"httpmw.MaxWaitersPerClient(0) can't be meant: give at least 1, and a function that tells who sends a request", func() { httpmw.MaxWaitersPerClient(0, key) }},
+		{"httpmw.MaxWaitersPerClient(1) can't be meant: give at least 1, and a function that tells who sends a request", func() { httpmw.MaxWaitersPerClient(1, nil) }},
 		{"httpmw.Refuse(503) can't be meant: give 409, 423 or 429", func() { httpmw.Refuse(503) }},
 		{"httpmw.RetryAfter(0s) can't be meant: give a positive duration, such as a second", func() { httpmw.RetryAfter(0) }},
 		{"httpmw.MaxBody(0) can't be meant: give a number of bytes, such as httpmw.DefaultMaxBody", func() { httpmw.MaxBody(0) }},

@@ -75,7 +75,7 @@ type settings struct {
 	policy     lockmw.Option
 	longest    time.Duration // that policy waits; 0: it does not
 	busyStatus int           // when somebody else has the lock; 0: 409
-	waiters    int
+	waiters    int           // 0: no limit
 	operation  string        // "": the route
 	retryIn    time.Duration // 0: the defaults
 	failOpen   bool
@@ -90,6 +90,9 @@ type settings struct {
 	bodyTimeout time.Duration
 	streamBody  bool
 
+	clientWaiters int
+	client        KeyFunc // nil: no bound for each client
+
 	keepAnswer   time.Duration
 	maxAnswer    int
 	answerWait   time.Duration
@@ -102,6 +105,7 @@ func newSettings() settings {
 	s := settings{
 		onBusy: Respond, onError: Respond, codec: decodeJSON, maxBody: DefaultMaxBody, keepAnswer: DefaultKeepAnswer, maxAnswer: DefaultMaxAnswer,
 		keepStatus: finalStatus, finishWithin: DefaultFinishWithin, bodyTimeout: DefaultBodyTimeout,
+		waiters: DefaultMaxWaiters,
 	}
 	s.wait(lockmw.DefaultWait)
 	return s
@@ -141,15 +145,6 @@ func Wait(d time.Duration) CommonOption {
 	return commonOption(func(s *settings) { s.wait(d) })
 }
 
-// MaxWaiters bounds how many requests stand in line for one lock in this process, behind the one that has it or asks for it; one more
-// is answered with 503 at once. Default: no limit. It panics if n is below 1; to let nobody wait there is [Refuse].
-func MaxWaiters(n int) AnyOption {
-	if n < 1 {
-		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaiters(%d) can't be meant: give at least 1, or take Refuse so that nobody waits", n))
-	}
-	return anyOption(func(s *settings) { s.waiters = n })
-}
-
 // Operation names the work: a static name such as "transfer", which whoever waits for the lock reads, and telemetry shows. Default:
 // the route's pattern, r.Pattern; for a [Transport] none.
 func Operation(name string) AnyOption {
@@ -187,8 +182,8 @@ func RetryAfter(d time.Duration) ServerOption {
 	return serverOption(func(s *settings) { s.retryIn = d })
 }
 
-// OnBusy answers when somebody else has the lock, or too many wait for it: renewer.ErrHeld, renewer.ErrLineFull or, with [Skip],
-// lockmw.ErrSkipped. Default [Respond]. It panics if respond is nil.
+// OnBusy answers when somebody else has the lock, or too many wait for it: renewer.ErrHeld,
+// renewer.ErrLineFull, [ErrTooMany] or, with [Skip], lockmw.ErrSkipped. Default [Respond]. It panics if respond is nil.
 func OnBusy(respond Responder) ServerOption {
 	needs("OnBusy", respond)
 	return serverOption(func(s *settings) { s.onBusy = respond })

@@ -12,7 +12,8 @@ import (
 // The types of the problems in bodies, by RFC 9457: they say what is wrong to programs that do not go by the status alone. A failure
 // of the server's own making, with status 500, is "about:blank".
 const (
-	// TypeBusy means that another request has the lock, or too many wait for it. The request has not been carried out.
+	// TypeBusy means that another request has the lock, or that too many wait for it or for their
+	// client's locks. The request has not been carried out.
 	TypeBusy = types + "TypeBusy"
 	// TypeUnavailable means that the lock can't be had for now, and nobody knows who has it: its store is down, or this server is
 	// shutting down. The request has not been carried out.
@@ -46,6 +47,9 @@ var (
 	kindBusy = &kind{http.StatusConflict, true, TypeBusy, "Busy", "Another request holds the lock on this resource. " + nothingDone}
 	kindFull = &kind{
 		http.StatusServiceUnavailable, true, TypeBusy, "Busy", "Too many requests wait for the lock on this resource. " + nothingDone,
+	}
+	kindTooMany = &kind{
+		http.StatusTooManyRequests, true, TypeBusy, "Busy", "Too many requests of this client wait for locks. " + nothingDone,
 	}
 	kindSkipped = &kind{status: http.StatusNoContent}
 	kindDown    = &kind{
@@ -123,6 +127,8 @@ func kindOf(err error) *kind {
 		return kindBadFence
 	case errors.Is(err, ErrIdempotencyKey):
 		return kindBadIdempotencyKey
+	case errors.Is(err, ErrTooMany):
+		return kindTooMany
 	case errors.Is(err, once.ErrInput):
 		return kindReused
 	case errors.Is(err, once.ErrResult):

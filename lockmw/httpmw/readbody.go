@@ -63,7 +63,7 @@ func (g *guard) reads(r *http.Request) bool {
 
 // serveBody runs next under the lock, having read the body: all of it, or if it is large the
 // beginning. The rest comes at a pace.
-func (g *guard) serveBody(w http.ResponseWriter, r *http.Request, name string, next http.Handler) {
+func (g *guard) serveBody(w http.ResponseWriter, r *http.Request, a ask, next http.Handler) {
 	p := pace(w, r, g.bodyTimeout)
 	defer p.stop()
 	body, err := g.receive(w, r, p)
@@ -71,7 +71,7 @@ func (g *guard) serveBody(w http.ResponseWriter, r *http.Request, name string, n
 		g.refuse(w, r, err)
 		return
 	}
-	g.serve(w, r, name, func(w http.ResponseWriter, r *http.Request) {
+	g.serve(w, r, a, func(w http.ResponseWriter, r *http.Request) {
 		r.Body = body // of a request of our own: net/http goes by the type of its own body
 		next.ServeHTTP(w, r)
 	})

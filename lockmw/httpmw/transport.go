@@ -26,6 +26,7 @@ func Transport(base http.RoundTripper, k *renewer.Keeper, key KeyFunc, opts ...T
 		base = http.DefaultTransport
 	}
 	t := &transport{base: base, keeper: k, key: key, settings: newSettings()}
+	t.waiters = 0 // they are calls of the program's own
 	for _, o := range opts {
 		o.transport(&t.settings)
 	}

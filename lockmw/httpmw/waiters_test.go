@@ -1,0 +1,218 @@
+package httpmw_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// crowd sends n requests, and returns when all of them wait. The function that it returns waits for
+// their answers.
+func crowd(t *testing.T, n int, h http.Handler, request func() *http.Request) (answered func()) {
+	t.Helper()
+	var all sync.WaitGroup
+	for range n {
+		r := request()
+		r = r.WithContext(context.WithoutCancel(r.Context())) // also when the test has failed
+		all.Go(func() { assert.Equal(t, http.StatusOK, do(h, r).StatusCode) })
+	}
+	synctest.Wait()
+	return all.Wait
+}
+
+// Whoever could send requests could let any number of them stand in line, and the next client behind.
+func TestALineHadNoEnd(t *testing.T) {
+	t.Parallel()
+	many := httpmw.MaxWaiters(httpmw.DefaultMaxWaiters + 50)
+	for name, c := range map[string]struct {
+		guard func(k *renewer.Keeper, opts ...httpmw.AnyOption) http.Handler
+		send  func(t *testing.T) *http.Request
+		bound int
+		opts  []httpmw.AnyOption
+	}{
+		"Exclusive": {guardExclusive, nothingToSend, httpmw.DefaultMaxWaiters, nil},
+		"Handle":    {guardHandle, func(t *testing.T) *http.Request { t.Helper(); return post(t, `{"Account":"a"}`) }, httpmw.DefaultMaxWaiters, nil},
+		"more":      {guardExclusive, nothingToSend, httpmw.DefaultMaxWaiters + 50, []httpmw.AnyOption{many}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+				h := c.guard(k, c.opts...)
+				release := hold(t, k, "a")
+				answered := crowd(t, c.bound, h, func() *http.Request { return c.send(t) })
+				begun := time.Now()
+				a := do(h, c.send(t))
+				p := requireProblem(t, a, http.StatusServiceUnavailable, httpmw.TypeBusy)
+				assert.Contains(t, p.Detail, "Too many")
+				requireRetryAfter(t, a, 1, 2)
+				assert.Zero(t, time.Since(begun))
+				release()
+				answered()
+			})
+		})
+	}
+}
+
+func nothingToSend(t *testing.T) *http.Request { t.Helper(); return get(t, "/") }
+
+func guardExclusive(k *renewer.Keeper, opts ...httpmw.AnyOption) http.Handler {
+	var all []httpmw.Option
+	for _, o := range opts {
+		all = append(all, o)
+	}
+	return httpmw.Exclusive(k, byName("a"), all...)(http.HandlerFunc(ok))
+}
+
+func guardHandle(k *renewer.Keeper, opts ...httpmw.AnyOption) http.Handler {
+	var all []httpmw.HandleOption
+	for _, o := range opts {
+		all = append(all, o)
+	}
+	return httpmw.Handle(k, byAccount, func(w http.ResponseWriter, r *http.Request, _ transfer) { ok(w, r) }, all...)
+}
+
+// The same for those that wait for an answer.
+func TestTheLineForAnAnswerHadNoEnd(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		finish := make(chan struct{})
+		h := httpmw.Idempotent(k, byUser, httpmw.WaitForAnswer(time.Minute))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-finish
+			ok(w, r)
+		}))
+		same := func() *http.Request { return order(t.Context(), "k", "pen") }
+		answered := crowd(t, 1+httpmw.DefaultMaxWaiters, h, same)
+		requireProblem(t, do(h, same()), http.StatusServiceUnavailable, httpmw.TypeBusy)
+		close(finish)
+		answered()
+	})
+}
+
+// The calls of a Transport are the program's own.
+func TestATransportsLineHasNoEnd(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		release := hold(t, k, "a")
+		base := trip(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+		})
+		client := httpmw.Transport(base, k, byName("a"))
+		var all sync.WaitGroup
+		for range 2 * httpmw.DefaultMaxWaiters {
+			all.Go(func() {
+				res, err := client.RoundTrip(get(t, "/"))
+				if assert.NoError(t, err) {
+					assert.NoError(t, res.Body.Close())
+				}
+			})
+		}
+		synctest.Wait()
+		release()
+		all.Wait()
+	})
+}
+
+type trip func(*http.Request) (*http.Response, error)
+
+func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// One client can't fill the lines on its own, by whatever names.
+func TestOneClientFilledTheLine(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		var got error
+		h := httpmw.Exclusive(k, httpmw.Header("Key"), httpmw.MaxWaitersPerClient(3, byUser), httpmw.OnBusy(func(w http.ResponseWriter, r *http.Request, err error) {
+			got = err
+			httpmw.Respond(w, r, err)
+		}))(http.HandlerFunc(ok))
+		of := func(user, key string) *http.Request {
+			r := get(t, "/")
+			r.Header.Set("User", user)
+			r.Header.Set("Key", key)
+			return r
+		}
+		a, b := hold(t, k, lockmw.Key("Key", "a")), hold(t, k, lockmw.Key("Key", "b"))
+		behindA := crowd(t, 2, h, func() *http.Request { return of("eve", "a") })
+		behindB := crowd(t, 1, h, func() *http.Request { return of("eve", "b") })
+		begun := time.Now()
+		refused := do(h, of("eve", "free"))
+		p := requireProblem(t, refused, http.StatusTooManyRequests, httpmw.TypeBusy)
+		assert.Contains(t, p.Detail, "of this client")
+		requireRetryAfter(t, refused, 1, 2)
+		require.ErrorIs(t, got, httpmw.ErrTooMany)
+		assert.Zero(t, time.Since(begun))
+		assert.NotContains(t, names(s), "Key:free")
+		assert.Equal(t, "done", do(h, of("ann", "free")).body, "another client")
+		others := crowd(t, 3, h, func() *http.Request { return of("bob", "a") })
+
+		b()
+		behindB()
+		assert.Equal(t, "done", do(h, of("eve", "free")).body, "with one waiting less")
+		a()
+		behindA()
+		others()
+		for range 5 {
+			assert.Equal(t, "done", do(h, of("eve", "a")).body, "none is waiting")
+		}
+	})
+}
+
+// A request that runs does not count, nor one whose client left.
+func TestOnlyWaitingCountsForAClient(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		finish := make(chan struct{})
+		h := httpmw.Handle(k, byAccount, func(w http.ResponseWriter, r *http.Request, _ transfer) {
+			<-finish
+			ok(w, r)
+		}, httpmw.MaxWaitersPerClient(1, byName("eve")))
+		var answered []func()
+		for _, account := range []string{"7", "8", "9"} {
+			answered = append(answered, crowd(t, 1, h, func() *http.Request { return post(t, `{"Account":"`+account+`"}`) }))
+		}
+		close(finish)
+		for _, wait := range answered {
+			wait()
+		}
+	})
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		defer hold(t, k, "a")()
+		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.MaxWaitersPerClient(1, byName("eve")))(never(t))
+		for range 3 {
+			requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpmw.TypeBusy)
+		}
+	})
+}
+
+// Who can't be told is refused before the body is read.
+func TestAClientThatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	k, s := scripted(t)
+	fails := func(*http.Request) (string, error) { return "", errors.New("no session") }
+	for name, client := range map[string]httpmw.KeyFunc{"failing": fails, "empty": byName("")} {
+		bound := httpmw.MaxWaitersPerClient(1, client)
+		for _, h := range []http.Handler{
+			httpmw.Exclusive(k, byName("a"), bound)(never(t)),
+			httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) { assert.Fail(t, "it ran") }, bound),
+		} {
+			r := post(t, `{"Account":"7"}`)
+			requireProblem(t, do(h, r), http.StatusBadRequest, httpmw.TypeBadRequest)
+			assert.False(t, asked(s), name)
+			n, err := r.Body.Read(make([]byte, 1))
+			require.NoError(t, err)
+			assert.Equal(t, 1, n, "the body is unread")
+		}
+	}
+}
