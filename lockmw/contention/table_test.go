@@ -113,6 +113,21 @@ func TestBusy(t *testing.T) {
 	})
 }
 
+// A client that sends a part of its call, and then nothing, or a byte now and then, has no lock, and
+// so keeps no other client waiting.
+func TestAClientThatIsSlowToSendKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	eachThatStalls(t, func(s *scene) {
+		stall, call := s.stall(ttl, nothing)
+		for range 3 {
+			stall(key)
+			o, words := call(s.t.Context(), key)
+			assert.Equal(s.t, done, o, words)
+		}
+		assert.EqualValues(s.t, 3, s.runs.Load())
+	})
+}
+
 // A refusal is for now: a caller that comes again when the lock is free is carried out.
 func TestBusyThenFree(t *testing.T) {
 	t.Parallel()
