@@ -205,7 +205,7 @@ func TestAConnectionIsTakenOver(t *testing.T) {
 				_, _ = io.WriteString(conn, "you said "+word)
 				assert.NoError(t, conn.Close())
 			}))), request)
-			res, err := http.ReadResponse(in, nil)
+			res, err := http.ReadResponse(in, nil) //nolint:bodyclose // it has none: what follows is read from the connection
 			require.NoError(t, err)
 			assert.Equal(t, http.StatusSwitchingProtocols, res.StatusCode)
 			_, err = io.WriteString(conn, "pen\n")

@@ -13,14 +13,16 @@
 //	----------------------  -----------------------------------------------------------------------------------------
 //	free                    whatever the handler answers. The lock is held until it returns, panics or exits
 //	held by another         the request waits in line, for 10 s unless [Wait] says otherwise; then 503. [Refuse]: at
-//	                        once 409, 423 or 429. [Skip]: 204. [MaxWaiters]: 503 for the one too many
+//	                        once 409, 423 or 429. [Skip]: 204. [MaxWaiters] (100): 503 for the one too many;
+//	                        [MaxWaitersPerClient]: 429
 //	not to be had, since    503: the store is down, or the keeper is shut down; never "busy". [FailOpen]: if the store
 //	nobody can be asked     is down, the handler runs without
 //	not had before the      503 if the request's own deadline, set by other middleware, has passed; nothing if the
 //	request ended           client has gone
 //	lost while it runs      the request's context ends with cause ErrLost. 503 if the handler has written nothing, else
 //	                        what it has written, or with [AbortLost] a broken answer
-//	of no usable name       400; no lock is asked for. A body that can't be decoded: 400, or 413 if it is too large
+//	of no usable name       400; no lock is asked for. A body that can't be decoded: 400; 413 if it is too large, 408
+//	                        if it comes too slowly
 //
 // Refusals are problem documents, by RFC 9457, without the lock's name; where it is worth asking again they have a Retry-After. To
 // answer otherwise there are [OnBusy], [OnError] and [OnLost]. A handler runs, at most, once; when the answer is a refusal it has not run.
@@ -89,7 +91,8 @@
 //   - On the route, where its pattern and its wildcards are known, not around the mux; with chi on r.With, or r.Use below r.Route.
 //   - Inside authentication: who may not do a thing must not be able to keep others from it.
 //   - Inside http.TimeoutHandler, which ends the wait with the time, and answers itself. The handler behind it may go on running after
-//     that, and the lock is held until it returns.
+//     that, and the lock is held until it returns. Its writer sets no read deadlines: give [MaxBody], so
+//     that no body is read under the lock.
 //   - Inside or outside otelhttp: its spans are as without the lock. Inside, they count the wait.
 //   - Inside of Idempotent, for Exclusive and Handle: a request that is sent again needs no lock
 //     for its answer.
@@ -102,8 +105,39 @@
 // still there: the clients of a server whose http.Server.BaseContext has ended, at its shutdown. They see the connection end, and can
 // try elsewhere. Middleware that recovers from panics should let this one pass, as net/http asks of it.
 //
-// An HTTP/1 server does not notice that a client has left while its body is unread, and so the wait is always bounded. [Handle]
-// reads the body first.
+// An HTTP/1 server does not notice that a client has left while its body is unread, nor if it has
+// sent more than the request. So the wait is always bounded, and so is the line ([MaxWaiters]).
+//
+// # Slow clients
+//
+// A client that is slow to send keeps no other client waiting. First comes the key function, then the
+// body is read, then the lock is asked for:
+//
+//	a body of              Exclusive reads
+//	---------------------  ---------------------------------------------------------------------
+//	up to 256 KiB          all of it before the lock, and the server notices a client that leaves
+//	more                   its first 256 KiB; the rest is read by the handler, under the lock
+//	more, with [MaxBody]   all of it before the lock, into memory; 413 beyond the bound
+//	CONNECT, or with       nothing: the handler does, under the lock
+//	[StreamBody]
+//
+// [Handle] and [Idempotent] always have a MaxBody. Each 64 KiB has to come within [BodyTimeout], 10 s:
+// 408. Under the lock the handler's Read fails instead; a handler that then returns frees the lock.
+// Who keeps to that pace, which is 6.5 KB a second, has the lock for as long as the handler goes on
+// reading: bound what it reads, by MaxBody or http.MaxBytesReader. A connection by HTTP/1 is closed
+// when a body was read under the lock. A handler that answers while it reads, such as a gRPC server
+// behind net/http, needs StreamBody, by which a client can hold the lock for as long as it likes.
+//
+// A client that is slow to read its answer holds the lock, too, while the handler writes more than
+// the connection's buffers take: http.Server.WriteTimeout bounds that. MaxHold bounds how long any
+// request has its lock, also one whose handler does not return. So a server should have
+//
+//	keeper, err := renewer.New(store, renewer.Config{TTL: ttl, MaxHold: 2 * time.Minute})
+//	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute,
+//		WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute}
+//
+// ReadTimeout ends neither the wait nor the work once the body has been read. Of a larger body it
+// counts the wait, too: let it exceed the wait and the upload together.
 //
 // # Times
 //
@@ -116,7 +150,7 @@
 // of a WriteTimeout that is not above the wait, once for each handler, by its first request. How
 // long the work takes this package can't know.
 //
-// A handler that never returns holds its lock for ever: renewer.Config.MaxHold bounds that. Leave CancelGrace at 0 unless the lock may
+// A handler that never returns holds its lock for ever, unless renewer.Config.MaxHold is set. Leave CancelGrace at 0 unless the lock may
 // be given away while a handler still runs whose client has gone.
 //
 // To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time. Both wait for handlers that run, and the keeper sends

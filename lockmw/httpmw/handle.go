@@ -37,13 +37,13 @@ func Handle[T any](
 			g.refuse(w, r, keyFault(r, err))
 			return
 		}
-		read, _, err := readBody(w, r, g.maxBody, g.bodyTimeout)
+		data, err := readBody(w, r, g.maxBody, g.bodyTimeout)
 		if err != nil {
 			g.refuse(w, r, err)
 			return
 		}
 		body := r.Body
-		r.Body = read
+		r.Body = keep(data, body)
 		defer func() { r.Body = body }() // net/http goes by the type of its own
 		in, err := decode[T](r, g.codec)
 		if err != nil {

@@ -10,28 +10,32 @@ import (
 	"time"
 )
 
-// kept is a body that is in memory. It is Closed as the one that it was read from.
+// kept is a body that is in memory. It is closed as the one that it was read from.
 type kept struct {
 	*bytes.Reader
 	io.Closer
 }
 
+// keep returns data as the body that it was read from.
+func keep(data []byte, from io.ReadCloser) io.ReadCloser {
+	if from == nil || from == http.NoBody {
+		return http.NoBody
+	}
+	return kept{bytes.NewReader(data), from}
+}
+
 // readBody reads a request's body, of limit bytes at most, at a pace of 64 KiB in timeout. One that
 // says itself that it is larger isn't begun. The error says what to answer.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration) (io.ReadCloser, []byte, error) {
+func readBody(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody {
-		return http.NoBody, nil, nil
+		return nil, nil
 	}
 	if r.ContentLength > limit {
-		return nil, nil, fmt.Errorf("%w: %w", ErrBody, &http.MaxBytesError{Limit: limit})
+		return nil, fmt.Errorf("%w: %w", ErrBody, &http.MaxBytesError{Limit: limit})
 	}
 	p := pace(w, r, timeout)
 	defer p.stop()
-	data, err := readAll(r, http.MaxBytesReader(w, p, limit))
-	if err != nil {
-		return nil, nil, err
-	}
-	return kept{bytes.NewReader(data), r.Body}, data, nil
+	return readAll(r, http.MaxBytesReader(w, p, limit))
 }
 
 // readAll reads what is to be read of the body of r.
@@ -79,15 +83,15 @@ func (g *guard) serveBody(w http.ResponseWriter, r *http.Request, a ask, next ht
 
 func (g *guard) receive(w http.ResponseWriter, r *http.Request, p *paced) (io.ReadCloser, error) {
 	if g.maxBody > 0 {
-		body, _, err := readBody(w, r, g.maxBody, g.bodyTimeout)
-		return body, err
+		data, err := readBody(w, r, g.maxBody, g.bodyTimeout)
+		return keep(data, r.Body), err
 	}
 	first, err := readAll(r, io.LimitReader(p, DefaultBodyBefore+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(first) <= DefaultBodyBefore {
-		return kept{bytes.NewReader(first), r.Body}, nil
+		return keep(first, r.Body), nil
 	}
 	g.checkDeadlines(w, r)
 	if r.ProtoMajor == 1 {
