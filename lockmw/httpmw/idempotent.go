@@ -1,13 +1,11 @@
 package httpmw
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 
@@ -32,7 +30,7 @@ const (
 // caller tells who sends a request, such as the authenticated user, or the tenant: two callers may use the same key. The name is hashed
 // before it leaves the process. A caller that is empty is refused like a bad key.
 //
-// The request's body is read first, up to [MaxBody]. The answer is kept in memory until it is
+// The request's body is read first, up to [MaxBody] and at the pace of [BodyTimeout]. The answer is kept in memory until it is
 // stored, up to [MaxAnswer], so the handler's writer is no http.Flusher or http.Hijacker;
 // http.ResponseController sets the connection's deadlines. The handler's context ends when the lock
 // is lost, or [FinishWithin] after the client has gone. It panics if k, caller or the handler is
@@ -122,18 +120,11 @@ func fingerprint(r *http.Request, body []byte) string {
 
 // read reads the body, and puts it back.
 func (i *idempotent) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.Body == nil {
-		return nil, nil
+	body, err := readBody(w, r, i.maxBody, i.bodyTimeout)
+	if err == nil {
+		r.Body = keep(body, r.Body)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, i.maxBody))
-	if err != nil && r.Context().Err() != nil {
-		return nil, ended(r)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBody, err)
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return body, nil
+	return body, err
 }
 
 // answer answers a request, by its handler or with what is stored.
