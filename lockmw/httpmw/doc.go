@@ -123,8 +123,8 @@
 //
 // [Handle] and [Idempotent] always have a MaxBody. Each 64 KiB has to come within [BodyTimeout], 10 s:
 // 408. Under the lock the handler's Read fails instead; a handler that then returns frees the lock.
-// Who keeps to that pace, which is 6.5 KB a second, has the lock for as long as the handler goes on
-// reading: bound what it reads, by MaxBody or http.MaxBytesReader. A connection by HTTP/1 is closed
+// A client that keeps to that pace, which is 6.5 KB a second, has the lock for as long as the handler
+// goes on reading: bound what it reads, by MaxBody or http.MaxBytesReader. A connection by HTTP/1 is closed
 // when a body was read under the lock. A handler that answers while it reads, such as a gRPC server
 // behind net/http, needs StreamBody, by which a client can hold the lock for as long as it likes.
 //

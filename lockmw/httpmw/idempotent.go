@@ -30,8 +30,8 @@ const (
 // caller tells who sends a request, such as the authenticated user, or the tenant: two callers may use the same key. The name is hashed
 // before it leaves the process. A caller that is empty is refused like a bad key.
 //
-// The request's body is read first, up to [MaxBody] and at the pace of [BodyTimeout]. The answer is kept in memory until it is
-// stored, up to [MaxAnswer], so the handler's writer is no http.Flusher or http.Hijacker;
+// The request's body is read first, up to [MaxBody] and at the pace of [BodyTimeout]. The answer is
+// kept in memory until it is stored, up to [MaxAnswer], so the handler's writer is no http.Flusher or http.Hijacker;
 // http.ResponseController sets the connection's deadlines. The handler's context ends when the lock
 // is lost, or [FinishWithin] after the client has gone. It panics if k, caller or the handler is
 // nil, or if an option can't be meant.

@@ -31,13 +31,13 @@ func MaxWaiters(n int) AnyOption {
 // from when the lock is asked for, its body having been read, until it is had or refused, also if
 // the lock is free: give clients as many as they send at once.
 //
-// The function client tells who sends a request, as it does for [Idempotent]: the authenticated user,
+// The function client says who sends a request, as it does for [Idempotent]: the authenticated user,
 // or the tenant. A client's address serves only where no proxy stands before the server. An error,
 // and a client that is empty, are answered with 400, before the body is read. It may be called
 // concurrently. Default: no limit but MaxWaiters. It panics if n is below 1 or client is nil.
 func MaxWaitersPerClient(n int, client KeyFunc) LockOption {
 	if n < 1 || client == nil {
-		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaitersPerClient(%d) can't be meant: give at least 1, and a function that tells who sends a request", n))
+		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaitersPerClient(%d) can't be meant: give at least 1, and a function that says who sends a request", n))
 	}
 	return lockOption(func(s *settings) { s.clientWaiters, s.client = n, client })
 }

@@ -32,7 +32,7 @@ func crowd(t *testing.T, n int, h http.Handler, request func() *http.Request) (a
 	return all.Wait
 }
 
-// Whoever could send requests could let any number of them stand in line, and the next client behind.
+// Any number of requests could stand in line for one lock, and the next client's behind them.
 func TestALineHadNoEnd(t *testing.T) {
 	t.Parallel()
 	many := httpmw.MaxWaiters(httpmw.DefaultMaxWaiters + 50)
@@ -196,7 +196,7 @@ func TestOnlyWaitingCountsForAClient(t *testing.T) {
 	})
 }
 
-// Who can't be told is refused before the body is read.
+// A request that does not say whose it is is refused before its body is read.
 func TestAClientThatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)
