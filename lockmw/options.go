@@ -115,20 +115,19 @@ func Operation(name string) Option {
 
 func (s settings) acquire(ctx context.Context, k *renewer.Keeper, name string) (*renewer.Lease, error) {
 	switch {
-	case s.waiters > 0 || s.manual != nil:
+	case s.manual != nil:
 		return s.acquireSpecially(ctx, k, name)
 	case s.contention != wait:
 		return k.TryAcquire(ctx, name, renewer.MaxWait(s.within), s.operation)
+	case s.waiters > 0:
+		return k.Acquire(ctx, name, renewer.MaxWait(s.wait), s.operation, renewer.MaxWaiters(s.waiters))
 	default: // the usual, with no option more than it needs
 		return k.Acquire(ctx, name, renewer.MaxWait(s.wait), s.operation)
 	}
 }
 
 func (s settings) acquireSpecially(ctx context.Context, k *renewer.Keeper, name string) (*renewer.Lease, error) {
-	opts := []renewer.Option{s.operation, renewer.MaxWaiters(s.waiters)}
-	if s.manual != nil {
-		opts = append(opts, renewer.Manual(*s.manual))
-	}
+	opts := []renewer.Option{s.operation, renewer.MaxWaiters(s.waiters), renewer.Manual(*s.manual)}
 	if s.contention != wait {
 		return k.TryAcquire(ctx, name, append(opts, renewer.MaxWait(s.within))...)
 	}

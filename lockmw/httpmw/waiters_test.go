@@ -196,7 +196,7 @@ func TestOnlyWaitingCountsForAClient(t *testing.T) {
 	})
 }
 
-// A request that does not say whose it is is refused before its body is read.
+// A request that does not say whose it is gets its answer before its body is read.
 func TestAClientThatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)
