@@ -83,6 +83,9 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	singleClaims.put(claims)
 	late := c.endRequest(request)
 	g := answerTo(grants, 0, 1, brokenGrant)
+	if answered := isAnswer(g.Status, g.Err); answered || ctx.Err() == nil {
+		k.bookReply(k.shardOf(l.name), sent, answered)
+	}
 	if g.Status == Mine {
 		sent = sent.add(-max(0, g.Age))
 	}

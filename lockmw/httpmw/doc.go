@@ -15,7 +15,7 @@
 //	held by another         the request waits in line, for 10 s unless [Wait] says otherwise; then 503. [Refuse]: at
 //	                        once 409, 423 or 429. [Skip]: 204. [MaxWaiters]: 503 for the one too many
 //	not to be had, since    503: the store is down, or the keeper is shut down; never "busy". [FailOpen]: if the store
-//	nobody can be asked     is down, the handler runs without
+//	nobody can be asked     is down for a while, some handlers run without
 //	not had before the      503 if the request's own deadline, set by other middleware, has passed; nothing if the
 //	request ended           client has gone
 //	lost while it runs      the request's context ends with cause ErrLost. 503 if the handler has written nothing, else

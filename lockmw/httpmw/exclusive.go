@@ -40,10 +40,14 @@ func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler
 }
 
 // guard puts a lock around what handles a request.
-type guard struct{ server }
+type guard struct {
+	server
+
+	unlocked *unlocked
+}
 
 func newGuard(k *renewer.Keeper, set settings) *guard {
-	return &guard{server{settings: set, keeper: k}}
+	return &guard{server{settings: set, keeper: k}, newUnlocked(k, &set)}
 }
 
 type work func(http.ResponseWriter, *http.Request)
@@ -53,13 +57,15 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request, name string, do wo
 	g.checkTimeout(r, g.longest)
 	// Strict, so that a loss is always told: what becomes of it is decided by what has been written.
 	ctx, exit, err := lockmw.Enter(r.Context(), g.keeper, name, append(g.lock(r.Pattern), lockmw.Strict())...)
-	switch {
-	case err == nil:
+	if err == nil {
 		g.run(w, r, do, held{ctx, exit})
-	case g.failOpen && lockmw.RefusalOf(err) == lockmw.RefusedUnavailable:
-		// The token of an outer lock is not this one's: what is written without this lock must be told apart.
-		pass(lockmw.WithFence(r.Context(), 0), w, r, do)
-	default:
-		g.refuse(w, r, err)
+		return
 	}
+	without, leave := g.unlocked.enter(r.Context(), name, g.operationOr(r.Pattern), err)
+	if without == nil {
+		g.refuse(w, r, err)
+		return
+	}
+	defer leave()
+	pass(without, w, r, do)
 }

@@ -82,7 +82,7 @@ type settings struct {
 	waiters    int
 	operation  string        // "": the route
 	retryIn    time.Duration // 0: the defaults
-	failOpen   bool
+	failOpen   int // how many may run without their lock; 0: none
 	abortLost  bool
 	onBusy     Responder
 	onLost     Responder // nil: Respond, by a writer that is not wrapped
@@ -114,11 +114,7 @@ func (s *settings) wait(d time.Duration) {
 
 // lock is what to tell lockmw.
 func (s *settings) lock(route string) []lockmw.Option {
-	operation := s.operation
-	if operation == "" {
-		operation = route
-	}
-	return []lockmw.Option{s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(operation)}
+	return []lockmw.Option{s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(s.operationOr(route))}
 }
 
 // busy is the status when somebody else has the lock.
@@ -156,11 +152,6 @@ func MaxWaiters(n int) AnyOption {
 func Operation(name string) AnyOption {
 	return anyOption(func(s *settings) { s.operation = name })
 }
-
-// FailOpen runs the handler, or the call, without the lock when the store can't be asked, for work to which an outage does more harm
-// than an overlap: not for anything that must not happen twice, such as a payment. lockmw.Fence is 0 then, which fenced resources refuse.
-// Default off. The store is waited for as long as the lock would be, so take a short [Wait] with it.
-func FailOpen() CommonOption { return commonOption(func(s *settings) { s.failOpen = true }) }
 
 // Refuse does not wait: when somebody else has the lock, the answer is status, which is 409 Conflict, 423 Locked or 429 Too Many
 // Requests. It panics with any other.
