@@ -175,4 +175,3 @@ func TestFailOpenThatCantBeMeant(t *testing.T) {
 	assert.PanicsWithValue(t, "lockbeat: httpmw.FailOpen(0) can't be meant: give how many may run without the lock at once, "+
 		"or leave it out so that none does", func() { httpmw.FailOpen(0) })
 }
-

@@ -82,7 +82,7 @@ type settings struct {
 	waiters    int
 	operation  string        // "": the route
 	retryIn    time.Duration // 0: the defaults
-	failOpen   int // how many may run without their lock; 0: none
+	failOpen   int           // how many may run without their lock; 0: none
 	abortLost  bool
 	onBusy     Responder
 	onLost     Responder // nil: Respond, by a writer that is not wrapped
