@@ -60,13 +60,17 @@ func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.A
 	answers := make([]renewer.Answer, len(records))
 	asked := make([]int, 0, len(records))
 	for i := range records {
-		if _, answers[i].Err = renewer.Millis(records[i].TTL); answers[i].Err == nil {
+		if _, answers[i].Err = renewer.Millis(records[i].TTL); answers[i].Err == nil || records[i].Erase {
+			answers[i].Err = nil
 			asked = append(asked, i)
 		}
 	}
 	name := func(j int) string { return records[asked[j]].Name }
 	s.spread(ctx, &calls{len(asked), name, func(j int, whole bool) rueidis.Completed {
-		r := &records[asked[j]]
+		r := records[asked[j]]
+		if r.Erase {
+			r.TTL, r.Data = 0, ""
+		}
 		return writeScript.command(s.client.B(), whole, []string{s.recordKey(r.Name)},
 			decimal(r.Fence), decimal(r.Seq), decimal(r.TTL.Milliseconds()), r.Data)
 	}, func(j int, r rueidis.RedisResult) {
