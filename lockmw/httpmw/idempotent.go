@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 
 	"github.com/lockbeat/lockbeat/lockmw"
@@ -191,7 +190,7 @@ func (s *settings) once(route, input string) []once.Option {
 		operation = route
 	}
 	return []once.Option{
-		once.NoRetry(), once.MaxAttempts(math.MaxInt32), once.Wait(s.answerWait), once.MaxWaiters(s.waiters), once.Keep(s.keepAnswer),
+		once.NoRetry(), once.Uncounted(), once.Wait(s.answerWait), once.MaxWaiters(s.waiters), once.Keep(s.keepAnswer),
 		once.MaxResult(s.maxAnswer), once.Operation(operation), once.Input(input), once.Codec(encodeAnswer, decodeAnswer),
 	}
 }
