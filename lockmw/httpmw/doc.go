@@ -44,16 +44,16 @@
 //
 // Final answers are stored, for [KeepAnswer]: status, body, trailers, and the headers that the
 // handler has set, less Set-Cookie, Date and those of the connection. Early hints (1xx) reach the
-// client of the first request only. These are not final, and with them the next request with the
-// key runs the handler again:
+// client of the first request only. These are not final: they leave nothing in the store, and the
+// next request with the key runs the handler again:
 //
-//   - a server's failures (5xx), and 401, 408, 421, 423, 425, 428 and 429, which ask the client for
-//     something else first, or to come later; [KeepStatus] says otherwise;
-//   - any 4xx or 5xx with Retry-After;
+//   - errors (4xx and 5xx), since an error says that nothing has been done; [KeepStatus] says
+//     otherwise, for a handler whose errors have effects;
+//   - with KeepStatus too, any 4xx or 5xx with Retry-After;
 //   - refusals of this package, whatever their status, such as those of an [Exclusive] inside of
 //     Idempotent: its handler has not run.
 //
-// Nor is anything stored if the handler panics, if its process dies, or if it returns without
+// Nor is an answer stored if the handler panics, if its process dies, or if it returns without
 // having answered since its context has ended: the next request with the key takes over. What the
 // handler does should therefore bear to be begun anew, as with package once.
 //

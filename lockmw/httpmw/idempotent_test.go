@@ -184,7 +184,7 @@ func TestAnswersThatAreNotFinal(t *testing.T) {
 		runs := 0
 		h := httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			runs++
-			if status != http.StatusNotFound {
+			if status >= http.StatusBadRequest {
 				w.Header().Set("Retry-After", "1")
 			}
 			w.WriteHeader(status)
@@ -195,10 +195,10 @@ func TestAnswersThatAreNotFinal(t *testing.T) {
 			assert.Equal(t, "1", w.Header().Get("Retry-After"))
 			assert.Empty(t, w.Header().Get(httpmw.ReplayedHeader))
 		}
-		status = http.StatusNotFound
-		assert.Equal(t, 404, answered(h, order(t.Context(), "k", "pen")).Code)
+		status = http.StatusAccepted
+		assert.Equal(t, status, answered(h, order(t.Context(), "k", "pen")).Code)
 		status = http.StatusOK
-		assert.Equal(t, 404, answered(h, order(t.Context(), "k", "pen")).Code, "a client's fault is final")
+		assert.Equal(t, http.StatusAccepted, answered(h, order(t.Context(), "k", "pen")).Code, "the first that is final")
 		assert.Equal(t, 9, runs)
 	})
 }

@@ -37,11 +37,11 @@ func MaxAnswer(n int) IdempotentOption {
 }
 
 // KeepStatus says which of the handler's answers are final, by their status: keep reports whether
-// one is stored and replayed. With others the next request with the key runs the handler again.
-// Refusals of this package, and errors with Retry-After, are never stored. It is for handlers whose
-// failures have effects (keep all), and for keys that clients use until they succeed (keep those
-// below 300). It may be called concurrently. It panics if keep is nil. Default: 2xx, 3xx, and 4xx
-// but 401, 408, 421, 423, 425, 428 and 429.
+// one is stored and replayed. With others the next request with the key runs the handler again, and
+// nothing stays in the store. Refusals of this package, and errors with Retry-After, are never
+// stored. It is for handlers whose errors have effects, such as a declined payment that is on
+// record: they keep all, by func(int) bool { return true }. It may be called concurrently. It panics
+// if keep is nil. Default: those below 400, since an error says that nothing has been done.
 func KeepStatus(keep func(status int) bool) IdempotentOption {
 	if keep == nil {
 		panic("lockbeat: httpmw.KeepStatus needs a function that reports whether answers with a status are stored")
