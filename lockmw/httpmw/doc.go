@@ -37,10 +37,15 @@
 //	new                    whatever the handler answers, once that is stored
 //	known                  the stored answer, with Idempotent-Replayed: true; the handler does not run
 //	in flight              409 and Retry-After, or with [WaitForAnswer] the answer when it is there
-//	another request's      422: another method, path (as sent), query, content type or body
+//	another request's      422: another method, host or path (as sent), query, content type or body
 //	missing, unusable      400; with [KeyOptional] a request without one is let through
 //	known, but its answer  409, without Retry-After: see [MaxAnswer]
 //	was too large
+//
+// Clients that reach the servers by several addresses send one Host with all of them, or middleware
+// further out sets http.Request.Host: by another host a request is another, so that tenants with a
+// host each do not get each other's answers. What else tells tenants apart, such as a header, belongs
+// into the caller.
 //
 // Final answers are stored, for [KeepAnswer]: status, body, trailers, and the headers that the
 // handler has set, less Set-Cookie, Date and those of the connection. Early hints (1xx) reach the

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/once"
@@ -29,7 +30,7 @@ const (
 // keeper's store must be a renewer.Recorder, as redisstore is. See the package's text for the outcomes.
 //
 // caller tells who sends a request, such as the authenticated user, or the tenant: two callers may use the same key. The name is hashed
-// before it leaves the process. A caller that is empty is refused like a bad key.
+// before it leaves the process. A caller that is empty is refused like a bad key. Where services share a Redis, give each its [Scope].
 //
 // The request's body is read first, up to [MaxBody]. The answer is kept in memory until it is
 // stored, up to [MaxAnswer], so the handler's writer is no http.Flusher or http.Hijacker;
@@ -106,17 +107,19 @@ func (i *idempotent) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		i.refuse(w, r, err)
 		return
 	}
-	i.answer(w, r, next, lockmw.Key("idempotency", hash(caller, key)), fingerprint(r, body))
+	i.answer(w, r, next, lockmw.Key("idempotency", hash(i.scope, caller, key)), fingerprint(r, body))
 }
 
 // fingerprint is what makes a request this one and no other. It goes by what the client has asked
-// for: the path in r.URL may have lost what makes the difference, to http.StripPrefix for one.
+// for: the path in r.URL may have lost what makes the difference, to http.StripPrefix for one. The
+// host is in it, and not in the name, so that a request that is sent again by another host name is
+// refused rather than carried out twice.
 func fingerprint(r *http.Request, body []byte) string {
 	uri := r.RequestURI
 	if uri == "" { // of a request that came from no server
 		uri = r.URL.RequestURI()
 	}
-	return hash(r.Method, uri, r.Header.Get("Content-Type"), string(body))
+	return hash(r.Method, strings.ToLower(r.Host), uri, r.Header.Get("Content-Type"), string(body))
 }
 
 // read reads the body, and puts it back.

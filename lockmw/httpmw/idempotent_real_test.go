@@ -35,6 +35,7 @@ func TestEqualRequestsOnTwoServers(t *testing.T) {
 		wg.Go(func() {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, servers[i%2].URL+"/orders", strings.NewReader("pen"))
 			assert.NoError(t, err)
+			r.Host = "shop.example" // by whichever address
 			r.Header.Set("User", "ann")
 			r.Header.Set(httpmw.IdempotencyKeyHeader, "8e03978e-40d5-43dd-bc93-6894a57f9324")
 			res, err := http.DefaultClient.Do(r)

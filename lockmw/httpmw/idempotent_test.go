@@ -103,6 +103,8 @@ func TestAKeyIsOneRequests(t *testing.T) {
 			"path":   func(r *http.Request) { r.RequestURI = "/other?now=1" },
 			"query":  func(r *http.Request) { r.RequestURI = "/orders?now=2" },
 			"no URI": func(r *http.Request) { r.RequestURI, r.URL.Path = "", "/other" },
+			"host":   func(r *http.Request) { r.Host = "tenant-b.example" },
+			"port":   func(r *http.Request) { r.Host += ":8080" },
 			"type":   func(r *http.Request) { r.Header.Set("Content-Type", "text/csv") },
 		} {
 			r := order(t.Context(), "k", "pen")
@@ -112,7 +114,31 @@ func TestAKeyIsOneRequests(t *testing.T) {
 			assert.Contains(t, w.Body.String(), "TypeReused")
 			assert.NotContains(t, w.Body.String(), `"k"`)
 		}
+		r := order(t.Context(), "k", "pen")
+		r.Host = strings.ToUpper(r.Host)
+		assert.Equal(t, "true", answered(h, r).Header().Get(httpmw.ReplayedHeader), "case is nothing to a host")
 		assert.EqualValues(t, 1, shop.taken.Load())
+	})
+}
+
+// Two services on one Redis, with the same keys of users who have the same numbers: one answered
+// with what the other had.
+func TestServicesWithTheirOwnScopeDoNotMeet(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		var books, pens shop
+		for _, h := range []http.Handler{httpmw.Idempotent(k, byUser)(&books), httpmw.Idempotent(k, byUser, httpmw.Scope("pens"))(&pens)} {
+			assert.Empty(t, answered(h, order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
+			assert.Equal(t, "true", answered(h, order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
+		}
+		assert.EqualValues(t, 1, books.taken.Load())
+		assert.EqualValues(t, 1, pens.taken.Load())
+
+		// What one part of a name ends with is not what the next begins with.
+		ab := httpmw.Idempotent(k, byName("c"), httpmw.Scope("ab"))(&books)
+		a := httpmw.Idempotent(k, byName("bc"), httpmw.Scope("a"))(&books)
+		assert.Empty(t, answered(ab, order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
+		assert.Empty(t, answered(a, order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
 	})
 }
 

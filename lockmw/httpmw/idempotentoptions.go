@@ -49,6 +49,15 @@ func KeepStatus(keep func(status int) bool) IdempotentOption {
 	return idempotentOption(func(s *settings) { s.keepStatus = keep })
 }
 
+// Scope tells callers of one name apart: keys of the same caller in another scope are others. Give
+// each service that shares a Redis a scope of its own, such as its name, and each of two handlers
+// whose callers have the same IDs and are not the same. A store prefix of its own for each service
+// (redisstore.Prefix) does it as well, and keeps their locks apart too. Changing it makes all keys
+// new. Default "".
+func Scope(scope string) IdempotentOption {
+	return idempotentOption(func(s *settings) { s.scope = scope })
+}
+
 // WaitForAnswer has a request wait for at most d for one with the same key that is being carried out, and then replay its answer, or take
 // over if it came to nothing. Default: no waiting, 409. It panics if d is not positive.
 func WaitForAnswer(d time.Duration) IdempotentOption {

@@ -91,6 +91,7 @@ type settings struct {
 	maxBody    int64
 	sendFence  bool
 
+	scope        string
 	keepAnswer   time.Duration
 	maxAnswer    int
 	answerWait   time.Duration

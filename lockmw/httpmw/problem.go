@@ -82,7 +82,7 @@ var (
 	}
 	kindReused = &kind{
 		http.StatusUnprocessableEntity, false, TypeReused, "Key reused",
-		"The " + IdempotencyKeyHeader + " is that of another request: another method, path or body. " + nothingDone,
+		"The " + IdempotencyKeyHeader + " is that of another request: another method, host, path or body. " + nothingDone,
 	}
 	kindNotKept = &kind{
 		http.StatusConflict, false, TypeNotKept, "Done before",
