@@ -62,6 +62,10 @@
 // having answered since its context has ended: the next request with the key takes over. What the
 // handler does should therefore bear to be begun anew, as with package once.
 //
+// A replay skips the handler, and with it whatever the handler itself checks: who was allowed a
+// request gets its answer again, also when that right has been revoked. Put authorization further
+// out than Idempotent, where it decides on each request, or give it to [BeforeReplay].
+//
 // A request that has begun is carried out to its end, also when its client has gone: clients give
 // up waiting, send the request again, and must not find it half done. The handler's context ends
 // when the lock is lost, or [FinishWithin] (a minute) after the client has gone. It keeps the

@@ -32,6 +32,9 @@ const (
 // caller tells who sends a request, such as the authenticated user, or the tenant: two callers may use the same key. The name is hashed
 // before it leaves the process. A caller that is empty is refused like a bad key. Where services share a Redis, give each its [Scope].
 //
+// A stored answer goes out without the handler, and so without what the handler checks: put
+// authorization further out, or give it to [BeforeReplay].
+//
 // The request's body is read first, up to [MaxBody]. The answer is kept in memory until it is
 // stored, up to [MaxAnswer], so the handler's writer is no http.Flusher or http.Hijacker;
 // http.ResponseController sets the connection's deadlines. The handler's context ends when the lock
@@ -53,7 +56,8 @@ func Idempotent(k *renewer.Keeper, caller KeyFunc, opts ...IdempotentOption) fun
 		if next == nil {
 			panic("lockbeat: httpmw.Idempotent needs a handler")
 		}
-		i := &idempotent{server{settings: set, keeper: k}, caller}
+		i := &idempotent{server: server{settings: set, keeper: k}, caller: caller}
+		i.gate = i.newGate()
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { i.serve(w, r, next) })
 	}
 }
@@ -66,6 +70,14 @@ type idempotent struct {
 	server
 
 	caller KeyFunc
+	gate   *gate
+}
+
+// job is a request that is to be carried out once.
+type job struct {
+	name  string // of the lock and the record
+	input string // what makes it this request and no other
+	body  []byte
 }
 
 // check finds out, without asking the store, whether package once would take the options, and whether the store keeps records.
@@ -107,7 +119,8 @@ func (i *idempotent) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		i.refuse(w, r, err)
 		return
 	}
-	i.answer(w, r, next, lockmw.Key("idempotency", hash(i.scope, caller, key)), fingerprint(r, body))
+	j := &job{lockmw.Key("idempotency", hash(i.scope, caller, key)), fingerprint(r, body), body}
+	i.answer(w, r, next, j)
 }
 
 // fingerprint is what makes a request this one and no other. It goes by what the client has asked
@@ -139,12 +152,12 @@ func (i *idempotent) read(w http.ResponseWriter, r *http.Request) ([]byte, error
 }
 
 // answer answers a request, by its handler or with what is stored.
-func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Handler, name, input string) {
+func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Handler, j *job) {
 	var fresh *recorder // of the handler's run, if it ran here
 	i.checkTimeout(r, i.answerWait)
 	run := outlive(r)
 	defer run.end()
-	kept, err := once.Do(run.ctx, i.keeper, name, func(ctx context.Context) (answer, error) {
+	kept, err := once.Do(run.ctx, i.keeper, j.name, func(ctx context.Context) (answer, error) {
 		if fresh == nil {
 			if !run.begin(i.finishWithin) {
 				return answer{}, ended(r)
@@ -163,27 +176,37 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 			return a, errNotFinal
 		}
 		return a, nil
-	}, i.once(r.Pattern, input)...)
+	}, i.once(r.Pattern, j.input)...)
 	switch {
 	case fresh != nil && fresh.large: // it has gone out, whatever has become of the lock meanwhile
 		fresh.send()
 	case err == nil && fresh == nil:
-		kept.replay(w)
+		i.instead(w, r, j, func(w http.ResponseWriter, _ *http.Request) { kept.replay(w) })
 	case fresh == nil && r.Context().Err() != nil:
 		i.refuse(w, r, ended(r))
 	case err == nil, errors.Is(err, errNotFinal), errors.Is(err, once.ErrNotRecorded), fresh != nil && errors.Is(err, once.ErrResult):
 		// What the handler has answered stands, also if it could not be stored. After a loss it may have been somebody else who was first;
 		// then the stored answer is the one that counts.
 		if err == nil && fresh.overtaken(kept) {
-			kept.replay(w)
+			i.instead(w, r, j, func(w http.ResponseWriter, _ *http.Request) { kept.replay(w) })
 			return
 		}
 		fresh.send()
 	case fresh != nil && errors.Is(err, renewer.ErrHeld): // its own attempt failed, and another is at it
 		i.refuse(w, r, fmt.Errorf("%w: %w", renewer.ErrLost, err))
-	default:
+	case fresh != nil:
 		i.refuse(w, r, err)
+	default:
+		i.instead(w, r, j, func(w http.ResponseWriter, r *http.Request) { i.refuse(w, r, err) })
 	}
+}
+
+// instead gives an answer in place of the handler's.
+func (i *idempotent) instead(w http.ResponseWriter, r *http.Request, j *job, answer http.HandlerFunc) {
+	if r.Body != nil {
+		r.Body = io.NopCloser(bytes.NewReader(j.body)) // the handler may have read it
+	}
+	i.gate.let(w, r, answer)
 }
 
 // once is what to tell package once: attempts that came to nothing are the client's to repeat, as often as it likes.

@@ -364,13 +364,18 @@ func TestIdempotentRefusesWhatCantBeMeant(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
 	for name, f := range map[string]func(){
-		"no keeper":      func() { httpmw.Idempotent(nil, byUser) },
-		"no caller":      func() { httpmw.Idempotent(k, nil) },
-		"no handler":     func() { httpmw.Idempotent(k, byUser)(nil) },
-		"MaxAnswer":      func() { httpmw.MaxAnswer(0) },
-		"WaitForAnswer":  func() { httpmw.WaitForAnswer(0) },
-		"FinishWithin":   func() { httpmw.FinishWithin(-1) },
-		"KeepStatus":     func() { httpmw.KeepStatus(nil) },
+		"no keeper":     func() { httpmw.Idempotent(nil, byUser) },
+		"no caller":     func() { httpmw.Idempotent(k, nil) },
+		"no handler":    func() { httpmw.Idempotent(k, byUser)(nil) },
+		"MaxAnswer":     func() { httpmw.MaxAnswer(0) },
+		"WaitForAnswer": func() { httpmw.WaitForAnswer(0) },
+		"FinishWithin":  func() { httpmw.FinishWithin(-1) },
+		"KeepStatus":    func() { httpmw.KeepStatus(nil) },
+		"BeforeReplay":  func() { httpmw.BeforeReplay(nil) },
+		"no middleware": func() {
+			none := func(http.Handler) http.Handler { return nil }
+			httpmw.Idempotent(k, byUser, httpmw.BeforeReplay(none))(http.HandlerFunc(ok))
+		},
 		"KeepAnswer":     func() { httpmw.Idempotent(k, byUser, httpmw.KeepAnswer(time.Second)) },
 		"no records":     func() { httpmw.Idempotent(newKeeper(t, struct{ renewer.Store }{script.New()}), byUser) },
 		"negative times": func() { httpmw.Idempotent(k, byUser, httpmw.KeepAnswer(-time.Second)) },

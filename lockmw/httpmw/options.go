@@ -92,6 +92,7 @@ type settings struct {
 	sendFence  bool
 
 	scope        string
+	beforeReplay func(http.Handler) http.Handler
 	keepAnswer   time.Duration
 	maxAnswer    int
 	answerWait   time.Duration
