@@ -41,6 +41,8 @@
 //	missing, unusable      400; with [KeyOptional] a request without one is let through
 //	known, but its answer  409, without Retry-After: see [MaxAnswer]
 //	was too large
+//	new, and the caller    429 and Retry-After: see [MaxStored]
+//	has filled its quota
 //
 // Clients that reach the servers by several addresses send one Host with all of them, or middleware
 // further out sets http.Request.Host: by another host a request is another, so that tenants with a

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -52,11 +53,12 @@ func Idempotent(k *renewer.Keeper, caller KeyFunc, opts ...IdempotentOption) fun
 	if err := set.check(k); err != nil {
 		panic(err.Error())
 	}
+	stored := quota.NewBudget(set.maxStored, set.keepAnswer)
 	return func(next http.Handler) http.Handler {
 		if next == nil {
 			panic("lockbeat: httpmw.Idempotent needs a handler")
 		}
-		i := &idempotent{server: server{settings: set, keeper: k}, caller: caller}
+		i := &idempotent{server: server{settings: set, keeper: k}, caller: caller, stored: stored}
 		i.gate = i.newGate()
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { i.serve(w, r, next) })
 	}
@@ -70,21 +72,24 @@ type idempotent struct {
 	server
 
 	caller KeyFunc
+	stored *quota.Budget
 	gate   *gate
 }
 
 // job is a request that is to be carried out once.
 type job struct {
-	name  string // of the lock and the record
-	input string // what makes it this request and no other
-	body  []byte
+	caller string // hashed
+	name   string // of the lock and the record
+	input  string // what makes it this request and no other
+	body   []byte
+	size   int // of the answer, as it is stored
 }
 
 // check finds out, without asking the store, whether package once would take the options, and whether the store keeps records.
 func (s *settings) check(k *renewer.Keeper) error {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, options := once.Do(over, k, "", func(context.Context) (int, error) { return 0, nil }, s.once("", "")...)
+	_, options := once.Do(over, k, "", func(context.Context) (int, error) { return 0, nil }, s.once("", new(job))...)
 	_, records := k.Look(over, renewer.Look{Name: "any"})
 	for _, err := range []error{options, records} {
 		if errors.Is(err, renewer.ErrConfig) {
@@ -119,8 +124,9 @@ func (i *idempotent) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		i.refuse(w, r, err)
 		return
 	}
-	j := &job{lockmw.Key("idempotency", hash(i.scope, caller, key)), fingerprint(r, body), body}
-	i.answer(w, r, next, j)
+	i.answer(w, r, next, &job{
+		caller: hash(caller), name: lockmw.Key("idempotency", hash(i.scope, caller, key)), input: fingerprint(r, body), body: body,
+	})
 }
 
 // fingerprint is what makes a request this one and no other. It goes by what the client has asked
@@ -159,6 +165,9 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 	defer run.end()
 	kept, err := once.Do(run.ctx, i.keeper, j.name, func(ctx context.Context) (answer, error) {
 		if fresh == nil {
+			if err := checkQuota(i.stored, j.caller); err != nil {
+				return answer{}, err
+			}
 			if !run.begin(i.finishWithin) {
 				return answer{}, ended(r)
 			}
@@ -176,7 +185,10 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 			return a, errNotFinal
 		}
 		return a, nil
-	}, i.once(r.Pattern, j.input)...)
+	}, i.once(r.Pattern, j)...)
+	if fresh != nil && (err == nil || errors.Is(err, once.ErrResult)) {
+		i.stored.Use(j.caller, storedBytes+j.size)
+	}
 	switch {
 	case fresh != nil && fresh.large: // it has gone out, whatever has become of the lock meanwhile
 		fresh.send()
@@ -210,15 +222,26 @@ func (i *idempotent) instead(w http.ResponseWriter, r *http.Request, j *job, ans
 }
 
 // once is what to tell package once: attempts that came to nothing are the client's to repeat, as often as it likes.
-func (s *settings) once(route, input string) []once.Option {
+func (s *settings) once(route string, j *job) []once.Option {
 	operation := s.operation
 	if operation == "" {
 		operation = route
 	}
 	return []once.Option{
 		once.NoRetry(), once.Uncounted(), once.Wait(s.answerWait), once.MaxWaiters(s.waiters), once.Keep(s.keepAnswer),
-		once.MaxResult(s.maxAnswer), once.Operation(operation), once.Input(input), once.Codec(encodeAnswer, decodeAnswer),
+		once.MaxResult(s.maxAnswer), once.Operation(operation), once.Input(j.input), s.answers(j),
 	}
+}
+
+// answers is how answers are stored.
+func (s *settings) answers(j *job) once.Option {
+	return once.Codec(func(v any) ([]byte, error) {
+		data, err := encodeAnswer(v)
+		if j.size = len(data); j.size > s.maxAnswer { // and is not stored
+			j.size = 0
+		}
+		return data, err
+	}, decodeAnswer)
 }
 
 // hash makes one text of several, whatever is in them.

@@ -95,6 +95,7 @@ type settings struct {
 	beforeReplay func(http.Handler) http.Handler
 	keepAnswer   time.Duration
 	maxAnswer    int
+	maxStored    int64
 	answerWait   time.Duration
 	keyOptional  bool
 	finishWithin time.Duration
@@ -104,7 +105,7 @@ type settings struct {
 func newSettings() settings {
 	s := settings{
 		onBusy: Respond, onError: Respond, codec: decodeJSON, maxBody: DefaultMaxBody, keepAnswer: DefaultKeepAnswer, maxAnswer: DefaultMaxAnswer,
-		keepStatus: finalStatus, finishWithin: DefaultFinishWithin,
+		maxStored: DefaultMaxStored, keepStatus: finalStatus, finishWithin: DefaultFinishWithin,
 	}
 	s.wait(lockmw.DefaultWait)
 	return s

@@ -25,6 +25,9 @@ const (
 	TypeReused = types + "TypeReused"
 	// TypeNotKept means that the request has been carried out before, and that its answer is not to be had any more.
 	TypeNotKept = types + "TypeNotKept"
+	// TypeQuota means that as many answers to the caller's requests are stored as may be. This one has not been carried out; with a key
+	// that is known it would get its answer.
+	TypeQuota = types + "TypeQuota"
 	// TypeBadRequest means that the request does not say what to lock, or can't be decoded. It has not been carried out.
 	TypeBadRequest = types + "TypeBadRequest"
 )
@@ -88,6 +91,10 @@ var (
 		http.StatusConflict, false, TypeNotKept, "Done before",
 		"A request with this " + IdempotencyKeyHeader + " has been carried out, but its answer was too large to be kept.",
 	}
+	kindQuota = &kind{
+		http.StatusTooManyRequests, true, TypeQuota, "Quota used up",
+		"Too many answers to requests with an " + IdempotencyKeyHeader + " are stored for this caller. " + nothingDone,
+	}
 	kindWildcard = &kind{
 		status: http.StatusInternalServerError,
 		detail: "The server's lock on this route is set up wrongly: the route has no wildcard of the name given to httpmw.PathValue. " +
@@ -115,6 +122,8 @@ func kindOf(err error) *kind {
 		return kindBadFence
 	case errors.Is(err, ErrIdempotencyKey):
 		return kindBadIdempotencyKey
+	case errors.Is(err, ErrQuota):
+		return kindQuota
 	case errors.Is(err, once.ErrInput):
 		return kindReused
 	case errors.Is(err, once.ErrResult):
