@@ -236,12 +236,14 @@ func (s *settings) once(route string, j *job) []once.Option {
 // answers is how answers are stored.
 func (s *settings) answers(j *job) once.Option {
 	return once.Codec(func(v any) ([]byte, error) {
-		data, err := encodeAnswer(v)
-		if j.size = len(data); j.size > s.maxAnswer { // and is not stored
+		data, err := encodeAnswer(v.(answer), s.maxAnswer) //nolint:forcetypeassert // once gives what Do returns
+		if j.size = len(data); j.size > s.maxAnswer {      // and is not stored
 			j.size = 0
 		}
 		return data, err
-	}, decodeAnswer)
+	}, func(data []byte, v any) error {
+		return decodeAnswer(data, v.(*answer)) //nolint:forcetypeassert // once gives a pointer to what Do returns
+	})
 }
 
 // hash makes one text of several, whatever is in them.

@@ -1,6 +1,7 @@
 package httpmw
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,18 +25,30 @@ type answer struct {
 // errLarge means that an answer has outgrown what can be stored.
 var errLarge = errors.New("lockbeat: the answer is larger than MaxAnswer")
 
-// encodeAnswer makes what is stored.
-func encodeAnswer(v any) ([]byte, error) {
-	a := v.(answer) //nolint:forcetypeassert // once gives what Do returns
-	if a.large {
+// encodeAnswer makes what is stored, unless that has more than most bytes for sure.
+func encodeAnswer(a answer, most int) ([]byte, error) {
+	if a.large || a.atLeast() > most {
 		return nil, errLarge
 	}
 	return json.Marshal(a)
 }
 
+// atLeast is a number of bytes that an answer has when it is encoded, and may exceed.
+func (a answer) atLeast() int {
+	n := base64.StdEncoding.EncodedLen(len(a.Body))
+	for _, fields := range []http.Header{a.Header, a.Trailer} {
+		for name, values := range fields {
+			n += len(name)
+			for _, v := range values {
+				n += len(v)
+			}
+		}
+	}
+	return n
+}
+
 // decodeAnswer reads what has been stored, which may be another program's.
-func decodeAnswer(data []byte, v any) error {
-	a := v.(*answer) //nolint:forcetypeassert // once gives a pointer to what Do returns
+func decodeAnswer(data []byte, a *answer) error {
 	if err := json.Unmarshal(data, a); err != nil {
 		return err
 	}
