@@ -41,6 +41,8 @@
 //	missing, unusable      400; with [KeyOptional] a request without one is let through
 //	known, but its answer  409, without Retry-After: see [MaxAnswer]
 //	was too large
+//	known, but what is     500: see [Seal]; the handler does not run
+//	stored can't be read
 //	new, and the caller    429 and Retry-After: see [MaxStored]
 //	has filled its quota
 //

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
@@ -74,6 +75,8 @@ type idempotent struct {
 	caller KeyFunc
 	stored *quota.Budget
 	gate   *gate
+
+	unreadable sync.Once
 }
 
 // job is a request that is to be carried out once.
@@ -157,6 +160,15 @@ func (i *idempotent) read(w http.ResponseWriter, r *http.Request) ([]byte, error
 	return body, nil
 }
 
+// refuse tells of a stored answer that can't be read, which may be a key that is missing, or
+// another's doing.
+func (i *idempotent) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, once.ErrRecord) {
+		i.tell(&i.unreadable, err)
+	}
+	i.server.refuse(w, r, err)
+}
+
 // answer answers a request, by its handler or with what is stored.
 func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Handler, j *job) {
 	var fresh *recorder // of the handler's run, if it ran here
@@ -237,11 +249,19 @@ func (s *settings) once(route string, j *job) []once.Option {
 func (s *settings) answers(j *job) once.Option {
 	return once.Codec(func(v any) ([]byte, error) {
 		data, err := encodeAnswer(v.(answer), s.maxAnswer) //nolint:forcetypeassert // once gives what Do returns
-		if j.size = len(data); j.size > s.maxAnswer {      // and is not stored
-			j.size = 0
+		if err != nil {
+			return nil, err
 		}
-		return data, err
-	}, func(data []byte, v any) error {
+		data = s.seal.seal(data, j)
+		if len(data) <= s.maxAnswer { // or it is not stored
+			j.size = len(data)
+		}
+		return data, nil
+	}, func(stored []byte, v any) error {
+		data, err := s.seal.open(stored, j)
+		if err != nil {
+			return err
+		}
 		return decodeAnswer(data, v.(*answer)) //nolint:forcetypeassert // once gives a pointer to what Do returns
 	})
 }

@@ -96,6 +96,7 @@ type settings struct {
 	keepAnswer   time.Duration
 	maxAnswer    int
 	maxStored    int64
+	seal         sealer
 	answerWait   time.Duration
 	keyOptional  bool
 	finishWithin time.Duration

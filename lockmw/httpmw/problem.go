@@ -95,6 +95,10 @@ var (
 		http.StatusTooManyRequests, true, TypeQuota, "Quota used up",
 		"Too many answers to requests with an " + IdempotencyKeyHeader + " are stored for this caller. " + nothingDone,
 	}
+	kindUnreadable = &kind{
+		status: http.StatusInternalServerError,
+		detail: "What is stored for this " + IdempotencyKeyHeader + " can't be read. This request has not been carried out; one before it may have been.",
+	}
 	kindWildcard = &kind{
 		status: http.StatusInternalServerError,
 		detail: "The server's lock on this route is set up wrongly: the route has no wildcard of the name given to httpmw.PathValue. " +
@@ -128,6 +132,8 @@ func kindOf(err error) *kind {
 		return kindReused
 	case errors.Is(err, once.ErrResult):
 		return kindNotKept
+	case errors.Is(err, once.ErrRecord):
+		return kindUnreadable
 	}
 	switch lockmw.RefusalOf(err) {
 	case lockmw.RefusedHeld:
