@@ -193,7 +193,8 @@ func TestAnOvertakenRequestIsCheckedAgain(t *testing.T) {
 		}))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, err := io.ReadAll(r.Body)
 			assert.NoError(t, err)
-			if runs++; runs == 1 {
+			runs++
+			if runs == 1 {
 				s.Delete(names(s)[0])
 				<-r.Context().Done()
 				answered(h, order(context.WithoutCancel(t.Context()), "k", "pen"))

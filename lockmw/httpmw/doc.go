@@ -30,7 +30,7 @@
 // A client that does not know whether its request came through sends it again. [Idempotent] has it carried out once all the same, by its
 // Idempotency-Key:
 //
-//	mux.Handle("POST /orders", httpmw.Idempotent(keeper, byUser)(takeOrder))
+//	mux.Handle("POST /orders", httpmw.Idempotent(keeper, byUser, httpmw.Scope("shop"))(takeOrder))
 //
 //	the key is             what is answered
 //	---------------------  ------------------------------------------------------------------------------------------
@@ -49,7 +49,8 @@
 // Clients that reach the servers by several addresses send one Host with all of them, or middleware
 // further out sets http.Request.Host: by another host a request is another, so that tenants with a
 // host each do not get each other's answers. What else tells tenants apart, such as a header, belongs
-// into the caller.
+// into the caller. Other headers are not looked at, since they change from one try to the next: let
+// one that changes what is done, such as X-HTTP-Method-Override, be applied further out.
 //
 // Final answers are stored, for [KeepAnswer]: status, body, trailers, and the headers that the
 // handler has set, less Set-Cookie, Date and those of the connection. Early hints (1xx) reach the

@@ -83,7 +83,7 @@ func ExampleIdempotent() {
 	keeper, stop := start()
 	defer stop()
 	orders := 0
-	handler := httpmw.Idempotent(keeper, httpmw.Header("User"))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	handler := httpmw.Idempotent(keeper, httpmw.Header("User"), httpmw.Scope("shop"))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		orders++
 		w.WriteHeader(http.StatusCreated)
 	}))

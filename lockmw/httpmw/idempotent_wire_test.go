@@ -164,7 +164,8 @@ func TestAPlantedAnswerIsOneAnswer(t *testing.T) {
 			s.Client().Timeout = soon
 			buy(t, s, "/")
 			name, record := recordOf(store)
-			store.PutRecord(name, record[:strings.Index(record, "{")]+`{"status":200,"body":"cGVu","header":{
+			head, _, _ := strings.Cut(record, "{")
+			store.PutRecord(name, head+`{"status":200,"body":"cGVu","header":{
 				"X-A":["b\r\nSet-Cookie: c=d\r\nX-Injected: 1\r\n\r\n<html>"],"X-B\r\nX-Injected":["1"],"set-cookie":["e=f"],
 				"Connection":["close"],"Transfer-Encoding":["gzip"],"Content-Length":["1"],"Lockbeat-Refused":["true"]},
 				"trailer":{"X-T":["a\r\nX-Injected: 1"],"X-U, Set-Cookie":["1"],"Set-Cookie":["g=h"]}}`)

@@ -1,7 +1,6 @@
 package httpmw_test
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -99,7 +98,7 @@ func TestTheQuotaIsOfTheMiddleware(t *testing.T) {
 		require.Len(t, told, 1)
 		require.ErrorIs(t, told[0], httpmw.ErrQuota)
 		var e *httpmw.Error
-		require.True(t, errors.As(told[0], &e))
+		require.ErrorAs(t, told[0], &e)
 		assert.NotContains(t, fmt.Sprint(e), "ann")
 	})
 }

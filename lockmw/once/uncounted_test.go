@@ -91,7 +91,8 @@ func TestASuccessAfterATakeoverThatWasErasedIsRecorded(t *testing.T) {
 		other := keeper(t, s, "there")
 		runs := 0
 		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
-			if runs++; runs == 1 {
+			runs++
+			if runs == 1 {
 				s.Delete("a")
 				<-ctx.Done()
 				_, err := once.Do(t.Context(), other, "a", fail, options...)

@@ -91,7 +91,8 @@ func (b *Budget) makeRoom(now time.Time) {
 		if least == "" || b.left(b.callers[caller], now) < b.left(b.callers[least], now) {
 			least = caller
 		}
-		if seen++; seen == sample {
+		seen++
+		if seen == sample {
 			break
 		}
 	}
