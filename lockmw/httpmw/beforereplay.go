@@ -29,9 +29,9 @@ func BeforeReplay(mw func(http.Handler) http.Handler) IdempotentOption {
 // gate is what stands before answers in place of the handler's.
 type gate struct{ through http.Handler }
 
-// errGate means that nobody knows what to answer.
-var errGate = fmt.Errorf("%w: the middleware given to httpmw.BeforeReplay has passed on a request whose context is not made of that "+
-	"of the request which it got", renewer.ErrConfig)
+// errGate means that there is no telling what to answer.
+var errGate = fmt.Errorf("%w: the middleware given to httpmw.BeforeReplay has lost the request's context: let it pass on the request "+
+	"that it gets, or one made of it by WithContext or Clone", renewer.ErrConfig)
 
 // newGate returns nil without middleware.
 func (i *idempotent) newGate() *gate {

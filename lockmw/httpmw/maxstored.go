@@ -21,17 +21,18 @@ const storedBytes = 600
 var ErrQuota = errors.New("lockbeat: the caller has used up what may be stored of its answers")
 
 // MaxStored bounds what one caller may fill the store with: n bytes of stored answers at once, and
-// as many again in each [KeepAnswer], evenly. An answer counts with its stored form and 600 bytes
-// for its keys, so that by default it is some 100,000 short ones at once, and then one a second. Then a
-// request with a new key is answered with 429 and Retry-After, before its handler runs, and leaves
-// nothing in the store; answers that are stored are still replayed. Requests that are carried out
-// at the same time are counted when they are done.
+// as many again in each [KeepAnswer], evenly. A caller that has used it up is answered with 429 and
+// Retry-After when its request has a new key, before the handler runs, and the request leaves nothing
+// in the store. Answers that are stored are still replayed.
 //
-// Each process counts by itself, for each call of [Idempotent]. So the store must have room for
-// twice n, and a quarter more for how Redis rounds up, for each caller that means harm, times the processes. Of
-// more callers than 65,536 in a process those who have used little are forgotten. Give more, up to
-// math.MaxInt64 for no bound, where one caller is many clients, such as a tenant. It panics if n is
-// below 1. Default [DefaultMaxStored], 64 MiB.
+// An answer counts with its stored form and 600 bytes for its keys: by default that is 90,000 short
+// answers at once and one a second from then on, or 1,000 of the largest. Requests that are carried
+// out at the same time are counted when they are done. Each process counts by itself, for each call
+// of [Idempotent], and so one caller can take at most 2.5 times n of Redis in each, with what Redis
+// rounds up. A process keeps 65,536 callers in mind; of more it forgets one that has used little.
+//
+// Give more where a caller is many clients, such as a tenant: math.MaxInt64 is no bound. It panics
+// if n is below 1. Default [DefaultMaxStored], 64 MiB.
 func MaxStored(n int64) IdempotentOption {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxStored(%d) can't be meant: give a number of bytes, such as httpmw.DefaultMaxStored", n))

@@ -10,8 +10,8 @@ import (
 
 // Seal encrypts stored answers by AES-GCM, for a store that others can read or write: they can
 // neither read an answer, nor change it, nor move it to another caller, key or request. They can
-// still remove it, so that the request is carried out again, and see hashes of the caller and the
-// key, and of the request. The first key seals, and any opens: to change keys, give all processes
+// still remove it, so that the request is carried out again, or spoil it, so that it is refused, and
+// they see hashes of the caller and the key, and of the request, by which a guess can be proved. The first key seals, and any opens: to change keys, give all processes
 // the new one behind the old, then before it, and drop the old one [KeepAnswer] later.
 //
 // An answer that none of the keys opens is not replayed, and nor is one that is not sealed, such as
@@ -46,8 +46,8 @@ type sealer []cipher.AEAD
 const sealMark = "lbsealed1\n"
 
 var (
-	errUnsealed = errors.New("it is not sealed, as those are that were stored before httpmw.Seal was given, or by somebody else")
-	errSeal     = errors.New("none of the keys given to httpmw.Seal opens it: it was sealed by another, or for another request")
+	errUnsealed = errors.New("it is not sealed, as those are that were stored before httpmw.Seal was given, or by another program")
+	errSeal     = errors.New("none of the keys given to httpmw.Seal opens it: it was sealed by another key, or for another request")
 )
 
 // seal seals an answer for one request.
