@@ -1,6 +1,7 @@
 package httpmw_test
 
 import (
+	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -25,6 +26,9 @@ func TestAnAnswerIsNotEncodedToLearnThatItIsTooLarge(t *testing.T) {
 			for range size / len(chunk) {
 				_, _ = w.Write(chunk)
 			}
+		},
+		"body, as it is stored": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(make([]byte, base64.StdEncoding.DecodedLen(httpmw.DefaultMaxAnswer)))
 		},
 		"header":  func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Large", large) },
 		"trailer": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(http.TrailerPrefix+"X-Large", large) },
