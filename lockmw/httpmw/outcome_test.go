@@ -88,6 +88,7 @@ func TestRefusals(t *testing.T) {
 		}, status: 503, typ: httpmw.TypeUnavailable, least: 1, most: 2},
 		"no name":   {opts: []httpmw.Option{httpmw.FailOpen(9)}, badName: new(string), status: 400, typ: httpmw.TypeBadRequest},
 		"long name": {badName: new(secret + repeat("x", renewer.MaxName)), status: 400, typ: httpmw.TypeBadRequest},
+		"our name":  {badName: new("\x00lockbeat quorum"), status: 400, typ: httpmw.TypeBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
