@@ -51,27 +51,38 @@
 //
 // # Rights
 //
-// The smallest user that serves, here for the default prefix:
+// Give each service a prefix and a user of its own. The smallest user that serves, here for the
+// default prefix, as one line:
 //
-//	ACL SETUSER locks on >PASSWORD ~lockbeat:* &lockbeat:*
+//	ACL SETUSER locks reset resetchannels on >PASSWORD ~lockbeat:{* &lockbeat:{*
 //	  +evalsha +eval +get +mget +set +del +pttl +pexpire +time +publish +subscribe +unsubscribe
 //
 // On each node of a cluster (before Redis 7 +publish, +subscribe and +unsubscribe in place of those with an s):
 //
-//	ACL SETUSER locks on >PASSWORD ~lockbeat:* &lockbeat:*
+//	ACL SETUSER locks reset resetchannels on >PASSWORD ~lockbeat:{* &lockbeat:{*
 //	  +evalsha +eval +get +mget +set +del +pttl +pexpire +time
 //	  +spublish +ssubscribe +sunsubscribe +cluster|slots +cluster|shards
 //
 // Of the last two, Redis 8 and later need the second as well, and earlier ones only the first. Behind Sentinel, as for a single
 // server and +role; and on the Sentinels, for Sentinel.Username of the client's options:
 //
-//	ACL SETUSER finder on >PASSWORD &+sentinel &+slave &-sdown &+sdown &+switch-master &+reboot
+//	ACL SETUSER finder reset resetchannels on >PASSWORD &+sentinel &+slave &-sdown &+sdown &+switch-master &+reboot
 //	  +sentinel|sentinels +sentinel|get-master-addr-by-name +subscribe +unsubscribe
+//
+// The brace in the patterns is the first byte of every key and channel behind the prefix: ~lockbeat:*
+// would cover lockbeat:billing:{invoice} too, which is another service's. Both words, reset and
+// resetchannels, are needed: with acl-pubsub-default allchannels, which is the default of Redis 6.2,
+// a user begins with all channels, and reset gives them back to it.
+//
+// A user who may run scripts can run one that does not end, and all others wait: Redis has no bound
+// for that. To grant +script|load in place of +eval would change nothing, as it brings any script
+// to +evalsha. Services that don't trust each other get a server each.
 //
 // [Replicas] needs +wait. Others are optional: with +config|get, [New] warns when the server may
 // evict locks, or goes on without a replica behind Sentinel; with +info, package quorum notices
 // that it was given one server twice; with +zadd +zrem +zpopmin +zrange +exists, waiters stand in
-// line (below). New finds a missing right, except for those to subscribe, which watches report. TLS
+// line (below). CONFIG GET also shows the server's own passwords (requirepass, masterauth), so grant
+// that to services which may know them. New finds a missing right, except for those to subscribe, which watches report. TLS
 // is the client's TLSConfig, and for Sentinels Sentinel.TLSConfig: leave InsecureSkipVerify alone.
 // No error and no log shows a password.
 //

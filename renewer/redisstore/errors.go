@@ -170,7 +170,8 @@ func (s *Store) hint(r refusal) string {
 	case readOnly:
 		return "the client is connected to a replica: point it at the primary"
 	case noRights:
-		return "grant the user ~" + s.prefix + "* &" + s.prefix + "* " + s.rights()
+		return "grant the user ~" + pattern(s.prefix) + " &" + pattern(s.prefix) + " " + s.rights() +
+			", and nothing else: ACL SETUSER NAME reset resetchannels on >PASSWORD, and these"
 	case noLogin:
 		return "set Username and Password in rueidis.ClientOption to those of a user of this server"
 	case wrongType:
@@ -192,6 +193,8 @@ const (
 	// clusterRights are those on the nodes of a cluster, by which clients also find out who serves what.
 	clusterRights = scriptRights + " +spublish +ssubscribe +sunsubscribe " + slotRights
 	slotRights    = "+cluster|slots +cluster|shards" // the former up to Redis 7
+	// lineRights let waiters stand in line.
+	lineRights = "+zadd +zrem +zpopmin +zrange +exists"
 	// waitRight is needed with Replicas.
 	waitRight = "+wait"
 	// roleRight is needed by a client that finds its server through Sentinels, to see that it is the primary.

@@ -17,6 +17,7 @@ const (
 	Rights    = rights
 
 	WaitRight      = waitRight
+	LineRights     = lineRights
 	RoleRight      = roleRight
 	SentinelRights = sentinelRights
 	ClusterRights  = clusterRights
