@@ -29,7 +29,7 @@ var (
 	ErrOverloaded = errors.New("lockbeat: the lock store is overloaded")
 	// ErrShutdown means that the keeper is shutting down, or has.
 	ErrShutdown = errors.New("lockbeat: keeper is shut down")
-	// ErrName means that a lock's name is empty or too long.
+	// ErrName means that a lock's name is empty, too long, or one that stores keep for themselves.
 	ErrName = errors.New("lockbeat: invalid lock name")
 	// ErrConfig means that a configuration or an option is unusable; the message names each faulty field.
 	ErrConfig = errors.New("lockbeat: invalid configuration")

@@ -93,8 +93,16 @@ end
 
 -- Gives a lease to the first in line, or returns false.
 local function pass(key)
-	local first = redis.call('ZPOPMIN', key .. ':line')[1]
-	if not first then
+	local first
+	for _ = 1, 100 do
+		first = redis.call('ZPOPMIN', key .. ':line')[1]
+		if not first then
+			return false
+		elseif #first == 22 then
+			break
+		end
+	end
+	if #first ~= 22 then -- none of our making: nobody would know it, and a long one would go to all who listen
 		return false
 	end
 	local time = redis.call('TIME')
@@ -112,7 +120,10 @@ local function pass(key)
 	redis.call('SET', key .. ':fence', text, 'PX', ARGV[n + 3])
 	redis.call('SET', key, first .. '\n' .. text .. '\n' .. string.format('%.0f', now) .. '\n', 'PX', ARGV[n + 4])
 	local second = redis.call('ZRANGE', key .. ':line', 0, 0)[1]
-	redis.call(publish, key .. ':freed', first .. '\n' .. (second or ''))
+	if not second or #second ~= 22 then
+		second = ''
+	end
+	redis.call(publish, key .. ':freed', first .. '\n' .. second)
 	return true
 end
 

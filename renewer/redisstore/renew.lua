@@ -11,6 +11,10 @@
 -- Publishes on KEYS[i]:freed an empty message for each of these: nobody has told those who wait
 -- that the key was deleted, or overwritten. It is not renewed again.
 
+-- A value that somebody else has made huge is read whole, once: the answer ends the lease. STRLEN
+-- before each would need a further right, and take from every heartbeat to spare the server what
+-- whoever can write here can do to it by a script of its own. It is not sent.
+
 local ttl = tonumber(ARGV[1])
 local values = redis.call('MGET', unpack(KEYS))
 -- PEXPIRE ... GT, which Redis has since 7, is quicker than a look at each TTL.
