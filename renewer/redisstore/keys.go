@@ -56,6 +56,17 @@ func lockKeys(prefix, name string) (lease, fence string) {
 	return fence[:len(fence)-len(fenceSuffix)], fence // one allocation for both
 }
 
+// keySize is how many bytes leaseKey has.
+func keySize(prefix, name string) int {
+	size := len(prefix) + len("{}") + len(name)
+	for i := range len(name) {
+		if mustEscape(name[i]) {
+			size += len("%XX") - 1
+		}
+	}
+	return size
+}
+
 // clean tells whether a name can stand in a key as it is.
 func clean(name string) bool {
 	for i := range len(name) {
