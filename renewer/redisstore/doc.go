@@ -37,12 +37,16 @@
 //
 //	lockbeat:{order:42}         the lease: owner token, fencing token, time of the grant and holder, a line each; TTL that of the lock
 //	lockbeat:{order:42}:fence   the last fencing token; TTL that of [FenceTTL], 24 h
-//	lockbeat:{order:42}:freed   a channel: a message at each release, empty or with the owner tokens of the next in line
+//	lockbeat:{order:42}:freed   a channel: a message at each release, empty or with hashes of whose turn it is
 //	lockbeat:{order:42}:line    owner tokens of processes that wait, in order of arrival; TTL a minute, or twice the lock's
 //	lockbeat:{order:42}:record what holders leave for the next one (renewer.Recorder): two tokens, a number, and the data; TTL its own
 //
 // The braces are the hash tag: all of a lock's keys are in one slot. Control bytes, braces and percent signs of a name are
 // written as %XX, so that a name chooses neither its slot nor another lock's key. No key is ever without a TTL.
+//
+// A channel has the lock's name in its own, since it must share the slot: who may subscribe to it, or
+// to patterns, sees the names of locks that are released. Messages have no owner
+// token. Hash what a name should not show.
 //
 // A fencing token is the greater of the last one plus 1 and the server's clock in microseconds. So it rises even if the
 // counter is lost with FLUSHALL or a restart without persistence, for as long as the clock is not set back. A counter that is no

@@ -100,7 +100,7 @@ func TestAForgedPlaceIsPassedOver(t *testing.T) {
 	s.ok(t, "PEXPIRE", line, "60000")
 	require.Equal(t, renewer.Mine, release(t, store, hold("a", "a", 0)).Status)
 	assert.Equal(t, owner("b"), s.get(t, lease)[:renewer.OwnerLen])
-	assert.LessOrEqual(t, len(<-heard), 2*renewer.OwnerLen+1)
+	assert.LessOrEqual(t, len(<-heard), 81)
 	require.Equal(t, renewer.Mine, release(t, store, hold("a", "b", 0)).Status)
 	assert.Empty(t, <-heard, "nobody of ours was left: all may ask")
 	assert.Zero(t, s.number(t, "EXISTS", lease, line))

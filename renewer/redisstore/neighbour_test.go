@@ -171,3 +171,40 @@ func TestTheDocumentedLineServes(t *testing.T) {
 		store.Close()
 	}
 }
+
+// A user who may only listen heard the owner tokens of those whose turn it was.
+func TestMessagesShowNoOwnerToken(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		heard := s.listen(t, lease+":freed")
+		mine(t, store, claim("a", "a", minuteTTL))
+		stand(t, store, "b")
+		stand(t, store, "c")
+		for i, letter := range []string{"a", "b", "c"} {
+			require.Equal(t, renewer.Mine, release(t, store, hold("a", letter, 0)).Status)
+			message := <-heard
+			assert.NotRegexp(t, "aaa|bbb|ccc|\n", message)
+			assert.Len(t, message, []int{81, 41, 0}[i], "two, one, and nobody in line")
+		}
+	})
+}
+
+// Versions before this one named the owner tokens, with a line feed between them. Whoever hears such a
+// message asks, be it its turn or not; and they do of ours, which have no line feed.
+func TestMessagesOfAnEarlierVersionWakeAll(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	mine(t, store, claim("a", "a", minuteTTL))
+	stand(t, store, "b")
+	w := newWatch(store, "a")
+	defer w.stop()
+	w.await(t, "set up")
+	for _, message := range []string{owner("x") + "\n" + owner("y"), owner("b") + "\n", "", "x y", strings.Repeat("a ", 1000)} {
+		w.clear()
+		s.ok(t, "PUBLISH", redisstore.LeaseKey(redisstore.DefaultPrefix, "a")+":freed", message)
+		w.await(t, "woken")
+	}
+}
