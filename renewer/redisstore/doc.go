@@ -171,6 +171,9 @@
 //     on one that does not; New warns where it may look.
 //   - A server that is frozen and goes on (SIGSTOP, a paused virtual machine) executes what waits in its sockets, an acquire
 //     long given up by its caller included. That lock lapses with its TTL.
+//   - A server that is none, or somebody between us and it, can grant any lock to anybody, and end the
+//     process: rueidis panics, in a goroutine of its own, when a server sends a reply too many or a
+//     length below 0. Use TLS, with verification, where others can reach the line.
 //   - Redis keeps expiry by its wall clock. One that is stepped forward makes leases lapse early by the step; their holders hear of it by
 //     their next heartbeat. Let the server's clock be slewed, as time servers do by default while it runs.
 //   - A clock of the server that is set back, and a fence counter lost at about the same time, make tokens fall.

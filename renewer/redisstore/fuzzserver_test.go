@@ -34,7 +34,7 @@ func (r *rogue) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Con
 }
 
 func (r *rogue) serve(conn net.Conn) {
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	in := bufio.NewReader(conn)
 	for n := 0; ; {
 		words, err := readCommand(in)

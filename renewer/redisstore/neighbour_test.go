@@ -83,10 +83,22 @@ func (n neighbour) triesAll(t *testing.T, s server, prefix string) {
 	keys := []string{lease, fence, lease + ":line", lease + ":record", prefix, prefix + "*", "other"}
 	for _, key := range keys {
 		for _, command := range [][]string{
-			{"GET", key}, {"MGET", key}, {"SET", key, "x", "PX", "1"}, {"DEL", key}, {"PTTL", key}, {"PEXPIRE", key, "1"}, {"EXISTS", key},
-			{"ZADD", key, "1", "x"}, {"ZREM", key, "x"}, {"ZPOPMIN", key}, {"ZRANGE", key, "0", "-1"},
-			{"EVAL", "return redis.call('GET', KEYS[1])", "1", key}, {"EVAL", "return redis.call('DEL', ARGV[1])", "0", key},
-			{"PUBLISH", key, ""}, {"SPUBLISH", key, ""}, {"EVAL", "return redis.call('PUBLISH', ARGV[1], '')", "0", key + ":freed"},
+			{"GET", key},
+			{"MGET", key},
+			{"SET", key, "x", "PX", "1"},
+			{"DEL", key},
+			{"PTTL", key},
+			{"PEXPIRE", key, "1"},
+			{"EXISTS", key},
+			{"ZADD", key, "1", "x"},
+			{"ZREM", key, "x"},
+			{"ZPOPMIN", key},
+			{"ZRANGE", key, "0", "-1"},
+			{"EVAL", "return redis.call('GET', KEYS[1])", "1", key},
+			{"EVAL", "return redis.call('DEL', ARGV[1])", "0", key},
+			{"PUBLISH", key, ""},
+			{"SPUBLISH", key, ""},
+			{"EVAL", "return redis.call('PUBLISH', ARGV[1], '')", "0", key + ":freed"},
 			{"PUBLISH", key + ":freed", ""},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
