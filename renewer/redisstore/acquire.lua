@@ -15,8 +15,8 @@
 -- Returns, of n > 1 leases, an array of the following, and otherwise that itself:
 --            the fencing token, an integer, if the owner has the lock now, or had it already; or
 --            {token, m} if the owner has it now and the m tokens above it as well; or
---            {value, ms, us} if another owner has it: its value, of which 300 bytes at most, its remaining time to live in ms (-1: it has none),
---            and the server's clock in us; and a fourth element, 1, if the owner has a place in the line; or
+--            {value, ms, us} if another owner has it: its value, cut to 300 bytes, its remaining time to live in ms (-1: it
+--            has none), and the server's clock in us; and a fourth element, 1, if the owner has a place in the line; or
 --            {counter} if nobody else has it, but ARGV[3] is neither above this nor the token that the owner has it with; or
 --            an error, and nothing is changed.
 --
@@ -25,7 +25,7 @@
 
 local n = (#ARGV - 5) / 2
 local ttl, counterTTL, proposed, reserve, line = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), KEYS[2 * n + 1]
--- Ours are shorter. What is longer is somebody else's, and not sent whole to each who is refused. It is read whole: see renew.lua.
+-- Values of ours are shorter. A longer one is not sent whole to every caller who is refused.
 local mostValue = 300
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])

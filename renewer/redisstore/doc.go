@@ -44,9 +44,9 @@
 // The braces are the hash tag: all of a lock's keys are in one slot. Control bytes, braces and percent signs of a name are
 // written as %XX, so that a name chooses neither its slot nor another lock's key. No key is ever without a TTL.
 //
-// A channel has the lock's name in its own, since it must share the slot: who may subscribe to it, or
-// to patterns, sees the names of locks that are released. Messages have no owner
-// token. Hash what a name should not show.
+// A channel's name shows the lock's, since both must share the slot: a user who may subscribe to
+// patterns sees the names of locks that are released. Messages show no owner token. Hash what a name
+// should not show.
 //
 // A fencing token is the greater of the last one plus 1 and the server's clock in microseconds. So it rises even if the
 // counter is lost with FLUSHALL or a restart without persistence, for as long as the clock is not set back. A counter that is no
@@ -86,9 +86,9 @@
 // evict locks, or goes on without a replica behind Sentinel; with +info, package quorum notices
 // that it was given one server twice; with +zadd +zrem +zpopmin +zrange +exists, waiters stand in
 // line (below). CONFIG GET also shows the server's own passwords (requirepass, masterauth), so grant
-// that to services which may know them. New finds a missing right, except for those to subscribe, which watches report. TLS
-// is the client's TLSConfig, and for Sentinels Sentinel.TLSConfig: leave InsecureSkipVerify alone.
-// No error and no log shows a password.
+// it only to services that may know them. New finds a missing right, except for those to subscribe,
+// which watches report. TLS is the client's TLSConfig, and for Sentinels Sentinel.TLSConfig: leave
+// InsecureSkipVerify alone. No error and no log shows a password.
 //
 // # Changes
 //

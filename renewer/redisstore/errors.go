@@ -171,7 +171,7 @@ func (s *Store) hint(r refusal) string {
 		return "the client is connected to a replica: point it at the primary"
 	case noRights:
 		return "grant the user ~" + pattern(s.prefix) + " &" + pattern(s.prefix) + " " + s.rights() +
-			", and nothing else: ACL SETUSER NAME reset resetchannels on >PASSWORD, and these"
+			"; begin its ACL SETUSER with reset resetchannels, so that it has nothing else"
 	case noLogin:
 		return "set Username and Password in rueidis.ClientOption to those of a user of this server"
 	case wrongType:

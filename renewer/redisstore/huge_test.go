@@ -135,7 +135,7 @@ func (s server) listen(t *testing.T, channel string) <-chan string {
 	return heard
 }
 
-// A record of any size went whole to whoever looked at it.
+// A record of any size went whole to every caller who looked at it.
 func TestAHugeRecordIsRefused(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {

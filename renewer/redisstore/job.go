@@ -9,7 +9,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// claiming is the job of an acquire: calls of the script for as many claims each as scriptRoom has room for. Neighbours that are alike share a call.
+// claiming is the job of an acquire: calls of the script for as many claims each as scriptRoom has
+// room for. Neighbours that are alike share a call.
 type claiming struct {
 	store  *Store
 	claims []renewer.Claim

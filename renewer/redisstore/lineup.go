@@ -26,7 +26,8 @@ var shardArgs = []string{toShard}
 // lineTTL is how long a line lives: waiters ask anew when a lease should have lapsed, and every few seconds.
 func lineTTL(ttl time.Duration) string { return decimal(max(2*ttl, leastLine).Milliseconds()) }
 
-// place is an owner token as messages name it: by its SHA-1, since whoever may listen is not always one who may free.
+// place is an owner token as messages name it: by its SHA-1, since a user who may listen need not be
+// one who may free a lease.
 type place [sha1.Size]byte
 
 func placeOf(owner string) place {

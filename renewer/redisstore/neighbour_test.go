@@ -203,8 +203,8 @@ func TestMessagesShowNoOwnerToken(t *testing.T) {
 	})
 }
 
-// Versions before this one named the owner tokens, with a line feed between them. Whoever hears such a
-// message asks, be it its turn or not; and they do of ours, which have no line feed.
+// Versions before this one named the owner tokens, with a line feed between them. A waiter that hears
+// such a message asks, whether it is its turn or not.
 func TestMessagesOfAnEarlierVersionWakeAll(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

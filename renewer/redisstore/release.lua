@@ -16,9 +16,9 @@
 --
 -- Publishes on KEYS[i]:freed an empty message for each key that it frees, or finds gone, or whose
 -- time it sets: who waits may ask how long. For one that it gives to a waiter, the SHA-1 in hex of
--- the owner token of that one, a space, and that of the next in line, if there is one: whoever may
--- listen learns nothing by which a lease could be freed. (Programs of earlier versions take it for a
--- message to all, as they do not find the line feed that was there.)
+-- the owner token of that one, a space, and that of the next in line, if there is one: a user who may
+-- only listen learns no token by which a lease could be freed. (Programs of earlier versions take it
+-- for a message to all, as they do not find the line feed that was there.)
 
 local n = #KEYS
 local keep, mode = tonumber(ARGV[1]), ARGV[n + 2]

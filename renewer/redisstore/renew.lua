@@ -11,9 +11,9 @@
 -- Publishes on KEYS[i]:freed an empty message for each of these: nobody has told those who wait
 -- that the key was deleted, or overwritten. It is not renewed again.
 
--- A value that somebody else has made huge is read whole, once: the answer ends the lease. STRLEN
--- before each would need a further right, and take from every heartbeat to spare the server what
--- whoever can write here can do to it by a script of its own. It is not sent.
+-- A value that a neighbour has made huge is read whole here, and not sent. The answer ends the lease,
+-- so that it happens once. STRLEN before each GET would need a further right and slow down every
+-- heartbeat, and a neighbour who can write here can stall the server by a script all the same.
 
 local ttl = tonumber(ARGV[1])
 local values = redis.call('MGET', unpack(KEYS))

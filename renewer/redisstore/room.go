@@ -9,8 +9,8 @@ const (
 	maxKeyBytes = 16 << 10
 )
 
-// scriptRoom is how full a call of a script is: it has at most Store.perCall names, and fewer if they are
-// long. Its zero value, but for the store, has no call to add to.
+// scriptRoom is how full a call of a script is: it has at most Store.perCall names, and fewer if they
+// are long. At first there is no call.
 type scriptRoom struct {
 	store       *Store
 	names, size int
