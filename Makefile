@@ -13,11 +13,13 @@ BENCHARGS ?=
 PEERSARGS ?=
 # Flags for the nemesis program.
 NEMESISARGS ?=
+# Flags for the program that attacks a server.
+SIEGEARGS ?=
 # Flags for the program that plants faults.
 MUTANTSARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint layering fmt vet tidy vuln test-long sim fuzz smoke mutants nemesis nemesis-long bench bench-peers clean
+.PHONY: help test check lint layering fmt vet tidy vuln test-long sim fuzz smoke mutants nemesis nemesis-long siege bench bench-peers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -94,6 +96,10 @@ nemesis-long: ## the same for half an hour at 10,000 leases, a fault every 5 s: 
 	@scripts/ensure cc
 	@scripts/ensure redis
 	cd nemesis && go run . -deployment standalone -duration 30m -idle 10000 -every 5s -ttl 4s -think 100ms -callers 4 $(NEMESISARGS)
+
+siege: ## hold a server under attack from 10,000 connections for two minutes, and see what honest clients notice (SIEGEARGS: flags for the program)
+	@scripts/ensure redis
+	cd nemesis && go run ./siege $(SIEGEARGS)
 
 bench: ## print the benchmarks' tables (BENCHARGS: flags for the program)
 	@scripts/ensure redis

@@ -100,6 +100,8 @@ type call struct {
 	seen      glimpse // what the store last answered, while it was not "yours"
 	behind    glimpse // whom this call was last seen behind, in this process or elsewhere
 	queued    bool    // the store has a place in its line for us
+	refused   instant // when the last question was sent that was answered Taken; 0 without
+	freed     bool    // the name was free between the last two of these
 	reserved  int     // tokens for hand-offs
 	reserves  bool    // some were asked for, by any question
 	unsettled instant // when the last question was sent that was not answered and may still take effect; 0 without

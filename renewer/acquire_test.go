@@ -215,3 +215,17 @@ func TestErrorsAreTold(t *testing.T) {
 		})
 	}
 }
+
+// A grant whose TTL began to count before the keeper was made, as a store that puts answers together
+// can say, was a panic.
+func TestAGrantIsOlderThanTheKeeper(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Acquire, script.Mine().Aged(4*time.Second))
+		l := acquire(t, k, "a")
+		require.InDelta(t, goodFor-4*time.Second, l.Remaining(), float64(rounding))
+		pass(10 * time.Millisecond)
+		require.NotEmpty(t, s.Calls(script.Renew), "the heartbeat that was due a second ago is sent at once")
+		require.NoError(t, l.Release(t.Context()))
+	})
+}

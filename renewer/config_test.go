@@ -118,6 +118,11 @@ func TestNames(t *testing.T) {
 		strings.Repeat("x", 600):   "it has 600 bytes, above the limit of 512; hash what makes it long",
 		strings.Repeat("x", 512):   "",
 		"a\x00{b}% \n\xff:fence ü": "",
+		"\x00lockbeat quorum":      `it begins with "\x00lockbeat", which stores keep for themselves; begin names with a prefix`,
+		"\x00lockbeat":             "which stores keep for themselves",
+		"\x00lockbea":              "",
+		"lockbeat quorum":          "",
+		"a\x00lockbeat quorum":     "",
 	} {
 		err := renewer.CheckName(name)
 		if bad == "" {
@@ -135,6 +140,26 @@ func TestBadNamesAskNobody(t *testing.T) {
 		_, err := k.Acquire(t.Context(), strings.Repeat("x", 600))
 		require.ErrorIs(t, err, renewer.ErrName)
 		require.Less(t, len(err.Error()), 300, "it does not repeat the whole name")
+		require.Empty(t, s.Calls(script.Acquire))
+	})
+}
+
+// No way into the engine leads to a name that a store keeps for itself: one program held a quorum's
+// membership under a name that a client had sent.
+func TestNamesOfStoresAreNobodys(t *testing.T) {
+	t.Parallel()
+	const name = "\x00lockbeat quorum"
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		for way, f := range map[string]func() error{
+			"Acquire":    func() error { _, err := k.Acquire(t.Context(), name); return err },
+			"TryAcquire": func() error { _, err := k.TryAcquire(t.Context(), name); return err },
+			"Look":       func() error { _, err := k.Look(t.Context(), renewer.Look{Name: name}); return err },
+			"Write": func() error {
+				return k.Write(t.Context(), renewer.Record{Name: name, Fence: 1, Seq: 1, TTL: time.Minute})
+			},
+		} {
+			require.ErrorIs(t, f(), renewer.ErrName, way)
+		}
 		require.Empty(t, s.Calls(script.Acquire))
 	})
 }

@@ -23,34 +23,18 @@ const (
 // contend asks the store until the lock is ours, from the head of the line: one contender a process and name. Between two
 // questions it waits for whichever comes first of a wake-up, the end of the TTL that the store told, and a slow poll.
 func (c *call) contend(ctx context.Context) (sent instant, err error) {
-	var timer *time.Timer
-	defer func() {
-		if timer != nil {
-			timer.Stop()
-		}
-	}()
-	select {
-	case <-c.woken(): // for somebody who stood here before
-	default:
+	if ln := c.watched(); ln != nil {
+		drain(ln.wake) // for a caller who stood here before
 	}
-	for failures := 0; ; {
+	for failures, woken := 0, false; ; {
 		sent, err := c.ask(ctx)
+		c.judge(woken, sent != 0)
 		if err != nil || sent != 0 {
 			return sent, err
 		}
-		pause := c.pause(&failures)
-		if timer == nil {
-			timer = time.NewTimer(pause)
-		} else {
-			timer.Reset(pause)
-		}
-		select {
-		case <-timer.C:
-		case <-c.woken():
-		case <-ctx.Done():
-			return 0, c.cancelled(ctx)
-		case <-c.k.closed:
-			return 0, c.fail(ErrShutdown, nil)
+		woken, err = c.await(ctx, c.pause(&failures))
+		if err != nil {
+			return 0, err
 		}
 	}
 }
@@ -59,6 +43,7 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 // over, and neither if the caller should wait and ask again.
 func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	k, l := c.k, c.l
+	c.freed = false
 	if ctx.Err() != nil {
 		return 0, c.cancelled(ctx)
 	}
@@ -83,6 +68,9 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	singleClaims.put(claims)
 	late := c.endRequest(request)
 	g := answerTo(grants, 0, 1, brokenGrant)
+	if answered := isAnswer(g.Status, g.Err); answered || ctx.Err() == nil {
+		k.bookReply(k.shardOf(l.name), sent, answered)
+	}
 	if g.Status == Mine {
 		sent = sent.add(-max(0, g.Age))
 	}
@@ -104,6 +92,9 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		if sent >= c.unsettled.add(k.store.Settle()) {
 			c.unsettled = 0
 		}
+		// The name has changed hands since the last question: it was free in between.
+		c.freed = g.HeldFor > 0 && c.refused != 0 && g.HeldFor < sent.sub(c.refused)
+		c.refused = sent
 		c.contended, c.queued = true, c.queued || g.Queued
 		c.behind = glimpse{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL}
 		c.see(c.behind)

@@ -204,6 +204,7 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 			}})
 		}
 	}
+	k.bookReply(int(f.lane.number-1), f.sent, r.OK+r.Gone > 0)
 	if r.Failed > 0 {
 		f.lane.trouble(now.add(k.cfg.TTL))
 	}

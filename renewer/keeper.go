@@ -23,7 +23,8 @@ type Keeper struct {
 	observer Observer // nil if there is none
 
 	bound   atomic.Pointer[bound] // of the latest requests
-	life    context.Context       // of all requests
+	outages outages
+	life    context.Context // of all requests
 	endLife context.CancelFunc
 
 	closed chan struct{} // closed when Shutdown begins

@@ -9,13 +9,14 @@ import (
 // A line orders the callers of this process who want one name. Its head is in Keeper.lines: it
 // alone asks the store, or has the lock already; the others stand behind it in arrival order and
 // ask nobody. A line object exists only while somebody stands behind the head, the head waits for
-// others, or it has tokens to hand on. Guarded by Keeper.mu, except for wake.
+// others, or it has tokens to hand on. Guarded by Keeper.mu, except for wake and falseWakes.
 type line struct {
 	front, back *waiter
 	length      int
 	tokens      tokens
 	seen        glimpse       // what the head last learned
 	wake        chan struct{} // told when the store says that the name may be free
+	falseWakes  falseWakes    // the head's
 	unwatch     func()
 }
 
@@ -231,14 +232,11 @@ func (k *Keeper) waker(name string, ln *line) func(error) {
 	}
 }
 
-// woken is the channel that tells of a wake-up; nil, which never does, while nothing is watched.
-func (c *call) woken() <-chan struct{} {
+// watched is the caller's line; nil while nothing is watched and no other caller stands behind.
+func (c *call) watched() *line {
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()
-	if c.l.line == nil {
-		return nil
-	}
-	return c.l.line.wake
+	return c.l.line
 }
 
 // takeTries takes those out of the line who do not want to wait. Under Keeper.mu.

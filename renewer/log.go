@@ -7,7 +7,8 @@ import (
 )
 
 // LogObserver writes what happens to a slog.Logger: acquires, heartbeats and releases at level Debug; at Warn, heartbeats that
-// fail, losses, operations that ran on for longer than the notice that they got, and keys that could not be freed. Names of
+// fail, losses, operations that ran on for longer than the notice that they got or that run without their lock, and keys that could not be
+// freed. Names of
 // locks are in its records; if yours carry personal data, log elsewhere or hash them first.
 type LogObserver struct {
 	NopObserver
@@ -108,6 +109,12 @@ func (o *LogObserver) Released(ctx context.Context, e Released) {
 		attrs = append(attrs, slog.Any("error", e.Err))
 	}
 	o.log.LogAttrs(ctx, level, msg, attrs...)
+}
+
+// Unlocked logs an operation without its lock at Warn.
+func (o *LogObserver) Unlocked(ctx context.Context, e Unlocked) {
+	o.log.LogAttrs(ctx, slog.LevelWarn, "operation runs without its lock",
+		slog.String("lock", e.Name), slog.String("operation", e.Operation), slog.Duration("outage", e.Outage), slog.Any("error", e.Err))
 }
 
 // Fault logs trouble in the background at Warn.

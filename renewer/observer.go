@@ -45,6 +45,9 @@ type Observer interface {
 	// Released is called once for every lease, when its operation has ended and the key was freed, or could not be, or was handed over;
 	// ctx is the lease's context.
 	Released(ctx context.Context, e Released)
+	// Unlocked is called for each operation that runs without its lock, since its caller has chosen
+	// that for when the store is down; ctx is the operation's.
+	Unlocked(ctx context.Context, e Unlocked)
 	// Fault tells of trouble that no caller gets to see: a wake-up subscription that fails, a clean-up that must be retried.
 	Fault(e Fault)
 }
@@ -151,6 +154,18 @@ type Released struct {
 	Err error
 }
 
+// Unlocked is an operation without its lock.
+type Unlocked struct {
+	// Name is the lock's name. It is unbounded: never a metric attribute.
+	Name string
+	// Operation is the static name given with [Operation], or "".
+	Operation string
+	// Outage is for how long the store has not answered: see [Keeper.Outage].
+	Outage time.Duration
+	// Err is why the lock was not to be had.
+	Err error
+}
+
 // Fault is trouble in the background.
 type Fault struct {
 	// Doing is what failed: "watch", "clean up", "shut down"; of an adapter "configure asynq".
@@ -191,6 +206,9 @@ func (NopObserver) Lost(context.Context, Lost) {}
 
 // Released does nothing.
 func (NopObserver) Released(context.Context, Released) {}
+
+// Unlocked does nothing.
+func (NopObserver) Unlocked(context.Context, Unlocked) {}
 
 // Fault does nothing.
 func (NopObserver) Fault(Fault) {}

@@ -98,6 +98,8 @@ func (r *recorder) Released(ctx context.Context, e renewer.Released) {
 	r.add(e)
 }
 
+func (r *recorder) Unlocked(_ context.Context, e renewer.Unlocked) { r.add(e) }
+
 func (r *recorder) Fault(e renewer.Fault) { r.add(e) }
 
 func heard[E any](r *recorder) []E {

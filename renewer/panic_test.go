@@ -55,6 +55,7 @@ func (o trapObserver) Missed(context.Context, renewer.Missed)      { o.step("Mis
 func (o trapObserver) CleanUp(ctx context.Context) context.Context { o.step("CleanUp"); return ctx }
 func (o trapObserver) Lost(context.Context, renewer.Lost)          { o.step("Lost") }
 func (o trapObserver) Released(context.Context, renewer.Released)  { o.step("Released") }
+func (o trapObserver) Unlocked(context.Context, renewer.Unlocked)  { o.step("Unlocked") }
 func (o trapObserver) Fault(renewer.Fault)                         { o.step("Fault") }
 
 // trapStore is a store with a trap before and after each question of a caller.

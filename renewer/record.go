@@ -41,7 +41,7 @@ func (k *Keeper) Look(ctx context.Context, look Look) (Seen, error) {
 // this Seq, or a higher one, before. With [ErrUnavailable], and with ctx's own error, nobody knows: the same write may be repeated.
 func (k *Keeper) Write(ctx context.Context, record Record) error {
 	q := question{k: k, op: "write the record of", name: record.Name, fence: record.Fence}
-	store, err := q.recorder(true, record.TTL.Milliseconds())
+	store, err := q.recorder(!record.Erase, record.TTL.Milliseconds())
 	if err != nil {
 		return err
 	}

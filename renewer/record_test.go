@@ -49,6 +49,10 @@ func TestRecords(t *testing.T) {
 		assert.EqualError(t, err, `lockbeat: lease on "a" lost: the store says that it is not ours any more: a later holder has looked at its record`)
 		_, err = k.Look(t.Context(), renewer.Look{Name: "a", Fence: first, TTL: time.Hour})
 		require.ErrorIs(t, err, renewer.ErrLost)
+		last := l.Fence()
+		require.NoError(t, k.Write(t.Context(), renewer.Record{Name: "a", Fence: last, Seq: 1, Erase: true}), "which needs no TTL")
+		require.Empty(t, s.RecordOf("a"))
+		require.ErrorIs(t, k.Write(t.Context(), record(last, 2, "x")), renewer.ErrNoRecord)
 		require.NoError(t, l.Release(t.Context()))
 	})
 }

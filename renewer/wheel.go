@@ -23,7 +23,9 @@ const (
 	smallBucket = 16
 )
 
-func (w *wheel) tick(at instant) int64 { return int64(at) / int64(w.span) }
+// tick is the span that an instant is in. One before the keeper was made, since a grant's Age reaches
+// that far back, is in the first.
+func (w *wheel) tick(at instant) int64 { return max(0, int64(at)) / int64(w.span) }
 
 // set enters l at an instant, or moves it there.
 func (w *wheel) set(l *Lease, at instant) {

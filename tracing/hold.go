@@ -100,6 +100,11 @@ func (o *Observer) Released(ctx context.Context, e renewer.Released) {
 	r.hold.End()
 }
 
+// Unlocked counts an operation that runs without its lock; why shows lockbeat.acquire.
+func (o *Observer) Unlocked(ctx context.Context, e renewer.Unlocked) {
+	o.unlocked.Add(ctx, 1, o.series.of(e.Operation).unlocked...)
+}
+
 // errorAttributes tell of a store's error; its text, which may have the lock's name in it, only if the name may be seen.
 func (o *Observer) errorAttributes(err error) []attribute.KeyValue {
 	attrs := append(make([]attribute.KeyValue, 0, 2), attribute.String(keyErrorType, errorType(err)))

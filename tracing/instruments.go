@@ -23,7 +23,7 @@ var (
 
 type instruments struct {
 	acquireDuration, holdDuration, overrunDuration, renewLag metric.Float64Histogram
-	renewals, losses                                         metric.Int64Counter
+	renewals, losses, unlocked                               metric.Int64Counter
 
 	// Renewals are sent for many operations at once.
 	batch                          []metric.RecordOption
@@ -42,6 +42,7 @@ func (s *settings) newInstruments() instruments {
 		renewLag:        histogram(m, metricRenewLag, "How long after it was due a batch of renewals was sent.", lagBuckets),
 		renewals:        counter(m, metricRenewals, "Renewals of locks held, by outcome.", "{renewal}"),
 		losses:          counter(m, metricLosses, "Locks lost before their operation had ended, by reason.", "{loss}"),
+		unlocked:        counter(m, metricUnlocked, "Operations that ran without their lock, since its store was down.", "{operation}"),
 		batch:           []metric.RecordOption{metric.WithAttributes(s.static...)},
 		renewed:         and("ok"),
 		renewGone:       and("gone"),

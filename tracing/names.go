@@ -62,6 +62,7 @@ const (
 	metricWaiting         = "lockbeat.waiting"
 	metricRenewals        = "lockbeat.renewals"
 	metricLosses          = "lockbeat.losses"
+	metricUnlocked        = "lockbeat.unlocked"
 )
 
 // otherOperation stands for the operations beyond the first mostOperations, as _OTHER does in OpenTelemetry's own conventions.

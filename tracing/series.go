@@ -29,6 +29,7 @@ type series struct {
 	acquired               [outcomes][]metric.RecordOption
 	ended                  [endings][]metric.RecordOption
 	losses                 [reasons][]metric.AddOption
+	unlocked               []metric.AddOption
 	overruns               [reasons][]metric.RecordOption
 
 	// What lockbeat.held and lockbeat.waiting are read from: to count them here costs a tenth of what a counter's Add does.
@@ -48,6 +49,7 @@ func (s *settings) newSeries(operation string) *series {
 		hold:     s.nameOf(spanHold, operation),
 		start:    []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(attrs...)},
 		observed: []metric.ObserveOption{metric.WithAttributes(attrs...)},
+		unlocked: []metric.AddOption{metric.WithAttributes(attrs...)},
 	}
 	and := func(key, value string) metric.MeasurementOption {
 		return metric.WithAttributes(append(attrs, attribute.String(key, value))...)

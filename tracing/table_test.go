@@ -79,6 +79,7 @@ func everything(ctx context.Context, s *seen, o renewer.Observer) {
 		}
 		o.Released(ctx, renewer.Released{Name: "a", Operation: "charge", Fence: fence, Lost: lost, Err: err})
 	}
+	o.Unlocked(ctx, renewer.Unlocked{Name: "a", Operation: "charge", Err: errDown})
 	for reason := range renewer.ShutDown + 2 {
 		release(hold(), &renewer.LostError{Name: "a", Reason: reason, Err: append(storeErrors, nil)[reason%5]}, nil)
 	}

@@ -2,7 +2,6 @@ package asynqmw_test
 
 import (
 	"context"
-	"encoding/json"
 	"testing"
 
 	"github.com/hibiken/asynq"
@@ -11,13 +10,14 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
 // Whatever a payload is, the task either runs under its own key or is archived, and never anything else.
 func FuzzPayload(f *testing.F) {
-	for _, seed := range []string{`{"User":"u1"}`, `{"User":"a:b%"}`, `{}`, `null`, ``, `{`, `[]`, `{"User":1}`, "{\"User\":\"\\u0000{\"}", "\xff"} {
+	for _, seed := range []string{`{"User":"u1"}`, `{"User":"a:b%"}`, `{}`, `null`, ``, `{`, `[]`, `{"User":1}`, `{"User":"u1","User":"u2"}`, `{"User":"u1","USER":"u2"}`, "{\"User\":\"\\u0000{\"}", "\xff"} {
 		f.Add([]byte(seed))
 	}
 	k, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
@@ -33,7 +33,7 @@ func FuzzPayload(f *testing.F) {
 		ran = false
 		err := h.ProcessTask(t.Context(), asynq.NewTask("order", payload))
 		var o order
-		wrong := json.Unmarshal(payload, &o)
+		wrong := wire.DecodeJSON(payload, &o)
 		if wrong == nil {
 			wrong = renewer.CheckName(lockmw.Key("order", o.User))
 		}

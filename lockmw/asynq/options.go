@@ -1,12 +1,13 @@
 package asynqmw
 
 import (
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 )
 
 // HandleOption is what [Handle] takes: every [Option], and [Codec].
@@ -40,7 +41,7 @@ type settings struct {
 	warned  sync.Once // that the server is not configured
 }
 
-func newSettings() settings { return settings{codec: json.Unmarshal} }
+func newSettings() settings { return settings{codec: wire.DecodeJSON} }
 
 // Wait waits in line for at most d before the task goes back to its queue. It holds a worker's slot meanwhile, so let d be
 // short, or the server's concurrency high. The wait ends before the task's time does: see the package's text. Default 0: no
@@ -72,7 +73,7 @@ func RetryIn(d time.Duration) Option {
 	return option(func(s *settings) { s.retryIn = d })
 }
 
-// Codec decodes payloads by unmarshal in place of json.Unmarshal. It gets the payload and a pointer to a T to decode into;
+// Codec decodes payloads by unmarshal in place of json.Unmarshal (which here refuses an object that has a name twice). It gets the payload and a pointer to a T to decode into;
 // if T is a pointer itself, such as a *pb.Email, it gets a T. It may be called concurrently. It panics if unmarshal is nil.
 func Codec(unmarshal func(data []byte, v any) error) HandleOption {
 	if unmarshal == nil {

@@ -252,6 +252,9 @@ func TestTheErrorOfALockOfItsOwn(t *testing.T) {
 		"bad key": {func(ctx context.Context, s *scene) error {
 			return take(ctx, s.keeper, strings.Repeat(innerKey, 1000), nothing)
 		}, badKey, failed},
+		"a name that stores keep for themselves": {func(ctx context.Context, s *scene) error {
+			return take(ctx, s.keeper, "\x00lockbeat quorum", nothing)
+		}, badKey, failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

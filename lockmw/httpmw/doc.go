@@ -16,7 +16,7 @@
 //	                        once 409, 423 or 429. [Skip]: 204. [MaxWaiters] (100): 503 for the one too many;
 //	                        [MaxWaitersPerClient]: 429
 //	not to be had, since    503: the store is down, or the keeper is shut down; never "busy". [FailOpen]: if the store
-//	nobody can be asked     is down, the handler runs without
+//	nobody can be asked     is down for a while, some handlers run without
 //	not had before the      503 if the request's own deadline, set by other middleware, has passed; nothing if the
 //	request ended           client has gone
 //	lost while it runs      the request's context ends with cause ErrLost. 503 if the handler has written nothing, else
@@ -32,32 +32,46 @@
 // A client that does not know whether its request came through sends it again. [Idempotent] has it carried out once all the same, by its
 // Idempotency-Key:
 //
-//	mux.Handle("POST /orders", httpmw.Idempotent(keeper, byUser)(takeOrder))
+//	mux.Handle("POST /orders", httpmw.Idempotent(keeper, byUser, httpmw.Scope("shop"))(takeOrder))
 //
 //	the key is             what is answered
 //	---------------------  ------------------------------------------------------------------------------------------
 //	new                    whatever the handler answers, once that is stored
 //	known                  the stored answer, with Idempotent-Replayed: true; the handler does not run
 //	in flight              409 and Retry-After, or with [WaitForAnswer] the answer when it is there
-//	another request's      422: another method, path (as sent), query, content type or body
+//	another request's      422: another method, host or path (as sent), query, content type or body
 //	missing, unusable      400; with [KeyOptional] a request without one is let through
 //	known, but its answer  409, without Retry-After: see [MaxAnswer]
 //	was too large
+//	known, but what is     500: see [Seal]; the handler does not run
+//	stored can't be read
+//	new, and the caller    429 and Retry-After: see [MaxStored]
+//	has filled its quota
+//
+// Clients that reach the servers by several addresses send one Host with all of them, or middleware
+// further out sets http.Request.Host: by another host a request is another, so that tenants with a
+// host each do not get each other's answers. What else tells tenants apart, such as a header, belongs
+// into the caller. Other headers are not looked at, since they change from one try to the next: let
+// one that changes what is done, such as X-HTTP-Method-Override, be applied further out.
 //
 // Final answers are stored, for [KeepAnswer]: status, body, trailers, and the headers that the
 // handler has set, less Set-Cookie, Date and those of the connection. Early hints (1xx) reach the
-// client of the first request only. These are not final, and with them the next request with the
-// key runs the handler again:
+// client of the first request only. These are not final: they leave nothing in the store, and the
+// next request with the key runs the handler again:
 //
-//   - a server's failures (5xx), and 401, 408, 421, 423, 425, 428 and 429, which ask the client for
-//     something else first, or to come later; [KeepStatus] says otherwise;
-//   - any 4xx or 5xx with Retry-After;
+//   - errors (4xx and 5xx), since an error says that nothing has been done; [KeepStatus] says
+//     otherwise, for a handler whose errors have effects;
+//   - with KeepStatus too, any 4xx or 5xx with Retry-After;
 //   - refusals of this package, whatever their status, such as those of an [Exclusive] inside of
 //     Idempotent: its handler has not run.
 //
-// Nor is anything stored if the handler panics, if its process dies, or if it returns without
+// Nor is an answer stored if the handler panics, if its process dies, or if it returns without
 // having answered since its context has ended: the next request with the key takes over. What the
 // handler does should therefore bear to be begun anew, as with package once.
+//
+// A replay skips the handler, and with it whatever the handler itself checks: who was allowed a
+// request gets its answer again, also when that right has been revoked. Put authorization further
+// out than Idempotent, where it decides on each request, or give it to [BeforeReplay].
 //
 // A request that has begun is carried out to its end, also when its client has gone: clients give
 // up waiting, send the request again, and must not find it half done. The handler's context ends

@@ -56,11 +56,12 @@ func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler
 type guard struct {
 	server
 
-	clients *clients
+	clients  *clients
+	unlocked *unlocked
 }
 
 func newGuard(k *renewer.Keeper, set settings) *guard {
-	return &guard{server{settings: set, keeper: k}, newClients(set)}
+	return &guard{server{settings: set, keeper: k}, newClients(set), newUnlocked(k, &set)}
 }
 
 type work func(http.ResponseWriter, *http.Request)
@@ -75,15 +76,17 @@ type ask struct {
 func (g *guard) serve(w http.ResponseWriter, r *http.Request, a ask, do work) {
 	g.checkTimeout(r, g.longest)
 	ctx, exit, err := g.enter(r, a)
-	switch {
-	case err == nil:
+	if err == nil {
 		g.run(w, r, do, held{ctx, exit})
-	case g.failOpen && lockmw.RefusalOf(err) == lockmw.RefusedUnavailable:
-		// The token of an outer lock is not this one's: what is written without this lock must be told apart.
-		pass(lockmw.WithFence(r.Context(), 0), w, r, do)
-	default:
-		g.refuse(w, r, err)
+		return
 	}
+	without, leave := g.unlocked.enter(r.Context(), a.name, g.operationOr(r.Pattern), err)
+	if without == nil {
+		g.refuse(w, r, err)
+		return
+	}
+	defer leave()
+	pass(without, w, r, do)
 }
 
 // enter takes the lock. Until it is had or refused, the request counts as its client's.

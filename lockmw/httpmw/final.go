@@ -9,18 +9,10 @@ import (
 // errNotFinal means that a handler has answered what is not to be stored.
 var errNotFinal = errors.New("lockbeat: the answer is not final")
 
-// finalStatus reports whether answers with a status are stored by default: those that would be the
-// same if the handler ran again, or that tell of what it has done. A server's failure is not, and
-// neither is what asks the client for something else first, or to come later.
-func finalStatus(status int) bool {
-	switch status {
-	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusLocked, http.StatusTooEarly,
-		http.StatusPreconditionRequired, http.StatusTooManyRequests:
-		return false
-	default:
-		return status < http.StatusInternalServerError
-	}
-}
+// finalStatus reports whether answers with a status are stored by default. An error says that
+// nothing has been done, so the handler may run again; and what any client can have for the asking
+// would take space in the store for a day.
+func finalStatus(status int) bool { return status < http.StatusBadRequest }
 
 // final reports whether the handler's answer is to be stored. An error with Retry-After is not,
 // whatever its status: it asks the client to come again. (A 202 with Retry-After says when to ask

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"testing"
 	"time"
 
@@ -100,13 +101,16 @@ func answering(runs *int, status *int, header ...string) http.Handler {
 	})
 }
 
+// all is for handlers whose errors have effects.
+func all(int) bool { return true }
+
 // An error that names a time to come again is none to be told for a day. Work that was accepted is.
 func TestAnErrorWithRetryAfterIsNotStored(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		for status, want := range map[int]int{400: 2, 404: 2, 409: 2, 503: 2, 202: 1, 303: 1} {
 			runs := 0
-			h := httpmw.Idempotent(k, byUser)(answering(&runs, &status, "Retry-After", "3"))
+			h := httpmw.Idempotent(k, byUser, httpmw.KeepStatus(all))(answering(&runs, &status, "Retry-After", "3"))
 			key := http.StatusText(status)[:3]
 			for range 2 {
 				w := answered(h, order(t.Context(), key, "pen"))
@@ -118,21 +122,22 @@ func TestAnErrorWithRetryAfterIsNotStored(t *testing.T) {
 	})
 }
 
-// What asks the client for something else first, or to come later, is not stored.
+// An error says that nothing has been done, and is not stored.
 func TestWhichStatusesAreFinal(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		for status, final := range map[int]bool{
-			200: true, 201: true, 204: true, 302: true, 304: true, 400: true, 402: true, 403: true, 404: true, 409: true, 412: true, 422: true,
-			401: false, 408: false, 421: false, 423: false, 425: false, 428: false, 429: false, 500: false, 501: false, 503: false, 599: false,
+			200: true, 201: true, 204: true, 302: true, 304: true, 399: true, 400: false, 402: false, 403: false, 404: false, 409: false,
+			412: false, 422: false, 401: false, 408: false, 421: false, 423: false, 425: false, 428: false, 429: false, 500: false,
+			501: false, 503: false, 599: false,
 		} {
 			runs := 0
 			h := httpmw.Idempotent(k, byUser)(answering(&runs, &status))
 			r := order(t.Context(), "k", "pen")
-			r.Header.Set("User", http.StatusText(status)+"599")
+			r.Header.Set("User", strconv.Itoa(status))
 			assert.Equal(t, status, answered(h, r).Code)
 			r = order(t.Context(), "k", "pen")
-			r.Header.Set("User", http.StatusText(status)+"599")
+			r.Header.Set("User", strconv.Itoa(status))
 			assert.Equal(t, final, answered(h, r).Header().Get(httpmw.ReplayedHeader) == "true", "%d", status)
 		}
 	})
@@ -147,8 +152,9 @@ func TestKeepStatus(t *testing.T) {
 			header []string
 			runs   int
 		}{
-			"failures too":                 {keep: func(int) bool { return true }, status: 500, runs: 1},
-			"not if they say come again":   {keep: func(int) bool { return true }, status: 503, header: []string{"Retry-After", "3"}, runs: 2},
+			"failures too":                 {keep: all, status: 500, runs: 1},
+			"those of clients too":         {keep: all, status: 402, runs: 1},
+			"not if they say come again":   {keep: all, status: 503, header: []string{"Retry-After", "3"}, runs: 2},
 			"success only":                 {keep: func(s int) bool { return s < 300 }, status: 409, runs: 2},
 			"success only, and it was one": {keep: func(s int) bool { return s < 300 }, status: 204, runs: 1},
 		} {

@@ -1,7 +1,6 @@
 package httpmw
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +17,9 @@ var ErrBody = errors.New("lockbeat: unusable body")
 
 // Handle returns a handler that decodes a request's body, as JSON unless [Codec] says otherwise, and runs fn under the lock on
 // the name that key derives from it. The name is taken as it is: see [KeyFunc]. A body that can't be decoded is answered with 400, one
-// above [MaxBody] with 413, one that comes more slowly than [BodyTimeout] allows with 408, and no
-// lock is asked for. Otherwise it is like [Exclusive]. It panics if k, key or fn is nil.
+// above [MaxBody] with 413, one that comes more slowly than [BodyTimeout] allows with 408, and no lock is asked for. JSON in which an
+// object has a name twice is refused, since parsers differ in which of the two they take. Otherwise it is like [Exclusive]. It panics
+// if k, key or fn is nil.
 func Handle[T any](
 	k *renewer.Keeper, key func(T) string, fn func(http.ResponseWriter, *http.Request, T), opts ...HandleOption,
 ) http.Handler {
@@ -80,5 +80,5 @@ func decodeJSON(r *http.Request, v any) error {
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(data, v)
+	return wire.DecodeJSON(data, v)
 }

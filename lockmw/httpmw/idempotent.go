@@ -6,10 +6,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
+	"strings"
+	"sync"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -28,7 +30,10 @@ const (
 // keeper's store must be a renewer.Recorder, as redisstore is. See the package's text for the outcomes.
 //
 // caller tells who sends a request, such as the authenticated user, or the tenant: two callers may use the same key. The name is hashed
-// before it leaves the process. A caller that is empty is refused like a bad key.
+// before it leaves the process. A caller that is empty is refused like a bad key. Where services share a Redis, give each its [Scope].
+//
+// A stored answer goes out without the handler, and so without what the handler checks: put
+// authorization further out, or give it to [BeforeReplay].
 //
 // The request's body is read first, up to [MaxBody] and at the pace of [BodyTimeout]. The answer is
 // kept in memory until it is stored, up to [MaxAnswer], so the handler's writer is no http.Flusher or http.Hijacker;
@@ -47,11 +52,13 @@ func Idempotent(k *renewer.Keeper, caller KeyFunc, opts ...IdempotentOption) fun
 	if err := set.check(k); err != nil {
 		panic(err.Error())
 	}
+	stored := quota.NewBudget(set.maxStored, set.keepAnswer)
 	return func(next http.Handler) http.Handler {
 		if next == nil {
 			panic("lockbeat: httpmw.Idempotent needs a handler")
 		}
-		i := &idempotent{server{settings: set, keeper: k}, caller}
+		i := &idempotent{server: server{settings: set, keeper: k}, caller: caller, stored: stored}
+		i.gate = i.newGate()
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { i.serve(w, r, next) })
 	}
 }
@@ -64,13 +71,26 @@ type idempotent struct {
 	server
 
 	caller KeyFunc
+	stored *quota.Budget
+	gate   *gate
+
+	unreadable sync.Once
+}
+
+// job is a request that is to be carried out once.
+type job struct {
+	caller string // hashed
+	name   string // of the lock and the record
+	input  string // what makes it this request and no other
+	body   []byte
+	size   int // of the answer, as it is stored
 }
 
 // check finds out, without asking the store, whether package once would take the options, and whether the store keeps records.
 func (s *settings) check(k *renewer.Keeper) error {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, options := once.Do(over, k, "", func(context.Context) (int, error) { return 0, nil }, s.once("", "")...)
+	_, options := once.Do(over, k, "", func(context.Context) (int, error) { return 0, nil }, s.once("", new(job))...)
 	_, records := k.Look(over, renewer.Look{Name: "any"})
 	for _, err := range []error{options, records} {
 		if errors.Is(err, renewer.ErrConfig) {
@@ -105,17 +125,21 @@ func (i *idempotent) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		i.refuse(w, r, err)
 		return
 	}
-	i.answer(w, r, next, lockmw.Key("idempotency", hash(caller, key)), fingerprint(r, body))
+	i.answer(w, r, next, &job{
+		caller: hash(caller), name: lockmw.Key("idempotency", hash(i.scope, caller, key)), input: fingerprint(r, body), body: body,
+	})
 }
 
 // fingerprint is what makes a request this one and no other. It goes by what the client has asked
-// for: the path in r.URL may have lost what makes the difference, to http.StripPrefix for one.
+// for: the path in r.URL may have lost what makes the difference, to http.StripPrefix for one. The
+// host is in it, and not in the name, so that a request that is sent again by another host name is
+// refused rather than carried out twice.
 func fingerprint(r *http.Request, body []byte) string {
 	uri := r.RequestURI
 	if uri == "" { // of a request that came from no server
 		uri = r.URL.RequestURI()
 	}
-	return hash(r.Method, uri, r.Header.Get("Content-Type"), string(body))
+	return hash(r.Method, strings.ToLower(r.Host), uri, r.Header.Get("Content-Type"), string(body))
 }
 
 // read reads the body, and puts it back.
@@ -127,14 +151,26 @@ func (i *idempotent) read(w http.ResponseWriter, r *http.Request) ([]byte, error
 	return body, err
 }
 
+// refuse tells of a stored answer that can't be read, which may be a key that is missing, or
+// another's doing.
+func (i *idempotent) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, once.ErrRecord) {
+		i.tell(&i.unreadable, err)
+	}
+	i.server.refuse(w, r, err)
+}
+
 // answer answers a request, by its handler or with what is stored.
-func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Handler, name, input string) {
+func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Handler, j *job) {
 	var fresh *recorder // of the handler's run, if it ran here
 	i.checkTimeout(r, i.answerWait)
 	run := outlive(r)
 	defer run.end()
-	kept, err := once.Do(run.ctx, i.keeper, name, func(ctx context.Context) (answer, error) {
+	kept, err := once.Do(run.ctx, i.keeper, j.name, func(ctx context.Context) (answer, error) {
 		if fresh == nil {
+			if err := checkQuota(i.stored, j.caller); err != nil {
+				return answer{}, err
+			}
 			if !run.begin(i.finishWithin) {
 				return answer{}, ended(r)
 			}
@@ -152,39 +188,71 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 			return a, errNotFinal
 		}
 		return a, nil
-	}, i.once(r.Pattern, input)...)
+	}, i.once(r.Pattern, j)...)
+	if fresh != nil && (err == nil || errors.Is(err, once.ErrResult)) {
+		i.stored.Use(j.caller, storedBytes+j.size)
+	}
 	switch {
 	case fresh != nil && fresh.large: // it has gone out, whatever has become of the lock meanwhile
 		fresh.send()
 	case err == nil && fresh == nil:
-		kept.replay(w)
+		i.instead(w, r, j, func(w http.ResponseWriter, _ *http.Request) { kept.replay(w) })
 	case fresh == nil && r.Context().Err() != nil:
 		i.refuse(w, r, ended(r))
 	case err == nil, errors.Is(err, errNotFinal), errors.Is(err, once.ErrNotRecorded), fresh != nil && errors.Is(err, once.ErrResult):
 		// What the handler has answered stands, also if it could not be stored. After a loss it may have been somebody else who was first;
 		// then the stored answer is the one that counts.
 		if err == nil && fresh.overtaken(kept) {
-			kept.replay(w)
+			i.instead(w, r, j, func(w http.ResponseWriter, _ *http.Request) { kept.replay(w) })
 			return
 		}
 		fresh.send()
 	case fresh != nil && errors.Is(err, renewer.ErrHeld): // its own attempt failed, and another is at it
 		i.refuse(w, r, fmt.Errorf("%w: %w", renewer.ErrLost, err))
-	default:
+	case fresh != nil:
 		i.refuse(w, r, err)
+	default:
+		i.instead(w, r, j, func(w http.ResponseWriter, r *http.Request) { i.refuse(w, r, err) })
 	}
 }
 
+// instead gives an answer in place of the handler's.
+func (i *idempotent) instead(w http.ResponseWriter, r *http.Request, j *job, answer http.HandlerFunc) {
+	r.Body = keep(j.body, r.Body) // the handler may have read it
+	i.gate.let(w, r, answer)
+}
+
 // once is what to tell package once: attempts that came to nothing are the client's to repeat, as often as it likes.
-func (s *settings) once(route, input string) []once.Option {
+func (s *settings) once(route string, j *job) []once.Option {
 	operation := s.operation
 	if operation == "" {
 		operation = route
 	}
 	return []once.Option{
-		once.NoRetry(), once.MaxAttempts(math.MaxInt32), once.Wait(s.answerWait), once.MaxWaiters(s.waiters), once.Keep(s.keepAnswer),
-		once.MaxResult(s.maxAnswer), once.Operation(operation), once.Input(input), once.Codec(encodeAnswer, decodeAnswer),
+		once.NoRetry(), once.Uncounted(), once.Wait(s.answerWait), once.MaxWaiters(s.waiters), once.Keep(s.keepAnswer),
+		once.MaxResult(s.maxAnswer), once.Operation(operation), once.Input(j.input), s.answers(j),
 	}
+}
+
+// answers is how answers are stored.
+func (s *settings) answers(j *job) once.Option {
+	return once.Codec(func(v any) ([]byte, error) {
+		data, err := encodeAnswer(v.(answer), s.maxAnswer) //nolint:forcetypeassert // once gives what Do returns
+		if err != nil {
+			return nil, err
+		}
+		data = s.seal.seal(data, j)
+		if len(data) <= s.maxAnswer { // or it is not stored
+			j.size = len(data)
+		}
+		return data, nil
+	}, func(stored []byte, v any) error {
+		data, err := s.seal.open(stored, j)
+		if err != nil {
+			return err
+		}
+		return decodeAnswer(data, v.(*answer)) //nolint:forcetypeassert // once gives a pointer to what Do returns
+	})
 }
 
 // hash makes one text of several, whatever is in them.

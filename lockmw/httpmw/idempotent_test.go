@@ -103,6 +103,8 @@ func TestAKeyIsOneRequests(t *testing.T) {
 			"path":   func(r *http.Request) { r.RequestURI = "/other?now=1" },
 			"query":  func(r *http.Request) { r.RequestURI = "/orders?now=2" },
 			"no URI": func(r *http.Request) { r.RequestURI, r.URL.Path = "", "/other" },
+			"host":   func(r *http.Request) { r.Host = "tenant-b.example" },
+			"port":   func(r *http.Request) { r.Host += ":8080" },
 			"type":   func(r *http.Request) { r.Header.Set("Content-Type", "text/csv") },
 		} {
 			r := order(t.Context(), "k", "pen")
@@ -112,7 +114,31 @@ func TestAKeyIsOneRequests(t *testing.T) {
 			assert.Contains(t, w.Body.String(), "TypeReused")
 			assert.NotContains(t, w.Body.String(), `"k"`)
 		}
+		r := order(t.Context(), "k", "pen")
+		r.Host = strings.ToUpper(r.Host)
+		assert.Equal(t, "true", answered(h, r).Header().Get(httpmw.ReplayedHeader), "case is nothing to a host")
 		assert.EqualValues(t, 1, shop.taken.Load())
+	})
+}
+
+// Two services on one Redis, with the same keys of users who have the same numbers: one answered
+// with what the other had.
+func TestServicesWithTheirOwnScopeDoNotMeet(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		var books, pens shop
+		for _, h := range []http.Handler{httpmw.Idempotent(k, byUser)(&books), httpmw.Idempotent(k, byUser, httpmw.Scope("pens"))(&pens)} {
+			assert.Empty(t, answered(h, order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
+			assert.Equal(t, "true", answered(h, order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
+		}
+		assert.EqualValues(t, 1, books.taken.Load())
+		assert.EqualValues(t, 1, pens.taken.Load())
+
+		// What one part of a name ends with is not what the next begins with.
+		ab := httpmw.Idempotent(k, byName("c"), httpmw.Scope("ab"))(&books)
+		a := httpmw.Idempotent(k, byName("bc"), httpmw.Scope("a"))(&books)
+		assert.Empty(t, answered(ab, order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
+		assert.Empty(t, answered(a, order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
 	})
 }
 
@@ -184,7 +210,7 @@ func TestAnswersThatAreNotFinal(t *testing.T) {
 		runs := 0
 		h := httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			runs++
-			if status != http.StatusNotFound {
+			if status >= http.StatusBadRequest {
 				w.Header().Set("Retry-After", "1")
 			}
 			w.WriteHeader(status)
@@ -195,10 +221,10 @@ func TestAnswersThatAreNotFinal(t *testing.T) {
 			assert.Equal(t, "1", w.Header().Get("Retry-After"))
 			assert.Empty(t, w.Header().Get(httpmw.ReplayedHeader))
 		}
-		status = http.StatusNotFound
-		assert.Equal(t, 404, answered(h, order(t.Context(), "k", "pen")).Code)
+		status = http.StatusAccepted
+		assert.Equal(t, status, answered(h, order(t.Context(), "k", "pen")).Code)
 		status = http.StatusOK
-		assert.Equal(t, 404, answered(h, order(t.Context(), "k", "pen")).Code, "a client's fault is final")
+		assert.Equal(t, http.StatusAccepted, answered(h, order(t.Context(), "k", "pen")).Code, "the first that is final")
 		assert.Equal(t, 9, runs)
 	})
 }
@@ -338,13 +364,18 @@ func TestIdempotentRefusesWhatCantBeMeant(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
 	for name, f := range map[string]func(){
-		"no keeper":      func() { httpmw.Idempotent(nil, byUser) },
-		"no caller":      func() { httpmw.Idempotent(k, nil) },
-		"no handler":     func() { httpmw.Idempotent(k, byUser)(nil) },
-		"MaxAnswer":      func() { httpmw.MaxAnswer(0) },
-		"WaitForAnswer":  func() { httpmw.WaitForAnswer(0) },
-		"FinishWithin":   func() { httpmw.FinishWithin(-1) },
-		"KeepStatus":     func() { httpmw.KeepStatus(nil) },
+		"no keeper":     func() { httpmw.Idempotent(nil, byUser) },
+		"no caller":     func() { httpmw.Idempotent(k, nil) },
+		"no handler":    func() { httpmw.Idempotent(k, byUser)(nil) },
+		"MaxAnswer":     func() { httpmw.MaxAnswer(0) },
+		"WaitForAnswer": func() { httpmw.WaitForAnswer(0) },
+		"FinishWithin":  func() { httpmw.FinishWithin(-1) },
+		"KeepStatus":    func() { httpmw.KeepStatus(nil) },
+		"BeforeReplay":  func() { httpmw.BeforeReplay(nil) },
+		"no middleware": func() {
+			none := func(http.Handler) http.Handler { return nil }
+			httpmw.Idempotent(k, byUser, httpmw.BeforeReplay(none))(http.HandlerFunc(ok))
+		},
 		"KeepAnswer":     func() { httpmw.Idempotent(k, byUser, httpmw.KeepAnswer(time.Second)) },
 		"no records":     func() { httpmw.Idempotent(newKeeper(t, struct{ renewer.Store }{script.New()}), byUser) },
 		"negative times": func() { httpmw.Idempotent(k, byUser, httpmw.KeepAnswer(-time.Second)) },

@@ -150,3 +150,38 @@ func TestDeadlinesReachTheConnection(t *testing.T) {
 		})
 	}
 }
+
+// What a neighbour has put into Redis as an answer arrives as one answer: no second one, no cookie,
+// and nothing of the connection.
+func TestAPlantedAnswerIsOneAnswer(t *testing.T) {
+	t.Parallel()
+	for proto, edit := range protocols {
+		t.Run(proto, func(t *testing.T) {
+			t.Parallel()
+			k, store := scripted(t)
+			var shop shop
+			s := serve(t, httpmw.Idempotent(k, byUser)(&shop), edit)
+			s.Client().Timeout = soon
+			buy(t, s, "/")
+			name, record := recordOf(store)
+			head, _, _ := strings.Cut(record, "{")
+			store.PutRecord(name, head+`{"status":200,"body":"cGVu","header":{
+				"X-A":["b\r\nSet-Cookie: c=d\r\nX-Injected: 1\r\n\r\n<html>"],"X-B\r\nX-Injected":["1"],"set-cookie":["e=f"],
+				"Connection":["close"],"Transfer-Encoding":["gzip"],"Content-Length":["1"],"Lockbeat-Refused":["true"]},
+				"trailer":{"X-T":["a\r\nX-Injected: 1"],"X-U, Set-Cookie":["1"],"Set-Cookie":["g=h"]}}`)
+			for range 2 { // on one connection
+				a := buy(t, s, "/")
+				require.NoError(t, a.err)
+				assert.Equal(t, http.StatusOK, a.StatusCode)
+				assert.Equal(t, "pen", a.body)
+				assert.False(t, a.Close)
+				for _, ours := range []string{"Date", "Content-Type", "Content-Length"} {
+					a.Header.Del(ours)
+				}
+				assert.Equal(t, http.Header{"X-A": {"b  Set-Cookie: c=d  X-Injected: 1    <html>"}, httpmw.ReplayedHeader: {"true"}}, a.Header)
+				assert.Equal(t, http.Header{"X-T": {"a  X-Injected: 1"}}, a.Trailer)
+			}
+			assert.EqualValues(t, 1, shop.taken.Load())
+		})
+	}
+}

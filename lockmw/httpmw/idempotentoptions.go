@@ -37,16 +37,25 @@ func MaxAnswer(n int) IdempotentOption {
 }
 
 // KeepStatus says which of the handler's answers are final, by their status: keep reports whether
-// one is stored and replayed. With others the next request with the key runs the handler again.
-// Refusals of this package, and errors with Retry-After, are never stored. It is for handlers whose
-// failures have effects (keep all), and for keys that clients use until they succeed (keep those
-// below 300). It may be called concurrently. It panics if keep is nil. Default: 2xx, 3xx, and 4xx
-// but 401, 408, 421, 423, 425, 428 and 429.
+// one is stored and replayed. With others the next request with the key runs the handler again, and
+// nothing stays in the store. Refusals of this package, and errors with Retry-After, are never
+// stored. It is for handlers whose errors have effects, such as a declined payment that is on
+// record: they keep all, by func(int) bool { return true }. It may be called concurrently. It panics
+// if keep is nil. Default: those below 400, since an error says that nothing has been done.
 func KeepStatus(keep func(status int) bool) IdempotentOption {
 	if keep == nil {
 		panic("lockbeat: httpmw.KeepStatus needs a function that reports whether answers with a status are stored")
 	}
 	return idempotentOption(func(s *settings) { s.keepStatus = keep })
+}
+
+// Scope tells callers of one name apart: keys of the same caller in another scope are others. Give
+// each service that shares a Redis a scope of its own, such as its name, and each of two handlers
+// whose callers have the same IDs and are not the same. A store prefix of its own for each service
+// (redisstore.Prefix) does it as well, and keeps their locks apart too. Changing it makes all keys
+// new. Default "".
+func Scope(scope string) IdempotentOption {
+	return idempotentOption(func(s *settings) { s.scope = scope })
 }
 
 // WaitForAnswer has a request wait for at most d for one with the same key that is being carried out, and then replay its answer, or take

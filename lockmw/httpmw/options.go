@@ -78,7 +78,7 @@ type settings struct {
 	waiters    int           // 0: no limit
 	operation  string        // "": the route
 	retryIn    time.Duration // 0: the defaults
-	failOpen   bool
+	failOpen   int           // how many may run without their lock; 0: none
 	abortLost  bool
 	onBusy     Responder
 	onLost     Responder // nil: Respond, by a writer that is not wrapped
@@ -93,8 +93,12 @@ type settings struct {
 	clientWaiters int
 	client        KeyFunc // nil: no bound for each client
 
+	scope        string
+	beforeReplay func(http.Handler) http.Handler
 	keepAnswer   time.Duration
 	maxAnswer    int
+	maxStored    int64
+	seal         sealer
 	answerWait   time.Duration
 	keyOptional  bool
 	finishWithin time.Duration
@@ -104,7 +108,7 @@ type settings struct {
 func newSettings() settings {
 	s := settings{
 		onBusy: Respond, onError: Respond, codec: decodeJSON, maxBody: DefaultMaxBody, keepAnswer: DefaultKeepAnswer, maxAnswer: DefaultMaxAnswer,
-		keepStatus: finalStatus, finishWithin: DefaultFinishWithin, bodyTimeout: DefaultBodyTimeout,
+		maxStored: DefaultMaxStored, keepStatus: finalStatus, finishWithin: DefaultFinishWithin, bodyTimeout: DefaultBodyTimeout,
 		waiters: DefaultMaxWaiters,
 	}
 	s.wait(lockmw.DefaultWait)
@@ -117,11 +121,7 @@ func (s *settings) wait(d time.Duration) {
 
 // lock is what to tell lockmw.
 func (s *settings) lock(route string) []lockmw.Option {
-	operation := s.operation
-	if operation == "" {
-		operation = route
-	}
-	return []lockmw.Option{s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(operation)}
+	return []lockmw.Option{s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(s.operationOr(route))}
 }
 
 // busy is the status when somebody else has the lock.
@@ -150,11 +150,6 @@ func Wait(d time.Duration) CommonOption {
 func Operation(name string) AnyOption {
 	return anyOption(func(s *settings) { s.operation = name })
 }
-
-// FailOpen runs the handler, or the call, without the lock when the store can't be asked, for work to which an outage does more harm
-// than an overlap: not for anything that must not happen twice, such as a payment. lockmw.Fence is 0 then, which fenced resources refuse.
-// Default off. The store is waited for as long as the lock would be, so take a short [Wait] with it.
-func FailOpen() CommonOption { return commonOption(func(s *settings) { s.failOpen = true }) }
 
 // Refuse does not wait: when somebody else has the lock, the answer is status, which is 409 Conflict, 423 Locked or 429 Too Many
 // Requests. It panics with any other.

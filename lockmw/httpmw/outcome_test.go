@@ -82,12 +82,13 @@ func TestRefusals(t *testing.T) {
 		"tiny hint":       {opts: []httpmw.Option{httpmw.Refuse(409), httpmw.RetryAfter(time.Millisecond)}, set: busy, status: 409, typ: httpmw.TypeBusy, least: 1, most: 1},
 		"down":            {opts: []httpmw.Option{httpmw.Refuse(409)}, set: down, status: 503, typ: httpmw.TypeUnavailable, least: 3, most: 8},
 		"down for long":   {set: down, status: 503, typ: httpmw.TypeUnavailable, least: 3, most: 8, after: lockmw.DefaultWait},
-		"down, fail open": {opts: []httpmw.Option{httpmw.FailOpen(), httpmw.Refuse(409)}, set: busy, status: 409, typ: httpmw.TypeBusy, least: 1, most: 2},
-		"shut down": {opts: []httpmw.Option{httpmw.FailOpen()}, set: func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		"down, fail open": {opts: []httpmw.Option{httpmw.FailOpen(9), httpmw.Refuse(409)}, set: busy, status: 409, typ: httpmw.TypeBusy, least: 1, most: 2},
+		"shut down": {opts: []httpmw.Option{httpmw.FailOpen(9)}, set: func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 			require.NoError(t, k.Shutdown(t.Context()))
 		}, status: 503, typ: httpmw.TypeUnavailable, least: 1, most: 2},
-		"no name":   {opts: []httpmw.Option{httpmw.FailOpen()}, badName: new(string), status: 400, typ: httpmw.TypeBadRequest},
+		"no name":   {opts: []httpmw.Option{httpmw.FailOpen(9)}, badName: new(string), status: 400, typ: httpmw.TypeBadRequest},
 		"long name": {badName: new(secret + repeat("x", renewer.MaxName)), status: 400, typ: httpmw.TypeBadRequest},
+		"our name":  {badName: new("\x00lockbeat quorum"), status: 400, typ: httpmw.TypeBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -240,25 +241,6 @@ func TestShutdownWhileARequestWaits(t *testing.T) {
 		assert.Zero(t, time.Since(begun))
 		release()
 		require.NoError(t, <-stopped)
-	})
-}
-
-func TestFailOpen(t *testing.T) {
-	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Script(script.Acquire, script.Pass())
-		s.Default(script.Acquire, script.Fail(errDown))
-		outer := httpmw.Exclusive(k, byName("outer"))
-		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.FailOpen())(http.HandlerFunc(
-			func(w http.ResponseWriter, r *http.Request) {
-				assert.False(t, lockmw.Held(r.Context(), "a"))
-				assert.Zero(t, lockmw.Fence(r.Context()))
-				ok(w, r)
-			}))
-		begun := time.Now()
-		assert.Equal(t, "done", do(outer(h), get(t, "/")).body, "not by the outer lock's token")
-		assert.InDelta(t, time.Second, time.Since(begun), float64(time.Millisecond))
-		assert.Equal(t, "done", do(h, get(t, "/").WithContext(lockmw.WithFence(t.Context(), 7))).body)
 	})
 }
 

@@ -27,6 +27,9 @@ const (
 	TypeReused = types + "TypeReused"
 	// TypeNotKept means that the request has been carried out before, and that its answer is not to be had any more.
 	TypeNotKept = types + "TypeNotKept"
+	// TypeQuota means that as many answers to the caller's requests are stored as may be. This one has not been carried out; with a key
+	// that is known it would get its answer.
+	TypeQuota = types + "TypeQuota"
 	// TypeBadRequest means that the request does not say what to lock, or can't be decoded. It has not been carried out.
 	TypeBadRequest = types + "TypeBadRequest"
 )
@@ -91,11 +94,19 @@ var (
 	}
 	kindReused = &kind{
 		http.StatusUnprocessableEntity, false, TypeReused, "Key reused",
-		"The " + IdempotencyKeyHeader + " is that of another request: another method, path or body. " + nothingDone,
+		"The " + IdempotencyKeyHeader + " is that of another request: another method, host, path or body. " + nothingDone,
 	}
 	kindNotKept = &kind{
 		http.StatusConflict, false, TypeNotKept, "Done before",
 		"A request with this " + IdempotencyKeyHeader + " has been carried out, but its answer was too large to be kept.",
+	}
+	kindQuota = &kind{
+		http.StatusTooManyRequests, true, TypeQuota, "Quota used up",
+		"Too many answers to requests with an " + IdempotencyKeyHeader + " are stored for this caller. " + nothingDone,
+	}
+	kindUnreadable = &kind{
+		status: http.StatusInternalServerError,
+		detail: "What is stored for this " + IdempotencyKeyHeader + " can't be read. This request has not been carried out; one before it may have been.",
 	}
 	kindWildcard = &kind{
 		status: http.StatusInternalServerError,
@@ -129,10 +140,14 @@ func kindOf(err error) *kind {
 		return kindBadIdempotencyKey
 	case errors.Is(err, ErrTooMany):
 		return kindTooMany
+	case errors.Is(err, ErrQuota):
+		return kindQuota
 	case errors.Is(err, once.ErrInput):
 		return kindReused
 	case errors.Is(err, once.ErrResult):
 		return kindNotKept
+	case errors.Is(err, once.ErrRecord):
+		return kindUnreadable
 	}
 	switch lockmw.RefusalOf(err) {
 	case lockmw.RefusedHeld:

@@ -1,6 +1,7 @@
 package httpmw
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,18 +25,30 @@ type answer struct {
 // errLarge means that an answer has outgrown what can be stored.
 var errLarge = errors.New("lockbeat: the answer is larger than MaxAnswer")
 
-// encodeAnswer makes what is stored.
-func encodeAnswer(v any) ([]byte, error) {
-	a := v.(answer) //nolint:forcetypeassert // once gives what Do returns
-	if a.large {
+// encodeAnswer makes what is stored, unless that has more than most bytes for sure.
+func encodeAnswer(a answer, most int) ([]byte, error) {
+	if a.large || a.atLeast() > most {
 		return nil, errLarge
 	}
 	return json.Marshal(a)
 }
 
+// atLeast is a number of bytes that an answer has when it is encoded, and may exceed.
+func (a answer) atLeast() int {
+	n := base64.StdEncoding.EncodedLen(len(a.Body))
+	for _, fields := range []http.Header{a.Header, a.Trailer} {
+		for name, values := range fields {
+			n += len(name)
+			for _, v := range values {
+				n += len(v)
+			}
+		}
+	}
+	return n
+}
+
 // decodeAnswer reads what has been stored, which may be another program's.
-func decodeAnswer(data []byte, v any) error {
-	a := v.(*answer) //nolint:forcetypeassert // once gives a pointer to what Do returns
+func decodeAnswer(data []byte, a *answer) error {
 	if err := json.Unmarshal(data, a); err != nil {
 		return err
 	}
@@ -52,15 +65,36 @@ func (a answer) replay(w http.ResponseWriter) {
 	write(w, a.Status, a.Body, replayable(a.Trailer))
 }
 
-// replayable are those fields that belong to the answer.
+// replayable are those fields that belong to the answer, fit to be sent: another program may have
+// stored them, and not every writer looks at what it sends.
 func replayable(fields http.Header) http.Header {
 	kept := make(http.Header, len(fields))
 	for name, values := range fields {
-		if !passing(name) {
-			kept[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+		if passing(name) || !isToken(name) {
+			continue
 		}
+		name, values = http.CanonicalHeaderKey(name), slices.Clone(values)
+		for i := range values {
+			values[i] = strings.Map(printable, values[i])
+		}
+		kept[name] = append(kept[name], values...)
 	}
 	return kept
+}
+
+// isToken reports whether a name can be that of a field, by RFC 9110, 5.6.2.
+func isToken(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	})
+}
+
+// printable makes spaces of the control characters that a field's value can't have.
+func printable(c rune) rune {
+	if c < ' ' && c != '\t' || c == 0x7f {
+		return ' '
+	}
+	return c
 }
 
 func write(w http.ResponseWriter, status int, body []byte, trailer http.Header) {
@@ -99,7 +133,7 @@ func allowsBody(status int) bool {
 func passing(name string) bool {
 	switch http.CanonicalHeaderKey(name) {
 	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", // RFC 9110, 7.6.1
-		"Content-Length", "Date", "Set-Cookie", ReplayedHeader:
+		"Content-Length", "Date", "Set-Cookie", ReplayedHeader, refusedHeader:
 		return true
 	default:
 		return isTrailer(name)

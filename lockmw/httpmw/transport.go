@@ -30,6 +30,7 @@ func Transport(base http.RoundTripper, k *renewer.Keeper, key KeyFunc, opts ...T
 	for _, o := range opts {
 		o.transport(&t.settings)
 	}
+	t.unlocked = newUnlocked(k, &t.settings)
 	return t
 }
 
@@ -44,9 +45,10 @@ func SendFence() TransportOption { return transportOption(func(s *settings) { s.
 type transport struct {
 	settings
 
-	base   http.RoundTripper
-	keeper *renewer.Keeper
-	key    KeyFunc
+	base     http.RoundTripper
+	keeper   *renewer.Keeper
+	key      KeyFunc
+	unlocked *unlocked
 }
 
 // RoundTrip makes one call under its lock.
@@ -67,10 +69,17 @@ func (t *transport) enter(r *http.Request) (context.Context, func(error) error, 
 		return nil, nil, keyFault(r, err)
 	}
 	ctx, exit, err := lockmw.Enter(r.Context(), t.keeper, name, t.lock("")...)
-	if t.failOpen && lockmw.RefusalOf(err) == lockmw.RefusedUnavailable {
-		return lockmw.WithFence(r.Context(), 0), func(err error) error { return err }, nil
+	if err == nil {
+		return ctx, exit, nil
 	}
-	return ctx, exit, err
+	without, leave := t.unlocked.enter(r.Context(), name, t.operation, err)
+	if without == nil {
+		return nil, nil, err
+	}
+	return without, func(err error) error {
+		leave()
+		return err
+	}, nil
 }
 
 // call makes the call, and leaves the lock to the response's body if there is one.

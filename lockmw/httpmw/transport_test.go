@@ -133,7 +133,7 @@ func TestTransportRefusals(t *testing.T) {
 		}, want: renewer.ErrUnavailable, after: lockmw.DefaultWait},
 		"shut down": {set: func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 			require.NoError(t, k.Shutdown(t.Context()))
-		}, opts: []httpmw.TransportOption{httpmw.FailOpen()}, want: renewer.ErrShutdown},
+		}, opts: []httpmw.TransportOption{httpmw.FailOpen(9)}, want: renewer.ErrShutdown},
 		"no key":     {key: httpmw.Header("Missing"), want: httpmw.ErrKey},
 		"no key, by": {key: func(*http.Request) (string, error) { return "", errDown }, want: errDown},
 		"no key, so": {key: func(*http.Request) (string, error) { return "", errDown }, want: httpmw.ErrKey},
@@ -165,24 +165,6 @@ func TestTransportRefusals(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestTransportFailsOpen(t *testing.T) {
-	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Default(script.Acquire, script.Fail(errDown))
-		rt := httpmw.Transport(tripper(func(r *http.Request) (*http.Response, error) {
-			assert.Zero(t, lockmw.Fence(r.Context()))
-			assert.Empty(t, r.Header.Values(httpmw.FenceHeader))
-			return &http.Response{Body: io.NopCloser(strings.NewReader("done"))}, nil
-		}), k, byName("a"), httpmw.FailOpen(), httpmw.NoWait(), httpmw.SendFence())
-		r := get(t, "/").WithContext(lockmw.WithFence(t.Context(), 7))
-		r.Header.Set(httpmw.FenceHeader, "7")
-		res, err := rt.RoundTrip(r)
-		require.NoError(t, err)
-		defer func() { _ = res.Body.Close() }()
-		assert.Equal(t, "done", read(res).body)
-	})
 }
 
 func TestCallThatFailsFreesTheLock(t *testing.T) {

@@ -62,4 +62,6 @@
 //
 // The name is the lock's, so that lockmw.Do with the same name keeps out of its way. Put into it what makes the work this and no other: for
 // the report of a day, that day. Where the same name comes again, as with a schedule, let Keep be shorter than the time in between.
+// Each name takes space in the store for Keep: where clients choose names, [Uncounted] has failures
+// take none.
 package once

@@ -38,6 +38,7 @@ type settings struct {
 	wait      time.Duration
 	retryIn   time.Duration
 	noRetry   bool
+	uncounted bool
 	operation string
 	waiters   int
 	input     string
@@ -51,7 +52,7 @@ const endless = math.MaxInt64 / 4
 // MaxAttempts bounds how often the work is tried, by all callers together: n, at least 1. Attempts that ended with their process or their
 // lock count. Then everybody gets [ErrAttemptsExhausted]. Default [DefaultMaxAttempts], 3.
 func MaxAttempts(n int) Option {
-	return func(s settings) settings { s.attempts = n; return s }
+	return func(s settings) settings { s.attempts, s.uncounted = n, false; return s }
 }
 
 // Keep is how long it is remembered how the work went: its result, or that nobody is to try any more. After d the name is as new. For work
@@ -89,6 +90,14 @@ func RetryIn(d time.Duration) Option {
 // counts. It is for task queues and for requests.
 func NoRetry() Option {
 	return func(s settings) settings { s.noRetry = true; return s }
+}
+
+// Uncounted lets the work be tried without end, and has an attempt that fails or panics leave
+// nothing in the store: the next one is the first again, and may be with another [Input]. It is for
+// names that clients choose, so that failures take no space. Only an attempt that ended with its
+// process leaves a record, for [Keep]. Without it: [MaxAttempts].
+func Uncounted() Option {
+	return func(s settings) settings { s.attempts, s.uncounted = math.MaxInt32, true; return s }
 }
 
 // Operation names the work: a static name such as "invoice", which whoever waits reads, and telemetry shows.

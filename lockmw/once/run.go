@@ -114,12 +114,20 @@ func (c *call) turn(ctx context.Context) (v verdict) {
 
 // attempt runs the function.
 func (c *call) attempt(ctx, op context.Context, p *pen, rec record) verdict {
+	failed := c.uncounted // unless it is decided
+	defer func() {        // so that a panic and runtime.Goexit leave nothing either
+		if failed {
+			p.erase(op)
+		}
+	}()
 	err := c.work(op)
 	if err == nil {
+		failed = false
 		return c.finish(op, p, rec)
 	}
 	switch {
 	case isPermanent(err):
+		failed = false
 		rec.state = givenUp
 		if written := p.mark(op, rec); !errors.Is(written, renewer.ErrLost) { // else another attempt is under way, which may do better
 			return verdict{over: true, err: c.ended(ErrGivenUp, rec, err)}

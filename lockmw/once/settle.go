@@ -66,8 +66,9 @@ func (c *call) finish(op context.Context, p *pen, rec record) verdict {
 		return verdict{over: true}
 	case written == nil:
 		return verdict{over: true, err: c.ended(ErrResult, rec, err)}
-	case errors.Is(written, renewer.ErrLost):
-		// Somebody has taken over. That one's result will be everybody's.
+	case errors.Is(written, renewer.ErrLost), c.uncounted && errors.Is(written, renewer.ErrNoRecord):
+		// Another call has taken over. Its result will be everybody's, unless it has come to nothing
+		// and erased the record.
 		c.forget()
 		c.own = written
 		return verdict{soon: true, err: written}
@@ -100,6 +101,14 @@ func (p *pen) write(ctx context.Context, rec record, until time.Time) error {
 	p.seq++
 	r := renewer.Record{Name: p.c.name, Fence: p.fence, Seq: p.seq, Data: rec.encode(), TTL: p.c.keep}
 	return insist(ctx, until, func() error { return p.c.keeper.Write(ctx, r) })
+}
+
+// erase removes the record, unless another holder's term has begun. Failing to do so does no harm:
+// it lapses after Keep.
+func (p *pen) erase(op context.Context) {
+	p.seq++
+	r := renewer.Record{Name: p.c.name, Fence: p.fence, Seq: p.seq, Erase: true}
+	_ = p.c.keeper.Write(context.WithoutCancel(op), r)
 }
 
 // mark writes what has been decided. The caller's end does not matter any more, nor that of the lock: the store knows whether

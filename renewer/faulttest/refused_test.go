@@ -37,7 +37,7 @@ var asUser = []func(*rueidis.ClientOption){func(o *rueidis.ClientOption) { o.Use
 
 func grantUser(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	mustDo(t, s, "ACL", "SETUSER", user, "reset", "on", ">secret", "~lockbeat:*", "&lockbeat:*", "+@all")
+	mustDo(t, s, "ACL", "SETUSER", user, "reset", "on", ">secret", "resetchannels", "~lockbeat:{*", "&lockbeat:{*", "+@all")
 }
 
 func acl(rules ...string) func(*testing.T, *redistest.Server) {

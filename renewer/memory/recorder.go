@@ -83,7 +83,7 @@ func (r *records) look(l *renewer.Look, now time.Time) renewer.Seen {
 }
 
 func (r *records) write(w *renewer.Record, now time.Time) renewer.Answer {
-	if _, err := renewer.Millis(w.TTL); err != nil {
+	if _, err := renewer.Millis(w.TTL); err != nil && !w.Erase {
 		return renewer.Answer{Err: err}
 	}
 	switch old, _ := r.live(w.Name, now); {
@@ -91,8 +91,11 @@ func (r *records) write(w *renewer.Record, now time.Time) renewer.Answer {
 		return renewer.Answer{Status: renewer.Taken}
 	case old.term < w.Fence:
 		return renewer.Answer{Status: renewer.Gone}
-	case old.fence == w.Fence && (old.seq > w.Seq || old.seq == w.Seq && old.data != w.Data):
+	case old.fence == w.Fence && (old.seq > w.Seq || old.seq == w.Seq && (w.Erase || old.data != w.Data)):
 		return renewer.Answer{Status: renewer.Behind}
+	case w.Erase:
+		delete(r.byName, w.Name)
+		return renewer.Answer{Status: renewer.Mine}
 	}
 	r.put(w.Name, record{term: w.Fence, fence: w.Fence, seq: w.Seq, data: w.Data, until: now.Add(w.TTL)}, now)
 	return renewer.Answer{Status: renewer.Mine}

@@ -36,3 +36,6 @@ const RosterEvery = rosterEvery
 
 // RosterTTL is how long what was said is remembered.
 const RosterTTL = rosterTTL
+
+// OwnNames are the names that a quorum uses on its nodes.
+var OwnNames = []string{rosterName, probeName}

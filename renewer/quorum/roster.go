@@ -20,7 +20,8 @@ const (
 	// A program in use says every rosterEvery on each node which nodes it has; what it said is forgotten after rosterTTL.
 	rosterEvery = 20 * time.Second
 	rosterTTL   = time.Minute
-	// rosterName is the name under which it is said. It begins with a byte that names of locks do not have in practice.
+	// rosterName is the name under which it is said: one that the engine refuses to callers (see
+	// renewer.CheckName). Programs of other versions use it beside this one, so it never changes.
 	rosterName = "\x00lockbeat quorum"
 )
 

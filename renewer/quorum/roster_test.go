@@ -134,6 +134,37 @@ func TestMixedLater(t *testing.T) {
 	})
 }
 
+// The membership is kept under a name, which a client could send: all locks of other programs were
+// refused for as long as it held the lock.
+func TestTheMembershipIsNoLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, all := scripted(3)
+		s, err := quorum.New(all, quorum.Names("a", "b", "c"))
+		require.NoError(t, err)
+		other, err := quorum.New(all, quorum.Names("a", "b", "c"))
+		require.NoError(t, err)
+		k, err := renewer.New(s, renewer.Config{TTL: 15 * time.Second})
+		require.NoError(t, err)
+		pass(quorum.RosterTTL + time.Second) // an idle minute, after which nobody has the name
+		free(t, quorum.OwnNames[0], nodes)
+		for _, name := range quorum.OwnNames {
+			_, err = k.TryAcquire(t.Context(), name)
+			require.ErrorIs(t, err, renewer.ErrName)
+			require.ErrorIs(t, renewer.CheckName(name), renewer.ErrName)
+		}
+		for range 2 {
+			mine(t, other, "a")
+			synctest.Wait() // it has compared its nodes with those of others
+			require.NoError(t, other.Check(t.Context()))
+		}
+		require.NoError(t, k.Shutdown(t.Context()))
+		pass(time.Minute)
+		s.Close()
+		other.Close()
+	})
+}
+
 // The same server by two ways, such as two names of one host.
 func TestSameServerTwice(t *testing.T) {
 	t.Parallel()

@@ -15,8 +15,8 @@
 -- Returns, of n > 1 leases, an array of the following, and otherwise that itself:
 --            the fencing token, an integer, if the owner has the lock now, or had it already; or
 --            {token, m} if the owner has it now and the m tokens above it as well; or
---            {value, ms, us} if another owner has it: its value, its remaining time to live in ms (-1: it has none),
---            and the server's clock in us; and a fourth element, 1, if the owner has a place in the line; or
+--            {value, ms, us} if another owner has it: its value, cut to 300 bytes, its remaining time to live in ms (-1: it
+--            has none), and the server's clock in us; and a fourth element, 1, if the owner has a place in the line; or
 --            {counter} if nobody else has it, but ARGV[3] is neither above this nor the token that the owner has it with; or
 --            an error, and nothing is changed.
 --
@@ -25,6 +25,8 @@
 
 local n = (#ARGV - 5) / 2
 local ttl, counterTTL, proposed, reserve, line = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), KEYS[2 * n + 1]
+-- Values of ours are shorter. A longer one is not sent whole to every caller who is refused.
+local mostValue = 300
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local nowText = string.format('%.0f', now)
@@ -132,11 +134,11 @@ local function claim(lease, counter, owner, holder)
 	elseif value then
 		local left = redis.call('PTTL', lease)
 		if not line then
-			return {value, left, now}
+			return {string.sub(value, 1, mostValue), left, now}
 		end
 		redis.call('ZADD', line, 'NX', now, owner)
 		redis.call('PEXPIRE', line, ARGV[5])
-		return {value, left, now, 1}
+		return {string.sub(value, 1, mostValue), left, now, 1}
 	end
 
 	-- Above every earlier token while the counter lives, and, unless it is given, above those of a lost counter by the clock.

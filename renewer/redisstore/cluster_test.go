@@ -48,7 +48,7 @@ func TestSilentlySingleClient(t *testing.T) {
 	for _, m := range cluster.Masters {
 		forced := m.Client(t)
 		require.Equal(t, rueidis.ClientModeStandalone, forced.Mode())
-		args := []string{"ACL", "SETUSER", "locks", "reset", "on", ">secret", "~lockbeat:*", "&lockbeat:*"}
+		args := []string{"ACL", "SETUSER", "locks", "reset", "resetchannels", "on", ">secret", "~lockbeat:{*", "&lockbeat:{*"}
 		require.NoError(t, m.Do(append(args, strings.Fields(redisstore.Rights)...)...).Error())
 		blind := m.Client(t, func(o *rueidis.ClientOption) {
 			o.ForceSingleClient, o.Username, o.Password = false, "locks", "secret"

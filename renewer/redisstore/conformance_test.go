@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,16 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/embedded"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
 )
+
+// least is a client of a user with the documented rights on prefix and nothing else.
+func (s server) least(t *testing.T, prefix string) server {
+	t.Helper()
+	rights := append(scope(prefix), strings.Fields(redisstore.Rights+" "+redisstore.LineRights)...)
+	name := "user-of-" + prefix
+	s.ok(t, append([]string{"ACL", "SETUSER", name}, rights...)...)
+	s.option.Username, s.option.Password = name, "secret"
+	return s
+}
 
 // fixture is an empty store under a prefix of its own, so that the cases share a server.
 func (s server) fixture(t *testing.T, prefix string) storetest.Fixture {
@@ -44,13 +55,16 @@ func TestConformance(t *testing.T) {
 		s.option.AlwaysRESP2 = true
 		storetest.Run(t, func(t *testing.T) storetest.Fixture { return s.fixture(t, prefix()) })
 	})
-	t.Run("redis with the recommended client options", func(t *testing.T) {
+	t.Run("redis with the recommended client options, and the least rights", func(t *testing.T) {
 		t.Parallel()
 		_, s := startReal(t)
 		var err error
 		s.option, err = redisstore.ClientOption(s.option, 15*time.Second)
 		require.NoError(t, err)
-		storetest.Run(t, func(t *testing.T) storetest.Fixture { return s.fixture(t, prefix()) })
+		storetest.Run(t, func(t *testing.T) storetest.Fixture {
+			p := prefix()
+			return s.least(t, p).fixture(t, p)
+		})
 	})
 	t.Run("redis, one key a script", func(t *testing.T) {
 		t.Parallel()

@@ -37,12 +37,16 @@
 //
 //	lockbeat:{order:42}         the lease: owner token, fencing token, time of the grant and holder, a line each; TTL that of the lock
 //	lockbeat:{order:42}:fence   the last fencing token; TTL that of [FenceTTL], 24 h
-//	lockbeat:{order:42}:freed   a channel: a message at each release, empty or with the owner tokens of the next in line
+//	lockbeat:{order:42}:freed   a channel: a message at each release, empty or with hashes of whose turn it is
 //	lockbeat:{order:42}:line    owner tokens of processes that wait, in order of arrival; TTL a minute, or twice the lock's
 //	lockbeat:{order:42}:record what holders leave for the next one (renewer.Recorder): two tokens, a number, and the data; TTL its own
 //
 // The braces are the hash tag: all of a lock's keys are in one slot. Control bytes, braces and percent signs of a name are
 // written as %XX, so that a name chooses neither its slot nor another lock's key. No key is ever without a TTL.
+//
+// A channel's name shows the lock's, since both must share the slot: a user who may subscribe to
+// patterns sees the names of locks that are released. Messages show no owner token. Hash what a name
+// should not show.
 //
 // A fencing token is the greater of the last one plus 1 and the server's clock in microseconds. So it rises even if the
 // counter is lost with FLUSHALL or a restart without persistence, for as long as the clock is not set back. A counter that is no
@@ -51,29 +55,40 @@
 //
 // # Rights
 //
-// The smallest user that serves, here for the default prefix:
+// Give each service a prefix and a user of its own. The smallest user that serves, here for the
+// default prefix, as one line:
 //
-//	ACL SETUSER locks on >PASSWORD ~lockbeat:* &lockbeat:*
+//	ACL SETUSER locks reset resetchannels on >PASSWORD ~lockbeat:{* &lockbeat:{*
 //	  +evalsha +eval +get +mget +set +del +pttl +pexpire +time +publish +subscribe +unsubscribe
 //
 // On each node of a cluster (before Redis 7 +publish, +subscribe and +unsubscribe in place of those with an s):
 //
-//	ACL SETUSER locks on >PASSWORD ~lockbeat:* &lockbeat:*
+//	ACL SETUSER locks reset resetchannels on >PASSWORD ~lockbeat:{* &lockbeat:{*
 //	  +evalsha +eval +get +mget +set +del +pttl +pexpire +time
 //	  +spublish +ssubscribe +sunsubscribe +cluster|slots +cluster|shards
 //
 // Of the last two, Redis 8 and later need the second as well, and earlier ones only the first. Behind Sentinel, as for a single
 // server and +role; and on the Sentinels, for Sentinel.Username of the client's options:
 //
-//	ACL SETUSER finder on >PASSWORD &+sentinel &+slave &-sdown &+sdown &+switch-master &+reboot
+//	ACL SETUSER finder reset resetchannels on >PASSWORD &+sentinel &+slave &-sdown &+sdown &+switch-master &+reboot
 //	  +sentinel|sentinels +sentinel|get-master-addr-by-name +subscribe +unsubscribe
+//
+// The brace in the patterns is the first byte of every key and channel behind the prefix: ~lockbeat:*
+// would cover lockbeat:billing:{invoice} too, which is another service's. Both words, reset and
+// resetchannels, are needed: with acl-pubsub-default allchannels, which is the default of Redis 6.2,
+// a user begins with all channels, and reset gives them back to it.
+//
+// A user who may run scripts can run one that does not end, and all others wait: Redis has no bound
+// for that. To grant +script|load in place of +eval would change nothing, as it brings any script
+// to +evalsha. Services that don't trust each other get a server each.
 //
 // [Replicas] needs +wait. Others are optional: with +config|get, [New] warns when the server may
 // evict locks, or goes on without a replica behind Sentinel; with +info, package quorum notices
 // that it was given one server twice; with +zadd +zrem +zpopmin +zrange +exists, waiters stand in
-// line (below). New finds a missing right, except for those to subscribe, which watches report. TLS
-// is the client's TLSConfig, and for Sentinels Sentinel.TLSConfig: leave InsecureSkipVerify alone.
-// No error and no log shows a password.
+// line (below). CONFIG GET also shows the server's own passwords (requirepass, masterauth), so grant
+// it only to services that may know them. New finds a missing right, except for those to subscribe,
+// which watches report. TLS is the client's TLSConfig, and for Sentinels Sentinel.TLSConfig: leave
+// InsecureSkipVerify alone. No error and no log shows a password.
 //
 // # Changes
 //
@@ -156,6 +171,9 @@
 //     on one that does not; New warns where it may look.
 //   - A server that is frozen and goes on (SIGSTOP, a paused virtual machine) executes what waits in its sockets, an acquire
 //     long given up by its caller included. That lock lapses with its TTL.
+//   - A server that is none, or somebody between us and it, can grant any lock to anybody, and end the
+//     process: rueidis panics, in a goroutine of its own, when a server sends a reply too many or a
+//     length below 0. Use TLS, with verification, where others can reach the line.
 //   - Redis keeps expiry by its wall clock. One that is stepped forward makes leases lapse early by the step; their holders hear of it by
 //     their next heartbeat. Let the server's clock be slewed, as time servers do by default while it runs.
 //   - A clock of the server that is set back, and a fence counter lost at about the same time, make tokens fall.

@@ -20,11 +20,11 @@ const maxErrorText = 400
 
 // serverError is an error that the server answered with.
 type serverError struct {
-	op       string // "acquire", "renew", …
-	text     string // the answer, without what it must not show
-	hint     string // what to do about it, or ""
-	rejected bool
-	err      error // the answer as it came; nil if it shows what it must not
+	op   string // "acquire", "renew", …
+	text string // the answer, without what it must not show
+	hint string // what to do about it, or ""
+	mark error  // what it is to the engine, or nil
+	err  error  // the answer as it came; nil if it shows what it must not
 }
 
 func (e *serverError) Error() string {
@@ -37,8 +37,8 @@ func (e *serverError) Error() string {
 
 func (e *serverError) Unwrap() []error {
 	var below []error
-	if e.rejected {
-		below = append(below, renewer.ErrRejected)
+	if e.mark != nil {
+		below = append(below, e.mark)
 	}
 	if e.err != nil {
 		below = append(below, e.err)
@@ -63,7 +63,7 @@ func (s *Store) wrap(op string, err error) error {
 	if strings.Contains(answer.Error(), arguments) {
 		err = nil // whoever logs a chain of errors, logs this too
 	}
-	return &serverError{op: op, text: text, hint: s.hint(kind), rejected: kind.rejected(), err: err}
+	return &serverError{op: op, text: text, hint: s.hint(kind), mark: kind.mark(), err: err}
 }
 
 // arguments is where the server's error begins to repeat a command that it does not know.
@@ -95,7 +95,8 @@ func errorText(s string) string {
 type refusal uint8
 
 const (
-	passing   refusal = iota // may pass by itself: loading, busy, out of memory, fail-over …
+	passing   refusal = iota // may pass by itself: loading, fail-over …
+	full                     // out of memory or disk, or busy with a script: may pass, and it is up
 	readOnly                 // a replica, which a fail-over may promote
 	noRights                 // the user may not
 	noLogin                  // the user is not known
@@ -105,8 +106,18 @@ const (
 	damaged                  // our scripts' own errors, which say what to do
 )
 
-// rejected tells whether the same request will be refused again until somebody changes the server.
-func (r refusal) rejected() bool { return r > readOnly }
+// mark is what the engine goes by: nil if the answer may pass by itself, and may be that of a
+// server which is not fit to be asked.
+func (r refusal) mark() error {
+	switch r {
+	case passing, readOnly:
+		return nil
+	case full:
+		return renewer.ErrOverloaded
+	default:
+		return renewer.ErrRejected // until somebody changes the server
+	}
+}
 
 // Redis 6 wraps an error inside a script in another: "ERR Error running script (call to f_…): @user_script:3: WRONGTYPE …".
 var innerCode = regexp.MustCompile(`@user_script: ?\d+: -?([A-Z]+) `)
@@ -122,6 +133,8 @@ func errorCode(text string) string {
 
 func (s *Store) classify(text string) refusal {
 	switch errorCode(text) {
+	case "OOM", "BUSY", "MISCONF":
+		return full
 	case "READONLY":
 		return readOnly
 	case "NOPERM":
@@ -152,10 +165,13 @@ func (s *Store) classify(text string) refusal {
 // hint says what to do.
 func (s *Store) hint(r refusal) string {
 	switch r {
+	case full:
+		return "the server is up, and full or busy: see what else uses it"
 	case readOnly:
 		return "the client is connected to a replica: point it at the primary"
 	case noRights:
-		return "grant the user ~" + s.prefix + "* &" + s.prefix + "* " + s.rights()
+		return "grant the user ~" + pattern(s.prefix) + " &" + pattern(s.prefix) + " " + s.rights() +
+			"; begin its ACL SETUSER with reset resetchannels, so that it has nothing else"
 	case noLogin:
 		return "set Username and Password in rueidis.ClientOption to those of a user of this server"
 	case wrongType:
@@ -177,6 +193,8 @@ const (
 	// clusterRights are those on the nodes of a cluster, by which clients also find out who serves what.
 	clusterRights = scriptRights + " +spublish +ssubscribe +sunsubscribe " + slotRights
 	slotRights    = "+cluster|slots +cluster|shards" // the former up to Redis 7
+	// lineRights let waiters stand in line.
+	lineRights = "+zadd +zrem +zpopmin +zrange +exists"
 	// waitRight is needed with Replicas.
 	waitRight = "+wait"
 	// roleRight is needed by a client that finds its server through Sentinels, to see that it is the primary.

@@ -44,17 +44,19 @@ var (
 		"MOVED 3999 127.0.0.1:6381",
 		"CROSSSLOT Keys in request don't hash to the same slot",
 	}
+	overloadedTexts = []string{
+		"OOM command not allowed when used memory > 'maxmemory'.",
+		"ERR Error running script (call to f_16a2): @user_script:9: @user_script: 9: -OOM command not allowed when used memory > 'maxmemory'.",
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+	}
 	passingTexts = []string{
 		"LOADING Redis is loading the dataset in memory",
 		"READONLY You can't write against a read only replica.",
 		"ERR Error running script (call to f_16a2): @user_script:4: @user_script: 4: -READONLY You can't write against a read only replica.",
-		"OOM command not allowed when used memory > 'maxmemory'.",
-		"ERR Error running script (call to f_16a2): @user_script:9: @user_script: 9: -OOM command not allowed when used memory > 'maxmemory'.",
-		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
 		"CLUSTERDOWN The cluster is down",
 		"TRYAGAIN Multiple keys request during rehashing of slot",
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
 		"NOREPLICAS Not enough good replicas to write.",
 		"NOSCRIPT No matching script. Please use EVAL.",
 		"ERR max number of clients reached",
@@ -71,9 +73,16 @@ func TestErrorKinds(t *testing.T) {
 		assert.True(t, redisstore.Definite(s), s)
 		assert.True(t, strings.HasPrefix(err.Error(), "redisstore: acquire: "), err)
 	}
+	for _, s := range overloadedTexts {
+		err := redisstore.WrapError(false, "acquire", answered(t, s))
+		require.ErrorIs(t, err, renewer.ErrOverloaded, s)
+		require.NotErrorIs(t, err, renewer.ErrRejected, s)
+		assert.False(t, redisstore.Definite(s), s)
+	}
 	for _, s := range passingTexts {
 		err := redisstore.WrapError(false, "renew", answered(t, s))
 		require.NotErrorIs(t, err, renewer.ErrRejected, s)
+		require.NotErrorIs(t, err, renewer.ErrOverloaded, s)
 		var cause *rueidis.RedisError
 		assert.ErrorAs(t, err, &cause, "%q: the answer stays in the chain", s)
 		assert.Equal(t, strings.Contains(s, "READONLY"), redisstore.Definite(s), "%q: only a replica is refused at the start", s)

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"encoding/hex"
 	"runtime"
 	"time"
 
@@ -17,6 +18,7 @@ const (
 	Rights    = rights
 
 	WaitRight      = waitRight
+	LineRights     = lineRights
 	RoleRight      = roleRight
 	SentinelRights = sentinelRights
 	ClusterRights  = clusterRights
@@ -104,3 +106,16 @@ func NewGather[Q, A any](
 
 // Do asks one question.
 func (g *Gather[Q, A]) Do(ctx context.Context, question []Q) []A { return g.g.do(ctx, question) }
+
+// PlaceText is how release.lua writes the place of an owner.
+func PlaceText(owner string) string {
+	p := placeOf(owner)
+	return hex.EncodeToString(p[:])
+}
+
+// TurnOf is whose turn a message tells of, to a store with one owner in line.
+func TurnOf(owner, message string) string {
+	var l lineup
+	l.add(owner)
+	return [...]string{anybodys: "anybody's", ours: "ours", next: "next", theirs: "theirs"}[l.turn(message)]
+}

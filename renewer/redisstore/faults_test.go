@@ -59,6 +59,7 @@ func TestFullServer(t *testing.T) {
 	g := acquire(t, store, claim("new", "a", time.Minute))
 	assert.Equal(t, renewer.Unknown, g.Status)
 	require.ErrorContains(t, g.Err, "OOM")
+	require.ErrorIs(t, g.Err, renewer.ErrOverloaded)
 	require.NotErrorIs(t, g.Err, renewer.ErrRejected)
 	full, err := redisstore.New(s.client(t))
 	require.NoError(t, err, "memory may be freed")

@@ -9,7 +9,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// claiming is the job of an acquire: calls of the script for at most Store.perCall claims each. Neighbours that are alike share a call.
+// claiming is the job of an acquire: calls of the script for as many claims each as scriptRoom has
+// room for. Neighbours that are alike share a call.
 type claiming struct {
 	store  *Store
 	claims []renewer.Claim
@@ -29,9 +30,11 @@ func (s *Store) newClaiming(claims []renewer.Claim) *claiming {
 		c.grants = make([]renewer.Grant, len(claims))
 		c.starts = make([]int, 0, len(claims)/s.perCall+2)
 	}
+	room := scriptRoom{store: s}
 	for i := range claims {
-		if n := len(c.starts); n == 0 || i-c.starts[n-1] == s.perCall || !s.alike(&claims[i-1], &claims[i]) {
+		if !room.add(claims[i].Name) || !s.alike(&claims[i-1], &claims[i]) {
 			c.starts = append(c.starts, i)
+			room.begin(claims[i].Name)
 		}
 	}
 	c.starts = append(c.starts, len(claims))
@@ -117,8 +120,8 @@ func (s *Store) readOne(reply rueidis.RedisMessage, claim *renewer.Claim) renewe
 	return g
 }
 
-// holding is the job of a renewal or a release: calls of a script for at most Store.perCall leases
-// each. Neighbours of one time share a call.
+// holding is the job of a renewal or a release: calls of a script for as many leases each as
+// scriptRoom has room for. Neighbours of one time share a call.
 type holding struct {
 	store   *Store
 	op      string
@@ -149,9 +152,11 @@ func (s *Store) newHolding(
 }
 
 func (h *holding) divide() {
+	room := scriptRoom{store: h.store}
 	for i := range h.holds {
-		if n := len(h.starts); n == 0 || i-h.starts[n-1] == h.store.perCall || h.timeOf(&h.holds[i-1]) != h.timeOf(&h.holds[i]) {
+		if !room.add(h.holds[i].Name) || h.timeOf(&h.holds[i-1]) != h.timeOf(&h.holds[i]) {
 			h.starts = append(h.starts, i)
+			room.begin(h.holds[i].Name)
 		}
 	}
 	h.starts = append(h.starts, len(h.holds))

@@ -12,6 +12,10 @@ const (
 	lineSuffix  = ":line"
 )
 
+// pattern is what Redis calls the keys, or the channels, of all locks with a prefix. Up to the brace
+// no key of another prefix is alike, even if one prefix begins with the other.
+func pattern(prefix string) string { return prefix + "{*" }
+
 // leaseKey returns PREFIX{name}. The braces are the only ones in it, so that they are the hash tag: all keys of a lock share
 // a slot, and no name chooses which.
 func leaseKey(prefix, name string) string {
@@ -50,6 +54,17 @@ func lockKeys(prefix, name string) (lease, fence string) {
 	}
 	fence = prefix + "{" + name + "}" + fenceSuffix
 	return fence[:len(fence)-len(fenceSuffix)], fence // one allocation for both
+}
+
+// keySize is how many bytes leaseKey has.
+func keySize(prefix, name string) int {
+	size := len(prefix) + len("{}") + len(name)
+	for i := range len(name) {
+		if mustEscape(name[i]) {
+			size += len("%XX") - 1
+		}
+	}
+	return size
 }
 
 // clean tells whether a name can stand in a key as it is.

@@ -20,6 +20,9 @@ end
 local mine = tonumber(ARGV[1])
 local term, fence, seq, data = 0, '0', '0', ''
 if value then
+	if #value > 16777216 + 64 then -- 16 MiB of data: more than write.lua is ever given
+		return redis.error_reply('LOCKBEAT the record ' .. KEYS[1] .. ' has ' .. #value .. ' bytes, more than any of ours; delete the key')
+	end
 	local t, f, s, rest = string.match(value, '^(%d+) (%d+) (%d+)\n()')
 	if not t or #t > 16 or #f > 16 or #s > 16 then
 		return redis.error_reply('LOCKBEAT the record ' .. KEYS[1] .. ' is damaged; delete the key')

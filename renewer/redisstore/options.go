@@ -36,8 +36,10 @@ type settings struct {
 	logger       *slog.Logger
 }
 
-// Prefix sets what all keys and channels begin with, in place of [DefaultPrefix]. Stores share locks if they share it. It must
-// be 1 to 256 bytes long, without braces and control bytes.
+// Prefix sets what all keys and channels begin with, in place of [DefaultPrefix]. Stores share locks
+// if they share it; give each service one of its own. It has 1 to 256 bytes and ends in ":". It has
+// no spaces, no control bytes, and none of {}*?[]\, so that PREFIX{* in a rule of Redis means this
+// prefix and no other, even one that begins with it.
 func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
 // FenceTTL sets how long a lock's fence counter outlives its last grant, in place of [DefaultFenceTTL]: at least 1 ms. When
@@ -76,8 +78,11 @@ func configure(client rueidis.Client, opts []Option) (settings, error) {
 		fault("Prefix: is empty; leave it out for %q", DefaultPrefix)
 	case len(s.prefix) > maxPrefix:
 		fault("Prefix: has %d bytes; take at most %d", len(s.prefix), maxPrefix)
-	case strings.ContainsFunc(s.prefix, func(r rune) bool { return r < 0x20 || r == 0x7f || r == '{' || r == '}' }):
-		fault("Prefix: %q has braces or control bytes, which would take the locks' keys apart; leave them out", s.prefix)
+	case strings.ContainsFunc(s.prefix, func(r rune) bool { return r <= 0x20 || r == 0x7f || strings.ContainsRune(`{}*?[]\`, r) }):
+		fault("Prefix: %q has a space, a control byte or one of {}*?[]\\; leave it out, so that no rule or hash tag takes it for a pattern",
+			s.prefix)
+	case !strings.HasSuffix(s.prefix, ":"):
+		fault("Prefix: %q does not end in a colon; take %q", s.prefix, s.prefix+":")
 	}
 	if _, err := renewer.Millis(s.fenceTTL); err != nil {
 		fault("FenceTTL: is %v; take at least 1ms, or leave it out for %v", s.fenceTTL, DefaultFenceTTL)

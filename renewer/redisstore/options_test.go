@@ -34,6 +34,13 @@ func TestNewNamesEveryFault(t *testing.T) {
 		},
 		"braces in the prefix":  {nil, []redisstore.Option{redisstore.Prefix("a{b}")}, []string{"Prefix"}},
 		"control in the prefix": {nil, []redisstore.Option{redisstore.Prefix("a\n")}, []string{"Prefix"}},
+		"space in the prefix":   {nil, []redisstore.Option{redisstore.Prefix("a b:")}, []string{"Prefix"}},
+		"any prefix":            {nil, []redisstore.Option{redisstore.Prefix("*")}, []string{"Prefix", "leave it out"}},
+		"any prefix below one":  {nil, []redisstore.Option{redisstore.Prefix("a:*:")}, []string{"Prefix", "leave it out"}},
+		"one of any":            {nil, []redisstore.Option{redisstore.Prefix("a?:")}, []string{"Prefix"}},
+		"a class":               {nil, []redisstore.Option{redisstore.Prefix("[ab]:")}, []string{"Prefix"}},
+		"an escape":             {nil, []redisstore.Option{redisstore.Prefix(`a\:`)}, []string{"Prefix"}},
+		"no colon":              {nil, []redisstore.Option{redisstore.Prefix("a")}, []string{"Prefix", `take "a:"`}},
 		"long prefix":           {nil, []redisstore.Option{redisstore.Prefix(string(make([]byte, 257)))}, []string{"Prefix"}},
 		"no fence TTL":          {nil, []redisstore.Option{redisstore.FenceTTL(0)}, []string{"FenceTTL", "1ms"}},
 		"no write timeout":      {nil, []redisstore.Option{redisstore.WriteTimeout(0)}, []string{"WriteTimeout"}},
@@ -54,11 +61,11 @@ func TestOptions(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	assert.Equal(t, redisstore.DefaultWriteTimeout, s.store(t).Settle())
-	store := s.store(t, nil, redisstore.Prefix("locks/"), redisstore.FenceTTL(time.Hour), redisstore.WriteTimeout(3*time.Second))
+	store := s.store(t, nil, redisstore.Prefix("locks/:"), redisstore.FenceTTL(time.Hour), redisstore.WriteTimeout(3*time.Second))
 	assert.Equal(t, 3*time.Second, store.Settle())
 	mine(t, store, claim("a", "a", time.Minute))
-	s.pttl(t, "locks/{a}", minute-5000, minute)
-	s.pttl(t, "locks/{a}:fence", 60*minute-5000, 60*minute)
+	s.pttl(t, "locks/:{a}", minute-5000, minute)
+	s.pttl(t, "locks/:{a}:fence", 60*minute-5000, 60*minute)
 	assert.Equal(t, int64(2), s.number(t, "DBSIZE"))
 }
 

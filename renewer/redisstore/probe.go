@@ -71,7 +71,7 @@ func (s *Store) probeWait(ctx context.Context) error {
 
 // definite tells whether to refuse a server at once. A replica is one, although a fail-over may promote it: at start it is a
 // wrong address by far more often.
-func (s *Store) definite(text string) bool { return s.classify(text) != passing }
+func (s *Store) definite(text string) bool { return s.classify(text) > full }
 
 // errDenied is below the error for a command refused inside the script: there the server's own error is only text.
 var errDenied = errors.New("redisstore: the server refuses a command that locks need")
@@ -81,7 +81,7 @@ func (s *Store) denied(command, text string) error {
 	kind := s.classify(text)
 	return &serverError{
 		op: "new", text: "the server refuses " + command + ": " + text,
-		hint: s.hint(kind), rejected: kind.rejected(), err: errDenied,
+		hint: s.hint(kind), mark: kind.mark(), err: errDenied,
 	}
 }
 

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	_ "embed"
+	"fmt"
 
 	"github.com/redis/rueidis"
 
@@ -20,6 +21,10 @@ var (
 )
 
 const recordSuffix = ":record"
+
+// MaxRecord is how many bytes the data of a record may have: 16 MiB. [Store.Write] refuses more, and
+// [Store.Look] a record that somebody else has made larger: both are [renewer.ErrRejected].
+const MaxRecord = 16 << 20
 
 var _ renewer.Recorder = (*Store)(nil)
 
@@ -55,18 +60,29 @@ func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 	return seen
 }
 
-// Write implements [renewer.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig].
+// Write implements [renewer.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig], and
+// data above [MaxRecord] with [renewer.ErrRejected].
 func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.Answer {
 	answers := make([]renewer.Answer, len(records))
 	asked := make([]int, 0, len(records))
 	for i := range records {
-		if _, answers[i].Err = renewer.Millis(records[i].TTL); answers[i].Err == nil {
-			asked = append(asked, i)
+		if _, err := renewer.Millis(records[i].TTL); err != nil && !records[i].Erase {
+			answers[i].Err = err
+			continue
 		}
+		if n := len(records[i].Data); n > MaxRecord {
+			answers[i].Err = fmt.Errorf("redisstore: write: %w: the record has %d bytes, above the limit of %d; keep a reference in it",
+				renewer.ErrRejected, n, MaxRecord)
+			continue
+		}
+		asked = append(asked, i)
 	}
 	name := func(j int) string { return records[asked[j]].Name }
 	s.spread(ctx, &calls{len(asked), name, func(j int, whole bool) rueidis.Completed {
-		r := &records[asked[j]]
+		r := records[asked[j]]
+		if r.Erase {
+			r.TTL, r.Data = 0, ""
+		}
 		return writeScript.command(s.client.B(), whole, []string{s.recordKey(r.Name)},
 			decimal(r.Fence), decimal(r.Seq), decimal(r.TTL.Milliseconds()), r.Data)
 	}, func(j int, r rueidis.RedisResult) {

@@ -89,6 +89,18 @@ func TestWriteScript(t *testing.T) {
 		assert.Equal(t, renewer.Mine, write(t, store, "a", 6, 1, "").Status, "the numbers are each holder's own")
 		assert.Equal(t, "6 6 1\n", s.get(t, recordA))
 		assert.Equal(t, int64(1), s.number(t, "DBSIZE"))
+
+		t.Log("an erasure leaves nothing, unless the term is another's")
+		erase := func(fence, seq int64) renewer.Status {
+			return store.Write(t.Context(), []renewer.Record{{Name: "a", Fence: fence, Seq: seq, Erase: true}})[0].Status
+		}
+		assert.Equal(t, renewer.Taken, erase(5, 2))
+		assert.Equal(t, renewer.Gone, erase(7, 2))
+		assert.Equal(t, renewer.Behind, erase(6, 1))
+		assert.Equal(t, "6 6 1\n", s.get(t, recordA))
+		assert.Equal(t, renewer.Mine, erase(6, 2))
+		assert.Zero(t, s.number(t, "DBSIZE"))
+		assert.Equal(t, renewer.Gone, erase(6, 2))
 	})
 }
 

@@ -15,8 +15,10 @@
 --            one that is gone was deleted or has lapsed, and goes to the next as if it had been freed: nobody else tells them.
 --
 -- Publishes on KEYS[i]:freed an empty message for each key that it frees, or finds gone, or whose
--- time it sets: who waits may ask how long. For one that it gives to a waiter, the owner tokens of
--- that one and of the next in line, if there is one, a line each.
+-- time it sets: who waits may ask how long. For one that it gives to a waiter, the SHA-1 in hex of
+-- the owner token of that one, a space, and that of the next in line, if there is one: a user who may
+-- only listen learns no token by which a lease could be freed. (Programs of earlier versions take it
+-- for a message to all, as they do not find the line feed that was there.)
 
 local n = #KEYS
 local keep, mode = tonumber(ARGV[1]), ARGV[n + 2]
@@ -93,8 +95,16 @@ end
 
 -- Gives a lease to the first in line, or returns false.
 local function pass(key)
-	local first = redis.call('ZPOPMIN', key .. ':line')[1]
-	if not first then
+	local first
+	for _ = 1, 100 do
+		first = redis.call('ZPOPMIN', key .. ':line')[1]
+		if not first then
+			return false
+		elseif #first == 22 then
+			break
+		end
+	end
+	if #first ~= 22 then -- none of our making: nobody would know it, and a long one would go to all who listen
 		return false
 	end
 	local time = redis.call('TIME')
@@ -112,7 +122,8 @@ local function pass(key)
 	redis.call('SET', key .. ':fence', text, 'PX', ARGV[n + 3])
 	redis.call('SET', key, first .. '\n' .. text .. '\n' .. string.format('%.0f', now) .. '\n', 'PX', ARGV[n + 4])
 	local second = redis.call('ZRANGE', key .. ':line', 0, 0)[1]
-	redis.call(publish, key .. ':freed', first .. '\n' .. (second or ''))
+	second = second and #second == 22 and redis.sha1hex(second) or ''
+	redis.call(publish, key .. ':freed', redis.sha1hex(first) .. ' ' .. second)
 	return true
 end
 

@@ -17,9 +17,18 @@ import (
 // user makes a user with the given rights on the keys and channels of prefix, and returns a client of theirs.
 func (s server) user(t testing.TB, prefix string, rights ...string) rueidis.Client {
 	t.Helper()
-	args := []string{"ACL", "SETUSER", "locks", "reset", "on", ">secret", "~" + prefix + "*", "&" + prefix + "*"}
-	s.ok(t, append(args, rights...)...)
-	return s.client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "locks", "secret" })
+	return s.userNamed(t, "locks", prefix, rights...)
+}
+
+func (s server) userNamed(t testing.TB, name, prefix string, rights ...string) rueidis.Client {
+	t.Helper()
+	s.ok(t, append([]string{"ACL", "SETUSER", name}, append(scope(prefix), rights...)...)...)
+	return s.client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = name, "secret" })
+}
+
+// scope begins a user's rules as documented.
+func scope(prefix string) []string {
+	return []string{"reset", "resetchannels", "on", ">secret", "~" + prefix + "{*", "&" + prefix + "{*"}
 }
 
 func TestSmallestUser(t *testing.T) {
@@ -42,12 +51,18 @@ func TestSmallestUser(t *testing.T) {
 	assert.Empty(t, watch.errors())
 }
 
+// documented returns a file's words, of Go's comments too.
+func documented(t testing.TB, file string) string {
+	t.Helper()
+	doc, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return strings.Join(strings.Fields(strings.ReplaceAll(string(doc), "//", "")), " ")
+}
+
 func TestDocumentedRights(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("doc.go")
-	require.NoError(t, err)
-	text := strings.Join(strings.Fields(strings.ReplaceAll(string(doc), "//", "")), " ")
-	for _, list := range []string{redisstore.Rights, redisstore.ClusterRights, redisstore.SentinelRights, redisstore.RoleRight, redisstore.WaitRight} {
+	text := documented(t, "doc.go")
+	for _, list := range []string{redisstore.Rights, redisstore.ClusterRights, redisstore.SentinelRights, redisstore.RoleRight, redisstore.WaitRight, redisstore.LineRights} {
 		assert.Contains(t, text, list)
 	}
 }
@@ -65,7 +80,7 @@ func TestEachRightIsNeeded(t *testing.T) {
 			if !strings.HasSuffix(missing, "subscribe") {
 				require.ErrorIs(t, err, renewer.ErrRejected)
 				assert.ErrorContains(t, err, missing, "which to grant")
-				assert.ErrorContains(t, err, "~lockbeat:* &lockbeat:*")
+				assert.ErrorContains(t, err, "~lockbeat:{* &lockbeat:{*")
 				if missing != "+eval" && missing != "+evalsha" {
 					assert.ErrorContains(t, err, "refuses "+strings.ToUpper(missing[1:]), "which is missing")
 				}
@@ -93,7 +108,7 @@ func TestOtherKeysAreRefused(t *testing.T) {
 	_, s := startReal(t)
 	_, err := redisstore.New(s.user(t, "other:", strings.Fields(redisstore.Rights)...))
 	require.ErrorIs(t, err, renewer.ErrRejected)
-	assert.ErrorContains(t, err, "~lockbeat:* &lockbeat:*")
+	assert.ErrorContains(t, err, "~lockbeat:{* &lockbeat:{*")
 	_, err = redisstore.New(s.user(t, "other:", strings.Fields(redisstore.Rights)...), redisstore.Prefix("other:"))
 	require.NoError(t, err)
 }

@@ -26,7 +26,7 @@ const password = "hunter2"
 // allow makes a user with the given rights on a server.
 func allow(t *testing.T, server *redistest.Server, name string, rights ...string) {
 	t.Helper()
-	args := append([]string{"ACL", "SETUSER", name, "reset", "on", ">" + password}, rights...)
+	args := append([]string{"ACL", "SETUSER", name, "reset", "resetchannels", "on", ">" + password}, rights...)
 	require.NoError(t, server.Do(args...).Error())
 }
 
@@ -62,7 +62,7 @@ func storeBy(t *testing.T, option rueidis.ClientOption, opts ...redisstore.Optio
 // The rights that the package's doc gives for a cluster and for Sentinel are enough, on the locks' servers and on the Sentinels.
 func TestLeastRightsOfADeployment(t *testing.T) {
 	t.Parallel()
-	all := []string{"~lockbeat:*", "&lockbeat:*"}
+	all := []string{"~lockbeat:{*", "&lockbeat:{*"}
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		cluster := redistest.StartCluster(t, 3, 0)

@@ -10,10 +10,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// maxKeys bounds the keys of one script, so that none keeps the server from others for a
-// millisecond: a hundred take about 0.2 ms.
-const maxKeys = 100
-
 // Store keeps locks in one Redis deployment. Its methods may be called concurrently.
 type Store struct {
 	client    rueidis.Client

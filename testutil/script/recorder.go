@@ -91,8 +91,10 @@ func (r records) write(w renewer.Record, a answer, now time.Time) renewer.Answer
 		status = renewer.Taken
 	case e.term < w.Fence:
 		status = renewer.Gone
-	case seen.Fence == w.Fence && (seen.Seq > w.Seq || seen.Seq == w.Seq && seen.Data != w.Data):
+	case seen.Fence == w.Fence && (seen.Seq > w.Seq || seen.Seq == w.Seq && (w.Erase || seen.Data != w.Data)):
 		status = renewer.Behind
+	case w.Erase:
+		delete(r, w.Name)
 	default:
 		e.seen = renewer.Seen{Status: renewer.Mine, Fence: w.Fence, Seq: w.Seq, Data: w.Data}
 		e.ends = now.Add(w.TTL)

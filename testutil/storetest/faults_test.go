@@ -276,6 +276,13 @@ var faults = map[string]struct {
 	"terms live for ever": {func() broken {
 		return broken{look: looks(func(l *renewer.Look) { l.TTL = time.Hour })}
 	}, "a term without a record lapses"},
+	"an erasure leaves an empty record": {func() broken {
+		return broken{write: writes(func(r *renewer.Record) {
+			if r.Erase {
+				r.Erase, r.Data, r.TTL = false, "", time.Hour
+			}
+		})}
+	}, "a record that is erased leaves nothing"},
 	"records written whenever": {func() broken {
 		return broken{write: func(s *memory.Store, _ context.Context, records []renewer.Record) []renewer.Answer {
 			return s.Write(context.Background(), records)

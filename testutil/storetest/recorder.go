@@ -28,6 +28,7 @@ var recordCases = []testCase{
 	{"records and leases do not meet", recorded(recordsAndLeases)},
 	{"records in batches", recorded(recordBatches)},
 	{"records and a context that has ended", recorded(recordsEnded)},
+	{"a record that is erased leaves nothing", recorded(erasedRecord)},
 	{"one of many writes a term", recorded(oneWriter)},
 }
 

@@ -31,7 +31,8 @@ func (e *Each) Take(caller string) bool {
 func (e *Each) Give(caller string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.has[caller]--; e.has[caller] <= 0 {
+	e.has[caller]--
+	if e.has[caller] <= 0 {
 		delete(e.has, caller)
 	}
 }

@@ -32,7 +32,7 @@ const (
 var serverArgs = []string{
 	"--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "local",
 	"--loading-process-events-interval-bytes", "1024", // so that it answers, to refuse, while it loads
-	"--user", User, "on", ">" + Password, "~lockbeat:*", "&lockbeat:*", "+@all",
+	"--user", User, "on", ">" + Password, "resetchannels", "~lockbeat:{*", "&lockbeat:{*", "+@all",
 }
 
 // Deployment is one of Redis.

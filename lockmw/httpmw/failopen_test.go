@@ -1,0 +1,177 @@
+package httpmw_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// unlockedObserver hears of operations that run without their lock.
+type unlockedObserver struct {
+	renewer.NopObserver
+
+	mu    sync.Mutex
+	heard []renewer.Unlocked
+}
+
+func (o *unlockedObserver) Unlocked(_ context.Context, e renewer.Unlocked) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.heard = append(o.heard, e)
+	if e.Operation == "panics" {
+		panic("observer")
+	}
+}
+
+// inOutage calls f in a bubble in which the store has not answered for long enough.
+func inOutage(t *testing.T, f func(t *testing.T, k *renewer.Keeper, s *script.Store, o *unlockedObserver)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s, o := script.New(), &unlockedObserver{}
+		k, err := renewer.New(s, renewer.Config{TTL: renewer.DefaultTTL, Observer: o})
+		require.NoError(t, err)
+		s.Default(script.Acquire, script.Fail(errDown))
+		_, err = k.TryAcquire(t.Context(), "any")
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		time.Sleep(k.Config().RequestTimeout)
+		f(t, k, s, o)
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
+func TestFailOpenInAnOutage(t *testing.T) {
+	t.Parallel()
+	inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, o *unlockedObserver) {
+		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.FailOpen(9), httpmw.Operation("transfer"))(
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				assert.False(t, lockmw.Held(r.Context(), "a"))
+				assert.Zero(t, lockmw.Fence(r.Context()), "nor that of an outer lock")
+				ok(w, r)
+			}))
+		begun := time.Now()
+		assert.Equal(t, "done", do(h, get(t, "/").WithContext(lockmw.WithFence(t.Context(), 7))).body)
+		assert.InDelta(t, time.Second, time.Since(begun), float64(time.Millisecond))
+		require.Len(t, o.heard, 1)
+		require.ErrorIs(t, o.heard[0].Err, renewer.ErrUnavailable)
+		o.heard[0].Err = nil
+		assert.Equal(t, renewer.Unlocked{Name: "a", Operation: "transfer", Outage: k.Config().RequestTimeout + time.Second}, o.heard[0])
+	})
+}
+
+// Under load requests run out of time while the store answers others: a client could get rid of
+// the lock by making the store busy.
+func TestFailOpenIsForOutagesAndNotForLoad(t *testing.T) {
+	t.Parallel()
+	inOutage(t, func(t *testing.T, k *renewer.Keeper, s *script.Store, o *unlockedObserver) {
+		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.FailOpen(9))(never(t))
+		s.Script(script.Acquire, script.Pass(), script.Hang())
+		hold(t, k, "other")()
+		requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpmw.TypeUnavailable)
+		for _, up := range []error{renewer.ErrOverloaded, renewer.ErrRejected} {
+			s.Default(script.Acquire, script.Fail(fmt.Errorf("%w: by a server that is up", up)))
+			for range 3 {
+				requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpmw.TypeUnavailable)
+				time.Sleep(k.Config().RequestTimeout)
+			}
+		}
+		assert.Empty(t, o.heard)
+	})
+}
+
+func TestFailOpenIsBounded(t *testing.T) {
+	t.Parallel()
+	inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, o *unlockedObserver) {
+		var running sync.WaitGroup
+		finish := make(chan struct{})
+		byHeader := func(r *http.Request) (string, error) { return r.Header.Get("X"), nil }
+		h := httpmw.Exclusive(k, byHeader, httpmw.Refuse(409), httpmw.FailOpen(2))(http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) {
+				<-finish
+				ok(w, r)
+			}))
+		ask := func(name string) answer {
+			r := get(t, "/")
+			r.Header.Set("X", name)
+			return do(h, r)
+		}
+		running.Go(func() { assert.Equal(t, "done", ask("a").body) })
+		synctest.Wait()
+		requireProblem(t, ask("a"), http.StatusServiceUnavailable, httpmw.TypeUnavailable)
+		running.Go(func() { assert.Equal(t, "done", ask("b").body) })
+		synctest.Wait()
+		requireProblem(t, ask("c"), http.StatusServiceUnavailable, httpmw.TypeUnavailable)
+		close(finish)
+		running.Wait()
+		assert.Equal(t, "done", ask("a").body)
+		assert.Equal(t, "done", ask("c").body)
+		assert.Len(t, o.heard, 4)
+	})
+}
+
+// What ends by a panic does not count for ever.
+func TestFailOpenAfterPanics(t *testing.T) {
+	t.Parallel()
+	inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, _ *unlockedObserver) {
+		broken := true
+		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if broken {
+				panic("handler")
+			}
+			ok(w, r)
+		})
+		h := httpmw.Exclusive(k, byName("a"), httpmw.Refuse(409), httpmw.FailOpen(1))(handler)
+		assert.PanicsWithValue(t, "handler", func() { do(h, get(t, "/")) })
+		broken = false
+		assert.Equal(t, "done", do(h, get(t, "/")).body)
+
+		operation := httpmw.Operation("panics")
+		h = httpmw.Exclusive(k, byName("a"), httpmw.Refuse(409), httpmw.FailOpen(1), operation)(handler)
+		for range 2 {
+			assert.PanicsWithValue(t, "observer", func() { do(h, get(t, "/")) })
+		}
+	})
+}
+
+func TestTransportFailsOpen(t *testing.T) {
+	t.Parallel()
+	inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, o *unlockedObserver) {
+		rt := httpmw.Transport(tripper(func(r *http.Request) (*http.Response, error) {
+			assert.Zero(t, lockmw.Fence(r.Context()))
+			assert.Empty(t, r.Header.Values(httpmw.FenceHeader))
+			return &http.Response{Body: io.NopCloser(strings.NewReader("done"))}, nil
+		}), k, byName("a"), httpmw.FailOpen(1), httpmw.NoWait(), httpmw.SendFence())
+		r := get(t, "/").WithContext(lockmw.WithFence(t.Context(), 7))
+		r.Header.Set(httpmw.FenceHeader, "7")
+		res, err := rt.RoundTrip(r)
+		require.NoError(t, err)
+		_, err = rt.RoundTrip(r) //nolint:bodyclose // there is none
+		require.ErrorIs(t, err, renewer.ErrUnavailable, "the first has not been read yet")
+		assert.Equal(t, "done", read(res).body)
+		require.NoError(t, res.Body.Close())
+		require.NoError(t, res.Body.Close())
+		res, err = rt.RoundTrip(r)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		assert.Len(t, o.heard, 2)
+	})
+}
+
+func TestFailOpenThatCantBeMeant(t *testing.T) {
+	t.Parallel()
+	assert.PanicsWithValue(t, "lockbeat: httpmw.FailOpen(0) can't be meant: give how many may run without the lock at once, "+
+		"or leave it out so that none does", func() { httpmw.FailOpen(0) })
+}

@@ -1,0 +1,100 @@
+package quota
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// MostCallers is how many callers a [Budget] keeps in mind.
+	MostCallers = 1 << 16
+	// sample is of how many callers the one that has used least is forgotten for a new one.
+	sample = 16
+	// sweepMin is from how many callers on a [Budget] looks for those that it can forget.
+	sweepMin = 64
+)
+
+// Budget bounds what each of many callers uses over time: so much at once, and as much again in
+// each period, evenly. What a caller has used is forgotten at that rate, and the caller when nothing
+// is left of it. Of more than [MostCallers] it forgets one that has used little. It may be used
+// concurrently.
+type Budget struct {
+	most   float64
+	period time.Duration
+
+	mu      sync.Mutex
+	callers map[string]usage
+	sweepAt int // number of callers at which those are looked for of whose use nothing is left
+}
+
+// usage is what a caller had used at a time.
+type usage struct {
+	amount float64
+	at     time.Time
+}
+
+// NewBudget returns a Budget by which a caller may use most, at least 1, in each period.
+func NewBudget(most int64, period time.Duration) *Budget {
+	return &Budget{most: float64(most), period: period, callers: make(map[string]usage), sweepAt: sweepMin}
+}
+
+// Wait is how long it takes until a caller may use more: 0 if it may now.
+func (b *Budget) Wait(caller string) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	over := b.left(b.callers[caller], time.Now()) - b.most
+	if over < 0 {
+		return 0
+	}
+	return max(time.Duration(over/b.most*float64(b.period)), 1)
+}
+
+// Use counts an amount that a caller has used, which may be more than it had.
+func (b *Budget) Use(caller string, amount int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	used, known := b.callers[caller]
+	if !known {
+		b.makeRoom(now)
+	}
+	b.callers[caller] = usage{b.left(used, now) + float64(amount), now}
+}
+
+// Callers is how many are kept in mind.
+func (b *Budget) Callers() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.callers)
+}
+
+// left is what is left of a caller's use by now.
+func (b *Budget) left(u usage, now time.Time) float64 {
+	return max(u.amount-b.most*(float64(now.Sub(u.at))/float64(b.period)), 0)
+}
+
+// makeRoom forgets callers before one is added.
+func (b *Budget) makeRoom(now time.Time) {
+	if len(b.callers) >= b.sweepAt {
+		for caller, u := range b.callers {
+			if b.left(u, now) == 0 {
+				delete(b.callers, caller)
+			}
+		}
+		b.sweepAt = max(2*len(b.callers), sweepMin)
+	}
+	if len(b.callers) < MostCallers {
+		return
+	}
+	least, seen := "", 0
+	for caller := range b.callers { // in an order of its own each time
+		if least == "" || b.left(b.callers[caller], now) < b.left(b.callers[least], now) {
+			least = caller
+		}
+		seen++
+		if seen == sample {
+			break
+		}
+	}
+	delete(b.callers, least)
+}

@@ -1,0 +1,97 @@
+package quota_test
+
+import (
+	"math"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
+)
+
+func pass(d time.Duration) { <-time.After(d) }
+
+func TestABudgetIsEachCallers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := quota.NewBudget(1000, 1000*time.Second)
+		assert.Zero(t, b.Wait("a"))
+		b.Use("a", 999)
+		assert.Zero(t, b.Wait("a"))
+		b.Use("a", 101)
+		assert.Equal(t, 100*time.Second, b.Wait("a").Round(time.Second))
+		assert.Zero(t, b.Wait("b"))
+		pass(99 * time.Second)
+		assert.Equal(t, time.Second, b.Wait("a").Round(time.Second))
+		pass(time.Second)
+		assert.Equal(t, time.Duration(1), b.Wait("a"), "it has just what it may have")
+		pass(2 * time.Second)
+		assert.Zero(t, b.Wait("a"))
+	})
+}
+
+// In no period can a caller use more than twice the amount, and what it used last.
+func TestABudgetOverTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := quota.NewBudget(1000, 1000*time.Second)
+		begun, used := time.Now(), 0
+		for time.Since(begun) < 1000*time.Second {
+			if wait := b.Wait("a"); wait > 0 {
+				pass(wait)
+				continue
+			}
+			b.Use("a", 10)
+			used += 10
+		}
+		assert.InDelta(t, 2000, used, 20)
+	})
+}
+
+func TestCallersOfABudgetAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := quota.NewBudget(1000, 1000*time.Second)
+		for i := range 10_000 {
+			b.Use(strconv.Itoa(i), 10)
+			pass(time.Second)
+		}
+		assert.LessOrEqual(t, b.Callers(), 64)
+	})
+}
+
+// However many there are, what is kept in mind is bounded, and who has used much is not forgotten
+// for those who have used little.
+func TestTheCallersOfABudgetAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := quota.NewBudget(1000, time.Hour)
+		b.Use("greedy", 1500)
+		for i := range quota.MostCallers + 4096 {
+			b.Use(strconv.Itoa(i), 1)
+		}
+		assert.Equal(t, quota.MostCallers, b.Callers())
+		assert.Positive(t, b.Wait("greedy"))
+	})
+}
+
+func TestABudgetWithoutEnd(t *testing.T) {
+	t.Parallel()
+	b := quota.NewBudget(math.MaxInt64, time.Hour)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				b.Use("a", math.MaxInt32)
+				assert.Zero(t, b.Wait("a"))
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 1, b.Callers())
+}

@@ -1,0 +1,151 @@
+package quorum_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// oddNode is a node that answers as bytes say, its membership included, until they are used up; then
+// it is as good as any.
+type oddNode struct {
+	*script.Store
+
+	mu  sync.Mutex // guards raw
+	raw []byte
+}
+
+func (n *oddNode) next() (b byte, ok bool) {
+	if len(n.raw) == 0 {
+		return 0, false
+	}
+	b, n.raw = n.raw[0], n.raw[1:]
+	return b, true
+}
+
+func (n *oddNode) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.raw = nil
+}
+
+func (n *oddNode) number() int64 {
+	var eight [8]byte
+	n.raw = n.raw[copy(eight[:], n.raw):]
+	return int64(binary.LittleEndian.Uint64(eight[:]))
+}
+
+func (n *oddNode) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	kind, odd := n.next()
+	if !odd {
+		return n.Store.Acquire(ctx, claims)
+	}
+	grants := make([]renewer.Grant, max(0, len(claims)+int(kind>>6)%3-1)) // one too few, or too many
+	for i := range grants {
+		g := &grants[i]
+		if g.Status = renewer.Status(kind % 7); g.Status == renewer.Unknown && kind&8 != 0 {
+			g.Err = errors.New("odd")
+		}
+		g.Fence, g.Queued = n.number(), kind&16 != 0
+		if kind&32 != 0 {
+			g.Reserved, g.Age = int(n.number()), time.Duration(n.number())
+			g.TTL, g.HeldFor = time.Duration(n.number()), time.Duration(n.number())
+			g.Holder = renewer.Holder{Node: string(n.raw[:min(3, len(n.raw))]), PID: -1, Operation: strings.Repeat("x", int(kind))}
+		}
+	}
+	return grants
+}
+
+func (n *oddNode) answers(ctx context.Context, holds []renewer.Hold, good func(context.Context, []renewer.Hold) []renewer.Answer) []renewer.Answer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	kind, odd := n.next()
+	if !odd {
+		return good(ctx, holds)
+	}
+	answers := make([]renewer.Answer, max(0, len(holds)+int(kind>>6)%3-1))
+	for i := range answers {
+		answers[i] = renewer.Answer{Status: renewer.Status(kind % 7), Age: time.Duration(n.number())}
+	}
+	return answers
+}
+
+func (n *oddNode) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	return n.answers(ctx, holds, n.Store.Renew)
+}
+
+func (n *oddNode) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	return n.answers(ctx, holds, n.Store.Release)
+}
+
+// Whatever one of three nodes answers, counters and membership included: no panic, every item an
+// answer, no call above its time, and locks are to be had again once it behaves.
+func FuzzOddNode(f *testing.F) {
+	f.Add([]byte{}, false)
+	f.Add([]byte{1 | 64, 255, 255, 255, 255, 255, 255, 255, 127}, false)
+	f.Add([]byte{4 | 32 | 64, 255, 255, 255, 255, 255, 255, 31, 0, 1, 2, 3}, false)
+	f.Add([]byte{2 | 32 | 64, 1, 0, 0, 0, 0, 0, 0, 0, 9, 9}, true)
+	f.Add([]byte{0, 128, 1, 5 | 64, 6 | 64, 3 | 64}, true)
+	f.Fuzz(func(t *testing.T, raw []byte, named bool) {
+		raw = raw[:min(len(raw), 400)] // so that they are used up
+		synctest.Test(t, func(t *testing.T) {
+			_, all := scripted(3)
+			odd := &oddNode{Store: script.New(), raw: raw}
+			all[0] = odd
+			var opts []quorum.Option
+			if named {
+				opts = append(opts, quorum.Names("a", "b", "c"))
+			}
+			defer pass(time.Minute)
+			s, err := quorum.New(all, opts...)
+			if err != nil {
+				require.ErrorIs(t, err, renewer.ErrConfig)
+				return
+			}
+			defer s.Close()
+			for round := range 8 {
+				oddRound(t, s, string(rune('a'+round)))
+			}
+			odd.forget()
+			pass(quorum.RosterTTL + ttl)
+			acquire(limited(t, time.Second), s, "y")
+			pass(time.Second) // in which it compares its nodes again
+			release(limited(t, time.Second), s, "y")
+			mine(t, s, "z")
+		})
+	})
+}
+
+// oddRound takes, renews and frees a lock in a quorum with an odd node.
+func oddRound(t *testing.T, s *quorum.Store, letter string) {
+	t.Helper()
+	ctx := limited(t, time.Second)
+	begun := time.Now()
+	grants := s.Acquire(ctx, []renewer.Claim{claim("n", letter), claim("m", letter)})
+	require.Len(t, grants, 2)
+	for _, g := range grants {
+		require.Equal(t, g.Status == renewer.Unknown, g.Err != nil)
+		require.Equal(t, g.Status == renewer.Mine, g.Fence > 0, "%+v", g)
+	}
+	holds := []renewer.Hold{hold("n", letter), hold("m", letter)}
+	for _, answers := range [][]renewer.Answer{s.Renew(ctx, holds), s.Release(ctx, holds)} {
+		require.Len(t, answers, 2)
+		for _, a := range answers {
+			require.Equal(t, a.Status == renewer.Unknown, a.Err != nil)
+		}
+	}
+	require.LessOrEqual(t, time.Since(begun), time.Second)
+}

@@ -1,0 +1,228 @@
+package redisstore_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// rogue is a server that answers as it likes, one reply a command.
+type rogue struct {
+	replies []string // to commands that the store sends, in turn, over and over
+	channel string   // what it publishes once a client has subscribed
+	message string
+}
+
+// dial connects to it without a network.
+func (r *rogue) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	client, server := net.Pipe()
+	go r.serve(server)
+	return client, nil
+}
+
+func (r *rogue) serve(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	in := bufio.NewReader(conn)
+	for n := 0; ; {
+		words, err := readCommand(in)
+		if err != nil {
+			return
+		}
+		reply := "+OK\r\n"
+		switch name := strings.ToUpper(words[0]); name {
+		case "HELLO":
+			reply = "%1\r\n$5\r\nproto\r\n:3\r\n"
+		case "CLIENT", "PING":
+		case "SUBSCRIBE":
+			reply = ""
+			for i, channel := range words[1:] {
+				reply += ">3\r\n" + bulk("subscribe") + bulk(channel) + fmt.Sprintf(":%d\r\n", i+1)
+			}
+			reply += ">3\r\n" + bulk("message") + bulk(r.channel) + bulk(r.message)
+		case "UNSUBSCRIBE":
+			reply = ">3\r\n" + bulk("unsubscribe") + bulk(words[1]) + ":0\r\n"
+		default:
+			reply = r.replies[n%len(r.replies)]
+			n++
+		}
+		if _, err := io.WriteString(conn, reply); err != nil {
+			return
+		}
+	}
+}
+
+func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+
+func readCommand(in *bufio.Reader) (words []string, err error) {
+	number := func(kind string) (int, error) {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return 0, err
+		}
+		return strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, kind)))
+	}
+	n, err := number("*")
+	for range n {
+		size, err := number("$")
+		if err != nil {
+			return nil, err
+		}
+		word := make([]byte, size+2)
+		if _, err := io.ReadFull(in, word); err != nil {
+			return nil, err
+		}
+		words = append(words, string(word[:size]))
+	}
+	return words, err
+}
+
+// resp makes any reply of RESP3 out of any bytes, three deep at most.
+func resp(raw []byte, depth int) (reply string, rest []byte) {
+	if len(raw) == 0 {
+		return "_\r\n", nil
+	}
+	kind, raw := raw[0], raw[1:]
+	n := min(int(kind>>4), len(raw))
+	line := func() string {
+		text := strings.NewReplacer("\r", "", "\n", "").Replace(string(raw[:n]))
+		raw = raw[n:]
+		return text
+	}
+	switch kind % 10 {
+	case 0:
+		number := 0
+		for _, b := range raw[:min(n, 8)] {
+			number = number<<8 | int(b)
+		}
+		return fmt.Sprintf(":%d\r\n", number), raw[min(n, 8):]
+	case 1:
+		return bulk(string(raw[:n])), raw[n:]
+	case 2:
+		return "-" + line() + "\r\n", raw
+	case 3:
+		return "+" + line() + "\r\n", raw
+	case 4:
+		return "#t\r\n", raw
+	case 5:
+		return ",1.5\r\n", raw
+	case 6, 7:
+		if depth == 3 {
+			return "*0\r\n", raw
+		}
+		of := ""
+		for range n {
+			var one string
+			one, raw = resp(raw, depth+1)
+			of += one
+		}
+		return fmt.Sprintf("*%d\r\n%s", n, of), raw
+	case 8:
+		if depth == 3 {
+			return "%0\r\n", raw
+		}
+		of := ""
+		for range 2 * n {
+			var one string
+			one, raw = resp(raw, depth+1)
+			of += one
+		}
+		return fmt.Sprintf("%%%d\r\n%s", n, of), raw
+	default:
+		return "_\r\n", raw
+	}
+}
+
+// Whatever a server answers to the store's own questions (scripts, INFO, CONFIG GET, WAIT) and
+// publishes on whatever channel: no panic, every item an answer, and a grant only where there is a
+// token.
+func FuzzServer(f *testing.F) {
+	f.Add([]byte{0x16, 0, 1}, []byte{0x10, 7}, "lockbeat:{a}:freed", "")
+	f.Add([]byte{0x31, 'a', 'b', 'c'}, []byte{0x36, 0x31, 'x', 'y', 'z', 0x10, 5, 0x10, 9}, "", strings.Repeat("a", 40)+" ")
+	f.Add([]byte("\xf1run_id:abc\r\n"), []byte("\xf2NOPERM user"), "x", "\n")
+	f.Add([]byte{0x28, 0x31, 'a', 'b', 'c', 0x10, 1}, []byte{0x20, 1, 0}, "lockbeat:{a}:freed", strings.Repeat("0", 81))
+	f.Fuzz(func(t *testing.T, one, two []byte, channel, message string) {
+		server := &rogue{channel: channel, message: message}
+		for _, raw := range [][]byte{one, two} {
+			reply, _ := resp(raw, 0)
+			server.replies = append(server.replies, reply)
+		}
+		client, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: []string{"rogue:1"}, DialCtxFn: server.dial, DisableCache: true, ForceSingleClient: true, DisableRetry: true,
+			AlwaysPipelining: true, PipelineMultiplex: -1,
+		})
+		require.NoError(t, err)
+		defer client.Close()
+		store, err := redisstore.New(client, redisstore.Replicas(len(one)%2))
+		if err != nil {
+			require.ErrorIs(t, err, renewer.ErrRejected)
+			return
+		}
+		defer store.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		stop := store.Watch("a", func(error) {})
+		defer stop()
+		waits := claim("a", "a", time.Minute)
+		waits.Queue = true
+		claims := []renewer.Claim{waits, claim("b", "a", time.Minute), claim("c", "a", time.Minute)}
+		for _, claims := range [][]renewer.Claim{claims[:1], claims[:1], claims} {
+			grants := store.Acquire(ctx, claims)
+			require.Len(t, grants, len(claims))
+			for _, g := range grants {
+				require.Equal(t, g.Status == renewer.Mine, g.Fence > 0)
+				require.Equal(t, g.Status == renewer.Unknown, g.Err != nil)
+			}
+		}
+		holds := []renewer.Hold{hold("a", "a", time.Minute), hold("b", "a", time.Minute)}
+		for _, answers := range [][]renewer.Answer{store.Renew(ctx, holds), store.Release(ctx, holds)} {
+			require.Len(t, answers, len(holds))
+			for _, a := range answers {
+				require.Equal(t, a.Status == renewer.Unknown, a.Err != nil)
+			}
+		}
+		seen := store.Look(ctx, []renewer.Look{{Name: "a", Fence: 7, TTL: time.Minute}})
+		require.Equal(t, seen[0].Status == renewer.Unknown, seen[0].Err != nil)
+		wrote := store.Write(ctx, []renewer.Record{{Name: "a", Fence: 7, Seq: 1, TTL: time.Minute}})
+		require.Equal(t, wrote[0].Status == renewer.Unknown, wrote[0].Err != nil)
+	})
+}
+
+// Whatever is published: a turn is a place of ours, written as release.lua writes it.
+func FuzzMessages(f *testing.F) {
+	place := redisstore.PlaceText(owner("a"))
+	f.Add("")
+	f.Add(place + " ")
+	f.Add(strings.Repeat("0", 40) + " " + place)
+	f.Add(owner("a") + "\n" + owner("b"))
+	f.Add(strings.ToUpper(place) + " " + place)
+	f.Fuzz(func(t *testing.T, message string) {
+		turn := redisstore.TurnOf(owner("a"), message)
+		first, second, ok := strings.Cut(strings.ToLower(message), " ")
+		switch turn {
+		case "ours":
+			require.True(t, ok)
+			require.Equal(t, place, first)
+		case "next":
+			require.Equal(t, place, second)
+			require.Len(t, first, 40)
+		case "theirs":
+			require.Len(t, first, 40)
+			require.NotEqual(t, place, first)
+			require.NotEqual(t, place, second)
+			require.True(t, second == "" || len(second) == 40)
+		}
+	})
+}

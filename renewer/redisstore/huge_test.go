@@ -1,0 +1,168 @@
+package redisstore_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// mostSent is how much of a value acquire.lua sends, in bytes.
+const mostSent = 300
+
+// longestReply is a client that notes the longest text of any reply to a command.
+type longestReply struct {
+	rueidis.Client
+	longest int
+}
+
+func (c *longestReply) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	r := c.Client.Do(ctx, cmd)
+	if m, err := r.ToMessage(); err == nil {
+		c.note(m)
+	}
+	return r
+}
+
+func (c *longestReply) note(m rueidis.RedisMessage) {
+	if text, err := m.ToString(); err == nil {
+		c.longest = max(c.longest, len(text))
+	}
+	parts, _ := m.ToArray()
+	for _, p := range parts {
+		c.note(p)
+	}
+}
+
+// A value that a neighbour had made huge went whole to every caller who was refused: 100 MiB a try.
+func TestAHugeValueIsNotSent(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true })}
+		store, err := redisstore.New(client)
+		require.NoError(t, err)
+		t.Cleanup(store.Close)
+		huge := strings.Repeat("x", 1<<20)
+		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		client.longest = 0 // of what New asks
+		waits := claim("a", "a", time.Minute)
+		waits.Queue = true
+		for _, value := range []string{huge, owner("b") + "\n7\n8\n" + huge, owner("b") + "\n7\n8\nnode\n1\nop\n\n" + huge} {
+			for range 2 { // the second asks for a place in the line
+				s.ok(t, "SET", lease, value, "PX", "60000")
+				assert.Equal(t, renewer.Taken, acquire(t, store, waits).Status)
+				assert.Equal(t, renewer.Taken, store.Acquire(t.Context(), []renewer.Claim{claim("a", "c", time.Minute), claim("other", "a", time.Minute)})[0].Status)
+				assert.Equal(t, renewer.Taken, renew(t, store, hold("a", "a", time.Minute)).Status)
+				assert.Equal(t, renewer.Taken, release(t, store, hold("a", "a", 0)).Status)
+				assert.Equal(t, renewer.Mine, release(t, store, hold("other", "a", 0)).Status)
+			}
+		}
+		assert.Positive(t, client.longest, "replies are looked at")
+		assert.LessOrEqual(t, client.longest, mostSent)
+	})
+}
+
+// What is cut off is nothing of ours, however long the parts of a holder are.
+func TestTheLongestValueIsSentWhole(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		long := strings.Repeat("é", redisstore.MaxPart)
+		c := claim("a", "a", time.Minute)
+		c.Holder = renewer.Holder{Node: long, PID: 1<<31 - 1, Operation: long, Trace: strings.Repeat("t", 2*redisstore.MaxPart)}
+		mine(t, store, c)
+		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		assert.LessOrEqual(t, len(s.get(t, lease)), mostSent)
+		g := acquire(t, store, claim("a", "b", time.Minute))
+		cut := strings.Repeat("é", redisstore.MaxPart/2)
+		assert.Equal(t, renewer.Holder{Node: cut, PID: 1<<31 - 1, Operation: cut, Trace: strings.Repeat("t", redisstore.MaxPart)}, g.Holder)
+	})
+}
+
+// A place in the line that is none of ours, however long, is passed over, and nobody hears of it.
+func TestAForgedPlaceIsPassedOver(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+	line := lease + ":line"
+	huge := strings.Repeat("x", 1<<20)
+	heard := s.listen(t, lease+":freed")
+	mine(t, store, claim("a", "a", time.Minute))
+	s.ok(t, "ZADD", line, "1", huge, "2", "y", "3", owner("b"), "4", huge+"x")
+	s.ok(t, "PEXPIRE", line, "60000")
+	require.Equal(t, renewer.Mine, release(t, store, hold("a", "a", 0)).Status)
+	assert.Equal(t, owner("b"), s.get(t, lease)[:renewer.OwnerLen])
+	assert.LessOrEqual(t, len(<-heard), 81)
+	require.Equal(t, renewer.Mine, release(t, store, hold("a", "b", 0)).Status)
+	assert.Empty(t, <-heard, "nobody of ours was left: all may ask")
+	assert.Zero(t, s.number(t, "EXISTS", lease, line))
+
+	args := []string{"ZADD", line}
+	for i := range 300 {
+		args = append(args, "1", strings.Repeat("z", 30+i))
+	}
+	mine(t, store, claim("a", "a", time.Minute))
+	s.ok(t, args...)
+	s.ok(t, "PEXPIRE", line, "60000")
+	require.Equal(t, renewer.Mine, release(t, store, hold("a", "a", 0)).Status)
+	assert.Empty(t, <-heard)
+	assert.Equal(t, int64(200), s.number(t, "ZCARD", line), "a release looks at a hundred at most")
+	assert.Zero(t, s.number(t, "EXISTS", lease))
+}
+
+// listen returns the messages on a channel from now on.
+func (s server) listen(t *testing.T, channel string) <-chan string {
+	t.Helper()
+	heard := make(chan string, 100)
+	client := s.client(t)
+	ready := make(chan struct{})
+	ctx, cancel := context.WithCancel(rueidis.WithOnSubscriptionHook(t.Context(), func(rueidis.PubSubSubscription) { close(ready) }))
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = client.Receive(ctx, client.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) { heard <- m.Message })
+	}()
+	t.Cleanup(func() { cancel(); <-over })
+	<-ready
+	return heard
+}
+
+// A record of any size went whole to every caller who looked at it.
+func TestAHugeRecordIsRefused(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true })}
+		store, err := redisstore.New(client)
+		require.NoError(t, err)
+		t.Cleanup(store.Close)
+		most := strings.Repeat("x", redisstore.MaxRecord)
+		s.ok(t, "SET", recordA, "9007199254740990 9007199254740990 9007199254740990\n"+most, "PX", "60000")
+		seen := look(t, store, "a", 0, 0)
+		require.NoError(t, seen.Err)
+		assert.Len(t, seen.Data, redisstore.MaxRecord)
+		s.ok(t, "APPEND", recordA, strings.Repeat("y", 100))
+		client.longest = 0
+		for _, fence := range []int64{0, 5} {
+			seen = look(t, store, "a", fence, time.Minute)
+			assert.Equal(t, renewer.Unknown, seen.Status)
+			require.ErrorIs(t, seen.Err, renewer.ErrRejected)
+			assert.ErrorContains(t, seen.Err, recordA+" has 16777367 bytes, more than any of ours; delete the key")
+		}
+		assert.Zero(t, client.longest)
+
+		s.ok(t, "DEL", recordA)
+		look(t, store, "a", 5, time.Minute)
+		answer := write(t, store, "a", 5, 1, most+"x")
+		assert.Equal(t, renewer.Unknown, answer.Status)
+		require.ErrorIs(t, answer.Err, renewer.ErrRejected)
+		assert.ErrorContains(t, answer.Err, "16777217 bytes, above the limit of 16777216")
+	})
+}

@@ -1,0 +1,222 @@
+package redisstore_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// neighbour is a service with a prefix and a user of its own.
+type neighbour struct {
+	prefix string
+	client rueidis.Client
+	store  *redisstore.Store
+}
+
+// Two services, of which one's prefix begins with the other's, by users with the documented rights
+// and with all that is optional: neither reaches the other's keys and channels in any way, and each
+// has what it needs. The pattern of the outer one covered the inner one's keys.
+func TestNeighboursDoNotTouchEachOther(t *testing.T) {
+	t.Parallel()
+	for _, pubsub := range []string{"resetchannels", "allchannels"} {
+		t.Run(pubsub, func(t *testing.T) {
+			t.Parallel()
+			_, s := startReal(t, "--acl-pubsub-default", pubsub)
+			outer, inner := s.neighbour(t, redisstore.DefaultPrefix), s.neighbour(t, redisstore.DefaultPrefix+"billing:")
+			for _, pair := range [][2]neighbour{{outer, inner}, {inner, outer}} {
+				me, other := pair[0], pair[1]
+				mine(t, other.store, claim("a", "a", time.Minute))
+				seen := other.store.Look(t.Context(), []renewer.Look{{Name: "a", Fence: 1, TTL: time.Minute}})
+				require.Equal(t, renewer.Mine, seen[0].Status)
+				before := s.dump(t)
+				me.triesAll(t, s, other.prefix)
+				assert.Equal(t, before, s.dump(t), "nothing has changed")
+				require.Equal(t, renewer.Mine, release(t, other.store, hold("a", "a", 0)).Status)
+			}
+			for _, n := range []neighbour{outer, inner} {
+				works(t, n.store)
+				passesOn(t, n.store)
+				keepsRecords(t, n.store)
+			}
+		})
+	}
+}
+
+func (s server) neighbour(t *testing.T, prefix string) neighbour {
+	t.Helper()
+	// With more than is documented: neither a pattern nor a message on a shard's channel gets through.
+	rights := strings.Fields(redisstore.Rights + " " + redisstore.LineRights + " +psubscribe +spublish +ssubscribe +punsubscribe +script|load")
+	n := neighbour{prefix: prefix, client: s.userNamed(t, "user-of-"+prefix, prefix, rights...)}
+	var err error
+	n.store, err = redisstore.New(n.client, redisstore.Prefix(prefix))
+	require.NoError(t, err)
+	t.Cleanup(n.store.Close)
+	return n
+}
+
+// dump is what all keys hold.
+func (s server) dump(t *testing.T) map[string]string {
+	t.Helper()
+	keys, err := s.do(t, "KEYS", "*").AsStrSlice()
+	require.NoError(t, err)
+	all := make(map[string]string)
+	for _, key := range keys {
+		all[key], err = s.do(t, "DUMP", key).ToString()
+		require.NoError(t, err)
+	}
+	return all
+}
+
+// triesAll sends every command that the user may, about another prefix, directly and by a script.
+func (n neighbour) triesAll(t *testing.T, s server, prefix string) {
+	t.Helper()
+	lease, fence := redisstore.LockKeys(prefix, "a")
+	keys := []string{lease, fence, lease + ":line", lease + ":record", prefix, prefix + "*", "other"}
+	for _, key := range keys {
+		for _, command := range [][]string{
+			{"GET", key},
+			{"MGET", key},
+			{"SET", key, "x", "PX", "1"},
+			{"DEL", key},
+			{"PTTL", key},
+			{"PEXPIRE", key, "1"},
+			{"EXISTS", key},
+			{"ZADD", key, "1", "x"},
+			{"ZREM", key, "x"},
+			{"ZPOPMIN", key},
+			{"ZRANGE", key, "0", "-1"},
+			{"EVAL", "return redis.call('GET', KEYS[1])", "1", key},
+			{"EVAL", "return redis.call('DEL', ARGV[1])", "0", key},
+			{"PUBLISH", key, ""},
+			{"SPUBLISH", key, ""},
+			{"EVAL", "return redis.call('PUBLISH', ARGV[1], '')", "0", key + ":freed"},
+			{"PUBLISH", key + ":freed", ""},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			err := n.client.Do(ctx, n.client.B().Arbitrary(command...).Build()).Error()
+			cancel()
+			var refused *rueidis.RedisError
+			require.ErrorAs(t, err, &refused, "%v", command)
+			assert.Regexp(t, "NOPERM|user executing the script can't|ACL failure", err.Error(), "%v", command)
+		}
+	}
+	for _, channel := range []string{lease + ":freed", prefix + "{*", prefix + "*", redisstore.DefaultPrefix + "*", "*", "__keyspace@0__:" + lease} {
+		for _, subscribe := range []rueidis.Completed{
+			n.client.B().Subscribe().Channel(channel).Build(), n.client.B().Psubscribe().Pattern(channel).Build(),
+			n.client.B().Ssubscribe().Channel(channel).Build(),
+		} {
+			words := strings.Join(subscribe.Commands(), " ")
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			err := n.client.Receive(ctx, subscribe, func(rueidis.PubSubMessage) {})
+			cancel()
+			require.ErrorContains(t, err, "NOPERM", words)
+		}
+	}
+}
+
+// passesOn has a lock passed on to one who waits in line.
+func passesOn(t *testing.T, store *redisstore.Store) {
+	t.Helper()
+	mine(t, store, claim("passed", "a", time.Minute))
+	next := claim("passed", "b", time.Minute)
+	next.Queue = true
+	require.Equal(t, renewer.Taken, acquire(t, store, next).Status)
+	g := acquire(t, store, next)
+	require.Equal(t, renewer.Taken, g.Status)
+	require.True(t, g.Queued)
+	require.Equal(t, renewer.Mine, release(t, store, hold("passed", "a", 0)).Status)
+	require.Equal(t, renewer.Taken, acquire(t, store, claim("passed", "c", time.Minute)).Status, "it is b's")
+	reserves := next
+	reserves.Reserve = 10
+	g = acquire(t, store, reserves)
+	require.Equal(t, renewer.Mine, g.Status)
+	kept := hold("passed", "b", 0)
+	kept.Used, kept.Keep = g.Fence, time.Millisecond
+	require.Equal(t, renewer.Mine, release(t, store, kept).Status)
+}
+
+// keepsRecords has a record looked at and written.
+func keepsRecords(t *testing.T, store *redisstore.Store) {
+	t.Helper()
+	fence := mine(t, store, claim("recorded", "a", time.Minute))
+	require.Equal(t, renewer.Mine, store.Look(t.Context(), []renewer.Look{{Name: "recorded", Fence: fence, TTL: time.Minute}})[0].Status)
+	wrote := store.Write(t.Context(), []renewer.Record{{Name: "recorded", Fence: fence, Seq: 1, Data: "done", TTL: time.Minute}})
+	require.Equal(t, renewer.Answer{Status: renewer.Mine}, wrote[0])
+	seen := store.Look(t.Context(), []renewer.Look{{Name: "recorded"}})
+	require.Equal(t, "done", seen[0].Data)
+	require.Equal(t, renewer.Mine, release(t, store, hold("recorded", "a", 0)).Status)
+}
+
+// The line that the docs give, copied as it stands, serves on a server where users begin with all
+// channels. Without resetchannels the server refuses it.
+func TestTheDocumentedLineServes(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t, "--acl-pubsub-default", "allchannels")
+	for _, file := range []string{"doc.go", "../../docs/safety.md"} {
+		_, line, found := strings.Cut(documented(t, file), "ACL SETUSER locks ")
+		require.True(t, found, file)
+		line, _, found = strings.Cut(line, " +unsubscribe")
+		require.True(t, found, file)
+		rules := strings.Fields(strings.ReplaceAll(line+" +unsubscribe", ">PASSWORD", ">secret"))
+		s.ok(t, append([]string{"ACL", "SETUSER", "locks"}, rules...)...)
+		users, err := s.do(t, "ACL", "LIST").AsStrSlice()
+		require.NoError(t, err)
+		for _, user := range users {
+			if words := strings.Fields(user); words[1] == "locks" {
+				assert.Equal(t, []string{"~lockbeat:{*", "&lockbeat:{*"},
+					slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, "~") && !strings.HasPrefix(w, "&") }), file)
+			}
+		}
+		store, err := redisstore.New(s.client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "locks", "secret" }))
+		require.NoError(t, err, file)
+		works(t, store)
+		keepsRecords(t, store)
+		store.Close()
+	}
+}
+
+// A user who may only listen heard the owner tokens of those whose turn it was.
+func TestMessagesShowNoOwnerToken(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		heard := s.listen(t, lease+":freed")
+		mine(t, store, claim("a", "a", minuteTTL))
+		stand(t, store, "b")
+		stand(t, store, "c")
+		for i, letter := range []string{"a", "b", "c"} {
+			require.Equal(t, renewer.Mine, release(t, store, hold("a", letter, 0)).Status)
+			message := <-heard
+			assert.NotRegexp(t, "aaa|bbb|ccc|\n", message)
+			assert.Len(t, message, []int{81, 41, 0}[i], "two, one, and nobody in line")
+		}
+	})
+}
+
+// Versions before this one named the owner tokens, with a line feed between them. A waiter that hears
+// such a message asks, whether it is its turn or not.
+func TestMessagesOfAnEarlierVersionWakeAll(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	mine(t, store, claim("a", "a", minuteTTL))
+	stand(t, store, "b")
+	w := newWatch(store, "a")
+	defer w.stop()
+	w.await(t, "set up")
+	for _, message := range []string{owner("x") + "\n" + owner("y"), owner("b") + "\n", "", "x y", strings.Repeat("a ", 1000)} {
+		w.clear()
+		s.ok(t, "PUBLISH", redisstore.LeaseKey(redisstore.DefaultPrefix, "a")+":freed", message)
+		w.await(t, "woken")
+	}
+}
