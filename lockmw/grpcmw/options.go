@@ -9,7 +9,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 )
 
-// ServerOption is what [UnaryServerInterceptor] and [StreamServerInterceptor] take: every [Option], and [AcceptFence].
+// ServerOption is what [UnaryServerInterceptor] and [StreamServerInterceptor] take: every [Option], and those
+// that concern callers only: [AcceptFence], [Silence].
 type ServerOption interface{ server(*settings) }
 
 // ClientOption is what [UnaryClientInterceptor] and [StreamClientInterceptor] take: every [Option], and [PassFence].
@@ -40,6 +41,7 @@ type settings struct {
 	rules     []*rule
 	wait      time.Duration // 0: refuse
 	waiters   int           // 0: no limit
+	silence   time.Duration // of a server's streams
 	busy      codes.Code
 	retryIn   time.Duration // 0: lockmw's default
 	strict    bool
@@ -48,6 +50,15 @@ type settings struct {
 }
 
 func newSettings() settings { return settings{wait: lockmw.DefaultWait, busy: codes.Aborted} }
+
+func newServerSettings(opts []ServerOption) settings {
+	s := newSettings()
+	s.silence = DefaultSilence
+	for _, o := range opts {
+		o.server(&s)
+	}
+	return s
+}
 
 // Wait waits in line for at most d, and for a store that is down meanwhile; a call's own deadline ends the wait as well. Default
 // lockmw.DefaultWait (10 s). It panics if d is not positive.

@@ -29,6 +29,8 @@ const (
 	ReasonUnavailable = "LOCK_UNAVAILABLE"
 	// ReasonLost means that the lock was lost while the call ran.
 	ReasonLost = "LOCK_LOST"
+	// ReasonSilence means that the client of a stream has kept a lock and the server waiting for too long: see [Silence].
+	ReasonSilence = "LOCK_SILENCE"
 	// ReasonKey means that the call carries no usable key; it did not run.
 	ReasonKey = "LOCK_KEY_INVALID"
 )
@@ -128,6 +130,13 @@ func lostError(loss, own error) *callError {
 	e := newError(codes.Aborted, "the lock that this call ran under was lost", causes, info(ReasonLost))
 	// The call may have done part of its work. A retry policy that lists the code for the sake of refusals must not do it again.
 	e.pushback = noRetry
+	return e
+}
+
+// silentError is for a stream whose client has been silent for too long.
+func silentError() *callError {
+	e := newError(codes.DeadlineExceeded, "the stream's client has been silent for longer than a lock is held for it", []error{ErrSilence}, info(ReasonSilence))
+	e.pushback = noRetry // as above
 	return e
 }
 
