@@ -143,7 +143,12 @@
 // # Fencing tokens
 //
 // [PassFence] at the client and [AcceptFence] at the server pass the token of a caller's lock on to
-// what works for it elsewhere; [InjectFence] and [ExtractFence] do so by hand. Only between parties
-// that trust each other. A lock that was lost goes on giving its token: a resource that has seen
-// that of a later holder refuses it.
+// what works for it elsewhere; [InjectFence] and [ExtractFence] do so by hand. A call's own lock wins
+// over the token that came with it. A lock that was lost goes on giving its token: a resource that
+// has seen that of a later holder refuses it.
+//
+// Whom to trust: a token too high makes a resource refuse everybody else. So accept tokens only
+// behind the edge of the system, from services of your own, and strip them at the edge, where calls
+// come in from outside ([StripFence]): a gateway may copy the metadata of what came. Without AcceptFence
+// nothing is believed, but what came stays in the incoming metadata.
 package grpcmw

@@ -24,6 +24,9 @@ func newInterceptor(who string, k *renewer.Keeper, set settings, streams bool, v
 	if k == nil {
 		panic(fmt.Sprintf("lockbeat: grpcmw.%s needs a keeper (renewer.New)", who))
 	}
+	if set.fence && set.strip {
+		panic(fmt.Sprintf("lockbeat: grpcmw.%s has AcceptFence and StripFence: accept tokens behind the edge of the system, strip them at the edge", who))
+	}
 	in := &interceptor{settings: set, keeper: k, rules: make(map[string]*rule, len(set.rules)), values: values}
 	for _, r := range set.rules {
 		if in.rules[r.method] != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // ServerOption is what [UnaryServerInterceptor] and [StreamServerInterceptor] take: every [Option], and those
-// that concern callers only: [AcceptFence], [Silence].
+// that concern callers only: [AcceptFence], [StripFence], [Silence].
 type ServerOption interface{ server(*settings) }
 
 // ClientOption is what [UnaryClientInterceptor] and [StreamClientInterceptor] take: every [Option], and [PassFence].
@@ -45,7 +45,8 @@ type settings struct {
 	busy      codes.Code
 	retryIn   time.Duration // 0: lockmw's default
 	strict    bool
-	fence     bool
+	fence     bool // AcceptFence, PassFence
+	strip     bool
 	operation string // "": the method
 }
 
@@ -107,10 +108,16 @@ func Strict() Option { return option(func(s *settings) { s.strict = true }) }
 func Operation(name string) Option { return option(func(s *settings) { s.operation = name }) }
 
 // AcceptFence does [ExtractFence] for every call, those without a rule included: what a client's [PassFence] sent is what
-// lockmw.Fence finds, unless the call takes a lock of its own here. A malformed token is codes.InvalidArgument. Use it only where
-// all callers are trusted: a resource that has seen too high a token refuses everybody else.
+// lockmw.Fence finds, unless the call takes a lock of its own here, or has one. A malformed token is codes.InvalidArgument. Use it
+// only behind the edge of a system, where all callers are trusted: a resource that has seen too high a token refuses everybody else.
+// At the edge use [StripFence]; an interceptor with both panics.
 func AcceptFence() ServerOption { return serverOption(func(s *settings) { s.fence = true }) }
 
+// StripFence removes the token from the metadata of every call, those without a rule included, for
+// the edge of a system: a gateway that copies the metadata of its calls would hand on a token that an
+// outsider has made up. Give it to both interceptors.
+func StripFence() ServerOption { return serverOption(func(s *settings) { s.strip = true }) }
+
 // PassFence does [InjectFence] for every call, those without a rule included: the token of the lock that the call is made under
-// goes along in its metadata.
+// goes along in its metadata, and no other: without a lock, none does.
 func PassFence() ClientOption { return clientOption(func(s *settings) { s.fence = true }) }
