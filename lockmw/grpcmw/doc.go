@@ -22,6 +22,10 @@
 //	held by another, for   Aborted               LOCK_BUSY         did not run. RetryInfo and the trailer
 //	all of [Wait]; or too  ([BusyCode])                            grpc-retry-pushback-ms say when to come back
 //	many wait for it
+//	not asked for: too     ResourceExhausted     LOCK_QUOTA        did not run; the same
+//	many of the caller's
+//	calls wait for locks
+//	([MaxWaitersPerCaller])
 //	not to be had: store   Unavailable           LOCK_UNAVAILABLE  did not run; the same
 //	or keeper is down
 //	waited for when the    DeadlineExceeded or                     did not run
@@ -120,8 +124,8 @@
 //
 // # Limits
 //
-// A call waits for [lockmw.DefaultWait] at most, in a goroutine of the server: set [Wait]. Set [MaxWaiters]
-// for keys that callers choose.
+// A call waits for [lockmw.DefaultWait] at most, in a goroutine of the server: set [Wait]. At a server [DefaultMaxWaiters] calls wait
+// for one key: see [MaxWaiters]. For keys that callers choose, set [MaxWaitersPerCaller] too.
 //
 // The lock is held until the handler returns, also when its caller has gone: renewer.Config.CancelGrace bounds how long after
 // that, and MaxHold how long in all. Set both where clients are not your own, and let gRPC's server drop those who are
