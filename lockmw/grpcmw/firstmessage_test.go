@@ -209,3 +209,73 @@ func TestFirstReceiveEndsWithALockThatWasTakenForASend(t *testing.T) {
 		require.Equal(t, grpcmw.ReasonLost, verdictOf(t, err).reason)
 	})
 }
+
+// Two interceptors in a chain take the outer one's lock first, also when a send comes first: another
+// stream may receive first, and they would wait for each other.
+func TestLocksOfAChainAreTakenInOneOrderWhateverComesFirst(t *testing.T) {
+	t.Parallel()
+	for name, use := range map[string]func(grpc.ServerStream) error{
+		"send":    func(s grpc.ServerStream) error { return s.SendMsg(nil) },
+		"receive": func(s grpc.ServerStream) error { return s.RecvMsg(nil) },
+	} {
+		inBubble(t, func(t *testing.T, b *bubble) {
+			stream := newTransport(metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-account", "a1")))
+			defer stream.end()
+			stream.recv = func(any) error { return nil }
+			info := &grpc.StreamServerInfo{FullMethod: duplex}
+			outer := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForWholeMethod(duplex))
+			inner := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForMetadata(duplex, "x-account"))
+			err := outer(nil, stream, info, func(srv any, s grpc.ServerStream) error {
+				return inner(srv, s, info, func(_ any, s grpc.ServerStream) error {
+					assert.NoError(t, use(s))
+					assert.True(t, lockmw.Held(s.Context(), duplex))
+					assert.True(t, lockmw.Held(s.Context(), "x-account:a1"))
+					return nil
+				})
+			})
+			require.NoError(t, err)
+			var order []string
+			for _, call := range b.store.Calls(script.Acquire) {
+				order = append(order, call.Claims[0].Name)
+			}
+			require.Equal(t, []string{duplex, "x-account:a1"}, order, name)
+		})
+	}
+}
+
+// The outer lock's key is in a message that has not come.
+func TestSendBeforeTheFirstMessageTakesNoInnerLock(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	info := &grpc.StreamServerInfo{FullMethod: duplex}
+	outer := grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(duplex, outputAccount))
+	inner := grpcmw.StreamServerInterceptor(k, grpcmw.ForWholeMethod(duplex))
+	err := outer(nil, &fakeServerStream{ctx: t.Context()}, info, func(srv any, s grpc.ServerStream) error {
+		return inner(srv, s, info, func(_ any, s grpc.ServerStream) error { return s.SendMsg(nil) })
+	})
+	require.Equal(t, verdict{code: codes.Internal}, verdictOf(t, err))
+	require.Empty(t, store.Calls(script.Acquire))
+}
+
+// An interceptor between two of ours has received the first message, as one that logs requests may.
+func TestSendUnderAnOuterLockThatIsHeldAlready(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	info := &grpc.StreamServerInfo{FullMethod: duplex}
+	outer := grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(duplex, outputAccount))
+	inner := grpcmw.StreamServerInterceptor(k, grpcmw.ForWholeMethod(duplex))
+	nothing := func(any) error { return nil }
+	early := func(s grpc.ServerStream) grpc.ServerStream {
+		return &fakeServerStream{ctx: s.Context(), send: s.SendMsg}
+	}
+	err := outer(nil, &fakeServerStream{ctx: t.Context(), recv: nothing, send: nothing}, info, func(srv any, s grpc.ServerStream) error {
+		kept := early(s)
+		if err := s.RecvMsg(outputRequest("a1")); err != nil {
+			return err
+		}
+		return inner(srv, kept, info, func(_ any, s grpc.ServerStream) error { return s.SendMsg(nil) })
+	})
+	require.NoError(t, err)
+	free(t, store, "a1")
+	require.Len(t, store.Calls(script.Acquire), 2)
+}

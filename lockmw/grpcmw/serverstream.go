@@ -33,7 +33,7 @@ func StreamServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.Strea
 		if r := in.rules[info.FullMethod]; r != nil {
 			return in.serveStream(ctx, r, srv, stream, handler)
 		}
-		if ctx != stream.Context() {
+		if in.fence || in.strip {
 			stream = contextStream{stream, ctx}
 		}
 		return in.answer(stream.SetTrailer, handler(srv, stream))
@@ -115,36 +115,12 @@ func (s *serverStream) Context() context.Context {
 	return earlyContext{s.ctx, s}
 }
 
-// earlyContext is what the handler has before the lock is held. It finds the lock when it is: an
-// interceptor further in may keep it for the handler.
-type earlyContext struct {
-	context.Context
-
-	stream *serverStream
-}
-
-func (c earlyContext) Value(key any) any {
-	if h := c.stream.hold.Load(); h != nil {
-		return h.ctx.Value(key)
-	}
-	return c.Context.Value(key)
-}
-
 // SendMsg takes the lock if its key is known without a message. It fails before the lock is held,
 // and once it is lost.
 func (s *serverStream) SendMsg(m any) error {
-	h, err := s.held()
+	h, err := s.lockToSend()
 	if err != nil {
 		return err
-	}
-	if h == nil {
-		if s.rule.message != nil {
-			return s.fail(misused(fmt.Sprintf("%s sends before it has received the first message, which has the key of its lock: "+
-				"receive first, or use ForMetadata", s.rule.method)))
-		}
-		if h, err = s.lock(nil); err != nil {
-			return err
-		}
 	}
 	if lost := h.failure(); lost != nil {
 		return lost
@@ -152,6 +128,25 @@ func (s *serverStream) SendMsg(m any) error {
 	return s.silence.send(func() error {
 		return s.guard(func() error { return s.ServerStream.SendMsg(m) })
 	})
+}
+
+// lockToSend takes the lock without a message, after those of interceptors further out: they take
+// theirs before this one's when a message is received, and two streams must not take the same locks
+// in different orders.
+func (s *serverStream) lockToSend() (*hold, error) {
+	if h, err := s.held(); h != nil || err != nil {
+		return h, err
+	}
+	if s.rule.message != nil {
+		return nil, s.fail(misused(fmt.Sprintf("%s sends before it has received the first message, which has the key of its lock: "+
+			"receive first, or use ForMetadata", s.rule.method)))
+	}
+	if outer, _ := s.ctx.Value(streamKey{}).(*serverStream); outer != nil {
+		if _, err := outer.lockToSend(); err != nil {
+			return nil, err
+		}
+	}
+	return s.lock(nil)
 }
 
 // RecvMsg takes the lock by the first message, and fails once it is lost.
