@@ -125,7 +125,7 @@ func (s *serverStream) SendMsg(m any) error {
 	if lost := h.failure(); lost != nil {
 		return lost
 	}
-	return s.silence.send(func() error {
+	return s.silence.during(&s.silence.sending, func() error {
 		return s.guard(func() error { return s.ServerStream.SendMsg(m) })
 	})
 }
@@ -155,7 +155,7 @@ func (s *serverStream) RecvMsg(m any) error {
 	if err != nil {
 		return err
 	}
-	err = s.silence.receive(func() error {
+	err = s.silence.during(&s.silence.receiving, func() error {
 		return s.guard(func() error { return s.ServerStream.RecvMsg(m) })
 	})
 	if h == nil {

@@ -40,25 +40,22 @@ type silence struct {
 	begun time.Time // of the stream; the instants below are nanoseconds since
 
 	receiving, sending atomic.Int64 // since when such an operation waits; 0: none does
-	passed             atomic.Int64 // when a message has passed while the other operation waited
+	passed             atomic.Int64 // when the last message has passed
 }
 
+// now is never 0.
 func (q *silence) now() int64 { return int64(time.Since(q.begun)) + 1 }
 
-// during runs an operation that may wait, beside another one.
-func (q *silence) during(own, other *atomic.Int64, do func() error) error {
-	own.Store(q.now())
-	defer own.Store(0)
+// during runs an operation that may wait.
+func (q *silence) during(waiting *atomic.Int64, do func() error) error {
+	waiting.Store(q.now())
+	defer waiting.Store(0)
 	err := do()
-	if err == nil && other.Load() != 0 {
+	if err == nil {
 		q.passed.Store(q.now())
 	}
 	return err
 }
-
-func (q *silence) receive(do func() error) error { return q.during(&q.receiving, &q.sending, do) }
-
-func (q *silence) send(do func() error) error { return q.during(&q.sending, &q.receiving, do) }
 
 // left is for how long the peer may be silent still, of most. It is not positive if it has been for
 // too long.
@@ -67,7 +64,7 @@ func (q *silence) left(most time.Duration) time.Duration {
 	for _, waiting := range []*atomic.Int64{&q.receiving, &q.sending} {
 		if since := waiting.Load(); since != 0 {
 			waited := q.now() - max(since, q.passed.Load())
-			left = min(left, most-time.Duration(max(waited, 0)))
+			left = min(left, most-time.Duration(waited))
 		}
 	}
 	return left

@@ -39,7 +39,7 @@ func TestSilentClientHoldsItsLockForAWhileOnly(t *testing.T) {
 					pass(time.Hour) // of work, during which nobody waits for the client
 					begun := time.Now()
 					err := use(s)
-					assert.Equal(t, grpcmw.DefaultSilence, time.Since(begun))
+					assert.Equal(t, time.Minute, time.Since(begun), "DefaultSilence")
 					assert.ErrorIs(t, err, grpcmw.ErrSilence)
 					<-early.Done()
 					assert.Equal(t, grpcmw.ErrSilence, context.Cause(early))
@@ -90,6 +90,27 @@ func TestClientThatIsNotSilent(t *testing.T) {
 		}, grpcmw.Silence(10*time.Second))
 		require.Equal(t, silent, verdictOf(t, err))
 		require.ErrorIs(t, err, errDown, "the handler's own is among what it is made of")
+	})
+}
+
+// What can't be sent is no message.
+func TestSendThatFailsDoesNotBreakTheSilence(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bubble) {
+		stream := newTransport(t.Context())
+		stream.send = func(any) error { return errDown }
+		err := serveStream(b.k, stream, func(s grpc.ServerStream) error {
+			received := make(chan error, 1)
+			go func() { received <- s.RecvMsg(nil) }()
+			begun := time.Now()
+			for len(received) == 0 {
+				pass(7 * time.Second)
+				assert.Error(t, s.SendMsg(nil))
+			}
+			assert.Equal(t, 63*time.Second, time.Since(begun))
+			return <-received
+		})
+		require.Equal(t, silent, verdictOf(t, err))
 	})
 }
 
