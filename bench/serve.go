@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"net"
 	"net/http"
 	"time"
@@ -78,7 +79,7 @@ func (b *bank) post(w http.ResponseWriter, r *http.Request) {
 func newGRPC(b *bank, k *renewer.Keeper) (run func(net.Listener) error, closeServer func()) {
 	var opts []grpc.ServerOption
 	if k != nil {
-		opts = append(opts, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, grpcmw.Wait(longWait),
+		opts = append(opts, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, grpcmw.Wait(longWait), grpcmw.MaxWaiters(math.MaxInt),
 			grpcmw.ForMethod(testgrpc.TestService_UnaryCall_FullMethodName, func(r *testgrpc.SimpleRequest) string {
 				return lockmw.Key("account", accountOf(r))
 			}))))

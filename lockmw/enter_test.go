@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -174,7 +176,39 @@ func TestAFencePassedOn(t *testing.T) {
 		ctx, exit, err := lockmw.Enter(far, k, "a")
 		require.NoError(t, err)
 		require.NotEqual(t, int64(7), lockmw.Fence(ctx), "the lock taken since")
-		require.Equal(t, int64(9), lockmw.Fence(lockmw.WithFence(ctx, 9)), "the innermost")
 		require.NoError(t, exit(nil))
 	})
+}
+
+// What comes with a request must not stand in for the lock that the request has here, whichever of
+// the two was seen to first.
+func TestAFencePassedOnDoesNotHideALockOfThisProcess(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		ctx, exit, err := lockmw.Enter(t.Context(), k, "a")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, exit(nil)) }()
+		own := lockmw.FenceOf(ctx, "a")
+		for _, passedOn := range []int64{1, 9, wire.MaxFence, wire.MaxFence + 1, math.MaxInt64, -1, math.MinInt64} {
+			require.Equal(t, own, lockmw.Fence(lockmw.WithFence(ctx, passedOn)))
+		}
+		none := lockmw.WithFence(ctx, 0)
+		require.Zero(t, lockmw.Fence(none), "hidden, for what runs without the lock")
+		require.Zero(t, lockmw.Fence(lockmw.WithFence(none, 9)), "and stays so")
+		inner, leave, err := lockmw.Enter(none, k, "b")
+		require.NoError(t, err)
+		require.Equal(t, lockmw.FenceOf(inner, "b"), lockmw.Fence(inner), "a lock taken since")
+		require.NoError(t, leave(nil))
+		require.NoError(t, exit(nil))
+		require.EqualValues(t, 9, lockmw.Fence(lockmw.WithFence(ctx, 9)), "the lock is over")
+	})
+}
+
+func TestWhatIsNoFenceIsNotPassedOn(t *testing.T) {
+	t.Parallel()
+	for _, none := range []int64{0, -1, math.MinInt64, wire.MaxFence + 1, math.MaxInt64} {
+		require.Zero(t, lockmw.Fence(lockmw.WithFence(t.Context(), none)))
+	}
+	require.EqualValues(t, wire.MaxFence, lockmw.Fence(lockmw.WithFence(t.Context(), wire.MaxFence)))
+	require.EqualValues(t, 8, lockmw.Fence(lockmw.WithFence(lockmw.WithFence(t.Context(), 7), 8)), "the innermost")
 }

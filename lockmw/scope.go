@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -29,7 +30,7 @@ type scope struct {
 
 type (
 	scopeKey struct{} // finds the innermost scope
-	fenceKey struct{} // finds that or a token passed on, whichever is further in
+	fenceKey struct{} // finds that or what [WithFence] was given, whichever is further in
 )
 
 // open makes a scope whose own call begins.
@@ -91,19 +92,32 @@ func (s *scope) of(name string) *renewer.Lease {
 
 // Fence is the fencing token of the innermost lock that ctx runs under: positive, and greater than that of every earlier
 // holder. Give it to whatever the operation writes to, and let that refuse tokens lower than the highest it has seen. It is the
-// token of a caller elsewhere if that has passed one on ([WithFence]) and ctx runs under no lock taken since. 0 if there is
+// token of a caller elsewhere if that has passed one on ([WithFence]) and ctx runs under no lock of this process. 0 if there is
 // neither, which such a resource refuses. Of several locks taken by [Keys] it is that of the first in order: see [FenceOf].
 //
 // A lock that is lost keeps its token until the operation has returned: the resource refuses what
 // is written with it as soon as the next holder has written. A lock that is over has none.
 func Fence(ctx context.Context) int64 {
+	if fence, ok := ownFence(ctx); ok {
+		return fence
+	}
+	f, _ := ctx.Value(fenceKey{}).(passedOn)
+	return f.fence
+}
+
+// ownFence is the token of the innermost lock of this process that ctx runs under, or 0 if that has
+// been hidden. ok reports whether there is one, or a hidden one.
+func ownFence(ctx context.Context) (fence int64, ok bool) {
 	switch f := ctx.Value(fenceKey{}).(type) {
 	case *scope:
-		return f.lease.Fence()
-	case int64:
-		return f
+		return f.lease.Fence(), true
+	case passedOn:
+		if f.fence == 0 {
+			return 0, true
+		}
+		return ownFence(f.around)
 	default:
-		return 0
+		return 0, false
 	}
 }
 
@@ -119,10 +133,25 @@ func FenceOf(ctx context.Context, name string) int64 {
 }
 
 // WithFence returns a context in which [Fence] is the given token: one that a caller in another process has passed on, whose lock
-// this process works under. Take tokens only from callers that you trust: a resource that has seen one too high refuses everybody
-// else. The adapters have helpers that carry tokens in headers and metadata.
+// this process works under. While ctx runs under a lock of this process, that one's token stays: what comes with a request must
+// not hide it. A fence of 0 hides all tokens around it, for work that runs without its lock; only a lock taken
+// further in has one then. No token is below 0 or above 2^53-1: such a fence changes nothing.
+//
+// Take tokens only from callers that you trust: a resource that has seen one too high refuses everybody
+// else. The adapters have helpers that carry tokens in headers and metadata, and that strip them where requests come in
+// from outside.
 func WithFence(ctx context.Context, fence int64) context.Context {
-	return context.WithValue(ctx, fenceKey{}, fence)
+	if fence < 0 || fence > wire.MaxFence {
+		return ctx
+	}
+	return context.WithValue(ctx, fenceKey{}, passedOn{ctx, fence})
+}
+
+// passedOn is a token that [WithFence] was given, or 0. Whether there is a lock of this process around
+// it is only seen when the token is asked for: that of a stream may be taken later.
+type passedOn struct {
+	around context.Context
+	fence  int64
 }
 
 // Held reports whether ctx runs under the lock on name and that lock is valid, by the clock: it is

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
@@ -23,24 +26,52 @@ const (
 	lockWait = 5 * time.Second
 	// retryIn is about when refused calls are told to come back. By default that is a second at least.
 	retryIn = 600 * time.Millisecond
+	// silence is how long a customer may stand at a counter and say nothing. Others wait for the account.
+	silence = 20 * time.Second
+	// perCaller is how many calls of one address may wait, whatever their accounts.
+	perCaller = 50
 )
 
 // newServer returns a server. Everything about locks is said here: all ways to take money from an account exclude each other, on
 // all servers, since they have the same key. The key of a stream is that of its first message.
+//
+// Clients come in from outside. What they can take hold of is bounded: by the locks' options, by the
+// keeper's renewer.Config.MaxHold, and, for peers who are gone or ask for too much, by gRPC's own.
 func newServer(k *renewer.Keeper, l *ledger.Ledger) *grpc.Server {
 	account := func(r interface{ GetFrom() string }) string { return lockmw.Key("account", r.GetFrom()) }
+	bounds := []grpcmw.ServerOption{grpcmw.MaxWaitersPerCaller(perCaller, address), grpcmw.StripFence()}
+	unary := func(opts ...grpcmw.ServerOption) grpc.UnaryServerInterceptor {
+		return grpcmw.UnaryServerInterceptor(k, append(opts, bounds...)...)
+	}
 	server := grpc.NewServer(
 		grpc.ChainUnaryInterceptor(
-			grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(bank.Bank_Transfer_FullMethodName, account), grpcmw.Wait(lockWait)),
-			grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(bank.Bank_Withdraw_FullMethodName, account),
+			unary(grpcmw.ForMethod(bank.Bank_Transfer_FullMethodName, account), grpcmw.Wait(lockWait)),
+			unary(grpcmw.ForMethod(bank.Bank_Withdraw_FullMethodName, account),
 				grpcmw.Refuse(), grpcmw.RetryIn(retryIn)), // who stands at a cash machine won't wait
 		),
-		grpc.StreamInterceptor(
-			grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(bank.Bank_Counter_FullMethodName, account), grpcmw.Wait(lockWait))),
+		grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, append(bounds,
+			grpcmw.ForMethod(bank.Bank_Counter_FullMethodName, account), grpcmw.Wait(lockWait), grpcmw.Silence(silence))...)),
+		grpc.MaxConcurrentStreams(100), // on one connection
+		grpc.ConnectionTimeout(10*time.Second),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}), // finds dead peers
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second}),
 	)
 	bank.RegisterBankServer(server, service{ledger: l})
 	reflection.Register(server) // which has no rule, and so no lock; grpcurl asks it
 	return server
+}
+
+// address says who makes a call. Behind a login it would be the account that logged in.
+func address(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	host, _, err := net.SplitHostPort(p.Addr.String())
+	if err != nil {
+		return p.Addr.String()
+	}
+	return host
 }
 
 // service has the handlers. They know nothing of locks.

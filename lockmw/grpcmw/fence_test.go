@@ -2,6 +2,7 @@ package grpcmw_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
@@ -36,7 +38,21 @@ func TestExtractFence(t *testing.T) {
 		require.Equal(t, none, ctx)
 	}
 	for _, bad := range [][]string{
-		{"0"}, {"-1"}, {""}, {"+1"}, {"01"}, {"1 "}, {"1.0"}, {"0x1"}, {"1e3"}, {"one"}, {"9223372036854775808"}, {"1", "1"}, {"1", "2"},
+		{"0"},
+		{"-1"},
+		{""},
+		{"+1"},
+		{"01"},
+		{"1 "},
+		{"1.0"},
+		{"0x1"},
+		{"1e3"},
+		{"one"},
+		{"9007199254740992"},
+		{"9223372036854775807"},
+		{"9223372036854775808"},
+		{"1", "1"},
+		{"1", "2"},
 	} {
 		in := lockmw.WithFence(incoming(t, bad...), 5)
 		ctx, err := grpcmw.ExtractFence(in)
@@ -64,6 +80,8 @@ func TestInjectFenceAfterALoss(t *testing.T) {
 func TestInjectFence(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, t.Context(), grpcmw.InjectFence(t.Context()), "without a lock")
+	other := metadata.AppendToOutgoingContext(t.Context(), "other", "x")
+	require.Equal(t, other, grpcmw.InjectFence(other))
 	sent := func(ctx context.Context) metadata.MD {
 		md, _ := metadata.FromOutgoingContext(grpcmw.InjectFence(ctx))
 		return md
@@ -128,6 +146,7 @@ func TestFenceGoesAlong(t *testing.T) {
 	require.NoError(t, err)
 
 	bad := metadata.AppendToOutgoingContext(within(t, soon), grpcmw.FenceKey, "-5")
+	client = pb.NewTestServiceClient(dial(t, addr)) // with PassFence there is no token without a lock
 	_, err = client.EmptyCall(bad, &pb.Empty{})
 	require.Equal(t, codes.InvalidArgument, verdictOf(t, err).code, "also without a rule")
 	stream, err = client.FullDuplexCall(bad)
@@ -173,19 +192,130 @@ func TestFenceIsNotAcceptedByDefault(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A token is either taken whole or refused.
-func FuzzExtractFence(f *testing.F) {
-	for _, seed := range []string{"1", "0", "-1", "+1", "01", "9223372036854775807", "9223372036854775808", "", " 1", "1\x00", "１"} {
-		f.Add(seed)
+// A gateway copies the metadata that came with a call. What an outsider has made up must not go
+// along as if it were the gateway's own lock's.
+func TestFenceOfTheRequestIsNotPassedOnWithoutALock(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, memory.New())
+	seen := make(chan int64, 1)
+	addr, _ := serve(t, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+		seen <- lockmw.Fence(ctx)
+		return &pb.SimpleResponse{}, nil
+	}}, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, grpcmw.AcceptFence())))
+	backend := pb.NewTestServiceClient(dial(t, addr, grpc.WithUnaryInterceptor(grpcmw.UnaryClientInterceptor(k, grpcmw.PassFence()))))
+	copying := metadata.NewOutgoingContext(within(t, soon), metadata.MD{"Lockbeat-Fence": {"7"}, "other": {"x"}})
+	for _, ctx := range []context.Context{copying, metadata.AppendToOutgoingContext(t.Context(), grpcmw.FenceKey, "7", grpcmw.FenceKey, "8")} {
+		_, err := backend.UnaryCall(ctx, request("a1"))
+		require.NoError(t, err)
+		require.Zero(t, <-seen)
 	}
-	f.Fuzz(func(t *testing.T, value string) {
-		ctx, err := grpcmw.ExtractFence(metadata.NewIncomingContext(t.Context(), metadata.MD{grpcmw.FenceKey: {value}}))
+	md, _ := metadata.FromOutgoingContext(grpcmw.InjectFence(copying))
+	require.Equal(t, metadata.MD{"other": {"x"}}, md)
+}
+
+func TestFenceOfTheRequestDoesNotHideTheLocksOwn(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, memory.New())
+	check := func(ctx context.Context) {
+		assert.Positive(t, lockmw.Fence(ctx))
+		assert.Equal(t, lockmw.FenceOf(ctx, "a1"), lockmw.Fence(ctx))
+	}
+	s := &service{
+		unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			check(ctx)
+			return &pb.SimpleResponse{}, nil
+		},
+		output: func(_ *pb.StreamingOutputCallRequest, stream outputServer) error {
+			check(stream.Context())
+			return nil
+		},
+	}
+	accept := []grpcmw.ServerOption{grpcmw.AcceptFence()}
+	lock := []grpcmw.ServerOption{grpcmw.ForMethod(unary, account)}
+	lockStream := []grpcmw.ServerOption{grpcmw.ForMethod(output, outputAccount)}
+	for name, order := range map[string]func(a, b grpc.ServerOption) []grpc.ServerOption{
+		"lock, token": func(lock, token grpc.ServerOption) []grpc.ServerOption { return []grpc.ServerOption{lock, token} },
+		"token, lock": func(lock, token grpc.ServerOption) []grpc.ServerOption { return []grpc.ServerOption{token, lock} },
+	} {
+		unaries := order(grpc.ChainUnaryInterceptor(grpcmw.UnaryServerInterceptor(k, lock...)),
+			grpc.ChainUnaryInterceptor(grpcmw.UnaryServerInterceptor(k, accept...)))
+		streams := order(grpc.ChainStreamInterceptor(grpcmw.StreamServerInterceptor(k, lockStream...)),
+			grpc.ChainStreamInterceptor(grpcmw.StreamServerInterceptor(k, accept...)))
+		addr, _ := serve(t, s, append(unaries, streams...)...)
+		client := pb.NewTestServiceClient(dial(t, addr))
+		for token, code := range map[string]codes.Code{"9007199254740991": codes.OK, "-1": codes.InvalidArgument} {
+			ctx := metadata.AppendToOutgoingContext(within(t, soon), grpcmw.FenceKey, token)
+			_, err := client.UnaryCall(ctx, request("a1"))
+			require.Equal(t, code, status.Code(err), "%s: %s", name, token)
+			stream, err := client.StreamingOutputCall(ctx, outputRequest("a1"))
+			require.NoError(t, err)
+			require.Equal(t, code, status.Code(last(stream)), "%s: %s", name, token)
+		}
+	}
+}
+
+func TestStripFence(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, memory.New())
+	came := make(chan []string, 1)
+	look := func(ctx context.Context) {
+		assert.Zero(t, lockmw.Fence(ctx))
+		assert.Equal(t, []string{"x"}, metadata.ValueFromIncomingContext(ctx, "other"))
+		came <- metadata.ValueFromIncomingContext(ctx, grpcmw.FenceKey)
+	}
+	s := &service{
+		unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			look(ctx)
+			return &pb.SimpleResponse{}, nil
+		},
+		duplex: func(stream duplexServer) error {
+			look(stream.Context())
+			return echo(stream)
+		},
+	}
+	for _, opts := range [][]grpcmw.ServerOption{{}, {grpcmw.StripFence()}} {
+		addr, _ := serve(t, s, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, opts...)),
+			grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, opts...)))
+		client := pb.NewTestServiceClient(dial(t, addr))
+		ctx := metadata.AppendToOutgoingContext(within(t, soon), "other", "x", "Lockbeat-Fence", "7", grpcmw.FenceKey, "no token")
+		_, err := client.UnaryCall(ctx, request("a1"))
+		require.NoError(t, err)
+		require.Equal(t, len(opts) > 0, len(<-came) == 0)
+		stream, err := client.FullDuplexCall(ctx)
+		require.NoError(t, err)
+		require.NoError(t, drain(stream))
+		require.Equal(t, len(opts) > 0, len(<-came) == 0)
+	}
+	require.PanicsWithValue(t, "lockbeat: grpcmw.UnaryServerInterceptor has AcceptFence and StripFence: "+
+		"accept tokens behind the edge of the system, strip them at the edge",
+		func() { grpcmw.UnaryServerInterceptor(k, grpcmw.StripFence(), grpcmw.AcceptFence()) })
+	require.Panics(t, func() { grpcmw.StreamServerInterceptor(k, grpcmw.AcceptFence(), grpcmw.StripFence()) })
+}
+
+// A token is either taken whole or refused. Two are none, even if they agree.
+func FuzzExtractFence(f *testing.F) {
+	for _, seed := range []string{
+		"1", "0", "-1", "+1", "01", "9007199254740991", "9007199254740992", "9223372036854775807", "9223372036854775808", "", " 1", "1\x00", "１", "1,2",
+	} {
+		f.Add(seed, uint8(1))
+		f.Add(seed, uint8(2))
+	}
+	f.Fuzz(func(t *testing.T, value string, times uint8) {
+		in := metadata.NewIncomingContext(t.Context(), metadata.MD{grpcmw.FenceKey: slices.Repeat([]string{value}, int(times))})
+		ctx, err := grpcmw.ExtractFence(in)
 		if err != nil {
 			require.Equal(t, codes.InvalidArgument, verdictOf(t, err).code)
+			require.Less(t, len(err.Error()), 200, "an outsider's words stay out of logs")
 			require.Zero(t, lockmw.Fence(ctx))
 			return
 		}
+		if times == 0 {
+			require.Zero(t, lockmw.Fence(ctx))
+			return
+		}
+		require.EqualValues(t, 1, times)
 		require.Positive(t, lockmw.Fence(ctx))
+		require.Less(t, lockmw.Fence(ctx), int64(1<<53))
 		require.Equal(t, value, strconv.FormatInt(lockmw.Fence(ctx), 10))
 		md, _ := metadata.FromOutgoingContext(grpcmw.InjectFence(ctx))
 		require.Equal(t, []string{value}, md.Get(grpcmw.FenceKey))

@@ -2,15 +2,15 @@ package grpcmw
 
 import "runtime"
 
-// guard runs a server stream's operation unless the lock is known to be lost, and returns when it is lost meanwhile.
+// guard runs a server stream's operation unless the stream has come to an end here, and returns when it does meanwhile.
 //
-// The stream itself hears nothing of a loss, and waits for its peer. So each operation has a goroutine, which a loss leaves behind
+// The stream itself hears nothing of that, and waits for its peer. So each operation has a goroutine, which the end leaves behind
 // until gRPC ends the stream, when the handler has returned. It costs about a microsecond. One goroutine for all of a
 // stream's operations would have to be switched to and from as often, and to be ended.
-func (h *hold) guard(do func() error) error {
-	if h.ctx.Err() != nil {
-		if lost := h.failure(); lost != nil {
-			return lost
+func (s *serverStream) guard(do func() error) error {
+	if s.ctx.Err() != nil {
+		if err := s.ending(); err != nil {
+			return err
 		}
 	}
 	done := make(chan outcome, 1)
@@ -28,9 +28,9 @@ func (h *hold) guard(do func() error) error {
 	select {
 	case o := <-done:
 		return o.unfold()
-	case <-h.ctx.Done():
-		if lost := h.failure(); lost != nil {
-			return lost // what becomes of the operation is nobody's business any more, not even if it panics
+	case <-s.ctx.Done():
+		if err := s.ending(); err != nil {
+			return err // what becomes of the operation is nobody's business any more, not even if it panics
 		}
 		return (<-done).unfold() // the caller has gone, by which the stream has ended
 	}

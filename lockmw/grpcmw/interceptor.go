@@ -24,6 +24,9 @@ func newInterceptor(who string, k *renewer.Keeper, set settings, streams bool, v
 	if k == nil {
 		panic(fmt.Sprintf("lockbeat: grpcmw.%s needs a keeper (renewer.New)", who))
 	}
+	if set.fence && set.strip {
+		panic(fmt.Sprintf("lockbeat: grpcmw.%s has AcceptFence and StripFence: accept tokens behind the edge of the system, strip them at the edge", who))
+	}
 	in := &interceptor{settings: set, keeper: k, rules: make(map[string]*rule, len(set.rules)), values: values}
 	for _, r := range set.rules {
 		if in.rules[r.method] != nil {
@@ -60,6 +63,16 @@ func (in *interceptor) enterFor(ctx context.Context, r *rule, msg any) (*hold, *
 
 // enter takes the lock on a key. The hold is nil if and only if the error is not.
 func (in *interceptor) enter(ctx context.Context, r *rule, key string) (*hold, *callError) {
+	if in.callers != nil {
+		caller := in.caller(ctx)
+		if caller == "" {
+			return nil, badKey("the call does not say who makes it, as it must where each caller may wait only so often", nil)
+		}
+		if !in.callers.Take(caller) {
+			return nil, in.quotaFull()
+		}
+		defer in.callers.Give(caller)
+	}
 	outer := lockmw.FenceOf(ctx, key) != 0
 	ctx, exit, err := lockmw.Enter(ctx, in.keeper, key, r.opts...)
 	if err != nil {

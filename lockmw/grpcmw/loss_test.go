@@ -43,11 +43,19 @@ func newTransport(ctx context.Context, handlers ...context.Context) *transport {
 	}, end}
 }
 
-// serveStream runs a handler of a streaming method, locked as a whole, on a stream.
+// serveStream runs a handler of a streaming method, locked as a whole, on a stream whose first message has come.
 func serveStream(k *renewer.Keeper, stream *transport, handler func(grpc.ServerStream) error, opts ...grpcmw.ServerOption) error {
 	defer stream.end()
 	in := grpcmw.StreamServerInterceptor(k, append(opts, grpcmw.ForWholeMethod(duplex))...)
-	return in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, s grpc.ServerStream) error { return handler(s) })
+	return in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, s grpc.ServerStream) error {
+		recv := stream.recv
+		stream.recv = func(any) error { return nil }
+		if err := s.RecvMsg(nil); err != nil {
+			return err
+		}
+		stream.recv = recv
+		return handler(s)
+	})
 }
 
 // deaf is an observer that keeps the engine from hearing of anything, as when the process is paused: its heartbeats stand still, and

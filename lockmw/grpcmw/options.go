@@ -1,15 +1,18 @@
 package grpcmw
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"google.golang.org/grpc/codes"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 )
 
-// ServerOption is what [UnaryServerInterceptor] and [StreamServerInterceptor] take: every [Option], and [AcceptFence].
+// ServerOption is what [UnaryServerInterceptor] and [StreamServerInterceptor] take: every [Option], and those
+// that concern callers only: [AcceptFence], [StripFence], [Silence], [MaxWaitersPerCaller].
 type ServerOption interface{ server(*settings) }
 
 // ClientOption is what [UnaryClientInterceptor] and [StreamClientInterceptor] take: every [Option], and [PassFence].
@@ -38,16 +41,29 @@ func (o clientOption) client(s *settings) { o(s) }
 
 type settings struct {
 	rules     []*rule
-	wait      time.Duration // 0: refuse
-	waiters   int           // 0: no limit
+	wait      time.Duration                // 0: refuse
+	waiters   int                          // 0: no limit
+	silence   time.Duration                // of a server's streams
+	caller    func(context.Context) string // nil: callers have no bound of their own
+	callers   *quota.Each
 	busy      codes.Code
 	retryIn   time.Duration // 0: lockmw's default
 	strict    bool
-	fence     bool
+	fence     bool // AcceptFence, PassFence
+	strip     bool
 	operation string // "": the method
 }
 
 func newSettings() settings { return settings{wait: lockmw.DefaultWait, busy: codes.Aborted} }
+
+func newServerSettings(opts []ServerOption) settings {
+	s := newSettings()
+	s.waiters, s.silence = DefaultMaxWaiters, DefaultSilence
+	for _, o := range opts {
+		o.server(&s)
+	}
+	return s
+}
 
 // Wait waits in line for at most d, and for a store that is down meanwhile; a call's own deadline ends the wait as well. Default
 // lockmw.DefaultWait (10 s). It panics if d is not positive.
@@ -61,13 +77,33 @@ func Wait(d time.Duration) Option {
 // Refuse does not wait: a call whose lock somebody else has is refused at once.
 func Refuse() Option { return option(func(s *settings) { s.wait = 0 }) }
 
-// MaxWaiters bounds how many calls of this process wait in line for one key; one more is refused at once. Default: no limit. It
-// panics if n is not positive.
+// DefaultMaxWaiters is how many calls of a server wait for one key unless [MaxWaiters] says otherwise: 100.
+const DefaultMaxWaiters = 100
+
+// MaxWaiters bounds how many calls of this process wait in line for one key, behind the one that has its lock or asks for it;
+// one more is refused at once. Default: [DefaultMaxWaiters] at a server; at a client no limit, since the calls are the program's
+// own. A very large n is no limit. It panics if n is not positive.
 func MaxWaiters(n int) Option {
 	if n <= 0 {
 		panic(fmt.Sprintf("lockbeat: grpcmw.MaxWaiters(%d) can't be meant: give a positive number, or use Refuse", n))
 	}
 	return option(func(s *settings) { s.waiters = n })
+}
+
+// MaxWaitersPerCaller bounds to n how many calls of one caller wait for locks at the same time, whatever their keys, so that one
+// caller does not fill all lines. A call counts from when it asks for its lock until it has it or is refused: choose n above
+// what an honest caller sends at once. One more is refused at once, with codes.ResourceExhausted and LOCK_QUOTA. Of
+// interceptors that are given the same option the calls are counted together. Default: no bound.
+//
+// caller says who makes a call: an account that an interceptor further out has checked, or the address of
+// peer.FromContext. It is called concurrently. A call for which it is empty is codes.InvalidArgument. It panics if n is
+// not positive, or if caller is nil.
+func MaxWaitersPerCaller(n int, caller func(ctx context.Context) string) ServerOption {
+	if n <= 0 || caller == nil {
+		panic(fmt.Sprintf("lockbeat: grpcmw.MaxWaitersPerCaller(%d, …) can't be meant: give a positive number, and a function that says who calls", n))
+	}
+	callers := quota.New(n)
+	return serverOption(func(s *settings) { s.caller, s.callers = caller, callers })
 }
 
 // BusyCode is the status code of a call that was refused because somebody else has its lock: codes.Aborted, the default, or
@@ -96,10 +132,16 @@ func Strict() Option { return option(func(s *settings) { s.strict = true }) }
 func Operation(name string) Option { return option(func(s *settings) { s.operation = name }) }
 
 // AcceptFence does [ExtractFence] for every call, those without a rule included: what a client's [PassFence] sent is what
-// lockmw.Fence finds, unless the call takes a lock of its own here. A malformed token is codes.InvalidArgument. Use it only where
-// all callers are trusted: a resource that has seen too high a token refuses everybody else.
+// lockmw.Fence finds, unless the call takes a lock of its own here, or has one. A malformed token is codes.InvalidArgument. Use it
+// only behind the edge of a system, where all callers are trusted: a resource that has seen too high a token refuses everybody else.
+// At the edge use [StripFence]; an interceptor with both panics.
 func AcceptFence() ServerOption { return serverOption(func(s *settings) { s.fence = true }) }
 
+// StripFence removes the token from the metadata of every call, those without a rule included, for
+// the edge of a system: a gateway that copies the metadata of its calls would hand on a token that an
+// outsider has made up. Give it to both interceptors.
+func StripFence() ServerOption { return serverOption(func(s *settings) { s.strip = true }) }
+
 // PassFence does [InjectFence] for every call, those without a rule included: the token of the lock that the call is made under
-// goes along in its metadata.
+// goes along in its metadata, and no other: without a lock, none does.
 func PassFence() ClientOption { return clientOption(func(s *settings) { s.fence = true }) }

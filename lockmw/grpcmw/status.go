@@ -2,6 +2,7 @@ package grpcmw
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -29,6 +30,10 @@ const (
 	ReasonUnavailable = "LOCK_UNAVAILABLE"
 	// ReasonLost means that the lock was lost while the call ran.
 	ReasonLost = "LOCK_LOST"
+	// ReasonSilence means that the client of a stream has kept a lock and the server waiting for too long: see [Silence].
+	ReasonSilence = "LOCK_SILENCE"
+	// ReasonQuota means that as many calls of the caller wait for locks as may: see [MaxWaitersPerCaller]. The call did not run.
+	ReasonQuota = "LOCK_QUOTA"
 	// ReasonKey means that the call carries no usable key; it did not run.
 	ReasonKey = "LOCK_KEY_INVALID"
 )
@@ -119,6 +124,12 @@ func (s *settings) refused(err error) *callError {
 
 func (s *settings) again(err error) time.Duration { return lockmw.RetryIn(err, s.retryIn) }
 
+// quotaFull is for a call of a caller who has enough of them waiting.
+func (s *settings) quotaFull() *callError {
+	err := errors.New("lockbeat: as many calls of the caller wait for locks as MaxWaitersPerCaller allows")
+	return retryable(codes.ResourceExhausted, "too many calls of this caller wait for locks", ReasonQuota, err, s.again(err))
+}
+
 // lostError is for a call whose lock was lost. own is the call's own error, nil if it had none.
 func lostError(loss, own error) *callError {
 	causes := []error{loss}
@@ -128,6 +139,13 @@ func lostError(loss, own error) *callError {
 	e := newError(codes.Aborted, "the lock that this call ran under was lost", causes, info(ReasonLost))
 	// The call may have done part of its work. A retry policy that lists the code for the sake of refusals must not do it again.
 	e.pushback = noRetry
+	return e
+}
+
+// silentError is for a stream whose client has been silent for too long.
+func silentError() *callError {
+	e := newError(codes.DeadlineExceeded, "the stream's client has been silent for longer than a lock is held for it", []error{ErrSilence}, info(ReasonSilence))
+	e.pushback = noRetry // as above
 	return e
 }
 

@@ -18,11 +18,7 @@ import (
 // the handler returns, panics or exits, also when the caller has gone meanwhile. An error of a lock
 // that a handler returns, with a rule or without, is answered as [Respond] does.
 func UnaryServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.UnaryServerInterceptor {
-	set := newSettings()
-	for _, o := range opts {
-		o.server(&set)
-	}
-	in := newInterceptor("UnaryServerInterceptor", k, set, false, incoming)
+	in := newInterceptor("UnaryServerInterceptor", k, newServerSettings(opts), false, incoming)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		ctx, err := in.accept(ctx)
 		if err != nil {

@@ -1,0 +1,24 @@
+package grpcmw
+
+import "context"
+
+// earlyContext is what the handler has before the lock is held. It finds the lock when it is: an
+// interceptor further in may keep it for the handler.
+type earlyContext struct {
+	context.Context
+
+	stream *serverStream
+}
+
+// streamKey finds the innermost stream that has had no lock when its context was taken.
+type streamKey struct{}
+
+func (c earlyContext) Value(key any) any {
+	if key == (streamKey{}) {
+		return c.stream
+	}
+	if h := c.stream.hold.Load(); h != nil {
+		return h.ctx.Value(key)
+	}
+	return c.Context.Value(key)
+}

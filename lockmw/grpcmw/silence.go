@@ -1,0 +1,71 @@
+package grpcmw
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// DefaultSilence is how long a server's stream under a lock waits for its client unless [Silence]
+// says otherwise: a minute.
+const DefaultSilence = time.Minute
+
+// ErrSilence is the cause with which a stream's context ends whose client was silent for longer than
+// [Silence] allows.
+var ErrSilence = errors.New("lockbeat: the client of a stream under a lock has been silent for too long")
+
+// Silence bounds to d how long a server's stream that has its lock waits for its client. When a
+// RecvMsg or a SendMsg has waited for d, and no message has passed in either direction meanwhile, the
+// stream's context ends with cause [ErrSilence], SendMsg and RecvMsg fail, those under way too, and the
+// stream ends with codes.DeadlineExceeded and LOCK_SILENCE. The lock is free when the handler has
+// returned; one that does not return keeps it until renewer.Config.MaxHold.
+//
+// A SendMsg waits if the client does not read, and gRPC's window for it is full. A handler that
+// works, or waits for something else, is not silent, unless a goroutine of it waits in RecvMsg
+// meanwhile. A client that sends a message now and then is not silent either: MaxHold bounds that.
+//
+// Default [DefaultSilence]. To bound nothing give a very long one, such as math.MaxInt64. It panics if d
+// is not positive.
+func Silence(d time.Duration) ServerOption {
+	if d <= 0 {
+		panic(fmt.Sprintf("lockbeat: grpcmw.Silence(%v) can't be meant: give a positive duration, such as a minute, or a very long one", d))
+	}
+	return serverOption(func(s *settings) { s.silence = d })
+}
+
+// silence is for how long a stream waits for its peer. There is one timer a stream, which looks at
+// what the operations have left behind here; they have none of their own.
+type silence struct {
+	begun time.Time // of the stream; the instants below are nanoseconds since
+
+	receiving, sending atomic.Int64 // since when such an operation waits; 0: none does
+	passed             atomic.Int64 // when the last message has passed
+}
+
+// now is never 0.
+func (q *silence) now() int64 { return int64(time.Since(q.begun)) + 1 }
+
+// during runs an operation that may wait.
+func (q *silence) during(waiting *atomic.Int64, do func() error) error {
+	waiting.Store(q.now())
+	defer waiting.Store(0)
+	err := do()
+	if err == nil {
+		q.passed.Store(q.now())
+	}
+	return err
+}
+
+// left is for how long the peer may be silent still, of most. It is not positive if it has been for
+// too long.
+func (q *silence) left(most time.Duration) time.Duration {
+	left := most
+	for _, waiting := range []*atomic.Int64{&q.receiving, &q.sending} {
+		if since := waiting.Load(); since != 0 {
+			waited := q.now() - max(since, q.passed.Load())
+			left = min(left, most-time.Duration(waited))
+		}
+	}
+	return left
+}
