@@ -92,14 +92,13 @@ func TestFenceOfTheRequestDoesNotHideTheLocksOwn(t *testing.T) {
 // A handler that runs without its lock has no token, not even a trusted caller's.
 func TestFenceOfTheRequestIsNotTakenForThatOfALockThatFailedOpen(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Default(script.Acquire, script.Fail(errDown))
+	inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, _ *unlockedObserver) {
 		ran := 0
 		h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			ran++
 			assert.Zero(t, lockmw.Fence(r.Context()))
 		})
-		lock := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.FailOpen())
+		lock := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.FailOpen(9))
 		for _, chain := range []http.Handler{lock(httpmw.ReceiveFence(h)), httpmw.ReceiveFence(lock(h))} {
 			r := get(t, "/")
 			r.Header.Set(httpmw.FenceHeader, "7")
