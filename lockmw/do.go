@@ -80,6 +80,9 @@ func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*s
 	if names := split(name); names != nil {
 		return takeAll(ctx, k, names, set)
 	}
+	if err := tooMany(name); err != nil {
+		return nil, err
+	}
 	if inner, err := reenter(ctx, k, name, set.strict); inner != nil || err != nil {
 		return inner, err
 	}

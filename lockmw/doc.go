@@ -25,7 +25,8 @@
 //
 // # More than once around a function
 //
-// [Keys] makes one name of several, for an operation that needs all of their locks, without ever waiting in a circle.
+// [Keys] makes one name of several, at most [MaxKeys], for an operation that needs all of their
+// locks, without ever waiting in a circle.
 // [DoOrSkip] tells whether the function ran. [RunWhileHeld] runs it in one process of many, for as long as that lives. [HoldAtLeast]
 // keeps the lock past a function that is done sooner than clocks differ. With [Manual] there is no heartbeat: the function calls
 // [Extend] between its steps. [Assert] is for code that must not run without the lock.

@@ -1,4 +1,7 @@
 package lockmw
 
-// Split is what tests see of split.
-var Split = split
+// What tests see of package lockmw.
+var (
+	Split   = split
+	TooMany = tooMany
+)

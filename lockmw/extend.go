@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -26,16 +25,16 @@ func Extend(ctx context.Context, d time.Duration) error {
 		return s.lease.Extend(ctx, d)
 	}
 	errs := make([]error, len(s.all))
-	var wg sync.WaitGroup
-	for i, one := range s.all {
-		wg.Go(func() {
-			err := one.lease.Extend(ctx, d)
-			if one.outer == nil || !errors.Is(err, renewer.ErrConfig) { // else the outer call's heartbeat does it
-				errs[i] = err
-			}
-		})
+	unwind := sideBySide(len(s.all), func(i int) {
+		one := s.all[i]
+		err := one.lease.Extend(ctx, d)
+		if one.outer == nil || !errors.Is(err, renewer.ErrConfig) { // else the outer call's heartbeat does it
+			errs[i] = err
+		}
+	})
+	if unwind != nil {
+		unwind()
 	}
-	wg.Wait()
 	return errors.Join(errs...)
 }
 

@@ -3,8 +3,6 @@ package lockmw
 import (
 	"context"
 	"errors"
-	"runtime"
-	"sync"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -101,35 +99,6 @@ func takeInOrder(ctx context.Context, k *renewer.Keeper, names []string, set set
 	}
 	over = true
 	return together(ctx, k, taken, set.strict), nil
-}
-
-// sideBySide calls do for each of n on a goroutine of its own, and waits for all. If one of them
-// panics, or ends its goroutine, as an observer or a store may do, unwind does the same in the
-// caller's.
-func sideBySide(n int, do func(i int)) (unwind func()) {
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	for i := range n {
-		wg.Go(func() {
-			over := false
-			defer func() {
-				if over {
-					return
-				}
-				value := recover()
-				mu.Lock()
-				defer mu.Unlock()
-				unwind = runtime.Goexit
-				if value != nil {
-					unwind = func() { panic(value) }
-				}
-			}()
-			do(i)
-			over = true
-		})
-	}
-	wg.Wait()
-	return unwind
 }
 
 // together is the scope of an operation on ctx that is under all of taken. A call inside of it, for

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -335,7 +336,7 @@ func TestCancelledInTheMiddle(t *testing.T) {
 
 func TestBadKey(t *testing.T) {
 	t.Parallel()
-	for name, bad := range map[string]string{"empty": "", "10 KB": strings.Repeat("x", 10_000)} {
+	for name, bad := range map[string]string{"empty": "", "10 KB": strings.Repeat("x", 10_000), "many": manyKeys(1000)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			each(t, func(s *scene) {
@@ -350,6 +351,15 @@ func TestBadKey(t *testing.T) {
 			})
 		})
 	}
+}
+
+// manyKeys is a key of so many names.
+func manyKeys(n int) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	return strings.Join(names, "+")
 }
 
 // asked counts the scripts that the server has run.

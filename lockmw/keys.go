@@ -1,0 +1,114 @@
+package lockmw
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// MaxKeys is how many different names [Keys] stands for at most.
+const MaxKeys = 64
+
+// several begins a name that stands for several. It is different in each process, so that nothing from outside can be taken for one,
+// and too long for a lock, so that one given to the keeper itself is refused.
+var several = rand.Text() + strings.Repeat("\x00", renewer.MaxName)
+
+// Keys makes one name of several, for an operation that needs all of their locks: a transfer between two accounts. It can be given
+// wherever this package or an adapter takes a name, and nowhere else: it means something in this process only.
+//
+// The locks are taken all or none, in one round trip if they are free. Otherwise they are taken one after the other in the order of
+// their names, whatever the order here, so that two callers never wait for each other in a circle.
+//
+// The function's context ends when any of them is lost. [FenceOf] reports each one's token. An empty
+// name, or none at all, makes an empty key. More than [MaxKeys] different names make one that every
+// acquire refuses with [renewer.ErrName]: names often come from a request, whose sender must not
+// choose how many locks it takes. [KeysUpTo] sets another limit.
+func Keys(names ...string) string { return KeysUpTo(MaxKeys, names...) }
+
+// KeysUpTo is [Keys] for at most so many different names; less than one is taken for one. At most 64
+// of their locks are asked for at the same time.
+func KeysUpTo(most int, names ...string) string {
+	most = max(most, 1)
+	all := make([]string, 0, min(len(names), 2*most))
+	for _, name := range names {
+		if name == "" {
+			return ""
+		}
+		if tooMany(name) != nil {
+			return name
+		}
+		if inner := split(name); inner != nil {
+			all = append(all, inner...)
+		} else {
+			all = append(all, name)
+		}
+		// Now and then, so that a long list costs no more memory than a short one.
+		if len(all) > 2*most {
+			if all = distinct(all); len(all) > most {
+				return refusedKeys(len(names), most)
+			}
+		}
+	}
+	switch all = distinct(all); {
+	case len(all) == 0:
+		return ""
+	case len(all) == 1:
+		return all[0]
+	case len(all) > most:
+		return refusedKeys(len(names), most)
+	}
+	var b strings.Builder
+	b.WriteString(several)
+	for _, name := range all {
+		b.WriteString(strconv.Itoa(len(name)))
+		b.WriteByte(':')
+		b.WriteString(name)
+	}
+	return b.String()
+}
+
+// distinct sorts names, and drops those that come again.
+func distinct(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// split returns the names, in order, that a name made by [Keys] stands for; nil for any other name.
+func split(name string) []string {
+	rest, ok := strings.CutPrefix(name, several)
+	if !ok {
+		return nil
+	}
+	var names []string
+	for rest != "" {
+		size, after, _ := strings.Cut(rest, ":")
+		n, err := strconv.Atoi(size)
+		if err != nil || n < 0 || n > len(after) {
+			return nil // not made by Keys
+		}
+		names, rest = append(names, after[:n]), after[n:]
+	}
+	return names
+}
+
+// refusal begins a name that stands for too many.
+var refusal = several + "!"
+
+// refusedKeys makes such a name.
+func refusedKeys(given, most int) string {
+	return refusal + strconv.Itoa(given) + " names were given for one operation, of which at most " +
+		strconv.Itoa(most) + " may be different"
+}
+
+// tooMany is the error for a name that stands for too many; nil for any other.
+func tooMany(name string) error {
+	what, ok := strings.CutPrefix(name, refusal)
+	if !ok {
+		return nil
+	}
+	return fmt.Errorf("%w: %s; bound the list where it comes from, or allow more by lockmw.KeysUpTo", renewer.ErrName, what)
+}

@@ -1,0 +1,138 @@
+package lockmw_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// manyNames are so many different names, in order.
+func manyNames(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("account:%06d", i)
+	}
+	return names
+}
+
+// A list of names often comes from a request: its sender does not choose how many locks it takes.
+func TestKeysAreBounded(t *testing.T) {
+	t.Parallel()
+	most, more := manyNames(lockmw.MaxKeys), manyNames(lockmw.MaxKeys+1)
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		for _, name := range []string{
+			lockmw.Keys(more...),
+			lockmw.Keys(lockmw.Keys(most...), "another"),
+			lockmw.Keys(lockmw.Keys(more...), "another"),
+			lockmw.Keys(lockmw.KeysUpTo(65, more...)),
+			lockmw.KeysUpTo(64, more...),
+			lockmw.KeysUpTo(1, "a", "b"),
+			lockmw.KeysUpTo(-1, "a", "b"),
+			lockmw.Key("prefix", lockmw.Keys(more...)),
+			lockmw.Key("prefix", lockmw.Keys(most...), lockmw.Keys("a", "b")),
+			lockmw.Key("prefix", lockmw.Keys(most...), lockmw.Keys(most...), lockmw.Keys(most...), lockmw.Keys(most...), lockmw.Keys(most...), lockmw.Keys(most...)),
+		} {
+			require.Nil(t, lockmw.Split(name))
+			for _, opt := range []lockmw.Option{lockmw.Refuse(), lockmw.Skip(), lockmw.Wait(time.Second)} {
+				_, err := lockmw.Do(t.Context(), k, name, answer, opt)
+				require.ErrorIs(t, err, renewer.ErrName)
+				require.Equal(t, lockmw.RefusedName, lockmw.RefusalOf(err))
+				require.ErrorContains(t, err, "KeysUpTo")
+				require.NotContains(t, err.Error(), "account:")
+				require.NotContains(t, err.Error(), "\x00")
+			}
+			require.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), k, name, func(context.Context) error { return nil }), renewer.ErrName)
+			require.False(t, lockmw.Held(t.Context(), name))
+			require.Zero(t, lockmw.FenceOf(t.Context(), name))
+			require.ErrorIs(t, lockmw.Assert(t.Context(), name), lockmw.ErrNotHeld)
+		}
+		_, err := lockmw.Do(t.Context(), k, lockmw.Keys(more...), answer)
+		require.ErrorContains(t, err, "65 names were given for one operation, of which at most 64 may be different")
+		require.Empty(t, s.Calls(script.Acquire))
+	})
+	for _, name := range []string{
+		lockmw.Keys(most...),
+		lockmw.Keys(append(most, most...)...),
+		lockmw.KeysUpTo(65, more...),
+		lockmw.Key("prefix", lockmw.KeysUpTo(65, more...)),
+		lockmw.KeysUpTo(66, lockmw.KeysUpTo(65, more...), "another"),
+		lockmw.Key("prefix", lockmw.Keys(most[:8]...), "part", lockmw.Keys(most[:8]...)),
+	} {
+		require.GreaterOrEqual(t, len(lockmw.Split(name)), lockmw.MaxKeys)
+	}
+	require.Empty(t, lockmw.Keys(append(slices.Clip(most), "")...))
+}
+
+// What a long list costs does not grow with it, whether it has too many names or a few over and over.
+func TestALongListOfNamesTakesLittleMemory(t *testing.T) { //nolint:paralleltest // it counts allocations
+	for what, names := range map[string][]string{
+		"different": manyNames(150_000),
+		"the same":  slices.Repeat(manyNames(64), 2500),
+	} {
+		require.Less(t, testing.AllocsPerRun(5, func() { lockmw.Keys(names...) }), float64(100), what)
+	}
+}
+
+// However many names there are, few of their locks are asked for, and freed, at the same time.
+func TestManyLocksAreTakenByFewGoroutines(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		names := manyNames(1000)
+		s.Default(script.Acquire, script.Pass().Late(time.Second))
+		s.Default(script.Release, script.Pass().Late(time.Second))
+		begun := time.Now()
+		_, err := lockmw.Do(t.Context(), k, lockmw.KeysUpTo(1000, names...), func(ctx context.Context) (int, error) {
+			require.Equal(t, 16*time.Second, time.Since(begun), "64 at a time")
+			require.True(t, lockmw.Held(ctx, names[999]))
+			return 0, nil
+		}, lockmw.Wait(time.Minute))
+		require.NoError(t, err)
+		require.Equal(t, 32*time.Second, time.Since(begun))
+		require.Empty(t, s.Owner(names[999]))
+	})
+}
+
+// Keys is a set of names: the order, the number of times that each is given, and how they are nested
+// do not matter, and it is refused if and only if it has too many.
+func FuzzKeysAreBounded(f *testing.F) {
+	f.Add("a,b,c,b,a", 2, 3)
+	f.Add("a,b,c,b,a", 3, 1)
+	f.Add(strings.Repeat("x,y,z,", 50)+"!,1:a,\x00", 5, 40)
+	f.Fuzz(func(t *testing.T, list string, most, at int) {
+		names := strings.Split(list, ",")
+		most, at = max(most, 1), max(0, min(at, len(names)))
+		set := lockmw.KeysUpTo(most, names...)
+		refused := lockmw.TooMany(set)
+		if slices.Contains(names, "") {
+			require.True(t, set == "" || refused != nil, "too many may be found before the empty one")
+			return
+		}
+		if at > 0 {
+			nested := lockmw.KeysUpTo(most, append([]string{lockmw.KeysUpTo(most, names[:at]...)}, names[at:]...)...)
+			require.Equal(t, lockmw.Split(set), lockmw.Split(nested))
+			require.Equal(t, refused == nil, lockmw.TooMany(nested) == nil)
+		}
+		switch want := slices.Compact(slices.Sorted(slices.Values(names))); {
+		case len(want) > most:
+			require.ErrorIs(t, refused, renewer.ErrName)
+			require.Equal(t, set, lockmw.Key("prefix", set))
+			_ = lockmw.TooMany(set[:min(len(set), at)])
+			require.Nil(t, lockmw.Split(set[:min(len(set), at)]))
+		case len(want) == 1:
+			require.Equal(t, want[0], set)
+		default:
+			require.NoError(t, refused)
+			require.Equal(t, want, lockmw.Split(set))
+			require.Len(t, lockmw.Split(lockmw.Key("prefix", set)), len(want))
+		}
+	})
+}
