@@ -13,24 +13,31 @@ import (
 // MaxKeys is how many different names [Keys] stands for at most.
 const MaxKeys = 64
 
-// several begins a name that stands for several. It is different in each process, so that nothing from outside can be taken for one,
-// and too long for a lock, so that one given to the keeper itself is refused.
+// several begins a name that stands for several. It is different in each process, so that nothing
+// from outside can be taken for one, and too long for a lock, so that one given to the keeper
+// itself is refused.
 var several = rand.Text() + strings.Repeat("\x00", renewer.MaxName)
 
-// Keys makes one name of several, for an operation that needs all of their locks: a transfer between two accounts. It can be given
-// wherever this package or an adapter takes a name, and nowhere else: it means something in this process only.
+// Keys makes one name of several, for an operation that needs all of their locks: a transfer
+// between two accounts. It can be given wherever this package or an adapter takes a name, and
+// nowhere else: it means something in this process only.
 //
-// The locks are taken all or none, in one round trip if they are free. Otherwise they are taken one after the other in the order of
-// their names, whatever the order here, so that two callers never wait for each other in a circle.
+// The locks are taken all or none, in one round trip if they are free. If some are not, the caller
+// waits for one after the other in the order of their names, whatever the order here, so that two
+// callers never wait for each other in a circle. While it waits it keeps those before, for an
+// eighth of [Wait] at most, and no longer than a second: then it gives them back, waits for the
+// busy one alone, and takes the others when it has that. So a name that stays busy keeps nobody
+// from the others for long, and a caller who needs many busy names may wait longer than one who
+// needs one.
 //
-// The function's context ends when any of them is lost. [FenceOf] reports each one's token. An empty
-// name, or none at all, makes an empty key. More than [MaxKeys] different names make one that every
-// acquire refuses with [renewer.ErrName]: names often come from a request, whose sender must not
-// choose how many locks it takes. [KeysUpTo] sets another limit.
+// The function's context ends when any of them is lost. [FenceOf] reports each one's token. An
+// empty name, or none at all, makes an empty key. More than [MaxKeys] different names make one that
+// every acquire refuses with [renewer.ErrName]: names often come from a request, whose sender must
+// not choose how many locks it takes. [KeysUpTo] sets another limit.
 func Keys(names ...string) string { return KeysUpTo(MaxKeys, names...) }
 
-// KeysUpTo is [Keys] for at most so many different names; less than one is taken for one. At most 64
-// of their locks are asked for at the same time.
+// KeysUpTo is [Keys] for at most so many different names; less than one is taken for one. At most
+// 64 of their locks are asked for at the same time.
 func KeysUpTo(most int, names ...string) string {
 	most = max(most, 1)
 	all := make([]string, 0, min(len(names), 2*most))

@@ -72,7 +72,8 @@ func TestKeysAreBounded(t *testing.T) {
 	require.Empty(t, lockmw.Keys(append(slices.Clip(most), "")...))
 }
 
-// What a long list costs does not grow with it, whether it has too many names or a few over and over.
+// What a long list costs does not grow with it, whether it has too many names or a few over and
+// over.
 func TestALongListOfNamesTakesLittleMemory(t *testing.T) { //nolint:paralleltest // it counts allocations
 	for what, names := range map[string][]string{
 		"different": manyNames(150_000),
@@ -101,8 +102,8 @@ func TestManyLocksAreTakenByFewGoroutines(t *testing.T) {
 	})
 }
 
-// Keys is a set of names: the order, the number of times that each is given, and how they are nested
-// do not matter, and it is refused if and only if it has too many.
+// Keys is a set of names: the order, the number of times that each is given, and how they are
+// nested do not matter, and it is refused if and only if it has too many.
 func FuzzKeysAreBounded(f *testing.F) {
 	f.Add("a,b,c,b,a", 2, 3)
 	f.Add("a,b,c,b,a", 3, 1)

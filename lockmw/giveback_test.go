@@ -1,0 +1,165 @@
+package lockmw_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// One who lists a name that stays busy, their own perhaps, does not keep others from the rest of
+// the list meanwhile.
+func TestABusyNameKeepsNoCallerFromThoseBeforeIt(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		_, exit, err := lockmw.Enter(t.Context(), k, "zz")
+		require.NoError(t, err)
+		var ran atomic.Bool
+		done := make(chan error, 1)
+		go func() {
+			_, err := lockmw.Do(t.Context(), k, lockmw.Keys("alice", "bob", "zz"), func(ctx context.Context) (int, error) {
+				ran.Store(true)
+				assert.Equal(t, lockmw.FenceOf(ctx, "alice"), lockmw.Fence(ctx), "that of the first in order")
+				assert.True(t, lockmw.Held(ctx, lockmw.Keys("alice", "bob", "zz")))
+				return 0, nil
+			}, lockmw.Wait(time.Minute))
+			done <- err
+		}()
+		pass(time.Millisecond)
+		synctest.Wait()
+		begun := time.Now()
+		for i := range 30 {
+			_, err = lockmw.Do(t.Context(), k, "alice", answer, lockmw.Wait(time.Minute))
+			require.NoError(t, err)
+			require.LessOrEqual(t, time.Since(begun), time.Second+time.Duration(i)*time.Second)
+			pass(time.Second)
+		}
+		require.LessOrEqual(t, time.Since(begun), 31*time.Second, "it was in the way once")
+		require.Empty(t, s.Owner("alice"))
+		require.Empty(t, s.Owner("bob"))
+		require.False(t, ran.Load())
+		require.NoError(t, exit(nil))
+		require.NoError(t, <-done)
+		require.True(t, ran.Load())
+	})
+}
+
+// The eighth of a short Wait is less than a second, and of a long one no more.
+func TestHowLongLocksAreKeptWhileAnotherIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for wait, want := range map[time.Duration]time.Duration{4 * time.Second: time.Second / 2, time.Hour: time.Second} {
+		in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			for _, busy := range []string{"c", "d"} {
+				_, exit, err := lockmw.Enter(t.Context(), k, busy)
+				require.NoError(t, err)
+				defer func() { require.NoError(t, exit(nil)) }()
+				if busy == "c" { // for a part of the time that there is in all
+					time.AfterFunc(want/2, func() { _ = exit(nil) })
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				_, err := lockmw.Do(ctx, k, lockmw.Keys("a", "b", "c", "d"), answer, lockmw.Wait(wait))
+				done <- err
+			}()
+			synctest.Wait()
+			begun := time.Now()
+			_, err := lockmw.Do(t.Context(), k, "a", answer)
+			require.NoError(t, err)
+			require.Equal(t, want, time.Since(begun))
+			cancel()
+			require.ErrorIs(t, <-done, context.Canceled)
+		})
+	}
+}
+
+// A caller who has got the busy one at last finds another busy by then: it gives that back, and
+// begins anew.
+func TestTheOthersAreBusyWhenTheBusyOneIsFree(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		_, exit, err := lockmw.Enter(t.Context(), k, "zz")
+		require.NoError(t, err)
+		begun := time.Now()
+		done := make(chan error, 1)
+		go func() {
+			_, err := lockmw.Do(t.Context(), k, lockmw.Keys("alice", "zz"), answer)
+			done <- err
+		}()
+		pass(2 * time.Second) // it waits for zz alone
+		_, exitAlice, err := lockmw.Enter(t.Context(), k, "alice")
+		require.NoError(t, err)
+		require.NoError(t, exit(nil))
+		pass(time.Second)
+		require.Empty(t, s.Owner("zz"), "it has given that back")
+		require.NoError(t, exitAlice(nil))
+		require.NoError(t, <-done)
+		require.Equal(t, 3*time.Second, time.Since(begun))
+	})
+}
+
+// Operations that take longer than any caller's patience: each gets its turn all the same.
+func TestLongOperationsUnderSeveralLocks(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		sets := []string{lockmw.Keys("a", "b"), lockmw.Keys("b", "c"), lockmw.Keys("a", "c"), lockmw.Keys("a", "b", "c", "d")}
+		const callers = 16
+		done := make(chan error, callers)
+		for i := range callers {
+			go func() {
+				_, err := lockmw.Do(t.Context(), k, sets[i%len(sets)], func(context.Context) (int, error) {
+					pass(10 * time.Second)
+					return 0, nil
+				}, lockmw.Wait(10*time.Minute))
+				done <- err
+			}()
+		}
+		for range callers {
+			require.NoError(t, <-done)
+		}
+	})
+}
+
+// A busy one among many ends the attempt: the rest need not be asked for.
+func TestManyLocksOneOfThemBusy(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		names := manyNames(1000)
+		_, exit, err := lockmw.Enter(t.Context(), k, names[3])
+		require.NoError(t, err)
+		_, err = lockmw.Do(t.Context(), k, lockmw.KeysUpTo(1000, names...), answer, lockmw.Refuse())
+		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorContains(t, err, names[3])
+		require.Less(t, len(s.Calls(script.Acquire)), 200)
+		require.NoError(t, exit(nil))
+		for _, name := range names {
+			require.Empty(t, s.Owner(name))
+		}
+	})
+}
+
+// However long it takes to ask for all of them, nothing is asked for past the end of Wait.
+func TestManyLocksTakeNoLongerThanWait(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		names := manyNames(1000)
+		s.Default(script.Acquire, script.Pass().Late(time.Second)) // 16 s in all
+		begun := time.Now()
+		_, err := lockmw.Do(t.Context(), k, lockmw.KeysUpTo(1000, names...), answer, lockmw.Wait(5500*time.Millisecond))
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.Less(t, time.Since(begun), 5501*time.Millisecond)
+		pass(time.Minute)
+		for _, name := range names {
+			require.Empty(t, s.Owner(name))
+		}
+	})
+}

@@ -1,0 +1,156 @@
+package lockmw
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// group is one attempt to take several locks. A caller that has some waits for another only in the
+// order of the names, so that no two wait for each other in a circle, and only for as long as its
+// patience lasts.
+type group struct {
+	ctx      context.Context //nolint:containedctx // what is taken next runs under it: ends with the loss of any
+	keeper   *renewer.Keeper
+	set      settings
+	until    time.Time     // when to wait no longer for anything
+	patience time.Duration // how long to wait for one lock with others in hand
+
+	taken  []*scope
+	cancel context.CancelCauseFunc // ends ctx; nil while nothing is taken
+	stops  []func() bool           // each has a loss not end ctx any more
+}
+
+// attempt takes all of names, or none. busy is the one for which patience did not last: the next
+// attempt is to wait for it first, before it takes any other.
+func (g *group) attempt(names []string, first string) (busy string, err error) {
+	over := false
+	defer func() {
+		if !over { // an observer or the store has panicked
+			_ = leaveAll(g.taken, false)
+		}
+	}()
+	if first == "" {
+		busy, err = g.inOrder(names)
+	} else if err = g.waitFor(first, time.Until(g.until)); err == nil {
+		// To wait now would be out of order.
+		others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == first })
+		err = g.tryAll(others)
+	}
+	over = true
+	if err != nil {
+		g.end()
+		_ = leaveAll(g.taken, true) // what could not be freed lapses
+	}
+	return busy, err
+}
+
+// inOrder takes what is free at once, and waits for the rest, one after the other.
+func (g *group) inOrder(names []string) (busy string, err error) {
+	for {
+		left := names[len(g.taken):]
+		if len(left) > 1 || len(g.taken) == 0 || g.patience <= 0 { // else the one question will do
+			if err := g.tryAll(left); err == nil || g.set.contention != wait {
+				return "", err
+			}
+			left = names[len(g.taken):]
+		}
+		patience := time.Until(g.until)
+		if len(g.taken) > 0 && g.patience < patience {
+			patience, busy = g.patience, left[0]
+		}
+		begun := time.Now()
+		if err := g.waitFor(left[0], patience); err != nil || len(left) == 1 {
+			return busy, err
+		}
+		if busy != "" {
+			g.patience -= time.Since(begun)
+		}
+		busy = ""
+	}
+}
+
+// tryAll asks for several locks at once, so that they share a round trip, and waits for none. If
+// not all can be had it keeps those before the first that can't.
+func (g *group) tryAll(names []string) error {
+	one := g.set
+	one.contention = refuse
+	taken, errs := make([]*scope, len(names)), make([]error, len(names))
+	var failed atomic.Bool
+	unwind := sideBySide(len(names), func(i int) {
+		if failed.Load() {
+			return
+		}
+		one := one
+		if g.set.contention == wait { // many names take a while
+			one.within = max(time.Until(g.until), 1)
+		}
+		if taken[i], errs[i] = take(g.ctx, g.keeper, names[i], one); errs[i] != nil {
+			failed.Store(true)
+		}
+	})
+	if unwind != nil {
+		_ = leaveAll(taken, false)
+		unwind()
+	}
+	kept := slices.Index(taken, nil)
+	if kept < 0 {
+		kept = len(taken)
+	}
+	for _, s := range taken[:kept] {
+		g.add(s)
+	}
+	for _, err := range errs {
+		if err != nil {
+			_ = leaveAll(taken[kept:], true)
+			return err
+		}
+	}
+	return nil
+}
+
+// waitFor takes one lock, and waits for it for a while.
+func (g *group) waitFor(name string, d time.Duration) error {
+	one := g.set
+	one.wait = max(d, 1)
+	s, err := take(g.ctx, g.keeper, name, one)
+	if err == nil {
+		g.add(s)
+	}
+	return err
+}
+
+// add counts in a lock that was taken.
+func (g *group) add(s *scope) {
+	if len(g.taken) == 0 {
+		// The operation's context is in the first one's, and ends with each of the others' too.
+		g.ctx, g.cancel = context.WithCancelCause(s)
+	} else if s.outer == nil || s.end != nil { // else it is what ctx is in
+		cancel := g.cancel
+		g.stops = append(g.stops, context.AfterFunc(s, func() { cancel(context.Cause(s)) }))
+	}
+	g.taken = append(g.taken, s)
+}
+
+// end ends the group's context.
+func (g *group) end() {
+	for _, stop := range g.stops {
+		stop()
+	}
+	if g.cancel != nil {
+		g.cancel(errOver)
+	}
+}
+
+// scope is that of an operation that is under all of the locks. A call inside of it, for any of
+// their names, keeps them all.
+func (g *group) scope() *scope {
+	slices.SortFunc(g.taken, func(a, b *scope) int { return strings.Compare(a.lease.Name(), b.lease.Name()) })
+	return (&scope{
+		Context: g.ctx, keeper: g.keeper, lease: g.taken[0].lease, strict: g.set.strict, all: g.taken, end: g.end,
+	}).open()
+}
