@@ -99,7 +99,9 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		c.behind = glimpse{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL}
 		c.see(c.behind)
 	default:
-		c.unsettled = sent
+		if !g.Unsent {
+			c.unsettled = sent
+		}
 		if ctx.Err() != nil {
 			return 0, c.cancelled(ctx)
 		}

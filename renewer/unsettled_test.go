@@ -39,3 +39,24 @@ func TestSlowCleanUpBeforeALostAcquire(t *testing.T) {
 		require.Len(t, s.Calls(script.Release), 2, "the second after Settle")
 	})
 }
+
+// What was never sent leaves nothing behind: a crowd that gives up costs the store no clean-ups.
+func TestNothingIsCleanedUpBehindAQuestionThatWasNeverSent(t *testing.T) {
+	t.Parallel()
+	for step, want := range map[*script.Step]int{new(script.Fail(errDown)): 1, new(script.Fail(errDown).Unsent()): 0} {
+		in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			s.Default(script.Acquire, *step)
+			_, err := k.TryAcquire(t.Context(), "a")
+			require.ErrorIs(t, err, renewer.ErrUnavailable)
+			pass(time.Minute)
+			require.Len(t, s.Calls(script.Release), want)
+
+			// One that was sent before it is not forgotten.
+			s.Script(script.Acquire, script.Fail(errDown))
+			_, err = k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
+			require.ErrorIs(t, err, renewer.ErrUnavailable)
+			pass(time.Minute)
+			require.Len(t, s.Calls(script.Release), want+1)
+		})
+	}
+}

@@ -84,6 +84,9 @@ func (s Step) Late(d time.Duration) Step { s.late = d; return s }
 // Aged makes the answer tell that the TTL began to count d before the request was sent.
 func (s Step) Aged(d time.Duration) Step { s.answer.grant.Age = d; return s }
 
+// Unsent makes a [Fail] that of a request which has never left.
+func (s Step) Unsent() Step { s.answer.grant.Unsent = true; return s }
+
 // Lost makes the request take effect and its reply get lost: the caller hears nothing until its context ends.
 func (s Step) Lost() Step { s.noReply = true; return s }
 
