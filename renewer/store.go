@@ -27,7 +27,8 @@ type Store interface {
 
 	// Renew sets the TTL of every name that its owner still has. It never creates a name and never
 	// shortens a TTL. When it finds a name [Gone], it wakes those who watch it, as nobody else
-	// does.
+	// does. It does not wait behind a crowd of Acquires: few of those that were there before it are
+	// answered first, however many there are.
 	Renew(ctx context.Context, holds []Hold) []Answer
 
 	// Release frees every name that its owner still has, or sets its TTL to [Hold.Keep] if that is

@@ -18,6 +18,7 @@ const maxRounds = 10
 type job interface {
 	size() int
 	name(i int) string // of the lock that command i is about, or of one of them
+	weight(i int) int  // how many locks it is about
 	command(i int, whole bool) rueidis.Completed
 	read(i int, r rueidis.RedisResult)
 }

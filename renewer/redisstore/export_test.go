@@ -15,7 +15,11 @@ const (
 	MaxExact  = maxExact
 	MaxKeys   = maxKeys
 	PartyMost = partyMost
-	Rights    = rights
+
+	MostUnderWay = mostUnderWay
+	MostAlone    = mostAlone
+
+	Rights = rights
 
 	WaitRight      = waitRight
 	LineRights     = lineRights
@@ -36,6 +40,7 @@ var (
 	ReadSeen     = readSeen
 	ReadWritten  = readWritten
 	ErrClosed    = errClosed
+	ErrNotSent   = errNotSent
 )
 
 // Texts of the scripts, by file.
@@ -53,7 +58,29 @@ func WrapError(cluster bool, op string, err error) error {
 func Definite(text string) bool { return (&Store{}).definite(text) }
 
 // OneKeyAScript makes the store send what it sends to a cluster.
-func (s *Store) OneKeyAScript() { s.perCall = 1 }
+func (s *Store) OneKeyAScript() {
+	s.perCall = 1
+	s.setWindows()
+}
+
+// Window is window for tests.
+type Window = window
+
+// NewWindow makes one.
+var NewWindow = newWindow
+
+func (w *window) Enter(ctx context.Context, items int) error { return w.enter(ctx, items) }
+func (w *window) Leave(items int)                            { w.leave(items) }
+
+// Under reports how many items are under way, and how many requests wait for their turn.
+func (w *window) Under() (way, waiting int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.used, w.queue.Len()
+}
+
+// Acquiring is the window of acquires to a shard.
+func (s *Store) Acquiring(shard int) *window { return s.acquiring.of(shard) }
 
 // Client returns the caller's client.
 func (s *Store) Client() rueidis.Client { return s.client }

@@ -37,6 +37,15 @@ type party[Q, A any] struct {
 	answers   []A
 }
 
+// doThrough is do from within a window.
+func (g *gather[Q, A]) doThrough(ctx context.Context, w *window, question []Q) []A {
+	if err := w.enter(ctx, 1); err != nil {
+		return []A{g.unknown(err)}
+	}
+	defer w.leave(1)
+	return g.do(ctx, question)
+}
+
 // do asks one question.
 func (g *gather[Q, A]) do(ctx context.Context, question []Q) []A {
 	g.mu.Lock()

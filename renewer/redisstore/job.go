@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
@@ -58,6 +59,7 @@ func (s *Store) wantsPlace(c *renewer.Claim) bool {
 
 func (c *claiming) size() int         { return len(c.starts) - 1 }
 func (c *claiming) name(i int) string { return c.claims[c.starts[i]].Name }
+func (c *claiming) weight(i int) int  { return c.starts[i+1] - c.starts[i] }
 
 func (c *claiming) command(i int, whole bool) rueidis.Completed {
 	s, part := c.store, c.claims[c.starts[i]:c.starts[i+1]]
@@ -88,9 +90,8 @@ func (c *claiming) read(i int, r rueidis.RedisResult) {
 	claims, grants := c.claims[c.starts[i]:c.starts[i+1]], c.grants[c.starts[i]:c.starts[i+1]]
 	reply, err := r.ToMessage()
 	if err != nil {
-		err = c.store.wrap("acquire", err)
 		for j := range grants {
-			grants[j].Err = err
+			grants[j] = c.store.noGrant(err)
 		}
 		return
 	}
@@ -106,6 +107,11 @@ func (c *claiming) read(i int, r rueidis.RedisResult) {
 		}
 		grants[j] = c.store.readOne(replies[j], &claims[j])
 	}
+}
+
+// noGrant is the answer to a claim that the server has not answered.
+func (s *Store) noGrant(err error) renewer.Grant {
+	return renewer.Grant{Err: s.wrap("acquire", err), Unsent: errors.Is(err, errNotSent)}
 }
 
 // readOne reads what became of one claim.
@@ -164,6 +170,7 @@ func (h *holding) divide() {
 
 func (h *holding) size() int         { return len(h.starts) - 1 }
 func (h *holding) name(i int) string { return h.holds[h.starts[i]].Name }
+func (h *holding) weight(i int) int  { return h.starts[i+1] - h.starts[i] }
 
 func (h *holding) command(i int, whole bool) rueidis.Completed {
 	part := h.holds[h.starts[i]:h.starts[i+1]]
@@ -217,5 +224,6 @@ type calls struct {
 
 func (c *calls) size() int                                   { return c.n }
 func (c *calls) name(i int) string                           { return c.nameOf(i) }
+func (c *calls) weight(int) int                              { return 1 }
 func (c *calls) command(i int, whole bool) rueidis.Completed { return c.build(i, whole) }
 func (c *calls) read(i int, r rueidis.RedisResult)           { c.readOne(i, r) }

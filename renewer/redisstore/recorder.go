@@ -42,7 +42,7 @@ func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 		}
 	}
 	name := func(j int) string { return looks[asked[j]].Name }
-	s.spread(ctx, &calls{len(asked), name, func(j int, whole bool) rueidis.Completed {
+	s.spread(ctx, &s.recording, &calls{len(asked), name, func(j int, whole bool) rueidis.Completed {
 		l := &looks[asked[j]]
 		return lookScript.command(s.client.B(), whole, []string{s.recordKey(l.Name)}, decimal(l.Fence), decimal(l.TTL.Milliseconds()))
 	}, func(j int, r rueidis.RedisResult) {
@@ -78,7 +78,7 @@ func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.A
 		asked = append(asked, i)
 	}
 	name := func(j int) string { return records[asked[j]].Name }
-	s.spread(ctx, &calls{len(asked), name, func(j int, whole bool) rueidis.Completed {
+	s.spread(ctx, &s.recording, &calls{len(asked), name, func(j int, whole bool) rueidis.Completed {
 		r := records[asked[j]]
 		if r.Erase {
 			r.TTL, r.Data = 0, ""

@@ -29,6 +29,9 @@ type Store struct {
 	lineArgs  []string // of release.lua
 	acquires  *gather[renewer.Claim, renewer.Grant]
 	releases  *gather[renewer.Hold, renewer.Answer]
+	acquiring windows
+	releasing windows
+	recording windows
 	hub       *hub
 	ttls      memo[time.Duration]
 	holders   memo[renewer.Holder]
@@ -65,6 +68,7 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		s.shards = newShards(s.life, client)
 	}
 	s.acquires, s.releases = s.newAcquires(), s.newReleases()
+	s.setWindows()
 	s.lineArgs = []string{withLines, s.fenceText, decimal(turnTime.Milliseconds())}
 	s.hub = newHub(client, s.shards, c.writeTimeout)
 	ctx, cancel := context.WithTimeout(s.life, probeTimeout)
@@ -81,6 +85,15 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		go s.askLater(left, c.logger)
 	}
 	return s, nil
+}
+
+// setWindows says how much may be under way.
+func (s *Store) setWindows() {
+	most := mostUnderWay
+	if s.perCall == 1 {
+		most = mostAlone
+	}
+	s.acquiring.most, s.releasing.most, s.recording.most = most, most, mostAlone
 }
 
 // Server returns which server [New] found: its run ID, by which package quorum refuses to be given
@@ -133,25 +146,22 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 		s.hub.enter(s.prefix, claims)
 	}
 	var grants []renewer.Grant
-	if len(claims) == 1 && s.gathers() && s.plain(&claims[0]) {
-		grants = s.acquires.do(ctx, claims)
-	} else {
-		grants = s.acquire(ctx, claims)
+	switch {
+	case len(claims) == 1 && s.gathers() && s.plain(&claims[0]):
+		grants = s.acquires.doThrough(ctx, s.acquiring.of(0), claims)
+	case s.replicas > 0:
+		job := s.newClaiming(claims)
+		s.confirmed(ctx, job)
+		grants = job.grants
+	default:
+		job := s.newClaiming(claims)
+		s.spread(ctx, &s.acquiring, job)
+		grants = job.grants
 	}
 	if s.lines.Load() {
 		s.hub.lineup.settle(claims, grants)
 	}
 	return grants
-}
-
-func (s *Store) acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-	job := s.newClaiming(claims)
-	if s.replicas > 0 {
-		s.confirmed(ctx, job)
-	} else {
-		s.spread(ctx, job)
-	}
-	return job.grants
 }
 
 // Renew implements [renewer.Store].
@@ -160,7 +170,7 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 	if s.cluster {
 		job.last = shardArgs
 	}
-	s.spread(ctx, job)
+	s.spread(ctx, nil, job)
 	return job.answers
 }
 
@@ -170,10 +180,10 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 		s.hub.lineup.leave(holds)
 	}
 	if len(holds) == 1 && s.gathers() {
-		return s.releases.do(ctx, holds)
+		return s.releases.doThrough(ctx, s.releasing.of(0), holds)
 	}
 	job := s.newReleasing(holds)
-	s.spread(ctx, job)
+	s.spread(ctx, &s.releasing, job)
 	return job.answers
 }
 
@@ -195,7 +205,11 @@ func (s *Store) gathers() bool { return s.perCall > 1 && s.replicas == 0 }
 func (s *Store) newAcquires() *gather[renewer.Claim, renewer.Grant] {
 	return &gather[renewer.Claim, renewer.Grant]{
 		alike: s.alike,
-		alone: s.acquire,
+		alone: func(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+			job := s.newClaiming(claims)
+			s.call(ctx, job)
+			return job.grants
+		},
 		together: func(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 			job := s.newClaiming(claims)
 			if !s.callTogether(ctx, job, true) {
@@ -203,7 +217,7 @@ func (s *Store) newAcquires() *gather[renewer.Claim, renewer.Grant] {
 			}
 			return job.grants
 		},
-		unknown: func(err error) renewer.Grant { return renewer.Grant{Err: s.wrap("acquire", err)} },
+		unknown: s.noGrant,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -24,6 +25,23 @@ var faults = map[string]struct {
 			}
 		})}
 	}, "one of many gets a free name"},
+	"renewals behind acquires": {func() broken {
+		var asked, left atomic.Int64
+		return broken{
+			acquire: func(s *memory.Store, ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+				left.Add(1)
+				defer left.Add(-1)
+				time.Sleep(time.Duration(asked.Add(1)) * time.Millisecond) //nolint:forbidigo // by the bubble's clock
+				return s.Acquire(ctx, claims)
+			},
+			renew: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+				for left.Load() > 0 {
+					time.Sleep(time.Millisecond) //nolint:forbidigo // by the bubble's clock
+				}
+				return s.Renew(ctx, holds)
+			},
+		}
+	}, "a renewal does not wait for a crowd of acquires"},
 	"nobody tells who": {func() broken {
 		return broken{acquire: grants(nil, func(g *renewer.Grant) { g.Holder = renewer.Holder{} })}
 	}, "who is refused learns of the holder"},

@@ -1,0 +1,167 @@
+package redisstore_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// latch keeps the answers of a server from a client while it is shut.
+type latch struct {
+	mu   sync.Mutex
+	open chan struct{}
+}
+
+type latchedConn struct {
+	net.Conn
+
+	l *latch
+}
+
+func (c latchedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.l.mu.Lock()
+	open := c.l.open
+	c.l.mu.Unlock()
+	<-open
+	return n, err
+}
+
+func newLatch() *latch {
+	l := &latch{open: make(chan struct{})}
+	close(l.open)
+	return l
+}
+
+func (l *latch) shut() (open func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := make(chan struct{})
+	l.open = c
+	return sync.OnceFunc(func() { close(c) })
+}
+
+func (l *latch) dial(ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return latchedConn{conn, l}, nil
+}
+
+// A crowd of callers asks for locks at once, and the server's answers are slow to come. Heartbeats
+// and releases overtake those who wait for their turn, and for those who give up meanwhile nothing
+// is ever sent.
+func TestHeartbeatsAndReleasesOvertakeACrowd(t *testing.T) {
+	t.Parallel()
+	for what, most := range map[string]int{"sharing commands": redisstore.MostUnderWay, "each alone": redisstore.MostAlone} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			_, s := startReal(t)
+			l := newLatch()
+			option, err := redisstore.ClientOption(s.option, time.Minute)
+			require.NoError(t, err)
+			option.DialCtxFn = l.dial
+			s.option = option
+			store := s.store(t)
+			if most == redisstore.MostAlone {
+				store.OneKeyAScript()
+			}
+			mine(t, store, claim("held", "a", time.Minute))
+			mine(t, store, claim("done", "a", time.Minute))
+			renew(t, store, hold("done", "a", time.Minute)) // so that the server knows the scripts
+			release(t, store, hold("done", "a", 0))
+			mine(t, store, claim("done", "a", time.Minute))
+			lease := func(name string) string { return redisstore.LeaseKey(redisstore.DefaultPrefix, name) }
+			locks := func() int { return int(s.number(t, "DBSIZE")) / 2 } // each has its counter
+			open := l.shut()
+			defer open()
+
+			const callers = 4000
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var wg sync.WaitGroup
+			var unsent atomic.Int64
+			for i := range callers {
+				wg.Go(func() {
+					g := store.Acquire(ctx, []renewer.Claim{claim("crowd"+strconv.Itoa(i), "a", time.Minute)})[0]
+					assert.ErrorIs(t, g.Err, context.Canceled)
+					if g.Unsent {
+						unsent.Add(1)
+						assert.ErrorIs(t, g.Err, redisstore.ErrNotSent)
+					}
+				})
+			}
+			require.Eventually(t, func() bool {
+				way, waiting := store.Acquiring(0).Under()
+				return way == most && waiting == callers-most && locks() == most+2
+			}, patience, 5*time.Millisecond, "as many are sent as may be")
+
+			wg.Go(func() { store.Renew(ctx, []renewer.Hold{hold("held", "a", time.Hour)}) })
+			wg.Go(func() { store.Release(ctx, []renewer.Hold{hold("done", "a", 0)}) })
+			require.Eventually(t, func() bool {
+				return s.number(t, "PTTL", lease("held")) > time.Minute.Milliseconds() && s.number(t, "EXISTS", lease("done")) == 0
+			}, patience, 5*time.Millisecond)
+
+			cancel()
+			wg.Wait()
+			assert.EqualValues(t, callers-most, unsent.Load())
+			open()
+			assert.Equal(t, renewer.Mine, renew(t, store, hold("held", "a", time.Hour)).Status, "which the server answers after all others")
+			assert.EqualValues(t, most+1, s.number(t, append([]string{"EXISTS"}, leases("crowd", callers)...)...)+s.number(t, "EXISTS", lease("held")))
+		})
+	}
+}
+
+// leases are the keys of so many locks, for a command.
+func leases(name string, n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = redisstore.LeaseKey(redisstore.DefaultPrefix, name+strconv.Itoa(i))
+	}
+	return keys
+}
+
+// One call may ask for any number of locks: they pass in parts, and those that were not sent when
+// its time was over say so.
+func TestALargeCallPassesInParts(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	l := newLatch()
+	s.option.DialCtxFn = l.dial
+	store := s.store(t)
+	mine(t, store, claim("first", "a", time.Minute)) // so that the server knows the script
+	const n = 3 * redisstore.MostUnderWay
+	claims := make([]renewer.Claim, n)
+	for i := range claims {
+		claims[i] = claim("large"+strconv.Itoa(i), "a", time.Minute)
+	}
+	open := l.shut()
+	defer open()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	answered := make(chan []renewer.Grant, 1)
+	go func() { answered <- store.Acquire(ctx, claims) }()
+	sent := redisstore.MostUnderWay / redisstore.MaxKeys * redisstore.MaxKeys
+	require.Eventually(t, func() bool { return s.number(t, "DBSIZE") == int64(2*sent+2) }, patience, 5*time.Millisecond)
+	cancel()
+	for i, g := range <-answered {
+		assert.Equal(t, renewer.Unknown, g.Status)
+		assert.Equal(t, i >= sent, g.Unsent)
+	}
+	open()
+	for _, g := range store.Acquire(t.Context(), claims) {
+		require.Equal(t, renewer.Mine, g.Status, "%v", g.Err)
+	}
+}

@@ -1,0 +1,72 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// They keep the machine busy.
+var crowdCases = []testCase{
+	{"a renewal does not wait for a crowd of acquires", renewInACrowd},
+}
+
+// renewInACrowd has thousands of callers acquire at once. A renewal may wait for many of them, not
+// for nearly all, however far they have got. One round in which it does not is enough: a busy machine
+// may be late with anything.
+func renewInACrowd(t *testing.T, s *suite) {
+	const rounds, slack = 3, 10 * time.Millisecond
+	a := newOwner()
+	s.own(t, "held", a, long)
+	var all, longest time.Duration
+	for round := range rounds {
+		over, begun := s.crowd(t, round), time.Now()
+		longest = 0
+		for done := false; !done; {
+			sent := time.Now()
+			require.Equal(t, renewer.Mine, s.renew(t, "held", a, long))
+			longest = max(longest, time.Since(sent))
+			select {
+			case <-over:
+				done = true
+			default:
+			}
+		}
+		if all = time.Since(begun); longest <= all*3/4+slack {
+			return
+		}
+	}
+	require.Fail(t, "renewals wait behind acquires", "the slowest took %v of the %v that all acquires took", longest, all)
+}
+
+// crowd has callers acquire names of their own at once. over is closed when all are answered.
+func (s *suite) crowd(t *testing.T, round int) (over <-chan struct{}) {
+	t.Helper()
+	const callers = 2500
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			claim := renewer.Claim{Name: fmt.Sprintf("crowd %d, %d", round, i), Owner: newOwner(), TTL: long}
+			grants := s.Store.Acquire(ctx, []renewer.Claim{claim})
+			if assert.Len(t, grants, 1) {
+				assert.Equal(t, renewer.Mine, grants[0].Status, "%v", grants[0].Err)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wg.Wait()
+		cancel()
+	}()
+	t.Cleanup(func() { <-done })
+	return done
+}
