@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -17,6 +18,10 @@ const (
 	mostRounds = 8
 	// leastUnit is the unit of the pauses, if a ballot took less.
 	leastUnit = time.Millisecond
+	// mostAcquires is how many acquires there are at once. Each costs a goroutine for each
+	// node, and several turns at the store's mutex: heartbeats take turns at that too, and a crowd of
+	// thousands would keep them waiting for longer than the nodes do.
+	mostAcquires = 256
 	// leastGrace is how long at least a node is waited for when the others have answered and somebody else contends: whoever
 	// waits for it keeps what the other needs.
 	leastGrace = 5 * time.Millisecond
@@ -38,12 +43,16 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 	if err == nil {
 		err = s.mixed()
 	}
+	if err == nil {
+		err = s.turn(ctx)
+	}
 	if err != nil {
 		for i := range grants {
-			grants[i].Err = err
+			grants[i].Err, grants[i].Unsent = err, true
 		}
 		return grants
 	}
+	defer func() { <-s.acquiring }()
 	bids, place := s.enter(claims)
 	open := bids
 	for n := range mostBallots {
@@ -62,6 +71,16 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 		grants[i] = bids[place[i]].grant
 	}
 	return grants
+}
+
+// turn waits until one more acquire may begin. The error is that of ctx.
+func (s *Store) turn(ctx context.Context) error {
+	select {
+	case s.acquiring <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("quorum: acquire: not sent: its time was over before its turn came, behind others of this process: %w", ctx.Err())
+	}
 }
 
 // enter makes a bid of each claim, and tells which bid is whose: claims of the same owner for the same name share one.

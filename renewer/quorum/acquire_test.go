@@ -406,6 +406,26 @@ func TestItemsAreTheCallersAgain(t *testing.T) {
 	})
 }
 
+// A node that is far behind with a crowd's acquires is asked for heartbeats and releases all the same.
+func TestANodeThatIsLateWithAcquiresHearsHeartbeats(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mine(t, s, "a")
+		nodes[0].Default(script.Acquire, script.Hang())
+		for i := range quorum.MostLate + 1 {
+			owner := fmt.Sprintf("%0*d", renewer.OwnerLen, i)
+			s.Acquire(t.Context(), []renewer.Claim{{Name: fmt.Sprint("n", i), Owner: owner, TTL: ttl}})
+		}
+		assert.EqualValues(t, quorum.MostLate, quorum.Late(s, 0))
+		require.Equal(t, renewer.Mine, s.Renew(t.Context(), []renewer.Hold{hold("n", "a")})[0].Status)
+		require.Equal(t, renewer.Mine, s.Release(t.Context(), []renewer.Hold{hold("n", "a")})[0].Status)
+		synctest.Wait()
+		assert.Len(t, nodes[0].Calls(script.Renew), 1)
+		assert.NotEmpty(t, nodes[0].Calls(script.Release))
+		free(t, "n", nodes)
+	})
+}
+
 // A node that hangs for long costs a bounded number of goroutines, and is asked again when it is back.
 func TestAHungNodeIsSpared(t *testing.T) {
 	t.Parallel()
@@ -419,7 +439,7 @@ func TestAHungNodeIsSpared(t *testing.T) {
 			answers := s.Release(t.Context(), []renewer.Hold{{Name: "n", Owner: owner}})
 			require.Equal(t, renewer.Mine, answers[0].Status)
 		}
-		assert.EqualValues(t, quorum.MostLate, quorum.Late(s, 0))
+		assert.EqualValues(t, 2*quorum.MostLate, quorum.Late(s, 0), "of acquires, and of others")
 		nodes[0].Default(script.Acquire, script.Pass())
 		nodes[0].Default(script.Release, script.Pass())
 		pass(time.Minute)

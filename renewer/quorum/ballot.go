@@ -86,6 +86,7 @@ func (s *Store) propose(b *bid) {
 func (s *Store) round(ctx context.Context, bids []*bid) (took time.Duration, err error) {
 	claims := make([]renewer.Claim, len(bids))
 	p := newPoll(ctx, s, func(p *poll[renewer.Grant], r reply[renewer.Grant]) { s.lateGrants(p, r, claims) })
+	p.kind = acquires
 	for i, b := range bids {
 		claims[i] = b.claim
 		b.begin(p.sent)

@@ -23,7 +23,9 @@ func Planned(s *Store) (n int) {
 }
 
 // Late returns how many calls of a node nobody waits for any more.
-func Late(s *Store, node int) int64 { return s.nodes[node].late.Load() }
+func Late(s *Store, node int) int64 {
+	return s.nodes[node].late[acquires].Load() + s.nodes[node].late[other].Load()
+}
 
 // MostLate is how many there may be.
 const MostLate = mostLate

@@ -14,9 +14,19 @@ const (
 	// leastPatience is how long at least a node is waited for in the background, when its answer does not matter any more to
 	// the caller but what it has done does.
 	leastPatience = time.Second
-	// mostLate is how many calls of a node may be late at once: those that nobody waits for any more. A node that hangs
+	// mostLate is how many calls of a node and kind may be late at once: those that nobody waits for any more. A node that hangs
 	// costs that many goroutines at most, and is asked again when some have come back.
 	mostLate = 1024
+)
+
+// kind is what a call is counted with when it is late: a node that is slow for a crowd of acquires is
+// still asked for heartbeats and releases.
+type kind uint8
+
+const (
+	other kind = iota
+	acquires
+	kinds
 )
 
 var errBacklog = errors.New("not asked: it has not answered lately")
@@ -29,6 +39,7 @@ type poll[A any] struct {
 	cancel  context.CancelFunc
 	replies chan reply[A]
 	late    func(reply[A])
+	kind    kind
 	sent    instant       // before any was asked
 	age     time.Duration // the same by Store.age
 	hurry   *time.Timer   // when to wait no longer; nil: not yet
@@ -77,7 +88,7 @@ func (p *poll[A]) ask(node int, items []int, n int, call func(context.Context, r
 		p.deliver(reply[A]{node: node})
 		return
 	}
-	if to.late.Load() >= mostLate {
+	if to.late[p.kind].Load() >= mostLate {
 		p.deliver(reply[A]{node, items, repeat(n, fail(errBacklog))})
 		return
 	}
@@ -115,7 +126,7 @@ func (p *poll[A]) deliver(r reply[A]) {
 	}
 	p.mu.Unlock()
 	if over {
-		p.s.nodes[r.node].late.Add(-1)
+		p.s.nodes[r.node].late[p.kind].Add(-1)
 		p.late(r)
 	}
 }
@@ -166,7 +177,7 @@ func (p *poll[A]) end(giveUp bool, merge func(reply[A]) bool) {
 	patience := leastPatience
 	for x, heard := range p.heard {
 		if !heard {
-			p.s.nodes[x].late.Add(1)
+			p.s.nodes[x].late[p.kind].Add(1)
 			patience = max(patience, p.s.nodes[x].store.Settle())
 		}
 	}

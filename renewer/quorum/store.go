@@ -24,6 +24,8 @@ type Store struct {
 
 	roster *roster // nil if there is nothing to compare
 
+	acquiring chan struct{} // has one for each acquire under way; heartbeats and releases need none
+
 	background context.Context //nolint:containedctx // ends with Close
 	stop       context.CancelFunc
 
@@ -38,7 +40,7 @@ var _ renewer.Store = (*Store)(nil)
 type node struct {
 	store renewer.Store
 	name  string
-	late  atomic.Int64 // calls that nobody waits for any more
+	late  [kinds]atomic.Int64 // calls that nobody waits for any more, by kind
 }
 
 // New returns a store on an odd number of nodes, which stay the caller's. A lock is granted by a majority of them: with n
@@ -77,6 +79,8 @@ func newStore(nodes []renewer.Store, c settings, write int) *Store {
 		born:   time.Now(),
 		ledger: ledger{leases: make(map[key]*lease)},
 		order:  make([]int, len(nodes)),
+
+		acquiring: make(chan struct{}, mostAcquires),
 	}
 	s.background, s.stop = context.WithCancel(context.Background())
 	for i := range nodes {
