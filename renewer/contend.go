@@ -108,7 +108,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		if late && (errors.Is(g.Err, context.Canceled) || errors.Is(g.Err, context.DeadlineExceeded)) {
 			g.Err = c.noAnswer(cut, g.Err)
 		}
-		if !cut || !c.seen.known {
+		if !cut || !c.seen.known || errors.Is(g.Err, ErrRejected) {
 			c.see(glimpse{known: true, err: orUnexplained(g.Err)})
 		}
 	}

@@ -2,6 +2,7 @@ package renewer_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -319,5 +320,18 @@ func TestEveryQuestionRunsOutOfTime(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.NotContains(t, err.Error(), "none of the questions", "one was")
 		assert.ErrorContains(t, err, "not answered in time")
+	})
+}
+
+// A caller who has seen the holder, and is then refused by the store for good, hears of that: it says what to mend.
+func TestARejectionIsNotHiddenBehindTheHolder(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Acquire, script.Taken(renewer.Holder{Node: "other"}, 100*time.Millisecond),
+			script.Fail(fmt.Errorf("%w: NOPERM", renewer.ErrRejected)))
+		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.ErrorIs(t, err, renewer.ErrRejected)
+		require.ErrorContains(t, err, "NOPERM")
 	})
 }

@@ -133,10 +133,9 @@ local function claim(lease, counter, owner, holder)
 		end
 	elseif value then
 		local left = redis.call('PTTL', lease)
-		if not line then
-			return {string.sub(value, 1, mostValue), left, now}
+		if not line or type(redis.pcall('ZADD', line, 'NX', now, owner)) == 'table' then
+			return {string.sub(value, 1, mostValue), left, now} -- beside a key of another type there is no line
 		end
-		redis.call('ZADD', line, 'NX', now, owner)
 		redis.call('PEXPIRE', line, ARGV[5])
 		return {string.sub(value, 1, mostValue), left, now, 1}
 	end
@@ -158,7 +157,7 @@ local function claim(lease, counter, owner, holder)
 		fence = math.max(fence, last + 1)
 	end
 	if line then
-		redis.call('ZREM', line, owner) -- the one before let it lapse: whoever asks first has it
+		redis.pcall('ZREM', line, owner) -- the one before let it lapse: whoever asks first has it
 	end
 	local more = further(fence)
 	redis.call('SET', counter, string.format('%.0f', fence + more), 'PX', counterTTL)

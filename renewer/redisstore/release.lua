@@ -52,7 +52,7 @@ for i = 1, n do
 	else
 		lost[#lost + 1] = (value and not over[key]) and i or -i
 		if mode == 'line' then
-			redis.call('ZREM', key .. ':line', owner)
+			redis.pcall('ZREM', key .. ':line', owner)
 		end
 		if not value and not over[key] then
 			gone[#gone + 1] = key
@@ -93,11 +93,11 @@ if waiting == 0 then
 	return lost
 end
 
--- Gives a lease to the first in line, or returns false.
+-- Gives a lease to the first in line, or returns false. A key of another type is no line.
 local function pass(key)
 	local first
 	for _ = 1, 100 do
-		first = redis.call('ZPOPMIN', key .. ':line')[1]
+		first = redis.pcall('ZPOPMIN', key .. ':line')[1]
 		if not first then
 			return false
 		elseif #first == 22 then
