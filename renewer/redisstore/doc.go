@@ -90,6 +90,12 @@
 // which watches report. TLS is the client's TLSConfig, and for Sentinels Sentinel.TLSConfig: leave
 // InsecureSkipVerify alone. No error and no log shows a password.
 //
+// # Crowds
+//
+// A process asks a server for at most 1,024 locks at the same time, or 256 on a cluster, and frees as
+// many; further callers wait for their turn, within their own limits. So a heartbeat, which waits for
+// no turn, is answered some milliseconds later beside any number of callers.
+//
 // # Changes
 //
 // The next heartbeat finds that the key of a lease has been deleted or overwritten, and its answer
