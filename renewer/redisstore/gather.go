@@ -21,6 +21,11 @@ type gather[Q, A any] struct {
 	together func(ctx context.Context, questions []Q) []A
 	// unknown is the answer to one whose context ended first.
 	unknown func(error) A
+	// left is told, before that answer is given, of a question that goes on without its caller; over
+	// is closed, and settled told, once the command has been answered or given up. Nil if nobody
+	// needs to know.
+	left    func(question *Q, over <-chan struct{})
+	settled func(question *Q, over <-chan struct{})
 
 	mu    sync.Mutex
 	busy  int // commands under way
@@ -30,9 +35,10 @@ type gather[Q, A any] struct {
 // party is who asks together. Its fields are guarded by gather.mu; answers is set once done is closed.
 type party[Q, A any] struct {
 	questions []Q
-	present   int // who still waits
+	left      []int // who does not wait any longer
 	ctx       context.Context
 	cancel    context.CancelFunc
+	over      bool // it has been asked, and done is about to be closed
 	done      chan struct{}
 	answers   []A
 }
@@ -67,12 +73,14 @@ func (g *gather[Q, A]) do(ctx context.Context, question []Q) []A {
 	if p != nil {
 		select {
 		case <-p.done:
-			if p.answers != nil {
-				return p.answers[i : i+1 : i+1]
-			}
 		case <-ctx.Done():
-			g.leave(p)
-			return []A{g.unknown(ctx.Err())}
+			if g.leave(p, i) {
+				return []A{g.unknown(ctx.Err())}
+			}
+			<-p.done // at the same moment
+		}
+		if p.answers != nil {
+			return p.answers[i : i+1 : i+1]
 		}
 	}
 	return g.ask(ctx, question)
@@ -81,7 +89,6 @@ func (g *gather[Q, A]) do(ctx context.Context, question []Q) []A {
 // enter adds a question to a party, and closes that if it is full. Under g.mu.
 func (g *gather[Q, A]) enter(p *party[Q, A], question Q) int {
 	p.questions = append(p.questions, question)
-	p.present++
 	if len(p.questions) == partyMost {
 		g.party = nil
 	}
@@ -111,18 +118,32 @@ func (g *gather[Q, A]) run(p *party[Q, A]) {
 	p.cancel()
 	g.mu.Lock()
 	g.busy--
+	p.over = true
 	g.mu.Unlock()
 	close(p.done)
+	if g.settled != nil {
+		for _, i := range p.left {
+			g.settled(&p.questions[i], p.done)
+		}
+	}
 }
 
-// leave counts one out who does not wait any longer. The last ends the question.
-func (g *gather[Q, A]) leave(p *party[Q, A]) {
+// leave counts one out who does not wait any longer, unless the answer is there. The last ends the
+// question.
+func (g *gather[Q, A]) leave(p *party[Q, A], i int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p.present--
-	if p.present == 0 {
+	if p.over {
+		return false
+	}
+	p.left = append(p.left, i)
+	if g.left != nil {
+		g.left(&p.questions[i], p.done)
+	}
+	if len(p.left) == len(p.questions) {
 		p.cancel()
 	}
+	return true
 }
 
 // ask asks alone.

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,7 @@ type Store struct {
 	life      context.Context        // ended by Close
 	end       context.CancelFunc
 	lineArgs  []string // of release.lua
+	abandoned abandoned
 	acquires  *gather[renewer.Claim, renewer.Grant]
 	releases  *gather[renewer.Hold, renewer.Answer]
 	acquiring windows
@@ -179,6 +181,11 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 	if s.lines.Load() {
 		s.hub.lineup.leave(holds)
 	}
+	for i := range holds {
+		if err := s.abandoned.settle(ctx, holds[i].Owner); err != nil {
+			return slices.Repeat([]renewer.Answer{{Err: s.wrap("release", err)}}, len(holds))
+		}
+	}
 	if len(holds) == 1 && s.gathers() {
 		return s.releases.doThrough(ctx, s.releasing.of(0), holds)
 	}
@@ -218,6 +225,8 @@ func (s *Store) newAcquires() *gather[renewer.Claim, renewer.Grant] {
 			return job.grants
 		},
 		unknown: s.noGrant,
+		left:    func(c *renewer.Claim, over <-chan struct{}) { s.abandoned.add(c.Owner, over) },
+		settled: func(c *renewer.Claim, over <-chan struct{}) { s.abandoned.remove(c.Owner, over) },
 	}
 }
 

@@ -1,0 +1,155 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// heldClient is a client that holds commands back while it is told to, as a processor does that has
+// no time for the goroutine which is about to send one.
+type heldClient struct {
+	rueidis.Client
+
+	mu   sync.Mutex
+	held int           // commands
+	send chan struct{} // nil: at once; closed when they may go
+}
+
+func (c *heldClient) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	c.mu.Lock()
+	send := c.send
+	if send != nil {
+		c.held++
+	}
+	c.mu.Unlock()
+	if send != nil {
+		select {
+		case <-send:
+		case <-ctx.Done(): // never sent: the client says why
+		}
+	}
+	return c.Client.Do(ctx, cmd)
+}
+
+// hold holds commands back from now on.
+func (c *heldClient) hold() (goOn func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	send := make(chan struct{})
+	c.send = send
+	return sync.OnceFunc(func() { close(send) })
+}
+
+// pass lets commands pass from now on, but not those that are held.
+func (c *heldClient) pass() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.send = nil
+}
+
+// holds reports whether the commands of some who ask together are held, besides one of a caller who
+// came first.
+func (c *heldClient) holds() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held >= 2
+}
+
+func heldStore(t *testing.T) (*redisstore.Store, *heldClient) {
+	t.Helper()
+	_, s := startReal(t)
+	client := &heldClient{Client: s.client(t)}
+	store, err := redisstore.New(client)
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	mine(t, store, claim("first", "a", time.Minute)) // the server must know the script, lest nothing be carried out together
+	return store, client
+}
+
+// leaveACrowd has callers ask for locks together, of whom each second one leaves before anything
+// is sent. It returns the names that those have left.
+func leaveACrowd(t *testing.T, store *redisstore.Store, client *heldClient) (abandoned []string, wait func()) {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	var leaving, staying sync.WaitGroup
+	ask := func(ctx context.Context, name string) {
+		grants := store.Acquire(ctx, []renewer.Claim{claim(name, "a", time.Minute)})
+		if ctx == t.Context() {
+			assert.NoError(t, grants[0].Err)
+		} else {
+			assert.ErrorIs(t, grants[0].Err, context.Canceled)
+		}
+	}
+	const each = 30
+	for i := range each {
+		name := fmt.Sprint("left", i)
+		abandoned = append(abandoned, name)
+		leaving.Go(func() { ask(ctx, name) })
+		staying.Go(func() { ask(t.Context(), fmt.Sprint("stays", i)) })
+	}
+	require.Eventually(t, func() bool { return client.holds() && store.AcquiresUnderWay() == 2*each }, patience, time.Millisecond)
+	leave()
+	leaving.Wait()
+	return abandoned, staying.Wait
+}
+
+// A caller left while its claim was about to be sent together with others, and what was to free
+// that claim overtook it: the key stayed for its TTL, and everybody waited for that.
+func TestAReleaseOvertookAnAbandonedClaim(t *testing.T) {
+	t.Parallel()
+	store, client := heldStore(t)
+	goOn := client.hold()
+	abandoned, stayed := leaveACrowd(t, store, client)
+	client.pass()
+	var freed sync.WaitGroup
+	for _, name := range abandoned {
+		freed.Go(func() { release(t, store, hold(name, "a", 0)) })
+	}
+	overtook := make(chan struct{})
+	go func() {
+		freed.Wait()
+		close(overtook)
+	}()
+	select {
+	case <-overtook: // which is the fault
+	case <-time.After(100 * time.Millisecond):
+	}
+	goOn()
+	stayed()
+	freed.Wait()
+	for _, name := range abandoned {
+		mine(t, store, claim(name, "b", time.Minute))
+	}
+}
+
+// A release that waits for such a claim does not outlast its own time.
+func TestAReleaseBehindAnAbandonedClaimEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	store, client := heldStore(t)
+	goOn := client.hold()
+	abandoned, stayed := leaveACrowd(t, store, client)
+	client.pass()
+	holds := make([]renewer.Hold, len(abandoned))
+	for i, name := range abandoned {
+		holds[i] = hold(name, "a", 0)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	for _, answer := range store.Release(ctx, holds) {
+		assert.Equal(t, renewer.Unknown, answer.Status)
+		assert.ErrorIs(t, answer.Err, context.DeadlineExceeded)
+	}
+	goOn()
+	stayed()
+}
