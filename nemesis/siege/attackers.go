@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -41,12 +42,14 @@ func attack(args []string, stdin io.Reader) error {
 	if err != nil {
 		return err
 	}
+	// They are to be thought of as on other machines, so they take only what the others leave.
+	if err := syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19); err != nil {
+		return err
+	}
 	go func() {
 		for i := range n {
 			go besiege(args[0], i, kindOf(i))
-			if i%100 == 99 { // all are there after ten seconds or so
-				time.Sleep(100 * time.Millisecond)
-			}
+			time.Sleep(2 * time.Millisecond) // 10,000 are there after twenty seconds
 		}
 	}()
 	_, err = io.Copy(io.Discard, stdin)

@@ -145,8 +145,10 @@ type state struct {
 }
 
 func stateNow(gc bool, losses *lossCounter) state {
-	if gc {
-		debug.FreeOSMemory()
+	for range 3 { // what pools keep is gone after two
+		if gc {
+			debug.FreeOSMemory()
+		}
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
