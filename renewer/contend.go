@@ -67,17 +67,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	grants := k.store.Acquire(request, claims[:])
 	singleClaims.put(claims)
 	late := c.endRequest(request)
-	g := answerTo(grants, 0, 1, brokenGrant)
-	if answered := isAnswer(g.Status, g.Err); answered || ctx.Err() == nil {
-		k.bookReply(k.shardOf(l.name), sent, answered)
-	}
-	if g.Status == Mine {
-		sent = sent.add(-max(0, g.Age))
-	}
-	if g.Status == Mine && k.clock.atMost() >= sent.add(k.validFor(l.ttl())-k.cfg.Margin) {
-		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
-		g = Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v", k.clock.atMost().sub(sent), l.ttl())}
-	}
+	g, sent := c.grantOf(ctx, grants, sent)
 	switch g.Status {
 	case Mine:
 		if ctx.Err() != nil { // the caller left while the question was under way
@@ -116,6 +106,23 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		return 0, c.refuse()
 	}
 	return 0, nil
+}
+
+// grantOf is the store's answer to a claim sent at an instant, and when it counts from.
+func (c *call) grantOf(ctx context.Context, grants []Grant, sent instant) (Grant, instant) {
+	k, g := c.k, answerTo(grants, 0, 1, brokenGrant)
+	if answered := isAnswer(g.Status, g.Err); answered || ctx.Err() == nil {
+		k.bookReply(k.shardOf(c.l.name), sent, answered)
+	}
+	if g.Status != Mine {
+		return g, sent
+	}
+	sent = sent.add(-max(0, g.Age))
+	if ttl := c.l.ttl(); k.clock.atMost() >= sent.add(k.validFor(ttl)-k.cfg.Margin) {
+		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
+		g = Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v", k.clock.atMost().sub(sent), ttl)}
+	}
+	return g, sent
 }
 
 // noAnswer is the error for a question that was not answered before its limit, with what the store

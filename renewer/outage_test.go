@@ -41,7 +41,7 @@ func TestAnOutageBeginsWithWhatFailsFirstAndEndsWithAnAnswer(t *testing.T) {
 		assert.Zero(t, k.Outage("0:a"), "nobody has asked")
 		store.Default(script.Acquire, script.Fail(errors.New("connection refused")))
 		require.ErrorIs(t, try(t, k, "0:a"), renewer.ErrUnavailable)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		require.ErrorIs(t, try(t, k, "0:a"), renewer.ErrUnavailable)
 		assert.Equal(t, time.Minute, k.Outage("0:a"))
 		assert.Zero(t, k.Outage("1:a"), "another shard, which nobody has asked")
@@ -62,7 +62,7 @@ func TestRequestsThatFailBesideOthersAreNoOutage(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, try(t, k, "0:a"))
 		require.ErrorIs(t, <-failed, renewer.ErrUnavailable)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		assert.Zero(t, k.Outage("0:a"))
 	})
 }
@@ -75,7 +75,7 @@ func TestRefusalsAreNoOutage(t *testing.T) {
 			k, store := outageOf(t)
 			store.Default(script.Acquire, script.Fail(fmt.Errorf("the server says: %w", up)))
 			require.ErrorIs(t, try(t, k, "0:a"), up)
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			assert.Zero(t, k.Outage("0:a"))
 		})
 	}
@@ -103,7 +103,7 @@ func TestCallersWhoLeaveAreNoOutage(t *testing.T) {
 		store.Default(script.Acquire, script.Hang())
 		_, err := k.Acquire(endsIn(t, time.Millisecond), "0:a")
 		require.Error(t, err)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		assert.Zero(t, k.Outage("0:a"))
 	})
 }

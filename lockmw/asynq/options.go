@@ -73,8 +73,10 @@ func RetryIn(d time.Duration) Option {
 	return option(func(s *settings) { s.retryIn = d })
 }
 
-// Codec decodes payloads by unmarshal in place of json.Unmarshal (which here refuses an object that has a name twice). It gets the payload and a pointer to a T to decode into;
-// if T is a pointer itself, such as a *pb.Email, it gets a T. It may be called concurrently. It panics if unmarshal is nil.
+// Codec decodes payloads by unmarshal in place of json.Unmarshal (which here refuses an object that
+// has a name twice). It gets the payload and a pointer to a T to decode into; if T is a
+// pointer itself, such as a *pb.Email, it gets a T. It may be called concurrently. It panics if
+// unmarshal is nil.
 func Codec(unmarshal func(data []byte, v any) error) HandleOption {
 	if unmarshal == nil {
 		panic("lockbeat: asynqmw.Codec needs a function such as json.Unmarshal")

@@ -124,7 +124,7 @@ func FuzzKeyAndHandlerAgree(f *testing.F) {
 }
 
 func askerOf(r *http.Request) *asker {
-	return r.Context().Value(asker{}).(*asker) //nolint:forcetypeassert // it is the fuzz function's
+	return r.Context().Value(asker{}).(*asker)
 }
 
 // accountIn finds the account in a body, as a parser does that takes the first of several.

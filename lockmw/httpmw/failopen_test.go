@@ -47,7 +47,7 @@ func inOutage(t *testing.T, f func(t *testing.T, k *renewer.Keeper, s *script.St
 		s.Default(script.Acquire, script.Fail(errDown))
 		_, err = k.TryAcquire(t.Context(), "any")
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		time.Sleep(k.Config().RequestTimeout)
+		<-time.After(k.Config().RequestTimeout)
 		f(t, k, s, o)
 		require.NoError(t, k.Shutdown(t.Context()))
 	})
@@ -85,7 +85,7 @@ func TestFailOpenIsForOutagesAndNotForLoad(t *testing.T) {
 			s.Default(script.Acquire, script.Fail(fmt.Errorf("%w: by a server that is up", up)))
 			for range 3 {
 				requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpmw.TypeUnavailable)
-				time.Sleep(k.Config().RequestTimeout)
+				<-time.After(k.Config().RequestTimeout)
 			}
 		}
 		assert.Empty(t, o.heard)

@@ -49,7 +49,7 @@ func attack(args []string, stdin io.Reader) error {
 	go func() {
 		for i := range n {
 			go besiege(args[0], i, kindOf(i))
-			time.Sleep(2 * time.Millisecond) // 10,000 are there after twenty seconds
+			<-time.After(2 * time.Millisecond) // 10,000 are there after twenty seconds
 		}
 	}()
 	_, err = io.Copy(io.Discard, stdin)
@@ -84,7 +84,7 @@ func besiege(addr string, i int, a attacker) {
 }
 
 // pause sleeps for about d.
-func pause(d time.Duration) { time.Sleep(d/2 + rand.N(d)) }
+func pause(d time.Duration) { <-time.After(d/2 + rand.N(d)) }
 
 // head is a request's, up to its body.
 func head(path string, length int) string {
@@ -131,7 +131,7 @@ func leaveTheLine(conn net.Conn, i int) {
 }
 
 // manyNames asks for as many locks as fit in 64 KiB.
-func manyNames(conn net.Conn, i int) {
+func manyNames(conn net.Conn, _ int) {
 	var b strings.Builder
 	b.WriteString(`{"Accounts":["`)
 	for b.Len() < 64<<10 {

@@ -102,7 +102,8 @@ func look(addr string, query ...string) (s state, err error) {
 		return s, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	return s, json.NewDecoder(res.Body).Decode(&s)
+	err = json.NewDecoder(res.Body).Decode(&s)
+	return s, err
 }
 
 // sample looks now and then, for d.
@@ -111,7 +112,7 @@ func sample(addr string, d time.Duration) <-chan []state {
 	go func() {
 		var all []state
 		for end := time.Now().Add(d); time.Now().Before(end); {
-			time.Sleep(d / 24)
+			<-time.After(d / 24)
 			if s, err := look(addr); err == nil {
 				all = append(all, s)
 			}
@@ -124,7 +125,7 @@ func sample(addr string, d time.Duration) <-chan []state {
 // settle waits until the server has got rid of the attackers, for a minute at most.
 func settle(ctx context.Context, addr string, before state) (s state, err error) {
 	clients.CloseIdleConnections()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(time.Second) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && ctx.Err() == nil; <-time.After(time.Second) {
 		if s, err = look(addr, "gc"); err != nil {
 			return s, err
 		}

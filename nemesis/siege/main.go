@@ -25,20 +25,26 @@ func main() {
 	case "attackers":
 		exit(attack(os.Args[1:], os.Stdin))
 	}
+	os.Exit(besieged(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// besieged is the program: it returns the exit status.
+func besieged(args []string, stdout, stderr io.Writer) int {
+	p, err := parse(args, stderr)
+	if err != nil {
+		return 2
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	p, err := parse(os.Args[1:], os.Stderr)
-	if err != nil {
-		os.Exit(2)
-	}
 	r, err := run(ctx, p)
 	if err != nil {
-		exit(err)
+		_, _ = fmt.Fprintln(stderr, "siege:", err)
+		return 1
 	}
-	if r.print(os.Stdout) > 0 {
-		stop()
-		os.Exit(1)
+	if r.print(stdout) > 0 {
+		return 1
 	}
+	return 0
 }
 
 func exit(err error) {

@@ -37,9 +37,9 @@ func (r *result) print(w io.Writer) (failed int) {
 			mark = "FAIL"
 			failed++
 		}
-		fmt.Fprintf(w, "%s  %-46s %s\n", mark, what, fmt.Sprintf(format, args...))
+		_, _ = fmt.Fprintf(w, "%s  %-46s %s\n", mark, what, fmt.Sprintf(format, args...))
 	}
-	fmt.Fprintf(w, "%d attacking connections for %v; honest: %d requests a second\n\n", r.attackers, r.plan.siege, r.rate)
+	_, _ = fmt.Fprintf(w, "%d attacking connections for %v; honest: %d requests a second\n\n", r.attackers, r.plan.siege, r.rate)
 	peace, siege := r.peace.at(.99), r.siege.at(.99)
 	row(siege <= mostSlower*max(peace, leastP99), "honest p99 ≤ 3 × that in peace",
 		"%v in peace, %v under siege: %.1f × (p50 %v, %v)", peace.Round(100*time.Microsecond), siege.Round(100*time.Microsecond),

@@ -114,7 +114,7 @@ func routes(k *renewer.Keeper, losses *lossCounter) http.Handler {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return
 		}
-		time.Sleep(work)
+		<-time.After(work)
 		_, _ = io.WriteString(w, "done\n")
 	})
 	order := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

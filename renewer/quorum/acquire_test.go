@@ -79,7 +79,6 @@ func TestTooManyFaultyNodesAreNoBusyLock(t *testing.T) {
 		assert.Zero(t, took(func() { g = acquire(limited(t, time.Second), s, "a") }), "both have answered")
 		require.NotErrorIs(t, g.Err, context.DeadlineExceeded)
 		require.NotErrorIs(t, g.Err, renewer.ErrRejected)
-
 		synctest.Wait() // until the second, which granted the lock, has freed it
 		nodes[1].Default(script.Acquire, script.Hang())
 		assert.Zero(t, took(func() { g = acquire(limited(t, time.Second), s, "a") }), "the third can't help")

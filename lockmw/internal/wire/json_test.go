@@ -23,7 +23,7 @@ func TestNamesThatAreThereTwice(t *testing.T) {
 		`{"a":1,"b":{"a":1},"c":[{"a":1},{"a":2}]}`: false,
 		`{"a":"a","b":"a,\"a\":1"}`:                 false,
 		`["a","a",{"\\":1,"\"":2}]`:                 false,
-		` "a" `:                                     false,
+		"\t\"a\"":                                   false,
 		`null`:                                      false,
 	} {
 		var v any
