@@ -2,6 +2,7 @@ package lockmw_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -161,5 +162,30 @@ func TestManyLocksTakeNoLongerThanWait(t *testing.T) {
 		for _, name := range names {
 			require.Empty(t, s.Owner(name))
 		}
+	})
+}
+
+// A crowd that lists a busy name after another one kept the other locked, a second each in turn.
+func TestACrowdBehindABusyNameKeepsNoCallerFromTheRest(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		_, exit, err := lockmw.Enter(t.Context(), k, "zz")
+		require.NoError(t, err)
+		var crowd sync.WaitGroup
+		for range 40 {
+			crowd.Go(func() {
+				_, err := lockmw.Do(t.Context(), k, lockmw.Keys("alice", "zz"), answer, lockmw.Wait(time.Minute))
+				assert.NoError(t, err)
+			})
+		}
+		synctest.Wait()
+		begun := time.Now()
+		_, err = lockmw.Do(t.Context(), k, "alice", answer, lockmw.Wait(time.Minute))
+		assert.NoError(t, err)
+		assert.LessOrEqual(t, time.Since(begun), 1100*time.Millisecond, "the first one's patience")
+		synctest.Wait()
+		assert.Empty(t, s.Owner("alice"))
+		assert.NoError(t, exit(nil))
+		crowd.Wait()
 	})
 }

@@ -20,6 +20,7 @@ type group struct {
 	until    time.Time     // when to wait no longer for anything
 	patience time.Duration // how long to wait for one lock with others in hand
 
+	slower func() // counts out who is about to wait for busy alone; nil if nobody is
 	taken  []*scope
 	cancel context.CancelCauseFunc // ends ctx; nil while nothing is taken
 	stops  []func() bool           // each has a loss not end ctx any more
@@ -43,6 +44,9 @@ func (g *group) attempt(names []string, first string) (busy string, err error) {
 	}
 	over = true
 	if err != nil {
+		if busy != "" { // before the next caller has what is given back
+			g.slower = slowNames.enter(g.keeper, busy)
+		}
 		g.end()
 		_ = leaveAll(g.taken, true) // what could not be freed lapses
 	}
@@ -53,11 +57,15 @@ func (g *group) attempt(names []string, first string) (busy string, err error) {
 func (g *group) inOrder(names []string) (busy string, err error) {
 	for {
 		left := names[len(g.taken):]
-		if len(left) > 1 || len(g.taken) == 0 || g.patience <= 0 { // else the one question will do
-			if err := g.tryAll(left); err == nil || g.set.contention != wait {
+		if len(left) > 1 || len(g.taken) == 0 || g.patience <= 0 || g.slow(left[0]) { // else the one question will do
+			err := g.tryAll(left)
+			if err == nil || g.set.contention != wait {
 				return "", err
 			}
 			left = names[len(g.taken):]
+			if g.slow(left[0]) && mayPass(g.ctx, err) {
+				return left[0], err
+			}
 		}
 		patience := time.Until(g.until)
 		if len(g.taken) > 0 && g.patience < patience {
@@ -123,6 +131,16 @@ func (g *group) waitFor(name string, d time.Duration) error {
 	}
 	return err
 }
+
+// hurry counts the caller out of those who wait for one lock alone.
+func (g *group) hurry() {
+	if g != nil && g.slower != nil {
+		g.slower()
+	}
+}
+
+// slow reports whether a lock is not to be waited for with others in hand.
+func (g *group) slow(name string) bool { return len(g.taken) > 0 && slowNames.has(g.keeper, name) }
 
 // add counts in a lock that was taken.
 func (g *group) add(s *scope) {

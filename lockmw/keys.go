@@ -26,9 +26,9 @@ var several = rand.Text() + strings.Repeat("\x00", renewer.MaxName)
 // waits for one after the other in the order of their names, whatever the order here, so that two
 // callers never wait for each other in a circle. While it waits it keeps those before, for an
 // eighth of [Wait] at most, and no longer than a second: then it gives them back, waits for the
-// busy one alone, and takes the others when it has that. So a name that stays busy keeps nobody
-// from the others for long, and a caller who needs many busy names may wait longer than one who
-// needs one.
+// busy one alone, and takes the others when it has that. Other callers of the process give theirs
+// back at once while one waits so. A name that stays busy therefore keeps nobody from the others for
+// long, and a caller who needs many busy names may wait longer than one who needs one.
 //
 // The function's context ends when any of them is lost. [FenceOf] reports each one's token. An
 // empty name, or none at all, makes an empty key. More than [MaxKeys] different names make one that
@@ -109,6 +109,14 @@ var refusal = several + "!"
 func refusedKeys(given, most int) string {
 	return refusal + strconv.Itoa(given) + " names were given for one operation, of which at most " +
 		strconv.Itoa(most) + " may be different"
+}
+
+// NamesOf are the names that a name made by [Keys] stands for, in order, and any other name itself.
+func NamesOf(name string) []string {
+	if names := split(name); names != nil {
+		return names
+	}
+	return []string{name}
 }
 
 // tooMany is the error for a name that stands for too many; nil for any other.

@@ -21,14 +21,21 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 		}
 	}
 	until := time.Now().Add(set.wait)
+	var last, g *group
+	defer func() { // also after a panic
+		last.hurry()
+		g.hurry()
+	}()
 	for first := ""; ; {
 		for _, name := range names {
 			if l := around(ctx, k, name); l != nil && l.Err() != nil {
 				return nil, l.Err() // which no further attempt mends
 			}
 		}
-		g := &group{ctx: ctx, keeper: k, set: set, until: until, patience: min(set.wait/8, mostPatience)}
+		last = g
+		g = &group{ctx: ctx, keeper: k, set: set, until: until, patience: min(set.wait/8, mostPatience)}
 		busy, err := g.attempt(names, first)
+		last.hurry()
 		switch {
 		case err == nil:
 			return g.scope(), nil

@@ -33,6 +33,13 @@
 // Refused tasks come back in no order, and asynq moves those that are due every Config.DelayedTaskCheckInterval, 5 s by
 // default: for keys with many short tasks set that to a second, or let them [Wait] a little.
 //
+// # Types
+//
+// The lock is that of the task's type and the key. asynq's mux matches types by prefix: a handler for
+// "email:send" gets tasks of type "email:sendx", too, and these are other locks. Where those who
+// enqueue are not to be trusted, refuse other types in the handler, or give [SharedKey] and a key
+// with a prefix of its own.
+//
 // # Last attempts
 //
 // asynq archives a task on its last attempt, and every task with MaxRetry(0), whatever error it

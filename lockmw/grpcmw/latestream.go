@@ -34,7 +34,10 @@ func newLateStream(
 ) *lateStream {
 	s := &lateStream{ctx: ctx, conn: conn, opts: opts, enter: enter, open: open}
 	s.pending, s.settled = context.WithCancel(context.WithoutCancel(ctx))
+	watched := make(chan struct{})
+	defer close(watched)
 	s.unwatch = context.AfterFunc(ctx, func() {
+		<-watched // ctx may have ended already
 		if !s.claim() {
 			return
 		}

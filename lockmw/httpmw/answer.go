@@ -58,7 +58,9 @@ func Respond(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (e *Error) setHeaders(h http.Header) {
-	h.Del("Content-Length") // of a body that will not come
+	for _, ofBody := range []string{"Content-Length", "Content-Encoding", "Content-Disposition", "Etag", "Last-Modified"} {
+		h.Del(ofBody) // of a body that will not come
+	}
 	h.Set("Cache-Control", "no-store")
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10))

@@ -56,7 +56,7 @@
 //
 // Final answers are stored, for [KeepAnswer]: status, body, trailers, and the headers that the
 // handler has set, less Set-Cookie, Date and those of the connection. Early hints (1xx) reach the
-// client of the first request only. These are not final: they leave nothing in the store, and the
+// client of the first request only. These are not final: no record of them stays in the store, and the
 // next request with the key runs the handler again:
 //
 //   - errors (4xx and 5xx), since an error says that nothing has been done; [KeepStatus] says
@@ -106,7 +106,9 @@
 //   - Inside authentication: who may not do a thing must not be able to keep others from it.
 //   - Inside http.TimeoutHandler, which ends the wait with the time, and answers itself. The handler behind it may go on running after
 //     that, and the lock is held until it returns. Its writer sets no read deadlines: give [MaxBody], so
-//     that no body is read under the lock.
+//     that no body is read under the lock, and set http.Server.ReadTimeout, which is all that bounds
+//     a slow body then. Idempotent must be inside of it: further out, it would take the answer for
+//     the handler's, which goes on, and would begin it again.
 //   - Inside or outside otelhttp: its spans are as without the lock. Inside, they count the wait.
 //   - Inside of Idempotent, for Exclusive and Handle: a request that is sent again needs no lock
 //     for its answer.
@@ -118,6 +120,9 @@
 // goroutine ends by panic(http.ErrAbortHandler), which net/http takes quietly. An ordinary return would make an empty 200 for whoever is
 // still there: the clients of a server whose http.Server.BaseContext has ended, at its shutdown. They see the connection end, and can
 // try elsewhere. Middleware that recovers from panics should let this one pass, as net/http asks of it.
+//
+// With Expect: 100-continue the client is asked for its body when its key has been found usable, and
+// so before the handler has looked at its headers; with [StreamBody] when the handler reads.
 //
 // An HTTP/1 server does not notice that a client has left while its body is unread, nor if it has
 // sent more than the request. So the wait is always bounded, and so is the line ([MaxWaiters]).
@@ -150,7 +155,8 @@
 //	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute,
 //		WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute}
 //
-// ReadTimeout ends neither the wait nor the work once the body has been read. Of a larger body it
+// With Idempotent let MaxHold exceed WriteTimeout: a lock that ends while its handler still writes lets
+// the next request with the key begin. ReadTimeout ends neither the wait nor the work once the body has been read. Of a larger body it
 // counts the wait, too: let it exceed the wait and the upload together.
 //
 // # Times

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
@@ -21,7 +22,7 @@ import (
 //
 // At most atMost run without their lock at once, in this handler or transport, and one for each
 // name: another server's know nothing of them. Further ones are refused with 503. The keeper's
-// observer is told of each (renewer.Observer's Unlocked), and package tracing counts them. The
+// observer is told of each, name by name (renewer.Observer's Unlocked), and package tracing counts them. The
 // store is waited for as long as the lock would be, so take a short [Wait] with it. It panics if
 // atMost is below 1.
 func FailOpen(atMost int) CommonOption {
@@ -51,32 +52,57 @@ func (u *unlocked) enter(ctx context.Context, name, operation string, err error)
 	if u == nil || lockmw.RefusalOf(err) != lockmw.RefusedUnavailable {
 		return nil, nil
 	}
-	outage := u.keeper.Outage(name)
-	if outage < u.keeper.Config().RequestTimeout || !u.names.Take(name) {
+	names := lockmw.NamesOf(name)
+	var outage time.Duration
+	for _, one := range names {
+		outage = max(outage, u.keeper.Outage(one))
+	}
+	if outage < u.keeper.Config().RequestTimeout {
 		return nil, nil
 	}
-	if !u.all.Take("") {
-		u.names.Give(name)
+	leave = u.take(names)
+	if leave == nil {
 		return nil, nil
 	}
-	leave = sync.OnceFunc(func() {
-		u.all.Give("")
-		u.names.Give(name)
-	})
 	// The token of an outer lock is not this one's: what is written without this lock must be told
 	// apart.
 	ctx = lockmw.WithFence(ctx, 0)
+	told := false
+	defer func() {
+		if !told { // an observer has panicked
+			leave()
+		}
+	}()
 	if o := u.keeper.Config().Observer; o != nil {
-		told := false
-		defer func() {
-			if !told { // it has panicked
-				leave()
-			}
-		}()
-		o.Unlocked(ctx, renewer.Unlocked{Name: name, Operation: operation, Outage: outage, Err: err})
-		told = true
+		for _, one := range names {
+			o.Unlocked(ctx, renewer.Unlocked{Name: one, Operation: operation, Outage: outage, Err: err})
+		}
 	}
+	told = true
 	return ctx, leave
+}
+
+// take counts an operation in, on all of names. What it returns counts it out; nil if there is no
+// room.
+func (u *unlocked) take(names []string) (leave func()) {
+	if !u.all.Take("") {
+		return nil
+	}
+	taken := 0
+	leave = sync.OnceFunc(func() {
+		u.all.Give("")
+		for _, one := range names[:taken] {
+			u.names.Give(one)
+		}
+	})
+	for _, one := range names {
+		if !u.names.Take(one) {
+			leave()
+			return nil
+		}
+		taken++
+	}
+	return leave
 }
 
 // operationOr is the name of the work, by default the route.

@@ -2,6 +2,7 @@ package httpmw
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
 )
@@ -34,9 +35,15 @@ func recorded(ctx context.Context) context.Context {
 	return context.WithValue(ctx, recordedKey{}, true)
 }
 
+func isRecorded(r *http.Request) bool { return r.Context().Value(recordedKey{}) != nil }
+
+// refusedMark is that header's value, which is different in each process, so that no handler's
+// upstream makes a refusal of its answer.
+var refusedMark = rand.Text()
+
 // markRefused says that what is answered now is a refusal, if anybody wants to know.
 func markRefused(h http.Header, r *http.Request) {
-	if r.Context().Value(recordedKey{}) != nil {
-		h.Set(refusedHeader, "true")
+	if isRecorded(r) {
+		h.Set(refusedHeader, refusedMark)
 	}
 }

@@ -163,19 +163,24 @@ func (i *idempotent) refuse(w http.ResponseWriter, r *http.Request, err error) {
 // answer answers a request, by its handler or with what is stored.
 func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Handler, j *job) {
 	var fresh *recorder // of the handler's run, if it ran here
+	var unwind func()   // goes on with its panic
 	i.checkTimeout(r, i.answerWait)
 	run := outlive(r)
 	defer run.end()
+	used := func(int) {} // counts what the answer takes in the store
+	taken := 0
+	defer func() { used(taken) }()
 	kept, err := once.Do(run.ctx, i.keeper, j.name, func(ctx context.Context) (answer, error) {
 		if fresh == nil {
-			if err := checkQuota(i.stored, j.caller); err != nil {
+			var err error
+			if used, err = i.reserve(j.caller); err != nil {
 				return answer{}, err
 			}
 			if !run.begin(i.finishWithin) {
 				return answer{}, ended(r)
 			}
 			fresh = newRecorder(w, i.maxAnswer)
-			pass(recorded(ctx), fresh, r, next.ServeHTTP)
+			unwind = i.carryOut(ctx, fresh, r, next)
 		}
 		// A second call means that the lock was lost, and that the request which took over has
 		// failed. The handler is not run twice: it has had its effect, and has read the body. Its
@@ -190,7 +195,10 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 		return a, nil
 	}, i.once(r.Pattern, j)...)
 	if fresh != nil && (err == nil || errors.Is(err, once.ErrResult)) {
-		i.stored.Use(j.caller, storedBytes+j.size)
+		taken = storedBytes + j.size
+	}
+	if unwind != nil {
+		unwind()
 	}
 	switch {
 	case fresh != nil && fresh.large: // it has gone out, whatever has become of the lock meanwhile
@@ -214,6 +222,24 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 	default:
 		i.instead(w, r, j, func(w http.ResponseWriter, r *http.Request) { i.refuse(w, r, err) })
 	}
+}
+
+// carryOut runs the handler. A panic passes through, except when a final answer that is too large to
+// be stored has gone out: a client that leaves while it reads has some handlers panic, such as
+// httputil.ReverseProxy, and must not have the request carried out again by that. What is returned
+// then goes on with it.
+func (i *idempotent) carryOut(ctx context.Context, fresh *recorder, r *http.Request, next http.Handler) (unwind func()) {
+	over := false
+	defer func() {
+		if !over && fresh.large && fresh.final(i.keepStatus) {
+			if value := recover(); value != nil {
+				unwind = func() { panic(value) }
+			}
+		}
+	}()
+	pass(recorded(ctx), fresh, r, next.ServeHTTP)
+	over = true
+	return nil
 }
 
 // instead gives an answer in place of the handler's.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 )
 
 // DefaultMaxStored is how many bytes of stored answers a caller may add in each [KeepAnswer]: 64 MiB.
@@ -22,12 +20,12 @@ var ErrQuota = errors.New("lockbeat: the caller has used up what may be stored o
 
 // MaxStored bounds what one caller may fill the store with: n bytes of stored answers at once, and
 // as many again in each [KeepAnswer], evenly. A caller that has used it up is answered with 429 and
-// Retry-After when its request has a new key, before the handler runs, and the request leaves nothing
-// in the store. Answers that are stored are still replayed.
+// Retry-After when its request has a new key, before the handler runs, and no answer is stored for it.
+// Answers that are stored are still replayed.
 //
 // An answer counts with its stored form and 600 bytes for its keys: by default that is 90,000 short
-// answers at once and one a second from then on, or 1,000 of the largest. Requests that are carried
-// out at the same time are counted when they are done. Each process counts by itself, for each call
+// answers at once and one a second from then on, or 1,000 of the largest. A request that is being carried
+// out counts with [MaxAnswer] until it is done. Each process counts by itself, for each call
 // of [Idempotent], and so one caller can take at most 2.5 times n of Redis in each, with what Redis
 // rounds up. A process keeps 65,536 callers in mind; of more it forgets one that has used little.
 //
@@ -40,11 +38,12 @@ func MaxStored(n int64) IdempotentOption {
 	return idempotentOption(func(s *settings) { s.maxStored = n })
 }
 
-// checkQuota returns the refusal of a caller that has used up its quota.
-func checkQuota(b *quota.Budget, caller string) error {
-	wait := b.Wait(caller)
-	if wait == 0 {
-		return nil
+// reserve counts the most that an answer may take as used by a caller; used corrects that when it
+// is known. The error is the refusal of a caller that has used up its quota.
+func (i *idempotent) reserve(caller string) (used func(bytes int), err error) {
+	most := storedBytes + i.maxAnswer
+	if wait := i.stored.Take(caller, most); wait > 0 {
+		return func(int) {}, &Error{Status: http.StatusTooManyRequests, RetryAfter: max(wait, time.Second), Err: ErrQuota}
 	}
-	return &Error{Status: http.StatusTooManyRequests, RetryAfter: max(wait, time.Second), Err: ErrQuota}
+	return func(bytes int) { i.stored.Use(caller, bytes-most) }, nil
 }

@@ -40,7 +40,7 @@ func (r *recorder) WriteHeader(status int) {
 		r.announce(status)
 	default:
 		r.status, r.sent = status, r.header.Clone()
-		r.refused = r.sent.Get(refusedHeader) != ""
+		r.refused = r.sent.Get(refusedHeader) == refusedMark
 		r.sent.Del(refusedHeader)
 		maps.DeleteFunc(r.sent, func(name string, _ []string) bool { return isTrailer(name) })
 	}

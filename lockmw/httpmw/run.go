@@ -23,9 +23,11 @@ func (l held) under(w http.ResponseWriter, r *http.Request, do work) (lost error
 	return nil
 }
 
-// run runs do with the lock, and answers for it if the lock was lost.
+// run runs do with the lock, and answers for it if the lock was lost. Inside of Idempotent the
+// writer is tracked in any case: a mark on an answer that is the handler's own would keep it from
+// being stored, and writers in between may take headers long after they have taken the answer.
 func (g *guard) run(w http.ResponseWriter, r *http.Request, do work, l held) {
-	if !g.tracks() {
+	if !g.tracks() && !isRecorded(r) {
 		if lost := l.under(w, r, do); lost != nil {
 			g.answerUnseen(w, r, lost)
 		}

@@ -103,11 +103,21 @@ func (t *transport) call(ctx context.Context, r *http.Request, exit func(error) 
 	if res.Request == sent {
 		res.Request = r // as the caller knows it
 	}
-	if res.Body != nil && res.Body != http.NoBody {
+	if hasBody(res) {
 		free = false
 		res.Body = newBody(ctx, res.Body, exit)
 	}
 	return res, nil
+}
+
+// hasBody reports whether there is anything to be read of a response. net/http's HTTP/2 has another
+// body than http.NoBody for one without. (Others leave the length at 0 where they don't know it.)
+func hasBody(res *http.Response) bool {
+	if res.Body == nil || res.Body == http.NoBody {
+		return false
+	}
+	empty := res.ContentLength == 0 || res.StatusCode == http.StatusNoContent || res.Request != nil && res.Request.Method == http.MethodHead
+	return res.ProtoMajor != 2 || !empty
 }
 
 // CloseIdleConnections closes those of base, for http.Client.CloseIdleConnections.

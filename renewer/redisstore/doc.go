@@ -94,7 +94,8 @@
 //
 // A process asks a server for at most 1,024 locks at the same time, or 256 on a cluster, and frees as
 // many; further callers wait for their turn, within their own limits. So a heartbeat, which waits for
-// no turn, is answered some milliseconds later beside any number of callers.
+// no turn, is answered some milliseconds later beside any number of callers, as long as they leave
+// the machine some processor time.
 //
 // # Changes
 //

@@ -42,23 +42,42 @@ func NewBudget(most int64, period time.Duration) *Budget {
 func (b *Budget) Wait(caller string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	over := b.left(b.callers[caller], time.Now()) - b.most
+	return b.wait(caller, time.Now())
+}
+
+func (b *Budget) wait(caller string, now time.Time) time.Duration {
+	over := b.left(b.callers[caller], now) - b.most
 	if over < 0 {
 		return 0
 	}
 	return max(time.Duration(over/b.most*float64(b.period)), 1)
 }
 
-// Use counts an amount that a caller has used, which may be more than it had.
-func (b *Budget) Use(caller string, amount int) {
+// Take is [Budget.Use], unless the caller has to wait, as long as it returns.
+func (b *Budget) Take(caller string, amount int) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
+	if wait = b.wait(caller, now); wait == 0 {
+		b.use(caller, amount, now)
+	}
+	return wait
+}
+
+// Use counts an amount that a caller has used, which may be more than it had, or gives back what it
+// has not used, if that is negative.
+func (b *Budget) Use(caller string, amount int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.use(caller, amount, time.Now())
+}
+
+func (b *Budget) use(caller string, amount int, now time.Time) {
 	used, known := b.callers[caller]
 	if !known {
 		b.makeRoom(now)
 	}
-	b.callers[caller] = usage{b.left(used, now) + float64(amount), now}
+	b.callers[caller] = usage{max(b.left(used, now)+float64(amount), 0), now}
 }
 
 // Callers is how many are kept in mind.

@@ -21,11 +21,32 @@ func DecodeJSON(data []byte, v any) error {
 	if err := json.Unmarshal(data, v); err != nil {
 		return err
 	}
-	target := reflect.TypeOf(v)
-	for target != nil && target.Kind() == reflect.Pointer {
-		target = target.Elem()
+	return checkNames(data, foldsNames(reflect.TypeOf(v)))
+}
+
+// foldsNames reports whether json.Unmarshal takes names that differ in case for one field of a type.
+func foldsNames(typ reflect.Type) bool {
+	for typ != nil && typ.Kind() == reflect.Pointer {
+		if typ.Implements(reflect.TypeFor[json.Unmarshaler]()) {
+			return false // it has its own way
+		}
+		typ = typ.Elem()
 	}
-	return checkNames(data, target != nil && target.Kind() == reflect.Struct)
+	if typ == nil || typ.Kind() != reflect.Struct {
+		return false
+	}
+	names := make(map[string]bool)
+	for _, field := range reflect.VisibleFields(typ) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" {
+			name = field.Name
+		}
+		if name = strings.Map(fold, name); field.IsExported() && name != "-" && names[name] {
+			return false // it tells them apart
+		}
+		names[name] = true
+	}
+	return true
 }
 
 // checkNames looks for names that are there twice, in JSON that is known to be valid. With anyCase

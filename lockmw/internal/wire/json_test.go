@@ -51,6 +51,13 @@ func TestNamesOfOneField(t *testing.T) {
 	} {
 		assert.Equal(t, twice, errors.Is(wire.DecodeJSON([]byte(text), &into), wire.ErrDuplicate), text)
 	}
+	var apart struct {
+		A string `json:"id"`
+		B string `json:"ID"`
+	}
+	require.NoError(t, wire.DecodeJSON([]byte(`{"id":"a","ID":"b"}`), &apart))
+	var own bag
+	require.NoError(t, wire.DecodeJSON([]byte(`{"a":"1","A":"2"}`), &own))
 	var set map[string]string
 	require.NoError(t, wire.DecodeJSON([]byte(`{"a":"","A":""}`), &set))
 }
@@ -108,3 +115,8 @@ func twice(t *testing.T, data []byte) bool {
 	require.ErrorIs(t, err, io.EOF)
 	return found
 }
+
+// bag is a struct that is written as a map.
+type bag struct{ names map[string]string }
+
+func (b *bag) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &b.names) }
