@@ -10,6 +10,7 @@
 // the lock is had, new idempotency keys), or are just there. All ask for the accounts that the honest
 // clients use, except those that hold a lock of their own for as long as they may.
 //
-// It ends with status 1 if the honest clients' p99 is above three times that in peace, if one of
+// It ends with status 1 if the honest clients' p99 (the median of those of ten seconds each) is above
+// three times that in peace, if one of
 // their requests fails, if a lease is lost, or if the server's memory or goroutines grow.
 package main

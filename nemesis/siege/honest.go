@@ -23,16 +23,21 @@ var clients = &http.Client{
 	Transport: &http.Transport{MaxIdleConnsPerHost: 200, IdleConnTimeout: time.Minute}, Timeout: 20 * time.Second,
 }
 
+// window is for how long a p99 is taken.
+const window = 10 * time.Second
+
 // times are how long requests took, from when each was due.
 type times struct {
+	begun time.Time
 	mu    sync.Mutex
 	all   []time.Duration
-	wrong map[string]int // answers that are none
+	parts map[int][]time.Duration // the same by window
+	wrong map[string]int          // answers that are none
 }
 
 // honest sends rate requests a second, each when it is due, whatever has become of the others.
 func honest(ctx context.Context, addr string, rate int, d time.Duration) *times {
-	t := &times{wrong: make(map[string]int)}
+	t := &times{begun: time.Now(), parts: make(map[int][]time.Duration), wrong: make(map[string]int)}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ticker := time.NewTicker(time.Second / time.Duration(rate))
@@ -53,7 +58,9 @@ func honest(ctx context.Context, addr string, rate int, d time.Duration) *times 
 func (t *times) add(err error, due time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.all = append(t.all, time.Since(due))
+	took, part := time.Since(due), int(due.Sub(t.begun)/window)
+	t.all = append(t.all, took)
+	t.parts[part] = append(t.parts[part], took)
 	if err != nil {
 		t.wrong[err.Error()]++
 	}
@@ -87,12 +94,24 @@ func send(ctx context.Context, addr string, i int) error {
 }
 
 // at is the duration that a share of requests did not exceed.
-func (t *times) at(share float64) time.Duration {
-	if len(t.all) == 0 {
+func (t *times) at(share float64) time.Duration { return quantile(t.all, share) }
+
+// p99 is the median of those of all windows: a machine that is taken away for half a second, as
+// shared ones are, spoils one of them.
+func (t *times) p99() time.Duration {
+	var each []time.Duration
+	for _, part := range t.parts {
+		each = append(each, quantile(part, .99))
+	}
+	return quantile(each, .5)
+}
+
+func quantile(took []time.Duration, share float64) time.Duration {
+	if len(took) == 0 {
 		return 0
 	}
-	slices.Sort(t.all)
-	return t.all[min(int(float64(len(t.all))*share), len(t.all)-1)]
+	slices.Sort(took)
+	return took[min(int(float64(len(took))*share), len(took)-1)]
 }
 
 // look asks the server what it is like.

@@ -40,10 +40,12 @@ func (r *result) print(w io.Writer) (failed int) {
 		_, _ = fmt.Fprintf(w, "%s  %-46s %s\n", mark, what, fmt.Sprintf(format, args...))
 	}
 	_, _ = fmt.Fprintf(w, "%d attacking connections for %v; honest: %d requests a second\n\n", r.attackers, r.plan.siege, r.rate)
-	peace, siege := r.peace.at(.99), r.siege.at(.99)
+	peace, siege := r.peace.p99(), r.siege.p99()
 	row(siege <= mostSlower*max(peace, leastP99), "honest p99 ≤ 3 × that in peace",
-		"%v in peace, %v under siege: %.1f × (p50 %v, %v)", peace.Round(100*time.Microsecond), siege.Round(100*time.Microsecond),
-		float64(siege)/float64(peace), r.peace.at(.5).Round(100*time.Microsecond), r.siege.at(.5).Round(100*time.Microsecond))
+		"%v in peace, %v under siege: %.1f × (median of 10 s each)", tenths(peace), tenths(siege), float64(siege)/float64(peace))
+	for _, share := range []float64{.5, .99} {
+		row(true, fmt.Sprintf("p%.0f of all", 100*share), "%v in peace, %v under siege", tenths(r.peace.at(share)), tenths(r.siege.at(share)))
+	}
 	row(len(r.peace.wrong)+len(r.siege.wrong) == 0, "no honest request fails", "%d and %d requests; %v %v",
 		len(r.peace.all), len(r.siege.all), r.peace.wrong, r.siege.wrong)
 	row(r.after.Lost == 0, "no lease is lost", "%d lost; %d held throughout", r.after.Lost, idleLeases)
@@ -55,6 +57,8 @@ func (r *result) print(w io.Writer) (failed int) {
 		r.before.Goroutines, peak(r.samples).Goroutines, r.after.Goroutines)
 	return failed
 }
+
+func tenths(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
 
 // third is one of three parts of samples.
 func third(samples []state, i int) []state { return samples[len(samples)*i/3 : len(samples)*(i+1)/3] }
