@@ -68,9 +68,10 @@ func scraped(t *testing.T) series {
 	return found
 }
 
-// allThatIsMeasured is a lock held and freed, refused, waited for in vain, renewed with and without success, lost and overrun.
+// allThatIsMeasured is an operation without its lock, and a lock held and freed, refused, waited for in vain, renewed with and without success, lost and overrun.
 func allThatIsMeasured(t *testing.T, s *scene) {
 	work := renewer.Operation("transfer")
+	s.keeper.Config().Observer.Unlocked(t.Context(), renewer.Unlocked{Name: "a", Operation: "transfer"})
 	l := s.acquire(t.Context(), t, "a", work)
 	_, err := s.keeper.TryAcquire(t.Context(), "a", work)
 	require.Error(t, err)
