@@ -82,8 +82,9 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		if sent >= c.unsettled.add(k.store.Settle()) {
 			c.unsettled = 0
 		}
-		// The name has changed hands since the last question: it was free in between.
-		c.freed = g.HeldFor > 0 && c.refused != 0 && g.HeldFor < sent.sub(c.refused)
+		// The name has changed hands since the last question: it was free in between. Or it may
+		// have: at this very moment, or nobody knows.
+		c.freed = g.HeldFor == 0 || c.refused != 0 && g.HeldFor < sent.sub(c.refused)
 		c.refused = sent
 		c.contended, c.queued = true, c.queued || g.Queued
 		c.behind = glimpse{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL}
