@@ -204,7 +204,7 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 			}})
 		}
 	}
-	k.bookReply(int(f.lane.number-1), f.sent, r.OK+r.Gone > 0)
+	k.bookReply(int(f.lane.number-1), f.sent, r.OK+r.Gone > 0 || isAnswer(Unknown, r.Err))
 	if r.Failed > 0 {
 		f.lane.trouble(now.add(k.cfg.TTL))
 	}

@@ -95,6 +95,20 @@ func TestHeartbeatsTellOfAnOutage(t *testing.T) {
 	})
 }
 
+// Nor is one that answers heartbeats by saying that it is busy.
+func TestHeartbeatsThatAreRefusedAreNoOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, store := outageOf(t)
+		l, err := k.TryAcquire(t.Context(), "0:a")
+		require.NoError(t, err)
+		store.Default(script.Renew, script.Fail(fmt.Errorf("busy with a script: %w", renewer.ErrOverloaded)))
+		<-l.Context().Done()
+		assert.Zero(t, k.Outage("0:b"))
+		_ = l.Release(t.Context())
+	})
+}
+
 // A caller who gives up tells nothing of the store.
 func TestCallersWhoLeaveAreNoOutage(t *testing.T) {
 	t.Parallel()
