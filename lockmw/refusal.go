@@ -25,7 +25,8 @@ const (
 	RefusedUnavailable
 	// RefusedShutdown means that the keeper is shut down: [renewer.ErrShutdown].
 	RefusedShutdown
-	// RefusedName means that the name is empty, too long, or one of too many ([MaxKeys]): [renewer.ErrName].
+	// RefusedName means that the name is empty, too long, or one of too many ([MaxKeys]):
+	// [renewer.ErrName].
 	RefusedName
 	// RefusedLost means that the lock of an outer call, in whose context this one was made, is lost: [renewer.ErrLost].
 	RefusedLost

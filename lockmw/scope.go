@@ -90,10 +90,12 @@ func (s *scope) of(name string) *renewer.Lease {
 	return nil
 }
 
-// Fence is the fencing token of the innermost lock that ctx runs under: positive, and greater than that of every earlier
-// holder. Give it to whatever the operation writes to, and let that refuse tokens lower than the highest it has seen. It is the
-// token of a caller elsewhere if that has passed one on ([WithFence]) and ctx runs under no lock of this process. 0 if there is
-// neither, which such a resource refuses. Of several locks taken by [Keys] it is that of the first in order: see [FenceOf].
+// Fence is the fencing token of the innermost lock that ctx runs under: positive, and greater
+// than that of every earlier holder. Give it to whatever the operation writes to, and let that
+// refuse tokens lower than the highest it has seen. It is the token of a caller elsewhere if that
+// has passed one on ([WithFence]) and ctx runs under no lock of this process. 0 if there is
+// neither, which such a resource refuses. Of several locks taken by [Keys] it is that of the
+// first in order: see [FenceOf].
 //
 // A lock that is lost keeps its token until the operation has returned: the resource refuses what
 // is written with it as soon as the next holder has written. A lock that is over has none.
@@ -132,14 +134,15 @@ func FenceOf(ctx context.Context, name string) int64 {
 	return 0
 }
 
-// WithFence returns a context in which [Fence] is the given token: one that a caller in another process has passed on, whose lock
-// this process works under. While ctx runs under a lock of this process, that one's token stays: what comes with a request must
-// not hide it. A fence of 0 hides all tokens around it, for work that runs without its lock; only a lock taken
-// further in has one then. No token is below 0 or above 2^53-1: such a fence changes nothing.
+// WithFence returns a context in which [Fence] is the given token: one that a caller in another
+// process has passed on, whose lock this process works under. While ctx runs under a lock of this
+// process, that one's token stays: what comes with a request must not hide it. A fence of 0 hides
+// all tokens around it, for work that runs without its lock; only a lock taken further in has one
+// then. No token is below 0 or above 2^53-1: such a fence changes nothing.
 //
-// Take tokens only from callers that you trust: a resource that has seen one too high refuses everybody
-// else. The adapters have helpers that carry tokens in headers and metadata, and that strip them where requests come in
-// from outside.
+// Take tokens only from callers that you trust: a resource that has seen one too high refuses
+// everybody else. The adapters have helpers that carry tokens in headers and metadata, and that
+// strip them where requests come in from outside.
 func WithFence(ctx context.Context, fence int64) context.Context {
 	if fence < 0 || fence > wire.MaxFence {
 		return ctx
@@ -147,8 +150,8 @@ func WithFence(ctx context.Context, fence int64) context.Context {
 	return context.WithValue(ctx, fenceKey{}, passedOn{ctx, fence})
 }
 
-// passedOn is a token that [WithFence] was given, or 0. Whether there is a lock of this process around
-// it is only seen when the token is asked for: that of a stream may be taken later.
+// passedOn is a token that [WithFence] was given, or 0. Whether there is a lock of this process
+// around it is only seen when the token is asked for: that of a stream may be taken later.
 type passedOn struct {
 	around context.Context
 	fence  int64

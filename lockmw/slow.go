@@ -21,7 +21,8 @@ type slowName struct {
 	name   string
 }
 
-// enter counts a caller in who waits for one lock alone. The function that it returns counts it out.
+// enter counts a caller in who waits for one lock alone. The function that it returns counts it
+// out.
 func (s *slow) enter(k *renewer.Keeper, name string) (leave func()) {
 	key := slowName{k, name}
 	s.mu.Lock()

@@ -23,8 +23,8 @@ type lossClock struct {
 
 func (c lossClock) Lost(context.Context, renewer.Lost) { c.at <- time.Now() }
 
-// A detached inner call is told when the engine knows, also if the outer call's caller has gone, so that the outer context had ended
-// before: it has the same notice as any other.
+// A detached inner call is told when the engine knows, also if the outer call's caller has gone,
+// so that the outer context had ended before: it has the same notice as any other.
 func TestADetachedInnerCallIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(s *script.Store, k *renewer.Keeper){

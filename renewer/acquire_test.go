@@ -216,8 +216,8 @@ func TestErrorsAreTold(t *testing.T) {
 	}
 }
 
-// A grant whose TTL began to count before the keeper was made, as a store that puts answers together
-// can say, was a panic.
+// A grant whose TTL began to count before the keeper was made, as a store that puts answers
+// together can say, was a panic.
 func TestAGrantIsOlderThanTheKeeper(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -323,7 +323,8 @@ func TestEveryQuestionRunsOutOfTime(t *testing.T) {
 	})
 }
 
-// A caller who has seen the holder, and is then refused by the store for good, hears of that: it says what to mend.
+// A caller who has seen the holder, and is then refused by the store for good, hears of that: it
+// says what to mend.
 func TestARejectionIsNotHiddenBehindTheHolder(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -8,9 +8,11 @@ import (
 	"time"
 )
 
-// The kinds of failure. errors.Is tells them apart: an error of this package is one of them, except that [ErrRejected] and [ErrOverloaded] come
-// with [ErrUnavailable]. A caller's own cancellation or deadline is none of these: it stays context.Canceled or
-// context.DeadlineExceeded, with the context's cause below it; that is ErrLost if the context was that of another lease.
+// The kinds of failure. errors.Is tells them apart: an error of this package is one of them,
+// except that [ErrRejected] and [ErrOverloaded] come with [ErrUnavailable]. A caller's own
+// cancellation or deadline is none of these: it stays context.Canceled or
+// context.DeadlineExceeded, with the context's cause below it; that is ErrLost if the context was
+// that of another lease.
 var (
 	// ErrHeld means that somebody else has the lock. errors.As with *[Error] tells who.
 	ErrHeld = errors.New("lockbeat: held by another owner")
@@ -24,8 +26,9 @@ var (
 	// until somebody changes the server: missing rights, a key of another type; or from a client
 	// that was closed. The engine does not retry an acquire on it.
 	ErrRejected = errors.New("lockbeat: refused by the lock store")
-	// ErrOverloaded marks, in an error of a [Store], the answer of a server that is up and refuses for
-	// now: it is out of memory, or busy with a script. It is no evidence of an outage.
+	// ErrOverloaded marks, in an error of a [Store], the answer of a server that is up and
+	// refuses for now: it is out of memory, or busy with a script. It is no evidence of an
+	// outage.
 	ErrOverloaded = errors.New("lockbeat: the lock store is overloaded")
 	// ErrShutdown means that the keeper is shutting down, or has.
 	ErrShutdown = errors.New("lockbeat: keeper is shut down")

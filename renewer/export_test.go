@@ -17,7 +17,8 @@ func (k *Keeper) LinesAndOrphans() (lines, orphans int) {
 	return len(k.lines), orphans
 }
 
-// HandOffTo hands l on to the next in line, who leaves when it is too late to tell anybody. It reports whether it was handed on.
+// HandOffTo hands l on to the next in line, who leaves when it is too late to tell anybody. It
+// reports whether it was handed on.
 func (k *Keeper) HandOffTo(l *Lease, leave func()) bool {
 	l.endContext(errReleased)
 	k.mu.Lock()

@@ -12,10 +12,10 @@ const (
 	lastFalsePause  = 250 * time.Millisecond
 )
 
-// falseWakes bounds the questions that wake-ups cause. A user of the server who may only publish can
-// send wake-ups, and each led to a question to the store: 11,000 a second. A wake-up within the pause
-// after a false one is answered at the end of the pause, together with all others until then. Only the
-// head of a line touches it.
+// falseWakes bounds the questions that wake-ups cause. A user of the server who may only publish
+// can send wake-ups, and each led to a question to the store: 11,000 a second. A wake-up within
+// the pause after a false one is answered at the end of the pause, together with all others until
+// then. Only the head of a line touches it.
 type falseWakes struct {
 	any   bool // there was one since the name was last free
 	pause time.Duration
@@ -44,8 +44,8 @@ func (c *call) judge(woken, had bool) {
 	}
 }
 
-// await returns when the caller is to ask again, after pause at the latest, and whether a wake-up is
-// why.
+// await returns when the caller is to ask again, after pause at the latest, and whether a wake-up
+// is why.
 func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err error) {
 	ln := c.watched()
 	var wake <-chan struct{}

@@ -13,8 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// waiting has a caller wait for "a", which another process has, and returns when its wait began, and
-// when it got the name.
+// waiting has a caller wait for "a", which another process has, and returns when its wait began,
+// and when it got the name.
 func waiting(t *testing.T, s *script.Store, k *renewer.Keeper) (begun time.Time, got <-chan time.Time) {
 	t.Helper()
 	s.Overwrite("a", other, time.Hour)

@@ -80,8 +80,8 @@ func (s *oddStore) Release(ctx context.Context, holds []renewer.Hold) []renewer.
 	return s.answers(ctx, holds, s.Store.Release)
 }
 
-// Whatever a store answers: no panic, a lease or an error of a kind, each in its time, and nothing of
-// it is left when the store is well again.
+// Whatever a store answers: no panic, a lease or an error of a kind, each in its time, and
+// nothing of it is left when the store is well again.
 func FuzzOddStore(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{1 | 64, 255, 255, 255, 255, 255, 255, 255, 127, 64})

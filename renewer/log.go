@@ -6,10 +6,10 @@ import (
 	"log/slog"
 )
 
-// LogObserver writes what happens to a slog.Logger: acquires, heartbeats and releases at level Debug; at Warn, heartbeats that
-// fail, losses, operations that ran on for longer than the notice that they got or that run without their lock, and keys that could not be
-// freed. Names of
-// locks are in its records; if yours carry personal data, log elsewhere or hash them first.
+// LogObserver writes what happens to a slog.Logger: acquires, heartbeats and releases at level
+// Debug; at Warn, heartbeats that fail, losses, operations that ran on for longer than the notice
+// that they got or that run without their lock, and keys that could not be freed. Names of locks
+// are in its records; if yours carry personal data, log elsewhere or hash them first.
 type LogObserver struct {
 	NopObserver
 	log *slog.Logger

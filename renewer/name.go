@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// reservedPrefix begins the names under which stores keep notes of their own, such as the membership
-// of a quorum. No caller can lock one: a name is often chosen by a remote client. A store gives them
-// to its nodes directly.
+// reservedPrefix begins the names under which stores keep notes of their own, such as the
+// membership of a quorum. No caller can lock one: a name is often chosen by a remote client. A
+// store gives them to its nodes directly.
 const reservedPrefix = "\x00lockbeat"
 
 // MaxName is the longest name of a lock, in bytes.
@@ -20,10 +20,10 @@ const MaxName = 512
 // OwnerLen is the length of an owner token, in bytes.
 const OwnerLen = 22
 
-// CheckName returns an error that is [ErrName] and says what to do, if name can't be a lock's: it is
-// empty, longer than [MaxName], or begins with "\x00lockbeat", as names do that stores use for
-// themselves. Any other bytes will do; a name from a request can choose no other lock's key, since
-// stores escape what theirs can't carry.
+// CheckName returns an error that is [ErrName] and says what to do, if name can't be a lock's: it
+// is empty, longer than [MaxName], or begins with "\x00lockbeat", as names do that stores use for
+// themselves. Any other bytes will do; a name from a request can choose no other lock's key,
+// since stores escape what theirs can't carry.
 func CheckName(name string) error {
 	if fault := nameFault(name); fault != nil {
 		return fmt.Errorf("%w: %w", ErrName, fault)

@@ -25,10 +25,12 @@ type Recorder interface {
 	// has looked before, which is [Taken]. A look without is answered [Mine] and changes nothing.
 	Look(ctx context.Context, looks []Look) []Seen
 
-	// Write replaces each record whose term is the writer's: [Mine]. It answers [Taken] if a holder with a higher token has looked
-	// since, [Gone] if the term is not there: it has lapsed, or never began; and [Behind] if a write of the same holder with a higher Seq,
-	// or one of the same Seq and other data, has come before. A write repeated as it was is Mine again. A write with Erase removes the
-	// record and ends the term on the same conditions; repeated, it is Gone.
+	// Write replaces each record whose term is the writer's: [Mine]. It answers [Taken] if a
+	// holder with a higher token has looked since, [Gone] if the term is not there: it has
+	// lapsed, or never began; and [Behind] if a write of the same holder with a higher Seq, or
+	// one of the same Seq and other data, has come before. A write repeated as it was is Mine
+	// again. A write with Erase removes the record and ends the term on the same conditions;
+	// repeated, it is Gone.
 	Write(ctx context.Context, records []Record) []Answer
 }
 
@@ -68,9 +70,10 @@ type Record struct {
 	Seq int64
 	// Data is any bytes. It is a string so that nobody can change it while slow servers are still being told.
 	Data string
-	// TTL is how long the record and its term live: whole milliseconds, at least 1. Ignored with Erase.
+	// TTL is how long the record and its term live: whole milliseconds, at least 1. Ignored with
+	// Erase.
 	TTL time.Duration
-	// Erase has the name be as if it had never been looked at: no record, no term. It is for a holder
-	// that has nothing to tell, so that its name takes no space. Data is ignored then.
+	// Erase has the name be as if it had never been looked at: no record, no term. It is for a
+	// holder that has nothing to tell, so that its name takes no space. Data is ignored then.
 	Erase bool
 }

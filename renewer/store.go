@@ -156,8 +156,8 @@ type Grant struct {
 	HeldFor time.Duration
 	// TTL is how long the name stays held unless Holder renews, when Taken; 0 if the store can't tell.
 	TTL time.Duration
-	// Unsent reports, when Unknown, that nothing was asked, so that there is nothing to free. A Store
-	// need not know.
+	// Unsent reports, when Unknown, that nothing was asked, so that there is nothing to free. A
+	// Store need not know.
 	Unsent bool
 	// Err says why, when Unknown.
 	Err error

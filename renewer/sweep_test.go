@@ -112,7 +112,8 @@ func TestADeadShardDelaysNoOthersShutdown(t *testing.T) {
 	})
 }
 
-// A key that could not be freed is not forgotten before it has lapsed: Shutdown would say that every key is free.
+// A key that could not be freed is not forgotten before it has lapsed: Shutdown would say that
+// every key is free.
 func TestAnOrphanIsKeptUntilItHasLapsed(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -23,8 +23,8 @@ const (
 	smallBucket = 16
 )
 
-// tick is the span that an instant is in. One before the keeper was made, since a grant's Age reaches
-// that far back, is in the first.
+// tick is the span that an instant is in. One before the keeper was made, since a grant's Age
+// reaches that far back, is in the first.
 func (w *wheel) tick(at instant) int64 { return max(0, int64(at)) / int64(w.span) }
 
 // set enters l at an instant, or moves it there.

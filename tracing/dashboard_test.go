@@ -68,7 +68,8 @@ func scraped(t *testing.T) series {
 	return found
 }
 
-// allThatIsMeasured is an operation without its lock, and a lock held and freed, refused, waited for in vain, renewed with and without success, lost and overrun.
+// allThatIsMeasured is an operation without its lock, and a lock held and freed, refused, waited
+// for in vain, renewed with and without success, lost and overrun.
 func allThatIsMeasured(t *testing.T, s *scene) {
 	work := renewer.Operation("transfer")
 	s.keeper.Config().Observer.Unlocked(t.Context(), renewer.Unlocked{Name: "a", Operation: "transfer"})

@@ -26,7 +26,8 @@ const (
 	lockWait = 5 * time.Second
 	// retryIn is about when refused calls are told to come back. By default that is a second at least.
 	retryIn = 600 * time.Millisecond
-	// silence is how long a customer may stand at a counter and say nothing. Others wait for the account.
+	// silence is how long a customer may stand at a counter and say nothing. Others wait for the
+	// account.
 	silence = 20 * time.Second
 	// perCaller is how many calls of one address may wait, whatever their accounts.
 	perCaller = 50
@@ -35,8 +36,9 @@ const (
 // newServer returns a server. Everything about locks is said here: all ways to take money from an account exclude each other, on
 // all servers, since they have the same key. The key of a stream is that of its first message.
 //
-// Clients come in from outside. What they can take hold of is bounded: by the locks' options, by the
-// keeper's renewer.Config.MaxHold, and, for peers who are gone or ask for too much, by gRPC's own.
+// Clients come in from outside. What they can take hold of is bounded: by the locks' options, by
+// the keeper's renewer.Config.MaxHold, and, for peers who are gone or ask for too much, by gRPC's
+// own.
 func newServer(k *renewer.Keeper, l *ledger.Ledger) *grpc.Server {
 	account := func(r interface{ GetFrom() string }) string { return lockmw.Key("account", r.GetFrom()) }
 	bounds := []grpcmw.ServerOption{grpcmw.MaxWaitersPerCaller(perCaller, address), grpcmw.StripFence()}

@@ -65,7 +65,8 @@ func (p *play) serve(name string) (url string, err error) {
 	if err != nil {
 		return "", err
 	}
-	// In production give the keeper a MaxHold, too, for handlers that hang: see the docs of httpmw on slow clients.
+	// In production give the keeper a MaxHold, too, for handlers that hang: see the docs of
+	// httpmw on slow clients.
 	server := &http.Server{
 		Handler: routes(keeper, p.ledger), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute,
 		IdleTimeout: 2 * time.Minute,

@@ -35,10 +35,10 @@
 //
 // # Types
 //
-// The lock is that of the task's type and the key. asynq's mux matches types by prefix: a handler for
-// "email:send" gets tasks of type "email:sendx", too, and these are other locks. Where those who
-// enqueue are not to be trusted, refuse other types in the handler, or give [SharedKey] and a key
-// with a prefix of its own.
+// The lock is that of the task's type and the key. asynq's mux matches types by prefix: a handler
+// for "email:send" gets tasks of type "email:sendx", too, and these are other locks. Where those
+// who enqueue are not to be trusted, refuse other types in the handler, or give [SharedKey] and a
+// key with a prefix of its own.
 //
 // # Last attempts
 //

@@ -54,8 +54,8 @@ type caller func(ctx context.Context, key string) (outcome, string)
 type adapter struct {
 	name string
 	open func(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) caller
-	// stall begins calls that never arrive whole, and returns when the server has seen as much of one
-	// as there is. It is nil where a call is there or is not, as a task is.
+	// stall begins calls that never arrive whole, and returns when the server has seen as much of
+	// one as there is. It is nil where a call is there or is not, as a task is.
 	stall func(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) (stall func(key string), call caller)
 }
 

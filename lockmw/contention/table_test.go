@@ -114,8 +114,8 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// A client that sends a part of its call, and then nothing, or a byte now and then, has no lock, and
-// so keeps no other client waiting.
+// A client that sends a part of its call, and then nothing, or a byte now and then, has no lock,
+// and so keeps no other client waiting.
 func TestAClientThatIsSlowToSendKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	eachThatStalls(t, func(s *scene) {

@@ -62,34 +62,43 @@
 //
 // # Streams
 //
-// A stream is locked by its first message, so that one which a client has opened and left holds nothing:
+// A stream is locked by its first message, so that one which a client has opened and left holds
+// nothing:
 //
-//   - On a server, in the first RecvMsg, when the message has come. For methods that get one message and answer with many, that is
-//     before the handler runs. Other handlers begin without the lock: what they do before they have received is not under it. By
-//     [ForMetadata] and [ForWholeMethod] the lock is taken in the first SendMsg too, if that comes first, and when the client has
-//     ended its side without a message; a call without a usable key is refused before the handler runs. By [ForMethod] SendMsg fails
-//     before the first message, rather than send from an operation that has no lock yet, and a stream that ends without a message has
-//     no key. SendHeader never fails for that.
-//   - On a client, by [ForMethod], in the first SendMsg. The stream is opened only then, since the server begins to work when it is;
-//     RecvMsg and Header wait until it is open. Call options hear of a stream that is never opened by grpc.OnFinish, as of one that is.
-//     By the other rules it is locked before it is opened: the client is the program itself.
+//   - On a server, in the first RecvMsg, when the message has come. For methods that get one
+//     message and answer with many, that is before the handler runs. Other handlers begin
+//     without the lock: what they do before they have received is not under it. By [ForMetadata]
+//     and [ForWholeMethod] the lock is taken in the first SendMsg too, if that comes first, and
+//     when the client has ended its side without a message; a call without a usable key is
+//     refused before the handler runs. By [ForMethod] SendMsg fails before the first message,
+//     rather than send from an operation that has no lock yet, and a stream that ends without a
+//     message has no key. SendHeader never fails for that.
+//   - On a client, by [ForMethod], in the first SendMsg. The stream is opened only then, since
+//     the server begins to work when it is; RecvMsg and Header wait until it is open. Call
+//     options hear of a stream that is never opened by grpc.OnFinish, as of one that is. By the
+//     other rules it is locked before it is opened: the client is the program itself.
 //
-// On a server the stream's Context carries the lock from then on; a context that was taken from it before finds the lock
-// then, and ends with it too. A handler that works before it receives or sends works without the lock: receive first. One that
-// returns nil without having done either is answered with codes.Internal, since all of its work was done so.
+// On a server the stream's Context carries the lock from then on; a context that was taken from
+// it before finds the lock then, and ends with it too. A handler that works before it receives or
+// sends works without the lock: receive first. One that returns nil without having done either is
+// answered with codes.Internal, since all of its work was done so.
 //
-// A call that was refused ends with the refusal, whatever its handler makes of the error of RecvMsg or SendMsg.
+// A call that was refused ends with the refusal, whatever its handler makes of the error of
+// RecvMsg or SendMsg.
 //
-// While a server waits for a client under a lock, others wait for the client too. [Silence] bounds that, to a minute by
-// default: raise it for streams on which a goroutine waits in RecvMsg and both sides may be quiet for longer. It is no bound on a client
-// that sends a message now and then: renewer.Config.MaxHold is.
+// While a server waits for a client under a lock, others wait for the client too. [Silence]
+// bounds that, to a minute by default: raise it for streams on which a goroutine waits in RecvMsg
+// and both sides may be quiet for longer. It is no bound on a client that sends a message now and
+// then: renewer.Config.MaxHold is.
 //
-// Once the lock is lost SendMsg and RecvMsg fail with LOCK_LOST, by the clock: on the first instruction after a pause of the process,
-// when no context has ended yet. Those under way return as well, even if the peer keeps silent; a server needs a
-// goroutine for each to do so. That and the clock cost two microseconds each (go test -bench StreamOperation). The message of a
-// RecvMsg that has failed so must not be used again: it may still be written to until the handler has returned. Generated code does
-// not. A stream of which anything has failed so ends with LOCK_LOST even if its handler returns no error: it is not whole. All of
-// this holds for silence and LOCK_SILENCE too.
+// Once the lock is lost SendMsg and RecvMsg fail with LOCK_LOST, by the clock: on the first
+// instruction after a pause of the process, when no context has ended yet. Those under way return
+// as well, even if the peer keeps silent; a server needs a goroutine for each to do so. That and
+// the clock cost two microseconds each (go test -bench StreamOperation). The message of a RecvMsg
+// that has failed so must not be used again: it may still be written to until the handler has
+// returned. Generated code does not. A stream of which anything has failed so ends with LOCK_LOST
+// even if its handler returns no error: it is not whole. All of this holds for silence and
+// LOCK_SILENCE too.
 //
 // # Clients
 //
@@ -124,12 +133,14 @@
 //
 // # Limits
 //
-// A call waits for [lockmw.DefaultWait] at most, in a goroutine of the server: set [Wait]. At a server [DefaultMaxWaiters] calls wait
-// for one key: see [MaxWaiters]. For keys that callers choose, set [MaxWaitersPerCaller] too.
+// A call waits for [lockmw.DefaultWait] at most, in a goroutine of the server: set [Wait]. At a
+// server [DefaultMaxWaiters] calls wait for one key: see [MaxWaiters]. For keys that callers
+// choose, set [MaxWaitersPerCaller] too.
 //
-// The lock is held until the handler returns, also when its caller has gone: renewer.Config.CancelGrace bounds how long after
-// that, and MaxHold how long in all. Set both where clients are not your own, and let gRPC's server drop those who are
-// gone or ask for too much:
+// The lock is held until the handler returns, also when its caller has gone:
+// renewer.Config.CancelGrace bounds how long after that, and MaxHold how long in all. Set both
+// where clients are not your own, and let gRPC's server drop those who are gone or ask for too
+// much:
 //
 //	keeper, err := renewer.New(store, renewer.Config{TTL: 15 * time.Second, CancelGrace: 10 * time.Second, MaxHold: 5 * time.Minute})
 //	server := grpc.NewServer(
@@ -141,18 +152,18 @@
 //		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second}), // how often clients may ask
 //		…)
 //
-// Keepalive ends the calls of a peer whose machine or network is dead, which otherwise is noticed late or never.
-// A live client that is silent answers it: [Silence] is for that one.
+// Keepalive ends the calls of a peer whose machine or network is dead, which otherwise is noticed
+// late or never. A live client that is silent answers it: [Silence] is for that one.
 //
 // # Fencing tokens
 //
-// [PassFence] at the client and [AcceptFence] at the server pass the token of a caller's lock on to
-// what works for it elsewhere; [InjectFence] and [ExtractFence] do so by hand. A call's own lock wins
-// over the token that came with it. A lock that was lost goes on giving its token: a resource that
-// has seen that of a later holder refuses it.
+// [PassFence] at the client and [AcceptFence] at the server pass the token of a caller's lock on
+// to what works for it elsewhere; [InjectFence] and [ExtractFence] do so by hand. A call's own
+// lock wins over the token that came with it. A lock that was lost goes on giving its token: a
+// resource that has seen that of a later holder refuses it.
 //
 // Whom to trust: a token too high makes a resource refuse everybody else. So accept tokens only
-// behind the edge of the system, from services of your own, and strip them at the edge, where calls
-// come in from outside ([StripFence]): a gateway may copy the metadata of what came. Without AcceptFence
-// nothing is believed, but what came stays in the incoming metadata.
+// behind the edge of the system, from services of your own, and strip them at the edge, where
+// calls come in from outside ([StripFence]): a gateway may copy the metadata of what came.
+// Without AcceptFence nothing is believed, but what came stays in the incoming metadata.
 package grpcmw

@@ -16,10 +16,10 @@ import (
 const FenceKey = "lockbeat-fence"
 
 // InjectFence adds the token of the innermost lock that ctx runs under, lockmw.Fence, to the
-// metadata that calls made with the returned context send, in place of one that is there. Without a
-// lock it removes that, so that a token which came with a call is not passed on with another. A lock
-// that was lost still gives its token, which resources refuse once they have seen a later one.
-// [PassFence] does it for every call.
+// metadata that calls made with the returned context send, in place of one that is there. Without
+// a lock it removes that, so that a token which came with a call is not passed on with another. A
+// lock that was lost still gives its token, which resources refuse once they have seen a later
+// one. [PassFence] does it for every call.
 func InjectFence(ctx context.Context) context.Context {
 	fence := lockmw.Fence(ctx)
 	md, _ := metadata.FromOutgoingContext(ctx) // a copy
@@ -37,12 +37,13 @@ func InjectFence(ctx context.Context) context.Context {
 	return metadata.NewOutgoingContext(ctx, md)
 }
 
-// ExtractFence returns a context in which lockmw.Fence is the token that came with the call, or ctx
-// if none did, or if ctx runs under a lock of this process already: that one's token stays. The loss
-// of the caller's lock is not heard of here: the token stays what it is, and the resource that it is
-// given to decides. A token that is repeated or no decimal number from 1 to 2^53-1 is an error with
-// codes.InvalidArgument; the context is ctx then too. Take tokens only from callers that you trust: a
-// resource that has seen one too high refuses everybody else. [AcceptFence] does it for every call.
+// ExtractFence returns a context in which lockmw.Fence is the token that came with the call, or
+// ctx if none did, or if ctx runs under a lock of this process already: that one's token stays.
+// The loss of the caller's lock is not heard of here: the token stays what it is, and the
+// resource that it is given to decides. A token that is repeated or no decimal number from 1 to
+// 2^53-1 is an error with codes.InvalidArgument; the context is ctx then too. Take tokens only
+// from callers that you trust: a resource that has seen one too high refuses everybody else.
+// [AcceptFence] does it for every call.
 func ExtractFence(ctx context.Context) (context.Context, error) {
 	values := metadata.ValueFromIncomingContext(ctx, FenceKey)
 	switch len(values) {

@@ -210,8 +210,8 @@ func TestFirstReceiveEndsWithALockThatWasTakenForASend(t *testing.T) {
 	})
 }
 
-// Two interceptors in a chain take the outer one's lock first, also when a send comes first: another
-// stream may receive first, and they would wait for each other.
+// Two interceptors in a chain take the outer one's lock first, also when a send comes first:
+// another stream may receive first, and they would wait for each other.
 func TestLocksOfAChainAreTakenInOneOrderWhateverComesFirst(t *testing.T) {
 	t.Parallel()
 	for name, use := range map[string]func(grpc.ServerStream) error{

@@ -2,11 +2,13 @@ package grpcmw
 
 import "runtime"
 
-// guard runs a server stream's operation unless the stream has come to an end here, and returns when it does meanwhile.
+// guard runs a server stream's operation unless the stream has come to an end here, and returns
+// when it does meanwhile.
 //
-// The stream itself hears nothing of that, and waits for its peer. So each operation has a goroutine, which the end leaves behind
-// until gRPC ends the stream, when the handler has returned. It costs about a microsecond. One goroutine for all of a
-// stream's operations would have to be switched to and from as often, and to be ended.
+// The stream itself hears nothing of that, and waits for its peer. So each operation has a
+// goroutine, which the end leaves behind until gRPC ends the stream, when the handler has
+// returned. It costs about a microsecond. One goroutine for all of a stream's operations would
+// have to be switched to and from as often, and to be ended.
 func (s *serverStream) guard(do func() error) error {
 	if s.ctx.Err() != nil {
 		if err := s.ending(); err != nil {

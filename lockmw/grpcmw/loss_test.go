@@ -43,7 +43,8 @@ func newTransport(ctx context.Context, handlers ...context.Context) *transport {
 	}, end}
 }
 
-// serveStream runs a handler of a streaming method, locked as a whole, on a stream whose first message has come.
+// serveStream runs a handler of a streaming method, locked as a whole, on a stream whose first
+// message has come.
 func serveStream(k *renewer.Keeper, stream *transport, handler func(grpc.ServerStream) error, opts ...grpcmw.ServerOption) error {
 	defer stream.end()
 	in := grpcmw.StreamServerInterceptor(k, append(opts, grpcmw.ForWholeMethod(duplex))...)

@@ -11,8 +11,9 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 )
 
-// ServerOption is what [UnaryServerInterceptor] and [StreamServerInterceptor] take: every [Option], and those
-// that concern callers only: [AcceptFence], [StripFence], [Silence], [MaxWaitersPerCaller].
+// ServerOption is what [UnaryServerInterceptor] and [StreamServerInterceptor] take: every
+// [Option], and those that concern callers only: [AcceptFence], [StripFence], [Silence],
+// [MaxWaitersPerCaller].
 type ServerOption interface{ server(*settings) }
 
 // ClientOption is what [UnaryClientInterceptor] and [StreamClientInterceptor] take: every [Option], and [PassFence].
@@ -77,12 +78,14 @@ func Wait(d time.Duration) Option {
 // Refuse does not wait: a call whose lock somebody else has is refused at once.
 func Refuse() Option { return option(func(s *settings) { s.wait = 0 }) }
 
-// DefaultMaxWaiters is how many calls of a server wait for one key unless [MaxWaiters] says otherwise: 100.
+// DefaultMaxWaiters is how many calls of a server wait for one key unless [MaxWaiters] says
+// otherwise: 100.
 const DefaultMaxWaiters = 100
 
-// MaxWaiters bounds how many calls of this process wait in line for one key, behind the one that has its lock or asks for it;
-// one more is refused at once. Default: [DefaultMaxWaiters] at a server; at a client no limit, since the calls are the program's
-// own. A very large n is no limit. It panics if n is not positive.
+// MaxWaiters bounds how many calls of this process wait in line for one key, behind the one that
+// has its lock or asks for it; one more is refused at once. Default: [DefaultMaxWaiters] at a
+// server; at a client no limit, since the calls are the program's own. A very large n is no
+// limit. It panics if n is not positive.
 func MaxWaiters(n int) Option {
 	if n <= 0 {
 		panic(fmt.Sprintf("lockbeat: grpcmw.MaxWaiters(%d) can't be meant: give a positive number, or use Refuse", n))
@@ -90,14 +93,15 @@ func MaxWaiters(n int) Option {
 	return option(func(s *settings) { s.waiters = n })
 }
 
-// MaxWaitersPerCaller bounds to n how many calls of one caller wait for locks at the same time, whatever their keys, so that one
-// caller does not fill all lines. A call counts from when it asks for its lock until it has it or is refused: choose n above
-// what an honest caller sends at once. One more is refused at once, with codes.ResourceExhausted and LOCK_QUOTA. Of
-// interceptors that are given the same option the calls are counted together. Default: no bound.
+// MaxWaitersPerCaller bounds to n how many calls of one caller wait for locks at the same time,
+// whatever their keys, so that one caller does not fill all lines. A call counts from when it
+// asks for its lock until it has it or is refused: choose n above what an honest caller sends at
+// once. One more is refused at once, with codes.ResourceExhausted and LOCK_QUOTA. Of interceptors
+// that are given the same option the calls are counted together. Default: no bound.
 //
-// caller says who makes a call: an account that an interceptor further out has checked, or the address of
-// peer.FromContext. It is called concurrently. A call for which it is empty is codes.InvalidArgument. It panics if n is
-// not positive, or if caller is nil.
+// caller says who makes a call: an account that an interceptor further out has checked, or the
+// address of peer.FromContext. It is called concurrently. A call for which it is empty is
+// codes.InvalidArgument. It panics if n is not positive, or if caller is nil.
 func MaxWaitersPerCaller(n int, caller func(ctx context.Context) string) ServerOption {
 	if n <= 0 || caller == nil {
 		panic(fmt.Sprintf("lockbeat: grpcmw.MaxWaitersPerCaller(%d, …) can't be meant: give a positive number, and a function that says who calls", n))
@@ -131,15 +135,16 @@ func Strict() Option { return option(func(s *settings) { s.strict = true }) }
 // Operation names the work in place of the full method: a static name, which whoever waits for the lock reads, and telemetry shows.
 func Operation(name string) Option { return option(func(s *settings) { s.operation = name }) }
 
-// AcceptFence does [ExtractFence] for every call, those without a rule included: what a client's [PassFence] sent is what
-// lockmw.Fence finds, unless the call takes a lock of its own here, or has one. A malformed token is codes.InvalidArgument. Use it
-// only behind the edge of a system, where all callers are trusted: a resource that has seen too high a token refuses everybody else.
-// At the edge use [StripFence]; an interceptor with both panics.
+// AcceptFence does [ExtractFence] for every call, those without a rule included: what a client's
+// [PassFence] sent is what lockmw.Fence finds, unless the call takes a lock of its own here, or
+// has one. A malformed token is codes.InvalidArgument. Use it only behind the edge of a system,
+// where all callers are trusted: a resource that has seen too high a token refuses everybody
+// else. At the edge use [StripFence]; an interceptor with both panics.
 func AcceptFence() ServerOption { return serverOption(func(s *settings) { s.fence = true }) }
 
-// StripFence removes the token from the metadata of every call, those without a rule included, for
-// the edge of a system: a gateway that copies the metadata of its calls would hand on a token that an
-// outsider has made up. Give it to both interceptors.
+// StripFence removes the token from the metadata of every call, those without a rule included,
+// for the edge of a system: a gateway that copies the metadata of its calls would hand on a token
+// that an outsider has made up. Give it to both interceptors.
 func StripFence() ServerOption { return serverOption(func(s *settings) { s.strip = true }) }
 
 // PassFence does [InjectFence] for every call, those without a rule included: the token of the lock that the call is made under

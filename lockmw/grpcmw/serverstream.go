@@ -20,9 +20,9 @@ import (
 // through, their streams as they are. See the package's text for the outcomes, and for when a stream is locked. It panics if k is
 // nil, on two rules for one method, and on a rule for a unary method.
 //
-// The lock is held until the handler returns, panics or exits. Once it is lost, or the client has been silent for too long
-// ([Silence]), SendMsg and RecvMsg fail, those under way too.
-// An error of a lock that a handler returns, with a rule or without, is answered as [Respond] does.
+// The lock is held until the handler returns, panics or exits. Once it is lost, or the client has
+// been silent for too long ([Silence]), SendMsg and RecvMsg fail, those under way too. An error
+// of a lock that a handler returns, with a rule or without, is answered as [Respond] does.
 func StreamServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.StreamServerInterceptor {
 	in := newInterceptor("StreamServerInterceptor", k, newServerSettings(opts), true, incoming)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
@@ -81,8 +81,8 @@ func (in *interceptor) keyBefore(ctx context.Context, r *rule) (string, *callErr
 	return key, nil
 }
 
-// serverStream is a stream under a lock, which it takes by its first message. One that was opened and
-// left holds nothing.
+// serverStream is a stream under a lock, which it takes by its first message. One that was opened
+// and left holds nothing.
 type serverStream struct {
 	grpc.ServerStream
 
@@ -90,8 +90,8 @@ type serverStream struct {
 	rule *rule
 	key  string // unless it is in the first message
 
-	// The lock is taken in it. It ends when the lock is lost too, since a handler asks for its context
-	// first of all and then keeps it.
+	// The lock is taken in it. It ends when the lock is lost too, since a handler asks for its
+	// context first of all and then keeps it.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 

@@ -11,22 +11,22 @@ import (
 // says otherwise: a minute.
 const DefaultSilence = time.Minute
 
-// ErrSilence is the cause with which a stream's context ends whose client was silent for longer than
-// [Silence] allows.
+// ErrSilence is the cause with which a stream's context ends whose client was silent for longer
+// than [Silence] allows.
 var ErrSilence = errors.New("lockbeat: the client of a stream under a lock has been silent for too long")
 
 // Silence bounds to d how long a server's stream that has its lock waits for its client. When a
-// RecvMsg or a SendMsg has waited for d, and no message has passed in either direction meanwhile, the
-// stream's context ends with cause [ErrSilence], SendMsg and RecvMsg fail, those under way too, and the
-// stream ends with codes.DeadlineExceeded and LOCK_SILENCE. The lock is free when the handler has
-// returned; one that does not return keeps it until renewer.Config.MaxHold.
+// RecvMsg or a SendMsg has waited for d, and no message has passed in either direction meanwhile,
+// the stream's context ends with cause [ErrSilence], SendMsg and RecvMsg fail, those under way
+// too, and the stream ends with codes.DeadlineExceeded and LOCK_SILENCE. The lock is free when
+// the handler has returned; one that does not return keeps it until renewer.Config.MaxHold.
 //
 // A SendMsg waits if the client does not read, and gRPC's window for it is full. A handler that
 // works, or waits for something else, is not silent, unless a goroutine of it waits in RecvMsg
 // meanwhile. A client that sends a message now and then is not silent either: MaxHold bounds that.
 //
-// Default [DefaultSilence]. To bound nothing give a very long one, such as math.MaxInt64. It panics if d
-// is not positive.
+// Default [DefaultSilence]. To bound nothing give a very long one, such as math.MaxInt64. It
+// panics if d is not positive.
 func Silence(d time.Duration) ServerOption {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: grpcmw.Silence(%v) can't be meant: give a positive duration, such as a minute, or a very long one", d))

@@ -30,9 +30,11 @@ const (
 	ReasonUnavailable = "LOCK_UNAVAILABLE"
 	// ReasonLost means that the lock was lost while the call ran.
 	ReasonLost = "LOCK_LOST"
-	// ReasonSilence means that the client of a stream has kept a lock and the server waiting for too long: see [Silence].
+	// ReasonSilence means that the client of a stream has kept a lock and the server waiting for
+	// too long: see [Silence].
 	ReasonSilence = "LOCK_SILENCE"
-	// ReasonQuota means that as many calls of the caller wait for locks as may: see [MaxWaitersPerCaller]. The call did not run.
+	// ReasonQuota means that as many calls of the caller wait for locks as may: see
+	// [MaxWaitersPerCaller]. The call did not run.
 	ReasonQuota = "LOCK_QUOTA"
 	// ReasonKey means that the call carries no usable key; it did not run.
 	ReasonKey = "LOCK_KEY_INVALID"

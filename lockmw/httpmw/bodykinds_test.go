@@ -50,7 +50,8 @@ func TestBodiesOfEverySize(t *testing.T) {
 	}
 }
 
-// A connection serves the next request, but for one whose large body was read under the lock, by HTTP/1.
+// A connection serves the next request, but for one whose large body was read under the lock, by
+// HTTP/1.
 func TestConnectionsServeTheNextRequest(t *testing.T) {
 	t.Parallel()
 	for proto, edit := range protocols {
@@ -127,7 +128,8 @@ func TestTrailersOfARequest(t *testing.T) {
 	}
 }
 
-// http.MaxBytesReader inside the handler bounds what it reads, of what is in memory and of the rest.
+// http.MaxBytesReader inside the handler bounds what it reads, of what is in memory and of the
+// rest.
 func TestMaxBytesReaderInsideTheHandler(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
@@ -237,7 +239,8 @@ func TestTheServersBodyIsGivenBack(t *testing.T) {
 	}
 }
 
-// A body above MaxBody is refused, whether the client says so itself or not, and no lock is asked for.
+// A body above MaxBody is refused, whether the client says so itself or not, and no lock is asked
+// for.
 func TestABodyAboveItsBound(t *testing.T) {
 	t.Parallel()
 	for proto, edit := range protocols {

@@ -48,16 +48,17 @@
 //	new, and the caller    429 and Retry-After: see [MaxStored]
 //	has filled its quota
 //
-// Clients that reach the servers by several addresses send one Host with all of them, or middleware
-// further out sets http.Request.Host: by another host a request is another, so that tenants with a
-// host each do not get each other's answers. What else tells tenants apart, such as a header, belongs
-// into the caller. Other headers are not looked at, since they change from one try to the next: let
-// one that changes what is done, such as X-HTTP-Method-Override, be applied further out.
+// Clients that reach the servers by several addresses send one Host with all of them, or
+// middleware further out sets http.Request.Host: by another host a request is another, so that
+// tenants with a host each do not get each other's answers. What else tells tenants apart, such
+// as a header, belongs into the caller. Other headers are not looked at, since they change from
+// one try to the next: let one that changes what is done, such as X-HTTP-Method-Override, be
+// applied further out.
 //
 // Final answers are stored, for [KeepAnswer]: status, body, trailers, and the headers that the
 // handler has set, less Set-Cookie, Date and those of the connection. Early hints (1xx) reach the
-// client of the first request only. These are not final: no record of them stays in the store, and the
-// next request with the key runs the handler again:
+// client of the first request only. These are not final: no record of them stays in the store,
+// and the next request with the key runs the handler again:
 //
 //   - errors (4xx and 5xx), since an error says that nothing has been done; [KeepStatus] says
 //     otherwise, for a handler whose errors have effects;
@@ -104,11 +105,12 @@
 //
 //   - On the route, where its pattern and its wildcards are known, not around the mux; with chi on r.With, or r.Use below r.Route.
 //   - Inside authentication: who may not do a thing must not be able to keep others from it.
-//   - Inside http.TimeoutHandler, which ends the wait with the time, and answers itself. The handler behind it may go on running after
-//     that, and the lock is held until it returns. Its writer sets no read deadlines: give [MaxBody], so
-//     that no body is read under the lock, and set http.Server.ReadTimeout, which is all that bounds
-//     a slow body then. Idempotent must be inside of it: further out, it would take the answer for
-//     the handler's, which goes on, and would begin it again.
+//   - Inside http.TimeoutHandler, which ends the wait with the time, and answers itself. The
+//     handler behind it may go on running after that, and the lock is held until it returns. Its
+//     writer sets no read deadlines: give [MaxBody], so that no body is read under the lock, and
+//     set http.Server.ReadTimeout, which is all that bounds a slow body then. Idempotent must be
+//     inside of it: further out, it would take the answer for the handler's, which goes on, and
+//     would begin it again.
 //   - Inside or outside otelhttp: its spans are as without the lock. Inside, they count the wait.
 //   - Inside of Idempotent, for Exclusive and Handle: a request that is sent again needs no lock
 //     for its answer.
@@ -121,16 +123,16 @@
 // still there: the clients of a server whose http.Server.BaseContext has ended, at its shutdown. They see the connection end, and can
 // try elsewhere. Middleware that recovers from panics should let this one pass, as net/http asks of it.
 //
-// With Expect: 100-continue the client is asked for its body when its key has been found usable, and
-// so before the handler has looked at its headers; with [StreamBody] when the handler reads.
+// With Expect: 100-continue the client is asked for its body when its key has been found usable,
+// and so before the handler has looked at its headers; with [StreamBody] when the handler reads.
 //
 // An HTTP/1 server does not notice that a client has left while its body is unread, nor if it has
 // sent more than the request. So the wait is always bounded, and so is the line ([MaxWaiters]).
 //
 // # Slow clients
 //
-// A client that is slow to send keeps no other client waiting. First comes the key function, then the
-// body is read, then the lock is asked for:
+// A client that is slow to send keeps no other client waiting. First comes the key function, then
+// the body is read, then the lock is asked for:
 //
 //	a body of              Exclusive reads
 //	---------------------  ---------------------------------------------------------------------
@@ -140,12 +142,13 @@
 //	CONNECT, or with       nothing: the handler does, under the lock
 //	[StreamBody]
 //
-// [Handle] and [Idempotent] always have a MaxBody. Each 64 KiB has to come within [BodyTimeout], 10 s:
-// 408. Under the lock the handler's Read fails instead; a handler that then returns frees the lock.
-// A client that keeps to that pace, which is 6.5 KB a second, has the lock for as long as the handler
-// goes on reading: bound what it reads, by MaxBody or http.MaxBytesReader. A connection by HTTP/1 is closed
-// when a body was read under the lock. A handler that answers while it reads, such as a gRPC server
-// behind net/http, needs StreamBody, by which a client can hold the lock for as long as it likes.
+// [Handle] and [Idempotent] always have a MaxBody. Each 64 KiB has to come within [BodyTimeout],
+// 10 s: 408. Under the lock the handler's Read fails instead; a handler that then returns frees
+// the lock. A client that keeps to that pace, which is 6.5 KB a second, has the lock for as long
+// as the handler goes on reading: bound what it reads, by MaxBody or http.MaxBytesReader. A
+// connection by HTTP/1 is closed when a body was read under the lock. A handler that answers
+// while it reads, such as a gRPC server behind net/http, needs StreamBody, by which a client can
+// hold the lock for as long as it likes.
 //
 // A client that is slow to read its answer holds the lock, too, while the handler writes more than
 // the connection's buffers take: http.Server.WriteTimeout bounds that. MaxHold bounds how long any
@@ -155,9 +158,10 @@
 //	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute,
 //		WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute}
 //
-// With Idempotent let MaxHold exceed WriteTimeout: a lock that ends while its handler still writes lets
-// the next request with the key begin. ReadTimeout ends neither the wait nor the work once the body has been read. Of a larger body it
-// counts the wait, too: let it exceed the wait and the upload together.
+// With Idempotent let MaxHold exceed WriteTimeout: a lock that ends while its handler still
+// writes lets the next request with the key begin. ReadTimeout ends neither the wait nor the work
+// once the body has been read. Of a larger body it counts the wait, too: let it exceed the wait
+// and the upload together.
 //
 // # Times
 //
@@ -170,8 +174,9 @@
 // of a WriteTimeout that is not above the wait, once for each handler, by its first request. How
 // long the work takes this package can't know.
 //
-// A handler that never returns holds its lock for ever, unless renewer.Config.MaxHold is set. Leave CancelGrace at 0 unless the lock may
-// be given away while a handler still runs whose client has gone.
+// A handler that never returns holds its lock for ever, unless renewer.Config.MaxHold is set.
+// Leave CancelGrace at 0 unless the lock may be given away while a handler still runs whose
+// client has gone.
 //
 // To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time. Both wait for handlers that run, and the keeper sends
 // away those that wait in line, with 503; the server alone would let them wait.

@@ -11,9 +11,9 @@ import (
 // Exclusive returns middleware that runs a handler under the lock on the name that key derives from the request: of all requests
 // with the same name, one runs at a time, on any server. See the package's text for the outcomes.
 //
-// The body is read before the lock is asked for, and after the key function, unless it is larger than
-// [DefaultBodyBefore]: then the rest is read under the lock, and has to come at a pace. See "Slow
-// clients" in the package's text, and [MaxBody], [BodyTimeout] and [StreamBody].
+// The body is read before the lock is asked for, and after the key function, unless it is larger
+// than [DefaultBodyBefore]: then the rest is read under the lock, and has to come at a pace. See
+// "Slow clients" in the package's text, and [MaxBody], [BodyTimeout] and [StreamBody].
 //
 // The handler gets the very http.ResponseWriter that it would get without, and a request whose context ends when the client has
 // gone or when the lock is lost. It may be called concurrently, and then calls key concurrently. A panic of key or of the handler
@@ -96,6 +96,7 @@ func (g *guard) enter(r *http.Request, a ask) (operation context.Context, exit f
 		return nil, nil, err
 	}
 	defer leave()
-	// Strict, so that a loss is always told: what becomes of it is decided by what has been written.
+	// Strict, so that a loss is always told: what becomes of it is decided by what has been
+	// written.
 	return lockmw.Enter(r.Context(), g.keeper, a.name, append(g.lock(r.Pattern), lockmw.Strict())...)
 }

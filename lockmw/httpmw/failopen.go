@@ -22,9 +22,9 @@ import (
 //
 // At most atMost run without their lock at once, in this handler or transport, and one for each
 // name: another server's know nothing of them. Further ones are refused with 503. The keeper's
-// observer is told of each, name by name (renewer.Observer's Unlocked), and package tracing counts them. The
-// store is waited for as long as the lock would be, so take a short [Wait] with it. It panics if
-// atMost is below 1.
+// observer is told of each, name by name (renewer.Observer's Unlocked), and package tracing
+// counts them. The store is waited for as long as the lock would be, so take a short [Wait] with
+// it. It panics if atMost is below 1.
 func FailOpen(atMost int) CommonOption {
 	if atMost < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.FailOpen(%d) can't be meant: give how many may run without the lock at once, "+

@@ -11,9 +11,9 @@ import (
 )
 
 // FenceHeader carries a fencing token from one process to the next: a decimal number from 1 to
-// 2^53-1, so that it stays what it is in JavaScript, Lua and JSON. Take it only from services behind
-// the edge of the system ([ReceiveFence]); at the edge, where requests come in from outside, remove
-// it ([StripFence]).
+// 2^53-1, so that it stays what it is in JavaScript, Lua and JSON. Take it only from services
+// behind the edge of the system ([ReceiveFence]); at the edge, where requests come in from
+// outside, remove it ([StripFence]).
 const FenceHeader = "Lockbeat-Fence"
 
 // ErrFence means that a request's [FenceHeader] is no fencing token. The answer is a 400.
@@ -29,10 +29,11 @@ func InjectFence(ctx context.Context, h http.Header) {
 	}
 }
 
-// ExtractFence returns a context in which lockmw.Fence is the token that came with a request, and ctx itself if none did, or if ctx
-// runs under a lock of this process already: that one's token stays. A header that is malformed, repeated, not positive or above
-// 2^53-1 makes an error that is [ErrFence]. Use it for trusted callers only: a resource that has seen a token too high refuses
-// everybody else. At the edge of a system remove the header: [StripFence].
+// ExtractFence returns a context in which lockmw.Fence is the token that came with a request, and
+// ctx itself if none did, or if ctx runs under a lock of this process already: that one's token
+// stays. A header that is malformed, repeated, not positive or above 2^53-1 makes an error that
+// is [ErrFence]. Use it for trusted callers only: a resource that has seen a token too high
+// refuses everybody else. At the edge of a system remove the header: [StripFence].
 func ExtractFence(ctx context.Context, h http.Header) (context.Context, error) {
 	values := h.Values(FenceHeader)
 	switch {
@@ -64,9 +65,10 @@ func ReceiveFence(next http.Handler) http.Handler {
 	})
 }
 
-// StripFence is middleware that removes the [FenceHeader] from requests, for the edge of a system: a
-// gateway that copies the headers of its requests would hand on a token that an outsider has made up,
-// and one too high makes a resource refuse everybody else. It panics if next is nil.
+// StripFence is middleware that removes the [FenceHeader] from requests, for the edge of a
+// system: a gateway that copies the headers of its requests would hand on a token that an
+// outsider has made up, and one too high makes a resource refuse everybody else. It panics if
+// next is nil.
 func StripFence(next http.Handler) http.Handler {
 	if next == nil {
 		panic("lockbeat: httpmw.StripFence needs a handler")

@@ -67,7 +67,8 @@ func FuzzPatterns(f *testing.F) {
 	})
 }
 
-// What is no token is refused, what is one arrives as it was sent. Two are none, even if they agree.
+// What is no token is refused, what is one arrives as it was sent. Two are none, even if they
+// agree.
 func FuzzExtractFence(f *testing.F) {
 	for _, seed := range []string{
 		"", "0", "1", "-1", "+1", "01", " 1", "1 ", "1e3", "0x1", "1_0", "١", "9007199254740991", "9007199254740992", "9223372036854775807",

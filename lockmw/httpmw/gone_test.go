@@ -95,8 +95,8 @@ func TestNothingIsWrittenForAClientThatHasGone(t *testing.T) {
 	assert.Empty(t, store.Owner("a"))
 }
 
-// An HTTP/1 server doesn't notice that the client has gone while the body is unread, as the rest of a
-// large one is. The wait has an end all the same.
+// An HTTP/1 server doesn't notice that the client has gone while the body is unread, as the rest
+// of a large one is. The wait has an end all the same.
 func TestClientGoneWithTheRestOfItsBodyUnread(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)

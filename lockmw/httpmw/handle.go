@@ -15,11 +15,12 @@ import (
 // too large, or a 408 if it came too slowly: then the error is os.ErrDeadlineExceeded, too.
 var ErrBody = errors.New("lockbeat: unusable body")
 
-// Handle returns a handler that decodes a request's body, as JSON unless [Codec] says otherwise, and runs fn under the lock on
-// the name that key derives from it. The name is taken as it is: see [KeyFunc]. A body that can't be decoded is answered with 400, one
-// above [MaxBody] with 413, one that comes more slowly than [BodyTimeout] allows with 408, and no lock is asked for. JSON in which an
-// object has a name twice is refused, since parsers differ in which of the two they take. Otherwise it is like [Exclusive]. It panics
-// if k, key or fn is nil.
+// Handle returns a handler that decodes a request's body, as JSON unless [Codec] says otherwise,
+// and runs fn under the lock on the name that key derives from it. The name is taken as it is:
+// see [KeyFunc]. A body that can't be decoded is answered with 400, one above [MaxBody] with 413,
+// one that comes more slowly than [BodyTimeout] allows with 408, and no lock is asked for. JSON
+// in which an object has a name twice is refused, since parsers differ in which of the two they
+// take. Otherwise it is like [Exclusive]. It panics if k, key or fn is nil.
 func Handle[T any](
 	k *renewer.Keeper, key func(T) string, fn func(http.ResponseWriter, *http.Request, T), opts ...HandleOption,
 ) http.Handler {
@@ -54,9 +55,9 @@ func Handle[T any](
 	})
 }
 
-// Codec decodes bodies by unmarshal in place of JSON. It gets the request, whose body has been read
-// and is in memory, and a pointer to a T to decode into; if T is a pointer itself, such as a *pb.Transfer, it gets a T. It may be called
-// concurrently. It panics if unmarshal is nil.
+// Codec decodes bodies by unmarshal in place of JSON. It gets the request, whose body has been
+// read and is in memory, and a pointer to a T to decode into; if T is a pointer itself, such as a
+// *pb.Transfer, it gets a T. It may be called concurrently. It panics if unmarshal is nil.
 func Codec(unmarshal func(r *http.Request, v any) error) HandleOption {
 	if unmarshal == nil {
 		panic("lockbeat: httpmw.Codec needs a function that decodes a request's body")

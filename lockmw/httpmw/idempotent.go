@@ -29,17 +29,18 @@ const (
 // [IdempotencyKeyHeader] get the answer of the first, on any server, for as long as [KeepAnswer] says. It stands on package once, so the
 // keeper's store must be a renewer.Recorder, as redisstore is. See the package's text for the outcomes.
 //
-// caller tells who sends a request, such as the authenticated user, or the tenant: two callers may use the same key. The name is hashed
-// before it leaves the process. A caller that is empty is refused like a bad key. Where services share a Redis, give each its [Scope].
+// caller tells who sends a request, such as the authenticated user, or the tenant: two callers
+// may use the same key. The name is hashed before it leaves the process. A caller that is empty
+// is refused like a bad key. Where services share a Redis, give each its [Scope].
 //
 // A stored answer goes out without the handler, and so without what the handler checks: put
 // authorization further out, or give it to [BeforeReplay].
 //
-// The request's body is read first, up to [MaxBody] and at the pace of [BodyTimeout]. The answer is
-// kept in memory until it is stored, up to [MaxAnswer], so the handler's writer is no http.Flusher or http.Hijacker;
-// http.ResponseController sets the connection's deadlines. The handler's context ends when the lock
-// is lost, or [FinishWithin] after the client has gone. It panics if k, caller or the handler is
-// nil, or if an option can't be meant.
+// The request's body is read first, up to [MaxBody] and at the pace of [BodyTimeout]. The answer
+// is kept in memory until it is stored, up to [MaxAnswer], so the handler's writer is no
+// http.Flusher or http.Hijacker; http.ResponseController sets the connection's deadlines. The
+// handler's context ends when the lock is lost, or [FinishWithin] after the client has gone. It
+// panics if k, caller or the handler is nil, or if an option can't be meant.
 func Idempotent(k *renewer.Keeper, caller KeyFunc, opts ...IdempotentOption) func(http.Handler) http.Handler {
 	if k == nil || caller == nil {
 		panic("lockbeat: httpmw.Idempotent needs a keeper (renewer.New) and a function that tells who sends a request")
@@ -224,10 +225,10 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 	}
 }
 
-// carryOut runs the handler. A panic passes through, except when a final answer that is too large to
-// be stored has gone out: a client that leaves while it reads has some handlers panic, such as
-// httputil.ReverseProxy, and must not have the request carried out again by that. What is returned
-// then goes on with it.
+// carryOut runs the handler. A panic passes through, except when a final answer that is too large
+// to be stored has gone out: a client that leaves while it reads has some handlers panic, such as
+// httputil.ReverseProxy, and must not have the request carried out again by that. What is
+// returned then goes on with it.
 func (i *idempotent) carryOut(ctx context.Context, fresh *recorder, r *http.Request, next http.Handler) (unwind func()) {
 	over := false
 	defer func() {

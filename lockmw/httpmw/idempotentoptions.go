@@ -27,8 +27,8 @@ func KeepAnswer(d time.Duration) IdempotentOption {
 // MaxAnswer bounds an answer to n bytes in its stored form, which is JSON: a body takes a third
 // more. One that is larger reaches the client that it is for, as the handler writes it, and can't
 // be replayed: a request that is sent again gets a 409, and the handler does not run again,
-// unless the lock was lost while it ran. It bounds what a request keeps in memory, too. It panics if n is below 1. Default
-// [DefaultMaxAnswer], 64 KiB.
+// unless the lock was lost while it ran. It bounds what a request keeps in memory, too. It panics
+// if n is below 1. Default [DefaultMaxAnswer], 64 KiB.
 func MaxAnswer(n int) IdempotentOption {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxAnswer(%d) can't be meant: give a number of bytes, such as httpmw.DefaultMaxAnswer", n))
@@ -37,11 +37,12 @@ func MaxAnswer(n int) IdempotentOption {
 }
 
 // KeepStatus says which of the handler's answers are final, by their status: keep reports whether
-// one is stored and replayed. With others the next request with the key runs the handler again, and
-// no record stays in the store. Refusals of this package, and errors with Retry-After, are never
-// stored. It is for handlers whose errors have effects, such as a declined payment that is on
-// record: they keep all, by func(int) bool { return true }. It may be called concurrently. It panics
-// if keep is nil. Default: those below 400, since an error says that nothing has been done.
+// one is stored and replayed. With others the next request with the key runs the handler again,
+// and no record stays in the store. Refusals of this package, and errors with Retry-After, are
+// never stored. It is for handlers whose errors have effects, such as a declined payment that is
+// on record: they keep all, by func(int) bool { return true }. It may be called concurrently. It
+// panics if keep is nil. Default: those below 400, since an error says that nothing has been
+// done.
 func KeepStatus(keep func(status int) bool) IdempotentOption {
 	if keep == nil {
 		panic("lockbeat: httpmw.KeepStatus needs a function that reports whether answers with a status are stored")

@@ -223,7 +223,8 @@ func TestAStreamIsNotRead(t *testing.T) {
 // plainly hides what a writer can do beside writing, as middleware without Unwrap does.
 type plainly struct{ http.ResponseWriter }
 
-// By a writer that can't set deadlines a slow client is not stopped. Under the lock that is told of.
+// By a writer that can't set deadlines a slow client is not stopped. Under the lock that is told
+// of.
 func TestAWriterWithoutDeadlinesIsToldOf(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -254,7 +255,8 @@ func TestAWriterWithoutDeadlinesIsToldOf(t *testing.T) {
 	})
 }
 
-// The writer is not used when the handler has returned, even if it has left a goroutine behind that reads.
+// The writer is not used when the handler has returned, even if it has left a goroutine behind
+// that reads.
 func TestNoDeadlineIsSetWhenTheHandlerHasReturned(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {

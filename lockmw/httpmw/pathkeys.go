@@ -10,13 +10,15 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// PathValue names the lock by the path up to and including the wildcard {name} of the route, so that all routes below share it: of
-// "POST /accounts/{id}/transfer" and "/accounts/{id}/close", with id 7, it is "/accounts/7", and of "/orders/{id}" it is "/orders/7".
-// Method and host are no part of it. For routes that name the same thing by different paths write a function instead.
+// PathValue names the lock by the path up to and including the wildcard {name} of the route, so
+// that all routes below share it: of "POST /accounts/{id}/transfer" and "/accounts/{id}/close",
+// with id 7, it is "/accounts/7", and of "/orders/{id}" it is "/orders/7". Method and host are no
+// part of it. For routes that name the same thing by different paths write a function instead.
 //
-// It works wherever the route is known: on handlers of an http.ServeMux, and with chi on r.With, r.Group and below r.Route. Values
-// that differ in percent-encoding only are the same, since chi hands over some as they were sent. Where r.Pattern is that of another
-// route, but r.PathValue has a value, the name is lockmw.Key(name, value), which excludes more rather than less.
+// It works wherever the route is known: on handlers of an http.ServeMux, and with chi on r.With,
+// r.Group and below r.Route. Values that differ in percent-encoding only are the same, since chi
+// hands over some as they were sent. Where r.Pattern is that of another route, but r.PathValue
+// has a value, the name is lockmw.Key(name, value), which excludes more rather than less.
 //
 // A request without a value is answered with 400. One whose route has no such wildcard, or whose
 // router tells of no route, as echo, is answered with 500, and renewer.Config.Observer is told why,
@@ -37,11 +39,11 @@ func PathInt(names ...string) KeyFunc { return pathKey("PathInt", canonicalInt, 
 // [PathInt]. Anything else is answered with 400.
 func PathUUID(names ...string) KeyFunc { return pathKey("PathUUID", canonicalUUID, names...) }
 
-// PathAs is [PathValue] for a wildcard whose value has several forms, such as upper and lower case:
-// canonical returns the one that names the lock, for any value that the handler takes for the same.
-// An error is answered with 400; one that is an [*Error] says itself what is answered. The names are
-// as with [PathInt]. canonical may be called concurrently. It panics if canonical is nil or a name is
-// missing.
+// PathAs is [PathValue] for a wildcard whose value has several forms, such as upper and lower
+// case: canonical returns the one that names the lock, for any value that the handler takes for
+// the same. An error is answered with 400; one that is an [*Error] says itself what is answered.
+// The names are as with [PathInt]. canonical may be called concurrently. It panics if canonical
+// is nil or a name is missing.
 func PathAs(canonical func(value string) (string, error), names ...string) KeyFunc {
 	if canonical == nil {
 		panic("lockbeat: httpmw.PathAs needs a function that returns the canonical form of a value")

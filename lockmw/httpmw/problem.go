@@ -27,8 +27,8 @@ const (
 	TypeReused = types + "TypeReused"
 	// TypeNotKept means that the request has been carried out before, and that its answer is not to be had any more.
 	TypeNotKept = types + "TypeNotKept"
-	// TypeQuota means that as many answers to the caller's requests are stored as may be. This one has not been carried out; with a key
-	// that is known it would get its answer.
+	// TypeQuota means that as many answers to the caller's requests are stored as may be. This
+	// one has not been carried out; with a key that is known it would get its answer.
 	TypeQuota = types + "TypeQuota"
 	// TypeBadRequest means that the request does not say what to lock, or can't be decoded. It has not been carried out.
 	TypeBadRequest = types + "TypeBadRequest"

@@ -10,15 +10,17 @@ import (
 
 // Seal encrypts stored answers by AES-GCM, for a store that others can read or write: they can
 // neither read an answer, nor change it, nor move it to another caller, key or request. They can
-// still remove it, so that the request is carried out again, or spoil it, so that it is refused, and
-// they see hashes of the caller and the key, and of the request, by which a guess can be proved.
+// still remove it, so that the request is carried out again, or spoil it, so that it is refused,
+// and they see hashes of the caller and the key, and of the request, by which a guess can be
+// proved.
 //
-// The first key seals, and any opens: to change keys, give all processes the new one behind the old,
-// then before it, and drop the old one [KeepAnswer] later.
+// The first key seals, and any opens: to change keys, give all processes the new one behind the
+// old, then before it, and drop the old one [KeepAnswer] later.
 //
-// An answer that none of the keys opens is not replayed, and nor is one that is not sealed, such as
-// those stored before Seal was given: anybody could have put it there. The handler does not run; the
-// answer is a 500, and the keeper's observer is told, once. A sealed answer is 38 bytes longer.
+// An answer that none of the keys opens is not replayed, and nor is one that is not sealed, such
+// as those stored before Seal was given: anybody could have put it there. The handler does not
+// run; the answer is a 500, and the keeper's observer is told, once. A sealed answer is 38 bytes
+// longer.
 //
 // Keys are 16, 24 or 32 random bytes, for AES-128, -192 or -256; one key is good for 2^32 answers.
 // It panics without a key, or with one of another length. Default: answers are stored in clear.

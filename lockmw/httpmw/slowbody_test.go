@@ -177,8 +177,8 @@ func TestALargeBodyThatStopsHeldTheLock(t *testing.T) {
 	}
 }
 
-// http.Server.ReadTimeout bounds the reading, and cuts neither the wait nor the work short. The next
-// request on the connection is under it again.
+// http.Server.ReadTimeout bounds the reading, and cuts neither the wait nor the work short. The
+// next request on the connection is under it again.
 func TestTheServersReadTimeout(t *testing.T) {
 	t.Parallel()
 	const timeout = 300 * time.Millisecond

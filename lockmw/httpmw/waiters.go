@@ -16,8 +16,8 @@ var ErrTooMany = errors.New("lockbeat: too many requests of one client wait")
 
 // MaxWaiters bounds how many requests stand in line for one lock in this process, behind the one
 // that has it or asks for it; one more is answered with 503 at once. Default [DefaultMaxWaiters],
-// 100; for a [Transport], whose calls are the program's own, no limit. It panics if n is below 1; to
-// let nobody wait there is [Refuse].
+// 100; for a [Transport], whose calls are the program's own, no limit. It panics if n is below 1;
+// to let nobody wait there is [Refuse].
 func MaxWaiters(n int) AnyOption {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaiters(%d) can't be meant: give at least 1, or take Refuse so that nobody waits", n))
@@ -25,16 +25,17 @@ func MaxWaiters(n int) AnyOption {
 	return anyOption(func(s *settings) { s.waiters = n })
 }
 
-// MaxWaitersPerClient bounds how many requests of one client ask or wait for locks of this handler
-// at once, in this process, whatever their names: n. One more is answered with 429 and Retry-After
-// at once, [ErrTooMany]. So no client can fill the lines on its own ([MaxWaiters]). A request counts
-// from when the lock is asked for, its body having been read, until it is had or refused, also if
-// the lock is free: give clients as many as they send at once.
+// MaxWaitersPerClient bounds how many requests of one client ask or wait for locks of this
+// handler at once, in this process, whatever their names: n. One more is answered with 429 and
+// Retry-After at once, [ErrTooMany]. So no client can fill the lines on its own ([MaxWaiters]). A
+// request counts from when the lock is asked for, its body having been read, until it is had or
+// refused, also if the lock is free: give clients as many as they send at once.
 //
-// The function client says who sends a request, as it does for [Idempotent]: the authenticated user,
-// or the tenant. A client's address serves only where no proxy stands before the server. An error,
-// and a client that is empty, are answered with 400, before the body is read. It may be called
-// concurrently. Default: no limit but MaxWaiters. It panics if n is below 1 or client is nil.
+// The function client says who sends a request, as it does for [Idempotent]: the authenticated
+// user, or the tenant. A client's address serves only where no proxy stands before the server. An
+// error, and a client that is empty, are answered with 400, before the body is read. It may be
+// called concurrently. Default: no limit but MaxWaiters. It panics if n is below 1 or client is
+// nil.
 func MaxWaitersPerClient(n int, client KeyFunc) LockOption {
 	if n < 1 || client == nil {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaitersPerClient(%d) can't be meant: give at least 1, and a function that says who sends a request", n))

@@ -67,8 +67,8 @@ func (c *call) finish(op context.Context, p *pen, rec record) verdict {
 	case written == nil:
 		return verdict{over: true, err: c.ended(ErrResult, rec, err)}
 	case errors.Is(written, renewer.ErrLost), c.uncounted && errors.Is(written, renewer.ErrNoRecord):
-		// Another call has taken over. Its result will be everybody's, unless it has come to nothing
-		// and erased the record.
+		// Another call has taken over. Its result will be everybody's, unless it has come to
+		// nothing and erased the record.
 		c.forget()
 		c.own = written
 		return verdict{soon: true, err: written}

@@ -143,7 +143,8 @@ func manyNames(conn net.Conn, _ int) {
 	pause(10 * time.Second)
 }
 
-// slowUnderTheLock sends enough of a body to have the lock, one of its own, and then next to nothing.
+// slowUnderTheLock sends enough of a body to have the lock, one of its own, and then next to
+// nothing.
 func slowUnderTheLock(conn net.Conn, i int) {
 	const size = 1 << 20
 	if _, err := io.WriteString(conn, head(fmt.Sprintf("/accounts/%d/transfer", 1000+i), size)); err != nil {

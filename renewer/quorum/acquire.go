@@ -18,8 +18,8 @@ const (
 	mostRounds = 8
 	// leastUnit is the unit of the pauses, if a ballot took less.
 	leastUnit = time.Millisecond
-	// mostAcquires is how many acquires there are at once. Each costs a goroutine for each
-	// node, and several turns at the store's mutex: heartbeats take turns at that too, and a crowd of
+	// mostAcquires is how many acquires there are at once. Each costs a goroutine for each node,
+	// and several turns at the store's mutex: heartbeats take turns at that too, and a crowd of
 	// thousands would keep them waiting for longer than the nodes do.
 	mostAcquires = 256
 	// leastGrace is how long at least a node is waited for when the others have answered and somebody else contends: whoever

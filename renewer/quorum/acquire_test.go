@@ -405,7 +405,8 @@ func TestItemsAreTheCallersAgain(t *testing.T) {
 	})
 }
 
-// A node that is far behind with a crowd's acquires is asked for heartbeats and releases all the same.
+// A node that is far behind with a crowd's acquires is asked for heartbeats and releases all the
+// same.
 func TestANodeThatIsLateWithAcquiresHearsHeartbeats(t *testing.T) {
 	t.Parallel()
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {

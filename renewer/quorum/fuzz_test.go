@@ -17,8 +17,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// oddNode is a node that answers as bytes say, its membership included, until they are used up; then
-// it is as good as any.
+// oddNode is a node that answers as bytes say, its membership included, until they are used up;
+// then it is as good as any.
 type oddNode struct {
 	*script.Store
 

@@ -14,13 +14,14 @@ const (
 	// leastPatience is how long at least a node is waited for in the background, when its answer does not matter any more to
 	// the caller but what it has done does.
 	leastPatience = time.Second
-	// mostLate is how many calls of a node and kind may be late at once: those that nobody waits for any more. A node that hangs
-	// costs that many goroutines at most, and is asked again when some have come back.
+	// mostLate is how many calls of a node and kind may be late at once: those that nobody waits
+	// for any more. A node that hangs costs that many goroutines at most, and is asked again when
+	// some have come back.
 	mostLate = 1024
 )
 
-// kind is what a call is counted with when it is late: a node that is slow for a crowd of acquires is
-// still asked for heartbeats and releases.
+// kind is what a call is counted with when it is late: a node that is slow for a crowd of
+// acquires is still asked for heartbeats and releases.
 type kind uint8
 
 const (

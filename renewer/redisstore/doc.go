@@ -45,8 +45,8 @@
 // written as %XX, so that a name chooses neither its slot nor another lock's key. No key is ever without a TTL.
 //
 // A channel's name shows the lock's, since both must share the slot: a user who may subscribe to
-// patterns sees the names of locks that are released. Messages show no owner token. Hash what a name
-// should not show.
+// patterns sees the names of locks that are released. Messages show no owner token. Hash what a
+// name should not show.
 //
 // A fencing token is the greater of the last one plus 1 and the server's clock in microseconds. So it rises even if the
 // counter is lost with FLUSHALL or a restart without persistence, for as long as the clock is not set back. A counter that is no
@@ -73,10 +73,10 @@
 //	ACL SETUSER finder reset resetchannels on >PASSWORD &+sentinel &+slave &-sdown &+sdown &+switch-master &+reboot
 //	  +sentinel|sentinels +sentinel|get-master-addr-by-name +subscribe +unsubscribe
 //
-// The brace in the patterns is the first byte of every key and channel behind the prefix: ~lockbeat:*
-// would cover lockbeat:billing:{invoice} too, which is another service's. Both words, reset and
-// resetchannels, are needed: with acl-pubsub-default allchannels, which is the default of Redis 6.2,
-// a user begins with all channels, and reset gives them back to it.
+// The brace in the patterns is the first byte of every key and channel behind the prefix:
+// ~lockbeat:* would cover lockbeat:billing:{invoice} too, which is another service's. Both words,
+// reset and resetchannels, are needed: with acl-pubsub-default allchannels, which is the default
+// of Redis 6.2, a user begins with all channels, and reset gives them back to it.
 //
 // A user who may run scripts can run one that does not end, and all others wait: Redis has no bound
 // for that. To grant +script|load in place of +eval would change nothing, as it brings any script
@@ -85,17 +85,17 @@
 // [Replicas] needs +wait. Others are optional: with +config|get, [New] warns when the server may
 // evict locks, or goes on without a replica behind Sentinel; with +info, package quorum notices
 // that it was given one server twice; with +zadd +zrem +zpopmin +zrange +exists, waiters stand in
-// line (below). CONFIG GET also shows the server's own passwords (requirepass, masterauth), so grant
-// it only to services that may know them. New finds a missing right, except for those to subscribe,
-// which watches report. TLS is the client's TLSConfig, and for Sentinels Sentinel.TLSConfig: leave
-// InsecureSkipVerify alone. No error and no log shows a password.
+// line (below). CONFIG GET also shows the server's own passwords (requirepass, masterauth), so
+// grant it only to services that may know them. New finds a missing right, except for those to
+// subscribe, which watches report. TLS is the client's TLSConfig, and for Sentinels
+// Sentinel.TLSConfig: leave InsecureSkipVerify alone. No error and no log shows a password.
 //
 // # Crowds
 //
-// A process asks a server for at most 1,024 locks at the same time, or 256 on a cluster, and frees as
-// many; further callers wait for their turn, within their own limits. So a heartbeat, which waits for
-// no turn, is answered some milliseconds later beside any number of callers, as long as they leave
-// the machine some processor time.
+// A process asks a server for at most 1,024 locks at the same time, or 256 on a cluster, and
+// frees as many; further callers wait for their turn, within their own limits. So a heartbeat,
+// which waits for no turn, is answered some milliseconds later beside any number of callers, as
+// long as they leave the machine some processor time.
 //
 // # Changes
 //
@@ -178,9 +178,9 @@
 //     on one that does not; New warns where it may look.
 //   - A server that is frozen and goes on (SIGSTOP, a paused virtual machine) executes what waits in its sockets, an acquire
 //     long given up by its caller included. That lock lapses with its TTL.
-//   - A server that is none, or somebody between us and it, can grant any lock to anybody, and end the
-//     process: rueidis panics, in a goroutine of its own, when a server sends a reply too many or a
-//     length below 0. Use TLS, with verification, where others can reach the line.
+//   - A server that is none, or somebody between us and it, can grant any lock to anybody, and
+//     end the process: rueidis panics, in a goroutine of its own, when a server sends a reply
+//     too many or a length below 0. Use TLS, with verification, where others can reach the line.
 //   - Redis keeps expiry by its wall clock. One that is stepped forward makes leases lapse early by the step; their holders hear of it by
 //     their next heartbeat. Let the server's clock be slewed, as time servers do by default while it runs.
 //   - A clock of the server that is set back, and a fence counter lost at about the same time, make tokens fall.

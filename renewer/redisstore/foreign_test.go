@@ -12,8 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// A key of another type where one lock's line, counter or lease should be keeps no other lock of the
-// batch from being renewed and freed, and the lock itself only if it is the lease.
+// A key of another type where one lock's line, counter or lease should be keeps no other lock of
+// the batch from being renewed and freed, and the lock itself only if it is the lease.
 func TestAForeignKeyBesideOneLockSpoilsNoOther(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
@@ -47,7 +47,8 @@ func TestAForeignKeyBesideOneLockSpoilsNoOther(t *testing.T) {
 	})
 }
 
-// Beside a foreign key a caller waits without a place, and is not kept from the lock when it is free.
+// Beside a foreign key a caller waits without a place, and is not kept from the lock when it is
+// free.
 func TestWhoWaitsBesideAForeignKeyHasNoPlace(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {

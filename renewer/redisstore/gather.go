@@ -21,9 +21,9 @@ type gather[Q, A any] struct {
 	together func(ctx context.Context, questions []Q) []A
 	// unknown is the answer to one whose context ended first.
 	unknown func(error) A
-	// left is told, before that answer is given, of a question that goes on without its caller; over
-	// is closed, and settled told, once the command has been answered or given up. Nil if nobody
-	// needs to know.
+	// left is told, before that answer is given, of a question that goes on without its caller;
+	// over is closed, and settled told, once the command has been answered or given up. Nil if
+	// nobody needs to know.
 	left    func(question *Q, over <-chan struct{})
 	settled func(question *Q, over <-chan struct{})
 

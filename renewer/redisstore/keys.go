@@ -12,8 +12,8 @@ const (
 	lineSuffix  = ":line"
 )
 
-// pattern is what Redis calls the keys, or the channels, of all locks with a prefix. Up to the brace
-// no key of another prefix is alike, even if one prefix begins with the other.
+// pattern is what Redis calls the keys, or the channels, of all locks with a prefix. Up to the
+// brace no key of another prefix is alike, even if one prefix begins with the other.
 func pattern(prefix string) string { return prefix + "{*" }
 
 // leaseKey returns PREFIX{name}. The braces are the only ones in it, so that they are the hash tag: all keys of a lock share

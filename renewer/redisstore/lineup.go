@@ -26,8 +26,8 @@ var shardArgs = []string{toShard}
 // lineTTL is how long a line lives: waiters ask anew when a lease should have lapsed, and every few seconds.
 func lineTTL(ttl time.Duration) string { return decimal(max(2*ttl, leastLine).Milliseconds()) }
 
-// place is an owner token as messages name it: by its SHA-1, since a user who may listen need not be
-// one who may free a lease.
+// place is an owner token as messages name it: by its SHA-1, since a user who may listen need not
+// be one who may free a lease.
 type place [sha1.Size]byte
 
 func placeOf(owner string) place {
@@ -43,9 +43,10 @@ func readPlace(text string) (p place, ok bool) {
 	return p, err == nil
 }
 
-// lineup has the places of owners who stand in a line on the server, or will when they ask again, so that a message for one of them is
-// recognized. Whoever finds a lock free has not gone to that expense: owners enter when they have been refused once, or when the name
-// was watched here a moment ago.
+// lineup has the places of owners who stand in a line on the server, or will when they ask again,
+// so that a message for one of them is recognized. Whoever finds a lock free has not gone to that
+// expense: owners enter when they have been refused once, or when the name was watched here a
+// moment ago.
 type lineup struct {
 	n      atomic.Int64
 	mu     sync.Mutex

@@ -53,7 +53,8 @@ func TestNeighboursDoNotTouchEachOther(t *testing.T) {
 
 func (s server) neighbour(t *testing.T, prefix string) neighbour {
 	t.Helper()
-	// With more than is documented: neither a pattern nor a message on a shard's channel gets through.
+	// With more than is documented: neither a pattern nor a message on a shard's channel gets
+	// through.
 	rights := strings.Fields(redisstore.Rights + " " + redisstore.LineRights + " +psubscribe +spublish +ssubscribe +punsubscribe +script|load")
 	n := neighbour{prefix: prefix, client: s.userNamed(t, "user-of-"+prefix, prefix, rights...)}
 	var err error
@@ -203,8 +204,8 @@ func TestMessagesShowNoOwnerToken(t *testing.T) {
 	})
 }
 
-// Versions before this one named the owner tokens, with a line feed between them. A waiter that hears
-// such a message asks, whether it is its turn or not.
+// Versions before this one named the owner tokens, with a line feed between them. A waiter that
+// hears such a message asks, whether it is its turn or not.
 func TestMessagesOfAnEarlierVersionWakeAll(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

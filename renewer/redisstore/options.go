@@ -36,10 +36,10 @@ type settings struct {
 	logger       *slog.Logger
 }
 
-// Prefix sets what all keys and channels begin with, in place of [DefaultPrefix]. Stores share locks
-// if they share it; give each service one of its own. It has 1 to 256 bytes and ends in ":". It has
-// no spaces, no control bytes, and none of {}*?[]\, so that PREFIX{* in a rule of Redis means this
-// prefix and no other, even one that begins with it.
+// Prefix sets what all keys and channels begin with, in place of [DefaultPrefix]. Stores share
+// locks if they share it; give each service one of its own. It has 1 to 256 bytes and ends in
+// ":". It has no spaces, no control bytes, and none of {}*?[]\, so that PREFIX{* in a rule of
+// Redis means this prefix and no other, even one that begins with it.
 func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
 // FenceTTL sets how long a lock's fence counter outlives its last grant, in place of [DefaultFenceTTL]: at least 1 ms. When

@@ -22,8 +22,8 @@ var (
 
 const recordSuffix = ":record"
 
-// MaxRecord is how many bytes the data of a record may have: 16 MiB. [Store.Write] refuses more, and
-// [Store.Look] a record that somebody else has made larger: both are [renewer.ErrRejected].
+// MaxRecord is how many bytes the data of a record may have: 16 MiB. [Store.Write] refuses more,
+// and [Store.Look] a record that somebody else has made larger: both are [renewer.ErrRejected].
 const MaxRecord = 16 << 20
 
 var _ renewer.Recorder = (*Store)(nil)

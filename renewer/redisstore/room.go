@@ -4,13 +4,13 @@ package redisstore
 const (
 	// maxKeys leases take about 0.2 ms.
 	maxKeys = 100
-	// maxKeyBytes is what the keys of maxKeys leases may have together, beyond which there are fewer
-	// in a script: a hundred names of 512 bytes that all need escaping took 2.4 ms.
+	// maxKeyBytes is what the keys of maxKeys leases may have together, beyond which there are
+	// fewer in a script: a hundred names of 512 bytes that all need escaping took 2.4 ms.
 	maxKeyBytes = 16 << 10
 )
 
-// scriptRoom is how full a call of a script is: it has at most Store.perCall names, and fewer if they
-// are long. At first there is no call.
+// scriptRoom is how full a call of a script is: it has at most Store.perCall names, and fewer if
+// they are long. At first there is no call.
 type scriptRoom struct {
 	store       *Store
 	names, size int

@@ -8,9 +8,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// spread is call for what may be on several servers: the commands for each shard go in a pipeline of their own, at the same time,
-// so that a shard that does not answer holds up neither the others' answers nor what must be sent to them again. The commands pass
-// through the shard's window, unless there is none.
+// spread is call for what may be on several servers: the commands for each shard go in a pipeline
+// of their own, at the same time, so that a shard that does not answer holds up neither the
+// others' answers nor what must be sent to them again. The commands pass through the shard's
+// window, unless there is none.
 func (s *Store) spread(ctx context.Context, through *windows, todo job) {
 	if s.shards == nil {
 		s.pass(ctx, through, 0, todo)

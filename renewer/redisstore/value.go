@@ -17,7 +17,8 @@ const (
 	separator = "\n"
 	// maxPart bounds each part of a holder, in bytes.
 	maxPart = 64
-	// maxValue bounds what is read of a value: ours have at most 262 bytes, acquire.lua sends 300, and nobody else should write here.
+	// maxValue bounds what is read of a value: ours have at most 262 bytes, acquire.lua sends
+	// 300, and nobody else should write here.
 	maxValue = 4096
 	// maxExact is the largest integer up to which the doubles of Lua are exact.
 	maxExact = 1<<53 - 1

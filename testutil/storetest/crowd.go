@@ -18,9 +18,9 @@ var crowdCases = []testCase{
 	{"a renewal does not wait for a crowd of acquires", renewInACrowd},
 }
 
-// renewInACrowd has thousands of callers acquire at once. A renewal may wait for many of them, not
-// for nearly all, however far they have got. One round in which it does not is enough: a busy machine
-// may be late with anything.
+// renewInACrowd has thousands of callers acquire at once. A renewal may wait for many of them,
+// not for nearly all, however far they have got. One round in which it does not is enough: a busy
+// machine may be late with anything.
 func renewInACrowd(t *testing.T, s *suite) {
 	const rounds, slack = 3, 10 * time.Millisecond
 	a := newOwner()

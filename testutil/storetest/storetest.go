@@ -41,8 +41,9 @@ type testCase struct {
 	run  func(t *testing.T, s *suite)
 }
 
-// Run runs the suite as subtests of t, each on a Fixture of its own from open. The subtests run in
-// parallel, but for those that keep the machine busy: others, whose leases are short, come after them.
+// Run runs the suite as subtests of t, each on a Fixture of its own from open. The subtests run
+// in parallel, but for those that keep the machine busy: others, whose leases are short, come
+// after them.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	run := func(t *testing.T, c testCase) {

@@ -15,9 +15,9 @@ const (
 )
 
 // Budget bounds what each of many callers uses over time: so much at once, and as much again in
-// each period, evenly. What a caller has used is forgotten at that rate, and the caller when nothing
-// is left of it. Of more than [MostCallers] it forgets one that has used little. It may be used
-// concurrently.
+// each period, evenly. What a caller has used is forgotten at that rate, and the caller when
+// nothing is left of it. Of more than [MostCallers] it forgets one that has used little. It may
+// be used concurrently.
 type Budget struct {
 	most   float64
 	period time.Duration

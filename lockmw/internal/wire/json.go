@@ -24,7 +24,8 @@ func DecodeJSON(data []byte, v any) error {
 	return checkNames(data, foldsNames(reflect.TypeOf(v)))
 }
 
-// foldsNames reports whether json.Unmarshal takes names that differ in case for one field of a type.
+// foldsNames reports whether json.Unmarshal takes names that differ in case for one field of a
+// type.
 func foldsNames(typ reflect.Type) bool {
 	for typ != nil && typ.Kind() == reflect.Pointer {
 		if typ.Implements(reflect.TypeFor[json.Unmarshaler]()) {
