@@ -20,7 +20,7 @@ type group struct {
 	until    time.Time     // when to wait no longer for anything
 	patience time.Duration // how long to wait for one lock with others in hand
 
-	slower func() // counts out who is about to wait for busy alone; nil if nobody is
+	leave  func() // counts the caller out of those who wait for busy alone; nil if it is not among them
 	taken  []*scope
 	cancel context.CancelCauseFunc // ends ctx; nil while nothing is taken
 	stops  []func() bool           // each has a loss not end ctx any more
@@ -45,7 +45,7 @@ func (g *group) attempt(names []string, first string) (busy string, err error) {
 	over = true
 	if err != nil {
 		if busy != "" { // before the next caller has what is given back
-			g.slower = slowNames.enter(g.keeper, busy)
+			g.leave = waitingAlone.enter(g.keeper, busy)
 		}
 		g.end()
 		_ = leaveAll(g.taken, true) // what could not be freed lapses
@@ -57,13 +57,13 @@ func (g *group) attempt(names []string, first string) (busy string, err error) {
 func (g *group) inOrder(names []string) (busy string, err error) {
 	for {
 		left := names[len(g.taken):]
-		if len(left) > 1 || len(g.taken) == 0 || g.patience <= 0 || g.slow(left[0]) { // else the one question will do
+		if len(left) > 1 || len(g.taken) == 0 || g.patience <= 0 || g.isSlow(left[0]) { // else the one question will do
 			err := g.tryAll(left)
 			if err == nil || g.set.contention != wait {
 				return "", err
 			}
 			left = names[len(g.taken):]
-			if g.slow(left[0]) && mayPass(g.ctx, err) {
+			if g.isSlow(left[0]) && mayPass(g.ctx, err) {
 				return left[0], err
 			}
 		}
@@ -132,15 +132,15 @@ func (g *group) waitFor(name string, d time.Duration) error {
 	return err
 }
 
-// hurry counts the caller out of those who wait for one lock alone.
-func (g *group) hurry() {
-	if g != nil && g.slower != nil {
-		g.slower()
+// waitsNoMore counts the caller out of those who wait for one lock alone.
+func (g *group) waitsNoMore() {
+	if g != nil && g.leave != nil {
+		g.leave()
 	}
 }
 
-// slow reports whether a lock is not to be waited for with others in hand.
-func (g *group) slow(name string) bool { return len(g.taken) > 0 && slowNames.has(g.keeper, name) }
+// isSlow reports whether a lock is not to be waited for with others in hand.
+func (g *group) isSlow(name string) bool { return len(g.taken) > 0 && waitingAlone.has(g.keeper, name) }
 
 // add counts in a lock that was taken.
 func (g *group) add(s *scope) {

@@ -23,8 +23,8 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 	until := time.Now().Add(set.wait)
 	var last, g *group
 	defer func() { // also after a panic
-		last.hurry()
-		g.hurry()
+		last.waitsNoMore()
+		g.waitsNoMore()
 	}()
 	for first := ""; ; {
 		for _, name := range names {
@@ -35,7 +35,7 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 		last = g
 		g = &group{ctx: ctx, keeper: k, set: set, until: until, patience: min(set.wait/8, mostPatience)}
 		busy, err := g.attempt(names, first)
-		last.hurry()
+		last.waitsNoMore()
 		switch {
 		case err == nil:
 			return g.scope(), nil

@@ -104,11 +104,3 @@ func (u *unlocked) take(names []string) (leave func()) {
 	}
 	return leave
 }
-
-// operationOr is the name of the work, by default the route.
-func (s *settings) operationOr(route string) string {
-	if s.operation == "" {
-		return route
-	}
-	return s.operation
-}

@@ -251,13 +251,9 @@ func (i *idempotent) instead(w http.ResponseWriter, r *http.Request, j *job, ans
 
 // once is what to tell package once: attempts that came to nothing are the client's to repeat, as often as it likes.
 func (s *settings) once(route string, j *job) []once.Option {
-	operation := s.operation
-	if operation == "" {
-		operation = route
-	}
 	return []once.Option{
 		once.NoRetry(), once.Uncounted(), once.Wait(s.answerWait), once.MaxWaiters(s.waiters), once.Keep(s.keepAnswer),
-		once.MaxResult(s.maxAnswer), once.Operation(operation), once.Input(j.input), s.answers(j),
+		once.MaxResult(s.maxAnswer), once.Operation(s.operationOr(route)), once.Input(j.input), s.answers(j),
 	}
 }
 

