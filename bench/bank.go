@@ -13,13 +13,15 @@ import (
 type bank struct {
 	work     time.Duration // of a transfer
 	accounts map[string]*account
-	other    func(ctx context.Context, id string) error // what an account takes that the bank has not; nil for nothing
+	// what an account takes that the bank has not; nil for nothing
+	other func(ctx context.Context, id string) error
 
 	overlaps  atomic.Int64 // transfers that began while another on the same account was under way
 	unordered atomic.Int64 // transfers whose fencing token was not above that of the one before
 }
 
-// account's fields are atomic so that a violation is counted rather than a data race: what needs the lock is what lies between.
+// account's fields are atomic so that a violation is counted rather
+// than a data race: what needs the lock is what lies between.
 type account struct {
 	underWay atomic.Int32
 	balance  atomic.Int64
@@ -34,7 +36,8 @@ func newBank(accounts int, work time.Duration) *bank {
 	return b
 }
 
-// transfer adds one to an account's balance as a program without transactions does: it reads, works, and writes.
+// transfer adds one to an account's balance as a program without
+// transactions does: it reads, works, and writes.
 func (b *bank) transfer(ctx context.Context, id string) error {
 	a := b.accounts[id]
 	switch {

@@ -29,29 +29,39 @@ func TestMain(m *testing.M) {
 // Everything is measured and judged in a short run too, only smaller and without a verdict.
 func TestShortRun(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv(redistest.RequireEnv) != "1" {
+	if _, err := exec.LookPath("redis-server"); err != nil &&
+		os.Getenv(redistest.RequireEnv) != "1" {
 		t.Skip(redistest.ErrMissing)
 	}
 	var out, errs bytes.Buffer
 	profiles := t.TempDir()
-	require.Equal(t, 0, run(t.Context(), []string{"-short", "-profile", profiles}, &out, &errs), "%s\n%s", out.String(), errs.String())
+	require.Equal(t, 0, run(t.Context(), []string{"-short", "-profile", profiles}, &out, &errs),
+		"%s\n%s", out.String(), errs.String())
 	for _, want := range []string{
-		"| 2000 leases, not got or lost", "| 2000 leases, goroutines of ours", "| 2000 leases, peak RSS", "| 2000 leases, client CPU, acquire + hold",
-		"| 2000 leases, renewal scripts above 1 ms", "| acquire + release, 64 goroutines", "| lockmw.Do above the lease, time",
-		"| lockmw.Do above the lease, allocations", "| HTTP, violations of exclusion", "| HTTP, no lock, violations of exclusion",
-		"| gRPC, lease keys left", "| HTTP, p50 above two round trips", "| gRPC, p50 above two round trips", "| load, goroutines of ours in the end",
+		"| 2000 leases, not got or lost", "| 2000 leases, goroutines of ours",
+		"| 2000 leases, peak RSS", "| 2000 leases, client CPU, acquire + hold",
+		"| 2000 leases, renewal scripts above 1 ms", "| acquire + release, 64 goroutines",
+		"| lockmw.Do above the lease, time",
+		"| lockmw.Do above the lease, allocations", "| HTTP, violations of exclusion",
+		"| HTTP, no lock, violations of exclusion",
+		"| gRPC, lease keys left", "| HTTP, p50 above two round trips",
+		"| gRPC, p50 above two round trips", "| load, goroutines of ours in the end",
 	} {
 		assert.Contains(t, out.String(), want)
 	}
 	assert.Contains(t, out.String(), "| 0 (rueidislock: 0) ", "nothing is lost in a second")
 	assert.Contains(t, out.String(), "(rueidislock: 2000)", "a goroutine a lock")
-	for _, row := range []string{"violations of exclusion", "refused or failed", "lease keys left"} {
+	for _, row := range []string{
+		"violations of exclusion", "refused or failed",
+		"lease keys left",
+	} {
 		assert.Regexp(t, `\| HTTP, `+row+` +\| 0 +\|`, out.String())
 		assert.Regexp(t, `\| gRPC, `+row+` +\| 0 +\|`, out.String())
 	}
 	files, err := os.ReadDir(profiles)
 	require.NoError(t, err)
-	assert.Len(t, files, 14, "two for the leases of each contestant, for the cycles of the floor and of Lockbeat, and for the load by each protocol")
+	assert.Len(t, files, 14, "two for the leases of each contestant, for the cycles of the floor "+
+		"and of Lockbeat, and for the load by each protocol")
 }
 
 func TestFlags(t *testing.T) {
@@ -98,7 +108,11 @@ func TestHistogramIsWithinASixteenth(t *testing.T) {
 	assert.Equal(t, 2*h.total, twice.total)
 	assert.Equal(t, h.quantile(.5), twice.quantile(.5))
 	assert.Zero(t, new(histogram).quantile(.5))
-	assert.Equal(t, time.Duration(1<<62), func() time.Duration { h := new(histogram); h.record(1 << 62); return h.quantile(0) }())
+	assert.Equal(t, time.Duration(1<<62), func() time.Duration {
+		h := new(histogram)
+		h.record(1 << 62)
+		return h.quantile(0)
+	}())
 }
 
 func TestMedian(t *testing.T) {
@@ -123,7 +137,8 @@ func TestStacksAreCountedByPackage(t *testing.T) {
 #	0x4	main.main+0x1	/main.go:1
 `
 	for packages, want := range map[string]int{
-		"example.com/a": 5, "example.com/ab": 2, "example.com/a example.com/ab": 7, "example.com": 0,
+		"example.com/a": 5, "example.com/ab": 2, "example.com/a example.com/ab": 7,
+		"example.com": 0,
 	} {
 		got, err := countStacks(profile, strings.Fields(packages))
 		require.NoError(t, err)

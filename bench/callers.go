@@ -20,7 +20,8 @@ import (
 // call makes one transfer. ok tells whether it succeeded, and answer how it was answered.
 type call func(ctx context.Context, account string) (ok bool, answer string)
 
-// grpcConnections share the load of a generator: one would be a lock that all of its requests contend for.
+// grpcConnections share the load of a generator: one would be a lock
+// that all of its requests contend for.
 const grpcConnections = 4
 
 // connect returns how to make a job's requests, and what ends its connections.
@@ -41,7 +42,8 @@ func connectHTTP(j job) (call, func()) {
 	transport := &http.Transport{MaxIdleConnsPerHost: j.Workers}
 	client := &http.Client{Transport: transport}
 	return func(ctx context.Context, account string) (bool, string) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+j.Addr+"/accounts/"+account+"/transfer", http.NoBody)
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost,
+			"http://"+j.Addr+"/accounts/"+account+"/transfer", http.NoBody)
 		if err != nil {
 			return false, err.Error()
 		}
@@ -77,17 +79,20 @@ func connectGRPC(j job) (one call, leave func(), err error) {
 	}
 	var clients []testgrpc.TestServiceClient
 	for range min(j.Workers, grpcConnections) {
-		c, err := grpc.NewClient(j.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
+		c, err := grpc.NewClient(j.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithDisableRetry())
 		if err != nil {
 			leave()
 			return nil, nil, err
 		}
-		connections, clients = append(connections, c), append(clients, testgrpc.NewTestServiceClient(c))
+		connections, clients = append(connections, c), append(clients,
+			testgrpc.NewTestServiceClient(c))
 	}
 	var turn atomic.Uint64
 	return func(ctx context.Context, account string) (bool, string) {
 		client := clients[turn.Add(1)%uint64(len(clients))]
-		_, err := client.UnaryCall(ctx, &testgrpc.SimpleRequest{Payload: &testgrpc.Payload{Body: []byte(account)}})
+		_, err := client.UnaryCall(ctx,
+			&testgrpc.SimpleRequest{Payload: &testgrpc.Payload{Body: []byte(account)}})
 		code := status.Code(err)
 		return code == codes.OK, code.String()
 	}, leave, nil

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// childEnv makes this program a child: a process that holds leases, or makes requests, for another that measures. Its value is a
-// childSpec.
+// childEnv makes this program a child: a process that holds leases, or
+// makes requests, for another that measures. Its value is a childSpec.
 const childEnv = "LOCKBEAT_BENCH_CHILD"
 
 // childSpec says what a child does.
@@ -73,8 +73,8 @@ func child(ctx context.Context, text string, stdin io.Reader, stdout io.Writer) 
 	return holdFor(ctx, s, stdin, stdout)
 }
 
-// holdFor acquires, says so, waits for a line, holds, says how it went, and waits for the end of its input, so that the parent
-// can look at the server while everything is still held.
+// holdFor acquires, says so, waits for a line, holds, says how it went, and waits for the end
+// of its input, so that the parent can look at the server while everything is still held.
 func holdFor(ctx context.Context, s childSpec, stdin io.Reader, stdout io.Writer) error {
 	in, out := bufio.NewReader(stdin), json.NewEncoder(stdout)
 	if s.Memory > 0 {

@@ -22,8 +22,11 @@ type contended struct {
 // grant is one hand-off: when it was asked for and had, in ns since 1970.
 type grant struct{ Asked, Got int64 }
 
-// contend lets goroutines take one key over and over. A lone goroutine notes each grant too, for the order among processes.
-func contend(ctx context.Context, c *contender, name string, goroutines int, span time.Duration) contended {
+// contend lets goroutines take one key over and over. A lone
+// goroutine notes each grant too, for the order among processes.
+func contend(
+	ctx context.Context, c *contender, name string, goroutines int, span time.Duration,
+) contended {
 	waiting, stop := context.WithTimeout(ctx, span)
 	defer stop()
 	freeing, abandon := context.WithTimeout(ctx, span+endWithin)
@@ -54,8 +57,11 @@ func contend(ctx context.Context, c *contender, name string, goroutines int, spa
 	return sum
 }
 
-// enter takes the lock once. A failure is no reason to give up, but to wait a little: not all libraries fail slowly.
-func (r *contended) enter(waiting, freeing context.Context, m mutex, inside *atomic.Int32, note bool) {
+// enter takes the lock once. A failure is no reason to give up, but
+// to wait a little: not all libraries fail slowly.
+func (r *contended) enter(
+	waiting, freeing context.Context, m mutex, inside *atomic.Int32, note bool,
+) {
 	asked := time.Now()
 	_, err := m.lock(waiting)
 	had := time.Now()
@@ -105,8 +111,8 @@ func (r *contended) total() (sum int) {
 	return sum
 }
 
-// jain is Jain's index of fairness: 1 when all got as much, 1/n when one got everything; 0 if nobody got anything.
-// Source: R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
+// jain is Jain's index of fairness: 1 when all got as much, 1/n when one got everything;
+// 0 if nobody got anything. Source: R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
 func jain(counts []int) float64 {
 	var sum, squares float64
 	for _, n := range counts {
@@ -119,12 +125,15 @@ func jain(counts []int) float64 {
 	return sum * sum / (float64(len(counts)) * squares)
 }
 
-// inverted is the share of the grants that overtook somebody who had asked earlier, by more than slack, and still waited.
+// inverted is the share of the grants that overtook somebody who had
+// asked earlier, by more than slack, and still waited.
 func inverted(grants []grant, slack time.Duration) float64 {
 	if len(grants) == 0 {
 		return 0
 	}
-	sorted := slices.SortedFunc(slices.Values(grants), func(a, b grant) int { return int(a.Got - b.Got) })
+	sorted := slices.SortedFunc(slices.Values(grants), func(a, b grant) int {
+		return int(a.Got - b.Got)
+	})
 	overtook, earliest := 0, sorted[len(sorted)-1].Asked
 	for _, g := range slices.Backward(sorted) {
 		if earliest < g.Asked-int64(slack) {

@@ -16,11 +16,12 @@ const (
 // contenders are all who are compared, Lockbeat first.
 var contenders = []string{lockbeat, peer, redsyncRueidis, redsyncGoRedis, redislock}
 
-// mutex is a lock on one name as one goroutine uses it, over and over. The interface is narrow, so that a library costs what it
-// costs by itself.
+// mutex is a lock on one name as one goroutine uses it, over and over. The
+// interface is narrow, so that a library costs what it costs by itself.
 type mutex interface {
-	// lock waits until it has the lock. The context ends when the lock is lost; it is nil of a library that leaves renewal, and so
-	// the knowledge of a loss, to its user. ctx has a deadline where there is a wait: without one, bsm/redislock waits for one TTL.
+	// lock waits until it has the lock. The context ends when the lock is lost; it is nil
+	// of a library that leaves renewal, and so the knowledge of a loss, to its user. ctx
+	// has a deadline where there is a wait: without one, bsm/redislock waits for one TTL.
 	lock(ctx context.Context) (told context.Context, err error)
 	// extend renews a lock whose library does not do so itself.
 	extend(ctx context.Context) error
@@ -37,8 +38,9 @@ type contender struct {
 // newContender connects a library with the settings that suit it best.
 func newContender(who, addr string, ttl time.Duration) (*contender, error) {
 	connect := map[string]func(string, time.Duration) (*contender, error){
-		lockbeat: keeperContender, peer: lockerContender, redsyncRueidis: redsyncOnRueidis, redsyncGoRedis: redsyncOnGoRedis,
-		redislock: redislockContender,
+		lockbeat: keeperContender, peer: lockerContender, redsyncRueidis: redsyncOnRueidis,
+		redsyncGoRedis: redsyncOnGoRedis,
+		redislock:      redislockContender,
 	}[who]
 	if connect == nil {
 		return nil, fmt.Errorf("no library is called %q", who)
@@ -51,10 +53,13 @@ func newContender(who, addr string, ttl time.Duration) (*contender, error) {
 	return c, nil
 }
 
-// keepAlive renews a lock for a library that leaves it to its user, as its documentation advises: from a goroutine for each lock,
-// every third of the TTL. The context that it returns ends by the first renewal that fails, which is how such a user hears of a
-// loss. end stops it and waits for it.
-func keepAlive(ctx, told context.Context, m mutex, ttl time.Duration) (operation context.Context, end func()) {
+// keepAlive renews a lock for a library that leaves it to its user, as its
+// documentation advises: from a goroutine for each lock, every third of the
+// TTL. The context that it returns ends by the first renewal that fails,
+// which is how such a user hears of a loss. end stops it and waits for it.
+func keepAlive(
+	ctx, told context.Context, m mutex, ttl time.Duration,
+) (operation context.Context, end func()) {
 	if told != nil {
 		return told, func() {}
 	}

@@ -27,7 +27,10 @@ func newCyclers(ctx context.Context, addr string) (all []cycler, closeAll func()
 			closeAll()
 		}
 	}()
-	for _, newOne := range []func(context.Context, string) (cycler, error){rawCycler, keeperCycler, peerCycler} {
+	for _, newOne := range []func(context.Context, string) (cycler, error){
+		rawCycler, keeperCycler,
+		peerCycler,
+	} {
 		c, err := newOne(ctx, addr)
 		if err != nil {
 			return all, closeAll, err

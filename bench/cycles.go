@@ -35,11 +35,12 @@ type figures struct {
 	times  histogram
 }
 
-// turns is into how many parts a round is cut, in which the contestants take turns: what else the machine does changes within
-// a second or two, and should hit all of them alike.
+// turns is into how many parts a round is cut, in which the contestants take turns: what
+// else the machine does changes within a second or two, and should hit all of them alike.
 const turns = 10
 
-// cycles measures acquire + release, each goroutine on a key of its own, fencing on, the contestants taking turns.
+// cycles measures acquire + release, each goroutine on a key of its
+// own, fencing on, the contestants taking turns.
 func cycles(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	server, err := openServer()
 	if err != nil {
@@ -58,7 +59,9 @@ func cycles(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	out := &printer{w: w}
 	var targets []target
 	for _, goroutines := range []int{64, 1, 1024} {
-		if err := oneRound(ctx, server, contestants, make([]figures, len(contestants)), goroutines, span); err != nil { // to warm up
+		// to warm up
+		if err := oneRound(ctx, server, contestants, make([]figures, len(contestants)), goroutines,
+			span); err != nil {
 			return nil, err
 		}
 		all := make([]figures, len(contestants))
@@ -67,13 +70,15 @@ func cycles(ctx context.Context, o options, w io.Writer) ([]target, error) {
 				return nil, err
 			}
 		}
-		out.printf("\n## acquire + release, goroutines: %d, a key each, fencing on (medians of %d rounds of %v)\n\n%s",
+		out.printf("\n## acquire + release, goroutines: %d, a key each, fencing on (medians of "+
+			"%d rounds of %v)\n\n%s",
 			goroutines, rounds, span, cycleTable(contestants, all))
 		if goroutines == 64 {
 			const least = 0.8
 			reached := median(all[1].ratios)
 			targets = append(targets, target{
-				"acquire + release, 64 goroutines", fmt.Sprintf("%.2f × %s", reached, floor), "≥ 0.8", reached >= least,
+				"acquire + release, 64 goroutines", fmt.Sprintf("%.2f × %s", reached, floor),
+				"≥ 0.8", reached >= least,
 			})
 			if err := profileCycles(ctx, o, contestants[:2], goroutines, span); err != nil {
 				return nil, err
@@ -83,9 +88,11 @@ func cycles(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	return targets, out.err
 }
 
-// oneRound lets every contestant run for a span, in slices, in an order that turns, so that none always follows the same one.
+// oneRound lets every contestant run for a span, in slices, in an
+// order that turns, so that none always follows the same one.
 func oneRound(
-	ctx context.Context, server *redistest.Server, contestants []cycler, all []figures, goroutines int, span time.Duration,
+	ctx context.Context, server *redistest.Server, contestants []cycler, all []figures,
+	goroutines int, span time.Duration,
 ) error {
 	round := make([]sums, len(contestants))
 	for turn := range turns {
@@ -107,7 +114,9 @@ func oneRound(
 }
 
 // measureCycles adds what run does and uses.
-func measureCycles(server *redistest.Server, to *sums, times *histogram, run func(*histogram) error) error {
+func measureCycles(
+	server *redistest.Server, to *sums, times *histogram, run func(*histogram) error,
+) error {
 	redisBefore, err := serverCPU(server)
 	if err != nil {
 		return err
@@ -142,7 +151,9 @@ func measureCycles(server *redistest.Server, to *sums, times *histogram, run fun
 }
 
 // runCycles runs a number of goroutines for a time, and ends early if one fails.
-func runCycles(ctx context.Context, c cycler, goroutines int, span time.Duration, times *histogram) error {
+func runCycles(
+	ctx context.Context, c cycler, goroutines int, span time.Duration, times *histogram,
+) error {
 	var over atomic.Bool
 	timer := time.AfterFunc(span, func() { over.Store(true) })
 	defer timer.Stop()
@@ -172,7 +183,10 @@ func runCycles(ctx context.Context, c cycler, goroutines int, span time.Duration
 }
 
 func cycleTable(contestants []cycler, all []figures) table {
-	t := table{{"", "cycles/s", "÷ floor", "lowest, highest", "p50", "p99", "allocs a cycle", "client CPU µs a cycle", "Redis CPU µs a cycle"}}
+	t := table{{
+		"", "cycles/s", "÷ floor", "lowest, highest", "p50", "p99", "allocs a cycle",
+		"client CPU µs a cycle", "Redis CPU µs a cycle",
+	}}
 	for i := range all {
 		f := &all[i]
 		of := func(format string, figure func(*sums) float64) string {
@@ -183,8 +197,10 @@ func cycleTable(contestants []cycler, all []figures) table {
 			return fmt.Sprintf(format, median(values))
 		}
 		t.add(contestants[i].who, of("%.0f", (*sums).rate),
-			fmt.Sprintf("%.2f", median(f.ratios)), fmt.Sprintf("%.2f, %.2f", slices.Min(f.ratios), slices.Max(f.ratios)),
-			f.times.quantile(.5).Round(time.Microsecond).String(), f.times.quantile(.99).Round(time.Microsecond).String(),
+			fmt.Sprintf("%.2f", median(f.ratios)),
+			fmt.Sprintf("%.2f, %.2f", slices.Min(f.ratios), slices.Max(f.ratios)),
+			f.times.quantile(.5).Round(time.Microsecond).String(),
+			f.times.quantile(.99).Round(time.Microsecond).String(),
 			of("%.1f", func(s *sums) float64 { return s.per(float64(s.allocs)) }),
 			of("%.1f", func(s *sums) float64 { return s.per(s.client.Seconds() * 1e6) }),
 			of("%.1f", func(s *sums) float64 { return s.per(s.redis.Seconds() * 1e6) }))
@@ -193,7 +209,9 @@ func cycleTable(contestants []cycler, all []figures) table {
 }
 
 // profileCycles runs each contestant once more under the profiler, if asked to.
-func profileCycles(ctx context.Context, o options, contestants []cycler, goroutines int, span time.Duration) error {
+func profileCycles(
+	ctx context.Context, o options, contestants []cycler, goroutines int, span time.Duration,
+) error {
 	if o.profile == "" {
 		return nil
 	}

@@ -14,8 +14,12 @@ type cycling struct {
 	times                              histogram
 }
 
-// cycleRound is a round in slices, as in oneRound. A library that fails is out of the case from then on, and shown as such.
-func cycleRound(ctx context.Context, server *redistest.Server, all []cycler, results []cycling, goroutines int, span time.Duration) error {
+// cycleRound is a round in slices, as in oneRound. A library that
+// fails is out of the case from then on, and shown as such.
+func cycleRound(
+	ctx context.Context, server *redistest.Server, all []cycler, results []cycling, goroutines int,
+	span time.Duration,
+) error {
 	round := make([]sums, len(all))
 	for turn := range turns {
 		for i := range all {
@@ -27,7 +31,9 @@ func cycleRound(ctx context.Context, server *redistest.Server, all []cycler, res
 			err := measureCycles(server, &round[i], &r.times, func(times *histogram) error {
 				bounded, cancel := context.WithTimeout(ctx, span/turns+endWithin)
 				defer cancel()
-				return within(span/turns+2*endWithin, func() error { return runCycles(bounded, all[i], goroutines, span/turns, times) })
+				return within(span/turns+2*endWithin, func() error {
+					return runCycles(bounded, all[i], goroutines, span/turns, times)
+				})
 			})
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -53,12 +59,18 @@ func cycleRound(ctx context.Context, server *redistest.Server, all []cycler, res
 }
 
 func cyclingTable(all []cycler, results []cycling) table {
-	t := table{{"", "÷ floor", "cycles/s", "p50", "p99", "allocs a cycle", "client CPU µs a cycle", "Redis CPU µs a cycle", ""}}
+	t := table{{
+		"", "÷ floor", "cycles/s", "p50", "p99", "allocs a cycle", "client CPU µs a cycle",
+		"Redis CPU µs a cycle", "",
+	}}
 	for i := range all {
 		r := &results[i]
-		t.add(all[i].who, fmt.Sprintf("%.2f", r.ratio.median()), fmt.Sprintf("%.0f", r.rate.median()),
-			r.times.quantile(.5).Round(time.Microsecond).String(), r.times.quantile(.99).Round(time.Microsecond).String(),
-			fmt.Sprintf("%.1f", r.allocs.median()), fmt.Sprintf("%.1f", r.client.median()), fmt.Sprintf("%.1f", r.redis.median()), r.rate.failed)
+		t.add(all[i].who, fmt.Sprintf("%.2f", r.ratio.median()),
+			fmt.Sprintf("%.0f", r.rate.median()),
+			r.times.quantile(.5).Round(time.Microsecond).String(),
+			r.times.quantile(.99).Round(time.Microsecond).String(),
+			fmt.Sprintf("%.1f", r.allocs.median()), fmt.Sprintf("%.1f",
+				r.client.median()), fmt.Sprintf("%.1f", r.redis.median()), r.rate.failed)
 	}
 	return t
 }
@@ -88,12 +100,19 @@ func cyclingTargets(goroutines int, all []cycler, results []cycling) []target {
 	}
 	factor := ours.rate.median() / max(best, 1)
 	targets := []target{
-		{row + "to the floor", fmt.Sprintf("%.2f", ours.ratio.median()), "≥ 0.9", ours.ratio.median() >= floorLeast},
-		{row + "to " + beside, fmt.Sprintf("%.2f", factor), fmt.Sprintf("≥ %.1f", least), factor >= least},
+		{
+			row + "to the floor", fmt.Sprintf("%.2f", ours.ratio.median()), "≥ 0.9",
+			ours.ratio.median() >= floorLeast,
+		},
+		{
+			row + "to " + beside, fmt.Sprintf("%.2f", factor), fmt.Sprintf("≥ %.1f", least),
+			factor >= least,
+		},
 	}
 	if goroutines == 1 {
 		targets = append(targets, target{
-			row + "allocations", fmt.Sprintf("%.1f", ours.allocs.median()), "≤ 10", ours.allocs.median() > 0 && ours.allocs.median() <= allocsMost,
+			row + "allocations", fmt.Sprintf("%.1f", ours.allocs.median()), "≤ 10",
+			ours.allocs.median() > 0 && ours.allocs.median() <= allocsMost,
 		})
 	}
 	return targets

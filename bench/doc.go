@@ -1,4 +1,5 @@
-// Command bench measures what Lockbeat costs, beside a floor and a peer in the same run, and prints Markdown tables.
+// Command bench measures what Lockbeat costs, beside a floor and a
+// peer in the same run, and prints Markdown tables.
 //
 //	go run .                   everything, in about six minutes
 //	go run . -run cycles       one section: leases, cycles, overhead or load
@@ -6,11 +7,13 @@
 //	go run . -short            a smoke test in seconds; targets are not judged
 //	go run . -profile DIR      CPU and heap profiles beside the figures, which they worsen a little
 //
-// A figure from one machine says little about another; a ratio within one run says more. The floor is what rueidis alone
-// can do with the same Lua scripts: the same work for the server, and none of ours around it. The peer is rueidislock with
-// the settings that suit it best: one key a lock (majority 1), NOLOOP tracking, which spares it its own invalidations, and a
-// second in place of 20 ms for a request, so that a busy machine costs it no lock.
+// A figure from one machine says little about another; a ratio within one run says more. The
+// floor is what rueidis alone can do with the same Lua scripts: the same work for the
+// server, and none of ours around it. The peer is rueidislock with the settings that suit it
+// best: one key a lock (majority 1), NOLOOP tracking, which spares it its own invalidations,
+// and a second in place of 20 ms for a request, so that a busy machine costs it no lock.
 //
-// Every run starts private redis-server processes on free loopback ports, without persistence, and ends them. Targets that are
-// missed are marked, and make the exit status 1. It needs Linux, whose /proc tells the peak memory of a process.
+// Every run starts private redis-server processes on free loopback ports, without
+// persistence, and ends them. Targets that are missed are marked, and make the
+// exit status 1. It needs Linux, whose /proc tells the peak memory of a process.
 package main

@@ -57,10 +57,12 @@ func (c contexts) lost() (n int) {
 	return n
 }
 
-// keeperHolder is Lockbeat. It keeps leases, of which it asks in the end whether they hold: one makes a context when it is asked for it.
+// keeperHolder is Lockbeat. It keeps leases, of which it asks in the
+// end whether they hold: one makes a context when it is asked for it.
 type keeperHolder struct {
 	keeper *renewer.Keeper
-	life   context.Context //nolint:containedctx // all leases', which nothing ends: requests are bounded by the keeper
+	//nolint:containedctx // all leases', which nothing ends: requests are bounded by the keeper
+	life   context.Context
 	leases []*renewer.Lease
 }
 
@@ -117,7 +119,10 @@ func (h *keeperHolder) lost() (n int) {
 }
 
 func (h *keeperHolder) packages() []string {
-	return []string{"github.com/lockbeat/lockbeat/renewer", "github.com/lockbeat/lockbeat/renewer/redisstore"}
+	return []string{
+		"github.com/lockbeat/lockbeat/renewer",
+		"github.com/lockbeat/lockbeat/renewer/redisstore",
+	}
 }
 
 // peerHolder is rueidislock with the settings that suit it best.
@@ -150,7 +155,8 @@ func (h *peerHolder) acquire(ctx context.Context, name string, number int) error
 	if err != nil {
 		return err
 	}
-	h.contexts[number], h.cancels[number] = held, cancel //nolint:fatcontext // a place for each lease; none is nested in another
+	//nolint:fatcontext // a place for each lease; none is nested in another
+	h.contexts[number], h.cancels[number] = held, cancel
 	return nil
 }
 
@@ -187,8 +193,9 @@ func (h *rawHolder) acquire(ctx context.Context, _ string, number int) error {
 	return nil
 }
 
-// beat renews each lease every third of its TTL, the first ones while the last are still being acquired: it begins with those
-// and takes them in the order in which they were acquired, give or take a few.
+// beat renews each lease every third of its TTL, the first ones while
+// the last are still being acquired: it begins with those and takes
+// them in the order in which they were acquired, give or take a few.
 func (h *rawHolder) beat(ctx context.Context) {
 	const tick = 10 * time.Millisecond
 	ticker := time.NewTicker(tick)
@@ -219,7 +226,8 @@ func (h *rawHolder) beat(ctx context.Context) {
 func (h *rawHolder) lost() int          { return int(h.gone.Load()) }
 func (h *rawHolder) packages() []string { return []string{"main.(*rawHolder)"} }
 
-// acquireAll takes all leases from a number of goroutines. One that can't be had is tried three times.
+// acquireAll takes all leases from a number of goroutines. One that
+// can't be had is tried three times.
 func acquireAll(ctx context.Context, h holder, leases, goroutines int) (failed int, err error) {
 	var next, failures atomic.Int64
 	var last atomic.Pointer[error]

@@ -16,7 +16,8 @@ import (
 // killedTTL is the TTL of a holder that is killed.
 const killedTTL = 2 * time.Second
 
-// killed measures when a waiter has the lock of a process that was killed, on a server that has many other keys with a TTL: the more
+// killed measures when a waiter has the lock of a process that was
+// killed, on a server that has many other keys with a TTL: the more
 // there are, the later the server notices that one has expired.
 func killed(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	others, rounds := 100_000, o.rounds
@@ -28,8 +29,11 @@ func killed(ctx context.Context, o options, w io.Writer) ([]target, error) {
 		return nil, err
 	}
 	defer func() { _ = server.Close() }() // it has no data that could be lost
-	const fill = `for i = 1, ARGV[1] do redis.call('SET', 'other:' .. i, 'x', 'PX', 3600000 + i) end`
-	if err := server.Do("EVAL", fill, "0", strconv.Itoa(others)).Error(); err != nil && !rueidis.IsRedisNil(err) {
+	const fill = `for i = 1, ARGV[1] do
+		redis.call('SET', 'other:' .. i, 'x', 'PX', 3600000 + i)
+	end`
+	if err := server.Do("EVAL", fill, "0", strconv.Itoa(others)).Error(); err != nil &&
+		!rueidis.IsRedisNil(err) {
 		return nil, fmt.Errorf("fill the server: %w", err)
 	}
 	all := make([]sample, len(contenders))
@@ -37,7 +41,8 @@ func killed(ctx context.Context, o options, w io.Writer) ([]target, error) {
 		for i := range contenders {
 			i = (i + round) % len(contenders)
 			err := within(3*capped, func() error {
-				return killOnce(ctx, server, contenders[i], fmt.Sprintf("killed:%d:%d", round, i), &all[i])
+				return killOnce(ctx, server, contenders[i], fmt.Sprintf("killed:%d:%d", round, i),
+					&all[i])
 			})
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
@@ -47,16 +52,21 @@ func killed(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	}
 	t := table{{"", "the waiter has it after the TTL's end: median", "latest", "times", ""}}
 	for i, who := range contenders {
-		t.add(who, msOf(all[i].median()), msOf(all[i].worst()), fmt.Sprint(len(all[i].values)), all[i].failed)
+		t.add(who, msOf(all[i].median()), msOf(all[i].worst()), fmt.Sprint(len(all[i].values)),
+			all[i].failed)
 	}
 	out := &printer{w: w}
-	out.printf("\n## The holder is killed (-9), with %d other volatile keys, TTL %v\n\n%s", others, killedTTL, t)
-	o.plots.add("killed", fmt.Sprintf("Holder killed, %d other volatile keys: lock had after the TTL's end", others), "ms",
+	out.printf("\n## The holder is killed (-9), with %d other volatile keys, TTL %v\n\n%s", others,
+		killedTTL, t)
+	o.plots.add("killed", fmt.Sprintf("Holder killed, %d other volatile keys: lock had after the "+
+		"TTL's end", others), "ms",
 		byContender(all, func(s *sample) float64 { return min(s.median(), ms(capped)) }))
 	const medianMost, worstMost = 5, 50
 	return []target{
-		{"holder killed, median", msOf(all[0].median()), "≤ 5 ms", all[0].failed == "" && all[0].median() <= medianMost},
-		{"holder killed, latest", msOf(all[0].worst()), "≤ 50 ms", all[0].failed == "" && all[0].worst() <= worstMost},
+		{"holder killed, median", msOf(all[0].median()), "≤ 5 ms", all[0].failed == "" &&
+			all[0].median() <= medianMost},
+		{"holder killed, latest", msOf(all[0].worst()), "≤ 50 ms", all[0].failed == "" &&
+			all[0].worst() <= worstMost},
 	}, out.err
 }
 
@@ -66,7 +76,8 @@ func killOnce(ctx context.Context, server *redistest.Server, who, name string, i
 		return err
 	}
 	defer func() { _ = within(endWithin, func() error { c.close(); return nil }) }()
-	child, err := startChild(ctx, childSpec{Who: who, Part: partHold, Addr: server.Addr(), TTL: killedTTL, Name: name})
+	child, err := startChild(ctx,
+		childSpec{Who: who, Part: partHold, Addr: server.Addr(), TTL: killedTTL, Name: name})
 	if err != nil {
 		return err
 	}

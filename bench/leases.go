@@ -28,9 +28,13 @@ type holding struct {
 
 const mebibyte = 1 << 20
 
-// leases holds many leases in one process, for each contestant in a process and on a server of its own.
+// leases holds many leases in one process, for each contestant in a
+// process and on a server of its own.
 func leases(ctx context.Context, o options, w io.Writer) ([]target, error) {
-	s := childSpec{Leases: 100_000, TTL: 10 * time.Second, Hold: 30 * time.Second, Profile: o.profile}
+	s := childSpec{
+		Leases: 100_000, TTL: 10 * time.Second, Hold: 30 * time.Second,
+		Profile: o.profile,
+	}
 	if o.short {
 		s.Leases, s.TTL, s.Hold = 2000, 2*time.Second, time.Second
 	}
@@ -43,16 +47,19 @@ func leases(ctx context.Context, o options, w io.Writer) ([]target, error) {
 		all = append(all, h)
 	}
 	out := &printer{w: w}
-	out.printf("\n## %d leases held by one process, TTL %v, for %v\n\n%s", s.Leases, s.TTL, s.Hold, holdTable(all))
+	out.printf("\n## %d leases held by one process, TTL %v, for %v\n\n%s", s.Leases, s.TTL, s.Hold,
+		holdTable(all))
 	scripts, err := loadScripts()
 	if err != nil {
 		return nil, err
 	}
 	out.printf("\n### What others of the server notice meanwhile\n\n%s", stallTable(all, scripts))
-	out.printf("\nBy itself, with the machine's other work left out, the slowest of %d renewal scripts of %d keys takes %v.\n",
+	out.printf("\nBy itself, with the machine's other work left out, the slowest of %d renewal "+
+		"scripts of %d keys takes %v.\n",
 		s.Leases/renewMost, renewMost, all[0].alone)
 	if !all[0].favoured {
-		out.printf("\nThe servers ran without precedence over other processes, which needs root: a script may seem slow because its server did" +
+		out.printf("\nThe servers ran without precedence over other processes, which needs root: " +
+			"a script may seem slow because its server did" +
 			" not have the processor.\n")
 	}
 	return leaseTargets(all[1], all[0], all[2], s, scripts), out.err
@@ -83,7 +90,9 @@ func hold(ctx context.Context, s childSpec) (*holding, error) {
 }
 
 // watch measures from outside while the child holds.
-func watch(ctx context.Context, server *redistest.Server, who string, stdin io.Writer, said *json.Decoder) (*holding, error) {
+func watch(
+	ctx context.Context, server *redistest.Server, who string, stdin io.Writer, said *json.Decoder,
+) (*holding, error) {
 	h := &holding{who: who}
 	if err := said.Decode(&h.taken); err != nil {
 		return nil, fmt.Errorf("the child ended before it had acquired: %w", err)
@@ -122,7 +131,8 @@ func watch(ctx context.Context, server *redistest.Server, who string, stdin io.W
 
 // read asks the server how it was for it.
 func (h *holding) read(server *redistest.Server) (err error) {
-	for _, command := range []string{"pexpire", "pexpireat"} { // ours and theirs: one call a renewal
+	// ours and theirs: one call a renewal
+	for _, command := range []string{"pexpire", "pexpireat"} {
 		calls, err := server.Calls(command)
 		if err != nil {
 			return err
@@ -142,14 +152,18 @@ func (h *holding) read(server *redistest.Server) (err error) {
 func holdTable(all []*holding) table {
 	base := all[0]
 	t := table{{
-		"", "not got", "lost", "client CPU s: hold", "÷ floor", "acquire + hold", "÷ floor", "Redis CPU s: hold",
-		"peak RSS MB", "÷ floor", "goroutines of its own", "all goroutines, peak", "renewals/s", "acquired in s",
+		"", "not got", "lost", "client CPU s: hold", "÷ floor", "acquire + hold", "÷ floor",
+		"Redis CPU s: hold",
+		"peak RSS MB", "÷ floor", "goroutines of its own", "all goroutines, peak", "renewals/s",
+		"acquired in s",
 	}}
 	for _, h := range all {
 		total, baseTotal := h.cpu(), base.cpu()
 		t.add(h.who, fmt.Sprint(h.Failed), fmt.Sprint(h.Lost),
-			seconds(h.kept.CPU), ratio(h.kept.CPU, base.kept.CPU), seconds(total), ratio(total, baseTotal), seconds(h.redisCPU),
-			fmt.Sprint(h.PeakRSS/mebibyte), ratio(h.PeakRSS, base.PeakRSS), fmt.Sprint(h.Own), fmt.Sprint(h.Goroutines),
+			seconds(h.kept.CPU), ratio(h.kept.CPU, base.kept.CPU), seconds(total),
+			ratio(total, baseTotal), seconds(h.redisCPU),
+			fmt.Sprint(h.PeakRSS/mebibyte), ratio(h.PeakRSS, base.PeakRSS), fmt.Sprint(h.Own),
+			fmt.Sprint(h.Goroutines),
 			fmt.Sprintf("%.0f", h.rate()), seconds(h.Took))
 	}
 	return t
@@ -166,12 +180,17 @@ func leaseTargets(ours, floor, peer *holding, s childSpec, scripts scripts) []ta
 	const rssMost, cpuMost, goroutinesMost = 120 * mebibyte, 2500 * time.Millisecond, 10
 	return []target{
 		{
-			row + "not got or lost", fmt.Sprintf("%d (%s: %d)", ours.Failed+ours.Lost, peer.who, peer.Failed+peer.Lost), "0",
+			row + "not got or lost",
+			fmt.Sprintf("%d (%s: %d)", ours.Failed+ours.Lost, peer.who, peer.Failed+peer.Lost), "0",
 			ours.Failed+ours.Lost == 0,
 		},
-		{row + "goroutines of ours", fmt.Sprintf("%d (%s: %d)", ours.Own, peer.who, peer.Own), "≤ 10", ours.Own <= goroutinesMost},
 		{
-			row + "peak RSS", fmt.Sprintf("%d MB (floor %d, %s %d)", ours.PeakRSS/mebibyte, floor.PeakRSS/mebibyte, peer.who, peer.PeakRSS/mebibyte),
+			row + "goroutines of ours", fmt.Sprintf("%d (%s: %d)", ours.Own, peer.who, peer.Own),
+			"≤ 10", ours.Own <= goroutinesMost,
+		},
+		{
+			row + "peak RSS", fmt.Sprintf("%d MB (floor %d, %s %d)", ours.PeakRSS/mebibyte,
+				floor.PeakRSS/mebibyte, peer.who, peer.PeakRSS/mebibyte),
 			"≤ 120 MB", ours.PeakRSS <= rssMost,
 		},
 		{

@@ -33,7 +33,9 @@ func keeperContender(addr string, ttl time.Duration) (*contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &contender{mutex: func(name string) mutex { return &keeperMutex{keeper: keeper, name: name} }, close: func() {
+	return &contender{mutex: func(name string) mutex {
+		return &keeperMutex{keeper: keeper, name: name}
+	}, close: func() {
 		ctx, cancel := context.WithTimeout(context.Background(), endWithin)
 		defer cancel()
 		_ = keeper.Shutdown(ctx) // what it could not free lapses, or goes with the server
@@ -62,7 +64,9 @@ func lockerContender(addr string, ttl time.Duration) (*contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &contender{mutex: func(name string) mutex { return &lockerMutex{locker: locker, name: name} }, close: locker.Close}, nil
+	return &contender{mutex: func(name string) mutex {
+		return &lockerMutex{locker: locker, name: name}
+	}, close: locker.Close}, nil
 }
 
 func (m *lockerMutex) lock(ctx context.Context) (told context.Context, err error) {
@@ -77,26 +81,34 @@ func (m *lockerMutex) unlock(context.Context) error {
 	return nil
 }
 
-// redsyncMutex is redsync's own, told to try for as long as it may: its delays of 50 to 250 ms are its defaults.
+// redsyncMutex is redsync's own, told to try for as long as it may:
+// its delays of 50 to 250 ms are its defaults.
 type redsyncMutex struct{ *redsync.Mutex }
 
 func newRedsync(sync *redsync.Redsync, ttl time.Duration, closeClient func()) *contender {
 	return &contender{mutex: func(name string) mutex {
-		return redsyncMutex{sync.NewMutex(name, redsync.WithExpiry(ttl), redsync.WithTries(math.MaxInt32))}
+		return redsyncMutex{sync.NewMutex(name, redsync.WithExpiry(ttl),
+			redsync.WithTries(math.MaxInt32))}
 	}, close: closeClient}
 }
 
 func redsyncOnRueidis(addr string, ttl time.Duration) (*contender, error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true})
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress:       []string{addr},
+		ForceSingleClient: true,
+	})
 	if err != nil {
 		return nil, err
 	}
-	return newRedsync(redsync.New(syncrueidis.NewPool(rueidiscompat.NewAdapter(client))), ttl, client.Close), nil
+	return newRedsync(redsync.New(syncrueidis.NewPool(rueidiscompat.NewAdapter(client))), ttl,
+		client.Close), nil
 }
 
 func redsyncOnGoRedis(addr string, ttl time.Duration) (*contender, error) {
 	client := newGoRedis(addr)
-	return newRedsync(redsync.New(syncgoredis.NewPool(client)), ttl, func() { _ = client.Close() }), nil
+	return newRedsync(redsync.New(syncgoredis.NewPool(client)), ttl, func() {
+		_ = client.Close()
+	}), nil
 }
 
 func newGoRedis(addr string) *redis.Client { return redis.NewClient(&redis.Options{Addr: addr}) }
@@ -129,18 +141,23 @@ func redislockContender(addr string, ttl time.Duration) (*contender, error) {
 	client := newGoRedis(addr)
 	locks := bsm.New(client)
 	return &contender{
-		mutex: func(name string) mutex { return &redislockMutex{client: locks, name: name, ttl: ttl} },
+		mutex: func(name string) mutex {
+			return &redislockMutex{client: locks, name: name, ttl: ttl}
+		},
 		close: func() { _ = client.Close() },
 	}, nil
 }
 
 func (m *redislockMutex) lock(ctx context.Context) (told context.Context, err error) {
-	m.held, err = m.client.Obtain(ctx, m.name, m.ttl, &bsm.Options{RetryStrategy: bsm.LinearBackoff(redislockRetry)})
+	m.held, err = m.client.Obtain(ctx, m.name, m.ttl,
+		&bsm.Options{RetryStrategy: bsm.LinearBackoff(redislockRetry)})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.name, err)
 	}
 	return nil, nil //nolint:nilnil // as mutex says
 }
 
-func (m *redislockMutex) extend(ctx context.Context) error { return m.held.Refresh(ctx, m.ttl, nil) }
+func (m *redislockMutex) extend(ctx context.Context) error {
+	return m.held.Refresh(ctx, m.ttl, nil)
+}
 func (m *redislockMutex) unlock(ctx context.Context) error { return m.held.Release(ctx) }

@@ -31,8 +31,8 @@ type loading struct {
 	span  time.Duration
 }
 
-// load lets a process of its own make requests of servers in this one, by each protocol: first a crowd of them over few keys, then
-// one after the other to see what the lock adds to each.
+// load lets a process of its own make requests of servers in this one, by each protocol: first
+// a crowd of them over few keys, then one after the other to see what the lock adds to each.
 func load(ctx context.Context, o options, w io.Writer) (targets []target, err error) {
 	l := &loading{options: o, crowd: 1000, keys: 100, span: 10 * time.Second}
 	if o.short {
@@ -53,12 +53,16 @@ func load(ctx context.Context, o options, w io.Writer) (targets []target, err er
 		return nil, err
 	}
 	ours, err := settle(func() (int, error) { return goroutinesOf(ourPackages...) }, 0)
-	return append(targets, target{"load, goroutines of ours in the end", fmt.Sprint(ours), "0", ours == 0}), err
+	return append(targets, target{
+		"load, goroutines of ours in the end", fmt.Sprint(ours), "0",
+		ours == 0,
+	}), err
 }
 
 // ourPackages serve requests.
 var ourPackages = []string{
-	"github.com/lockbeat/lockbeat/renewer", "github.com/lockbeat/lockbeat/renewer/redisstore", "github.com/lockbeat/lockbeat/lockmw",
+	"github.com/lockbeat/lockbeat/renewer", "github.com/lockbeat/lockbeat/renewer/redisstore",
+	"github.com/lockbeat/lockbeat/lockmw",
 	"github.com/lockbeat/lockbeat/lockmw/httpmw", "github.com/lockbeat/lockbeat/lockmw/grpcmw",
 }
 
@@ -79,7 +83,8 @@ func (l *loading) measure(ctx context.Context, out *printer) ([]target, error) {
 			all = append(all, c)
 		}
 	}
-	out.printf("\n## %d concurrent requests over %d keys for %v, %v of work each, from a process of its own\n\n%s",
+	out.printf("\n## %d concurrent requests over %d keys for %v, %v of work each, from a process "+
+		"of its own\n\n%s",
 		l.crowd, l.keys, l.span, transferWork, crowdTable(all))
 	var prices []*price
 	for _, protocol := range []string{overHTTP, overGRPC} {
@@ -89,12 +94,14 @@ func (l *loading) measure(ctx context.Context, out *printer) ([]target, error) {
 		}
 		prices = append(prices, p)
 	}
-	out.printf("\n## What the lock adds to a request, one after the other on one connection, a key each, no work (medians of %d rounds of %d)\n\n%s",
+	out.printf("\n## What the lock adds to a request, one after the other on one connection, a "+
+		"key each, no work (medians of %d rounds of %d)\n\n%s",
 		l.priceRounds(), slice, priceTable(prices))
 	return slices.Concat(crowdTargets(all), priceTargets(prices)), out.err
 }
 
-// settle reads a figure until it is down to most, for a few seconds: what has ended is not always gone at once.
+// settle reads a figure until it is down to most, for a few seconds:
+// what has ended is not always gone at once.
 func settle(read func() (int, error), most int) (int, error) {
 	over := time.NewTimer(5 * time.Second)
 	defer over.Stop()

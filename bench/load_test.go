@@ -46,7 +46,8 @@ func TestBankSeesWhatNoLockPrevents(t *testing.T) {
 		assert.NoError(t, b.transfer(t.Context(), "1"))
 		assert.Equal(t, int64(2), b.overlaps.Load())
 		assert.Equal(t, int64(4), b.unordered.Load(), "no token is no order")
-		assert.Equal(t, int64(2), b.total(), "one of three updates is left, and the other account's")
+		assert.Equal(t, int64(2), b.total(),
+			"one of three updates is left, and the other account's")
 	})
 }
 
@@ -58,7 +59,9 @@ func TestBankSeesNothingUnderTheLock(t *testing.T) {
 	for n := range 20 {
 		id := []string{"0", "1"}[n%2]
 		wg.Go(func() {
-			_, err := lockmw.Do(t.Context(), k, id, func(ctx context.Context) (int, error) { return 0, b.transfer(ctx, id) })
+			_, err := lockmw.Do(t.Context(), k, id, func(ctx context.Context) (int, error) {
+				return 0, b.transfer(ctx, id)
+			})
 			assert.NoError(t, err)
 		})
 	}
@@ -111,7 +114,10 @@ func TestGenerator(t *testing.T) {
 
 			done := generated(t,
 				job{Protocol: protocol, Addr: s.addr, Workers: 5, Accounts: 3, Requests: 4},
-				job{Protocol: protocol, Addr: s.addr, Workers: 2, Accounts: 3, For: 20 * time.Millisecond})
+				job{
+					Protocol: protocol, Addr: s.addr, Workers: 2, Accounts: 3,
+					For: 20 * time.Millisecond,
+				})
 			assert.Equal(t, 20, done[0].Requests)
 			assert.Equal(t, 20, done[0].OK)
 			assert.Empty(t, done[0].Refused)
@@ -130,10 +136,16 @@ func TestGenerator(t *testing.T) {
 			own := job{Protocol: protocol, Addr: s.addr, Workers: 1, Requests: 2}
 			assert.Equal(t, 2, generated(t, own)[0].OK)
 			failing, own.Workers, own.Requests = true, 2, 1
-			refused := map[string]string{overHTTP: "500 Internal Server Error", overGRPC: "Unknown"}[protocol]
+			refused := map[string]string{
+				overHTTP: "500 Internal Server Error",
+				overGRPC: "Unknown",
+			}[protocol]
 			assert.Equal(t, map[string]int{refused: 2}, generated(t, own)[0].Refused)
 			s.close()
-			refused = map[string]string{overHTTP: "connection refused", overGRPC: "Unavailable"}[protocol]
+			refused = map[string]string{
+				overHTTP: "connection refused",
+				overGRPC: "Unavailable",
+			}[protocol]
 			assert.Equal(t, map[string]int{refused: 2}, generated(t, own)[0].Refused)
 		}
 	}
@@ -160,7 +172,9 @@ func generated(t *testing.T, jobs ...job) []work {
 func TestGeneratorLeaves(t *testing.T) {
 	t.Parallel()
 	var opened, closed atomic.Int64
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request,
+	) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	server.Config.ConnState = func(_ net.Conn, now http.ConnState) {
@@ -173,9 +187,15 @@ func TestGeneratorLeaves(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	generated(t, job{Protocol: overHTTP, Addr: server.Listener.Addr().String(), Workers: 4, Requests: 50})
-	assert.LessOrEqual(t, opened.Load(), int64(8), "two a worker, if one is opened while another becomes free")
-	assert.Eventually(t, func() bool { return closed.Load() == opened.Load() }, 10*time.Second, time.Millisecond)
+	generated(t, job{
+		Protocol: overHTTP, Addr: server.Listener.Addr().String(), Workers: 4,
+		Requests: 50,
+	})
+	assert.LessOrEqual(t, opened.Load(), int64(8),
+		"two a worker, if one is opened while another becomes free")
+	assert.Eventually(t, func() bool {
+		return closed.Load() == opened.Load()
+	}, 10*time.Second, time.Millisecond)
 }
 
 func TestGeneratorRefusesNonsense(t *testing.T) {
@@ -239,7 +259,8 @@ func TestLeaseKeysAreThoseOfHeldLocks(t *testing.T) {
 	keys, err := leaseKeys(server)
 	require.NoError(t, err)
 	assert.Equal(t, 3, keys)
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond) // they are not released
+	// they are not released
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	require.Error(t, k.Shutdown(ctx))
 	keys, err = settle(func() (int, error) { return leaseKeys(server) }, 0)
@@ -255,7 +276,10 @@ func TestCrowd(t *testing.T) {
 	defer client.Close()
 	child, err := startChild(t.Context(), childSpec{Who: generator})
 	require.NoError(t, err)
-	l := &loading{redis: server, keeper: k, client: client, generator: child, crowd: 20, keys: 2, span: 200 * time.Millisecond}
+	l := &loading{
+		redis: server, keeper: k, client: client, generator: child, crowd: 20, keys: 2,
+		span: 200 * time.Millisecond,
+	}
 	left, err := k.Acquire(t.Context(), "left behind")
 	require.NoError(t, err)
 	for _, protocol := range []string{overHTTP, overGRPC} {
@@ -354,8 +378,14 @@ func TestPriceIsTakenRoundByRound(t *testing.T) {
 	for cell := range strings.SplitSeq(strings.Trim(row, "|"), "|") {
 		cells = append(cells, strings.TrimSpace(cell))
 	}
-	assert.Equal(t, []string{"HTTP", "290", "280", "240", "150", "40", "50", "30, 60", "10", "50"}, cells)
-	assert.Equal(t, []target{{"HTTP, p50 above two round trips", "50 µs (raw rueidis: 40)", "≤ 50 µs", true}}, priceTargets([]*price{p}))
+	assert.Equal(t, []string{"HTTP", "290", "280", "240", "150", "40", "50", "30, 60", "10", "50"},
+		cells)
+	assert.Equal(
+		t, []target{{
+			"HTTP, p50 above two round trips", "50 µs (raw rueidis: 40)", "≤ 50 µs",
+			true,
+		}}, priceTargets([]*price{p}),
+	)
 	p.p50[withLock][1]++
 	assert.False(t, priceTargets([]*price{p})[0].ok)
 }
@@ -370,7 +400,8 @@ func TestExactQuantile(t *testing.T) {
 func TestAnswersAreCountedByKind(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, "0", countsOf(nil))
-	assert.Equal(t, "5 (2 × 409 Conflict, 3 × 503)", countsOf(map[string]int{"503": 3, "409 Conflict": 2}))
+	assert.Equal(t, "5 (2 × 409 Conflict, 3 × 503)",
+		countsOf(map[string]int{"503": 3, "409 Conflict": 2}))
 	_, err := http.Get("nonsense:/") //nolint:bodyclose // there is no answer
 	assert.Equal(t, `unsupported protocol scheme "nonsense"`, unanswered(err))
 	assert.Equal(t, "EOF", unanswered(io.EOF))

@@ -61,12 +61,17 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.BoolVar(&o.short, "short", false, "scale down to a smoke test of seconds; targets are not judged")
-	flags.IntVar(&o.rounds, "rounds", 7, "rounds of cycles, overhead and load, and of most with -peers; the median counts")
+	flags.BoolVar(&o.short, "short", false,
+		"scale down to a smoke test of seconds; targets are not judged")
+	flags.IntVar(&o.rounds, "rounds", 7,
+		"rounds of cycles, overhead and load, and of most with -peers; the median counts")
 	flags.StringVar(&o.profile, "profile", "", "write CPU and heap profiles to this folder")
 	flags.BoolVar(&o.peers, "peers", false, "compare with every other library, instead")
-	flags.StringVar(&o.write, "write", "", "with -peers: put results and plots into this folder's "+peersPage+", but those of a -short run")
-	only := "measure only the sections that match this regexp: leases, cycles, overhead, load; with -peers " + names(peerSections)
+	flags.StringVar(&o.write, "write", "",
+		"with -peers: put results and plots into this folder's "+peersPage+
+			", but those of a -short run")
+	only := "measure only the sections that match this regexp: leases, cycles, overhead, load; " +
+		"with -peers " + names(peerSections)
 	flags.Func("run", only, func(s string) (err error) {
 		o.run, err = regexp.Compile(s)
 		return err
@@ -89,7 +94,12 @@ func measure(ctx context.Context, o options, w io.Writer) error {
 	}
 	out := &printer{w: w}
 	out.printf("%s\n", machine)
-	sections := []section{{"leases", leases}, {"cycles", cycles}, {"overhead", overhead}, {"load", load}}
+	sections := []section{
+		{"leases", leases},
+		{"cycles", cycles},
+		{"overhead", overhead},
+		{"load", load},
+	}
 	if o.peers {
 		sections = peerSections
 	}
@@ -116,7 +126,9 @@ func measure(ctx context.Context, o options, w io.Writer) error {
 }
 
 // measured measures a section, and publishes it if that is asked for.
-func (s section) measured(ctx context.Context, o options, machine string, w io.Writer) ([]target, error) {
+func (s section) measured(
+	ctx context.Context, o options, machine string, w io.Writer,
+) ([]target, error) {
 	if !o.peers || o.write == "" || o.short {
 		return s.measure(ctx, o, w)
 	}
@@ -127,7 +139,8 @@ func (s section) measured(ctx context.Context, o options, machine string, w io.W
 		return nil, err
 	}
 	results := fmt.Sprintf("\n%s, %s, `make bench-peers PEERSARGS='-run %s'`.\n%s\n",
-		time.Now().UTC().Format(time.DateOnly), machine, s.name, strings.ReplaceAll(text.String(), "\n## ", "\n### "))
+		time.Now().UTC().Format(time.DateOnly), machine, s.name, strings.ReplaceAll(text.String(),
+			"\n## ", "\n### "))
 	var verdicts strings.Builder
 	writeTargets(&verdicts, targets, false)
 	return targets, publish(o.write, s.name, results+verdicts.String(), o.plots)

@@ -21,7 +21,8 @@ type scuffle struct {
 	overlaps, failed, hung, rounds                 int
 }
 
-// contendSlack is by how much a grant must have been asked for later to count as overtaking: requests that close cross on their way.
+// contendSlack is by how much a grant must have been asked for later
+// to count as overtaking: requests that close cross on their way.
 const contendSlack = time.Millisecond
 
 // oneKey lets crowds contend for one key.
@@ -46,21 +47,26 @@ func oneKey(ctx context.Context, o options, w io.Writer) ([]target, error) {
 				if all[who] == nil {
 					all[who] = new(scuffle)
 				}
-				if err := all[who].round(ctx, server, who, crowd, span); err != nil && ctx.Err() != nil {
+				if err := all[who].round(ctx, server, who, crowd, span); err != nil &&
+					ctx.Err() != nil {
 					return nil, err
 				}
 			}
 		}
-		out.printf("\n## One key, processes × goroutines: %v (medians of %d rounds of %v)\n\n%s", crowd, rounds, span, scuffleTable(crowd, all))
+		out.printf("\n## One key, processes × goroutines: %v (medians of %d rounds of %v)\n\n%s",
+			crowd, rounds, span, scuffleTable(crowd, all))
 		targets = append(targets, scuffleTargets(crowd, all)...)
-		o.plots.add(fmt.Sprintf("one-key-%dx%d", crowd.processes, crowd.goroutines), fmt.Sprintf("One key, %v: hand-offs a second", crowd),
+		o.plots.add(fmt.Sprintf("one-key-%dx%d", crowd.processes, crowd.goroutines),
+			fmt.Sprintf("One key, %v: hand-offs a second", crowd),
 			"hand-offs/s", func(who string) float64 { return all[who].rate.median() })
 	}
 	return targets, out.err
 }
 
 // round runs a crowd once. What goes wrong is a figure too.
-func (s *scuffle) round(ctx context.Context, server *redistest.Server, who string, crowd crowdOf, span time.Duration) (err error) {
+func (s *scuffle) round(
+	ctx context.Context, server *redistest.Server, who string, crowd crowdOf, span time.Duration,
+) (err error) {
 	defer func() { s.rate.fail(err) }()
 	ctx, cancel := context.WithTimeout(ctx, span+6*endWithin) // it kills what hangs
 	defer cancel()
@@ -69,7 +75,8 @@ func (s *scuffle) round(ctx context.Context, server *redistest.Server, who strin
 	spec := childSpec{
 		// A key that nobody had before: some leave one behind when they are cancelled.
 		Name: fmt.Sprintf("one:%v:%s:%d", crowd, who, s.rounds),
-		Who:  who, Part: partContend, Addr: server.Addr(), TTL: cycleTTL, Goroutines: crowd.goroutines, Hold: span,
+		Who:  who, Part: partContend, Addr: server.Addr(), TTL: cycleTTL,
+		Goroutines: crowd.goroutines, Hold: span,
 	}
 	defer func() {
 		for _, c := range children {
@@ -103,10 +110,13 @@ func (s *scuffle) round(ctx context.Context, server *redistest.Server, who strin
 	return s.judge(server, who, results, span)
 }
 
-// asked are the commands by which clients of any library ask; what their scripts call in turn is not counted.
+// asked are the commands by which clients of any library ask; what
+// their scripts call in turn is not counted.
 var asked = []string{"evalsha", "eval", "subscribe", "unsubscribe", "ssubscribe", "sunsubscribe"}
 
-func (s *scuffle) judge(server *redistest.Server, who string, results []contended, span time.Duration) error {
+func (s *scuffle) judge(
+	server *redistest.Server, who string, results []contended, span time.Duration,
+) error {
 	commands := asked
 	if who == redsyncRueidis || who == redsyncGoRedis {
 		commands = slices.Concat(asked, []string{"set"}) // which none of its scripts calls
@@ -147,7 +157,8 @@ func (s *scuffle) judge(server *redistest.Server, who string, results []contende
 
 func scuffleTable(crowd crowdOf, all map[string]*scuffle) table {
 	t := table{{
-		"", "hand-offs/s", "× rueidislock", "commands each", "Jain index", "longest wait", "worst round", "most ÷ least of a process",
+		"", "hand-offs/s", "× rueidislock", "commands each", "Jain index", "longest wait",
+		"worst round", "most ÷ least of a process",
 		"overtaken", "overlaps", "failed", "hung", "",
 	}}
 	base := all[peer].rate.median()
@@ -156,9 +167,13 @@ func scuffleTable(crowd crowdOf, all map[string]*scuffle) table {
 		if crowd.goroutines == 1 { // who notes each grant
 			overtaken = fmt.Sprintf("%.1f %%", s.inverted.median())
 		}
-		t.add(who, fmt.Sprintf("%.0f", s.rate.median()), times(s.rate.median(), base), fmt.Sprintf("%.2f", s.commands.median()),
-			fmt.Sprintf("%.3f", s.jain.median()), msOf(s.longest.median()), msOf(s.longest.worst()), fmt.Sprintf("%.2f", s.share.median()),
-			overtaken, fmt.Sprint(s.overlaps), fmt.Sprint(s.failed), fmt.Sprint(s.hung), s.rate.failed)
+		t.add(who, fmt.Sprintf("%.0f", s.rate.median()), times(s.rate.median(), base),
+			fmt.Sprintf("%.2f", s.commands.median()),
+			fmt.Sprintf("%.3f", s.jain.median()), msOf(s.longest.median()), msOf(s.longest.worst()),
+			fmt.Sprintf("%.2f", s.share.median()),
+			overtaken, fmt.Sprint(s.overlaps), fmt.Sprint(s.failed), fmt.Sprint(
+				s.hung,
+			), s.rate.failed)
 	}
 	return t
 }
@@ -168,31 +183,46 @@ func scuffleTargets(crowd crowdOf, all map[string]*scuffle) []target {
 	ours, row := all[lockbeat], fmt.Sprintf("one key, %v, ", crowd)
 	speed := func(least float64) target {
 		reached := ours.rate.median() / max(all[peer].rate.median(), 1)
-		return target{row + "hand-offs/s", fmt.Sprintf("%.1f × %s", reached, peer), fmt.Sprintf("≥ %.0f", least), reached >= least}
+		return target{
+			row + "hand-offs/s", fmt.Sprintf("%.1f × %s", reached, peer),
+			fmt.Sprintf("≥ %.0f", least), reached >= least,
+		}
 	}
 	wait := func(most float64) target {
-		return target{row + "longest wait", msOf(ours.longest.median()), "≤ " + msOf(most), ours.longest.median() <= most}
+		return target{
+			row + "longest wait", msOf(ours.longest.median()), "≤ " + msOf(most),
+			ours.longest.median() <= most,
+		}
 	}
 	whole := target{
-		row + "overlaps, failed, hung", fmt.Sprintf("%d, %d, %d", ours.overlaps, ours.failed, ours.hung), "0, 0, 0",
+		row + "overlaps, failed, hung",
+		fmt.Sprintf("%d, %d, %d", ours.overlaps, ours.failed, ours.hung), "0, 0, 0",
 		ours.overlaps+ours.failed+ours.hung == 0 && len(ours.rate.values) > 0,
 	}
 	switch crowd.processes {
 	case 1:
 		const least = 0.98
 		return []target{whole, speed(100), wait(50), {
-			row + "Jain index", fmt.Sprintf("%.3f", ours.jain.median()), "≥ 0.98", ours.jain.median() >= least,
+			row + "Jain index", fmt.Sprintf("%.3f", ours.jain.median()), "≥ 0.98",
+			ours.jain.median() >= least,
 		}}
 	case 4:
 		const most = 1.5
 		return []target{whole, speed(20), wait(100), {
-			row + "most ÷ least of a process", fmt.Sprintf("%.2f", ours.share.median()), "≤ 1.5", ours.share.median() <= most,
+			row + "most ÷ least of a process", fmt.Sprintf("%.2f", ours.share.median()), "≤ 1.5",
+			ours.share.median() <= most,
 		}}
 	default:
 		return []target{
 			whole,
-			{row + "commands a handover", fmt.Sprintf("%.2f", ours.commands.median()), "≤ 4", ours.commands.median() <= 4},
-			{row + "overtaken", fmt.Sprintf("%.1f %%", ours.inverted.median()), "≤ 1 %", ours.inverted.median() <= 1},
+			{
+				row + "commands a handover", fmt.Sprintf("%.2f", ours.commands.median()), "≤ 4",
+				ours.commands.median() <= 4,
+			},
+			{
+				row + "overtaken", fmt.Sprintf("%.1f %%", ours.inverted.median()), "≤ 1 %",
+				ours.inverted.median() <= 1,
+			},
 		}
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// overhead measures what lockmw.Do adds to the lease itself: both on the memory store, where nothing else takes time, with no
-// observer. The lease is acquired with no options at all, as the least that anybody could do instead.
+// overhead measures what lockmw.Do adds to the lease itself: both on the
+// memory store, where nothing else takes time, with no observer. The lease is
+// acquired with no options at all, as the least that anybody could do instead.
 func overhead(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	k, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 	if err != nil {
@@ -47,20 +48,31 @@ func overhead(ctx context.Context, o options, w io.Writer) ([]target, error) {
 		return nil, err
 	}
 	t := table{{"", "ns", "allocs"}}
-	t.add("Acquire + Release", fmt.Sprintf("%.0f", median(bareTimes)), fmt.Sprintf("%.0f", bareAllocs))
+	t.add("Acquire + Release", fmt.Sprintf("%.0f", median(bareTimes)),
+		fmt.Sprintf("%.0f", bareAllocs))
 	t.add("lockmw.Do", fmt.Sprintf("%.0f", median(doTimes)), fmt.Sprintf("%.0f", doAllocs))
-	t.add("above the lease", fmt.Sprintf("%.0f", median(more)), fmt.Sprintf("%.0f", doAllocs-bareAllocs))
+	t.add("above the lease", fmt.Sprintf("%.0f", median(more)),
+		fmt.Sprintf("%.0f", doAllocs-bareAllocs))
 	out := &printer{w: w}
-	out.printf("\n## lockmw.Do above the lease itself, memory store, no observer (medians of %d pairs of %d calls)\n\n%s", pairs, callsTimed, t)
+	out.printf("\n## lockmw.Do above the lease itself, memory store, no observer (medians of %d "+
+		"pairs of %d calls)\n\n%s", pairs, callsTimed, t)
 	const nsMost, allocsMost = float64(time.Microsecond), 4
 	return []target{
-		{"lockmw.Do above the lease, time", fmt.Sprintf("%.0f ns", median(more)), "≤ 1 µs", median(more) <= nsMost},
-		{"lockmw.Do above the lease, allocations", fmt.Sprintf("%.0f", doAllocs-bareAllocs), "≤ 4", doAllocs-bareAllocs <= allocsMost},
+		{
+			"lockmw.Do above the lease, time", fmt.Sprintf("%.0f ns", median(more)), "≤ 1 µs",
+			median(more) <= nsMost,
+		},
+		{
+			"lockmw.Do above the lease, allocations", fmt.Sprintf("%.0f", doAllocs-bareAllocs),
+			"≤ 4",
+			doAllocs-bareAllocs <= allocsMost,
+		},
 	}, out.err
 }
 
-// callsTimed take about a millisecond: too short for most of what else the machine does, and long for the clock. So pairs of
-// them differ by what the calls cost, but for a few that the median leaves out; rounds of a second would all be hit.
+// callsTimed take about a millisecond: too short for most of what else the machine
+// does, and long for the clock. So pairs of them differ by what the calls cost,
+// but for a few that the median leaves out; rounds of a second would all be hit.
 const callsTimed = 250
 
 func timeCall(ctx context.Context, call func(context.Context) error) (ns float64, err error) {
@@ -83,7 +95,8 @@ func countAllocs(ctx context.Context, call func(context.Context) error) (float64
 		}
 	}
 	runtime.ReadMemStats(&after)
-	return math.Floor(float64(after.Mallocs-before.Mallocs) / calls), nil // the keeper's own loops add a few
+	// the keeper's own loops add a few
+	return math.Floor(float64(after.Mallocs-before.Mallocs) / calls), nil
 }
 
 func bareCall(k *renewer.Keeper) func(context.Context) error {

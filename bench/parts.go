@@ -21,7 +21,8 @@ const (
 // endWithin bounds what should end by itself at once, and whatever a library may hang in.
 const endWithin = 5 * time.Second
 
-// capped is how long anybody waits for a lock, or for word of its loss, above the time in which it must come.
+// capped is how long anybody waits for a lock, or for word of its
+// loss, above the time in which it must come.
 const capped = 20 * time.Second
 
 // ready is what a child says when it has begun.
@@ -58,7 +59,8 @@ func playPart(ctx context.Context, s childSpec, stdin io.Reader, stdout io.Write
 	if err := out.Encode(contend(ctx, c, s.Name, s.Goroutines, s.Hold)); err != nil {
 		return err
 	}
-	_ = within(endWithin, func() error { c.close(); return nil }) // a library that hangs ends with the process
+	// a library that hangs ends with the process
+	_ = within(endWithin, func() error { c.close(); return nil })
 	return nil
 }
 

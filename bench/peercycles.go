@@ -36,10 +36,12 @@ func peerCycles(ctx context.Context, o options, w io.Writer) ([]target, error) {
 				return nil, err
 			}
 		}
-		out.printf("\n## Acquire + release, goroutines: %d, a key each (medians of %d rounds of %v)\n\n%s",
+		out.printf("\n## Acquire + release, goroutines: %d, a key each (medians of %d rounds of "+
+			"%v)\n\n%s",
 			goroutines, rounds, span, cyclingTable(all, results))
 		targets = append(targets, cyclingTargets(goroutines, all, results)...)
-		o.plots.add(fmt.Sprintf("cycles-%d", goroutines), fmt.Sprintf("Acquire + release, goroutines: %d", goroutines), "÷ raw rueidis",
+		o.plots.add(fmt.Sprintf("cycles-%d", goroutines),
+			fmt.Sprintf("Acquire + release, goroutines: %d", goroutines), "÷ raw rueidis",
 			func(who string) float64 { return resultOf(who, all, results).ratio.median() })
 	}
 	return targets, out.err

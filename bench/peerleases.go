@@ -21,7 +21,8 @@ func peerLeases(ctx context.Context, o options, w io.Writer) ([]target, error) {
 		return nil, err
 	}
 	out := &printer{w: w}
-	out.printf("\n## %d leases held by one process, TTL %v, for %v\n\n%s", s.Leases, s.TTL, s.Hold, holdTable(all))
+	out.printf("\n## %d leases held by one process, TTL %v, for %v\n\n%s", s.Leases, s.TTL, s.Hold,
+		holdTable(all))
 	for _, f := range failures {
 		out.printf("\n%s\n", f)
 	}
@@ -33,7 +34,8 @@ func peerLeases(ctx context.Context, o options, w io.Writer) ([]target, error) {
 		}
 		return &holding{}
 	}
-	o.plots.add("hold-cpu", fmt.Sprintf("%d leases, TTL %v, %v: client CPU", s.Leases, s.TTL, s.Hold), "s",
+	o.plots.add("hold-cpu", fmt.Sprintf("%d leases, TTL %v, %v: client CPU", s.Leases, s.TTL,
+		s.Hold), "s",
 		func(who string) float64 { return find(who).kept.CPU.Seconds() })
 	o.plots.add("hold-rss", fmt.Sprintf("%d leases: peak RSS", s.Leases), "MB",
 		func(who string) float64 { return float64(find(who).PeakRSS) / mebibyte })
@@ -43,14 +45,24 @@ func peerLeases(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	rss := float64(ours.PeakRSS) / max(float64(theirs.PeakRSS), 1)
 	row := fmt.Sprintf("%d leases, ", s.Leases)
 	return []target{
-		{row + "not got or lost", fmt.Sprint(ours.Failed + ours.Lost), "0", ours.Failed+ours.Lost == 0},
-		{row + "client CPU of the hold", fmt.Sprintf("%.2f × %s", cpu, peer), "≤ 0.20", theirs.kept.CPU > 0 && cpu <= cpuMost},
-		{row + "peak RSS", fmt.Sprintf("%.2f × %s", rss, peer), "≤ 0.10", theirs.PeakRSS > 0 && rss <= rssMost},
+		{
+			row + "not got or lost", fmt.Sprint(ours.Failed + ours.Lost), "0",
+			ours.Failed+ours.Lost == 0,
+		},
+		{
+			row + "client CPU of the hold", fmt.Sprintf("%.2f × %s", cpu, peer), "≤ 0.20",
+			theirs.kept.CPU > 0 && cpu <= cpuMost,
+		},
+		{row + "peak RSS", fmt.Sprintf("%.2f × %s", rss, peer), "≤ 0.10", theirs.PeakRSS > 0 &&
+			rss <= rssMost},
 	}, out.err
 }
 
-// holdAll holds with one after another. Only the floor and Lockbeat must succeed: others may fail, which is told.
-func holdAll(ctx context.Context, s childSpec, who []string) (all []*holding, failures []string, err error) {
+// holdAll holds with one after another. Only the floor and Lockbeat
+// must succeed: others may fail, which is told.
+func holdAll(
+	ctx context.Context, s childSpec, who []string,
+) (all []*holding, failures []string, err error) {
 	for _, s.Who = range who {
 		bounded, cancel := context.WithTimeout(ctx, s.Hold+unheld)
 		h, err := hold(bounded, s)
@@ -70,7 +82,10 @@ func holdAll(ctx context.Context, s childSpec, who []string) (all []*holding, fa
 // million holds a million leases, which only Lockbeat is asked for.
 func million(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	// The limit is what whoever has 600 MB for the process would set: see docs/benchmarks-peers.md.
-	s := childSpec{Who: lockbeat, Leases: 1_000_000, TTL: 30 * time.Second, Hold: 2 * time.Minute, Memory: 560 * mebibyte}
+	s := childSpec{
+		Who: lockbeat, Leases: 1_000_000, TTL: 30 * time.Second, Hold: 2 * time.Minute,
+		Memory: 560 * mebibyte,
+	}
 	if o.short {
 		s.Leases, s.TTL, s.Hold = 2000, 2*time.Second, time.Second
 	}
@@ -79,25 +94,37 @@ func million(ctx context.Context, o options, w io.Writer) ([]target, error) {
 		return nil, err
 	}
 	h, out := all[0], &printer{w: w}
-	t := table{{"lost", "not got", "peak RSS MB", "goroutines, peak", "client CPU s", "Redis CPU s", "renewals/s", "PING p50", "PING p99", "acquired in s"}}
-	t.add(fmt.Sprint(h.Lost), fmt.Sprint(h.Failed), fmt.Sprint(h.PeakRSS/mebibyte), fmt.Sprint(h.Goroutines), seconds(h.kept.CPU),
-		seconds(h.redisCPU), fmt.Sprintf("%.0f", h.rate()), h.ping.quantile(.5).String(), h.ping.quantile(.99).String(), seconds(h.Took))
-	out.printf("\n## %d leases held by one process, TTL %v, for %v: Lockbeat, GOMEMLIMIT=%dMiB\n\n%s", s.Leases, s.TTL, s.Hold,
+	t := table{{
+		"lost", "not got", "peak RSS MB", "goroutines, peak", "client CPU s", "Redis CPU s",
+		"renewals/s", "PING p50", "PING p99", "acquired in s",
+	}}
+	t.add(fmt.Sprint(h.Lost), fmt.Sprint(h.Failed), fmt.Sprint(h.PeakRSS/mebibyte),
+		fmt.Sprint(h.Goroutines), seconds(h.kept.CPU),
+		seconds(h.redisCPU), fmt.Sprintf("%.0f",
+			h.rate()), h.ping.quantile(.5).String(), h.ping.quantile(.99).String(), seconds(h.Took))
+	out.printf("\n## %d leases held by one process, TTL %v, for %v: Lockbeat, "+
+		"GOMEMLIMIT=%dMiB\n\n%s", s.Leases, s.TTL, s.Hold,
 		s.Memory/mebibyte, t)
 	const rssMost, goroutinesMost, pingMost = 600 * mebibyte, 10, 2 * time.Millisecond
 	row := fmt.Sprintf("%d leases, ", s.Leases)
 	return []target{
 		{row + "not got or lost", fmt.Sprint(h.Failed + h.Lost), "0", h.Failed+h.Lost == 0},
-		{row + "peak RSS", fmt.Sprintf("%d MB", h.PeakRSS/mebibyte), "≤ 600 MB", h.PeakRSS <= rssMost},
+		{
+			row + "peak RSS", fmt.Sprintf("%d MB", h.PeakRSS/mebibyte), "≤ 600 MB",
+			h.PeakRSS <= rssMost,
+		},
 		{row + "goroutines", fmt.Sprint(h.Goroutines), "≤ 10", h.Goroutines <= goroutinesMost},
-		{row + "PING p99 meanwhile", h.ping.quantile(.99).String(), "≤ 2 ms", h.ping.total > 0 && h.ping.quantile(.99) <= pingMost},
+		{row + "PING p99 meanwhile", h.ping.quantile(.99).String(), "≤ 2 ms", h.ping.total > 0 &&
+			h.ping.quantile(.99) <= pingMost},
 	}, out.err
 }
 
-// scale measures what a renewal costs with few leases and with many: the median of rounds, since the machine is not as fast at all times.
+// scale measures what a renewal costs with few leases and with many:
+// the median of rounds, since the machine is not as fast at all times.
 func scale(ctx context.Context, o options, w io.Writer) ([]target, error) {
-	// Each is renewed at the same pace but the last, whose pace is what the processors of a small machine can do. The first two are
-	// measured for longer: in 20 s a thousand leases take less time than the idle processes' varies by.
+	// Each is renewed at the same pace but the last, whose pace is what the
+	// processors of a small machine can do. The first two are measured for longer:
+	// in 20 s a thousand leases take less time than the idle processes' varies by.
 	rounds, specs := min(o.rounds, 3), []childSpec{
 		{Leases: 1, TTL: 10 * time.Second, Hold: 40 * time.Second},
 		{Leases: 1000, TTL: 10 * time.Second, Hold: 40 * time.Second},
@@ -122,25 +149,34 @@ func scale(ctx context.Context, o options, w io.Writer) ([]target, error) {
 			all[i].add(one[0], s.Hold)
 		}
 	}
-	// What the two processes take anyway, with one lease, is not for renewals: for PINGs, the collector, the runtime's own timers.
+	// What the two processes take anyway, with one lease, is not for
+	// renewals: for PINGs, the collector, the runtime's own timers.
 	idle, all, specs := all[0], all[1:], specs[1:]
 	var costs []float64
 	for _, c := range all {
 		costs = append(costs, (median(c.client)-median(idle.client))/median(c.renewals))
 	}
 	least, most := quantileOf(costs, 0), quantileOf(costs, 1)
-	t := table{{"leases", "TTL", "renewals/s", "client CPU µs a renewal", "÷ cheapest", "Redis CPU µs a renewal", "lost"}}
+	t := table{{
+		"leases", "TTL", "renewals/s", "client CPU µs a renewal", "÷ cheapest",
+		"Redis CPU µs a renewal", "lost",
+	}}
 	for i, c := range all {
-		t.add(fmt.Sprint(specs[i].Leases), specs[i].TTL.String(), fmt.Sprintf("%.0f", median(c.renewals)), fmt.Sprintf("%.2f", costs[i]),
-			times(costs[i], least), fmt.Sprintf("%.2f", (median(c.redis)-median(idle.redis))/median(c.renewals)), fmt.Sprint(c.lost))
+		t.add(fmt.Sprint(specs[i].Leases), specs[i].TTL.String(),
+			fmt.Sprintf("%.0f", median(c.renewals)), fmt.Sprintf("%.2f", costs[i]),
+			times(costs[i], least), fmt.Sprintf("%.2f",
+				(median(c.redis)-median(idle.redis))/median(c.renewals)), fmt.Sprint(c.lost))
 	}
 	out := &printer{w: w}
-	out.printf("\n## What a renewal costs, by the number of leases: Lockbeat (medians of %d rounds)\n\n%s", rounds, t)
-	out.printf("\nWithout what the processes take with a single lease: %.2f ms of client CPU and %.2f ms of Redis CPU a second.\n",
+	out.printf("\n## What a renewal costs, by the number of leases: Lockbeat (medians of %d "+
+		"rounds)\n\n%s", rounds, t)
+	out.printf("\nWithout what the processes take with a single lease: %.2f ms of client CPU and "+
+		"%.2f ms of Redis CPU a second.\n",
 		median(idle.client)/1e3, median(idle.redis)/1e3)
 	const mostSpread = 1.5
 	return []target{{
-		"CPU a renewal, dearest ÷ cheapest", times(most, least), "≤ 1.5", least > 0 && most/least <= mostSpread,
+		"CPU a renewal, dearest ÷ cheapest", times(most, least), "≤ 1.5", least > 0 &&
+			most/least <= mostSpread,
 	}}, out.err
 }
 

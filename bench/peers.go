@@ -99,7 +99,8 @@ func leaseKey(server *redistest.Server, name string) (string, error) {
 		return "", fmt.Errorf("KEYS: %w", err)
 	}
 	for _, key := range keys {
-		if kind, err := server.Do("TYPE", key).ToString(); err == nil && kind == "string" && !strings.HasSuffix(key, ":fence") {
+		if kind, err := server.Do("TYPE", key).ToString(); err == nil && kind == "string" &&
+			!strings.HasSuffix(key, ":fence") {
 			return key, nil
 		}
 	}
@@ -118,9 +119,12 @@ func expiry(server *redistest.Server, key string) (time.Time, error) {
 	return time.Now().Add(time.Duration(left) * time.Millisecond), nil
 }
 
-// locked takes a lock that is free and keeps it. let frees it and returns when it is free. The context is not bounded here, since some
-// libraries end the lock with the context by which it was taken.
-func locked(ctx context.Context, m mutex, ttl time.Duration) (held context.Context, let func() error, err error) {
+// locked takes a lock that is free and keeps it. let frees it and
+// returns when it is free. The context is not bounded here, since
+// some libraries end the lock with the context by which it was taken.
+func locked(
+	ctx context.Context, m mutex, ttl time.Duration,
+) (held context.Context, let func() error, err error) {
 	told, err := m.lock(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -136,7 +140,8 @@ func locked(ctx context.Context, m mutex, ttl time.Duration) (held context.Conte
 
 var errNotEnded = errors.New("it did not come back in time")
 
-// within bounds what may hang whatever context it has. What hangs is left behind; the program ends soon enough.
+// within bounds what may hang whatever context it has. What hangs is
+// left behind; the program ends soon enough.
 func within(bound time.Duration, do func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- do() }()

@@ -15,16 +15,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Everything is compared in a short run too. In a process of its own: a library that hangs may leave goroutines behind.
+// Everything is compared in a short run too. In a process of its own:
+// a library that hangs may leave goroutines behind.
 func TestShortRunAmongPeers(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
-	require.Equal(t, 0, run(t.Context(), []string{"-peers", "-short", "-run", "cycle|onekey|wake|hold"}, &out, &errs), "%s\n%s", out.String(), errs.String())
+	require.Equal(t, 0, run(t.Context(),
+		[]string{
+			"-peers", "-short", "-run",
+			"cycle|onekey|wake|hold",
+		}, &out, &errs), "%s\n%s", out.String(), errs.String())
 	for _, want := range contenders {
-		assert.GreaterOrEqual(t, strings.Count(out.String(), "| "+want+" "), 8, "a row in every table")
+		assert.GreaterOrEqual(t, strings.Count(out.String(), "| "+want+" "), 8,
+			"a row in every table")
 	}
 	for _, want := range []string{
-		"| acquire + release, goroutines: 1, to the floor", "| one key, 1 × 64, hand-offs/s", "| one key, 4 × 16, most ÷ least of a process",
+		"| acquire + release, goroutines: 1, to the floor", "| one key, 1 × 64, hand-offs/s",
+		"| one key, 4 × 16, most ÷ least of a process",
 		"| one key, 5 × 1, overtaken", "| wake-up, p50", "| 1000 leases, client CPU of the hold",
 	} {
 		assert.Contains(t, out.String(), want)
@@ -46,14 +53,16 @@ func TestGrantsThatOvertake(t *testing.T) {
 	inOrder := []grant{{3, 30}, {1, 10}, {2, 20}}
 	assert.Zero(t, inverted(inOrder, 0), "however they are listed")
 	jumped := []grant{{1, 40}, {2, 20}, {3, 30}, {50, 60}}
-	assert.InDelta(t, .5, inverted(jumped, 0), 1e-9, "two were served before the one who came first")
+	assert.InDelta(t, .5, inverted(jumped, 0), 1e-9,
+		"two were served before the one who came first")
 	assert.InDelta(t, .25, inverted(jumped, 1), 1e-9, "one of them came hardly later")
 }
 
 // fakeMutex hands out a lock to everybody at once, or fails.
 type fakeMutex struct{ err error }
 
-func (m fakeMutex) lock(context.Context) (context.Context, error) { return nil, m.err } //nolint:nilnil // as mutex says
+//nolint:nilnil // as mutex says
+func (m fakeMutex) lock(context.Context) (context.Context, error) { return nil, m.err }
 func (m fakeMutex) extend(context.Context) error                  { return m.err }
 func (m fakeMutex) unlock(context.Context) error                  { return nil }
 
@@ -91,7 +100,10 @@ func TestWhatHangsIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	forever := make(chan struct{})
 	defer close(forever)
-	require.ErrorIs(t, within(10*time.Millisecond, func() error { <-forever; return nil }), errNotEnded)
+	require.ErrorIs(t, within(10*time.Millisecond, func() error {
+		<-forever
+		return nil
+	}), errNotEnded)
 	require.NoError(t, within(time.Minute, func() error { return nil }))
 }
 
@@ -103,7 +115,8 @@ func TestFiguresThatAreNone(t *testing.T) {
 	assert.Equal(t, "-", times(1, 0))
 	assert.Equal(t, "-", times(math.Inf(1), 2))
 	assert.True(t, math.IsNaN(quantileOf(nil, .5)))
-	assert.True(t, math.IsInf(quantileOf([]float64{1, math.Inf(1)}, .99), 1), "a cap is the longest")
+	assert.True(t, math.IsInf(quantileOf([]float64{1, math.Inf(1)}, .99), 1),
+		"a cap is the longest")
 	var s sample
 	s.fail(nil)
 	assert.Empty(t, s.failed)
@@ -129,7 +142,8 @@ func TestPublish(t *testing.T) {
 	}
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	assert.Equal(t, "above\n"+from+"new\n\n![Wake-up](plots/wake.png)\n\n![Nobody got there](plots/nobody.png)\n\n"+to+"below\n", string(text))
+	assert.Equal(t, "above\n"+from+"new\n\n![Wake-up](plots/wake.png)\n\n![Nobody got "+
+		"there](plots/nobody.png)\n\n"+to+"below\n", string(text))
 	for _, file := range []string{"wake.png", "nobody.png"} {
 		image, err := os.ReadFile(filepath.Join(folder, "plots", file))
 		require.NoError(t, err)

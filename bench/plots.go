@@ -44,7 +44,8 @@ func (p *plots) save(folder string) (files []string, err error) {
 	return files, nil
 }
 
-// save draws a row for each library, and a point on a logarithmic scale: bars would need a zero, which that has not.
+// save draws a row for each library, and a point on a logarithmic
+// scale: bars would need a zero, which that has not.
 func (c chart) save(path string) error {
 	p := plot.New()
 	p.Title.Text = c.title
@@ -64,7 +65,10 @@ func (c chart) save(path string) error {
 		if err != nil {
 			return err
 		}
-		scatter.GlyphStyle = draw.GlyphStyle{Color: color.RGBA{B: 0xa0, G: 0x50, A: 0xff}, Radius: vg.Points(5), Shape: draw.CircleGlyph{}}
+		scatter.GlyphStyle = draw.GlyphStyle{
+			Color:  color.RGBA{B: 0xa0, G: 0x50, A: 0xff},
+			Radius: vg.Points(5), Shape: draw.CircleGlyph{},
+		}
 		figures, err := plotter.NewLabels(plotter.XYLabels{XYs: points, Labels: labels})
 		if err != nil {
 			return err

@@ -9,13 +9,15 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// slice is how many requests, or round trips, are made at a time. It takes some tens of milliseconds at most: what else the machine does
-// hits the slices of a round alike, but for a few rounds, which the median leaves out.
+// slice is how many requests, or round trips, are made at a time. It takes
+// some tens of milliseconds at most: what else the machine does hits the
+// slices of a round alike, but for a few rounds, which the median leaves out.
 const slice = 100
 
-// What a round consists of. A lock needs two round trips; what it costs above them is its time less that of the same handler with two
-// PINGs in place of the lock. PINGs by themselves are quicker, since they find a processor awake each time. The floor tells how much of
-// the rest is the scripts' own.
+// What a round consists of. A lock needs two round trips; what it costs above
+// them is its time less that of the same handler with two PINGs in place of
+// the lock. PINGs by themselves are quicker, since they find a processor
+// awake each time. The floor tells how much of the rest is the scripts' own.
 const (
 	withLock  = iota // requests under the lock
 	withFloor        // requests whose handler runs the same scripts by the client alone
@@ -65,7 +67,9 @@ func (l *loading) priceOf(ctx context.Context, protocol string) (*price, error) 
 			kind := (i + round) % kinds
 			measure := l.pings
 			if kind != pingAlone {
-				measure = func(context.Context) (time.Duration, error) { return l.requests(services[kind]) }
+				measure = func(context.Context) (time.Duration, error) {
+					return l.requests(services[kind])
+				}
 			}
 			p50, err := measure(ctx)
 			if err != nil {
@@ -123,7 +127,8 @@ func (r *raw) cycle(ctx context.Context, account string) error {
 	return r.release(ctx, &l)
 }
 
-// more is by how much a kind costs more than another one and a number of PINGs by themselves, round by round.
+// more is by how much a kind costs more than another one and a number
+// of PINGs by themselves, round by round.
 func (p *price) more(kind, than, pings int) []float64 {
 	values := slices.Clone(p.p50[kind])
 	for round := range values {
@@ -134,8 +139,10 @@ func (p *price) more(kind, than, pings int) []float64 {
 
 func priceTable(all []*price) table {
 	t := table{{
-		"p50, µs", "with the lock", floor + " instead", "two PINGs instead", "without", "a PING by itself",
-		"lock − two PINGs instead", "quartiles", "lock − " + floor + " instead", "lock − without − 2 PINGs by themselves",
+		"p50, µs", "with the lock", floor + " instead", "two PINGs instead", "without",
+		"a PING by itself",
+		"lock − two PINGs instead", "quartiles", "lock − " + floor + " instead",
+		"lock − without − 2 PINGs by themselves",
 	}}
 	for _, p := range all {
 		row := []string{p.protocol}
@@ -143,8 +150,11 @@ func priceTable(all []*price) table {
 			row = append(row, whole(median(values)))
 		}
 		judged := slices.Sorted(slices.Values(p.more(withLock, withPings, 0)))
-		t.add(append(row, whole(median(judged)), whole(judged[len(judged)/4])+", "+whole(judged[len(judged)*3/4]),
-			whole(median(p.more(withLock, withFloor, 0))), whole(median(p.more(withLock, without, 2))))...)
+		t.add(append(row, whole(median(judged)),
+			whole(judged[len(judged)/4])+", "+whole(judged[len(judged)*3/4]),
+			whole(median(p.more(withLock, withFloor, 0))), whole(
+				median(p.more(withLock, without, 2)),
+			))...)
 	}
 	return t
 }
@@ -157,7 +167,8 @@ func priceTargets(all []*price) (targets []target) {
 		above := median(p.more(withLock, withPings, 0))
 		targets = append(targets, target{
 			p.protocol + ", p50 above two round trips",
-			fmt.Sprintf("%s µs (%s: %s)", whole(above), floor, whole(median(p.more(withFloor, withPings, 0)))), "≤ 50 µs", above <= most,
+			fmt.Sprintf("%s µs (%s: %s)", whole(above), floor,
+				whole(median(p.more(withFloor, withPings, 0)))), "≤ 50 µs", above <= most,
 		})
 	}
 	return targets

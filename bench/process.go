@@ -44,8 +44,8 @@ func startChild(ctx context.Context, s childSpec) (*childProcess, error) {
 	return c, nil
 }
 
-// end waits until the child has ended, which it does when its input does. After an error, which end hands back, it is killed: it may
-// hang.
+// end waits until the child has ended, which it does when its input
+// does. After an error, which end hands back, it is killed: it may hang.
 func (c *childProcess) end(err error) error {
 	if err != nil {
 		_ = c.cmd.Process.Kill() // fails only if it has ended already

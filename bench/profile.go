@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// profiler writes a CPU profile of what runs between start and stop, and a heap or allocation profile at stop.
+// profiler writes a CPU profile of what runs between start and stop,
+// and a heap or allocation profile at stop.
 type profiler struct {
 	path string // without the ending
 	kind string // "heap" or "allocs"

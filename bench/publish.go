@@ -26,9 +26,11 @@ func publish(folder, section, text string, p *plots) error {
 	before, rest, ok := strings.Cut(string(page), from)
 	_, after, ended := strings.Cut(rest, to)
 	if !ok || !ended {
-		return fmt.Errorf("%s has no markers for the section %s: %q and %q", path, section, from, to)
+		return fmt.Errorf("%s has no markers for the section %s: %q and %q", path, section, from,
+			to)
 	}
-	if err := os.MkdirAll(filepath.Join(folder, "plots"), 0o755); err != nil { //nolint:gosec // documents are for everybody
+	//nolint:gosec // documents are for everybody
+	if err := os.MkdirAll(filepath.Join(folder, "plots"), 0o755); err != nil {
 		return err
 	}
 	files, err := p.save(filepath.Join(folder, "plots"))

@@ -14,8 +14,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// raw is the floor: rueidis alone, and redisstore's scripts called by name, with all arguments made beforehand. It has none
-// of what makes a lock of them: no deadline, no wake-up, no clean-up, no token of its own for each acquisition.
+// raw is the floor: rueidis alone, and redisstore's scripts called by name, with
+// all arguments made beforehand. It has none of what makes a lock of them: no
+// deadline, no wake-up, no clean-up, no token of its own for each acquisition.
 type raw struct {
 	client        rueidis.Client
 	scripts       scripts
@@ -61,7 +62,10 @@ func newClient(addr string, ttl time.Duration) (rueidis.Client, error) {
 }
 
 func clientOption(addr string, ttl time.Duration) (rueidis.ClientOption, error) {
-	return redisstore.ClientOption(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true}, ttl)
+	return redisstore.ClientOption(rueidis.ClientOption{
+		InitAddress:       []string{addr},
+		ForceSingleClient: true,
+	}, ttl)
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
@@ -69,7 +73,10 @@ func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(),
 func (r *raw) lock(name string, number int) rawLock {
 	lease := redisstore.DefaultPrefix + "{" + name + "}"
 	owner := strconv.Itoa(number)
-	return rawLock{lease, lease + ":fence", strings.Repeat("-", renewer.OwnerLen-len(owner)) + owner}
+	return rawLock{
+		lease, lease + ":fence",
+		strings.Repeat("-", renewer.OwnerLen-len(owner)) + owner,
+	}
 }
 
 // What keepers usually tell the scripts.
@@ -82,8 +89,10 @@ const (
 
 func (r *raw) acquire(ctx context.Context, l *rawLock) error {
 	b := r.client.B()
-	fence, err := r.client.Do(ctx, b.Evalsha().Sha1(r.scripts.acquire.sha).Numkeys(2).Key(l.lease, l.fence).
-		Arg(r.ttl, r.fenceTTL, pickFence, reserveNone, noLine, l.owner, r.holder).Build()).AsInt64()
+	fence, err := r.client.Do(ctx,
+		b.Evalsha().Sha1(r.scripts.acquire.sha).Numkeys(2).Key(l.lease, l.fence).
+			Arg(r.ttl, r.fenceTTL, pickFence, reserveNone, noLine, l.owner,
+				r.holder).Build()).AsInt64()
 	if err != nil || fence <= 0 {
 		return fmt.Errorf("raw: %s is not ours: %w", l.lease, err)
 	}
@@ -116,8 +125,9 @@ func (r *raw) renew(ctx context.Context, locks []rawLock) (lost int, err error) 
 			keys[i] = part[i].lease
 			args = append(args, part[i].owner)
 		}
-		commands = append(commands, r.client.B().Evalsha().Sha1(r.scripts.renew.sha).Numkeys(int64(len(keys))).
-			Key(keys...).Arg(args...).Build())
+		commands = append(commands,
+			r.client.B().Evalsha().Sha1(r.scripts.renew.sha).Numkeys(int64(len(keys))).
+				Key(keys...).Arg(args...).Build())
 	}
 	for _, reply := range r.client.DoMulti(ctx, commands...) {
 		exceptions, err := reply.ToArray()

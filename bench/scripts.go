@@ -13,7 +13,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// scripts are redisstore's own, read from its folder: the floor must not fall behind when one of them changes.
+// scripts are redisstore's own, read from its folder: the floor must
+// not fall behind when one of them changes.
 type scripts struct{ acquire, renew, release script }
 
 type script struct{ text, sha string }
@@ -33,7 +34,8 @@ func loadScripts() (scripts, error) {
 	return s, err
 }
 
-// scriptFolder looks from the working folder, which is this module's with `go run .`, and from where this file was compiled.
+// scriptFolder looks from the working folder, which is this module's
+// with `go run .`, and from where this file was compiled.
 func scriptFolder() (string, error) {
 	_, file, _, _ := runtime.Caller(0)
 	for _, module := range []string{".", filepath.Dir(file)} {
@@ -42,7 +44,8 @@ func scriptFolder() (string, error) {
 			return folder, nil
 		}
 	}
-	return "", errors.New("the scripts in renewer/redisstore are not found: run this in the folder bench of a checkout")
+	return "", errors.New("the scripts in renewer/redisstore are not found: run this in the " +
+		"folder bench of a checkout")
 }
 
 // teach makes the server know the scripts by their names.

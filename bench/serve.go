@@ -79,17 +79,20 @@ func (b *bank) post(w http.ResponseWriter, r *http.Request) {
 func newGRPC(b *bank, k *renewer.Keeper) (run func(net.Listener) error, closeServer func()) {
 	var opts []grpc.ServerOption
 	if k != nil {
-		opts = append(opts, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, grpcmw.Wait(longWait), grpcmw.MaxWaiters(math.MaxInt),
-			grpcmw.ForMethod(testgrpc.TestService_UnaryCall_FullMethodName, func(r *testgrpc.SimpleRequest) string {
-				return lockmw.Key("account", accountOf(r))
-			}))))
+		opts = append(opts, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k,
+			grpcmw.Wait(longWait), grpcmw.MaxWaiters(math.MaxInt),
+			grpcmw.ForMethod(testgrpc.TestService_UnaryCall_FullMethodName,
+				func(r *testgrpc.SimpleRequest) string {
+					return lockmw.Key("account", accountOf(r))
+				}))))
 	}
 	server := grpc.NewServer(opts...)
 	testgrpc.RegisterTestServiceServer(server, &teller{bank: b})
 	return server.Serve, server.Stop
 }
 
-// teller is a bank by gRPC, as a service that gRPC brings along for tests. The payload is the account.
+// teller is a bank by gRPC, as a service that gRPC brings along for
+// tests. The payload is the account.
 type teller struct {
 	testgrpc.UnimplementedTestServiceServer
 
@@ -99,7 +102,9 @@ type teller struct {
 func accountOf(r *testgrpc.SimpleRequest) string { return string(r.GetPayload().GetBody()) }
 
 // UnaryCall is a transfer.
-func (t *teller) UnaryCall(ctx context.Context, r *testgrpc.SimpleRequest) (*testgrpc.SimpleResponse, error) {
+func (t *teller) UnaryCall(
+	ctx context.Context, r *testgrpc.SimpleRequest,
+) (*testgrpc.SimpleResponse, error) {
 	if err := t.bank.transfer(ctx, accountOf(r)); err != nil {
 		return nil, err
 	}

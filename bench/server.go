@@ -17,11 +17,13 @@ const slowFrom = 1000
 
 // openServer starts a private server that notes every command above slowFrom.
 func openServer() (*redistest.Server, error) {
-	return redistest.Open("--slowlog-log-slower-than", strconv.Itoa(slowFrom), "--slowlog-max-len", "10000")
+	return redistest.Open("--slowlog-log-slower-than", strconv.Itoa(slowFrom), "--slowlog-max-len",
+		"10000")
 }
 
-// favour gives the server the processor whenever it wants it, so that the time of a script is the script's, and not that of
-// whoever shares the machine: the slow log goes by the clock on the wall. It needs a privilege that only root has.
+// favour gives the server the processor whenever it wants it, so that the time of
+// a script is the script's, and not that of whoever shares the machine: the slow
+// log goes by the clock on the wall. It needs a privilege that only root has.
 func favour(s *redistest.Server) error {
 	info, err := s.Do("INFO", "server").ToString()
 	if err != nil {
@@ -31,9 +33,10 @@ func favour(s *redistest.Server) error {
 	if err != nil {
 		return fmt.Errorf("INFO server: process_id: %w", err)
 	}
-	// Of the main thread, which runs the scripts. Not by nice, which counts only among the processes of one session where the
-	// kernel groups them by that.
-	return unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
+	// Of the main thread, which runs the scripts. Not by nice, which counts only
+	// among the processes of one session where the kernel groups them by that.
+	return unix.SchedSetAttr(pid,
+		&unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
 }
 
 // resetStats begins a new measurement.
@@ -73,7 +76,8 @@ func infoField(info, field string) string {
 	return ""
 }
 
-// scriptTimes is what the server says of the time of one EVALSHA since resetStats: "p50 23 us, p99 ...".
+// scriptTimes is what the server says of the time of one EVALSHA
+// since resetStats: "p50 23 us, p99 ...".
 func scriptTimes(s *redistest.Server) (string, error) {
 	text, err := s.Do("INFO", "latencystats").ToString()
 	if err != nil {

@@ -36,17 +36,22 @@ func ping(ctx context.Context, server *redistest.Server, into *histogram) error 
 }
 
 func stallTable(all []*holding, s scripts) table {
-	t := table{{"", "scripts above 1 ms", "others above 1 ms", "the slowest", "a script takes", "PING p50", "p99", "p99.9"}}
+	t := table{{
+		"", "scripts above 1 ms", "others above 1 ms", "the slowest", "a script takes",
+		"PING p50", "p99", "p99.9",
+	}}
 	for _, h := range all {
 		renewals, others := h.stalls(s)
 		t.add(h.who, fmt.Sprint(len(renewals)), fmt.Sprint(len(others)), slowest(h.slow), h.scripts,
-			h.ping.quantile(.5).String(), h.ping.quantile(.99).String(), h.ping.quantile(.999).String())
+			h.ping.quantile(.5).String(), h.ping.quantile(.99).String(), h.ping.quantile(
+				.999,
+			).String())
 	}
 	return t
 }
 
-// stalls parts the slow commands into renewal scripts and others. The peer's scripts are all counted as renewals: it runs
-// no others while it holds.
+// stalls parts the slow commands into renewal scripts and others. The peer's
+// scripts are all counted as renewals: it runs no others while it holds.
 func (h *holding) stalls(s scripts) (renewals, others []slow) {
 	for _, e := range h.slow {
 		name := strings.ToUpper(e.command[0])
@@ -67,9 +72,12 @@ func slowest(entries []slow) string {
 	return fmt.Sprintf("%v %s", most.took, most.command[0])
 }
 
-// scriptAlone runs every renewal script a few times while nothing else does, and returns the slowest, each by the fastest of
-// its runs: what the machine does besides can only add to a time, and does not hit the same script every time.
-func scriptAlone(ctx context.Context, server *redistest.Server, s childSpec) (time.Duration, error) {
+// scriptAlone runs every renewal script a few times while nothing else does, and
+// returns the slowest, each by the fastest of its runs: what the machine does
+// besides can only add to a time, and does not hit the same script every time.
+func scriptAlone(
+	ctx context.Context, server *redistest.Server, s childSpec,
+) (time.Duration, error) {
 	r, err := newRaw(ctx, server.Addr(), s.TTL)
 	if err != nil {
 		return 0, err
@@ -79,8 +87,10 @@ func scriptAlone(ctx context.Context, server *redistest.Server, s childSpec) (ti
 	for i := range locks {
 		locks[i] = r.lock(leaseName(i), i)
 	}
-	rand.Shuffle(len(locks), func(i, j int) { locks[i], locks[j] = locks[j], locks[i] }) // heartbeats come in no order of keys
-	// Each run renews for longer than the one before, since a script that finds nothing to prolong is quicker.
+	// heartbeats come in no order of keys
+	rand.Shuffle(len(locks), func(i, j int) { locks[i], locks[j] = locks[j], locks[i] })
+	// Each run renews for longer than the one before, since a script
+	// that finds nothing to prolong is quicker.
 	r.ttl = millis(time.Hour)
 	if _, err := r.renew(ctx, locks); err != nil { // before they lapse: whoever held them has gone
 		return 0, err
@@ -108,7 +118,9 @@ func scriptAlone(ctx context.Context, server *redistest.Server, s childSpec) (ti
 }
 
 // timeScript renews once and asks the server how long the script took.
-func timeScript(ctx context.Context, server *redistest.Server, r *raw, locks []rawLock) (time.Duration, error) {
+func timeScript(
+	ctx context.Context, server *redistest.Server, r *raw, locks []rawLock,
+) (time.Duration, error) {
 	if err := server.Do("SLOWLOG", "RESET").Error(); err != nil {
 		return 0, fmt.Errorf("SLOWLOG RESET: %w", err)
 	}
@@ -129,7 +141,8 @@ func timeScript(ctx context.Context, server *redistest.Server, r *raw, locks []r
 
 // logFrom sets what counts as slow, in us.
 func logFrom(server *redistest.Server, us int) error {
-	if err := server.Do("CONFIG", "SET", "slowlog-log-slower-than", strconv.Itoa(us)).Error(); err != nil {
+	if err := server.Do("CONFIG", "SET", "slowlog-log-slower-than",
+		strconv.Itoa(us)).Error(); err != nil {
 		return fmt.Errorf("CONFIG SET slowlog-log-slower-than: %w", err)
 	}
 	return nil

@@ -15,8 +15,8 @@ func median(values []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// histogram counts durations in buckets whose widths grow with the value, 1/16 of it at most, so that recording costs
-// neither memory nor time that would disturb what is measured.
+// histogram counts durations in buckets whose widths grow with the value, 1/16 of it at
+// most, so that recording costs neither memory nor time that would disturb what is measured.
 type histogram struct {
 	counts [64 * fine]uint32
 	total  int

@@ -45,7 +45,8 @@ func (t table) String() string {
 	var b strings.Builder
 	for n, row := range t {
 		for i, cell := range row {
-			b.WriteString("| " + cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+1))
+			b.WriteString("| " + cell + strings.Repeat(" ",
+				widths[i]-utf8.RuneCountInString(cell)+1))
 		}
 		b.WriteString("|\n")
 		if n == 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// toldTTL is the TTL of a lock whose loss is awaited. A holder hears by its heartbeat, each third or half of it.
+// toldTTL is the TTL of a lock whose loss is awaited. A holder hears
+// by its heartbeat, each third or half of it.
 const toldTTL = 3 * time.Second
 
 // ways are how another takes a key away.
@@ -20,7 +21,9 @@ var ways = []struct {
 	command func(key string) []string
 }{
 	{"deleted", func(key string) []string { return []string{"DEL", key} }},
-	{"overwritten", func(key string) []string { return []string{"SET", key, "another", "PX", "2000"} }},
+	{"overwritten", func(key string) []string {
+		return []string{"SET", key, "another", "PX", "2000"}
+	}},
 }
 
 // toldOfKey measures how long after a key was taken away its holder is told.
@@ -41,9 +44,10 @@ func toldOfKey(ctx context.Context, o options, w io.Writer) ([]target, error) {
 		for round := range rounds * each {
 			everyone(all, func(i int) error {
 				name := fmt.Sprintf("told:%s:%d:%d", way.name, round, i)
-				return toldOnce(ctx, server, contenders[i], name, &all[i], func(key string) (time.Time, error) {
-					return time.Now(), server.Do(way.command(key)...).Error()
-				})
+				return toldOnce(ctx, server, contenders[i], name, &all[i],
+					func(key string) (time.Time, error) {
+						return time.Now(), server.Do(way.command(key)...).Error()
+					})
 			})
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
@@ -51,10 +55,15 @@ func toldOfKey(ctx context.Context, o options, w io.Writer) ([]target, error) {
 		}
 		for i, who := range contenders {
 			v := all[i].values
-			t.add(who, way.name, msOf(quantileOf(v, .5)), msOf(all[i].worst()), fmt.Sprint(len(v)), all[i].failed)
+			t.add(who, way.name, msOf(quantileOf(v, .5)), msOf(all[i].worst()), fmt.Sprint(len(v)),
+				all[i].failed)
 		}
 		p50 := quantileOf(all[0].values, .5)
-		targets = append(targets, target{"key " + way.name + ", told after, p50", msOf(p50), "≤ a heartbeat", p50 <= ms(toldTTL/3)})
+		targets = append(targets,
+			target{
+				"key " + way.name + ", told after, p50", msOf(p50), "≤ a heartbeat",
+				p50 <= ms(toldTTL/3),
+			})
 		o.plots.add("told-"+way.name, "The key is "+way.name+": told after, p50", "ms",
 			byContender(all, func(s *sample) float64 { return quantileOf(s.values, .5) }))
 	}
@@ -63,7 +72,8 @@ func toldOfKey(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	return targets, out.err
 }
 
-// toldOfServer measures when a holder is told that a server does not answer any more, from when its key could expire.
+// toldOfServer measures when a holder is told that a server does not
+// answer any more, from when its key could expire.
 func toldOfServer(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	rounds := o.rounds
 	if o.short {
@@ -71,19 +81,26 @@ func toldOfServer(ctx context.Context, o options, w io.Writer) ([]target, error)
 	}
 	all := make([]sample, len(contenders))
 	for round := range rounds {
-		everyone(all, func(i int) error { return stoppedOnce(ctx, contenders[i], fmt.Sprintf("stopped:%d", round), &all[i]) })
+		everyone(all, func(i int) error {
+			return stoppedOnce(ctx, contenders[i], fmt.Sprintf("stopped:%d", round), &all[i])
+		})
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 	}
 	t := table{{"", "told, from the key's expiry: median", "latest", "times", ""}}
 	for i, who := range contenders {
-		t.add(who, msOf(all[i].median()), msOf(all[i].worst()), fmt.Sprint(len(all[i].values)), all[i].failed)
+		t.add(who, msOf(all[i].median()), msOf(all[i].worst()), fmt.Sprint(len(all[i].values)),
+			all[i].failed)
 	}
 	out := &printer{w: w}
-	out.printf("\n## Redis is stopped: when the holder is told, TTL %v (negative: before the key can expire)\n\n%s", toldTTL, t)
+	out.printf("\n## Redis is stopped: when the holder is told, TTL %v (negative: before the key "+
+		"can expire)\n\n%s", toldTTL, t)
 	worst := all[0].worst()
-	return []target{{"Redis stopped, told at the latest", msOf(worst), "before the expiry", worst < 0 && all[0].failed == ""}}, out.err
+	return []target{{
+		"Redis stopped, told at the latest", msOf(worst), "before the expiry",
+		worst < 0 && all[0].failed == "",
+	}}, out.err
 }
 
 // everyone lets all libraries wait at the same time, which takes no processor.
@@ -105,14 +122,16 @@ func stoppedOnce(ctx context.Context, who, name string, into *sample) error {
 		if err != nil {
 			return at, err
 		}
-		// A heartbeat in between moves the expiry on, and makes who is told early seem late, never the other way round.
+		// A heartbeat in between moves the expiry on, and makes who
+		// is told early seem late, never the other way round.
 		return at, server.Stop()
 	})
 }
 
 // toldOnce takes a lock away by seize, and measures from the instant that seize returns.
 func toldOnce(
-	ctx context.Context, server *redistest.Server, who, name string, into *sample, seize func(key string) (time.Time, error),
+	ctx context.Context, server *redistest.Server, who, name string, into *sample,
+	seize func(key string) (time.Time, error),
 ) error {
 	c, err := newContender(who, server.Addr(), toldTTL)
 	if err != nil {

@@ -20,8 +20,8 @@ func cpuTime() (time.Duration, error) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
 
-// peakRSS is the most memory that this process has had, in bytes. Not by getrusage, whose figure survives exec and so starts
-// with the parent's.
+// peakRSS is the most memory that this process has had, in bytes. Not by
+// getrusage, whose figure survives exec and so starts with the parent's.
 func peakRSS() (int64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -42,7 +42,8 @@ func peakRSS() (int64, error) {
 // goroutinesOf counts the goroutines that have a function of one of the packages on their stack.
 func goroutinesOf(packages ...string) (int, error) {
 	var text bytes.Buffer
-	// The form in which stacks that are alike come once, with their number: 100,000 of them make no 100 MB of text.
+	// The form in which stacks that are alike come once, with their
+	// number: 100,000 of them make no 100 MB of text.
 	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
 		return 0, fmt.Errorf("goroutine profile: %w", err)
 	}

@@ -25,7 +25,8 @@ func (h *userHolder) acquire(ctx context.Context, name string, number int) error
 		return err
 	}
 	h.mutexes[number] = m
-	h.contexts[number], _ = keepAlive(ctx, told, m, h.spec.TTL) //nolint:fatcontext // a place for each lease; none is nested in another
+	//nolint:fatcontext // a place for each lease; none is nested in another
+	h.contexts[number], _ = keepAlive(ctx, told, m, h.spec.TTL)
 	return nil
 }
 

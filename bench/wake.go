@@ -34,7 +34,8 @@ func wakeUps(ctx context.Context, o options, w io.Writer) ([]target, error) {
 		for i := range contenders {
 			i = (i + round) % len(contenders)
 			err := within(time.Duration(each+2)*capped, func() error {
-				return wakeRound(ctx, server.Addr(), contenders[i], round, each, &all[i], client, &pings)
+				return wakeRound(ctx, server.Addr(), contenders[i], round, each, &all[i], client,
+					&pings)
 			})
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
@@ -46,13 +47,19 @@ func wakeUps(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	t := table{{"", "p50", "÷ PING p50", "p99", "longest", "releases", ""}}
 	for i, who := range contenders {
 		v := all[i].values
-		t.add(who, msOf(quantileOf(v, .5)), times(quantileOf(v, .5), ping), msOf(quantileOf(v, .99)), msOf(all[i].worst()),
+		t.add(who, msOf(quantileOf(v, .5)), times(quantileOf(v, .5), ping),
+			msOf(quantileOf(v, .99)), msOf(all[i].worst()),
 			fmt.Sprint(len(v)), all[i].failed)
 	}
-	t.add("PING", msOf(ping), "1.00", msOf(quantileOf(pings.values, .99)), msOf(pings.worst()), "", "")
+	t.add("PING", msOf(ping), "1.00", msOf(quantileOf(pings.values, .99)), msOf(pings.worst()), "",
+		"")
 	out := &printer{w: w}
-	out.printf("\n## Wake-up after a release in another process (from the release's return)\n\n%s", t)
-	o.plots.add("wake", "Wake-up after a release in another process, p50", "ms", byContender(all, func(s *sample) float64 { return quantileOf(s.values, .5) }))
+	out.printf("\n## Wake-up after a release in another process (from the release's return)\n\n%s",
+		t)
+	o.plots.add("wake", "Wake-up after a release in another process, p50", "ms",
+		byContender(all, func(s *sample) float64 {
+			return quantileOf(s.values, .5)
+		}))
 	p50, p99 := quantileOf(all[0].values, .5), quantileOf(all[0].values, .99)
 	const pingsMost, mostMs = 3, 1
 	return []target{
@@ -74,7 +81,10 @@ func byContender(all []sample, figure func(*sample) float64) func(string) float6
 }
 
 // wakeRound frees a lock some times while a child waits for it.
-func wakeRound(ctx context.Context, addr, who string, round, each int, into *sample, client rueidis.Client, pings *sample) (err error) {
+func wakeRound(
+	ctx context.Context, addr, who string, round, each int, into *sample, client rueidis.Client,
+	pings *sample,
+) (err error) {
 	c, err := newContender(who, addr, cycleTTL)
 	if err != nil {
 		return err
@@ -97,7 +107,8 @@ func wakeRound(ctx context.Context, addr, who string, round, each int, into *sam
 		if _, err := io.WriteString(child.stdin, name+"\n"); err != nil {
 			return err
 		}
-		time.Sleep(20*time.Millisecond + rand.N(100*time.Millisecond)) // the child waits by then; who polls is met at any phase
+		// the child waits by then; who polls is met at any phase
+		time.Sleep(20*time.Millisecond + rand.N(100*time.Millisecond))
 		if err := let(); err != nil {
 			return err
 		}

@@ -10,13 +10,16 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Do runs fn while this process holds the lock on name, and returns what fn returns. See the package's text for the
-// outcomes. It may be called concurrently. It costs less than a microsecond above the lease itself.
+// Do runs fn while this process holds the lock on name, and returns what
+// fn returns. See the package's text for the outcomes. It may be called
+// concurrently. It costs less than a microsecond above the lease itself.
 func Do[T any](
-	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) (T, error), opts ...Option,
+	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) (T, error),
+	opts ...Option,
 ) (result T, err error) {
 	if k == nil || fn == nil {
-		return result, fmt.Errorf("%w: Do needs a keeper (renewer.New) and a function", renewer.ErrConfig)
+		return result, fmt.Errorf("%w: Do needs a keeper (renewer.New) and a function",
+			renewer.ErrConfig)
 	}
 	s, err := enter(ctx, k, name, newSettings(opts))
 	if err != nil {
@@ -28,30 +31,36 @@ func Do[T any](
 	return fn(s)
 }
 
-// Wrap returns fn with a lock around each call, on the name that key derives from its argument. It panics if keeper, key or
-// fn is nil. The options apply to every call.
+// Wrap returns fn with a lock around each call, on the name that key derives from its
+// argument. It panics if keeper, key or fn is nil. The options apply to every call.
 func Wrap[In, Out any](
-	k *renewer.Keeper, key func(In) string, fn func(context.Context, In) (Out, error), opts ...Option,
+	k *renewer.Keeper, key func(In) string, fn func(context.Context, In) (Out, error),
+	opts ...Option,
 ) func(context.Context, In) (Out, error) {
 	if k == nil || key == nil || fn == nil {
 		panic("lockbeat: lockmw.Wrap needs a keeper (renewer.New), a key function and a function")
 	}
 	return func(ctx context.Context, in In) (Out, error) {
-		return Do(ctx, k, key(in), func(ctx context.Context) (Out, error) { return fn(ctx, in) }, opts...)
+		return Do(ctx, k, key(in), func(ctx context.Context) (Out, error) {
+			return fn(ctx, in)
+		}, opts...)
 	}
 }
 
-// ErrUnwound is what to give the exit of [Enter] for an operation that has not returned: it panicked, or called runtime.Goexit. The
-// process may be in disorder, so the lock is freed for everybody, rather than handed to the next who waits in it.
+// ErrUnwound is what to give the exit of [Enter] for an operation that has not
+// returned: it panicked, or called runtime.Goexit. The process may be in disorder, so
+// the lock is freed for everybody, rather than handed to the next who waits in it.
 var ErrUnwound = errors.New("lockbeat: the operation did not return")
 
-// Enter takes the lock on name for an operation that is not one function: a stream, a body that is read later. The operation runs
-// on the context that Enter returns; exit frees the lock. Adapters use it too, since it tells whether the operation may run apart
-// from how it went. The context and exit are nil if and only if the error is not; [RefusalOf] sorts the error.
+// Enter takes the lock on name for an operation that is not one function: a stream, a body that
+// is read later. The operation runs on the context that Enter returns; exit frees the lock.
+// Adapters use it too, since it tells whether the operation may run apart from how it went. The
+// context and exit are nil if and only if the error is not; [RefusalOf] sorts the error.
 //
-// exit takes the operation's error and returns what the caller gets: see the package's text. It must be called, also after a
-// panic (with [ErrUnwound]), from any goroutine; a second call gives its error back. A lock whose exit is never called is held until
-// renewer.Config.MaxHold, or until the keeper shuts down.
+// exit takes the operation's error and returns what the caller gets: see the
+// package's text. It must be called, also after a panic (with [ErrUnwound]), from
+// any goroutine; a second call gives its error back. A lock whose exit is never
+// called is held until renewer.Config.MaxHold, or until the keeper shuts down.
 func Enter(
 	ctx context.Context, k *renewer.Keeper, name string, opts ...Option,
 ) (operation context.Context, exit func(error) error, err error) {
@@ -90,7 +99,10 @@ func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*s
 	if err != nil {
 		return nil, set.refused(ctx, err)
 	}
-	return (&scope{Context: lease.Context(), keeper: k, lease: lease, strict: set.strict}).open(), nil
+	return (&scope{
+		Context: lease.Context(), keeper: k, lease: lease,
+		strict: set.strict,
+	}).open(), nil
 }
 
 // holdAtLeast is [HoldAtLeast] for an operation that begins now. It is not asked for with the

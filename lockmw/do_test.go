@@ -48,7 +48,9 @@ func TestDoGivesWhatTheFunctionGives(t *testing.T) {
 		require.Equal(t, "answering", s.Calls(script.Acquire)[0].Claims[0].Holder.Operation)
 		free(t, k, "a")
 
-		n, err = lockmw.Do(t.Context(), k, "a", func(context.Context) (int, error) { return 7, errOperation })
+		n, err = lockmw.Do(t.Context(), k, "a", func(context.Context) (int, error) {
+			return 7, errOperation
+		})
 		require.Equal(t, errOperation, err, "as it is")
 		require.Equal(t, 7, n)
 		free(t, k, "a")
@@ -87,11 +89,25 @@ func TestContentionPolicies(t *testing.T) {
 		wait time.Duration
 	}{
 		{"default", nil, renewer.ErrHeld, lockmw.ErrSkipped, lockmw.DefaultWait},
-		{"wait", []lockmw.Option{lockmw.Wait(3 * time.Second)}, renewer.ErrHeld, lockmw.ErrSkipped, 3 * time.Second},
-		{"wait for nothing", []lockmw.Option{lockmw.Wait(0)}, renewer.ErrHeld, lockmw.ErrSkipped, 0},
+		{
+			"wait",
+			[]lockmw.Option{lockmw.Wait(3 * time.Second)},
+			renewer.ErrHeld, lockmw.ErrSkipped,
+			3 * time.Second,
+		},
+		{
+			"wait for nothing",
+			[]lockmw.Option{lockmw.Wait(0)},
+			renewer.ErrHeld, lockmw.ErrSkipped,
+			0,
+		},
 		{"refuse", []lockmw.Option{lockmw.Refuse()}, renewer.ErrHeld, lockmw.ErrSkipped, 0},
 		{"skip", []lockmw.Option{lockmw.Skip()}, lockmw.ErrSkipped, renewer.ErrHeld, 0},
-		{"the last counts", []lockmw.Option{lockmw.Skip(), lockmw.Wait(time.Second)}, renewer.ErrHeld, lockmw.ErrSkipped, time.Second},
+		{
+			"the last counts",
+			[]lockmw.Option{lockmw.Skip(), lockmw.Wait(time.Second)},
+			renewer.ErrHeld, lockmw.ErrSkipped, time.Second,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -113,7 +129,8 @@ func TestContentionPolicies(t *testing.T) {
 	}
 }
 
-// Only contention is skipped: a store that is down is no reason to believe that the work is being done.
+// Only contention is skipped: a store that is down is no reason to
+// believe that the work is being done.
 func TestSkipDoesNotHideAStoreThatIsDown(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -136,26 +153,31 @@ func TestLosses(t *testing.T) {
 		{"a finished result stands", nil, nil, false},
 		{"strict makes it an error", nil, []lockmw.Option{lockmw.Strict()}, true},
 		{"the loss is joined to an error", errOperation, nil, true},
-		{"the loss is joined to an error, strictly", errOperation, []lockmw.Option{lockmw.Strict()}, true},
+		{
+			"the loss is joined to an error, strictly", errOperation,
+			[]lockmw.Option{lockmw.Strict()},
+			true,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			for _, when := range []string{"during", "found at the release"} {
 				in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-					n, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
-						if when == "during" {
-							s.Script(script.Renew, script.Gone())
-							<-ctx.Done()
-							require.ErrorIs(t, context.Cause(ctx), renewer.ErrLost)
-							require.False(t, lockmw.Held(ctx, "a"))
-							require.Zero(t, lockmw.Remaining(ctx))
-							require.Positive(t, lockmw.Fence(ctx), "for the resource to refuse")
-						} else {
-							s.Script(script.Release, script.Gone())
-						}
-						return 42, tt.operation
-					}, tt.opts...)
+					n, err := lockmw.Do(t.Context(), k, "a",
+						func(ctx context.Context) (int, error) {
+							if when == "during" {
+								s.Script(script.Renew, script.Gone())
+								<-ctx.Done()
+								require.ErrorIs(t, context.Cause(ctx), renewer.ErrLost)
+								require.False(t, lockmw.Held(ctx, "a"))
+								require.Zero(t, lockmw.Remaining(ctx))
+								require.Positive(t, lockmw.Fence(ctx), "for the resource to refuse")
+							} else {
+								s.Script(script.Release, script.Gone())
+							}
+							return 42, tt.operation
+						}, tt.opts...)
 					require.Equal(t, 42, n, "the result is there in any case")
 					require.Equal(t, tt.lost, errors.Is(err, renewer.ErrLost), "%v", err)
 					if tt.operation != nil {
@@ -186,7 +208,9 @@ func TestThePanicPassesThrough(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		require.PanicsWithValue(t, "boom", func() {
-			_, _ = lockmw.Do(t.Context(), k, "a", func(context.Context) (int, error) { panic("boom") })
+			_, _ = lockmw.Do(t.Context(), k, "a", func(context.Context) (int, error) {
+				panic("boom")
+			})
 		})
 		free(t, k, "a")
 	})

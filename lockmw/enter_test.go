@@ -82,7 +82,10 @@ func TestExitTellsOfALoss(t *testing.T) {
 // Who must have answered soon can't wait for RequestTimeout.
 func TestWithinBoundsTheQuestion(t *testing.T) {
 	t.Parallel()
-	for name, policy := range map[string]lockmw.Option{"refuse": lockmw.Refuse(), "skip": lockmw.Skip()} {
+	for name, policy := range map[string]lockmw.Option{
+		"refuse": lockmw.Refuse(),
+		"skip":   lockmw.Skip(),
+	} {
 		for _, d := range []time.Duration{300 * time.Millisecond, 0, -time.Second} {
 			t.Run(fmt.Sprint(name, d), func(t *testing.T) {
 				t.Parallel()
@@ -121,19 +124,27 @@ func TestMaxWaiters(t *testing.T) {
 
 func TestRefusalOf(t *testing.T) {
 	t.Parallel()
-	is := func(kind, cause error) error { return &renewer.Error{Op: "acquire", Name: "a", Kind: kind, Err: cause} }
+	is := func(kind, cause error) error {
+		return &renewer.Error{Op: "acquire", Name: "a", Kind: kind, Err: cause}
+	}
 	for want, errs := range map[lockmw.Refusal][]error{
-		lockmw.NotRefused:         {nil},
-		lockmw.RefusedHeld:        {is(renewer.ErrHeld, nil)},
-		lockmw.RefusedLineFull:    {is(renewer.ErrHeld, renewer.ErrLineFull)},
-		lockmw.RefusedSkipped:     {fmt.Errorf("%w: a", lockmw.ErrSkipped)},
-		lockmw.RefusedUnavailable: {is(renewer.ErrUnavailable, errDown), is(renewer.ErrUnavailable, renewer.ErrRejected)},
-		lockmw.RefusedShutdown:    {is(renewer.ErrShutdown, nil)},
-		lockmw.RefusedName:        {is(renewer.ErrName, errors.New("it is empty"))},
-		lockmw.RefusedLost:        {&renewer.LostError{}, is(context.Canceled, &renewer.LostError{})},
-		lockmw.RefusedCancelled:   {is(context.Canceled, nil), is(context.Canceled, errDown)},
-		lockmw.RefusedDeadline:    {is(context.DeadlineExceeded, nil)},
-		lockmw.RefusedMisuse:      {renewer.ErrConfig, errDown},
+		lockmw.NotRefused:      {nil},
+		lockmw.RefusedHeld:     {is(renewer.ErrHeld, nil)},
+		lockmw.RefusedLineFull: {is(renewer.ErrHeld, renewer.ErrLineFull)},
+		lockmw.RefusedSkipped:  {fmt.Errorf("%w: a", lockmw.ErrSkipped)},
+		lockmw.RefusedUnavailable: {
+			is(renewer.ErrUnavailable, errDown),
+			is(renewer.ErrUnavailable, renewer.ErrRejected),
+		},
+		lockmw.RefusedShutdown: {is(renewer.ErrShutdown, nil)},
+		lockmw.RefusedName:     {is(renewer.ErrName, errors.New("it is empty"))},
+		lockmw.RefusedLost: {
+			&renewer.LostError{},
+			is(context.Canceled, &renewer.LostError{}),
+		},
+		lockmw.RefusedCancelled: {is(context.Canceled, nil), is(context.Canceled, errDown)},
+		lockmw.RefusedDeadline:  {is(context.DeadlineExceeded, nil)},
+		lockmw.RefusedMisuse:    {renewer.ErrConfig, errDown},
 	} {
 		for _, err := range errs {
 			assert.Equal(t, want, lockmw.RefusalOf(err), "%v", err)
@@ -153,7 +164,10 @@ func TestRetryIn(t *testing.T) {
 		{held(20 * time.Second), 0, 10 * time.Second},
 		{held(time.Hour), 0, lockmw.MaxRetryIn},
 		{held(time.Hour), 3 * time.Second, 3 * time.Second},
-		{&renewer.Error{Kind: renewer.ErrUnavailable, HeldFor: time.Hour}, 0, lockmw.DefaultStoreRetryIn},
+		{
+			&renewer.Error{Kind: renewer.ErrUnavailable, HeldFor: time.Hour}, 0,
+			lockmw.DefaultStoreRetryIn,
+		},
 		{renewer.ErrShutdown, 0, lockmw.DefaultRetryIn},
 	} {
 		least, most := tt.want*2, time.Duration(0)
@@ -189,7 +203,10 @@ func TestAFencePassedOnDoesNotHideALockOfThisProcess(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, exit(nil)) }()
 		own := lockmw.FenceOf(ctx, "a")
-		for _, passedOn := range []int64{1, 9, wire.MaxFence, wire.MaxFence + 1, math.MaxInt64, -1, math.MinInt64} {
+		for _, passedOn := range []int64{
+			1, 9, wire.MaxFence, wire.MaxFence + 1, math.MaxInt64, -1,
+			math.MinInt64,
+		} {
 			require.Equal(t, own, lockmw.Fence(lockmw.WithFence(ctx, passedOn)))
 		}
 		none := lockmw.WithFence(ctx, 0)
@@ -209,6 +226,8 @@ func TestWhatIsNoFenceIsNotPassedOn(t *testing.T) {
 	for _, none := range []int64{0, -1, math.MinInt64, wire.MaxFence + 1, math.MaxInt64} {
 		require.Zero(t, lockmw.Fence(lockmw.WithFence(t.Context(), none)))
 	}
-	require.EqualValues(t, wire.MaxFence, lockmw.Fence(lockmw.WithFence(t.Context(), wire.MaxFence)))
-	require.EqualValues(t, 8, lockmw.Fence(lockmw.WithFence(lockmw.WithFence(t.Context(), 7), 8)), "the innermost")
+	require.EqualValues(t, wire.MaxFence,
+		lockmw.Fence(lockmw.WithFence(t.Context(), wire.MaxFence)))
+	require.EqualValues(t, 8, lockmw.Fence(lockmw.WithFence(lockmw.WithFence(t.Context(), 7), 8)),
+		"the innermost")
 }

@@ -30,10 +30,12 @@ func ExampleDo() {
 
 	charge := func(ctx context.Context) (string, error) {
 		// A second attempt meanwhile is refused.
-		_, err := lockmw.Do(context.Background(), keeper, "order:42", func(context.Context) (string, error) {
-			return "charged twice", nil
-		}, lockmw.Refuse())
-		return fmt.Sprint("charged; somebody else was refused: ", errors.Is(err, renewer.ErrHeld)), nil
+		_, err := lockmw.Do(context.Background(), keeper, "order:42",
+			func(context.Context) (string, error) {
+				return "charged twice", nil
+			}, lockmw.Refuse())
+		return fmt.Sprint("charged; somebody else was refused: ",
+			errors.Is(err, renewer.ErrHeld)), nil
 	}
 	receipt, err := lockmw.Do(ctx, keeper, "order:42", charge)
 	fmt.Println(receipt, err)
@@ -47,9 +49,12 @@ func ExampleWrap() {
 
 	type order struct{ ID string }
 	chargeOrder := func(ctx context.Context, o order) (string, error) {
-		return fmt.Sprintf("charged %s under the lock: %v", o.ID, lockmw.Held(ctx, "order:"+o.ID)), nil
+		return fmt.Sprintf("charged %s under the lock: %v", o.ID,
+			lockmw.Held(ctx, "order:"+o.ID)), nil
 	}
-	safe := lockmw.Wrap(keeper, func(o order) string { return lockmw.Key("order", o.ID) }, chargeOrder,
+	safe := lockmw.Wrap(keeper, func(o order) string {
+		return lockmw.Key("order", o.ID)
+	}, chargeOrder,
 		lockmw.Wait(time.Second), lockmw.Operation("charge"))
 	fmt.Println(safe(ctx, order{ID: "42"}))
 	// Output: charged 42 under the lock: true <nil>

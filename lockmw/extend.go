@@ -20,7 +20,8 @@ func Extend(ctx context.Context, d time.Duration) error {
 	s := innermost(ctx)
 	switch {
 	case s == nil:
-		return fmt.Errorf("%w: there is nothing to extend; call Extend with the context that the function under the lock was given", ErrNotHeld)
+		return fmt.Errorf("%w: there is nothing to extend; call Extend with the context that the "+
+			"function under the lock was given", ErrNotHeld)
 	case s.all == nil:
 		return s.lease.Extend(ctx, d)
 	}
@@ -28,7 +29,8 @@ func Extend(ctx context.Context, d time.Duration) error {
 	unwind := sideBySide(len(s.all), func(i int) {
 		one := s.all[i]
 		err := one.lease.Extend(ctx, d)
-		if one.outer == nil || !errors.Is(err, renewer.ErrConfig) { // else the outer call's heartbeat does it
+		// else the outer call's heartbeat does it
+		if one.outer == nil || !errors.Is(err, renewer.ErrConfig) {
 			errs[i] = err
 		}
 	})
@@ -41,8 +43,9 @@ func Extend(ctx context.Context, d time.Duration) error {
 // ExtendUntil is [Extend] to a point in time, by the local clock.
 func ExtendUntil(ctx context.Context, t time.Time) error { return Extend(ctx, time.Until(t)) }
 
-// Assert is for code that must only run under the lock on name: nil if ctx does and the lock is valid, by the clock. Otherwise the
-// error is [ErrNotHeld], and a *renewer.LostError as well if the lock was lost. With a name made by [Keys] it asserts all of them.
+// Assert is for code that must only run under the lock on name: nil if ctx does and the lock
+// is valid, by the clock. Otherwise the error is [ErrNotHeld], and a *renewer.LostError as
+// well if the lock was lost. With a name made by [Keys] it asserts all of them.
 func Assert(ctx context.Context, name string) error {
 	for _, one := range split(name) {
 		if err := Assert(ctx, one); err != nil {

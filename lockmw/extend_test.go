@@ -65,9 +65,10 @@ func TestDoOrSkip(t *testing.T) {
 		_, exit, err := lockmw.Enter(t.Context(), k, "inner")
 		require.NoError(t, err)
 		for _, inner := range []lockmw.Option{lockmw.Refuse(), lockmw.Skip()} {
-			_, ran, err = lockmw.DoOrSkip(t.Context(), k, "a", func(ctx context.Context) (int, error) {
-				return lockmw.Do(ctx, k, "inner", answer, inner)
-			})
+			_, ran, err = lockmw.DoOrSkip(t.Context(), k, "a",
+				func(ctx context.Context) (int, error) {
+					return lockmw.Do(ctx, k, "inner", answer, inner)
+				})
 			require.True(t, ran)
 			require.Error(t, err)
 		}
@@ -80,7 +81,9 @@ func TestDoOrSkip(t *testing.T) {
 
 		s.Script(script.Acquire, script.Taken(other, time.Second))
 		var heard error
-		hook := lockmw.OnSkip(func(ctx context.Context, err error) { heard = errors.Join(err, ctx.Err()) })
+		hook := lockmw.OnSkip(func(ctx context.Context, err error) {
+			heard = errors.Join(err, ctx.Err())
+		})
 		n, ran, err = lockmw.DoOrSkip(t.Context(), k, "a", answer, hook, lockmw.Wait(time.Hour))
 		require.NoError(t, err)
 		require.False(t, ran)

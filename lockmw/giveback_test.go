@@ -26,12 +26,14 @@ func TestABusyNameKeepsNoCallerFromThoseBeforeIt(t *testing.T) {
 		var ran atomic.Bool
 		done := make(chan error, 1)
 		go func() {
-			_, err := lockmw.Do(t.Context(), k, lockmw.Keys("alice", "bob", "zz"), func(ctx context.Context) (int, error) {
-				ran.Store(true)
-				assert.Equal(t, lockmw.FenceOf(ctx, "alice"), lockmw.Fence(ctx), "that of the first in order")
-				assert.True(t, lockmw.Held(ctx, lockmw.Keys("alice", "bob", "zz")))
-				return 0, nil
-			}, lockmw.Wait(time.Minute))
+			_, err := lockmw.Do(t.Context(), k, lockmw.Keys("alice", "bob", "zz"),
+				func(ctx context.Context) (int, error) {
+					ran.Store(true)
+					assert.Equal(t, lockmw.FenceOf(ctx, "alice"), lockmw.Fence(ctx),
+						"that of the first in order")
+					assert.True(t, lockmw.Held(ctx, lockmw.Keys("alice", "bob", "zz")))
+					return 0, nil
+				}, lockmw.Wait(time.Minute))
 			done <- err
 		}()
 		pass(time.Millisecond)
@@ -56,7 +58,10 @@ func TestABusyNameKeepsNoCallerFromThoseBeforeIt(t *testing.T) {
 // The eighth of a short Wait is less than a second, and of a long one no more.
 func TestHowLongLocksAreKeptWhileAnotherIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	for wait, want := range map[time.Duration]time.Duration{4 * time.Second: time.Second / 2, time.Hour: time.Second} {
+	for wait, want := range map[time.Duration]time.Duration{
+		4 * time.Second: time.Second / 2,
+		time.Hour:       time.Second,
+	} {
 		in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 			for _, busy := range []string{"c", "d"} {
 				_, exit, err := lockmw.Enter(t.Context(), k, busy)
@@ -69,7 +74,8 @@ func TestHowLongLocksAreKeptWhileAnotherIsWaitedFor(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() {
-				_, err := lockmw.Do(ctx, k, lockmw.Keys("a", "b", "c", "d"), answer, lockmw.Wait(wait))
+				_, err := lockmw.Do(ctx, k, lockmw.Keys("a", "b", "c", "d"), answer,
+					lockmw.Wait(wait))
 				done <- err
 			}()
 			synctest.Wait()
@@ -112,15 +118,19 @@ func TestTheOthersAreBusyWhenTheBusyOneIsFree(t *testing.T) {
 func TestLongOperationsUnderSeveralLocks(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		sets := []string{lockmw.Keys("a", "b"), lockmw.Keys("b", "c"), lockmw.Keys("a", "c"), lockmw.Keys("a", "b", "c", "d")}
+		sets := []string{
+			lockmw.Keys("a", "b"), lockmw.Keys("b", "c"), lockmw.Keys("a", "c"),
+			lockmw.Keys("a", "b", "c", "d"),
+		}
 		const callers = 16
 		done := make(chan error, callers)
 		for i := range callers {
 			go func() {
-				_, err := lockmw.Do(t.Context(), k, sets[i%len(sets)], func(context.Context) (int, error) {
-					pass(10 * time.Second)
-					return 0, nil
-				}, lockmw.Wait(10*time.Minute))
+				_, err := lockmw.Do(t.Context(), k, sets[i%len(sets)],
+					func(context.Context) (int, error) {
+						pass(10 * time.Second)
+						return 0, nil
+					}, lockmw.Wait(10*time.Minute))
 				done <- err
 			}()
 		}
@@ -155,7 +165,8 @@ func TestManyLocksTakeNoLongerThanWait(t *testing.T) {
 		names := manyNames(1000)
 		s.Default(script.Acquire, script.Pass().Late(time.Second)) // 16 s in all
 		begun := time.Now()
-		_, err := lockmw.Do(t.Context(), k, lockmw.KeysUpTo(1000, names...), answer, lockmw.Wait(5500*time.Millisecond))
+		_, err := lockmw.Do(t.Context(), k, lockmw.KeysUpTo(1000, names...), answer,
+			lockmw.Wait(5500*time.Millisecond))
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.Less(t, time.Since(begun), 5501*time.Millisecond)
 		pass(time.Minute)
@@ -174,7 +185,8 @@ func TestACrowdBehindABusyNameKeepsNoCallerFromTheRest(t *testing.T) {
 		var crowd sync.WaitGroup
 		for range 40 {
 			crowd.Go(func() {
-				_, err := lockmw.Do(t.Context(), k, lockmw.Keys("alice", "zz"), answer, lockmw.Wait(time.Minute))
+				_, err := lockmw.Do(t.Context(), k, lockmw.Keys("alice", "zz"), answer,
+					lockmw.Wait(time.Minute))
 				assert.NoError(t, err)
 			})
 		}

@@ -14,13 +14,15 @@ import (
 // order of the names, so that no two wait for each other in a circle, and only for as long as its
 // patience lasts.
 type group struct {
-	ctx      context.Context //nolint:containedctx // what is taken next runs under it: ends with the loss of any
+	//nolint:containedctx // what is taken next runs under it: ends with the loss of any
+	ctx      context.Context
 	keeper   *renewer.Keeper
 	set      settings
 	until    time.Time     // when to wait no longer for anything
 	patience time.Duration // how long to wait for one lock with others in hand
 
-	leave  func() // counts the caller out of those who wait for busy alone; nil if it is not among them
+	// counts the caller out of those who wait for busy alone; nil if it is not among them
+	leave  func()
 	taken  []*scope
 	cancel context.CancelCauseFunc // ends ctx; nil while nothing is taken
 	stops  []func() bool           // each has a loss not end ctx any more
@@ -39,7 +41,9 @@ func (g *group) attempt(names []string, first string) (busy string, err error) {
 		busy, err = g.inOrder(names)
 	} else if err = g.waitFor(first, time.Until(g.until)); err == nil {
 		// To wait now would be out of order.
-		others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == first })
+		others := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return name == first
+		})
 		err = g.tryAll(others)
 	}
 	over = true
@@ -57,7 +61,8 @@ func (g *group) attempt(names []string, first string) (busy string, err error) {
 func (g *group) inOrder(names []string) (busy string, err error) {
 	for {
 		left := names[len(g.taken):]
-		if len(left) > 1 || len(g.taken) == 0 || g.patience <= 0 || g.isSlow(left[0]) { // else the one question will do
+		// else the one question will do
+		if len(left) > 1 || len(g.taken) == 0 || g.patience <= 0 || g.isSlow(left[0]) {
 			err := g.tryAll(left)
 			if err == nil || g.set.contention != wait {
 				return "", err
@@ -140,7 +145,9 @@ func (g *group) waitsNoMore() {
 }
 
 // isSlow reports whether a lock is not to be waited for with others in hand.
-func (g *group) isSlow(name string) bool { return len(g.taken) > 0 && waitingAlone.has(g.keeper, name) }
+func (g *group) isSlow(name string) bool {
+	return len(g.taken) > 0 && waitingAlone.has(g.keeper, name)
+}
 
 // add counts in a lock that was taken.
 func (g *group) add(s *scope) {
@@ -167,8 +174,11 @@ func (g *group) end() {
 // scope is that of an operation that is under all of the locks. A call inside of it, for any of
 // their names, keeps them all.
 func (g *group) scope() *scope {
-	slices.SortFunc(g.taken, func(a, b *scope) int { return strings.Compare(a.lease.Name(), b.lease.Name()) })
+	slices.SortFunc(g.taken, func(a, b *scope) int {
+		return strings.Compare(a.lease.Name(), b.lease.Name())
+	})
 	return (&scope{
-		Context: g.ctx, keeper: g.keeper, lease: g.taken[0].lease, strict: g.set.strict, all: g.taken, end: g.end,
+		Context: g.ctx, keeper: g.keeper, lease: g.taken[0].lease, strict: g.set.strict,
+		all: g.taken, end: g.end,
 	}).open()
 }

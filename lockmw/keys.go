@@ -108,7 +108,8 @@ var refusal = several + "!"
 
 // refusedKeys makes such a name.
 func refusedKeys(given, most int) string {
-	return refusal + strconv.Itoa(given) + " names were given for one operation, of which at most " +
+	return refusal + strconv.Itoa(given) +
+		" names were given for one operation, of which at most " +
 		strconv.Itoa(most) + " may be different"
 }
 
@@ -126,5 +127,6 @@ func tooMany(name string) error {
 	if !ok {
 		return nil
 	}
-	return fmt.Errorf("%w: %s; bound the list where it comes from, or allow more by lockmw.KeysUpTo", renewer.ErrName, what)
+	return fmt.Errorf("%w: %s; bound the list where it comes from, or allow more by "+
+		"lockmw.KeysUpTo", renewer.ErrName, what)
 }

@@ -39,10 +39,14 @@ func TestKeysAreBounded(t *testing.T) {
 			lockmw.KeysUpTo(-1, "a", "b"),
 			lockmw.Key("prefix", lockmw.Keys(more...)),
 			lockmw.Key("prefix", lockmw.Keys(most...), lockmw.Keys("a", "b")),
-			lockmw.Key("prefix", lockmw.Keys(most...), lockmw.Keys(most...), lockmw.Keys(most...), lockmw.Keys(most...), lockmw.Keys(most...), lockmw.Keys(most...)),
+			lockmw.Key("prefix", lockmw.Keys(most...), lockmw.Keys(most...), lockmw.Keys(most...),
+				lockmw.Keys(most...), lockmw.Keys(most...), lockmw.Keys(most...)),
 		} {
 			require.Nil(t, lockmw.Split(name))
-			for _, opt := range []lockmw.Option{lockmw.Refuse(), lockmw.Skip(), lockmw.Wait(time.Second)} {
+			for _, opt := range []lockmw.Option{
+				lockmw.Refuse(), lockmw.Skip(),
+				lockmw.Wait(time.Second),
+			} {
 				_, err := lockmw.Do(t.Context(), k, name, answer, opt)
 				require.ErrorIs(t, err, renewer.ErrName)
 				require.Equal(t, lockmw.RefusedName, lockmw.RefusalOf(err))
@@ -50,13 +54,17 @@ func TestKeysAreBounded(t *testing.T) {
 				require.NotContains(t, err.Error(), "account:")
 				require.NotContains(t, err.Error(), "\x00")
 			}
-			require.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), k, name, func(context.Context) error { return nil }), renewer.ErrName)
+			require.ErrorIs(t,
+				lockmw.RunWhileHeld(t.Context(), k, name, func(context.Context) error {
+					return nil
+				}), renewer.ErrName)
 			require.False(t, lockmw.Held(t.Context(), name))
 			require.Zero(t, lockmw.FenceOf(t.Context(), name))
 			require.ErrorIs(t, lockmw.Assert(t.Context(), name), lockmw.ErrNotHeld)
 		}
 		_, err := lockmw.Do(t.Context(), k, lockmw.Keys(more...), answer)
-		require.ErrorContains(t, err, "65 names were given for one operation, of which at most 64 may be different")
+		require.ErrorContains(t, err,
+			"65 names were given for one operation, of which at most 64 may be different")
 		require.Empty(t, s.Calls(script.Acquire))
 	})
 	for _, name := range []string{
@@ -74,12 +82,16 @@ func TestKeysAreBounded(t *testing.T) {
 
 // What a long list costs does not grow with it, whether it has too many names or a few over and
 // over.
-func TestALongListOfNamesTakesLittleMemory(t *testing.T) { //nolint:paralleltest // it counts allocations
+//
+//nolint:paralleltest // it counts allocations
+func TestALongListOfNamesTakesLittleMemory(t *testing.T) {
 	for what, names := range map[string][]string{
 		"different": manyNames(150_000),
 		"the same":  slices.Repeat(manyNames(64), 2500),
 	} {
-		require.Less(t, testing.AllocsPerRun(5, func() { lockmw.Keys(names...) }), float64(100), what)
+		require.Less(t, testing.AllocsPerRun(5, func() {
+			lockmw.Keys(names...)
+		}), float64(100), what)
 	}
 }
 
@@ -91,11 +103,12 @@ func TestManyLocksAreTakenByFewGoroutines(t *testing.T) {
 		s.Default(script.Acquire, script.Pass().Late(time.Second))
 		s.Default(script.Release, script.Pass().Late(time.Second))
 		begun := time.Now()
-		_, err := lockmw.Do(t.Context(), k, lockmw.KeysUpTo(1000, names...), func(ctx context.Context) (int, error) {
-			require.Equal(t, 16*time.Second, time.Since(begun), "64 at a time")
-			require.True(t, lockmw.Held(ctx, names[999]))
-			return 0, nil
-		}, lockmw.Wait(time.Minute))
+		_, err := lockmw.Do(t.Context(), k, lockmw.KeysUpTo(1000, names...),
+			func(ctx context.Context) (int, error) {
+				require.Equal(t, 16*time.Second, time.Since(begun), "64 at a time")
+				require.True(t, lockmw.Held(ctx, names[999]))
+				return 0, nil
+			}, lockmw.Wait(time.Minute))
 		require.NoError(t, err)
 		require.Equal(t, 32*time.Second, time.Since(begun))
 		require.Empty(t, s.Owner(names[999]))
@@ -114,11 +127,13 @@ func FuzzKeysAreBounded(f *testing.F) {
 		set := lockmw.KeysUpTo(most, names...)
 		refused := lockmw.TooMany(set)
 		if slices.Contains(names, "") {
-			require.True(t, set == "" || refused != nil, "too many may be found before the empty one")
+			require.True(t, set == "" || refused != nil,
+				"too many may be found before the empty one")
 			return
 		}
 		if at > 0 {
-			nested := lockmw.KeysUpTo(most, append([]string{lockmw.KeysUpTo(most, names[:at]...)}, names[at:]...)...)
+			nested := lockmw.KeysUpTo(most,
+				append([]string{lockmw.KeysUpTo(most, names[:at]...)}, names[at:]...)...)
 			require.Equal(t, lockmw.Split(set), lockmw.Split(nested))
 			require.Equal(t, refused == nil, lockmw.TooMany(nested) == nil)
 		}

@@ -27,10 +27,12 @@ import (
 // losses and releases (resigned) from others, and [HoldAtLeast], which keeps a successor waiting.
 // Called under the lock itself, it runs fn in that, once.
 func RunWhileHeld(
-	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error, opts ...Option,
+	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error,
+	opts ...Option,
 ) error {
 	if k == nil || fn == nil {
-		return fmt.Errorf("%w: RunWhileHeld needs a keeper (renewer.New) and a function", renewer.ErrConfig)
+		return fmt.Errorf("%w: RunWhileHeld needs a keeper (renewer.New) and a function",
+			renewer.ErrConfig)
 	}
 	set := newSettings(opts)
 	for {
@@ -43,7 +45,8 @@ func RunWhileHeld(
 
 // lead leads once. again means that fn has returned for the sake of a loss.
 func lead(
-	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error, set settings,
+	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error,
+	set settings,
 ) (again bool, err error) {
 	s, err := reenter(ctx, k, name, false)
 	if err != nil {
@@ -64,7 +67,8 @@ func lead(
 		if !errors.Is(lost, renewer.ErrLost) {
 			return
 		}
-		stopped := err == nil && told || errors.Is(err, renewer.ErrLost) || errors.Is(err, context.Canceled)
+		stopped := err == nil && told || errors.Is(err, renewer.ErrLost) ||
+			errors.Is(err, context.Canceled)
 		again = stopped && s.outer == nil
 		if err != nil {
 			err = withLoss(err, lost)

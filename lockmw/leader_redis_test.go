@@ -44,8 +44,8 @@ func (p politics) Released(_ context.Context, e renewer.Released) {
 	}
 }
 
-// On a real Redis: a leader resigns, and a successor is there within 50 ms, again and again; one whose lock is taken away hears of it,
-// and so do observers.
+// On a real Redis: a leader resigns, and a successor is there within 50 ms, again
+// and again; one whose lock is taken away hears of it, and so do observers.
 func TestSuccession(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -65,7 +65,11 @@ func TestSuccession(t *testing.T) {
 		store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
 		require.NoError(t, err)
 		t.Cleanup(store.Close)
-		k, err := renewer.New(store, renewer.Config{TTL: time.Second, Node: node, Observer: politics{node: node, told: told}})
+		k, err := renewer.New(store,
+			renewer.Config{
+				TTL: time.Second, Node: node,
+				Observer: politics{node: node, told: told},
+			})
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) })
 		return k
@@ -109,8 +113,14 @@ func TestSuccession(t *testing.T) {
 	over.Wait()
 	mu.Lock()
 	defer mu.Unlock()
-	want := []string{fmt.Sprintf("node-%d elected", leader), fmt.Sprintf("node-%d lost: taken", leader), fmt.Sprintf("node-%d elected", leader), fmt.Sprintf("node-%d resigned", leader)}
+	want := []string{
+		fmt.Sprintf("node-%d elected", leader),
+		fmt.Sprintf("node-%d lost: taken", leader), fmt.Sprintf("node-%d elected",
+			leader), fmt.Sprintf("node-%d resigned", leader),
+	}
 	assert.Len(t, news, 2*terms+2)
 	// The one before may hear of its own end after the successor has begun.
-	assert.Equal(t, want, slices.DeleteFunc(news, func(s string) bool { return !strings.HasPrefix(s, fmt.Sprintf("node-%d ", leader)) }))
+	assert.Equal(t, want, slices.DeleteFunc(news, func(s string) bool {
+		return !strings.HasPrefix(s, fmt.Sprintf("node-%d ", leader))
+	}))
 }

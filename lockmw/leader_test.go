@@ -88,7 +88,9 @@ func TestALeadersOwnResultIsReturned(t *testing.T) {
 			s.Script(script.Renew, script.Gone())
 			<-ctx.Done()
 		},
-		"found lost at the release": func(_ context.Context, s *script.Store) { s.Script(script.Release, script.Gone()) },
+		"found lost at the release": func(_ context.Context, s *script.Store) {
+			s.Script(script.Release, script.Gone())
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,10 +99,11 @@ func TestALeadersOwnResultIsReturned(t *testing.T) {
 					continue // see TestNilAfterALossStandsByAgain
 				}
 				in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-					err := lockmw.RunWhileHeld(t.Context(), k, "leader", func(ctx context.Context) error {
-						lose(ctx, s)
-						return own
-					})
+					err := lockmw.RunWhileHeld(t.Context(), k, "leader",
+						func(ctx context.Context) error {
+							lose(ctx, s)
+							return own
+						})
 					if own == nil {
 						require.NoError(t, err, "it has done its work")
 						return
@@ -157,12 +160,13 @@ func TestAnInnerCallOutlivesTheLead(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var call *inside
-		require.NoError(t, lockmw.RunWhileHeld(t.Context(), k, "leader", func(ctx context.Context) error {
-			return lockmw.RunWhileHeld(ctx, k, "leader", func(ctx context.Context) error {
-				call = goInside(ctx, k, "leader")
-				return nil
-			})
-		}))
+		require.NoError(t, lockmw.RunWhileHeld(t.Context(), k, "leader",
+			func(ctx context.Context) error {
+				return lockmw.RunWhileHeld(ctx, k, "leader", func(ctx context.Context) error {
+					call = goInside(ctx, k, "leader")
+					return nil
+				})
+			}))
 		pass(time.Minute)
 		require.NotEmpty(t, s.Owner("leader"))
 		require.NoError(t, call.ctx.Err())
@@ -177,10 +181,11 @@ func TestLeadingWithinALostLockDoesNotRun(t *testing.T) {
 		s.Script(script.Renew, script.Gone())
 		_, err := lockmw.Do(t.Context(), k, "leader", func(ctx context.Context) (int, error) {
 			<-ctx.Done()
-			return 0, lockmw.RunWhileHeld(context.WithoutCancel(ctx), k, "leader", func(context.Context) error {
-				t.Error("it ran")
-				return nil
-			})
+			return 0, lockmw.RunWhileHeld(context.WithoutCancel(ctx), k, "leader",
+				func(context.Context) error {
+					t.Error("it ran")
+					return nil
+				})
 		})
 		require.ErrorIs(t, err, renewer.ErrLost)
 	})
@@ -202,7 +207,9 @@ func TestLeadingWithinTheLock(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := lockmw.Do(t.Context(), k, "leader", func(ctx context.Context) (int, error) {
-			return 0, lockmw.RunWhileHeld(ctx, k, "leader", func(ctx context.Context) error { return lockmw.Assert(ctx, "leader") })
+			return 0, lockmw.RunWhileHeld(ctx, k, "leader", func(ctx context.Context) error {
+				return lockmw.Assert(ctx, "leader")
+			})
 		})
 		require.NoError(t, err)
 		require.Len(t, s.Calls(script.Acquire), 1)

@@ -23,7 +23,10 @@ func reenter(ctx context.Context, k *renewer.Keeper, name string, strict bool) (
 			return nil, err
 		}
 		if lease.Valid() && outer.join() {
-			inner := (&scope{Context: ctx, keeper: k, lease: lease, strict: strict, outer: outer}).open()
+			inner := (&scope{
+				Context: ctx, keeper: k, lease: lease, strict: strict,
+				outer: outer,
+			}).open()
 			if ctx.Done() != outer.Done() {
 				inner.follow(ctx)
 			}

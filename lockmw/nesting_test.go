@@ -58,9 +58,13 @@ func TestAnInnerCallOutlivesTheOuter(t *testing.T) {
 	boom := func() { panic("boom") }
 	for _, outer := range []string{"a", lockmw.Keys("a", "b")} {
 		for _, inner := range []string{"a", outer} {
-			for how, returns := range map[string]func(){"returns": func() {}, "panics": boom, "exits": runtime.Goexit} {
+			for how, returns := range map[string]func(){
+				"returns": func() {}, "panics": boom,
+				"exits": runtime.Goexit,
+			} {
 				for _, detached := range []bool{false, true} {
-					t.Run(fmt.Sprintf("%d in %d %s %v", len(lockmw.Split(inner)), len(lockmw.Split(outer)), how, detached), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%d in %d %s %v", len(lockmw.Split(inner)),
+						len(lockmw.Split(outer)), how, detached), func(t *testing.T) {
 						t.Parallel()
 						in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 							var call *inside
@@ -68,14 +72,15 @@ func TestAnInnerCallOutlivesTheOuter(t *testing.T) {
 							go func() {
 								defer close(ended)
 								defer func() { _ = recover() }()
-								_, _ = lockmw.Do(t.Context(), k, outer, func(ctx context.Context) (int, error) {
-									if detached {
-										ctx = context.WithoutCancel(ctx)
-									}
-									call = goInside(ctx, k, inner, lockmw.Strict())
-									returns()
-									return 0, nil
-								})
+								_, _ = lockmw.Do(t.Context(), k, outer,
+									func(ctx context.Context) (int, error) {
+										if detached {
+											ctx = context.WithoutCancel(ctx)
+										}
+										call = goInside(ctx, k, inner, lockmw.Strict())
+										returns()
+										return 0, nil
+									})
 							}()
 							<-ended // without waiting for the inner call
 							pass(time.Hour)
@@ -104,7 +109,8 @@ func TestTheLastOfSeveralInnerCallsFrees(t *testing.T) {
 			return 0, nil
 		})
 		require.NoError(t, err)
-		calls = append(calls, goInside(calls[0].ctx, k, "a")) // inside of an inner one, when the outer one has left
+		// inside of an inner one, when the outer one has left
+		calls = append(calls, goInside(calls[0].ctx, k, "a"))
 		for _, call := range calls {
 			require.Equal(t, lockmw.Fence(calls[2].ctx), lockmw.Fence(call.ctx))
 			require.NotEmpty(t, s.Owner("a"))
@@ -116,8 +122,8 @@ func TestTheLastOfSeveralInnerCallsFrees(t *testing.T) {
 	})
 }
 
-// An inner call hears of a loss by its context: also by one that was detached from the outer call's, and
-// after the outer caller has gone.
+// An inner call hears of a loss by its context: also by one that was
+// detached from the outer call's, and after the outer caller has gone.
 func TestADetachedInnerCallHearsOfTheLoss(t *testing.T) {
 	t.Parallel()
 	for _, gone := range []bool{false, true} {
@@ -155,7 +161,8 @@ func TestADetachedInnerCallHearsOfTheLoss(t *testing.T) {
 func TestMaxHoldEndsAnInnerCallToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k, err := renewer.New(script.New(), renewer.Config{TTL: renewer.DefaultTTL, MaxHold: time.Minute})
+		k, err := renewer.New(script.New(),
+			renewer.Config{TTL: renewer.DefaultTTL, MaxHold: time.Minute})
 		require.NoError(t, err)
 		begun := time.Now()
 		var call *inside
@@ -171,11 +178,13 @@ func TestMaxHoldEndsAnInnerCallToo(t *testing.T) {
 	})
 }
 
-// A panic of any call in the lease may have left the process in disorder: the lock is not handed to the
-// next in it.
+// A panic of any call in the lease may have left the process in
+// disorder: the lock is not handed to the next in it.
 func TestAnInnerPanicIsNotHandedOver(t *testing.T) {
 	t.Parallel()
-	for name, leaves := range map[string]func(){"returns": func() {}, "panics": func() { panic("boom") }} {
+	for name, leaves := range map[string]func(){"returns": func() {}, "panics": func() {
+		panic("boom")
+	}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -183,13 +192,14 @@ func TestAnInnerPanicIsNotHandedOver(t *testing.T) {
 				require.NoError(t, err)
 				goOn, next := make(chan struct{}), make(chan error, 2)
 				go func() {
-					_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
-						call := goInside(ctx, k, "a")
-						call.leave <- leaves
-						assert.NoError(t, <-call.over)
-						<-goOn
-						return 0, nil
-					})
+					_, err := lockmw.Do(t.Context(), k, "a",
+						func(ctx context.Context) (int, error) {
+							call := goInside(ctx, k, "a")
+							call.leave <- leaves
+							assert.NoError(t, <-call.over)
+							<-goOn
+							return 0, nil
+						})
 					next <- err
 				}()
 				synctest.Wait()
@@ -230,7 +240,8 @@ func TestAnInnerCallExtendsTheLock(t *testing.T) {
 func TestHoldAtLeastOfAnInnerCall(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][2][]lockmw.Option{
-		"outer": {{lockmw.HoldAtLeast(time.Minute)}, nil}, "inner": {nil, {lockmw.HoldAtLeast(time.Minute)}},
+		"outer": {{lockmw.HoldAtLeast(time.Minute)}, nil},
+		"inner": {nil, {lockmw.HoldAtLeast(time.Minute)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -262,22 +273,25 @@ func TestALockThatIsOverIsNotFound(t *testing.T) {
 				in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 					var fence int64
 					var leaked context.Context
-					_, err := lockmw.Do(lockmw.WithFence(t.Context(), 7), k, name, func(ctx context.Context) (int, error) {
-						if lose {
-							s.Script(script.Renew, script.Gone())
-							<-ctx.Done()
-						}
-						fence = lockmw.Fence(ctx)
-						leaked = context.WithoutCancel(ctx) //nolint:fatcontext // to leak it is the point
-						return 0, nil
-					})
+					_, err := lockmw.Do(lockmw.WithFence(t.Context(), 7), k, name,
+						func(ctx context.Context) (int, error) {
+							if lose {
+								s.Script(script.Renew, script.Gone())
+								<-ctx.Done()
+							}
+							fence = lockmw.Fence(ctx)
+							//nolint:fatcontext // to leak it is the point
+							leaked = context.WithoutCancel(ctx)
+							return 0, nil
+						})
 					require.NoError(t, err)
 					require.False(t, lockmw.Held(leaked, name))
 					require.Equal(t, int64(7), lockmw.Fence(leaked), "that of the caller around it")
 					require.Zero(t, lockmw.FenceOf(leaked, "a"))
 					require.Zero(t, lockmw.Remaining(leaked))
 					require.ErrorIs(t, lockmw.Assert(leaked, name), lockmw.ErrNotHeld)
-					require.NotErrorIs(t, lockmw.Assert(leaked, name), renewer.ErrLost, "it is no lock of this call any more")
+					require.NotErrorIs(t, lockmw.Assert(leaked, name), renewer.ErrLost,
+						"it is no lock of this call any more")
 					require.ErrorIs(t, lockmw.Extend(leaked, time.Minute), lockmw.ErrNotHeld)
 					_, err = lockmw.Do(leaked, k, name, func(ctx context.Context) (int, error) {
 						require.Greater(t, lockmw.Fence(ctx), fence)
@@ -318,10 +332,11 @@ func TestInnerCallsLeaveNothingBehind(t *testing.T) {
 		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			for range 100 {
 				var inner context.Context
-				n, err := lockmw.Do(context.WithoutCancel(ctx), k, "a", func(ctx context.Context) (int, error) {
-					inner = ctx //nolint:fatcontext // a variable of each round
-					return 1, nil
-				})
+				n, err := lockmw.Do(context.WithoutCancel(ctx), k, "a",
+					func(ctx context.Context) (int, error) {
+						inner = ctx //nolint:fatcontext // a variable of each round
+						return 1, nil
+					})
 				require.NoError(t, err)
 				require.Equal(t, 1, n)
 				require.ErrorIs(t, inner.Err(), context.Canceled)
@@ -333,8 +348,8 @@ func TestInnerCallsLeaveNothingBehind(t *testing.T) {
 	})
 }
 
-// Call chains at random, in which calls outlive those around them: while any of them runs, the lock is
-// held by the lease that it began in, and when the last has left it is free.
+// Call chains at random, in which calls outlive those around them: while any of them runs,
+// the lock is held by the lease that it began in, and when the last has left it is free.
 func TestRandomCallChains(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", lockmw.Keys("a", "b"), lockmw.Keys("b", "c")}
@@ -363,7 +378,9 @@ func TestRandomCallChains(t *testing.T) {
 							}
 							pass(time.Duration(roll(3000)) * time.Millisecond)
 						}
-						if ctx.Err() == nil && (!lockmw.Held(ctx, name) || s.Owner(one) != owner || lockmw.FenceOf(ctx, one) != fence) {
+						if ctx.Err() == nil &&
+							(!lockmw.Held(ctx, name) || s.Owner(one) != owner ||
+								lockmw.FenceOf(ctx, one) != fence) {
 							t.Errorf("%q is not held, although its call runs", one)
 						}
 						if roll(5) == 0 {
@@ -371,7 +388,8 @@ func TestRandomCallChains(t *testing.T) {
 						}
 						return 0, nil
 					}, lockmw.Wait(time.Minute))
-					if err != nil && !errors.Is(err, renewer.ErrHeld) && !errors.Is(err, context.Canceled) {
+					if err != nil && !errors.Is(err, renewer.ErrHeld) &&
+						!errors.Is(err, context.Canceled) {
 						t.Error(err)
 					}
 				}

@@ -11,7 +11,8 @@ import (
 // DefaultWait is how long a caller waits in line unless told otherwise.
 const DefaultWait = 10 * time.Second
 
-// ErrSkipped means that somebody else has the lock and that the function was not run, as [Skip] asked for.
+// ErrSkipped means that somebody else has the lock and that the
+// function was not run, as [Skip] asked for.
 var ErrSkipped = errors.New("lockbeat: skipped, somebody else is at it")
 
 // Option says what one wrap does. Of two that contradict each other the later one counts.
@@ -47,8 +48,8 @@ func newSettings(opts []Option) settings {
 
 var unnamed = renewer.Operation("")
 
-// Wait waits in line for at most d, and for a store that is down meanwhile; then [renewer.ErrHeld] or
-// [renewer.ErrUnavailable]. Default [DefaultWait] (10 s). Zero or less is [Refuse].
+// Wait waits in line for at most d, and for a store that is down meanwhile; then [renewer.ErrHeld]
+// or [renewer.ErrUnavailable]. Default [DefaultWait] (10 s). Zero or less is [Refuse].
 func Wait(d time.Duration) Option {
 	return func(s settings) settings {
 		s.contention, s.wait = wait, d
@@ -64,12 +65,14 @@ func Refuse() Option {
 	return func(s settings) settings { s.contention = refuse; return s }
 }
 
-// Skip does not wait: [ErrSkipped] if somebody else has the lock. It is for work that need not be done twice.
+// Skip does not wait: [ErrSkipped] if somebody else has the lock. It
+// is for work that need not be done twice.
 func Skip() Option {
 	return func(s settings) settings { s.contention = skip; return s }
 }
 
-// OnSkip is [Skip], and calls hook with the caller's context and the error each time: to count, or to say in the log who is at it.
+// OnSkip is [Skip], and calls hook with the caller's context and the
+// error each time: to count, or to say in the log who is at it.
 func OnSkip(hook func(ctx context.Context, err error)) Option {
 	return func(s settings) settings { s.contention, s.onSkip = skip, hook; return s }
 }
@@ -83,50 +86,59 @@ func HoldAtLeast(d time.Duration) Option {
 	return func(s settings) settings { s.least = d; return s }
 }
 
-// Manual takes the lock for d without a heartbeat: the function extends it itself between its steps, by [Extend], or loses it when d
-// is over, less clock drift and renewer.Config.Margin. A function that hangs gives its lock up so.
+// Manual takes the lock for d without a heartbeat: the function extends it
+// itself between its steps, by [Extend], or loses it when d is over, less clock
+// drift and renewer.Config.Margin. A function that hangs gives its lock up so.
 func Manual(d time.Duration) Option {
 	return func(s settings) settings { s.manual = &d; return s }
 }
 
-// Within bounds to d how long [Refuse] and [Skip] ask the store, if that is less than renewer.Config.RequestTimeout; then
-// [renewer.ErrUnavailable]. It is for callers who must have answered by then. Zero or less leaves the store no time at all.
+// Within bounds to d how long [Refuse] and [Skip] ask the store, if that is less than
+// renewer.Config.RequestTimeout; then [renewer.ErrUnavailable]. It is for callers who
+// must have answered by then. Zero or less leaves the store no time at all.
 func Within(d time.Duration) Option {
 	return func(s settings) settings { s.within = max(d, 1); return s }
 }
 
-// MaxWaiters bounds how many callers of this process stand in line for one name, behind the one who has the lock or asks for it;
-// one more gets [renewer.ErrHeld] with [renewer.ErrLineFull] at once. Zero or less, the default: no limit.
+// MaxWaiters bounds how many callers of this process stand in line for one name,
+// behind the one who has the lock or asks for it; one more gets [renewer.ErrHeld]
+// with [renewer.ErrLineFull] at once. Zero or less, the default: no limit.
 func MaxWaiters(n int) Option {
 	return func(s settings) settings { s.waiters = n; return s }
 }
 
-// Strict makes a lost lock an error, [renewer.ErrLost], even though the function returned none. The result is returned
-// beside it.
+// Strict makes a lost lock an error, [renewer.ErrLost], even though
+// the function returned none. The result is returned beside it.
 func Strict() Option {
 	return func(s settings) settings { s.strict = true; return s }
 }
 
-// Operation names the work: a static name such as "transfer", which whoever waits for the lock reads, and telemetry shows.
+// Operation names the work: a static name such as "transfer", which
+// whoever waits for the lock reads, and telemetry shows.
 func Operation(name string) Option {
 	named := renewer.Operation(name)
 	return func(s settings) settings { s.operation = named; return s }
 }
 
-func (s settings) acquire(ctx context.Context, k *renewer.Keeper, name string) (*renewer.Lease, error) {
+func (s settings) acquire(
+	ctx context.Context, k *renewer.Keeper, name string,
+) (*renewer.Lease, error) {
 	switch {
 	case s.manual != nil:
 		return s.acquireSpecially(ctx, k, name)
 	case s.contention != wait:
 		return k.TryAcquire(ctx, name, renewer.MaxWait(s.within), s.operation)
 	case s.waiters > 0:
-		return k.Acquire(ctx, name, renewer.MaxWait(s.wait), s.operation, renewer.MaxWaiters(s.waiters))
+		return k.Acquire(ctx, name, renewer.MaxWait(s.wait), s.operation,
+			renewer.MaxWaiters(s.waiters))
 	default: // the usual, with no option more than it needs
 		return k.Acquire(ctx, name, renewer.MaxWait(s.wait), s.operation)
 	}
 }
 
-func (s settings) acquireSpecially(ctx context.Context, k *renewer.Keeper, name string) (*renewer.Lease, error) {
+func (s settings) acquireSpecially(
+	ctx context.Context, k *renewer.Keeper, name string,
+) (*renewer.Lease, error) {
 	opts := []renewer.Option{s.operation, renewer.MaxWaiters(s.waiters), renewer.Manual(*s.manual)}
 	if s.contention != wait {
 		return k.TryAcquire(ctx, name, append(opts, renewer.MaxWait(s.within))...)

@@ -21,25 +21,28 @@ const (
 	RefusedLineFull
 	// RefusedSkipped means that somebody else has it, and [Skip] was asked for: [ErrSkipped].
 	RefusedSkipped
-	// RefusedUnavailable means that the store could not be asked: [renewer.ErrUnavailable]. It never means "busy".
+	// RefusedUnavailable means that the store could not be asked:
+	// [renewer.ErrUnavailable]. It never means "busy".
 	RefusedUnavailable
 	// RefusedShutdown means that the keeper is shut down: [renewer.ErrShutdown].
 	RefusedShutdown
 	// RefusedName means that the name is empty, too long, or one of too many ([MaxKeys]):
 	// [renewer.ErrName].
 	RefusedName
-	// RefusedLost means that the lock of an outer call, in whose context this one was made, is lost: [renewer.ErrLost].
+	// RefusedLost means that the lock of an outer call, in whose
+	// context this one was made, is lost: [renewer.ErrLost].
 	RefusedLost
 	// RefusedCancelled means that the caller has gone: context.Canceled.
 	RefusedCancelled
 	// RefusedDeadline means that the caller's own deadline has passed: context.DeadlineExceeded.
 	RefusedDeadline
-	// RefusedMisuse means that the call can never work: [renewer.ErrConfig], and whatever no lock's error is.
+	// RefusedMisuse means that the call can never work:
+	// [renewer.ErrConfig], and whatever no lock's error is.
 	RefusedMisuse
 )
 
-// RefusalOf sorts an error of [Enter], or of [Do] if the function did not run: a function may return the errors of locks of its
-// own.
+// RefusalOf sorts an error of [Enter], or of [Do] if the function did
+// not run: a function may return the errors of locks of its own.
 func RefusalOf(err error) Refusal {
 	switch {
 	case err == nil:
@@ -76,11 +79,12 @@ const (
 	MaxRetryIn = 30 * time.Second
 )
 
-// RetryIn is a hint to whoever was refused with err: when to ask again. It is a random duration between half of and one and a
-// half times what it stands for, so that callers refused together do not come back together. That is base, or, if base is 0,
-// [DefaultStoreRetryIn] if the store was down, and otherwise half of the time that the holder has had the lock already, from
-// [DefaultRetryIn] to [MaxRetryIn]: who has been at it for a minute is hardly done in a second. (The time left to the lease would say less: it is
-// renewed all the time.)
+// RetryIn is a hint to whoever was refused with err: when to ask again. It is a random duration
+// between half of and one and a half times what it stands for, so that callers refused together
+// do not come back together. That is base, or, if base is 0, [DefaultStoreRetryIn] if the store
+// was down, and otherwise half of the time that the holder has had the lock already, from
+// [DefaultRetryIn] to [MaxRetryIn]: who has been at it for a minute is hardly done in a second.
+// (The time left to the lease would say less: it is renewed all the time.)
 func RetryIn(err error, base time.Duration) time.Duration {
 	if base <= 0 {
 		base = DefaultRetryIn

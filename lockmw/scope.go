@@ -123,8 +123,8 @@ func ownFence(ctx context.Context) (fence int64, ok bool) {
 	}
 }
 
-// FenceOf is the fencing token of the lock on name, for an operation under several locks: 0 if ctx does not run under it. Tokens of
-// different names have nothing to do with each other.
+// FenceOf is the fencing token of the lock on name, for an operation under several locks: 0
+// if ctx does not run under it. Tokens of different names have nothing to do with each other.
 func FenceOf(ctx context.Context, name string) int64 {
 	for s := range scopes(ctx) {
 		if l := s.of(name); l != nil {
@@ -172,8 +172,8 @@ func Held(ctx context.Context, name string) bool {
 	return false
 }
 
-// Remaining is how long the innermost lock that ctx runs under, or the shortest of several taken by [Keys], may be relied on if no
-// further heartbeat succeeds; 0 if it is lost or there is none.
+// Remaining is how long the innermost lock that ctx runs under, or the shortest of several taken
+// by [Keys], may be relied on if no further heartbeat succeeds; 0 if it is lost or there is none.
 func Remaining(ctx context.Context) time.Duration {
 	s := innermost(ctx)
 	if s == nil {

@@ -103,7 +103,8 @@ func TestAStrictInnerCall(t *testing.T) {
 	})
 }
 
-// A goroutine that outlives its operation does not run inside a lease that has been released: it takes the lock anew.
+// A goroutine that outlives its operation does not run inside a lease
+// that has been released: it takes the lock anew.
 func TestReEntryEndsWithTheLease(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -130,7 +131,8 @@ func TestDerivedContextsHearOfTheLoss(t *testing.T) {
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Renew, script.Gone())
 		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
-			derived, cancel := context.WithTimeout(context.WithValue(ctx, struct{ int }{}, 1), time.Hour)
+			derived, cancel := context.WithTimeout(context.WithValue(ctx, struct{ int }{}, 1),
+				time.Hour)
 			defer cancel()
 			<-derived.Done()
 			require.ErrorIs(t, context.Cause(derived), renewer.ErrLost)

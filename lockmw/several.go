@@ -33,7 +33,10 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 			}
 		}
 		last = g
-		g = &group{ctx: ctx, keeper: k, set: set, until: until, patience: min(set.wait/8, mostPatience)}
+		g = &group{
+			ctx: ctx, keeper: k, set: set, until: until,
+			patience: min(set.wait/8, mostPatience),
+		}
 		busy, err := g.attempt(names, first)
 		last.waitsNoMore()
 		switch {

@@ -22,22 +22,23 @@ func TestSeveralLocks(t *testing.T) {
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, script.Pass().Late(time.Second))
 		begun := time.Now()
-		n, err := lockmw.Do(t.Context(), k, lockmw.Keys("b", "a", "c", "a"), func(ctx context.Context) (int, error) {
-			require.Equal(t, time.Second, time.Since(begun), "side by side")
-			require.Len(t, s.Calls(script.Acquire), 3)
-			for _, name := range []string{"a", "b", "c"} {
-				require.NoError(t, lockmw.Assert(ctx, name))
-				require.Positive(t, lockmw.FenceOf(ctx, name))
-			}
-			require.Zero(t, lockmw.FenceOf(ctx, "d"))
-			require.True(t, lockmw.Held(ctx, lockmw.Keys("a", "c")))
-			require.False(t, lockmw.Held(ctx, lockmw.Keys("a", "d")))
-			require.NoError(t, lockmw.Assert(ctx, lockmw.Keys("a", "c")))
-			require.ErrorIs(t, lockmw.Assert(ctx, lockmw.Keys("a", "d")), lockmw.ErrNotHeld)
-			require.Equal(t, lockmw.FenceOf(ctx, "a"), lockmw.Fence(ctx))
-			require.Positive(t, lockmw.Remaining(ctx))
-			return lockmw.Do(ctx, k, "b", answer, lockmw.Refuse()) // runs inside
-		})
+		n, err := lockmw.Do(t.Context(), k, lockmw.Keys("b", "a", "c", "a"),
+			func(ctx context.Context) (int, error) {
+				require.Equal(t, time.Second, time.Since(begun), "side by side")
+				require.Len(t, s.Calls(script.Acquire), 3)
+				for _, name := range []string{"a", "b", "c"} {
+					require.NoError(t, lockmw.Assert(ctx, name))
+					require.Positive(t, lockmw.FenceOf(ctx, name))
+				}
+				require.Zero(t, lockmw.FenceOf(ctx, "d"))
+				require.True(t, lockmw.Held(ctx, lockmw.Keys("a", "c")))
+				require.False(t, lockmw.Held(ctx, lockmw.Keys("a", "d")))
+				require.NoError(t, lockmw.Assert(ctx, lockmw.Keys("a", "c")))
+				require.ErrorIs(t, lockmw.Assert(ctx, lockmw.Keys("a", "d")), lockmw.ErrNotHeld)
+				require.Equal(t, lockmw.FenceOf(ctx, "a"), lockmw.Fence(ctx))
+				require.Positive(t, lockmw.Remaining(ctx))
+				return lockmw.Do(ctx, k, "b", answer, lockmw.Refuse()) // runs inside
+			})
 		require.NoError(t, err)
 		require.Equal(t, 42, n)
 		require.Len(t, s.Calls(script.Release), 3)
@@ -47,20 +48,25 @@ func TestSeveralLocks(t *testing.T) {
 	})
 }
 
-// All or none: what could be had is given back, whatever the policy, and what is waited for is waited for in order.
+// All or none: what could be had is given back, whatever the policy,
+// and what is waited for is waited for in order.
 func TestAllOrNone(t *testing.T) {
 	t.Parallel()
-	for name, opt := range map[string]lockmw.Option{"refuse": lockmw.Refuse(), "skip": lockmw.Skip(), "wait": lockmw.Wait(3 * time.Second)} {
+	for name, opt := range map[string]lockmw.Option{
+		"refuse": lockmw.Refuse(),
+		"skip":   lockmw.Skip(), "wait": lockmw.Wait(3 * time.Second),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				_, exit, err := lockmw.Enter(t.Context(), k, "b")
 				require.NoError(t, err)
 				begun := time.Now()
-				_, err = lockmw.Do(t.Context(), k, lockmw.Keys("c", "b", "a"), func(context.Context) (int, error) {
-					t.Error("it ran")
-					return 0, nil
-				}, opt)
+				_, err = lockmw.Do(t.Context(), k, lockmw.Keys("c", "b", "a"),
+					func(context.Context) (int, error) {
+						t.Error("it ran")
+						return 0, nil
+					}, opt)
 				switch name {
 				case "skip":
 					require.ErrorIs(t, err, lockmw.ErrSkipped)
@@ -107,14 +113,15 @@ func TestTheLossOfAnyEndsAll(t *testing.T) {
 					if contended { // so that they are taken in order
 						s.Script(script.Acquire, script.Pass(), script.Taken(other, time.Second))
 					}
-					_, err := lockmw.Do(t.Context(), k, lockmw.Keys("a", "b", "c"), func(ctx context.Context) (int, error) {
-						s.Overwrite(lose, other, time.Hour)
-						<-ctx.Done()
-						require.ErrorIs(t, context.Cause(ctx), renewer.ErrLost)
-						require.ErrorIs(t, lockmw.Assert(ctx, lose), renewer.ErrLost)
-						require.Zero(t, lockmw.Remaining(ctx))
-						return 0, ctx.Err()
-					})
+					_, err := lockmw.Do(t.Context(), k, lockmw.Keys("a", "b", "c"),
+						func(ctx context.Context) (int, error) {
+							s.Overwrite(lose, other, time.Hour)
+							<-ctx.Done()
+							require.ErrorIs(t, context.Cause(ctx), renewer.ErrLost)
+							require.ErrorIs(t, lockmw.Assert(ctx, lose), renewer.ErrLost)
+							require.Zero(t, lockmw.Remaining(ctx))
+							return 0, ctx.Err()
+						})
 					require.ErrorIs(t, err, renewer.ErrLost)
 					require.ErrorIs(t, err, context.Canceled)
 					require.NotEmpty(t, s.Owner(lose), "the other's")
@@ -135,17 +142,18 @@ func TestNoDeadlock(t *testing.T) {
 		for range 64 {
 			wg.Go(func() {
 				i, j := rand.IntN(len(names)), rand.IntN(len(names))
-				_, err := lockmw.Do(t.Context(), k, lockmw.Keys(names[i], names[j]), func(context.Context) (int, error) {
-					inside[i]++
-					inside[j] += 2
-					pass(10 * time.Millisecond)
-					inside[i]--
-					inside[j] -= 2
-					if inside[i] != 0 || inside[j] != 0 {
-						t.Error("overlap")
-					}
-					return 0, nil
-				}, lockmw.Wait(time.Hour))
+				_, err := lockmw.Do(t.Context(), k, lockmw.Keys(names[i], names[j]),
+					func(context.Context) (int, error) {
+						inside[i]++
+						inside[j] += 2
+						pass(10 * time.Millisecond)
+						inside[i]--
+						inside[j] -= 2
+						if inside[i] != 0 || inside[j] != 0 {
+							t.Error("overlap")
+						}
+						return 0, nil
+					}, lockmw.Wait(time.Hour))
 				if err != nil {
 					t.Error(err)
 				}
@@ -160,11 +168,12 @@ func TestSeveralInsideOfOne(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := lockmw.Do(t.Context(), k, "b", func(ctx context.Context) (int, error) {
-			n, err := lockmw.Do(ctx, k, lockmw.Keys("a", "b"), func(ctx context.Context) (int, error) {
-				require.NoError(t, lockmw.Assert(ctx, "a"))
-				require.NoError(t, lockmw.Assert(ctx, "b"))
-				return 42, nil
-			})
+			n, err := lockmw.Do(ctx, k, lockmw.Keys("a", "b"),
+				func(ctx context.Context) (int, error) {
+					require.NoError(t, lockmw.Assert(ctx, "a"))
+					require.NoError(t, lockmw.Assert(ctx, "b"))
+					return 42, nil
+				})
 			require.NoError(t, lockmw.Assert(ctx, "b"))
 			require.Empty(t, s.Owner("a"))
 			return n, err
@@ -183,15 +192,22 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, lockmw.Keys("a", "b", "c"), lockmw.Keys(lockmw.Keys("c", "a"), "b"))
 	require.Empty(t, lockmw.Keys())
 	require.Empty(t, lockmw.Keys("a", ""))
-	require.Equal(t, lockmw.Keys("account:7", "account:9"), lockmw.Key("account", lockmw.Keys("7", "9")))
+	require.Equal(t, lockmw.Keys("account:7", "account:9"),
+		lockmw.Key("account", lockmw.Keys("7", "9")))
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		for _, name := range []string{lockmw.Keys(), lockmw.Keys("a", strings.Repeat("x", renewer.MaxName+1))} {
+		for _, name := range []string{
+			lockmw.Keys(),
+			lockmw.Keys("a", strings.Repeat("x", renewer.MaxName+1)),
+		} {
 			_, err := lockmw.Do(t.Context(), k, name, answer)
 			require.Equal(t, lockmw.RefusedName, lockmw.RefusalOf(err))
 		}
 		_, err := k.Acquire(t.Context(), lockmw.Keys("a", "b"))
 		require.ErrorIs(t, err, renewer.ErrName, "the keeper does not know of it")
-		require.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), k, lockmw.Keys("a", "b"), func(context.Context) error { return nil }), renewer.ErrName)
+		require.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), k, lockmw.Keys("a", "b"),
+			func(context.Context) error {
+				return nil
+			}), renewer.ErrName)
 		require.Empty(t, s.Calls(script.Acquire))
 	})
 }
@@ -217,10 +233,14 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-// What was taken while another name was still missing, and given back since nothing ran, is free at once.
+// What was taken while another name was still missing, and given back
+// since nothing ran, is free at once.
 func TestHoldAtLeastCountsOnlyOnceTheFunctionRuns(t *testing.T) {
 	t.Parallel()
-	for name, opt := range map[string]lockmw.Option{"refuse": lockmw.Refuse(), "skip": lockmw.Skip(), "wait": lockmw.Wait(3 * time.Second)} {
+	for name, opt := range map[string]lockmw.Option{
+		"refuse": lockmw.Refuse(),
+		"skip":   lockmw.Skip(), "wait": lockmw.Wait(3 * time.Second),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -246,7 +266,8 @@ func TestHoldAtLeastCountsOnlyOnceTheFunctionRuns(t *testing.T) {
 	}
 }
 
-// A busy lock that is free in a moment: the first attempt gives back what it had, the second takes it.
+// A busy lock that is free in a moment: the first attempt gives back
+// what it had, the second takes it.
 func TestHoldAtLeastOfAFirstAttempt(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
@@ -254,7 +275,8 @@ func TestHoldAtLeastOfAFirstAttempt(t *testing.T) {
 		require.NoError(t, err)
 		time.AfterFunc(100*time.Millisecond, func() { _ = exit(nil) })
 		begun := time.Now()
-		n, err := lockmw.Do(t.Context(), k, lockmw.Keys("a", "b"), answer, lockmw.HoldAtLeast(time.Hour))
+		n, err := lockmw.Do(t.Context(), k, lockmw.Keys("a", "b"), answer,
+			lockmw.HoldAtLeast(time.Hour))
 		require.NoError(t, err)
 		require.Equal(t, 42, n)
 		require.Equal(t, 100*time.Millisecond, time.Since(begun))
@@ -266,18 +288,19 @@ func TestExtendExtendsAll(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := lockmw.Do(t.Context(), k, "c", func(ctx context.Context) (int, error) {
-			return lockmw.Do(ctx, k, lockmw.Keys("a", "b", "c"), func(ctx context.Context) (int, error) {
-				for range 10 {
-					pass(20 * time.Second)
-					require.NoError(t, lockmw.Extend(ctx, time.Minute), "c has a heartbeat")
-				}
-				require.NoError(t, ctx.Err())
-				require.Greater(t, lockmw.Remaining(ctx), 9*time.Second)
-				require.ErrorIs(t, lockmw.Extend(ctx, time.Nanosecond), renewer.ErrConfig)
-				s.Script(script.Renew, script.Each(script.Gone()))
-				require.ErrorIs(t, lockmw.Extend(ctx, time.Minute), renewer.ErrLost)
-				return 0, nil
-			}, lockmw.Manual(time.Minute))
+			return lockmw.Do(ctx, k, lockmw.Keys("a", "b", "c"),
+				func(ctx context.Context) (int, error) {
+					for range 10 {
+						pass(20 * time.Second)
+						require.NoError(t, lockmw.Extend(ctx, time.Minute), "c has a heartbeat")
+					}
+					require.NoError(t, ctx.Err())
+					require.Greater(t, lockmw.Remaining(ctx), 9*time.Second)
+					require.ErrorIs(t, lockmw.Extend(ctx, time.Nanosecond), renewer.ErrConfig)
+					s.Script(script.Renew, script.Each(script.Gone()))
+					require.ErrorIs(t, lockmw.Extend(ctx, time.Minute), renewer.ErrLost)
+					return 0, nil
+				}, lockmw.Manual(time.Minute))
 		})
 		require.NoError(t, err)
 	})
@@ -291,7 +314,8 @@ func TestSeveralUnderALostLockEndAtOnce(t *testing.T) {
 			s.Script(script.Renew, script.Gone())
 			<-ctx.Done()
 			asked, begun := len(s.Calls(script.Acquire)), time.Now()
-			_, err := lockmw.Do(context.WithoutCancel(ctx), k, lockmw.Keys("a", "b"), answer, lockmw.Wait(50*time.Millisecond))
+			_, err := lockmw.Do(context.WithoutCancel(ctx), k, lockmw.Keys("a", "b"), answer,
+				lockmw.Wait(50*time.Millisecond))
 			require.ErrorIs(t, err, renewer.ErrLost)
 			require.Equal(t, lockmw.RefusedLost, lockmw.RefusalOf(err))
 			require.Zero(t, time.Since(begun))

@@ -50,7 +50,9 @@ func (o *tripwire) Released(_ context.Context, e renewer.Released) { o.trip("Rel
 // in the caller's goroutine, where it can be recovered, and leaves none of the names dead.
 func TestAPanicAmongSeveralLocksLeavesNoNameDead(t *testing.T) {
 	t.Parallel()
-	for how, unwind := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+	for how, unwind := range map[string]func(){"panic": func() {
+		panic("boom")
+	}, "Goexit": runtime.Goexit} {
 		for _, at := range []string{"AcquireStart", "AcquireEnd", "Released"} {
 			for _, contended := range []bool{false, true} {
 				if contended && at != "AcquireEnd" {
@@ -61,7 +63,8 @@ func TestAPanicAmongSeveralLocksLeavesNoNameDead(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						o := &tripwire{at: at, unwind: unwind}
 						s := script.New()
-						k, err := renewer.New(s, renewer.Config{TTL: renewer.DefaultTTL, Observer: o})
+						k, err := renewer.New(s,
+							renewer.Config{TTL: renewer.DefaultTTL, Observer: o})
 						require.NoError(t, err)
 						defer func() { assert.NoError(t, k.Shutdown(context.Background())) }()
 						if contended { // then the names are taken one after the other

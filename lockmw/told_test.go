@@ -34,7 +34,9 @@ func TestADetachedInnerCallIsToldAtOnce(t *testing.T) {
 			defer cancel()
 			_ = k.Shutdown(ctx)
 		},
-		"never renewed": func(s *script.Store, _ *renewer.Keeper) { s.Default(script.Renew, script.Hang()) },
+		"never renewed": func(s *script.Store, _ *renewer.Keeper) {
+			s.Default(script.Renew, script.Hang())
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,17 +50,19 @@ func TestADetachedInnerCallIsToldAtOnce(t *testing.T) {
 				inside := make(chan struct{})
 				go func() {
 					_, _ = lockmw.Do(caller, k, "a", func(ctx context.Context) (int, error) {
-						return lockmw.Do(context.WithoutCancel(ctx), k, "a", func(ctx context.Context) (int, error) {
-							return lockmw.Do(context.WithoutCancel(ctx), k, "a", func(innermost context.Context) (int, error) {
-								close(inside)
-								<-ctx.Done()
-								over <- time.Now()
-								<-innermost.Done()
-								over <- time.Now()
-								assert.ErrorIs(t, context.Cause(innermost), renewer.ErrLost)
-								return 0, nil
+						return lockmw.Do(context.WithoutCancel(ctx), k, "a",
+							func(ctx context.Context) (int, error) {
+								return lockmw.Do(context.WithoutCancel(ctx), k, "a",
+									func(innermost context.Context) (int, error) {
+										close(inside)
+										<-ctx.Done()
+										over <- time.Now()
+										<-innermost.Done()
+										over <- time.Now()
+										assert.ErrorIs(t, context.Cause(innermost), renewer.ErrLost)
+										return 0, nil
+									})
 							})
-						})
 					})
 				}()
 				<-inside

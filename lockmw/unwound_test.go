@@ -14,14 +14,16 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// What panics or exits leaves the lock to everybody: it is not handed to the next in a process that may be in disorder.
+// What panics or exits leaves the lock to everybody: it is not handed
+// to the next in a process that may be in disorder.
 func TestAfterAPanicTheStoreIsAsked(t *testing.T) {
 	t.Parallel()
 	boom := func(context.Context) (int, error) { panic("boom") }
 	exit := func(context.Context) (int, error) { runtime.Goexit(); return 0, nil }
 	for name, tt := range map[string]struct {
-		fn     func(context.Context) (int, error)
-		run    func(ctx context.Context, k *renewer.Keeper, fn func(context.Context) (int, error)) error
+		fn  func(context.Context) (int, error)
+		run func(ctx context.Context, k *renewer.Keeper,
+			fn func(context.Context) (int, error)) error
 		handed bool
 	}{
 		"Do returns":           {fn: answer, run: do("a"), handed: true},
@@ -69,8 +71,12 @@ func TestAfterAPanicTheStoreIsAsked(t *testing.T) {
 	}
 }
 
-func do(name string) func(context.Context, *renewer.Keeper, func(context.Context) (int, error)) error {
-	return func(ctx context.Context, k *renewer.Keeper, fn func(context.Context) (int, error)) error {
+func do(
+	name string,
+) func(context.Context, *renewer.Keeper, func(context.Context) (int, error)) error {
+	return func(ctx context.Context, k *renewer.Keeper,
+		fn func(context.Context) (int, error),
+	) error {
 		_, err := lockmw.Do(ctx, k, name, fn)
 		return err
 	}
@@ -83,8 +89,12 @@ func asLeader(ctx context.Context, k *renewer.Keeper, fn func(context.Context) (
 	})
 }
 
-func enter(outcome error) func(context.Context, *renewer.Keeper, func(context.Context) (int, error)) error {
-	return func(ctx context.Context, k *renewer.Keeper, fn func(context.Context) (int, error)) error {
+func enter(
+	outcome error,
+) func(context.Context, *renewer.Keeper, func(context.Context) (int, error)) error {
+	return func(ctx context.Context, k *renewer.Keeper,
+		fn func(context.Context) (int, error),
+	) error {
 		ctx, exit, err := lockmw.Enter(ctx, k, "a")
 		if err != nil {
 			return err

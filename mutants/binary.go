@@ -29,7 +29,9 @@ func (t tree) compile(ctx context.Context, f fault) error {
 // build compiles a package's tests.
 func (t tree) build(ctx context.Context, p pkg, flags ...string) (binary string, err error) {
 	binary = filepath.Join(filepath.Dir(t.root), strings.ReplaceAll(p.folder, "/", "-")+".test")
-	return binary, t.command(ctx, slices.Concat([]string{"test", "-c", "-vet=off", "-o", binary}, flags, []string{"./" + p.folder})...)
+	return binary, t.command(ctx,
+		slices.Concat([]string{"test", "-c", "-vet=off", "-o", binary}, flags,
+			[]string{"./" + p.folder})...)
 }
 
 // command runs a go command that compiles something of the tree.
@@ -49,9 +51,10 @@ func (t tree) command(ctx context.Context, args ...string) error {
 // outcome is how a run of tests ended.
 type outcome struct {
 	failed bool
-	hung   bool     // it was over its time
-	tests  []string // the first test that failed, and others that did before all was over; none if all fell at once
-	output string   // the end of what it printed
+	hung   bool // it was over its time
+	// the first test that failed, and others that did before all was over; none if all fell at once
+	tests  []string
+	output string // the end of what it printed
 	took   time.Duration
 }
 
@@ -74,17 +77,24 @@ func (t tree) run(ctx context.Context, o order) (result outcome, err error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }() // tests that were ended did not remove their files
-	cmd := exec.Command(o.binary, append([]string{"-test.failfast", "-test.paniconexit0", "-test.timeout=" + (2 * o.timeout).String()}, o.flags...)...)
+	// tests that were ended did not remove their files
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	cmd := exec.Command(o.binary,
+		append([]string{
+			"-test.failfast", "-test.paniconexit0",
+			"-test.timeout=" + (2 * o.timeout).String(),
+		}, o.flags...)...)
 	cmd.Dir, cmd.Env = filepath.Join(t.root, o.p.folder), environment(temp)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // servers and processes that tests start belong to it too
+	// servers and processes that tests start belong to it too
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second
 	reader, writer := io.Pipe()
 	cmd.Stdout, cmd.Stderr = writer, writer
 	if err := cmd.Start(); err != nil {
 		return outcome{}, err
 	}
-	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // fails only if none is left
+	// fails only if none is left
+	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	read := make(chan outcome)
 	go func() {
 		if o.whole {
@@ -105,11 +115,13 @@ func (t tree) run(ctx context.Context, o order) (result outcome, err error) {
 	case <-ctx.Done():
 		cancelled = true
 	}
-	kill() // what the binary left behind included; it holds nothing else, since the group is its own
+	// what the binary left behind included; it holds nothing else, since the group is its own
+	kill()
 	if hung || cancelled {
 		err = <-ended
 	}
-	if errors.Is(err, exec.ErrWaitDelay) { // it passed, and left something behind that held on to its output
+	// it passed, and left something behind that held on to its output
+	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil
 	}
 	_ = writer.Close()

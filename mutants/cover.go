@@ -35,7 +35,8 @@ func readCoverage(path, module string) (coverage, error) {
 		name, rest, _ := strings.Cut(line, ":")
 		var b block
 		var statements, count int
-		if _, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &b.fromLine, &b.fromColumn, &b.toLine, &b.toColumn, &statements, &count); err != nil {
+		if _, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &b.fromLine, &b.fromColumn, &b.toLine,
+			&b.toColumn, &statements, &count); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", path, strconv.Quote(line), err)
 		}
 		b.run = count > 0

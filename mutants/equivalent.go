@@ -39,13 +39,15 @@ func readEquivalents(path string) ([]equivalent, error) {
 
 func parseEquivalent(lines []string) (e equivalent, err error) {
 	if len(lines) != 4 {
-		return e, fmt.Errorf("an entry has %d lines; give the file, the line with -, the line with +, and the reason", len(lines))
+		return e, fmt.Errorf("an entry has %d lines; give the file, the line with -, the line "+
+			"with +, and the reason", len(lines))
 	}
 	parts := []*string{&e.file, &e.before, &e.after, &e.why}
 	for i, sign := range []string{"", "-", "+", "why:"} {
 		rest, ok := strings.CutPrefix(lines[i], sign)
 		if *parts[i] = strings.TrimSpace(rest); !ok || *parts[i] == "" && sign != "+" {
-			return e, fmt.Errorf("%q is no line that begins with %q and says something", lines[i], sign)
+			return e, fmt.Errorf("%q is no line that begins with %q and says something", lines[i],
+				sign)
 		}
 	}
 	return e, nil

@@ -14,7 +14,8 @@ type fault struct {
 	start, end   int // bytes of the file that text stands in for
 	text         string
 
-	before, after string // the line that it begins on, trimmed; after is empty if nothing is left of it
+	// the line that it begins on, trimmed; after is empty if nothing is left of it
+	before, after string
 }
 
 // id names the fault for as long as the file stays as it is.
@@ -30,7 +31,8 @@ func (f fault) id() string {
 // line or the kind.
 func (f fault) is(name string) bool {
 	id := f.id()
-	return id == name || strings.HasPrefix(id, name+":") || strings.HasPrefix(id, name+".") && strings.Count(name, ":") > 1
+	return id == name || strings.HasPrefix(id, name+":") || strings.HasPrefix(id, name+".") &&
+		strings.Count(name, ":") > 1
 }
 
 // plant returns the file's text with the fault in it.

@@ -42,7 +42,8 @@ func goFaults(file string, src []byte) ([]fault, error) {
 func isText(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.FuncDecl:
-		return n.Recv != nil && slices.Contains([]string{"Error", "String", "GoString", "LogValue"}, n.Name.Name)
+		return n.Recv != nil &&
+			slices.Contains([]string{"Error", "String", "GoString", "LogValue"}, n.Name.Name)
 	case *ast.GenDecl:
 		return n.Tok == token.IMPORT || n.Tok == token.TYPE
 	case *ast.CallExpr:
@@ -57,10 +58,12 @@ func isMessage(call *ast.CallExpr) bool {
 	case *ast.Ident:
 		return f.Name == "panic"
 	case *ast.SelectorExpr:
-		if x, ok := f.X.(*ast.Ident); ok && slices.Contains([]string{"errors", "fmt", "slog"}, x.Name) {
+		if x, ok := f.X.(*ast.Ident); ok &&
+			slices.Contains([]string{"errors", "fmt", "slog"}, x.Name) {
 			return !slices.Contains([]string{"Is", "As", "AsType", "Join"}, f.Sel.Name)
 		}
-		return slices.Contains([]string{"Debug", "Info", "Warn", "Error", "Log", "LogAttrs"}, strings.TrimSuffix(f.Sel.Name, "Context")) &&
+		return slices.Contains([]string{"Debug", "Info", "Warn", "Error", "Log", "LogAttrs"},
+			strings.TrimSuffix(f.Sel.Name, "Context")) &&
 			len(call.Args) > 0
 	}
 	return false
@@ -136,7 +139,8 @@ func (d *goFinder) binary(n *ast.BinaryExpr, stack []ast.Node) {
 	case token.LSS, token.LEQ, token.GTR, token.GEQ:
 		d.swap("compare", n.Op, n.OpPos)
 	case token.EQL, token.NEQ:
-		if branch, ok := parent.(*ast.IfStmt); !ok || branch.Cond != n { // that would be the condition negated
+		// that would be the condition negated
+		if branch, ok := parent.(*ast.IfStmt); !ok || branch.Cond != n {
 			d.swap("compare", n.Op, n.OpPos)
 		}
 	case token.ADD, token.SUB:
@@ -169,7 +173,11 @@ func (d *goFinder) truth(n *ast.Ident) {
 // unit doubles a duration that is a unit alone.
 func (d *goFinder) unit(n *ast.SelectorExpr, stack []ast.Node) {
 	x, ok := n.X.(*ast.Ident)
-	if !ok || x.Name != "time" || !slices.Contains([]string{"Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"}, n.Sel.Name) {
+	if !ok || x.Name != "time" ||
+		!slices.Contains([]string{
+			"Nanosecond", "Microsecond", "Millisecond", "Second", "Minute",
+			"Hour",
+		}, n.Sel.Name) {
 		return
 	}
 	if _, factor := stack[len(stack)-1].(*ast.BinaryExpr); !factor {

@@ -69,7 +69,8 @@ func (s *suite) walk(ctx context.Context, t tree, steps []step, v *verdict) erro
 			}
 			binaries[step.p.folder] = binary
 		}
-		test, note, err := t.try(ctx, step, order{p: step.p, binary: binary, timeout: s.timeoutOf(m.took)})
+		test, note, err := t.try(ctx, step,
+			order{p: step.p, binary: binary, timeout: s.timeoutOf(m.took)})
 		if err != nil {
 			return err
 		}
@@ -104,7 +105,8 @@ func (t tree) try(ctx context.Context, step step, o order) (test, note string, e
 	if first.tests != nil {
 		again.flags = []string{onlyTests(first.tests)}
 	}
-	for _, o := range []order{again, o} { // the test alone, and if it passes so, with the others again
+	// the test alone, and if it passes so, with the others again
+	for _, o := range []order{again, o} {
 		second, err := t.run(ctx, o)
 		switch {
 		case err != nil:
@@ -115,5 +117,6 @@ func (t tree) try(ctx context.Context, step step, o order) (test, note string, e
 			return allTests, "", nil
 		}
 	}
-	return "", step.p.folder + " failed once, and not again: " + strings.Join(first.tests, ", "), nil
+	return "", step.p.folder + " failed once, and not again: " + strings.Join(first.tests,
+		", "), nil
 }

@@ -15,7 +15,10 @@ var (
 	luaLogic     = regexp.MustCompile(` (and|or) `)
 )
 
-var luaSwapped = map[string]string{"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "~=", "~=": "==", "+": "-", "-": "+"}
+var luaSwapped = map[string]string{
+	"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "~=",
+	"~=": "==", "+": "-", "-": "+",
+}
 
 // luaFaults returns every fault that can be planted in a script. It goes by lines, which is enough
 // for how ours are written.
@@ -96,7 +99,9 @@ func (d *finder) luaSides(offset, from, to int, line string) {
 		if balanced(line[from : from+m[0]]) {
 			words = append(words, []int{from + m[0], from + m[1]})
 		}
-		if len(words) > 0 && line[from+m[2]:from+m[3]] != strings.TrimSpace(line[words[0][0]:words[0][1]]) {
+		if len(words) > 0 && line[from+m[2]:from+m[3]] != strings.TrimSpace(
+			line[words[0][0]:words[0][1]],
+		) {
 			return
 		}
 	}
@@ -114,5 +119,6 @@ func (d *finder) luaSides(offset, from, to int, line string) {
 
 // balanced reports whether every bracket that is opened is closed.
 func balanced(text string) bool {
-	return strings.Count(text, "(") == strings.Count(text, ")") && strings.Count(text, "{") == strings.Count(text, "}")
+	return strings.Count(text, "(") == strings.Count(text, ")") &&
+		strings.Count(text, "{") == strings.Count(text, "}")
 }

@@ -40,17 +40,25 @@ type options struct {
 func parse(args []string, stderr io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.Uint64Var(&o.seed, "seed", 1+rand.Uint64N(1<<31), "which faults, and in which order; by default another one each time")
+	flags.Uint64Var(&o.seed, "seed", 1+rand.Uint64N(1<<31),
+		"which faults, and in which order; by default another one each time")
 	flags.IntVar(&o.n, "n", 60, "how many faults; those that don't compile are not counted")
 	flags.IntVar(&o.jobs, "jobs", 2, "how many faults at once, each in a copy of its own")
-	flags.StringVar(&o.packages, "packages", "./renewer/...,./lockmw/...,./tracing/...", "where faults are planted: patterns with commas between them")
-	flags.StringVar(&o.tests, "tests", "./renewer/...,./lockmw/...,./tracing/...,./testutil/...", "whose tests are run: likewise")
-	flags.StringVar(&o.one, "one", "", "plant only this: FILE, FILE:LINE, FILE:LINE:KIND or the ID of a fault")
-	flags.DurationVar(&o.timeout, "timeout", 0, "of one run of a package's tests, after which the fault counts as found; 0: by what the unchanged code takes")
+	flags.StringVar(&o.packages, "packages", "./renewer/...,./lockmw/...,./tracing/...",
+		"where faults are planted: patterns with commas between them")
+	flags.StringVar(&o.tests, "tests", "./renewer/...,./lockmw/...,./tracing/...,./testutil/...",
+		"whose tests are run: likewise")
+	flags.StringVar(&o.one, "one", "",
+		"plant only this: FILE, FILE:LINE, FILE:LINE:KIND or the ID of a fault")
+	flags.DurationVar(&o.timeout, "timeout", 0,
+		"of one run of a package's tests, after which the fault counts as found; 0: by what the "+
+			"unchanged code takes")
 	flags.BoolVar(&o.list, "list", false, "print the faults, and run nothing")
-	flags.Float64Var(&o.require, "require", 0, "exit status 1 if less than this percentage is found")
+	flags.Float64Var(&o.require, "require", 0,
+		"exit status 1 if less than this percentage is found")
 	flags.StringVar(&o.root, "root", "..", "the checkout, whose files are only read")
-	flags.StringVar(&o.skip, "equivalent", "equivalent.txt", "the list of faults that change nothing")
+	flags.StringVar(&o.skip, "equivalent", "equivalent.txt",
+		"the list of faults that change nothing")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -58,7 +66,8 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	case flags.NArg() > 0:
 		err = errors.New("there are no arguments but flags")
 	case o.n < 1 || o.jobs < 1 || o.timeout < 0 || o.require < 0 || o.require > 100:
-		err = errors.New("-n and -jobs are at least 1, -timeout is not negative, and -require is a percentage")
+		err = errors.New("-n and -jobs are at least 1, -timeout is not negative, and -require is " +
+			"a percentage")
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "mutants:", err)
@@ -92,7 +101,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		for _, f := range queue[:min(o.n, len(queue))] {
 			_, _ = fmt.Fprintf(stdout, "%s\n%s", f.id(), f.diff())
 		}
-		_, _ = fmt.Fprintf(stdout, "%d faults of %d. Seed %d.\n", min(o.n, len(queue)), len(queue), o.seed)
+		_, _ = fmt.Fprintf(stdout, "%d faults of %d. Seed %d.\n", min(o.n, len(queue)), len(queue),
+			o.seed)
 		return 0, nil
 	}
 	_, _ = fmt.Fprintf(stdout, "seed %d\n", o.seed)

@@ -66,7 +66,8 @@ func (s *suite) measure(ctx context.Context, p pkg) (time.Duration, coverage, er
 	first := ""
 	for range 2 {
 		o, err = s.plain.run(ctx, order{
-			p: p, binary: binary, timeout: cmp.Or(s.timeout, firstTimeout), whole: true, flags: []string{"-test.coverprofile=" + profile},
+			p: p, binary: binary, timeout: cmp.Or(s.timeout, firstTimeout), whole: true,
+			flags: []string{"-test.coverprofile=" + profile},
 		})
 		if err != nil {
 			return 0, nil, err
@@ -76,10 +77,12 @@ func (s *suite) measure(ctx context.Context, p pkg) (time.Duration, coverage, er
 			c, err := readCoverage(profile, s.module)
 			return o.took, c, err
 		}
-		first = fmt.Sprintf("%s failed once on the unchanged code, and not again: %s", p.folder, cmp.Or(strings.Join(o.tests, ", "), "after "+o.took.String()))
+		first = fmt.Sprintf("%s failed once on the unchanged code, and not again: %s", p.folder,
+			cmp.Or(strings.Join(o.tests, ", "), "after "+o.took.String()))
 	}
 	output := strings.ReplaceAll(o.output, filepath.Dir(s.plain.root), "")
-	return 0, nil, fmt.Errorf("%s: the tests of the unchanged code fail, so that they can prove nothing:\n%s", p.folder, output)
+	return 0, nil, fmt.Errorf("%s: the tests of the unchanged code fail, so that they can prove "+
+		"nothing:\n%s", p.folder, output)
 }
 
 // note keeps what is to be said at the end.

@@ -26,7 +26,9 @@ type pkg struct {
 
 // sources returns the names of the files in which faults are planted.
 func (p pkg) sources() []string {
-	names := slices.DeleteFunc(slices.Clone(p.GoFiles), func(name string) bool { return name == "doc.go" })
+	names := slices.DeleteFunc(slices.Clone(p.GoFiles), func(name string) bool {
+		return name == "doc.go"
+	})
 	for _, name := range p.EmbedFiles {
 		if strings.HasSuffix(name, ".lua") {
 			names = append(names, name)
@@ -39,20 +41,23 @@ func (p pkg) hasTests() bool { return len(p.TestGoFiles)+len(p.XTestGoFiles) > 0
 
 // imports reports whether the package or its tests import the path.
 func (p pkg) imports(path string) bool {
-	return slices.Contains(p.Imports, path) || slices.Contains(p.TestImports, path) || slices.Contains(p.XTestImports, path)
+	return slices.Contains(p.Imports, path) || slices.Contains(p.TestImports, path) ||
+		slices.Contains(p.XTestImports, path)
 }
 
 // list returns the packages that the patterns match in the module at root.
 func list(ctx context.Context, root string, patterns []string) ([]pkg, error) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{
-		"list", "-json=ImportPath,Dir,GoFiles,EmbedFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports",
+		"list", "-json=ImportPath,Dir,GoFiles,EmbedFiles,TestGoFiles,XTestGoFiles," +
+			"Imports,TestImports,XTestImports",
 	}, patterns...)...)
 	cmd.Dir, cmd.Env = root, environment("")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("go list %s: %w\n%s", strings.Join(patterns, " "), err, stderr.Bytes())
+		return nil, fmt.Errorf("go list %s: %w\n%s", strings.Join(patterns, " "), err,
+			stderr.Bytes())
 	}
 	var packages []pkg
 	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
@@ -74,7 +79,8 @@ func list(ctx context.Context, root string, patterns []string) ([]pkg, error) {
 // environment is that of every command: no test is skipped for want of Redis, and what tests leave
 // behind is in temp.
 func environment(temp string) []string {
-	env := append(os.Environ(), "LOCKBEAT_REQUIRE_REDIS=1", "GOWORK=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -buildvcs=false")
+	env := append(os.Environ(), "LOCKBEAT_REQUIRE_REDIS=1", "GOWORK=off",
+		"GOFLAGS="+os.Getenv("GOFLAGS")+" -buildvcs=false")
 	if temp != "" {
 		env = append(env, "TMPDIR="+temp)
 	}

@@ -35,7 +35,9 @@ func allFaults(root string, packages []pkg) ([]fault, error) {
 // shuffle puts the faults in the order in which a seed plants them, one for each line at most.
 func shuffle(faults []fault, seed uint64) []fault {
 	faults = slices.Clone(faults)
-	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
+	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(faults), func(i, j int) {
+		faults[i], faults[j] = faults[j], faults[i]
+	})
 	taken := map[string]bool{}
 	return slices.DeleteFunc(faults, func(f fault) bool {
 		line := fmt.Sprintf("%s:%d", f.file, f.line)

@@ -21,7 +21,8 @@ func choose(o options, planted []pkg, stderr io.Writer) ([]fault, error) {
 	if o.one != "" {
 		all = named(all, o.one)
 		if len(all) == 0 {
-			return nil, fmt.Errorf("there is no fault %s to plant; -list shows how they are named", o.one)
+			return nil, fmt.Errorf("there is no fault %s to plant; -list shows how they are named",
+				o.one)
 		}
 	}
 	if strings.Contains(o.one, ":") { // of a line, the known ones too
@@ -36,13 +37,17 @@ func choose(o options, planted []pkg, stderr io.Writer) ([]fault, error) {
 		return all, nil
 	}
 	for _, e := range stale {
-		_, _ = fmt.Fprintf(stderr, "mutants: %s has an entry for %s that fits no fault (any more): - %s\n", o.skip, e.file, e.before)
+		_, _ = fmt.Fprintf(stderr,
+			"mutants: %s has an entry for %s that fits no fault (any more): - %s\n",
+			o.skip, e.file, e.before)
 	}
 	return shuffle(all, o.seed), nil
 }
 
 // play plants the faults in copies of the checkout.
-func play(ctx context.Context, o options, planted []pkg, queue []fault, stdout io.Writer) (verdicts []verdict, err error) {
+func play(
+	ctx context.Context, o options, planted []pkg, queue []fault, stdout io.Writer,
+) (verdicts []verdict, err error) {
 	scratch, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return nil, err

@@ -55,8 +55,11 @@ func (s score) percent() float64 {
 func summary(verdicts []verdict, seed uint64, took time.Duration) string {
 	var b strings.Builder
 	s := sum(verdicts)
-	fmt.Fprintf(&b, "\n%d of %d found (%.0f %%), %d survived; %d more did not compile. Seed %d, %v.\n",
-		s.found, s.found+s.survived, s.percent(), s.survived, s.invalid, seed, took.Round(time.Second))
+	fmt.Fprintf(&b, "\n%d of %d found (%.0f %%), %d survived; %d more did not compile. Seed %d, "+
+		"%v.\n",
+		s.found, s.found+s.survived, s.percent(), s.survived, s.invalid, seed, took.Round(
+			time.Second,
+		))
 	if s.survived > 0 {
 		b.WriteString("\nTo plant a survivor again, in mutants/:\n")
 	}

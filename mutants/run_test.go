@@ -36,18 +36,27 @@ func runOn(t *testing.T, root string, args ...string) (code int, out string, err
 		require.NoError(t, os.WriteFile(none, nil, 0o600))
 	}
 	var buffer bytes.Buffer
-	code, err = run(t.Context(), append([]string{"-root", root, "-equivalent", none, "-packages", "./...", "-tests", "./..."}, args...), &buffer, &buffer)
+	code, err = run(t.Context(),
+		append([]string{
+			"-root", root, "-equivalent", none, "-packages", "./...", "-tests",
+			"./...",
+		}, args...), &buffer, &buffer)
 	return code, buffer.String(), err
 }
 
 var small = map[string]string{
 	"go.mod": "module example.com/small\n\ngo 1.26.0\n",
-	"low/low.go": "package low\n\nfunc Tested(a int) bool {\n\treturn a < 3\n}\n\nfunc Used(a int) bool {\n\treturn a < 4\n}\n\n" +
-		"func Untested(a int) bool {\n\treturn a < 5\n}\n\nfunc Loop(a int) int {\n\tn := a\n\tfor n > a-9 {\n\t\tn--\n\t}\n\treturn n\n}\n",
-	"low/low_test.go": "package low_test\n\nimport (\n\t\"testing\"\n\n\t\"example.com/small/low\"\n)\n\n" +
-		"func TestTested(t *testing.T) {\n\tif low.Tested(3) {\n\t\tt.Fatal()\n\t}\n}\n\nfunc TestLoop(t *testing.T) {\n\tlow.Loop(0)\n}\n",
+	"low/low.go": "package low\n\nfunc Tested(a int) bool {\n\treturn a < 3\n}\n\nfunc Used(a " +
+		"int) bool {\n\treturn a < 4\n}\n\n" +
+		"func Untested(a int) bool {\n\treturn a < 5\n}\n\nfunc Loop(a int) int {\n\tn := " +
+		"a\n\tfor n > a-9 {\n\t\tn--\n\t}\n\treturn n\n}\n",
+	"low/low_test.go": "package low_test\n\nimport " +
+		"(\n\t\"testing\"\n\n\t\"example.com/small/low\"\n)\n\n" +
+		"func TestTested(t *testing.T) {\n\tif low.Tested(3) {\n\t\tt.Fatal()\n\t}\n}\n\nfunc " +
+		"TestLoop(t *testing.T) {\n\tlow.Loop(0)\n}\n",
 	"high/high.go": "package high\n",
-	"high/high_test.go": "package high_test\n\nimport (\n\t\"testing\"\n\n\t\"example.com/small/low\"\n)\n\n" +
+	"high/high_test.go": "package high_test\n\nimport " +
+		"(\n\t\"testing\"\n\n\t\"example.com/small/low\"\n)\n\n" +
 		"func TestUsed(t *testing.T) {\n\tif low.Used(4) {\n\t\tt.Fatal()\n\t}\n}\n",
 }
 
@@ -86,7 +95,8 @@ func TestAFaultThatNoTestIsAboutSurvives(t *testing.T) {
 
 func TestAFaultThatHangsIsFound(t *testing.T) {
 	t.Parallel()
-	_, out, err := runOn(t, checkout(t, small), "-one", "low/low.go:18:drop-assign", "-timeout", "10s")
+	_, out, err := runOn(t, checkout(t, small), "-one", "low/low.go:18:drop-assign", "-timeout",
+		"10s")
 	require.NoError(t, err, out)
 	assert.Contains(t, out, "by low (hangs)")
 }
@@ -94,9 +104,11 @@ func TestAFaultThatHangsIsFound(t *testing.T) {
 func TestWhatDoesNotCompileDoesNotCount(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{
-		"go.mod":      small["go.mod"],
-		"a/a.go":      "package a\n\nfunc F() (int, error) {\n\terr := error(nil)\n\treturn 1, err\n}\n",
-		"a/a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestF(t *testing.T) {\n\tif n, _ := F(); n != 1 {\n\t\tt.Fatal()\n\t}\n}\n",
+		"go.mod": small["go.mod"],
+		"a/a.go": "package a\n\nfunc F() (int, error) {\n\terr := error(nil)\n\treturn 1, " +
+			"err\n}\n",
+		"a/a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestF(t *testing.T) {\n\tif n, _ " +
+			":= F(); n != 1 {\n\t\tt.Fatal()\n\t}\n}\n",
 	}
 	_, out, err := runOn(t, checkout(t, files), "-seed", "1")
 	require.NoError(t, err, out)
@@ -108,9 +120,10 @@ func TestWhatDoesNotCompileDoesNotCount(t *testing.T) {
 func TestUnchangedCodeMustPass(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{
-		"go.mod":      small["go.mod"],
-		"a/a.go":      "package a\n\nvar X = 1\n",
-		"a/a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestX(t *testing.T) {\n\tt.Fatal(\"no\", X)\n}\n",
+		"go.mod": small["go.mod"],
+		"a/a.go": "package a\n\nvar X = 1\n",
+		"a/a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestX(t *testing.T) " +
+			"{\n\tt.Fatal(\"no\", X)\n}\n",
 	}
 	code, out, err := runOn(t, checkout(t, files))
 	require.ErrorContains(t, err, "a: the tests of the unchanged code fail")
@@ -138,7 +151,9 @@ func TestAnEquivalentIsNotPlanted(t *testing.T) {
 	for _, after := range []string{"<= 5", "< (2 * 5)", "< 0", "< (5 / 2)"} {
 		list.WriteString("low/low.go\n- return a < 5\n+ return a " + after + "\nwhy: a test\n\n")
 	}
-	files := map[string]string{"equivalent.txt": list.String() + "low/low.go\n- gone\n+\nwhy: a test\n"}
+	files := map[string]string{
+		"equivalent.txt": list.String() + "low/low.go\n- gone\n+\nwhy: a test\n",
+	}
 	maps.Copy(files, small)
 	_, out, err := runOn(t, checkout(t, files), "-list", "-n", "1000", "-seed", "5")
 	require.NoError(t, err)
@@ -149,7 +164,10 @@ func TestAnEquivalentIsNotPlanted(t *testing.T) {
 
 func TestFlagsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"-n 0", "-jobs 0", "-timeout -1s", "-require 101", "word", "-nonsense"} {
+	for _, args := range []string{
+		"-n 0", "-jobs 0", "-timeout -1s", "-require 101", "word",
+		"-nonsense",
+	} {
 		var out bytes.Buffer
 		code, err := run(t.Context(), strings.Fields(args), &out, &out)
 		require.NoError(t, err)

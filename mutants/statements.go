@@ -55,7 +55,8 @@ func (d *goFinder) statement(n ast.Stmt, stack []ast.Node) {
 // in any test.
 func isMutex(call *ast.CallExpr) bool {
 	f, ok := call.Fun.(*ast.SelectorExpr)
-	return ok && len(call.Args) == 0 && slices.Contains([]string{"Lock", "Unlock", "RLock", "RUnlock"}, f.Sel.Name)
+	return ok && len(call.Args) == 0 &&
+		slices.Contains([]string{"Lock", "Unlock", "RLock", "RUnlock"}, f.Sel.Name)
 }
 
 // assignment drops it, but computes what would have been assigned, so that no variable is left

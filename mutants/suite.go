@@ -74,7 +74,9 @@ func (s *suite) others(ctx context.Context, f fault) ([]step, error) {
 			steps = append(steps, step{p: p})
 		}
 	}
-	slices.SortStableFunc(steps, func(a, b step) int { return int(took[a.p.folder] - took[b.p.folder]) })
+	slices.SortStableFunc(steps, func(a, b step) int {
+		return int(took[a.p.folder] - took[b.p.folder])
+	})
 	return steps, nil
 }
 

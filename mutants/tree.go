@@ -20,7 +20,8 @@ type tree struct{ root, temp string }
 // committed included.
 func copyCheckout(ctx context.Context, root, to string) (tree, error) {
 	t := tree{root: filepath.Join(to, "src"), temp: filepath.Join(to, "tmp")}
-	out, err := exec.CommandContext(ctx, "git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	out, err := exec.CommandContext(ctx, "git", "-C", root, "ls-files", "-z", "--cached",
+		"--others", "--exclude-standard").Output()
 	if err != nil {
 		return t, fmt.Errorf("list the files of %s: %w", root, err)
 	}
@@ -28,7 +29,8 @@ func copyCheckout(ctx context.Context, root, to string) (tree, error) {
 		return t, err
 	}
 	for name := range strings.SplitSeq(string(bytes.TrimRight(out, "\x00")), "\x00") {
-		if err := copyFile(filepath.Join(root, name), filepath.Join(t.root, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := copyFile(filepath.Join(root, name), filepath.Join(t.root, name)); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return t, err // one that does not exist was deleted, and not committed
 		}
 	}

@@ -40,7 +40,8 @@ func main() {
 // all stands for every deployment, and for every fault that fits.
 const all = "all"
 
-// run is the program: it returns the exit status, 1 if anything was violated, 2 for flags that make no sense.
+// run is the program: it returns the exit status, 1 if anything was
+// violated, 2 for flags that make no sense.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, deployments, err := parse(args, stderr)
 	if err != nil {
@@ -69,17 +70,21 @@ func parse(args []string, stderr io.Writer) (o campaign.Options, deployments []s
 	flags.StringVar(&o.Deployment, "deployment", all, strings.Join(deploy.Kinds, ", ")+" or all")
 	flags.Uint64Var(&o.Seed, "seed", o.Seed, "what happens to whom")
 	flags.DurationVar(&o.Duration, "duration", o.Duration, "of each deployment's campaign")
-	flags.IntVar(&o.Count, "count", o.Count, "times that faults strike, in place of -duration; 0: as often as fits")
+	flags.IntVar(&o.Count, "count", o.Count,
+		"times that faults strike, in place of -duration; 0: as often as fits")
 	faults := flags.String("faults", all, "names of faults, with commas between them, or all")
-	flags.DurationVar(&o.Every, "every", o.Every, "time between faults; 0: the next begins soon after one is over")
+	flags.DurationVar(&o.Every, "every", o.Every,
+		"time between faults; 0: the next begins soon after one is over")
 	flags.DurationVar(&o.TTL, "ttl", o.TTL, "of the locks")
 	flags.IntVar(&o.Workers, "workers", o.Workers, "processes")
 	flags.IntVar(&o.Callers, "callers", o.Callers, "goroutines of each that take locks")
 	flags.IntVar(&o.Keys, "keys", o.Keys, "locks that they contend for")
 	flags.IntVar(&o.Long, "long", o.Long, "one in how many uses outlasts a TTL")
-	flags.DurationVar(&o.Think, "think", o.Think, "the longest that a caller waits before it takes a lock")
+	flags.DurationVar(&o.Think, "think", o.Think,
+		"the longest that a caller waits before it takes a lock")
 	flags.IntVar(&o.Idle, "idle", o.Idle, "leases that are held all the time besides")
-	flaw := flags.String("flaw", "", fmt.Sprintf("break the lock on purpose, to see it found: %v", worker.Flaws))
+	flaw := flags.String("flaw", "",
+		fmt.Sprintf("break the lock on purpose, to see it found: %v", worker.Flaws))
 	verbose := flags.Bool("v", false, "say what goes wrong")
 	if err := flags.Parse(args); err != nil {
 		return o, nil, err
@@ -93,15 +98,19 @@ func parse(args []string, stderr io.Writer) (o campaign.Options, deployments []s
 		deployments = []string{o.Deployment}
 	}
 	if *verbose {
-		o.Say = func(format string, args ...any) { _, _ = fmt.Fprintf(stderr, format+"\n", args...) }
+		o.Say = func(format string, args ...any) {
+			_, _ = fmt.Fprintf(stderr, format+"\n", args...)
+		}
 	}
 	switch {
 	case flags.NArg() > 0:
 		err = errors.New("there are no arguments but flags")
 	case o.Flaw != worker.Sound && !slices.Contains(worker.Flaws, o.Flaw):
 		err = fmt.Errorf("there is no flaw %q", o.Flaw)
-	case o.Workers < 1 || o.Callers < 1 || o.Keys < 1 || o.Long < 1 || o.Idle < 0 || o.Count < 0 || o.Think <= 0 || o.TTL < minTTL:
-		err = fmt.Errorf("-workers, -callers, -keys and -long are at least 1, -idle and -count are not negative, "+
+	case o.Workers < 1 || o.Callers < 1 || o.Keys < 1 || o.Long < 1 || o.Idle < 0 || o.Count < 0 ||
+		o.Think <= 0 || o.TTL < minTTL:
+		err = fmt.Errorf("-workers, -callers, -keys and -long are at least 1, -idle and -count "+
+			"are not negative, "+
 			"-think is positive, and -ttl is at least %v", minTTL)
 	}
 	if err != nil {

@@ -81,7 +81,8 @@ func TestSoundOnEachDeployment(t *testing.T) {
 	}
 }
 
-// A lock that is broken on purpose: the suite must find it, by the rule that it breaks, and say how to see it again.
+// A lock that is broken on purpose: the suite must find it, by the
+// rule that it breaks, and say how to see it again.
 func TestFindsFlaws(t *testing.T) {
 	t.Parallel()
 	needRedis(t)
@@ -94,11 +95,14 @@ func TestFindsFlaws(t *testing.T) {
 	} {
 		t.Run(string(flaw), func(t *testing.T) {
 			t.Parallel()
-			code, printed := fire(t, "-deployment", c.deployment, "-duration", "8s", "-ttl", "1s", "-workers", "3", "-flaw", string(flaw),
+			code, printed := fire(t, "-deployment", c.deployment, "-duration", "8s", "-ttl", "1s",
+				"-workers", "3", "-flaw", string(flaw),
 				"-faults", c.faults, "-long", c.long, "-keys", "3", "-idle", c.idle)
 			assert.Equal(t, 1, code)
 			assert.Contains(t, printed, "  "+c.rule)
-			assert.Contains(t, printed, "again: go run . -deployment "+c.deployment+" -seed 1 -duration 8s -faults "+c.faults+" -ttl 1s -workers 3 -keys 3 ")
+			assert.Contains(t, printed,
+				"again: go run . -deployment "+c.deployment+" -seed 1 -duration 8s -faults "+
+					c.faults+" -ttl 1s -workers 3 -keys 3 ")
 		})
 	}
 }
@@ -106,7 +110,8 @@ func TestFindsFlaws(t *testing.T) {
 func TestFlags(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"-flaw none", "-workers 0", "-callers 0", "-keys 0", "-long 0", "-idle -1", "-count -1", "-ttl 10ms", "-duration soon", "standalone",
+		"-flaw none", "-workers 0", "-callers 0", "-keys 0", "-long 0", "-idle -1", "-count -1",
+		"-ttl 10ms", "-duration soon", "standalone",
 	} {
 		code, printed := fire(t, strings.Fields(args)...)
 		assert.Equal(t, 2, code, args)

@@ -21,39 +21,46 @@ type request struct {
 	endless   bool // see LongRunning
 }
 
-// Operation names what the lock is taken for: a static name of low cardinality, such as "transfer" or a task's type. Whoever
-// is refused meanwhile reads it, and so does telemetry.
+// Operation names what the lock is taken for: a static name of low cardinality, such as
+// "transfer" or a task's type. Whoever is refused meanwhile reads it, and so does telemetry.
 func Operation(name string) Option {
 	named := &label{operation: name} // by all leases taken with this option
 	return func(r request) request { r.label = named; return r }
 }
 
-// MaxWait bounds how long Acquire waits, in the line and for the store, to d. When it runs out the error is [ErrHeld], or
-// [ErrUnavailable] if the store could not be asked. Zero or less: no waiting, as with TryAcquire. Without this option
-// Acquire waits for as long as its context lives.
+// MaxWait bounds how long Acquire waits, in the line and for the store, to d. When it runs out the
+// error is [ErrHeld], or [ErrUnavailable] if the store could not be asked. Zero or less: no
+// waiting, as with TryAcquire. Without this option Acquire waits for as long as its context lives.
 func MaxWait(d time.Duration) Option {
 	return func(r request) request { r.maxWait, r.try = d, d <= 0; return r }
 }
 
-// MaxWaiters refuses the call if n callers of this keeper stand in line for the name already, behind the one who has the lock or
-// asks the store for it: an error that is [ErrHeld] and [ErrLineFull]. It bounds the memory and the waiting time that a popular
-// name can cost a server. Zero or less, the default: no limit.
+// MaxWaiters refuses the call if n callers of this keeper stand in line for the
+// name already, behind the one who has the lock or asks the store for it: an error
+// that is [ErrHeld] and [ErrLineFull]. It bounds the memory and the waiting time
+// that a popular name can cost a server. Zero or less, the default: no limit.
 func MaxWaiters(n int) Option {
 	return func(r request) request { r.most = max(n, 0); return r }
 }
 
-// HoldAtLeast keeps the lock for d after it was acquired, even if it is released before: then nobody renews it, and it lapses by
-// itself, also if the process ends. It is for work that must not be done again so soon, by somebody whose clock is behind.
-// Waiting callers are kept waiting. Zero or less, the default: the lock is free when it is released.
+// HoldAtLeast keeps the lock for d after it was acquired, even if it is released before:
+// then nobody renews it, and it lapses by itself, also if the process ends. It is for work
+// that must not be done again so soon, by somebody whose clock is behind. Waiting callers
+// are kept waiting. Zero or less, the default: the lock is free when it is released.
 func HoldAtLeast(d time.Duration) Option {
 	return func(r request) request { r.least = max(d, 0); return r }
 }
 
-// Manual takes the lock for d without a heartbeat: the operation extends it itself, by [Lease.Extend], or else it is lost, less the
-// clock drift and [Config.Margin], when d is over. It is for work that proves between its steps that it makes progress, so that
+// Manual takes the lock for d without a heartbeat: the operation extends it itself, by
+// [Lease.Extend], or else it is lost, less the clock drift and [Config.Margin], when d
+// is over. It is for work that proves between its steps that it makes progress, so that
 // one that hangs gives the lock up. d must exceed these; else the error is [ErrConfig].
 func Manual(d time.Duration) Option {
-	return func(r request) request { r.manual = d.Truncate(time.Millisecond); r.heartless = true; return r }
+	return func(r request) request {
+		r.manual = d.Truncate(time.Millisecond)
+		r.heartless = true
+		return r
+	}
 }
 
 // LongRunning tells observers, by [AcquireStart].LongRunning, that the operation is no piece of
@@ -62,11 +69,12 @@ func LongRunning() Option {
 	return func(r request) request { r.endless = true; return r }
 }
 
-// Acquire waits until the lock on name is ours, in arrival order among the callers of this keeper, until ctx ends, or
-// [MaxWait] runs out. It outlasts a store that is down meanwhile. Every lease must be released.
+// Acquire waits until the lock on name is ours, in arrival order among
+// the callers of this keeper, until ctx ends, or [MaxWait] runs out. It
+// outlasts a store that is down meanwhile. Every lease must be released.
 //
-// The lease is non-nil if and only if the error is nil. The error is an *[Error] whose kind errors.Is tells: [ErrHeld],
-// [ErrUnavailable], [ErrShutdown], [ErrName], or ctx's own error.
+// The lease is non-nil if and only if the error is nil. The error is an *[Error] whose kind
+// errors.Is tells: [ErrHeld], [ErrUnavailable], [ErrShutdown], [ErrName], or ctx's own error.
 func (k *Keeper) Acquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	var r request
 	for _, opt := range opts {
@@ -75,8 +83,9 @@ func (k *Keeper) Acquire(ctx context.Context, name string, opts ...Option) (*Lea
 	return k.acquire(ctx, name, r)
 }
 
-// TryAcquire asks once and does not wait for anybody: [ErrHeld] if somebody else has the lock, [ErrUnavailable] if the store
-// did not answer within [Config.RequestTimeout], or within [MaxWait] if that is given and shorter. Otherwise it is like Acquire.
+// TryAcquire asks once and does not wait for anybody: [ErrHeld] if somebody else has the
+// lock, [ErrUnavailable] if the store did not answer within [Config.RequestTimeout], or
+// within [MaxWait] if that is given and shorter. Otherwise it is like Acquire.
 func (k *Keeper) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	var r request
 	for _, opt := range opts {
@@ -104,9 +113,10 @@ type call struct {
 	freed     bool    // the name was free between the last two of these
 	reserved  int     // tokens for hand-offs
 	reserves  bool    // some were asked for, by any question
-	unsettled instant // when the last question was sent that was not answered and may still take effect; 0 without
-	counted   bool    // in Keeper.calls. Guarded by Keeper.mu
-	over      bool    // it has returned, rather than been left by a panic
+	// when the last question was sent that was not answered and may still take effect; 0 without
+	unsettled instant
+	counted   bool // in Keeper.calls. Guarded by Keeper.mu
+	over      bool // it has returned, rather than been left by a panic
 }
 
 func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, error) {
@@ -183,7 +193,8 @@ func (c *call) rescue() {
 	k.discard(l, unsettled)
 }
 
-// run asks the store from the head of the line. It returns when the request that was granted was sent.
+// run asks the store from the head of the line. It returns when the
+// request that was granted was sent.
 func (c *call) run(ctx context.Context) (sent instant, err error) {
 	k := c.k
 	c.l.owner = newOwner()
@@ -323,7 +334,8 @@ type glimpse struct {
 	err     error // the store could not be asked
 }
 
-// errNoAnswer is what callers get to hear who run out of time before anybody knows who has the lock.
+// errNoAnswer is what callers get to hear who run out of time before
+// anybody knows who has the lock.
 var errNoAnswer = errors.New("the store has not answered in time")
 
 // answerTo gives the answer to item i of n, if the store has kept its contract and given n of them.

@@ -68,7 +68,8 @@ func TestTheCallersCancellationIsTheOperationsButNotTheLeases(t *testing.T) {
 	})
 }
 
-// answerOf frees name's key as its last claimant once more: Mine would mean that it had not been freed. It asserts that.
+// answerOf frees name's key as its last claimant once more: Mine
+// would mean that it had not been freed. It asserts that.
 func answerOf(s *script.Store, name string) renewer.Status {
 	calls := s.Calls(script.Acquire)
 	claim := calls[len(calls)-1].Claims[0]
@@ -97,7 +98,8 @@ func TestALossEndsWhatWasAskedUnderIt(t *testing.T) {
 func TestErrorsAreTold(t *testing.T) {
 	t.Parallel()
 	all := []error{
-		renewer.ErrHeld, renewer.ErrUnavailable, renewer.ErrShutdown, renewer.ErrName, renewer.ErrLost, renewer.ErrConfig,
+		renewer.ErrHeld, renewer.ErrUnavailable, renewer.ErrShutdown, renewer.ErrName,
+		renewer.ErrLost, renewer.ErrConfig,
 		context.Canceled, context.DeadlineExceeded,
 	}
 	tests := []struct {
@@ -107,93 +109,134 @@ func TestErrorsAreTold(t *testing.T) {
 		text string
 		do   func(t *testing.T, s *script.Store, k *renewer.Keeper) error
 	}{
-		{"held elsewhere", renewer.ErrHeld, nil, `acquire "a": held by another owner; last seen with there pid 7 (import); lapses in 4s`, func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
-			s.Script(script.Acquire, script.Taken(other, 4*time.Second))
-			_, err := k.TryAcquire(t.Context(), "a")
-			var e *renewer.Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, other, e.Holder)
-			require.Equal(t, 4*time.Second, e.RetryAfter)
-			require.Equal(t, 1, e.Attempts)
-			return err
-		}},
-		{"held here", renewer.ErrHeld, nil, "last seen with here pid", func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
-			l := acquire(t, k, "a")
-			pass(time.Second)
-			_, err := k.TryAcquire(t.Context(), "a")
-			var e *renewer.Error
-			require.ErrorAs(t, err, &e)
-			require.Zero(t, e.Attempts, "nobody was asked")
-			require.Equal(t, time.Second, e.HeldFor)
-			require.NoError(t, l.Release(t.Context()))
-			return err
-		}},
-		{"wait ran out", renewer.ErrHeld, nil, "after 3s", func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
-			s.Default(script.Acquire, script.Taken(other, time.Minute))
-			begun := time.Now()
-			_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(3*time.Second))
-			assertInstant(t, begun.Add(3*time.Second), time.Now(), "return")
-			return err
-		}},
-		{"store down, one try", renewer.ErrUnavailable, errDown, "lock store unavailable: connection refused", func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
-			s.Default(script.Acquire, script.Fail(errDown))
-			_, err := k.TryAcquire(t.Context(), "a")
-			return err
-		}},
-		{"store down for all of the wait", renewer.ErrUnavailable, errDown, "after 3s", func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
-			s.Default(script.Acquire, script.Fail(errDown))
-			_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(3*time.Second))
-			require.Greater(t, len(s.Calls(script.Acquire)), 4, "it was tried again")
-			require.Less(t, len(s.Calls(script.Acquire)), 30, "but not in a hurry")
-			return err
-		}},
-		{"store hangs for all of the wait", renewer.ErrUnavailable, nil, "after 1s", func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
-			s.Default(script.Acquire, script.Hang())
-			begun := time.Now()
-			_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
-			assertInstant(t, begun.Add(time.Second), time.Now(), "return")
-			return err
-		}},
-		{"store refuses for good", renewer.ErrUnavailable, renewer.ErrRejected, "NOPERM", func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
-			s.Default(script.Acquire, script.Fail(fmt.Errorf("%w: NOPERM", renewer.ErrRejected)))
-			begun := time.Now()
-			_, err := k.Acquire(t.Context(), "a")
-			require.Equal(t, begun, time.Now(), "no use in waiting")
-			return err
-		}},
-		{"cancelled before", context.Canceled, nil, "context canceled", func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			_, err := k.Acquire(ctx, "a")
-			require.Empty(t, s.Calls(script.Acquire), "nobody was asked")
-			return err
-		}},
-		{"cancelled while waiting, with a cause", context.Canceled, errDown, "connection refused", func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
-			s.Default(script.Acquire, script.Taken(other, time.Minute))
-			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(time.Second, func() { cancel(errDown) })
-			_, err := k.Acquire(ctx, "a")
-			return err
-		}},
-		{"caller's deadline", context.DeadlineExceeded, nil, "last seen with there", func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
-			s.Default(script.Acquire, script.Taken(other, time.Minute))
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			_, err := k.Acquire(ctx, "a")
-			return err
-		}},
-		{"no name", renewer.ErrName, nil, `acquire "": invalid lock name: it is empty; name what`, func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
-			_, err := k.Acquire(t.Context(), "")
-			require.Empty(t, s.Calls(script.Acquire))
-			return err
-		}},
-		{"shut down", renewer.ErrShutdown, nil, "keeper is shut down", func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
-			k2, err := renewer.New(s, config)
-			require.NoError(t, err)
-			require.NoError(t, k2.Shutdown(t.Context()))
-			_, err = k2.Acquire(t.Context(), "a")
-			return err
-		}},
+		{
+			"held elsewhere", renewer.ErrHeld, nil,
+			`acquire "a": held by another owner; last seen with there pid 7 (import); lapses in 4s`, func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
+				s.Script(script.Acquire, script.Taken(other, 4*time.Second))
+				_, err := k.TryAcquire(t.Context(), "a")
+				var e *renewer.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, other, e.Holder)
+				require.Equal(t, 4*time.Second, e.RetryAfter)
+				require.Equal(t, 1, e.Attempts)
+				return err
+			},
+		},
+		{
+			"held here", renewer.ErrHeld, nil, "last seen with here pid",
+			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
+				l := acquire(t, k, "a")
+				pass(time.Second)
+				_, err := k.TryAcquire(t.Context(), "a")
+				var e *renewer.Error
+				require.ErrorAs(t, err, &e)
+				require.Zero(t, e.Attempts, "nobody was asked")
+				require.Equal(t, time.Second, e.HeldFor)
+				require.NoError(t, l.Release(t.Context()))
+				return err
+			},
+		},
+		{
+			"wait ran out", renewer.ErrHeld, nil, "after 3s",
+			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
+				s.Default(script.Acquire, script.Taken(other, time.Minute))
+				begun := time.Now()
+				_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(3*time.Second))
+				assertInstant(t, begun.Add(3*time.Second), time.Now(), "return")
+				return err
+			},
+		},
+		{
+			"store down, one try", renewer.ErrUnavailable, errDown,
+			"lock store unavailable: connection refused", func(t *testing.T, s *script.Store,
+				k *renewer.Keeper,
+			) error {
+				s.Default(script.Acquire, script.Fail(errDown))
+				_, err := k.TryAcquire(t.Context(), "a")
+				return err
+			},
+		},
+		{
+			"store down for all of the wait", renewer.ErrUnavailable, errDown, "after 3s",
+			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
+				s.Default(script.Acquire, script.Fail(errDown))
+				_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(3*time.Second))
+				require.Greater(t, len(s.Calls(script.Acquire)), 4, "it was tried again")
+				require.Less(t, len(s.Calls(script.Acquire)), 30, "but not in a hurry")
+				return err
+			},
+		},
+		{
+			"store hangs for all of the wait", renewer.ErrUnavailable, nil, "after 1s",
+			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
+				s.Default(script.Acquire, script.Hang())
+				begun := time.Now()
+				_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
+				assertInstant(t, begun.Add(time.Second), time.Now(), "return")
+				return err
+			},
+		},
+		{
+			"store refuses for good", renewer.ErrUnavailable, renewer.ErrRejected, "NOPERM",
+			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
+				s.Default(script.Acquire,
+					script.Fail(fmt.Errorf("%w: NOPERM", renewer.ErrRejected)))
+				begun := time.Now()
+				_, err := k.Acquire(t.Context(), "a")
+				require.Equal(t, begun, time.Now(), "no use in waiting")
+				return err
+			},
+		},
+		{
+			"cancelled before", context.Canceled, nil, "context canceled",
+			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				_, err := k.Acquire(ctx, "a")
+				require.Empty(t, s.Calls(script.Acquire), "nobody was asked")
+				return err
+			},
+		},
+		{
+			"cancelled while waiting, with a cause", context.Canceled, errDown,
+			"connection refused",
+			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
+				s.Default(script.Acquire, script.Taken(other, time.Minute))
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(time.Second, func() { cancel(errDown) })
+				_, err := k.Acquire(ctx, "a")
+				return err
+			},
+		},
+		{
+			"caller's deadline", context.DeadlineExceeded, nil, "last seen with there",
+			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
+				s.Default(script.Acquire, script.Taken(other, time.Minute))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := k.Acquire(ctx, "a")
+				return err
+			},
+		},
+		{
+			"no name", renewer.ErrName, nil,
+			`acquire "": invalid lock name: it is empty; name what`,
+			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
+				_, err := k.Acquire(t.Context(), "")
+				require.Empty(t, s.Calls(script.Acquire))
+				return err
+			},
+		},
+		{
+			"shut down", renewer.ErrShutdown, nil, "keeper is shut down",
+			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
+				k2, err := renewer.New(s, config)
+				require.NoError(t, err)
+				require.NoError(t, k2.Shutdown(t.Context()))
+				_, err = k2.Acquire(t.Context(), "a")
+				return err
+			},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -201,7 +244,8 @@ func TestErrorsAreTold(t *testing.T) {
 			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				err := tt.do(t, s, k)
 				for _, kind := range all {
-					assert.Equal(t, errors.Is(tt.want, kind), errors.Is(err, kind), "is %v: %v", kind, err)
+					assert.Equal(t, errors.Is(tt.want, kind), errors.Is(err, kind), "is %v: %v",
+						kind, err)
 				}
 				if tt.also != nil {
 					require.ErrorIs(t, err, tt.also)
@@ -225,7 +269,8 @@ func TestAGrantIsOlderThanTheKeeper(t *testing.T) {
 		l := acquire(t, k, "a")
 		require.InDelta(t, goodFor-4*time.Second, l.Remaining(), float64(rounding))
 		pass(10 * time.Millisecond)
-		require.NotEmpty(t, s.Calls(script.Renew), "the heartbeat that was due a second ago is sent at once")
+		require.NotEmpty(t, s.Calls(script.Renew),
+			"the heartbeat that was due a second ago is sent at once")
 		require.NoError(t, l.Release(t.Context()))
 	})
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A store that puts the answers of several together may have learned of the lease's time earlier: belief is shorter by that.
+// A store that puts the answers of several together may have learned
+// of the lease's time earlier: belief is shorter by that.
 func TestAnAnswersAgeShortensBelief(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

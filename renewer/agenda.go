@@ -1,8 +1,9 @@
 package renewer
 
-// agenda orders leases exactly by an instant, the end of belief: a heap with four children a node, which is half as deep as a
-// binary one and keeps siblings in one cache line. Every lease knows its place, so that one that ends is taken out at once
-// rather than left to pile up until its time comes. Guarded by Keeper.mu.
+// agenda orders leases exactly by an instant, the end of belief: a heap with four
+// children a node, which is half as deep as a binary one and keeps siblings in
+// one cache line. Every lease knows its place, so that one that ends is taken out
+// at once rather than left to pile up until its time comes. Guarded by Keeper.mu.
 type agenda struct {
 	entries []entry
 }

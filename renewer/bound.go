@@ -2,16 +2,18 @@ package renewer
 
 import "context"
 
-// bound is the time limit of requests that begin at about the same time. A context with a deadline costs five allocations and a
-// timer; sharing one saves most of what a release would cost in this process.
+// bound is the time limit of requests that begin at about the same
+// time. A context with a deadline costs five allocations and a timer;
+// sharing one saves most of what a release would cost in this process.
 type bound struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	until  instant // when to make another
 }
 
-// request limits one question to the store by [Config.RequestTimeout], or a sixteenth less. It has the values of ctx, but does
-// not end with it: no caller waits for the answer, or the caller's end must not matter.
+// request limits one question to the store by [Config.RequestTimeout], or
+// a sixteenth less. It has the values of ctx, but does not end with it:
+// no caller waits for the answer, or the caller's end must not matter.
 func (k *Keeper) request(ctx context.Context) context.Context {
 	if ctx == context.Background() {
 		return k.limit()
@@ -19,7 +21,8 @@ func (k *Keeper) request(ctx context.Context) context.Context {
 	return &valued{k.limit(), ctx}
 }
 
-// requestFor is request for a lease whose operation is over, in the room of its context if it has one.
+// requestFor is request for a lease whose operation is over, in the
+// room of its context if it has one.
 func (k *Keeper) requestFor(ctx context.Context, l *Lease) context.Context {
 	c := l.op.Load()
 	if c == nil || c == releasedContext || ctx == context.Background() {
@@ -46,11 +49,15 @@ func (k *Keeper) limit() context.Context {
 	return b.ctx
 }
 
-// beginRequest limits a question of the caller's to the store, which ends with ctx too. It tells how many fencing tokens to reserve.
+// beginRequest limits a question of the caller's to the store, which
+// ends with ctx too. It tells how many fencing tokens to reserve.
 //
-// Where nothing but [Config.RequestTimeout] can end it, it shares the limit of other requests. Otherwise the end loop keeps the time, and
-// the context becomes the operation's if the answer is yes, so that an acquire makes only one.
-func (c *call) beginRequest(ctx context.Context, limit instant) (request context.Context, reserve int) {
+// Where nothing but [Config.RequestTimeout] can end it, it shares the limit of
+// other requests. Otherwise the end loop keeps the time, and the context becomes
+// the operation's if the answer is yes, so that an acquire makes only one.
+func (c *call) beginRequest(
+	ctx context.Context, limit instant,
+) (request context.Context, reserve int) {
 	k, l := c.k, c.l
 	shared := ctx.Done() == nil && limit < c.bound
 	if !shared && l.op.Load() == nil {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// instant is a point of local time in nanoseconds since the keeper was made. It counts monotonic time *and* the time for
-// which the machine slept meanwhile, where the system can tell: the store's clock did not sleep.
+// instant is a point of local time in nanoseconds since the keeper was
+// made. It counts monotonic time *and* the time for which the machine slept
+// meanwhile, where the system can tell: the store's clock did not sleep.
 type instant int64
 
 // never is later than every instant that is reached.
@@ -51,18 +52,20 @@ func (c *clock) now() instant {
 // recentFor is how long recent goes without looking for sleep.
 const recentFor = time.Millisecond
 
-// recent is now, or earlier by a sleep in the last millisecond that the machine was awake. It is for what happens too often
-// to make system calls each time.
+// recent is now, or earlier by a sleep in the last millisecond that the machine
+// was awake. It is for what happens too often to make system calls each time.
 func (c *clock) recent() instant {
 	t := c.atMost()
-	if last := c.looked.Load(); t.sub(instant(last)) > recentFor && c.looked.CompareAndSwap(last, int64(t)) {
+	if last := c.looked.Load(); t.sub(instant(last)) > recentFor &&
+		c.looked.CompareAndSwap(last, int64(t)) {
 		return c.now()
 	}
 	return t
 }
 
-// atMost is now, or earlier by a sleep that nobody has noticed yet. It saves now's system calls where that does no harm: as
-// the start of a request, from which a deadline is counted, early is safe.
+// atMost is now, or earlier by a sleep that nobody has noticed yet.
+// It saves now's system calls where that does no harm: as the start
+// of a request, from which a deadline is counted, early is safe.
 func (c *clock) atMost() instant {
 	return 1 + instant(int64(time.Since(c.start))+c.slept.Load()) // 1, so that 0 can mean "none"
 }

@@ -8,19 +8,21 @@ import (
 )
 
 const (
-	// DefaultTTL suits most work: a crashed process frees its locks within 15 s, and eight seconds without the store are
-	// survived (what lies between a missed heartbeat and the end of belief; about half of the TTL). It is half of
-	// the 30 s after which asynq gives a dead worker's task to another.
+	// DefaultTTL suits most work: a crashed process frees its locks within 15
+	// s, and eight seconds without the store are survived (what lies between a
+	// missed heartbeat and the end of belief; about half of the TTL). It is
+	// half of the 30 s after which asynq gives a dead worker's task to another.
 	DefaultTTL = 15 * time.Second
-	// DefaultClockDrift is the bound on how much faster or slower than real time a clock may run: 1 %, some hundred times
-	// what quartz does, since virtual machines and slewed clocks are worse.
+	// DefaultClockDrift is the bound on how much faster or slower than real time a clock may run: 1
+	// %, some hundred times what quartz does, since virtual machines and slewed clocks are worse.
 	DefaultClockDrift = 0.01
 	// DefaultPoll is how often a waiter looks for itself, should every wake-up be lost.
 	DefaultPoll = 5 * time.Second
-	// DefaultHandOffs is how often a lock may pass from hand to hand inside a process. At a microsecond each that takes
-	// a millisecond.
+	// DefaultHandOffs is how often a lock may pass from hand to hand
+	// inside a process. At a microsecond each that takes a millisecond.
 	DefaultHandOffs = 1000
-	// DefaultHandOffFor is for how long it may: few enough milliseconds that other processes' turns come soon.
+	// DefaultHandOffFor is for how long it may: few enough
+	// milliseconds that other processes' turns come soon.
 	DefaultHandOffFor = 10 * time.Millisecond
 )
 
@@ -33,45 +35,52 @@ func longer(d time.Duration) string {
 	if d >= 100*time.Microsecond { // a larger number than anybody writes of seconds or milliseconds
 		return "take a longer one"
 	}
-	return fmt.Sprintf("give it a unit, such as %d*time.Second or %d*time.Millisecond", d.Nanoseconds(), d.Nanoseconds())
+	return fmt.Sprintf("give it a unit, such as %d*time.Second or %d*time.Millisecond",
+		d.Nanoseconds(), d.Nanoseconds())
 }
 
 // Config says how a [Keeper] keeps leases. TTL is required; every other zero value means the
 // default. The fields constrain each other, so [New] validates them together and names each faulty
 // one. No duration can be below 1 ms.
 type Config struct {
-	// TTL is how long a key outlives its last heartbeat: the longest that others wait for a dead process. Milliseconds;
-	// fractions are cut off. No default: [DefaultTTL] (15 s) suits most.
+	// TTL is how long a key outlives its last heartbeat: the longest that others wait for a dead
+	// process. Milliseconds; fractions are cut off. No default: [DefaultTTL] (15 s) suits most.
 	TTL time.Duration
 
 	// Heartbeat is the time between two renewals of a lease. Default TTL/3.
 	Heartbeat time.Duration
 
-	// Margin is how long before its deadline a lease that could not be renewed is given up: the time that the operation has
-	// to stop before anybody else can have the lock. Let it exceed the longest pause that you expect of the process, of the
-	// scheduler and the garbage collector. Default TTL/10.
+	// Margin is how long before its deadline a lease that could not be renewed
+	// is given up: the time that the operation has to stop before anybody else
+	// can have the lock. Let it exceed the longest pause that you expect of
+	// the process, of the scheduler and the garbage collector. Default TTL/10.
 	Margin time.Duration
 
-	// RequestTimeout bounds one question to the store. Two of them must fit between a missed heartbeat and Margin. Default
-	// a third of that time, so that three fit.
+	// RequestTimeout bounds one question to the store. Two of them must fit between a
+	// missed heartbeat and Margin. Default a third of that time, so that three fit.
 	RequestTimeout time.Duration
 
-	// ClockDrift bounds how much the clocks of store and client may differ in rate: 0.01 is 1 %, the default.
+	// ClockDrift bounds how much the clocks of store and client may
+	// differ in rate: 0.01 is 1 %, the default.
 	ClockDrift float64
 
-	// MaxHold ends a lease this long after it was acquired, whatever the operation does. Default 0: no limit.
+	// MaxHold ends a lease this long after it was acquired, whatever
+	// the operation does. Default 0: no limit.
 	MaxHold time.Duration
 
-	// CancelGrace ends a lease whose operation still runs this long after its caller's context has ended. Default 0: no
-	// limit, the lease is held until the operation returns, however long that takes.
+	// CancelGrace ends a lease whose operation still runs this long after
+	// its caller's context has ended. Default 0: no limit, the lease is
+	// held until the operation returns, however long that takes.
 	CancelGrace time.Duration
 
-	// Poll is how often, give or take a fifth, a waiter asks the store even though nothing has woken it. Default 5 s.
+	// Poll is how often, give or take a fifth, a waiter asks the
+	// store even though nothing has woken it. Default 5 s.
 	Poll time.Duration
 
-	// HandOffs is how often in a row a lock that is released may go to the next who waits for it in this process, without asking the
-	// store, before it is freed for other processes too. It applies only where the store grants fencing tokens for it
-	// ([Claim.Reserve]). Default 1000; negative: never.
+	// HandOffs is how often in a row a lock that is released may go to the next
+	// who waits for it in this process, without asking the store, before it is
+	// freed for other processes too. It applies only where the store grants
+	// fencing tokens for it ([Claim.Reserve]). Default 1000; negative: never.
 	HandOffs int
 
 	// HandOffFor is how long that may go on from when the store was last asked. Operations that
@@ -90,16 +99,19 @@ type Config struct {
 func (c Config) resolve() (Config, error) {
 	var faults []error
 	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%w: Config."+format, append([]any{ErrConfig}, args...)...))
+		faults = append(faults,
+			fmt.Errorf("%w: Config."+format, append([]any{ErrConfig}, args...)...))
 	}
 
 	if c.TTL == 0 {
-		fault("TTL is 0: say how long a lease may outlive its process; renewer.DefaultTTL (%v) suits most", DefaultTTL)
+		fault("TTL is 0: say how long a lease may outlive its process; renewer.DefaultTTL (%v) "+
+			"suits most", DefaultTTL)
 		return c, errors.Join(faults...)
 	}
 	ms, err := Millis(c.TTL)
 	if err != nil {
-		fault("TTL is %v: it must be at least 1ms, and long enough for two heartbeats to be lost on your network", c.TTL)
+		fault("TTL is %v: it must be at least 1ms, and long enough for two heartbeats to be lost "+
+			"on your network", c.TTL)
 		return c, errors.Join(faults...)
 	}
 	c.TTL = time.Duration(ms) * time.Millisecond
@@ -120,11 +132,13 @@ func (c Config) resolve() (Config, error) {
 		case f.value < 0:
 			fault("%s is %v: it can't be negative; leave it 0 for the default", f.name, f.value)
 		case 0 < f.value && f.value < leastDuration:
-			fault("%s is %v, which is below %v: %s, or leave it 0 for the default", f.name, f.value, leastDuration, longer(f.value))
+			fault("%s is %v, which is below %v: %s, or leave it 0 for the default", f.name, f.value,
+				leastDuration, longer(f.value))
 		}
 	}
 	if c.ClockDrift < 0 || c.ClockDrift > 0.2 || c.ClockDrift != c.ClockDrift {
-		fault("ClockDrift is %v: it must lie between 0 and 0.2; leave it 0 for the default (%v)", c.ClockDrift, DefaultClockDrift)
+		fault("ClockDrift is %v: it must lie between 0 and 0.2; leave it 0 for the default (%v)",
+			c.ClockDrift, DefaultClockDrift)
 	}
 	if len(faults) > 0 {
 		return c, errors.Join(faults...)
@@ -140,29 +154,40 @@ func (c Config) resolve() (Config, error) {
 		c.Node, _ = os.Hostname() // a host without a name is shown by its process number alone
 	}
 
+	c = c.fit(fault)
+	return c, errors.Join(faults...)
+}
+
+// fit sets the request timeout and reports the fields that don't fit each other.
+func (c Config) fit(fault func(format string, args ...any)) Config {
 	v := c.validity()
 	usable := v - c.Margin
 	if usable <= 0 {
-		fault("Margin is %v, but a TTL of %v is only good for %v after its request was sent (TTL less clock drift, less 1ms): "+
-			"take a Margin well below that, such as TTL/10, or a longer TTL", c.Margin, c.TTL, v)
-		return c, errors.Join(faults...)
+		fault("Margin is %v, but a TTL of %v is only good for %v after its request was sent (TTL "+
+			"less clock drift, less 1ms): take a Margin well below that, "+
+			"such as TTL/10, or a longer TTL", c.Margin, c.TTL, v)
+		return c
 	}
 	if c.Heartbeat >= usable {
-		fault("Heartbeat is %v, but a lease not renewed is given up after %v: take TTL/3 (%v)", c.Heartbeat, usable, c.TTL/3)
-		return c, errors.Join(faults...)
+		fault("Heartbeat is %v, but a lease not renewed is given up after %v: take TTL/3 (%v)",
+			c.Heartbeat, usable, c.TTL/3)
+		return c
 	}
 	c.RequestTimeout = orDefault(c.RequestTimeout, (usable-c.Heartbeat)/3)
 	if c.Heartbeat+2*c.RequestTimeout+c.retryPause() > usable {
-		fault("RequestTimeout is %v: after a missed heartbeat (%v) two requests and a pause must fit in what is left of %v; "+
-			"take at most %v, or a longer TTL", c.RequestTimeout, c.Heartbeat, usable, (usable-c.Heartbeat)*8/17)
+		fault("RequestTimeout is %v: after a missed heartbeat (%v) two requests and a pause must "+
+			"fit in what is left of %v; take at most %v, or a longer TTL",
+			c.RequestTimeout, c.Heartbeat, usable, (usable-c.Heartbeat)*8/17)
 	}
 	if c.RequestTimeout < time.Millisecond {
-		fault("TTL of %v leaves %v for a request, which is below 1ms: take a longer TTL", c.TTL, c.RequestTimeout)
+		fault("TTL of %v leaves %v for a request, which is below 1ms: take a longer TTL", c.TTL,
+			c.RequestTimeout)
 	}
 	if c.MaxHold > 0 && c.MaxHold < c.Heartbeat {
-		fault("MaxHold is %v, which is less than one Heartbeat (%v): take a longer MaxHold, or a shorter TTL", c.MaxHold, c.Heartbeat)
+		fault("MaxHold is %v, which is less than one Heartbeat (%v): take a longer MaxHold, or a "+
+			"shorter TTL", c.MaxHold, c.Heartbeat)
 	}
-	return c, errors.Join(faults...)
+	return c
 }
 
 func orDefault[T time.Duration | float64 | int](v, def T) T {
@@ -172,9 +197,10 @@ func orDefault[T time.Duration | float64 | int](v, def T) T {
 	return v
 }
 
-// validity is how long a lease may be believed in, from the instant before its request was sent. The store starts to count
-// the TTL when the request arrives, later than that instant; its clock may run fast by the drift ρ and ours slow by it, so
-// the TTL is over after T(1−ρ)/(1+ρ) of ours at the earliest. One more millisecond pays for the rounding of clocks.
+// validity is how long a lease may be believed in, from the instant before its request was
+// sent. The store starts to count the TTL when the request arrives, later than that instant;
+// its clock may run fast by the drift ρ and ours slow by it, so the TTL is over after
+// T(1−ρ)/(1+ρ) of ours at the earliest. One more millisecond pays for the rounding of clocks.
 func (c Config) validity() time.Duration { return validity(c.TTL, c.ClockDrift) }
 
 func validity(ttl time.Duration, drift float64) time.Duration {

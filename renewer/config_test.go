@@ -42,26 +42,87 @@ func TestBadConfigIsRefused(t *testing.T) {
 		want []string
 	}{
 		{"nothing set", renewer.Config{}, []string{"Config.TTL is 0", "renewer.DefaultTTL (15s)"}},
-		{"500 µs", renewer.Config{TTL: 500 * time.Microsecond}, []string{"Config.TTL is 500µs", "at least 1ms"}},
+		{
+			"500 µs",
+			renewer.Config{TTL: 500 * time.Microsecond},
+			[]string{"Config.TTL is 500µs", "at least 1ms"},
+		},
 		{"negative TTL", renewer.Config{TTL: -s}, []string{"Config.TTL is -1s"}},
 		{"1 ms", renewer.Config{TTL: time.Millisecond}, []string{"TTL of 1ms"}},
-		{"margin above TTL", renewer.Config{TTL: s, Margin: 2 * s}, []string{"Config.Margin is 2s", "TTL/10"}},
-		{"margin above what a TTL is good for", renewer.Config{TTL: s, Margin: 990 * time.Millisecond}, []string{"Config.Margin is 990ms", "979"}},
-		{"heartbeat above TTL", renewer.Config{TTL: s, Heartbeat: 2 * s}, []string{"Config.Heartbeat is 2s", "TTL/3"}},
-		{"two requests don't fit", renewer.Config{TTL: s, RequestTimeout: s / 2}, []string{"Config.RequestTimeout is 500ms", "at most"}},
-		{"two requests don't fit after the heartbeat", renewer.Config{TTL: 9 * s, Heartbeat: 6 * s, RequestTimeout: s}, []string{"Config.RequestTimeout is 1s"}},
-		{"requests of no length", renewer.Config{TTL: 6 * time.Millisecond}, []string{"TTL of 6ms", "below 1ms"}},
+		{
+			"margin above TTL",
+			renewer.Config{TTL: s, Margin: 2 * s},
+			[]string{"Config.Margin is 2s", "TTL/10"},
+		},
+		{
+			"margin above what a TTL is good for",
+			renewer.Config{TTL: s, Margin: 990 * time.Millisecond},
+			[]string{"Config.Margin is 990ms", "979"},
+		},
+		{
+			"heartbeat above TTL",
+			renewer.Config{TTL: s, Heartbeat: 2 * s},
+			[]string{"Config.Heartbeat is 2s", "TTL/3"},
+		},
+		{
+			"two requests don't fit",
+			renewer.Config{TTL: s, RequestTimeout: s / 2},
+			[]string{"Config.RequestTimeout is 500ms", "at most"},
+		},
+		{
+			"two requests don't fit after the heartbeat",
+			renewer.Config{TTL: 9 * s, Heartbeat: 6 * s, RequestTimeout: s},
+			[]string{"Config.RequestTimeout is 1s"},
+		},
+		{
+			"requests of no length",
+			renewer.Config{TTL: 6 * time.Millisecond},
+			[]string{"TTL of 6ms", "below 1ms"},
+		},
 		{"drift", renewer.Config{TTL: s, ClockDrift: 1}, []string{"Config.ClockDrift is 1"}},
-		{"drift that is no number", renewer.Config{TTL: s, ClockDrift: math.NaN()}, []string{"Config.ClockDrift is NaN"}},
-		{"heartbeat without a unit", renewer.Config{TTL: 15 * s, Heartbeat: 5}, []string{"Config.Heartbeat is 5ns", "which is below 1ms: give it a unit, such as 5*time.Second or 5*time.Millisecond, or leave it 0"}},
-		{"no other without a unit", renewer.Config{TTL: 15 * s, Margin: 1500, RequestTimeout: 2, MaxHold: 60, CancelGrace: 30, Poll: 5000, HandOffFor: 10}, []string{
-			"Config.Margin is 1.5µs", "1500*time.Millisecond", "Config.RequestTimeout is 2ns", "Config.MaxHold is 60ns", "Config.CancelGrace is 30ns",
-			"Config.Poll is 5µs", "Config.HandOffFor is 10ns",
-		}},
-		{"just below", renewer.Config{TTL: 15 * s, Poll: time.Millisecond - 1}, []string{"Config.Poll is 999.999µs, which is below 1ms: take a longer one, or leave it 0 for the default"}},
-		{"max hold below a heartbeat", renewer.Config{TTL: 9 * s, MaxHold: s}, []string{"Config.MaxHold is 1s"}},
-		{"several", renewer.Config{TTL: s, Heartbeat: -1, Margin: -1, RequestTimeout: -1, MaxHold: -1, CancelGrace: -1, Poll: -1, ClockDrift: -1}, []string{
-			"Config.Heartbeat is -1ns", "Config.Margin is", "Config.RequestTimeout is", "Config.MaxHold is", "Config.CancelGrace is", "Config.Poll is", "Config.ClockDrift is",
+		{
+			"drift that is no number",
+			renewer.Config{TTL: s, ClockDrift: math.NaN()},
+			[]string{"Config.ClockDrift is NaN"},
+		},
+		{
+			"heartbeat without a unit",
+			renewer.Config{TTL: 15 * s, Heartbeat: 5},
+			[]string{
+				"Config.Heartbeat is 5ns",
+				"which is below 1ms: give it a unit, such as 5*time.Second or " +
+					"5*time.Millisecond, or leave it 0",
+			},
+		},
+		{
+			"no other without a unit",
+			renewer.Config{
+				TTL: 15 * s, Margin: 1500, RequestTimeout: 2, MaxHold: 60,
+				CancelGrace: 30, Poll: 5000, HandOffFor: 10,
+			},
+			[]string{
+				"Config.Margin is 1.5µs", "1500*time.Millisecond", "Config.RequestTimeout is 2ns",
+				"Config.MaxHold is 60ns", "Config.CancelGrace is 30ns",
+				"Config.Poll is 5µs", "Config.HandOffFor is 10ns",
+			},
+		},
+		{
+			"just below",
+			renewer.Config{TTL: 15 * s, Poll: time.Millisecond - 1},
+			[]string{"Config.Poll is 999.999µs, which is below 1ms: take a longer one, or leave " +
+				"it 0 for the default"},
+		},
+		{
+			"max hold below a heartbeat",
+			renewer.Config{TTL: 9 * s, MaxHold: s},
+			[]string{"Config.MaxHold is 1s"},
+		},
+		{"several", renewer.Config{
+			TTL: s, Heartbeat: -1, Margin: -1, RequestTimeout: -1,
+			MaxHold: -1, CancelGrace: -1, Poll: -1, ClockDrift: -1,
+		}, []string{
+			"Config.Heartbeat is -1ns", "Config.Margin is", "Config.RequestTimeout is",
+			"Config.MaxHold is", "Config.CancelGrace is", "Config.Poll is", "Config.ClockDrift is",
 		}},
 	}
 	for _, tt := range tests {
@@ -91,10 +152,12 @@ func TestANilStoreIsRefused(t *testing.T) {
 // Any configuration that is accepted leaves room for two requests after a missed heartbeat.
 func FuzzAcceptedConfigsLeaveRoom(f *testing.F) {
 	f.Add(int64(15*time.Second), int64(0), int64(0), int64(0), 0.0)
-	f.Add(int64(time.Second), int64(300*time.Millisecond), int64(200*time.Millisecond), int64(time.Millisecond), 0.2)
+	f.Add(int64(time.Second), int64(300*time.Millisecond), int64(200*time.Millisecond),
+		int64(time.Millisecond), 0.2)
 	f.Fuzz(func(t *testing.T, ttl, heartbeat, margin, request int64, drift float64) {
 		k, err := renewer.New(script.New(), renewer.Config{
-			TTL: time.Duration(ttl), Heartbeat: time.Duration(heartbeat), Margin: time.Duration(margin),
+			TTL: time.Duration(ttl), Heartbeat: time.Duration(heartbeat),
+			Margin:         time.Duration(margin),
 			RequestTimeout: time.Duration(request), ClockDrift: drift,
 		})
 		if err != nil {
@@ -107,15 +170,17 @@ func FuzzAcceptedConfigsLeaveRoom(f *testing.F) {
 		require.Positive(t, c.Heartbeat)
 		require.GreaterOrEqual(t, c.RequestTimeout, time.Millisecond)
 		worst := float64(c.TTL)*(1-c.ClockDrift)/(1+c.ClockDrift) - float64(time.Millisecond)
-		require.LessOrEqual(t, float64(c.Heartbeat)+2*float64(c.RequestTimeout)+float64(c.Margin), worst)
+		require.LessOrEqual(t, float64(c.Heartbeat)+2*float64(c.RequestTimeout)+float64(c.Margin),
+			worst)
 	})
 }
 
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]string{
-		"":                         "it is empty; name what the lock protects",
-		strings.Repeat("x", 600):   "it has 600 bytes, above the limit of 512; hash what makes it long",
+		"": "it is empty; name what the lock protects",
+		strings.Repeat("x", 600): "it has 600 bytes, above the limit of 512; hash what makes " +
+			"it long",
 		strings.Repeat("x", 512):   "",
 		"a\x00{b}% \n\xff:fence ü": "",
 		"\x00lockbeat quorum":      `it begins with "\x00lockbeat", which stores keep for themselves; begin names with a prefix`,
@@ -153,9 +218,13 @@ func TestNamesOfStoresAreNobodys(t *testing.T) {
 		for way, f := range map[string]func() error{
 			"Acquire":    func() error { _, err := k.Acquire(t.Context(), name); return err },
 			"TryAcquire": func() error { _, err := k.TryAcquire(t.Context(), name); return err },
-			"Look":       func() error { _, err := k.Look(t.Context(), renewer.Look{Name: name}); return err },
+			"Look": func() error {
+				_, err := k.Look(t.Context(), renewer.Look{Name: name})
+				return err
+			},
 			"Write": func() error {
-				return k.Write(t.Context(), renewer.Record{Name: name, Fence: 1, Seq: 1, TTL: time.Minute})
+				return k.Write(t.Context(),
+					renewer.Record{Name: name, Fence: 1, Seq: 1, TTL: time.Minute})
 			},
 		} {
 			require.ErrorIs(t, f(), renewer.ErrName, way)

@@ -8,20 +8,21 @@ import (
 )
 
 const (
-	// A waiter asks again this long after the key's TTL should have ended: by then it has, though the server rounds to
-	// milliseconds.
+	// A waiter asks again this long after the key's TTL should have
+	// ended: by then it has, though the server rounds to milliseconds.
 	ttlSlack = time.Millisecond
-	// The shortest pause between two questions that were not prompted by a wake-up, so that an odd answer, such as a key
-	// that is held for 0 ms over and over, can't make a busy loop.
+	// The shortest pause between two questions that were not prompted by a wake-up, so that an
+	// odd answer, such as a key that is held for 0 ms over and over, can't make a busy loop.
 	leastPause = 2 * time.Millisecond
-	// Pauses after the store could not be asked: doubled each time, with jitter. The longest is short enough to find a
-	// server soon after it is back.
+	// Pauses after the store could not be asked: doubled each time, with jitter.
+	// The longest is short enough to find a server soon after it is back.
 	firstBackoff = 25 * time.Millisecond
 	lastBackoff  = 500 * time.Millisecond
 )
 
-// contend asks the store until the lock is ours, from the head of the line: one contender a process and name. Between two
-// questions it waits for whichever comes first of a wake-up, the end of the TTL that the store told, and a slow poll.
+// contend asks the store until the lock is ours, from the head of the line: one
+// contender a process and name. Between two questions it waits for whichever comes
+// first of a wake-up, the end of the TTL that the store told, and a slow poll.
 func (c *call) contend(ctx context.Context) (sent instant, err error) {
 	if ln := c.watched(); ln != nil {
 		drain(ln.wake) // for a caller who stood here before
@@ -39,8 +40,8 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 	}
 }
 
-// ask puts the claim to the store once. It returns when the request was sent if it was granted, an error if the call is
-// over, and neither if the caller should wait and ask again.
+// ask puts the claim to the store once. It returns when the request was sent if it was
+// granted, an error if the call is over, and neither if the caller should wait and ask again.
 func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	k, l := c.k, c.l
 	c.freed = false
@@ -58,11 +59,13 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	cut := c.bound < limit // it is the caller's patience, not the store's time, that runs out
 	request, reserve := c.beginRequest(ctx, limit)
 	c.attempts++
-	if k.observer != nil && c.unsettled == 0 { // an earlier question that is granted after all has told the former trace
+	// an earlier question that is granted after all has told the former trace
+	if k.observer != nil && c.unsettled == 0 {
 		l.label = l.label.traced(k.observer.Claim(ctx))
 	}
 	claims := singleClaims.take(Claim{
-		Name: l.name, Owner: l.owner, TTL: l.ttl(), Reserve: reserve, Queue: !c.request.try, Holder: k.holder(l),
+		Name: l.name, Owner: l.owner, TTL: l.ttl(), Reserve: reserve, Queue: !c.request.try,
+		Holder: k.holder(l),
 	})
 	grants := k.store.Acquire(request, claims[:])
 	singleClaims.put(claims)
@@ -77,8 +80,8 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		l.fence, c.reserved = g.Fence, g.Reserved
 		return sent, nil
 	case Taken:
-		// Somebody else's: nothing of ours is there. An earlier question that was lost on its way may still take effect, though,
-		// once the other has gone.
+		// Somebody else's: nothing of ours is there. An earlier question that was
+		// lost on its way may still take effect, though, once the other has gone.
 		if sent >= c.unsettled.add(k.store.Settle()) {
 			c.unsettled = 0
 		}
@@ -96,7 +99,8 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		if ctx.Err() != nil {
 			return 0, c.cancelled(ctx)
 		}
-		if late && (errors.Is(g.Err, context.Canceled) || errors.Is(g.Err, context.DeadlineExceeded)) {
+		if late && (errors.Is(g.Err, context.Canceled) ||
+			errors.Is(g.Err, context.DeadlineExceeded)) {
 			g.Err = c.noAnswer(cut, g.Err)
 		}
 		if !cut || !c.seen.known || errors.Is(g.Err, ErrRejected) {
@@ -121,7 +125,8 @@ func (c *call) grantOf(ctx context.Context, grants []Grant, sent instant) (Grant
 	sent = sent.add(-max(0, g.Age))
 	if ttl := c.l.ttl(); k.clock.atMost() >= sent.add(k.validFor(ttl)-k.cfg.Margin) {
 		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
-		g = Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v", k.clock.atMost().sub(sent), ttl)}
+		g = Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v",
+			k.clock.atMost().sub(sent), ttl)}
 	}
 	return g, sent
 }
@@ -137,7 +142,8 @@ func (c *call) noAnswer(cut bool, err error) error {
 	if c.late < c.attempts {
 		return fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
-	return fmt.Errorf("%w: none of the questions so far (%d) was answered within Config.RequestTimeout (%v); "+
+	return fmt.Errorf("%w: none of the questions so far (%d) was answered within "+
+		"Config.RequestTimeout (%v); "+
 		"if the store is only far away, choose a longer Config.TTL (%v): %w",
 		errNoAnswer, c.attempts, c.k.cfg.RequestTimeout, c.k.cfg.TTL, err)
 }

@@ -26,7 +26,8 @@ func taken(t *testing.T, k *renewer.Keeper, opts ...renewer.Option) time.Time {
 func TestAWakeUpEndsTheWait(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Script(script.Acquire, script.Taken(other, time.Minute), script.Taken(other, time.Minute), script.Mine())
+		s.Script(script.Acquire, script.Taken(other, time.Minute), script.Taken(other, time.Minute),
+			script.Mine())
 		freed := time.Now().Add(1234 * time.Millisecond)
 		time.AfterFunc(time.Until(freed), func() { s.Wake("a", nil) })
 		assertInstant(t, freed, taken(t, k), "acquired")
@@ -36,7 +37,8 @@ func TestAWakeUpEndsTheWait(t *testing.T) {
 	})
 }
 
-// The key may be freed between the first question and the watch: the store wakes once it watches, and that is enough.
+// The key may be freed between the first question and the watch: the
+// store wakes once it watches, and that is enough.
 func TestNoWakeUpIsMissedBeforeTheWatch(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -62,7 +64,8 @@ func TestWithoutAnyHintASlowPollEndsTheWait(t *testing.T) {
 		s.Mute(true)
 		s.Script(script.Acquire, script.Taken(renewer.Holder{}, 0))
 		begun := time.Now()
-		assert.InDelta(t, config.Poll, taken(t, k).Sub(begun), float64(config.Poll/5), "a poll, give or take a fifth")
+		assert.InDelta(t, config.Poll, taken(t, k).Sub(begun), float64(config.Poll/5),
+			"a poll, give or take a fifth")
 	})
 }
 
@@ -70,7 +73,8 @@ func TestWaitingNeitherSpinsNorSleepsIn(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
-		s.Default(script.Acquire, script.Taken(other, time.Nanosecond)) // held for no time, over and over
+		// held for no time, over and over
+		s.Default(script.Acquire, script.Taken(other, time.Nanosecond))
 		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		assert.InDelta(t, 500, len(s.Calls(script.Acquire)), 20, "one question in 2 ms")
@@ -100,13 +104,15 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 		calls := s.Calls(script.Acquire)
 		require.Len(t, calls, 2)
 		require.Equal(t, calls[0].Claims[0].Owner, calls[1].Claims[0].Owner)
-		require.InDelta(t, goodFor, l.Remaining(), float64(rounding), "counted from the second question")
+		require.InDelta(t, goodFor, l.Remaining(), float64(rounding),
+			"counted from the second question")
 		require.NoError(t, l.Release(t.Context()))
 		require.Len(t, s.Calls(script.Release), 1)
 	})
 }
 
-// A grant that took so long that little is left of it is not believed in: the same owner asks again, which extends it.
+// A grant that took so long that little is left of it is not believed
+// in: the same owner asks again, which extends it.
 func TestAStaleGrantIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
@@ -116,13 +122,15 @@ func TestAStaleGrantIsAskedForAgain(t *testing.T) {
 		calls := s.Calls(script.Acquire)
 		require.Len(t, calls, 2)
 		require.Equal(t, calls[0].Claims[0].Owner, calls[1].Claims[0].Owner)
-		require.InDelta(t, goodFor, l.Remaining(), float64(rounding), "counted from the second question")
+		require.InDelta(t, goodFor, l.Remaining(), float64(rounding),
+			"counted from the second question")
 		require.NoError(t, l.Release(t.Context()))
 		require.NoError(t, k.Shutdown(t.Context()))
 	})
 }
 
-// slowFirstStore answers the first claim after the time for which a lease is good, whatever the context says.
+// slowFirstStore answers the first claim after the time for which a
+// lease is good, whatever the context says.
 type slowFirstStore struct {
 	*script.Store
 	asked bool
@@ -151,8 +159,8 @@ func TestBusyIsRemembered(t *testing.T) {
 	})
 }
 
-// A caller who leaves while the question is under way leaves no key behind: it is deleted at once, and once more when a
-// request that was still on its way could have arrived.
+// A caller who leaves while the question is under way leaves no key behind: it is deleted
+// at once, and once more when a request that was still on its way could have arrived.
 func TestNoOrphanOfACallerWhoLeft(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]script.Step{
@@ -213,8 +221,8 @@ func TestNoOrphanOfACallerWhoLeftAsItWasGranted(t *testing.T) {
 	})
 }
 
-// A question that got lost on its way may arrive after the lock was got by a second one, and given back: what it does then is
-// undone.
+// A question that got lost on its way may arrive after the lock was
+// got by a second one, and given back: what it does then is undone.
 func TestNoOrphanOfAnEarlierQuestion(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, s *script.Store, k *renewer.Keeper){
@@ -305,7 +313,11 @@ func TestEveryQuestionRunsOutOfTime(t *testing.T) {
 		_, err := k.Acquire(ctx, "a")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, renewer.ErrUnavailable)
-		for _, part := range []string{"none of the questions", "Config.RequestTimeout (" + k.Config().RequestTimeout.String() + ")", "Config.TTL (2s)"} {
+		for _, part := range []string{
+			"none of the questions",
+			"Config.RequestTimeout (" + k.Config().RequestTimeout.String() +
+				")", "Config.TTL (2s)",
+		} {
 			assert.ErrorContains(t, err, part)
 		}
 		_, err = k.TryAcquire(t.Context(), "b")

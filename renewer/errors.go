@@ -16,11 +16,14 @@ import (
 var (
 	// ErrHeld means that somebody else has the lock. errors.As with *[Error] tells who.
 	ErrHeld = errors.New("lockbeat: held by another owner")
-	// ErrLineFull comes with ErrHeld: as many callers of this process wait for the lock as [MaxWaiters] allows.
+	// ErrLineFull comes with ErrHeld: as many callers of this process
+	// wait for the lock as [MaxWaiters] allows.
 	ErrLineFull = errors.New("lockbeat: the line is full")
-	// ErrLost means that a lease ended before its operation did. errors.As with *[LostError] tells why.
+	// ErrLost means that a lease ended before its operation did.
+	// errors.As with *[LostError] tells why.
 	ErrLost = errors.New("lockbeat: lease lost")
-	// ErrUnavailable means that the store could not be asked, so that nobody knows who has the lock.
+	// ErrUnavailable means that the store could not be asked, so that
+	// nobody knows who has the lock.
 	ErrUnavailable = errors.New("lockbeat: lock store unavailable")
 	// ErrRejected marks, in an error of a [Store], an answer that the same request will get again
 	// until somebody changes the server: missing rights, a key of another type; or from a client
@@ -34,7 +37,8 @@ var (
 	ErrShutdown = errors.New("lockbeat: keeper is shut down")
 	// ErrName means that a lock's name is empty, too long, or one that stores keep for themselves.
 	ErrName = errors.New("lockbeat: invalid lock name")
-	// ErrConfig means that a configuration or an option is unusable; the message names each faulty field.
+	// ErrConfig means that a configuration or an option is unusable;
+	// the message names each faulty field.
 	ErrConfig = errors.New("lockbeat: invalid configuration")
 )
 
@@ -42,7 +46,8 @@ var (
 type Error struct {
 	// Op is "acquire" or "release".
 	Op string
-	// Name is the lock's name as the caller gave it. Do not show it to remote callers: it may carry their data.
+	// Name is the lock's name as the caller gave it. Do not show it
+	// to remote callers: it may carry their data.
 	Name string
 	// Kind is one of the Err… values of this package, or the context's own error.
 	Kind error
@@ -54,7 +59,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Waited is how long the call took.
 	Waited time.Duration
-	// Attempts counts the questions to the store; 0 for a call that only stood in line inside this process.
+	// Attempts counts the questions to the store; 0 for a call that
+	// only stood in line inside this process.
 	Attempts int
 	// Err is the cause below Kind, or nil.
 	Err error
@@ -63,7 +69,8 @@ type Error struct {
 // Error says what happened to which lock, and who has it.
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "lockbeat: %s %s: %s", e.Op, quote(e.Name), strings.TrimPrefix(e.Kind.Error(), "lockbeat: "))
+	fmt.Fprintf(&b, "lockbeat: %s %s: %s", e.Op, quote(e.Name),
+		strings.TrimPrefix(e.Kind.Error(), "lockbeat: "))
 	if e.Waited >= time.Millisecond {
 		fmt.Fprintf(&b, " after %v", e.Waited.Round(time.Millisecond))
 	}
@@ -90,12 +97,13 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Kind, e.Err}
 }
 
-// storeError is a store's error in a chain. A context error in it is that of the engine's request, not the caller's, and must
-// not be taken for it; all else can be found.
+// storeError is a store's error in a chain. A context error in it is that of the engine's
+// request, not the caller's, and must not be taken for it; all else can be found.
 type storeError struct{ error }
 
 func (e storeError) Is(target error) bool {
-	return target != context.Canceled && target != context.DeadlineExceeded && errors.Is(e.error, target)
+	return target != context.Canceled && target != context.DeadlineExceeded &&
+		errors.Is(e.error, target)
 }
 
 func (e storeError) As(target any) bool { return errors.As(e.error, target) }
@@ -110,7 +118,8 @@ const (
 	Usurped
 	// MaxHold means that the operation held the lock for [Config.MaxHold].
 	MaxHold
-	// Abandoned means that the operation still ran [Config.CancelGrace] after its caller had cancelled it.
+	// Abandoned means that the operation still ran
+	// [Config.CancelGrace] after its caller had cancelled it.
 	Abandoned
 	// ShutDown means that the keeper's Shutdown ran out of time while the operation still ran.
 	ShutDown
@@ -154,14 +163,15 @@ func (r Reason) explain() string {
 
 // LostError is the cause of a lease's context once the lease is lost. It is [ErrLost] to errors.Is.
 type LostError struct {
-	// Name is the lock's name as the caller gave it. Do not show it to remote callers: it may carry their data.
+	// Name is the lock's name as the caller gave it. Do not show it
+	// to remote callers: it may carry their data.
 	Name string
 	// Reason is why.
 	Reason Reason
 	// Fence is the lost lease's fencing token.
 	Fence int64
-	// Left is how long after this error was made the lease could still not be anybody else's, by the local clock: the notice
-	// given. 0 when the store has said that the lease is over.
+	// Left is how long after this error was made the lease could still not be anybody else's,
+	// by the local clock: the notice given. 0 when the store has said that the lease is over.
 	Left time.Duration
 	// Err is the last renewal's error, if that is why, or nil.
 	Err error
@@ -176,8 +186,8 @@ func (e *LostError) Error() string {
 	return s
 }
 
-// Unwrap gives errors.Is and errors.As both ErrLost and the last renewal's error, except that a context error in that is the
-// heartbeat's, not the caller's, and is not found.
+// Unwrap gives errors.Is and errors.As both ErrLost and the last renewal's error, except
+// that a context error in that is the heartbeat's, not the caller's, and is not found.
 func (e *LostError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{ErrLost}

@@ -2,7 +2,8 @@ package renewer
 
 import "time"
 
-// NewOnSleepyMachine is New on a machine of which slept tells how long it has been suspended in all.
+// NewOnSleepyMachine is New on a machine of which slept tells how
+// long it has been suspended in all.
 func NewOnSleepyMachine(store Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
 	return newKeeper(store, cfg, slept)
 }
@@ -34,7 +35,8 @@ func (k *Keeper) HandOffTo(l *Lease, leave func()) bool {
 // NewOwner makes an owner token.
 func NewOwner() string { return newOwner() }
 
-// A Timetable is the heap of ends or the wheel of heartbeats, with leases of its own that have no keeper.
+// A Timetable is the heap of ends or the wheel of heartbeats, with
+// leases of its own that have no keeper.
 type Timetable struct {
 	heap   agenda
 	wheel  *wheel

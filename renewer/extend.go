@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// Extend makes a lease taken with [Manual] last for d from now, if it would not last longer anyway, as the store counts; belief ends
-// earlier, by the clock drift and [Config.Margin]. Only one that still holds can be extended. It asks the store once and takes at
-// most [Config.RequestTimeout].
+// Extend makes a lease taken with [Manual] last for d from now, if it would not last longer anyway,
+// as the store counts; belief ends earlier, by the clock drift and [Config.Margin]. Only one that
+// still holds can be extended. It asks the store once and takes at most [Config.RequestTimeout].
 //
-// The error is a *[LostError] if the lease is lost, or turns out to be. It is an *[Error] of kind [ErrUnavailable] if the store did
-// not answer: the lease lasts as long as before then, at the least, and may be extended again; of kind ctx's own error; and of kind
-// [ErrConfig] if d does not exceed drift and margin, or if the lease has a heartbeat or was released.
+// The error is a *[LostError] if the lease is lost, or turns out to be. It is an *[Error] of
+// kind [ErrUnavailable] if the store did not answer: the lease lasts as long as before then,
+// at the least, and may be extended again; of kind ctx's own error; and of kind [ErrConfig]
+// if d does not exceed drift and margin, or if the lease has a heartbeat or was released.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	k := l.k
 	d = d.Truncate(time.Millisecond)
@@ -45,9 +46,15 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	case a.Status == Mine:
 		return nil
 	case ctx.Err() != nil:
-		return &Error{Op: "extend", Name: l.name, Kind: ctx.Err(), Err: context.Cause(ctx), Attempts: 1}
+		return &Error{
+			Op: "extend", Name: l.name, Kind: ctx.Err(), Err: context.Cause(ctx),
+			Attempts: 1,
+		}
 	default:
-		return &Error{Op: "extend", Name: l.name, Kind: ErrUnavailable, Err: storeError{a.Err}, Attempts: 1}
+		return &Error{
+			Op: "extend", Name: l.name, Kind: ErrUnavailable, Err: storeError{a.Err},
+			Attempts: 1,
+		}
 	}
 }
 
@@ -62,7 +69,8 @@ func (l *Lease) checkExtend(d time.Duration) error {
 	case l.state == released:
 		fault = errors.New("it was released: extend it while the operation runs")
 	case !l.manual():
-		fault = errors.New("it has a heartbeat, which extends it: take it with Manual to do so yourself")
+		fault = errors.New("it has a heartbeat, which extends it: take it with Manual to do so " +
+			"yourself")
 	}
 	if fault != nil {
 		return &Error{Op: "extend", Name: l.name, Kind: ErrConfig, Err: fault}
@@ -73,7 +81,8 @@ func (l *Lease) checkExtend(d time.Duration) error {
 // checkManual refuses a time in which nothing is left for the operation.
 func (k *Keeper) checkManual(d time.Duration) error {
 	if least := k.validFor(d) - k.cfg.Margin; d < time.Millisecond || least <= 0 {
-		return fmt.Errorf("%v is too short a time to hold a lock for: clock drift, 1ms and Config.Margin (%v) leave nothing of it", d, k.cfg.Margin)
+		return fmt.Errorf("%v is too short a time to hold a lock for: clock drift, 1ms and "+
+			"Config.Margin (%v) leave nothing of it", d, k.cfg.Margin)
 	}
 	return nil
 }

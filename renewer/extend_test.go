@@ -44,14 +44,16 @@ func TestExtend(t *testing.T) {
 		require.NoError(t, l.Extend(t.Context(), 20*time.Second))
 		require.InDelta(t, usable(20*time.Second), l.Remaining(), float64(rounding))
 		require.NoError(t, l.Extend(t.Context(), 2*time.Second), "shorter than what is left")
-		require.InDelta(t, usable(20*time.Second), l.Remaining(), float64(rounding), "never shortened")
+		require.InDelta(t, usable(20*time.Second), l.Remaining(), float64(rounding),
+			"never shortened")
 		require.Equal(t, 20*time.Second, s.Calls(script.Renew)[0].Holds[0].TTL)
 
 		extended := time.Now()
 		at, _ := lostAt(t, l)
 		assertInstant(t, extended.Add(usable(20*time.Second)), at, "never past what was asked")
 		require.Error(t, l.Release(t.Context()))
-		require.Equal(t, []renewer.Renewed{{Leases: 1, OK: 1}, {Leases: 1, OK: 1}}, heard[renewer.Renewed](r))
+		require.Equal(t, []renewer.Renewed{{Leases: 1, OK: 1}, {Leases: 1, OK: 1}},
+			heard[renewer.Renewed](r))
 		require.Equal(t, renewStart{leases: 1, names: []any{"a"}}, heard[renewStart](r)[0])
 		require.Equal(t, 2, heard[renewer.Released](r)[0].Renewals)
 	})
@@ -80,7 +82,8 @@ func TestExtensionsThatFail(t *testing.T) {
 		err = l.Extend(ctx, time.Hour)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, renewer.ErrUnavailable)
-		require.WithinDuration(t, end, time.Now().Add(l.Remaining()), rounding, "it lasts as long as it did")
+		require.WithinDuration(t, end, time.Now().Add(l.Remaining()), rounding,
+			"it lasts as long as it did")
 
 		s.Script(script.Renew, script.Gone())
 		err = l.Extend(t.Context(), time.Hour)
@@ -169,7 +172,8 @@ func TestALeaseIsHeldAtLeastFromNow(t *testing.T) {
 	})
 }
 
-// What could not be released at once is kept for its time all the same, by whoever releases it then.
+// What could not be released at once is kept for its time all the
+// same, by whoever releases it then.
 func TestHoldAtLeastSurvivesAFailedRelease(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -182,7 +186,8 @@ func TestHoldAtLeastSurvivesAFailedRelease(t *testing.T) {
 		calls := s.Calls(script.Release)
 		require.Greater(t, len(calls), 2)
 		last := calls[len(calls)-1]
-		require.WithinDuration(t, acquired.Add(time.Minute), last.At.Add(last.Holds[0].Keep), time.Millisecond)
+		require.WithinDuration(t, acquired.Add(time.Minute), last.At.Add(last.Holds[0].Keep),
+			time.Millisecond)
 		_, err := k.TryAcquire(t.Context(), "a")
 		require.ErrorIs(t, err, renewer.ErrHeld)
 	})

@@ -15,7 +15,9 @@ import (
 
 // waiting has a caller wait for "a", which another process has, and returns when its wait began,
 // and when it got the name.
-func waiting(t *testing.T, s *script.Store, k *renewer.Keeper) (begun time.Time, got <-chan time.Time) {
+func waiting(
+	t *testing.T, s *script.Store, k *renewer.Keeper,
+) (begun time.Time, got <-chan time.Time) {
 	t.Helper()
 	s.Overwrite("a", other, time.Hour)
 	pass(time.Second)
@@ -66,12 +68,16 @@ func TestForgedWakeUpsAreThrottled(t *testing.T) {
 	in(t, quietPoll(), func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun, got := waiting(t, s, k)
 		wakeEvery(s, 100*time.Microsecond, 1200*ms)
-		assert.Equal(t, []time.Duration{0, 1 * ms, 3 * ms, 7 * ms, 15 * ms, 31 * ms, 63 * ms, 127 * ms, 255 * ms, 505 * ms, 755 * ms, 1005 * ms},
+		assert.Equal(t, []time.Duration{
+			0, 1 * ms, 3 * ms, 7 * ms, 15 * ms, 31 * ms, 63 * ms,
+			127 * ms, 255 * ms, 505 * ms, 755 * ms, 1005 * ms,
+		},
 			instants(s, begun.Add(100*time.Microsecond)), "the pause doubles up to 250 ms")
 
 		s.Delete("a")
 		s.Wake("a", nil)
-		assertInstant(t, begun.Add(1255*ms+100*time.Microsecond), <-got, "the release, in the pause, is heard at its end")
+		assertInstant(t, begun.Add(1255*ms+100*time.Microsecond), <-got,
+			"the release, in the pause, is heard at its end")
 	})
 }
 

@@ -49,7 +49,10 @@ func (s *oddStore) Acquire(ctx context.Context, claims []renewer.Claim) []renewe
 	}
 	grants := make([]renewer.Grant, count(kind, len(claims)))
 	for i := range grants {
-		grants[i] = renewer.Grant{Status: renewer.Status(kind % 7), Fence: number(), Queued: kind&16 != 0}
+		grants[i] = renewer.Grant{
+			Status: renewer.Status(kind % 7), Fence: number(),
+			Queued: kind&16 != 0,
+		}
 		if kind&32 != 0 {
 			grants[i].Reserved, grants[i].Age = int(number()), time.Duration(number())
 			grants[i].TTL, grants[i].HeldFor = time.Duration(number()), time.Duration(number())
@@ -59,7 +62,8 @@ func (s *oddStore) Acquire(ctx context.Context, claims []renewer.Claim) []renewe
 }
 
 func (s *oddStore) answers(
-	ctx context.Context, holds []renewer.Hold, good func(context.Context, []renewer.Hold) []renewer.Answer,
+	ctx context.Context, holds []renewer.Hold,
+	good func(context.Context, []renewer.Hold) []renewer.Answer,
 ) []renewer.Answer {
 	kind, number, odd := s.odd()
 	if !odd {
@@ -85,8 +89,14 @@ func (s *oddStore) Release(ctx context.Context, holds []renewer.Hold) []renewer.
 func FuzzOddStore(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{1 | 64, 255, 255, 255, 255, 255, 255, 255, 127, 64})
-	f.Add([]byte{1 | 32 | 64, 5, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 127, 0, 0, 0, 0, 0, 0, 0, 128})
-	f.Add([]byte{2 | 32 | 64, 0, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 255, 255, 255, 255, 255, 255, 255, 255})
+	f.Add([]byte{
+		1 | 32 | 64, 5, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 127, 0, 0,
+		0, 0, 0, 0, 0, 128,
+	})
+	f.Add([]byte{
+		2 | 32 | 64, 0, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9,
+		9, 255, 255, 255, 255, 255, 255, 255, 255,
+	})
 	f.Add([]byte{0, 1, 128, 3 | 64, 4 | 64, 5 | 64, 6 | 64})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		synctest.Test(t, func(t *testing.T) {

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// A hand-off passes a lease on to the first of those who wait for the name in this process, without asking the store: the owner
-// token, the deadline and the heartbeat go on; the context, the limits and the fencing token are new. The store has reserved the
-// tokens before ([Claim.Reserve]), so that they rise over all holders. It is bounded by [Config.HandOffs] and [Config.HandOffFor], so
-// that other processes get their turn.
+// A hand-off passes a lease on to the first of those who wait for the name in this
+// process, without asking the store: the owner token, the deadline and the heartbeat go
+// on; the context, the limits and the fencing token are new. The store has reserved the
+// tokens before ([Claim.Reserve]), so that they rise over all holders. It is bounded by
+// [Config.HandOffs] and [Config.HandOffFor], so that other processes get their turn.
 
 // tokens are the fencing tokens of one grant, for hand-offs. One is used only once the store's
 // clock has reached it, and those that are left are given back with the release: so they do not run
@@ -42,7 +43,8 @@ func (c *call) bookTokens(now instant) {
 	}
 	cfg := &c.k.cfg
 	c.k.lineOf(c.l).tokens = tokens{
-		granted: now, first: c.l.fence, last: c.l.fence + int64(c.reserved), left: cfg.HandOffs, until: now.add(cfg.HandOffFor),
+		granted: now, first: c.l.fence, last: c.l.fence + int64(c.reserved), left: cfg.HandOffs,
+		until: now.add(cfg.HandOffFor),
 	}
 }
 
@@ -51,7 +53,8 @@ func (c *call) bookTokens(now instant) {
 func (t *tokens) next(fence int64, now instant, drift float64) (int64, bool) {
 	fence++
 	elapsed := float64(now.sub(t.granted)) * (1 - drift) / (1 + drift)
-	ok := fence <= t.last && t.left > 0 && now < t.until && float64(fence-t.first)*float64(time.Microsecond) <= elapsed
+	ok := fence <= t.last && t.left > 0 && now < t.until &&
+		float64(fence-t.first)*float64(time.Microsecond) <= elapsed
 	return fence, ok
 }
 
@@ -86,8 +89,9 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	next.state, next.acquired, next.deadline, next.due = held, now, l.deadline, l.due
 	k.limitHold(next, now)
 	k.leases[l.index], next.index, l.index = next, l.index, nowhere
-	k.ends.replace(l, next) // at an instant no later than its own, MaxHold's included: it is moved when that comes
-	k.unplan(l)             // the new holder plans the next heartbeat when it has a context
+	// at an instant no later than its own, MaxHold's included: it is moved when that comes
+	k.ends.replace(l, next)
+	k.unplan(l) // the new holder plans the next heartbeat when it has a context
 	l.state = released
 	l.until.Store(0)
 	w.handed = true
@@ -105,9 +109,11 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 	k, l := c.k, c.l
 	caller := ctx
 	if k.observer != nil {
-		trace := k.observer.Claim(ctx) // for those who are refused in this process; elsewhere the first holder's is known
+		// for those who are refused in this process; elsewhere the first holder's is known
+		trace := k.observer.Claim(ctx)
 		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
-			AcquireStart: start, Wait: k.clock.atMost().sub(c.begun), Fence: l.fence, Contended: true, HandedOver: true,
+			AcquireStart: start, Wait: k.clock.atMost().sub(c.begun), Fence: l.fence,
+			Contended: true, HandedOver: true,
 			Holder: c.behind.holder, HeldFor: c.behind.heldFor,
 		})
 		k.mu.Lock()

@@ -24,8 +24,11 @@ type comer struct {
 	leave context.CancelFunc
 }
 
-// line has n callers stand in line for a name: the first has got it from the store, which it asked when all were there.
-func line(t *testing.T, s *script.Store, k *renewer.Keeper, n int, opts ...renewer.Option) []*comer {
+// line has n callers stand in line for a name: the first has got it
+// from the store, which it asked when all were there.
+func line(
+	t *testing.T, s *script.Store, k *renewer.Keeper, n int, opts ...renewer.Option,
+) []*comer {
 	t.Helper()
 	before := acquire(t, k, "a")
 	comers := make([]*comer, n)
@@ -63,7 +66,8 @@ func (c *comer) free(t *testing.T, next *comer, free func(context.Context) error
 	<-next.got
 	require.NoError(t, next.err)
 	handed = len(c.s.Calls(script.Acquire)) == asked
-	require.True(t, next.lease.Fence() == c.lease.Fence()+1 || !handed && next.lease.Fence() > c.lease.Fence())
+	require.True(t, next.lease.Fence() == c.lease.Fence()+1 || !handed &&
+		next.lease.Fence() > c.lease.Fence())
 	return handed
 }
 
@@ -71,7 +75,8 @@ func TestHandedOver(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		comers := line(t, s, k, 5)
-		require.Equal(t, 10_000, s.Calls(script.Acquire)[1].Claims[0].Reserve, "one for each microsecond of HandOffFor")
+		require.Equal(t, 10_000, s.Calls(script.Acquire)[1].Claims[0].Reserve,
+			"one for each microsecond of HandOffFor")
 		pass(5 * time.Millisecond)
 		owner, granted := s.Owner("a"), time.Now().Add(-5*time.Millisecond)
 		for i, c := range comers[1:] {
@@ -84,7 +89,8 @@ func TestHandedOver(t *testing.T) {
 			require.NoError(t, before.Release(t.Context()), "a second time")
 			require.True(t, c.lease.Valid())
 			require.NoError(t, c.lease.Context().Err())
-			assertInstant(t, granted.Add(goodFor), time.Now().Add(c.lease.Remaining()), "as long as it was good before")
+			assertInstant(t, granted.Add(goodFor), time.Now().Add(c.lease.Remaining()),
+				"as long as it was good before")
 		}
 		require.Equal(t, owner, s.Owner("a"))
 		require.Len(t, s.Calls(script.Acquire), 2)
@@ -143,18 +149,29 @@ func TestNotHandedOver(t *testing.T) {
 		prep  func(t *testing.T, s *script.Store)
 		free  func(*renewer.Lease) func(context.Context) error
 	}{
-		"after an abort":      {cfg: config, free: func(l *renewer.Lease) func(context.Context) error { return l.Abort }},
-		"by configuration":    {cfg: bounded(func(c *renewer.Config) { c.HandOffs = -1 })},
-		"its time is over":    {cfg: bounded(func(c *renewer.Config) { c.HandOffFor = time.Second }), prep: func(*testing.T, *script.Store) { pass(time.Second) }},
-		"to be held at least": {cfg: config, opts: []renewer.Option{renewer.HoldAtLeast(time.Second)}},
+		"after an abort": {cfg: config, free: func(l *renewer.Lease) func(context.Context) error {
+			return l.Abort
+		}},
+		"by configuration": {cfg: bounded(func(c *renewer.Config) { c.HandOffs = -1 })},
+		"its time is over": {cfg: bounded(func(c *renewer.Config) {
+			c.HandOffFor = time.Second
+		}), prep: func(*testing.T, *script.Store) { pass(time.Second) }},
+		"to be held at least": {
+			cfg:  config,
+			opts: []renewer.Option{renewer.HoldAtLeast(time.Second)},
+		},
 		"without a heartbeat": {cfg: config, opts: []renewer.Option{renewer.Manual(config.TTL)}},
-		"a heartbeat is asked": {cfg: bounded(func(c *renewer.Config) { c.HandOffFor = time.Minute }), prep: func(t *testing.T, s *script.Store) {
+		"a heartbeat is asked": {cfg: bounded(func(c *renewer.Config) {
+			c.HandOffFor = time.Minute
+		}), prep: func(t *testing.T, s *script.Store) {
 			s.Script(script.Renew, script.Pass().Late(1900*time.Millisecond))
 			for len(s.Calls(script.Renew)) == 0 {
 				pass(100 * time.Millisecond)
 			}
 		}},
-		"a heartbeat has failed": {cfg: bounded(func(c *renewer.Config) { c.HandOffFor = time.Minute }), prep: func(t *testing.T, s *script.Store) {
+		"a heartbeat has failed": {cfg: bounded(func(c *renewer.Config) {
+			c.HandOffFor = time.Minute
+		}), prep: func(t *testing.T, s *script.Store) {
 			s.Script(script.Renew, script.Fail(errDown))
 			for len(s.Calls(script.Renew)) == 0 {
 				pass(time.Millisecond)
@@ -184,8 +201,8 @@ func TestNotHandedOver(t *testing.T) {
 	}
 }
 
-// Too little is left of the lease for two more tries at a heartbeat, although all heartbeats were confirmed: by a store that puts
-// answers together, of which the oldest counts.
+// Too little is left of the lease for two more tries at a heartbeat, although all heartbeats
+// were confirmed: by a store that puts answers together, of which the oldest counts.
 func TestNotHandedOverWithTooLittleLeft(t *testing.T) {
 	t.Parallel()
 	cfg := config
@@ -198,7 +215,8 @@ func TestNotHandedOverWithTooLittleLeft(t *testing.T) {
 		t.Run(tt.at.String(), func(t *testing.T) {
 			t.Parallel()
 			in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				s.Default(script.Renew, script.Pass().Aged(6*time.Second)) // no more than the acquire is good for
+				// no more than the acquire is good for
+				s.Default(script.Renew, script.Pass().Aged(6*time.Second))
 				comers := line(t, s, k, 2)
 				pass(comers[0].lease.Remaining() + cfg.Margin - enough - tt.at)
 				require.NoError(t, comers[0].lease.Context().Err())
@@ -247,7 +265,8 @@ func TestHandOffsAreBoundedByCount(t *testing.T) {
 	})
 }
 
-// Two take turns: who comes while the other has the lock is handed it, although nobody waited when the store was asked.
+// Two take turns: who comes while the other has the lock is handed
+// it, although nobody waited when the store was asked.
 func TestTwoHandItToAndFro(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -335,70 +354,6 @@ func TestLostBeforeItIsReceived(t *testing.T) {
 	})
 }
 
-// Limits and options are each holder's own.
-func TestLimitsOverHandOffs(t *testing.T) {
-	t.Parallel()
-	cfg := config
-	cfg.MaxHold, cfg.CancelGrace, cfg.HandOffFor = 5*time.Second, time.Second, time.Minute
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		comers := line(t, s, k, 3)
-		pass(time.Second)
-		require.True(t, comers[0].free(t, comers[1], nil))
-		handed := time.Now()
-		at, lost := lostAt(t, comers[1].lease)
-		require.Equal(t, renewer.MaxHold, lost.Reason)
-		assertInstant(t, handed.Add(5*time.Second), at, "a limit of its own")
-		require.ErrorIs(t, comers[1].lease.Release(t.Context()), renewer.ErrLost)
-		<-comers[2].got
-		require.NoError(t, comers[2].err)
-
-		require.NoError(t, comers[2].lease.Release(t.Context()))
-		next := line(t, s, k, 2)
-		require.True(t, next[0].free(t, next[1], nil))
-		next[0].leave() // its grace is not the next one's
-		pass(2 * time.Second)
-		require.True(t, next[1].lease.Valid())
-		next[1].leave()
-		pass(time.Second + time.Millisecond)
-		require.ErrorAs(t, next[1].lease.Err(), &lost)
-		require.Equal(t, renewer.Abandoned, lost.Reason)
-		require.ErrorIs(t, next[1].lease.Release(t.Context()), renewer.ErrLost)
-	})
-}
-
-// A lease handed over holds for as long as its own HoldAtLeast says.
-func TestHoldAtLeastAfterAHandOff(t *testing.T) {
-	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		before := acquire(t, k, "a")
-		first := come(t, s, k)
-		least := come(t, s, k, renewer.HoldAtLeast(4*time.Second))
-		require.NoError(t, before.Release(t.Context()))
-		<-first.got
-		require.True(t, first.free(t, least, nil))
-		require.NoError(t, least.lease.Release(t.Context()))
-		require.NotEmpty(t, s.Owner("a"))
-		pass(4*time.Second + time.Millisecond)
-		require.Empty(t, s.Owner("a"))
-	})
-}
-
-func TestShutdownDuringHandOffs(t *testing.T) {
-	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		comers := line(t, s, k, 3)
-		pass(aToken)
-		ended := background(func() error { return k.Shutdown(within(t, time.Minute)) })
-		synctest.Wait()
-		require.NoError(t, comers[0].lease.Release(t.Context()))
-		require.NoError(t, <-ended)
-		for _, c := range comers[1:] {
-			require.ErrorIs(t, c.err, renewer.ErrShutdown)
-		}
-		require.Empty(t, s.Owner("a"))
-	})
-}
-
 // Observers hear of each holder, and that nobody asked the store.
 func TestObserversHearOfHandOffs(t *testing.T) {
 	t.Parallel()
@@ -432,8 +387,9 @@ func TestObserversHearOfHandOffs(t *testing.T) {
 		require.Len(t, ends, 3)
 		require.False(t, ends[1].HandedOver)
 		require.Equal(t, renewer.AcquireEnd{
-			AcquireStart: renewer.AcquireStart{Name: "a", Operation: "op"}, Wait: 5 * time.Millisecond,
-			Fence: comers[1].lease.Fence(), Contended: true, HandedOver: true,
+			AcquireStart: renewer.AcquireStart{Name: "a", Operation: "op"},
+			Wait:         5 * time.Millisecond,
+			Fence:        comers[1].lease.Fence(), Contended: true, HandedOver: true,
 			Holder: renewer.Holder{Node: "here", PID: os.Getpid(), Trace: "trace a 1"},
 		}, ends[2])
 		require.Len(t, over, 3)

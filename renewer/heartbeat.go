@@ -6,24 +6,27 @@ import (
 )
 
 const (
-	// Leases that come due this close together share a heartbeat: as long as is needed to gather a good batch, within these bounds and
-	// a sixty-fourth of an interval.
+	// Leases that come due this close together share a heartbeat: as long as is needed
+	// to gather a good batch, within these bounds and a sixty-fourth of an interval.
 	gatherLeast = 3 * time.Millisecond
 	gatherMost  = 50 * time.Millisecond
 	// So many that what it costs to wake up, to send and to receive is little beside the rest.
 	batchGood = 300
-	// The most leases in one heartbeat, as long as the store keeps up: a server answers nobody else while it reads what has arrived on
-	// one connection, so all of it is to take a millisecond or so. When more are due the next follows after this time.
+	// The most leases in one heartbeat, as long as the store keeps up: a server answers
+	// nobody else while it reads what has arrived on one connection, so all of it is to
+	// take a millisecond or so. When more are due the next follows after this time.
 	batchMost = 400
 	fullGap   = 1500 * time.Microsecond
-	// A heartbeat of fewer leases than this takes others along that would come due within a quarter of an interval: what it costs
-	// to send and to receive is then shared by more. Each keeps its rhythm, so they come due together again. Not for a TTL after
-	// a heartbeat has failed, so that a lease that the store can't answer for does not take others along again and again; for so long
-	// heartbeats gather for the least time, too.
+	// A heartbeat of fewer leases than this takes others along that would come due within
+	// a quarter of an interval: what it costs to send and to receive is then shared by
+	// more. Each keeps its rhythm, so they come due together again. Not for a TTL after a
+	// heartbeat has failed, so that a lease that the store can't answer for does not take
+	// others along again and again; for so long heartbeats gather for the least time, too.
 	batchLeast = 300
-	// Up to this many heartbeats of a lane are under way at once without further ado. When the store hangs they all wait; more
-	// then start at intervals of an eighth of RequestTimeout, each with everything that has come due, so that no lease waits for
-	// another's answer, and no more than these plus about eight ever wait together.
+	// Up to this many heartbeats of a lane are under way at once without further ado.
+	// When the store hangs they all wait; more then start at intervals of an eighth of
+	// RequestTimeout, each with everything that has come due, so that no lease waits
+	// for another's answer, and no more than these plus about eight ever wait together.
 	flightsAtOnce = 8
 )
 
@@ -71,7 +74,8 @@ func untilNext(next, now instant) time.Duration {
 	return next.sub(now)
 }
 
-// gather takes what is due out of the first lane that may send, or tells when to look again. Under k.mu.
+// gather takes what is due out of the first lane that may send, or
+// tells when to look again. Under k.mu.
 func (k *Keeper) gather(now instant) (f *flight, next instant) {
 	next = never
 	for _, lane := range k.lanes {
@@ -129,7 +133,8 @@ func (k *Keeper) newFlight() *flight {
 
 // recycle keeps a flight that has landed for the next. Under k.mu.
 func (k *Keeper) recycle(f *flight) {
-	if len(k.landed) == flightsAtOnce || cap(f.leases) > 2*batchMost { // the latter was needed in a crowd only
+	// the latter was needed in a crowd only
+	if len(k.landed) == flightsAtOnce || cap(f.leases) > 2*batchMost {
 		return
 	}
 	clear(f.leases) // not to keep leases alive
@@ -197,9 +202,11 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 		}
 		lag := f.sent.sub(l.due)
 		k.book(l, a, f.sent.add(-max(0, a.Age)), now, &news)
-		if k.observer != nil && l.state == held && (a.Status == Unknown || lag > k.cfg.RequestTimeout) {
+		if k.observer != nil && l.state == held &&
+			(a.Status == Unknown || lag > k.cfg.RequestTimeout) {
 			misses = append(misses, miss{l.seen(), Missed{
-				Name: l.name, Operation: l.label.operation, Fence: l.fence, Lag: max(0, lag), Err: a.Err,
+				Name: l.name, Operation: l.label.operation, Fence: l.fence, Lag: max(0, lag),
+				Err:  a.Err,
 				Left: max(0, instant(l.until.Load()).sub(now)),
 			}})
 		}
@@ -241,7 +248,8 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 		l.renewals++
 		l.deadline = max(l.deadline, sent.add(k.validity)) // answers may overtake each other
 		l.setUntil()
-		// The next heartbeat keeps the rhythm, unless this one came so late that the next would follow at once.
+		// The next heartbeat keeps the rhythm, unless this one came
+		// so late that the next would follow at once.
 		l.due = l.due.add(k.cfg.Heartbeat)
 		if least := sent.add(k.cfg.Heartbeat / 2); l.due < least {
 			l.due = least

@@ -17,8 +17,8 @@ import (
 
 var errDown = errors.New("connection refused")
 
-// Whatever becomes of the heartbeats, the context ends at an exact instant: when the store says that the lease is over, or
-// counted from the sending of the last confirmed request.
+// Whatever becomes of the heartbeats, the context ends at an exact instant: when the store
+// says that the lease is over, or counted from the sending of the last confirmed request.
 func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 	t.Parallel()
 	last := func(calls []script.Call) time.Time { return calls[len(calls)-1].At }
@@ -42,13 +42,17 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 				s.Script(script.Renew, script.Pass(), script.Gone().Late(1500*time.Millisecond))
 			},
 			reason: renewer.Usurped,
-			want:   func(s *script.Store) time.Time { return last(s.Calls(script.Renew)).Add(1500 * time.Millisecond) },
+			want: func(s *script.Store) time.Time {
+				return last(s.Calls(script.Renew)).Add(1500 * time.Millisecond)
+			},
 		},
 		{
 			name:   "no heartbeat is ever answered: counted from the acquire",
 			setup:  func(s *script.Store) { s.Default(script.Renew, script.Hang()) },
 			reason: renewer.Expired,
-			want:   func(s *script.Store) time.Time { return s.Calls(script.Acquire)[0].At.Add(goodFor) },
+			want: func(s *script.Store) time.Time {
+				return s.Calls(script.Acquire)[0].At.Add(goodFor)
+			},
 		},
 		{
 			name: "the acquire's answer was slow: counted from its sending all the same",
@@ -57,7 +61,9 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 				s.Default(script.Renew, script.Hang())
 			},
 			reason: renewer.Expired,
-			want:   func(s *script.Store) time.Time { return s.Calls(script.Acquire)[0].At.Add(goodFor) },
+			want: func(s *script.Store) time.Time {
+				return s.Calls(script.Acquire)[0].At.Add(goodFor)
+			},
 		},
 		{
 			name: "hung after two that were confirmed",
@@ -66,7 +72,9 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 				s.Default(script.Renew, script.Hang())
 			},
 			reason: renewer.Expired,
-			want:   func(s *script.Store) time.Time { return s.Calls(script.Renew)[1].At.Add(goodFor) },
+			want: func(s *script.Store) time.Time {
+				return s.Calls(script.Renew)[1].At.Add(goodFor)
+			},
 		},
 		{
 			name: "errors at once",
@@ -75,7 +83,9 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 				s.Default(script.Renew, script.Fail(errDown))
 			},
 			reason: renewer.Expired,
-			want:   func(s *script.Store) time.Time { return s.Calls(script.Renew)[0].At.Add(goodFor) },
+			want: func(s *script.Store) time.Time {
+				return s.Calls(script.Renew)[0].At.Add(goodFor)
+			},
 		},
 		{
 			name: "confirmed, but slowly: counted from the sending",
@@ -84,7 +94,9 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 				s.Default(script.Renew, script.Hang())
 			},
 			reason: renewer.Expired,
-			want:   func(s *script.Store) time.Time { return s.Calls(script.Renew)[0].At.Add(goodFor) },
+			want: func(s *script.Store) time.Time {
+				return s.Calls(script.Renew)[0].At.Add(goodFor)
+			},
 		},
 		{
 			name: "took effect, but the confirmation was lost: does not count",
@@ -93,16 +105,24 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 				s.Default(script.Renew, script.Pass().Lost())
 			},
 			reason: renewer.Expired,
-			want:   func(s *script.Store) time.Time { return s.Calls(script.Renew)[0].At.Add(goodFor) },
+			want: func(s *script.Store) time.Time {
+				return s.Calls(script.Renew)[0].At.Add(goodFor)
+			},
 		},
 	}
 	for i := range 2 * len(tests) {
 		tt := tests[i/2]
-		// With a context of the caller's that ends, the end loop keeps the time of the acquire already; without, it sleeps until then.
+		// With a context of the caller's that ends, the end loop keeps
+		// the time of the acquire already; without, it sleeps until then.
 		callers := []struct {
 			name string
 			ctx  func(t *testing.T) context.Context
-		}{{"", (*testing.T).Context}, {", for a caller that nothing cancels", func(*testing.T) context.Context { return context.Background() }}}[i%2]
+		}{{"", (*testing.T).Context}, {
+			", for a caller that nothing cancels",
+			func(*testing.T) context.Context {
+				return context.Background()
+			},
+		}}[i%2]
 		t.Run(tt.name+callers.name, func(t *testing.T) {
 			t.Parallel()
 			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -116,7 +136,8 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 				assert.Equal(t, tt.reason, lost.Reason)
 				assert.Equal(t, l.Fence(), lost.Fence)
 				if tt.reason == renewer.Expired {
-					assert.InDelta(t, config.Margin, lost.Left, float64(rounding), "the notice given is the margin")
+					assert.InDelta(t, config.Margin, lost.Left, float64(rounding),
+						"the notice given is the margin")
 				} else {
 					assert.Zero(t, lost.Left)
 				}
@@ -126,7 +147,8 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 	}
 }
 
-// A lost lease's error tells the last heartbeat's, but is never mistaken for a cancellation by the caller.
+// A lost lease's error tells the last heartbeat's, but is never
+// mistaken for a cancellation by the caller.
 func TestLossIsNotACancellation(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -141,8 +163,9 @@ func TestLossIsNotACancellation(t *testing.T) {
 	})
 }
 
-// A heartbeat that fails at once is tried again after a pause, so that many leases don't hammer a server that is in trouble: between a
-// sixteenth and an eighth of RequestTimeout, and what gathers leases into one.
+// A heartbeat that fails at once is tried again after a pause, so that many
+// leases don't hammer a server that is in trouble: between a sixteenth and
+// an eighth of RequestTimeout, and what gathers leases into one.
 func TestAFailedHeartbeatIsNotRepeatedAtOnce(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -162,7 +185,10 @@ func TestAFailedHeartbeatIsNotRepeatedAtOnce(t *testing.T) {
 
 func TestTwoFailedHeartbeatsDoNotDisturb(t *testing.T) {
 	t.Parallel()
-	for name, step := range map[string]script.Step{"refused": script.Fail(errDown), "hung": script.Hang(), "reply lost": script.Pass().Lost()} {
+	for name, step := range map[string]script.Step{
+		"refused": script.Fail(errDown),
+		"hung":    script.Hang(), "reply lost": script.Pass().Lost(),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -180,7 +206,8 @@ func TestTwoFailedHeartbeatsDoNotDisturb(t *testing.T) {
 	}
 }
 
-// An answer that comes after the context has ended does not bring the lease back, even from a store that ignores deadlines.
+// An answer that comes after the context has ended does not bring the
+// lease back, even from a store that ignores deadlines.
 func TestLateAnswerDoesNotRevive(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -270,7 +297,8 @@ func TestHeartbeatsStopWithTheLease(t *testing.T) {
 	})
 }
 
-// Leases taken together share heartbeats without beating all at once, and each is renewed once an interval.
+// Leases taken together share heartbeats without beating all at once,
+// and each is renewed once an interval.
 func TestHeartbeatsAreBatchedAndSpread(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -297,8 +325,8 @@ func TestHeartbeatsAreBatchedAndSpread(t *testing.T) {
 	})
 }
 
-// A heartbeat that hangs delays neither the next heartbeat nor other leases, and is not delayed itself: its lease is told in
-// time.
+// A heartbeat that hangs delays neither the next heartbeat nor other
+// leases, and is not delayed itself: its lease is told in time.
 func TestHungHeartbeatDelaysNobody(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
@@ -317,7 +345,8 @@ func TestHungHeartbeatDelaysNobody(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorContains(t, k.Shutdown(ctx), "200 operations still ran", "the one that was told a minute ago too")
+		require.ErrorContains(t, k.Shutdown(ctx), "200 operations still ran",
+			"the one that was told a minute ago too")
 	})
 }
 

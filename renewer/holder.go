@@ -2,7 +2,8 @@ package renewer
 
 import "strconv"
 
-// String returns "web-1 pid 4711 (email:send)", without the parts that are unknown, and without Trace.
+// String returns "web-1 pid 4711 (email:send)", without the parts
+// that are unknown, and without Trace.
 func (h Holder) String() string {
 	s := h.Node
 	if h.PID != 0 {

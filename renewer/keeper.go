@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// Keeper acquires leases from one [Store] and keeps them alive. Two goroutines serve all of its leases: one sends heartbeats
-// in batches, one ends what could not be renewed. All methods may be called concurrently.
+// Keeper acquires leases from one [Store] and keeps them alive. Two
+// goroutines serve all of its leases: one sends heartbeats in batches, one
+// ends what could not be renewed. All methods may be called concurrently.
 type Keeper struct {
 	store    Store
 	shards   Sharded // the same, nil if it is not sharded
@@ -32,18 +33,21 @@ type Keeper struct {
 	loops  sync.WaitGroup
 
 	mu      sync.Mutex
-	closing bool              // Shutdown has begun
-	told    bool              // it has told every operation to stop: whoever begins now is told at once
-	halted  bool              // it has ended every question to the store: those asked now end at once
-	over    bool              // and nobody cleans up any more
-	ended   error             // what it returns; not changed once stop is closed
-	calls   int               // Acquire calls under way
-	lines   map[string]*Lease // who is at the head of each name's line: asking, or holding it
-	leases  []*Lease          // every lease not released yet, lost ones included
-	idle    chan struct{}     // closed when closing and neither calls nor leases are left; nil until Shutdown asks
-	lanes   []*lane           // of heartbeats, by shard
-	ends    agenda
-	landed  []*flight
+	closing bool // Shutdown has begun
+	// it has told every operation to stop: whoever begins now is told at once
+	told bool
+	// it has ended every question to the store: those asked now end at once
+	halted bool
+	over   bool              // and nobody cleans up any more
+	ended  error             // what it returns; not changed once stop is closed
+	calls  int               // Acquire calls under way
+	lines  map[string]*Lease // who is at the head of each name's line: asking, or holding it
+	leases []*Lease          // every lease not released yet, lost ones included
+	// closed when closing and neither calls nor leases are left; nil until Shutdown asks
+	idle   chan struct{}
+	lanes  []*lane // of heartbeats, by shard
+	ends   agenda
+	landed []*flight
 
 	stillRan int              // operations that ran when Shutdown told them to stop
 	sweepers map[int]*sweeper // by shard
@@ -51,14 +55,15 @@ type Keeper struct {
 	beatWaker, endWaker waker
 }
 
-// New returns a Keeper on store. It does no I/O. The error is [ErrConfig] and names each faulty field. Call Shutdown when
-// done.
+// New returns a Keeper on store. It does no I/O. The error is
+// [ErrConfig] and names each faulty field. Call Shutdown when done.
 func New(store Store, cfg Config) (*Keeper, error) { return newKeeper(store, cfg, timeSlept) }
 
 func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
 	var nilStore error
 	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
-		nilStore = fmt.Errorf("%w: store is nil: make one with redisstore.New or memory.New", ErrConfig)
+		nilStore = fmt.Errorf("%w: store is nil: make one with redisstore.New or memory.New",
+			ErrConfig)
 	}
 	cfg, err := cfg.resolve()
 	if err := errors.Join(nilStore, err); err != nil {
@@ -88,7 +93,8 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 // Config returns the configuration in force, with its defaults filled in.
 func (k *Keeper) Config() Config { return k.cfg }
 
-// begin is called under k.mu for a lease that the store has granted, after its request was sent at s.
+// begin is called under k.mu for a lease that the store has granted,
+// after its request was sent at s.
 func (k *Keeper) begin(l *Lease, s instant, now instant) {
 	l.state = held
 	l.acquired = now
@@ -105,8 +111,8 @@ func (k *Keeper) begin(l *Lease, s instant, now instant) {
 	k.plan(l, l.due)
 }
 
-// spread is when the first heartbeat comes, at a random point of the interval's second half, so that leases taken together do not beat
-// together; later ones keep that distance.
+// spread is when the first heartbeat comes, at a random point of the interval's second
+// half, so that leases taken together do not beat together; later ones keep that distance.
 func (k *Keeper) spread() time.Duration { return k.cfg.Heartbeat/2 + jitter(k.cfg.Heartbeat/2) }
 
 // limitHold settles where belief in a new lease ends, by its deadline and by MaxHold. Under k.mu.
@@ -153,9 +159,11 @@ func (k *Keeper) checkIdle() {
 	}
 }
 
-// newLease makes a lease that has not been granted yet, and room for the context of its operation if one will be needed: in one
-// allocation.
-func (k *Keeper) newLease(ctx context.Context, name string, label *label) (l *Lease, room *opContext) {
+// newLease makes a lease that has not been granted yet, and room for the
+// context of its operation if one will be needed: in one allocation.
+func (k *Keeper) newLease(
+	ctx context.Context, name string, label *label,
+) (l *Lease, room *opContext) {
 	if ctx.Done() != nil {
 		both := new(struct {
 			lease Lease

@@ -2,8 +2,9 @@ package renewer
 
 import "time"
 
-// lane is what the heartbeats of one shard of the store have of their own, so that a server that does not answer holds up no
-// other's: when they are due, and how many of them wait. A store that is not [Sharded] has one lane. Guarded by Keeper.mu.
+// lane is what the heartbeats of one shard of the store have of their own, so that a
+// server that does not answer holds up no other's: when they are due, and how many
+// of them wait. A store that is not [Sharded] has one lane. Guarded by Keeper.mu.
 type lane struct {
 	number  laneNumber
 	beats   wheel
@@ -15,7 +16,8 @@ type lane struct {
 	gapMost time.Duration
 }
 
-// laneNumber is a lane in fewer bytes than a pointer, of which every lease has one: n is the lane of shard n-1.
+// laneNumber is a lane in fewer bytes than a pointer, of which every
+// lease has one: n is the lane of shard n-1.
 type laneNumber int16
 
 const noLane laneNumber = 0
@@ -26,7 +28,8 @@ const mostLanes = 1024
 func newLane(number laneNumber, heartbeat time.Duration) *lane {
 	gapMost := min(gatherMost, heartbeat/64)
 	return &lane{
-		number: number, beats: wheel{span: max(heartbeat*2/wheelSize, 1)}, sent: -never, gap: min(gatherLeast, gapMost), gapMost: gapMost,
+		number: number, beats: wheel{span: max(heartbeat*2/wheelSize, 1)}, sent: -never,
+		gap: min(gatherLeast, gapMost), gapMost: gapMost,
 	}
 }
 

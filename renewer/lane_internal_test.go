@@ -14,7 +14,8 @@ func TestLanePace(t *testing.T) {
 		heartbeat, first, small, large time.Duration
 	}{
 		{10 * time.Second, gatherLeast, gatherMost, gatherLeast},
-		{1280 * time.Millisecond, gatherLeast, 20 * time.Millisecond, gatherLeast}, // a sixty-fourth
+		// a sixty-fourth
+		{1280 * time.Millisecond, gatherLeast, 20 * time.Millisecond, gatherLeast},
 		{64 * time.Millisecond, time.Millisecond, time.Millisecond, time.Millisecond},
 	} {
 		ln := newLane(1, c.heartbeat)

@@ -18,8 +18,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// shardedStore has names on the shard that they begin with. Renewals on a shard that hangs are not answered, nor is what
-// travels with them.
+// shardedStore has names on the shard that they begin with. Renewals on
+// a shard that hangs are not answered, nor is what travels with them.
 type shardedStore struct {
 	*script.Store
 	shard func(name string) int
@@ -97,7 +97,9 @@ func (w *shardWatcher) Renewed(_ context.Context, e renewer.Renewed) {
 }
 
 // inShards runs f in a bubble with a keeper on three shards.
-func inShards(t *testing.T, f func(t *testing.T, s *shardedStore, k *renewer.Keeper, w *shardWatcher)) {
+func inShards(
+	t *testing.T, f func(t *testing.T, s *shardedStore, k *renewer.Keeper, w *shardWatcher),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newShardedStore()
@@ -152,7 +154,8 @@ func TestAHungShardHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// A name that the store finds on another shard is renewed with the names there, without a heartbeat more or less.
+// A name that the store finds on another shard is renewed with the
+// names there, without a heartbeat more or less.
 func TestANameMovesToAnotherShard(t *testing.T) {
 	t.Parallel()
 	inShards(t, func(t *testing.T, s *shardedStore, k *renewer.Keeper, w *shardWatcher) {
@@ -172,7 +175,8 @@ func TestANameMovesToAnotherShard(t *testing.T) {
 		assert.InDelta(t, 30, len(s.Calls(script.Renew)), 1)
 		assert.Empty(t, w.missed)
 		moved.Store(true)
-		require.NoError(t, l.Release(t.Context()), "while its heartbeat is planned where it was before")
+		require.NoError(t, l.Release(t.Context()),
+			"while its heartbeat is planned where it was before")
 		before := len(s.Calls(script.Renew))
 		pass(10 * config.Heartbeat)
 		assert.Len(t, s.Calls(script.Renew), before)

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Lease is a lock held. The engine renews it until Release, or until it is lost. All methods may be called concurrently.
+// Lease is a lock held. The engine renews it until Release, or until
+// it is lost. All methods may be called concurrently.
 type Lease struct {
 	k      *Keeper
 	name   string
@@ -16,7 +17,8 @@ type Lease struct {
 	values context.Context // given to Acquire, or what the observer made of it; nil until granted
 	op     atomic.Pointer[opContext]
 
-	// until is the instant at which belief ends unless a heartbeat moves it: what Valid looks at. 0 when the lease is over.
+	// until is the instant at which belief ends unless a heartbeat
+	// moves it: what Valid looks at. 0 when the lease is over.
 	until atomic.Int64
 
 	// The rest is guarded by k.mu.
@@ -34,13 +36,15 @@ type Lease struct {
 	limitFor Reason
 }
 
-// rare is what only few leases have: those with which something went wrong, or of which something unusual is asked.
+// rare is what only few leases have: those with which something went
+// wrong, or of which something unusual is asked.
 type rare struct {
 	lastErr error      // of the last heartbeat, nil once one is confirmed
 	lost    *LostError // why the lease was lost
 	lostAt  instant    // when
 	freed   bool       // by Shutdown, which did not wait for the operation
-	// When an acquire was sent that was never answered, although a later one was: it may still arrive after the release.
+	// When an acquire was sent that was never answered, although a
+	// later one was: it may still arrive after the release.
 	unsettled instant
 	least     instant       // until when the store is to hold the key in any case: see HoldAtLeast
 	reserved  bool          // tokens were asked for that nobody has used when the lease was lost
@@ -51,7 +55,8 @@ type rare struct {
 // unusual reports whether the lease can't be handed over as it is: there is trouble with a
 // heartbeat, HoldAtLeast, Manual. Under k.mu.
 func (t *rare) unusual() bool {
-	return t != nil && (t.lastErr != nil || t.lost != nil || t.unsettled != 0 || t.least != 0 || t.manual != 0)
+	return t != nil && (t.lastErr != nil || t.lost != nil || t.unsettled != 0 || t.least != 0 ||
+		t.manual != 0)
 }
 
 // label is what others hear of a lease besides its name. It never changes.
@@ -125,11 +130,13 @@ func (l *Lease) Name() string { return l.name }
 // hand the lease on with lower ones, which such a resource refuses.
 func (l *Lease) Fence() int64 { return l.fence }
 
-// Valid tells whether the lease still holds, by the clock: it is right on the first instruction after a pause of the process,
-// when the context has not been cancelled yet. It costs about a microsecond.
+// Valid tells whether the lease still holds, by the clock: it is right
+// on the first instruction after a pause of the process, when the
+// context has not been cancelled yet. It costs about a microsecond.
 func (l *Lease) Valid() bool { return l.Remaining() > 0 }
 
-// Remaining is how long the lease may be relied on if no further heartbeat succeeds; 0 once it is over.
+// Remaining is how long the lease may be relied on if no further
+// heartbeat succeeds; 0 once it is over.
 func (l *Lease) Remaining() time.Duration {
 	until := instant(l.until.Load())
 	if until == 0 {
@@ -154,15 +161,16 @@ func (l *Lease) Err() error {
 // lapses with its TTL at the latest. That is true after [Keeper.Shutdown] too, except that nothing
 // happens in the background any more: one request has to do.
 //
-// If others wait for the name in this process, the lock goes to the first of them without asking the store, within the bounds of
-// [Config.HandOffs].
+// If others wait for the name in this process, the lock goes to the first
+// of them without asking the store, within the bounds of [Config.HandOffs].
 //
-// The error is a *[LostError] if the lease had been lost, or is found to have been, and [ErrUnavailable] if nobody knows
-// whether the key was freed. A second call does nothing and returns nil.
+// The error is a *[LostError] if the lease had been lost, or is found
+// to have been, and [ErrUnavailable] if nobody knows whether the key
+// was freed. A second call does nothing and returns nil.
 func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, true) }
 
-// Abort is Release after a panic, or another failure that may have left this process in disorder: the lock is freed at the store
-// in any case, rather than handed to the next in this process.
+// Abort is Release after a panic, or another failure that may have left this process in disorder:
+// the lock is freed at the store in any case, rather than handed to the next in this process.
 func (l *Lease) Abort(ctx context.Context) error { return l.k.release(ctx, l, false) }
 
 // HoldAtLeast keeps the lock for d from now, even if it is released before, as the option of that

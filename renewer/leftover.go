@@ -12,7 +12,9 @@ import (
 type leftover struct {
 	hold  Hold
 	lease *Lease // whose operation still runs; nil for an orphan
-	must  bool   // otherwise it has been deleted once already, and only a request that was lost on its way could bring it back
+	// otherwise it has been deleted once already, and only a request
+	// that was lost on its way could bring it back
+	must bool
 }
 
 // leftovers takes what is to be freed off the books: the keys of operations that still run although
@@ -30,7 +32,8 @@ func (k *Keeper) leftovers() []leftover {
 
 // noticed takes the leases of operations that have had their notice off the books. Under k.mu.
 func (k *Keeper) noticed(now instant) (left []leftover) {
-	for _, l := range slices.Backward(k.leases) { // since forget puts the last in the place of one that goes
+	// since forget puts the last in the place of one that goes
+	for _, l := range slices.Backward(k.leases) {
 		if l.state == lost && l.lost().Reason != Usurped && l.noticed() <= now {
 			left = append(left, leftover{hold: l.ending(now), lease: l, must: true})
 			k.forget(l)
@@ -100,7 +103,8 @@ func (k *Keeper) freeAll(ctx, last context.Context, left []leftover) error {
 }
 
 func unfreed(n int, failure error) error {
-	return fmt.Errorf("%w: %d keys could not be freed, and lapse by themselves: %w", ErrUnavailable, n, storeError{failure})
+	return fmt.Errorf("%w: %d keys could not be freed, and lapse by themselves: %w", ErrUnavailable,
+		n, storeError{failure})
 }
 
 // byShard calls free with the keys of each shard, all at the same time.
@@ -118,7 +122,9 @@ func (k *Keeper) byShard(left []leftover, free func([]leftover)) {
 }
 
 // freeShard tells what could not be freed, and why.
-func (k *Keeper) freeShard(ctx, last context.Context, left []leftover) (_ []leftover, failure error) {
+func (k *Keeper) freeShard(
+	ctx, last context.Context, left []leftover,
+) (_ []leftover, failure error) {
 	lapsed := k.clock.now().add(k.cfg.TTL)
 	for tries := 0; ; tries++ {
 		if left, failure = k.freeOnce(last, left); len(left) == 0 {

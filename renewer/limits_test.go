@@ -58,7 +58,8 @@ func TestCancelGraceEndsALease(t *testing.T) {
 		var lost *renewer.LostError
 		require.ErrorAs(t, stubborn.Err(), &lost)
 		require.Equal(t, renewer.Abandoned, lost.Reason)
-		require.ErrorIs(t, context.Cause(stubborn.Context()), context.Canceled, "its context had ended before")
+		require.ErrorIs(t, context.Cause(stubborn.Context()), context.Canceled,
+			"its context had ended before")
 		require.ErrorIs(t, stubborn.Release(ctx), renewer.ErrLost)
 	})
 }
@@ -93,13 +94,16 @@ func TestSleepCountsAgainstTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slept atomic.Int64
 		s := script.New()
-		k, err := renewer.NewOnSleepyMachine(s, config, func() time.Duration { return time.Duration(slept.Load()) })
+		k, err := renewer.NewOnSleepyMachine(s, config, func() time.Duration {
+			return time.Duration(slept.Load())
+		})
 		require.NoError(t, err)
 		s.Default(script.Renew, script.Hang()) // so that no answer makes anybody look at the clock
 		l := acquire(t, k, "a")
 		pass(time.Second)
 		slept.Add(int64(500 * time.Microsecond))
-		require.InDelta(t, goodFor-time.Second, l.Remaining(), float64(rounding), "less than a millisecond is jitter")
+		require.InDelta(t, goodFor-time.Second, l.Remaining(), float64(rounding),
+			"less than a millisecond is jitter")
 		slept.Store(int64(2 * time.Second))
 		require.InDelta(t, goodFor-3*time.Second, l.Remaining(), float64(rounding))
 		require.True(t, l.Valid())
@@ -179,10 +183,14 @@ func TestAnUnansweredReleaseIsRepeated(t *testing.T) {
 	})
 }
 
-// Somebody deleted or overwrote the key since the last heartbeat: the release finds out, and touches nothing.
+// Somebody deleted or overwrote the key since the last heartbeat: the
+// release finds out, and touches nothing.
 func TestALossFoundAtTheRelease(t *testing.T) {
 	t.Parallel()
-	for name, step := range map[string]script.Step{"deleted": script.Gone(), "overwritten": script.Taken(other, time.Minute)} {
+	for name, step := range map[string]script.Step{
+		"deleted":     script.Gone(),
+		"overwritten": script.Taken(other, time.Minute),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

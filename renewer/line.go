@@ -22,8 +22,9 @@ type line struct {
 
 // waiter is one caller behind the head.
 type waiter struct {
-	l           *Lease
-	turn        chan *glimpse // nil: you are the head now; else this is why you are refused, since you won't wait
+	l *Lease
+	// nil: you are the head now; else this is why you are refused, since you won't wait
+	turn        chan *glimpse
 	try         bool
 	queued      bool
 	handed      bool // with your turn the lock is yours
@@ -65,8 +66,8 @@ func (ln *line) remove(w *waiter) {
 	ln.length--
 }
 
-// queue returns when the caller is at the head of its line, and tells whether it has been handed the lock. It counts the call in; one
-// that fails is not counted.
+// queue returns when the caller is at the head of its line, and tells whether it
+// has been handed the lock. It counts the call in; one that fails is not counted.
 func (c *call) queue(ctx context.Context) (handed bool, err error) {
 	w, err := c.stand()
 	if w == nil || err != nil {
@@ -125,12 +126,15 @@ func (c *call) stand() (*waiter, error) {
 	if head.state == held {
 		c.behind = k.look(head)
 	}
-	if most := c.request.most; most > 0 && !c.request.try && head.line != nil && head.line.length >= most {
+	if most := c.request.most; most > 0 && !c.request.try && head.line != nil &&
+		head.line.length >= most {
 		if g := k.look(head); g.err == nil {
 			c.seen = g
 		}
 		k.mu.Unlock()
-		return nil, c.fail(ErrHeld, fmt.Errorf("%w: MaxWaiters (%d) callers of this process stand in it", ErrLineFull, most))
+		return nil, c.fail(ErrHeld,
+			fmt.Errorf("%w: MaxWaiters (%d) callers of this process stand in it", ErrLineFull,
+				most))
 	}
 	w := &waiter{l: c.l, turn: make(chan *glimpse, 1), try: c.request.try}
 	k.lineOf(head).push(w)
@@ -157,8 +161,8 @@ func (c *call) stepOut(w *waiter) {
 	k.leave(w.l) // no effect unless it is the head
 }
 
-// knows tells whether it is known that the lock is not to be had now, or why not. Of a head that is being released it is not: it may
-// be free in a moment. Under k.mu.
+// knows tells whether it is known that the lock is not to be had now, or why not. Of
+// a head that is being released it is not: it may be free in a moment. Under k.mu.
 func (k *Keeper) knows(head *Lease) bool {
 	return head.state == held || head.state == asking && head.line != nil && head.line.seen.known
 }
@@ -168,7 +172,8 @@ func (k *Keeper) look(head *Lease) glimpse {
 	if head.state != asking { // held, or being released, which is held still
 		now := k.clock.atMost()
 		return glimpse{
-			known: true, holder: k.holder(head), heldFor: now.sub(head.acquired), ttl: max(0, head.deadline.sub(now)),
+			known: true, holder: k.holder(head), heldFor: now.sub(head.acquired),
+			ttl: max(0, head.deadline.sub(now)),
 		}
 	}
 	if k.knows(head) && head.line != nil {
@@ -177,7 +182,8 @@ func (k *Keeper) look(head *Lease) glimpse {
 	return glimpse{known: true, err: errNoAnswer}
 }
 
-// see notes what the store answered, tells those behind who do not want to wait, and watches for a wake-up.
+// see notes what the store answered, tells those behind who do not
+// want to wait, and watches for a wake-up.
 func (c *call) see(g glimpse) {
 	c.seen = g
 	if c.request.try {
@@ -259,8 +265,9 @@ func refuseAll(waiters []*waiter, why glimpse) {
 	}
 }
 
-// settleLine is called under k.mu when head has got the lock: those who do not want to wait are refused, and nobody watches
-// the store any more unless somebody waits. The function that it returns must be called without the lock.
+// settleLine is called under k.mu when head has got the lock: those who do not
+// want to wait are refused, and nobody watches the store any more unless
+// somebody waits. The function that it returns must be called without the lock.
 func (k *Keeper) settleLine(head *Lease) func() {
 	ln := head.line
 	if ln == nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// However many want a lock here, one asks the store, and they get it in the order in which they came.
+// However many want a lock here, one asks the store, and they get it
+// in the order in which they came.
 func TestCallersStandInLine(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -207,8 +208,8 @@ func TestTheLineSurvivesImpatience(t *testing.T) {
 	}
 }
 
-// While a lock is being released here it is not known to be taken, and the store is not down: who will not wait for others waits for
-// that, and gets it.
+// While a lock is being released here it is not known to be taken, and the
+// store is not down: who will not wait for others waits for that, and gets it.
 func TestATryDuringARelease(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -38,14 +38,16 @@ func (o *LogObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Cont
 		return ctx
 	}
 	attrs := []slog.Attr{
-		slog.String("lock", e.Name), slog.String("operation", e.Operation), slog.Duration("wait", e.Wait),
+		slog.String("lock", e.Name), slog.String("operation", e.Operation),
+		slog.Duration("wait", e.Wait),
 		slog.Int("attempts", e.Attempts), slog.Bool("contended", e.Contended),
 	}
 	if e.HandedOver {
 		attrs = append(attrs, slog.Bool("handed_over", true))
 	}
 	if e.Holder != (Holder{}) {
-		attrs = append(attrs, slog.String("holder", e.Holder.String()), slog.Duration("held_for", e.HeldFor))
+		attrs = append(attrs, slog.String("holder", e.Holder.String()),
+			slog.Duration("held_for", e.HeldFor))
 	}
 	if e.Err != nil {
 		attrs = append(attrs, slog.Any("error", e.Err))
@@ -78,8 +80,10 @@ func (o *LogObserver) Renewed(ctx context.Context, e Renewed) {
 // Lost logs a loss at Warn.
 func (o *LogObserver) Lost(ctx context.Context, e Lost) {
 	o.log.LogAttrs(ctx, slog.LevelWarn, "lease lost",
-		slog.String("lock", e.Name), slog.String("operation", e.Operation), slog.Int64("fence", e.Fence),
-		slog.Duration("held", e.Held), slog.String("reason", e.Err.Reason.String()), slog.Duration("left", e.Err.Left),
+		slog.String("lock", e.Name), slog.String("operation", e.Operation),
+		slog.Int64("fence", e.Fence),
+		slog.Duration("held", e.Held), slog.String("reason", e.Err.Reason.String()),
+		slog.Duration("left", e.Err.Left),
 		slog.Any("error", e.Err))
 }
 
@@ -96,7 +100,8 @@ func (o *LogObserver) Released(ctx context.Context, e Released) {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("lock", e.Name), slog.String("operation", e.Operation), slog.Int64("fence", e.Fence),
+		slog.String("lock", e.Name), slog.String("operation", e.Operation),
+		slog.Int64("fence", e.Fence),
 		slog.Duration("held", e.Held), slog.Int("renewals", e.Renewals),
 	}
 	if e.HandedOver {
@@ -114,7 +119,8 @@ func (o *LogObserver) Released(ctx context.Context, e Released) {
 // Unlocked logs an operation without its lock at Warn.
 func (o *LogObserver) Unlocked(ctx context.Context, e Unlocked) {
 	o.log.LogAttrs(ctx, slog.LevelWarn, "operation runs without its lock",
-		slog.String("lock", e.Name), slog.String("operation", e.Operation), slog.Duration("outage", e.Outage), slog.Any("error", e.Err))
+		slog.String("lock", e.Name), slog.String("operation", e.Operation), slog.Duration("outage",
+			e.Outage), slog.Any("error", e.Err))
 }
 
 // Fault logs trouble in the background at Warn.

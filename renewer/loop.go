@@ -7,7 +7,8 @@ func (k *Keeper) run(loop func()) {
 		over := false
 		defer func() {
 			if !over {
-				panic("lockbeat: an Observer or a Store has ended a goroutine of the engine, by a panic or by runtime.Goexit")
+				panic("lockbeat: an Observer or a Store has ended a goroutine of the engine, by " +
+					"a panic or by runtime.Goexit")
 			}
 		}()
 		loop()

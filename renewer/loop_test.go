@@ -25,7 +25,11 @@ const quitterVariable = "LOCKBEAT_TEST_QUITTER"
 func TestAGoroutineOfTheEngineIsNotLostInSilence(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(quitterVariable) != "" {
-		k, err := renewer.New(script.New(), renewer.Config{TTL: 100 * time.Millisecond, MaxHold: 50 * time.Millisecond, Observer: quitter{}})
+		k, err := renewer.New(script.New(),
+			renewer.Config{
+				TTL: 100 * time.Millisecond, MaxHold: 50 * time.Millisecond,
+				Observer: quitter{},
+			})
 		require.NoError(t, err)
 		_, err = k.Acquire(context.Background(), "a")
 		require.NoError(t, err)

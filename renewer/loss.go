@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// lookAround is how often the end loop looks at the clock although nothing is about to end: a machine that slept has lost
-// that time without any timer having run.
+// lookAround is how often the end loop looks at the clock although nothing is about
+// to end: a machine that slept has lost that time without any timer having run.
 const lookAround = time.Second
 
 // endLoop ends leases whose time is up. It waits for no answer and asks nobody.
@@ -37,8 +37,9 @@ func (k *Keeper) endLoop() {
 	}
 }
 
-// endDue ends what is due and tells when the next is. A heartbeat does not move its leases in this agenda: they are moved
-// when the old instant comes, which is once in a TTL rather than once in a heartbeat. Under k.mu.
+// endDue ends what is due and tells when the next is. A heartbeat does not
+// move its leases in this agenda: they are moved when the old instant comes,
+// which is once in a TTL rather than once in a heartbeat. Under k.mu.
 func (k *Keeper) endDue(now instant, news *losses) (next instant) {
 	for k.ends.first() <= now {
 		l := k.ends.entries[0].lease
@@ -66,7 +67,8 @@ func (k *Keeper) end(l *Lease, now instant, news *losses) {
 	k.lose(l, reason, now, news)
 }
 
-// lose ends a held lease and collects the news, which the caller must deliver when it has given k.mu back.
+// lose ends a held lease and collects the news, which the caller must
+// deliver when it has given k.mu back.
 func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	l.state = lost
 	l.until.Store(0)
@@ -110,7 +112,8 @@ func (n *losses) deliver(k *Keeper) {
 	}
 	for _, l := range n.leases {
 		k.observer.Lost(l.seen(), Lost{
-			Name: l.name, Operation: l.label.operation, Fence: l.fence, Held: l.rare.lostAt.sub(l.acquired), Err: l.lost(),
+			Name: l.name, Operation: l.label.operation, Fence: l.fence,
+			Held: l.rare.lostAt.sub(l.acquired), Err: l.lost(),
 		})
 	}
 }

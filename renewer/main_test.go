@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The configuration of most tests, in round numbers: a lease is good for 9.899 s after its request was sent, its context ends
-// after 9 s.
+// The configuration of most tests, in round numbers: a lease is good
+// for 9.899 s after its request was sent, its context ends after 9 s.
 var (
 	config = renewer.Config{
 		TTL:            10100 * time.Millisecond,
@@ -34,7 +34,9 @@ var (
 const rounding = time.Microsecond
 
 // in runs f in a bubble with a scripted store and a keeper on it, which is shut down at the end.
-func in(t *testing.T, cfg renewer.Config, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) {
+func in(
+	t *testing.T, cfg renewer.Config, f func(t *testing.T, s *script.Store, k *renewer.Keeper),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := script.New()

@@ -36,17 +36,19 @@ func nameFault(name string) error {
 	case name == "":
 		return errors.New("it is empty; name what the lock protects, such as \"order:42\"")
 	case len(name) > MaxName:
-		return fmt.Errorf("it has %d bytes, above the limit of %d; hash what makes it long", len(name), MaxName)
+		return fmt.Errorf("it has %d bytes, above the limit of %d; hash what makes it long",
+			len(name), MaxName)
 	case strings.HasPrefix(name, reservedPrefix):
-		return fmt.Errorf("it begins with %q, which stores keep for themselves; begin names with a prefix of your own, such as \"order:\"",
+		return fmt.Errorf("it begins with %q, which stores keep for themselves; begin names with "+
+			"a prefix of your own, such as \"order:\"",
 			reservedPrefix)
 	default:
 		return nil
 	}
 }
 
-// newOwner returns an owner token: 128 random bits, so that no two acquisitions share one, not even those of a process that
-// was cloned from a snapshot, for which a counter would repeat.
+// newOwner returns an owner token: 128 random bits, so that no two acquisitions share one, not
+// even those of a process that was cloned from a snapshot, for which a counter would repeat.
 func newOwner() string {
 	var raw [16]byte
 	rand.Read(raw[:]) // never fails: see crypto/rand
@@ -55,8 +57,8 @@ func newOwner() string {
 	return string(text[:])
 }
 
-// Millis converts a duration to whole milliseconds, rounding down, and refuses less than one: a TTL of 0 ms would mean "none"
-// to some servers and "gone at once" to others.
+// Millis converts a duration to whole milliseconds, rounding down, and refuses less than
+// one: a TTL of 0 ms would mean "none" to some servers and "gone at once" to others.
 func Millis(d time.Duration) (int64, error) {
 	if d < time.Millisecond {
 		return 0, fmt.Errorf("%w: a duration of %v is below the shortest, 1ms", ErrConfig, d)

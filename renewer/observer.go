@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// Observer hears of everything that happens to leases. Tracing, metrics and logs are observers; [NewLogObserver] is one.
+// Observer hears of everything that happens to leases. Tracing,
+// metrics and logs are observers; [NewLogObserver] is one.
 //
-// Methods are called from the goroutines of callers and of the engine, concurrently, never with a lock held, and must
-// return soon: a slow observer delays the operation or the heartbeat that it observes. Embed [NopObserver] so that a method
-// added here later does not break yours.
+// Methods are called from the goroutines of callers and of the engine, concurrently, never with
+// a lock held, and must return soon: a slow observer delays the operation or the heartbeat that
+// it observes. Embed [NopObserver] so that a method added here later does not break yours.
 //
 // A method should not panic. One that does in a caller's goroutine leaves no lock behind: the panic
 // passes through Acquire, Release or Extend, the key is freed, and the next caller has its turn;
@@ -20,35 +21,40 @@ import (
 // same is true of runtime.Goexit, which testing.T.FailNow calls: without its goroutines the engine
 // could not end a lease in time.
 type Observer interface {
-	// AcquireStart is called before a lock is asked for. The context it returns is used for the attempts.
+	// AcquireStart is called before a lock is asked for. The context
+	// it returns is used for the attempts.
 	AcquireStart(ctx context.Context, e AcquireStart) context.Context
-	// Claim is called before each question to the store; ctx derives from AcquireStart's. It returns what becomes [Holder.Trace]:
-	// the W3C traceparent of the work to be done under the lock, or "". It is not called again while an earlier question of
-	// the same acquire may still be granted.
+	// Claim is called before each question to the store; ctx derives from
+	// AcquireStart's. It returns what becomes [Holder.Trace]: the W3C
+	// traceparent of the work to be done under the lock, or "". It is not called
+	// again while an earlier question of the same acquire may still be granted.
 	Claim(ctx context.Context) (trace string)
-	// AcquireEnd is called once for each AcquireStart. When e.Err is nil, the lease's context derives from the one that it
-	// returns. It must return a context that derives from ctx.
+	// AcquireEnd is called once for each AcquireStart. When e.Err is nil, the lease's context
+	// derives from the one that it returns. It must return a context that derives from ctx.
 	AcquireEnd(ctx context.Context, e AcquireEnd) context.Context
-	// RenewStart is called before each heartbeat, which may carry many leases. The context it returns, which must derive from
-	// ctx, is that of the question to the store.
+	// RenewStart is called before each heartbeat, which may carry many leases. The context
+	// it returns, which must derive from ctx, is that of the question to the store.
 	RenewStart(ctx context.Context, e RenewStart) context.Context
 	// Renewed is called once for each RenewStart, with the context that it returned.
 	Renewed(ctx context.Context, e Renewed)
-	// Missed is called for each lease whose heartbeat failed or was late; ctx is the lease's context.
+	// Missed is called for each lease whose heartbeat failed or was
+	// late; ctx is the lease's context.
 	Missed(ctx context.Context, e Missed)
 	// CleanUp is called before the engine asks the store, on no caller's behalf, to free what an
 	// acquire or a release without an answer may have left. The context it returns, which must
 	// derive from ctx, is that of the question.
 	CleanUp(ctx context.Context) context.Context
-	// Lost is called once for a lease that is lost, when its context has been cancelled; ctx is that context.
+	// Lost is called once for a lease that is lost, when its context
+	// has been cancelled; ctx is that context.
 	Lost(ctx context.Context, e Lost)
-	// Released is called once for every lease, when its operation has ended and the key was freed, or could not be, or was handed over;
-	// ctx is the lease's context.
+	// Released is called once for every lease, when its operation has ended and the
+	// key was freed, or could not be, or was handed over; ctx is the lease's context.
 	Released(ctx context.Context, e Released)
 	// Unlocked is called for each operation that runs without its lock, since its caller has chosen
 	// that for when the store is down; ctx is the operation's.
 	Unlocked(ctx context.Context, e Unlocked)
-	// Fault tells of trouble that no caller gets to see: a wake-up subscription that fails, a clean-up that must be retried.
+	// Fault tells of trouble that no caller gets to see: a wake-up
+	// subscription that fails, a clean-up that must be retried.
 	Fault(e Fault)
 }
 
@@ -72,11 +78,13 @@ type AcquireEnd struct {
 	Attempts int
 	// Fence is the fencing token; 0 if Err is not nil.
 	Fence int64
-	// Contended tells whether somebody else had it meanwhile: another process, or another goroutine of this one.
+	// Contended tells whether somebody else had it meanwhile: another
+	// process, or another goroutine of this one.
 	Contended bool
 	// HandedOver tells that it was handed over inside this process, without asking the store.
 	HandedOver bool
-	// Holder had the lock when last seen, at the store or in this process; its zero value if nobody was or nobody can tell.
+	// Holder had the lock when last seen, at the store or in this
+	// process; its zero value if nobody was or nobody can tell.
 	Holder Holder
 	// HeldFor is how long Holder had had it by then.
 	HeldFor time.Duration
@@ -115,8 +123,8 @@ type Missed struct {
 	Name      string
 	Operation string
 	Fence     int64
-	// Lag is how long after its due time the heartbeat was sent. It counts as late from [Config.RequestTimeout] on: by then
-	// the lease could have had one more try.
+	// Lag is how long after its due time the heartbeat was sent. It counts as late
+	// from [Config.RequestTimeout] on: by then the lease could have had one more try.
 	Lag time.Duration
 	// Left is how long the lease may be relied on if no further heartbeat succeeds.
 	Left time.Duration
@@ -146,7 +154,8 @@ type Released struct {
 	Overrun time.Duration
 	// Renewals counts the confirmed heartbeats.
 	Renewals int
-	// HandedOver tells that the lock went to the next who waited for it in this process: the key is not free.
+	// HandedOver tells that the lock went to the next who waited for
+	// it in this process: the key is not free.
 	HandedOver bool
 	// Lost says that, and why, the lease was lost before; nil if it wasn't.
 	Lost *LostError
@@ -170,7 +179,8 @@ type Unlocked struct {
 type Fault struct {
 	// Doing is what failed: "watch", "clean up", "shut down"; of an adapter "configure asynq".
 	Doing string
-	// Name is the lock's name, or that of one of several. It is unbounded: never a metric attribute.
+	// Name is the lock's name, or that of one of several. It is
+	// unbounded: never a metric attribute.
 	Name string
 	Err  error
 }

@@ -123,14 +123,16 @@ func TestObserverHearsAQuietLife(t *testing.T) {
 		s.Mute(true)
 		s.Script(script.Acquire, script.Taken(other, 2*time.Second))
 		l := acquire(t, k, "a", renewer.Operation("transfer"))
-		require.Equal(t, "a", l.Context().Value(startKey{}), "the lease's context derives from the observer's")
+		require.Equal(t, "a", l.Context().Value(startKey{}),
+			"the lease's context derives from the observer's")
 		pass(10 * time.Second)
 		require.NoError(t, l.Release(t.Context()))
 
 		start := renewer.AcquireStart{Name: "a", Operation: "transfer"}
 		require.Equal(t, []renewer.AcquireStart{start}, heard[renewer.AcquireStart](r))
 		require.Equal(t, []renewer.AcquireEnd{{
-			AcquireStart: start, Wait: 2*time.Second + time.Millisecond, Attempts: 2, Fence: l.Fence(), Contended: true, Holder: other,
+			AcquireStart: start, Wait: 2*time.Second + time.Millisecond, Attempts: 2,
+			Fence: l.Fence(), Contended: true, Holder: other,
 		}}, heard[renewer.AcquireEnd](r))
 		n := len(s.Calls(script.Renew))
 		require.Len(t, heard[renewer.Renewed](r), n)
@@ -185,7 +187,8 @@ func TestObserverHearsALoss(t *testing.T) {
 		pass(3 * time.Second)
 		require.Error(t, l.Release(t.Context()))
 		pass(time.Second)
-		require.Equal(t, []renewer.Lost{{Name: "a", Fence: l.Fence(), Held: goodFor, Err: lost}}, round(heard[renewer.Lost](r)))
+		require.Equal(t, []renewer.Lost{{Name: "a", Fence: l.Fence(), Held: goodFor, Err: lost}},
+			round(heard[renewer.Lost](r)))
 		released := heard[renewer.Released](r)
 		require.Len(t, released, 1)
 		require.InDelta(t, 3*time.Second, released[0].Overrun, float64(rounding))
@@ -193,7 +196,8 @@ func TestObserverHearsALoss(t *testing.T) {
 		beats := heard[renewer.Renewed](r)
 		require.Equal(t, 1, beats[0].Failed)
 		require.ErrorIs(t, beats[0].Err, errDown)
-		require.Equal(t, []renewer.Fault{{Doing: "clean up", Name: "a", Err: errDown}}, heard[renewer.Fault](r))
+		require.Equal(t, []renewer.Fault{{Doing: "clean up", Name: "a", Err: errDown}},
+			heard[renewer.Fault](r))
 	})
 }
 
@@ -204,7 +208,8 @@ func round(events []renewer.Lost) []renewer.Lost {
 	return events
 }
 
-// A question that is not answered in time is not a lease that is lost, and the one granted afterwards is as any other.
+// A question that is not answered in time is not a lease that is
+// lost, and the one granted afterwards is as any other.
 func TestAnUnansweredQuestionIsNoLoss(t *testing.T) {
 	t.Parallel()
 	r := new(recorder)
@@ -242,7 +247,8 @@ func TestObserverHearsRefusalsAndFaults(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, s.Wake("a", errDown))
 		require.ErrorIs(t, <-waiting, renewer.ErrHeld)
-		require.Equal(t, []renewer.Fault{{Doing: "watch", Name: "a", Err: errDown}}, heard[renewer.Fault](r))
+		require.Equal(t, []renewer.Fault{{Doing: "watch", Name: "a", Err: errDown}},
+			heard[renewer.Fault](r))
 	})
 }
 
@@ -251,7 +257,10 @@ func TestLogObserver(t *testing.T) {
 	var mu sync.Mutex
 	var out bytes.Buffer
 	cfg := config
-	cfg.Observer = renewer.NewLogObserver(slog.New(slog.NewTextHandler(lockedWriter{&mu, &out}, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	cfg.Observer = renewer.NewLogObserver(
+		slog.New(slog.NewTextHandler(lockedWriter{&mu, &out},
+			&slog.HandlerOptions{Level: slog.LevelDebug})),
+	)
 	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Renew, script.Pass(), script.Fail(errDown), script.Gone())
 		l := acquire(t, k, "a\nb", renewer.Operation("transfer"))

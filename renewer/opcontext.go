@@ -5,13 +5,15 @@ import (
 	"fmt"
 )
 
-// opContext is the context of a lease's operation. It is made when it is first asked for, since it takes as much memory as the rest of
-// a lease, and a program may hold very many without ever selecting on their ends.
+// opContext is the context of a lease's operation. It is made when it is
+// first asked for, since it takes as much memory as the rest of a lease,
+// and a program may hold very many without ever selecting on their ends.
 type opContext struct {
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	unwatch func() bool // stops watching the caller's, for [Config.CancelGrace]; nil without. Guarded by Keeper.mu
-	freeing valued      // of the request that frees the lease
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// stops watching the caller's, for [Config.CancelGrace]; nil without. Guarded by Keeper.mu
+	unwatch func() bool
+	freeing valued // of the request that frees the lease
 }
 
 func newOpContext(parent context.Context) *opContext { return new(opContext).begin(parent) }
@@ -31,8 +33,8 @@ var releasedContext = func() *opContext {
 	return c
 }()
 
-// Context is the operation's: it derives from the context given to Acquire, and ends when that ends, when the lease is lost
-// — context.Cause is a *[LostError] then — or when it is released.
+// Context is the operation's: it derives from the context given to Acquire, and ends when that
+// ends, when the lease is lost — context.Cause is a *[LostError] then — or when it is released.
 func (l *Lease) Context() context.Context {
 	return l.operation().ctx
 }
@@ -48,7 +50,8 @@ func (l *Lease) operation() *opContext {
 	return l.op.Load()
 }
 
-// seen is the lease's context for observers, or, if nobody has asked for it yet, what it would derive from.
+// seen is the lease's context for observers, or, if nobody has asked
+// for it yet, what it would derive from.
 func (l *Lease) seen() context.Context {
 	if c := l.op.Load(); c != nil && c != releasedContext {
 		return c.ctx

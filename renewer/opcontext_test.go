@@ -19,8 +19,12 @@ type valueKey struct{}
 func TestAContextThatIsAskedForLate(t *testing.T) {
 	t.Parallel()
 	parents := map[string]func(t *testing.T) (context.Context, context.CancelFunc){
-		"can't be cancelled": func(*testing.T) (context.Context, context.CancelFunc) { return context.Background(), func() {} },
-		"can be cancelled":   func(t *testing.T) (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) },
+		"can't be cancelled": func(*testing.T) (context.Context, context.CancelFunc) {
+			return context.Background(), func() {}
+		},
+		"can be cancelled": func(t *testing.T) (context.Context, context.CancelFunc) {
+			return context.WithCancel(t.Context())
+		},
 	}
 	for name, parent := range parents {
 		t.Run(name, func(t *testing.T) {

@@ -102,7 +102,8 @@ func TestHeartbeatsThatAreRefusedAreNoOutage(t *testing.T) {
 		k, store := outageOf(t)
 		l, err := k.TryAcquire(t.Context(), "0:a")
 		require.NoError(t, err)
-		store.Default(script.Renew, script.Fail(fmt.Errorf("busy with a script: %w", renewer.ErrOverloaded)))
+		store.Default(script.Renew,
+			script.Fail(fmt.Errorf("busy with a script: %w", renewer.ErrOverloaded)))
 		<-l.Context().Done()
 		assert.Zero(t, k.Outage("0:b"))
 		_ = l.Release(t.Context())

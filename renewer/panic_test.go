@@ -127,16 +127,21 @@ var trappedPaths = map[string]struct {
 		func(p trapped, in string) { p.set(in); p.cycle(p.t.Context()) },
 		[]string{
 			"AcquireStart", "Claim", "AcquireEnd", "Released",
-			"store.Acquire", "store.Acquire, carried out", "store.Release", "store.Release, carried out", "store.Shard",
+			"store.Acquire", "store.Acquire, carried out", "store.Release",
+			"store.Release, carried out", "store.Shard",
 		},
 	},
 	"without a context that ends": {
 		func(p trapped, in string) { p.set(in); p.cycle(context.Background()) },
-		[]string{"Claim", "AcquireEnd", "Released", "store.Acquire", "store.Acquire, carried out", "store.Release"},
+		[]string{
+			"Claim", "AcquireEnd", "Released", "store.Acquire", "store.Acquire, carried out",
+			"store.Release",
+		},
 	},
 	"waited for another process": {
 		func(p trapped, in string) {
-			p.s.Script(script.Acquire, script.Taken(other, time.Hour), script.Taken(other, time.Hour))
+			p.s.Script(script.Acquire, script.Taken(other, time.Hour),
+				script.Taken(other, time.Hour))
 			p.set(in)
 			p.cycle(p.t.Context())
 		},
@@ -155,7 +160,10 @@ var trappedPaths = map[string]struct {
 		func(p trapped, in string) {
 			p.s.Script(script.Acquire, script.Pass().Late(time.Second))
 			time.AfterFunc(time.Second/2, func() {
-				for _, opt := range []renewer.Option{renewer.MaxWait(time.Hour), renewer.MaxWait(0)} {
+				for _, opt := range []renewer.Option{
+					renewer.MaxWait(time.Hour),
+					renewer.MaxWait(0),
+				} {
 					go func() {
 						defer func() { _ = recover() }()
 						p.cycle(context.Background(), opt)
@@ -174,7 +182,10 @@ var trappedPaths = map[string]struct {
 			p.set(in)
 			_, _ = p.k.TryAcquire(p.t.Context(), "a")
 		},
-		[]string{"AcquireStart", "Claim", "AcquireEnd", "store.Acquire", "store.Acquire, carried out"},
+		[]string{
+			"AcquireStart", "Claim", "AcquireEnd", "store.Acquire",
+			"store.Acquire, carried out",
+		},
 	},
 	"refused in this process": {
 		func(p trapped, in string) {
@@ -250,7 +261,8 @@ var trappedPaths = map[string]struct {
 // whoEnds are the ways in which a goroutine leaves a method without returning from it.
 var whoEnds = map[string]func(){"panic": func() { panic("trapped") }, "Goexit": runtime.Goexit}
 
-// A name is never dead: an observer or a store panics once, the program recovers, and the next caller has the lock at once.
+// A name is never dead: an observer or a store panics once, the
+// program recovers, and the next caller has the lock at once.
 func TestAPanicLeavesNoNameDead(t *testing.T) {
 	t.Parallel()
 	for way, spin := range whoEnds {
@@ -286,7 +298,8 @@ func TestAPanicInAHandOffLeavesNoNameDead(t *testing.T) {
 	}
 }
 
-// walkTrapped walks a path into the trap that is set on it, and sees that the lock can be had afterwards.
+// walkTrapped walks a path into the trap that is set on it, and sees
+// that the lock can be had afterwards.
 func walkTrapped(t *testing.T, spin func(), walk func(trapped)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -307,7 +320,8 @@ func walkTrapped(t *testing.T, spin func(), walk func(trapped)) {
 		<-over
 		require.EqualValues(t, 1, p.hits.Load(), "the trap went off")
 		for p.s.Left(script.Acquire) > 0 { // what nobody came to ask
-			p.s.Acquire(t.Context(), []renewer.Claim{{Name: "b", Owner: "nobody", TTL: time.Millisecond}})
+			p.s.Acquire(t.Context(),
+				[]renewer.Claim{{Name: "b", Owner: "nobody", TTL: time.Millisecond}})
 		}
 		if p.s.Owner("a") == "stranger" { // by the script
 			p.s.Delete("a")
@@ -355,7 +369,8 @@ func TestAPanicOfAWatchLeavesTheNextOneWatching(t *testing.T) {
 	})
 }
 
-// An observer panics when Shutdown tells an operation: the panic passes through Shutdown, which is finished all the same.
+// An observer panics when Shutdown tells an operation: the panic
+// passes through Shutdown, which is finished all the same.
 func TestAPanicInShutdown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,8 @@ package renewer
 
 import "sync"
 
-// single lends out slices of one question to the store, to be used again: a store does not touch them once it has answered.
+// single lends out slices of one question to the store, to be used
+// again: a store does not touch them once it has answered.
 type single[Q any] struct{ pool sync.Pool }
 
 func (s *single[Q]) take(question Q) *[1]Q {

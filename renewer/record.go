@@ -6,15 +6,18 @@ import (
 	"fmt"
 )
 
-// ErrNoRecord means that a record was not written, since its term is not there: it has lapsed, or the server has lost its data.
+// ErrNoRecord means that a record was not written, since its term is
+// not there: it has lapsed, or the server has lost its data.
 var ErrNoRecord = errors.New("lockbeat: the record has lapsed")
 
-// Look reads the record of a name: see [Recorder]. With a fencing token it begins that holder's term. It asks once and takes at most
-// [Config.RequestTimeout]; it may be called concurrently, and after [Keeper.Shutdown] too.
+// Look reads the record of a name: see [Recorder]. With a fencing token it begins
+// that holder's term. It asks once and takes at most [Config.RequestTimeout]; it
+// may be called concurrently, and after [Keeper.Shutdown] too.
 //
-// The error is a *[LostError] if a holder with a higher token has looked before, so that the lock can't be the caller's any more.
-// Otherwise it is an *[Error] whose kind errors.Is tells: [ErrUnavailable]; ctx's own error; [ErrName]; or [ErrConfig] if the store keeps no
-// records, or the TTL of a look with a token is below 1 ms.
+// The error is a *[LostError] if a holder with a higher token has looked before, so
+// that the lock can't be the caller's any more. Otherwise it is an *[Error] whose
+// kind errors.Is tells: [ErrUnavailable]; ctx's own error; [ErrName]; or [ErrConfig]
+// if the store keeps no records, or the TTL of a look with a token is below 1 ms.
 func (k *Keeper) Look(ctx context.Context, look Look) (Seen, error) {
 	q := question{k: k, op: "look at the record of", name: look.Name, fence: look.Fence}
 	store, err := q.recorder(look.Fence != 0, look.TTL.Milliseconds())
@@ -33,12 +36,15 @@ func (k *Keeper) Look(ctx context.Context, look Look) (Seen, error) {
 	return all[0], nil
 }
 
-// Write replaces the record of a name, for the holder whose term it is: see [Recorder]. It asks once and takes at most
-// [Config.RequestTimeout]; it may be called concurrently, and after [Keeper.Shutdown] too.
+// Write replaces the record of a name, for the holder whose term it is:
+// see [Recorder]. It asks once and takes at most [Config.RequestTimeout];
+// it may be called concurrently, and after [Keeper.Shutdown] too.
 //
-// The error is a *[LostError] if a holder with a higher token has looked since. Otherwise it is an *[Error] whose kind errors.Is tells. Nothing
-// was written with [ErrNoRecord], [ErrName] and [ErrConfig]: the store keeps no records, the TTL is below 1 ms, or the holder has written
-// this Seq, or a higher one, before. With [ErrUnavailable], and with ctx's own error, nobody knows: the same write may be repeated.
+// The error is a *[LostError] if a holder with a higher token has looked since. Otherwise
+// it is an *[Error] whose kind errors.Is tells. Nothing was written with [ErrNoRecord],
+// [ErrName] and [ErrConfig]: the store keeps no records, the TTL is below 1 ms, or the
+// holder has written this Seq, or a higher one, before. With [ErrUnavailable], and with
+// ctx's own error, nobody knows: the same write may be repeated.
 func (k *Keeper) Write(ctx context.Context, record Record) error {
 	q := question{k: k, op: "write the record of", name: record.Name, fence: record.Fence}
 	store, err := q.recorder(!record.Erase, record.TTL.Milliseconds())
@@ -65,7 +71,8 @@ func (k *Keeper) recorder() (Recorder, error) {
 	if store, ok := k.store.(Recorder); ok {
 		return store, nil
 	}
-	return nil, fmt.Errorf("a %T keeps no records: take a keeper on a store that is a renewer.Recorder, such as redisstore "+
+	return nil, fmt.Errorf("a %T keeps no records: take a keeper on a store that is a "+
+		"renewer.Recorder, such as redisstore "+
 		"on one deployment", k.store)
 }
 
@@ -96,7 +103,8 @@ func (q question) recorder(writes bool, ms int64) (Recorder, error) {
 	case err != nil:
 		return nil, q.fail(ErrConfig, err)
 	case writes && ms < 1:
-		return nil, q.fail(ErrConfig, errors.New("its TTL is below 1ms: say how long the record is to live"))
+		return nil, q.fail(ErrConfig,
+			errors.New("its TTL is below 1ms: say how long the record is to live"))
 	}
 	return store, nil
 }
@@ -111,11 +119,15 @@ func (q question) verdict(ctx context.Context, status Status, err error) error {
 	case Gone:
 		return q.fail(ErrNoRecord, nil)
 	case Behind:
-		return q.fail(ErrConfig, errors.New("the same holder has written this Seq, or a higher one, before"))
+		return q.fail(ErrConfig,
+			errors.New("the same holder has written this Seq, or a higher one, before"))
 	case Unknown:
 	}
 	if ctx.Err() == nil {
-		return &Error{Op: q.op, Name: q.name, Kind: ErrUnavailable, Err: storeError{orUnexplained(err)}, Attempts: 1}
+		return &Error{
+			Op: q.op, Name: q.name, Kind: ErrUnavailable,
+			Err: storeError{orUnexplained(err)}, Attempts: 1,
+		}
 	}
 	cause := context.Cause(ctx)
 	if cause == ctx.Err() { //nolint:errorlint // whether it is the same value, not the same kind

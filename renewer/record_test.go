@@ -26,7 +26,8 @@ func TestRecords(t *testing.T) {
 		seen, err := k.Look(t.Context(), renewer.Look{Name: "a"})
 		require.NoError(t, err)
 		require.Equal(t, renewer.Seen{Status: renewer.Mine}, seen)
-		require.ErrorIs(t, k.Write(t.Context(), record(l.Fence(), 1, "x")), renewer.ErrNoRecord, "no look, no term")
+		require.ErrorIs(t, k.Write(t.Context(), record(l.Fence(), 1, "x")), renewer.ErrNoRecord,
+			"no look, no term")
 		_, err = k.Look(t.Context(), renewer.Look{Name: "a", Fence: l.Fence(), TTL: time.Hour})
 		require.NoError(t, err)
 		require.NoError(t, k.Write(t.Context(), record(l.Fence(), 1, "x")))
@@ -38,7 +39,10 @@ func TestRecords(t *testing.T) {
 		l = acquire(t, k, "a")
 		seen, err = k.Look(t.Context(), renewer.Look{Name: "a", Fence: l.Fence(), TTL: time.Hour})
 		require.NoError(t, err)
-		require.Equal(t, renewer.Seen{Status: renewer.Mine, Fence: first, Seq: 1, Data: "x", TTL: time.Hour}, seen)
+		require.Equal(t, renewer.Seen{
+			Status: renewer.Mine, Fence: first, Seq: 1, Data: "x",
+			TTL: time.Hour,
+		}, seen)
 		err = k.Write(t.Context(), record(first, 2, "late"))
 		require.ErrorIs(t, err, renewer.ErrLost)
 		var lost *renewer.LostError
@@ -46,11 +50,13 @@ func TestRecords(t *testing.T) {
 		assert.Equal(t, renewer.Usurped, lost.Reason)
 		assert.Equal(t, first, lost.Fence)
 		assert.Equal(t, "a", lost.Name)
-		assert.EqualError(t, err, `lockbeat: lease on "a" lost: the store says that it is not ours any more: a later holder has looked at its record`)
+		assert.EqualError(t, err,
+			`lockbeat: lease on "a" lost: the store says that it is not ours any more: a later holder has looked at its record`)
 		_, err = k.Look(t.Context(), renewer.Look{Name: "a", Fence: first, TTL: time.Hour})
 		require.ErrorIs(t, err, renewer.ErrLost)
 		last := l.Fence()
-		require.NoError(t, k.Write(t.Context(), renewer.Record{Name: "a", Fence: last, Seq: 1, Erase: true}), "which needs no TTL")
+		require.NoError(t, k.Write(t.Context(),
+			renewer.Record{Name: "a", Fence: last, Seq: 1, Erase: true}), "which needs no TTL")
 		require.Empty(t, s.RecordOf("a"))
 		require.ErrorIs(t, k.Write(t.Context(), record(last, 2, "x")), renewer.ErrNoRecord)
 		require.NoError(t, l.Release(t.Context()))
@@ -58,7 +64,9 @@ func TestRecords(t *testing.T) {
 }
 
 // lookOrWrite are the two questions, each as its error.
-func lookOrWrite(k *renewer.Keeper) map[script.Op]func(ctx context.Context, name string, ttl time.Duration) error {
+func lookOrWrite(
+	k *renewer.Keeper,
+) map[script.Op]func(ctx context.Context, name string, ttl time.Duration) error {
 	return map[script.Op]func(context.Context, string, time.Duration) error{
 		script.Look: func(ctx context.Context, name string, ttl time.Duration) error {
 			seen, err := k.Look(ctx, renewer.Look{Name: name, Fence: 1, TTL: ttl})
@@ -139,7 +147,12 @@ func (s odd) Write(context.Context, []renewer.Record) []renewer.Answer {
 func TestStoresThatBreakTheContractOfRecords(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for _, s := range []renewer.Store{odd{script.New(), 0}, odd{script.New(), 1}, odd{script.New(), 2}, struct{ renewer.Store }{script.New()}} {
+		for _, s := range []renewer.Store{
+			odd{script.New(), 0},
+			odd{script.New(), 1},
+			odd{script.New(), 2},
+			struct{ renewer.Store }{script.New()},
+		} {
 			k, err := renewer.New(s, config)
 			require.NoError(t, err)
 			kind := renewer.ErrUnavailable

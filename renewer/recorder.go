@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Recorder is a [Store] that also keeps a record with each name: what its holders have to tell the next one, such as that a work
-// is done. It outlives the lock, for a TTL of its own, and only the latest holder can write it, whatever an earlier one that is late
-// still tries.
+// Recorder is a [Store] that also keeps a record with each name: what its holders have to
+// tell the next one, such as that a work is done. It outlives the lock, for a TTL of its own,
+// and only the latest holder can write it, whatever an earlier one that is late still tries.
 //
 // That is by the fencing token. A holder first looks, and from then on the store refuses every
 // holder with a lower token: what it has seen stays as it was unless it writes itself. A store
@@ -21,8 +21,9 @@ import (
 type Recorder interface {
 	Store
 
-	// Look reads the record of each name. A look with a fencing token also begins a term: [Mine], unless a holder with a higher token
-	// has looked before, which is [Taken]. A look without is answered [Mine] and changes nothing.
+	// Look reads the record of each name. A look with a fencing token also begins
+	// a term: [Mine], unless a holder with a higher token has looked before,
+	// which is [Taken]. A look without is answered [Mine] and changes nothing.
 	Look(ctx context.Context, looks []Look) []Seen
 
 	// Write replaces each record whose term is the writer's: [Mine]. It answers [Taken] if a
@@ -40,7 +41,8 @@ type Look struct {
 	Name string
 	// Fence is the fencing token of who has the lock and means to write; 0 for anybody else.
 	Fence int64
-	// TTL is how long the term lives if there is no record: whole milliseconds, at least 1. A record keeps its own. Ignored without Fence.
+	// TTL is how long the term lives if there is no record: whole
+	// milliseconds, at least 1. A record keeps its own. Ignored without Fence.
 	TTL time.Duration
 }
 
@@ -53,7 +55,8 @@ type Seen struct {
 	Seq int64
 	// Data is the record.
 	Data string
-	// TTL is how long the record lives unless it is written anew; 0 if there is none, or if the store can't tell.
+	// TTL is how long the record lives unless it is written anew; 0
+	// if there is none, or if the store can't tell.
 	TTL time.Duration
 	// Err says why, when Unknown.
 	Err error
@@ -65,10 +68,11 @@ type Record struct {
 	Name string
 	// Fence is the fencing token of the holder.
 	Fence int64
-	// Seq numbers the holder's records of this name, from 1 on and below 2^52, each above the last. If what a look has shown is under this Fence, it goes
-	// on from that one's Seq.
+	// Seq numbers the holder's records of this name, from 1 on and below 2^52, each above the
+	// last. If what a look has shown is under this Fence, it goes on from that one's Seq.
 	Seq int64
-	// Data is any bytes. It is a string so that nobody can change it while slow servers are still being told.
+	// Data is any bytes. It is a string so that nobody can change it
+	// while slow servers are still being told.
 	Data string
 	// TTL is how long the record and its term live: whole milliseconds, at least 1. Ignored with
 	// Erase.

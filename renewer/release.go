@@ -43,7 +43,10 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	case lost != nil:
 		return lost
 	case failed != nil:
-		return &Error{Op: "release", Name: l.name, Kind: ErrUnavailable, Err: storeError{failed}, Waited: k.clock.atMost().sub(now), Attempts: 1}
+		return &Error{
+			Op: "release", Name: l.name, Kind: ErrUnavailable, Err: storeError{failed},
+			Waited: k.clock.atMost().sub(now), Attempts: 1,
+		}
 	default:
 		return nil
 	}
@@ -86,7 +89,8 @@ func (k *Keeper) settle(
 	case was == released:
 		l.endContext(lost) // Shutdown has freed the key
 	case lost.Reason != Usurped:
-		// Told already that it is over; the key may still be there, but nobody should wait for a store that may be down.
+		// Told already that it is over; the key may still be there,
+		// but nobody should wait for a store that may be down.
 		l.endContext(lost)
 		k.disown(l, hold, unsettled)
 	default:
@@ -114,12 +118,14 @@ func (k *Keeper) free(ctx context.Context, l *Lease, hold Hold, now instant) (*L
 	}
 }
 
-// lostAtRelease is for a lease that the store no longer knew when it was to be freed: lost since the last heartbeat.
+// lostAtRelease is for a lease that the store no longer knew when it
+// was to be freed: lost since the last heartbeat.
 func (k *Keeper) lostAtRelease(l *Lease, now instant) *LostError {
 	lost := &LostError{Name: l.name, Reason: Usurped, Fence: l.fence}
 	if k.observer != nil {
 		k.observer.Lost(l.seen(), Lost{
-			Name: l.name, Operation: l.label.operation, Fence: l.fence, Held: now.sub(l.acquired), Err: lost,
+			Name: l.name, Operation: l.label.operation, Fence: l.fence, Held: now.sub(l.acquired),
+			Err: lost,
 		})
 	}
 	return lost

@@ -12,7 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A few leases share their heartbeats: about eight an interval, and none of them is renewed more often or less.
+// A few leases share their heartbeats: about eight an interval, and
+// none of them is renewed more often or less.
 func TestFewLeasesShareHeartbeats(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -30,7 +31,8 @@ func TestFewLeasesShareHeartbeats(t *testing.T) {
 		for _, c := range calls {
 			for _, h := range c.Holds {
 				if before, ok := last[h.Name]; ok {
-					assert.InDelta(t, config.Heartbeat, c.At.Sub(before), float64(config.Heartbeat/8), "lease %s", h.Name)
+					assert.InDelta(t, config.Heartbeat, c.At.Sub(before),
+						float64(config.Heartbeat/8), "lease %s", h.Name)
 				}
 				last[h.Name] = c.At
 				beats[h.Name]++
@@ -85,7 +87,8 @@ func TestAFailedHeartbeatTakesNobodyAlong(t *testing.T) {
 	})
 }
 
-// Leases that were taken together do not beat together: their first heartbeats are spread over half an interval.
+// Leases that were taken together do not beat together: their first
+// heartbeats are spread over half an interval.
 func TestFirstHeartbeatsAreSpread(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -32,7 +32,8 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 	clean := false
 	freed := make(chan error, 1)
 	func() {
-		defer func() { go func() { freed <- k.finish(ctx, idle) }() }() // also if an observer panics
+		// also if an observer panics
+		defer func() { go func() { freed <- k.finish(ctx, idle) }() }()
 		if k.await(ctx, idle, k.drainTime(ctx)) {
 			clean = k.clean()
 		} else {
@@ -197,7 +198,9 @@ func (k *Keeper) halt(last context.Context, err error) error {
 	}
 	k.mu.Unlock()
 	if unanswered > 0 {
-		err = errors.Join(err, fmt.Errorf("%w: %d of its answers are still awaited; what they leave lapses by itself", ErrUnavailable, unanswered))
+		err = errors.Join(err,
+			fmt.Errorf("%w: %d of its answers are still awaited; what they leave lapses by itself",
+				ErrUnavailable, unanswered))
 	}
 	if left, failure := k.freeOnce(last, k.leftovers()); len(left) > 0 {
 		err = errors.Join(err, unfreed(len(left), failure))
@@ -211,7 +214,8 @@ func (k *Keeper) verdict(err error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stillRan > 0 {
-		err = errors.Join(fmt.Errorf("lockbeat: shutdown: %d operations still ran and lost their leases", k.stillRan), err)
+		err = errors.Join(fmt.Errorf("lockbeat: shutdown: %d operations still ran and lost their "+
+			"leases", k.stillRan), err)
 	}
 	return err
 }

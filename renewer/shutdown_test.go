@@ -170,7 +170,8 @@ func TestShutdownOutlastsAStoreThatIsDown(t *testing.T) {
 	})
 }
 
-// Without a deadline, and with a store that never comes back, it gives up when the keys have lapsed by themselves.
+// Without a deadline, and with a store that never comes back, it
+// gives up when the keys have lapsed by themselves.
 func TestShutdownEndsWithTheTTL(t *testing.T) {
 	t.Parallel()
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -232,13 +233,17 @@ func TestShutdownCleansUp(t *testing.T) {
 	})
 }
 
-// A lease that is granted when Shutdown has told the others is told too: nobody would renew it, or end it.
+// A lease that is granted when Shutdown has told the others is told
+// too: nobody would renew it, or end it.
 func TestGrantedWhileShutdownFrees(t *testing.T) {
 	t.Parallel()
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Pass().Late(350*time.Millisecond))
 		var l *renewer.Lease
-		got := background(func() (err error) { l, err = k.Acquire(context.Background(), "a"); return err })
+		got := background(func() (err error) {
+			l, err = k.Acquire(context.Background(), "a")
+			return err
+		})
 		pass(time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond) // told at 300 ms
 		defer cancel()

@@ -13,8 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// With a context that has ended, as signal.NotifyContext's has, Shutdown tells the operation and returns at once. The key is not
-// freed under it: it has its Margin.
+// With a context that has ended, as signal.NotifyContext's has, Shutdown tells the
+// operation and returns at once. The key is not freed under it: it has its Margin.
 func TestShutdownWithoutTimeFreesNothingUnderAnOperation(t *testing.T) {
 	t.Parallel()
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -36,7 +36,8 @@ func TestShutdownWithoutTimeFreesNothingUnderAnOperation(t *testing.T) {
 	})
 }
 
-// The operation returns before its notice is over, when Shutdown has returned: its key is freed at once.
+// The operation returns before its notice is over, when Shutdown has
+// returned: its key is freed at once.
 func TestReleaseAfterShutdownWithoutTime(t *testing.T) {
 	t.Parallel()
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -47,12 +48,14 @@ func TestReleaseAfterShutdownWithoutTime(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, s.Owner("a"))
 		begun := time.Now()
-		require.ErrorContains(t, k.Shutdown(t.Context()), "1 operations still ran", "what the first came to")
+		require.ErrorContains(t, k.Shutdown(t.Context()), "1 operations still ran",
+			"what the first came to")
 		require.Zero(t, time.Since(begun), "nothing is waited for any more")
 	})
 }
 
-// The store was down when Shutdown freed keys, and is back when the operation returns: that frees its own.
+// The store was down when Shutdown freed keys, and is back when the
+// operation returns: that frees its own.
 func TestReleaseAfterAShutdownThatCouldNotFree(t *testing.T) {
 	t.Parallel()
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -90,7 +93,8 @@ func TestShutdownAfterALossOfAnotherKind(t *testing.T) {
 		told, lost := lostAt(t, l)
 		require.Equal(t, renewer.MaxHold, lost.Reason)
 		pass(100 * time.Millisecond)
-		require.ErrorContains(t, k.Shutdown(within(t, 10*time.Millisecond)), "1 operations still ran")
+		require.ErrorContains(t, k.Shutdown(within(t, 10*time.Millisecond)),
+			"1 operations still ran")
 		pass(config.Margin)
 		calls := s.Calls(script.Release)
 		require.Len(t, calls, 1)
@@ -130,11 +134,12 @@ func TestShutdownOfAnIdleKeeperWithoutTime(t *testing.T) {
 	}
 }
 
-// What the store was asked when Shutdown ran out of time may have left a key: Shutdown does not say that all are free, and tries to
-// free it.
+// What the store was asked when Shutdown ran out of time may have left
+// a key: Shutdown does not say that all are free, and tries to free it.
 func TestShutdownDoesNotForgetWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
-	for name, ask := range map[string]func(ctx context.Context, s *script.Store, k *renewer.Keeper) error{
+	for name, ask := range map[string]func(ctx context.Context, s *script.Store,
+		k *renewer.Keeper) error{
 		"a release": func(ctx context.Context, s *script.Store, k *renewer.Keeper) error {
 			l, err := k.Acquire(ctx, "a")
 			if err != nil {
@@ -185,7 +190,8 @@ func (s deafStore) Release(ctx context.Context, holds []renewer.Hold) []renewer.
 	return s.Store.Release(ctx, holds)
 }
 
-// What Shutdown does behind its caller's back comes to an end soon, however long a request may take.
+// What Shutdown does behind its caller's back comes to an end soon,
+// however long a request may take.
 func TestShutdownIsSoonOver(t *testing.T) {
 	t.Parallel()
 	for _, given := range []time.Duration{0, time.Second, 20 * time.Second} {
@@ -232,7 +238,8 @@ func ended() context.Context {
 	return ctx
 }
 
-// A question that the store never answers does not outlast the keeper, whose loops would have ended it.
+// A question that the store never answers does not outlast the
+// keeper, whose loops would have ended it.
 func TestShutdownEndsQuestionsUnderWay(t *testing.T) {
 	t.Parallel()
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

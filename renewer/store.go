@@ -5,14 +5,16 @@ import (
 	"time"
 )
 
-// Store is the authority on who holds a name. The engine asks it in batches and believes nothing else.
+// Store is the authority on who holds a name. The engine asks it in
+// batches and believes nothing else.
 //
-// A Store must be safe for concurrent use. Every method that takes a batch answers it in order, one answer an item
-// (len(answers) == len(items)), and never panics on an empty batch. Items are independent: one that fails says so in its
-// own answer. A Store keeps no time for the caller: it returns once it knows, or once ctx ends, and answers [Unknown] with
-// an error — ctx's, if that is why — for every item whose fate it cannot tell. Every ctx ends, though it may not tell when by
-// its Deadline. A call must not outlive ctx by more than the store's own write
-// timeout, nor touch items or answers once it has returned.
+// A Store must be safe for concurrent use. Every method that takes a batch answers it in
+// order, one answer an item (len(answers) == len(items)), and never panics on an empty
+// batch. Items are independent: one that fails says so in its own answer. A Store keeps no
+// time for the caller: it returns once it knows, or once ctx ends, and answers [Unknown]
+// with an error — ctx's, if that is why — for every item whose fate it cannot tell. Every
+// ctx ends, though it may not tell when by its Deadline. A call must not outlive ctx by
+// more than the store's own write timeout, nor touch items or answers once it has returned.
 //
 // A Store should not panic. What is said of panics at [Observer] is true of it too: Acquire,
 // Release and Watch are called in callers' goroutines, Renew and some of Release in those of the
@@ -20,9 +22,10 @@ import (
 //
 // The conformance suite in testutil/storetest proves an implementation.
 type Store interface {
-	// Acquire tries each claim once. It is idempotent by owner token: a claim repeated by the owner that has the name
-	// already answers [Mine] with the same fencing token, and renews the TTL. A claim for a name that somebody else has
-	// answers [Taken] with what is known of the holder; it never waits.
+	// Acquire tries each claim once. It is idempotent by owner token: a claim
+	// repeated by the owner that has the name already answers [Mine] with the
+	// same fencing token, and renews the TTL. A claim for a name that somebody
+	// else has answers [Taken] with what is known of the holder; it never waits.
 	Acquire(ctx context.Context, claims []Claim) []Grant
 
 	// Renew sets the TTL of every name that its owner still has. It never creates a name and never
@@ -46,32 +49,38 @@ type Store interface {
 	// wake that was under way may still run, and no later one begins.
 	Watch(name string, wake func(error)) (stop func())
 
-	// Settle is how long after it was sent an unanswered request may still take effect, 0 if it can't. The engine frees
-	// what a lost acquire may have left at once, and once more after this time.
+	// Settle is how long after it was sent an unanswered request may
+	// still take effect, 0 if it can't. The engine frees what a lost
+	// acquire may have left at once, and once more after this time.
 	Settle() time.Duration
 }
 
-// Sharded is a [Store] whose names are spread over servers that fail one by one. The engine puts names of different shards into
-// different heartbeats, so that a shard that does not answer holds up no other's.
+// Sharded is a [Store] whose names are spread over servers that fail
+// one by one. The engine puts names of different shards into different
+// heartbeats, so that a shard that does not answer holds up no other's.
 type Sharded interface {
 	Store
 
-	// Shard tells on which server a name is: a number from 0, not much higher than there are servers. It is a hint that may
-	// be wrong and may change; names of which it is not known are together on any. It is called for every heartbeat of
+	// Shard tells on which server a name is: a number from 0, not much higher than
+	// there are servers. It is a hint that may be wrong and may change; names of
+	// which it is not known are together on any. It is called for every heartbeat of
 	// every lease, with a lock held: it must return at once and not call the engine.
 	Shard(name string) int
 }
 
 // Claim asks for a name.
 type Claim struct {
-	// Name is what to lock: 1 to [MaxName] bytes, checked by the engine; a Store escapes what its keys can't carry.
+	// Name is what to lock: 1 to [MaxName] bytes, checked by the
+	// engine; a Store escapes what its keys can't carry.
 	Name string
-	// Owner is the owner token: [OwnerLen] bytes of the URL-safe base64 alphabet, unique to this acquisition.
+	// Owner is the owner token: [OwnerLen] bytes of the URL-safe
+	// base64 alphabet, unique to this acquisition.
 	Owner string
 	// TTL is how long the name is held without a renewal: whole milliseconds, at least 1.
 	TTL time.Duration
-	// Fence is the fencing token to be granted, positive; 0 lets the store pick one. It is for a store that is one of several
-	// which must agree. A token that is not above the name's counter is refused as [Behind], unless it is the one that the
+	// Fence is the fencing token to be granted, positive; 0 lets the store pick one.
+	// It is for a store that is one of several which must agree. A token that is not
+	// above the name's counter is refused as [Behind], unless it is the one that the
 	// owner has the name with. An owner who has it with a lower token gets this one.
 	Fence int64
 	// Reserve asks for so many further fencing tokens, those next above the one granted, for those
@@ -81,9 +90,11 @@ type Claim struct {
 	// follow a clock lets none run further ahead of it than one claim wants, even if others never
 	// gave theirs back.
 	Reserve int
-	// Queue asks for a place in the store's line, if it has one and the name is another's: see [Grant.Queued]. A Store may ignore it.
+	// Queue asks for a place in the store's line, if it has one and the
+	// name is another's: see [Grant.Queued]. A Store may ignore it.
 	Queue bool
-	// Holder is told to whoever is refused meanwhile. A Store may cut it short, and drop what can't be printed.
+	// Holder is told to whoever is refused meanwhile. A Store may cut
+	// it short, and drop what can't be printed.
 	Holder Holder
 }
 
@@ -93,7 +104,8 @@ type Hold struct {
 	Owner string
 	// TTL is the duration to renew for: whole milliseconds, at least 1. Release ignores it.
 	TTL time.Duration
-	// Keep is how much longer the name stays held after a Release: whole milliseconds; 0 frees it at once. Renew ignores it.
+	// Keep is how much longer the name stays held after a Release:
+	// whole milliseconds; 0 frees it at once. Renew ignores it.
 	Keep time.Duration
 	// Used is, on a Release by an owner who has asked for more tokens ([Claim.Reserve]), the
 	// highest fencing token that it has used, or 1 if it does not know which it was granted;
@@ -106,7 +118,8 @@ type Hold struct {
 type Status uint8
 
 const (
-	// Unknown is the zero value: the request may or may not have taken effect; the answer's Err says why.
+	// Unknown is the zero value: the request may or may not have
+	// taken effect; the answer's Err says why.
 	Unknown Status = iota
 	// Mine means that the owner of the request had the name when the store looked.
 	Mine
@@ -114,8 +127,8 @@ const (
 	Taken
 	// Gone means that nobody has it (Renew and Release only).
 	Gone
-	// Behind means that nobody else has it, but that the token proposed is too low (an Acquire with [Claim.Fence] only).
-	// Nothing has changed.
+	// Behind means that nobody else has it, but that the token proposed is
+	// too low (an Acquire with [Claim.Fence] only). Nothing has changed.
 	Behind
 )
 
@@ -138,23 +151,27 @@ func (s Status) String() string {
 // Grant answers a [Claim].
 type Grant struct {
 	Status Status
-	// Fence is the fencing token, when Mine: positive, and above that of every earlier grant of the name, whoever had it.
-	// When Behind it is the counter that a token must exceed.
+	// Fence is the fencing token, when Mine: positive, and above that of every earlier grant
+	// of the name, whoever had it. When Behind it is the counter that a token must exceed.
 	Fence int64
-	// Reserved is how many tokens above Fence are the owner's as well, when Mine: at most [Claim.Reserve], and every later grant
-	// is above them too. A grant repeated may tell of fewer than the first.
+	// Reserved is how many tokens above Fence are the owner's as well,
+	// when Mine: at most [Claim.Reserve], and every later grant is above
+	// them too. A grant repeated may tell of fewer than the first.
 	Reserved int
-	// Age is how long before the request was sent the name's TTL began to count, when Mine; 0 for all but a store that puts
-	// answers of several together. The lease is valid for that much less.
+	// Age is how long before the request was sent the name's TTL began to count, when Mine; 0 for
+	// all but a store that puts answers of several together. The lease is valid for that much less.
 	Age time.Duration
-	// Queued tells, when Taken, that the owner has a place in the line for the name. When its turn comes it has the name at once, for a
-	// moment in which to claim it again, and its watch is told. One that does not want it any more must Release it.
+	// Queued tells, when Taken, that the owner has a place in the line for the name.
+	// When its turn comes it has the name at once, for a moment in which to claim it
+	// again, and its watch is told. One that does not want it any more must Release it.
 	Queued bool
 	// Holder has the name, when Taken; its zero value if the store can't tell.
 	Holder Holder
-	// HeldFor is how long Holder has had it, by the store's clock, when Taken; 0 if the store can't tell.
+	// HeldFor is how long Holder has had it, by the store's clock,
+	// when Taken; 0 if the store can't tell.
 	HeldFor time.Duration
-	// TTL is how long the name stays held unless Holder renews, when Taken; 0 if the store can't tell.
+	// TTL is how long the name stays held unless Holder renews, when
+	// Taken; 0 if the store can't tell.
 	TTL time.Duration
 	// Unsent reports, when Unknown, that nothing was asked, so that there is nothing to free. A
 	// Store need not know.
@@ -180,7 +197,7 @@ type Holder struct {
 	PID int
 	// Operation is what it is doing: the static name given with [Operation], or "".
 	Operation string
-	// Trace is the W3C traceparent of what it is doing, by which a trace can link to it; "" if it is not traced. Like all of a
-	// Holder it comes from another process: check it before use.
+	// Trace is the W3C traceparent of what it is doing, by which a trace can link to it; "" if
+	// it is not traced. Like all of a Holder it comes from another process: check it before use.
 	Trace string
 }

@@ -20,15 +20,18 @@ type orphan struct {
 	hold  Hold
 	least instant // until when the key is to be held in any case
 	due   instant // when to try next
-	last  instant // when a request that is still under way may take effect at the latest: delete once more after it
+	// when a request that is still under way may take effect at the
+	// latest: delete once more after it
+	last  instant
 	until instant // when the key's TTL is over in any case
 	tries int
 	freed bool // deleted once; waits for last
 	done  bool
 }
 
-// disown hands a key to the sweeper, to be deleted at once. unsettled is when an acquire was sent that was never answered, 0 if
-// there is none: then it is deleted once more when that can't take effect any longer.
+// disown hands a key to the sweeper, to be deleted at once. unsettled is
+// when an acquire was sent that was never answered, 0 if there is none:
+// then it is deleted once more when that can't take effect any longer.
 func (k *Keeper) disown(l *Lease, hold Hold, unsettled instant) {
 	now := k.clock.atMost()
 	o := newOrphan(l, hold, now, now.add(l.ttl()))
@@ -39,8 +42,9 @@ func (k *Keeper) disown(l *Lease, hold Hold, unsettled instant) {
 	k.orphan(o, now)
 }
 
-// revisit is disown for a key that has been deleted: only what an unanswered acquire may yet bring back is left to do. freed is when
-// that was asked for, not when it was answered: what the acquire has brought in between is there still.
+// revisit is disown for a key that has been deleted: only what an unanswered
+// acquire may yet bring back is left to do. freed is when that was asked for, not
+// when it was answered: what the acquire has brought in between is there still.
 func (k *Keeper) revisit(l *Lease, hold Hold, unsettled, freed instant) {
 	last := unsettled.add(k.store.Settle())
 	if unsettled != 0 && last > freed {
@@ -156,8 +160,8 @@ func (s *sweeper) dueOrphans(now instant) (batch []*orphan, next instant) {
 	return batch, next
 }
 
-// sweep asks the store to delete a batch, and forgets those that need not be tried again. They stay on the list meanwhile, so
-// that Shutdown does not miss them.
+// sweep asks the store to delete a batch, and forgets those that need not be tried
+// again. They stay on the list meanwhile, so that Shutdown does not miss them.
 func (s *sweeper) sweep(batch []*orphan) {
 	k := s.k
 	sent := k.clock.now()
@@ -184,7 +188,8 @@ func (s *sweeper) sweep(batch []*orphan) {
 			o.tries++
 			failed, failedName = orUnexplained(a.Err), o.hold.Name
 		case o.last > sent:
-			// Freed, but the lost request may still arrive and take the key again, or has before this was answered.
+			// Freed, but the lost request may still arrive and take
+			// the key again, or has before this was answered.
 			o.due, o.tries, o.last, o.freed = o.last, 0, 0, true
 		default:
 			o.done = true

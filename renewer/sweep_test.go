@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// However long the TTL, and with it the time for a request: a key is freed soon after the store is back.
+// However long the TTL, and with it the time for a request: a key is
+// freed soon after the store is back.
 func TestACleanUpIsSoonWithALongTTL(t *testing.T) {
 	t.Parallel()
 	in(t, renewer.Config{TTL: time.Hour}, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -30,7 +31,8 @@ func TestACleanUpIsSoonWithALongTTL(t *testing.T) {
 	})
 }
 
-// deadShard answers no release of a name that begins with b, and the others of its batch when the slowest has been.
+// deadShard answers no release of a name that begins with b, and the
+// others of its batch when the slowest has been.
 type deadShard struct{ *script.Store }
 
 func (deadShard) Shard(name string) int { return int(name[0] - 'a') }
@@ -51,7 +53,8 @@ func (s deadShard) Release(ctx context.Context, holds []renewer.Hold) []renewer.
 	return answers
 }
 
-// onDeadShard runs f with a keeper on such a store, some of whose keys are to be cleaned up and can't be.
+// onDeadShard runs f with a keeper on such a store, some of whose
+// keys are to be cleaned up and can't be.
 func onDeadShard(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +96,8 @@ func TestADeadShardDelaysNoOthersShutdown(t *testing.T) {
 		const n = 2500 // more than one batch
 		s.SetSettle(time.Minute)
 		for i := range n {
-			s.Script(script.Acquire, script.Fail(errDown)) // may arrive later: stays to be freed once more
+			// may arrive later: stays to be freed once more
+			s.Script(script.Acquire, script.Fail(errDown))
 			_, err := k.TryAcquire(t.Context(), fmt.Sprint("a", i))
 			require.ErrorIs(t, err, renewer.ErrUnavailable)
 		}

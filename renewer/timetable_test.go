@@ -11,15 +11,22 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Against a map, through random insertions, moves, removals and a clock that goes on in steps of all sizes.
+// Against a map, through random insertions, moves, removals and a
+// clock that goes on in steps of all sizes.
 func TestTimetablesKeepOrder(t *testing.T) {
 	t.Parallel()
 	const n = 300
 	for name, fresh := range map[string]func() *renewer.Timetable{
-		"heap":                          func() *renewer.Timetable { return renewer.NewHeap(n) },
-		"wheel":                         func() *renewer.Timetable { return renewer.NewWheel(n, 10) },
-		"wheel, many rounds ahead":      func() *renewer.Timetable { return renewer.NewWheel(n, 1) },
-		"wheel, everything in one span": func() *renewer.Timetable { return renewer.NewWheel(n, time.Hour) },
+		"heap": func() *renewer.Timetable { return renewer.NewHeap(n) },
+		"wheel": func() *renewer.Timetable {
+			return renewer.NewWheel(n, 10)
+		},
+		"wheel, many rounds ahead": func() *renewer.Timetable {
+			return renewer.NewWheel(n, 1)
+		},
+		"wheel, everything in one span": func() *renewer.Timetable {
+			return renewer.NewWheel(n, time.Hour)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,8 +54,10 @@ func TestTimetablesKeepOrder(t *testing.T) {
 					for _, at := range want {
 						earliest = min(earliest, at)
 					}
-					if some != (len(want) > 0) || some && first > earliest { // as checks of each would take a minute
-						require.Fail(t, "the first is not the earliest", "seed %d: %d, not %d", seed, first, earliest)
+					// as checks of each would take a minute
+					if some != (len(want) > 0) || some && first > earliest {
+						require.Fail(t, "the first is not the earliest", "seed %d: %d, not %d",
+							seed, first, earliest)
 					}
 				}
 				take(t, table, want, now+10_000, n)

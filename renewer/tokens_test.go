@@ -11,11 +11,13 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A token is used when the store's clock has reached it, even if that is as slow as may be and ours as fast.
+// A token is used when the store's clock has reached it, even if that
+// is as slow as may be and ours as fast.
 func TestNoTokenIsAheadOfTheClock(t *testing.T) {
 	t.Parallel()
 	for elapsed, handed := range map[time.Duration]bool{
-		0: false, time.Microsecond: false, 1020 * time.Nanosecond: false, 1021 * time.Nanosecond: true, time.Millisecond: true,
+		0: false, time.Microsecond: false, 1020 * time.Nanosecond: false,
+		1021 * time.Nanosecond: true, time.Millisecond: true,
 		10*time.Millisecond - 1: true, 10 * time.Millisecond: false, // HandOffFor
 	} {
 		in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

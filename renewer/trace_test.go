@@ -11,8 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// Each question tells of the work that would be done by its grant; but while an earlier one may still be granted, it is that one's
-// trace that others may read, and so the claim keeps to it.
+// Each question tells of the work that would be done by its grant; but while an earlier one may
+// still be granted, it is that one's trace that others may read, and so the claim keeps to it.
 func TestEachQuestionTellsItsTrace(t *testing.T) {
 	t.Parallel()
 	r := new(recorder)
@@ -21,7 +21,8 @@ func TestEachQuestionTellsItsTrace(t *testing.T) {
 	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		theirs := other
 		theirs.Trace = "their trace"
-		s.Script(script.Acquire, script.Taken(theirs, time.Second), script.Pass().Lost(), script.Fail(errDown))
+		s.Script(script.Acquire, script.Taken(theirs, time.Second), script.Pass().Lost(),
+			script.Fail(errDown))
 		l := acquire(t, k, "a", renewer.Operation("transfer"))
 		var traces []string
 		for _, c := range s.Calls(script.Acquire) {
@@ -33,7 +34,8 @@ func TestEachQuestionTellsItsTrace(t *testing.T) {
 		_, err := k.TryAcquire(t.Context(), "a")
 		var held *renewer.Error
 		require.ErrorAs(t, err, &held)
-		require.Equal(t, "trace a 2", held.Holder.Trace, "who is refused in this process learns it as well")
+		require.Equal(t, "trace a 2", held.Holder.Trace,
+			"who is refused in this process learns it as well")
 		require.NotContains(t, err.Error(), "trace", "it is not for people")
 		require.NoError(t, l.Release(t.Context()))
 	})
@@ -53,11 +55,13 @@ func TestAHeartbeatTellsItsLeases(t *testing.T) {
 		require.NotEmpty(t, starts)
 		require.Equal(t, renewStart{leases: 1, names: []any{"a"}}, starts[0])
 		require.Len(t, heard[renewer.Renewed](r), len(starts))
-		require.Equal(t, len(starts), s.Calls(script.Renew)[0].Context.Value(renewKey{}), "the question has the observer's context")
+		require.Equal(t, len(starts), s.Calls(script.Renew)[0].Context.Value(renewKey{}),
+			"the question has the observer's context")
 	})
 }
 
-// A lease hears of each heartbeat that failed, and of one that came so late that another might have been sent before.
+// A lease hears of each heartbeat that failed, and of one that came
+// so late that another might have been sent before.
 func TestALeaseHearsOfItsMissedHeartbeats(t *testing.T) {
 	t.Parallel()
 	r := new(recorder)

@@ -11,13 +11,15 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// The release was carried out while a lost acquire could still arrive, and answered when it could not any more: the key is freed once more.
+// The release was carried out while a lost acquire could still arrive,
+// and answered when it could not any more: the key is freed once more.
 func TestSlowReleaseBeforeALostAcquire(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.SetSettle(4 * time.Second)
 		s.Script(script.Acquire, script.Fail(errDown))
-		s.Script(script.Release, script.Pass().Late(1800*time.Millisecond)) // a request may end a sixteenth before RequestTimeout
+		// a request may end a sixteenth before RequestTimeout
+		s.Script(script.Release, script.Pass().Late(1800*time.Millisecond))
 		l := acquire(t, k, "a")
 		pass(3 * time.Second)
 		require.NoError(t, l.Release(t.Context()))
@@ -43,7 +45,10 @@ func TestSlowCleanUpBeforeALostAcquire(t *testing.T) {
 // What was never sent leaves nothing behind: a crowd that gives up costs the store no clean-ups.
 func TestNothingIsCleanedUpBehindAQuestionThatWasNeverSent(t *testing.T) {
 	t.Parallel()
-	for step, want := range map[*script.Step]int{new(script.Fail(errDown)): 1, new(script.Fail(errDown).Unsent()): 0} {
+	for step, want := range map[*script.Step]int{
+		new(script.Fail(errDown)):          1,
+		new(script.Fail(errDown).Unsent()): 0,
+	} {
 		in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 			s.Default(script.Acquire, *step)
 			_, err := k.TryAcquire(t.Context(), "a")

@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// The line takes as many as MaxWaiters says behind the one who has the lock, and one more once somebody has left it.
+// The line takes as many as MaxWaiters says behind the one who has
+// the lock, and one more once somebody has left it.
 func TestAFullLineRefuses(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -35,7 +36,8 @@ func TestAFullLineRefuses(t *testing.T) {
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		require.ErrorIs(t, err, renewer.ErrLineFull)
 		require.ErrorContains(t, err, `acquire "a": held by another owner; last seen with here`)
-		require.ErrorContains(t, err, "the line is full: MaxWaiters (2) callers of this process stand in it")
+		require.ErrorContains(t, err,
+			"the line is full: MaxWaiters (2) callers of this process stand in it")
 
 		leave()
 		require.ErrorIs(t, <-first, context.Canceled)
@@ -44,7 +46,8 @@ func TestAFullLineRefuses(t *testing.T) {
 		require.NoError(t, l.Release(t.Context()))
 		require.NoError(t, <-second)
 		require.NoError(t, <-third)
-		require.Len(t, s.Calls(script.Acquire), 2, "who is refused by the line, or handed the lock, does not ask the store")
+		require.Len(t, s.Calls(script.Acquire), 2,
+			"who is refused by the line, or handed the lock, does not ask the store")
 	})
 }
 
@@ -64,7 +67,8 @@ func TestALineIsFullBeforeTheStoreHasAnswered(t *testing.T) {
 		_, err := k.Acquire(t.Context(), "a", renewer.MaxWaiters(1))
 		require.ErrorIs(t, err, renewer.ErrLineFull)
 		_, err = k.TryAcquire(t.Context(), "a", renewer.MaxWaiters(1))
-		require.ErrorIs(t, err, renewer.ErrHeld, "who doesn't wait shares the answer of the one who asks")
+		require.ErrorIs(t, err, renewer.ErrHeld,
+			"who doesn't wait shares the answer of the one who asks")
 		require.NotErrorIs(t, err, renewer.ErrLineFull)
 		for _, c := range calls {
 			require.NoError(t, <-c)

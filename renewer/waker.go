@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// waker tells a loop that sleeps until some instant that something earlier has come up. It is told seldom: the loop looks around
-// only when its instant has come, even if what it was to come for is gone, so leases that come and go within an interval
-// wake nobody. at is guarded by Keeper.mu.
+// waker tells a loop that sleeps until some instant that something earlier has come up. It is told
+// seldom: the loop looks around only when its instant has come, even if what it was to come for is
+// gone, so leases that come and go within an interval wake nobody. at is guarded by Keeper.mu.
 type waker struct {
 	c  chan struct{}
 	at instant // when the loop looks around next; 0 at first, which is at once

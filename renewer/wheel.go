@@ -2,10 +2,11 @@ package renewer
 
 import "time"
 
-// wheel orders leases by their next heartbeat: a ring of buckets, each for a short span of time. All leases have the same
-// interval, so entering one at its next heartbeat, taking it out and moving on cost the same however many there are; in a
-// heap each of them walks through the memory of a dozen others. A bucket is not sorted inside. The ring goes round about
-// twice an interval; an entry more than a round ahead just waits for its round. Guarded by Keeper.mu.
+// wheel orders leases by their next heartbeat: a ring of buckets, each for a short span of
+// time. All leases have the same interval, so entering one at its next heartbeat, taking it out
+// and moving on cost the same however many there are; in a heap each of them walks through the
+// memory of a dozen others. A bucket is not sorted inside. The ring goes round about twice an
+// interval; an entry more than a round ahead just waits for its round. Guarded by Keeper.mu.
 type wheel struct {
 	span    time.Duration
 	buckets [wheelSize][]entry

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// mostAttempts bounds the spans of a single acquire: somebody may stand by for days. Nothing else is lost by it than that a
-	// link leads to the acquire then, not to the hold.
+	// mostAttempts bounds the spans of a single acquire: somebody may stand by for days.
+	// Nothing else is lost by it than that a link leads to the acquire then, not to the hold.
 	mostAttempts = 16
 	// mostHolderBytes bounds each text that another process tells of itself.
 	mostHolderBytes = 64
@@ -42,9 +42,11 @@ func (o *Observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) con
 	return ctx
 }
 
-// Claim starts the span that is lockbeat.hold if the question is granted, and returns its traceparent. So a link leads to the very
-// span, and that starts when the lease is counted from. One that was not granted becomes lockbeat.attempt. It could also be
-// dropped without an end, and never be exported, but exporters that keep a trace until all its spans have ended would keep it for good.
+// Claim starts the span that is lockbeat.hold if the question is granted, and
+// returns its traceparent. So a link leads to the very span, and that starts when
+// the lease is counted from. One that was not granted becomes lockbeat.attempt.
+// It could also be dropped without an end, and never be exported, but exporters
+// that keep a trace until all its spans have ended would keep it for good.
 func (o *Observer) Claim(ctx context.Context) string {
 	r := o.find(ctx)
 	if r == nil || r.acquire == nil {
@@ -86,8 +88,11 @@ func (o *Observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 	return ctx
 }
 
-// startHold starts a span beside lockbeat.acquire, or below it if the caller has none, so that they are in one trace.
-func (o *Observer) startHold(ctx context.Context, r *record, opts []trace.SpanStartOption) (context.Context, trace.Span) {
+// startHold starts a span beside lockbeat.acquire, or below it if the
+// caller has none, so that they are in one trace.
+func (o *Observer) startHold(
+	ctx context.Context, r *record, opts []trace.SpanStartOption,
+) (context.Context, trace.Span) {
 	if r.caller.SpanContext().IsValid() {
 		ctx = r
 	}
@@ -97,14 +102,16 @@ func (o *Observer) startHold(ctx context.Context, r *record, opts []trace.SpanSt
 // beginHold returns the lease's context.
 func (o *Observer) beginHold(ctx context.Context, r *record, e renewer.AcquireEnd) context.Context {
 	if r.hold == nil && r.acquire != nil { // the claim had no span any more
-		_, span := o.startHold(ctx, r, append(slices.Clip(r.series.start), trace.WithTimestamp(r.asked)))
+		_, span := o.startHold(ctx, r,
+			append(slices.Clip(r.series.start), trace.WithTimestamp(r.asked)))
 		if span.IsRecording() {
 			r.hold = span
 		}
 	}
 	if r.hold == nil {
 		if r.caller.IsRecording() || r.caller.SpanContext().IsSampled() {
-			return trace.ContextWithSpan(ctx, r.caller) // whoever leaves out our spans wants to see the operation's all the same
+			// whoever leaves out our spans wants to see the operation's all the same
+			return trace.ContextWithSpan(ctx, r.caller)
 		}
 		return ctx
 	}

@@ -34,18 +34,22 @@ func TestAnAcquireAndItsHold(t *testing.T) {
 		acquire, hold := s.the(t, "lockbeat.acquire"), s.the(t, "lockbeat.hold")
 		require.Equal(t, request.SpanContext(), acquire.Parent())
 		require.Equal(t, request.SpanContext(), hold.Parent())
-		require.Equal(t, hold.SpanContext(), s.the(t, "inside").Parent(), "hold is the parent of what runs under the lock")
+		require.Equal(t, hold.SpanContext(), s.the(t, "inside").Parent(),
+			"hold is the parent of what runs under the lock")
 		require.Equal(t, trace.SpanKindInternal, acquire.SpanKind())
 		require.Equal(t, trace.SpanKindInternal, hold.SpanKind())
 		require.Equal(t, map[string]any{
-			"lockbeat.operation": "charge", "lockbeat.outcome": "granted", "lockbeat.attempts": int64(1),
+			"lockbeat.operation": "charge", "lockbeat.outcome": "granted",
+			"lockbeat.attempts":  int64(1),
 			"lockbeat.contended": false, "lockbeat.wait": 1.0,
 		}, attrs(acquire.Attributes()))
 		require.Equal(t, map[string]any{
-			"lockbeat.operation": "charge", "lockbeat.outcome": "released", "lockbeat.fence": l.Fence(),
+			"lockbeat.operation": "charge", "lockbeat.outcome": "released",
+			"lockbeat.fence":    l.Fence(),
 			"lockbeat.renewals": int64(len(s.store.Calls(script.Renew))),
 		}, attrs(hold.Attributes()))
-		require.Equal(t, begun, hold.StartTime(), "the lease is counted from when the question was sent")
+		require.Equal(t, begun, hold.StartTime(),
+			"the lease is counted from when the question was sent")
 		require.Equal(t, time.Second, acquire.EndTime().Sub(begun))
 		require.Equal(t, 11*time.Second, hold.EndTime().Sub(begun))
 		for _, span := range s.spans.Ended() {
@@ -100,9 +104,11 @@ func TestARefusalLinksToTheHolder(t *testing.T) {
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		acquire, attempt := s.the(t, "lockbeat.acquire"), s.the(t, "lockbeat.attempt")
 		require.Equal(t, map[string]any{
-			"lockbeat.outcome": "held", "lockbeat.attempts": int64(1), "lockbeat.contended": true, "lockbeat.wait": 0.0,
-			"lockbeat.holder.host": "web-2", "lockbeat.holder.pid": int64(4711), "lockbeat.holder.operation": "refund",
-			"lockbeat.holder.held_for": 2.5,
+			"lockbeat.outcome": "held", "lockbeat.attempts": int64(1), "lockbeat.contended": true,
+			"lockbeat.wait":        0.0,
+			"lockbeat.holder.host": "web-2", "lockbeat.holder.pid": int64(4711),
+			"lockbeat.holder.operation": "refund",
+			"lockbeat.holder.held_for":  2.5,
 		}, attrs(acquire.Attributes()))
 		require.Equal(t, codes.Unset, acquire.Status().Code)
 		require.Equal(t, codes.Unset, attempt.Status().Code)
@@ -115,16 +121,19 @@ func TestARefusalLinksToTheHolder(t *testing.T) {
 
 // traceparent is a span as others write it.
 func traceparent(sc trace.SpanContext) string {
-	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-" + sc.TraceFlags().String()
+	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-" +
+		sc.TraceFlags().String()
 }
 
-// Each question tells the span that its grant would begin; those that were not granted show how the time went by.
+// Each question tells the span that its grant would begin; those that
+// were not granted show how the time went by.
 func TestAWaitIsMadeOfAttempts(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *scene) {
 		theirs := other
 		theirs.Trace = theirTrace
-		s.store.Script(script.Acquire, script.Taken(theirs, time.Second), script.Taken(theirs, 2*time.Second))
+		s.store.Script(script.Acquire, script.Taken(theirs, time.Second),
+			script.Taken(theirs, 2*time.Second))
 		ctx, request := s.request(t)
 		l := s.acquire(ctx, t, "a")
 		pass(time.Second)
@@ -145,7 +154,8 @@ func TestAWaitIsMadeOfAttempts(t *testing.T) {
 		require.Greater(t, asked[2].At, asked[0].At)
 		acquire := s.the(t, "lockbeat.acquire")
 		require.Equal(t, "granted", attrs(acquire.Attributes())["lockbeat.outcome"])
-		require.Equal(t, "web-2", attrs(acquire.Attributes())["lockbeat.holder.host"], "whom it waited for")
+		require.Equal(t, "web-2", attrs(acquire.Attributes())["lockbeat.holder.host"],
+			"whom it waited for")
 		require.Len(t, acquire.Links(), 1)
 	})
 }
@@ -165,14 +175,17 @@ func TestALongWaitHasAnEndOfAttempts(t *testing.T) {
 		require.Len(t, s.named("lockbeat.attempt"), tracing.MostAttempts)
 		calls := s.store.Calls(script.Acquire)
 		acquire, hold := s.the(t, "lockbeat.acquire"), s.the(t, "lockbeat.hold")
-		require.Equal(t, traceparent(acquire.SpanContext()), calls[tracing.MostAttempts].Claims[0].Holder.Trace)
-		require.Equal(t, traceparent(acquire.SpanContext()), calls[len(calls)-1].Claims[0].Holder.Trace)
+		require.Equal(t, traceparent(acquire.SpanContext()),
+			calls[tracing.MostAttempts].Claims[0].Holder.Trace)
+		require.Equal(t, traceparent(acquire.SpanContext()),
+			calls[len(calls)-1].Claims[0].Holder.Trace)
 		require.Equal(t, request.SpanContext(), hold.Parent())
 		require.Equal(t, calls[len(calls)-1].At, hold.StartTime())
 	})
 }
 
-// A question without an answer may have been granted, so the one that is granted for certain goes by its trace.
+// A question without an answer may have been granted, so the one that
+// is granted for certain goes by its trace.
 func TestAHoldBeginsWithTheFirstQuestionThatMayHaveBeenGranted(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *scene) {
@@ -204,7 +217,8 @@ func TestWaitersOfOneProcessAreLinked(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, first.Release(first.Context()))
 		require.NoError(t, <-done)
-		synctest.Wait() // the next in line may be done before the engine tells of the first one's release
+		// the next in line may be done before the engine tells of the first one's release
+		synctest.Wait()
 		acquires, holds := s.named("lockbeat.acquire"), s.named("lockbeat.hold")
 		require.Len(t, holds, 2)
 		hold := holds[0]
@@ -218,9 +232,11 @@ func TestWaitersOfOneProcessAreLinked(t *testing.T) {
 		}{{"held", 0}, {"granted", 1}} {
 			acquire := acquires[i+1]
 			require.Len(t, acquire.Links(), 1)
-			require.Equal(t, traceparent(hold.SpanContext()), traceparent(acquire.Links()[0].SpanContext))
+			require.Equal(t, traceparent(hold.SpanContext()),
+				traceparent(acquire.Links()[0].SpanContext))
 			require.Equal(t, want.outcome, attrs(acquire.Attributes())["lockbeat.outcome"])
-			require.Equal(t, want.heldFor, attrs(acquire.Attributes())["lockbeat.holder.held_for"]) //nolint:testifylint // exactly this
+			heldFor := attrs(acquire.Attributes())["lockbeat.holder.held_for"]
+			require.Equal(t, want.heldFor, heldFor) //nolint:testifylint // exactly this
 			require.Equal(t, "here", attrs(acquire.Attributes())["lockbeat.holder.host"])
 			require.Equal(t, "transfer", attrs(acquire.Attributes())["lockbeat.holder.operation"])
 		}
@@ -235,7 +251,9 @@ func TestReentryHasNoSpans(t *testing.T) {
 			return lockmw.Do(ctx, s.keeper, "a", func(ctx context.Context) (int, error) {
 				_, span := s.tracer.Start(ctx, "inside")
 				span.End()
-				return lockmw.Do(ctx, s.keeper, "b", func(context.Context) (int, error) { return 0, nil }, lockmw.Operation("b"))
+				return lockmw.Do(ctx, s.keeper, "b", func(context.Context) (int, error) {
+					return 0, nil
+				}, lockmw.Operation("b"))
 			})
 		})
 		require.NoError(t, err)
@@ -325,14 +343,16 @@ func TestOutcomes(t *testing.T) {
 					if c.bad {
 						assert.Equal(t, codes.Error, span.Status().Code)
 						assert.Equal(t, "_OTHER", attrs(span.Attributes())["error.type"])
-						assert.NotContains(t, attrs(span.Attributes()), "error.message", "it may have the name in it")
+						assert.NotContains(t, attrs(span.Attributes()), "error.message",
+							"it may have the name in it")
 					} else {
 						assert.Equal(t, codes.Unset, span.Status().Code)
 						assert.NotContains(t, attrs(span.Attributes()), "error.type")
 					}
 				}
 				require.Equal(t, 1, n)
-				count, _ := s.durations(t, "lockbeat.acquire.duration", map[string]any{"lockbeat.outcome": name})
+				count, _ := s.durations(t, "lockbeat.acquire.duration",
+					map[string]any{"lockbeat.outcome": name})
 				require.Equal(t, uint64(1), count)
 			})
 		})

@@ -11,7 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// engineAllocs is what acquire and release took on a store in memory before there was anybody to be told (at commit eda0a6b).
+// engineAllocs is what acquire and release took on a store in memory
+// before there was anybody to be told (at commit eda0a6b).
 const engineAllocs = 9
 
 // Without an observer nobody pays for there being one.

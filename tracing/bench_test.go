@@ -25,18 +25,21 @@ var (
 	noMetrics = tracing.WithMeterProvider(metricnoop.NewMeterProvider())
 )
 
-// spansTo are spans exported in batches to nowhere, as by the program whose request has this context.
+// spansTo are spans exported in batches to nowhere, as by the program
+// whose request has this context.
 func spansTo(tb testing.TB, sampled bool) (tracing.Option, context.Context) {
 	tb.Helper()
 	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(tracetest.NewNoopExporter()))
 	tb.Cleanup(func() { _ = p.Shutdown(context.Background()) })
-	return tracing.WithTracerProvider(p), trace.ContextWithRemoteSpanContext(context.Background(), parent(sampled))
+	return tracing.WithTracerProvider(p), trace.ContextWithRemoteSpanContext(context.Background(),
+		parent(sampled))
 }
 
 // parent is the span of a caller elsewhere.
 func parent(sampled bool) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{
-		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.TraceFlags(0).WithSampled(sampled), Remote: true,
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1},
+		TraceFlags: trace.TraceFlags(0).WithSampled(sampled), Remote: true,
 	})
 }
 
@@ -53,8 +56,14 @@ func life(ctx context.Context, o renewer.Observer) {
 	start := renewer.AcquireStart{Name: "order:42", Operation: "charge"}
 	ctx = o.AcquireStart(ctx, start)
 	_ = o.Claim(ctx)
-	ctx = o.AcquireEnd(ctx, renewer.AcquireEnd{AcquireStart: start, Wait: time.Millisecond, Attempts: 1, Fence: 1})
-	o.Released(ctx, renewer.Released{Name: "order:42", Operation: "charge", Fence: 1, Held: time.Second})
+	ctx = o.AcquireEnd(ctx, renewer.AcquireEnd{
+		AcquireStart: start, Wait: time.Millisecond,
+		Attempts: 1, Fence: 1,
+	})
+	o.Released(ctx, renewer.Released{
+		Name: "order:42", Operation: "charge", Fence: 1,
+		Held: time.Second,
+	})
 }
 
 // What the observer costs an operation: acquire and release together.
@@ -83,7 +92,9 @@ func BenchmarkObserver(b *testing.B) {
 func BenchmarkKeeper(b *testing.B) {
 	for name, observer := range map[string]func() (renewer.Observer, context.Context){
 		"none": func() (renewer.Observer, context.Context) { return nil, context.Background() },
-		"nop":  func() (renewer.Observer, context.Context) { return renewer.NopObserver{}, context.Background() },
+		"nop": func() (renewer.Observer, context.Context) {
+			return renewer.NopObserver{}, context.Background()
+		},
 		"unsampled": func() (renewer.Observer, context.Context) {
 			spans, ctx := spansTo(b, false)
 			return tracing.New(spans, noMetrics), ctx
@@ -127,7 +138,10 @@ var errDown = errors.New("connection refused")
 // renewal is all that an observer hears of a batch.
 func renewal(ctx context.Context, o renewer.Observer) {
 	ctx = o.RenewStart(ctx, renewer.RenewStart{Leases: 3})
-	o.Renewed(ctx, renewer.Renewed{Leases: 3, OK: 1, Gone: 1, Failed: 1, Lag: time.Millisecond, Err: errDown})
+	o.Renewed(ctx, renewer.Renewed{
+		Leases: 3, OK: 1, Gone: 1, Failed: 1, Lag: time.Millisecond,
+		Err: errDown,
+	})
 }
 
 // newKeeper is a keeper whose observer may be nil, shut down when tb ends.

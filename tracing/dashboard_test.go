@@ -36,9 +36,14 @@ func scraped(t *testing.T) series {
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry))
 	require.NoError(t, err)
-	in(t, allThatIsMeasured, tracing.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
+	in(
+		t, allThatIsMeasured, tracing.WithMeterProvider(
+			sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
+		),
+	)
 
-	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	server := httptest.NewServer(promhttp.HandlerFor(registry,
+		promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	defer server.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
 	require.NoError(t, err)
@@ -72,11 +77,13 @@ func scraped(t *testing.T) series {
 // for in vain, renewed with and without success, lost and overrun.
 func allThatIsMeasured(t *testing.T, s *scene) {
 	work := renewer.Operation("transfer")
-	s.keeper.Config().Observer.Unlocked(t.Context(), renewer.Unlocked{Name: "a", Operation: "transfer"})
+	s.keeper.Config().Observer.Unlocked(t.Context(),
+		renewer.Unlocked{Name: "a", Operation: "transfer"})
 	l := s.acquire(t.Context(), t, "a", work)
 	_, err := s.keeper.TryAcquire(t.Context(), "a", work)
 	require.Error(t, err)
-	s.store.Script(script.Renew, script.Pass(), script.Fail(errors.New("connection refused")), script.Gone())
+	s.store.Script(script.Renew, script.Pass(), script.Fail(errors.New("connection refused")),
+		script.Gone())
 	<-l.Context().Done()
 	pass(time.Second)
 	require.Error(t, l.Release(l.Context()))
@@ -154,8 +161,10 @@ var (
 	selectors = regexp.MustCompile(`([a-zA-Z_]\w*)\s*\{([^}]*)\}`)
 	matchers  = regexp.MustCompile(`([a-zA-Z_]\w*)\s*(?:=~|!~|!=|=)`)
 	groupings = regexp.MustCompile(`\b(?:by|without)\s*\(([^)]*)\)`)
-	variables = regexp.MustCompile(`label_values\(\s*(?:([a-zA-Z_]\w*)(?:\{[^}]*\})?\s*,)?\s*([a-zA-Z_]\w*)\s*\)`)
-	bare      = regexp.MustCompile(`\blockbeat_\w+\b`)
+	variables = regexp.MustCompile(
+		`label_values\(\s*(?:([a-zA-Z_]\w*)(?:\{[^}]*\})?\s*,)?\s*([a-zA-Z_]\w*)\s*\)`,
+	)
+	bare = regexp.MustCompile(`\blockbeat_\w+\b`)
 )
 
 // namesIn finds the metrics in a query, and the labels that each must have.
@@ -204,7 +213,8 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	for name := range have {
-		if strings.HasPrefix(name, "lockbeat_") && !strings.HasSuffix(name, "_sum") && !strings.HasSuffix(name, "_count") {
+		if strings.HasPrefix(name, "lockbeat_") && !strings.HasSuffix(name, "_sum") &&
+			!strings.HasSuffix(name, "_count") {
 			assert.True(t, used[name], "%s is not on the dashboard", name)
 		}
 	}
@@ -215,12 +225,21 @@ func TestNamesInQueries(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]map[string][]string{
 		`sum(lockbeat_held)`: {"lockbeat_held": nil},
-		`sum by (a, b) (rate(lockbeat_x_total{c=~"$d"}[5m]))`: {"lockbeat_x_total": {"a", "b", "c"}},
-		`lockbeat_x{c="lockbeat_y{z=1}",d!="e"} / lockbeat_w`: {"lockbeat_x": {"c", "d"}, "lockbeat_w": nil},
+		`sum by (a, b) (rate(lockbeat_x_total{c=~"$d"}[5m]))`: {"lockbeat_x_total": {
+			"a", "b",
+			"c",
+		}},
+		`lockbeat_x{c="lockbeat_y{z=1}",d!="e"} / lockbeat_w`: {
+			"lockbeat_x": {"c", "d"},
+			"lockbeat_w": nil,
+		},
 		`histogram_quantile(0.5, sum by (le) (lockbeat_x_b))`: {"lockbeat_x_b": {"le"}},
-		`label_values(lockbeat_x{job=~"$job"}, lockbeat_op)`:  {"lockbeat_x": {"job", "lockbeat_op"}},
-		`label_values(lockbeat_x, job)`:                       {"lockbeat_x": {"job"}},
-		`up`:                                                  {},
+		`label_values(lockbeat_x{job=~"$job"}, lockbeat_op)`: {"lockbeat_x": {
+			"job",
+			"lockbeat_op",
+		}},
+		`label_values(lockbeat_x, job)`: {"lockbeat_x": {"job"}},
+		`up`:                            {},
 	} {
 		got := namesIn(text)
 		for name := range got {

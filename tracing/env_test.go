@@ -20,8 +20,8 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// The configuration of most tests, in round numbers: a lease is good for 9.899 s after its request was sent, its context ends
-// after 9 s.
+// The configuration of most tests, in round numbers: a lease is good
+// for 9.899 s after its request was sent, its context ends after 9 s.
 var config = renewer.Config{
 	TTL:            10100 * time.Millisecond,
 	Margin:         899 * time.Millisecond,
@@ -66,12 +66,16 @@ func newSeen(sampler ...sdktrace.Sampler) *seen {
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	return &seen{
 		spans: spans, tracer: tracers.Tracer("program"), reader: reader,
-		to:      []tracing.Option{tracing.WithTracerProvider(tracers), tracing.WithMeterProvider(meters)},
+		to: []tracing.Option{
+			tracing.WithTracerProvider(tracers),
+			tracing.WithMeterProvider(meters),
+		},
 		tracers: tracers, meters: meters,
 	}
 }
 
-// in runs f in a bubble. When it returns every span that was started must have ended, and nobody hold or wait for a lock.
+// in runs f in a bubble. When it returns every span that was started
+// must have ended, and nobody hold or wait for a lock.
 func in(t *testing.T, f func(t *testing.T, s *scene), opts ...tracing.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,7 +108,8 @@ func in(t *testing.T, f func(t *testing.T, s *scene), opts ...tracing.Option) {
 // quietNow checks that nothing is left over.
 func (s *scene) quietNow(t *testing.T) {
 	t.Helper()
-	assert.Len(t, s.spans.Ended(), len(s.spans.Started()), "a span that is not ended is kept for good by some exporters")
+	assert.Len(t, s.spans.Ended(), len(s.spans.Started()),
+		"a span that is not ended is kept for good by some exporters")
 	for _, name := range []string{"lockbeat.held", "lockbeat.waiting"} {
 		for _, p := range points[int64](t, s.seen, name) {
 			assert.Zero(t, p.Value, "%s %v", name, p.Attributes.Encoded(attribute.DefaultEncoder()))
@@ -122,7 +127,9 @@ func (s *seen) request(t *testing.T) (context.Context, trace.Span) {
 }
 
 // acquire gets a lock that must be had.
-func (s *scene) acquire(ctx context.Context, t *testing.T, name string, opts ...renewer.Option) *renewer.Lease {
+func (s *scene) acquire(
+	ctx context.Context, t *testing.T, name string, opts ...renewer.Option,
+) *renewer.Lease {
 	t.Helper()
 	l, err := s.keeper.Acquire(ctx, name, opts...)
 	require.NoError(t, err)
@@ -194,7 +201,9 @@ func (s *seen) sum(t *testing.T, name string, of map[string]any) int64 {
 }
 
 // durations are the number and the sum of one series of a histogram.
-func (s *seen) durations(t *testing.T, name string, of map[string]any) (count uint64, seconds float64) {
+func (s *seen) durations(
+	t *testing.T, name string, of map[string]any,
+) (count uint64, seconds float64) {
 	t.Helper()
 	m, ok := s.metrics(t)[name]
 	if !ok {

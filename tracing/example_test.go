@@ -15,11 +15,12 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// One field of the keeper's configuration, and every lock is seen. What runs under a lock is below its lockbeat.hold; a call
-// that was refused is linked to the one that had the lock.
+// One field of the keeper's configuration, and every lock is seen. What runs under a lock is
+// below its lockbeat.hold; a call that was refused is linked to the one that had the lock.
 func Example() {
 	ctx := context.Background()
-	spans := tracetest.NewSpanRecorder() // in production your program's provider, global or by WithTracerProvider
+	// in production your program's provider, global or by WithTracerProvider
+	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 	tracer := provider.Tracer("bank")
 
@@ -39,10 +40,13 @@ func Example() {
 		// Somebody else wants the same account meanwhile.
 		other, request := tracer.Start(context.Background(), "GET /accounts/42")
 		defer request.End()
-		return lockmw.Do(other, keeper, "account:42", func(context.Context) (string, error) { return "", nil }, lockmw.Refuse())
+		return lockmw.Do(other, keeper, "account:42", func(context.Context) (string, error) {
+			return "", nil
+		}, lockmw.Refuse())
 	}
 	ctx, request := tracer.Start(ctx, "POST /accounts/42/transfer")
-	_, _ = lockmw.Do(ctx, keeper, "account:42", transfer, lockmw.Operation("transfer"), lockmw.Wait(time.Second))
+	_, _ = lockmw.Do(ctx, keeper, "account:42", transfer, lockmw.Operation("transfer"),
+		lockmw.Wait(time.Second))
 	request.End()
 
 	names := make(map[trace.SpanID]string)

@@ -40,7 +40,8 @@ func (o *Observer) Lost(ctx context.Context, e renewer.Lost) {
 	o.tellLoss(r, e.Operation, e.Err)
 }
 
-// tellLoss is called by Lost and, as the operation may have ended before the engine comes to that, by Released.
+// tellLoss is called by Lost and, as the operation may have ended
+// before the engine comes to that, by Released.
 func (o *Observer) tellLoss(r *record, operation string, loss *renewer.LostError) {
 	if r.hold != nil || r.caller.IsRecording() {
 		r.lost.Do(func() { o.putLoss(r, operation, loss) })
@@ -52,7 +53,8 @@ func (o *Observer) putLoss(r *record, operation string, loss *renewer.LostError)
 		attribute.String(keyReason, loss.Reason.String()), attribute.Int64(keyFence, loss.Fence),
 		attribute.Float64(keyLeft, loss.Left.Seconds()))
 	if operation != "" {
-		attrs = append(attrs, attribute.String(keyOperation, printable(operation, mostOperationBytes)))
+		attrs = append(attrs, attribute.String(keyOperation,
+			printable(operation, mostOperationBytes)))
 	}
 	if kv, ok := o.key(loss.Name); ok {
 		attrs = append(attrs, kv) // the operation may have several
@@ -81,7 +83,8 @@ func (o *Observer) Released(ctx context.Context, e renewer.Released) {
 	if e.Lost == nil {
 		r.series.held.Add(-1)
 	} else {
-		o.overrunDuration.Record(ctx, e.Overrun.Seconds(), r.series.overruns[reasonOf(e.Lost.Reason)]...)
+		o.overrunDuration.Record(ctx, e.Overrun.Seconds(),
+			r.series.overruns[reasonOf(e.Lost.Reason)]...)
 		o.tellLoss(r, e.Operation, e.Lost)
 	}
 	if r.hold == nil {
@@ -105,11 +108,14 @@ func (o *Observer) Unlocked(ctx context.Context, e renewer.Unlocked) {
 	o.unlocked.Add(ctx, 1, o.series.of(e.Operation).unlocked...)
 }
 
-// errorAttributes tell of a store's error; its text, which may have the lock's name in it, only if the name may be seen.
+// errorAttributes tell of a store's error; its text, which may have
+// the lock's name in it, only if the name may be seen.
 func (o *Observer) errorAttributes(err error) []attribute.KeyValue {
-	attrs := append(make([]attribute.KeyValue, 0, 2), attribute.String(keyErrorType, errorType(err)))
+	attrs := append(make([]attribute.KeyValue, 0, 2),
+		attribute.String(keyErrorType, errorType(err)))
 	if o.keyMode == KeyPlain {
-		attrs = append(attrs, attribute.String(keyErrorMessage, printable(err.Error(), mostErrorBytes)))
+		attrs = append(attrs, attribute.String(keyErrorMessage,
+			printable(err.Error(), mostErrorBytes)))
 	}
 	return attrs
 }

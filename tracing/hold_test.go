@@ -21,7 +21,8 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// The operation's own span has the event too, and no status: what it does about the loss is its own affair.
+// The operation's own span has the event too, and no status: what it
+// does about the loss is its own affair.
 func TestALossIsOnBothSpans(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *scene) {
@@ -35,7 +36,8 @@ func TestALossIsOnBothSpans(t *testing.T) {
 
 		hold, own := s.the(t, "lockbeat.hold"), s.the(t, "request")
 		want := map[string]any{
-			"lockbeat.operation": "charge", "lockbeat.reason": "expired", "lockbeat.fence": l.Fence(), "error.type": "network",
+			"lockbeat.operation": "charge", "lockbeat.reason": "expired",
+			"lockbeat.fence": l.Fence(), "error.type": "network",
 		}
 		for _, span := range []sdktrace.ReadOnlySpan{hold, own} {
 			events := named(span, "lockbeat.lost")
@@ -44,22 +46,29 @@ func TestALossIsOnBothSpans(t *testing.T) {
 			require.InDelta(t, config.Margin.Seconds(), got["lockbeat.left"], 1e-6)
 			delete(got, "lockbeat.left")
 			require.Equal(t, want, got)
-			require.WithinDuration(t, hold.StartTime().Add(9*time.Second), events[0].Time, time.Microsecond)
+			require.WithinDuration(t, hold.StartTime().Add(9*time.Second), events[0].Time,
+				time.Microsecond)
 		}
-		require.Equal(t, sdktrace.Status{Code: codes.Error, Description: "lock lost: expired"}, hold.Status())
+		require.Equal(t, sdktrace.Status{Code: codes.Error, Description: "lock lost: expired"},
+			hold.Status())
 		require.Equal(t, codes.Unset, own.Status().Code)
 		got := attrs(hold.Attributes())
 		require.InDelta(t, 3, got["lockbeat.overrun"], 1e-6)
 		delete(got, "lockbeat.overrun")
 		require.Equal(t, map[string]any{
-			"lockbeat.operation": "charge", "lockbeat.outcome": "lost", "lockbeat.reason": "expired", "lockbeat.fence": l.Fence(),
+			"lockbeat.operation": "charge", "lockbeat.outcome": "lost",
+			"lockbeat.reason": "expired", "lockbeat.fence": l.Fence(),
 			"lockbeat.renewals": int64(0),
 		}, got)
 
-		require.Equal(t, int64(1), s.sum(t, "lockbeat.losses", map[string]any{"lockbeat.operation": "charge", "lockbeat.reason": "expired"}))
-		_, overrun := s.durations(t, "lockbeat.overrun.duration", map[string]any{"lockbeat.operation": "charge", "lockbeat.reason": "expired"})
+		require.Equal(t, int64(1),
+			s.sum(t, "lockbeat.losses",
+				map[string]any{"lockbeat.operation": "charge", "lockbeat.reason": "expired"}))
+		_, overrun := s.durations(t, "lockbeat.overrun.duration",
+			map[string]any{"lockbeat.operation": "charge", "lockbeat.reason": "expired"})
 		require.InDelta(t, 3, overrun, 1e-6)
-		n, held := s.durations(t, "lockbeat.hold.duration", map[string]any{"lockbeat.operation": "charge", "lockbeat.outcome": "lost"})
+		n, held := s.durations(t, "lockbeat.hold.duration",
+			map[string]any{"lockbeat.operation": "charge", "lockbeat.outcome": "lost"})
 		require.Equal(t, uint64(1), n)
 		require.InDelta(t, 9, held, 1e-6, "up to the loss")
 	})
@@ -84,7 +93,9 @@ func TestReasonsForALoss(t *testing.T) {
 			s.store.Delete("a")
 			<-l.Context().Done()
 		},
-		"taken, found at the release": func(_ *testing.T, s *scene, _ *renewer.Lease) { s.store.Delete("a") },
+		"taken, found at the release": func(_ *testing.T, s *scene, _ *renewer.Lease) {
+			s.store.Delete("a")
+		},
 		"shutdown": func(t *testing.T, s *scene, _ *renewer.Lease) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -107,19 +118,24 @@ func TestReasonsForALoss(t *testing.T) {
 				require.Len(t, named(hold, "lockbeat.lost"), 1)
 				require.Equal(t, reason, attrs(hold.Attributes())["lockbeat.reason"])
 				require.Equal(t, "lock lost: "+reason, hold.Status().Description)
-				require.Equal(t, int64(1), s.sum(t, "lockbeat.losses", map[string]any{"lockbeat.reason": reason}))
-				n, _ := s.durations(t, "lockbeat.overrun.duration", map[string]any{"lockbeat.reason": reason})
+				require.Equal(t, int64(1),
+					s.sum(t, "lockbeat.losses", map[string]any{"lockbeat.reason": reason}))
+				n, _ := s.durations(t, "lockbeat.overrun.duration",
+					map[string]any{"lockbeat.reason": reason})
 				require.Equal(t, uint64(1), n)
 			})
 		})
 	}
 }
 
-// The engine tells of a loss and of the release from two goroutines. The span, which ends with the release, has the event either way,
-// and has it once.
+// The engine tells of a loss and of the release from two goroutines. The span,
+// which ends with the release, has the event either way, and has it once.
 func TestALossMayBeToldAfterTheRelease(t *testing.T) {
 	t.Parallel()
-	for name, order := range map[string][]string{"loss first": {"lost", "released"}, "release first": {"released", "lost"}} {
+	for name, order := range map[string][]string{
+		"loss first":    {"lost", "released"},
+		"release first": {"released", "lost"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSeen()
@@ -142,7 +158,8 @@ func TestALossMayBeToldAfterTheRelease(t *testing.T) {
 			require.Len(t, named(s.the(t, "request"), "lockbeat.lost"), 1)
 			require.Equal(t, codes.Error, s.the(t, "lockbeat.hold").Status().Code)
 			require.Zero(t, s.sum(t, "lockbeat.held", map[string]any{}))
-			require.Equal(t, int64(1), s.sum(t, "lockbeat.losses", map[string]any{"lockbeat.reason": "max_hold"}))
+			require.Equal(t, int64(1),
+				s.sum(t, "lockbeat.losses", map[string]any{"lockbeat.reason": "max_hold"}))
 		})
 	}
 }
@@ -155,7 +172,8 @@ func TestAnUnknownReason(t *testing.T) {
 	ctx := o.AcquireStart(t.Context(), renewer.AcquireStart{Name: "a"})
 	ctx = o.AcquireEnd(ctx, renewer.AcquireEnd{})
 	o.Lost(ctx, renewer.Lost{Name: "a", Err: &renewer.LostError{Reason: 200}})
-	require.Equal(t, int64(1), s.sum(t, "lockbeat.losses", map[string]any{"lockbeat.reason": "unknown"}))
+	require.Equal(t, int64(1),
+		s.sum(t, "lockbeat.losses", map[string]any{"lockbeat.reason": "unknown"}))
 }
 
 // A key that could not be freed is an error of its hold, and no loss.
@@ -179,10 +197,12 @@ func TestAFailedRelease(t *testing.T) {
 func TestErrorTextsAreBounded(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *scene) {
-		s.store.Script(script.Release, script.Fail(errors.New("\x1b[31m"+strings.Repeat("x", 10_000))))
+		s.store.Script(script.Release,
+			script.Fail(errors.New("\x1b[31m"+strings.Repeat("x", 10_000))))
 		l := s.acquire(t.Context(), t, "a")
 		require.Error(t, l.Release(l.Context()))
-		text := attrs(named(s.the(t, "lockbeat.hold"), "lockbeat.release.failed")[0].Attributes)["error.message"]
+		text := attrs(named(s.the(t, "lockbeat.hold"),
+			"lockbeat.release.failed")[0].Attributes)["error.message"]
 		require.Equal(t, "\uFFFD[31m"+strings.Repeat("x", 512-7), text)
 	}, tracing.WithKey(tracing.KeyPlain))
 }
@@ -204,13 +224,17 @@ func TestMissedHeartbeats(t *testing.T) {
 		require.Equal(t, "timeout", attrs(failed[1].Attributes)["error.type"])
 		require.Positive(t, attrs(failed[1].Attributes)["lockbeat.lag"])
 		require.Len(t, late, 1)
-		require.Greater(t, attrs(late[0].Attributes)["lockbeat.lag"], config.RequestTimeout.Seconds())
-		require.Greater(t, attrs(late[0].Attributes)["lockbeat.left"], attrs(failed[1].Attributes)["lockbeat.left"])
+		require.Greater(t, attrs(late[0].Attributes)["lockbeat.lag"],
+			config.RequestTimeout.Seconds())
+		require.Greater(t, attrs(late[0].Attributes)["lockbeat.left"],
+			attrs(failed[1].Attributes)["lockbeat.left"])
 		require.NotContains(t, attrs(late[0].Attributes), "error.type")
 		require.Equal(t, codes.Unset, hold.Status().Code, "nothing was lost")
 		require.Greater(t, attrs(hold.Attributes())["lockbeat.renewals"], int64(10))
-		require.Equal(t, attrs(hold.Attributes())["lockbeat.renewals"], s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": "ok"}))
-		require.Equal(t, int64(2), s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": "failed"}))
+		require.Equal(t, attrs(hold.Attributes())["lockbeat.renewals"],
+			s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": "ok"}))
+		require.Equal(t, int64(2),
+			s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": "failed"}))
 	})
 }
 
@@ -221,7 +245,8 @@ func TestAReleaseWithAnotherContext(t *testing.T) {
 		outer := s.acquire(t.Context(), t, "outer")
 		inner := s.acquire(outer.Context(), t, "inner")
 		require.NoError(t, inner.Release(outer.Context()))
-		require.Equal(t, inner.Fence(), attrs(s.the(t, "lockbeat.hold").Attributes())["lockbeat.fence"])
+		require.Equal(t, inner.Fence(),
+			attrs(s.the(t, "lockbeat.hold").Attributes())["lockbeat.fence"])
 		require.NoError(t, outer.Release(context.Background()))
 		require.Len(t, s.named("lockbeat.hold"), 2)
 	})
@@ -293,7 +318,8 @@ func TestManyLocksAtOnce(t *testing.T) {
 			var err error
 			for range rounds {
 				var l *renewer.Lease
-				if l, err = k.Acquire(context.Background(), string(rune('a'+i%3)), renewer.Operation("op")); err != nil {
+				if l, err = k.Acquire(context.Background(), string(rune('a'+i%3)),
+					renewer.Operation("op")); err != nil {
 					break
 				}
 				_ = l.Release(context.Background())
@@ -338,7 +364,8 @@ func (s slowSpan) AddEvent(string, ...trace.EventOption) {
 	<-s.goOn
 }
 
-// The operation may end while the engine is still about to tell of the loss: the hold must not end before it is on it.
+// The operation may end while the engine is still about to tell of
+// the loss: the hold must not end before it is on it.
 func TestALossIsToldWhileTheOperationEnds(t *testing.T) {
 	t.Parallel()
 	s := newSeen()

@@ -20,7 +20,8 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// The span of an instrumented HTTP server hears of the loss of a lock that its handler held, and keeps its own status.
+// The span of an instrumented HTTP server hears of the loss of a lock
+// that its handler held, and keeps its own status.
 func TestAnHTTPServersSpanHearsOfALoss(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
@@ -39,7 +40,8 @@ func TestAnHTTPServersSpanHearsOfALoss(t *testing.T) {
 	})
 	served := otelhttp.NewHandler(handler, "transfer", otelhttp.WithTracerProvider(provider))
 	answer := httptest.NewRecorder()
-	served.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/transfer", http.NoBody))
+	served.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+		"/transfer", http.NoBody))
 	require.Equal(t, http.StatusNoContent, answer.Code)
 
 	byName := make(map[string]sdktrace.ReadOnlySpan)
@@ -57,7 +59,8 @@ func TestAnHTTPServersSpanHearsOfALoss(t *testing.T) {
 	require.Empty(t, server.Status().Description)
 }
 
-// A caller's span that ended before its lock, such as that of a request that started work in the background, is left alone.
+// A caller's span that ended before its lock, such as that of a
+// request that started work in the background, is left alone.
 func TestACallersSpanThatHasEnded(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *scene) {

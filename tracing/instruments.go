@@ -12,7 +12,10 @@ import (
 // Boundaries of the histograms' buckets, in seconds.
 var (
 	// From a round trip on a local network to a waiter's patience.
-	waitBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	waitBuckets = []float64{
+		.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10,
+		30, 60,
+	}
 	// From a cache entry to a nightly job.
 	holdBuckets = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600}
 	// From a look at the context in time to an operation that never looks.
@@ -33,24 +36,34 @@ type instruments struct {
 func (s *settings) newInstruments() instruments {
 	m := s.meter()
 	and := func(outcome string) []metric.AddOption {
-		return []metric.AddOption{metric.WithAttributes(append(s.static, attribute.String(keyOutcome, outcome))...)}
+		return []metric.AddOption{
+			metric.WithAttributes(append(s.static, attribute.String(keyOutcome, outcome))...),
+		}
 	}
 	return instruments{
-		acquireDuration: histogram(m, metricAcquireDuration, "How long callers took to get a lock, or to be refused it.", waitBuckets),
-		holdDuration:    histogram(m, metricHoldDuration, "How long locks were held, up to their release or loss.", holdBuckets),
-		overrunDuration: histogram(m, metricOverrunDuration, "How long operations ran on after their lock was lost.", overrunBuckets),
-		renewLag:        histogram(m, metricRenewLag, "How long after it was due a batch of renewals was sent.", lagBuckets),
-		renewals:        counter(m, metricRenewals, "Renewals of locks held, by outcome.", "{renewal}"),
-		losses:          counter(m, metricLosses, "Locks lost before their operation had ended, by reason.", "{loss}"),
-		unlocked:        counter(m, metricUnlocked, "Operations that ran without their lock, since its store was down.", "{operation}"),
-		batch:           []metric.RecordOption{metric.WithAttributes(s.static...)},
-		renewed:         and("ok"),
-		renewGone:       and("gone"),
-		renewsFail:      and("failed"),
+		acquireDuration: histogram(m, metricAcquireDuration,
+			"How long callers took to get a lock, or to be refused it.", waitBuckets),
+		holdDuration: histogram(m, metricHoldDuration,
+			"How long locks were held, up to their release or loss.", holdBuckets),
+		overrunDuration: histogram(m, metricOverrunDuration,
+			"How long operations ran on after their lock was lost.", overrunBuckets),
+		renewLag: histogram(m, metricRenewLag,
+			"How long after it was due a batch of renewals was sent.", lagBuckets),
+		renewals: counter(m, metricRenewals, "Renewals of locks held, by outcome.",
+			"{renewal}"),
+		losses: counter(m, metricLosses,
+			"Locks lost before their operation had ended, by reason.", "{loss}"),
+		unlocked: counter(m, metricUnlocked,
+			"Operations that ran without their lock, since its store was down.", "{operation}"),
+		batch:      []metric.RecordOption{metric.WithAttributes(s.static...)},
+		renewed:    and("ok"),
+		renewGone:  and("gone"),
+		renewsFail: and("failed"),
 	}
 }
 
-// observeSeries has lockbeat.held and lockbeat.waiting read from the series whenever metrics are collected.
+// observeSeries has lockbeat.held and lockbeat.waiting read from the
+// series whenever metrics are collected.
 func (s *settings) observeSeries(c *catalogue) {
 	m := s.meter()
 	held := upDown(m, metricHeld, "Locks held.", "{lock}")
@@ -71,14 +84,19 @@ func (s *settings) meter() metric.Meter {
 	return s.meters.Meter(ScopeName, metric.WithInstrumentationVersion(Version))
 }
 
-func histogram(m metric.Meter, name, description string, buckets []float64) metric.Float64Histogram {
-	h, err := m.Float64Histogram(name, metric.WithDescription(description), metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(buckets...))
+func histogram(
+	m metric.Meter, name, description string, buckets []float64,
+) metric.Float64Histogram {
+	h, err := m.Float64Histogram(name, metric.WithDescription(description), metric.WithUnit("s"),
+		metric.WithExplicitBucketBoundaries(buckets...))
 	return orNothing[metric.Float64Histogram](h, err, noop.Float64Histogram{})
 }
 
 func upDown(m metric.Meter, name, description, unit string) metric.Int64ObservableUpDownCounter {
-	c, err := m.Int64ObservableUpDownCounter(name, metric.WithDescription(description), metric.WithUnit(unit))
-	return orNothing[metric.Int64ObservableUpDownCounter](c, err, noop.Int64ObservableUpDownCounter{})
+	c, err := m.Int64ObservableUpDownCounter(name, metric.WithDescription(description),
+		metric.WithUnit(unit))
+	return orNothing[metric.Int64ObservableUpDownCounter](c, err,
+		noop.Int64ObservableUpDownCounter{})
 }
 
 func counter(m metric.Meter, name, description, unit string) metric.Int64Counter {
@@ -86,8 +104,9 @@ func counter(m metric.Meter, name, description, unit string) metric.Int64Counter
 	return orNothing[metric.Int64Counter](c, err, noop.Int64Counter{})
 }
 
-// orNothing does without an instrument that can't be had, and tells the program's own error handler: no lock should fail for want
-// of a metric. An instrument that comes with an error is used: the SDK makes do with it.
+// orNothing does without an instrument that can't be had, and tells the
+// program's own error handler: no lock should fail for want of a metric. An
+// instrument that comes with an error is used: the SDK makes do with it.
 func orNothing[T comparable](instrument T, err error, nothing T) T {
 	if err != nil {
 		otel.Handle(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// A leader leads for weeks: each piece of its work is a trace of its own, which links to the hold. One
-// trace of all would never end.
+// A leader leads for weeks: each piece of its work is a trace of its
+// own, which links to the hold. One trace of all would never end.
 func TestALeadersWorkIsInTracesOfItsOwn(t *testing.T) {
 	t.Parallel()
 	for _, within := range []bool{false, true} { // a span of the caller's
@@ -23,18 +23,20 @@ func TestALeadersWorkIsInTracesOfItsOwn(t *testing.T) {
 				ctx = request
 				defer span.End()
 			}
-			require.NoError(t, lockmw.RunWhileHeld(ctx, s.keeper, "leader", func(ctx context.Context) error {
-				for range 3 {
-					_, span := s.tracer.Start(ctx, "piece", trace.WithLinks(tracing.Link(ctx)))
-					span.End()
-				}
-				_, err := lockmw.Do(ctx, s.keeper, "inner", func(ctx context.Context) (int, error) {
-					_, span := s.tracer.Start(ctx, "within")
-					span.End()
-					return 0, nil
-				}, lockmw.Operation("inner"))
-				return err
-			}))
+			require.NoError(t,
+				lockmw.RunWhileHeld(ctx, s.keeper, "leader", func(ctx context.Context) error {
+					for range 3 {
+						_, span := s.tracer.Start(ctx, "piece", trace.WithLinks(tracing.Link(ctx)))
+						span.End()
+					}
+					_, err := lockmw.Do(ctx, s.keeper, "inner",
+						func(ctx context.Context) (int, error) {
+							_, span := s.tracer.Start(ctx, "within")
+							span.End()
+							return 0, nil
+						}, lockmw.Operation("inner"))
+					return err
+				}))
 			holds, acquires := s.named("lockbeat.hold"), s.named("lockbeat.acquire")
 			require.Len(t, holds, 2)
 			inner, lead := holds[0], holds[1].SpanContext()
@@ -48,7 +50,8 @@ func TestALeadersWorkIsInTracesOfItsOwn(t *testing.T) {
 				require.Len(t, span.Links(), 1)
 				require.Equal(t, lead, span.Links()[0].SpanContext)
 			}
-			require.Equal(t, inner.SpanContext(), s.the(t, "within").Parent(), "below the inner lock as usual")
+			require.Equal(t, inner.SpanContext(), s.the(t, "within").Parent(),
+				"below the inner lock as usual")
 		})
 	}
 }
@@ -58,7 +61,8 @@ func TestLinkWithoutALock(t *testing.T) {
 	require.Zero(t, tracing.Link(t.Context()))
 	in(t, func(t *testing.T, s *scene) {
 		lease := s.acquire(t.Context(), t, "a")
-		_, span := s.tracer.Start(t.Context(), "nothing", trace.WithLinks(tracing.Link(t.Context())))
+		_, span := s.tracer.Start(t.Context(), "nothing",
+			trace.WithLinks(tracing.Link(t.Context())))
 		span.End()
 		require.Empty(t, s.the(t, "nothing").Links())
 		link := tracing.Link(lease.Context())

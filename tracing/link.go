@@ -13,8 +13,8 @@ const (
 	traceparentLen = 55
 )
 
-// traceparent is what others may read of the span in ctx while the lock is held: "" unless it is sampled, since a link to a span
-// that goes nowhere leads nowhere.
+// traceparent is what others may read of the span in ctx while the lock is held:
+// "" unless it is sampled, since a link to a span that goes nowhere leads nowhere.
 func (s *settings) traceparent(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ""
@@ -24,8 +24,8 @@ func (s *settings) traceparent(ctx context.Context) string {
 	return string(c)
 }
 
-// remote is the span that a traceparent leads to, the zero value if it is none that can be linked to. Whoever can write to the
-// lock store may have written it.
+// remote is the span that a traceparent leads to, the zero value if it is none
+// that can be linked to. Whoever can write to the lock store may have written it.
 func (s *settings) remote(traceparent string) trace.SpanContext {
 	if len(traceparent) != traceparentLen {
 		return trace.SpanContext{}

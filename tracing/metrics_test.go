@@ -43,7 +43,8 @@ func allSeries(t *testing.T, s *seen) map[string]int {
 	return n
 }
 
-// Ten thousand keys make no more series than one, nor do a thousand renewals, and nothing is held or waited for at the end.
+// Ten thousand keys make no more series than one, nor do a thousand
+// renewals, and nothing is held or waited for at the end.
 func TestSeriesDoNotGrowWithKeysAndRenewals(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *scene) {
@@ -58,7 +59,8 @@ func TestSeriesDoNotGrowWithKeysAndRenewals(t *testing.T) {
 		pass(config.TTL)
 		before := allSeries(t, s.seen)
 		require.Equal(t, map[string]int{
-			"lockbeat.acquire.duration": 2, "lockbeat.hold.duration": 1, "lockbeat.renew.lag": 1, "lockbeat.held": 1,
+			"lockbeat.acquire.duration": 2, "lockbeat.hold.duration": 1, "lockbeat.renew.lag": 1,
+			"lockbeat.held":    1,
 			"lockbeat.waiting": 1, "lockbeat.renewals": 1,
 		}, before)
 		for i := range 10_000 {
@@ -66,18 +68,21 @@ func TestSeriesDoNotGrowWithKeysAndRenewals(t *testing.T) {
 		}
 		pass(1000 * config.Heartbeat)
 		require.Equal(t, before, allSeries(t, s.seen))
-		require.GreaterOrEqual(t, s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": "ok"}), int64(1000))
+		require.GreaterOrEqual(t,
+			s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": "ok"}), int64(1000))
 		charge := map[string]any{"lockbeat.operation": "charge"}
 		require.Equal(t, int64(1), s.sum(t, "lockbeat.held", charge))
 		require.NoError(t, l.Release(l.Context()))
 		require.Zero(t, s.sum(t, "lockbeat.held", charge))
 		require.Zero(t, s.sum(t, "lockbeat.waiting", charge))
-		n, _ := s.durations(t, "lockbeat.acquire.duration", map[string]any{"lockbeat.operation": "charge", "lockbeat.outcome": "held"})
+		n, _ := s.durations(t, "lockbeat.acquire.duration",
+			map[string]any{"lockbeat.operation": "charge", "lockbeat.outcome": "held"})
 		require.Equal(t, uint64(10_001), n)
 	}, tracing.WithFilter(func(string, string) bool { return true }), noSpans)
 }
 
-// A program that makes operations of its keys gets a bounded number of series, and no lock is missing in their sum.
+// A program that makes operations of its keys gets a bounded number
+// of series, and no lock is missing in their sum.
 func TestOperationsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newSeen()
@@ -86,13 +91,15 @@ func TestOperationsAreBounded(t *testing.T) {
 	for range 2 {
 		for i := range n {
 			start := renewer.AcquireStart{Name: "a", Operation: fmt.Sprint("order ", i)}
-			ctx := o.AcquireEnd(o.AcquireStart(t.Context(), start), renewer.AcquireEnd{AcquireStart: start, Fence: 1})
+			ctx := o.AcquireEnd(o.AcquireStart(t.Context(), start),
+				renewer.AcquireEnd{AcquireStart: start, Fence: 1})
 			o.Released(ctx, renewer.Released{Name: "a", Operation: start.Operation, Fence: 1})
 		}
 	}
 	for i := range 2 {
 		start := renewer.AcquireStart{Name: "a", Operation: fmt.Sprint("more ", i)}
-		ctx := o.AcquireEnd(o.AcquireStart(t.Context(), start), renewer.AcquireEnd{AcquireStart: start, Fence: 1})
+		ctx := o.AcquireEnd(o.AcquireStart(t.Context(), start),
+			renewer.AcquireEnd{AcquireStart: start, Fence: 1})
 		if i == 1 {
 			o.Released(ctx, renewer.Released{Name: "a", Operation: start.Operation, Fence: 1})
 		}
@@ -100,9 +107,12 @@ func TestOperationsAreBounded(t *testing.T) {
 	for name, count := range allSeries(t, s) {
 		require.LessOrEqual(t, count, tracing.MostOperations+1, name)
 	}
-	count, _ := s.durations(t, "lockbeat.hold.duration", map[string]any{"lockbeat.operation": "_OTHER", "lockbeat.outcome": "released"})
+	count, _ := s.durations(t, "lockbeat.hold.duration",
+		map[string]any{"lockbeat.operation": "_OTHER", "lockbeat.outcome": "released"})
 	require.Equal(t, uint64(201), count)
-	require.Equal(t, int64(1), s.sum(t, "lockbeat.held", map[string]any{"lockbeat.operation": "_OTHER"}), "the one that was not released")
+	require.Equal(t, int64(1),
+		s.sum(t, "lockbeat.held",
+			map[string]any{"lockbeat.operation": "_OTHER"}), "the one that was not released")
 }
 
 // What is waited for and held shows while it is.
@@ -126,12 +136,15 @@ func TestHeldAndWaiting(t *testing.T) {
 		s.store.Delete("a")
 		<-l.Context().Done()
 		pass(time.Millisecond)
-		require.Zero(t, s.sum(t, "lockbeat.held", of), "a lost lock is held no more, though its operation runs")
+		require.Zero(t, s.sum(t, "lockbeat.held", of),
+			"a lost lock is held no more, though its operation runs")
 		require.Error(t, l.Release(l.Context()))
 		require.Zero(t, s.sum(t, "lockbeat.held", of))
-		_, waited := s.durations(t, "lockbeat.acquire.duration", map[string]any{"lockbeat.operation": "charge", "lockbeat.outcome": "granted"})
+		_, waited := s.durations(t, "lockbeat.acquire.duration",
+			map[string]any{"lockbeat.operation": "charge", "lockbeat.outcome": "granted"})
 		require.InDelta(t, 1, waited, 1e-6)
-		require.Equal(t, int64(1), s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": "gone"}))
+		require.Equal(t, int64(1),
+			s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": "gone"}))
 	})
 }
 
@@ -141,12 +154,16 @@ func TestLag(t *testing.T) {
 	s := newSeen()
 	o := tracing.New(s.to...)
 	ctx := o.RenewStart(t.Context(), renewer.RenewStart{Leases: 7})
-	o.Renewed(ctx, renewer.Renewed{Leases: 7, OK: 4, Gone: 1, Failed: 2, Lag: 250 * time.Millisecond})
+	o.Renewed(ctx, renewer.Renewed{
+		Leases: 7, OK: 4, Gone: 1, Failed: 2,
+		Lag: 250 * time.Millisecond,
+	})
 	n, lag := s.durations(t, "lockbeat.renew.lag", map[string]any{})
 	require.Equal(t, uint64(1), n)
 	require.InDelta(t, .25, lag, 1e-9)
 	for outcome, want := range map[string]int64{"ok": 4, "gone": 1, "failed": 2} {
-		require.Equal(t, want, s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": outcome}))
+		require.Equal(t, want,
+			s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": outcome}))
 	}
 }
 
@@ -156,7 +173,10 @@ func TestExemplars(t *testing.T) {
 	in(t, func(t *testing.T, s *scene) {
 		l := s.acquire(t.Context(), t, "a")
 		require.NoError(t, l.Release(context.Background()))
-		for metric, span := range map[string]string{"lockbeat.acquire.duration": "lockbeat.acquire", "lockbeat.hold.duration": "lockbeat.hold"} {
+		for metric, span := range map[string]string{
+			"lockbeat.acquire.duration": "lockbeat.acquire",
+			"lockbeat.hold.duration":    "lockbeat.hold",
+		} {
 			id := s.the(t, span).SpanContext().SpanID()
 			points := s.metrics(t)[metric].Data.(metricdata.Histogram[float64]).DataPoints
 			require.Len(t, points, 1)
@@ -171,7 +191,8 @@ func TestTwoObserversAddUp(t *testing.T) {
 	t.Parallel()
 	s := newSeen()
 	for range 2 {
-		k, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL, Observer: tracing.New(s.to...)})
+		k, err := renewer.New(memory.New(),
+			renewer.Config{TTL: renewer.DefaultTTL, Observer: tracing.New(s.to...)})
 		require.NoError(t, err)
 		l, err := k.Acquire(t.Context(), "a")
 		require.NoError(t, err)
@@ -189,21 +210,27 @@ type broken struct {
 	with bool // something beside the error
 }
 
-func (b broken) Meter(string, ...metric.MeterOption) metric.Meter { return brokenMeter{with: b.with} }
+func (b broken) Meter(string, ...metric.MeterOption) metric.Meter {
+	return brokenMeter{with: b.with}
+}
 
 type brokenMeter struct {
 	metricnoop.Meter
 	with bool
 }
 
-func (m brokenMeter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+func (m brokenMeter) Float64Histogram(
+	name string, _ ...metric.Float64HistogramOption,
+) (metric.Float64Histogram, error) {
 	if m.with {
 		return metricnoop.Float64Histogram{}, fmt.Errorf("%s: %w", name, errDown)
 	}
 	return nil, fmt.Errorf("%s: %w", name, errDown)
 }
 
-func (m brokenMeter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+func (m brokenMeter) Int64Counter(
+	name string, _ ...metric.Int64CounterOption,
+) (metric.Int64Counter, error) {
 	return nil, fmt.Errorf("%s: %w", name, errDown)
 }
 
@@ -213,7 +240,9 @@ func (m brokenMeter) Int64ObservableUpDownCounter(
 	return nil, fmt.Errorf("%s: %w", name, errDown)
 }
 
-func (m brokenMeter) RegisterCallback(metric.Callback, ...metric.Observable) (metric.Registration, error) {
+func (m brokenMeter) RegisterCallback(
+	metric.Callback, ...metric.Observable,
+) (metric.Registration, error) {
 	return nil, fmt.Errorf("callback: %w", errDown)
 }
 

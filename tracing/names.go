@@ -1,7 +1,8 @@
 package tracing
 
-// The names of all that this package emits. TELEMETRY.md is the table of them for users; a test holds it to this file and to what is
-// really emitted. Dashboards are written against these names: to change one is to break somebody's.
+// The names of all that this package emits. TELEMETRY.md is the table of them for
+// users; a test holds it to this file and to what is really emitted. Dashboards
+// are written against these names: to change one is to break somebody's.
 const (
 	// ScopeName is the instrumentation scope of all spans and metrics.
 	ScopeName = "github.com/lockbeat/lockbeat/tracing"
@@ -65,5 +66,6 @@ const (
 	metricUnlocked        = "lockbeat.unlocked"
 )
 
-// otherOperation stands for the operations beyond the first mostOperations, as _OTHER does in OpenTelemetry's own conventions.
+// otherOperation stands for the operations beyond the first
+// mostOperations, as _OTHER does in OpenTelemetry's own conventions.
 const otherOperation = "_OTHER"

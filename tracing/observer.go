@@ -8,8 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Observer makes spans and metrics of what happens to locks. It may serve several keepers. All methods may be called concurrently;
-// they are the engine's to call.
+// Observer makes spans and metrics of what happens to locks. It may serve several
+// keepers. All methods may be called concurrently; they are the engine's to call.
 type Observer struct {
 	renewer.NopObserver
 	settings
@@ -25,8 +25,9 @@ type Observer struct {
 
 var _ renewer.Observer = (*Observer)(nil)
 
-// New returns an Observer for renewer.Config. It can't fail: an instrument that can't be had is told to OpenTelemetry's error handler
-// and done without. Make one for the whole program: its meter provider keeps it for good.
+// New returns an Observer for renewer.Config. It can't fail: an instrument
+// that can't be had is told to OpenTelemetry's error handler and done without.
+// Make one for the whole program: its meter provider keeps it for good.
 func New(opts ...Option) *Observer {
 	o := &Observer{settings: newSettings(opts)}
 	o.instruments = o.newInstruments()
@@ -34,7 +35,8 @@ func New(opts ...Option) *Observer {
 	o.series = newCatalogue(o.newSeries)
 	o.observeSeries(o.series)
 	o.beat = []trace.SpanStartOption{
-		trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(o.static...),
+		trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindInternal),
+		trace.WithAttributes(o.static...),
 	}
 	o.beatName = o.nameOf(spanRenew, "")
 	return o

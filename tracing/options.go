@@ -60,10 +60,11 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 	}
 }
 
-// WithPropagator sets what writes and reads the traceparent that is kept beside a lock, for the links of those who are refused.
-// Default propagation.TraceContext{}, whatever the global propagator is; nil is ignored. Of what p writes only the field
-// "traceparent" is kept, so baggage never gets into the lock store; one that writes no such field, such as an empty
-// propagation.NewCompositeTextMapPropagator(), writes and reads no links.
+// WithPropagator sets what writes and reads the traceparent that is kept beside a lock,
+// for the links of those who are refused. Default propagation.TraceContext{}, whatever
+// the global propagator is; nil is ignored. Of what p writes only the field "traceparent"
+// is kept, so baggage never gets into the lock store; one that writes no such field, such
+// as an empty propagation.NewCompositeTextMapPropagator(), writes and reads no links.
 func WithPropagator(p propagation.TextMapPropagator) Option {
 	return func(s *settings) {
 		if p != nil {
@@ -72,9 +73,11 @@ func WithPropagator(p propagation.TextMapPropagator) Option {
 	}
 }
 
-// WithSpanNameFormatter sets how spans are named. f gets the span's usual name, such as "lockbeat.hold", and the operation given by
-// renewer.Operation or lockmw.Operation, which is "" without one and for lockbeat.renew. It is called once for each pair and its
-// answer used from then on; "" means the usual name. Default the usual names; nil is ignored. f may be called concurrently.
+// WithSpanNameFormatter sets how spans are named. f gets the span's usual name,
+// such as "lockbeat.hold", and the operation given by renewer.Operation or
+// lockmw.Operation, which is "" without one and for lockbeat.renew. It is called
+// once for each pair and its answer used from then on; "" means the usual name.
+// Default the usual names; nil is ignored. f may be called concurrently.
 func WithSpanNameFormatter(f func(kind, operation string) string) Option {
 	return func(s *settings) {
 		if f != nil {
@@ -83,8 +86,9 @@ func WithSpanNameFormatter(f func(kind, operation string) string) Option {
 	}
 }
 
-// WithAttributes adds attributes to every span and every metric, in addition to those of an earlier WithAttributes. Their values
-// are the same for the life of the program, so the number of series is unchanged. Those of this package have precedence.
+// WithAttributes adds attributes to every span and every metric, in addition to those
+// of an earlier WithAttributes. Their values are the same for the life of the program,
+// so the number of series is unchanged. Those of this package have precedence.
 func WithAttributes(attrs ...attribute.KeyValue) Option {
 	attrs = slices.Clone(attrs)
 	return func(s *settings) { s.static = append(s.static, attrs...) }
@@ -93,20 +97,22 @@ func WithAttributes(attrs ...attribute.KeyValue) Option {
 // WithKey sets whether spans tell which lock they are about. Default [KeyOff].
 func WithKey(mode KeyMode) Option { return func(s *settings) { s.keyMode = mode } }
 
-// WithKeySecret makes [KeyHashed] a keyed hash, an HMAC-SHA256: without the secret nobody can tell a guessed name's hash. Processes
-// with the same secret show the same hashes. It panics if secret is empty, since a setting that was not filled in must not
-// pass for protection.
+// WithKeySecret makes [KeyHashed] a keyed hash, an HMAC-SHA256: without the secret nobody can
+// tell a guessed name's hash. Processes with the same secret show the same hashes. It panics
+// if secret is empty, since a setting that was not filled in must not pass for protection.
 func WithKeySecret(secret []byte) Option {
 	if len(secret) == 0 {
-		panic("lockbeat: tracing.WithKeySecret needs a secret: 32 random bytes, the same in every process, or leave it out")
+		panic("lockbeat: tracing.WithKeySecret needs a secret: 32 random bytes, the same in " +
+			"every process, or leave it out")
 	}
 	secret = slices.Clone(secret)
 	return func(s *settings) { s.keySecret = secret }
 }
 
-// WithFilter leaves out the locks for which f returns false: they have neither spans nor metrics, except that the renewals, which are
-// sent in batches, are counted with the others. With several filters all must return true. f is called once for each acquire; it must
-// return soon, and may be called concurrently. nil is ignored.
+// WithFilter leaves out the locks for which f returns false: they have neither spans
+// nor metrics, except that the renewals, which are sent in batches, are counted with
+// the others. With several filters all must return true. f is called once for each
+// acquire; it must return soon, and may be called concurrently. nil is ignored.
 func WithFilter(f func(name, operation string) bool) Option {
 	return func(s *settings) {
 		if f != nil {
@@ -115,9 +121,9 @@ func WithFilter(f func(name, operation string) bool) Option {
 	}
 }
 
-// WithRenewSpans makes a span of every batch of renewals, a root of a trace of its own, linked to the holds in it, to at most 128 of
-// them. Without it, the default, renewals make no spans, and nor does the instrumentation of a Redis client under them: see the
-// package's text.
+// WithRenewSpans makes a span of every batch of renewals, a root of a trace of its own, linked
+// to the holds in it, to at most 128 of them. Without it, the default, renewals make no spans,
+// and nor does the instrumentation of a Redis client under them: see the package's text.
 func WithRenewSpans() Option { return func(s *settings) { s.renewSpans = true } }
 
 // muted tells whether a filter leaves a lock out.

@@ -26,8 +26,11 @@ import (
 func TestNilOptions(t *testing.T) {
 	t.Parallel()
 	s := newSeen()
-	o := tracing.New(append(s.to, nil, tracing.WithTracerProvider(nil), tracing.WithMeterProvider(nil), tracing.WithPropagator(nil),
-		tracing.WithSpanNameFormatter(nil), tracing.WithFilter(nil), tracing.WithAttributes(), tracing.WithKey(tracing.KeyMode(99)))...)
+	o := tracing.New(append(s.to, nil, tracing.WithTracerProvider(nil),
+		tracing.WithMeterProvider(nil), tracing.WithPropagator(nil),
+		tracing.WithSpanNameFormatter(nil), tracing.WithFilter(
+			nil,
+		), tracing.WithAttributes(), tracing.WithKey(tracing.KeyMode(99)))...)
 	_, holding, told := began(t.Context(), o)
 	o.Released(holding, renewer.Released{Name: "a", Operation: "charge", Fence: 1})
 	require.Equal(t, traceparent(s.the(t, "lockbeat.hold").SpanContext()), told)
@@ -42,7 +45,8 @@ func TestNoOptions(t *testing.T) {
 	renewal(t.Context(), o)
 }
 
-// global is the program's telemetry, set up when it is asked for. Those who were there before follow only the first to be set.
+// global is the program's telemetry, set up when it is asked for.
+// Those who were there before follow only the first to be set.
 var global = sync.OnceValue(func() *seen {
 	s := newSeen()
 	otel.SetTracerProvider(s.tracers)
@@ -68,13 +72,14 @@ func TestSpanNames(t *testing.T) {
 	t.Parallel()
 	s := newSeen()
 	var calls atomic.Int64
-	o := tracing.New(append(s.to, tracing.WithRenewSpans(), tracing.WithSpanNameFormatter(func(kind, operation string) string {
-		calls.Add(1)
-		if kind == "lockbeat.renew" {
-			return ""
-		}
-		return strings.TrimSpace(kind + " " + operation)
-	}))...)
+	o := tracing.New(append(s.to, tracing.WithRenewSpans(),
+		tracing.WithSpanNameFormatter(func(kind, operation string) string {
+			calls.Add(1)
+			if kind == "lockbeat.renew" {
+				return ""
+			}
+			return strings.TrimSpace(kind + " " + operation)
+		}))...)
 	for range 3 {
 		start := renewer.AcquireStart{Name: "a", Operation: "charge"}
 		ctx := o.AcquireStart(t.Context(), start)
@@ -83,11 +88,13 @@ func TestSpanNames(t *testing.T) {
 		ctx = o.AcquireEnd(ctx, renewer.AcquireEnd{AcquireStart: start, Fence: 1})
 		o.Released(ctx, renewer.Released{Name: "a", Operation: "charge", Fence: 1})
 		life(t.Context(), o)
-		o.Renewed(o.RenewStart(t.Context(), renewer.RenewStart{Contexts: func(func(context.Context) bool) {}}), renewer.Renewed{})
+		o.Renewed(o.RenewStart(t.Context(),
+			renewer.RenewStart{Contexts: func(func(context.Context) bool) {}}), renewer.Renewed{})
 	}
 	require.Equal(t, int64(4), calls.Load(), "once for each kind and operation")
 	for name, n := range map[string]int{
-		"lockbeat.acquire charge": 6, "lockbeat.attempt charge": 3, "lockbeat.hold charge": 6, "lockbeat.renew": 3,
+		"lockbeat.acquire charge": 6, "lockbeat.attempt charge": 3, "lockbeat.hold charge": 6,
+		"lockbeat.renew": 3,
 	} {
 		require.Len(t, s.named(name), n, name)
 	}
@@ -96,7 +103,10 @@ func TestSpanNames(t *testing.T) {
 // Static attributes are on every span and every metric, and give way to our own.
 func TestStaticAttributes(t *testing.T) {
 	t.Parallel()
-	all := []attribute.KeyValue{attribute.String("team", "billing"), attribute.String("lockbeat.outcome", "mine")}
+	all := []attribute.KeyValue{
+		attribute.String("team", "billing"),
+		attribute.String("lockbeat.outcome", "mine"),
+	}
 	static := tracing.WithAttributes(all...)
 	all[0] = attribute.String("changed", "later")
 	in(t, func(t *testing.T, s *scene) {
@@ -116,7 +126,8 @@ func TestStaticAttributes(t *testing.T) {
 				got := attrs(set.ToSlice())
 				require.Equal(t, "billing", got["team"], name)
 				require.Equal(t, int64(3), got["zone"], name)
-				if got["lockbeat.reason"] == nil && name != "lockbeat.held" && name != "lockbeat.waiting" && name != "lockbeat.renew.lag" {
+				if got["lockbeat.reason"] == nil && name != "lockbeat.held" &&
+					name != "lockbeat.waiting" && name != "lockbeat.renew.lag" {
 					require.NotEqual(t, "mine", got["lockbeat.outcome"], name)
 				}
 			}
@@ -129,19 +140,23 @@ func TestStaticAttributesOfTwoOperations(t *testing.T) {
 	t.Parallel()
 	s := newSeen()
 	for i := range 3 { // for a slice with room to spare
-		s.to = append(s.to, tracing.WithAttributes(attribute.Int("static", i), attribute.Int(string(rune('a'+i)), i)))
+		s.to = append(s.to, tracing.WithAttributes(attribute.Int("static", i),
+			attribute.Int(string(rune('a'+i)), i)))
 	}
 	o := tracing.New(s.to...)
 	for _, operation := range []string{"one", "two", "one"} {
 		start := renewer.AcquireStart{Name: "a", Operation: operation}
-		o.AcquireEnd(o.AcquireStart(t.Context(), start), renewer.AcquireEnd{AcquireStart: start, Err: renewer.ErrHeld})
+		o.AcquireEnd(o.AcquireStart(t.Context(), start),
+			renewer.AcquireEnd{AcquireStart: start, Err: renewer.ErrHeld})
 	}
 	for i, operation := range []string{"one", "two", "one"} {
-		require.Equal(t, operation, attrs(s.named("lockbeat.acquire")[i].Attributes())["lockbeat.operation"])
+		require.Equal(t, operation,
+			attrs(s.named("lockbeat.acquire")[i].Attributes())["lockbeat.operation"])
 	}
 }
 
-// What keys there are on spans, and that none is there unless it was asked for, whatever goes wrong.
+// What keys there are on spans, and that none is there unless it was
+// asked for, whatever goes wrong.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	sum := sha256.Sum256([]byte("secret:42"))
@@ -154,13 +169,19 @@ func TestKeys(t *testing.T) {
 		key   string
 		value string
 	}{
-		"off":    {},
-		"hashed": {opts: []tracing.Option{tracing.WithKey(tracing.KeyHashed)}, key: "lockbeat.key_hash", value: hash},
+		"off": {},
+		"hashed": {
+			opts: []tracing.Option{tracing.WithKey(tracing.KeyHashed)},
+			key:  "lockbeat.key_hash", value: hash,
+		},
 		"keyed": {
 			opts: []tracing.Option{tracing.WithKey(tracing.KeyHashed), keyed},
 			key:  "lockbeat.key_hash", value: "e7aaf33aa80824e8",
 		},
-		"plain": {opts: []tracing.Option{tracing.WithKey(tracing.KeyPlain)}, key: "lockbeat.key", value: "secret:42"},
+		"plain": {
+			opts: []tracing.Option{tracing.WithKey(tracing.KeyPlain)}, key: "lockbeat.key",
+			value: "secret:42",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -183,33 +204,38 @@ func TestKeys(t *testing.T) {
 				request.End()
 
 				require.Len(t, s.named("lockbeat.hold"), 2)
-				for _, span := range append(s.named("lockbeat.acquire"), s.named("lockbeat.hold")...) {
+				for _, span := range append(s.named("lockbeat.acquire"),
+					s.named("lockbeat.hold")...) {
 					if c.key != "" {
 						require.Equal(t, c.value, attrs(span.Attributes())[c.key], span.Name())
 					}
 				}
 				event := named(s.the(t, "request"), "lockbeat.lost")[0]
 				if c.key != "" {
-					require.Equal(t, c.value, attrs(event.Attributes)[c.key], "the request may have several locks")
+					require.Equal(t, c.value, attrs(event.Attributes)[c.key],
+						"the request may have several locks")
 				}
 				texts := 0
 				for _, span := range s.spans.Ended() {
 					texts += secrets(t, span, name == "plain")
 				}
-				require.Equal(t, name == "plain", texts > 5, "error texts are shown with the plain key, and only with it")
+				require.Equal(t, name == "plain", texts > 5,
+					"error texts are shown with the plain key, and only with it")
 			}, c.opts...)
 		})
 	}
 }
 
-// secrets counts the error texts on a span, and fails if anything there tells the key although it may not.
+// secrets counts the error texts on a span, and fails if anything
+// there tells the key although it may not.
 func secrets(t *testing.T, span sdktrace.ReadOnlySpan, allowed bool) (texts int) {
 	t.Helper()
 	kvs := span.Attributes()
 	for _, e := range span.Events() {
 		kvs = append(kvs, e.Attributes...)
 	}
-	for _, kv := range append(kvs, attribute.String("status", span.Status().Description), attribute.String("name", span.Name())) {
+	for _, kv := range append(kvs, attribute.String("status", span.Status().Description),
+		attribute.String("name", span.Name())) {
 		if kv.Key == "error.message" {
 			texts++
 			require.Contains(t, kv.Value.AsString(), "no answer about")
@@ -225,7 +251,8 @@ func secrets(t *testing.T, span sdktrace.ReadOnlySpan, allowed bool) (texts int)
 func TestAKeyOfAnyBytes(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *scene) {
-		l := s.acquire(t.Context(), t, "a\n\x1b[31m\xff", renewer.Operation("op\x00"+strings.Repeat("é", 200)))
+		l := s.acquire(t.Context(), t, "a\n\x1b[31m\xff",
+			renewer.Operation("op\x00"+strings.Repeat("é", 200)))
 		s.store.Delete("a\n\x1b[31m\xff")
 		require.ErrorIs(t, l.Release(l.Context()), renewer.ErrLost)
 		got := attrs(s.the(t, "lockbeat.hold").Attributes())
@@ -242,18 +269,24 @@ func TestAKeyOfAnyBytes(t *testing.T) {
 func TestAnEmptySecretPanics(t *testing.T) {
 	t.Parallel()
 	require.PanicsWithValue(t,
-		"lockbeat: tracing.WithKeySecret needs a secret: 32 random bytes, the same in every process, or leave it out",
+		"lockbeat: tracing.WithKeySecret needs a secret: 32 random bytes, the same in every "+
+			"process, or leave it out",
 		func() { tracing.WithKeySecret(nil) })
 }
 
-// A lock that is left out has no telemetry, also inside of one that is not, and the other way around.
+// A lock that is left out has no telemetry, also inside of one that
+// is not, and the other way around.
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	for name, filters := range map[string][]tracing.Option{
-		"by name":      {tracing.WithFilter(func(name, _ string) bool { return name != "hidden" })},
-		"by operation": {tracing.WithFilter(func(_, operation string) bool { return operation != "hide" })},
+		"by name": {tracing.WithFilter(func(name, _ string) bool { return name != "hidden" })},
+		"by operation": {tracing.WithFilter(func(_, operation string) bool {
+			return operation != "hide"
+		})},
 		"all must allow": {
-			tracing.WithFilter(func(name, _ string) bool { return name != "hidden" }), tracing.WithFilter(func(string, string) bool { return true }),
+			tracing.WithFilter(func(name, _ string) bool {
+				return name != "hidden"
+			}), tracing.WithFilter(func(string, string) bool { return true }),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -276,10 +309,12 @@ func TestFilter(t *testing.T) {
 
 				holds := s.named("lockbeat.hold")
 				require.Len(t, holds, 2)
-				require.Equal(t, holds[1].SpanContext(), holds[0].Parent(), "what is left out is no link in the chain")
+				require.Equal(t, holds[1].SpanContext(), holds[0].Parent(),
+					"what is left out is no link in the chain")
 				require.Empty(t, named(holds[1], "lockbeat.lost"))
 				require.Len(t, s.named("lockbeat.acquire"), 2)
-				n, _ := s.durations(t, "lockbeat.hold.duration", map[string]any{"lockbeat.operation": "show", "lockbeat.outcome": "released"})
+				n, _ := s.durations(t, "lockbeat.hold.duration",
+					map[string]any{"lockbeat.operation": "show", "lockbeat.outcome": "released"})
 				require.Equal(t, uint64(2), n)
 				for _, m := range s.metrics(t) {
 					for _, set := range sets(m) {
@@ -293,7 +328,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// upsideDown is a propagator of somebody's own: it keeps a secret between processes by turning the text around.
+// upsideDown is a propagator of somebody's own: it keeps a secret
+// between processes by turning the text around.
 type upsideDown struct{ propagation.TraceContext }
 
 func (u upsideDown) Inject(ctx context.Context, c propagation.TextMapCarrier) {
@@ -308,7 +344,8 @@ func (u upsideDown) Extract(ctx context.Context, c propagation.TextMapCarrier) c
 			panic("nobody has kept a " + field)
 		}
 	}
-	return u.TraceContext.Extract(ctx, propagation.MapCarrier{"traceparent": turned(c.Get(c.Keys()[0]))})
+	return u.TraceContext.Extract(ctx,
+		propagation.MapCarrier{"traceparent": turned(c.Get(c.Keys()[0]))})
 }
 
 func turned(s string) string {
@@ -327,11 +364,16 @@ func TestPropagators(t *testing.T) {
 		linked     bool
 	}{
 		"several": {
-			propagation.NewCompositeTextMapPropagator(propagation.Baggage{}, propagation.TraceContext{}), traceparent, true,
+			propagation.NewCompositeTextMapPropagator(propagation.Baggage{},
+				propagation.TraceContext{}), traceparent, true,
 		},
-		"one's own": {upsideDown{}, func(sc trace.SpanContext) string { return turned(traceparent(sc)) }, true},
-		"none":      {propagation.NewCompositeTextMapPropagator(), func(trace.SpanContext) string { return "" }, false},
-		"baggage":   {propagation.Baggage{}, func(trace.SpanContext) string { return "" }, false},
+		"one's own": {upsideDown{}, func(sc trace.SpanContext) string {
+			return turned(traceparent(sc))
+		}, true},
+		"none": {propagation.NewCompositeTextMapPropagator(), func(trace.SpanContext) string {
+			return ""
+		}, false},
+		"baggage": {propagation.Baggage{}, func(trace.SpanContext) string { return "" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -341,7 +383,8 @@ func TestPropagators(t *testing.T) {
 				require.ErrorIs(t, err, renewer.ErrHeld)
 				require.NoError(t, l.Release(l.Context()))
 				hold := s.the(t, "lockbeat.hold").SpanContext()
-				require.Equal(t, c.told(hold), s.store.Calls(script.Acquire)[0].Claims[0].Holder.Trace)
+				require.Equal(t, c.told(hold),
+					s.store.Calls(script.Acquire)[0].Claims[0].Holder.Trace)
 				links := s.named("lockbeat.acquire")[1].Links()
 				if !c.linked {
 					require.Empty(t, links)

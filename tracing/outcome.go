@@ -27,11 +27,13 @@ const (
 // String is the outcome as attributes show it.
 func (o outcome) String() string {
 	return [outcomes]string{
-		"granted", "held", "line_full", "unavailable", "shutdown", "cancelled", "deadline", "outer_lost", "failed",
+		"granted", "held", "line_full", "unavailable", "shutdown", "cancelled", "deadline",
+		"outer_lost", "failed",
 	}[o]
 }
 
-// outcomeOf sorts what Acquire returned. The order matters: a context that ended because an outer lock was lost is cancelled too.
+// outcomeOf sorts what Acquire returned. The order matters: a context
+// that ended because an outer lock was lost is cancelled too.
 func outcomeOf(err error) outcome {
 	switch {
 	case err == nil:
@@ -75,9 +77,11 @@ func endingOf(loss *renewer.LostError) ending {
 	return released
 }
 
-// errorType is a store's error in one word. Its text is no attribute: it has no bound, and may have the lock's name in it.
+// errorType is a store's error in one word. Its text is no attribute:
+// it has no bound, and may have the lock's name in it.
 func errorType(err error) string {
-	timeout, isNet := errors.AsType[net.Error](err) // which the deadlines of contexts and files are too
+	// which the deadlines of contexts and files are too
+	timeout, isNet := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, renewer.ErrRejected):
 		return "rejected"

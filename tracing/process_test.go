@@ -45,12 +45,13 @@ func TestMain(m *testing.M) {
 // overThere is a span as another process tells of it.
 type overThere struct{ Name, Traceparent, ParentID, SpanID string }
 
-// holdElsewhere is what the other process does: it serves a request under a lock until its standard input ends, and then prints its
-// spans.
+// holdElsewhere is what the other process does: it serves a request
+// under a lock until its standard input ends, and then prints its spans.
 func holdElsewhere(addr string) error {
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-	k, shutdown, err := redisKeeper(addr, "elsewhere", tracing.New(tracing.WithTracerProvider(provider)))
+	k, shutdown, err := redisKeeper(addr, "elsewhere",
+		tracing.New(tracing.WithTracerProvider(provider)))
 	if err != nil {
 		return err
 	}
@@ -65,14 +66,17 @@ func holdElsewhere(addr string) error {
 	told := make([]overThere, 0, 3)
 	for _, s := range spans.GetSpans() {
 		told = append(told, overThere{
-			s.Name, traceparent(s.SpanContext), s.Parent.SpanID().String(), s.SpanContext.SpanID().String(),
+			s.Name, traceparent(s.SpanContext), s.Parent.SpanID().String(),
+			s.SpanContext.SpanID().String(),
 		})
 	}
 	return errors.Join(err, json.NewEncoder(os.Stdout).Encode(told))
 }
 
 // redisKeeper is a keeper on the server at addr.
-func redisKeeper(addr, node string, o *tracing.Observer) (k *renewer.Keeper, shutdown func(), err error) {
+func redisKeeper(
+	addr, node string, o *tracing.Observer,
+) (k *renewer.Keeper, shutdown func(), err error) {
 	option, err := redisstore.ClientOption(rueidis.ClientOption{
 		InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true,
 	}, renewer.DefaultTTL)
@@ -85,7 +89,8 @@ func redisKeeper(addr, node string, o *tracing.Observer) (k *renewer.Keeper, shu
 	}
 	store, err := redisstore.New(client)
 	if err == nil {
-		k, err = renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL, Node: node, Observer: o})
+		k, err = renewer.New(store,
+			renewer.Config{TTL: renewer.DefaultTTL, Node: node, Observer: o})
 	}
 	if err != nil {
 		client.Close()
@@ -97,7 +102,8 @@ func redisKeeper(addr, node string, o *tracing.Observer) (k *renewer.Keeper, shu
 	}, nil
 }
 
-// From a request that was refused, or that waited, one link leads to the request that had the lock, in another process.
+// From a request that was refused, or that waited, one link leads to
+// the request that had the lock, in another process.
 func TestTheLinkAcrossTwoProcesses(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -108,14 +114,20 @@ func TestTheLinkAcrossTwoProcesses(t *testing.T) {
 	require.NoError(t, err)
 	defer shutdown()
 	ctx, request := s.request(t)
-	_, err = lockmw.Do(ctx, k, "account:42", func(context.Context) (int, error) { return 0, nil }, lockmw.Refuse())
+	_, err = lockmw.Do(ctx, k, "account:42", func(context.Context) (int, error) {
+		return 0, nil
+	}, lockmw.Refuse())
 	require.ErrorIs(t, err, renewer.ErrHeld)
 	waited := make(chan error, 1)
 	go func() {
-		_, err := lockmw.Do(ctx, k, "account:42", func(context.Context) (int, error) { return 0, nil }, lockmw.Wait(time.Minute))
+		_, err := lockmw.Do(ctx, k, "account:42", func(context.Context) (int, error) {
+			return 0, nil
+		}, lockmw.Wait(time.Minute))
 		waited <- err
 	}()
-	require.Eventually(t, func() bool { return len(s.named("lockbeat.attempt")) > 1 }, 30*time.Second, time.Millisecond, "it waits")
+	require.Eventually(t, func() bool {
+		return len(s.named("lockbeat.attempt")) > 1
+	}, 30*time.Second, time.Millisecond, "it waits")
 	letGo()
 	require.NoError(t, <-waited)
 	request.End()
@@ -130,7 +142,8 @@ func TestTheLinkAcrossTwoProcesses(t *testing.T) {
 		require.Len(t, acquires[i].Links(), 1)
 		require.Equal(t, hold.Traceparent, traceparent(acquires[i].Links()[0].SpanContext))
 		require.True(t, acquires[i].Links()[0].SpanContext.IsRemote())
-		require.NotEqual(t, acquires[i].SpanContext().TraceID(), acquires[i].Links()[0].SpanContext.TraceID())
+		require.NotEqual(t, acquires[i].SpanContext().TraceID(),
+			acquires[i].Links()[0].SpanContext.TraceID())
 		require.Equal(t, codes.Unset, acquires[i].Status().Code)
 		got := attrs(acquires[i].Attributes())
 		require.Equal(t, outcome, got["lockbeat.outcome"])
@@ -142,7 +155,9 @@ func TestTheLinkAcrossTwoProcesses(t *testing.T) {
 }
 
 // startElsewhere runs the other process until letGo is called; finish gives its spans by name.
-func startElsewhere(t *testing.T, addr string) (pid int, letGo func(), finish func() map[string]overThere) {
+func startElsewhere(
+	t *testing.T, addr string,
+) (pid int, letGo func(), finish func() map[string]overThere) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)

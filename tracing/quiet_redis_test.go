@@ -20,12 +20,17 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// instrumented is a keeper on a real server, through a client whose every command is a span if its parent, or the lack of one, lets it.
-func instrumented(t *testing.T, opts ...tracing.Option) (*renewer.Keeper, *tracetest.SpanRecorder, trace.Tracer, *redistest.Server) {
+// instrumented is a keeper on a real server, through a client whose
+// every command is a span if its parent, or the lack of one, lets it.
+func instrumented(
+	t *testing.T, opts ...tracing.Option,
+) (*renewer.Keeper, *tracetest.SpanRecorder, trace.Tracer, *redistest.Server) {
 	t.Helper()
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithSpanProcessor(spans), sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())))
+		sdktrace.WithSpanProcessor(spans), sdktrace.WithSampler(
+			sdktrace.ParentBased(sdktrace.AlwaysSample()),
+		))
 	server := redistest.Start(t)
 	const ttl = 600 * time.Millisecond
 	option, err := redisstore.ClientOption(server.ClientOption(), ttl)
@@ -36,7 +41,8 @@ func instrumented(t *testing.T, opts ...tracing.Option) (*renewer.Keeper, *trace
 	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
 	require.NoError(t, err)
 	k, err := renewer.New(store, renewer.Config{
-		TTL: ttl, Observer: tracing.New(append(opts, tracing.WithTracerProvider(provider), noMetrics)...),
+		TTL: ttl, Observer: tracing.New(append(opts, tracing.WithTracerProvider(provider),
+			noMetrics)...),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = k.Shutdown(context.Background()) })
@@ -51,7 +57,8 @@ func since(spans *tracetest.SpanRecorder, n int) (names []string) {
 	return names
 }
 
-// A renewal is no span, nor is a clean-up, though the client makes one of everything; what a caller waits for is.
+// A renewal is no span, nor is a clean-up, though the client makes
+// one of everything; what a caller waits for is.
 func TestARenewalIsNoSpanOfTheRedisClient(t *testing.T) {
 	t.Parallel()
 	k, spans, tracer, server := instrumented(t)
@@ -60,14 +67,17 @@ func TestARenewalIsNoSpanOfTheRedisClient(t *testing.T) {
 	require.NoError(t, err)
 	children := 0
 	for _, span := range spans.Ended() {
-		if span.SpanKind() == trace.SpanKindClient && span.Parent().TraceID() == request.SpanContext().TraceID() {
+		if span.SpanKind() == trace.SpanKindClient &&
+			span.Parent().TraceID() == request.SpanContext().TraceID() {
 			children++
 		}
 	}
 	require.Positive(t, children, "the client is instrumented")
 
 	begun, calls := len(spans.Started()), evals(t, server)
-	require.Eventually(t, func() bool { return evals(t, server) >= calls+10 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return evals(t, server) >= calls+10
+	}, 30*time.Second, 10*time.Millisecond)
 	require.Empty(t, since(spans, begun), "ten renewals")
 	require.NoError(t, l.Context().Err())
 	require.NoError(t, l.Release(l.Context()))
@@ -80,8 +90,12 @@ func TestARenewalIsNoSpanOfTheRedisClient(t *testing.T) {
 	_, err = k.TryAcquire(t.Context(), "b")
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	require.NoError(t, server.Cont())
-	require.Eventually(t, func() bool { return evals(t, server) >= calls+2 }, 30*time.Second, 10*time.Millisecond)
-	evalshas := slices.DeleteFunc(since(spans, begun), func(name string) bool { return name != "EVALSHA" })
+	require.Eventually(t, func() bool {
+		return evals(t, server) >= calls+2
+	}, 30*time.Second, 10*time.Millisecond)
+	evalshas := slices.DeleteFunc(since(spans, begun), func(name string) bool {
+		return name != "EVALSHA"
+	})
 	require.Len(t, evalshas, 1, "that of the acquire")
 }
 

@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// record is what is known of one acquire, and of the lease that comes of it. It is a context at the same time, which saves an
-// allocation: the acquire's and the lease's derive from it.
+// record is what is known of one acquire, and of the lease that comes of it. It is a context
+// at the same time, which saves an allocation: the acquire's and the lease's derive from it.
 type record struct {
 	context.Context // the caller's
 
@@ -40,8 +40,8 @@ func (r *record) Value(key any) any {
 	return r.Context.Value(key)
 }
 
-// find is the record that ctx derives from, nil if there is none or a filter leaves its lock out. A record left out is there all
-// the same, so that an outer lock's is not taken for it.
+// find is the record that ctx derives from, nil if there is none or a filter leaves its lock
+// out. A record left out is there all the same, so that an outer lock's is not taken for it.
 func (o *Observer) find(ctx context.Context) *record {
 	r, _ := ctx.Value(recordKey{o}).(*record)
 	if r == nil || r.series == nil {

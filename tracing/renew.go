@@ -16,7 +16,8 @@ import (
 // mostLinks bounds the links of a batch, as the SDK does by default.
 const mostLinks = 128
 
-// RenewStart starts lockbeat.renew if that is wanted, and keeps others from making a span of the heartbeat if not.
+// RenewStart starts lockbeat.renew if that is wanted, and keeps
+// others from making a span of the heartbeat if not.
 func (o *Observer) RenewStart(ctx context.Context, e renewer.RenewStart) context.Context {
 	if !o.renewSpans {
 		return o.quieten(ctx)
@@ -30,7 +31,8 @@ func (o *Observer) RenewStart(ctx context.Context, e renewer.RenewStart) context
 			links = append(links, trace.Link{SpanContext: r.hold.SpanContext()})
 		}
 	}
-	opts := append(slices.Clip(o.beat), trace.WithLinks(links...), trace.WithAttributes(attribute.Int(keyLeases, e.Leases)))
+	opts := append(slices.Clip(o.beat), trace.WithLinks(links...),
+		trace.WithAttributes(attribute.Int(keyLeases, e.Leases)))
 	beat, span := o.tracer.Start(ctx, o.beatName, opts...)
 	if !span.SpanContext().IsValid() { // nobody makes spans here, but somebody else may
 		return o.quieten(ctx)
@@ -66,12 +68,14 @@ func (o *Observer) Renewed(ctx context.Context, e renewer.Renewed) {
 // CleanUp keeps others from making spans of what nobody has asked for.
 func (o *Observer) CleanUp(ctx context.Context) context.Context { return o.quieten(ctx) }
 
-// nowhere is the context of a span that is not sampled. A sampler that follows the parent makes nothing of what is done below it,
-// and one that draws lots by the trace's number draws this one last.
-var nowhere = trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
-	TraceID: trace.TraceID(bytes.Repeat([]byte{0xff}, 16)),
-	SpanID:  trace.SpanID(bytes.Repeat([]byte{0xff}, 8)),
-}))
+// nowhere is the context of a span that is not sampled. A sampler
+// that follows the parent makes nothing of what is done below it, and
+// one that draws lots by the trace's number draws this one last.
+var nowhere = trace.ContextWithSpanContext(context.Background(),
+	trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID(bytes.Repeat([]byte{0xff}, 16)),
+		SpanID:  trace.SpanID(bytes.Repeat([]byte{0xff}, 8)),
+	}))
 
 // quiet is a context below that span.
 type quiet struct{ context.Context }

@@ -19,7 +19,8 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// Whatever makes spans by the context of a heartbeat, or of a clean-up, finds a parent that is not sampled.
+// Whatever makes spans by the context of a heartbeat, or of a
+// clean-up, finds a parent that is not sampled.
 func TestHeartbeatsHaveAnUnsampledParent(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *scene) {
@@ -42,14 +43,17 @@ func TestHeartbeatsHaveAnUnsampledParent(t *testing.T) {
 			_, ok := call.Context.Deadline()
 			require.True(t, ok, "it is the engine's context all the same")
 		}
-		for _, call := range append(s.store.Calls(script.Acquire), s.store.Calls(script.Release)[1:]...) {
-			require.Equal(t, request.SpanContext().TraceID(), trace.SpanContextFromContext(call.Context).TraceID(),
+		for _, call := range append(s.store.Calls(script.Acquire),
+			s.store.Calls(script.Release)[1:]...) {
+			require.Equal(t, request.SpanContext().TraceID(),
+				trace.SpanContextFromContext(call.Context).TraceID(),
 				"what a caller waits for is in its trace")
 		}
 	})
 }
 
-// One that draws lots by the trace's number, and does not look at the parent, takes nothing either, unless it takes all.
+// One that draws lots by the trace's number, and does not look at the
+// parent, takes nothing either, unless it takes all.
 func TestHeartbeatsAreLastToBeSampledByRatio(t *testing.T) {
 	t.Parallel()
 	o := tracing.New(noSpans, noMetrics)
@@ -73,7 +77,8 @@ func TestAQuietContextIsThatOfTheHeartbeat(t *testing.T) {
 	t.Parallel()
 	o := tracing.New(noSpans, noMetrics)
 	for _, base := range []context.Context{
-		context.WithValue(t.Context(), mine{}, 1), plainContext{Context: context.WithValue(t.Context(), mine{}, 1)},
+		context.WithValue(t.Context(), mine{}, 1),
+		plainContext{Context: context.WithValue(t.Context(), mine{}, 1)},
 	} {
 		for range 2 {
 			ctx := o.CleanUp(base)
@@ -84,7 +89,8 @@ func TestAQuietContextIsThatOfTheHeartbeat(t *testing.T) {
 			require.Equal(t, errDown, context.Cause(ctx))
 		}
 	}
-	first, second := context.WithValue(t.Context(), mine{}, 1), context.WithValue(t.Context(), mine{}, 2)
+	first, second := context.WithValue(t.Context(), mine{}, 1), context.WithValue(t.Context(),
+		mine{}, 2)
 	require.Equal(t, 1, o.CleanUp(first).Value(mine{}))
 	require.Equal(t, 2, o.CleanUp(second).Value(mine{}))
 	require.Equal(t, 1, o.CleanUp(first).Value(mine{}))
@@ -105,8 +111,12 @@ func TestRenewSpans(t *testing.T) {
 			require.Len(t, span.Links(), 1)
 			require.Equal(t, hold.SpanContext(), span.Links()[0].SpanContext)
 			call := s.store.Calls(script.Renew)[i]
-			require.Equal(t, span.SpanContext(), trace.SpanContextFromContext(call.Context), "the Redis client's spans are below it")
-			want := map[string]any{"lockbeat.leases": int64(1), "lockbeat.leases_gone": int64(0), "lockbeat.leases_failed": int64(0), "lockbeat.lag": 0.0}
+			require.Equal(t, span.SpanContext(), trace.SpanContextFromContext(call.Context),
+				"the Redis client's spans are below it")
+			want := map[string]any{
+				"lockbeat.leases": int64(1), "lockbeat.leases_gone": int64(0),
+				"lockbeat.leases_failed": int64(0), "lockbeat.lag": 0.0,
+			}
 			if i == 1 {
 				want["lockbeat.leases_failed"], want["error.type"] = int64(1), "_OTHER"
 				require.Equal(t, codes.Error, span.Status().Code)
@@ -132,13 +142,16 @@ func TestRenewSpansHaveSoManyLinks(t *testing.T) {
 		start := renewer.AcquireStart{Name: name}
 		ctx := o.AcquireStart(t.Context(), start)
 		o.Claim(ctx)
-		leases = append(leases, o.AcquireEnd(ctx, renewer.AcquireEnd{AcquireStart: start, Fence: 1}))
+		leases = append(leases,
+			o.AcquireEnd(ctx, renewer.AcquireEnd{AcquireStart: start, Fence: 1}))
 	}
 	unsampled := trace.ContextWithRemoteSpanContext(t.Context(), parent(false))
 	start := renewer.AcquireStart{Name: "unsampled"}
 	unsampled = o.AcquireStart(unsampled, start)
-	leases = slices.Insert(leases, 0, t.Context(), o.AcquireEnd(unsampled, renewer.AcquireEnd{AcquireStart: start, Fence: 1}))
-	ctx := o.RenewStart(t.Context(), renewer.RenewStart{Leases: len(leases), Contexts: slices.Values(leases)})
+	leases = slices.Insert(leases, 0, t.Context(),
+		o.AcquireEnd(unsampled, renewer.AcquireEnd{AcquireStart: start, Fence: 1}))
+	ctx := o.RenewStart(t.Context(),
+		renewer.RenewStart{Leases: len(leases), Contexts: slices.Values(leases)})
 	o.Renewed(ctx, renewer.Renewed{Leases: len(leases), OK: len(leases)})
 	span := s.the(t, "lockbeat.renew")
 	require.Len(t, span.Links(), tracing.MostLinks)
@@ -155,13 +168,16 @@ func TestRenewSpansAreNotLinkedToWhatIsNotExported(t *testing.T) {
 	s := newSeen(recordOnly{})
 	o := tracing.New(append(s.to, tracing.WithRenewSpans())...)
 	_, holding, _ := began(t.Context(), o)
-	ctx := o.RenewStart(holding, renewer.RenewStart{Leases: 1, Contexts: slices.Values([]context.Context{holding})})
+	ctx := o.RenewStart(holding,
+		renewer.RenewStart{Leases: 1, Contexts: slices.Values([]context.Context{holding})})
 	o.Renewed(ctx, renewer.Renewed{Leases: 1, OK: 1})
 	require.Empty(t, s.the(t, "lockbeat.renew").Links())
-	require.False(t, s.the(t, "lockbeat.renew").Parent().IsValid(), "it is nobody's, whoever sends it")
+	require.False(t, s.the(t, "lockbeat.renew").Parent().IsValid(),
+		"it is nobody's, whoever sends it")
 }
 
-// Without a provider for our spans the heartbeat is as quiet as without the option, and one that the sampler leaves out is too.
+// Without a provider for our spans the heartbeat is as quiet as
+// without the option, and one that the sampler leaves out is too.
 func TestRenewSpansThatNobodyTakes(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]tracing.Option{
@@ -172,7 +188,11 @@ func TestRenewSpansThatNobodyTakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := tracing.New(append(opts, tracing.WithRenewSpans())...)
-			ctx := o.RenewStart(t.Context(), renewer.RenewStart{Leases: 1, Contexts: slices.Values([]context.Context{t.Context()})})
+			ctx := o.RenewStart(t.Context(),
+				renewer.RenewStart{
+					Leases:   1,
+					Contexts: slices.Values([]context.Context{t.Context()}),
+				})
 			require.True(t, trace.SpanContextFromContext(ctx).IsValid())
 			require.False(t, trace.SpanContextFromContext(ctx).IsSampled())
 			o.Renewed(ctx, renewer.Renewed{Leases: 1, Failed: 1, Err: errors.New("down")})

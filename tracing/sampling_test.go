@@ -14,22 +14,28 @@ import (
 )
 
 // began is what an observer makes of the beginning of a lock's life.
-func began(ctx context.Context, o renewer.Observer) (acquiring, holding context.Context, told string) {
+func began(
+	ctx context.Context, o renewer.Observer,
+) (acquiring, holding context.Context, told string) {
 	start := renewer.AcquireStart{Name: "a", Operation: "charge"}
 	acquiring = o.AcquireStart(ctx, start)
 	told = o.Claim(acquiring)
-	return acquiring, o.AcquireEnd(acquiring, renewer.AcquireEnd{AcquireStart: start, Fence: 1}), told
+	return acquiring, o.AcquireEnd(acquiring,
+		renewer.AcquireEnd{AcquireStart: start, Fence: 1}), told
 }
 
-// A request that is not sampled makes no spans, tells nobody of its trace, and what it runs under the lock stays unsampled.
+// A request that is not sampled makes no spans, tells nobody of its
+// trace, and what it runs under the lock stays unsampled.
 func TestAnUnsampledCaller(t *testing.T) {
 	t.Parallel()
 	s := newSeen()
 	o := tracing.New(s.to...)
-	acquiring, holding, told := began(trace.ContextWithRemoteSpanContext(t.Context(), parent(false)), o)
+	acquiring, holding, told := began(trace.ContextWithRemoteSpanContext(t.Context(),
+		parent(false)), o)
 	require.Empty(t, told, "a link to it would lead nowhere")
 	require.Empty(t, s.spans.Started())
-	require.Equal(t, trace.SpanContextFromContext(acquiring), trace.SpanContextFromContext(holding), "one span is enough")
+	require.Equal(t, trace.SpanContextFromContext(acquiring), trace.SpanContextFromContext(holding),
+		"one span is enough")
 	require.Equal(t, parent(false).TraceID(), trace.SpanContextFromContext(holding).TraceID())
 	require.False(t, trace.SpanContextFromContext(holding).IsSampled())
 	o.Missed(holding, renewer.Missed{Name: "a", Err: errDown})
@@ -63,10 +69,12 @@ func TestASamplerThatLeavesOutLocks(t *testing.T) {
 			ctx, request := s.request(t)
 			_, holding, told := began(ctx, o)
 			require.Empty(t, told)
-			require.Equal(t, request, trace.SpanFromContext(holding), "what runs under the lock is the caller's")
+			require.Equal(t, request, trace.SpanFromContext(holding),
+				"what runs under the lock is the caller's")
 			loss := &renewer.LostError{Name: "a", Reason: renewer.Usurped, Fence: 1}
 			o.Lost(holding, renewer.Lost{Name: "a", Operation: "charge", Fence: 1, Err: loss})
-			o.Released(holding, renewer.Released{Name: "a", Operation: "charge", Fence: 1, Lost: loss})
+			o.Released(holding,
+				renewer.Released{Name: "a", Operation: "charge", Fence: 1, Lost: loss})
 			request.End()
 			require.Len(t, named(s.the(t, "request"), "lockbeat.lost"), 1)
 			require.Empty(t, s.named("lockbeat.hold"))
@@ -87,7 +95,8 @@ func TestASamplerThatLeavesOutLocksOfOtherCallers(t *testing.T) {
 	require.Equal(t, request, trace.SpanFromContext(holding))
 }
 
-// A program that traces by a provider of its own, and has given none to this package, keeps its span in the context.
+// A program that traces by a provider of its own, and has given none
+// to this package, keeps its span in the context.
 func TestWithoutAProvider(t *testing.T) {
 	t.Parallel()
 	s := newSeen()

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// mostOperations bounds what is kept, and what metrics there are, should a program make operations of its keys.
+	// mostOperations bounds what is kept, and what metrics there are,
+	// should a program make operations of its keys.
 	mostOperations = 256
 	// mostOperationBytes bounds an operation's name in an attribute.
 	mostOperationBytes = 128
@@ -21,8 +22,8 @@ const (
 	reasons = int(renewer.ShutDown) + 1
 )
 
-// series is all that can be made once for an operation: names, and attributes in the form in which the API takes them, so that a
-// measurement allocates nothing.
+// series is all that can be made once for an operation: names, and attributes in
+// the form in which the API takes them, so that a measurement allocates nothing.
 type series struct {
 	acquire, attempt, hold string // names of spans
 	start                  []trace.SpanStartOption
@@ -32,7 +33,8 @@ type series struct {
 	unlocked               []metric.AddOption
 	overruns               [reasons][]metric.RecordOption
 
-	// What lockbeat.held and lockbeat.waiting are read from: to count them here costs a tenth of what a counter's Add does.
+	// What lockbeat.held and lockbeat.waiting are read from: to count
+	// them here costs a tenth of what a counter's Add does.
 	held, waiting atomic.Int64
 	observed      []metric.ObserveOption
 }
@@ -44,10 +46,13 @@ func (s *settings) newSeries(operation string) *series {
 		attrs = append(attrs, attribute.String(keyOperation, operation))
 	}
 	n := &series{
-		acquire:  s.nameOf(spanAcquire, operation),
-		attempt:  s.nameOf(spanAttempt, operation),
-		hold:     s.nameOf(spanHold, operation),
-		start:    []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(attrs...)},
+		acquire: s.nameOf(spanAcquire, operation),
+		attempt: s.nameOf(spanAttempt, operation),
+		hold:    s.nameOf(spanHold, operation),
+		start: []trace.SpanStartOption{
+			trace.WithSpanKind(trace.SpanKindInternal),
+			trace.WithAttributes(attrs...),
+		},
 		observed: []metric.ObserveOption{metric.WithAttributes(attrs...)},
 		unlocked: []metric.AddOption{metric.WithAttributes(attrs...)},
 	}

@@ -41,7 +41,8 @@ func TestTheTableTellsWhatIsEmitted(t *testing.T) {
 	emitted := make(facts)
 	for _, mode := range []tracing.KeyMode{tracing.KeyPlain, tracing.KeyHashed} {
 		s := newSeen()
-		everything(t.Context(), s, tracing.New(append(s.to, tracing.WithRenewSpans(), tracing.WithKey(mode))...))
+		everything(t.Context(), s,
+			tracing.New(append(s.to, tracing.WithRenewSpans(), tracing.WithKey(mode))...))
 		observe(t, s, emitted)
 	}
 	require.Equal(t, table(t).sorted(), emitted.sorted())
@@ -54,7 +55,8 @@ func everything(ctx context.Context, s *seen, o renewer.Observer) {
 	start := renewer.AcquireStart{Name: "a", Operation: "charge"}
 	storeErrors := []error{renewer.ErrRejected, netError{timeout: true}, netError{}, errDown}
 	ends := []error{
-		renewer.ErrHeld, fmt.Errorf("%w: %w", renewer.ErrHeld, renewer.ErrLineFull), renewer.ErrShutdown, context.Canceled,
+		renewer.ErrHeld, fmt.Errorf("%w: %w", renewer.ErrHeld, renewer.ErrLineFull),
+		renewer.ErrShutdown, context.Canceled,
 		context.DeadlineExceeded, fmt.Errorf("%w: %w", context.Canceled, renewer.ErrLost), errDown,
 	}
 	for _, err := range storeErrors {
@@ -71,23 +73,34 @@ func everything(ctx context.Context, s *seen, o renewer.Observer) {
 		fence++
 		asked := o.AcquireStart(ctx, start)
 		o.Claim(asked)
-		return o.AcquireEnd(asked, renewer.AcquireEnd{AcquireStart: start, Fence: fence, HandedOver: fence%2 == 0})
+		return o.AcquireEnd(asked,
+			renewer.AcquireEnd{AcquireStart: start, Fence: fence, HandedOver: fence%2 == 0})
 	}
 	release := func(ctx context.Context, lost *renewer.LostError, err error) {
 		if lost != nil {
 			o.Lost(ctx, renewer.Lost{Name: "a", Operation: "charge", Fence: fence, Err: lost})
 		}
-		o.Released(ctx, renewer.Released{Name: "a", Operation: "charge", Fence: fence, Lost: lost, Err: err})
+		o.Released(ctx, renewer.Released{
+			Name: "a", Operation: "charge", Fence: fence, Lost: lost,
+			Err: err,
+		})
 	}
 	o.Unlocked(ctx, renewer.Unlocked{Name: "a", Operation: "charge", Err: errDown})
 	for reason := range renewer.ShutDown + 2 {
-		release(hold(), &renewer.LostError{Name: "a", Reason: reason, Err: append(storeErrors, nil)[reason%5]}, nil)
+		release(hold(), &renewer.LostError{
+			Name: "a", Reason: reason,
+			Err: append(storeErrors, nil)[reason%5],
+		}, nil)
 	}
 	for _, err := range append(storeErrors, nil) {
 		held := hold()
 		o.Missed(held, renewer.Missed{Name: "a", Operation: "charge", Err: err})
-		beat := o.RenewStart(ctx, renewer.RenewStart{Leases: 3, Contexts: slices.Values([]context.Context{held})})
-		o.Renewed(beat, renewer.Renewed{Leases: 3, OK: 1, Gone: 1, Failed: 1, Lag: time.Millisecond, Err: err})
+		beat := o.RenewStart(ctx,
+			renewer.RenewStart{Leases: 3, Contexts: slices.Values([]context.Context{held})})
+		o.Renewed(beat, renewer.Renewed{
+			Leases: 3, OK: 1, Gone: 1, Failed: 1, Lag: time.Millisecond,
+			Err: err,
+		})
 		release(held, nil, err)
 	}
 }
@@ -128,7 +141,8 @@ func observe(t *testing.T, s *seen, f facts) {
 				instrument = "counter"
 			}
 		}
-		f.add("metric %s: %s in %s of %s: %s", name, instrument, m.Unit, strings.TrimSpace(buckets), m.Description)
+		f.add("metric %s: %s in %s of %s: %s", name, instrument, m.Unit, strings.TrimSpace(buckets),
+			m.Description)
 		for _, set := range sets(m) {
 			f.attributes(name, set.ToSlice())
 		}
@@ -139,7 +153,10 @@ func observe(t *testing.T, s *seen, f facts) {
 var enumerated = []string{"lockbeat.outcome", "lockbeat.reason", "error.type"}
 
 func (f facts) attributes(on string, kvs []attribute.KeyValue) {
-	types := map[attribute.Type]string{attribute.STRING: "string", attribute.INT64: "int", attribute.FLOAT64: "double", attribute.BOOL: "bool"}
+	types := map[attribute.Type]string{
+		attribute.STRING: "string", attribute.INT64: "int",
+		attribute.FLOAT64: "double", attribute.BOOL: "bool",
+	}
 	for _, kv := range kvs {
 		f.add("attribute %s: %s on %s", kv.Key, types[kv.Value.Type()], on)
 		if slices.Contains(enumerated, string(kv.Key)) {
@@ -192,7 +209,8 @@ func (f facts) row(t *testing.T, section, name string, cells []string) {
 		for _, on := range names(cells[3]) {
 			f.add("attribute %s: %s on %s", name, cells[1], on)
 		}
-		require.Equal(t, cells[1] == "double", cells[2] == "s", "%s: every number with a fraction is a duration", name)
+		require.Equal(t, cells[1] == "double", cells[2] == "s",
+			"%s: every number with a fraction is a duration", name)
 	case "Values":
 		for _, on := range names(cells[1]) {
 			for _, value := range names(cells[2]) {

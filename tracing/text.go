@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// printable is s as it may stand in an attribute, and from there in anybody's log line: valid UTF-8, without control bytes, at
-// most so many bytes. What can't be shown becomes U+FFFD. Exporters refuse whole batches for the sake of one broken byte.
+// printable is s as it may stand in an attribute, and from there in anybody's log
+// line: valid UTF-8, without control bytes, at most so many bytes. What can't be shown
+// becomes U+FFFD. Exporters refuse whole batches for the sake of one broken byte.
 func printable(s string, most int) string {
 	if plain(s, most) {
 		return s

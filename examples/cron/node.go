@@ -11,7 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// every is the time between two ticks. The TTL of the locks is below it, so that those of a dead node have lapsed by the next tick.
+// every is the time between two ticks. The TTL of the locks is below
+// it, so that those of a dead node have lapsed by the next tick.
 const (
 	every = 1500 * time.Millisecond
 	ttl   = 1200 * time.Millisecond
@@ -35,7 +36,9 @@ const (
 )
 
 // act is a node: a scheduler, and a job in it that is run once a tick.
-func act(ctx context.Context, k *renewer.Keeper, _ string, raw json.RawMessage, tell func(any)) error {
+func act(
+	ctx context.Context, k *renewer.Keeper, _ string, raw json.RawMessage, tell func(any),
+) error {
 	var r role
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return err
@@ -47,15 +50,16 @@ func act(ctx context.Context, k *renewer.Keeper, _ string, raw json.RawMessage, 
 		return err
 	}
 	scheduler := cron.New()
-	_, err = node.Schedule(scheduler, skewed{cronmw.Every(every), r.Ahead}, "report", func(ctx context.Context) error {
-		tell(word{r.tick(), runs})
-		if r.tick() == r.Hang {
-			<-ctx.Done() // or until the process is killed
-			return context.Cause(ctx)
-		}
-		<-time.After(time.Millisecond)
-		return nil
-	})
+	_, err = node.Schedule(scheduler, skewed{cronmw.Every(every), r.Ahead}, "report",
+		func(ctx context.Context) error {
+			tell(word{r.tick(), runs})
+			if r.tick() == r.Hang {
+				<-ctx.Done() // or until the process is killed
+				return context.Cause(ctx)
+			}
+			<-time.After(time.Millisecond)
+			return nil
+		})
 	if err != nil {
 		return err
 	}

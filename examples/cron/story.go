@@ -18,7 +18,10 @@ const (
 )
 
 // ahead is by how much each node's clock is.
-var ahead = [nodes]time.Duration{0, 150 * time.Millisecond, -150 * time.Millisecond, 80 * time.Millisecond, -40 * time.Millisecond}
+var ahead = [nodes]time.Duration{
+	0, 150 * time.Millisecond, -150 * time.Millisecond,
+	80 * time.Millisecond, -40 * time.Millisecond,
+}
 
 // log is what was heard of one tick.
 type log struct {
@@ -27,15 +30,18 @@ type log struct {
 }
 
 func tell(ctx context.Context, s *stage.Stage) error {
-	s.Print("%d nodes, each a process, have one schedule: every %v, a job of a millisecond. Redis: %s.", nodes, every, s.Where())
+	s.Print("%d nodes, each a process, have one schedule: every %v, a job of a millisecond. "+
+		"Redis: %s.", nodes, every, s.Where())
 	s.Print("Their clocks are off by up to %v. TTL of the locks: %v.", slices.Max(ahead[:]), ttl)
 
 	words := make(chan stage.Word)
 	crew := make(map[string]*stage.Member)
-	first := time.Now().Add(2 * time.Second).Truncate(every).Add(every) // nodes have started by then
+	// nodes have started by then
+	first := time.Now().Add(2 * time.Second).Truncate(every).Add(every)
 	for i := range nodes {
 		name := fmt.Sprint("node-", i+1)
-		m, err := s.Join(ctx, name, ttl, role{ahead[i], first.Add(third * every).UnixMilli()}, words)
+		m, err := s.Join(ctx, name, ttl, role{ahead[i], first.Add(third * every).UnixMilli()},
+			words)
 		if err != nil {
 			return err
 		}
@@ -50,7 +56,9 @@ func tell(ctx context.Context, s *stage.Stage) error {
 }
 
 // follow hears of the ticks until they are over, and kills who runs the third.
-func follow(ctx context.Context, words <-chan stage.Word, crew map[string]*stage.Member, first time.Time) (map[int64]*log, string, error) {
+func follow(
+	ctx context.Context, words <-chan stage.Word, crew map[string]*stage.Member, first time.Time,
+) (map[int64]*log, string, error) {
 	heard, killed := make(map[int64]*log), ""
 	over := time.After(time.Until(first.Add((ticks-1)*every + every/2)))
 	for {
@@ -125,7 +133,8 @@ func show(s *stage.Stage, heard map[int64]*log, first time.Time, killed string) 
 			after = l
 		}
 		slices.Sort(l.skipped)
-		s.Print("  %s  %-48s taken: %s", at.Format("15:04:05.0"), line, strings.Join(append(l.skipped, l.other...), ", "))
+		s.Print("  %s  %-48s taken: %s", at.Format("15:04:05.0"), line,
+			strings.Join(append(l.skipped, l.other...), ", "))
 	}
 	s.Claim("each tick was begun once", fmt.Sprintf("%d of %d", once, ticks), once == ticks)
 	s.Claim("a node was killed in the middle of a run", killed, killed != "")

@@ -24,14 +24,16 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 )
 
-// patience is the retry policy of a client that comes back when it was refused. The servers' trailer says when.
+// patience is the retry policy of a client that comes back when it
+// was refused. The servers' trailer says when.
 const patience = `{"methodConfig": [{"name": [{"service": "bank.Bank"}], "retryPolicy": {
 	"maxAttempts": 5, "initialBackoff": "0.2s", "maxBackoff": "1s", "backoffMultiplier": 2,
 	"retryableStatusCodes": ["ABORTED", "UNAVAILABLE"]}}]}`
 
 // dial connects a client.
 func (p *play) dial(addr string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient(addr, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	conn, err := grpc.NewClient(addr,
+		append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +65,8 @@ type call struct {
 }
 
 func (c call) grpcurl() string {
-	return fmt.Sprintf("grpcurl -plaintext -d '%s' %s %s", asJSON(c.in), c.conn.Target(), strings.TrimPrefix(c.method, "/"))
+	return fmt.Sprintf("grpcurl -plaintext -d '%s' %s %s", asJSON(c.in), c.conn.Target(),
+		strings.TrimPrefix(c.method, "/"))
 }
 
 // asJSON is a message on a line. protojson's own spaces differ from one build to the next.
@@ -114,7 +117,8 @@ func (p *play) print(mark string, o outcome) {
 		p.Answer(mark, "OK", o.took, asJSON(o.receipt))
 		return
 	}
-	p.Answer(mark, status.Code(o.err).String()+": "+status.Convert(o.err).Message(), o.took, details(o.err, o.trailer)...)
+	p.Answer(mark, status.Code(o.err).String()+": "+status.Convert(o.err).Message(), o.took,
+		details(o.err, o.trailer)...)
 }
 
 // details are those of a status that matter here, and the trailer by which retry policies go.
@@ -133,7 +137,8 @@ func details(err error, trailer metadata.MD) (lines []string) {
 	return lines
 }
 
-// is tells whether a call ended with a code and, if reason is not "", with that reason, and a delay to come back after if again is set.
+// is tells whether a call ended with a code and, if reason is not "",
+// with that reason, and a delay to come back after if again is set.
 func (o outcome) is(code codes.Code, reason string, again bool) bool {
 	if status.Code(o.err) != code {
 		return false

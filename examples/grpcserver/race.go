@@ -11,7 +11,8 @@ import (
 
 // races makes many transfers at once, without the lock and with it.
 func (p *play) races(ctx context.Context) error {
-	return p.Races(ctx, p.ledger, p.lane("open", bank.Bank_UnlockedTransfer_FullMethodName), p.lane("safe", bank.Bank_Transfer_FullMethodName))
+	return p.Races(ctx, p.ledger, p.lane("open", bank.Bank_UnlockedTransfer_FullMethodName),
+		p.lane("safe", bank.Bank_Transfer_FullMethodName))
 }
 
 func (p *play) lane(account, method string) stage.Lane {
@@ -28,10 +29,15 @@ func (p *play) lane(account, method string) stage.Lane {
 
 // stale is a transfer that comes without a lock to an account that has been written to under one.
 func (p *play) stale(ctx context.Context) error {
-	p.Title("7. Somebody forgets the lock, on an account that others use with it: the ledger looks at fencing tokens")
+	p.Title("7. Somebody forgets the lock, on an account that others use with it: the ledger " +
+		"looks at fencing tokens")
 	before, _ := p.ledger.Balance("safe")
-	o := p.show(ctx, call{p.servers[1], bank.Bank_UnlockedTransfer_FullMethodName, &bank.TransferRequest{From: "safe", To: "bob", Amount: 1}})
+	o := p.show(ctx, call{
+		p.servers[1], bank.Bank_UnlockedTransfer_FullMethodName,
+		&bank.TransferRequest{From: "safe", To: "bob", Amount: 1},
+	})
 	after, _ := p.ledger.Balance("safe")
-	p.Claim("a write with an old fencing token is refused", o.brief(), o.is(codes.FailedPrecondition, "", false) && before == after)
+	p.Claim("a write with an old fencing token is refused", o.brief(),
+		o.is(codes.FailedPrecondition, "", false) && before == after)
 	return context.Cause(ctx)
 }

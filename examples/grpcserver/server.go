@@ -24,7 +24,8 @@ import (
 const (
 	// lockWait is how long a call stands in line. The default, 10 s, suits most servers better.
 	lockWait = 5 * time.Second
-	// retryIn is about when refused calls are told to come back. By default that is a second at least.
+	// retryIn is about when refused calls are told to come back. By
+	// default that is a second at least.
 	retryIn = 600 * time.Millisecond
 	// silence is how long a customer may stand at a counter and say nothing. Others wait for the
 	// account.
@@ -33,29 +34,42 @@ const (
 	perCaller = 50
 )
 
-// newServer returns a server. Everything about locks is said here: all ways to take money from an account exclude each other, on
-// all servers, since they have the same key. The key of a stream is that of its first message.
+// newServer returns a server. Everything about locks is said here: all ways
+// to take money from an account exclude each other, on all servers, since
+// they have the same key. The key of a stream is that of its first message.
 //
 // Clients come in from outside. What they can take hold of is bounded: by the locks' options, by
 // the keeper's renewer.Config.MaxHold, and, for peers who are gone or ask for too much, by gRPC's
 // own.
 func newServer(k *renewer.Keeper, l *ledger.Ledger) *grpc.Server {
-	account := func(r interface{ GetFrom() string }) string { return lockmw.Key("account", r.GetFrom()) }
-	bounds := []grpcmw.ServerOption{grpcmw.MaxWaitersPerCaller(perCaller, address), grpcmw.StripFence()}
+	account := func(r interface{ GetFrom() string }) string {
+		return lockmw.Key("account", r.GetFrom())
+	}
+	bounds := []grpcmw.ServerOption{
+		grpcmw.MaxWaitersPerCaller(perCaller, address),
+		grpcmw.StripFence(),
+	}
 	unary := func(opts ...grpcmw.ServerOption) grpc.UnaryServerInterceptor {
 		return grpcmw.UnaryServerInterceptor(k, append(opts, bounds...)...)
 	}
 	server := grpc.NewServer(
 		grpc.ChainUnaryInterceptor(
-			unary(grpcmw.ForMethod(bank.Bank_Transfer_FullMethodName, account), grpcmw.Wait(lockWait)),
+			unary(grpcmw.ForMethod(bank.Bank_Transfer_FullMethodName, account),
+				grpcmw.Wait(lockWait)),
 			unary(grpcmw.ForMethod(bank.Bank_Withdraw_FullMethodName, account),
-				grpcmw.Refuse(), grpcmw.RetryIn(retryIn)), // who stands at a cash machine won't wait
+				// who stands at a cash machine won't wait
+				grpcmw.Refuse(), grpcmw.RetryIn(retryIn)),
 		),
 		grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, append(bounds,
-			grpcmw.ForMethod(bank.Bank_Counter_FullMethodName, account), grpcmw.Wait(lockWait), grpcmw.Silence(silence))...)),
+			grpcmw.ForMethod(bank.Bank_Counter_FullMethodName, account), grpcmw.Wait(lockWait),
+			grpcmw.Silence(silence))...)),
 		grpc.MaxConcurrentStreams(100), // on one connection
 		grpc.ConnectionTimeout(10*time.Second),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}), // finds dead peers
+		// finds dead peers
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time:    30 * time.Second,
+			Timeout: 10 * time.Second,
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second}),
 	)
 	bank.RegisterBankServer(server, service{ledger: l})
@@ -84,7 +98,10 @@ type service struct {
 }
 
 func (s service) Transfer(ctx context.Context, r *bank.TransferRequest) (*bank.Receipt, error) {
-	return s.carryOut(ctx, ledger.Order{From: r.GetFrom(), To: r.GetTo(), Amount: int(r.GetAmount()), Seconds: r.GetSeconds()})
+	return s.carryOut(ctx, ledger.Order{
+		From: r.GetFrom(), To: r.GetTo(),
+		Amount: int(r.GetAmount()), Seconds: r.GetSeconds(),
+	})
 }
 
 func (s service) Withdraw(ctx context.Context, r *bank.WithdrawRequest) (*bank.Receipt, error) {
@@ -92,11 +109,15 @@ func (s service) Withdraw(ctx context.Context, r *bank.WithdrawRequest) (*bank.R
 }
 
 // UnlockedTransfer is the same as Transfer, to see what the lock is for: it has no rule.
-func (s service) UnlockedTransfer(ctx context.Context, r *bank.TransferRequest) (*bank.Receipt, error) {
+func (s service) UnlockedTransfer(
+	ctx context.Context, r *bank.TransferRequest,
+) (*bank.Receipt, error) {
 	return s.Transfer(ctx, r)
 }
 
-func (s service) Counter(stream grpc.BidiStreamingServer[bank.TransferRequest, bank.Receipt]) error {
+func (s service) Counter(
+	stream grpc.BidiStreamingServer[bank.TransferRequest, bank.Receipt],
+) error {
 	account := ""
 	for {
 		r, err := stream.Recv()
@@ -106,7 +127,8 @@ func (s service) Counter(stream grpc.BidiStreamingServer[bank.TransferRequest, b
 		case err != nil:
 			return err
 		case account != "" && r.GetFrom() != account: // the lock is that of the first message
-			return status.Errorf(codes.InvalidArgument, "this counter is for account %q; open another one", account)
+			return status.Errorf(codes.InvalidArgument,
+				"this counter is for account %q; open another one", account)
 		}
 		account = r.GetFrom()
 		receipt, err := s.Transfer(stream.Context(), r)

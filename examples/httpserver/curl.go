@@ -101,7 +101,8 @@ func (r response) lines() []string {
 	return strings.Split(string(text), "\n")
 }
 
-// is tells whether an answer has a status and, if typ is not "", is a problem of that type that asks for patience if again is set.
+// is tells whether an answer has a status and, if typ is not "", is a
+// problem of that type that asks for patience if again is set.
 func (r response) is(status int, typ string, again bool) bool {
 	if r.err != nil || r.StatusCode != status {
 		return false
@@ -111,7 +112,8 @@ func (r response) is(status int, typ string, again bool) bool {
 	}
 	var problem struct{ Type string }
 	return json.Unmarshal(r.body, &problem) == nil && problem.Type == typ &&
-		r.Header.Get("Content-Type") == "application/problem+json" && again == (r.Header.Get("Retry-After") != "")
+		r.Header.Get("Content-Type") == "application/problem+json" &&
+		again == (r.Header.Get("Retry-After") != "")
 }
 
 // balance is what is left on the account by an answer.

@@ -36,10 +36,16 @@ func TestStory(t *testing.T) {
 	t.Parallel()
 	text, held := run(t.Context(), t, stage.Setting{})
 	require.True(t, held, text)
-	for _, status := range []string{"200 OK", "409 Conflict", "400 Bad Request", "503 Service Unavailable", "422 Unprocessable Entity"} {
+	for _, status := range []string{
+		"200 OK", "409 Conflict", "400 Bad Request",
+		"503 Service Unavailable", "422 Unprocessable Entity",
+	} {
 		assert.Contains(t, text, status)
 	}
-	for _, reason := range []string{"#TypeBusy", "#TypeBadRequest", "#TypeUnavailable", "#TypeLost"} {
+	for _, reason := range []string{
+		"#TypeBusy", "#TypeBadRequest", "#TypeUnavailable",
+		"#TypeLost",
+	} {
 		assert.Contains(t, text, reason)
 	}
 	assert.Contains(t, text, "960 are left; the bank's books are wrong by 0\n")
@@ -70,11 +76,13 @@ func TestServersWithLocksOfTheirOwn(t *testing.T) {
 	require.False(t, held, text)
 	_, verdict, _ := strings.Cut(text, "It did not hold: ")
 	for _, claim := range []string{
-		"another one on the other server waits its turn: 200", "race with the lock: the balance is right", "most transfers at once",
+		"another one on the other server waits its turn: 200",
+		"race with the lock: the balance is right", "most transfers at once",
 	} {
 		assert.Contains(t, verdict, claim)
 	}
-	assert.NotContains(t, verdict, "race without", "what is wrong without the lock is none of its faults")
+	assert.NotContains(t, verdict, "race without",
+		"what is wrong without the lock is none of its faults")
 	assert.NotContains(t, verdict, "locks left behind")
 }
 
@@ -100,7 +108,8 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := &interrupting{at: "[2]", stop: cancel}
-	held, err := stage.Play(ctx, stage.Setting{Program: "test", Redis: server.Addr(), Out: out}, tell)
+	held, err := stage.Play(ctx, stage.Setting{Program: "test", Redis: server.Addr(), Out: out},
+		tell)
 	require.NoError(t, err)
 	require.False(t, held)
 	assert.Contains(t, out.String(), "It did not hold: "+context.Canceled.Error())
@@ -120,12 +129,16 @@ func TestCommands(t *testing.T) {
 		request
 		want []string
 	}{
-		{post("http://x", "/a", `{"to":"bob","amount":10}`), []string{"-i", "http://x/a", "-d", `{"to":"bob","amount":10}`}},
+		{
+			post("http://x", "/a", `{"to":"bob","amount":10}`),
+			[]string{"-i", "http://x/a", "-d", `{"to":"bob","amount":10}`},
+		},
 		{post("http://x", "/a", ""), []string{"-i", "http://x/a", "-X", http.MethodPost}},
 		{request{method: http.MethodGet, url: "http://x/a"}, []string{"-i", "http://x/a"}},
 		{long, []string{"-i", long.url, "-X", http.MethodPost}},
 	} {
-		out, err := exec.CommandContext(t.Context(), "sh", "-c", `curl() { printf '%s\n' "$@"; }; `+c.curl()).Output()
+		out, err := exec.CommandContext(t.Context(), "sh", "-c",
+			`curl() { printf '%s\n' "$@"; }; `+c.curl()).Output()
 		require.NoError(t, err)
 		assert.Equal(t, strings.Join(c.want, "\n")+"\n", string(out))
 	}
@@ -145,14 +158,27 @@ func TestAnswers(t *testing.T) {
 	}{
 		{http.MethodGet, "/accounts/ada", "", http.StatusOK, `{"account":"ada","balance":100}`},
 		{http.MethodGet, "/accounts/eve", "", http.StatusNotFound, `no account "eve"`},
-		{http.MethodPost, "/accounts/ada/transfer", `{"to":"bob","amount":10}`, http.StatusOK, `{"account":"ada","balance":90}`},
-		{http.MethodPost, "/accounts/ada/withdraw", "", http.StatusOK, `{"account":"ada","balance":70}`},
-		{http.MethodPost, "/accounts/ada/transfer", `{"to":"bob","amount":71}`, http.StatusUnprocessableEntity, "less than 71"},
-		{http.MethodPost, "/accounts/ada/transfer", `{"to":`, http.StatusBadRequest, "unexpected EOF"},
+		{
+			http.MethodPost, "/accounts/ada/transfer", `{"to":"bob","amount":10}`, http.StatusOK,
+			`{"account":"ada","balance":90}`,
+		},
+		{
+			http.MethodPost, "/accounts/ada/withdraw", "", http.StatusOK,
+			`{"account":"ada","balance":70}`,
+		},
+		{
+			http.MethodPost, "/accounts/ada/transfer", `{"to":"bob","amount":71}`,
+			http.StatusUnprocessableEntity, "less than 71",
+		},
+		{
+			http.MethodPost, "/accounts/ada/transfer", `{"to":`, http.StatusBadRequest,
+			"unexpected EOF",
+		},
 		{http.MethodPost, "/accounts/ada/close", "", http.StatusNotFound, ""},
 	} {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), c.method, c.path, strings.NewReader(c.body)))
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), c.method, c.path,
+			strings.NewReader(c.body)))
 		assert.Equal(t, c.status, w.Code, "%s %s %s", c.method, c.path, c.body)
 		assert.Contains(t, w.Body.String(), c.want)
 	}

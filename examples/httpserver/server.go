@@ -13,19 +13,23 @@ import (
 // lockWait is how long a request stands in line. The default, 10 s, suits most servers better.
 const lockWait = 5 * time.Second
 
-// routes are what a server answers to. Everything about locks is said here: both ways to take money from an account exclude each
-// other, on all servers, since they name the same thing, "/accounts/{id}".
+// routes are what a server answers to. Everything about locks is said
+// here: both ways to take money from an account exclude each other,
+// on all servers, since they name the same thing, "/accounts/{id}".
 func routes(k *renewer.Keeper, l *ledger.Ledger) http.Handler {
 	account := httpmw.PathValue("id")
 	inLine := httpmw.Exclusive(k, account, httpmw.Wait(lockWait), httpmw.OnLost(httpmw.Respond))
-	orNever := httpmw.Exclusive(k, account, httpmw.Refuse(http.StatusConflict), httpmw.OnLost(httpmw.Respond))
+	orNever := httpmw.Exclusive(k, account, httpmw.Refuse(http.StatusConflict),
+		httpmw.OnLost(httpmw.Respond))
 	b := bank{l}
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /accounts/{id}", b.balance)
 	mux.Handle("POST /accounts/{id}/transfer", inLine(http.HandlerFunc(b.transfer)))
-	mux.Handle("POST /accounts/{id}/withdraw", orNever(http.HandlerFunc(b.withdraw))) // who stands at a cash machine won't wait
-	mux.HandleFunc("POST /unlocked/accounts/{id}/transfer", b.transfer)               // the same handler, to see what the lock is for
+	// who stands at a cash machine won't wait
+	mux.Handle("POST /accounts/{id}/withdraw", orNever(http.HandlerFunc(b.withdraw)))
+	// the same handler, to see what the lock is for
+	mux.HandleFunc("POST /unlocked/accounts/{id}/transfer", b.transfer)
 	return mux
 }
 
@@ -69,5 +73,6 @@ func (b bank) balance(w http.ResponseWriter, r *http.Request) {
 
 func answer(w http.ResponseWriter, account string, balance int) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"account": account, "balance": balance}) // a client that has gone needs none
+	// a client that has gone needs none
+	_ = json.NewEncoder(w).Encode(map[string]any{"account": account, "balance": balance})
 }

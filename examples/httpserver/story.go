@@ -32,8 +32,11 @@ func post(server, path, body string) request {
 // tell is the story.
 func tell(ctx context.Context, s *stage.Stage) error {
 	p := &play{
-		Stage:  s,
-		ledger: ledger.New(map[string]int{"ada": stage.Funds, "bob": 0, "open": stage.Funds, "safe": stage.Funds, "cash": 0}),
+		Stage: s,
+		ledger: ledger.New(map[string]int{
+			"ada": stage.Funds, "bob": 0, "open": stage.Funds,
+			"safe": stage.Funds, "cash": 0,
+		}),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: stage.Racers}},
 	}
 	for i := range p.servers {
@@ -45,9 +48,14 @@ func tell(ctx context.Context, s *stage.Stage) error {
 	}
 	s.AtEnd(func(context.Context) error { p.client.CloseIdleConnections(); return nil })
 
-	s.Print("Two HTTP servers share the accounts of a bank: web-1, %s, and web-2, %s.", p.servers[0], p.servers[1])
-	s.Print("Of the requests for one account one runs at a time, on whichever server. The handlers know nothing of that. Redis: %s.", s.Where())
-	for _, act := range []func(context.Context) error{p.alone, p.together, p.nameless, p.cut, p.races, p.stale} {
+	s.Print("Two HTTP servers share the accounts of a bank: web-1, %s, and web-2, %s.",
+		p.servers[0], p.servers[1])
+	s.Print("Of the requests for one account one runs at a time, on whichever server. The "+
+		"handlers know nothing of that. Redis: %s.", s.Where())
+	for _, act := range []func(context.Context) error{
+		p.alone, p.together, p.nameless, p.cut,
+		p.races, p.stale,
+	} {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -68,7 +76,8 @@ func (p *play) serve(name string) (url string, err error) {
 	// In production give the keeper a MaxHold, too, for handlers that hang: see the docs of
 	// httpmw on slow clients.
 	server := &http.Server{
-		Handler: routes(keeper, p.ledger), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute,
+		Handler: routes(keeper, p.ledger), ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute,
 		IdleTimeout: 2 * time.Minute,
 	}
 	done := make(chan error, 1)
@@ -91,11 +100,15 @@ func (p *play) alone(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// together are three requests for one account: one that takes its time, one that waits for it, one that does not.
+// together are three requests for one account: one that takes its
+// time, one that waits for it, one that does not.
 func (p *play) together(ctx context.Context) error {
-	p.Title("2. A transfer that takes a second; meanwhile another one, and somebody at a cash machine, both on the other server")
-	slow, second, cash := post(p.servers[0], "/accounts/ada/transfer", `{"to":"bob","amount":10,"seconds":1}`),
-		post(p.servers[1], "/accounts/ada/transfer", `{"to":"bob","amount":10}`), post(p.servers[1], "/accounts/ada/withdraw", "")
+	p.Title("2. A transfer that takes a second; meanwhile another one, and somebody at a cash " +
+		"machine, both on the other server")
+	slow, second, cash := post(p.servers[0], "/accounts/ada/transfer",
+		`{"to":"bob","amount":10,"seconds":1}`),
+		post(p.servers[1], "/accounts/ada/transfer", `{"to":"bob","amount":10}`), post(p.servers[1],
+			"/accounts/ada/withdraw", "")
 	first := p.start(ctx, "[1]", slow)
 	if err := p.ledger.Await(ctx, "ada"); err != nil {
 		return err
@@ -109,7 +122,8 @@ func (p *play) together(ctx context.Context) error {
 	p.print("[2]", b)
 	p.Claim("another one on the other server waits its turn", b.brief(),
 		b.is(http.StatusOK, "", false) && b.balance() == a.balance()-10)
-	p.Claim("one that won't wait is refused at once", refused.brief(), refused.is(http.StatusConflict, httpmw.TypeBusy, true))
+	p.Claim("one that won't wait is refused at once", refused.brief(),
+		refused.is(http.StatusConflict, httpmw.TypeBusy, true))
 	p.Claim("the first is not disturbed", a.brief(), a.is(http.StatusOK, "", false))
 	return context.Cause(ctx)
 }
@@ -128,7 +142,8 @@ func (p *play) nameless(ctx context.Context) error {
 	q := post(p.servers[0], fmt.Sprintf("/accounts/%0600d/withdraw", 0), "")
 	q.shown = p.servers[0] + "/accounts/$(printf %0600d 0)/withdraw"
 	r := p.show(ctx, q)
-	p.Claim("a name that can't be locked", r.brief(), r.is(http.StatusBadRequest, httpmw.TypeBadRequest, false))
+	p.Claim("a name that can't be locked", r.brief(),
+		r.is(http.StatusBadRequest, httpmw.TypeBadRequest, false))
 	return context.Cause(ctx)
 }
 
@@ -136,7 +151,8 @@ func (p *play) nameless(ctx context.Context) error {
 func (p *play) cut(ctx context.Context) error {
 	p.Title("4. Redis is stopped, in the middle of a transfer")
 	before, _ := p.ledger.Balance("ada")
-	first := p.start(ctx, "[1]", post(p.servers[0], "/accounts/ada/transfer", `{"to":"bob","amount":10,"seconds":5}`))
+	first := p.start(ctx, "[1]",
+		post(p.servers[0], "/accounts/ada/transfer", `{"to":"bob","amount":10,"seconds":5}`))
 	if err := p.ledger.Await(ctx, "ada"); err != nil {
 		return err
 	}
@@ -153,6 +169,7 @@ func (p *play) cut(ctx context.Context) error {
 		r.is(http.StatusServiceUnavailable, httpmw.TypeUnavailable, true))
 	p.Claim("a lock lost in the middle stops the transfer", lost.brief(),
 		lost.is(http.StatusServiceUnavailable, httpmw.TypeLost, true))
-	p.Claim("no money has been moved by it", fmt.Sprintf("%d before, %d after", before, after), before == after)
+	p.Claim("no money has been moved by it", fmt.Sprintf("%d before, %d after", before, after),
+		before == after)
 	return context.Cause(ctx)
 }

@@ -20,7 +20,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // play tells the story and returns what was printed.
-func play(ctx context.Context, t *testing.T, addrs []string, worlds []world) (text string, held bool) {
+func play(
+	ctx context.Context, t *testing.T, addrs []string, worlds []world,
+) (text string, held bool) {
 	t.Helper()
 	var out bytes.Buffer
 	held, err := run(ctx, &page{out: &out}, addrs, worlds)
@@ -32,7 +34,8 @@ func TestStory(t *testing.T) {
 	t.Parallel()
 	text, held := play(t.Context(), t, nil, worlds)
 	require.True(t, held, text)
-	assert.Contains(t, text, "2 of 5 servers are stopped in the middle of a sale: seats 1 and 2 are sold all the same")
+	assert.Contains(t, text, "2 of 5 servers are stopped in the middle of a sale: seats 1 and 2 "+
+		"are sold all the same")
 	assert.Equal(t, 2, strings.Count(text, "they are back: seat 1 is sold"))
 	assert.NotContains(t, text, "BROKEN")
 	assert.LessOrEqual(t, strings.Count(text, "\n"), 60, "a newcomer reads it in a minute")
@@ -86,7 +89,8 @@ func (c careless) Renew(_ context.Context, holds []renewer.Hold) []renewer.Answe
 	return answers
 }
 
-// With a store that does not exclude, and one that hides that its servers are gone, the verdict says so.
+// With a store that does not exclude, and one that hides that its
+// servers are gone, the verdict says so.
 func TestVerdictFindsFaults(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -94,12 +98,19 @@ func TestVerdictFindsFaults(t *testing.T) {
 		want   []string
 	}{
 		"careless": {
-			[]world{{"memory", func([]renewer.Store) (renewer.Store, error) { return careless{memory.New()}, nil }, ""}},
+			[]world{{"memory", func([]renewer.Store) (renewer.Store, error) {
+				return careless{memory.New()}, nil
+			}, ""}},
 			[]string{"memory: everybody has a seat of their own"},
 		},
 		"not on its servers": {
-			[]world{worlds[0], {"one Redis", func([]renewer.Store) (renewer.Store, error) { return memory.New(), nil }, ""}},
-			[]string{"one Redis: a lock that can't be kept is told", "one Redis: a lock that nobody can tell of is not called busy"},
+			[]world{worlds[0], {"one Redis", func([]renewer.Store) (renewer.Store, error) {
+				return memory.New(), nil
+			}, ""}},
+			[]string{
+				"one Redis: a lock that can't be kept is told",
+				"one Redis: a lock that nobody can tell of is not called busy",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

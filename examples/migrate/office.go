@@ -24,8 +24,8 @@ func (o *office) sell(ctx context.Context, s *show, wait time.Duration) (seat in
 // errStale means that somebody has sold under a later lock.
 var errStale = errors.New("a later holder of the lock has been here")
 
-// show is what is sold, and where it is written down, a database in real life. Whoever reads, thinks and writes at the same time as
-// another sells one seat twice.
+// show is what is sold, and where it is written down, a database in real life.
+// Whoever reads, thinks and writes at the same time as another sells one seat twice.
 type show struct {
 	name  string
 	think time.Duration
@@ -39,7 +39,8 @@ type show struct {
 	stale  int
 }
 
-// sellNext is the work. It knows nothing of locks but the number that it passes on with what it writes.
+// sellNext is the work. It knows nothing of locks but the number that
+// it passes on with what it writes.
 func (s *show) sellNext(ctx context.Context) (seat int, err error) {
 	s.mu.Lock()
 	seat = s.sold + 1

@@ -15,7 +15,8 @@ type page struct {
 }
 
 func (p *page) print(format string, args ...any) {
-	fmt.Fprintln(p.out, strings.TrimRight(fmt.Sprintf(format, args...), " ")) //nolint:errcheck // if nobody reads on, the exit status tells
+	//nolint:errcheck // if nobody reads on, the exit status tells
+	fmt.Fprintln(p.out, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
 
 // claim adds a row to the table at the end.

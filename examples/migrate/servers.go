@@ -18,8 +18,8 @@ import (
 // inside is how many servers run inside the program.
 const inside = 5
 
-// servers are Redis servers, each behind a link that can be cut. All keys of a run carry its name, so that servers of yours are not
-// disturbed.
+// servers are Redis servers, each behind a link that can be cut. All keys
+// of a run carry its name, so that servers of yours are not disturbed.
 type servers struct {
 	prefix string
 	where  string
@@ -33,12 +33,17 @@ type server struct {
 	ends   []func() // what to close, the last one first
 }
 
-// openServers connects to the servers at addrs, or starts five inside the program if there are none.
+// openServers connects to the servers at addrs, or starts five inside
+// the program if there are none.
 func openServers(addrs []string) (s *servers, err error) {
 	if len(addrs) > 0 && (len(addrs) < 3 || len(addrs)%2 == 0) {
-		return nil, fmt.Errorf("-redis names %d servers: a quorum needs an odd number, 3 or more", len(addrs))
+		return nil, fmt.Errorf("-redis names %d servers: a quorum needs an odd number, 3 or more",
+			len(addrs))
 	}
-	s = &servers{prefix: "migrate-" + strings.ToLower(rand.Text()[:10]) + ":", where: "at " + strings.Join(addrs, ", ")}
+	s = &servers{
+		prefix: "migrate-" + strings.ToLower(rand.Text()[:10]) + ":",
+		where:  "at " + strings.Join(addrs, ", "),
+	}
 	if len(addrs) == 0 {
 		addrs, s.where = make([]string, inside), "inside the program"
 	}
@@ -138,7 +143,8 @@ func (s *servers) clean(ctx context.Context) error {
 // keys returns those that match a pattern.
 func (s *server) keys(ctx context.Context, pattern string) (keys []string, err error) {
 	for cursor := uint64(0); ; {
-		page, err := s.direct.Do(ctx, s.direct.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
+		page, err := s.direct.Do(ctx,
+			s.direct.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
 		if err != nil {
 			return nil, fmt.Errorf("look for %s: %w", pattern, err)
 		}

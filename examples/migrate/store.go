@@ -20,7 +20,8 @@ type world struct {
 	line  string // what differs, to be printed
 }
 
-// worlds are the three, in the order in which a program moves. nodes are stores on Redis servers, as connect makes them.
+// worlds are the three, in the order in which a program moves. nodes
+// are stores on Redis servers, as connect makes them.
 var worlds = []world{
 	{"memory", func([]renewer.Store) (renewer.Store, error) {
 		return memory.New(), nil
@@ -33,11 +34,14 @@ var worlds = []world{
 	}, "return quorum.New(nodes)"},
 }
 
-// lockTTL is short, so that losses show within seconds. renewer.DefaultTTL (15 s) suits most programs better.
+// lockTTL is short, so that losses show within seconds.
+// renewer.DefaultTTL (15 s) suits most programs better.
 const lockTTL = 2 * time.Second
 
 // connect makes a store on a server.
-func connect(option rueidis.ClientOption, prefix string) (store *redisstore.Store, end func(), err error) {
+func connect(
+	option rueidis.ClientOption, prefix string,
+) (store *redisstore.Store, end func(), err error) {
 	if option, err = redisstore.ClientOption(option, lockTTL); err != nil {
 		return nil, nil, err
 	}
@@ -45,7 +49,8 @@ func connect(option rueidis.ClientOption, prefix string) (store *redisstore.Stor
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err = redisstore.New(client, redisstore.Prefix(prefix), redisstore.WriteTimeout(option.ConnWriteTimeout))
+	store, err = redisstore.New(client, redisstore.Prefix(prefix),
+		redisstore.WriteTimeout(option.ConnWriteTimeout))
 	if err != nil {
 		client.Close()
 		return nil, nil, err
@@ -53,7 +58,8 @@ func connect(option rueidis.ClientOption, prefix string) (store *redisstore.Stor
 	return store, func() { store.Close(); client.Close() }, nil
 }
 
-// openOffices makes a keeper for each of the box offices, on one store. They might be programs of their own, but for memory.
+// openOffices makes a keeper for each of the box offices, on one
+// store. They might be programs of their own, but for memory.
 func openOffices(store renewer.Store) (offices []*office, err error) {
 	for _, name := range []string{"office-a", "office-b"} {
 		k, err := renewer.New(store, renewer.Config{TTL: lockTTL, Node: name})

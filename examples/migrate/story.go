@@ -26,11 +26,12 @@ type story struct {
 	shows   []*show
 }
 
-// run tells the story of these worlds on the servers at addrs, and whether all that it claims held. The error is not nil if it could not begin, or
-// not be ended.
+// run tells the story of these worlds on the servers at addrs, and whether all that
+// it claims held. The error is not nil if it could not begin, or not be ended.
 func run(ctx context.Context, p *page, addrs []string, worlds []world) (held bool, err error) {
 	begun := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, mostTime-2*time.Second, errors.New("the story took too long"))
+	ctx, cancel := context.WithTimeoutCause(ctx, mostTime-2*time.Second,
+		errors.New("the story took too long"))
 	defer cancel()
 	all, err := openServers(addrs)
 	if err != nil {
@@ -38,7 +39,8 @@ func run(ctx context.Context, p *page, addrs []string, worlds []world) (held boo
 	}
 	defer all.close()
 	s := &story{page: p, servers: all}
-	p.print("Two box offices sell tickets, one at a time, to %d people at once. Redis: %d servers, %s.", crowd, len(all.all), all.where)
+	p.print("Two box offices sell tickets, one at a time, to %d people at once. Redis: %d "+
+		"servers, %s.", crowd, len(all.all), all.where)
 	for i, w := range worlds {
 		p.print("\n%d. %-12s %s", i+1, w.name, w.line)
 		if err := s.visit(ctx, w, i); err != nil {
@@ -114,8 +116,10 @@ func (s *story) sellOut(ctx context.Context, w world, offices []*office) error {
 		})
 	}
 	wg.Wait()
-	s.print("   %d tickets sold in %s, %d different seats; fencing tokens %d to %d", sold, ms(time.Since(begun)), len(seats), sh.first, sh.fence)
-	s.claim(w.name+": everybody has a seat of their own", fmt.Sprintf("%d of %d", len(seats), crowd), len(seats) == crowd && sh.most == 1)
+	s.print("   %d tickets sold in %s, %d different seats; fencing tokens %d to %d", sold,
+		ms(time.Since(begun)), len(seats), sh.first, sh.fence)
+	s.claim(w.name+": everybody has a seat of their own",
+		fmt.Sprintf("%d of %d", len(seats), crowd), len(seats) == crowd && sh.most == 1)
 	return context.Cause(ctx)
 }
 
@@ -134,9 +138,11 @@ func (s *story) survive(ctx context.Context, w world, offices []*office, few int
 		return err
 	}
 	took := time.Since(begun) - 2*slow
-	s.print("   %d of %d servers are stopped in the middle of a sale: seats %d and %d are sold all the same, %s later than without locks",
+	s.print("   %d of %d servers are stopped in the middle of a sale: seats %d and %d are sold "+
+		"all the same, %s later than without locks",
 		few, len(s.servers.all), first, second, ms(took))
-	s.claim(fmt.Sprintf("%s: nobody notices that %d servers are gone", w.name, few), ms(took)+" lost", took < slow && second == first+1)
+	s.claim(fmt.Sprintf("%s: nobody notices that %d servers are gone", w.name, few),
+		ms(took)+" lost", took < slow && second == first+1)
 	return nil
 }
 
@@ -149,10 +155,13 @@ func (s *story) lose(ctx context.Context, w world, offices []*office, many int) 
 	_, lost := offices[0].sell(ctx, sh, patience)
 	took := time.Since(begun)
 	_, down := offices[1].sell(ctx, sh, lockTTL/4)
-	s.print("   %s stopped in the middle of a sale: the office is told within %s, and sells nothing; the other one hears that nobody knows",
+	s.print("   %s stopped in the middle of a sale: the office is told within %s, and sells "+
+		"nothing; the other one hears that nobody knows",
 		count(many), ms(took))
-	s.claim(w.name+": a lock that can't be kept is told", kind(lost), errors.Is(lost, renewer.ErrLost) && took < lockTTL+slow/2)
-	s.claim(w.name+": a lock that nobody can tell of is not called busy", kind(down), errors.Is(down, renewer.ErrUnavailable))
+	s.claim(w.name+": a lock that can't be kept is told", kind(lost),
+		errors.Is(lost, renewer.ErrLost) && took < lockTTL+slow/2)
+	s.claim(w.name+": a lock that nobody can tell of is not called busy", kind(down),
+		errors.Is(down, renewer.ErrUnavailable))
 
 	s.servers.resume()
 	sh.think = handling
@@ -186,7 +195,8 @@ func (s *story) end(ctx context.Context, begun time.Time) (held bool, err error)
 		rising = rising && (i == 0 || sh.first == 0 || sh.first > s.shows[i-1].fence)
 	}
 	s.claim("sales under a former lock", fmt.Sprint(stale), stale == 0)
-	s.claim("fencing tokens rise over the moves, as far as clocks agree", fmt.Sprint(rising), rising)
+	s.claim("fencing tokens rise over the moves, as far as clocks agree", fmt.Sprint(rising),
+		rising)
 	took := time.Since(begun)
 	s.claim("time", ms(took), took < mostTime)
 	return s.verdict(), errors.Join(err, s.servers.clean(context.WithoutCancel(ctx)))

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// cues tell the story when to go on: each comes once, with the node that it is about. They may be given concurrently.
+// cues tell the story when to go on: each comes once, with the node
+// that it is about. They may be given concurrently.
 type cues struct {
 	user, task string // the long report
 

@@ -1,15 +1,17 @@
-// Quickstart shows Lockbeat at work. Two asynq servers, "node-a" and "node-b", render reports for five users. Of each user's
-// reports only one may be rendered at a time, on whichever node; the code that renders them knows nothing of that. In the
-// middle, the link between one node and the lock server is cut while the node works on a long report.
+// Quickstart shows Lockbeat at work. Two asynq servers, "node-a" and "node-b", render
+// reports for five users. Of each user's reports only one may be rendered at a time, on
+// whichever node; the code that renders them knows nothing of that. In the middle, the
+// link between one node and the lock server is cut while the node works on a long report.
 //
 //	go run ./examples/quickstart                          # needs nothing else: Redis runs inside the program
 //	go run ./examples/quickstart -redis localhost:6379    # on your own server, which is left as it was found
 //
-// It prints what happens as it happens, then what was measured. The exit status is 1 if anything that Lockbeat promises did
-// not hold.
+// It prints what happens as it happens, then what was measured. The
+// exit status is 1 if anything that Lockbeat promises did not hold.
 //
-// What you would write yourself is in node.go and report.go. The rest plays the accident and looks on: story.go says what
-// happens when, witness.go measures, reporter.go listens to the locks, verdict.go judges.
+// What you would write yourself is in node.go and report.go. The rest plays
+// the accident and looks on: story.go says what happens when, witness.go
+// measures, reporter.go listens to the locks, verdict.go judges.
 package main
 
 import (
@@ -25,10 +27,12 @@ import (
 const mostTime = 20 * time.Second
 
 func main() {
-	address := flag.String("redis", "", "`host:port` of a Redis server to use in place of the embedded one")
+	address := flag.String("redis", "",
+		"`host:port` of a Redis server to use in place of the embedded one")
 	flag.Parse()
 	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "quickstart takes no arguments, but for -redis host:port: %q\n", flag.Args())
+		fmt.Fprintf(os.Stderr, "quickstart takes no arguments, but for -redis host:port: %q\n",
+			flag.Args())
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

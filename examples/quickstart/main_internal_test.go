@@ -32,7 +32,9 @@ func play(t *testing.T, addr string) (text string, f figures) {
 func TestStory(t *testing.T) {
 	t.Parallel()
 	text, f := play(t, "")
-	assert.True(t, slices.ContainsFunc(f.losses, func(l loss) bool { return l.user == "eve" }), "the long report's lock is lost")
+	assert.True(t, slices.ContainsFunc(f.losses, func(l loss) bool {
+		return l.user == "eve"
+	}), "the long report's lock is lost")
 	assert.Contains(t, text, "LOST the lock")
 	assert.Contains(t, text, "TAKES OVER")
 	assert.Contains(t, text, "HEALED")
@@ -88,7 +90,8 @@ func TestNoServer(t *testing.T) {
 // good are figures of which nothing is broken.
 func good() figures {
 	return figures{
-		total: 50, done: 50, most: 1, user: "eve", cut: "node-a", saved: "node-b", savedAt: time.Now(), took: 9 * time.Second,
+		total: 50, done: 50, most: 1, user: "eve", cut: "node-a", saved: "node-b",
+		savedAt: time.Now(), took: 9 * time.Second,
 		losses: []loss{{
 			user: "eve", at: time.Now(), reason: renewer.Expired, promised: 500 * time.Millisecond,
 			left: 530 * time.Millisecond, stopped: time.Millisecond,
@@ -103,22 +106,30 @@ func TestVerdict(t *testing.T) {
 	require.NotContains(t, out.String(), "BROKEN")
 
 	for claim, spoil := range map[string]func(*figures){
-		"tasks run":                                func(f *figures) { f.done = 49 },
-		"most at once per key":                     func(f *figures) { f.most = 2 },
-		"retries consumed":                         func(f *figures) { f.retries = 1 },
-		"retries consumed: 1":                      func(f *figures) { f.failed = 1 },
-		"retries consumed: 2":                      func(f *figures) { f.archived = 2 },
-		"losses":                                   func(f *figures) { f.losses = nil },
-		"told before the key could expire: no":     func(f *figures) { f.losses[0].left = -1 },
-		"told before the key could expire: nobody": func(f *figures) { f.losses[0].err = context.Canceled },
-		"told before the key could expire: 530":    func(f *figures) { f.losses[0].reason = renewer.Usurped },
-		"handler had returned before that":         func(f *figures) { f.losses[0].stopped = time.Second },
-		"another node took over: node-a":           func(f *figures) { f.saved = f.cut },
-		"another node took over: nobody":           func(f *figures) { f.saved = "" },
-		"pages written by a former holder":         func(f *figures) { f.stale = 1 },
-		"locks left behind: 1 x":                   func(f *figures) { f.held = []string{"x"} },
-		"time":                                     func(f *figures) { f.took = mostTime },
-		"interrupted":                              func(f *figures) { f.faults = []string{"interrupted"} },
+		"tasks run":                            func(f *figures) { f.done = 49 },
+		"most at once per key":                 func(f *figures) { f.most = 2 },
+		"retries consumed":                     func(f *figures) { f.retries = 1 },
+		"retries consumed: 1":                  func(f *figures) { f.failed = 1 },
+		"retries consumed: 2":                  func(f *figures) { f.archived = 2 },
+		"losses":                               func(f *figures) { f.losses = nil },
+		"told before the key could expire: no": func(f *figures) { f.losses[0].left = -1 },
+		"told before the key could expire: nobody": func(f *figures) {
+			f.losses[0].err = context.Canceled
+		},
+		"told before the key could expire: 530": func(f *figures) {
+			f.losses[0].reason = renewer.Usurped
+		},
+		"handler had returned before that": func(f *figures) {
+			f.losses[0].stopped = time.Second
+		},
+		"another node took over: node-a":   func(f *figures) { f.saved = f.cut },
+		"another node took over: nobody":   func(f *figures) { f.saved = "" },
+		"pages written by a former holder": func(f *figures) { f.stale = 1 },
+		"locks left behind: 1 x":           func(f *figures) { f.held = []string{"x"} },
+		"time":                             func(f *figures) { f.took = mostTime },
+		"interrupted": func(f *figures) {
+			f.faults = []string{"interrupted"}
+		},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			t.Parallel()
@@ -138,7 +149,8 @@ func TestColours(t *testing.T) {
 	line := newTimeline(&out, true)
 	line.say(red, "node-a", "eve", "lost %d", 1)
 	line.say(plain, "", "", "plain")
-	assert.Regexp(t, `^\x1b\[31m +\d\.\d\d s  node-a  eve   lost 1\x1b\[0m\n +\d\.\d\d s +plain\n$`, out.String())
+	assert.Regexp(t, `^\x1b\[31m +\d\.\d\d s  node-a  eve   lost 1\x1b\[0m\n +\d\.\d\d s +plain\n$`,
+		out.String())
 }
 
 // A page that comes under an older fencing token than the shelf has seen is refused.

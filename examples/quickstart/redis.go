@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/embedded"
 )
 
-// redis is the server for both tasks and locks. All keys of a run carry its name, so that a server of yours is not disturbed.
+// redis is the server for both tasks and locks. All keys of a run
+// carry its name, so that a server of yours is not disturbed.
 type redis struct {
 	name   string
 	addr   string
@@ -27,7 +28,8 @@ func openRedis(addr string) (*redis, error) {
 	r := &redis{
 		name: "quickstart-" + strings.ToLower(rand.Text()[:10]),
 		addr: addr,
-		// The links that are cut are links to one address: the client must not find others by itself.
+		// The links that are cut are links to one address: the client
+		// must not find others by itself.
 		option: rueidis.ClientOption{ForceSingleClient: true, DisableCache: true},
 	}
 	if addr == "" {
@@ -58,9 +60,11 @@ func (r *redis) tasks() asynq.RedisClientOpt { return asynq.RedisClientOpt{Addr:
 // prefix is that of the locks' keys.
 func (r *redis) prefix() string { return r.name + ":" }
 
-// look returns how long the lock on name will live without a renewal, and the fencing token of whoever had it last. The token
-// is read after the time, so if it is ours, so was the time.
-func (r *redis) look(ctx context.Context, name string) (left time.Duration, fence int64, err error) {
+// look returns how long the lock on name will live without a renewal, and the fencing token of
+// whoever had it last. The token is read after the time, so if it is ours, so was the time.
+func (r *redis) look(
+	ctx context.Context, name string,
+) (left time.Duration, fence int64, err error) {
 	key := r.prefix() + "{" + name + "}"
 	replies := r.direct.DoMulti(ctx,
 		r.direct.B().Pttl().Key(key).Build(),
@@ -100,7 +104,8 @@ func (r *redis) clean(ctx context.Context) error {
 // keys returns those that match a pattern.
 func (r *redis) keys(ctx context.Context, pattern string) (keys []string, err error) {
 	for cursor := uint64(0); ; {
-		page, err := r.direct.Do(ctx, r.direct.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
+		page, err := r.direct.Do(ctx,
+			r.direct.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
 		if err != nil {
 			return nil, fmt.Errorf("look for %s: %w", pattern, err)
 		}

@@ -37,8 +37,8 @@ const pageTime = 50 * time.Millisecond
 // errStale means that somebody else has been at work on a user's reports since.
 var errStale = errors.New("a later holder of the lock has been here")
 
-// press renders reports. It asks for no lock. It works page by page, so that it stops soon when its context ends, and goes
-// on where it stopped.
+// press renders reports. It asks for no lock. It works page by page, so
+// that it stops soon when its context ends, and goes on where it stopped.
 type press struct{ shelf *shelf }
 
 func (p press) render(ctx context.Context, r Report) error {
@@ -55,8 +55,9 @@ func (p press) render(ctx context.Context, r Report) error {
 	return nil
 }
 
-// shelf is where the pages go, a database in real life. It refuses those that come with a lower fencing token than it has
-// seen for the user: that stops even a process that was paused for so long that it does not know yet what it has lost.
+// shelf is where the pages go, a database in real life. It refuses those that come
+// with a lower fencing token than it has seen for the user: that stops even a
+// process that was paused for so long that it does not know yet what it has lost.
 type shelf struct {
 	mu    sync.Mutex
 	done  map[string]int   // pages by report

@@ -12,7 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// reporter is the Observer of one node's locks: it tells the timeline what it hears. One for metrics looks the same.
+// reporter is the Observer of one node's locks: it tells the timeline
+// what it hears. One for metrics looks the same.
 type reporter struct {
 	renewer.NopObserver
 
@@ -42,7 +43,10 @@ type totals struct {
 }
 
 func newReporter(node string, t *timeline, c *cues, sum *totals) *reporter {
-	return &reporter{node: node, line: t, cues: c, totals: sum, waited: make(map[string]wait), told: make(map[string]bool)}
+	return &reporter{
+		node: node, line: t, cues: c, totals: sum, waited: make(map[string]wait),
+		told: make(map[string]bool),
+	}
 }
 
 // user is whose lock it is: adapters put the task's type before the key.
@@ -57,13 +61,15 @@ func (r *reporter) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 	case errors.Is(e.Err, renewer.ErrHeld):
 		r.totals.add(func(t *totals) { t.contended++ })
 		if r.first(user(e.Name)) {
-			r.line.say(dim, r.node, user(e.Name), "%s waits for %s, and goes back to the queue after %s in line",
+			r.line.say(dim, r.node, user(e.Name),
+				"%s waits for %s, and goes back to the queue after %s in line",
 				task, r.holder(e), ms(e.Wait))
 		}
 	case errors.Is(e.Err, renewer.ErrUnavailable):
 		r.totals.add(func(t *totals) { t.unasked++ })
 		if r.silence() {
-			r.line.say(yellow, r.node, "", "gets no answer about locks, so it runs nothing; its tasks go back to the queue")
+			r.line.say(yellow, r.node, "",
+				"gets no answer about locks, so it runs nothing; its tasks go back to the queue")
 		}
 	}
 	return ctx
@@ -82,7 +88,8 @@ func (r *reporter) got(task string, e renewer.AcquireEnd) {
 	}
 	switch r.cues.acquired(r.node, user(e.Name), task) {
 	case cueLong:
-		r.line.say(bold, r.node, user(e.Name), "%s is a long one: holds the lock, and keeps it alive", task)
+		r.line.say(bold, r.node, user(e.Name),
+			"%s is a long one: holds the lock, and keeps it alive", task)
 	case cueTakeOver:
 		text := "TAKES OVER with " + task
 		if e.Contended {
@@ -92,7 +99,8 @@ func (r *reporter) got(task string, e renewer.AcquireEnd) {
 	}
 }
 
-// first tells whether it is the first time that somebody waits in vain for a user's lock; to tell each would be too much.
+// first tells whether it is the first time that somebody waits in
+// vain for a user's lock; to tell each would be too much.
 func (r *reporter) first(user string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +118,8 @@ func (r *reporter) silence() bool {
 	return news
 }
 
-// holder is the node that had the lock meanwhile: this one if the store was not asked, since all stood in line here.
+// holder is the node that had the lock meanwhile: this one if the
+// store was not asked, since all stood in line here.
 func (r *reporter) holder(e renewer.AcquireEnd) string {
 	if e.Holder.Node == "" {
 		return r.node
@@ -123,7 +132,8 @@ func (r *reporter) Renewed(_ context.Context, e renewer.Renewed) {
 	r.totals.add(func(t *totals) { t.renewed += e.OK })
 	switch {
 	case e.Failed > 0:
-		r.line.say(yellow, r.node, "", "heartbeat for %s: no answer; tries again while there is time", locks(e.Failed))
+		r.line.say(yellow, r.node, "",
+			"heartbeat for %s: no answer; tries again while there is time", locks(e.Failed))
 	case e.OK > 0:
 		r.line.say(dim, r.node, "", "heartbeat: %s good for %s more", locks(e.OK), ms(lockTTL))
 	}
@@ -131,7 +141,8 @@ func (r *reporter) Renewed(_ context.Context, e renewer.Renewed) {
 
 // Lost hears that a lock could not be kept; the handler has just been told, by its context.
 func (r *reporter) Lost(_ context.Context, e renewer.Lost) {
-	r.line.say(bold+red, r.node, user(e.Name), "LOST the lock after %s (%s); told %s before anybody else can have it",
+	r.line.say(bold+red, r.node, user(e.Name),
+		"LOST the lock after %s (%s); told %s before anybody else can have it",
 		ms(e.Held), e.Err.Reason, ms(e.Err.Left))
 	r.cues.lost(r.node, user(e.Name))
 }

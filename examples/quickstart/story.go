@@ -12,12 +12,14 @@ import (
 )
 
 const (
-	early    = 40                      // reports ordered from the beginning
-	late     = 10                      // reports ordered when the link is healed
-	pace     = 30 * time.Millisecond   // between two orders
-	cutAfter = 1500 * time.Millisecond // into the long report: by then its lock has been prolonged twice
-	long     = 4                       // the long report's place, which is one of eve's
-	longest  = 100                     // pages of the long report: five seconds, more than it is granted
+	early = 40                    // reports ordered from the beginning
+	late  = 10                    // reports ordered when the link is healed
+	pace  = 30 * time.Millisecond // between two orders
+	// into the long report: by then its lock has been prolonged twice
+	cutAfter = 1500 * time.Millisecond
+	long     = 4 // the long report's place, which is one of eve's
+	// pages of the long report: five seconds, more than it is granted
+	longest = 100
 )
 
 var users = []string{"ada", "bob", "carl", "dora", "eve"}
@@ -26,7 +28,10 @@ var users = []string{"ada", "bob", "carl", "dora", "eve"}
 func orders() []Report {
 	reports := make([]Report, early+late)
 	for i := range reports {
-		reports[i] = Report{ID: fmt.Sprintf("report-%02d", i+1), User: users[i%len(users)], Pages: 2 + i*7%6}
+		reports[i] = Report{
+			ID: fmt.Sprintf("report-%02d", i+1), User: users[i%len(users)],
+			Pages: 2 + i*7%6,
+		}
 	}
 	reports[long].Pages = longest
 	return reports
@@ -48,8 +53,8 @@ type stage struct {
 	saved   string // the node that took over
 }
 
-// run plays the story and returns what was measured. The error is not nil if it could not even begin; of a promise broken,
-// or an end that was not reached, the figures tell.
+// run plays the story and returns what was measured. The error is not nil if it could
+// not even begin; of a promise broken, or an end that was not reached, the figures tell.
 func run(ctx context.Context, t *timeline, address string) (f figures, err error) {
 	r, err := openRedis(address)
 	if err != nil {
@@ -66,7 +71,8 @@ func run(ctx context.Context, t *timeline, address string) (f figures, err error
 		return f, err
 	}
 	s.introduce()
-	ctx, cancel := context.WithTimeoutCause(ctx, mostTime-time.Second, errors.New("the story took too long"))
+	ctx, cancel := context.WithTimeoutCause(ctx, mostTime-time.Second,
+		errors.New("the story took too long"))
 	defer cancel()
 	if err := s.play(ctx); err != nil {
 		f.faults = append(f.faults, err.Error())
@@ -113,9 +119,11 @@ func (s *stage) introduce() {
 		where = "at " + s.redis.addr
 	}
 	c := s.nodes[0].keeper.Config()
-	s.line.print(plain, "Two asynq servers render %d reports for %d users, of each user one at a time. Redis: %s.",
+	s.line.print(plain, "Two asynq servers render %d reports for %d users, of each user one at a "+
+		"time. Redis: %s.",
 		len(s.orders), len(users), where)
-	s.line.print(plain, "A lock ends %s after its last heartbeat; one is due every %s.", ms(c.TTL), ms(c.Heartbeat))
+	s.line.print(plain, "A lock ends %s after its last heartbeat; one is due every %s.", ms(c.TTL),
+		ms(c.Heartbeat))
 	s.line.print(plain, "If none gets through, the task is told %s before that end.", ms(c.Margin))
 	s.line.print(plain, "")
 	s.line.print(bold, "    time  node    user  what happens")
@@ -143,7 +151,8 @@ func (s *stage) play(ctx context.Context) (err error) {
 	if err := pause(ctx, cutAfter); err != nil {
 		return err
 	}
-	s.line.say(bold+yellow, s.cut, "", "THE LINK between this node and the locks is CUT: nothing arrives, and nobody is told")
+	s.line.say(bold+yellow, s.cut, "",
+		"THE LINK between this node and the locks is CUT: nothing arrives, and nobody is told")
 	s.links[s.cut].Blackhole(proxy.Both)
 	if _, err = await(ctx, s.cues.gone); err != nil {
 		return err
@@ -170,7 +179,8 @@ func (s *stage) order(ctx context.Context, reports []Report) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.client.EnqueueContext(ctx, task, asynq.Queue(s.redis.name), asynq.TaskID(r.ID)); err != nil {
+		if _, err := s.client.EnqueueContext(ctx, task, asynq.Queue(s.redis.name),
+			asynq.TaskID(r.ID)); err != nil {
 			return fmt.Errorf("order %s: %w", r.ID, err)
 		}
 		if err := pause(ctx, pace); err != nil {

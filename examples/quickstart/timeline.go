@@ -20,7 +20,8 @@ const (
 	reset  = "\x1b[0m"
 )
 
-// timeline prints what happens, a line an event: when, on which node, about whose lock, and what. It may be used concurrently.
+// timeline prints what happens, a line an event: when, on which node,
+// about whose lock, and what. It may be used concurrently.
 type timeline struct {
 	colour bool
 	begun  time.Time
@@ -36,7 +37,8 @@ func newTimeline(out io.Writer, colour bool) *timeline {
 // colours tells whether out is a terminal of somebody who wants colours: https://no-color.org.
 func colours(out *os.File) bool {
 	info, err := out.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == "" &&
+		os.Getenv("TERM") != "dumb"
 }
 
 // say prints an event. node and user may be "".

@@ -47,7 +47,8 @@ func (f figures) claims() []claim {
 		{"handler had returned before that", f.reserve(), f.stoppedInTime()},
 		{"another node took over", f.rescue(), f.saved != "" && f.saved != f.cut},
 		{"pages written by a former holder", fmt.Sprint(f.stale), f.stale == 0},
-		{"locks left behind", strings.TrimSpace(fmt.Sprintf("%d %s", len(f.held), strings.Join(f.held, " "))), len(f.held) == 0},
+		{"locks left behind", strings.TrimSpace(fmt.Sprintf("%d %s", len(f.held),
+			strings.Join(f.held, " "))), len(f.held) == 0},
 		{"time", ms(f.took), f.took < mostTime},
 	}
 }
@@ -75,7 +76,9 @@ func (f figures) reserve() string {
 	if len(f.losses) == 0 {
 		return "never"
 	}
-	l := slices.MinFunc(f.losses, func(a, b loss) int { return cmp.Compare(a.left-a.stopped, b.left-b.stopped) })
+	l := slices.MinFunc(f.losses, func(a, b loss) int {
+		return cmp.Compare(a.left-a.stopped, b.left-b.stopped)
+	})
 	if l.left <= l.stopped {
 		return "too late"
 	}
@@ -83,14 +86,17 @@ func (f figures) reserve() string {
 }
 
 func (f figures) stoppedInTime() bool {
-	return len(f.losses) > 0 && !slices.ContainsFunc(f.losses, func(l loss) bool { return l.stopped >= l.left })
+	return len(f.losses) > 0 && !slices.ContainsFunc(f.losses, func(l loss) bool {
+		return l.stopped >= l.left
+	})
 }
 
 // rescue is who took over, and how soon after it could.
 func (f figures) rescue() string {
 	for _, l := range f.losses {
 		if l.user == f.user && l.left > 0 && f.saved != "" {
-			return fmt.Sprintf("%s, %s after the key had ended", f.saved, ms(max(0, f.savedAt.Sub(l.at.Add(l.left)))))
+			return fmt.Sprintf("%s, %s after the key had ended", f.saved,
+				ms(max(0, f.savedAt.Sub(l.at.Add(l.left)))))
 		}
 	}
 	if f.saved == "" {
@@ -111,7 +117,8 @@ func (t *timeline) close(f figures) bool {
 		}
 		t.print(style, "  %-42s %-40s %s", c.what, c.value, mark)
 	}
-	t.print(dim, "  (%s prolonged; %s back to the queue for want of their lock, %s for want of an answer, all uncounted)",
+	t.print(dim, "  (%s prolonged; %s back to the queue for want of their lock, %s for want of "+
+		"an answer, all uncounted)",
 		locks(f.renewed), tasks(f.contended), tasks(f.unasked))
 	t.print(plain, "")
 	if len(broken) > 0 {

@@ -11,8 +11,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// witness measures what really happens, and takes no lock's word for it: it counts the handlers that run, and asks the server
-// itself, by a link that is never cut, when a lock is lost. It may be used concurrently.
+// witness measures what really happens, and takes no lock's word for it:
+// it counts the handlers that run, and asks the server itself, by a link
+// that is never cut, when a lock is lost. It may be used concurrently.
 type witness struct {
 	redis *redis
 	shelf *shelf
@@ -34,9 +35,10 @@ type loss struct {
 	at       time.Time      // when the handler was told
 	reason   renewer.Reason // why
 	promised time.Duration  // how long nobody else could have it then, by the lock's own account
-	left     time.Duration  // the same by the server: for how long the key lived on; negative if somebody else had it
-	stopped  time.Duration  // how long after it was told the handler returned
-	err      error          // the server could not be asked
+	// the same by the server: for how long the key lived on; negative if somebody else had it
+	left    time.Duration
+	stopped time.Duration // how long after it was told the handler returned
+	err     error         // the server could not be asked
 }
 
 // notice is left in words.
@@ -59,7 +61,9 @@ func newWitness(r *redis, s *shelf, t *timeline, total int) *witness {
 }
 
 // watch returns render with the witness looking on.
-func (w *witness) watch(node string, render func(context.Context, Report) error) func(context.Context, Report) error {
+func (w *witness) watch(
+	node string, render func(context.Context, Report) error,
+) func(context.Context, Report) error {
 	return func(ctx context.Context, r Report) error {
 		w.enter(r.User)
 		defer w.leave(r.User)
@@ -96,7 +100,8 @@ func (w *witness) leave(user string) {
 	w.running[user]--
 }
 
-// inspect asks the server at the moment when a handler's context ends. It returns nil if no lock was lost.
+// inspect asks the server at the moment when a handler's context
+// ends. It returns nil if no lock was lost.
 func (w *witness) inspect(ctx context.Context, user string) *loss {
 	var lost *renewer.LostError
 	if !errors.As(context.Cause(ctx), &lost) {
@@ -118,8 +123,10 @@ func (w *witness) note(node string, r Report, l loss) {
 	w.mu.Lock()
 	w.losses = append(w.losses, l)
 	w.mu.Unlock()
-	w.line.say(red, node, r.User, "%s stops at page %d of %d, and goes back to the queue", r.ID, w.shelf.pages(r), r.Pages)
-	w.line.say(red, node, r.User, "Redis itself says: when it was told, the key lived on for %s", l.notice())
+	w.line.say(red, node, r.User, "%s stops at page %d of %d, and goes back to the queue", r.ID,
+		w.shelf.pages(r), r.Pages)
+	w.line.say(red, node, r.User, "Redis itself says: when it was told, the key lived on for %s",
+		l.notice())
 }
 
 // finish takes a report down as done.

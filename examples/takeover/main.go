@@ -1,5 +1,6 @@
-// Takeover has eight workers, each a process of its own, who are all to see to it that one piece of work succeeds, once. Each attempt has a
-// chance of 15 %; some kill their process. Whoever waits takes over, and in the end all have the same answer.
+// Takeover has eight workers, each a process of its own, who are all to see to it
+// that one piece of work succeeds, once. Each attempt has a chance of 15 %; some kill
+// their process. Whoever waits takes over, and in the end all have the same answer.
 //
 //	go run ./examples/takeover                             # needs nothing else: Redis runs inside the program
 //	go run ./examples/takeover -redis localhost:6379       # on your own server, which is left as it was found
@@ -20,5 +21,7 @@ import (
 func main() {
 	stage.Child(act)
 	seed := flag.Uint64("seed", usualSeed, "for the dice: a `number`")
-	stage.Run("takeover", func(ctx context.Context, s *stage.Stage) error { return tell(ctx, s, *seed) })
+	stage.Run("takeover", func(ctx context.Context, s *stage.Stage) error {
+		return tell(ctx, s, *seed)
+	})
 }

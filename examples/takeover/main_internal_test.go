@@ -30,7 +30,10 @@ func TestStory(t *testing.T) {
 		wg.Go(func() {
 			var out bytes.Buffer
 			set.Program, set.Out = "takeover", &out
-			held, err := stage.Play(t.Context(), set, func(ctx context.Context, s *stage.Stage) error { return tell(ctx, s, usualSeed) })
+			held, err := stage.Play(t.Context(), set,
+				func(ctx context.Context, s *stage.Stage) error {
+					return tell(ctx, s, usualSeed)
+				})
 			assert.NoError(t, err)
 			check(out.String(), held)
 		})

@@ -26,8 +26,10 @@ type course struct {
 }
 
 func tell(ctx context.Context, s *stage.Stage, seed uint64) error {
-	s.Print("%d workers, each a process, want one report, which is to be written once. Redis: %s.", workers, s.Where())
-	s.Print("An attempt succeeds with a chance of 15 %%; one in four or so kills its process. At most %d. TTL of the lock: %v.", attempts, ttl)
+	s.Print("%d workers, each a process, want one report, which is to be written once. Redis: %s.",
+		workers, s.Where())
+	s.Print("An attempt succeeds with a chance of 15 %%; one in four or so kills its process. At "+
+		"most %d. TTL of the lock: %v.", attempts, ttl)
 
 	words := make(chan stage.Word)
 	for i := range workers {
@@ -78,7 +80,8 @@ func (c *course) hear(s *stage.Stage, w stage.Word, at time.Duration) error {
 		c.begun++
 		line = fmt.Sprintf("attempt %d: %s begins", said.Attempt, w.Node)
 		if said.Previous != "" {
-			line = fmt.Sprintf("attempt %d: %s takes over from %s", said.Attempt, w.Node, said.Previous)
+			line = fmt.Sprintf("attempt %d: %s takes over from %s", said.Attempt, w.Node,
+				said.Previous)
 			if c.killed[said.Previous] {
 				line += ", which was killed"
 			}
@@ -123,13 +126,16 @@ func (c *course) claim(s *stage.Stage, seed uint64) {
 		s.Print("  %s", why)
 	}
 	if !succeeded {
-		s.Claim("nobody succeeded, and all who live were told", fmt.Sprintf("%d told, %d dead", len(c.without), c.dead),
+		s.Claim("nobody succeeded, and all who live were told",
+			fmt.Sprintf("%d told, %d dead", len(c.without), c.dead),
 			c.succeeded == 0 && len(c.without)+c.dead == workers)
 		return
 	}
-	s.Claim("attempts, each counted, those that died too", fmt.Sprintf("%d of %d", c.begun, want), c.begun == want)
+	s.Claim("attempts, each counted, those that died too", fmt.Sprintf("%d of %d", c.begun, want),
+		c.begun == want)
 	s.Claim("it succeeded once", fmt.Sprint(c.succeeded), c.succeeded == 1)
-	s.Claim("all who live have the same answer", fmt.Sprintf("%d different, %d without", len(c.answers), len(c.without)),
+	s.Claim("all who live have the same answer",
+		fmt.Sprintf("%d different, %d without", len(c.answers), len(c.without)),
 		len(c.answers) == 1 && len(c.without) == 0)
 	s.Claim("workers killed, and taken over from", fmt.Sprint(c.dead), c.dead == deaths)
 }

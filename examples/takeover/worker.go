@@ -45,7 +45,9 @@ const (
 var errBadLuck = errors.New("bad luck")
 
 // act is a worker.
-func act(ctx context.Context, k *renewer.Keeper, name string, raw json.RawMessage, tell func(any)) error {
+func act(
+	ctx context.Context, k *renewer.Keeper, name string, raw json.RawMessage, tell func(any),
+) error {
 	var r role
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return err
@@ -74,7 +76,9 @@ func act(ctx context.Context, k *renewer.Keeper, name string, raw json.RawMessag
 		default:
 			return "", errBadLuck
 		}
-	}, once.MaxAttempts(attempts), once.Keep(time.Minute), once.RetryIn(time.Second), once.Operation("report"))
+	}, once.MaxAttempts(attempts), once.Keep(time.Minute), once.RetryIn(
+		time.Second,
+	), once.Operation("report"))
 	if err != nil {
 		tell(word{What: hasNone, Answer: err.Error()})
 	} else {

@@ -20,12 +20,16 @@ func claim(ctx context.Context, s *stage.Stage, nodes []*node, roots []*span) er
 	} {
 		acquire := find(roots, c.request, "lockbeat.acquire")
 		held := acquire != nil && export != nil && len(acquire.Links()) == 1 &&
-			acquire.Links()[0].SpanContext.SpanID() == export.SpanContext().SpanID() && acquire.Status().Code != codes.Error
+			acquire.Links()[0].SpanContext.SpanID() == export.SpanContext().SpanID() &&
+			acquire.Status().Code != codes.Error
 		s.Claim(c.what, nameOf(acquire), held)
 	}
-	hold, request := find(roots, "POST /report", "lockbeat.hold"), find(roots, "POST /report", "POST /report")
-	s.Claim("the loss is an error of the hold", nameOf(hold), hold != nil && hold.Status().Code == codes.Error && hold.has("lockbeat.lost"))
-	s.Claim("and an event of the request", nameOf(request), request != nil && request.has("lockbeat.lost"))
+	hold, request := find(roots, "POST /report", "lockbeat.hold"), find(roots, "POST /report",
+		"POST /report")
+	s.Claim("the loss is an error of the hold", nameOf(hold), hold != nil &&
+		hold.Status().Code == codes.Error && hold.has("lockbeat.lost"))
+	s.Claim("and an event of the request", nameOf(request), request != nil &&
+		request.has("lockbeat.lost"))
 
 	heartbeats := 0
 	var held, waiting, renewals float64
@@ -50,8 +54,11 @@ func claim(ctx context.Context, s *stage.Stage, nodes []*node, roots []*span) er
 			}
 		}
 	}
-	s.Claim("heartbeats are counted, and make no spans", fmt.Sprintf("%.0f heartbeats, %d spans", renewals, heartbeats), renewals > 0 && heartbeats == 0)
-	s.Claim("locks held and callers waiting in the end", fmt.Sprintf("%.0f and %.0f", held, waiting), held == 0 && waiting == 0)
+	s.Claim("heartbeats are counted, and make no spans",
+		fmt.Sprintf("%.0f heartbeats, %d spans", renewals, heartbeats), renewals > 0 &&
+			heartbeats == 0)
+	s.Claim("locks held and callers waiting in the end",
+		fmt.Sprintf("%.0f and %.0f", held, waiting), held == 0 && waiting == 0)
 	return send(ctx, s, nodes)
 }
 

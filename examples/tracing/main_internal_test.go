@@ -38,7 +38,8 @@ func TestStory(t *testing.T) {
 	t.Parallel()
 	text, held := run(t, stage.Setting{})
 	require.True(t, held, text)
-	assert.Equal(t, 2, strings.Count(text, ": lockbeat.hold of worker"), "both links lead to the worker's hold: %s", text)
+	assert.Equal(t, 2, strings.Count(text, ": lockbeat.hold of worker"),
+		"both links lead to the worker's hold: %s", text)
 	assert.Regexp(t, `lockbeat\.hold  \[web-2\] .* lost  ERROR: lock lost: expired`, text)
 	assert.Regexp(t, `lockbeat\.renew\.failed \d+ times, from \+\S+ \S+ to \+`, text)
 	assert.Regexp(t, `lockbeat\.losses operation=report reason=expired +1\n`, text)
@@ -62,7 +63,8 @@ func TestNodesWithLocksOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	text, held := run(t, stage.Setting{Apart: true})
 	require.False(t, held, text)
-	assert.Regexp(t, `who waited has a link to the hold of the other process +\S+ of web-1 +BROKEN`, text)
+	assert.Regexp(t, `who waited has a link to the hold of the other process +\S+ of web-1 +BROKEN`,
+		text)
 	assert.Contains(t, text, "who was refused has one too")
 }
 
@@ -153,7 +155,8 @@ func TestExport(t *testing.T) {
 		assert.Equal(t, hold.GetSpanId(), acquire.GetLinks()[0].GetSpanId())
 		assert.Equal(t, hold.GetTraceId(), acquire.GetLinks()[0].GetTraceId())
 	}
-	assert.Equal(t, tracepb.Status_STATUS_CODE_ERROR, r.spans["web-2 lockbeat.hold"].GetStatus().GetCode())
+	assert.Equal(t, tracepb.Status_STATUS_CODE_ERROR,
+		r.spans["web-2 lockbeat.hold"].GetStatus().GetCode())
 	for _, name := range []string{"lockbeat.acquire.duration", "lockbeat.held", "lockbeat.losses"} {
 		assert.True(t, r.metrics[name], name)
 	}

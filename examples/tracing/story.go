@@ -37,8 +37,11 @@ func open(ctx context.Context, s *stage.Stage, name string) (*node, error) {
 	return &node{telemetry: t, keeper: k}, nil
 }
 
-// serve does work under a lock, in a span of the node's own, as an instrumented server or job runner makes one.
-func (n *node) serve(ctx context.Context, span, name string, do func(context.Context), opts ...lockmw.Option) error {
+// serve does work under a lock, in a span of the node's own, as an
+// instrumented server or job runner makes one.
+func (n *node) serve(
+	ctx context.Context, span, name string, do func(context.Context), opts ...lockmw.Option,
+) error {
 	ctx, own := n.tracer.Start(ctx, span)
 	defer own.End()
 	_, err := lockmw.Do(ctx, n.keeper, name, func(ctx context.Context) (struct{}, error) {
@@ -55,7 +58,8 @@ func (n *node) serve(ctx context.Context, span, name string, do func(context.Con
 
 // tell tells the story.
 func tell(ctx context.Context, s *stage.Stage) error {
-	s.Print("Three nodes, each a process of its own to OpenTelemetry, share the locks of a bank. Redis: %s", s.Where())
+	s.Print("Three nodes, each a process of its own to OpenTelemetry, share the locks of a bank. "+
+		"Redis: %s", s.Where())
 	nodes := make([]*node, 3)
 	for i, name := range []string{"web-1", "web-2", "worker"} {
 		var err error
@@ -88,7 +92,8 @@ func tell(ctx context.Context, s *stage.Stage) error {
 
 // contend has the worker hold the lock that one request waits for, and another won't wait for.
 func contend(ctx context.Context, s *stage.Stage, waiting, refused, holder *node) error {
-	s.Title("1. A job of the worker has the lock on account 7. A request to web-1 waits for it, one to web-2 is refused.")
+	s.Title("1. A job of the worker has the lock on account 7. A request to web-1 waits for it, " +
+		"one to web-2 is refused.")
 	began, finish := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	var faults [2]error
@@ -101,14 +106,16 @@ func contend(ctx context.Context, s *stage.Stage, waiting, refused, holder *node
 	if !await(ctx, began) {
 		return fmt.Errorf("the worker did not get the lock: %w", context.Cause(ctx))
 	}
-	err := refused.serve(ctx, "POST /withdraw", "account:7", func(context.Context) {}, lockmw.Refuse(), lockmw.Operation("withdraw"))
+	err := refused.serve(ctx, "POST /withdraw", "account:7", func(context.Context) {},
+		lockmw.Refuse(), lockmw.Operation("withdraw"))
 	if err != nil && !errors.Is(err, renewer.ErrHeld) {
 		close(finish)
 		wg.Wait()
 		return err
 	}
 	wg.Go(func() {
-		faults[1] = waiting.serve(ctx, "POST /transfer", "account:7", func(context.Context) {}, lockmw.Wait(patience), lockmw.Operation("transfer"))
+		faults[1] = waiting.serve(ctx, "POST /transfer", "account:7", func(context.Context) {},
+			lockmw.Wait(patience), lockmw.Operation("transfer"))
 	})
 	pass(ctx, after(200*time.Millisecond))
 	close(finish)
@@ -125,7 +132,8 @@ func lose(ctx context.Context, s *stage.Stage, n *node) error {
 	}, lockmw.Operation("report"))
 	s.Resume()
 	if !errors.Is(err, renewer.ErrLost) {
-		return fmt.Errorf("its lock should have been lost, but it got: %v", err) //nolint:errorlint // there may be none
+		//nolint:errorlint // there may be none
+		return fmt.Errorf("its lock should have been lost, but it got: %v", err)
 	}
 	return nil
 }

@@ -33,11 +33,18 @@ type telemetry struct {
 	meters   *metric.MeterProvider
 }
 
-// newTelemetry is the set-up of a program: providers, of which the observer is told. With global providers tracing.New() is enough.
+// newTelemetry is the set-up of a program: providers, of which the
+// observer is told. With global providers tracing.New() is enough.
 func newTelemetry(ctx context.Context, service string) (*telemetry, error) {
-	t := &telemetry{service: service, spans: tracetest.NewSpanRecorder(), reader: metric.NewManualReader()}
+	t := &telemetry{
+		service: service, spans: tracetest.NewSpanRecorder(),
+		reader: metric.NewManualReader(),
+	}
 	who := resource.NewSchemaless(attribute.String("service.name", service))
-	traces := []sdktrace.TracerProviderOption{sdktrace.WithResource(who), sdktrace.WithSpanProcessor(t.spans)}
+	traces := []sdktrace.TracerProviderOption{
+		sdktrace.WithResource(who),
+		sdktrace.WithSpanProcessor(t.spans),
+	}
 	metrics := []metric.Option{metric.WithResource(who), metric.WithReader(t.reader)}
 	if os.Getenv(endpoint) != "" {
 		spans, err := otlptracehttp.New(ctx)
@@ -49,11 +56,13 @@ func newTelemetry(ctx context.Context, service string) (*telemetry, error) {
 			return nil, errors.Join(fmt.Errorf("%s: %w", endpoint, err), spans.Shutdown(ctx))
 		}
 		traces = append(traces, sdktrace.WithBatcher(spans))
-		metrics = append(metrics, metric.WithReader(metric.NewPeriodicReader(figures, metric.WithInterval(time.Hour))))
+		metrics = append(metrics,
+			metric.WithReader(metric.NewPeriodicReader(figures, metric.WithInterval(time.Hour))))
 	}
 	t.tracers, t.meters = sdktrace.NewTracerProvider(traces...), metric.NewMeterProvider(metrics...)
 	t.tracer = t.tracers.Tracer("example")
-	t.observer = tracing.New(tracing.WithTracerProvider(t.tracers), tracing.WithMeterProvider(t.meters))
+	t.observer = tracing.New(tracing.WithTracerProvider(t.tracers),
+		tracing.WithMeterProvider(t.meters))
 	return t, nil
 }
 

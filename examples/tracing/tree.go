@@ -23,7 +23,8 @@ type span struct {
 	all     map[trace.SpanID]*span // of all nodes, to find what a link leads to
 }
 
-// collect makes trees of what all nodes have recorded, and returns their roots in the order in which they began.
+// collect makes trees of what all nodes have recorded, and returns
+// their roots in the order in which they began.
 func collect(nodes []*node) (roots []*span) {
 	all := make(map[trace.SpanID]*span)
 	for _, n := range nodes {
@@ -46,7 +47,8 @@ func collect(nodes []*node) (roots []*span) {
 }
 
 func began(a, b *span) int {
-	return cmp.Or(a.StartTime().Compare(b.StartTime()), a.EndTime().Compare(b.EndTime()), cmp.Compare(a.Name(), b.Name()))
+	return cmp.Or(a.StartTime().Compare(b.StartTime()), a.EndTime().Compare(b.EndTime()),
+		cmp.Compare(a.Name(), b.Name()))
 }
 
 // print shows a trace.
@@ -58,7 +60,8 @@ func (s *span) print(out *stage.Stage) {
 
 func (s *span) show(out *stage.Stage, start time.Time, indent, branch string) {
 	head := fmt.Sprintf("%s%s%s  [%s]", indent, branch, s.Name(), s.service)
-	times := fmt.Sprintf("+%s, took %s", stage.Span(s.StartTime().Sub(start)), stage.Span(s.EndTime().Sub(s.StartTime())))
+	times := fmt.Sprintf("+%s, took %s", stage.Span(s.StartTime().Sub(start)),
+		stage.Span(s.EndTime().Sub(s.StartTime())))
 	out.Print("%-62s %-30s %s", head, times, s.remarks())
 	indent += map[string]string{"": "", "├─ ": "│  ", "└─ ": "   "}[branch]
 	for _, note := range s.notes(start) {
@@ -95,7 +98,8 @@ func (s *span) notes(start time.Time) (notes []string) {
 		}
 		note := fmt.Sprintf("• %s at +%s", e.Name, stage.Span(e.Time.Sub(start)))
 		if i > first {
-			note = fmt.Sprintf("• %s %d times, from +%s to +%s", e.Name, i-first+1, stage.Span(e.Time.Sub(start)), stage.Span(events[i].Time.Sub(start)))
+			note = fmt.Sprintf("• %s %d times, from +%s to +%s", e.Name, i-first+1,
+				stage.Span(e.Time.Sub(start)), stage.Span(events[i].Time.Sub(start)))
 		}
 		for _, kv := range e.Attributes {
 			if kv.Key == "lockbeat.reason" || kv.Key == "error.type" {
@@ -105,7 +109,8 @@ func (s *span) notes(start time.Time) (notes []string) {
 		notes = append(notes, note)
 	}
 	for _, link := range s.Links() {
-		note := fmt.Sprintf("→ link to span %s of trace %s", short(link.SpanContext.SpanID().String()), short(link.SpanContext.TraceID().String()))
+		note := fmt.Sprintf("→ link to span %s of trace %s",
+			short(link.SpanContext.SpanID().String()), short(link.SpanContext.TraceID().String()))
 		if to := s.all[link.SpanContext.SpanID()]; to != nil {
 			note += fmt.Sprintf(": %s of %s", to.Name(), to.service)
 		}
@@ -113,7 +118,9 @@ func (s *span) notes(start time.Time) (notes []string) {
 		doing, _ := s.attribute("lockbeat.holder.operation")
 		heldFor, _ := s.attribute("lockbeat.holder.held_for")
 		held := time.Duration(heldFor.AsFloat64() * float64(time.Second))
-		notes = append(notes, note, fmt.Sprintf("  %s (%s) had had the lock for %s by then", host.AsString(), doing.AsString(), stage.Span(held)))
+		notes = append(notes, note,
+			fmt.Sprintf("  %s (%s) had had the lock for %s by then", host.AsString(),
+				doing.AsString(), stage.Span(held)))
 	}
 	return notes
 }

@@ -12,7 +12,8 @@ import (
 // order asks for money to be moved.
 type order struct{ from, to string }
 
-// bank moves money as programs do that know nothing of each other: read, think, write. It stands for a database that the nodes share.
+// bank moves money as programs do that know nothing of each other:
+// read, think, write. It stands for a database that the nodes share.
 type bank map[string]*account
 
 type account struct {
@@ -48,7 +49,8 @@ func (b bank) exclusive(k *renewer.Keeper) func(context.Context, order) (struct{
 	}, b.transfer, lockmw.Wait(patience), lockmw.Operation("transfer"))
 }
 
-// patience is how long a transfer waits for its turn: longer than the whole crowd takes, shorter than a deadlock.
+// patience is how long a transfer waits for its turn: longer than the
+// whole crowd takes, shorter than a deadlock.
 const patience = 10 * time.Second
 
 // enter counts who is at work on an account, until the function that it returns is called.

@@ -26,7 +26,8 @@ var accounts = []string{"ann", "bob", "eve"}
 func tell(ctx context.Context, s *stage.Stage) error {
 	s.Print("%d nodes make %d transfers of 1 between %s, from any to any, on one Redis (%s).",
 		nodes, transfers, strings.Join(accounts, ", "), s.Where())
-	s.Print("Each has %d, %d in all, and no transfer changes the sum.", opening, opening*len(accounts))
+	s.Print("Each has %d, %d in all, and no transfer changes the sum.", opening,
+		opening*len(accounts))
 
 	s.Title("Without locks")
 	b := open()
@@ -35,7 +36,8 @@ func tell(ctx context.Context, s *stage.Stage) error {
 		return err
 	}
 	b.show(s)
-	s.Claim("without locks: transfers undo each other's changes", fmt.Sprint(b.undone()), b.undone() > 0)
+	s.Claim("without locks: transfers undo each other's changes", fmt.Sprint(b.undone()),
+		b.undone() > 0)
 
 	s.Title("Under the locks of both accounts")
 	b = open()
@@ -49,8 +51,10 @@ func tell(ctx context.Context, s *stage.Stage) error {
 	})
 	took := time.Since(begun)
 	sum := b.show(s)
-	s.Print("  in %s; %d of the pairs were asked for as (a, b) by one and as (b, a) by another", stage.Span(took), len(accounts)*(len(accounts)-1)/2)
-	s.Claim("with locks: none is stuck, all are carried out", fmt.Sprintf("%d of %d", done, transfers), done == transfers)
+	s.Print("  in %s; %d of the pairs were asked for as (a, b) by one and as (b, a) by another",
+		stage.Span(took), len(accounts)*(len(accounts)-1)/2)
+	s.Claim("with locks: none is stuck, all are carried out",
+		fmt.Sprintf("%d of %d", done, transfers), done == transfers)
 	s.Claim("with locks: changes undone", fmt.Sprint(b.undone()), b.undone() == 0)
 	s.Claim("with locks: the sum is what it was", fmt.Sprint(sum), sum == opening*len(accounts))
 	s.Claim("with locks: most transfers at once on an account", fmt.Sprint(b.most()), b.most() == 1)
@@ -96,7 +100,8 @@ func (b bank) most() (n int64) {
 
 type mover = func(context.Context, order) (struct{}, error)
 
-// crowd makes the transfers, in random order, by all nodes at once. It returns how many were carried out, and why others were not.
+// crowd makes the transfers, in random order, by all nodes at once.
+// It returns how many were carried out, and why others were not.
 func crowd(ctx context.Context, node func(int) (mover, error)) (int, error) {
 	var left, done atomic.Int64
 	left.Store(transfers)
@@ -111,7 +116,8 @@ func crowd(ctx context.Context, node func(int) (mover, error)) (int, error) {
 			wg.Go(func() {
 				for left.Add(-1) >= 0 {
 					pair := rand.Perm(len(accounts)) //nolint:gosec // a crowd, not a secret
-					if _, err := move(ctx, order{accounts[pair[0]], accounts[pair[1]]}); err != nil {
+					if _, err := move(ctx,
+						order{accounts[pair[0]], accounts[pair[1]]}); err != nil {
 						faults <- err
 						return
 					}

@@ -33,7 +33,8 @@ type attempt struct {
 }
 
 func newAttempt(
-	ctx context.Context, k *renewer.Keeper, set *settings, task *asynq.Task, name string, work func(context.Context) error,
+	ctx context.Context, k *renewer.Keeper, set *settings, task *asynq.Task, name string,
+	work func(context.Context) error,
 ) *attempt {
 	left := noDeadline
 	if deadline, ok := ctx.Deadline(); ok {
@@ -88,7 +89,8 @@ func (a *attempt) warn() {
 	})
 }
 
-// try runs the work if the lock is to be had. The error is the work's if that ran, and the lock's otherwise.
+// try runs the work if the lock is to be had. The error is the work's
+// if that ran, and the lock's otherwise.
 func (a *attempt) try(ctx context.Context) (ran bool, err error) {
 	left := time.Until(a.until)
 	opts := []lockmw.Option{a.policy(left), lockmw.Within(left), lockmw.Operation(a.task.Type())}

@@ -24,14 +24,17 @@ func TestCancelledWhileWaiting(t *testing.T) {
 		store.Overwrite("order:u1", renewer.Holder{}, time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		h := asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil }, asynqmw.Wait(time.Minute))
+		h := asynqmw.Handle(k, byUser, func(context.Context, order) error {
+			return nil
+		}, asynqmw.Wait(time.Minute))
 		err := h.ProcessTask(ctx, task(`{"User":"u1"}`))
 		require.ErrorIs(t, err, context.Canceled)
 		assert.True(t, asynqmw.IsFailure(nil)(err))
 	})
 }
 
-// A task of two seconds has one and a half to get the lock: a quarter is kept. Once it has begun it has all its time.
+// A task of two seconds has one and a half to get the lock: a quarter
+// is kept. Once it has begun it has all its time.
 func TestAnswerAndTheTimeOfTheTask(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -94,6 +97,7 @@ func TestInnerHandlerAfterALoss(t *testing.T) {
 		err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))
 		require.ErrorIs(t, err, renewer.ErrLost)
 		assert.False(t, asynqmw.IsFailure(nil)(err))
-		assert.InDelta(t, lockmw.DefaultRetryIn, asynqmw.RetryDelay(nil)(0, err, nil), float64(lockmw.DefaultRetryIn/2))
+		assert.InDelta(t, lockmw.DefaultRetryIn, asynqmw.RetryDelay(nil)(0, err, nil),
+			float64(lockmw.DefaultRetryIn/2))
 	})
 }

@@ -21,8 +21,8 @@ func Configure(cfg asynq.Config) asynq.Config {
 	return cfg
 }
 
-// IsFailure decorates what asynq.Config.IsFailure is set to: a [NotRunError] is no failure, next decides about the rest. A nil
-// next is asynq's default: every error is a failure.
+// IsFailure decorates what asynq.Config.IsFailure is set to: a [NotRunError] is no failure,
+// next decides about the rest. A nil next is asynq's default: every error is a failure.
 func IsFailure(next func(error) bool) func(error) bool {
 	return func(err error) bool {
 		switch {
@@ -36,8 +36,8 @@ func IsFailure(next func(error) bool) func(error) bool {
 	}
 }
 
-// RetryDelay decorates what asynq.Config.RetryDelayFunc is set to: a [NotRunError] says itself when the task comes back, next
-// decides about the rest. A nil next is asynq.DefaultRetryDelayFunc.
+// RetryDelay decorates what asynq.Config.RetryDelayFunc is set to: a [NotRunError] says itself when
+// the task comes back, next decides about the rest. A nil next is asynq.DefaultRetryDelayFunc.
 func RetryDelay(next asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	if next == nil {
 		next = asynq.DefaultRetryDelayFunc
@@ -50,8 +50,9 @@ func RetryDelay(next asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	}
 }
 
-// ErrorHandler decorates what asynq.Config.ErrorHandler is set to: next does not hear of a [NotRunError], unless asynq archives
-// the task for it or the error is [ErrNotConfigured]. A nil next hears nothing.
+// ErrorHandler decorates what asynq.Config.ErrorHandler is set to: next
+// does not hear of a [NotRunError], unless asynq archives the task for
+// it or the error is [ErrNotConfigured]. A nil next hears nothing.
 func ErrorHandler(next asynq.ErrorHandler) asynq.ErrorHandler {
 	return asynq.ErrorHandlerFunc(func(ctx context.Context, task *asynq.Task, err error) {
 		if e := notRun(err); next != nil && (e == nil || e.Archived || e.Counted) {

@@ -16,7 +16,8 @@ import (
 
 var (
 	errReal   = errors.New("no luck")
-	errNotRun = errors.Join(errors.New("seen on the way"), &asynqmw.NotRunError{Err: renewer.ErrHeld, RetryIn: 3 * time.Second})
+	errNotRun = errors.Join(errors.New("seen on the way"),
+		&asynqmw.NotRunError{Err: renewer.ErrHeld, RetryIn: 3 * time.Second})
 	errCounts = &asynqmw.NotRunError{Err: renewer.ErrHeld, Counted: true}
 	errOver   = &asynqmw.NotRunError{Err: renewer.ErrHeld, Archived: true}
 )
@@ -30,8 +31,12 @@ func TestConfigureKeepsWhatIsThere(t *testing.T) {
 			failures++
 			return !errors.Is(err, errReal)
 		},
-		RetryDelayFunc: func(n int, _ error, _ *asynq.Task) time.Duration { return time.Duration(n) * time.Hour },
-		ErrorHandler:   asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) { handled = append(handled, err) }),
+		RetryDelayFunc: func(n int, _ error, _ *asynq.Task) time.Duration {
+			return time.Duration(n) * time.Hour
+		},
+		ErrorHandler: asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
+			handled = append(handled, err)
+		}),
 	}))
 	assert.Equal(t, 7, cfg.Concurrency)
 
@@ -56,7 +61,8 @@ func TestConfigureKeepsTheDefaults(t *testing.T) {
 	assert.True(t, cfg.IsFailure(errReal))
 	assert.False(t, cfg.IsFailure(nil))
 	assert.False(t, cfg.IsFailure(errNotRun))
-	assert.GreaterOrEqual(t, cfg.RetryDelayFunc(2, errReal, nil), 31*time.Second) // n^4 + 15 s and more
+	// n^4 + 15 s and more
+	assert.GreaterOrEqual(t, cfg.RetryDelayFunc(2, errReal, nil), 31*time.Second)
 	assert.Equal(t, 3*time.Second, cfg.RetryDelayFunc(2, errNotRun, nil))
 	for _, err := range []error{errNotRun, errReal} {
 		cfg.ErrorHandler.HandleError(t.Context(), nil, err)
@@ -76,11 +82,19 @@ func TestNotRunError(t *testing.T) {
 		`lockbeat: task not run, and its last attempt's time is up: acquire "order:u1": held by another owner`: {
 			Err: cause, Archived: true,
 		},
-		"lockbeat: task not run, and its last attempt's time is up; refusals before may have used up the others: " +
+		"lockbeat: task not run, and its last attempt's time is up; refusals before may have " +
+			"used up the others: " +
 			"the server's asynq.Config did not go through asynqmw.Configure: " +
-			`acquire "order:u1": held by another owner`: {Err: cause, Archived: true, Counted: true},
-		"lockbeat: task not run, and an attempt is used up: the server's asynq.Config did not go through asynqmw.Configure: " +
-			`acquire "order:u1": held by another owner`: {Err: cause, RetryIn: time.Second, Counted: true},
+			`acquire "order:u1": held by another owner`: {
+			Err: cause, Archived: true,
+			Counted: true,
+		},
+		"lockbeat: task not run, and an attempt is used up: the server's asynq.Config did not go " +
+			"through asynqmw.Configure: " +
+			`acquire "order:u1": held by another owner`: {
+			Err: cause, RetryIn: time.Second,
+			Counted: true,
+		},
 	} {
 		require.EqualError(t, err, want)
 		require.ErrorIs(t, err, renewer.ErrHeld)
@@ -96,22 +110,32 @@ func TestWhatCannotBeMeantPanics(t *testing.T) {
 	run := func(context.Context, order) error { return nil }
 	raw := func(*asynq.Task) (string, error) { return "u1", nil }
 	for want, f := range map[string]func(){
-		"asynqmw.Handle needs a keeper":            func() { asynqmw.Handle(nil, byUser, run) },
-		"a key function and a function":            func() { asynqmw.Handle(k, nil, run) },
-		"Handle needs a keeper (renewer.New)":      func() { asynqmw.Handle(k, byUser, nil) },
-		"asynqmw.Middleware needs a keeper":        func() { asynqmw.Middleware(nil, raw) },
-		"(renewer.New) and a key function":         func() { asynqmw.Middleware(k, nil) },
-		"asynqmw.Middleware needs a handler":       func() { asynqmw.Middleware(k, raw)(nil) },
-		"asynqmw.Wait(-1s) can't be meant":         func() { asynqmw.Wait(-time.Second) },
-		"asynqmw.RetryIn(0s) can't be meant":       func() { asynqmw.RetryIn(0) },
-		"asynqmw.RetryIn(-1s) can't be meant":      func() { asynqmw.RetryIn(-time.Second) },
-		"asynqmw.Codec needs a function":           func() { asynqmw.Codec(nil) },
-		"asynqmw.Requeue needs the client":         func() { asynqmw.Requeue(nil) },
-		"Requeue can't take asynq.Unique":          func() { asynqmw.Requeue(e.client, asynq.Unique(time.Hour)) },
-		`Requeue can't take Queue("low")`:          func() { asynqmw.Requeue(e.client, asynq.Timeout(time.Minute), asynq.Queue("low")) },
-		"Requeue can't take MaxRetry(3)":           func() { asynqmw.Requeue(e.client, asynq.Deadline(time.Now()), asynq.MaxRetry(3)) },
-		"Requeue can't take ProcessIn(1s)":         func() { asynqmw.Requeue(e.client, asynq.ProcessIn(time.Second)) },
-		`Requeue can't take TaskID("x"): the copy`: func() { asynqmw.Requeue(e.client, asynq.TaskID("x")) },
+		"asynqmw.Handle needs a keeper":       func() { asynqmw.Handle(nil, byUser, run) },
+		"a key function and a function":       func() { asynqmw.Handle(k, nil, run) },
+		"Handle needs a keeper (renewer.New)": func() { asynqmw.Handle(k, byUser, nil) },
+		"asynqmw.Middleware needs a keeper":   func() { asynqmw.Middleware(nil, raw) },
+		"(renewer.New) and a key function":    func() { asynqmw.Middleware(k, nil) },
+		"asynqmw.Middleware needs a handler":  func() { asynqmw.Middleware(k, raw)(nil) },
+		"asynqmw.Wait(-1s) can't be meant":    func() { asynqmw.Wait(-time.Second) },
+		"asynqmw.RetryIn(0s) can't be meant":  func() { asynqmw.RetryIn(0) },
+		"asynqmw.RetryIn(-1s) can't be meant": func() { asynqmw.RetryIn(-time.Second) },
+		"asynqmw.Codec needs a function":      func() { asynqmw.Codec(nil) },
+		"asynqmw.Requeue needs the client":    func() { asynqmw.Requeue(nil) },
+		"Requeue can't take asynq.Unique": func() {
+			asynqmw.Requeue(e.client, asynq.Unique(time.Hour))
+		},
+		`Requeue can't take Queue("low")`: func() {
+			asynqmw.Requeue(e.client, asynq.Timeout(time.Minute), asynq.Queue("low"))
+		},
+		"Requeue can't take MaxRetry(3)": func() {
+			asynqmw.Requeue(e.client, asynq.Deadline(time.Now()), asynq.MaxRetry(3))
+		},
+		"Requeue can't take ProcessIn(1s)": func() {
+			asynqmw.Requeue(e.client, asynq.ProcessIn(time.Second))
+		},
+		`Requeue can't take TaskID("x"): the copy`: func() {
+			asynqmw.Requeue(e.client, asynq.TaskID("x"))
+		},
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

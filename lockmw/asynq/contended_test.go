@@ -21,8 +21,10 @@ func TestContendedTasksRunAloneAndUncounted(t *testing.T) {
 		options func(e *env) []asynqmw.HandleOption
 	}{
 		"with attempts to spare": {25, func(*env) []asynqmw.HandleOption { return nil }},
-		"waiting":                {25, func(*env) []asynqmw.HandleOption { return []asynqmw.HandleOption{asynqmw.Wait(time.Second)} }},
-		"one attempt":            {0, func(*env) []asynqmw.HandleOption { return nil }},
+		"waiting": {25, func(*env) []asynqmw.HandleOption {
+			return []asynqmw.HandleOption{asynqmw.Wait(time.Second)}
+		}},
+		"one attempt": {0, func(*env) []asynqmw.HandleOption { return nil }},
 		"one attempt, by copies": {0, func(e *env) []asynqmw.HandleOption {
 			return []asynqmw.HandleOption{asynqmw.Requeue(e.client, retention)}
 		}},
@@ -33,12 +35,13 @@ func TestContendedTasksRunAloneAndUncounted(t *testing.T) {
 				var g gauge
 				opts := append(c.options(e), asynqmw.RetryIn(50*time.Millisecond))
 				for range 2 {
-					e.serve(asynqmw.Handle(e.keeper(), byUser, func(ctx context.Context, _ order) error {
-						g.enter()
-						defer g.leave()
-						work(ctx, 5*time.Millisecond)
-						return nil
-					}, opts...))
+					e.serve(asynqmw.Handle(e.keeper(), byUser,
+						func(ctx context.Context, _ order) error {
+							g.enter()
+							defer g.leave()
+							work(ctx, 5*time.Millisecond)
+							return nil
+						}, opts...))
 				}
 				for range tasks {
 					e.enqueue("u1", asynq.MaxRetry(c.retries))
@@ -103,7 +106,9 @@ func TestWaitingTaskRunsAtTheRelease(t *testing.T) {
 	everywhere(t, func(t *testing.T, e *env) {
 		k := e.keeper()
 		release := hold(t, e.keeper(), "u1")
-		e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil }, asynqmw.Wait(soon)))
+		e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error {
+			return nil
+		}, asynqmw.Wait(soon)))
 		id := e.enqueue("u1")
 		e.awaitState(id, asynq.TaskStateActive)
 		release()
@@ -117,7 +122,9 @@ func TestWaitEndsBeforeTheTasksTime(t *testing.T) {
 	everywhere(t, func(t *testing.T, e *env) {
 		k := e.keeper()
 		release := hold(t, e.keeper(), "u1")
-		e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil }, asynqmw.Wait(time.Hour)))
+		e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error {
+			return nil
+		}, asynqmw.Wait(time.Hour)))
 		id := e.enqueue("u1", asynq.Timeout(time.Second))
 		info := e.awaitRefused(id)
 		assert.Zero(t, info.Retried)

@@ -26,9 +26,13 @@ func TestDelayOfTasksThatDidNotRun(t *testing.T) {
 		"held":               {time.Millisecond, nil, lockmw.DefaultRetryIn},
 		"held for long":      {20 * time.Second, nil, 10 * time.Second},
 		"held for very long": {time.Hour, nil, 30 * time.Second},
-		"held, as told":      {time.Hour, []asynqmw.HandleOption{asynqmw.RetryIn(time.Minute)}, time.Minute},
-		"down":               {0, nil, lockmw.DefaultStoreRetryIn},
-		"down, as told":      {0, []asynqmw.HandleOption{asynqmw.RetryIn(time.Hour)}, time.Hour},
+		"held, as told": {
+			time.Hour,
+			[]asynqmw.HandleOption{asynqmw.RetryIn(time.Minute)},
+			time.Minute,
+		},
+		"down":          {0, nil, lockmw.DefaultStoreRetryIn},
+		"down, as told": {0, []asynqmw.HandleOption{asynqmw.RetryIn(time.Hour)}, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -40,7 +44,9 @@ func TestDelayOfTasksThatDidNotRun(t *testing.T) {
 				} else {
 					store.Default(script.Acquire, script.Fail(errors.New("refused")))
 				}
-				h := asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil }, c.opts...)
+				h := asynqmw.Handle(k, byUser, func(context.Context, order) error {
+					return nil
+				}, c.opts...)
 				seen := make(map[time.Duration]bool)
 				for range 50 {
 					err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))

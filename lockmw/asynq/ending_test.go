@@ -33,8 +33,11 @@ func TestHandlerThatIgnoresItsTimeoutNeverOverlapsItsRetry(t *testing.T) {
 			}, retriesIn))
 		}
 		id := e.enqueue("u1", asynq.Timeout(2*time.Second))
-		info := e.await(id, func(i *asynq.TaskInfo) bool { return i.Retried > 0 && i.LastErr != "context deadline exceeded" })
-		assert.Contains(t, info.LastErr, "held by another owner", "the retry while the first run goes on")
+		info := e.await(id, func(i *asynq.TaskInfo) bool {
+			return i.Retried > 0 && i.LastErr != "context deadline exceeded"
+		})
+		assert.Contains(t, info.LastErr, "held by another owner",
+			"the retry while the first run goes on")
 		assert.EqualValues(t, 1, g.running.Load())
 		info = e.awaitState(id, asynq.TaskStateCompleted)
 		assert.Equal(t, 1, info.Retried, "the time-out, and nothing else")
@@ -55,14 +58,17 @@ func TestKeyIsFreedWhenTheHandlerEnds(t *testing.T) {
 			t.Parallel()
 			everywhere(t, func(t *testing.T, e *env) {
 				k, rival := e.keeper(), e.keeper()
-				begun, proceed, ended := make(chan struct{}), make(chan struct{}), make(chan time.Time)
+				begun, proceed, ended := make(chan struct{}), make(chan struct{}), make(
+					chan time.Time,
+				)
 				e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error {
 					begun <- struct{}{}
 					<-proceed
 					ended <- time.Now()
 					end()
 					return nil
-				}), func(cfg *asynq.Config) { cfg.ShutdownTimeout = 100 * time.Millisecond }) // asynq waits on after a Goexit
+					// asynq waits on after a Goexit
+				}), func(cfg *asynq.Config) { cfg.ShutdownTimeout = 100 * time.Millisecond })
 				var took []time.Duration
 				for range rounds {
 					id := e.enqueue("u1", asynq.MaxRetry(0))
@@ -71,10 +77,11 @@ func TestKeyIsFreedWhenTheHandlerEnds(t *testing.T) {
 					require.ErrorIs(t, err, renewer.ErrHeld)
 					got, free := make(chan time.Time), make(chan error, 1)
 					go func() {
-						_, err := lockmw.Do(t.Context(), rival, "order:u1", func(context.Context) (int, error) {
-							got <- time.Now()
-							return 0, nil
-						})
+						_, err := lockmw.Do(t.Context(), rival, "order:u1",
+							func(context.Context) (int, error) {
+								got <- time.Now()
+								return 0, nil
+							})
 						free <- err
 					}()
 					proceed <- struct{}{}
@@ -82,11 +89,13 @@ func TestKeyIsFreedWhenTheHandlerEnds(t *testing.T) {
 					took = append(took, (<-got).Sub(at))
 					require.NoError(t, <-free)
 					if name == "by a panic" {
-						assert.Contains(t, e.awaitState(id, asynq.TaskStateArchived).LastErr, "boom")
+						assert.Contains(t, e.awaitState(id, asynq.TaskStateArchived).LastErr,
+							"boom")
 					}
 				}
 				slices.Sort(took)
-				assert.Less(t, took[rounds/2], atOnce, "the median of %v; a busy machine may hold up one or two", took)
+				assert.Less(t, took[rounds/2], atOnce,
+					"the median of %v; a busy machine may hold up one or two", took)
 			})
 		})
 	}
@@ -99,9 +108,15 @@ func TestLossIsAFailureOfTheHandler(t *testing.T) {
 		opts   []asynqmw.HandleOption
 		state  asynq.TaskState
 	}{
-		"joined to its error":        {result: errors.New("half done"), state: asynq.TaskStateArchived},
-		"not when it is done":        {state: asynq.TaskStateCompleted},
-		"also when done, if strict":  {opts: []asynqmw.HandleOption{asynqmw.Strict()}, state: asynq.TaskStateArchived},
+		"joined to its error": {
+			result: errors.New("half done"),
+			state:  asynq.TaskStateArchived,
+		},
+		"not when it is done": {state: asynq.TaskStateCompleted},
+		"also when done, if strict": {
+			opts:  []asynqmw.HandleOption{asynqmw.Strict()},
+			state: asynq.TaskStateArchived,
+		},
 		"SkipRetry stands beside it": {result: asynq.SkipRetry, state: asynq.TaskStateArchived},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,14 +128,20 @@ func TestLossIsAFailureOfTheHandler(t *testing.T) {
 				defer client.Close()
 				cause, heard := make(chan error, 1), make(chan error, 1)
 				e.serve(asynqmw.Handle(k, byUser, func(ctx context.Context, _ order) error {
-					if !assert.NoError(t, client.Do(ctx, client.B().Del().Key("lockbeat:{order:u1}").Build()).Error()) {
+					if !assert.NoError(t,
+						client.Do(ctx,
+							client.B().Del().Key("lockbeat:{order:u1}").Build()).Error()) {
 						return nil
 					}
 					<-ctx.Done()
 					cause <- context.Cause(ctx)
 					return c.result
 				}, c.opts...), func(cfg *asynq.Config) {
-					cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) { heard <- err })
+					cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task,
+						err error,
+					) {
+						heard <- err
+					})
 				})
 				id := e.enqueue("u1", asynq.MaxRetry(0))
 				e.awaitState(id, c.state)
@@ -148,7 +169,9 @@ func TestErrorOfAnInnerLockIsAFailure(t *testing.T) {
 		release := hold(t, e.keeper(), "inner")
 		defer release()
 		e.serve(asynqmw.Handle(k, byUser, func(ctx context.Context, _ order) error {
-			_, err := lockmw.Do(ctx, k, "order:inner", func(context.Context) (int, error) { return 0, nil }, lockmw.Refuse())
+			_, err := lockmw.Do(ctx, k, "order:inner", func(context.Context) (int, error) {
+				return 0, nil
+			}, lockmw.Refuse())
 			return err
 		}))
 		info := e.awaitRefused(e.enqueue("u1"))

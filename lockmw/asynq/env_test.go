@@ -98,9 +98,12 @@ func newKeeper(t *testing.T, store renewer.Store, cfg renewer.Config) *renewer.K
 // config is fast, quiet and retries what has failed in a second.
 func config() asynq.Config {
 	return asynq.Config{
-		Concurrency: 8, TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: 50 * time.Millisecond,
-		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Second },
-		LogLevel:       asynq.FatalLevel,
+		Concurrency: 8, TaskCheckInterval: 20 * time.Millisecond,
+		DelayedTaskCheckInterval: 50 * time.Millisecond,
+		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration {
+			return time.Second
+		},
+		LogLevel: asynq.FatalLevel,
 	}
 }
 
@@ -120,7 +123,8 @@ func (e *env) serve(h asynq.Handler, edit ...func(*asynq.Config)) *asynq.Server 
 func (e *env) enqueue(user string, opts ...asynq.Option) string {
 	payload, err := json.Marshal(order{User: user})
 	require.NoError(e.t, err)
-	info, err := e.client.Enqueue(asynq.NewTask("order", payload), append([]asynq.Option{asynq.Retention(time.Hour)}, opts...)...)
+	info, err := e.client.Enqueue(asynq.NewTask("order", payload),
+		append([]asynq.Option{asynq.Retention(time.Hour)}, opts...)...)
 	require.NoError(e.t, err)
 	return info.ID
 }

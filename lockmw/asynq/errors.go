@@ -9,38 +9,44 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// ErrPayload means that a task will never be fit to run: its payload can't be decoded, or its key function failed. asynq
-// archives it.
+// ErrPayload means that a task will never be fit to run: its payload
+// can't be decoded, or its key function failed. asynq archives it.
 var ErrPayload = errors.New("lockbeat: unusable task")
 
 // ErrNotConfigured means that a task runs on a server whose asynq.Config did not go through
 // [Configure]: asynq counts an attempt for each refusal then, and archives the task when there have
 // been too many.
-var ErrNotConfigured = errors.New("lockbeat: the server's asynq.Config did not go through asynqmw.Configure")
+var ErrNotConfigured = errors.New("lockbeat: the server's asynq.Config did not go through " +
+	"asynqmw.Configure")
 
-// NotRunError is what a handler returns for a task that did not run, for want of the lock. It is [renewer.ErrHeld],
-// [renewer.ErrUnavailable] or [renewer.ErrShutdown] to errors.Is. asynq keeps its text as the task's last error.
+// NotRunError is what a handler returns for a task that did not run, for want of the
+// lock. It is [renewer.ErrHeld], [renewer.ErrUnavailable] or [renewer.ErrShutdown]
+// to errors.Is. asynq keeps its text as the task's last error.
 type NotRunError struct {
 	// Err is why.
 	Err error
 	// RetryIn is when the task comes back; 0 if it does not. If Counted, asynq's own delay decides
 	// instead.
 	RetryIn time.Duration
-	// Copy is the ID of the task that goes on in place of this one, which was on its last attempt; "" if there is none. See
-	// [Requeue]. The error is asynq.RevokeTask then, which makes asynq drop the original without marking it as completed.
+	// Copy is the ID of the task that goes on in place of this one, which was on its
+	// last attempt; "" if there is none. See [Requeue]. The error is asynq.RevokeTask
+	// then, which makes asynq drop the original without marking it as completed.
 	Copy string
 	// Counted means that an attempt is used up for it: the error is [ErrNotConfigured] then.
 	Counted bool
-	// Archived tells that the task was on its last attempt and that its time is up, so that asynq archives it.
+	// Archived tells that the task was on its last attempt and that
+	// its time is up, so that asynq archives it.
 	Archived bool
 }
 
 // Error says what becomes of the task, and why it did not run.
 func (e *NotRunError) Error() string {
-	what := fmt.Sprintf("it comes back in %v, with no attempt used up", e.RetryIn.Round(time.Millisecond))
+	what := fmt.Sprintf("it comes back in %v, with no attempt used up",
+		e.RetryIn.Round(time.Millisecond))
 	switch {
 	case e.Archived && e.Counted:
-		what = "and its last attempt's time is up; refusals before may have used up the others: " + trim(ErrNotConfigured)
+		what = "and its last attempt's time is up; refusals before may have used up the others: " +
+			trim(ErrNotConfigured)
 	case e.Archived:
 		what = "and its last attempt's time is up"
 	case e.Copy != "":

@@ -25,7 +25,8 @@ func sendEmail(_ context.Context, e email) error {
 	return nil
 }
 
-// A handler is a function of the payload. One email at a time is sent to a user, on whichever server.
+// A handler is a function of the payload. One email at a time is sent
+// to a user, on whichever server.
 func ExampleHandle() {
 	redis, err := embedded.Start() // in production a server, and redisstore in place of memory
 	if err != nil {
@@ -45,12 +46,15 @@ func ExampleHandle() {
 	defer func() { _ = client.Close() }()
 	done := make(chan struct{})
 	mux := asynq.NewServeMux()
-	mux.Handle("email:send", asynqmw.Handle(keeper, func(e email) string { return e.UserID }, sendEmail, asynqmw.Requeue(client)))
+	mux.Handle("email:send", asynqmw.Handle(keeper, func(e email) string {
+		return e.UserID
+	}, sendEmail, asynqmw.Requeue(client)))
 	mux.HandleFunc("done", func(context.Context, *asynq.Task) error {
 		close(done)
 		return nil
 	})
-	server := asynq.NewServer(at, asynqmw.Configure(asynq.Config{Concurrency: 1, LogLevel: asynq.FatalLevel}))
+	server := asynq.NewServer(at,
+		asynqmw.Configure(asynq.Config{Concurrency: 1, LogLevel: asynq.FatalLevel}))
 	if err := server.Start(mux); err != nil {
 		fmt.Println(err)
 		return
@@ -70,7 +74,8 @@ func ExampleHandle() {
 	// Output: to u1: hello
 }
 
-// A task whose lock somebody else has does not run. asynq gets an error that, by Configure, uses up no attempt.
+// A task whose lock somebody else has does not run. asynq gets an
+// error that, by Configure, uses up no attempt.
 func ExampleNotRunError() {
 	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 	if err != nil {
@@ -80,12 +85,14 @@ func ExampleNotRunError() {
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
 	handler := asynqmw.Handle(keeper, func(e email) string { return e.UserID }, sendEmail)
 
-	_, err = lockmw.Do(context.Background(), keeper, "email:send:u1", func(context.Context) (string, error) {
-		task := asynq.NewTask("email:send", []byte(`{"UserID":"u1"}`))
-		return "", handler.ProcessTask(context.Background(), task) // another call chain
-	})
+	_, err = lockmw.Do(context.Background(), keeper, "email:send:u1",
+		func(context.Context) (string, error) {
+			task := asynq.NewTask("email:send", []byte(`{"UserID":"u1"}`))
+			return "", handler.ProcessTask(context.Background(), task) // another call chain
+		})
 	var notRun *asynqmw.NotRunError
-	fmt.Println(errors.As(err, &notRun) && notRun.RetryIn < 2*time.Second, errors.Is(err, renewer.ErrHeld))
+	fmt.Println(errors.As(err, &notRun) && notRun.RetryIn < 2*time.Second,
+		errors.Is(err, renewer.ErrHeld))
 	fmt.Println(asynqmw.IsFailure(nil)(err))
 	// Output:
 	// true true

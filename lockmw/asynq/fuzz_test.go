@@ -15,9 +15,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// Whatever a payload is, the task either runs under its own key or is archived, and never anything else.
+// Whatever a payload is, the task either runs under its own key or is
+// archived, and never anything else.
 func FuzzPayload(f *testing.F) {
-	for _, seed := range []string{`{"User":"u1"}`, `{"User":"a:b%"}`, `{}`, `null`, ``, `{`, `[]`, `{"User":1}`, `{"User":"u1","User":"u2"}`, `{"User":"u1","USER":"u2"}`, "{\"User\":\"\\u0000{\"}", "\xff"} {
+	for _, seed := range []string{
+		`{"User":"u1"}`, `{"User":"a:b%"}`, `{}`, `null`, ``, `{`, `[]`,
+		`{"User":1}`, `{"User":"u1","User":"u2"}`, `{"User":"u1","USER":"u2"}`,
+		"{\"User\":\"\\u0000{\"}", "\xff",
+	} {
 		f.Add([]byte(seed))
 	}
 	k, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})

@@ -10,20 +10,23 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Handle returns a handler that decodes a task's payload, as JSON unless [Codec] says otherwise, and runs fn under the lock
-// on the key that key derives from it. The lock is also the task type's own, so that types never share one, unless
-// [SharedKey] is given. See the package's text for the outcomes.
+// Handle returns a handler that decodes a task's payload, as JSON unless [Codec]
+// says otherwise, and runs fn under the lock on the key that key derives from
+// it. The lock is also the task type's own, so that types never share one,
+// unless [SharedKey] is given. See the package's text for the outcomes.
 //
-// fn gets a context that ends when asynq's does or when the lock is lost. A payload that can't be decoded makes an error that
-// is [ErrPayload], an empty or too long key one that is [renewer.ErrName]; asynq archives the task, and the lock's store is
-// not asked. The handler may be called concurrently, and then calls key and fn concurrently.
+// fn gets a context that ends when asynq's does or when the lock is lost. A payload that
+// can't be decoded makes an error that is [ErrPayload], an empty or too long key one
+// that is [renewer.ErrName]; asynq archives the task, and the lock's store is not asked.
+// The handler may be called concurrently, and then calls key and fn concurrently.
 //
 // It panics if k, key or fn is nil.
 func Handle[T any](
 	k *renewer.Keeper, key func(T) string, fn func(context.Context, T) error, opts ...HandleOption,
 ) asynq.Handler {
 	if k == nil || key == nil || fn == nil {
-		panic("lockbeat: asynqmw.Handle needs a keeper (renewer.New), a key function and a function")
+		panic("lockbeat: asynqmw.Handle needs a keeper (renewer.New), a key function and a " +
+			"function")
 	}
 	set := newSettings()
 	for _, o := range opts {
@@ -35,16 +38,21 @@ func Handle[T any](
 		if err != nil {
 			return err
 		}
-		return process(ctx, k, &set, task, key(payload), func(ctx context.Context) error { return fn(ctx, payload) })
+		return process(ctx, k, &set, task, key(payload), func(ctx context.Context) error {
+			return fn(ctx, payload)
+		})
 	})
 }
 
-// Middleware returns what mux.Use takes, to run every handler of a mux under a lock, or one handler: Middleware(k, key)(handler).
-// The handler gets the task as it is. key derives the key from it; the error that it returns, or an empty or too long key,
-// makes asynq archive the task: an error that is [ErrPayload], or [renewer.ErrName]. Otherwise it is like [Handle].
+// Middleware returns what mux.Use takes, to run every handler of a mux under a lock, or one
+// handler: Middleware(k, key)(handler). The handler gets the task as it is. key derives the
+// key from it; the error that it returns, or an empty or too long key, makes asynq archive the
+// task: an error that is [ErrPayload], or [renewer.ErrName]. Otherwise it is like [Handle].
 //
 // It panics if k, key or the handler is nil.
-func Middleware(k *renewer.Keeper, key func(*asynq.Task) (string, error), opts ...Option) asynq.MiddlewareFunc {
+func Middleware(
+	k *renewer.Keeper, key func(*asynq.Task) (string, error), opts ...Option,
+) asynq.MiddlewareFunc {
 	if k == nil || key == nil {
 		panic("lockbeat: asynqmw.Middleware needs a keeper (renewer.New) and a key function")
 	}
@@ -61,14 +69,17 @@ func Middleware(k *renewer.Keeper, key func(*asynq.Task) (string, error), opts .
 			if err != nil {
 				return unusable(task, "its key function failed", err)
 			}
-			return process(ctx, k, &set, task, name, func(ctx context.Context) error { return next.ProcessTask(ctx, task) })
+			return process(ctx, k, &set, task, name, func(ctx context.Context) error {
+				return next.ProcessTask(ctx, task)
+			})
 		})
 	}
 }
 
 // process runs work under the lock on key.
 func process(
-	ctx context.Context, k *renewer.Keeper, set *settings, task *asynq.Task, key string, work func(context.Context) error,
+	ctx context.Context, k *renewer.Keeper, set *settings, task *asynq.Task, key string,
+	work func(context.Context) error,
 ) error {
 	name := key
 	if !set.shared {
@@ -79,5 +90,6 @@ func process(
 
 // unusable makes the error for a task that will never be fit to run.
 func unusable(task *asynq.Task, what string, err error) error {
-	return fmt.Errorf("%w of type %q: %s: %w: %w", ErrPayload, task.Type(), what, err, asynq.SkipRetry)
+	return fmt.Errorf("%w of type %q: %s: %w: %w", ErrPayload, task.Type(), what, err,
+		asynq.SkipRetry)
 }

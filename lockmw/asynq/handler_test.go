@@ -37,16 +37,24 @@ func TestUnusableTaskIsArchivedAndNoLockAsked(t *testing.T) {
 	}
 	mux.Handle("order", asynqmw.Handle(k, byUser, never))
 	mux.Handle("shared", asynqmw.Handle(k, byUser, never, asynqmw.SharedKey()))
-	mux.Handle("raw", asynqmw.Middleware(k, func(*asynq.Task) (string, error) { return "", errors.New("no such user") })(
+	mux.Handle("raw", asynqmw.Middleware(k, func(*asynq.Task) (string, error) {
+		return "", errors.New("no such user")
+	})(
 		asynqmw.Handle(k, byUser, never)))
 	e.serve(mux)
 	for name, c := range map[string]struct{ typ, payload, want string }{
-		"malformed":          {"order", `{"User":`, `lockbeat: unusable task of type "order": it is no asynqmw_test.order: unexpected end`},
-		"of another shape":   {"order", `["u1"]`, "cannot unmarshal array"},
-		"empty":              {"order", "", "unexpected end of JSON input"},
-		"no key":             {"order", `{}`, "invalid lock name"},
-		"no key, shared":     {"shared", `null`, "invalid lock name"},
-		"key too long":       {"order", `{"User":"` + strings.Repeat("x", 600) + `"}`, "above the limit"},
+		"malformed": {
+			"order", `{"User":`,
+			`lockbeat: unusable task of type "order": it is no asynqmw_test.order: unexpected end`,
+		},
+		"of another shape": {"order", `["u1"]`, "cannot unmarshal array"},
+		"empty":            {"order", "", "unexpected end of JSON input"},
+		"no key":           {"order", `{}`, "invalid lock name"},
+		"no key, shared":   {"shared", `null`, "invalid lock name"},
+		"key too long": {
+			"order", `{"User":"` + strings.Repeat("x", 600) + `"}`,
+			"above the limit",
+		},
 		"key function fails": {"raw", "", "its key function failed: no such user"},
 	} {
 		info, err := e.client.Enqueue(asynq.NewTask(c.typ, []byte(c.payload)))
@@ -135,7 +143,9 @@ func TestCodecGetsThePayloadItself(t *testing.T) {
 			v.(*order).User = string(data)
 			return nil
 		})),
-		"pointer": asynqmw.Handle(k, func(o *order) string { return o.User }, func(_ context.Context, o *order) error {
+		"pointer": asynqmw.Handle(k, func(o *order) string {
+			return o.User
+		}, func(_ context.Context, o *order) error {
 			return errors.New(o.User)
 		}, asynqmw.Codec(func(data []byte, v any) error {
 			v.(*order).User = string(data)
@@ -144,7 +154,9 @@ func TestCodecGetsThePayloadItself(t *testing.T) {
 	} {
 		require.EqualError(t, h.ProcessTask(t.Context(), task("u1")), "u1", name)
 	}
-	h := asynqmw.Handle(k, func(o *order) string { return o.User + "x" }, func(_ context.Context, o *order) error {
+	h := asynqmw.Handle(k, func(o *order) string {
+		return o.User + "x"
+	}, func(_ context.Context, o *order) error {
 		assert.Equal(t, &order{}, o)
 		return nil
 	})

@@ -34,11 +34,14 @@ func TestLastAttemptAfterFailuresWaits(t *testing.T) {
 			default:
 				return nil
 			}
-		}, asynqmw.RetryIn(time.Hour))) // the last attempt waits in line: it does not come back then
+			// the last attempt waits in line: it does not come back then
+		}, asynqmw.RetryIn(time.Hour)))
 		id := e.enqueue("u1", asynq.MaxRetry(2))
 		<-failed
 		release := hold(t, rival, "u1")
-		info := e.await(id, func(i *asynq.TaskInfo) bool { return i.Retried == 2 && i.State == asynq.TaskStateActive })
+		info := e.await(id, func(i *asynq.TaskInfo) bool {
+			return i.Retried == 2 && i.State == asynq.TaskStateActive
+		})
 		assert.Equal(t, "no luck again", info.LastErr)
 		release()
 		info = e.awaitState(id, asynq.TaskStateCompleted)
@@ -58,10 +61,16 @@ func TestLastAttemptWithoutTimeIsArchivedAloud(t *testing.T) {
 			t.Error("it ran")
 			return nil
 		}), func(cfg *asynq.Config) {
-			cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) { heard <- err })
+			cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task,
+				err error,
+			) {
+				heard <- err
+			})
 		})
-		info := e.awaitState(e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(time.Second)), asynq.TaskStateArchived)
-		require.Contains(t, info.LastErr, "lockbeat: task not run, and its last attempt's time is up: ")
+		info := e.awaitState(e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(time.Second)),
+			asynq.TaskStateArchived)
+		require.Contains(t, info.LastErr,
+			"lockbeat: task not run, and its last attempt's time is up: ")
 		err := <-heard
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		var notRun *asynqmw.NotRunError
@@ -83,7 +92,9 @@ func TestKeeperShutDownBeforeTheServer(t *testing.T) {
 		}
 		dead, alive := e.keeper(), e.keeper()
 		require.NoError(t, dead.Shutdown(t.Context()))
-		server := e.serve(handler(dead), func(cfg *asynq.Config) { cfg.ShutdownTimeout = 100 * time.Millisecond })
+		server := e.serve(handler(dead), func(cfg *asynq.Config) {
+			cfg.ShutdownTimeout = 100 * time.Millisecond
+		})
 		spare, last := e.enqueue("u1"), e.enqueue("u2", asynq.MaxRetry(0))
 		info := e.awaitRefused(spare)
 		assert.Contains(t, info.LastErr, "keeper is shut down")

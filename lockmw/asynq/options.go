@@ -13,8 +13,9 @@ import (
 // HandleOption is what [Handle] takes: every [Option], and [Codec].
 type HandleOption interface{ handle(*settings) }
 
-// Option says what to do for [Handle] and [Middleware]. Of two that contradict each other the later one counts. Options panic
-// if they are given what can't be meant, such as a negative duration: they are called when a program starts.
+// Option says what to do for [Handle] and [Middleware]. Of two that contradict
+// each other the later one counts. Options panic if they are given what can't
+// be meant, such as a negative duration: they are called when a program starts.
 type Option interface {
 	HandleOption
 	lock(*settings)
@@ -43,12 +44,13 @@ type settings struct {
 
 func newSettings() settings { return settings{codec: wire.DecodeJSON} }
 
-// Wait waits in line for at most d before the task goes back to its queue. It holds a worker's slot meanwhile, so let d be
-// short, or the server's concurrency high. The wait ends before the task's time does: see the package's text. Default 0: no
-// waiting. It panics if d is negative.
+// Wait waits in line for at most d before the task goes back to its queue. It holds a worker's
+// slot meanwhile, so let d be short, or the server's concurrency high. The wait ends before the
+// task's time does: see the package's text. Default 0: no waiting. It panics if d is negative.
 func Wait(d time.Duration) Option {
 	if d < 0 {
-		panic(fmt.Sprintf("lockbeat: asynqmw.Wait(%v) can't be meant: give how long to wait in line, 0 for not at all", d))
+		panic(fmt.Sprintf("lockbeat: asynqmw.Wait(%v) can't be meant: give how long to wait in "+
+			"line, 0 for not at all", d))
 	}
 	return option(func(s *settings) { s.wait, s.skip = d, false })
 }
@@ -56,19 +58,23 @@ func Wait(d time.Duration) Option {
 // Skip takes it that whoever has the lock is doing the work: the task is done, without having run.
 func Skip() Option { return option(func(s *settings) { s.wait, s.skip = 0, true }) }
 
-// Strict makes a lost lock an error, [renewer.ErrLost], even though the handler returned none: asynq runs the task again.
+// Strict makes a lost lock an error, [renewer.ErrLost], even though
+// the handler returned none: asynq runs the task again.
 func Strict() Option { return option(func(s *settings) { s.strict = true }) }
 
-// SharedKey leaves the task type out of the lock's name, so that types share locks with each other, and with lockmw.Do.
+// SharedKey leaves the task type out of the lock's name, so that
+// types share locks with each other, and with lockmw.Do.
 func SharedKey() Option { return option(func(s *settings) { s.shared = true }) }
 
-// RetryIn sets about how long after it was refused, or could not ask the lock's store, a task comes back: a random duration
-// between half of d and one and a half. asynq counts in whole seconds, and looks every Config.DelayedTaskCheckInterval, 5 s by
-// default. Default lockmw.RetryIn: a second, five if the store was down, and longer for a lock that has been held for long. It
-// panics if d is not positive.
+// RetryIn sets about how long after it was refused, or could not ask the lock's
+// store, a task comes back: a random duration between half of d and one and a half.
+// asynq counts in whole seconds, and looks every Config.DelayedTaskCheckInterval, 5
+// s by default. Default lockmw.RetryIn: a second, five if the store was down, and
+// longer for a lock that has been held for long. It panics if d is not positive.
 func RetryIn(d time.Duration) Option {
 	if d <= 0 {
-		panic(fmt.Sprintf("lockbeat: asynqmw.RetryIn(%v) can't be meant: give a positive duration, such as a second", d))
+		panic(fmt.Sprintf("lockbeat: asynqmw.RetryIn(%v) can't be meant: give a positive "+
+			"duration, such as a second", d))
 	}
 	return option(func(s *settings) { s.retryIn = d })
 }
@@ -84,12 +90,14 @@ func Codec(unmarshal func(data []byte, v any) error) HandleOption {
 	return handleOption(func(s *settings) { s.codec = unmarshal })
 }
 
-// Requeue frees the worker's slot on a last attempt, too. asynq archives a task that does not run on its last attempt, and asks
-// nobody. So that it doesn't, such a task waits in its slot, unless there is a client to enqueue a copy by before the original
-// is dropped. The client must be for the Redis of the server; its Close is the caller's, after the server's Shutdown.
+// Requeue frees the worker's slot on a last attempt, too. asynq archives a task that does not
+// run on its last attempt, and asks nobody. So that it doesn't, such a task waits in its slot,
+// unless there is a client to enqueue a copy by before the original is dropped. The client
+// must be for the Redis of the server; its Close is the caller's, after the server's Shutdown.
 //
-// The copy has the type, payload, headers and queue of the original, no attempt fewer, and the time that asynq gave this one to
-// run, as a Timeout. It does not have its ID, the Unique lock, Retention or Deadline: opts may give [asynq.Retention], or set
+// The copy has the type, payload, headers and queue of the original, no attempt fewer,
+// and the time that asynq gave this one to run, as a Timeout. It does not have its ID,
+// the Unique lock, Retention or Deadline: opts may give [asynq.Retention], or set
 // [asynq.Timeout] and [asynq.Deadline]. The header [OriginHeader] has the original's ID.
 //
 // It panics if client is nil, or with other options than those.
@@ -101,9 +109,11 @@ func Requeue(client *asynq.Client, opts ...asynq.Option) Option {
 		switch o.Type() {
 		case asynq.RetentionOpt, asynq.TimeoutOpt, asynq.DeadlineOpt:
 		case asynq.UniqueOpt:
-			panic("lockbeat: asynqmw.Requeue can't take asynq.Unique: the original, still there, would refuse its copy")
+			panic("lockbeat: asynqmw.Requeue can't take asynq.Unique: the original, still there, " +
+				"would refuse its copy")
 		default:
-			panic(fmt.Sprintf("lockbeat: asynqmw.Requeue can't take %v: the copy is as the original there", o))
+			panic(fmt.Sprintf("lockbeat: asynqmw.Requeue can't take %v: the copy is as the "+
+				"original there", o))
 		}
 	}
 	return option(func(s *settings) { s.client, s.extra = client, opts })

@@ -11,11 +11,13 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// OriginHeader is the header of a copy that [Requeue] made, and of copies of it: the ID of the task as it was first enqueued.
+// OriginHeader is the header of a copy that [Requeue] made, and of
+// copies of it: the ID of the task as it was first enqueued.
 const OriginHeader = "Lockbeat-Origin"
 
-// requeue enqueues a copy of the task and then drops the original. It tries for as long as the task has time, and never goes
-// back to waiting for the lock, not even if an error comes back: the copy may have been taken all the same, and then both
+// requeue enqueues a copy of the task and then drops the original. It tries for as
+// long as the task has time, and never goes back to waiting for the lock, not even
+// if an error comes back: the copy may have been taken all the same, and then both
 // would run. The ID is the copy's for all tries, so that asynq takes one at most.
 func (a *attempt) requeue(ctx context.Context, why error) error {
 	id, delay := rand.Text(), a.delay(why)
@@ -27,7 +29,10 @@ func (a *attempt) requeue(ctx context.Context, why error) error {
 			return &NotRunError{Err: why, RetryIn: delay, Copy: id}
 		}
 		if !a.pause(ctx, a.delay(why)) {
-			return &NotRunError{Err: fmt.Errorf("%w; nor could a copy of the task be enqueued: %w", why, err), Archived: true}
+			return &NotRunError{
+				Err:      fmt.Errorf("%w; nor could a copy of the task be enqueued: %w", why, err),
+				Archived: true,
+			}
 		}
 	}
 }

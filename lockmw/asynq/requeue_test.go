@@ -21,7 +21,9 @@ func TestCopyIsAsTheOriginal(t *testing.T) {
 		release := hold(t, e.keeper(), "u1")
 		ran := make(chan *asynq.Task, 1)
 		mux := asynq.NewServeMux()
-		mux.Use(asynqmw.Middleware(k, func(task *asynq.Task) (string, error) { return string(task.Payload()), nil },
+		mux.Use(asynqmw.Middleware(k, func(task *asynq.Task) (string, error) {
+			return string(task.Payload()), nil
+		},
 			retriesIn, asynqmw.Requeue(e.client, asynq.Retention(time.Hour))))
 		mux.HandleFunc("order", func(_ context.Context, task *asynq.Task) error {
 			ran <- task
@@ -29,20 +31,25 @@ func TestCopyIsAsTheOriginal(t *testing.T) {
 		})
 		e.serve(mux, func(cfg *asynq.Config) {
 			cfg.Queues = map[string]int{"special": 1}
-			cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
+			cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task,
+				err error,
+			) {
 				t.Errorf("the error handler heard of %v", err)
 			})
 		})
 		original, err := e.client.Enqueue(
 			asynq.NewTaskWithHeaders("order", []byte("u1"), map[string]string{"tenant": "x"}),
-			asynq.Queue("special"), asynq.MaxRetry(0), asynq.Timeout(90*time.Second), asynq.Unique(time.Hour),
+			asynq.Queue("special"), asynq.MaxRetry(0), asynq.Timeout(90*time.Second),
+			asynq.Unique(time.Hour),
 			asynq.Retention(2*time.Hour))
 		require.NoError(t, err)
 		gone := func(id string) bool {
 			_, err := e.inspector.GetTaskInfo("special", id)
 			return errors.Is(err, asynq.ErrTaskNotFound)
 		}
-		require.Eventually(t, func() bool { return gone(original.ID) }, soon, tick, "dropped, and not shown as completed")
+		require.Eventually(t, func() bool {
+			return gone(original.ID)
+		}, soon, tick, "dropped, and not shown as completed")
 		// A copy of the copy as well, so that it is seen to keep what it has.
 		var first *asynq.TaskInfo
 		require.Eventually(t, func() bool {
@@ -58,7 +65,8 @@ func TestCopyIsAsTheOriginal(t *testing.T) {
 		task := <-ran
 		assert.Equal(t, "order", task.Type())
 		assert.Equal(t, "u1", string(task.Payload()))
-		assert.Equal(t, map[string]string{"tenant": "x", asynqmw.OriginHeader: original.ID}, task.Headers())
+		assert.Equal(t, map[string]string{"tenant": "x", asynqmw.OriginHeader: original.ID},
+			task.Headers())
 		require.Eventually(t, func() bool {
 			queue, err := e.inspector.GetQueueInfo("special")
 			return err == nil && queue.Completed == 1 && queue.Size == 1
@@ -103,8 +111,8 @@ func TestCopyAfterFailures(t *testing.T) {
 	})
 }
 
-// The client's Redis is down when a copy is due. The original neither runs, since the copy might have got through, nor is
-// dropped.
+// The client's Redis is down when a copy is due. The original neither
+// runs, since the copy might have got through, nor is dropped.
 func TestCopyIsRetriedUntilItIsTaken(t *testing.T) {
 	t.Parallel()
 	e := onEmbedded(t)
@@ -142,20 +150,26 @@ func TestCopyIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	e := onEmbedded(t)
 	elsewhere := redistest.Start(t)
-	client := asynq.NewClient(asynq.RedisClientOpt{Addr: elsewhere.Addr(), ReadTimeout: 50 * time.Millisecond})
+	client := asynq.NewClient(asynq.RedisClientOpt{
+		Addr:        elsewhere.Addr(),
+		ReadTimeout: 50 * time.Millisecond,
+	})
 	t.Cleanup(func() { _ = client.Close() })
 	scheduled := func() int64 {
 		n, err := elsewhere.Do("ZCARD", "asynq:{default}:scheduled").AsInt64()
 		require.NoError(t, err)
 		return n
 	}
-	_, err := client.Enqueue(asynq.NewTask("order", nil), asynq.ProcessIn(time.Hour)) // the server learns the script
+	// the server learns the script
+	_, err := client.Enqueue(asynq.NewTask("order", nil), asynq.ProcessIn(time.Hour))
 	require.NoError(t, err)
 
 	k := e.keeper()
 	release := hold(t, e.keeper(), "u1")
 	defer release()
-	e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil }, retriesIn, asynqmw.Requeue(client)))
+	e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error {
+		return nil
+	}, retriesIn, asynqmw.Requeue(client)))
 	require.NoError(t, elsewhere.Stop())
 	id := e.enqueue("u1", asynq.MaxRetry(0))
 	dropped := func() bool {

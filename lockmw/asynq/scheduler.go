@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// DefaultSettle is how long a new leader waits before it starts its scheduler, unless [Settle] says otherwise.
+// DefaultSettle is how long a new leader waits before it starts its
+// scheduler, unless [Settle] says otherwise.
 const DefaultSettle = ticks.DefaultSettle
 
 // Scheduler is an [asynq.Scheduler] or an [asynq.PeriodicTaskManager].
@@ -32,29 +33,35 @@ type SchedulerOption func(*schedulerSettings)
 
 type schedulerSettings struct{ settle ticks.Settle }
 
-// Settle is how long a new leader waits before it starts its scheduler: longer than clocks differ, so that it does not enqueue a tick that the
-// leader before it has. Default [DefaultSettle] (1 s); 0 for not at all. Negative durations are refused.
+// Settle is how long a new leader waits before it starts its scheduler: longer than
+// clocks differ, so that it does not enqueue a tick that the leader before it has.
+// Default [DefaultSettle] (1 s); 0 for not at all. Negative durations are refused.
 func Settle(d time.Duration) SchedulerOption {
 	return func(s *schedulerSettings) { s.settle = ticks.Settle(d) }
 }
 
-// RunScheduler runs an asynq scheduler in one of all the processes that call it with the same name: the leader. The others stand by, so that
-// each task is enqueued once a tick however many processes have the schedule, and takes over in a moment when the leader returns, or
+// RunScheduler runs an asynq scheduler in one of all the processes that call it with the same
+// name: the leader. The others stand by, so that each task is enqueued once a tick however
+// many processes have the schedule, and takes over in a moment when the leader returns, or
 // after renewer.Config.TTL when it has died. See the package's text for the ticks in between.
 //
-// build returns a scheduler with its entries registered, and is called anew each time that this process is elected, since an asynq scheduler
-// can't be started twice. It is shut down when ctx ends, or when the lead is lost, before another process can have it; then this one
-// stands by again. RunScheduler returns when ctx has ended and the scheduler is shut down, with ctx's error; or with the error of build or
-// of Start, or what standing by longer would not mend: [renewer.ErrConfig], [renewer.ErrName], [renewer.ErrShutdown], [renewer.ErrRejected].
+// build returns a scheduler with its entries registered, and is called anew each time that this
+// process is elected, since an asynq scheduler can't be started twice. It is shut down when ctx
+// ends, or when the lead is lost, before another process can have it; then this one stands by
+// again. RunScheduler returns when ctx has ended and the scheduler is shut down, with ctx's
+// error; or with the error of build or of Start, or what standing by longer would not mend:
+// [renewer.ErrConfig], [renewer.ErrName], [renewer.ErrShutdown], [renewer.ErrRejected].
 func RunScheduler[S Scheduler](
-	ctx context.Context, k *renewer.Keeper, name string, build func() (S, error), opts ...SchedulerOption,
+	ctx context.Context, k *renewer.Keeper, name string, build func() (S, error),
+	opts ...SchedulerOption,
 ) error {
 	set := schedulerSettings{settle: ticks.Settle(DefaultSettle)}
 	for _, o := range opts {
 		o(&set)
 	}
 	if k == nil || build == nil {
-		return fmt.Errorf("%w: RunScheduler needs a keeper (renewer.New) and a function that makes the scheduler", renewer.ErrConfig)
+		return fmt.Errorf("%w: RunScheduler needs a keeper (renewer.New) and a function that "+
+			"makes the scheduler", renewer.ErrConfig)
 	}
 	key := lockmw.Key(ticks.OfScheduler, name)
 	if err := errors.Join(set.settle.Check(), renewer.CheckName(key)); err != nil {

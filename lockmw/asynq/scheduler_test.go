@@ -38,10 +38,12 @@ func (e *enqueued) nodes() []int {
 	return append([]int(nil), e.node...)
 }
 
-// Four schedulers have the same entry. The leader resigns, the next one loses its lock, and each tick is enqueued by one.
+// Four schedulers have the same entry. The leader resigns, the next
+// one loses its lock, and each tick is enqueued by one.
 func TestOneSchedulerOfMany(t *testing.T) {
 	t.Parallel()
-	for name, build := range map[string]func(e *env, told *enqueued, node int) (asynqmw.Scheduler, error){
+	for name, build := range map[string]func(e *env, told *enqueued, node int) (asynqmw.Scheduler,
+		error){
 		"Scheduler": func(e *env, told *enqueued, node int) (asynqmw.Scheduler, error) {
 			s := asynq.NewScheduler(e.redis(), &asynq.SchedulerOpts{
 				LogLevel: asynq.FatalLevel, PostEnqueueFunc: func(_ *asynq.TaskInfo, err error) {
@@ -55,7 +57,9 @@ func TestOneSchedulerOfMany(t *testing.T) {
 		"PeriodicTaskManager": func(e *env, told *enqueued, node int) (asynqmw.Scheduler, error) {
 			return asynq.NewPeriodicTaskManager(asynq.PeriodicTaskManagerOpts{
 				RedisConnOpt: e.redis(), PeriodicTaskConfigProvider: entries{}, SchedulerOpts: &asynq.SchedulerOpts{
-					LogLevel: asynq.FatalLevel, PostEnqueueFunc: func(*asynq.TaskInfo, error) { told.add(node) },
+					LogLevel: asynq.FatalLevel, PostEnqueueFunc: func(*asynq.TaskInfo, error) {
+						told.add(node)
+					},
 				},
 			})
 		},
@@ -73,11 +77,12 @@ func TestOneSchedulerOfMany(t *testing.T) {
 				one, stop := context.WithCancel(ctx)
 				stops[node] = stop
 				go func() {
-					ended[node] <- asynqmw.RunScheduler(one, k, "reports", func() (asynqmw.Scheduler, error) {
-						built.Add(1)
-						s, err := build(e, &told, node)
-						return &counted{s, &running, t}, err
-					}, asynqmw.Settle(100*time.Millisecond))
+					ended[node] <- asynqmw.RunScheduler(one, k, "reports",
+						func() (asynqmw.Scheduler, error) {
+							built.Add(1)
+							s, err := build(e, &told, node)
+							return &counted{s, &running, t}, err
+						}, asynqmw.Settle(100*time.Millisecond))
 				}()
 			}
 			leads := func(but ...int) func() bool { // somebody else has enqueued twice
@@ -95,11 +100,15 @@ func TestOneSchedulerOfMany(t *testing.T) {
 			require.ErrorIs(t, <-ended[first], context.Canceled)
 			require.Eventually(t, leads(first), soon, tick)
 			before, terms := len(told.nodes()), built.Load()
-			n, err := server.Do("DEL", "lockbeat:{"+lockmw.Key("asynq-scheduler", "reports")+"}").AsInt64()
+			n, err := server.Do("DEL",
+				"lockbeat:{"+lockmw.Key("asynq-scheduler", "reports")+"}").AsInt64()
 			require.NoError(t, err)
 			require.EqualValues(t, 1, n)
-			require.Eventually(t, func() bool { return built.Load() > terms && len(told.nodes()) > before+3 }, soon, tick,
-				"the leader hears of it by its next heartbeat, and stands for the lead again like all others")
+			require.Eventually(t, func() bool {
+				return built.Load() > terms && len(told.nodes()) > before+3
+			}, soon, tick,
+				"the leader hears of it by its next heartbeat, and stands for the lead again "+
+					"like all others")
 			stopAll()
 			for node := range 4 {
 				if node != first {
@@ -110,7 +119,8 @@ func TestOneSchedulerOfMany(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, len(told.nodes()), info.Size)
 			for i := range told.at[1:] {
-				assert.Greater(t, told.at[i+1].Sub(told.at[i]), 500*time.Millisecond, "one a tick: %v", told.node)
+				assert.Greater(t, told.at[i+1].Sub(told.at[i]), 500*time.Millisecond,
+					"one a tick: %v", told.node)
 			}
 		})
 	}
@@ -120,7 +130,9 @@ func TestOneSchedulerOfMany(t *testing.T) {
 type entries struct{}
 
 func (entries) GetConfigs() ([]*asynq.PeriodicTaskConfig, error) {
-	return []*asynq.PeriodicTaskConfig{{Cronspec: "@every 1s", Task: asynq.NewTask("report", nil)}}, nil
+	return []*asynq.PeriodicTaskConfig{
+		{Cronspec: "@every 1s", Task: asynq.NewTask("report", nil)},
+	}, nil
 }
 
 // counted sees that one runs at a time.
@@ -160,14 +172,17 @@ func TestSchedulerThatCantBeRun(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 	require.ErrorContains(t, err, `"reports"`)
 	require.ErrorIs(t, asynqmw.RunScheduler(ctx, nil, "reports", none), renewer.ErrConfig)
-	require.ErrorIs(t, asynqmw.RunScheduler[*asynq.Scheduler](ctx, k, "reports", nil), renewer.ErrConfig)
-	require.ErrorIs(t, asynqmw.RunScheduler(ctx, k, "reports", none, asynqmw.Settle(-1)), renewer.ErrConfig)
+	require.ErrorIs(t, asynqmw.RunScheduler[*asynq.Scheduler](ctx, k, "reports", nil),
+		renewer.ErrConfig)
+	require.ErrorIs(t, asynqmw.RunScheduler(ctx, k, "reports", none, asynqmw.Settle(-1)),
+		renewer.ErrConfig)
 	require.ErrorIs(t, asynqmw.RunScheduler(ctx, k, "", none), renewer.ErrName)
 	over := func() (*asynq.Scheduler, error) {
 		s := asynq.NewScheduler(e.redis(), &asynq.SchedulerOpts{LogLevel: asynq.FatalLevel})
 		return s, errors.Join(s.Start(), stop(s))
 	}
-	require.ErrorContains(t, asynqmw.RunScheduler(ctx, k, "reports", over, asynqmw.Settle(0)), "starting the scheduler")
+	require.ErrorContains(t, asynqmw.RunScheduler(ctx, k, "reports", over, asynqmw.Settle(0)),
+		"starting the scheduler")
 	lease, err := k.TryAcquire(ctx, lockmw.Key("asynq-scheduler", "reports"))
 	require.NoError(t, err, "the lead is free again")
 	require.NoError(t, lease.Release(ctx))

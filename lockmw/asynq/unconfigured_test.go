@@ -75,7 +75,9 @@ func TestAnUnconfiguredServerIsToldOfBeforeTasksMeet(t *testing.T) {
 	var heard faults
 	k := e.keeper(func(cfg *renewer.Config) { cfg.Observer = &heard })
 	key := func(*asynq.Task) (string, error) { return "u1", nil }
-	e.plain(asynqmw.Middleware(k, key)(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })))
+	e.plain(asynqmw.Middleware(k, key)(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+		return nil
+	})))
 	e.awaitState(e.enqueue("u1"), asynq.TaskStateCompleted)
 	require.Len(t, heard.told(), 1)
 }
@@ -86,7 +88,9 @@ type baseKey struct{}
 func TestAConfiguredServerIsKnownByItsBaseContext(t *testing.T) {
 	t.Parallel()
 	own := context.WithValue(t.Context(), baseKey{}, "theirs")
-	for name, base := range map[string]func() context.Context{"their own": func() context.Context { return own }, "asynq's": nil} {
+	for name, base := range map[string]func() context.Context{"their own": func() context.Context {
+		return own
+	}, "asynq's": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := onEmbedded(t)

@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// openAsynq goes by asynq's mux. That its server does with these errors what they mean is shown in package asynqmw.
+// openAsynq goes by asynq's mux. That its server does with these
+// errors what they mean is shown in package asynqmw.
 func openAsynq(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) caller {
 	mux := asynq.NewServeMux()
 	mux.Use(recoverTask)

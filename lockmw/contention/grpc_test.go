@@ -26,7 +26,9 @@ type bank struct {
 	do work
 }
 
-func (b *bank) UnaryCall(ctx context.Context, _ *testgrpc.SimpleRequest) (*testgrpc.SimpleResponse, error) {
+func (b *bank) UnaryCall(
+	ctx context.Context, _ *testgrpc.SimpleRequest,
+) (*testgrpc.SimpleResponse, error) {
 	if err := b.do(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil, status.FromContextError(ctx.Err()).Err()
@@ -44,8 +46,12 @@ func openGRPC(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) call
 	if wait > 0 {
 		policy = grpcmw.Wait(wait)
 	}
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(recoverCall, grpcmw.UnaryServerInterceptor(k, policy,
-		grpcmw.ForMethod(testgrpc.TestService_UnaryCall_FullMethodName, func(r *testgrpc.SimpleRequest) string { return lockOf(string(r.GetPayload().GetBody())) }))))
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(recoverCall,
+		grpcmw.UnaryServerInterceptor(k, policy,
+			grpcmw.ForMethod(testgrpc.TestService_UnaryCall_FullMethodName,
+				func(r *testgrpc.SimpleRequest) string {
+					return lockOf(string(r.GetPayload().GetBody()))
+				}))))
 	testgrpc.RegisterTestServiceServer(server, &bank{do: do})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -55,13 +61,17 @@ func openGRPC(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) call
 		server.Stop()
 		require.NoError(t, <-served)
 	})
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
+	conn, err := grpc.NewClient(listener.Addr().String(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
 	client := testgrpc.NewTestServiceClient(conn)
 	return func(ctx context.Context, key string) (outcome, string) {
 		var trailer metadata.MD
-		_, err := client.UnaryCall(ctx, &testgrpc.SimpleRequest{Payload: &testgrpc.Payload{Body: []byte(key)}}, grpc.Trailer(&trailer))
+		_, err := client.UnaryCall(ctx,
+			&testgrpc.SimpleRequest{
+				Payload: &testgrpc.Payload{Body: []byte(key)},
+			}, grpc.Trailer(&trailer))
 		s := status.Convert(err)
 		leaksNothing(t, key, s.String())
 		return outcomeOfCall(t, s, trailer), s.String()
@@ -69,7 +79,9 @@ func openGRPC(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) call
 }
 
 // recoverCall does what recovery interceptors do.
-func recoverCall(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+func recoverCall(
+	ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (resp any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = status.Error(codes.Internal, "panicked")

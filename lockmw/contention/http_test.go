@@ -27,7 +27,9 @@ func openHTTP(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) call
 func unguarded(h http.Handler) http.Handler { return h }
 
 // stallHTTP has calls whose bodies come in part only.
-func stallHTTP(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) (stall func(key string), call caller) {
+func stallHTTP(
+	t *testing.T, k *renewer.Keeper, wait time.Duration, do work,
+) (stall func(key string), call caller) {
 	arrived := make(chan struct{}, 1)
 	server := serveHTTP(t, k, wait, do, func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,10 +40,12 @@ func stallHTTP(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) (st
 		})
 	})
 	return func(key string) {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp",
+			server.Listener.Addr().String())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
-		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: bank\r\nX-Key: %s\r\nContent-Length: 100000\r\n\r\nhalf", key)
+		_, err = fmt.Fprintf(conn,
+			"POST / HTTP/1.1\r\nHost: bank\r\nX-Key: %s\r\nContent-Length: 100000\r\n\r\nhalf", key)
 		require.NoError(t, err)
 		<-arrived
 	}, callHTTP(t, server)
@@ -55,14 +59,16 @@ func openIdempotent(t *testing.T, k *renewer.Keeper, wait time.Duration, do work
 
 // serveHTTP puts a guard around the lock.
 func serveHTTP(
-	t *testing.T, k *renewer.Keeper, wait time.Duration, do work, guard func(http.Handler) http.Handler,
+	t *testing.T, k *renewer.Keeper, wait time.Duration, do work,
+	guard func(http.Handler) http.Handler,
 ) *httptest.Server {
 	policy := httpmw.Refuse(http.StatusConflict)
 	if wait > 0 {
 		policy = httpmw.Wait(wait)
 	}
 	key := func(r *http.Request) (string, error) { return lockOf(r.Header.Get("X-Key")), nil }
-	server := httptest.NewUnstartedServer(guard(httpmw.Exclusive(k, key, policy)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewUnstartedServer(guard(httpmw.Exclusive(k, key,
+		policy)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return
 		}
@@ -127,13 +133,17 @@ func outcomeOfHTTP(t *testing.T, resp *http.Response, body []byte) outcome {
 	assert.Equal(t, resp.StatusCode, problem.Status)
 	switch {
 	case resp.StatusCode == http.StatusConflict && again && problem.Type == httpmw.TypeBusy,
-		resp.StatusCode == http.StatusServiceUnavailable && again && problem.Type == httpmw.TypeBusy:
+		resp.StatusCode == http.StatusServiceUnavailable && again &&
+			problem.Type == httpmw.TypeBusy:
 		return busy
-	case resp.StatusCode == http.StatusServiceUnavailable && again && problem.Type == httpmw.TypeUnavailable:
+	case resp.StatusCode == http.StatusServiceUnavailable && again &&
+		problem.Type == httpmw.TypeUnavailable:
 		return unavailable
-	case resp.StatusCode == http.StatusServiceUnavailable && again && problem.Type == httpmw.TypeLost:
+	case resp.StatusCode == http.StatusServiceUnavailable && again &&
+		problem.Type == httpmw.TypeLost:
 		return lost
-	case resp.StatusCode == http.StatusBadRequest && !again && problem.Type == httpmw.TypeBadRequest:
+	case resp.StatusCode == http.StatusBadRequest && !again &&
+		problem.Type == httpmw.TypeBadRequest:
 		return badKey
 	default:
 		return ""

@@ -34,8 +34,9 @@ const (
 type outcome string
 
 const (
-	done        outcome = "done"
-	busy        outcome = "busy"        // somebody else has the lock, for as long as the caller would wait
+	done outcome = "done"
+	// somebody else has the lock, for as long as the caller would wait
+	busy        outcome = "busy"
 	unavailable outcome = "unavailable" // nobody knows who has it
 	lost        outcome = "lost"
 	broken      outcome = "broken" // by a panic
@@ -47,7 +48,8 @@ const (
 // work is the operation. It gets a context and knows nothing of the lock.
 type work func(ctx context.Context) error
 
-// caller has an adapter's framework run the work under a key, and tells what came back, with the words that were used.
+// caller has an adapter's framework run the work under a key, and
+// tells what came back, with the words that were used.
 type caller func(ctx context.Context, key string) (outcome, string)
 
 // adapter puts work behind one framework. A wait of 0 refuses.
@@ -56,10 +58,15 @@ type adapter struct {
 	open func(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) caller
 	// stall begins calls that never arrive whole, and returns when the server has seen as much of
 	// one as there is. It is nil where a call is there or is not, as a task is.
-	stall func(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) (stall func(key string), call caller)
+	stall func(t *testing.T, k *renewer.Keeper, wait time.Duration,
+		do work) (stall func(key string), call caller)
 }
 
-var adapters = []adapter{{"asynq", openAsynq, nil}, {"http", openHTTP, stallHTTP}, {"grpc", openGRPC, nil}}
+var adapters = []adapter{
+	{"asynq", openAsynq, nil},
+	{"http", openHTTP, stallHTTP},
+	{"grpc", openGRPC, nil},
+}
 
 // sentAgain is for rows that hold as well where calls are one request, sent again: what has not
 // been done is done then.
@@ -84,7 +91,9 @@ func each(t *testing.T, row func(s *scene), others ...adapter) {
 
 // eachThatStalls runs a row with the adapters whose calls may arrive in part.
 func eachThatStalls(t *testing.T, row func(s *scene)) {
-	run(t, row, slices.DeleteFunc(slices.Clone(adapters), func(a adapter) bool { return a.stall == nil }))
+	run(t, row, slices.DeleteFunc(slices.Clone(adapters), func(a adapter) bool {
+		return a.stall == nil
+	}))
 }
 
 func run(t *testing.T, row func(s *scene), with []adapter) {
@@ -99,7 +108,9 @@ func run(t *testing.T, row func(s *scene), with []adapter) {
 					return do(ctx)
 				}
 			}
-			s.open = func(wait time.Duration, do work) caller { return a.open(t, s.keeper, wait, counted(do)) }
+			s.open = func(wait time.Duration, do work) caller {
+				return a.open(t, s.keeper, wait, counted(do))
+			}
 			s.stall = func(wait time.Duration, do work) (func(string), caller) {
 				return a.stall(t, s.keeper, wait, counted(do))
 			}
@@ -150,8 +161,8 @@ func lockOf(key string) string {
 	return key
 }
 
-// nothingIsLeft waits until no lock is on the server. (What was asked of a server that was stopped may take effect later, and is
-// then cleaned up.) Fence counters and records stay.
+// nothingIsLeft waits until no lock is on the server. (What was asked of a server that was
+// stopped may take effect later, and is then cleaned up.) Fence counters and records stay.
 func (s *scene) nothingIsLeft() {
 	s.t.Helper()
 	var keys []string

@@ -32,7 +32,9 @@ func TestNoTwoKindsOfScheduledWorkShareALock(t *testing.T) {
 		leads := quiet{make(chan struct{})}
 		ended := make(chan error)
 		go func() {
-			ended <- asynqmw.RunScheduler(ctx, k, name, func() (quiet, error) { return leads, nil }, asynqmw.Settle(0))
+			ended <- asynqmw.RunScheduler(ctx, k, name, func() (quiet, error) {
+				return leads, nil
+			}, asynqmw.Settle(0))
 		}()
 		<-leads.started
 
@@ -46,10 +48,13 @@ func TestNoTwoKindsOfScheduledWorkShareALock(t *testing.T) {
 		lock, err := locker.Lock(ctx, name)
 		require.NoError(t, err, "beside an elector")
 
-		node, err := cronmw.New(ctx, k, cronmw.Config{OnTick: func(context.Context, cronmw.Tick) {}})
+		node, err := cronmw.New(ctx, k,
+			cronmw.Config{OnTick: func(context.Context, cronmw.Tick) {}})
 		require.NoError(t, err)
 		for _, opts := range [][]cronmw.Option{nil, {cronmw.Wait(time.Minute)}} {
-			job, err := node.Job(name, cronmw.Every(time.Minute), func(context.Context) error { return nil }, opts...)
+			job, err := node.Job(name, cronmw.Every(time.Minute), func(context.Context) error {
+				return nil
+			}, opts...)
 			require.NoError(t, err)
 			<-time.After(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
 			require.Equal(t, cronmw.Ran, job.Fire(ctx).Outcome, "beside all of them")

@@ -20,8 +20,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// What a reader copies from the README for HTTP and for gRPC is about one account: the two exclude each
-// other.
+// What a reader copies from the README for HTTP and for gRPC is about
+// one account: the two exclude each other.
 func TestTheReadmesExamplesExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../../README.md")
@@ -32,7 +32,8 @@ func TestTheReadmesExamplesExcludeEachOther(t *testing.T) {
 })(transfer))`,
 		`grpcmw.ForMethod(bank.Bank_Transfer_FullMethodName, func(r *bank.TransferRequest) string { return lockmw.Key("account", r.GetFrom()) })`,
 	} {
-		require.Contains(t, string(readme), copied, "the README has other examples now; change this test with them: %s", copied)
+		require.Contains(t, string(readme), copied,
+			"the README has other examples now; change this test with them: %s", copied)
 	}
 
 	store := memory.New()
@@ -44,19 +45,32 @@ func TestTheReadmesExamplesExcludeEachOther(t *testing.T) {
 	}
 	var inside func() // what happens during an operation
 	mux := http.NewServeMux()
-	mux.Handle("POST /accounts/{id}/transfer", httpmw.Exclusive(newKeeper(), func(r *http.Request) (string, error) {
-		return lockmw.Key("account", r.PathValue("id")), nil
-	}, httpmw.Refuse(http.StatusConflict))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { inside() })))
+	mux.Handle("POST /accounts/{id}/transfer",
+		httpmw.Exclusive(newKeeper(), func(r *http.Request) (string, error) {
+			return lockmw.Key("account", r.PathValue("id")), nil
+		}, httpmw.Refuse(http.StatusConflict))(http.HandlerFunc(func(http.ResponseWriter,
+			*http.Request,
+		) {
+			inside()
+		})))
 	byHTTP := func(id string) int {
 		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/accounts/"+id+"/transfer", http.NoBody))
+		mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+			"/accounts/"+id+"/transfer", http.NoBody))
 		return w.Code
 	}
 	interceptor := grpcmw.UnaryServerInterceptor(newKeeper(), grpcmw.Refuse(),
-		grpcmw.ForMethod(bankpb.Bank_Transfer_FullMethodName, func(r *bankpb.TransferRequest) string { return lockmw.Key("account", r.GetFrom()) }))
+		grpcmw.ForMethod(bankpb.Bank_Transfer_FullMethodName,
+			func(r *bankpb.TransferRequest) string {
+				return lockmw.Key("account", r.GetFrom())
+			}))
 	byGRPC := func(id string) codes.Code {
-		_, err := interceptor(t.Context(), &bankpb.TransferRequest{From: id}, &grpc.UnaryServerInfo{FullMethod: bankpb.Bank_Transfer_FullMethodName},
-			func(context.Context, any) (any, error) { inside(); return &bankpb.TransferRequest{}, nil })
+		_, err := interceptor(t.Context(), &bankpb.TransferRequest{From: id},
+			&grpc.UnaryServerInfo{FullMethod: bankpb.Bank_Transfer_FullMethodName},
+			func(context.Context, any) (any, error) {
+				inside()
+				return &bankpb.TransferRequest{}, nil
+			})
 		return status.Code(err)
 	}
 

@@ -40,7 +40,8 @@ func TestSilentStreamKeepsNoOtherWaiting(t *testing.T) {
 			const silence = 2 * time.Second
 			client := s.streams(grpcmw.Wait(soon), grpcmw.Silence(silence), rule)
 			open := func() testgrpc.TestService_FullDuplexCallClient {
-				ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(s.t.Context(), "x-account", key), soon)
+				ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(s.t.Context(),
+					"x-account", key), soon)
 				s.t.Cleanup(cancel)
 				stream, err := client.FullDuplexCall(ctx)
 				require.NoError(s.t, err)
@@ -109,7 +110,9 @@ func (echo) FullDuplexCall(stream testgrpc.TestService_FullDuplexCallServer) err
 
 // streams serves echo under locks, and connects to it.
 func (s *scene) streams(opts ...grpcmw.ServerOption) testgrpc.TestServiceClient {
-	server := grpc.NewServer(grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(s.keeper, opts...)))
+	server := grpc.NewServer(
+		grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(s.keeper, opts...)),
+	)
 	testgrpc.RegisterTestServiceServer(server, echo{})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(s.t, err)
@@ -119,7 +122,8 @@ func (s *scene) streams(opts ...grpcmw.ServerOption) testgrpc.TestServiceClient 
 		server.Stop()
 		require.NoError(s.t, <-served)
 	})
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(listener.Addr().String(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { require.NoError(s.t, conn.Close()) })
 	return testgrpc.NewTestServiceClient(conn)

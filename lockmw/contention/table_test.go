@@ -64,14 +64,16 @@ func TestSeveralKeys(t *testing.T) {
 func TestItsOwnFailure(t *testing.T) {
 	t.Parallel()
 	each(t, func(s *scene) {
-		call := s.open(time.Minute, func(context.Context) error { return errors.New("insufficient funds") })
+		call := s.open(time.Minute, func(context.Context) error {
+			return errors.New("insufficient funds")
+		})
 		o, words := call(s.t.Context(), key)
 		assert.Equal(s.t, failed, o, words)
 	})
 }
 
-// A call inside the operation's lock outlives the operation, which answers all the same: the lock stays
-// held until that call has left.
+// A call inside the operation's lock outlives the operation, which
+// answers all the same: the lock stays held until that call has left.
 func TestWorkThatOutlivesTheOperation(t *testing.T) {
 	t.Parallel()
 	each(t, func(s *scene) {
@@ -79,11 +81,12 @@ func TestWorkThatOutlivesTheOperation(t *testing.T) {
 		call := s.open(0, func(ctx context.Context) error {
 			runs := make(chan struct{})
 			go func() {
-				_, err := lockmw.Do(context.WithoutCancel(ctx), s.keeper, key, func(ctx context.Context) (int, error) {
-					close(runs)
-					<-goOn
-					return 0, context.Cause(ctx)
-				}, lockmw.Strict())
+				_, err := lockmw.Do(context.WithoutCancel(ctx), s.keeper, key,
+					func(ctx context.Context) (int, error) {
+						close(runs)
+						<-goOn
+						return 0, context.Cause(ctx)
+					}, lockmw.Strict())
 				over <- err
 			}()
 			<-runs
@@ -160,7 +163,8 @@ func TestWaitThenTaken(t *testing.T) {
 	})
 }
 
-// somebodyWaits tells whether a caller has asked and been refused, and watches for the lock to become free.
+// somebodyWaits tells whether a caller has asked and been refused,
+// and watches for the lock to become free.
 func (s *scene) somebodyWaits() bool {
 	channels, err := s.redis.Do("PUBSUB", "CHANNELS", redisstore.DefaultPrefix+"*").AsStrSlice()
 	require.NoError(s.t, err)
@@ -201,7 +205,10 @@ func TestStoreDown(t *testing.T) {
 
 func TestLostInTheMiddle(t *testing.T) {
 	t.Parallel()
-	for name, own := range map[string]error{"the work says so": context.Canceled, "the work has an error of its own": errors.New("insufficient funds")} {
+	for name, own := range map[string]error{
+		"the work says so":                 context.Canceled,
+		"the work has an error of its own": errors.New("insufficient funds"),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			each(t, func(s *scene) {
@@ -226,7 +233,9 @@ func TestLostInTheMiddle(t *testing.T) {
 func TestTheErrorOfALockOfItsOwn(t *testing.T) {
 	t.Parallel()
 	take := func(ctx context.Context, k *renewer.Keeper, name string, do work) error {
-		_, err := lockmw.Do(ctx, k, name, func(ctx context.Context) (any, error) { return nil, do(ctx) }, lockmw.Refuse())
+		_, err := lockmw.Do(ctx, k, name, func(ctx context.Context) (any, error) {
+			return nil, do(ctx)
+		}, lockmw.Refuse())
 		return fmt.Errorf("opening the vault: %w", err)
 	}
 	for name, c := range map[string]struct {
@@ -260,7 +269,9 @@ func TestTheErrorOfALockOfItsOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			each(t, func(s *scene) {
-				call := s.open(time.Minute, func(ctx context.Context) error { return c.inner(ctx, s) })
+				call := s.open(time.Minute, func(ctx context.Context) error {
+					return c.inner(ctx, s)
+				})
 				want := c.remote
 				if s.adapter == "asynq" {
 					want = c.task
@@ -301,14 +312,17 @@ func TestCancelledInLine(t *testing.T) {
 		cancel()
 		r := s.await(c)
 		assert.Equal(s.t, cancelled, r.outcome, r.words)
-		require.Eventually(s.t, func() bool { return !s.somebodyWaits() }, soon, tick, "out of the line, also on the server's side")
+		require.Eventually(s.t, func() bool {
+			return !s.somebodyWaits()
+		}, soon, tick, "out of the line, also on the server's side")
 		release()
 		s.nothingIsLeft()
 		assert.Zero(s.t, s.runs.Load())
 	})
 }
 
-// A caller who leaves in the middle ends the work's context, but the lock is held until the work has returned.
+// A caller who leaves in the middle ends the work's context, but the
+// lock is held until the work has returned.
 func TestCancelledInTheMiddle(t *testing.T) {
 	t.Parallel()
 	each(t, func(s *scene) {
@@ -336,7 +350,10 @@ func TestCancelledInTheMiddle(t *testing.T) {
 
 func TestBadKey(t *testing.T) {
 	t.Parallel()
-	for name, bad := range map[string]string{"empty": "", "10 KB": strings.Repeat("x", 10_000), "many": manyKeys(1000)} {
+	for name, bad := range map[string]string{
+		"empty": "", "10 KB": strings.Repeat("x", 10_000),
+		"many": manyKeys(1000),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			each(t, func(s *scene) {

@@ -61,7 +61,10 @@ func beNode(text string) int {
 }
 
 func (r role) run(out *json.Encoder) error {
-	option, err := redisstore.ClientOption(rueidis.ClientOption{InitAddress: []string{r.Redis}, ForceSingleClient: true}, r.TTL)
+	option, err := redisstore.ClientOption(rueidis.ClientOption{
+		InitAddress:       []string{r.Redis},
+		ForceSingleClient: true,
+	}, r.TTL)
 	if err != nil {
 		return err
 	}
@@ -80,20 +83,22 @@ func (r role) run(out *json.Encoder) error {
 		return err
 	}
 	reports := make(chan report, 100)
-	node, err := cronmw.New(context.Background(), keeper, cronmw.Config{OnTick: func(_ context.Context, t cronmw.Tick) {
-		tell := report{What: t.Outcome.String(), Tick: r.tick()}
-		if t.Err != nil {
-			tell.Err = t.Err.Error()
-		}
-		reports <- tell
-	}})
+	node, err := cronmw.New(context.Background(), keeper,
+		cronmw.Config{OnTick: func(_ context.Context, t cronmw.Tick) {
+			tell := report{What: t.Outcome.String(), Tick: r.tick()}
+			if t.Err != nil {
+				tell.Err = t.Err.Error()
+			}
+			reports <- tell
+		}})
 	if err != nil {
 		return err
 	}
 	c := cron.New()
-	_, err = node.Schedule(c, skewed{cronmw.Every(r.Every), r.Ahead}, "job", func(ctx context.Context) error {
-		return r.work(ctx, client, reports)
-	})
+	_, err = node.Schedule(c, skewed{cronmw.Every(r.Every), r.Ahead}, "job",
+		func(ctx context.Context) error {
+			return r.work(ctx, client, reports)
+		})
 	if err != nil {
 		return err
 	}
@@ -124,7 +129,9 @@ func (r role) tick() int64 { return time.Now().Add(r.Ahead).Truncate(r.Every).Un
 func (r role) work(ctx context.Context, client rueidis.Client, reports chan<- report) error {
 	tick := r.tick()
 	field := strconv.FormatInt(tick, 10)
-	if err := client.Do(ctx, client.B().Hincrby().Key("runs").Field(field).Increment(1).Build()).Error(); err != nil {
+	if err := client.Do(
+		ctx, client.B().Hincrby().Key("runs").Field(field).Increment(1).Build(),
+	).Error(); err != nil {
 		return err
 	}
 	if r.Hangs {
@@ -159,7 +166,10 @@ func (r role) start(t *testing.T) *child {
 	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	c := &child{role: r, cmd: exec.Command(self), reports: make(chan report, 1000), ended: make(chan error, 1)}
+	c := &child{
+		role: r, cmd: exec.Command(self), reports: make(chan report, 1000),
+		ended: make(chan error, 1),
+	}
 	c.cmd.Env = append(os.Environ(), nodeEnv+"="+string(text))
 	c.cmd.Stderr = os.Stderr
 	c.stdin, err = c.cmd.StdinPipe()

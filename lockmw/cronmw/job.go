@@ -38,7 +38,8 @@ func (j *Job) check() error {
 	return err
 }
 
-// runKey is the lock of a run that may be waited for, apart from that of the tick: "" with a name that makes no key.
+// runKey is the lock of a run that may be waited for, apart from that
+// of the tick: "" with a name that makes no key.
 func (j *Job) runKey() string { return lockmw.Key(ticks.OfJob, j.name, "run") }
 
 // Name is the job's name.
@@ -50,8 +51,9 @@ func (j *Job) HoldAtLeast() time.Duration { return j.hold.Least }
 // Run is [Job.Fire] with the context given to [New]. It makes a Job a cron.Job of robfig/cron.
 func (j *Job) Run() { j.Fire(j.node.ctx) }
 
-// Fire is called when the job's schedule has a tick, and returns when that has been run, here, or found to be somebody else's. The run's
-// context ends when ctx does, or when the lock is lost. [Config].OnTick is told the same, unless the run panics, which passes through.
+// Fire is called when the job's schedule has a tick, and returns when that has been run, here,
+// or found to be somebody else's. The run's context ends when ctx does, or when the lock is
+// lost. [Config].OnTick is told the same, unless the run panics, which passes through.
 func (j *Job) Fire(ctx context.Context) Tick {
 	begun := time.Now()
 	t := Tick{Job: j.name, Outcome: Late}
@@ -65,12 +67,14 @@ func (j *Job) Fire(ctx context.Context) Tick {
 
 // take takes the tick, and runs it.
 func (j *Job) take(ctx context.Context) Tick {
-	op, exit, err := lockmw.Enter(ctx, j.node.keeper, j.key, lockmw.Refuse(), lockmw.Within(j.hold.Grace),
+	op, exit, err := lockmw.Enter(ctx, j.node.keeper, j.key, lockmw.Refuse(),
+		lockmw.Within(j.hold.Grace),
 		lockmw.HoldAtLeast(j.hold.Least), lockmw.Operation(j.name))
 	if err == nil && j.wait > 0 {
 		// The tick is ours, and remains so by HoldAtLeast: nobody else will wait for its turn.
 		_ = exit(nil) // a lock that could not be freed lapses
-		op, exit, err = lockmw.Enter(ctx, j.node.keeper, j.runKey(), lockmw.Wait(j.wait), lockmw.Operation(j.name))
+		op, exit, err = lockmw.Enter(ctx, j.node.keeper, j.runKey(), lockmw.Wait(j.wait),
+			lockmw.Operation(j.name))
 	}
 	if err != nil {
 		return j.refused(err)

@@ -60,8 +60,18 @@ func TestHoldAtLeast(t *testing.T) {
 		{"default", 0, nil, minute, cronmw.DefaultHoldAtLeast},
 		{"frequent", 0, nil, time.Second, 500 * time.Millisecond},
 		{"node", 7 * time.Second, nil, minute, 7 * time.Second},
-		{"job", 7 * time.Second, []cronmw.Option{cronmw.HoldAtLeast(30 * time.Second)}, minute, 30 * time.Second},
-		{"most", 0, []cronmw.Option{cronmw.HoldAtLeast(minute - 1)}, minute, minute - time.Millisecond},
+		{
+			"job", 7 * time.Second,
+			[]cronmw.Option{cronmw.HoldAtLeast(30 * time.Second)},
+			minute,
+			30 * time.Second,
+		},
+		{
+			"most", 0,
+			[]cronmw.Option{cronmw.HoldAtLeast(minute - 1)},
+			minute,
+			minute - time.Millisecond,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +143,8 @@ func TestALateAnswerIsNotTaken(t *testing.T) {
 	})
 }
 
-// The run hears of the loss before another node can have the lock, and goes on to be told what it came to.
+// The run hears of the loss before another node can have the lock,
+// and goes on to be told what it came to.
 func TestLostInTheMiddle(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, b *bed) {

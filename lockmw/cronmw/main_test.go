@@ -93,7 +93,9 @@ func (b *bed) keeper(name string) *renewer.Keeper {
 }
 
 // job is that of one node, called "job".
-func (b *bed) job(node string, s cronmw.Schedule, fn func(context.Context) error, opts ...cronmw.Option) *cronmw.Job {
+func (b *bed) job(
+	node string, s cronmw.Schedule, fn func(context.Context) error, opts ...cronmw.Option,
+) *cronmw.Job {
 	b.t.Helper()
 	j, err := b.node(node).Job("job", s, fn, opts...)
 	require.NoError(b.t, err)

@@ -12,20 +12,23 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// DefaultHoldAtLeast is for how long a tick is taken, however short the run, unless that is more than half of the shortest time
-// between two of the job's ticks: half of that, then. It bears with clocks that differ by 2.5 s; those that follow a time server
-// differ by less than a tenth of a second.
+// DefaultHoldAtLeast is for how long a tick is taken, however short the run,
+// unless that is more than half of the shortest time between two of the job's
+// ticks: half of that, then. It bears with clocks that differ by 2.5 s; those
+// that follow a time server differ by less than a tenth of a second.
 const DefaultHoldAtLeast = ticks.DefaultHold
 
 // Config says how a [Node] runs its jobs. OnTick is required.
 type Config struct {
-	// HoldAtLeast is for how long a tick is taken, however short the run: more than twice what the nodes' clocks differ by, and at
-	// most half of the shortest time between two ticks. Milliseconds; fractions are cut off. Default [DefaultHoldAtLeast] (5 s), or less for frequent jobs.
-	// [HoldAtLeast] sets it for one job.
+	// HoldAtLeast is for how long a tick is taken, however short the run: more than twice
+	// what the nodes' clocks differ by, and at most half of the shortest time between two
+	// ticks. Milliseconds; fractions are cut off. Default [DefaultHoldAtLeast] (5 s), or
+	// less for frequent jobs. [HoldAtLeast] sets it for one job.
 	HoldAtLeast time.Duration
 
-	// OnTick hears of every tick on this node: run, with the run's error, skipped, or not run for another reason. Schedulers do not
-	// listen to errors, so nobody else does. It is called from the goroutine of the tick, concurrently. [LogTicks] makes one.
+	// OnTick hears of every tick on this node: run, with the run's error, skipped, or not
+	// run for another reason. Schedulers do not listen to errors, so nobody else does. It
+	// is called from the goroutine of the tick, concurrently. [LogTicks] makes one.
 	OnTick func(context.Context, Tick)
 }
 
@@ -39,16 +42,20 @@ type Node struct {
 	names map[string]bool
 }
 
-// New returns a node that runs its jobs under locks of k. Their contexts derive from ctx: when it ends, they are cancelled, and no
-// further ones begin. The error is [renewer.ErrConfig], and names each faulty field.
+// New returns a node that runs its jobs under locks of k. Their contexts
+// derive from ctx: when it ends, they are cancelled, and no further ones
+// begin. The error is [renewer.ErrConfig], and names each faulty field.
 func New(ctx context.Context, k *renewer.Keeper, cfg Config) (*Node, error) {
 	var faults []error
 	if k == nil {
-		faults = append(faults, fmt.Errorf("%w: New needs a keeper: renewer.New", renewer.ErrConfig))
+		faults = append(faults,
+			fmt.Errorf("%w: New needs a keeper: renewer.New", renewer.ErrConfig))
 	}
 	if cfg.OnTick == nil {
-		faults = append(faults, fmt.Errorf("%w: Config.OnTick is nil, so that nobody would hear of a failed run: take cronmw.LogTicks(logger), "+
-			"or a function of your own", renewer.ErrConfig))
+		faults = append(faults,
+			fmt.Errorf("%w: Config.OnTick is nil, so that nobody would hear of a failed run: "+
+				"take cronmw.LogTicks(logger), "+
+				"or a function of your own", renewer.ErrConfig))
 	}
 	if _, err := ticks.NewHold(cfg.HoldAtLeast, 0); err != nil {
 		faults = append(faults, err)
@@ -59,17 +66,24 @@ func New(ctx context.Context, k *renewer.Keeper, cfg Config) (*Node, error) {
 	return &Node{ctx: ctx, keeper: k, cfg: cfg, names: make(map[string]bool)}, nil
 }
 
-// Schedule tells when work is due: the first tick later than t, or the zero time if there is none. The ticks must follow the clock,
-// not when they are asked for. robfig/cron's schedules are of this kind, but for its own Every.
+// Schedule tells when work is due: the first tick later than t, or the zero
+// time if there is none. The ticks must follow the clock, not when they are
+// asked for. robfig/cron's schedules are of this kind, but for its own Every.
 type Schedule interface{ Next(t time.Time) time.Time }
 
-// Job returns a job that runs fn once a tick, on one node of all that have a job with this name and schedule. Have a scheduler
-// call [Job.Run], or [Job.Fire], on every tick.
+// Job returns a job that runs fn once a tick, on one node of all that have a job with
+// this name and schedule. Have a scheduler call [Job.Run], or [Job.Fire], on every tick.
 //
-// A name that the node has already is refused, with [renewer.ErrConfig]; so is a schedule without ticks, one whose ticks depend on when
-// it is asked, and one whose ticks come as close together as HoldAtLeast is long. An empty or too long name is [renewer.ErrName].
-func (n *Node) Job(name string, s Schedule, fn func(context.Context) error, opts ...Option) (*Job, error) {
-	j := &Job{node: n, name: name, key: lockmw.Key(ticks.OfJob, name), schedule: s, fn: fn, settings: settings{least: n.cfg.HoldAtLeast}}
+// A name that the node has already is refused, with [renewer.ErrConfig]; so is a schedule
+// without ticks, one whose ticks depend on when it is asked, and one whose ticks come as
+// close together as HoldAtLeast is long. An empty or too long name is [renewer.ErrName].
+func (n *Node) Job(
+	name string, s Schedule, fn func(context.Context) error, opts ...Option,
+) (*Job, error) {
+	j := &Job{
+		node: n, name: name, key: lockmw.Key(ticks.OfJob, name), schedule: s, fn: fn,
+		settings: settings{least: n.cfg.HoldAtLeast},
+	}
 	for _, opt := range opts {
 		opt(&j.settings)
 	}
@@ -79,7 +93,8 @@ func (n *Node) Job(name string, s Schedule, fn func(context.Context) error, opts
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.names[name] {
-		return nil, fmt.Errorf("%w: this node has a job %q already, and the two would take each other's ticks: give each a name of its own, "+
+		return nil, fmt.Errorf("%w: this node has a job %q already, and the two would take each "+
+			"other's ticks: give each a name of its own, "+
 			"or Forget the first", renewer.ErrConfig, name)
 	}
 	n.names[name] = true

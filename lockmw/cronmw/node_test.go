@@ -19,11 +19,15 @@ func TestNewNamesEachFault(t *testing.T) {
 	t.Parallel()
 	_, err := cronmw.New(t.Context(), nil, cronmw.Config{HoldAtLeast: -1})
 	require.ErrorIs(t, err, renewer.ErrConfig)
-	for _, want := range []string{"needs a keeper", "OnTick is nil", "cronmw.LogTicks(logger)", "HoldAtLeast is -1ns"} {
+	for _, want := range []string{
+		"needs a keeper", "OnTick is nil", "cronmw.LogTicks(logger)",
+		"HoldAtLeast is -1ns",
+	} {
 		require.ErrorContains(t, err, want)
 	}
 	in(t, func(t *testing.T, b *bed) {
-		_, err = cronmw.New(t.Context(), b.keeper("a"), cronmw.Config{OnTick: b.log.add, HoldAtLeast: 3 * time.Millisecond})
+		_, err = cronmw.New(t.Context(), b.keeper("a"),
+			cronmw.Config{OnTick: b.log.add, HoldAtLeast: 3 * time.Millisecond})
 	})
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	require.ErrorContains(t, err, "it must be at least 4ms")
@@ -46,21 +50,51 @@ func TestRefusedJobs(t *testing.T) {
 		want        string
 	}{
 		{"no name", "", everyMinute, nothing, nil, renewer.ErrName, "it is empty"},
-		{"long name", strings.Repeat("x", renewer.MaxName-len("cron:")), everyMinute, nothing, nil, renewer.ErrName, "bytes, above the limit"},
-		{"no schedule", "job", nil, nothing, nil, renewer.ErrConfig, "it needs a schedule and a function"},
-		{"no function", "job", everyMinute, nil, nil, renewer.ErrConfig, "it needs a schedule and a function"},
+		{
+			"long name", strings.Repeat("x", renewer.MaxName-len("cron:")), everyMinute, nothing,
+			nil,
+			renewer.ErrName, "bytes, above the limit",
+		},
+		{
+			"no schedule", "job", nil, nothing, nil, renewer.ErrConfig,
+			"it needs a schedule and a function",
+		},
+		{
+			"no function", "job", everyMinute, nil, nil, renewer.ErrConfig,
+			"it needs a schedule and a function",
+		},
 		{
 			"hold of an interval", "job", everyMinute, nothing,
 			[]cronmw.Option{cronmw.HoldAtLeast(minute)},
 			renewer.ErrConfig,
 			`job "job": lockbeat: invalid configuration: HoldAtLeast is 1m0s, but the schedule has ticks 1m0s apart`,
 		},
-		{"negative hold", "job", everyMinute, nothing, []cronmw.Option{cronmw.HoldAtLeast(-1)}, renewer.ErrConfig, "can't be negative"},
-		{"too frequent", "job", cronmw.Every(7 * time.Millisecond), nothing, nil, renewer.ErrConfig, "HoldAtLeast comes to 3ms"},
-		{"no ticks", "job", once(time.Time{}), nothing, nil, renewer.ErrConfig, "the schedule has no tick"},
-		{"counts from the start", "job", cron.Every(30 * time.Second), nothing, nil, renewer.ErrConfig, "such as cronmw.Every(30s)"},
-		{"counts from when it is asked", "job", from(minute), nothing, nil, renewer.ErrConfig, "no two nodes have the same ones"},
-		{"stands still", "job", from(0), nothing, nil, renewer.ErrConfig, "the schedule stands still"},
+		{
+			"negative hold", "job", everyMinute, nothing,
+			[]cronmw.Option{cronmw.HoldAtLeast(-1)},
+			renewer.ErrConfig, "can't be negative",
+		},
+		{
+			"too frequent", "job", cronmw.Every(7 * time.Millisecond), nothing, nil,
+			renewer.ErrConfig,
+			"HoldAtLeast comes to 3ms",
+		},
+		{
+			"no ticks", "job", once(time.Time{}), nothing, nil, renewer.ErrConfig,
+			"the schedule has no tick",
+		},
+		{
+			"counts from the start", "job", cron.Every(30 * time.Second), nothing, nil,
+			renewer.ErrConfig, "such as cronmw.Every(30s)",
+		},
+		{
+			"counts from when it is asked", "job", from(minute), nothing, nil, renewer.ErrConfig,
+			"no two nodes have the same ones",
+		},
+		{
+			"stands still", "job", from(0), nothing, nil, renewer.ErrConfig,
+			"the schedule stands still",
+		},
 	} {
 		t.Run(c.label, func(t *testing.T) {
 			t.Parallel()
@@ -111,7 +145,8 @@ func TestHoldAgainstIrregularSchedules(t *testing.T) {
 			t.Parallel()
 			in(t, func(t *testing.T, b *bed) {
 				n, c := b.node("a"), cron.New(cron.WithLocation(time.UTC))
-				_, err := n.AddFunc(c, spec, "fits", nothing, cronmw.HoldAtLeast(want-time.Millisecond))
+				_, err := n.AddFunc(c, spec, "fits", nothing,
+					cronmw.HoldAtLeast(want-time.Millisecond))
 				require.NoError(t, err)
 				_, err = n.AddFunc(c, spec, "does not", nothing, cronmw.HoldAtLeast(want))
 				if want != math.MaxInt64 {

@@ -37,7 +37,9 @@ func (r *runs) all() []time.Duration {
 }
 
 // nodes runs the same job on n nodes with the same clock, until stop is called.
-func (b *bed) nodes(n int, s cronmw.Schedule, fn func(context.Context) error, opts ...cronmw.Option) (stop func()) {
+func (b *bed) nodes(
+	n int, s cronmw.Schedule, fn func(context.Context) error, opts ...cronmw.Option,
+) (stop func()) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	var all sync.WaitGroup
@@ -81,7 +83,8 @@ func TestOverlapIsWaitedFor(t *testing.T) {
 		}, cronmw.Wait(minute))
 		pass(4*minute + time.Second)
 		stop()
-		assert.Equal(t, []time.Duration{minute, 150 * time.Second, 3 * minute, 4 * minute}, runs.all())
+		assert.Equal(t, []time.Duration{minute, 150 * time.Second, 3 * minute, 4 * minute},
+			runs.all())
 		assert.Equal(t, 12-4, b.log.count(cronmw.Skipped))
 	})
 }
@@ -98,7 +101,8 @@ func TestWaitRunsOut(t *testing.T) {
 		}, cronmw.Wait(50*time.Second))
 		pass(4*minute + time.Second)
 		stop()
-		// The second tick waits from 2:00 to 2:50, the third from 3:00, and gets its turn at 3:30; the fourth waits in vain.
+		// The second tick waits from 2:00 to 2:50, the third from
+		// 3:00, and gets its turn at 3:30; the fourth waits in vain.
 		assert.Equal(t, []time.Duration{minute, 210 * time.Second}, runs.all())
 		assert.Equal(t, 12-2, b.log.count(cronmw.Skipped))
 	})
@@ -122,7 +126,8 @@ func TestMissedTicksAreNotCaughtUp(t *testing.T) {
 	})
 }
 
-// A process that slept over its tick calls when it wakes up. The others have run it, and the lock has lapsed.
+// A process that slept over its tick calls when it wakes up. The
+// others have run it, and the lock has lapsed.
 func TestLate(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, b *bed) {
@@ -167,7 +172,8 @@ func (o once) Next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// A node that dies in the middle: the next tick is run elsewhere if the lock lapses in time, or the one after that.
+// A node that dies in the middle: the next tick is run elsewhere if
+// the lock lapses in time, or the one after that.
 func TestANodeDies(t *testing.T) {
 	t.Parallel()
 	for each, want := range map[time.Duration]int{20 * time.Second: 1, 10 * time.Second: 2} {
@@ -175,7 +181,10 @@ func TestANodeDies(t *testing.T) {
 			t.Parallel()
 			in(t, func(t *testing.T, b *bed) {
 				runs := 0
-				alive := b.job("alive", cronmw.Every(each), func(context.Context) error { runs++; return nil })
+				alive := b.job("alive", cronmw.Every(each), func(context.Context) error {
+					runs++
+					return nil
+				})
 				pass(each)
 				b.store.Overwrite("cron:job", renewer.Holder{Node: "dead"}, renewer.DefaultTTL)
 				assert.Equal(t, cronmw.Skipped, alive.Fire(t.Context()).Outcome)

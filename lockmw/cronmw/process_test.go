@@ -19,7 +19,8 @@ const longEnv = "LOCKBEAT_LONG"
 
 const processes = 5
 
-// Five processes on a real Redis, whose clocks differ, and a job of a millisecond: each tick is run once.
+// Five processes on a real Redis, whose clocks differ, and a job of a
+// millisecond: each tick is run once.
 func TestProcessesWithSkewedClocks(t *testing.T) {
 	t.Parallel()
 	// The same in proportion, but that a busy machine is late by the same time in both.
@@ -57,9 +58,11 @@ func TestProcessesWithSkewedClocks(t *testing.T) {
 		case n == 1:
 			once++
 		case n == 0 && met[tick.UnixMilli()] == 0:
-			t.Logf("this machine was so busy that all nodes were late for the tick at %v, and left it out", tick)
+			t.Logf("this machine was so busy that all nodes were late for the tick at %v, and "+
+				"left it out", tick)
 		default:
-			assert.Fail(t, "not once", "%d runs of the tick at %v, which %d nodes took note of in time", n, tick, met[tick.UnixMilli()])
+			assert.Fail(t, "not once",
+				"%d runs of the tick at %v, which %d nodes took note of in time", n, tick, met[tick.UnixMilli()])
 		}
 	}
 	assert.GreaterOrEqual(t, once, ticks*3/4)
@@ -84,7 +87,8 @@ func runsOf(t *testing.T, server *redistest.Server, tick time.Time) int {
 	return n
 }
 
-// The node that runs is killed in the middle: the next tick is run elsewhere, and nobody runs the rest of this one.
+// The node that runs is killed in the middle: the next tick is run
+// elsewhere, and nobody runs the rest of this one.
 func TestTheRunningProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	const every = 2 * time.Second

@@ -13,9 +13,10 @@ import (
 
 var _ cron.Job = (*Job)(nil)
 
-// AddFunc is c.AddFunc for a function that runs once a tick, on one node of many: see [Node.Job] for what is refused. The spec is read by
-// c's parser, in c's location, which must be the same on all nodes. "@every 30s" ticks at multiples of 30 s by the clock, as [Every] does,
-// rather than 30 s after each node's start.
+// AddFunc is c.AddFunc for a function that runs once a tick, on one node of many:
+// see [Node.Job] for what is refused. The spec is read by c's parser, in c's
+// location, which must be the same on all nodes. "@every 30s" ticks at multiples
+// of 30 s by the clock, as [Every] does, rather than 30 s after each node's start.
 func (n *Node) AddFunc(
 	c *cron.Cron, spec, name string, fn func(context.Context) error, opts ...Option,
 ) (cron.EntryID, error) {
@@ -46,12 +47,14 @@ func (n *Node) Schedule(
 	return c.Schedule(s, j), nil
 }
 
-// Wrapper returns a wrapper for one job that is there already, which c is to run on the schedule s:
-// c.Schedule(s, cron.NewChain(wrapper).Then(job)). Prefer [Node.AddFunc]: a cron.Job has no context, by which to hear that its lock is
-// lost. cron.Every is refused: use [Every].
+// Wrapper returns a wrapper for one job that is there already, which c is to run on the schedule
+// s: c.Schedule(s, cron.NewChain(wrapper).Then(job)). Prefer [Node.AddFunc]: a cron.Job has no
+// context, by which to hear that its lock is lost. cron.Every is refused: use [Every].
 //
 // The wrapper panics if it is used for a second job: the two would take each other's ticks.
-func (n *Node) Wrapper(c *cron.Cron, s cron.Schedule, name string, opts ...Option) (cron.JobWrapper, error) {
+func (n *Node) Wrapper(
+	c *cron.Cron, s cron.Schedule, name string, opts ...Option,
+) (cron.JobWrapper, error) {
 	var inner cron.Job
 	j, err := n.jobFor(c, s, name, func(context.Context) error {
 		inner.Run()
@@ -63,7 +66,8 @@ func (n *Node) Wrapper(c *cron.Cron, s cron.Schedule, name string, opts ...Optio
 	var used atomic.Bool
 	return func(job cron.Job) cron.Job {
 		if used.Swap(true) {
-			panic(fmt.Sprintf("lockbeat: the wrapper of job %q is used for a second one: make another, with a name of its own", name))
+			panic(fmt.Sprintf("lockbeat: the wrapper of job %q is used for a second one: make "+
+				"another, with a name of its own", name))
 		}
 		inner = job
 		return j
@@ -73,7 +77,9 @@ func (n *Node) Wrapper(c *cron.Cron, s cron.Schedule, name string, opts ...Optio
 var errNoCron = fmt.Errorf("%w: there is no cron: make one by cron.New", renewer.ErrConfig)
 
 // jobFor is Job with the schedule as c asks it.
-func (n *Node) jobFor(c *cron.Cron, s cron.Schedule, name string, fn func(context.Context) error, opts []Option) (*Job, error) {
+func (n *Node) jobFor(
+	c *cron.Cron, s cron.Schedule, name string, fn func(context.Context) error, opts []Option,
+) (*Job, error) {
 	switch {
 	case c == nil:
 		return nil, errNoCron
@@ -84,7 +90,8 @@ func (n *Node) jobFor(c *cron.Cron, s cron.Schedule, name string, fn func(contex
 	}
 }
 
-// inZone asks a schedule by times of a zone: what has none of its own is read in that of the time given.
+// inZone asks a schedule by times of a zone: what has none of its own
+// is read in that of the time given.
 type inZone struct {
 	cron.Schedule
 

@@ -18,7 +18,10 @@ import (
 
 // quiet is a cron that only tells the test.
 func quiet(opts ...cron.Option) *cron.Cron {
-	return cron.New(append([]cron.Option{cron.WithLocation(time.UTC), cron.WithLogger(cron.DiscardLogger)}, opts...)...)
+	return cron.New(
+		append([]cron.Option{cron.WithLocation(time.UTC), cron.WithLogger(cron.DiscardLogger)},
+			opts...)...,
+	)
 }
 
 // running starts crons, and stops them with what they run when the test ends.
@@ -58,19 +61,21 @@ func TestRobfigAddFunc(t *testing.T) {
 	}
 }
 
-// A job that is added while the cron runs, with seconds, by the cron's own parser, in its own zone, and in its chain.
+// A job that is added while the cron runs, with seconds, by the
+// cron's own parser, in its own zone, and in its chain.
 func TestRobfigAsTheCronIs(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, b *bed) {
 		tokyo, err := time.LoadLocation("Asia/Tokyo")
 		require.NoError(t, err)
 		var chained atomic.Int64
-		c := quiet(cron.WithSeconds(), cron.WithLocation(tokyo), cron.WithChain(func(j cron.Job) cron.Job {
-			return cron.FuncJob(func() {
-				chained.Add(1)
-				j.Run()
-			})
-		}))
+		c := quiet(cron.WithSeconds(), cron.WithLocation(tokyo),
+			cron.WithChain(func(j cron.Job) cron.Job {
+				return cron.FuncJob(func() {
+					chained.Add(1)
+					j.Run()
+				})
+			}))
 		running(t, c)
 		n := b.node("a")
 		id, err := n.AddFunc(c, "30 0 9 * * *", "job", func(context.Context) error {
@@ -93,7 +98,10 @@ func TestRobfigAsTheCronIs(t *testing.T) {
 func TestRobfigSchedule(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, b *bed) {
-		for i, s := range []cron.Schedule{cronmw.Every(30 * time.Second), cron.Every(30 * time.Second)} {
+		for i, s := range []cron.Schedule{
+			cronmw.Every(30 * time.Second),
+			cron.Every(30 * time.Second),
+		} {
 			c := quiet()
 			_, err := b.node(fmt.Sprint(i)).Schedule(c, s, "job", nothing)
 			require.NoError(t, err)
@@ -120,7 +128,8 @@ func TestRobfigWrapper(t *testing.T) {
 			require.NoError(t, err)
 			c.Schedule(schedule, cron.NewChain(wrapper).Then(job))
 			running(t, c)
-			require.PanicsWithValue(t, `lockbeat: the wrapper of job "job" is used for a second one: make another, with a name of its own`,
+			require.PanicsWithValue(t,
+				`lockbeat: the wrapper of job "job" is used for a second one: make another, with a name of its own`,
 				func() { wrapper(job) })
 		}
 		pass(time.Hour + time.Second)

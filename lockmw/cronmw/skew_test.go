@@ -28,8 +28,8 @@ func (c *byTick) add(ahead time.Duration) {
 	c.runs[time.Now().Add(ahead).Truncate(c.every).Unix()]++
 }
 
-// A day of ticks on five nodes, whose clocks differ by nearly as much as may be, and each of which is now and then late to notice: one
-// run a tick.
+// A day of ticks on five nodes, whose clocks differ by nearly as much as
+// may be, and each of which is now and then late to notice: one run a tick.
 func TestOneRunATickWhateverTheClocks(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{time.Second, 7 * time.Second, minute} {
@@ -41,7 +41,8 @@ func TestOneRunATickWhateverTheClocks(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				var all sync.WaitGroup
 				for i := range n {
-					// The clocks span a little less than half of HoldAtLeast, and that is half of the interval, or 5 s.
+					// The clocks span a little less than half of
+					// HoldAtLeast, and that is half of the interval, or 5 s.
 					hold := min(cronmw.DefaultHoldAtLeast, every/2)
 					ahead := time.Duration(i) * (hold/2 - time.Millisecond) / (n - 1)
 					mine := skewed{s, ahead}
@@ -72,7 +73,8 @@ func TestOneRunATickWhateverTheClocks(t *testing.T) {
 	}
 }
 
-// The bound is one, and as stated: with clocks a moment further apart, and the worst of luck, a tick is run twice.
+// The bound is one, and as stated: with clocks a moment further
+// apart, and the worst of luck, a tick is run twice.
 func TestTheBoundIsSharp(t *testing.T) {
 	t.Parallel()
 	const hold, moment = 4 * time.Second, 2 * time.Millisecond
@@ -85,7 +87,8 @@ func TestTheBoundIsSharp(t *testing.T) {
 	} {
 		in(t, func(t *testing.T, b *bed) {
 			first := b.job("first", cronmw.Every(minute), nothing, cronmw.HoldAtLeast(hold))
-			behind := b.job("behind", skewed{cronmw.Every(minute), -c.apart}, nothing, cronmw.HoldAtLeast(hold))
+			behind := b.job("behind", skewed{cronmw.Every(minute), -c.apart}, nothing,
+				cronmw.HoldAtLeast(hold))
 			pass(minute)
 			require.Equal(t, cronmw.Ran, first.Fire(t.Context()).Outcome)
 			// It notices as late as it may, and its request takes as long to arrive as it may.

@@ -16,9 +16,11 @@ type Tick struct {
 	Job string
 	// Outcome tells what has become of it.
 	Outcome Outcome
-	// Err is, if it ran, the run's error, with [renewer.ErrLost] joined if the lock was lost; and why, if it was [NotRun]. Else nil.
+	// Err is, if it ran, the run's error, with [renewer.ErrLost] joined
+	// if the lock was lost; and why, if it was [NotRun]. Else nil.
 	Err error
-	// Holder has the tick, or runs an earlier one, if it was [Skipped]; its zero value if that is not known.
+	// Holder has the tick, or runs an earlier one, if it was
+	// [Skipped]; its zero value if that is not known.
 	Holder renewer.Holder
 	// Took is how long it took, run and lock.
 	Took time.Duration
@@ -32,11 +34,13 @@ const (
 	Ran Outcome = iota + 1
 	// Skipped means that it is another node's, or that an earlier tick is still being run.
 	Skipped
-	// Late means that the scheduler has called when no tick was due, or when it had been due for longer than a quarter of HoldAtLeast:
-	// the process was paused. It is not run, since another node has most likely done so.
+	// Late means that the scheduler has called when no tick was due, or when
+	// it had been due for longer than a quarter of HoldAtLeast: the process
+	// was paused. It is not run, since another node has most likely done so.
 	Late
-	// NotRun means that the lock could not be had for another reason: [renewer.ErrUnavailable] if the store could not be asked,
-	// [renewer.ErrShutdown], or the error of the context. No other node may have had more luck.
+	// NotRun means that the lock could not be had for another reason:
+	// [renewer.ErrUnavailable] if the store could not be asked, [renewer.ErrShutdown],
+	// or the error of the context. No other node may have had more luck.
 	NotRun
 )
 
@@ -68,14 +72,17 @@ func (j *Job) refused(err error) Tick {
 	return t
 }
 
-// LogTicks returns a function for [Config].OnTick that logs: runs and skips at level Debug, late ticks at Warn, errors at Error. A nil
-// logger is slog.Default().
+// LogTicks returns a function for [Config].OnTick that logs: runs and skips at
+// level Debug, late ticks at Warn, errors at Error. A nil logger is slog.Default().
 func LogTicks(l *slog.Logger) func(context.Context, Tick) {
 	if l == nil {
 		l = slog.Default()
 	}
 	return func(ctx context.Context, t Tick) {
-		attrs := []slog.Attr{slog.String("job", t.Job), slog.String("outcome", t.Outcome.String()), slog.Duration("took", t.Took)}
+		attrs := []slog.Attr{
+			slog.String("job", t.Job), slog.String("outcome", t.Outcome.String()),
+			slog.Duration("took", t.Took),
+		}
 		level := slog.LevelDebug
 		switch {
 		case t.Err != nil:

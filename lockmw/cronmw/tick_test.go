@@ -29,7 +29,10 @@ func TestLogTicks(t *testing.T) {
 	for _, tick := range []cronmw.Tick{
 		{Job: "j", Outcome: cronmw.Ran, Took: time.Second},
 		{Job: "j", Outcome: cronmw.Ran, Err: errors.New("failed")},
-		{Job: "j", Outcome: cronmw.Skipped, Holder: renewer.Holder{Node: "b", PID: 7, Operation: "j"}},
+		{
+			Job: "j", Outcome: cronmw.Skipped,
+			Holder: renewer.Holder{Node: "b", PID: 7, Operation: "j"},
+		},
 		{Job: "j", Outcome: cronmw.Skipped},
 		{Job: "j", Outcome: cronmw.Late},
 		{Job: "j", Outcome: cronmw.NotRun, Err: renewer.ErrUnavailable},
@@ -66,7 +69,10 @@ func TestEvery(t *testing.T) {
 		assert.Equal(t, at(c.want), cronmw.Every(c.every).Next(at(c.after)))
 	}
 	elsewhere := time.FixedZone("half past", 5*3600+1800)
-	assert.Equal(t, at("14:00:00.000"), cronmw.Every(2*time.Hour).Next(at("12:30:00.000").In(elsewhere)).UTC(), "of UTC's hours")
-	require.PanicsWithValue(t, "lockbeat: cronmw.Every(999µs) can't be meant: give at least a millisecond, such as a minute",
+	assert.Equal(t, at("14:00:00.000"),
+		cronmw.Every(2*time.Hour).Next(at("12:30:00.000").In(elsewhere)).UTC(), "of UTC's hours")
+	require.PanicsWithValue(t,
+		"lockbeat: cronmw.Every(999µs) can't be meant: give at least a millisecond, such as a "+
+			"minute",
 		func() { cronmw.Every(999 * time.Microsecond) })
 }

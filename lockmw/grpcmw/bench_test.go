@@ -21,7 +21,8 @@ func benchKeeper(b *testing.B) *renewer.Keeper {
 	return k
 }
 
-// BenchmarkUnary compares a unary call under a lock in memory with lockmw.Do, and with a method that has no rule.
+// BenchmarkUnary compares a unary call under a lock in memory with
+// lockmw.Do, and with a method that has no rule.
 func BenchmarkUnary(b *testing.B) {
 	k := benchKeeper(b)
 	in := grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, account))
@@ -36,7 +37,9 @@ func BenchmarkUnary(b *testing.B) {
 	b.Run("lockmw.Do", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, _ = lockmw.Do(b.Context(), k, "a1", func(context.Context) (any, error) { return nil, nil })
+			_, _ = lockmw.Do(b.Context(), k, "a1", func(context.Context) (any, error) {
+				return nil, nil
+			})
 		}
 	})
 	b.Run("no rule", func(b *testing.B) {
@@ -52,19 +55,22 @@ func BenchmarkUnary(b *testing.B) {
 func BenchmarkStreamOperation(b *testing.B) {
 	k := benchKeeper(b)
 	in := grpcmw.StreamServerInterceptor(k, grpcmw.ForWholeMethod(duplex))
-	stream := &fakeServerStream{ctx: b.Context(), recv: func(any) error { return nil }, send: func(any) error { return nil }}
+	stream := &fakeServerStream{ctx: b.Context(), recv: func(any) error {
+		return nil
+	}, send: func(any) error { return nil }}
 	for name, use := range map[string]func(grpc.ServerStream) error{
 		"send": func(s grpc.ServerStream) error { return s.SendMsg(nil) },
 		"recv": func(s grpc.ServerStream) error { return s.RecvMsg(nil) },
 	} {
 		b.Run(name, func(b *testing.B) {
-			_ = in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, s grpc.ServerStream) error {
-				b.ReportAllocs()
-				for b.Loop() {
-					_ = use(s)
-				}
-				return nil
-			})
+			_ = in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex},
+				func(_ any, s grpc.ServerStream) error {
+					b.ReportAllocs()
+					for b.Loop() {
+						_ = use(s)
+					}
+					return nil
+				})
 		})
 	}
 }

@@ -42,7 +42,8 @@ func TestClientStreamLooksAtTheClock(t *testing.T) {
 	})
 }
 
-// What gRPC says of a stream whose context has ended is that it was cancelled. It was not, by the caller.
+// What gRPC says of a stream whose context has ended is that it was
+// cancelled. It was not, by the caller.
 func TestClientStreamsOwnErrorIsJoinedByTheLoss(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
@@ -51,7 +52,9 @@ func TestClientStreamsOwnErrorIsJoinedByTheLoss(t *testing.T) {
 			<-fake.ctx.Done()
 			return err
 		}
-		errSend, errRecv, errHeader := errors.New("send"), errors.New("receive"), errors.New("header")
+		errSend, errRecv, errHeader := errors.New("send"), errors.New("receive"), errors.New(
+			"header",
+		)
 		fake.header = func() (metadata.MD, error) { return nil, until(errHeader) }
 		fake.recv = func(any) error { return until(errRecv) }
 		fake.send = func(any) error { return until(errSend) }
@@ -65,7 +68,8 @@ func TestClientStreamsOwnErrorIsJoinedByTheLoss(t *testing.T) {
 			stream, err := in(t.Context(), &grpc.StreamDesc{}, nil, duplex, fake.open)
 			require.NoError(t, err)
 			err = use(stream)
-			require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, err))
+			require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost},
+				verdictOf(t, err))
 			require.ErrorIs(t, err, own)
 			fake.finish(err)
 		}
@@ -89,14 +93,17 @@ func TestLateStreamHearsOfAnOuterLoss(t *testing.T) {
 	})
 }
 
-// Who waits for a stream that is never opened hears of it when those have who expect to hear from gRPC, and not half.
+// Who waits for a stream that is never opened hears of it when those
+// have who expect to hear from gRPC, and not half.
 func TestEndOfALateStreamIsWhole(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
 		ctx, cancel := context.WithCancel(t.Context())
 		finish := make(chan struct{})
 		in := grpcmw.StreamClientInterceptor(b.k, grpcmw.ForMethod(duplex, outputAccount))
-		stream, err := in(ctx, &grpc.StreamDesc{}, nil, duplex, nil, grpc.OnFinish(func(error) { <-finish }))
+		stream, err := in(ctx, &grpc.StreamDesc{}, nil, duplex, nil, grpc.OnFinish(func(error) {
+			<-finish
+		}))
 		require.NoError(t, err)
 		received := make(chan error, 1)
 		go func() { received <- stream.RecvMsg(nil) }()

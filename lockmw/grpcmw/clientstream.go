@@ -13,12 +13,13 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// StreamClientInterceptor opens streams of streaming methods under the locks that the rules among opts name; other methods pass
-// through. See the package's text for the outcomes, and for when a stream is locked. It panics if k is nil, on two rules for one
-// method, and on a rule for a unary method.
+// StreamClientInterceptor opens streams of streaming methods under the locks
+// that the rules among opts name; other methods pass through. See the
+// package's text for the outcomes, and for when a stream is locked. It panics
+// if k is nil, on two rules for one method, and on a rule for a unary method.
 //
-// The lock is freed when gRPC says that the stream has finished (grpc.OnFinish). When it is lost the stream's context ends, and
-// SendMsg, RecvMsg and Header fail.
+// The lock is freed when gRPC says that the stream has finished (grpc.OnFinish).
+// When it is lost the stream's context ends, and SendMsg, RecvMsg and Header fail.
 func StreamClientInterceptor(k *renewer.Keeper, opts ...ClientOption) grpc.StreamClientInterceptor {
 	set := newSettings()
 	for _, o := range opts {
@@ -26,7 +27,8 @@ func StreamClientInterceptor(k *renewer.Keeper, opts ...ClientOption) grpc.Strea
 	}
 	in := newInterceptor("StreamClientInterceptor", k, set, true, outgoing)
 	return func(
-		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption,
+		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+		streamer grpc.Streamer, opts ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
 		r := in.rules[method]
 		if r == nil {

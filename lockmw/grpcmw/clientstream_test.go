@@ -7,13 +7,11 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 
@@ -70,7 +68,8 @@ func TestClientStreamHoldsItsLockUntilItHasFinished(t *testing.T) {
 			var opened atomic.Int64
 			client, _ := streamClient(t, k, openings(&opened), key.rule)
 			heldAtFinish := make(chan bool, 1)
-			stream, err := client.FullDuplexCall(metadata.AppendToOutgoingContext(within(t, soon), "x-account", "a1"),
+			stream, err := client.FullDuplexCall(metadata.AppendToOutgoingContext(within(t, soon),
+				"x-account", "a1"),
 				grpc.OnFinish(func(error) { heldAtFinish <- store.Owner(key.lock) != "" }))
 			require.NoError(t, err)
 			require.NoError(t, stream.Send(outputRequest("a1")))
@@ -84,7 +83,8 @@ func TestClientStreamHoldsItsLockUntilItHasFinished(t *testing.T) {
 			free(t, store, key.lock)
 			require.Len(t, store.Calls(script.Release), 1)
 			require.EqualValues(t, 1, opened.Load())
-			require.Equal(t, io.EOF, stream.RecvMsg(&pb.StreamingOutputCallResponse{}), "as without a lock")
+			require.Equal(t, io.EOF, stream.RecvMsg(&pb.StreamingOutputCallResponse{}),
+				"as without a lock")
 		})
 	}
 }
@@ -101,7 +101,9 @@ func TestClientOfTheOtherKindsOfStreams(t *testing.T) {
 			assert.NotEmpty(t, store.Owner("a2"))
 			for {
 				if _, err := stream.Recv(); err != nil {
-					return stream.SendAndClose(&pb.StreamingInputCallResponse{AggregatedPayloadSize: 7})
+					return stream.SendAndClose(&pb.StreamingInputCallResponse{
+						AggregatedPayloadSize: 7,
+					})
 				}
 			}
 		},
@@ -139,7 +141,8 @@ func TestAbandonedClientStreamFreesItsLockOnce(t *testing.T) {
 			t.Parallel()
 			k, store := scripted(t)
 			var opened atomic.Int64
-			client, conn := streamClient(t, k, openings(&opened), grpcmw.ForMethod(duplex, outputAccount))
+			client, conn := streamClient(t, k, openings(&opened),
+				grpcmw.ForMethod(duplex, outputAccount))
 			ctx, cancel := context.WithCancel(within(t, soon))
 			defer cancel()
 			stream, err := client.FullDuplexCall(ctx)
@@ -167,8 +170,10 @@ func TestRefusedClientStreamIsNeverOpened(t *testing.T) {
 			var opened atomic.Int64
 			client, _ := streamClient(t, k, openings(&opened), rule, grpcmw.Refuse())
 			onFinish, finished := finishes()
-			stream, err := client.FullDuplexCall(metadata.AppendToOutgoingContext(within(t, soon), "x-account", "a1"), onFinish)
-			require.Equal(t, name == "a1", err == nil, "a key that is known leads to an answer at once")
+			stream, err := client.FullDuplexCall(metadata.AppendToOutgoingContext(within(t, soon),
+				"x-account", "a1"), onFinish)
+			require.Equal(t, name == "a1", err == nil,
+				"a key that is known leads to an answer at once")
 			if err == nil {
 				err = stream.Send(outputRequest("a1"))
 				_, again := stream.Recv()
@@ -235,7 +240,8 @@ func TestReceiveOnAStreamThatIsNeverOpenedEnds(t *testing.T) {
 			t.Parallel()
 			k, store := scripted(t)
 			var opened atomic.Int64
-			client, conn := streamClient(t, k, openings(&opened), grpcmw.ForMethod(duplex, outputAccount))
+			client, conn := streamClient(t, k, openings(&opened),
+				grpcmw.ForMethod(duplex, outputAccount))
 			ctx, cancel := context.WithCancel(within(t, soon))
 			defer cancel()
 			onFinish, finished := finishes()
@@ -295,7 +301,8 @@ func TestAStreamsGoodEndStandsThoughTheLockWasLost(t *testing.T) {
 		lose(store, "a1")
 		err = drain(stream)
 		if strict {
-			require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, err))
+			require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost},
+				verdictOf(t, err))
 			require.NotErrorIs(t, err, io.EOF)
 		} else {
 			require.NoError(t, err)
@@ -318,21 +325,28 @@ func TestStreamThatCannotBeOpenedFreesItsLock(t *testing.T) {
 			k, store := scripted(t)
 			in := grpcmw.StreamClientInterceptor(k, key.rule)
 			open := func(streamer grpc.Streamer) error {
-				stream, err := in(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, nil, duplex, streamer)
+				stream, err := in(t.Context(),
+					&grpc.StreamDesc{
+						ClientStreams: true,
+						ServerStreams: true,
+					}, nil, duplex, streamer)
 				if err == nil {
 					err = stream.SendMsg(outputRequest("a1"))
 				}
 				return err
 			}
 			require.Equal(t, errStreamer, open(func(
-				ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ ...grpc.CallOption,
+				ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string,
+				_ ...grpc.CallOption,
 			) (grpc.ClientStream, error) {
 				assert.True(t, lockmw.Held(ctx, key.lock))
 				return nil, errStreamer
 			}))
 			free(t, store, key.lock)
 			require.PanicsWithValue(t, "boom", func() {
-				_ = open(func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+				_ = open(func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string,
+					...grpc.CallOption,
+				) (grpc.ClientStream, error) {
 					panic("boom")
 				})
 			})
@@ -345,7 +359,10 @@ func TestStreamThatCannotBeOpenedFreesItsLock(t *testing.T) {
 func TestPanicOfAKeyFunctionEndsItsStream(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
-		in := grpcmw.StreamClientInterceptor(b.k, grpcmw.ForMethod(duplex, func(*pb.StreamingOutputCallRequest) string { panic("boom") }))
+		in := grpcmw.StreamClientInterceptor(b.k,
+			grpcmw.ForMethod(duplex, func(*pb.StreamingOutputCallRequest) string {
+				panic("boom")
+			}))
 		stream, err := in(t.Context(), &grpc.StreamDesc{}, nil, duplex, nil)
 		require.NoError(t, err)
 		received := make(chan error, 1)
@@ -383,67 +400,7 @@ func TestBlockedClientStreamEndsWithItsLock(t *testing.T) {
 	}()
 	lose(store, "a1")
 	for range 2 {
-		require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, <-ended))
+		require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost},
+			verdictOf(t, <-ended))
 	}
-}
-
-// A retrying interceptor further in opens a second stream when the first has finished, and freed the lock.
-func TestSecondStreamUnderTheSameLockFails(t *testing.T) {
-	t.Parallel()
-	k, store := scripted(t)
-	addr, _ := serve(t, &service{duplex: func(duplexServer) error { return errHandler }})
-	again := make(chan error, 1)
-	twice := func(
-		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption,
-	) (grpc.ClientStream, error) {
-		first, err := streamer(ctx, desc, cc, method, opts...)
-		if err == nil {
-			assert.Error(t, first.RecvMsg(&pb.StreamingOutputCallResponse{}))
-			_, err = streamer(ctx, desc, cc, method, opts...)
-		}
-		again <- err
-		return nil, err
-	}
-	conn := dial(t, addr, grpc.WithChainStreamInterceptor(grpcmw.StreamClientInterceptor(k, grpcmw.ForWholeMethod(duplex)), twice))
-	_, err := pb.NewTestServiceClient(conn).FullDuplexCall(within(t, soon))
-	require.Equal(t, codes.Canceled, verdictOf(t, <-again).code)
-	require.Equal(t, codes.Canceled, verdictOf(t, err).code)
-	free(t, store, duplex)
-}
-
-func TestClientStreamToNowhere(t *testing.T) {
-	t.Parallel()
-	k, store := scripted(t)
-	conn, err := grpc.NewClient("127.0.0.1:1", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithStreamInterceptor(grpcmw.StreamClientInterceptor(k, grpcmw.ForMethod(duplex, outputAccount))))
-	require.NoError(t, err)
-	defer func() { _ = conn.Close() }()
-	onFinish, finished := finishes()
-	stream, err := pb.NewTestServiceClient(conn).FullDuplexCall(within(t, soon), onFinish)
-	require.NoError(t, err)
-	err = stream.Send(outputRequest("a1"))
-	require.Equal(t, verdict{code: codes.Unavailable}, verdictOf(t, err))
-	require.Equal(t, codes.Unavailable, verdictOf(t, <-finished).code)
-	require.Empty(t, finished, "once")
-	free(t, store, "a1")
-}
-
-func TestStreamWaitsForItsLock(t *testing.T) {
-	t.Parallel()
-	k, store := scripted(t)
-	release := hold(t, k, "a1")
-	client, _ := streamClient(t, k, &service{duplex: echo}, grpcmw.ForMethod(duplex, outputAccount))
-	stream, err := client.FullDuplexCall(within(t, soon))
-	require.NoError(t, err)
-	sent := make(chan error, 1)
-	go func() { sent <- stream.Send(outputRequest("a1")) }()
-	select {
-	case err := <-sent:
-		require.Fail(t, "it did not wait", "%v", err)
-	case <-time.After(50 * time.Millisecond):
-	}
-	release()
-	require.NoError(t, <-sent)
-	require.NoError(t, drain(stream))
-	free(t, store, "a1")
 }

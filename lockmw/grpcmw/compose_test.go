@@ -37,11 +37,15 @@ func TestSelector(t *testing.T) {
 	match := selector.MatchFunc(func(_ context.Context, c interceptors.CallMeta) bool {
 		return !urgent && c.Service != healthpb.Health_ServiceDesc.ServiceName
 	})
-	addr, _ := serve(t, &service{output: func(*pb.StreamingOutputCallRequest, outputServer) error { return nil }},
+	addr, _ := serve(t, &service{output: func(*pb.StreamingOutputCallRequest, outputServer) error {
+		return nil
+	}},
 		grpc.ChainUnaryInterceptor(recovery.UnaryServerInterceptor(),
-			selector.UnaryServerInterceptor(grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, account), grpcmw.Refuse()), match)),
+			selector.UnaryServerInterceptor(grpcmw.UnaryServerInterceptor(k,
+				grpcmw.ForMethod(unary, account), grpcmw.Refuse()), match)),
 		grpc.ChainStreamInterceptor(recovery.StreamServerInterceptor(),
-			selector.StreamServerInterceptor(grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(output, outputAccount), grpcmw.Refuse()), match)))
+			selector.StreamServerInterceptor(grpcmw.StreamServerInterceptor(k,
+				grpcmw.ForMethod(output, outputAccount), grpcmw.Refuse()), match)))
 	client := pb.NewTestServiceClient(dial(t, addr))
 	for _, urgent = range []bool{false, true} {
 		_, err := client.UnaryCall(within(t, soon), request("a1"))
@@ -56,7 +60,8 @@ func TestSelector(t *testing.T) {
 			require.Equal(t, grpcmw.ReasonBusy, verdictOf(t, streamErr).reason)
 		}
 	}
-	require.Len(t, store.Calls(script.Acquire), len(held), "those that were refused stood in line here")
+	require.Len(t, store.Calls(script.Acquire), len(held),
+		"those that were refused stood in line here")
 }
 
 // Who monitors a server and who explores it are not kept waiting.
@@ -65,12 +70,15 @@ func TestHealthAndReflectionBesideALockedService(t *testing.T) {
 	k, store := scripted(t)
 	addr, _ := serve(t, &service{},
 		grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, account))),
-		grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(duplex, outputAccount))))
+		grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k,
+			grpcmw.ForMethod(duplex, outputAccount))))
 	conn := dial(t, addr)
-	health, err := healthpb.NewHealthClient(conn).Check(within(t, soon), &healthpb.HealthCheckRequest{})
+	health, err := healthpb.NewHealthClient(conn).Check(within(t, soon),
+		&healthpb.HealthCheckRequest{})
 	require.NoError(t, err)
 	require.Equal(t, healthpb.HealthCheckResponse_SERVING, health.GetStatus())
-	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(within(t, soon))
+	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(within(t,
+		soon))
 	require.NoError(t, err)
 	require.NoError(t, stream.Send(&reflectionpb.ServerReflectionRequest{
 		MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{},
@@ -88,11 +96,15 @@ func TestRecovery(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
 	addr, _ := serve(t, &service{
-		unary:  func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) { panic("boom") },
+		unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			panic("boom")
+		},
 		output: func(*pb.StreamingOutputCallRequest, outputServer) error { panic("boom") },
 	},
-		grpc.ChainUnaryInterceptor(recovery.UnaryServerInterceptor(), grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, account))),
-		grpc.ChainStreamInterceptor(recovery.StreamServerInterceptor(), grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(output, outputAccount))))
+		grpc.ChainUnaryInterceptor(recovery.UnaryServerInterceptor(),
+			grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, account))),
+		grpc.ChainStreamInterceptor(recovery.StreamServerInterceptor(),
+			grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(output, outputAccount))))
 	client := pb.NewTestServiceClient(dial(t, addr))
 	_, err := client.UnaryCall(within(t, soon), request("a1"))
 	require.Equal(t, codes.Unknown, verdictOf(t, err).code)
@@ -118,12 +130,16 @@ func TestSpansAreAsWithoutUs(t *testing.T) {
 	k, _ := scripted(t)
 	with := traced(t,
 		[]grpc.ServerOption{
-			grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, account))),
-			grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(duplex, outputAccount))),
+			grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k,
+				grpcmw.ForMethod(unary, account))),
+			grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k,
+				grpcmw.ForMethod(duplex, outputAccount))),
 		},
 		[]grpc.DialOption{
-			grpc.WithUnaryInterceptor(grpcmw.UnaryClientInterceptor(newKeeper(t, script.New()), grpcmw.ForMethod(unary, account))),
-			grpc.WithStreamInterceptor(grpcmw.StreamClientInterceptor(newKeeper(t, script.New()), grpcmw.ForMethod(duplex, outputAccount))),
+			grpc.WithUnaryInterceptor(grpcmw.UnaryClientInterceptor(newKeeper(t, script.New()),
+				grpcmw.ForMethod(unary, account))),
+			grpc.WithStreamInterceptor(grpcmw.StreamClientInterceptor(newKeeper(t, script.New()),
+				grpcmw.ForMethod(duplex, outputAccount))),
 		})
 	require.NotEmpty(t, without)
 	require.ElementsMatch(t, without, with)
@@ -141,7 +157,8 @@ func traced(t *testing.T, server []grpc.ServerOption, client []grpc.DialOption) 
 	inHandler := func(ctx context.Context) {
 		span := trace.SpanFromContext(ctx)
 		assert.True(t, span.IsRecording(), "the handler's context carries the server's span")
-		assert.True(t, span.(sdktrace.ReadOnlySpan).Parent().IsRemote(), "whose parent is the client's")
+		assert.True(t, span.(sdktrace.ReadOnlySpan).Parent().IsRemote(),
+			"whose parent is the client's")
 	}
 	addr, grpcServer := serve(t, &service{
 		unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
@@ -157,7 +174,8 @@ func traced(t *testing.T, server []grpc.ServerOption, client []grpc.DialOption) 
 			return errHandler
 		},
 	}, append(server, grpc.StatsHandler(otelgrpc.NewServerHandler(options...)))...)
-	c := pb.NewTestServiceClient(dial(t, addr, append(client, grpc.WithStatsHandler(otelgrpc.NewClientHandler(options...)))...))
+	c := pb.NewTestServiceClient(dial(t, addr,
+		append(client, grpc.WithStatsHandler(otelgrpc.NewClientHandler(options...)))...))
 	_, err := c.UnaryCall(within(t, soon), request("a1"))
 	require.NoError(t, err)
 	stream, err := c.FullDuplexCall(within(t, soon))
@@ -196,7 +214,8 @@ func TestTwoLocksForOneCall(t *testing.T) {
 	},
 		grpc.ChainUnaryInterceptor(grpcmw.UnaryServerInterceptor(k, grpcmw.ForWholeMethod(unary)),
 			grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, account))),
-		grpc.ChainStreamInterceptor(grpcmw.StreamServerInterceptor(newKeeper(t, store, fast), grpcmw.ForWholeMethod(duplex)),
+		grpc.ChainStreamInterceptor(grpcmw.StreamServerInterceptor(newKeeper(t, store, fast),
+			grpcmw.ForWholeMethod(duplex)),
 			grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(duplex, outputAccount))))
 	client := pb.NewTestServiceClient(dial(t, addr))
 	_, err := client.UnaryCall(within(t, soon), request("a1"))
@@ -204,6 +223,7 @@ func TestTwoLocksForOneCall(t *testing.T) {
 	stream, err := client.FullDuplexCall(within(t, soon))
 	require.NoError(t, err)
 	require.NoError(t, stream.Send(outputRequest("a1")))
-	require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, last(stream)))
+	require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost},
+		verdictOf(t, last(stream)))
 	free(t, store, "a1")
 }

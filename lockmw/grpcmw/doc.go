@@ -1,5 +1,5 @@
-// Package grpcmw runs gRPC calls under locks that their handlers never name: of all calls with the same key one runs at a time, on
-// any server. It stands on package lockmw.
+// Package grpcmw runs gRPC calls under locks that their handlers never name: of all calls
+// with the same key one runs at a time, on any server. It stands on package lockmw.
 //
 //	grpc.NewServer(
 //		grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(keeper,
@@ -9,10 +9,11 @@
 //		grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(keeper,
 //			grpcmw.ForMetadata(bank.Bank_Watch_FullMethodName, "x-account"))))
 //
-// A rule says where a method's key comes from: [ForMethod], [ForMetadata], [ForWholeMethod]. Methods without one pass through. A
-// rule that can't be meant panics when the program starts: no such method, a request of another type, a streaming method given to an
-// interceptor of unary ones. So that this is known the service's generated code must be linked in; if it is not, a request of
-// another type is codes.Internal when it comes.
+// A rule says where a method's key comes from: [ForMethod], [ForMetadata], [ForWholeMethod].
+// Methods without one pass through. A rule that can't be meant panics when the program
+// starts: no such method, a request of another type, a streaming method given to an
+// interceptor of unary ones. So that this is known the service's generated code must be
+// linked in; if it is not, a request of another type is codes.Internal when it comes.
 //
 // # Outcomes
 //
@@ -102,34 +103,38 @@
 //
 // # Clients
 //
-// [UnaryClientInterceptor] and [StreamClientInterceptor] put the lock around the call where it is made. A retry policy of gRPC
-// tries again under the same lock. Retrying interceptors belong further out: each try has a lock of its own then, while further
-// in a stream's lock is freed when the first try has finished, and the next fails for it.
+// [UnaryClientInterceptor] and [StreamClientInterceptor] put the lock around the call
+// where it is made. A retry policy of gRPC tries again under the same lock. Retrying
+// interceptors belong further out: each try has a lock of its own then, while further in
+// a stream's lock is freed when the first try has finished, and the next fails for it.
 //
-// A stream's lock is freed when the stream has finished, by grpc.OnFinish. gRPC finishes a stream when RecvMsg has returned an error
-// (io.EOF too), when its context ends, or when the connection is closed; one that is just forgotten it never finishes: cancel its
-// context. Set renewer.Config.MaxHold to bound what such a mistake costs.
+// A stream's lock is freed when the stream has finished, by grpc.OnFinish. gRPC
+// finishes a stream when RecvMsg has returned an error (io.EOF too), when its context
+// ends, or when the connection is closed; one that is just forgotten it never finishes:
+// cancel its context. Set renewer.Config.MaxHold to bound what such a mistake costs.
 //
-// A server goes on for a moment when its caller has gone. So a lock at the client does not keep two handlers apart; one at
-// the server does.
+// A server goes on for a moment when its caller has gone. So a lock at
+// the client does not keep two handlers apart; one at the server does.
 //
 // # Coming back
 //
-// gRPC's own retry policy comes back when it is told, if it knows the code. Its backoff is not used then:
+// gRPC's own retry policy comes back when it is told, if it knows the
+// code. Its backoff is not used then:
 //
 //	grpc.WithDefaultServiceConfig(`{"methodConfig": [{
 //		"name": [{"service": "bank.Bank"}],
 //		"retryPolicy": {"maxAttempts": 4, "initialBackoff": "1s", "maxBackoff": "10s", "backoffMultiplier": 2,
 //			"retryableStatusCodes": ["ABORTED", "UNAVAILABLE"]}}]}`)
 //
-// LOCK_LOST has the code too, and a trailer that tells the policy not to. Who retries by hand reads the ErrorInfo's reason.
+// LOCK_LOST has the code too, and a trailer that tells the policy not
+// to. Who retries by hand reads the ErrorInfo's reason.
 //
 // # Where to put it
 //
-// Inside of recovery, logging, authentication and validation: nobody should take a lock by a name that is not theirs, and recovery
-// finds the lock free. Two interceptors in a chain take two locks, the outer one's first; take them in the same order
-// everywhere. An interceptor that wraps SendMsg and RecvMsg further out is called from other goroutines than the handler's, one at a
-// time each.
+// Inside of recovery, logging, authentication and validation: nobody should take a lock by a name
+// that is not theirs, and recovery finds the lock free. Two interceptors in a chain take two locks,
+// the outer one's first; take them in the same order everywhere. An interceptor that wraps SendMsg
+// and RecvMsg further out is called from other goroutines than the handler's, one at a time each.
 //
 // # Limits
 //

@@ -36,7 +36,9 @@ func (b bank) UnaryCall(_ context.Context, r *pb.SimpleRequest) (*pb.SimpleRespo
 }
 
 // listen serves b on loopback, and connects to it.
-func listen(b bank, opts ...grpc.ServerOption) (client pb.TestServiceClient, stop func(), err error) {
+func listen(
+	b bank, opts ...grpc.ServerOption,
+) (client pb.TestServiceClient, stop func(), err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, err
@@ -48,7 +50,8 @@ func listen(b bank, opts ...grpc.ServerOption) (client pb.TestServiceClient, sto
 		defer close(served)
 		_ = server.Serve(listener)
 	}()
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(listener.Addr().String(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		server.Stop()
 		return nil, nil, err
@@ -60,9 +63,11 @@ func listen(b bank, opts ...grpc.ServerOption) (client pb.TestServiceClient, sto
 	}, nil
 }
 
-// Transfers from one account run one after the other, on whichever server. Here a second one will not wait for the first.
+// Transfers from one account run one after the other, on whichever
+// server. Here a second one will not wait for the first.
 func ExampleUnaryServerInterceptor() {
-	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL}) // in production redisstore in place of memory
+	// in production redisstore in place of memory
+	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -76,9 +81,10 @@ func ExampleUnaryServerInterceptor() {
 			<-end
 		}},
 		grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(keeper, grpcmw.Refuse(),
-			grpcmw.ForMethod(pb.TestService_UnaryCall_FullMethodName, func(r *pb.SimpleRequest) string {
-				return lockmw.Key("account", string(r.GetPayload().GetBody()))
-			}))))
+			grpcmw.ForMethod(pb.TestService_UnaryCall_FullMethodName,
+				func(r *pb.SimpleRequest) string {
+					return lockmw.Key("account", string(r.GetPayload().GetBody()))
+				}))))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -110,13 +116,16 @@ func ExampleUnaryServerInterceptor() {
 
 // An interceptor further out sees more than the caller does.
 func ExampleUnaryServerInterceptor_logging() {
-	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL, Node: "node-1"})
+	keeper, err := renewer.New(memory.New(),
+		renewer.Config{TTL: renewer.DefaultTTL, Node: "node-1"})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
-	logging := func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	logging := func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler,
+	) (any, error) {
 		reply, err := handler(ctx, req)
 		var refused *renewer.Error
 		if errors.As(err, &refused) && errors.Is(err, renewer.ErrHeld) {
@@ -125,7 +134,9 @@ func ExampleUnaryServerInterceptor_logging() {
 		return reply, err
 	}
 	client, stop, err := listen(bank{}, grpc.ChainUnaryInterceptor(logging,
-		grpcmw.UnaryServerInterceptor(keeper, grpcmw.ForMetadata(pb.TestService_UnaryCall_FullMethodName, "account"), grpcmw.Refuse())))
+		grpcmw.UnaryServerInterceptor(keeper,
+			grpcmw.ForMetadata(pb.TestService_UnaryCall_FullMethodName,
+				"account"), grpcmw.Refuse())))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -149,21 +160,28 @@ func ExamplePassFence() {
 		return
 	}
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
-	pass := grpcmw.UnaryClientInterceptor(keeper, grpcmw.PassFence())     // for grpc.WithUnaryInterceptor
-	accept := grpcmw.UnaryServerInterceptor(keeper, grpcmw.AcceptFence()) // for grpc.UnaryInterceptor
+	// for grpc.WithUnaryInterceptor
+	pass := grpcmw.UnaryClientInterceptor(keeper, grpcmw.PassFence())
+	// for grpc.UnaryInterceptor
+	accept := grpcmw.UnaryServerInterceptor(keeper, grpcmw.AcceptFence())
 
-	_, err = lockmw.Do(context.Background(), keeper, "report", func(ctx context.Context) (any, error) {
-		return nil, pass(ctx, "/store.Store/Write", nil, nil, nil,
-			func(far context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
-				sent, _ := metadata.FromOutgoingContext(far) // goes over the network
-				_, err := accept(metadata.NewIncomingContext(context.Background(), sent), nil,
-					&grpc.UnaryServerInfo{FullMethod: "/store.Store/Write"}, func(there context.Context, _ any) (any, error) {
-						fmt.Println(lockmw.Fence(there) == lockmw.Fence(ctx))
-						return nil, nil
-					})
-				return err
-			})
-	})
+	_, err = lockmw.Do(context.Background(), keeper, "report",
+		func(ctx context.Context) (any, error) {
+			return nil, pass(ctx, "/store.Store/Write", nil, nil, nil,
+				func(far context.Context, _ string, _, _ any, _ *grpc.ClientConn,
+					_ ...grpc.CallOption,
+				) error {
+					sent, _ := metadata.FromOutgoingContext(far) // goes over the network
+					_, err := accept(metadata.NewIncomingContext(context.Background(), sent), nil,
+						&grpc.UnaryServerInfo{
+							FullMethod: "/store.Store/Write",
+						}, func(there context.Context, _ any) (any, error) {
+							fmt.Println(lockmw.Fence(there) == lockmw.Fence(ctx))
+							return nil, nil
+						})
+					return err
+				})
+		})
 	fmt.Println(err)
 	// Output:
 	// true
@@ -172,7 +190,8 @@ func ExamplePassFence() {
 
 // A handler that takes a lock itself tells its caller neither which one nor who has it.
 func ExampleRespond() {
-	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL, Node: "node-1"})
+	keeper, err := renewer.New(memory.New(),
+		renewer.Config{TTL: renewer.DefaultTTL, Node: "node-1"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -186,8 +205,11 @@ func ExampleRespond() {
 	}
 	defer func() { _ = exit(nil) }()
 
-	_, err = lockmw.Do(ctx, keeper, "account:DE02", func(context.Context) (any, error) { return nil, nil }, lockmw.Refuse())
+	_, err = lockmw.Do(ctx, keeper, "account:DE02", func(context.Context) (any, error) {
+		return nil, nil
+	}, lockmw.Refuse())
 	err = grpcmw.Respond(ctx, err) // what the handler returns
-	fmt.Println(status.Code(err), strings.Contains(err.Error(), "DE02"), errors.Is(err, renewer.ErrHeld))
+	fmt.Println(status.Code(err), strings.Contains(err.Error(), "DE02"),
+		errors.Is(err, renewer.ErrHeld))
 	// Output: Aborted false true
 }

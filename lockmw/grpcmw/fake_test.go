@@ -8,7 +8,8 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// fakeServerStream is a stream without a transport, for tests of exact instants. What it does is up to two functions.
+// fakeServerStream is a stream without a transport, for tests of
+// exact instants. What it does is up to two functions.
 type fakeServerStream struct {
 	grpc.ServerStream
 

@@ -60,7 +60,8 @@ func ExtractFence(ctx context.Context) (context.Context, error) {
 }
 
 func badFence(text string) error {
-	return newError(codes.InvalidArgument, fmt.Sprintf("the fencing token in metadata %q %s", FenceKey, text), nil)
+	return newError(codes.InvalidArgument,
+		fmt.Sprintf("the fencing token in metadata %q %s", FenceKey, text), nil)
 }
 
 // stripFence returns a context in which no token came with the call.

@@ -32,7 +32,10 @@ func TestExtractFence(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1767225600000001, lockmw.Fence(ctx))
 
-	for _, none := range []context.Context{t.Context(), metadata.NewIncomingContext(t.Context(), metadata.MD{"other": {"1"}})} {
+	for _, none := range []context.Context{
+		t.Context(),
+		metadata.NewIncomingContext(t.Context(), metadata.MD{"other": {"1"}}),
+	} {
 		ctx, err := grpcmw.ExtractFence(none)
 		require.NoError(t, err)
 		require.Equal(t, none, ctx)
@@ -91,10 +94,12 @@ func TestInjectFence(t *testing.T) {
 	before := metadata.Pairs("other", "x", grpcmw.FenceKey, "1", grpcmw.FenceKey, "2")
 	ctx = metadata.NewOutgoingContext(ctx, before)
 	require.Equal(t, metadata.MD{"other": {"x"}, grpcmw.FenceKey: {"7"}}, sent(ctx))
-	require.Equal(t, []string{"1", "2"}, before.Get(grpcmw.FenceKey), "the caller's own stays as it is")
+	require.Equal(t, []string{"1", "2"}, before.Get(grpcmw.FenceKey),
+		"the caller's own stays as it is")
 }
 
-// Both ends, each by one option: what a service writes under its caller's lock carries that lock's token.
+// Both ends, each by one option: what a service writes under its
+// caller's lock carries that lock's token.
 func TestFenceGoesAlong(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, memory.New())
@@ -115,11 +120,13 @@ func TestFenceGoesAlong(t *testing.T) {
 		},
 	}
 	rule := grpcmw.ForMethod(unary, account)
-	addr, _ := serve(t, s, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, grpcmw.AcceptFence(), rule)),
+	addr, _ := serve(t, s, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k,
+		grpcmw.AcceptFence(), rule)),
 		grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, grpcmw.AcceptFence())))
 	client := pb.NewTestServiceClient(dial(t, addr,
 		grpc.WithUnaryInterceptor(grpcmw.UnaryClientInterceptor(k, grpcmw.PassFence())),
-		grpc.WithStreamInterceptor(grpcmw.StreamClientInterceptor(k, grpcmw.PassFence(), grpcmw.ForMethod(output, outputAccount)))))
+		grpc.WithStreamInterceptor(grpcmw.StreamClientInterceptor(k, grpcmw.PassFence(),
+			grpcmw.ForMethod(output, outputAccount)))))
 
 	stream, err := client.FullDuplexCall(within(t, soon))
 	require.NoError(t, err)
@@ -136,7 +143,8 @@ func TestFenceGoesAlong(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, lockmw.Fence(ctx), <-fences, "the server's own lock is further in")
 
-		// A stream that the client locks by its message has that lock's token: it is opened when the lock is held.
+		// A stream that the client locks by its message has that
+		// lock's token: it is opened when the lock is held.
 		out, err := client.StreamingOutputCall(ctx, outputRequest("a1"))
 		require.NoError(t, err)
 		require.NoError(t, last(out))
@@ -146,7 +154,8 @@ func TestFenceGoesAlong(t *testing.T) {
 	require.NoError(t, err)
 
 	bad := metadata.AppendToOutgoingContext(within(t, soon), grpcmw.FenceKey, "-5")
-	client = pb.NewTestServiceClient(dial(t, addr)) // with PassFence there is no token without a lock
+	// with PassFence there is no token without a lock
+	client = pb.NewTestServiceClient(dial(t, addr))
 	_, err = client.EmptyCall(bad, &pb.Empty{})
 	require.Equal(t, codes.InvalidArgument, verdictOf(t, err).code, "also without a rule")
 	stream, err = client.FullDuplexCall(bad)
@@ -166,11 +175,14 @@ func TestFenceOfTheClientsOwnLock(t *testing.T) {
 		}
 		in := grpcmw.UnaryClientInterceptor(k, opts...)
 		err := in(lockmw.WithFence(t.Context(), 1), unary, request("a1"), nil, nil,
-			func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+			func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn,
+				_ ...grpc.CallOption,
+			) error {
 				require.Greater(t, lockmw.Fence(ctx), int64(1))
 				md, _ := metadata.FromOutgoingContext(ctx)
 				if passes {
-					require.Equal(t, []string{strconv.FormatInt(lockmw.Fence(ctx), 10)}, md.Get(grpcmw.FenceKey))
+					require.Equal(t, []string{strconv.FormatInt(lockmw.Fence(ctx), 10)},
+						md.Get(grpcmw.FenceKey))
 				} else {
 					require.Empty(t, md)
 				}
@@ -184,11 +196,13 @@ func TestFenceOfTheClientsOwnLock(t *testing.T) {
 func TestFenceIsNotAcceptedByDefault(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, memory.New())
-	client := unaryServer(t, k, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-		assert.Zero(t, lockmw.Fence(ctx))
-		return &pb.SimpleResponse{}, nil
-	}})
-	_, err := client.UnaryCall(grpcmw.InjectFence(lockmw.WithFence(within(t, soon), 7)), request("a1"))
+	client := unaryServer(t, k,
+		&service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			assert.Zero(t, lockmw.Fence(ctx))
+			return &pb.SimpleResponse{}, nil
+		}})
+	_, err := client.UnaryCall(grpcmw.InjectFence(lockmw.WithFence(within(t, soon), 7)),
+		request("a1"))
 	require.NoError(t, err)
 }
 
@@ -198,13 +212,20 @@ func TestFenceOfTheRequestIsNotPassedOnWithoutALock(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, memory.New())
 	seen := make(chan int64, 1)
-	addr, _ := serve(t, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+	addr, _ := serve(t, &service{unary: func(ctx context.Context,
+		_ *pb.SimpleRequest,
+	) (*pb.SimpleResponse, error) {
 		seen <- lockmw.Fence(ctx)
 		return &pb.SimpleResponse{}, nil
 	}}, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, grpcmw.AcceptFence())))
-	backend := pb.NewTestServiceClient(dial(t, addr, grpc.WithUnaryInterceptor(grpcmw.UnaryClientInterceptor(k, grpcmw.PassFence()))))
-	copying := metadata.NewOutgoingContext(within(t, soon), metadata.MD{"Lockbeat-Fence": {"7"}, "other": {"x"}})
-	for _, ctx := range []context.Context{copying, metadata.AppendToOutgoingContext(t.Context(), grpcmw.FenceKey, "7", grpcmw.FenceKey, "8")} {
+	backend := pb.NewTestServiceClient(dial(t, addr,
+		grpc.WithUnaryInterceptor(grpcmw.UnaryClientInterceptor(k, grpcmw.PassFence()))))
+	copying := metadata.NewOutgoingContext(within(t, soon),
+		metadata.MD{"Lockbeat-Fence": {"7"}, "other": {"x"}})
+	for _, ctx := range []context.Context{
+		copying,
+		metadata.AppendToOutgoingContext(t.Context(), grpcmw.FenceKey, "7", grpcmw.FenceKey, "8"),
+	} {
 		_, err := backend.UnaryCall(ctx, request("a1"))
 		require.NoError(t, err)
 		require.Zero(t, <-seen)
@@ -234,16 +255,24 @@ func TestFenceOfTheRequestDoesNotHideTheLocksOwn(t *testing.T) {
 	lock := []grpcmw.ServerOption{grpcmw.ForMethod(unary, account)}
 	lockStream := []grpcmw.ServerOption{grpcmw.ForMethod(output, outputAccount)}
 	for name, order := range map[string]func(a, b grpc.ServerOption) []grpc.ServerOption{
-		"lock, token": func(lock, token grpc.ServerOption) []grpc.ServerOption { return []grpc.ServerOption{lock, token} },
-		"token, lock": func(lock, token grpc.ServerOption) []grpc.ServerOption { return []grpc.ServerOption{token, lock} },
+		"lock, token": func(lock, token grpc.ServerOption) []grpc.ServerOption {
+			return []grpc.ServerOption{lock, token}
+		},
+		"token, lock": func(lock, token grpc.ServerOption) []grpc.ServerOption {
+			return []grpc.ServerOption{token, lock}
+		},
 	} {
 		unaries := order(grpc.ChainUnaryInterceptor(grpcmw.UnaryServerInterceptor(k, lock...)),
 			grpc.ChainUnaryInterceptor(grpcmw.UnaryServerInterceptor(k, accept...)))
-		streams := order(grpc.ChainStreamInterceptor(grpcmw.StreamServerInterceptor(k, lockStream...)),
+		streams := order(grpc.ChainStreamInterceptor(grpcmw.StreamServerInterceptor(k,
+			lockStream...)),
 			grpc.ChainStreamInterceptor(grpcmw.StreamServerInterceptor(k, accept...)))
 		addr, _ := serve(t, s, append(unaries, streams...)...)
 		client := pb.NewTestServiceClient(dial(t, addr))
-		for token, code := range map[string]codes.Code{"9007199254740991": codes.OK, "-1": codes.InvalidArgument} {
+		for token, code := range map[string]codes.Code{
+			"9007199254740991": codes.OK,
+			"-1":               codes.InvalidArgument,
+		} {
 			ctx := metadata.AppendToOutgoingContext(within(t, soon), grpcmw.FenceKey, token)
 			_, err := client.UnaryCall(ctx, request("a1"))
 			require.Equal(t, code, status.Code(err), "%s: %s", name, token)
@@ -277,7 +306,8 @@ func TestStripFence(t *testing.T) {
 		addr, _ := serve(t, s, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, opts...)),
 			grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, opts...)))
 		client := pb.NewTestServiceClient(dial(t, addr))
-		ctx := metadata.AppendToOutgoingContext(within(t, soon), "other", "x", "Lockbeat-Fence", "7", grpcmw.FenceKey, "no token")
+		ctx := metadata.AppendToOutgoingContext(within(t, soon), "other", "x", "Lockbeat-Fence",
+			"7", grpcmw.FenceKey, "no token")
 		_, err := client.UnaryCall(ctx, request("a1"))
 		require.NoError(t, err)
 		require.Equal(t, len(opts) > 0, len(<-came) == 0)
@@ -286,22 +316,27 @@ func TestStripFence(t *testing.T) {
 		require.NoError(t, drain(stream))
 		require.Equal(t, len(opts) > 0, len(<-came) == 0)
 	}
-	require.PanicsWithValue(t, "lockbeat: grpcmw.UnaryServerInterceptor has AcceptFence and StripFence: "+
-		"accept tokens behind the edge of the system, strip them at the edge",
+	require.PanicsWithValue(t,
+		"lockbeat: grpcmw.UnaryServerInterceptor has AcceptFence and StripFence: "+
+			"accept tokens behind the edge of the system, strip them at the edge",
 		func() { grpcmw.UnaryServerInterceptor(k, grpcmw.StripFence(), grpcmw.AcceptFence()) })
-	require.Panics(t, func() { grpcmw.StreamServerInterceptor(k, grpcmw.AcceptFence(), grpcmw.StripFence()) })
+	require.Panics(t, func() {
+		grpcmw.StreamServerInterceptor(k, grpcmw.AcceptFence(), grpcmw.StripFence())
+	})
 }
 
 // A token is either taken whole or refused. Two are none, even if they agree.
 func FuzzExtractFence(f *testing.F) {
 	for _, seed := range []string{
-		"1", "0", "-1", "+1", "01", "9007199254740991", "9007199254740992", "9223372036854775807", "9223372036854775808", "", " 1", "1\x00", "１", "1,2",
+		"1", "0", "-1", "+1", "01", "9007199254740991", "9007199254740992", "9223372036854775807",
+		"9223372036854775808", "", " 1", "1\x00", "１", "1,2",
 	} {
 		f.Add(seed, uint8(1))
 		f.Add(seed, uint8(2))
 	}
 	f.Fuzz(func(t *testing.T, value string, times uint8) {
-		in := metadata.NewIncomingContext(t.Context(), metadata.MD{grpcmw.FenceKey: slices.Repeat([]string{value}, int(times))})
+		in := metadata.NewIncomingContext(t.Context(),
+			metadata.MD{grpcmw.FenceKey: slices.Repeat([]string{value}, int(times))})
 		ctx, err := grpcmw.ExtractFence(in)
 		if err != nil {
 			require.Equal(t, codes.InvalidArgument, verdictOf(t, err).code)

@@ -59,7 +59,8 @@ func TestStreamThatIsOpenedAndLeftHoldsNothing(t *testing.T) {
 		require.NotEmpty(t, store.Owner(want))
 
 		require.NoError(t, left.Send(outputRequest("")))
-		require.Equal(t, grpcmw.ReasonBusy, verdictOf(t, last(left)).reason, "now it needs the lock")
+		require.Equal(t, grpcmw.ReasonBusy, verdictOf(t, last(left)).reason,
+			"now it needs the lock")
 		require.NoError(t, drain(other))
 		free(t, store, want)
 	}
@@ -89,9 +90,12 @@ func TestStreamIsLockedByWhatComesFirst(t *testing.T) {
 				assert.False(t, lockmw.Held(before, want))
 				assert.NoError(t, first(stream), name)
 				assert.True(t, lockmw.Held(stream.Context(), want))
-				assert.True(t, lockmw.Held(before, want), "an interceptor further in may have kept it")
+				assert.True(t, lockmw.Held(before, want),
+					"an interceptor further in may have kept it")
 				assert.Positive(t, lockmw.Fence(before))
-				_, err := lockmw.Do(before, k, want, func(context.Context) (any, error) { return nil, nil }, lockmw.Refuse())
+				_, err := lockmw.Do(before, k, want, func(context.Context) (any, error) {
+					return nil, nil
+				}, lockmw.Refuse())
 				assert.NoError(t, err, "the same call chain")
 				if name == "an answer" {
 					return nil
@@ -121,12 +125,14 @@ func TestStreamOfNoUsableKeyDoesNotRun(t *testing.T) {
 		return nil
 	}}, grpcmw.ForMetadata(duplex, "x-account"))
 	for _, ctx := range []context.Context{
-		within(t, soon), ofAccount(within(t, soon), ""), ofAccount(ofAccount(within(t, soon), "a1"), "a1"),
+		within(t, soon), ofAccount(within(t, soon), ""),
+		ofAccount(ofAccount(within(t, soon), "a1"), "a1"),
 		ofAccount(within(t, soon), strings.Repeat("x", renewer.MaxName)),
 	} {
 		stream, err := client.FullDuplexCall(ctx)
 		require.NoError(t, err)
-		require.Equal(t, verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey}, verdictOf(t, last(stream)))
+		require.Equal(t, verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey},
+			verdictOf(t, last(stream)))
 	}
 	require.Empty(t, store.Calls(script.Acquire))
 }
@@ -139,10 +145,14 @@ func TestHandlerThatNeitherReceivesNorSendsIsNoSilentBypass(t *testing.T) {
 	rules["by the message"] = grpcmw.ForMethod(duplex, outputAccount)
 	for name, rule := range rules {
 		k, store := scripted(t)
-		ctx, cancel := context.WithCancel(metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-account", "a1")))
+		ctx, cancel := context.WithCancel(metadata.NewIncomingContext(t.Context(),
+			metadata.Pairs("x-account", "a1")))
 		in := grpcmw.StreamServerInterceptor(k, rule)
 		run := func(end error) error {
-			return in(nil, &fakeServerStream{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: duplex}, func(any, grpc.ServerStream) error { return end })
+			return in(nil, &fakeServerStream{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: duplex},
+				func(any, grpc.ServerStream) error {
+					return end
+				})
 		}
 		err := run(nil)
 		require.Equal(t, verdict{code: codes.Internal}, verdictOf(t, err), name)
@@ -166,26 +176,27 @@ func TestReceiveAndSendAtTheSameTimeTakeOneLock(t *testing.T) {
 		wait := stream.recv
 		stream.recv = func(any) error { pass(time.Second); return nil }
 		in := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForWholeMethod(duplex))
-		err := in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, s grpc.ServerStream) error {
-			sent, received := make(chan error, 1), make(chan error, 1)
-			go func() { sent <- s.SendMsg(nil) }()
-			go func() { received <- s.RecvMsg(nil) }()
-			pass(3 * time.Second)
-			synctest.Wait()
-			assert.Empty(t, sent)
-			assert.Empty(t, received, "the message has come, the lock has not")
-			release()
-			assert.NoError(t, <-sent)
-			assert.NoError(t, <-received)
+		err := in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex},
+			func(_ any, s grpc.ServerStream) error {
+				sent, received := make(chan error, 1), make(chan error, 1)
+				go func() { sent <- s.SendMsg(nil) }()
+				go func() { received <- s.RecvMsg(nil) }()
+				pass(3 * time.Second)
+				synctest.Wait()
+				assert.Empty(t, sent)
+				assert.Empty(t, received, "the message has come, the lock has not")
+				release()
+				assert.NoError(t, <-sent)
+				assert.NoError(t, <-received)
 
-			stream.recv = wait
-			go func() { received <- s.RecvMsg(nil) }()
-			pass(time.Second)
-			b.store.Delete(duplex)
-			err := <-received
-			assert.ErrorIs(t, err, renewer.ErrLost)
-			return err
-		})
+				stream.recv = wait
+				go func() { received <- s.RecvMsg(nil) }()
+				pass(time.Second)
+				b.store.Delete(duplex)
+				err := <-received
+				assert.ErrorIs(t, err, renewer.ErrLost)
+				return err
+			})
 		require.Equal(t, grpcmw.ReasonLost, verdictOf(t, err).reason)
 	})
 }
@@ -197,15 +208,16 @@ func TestFirstReceiveEndsWithALockThatWasTakenForASend(t *testing.T) {
 		stream := newTransport(t.Context())
 		defer stream.end()
 		in := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForWholeMethod(duplex))
-		err := in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, s grpc.ServerStream) error {
-			received := make(chan error, 1)
-			go func() { received <- s.RecvMsg(nil) }()
-			synctest.Wait()
-			assert.NoError(t, s.SendMsg(nil))
-			b.store.Delete(duplex)
-			assert.ErrorIs(t, <-received, renewer.ErrLost)
-			return nil
-		})
+		err := in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex},
+			func(_ any, s grpc.ServerStream) error {
+				received := make(chan error, 1)
+				go func() { received <- s.RecvMsg(nil) }()
+				synctest.Wait()
+				assert.NoError(t, s.SendMsg(nil))
+				b.store.Delete(duplex)
+				assert.ErrorIs(t, <-received, renewer.ErrLost)
+				return nil
+			})
 		require.Equal(t, grpcmw.ReasonLost, verdictOf(t, err).reason)
 	})
 }
@@ -219,7 +231,8 @@ func TestLocksOfAChainAreTakenInOneOrderWhateverComesFirst(t *testing.T) {
 		"receive": func(s grpc.ServerStream) error { return s.RecvMsg(nil) },
 	} {
 		inBubble(t, func(t *testing.T, b *bubble) {
-			stream := newTransport(metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-account", "a1")))
+			stream := newTransport(metadata.NewIncomingContext(t.Context(),
+				metadata.Pairs("x-account", "a1")))
 			defer stream.end()
 			stream.recv = func(any) error { return nil }
 			info := &grpc.StreamServerInfo{FullMethod: duplex}
@@ -250,9 +263,12 @@ func TestSendBeforeTheFirstMessageTakesNoInnerLock(t *testing.T) {
 	info := &grpc.StreamServerInfo{FullMethod: duplex}
 	outer := grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(duplex, outputAccount))
 	inner := grpcmw.StreamServerInterceptor(k, grpcmw.ForWholeMethod(duplex))
-	err := outer(nil, &fakeServerStream{ctx: t.Context()}, info, func(srv any, s grpc.ServerStream) error {
-		return inner(srv, s, info, func(_ any, s grpc.ServerStream) error { return s.SendMsg(nil) })
-	})
+	err := outer(nil, &fakeServerStream{ctx: t.Context()}, info,
+		func(srv any, s grpc.ServerStream) error {
+			return inner(srv, s, info, func(_ any, s grpc.ServerStream) error {
+				return s.SendMsg(nil)
+			})
+		})
 	require.Equal(t, verdict{code: codes.Internal}, verdictOf(t, err))
 	require.Empty(t, store.Calls(script.Acquire))
 }
@@ -268,13 +284,16 @@ func TestSendUnderAnOuterLockThatIsHeldAlready(t *testing.T) {
 	early := func(s grpc.ServerStream) grpc.ServerStream {
 		return &fakeServerStream{ctx: s.Context(), send: s.SendMsg}
 	}
-	err := outer(nil, &fakeServerStream{ctx: t.Context(), recv: nothing, send: nothing}, info, func(srv any, s grpc.ServerStream) error {
-		kept := early(s)
-		if err := s.RecvMsg(outputRequest("a1")); err != nil {
-			return err
-		}
-		return inner(srv, kept, info, func(_ any, s grpc.ServerStream) error { return s.SendMsg(nil) })
-	})
+	err := outer(nil, &fakeServerStream{ctx: t.Context(), recv: nothing, send: nothing}, info,
+		func(srv any, s grpc.ServerStream) error {
+			kept := early(s)
+			if err := s.RecvMsg(outputRequest("a1")); err != nil {
+				return err
+			}
+			return inner(srv, kept, info, func(_ any, s grpc.ServerStream) error {
+				return s.SendMsg(nil)
+			})
+		})
 	require.NoError(t, err)
 	free(t, store, "a1")
 	require.Len(t, store.Calls(script.Acquire), 2)

@@ -9,11 +9,14 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 )
 
-// Whatever is given for a method, it is either one that can be called or a panic that says what to write instead.
+// Whatever is given for a method, it is either one that can be called
+// or a panic that says what to write instead.
 func FuzzMethodName(f *testing.F) {
 	for _, seed := range []string{
-		unary, duplex, foreign, "/Service/Method", "", "/", "//", "/a/", "//b", "/a/b/c", "a/b", "/a b/c", "/a./b", "/.a/b", "/a/b.c", "/1/2",
-		"/grpc.testing.TestService/None", "/grpc.testing/UnaryCall", "/grpc.testing.Payload/body", "/a\x00/b", "/ä/b",
+		unary, duplex, foreign, "/Service/Method", "", "/", "//", "/a/", "//b", "/a/b/c", "a/b",
+		"/a b/c", "/a./b", "/.a/b", "/a/b.c", "/1/2",
+		"/grpc.testing.TestService/None", "/grpc.testing/UnaryCall", "/grpc.testing.Payload/body",
+		"/a\x00/b", "/ä/b",
 	} {
 		f.Add(seed)
 	}
@@ -22,7 +25,8 @@ func FuzzMethodName(f *testing.F) {
 			defer func() {
 				if fault := recover(); fault != nil {
 					text, _ := fault.(string)
-					require.True(t, strings.HasPrefix(text, "lockbeat: grpcmw.ForWholeMethod: "), "%v", fault)
+					require.True(t, strings.HasPrefix(text, "lockbeat: grpcmw.ForWholeMethod: "),
+						"%v", fault)
 				}
 			}()
 			grpcmw.ForWholeMethod(full)

@@ -11,8 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// errPast is why an operation must stop whose context has not heard of it yet: the process was paused, and the engine is about to
-// look at its clock.
+// errPast is why an operation must stop whose context has not heard of it
+// yet: the process was paused, and the engine is about to look at its clock.
 var errPast = fmt.Errorf("%w: by the clock, its time is over", renewer.ErrLost)
 
 // hold is the lock of one call. Its methods may be called concurrently.
@@ -46,7 +46,8 @@ func (h *hold) abort() {
 	})
 }
 
-// settle ends a call whose own outcome is err, [lockmw.ErrUnwound] if it has none. What it returns takes its place; nil if err stands.
+// settle ends a call whose own outcome is err, [lockmw.ErrUnwound] if
+// it has none. What it returns takes its place; nil if err stands.
 func (h *hold) settle(err error) *callError {
 	if errors.Is(err, lockmw.ErrUnwound) {
 		h.abort()
@@ -70,8 +71,8 @@ func (h *hold) settle(err error) *callError {
 	return lostError(loss, err)
 }
 
-// failure is the error for what a stream wants to do though the lock is lost; nil if it is not. It is right on the first instruction
-// after a pause of the process.
+// failure is the error for what a stream wants to do though the lock is lost; nil
+// if it is not. It is right on the first instruction after a pause of the process.
 func (h *hold) failure() *callError {
 	// Remaining is the innermost lock's.
 	valid := lockmw.Remaining(h.ctx) > 0 && (!h.outer || lockmw.Held(h.ctx, h.name))

@@ -19,21 +19,31 @@ type interceptor struct {
 	values func(ctx context.Context, name string) []string // a call's metadata
 }
 
-// newInterceptor panics if the rules contradict each other, or are for calls that the interceptor does not get to see.
-func newInterceptor(who string, k *renewer.Keeper, set settings, streams bool, values func(context.Context, string) []string) *interceptor {
+// newInterceptor panics if the rules contradict each other, or are
+// for calls that the interceptor does not get to see.
+func newInterceptor(
+	who string, k *renewer.Keeper, set settings, streams bool,
+	values func(context.Context, string) []string,
+) *interceptor {
 	if k == nil {
 		panic(fmt.Sprintf("lockbeat: grpcmw.%s needs a keeper (renewer.New)", who))
 	}
 	if set.fence && set.strip {
-		panic(fmt.Sprintf("lockbeat: grpcmw.%s has AcceptFence and StripFence: accept tokens behind the edge of the system, strip them at the edge", who))
+		panic(fmt.Sprintf("lockbeat: grpcmw.%s has AcceptFence and StripFence: accept tokens "+
+			"behind the edge of the system, strip them at the edge", who))
 	}
-	in := &interceptor{settings: set, keeper: k, rules: make(map[string]*rule, len(set.rules)), values: values}
+	in := &interceptor{
+		settings: set, keeper: k, rules: make(map[string]*rule, len(set.rules)),
+		values: values,
+	}
 	for _, r := range set.rules {
 		if in.rules[r.method] != nil {
-			panic(fmt.Sprintf("lockbeat: grpcmw.%s has two rules for %s: one call has one key; chain two interceptors for two locks", who, r.method))
+			panic(fmt.Sprintf("lockbeat: grpcmw.%s has two rules for %s: one call has one key; "+
+				"chain two interceptors for two locks", who, r.method))
 		}
 		if r.described != nil && isStream(r.described) != streams {
-			panic(fmt.Sprintf("lockbeat: grpcmw.%s has a rule for %s, whose calls never come here: it is %s method", who, r.method,
+			panic(fmt.Sprintf("lockbeat: grpcmw.%s has a rule for %s, whose calls never come "+
+				"here: it is %s method", who, r.method,
 				map[bool]string{true: "a streaming", false: "a unary"}[!streams]))
 		}
 		r.opts = in.options(r.method)
@@ -48,8 +58,12 @@ func (in *interceptor) options(method string) []lockmw.Option {
 	if operation == "" {
 		operation = method
 	}
-	// Strict, so that exit tells of every loss; what becomes of it is decided here, since the status depends on it.
-	return []lockmw.Option{lockmw.Wait(in.wait), lockmw.MaxWaiters(in.waiters), lockmw.Strict(), lockmw.Operation(operation)}
+	// Strict, so that exit tells of every loss; what becomes of it is
+	// decided here, since the status depends on it.
+	return []lockmw.Option{
+		lockmw.Wait(in.wait), lockmw.MaxWaiters(in.waiters), lockmw.Strict(),
+		lockmw.Operation(operation),
+	}
 }
 
 // enterFor takes the lock of a call whose message, if the rule needs it, is msg.
@@ -66,7 +80,8 @@ func (in *interceptor) enter(ctx context.Context, r *rule, key string) (*hold, *
 	if in.callers != nil {
 		caller := in.caller(ctx)
 		if caller == "" {
-			return nil, badKey("the call does not say who makes it, as it must where each caller may wait only so often", nil)
+			return nil, badKey("the call does not say who makes it, as it must where each caller "+
+				"may wait only so often", nil)
 		}
 		if !in.callers.Take(caller) {
 			return nil, in.quotaFull()

@@ -11,8 +11,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// lateStream is a stream whose lock's key is in its first message. It is opened when that is sent: a server begins to work when a
-// stream is opened, and should not do so without the lock. What is received before waits for that.
+// lateStream is a stream whose lock's key is in its first message. It is opened
+// when that is sent: a server begins to work when a stream is opened, and
+// should not do so without the lock. What is received before waits for that.
 type lateStream struct {
 	ctx   context.Context
 	conn  *grpc.ClientConn // nil if there is none, as with some channels inside a process
@@ -60,7 +61,8 @@ func (s *lateStream) settle(stream *clientStream, err error) {
 	s.settled()
 }
 
-// never settles that gRPC will not get to see the stream, and says so to those who expect to hear from gRPC.
+// never settles that gRPC will not get to see the stream, and says so
+// to those who expect to hear from gRPC.
 func (s *lateStream) never(err error) {
 	for _, o := range s.opts {
 		if o, ok := o.(grpc.OnFinishCallOption); ok {
@@ -97,7 +99,8 @@ func (s *lateStream) await() (*clientStream, error) {
 		state := s.conn.GetState()
 		if state == connectivity.Shutdown {
 			if s.claim() {
-				s.never(status.Error(codes.Canceled, "lockbeat: the connection was closed before the stream's first message"))
+				s.never(status.Error(codes.Canceled, "lockbeat: the connection was closed before "+
+					"the stream's first message"))
 			}
 			break
 		}
@@ -150,7 +153,8 @@ func (s *lateStream) Header() (metadata.MD, error) {
 // CloseSend before the first message is the end: there is no key.
 func (s *lateStream) CloseSend() error {
 	if s.claim() {
-		s.never(badKey("the stream was closed without a message, which would have had its key", nil))
+		s.never(badKey("the stream was closed without a message, which would have had its key",
+			nil))
 	}
 	if stream, err := s.await(); err == nil {
 		return stream.CloseSend()

@@ -21,7 +21,10 @@ func TestNothingPassesAfterTheHandlersReturn(t *testing.T) {
 		stream.send = func(any) error { t.Error("sent"); return nil }
 		stream.recv = func(any) error { t.Error("received"); return nil }
 		var left grpc.ServerStream
-		require.NoError(t, serveStream(b.k, stream, func(s grpc.ServerStream) error { left = s; return nil }))
+		require.NoError(t, serveStream(b.k, stream, func(s grpc.ServerStream) error {
+			left = s
+			return nil
+		}))
 		require.Equal(t, codes.Canceled, verdictOf(t, left.SendMsg(nil)).code)
 		require.Equal(t, codes.Canceled, verdictOf(t, left.RecvMsg(nil)).code)
 	})
@@ -41,7 +44,8 @@ func (s *slowGrant) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) contex
 	return ctx
 }
 
-// A goroutine of the handler gets the lock when the handler has returned already. Nobody but us knows, so we free it.
+// A goroutine of the handler gets the lock when the handler has
+// returned already. Nobody but us knows, so we free it.
 func TestLockTakenAfterTheHandlersReturnIsFreed(t *testing.T) {
 	t.Parallel()
 	observer := &slowGrant{}
@@ -50,11 +54,12 @@ func TestLockTakenAfterTheHandlersReturnIsFreed(t *testing.T) {
 		in := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForMethod(duplex, outputAccount))
 		stream := &fakeServerStream{ctx: t.Context(), recv: func(any) error { return nil }}
 		received := make(chan error, 1)
-		err := in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, s grpc.ServerStream) error {
-			go func() { received <- s.RecvMsg(outputRequest("a1")) }()
-			synctest.Wait()
-			return nil
-		})
+		err := in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex},
+			func(_ any, s grpc.ServerStream) error {
+				go func() { received <- s.RecvMsg(outputRequest("a1")) }()
+				synctest.Wait()
+				return nil
+			})
 		require.NoError(t, err)
 		require.NotEmpty(t, b.store.Owner("a1"))
 		close(observer.hear)
@@ -71,11 +76,12 @@ func TestHandlersReturnEndsTheWait(t *testing.T) {
 		in := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForMethod(duplex, outputAccount))
 		stream := &fakeServerStream{ctx: t.Context(), recv: func(any) error { return nil }}
 		received := make(chan error, 1)
-		err := in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, s grpc.ServerStream) error {
-			go func() { received <- s.RecvMsg(outputRequest("a1")) }()
-			synctest.Wait()
-			return nil
-		})
+		err := in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex},
+			func(_ any, s grpc.ServerStream) error {
+				go func() { received <- s.RecvMsg(outputRequest("a1")) }()
+				synctest.Wait()
+				return nil
+			})
 		require.NoError(t, err)
 		require.Equal(t, codes.Canceled, verdictOf(t, <-received).code)
 		require.Zero(t, b.passed())

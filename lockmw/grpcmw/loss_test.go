@@ -22,8 +22,8 @@ import (
 
 var errDown = errors.New("connection refused")
 
-// transport is what a fake stream does without a peer: it takes everything and waits for messages until its end, which gRPC brings
-// about when the handler has returned.
+// transport is what a fake stream does without a peer: it takes everything and waits
+// for messages until its end, which gRPC brings about when the handler has returned.
 type transport struct {
 	*fakeServerStream
 
@@ -45,22 +45,27 @@ func newTransport(ctx context.Context, handlers ...context.Context) *transport {
 
 // serveStream runs a handler of a streaming method, locked as a whole, on a stream whose first
 // message has come.
-func serveStream(k *renewer.Keeper, stream *transport, handler func(grpc.ServerStream) error, opts ...grpcmw.ServerOption) error {
+func serveStream(
+	k *renewer.Keeper, stream *transport, handler func(grpc.ServerStream) error,
+	opts ...grpcmw.ServerOption,
+) error {
 	defer stream.end()
 	in := grpcmw.StreamServerInterceptor(k, append(opts, grpcmw.ForWholeMethod(duplex))...)
-	return in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, s grpc.ServerStream) error {
-		recv := stream.recv
-		stream.recv = func(any) error { return nil }
-		if err := s.RecvMsg(nil); err != nil {
-			return err
-		}
-		stream.recv = recv
-		return handler(s)
-	})
+	return in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex},
+		func(_ any, s grpc.ServerStream) error {
+			recv := stream.recv
+			stream.recv = func(any) error { return nil }
+			if err := s.RecvMsg(nil); err != nil {
+				return err
+			}
+			stream.recv = recv
+			return handler(s)
+		})
 }
 
-// deaf is an observer that keeps the engine from hearing of anything, as when the process is paused: its heartbeats stand still, and
-// so does what ends leases, in the first loss that it tells of.
+// deaf is an observer that keeps the engine from hearing of anything,
+// as when the process is paused: its heartbeats stand still, and so
+// does what ends leases, in the first loss that it tells of.
 type deaf struct {
 	renewer.NopObserver
 
@@ -81,7 +86,8 @@ func (d *deaf) Lost(_ context.Context, l renewer.Lost) {
 	}
 }
 
-// paused brings about that an operation's lease is over, by the clock, and its context has not ended yet.
+// paused brings about that an operation's lease is over, by the
+// clock, and its context has not ended yet.
 func paused(t *testing.T, test func(t *testing.T, b *bubble, pause func())) {
 	t.Helper()
 	d := &deaf{}
@@ -118,7 +124,8 @@ func TestServerStreamLooksAtTheClock(t *testing.T) {
 					assert.ErrorIs(t, err, renewer.ErrLost)
 					return nil // a handler that goes on as if that had been the end
 				})
-				require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, err))
+				require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost},
+					verdictOf(t, err))
 			})
 		})
 	}
@@ -213,7 +220,9 @@ func TestMaxHoldEndsAStream(t *testing.T) {
 	t.Parallel()
 	const maxHold = grpcmw.DefaultSilence / 2 // at the same instant either could end it
 	inBubble(t, func(t *testing.T, b *bubble) {
-		err := serveStream(b.k, newTransport(t.Context()), func(s grpc.ServerStream) error { return s.RecvMsg(nil) })
+		err := serveStream(b.k, newTransport(t.Context()), func(s grpc.ServerStream) error {
+			return s.RecvMsg(nil)
+		})
 		require.Equal(t, maxHold, b.passed())
 		var lost *renewer.LostError
 		require.ErrorAs(t, err, &lost)
@@ -240,7 +249,8 @@ func TestCallersEndReachesAStreamByItself(t *testing.T) {
 	})
 }
 
-// Interceptors further out may panic in the stream's methods. That is recovered where a panic of the handler is.
+// Interceptors further out may panic in the stream's methods. That is
+// recovered where a panic of the handler is.
 func TestPanicAndExitOfAStreamsMethodsPassThrough(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
@@ -283,16 +293,18 @@ func TestLossOfAnOuterLockEndsBlockedOperations(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		outer, exit, err := lockmw.Enter(t.Context(), b.k, "outer")
 		require.NoError(t, err)
-		err = serveStream(b.k, newTransport(context.WithoutCancel(outer), outer), func(s grpc.ServerStream) error {
-			b.store.Delete("outer")
-			return s.RecvMsg(nil)
-		})
+		err = serveStream(b.k, newTransport(context.WithoutCancel(outer), outer),
+			func(s grpc.ServerStream) error {
+				b.store.Delete("outer")
+				return s.RecvMsg(nil)
+			})
 		require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, err))
 		require.NoError(t, exit(nil))
 	})
 }
 
-// A lock that an outer interceptor holds is not freed by the inner one, and its loss is noticed though another lock is the innermost.
+// A lock that an outer interceptor holds is not freed by the inner
+// one, and its loss is noticed though another lock is the innermost.
 func TestReentryIntoAnOuterLock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {

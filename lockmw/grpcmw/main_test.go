@@ -47,9 +47,12 @@ type service struct {
 	pb.UnimplementedTestServiceServer
 
 	unary  func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error)
-	output func(*pb.StreamingOutputCallRequest, grpc.ServerStreamingServer[pb.StreamingOutputCallResponse]) error
-	input  func(grpc.ClientStreamingServer[pb.StreamingInputCallRequest, pb.StreamingInputCallResponse]) error
-	duplex func(grpc.BidiStreamingServer[pb.StreamingOutputCallRequest, pb.StreamingOutputCallResponse]) error
+	output func(*pb.StreamingOutputCallRequest,
+		grpc.ServerStreamingServer[pb.StreamingOutputCallResponse]) error
+	input func(grpc.ClientStreamingServer[pb.StreamingInputCallRequest,
+		pb.StreamingInputCallResponse]) error
+	duplex func(grpc.BidiStreamingServer[pb.StreamingOutputCallRequest,
+		pb.StreamingOutputCallResponse]) error
 }
 
 func (s *service) UnaryCall(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) {
@@ -60,12 +63,15 @@ func (s *service) UnaryCall(ctx context.Context, r *pb.SimpleRequest) (*pb.Simpl
 }
 
 func (s *service) StreamingOutputCall(
-	r *pb.StreamingOutputCallRequest, stream grpc.ServerStreamingServer[pb.StreamingOutputCallResponse],
+	r *pb.StreamingOutputCallRequest,
+	stream grpc.ServerStreamingServer[pb.StreamingOutputCallResponse],
 ) error {
 	return s.output(r, stream)
 }
 
-func (s *service) StreamingInputCall(stream grpc.ClientStreamingServer[pb.StreamingInputCallRequest, pb.StreamingInputCallResponse]) error {
+func (s *service) StreamingInputCall(
+	stream grpc.ClientStreamingServer[pb.StreamingInputCallRequest, pb.StreamingInputCallResponse],
+) error {
 	return s.input(stream)
 }
 
@@ -96,14 +102,18 @@ func serve(t *testing.T, s *service, opts ...grpc.ServerOption) (string, *grpc.S
 // dial connects a client, which must be called after serve.
 func dial(t *testing.T, addr string, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(addr, append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, opts...)...)
+	conn, err := grpc.NewClient(addr,
+		append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+			opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
 
 // unaryServer serves s with a unary interceptor, and connects to it.
-func unaryServer(t *testing.T, k *renewer.Keeper, s *service, opts ...grpcmw.ServerOption) pb.TestServiceClient {
+func unaryServer(
+	t *testing.T, k *renewer.Keeper, s *service, opts ...grpcmw.ServerOption,
+) pb.TestServiceClient {
 	t.Helper()
 	addr, _ := serve(t, s, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, opts...)))
 	return pb.NewTestServiceClient(dial(t, addr))
@@ -132,7 +142,8 @@ func newKeeper(t *testing.T, store renewer.Store, edit ...func(*renewer.Config))
 	return k
 }
 
-// fast makes a keeper whose heartbeats come every few milliseconds, so that a loss that the store tells of is heard of soon.
+// fast makes a keeper whose heartbeats come every few milliseconds,
+// so that a loss that the store tells of is heard of soon.
 func fast(cfg *renewer.Config) { cfg.Heartbeat = 20 * time.Millisecond }
 
 // hold takes a lock, until the function that it returns is called.

@@ -16,12 +16,14 @@ func splitMethod(full string) (service protoreflect.FullName, method protoreflec
 	return service, method, slash && two && service.IsValid() && method.IsValid()
 }
 
-// describe finds a method among those that the program has generated code for. It is nil for a service that it has none for, which
-// speaks another codec: nothing can be said of that. It panics with a message that begins with who if the method does not exist.
+// describe finds a method among those that the program has generated code for. It is nil
+// for a service that it has none for, which speaks another codec: nothing can be said of
+// that. It panics with a message that begins with who if the method does not exist.
 func describe(who, full string) protoreflect.MethodDescriptor {
 	service, method, ok := splitMethod(full)
 	if !ok {
-		panic(fmt.Sprintf("lockbeat: %s: %q is no full method name: write \"/package.Service/Method\", as the generated constant "+
+		panic(fmt.Sprintf("lockbeat: %s: %q is no full method name: write "+
+			"\"/package.Service/Method\", as the generated constant "+
 			"Service_Method_FullMethodName has it", who, full))
 	}
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(service)
@@ -30,11 +32,13 @@ func describe(who, full string) protoreflect.MethodDescriptor {
 	}
 	described, ok := found.(protoreflect.ServiceDescriptor)
 	if !ok {
-		panic(fmt.Sprintf("lockbeat: %s: %s is no service: see %s", who, service, found.ParentFile().Path()))
+		panic(fmt.Sprintf("lockbeat: %s: %s is no service: see %s", who, service,
+			found.ParentFile().Path()))
 	}
 	m := described.Methods().ByName(method)
 	if m == nil {
-		panic(fmt.Sprintf("lockbeat: %s: service %s has no method %s: see %s", who, service, method, found.ParentFile().Path()))
+		panic(fmt.Sprintf("lockbeat: %s: service %s has no method %s: see %s", who, service, method,
+			found.ParentFile().Path()))
 	}
 	return m
 }

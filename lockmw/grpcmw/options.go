@@ -16,12 +16,14 @@ import (
 // [MaxWaitersPerCaller].
 type ServerOption interface{ server(*settings) }
 
-// ClientOption is what [UnaryClientInterceptor] and [StreamClientInterceptor] take: every [Option], and [PassFence].
+// ClientOption is what [UnaryClientInterceptor] and
+// [StreamClientInterceptor] take: every [Option], and [PassFence].
 type ClientOption interface{ client(*settings) }
 
-// Option is a rule ([ForMethod], [ForMetadata], [ForWholeMethod]), or says what to do for all methods that have one. Of two that
-// contradict each other the later one counts; what differs from method to method takes several interceptors in a chain. Options
-// panic if they are given what can't be meant, such as a negative duration: they are called when a program starts.
+// Option is a rule ([ForMethod], [ForMetadata], [ForWholeMethod]), or says what to do for all
+// methods that have one. Of two that contradict each other the later one counts; what differs
+// from method to method takes several interceptors in a chain. Options panic if they are given
+// what can't be meant, such as a negative duration: they are called when a program starts.
 type Option interface {
 	ServerOption
 	ClientOption
@@ -66,11 +68,12 @@ func newServerSettings(opts []ServerOption) settings {
 	return s
 }
 
-// Wait waits in line for at most d, and for a store that is down meanwhile; a call's own deadline ends the wait as well. Default
-// lockmw.DefaultWait (10 s). It panics if d is not positive.
+// Wait waits in line for at most d, and for a store that is down meanwhile; a call's own deadline
+// ends the wait as well. Default lockmw.DefaultWait (10 s). It panics if d is not positive.
 func Wait(d time.Duration) Option {
 	if d <= 0 {
-		panic(fmt.Sprintf("lockbeat: grpcmw.Wait(%v) can't be meant: give a positive duration, or use Refuse", d))
+		panic(fmt.Sprintf("lockbeat: grpcmw.Wait(%v) can't be meant: give a positive duration, "+
+			"or use Refuse", d))
 	}
 	return option(func(s *settings) { s.wait = d })
 }
@@ -88,7 +91,8 @@ const DefaultMaxWaiters = 100
 // limit. It panics if n is not positive.
 func MaxWaiters(n int) Option {
 	if n <= 0 {
-		panic(fmt.Sprintf("lockbeat: grpcmw.MaxWaiters(%d) can't be meant: give a positive number, or use Refuse", n))
+		panic(fmt.Sprintf("lockbeat: grpcmw.MaxWaiters(%d) can't be meant: give a positive "+
+			"number, or use Refuse", n))
 	}
 	return option(func(s *settings) { s.waiters = n })
 }
@@ -104,27 +108,31 @@ func MaxWaiters(n int) Option {
 // codes.InvalidArgument. It panics if n is not positive, or if caller is nil.
 func MaxWaitersPerCaller(n int, caller func(ctx context.Context) string) ServerOption {
 	if n <= 0 || caller == nil {
-		panic(fmt.Sprintf("lockbeat: grpcmw.MaxWaitersPerCaller(%d, …) can't be meant: give a positive number, and a function that says who calls", n))
+		panic(fmt.Sprintf("lockbeat: grpcmw.MaxWaitersPerCaller(%d, …) can't be meant: give a "+
+			"positive number, and a function that says who calls", n))
 	}
 	callers := quota.New(n)
 	return serverOption(func(s *settings) { s.caller, s.callers = caller, callers })
 }
 
-// BusyCode is the status code of a call that was refused because somebody else has its lock: codes.Aborted, the default, or
-// codes.Unavailable, which retry policies often list already. It panics on any other.
+// BusyCode is the status code of a call that was refused because somebody
+// else has its lock: codes.Aborted, the default, or codes.Unavailable,
+// which retry policies often list already. It panics on any other.
 func BusyCode(code codes.Code) Option {
 	if code != codes.Aborted && code != codes.Unavailable {
-		panic(fmt.Sprintf("lockbeat: grpcmw.BusyCode(%v) can't be meant: clients know codes.Aborted and codes.Unavailable as worth a retry", code))
+		panic(fmt.Sprintf("lockbeat: grpcmw.BusyCode(%v) can't be meant: clients know "+
+			"codes.Aborted and codes.Unavailable as worth a retry", code))
 	}
 	return option(func(s *settings) { s.busy = code })
 }
 
-// RetryIn sets about when a refused caller is told to come back: a random duration between half of d and one and a half. Default
-// lockmw.RetryIn: a second, five if the store was down, and longer for a lock that has been held for long. It panics if d is not
-// positive.
+// RetryIn sets about when a refused caller is told to come back: a random duration between
+// half of d and one and a half. Default lockmw.RetryIn: a second, five if the store was
+// down, and longer for a lock that has been held for long. It panics if d is not positive.
 func RetryIn(d time.Duration) Option {
 	if d <= 0 {
-		panic(fmt.Sprintf("lockbeat: grpcmw.RetryIn(%v) can't be meant: give a positive duration, such as a second", d))
+		panic(fmt.Sprintf("lockbeat: grpcmw.RetryIn(%v) can't be meant: give a positive "+
+			"duration, such as a second", d))
 	}
 	return option(func(s *settings) { s.retryIn = d })
 }
@@ -132,7 +140,8 @@ func RetryIn(d time.Duration) Option {
 // Strict makes a lost lock an error even though the call succeeded.
 func Strict() Option { return option(func(s *settings) { s.strict = true }) }
 
-// Operation names the work in place of the full method: a static name, which whoever waits for the lock reads, and telemetry shows.
+// Operation names the work in place of the full method: a static
+// name, which whoever waits for the lock reads, and telemetry shows.
 func Operation(name string) Option { return option(func(s *settings) { s.operation = name }) }
 
 // AcceptFence does [ExtractFence] for every call, those without a rule included: what a client's
@@ -147,6 +156,6 @@ func AcceptFence() ServerOption { return serverOption(func(s *settings) { s.fenc
 // that an outsider has made up. Give it to both interceptors.
 func StripFence() ServerOption { return serverOption(func(s *settings) { s.strip = true }) }
 
-// PassFence does [InjectFence] for every call, those without a rule included: the token of the lock that the call is made under
-// goes along in its metadata, and no other: without a lock, none does.
+// PassFence does [InjectFence] for every call, those without a rule included: the token of the lock
+// that the call is made under goes along in its metadata, and no other: without a lock, none does.
 func PassFence() ClientOption { return clientOption(func(s *settings) { s.fence = true }) }

@@ -54,7 +54,8 @@ func (g *gauge) use(account string) {
 	n.Add(-1)
 }
 
-// Two servers, calls of two kinds on the same accounts, some of which are given up in the middle: one at a time, and nothing is left.
+// Two servers, calls of two kinds on the same accounts, some of which
+// are given up in the middle: one at a time, and nothing is left.
 func TestCallsOfTwoServersExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -77,8 +78,10 @@ func TestCallsOfTwoServersExcludeEachOther(t *testing.T) {
 	for range 2 {
 		k := redisKeeper(t, redis)
 		addr, _ := serve(t, s,
-			grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, account))),
-			grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(duplex, outputAccount))))
+			grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k,
+				grpcmw.ForMethod(unary, account))),
+			grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k,
+				grpcmw.ForMethod(duplex, outputAccount))))
 		clients = append(clients, pb.NewTestServiceClient(dial(t, addr)))
 	}
 	var callers sync.WaitGroup
@@ -108,7 +111,9 @@ func TestCallsOfTwoServersExcludeEachOther(t *testing.T) {
 	}
 }
 
-func callOrStream(ctx context.Context, client pb.TestServiceClient, account string, unary bool) error {
+func callOrStream(
+	ctx context.Context, client pb.TestServiceClient, account string, unary bool,
+) error {
 	if unary {
 		_, err := client.UnaryCall(ctx, request(account))
 		return err

@@ -71,10 +71,12 @@ func (s *settings) own(err error) *callError {
 		again := said.with(err)
 		again.pushback = "" // set when it was made
 		return again
-	case !ofLock(err) && !strings.Contains(err.Error(), "lockbeat: "): // all that is left of one taken apart
+	case !ofLock(err) && !strings.Contains(err.Error(), "lockbeat: "):
+		// all that is left of one taken apart
 		return nil
 	case found && isChosen(within.GRPCStatus()):
-		return &callError{status: within.GRPCStatus(), causes: []error{err}} // without the words around it
+		// without the words around it
+		return &callError{status: within.GRPCStatus(), causes: []error{err}}
 	case ofLock(err):
 		return s.refused(err)
 	default:
@@ -93,14 +95,17 @@ type statusError interface {
 func isChosen(st *status.Status) bool { return st != nil && st.Code() != codes.Unknown }
 
 var lockKinds = []error{
-	lockmw.ErrSkipped, renewer.ErrHeld, renewer.ErrUnavailable, renewer.ErrRejected, renewer.ErrShutdown, renewer.ErrName, renewer.ErrConfig,
+	lockmw.ErrSkipped, renewer.ErrHeld, renewer.ErrUnavailable, renewer.ErrRejected,
+	renewer.ErrShutdown, renewer.ErrName, renewer.ErrConfig,
 }
 
 // ofLock reports whether err is that of a lock which was not to be had. A caller's cancellation is
 // one too if a lock was waited for.
 func ofLock(err error) bool {
 	_, ok := errors.AsType[*renewer.Error](err)
-	return ok || slices.ContainsFunc(lockKinds, func(kind error) bool { return errors.Is(err, kind) })
+	return ok || slices.ContainsFunc(lockKinds, func(kind error) bool {
+		return errors.Is(err, kind)
+	})
 }
 
 // reworded gives an error the code that gRPC gives it, without its words.

@@ -41,29 +41,56 @@ var ownErrors = map[string]struct {
 	pushback bool // a time to come back, or -1 if the lock was lost
 	message  string
 }{
-	"held":      {err: lockError(renewer.ErrHeld), want: toldBusy, pushback: true},
-	"line full": {err: lockError(errors.Join(renewer.ErrLineFull, renewer.ErrHeld)), want: toldBusy, pushback: true},
-	"skipped":   {err: fmt.Errorf("%w: %s", lockmw.ErrSkipped, lockError(renewer.ErrHeld).Error()), want: toldBusy, pushback: true},
+	"held": {err: lockError(renewer.ErrHeld), want: toldBusy, pushback: true},
+	"line full": {
+		err: lockError(errors.Join(renewer.ErrLineFull, renewer.ErrHeld)), want: toldBusy,
+		pushback: true,
+	},
+	"skipped": {
+		err:  fmt.Errorf("%w: %s", lockmw.ErrSkipped, lockError(renewer.ErrHeld).Error()),
+		want: toldBusy, pushback: true,
+	},
 	"store down": {
 		err:  fmt.Errorf("transfer: %w", lockError(renewer.ErrUnavailable)),
 		want: toldDown, pushback: true,
 	},
 	"shut down": {err: lockError(renewer.ErrShutdown), want: toldDown, pushback: true},
-	"lost":      {err: &renewer.LostError{Name: told, Reason: renewer.Expired}, want: toldLost, pushback: true},
+	"lost": {
+		err: &renewer.LostError{Name: told, Reason: renewer.Expired}, want: toldLost,
+		pushback: true,
+	},
 	"lost, with a status of its own": {
 		err:  errors.Join(errHandler, &renewer.LostError{Name: told}),
 		want: toldLost, pushback: true,
 	},
-	"name":      {err: lockError(renewer.ErrName), want: verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey}},
-	"misuse":    {err: fmt.Errorf("%w: once.Do takes the lock on %s", renewer.ErrConfig, told), want: verdict{code: codes.Internal}},
+	"name": {
+		err:  lockError(renewer.ErrName),
+		want: verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey},
+	},
+	"misuse": {
+		err:  fmt.Errorf("%w: once.Do takes the lock on %s", renewer.ErrConfig, told),
+		want: verdict{code: codes.Internal},
+	},
 	"cancelled": {err: lockError(context.Canceled), want: verdict{code: codes.Canceled}},
-	"late":      {err: lockError(context.DeadlineExceeded), want: verdict{code: codes.DeadlineExceeded}},
+	"late": {
+		err:  lockError(context.DeadlineExceeded),
+		want: verdict{code: codes.DeadlineExceeded},
+	},
 	"run once": {
-		err:  &once.Error{Kind: once.ErrAttemptsExhausted, Name: told, Last: renewer.Holder{Node: told, PID: 4711}, Err: lockError(renewer.ErrHeld)},
+		err: &once.Error{
+			Kind: once.ErrAttemptsExhausted, Name: told,
+			Last: renewer.Holder{Node: told, PID: 4711}, Err: lockError(renewer.ErrHeld),
+		},
 		want: verdict{code: codes.Unknown},
 	},
-	"taken apart":          {err: errors.New("transfer: " + lockError(renewer.ErrHeld).Error()), want: verdict{code: codes.Unknown}},
-	"converted on the way": {err: status.Convert(lockError(renewer.ErrHeld)).Err(), want: verdict{code: codes.Unknown}},
+	"taken apart": {
+		err:  errors.New("transfer: " + lockError(renewer.ErrHeld).Error()),
+		want: verdict{code: codes.Unknown},
+	},
+	"converted on the way": {
+		err:  status.Convert(lockError(renewer.ErrHeld)).Err(),
+		want: verdict{code: codes.Unknown},
+	},
 	"taken apart, beside a status": {
 		err:  fmt.Errorf("%w: %s", errHandler, lockError(renewer.ErrHeld).Error()),
 		want: verdict{code: codes.NotFound}, message: "no such account",
@@ -72,20 +99,38 @@ var ownErrors = map[string]struct {
 		err:  fmt.Errorf("%w: %w", errHandler, lockError(renewer.ErrHeld)),
 		want: verdict{code: codes.NotFound}, message: "no such account",
 	},
-	"a status made by the handler":    {err: errHandler, want: verdict{code: codes.NotFound}, message: "no such account"},
-	"a status of which it is a cause": {err: ownStatusError{lockError(renewer.ErrHeld)}, want: verdict{code: codes.FailedPrecondition}, message: "not now"},
+	"a status made by the handler": {
+		err: errHandler, want: verdict{code: codes.NotFound},
+		message: "no such account",
+	},
+	"a status of which it is a cause": {
+		err:  ownStatusError{lockError(renewer.ErrHeld)},
+		want: verdict{code: codes.FailedPrecondition}, message: "not now",
+	},
 	"a status in an error": {
 		err:  fmt.Errorf("transfer: %w", errHandler),
 		want: verdict{code: codes.NotFound}, message: "transfer: " + errHandler.Error(),
 	},
-	"nothing to do with locks":         {err: errors.New("insufficient funds"), want: verdict{code: codes.Unknown}, message: "insufficient funds"},
-	"the handler's own cancellation":   {err: context.Canceled, want: verdict{code: codes.Canceled}, message: "context canceled"},
-	"responded to already":             {err: errResponded, want: toldBusy},
-	"responded to already and wrapped": {err: fmt.Errorf("%s: %w", told, errResponded), want: toldBusy},
+	"nothing to do with locks": {
+		err:  errors.New("insufficient funds"),
+		want: verdict{code: codes.Unknown}, message: "insufficient funds",
+	},
+	"the handler's own cancellation": {
+		err: context.Canceled, want: verdict{code: codes.Canceled},
+		message: "context canceled",
+	},
+	"responded to already": {err: errResponded, want: toldBusy},
+	"responded to already and wrapped": {
+		err:  fmt.Errorf("%s: %w", told, errResponded),
+		want: toldBusy,
+	},
 }
 
 func lockError(kind error) error {
-	return &renewer.Error{Op: "acquire", Name: told, Kind: kind, Holder: renewer.Holder{Node: told, PID: 4711}, HeldFor: time.Second}
+	return &renewer.Error{
+		Op: "acquire", Name: told, Kind: kind,
+		Holder: renewer.Holder{Node: told, PID: 4711}, HeldFor: time.Second,
+	}
 }
 
 // ownStatusError is a handler's error type with a status of its own.
@@ -101,27 +146,36 @@ func (e ownStatusError) Unwrap() error { return e.error }
 func TestAHandlersOwnLockErrorLeavesWithoutItsName(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	unaryRule, streamRule := grpcmw.ForMethod(unary, account), grpcmw.ForMethod(output, outputAccount)
+	unaryRule, streamRule := grpcmw.ForMethod(unary, account), grpcmw.ForMethod(output,
+		outputAccount)
 	for name, c := range ownErrors {
 		for placement, servers := range map[string][2]grpc.ServerOption{
 			"under a lock": {
-				grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, unaryRule)), grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, streamRule)),
+				grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, unaryRule)),
+				grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, streamRule)),
 			},
 			"without a rule": {
-				grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k)), grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k)),
+				grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k)),
+				grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k)),
 			},
 		} {
 			t.Run(name+", "+placement, func(t *testing.T) {
 				t.Parallel()
 				addr, _ := serve(t, &service{
-					unary:  func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) { return nil, c.err },
-					output: func(*pb.StreamingOutputCallRequest, outputServer) error { return c.err },
+					unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+						return nil, c.err
+					},
+					output: func(*pb.StreamingOutputCallRequest, outputServer) error {
+						return c.err
+					},
 				}, servers[0], servers[1])
 				client := pb.NewTestServiceClient(dial(t, addr))
 				var trailer metadata.MD
-				_, err := client.UnaryCall(within(t, soon), request(name+placement), grpc.Trailer(&trailer))
+				_, err := client.UnaryCall(within(t, soon), request(name+placement),
+					grpc.Trailer(&trailer))
 				requireAnswer(t, name, err, trailer)
-				stream, err := client.StreamingOutputCall(within(t, soon), outputRequest(name+placement))
+				stream, err := client.StreamingOutputCall(within(t, soon),
+					outputRequest(name+placement))
 				require.NoError(t, err)
 				err = last(stream)
 				requireAnswer(t, name, err, stream.Trailer())
@@ -158,13 +212,17 @@ func TestRespond(t *testing.T) {
 	for name, c := range ownErrors {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			addr, _ := serve(t, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-				err := grpcmw.Respond(ctx, c.err)
-				assert.ErrorIs(t, err, c.err, "nothing is masked")
-				return nil, err
-			}})
+			addr, _ := serve(t,
+				&service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse,
+					error,
+				) {
+					err := grpcmw.Respond(ctx, c.err)
+					assert.ErrorIs(t, err, c.err, "nothing is masked")
+					return nil, err
+				}})
 			var trailer metadata.MD
-			_, err := pb.NewTestServiceClient(dial(t, addr)).UnaryCall(within(t, soon), request("a1"), grpc.Trailer(&trailer))
+			_, err := pb.NewTestServiceClient(dial(t, addr)).UnaryCall(within(t, soon),
+				request("a1"), grpc.Trailer(&trailer))
 			requireAnswer(t, name, err, trailer)
 		})
 	}
@@ -179,13 +237,17 @@ func TestRespondInsideOfAnInterceptor(t *testing.T) {
 	for name, wrap := range map[string]string{"as it is": "%w", "wrapped": "transfer: %w"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := unaryServer(t, k, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-				return nil, fmt.Errorf(wrap, grpcmw.Respond(ctx, lockError(renewer.ErrHeld)))
-			}}, grpcmw.ForMethod(unary, account))
+			client := unaryServer(t, k,
+				&service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse,
+					error,
+				) {
+					return nil, fmt.Errorf(wrap, grpcmw.Respond(ctx, lockError(renewer.ErrHeld)))
+				}}, grpcmw.ForMethod(unary, account))
 			var trailer metadata.MD
 			_, err := client.UnaryCall(within(t, soon), request(name), grpc.Trailer(&trailer))
 			assert.Equal(t, grpcmw.ReasonBusy, verdictOf(t, err).reason)
-			assert.Equal(t, []string{fmt.Sprint(verdictOf(t, err).retryIn.Milliseconds())}, trailer.Get("grpc-retry-pushback-ms"))
+			assert.Equal(t, []string{fmt.Sprint(verdictOf(t, err).retryIn.Milliseconds())},
+				trailer.Get("grpc-retry-pushback-ms"))
 		})
 	}
 }
@@ -194,9 +256,10 @@ func TestRespondInsideOfAnInterceptor(t *testing.T) {
 func TestAHandlersOwnRefusalByTheOptions(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	client := unaryServer(t, k, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-		return nil, lockError(renewer.ErrHeld)
-	}}, grpcmw.BusyCode(codes.Unavailable), grpcmw.RetryIn(20*time.Second))
+	client := unaryServer(t, k,
+		&service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			return nil, lockError(renewer.ErrHeld)
+		}}, grpcmw.BusyCode(codes.Unavailable), grpcmw.RetryIn(20*time.Second))
 	_, err := client.UnaryCall(within(t, soon), request("a1"))
 	v := verdictOf(t, err)
 	require.Equal(t, verdict{codes.Unavailable, grpcmw.ReasonBusy, v.retryIn}, v)

@@ -20,7 +20,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// patient is what a client configures to be served when the lock is free again. Its own backoff is longer than any test.
+// patient is what a client configures to be served when the lock is
+// free again. Its own backoff is longer than any test.
 const patient = `{"methodConfig": [{"name": [{"service": "grpc.testing.TestService"}], "retryPolicy": {
 	"maxAttempts": 4, "initialBackoff": "60s", "maxBackoff": "60s", "backoffMultiplier": 1, "retryableStatusCodes": ["ABORTED", "UNAVAILABLE"]}}]}`
 
@@ -30,7 +31,9 @@ type tries struct {
 	refused func()
 }
 
-func (r *tries) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (r *tries) unary(
+	ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (any, error) {
 	reply, err := handler(ctx, req)
 	if r.n.Add(1) == 1 && err != nil && r.refused != nil {
 		r.refused()
@@ -38,7 +41,9 @@ func (r *tries) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, han
 	return reply, err
 }
 
-func (r *tries) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (r *tries) stream(
+	srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler,
+) error {
 	err := handler(srv, stream)
 	if r.n.Add(1) == 1 && err != nil && r.refused != nil {
 		r.refused()
@@ -48,14 +53,18 @@ func (r *tries) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerIn
 
 func TestRetryPolicyComesBackWhenItIsTold(t *testing.T) {
 	t.Parallel()
-	for name, code := range map[string]codes.Code{"aborted": codes.Aborted, "unavailable": codes.Unavailable} {
+	for name, code := range map[string]codes.Code{
+		"aborted":     codes.Aborted,
+		"unavailable": codes.Unavailable,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, _ := scripted(t)
 			var begun time.Time
 			release := hold(t, k, "a1")
 			r := &tries{refused: func() { begun = time.Now(); release() }}
-			ours := grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, account), grpcmw.Refuse(),
+			ours := grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, account),
+				grpcmw.Refuse(),
 				grpcmw.BusyCode(code), grpcmw.RetryIn(200*time.Millisecond))
 			addr, _ := serve(t, &service{}, grpc.ChainUnaryInterceptor(r.unary, ours))
 			client := pb.NewTestServiceClient(dial(t, addr, grpc.WithDefaultServiceConfig(patient)))
@@ -72,8 +81,11 @@ func TestRetryPolicyRetriesAStream(t *testing.T) {
 	k, _ := scripted(t)
 	release := hold(t, k, "a1")
 	r := &tries{refused: release}
-	ours := grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(output, outputAccount), grpcmw.Refuse(), grpcmw.RetryIn(10*time.Millisecond))
-	addr, _ := serve(t, &service{output: func(_ *pb.StreamingOutputCallRequest, stream outputServer) error {
+	ours := grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(output, outputAccount),
+		grpcmw.Refuse(), grpcmw.RetryIn(10*time.Millisecond))
+	addr, _ := serve(t, &service{output: func(_ *pb.StreamingOutputCallRequest,
+		stream outputServer,
+	) error {
 		return stream.Send(&pb.StreamingOutputCallResponse{})
 	}}, grpc.ChainStreamInterceptor(r.stream, ours))
 	stream, err := pb.NewTestServiceClient(dial(t, addr, grpc.WithDefaultServiceConfig(patient))).
@@ -90,7 +102,9 @@ func TestRetryPolicyDoesNotRepeatALostCall(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t, fast)
 	var runs atomic.Int64
-	addr, _ := serve(t, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+	addr, _ := serve(t, &service{unary: func(ctx context.Context,
+		_ *pb.SimpleRequest,
+	) (*pb.SimpleResponse, error) {
 		if runs.Add(1) == 1 {
 			lose(store, "a1")
 			<-ctx.Done()
@@ -127,17 +141,19 @@ func TestTrailerAndRetryInfoSayTheSame(t *testing.T) {
 	}
 }
 
-// A handler that was refused elsewhere, and says so, has run: its caller is not told to come back as if it hadn't.
+// A handler that was refused elsewhere, and says so, has run: its
+// caller is not told to come back as if it hadn't.
 func TestRefusalOfAnotherCallIsPassedOnWithoutOurTrailer(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
 	defer hold(t, k, "b1")()
 	inner := grpcmw.UnaryClientInterceptor(k, grpcmw.ForMethod(unary, account), grpcmw.Refuse())
-	client := unaryServer(t, k, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-		err := inner(ctx, unary, request("b1"), nil, nil, nil)
-		assert.ErrorIs(t, err, renewer.ErrHeld)
-		return nil, err
-	}}, grpcmw.ForMethod(unary, account))
+	client := unaryServer(t, k,
+		&service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			err := inner(ctx, unary, request("b1"), nil, nil, nil)
+			assert.ErrorIs(t, err, renewer.ErrHeld)
+			return nil, err
+		}}, grpcmw.ForMethod(unary, account))
 	var trailer metadata.MD
 	_, err := client.UnaryCall(within(t, soon), request("a1"), grpc.Trailer(&trailer))
 	require.Equal(t, grpcmw.ReasonBusy, verdictOf(t, err).reason)
@@ -149,7 +165,8 @@ func TestPushbackIsNeverNothing(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
 	defer hold(t, k, "a1")()
-	client := unaryServer(t, k, &service{}, grpcmw.ForMethod(unary, account), grpcmw.Refuse(), grpcmw.RetryIn(1))
+	client := unaryServer(t, k, &service{}, grpcmw.ForMethod(unary, account), grpcmw.Refuse(),
+		grpcmw.RetryIn(1))
 	var trailer metadata.MD
 	_, err := client.UnaryCall(within(t, soon), request("a1"), grpc.Trailer(&trailer))
 	require.Error(t, err)

@@ -24,18 +24,22 @@ type rule struct {
 	opts []lockmw.Option // of the interceptor that the rule is for
 }
 
-// ForMethod locks calls of a method on the key that a function derives from the request message; of a stream, from the first message
-// that the client sends. What the function returns is the lock's name as it is, so that several methods can share locks, also with
-// lockmw.Do; build it by lockmw.Key. An empty or too long one is codes.InvalidArgument, and the lock's store is not asked. The
-// function is called concurrently, and sees what the client has sent: put the interceptor inside of whatever checks that.
+// ForMethod locks calls of a method on the key that a function derives from the request
+// message; of a stream, from the first message that the client sends. What the function
+// returns is the lock's name as it is, so that several methods can share locks, also with
+// lockmw.Do; build it by lockmw.Key. An empty or too long one is codes.InvalidArgument,
+// and the lock's store is not asked. The function is called concurrently, and sees what
+// the client has sent: put the interceptor inside of whatever checks that.
 //
-// fullMethod is "/package.Service/Method", the generated constant Service_Method_FullMethodName. Req is the method's request, such as
-// *pb.TransferRequest, or an interface that this has. It panics if there is no such method, or if its request is another: of a
-// service that the program has generated protobuf code for this is known at once; of others a request of another type is
-// codes.Internal.
+// fullMethod is "/package.Service/Method", the generated constant
+// Service_Method_FullMethodName. Req is the method's request, such as *pb.TransferRequest,
+// or an interface that this has. It panics if there is no such method, or if its request
+// is another: of a service that the program has generated protobuf code for this is known
+// at once; of others a request of another type is codes.Internal.
 func ForMethod[Req any](fullMethod string, key func(Req) string) Option {
 	if key == nil {
-		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) needs a function that derives the key from the request", fullMethod))
+		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) needs a function that derives the key "+
+			"from the request", fullMethod))
 	}
 	r := &rule{method: fullMethod, described: describe("grpcmw.ForMethod", fullMethod)}
 	if r.described != nil {
@@ -44,7 +48,8 @@ func ForMethod[Req any](fullMethod string, key func(Req) string) Option {
 	r.message = func(msg any) (string, *callError) {
 		req, ok := msg.(Req)
 		if !ok {
-			return "", misused(fmt.Sprintf("the key of %s is derived from %v, but its request is %T: correct the type in ForMethod",
+			return "", misused(fmt.Sprintf("the key of %s is derived from %v, but its request is "+
+				"%T: correct the type in ForMethod",
 				fullMethod, reflect.TypeFor[Req](), msg))
 		}
 		return key(req), nil
@@ -59,7 +64,8 @@ func checkRequest[Req any](m protoreflect.MethodDescriptor, fullMethod string) {
 		return // described at run time, without Go code
 	}
 	if request := message.Zero().Interface(); !isA[Req](request) {
-		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) derives the key from %v, but the method's request is %T",
+		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) derives the key from %v, but the "+
+			"method's request is %T",
 			fullMethod, reflect.TypeFor[Req](), request))
 	}
 }
@@ -69,16 +75,19 @@ func isA[T any](v any) bool {
 	return ok
 }
 
-// ForMetadata locks calls of a method on a value of their metadata: on lockmw.Key(name, value), the name in lower case. A call in
-// which it is missing, given more than once, empty, too long or has control bytes is codes.InvalidArgument, and the lock's store is
+// ForMetadata locks calls of a method on a value of their metadata: on lockmw.Key(name,
+// value), the name in lower case. A call in which it is missing, given more than once,
+// empty, too long or has control bytes is codes.InvalidArgument, and the lock's store is
 // not asked. A server reads what came with the call, a client what it is about to send.
 //
-// It panics if there is no such method, as far as the program knows (see [ForMethod]), or if name can't be that of a text value.
+// It panics if there is no such method, as far as the program knows
+// (see [ForMethod]), or if name can't be that of a text value.
 func ForMetadata(fullMethod, name string) Option {
 	r := &rule{method: fullMethod, described: describe("grpcmw.ForMetadata", fullMethod)}
 	name = strings.ToLower(name)
 	if !isMetadataName(name) {
-		panic(fmt.Sprintf("lockbeat: grpcmw.ForMetadata(%q, %q): metadata names are made of letters, digits, '-', '_' and '.', and those "+
+		panic(fmt.Sprintf("lockbeat: grpcmw.ForMetadata(%q, %q): metadata names are made of "+
+			"letters, digits, '-', '_' and '.', and those "+
 			"with \"grpc-\" or \"-bin\" carry no text of the caller", fullMethod, name))
 	}
 	r.call = func(values func(string) []string) (string, *callError) {
@@ -102,12 +111,14 @@ func isMetadataName(name string) bool {
 	odd := func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("-_.", c)
 	}
-	return name != "" && !strings.ContainsFunc(name, odd) && !strings.HasPrefix(name, "grpc-") && !strings.HasSuffix(name, "-bin")
+	return name != "" && !strings.ContainsFunc(name, odd) && !strings.HasPrefix(name, "grpc-") &&
+		!strings.HasSuffix(name, "-bin")
 }
 
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
-// ForWholeMethod locks all calls of a method on one key, the method's name: one call at a time, on whichever server. It panics if there
+// ForWholeMethod locks all calls of a method on one key, the method's
+// name: one call at a time, on whichever server. It panics if there
 // is no such method, as far as the program knows (see [ForMethod]).
 func ForWholeMethod(fullMethod string) Option {
 	r := &rule{method: fullMethod, described: describe("grpcmw.ForWholeMethod", fullMethod)}

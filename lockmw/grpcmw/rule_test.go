@@ -30,39 +30,62 @@ func TestRulesAreCheckedAtConstruction(t *testing.T) {
 		`grpcmw.ForMethod: "grpc.testing.TestService/UnaryCall" is no full method name`: func() {
 			grpcmw.ForMethod("grpc.testing.TestService/UnaryCall", key)
 		},
-		`"/grpc.testing.TestService" is no full method name`:        func() { grpcmw.ForMetadata("/grpc.testing.TestService", "a") },
-		`"" is no full method name`:                                 func() { grpcmw.ForWholeMethod("") },
-		`service grpc.testing.TestService has no method Unary: see`: func() { grpcmw.ForMethod("/grpc.testing.TestService/Unary", key) },
-		`grpc.testing.SimpleRequest is no service: see`:             func() { grpcmw.ForWholeMethod("/grpc.testing.SimpleRequest/Get") },
+		`"/grpc.testing.TestService" is no full method name`: func() {
+			grpcmw.ForMetadata("/grpc.testing.TestService", "a")
+		},
+		`"" is no full method name`: func() {
+			grpcmw.ForWholeMethod("")
+		},
+		`service grpc.testing.TestService has no method Unary: see`: func() {
+			grpcmw.ForMethod("/grpc.testing.TestService/Unary", key)
+		},
+		`grpc.testing.SimpleRequest is no service: see`: func() {
+			grpcmw.ForWholeMethod("/grpc.testing.SimpleRequest/Get")
+		},
 		`from *grpc_testing.SimpleRequest, but the method's request is *grpc_testing.Empty`: func() {
 			grpcmw.ForMethod(pb.TestService_EmptyCall_FullMethodName, key)
 		},
 		`from string, but the method's request is *grpc_testing.SimpleRequest`: func() {
 			grpcmw.ForMethod(unary, func(s string) string { return s })
 		},
-		`ForMethod("` + unary + `") needs a function`: func() { grpcmw.ForMethod[*pb.SimpleRequest](unary, nil) },
-		`("` + unary + `", "")`:                       func() { grpcmw.ForMetadata(unary, "") },
-		`"tenant id"): metadata names are`:            func() { grpcmw.ForMetadata(unary, "Tenant ID") },
-		`"blob-bin"): metadata names are`:             func() { grpcmw.ForMetadata(unary, "blob-bin") },
-		`"grpc-timeout"): metadata names are`:         func() { grpcmw.ForMetadata(unary, "grpc-timeout") },
-		`":authority"): metadata names are`:           func() { grpcmw.ForMetadata(unary, ":authority") },
+		`ForMethod("` + unary + `") needs a function`: func() {
+			grpcmw.ForMethod[*pb.SimpleRequest](unary, nil)
+		},
+		`("` + unary + `", "")`: func() { grpcmw.ForMetadata(unary, "") },
+		`"tenant id"): metadata names are`: func() {
+			grpcmw.ForMetadata(unary, "Tenant ID")
+		},
+		`"blob-bin"): metadata names are`: func() {
+			grpcmw.ForMetadata(unary, "blob-bin")
+		},
+		`"grpc-timeout"): metadata names are`: func() {
+			grpcmw.ForMetadata(unary, "grpc-timeout")
+		},
+		`":authority"): metadata names are`: func() {
+			grpcmw.ForMetadata(unary, ":authority")
+		},
 		`UnaryServerInterceptor has two rules for ` + unary: func() {
-			grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, key), grpcmw.ForWholeMethod(unary))
+			grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, key),
+				grpcmw.ForWholeMethod(unary))
 		},
 		`UnaryServerInterceptor needs a keeper`:  func() { grpcmw.UnaryServerInterceptor(nil) },
 		`StreamServerInterceptor needs a keeper`: func() { grpcmw.StreamServerInterceptor(nil) },
 		`UnaryClientInterceptor needs a keeper`:  func() { grpcmw.UnaryClientInterceptor(nil) },
 		`StreamClientInterceptor needs a keeper`: func() { grpcmw.StreamClientInterceptor(nil) },
-		`UnaryServerInterceptor has a rule for ` + duplex + `, whose calls never come here: it is a streaming method`: func() {
+		`UnaryServerInterceptor has a rule for ` + duplex +
+			`, whose calls never come here: it is a streaming method`: func() {
 			grpcmw.UnaryServerInterceptor(k, grpcmw.ForWholeMethod(duplex))
 		},
-		`UnaryClientInterceptor has a rule for ` + input + `, whose calls never come here: it is a streaming method`: func() {
+		`UnaryClientInterceptor has a rule for ` + input +
+			`, whose calls never come here: it is a streaming method`: func() {
 			grpcmw.UnaryClientInterceptor(k, grpcmw.ForWholeMethod(input))
 		},
-		`StreamServerInterceptor has a rule for ` + unary + `, whose calls never come here: it is a unary method`: func() {
+		`StreamServerInterceptor has a rule for ` + unary +
+			`, whose calls never come here: it is a unary method`: func() {
 			grpcmw.StreamServerInterceptor(k, grpcmw.ForWholeMethod(unary))
 		},
-		`StreamClientInterceptor has a rule for ` + unary + `, whose calls never come here: it is a unary method`: func() {
+		`StreamClientInterceptor has a rule for ` + unary +
+			`, whose calls never come here: it is a unary method`: func() {
 			grpcmw.StreamClientInterceptor(k, grpcmw.ForMetadata(unary, "a"))
 		},
 		`Wait(0s) can't be meant`:        func() { grpcmw.Wait(0) },
@@ -91,8 +114,11 @@ func TestKeyOfAnInterface(t *testing.T) {
 	key := func(r interface{ GetPayload() *pb.Payload }) string {
 		return lockmw.Key("acc", string(r.GetPayload().GetBody()))
 	}
-	client := unaryServer(t, k, &service{}, grpcmw.ForMethod(unary, key), grpcmw.ForMethod(pb.TestService_CacheableUnaryCall_FullMethodName,
-		func(m proto.Message) string { return string(m.ProtoReflect().Descriptor().FullName()) }))
+	client := unaryServer(t, k, &service{}, grpcmw.ForMethod(unary, key),
+		grpcmw.ForMethod(pb.TestService_CacheableUnaryCall_FullMethodName,
+			func(m proto.Message) string {
+				return string(m.ProtoReflect().Descriptor().FullName())
+			}))
 	_, err := client.UnaryCall(within(t, soon), request("a:1"))
 	require.NoError(t, err)
 	_, err = client.CacheableUnaryCall(within(t, soon), request(""))
@@ -109,7 +135,9 @@ func TestOneRuleForClientAndServer(t *testing.T) {
 	kServer, onServer := scripted(t)
 	kClient, onClient := scripted(t)
 	rule := grpcmw.ForMethod(unary, account)
-	addr, _ := serve(t, &service{}, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(kServer, rule, grpcmw.Operation("server's"))))
+	addr, _ := serve(t, &service{},
+		grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(kServer, rule,
+			grpcmw.Operation("server's"))))
 	conn := dial(t, addr, grpc.WithUnaryInterceptor(grpcmw.UnaryClientInterceptor(kClient, rule)))
 	_, err := pb.NewTestServiceClient(conn).UnaryCall(within(t, soon), request("a1"))
 	require.NoError(t, err)
@@ -125,23 +153,27 @@ func TestMessageOfAnotherTypeNeverPasses(t *testing.T) {
 	unaryIn := grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(foreign, key))
 	streamIn := grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(foreign, key))
 	for _, req := range []any{&pb.Empty{}, "text", nil, struct{}{}} {
-		_, err := unaryIn(t.Context(), req, &grpc.UnaryServerInfo{FullMethod: foreign}, func(context.Context, any) (any, error) {
-			t.Error("it ran")
-			return nil, nil
-		})
+		_, err := unaryIn(t.Context(), req, &grpc.UnaryServerInfo{FullMethod: foreign},
+			func(context.Context, any) (any, error) {
+				t.Error("it ran")
+				return nil, nil
+			})
 		require.Equal(t, verdict{code: codes.Internal}, verdictOf(t, err))
 		require.ErrorIs(t, err, renewer.ErrConfig)
-		require.ErrorContains(t, err, "derived from *grpc_testing.SimpleRequest, but its request is")
+		require.ErrorContains(t, err,
+			"derived from *grpc_testing.SimpleRequest, but its request is")
 
 		stream := &fakeServerStream{ctx: t.Context(), recv: func(any) error { return nil }}
-		err = streamIn(nil, stream, &grpc.StreamServerInfo{FullMethod: foreign}, func(_ any, s grpc.ServerStream) error {
-			assert.Error(t, s.RecvMsg(req))
-			return nil
-		})
+		err = streamIn(nil, stream, &grpc.StreamServerInfo{FullMethod: foreign},
+			func(_ any, s grpc.ServerStream) error {
+				assert.Error(t, s.RecvMsg(req))
+				return nil
+			})
 		require.Equal(t, verdict{code: codes.Internal}, verdictOf(t, err))
 	}
 	require.Empty(t, store.Calls(script.Acquire))
-	reply, err := unaryIn(t.Context(), &pb.SimpleRequest{}, &grpc.UnaryServerInfo{FullMethod: foreign},
+	reply, err := unaryIn(t.Context(), &pb.SimpleRequest{},
+		&grpc.UnaryServerInfo{FullMethod: foreign},
 		func(context.Context, any) (any, error) { return "fine", nil })
 	require.NoError(t, err)
 	require.Equal(t, "fine", reply)
@@ -157,7 +189,8 @@ func TestMetadataKey(t *testing.T) {
 	require.Equal(t, "x-account:a%3A1", store.Calls(script.Acquire)[0].Claims[0].Name)
 }
 
-// Nothing that a caller sends costs a question to the store unless it names a lock, and none of it comes back to it.
+// Nothing that a caller sends costs a question to the store unless it
+// names a lock, and none of it comes back to it.
 func TestBadInputAsksForNoLock(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
@@ -166,7 +199,8 @@ func TestBadInputAsksForNoLock(t *testing.T) {
 	long := strings.Repeat("s3cret", 1700)
 	for _, key := range []string{"", long} {
 		_, err := client.UnaryCall(within(t, soon), request(key))
-		require.Equal(t, verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey}, verdictOf(t, err))
+		require.Equal(t, verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey},
+			verdictOf(t, err))
 		require.NotContains(t, err.Error(), "s3cret")
 	}
 	for want, pairs := range map[string][]string{
@@ -175,8 +209,10 @@ func TestBadInputAsksForNoLock(t *testing.T) {
 		`metadata "x-account" is empty`:         {"x-account", ""},
 		`is empty or too long`:                  {"x-account", long},
 	} {
-		_, err := client.EmptyCall(metadata.AppendToOutgoingContext(within(t, soon), pairs...), &pb.Empty{})
-		require.Equal(t, verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey}, verdictOf(t, err))
+		_, err := client.EmptyCall(metadata.AppendToOutgoingContext(within(t, soon), pairs...),
+			&pb.Empty{})
+		require.Equal(t, verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey},
+			verdictOf(t, err))
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "s3cret")
 	}
@@ -185,7 +221,8 @@ func TestBadInputAsksForNoLock(t *testing.T) {
 	require.NoError(t, err, "nothing else is disturbed")
 }
 
-// A string field may hold anything. It is the lock's name as it is, and stores escape what their keys can't carry.
+// A string field may hold anything. It is the lock's name as it is,
+// and stores escape what their keys can't carry.
 func TestAnyBytesOfAMessageMakeAKey(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
@@ -202,11 +239,14 @@ func TestAnyBytesOfAMessageMakeAKey(t *testing.T) {
 func TestCallUnderSeveralLocks(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
-	client := unaryServer(t, k, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-		assert.NotEmpty(t, store.Owner("from"))
-		assert.NotEmpty(t, store.Owner("to"))
-		return &pb.SimpleResponse{}, nil
-	}}, grpcmw.ForMethod(unary, func(*pb.SimpleRequest) string { return lockmw.Keys("to", "from") }), grpcmw.Refuse())
+	client := unaryServer(t, k,
+		&service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			assert.NotEmpty(t, store.Owner("from"))
+			assert.NotEmpty(t, store.Owner("to"))
+			return &pb.SimpleResponse{}, nil
+		}}, grpcmw.ForMethod(unary, func(*pb.SimpleRequest) string {
+			return lockmw.Keys("to", "from")
+		}), grpcmw.Refuse())
 	_, err := client.UnaryCall(within(t, soon), request(""))
 	require.NoError(t, err)
 	release := hold(t, k, "to")
@@ -224,8 +264,12 @@ func TestControlBytesInMetadata(t *testing.T) {
 	in := grpcmw.UnaryServerInterceptor(k, grpcmw.ForMetadata(unary, "x-account"))
 	for _, value := range []string{"a\x00", "a\nb", "\x7f", "\x1f"} {
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-account", value))
-		_, err := in(ctx, nil, &grpc.UnaryServerInfo{FullMethod: unary}, func(context.Context, any) (any, error) { return nil, nil })
-		require.Equal(t, verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey}, verdictOf(t, err))
+		_, err := in(ctx, nil, &grpc.UnaryServerInfo{FullMethod: unary},
+			func(context.Context, any) (any, error) {
+				return nil, nil
+			})
+		require.Equal(t, verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey},
+			verdictOf(t, err))
 		require.ErrorIs(t, err, renewer.ErrName)
 	}
 	require.Empty(t, store.Calls(script.Acquire))
@@ -237,7 +281,10 @@ func TestMetadataKeyOnTheClient(t *testing.T) {
 	k, store := scripted(t)
 	in := grpcmw.UnaryClientInterceptor(k, grpcmw.ForMetadata(unary, "x-account"))
 	call := func(ctx context.Context) error {
-		return in(ctx, unary, nil, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return nil })
+		return in(ctx, unary, nil, nil, nil,
+			func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+				return nil
+			})
 	}
 	require.NoError(t, call(metadata.AppendToOutgoingContext(t.Context(), "X-Account", "a1")))
 	require.Equal(t, "x-account:a1", store.Calls(script.Acquire)[0].Claims[0].Name)

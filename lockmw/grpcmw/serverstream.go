@@ -16,16 +16,19 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// StreamServerInterceptor runs the handlers of streaming methods under the locks that the rules among opts name; other methods pass
-// through, their streams as they are. See the package's text for the outcomes, and for when a stream is locked. It panics if k is
-// nil, on two rules for one method, and on a rule for a unary method.
+// StreamServerInterceptor runs the handlers of streaming methods under the locks
+// that the rules among opts name; other methods pass through, their streams as they
+// are. See the package's text for the outcomes, and for when a stream is locked. It
+// panics if k is nil, on two rules for one method, and on a rule for a unary method.
 //
 // The lock is held until the handler returns, panics or exits. Once it is lost, or the client has
 // been silent for too long ([Silence]), SendMsg and RecvMsg fail, those under way too. An error
 // of a lock that a handler returns, with a rule or without, is answered as [Respond] does.
 func StreamServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.StreamServerInterceptor {
 	in := newInterceptor("StreamServerInterceptor", k, newServerSettings(opts), true, incoming)
-	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+		handler grpc.StreamHandler,
+	) error {
 		ctx, err := in.accept(stream.Context())
 		if err != nil {
 			return err
@@ -49,8 +52,13 @@ type contextStream struct {
 
 func (s contextStream) Context() context.Context { return s.ctx }
 
-func (in *interceptor) serveStream(ctx context.Context, r *rule, srv any, stream grpc.ServerStream, handler grpc.StreamHandler) (err error) {
-	s := &serverStream{ServerStream: stream, in: in, rule: r, taking: make(chan struct{}, 1), silence: silence{begun: time.Now()}}
+func (in *interceptor) serveStream(
+	ctx context.Context, r *rule, srv any, stream grpc.ServerStream, handler grpc.StreamHandler,
+) (err error) {
+	s := &serverStream{
+		ServerStream: stream, in: in, rule: r, taking: make(chan struct{}, 1),
+		silence: silence{begun: time.Now()},
+	}
 	if r.message == nil {
 		var bad *callError
 		if s.key, bad = in.keyBefore(ctx, r); bad != nil {
@@ -138,7 +146,8 @@ func (s *serverStream) lockToSend() (*hold, error) {
 		return h, err
 	}
 	if s.rule.message != nil {
-		return nil, s.fail(misused(fmt.Sprintf("%s sends before it has received the first message, which has the key of its lock: "+
+		return nil, s.fail(misused(fmt.Sprintf("%s sends before it has received the first "+
+			"message, which has the key of its lock: "+
 			"receive first, or use ForMetadata", s.rule.method)))
 	}
 	if outer, _ := s.ctx.Value(streamKey{}).(*serverStream); outer != nil {
@@ -174,7 +183,8 @@ func (s *serverStream) first(m any, err error) error {
 	case err != nil && !end:
 		return err
 	case end && s.rule.message != nil:
-		return s.fail(badKey("the stream has ended without a message, which would have had its key", nil))
+		return s.fail(badKey("the stream has ended without a message, which would have had its "+
+			"key", nil))
 	}
 	if _, refused := s.lock(m); refused != nil {
 		return refused
@@ -275,8 +285,8 @@ func (s *serverStream) isSilent() bool {
 	return true
 }
 
-// fail lets nothing pass any more: a call that was refused must not end well because its handler takes the error for the end of the
-// stream.
+// fail lets nothing pass any more: a call that was refused must not end
+// well because its handler takes the error for the end of the stream.
 func (s *serverStream) fail(e *callError) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,7 +296,8 @@ func (s *serverStream) fail(e *callError) error {
 	return s.failed
 }
 
-// settle ends the call, whose handler has returned err. What it returns takes its place; nil if err stands.
+// settle ends the call, whose handler has returned err. What it
+// returns takes its place; nil if err stands.
 func (s *serverStream) settle(err error) *callError {
 	s.mu.Lock()
 	s.over = true
@@ -302,7 +313,8 @@ func (s *serverStream) settle(err error) *callError {
 	}
 	switch {
 	case failed == nil && err == nil && !used && s.ctx.Err() == nil:
-		return misused(fmt.Sprintf("%s has neither received nor sent a message, and so it ran without its lock", s.rule.method))
+		return misused(fmt.Sprintf("%s has neither received nor sent a message, and so it ran "+
+			"without its lock", s.rule.method))
 	case failed == nil || err == nil || errors.Is(err, failed):
 		return failed
 	default:

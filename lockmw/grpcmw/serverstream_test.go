@@ -21,14 +21,20 @@ import (
 )
 
 type (
-	duplexServer = grpc.BidiStreamingServer[pb.StreamingOutputCallRequest, pb.StreamingOutputCallResponse]
+	duplexServer = grpc.BidiStreamingServer[pb.StreamingOutputCallRequest,
+		pb.StreamingOutputCallResponse]
 	outputServer = grpc.ServerStreamingServer[pb.StreamingOutputCallResponse]
-	inputServer  = grpc.ClientStreamingServer[pb.StreamingInputCallRequest, pb.StreamingInputCallResponse]
+	inputServer  = grpc.ClientStreamingServer[pb.StreamingInputCallRequest,
+		pb.StreamingInputCallResponse]
 )
 
-func outputAccount(r *pb.StreamingOutputCallRequest) string { return string(r.GetPayload().GetBody()) }
+func outputAccount(r *pb.StreamingOutputCallRequest) string {
+	return string(r.GetPayload().GetBody())
+}
 
-func inputAccount(r *pb.StreamingInputCallRequest) string { return string(r.GetPayload().GetBody()) }
+func inputAccount(r *pb.StreamingInputCallRequest) string {
+	return string(r.GetPayload().GetBody())
+}
 
 func outputRequest(account string) *pb.StreamingOutputCallRequest {
 	return &pb.StreamingOutputCallRequest{Payload: &pb.Payload{Body: []byte(account)}}
@@ -39,7 +45,9 @@ func inputRequest(account string) *pb.StreamingInputCallRequest {
 }
 
 // streamServer serves s with a stream interceptor, and connects to it.
-func streamServer(t *testing.T, k *renewer.Keeper, s *service, opts ...grpcmw.ServerOption) pb.TestServiceClient {
+func streamServer(
+	t *testing.T, k *renewer.Keeper, s *service, opts ...grpcmw.ServerOption,
+) pb.TestServiceClient {
 	t.Helper()
 	addr, _ := serve(t, s, grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, opts...)))
 	return pb.NewTestServiceClient(dial(t, addr))
@@ -61,7 +69,9 @@ func echo(stream duplexServer) error {
 }
 
 // drain ends the client's side of a stream and returns its status.
-func drain(stream grpc.BidiStreamingClient[pb.StreamingOutputCallRequest, pb.StreamingOutputCallResponse]) error {
+func drain(
+	stream grpc.BidiStreamingClient[pb.StreamingOutputCallRequest, pb.StreamingOutputCallResponse],
+) error {
 	if err := stream.CloseSend(); err != nil {
 		return err
 	}
@@ -109,10 +119,11 @@ func TestStreamIsLockedByItsFirstMessage(t *testing.T) {
 func TestServerStreamingHandlerRunsUnderItsLock(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
-	client := streamServer(t, k, &service{output: func(_ *pb.StreamingOutputCallRequest, stream outputServer) error {
-		assert.True(t, lockmw.Held(stream.Context(), "a1"))
-		return stream.Send(&pb.StreamingOutputCallResponse{})
-	}}, grpcmw.ForMethod(output, outputAccount))
+	client := streamServer(t, k,
+		&service{output: func(_ *pb.StreamingOutputCallRequest, stream outputServer) error {
+			assert.True(t, lockmw.Held(stream.Context(), "a1"))
+			return stream.Send(&pb.StreamingOutputCallResponse{})
+		}}, grpcmw.ForMethod(output, outputAccount))
 	stream, err := client.StreamingOutputCall(within(t, soon), outputRequest("a1"))
 	require.NoError(t, err)
 	_, err = stream.Recv()
@@ -145,7 +156,9 @@ func TestRefusedStreamEndsWithTheRefusal(t *testing.T) {
 			k, _ := scripted(t)
 			defer hold(t, k, "a1")()
 			seen := make(chan error, 1)
-			note := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+			note := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo,
+				handler grpc.StreamHandler,
+			) error {
 				err := handler(srv, stream)
 				seen <- err
 				return err
@@ -154,7 +167,10 @@ func TestRefusedStreamEndsWithTheRefusal(t *testing.T) {
 				_, err := stream.Recv()
 				assert.ErrorIs(t, err, renewer.ErrHeld)
 				return ending(stream, err)
-			}}, grpc.ChainStreamInterceptor(note, grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(duplex, outputAccount), grpcmw.Refuse())))
+			}}, grpc.ChainStreamInterceptor(
+				note, grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(duplex, outputAccount),
+					grpcmw.Refuse()),
+			))
 			client := pb.NewTestServiceClient(dial(t, addr))
 			stream, err := client.FullDuplexCall(within(t, soon))
 			require.NoError(t, err)
@@ -197,14 +213,16 @@ func TestStreamWithoutAMessageHasNoKey(t *testing.T) {
 	client := streamServer(t, k, &service{input: func(stream inputServer) error {
 		for {
 			if _, err := stream.Recv(); err != nil {
-				return stream.SendAndClose(&pb.StreamingInputCallResponse{}) // as if that had been the end of the stream
+				// as if that had been the end of the stream
+				return stream.SendAndClose(&pb.StreamingInputCallResponse{})
 			}
 		}
 	}}, grpcmw.ForMethod(input, inputAccount))
 	stream, err := client.StreamingInputCall(within(t, soon))
 	require.NoError(t, err)
 	_, err = stream.CloseAndRecv()
-	require.Equal(t, verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey}, verdictOf(t, err))
+	require.Equal(t, verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey},
+		verdictOf(t, err))
 	require.Empty(t, store.Calls(script.Acquire))
 }
 
@@ -246,21 +264,25 @@ func TestLostStreamFailsThoughItsHandlerKeptAnOlderContext(t *testing.T) {
 	require.Equal(t, []string{"-1"}, stream.Trailer().Get("grpc-retry-pushback-ms"))
 }
 
-// The client does not read, so that the window is full. Without us the handler would wait for it for ever.
+// The client does not read, so that the window is full. Without us
+// the handler would wait for it for ever.
 func TestSendThatWaitsForTheClientEndsWithTheLock(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t, fast)
 	var sent atomic.Int64
 	returned := make(chan error, 1)
-	client := streamServer(t, k, &service{output: func(_ *pb.StreamingOutputCallRequest, stream outputServer) (err error) {
-		defer func() { returned <- err }()
-		for {
-			sent.Add(1)
-			if err := stream.Send(&pb.StreamingOutputCallResponse{Payload: &pb.Payload{Body: make([]byte, 1<<16)}}); err != nil {
-				return err
+	client := streamServer(t, k,
+		&service{output: func(_ *pb.StreamingOutputCallRequest, stream outputServer) (err error) {
+			defer func() { returned <- err }()
+			for {
+				sent.Add(1)
+				if err := stream.Send(&pb.StreamingOutputCallResponse{
+					Payload: &pb.Payload{Body: make([]byte, 1<<16)},
+				}); err != nil {
+					return err
+				}
 			}
-		}
-	}}, grpcmw.ForMethod(output, outputAccount))
+		}}, grpcmw.ForMethod(output, outputAccount))
 	stream, err := client.StreamingOutputCall(within(t, soon), outputRequest("a1"))
 	require.NoError(t, err)
 	begun := int64(0)
@@ -283,23 +305,26 @@ func TestAHandlersResultStandsThoughTheLockWasLost(t *testing.T) {
 		if strict {
 			opts = append(opts, grpcmw.Strict())
 		}
-		client := streamServer(t, k, &service{output: func(_ *pb.StreamingOutputCallRequest, stream outputServer) error {
-			lose(store, "a1")
-			<-stream.Context().Done()
-			return nil
-		}}, opts...)
+		client := streamServer(t, k,
+			&service{output: func(_ *pb.StreamingOutputCallRequest, stream outputServer) error {
+				lose(store, "a1")
+				<-stream.Context().Done()
+				return nil
+			}}, opts...)
 		stream, err := client.StreamingOutputCall(within(t, soon), outputRequest("a1"))
 		require.NoError(t, err)
 		err = last(stream)
 		if strict {
-			require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, err))
+			require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost},
+				verdictOf(t, err))
 		} else {
 			require.NoError(t, err)
 		}
 	}
 }
 
-// A handler's goroutine may come to the first message when the handler has returned. Nobody would free what it takes.
+// A handler's goroutine may come to the first message when the
+// handler has returned. Nobody would free what it takes.
 func TestNoLockAfterTheHandlersReturn(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
@@ -311,7 +336,9 @@ func TestNoLockAfterTheHandlersReturn(t *testing.T) {
 			received <- err
 			received <- stream.Send(&pb.StreamingOutputCallResponse{})
 		}()
-		require.Eventually(t, func() bool { return len(store.Calls(script.Acquire)) > 1 }, soon, tick)
+		require.Eventually(t, func() bool {
+			return len(store.Calls(script.Acquire)) > 1
+		}, soon, tick)
 		return nil
 	}}, grpcmw.ForMethod(duplex, outputAccount))
 	stream, err := client.FullDuplexCall(within(t, soon))
@@ -329,9 +356,10 @@ func TestStreamWithoutARuleIsPassedAsItIs(t *testing.T) {
 	k, _ := scripted(t)
 	in := grpcmw.StreamServerInterceptor(k, grpcmw.ForWholeMethod(duplex))
 	stream := &fakeServerStream{ctx: t.Context()}
-	err := in(nil, stream, &grpc.StreamServerInfo{FullMethod: output}, func(_ any, got grpc.ServerStream) error {
-		assert.Same(t, stream, got)
-		return nil
-	})
+	err := in(nil, stream, &grpc.StreamServerInfo{FullMethod: output},
+		func(_ any, got grpc.ServerStream) error {
+			assert.Same(t, stream, got)
+			return nil
+		})
 	require.NoError(t, err)
 }

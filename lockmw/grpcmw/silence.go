@@ -13,7 +13,8 @@ const DefaultSilence = time.Minute
 
 // ErrSilence is the cause with which a stream's context ends whose client was silent for longer
 // than [Silence] allows.
-var ErrSilence = errors.New("lockbeat: the client of a stream under a lock has been silent for too long")
+var ErrSilence = errors.New("lockbeat: the client of a stream under a lock has been silent for " +
+	"too long")
 
 // Silence bounds to d how long a server's stream that has its lock waits for its client. When a
 // RecvMsg or a SendMsg has waited for d, and no message has passed in either direction meanwhile,
@@ -29,7 +30,8 @@ var ErrSilence = errors.New("lockbeat: the client of a stream under a lock has b
 // panics if d is not positive.
 func Silence(d time.Duration) ServerOption {
 	if d <= 0 {
-		panic(fmt.Sprintf("lockbeat: grpcmw.Silence(%v) can't be meant: give a positive duration, such as a minute, or a very long one", d))
+		panic(fmt.Sprintf("lockbeat: grpcmw.Silence(%v) can't be meant: give a positive "+
+			"duration, such as a minute, or a very long one", d))
 	}
 	return serverOption(func(s *settings) { s.silence = d })
 }

@@ -122,17 +122,18 @@ func TestSilenceBeforeTheLockDoesNotCount(t *testing.T) {
 		stream := newTransport(t.Context())
 		defer stream.end()
 		in := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForWholeMethod(duplex))
-		err := in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, s grpc.ServerStream) error {
-			received := make(chan error, 1)
-			go func() { received <- s.RecvMsg(nil) }()
-			pass(time.Hour)
-			free(t, b.store, duplex)
-			assert.NoError(t, s.SendMsg(nil))
-			locked := time.Now()
-			err := <-received
-			assert.Equal(t, grpcmw.DefaultSilence, time.Since(locked))
-			return err
-		})
+		err := in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex},
+			func(_ any, s grpc.ServerStream) error {
+				received := make(chan error, 1)
+				go func() { received <- s.RecvMsg(nil) }()
+				pass(time.Hour)
+				free(t, b.store, duplex)
+				assert.NoError(t, s.SendMsg(nil))
+				locked := time.Now()
+				err := <-received
+				assert.Equal(t, grpcmw.DefaultSilence, time.Since(locked))
+				return err
+			})
 		require.Equal(t, silent, verdictOf(t, err))
 	})
 }
@@ -141,7 +142,9 @@ func TestSilenceOfAnyLength(t *testing.T) {
 	t.Parallel()
 	for _, most := range []time.Duration{time.Nanosecond, time.Millisecond, 2 * time.Hour} {
 		inBubble(t, func(t *testing.T, b *bubble) {
-			err := serveStream(b.k, newTransport(t.Context()), func(s grpc.ServerStream) error { return s.RecvMsg(nil) }, grpcmw.Silence(most))
+			err := serveStream(b.k, newTransport(t.Context()), func(s grpc.ServerStream) error {
+				return s.RecvMsg(nil)
+			}, grpcmw.Silence(most))
 			require.Equal(t, most, b.passed())
 			require.Equal(t, silent, verdictOf(t, err))
 		})
@@ -149,7 +152,9 @@ func TestSilenceOfAnyLength(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		stream := newTransport(t.Context())
 		stream.recv = func(any) error { pass(10 * time.Hour); return nil }
-		require.NoError(t, serveStream(b.k, stream, func(s grpc.ServerStream) error { return s.RecvMsg(nil) }, grpcmw.Silence(math.MaxInt64)))
+		require.NoError(t, serveStream(b.k, stream, func(s grpc.ServerStream) error {
+			return s.RecvMsg(nil)
+		}, grpcmw.Silence(math.MaxInt64)))
 	})
 	for _, d := range []time.Duration{0, -1} {
 		require.Panics(t, func() { grpcmw.Silence(d) })
@@ -218,23 +223,27 @@ func TestSilenceThroughTwoInterceptors(t *testing.T) {
 	t.Parallel()
 	for _, inner := range []time.Duration{time.Second, time.Hour} {
 		inBubble(t, func(t *testing.T, b *bubble) {
-			within := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForMethod(duplex, outputAccount), grpcmw.Silence(inner))
+			within := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForMethod(duplex, outputAccount),
+				grpcmw.Silence(inner))
 			err := serveStream(b.k, newTransport(t.Context()), func(s grpc.ServerStream) error {
-				return within(nil, s, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, s grpc.ServerStream) error {
-					return s.RecvMsg(outputRequest("a1"))
-				})
+				return within(nil, s, &grpc.StreamServerInfo{FullMethod: duplex},
+					func(_ any, s grpc.ServerStream) error {
+						return s.RecvMsg(outputRequest("a1"))
+					})
 			}, grpcmw.Silence(time.Minute))
 			require.Equal(t, silent, verdictOf(t, err))
 			require.Equal(t, time.Minute, b.passed(), "the inner one holds nothing yet")
 		})
 		inBubble(t, func(t *testing.T, b *bubble) {
-			within := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForMetadata(duplex, "x-account"), grpcmw.Silence(inner))
+			within := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForMetadata(duplex, "x-account"),
+				grpcmw.Silence(inner))
 			ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-account", "a1"))
 			err := serveStream(b.k, newTransport(ctx), func(s grpc.ServerStream) error {
-				return within(nil, s, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, s grpc.ServerStream) error {
-					assert.NoError(t, s.SendMsg(nil))
-					return s.RecvMsg(nil)
-				})
+				return within(nil, s, &grpc.StreamServerInfo{FullMethod: duplex},
+					func(_ any, s grpc.ServerStream) error {
+						assert.NoError(t, s.SendMsg(nil))
+						return s.RecvMsg(nil)
+					})
 			}, grpcmw.Silence(time.Minute))
 			require.Equal(t, silent, verdictOf(t, err))
 			require.Equal(t, min(inner, time.Minute), b.passed())
@@ -255,12 +264,16 @@ func TestSilentClientsOverAConnection(t *testing.T) {
 		output: func(_ *pb.StreamingOutputCallRequest, stream outputServer) (err error) {
 			defer func() { returned <- err }()
 			for {
-				if err := stream.Send(&pb.StreamingOutputCallResponse{Payload: &pb.Payload{Body: make([]byte, 1<<16)}}); err != nil {
+				if err := stream.Send(&pb.StreamingOutputCallResponse{
+					Payload: &pb.Payload{Body: make([]byte, 1<<16)},
+				}); err != nil {
 					return err
 				}
 			}
 		},
-	}, grpcmw.ForMethod(duplex, outputAccount), grpcmw.ForMethod(output, outputAccount), grpcmw.Silence(100*time.Millisecond))
+	}, grpcmw.ForMethod(duplex, outputAccount), grpcmw.ForMethod(
+		output, outputAccount,
+	), grpcmw.Silence(100*time.Millisecond))
 
 	mute, err := client.FullDuplexCall(within(t, soon))
 	require.NoError(t, err)
@@ -272,7 +285,8 @@ func TestSilentClientsOverAConnection(t *testing.T) {
 	deaf, err := client.StreamingOutputCall(within(t, soon), outputRequest("a1"))
 	require.NoError(t, err)
 	require.ErrorIs(t, <-returned, grpcmw.ErrSilence)
-	require.Equal(t, silent, verdictOf(t, last(deaf)), "it reads what was sent, and then why no more")
+	require.Equal(t, silent, verdictOf(t, last(deaf)),
+		"it reads what was sent, and then why no more")
 	free(t, store, "a1")
 }
 

@@ -26,7 +26,8 @@ const Domain = "lockbeat"
 const (
 	// ReasonBusy means that somebody else has the lock; the call did not run.
 	ReasonBusy = "LOCK_BUSY"
-	// ReasonUnavailable means that nobody knows who has the lock, or that the server is going down; the call did not run.
+	// ReasonUnavailable means that nobody knows who has the lock, or
+	// that the server is going down; the call did not run.
 	ReasonUnavailable = "LOCK_UNAVAILABLE"
 	// ReasonLost means that the lock was lost while the call ran.
 	ReasonLost = "LOCK_LOST"
@@ -47,15 +48,17 @@ const (
 	noRetry = "-1"
 )
 
-// callError is a call's error. What the remote caller gets of it is the status, which has no key in it, nor has the text; what it is
-// made of is found by errors.Is and errors.As, in this process.
+// callError is a call's error. What the remote caller gets of it is the status, which has no key in
+// it, nor has the text; what it is made of is found by errors.Is and errors.As, in this process.
 type callError struct {
 	status   *status.Status
 	causes   []error
 	pushback string // the trailer's value, "" for none
 }
 
-func newError(code codes.Code, text string, causes []error, details ...protoadapt.MessageV1) *callError {
+func newError(
+	code codes.Code, text string, causes []error, details ...protoadapt.MessageV1,
+) *callError {
 	plain := status.New(code, "lockbeat: "+text)
 	detailed, err := plain.WithDetails(details...)
 	if err != nil { // a detail that can't be encoded, which ours can
@@ -73,7 +76,8 @@ func (e *callError) GRPCStatus() *status.Status { return e.status }
 // Unwrap gives errors.Is and errors.As what the error is made of.
 func (e *callError) Unwrap() []error { return e.causes }
 
-// trailer is what a server sends with the status, beside what says the same in its details: clients' retry policies read this.
+// trailer is what a server sends with the status, beside what says
+// the same in its details: clients' retry policies read this.
 func (e *callError) trailer() metadata.MD {
 	if e.pushback == "" {
 		return nil
@@ -94,7 +98,8 @@ func info(reason string) *errdetails.ErrorInfo {
 
 // retryable adds to an error when to come back.
 func retryable(code codes.Code, text, reason string, err error, in time.Duration) *callError {
-	e := newError(code, fmt.Sprintf("%s; try again in %v", text, in.Round(time.Millisecond)), []error{err},
+	e := newError(code, fmt.Sprintf("%s; try again in %v", text, in.Round(time.Millisecond)),
+		[]error{err},
 		info(reason), &errdetails.RetryInfo{RetryDelay: durationpb.New(in)})
 	e.pushback = strconv.FormatInt(max(in.Milliseconds(), 1), 10)
 	return e
@@ -104,21 +109,28 @@ func retryable(code codes.Code, text, reason string, err error, in time.Duration
 func (s *settings) refused(err error) *callError {
 	switch lockmw.RefusalOf(err) {
 	case lockmw.RefusedHeld, lockmw.RefusedSkipped: // the latter of a handler's own lock
-		return retryable(s.busy, "another call has the lock that this one needs", ReasonBusy, err, s.again(err))
+		return retryable(s.busy, "another call has the lock that this one needs", ReasonBusy, err,
+			s.again(err))
 	case lockmw.RefusedLineFull:
-		return retryable(s.busy, "too many calls wait for the lock that this one needs", ReasonBusy, err, s.again(err))
+		return retryable(s.busy, "too many calls wait for the lock that this one needs", ReasonBusy,
+			err, s.again(err))
 	case lockmw.RefusedUnavailable:
-		return retryable(codes.Unavailable, "the lock store can't be asked", ReasonUnavailable, err, s.again(err))
+		return retryable(codes.Unavailable, "the lock store can't be asked", ReasonUnavailable, err,
+			s.again(err))
 	case lockmw.RefusedShutdown:
-		return retryable(codes.Unavailable, "no locks are given out here any more, since this process is going down", ReasonUnavailable, err, s.again(err))
+		return retryable(codes.Unavailable,
+			"no locks are given out here any more, since this process is going down",
+			ReasonUnavailable, err, s.again(err))
 	case lockmw.RefusedName:
 		return badKey("the key that the call is to be locked on is empty or too long", err)
 	case lockmw.RefusedLost:
 		return lostError(err, nil)
 	case lockmw.RefusedCancelled:
-		return newError(codes.Canceled, "the call was cancelled while it waited for its lock", []error{err})
+		return newError(codes.Canceled, "the call was cancelled while it waited for its lock",
+			[]error{err})
 	case lockmw.RefusedDeadline:
-		return newError(codes.DeadlineExceeded, "the call's deadline passed while it waited for its lock", []error{err})
+		return newError(codes.DeadlineExceeded,
+			"the call's deadline passed while it waited for its lock", []error{err})
 	default:
 		return misused("the lock of this call can't be asked for").with(err)
 	}
@@ -128,8 +140,10 @@ func (s *settings) again(err error) time.Duration { return lockmw.RetryIn(err, s
 
 // quotaFull is for a call of a caller who has enough of them waiting.
 func (s *settings) quotaFull() *callError {
-	err := errors.New("lockbeat: as many calls of the caller wait for locks as MaxWaitersPerCaller allows")
-	return retryable(codes.ResourceExhausted, "too many calls of this caller wait for locks", ReasonQuota, err, s.again(err))
+	err := errors.New("lockbeat: as many calls of the caller wait for locks as " +
+		"MaxWaitersPerCaller allows")
+	return retryable(codes.ResourceExhausted, "too many calls of this caller wait for locks",
+		ReasonQuota, err, s.again(err))
 }
 
 // lostError is for a call whose lock was lost. own is the call's own error, nil if it had none.
@@ -138,15 +152,20 @@ func lostError(loss, own error) *callError {
 	if own != nil {
 		causes = []error{own, loss}
 	}
-	e := newError(codes.Aborted, "the lock that this call ran under was lost", causes, info(ReasonLost))
-	// The call may have done part of its work. A retry policy that lists the code for the sake of refusals must not do it again.
+	e := newError(codes.Aborted, "the lock that this call ran under was lost", causes,
+		info(ReasonLost))
+	// The call may have done part of its work. A retry policy that
+	// lists the code for the sake of refusals must not do it again.
 	e.pushback = noRetry
 	return e
 }
 
 // silentError is for a stream whose client has been silent for too long.
 func silentError() *callError {
-	e := newError(codes.DeadlineExceeded, "the stream's client has been silent for longer than a lock is held for it", []error{ErrSilence}, info(ReasonSilence))
+	e := newError(codes.DeadlineExceeded,
+		"the stream's client has been silent for longer than a lock is held for it", []error{
+			ErrSilence,
+		}, info(ReasonSilence))
 	e.pushback = noRetry // as above
 	return e
 }
@@ -165,4 +184,6 @@ func misused(text string) *callError {
 }
 
 // ended is for a stream used after its end.
-func ended(text string) *callError { return newError(codes.Canceled, text, []error{context.Canceled}) }
+func ended(text string) *callError {
+	return newError(codes.Canceled, text, []error{context.Canceled})
+}

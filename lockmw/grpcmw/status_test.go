@@ -20,7 +20,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// Keys may carry personal data. What is sent to the caller, and what an error's text would carry there, has none.
+// Keys may carry personal data. What is sent to the caller, and what
+// an error's text would carry there, has none.
 func TestNoKeyLeavesTheProcess(t *testing.T) {
 	t.Parallel()
 	const secret = "iban-DE02"
@@ -39,21 +40,30 @@ func TestNoKeyLeavesTheProcess(t *testing.T) {
 		"store down": {secret, func(t *testing.T, b *bubble) {
 			b.store.Default(script.Acquire, script.Fail(fmt.Errorf("no such key: %s", secret)))
 		}, codes.Unavailable},
-		"shut down": {secret, func(t *testing.T, b *bubble) { require.NoError(t, b.k.Shutdown(t.Context())) }, codes.Unavailable},
-		"lost":      {secret, func(t *testing.T, b *bubble) { b.store.Default(script.Renew, script.Gone()) }, codes.Aborted},
-		"too long":  {strings.Repeat(secret, 100), func(*testing.T, *bubble) {}, codes.InvalidArgument},
+		"shut down": {secret, func(t *testing.T, b *bubble) {
+			require.NoError(t, b.k.Shutdown(t.Context()))
+		}, codes.Unavailable},
+		"lost": {secret, func(t *testing.T, b *bubble) {
+			b.store.Default(script.Renew, script.Gone())
+		}, codes.Aborted},
+		"too long": {
+			strings.Repeat(secret, 100), func(*testing.T, *bubble) {},
+			codes.InvalidArgument,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, b *bubble) {
 				c.prepare(t, b)
 				in := grpcmw.UnaryServerInterceptor(b.k, grpcmw.ForMethod(unary, account))
-				_, err := in(t.Context(), request(c.key), &grpc.UnaryServerInfo{FullMethod: unary}, lasting)
+				_, err := in(t.Context(), request(c.key), &grpc.UnaryServerInfo{FullMethod: unary},
+					lasting)
 				require.Equal(t, c.want, verdictOf(t, err).code)
 				raw, marshalErr := proto.Marshal(status.Convert(err).Proto())
 				require.NoError(t, marshalErr)
 				require.NotContains(t, string(raw), secret)
-				require.NotContains(t, status.Convert(fmt.Errorf("wrapped: %w", err)).Message(), secret)
+				require.NotContains(t, status.Convert(fmt.Errorf("wrapped: %w", err)).Message(),
+					secret)
 			})
 		})
 	}
@@ -63,7 +73,8 @@ func TestNoKeyLeavesTheProcess(t *testing.T) {
 func TestOutcomesAreToldApartByErrorsIs(t *testing.T) {
 	t.Parallel()
 	kinds := []error{
-		renewer.ErrHeld, renewer.ErrUnavailable, renewer.ErrShutdown, renewer.ErrName, renewer.ErrLost,
+		renewer.ErrHeld, renewer.ErrUnavailable, renewer.ErrShutdown, renewer.ErrName,
+		renewer.ErrLost,
 		renewer.ErrConfig, context.Canceled, context.DeadlineExceeded,
 	}
 	for want, do := range map[error]func(t *testing.T, b *bubble, do call) error{
@@ -112,7 +123,11 @@ func TestTextsSayWhatToDo(t *testing.T) {
 	defer hold(t, k, "a1")()
 	client := unaryServer(t, k, &service{}, grpcmw.ForMethod(unary, account), grpcmw.Refuse())
 	_, err := client.UnaryCall(within(t, soon), request("a1"))
-	require.Regexp(t, `^lockbeat: another call has the lock that this one needs; try again in [\d.]+m?s$`, status.Convert(err).Message())
+	require.Regexp(
+		t, `^lockbeat: another call has the lock that this one needs; try again in [\d.]+m?s$`,
+		status.Convert(err).Message(),
+	)
 	_, err = client.UnaryCall(within(t, soon), &pb.SimpleRequest{})
-	require.Equal(t, "lockbeat: the key that the call is to be locked on is empty or too long", status.Convert(err).Message())
+	require.Equal(t, "lockbeat: the key that the call is to be locked on is empty or too long",
+		status.Convert(err).Message())
 }

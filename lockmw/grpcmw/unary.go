@@ -10,16 +10,18 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// UnaryServerInterceptor runs the handlers of unary methods under the locks that the rules among opts name; other methods pass
-// through. See the package's text for the outcomes. It panics if k is nil, on two rules for one method, and on a rule for a streaming
-// method.
+// UnaryServerInterceptor runs the handlers of unary methods under the locks that the rules
+// among opts name; other methods pass through. See the package's text for the outcomes. It
+// panics if k is nil, on two rules for one method, and on a rule for a streaming method.
 //
 // The handler's context ends when the call's does or when the lock is lost. The lock is held until
 // the handler returns, panics or exits, also when the caller has gone meanwhile. An error of a lock
 // that a handler returns, with a rule or without, is answered as [Respond] does.
 func UnaryServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.UnaryServerInterceptor {
 	in := newInterceptor("UnaryServerInterceptor", k, newServerSettings(opts), false, incoming)
-	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler,
+	) (any, error) {
 		ctx, err := in.accept(ctx)
 		if err != nil {
 			return nil, err
@@ -34,7 +36,9 @@ func UnaryServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.UnaryS
 }
 
 // serve runs a handler under its call's lock.
-func (in *interceptor) serve(ctx context.Context, r *rule, req any, handler grpc.UnaryHandler) (reply any, err error) {
+func (in *interceptor) serve(
+	ctx context.Context, r *rule, req any, handler grpc.UnaryHandler,
+) (reply any, err error) {
 	setTrailer := trailerOf(ctx)
 	h, refused := in.enterFor(ctx, r, req)
 	if refused != nil {
@@ -52,10 +56,12 @@ func (in *interceptor) serve(ctx context.Context, r *rule, req any, handler grpc
 	return handler(h.ctx, req)
 }
 
-// UnaryClientInterceptor makes calls of unary methods under the locks that the rules among opts name; other methods pass through. See
-// the package's text for the outcomes. It panics if k is nil, on two rules for one method, and on a rule for a streaming method.
+// UnaryClientInterceptor makes calls of unary methods under the locks that the rules among
+// opts name; other methods pass through. See the package's text for the outcomes. It
+// panics if k is nil, on two rules for one method, and on a rule for a streaming method.
 //
-// The lock is held until the call returns, with the retries that gRPC makes itself; when it is lost the call is cancelled.
+// The lock is held until the call returns, with the retries that gRPC
+// makes itself; when it is lost the call is cancelled.
 func UnaryClientInterceptor(k *renewer.Keeper, opts ...ClientOption) grpc.UnaryClientInterceptor {
 	set := newSettings()
 	for _, o := range opts {
@@ -63,7 +69,8 @@ func UnaryClientInterceptor(k *renewer.Keeper, opts ...ClientOption) grpc.UnaryC
 	}
 	in := newInterceptor("UnaryClientInterceptor", k, set, false, outgoing)
 	return func(
-		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption,
+		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+		invoker grpc.UnaryInvoker, opts ...grpc.CallOption,
 	) (err error) {
 		r := in.rules[method]
 		if r == nil {

@@ -28,12 +28,13 @@ func TestUnaryCallRunsUnderItsLock(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
 	ran := false
-	client := unaryServer(t, k, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-		ran = true
-		assert.True(t, lockmw.Held(ctx, "a1"))
-		assert.Positive(t, lockmw.Fence(ctx))
-		return &pb.SimpleResponse{Username: "me"}, nil
-	}}, grpcmw.ForMethod(unary, account))
+	client := unaryServer(t, k,
+		&service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			ran = true
+			assert.True(t, lockmw.Held(ctx, "a1"))
+			assert.Positive(t, lockmw.Fence(ctx))
+			return &pb.SimpleResponse{Username: "me"}, nil
+		}}, grpcmw.ForMethod(unary, account))
 	reply, err := client.UnaryCall(within(t, soon), request("a1"))
 	require.NoError(t, err)
 	require.Equal(t, "me", reply.GetUsername())
@@ -45,14 +46,16 @@ func TestUnaryCallRunsUnderItsLock(t *testing.T) {
 	require.Equal(t, unary, calls[0].Claims[0].Holder.Operation)
 
 	_, err = client.EmptyCall(within(t, soon), &pb.Empty{})
-	require.Equal(t, codes.Unimplemented, verdictOf(t, err).code, "a method without a rule passes through")
+	require.Equal(t, codes.Unimplemented, verdictOf(t, err).code,
+		"a method without a rule passes through")
 	require.Len(t, store.Calls(script.Acquire), 1)
 }
 
 func TestOperationIsWhatOthersRead(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
-	client := unaryServer(t, k, &service{}, grpcmw.ForMethod(unary, account), grpcmw.Operation("transfer"))
+	client := unaryServer(t, k, &service{}, grpcmw.ForMethod(unary, account),
+		grpcmw.Operation("transfer"))
 	_, err := client.UnaryCall(within(t, soon), request("a1"))
 	require.NoError(t, err)
 	require.Equal(t, "transfer", store.Calls(script.Acquire)[0].Claims[0].Holder.Operation)
@@ -69,17 +72,21 @@ func sides(k *renewer.Keeper, opts ...grpcmw.Option) map[string]call {
 	for _, o := range opts {
 		server, client = append(server, o), append(client, o)
 	}
-	onServer, onClient := grpcmw.UnaryServerInterceptor(k, server...), grpcmw.UnaryClientInterceptor(k, client...)
+	onServer, onClient := grpcmw.UnaryServerInterceptor(k,
+		server...), grpcmw.UnaryClientInterceptor(k, client...)
 	return map[string]call{
 		"server": func(ctx context.Context, handler func(context.Context) error) error {
-			_, err := onServer(ctx, request("a1"), &grpc.UnaryServerInfo{FullMethod: unary}, func(ctx context.Context, _ any) (any, error) {
-				return nil, handler(ctx)
-			})
+			_, err := onServer(ctx, request("a1"), &grpc.UnaryServerInfo{FullMethod: unary},
+				func(ctx context.Context, _ any) (any, error) {
+					return nil, handler(ctx)
+				})
 			return err
 		},
 		"client": func(ctx context.Context, handler func(context.Context) error) error {
 			return onClient(ctx, unary, request("a1"), nil, nil,
-				func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+				func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn,
+					_ ...grpc.CallOption,
+				) error {
 					return handler(ctx)
 				})
 		},
@@ -255,7 +262,9 @@ func TestAClientsCallMayReturnALocksErrorAsItIs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
 		for _, want := range []error{renewer.ErrHeld, &renewer.LostError{Name: "its own"}} {
-			require.Equal(t, want, sides(b.k)["client"](t.Context(), func(context.Context) error { return want }))
+			require.Equal(t, want, sides(b.k)["client"](t.Context(), func(context.Context) error {
+				return want
+			}))
 		}
 	})
 }
@@ -335,7 +344,9 @@ func TestLossOfAnOuterLock(t *testing.T) {
 func TestPanicAndExitFreeTheLockAndPassThrough(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bubble, do call) {
-		require.PanicsWithValue(t, "boom", func() { _ = do(t.Context(), func(context.Context) error { panic("boom") }) })
+		require.PanicsWithValue(t, "boom", func() {
+			_ = do(t.Context(), func(context.Context) error { panic("boom") })
+		})
 		free(t, b.store, "a1")
 		exited := make(chan struct{})
 		go func() {
@@ -367,21 +378,28 @@ func TestCallersEndDoesNotFreeTheLock(t *testing.T) {
 func TestServerStopsWhileCallsWait(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(*grpc.Server, func()){
-		"Stop":         func(s *grpc.Server, _ func()) { s.Stop() },
-		"GracefulStop": func(s *grpc.Server, release func()) { time.AfterFunc(50*time.Millisecond, release); s.GracefulStop() },
+		"Stop": func(s *grpc.Server, _ func()) { s.Stop() },
+		"GracefulStop": func(s *grpc.Server, release func()) {
+			time.AfterFunc(50*time.Millisecond, release)
+			s.GracefulStop()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, store := scripted(t)
 			release := hold(t, newKeeper(t, store), "a1")
-			addr, server := serve(t, &service{}, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, account))))
+			addr, server := serve(t, &service{},
+				grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k,
+					grpcmw.ForMethod(unary, account))))
 			client := pb.NewTestServiceClient(dial(t, addr))
 			done := make(chan error, 1)
 			go func() {
 				_, err := client.UnaryCall(within(t, soon), request("a1"))
 				done <- err
 			}()
-			require.Eventually(t, func() bool { return len(store.Calls(script.Acquire)) > 1 }, soon, tick)
+			require.Eventually(t, func() bool {
+				return len(store.Calls(script.Acquire)) > 1
+			}, soon, tick)
 			stop(server, sync.OnceFunc(release))
 			if err := <-done; name == "Stop" {
 				require.Equal(t, codes.Unavailable, verdictOf(t, err).code)

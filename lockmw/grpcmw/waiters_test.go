@@ -36,9 +36,17 @@ func TestLinesOfAServerAreBounded(t *testing.T) {
 		opts    []grpcmw.Option
 		refused bool
 	}{
-		"server":               {grpcmw.DefaultMaxWaiters, nil, true},
-		"server, one more":     {grpcmw.DefaultMaxWaiters + 1, []grpcmw.Option{grpcmw.MaxWaiters(grpcmw.DefaultMaxWaiters + 1)}, true},
-		"server, no limit":     {5 * grpcmw.DefaultMaxWaiters, []grpcmw.Option{grpcmw.MaxWaiters(math.MaxInt)}, false},
+		"server": {grpcmw.DefaultMaxWaiters, nil, true},
+		"server, one more": {
+			grpcmw.DefaultMaxWaiters + 1,
+			[]grpcmw.Option{grpcmw.MaxWaiters(grpcmw.DefaultMaxWaiters + 1)},
+			true,
+		},
+		"server, no limit": {
+			5 * grpcmw.DefaultMaxWaiters,
+			[]grpcmw.Option{grpcmw.MaxWaiters(math.MaxInt)},
+			false,
+		},
 		"client":               {5 * grpcmw.DefaultMaxWaiters, nil, false},
 		"client, with a limit": {3, []grpcmw.Option{grpcmw.MaxWaiters(3)}, true},
 	} {
@@ -72,9 +80,11 @@ func TestOneCallerFillsNoLines(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		bound := grpcmw.MaxWaitersPerCaller(2, callerOf)
 		onUnary := grpcmw.UnaryServerInterceptor(b.k, grpcmw.ForMethod(unary, account), bound)
-		onStream := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForMethod(duplex, outputAccount), bound)
+		onStream := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForMethod(duplex, outputAccount),
+			bound)
 		call := func(caller, key string) error {
-			_, err := onUnary(by(t.Context(), caller), request(key), &grpc.UnaryServerInfo{FullMethod: unary},
+			_, err := onUnary(by(t.Context(), caller), request(key),
+				&grpc.UnaryServerInfo{FullMethod: unary},
 				func(context.Context, any) (any, error) { return nil, nil })
 			return err
 		}
@@ -82,21 +92,27 @@ func TestOneCallerFillsNoLines(t *testing.T) {
 			transport := newTransport(by(t.Context(), caller))
 			defer transport.end()
 			transport.recv = func(any) error { return nil }
-			return onStream(nil, transport, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, s grpc.ServerStream) error {
-				return s.RecvMsg(outputRequest(key))
-			})
+			return onStream(nil, transport, &grpc.StreamServerInfo{FullMethod: duplex},
+				func(_ any, s grpc.ServerStream) error {
+					return s.RecvMsg(outputRequest(key))
+				})
 		}
 		first, second := hold(t, b.k, "a1"), hold(t, b.k, "a2")
 		served := make(chan error, 3)
 		go func() { served <- call("mallory", "a1") }()
 		go func() { served <- stream("mallory", "a2") }()
 		synctest.Wait()
-		for name, do := range map[string]func(string, string) error{"unary": call, "stream": stream} {
+		for name, do := range map[string]func(string, string) error{
+			"unary":  call,
+			"stream": stream,
+		} {
 			v := verdictOf(t, do("mallory", "a3"))
-			assert.Equal(t, verdict{codes.ResourceExhausted, grpcmw.ReasonQuota, v.retryIn}, v, name)
+			assert.Equal(t, verdict{codes.ResourceExhausted, grpcmw.ReasonQuota, v.retryIn}, v,
+				name)
 			assert.Positive(t, v.retryIn)
 			assert.NoError(t, do("alice", "a3"), name)
-			assert.Equal(t, verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey}, verdictOf(t, do("", "a3")), "of nobody")
+			assert.Equal(t, verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey},
+				verdictOf(t, do("", "a3")), "of nobody")
 		}
 		assert.Zero(t, b.passed(), "at once")
 		go func() { served <- call("alice", "a1") }()
@@ -113,12 +129,18 @@ func TestOneCallerFillsNoLines(t *testing.T) {
 func TestCallersWhoWaitNoMoreAreForgotten(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
-		in := grpcmw.UnaryServerInterceptor(b.k, grpcmw.ForMethod(unary, account), grpcmw.MaxWaitersPerCaller(1, callerOf), grpcmw.Wait(time.Second))
+		in := grpcmw.UnaryServerInterceptor(b.k, grpcmw.ForMethod(unary, account),
+			grpcmw.MaxWaitersPerCaller(1, callerOf), grpcmw.Wait(time.Second))
 		release := hold(t, b.k, "a1")
 		for i := range 5 {
-			ctx, cancel := context.WithTimeout(by(t.Context(), "mallory"), time.Duration(i+1)*300*time.Millisecond)
-			_, err := in(ctx, request("a1"), &grpc.UnaryServerInfo{FullMethod: unary}, func(context.Context, any) (any, error) { return nil, never(ctx) })
-			assert.Contains(t, []codes.Code{codes.DeadlineExceeded, codes.Aborted}, verdictOf(t, err).code, fmt.Sprint(i))
+			ctx, cancel := context.WithTimeout(by(t.Context(), "mallory"),
+				time.Duration(i+1)*300*time.Millisecond)
+			_, err := in(ctx, request("a1"), &grpc.UnaryServerInfo{FullMethod: unary},
+				func(context.Context, any) (any, error) {
+					return nil, never(ctx)
+				})
+			assert.Contains(t, []codes.Code{codes.DeadlineExceeded, codes.Aborted},
+				verdictOf(t, err).code, fmt.Sprint(i))
 			cancel()
 		}
 		release()

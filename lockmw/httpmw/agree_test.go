@@ -95,11 +95,16 @@ func FuzzKeyAndHandlerAgree(f *testing.F) {
 	f.Cleanup(func() { _ = k.Shutdown(context.Background()) })
 	h := routes(k)
 	for _, target := range []string{
-		"/accounts/7/transfer", "/accounts/07/transfer", "/accounts/%207/transfer", "/accounts/%2B7/transfer", "/accounts/-0/transfer",
-		"/accounts/%2537/transfer", "/accounts/9223372036854775808/transfer", "/accounts/7%0A/transfer", "//accounts/7/transfer",
-		"/accounts/7%2F8/transfer", "/accounts/7/../8/transfer", "/accounts/%EF%BC%97/transfer", "http://y/accounts/7/transfer?id=8",
-		"/orders/6BA7B810-9DAD-11D1-80B4-00C04FD430C8", "/orders/urn:uuid:6ba7b810-9dad-11d1-80b4-00c04fd430c8",
-		"/orders/%7B6ba7b810-9dad-11d1-80b4-00c04fd430c8%7D", "/orders/6ba7b8109dad11d180b400c04fd430c8",
+		"/accounts/7/transfer", "/accounts/07/transfer", "/accounts/%207/transfer",
+		"/accounts/%2B7/transfer", "/accounts/-0/transfer",
+		"/accounts/%2537/transfer", "/accounts/9223372036854775808/transfer",
+		"/accounts/7%0A/transfer", "//accounts/7/transfer",
+		"/accounts/7%2F8/transfer", "/accounts/7/../8/transfer", "/accounts/%EF%BC%97/transfer",
+		"http://y/accounts/7/transfer?id=8",
+		"/orders/6BA7B810-9DAD-11D1-80B4-00C04FD430C8",
+		"/orders/urn:uuid:6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+		"/orders/%7B6ba7b810-9dad-11d1-80b4-00c04fd430c8%7D",
+		"/orders/6ba7b8109dad11d180b400c04fd430c8",
 		"/users/Ann/name", "/users/%41nn/name", "/users/%C5%BF/name", "/headers", "/bodies",
 	} {
 		f.Add(target, "7", `{"Account":"7"}`, true)
@@ -109,7 +114,8 @@ func FuzzKeyAndHandlerAgree(f *testing.F) {
 	f.Add("/bodies", "", "{\"From\":\"\xff\"}", true)
 	f.Add("/headers", "7\r\nX-Account: 8", "", true)
 	f.Fuzz(func(t *testing.T, target, header, body string, mux bool) {
-		text := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nX-Account: %s\r\nContent-Length: %d\r\n\r\n%s", target, header, len(body), body)
+		text := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nX-Account: %s\r\nContent-Length: "+
+			"%d\r\n\r\n%s", target, header, len(body), body)
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
 		if err != nil {
 			return
@@ -118,7 +124,8 @@ func FuzzKeyAndHandlerAgree(f *testing.F) {
 			r.Header.Set("X-Router", "chi")
 		}
 		a := &asker{account: accountIn(body)}
-		h.ServeHTTP(httptest.NewRecorder(), r.WithContext(context.WithValue(t.Context(), asker{}, a)))
+		h.ServeHTTP(httptest.NewRecorder(),
+			r.WithContext(context.WithValue(t.Context(), asker{}, a)))
 		assert.Empty(t, a.wrong, "the handler was at it under another lock")
 	})
 }
@@ -155,25 +162,34 @@ func TestOneAccountIsOneLock(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
 	mux := http.NewServeMux()
-	mux.Handle("/accounts/{id}/transfer", httpmw.Exclusive(k, httpmw.PathInt("id"))(http.HandlerFunc(ok)))
-	mux.Handle("/tenants/{tenant}/accounts/{id}", httpmw.Exclusive(k, httpmw.PathInt("tenant", "id"))(http.HandlerFunc(ok)))
+	mux.Handle("/accounts/{id}/transfer",
+		httpmw.Exclusive(k, httpmw.PathInt("id"))(http.HandlerFunc(ok)))
+	mux.Handle("/tenants/{tenant}/accounts/{id}",
+		httpmw.Exclusive(k, httpmw.PathInt("tenant", "id"))(http.HandlerFunc(ok)))
 	mux.Handle("/orders/{id}", httpmw.Exclusive(k, httpmw.PathUUID("id"))(http.HandlerFunc(ok)))
-	for _, path := range []string{"/accounts/7/transfer", "/accounts/07/transfer", "/accounts/+7/transfer", "/accounts/%37/transfer"} {
+	for _, path := range []string{
+		"/accounts/7/transfer", "/accounts/07/transfer",
+		"/accounts/+7/transfer", "/accounts/%37/transfer",
+	} {
 		assert.Equal(t, "done", do(mux, get(t, path)).body, path)
 	}
 	assert.Equal(t, "done", do(mux, get(t, "/tenants/007/accounts/008")).body)
 	for _, path := range []string{
-		"/orders/6BA7B810-9DAD-11D1-80B4-00C04FD430C8", "/orders/%7B6ba7b810-9dad-11d1-80b4-00c04fd430c8%7D",
-		"/orders/6ba7b8109dad11d180b400c04fd430c8", "/orders/urn:uuid:6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+		"/orders/6BA7B810-9DAD-11D1-80B4-00C04FD430C8",
+		"/orders/%7B6ba7b810-9dad-11d1-80b4-00c04fd430c8%7D",
+		"/orders/6ba7b8109dad11d180b400c04fd430c8",
+		"/orders/urn:uuid:6ba7b810-9dad-11d1-80b4-00c04fd430c8",
 	} {
 		assert.Equal(t, "done", do(mux, get(t, path)).body, path)
 	}
 	order := "/orders/6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 	assert.Equal(t, []string{
-		"/accounts/7", "/accounts/7", "/accounts/7", "/accounts/7", "/tenants/7/accounts/8", order, order, order, order,
+		"/accounts/7", "/accounts/7", "/accounts/7", "/accounts/7", "/tenants/7/accounts/8", order,
+		order, order, order,
 	}, names(store))
 	for _, path := range []string{
-		"/accounts/%207/transfer", "/accounts/seven/transfer", "/accounts/7.0/transfer", "/accounts/99999999999999999999/transfer",
+		"/accounts/%207/transfer", "/accounts/seven/transfer", "/accounts/7.0/transfer",
+		"/accounts/99999999999999999999/transfer",
 		"/orders/7", "/tenants/x/accounts/8",
 	} {
 		requireProblem(t, do(mux, get(t, path)), http.StatusBadRequest, httpmw.TypeBadRequest)
@@ -185,10 +201,14 @@ func TestOneAccountIsOneLock(t *testing.T) {
 func TestBodiesWithANameTwiceAreRefused(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
-	h := httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) { assert.Fail(t, "it ran") })
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewBufferString(`{"Account":"7","Account":"8"}`))
+	h := httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
+		assert.Fail(t, "it ran")
+	})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/",
+		bytes.NewBufferString(`{"Account":"7","Account":"8"}`))
 	requireProblem(t, do(h, r), http.StatusBadRequest, httpmw.TypeBadRequest)
 	assert.False(t, asked(store))
 	var twice transfer
-	require.NoError(t, json.Unmarshal([]byte(`{"Account":"7","Account":"8"}`), &twice), "so it must be looked for")
+	require.NoError(t, json.Unmarshal([]byte(`{"Account":"7","Account":"8"}`), &twice),
+		"so it must be looked for")
 }

@@ -12,17 +12,18 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 )
 
-// Responder answers a request that did not run, or whose lock was lost before it had answered. err is an [*Error]; [Respond]
-// answers as if there were no responder. A responder must not show err's text to the client, since it may carry the lock's name. It
-// may be called concurrently.
+// Responder answers a request that did not run, or whose lock was lost before it had answered.
+// err is an [*Error]; [Respond] answers as if there were no responder. A responder must not show
+// err's text to the client, since it may carry the lock's name. It may be called concurrently.
 type Responder func(w http.ResponseWriter, r *http.Request, err error)
 
-// Error is what a [Responder] gets: the answer by default, and why. errors.Is and errors.As find what Err is made of, such as
-// renewer.ErrHeld.
+// Error is what a [Responder] gets: the answer by default, and why.
+// errors.Is and errors.As find what Err is made of, such as renewer.ErrHeld.
 type Error struct {
 	// Status is the status code.
 	Status int
-	// RetryAfter is when it is worth asking again; 0 if it is not. The header counts whole seconds, rounded up.
+	// RetryAfter is when it is worth asking again; 0 if it is not.
+	// The header counts whole seconds, rounded up.
 	RetryAfter time.Duration
 	// Err is why.
 	Err error
@@ -36,9 +37,10 @@ func (e *Error) Error() string {
 // Unwrap gives errors.Is and errors.As the reason.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Respond answers as this package does: the status, Retry-After and Cache-Control headers and, unless the status is 204 or the
-// request a HEAD, a body of type application/problem+json that does not carry the lock's name. err is an [*Error], or an error of
-// package lockmw, for a handler that takes locks itself; renewer.ErrHeld is a 409 then.
+// Respond answers as this package does: the status, Retry-After and Cache-Control headers and,
+// unless the status is 204 or the request a HEAD, a body of type application/problem+json that
+// does not carry the lock's name. err is an [*Error], or an error of package lockmw, for a
+// handler that takes locks itself; renewer.ErrHeld is a 409 then.
 func Respond(w http.ResponseWriter, r *http.Request, err error) {
 	e := new(settings).explain(err)
 	h := w.Header()
@@ -58,7 +60,10 @@ func Respond(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (e *Error) setHeaders(h http.Header) {
-	for _, ofBody := range []string{"Content-Length", "Content-Encoding", "Content-Disposition", "Etag", "Last-Modified"} {
+	for _, ofBody := range []string{
+		"Content-Length", "Content-Encoding", "Content-Disposition",
+		"Etag", "Last-Modified",
+	} {
 		h.Del(ofBody) // of a body that will not come
 	}
 	h.Set("Cache-Control", "no-store")
@@ -89,8 +94,9 @@ func (s *settings) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	respond := s.onError
 	switch kindOf(e.Err) {
 	case kindGone:
-		// Nobody is there to be answered, as a rule. But an empty 200, which returning would make, must not reach whoever is: a
-		// server whose BaseContext ends cancels the requests of clients that wait.
+		// Nobody is there to be answered, as a rule. But an empty 200,
+		// which returning would make, must not reach whoever is: a server
+		// whose BaseContext ends cancels the requests of clients that wait.
 		panic(http.ErrAbortHandler)
 	case kindBusy, kindFull, kindTooMany, kindSkipped:
 		respond = s.onBusy

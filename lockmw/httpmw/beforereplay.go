@@ -30,7 +30,8 @@ func BeforeReplay(mw func(http.Handler) http.Handler) IdempotentOption {
 type gate struct{ through http.Handler }
 
 // errGate means that there is no telling what to answer.
-var errGate = fmt.Errorf("%w: the middleware given to httpmw.BeforeReplay has lost the request's context: let it pass on the request "+
+var errGate = fmt.Errorf("%w: the middleware given to httpmw.BeforeReplay has lost the request's "+
+	"context: let it pass on the request "+
 	"that it gets, or one made of it by WithContext or Clone", renewer.ErrConfig)
 
 // newGate returns nil without middleware.

@@ -65,7 +65,8 @@ func TestARevokedCallerLearnsNothingOfKeys(t *testing.T) {
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		allowed := roles{"ann": true}
 		var shop shop
-		h := httpmw.Idempotent(k, byUser, httpmw.MaxAnswer(200), httpmw.BeforeReplay(allowed.check))(allowed.check(
+		h := httpmw.Idempotent(k, byUser, httpmw.MaxAnswer(200),
+			httpmw.BeforeReplay(allowed.check))(allowed.check(
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.ContentLength == 4 {
 					pass(time.Minute)
@@ -80,7 +81,8 @@ func TestARevokedCallerLearnsNothingOfKeys(t *testing.T) {
 		synctest.Wait()
 		told := func() (codes []int) {
 			for _, r := range []*http.Request{
-				order(t.Context(), "known", "ink"), order(t.Context(), "large", large), order(t.Context(), "in-flight", "slow"),
+				order(t.Context(), "known", "ink"), order(t.Context(), "large", large),
+				order(t.Context(), "in-flight", "slow"),
 				order(t.Context(), "new", "pen"),
 			} {
 				codes = append(codes, answered(h, r).Code)
@@ -99,9 +101,13 @@ func TestARevokedCallerLearnsNothingOfKeys(t *testing.T) {
 func TestMiddlewareBeforeReplays(t *testing.T) {
 	t.Parallel()
 	type middleware = func(http.Handler) http.Handler
-	replaced := func(edit func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request)) middleware {
+	replaced := func(edit func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter,
+		*http.Request),
+	) middleware {
 		return func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(edit(w, r)) })
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				next.ServeHTTP(edit(w, r))
+			})
 		}
 	}
 	doing := func(f func()) middleware {
@@ -116,26 +122,48 @@ func TestMiddlewareBeforeReplays(t *testing.T) {
 		"panics": {mw: doing(func() { panic("boom") })},
 		"exits":  {mw: doing(runtime.Goexit)},
 		"silent": {mw: doing(func() {})},
-		"another writer": {replayed: true, mw: replaced(func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
-			return struct{ http.ResponseWriter }{w}, r
-		})},
-		"a writer that goes nowhere": {mw: replaced(func(_ http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
+		"another writer": {
+			replayed: true,
+			mw: replaced(func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter,
+				*http.Request,
+			) {
+				return struct{ http.ResponseWriter }{w}, r
+			}),
+		},
+		"a writer that goes nowhere": {mw: replaced(func(_ http.ResponseWriter,
+			r *http.Request,
+		) (http.ResponseWriter, *http.Request) {
 			return httptest.NewRecorder(), r
 		})},
-		"a request made of it": {replayed: true, mw: replaced(func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
-			return w, r.Clone(context.WithValue(r.Context(), http.ServerContextKey, nil))
+		"a request made of it": {
+			replayed: true,
+			mw: replaced(func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter,
+				*http.Request,
+			) {
+				return w, r.Clone(context.WithValue(r.Context(), http.ServerContextKey, nil))
+			}),
+		},
+		"a request made anew": {mw: replaced(func(w http.ResponseWriter,
+			_ *http.Request,
+		) (http.ResponseWriter, *http.Request) {
+			return w, httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/",
+				http.NoBody)
 		})},
-		"a request made anew": {mw: replaced(func(w http.ResponseWriter, _ *http.Request) (http.ResponseWriter, *http.Request) {
-			return w, httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/", http.NoBody)
-		})},
-		"reads the body": {replayed: true, mw: replaced(func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
-			body, err := io.ReadAll(r.Body)
-			assert.NoError(t, err)
-			assert.Equal(t, "pen", string(body))
-			return w, r
-		})},
-		"a TimeoutHandler": {replayed: true, mw: func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Minute, "late") }},
-		"a lock":           {replayed: true, mw: nil},
+		"reads the body": {
+			replayed: true,
+			mw: replaced(func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter,
+				*http.Request,
+			) {
+				body, err := io.ReadAll(r.Body)
+				assert.NoError(t, err)
+				assert.Equal(t, "pen", string(body))
+				return w, r
+			}),
+		},
+		"a TimeoutHandler": {replayed: true, mw: func(h http.Handler) http.Handler {
+			return http.TimeoutHandler(h, time.Minute, "late")
+		}},
+		"a lock": {replayed: true, mw: nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,7 +173,9 @@ func TestMiddlewareBeforeReplays(t *testing.T) {
 			}
 			var shop shop
 			h := httpmw.Idempotent(k, byUser, httpmw.BeforeReplay(c.mw))(&shop)
-			assert.Equal(t, "order 1: pen", answered(h, order(t.Context(), "k", "pen")).Body.String(), "the handler is not behind it")
+			assert.Equal(t, "order 1: pen",
+				answered(h, order(t.Context(), "k", "pen")).Body.String(), "the handler is not "+
+					"behind it")
 			w := httptest.NewRecorder()
 			var wg sync.WaitGroup
 			wg.Go(func() {
@@ -166,11 +196,14 @@ func TestMiddlewareThatLosesTheRequestIsToldOf(t *testing.T) {
 	t.Parallel()
 	k, o := observed(t)
 	mw := func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { next.ServeHTTP(w, get(t, "/")) })
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			next.ServeHTTP(w, get(t, "/"))
+		})
 	}
 	h := httpmw.Idempotent(k, byUser, httpmw.BeforeReplay(mw))(http.HandlerFunc(ok))
 	answered(h, order(t.Context(), "k", "pen"))
-	requireProblem(t, do(h, order(t.Context(), "k", "pen")), http.StatusInternalServerError, "about:blank")
+	requireProblem(t, do(h, order(t.Context(), "k", "pen")), http.StatusInternalServerError,
+		"about:blank")
 	errs := o.errs(t)
 	require.Len(t, errs, 1)
 	assert.Contains(t, errs[0], "BeforeReplay")

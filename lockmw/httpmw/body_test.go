@@ -27,7 +27,8 @@ func TestLockLostWhileTheBodyIsRead(t *testing.T) {
 				store.Script(script.Renew, script.Gone())
 				<-r.Context().Done()
 			}), edit)
-			res, err := call(t, httpmw.Transport(s.Client().Transport, k, byName("a")), s.URL, http.NoBody)
+			res, err := call(t, httpmw.Transport(s.Client().Transport, k, byName("a")), s.URL,
+				http.NoBody)
 			require.NoError(t, err)
 			body, err := io.ReadAll(res.Body)
 			assert.Equal(t, "do", string(body))
@@ -132,7 +133,8 @@ func upgrade(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	defer func() { _ = conn.Close() }()
-	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	_, _ = io.WriteString(conn,
+		"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	_, _ = io.Copy(conn, buffered)
 }
 
@@ -187,7 +189,9 @@ func TestConnectionChangedOverOutlivesTheCaller(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		conn := &duplex{}
-		rt := httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) { return &http.Response{Body: conn}, nil }), k, byName("a"))
+		rt := httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{Body: conn}, nil
+		}), k, byName("a"))
 		ctx, cancel := context.WithCancel(t.Context())
 		res, err := rt.RoundTrip(get(t, "/").WithContext(ctx))
 		require.NoError(t, err)
@@ -211,8 +215,13 @@ func TestConnectionChangedOverOutlivesTheCaller(t *testing.T) {
 func TestBodyHasNoMoreMethodsThanWithoutUs(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	for _, b := range []io.ReadCloser{&watched{Reader: strings.NewReader("")}, &duplex{watched: watched{Reader: strings.NewReader("")}}} {
-		rt := httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) { return &http.Response{Body: b}, nil }), k, byName("a"))
+	for _, b := range []io.ReadCloser{
+		&watched{Reader: strings.NewReader("")},
+		&duplex{watched: watched{Reader: strings.NewReader("")}},
+	} {
+		rt := httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{Body: b}, nil
+		}), k, byName("a"))
 		res, err := rt.RoundTrip(get(t, "/"))
 		require.NoError(t, err)
 		assert.Equal(t, is[io.Writer](b), is[io.Writer](res.Body))

@@ -34,9 +34,17 @@ func TestBodiesOfEverySize(t *testing.T) {
 				assert.NoError(t, r.Body.Close())
 				_, _ = w.Write(text)
 			}
-			for _, opts := range [][]httpmw.Option{nil, {httpmw.MaxBody(1 << 20)}, {httpmw.StreamBody()}} {
-				s := serve(t, httpmw.Exclusive(k, byName("a"), opts...)(http.HandlerFunc(h)), edit, uncomplaining(t))
-				for _, size := range []int{0, 1, httpmw.DefaultBodyBefore - 1, httpmw.DefaultBodyBefore, httpmw.DefaultBodyBefore + 1, 1 << 20} {
+			for _, opts := range [][]httpmw.Option{
+				nil,
+				{httpmw.MaxBody(1 << 20)},
+				{httpmw.StreamBody()},
+			} {
+				s := serve(t, httpmw.Exclusive(k, byName("a"), opts...)(http.HandlerFunc(h)), edit,
+					uncomplaining(t))
+				for _, size := range []int{
+					0, 1, httpmw.DefaultBodyBefore - 1,
+					httpmw.DefaultBodyBefore, httpmw.DefaultBodyBefore + 1, 1 << 20,
+				} {
 					text := strings.Repeat("0123456789abcdef", size/16+1)[:size]
 					a := send(t, s, http.MethodPost, "/", strings.NewReader(text))
 					assert.Equal(t, text, a.body, "%d bytes", size)
@@ -60,8 +68,12 @@ func TestConnectionsServeTheNextRequest(t *testing.T) {
 			k, _ := scripted(t)
 			s := serve(t, httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(echo)), edit)
 			reused := func(size int) (reused bool) {
-				trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
-				r, err := http.NewRequestWithContext(trace, http.MethodPost, s.URL, strings.NewReader(repeat("x", size)))
+				trace := httptrace.WithClientTrace(t.Context(),
+					&httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+						reused = c.Reused
+					}})
+				r, err := http.NewRequestWithContext(trace, http.MethodPost, s.URL,
+					strings.NewReader(repeat("x", size)))
 				require.NoError(t, err)
 				res, err := s.Client().Do(r)
 				require.NoError(t, err)
@@ -83,7 +95,8 @@ func TestMultipartUpload(t *testing.T) {
 		t.Run(proto, func(t *testing.T) {
 			t.Parallel()
 			k, _ := scripted(t)
-			s := serve(t, httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s := serve(t, httpmw.Exclusive(k,
+				byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				f, _, err := r.FormFile("f")
 				if assert.NoError(t, err) {
 					_, _ = io.Copy(w, f)
@@ -110,13 +123,15 @@ func TestTrailersOfARequest(t *testing.T) {
 		t.Run(proto, func(t *testing.T) {
 			t.Parallel()
 			k, _ := scripted(t)
-			s := serve(t, httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s := serve(t, httpmw.Exclusive(k,
+				byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, err := io.Copy(io.Discard, r.Body)
 				assert.NoError(t, err)
 				_, _ = io.WriteString(w, r.Trailer.Get("Sum"))
 			})), edit)
 			for _, size := range []int{1, httpmw.DefaultBodyBefore + 1} {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, unsized{strings.NewReader(repeat("x", size))})
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL,
+					unsized{strings.NewReader(repeat("x", size))})
 				require.NoError(t, err)
 				r.Trailer = http.Header{"Sum": {"7"}}
 				res, err := s.Client().Do(r)
@@ -134,15 +149,18 @@ func TestMaxBytesReaderInsideTheHandler(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
 	const bound = httpmw.DefaultBodyBefore + 10
-	s := serve(t, httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := serve(t, httpmw.Exclusive(k,
+		byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, bound))
 		if err != nil {
 			assert.EqualValues(t, bound, n)
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
 		}
 	})))
-	assert.Equal(t, http.StatusOK, send(t, s, http.MethodPost, "/", strings.NewReader(repeat("x", bound))).StatusCode)
-	assert.Equal(t, http.StatusRequestEntityTooLarge, send(t, s, http.MethodPost, "/", strings.NewReader(repeat("x", bound+1))).StatusCode)
+	assert.Equal(t, http.StatusOK,
+		send(t, s, http.MethodPost, "/", strings.NewReader(repeat("x", bound))).StatusCode)
+	assert.Equal(t, http.StatusRequestEntityTooLarge,
+		send(t, s, http.MethodPost, "/", strings.NewReader(repeat("x", bound+1))).StatusCode)
 }
 
 // A client that asks first is asked for its body once, and not at all if that is of no use.
@@ -156,15 +174,24 @@ func TestAClientThatAsksBeforeItSends(t *testing.T) {
 		asked  bool
 		status int
 	}{
-		"small":     {nil, "Key: a\r\nContent-Length: 3\r\n\r\n", "pen", true, 200},
-		"large":     {nil, "Key: a\r\nContent-Length: 300000\r\n\r\n", repeat("x", 300000), true, 200},
-		"no key":    {nil, "Content-Length: 3\r\n\r\n", "", false, 400},
-		"too large": {[]httpmw.Option{httpmw.MaxBody(2)}, "Key: a\r\nContent-Length: 3\r\n\r\n", "", false, 413},
+		"small": {nil, "Key: a\r\nContent-Length: 3\r\n\r\n", "pen", true, 200},
+		"large": {
+			nil, "Key: a\r\nContent-Length: 300000\r\n\r\n", repeat("x", 300000), true,
+			200,
+		},
+		"no key": {nil, "Content-Length: 3\r\n\r\n", "", false, 400},
+		"too large": {
+			[]httpmw.Option{httpmw.MaxBody(2)},
+			"Key: a\r\nContent-Length: 3\r\n\r\n", "",
+			false, 413,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, _ := scripted(t)
-			conn, in := raw(t, serve(t, httpmw.Exclusive(k, httpmw.Header("Key"), c.opts...)(http.HandlerFunc(echo))), head+c.header)
+			conn, in := raw(t,
+				serve(t, httpmw.Exclusive(k, httpmw.Header("Key"),
+					c.opts...)(http.HandlerFunc(echo))), head+c.header)
 			if c.asked {
 				line, err := textproto.NewReader(in).ReadLine()
 				require.NoError(t, err)
@@ -187,27 +214,35 @@ func TestAClientThatAsksBeforeItSends(t *testing.T) {
 func TestAConnectionIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, request := range map[string]string{
-		"with a body":    "POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: talk\r\nContent-Length: 3\r\n\r\npen",
-		"a large one":    "POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: talk\r\nContent-Length: 300000\r\n\r\n" + repeat("x", 300000),
-		"without a body": "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n",
+		"with a body": "POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: " +
+			"talk\r\nContent-Length: 3\r\n\r\npen",
+		"a large one": "POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: " +
+			"talk\r\nContent-Length: 300000\r\n\r\n" + repeat("x", 300000),
+		"without a body": "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: " +
+			"talk\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, _ := scripted(t)
-			conn, in := raw(t, serve(t, httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, err := io.Copy(io.Discard, r.Body)
-				assert.NoError(t, err)
-				conn, talk, err := http.NewResponseController(w).Hijack()
-				if !assert.NoError(t, err) {
-					return
-				}
-				_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n")
-				word, err := talk.ReadString('\n')
-				assert.NoError(t, err)
-				_, _ = io.WriteString(conn, "you said "+word)
-				assert.NoError(t, conn.Close())
-			}))), request)
-			res, err := http.ReadResponse(in, nil) //nolint:bodyclose // it has none: what follows is read from the connection
+			conn, in := raw(t,
+				serve(t, httpmw.Exclusive(k,
+					byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					_, err := io.Copy(io.Discard, r.Body)
+					assert.NoError(t, err)
+					conn, talk, err := http.NewResponseController(w).Hijack()
+					if !assert.NoError(t, err) {
+						return
+					}
+					_, _ = io.WriteString(conn,
+						"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+
+							"talk\r\n\r\n")
+					word, err := talk.ReadString('\n')
+					assert.NoError(t, err)
+					_, _ = io.WriteString(conn, "you said "+word)
+					assert.NoError(t, conn.Close())
+				}))), request)
+			//nolint:bodyclose // it has none: what follows is read from the connection
+			res, err := http.ReadResponse(in, nil)
 			require.NoError(t, err)
 			assert.Equal(t, http.StatusSwitchingProtocols, res.StatusCode)
 			_, err = io.WriteString(conn, "pen\n")
@@ -233,7 +268,8 @@ func TestTheServersBodyIsGivenBack(t *testing.T) {
 				assert.Equal(t, body, r.Body)
 			}), edit)
 			for _, size := range []int{1, httpmw.DefaultBodyBefore + 1} {
-				assert.Len(t, send(t, s, http.MethodPost, "/", strings.NewReader(repeat("x", size))).body, size)
+				assert.Len(t, send(t, s, http.MethodPost, "/",
+					strings.NewReader(repeat("x", size))).body, size)
 			}
 		})
 	}
@@ -249,8 +285,12 @@ func TestABodyAboveItsBound(t *testing.T) {
 			const bound = httpmw.DefaultBodyBefore * 2
 			k, store := scripted(t)
 			s := serve(t, httpmw.Exclusive(k, byName("a"), httpmw.MaxBody(bound))(never(t)), edit)
-			for _, body := range []io.Reader{strings.NewReader(repeat("x", bound+1)), unsized{strings.NewReader(repeat("x", bound+1))}} {
-				requireProblem(t, send(t, s, http.MethodPost, "/", body), http.StatusRequestEntityTooLarge, httpmw.TypeBadRequest)
+			for _, body := range []io.Reader{
+				strings.NewReader(repeat("x", bound+1)),
+				unsized{strings.NewReader(repeat("x", bound+1))},
+			} {
+				requireProblem(t, send(t, s, http.MethodPost, "/", body),
+					http.StatusRequestEntityTooLarge, httpmw.TypeBadRequest)
 			}
 			assert.False(t, asked(store))
 		})
@@ -260,7 +300,8 @@ func TestABodyAboveItsBound(t *testing.T) {
 func TestABodyThatIsBroken(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
-	_, in := raw(t, serve(t, httpmw.Exclusive(k, byName("a"))(never(t))), "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")
+	_, in := raw(t, serve(t, httpmw.Exclusive(k, byName("a"))(never(t))),
+		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")
 	p := requireProblem(t, readAnswer(t, in), http.StatusBadRequest, httpmw.TypeBadRequest)
 	assert.Contains(t, p.Detail, "can't be decoded")
 	assert.False(t, asked(store))

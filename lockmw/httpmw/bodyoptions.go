@@ -25,7 +25,8 @@ const (
 // 256 KiB, the rest is read under the lock. It panics if n is below 1.
 func MaxBody(n int64) ServerOption {
 	if n < 1 {
-		panic(fmt.Sprintf("lockbeat: httpmw.MaxBody(%d) can't be meant: give a number of bytes, such as httpmw.DefaultMaxBody", n))
+		panic(fmt.Sprintf("lockbeat: httpmw.MaxBody(%d) can't be meant: give a number of bytes, "+
+			"such as httpmw.DefaultMaxBody", n))
 	}
 	return serverOption(func(s *settings) { s.maxBody, s.streamBody = n, false })
 }
@@ -38,7 +39,8 @@ func MaxBody(n int64) ServerOption {
 // [DefaultBodyTimeout], 10 s. It panics if d is not positive.
 func BodyTimeout(d time.Duration) ServerOption {
 	if d <= 0 {
-		panic(fmt.Sprintf("lockbeat: httpmw.BodyTimeout(%v) can't be meant: give a positive duration, such as httpmw.DefaultBodyTimeout", d))
+		panic(fmt.Sprintf("lockbeat: httpmw.BodyTimeout(%v) can't be meant: give a positive "+
+			"duration, such as httpmw.DefaultBodyTimeout", d))
 	}
 	return serverOption(func(s *settings) { s.bodyTimeout = d })
 }
@@ -57,7 +59,9 @@ func (s *server) checkDeadlines(w http.ResponseWriter, r *http.Request) {
 	if setsDeadlines(w) {
 		return
 	}
-	s.tell(&s.deadlines, fmt.Errorf("%w: the http.ResponseWriter on the route %q can't set a read deadline: a client that is slow to send "+
-		"more than %d KiB of body holds its lock for as long as it likes; let the writers of middleware outside of the lock have "+
-		"Unwrap() http.ResponseWriter, or have bodies read before the lock by httpmw.MaxBody", renewer.ErrConfig, r.Pattern, DefaultBodyBefore>>10))
+	s.tell(&s.deadlines, fmt.Errorf("%w: the http.ResponseWriter on the route %q can't set a "+
+		"read deadline: a client that is slow to send more than %d KiB of body holds its lock for "+
+		"as long as it likes; let the writers of middleware outside of the lock have "+
+		"Unwrap() http.ResponseWriter, or have bodies read before the lock by httpmw.MaxBody",
+		renewer.ErrConfig, r.Pattern, DefaultBodyBefore>>10))
 }

@@ -1,11 +1,12 @@
-// Package httpmw runs net/http handlers under a lock that they never name: of all requests for the same thing, one is carried out
-// at a time, on any server. It stands on package lockmw.
+// Package httpmw runs net/http handlers under a lock that they never name: of all requests for
+// the same thing, one is carried out at a time, on any server. It stands on package lockmw.
 //
 //	mux.Handle("POST /accounts/{id}/transfer", httpmw.Exclusive(keeper, httpmw.PathValue("id"))(transfer)) // net/http
 //	r.With(httpmw.Exclusive(keeper, httpmw.PathValue("id"))).Post("/accounts/{id}/transfer", transfer)     // chi
 //
-// [Exclusive] is middleware, keyed by the route, a header or a function; [Handle] is for keys that only the body has. [Transport] is the
-// client's side: it holds a lock around a call. [Idempotent] has a request that is sent again carried out once.
+// [Exclusive] is middleware, keyed by the route, a header or a function; [Handle] is
+// for keys that only the body has. [Transport] is the client's side: it holds a lock
+// around a call. [Idempotent] has a request that is sent again carried out once.
 //
 // # Outcomes
 //
@@ -24,13 +25,14 @@
 //	of no usable name       400; no lock is asked for. A body that can't be decoded: 400; 413 if it is too large, 408
 //	                        if it comes too slowly
 //
-// Refusals are problem documents, by RFC 9457, without the lock's name; where it is worth asking again they have a Retry-After. To
-// answer otherwise there are [OnBusy], [OnError] and [OnLost]. A handler runs, at most, once; when the answer is a refusal it has not run.
+// Refusals are problem documents, by RFC 9457, without the lock's name; where it is worth
+// asking again they have a Retry-After. To answer otherwise there are [OnBusy], [OnError]
+// and [OnLost]. A handler runs, at most, once; when the answer is a refusal it has not run.
 //
 // # Requests that are sent again
 //
-// A client that does not know whether its request came through sends it again. [Idempotent] has it carried out once all the same, by its
-// Idempotency-Key:
+// A client that does not know whether its request came through sends it again.
+// [Idempotent] has it carried out once all the same, by its Idempotency-Key:
 //
 //	mux.Handle("POST /orders", httpmw.Idempotent(keeper, byUser, httpmw.Scope("shop"))(takeOrder))
 //
@@ -88,22 +90,26 @@
 //
 // # The writer
 //
-// The handler gets the http.ResponseWriter that it would get without, not a wrapped one, so that whatever it and the standard
-// library look for in it is there. Therefore nobody knows what has been written when the lock is lost: the answer is a call of
-// WriteHeader(503), which makes a 503 of the empty 200 that a handler gets which has returned having written nothing, and which the
-// writer ignores after anything else. net/http logs such a call as superfluous, one line a loss. With [AbortLost] or [OnLost] the
-// writer is wrapped, and it is known.
+// The handler gets the http.ResponseWriter that it would get without, not a wrapped one, so
+// that whatever it and the standard library look for in it is there. Therefore nobody knows
+// what has been written when the lock is lost: the answer is a call of WriteHeader(503), which
+// makes a 503 of the empty 200 that a handler gets which has returned having written nothing,
+// and which the writer ignores after anything else. net/http logs such a call as superfluous,
+// one line a loss. With [AbortLost] or [OnLost] the writer is wrapped, and it is known.
 //
-// A handler whose context ends should return without an answer, or with a 5xx of its own. One that returned its answer before the
-// loss was noticed has done its work: the answer stands, unless AbortLost is given.
+// A handler whose context ends should return without an answer, or with a
+// 5xx of its own. One that returned its answer before the loss was noticed
+// has done its work: the answer stands, unless AbortLost is given.
 //
-// The answer goes out when the lock is free, since net/http sends what is left in its buffers after the handler has returned; whoever
-// is next may have begun by the time that the client has read it. While the store does not answer, freeing takes up to
-// renewer.Config.RequestTimeout. A connection that a handler has taken over (http.Hijacker) is its own affair once it has returned.
+// The answer goes out when the lock is free, since net/http sends what is left in its buffers
+// after the handler has returned; whoever is next may have begun by the time that the client has
+// read it. While the store does not answer, freeing takes up to renewer.Config.RequestTimeout. A
+// connection that a handler has taken over (http.Hijacker) is its own affair once it has returned.
 //
 // # Where to put it
 //
-//   - On the route, where its pattern and its wildcards are known, not around the mux; with chi on r.With, or r.Use below r.Route.
+//   - On the route, where its pattern and its wildcards are known,
+//     not around the mux; with chi on r.With, or r.Use below r.Route.
 //   - Inside authentication: who may not do a thing must not be able to keep others from it.
 //   - Inside http.TimeoutHandler, which ends the wait with the time, and answers itself. The
 //     handler behind it may go on running after that, and the lock is held until it returns. Its
@@ -118,10 +124,12 @@
 //
 // # Clients that leave
 //
-// A client that leaves while its request waits takes it out of the line: nothing is written, and the handler does not run. The
-// goroutine ends by panic(http.ErrAbortHandler), which net/http takes quietly. An ordinary return would make an empty 200 for whoever is
-// still there: the clients of a server whose http.Server.BaseContext has ended, at its shutdown. They see the connection end, and can
-// try elsewhere. Middleware that recovers from panics should let this one pass, as net/http asks of it.
+// A client that leaves while its request waits takes it out of the line: nothing is
+// written, and the handler does not run. The goroutine ends by panic(http.ErrAbortHandler),
+// which net/http takes quietly. An ordinary return would make an empty 200 for whoever is
+// still there: the clients of a server whose http.Server.BaseContext has ended, at its
+// shutdown. They see the connection end, and can try elsewhere. Middleware that recovers
+// from panics should let this one pass, as net/http asks of it.
 //
 // With Expect: 100-continue the client is asked for its body when its key has been found usable,
 // and so before the handler has looked at its headers; with [StreamBody] when the handler reads.
@@ -178,6 +186,7 @@
 // Leave CancelGrace at 0 unless the lock may be given away while a handler still runs whose
 // client has gone.
 //
-// To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time. Both wait for handlers that run, and the keeper sends
-// away those that wait in line, with 503; the server alone would let them wait.
+// To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the
+// same time. Both wait for handlers that run, and the keeper sends away
+// those that wait in line, with 503; the server alone would let them wait.
 package httpmw

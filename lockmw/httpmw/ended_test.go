@@ -26,7 +26,8 @@ func TestAClientThatLeftWithinALargeAnswerRanItAgain(t *testing.T) {
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		for status, want := range map[int]int{http.StatusOK: 1, http.StatusBadGateway: 2} {
 			runs := 0
-			h := httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			h := httpmw.Idempotent(k,
+				byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				runs++
 				w.WriteHeader(status)
 				_, err := w.Write(bytes.Repeat([]byte("x"), 2*httpmw.DefaultMaxAnswer))
@@ -34,9 +35,12 @@ func TestAClientThatLeftWithinALargeAnswerRanItAgain(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			}))
 			key := strconv.Itoa(status)
-			assert.PanicsWithValue(t, http.ErrAbortHandler, func() { answered(h, order(t.Context(), key, "pen")) })
+			assert.PanicsWithValue(t, http.ErrAbortHandler, func() {
+				answered(h, order(t.Context(), key, "pen"))
+			})
 			if want == 1 {
-				assert.Equal(t, http.StatusConflict, answered(h, order(t.Context(), key, "pen")).Code)
+				assert.Equal(t, http.StatusConflict,
+					answered(h, order(t.Context(), key, "pen")).Code)
 			} else {
 				assert.Panics(t, func() { answered(h, order(t.Context(), key, "pen")) })
 			}
@@ -57,7 +61,9 @@ func TestALossAfterTheAnswerRanItAgain(t *testing.T) {
 			s.Delete("inner")
 			<-r.Context().Done()
 		})
-		h := httpmw.Idempotent(k, byUser)(http.TimeoutHandler(httpmw.Exclusive(k, byName("inner"))(handler), time.Hour, ""))
+		h := httpmw.Idempotent(k,
+			byUser)(http.TimeoutHandler(httpmw.Exclusive(k, byName("inner"))(handler), time.Hour,
+			""))
 		for range 3 {
 			a := answered(h, order(t.Context(), "k", "pen"))
 			assert.Equal(t, "done", a.Body.String())
@@ -72,7 +78,8 @@ func TestRequestsAtOnceKeepToTheQuota(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		finish := make(chan struct{})
-		h := httpmw.Idempotent(k, byUser, httpmw.MaxStored(10*httpmw.DefaultMaxAnswer))(http.HandlerFunc(
+		h := httpmw.Idempotent(k, byUser,
+			httpmw.MaxStored(10*httpmw.DefaultMaxAnswer))(http.HandlerFunc(
 			func(w http.ResponseWriter, r *http.Request) {
 				<-finish
 				ok(w, r)
@@ -92,7 +99,8 @@ func TestRequestsAtOnceKeepToTheQuota(t *testing.T) {
 		close(finish)
 		sent.Wait()
 		assert.Equal(t, map[int]int{http.StatusOK: 10, http.StatusTooManyRequests: 90}, codes)
-		assert.Equal(t, http.StatusOK, answered(h, order(t.Context(), "next", "pen")).Code, "they took little in the end")
+		assert.Equal(t, http.StatusOK, answered(h, order(t.Context(), "next", "pen")).Code,
+			"they took little in the end")
 	})
 }
 
@@ -106,7 +114,8 @@ func TestFailOpenTakesEachOfSeveralNames(t *testing.T) {
 		first.Go(func() { assert.Equal(t, "done", shared("a", "c").body) })
 		synctest.Wait()
 		for _, names := range [][]string{{"a"}, {"b", "a"}, {"c"}} {
-			requireProblem(t, shared(names...), http.StatusServiceUnavailable, httpmw.TypeUnavailable)
+			requireProblem(t, shared(names...), http.StatusServiceUnavailable,
+				httpmw.TypeUnavailable)
 		}
 		close(finish)
 		first.Wait()
@@ -121,8 +130,11 @@ func TestFailOpenTakesEachOfSeveralNames(t *testing.T) {
 
 // newShared returns a way to ask one handler for names.
 func newShared(k *renewer.Keeper, finish <-chan struct{}) func(names ...string) answer {
-	byHeader := func(r *http.Request) (string, error) { return lockmw.Keys(r.Header.Values("X")...), nil }
-	h := httpmw.Exclusive(k, byHeader, httpmw.Refuse(409), httpmw.FailOpen(9))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	byHeader := func(r *http.Request) (string, error) {
+		return lockmw.Keys(r.Header.Values("X")...), nil
+	}
+	h := httpmw.Exclusive(k, byHeader, httpmw.Refuse(409),
+		httpmw.FailOpen(9))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		<-finish
 		ok(w, r)
 	}))

@@ -29,11 +29,13 @@ func start() (*renewer.Keeper, func()) {
 // show sends a request to a handler and prints the answer.
 func show(h http.Handler, method, path, body string) {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body)))
+	h.ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), method, path,
+		strings.NewReader(body)))
 	fmt.Println(w.Code, w.Body)
 }
 
-// One transfer at a time is made from an account, on whichever server. The handler knows nothing of it.
+// One transfer at a time is made from an account, on whichever
+// server. The handler knows nothing of it.
 func ExampleExclusive() {
 	keeper, stop := start()
 	defer stop()
@@ -42,7 +44,8 @@ func ExampleExclusive() {
 	})
 
 	mux := http.NewServeMux()
-	mux.Handle("POST /accounts/{id}/transfer", httpmw.Exclusive(keeper, httpmw.PathValue("id"))(transfer))
+	mux.Handle("POST /accounts/{id}/transfer",
+		httpmw.Exclusive(keeper, httpmw.PathValue("id"))(transfer))
 
 	show(mux, http.MethodPost, "/accounts/7/transfer", "")
 	// Output: 200 from account 7
@@ -57,7 +60,8 @@ func ExampleExclusive_chi() {
 	}
 
 	r := chi.NewRouter()
-	r.With(httpmw.Exclusive(keeper, httpmw.PathValue("id"))).Post("/accounts/{id}/transfer", transfer)
+	r.With(httpmw.Exclusive(keeper, httpmw.PathValue("id"))).Post("/accounts/{id}/transfer",
+		transfer)
 
 	show(r, http.MethodPost, "/accounts/7/transfer", "")
 	// Output: 200 from account 7
@@ -68,13 +72,15 @@ func ExampleRefuse() {
 	keeper, stop := start()
 	defer stop()
 	mux := http.NewServeMux()
-	mux.Handle("POST /accounts/{id}/transfer", httpmw.Exclusive(keeper, httpmw.PathValue("id"), httpmw.Refuse(http.StatusConflict))(
-		http.NotFoundHandler()))
+	mux.Handle("POST /accounts/{id}/transfer",
+		httpmw.Exclusive(keeper, httpmw.PathValue("id"), httpmw.Refuse(http.StatusConflict))(
+			http.NotFoundHandler()))
 
-	_, _ = lockmw.Do(context.Background(), keeper, "/accounts/7", func(context.Context) (any, error) {
-		show(mux, http.MethodPost, "/accounts/7/transfer", "") // another call chain
-		return nil, nil
-	})
+	_, _ = lockmw.Do(context.Background(), keeper, "/accounts/7",
+		func(context.Context) (any, error) {
+			show(mux, http.MethodPost, "/accounts/7/transfer", "") // another call chain
+			return nil, nil
+		})
 	// Output:
 	// 409 {"type":"https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#TypeBusy","title":"Busy","status":409,"detail":"Another request holds the lock on this resource. The request has not been carried out."}
 }
@@ -99,13 +105,14 @@ func ExampleHandle() {
 // A responder of one's own, which leaves the rest to the usual one.
 func ExampleOnError() {
 	keeper, stop := start()
-	h := httpmw.Exclusive(keeper, httpmw.Header("Order"), httpmw.OnError(func(w http.ResponseWriter, r *http.Request, err error) {
-		if errors.Is(err, httpmw.ErrKey) {
-			http.Error(w, "which order?", http.StatusUnprocessableEntity)
-			return
-		}
-		httpmw.Respond(w, r, err)
-	}))(http.NotFoundHandler())
+	h := httpmw.Exclusive(keeper, httpmw.Header("Order"),
+		httpmw.OnError(func(w http.ResponseWriter, r *http.Request, err error) {
+			if errors.Is(err, httpmw.ErrKey) {
+				http.Error(w, "which order?", http.StatusUnprocessableEntity)
+				return
+			}
+			httpmw.Respond(w, r, err)
+		}))(http.NotFoundHandler())
 
 	show(h, http.MethodGet, "/", "")
 	stop()
@@ -120,18 +127,23 @@ func ExampleOnError() {
 	// 503
 }
 
-// A client that makes one call for an order at a time, whichever process it is in, and tells the far side its fencing token.
+// A client that makes one call for an order at a time, whichever
+// process it is in, and tells the far side its fencing token.
 func ExampleTransport() {
 	keeper, stop := start()
 	defer stop()
-	server := httptest.NewServer(httpmw.ReceiveFence(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(httpmw.ReceiveFence(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request,
+	) {
 		_, _ = fmt.Fprint(w, "under a token: ", lockmw.Fence(r.Context()) > 0)
 	})))
 	defer server.Close()
 
-	client := http.Client{Transport: httpmw.Transport(nil, keeper, httpmw.Header("Order"), httpmw.SendFence())}
+	client := http.Client{Transport: httpmw.Transport(nil, keeper, httpmw.Header("Order"),
+		httpmw.SendFence())}
 	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, server.URL, http.NoBody)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, server.URL,
+		http.NoBody)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -8,21 +8,24 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Exclusive returns middleware that runs a handler under the lock on the name that key derives from the request: of all requests
-// with the same name, one runs at a time, on any server. See the package's text for the outcomes.
+// Exclusive returns middleware that runs a handler under the lock on the name
+// that key derives from the request: of all requests with the same name, one
+// runs at a time, on any server. See the package's text for the outcomes.
 //
 // The body is read before the lock is asked for, and after the key function, unless it is larger
 // than [DefaultBodyBefore]: then the rest is read under the lock, and has to come at a pace. See
 // "Slow clients" in the package's text, and [MaxBody], [BodyTimeout] and [StreamBody].
 //
-// The handler gets the very http.ResponseWriter that it would get without, and a request whose context ends when the client has
-// gone or when the lock is lost. It may be called concurrently, and then calls key concurrently. A panic of key or of the handler
-// passes through, having freed the lock.
+// The handler gets the very http.ResponseWriter that it would get without,
+// and a request whose context ends when the client has gone or when the lock
+// is lost. It may be called concurrently, and then calls key concurrently. A
+// panic of key or of the handler passes through, having freed the lock.
 //
 // It panics if k, key or the handler is nil.
 func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler) http.Handler {
 	if k == nil || key == nil {
-		panic("lockbeat: httpmw.Exclusive needs a keeper (renewer.New) and a key function such as httpmw.PathValue")
+		panic("lockbeat: httpmw.Exclusive needs a keeper (renewer.New) and a key function such " +
+			"as httpmw.PathValue")
 	}
 	set := newSettings()
 	set.maxBody = 0
@@ -90,7 +93,9 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request, a ask, do work) {
 }
 
 // enter takes the lock. Until it is had or refused, the request counts as its client's.
-func (g *guard) enter(r *http.Request, a ask) (operation context.Context, exit func(error) error, err error) {
+func (g *guard) enter(
+	r *http.Request, a ask,
+) (operation context.Context, exit func(error) error, err error) {
 	leave, err := g.clients.enter(a.client)
 	if err != nil {
 		return nil, nil, err
@@ -98,5 +103,6 @@ func (g *guard) enter(r *http.Request, a ask) (operation context.Context, exit f
 	defer leave()
 	// Strict, so that a loss is always told: what becomes of it is decided by what has been
 	// written.
-	return lockmw.Enter(r.Context(), g.keeper, a.name, append(g.lock(r.Pattern), lockmw.Strict())...)
+	return lockmw.Enter(r.Context(), g.keeper, a.name,
+		append(g.lock(r.Pattern), lockmw.Strict())...)
 }

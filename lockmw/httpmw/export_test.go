@@ -31,10 +31,16 @@ func DecodeAnswer(data []byte) (StoredAnswer, error) {
 
 // Sealer is what an option of Seal has: sealing and opening an answer to the request with a
 // fingerprint, under a name.
-func Sealer(keys ...[]byte) (seal func(data []byte, name, input string) []byte, open func(data []byte, name, input string) ([]byte, error)) {
+func Sealer(
+	keys ...[]byte,
+) (seal func(data []byte, name, input string) []byte, open func(data []byte, name,
+	input string) ([]byte, error),
+) {
 	var s settings
 	Seal(keys...).idempotent(&s)
-	return func(data []byte, name, input string) []byte { return s.seal.seal(data, &job{name: name, input: input}) },
+	return func(data []byte, name, input string) []byte {
+			return s.seal.seal(data, &job{name: name, input: input})
+		},
 		func(data []byte, name, input string) ([]byte, error) {
 			return s.seal.open(data, &job{name: name, input: input})
 		}

@@ -27,7 +27,8 @@ import (
 // it. It panics if atMost is below 1.
 func FailOpen(atMost int) CommonOption {
 	if atMost < 1 {
-		panic(fmt.Sprintf("lockbeat: httpmw.FailOpen(%d) can't be meant: give how many may run without the lock at once, "+
+		panic(fmt.Sprintf("lockbeat: httpmw.FailOpen(%d) can't be meant: give how many may run "+
+			"without the lock at once, "+
 			"or leave it out so that none does", atMost))
 	}
 	return commonOption(func(s *settings) { s.failOpen = atMost })
@@ -48,7 +49,9 @@ func newUnlocked(k *renewer.Keeper, s *settings) *unlocked {
 
 // enter returns the context of an operation that may run though its lock was refused with err, and
 // what to call, more than once if need be, when it is over; nil if it may not.
-func (u *unlocked) enter(ctx context.Context, name, operation string, err error) (operationCtx context.Context, leave func()) {
+func (u *unlocked) enter(
+	ctx context.Context, name, operation string, err error,
+) (operationCtx context.Context, leave func()) {
 	if u == nil || lockmw.RefusalOf(err) != lockmw.RefusedUnavailable {
 		return nil, nil
 	}
@@ -75,7 +78,10 @@ func (u *unlocked) enter(ctx context.Context, name, operation string, err error)
 	}()
 	if o := u.keeper.Config().Observer; o != nil {
 		for _, one := range names {
-			o.Unlocked(ctx, renewer.Unlocked{Name: one, Operation: operation, Outage: outage, Err: err})
+			o.Unlocked(ctx, renewer.Unlocked{
+				Name: one, Operation: operation, Outage: outage,
+				Err: err,
+			})
 		}
 	}
 	told = true

@@ -38,7 +38,9 @@ func (o *unlockedObserver) Unlocked(_ context.Context, e renewer.Unlocked) {
 }
 
 // inOutage calls f in a bubble in which the store has not answered for long enough.
-func inOutage(t *testing.T, f func(t *testing.T, k *renewer.Keeper, s *script.Store, o *unlockedObserver)) {
+func inOutage(
+	t *testing.T, f func(t *testing.T, k *renewer.Keeper, s *script.Store, o *unlockedObserver),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, o := script.New(), &unlockedObserver{}
@@ -56,19 +58,24 @@ func inOutage(t *testing.T, f func(t *testing.T, k *renewer.Keeper, s *script.St
 func TestFailOpenInAnOutage(t *testing.T) {
 	t.Parallel()
 	inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, o *unlockedObserver) {
-		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.FailOpen(9), httpmw.Operation("transfer"))(
+		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.FailOpen(9),
+			httpmw.Operation("transfer"))(
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				assert.False(t, lockmw.Held(r.Context(), "a"))
 				assert.Zero(t, lockmw.Fence(r.Context()), "nor that of an outer lock")
 				ok(w, r)
 			}))
 		begun := time.Now()
-		assert.Equal(t, "done", do(h, get(t, "/").WithContext(lockmw.WithFence(t.Context(), 7))).body)
+		assert.Equal(t, "done",
+			do(h, get(t, "/").WithContext(lockmw.WithFence(t.Context(), 7))).body)
 		assert.InDelta(t, time.Second, time.Since(begun), float64(time.Millisecond))
 		require.Len(t, o.heard, 1)
 		require.ErrorIs(t, o.heard[0].Err, renewer.ErrUnavailable)
 		o.heard[0].Err = nil
-		assert.Equal(t, renewer.Unlocked{Name: "a", Operation: "transfer", Outage: k.Config().RequestTimeout + time.Second}, o.heard[0])
+		assert.Equal(t, renewer.Unlocked{
+			Name: "a", Operation: "transfer",
+			Outage: k.Config().RequestTimeout + time.Second,
+		}, o.heard[0])
 	})
 }
 
@@ -77,14 +84,16 @@ func TestFailOpenInAnOutage(t *testing.T) {
 func TestFailOpenIsForOutagesAndNotForLoad(t *testing.T) {
 	t.Parallel()
 	inOutage(t, func(t *testing.T, k *renewer.Keeper, s *script.Store, o *unlockedObserver) {
-		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.FailOpen(9))(never(t))
+		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second),
+			httpmw.FailOpen(9))(never(t))
 		s.Script(script.Acquire, script.Pass(), script.Hang())
 		hold(t, k, "other")()
 		requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpmw.TypeUnavailable)
 		for _, up := range []error{renewer.ErrOverloaded, renewer.ErrRejected} {
 			s.Default(script.Acquire, script.Fail(fmt.Errorf("%w: by a server that is up", up)))
 			for range 3 {
-				requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpmw.TypeUnavailable)
+				requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable,
+					httpmw.TypeUnavailable)
 				<-time.After(k.Config().RequestTimeout)
 			}
 		}
@@ -139,7 +148,8 @@ func TestFailOpenAfterPanics(t *testing.T) {
 		assert.Equal(t, "done", do(h, get(t, "/")).body)
 
 		operation := httpmw.Operation("panics")
-		h = httpmw.Exclusive(k, byName("a"), httpmw.Refuse(409), httpmw.FailOpen(1), operation)(handler)
+		h = httpmw.Exclusive(k, byName("a"), httpmw.Refuse(409), httpmw.FailOpen(1),
+			operation)(handler)
 		for range 2 {
 			assert.PanicsWithValue(t, "observer", func() { do(h, get(t, "/")) })
 		}
@@ -172,6 +182,7 @@ func TestTransportFailsOpen(t *testing.T) {
 
 func TestFailOpenThatCantBeMeant(t *testing.T) {
 	t.Parallel()
-	assert.PanicsWithValue(t, "lockbeat: httpmw.FailOpen(0) can't be meant: give how many may run without the lock at once, "+
+	assert.PanicsWithValue(t, "lockbeat: httpmw.FailOpen(0) can't be meant: give how many may "+
+		"run without the lock at once, "+
 		"or leave it out so that none does", func() { httpmw.FailOpen(0) })
 }

@@ -19,8 +19,9 @@ const FenceHeader = "Lockbeat-Fence"
 // ErrFence means that a request's [FenceHeader] is no fencing token. The answer is a 400.
 var ErrFence = errors.New("lockbeat: unusable fencing token")
 
-// InjectFence writes the fencing token that ctx runs under into the headers of a request, for [ExtractFence] on the far side. Without
-// one it removes the header, so that a token which came with a request is not passed on with another.
+// InjectFence writes the fencing token that ctx runs under into the headers of a
+// request, for [ExtractFence] on the far side. Without one it removes the header,
+// so that a token which came with a request is not passed on with another.
 func InjectFence(ctx context.Context, h http.Header) {
 	if fence := lockmw.Fence(ctx); fence > 0 {
 		h.Set(FenceHeader, wire.FormatFence(fence))
@@ -40,17 +41,19 @@ func ExtractFence(ctx context.Context, h http.Header) (context.Context, error) {
 	case len(values) == 0:
 		return ctx, nil
 	case len(values) > 1:
-		return nil, fmt.Errorf("%w: the header %s is there %d times, send it once", ErrFence, FenceHeader, len(values))
+		return nil, fmt.Errorf("%w: the header %s is there %d times, send it once", ErrFence,
+			FenceHeader, len(values))
 	}
 	fence, ok := wire.ParseFence(values[0])
 	if !ok {
-		return nil, fmt.Errorf("%w: the header %s is no decimal number from 1 to 2^53-1; write it with httpmw.InjectFence", ErrFence, FenceHeader)
+		return nil, fmt.Errorf("%w: the header %s is no decimal number from 1 to 2^53-1; write "+
+			"it with httpmw.InjectFence", ErrFence, FenceHeader)
 	}
 	return lockmw.WithFence(ctx, fence), nil
 }
 
-// ReceiveFence is middleware that gives handlers the fencing token which came with the request: see [ExtractFence], also for whom
-// to trust. One that is unusable is answered with 400.
+// ReceiveFence is middleware that gives handlers the fencing token which came with the request:
+// see [ExtractFence], also for whom to trust. One that is unusable is answered with 400.
 func ReceiveFence(next http.Handler) http.Handler {
 	if next == nil {
 		panic("lockbeat: httpmw.ReceiveFence needs a handler")

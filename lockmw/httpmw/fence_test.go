@@ -19,15 +19,19 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// One end takes the lock and sends its token along, the other finds it in the context: one line each.
+// One end takes the lock and sends its token along, the other finds
+// it in the context: one line each.
 func TestFencePassedOn(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	s := serve(t, httpmw.ReceiveFence(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := serve(t, httpmw.ReceiveFence(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request,
+	) {
 		_, err := w.Write([]byte(strconv.FormatInt(lockmw.Fence(r.Context()), 10)))
 		assert.NoError(t, err)
 	})))
-	res, err := call(t, httpmw.Transport(s.Client().Transport, k, byName("a"), httpmw.SendFence()), s.URL, http.NoBody)
+	res, err := call(t, httpmw.Transport(s.Client().Transport, k, byName("a"), httpmw.SendFence()),
+		s.URL, http.NoBody)
 	require.NoError(t, err)
 	defer func() { _ = res.Body.Close() }()
 	assert.Equal(t, "1", read(res).body)
@@ -39,19 +43,27 @@ func TestUnusableFences(t *testing.T) {
 	s := serve(t, httpmw.ReceiveFence(never(t)))
 	const h = httpmw.FenceHeader
 	for want, header := range map[string][]string{
-		"is there 2 times, send it once":                                           {h, "1", h, "2"},
-		"is no decimal number from 1 to 2^53-1; write it with httpmw.InjectFence":  {h, "-1"},
-		"is no decimal number from 1 to 2^53-1; write it with httpmw.InjectFence ": {h, "9007199254740992"},
+		"is there 2 times, send it once": {
+			h, "1", h,
+			"2",
+		},
+		"is no decimal number from 1 to 2^53-1; write it with httpmw.InjectFence": {h, "-1"},
+		"is no decimal number from 1 to 2^53-1; write it with httpmw.InjectFence ": {
+			h,
+			"9007199254740992",
+		},
 	} {
 		want = strings.TrimSpace(want)
-		requireProblem(t, send(t, s, http.MethodGet, "/", http.NoBody, header...), http.StatusBadRequest, httpmw.TypeBadRequest)
+		requireProblem(t, send(t, s, http.MethodGet, "/", http.NoBody, header...),
+			http.StatusBadRequest, httpmw.TypeBadRequest)
 		got := http.Header{}
 		for i := 0; i < len(header); i += 2 {
 			got.Add(header[i], header[i+1])
 		}
 		_, err := httpmw.ExtractFence(t.Context(), got)
 		require.ErrorIs(t, err, httpmw.ErrFence)
-		require.EqualError(t, err, "lockbeat: unusable fencing token: the header Lockbeat-Fence "+want)
+		require.EqualError(t, err,
+			"lockbeat: unusable fencing token: the header Lockbeat-Fence "+want)
 	}
 }
 
@@ -85,7 +97,8 @@ func TestFenceOfTheRequestDoesNotHideTheLocksOwn(t *testing.T) {
 		r.Header.Set(httpmw.FenceHeader, "9007199254740991")
 		assert.Equal(t, http.StatusOK, do(chain, r).StatusCode, name)
 		r.Header.Set(httpmw.FenceHeader, "9223372036854775807")
-		assert.Equal(t, http.StatusBadRequest, do(chain, r).StatusCode, "refused all the same: %s", name)
+		assert.Equal(t, http.StatusBadRequest, do(chain, r).StatusCode, "refused all the same: %s",
+			name)
 	}
 }
 
@@ -99,7 +112,10 @@ func TestFenceOfTheRequestIsNotTakenForThatOfALockThatFailedOpen(t *testing.T) {
 			assert.Zero(t, lockmw.Fence(r.Context()))
 		})
 		lock := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.FailOpen(9))
-		for _, chain := range []http.Handler{lock(httpmw.ReceiveFence(h)), httpmw.ReceiveFence(lock(h))} {
+		for _, chain := range []http.Handler{
+			lock(httpmw.ReceiveFence(h)),
+			httpmw.ReceiveFence(lock(h)),
+		} {
 			r := get(t, "/")
 			r.Header.Set(httpmw.FenceHeader, "7")
 			do(chain, r)
@@ -111,16 +127,22 @@ func TestFenceOfTheRequestIsNotTakenForThatOfALockThatFailedOpen(t *testing.T) {
 // A gateway copies the headers that came. What an outsider has made up ends at the edge.
 func TestStripFence(t *testing.T) {
 	t.Parallel()
-	backend := serve(t, httpmw.ReceiveFence(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	backend := serve(t, httpmw.ReceiveFence(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request,
+	) {
 		_, err := fmt.Fprint(w, lockmw.Fence(r.Context()), r.Header.Get("X-Account"))
 		assert.NoError(t, err)
 	})))
 	target, err := url.Parse(backend.URL)
 	require.NoError(t, err)
 	gateway := httputil.NewSingleHostReverseProxy(target)
-	for want, edge := range map[string]http.Handler{"7a1": gateway, "0a1": httpmw.StripFence(gateway)} {
+	for want, edge := range map[string]http.Handler{
+		"7a1": gateway,
+		"0a1": httpmw.StripFence(gateway),
+	} {
 		s := serve(t, edge)
-		assert.Equal(t, want, send(t, s, http.MethodGet, "/", http.NoBody, "lockbeat-fence", "7", "X-Account", "a1").body)
+		assert.Equal(t, want, send(t, s, http.MethodGet, "/", http.NoBody, "lockbeat-fence", "7",
+			"X-Account", "a1").body)
 	}
 	r := get(t, "/")
 	r.Header.Add(httpmw.FenceHeader, "7")

@@ -19,7 +19,9 @@ import (
 // request with the key runs.
 func TestARefusalFurtherInIsNotStored(t *testing.T) {
 	t.Parallel()
-	answers := httpmw.OnBusy(func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusOK) })
+	answers := httpmw.OnBusy(func(w http.ResponseWriter, _ *http.Request, _ error) {
+		w.WriteHeader(http.StatusOK)
+	})
 	for name, c := range map[string]struct {
 		status int
 		opts   []httpmw.Option
@@ -31,9 +33,12 @@ func TestARefusalFurtherInIsNotStored(t *testing.T) {
 		"skipped":                {status: 204, opts: []httpmw.Option{httpmw.Skip()}},
 		"wait ran out":           {status: 503, opts: []httpmw.Option{httpmw.Wait(time.Second)}},
 		"a responder of its own": {status: 200, opts: []httpmw.Option{httpmw.Refuse(409), answers}},
-		"behind a TimeoutHandler": {status: 409, opts: []httpmw.Option{httpmw.Refuse(409)}, around: func(h http.Handler) http.Handler {
-			return http.TimeoutHandler(h, time.Minute, "late")
-		}},
+		"behind a TimeoutHandler": {
+			status: 409, opts: []httpmw.Option{httpmw.Refuse(409)},
+			around: func(h http.Handler) http.Handler {
+				return http.TimeoutHandler(h, time.Minute, "late")
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +76,8 @@ func TestARefusalThatTheHandlerHasDealtWithIsStored(t *testing.T) {
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var shop shop
 		busy := httpmw.Exclusive(k, byName("account"), httpmw.Refuse(409))(&shop)
-		batch := httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		batch := httpmw.Idempotent(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			part := httptest.NewRecorder()
 			shop.ServeHTTP(part, r)
 			part = httptest.NewRecorder()
@@ -80,9 +86,11 @@ func TestARefusalThatTheHandlerHasDealtWithIsStored(t *testing.T) {
 			w.WriteHeader(http.StatusMultiStatus)
 		}))
 		release := hold(t, k, "account")
-		assert.Equal(t, http.StatusMultiStatus, answered(batch, order(t.Context(), "k", "pen")).Code)
+		assert.Equal(t, http.StatusMultiStatus,
+			answered(batch, order(t.Context(), "k", "pen")).Code)
 		release()
-		assert.Equal(t, http.StatusMultiStatus, answered(batch, order(t.Context(), "k", "pen")).Code)
+		assert.Equal(t, http.StatusMultiStatus,
+			answered(batch, order(t.Context(), "k", "pen")).Code)
 		assert.EqualValues(t, 1, shop.taken.Load(), "what the batch has done is not done again")
 	})
 }
@@ -110,7 +118,8 @@ func TestAnErrorWithRetryAfterIsNotStored(t *testing.T) {
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		for status, want := range map[int]int{400: 2, 404: 2, 409: 2, 503: 2, 202: 1, 303: 1} {
 			runs := 0
-			h := httpmw.Idempotent(k, byUser, httpmw.KeepStatus(all))(answering(&runs, &status, "Retry-After", "3"))
+			h := httpmw.Idempotent(k, byUser,
+				httpmw.KeepStatus(all))(answering(&runs, &status, "Retry-After", "3"))
 			key := http.StatusText(status)[:3]
 			for range 2 {
 				w := answered(h, order(t.Context(), key, "pen"))
@@ -127,8 +136,10 @@ func TestWhichStatusesAreFinal(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		for status, final := range map[int]bool{
-			200: true, 201: true, 204: true, 302: true, 304: true, 399: true, 400: false, 402: false, 403: false, 404: false, 409: false,
-			412: false, 422: false, 401: false, 408: false, 421: false, 423: false, 425: false, 428: false, 429: false, 500: false,
+			200: true, 201: true, 204: true, 302: true, 304: true, 399: true, 400: false,
+			402: false, 403: false, 404: false, 409: false,
+			412: false, 422: false, 401: false, 408: false, 421: false, 423: false, 425: false,
+			428: false, 429: false, 500: false,
 			501: false, 503: false, 599: false,
 		} {
 			runs := 0
@@ -138,7 +149,8 @@ func TestWhichStatusesAreFinal(t *testing.T) {
 			assert.Equal(t, status, answered(h, r).Code)
 			r = order(t.Context(), "k", "pen")
 			r.Header.Set("User", strconv.Itoa(status))
-			assert.Equal(t, final, answered(h, r).Header().Get(httpmw.ReplayedHeader) == "true", "%d", status)
+			assert.Equal(t, final, answered(h, r).Header().Get(httpmw.ReplayedHeader) == "true",
+				"%d", status)
 		}
 	})
 }
@@ -152,14 +164,22 @@ func TestKeepStatus(t *testing.T) {
 			header []string
 			runs   int
 		}{
-			"failures too":                 {keep: all, status: 500, runs: 1},
-			"those of clients too":         {keep: all, status: 402, runs: 1},
-			"not if they say come again":   {keep: all, status: 503, header: []string{"Retry-After", "3"}, runs: 2},
-			"success only":                 {keep: func(s int) bool { return s < 300 }, status: 409, runs: 2},
-			"success only, and it was one": {keep: func(s int) bool { return s < 300 }, status: 204, runs: 1},
+			"failures too":         {keep: all, status: 500, runs: 1},
+			"those of clients too": {keep: all, status: 402, runs: 1},
+			"not if they say come again": {
+				keep: all, status: 503,
+				header: []string{"Retry-After", "3"}, runs: 2,
+			},
+			"success only": {keep: func(s int) bool {
+				return s < 300
+			}, status: 409, runs: 2},
+			"success only, and it was one": {keep: func(s int) bool {
+				return s < 300
+			}, status: 204, runs: 1},
 		} {
 			runs := 0
-			h := httpmw.Idempotent(k, byName(name), httpmw.KeepStatus(c.keep))(answering(&runs, &c.status, c.header...))
+			h := httpmw.Idempotent(k, byName(name),
+				httpmw.KeepStatus(c.keep))(answering(&runs, &c.status, c.header...))
 			for range 2 {
 				assert.Equal(t, c.status, answered(h, order(t.Context(), "k", "pen")).Code, name)
 			}

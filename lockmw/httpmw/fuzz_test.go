@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 )
 
-// Different values of a route's wildcards name different locks, and so do different paths of different routes.
+// Different values of a route's wildcards name different locks, and
+// so do different paths of different routes.
 func FuzzPathValueNames(f *testing.F) {
 	f.Add(0, "a", "7", 0, "a", "7")
 	f.Add(0, "a/x/b", "7", 0, "a", "b/x/7")
@@ -24,7 +25,10 @@ func FuzzPathValueNames(f *testing.F) {
 	f.Add(4, "1.", "3", 4, "1", ".3")
 	f.Add(1, "", "%2%35", 1, "", "%")
 	f.Add(2, "", "{id}\x00", 2, "", "%00")
-	patterns := []string{"/{t}/x/{id}", "POST host/accounts/x/{id}", "/{id}", "/{t}-{id:[^/]{1,9}}", "/{t}.{id}/y"}
+	patterns := []string{
+		"/{t}/x/{id}", "POST host/accounts/x/{id}", "/{id}", "/{t}-{id:[^/]{1,9}}",
+		"/{t}.{id}/y",
+	}
 	f.Fuzz(func(t *testing.T, i int, t1, id1 string, j int, t2, id2 string) {
 		i, j = int(uint(i)%5), int(uint(j)%5)
 		value := func(t, id string) func(string) string {
@@ -46,14 +50,17 @@ func FuzzPathValueNames(f *testing.F) {
 			return // one segment of several parts may well be the same path as one of one part
 		}
 		assert.Equal(t, same, one == two, "%q %q", one, two)
-		assert.False(t, strings.ContainsFunc(one, func(c rune) bool { return c < ' ' || c == 0x7f }))
+		assert.False(t, strings.ContainsFunc(one, func(c rune) bool {
+			return c < ' ' || c == 0x7f
+		}))
 	})
 }
 
 // A pattern is the router's, and may be anything.
 func FuzzPatterns(f *testing.F) {
 	for _, seed := range []string{
-		"", "/", "GET /a/{id}/", "{", "/{", "/{}", "/{id", "/}{id}", "/{id:{}}/{id}", "/{id...}x", "host/*", "/*", "/*/{id}", "/{$}", "/{id}*",
+		"", "/", "GET /a/{id}/", "{", "/{", "/{}", "/{id", "/}{id}", "/{id:{}}/{id}", "/{id...}x",
+		"host/*", "/*", "/*/{id}", "/{$}", "/{id}*",
 	} {
 		f.Add(seed)
 	}
@@ -71,7 +78,8 @@ func FuzzPatterns(f *testing.F) {
 // agree.
 func FuzzExtractFence(f *testing.F) {
 	for _, seed := range []string{
-		"", "0", "1", "-1", "+1", "01", " 1", "1 ", "1e3", "0x1", "1_0", "١", "9007199254740991", "9007199254740992", "9223372036854775807",
+		"", "0", "1", "-1", "+1", "01", " 1", "1 ", "1e3", "0x1", "1_0", "١", "9007199254740991",
+		"9007199254740992", "9223372036854775807",
 		"9223372036854775808", "1,2", "1\r\nX: 2", strings.Repeat("9", 1<<16),
 	} {
 		f.Add(seed, uint8(1))

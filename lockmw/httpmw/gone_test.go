@@ -84,10 +84,14 @@ func TestNothingIsWrittenForAClientThatHasGone(t *testing.T) {
 	for _, h := range []http.Handler{
 		httpmw.Exclusive(k, byName("a"))(never(t)),
 		httpmw.Exclusive(k, httpmw.Header("Missing"))(never(t)),
-		httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) { assert.Fail(t, "it ran") }),
+		httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
+			assert.Fail(t, "it ran")
+		}),
 	} {
 		w := httptest.NewRecorder()
-		assert.PanicsWithValue(t, http.ErrAbortHandler, func() { h.ServeHTTP(w, post(t, "{").WithContext(ctx)) })
+		assert.PanicsWithValue(t, http.ErrAbortHandler, func() {
+			h.ServeHTTP(w, post(t, "{").WithContext(ctx))
+		})
 		assert.False(t, w.Flushed)
 		assert.Empty(t, w.Result().Header)
 		assert.Zero(t, w.Body.Len())
@@ -104,7 +108,8 @@ func TestClientGoneWithTheRestOfItsBodyUnread(t *testing.T) {
 	h, ended := ending(httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second))(never(t)))
 	s := serve(t, h)
 	begun := time.Now()
-	conn, _ := raw(t, s, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+repeat("x", httpmw.DefaultBodyBefore+1))
+	conn, _ := raw(t, s, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+repeat("x",
+		httpmw.DefaultBodyBefore+1))
 	require.NoError(t, conn.Close())
 	assert.Nil(t, within(t, ended))
 	assert.GreaterOrEqual(t, time.Since(begun), time.Second)
@@ -121,7 +126,8 @@ func TestClientGoneWithItsBodyRead(t *testing.T) {
 			return httpmw.Exclusive(k, byName("7"), httpmw.Wait(time.Hour))(never(t))
 		},
 		"all of it": func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, byName("7"), httpmw.Wait(time.Hour), httpmw.MaxBody(100))(never(t))
+			return httpmw.Exclusive(k, byName("7"), httpmw.Wait(time.Hour),
+				httpmw.MaxBody(100))(never(t))
 		},
 		"Handle": func(k *renewer.Keeper) http.Handler {
 			return httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
@@ -134,7 +140,8 @@ func TestClientGoneWithItsBodyRead(t *testing.T) {
 			k, store := scripted(t)
 			store.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
 			h, ended := ending(guard(k))
-			conn, _ := raw(t, serve(t, h), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n{\"Account\":\"7\"}")
+			conn, _ := raw(t, serve(t, h),
+				"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n{\"Account\":\"7\"}")
 			awaitWaiter(t, store, "7")
 			require.NoError(t, conn.Close())
 			assert.Equal(t, http.ErrAbortHandler, within(t, ended))
@@ -152,9 +159,10 @@ func TestServerThatCancelsItsRequests(t *testing.T) {
 			store.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
 			base, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 			defer cancel()
-			s := serve(t, httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Hour))(never(t)), edit, func(s *httptest.Server) {
-				s.Config.BaseContext = func(net.Listener) context.Context { return base }
-			})
+			s := serve(t, httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Hour))(never(t)), edit,
+				func(s *httptest.Server) {
+					s.Config.BaseContext = func(net.Listener) context.Context { return base }
+				})
 			go func() {
 				awaitWaiter(t, store, "a")
 				cancel()
@@ -170,7 +178,8 @@ func TestServerThatCancelsItsRequests(t *testing.T) {
 	}
 }
 
-// Inside http.TimeoutHandler, which answers itself when the time is up; the handler does not run afterwards.
+// Inside http.TimeoutHandler, which answers itself when the time is
+// up; the handler does not run afterwards.
 func TestInsideATimeoutHandler(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
@@ -184,7 +193,8 @@ func TestInsideATimeoutHandler(t *testing.T) {
 	release()
 
 	var runs atomic.Int64
-	s = serve(t, http.TimeoutHandler(httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s = serve(t, http.TimeoutHandler(httpmw.Exclusive(k,
+		byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		runs.Add(1)
 		ok(w, r)
 	})), soon, "late"))

@@ -22,7 +22,8 @@ var ErrBody = errors.New("lockbeat: unusable body")
 // in which an object has a name twice is refused, since parsers differ in which of the two they
 // take. Otherwise it is like [Exclusive]. It panics if k, key or fn is nil.
 func Handle[T any](
-	k *renewer.Keeper, key func(T) string, fn func(http.ResponseWriter, *http.Request, T), opts ...HandleOption,
+	k *renewer.Keeper, key func(T) string, fn func(http.ResponseWriter, *http.Request, T),
+	opts ...HandleOption,
 ) http.Handler {
 	if k == nil || key == nil || fn == nil {
 		panic("lockbeat: httpmw.Handle needs a keeper (renewer.New), a key function and a function")
@@ -51,7 +52,9 @@ func Handle[T any](
 			g.refuse(w, r, err)
 			return
 		}
-		g.serve(w, r, ask{key(in), client}, func(w http.ResponseWriter, r *http.Request) { fn(w, r, in) })
+		g.serve(w, r, ask{key(in), client}, func(w http.ResponseWriter, r *http.Request) {
+			fn(w, r, in)
+		})
 	})
 }
 

@@ -26,7 +26,8 @@ func byAccount(in transfer) string { return in.Account }
 
 func post(t *testing.T, body string) *http.Request {
 	t.Helper()
-	return httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
+	return httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/",
+		strings.NewReader(body))
 }
 
 func TestHandle(t *testing.T) {
@@ -38,7 +39,8 @@ func TestHandle(t *testing.T) {
 			assert.True(t, lockmw.Held(r.Context(), "account:7"))
 			ok(w, r)
 		}, httpmw.Operation("transfer"))
-	a := send(t, serve(t, h), http.MethodPost, "/", strings.NewReader(` {"Account":"7","Amount":100} `))
+	a := send(t, serve(t, h), http.MethodPost, "/",
+		strings.NewReader(` {"Account":"7","Amount":100} `))
 	assert.Equal(t, "done", a.body)
 	assert.Equal(t, []string{"account:7"}, names(store))
 }
@@ -63,7 +65,8 @@ func TestUnusableBodiesAskForNoLock(t *testing.T) {
 		"nothing":           {`null`, 400, "empty or too long"},
 	} {
 		a := send(t, s, http.MethodPost, "/", strings.NewReader(c.body))
-		assert.Contains(t, requireProblem(t, a, c.status, httpmw.TypeBadRequest).Detail, c.detail, name)
+		assert.Contains(t, requireProblem(t, a, c.status, httpmw.TypeBadRequest).Detail, c.detail,
+			name)
 		assert.False(t, asked(store), name)
 	}
 	_, in := raw(t, s, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")
@@ -81,13 +84,18 @@ func TestErrorsOfUnusableBodies(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
 	var got error
-	h := httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) { assert.Fail(t, "it ran") },
-		httpmw.OnError(func(_ http.ResponseWriter, _ *http.Request, err error) { got = err }), httpmw.MaxBody(5))
+	h := httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
+		assert.Fail(t, "it ran")
+	},
+		httpmw.OnError(func(_ http.ResponseWriter, _ *http.Request, err error) {
+			got = err
+		}), httpmw.MaxBody(5))
 	do(h, post(t, "{"))
 	require.ErrorIs(t, got, httpmw.ErrBody)
 	_, is := errors.AsType[*json.SyntaxError](got)
 	assert.True(t, is)
-	assert.EqualError(t, got, "lockbeat: request answered with 400: lockbeat: unusable body: it is no httpmw_test.transfer: unexpected end of JSON input")
+	assert.EqualError(t, got, "lockbeat: request answered with 400: lockbeat: unusable body: it "+
+		"is no httpmw_test.transfer: unexpected end of JSON input")
 	do(h, post(t, "{      "))
 	_, is = errors.AsType[*http.MaxBytesError](got)
 	assert.True(t, is)
@@ -95,7 +103,8 @@ func TestErrorsOfUnusableBodies(t *testing.T) {
 	require.ErrorIs(t, got, renewer.ErrName)
 	require.NotErrorIs(t, got, httpmw.ErrBody)
 
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody) // as a test may make one
+	// as a test may make one
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)
 	require.NoError(t, err)
 	r.Body = nil
 	do(h, r)
@@ -114,14 +123,16 @@ func TestCodec(t *testing.T) {
 	})
 	byPointer := func(in *transfer) string { return in.Account }
 	for name, h := range map[string]http.Handler{
-		"value": httpmw.Handle(k, byAccount, func(w http.ResponseWriter, r *http.Request, in transfer) {
-			assert.Equal(t, "7", in.Account)
-			ok(w, r)
-		}, codec, httpmw.MaxBody(20)),
-		"pointer": httpmw.Handle(k, byPointer, func(w http.ResponseWriter, r *http.Request, in *transfer) {
-			assert.Equal(t, "7", in.Account)
-			ok(w, r)
-		}, codec, httpmw.MaxBody(20)),
+		"value": httpmw.Handle(k, byAccount,
+			func(w http.ResponseWriter, r *http.Request, in transfer) {
+				assert.Equal(t, "7", in.Account)
+				ok(w, r)
+			}, codec, httpmw.MaxBody(20)),
+		"pointer": httpmw.Handle(k, byPointer,
+			func(w http.ResponseWriter, r *http.Request, in *transfer) {
+				assert.Equal(t, "7", in.Account)
+				ok(w, r)
+			}, codec, httpmw.MaxBody(20)),
 	} {
 		body := func(s string) *http.Request {
 			r := post(t, s)
@@ -133,7 +144,9 @@ func TestCodec(t *testing.T) {
 		requireProblem(t, do(h, body("account="+repeat("7", 20))), 413, httpmw.TypeBadRequest)
 	}
 	assert.Equal(t, []string{"7", "7"}, names(store))
-	h := httpmw.Handle(k, func(in *transfer) string { return in.Account + "x" }, func(w http.ResponseWriter, r *http.Request, in *transfer) {
+	h := httpmw.Handle(k, func(in *transfer) string {
+		return in.Account + "x"
+	}, func(w http.ResponseWriter, r *http.Request, in *transfer) {
 		assert.Equal(t, &transfer{}, in)
 		ok(w, r)
 	})
@@ -146,6 +159,8 @@ func TestBodyIsGivenBack(t *testing.T) {
 	k, _ := scripted(t)
 	r := post(t, `{"Account":"7"}`)
 	body := r.Body
-	do(httpmw.Handle(k, byAccount, func(w http.ResponseWriter, r *http.Request, _ transfer) { ok(w, r) }), r)
+	do(httpmw.Handle(k, byAccount, func(w http.ResponseWriter, r *http.Request, _ transfer) {
+		ok(w, r)
+	}), r)
 	assert.Equal(t, body, r.Body)
 }

@@ -29,21 +29,24 @@ func idempotencyKey(h http.Header) (string, error) {
 	}
 }
 
-// parseKey reads a key, quoted or not. Clients write both; so that the two are one key, quotes are taken off.
+// parseKey reads a key, quoted or not. Clients write both; so that
+// the two are one key, quotes are taken off.
 func parseKey(text string) (string, error) {
 	text = strings.Trim(text, " \t")
 	key := text
 	if strings.HasPrefix(text, `"`) {
 		var ok bool
 		if key, ok = unquote(text[1:]); !ok {
-			return "", fmt.Errorf("%w: it begins with a quote, and is no string of RFC 9651", ErrIdempotencyKey)
+			return "", fmt.Errorf("%w: it begins with a quote, and is no string of RFC 9651",
+				ErrIdempotencyKey)
 		}
 	}
 	switch {
 	case key == "":
 		return "", fmt.Errorf("%w: it is empty", ErrIdempotencyKey)
 	case len(key) > mostKeyBytes:
-		return "", fmt.Errorf("%w: it has %d bytes; at most %d are taken", ErrIdempotencyKey, len(key), mostKeyBytes)
+		return "", fmt.Errorf("%w: it has %d bytes; at most %d are taken", ErrIdempotencyKey,
+			len(key), mostKeyBytes)
 	case strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c >= 0x7f }):
 		return "", fmt.Errorf("%w: it has other characters than visible ASCII", ErrIdempotencyKey)
 	}

@@ -18,16 +18,18 @@ import (
 
 // Headers of an idempotent request and its answer.
 const (
-	// IdempotencyKeyHeader names a request, so that it can be sent again: 1 to 255 visible ASCII characters, quoted as a structured field's
+	// IdempotencyKeyHeader names a request, so that it can be sent again:
+	// 1 to 255 visible ASCII characters, quoted as a structured field's
 	// string or not. Source: draft-ietf-httpapi-idempotency-key-header.
 	IdempotencyKeyHeader = "Idempotency-Key"
 	// ReplayedHeader is "true" on an answer that was given before.
 	ReplayedHeader = "Idempotent-Replayed"
 )
 
-// Idempotent returns middleware that has a request carried out once, however often the client sends it: requests of one caller with the same
-// [IdempotencyKeyHeader] get the answer of the first, on any server, for as long as [KeepAnswer] says. It stands on package once, so the
-// keeper's store must be a renewer.Recorder, as redisstore is. See the package's text for the outcomes.
+// Idempotent returns middleware that has a request carried out once, however often the client sends
+// it: requests of one caller with the same [IdempotencyKeyHeader] get the answer of the first, on
+// any server, for as long as [KeepAnswer] says. It stands on package once, so the keeper's store
+// must be a renewer.Recorder, as redisstore is. See the package's text for the outcomes.
 //
 // caller tells who sends a request, such as the authenticated user, or the tenant: two callers
 // may use the same key. The name is hashed before it leaves the process. A caller that is empty
@@ -41,9 +43,12 @@ const (
 // http.Flusher or http.Hijacker; http.ResponseController sets the connection's deadlines. The
 // handler's context ends when the lock is lost, or [FinishWithin] after the client has gone. It
 // panics if k, caller or the handler is nil, or if an option can't be meant.
-func Idempotent(k *renewer.Keeper, caller KeyFunc, opts ...IdempotentOption) func(http.Handler) http.Handler {
+func Idempotent(
+	k *renewer.Keeper, caller KeyFunc, opts ...IdempotentOption,
+) func(http.Handler) http.Handler {
 	if k == nil || caller == nil {
-		panic("lockbeat: httpmw.Idempotent needs a keeper (renewer.New) and a function that tells who sends a request")
+		panic("lockbeat: httpmw.Idempotent needs a keeper (renewer.New) and a function that " +
+			"tells who sends a request")
 	}
 	set := newSettings()
 	set.busyStatus = http.StatusConflict
@@ -60,7 +65,9 @@ func Idempotent(k *renewer.Keeper, caller KeyFunc, opts ...IdempotentOption) fun
 		}
 		i := &idempotent{server: server{settings: set, keeper: k}, caller: caller, stored: stored}
 		i.gate = i.newGate()
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { i.serve(w, r, next) })
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			i.serve(w, r, next)
+		})
 	}
 }
 
@@ -87,11 +94,14 @@ type job struct {
 	size   int // of the answer, as it is stored
 }
 
-// check finds out, without asking the store, whether package once would take the options, and whether the store keeps records.
+// check finds out, without asking the store, whether package once
+// would take the options, and whether the store keeps records.
 func (s *settings) check(k *renewer.Keeper) error {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, options := once.Do(over, k, "", func(context.Context) (int, error) { return 0, nil }, s.once("", new(job))...)
+	_, options := once.Do(over, k, "", func(context.Context) (int, error) {
+		return 0, nil
+	}, s.once("", new(job))...)
 	_, records := k.Look(over, renewer.Look{Name: "any"})
 	for _, err := range []error{options, records} {
 		if errors.Is(err, renewer.ErrConfig) {
@@ -127,7 +137,8 @@ func (i *idempotent) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		return
 	}
 	i.answer(w, r, next, &job{
-		caller: hash(caller), name: lockmw.Key("idempotency", hash(i.scope, caller, key)), input: fingerprint(r, body), body: body,
+		caller: hash(caller), name: lockmw.Key("idempotency", hash(i.scope, caller, key)),
+		input: fingerprint(r, body), body: body,
 	})
 }
 
@@ -208,15 +219,17 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 		i.instead(w, r, j, func(w http.ResponseWriter, _ *http.Request) { kept.replay(w) })
 	case fresh == nil && r.Context().Err() != nil:
 		i.refuse(w, r, ended(r))
-	case err == nil, errors.Is(err, errNotFinal), errors.Is(err, once.ErrNotRecorded), fresh != nil && errors.Is(err, once.ErrResult):
-		// What the handler has answered stands, also if it could not be stored. After a loss it may have been somebody else who was first;
-		// then the stored answer is the one that counts.
+	case err == nil, errors.Is(err, errNotFinal), errors.Is(err, once.ErrNotRecorded),
+		fresh != nil && errors.Is(err, once.ErrResult):
+		// What the handler has answered stands, also if it could not be stored. After a loss it may
+		// have been somebody else who was first; then the stored answer is the one that counts.
 		if err == nil && fresh.overtaken(kept) {
 			i.instead(w, r, j, func(w http.ResponseWriter, _ *http.Request) { kept.replay(w) })
 			return
 		}
 		fresh.send()
-	case fresh != nil && errors.Is(err, renewer.ErrHeld): // its own attempt failed, and another is at it
+	case fresh != nil && errors.Is(err, renewer.ErrHeld):
+		// its own attempt failed, and another is at it
 		i.refuse(w, r, fmt.Errorf("%w: %w", renewer.ErrLost, err))
 	case fresh != nil:
 		i.refuse(w, r, err)
@@ -229,7 +242,9 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 // to be stored has gone out: a client that leaves while it reads has some handlers panic, such as
 // httputil.ReverseProxy, and must not have the request carried out again by that. What is
 // returned then goes on with it.
-func (i *idempotent) carryOut(ctx context.Context, fresh *recorder, r *http.Request, next http.Handler) (unwind func()) {
+func (i *idempotent) carryOut(
+	ctx context.Context, fresh *recorder, r *http.Request, next http.Handler,
+) (unwind func()) {
 	over := false
 	defer func() {
 		if !over && fresh.large && fresh.final(i.keepStatus) {
@@ -244,23 +259,29 @@ func (i *idempotent) carryOut(ctx context.Context, fresh *recorder, r *http.Requ
 }
 
 // instead gives an answer in place of the handler's.
-func (i *idempotent) instead(w http.ResponseWriter, r *http.Request, j *job, answer http.HandlerFunc) {
+func (i *idempotent) instead(
+	w http.ResponseWriter, r *http.Request, j *job, answer http.HandlerFunc,
+) {
 	r.Body = keep(j.body, r.Body) // the handler may have read it
 	i.gate.let(w, r, answer)
 }
 
-// once is what to tell package once: attempts that came to nothing are the client's to repeat, as often as it likes.
+// once is what to tell package once: attempts that came to nothing
+// are the client's to repeat, as often as it likes.
 func (s *settings) once(route string, j *job) []once.Option {
 	return []once.Option{
-		once.NoRetry(), once.Uncounted(), once.Wait(s.answerWait), once.MaxWaiters(s.waiters), once.Keep(s.keepAnswer),
-		once.MaxResult(s.maxAnswer), once.Operation(s.operationOr(route)), once.Input(j.input), s.answers(j),
+		once.NoRetry(), once.Uncounted(), once.Wait(s.answerWait), once.MaxWaiters(s.waiters),
+		once.Keep(s.keepAnswer),
+		once.MaxResult(s.maxAnswer), once.Operation(s.operationOr(route)), once.Input(j.input),
+		s.answers(j),
 	}
 }
 
 // answers is how answers are stored.
 func (s *settings) answers(j *job) once.Option {
 	return once.Codec(func(v any) ([]byte, error) {
-		data, err := encodeAnswer(v.(answer), s.maxAnswer) //nolint:forcetypeassert // once gives what Do returns
+		//nolint:forcetypeassert // once gives what Do returns
+		data, err := encodeAnswer(v.(answer), s.maxAnswer)
 		if err != nil {
 			return nil, err
 		}
@@ -274,7 +295,8 @@ func (s *settings) answers(j *job) once.Option {
 		if err != nil {
 			return err
 		}
-		return decodeAnswer(data, v.(*answer)) //nolint:forcetypeassert // once gives a pointer to what Do returns
+		//nolint:forcetypeassert // once gives a pointer to what Do returns
+		return decodeAnswer(data, v.(*answer))
 	})
 }
 

@@ -23,7 +23,8 @@ func TestEqualRequestsOnTwoServers(t *testing.T) {
 	var shop shop
 	var servers []*httptest.Server
 	for range 2 {
-		s := httptest.NewServer(httpmw.Idempotent(onRedis(t, redis), byUser, httpmw.WaitForAnswer(soon))(&shop))
+		s := httptest.NewServer(httpmw.Idempotent(onRedis(t, redis), byUser,
+			httpmw.WaitForAnswer(soon))(&shop))
 		t.Cleanup(s.Close)
 		servers = append(servers, s)
 	}
@@ -32,7 +33,8 @@ func TestEqualRequestsOnTwoServers(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, servers[i%2].URL+"/orders", strings.NewReader("pen"))
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+				servers[i%2].URL+"/orders", strings.NewReader("pen"))
 			assert.NoError(t, err)
 			r.Host = "shop.example" // by whichever address
 			r.Header.Set("User", "ann")
@@ -54,13 +56,17 @@ func TestEqualRequestsOnTwoServers(t *testing.T) {
 	}
 	wg.Wait()
 	http.DefaultClient.CloseIdleConnections()
-	assert.Equal(t, map[string]int{"201 Created text/plain; charset=utf-8 order 1: pen": 50}, answers)
+	assert.Equal(t, map[string]int{"201 Created text/plain; charset=utf-8 order 1: pen": 50},
+		answers)
 	assert.Equal(t, 49, replayed)
 	assert.EqualValues(t, 1, shop.taken.Load())
 }
 
 func FuzzIdempotencyKey(f *testing.F) {
-	for _, s := range []string{"", "k", `"k"`, `"a\"b"`, `"a\\"`, `"`, `"a"b`, " k ", "\x00", strings.Repeat("k", 256)} {
+	for _, s := range []string{
+		"", "k", `"k"`, `"a\"b"`, `"a\\"`, `"`, `"a"b`, " k ", "\x00",
+		strings.Repeat("k", 256),
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -72,7 +78,8 @@ func FuzzIdempotencyKey(f *testing.F) {
 		}
 		require.NotEmpty(t, key)
 		require.LessOrEqual(t, len(key), 255)
-		again, err := httpmw.ParseKey(`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`)
+		again, err := httpmw.ParseKey(`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) +
+			`"`)
 		require.NoError(t, err)
 		require.Equal(t, key, again, "quoted or not, it is one key")
 	})
@@ -83,7 +90,8 @@ func ExampleIdempotent() {
 	keeper, stop := start()
 	defer stop()
 	orders := 0
-	handler := httpmw.Idempotent(keeper, httpmw.Header("User"), httpmw.Scope("shop"))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	handler := httpmw.Idempotent(keeper, httpmw.Header("User"),
+		httpmw.Scope("shop"))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		orders++
 		w.WriteHeader(http.StatusCreated)
 	}))

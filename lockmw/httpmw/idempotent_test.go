@@ -27,7 +27,8 @@ func byUser(r *http.Request) (string, error) { return r.Header.Get("User"), nil 
 
 // order is a request to order something.
 func order(ctx context.Context, key, body string) *http.Request {
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/orders?now=1", strings.NewReader(body))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/orders?now=1",
+		strings.NewReader(body))
 	r.Header.Set("User", "ann")
 	if key != "" {
 		r.Header.Set(httpmw.IdempotencyKeyHeader, key)
@@ -80,14 +81,16 @@ func TestAnOrderIsTakenOnce(t *testing.T) {
 		}
 		other := order(t.Context(), "k-1", "pen")
 		other.Header.Set("User", "bob")
-		assert.Equal(t, "order 2: pen", answered(h, other).Body.String(), "another caller's key is another")
+		assert.Equal(t, "order 2: pen", answered(h, other).Body.String(),
+			"another caller's key is another")
 		assert.Equal(t, "order 3: pen", answered(h, order(t.Context(), "k-2", "pen")).Body.String())
 		for _, name := range names(s) {
 			assert.NotContains(t, name, "k-1", "keys are hashed")
 			assert.NotContains(t, name, "ann")
 		}
 		pass(httpmw.DefaultKeepAnswer)
-		assert.Equal(t, "order 4: pen", answered(h, order(t.Context(), "k-1", "pen")).Body.String(), "forgotten after a day")
+		assert.Equal(t, "order 4: pen", answered(h, order(t.Context(), "k-1", "pen")).Body.String(),
+			"forgotten after a day")
 	})
 }
 
@@ -116,7 +119,8 @@ func TestAKeyIsOneRequests(t *testing.T) {
 		}
 		r := order(t.Context(), "k", "pen")
 		r.Host = strings.ToUpper(r.Host)
-		assert.Equal(t, "true", answered(h, r).Header().Get(httpmw.ReplayedHeader), "case is nothing to a host")
+		assert.Equal(t, "true", answered(h, r).Header().Get(httpmw.ReplayedHeader),
+			"case is nothing to a host")
 		assert.EqualValues(t, 1, shop.taken.Load())
 	})
 }
@@ -127,9 +131,14 @@ func TestServicesWithTheirOwnScopeDoNotMeet(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var books, pens shop
-		for _, h := range []http.Handler{httpmw.Idempotent(k, byUser)(&books), httpmw.Idempotent(k, byUser, httpmw.Scope("pens"))(&pens)} {
-			assert.Empty(t, answered(h, order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
-			assert.Equal(t, "true", answered(h, order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
+		for _, h := range []http.Handler{
+			httpmw.Idempotent(k, byUser)(&books),
+			httpmw.Idempotent(k, byUser, httpmw.Scope("pens"))(&pens),
+		} {
+			assert.Empty(t, answered(h,
+				order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
+			assert.Equal(t, "true",
+				answered(h, order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
 		}
 		assert.EqualValues(t, 1, books.taken.Load())
 		assert.EqualValues(t, 1, pens.taken.Load())
@@ -137,8 +146,10 @@ func TestServicesWithTheirOwnScopeDoNotMeet(t *testing.T) {
 		// What one part of a name ends with is not what the next begins with.
 		ab := httpmw.Idempotent(k, byName("c"), httpmw.Scope("ab"))(&books)
 		a := httpmw.Idempotent(k, byName("bc"), httpmw.Scope("a"))(&books)
-		assert.Empty(t, answered(ab, order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
-		assert.Empty(t, answered(a, order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
+		assert.Empty(t, answered(ab,
+			order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
+		assert.Empty(t, answered(a,
+			order(t.Context(), "k", "")).Header().Get(httpmw.ReplayedHeader))
 	})
 }
 
@@ -147,7 +158,10 @@ func TestRequestsWithoutAUsableKey(t *testing.T) {
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var shop shop
 		h := httpmw.Idempotent(k, byUser, httpmw.MaxBody(10))(&shop)
-		for _, key := range []string{"", " ", `""`, `"open`, `"a"b`, `"a\b"`, `"a\`, "a b", "ä", "a\x00b", strings.Repeat("k", 256)} {
+		for _, key := range []string{
+			"", " ", `""`, `"open`, `"a"b`, `"a\b"`, `"a\`, "a b", "ä",
+			"a\x00b", strings.Repeat("k", 256),
+		} {
 			r := order(t.Context(), "x", "pen")
 			r.Header[httpmw.IdempotencyKeyHeader] = []string{key}
 			w := answered(h, r)
@@ -161,16 +175,20 @@ func TestRequestsWithoutAUsableKey(t *testing.T) {
 		nobody := order(t.Context(), "a", "pen")
 		nobody.Header.Del("User")
 		assert.Equal(t, http.StatusBadRequest, answered(h, nobody).Code)
-		assert.Equal(t, http.StatusRequestEntityTooLarge, answered(h, order(t.Context(), "a", "a fountain pen")).Code)
+		assert.Equal(t, http.StatusRequestEntityTooLarge,
+			answered(h, order(t.Context(), "a", "a fountain pen")).Code)
 		assert.Zero(t, shop.taken.Load())
 		assert.False(t, asked(s))
 
-		assert.Equal(t, http.StatusCreated, answered(h, order(t.Context(), strings.Repeat("k", 255), "pen")).Code)
+		assert.Equal(t, http.StatusCreated,
+			answered(h, order(t.Context(), strings.Repeat("k", 255), "pen")).Code)
 		optional := httpmw.Idempotent(k, byUser, httpmw.KeyOptional())(&shop)
 		assert.Equal(t, http.StatusCreated, answered(optional, order(t.Context(), "", "pen")).Code)
 		assert.Equal(t, http.StatusCreated, answered(optional, order(t.Context(), "", "pen")).Code)
 		assert.EqualValues(t, 3, shop.taken.Load())
-		assert.Equal(t, http.StatusBadRequest, answered(optional, order(t.Context(), `"`, "pen")).Code, "a bad key is none that was left out")
+		assert.Equal(t, http.StatusBadRequest,
+			answered(optional,
+				order(t.Context(), `"`, "pen")).Code, "a bad key is none that was left out")
 	})
 }
 
@@ -208,7 +226,8 @@ func TestAnswersThatAreNotFinal(t *testing.T) {
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		status := http.StatusInternalServerError
 		runs := 0
-		h := httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := httpmw.Idempotent(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			runs++
 			if status >= http.StatusBadRequest {
 				w.Header().Set("Retry-After", "1")
@@ -224,7 +243,8 @@ func TestAnswersThatAreNotFinal(t *testing.T) {
 		status = http.StatusAccepted
 		assert.Equal(t, status, answered(h, order(t.Context(), "k", "pen")).Code)
 		status = http.StatusOK
-		assert.Equal(t, http.StatusAccepted, answered(h, order(t.Context(), "k", "pen")).Code, "the first that is final")
+		assert.Equal(t, http.StatusAccepted, answered(h, order(t.Context(), "k", "pen")).Code,
+			"the first that is final")
 		assert.Equal(t, 9, runs)
 	})
 }
@@ -234,7 +254,8 @@ func TestPanicsPassThrough(t *testing.T) {
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		boom := true
 		var shop shop
-		h := httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := httpmw.Idempotent(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if boom {
 				w.WriteHeader(http.StatusCreated)
 				panic("boom")
@@ -255,7 +276,8 @@ func TestLostWithoutAnAnswer(t *testing.T) {
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var name string
 		runs := 0
-		h := httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := httpmw.Idempotent(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			runs++
 			if runs > 1 {
 				w.WriteHeader(http.StatusAccepted)
@@ -273,12 +295,16 @@ func TestLostWithoutAnAnswer(t *testing.T) {
 		assert.Equal(t, http.StatusAccepted, answered(h, order(t.Context(), "k", "pen")).Code)
 
 		ctx, leave := context.WithCancel(t.Context())
-		gone := httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		gone := httpmw.Idempotent(k,
+			byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			leave()
 			<-r.Context().Done()
 		}))
-		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { answered(gone, order(ctx, "gone", "pen")) })
-		assert.Equal(t, http.StatusAccepted, answered(h, order(t.Context(), "gone", "pen")).Code, "it can be sent again")
+		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
+			answered(gone, order(ctx, "gone", "pen"))
+		})
+		assert.Equal(t, http.StatusAccepted, answered(h, order(t.Context(), "gone", "pen")).Code,
+			"it can be sent again")
 	})
 }
 
@@ -288,7 +314,8 @@ func TestLostWithAnAnswer(t *testing.T) {
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var h http.Handler
 		runs := 0
-		h = httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h = httpmw.Idempotent(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			runs++
 			if runs == 1 {
 				s.Delete(names(s)[0])
@@ -312,7 +339,8 @@ func TestTooLargeToKeep(t *testing.T) {
 		var shop shop
 		h := httpmw.Idempotent(k, byUser, httpmw.MaxAnswer(100))(&shop)
 		long := strings.Repeat("pen", 100)
-		assert.Equal(t, "order 1: "+long, answered(h, order(t.Context(), "k", long)).Body.String(), "it reaches whom it is for")
+		assert.Equal(t, "order 1: "+long, answered(h, order(t.Context(), "k", long)).Body.String(),
+			"it reaches whom it is for")
 		w := answered(h, order(t.Context(), "k", long))
 		assert.Equal(t, http.StatusConflict, w.Code)
 		assert.Contains(t, w.Body.String(), "TypeNotKept")
@@ -326,10 +354,11 @@ func TestIdempotentWithoutAStore(t *testing.T) {
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var shop shop
 		var told error
-		h := httpmw.Idempotent(k, byUser, httpmw.OnError(func(w http.ResponseWriter, r *http.Request, err error) {
-			told = err
-			httpmw.Respond(w, r, err)
-		}))(&shop)
+		h := httpmw.Idempotent(k, byUser,
+			httpmw.OnError(func(w http.ResponseWriter, r *http.Request, err error) {
+				told = err
+				httpmw.Respond(w, r, err)
+			}))(&shop)
 		s.Default(script.Acquire, script.Fail(errors.New("connection refused")))
 		w := answered(h, order(t.Context(), "k", "pen"))
 		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
@@ -343,7 +372,8 @@ func TestIdempotentWithoutAStore(t *testing.T) {
 func TestInterimAnswersPass(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		h := httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := httpmw.Idempotent(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			assert.Equal(t, "set before", w.Header().Get("X-Outer"))
 			w.Header().Del("X-Outer")
 			w.WriteHeader(http.StatusNoContent)
@@ -352,7 +382,8 @@ func TestInterimAnswersPass(t *testing.T) {
 			assert.ErrorIs(t, err, http.ErrBodyNotAllowed)
 			assert.ErrorIs(t, http.NewResponseController(w).Flush(), http.ErrNotSupported)
 		}))
-		first, again := answered(h, order(t.Context(), "k", "pen")), answered(h, order(t.Context(), "k", "pen"))
+		first, again := answered(h, order(t.Context(), "k", "pen")), answered(h,
+			order(t.Context(), "k", "pen"))
 		assert.Equal(t, http.StatusNoContent, first.Code)
 		assert.Empty(t, first.Header().Get("X-Outer"))
 		assert.Equal(t, http.StatusNoContent, again.Code)
@@ -376,8 +407,10 @@ func TestIdempotentRefusesWhatCantBeMeant(t *testing.T) {
 			none := func(http.Handler) http.Handler { return nil }
 			httpmw.Idempotent(k, byUser, httpmw.BeforeReplay(none))(http.HandlerFunc(ok))
 		},
-		"KeepAnswer":     func() { httpmw.Idempotent(k, byUser, httpmw.KeepAnswer(time.Second)) },
-		"no records":     func() { httpmw.Idempotent(newKeeper(t, struct{ renewer.Store }{script.New()}), byUser) },
+		"KeepAnswer": func() { httpmw.Idempotent(k, byUser, httpmw.KeepAnswer(time.Second)) },
+		"no records": func() {
+			httpmw.Idempotent(newKeeper(t, struct{ renewer.Store }{script.New()}), byUser)
+		},
 		"negative times": func() { httpmw.Idempotent(k, byUser, httpmw.KeepAnswer(-time.Second)) },
 	} {
 		require.Panics(t, f, name)

@@ -20,7 +20,8 @@ import (
 // buy sends a request with an Idempotency-Key.
 func buy(t *testing.T, s *httptest.Server, path string) answer {
 	t.Helper()
-	return send(t, s, http.MethodPost, path, strings.NewReader("pen"), httpmw.IdempotencyKeyHeader, "k", "User", "ann")
+	return send(t, s, http.MethodPost, path, strings.NewReader("pen"), httpmw.IdempotencyKeyHeader,
+		"k", "User", "ann")
 }
 
 // Two routes whose prefixes are stripped are not one: what counts is what the client has asked for.
@@ -29,7 +30,9 @@ func TestStrippedPrefixesAreTwoRequests(t *testing.T) {
 	k, _ := scripted(t)
 	once := httpmw.Idempotent(k, byUser)
 	say := func(what string) http.Handler {
-		return once(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, what) }))
+		return once(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, what)
+		}))
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/charges/", http.StripPrefix("/charges", say("charged")))
@@ -47,7 +50,8 @@ func TestEarlyHintsReachTheClient(t *testing.T) {
 		t.Run(proto, func(t *testing.T) {
 			t.Parallel()
 			k, _ := scripted(t)
-			s := serve(t, httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			s := serve(t, httpmw.Idempotent(k,
+				byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Link", "</a.css>; rel=preload")
 				w.WriteHeader(http.StatusEarlyHints)
 				w.Header().Del("Link")
@@ -55,11 +59,14 @@ func TestEarlyHintsReachTheClient(t *testing.T) {
 			})), edit)
 			for _, replayed := range []string{"", "true"} {
 				var hints []string
-				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
-					assert.Equal(t, http.StatusEarlyHints, code)
-					hints = append(hints, h.Get("Link"))
-					return nil
-				}})
+				ctx := httptrace.WithClientTrace(t.Context(),
+					&httptrace.ClientTrace{Got1xxResponse: func(code int,
+						h textproto.MIMEHeader,
+					) error {
+						assert.Equal(t, http.StatusEarlyHints, code)
+						hints = append(hints, h.Get("Link"))
+						return nil
+					}})
 				a := buyOn(ctx, t, s)
 				assert.Equal(t, http.StatusCreated, a.StatusCode)
 				assert.Empty(t, a.Header.Get("Link"))
@@ -89,12 +96,16 @@ func buyOn(ctx context.Context, t *testing.T, s *httptest.Server) answer {
 // Trailers reach the client, the first time and when the answer is replayed, announced or not.
 func TestTrailersReachTheClient(t *testing.T) {
 	t.Parallel()
-	for name, size := range map[string]int{"no body": 0, "small": 10, "large": 2 * httpmw.DefaultMaxAnswer} {
+	for name, size := range map[string]int{
+		"no body": 0, "small": 10,
+		"large": 2 * httpmw.DefaultMaxAnswer,
+	} {
 		for proto, edit := range protocols {
 			t.Run(name+" by "+proto, func(t *testing.T) {
 				t.Parallel()
 				k, _ := scripted(t)
-				s := serve(t, httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				s := serve(t, httpmw.Idempotent(k,
+					byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					w.Header().Set("Trailer", "X-Sum, X-Never")
 					w.Header().Set(http.TrailerPrefix+"X-Early", "1")
 					w.WriteHeader(http.StatusOK)
@@ -111,7 +122,11 @@ func TestTrailersReachTheClient(t *testing.T) {
 					assert.Empty(t, a.Header.Get("X-Sum"))
 					assert.Empty(t, a.Trailer.Get("X-Never"))
 					a.Trailer.Del("X-Never") // announced only
-					assert.Equal(t, http.Header{"X-Early": {"1"}, "X-Sum": {"1234"}, "X-Late": {"5678"}}, a.Trailer)
+					assert.Equal(t,
+						http.Header{
+							"X-Early": {"1"}, "X-Sum": {"1234"},
+							"X-Late": {"5678"},
+						}, a.Trailer)
 				}
 			})
 		}
@@ -125,19 +140,29 @@ func TestDeadlinesReachTheConnection(t *testing.T) {
 		t.Run(proto, func(t *testing.T) {
 			t.Parallel()
 			k, _ := scripted(t)
-			late := func(c *http.ResponseController) error { return c.SetWriteDeadline(time.Now().Add(soon)) }
-			passed := func(c *http.ResponseController) error { return c.SetWriteDeadline(time.Now().Add(-time.Second)) }
-			for name, set := range map[string]func(*http.ResponseController) error{"late": late, "passed": passed} {
-				s := serve(t, httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			late := func(c *http.ResponseController) error {
+				return c.SetWriteDeadline(time.Now().Add(soon))
+			}
+			passed := func(c *http.ResponseController) error {
+				return c.SetWriteDeadline(time.Now().Add(-time.Second))
+			}
+			for name, set := range map[string]func(*http.ResponseController) error{
+				"late":   late,
+				"passed": passed,
+			} {
+				s := serve(t, httpmw.Idempotent(k,
+					byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					c := http.NewResponseController(w)
 					assert.NoError(t, set(c))
 					assert.NoError(t, c.SetReadDeadline(time.Now().Add(soon)))
-					assert.ErrorIs(t, c.Flush(), http.ErrNotSupported, "nothing goes out before it is stored")
+					assert.ErrorIs(t, c.Flush(), http.ErrNotSupported,
+						"nothing goes out before it is stored")
 					_, _, err := c.Hijack()
 					assert.ErrorIs(t, err, http.ErrNotSupported)
 					ok(w, r)
 				})), edit, quiet)
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, http.NoBody)
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL,
+					http.NoBody)
 				require.NoError(t, err)
 				r.Header.Set(httpmw.IdempotencyKeyHeader, proto+name)
 				r.Header.Set("User", "ann")
@@ -178,7 +203,11 @@ func TestAPlantedAnswerIsOneAnswer(t *testing.T) {
 				for _, ours := range []string{"Date", "Content-Type", "Content-Length"} {
 					a.Header.Del(ours)
 				}
-				assert.Equal(t, http.Header{"X-A": {"b  Set-Cookie: c=d  X-Injected: 1    <html>"}, httpmw.ReplayedHeader: {"true"}}, a.Header)
+				assert.Equal(t,
+					http.Header{
+						"X-A":                 {"b  Set-Cookie: c=d  X-Injected: 1    <html>"},
+						httpmw.ReplayedHeader: {"true"},
+					}, a.Header)
 				assert.Equal(t, http.Header{"X-T": {"a  X-Injected: 1"}}, a.Trailer)
 			}
 			assert.EqualValues(t, 1, shop.taken.Load())

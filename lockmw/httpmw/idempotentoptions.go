@@ -18,8 +18,9 @@ const (
 	DefaultFinishWithin = time.Minute
 )
 
-// KeepAnswer is how long an answer is kept, to be replayed: after d the key is as new. Longer than clients go on trying, and than
-// renewer.Config.TTL; [Idempotent] panics otherwise. Default [DefaultKeepAnswer], 24 h.
+// KeepAnswer is how long an answer is kept, to be replayed: after d the key
+// is as new. Longer than clients go on trying, and than renewer.Config.TTL;
+// [Idempotent] panics otherwise. Default [DefaultKeepAnswer], 24 h.
 func KeepAnswer(d time.Duration) IdempotentOption {
 	return idempotentOption(func(s *settings) { s.keepAnswer = d })
 }
@@ -31,7 +32,8 @@ func KeepAnswer(d time.Duration) IdempotentOption {
 // if n is below 1. Default [DefaultMaxAnswer], 64 KiB.
 func MaxAnswer(n int) IdempotentOption {
 	if n < 1 {
-		panic(fmt.Sprintf("lockbeat: httpmw.MaxAnswer(%d) can't be meant: give a number of bytes, such as httpmw.DefaultMaxAnswer", n))
+		panic(fmt.Sprintf("lockbeat: httpmw.MaxAnswer(%d) can't be meant: give a number of "+
+			"bytes, such as httpmw.DefaultMaxAnswer", n))
 	}
 	return idempotentOption(func(s *settings) { s.maxAnswer = n })
 }
@@ -45,7 +47,8 @@ func MaxAnswer(n int) IdempotentOption {
 // done.
 func KeepStatus(keep func(status int) bool) IdempotentOption {
 	if keep == nil {
-		panic("lockbeat: httpmw.KeepStatus needs a function that reports whether answers with a status are stored")
+		panic("lockbeat: httpmw.KeepStatus needs a function that reports whether answers with a " +
+			"status are stored")
 	}
 	return idempotentOption(func(s *settings) { s.keepStatus = keep })
 }
@@ -59,11 +62,13 @@ func Scope(scope string) IdempotentOption {
 	return idempotentOption(func(s *settings) { s.scope = scope })
 }
 
-// WaitForAnswer has a request wait for at most d for one with the same key that is being carried out, and then replay its answer, or take
-// over if it came to nothing. Default: no waiting, 409. It panics if d is not positive.
+// WaitForAnswer has a request wait for at most d for one with the same key
+// that is being carried out, and then replay its answer, or take over if it
+// came to nothing. Default: no waiting, 409. It panics if d is not positive.
 func WaitForAnswer(d time.Duration) IdempotentOption {
 	if d <= 0 {
-		panic(fmt.Sprintf("lockbeat: httpmw.WaitForAnswer(%v) can't be meant: give a positive duration, or leave it out so as not to wait", d))
+		panic(fmt.Sprintf("lockbeat: httpmw.WaitForAnswer(%v) can't be meant: give a positive "+
+			"duration, or leave it out so as not to wait", d))
 	}
 	return idempotentOption(func(s *settings) { s.answerWait = d })
 }
@@ -74,12 +79,14 @@ func WaitForAnswer(d time.Duration) IdempotentOption {
 // It panics if d is negative. Default [DefaultFinishWithin], 1 min.
 func FinishWithin(d time.Duration) IdempotentOption {
 	if d < 0 {
-		panic(fmt.Sprintf("lockbeat: httpmw.FinishWithin(%v) can't be meant: give a duration, or 0 so that a handler ends with its client", d))
+		panic(fmt.Sprintf("lockbeat: httpmw.FinishWithin(%v) can't be meant: give a duration, or "+
+			"0 so that a handler ends with its client", d))
 	}
 	return idempotentOption(func(s *settings) { s.finishWithin = d })
 }
 
-// KeyOptional lets requests without an Idempotency-Key through, as if there were no guard. Default: 400.
+// KeyOptional lets requests without an Idempotency-Key through, as if
+// there were no guard. Default: 400.
 func KeyOptional() IdempotentOption {
 	return idempotentOption(func(s *settings) { s.keyOptional = true })
 }

@@ -10,13 +10,15 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ErrKey means that a request does not say what to lock: a value is missing, or its [KeyFunc] failed. The answer is a 400.
+// ErrKey means that a request does not say what to lock: a value is
+// missing, or its [KeyFunc] failed. The answer is a 400.
 var ErrKey = errors.New("lockbeat: no key in the request")
 
-// KeyFunc derives a lock's name from a request. The name is taken as it is, so that handlers can share a lock with each other and
-// with lockmw.Do: make it with [lockmw.Key]. An empty name, one above renewer.MaxName bytes, and an error are answered with 400
-// and no lock is asked for; an error that is an [*Error] says itself what is answered. It may be called concurrently, and must
-// leave the body to the handler: for a key from the body there is [Handle].
+// KeyFunc derives a lock's name from a request. The name is taken as it is, so that handlers can
+// share a lock with each other and with lockmw.Do: make it with [lockmw.Key]. An empty name, one
+// above renewer.MaxName bytes, and an error are answered with 400 and no lock is asked for; an
+// error that is an [*Error] says itself what is answered. It may be called concurrently, and
+// must leave the body to the handler: for a key from the body there is [Handle].
 //
 // It must read the request as the handler does. "7", "07" and "%207" are three names, and to a
 // handler that parses numbers one account, which three clients then change at once. Take a function
@@ -26,8 +28,9 @@ var ErrKey = errors.New("lockbeat: no key in the request")
 // other lock's name.
 type KeyFunc func(*http.Request) (string, error)
 
-// Header names the lock by a header: lockmw.Key of the header's canonical name and its value, such as "Idempotency-Key:8e03". A
-// header that is missing, empty, repeated, or has control bytes in it, is answered with 400. It panics if name is empty.
+// Header names the lock by a header: lockmw.Key of the header's canonical name and its
+// value, such as "Idempotency-Key:8e03". A header that is missing, empty, repeated, or
+// has control bytes in it, is answered with 400. It panics if name is empty.
 func Header(name string) KeyFunc {
 	if name == "" {
 		panic(`lockbeat: httpmw.Header needs the name of a header, such as "Idempotency-Key"`)
@@ -38,7 +41,8 @@ func Header(name string) KeyFunc {
 		case len(values) == 0 || values[0] == "":
 			return "", fmt.Errorf("%w: the header %s is missing", ErrKey, name)
 		case len(values) > 1:
-			return "", fmt.Errorf("%w: the header %s is there %d times, send it once", ErrKey, name, len(values))
+			return "", fmt.Errorf("%w: the header %s is there %d times, send it once", ErrKey, name,
+				len(values))
 		case strings.ContainsFunc(values[0], isControl):
 			return "", fmt.Errorf("%w: the header %s has control bytes in it", ErrKey, name)
 		default:

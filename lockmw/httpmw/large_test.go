@@ -31,14 +31,18 @@ func (c *counting) Write(p []byte) (int, error) {
 // nothing.
 func TestALargeAnswerIsNotKeptInMemory(t *testing.T) {
 	t.Parallel()
-	for name, size := range map[string]int{"in large pieces": 1 << 20, "in small ones": 1 << 10, "byte by byte": 1} {
+	for name, size := range map[string]int{
+		"in large pieces": 1 << 20, "in small ones": 1 << 10,
+		"byte by byte": 1,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 				w := &counting{header: make(http.Header)}
 				runs, written := 0, 0
 				piece := bytes.Repeat([]byte("x"), size)
-				h := httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) {
+				h := httpmw.Idempotent(k,
+					byUser)(http.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) {
 					runs++
 					to.Header().Set("X-Report", "7")
 					to.WriteHeader(http.StatusCreated)
@@ -73,7 +77,8 @@ func TestALargeFailureRunsAgain(t *testing.T) {
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		runs := 0
 		page := bytes.Repeat([]byte("x"), 2*httpmw.DefaultMaxAnswer)
-		h := httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := httpmw.Idempotent(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			runs++
 			w.WriteHeader(http.StatusBadGateway)
 			_, _ = w.Write(page)
@@ -96,13 +101,15 @@ func TestALargeAnswerArrives(t *testing.T) {
 			t.Parallel()
 			k, _ := scripted(t)
 			page := bytes.Repeat([]byte("0123456789abcdef"), httpmw.DefaultMaxAnswer/4)
-			s := serve(t, httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			s := serve(t, httpmw.Idempotent(k,
+				byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("X-Report", "7")
 				for rest := page; len(rest) > 0; rest = rest[min(len(rest), 1000):] {
 					_, _ = w.Write(rest[:min(len(rest), 1000)])
 				}
 			})), edit, uncomplaining(t))
-			a := send(t, s, http.MethodPost, "/", bytes.NewReader(nil), httpmw.IdempotencyKeyHeader, "k", "User", "ann")
+			a := send(t, s, http.MethodPost, "/", bytes.NewReader(nil), httpmw.IdempotencyKeyHeader,
+				"k", "User", "ann")
 			assert.NoError(t, a.err)
 			assert.Equal(t, string(page), a.body)
 			assert.Equal(t, "7", a.Header.Get("X-Report"))

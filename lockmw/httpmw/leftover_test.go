@@ -20,14 +20,19 @@ func TestWhatIsNotStoredLeavesNothingInRedis(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	k := onRedis(t, redis)
-	status := func(n int) http.HandlerFunc { return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(n) } }
+	status := func(n int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(n) }
+	}
 	defer hold(t, k, "busy")()
 	for name, h := range map[string]http.Handler{
-		"404":      status(404),
-		"500":      status(500),
-		"a panic":  http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
-		"refused":  httpmw.Exclusive(k, byName("busy"), httpmw.Refuse(409))(never(t)),
-		"too much": httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {}, httpmw.MaxBody(1)),
+		"404": status(404),
+		"500": status(500),
+		"a panic": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			panic(http.ErrAbortHandler)
+		}),
+		"refused": httpmw.Exclusive(k, byName("busy"), httpmw.Refuse(409))(never(t)),
+		"too much": httpmw.Handle(k, byAccount,
+			func(http.ResponseWriter, *http.Request, transfer) {}, httpmw.MaxBody(1)),
 	} {
 		func() {
 			defer func() { _ = recover() }()
@@ -45,7 +50,8 @@ func TestWhatIsNotStoredLeavesNothingInRedis(t *testing.T) {
 func TestALostLockLeavesNoRecord(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		h := httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		h := httpmw.Idempotent(k,
+			byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			assert.NotEmpty(t, s.RecordOf(names(s)[0]))
 			s.Delete(names(s)[0])
 			<-r.Context().Done()

@@ -64,33 +64,78 @@ func TestLostLock(t *testing.T) {
 		broken        bool // the answer breaks off
 		unanswered    bool // before its header
 	}{
-		"nothing written":              {before: nothing, after: nothing, status: 503},
-		"not even by a length":         {before: unsent, after: nothing, status: 503},
-		"hints only":                   {before: early, after: nothing, status: 503},
-		"written before":               {before: whole, after: nothing, status: 201, body: "done"},
-		"written after":                {before: nothing, after: whole, status: 201, body: "done"},
-		"written in part":              {before: half, after: nothing, status: 200, body: "do"},
-		"abort, nothing written":       {before: nothing, after: nothing, opts: []httpmw.Option{abort}, status: 503, body: "problem"},
-		"abort, not even by a length":  {before: unsent, after: nothing, opts: []httpmw.Option{abort}, status: 503, body: "problem"},
-		"abort, hints only":            {before: early, after: nothing, opts: []httpmw.Option{abort}, status: 503, body: "problem"},
-		"abort, written in part":       {before: half, after: nothing, opts: []httpmw.Option{abort}, status: 200, body: "do", broken: true},
-		"abort, written whole":         {before: nothing, after: whole, opts: []httpmw.Option{abort}, unanswered: true},
-		"abort, written by ReadFrom":   {before: nothing, after: copied, opts: []httpmw.Option{abort}, unanswered: true},
-		"abort, written by a string":   {before: nothing, after: inString, opts: []httpmw.Option{abort}, unanswered: true},
-		"abort, flushed only":          {before: flushed, after: nothing, opts: []httpmw.Option{abort}, status: 200, broken: true},
-		"abort, flushed the old way":   {before: oldFlushed, after: nothing, opts: []httpmw.Option{abort}, status: 200, broken: true},
-		"abort, header only":           {before: nothing, after: created, opts: []httpmw.Option{abort}, unanswered: true},
-		"custom, nothing written":      {before: nothing, after: nothing, opts: []httpmw.Option{custom}, status: 502, body: "sorry: taken\n"},
-		"custom, written in part":      {before: half, after: nothing, opts: []httpmw.Option{custom}, status: 200, body: "do"},
-		"custom and abort, in part":    {before: half, after: nothing, opts: []httpmw.Option{custom, abort}, status: 200, body: "do", broken: true},
-		"custom and abort, no writing": {before: nothing, after: nothing, opts: []httpmw.Option{custom, abort}, status: 502, body: "sorry: taken\n"},
+		"nothing written":      {before: nothing, after: nothing, status: 503},
+		"not even by a length": {before: unsent, after: nothing, status: 503},
+		"hints only":           {before: early, after: nothing, status: 503},
+		"written before":       {before: whole, after: nothing, status: 201, body: "done"},
+		"written after":        {before: nothing, after: whole, status: 201, body: "done"},
+		"written in part":      {before: half, after: nothing, status: 200, body: "do"},
+		"abort, nothing written": {
+			before: nothing, after: nothing,
+			opts: []httpmw.Option{abort}, status: 503, body: "problem",
+		},
+		"abort, not even by a length": {
+			before: unsent, after: nothing,
+			opts: []httpmw.Option{abort}, status: 503, body: "problem",
+		},
+		"abort, hints only": {
+			before: early, after: nothing,
+			opts: []httpmw.Option{abort}, status: 503, body: "problem",
+		},
+		"abort, written in part": {
+			before: half, after: nothing, opts: []httpmw.Option{abort},
+			status: 200, body: "do", broken: true,
+		},
+		"abort, written whole": {
+			before: nothing, after: whole,
+			opts: []httpmw.Option{abort}, unanswered: true,
+		},
+		"abort, written by ReadFrom": {
+			before: nothing, after: copied,
+			opts: []httpmw.Option{abort}, unanswered: true,
+		},
+		"abort, written by a string": {
+			before: nothing, after: inString,
+			opts: []httpmw.Option{abort}, unanswered: true,
+		},
+		"abort, flushed only": {
+			before: flushed, after: nothing,
+			opts: []httpmw.Option{abort}, status: 200, broken: true,
+		},
+		"abort, flushed the old way": {
+			before: oldFlushed, after: nothing,
+			opts: []httpmw.Option{abort}, status: 200, broken: true,
+		},
+		"abort, header only": {
+			before: nothing, after: created,
+			opts: []httpmw.Option{abort}, unanswered: true,
+		},
+		"custom, nothing written": {
+			before: nothing, after: nothing,
+			opts: []httpmw.Option{custom}, status: 502, body: "sorry: taken\n",
+		},
+		"custom, written in part": {
+			before: half, after: nothing,
+			opts: []httpmw.Option{custom}, status: 200, body: "do",
+		},
+		"custom and abort, in part": {
+			before: half, after: nothing,
+			opts: []httpmw.Option{custom, abort}, status: 200, body: "do", broken: true,
+		},
+		"custom and abort, no writing": {
+			before: nothing, after: nothing,
+			opts: []httpmw.Option{custom, abort}, status: 502, body: "sorry: taken\n",
+		},
 	} {
 		for proto, edit := range protocols {
 			t.Run(name+" by "+proto, func(t *testing.T) {
 				t.Parallel()
 				k, s := scripted(t, quick)
-				server := serve(t, httpmw.Exclusive(k, byName(secret), c.opts...)(loser(s, c.before, c.after)), edit, quiet)
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+				server := serve(t,
+					httpmw.Exclusive(k, byName(secret),
+						c.opts...)(loser(s, c.before, c.after)), edit, quiet)
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL,
+					http.NoBody)
 				require.NoError(t, err)
 				res, err := server.Client().Do(req)
 				if c.unanswered {
@@ -127,7 +172,8 @@ func flushed(w http.ResponseWriter)    { _ = http.NewResponseController(w).Flush
 func oldFlushed(w http.ResponseWriter) { w.(http.Flusher).Flush() }
 func created(w http.ResponseWriter)    { w.WriteHeader(http.StatusCreated) }
 
-// The handler had finished when the store said, at the release, that the lock was lost: what it has answered stands.
+// The handler had finished when the store said, at the release, that
+// the lock was lost: what it has answered stands.
 func TestLostAtTheRelease(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -151,7 +197,8 @@ func TestLostWhenAProtocolWasChangedOverTo(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)
 	s.Script(script.Release, script.Gone())
-	h := httpmw.Exclusive(k, byName("a"), httpmw.AbortLost())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	h := httpmw.Exclusive(k, byName("a"),
+		httpmw.AbortLost())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusSwitchingProtocols)
 	}))
 	assert.PanicsWithValue(t, http.ErrAbortHandler, func() { do(h, get(t, "/")) })
@@ -161,7 +208,10 @@ func TestReleaseThatFailsIsNoLoss(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)
 	s.Script(script.Release, script.Fail(errDown))
-	a := do(httpmw.Exclusive(k, byName("a"), httpmw.AbortLost())(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), get(t, "/"))
+	a := do(httpmw.Exclusive(k, byName("a"),
+		httpmw.AbortLost())(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), get(
+		t, "/",
+	))
 	assert.Equal(t, http.StatusOK, a.StatusCode)
 }
 
@@ -170,7 +220,8 @@ func TestRefusedUnderALostLock(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		inner := httpmw.Exclusive(k, byName("b"))(never(t))
-		h := httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := httpmw.Exclusive(k,
+			byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.Script(script.Renew, script.Gone())
 			<-r.Context().Done()
 			inner.ServeHTTP(w, r)
@@ -183,11 +234,14 @@ func TestPanicsAndGoexitFreeTheLock(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	for name, end := range map[string]func(){
-		"panic": func() { panic(boom) }, "abort": func() { panic(http.ErrAbortHandler) }, "Goexit": runtime.Goexit,
+		"panic": func() {
+			panic(boom)
+		}, "abort": func() { panic(http.ErrAbortHandler) }, "Goexit": runtime.Goexit,
 	} {
 		for _, opts := range [][]httpmw.Option{nil, {httpmw.AbortLost()}} {
 			k, s := scripted(t)
-			h := httpmw.Exclusive(k, byName("a"), opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			h := httpmw.Exclusive(k, byName("a"),
+				opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				r.Pattern = "changed"
 				end()
 			}))
@@ -226,9 +280,11 @@ func TestResponders(t *testing.T) {
 				httpmw.Respond(w, r, err)
 			}
 		}
-		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.OnBusy(mark("busy")), httpmw.OnError(mark("error")),
+		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.OnBusy(mark("busy")),
+			httpmw.OnError(mark("error")),
 			httpmw.OnLost(mark("lost")), httpmw.MaxWaiters(1))(never(t))
-		skips := httpmw.Exclusive(k, byName("a"), httpmw.Skip(), httpmw.OnBusy(mark("busy")))(never(t))
+		skips := httpmw.Exclusive(k, byName("a"), httpmw.Skip(),
+			httpmw.OnBusy(mark("busy")))(never(t))
 		late, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		requires := func(a answer, as string, status int) {
@@ -245,7 +301,10 @@ func TestResponders(t *testing.T) {
 		s.Default(script.Acquire, script.Fail(errDown))
 		requires(do(h, get(t, "/")), "error", 504)
 		s.Default(script.Acquire, script.Pass())
-		requires(do(httpmw.Exclusive(k, httpmw.Header("Key"), httpmw.OnError(mark("error")))(never(t)), get(t, "/")), "error", 401)
+		requires(
+			do(httpmw.Exclusive(k, httpmw.Header("Key"), httpmw.OnError(mark("error")))(never(t)),
+				get(t, "/")), "error", 401,
+		)
 		lost := httpmw.Exclusive(k, byName("a"), httpmw.OnLost(mark("lost")))
 		requires(do(lost(loser(s, nothing, nothing)), get(t, "/")), "lost", 504)
 		requires(do(httpmw.Exclusive(k, byName("b"))(loser(s, nothing, func(w http.ResponseWriter) {

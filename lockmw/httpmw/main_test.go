@@ -107,7 +107,9 @@ type answer struct {
 }
 
 // send sends a request and reads the answer.
-func send(t *testing.T, s *httptest.Server, method, path string, body io.Reader, header ...string) answer {
+func send(
+	t *testing.T, s *httptest.Server, method, path string, body io.Reader, header ...string,
+) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, body)
 	require.NoError(t, err)
@@ -141,7 +143,9 @@ func get(t *testing.T, path string) *http.Request {
 
 // never is a handler that must not run.
 func never(t *testing.T) http.Handler {
-	return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { assert.Fail(t, "the handler ran") })
+	return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		assert.Fail(t, "the handler ran")
+	})
 }
 
 func ok(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "done") }
@@ -155,7 +159,10 @@ func pass(d time.Duration) { <-time.After(d) }
 func repeat(s string, n int) string { return strings.Repeat(s, n) }
 
 // protocols are what a server speaks.
-var protocols = map[string]func(*httptest.Server){"HTTP/1.1": func(*httptest.Server) {}, "HTTP/2": http2}
+var protocols = map[string]func(*httptest.Server){
+	"HTTP/1.1": func(*httptest.Server) {},
+	"HTTP/2":   http2,
+}
 
 // quiet keeps to itself what a server logs.
 func quiet(s *httptest.Server) {

@@ -35,7 +35,8 @@ var ErrQuota = errors.New("lockbeat: the caller has used up what may be stored o
 // if n is below 1. Default [DefaultMaxStored], 64 MiB.
 func MaxStored(n int64) IdempotentOption {
 	if n < 1 {
-		panic(fmt.Sprintf("lockbeat: httpmw.MaxStored(%d) can't be meant: give a number of bytes, such as httpmw.DefaultMaxStored", n))
+		panic(fmt.Sprintf("lockbeat: httpmw.MaxStored(%d) can't be meant: give a number of "+
+			"bytes, such as httpmw.DefaultMaxStored", n))
 	}
 	return idempotentOption(func(s *settings) { s.maxStored = n })
 }
@@ -45,7 +46,10 @@ func MaxStored(n int64) IdempotentOption {
 func (i *idempotent) reserve(caller string) (used func(bytes int), err error) {
 	most := storedBytes + i.maxAnswer
 	if wait := i.stored.Take(caller, most); wait > 0 {
-		return func(int) {}, &Error{Status: http.StatusTooManyRequests, RetryAfter: max(wait, time.Second), Err: ErrQuota}
+		return func(int) {}, &Error{
+			Status:     http.StatusTooManyRequests,
+			RetryAfter: max(wait, time.Second), Err: ErrQuota,
+		}
 	}
 	return func(bytes int) { i.stored.Use(caller, bytes-most) }, nil
 }

@@ -26,7 +26,8 @@ func TestACallerFillsItsOwnQuotaOnly(t *testing.T) {
 		h := httpmw.Idempotent(k, byUser, httpmw.MaxStored(1<<20))(&shop)
 		large := strings.Repeat("x", 45_000) // 60 kB when it is stored
 		stored := 0
-		for ; answered(h, order(t.Context(), strconv.Itoa(stored), large)).Code == http.StatusCreated; stored++ {
+		for ; answered(h, order(t.Context(), strconv.Itoa(stored),
+			large)).Code == http.StatusCreated; stored++ {
 			require.Less(t, stored, 100)
 		}
 		assert.Equal(t, 18, stored)
@@ -39,8 +40,12 @@ func TestACallerFillsItsOwnQuotaOnly(t *testing.T) {
 		assert.Equal(t, taken, shop.taken.Load(), "the handler has not run")
 		all := names(s)
 		assert.Empty(t, s.RecordOf(all[len(all)-1]), "nor is anything stored")
-		assert.Equal(t, "true", answered(h, order(t.Context(), "0", large)).Header().Get(httpmw.ReplayedHeader), "known keys are replayed")
-		assert.Equal(t, http.StatusUnprocessableEntity, answered(h, order(t.Context(), "0", "pen")).Code)
+		assert.Equal(t, "true",
+			answered(h, order(t.Context(), "0", large)).Header().Get(
+				httpmw.ReplayedHeader,
+			), "known keys are replayed")
+		assert.Equal(t, http.StatusUnprocessableEntity,
+			answered(h, order(t.Context(), "0", "pen")).Code)
 		bob := order(t.Context(), "new", large)
 		bob.Header.Set("User", "bob")
 		assert.Equal(t, http.StatusCreated, answered(h, bob).Code, "another caller has its own")
@@ -48,9 +53,11 @@ func TestACallerFillsItsOwnQuotaOnly(t *testing.T) {
 		wait, err := strconv.Atoi(w.Header().Get("Retry-After"))
 		require.NoError(t, err)
 		pass(time.Duration(wait-2) * time.Second)
-		assert.Equal(t, http.StatusTooManyRequests, answered(h, order(t.Context(), "new", large)).Code)
+		assert.Equal(t, http.StatusTooManyRequests,
+			answered(h, order(t.Context(), "new", large)).Code)
 		pass(2 * time.Second)
-		assert.Equal(t, http.StatusCreated, answered(h, order(t.Context(), "new", large)).Code, "when it was told to come")
+		assert.Equal(t, http.StatusCreated, answered(h, order(t.Context(), "new", large)).Code,
+			"when it was told to come")
 	})
 }
 
@@ -67,7 +74,10 @@ func TestWhatCountsForTheQuota(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-				h := httpmw.Idempotent(k, byUser, httpmw.MaxStored(10_000))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				h := httpmw.Idempotent(k, byUser,
+					httpmw.MaxStored(10_000))(http.HandlerFunc(func(w http.ResponseWriter,
+					_ *http.Request,
+				) {
 					w.WriteHeader(c.status)
 					_, _ = w.Write(make([]byte, c.size))
 				}))
@@ -89,12 +99,15 @@ func TestTheQuotaIsOfTheMiddleware(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var told []error
-		once := httpmw.Idempotent(k, byUser, httpmw.MaxStored(1), httpmw.OnError(func(w http.ResponseWriter, r *http.Request, err error) {
-			told = append(told, err)
-			httpmw.Respond(w, r, err)
-		}))
-		assert.Equal(t, http.StatusOK, answered(once(http.HandlerFunc(ok)), order(t.Context(), "a", "pen")).Code)
-		assert.Equal(t, http.StatusTooManyRequests, answered(once(http.HandlerFunc(ok)), order(t.Context(), "b", "pen")).Code)
+		once := httpmw.Idempotent(k, byUser, httpmw.MaxStored(1),
+			httpmw.OnError(func(w http.ResponseWriter, r *http.Request, err error) {
+				told = append(told, err)
+				httpmw.Respond(w, r, err)
+			}))
+		assert.Equal(t, http.StatusOK,
+			answered(once(http.HandlerFunc(ok)), order(t.Context(), "a", "pen")).Code)
+		assert.Equal(t, http.StatusTooManyRequests,
+			answered(once(http.HandlerFunc(ok)), order(t.Context(), "b", "pen")).Code)
 		require.Len(t, told, 1)
 		require.ErrorIs(t, told[0], httpmw.ErrQuota)
 		var e *httpmw.Error

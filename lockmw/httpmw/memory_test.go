@@ -30,8 +30,12 @@ func TestAnAnswerIsNotEncodedToLearnThatItIsTooLarge(t *testing.T) {
 		"body, as it is stored": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(make([]byte, base64.StdEncoding.DecodedLen(httpmw.DefaultMaxAnswer)))
 		},
-		"header":  func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Large", large) },
-		"trailer": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(http.TrailerPrefix+"X-Large", large) },
+		"header": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Large", large)
+		},
+		"trailer": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(http.TrailerPrefix+"X-Large", large)
+		},
 	} {
 		h := httpmw.Idempotent(k, byName(name))(handler)
 		w := &counting{header: make(http.Header)}

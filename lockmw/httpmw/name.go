@@ -2,11 +2,13 @@ package httpmw
 
 import "strings"
 
-// resource is the path that a route's pattern names, up to and including the last wildcard called name: with every wildcard replaced
-// by its value, escaped so that different values make different paths. It tells whether there is such a wildcard. The last one,
-// since chi's values of a name that comes twice are both the last.
+// resource is the path that a route's pattern names, up to and including the last
+// wildcard called name: with every wildcard replaced by its value, escaped so that
+// different values make different paths. It tells whether there is such a wildcard.
+// The last one, since chi's values of a name that comes twice are both the last.
 //
-// Patterns are those of http.ServeMux, "GET example.com/a/{id}/{rest...}", and of chi, "/a/{id:[0-9]+}.{format}/*".
+// Patterns are those of http.ServeMux, "GET
+// example.com/a/{id}/{rest...}", and of chi, "/a/{id:[0-9]+}.{format}/*".
 func resource(pattern, name string, value func(string) string) (path string, known bool) {
 	begin := strings.IndexByte(pattern, '/')
 	if begin < 0 {
@@ -36,14 +38,16 @@ func resource(pattern, name string, value func(string) string) (path string, kno
 // wildcard is one of a pattern's.
 type wildcard struct {
 	name string
-	ends string // bytes that its value can't contain unescaped, lest it seem to go on behind its end
+	// bytes that its value can't contain unescaped, lest it seem to go on behind its end
+	ends string
 }
 
 // cut cuts a pattern at its first wildcard, and tells whether there is one.
 func cut(pattern string) (literal string, w wildcard, after string, ok bool) {
 	begin := strings.IndexByte(pattern, '{')
 	if begin < 0 {
-		literal, ok = strings.CutSuffix(pattern, "/*") // chi's, unlike ServeMux's literal star anywhere else
+		// chi's, unlike ServeMux's literal star anywhere else
+		literal, ok = strings.CutSuffix(pattern, "/*")
 		return literal + "/", wildcard{name: "*"}, "", ok
 	}
 	end, depth := begin, 0
@@ -88,8 +92,9 @@ func escape(b *strings.Builder, s, special string) {
 	}
 }
 
-// plain takes percent-encoding off until there is none left. Whether a value still has any depends on the router and on how the
-// client wrote the path: taken off once, one and the same value could make two names.
+// plain takes percent-encoding off until there is none left. Whether a
+// value still has any depends on the router and on how the client wrote
+// the path: taken off once, one and the same value could make two names.
 func plain(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s
@@ -98,7 +103,8 @@ func plain(s string) string {
 	for i := range len(s) {
 		out = append(out, s[i])
 		// What has been decoded may complete another code, "%2" + "%35" for one.
-		for n := len(out); n >= 3 && out[n-3] == '%' && isHex(out[n-2]) && isHex(out[n-1]); n = len(out) {
+		for n := len(out); n >= 3 && out[n-3] == '%' && isHex(out[n-2]) &&
+			isHex(out[n-1]); n = len(out) {
 			out = append(out[:n-3], unhex(out[n-2])<<4|unhex(out[n-1]))
 		}
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 )
 
-// Wherever otelhttp and the lock stand, the spans are as without the lock, and the handler runs in one.
+// Wherever otelhttp and the lock stand, the spans are as without the
+// lock, and the handler runs in one.
 func TestSpansAreAsWithoutUs(t *testing.T) {
 	t.Parallel()
 	route := func(h http.Handler) http.Handler {
@@ -28,11 +29,25 @@ func TestSpansAreAsWithoutUs(t *testing.T) {
 		build func(otel, lock middleware, h http.Handler) http.Handler
 		want  string
 	}{
-		"otelhttp around the mux":            {func(otel, lock middleware, h http.Handler) http.Handler { return otel(route(lock(h))) }, "GET /accounts/{id}"},
-		"otelhttp and the lock around a mux": {func(otel, lock middleware, h http.Handler) http.Handler { return otel(lock(route(h))) }, "GET /accounts/{id}"},
-		"the lock around otelhttp":           {func(otel, lock middleware, h http.Handler) http.Handler { return lock(otel(route(h))) }, "GET /accounts/{id}"},
-		"otelhttp on the route, outside":     {func(otel, lock middleware, h http.Handler) http.Handler { return route(otel(lock(h))) }, "GET /accounts/{id}"},
-		"otelhttp on the route, inside":      {func(otel, lock middleware, h http.Handler) http.Handler { return route(lock(otel(h))) }, "GET /accounts/{id}"},
+		"otelhttp around the mux": {func(otel, lock middleware, h http.Handler) http.Handler {
+			return otel(route(lock(h)))
+		}, "GET /accounts/{id}"},
+		"otelhttp and the lock around a mux": {func(otel, lock middleware,
+			h http.Handler,
+		) http.Handler {
+			return otel(lock(route(h)))
+		}, "GET /accounts/{id}"},
+		"the lock around otelhttp": {func(otel, lock middleware, h http.Handler) http.Handler {
+			return lock(otel(route(h)))
+		}, "GET /accounts/{id}"},
+		"otelhttp on the route, outside": {func(otel, lock middleware,
+			h http.Handler,
+		) http.Handler {
+			return route(otel(lock(h)))
+		}, "GET /accounts/{id}"},
+		"otelhttp on the route, inside": {func(otel, lock middleware, h http.Handler) http.Handler {
+			return route(lock(otel(h)))
+		}, "GET /accounts/{id}"},
 		"chi, otelhttp around it": {func(otel, lock middleware, h http.Handler) http.Handler {
 			r := chi.NewRouter()
 			r.With(lock).Method(http.MethodGet, "/accounts/{id}", h)
@@ -52,13 +67,18 @@ func TestSpansAreAsWithoutUs(t *testing.T) {
 			without := func(h http.Handler) http.Handler { return h }
 			run := func(lock middleware) (string, string, bool) {
 				spans := tracetest.NewSpanRecorder()
-				otel := otelhttp.NewMiddleware("server", otelhttp.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))))
+				otel := otelhttp.NewMiddleware("server",
+					otelhttp.WithTracerProvider(
+						sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)),
+					))
 				inside := false
-				s := serve(t, c.build(otel, lock, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					inside = trace.SpanFromContext(r.Context()).IsRecording()
-					ok(w, r)
-				})))
-				require.Equal(t, "done", send(t, s, http.MethodGet, "/accounts/7", http.NoBody).body)
+				s := serve(t, c.build(otel, lock,
+					http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						inside = trace.SpanFromContext(r.Context()).IsRecording()
+						ok(w, r)
+					})))
+				require.Equal(t, "done",
+					send(t, s, http.MethodGet, "/accounts/7", http.NoBody).body)
 				s.Close() // waits for the request to end
 				require.Len(t, spans.Ended(), 1)
 				span := spans.Ended()[0]

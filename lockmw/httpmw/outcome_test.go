@@ -72,23 +72,74 @@ func TestRefusals(t *testing.T) {
 		least, most int // Retry-After; 0: none
 		after       time.Duration
 	}{
-		"wait ran out":    {set: busy, status: 503, typ: httpmw.TypeBusy, least: 1, most: 8, after: lockmw.DefaultWait},
-		"short wait":      {opts: []httpmw.Option{httpmw.Wait(3 * time.Second)}, set: busy, status: 503, typ: httpmw.TypeBusy, least: 1, most: 3, after: 3 * time.Second},
-		"conflict":        {opts: []httpmw.Option{httpmw.Refuse(http.StatusConflict)}, set: busy, status: 409, typ: httpmw.TypeBusy, least: 1, most: 2},
-		"locked":          {opts: []httpmw.Option{httpmw.Refuse(http.StatusLocked)}, set: busy, status: 423, typ: httpmw.TypeBusy, least: 1, most: 2},
-		"too many":        {opts: []httpmw.Option{httpmw.Refuse(http.StatusTooManyRequests)}, set: busy, status: 429, typ: httpmw.TypeBusy, least: 1, most: 2},
-		"the later one":   {opts: []httpmw.Option{httpmw.Refuse(423), httpmw.Skip(), httpmw.Wait(time.Second)}, set: busy, status: 503, typ: httpmw.TypeBusy, least: 1, most: 2, after: time.Second},
-		"hint":            {opts: []httpmw.Option{httpmw.Refuse(409), httpmw.RetryAfter(time.Minute)}, set: busy, status: 409, typ: httpmw.TypeBusy, least: 30, most: 90},
-		"tiny hint":       {opts: []httpmw.Option{httpmw.Refuse(409), httpmw.RetryAfter(time.Millisecond)}, set: busy, status: 409, typ: httpmw.TypeBusy, least: 1, most: 1},
-		"down":            {opts: []httpmw.Option{httpmw.Refuse(409)}, set: down, status: 503, typ: httpmw.TypeUnavailable, least: 3, most: 8},
-		"down for long":   {set: down, status: 503, typ: httpmw.TypeUnavailable, least: 3, most: 8, after: lockmw.DefaultWait},
-		"down, fail open": {opts: []httpmw.Option{httpmw.FailOpen(9), httpmw.Refuse(409)}, set: busy, status: 409, typ: httpmw.TypeBusy, least: 1, most: 2},
-		"shut down": {opts: []httpmw.Option{httpmw.FailOpen(9)}, set: func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-			require.NoError(t, k.Shutdown(t.Context()))
-		}, status: 503, typ: httpmw.TypeUnavailable, least: 1, most: 2},
-		"no name":   {opts: []httpmw.Option{httpmw.FailOpen(9)}, badName: new(string), status: 400, typ: httpmw.TypeBadRequest},
-		"long name": {badName: new(secret + repeat("x", renewer.MaxName)), status: 400, typ: httpmw.TypeBadRequest},
-		"our name":  {badName: new("\x00lockbeat quorum"), status: 400, typ: httpmw.TypeBadRequest},
+		"wait ran out": {
+			set: busy, status: 503, typ: httpmw.TypeBusy, least: 1, most: 8,
+			after: lockmw.DefaultWait,
+		},
+		"short wait": {
+			opts: []httpmw.Option{httpmw.Wait(3 * time.Second)}, set: busy,
+			status: 503, typ: httpmw.TypeBusy, least: 1, most: 3, after: 3 * time.Second,
+		},
+		"conflict": {
+			opts: []httpmw.Option{httpmw.Refuse(http.StatusConflict)}, set: busy,
+			status: 409, typ: httpmw.TypeBusy, least: 1, most: 2,
+		},
+		"locked": {
+			opts: []httpmw.Option{httpmw.Refuse(http.StatusLocked)}, set: busy,
+			status: 423, typ: httpmw.TypeBusy, least: 1, most: 2,
+		},
+		"too many": {
+			opts: []httpmw.Option{httpmw.Refuse(http.StatusTooManyRequests)},
+			set:  busy, status: 429, typ: httpmw.TypeBusy, least: 1, most: 2,
+		},
+		"the later one": {
+			opts: []httpmw.Option{
+				httpmw.Refuse(423), httpmw.Skip(),
+				httpmw.Wait(time.Second),
+			}, set: busy, status: 503, typ: httpmw.TypeBusy, least: 1,
+			most: 2, after: time.Second,
+		},
+		"hint": {
+			opts: []httpmw.Option{
+				httpmw.Refuse(409),
+				httpmw.RetryAfter(time.Minute),
+			}, set: busy, status: 409, typ: httpmw.TypeBusy,
+			least: 30, most: 90,
+		},
+		"tiny hint": {
+			opts: []httpmw.Option{
+				httpmw.Refuse(409),
+				httpmw.RetryAfter(time.Millisecond),
+			}, set: busy, status: 409, typ: httpmw.TypeBusy,
+			least: 1, most: 1,
+		},
+		"down": {
+			opts: []httpmw.Option{httpmw.Refuse(409)}, set: down, status: 503,
+			typ: httpmw.TypeUnavailable, least: 3, most: 8,
+		},
+		"down for long": {
+			set: down, status: 503, typ: httpmw.TypeUnavailable, least: 3, most: 8,
+			after: lockmw.DefaultWait,
+		},
+		"down, fail open": {
+			opts: []httpmw.Option{httpmw.FailOpen(9), httpmw.Refuse(409)},
+			set:  busy, status: 409, typ: httpmw.TypeBusy, least: 1, most: 2,
+		},
+		"shut down": {
+			opts: []httpmw.Option{httpmw.FailOpen(9)},
+			set: func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+				require.NoError(t, k.Shutdown(t.Context()))
+			}, status: 503, typ: httpmw.TypeUnavailable, least: 1, most: 2,
+		},
+		"no name": {
+			opts: []httpmw.Option{httpmw.FailOpen(9)}, badName: new(string), status: 400,
+			typ: httpmw.TypeBadRequest,
+		},
+		"long name": {
+			badName: new(secret + repeat("x", renewer.MaxName)), status: 400,
+			typ: httpmw.TypeBadRequest,
+		},
+		"our name": {badName: new("\x00lockbeat quorum"), status: 400, typ: httpmw.TypeBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -153,11 +204,12 @@ func TestOneTooManyInLine(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		release := hold(t, k, secret)
-		h := httpmw.Exclusive(k, byName(secret), httpmw.MaxWaiters(1), httpmw.OnBusy(func(w http.ResponseWriter, r *http.Request, err error) {
-			assert.ErrorIs(t, err, renewer.ErrLineFull)
-			w.Header().Set("As", "busy")
-			httpmw.Respond(w, r, err)
-		}))(http.HandlerFunc(ok))
+		h := httpmw.Exclusive(k, byName(secret), httpmw.MaxWaiters(1),
+			httpmw.OnBusy(func(w http.ResponseWriter, r *http.Request, err error) {
+				assert.ErrorIs(t, err, renewer.ErrLineFull)
+				w.Header().Set("As", "busy")
+				httpmw.Respond(w, r, err)
+			}))(http.HandlerFunc(ok))
 		done := make(chan answer)
 		go func() { done <- do(h, get(t, "/")) }()
 		synctest.Wait()
@@ -203,16 +255,23 @@ func TestEndOfTheRequestWhileItIsRead(t *testing.T) {
 		typ  string
 		want string
 	}{
-		{late, httpmw.TypeTimeout, "the request has ended: context deadline exceeded: connection refused"},
+		{
+			late, httpmw.TypeTimeout,
+			"the request has ended: context deadline exceeded: connection refused",
+		},
 		{plain, httpmw.TypeTimeout, "the request has ended: context deadline exceeded"},
 		{lost, httpmw.TypeLost, "the request has ended: context canceled: lockbeat: lease on"},
 	} {
 		for _, h := range []func(httpmw.Responder) http.Handler{
 			func(f httpmw.Responder) http.Handler {
-				return httpmw.Exclusive(k, httpmw.Header("Key"), httpmw.OnError(f), httpmw.OnLost(f))(never(t))
+				return httpmw.Exclusive(k, httpmw.Header("Key"), httpmw.OnError(f),
+					httpmw.OnLost(f))(never(t))
 			},
 			func(f httpmw.Responder) http.Handler {
-				return httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {}, httpmw.OnError(f), httpmw.OnLost(f))
+				return httpmw.Handle(k, byAccount,
+					func(http.ResponseWriter, *http.Request,
+						transfer) {
+					}, httpmw.OnError(f), httpmw.OnLost(f))
 			},
 		} {
 			a := do(h(func(w http.ResponseWriter, r *http.Request, err error) {
@@ -263,13 +322,34 @@ func TestKeyFunctions(t *testing.T) {
 		status int
 		typ    string
 	}{
-		"fails":                      {errors.New(secret), http.StatusBadRequest, httpmw.TypeBadRequest},
-		"fails by a context":         {context.Canceled, http.StatusBadRequest, httpmw.TypeBadRequest},
-		"fails by a lock":            {renewer.ErrHeld, http.StatusBadRequest, httpmw.TypeBadRequest},
-		"reads too much":             {&http.MaxBytesError{}, http.StatusRequestEntityTooLarge, httpmw.TypeBadRequest},
-		"says the answer":            {&httpmw.Error{Status: http.StatusNotFound, Err: errors.New(secret)}, http.StatusNotFound, "about:blank"},
-		"says the answer of a lock":  {&httpmw.Error{Status: http.StatusLocked, Err: renewer.ErrHeld}, http.StatusLocked, httpmw.TypeBusy},
-		"says an answer for nothing": {&httpmw.Error{Status: http.StatusTeapot}, http.StatusTeapot, "about:blank"},
+		"fails": {
+			errors.New(secret), http.StatusBadRequest,
+			httpmw.TypeBadRequest,
+		},
+		"fails by a context": {
+			context.Canceled, http.StatusBadRequest,
+			httpmw.TypeBadRequest,
+		},
+		"fails by a lock": {
+			renewer.ErrHeld, http.StatusBadRequest,
+			httpmw.TypeBadRequest,
+		},
+		"reads too much": {
+			&http.MaxBytesError{}, http.StatusRequestEntityTooLarge,
+			httpmw.TypeBadRequest,
+		},
+		"says the answer": {&httpmw.Error{
+			Status: http.StatusNotFound,
+			Err:    errors.New(secret),
+		}, http.StatusNotFound, "about:blank"},
+		"says the answer of a lock": {&httpmw.Error{
+			Status: http.StatusLocked,
+			Err:    renewer.ErrHeld,
+		}, http.StatusLocked, httpmw.TypeBusy},
+		"says an answer for nothing": {
+			&httpmw.Error{Status: http.StatusTeapot}, http.StatusTeapot,
+			"about:blank",
+		},
 	} {
 		k, s := scripted(t)
 		h := httpmw.Exclusive(k, func(*http.Request) (string, error) { return "", c.err })(never(t))

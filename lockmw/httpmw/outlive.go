@@ -43,7 +43,8 @@ func (o *outliving) begin(d time.Duration) bool {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			o.cancel(fmt.Errorf("lockbeat: the handler was still at it %v later (httpmw.FinishWithin): %w", d, ended(o.request)))
+			o.cancel(fmt.Errorf("lockbeat: the handler was still at it %v later "+
+				"(httpmw.FinishWithin): %w", d, ended(o.request)))
 		case <-o.ctx.Done():
 		}
 	})

@@ -33,8 +33,11 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // the handler off half-way.
 func TestAClientsTimeoutDoesNotChargeTwice(t *testing.T) {
 	t.Parallel()
-	for name, give := range map[string]func(ctx context.Context, in time.Duration) (context.Context, context.CancelFunc){
-		"it leaves": func(ctx context.Context, in time.Duration) (context.Context, context.CancelFunc) {
+	for name, give := range map[string]func(ctx context.Context, in time.Duration) (context.Context,
+		context.CancelFunc){
+		"it leaves": func(ctx context.Context, in time.Duration) (context.Context,
+			context.CancelFunc,
+		) {
 			ctx, cancel := context.WithCancel(ctx)
 			time.AfterFunc(in, cancel)
 			return ctx, cancel
@@ -64,7 +67,8 @@ func TestLostAfterTheClientHasGone(t *testing.T) {
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		type value struct{}
 		ctx, leave := context.WithCancel(context.WithValue(t.Context(), value{}, "kept"))
-		h := httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		h := httpmw.Idempotent(k,
+			byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			leave()
 			pass(time.Second)
 			assert.NoError(t, r.Context().Err())
@@ -85,7 +89,12 @@ func TestLostAfterTheClientHasGone(t *testing.T) {
 func TestAClientThatLeavesTheLineIsGone(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		h := httpmw.Idempotent(k, byUser, httpmw.WaitForAnswer(time.Hour))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { pass(time.Minute) }))
+		h := httpmw.Idempotent(k, byUser,
+			httpmw.WaitForAnswer(time.Hour))(http.HandlerFunc(func(http.ResponseWriter,
+			*http.Request,
+		) {
+			pass(time.Minute)
+		}))
 		first := make(chan struct{})
 		go func() { answered(h, order(t.Context(), "k", "pen")); close(first) }()
 		begun := time.Now()
@@ -98,7 +107,9 @@ func TestAClientThatLeavesTheLineIsGone(t *testing.T) {
 		assert.Equal(t, time.Second, time.Since(begun))
 		gone, leave := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, leave)
-		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { answered(h, order(gone, "k", "pen")) })
+		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
+			answered(h, order(gone, "k", "pen"))
+		})
 		assert.Equal(t, 2*time.Second, time.Since(begun))
 		<-first
 		assert.Zero(t, s.Watchers(names(s)[0]))
@@ -123,7 +134,8 @@ func TestFinishWithin(t *testing.T) {
 				var left time.Time
 				var ends func()
 				runs := 0
-				h := httpmw.Idempotent(k, byUser, c.opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				h := httpmw.Idempotent(k, byUser,
+					c.opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 					runs++
 					pass(2 * time.Hour)
 					assert.NoError(t, r.Context().Err(), "for a client that is there it goes on")
@@ -136,9 +148,12 @@ func TestFinishWithin(t *testing.T) {
 				}))
 				gone, leave := context.WithCancel(t.Context())
 				ends = leave
-				require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { answered(h, order(gone, "k", "pen")) })
+				require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
+					answered(h, order(gone, "k", "pen"))
+				})
 
-				late, cancel := context.WithDeadline(t.Context(), time.Now().Add(2*time.Hour+time.Second))
+				late, cancel := context.WithDeadline(t.Context(),
+					time.Now().Add(2*time.Hour+time.Second))
 				defer cancel()
 				ends = func() { <-late.Done() }
 				w := answered(h, order(late, "k", "pen"))
@@ -157,13 +172,17 @@ func TestUnderALockFurtherOutTheHandlerEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		gone, leave := context.WithCancel(t.Context())
-		h := httpmw.Exclusive(k, byName("account"))(httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		h := httpmw.Exclusive(k,
+			byName("account"))(httpmw.Idempotent(k,
+			byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			leave()
 			begun := time.Now()
 			<-r.Context().Done()
 			assert.Zero(t, time.Since(begun))
 		})))
-		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { answered(h, order(gone, "k", "pen")) })
+		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
+			answered(h, order(gone, "k", "pen"))
+		})
 	})
 }
 
@@ -177,7 +196,10 @@ func TestAClientThatHangsUpFindsItsRequestDone(t *testing.T) {
 			k, _ := scripted(t)
 			begun, gone := make(chan struct{}), make(chan struct{})
 			var shop shop
-			h := httpmw.Idempotent(k, byUser, httpmw.WaitForAnswer(soon))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h := httpmw.Idempotent(k, byUser,
+				httpmw.WaitForAnswer(soon))(http.HandlerFunc(func(w http.ResponseWriter,
+				r *http.Request,
+			) {
 				close(begun)
 				within(t, gone)
 				assert.NoError(t, r.Context().Err())
@@ -190,7 +212,8 @@ func TestAClientThatHangsUpFindsItsRequestDone(t *testing.T) {
 				h.ServeHTTP(w, r)
 			}), edit, uncomplaining(t))
 			ctx, hangUp := context.WithCancel(t.Context())
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/", strings.NewReader("pen"))
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/",
+				strings.NewReader("pen"))
 			require.NoError(t, err)
 			r.Header.Set(httpmw.IdempotencyKeyHeader, "k")
 			r.Header.Set("User", "ann")

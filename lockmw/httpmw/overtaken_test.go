@@ -21,7 +21,8 @@ func TestAHandlerRunsOnceThoughItsTakeoverFailed(t *testing.T) {
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var h http.Handler
 		var bodies []string
-		h = httpmw.Idempotent(k, byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h = httpmw.Idempotent(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(r.Body)
 			assert.NoError(t, err)
 			bodies = append(bodies, string(body))
@@ -44,6 +45,7 @@ func TestAHandlerRunsOnceThoughItsTakeoverFailed(t *testing.T) {
 		w = answered(h, order(t.Context(), "k", "pen"))
 		assert.Equal(t, "done", w.Body.String())
 		assert.Equal(t, "true", w.Header().Get(httpmw.ReplayedHeader))
-		assert.Equal(t, []string{"pen", "pen"}, bodies, "two requests, two runs, each with its body")
+		assert.Equal(t, []string{"pen", "pen"}, bodies,
+			"two requests, two runs, each with its body")
 	})
 }

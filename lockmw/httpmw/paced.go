@@ -40,7 +40,8 @@ var longAgo = time.Unix(1, 0)
 // handler of the request returns.
 func pace(w http.ResponseWriter, r *http.Request, timeout time.Duration) *paced {
 	return &paced{
-		body: r.Body, control: http.NewResponseController(w), timeout: timeout, left: timeout, off: !setsDeadlines(w),
+		body: r.Body, control: http.NewResponseController(w), timeout: timeout, left: timeout,
+		off: !setsDeadlines(w),
 	}
 }
 
@@ -117,7 +118,8 @@ func (p *paced) expire() {
 }
 
 func (p *paced) tooSlow() error {
-	return fmt.Errorf("%w: it came too slowly, less than %d KiB in %v: if clients are meant to be so slow, raise httpmw.BodyTimeout: %w",
+	return fmt.Errorf("%w: it came too slowly, less than %d KiB in %v: if clients are meant to "+
+		"be so slow, raise httpmw.BodyTimeout: %w",
 		ErrBody, paceBytes>>10, p.timeout, os.ErrDeadlineExceeded)
 }
 

@@ -72,11 +72,22 @@ func TestABodyThatTricklesIsRefused(t *testing.T) {
 		opts  []httpmw.ServerOption
 		after time.Duration
 	}{
-		"nothing comes":      {"", time.Hour, nil, httpmw.DefaultBodyTimeout},
-		"a byte a second":    {"x", time.Second, nil, httpmw.DefaultBodyTimeout},
-		"a little too slow":  {repeat("x", piece/11-100), time.Second - 1, nil, httpmw.DefaultBodyTimeout},
-		"by a time of yours": {"x", time.Second, []httpmw.ServerOption{httpmw.BodyTimeout(3 * time.Second)}, 3 * time.Second},
-		"all of it is read":  {"x", time.Second, []httpmw.ServerOption{httpmw.MaxBody(piece * 4)}, httpmw.DefaultBodyTimeout},
+		"nothing comes":   {"", time.Hour, nil, httpmw.DefaultBodyTimeout},
+		"a byte a second": {"x", time.Second, nil, httpmw.DefaultBodyTimeout},
+		"a little too slow": {
+			repeat("x", piece/11-100), time.Second - 1, nil,
+			httpmw.DefaultBodyTimeout,
+		},
+		"by a time of yours": {
+			"x", time.Second,
+			[]httpmw.ServerOption{httpmw.BodyTimeout(3 * time.Second)},
+			3 * time.Second,
+		},
+		"all of it is read": {
+			"x", time.Second,
+			[]httpmw.ServerOption{httpmw.MaxBody(piece * 4)},
+			httpmw.DefaultBodyTimeout,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,13 +103,16 @@ func TestABodyThatTricklesIsRefused(t *testing.T) {
 				}
 				for _, h := range []http.Handler{
 					httpmw.Exclusive(k, byName("a"), exclusive...)(never(t)),
-					httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) { assert.Fail(t, "it ran") }, handle...),
+					httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
+						assert.Fail(t, "it ran")
+					}, handle...),
 				} {
 					r, w := arriving(t, piece*2, each(c.every, c.text))
 					begun := time.Now()
 					h.ServeHTTP(w, r)
 					assert.Equal(t, c.after, time.Since(begun))
-					p := requireProblem(t, read(w.Result()), http.StatusRequestTimeout, httpmw.TypeTimeout)
+					p := requireProblem(t, read(w.Result()), http.StatusRequestTimeout,
+						httpmw.TypeTimeout)
 					assert.Contains(t, p.Detail, "in time")
 					require.ErrorIs(t, got, httpmw.ErrBody)
 					require.ErrorIs(t, got, os.ErrDeadlineExceeded)
@@ -119,8 +133,10 @@ func TestABodyThatComesAtThePaceIsRead(t *testing.T) {
 			"under the lock": nil,
 			"before it":      {httpmw.MaxBody(size)},
 		} {
-			r, w := arriving(t, size, each(httpmw.DefaultBodyTimeout-time.Millisecond, repeat("x", piece)))
-			httpmw.Exclusive(k, byName("a"), opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			r, w := arriving(t, size,
+				each(httpmw.DefaultBodyTimeout-time.Millisecond, repeat("x", piece)))
+			httpmw.Exclusive(k, byName("a"),
+				opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				n, err := io.Copy(io.Discard, r.Body)
 				assert.NoError(t, err, name)
 				assert.EqualValues(t, size, n, name)
@@ -132,7 +148,9 @@ func TestABodyThatComesAtThePaceIsRead(t *testing.T) {
 }
 
 // begun is a body of which what is read before the lock is there.
-func begun(client io.Writer) { _, _ = io.WriteString(client, repeat("x", httpmw.DefaultBodyBefore+1)) }
+func begun(client io.Writer) {
+	_, _ = io.WriteString(client, repeat("x", httpmw.DefaultBodyBefore+1))
+}
 
 // What is read under the lock has to come at the pace as well, and single bytes do not extend it.
 func TestALargeBodyThatTricklesLosesTheLock(t *testing.T) {
@@ -144,13 +162,17 @@ func TestALargeBodyThatTricklesLosesTheLock(t *testing.T) {
 			_, _ = io.WriteString(to, repeat("x", piece))
 			each(time.Second, "x")(to)
 		})
-		httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		httpmw.Exclusive(
+			k, byName("a"),
+		)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			at := time.Now()
 			n, err := io.Copy(io.Discard, r.Body)
 			assert.GreaterOrEqual(t, n, int64(httpmw.DefaultBodyBefore+piece))
 			assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
 			assert.ErrorIs(t, err, httpmw.ErrBody)
-			assert.ErrorContains(t, err, "less than 64 KiB in 10s: if clients are meant to be so slow, raise httpmw.BodyTimeout")
+			assert.ErrorContains(t, err,
+				"less than 64 KiB in 10s: if clients are meant to be so slow, raise "+
+					"httpmw.BodyTimeout")
 			assert.Equal(t, httpmw.DefaultBodyTimeout*3/2, time.Since(at))
 			_, err = r.Body.Read(make([]byte, 1))
 			assert.ErrorIs(t, err, os.ErrDeadlineExceeded, "from then on")
@@ -166,7 +188,9 @@ func TestAHandlerMayTakeItsTimeToRead(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		r, w := arriving(t, 1<<20, each(0, repeat("x", piece)))
-		httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		httpmw.Exclusive(
+			k, byName("a"),
+		)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			for range 1 << 20 / piece {
 				pass(time.Minute)
 				_, err := io.ReadFull(r.Body, make([]byte, piece))
@@ -182,7 +206,9 @@ func TestAHandlersOwnReadDeadlineHolds(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		r, w := arriving(t, 1<<20, begun)
-		httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		httpmw.Exclusive(
+			k, byName("a"),
+		)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			at := time.Now()
 			assert.NoError(t, http.NewResponseController(w).SetReadDeadline(at.Add(time.Second)))
 			_, err := io.Copy(io.Discard, r.Body)
@@ -201,15 +227,19 @@ func TestAStreamIsNotRead(t *testing.T) {
 		opts []httpmw.Option
 		edit func(*http.Request)
 	}{
-		"by option": {[]httpmw.Option{httpmw.MaxBody(1), httpmw.StreamBody()}, func(*http.Request) {}},
-		"CONNECT":   {nil, connect},
+		"by option": {
+			[]httpmw.Option{httpmw.MaxBody(1), httpmw.StreamBody()},
+			func(*http.Request) {},
+		},
+		"CONNECT": {nil, connect},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 				r, w := arriving(t, 1<<20, each(time.Minute, "x"))
 				c.edit(r)
-				httpmw.Exclusive(k, byName("a"), c.opts...)(http.HandlerFunc(func(_ http.ResponseWriter, got *http.Request) {
+				httpmw.Exclusive(k, byName("a"),
+					c.opts...)(http.HandlerFunc(func(_ http.ResponseWriter, got *http.Request) {
 					assert.Equal(t, r.Body, got.Body)
 					_, err := io.ReadFull(got.Body, make([]byte, 2))
 					assert.NoError(t, err)
@@ -230,7 +260,8 @@ func TestAWriterWithoutDeadlinesIsToldOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, o := observed(t)
 		run := func(size int64, opts ...httpmw.Option) {
-			h := httpmw.Exclusive(k, byName("a"), opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			h := httpmw.Exclusive(k, byName("a"),
+				opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				n, err := io.Copy(io.Discard, r.Body)
 				assert.NoError(t, err)
 				assert.Equal(t, size, n)
@@ -266,7 +297,9 @@ func TestNoDeadlineIsSetWhenTheHandlerHasReturned(t *testing.T) {
 			_, _ = io.WriteString(to, "x")
 		})
 		ended := make(chan error, 1)
-		httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		httpmw.Exclusive(
+			k, byName("a"),
+		)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			go func() {
 				_, err := io.Copy(io.Discard, r.Body)
 				ended <- err
@@ -288,7 +321,8 @@ func TestNoBodyStaysNoBody(t *testing.T) {
 			r, w := arriving(t, 0, func(io.Writer) {})
 			for _, body := range []io.ReadCloser{http.NoBody, nil} {
 				r.Body = body
-				httpmw.Exclusive(k, byName("a"), opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				httpmw.Exclusive(k, byName("a"),
+					opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 					assert.Equal(t, body, r.Body)
 				})).ServeHTTP(w, r)
 			}
@@ -304,13 +338,17 @@ func TestABodyIsReadOnce(t *testing.T) {
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		run := func(size int, opts ...httpmw.Option) (outer, inner io.ReadCloser, status int) {
 			w := httptest.NewRecorder()
-			h := httpmw.Exclusive(k, byName("inner"), opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			h := httpmw.Exclusive(k, byName("inner"),
+				opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				inner = r.Body
 				text, err := io.ReadAll(r.Body)
 				assert.NoError(t, err)
 				assert.Equal(t, repeat("x", size), string(text))
 			}))
-			httpmw.Exclusive(k, byName("outer"), httpmw.MaxBody(1<<20))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			httpmw.Exclusive(k, byName("outer"),
+				httpmw.MaxBody(1<<20))(http.HandlerFunc(func(w http.ResponseWriter,
+				r *http.Request,
+			) {
 				outer = r.Body
 				h.ServeHTTP(w, r)
 				assert.Equal(t, outer, r.Body)
@@ -331,6 +369,7 @@ func TestABodyAboveAnOuterBound(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)
 	h := http.MaxBytesHandler(httpmw.Exclusive(k, byName("a"))(never(t)), 10)
-	requireProblem(t, do(h, post(t, strings.Repeat("x", 11))), http.StatusRequestEntityTooLarge, httpmw.TypeBadRequest)
+	requireProblem(t, do(h, post(t, strings.Repeat("x", 11))), http.StatusRequestEntityTooLarge,
+		httpmw.TypeBadRequest)
 	assert.False(t, asked(s))
 }

@@ -55,7 +55,8 @@ func PathAs(canonical func(value string) (string, error), names ...string) KeyFu
 // their canonical form.
 func pathKey(who string, canonical func(string) (string, error), names ...string) KeyFunc {
 	if len(names) == 0 || slices.Contains(names, "") {
-		panic(fmt.Sprintf(`lockbeat: httpmw.%s needs the name of a wildcard of the route, such as "id" for /accounts/{id}`, who))
+		panic(fmt.Sprintf("lockbeat: httpmw.%s needs the name of a wildcard of the route, "+
+			`such as "id" for /accounts/{id}`, who))
 	}
 	name := names[len(names)-1]
 	return func(r *http.Request) (string, error) {
@@ -96,9 +97,11 @@ var errWildcard = fmt.Errorf("%w: unknown wildcard", renewer.ErrConfig)
 
 func wildcardFault(who, pattern, name string) error {
 	if pattern == "" {
-		return fmt.Errorf("%w: the router has told of no route, in which httpmw.%s looks for {%s}: put the lock on a route of "+
+		return fmt.Errorf("%w: the router has told of no route, in which httpmw.%s looks for "+
+			"{%s}: put the lock on a route of "+
 			"http.ServeMux or chi, or name it by a function", errWildcard, who, name)
 	}
-	return fmt.Errorf("%w: the route %q has no wildcard {%s} for httpmw.%s: put the lock on the route itself, or name it by a function",
+	return fmt.Errorf("%w: the route %q has no wildcard {%s} for httpmw.%s: put the lock on the "+
+		"route itself, or name it by a function",
 		errWildcard, pattern, name, who)
 }

@@ -9,28 +9,32 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
-// The types of the problems in bodies, by RFC 9457: they say what is wrong to programs that do not go by the status alone. A failure
-// of the server's own making, with status 500, is "about:blank".
+// The types of the problems in bodies, by RFC 9457: they say what is wrong to programs that do not
+// go by the status alone. A failure of the server's own making, with status 500, is "about:blank".
 const (
 	// TypeBusy means that another request has the lock, or that too many wait for it or for their
 	// client's locks. The request has not been carried out.
 	TypeBusy = types + "TypeBusy"
-	// TypeUnavailable means that the lock can't be had for now, and nobody knows who has it: its store is down, or this server is
-	// shutting down. The request has not been carried out.
+	// TypeUnavailable means that the lock can't be had for now, and nobody knows who has it:
+	// its store is down, or this server is shutting down. The request has not been carried out.
 	TypeUnavailable = types + "TypeUnavailable"
 	// TypeTimeout means that the request's own time ran out, or that its body came too slowly, as a
 	// rule before it had the lock: the detail says whether it has been carried out.
 	TypeTimeout = types + "TypeTimeout"
-	// TypeLost means that the lock was lost while the request was being carried out: it may have been in part.
+	// TypeLost means that the lock was lost while the request was
+	// being carried out: it may have been in part.
 	TypeLost = types + "TypeLost"
-	// TypeReused means that the Idempotency-Key is that of another request. This one has not been carried out.
+	// TypeReused means that the Idempotency-Key is that of another
+	// request. This one has not been carried out.
 	TypeReused = types + "TypeReused"
-	// TypeNotKept means that the request has been carried out before, and that its answer is not to be had any more.
+	// TypeNotKept means that the request has been carried out before,
+	// and that its answer is not to be had any more.
 	TypeNotKept = types + "TypeNotKept"
 	// TypeQuota means that as many answers to the caller's requests are stored as may be. This
 	// one has not been carried out; with a key that is known it would get its answer.
 	TypeQuota = types + "TypeQuota"
-	// TypeBadRequest means that the request does not say what to lock, or can't be decoded. It has not been carried out.
+	// TypeBadRequest means that the request does not say what to
+	// lock, or can't be decoded. It has not been carried out.
 	TypeBadRequest = types + "TypeBadRequest"
 )
 
@@ -47,70 +51,99 @@ type kind struct {
 }
 
 var (
-	kindBusy = &kind{http.StatusConflict, true, TypeBusy, "Busy", "Another request holds the lock on this resource. " + nothingDone}
+	kindBusy = &kind{
+		http.StatusConflict, true, TypeBusy, "Busy",
+		"Another request holds the lock on this resource. " + nothingDone,
+	}
 	kindFull = &kind{
-		http.StatusServiceUnavailable, true, TypeBusy, "Busy", "Too many requests wait for the lock on this resource. " + nothingDone,
+		http.StatusServiceUnavailable, true, TypeBusy, "Busy",
+		"Too many requests wait for the lock on this resource. " + nothingDone,
 	}
 	kindTooMany = &kind{
-		http.StatusTooManyRequests, true, TypeBusy, "Busy", "Too many requests of this client wait for locks. " + nothingDone,
+		http.StatusTooManyRequests, true, TypeBusy, "Busy",
+		"Too many requests of this client wait for locks. " + nothingDone,
 	}
 	kindSkipped = &kind{status: http.StatusNoContent}
 	kindDown    = &kind{
-		http.StatusServiceUnavailable, true, TypeUnavailable, "Lock unavailable", "The lock on this resource could not be asked for. " + nothingDone,
+		http.StatusServiceUnavailable, true, TypeUnavailable, "Lock unavailable",
+		"The lock on this resource could not be asked for. " + nothingDone,
 	}
 	kindStopping = &kind{
-		http.StatusServiceUnavailable, true, TypeUnavailable, "Lock unavailable", "This server is shutting down. " + nothingDone,
+		http.StatusServiceUnavailable, true, TypeUnavailable, "Lock unavailable",
+		"This server is shutting down. " + nothingDone,
 	}
 	kindLate = &kind{
-		http.StatusServiceUnavailable, true, TypeTimeout, "Out of time", "The time for this request ran out before it had the lock. " + nothingDone,
+		http.StatusServiceUnavailable, true, TypeTimeout, "Out of time",
+		"The time for this request ran out before it had the lock. " + nothingDone,
 	}
 	kindUnanswered = &kind{
 		http.StatusServiceUnavailable, true, TypeTimeout, "Out of time",
-		"The time for this request ran out while it was being carried out. Some of it may have been done.",
+		"The time for this request ran out while it was being carried out. Some of it may have " +
+			"been done.",
 	}
-	kindGone = &kind{http.StatusServiceUnavailable, true, TypeTimeout, "Cancelled", "This request was cancelled before it had the lock. " + nothingDone}
+	kindGone = &kind{
+		http.StatusServiceUnavailable, true, TypeTimeout, "Cancelled",
+		"This request was cancelled before it had the lock. " + nothingDone,
+	}
 	kindLost = &kind{
 		http.StatusServiceUnavailable, true, TypeLost, "Lock lost",
-		"The lock on this resource was lost while the request was being carried out. Some of it may have been done.",
+		"The lock on this resource was lost while the request was being carried out. Some of it " +
+			"may have been done.",
 	}
 	kindBadName = &kind{
-		http.StatusBadRequest, false, TypeBadRequest, "Bad request", "What the request names to be locked is empty or too long. " + nothingDone,
+		http.StatusBadRequest, false, TypeBadRequest, "Bad request",
+		"What the request names to be locked is empty or too long. " + nothingDone,
 	}
-	kindBadKey   = &kind{http.StatusBadRequest, false, TypeBadRequest, "Bad request", "The request does not say what to lock. " + nothingDone}
-	kindBadBody  = &kind{http.StatusBadRequest, false, TypeBadRequest, "Bad request", "The body of the request can't be decoded. " + nothingDone}
+	kindBadKey = &kind{
+		http.StatusBadRequest, false, TypeBadRequest, "Bad request",
+		"The request does not say what to lock. " + nothingDone,
+	}
+	kindBadBody = &kind{
+		http.StatusBadRequest, false, TypeBadRequest, "Bad request",
+		"The body of the request can't be decoded. " + nothingDone,
+	}
 	kindHugeBody = &kind{
-		http.StatusRequestEntityTooLarge, false, TypeBadRequest, "Bad request", "The body of the request is too large. " + nothingDone,
+		http.StatusRequestEntityTooLarge, false, TypeBadRequest, "Bad request",
+		"The body of the request is too large. " + nothingDone,
 	}
 	kindSlowBody = &kind{
 		http.StatusRequestTimeout, false, TypeTimeout, "Request timeout",
-		"The body of the request did not come in time. The request has not been carried out, or not to its end.",
+		"The body of the request did not come in time. The request has not been carried out, or " +
+			"not to its end.",
 	}
 	kindBadFence = &kind{
-		http.StatusBadRequest, false, TypeBadRequest, "Bad request", "The header " + FenceHeader + " is no fencing token. " + nothingDone,
+		http.StatusBadRequest, false, TypeBadRequest, "Bad request",
+		"The header " + FenceHeader + " is no fencing token. " + nothingDone,
 	}
 	kindBadIdempotencyKey = &kind{
 		http.StatusBadRequest, false, TypeBadRequest, "Bad request",
-		"The request needs one header " + IdempotencyKeyHeader + " of 1 to 255 visible ASCII characters. " + nothingDone,
+		"The request needs one header " + IdempotencyKeyHeader +
+			" of 1 to 255 visible ASCII characters. " + nothingDone,
 	}
 	kindReused = &kind{
 		http.StatusUnprocessableEntity, false, TypeReused, "Key reused",
-		"The " + IdempotencyKeyHeader + " is that of another request: another method, host, path or body. " + nothingDone,
+		"The " + IdempotencyKeyHeader +
+			" is that of another request: another method, host, path or body. " + nothingDone,
 	}
 	kindNotKept = &kind{
 		http.StatusConflict, false, TypeNotKept, "Done before",
-		"A request with this " + IdempotencyKeyHeader + " has been carried out, but its answer was too large to be kept.",
+		"A request with this " + IdempotencyKeyHeader +
+			" has been carried out, but its answer was too large to be kept.",
 	}
 	kindQuota = &kind{
 		http.StatusTooManyRequests, true, TypeQuota, "Quota used up",
-		"Too many answers to requests with an " + IdempotencyKeyHeader + " are stored for this caller. " + nothingDone,
+		"Too many answers to requests with an " + IdempotencyKeyHeader +
+			" are stored for this caller. " + nothingDone,
 	}
 	kindUnreadable = &kind{
 		status: http.StatusInternalServerError,
-		detail: "What is stored for this " + IdempotencyKeyHeader + " can't be read. This request has not been carried out; one before it may have been.",
+		detail: "What is stored for this " + IdempotencyKeyHeader +
+			" can't be read. This request has not been carried out; one before it may have been.",
 	}
 	kindWildcard = &kind{
 		status: http.StatusInternalServerError,
-		detail: "The server's lock on this route is set up wrongly: the route has no wildcard of the name given to httpmw.PathValue. " +
+		detail: "The server's lock on this route is set up wrongly: the route has no wildcard of " +
+			"the name given to httpmw.PathValue. " +
 			"The server's observer (renewer.Config.Observer) has been told which. " + nothingDone,
 	}
 	kindMisuse = &kind{status: http.StatusInternalServerError}
@@ -118,7 +151,8 @@ var (
 
 const nothingDone = "The request has not been carried out."
 
-// kindOf sorts an error, the request's own faults first: what a key function or a codec returns may be anything.
+// kindOf sorts an error, the request's own faults first: what a key
+// function or a codec returns may be anything.
 func kindOf(err error) *kind {
 	switch {
 	case errors.Is(err, ErrKey), errors.Is(err, ErrBody):

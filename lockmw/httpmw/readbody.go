@@ -26,7 +26,9 @@ func keep(data []byte, from io.ReadCloser) io.ReadCloser {
 
 // readBody reads a request's body, of limit bytes at most, at a pace of 64 KiB in timeout. One that
 // says itself that it is larger isn't begun. The error says what to answer.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration) ([]byte, error) {
+func readBody(
+	w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration,
+) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
@@ -49,7 +51,8 @@ func readAll(r *http.Request, from io.Reader) ([]byte, error) {
 		return b.Bytes(), nil
 	case errors.Is(err, ErrBody):
 		return nil, err
-	case r.Context().Err() == nil, errors.Is(err, os.ErrDeadlineExceeded): // with which net/http ends the context, too
+	case r.Context().Err() == nil, errors.Is(err, os.ErrDeadlineExceeded):
+		// with which net/http ends the context, too
 		return nil, fmt.Errorf("%w: %w", ErrBody, err)
 	default:
 		return nil, ended(r)
@@ -58,7 +61,8 @@ func readAll(r *http.Request, from io.Reader) ([]byte, error) {
 
 // reads reports whether the body of r is to be read before the lock is asked for.
 func (g *guard) reads(r *http.Request) bool {
-	if r.Body == nil || r.Body == http.NoBody || g.streamBody || r.Method == http.MethodConnect { // whose body is a connection
+	// whose body is a connection
+	if r.Body == nil || r.Body == http.NoBody || g.streamBody || r.Method == http.MethodConnect {
 		return false
 	}
 	k, ok := r.Body.(kept) // by a guard further out

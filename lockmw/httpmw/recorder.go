@@ -80,7 +80,8 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.w.Write(p)
 }
 
-// answer is what the handler has answered by now, in the form that is stored: without what outer middleware has set, which it will set again.
+// answer is what the handler has answered by now, in the form that is
+// stored: without what outer middleware has set, which it will set again.
 func (r *recorder) answer() answer {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
@@ -88,7 +89,8 @@ func (r *recorder) answer() answer {
 	if r.large {
 		return answer{Status: r.status, large: true}
 	}
-	if _, set := r.sent["Content-Type"]; !set && r.sent.Get("Content-Encoding") == "" && r.body.Len() > 0 {
+	if _, set := r.sent["Content-Type"]; !set && r.sent.Get("Content-Encoding") == "" &&
+		r.body.Len() > 0 {
 		r.sent.Set("Content-Type", http.DetectContentType(r.body.Bytes())) // as net/http would
 	}
 	a := answer{Status: r.status, Body: r.body.Bytes(), Trailer: replayable(r.trailer())}

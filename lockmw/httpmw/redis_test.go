@@ -32,7 +32,8 @@ func onRedis(t *testing.T, server *redistest.Server) *renewer.Keeper {
 	return newKeeper(t, store)
 }
 
-// Two servers, one Redis: of the requests for an account one runs at a time, each runs once, and no lease is left.
+// Two servers, one Redis: of the requests for an account one runs at
+// a time, each runs once, and no lease is left.
 func TestRequestsOfOneAccountRunAlone(t *testing.T) {
 	t.Parallel()
 	const accounts, requests = 3, 40
@@ -42,24 +43,27 @@ func TestRequestsOfOneAccountRunAlone(t *testing.T) {
 	var servers []*httptest.Server
 	for range 2 {
 		mux := http.NewServeMux()
-		mux.Handle("POST /accounts/{id}", httpmw.Exclusive(onRedis(t, redis), httpmw.PathValue("id"), httpmw.Wait(soon))(http.HandlerFunc(
-			func(w http.ResponseWriter, r *http.Request) {
-				id, err := strconv.Atoi(r.PathValue("id"))
-				assert.NoError(t, err)
-				if running[id].Add(1) > 1 {
-					overlaps.Add(1)
-				}
-				runs[id].Add(1)
-				running[id].Add(-1)
-				ok(w, r)
-			})))
+		mux.Handle("POST /accounts/{id}",
+			httpmw.Exclusive(onRedis(t, redis), httpmw.PathValue("id"),
+				httpmw.Wait(soon))(http.HandlerFunc(
+				func(w http.ResponseWriter, r *http.Request) {
+					id, err := strconv.Atoi(r.PathValue("id"))
+					assert.NoError(t, err)
+					if running[id].Add(1) > 1 {
+						overlaps.Add(1)
+					}
+					runs[id].Add(1)
+					running[id].Add(-1)
+					ok(w, r)
+				})))
 		servers = append(servers, serve(t, mux))
 	}
 	var all sync.WaitGroup
 	for i := range requests {
 		for id := range accounts {
 			all.Go(func() {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, servers[i%2].URL+"/accounts/"+strconv.Itoa(id), http.NoBody)
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+					servers[i%2].URL+"/accounts/"+strconv.Itoa(id), http.NoBody)
 				if !assert.NoError(t, err) {
 					return
 				}
@@ -84,7 +88,8 @@ func TestRequestsOfOneAccountRunAlone(t *testing.T) {
 func TestStoreDownIsNeverBusy(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
-	s := serve(t, httpmw.Exclusive(onRedis(t, redis), byName(secret), httpmw.Refuse(http.StatusConflict))(http.HandlerFunc(ok)))
+	s := serve(t, httpmw.Exclusive(onRedis(t, redis), byName(secret),
+		httpmw.Refuse(http.StatusConflict))(http.HandlerFunc(ok)))
 	assert.Equal(t, "done", send(t, s, http.MethodGet, "/", http.NoBody).body)
 	redis.Kill()
 	a := send(t, s, http.MethodGet, "/", http.NoBody)
@@ -92,5 +97,7 @@ func TestStoreDownIsNeverBusy(t *testing.T) {
 	requireRetryAfter(t, a, 3, 8)
 	assert.NotContains(t, a.body, "usy")
 	require.NoError(t, redis.Restart())
-	require.Eventually(t, func() bool { return send(t, s, http.MethodGet, "/", http.NoBody).body == "done" }, soon, tick)
+	require.Eventually(t, func() bool {
+		return send(t, s, http.MethodGet, "/", http.NoBody).body == "done"
+	}, soon, tick)
 }

@@ -13,8 +13,8 @@ type held struct {
 	exit func(error) error
 }
 
-// under runs do with the lock and returns how that was lost, nil if it was not. The lock is free then, also after a panic or
-// runtime.Goexit, which pass through.
+// under runs do with the lock and returns how that was lost, nil if it was not.
+// The lock is free then, also after a panic or runtime.Goexit, which pass through.
 func (l held) under(w http.ResponseWriter, r *http.Request, do work) (lost error) {
 	unwound := lockmw.ErrUnwound
 	defer func() { lost = l.exit(unwound) }()
@@ -43,9 +43,10 @@ func (g *guard) run(w http.ResponseWriter, r *http.Request, do work, l held) {
 	}
 }
 
-// answerUnseen makes a 503 of the empty 200 that a handler gets which has written nothing. Whether it has, nobody knows: if so, the
-// writer ignores this. To find out by a WriteHeader that the writer refuses, and a recover, would put writers of other middleware in
-// a wrong state; and a body can't be sent, since it might land behind that of the handler.
+// answerUnseen makes a 503 of the empty 200 that a handler gets which has written nothing.
+// Whether it has, nobody knows: if so, the writer ignores this. To find out by a WriteHeader
+// that the writer refuses, and a recover, would put writers of other middleware in a wrong
+// state; and a body can't be sent, since it might land behind that of the handler.
 func (g *guard) answerUnseen(w http.ResponseWriter, r *http.Request, lost error) {
 	e := g.explain(lost)
 	e.setHeaders(w.Header())
@@ -53,7 +54,8 @@ func (g *guard) answerUnseen(w http.ResponseWriter, r *http.Request, lost error)
 	w.WriteHeader(e.Status)
 }
 
-// pass calls do with a request on ctx, and gives back what net/http and outer middleware look for in theirs.
+// pass calls do with a request on ctx, and gives back what net/http
+// and outer middleware look for in theirs.
 func pass(ctx context.Context, w http.ResponseWriter, r *http.Request, do work) {
 	inner := r.WithContext(ctx)
 	defer func() {

@@ -32,7 +32,8 @@ func Seal(keys ...[]byte) IdempotentOption {
 	for i, key := range keys {
 		block, err := aes.NewCipher(key)
 		if err != nil {
-			panic(fmt.Sprintf("lockbeat: key %d of httpmw.Seal has %d bytes: give 16, 24 or 32 random ones", i+1, len(key)))
+			panic(fmt.Sprintf("lockbeat: key %d of httpmw.Seal has %d bytes: give 16, 24 or 32 "+
+				"random ones", i+1, len(key)))
 		}
 		aead, err := cipher.NewGCMWithRandomNonce(block)
 		if err != nil { // of a block of another size
@@ -50,8 +51,10 @@ type sealer []cipher.AEAD
 const sealMark = "lbsealed1\n"
 
 var (
-	errUnsealed = errors.New("it is not sealed, as those are that were stored before httpmw.Seal was given, or by another program")
-	errSeal     = errors.New("none of the keys given to httpmw.Seal opens it: it was sealed by another key, or for another request")
+	errUnsealed = errors.New("it is not sealed, as those are that were stored before httpmw.Seal " +
+		"was given, or by another program")
+	errSeal = errors.New("none of the keys given to httpmw.Seal opens it: it was sealed by " +
+		"another key, or for another request")
 )
 
 // seal seals an answer for one request.

@@ -65,9 +65,12 @@ func TestSealsCanBeRotated(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var shop shop
-		by := func(keys ...[]byte) http.Handler { return httpmw.Idempotent(k, byUser, httpmw.Seal(keys...))(&shop) }
+		by := func(keys ...[]byte) http.Handler {
+			return httpmw.Idempotent(k, byUser, httpmw.Seal(keys...))(&shop)
+		}
 		replayed := func(h http.Handler) bool {
-			return answered(h, order(t.Context(), "k", "pen")).Header().Get(httpmw.ReplayedHeader) == "true"
+			return answered(h,
+				order(t.Context(), "k", "pen")).Header().Get(httpmw.ReplayedHeader) == "true"
 		}
 		require.False(t, replayed(by(oldKey, newKey)))
 		assert.True(t, replayed(by(oldKey)), "sealed by the first")
@@ -87,13 +90,25 @@ func TestForeignAnswersAreNotReplayed(t *testing.T) {
 		first, then []httpmw.IdempotentOption
 		edit        func(record string) string
 	}{
-		"stored before it was given":    {nil, sealed, nil},
-		"stored when it was given":      {sealed, nil, nil},
-		"sealed by a key that has gone": {[]httpmw.IdempotentOption{httpmw.Seal(oldKey)}, sealed, nil},
-		"changed":                       {sealed, sealed, func(r string) string { return r[:len(r)-1] + string(r[len(r)-1]^1) }},
-		"cut":                           {sealed, sealed, func(r string) string { return r[:len(r)-1] }},
-		"all but gone":                  {sealed, sealed, func(r string) string { return headOf(r) + seal }},
-		"marked as another version":     {sealed, sealed, func(r string) string { return strings.Replace(r, "lbsealed1", "lbsealed2", 1) }},
+		"stored before it was given": {nil, sealed, nil},
+		"stored when it was given":   {sealed, nil, nil},
+		"sealed by a key that has gone": {
+			[]httpmw.IdempotentOption{httpmw.Seal(oldKey)},
+			sealed,
+			nil,
+		},
+		"changed": {sealed, sealed, func(r string) string {
+			return r[:len(r)-1] + string(r[len(r)-1]^1)
+		}},
+		"cut": {sealed, sealed, func(r string) string {
+			return r[:len(r)-1]
+		}},
+		"all but gone": {sealed, sealed, func(r string) string {
+			return headOf(r) + seal
+		}},
+		"marked as another version": {sealed, sealed, func(r string) string {
+			return strings.Replace(r, "lbsealed1", "lbsealed2", 1)
+		}},
 		"put there in clear": {sealed, sealed, func(r string) string {
 			return headOf(r) + `{"status":200,"body":"cGVu"}`
 		}},
@@ -105,13 +120,15 @@ func TestForeignAnswersAreNotReplayed(t *testing.T) {
 			s := script.New()
 			k := newKeeper(t, s, func(c *renewer.Config) { c.Observer = o })
 			var shop shop
-			answered(httpmw.Idempotent(k, byUser, c.first...)(&shop), order(t.Context(), secret, secret))
+			answered(httpmw.Idempotent(k, byUser, c.first...)(&shop),
+				order(t.Context(), secret, secret))
 			if lock, record := recordOf(s); c.edit != nil {
 				s.PutRecord(lock, c.edit(record))
 			}
 			h := httpmw.Idempotent(k, byUser, c.then...)(&shop)
 			for range 2 {
-				p := requireProblem(t, do(h, order(t.Context(), secret, secret)), http.StatusInternalServerError, "about:blank")
+				p := requireProblem(t, do(h, order(t.Context(), secret, secret)),
+					http.StatusInternalServerError, "about:blank")
 				assert.Contains(t, p.Detail, "can't be read")
 			}
 			assert.EqualValues(t, 1, shop.taken.Load(), "it is not carried out again")
@@ -132,7 +149,8 @@ func TestASealedAnswerCantBeMoved(t *testing.T) {
 		answered(h, order(t.Context(), "b", "pen"))
 		b, _ := recordOf(s)
 		s.PutRecord(b, pen)
-		assert.Equal(t, http.StatusInternalServerError, answered(h, order(t.Context(), "b", "pen")).Code, "another key's")
+		assert.Equal(t, http.StatusInternalServerError,
+			answered(h, order(t.Context(), "b", "pen")).Code, "another key's")
 
 		answered(h, order(t.Context(), "c", "ink"))
 		c, ink := recordOf(s)
@@ -141,7 +159,8 @@ func TestASealedAnswerCantBeMoved(t *testing.T) {
 		_, sealed, _ := strings.Cut(ink, seal)
 		s.PutRecord(c, headOf(pen)+seal+sealed)
 		w := answered(h, order(t.Context(), "c", "pen"))
-		assert.Equal(t, http.StatusInternalServerError, w.Code, "another request's, whose fingerprint was put there")
+		assert.Equal(t, http.StatusInternalServerError, w.Code,
+			"another request's, whose fingerprint was put there")
 		assert.EqualValues(t, 4, shop.taken.Load())
 	})
 }
@@ -151,9 +170,13 @@ func TestASealCountsForTheSize(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		status := http.StatusNoContent // `{"status":204}`
-		for most, want := range map[int]int{14 + 38: http.StatusNoContent, 14 + 37: http.StatusConflict} {
+		for most, want := range map[int]int{
+			14 + 38: http.StatusNoContent,
+			14 + 37: http.StatusConflict,
+		} {
 			runs := 0
-			h := httpmw.Idempotent(k, byName(http.StatusText(want)), httpmw.Seal(newKey), httpmw.MaxAnswer(most))(answering(&runs, &status))
+			h := httpmw.Idempotent(k, byName(http.StatusText(want)), httpmw.Seal(newKey),
+				httpmw.MaxAnswer(most))(answering(&runs, &status))
 			assert.Equal(t, http.StatusNoContent, answered(h, order(t.Context(), "k", "pen")).Code)
 			assert.Equal(t, want, answered(h, order(t.Context(), "k", "pen")).Code)
 		}
@@ -162,8 +185,12 @@ func TestASealCountsForTheSize(t *testing.T) {
 
 func TestSealsThatCantBeMeant(t *testing.T) {
 	t.Parallel()
-	assert.PanicsWithValue(t, "lockbeat: httpmw.Seal needs a key of 16, 24 or 32 random bytes", func() { httpmw.Seal() })
-	assert.PanicsWithValue(t, "lockbeat: key 2 of httpmw.Seal has 15 bytes: give 16, 24 or 32 random ones",
+	assert.PanicsWithValue(t, "lockbeat: httpmw.Seal needs a key of 16, 24 or 32 random bytes",
+		func() {
+			httpmw.Seal()
+		})
+	assert.PanicsWithValue(t, "lockbeat: key 2 of httpmw.Seal has 15 bytes: give 16, 24 or 32 "+
+		"random ones",
 		func() { httpmw.Seal(newKey, newKey[:15]) })
 	assert.Panics(t, func() { httpmw.Seal(nil) })
 	for _, n := range []int{16, 24, 32} {

@@ -40,8 +40,10 @@ func (s *server) checkTimeout(r *http.Request, wait time.Duration) {
 	if srv == nil || srv.WriteTimeout <= 0 || srv.WriteTimeout > wait {
 		return
 	}
-	s.tell(&s.timeout, fmt.Errorf("%w: http.Server.WriteTimeout (%v) is not above what a request on the route %q may wait (%v): "+
-		"who has waited for so long is carried out, and not answered; let it exceed the wait and the work, or set a shorter httpmw.Wait",
+	s.tell(&s.timeout, fmt.Errorf("%w: http.Server.WriteTimeout (%v) is not above what a request "+
+		"on the route %q may wait (%v): "+
+		"who has waited for so long is carried out, and not answered; let it exceed the wait and "+
+		"the work, or set a shorter httpmw.Wait",
 		renewer.ErrConfig, srv.WriteTimeout, r.Pattern, wait))
 }
 

@@ -71,7 +71,8 @@ func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 			return httpmw.Handle(k, byAccount, nothingToDo)
 		}, []string{"WriteTimeout (5s)"}},
 		"waiting for an answer": {5 * time.Second, func(k *renewer.Keeper) http.Handler {
-			return httpmw.Idempotent(k, byName("a"), httpmw.WaitForAnswer(time.Minute))(http.HandlerFunc(ok))
+			return httpmw.Idempotent(k, byName("a"),
+				httpmw.WaitForAnswer(time.Minute))(http.HandlerFunc(ok))
 		}, []string{"WriteTimeout (5s)", "1m0s"}},
 		"above": {11 * time.Second, func(k *renewer.Keeper) http.Handler {
 			return httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(ok))
@@ -96,7 +97,8 @@ func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 			mux.Handle("/{path...}", c.guard(k))
 			s := serve(t, mux, func(s *httptest.Server) { s.Config.WriteTimeout = c.timeout })
 			for _, key := range []string{"a", "b"} {
-				send(t, s, http.MethodPost, "/secret", strings.NewReader(`{"Account":"7"}`), httpmw.IdempotencyKeyHeader, key)
+				send(t, s, http.MethodPost, "/secret", strings.NewReader(`{"Account":"7"}`),
+					httpmw.IdempotencyKeyHeader, key)
 			}
 			errs := o.errs(t)
 			if c.want == nil {
@@ -143,9 +145,16 @@ func TestAWildcardThatIsNotThereIsToldOf(t *testing.T) {
 		route func(http.Handler) http.Handler
 		want  string
 	}{
-		"no such wildcard":    {onMux("/accounts/{nr}"), `the route "/accounts/{nr}" has no wildcard {id}`},
-		"around the mux":      {func(h http.Handler) http.Handler { return h }, "the router has told of no route"},
-		"a router of its own": {func(h http.Handler) http.Handler { return http.StripPrefix("/accounts", h) }, "the router has told of no route"},
+		"no such wildcard": {
+			onMux("/accounts/{nr}"),
+			`the route "/accounts/{nr}" has no wildcard {id}`,
+		},
+		"around the mux": {func(h http.Handler) http.Handler {
+			return h
+		}, "the router has told of no route"},
+		"a router of its own": {func(h http.Handler) http.Handler {
+			return http.StripPrefix("/accounts", h)
+		}, "the router has told of no route"},
 	} {
 		for guard, build := range map[string]func(k *renewer.Keeper) http.Handler{
 			"Exclusive": func(k *renewer.Keeper) http.Handler {
@@ -179,10 +188,13 @@ func TestAWildcardThatIsNotThereIsToldOf(t *testing.T) {
 func TestWhereTroubleIsTold(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	p := requireProblem(t, do(httpmw.Exclusive(k, httpmw.PathValue("id"))(never(t)), get(t, "/")), http.StatusInternalServerError, "about:blank")
+	p := requireProblem(t, do(httpmw.Exclusive(k, httpmw.PathValue("id"))(never(t)), get(t, "/")),
+		http.StatusInternalServerError, "about:blank")
 	assert.NotEmpty(t, p.Detail)
 	var log strings.Builder
-	k, _ = scripted(t, func(c *renewer.Config) { c.Observer = renewer.NewLogObserver(slog.New(slog.NewTextHandler(&log, nil))) })
+	k, _ = scripted(t, func(c *renewer.Config) {
+		c.Observer = renewer.NewLogObserver(slog.New(slog.NewTextHandler(&log, nil)))
+	})
 	do(httpmw.Exclusive(k, httpmw.PathValue("id"))(never(t)), get(t, "/"))
 	assert.Contains(t, log.String(), "httpmw.PathValue")
 }

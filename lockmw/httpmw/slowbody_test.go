@@ -42,13 +42,15 @@ func TestAClientThatIsSlowToSendHeldTheLock(t *testing.T) {
 			t.Parallel()
 			k, _ := scripted(t)
 			key, asked := asking("a")
-			s := serve(t, httpmw.Exclusive(k, key, httpmw.Wait(time.Second))(http.HandlerFunc(echo)))
+			s := serve(t, httpmw.Exclusive(k, key,
+				httpmw.Wait(time.Second))(http.HandlerFunc(echo)))
 			for range 3 {
 				raw(t, s, "POST / HTTP/1.1\r\nHost: x\r\n"+header)
 				within(t, asked)
 			}
 			for range 3 {
-				assert.Equal(t, "pen", send(t, s, http.MethodPost, "/", strings.NewReader("pen")).body)
+				assert.Equal(t, "pen",
+					send(t, s, http.MethodPost, "/", strings.NewReader("pen")).body)
 			}
 		})
 	}
@@ -107,8 +109,12 @@ func TestASlowBodyIsRefusedByARealServer(t *testing.T) {
 			for name, h := range map[string]http.Handler{
 				"Exclusive":  httpmw.Exclusive(k, byName("a"), timeout)(never(t)),
 				"Idempotent": httpmw.Idempotent(k, byName("ann"), timeout)(never(t)),
-				"all of it":  httpmw.Exclusive(k, byName("a"), timeout, httpmw.MaxBody(100))(never(t)),
-				"Handle":     httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) { assert.Fail(t, "it ran") }, timeout),
+				"all of it": httpmw.Exclusive(k, byName("a"), timeout,
+					httpmw.MaxBody(100))(never(t)),
+				"Handle": httpmw.Handle(k, byAccount,
+					func(http.ResponseWriter, *http.Request, transfer) {
+						assert.Fail(t, "it ran")
+					}, timeout),
 			} {
 				s := serve(t, h, edit, uncomplaining(t))
 				body, more := io.Pipe()
@@ -147,7 +153,10 @@ func TestALargeBodyThatStopsHeldTheLock(t *testing.T) {
 				t.Parallel()
 				k, _ := scripted(t)
 				failed := make(chan error, 1)
-				h := httpmw.Exclusive(k, byName("a"), httpmw.BodyTimeout(timeout))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				h := httpmw.Exclusive(k, byName("a"),
+					httpmw.BodyTimeout(timeout))(http.HandlerFunc(func(w http.ResponseWriter,
+					r *http.Request,
+				) {
 					if r.URL.Path == "/honest" {
 						echo(w, r)
 						return
@@ -157,7 +166,8 @@ func TestALargeBodyThatStopsHeldTheLock(t *testing.T) {
 				s := serve(t, h, edit)
 				body, more := io.Pipe()
 				go func() { _, _ = io.WriteString(more, repeat("x", httpmw.DefaultBodyBefore+1)) }()
-				slow, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/slow", body)
+				slow, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/slow",
+					body)
 				require.NoError(t, err)
 				var client sync.WaitGroup
 				defer func() {
@@ -171,7 +181,8 @@ func TestALargeBodyThatStopsHeldTheLock(t *testing.T) {
 					}
 				})
 				require.ErrorIs(t, within(t, failed), os.ErrDeadlineExceeded)
-				assert.Equal(t, "pen", send(t, s, http.MethodPost, "/honest", strings.NewReader("pen")).body)
+				assert.Equal(t, "pen",
+					send(t, s, http.MethodPost, "/honest", strings.NewReader("pen")).body)
 			})
 		}
 	}
@@ -187,21 +198,26 @@ func TestTheServersReadTimeout(t *testing.T) {
 			t.Parallel()
 			k, _ := scripted(t)
 			release := hold(t, k, "a")
-			s := serve(t, httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s := serve(t, httpmw.Exclusive(k,
+				byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				pass(2 * timeout)
 				assert.NoError(t, r.Context().Err())
 				echo(w, r)
-			})), edit, uncomplaining(t), func(s *httptest.Server) { s.Config.ReadTimeout = timeout })
+			})), edit, uncomplaining(t), func(s *httptest.Server) {
+				s.Config.ReadTimeout = timeout
+			})
 			go func() {
 				pass(2 * timeout)
 				release()
 			}()
 			for _, body := range []string{"pen", "", "ink"} {
-				assert.Equal(t, body, send(t, s, http.MethodPost, "/", strings.NewReader(body)).body)
+				assert.Equal(t, body,
+					send(t, s, http.MethodPost, "/", strings.NewReader(body)).body)
 			}
 			body, more := io.Pipe()
 			go func() { _, _ = more.Write([]byte("x")) }()
-			requireProblem(t, send(t, s, http.MethodPost, "/", body), http.StatusRequestTimeout, httpmw.TypeTimeout)
+			requireProblem(t, send(t, s, http.MethodPost, "/", body), http.StatusRequestTimeout,
+				httpmw.TypeTimeout)
 			require.NoError(t, more.Close())
 		})
 	}

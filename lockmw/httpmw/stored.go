@@ -85,7 +85,8 @@ func replayable(fields http.Header) http.Header {
 // isToken reports whether a name can be that of a field, by RFC 9110, 5.6.2.
 func isToken(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') &&
+			!strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 	})
 }
 
@@ -132,7 +133,9 @@ func allowsBody(status int) bool {
 // and not to the answer.
 func passing(name string) bool {
 	switch http.CanonicalHeaderKey(name) {
-	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", // RFC 9110, 7.6.1
+	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Connection", "Te", "Trailer",
+		"Transfer-Encoding", "Upgrade",
+		// RFC 9110, 7.6.1
 		"Content-Length", "Date", "Set-Cookie", ReplayedHeader, refusedHeader:
 		return true
 	default:

@@ -19,19 +19,23 @@ import (
 // field of the stored one, and nothing of a connection or a session.
 func FuzzStoredAnswer(f *testing.F) {
 	for _, s := range []string{
-		``, `{}`, `{"status":200}`, `{"status":201,"header":{"A":["b"]},"body":"cGVu"}`, `{"status":500}`, `{"status":-1}`,
+		``, `{}`, `{"status":200}`, `{"status":201,"header":{"A":["b"]},"body":"cGVu"}`,
+		`{"status":500}`, `{"status":-1}`,
 		`{"status":204,"body":"cGVu"}`, `[]`, `{"status":200,"header":{"":["\n"]}}`,
 		`{"status":200,"trailer":{"A":["b"],"Set-Cookie":["c"]}}`,
 		`{"status":200,"header":{"A":["b\r\nSet-Cookie: c=d\r\n\r\n<html>"],"B\r\nSet-Cookie":["c"],"set-cookie":["e"],"C: d":["e"]}}`,
 		`{"status":200,"body":"cGVu","trailer":{"A\r\nSet-Cookie":["c"],"A, Set-Cookie":["c"],"X":["\u0000\r\nY: z"]}}`,
 		`{"status":200,"body":"cGVu","header":{"Transfer-Encoding":["chunked"],"content-length":["1"],"Trailer":["X"],"Connection":["close"]}}`,
 		`{"status":304,"header":{"Trailer:X":["y"],"trailer:X":["y"],"Lockbeat-Refused":["true"],"Upgrade":["h2c"]}}`,
-		`{"status":101}`, `{"status":199}`, `{"status":999}`, `{"status":1000}`, `{"status":205,"body":"cGVu","header":{"É":["ü"]}}`,
+		`{"status":101}`, `{"status":199}`, `{"status":999}`, `{"status":1000}`,
+		`{"status":205,"body":"cGVu","header":{"É":["ü"]}}`,
 	} {
 		f.Add([]byte(s))
 	}
 	var replay atomic.Pointer[func(http.ResponseWriter)]
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { (*replay.Load())(w) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		(*replay.Load())(w)
+	}))
 	f.Cleanup(server.Close)
 	client := &http.Transport{DisableCompression: true}
 	f.Cleanup(client.CloseIdleConnections)
@@ -57,11 +61,15 @@ func FuzzStoredAnswer(f *testing.F) {
 		if res.StatusCode != http.StatusNoContent && res.StatusCode != http.StatusNotModified {
 			require.Equal(t, string(stored.Body), string(body))
 		}
-		for _, name := range []string{"Set-Cookie", "Lockbeat-Refused", "Upgrade", "Trailer", "Keep-Alive"} {
+		for _, name := range []string{
+			"Set-Cookie", "Lockbeat-Refused", "Upgrade", "Trailer",
+			"Keep-Alive",
+		} {
 			require.NotContains(t, res.Header, name)
 			require.NotContains(t, res.Trailer, name)
 		}
-		require.Subset(t, append(canonical(stored.Header), "Content-Length", "Content-Type", "Date", httpmw.ReplayedHeader), canonical(res.Header))
+		require.Subset(t, append(canonical(stored.Header), "Content-Length", "Content-Type", "Date",
+			httpmw.ReplayedHeader), canonical(res.Header))
 		require.Subset(t, canonical(stored.Trailer), canonical(res.Trailer))
 	})
 }
@@ -92,7 +100,12 @@ func FuzzSealedAnswer(f *testing.F) {
 		got, err := open(sealed, name, input)
 		require.NoError(t, err)
 		require.Equal(t, string(data), string(got))
-		for _, other := range [][2]string{{name + "x", input}, {name, input + "x"}, {input, name}, {name + input, ""}} {
+		for _, other := range [][2]string{
+			{name + "x", input},
+			{name, input + "x"},
+			{input, name},
+			{name + input, ""},
+		} {
 			if other != [2]string{name, input} {
 				_, err = open(sealed, other[0], other[1])
 				require.Error(t, err, "%q", other)

@@ -21,10 +21,16 @@ func TestATrackedAnswerIsTheSame(t *testing.T) {
 	const text = "text\n"
 	k, _ := scripted(t)
 	for name, answer := range map[string]http.HandlerFunc{
-		"nothing":     func(http.ResponseWriter, *http.Request) {},
-		"status":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
-		"Write":       func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) },
-		"WriteString": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) },
+		"nothing": func(http.ResponseWriter, *http.Request) {},
+		"status": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusTeapot)
+		},
+		"Write": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(text))
+		},
+		"WriteString": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, text)
+		},
 		"ReadFrom": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.(io.ReaderFrom).ReadFrom(strings.NewReader(text))
 		},
@@ -63,7 +69,8 @@ func TestLostWhenOnlyAStatusWasWritten(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusNoContent, http.StatusNotFound} {
 		k, s := scripted(t)
 		s.Script(script.Release, script.Gone())
-		h := httpmw.Exclusive(k, byName("a"), httpmw.AbortLost())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := httpmw.Exclusive(k, byName("a"),
+			httpmw.AbortLost())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
 		}))
 		assert.PanicsWithValue(t, http.ErrAbortHandler, func() { do(h, get(t, "/")) }, status)
@@ -74,7 +81,8 @@ func TestLostWhenOnlyAStatusWasWritten(t *testing.T) {
 func fetch(t *testing.T, h http.Handler) (status int, body string) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
-	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // it says that a status came too late
+	// it says that a status came too late
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.Start()
 	defer s.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, http.NoBody)

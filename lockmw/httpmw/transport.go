@@ -8,19 +8,24 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Transport returns an http.RoundTripper that runs each call of base under the lock on the name that key derives from the request. The
-// lock is held until the response's body is closed, which a caller must do on every path, or the call fails; a response without a body
-// frees it at once. A nil base is http.DefaultTransport.
+// Transport returns an http.RoundTripper that runs each call of base under the lock
+// on the name that key derives from the request. The lock is held until the
+// response's body is closed, which a caller must do on every path, or the call fails;
+// a response without a body frees it at once. A nil base is http.DefaultTransport.
 //
-// The call runs on the lock's context: when the lock is lost, the call, or the reading of the body, fails with an error that is
-// renewer.ErrLost. A refusal is an error too, which errors.Is tells through the *url.Error of an http.Client: [ErrKey],
-// renewer.ErrHeld, renewer.ErrUnavailable and the others of package lockmw; nothing has been sent then. An http.Client calls its
-// transport for each redirect, and so takes a lock for each, one after the other.
+// The call runs on the lock's context: when the lock is lost, the call, or the reading of the body,
+// fails with an error that is renewer.ErrLost. A refusal is an error too, which errors.Is tells
+// through the *url.Error of an http.Client: [ErrKey], renewer.ErrHeld, renewer.ErrUnavailable and
+// the others of package lockmw; nothing has been sent then. An http.Client calls its transport for
+// each redirect, and so takes a lock for each, one after the other.
 //
 // It may be called concurrently. It panics if k or key is nil.
-func Transport(base http.RoundTripper, k *renewer.Keeper, key KeyFunc, opts ...TransportOption) http.RoundTripper {
+func Transport(
+	base http.RoundTripper, k *renewer.Keeper, key KeyFunc, opts ...TransportOption,
+) http.RoundTripper {
 	if k == nil || key == nil {
-		panic("lockbeat: httpmw.Transport needs a keeper (renewer.New) and a key function such as httpmw.Header")
+		panic("lockbeat: httpmw.Transport needs a keeper (renewer.New) and a key function such " +
+			"as httpmw.Header")
 	}
 	if base == nil {
 		base = http.DefaultTransport
@@ -39,8 +44,11 @@ func NoWait() TransportOption {
 	return transportOption(func(s *settings) { s.policy = lockmw.Refuse() })
 }
 
-// SendFence sends the lock's fencing token along, in the [FenceHeader]. [ReceiveFence] is the far side.
-func SendFence() TransportOption { return transportOption(func(s *settings) { s.sendFence = true }) }
+// SendFence sends the lock's fencing token along, in the
+// [FenceHeader]. [ReceiveFence] is the far side.
+func SendFence() TransportOption {
+	return transportOption(func(s *settings) { s.sendFence = true })
+}
 
 type transport struct {
 	settings
@@ -83,7 +91,9 @@ func (t *transport) enter(r *http.Request) (context.Context, func(error) error, 
 }
 
 // call makes the call, and leaves the lock to the response's body if there is one.
-func (t *transport) call(ctx context.Context, r *http.Request, exit func(error) error) (res *http.Response, err error) {
+func (t *transport) call(
+	ctx context.Context, r *http.Request, exit func(error) error,
+) (res *http.Response, err error) {
 	free := true
 	defer func() { // also after a panic
 		if free {
@@ -116,7 +126,8 @@ func hasBody(res *http.Response) bool {
 	if res.Body == nil || res.Body == http.NoBody {
 		return false
 	}
-	empty := res.ContentLength == 0 || res.StatusCode == http.StatusNoContent || res.Request != nil && res.Request.Method == http.MethodHead
+	empty := res.ContentLength == 0 || res.StatusCode == http.StatusNoContent ||
+		res.Request != nil && res.Request.Method == http.MethodHead
 	return res.ProtoMajor != 2 || !empty
 }
 

@@ -56,7 +56,9 @@ func TestTransportHoldsTheLockUntilTheBodyIsClosed(t *testing.T) {
 				_, err := io.Copy(w, r.Body)
 				assert.NoError(t, err)
 			}), edit)
-			res, err := call(t, httpmw.Transport(s.Client().Transport, k, httpmw.Header("Key"), httpmw.Operation("call")), s.URL, strings.NewReader("hello"))
+			res, err := call(t,
+				httpmw.Transport(s.Client().Transport, k, httpmw.Header("Key"),
+					httpmw.Operation("call")), s.URL, strings.NewReader("hello"))
 			require.NoError(t, err)
 			body, err := io.ReadAll(res.Body)
 			require.NoError(t, err)
@@ -125,19 +127,26 @@ func TestTransportRefusals(t *testing.T) {
 		"busy": {set: func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
 			s.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
 		}, opts: []httpmw.TransportOption{httpmw.NoWait()}, want: renewer.ErrHeld},
-		"wait ran out": {set: func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
-			s.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
-		}, opts: []httpmw.TransportOption{httpmw.Wait(time.Second), httpmw.MaxWaiters(3)}, want: renewer.ErrHeld, after: time.Second},
+		"wait ran out": {
+			set: func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
+				s.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+			}, opts: []httpmw.TransportOption{httpmw.Wait(time.Second), httpmw.MaxWaiters(3)},
+			want: renewer.ErrHeld, after: time.Second,
+		},
 		"down": {set: func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
 			s.Default(script.Acquire, script.Fail(errDown))
 		}, want: renewer.ErrUnavailable, after: lockmw.DefaultWait},
 		"shut down": {set: func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 			require.NoError(t, k.Shutdown(t.Context()))
 		}, opts: []httpmw.TransportOption{httpmw.FailOpen(9)}, want: renewer.ErrShutdown},
-		"no key":     {key: httpmw.Header("Missing"), want: httpmw.ErrKey},
-		"no key, by": {key: func(*http.Request) (string, error) { return "", errDown }, want: errDown},
-		"no key, so": {key: func(*http.Request) (string, error) { return "", errDown }, want: httpmw.ErrKey},
-		"no name":    {key: byName(""), want: renewer.ErrName},
+		"no key": {key: httpmw.Header("Missing"), want: httpmw.ErrKey},
+		"no key, by": {key: func(*http.Request) (string, error) {
+			return "", errDown
+		}, want: errDown},
+		"no key, so": {key: func(*http.Request) (string, error) {
+			return "", errDown
+		}, want: httpmw.ErrKey},
+		"no name": {key: byName(""), want: renewer.ErrName},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -170,12 +179,18 @@ func TestTransportRefusals(t *testing.T) {
 func TestCallThatFailsFreesTheLock(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
-	rt := httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) { return nil, errDown }), k, byName("a"))
+	rt := httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) {
+		return nil, errDown
+	}), k, byName("a"))
 	_, err := rt.RoundTrip(get(t, "/")) //nolint:bodyclose // there is none
 	require.Equal(t, errDown, err)
 	assert.Empty(t, store.Owner("a"))
-	rt = httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) { panic(errDown) }), k, byName("a"))
-	assert.PanicsWithError(t, errDown.Error(), func() { _, _ = rt.RoundTrip(get(t, "/")) }) //nolint:bodyclose // there is none
+	rt = httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) {
+		panic(errDown)
+	}), k, byName("a"))
+	assert.PanicsWithError(t, errDown.Error(), func() {
+		_, _ = rt.RoundTrip(get(t, "/")) //nolint:bodyclose // there is none
+	})
 	assert.Empty(t, store.Owner("a"))
 	assert.Len(t, store.Calls(script.Release), 2)
 }
@@ -184,8 +199,11 @@ func TestLockLostDuringTheCall(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t, quick)
 	store.Script(script.Renew, script.Gone())
-	s := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	_, err := call(t, httpmw.Transport(nil, k, byName("a")), s.URL, http.NoBody) //nolint:bodyclose // there is none
+	s := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	}))
+	//nolint:bodyclose // there is none
+	_, err := call(t, httpmw.Transport(nil, k, byName("a")), s.URL, http.NoBody)
 	require.ErrorIs(t, err, renewer.ErrLost)
 }
 
@@ -225,8 +243,12 @@ func TestClientsTimeout(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
 	release := hold(t, k, "a")
-	client := http.Client{Transport: httpmw.Transport(nil, k, byName("a")), Timeout: 50 * time.Millisecond}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:1/", http.NoBody)
+	client := http.Client{
+		Transport: httpmw.Transport(nil, k, byName("a")),
+		Timeout:   50 * time.Millisecond,
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:1/",
+		http.NoBody)
 	require.NoError(t, err)
 	_, err = client.Do(req) //nolint:bodyclose // there is none
 	require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -20,7 +20,8 @@ var ErrTooMany = errors.New("lockbeat: too many requests of one client wait")
 // to let nobody wait there is [Refuse].
 func MaxWaiters(n int) AnyOption {
 	if n < 1 {
-		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaiters(%d) can't be meant: give at least 1, or take Refuse so that nobody waits", n))
+		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaiters(%d) can't be meant: give at least 1, or "+
+			"take Refuse so that nobody waits", n))
 	}
 	return anyOption(func(s *settings) { s.waiters = n })
 }
@@ -38,7 +39,8 @@ func MaxWaiters(n int) AnyOption {
 // nil.
 func MaxWaitersPerClient(n int, client KeyFunc) LockOption {
 	if n < 1 || client == nil {
-		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaitersPerClient(%d) can't be meant: give at least 1, and a function that says who sends a request", n))
+		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaitersPerClient(%d) can't be meant: give at "+
+			"least 1, and a function that says who sends a request", n))
 	}
 	return lockOption(func(s *settings) { s.clientWaiters, s.client = n, client })
 }

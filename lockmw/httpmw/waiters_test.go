@@ -43,8 +43,14 @@ func TestALineHadNoEnd(t *testing.T) {
 		opts  []httpmw.AnyOption
 	}{
 		"Exclusive": {guardExclusive, nothingToSend, httpmw.DefaultMaxWaiters, nil},
-		"Handle":    {guardHandle, func(t *testing.T) *http.Request { t.Helper(); return post(t, `{"Account":"a"}`) }, httpmw.DefaultMaxWaiters, nil},
-		"more":      {guardExclusive, nothingToSend, httpmw.DefaultMaxWaiters + 50, []httpmw.AnyOption{many}},
+		"Handle": {guardHandle, func(t *testing.T) *http.Request {
+			t.Helper()
+			return post(t, `{"Account":"a"}`)
+		}, httpmw.DefaultMaxWaiters, nil},
+		"more": {
+			guardExclusive, nothingToSend, httpmw.DefaultMaxWaiters + 50,
+			[]httpmw.AnyOption{many},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +86,9 @@ func guardHandle(k *renewer.Keeper, opts ...httpmw.AnyOption) http.Handler {
 	for _, o := range opts {
 		all = append(all, o)
 	}
-	return httpmw.Handle(k, byAccount, func(w http.ResponseWriter, r *http.Request, _ transfer) { ok(w, r) }, all...)
+	return httpmw.Handle(k, byAccount, func(w http.ResponseWriter, r *http.Request, _ transfer) {
+		ok(w, r)
+	}, all...)
 }
 
 // The same for those that wait for an answer.
@@ -88,7 +96,10 @@ func TestTheLineForAnAnswerHadNoEnd(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		finish := make(chan struct{})
-		h := httpmw.Idempotent(k, byUser, httpmw.WaitForAnswer(time.Minute))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := httpmw.Idempotent(k, byUser,
+			httpmw.WaitForAnswer(time.Minute))(http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request,
+		) {
 			<-finish
 			ok(w, r)
 		}))
@@ -133,10 +144,11 @@ func TestOneClientFilledTheLine(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var got error
-		h := httpmw.Exclusive(k, httpmw.Header("Key"), httpmw.MaxWaitersPerClient(3, byUser), httpmw.OnBusy(func(w http.ResponseWriter, r *http.Request, err error) {
-			got = err
-			httpmw.Respond(w, r, err)
-		}))(http.HandlerFunc(ok))
+		h := httpmw.Exclusive(k, httpmw.Header("Key"), httpmw.MaxWaitersPerClient(3, byUser),
+			httpmw.OnBusy(func(w http.ResponseWriter, r *http.Request, err error) {
+				got = err
+				httpmw.Respond(w, r, err)
+			}))(http.HandlerFunc(ok))
 		of := func(user, key string) *http.Request {
 			r := get(t, "/")
 			r.Header.Set("User", user)
@@ -180,7 +192,9 @@ func TestOnlyWaitingCountsForAClient(t *testing.T) {
 		}, httpmw.MaxWaitersPerClient(1, byName("eve")))
 		var answered []func()
 		for _, account := range []string{"7", "8", "9"} {
-			answered = append(answered, crowd(t, 1, h, func() *http.Request { return post(t, `{"Account":"`+account+`"}`) }))
+			answered = append(answered, crowd(t, 1, h, func() *http.Request {
+				return post(t, `{"Account":"`+account+`"}`)
+			}))
 		}
 		close(finish)
 		for _, wait := range answered {
@@ -189,7 +203,8 @@ func TestOnlyWaitingCountsForAClient(t *testing.T) {
 	})
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		defer hold(t, k, "a")()
-		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.MaxWaitersPerClient(1, byName("eve")))(never(t))
+		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second),
+			httpmw.MaxWaitersPerClient(1, byName("eve")))(never(t))
 		for range 3 {
 			requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpmw.TypeBusy)
 		}
@@ -205,7 +220,9 @@ func TestAClientThatIsNotKnown(t *testing.T) {
 		bound := httpmw.MaxWaitersPerClient(1, client)
 		for _, h := range []http.Handler{
 			httpmw.Exclusive(k, byName("a"), bound)(never(t)),
-			httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) { assert.Fail(t, "it ran") }, bound),
+			httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
+				assert.Fail(t, "it ran")
+			}, bound),
 		} {
 			r := post(t, `{"Account":"7"}`)
 			requireProblem(t, do(h, r), http.StatusBadRequest, httpmw.TypeBadRequest)

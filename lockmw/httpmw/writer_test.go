@@ -54,18 +54,24 @@ func TestWriterIsTheServersOwn(t *testing.T) {
 				k, _ := scripted(t)
 				var given http.ResponseWriter
 				var can string
-				locked := httpmw.Exclusive(k, byName("a"), opts...)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				locked := httpmw.Exclusive(k, byName("a"),
+					opts...)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					assert.Equal(t, opts == nil, given == w)
 					assert.Equal(t, can, abilities(w))
 					assert.NoError(t, http.NewResponseController(w).Flush())
 					ok(w, r)
 				}))
-				a := send(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					given, can = w, abilities(w)
-					locked.ServeHTTP(w, r)
-				}), edit), http.MethodGet, "/", http.NoBody)
+				a := send(t, serve(t,
+					http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						given, can = w, abilities(w)
+						locked.ServeHTTP(w, r)
+					}), edit), http.MethodGet, "/", http.NoBody)
 				assert.Equal(t, "done", a.body)
-				assert.Contains(t, can, map[string]string{"HTTP/1.1": "Hijacker ReaderFrom", "HTTP/2": "StringWriter Pusher"}[proto])
+				assert.Contains(t, can,
+					map[string]string{
+						"HTTP/1.1": "Hijacker ReaderFrom",
+						"HTTP/2":   "StringWriter Pusher",
+					}[proto])
 			})
 		}
 	}
@@ -89,7 +95,8 @@ func TestHijackedConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, store := scripted(t, quick)
-			s := serve(t, httpmw.Exclusive(k, byName("a"), opts...)(loser(store, func(w http.ResponseWriter) {
+			s := serve(t, httpmw.Exclusive(k, byName("a"),
+				opts...)(loser(store, func(w http.ResponseWriter) {
 				conn, _, err := w.(http.Hijacker).Hijack()
 				if assert.NoError(t, err) {
 					_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone")
@@ -101,11 +108,13 @@ func TestHijackedConnection(t *testing.T) {
 	}
 }
 
-// http.MaxBytesReader looks for a method of the server's own writer: it closes the connection of who sends too much.
+// http.MaxBytesReader looks for a method of the server's own writer:
+// it closes the connection of who sends too much.
 func TestMaxBytesReaderClosesTheConnection(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	s := serve(t, httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := serve(t, httpmw.Exclusive(k,
+		byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, 10))
 		assert.Error(t, err)
 	})))
@@ -118,7 +127,8 @@ func TestFilesOfAFormAreRemoved(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
 	var file string
-	s := serve(t, httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	s := serve(t, httpmw.Exclusive(k,
+		byName("a"))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if !assert.NoError(t, r.ParseMultipartForm(1)) {
 			return
 		}

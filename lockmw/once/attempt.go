@@ -12,7 +12,8 @@ type Attempt struct {
 	Number int
 	// Max is how many there may be.
 	Max int
-	// Previous made the one before, which did not come to its end: node and process. Its zero value on the first.
+	// Previous made the one before, which did not come to its end:
+	// node and process. Its zero value on the first.
 	Previous renewer.Holder
 }
 
@@ -21,7 +22,8 @@ func (a Attempt) Last() bool { return a.Number > 0 && a.Number >= a.Max }
 
 type attemptKey struct{}
 
-// Current is the attempt that ctx belongs to: the innermost, if there are several. Its zero value outside of [Do].
+// Current is the attempt that ctx belongs to: the innermost, if there
+// are several. Its zero value outside of [Do].
 func Current(ctx context.Context) Attempt {
 	a, _ := ctx.Value(attemptKey{}).(Attempt)
 	return a

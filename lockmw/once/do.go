@@ -8,26 +8,31 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Do returns the result of the work called name, which one caller in all processes has done or will do: it runs fn if nobody has, waits if
-// somebody is at it, and takes over if that one fails, dies or loses the lock. See the package's text for the outcomes. It may be called
-// concurrently.
+// Do returns the result of the work called name, which one caller in all processes has done or
+// will do: it runs fn if nobody has, waits if somebody is at it, and takes over if that one fails,
+// dies or loses the lock. See the package's text for the outcomes. It may be called concurrently.
 //
-// fn's context is that of [lockmw.Do], and [Current] tells which attempt it is. fn may run more than once in one call, never twice at a time,
-// and must be such that an attempt which did not come to its end can be followed by another.
+// fn's context is that of [lockmw.Do], and [Current] tells which attempt it is.
+// fn may run more than once in one call, never twice at a time, and must be such
+// that an attempt which did not come to its end can be followed by another.
 //
-// It takes the lock on name itself: under that lock already it is an error, [renewer.ErrConfig], as are options that can't be meant.
+// It takes the lock on name itself: under that lock already it is an
+// error, [renewer.ErrConfig], as are options that can't be meant.
 func Do[T any](
-	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) (T, error), opts ...Option,
+	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) (T, error),
+	opts ...Option,
 ) (result T, err error) {
 	if k == nil || fn == nil {
-		return result, fmt.Errorf("%w: once.Do needs a keeper (renewer.New) and a function", renewer.ErrConfig)
+		return result, fmt.Errorf("%w: once.Do needs a keeper (renewer.New) and a function",
+			renewer.ErrConfig)
 	}
 	set, err := newSettings(k, opts)
 	if err != nil {
 		return result, err
 	}
 	if lockmw.FenceOf(ctx, name) != 0 {
-		return result, fmt.Errorf("%w: once.Do takes the lock on %.80q itself: call it outside of that lock", renewer.ErrConfig, name)
+		return result, fmt.Errorf("%w: once.Do takes the lock on %.80q itself: call it outside "+
+			"of that lock", renewer.ErrConfig, name)
 	}
 	forget := func() { var zero T; result = zero }
 	c := &call{
@@ -41,10 +46,11 @@ func Do[T any](
 	return result, err
 }
 
-// Wrap returns fn with [Do] around each call, for the work that key derives from its argument: the same signature as fn. It panics if
-// keeper, key or fn is nil, or if an option can't be meant.
+// Wrap returns fn with [Do] around each call, for the work that key derives from its argument: the
+// same signature as fn. It panics if keeper, key or fn is nil, or if an option can't be meant.
 func Wrap[In, Out any](
-	k *renewer.Keeper, key func(In) string, fn func(context.Context, In) (Out, error), opts ...Option,
+	k *renewer.Keeper, key func(In) string, fn func(context.Context, In) (Out, error),
+	opts ...Option,
 ) func(context.Context, In) (Out, error) {
 	if k == nil || key == nil || fn == nil {
 		panic("lockbeat: once.Wrap needs a keeper (renewer.New), a key function and a function")
@@ -53,6 +59,8 @@ func Wrap[In, Out any](
 		panic(err.Error())
 	}
 	return func(ctx context.Context, in In) (Out, error) {
-		return Do(ctx, k, key(in), func(ctx context.Context) (Out, error) { return fn(ctx, in) }, opts...)
+		return Do(ctx, k, key(in), func(ctx context.Context) (Out, error) {
+			return fn(ctx, in)
+		}, opts...)
 	}
 }

@@ -156,7 +156,8 @@ func TestExhausted(t *testing.T) {
 		assert.Less(t, time.Since(begun), 45*time.Second)
 
 		other := keeper(t, s, "there")
-		_, err = once.Do(t.Context(), other, "a", never(t), once.MaxAttempts(10), once.Keep(time.Hour))
+		_, err = once.Do(t.Context(), other, "a", never(t), once.MaxAttempts(10),
+			once.Keep(time.Hour))
 		require.ErrorIs(t, err, once.ErrAttemptsExhausted, "said is said")
 		require.NotErrorIs(t, err, errOperation)
 		assert.NotContains(t, s.RecordOf("a"), errOperation.Error(), "which stays where it was")
@@ -164,7 +165,9 @@ func TestExhausted(t *testing.T) {
 		require.ErrorAs(t, err, &e)
 		assert.Equal(t, 4, e.Attempts)
 		assert.Equal(t, "here", e.Last.Node)
-		assert.Regexp(t, `^lockbeat: once "a": all attempts have failed; attempts: 4, the last by here pid \d+$`, err.Error())
+		assert.Regexp(
+			t, `^lockbeat: once "a": all attempts have failed; attempts: 4, the last by here pid \d+$`, err.Error(),
+		)
 
 		pass(time.Hour)
 		_, err = once.Do(t.Context(), other, "a", answer(report{}), once.Keep(time.Hour))
@@ -176,7 +179,8 @@ func TestRecordsEndWithKeep(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		for i := range 3 {
-			got, err := once.Do(t.Context(), k, "a", answer(report{Pages: i}), once.Keep(time.Minute))
+			got, err := once.Do(t.Context(), k, "a", answer(report{Pages: i}),
+				once.Keep(time.Minute))
 			require.NoError(t, err)
 			require.Equal(t, i, got.Pages)
 			pass(time.Minute - 1)
@@ -276,7 +280,8 @@ func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
 		err := <-first
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		require.ErrorIs(t, err, errOperation)
-		require.Equal(t, 80*time.Second, time.Since(begun), "the wait counts from the attempt's end")
+		require.Equal(t, 80*time.Second, time.Since(begun),
+			"the wait counts from the attempt's end")
 		require.NoError(t, (<-rival).Release(t.Context()))
 
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -301,7 +306,9 @@ func TestARefusalIsToldOnceAndAsItIs(t *testing.T) {
 
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		ownTimeout := func(context.Context) (report, error) { return report{}, context.DeadlineExceeded }
+		ownTimeout := func(context.Context) (report, error) {
+			return report{}, context.DeadlineExceeded
+		}
 		_, err = once.Do(ctx, k, "b", ownTimeout, once.RetryIn(time.Hour))
 		require.Equal(t, context.DeadlineExceeded, err)
 	})
@@ -338,7 +345,9 @@ func TestPanicsPassThroughAndCount(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		require.PanicsWithValue(t, "oh", func() {
-			_, _ = once.Do(t.Context(), k, "a", func(context.Context) (report, error) { panic("oh") }, once.MaxAttempts(2))
+			_, _ = once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
+				panic("oh")
+			}, once.MaxAttempts(2))
 		})
 		free(t, k, "a")
 		done := make(chan struct{})

@@ -1,5 +1,6 @@
-// Package once runs work that must succeed once, whoever does it: of all processes that call [Do] with the same name, one runs the function,
-// and all get its result. If that one fails, dies or loses the lock, another takes over. It stands on package lockmw.
+// Package once runs work that must succeed once, whoever does it: of all processes that
+// call [Do] with the same name, one runs the function, and all get its result. If that
+// one fails, dies or loses the lock, another takes over. It stands on package lockmw.
 //
 //	invoice, err := once.Do(ctx, keeper, lockmw.Key("invoice", order.ID), func(ctx context.Context) (Invoice, error) {
 //		return bill(ctx, order)
@@ -25,8 +26,9 @@
 //
 //	each of them ── Keep passes ──▶ (nothing): the next call is the first again
 //
-// Callers look at the record before they stand in line for the lock, so that work that is decided costs one question. Those who wait are
-// woken by the release of the lock, whatever the reason, and take over or get the answer.
+// Callers look at the record before they stand in line for the lock, so that
+// work that is decided costs one question. Those who wait are woken by the
+// release of the lock, whatever the reason, and take over or get the answer.
 //
 // # Outcomes
 //
@@ -42,26 +44,28 @@
 //
 // # Failures and their consequences
 //
-//   - The function fails: its caller pauses for [RetryIn], and who waits takes over at once. No error leaves the process, since it may carry
-//     personal data; others learn how many attempts there were and which process made the last.
+//   - The function fails: its caller pauses for [RetryIn], and who waits takes
+//     over at once. No error leaves the process, since it may carry personal data;
+//     others learn how many attempts there were and which process made the last.
 //   - The process dies: the lock lapses within renewer.Config.TTL, and who waits takes over.
-//   - The lock is lost: the function's context ends, with cause ErrLost. If the function succeeds all the same, its result counts, unless
-//     somebody has taken over meanwhile.
+//   - The lock is lost: the function's context ends, with cause ErrLost. If the function
+//     succeeds all the same, its result counts, unless somebody has taken over meanwhile.
 //   - The function panics or calls runtime.Goexit: the same passes through, and the attempt counts.
-//   - The store does not answer when the function has returned: it is asked again, for as long as the lock could not have been anybody
-//     else's: renewer.Config.TTL.
+//   - The store does not answer when the function has returned: it is asked again,
+//     for as long as the lock could not have been anybody else's: renewer.Config.TTL.
 //   - The store loses its data: the work is as new, and is done again.
 //
 // # What can't be promised
 //
-// That the function is never run again after it has had its effect. Between the effect and the record a process may die, and then the
-// next attempt can't know. Let the effect be one that can be repeated, or give lockmw.Fence(ctx) to whatever it is written to. What is promised is that
-// one result is recorded, and that all who ask get that one.
+// That the function is never run again after it has had its effect. Between the effect
+// and the record a process may die, and then the next attempt can't know. Let the effect
+// be one that can be repeated, or give lockmw.Fence(ctx) to whatever it is written to.
+// What is promised is that one result is recorded, and that all who ask get that one.
 //
 // # Names
 //
-// The name is the lock's, so that lockmw.Do with the same name keeps out of its way. Put into it what makes the work this and no other: for
-// the report of a day, that day. Where the same name comes again, as with a schedule, let Keep be shorter than the time in between.
-// Each name takes space in the store for Keep: where clients choose names, [Uncounted] has failures
-// take none.
+// The name is the lock's, so that lockmw.Do with the same name keeps out of its way. Put into it
+// what makes the work this and no other: for the report of a day, that day. Where the same name
+// comes again, as with a schedule, let Keep be shorter than the time in between. Each name takes
+// space in the store for Keep: where clients choose names, [Uncounted] has failures take none.
 package once

@@ -8,21 +8,26 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// How work can end, or fail to, beside the errors of package lockmw. errors.Is tells them apart; each comes as an *[Error].
+// How work can end, or fail to, beside the errors of package lockmw.
+// errors.Is tells them apart; each comes as an *[Error].
 var (
-	// ErrAttemptsExhausted means that as many attempts as [MaxAttempts] allows have failed, died or lost the lock. Nobody tries any more
-	// until [Keep] is over.
+	// ErrAttemptsExhausted means that as many attempts as [MaxAttempts] allows have
+	// failed, died or lost the lock. Nobody tries any more until [Keep] is over.
 	ErrAttemptsExhausted = errors.New("lockbeat: all attempts have failed")
-	// ErrGivenUp means that an attempt has said that no other would do better: see [Permanent]. Nobody tries any more until [Keep] is over.
+	// ErrGivenUp means that an attempt has said that no other would do
+	// better: see [Permanent]. Nobody tries any more until [Keep] is over.
 	ErrGivenUp = errors.New("lockbeat: the work was given up")
-	// ErrResult means that the work is done, but that its result could not be stored: too large, or not to be encoded. Nobody does it again.
-	// The caller whose attempt it was gets the result beside the error, others do not.
+	// ErrResult means that the work is done, but that its result could not be
+	// stored: too large, or not to be encoded. Nobody does it again. The caller
+	// whose attempt it was gets the result beside the error, others do not.
 	ErrResult = errors.New("lockbeat: done, but its result could not be stored")
-	// ErrNotRecorded means that an attempt of this call has succeeded, but that it could not be said to the others: the store was down for
-	// too long, or has lost its data. The result is returned beside the error. Somebody else may do the work again.
+	// ErrNotRecorded means that an attempt of this call has succeeded, but that it could
+	// not be said to the others: the store was down for too long, or has lost its data.
+	// The result is returned beside the error. Somebody else may do the work again.
 	ErrNotRecorded = errors.New("lockbeat: done, but others may not know")
-	// ErrRecord means that what the store has for this name, or the result in it, can't be read: another program's, another version's, or
-	// of another type. Nothing is overwritten, and the function is not run. It is gone after [Keep].
+	// ErrRecord means that what the store has for this name, or the result in it,
+	// can't be read: another program's, another version's, or of another type.
+	// Nothing is overwritten, and the function is not run. It is gone after [Keep].
 	ErrRecord = errors.New("lockbeat: unreadable record")
 	// ErrInput means that the name is that of work with another [Input].
 	ErrInput = errors.New("lockbeat: this name is another work's")
@@ -32,20 +37,23 @@ var (
 type Error struct {
 	// Kind is one of the Err… values of this package.
 	Kind error
-	// Name is the work's name as the caller gave it. Do not show it to remote callers: it may carry their data.
+	// Name is the work's name as the caller gave it. Do not show it
+	// to remote callers: it may carry their data.
 	Name string
 	// Attempts counts those that were begun.
 	Attempts int
 	// Last made the last of them; its zero value when unknown.
 	Last renewer.Holder
-	// Err is why, as far as this process knows: errors of functions are not told to other processes. Or nil.
+	// Err is why, as far as this process knows: errors of functions
+	// are not told to other processes. Or nil.
 	Err error
 }
 
 // Error says what happened to which work.
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "lockbeat: once %.80q: %s", e.Name, strings.TrimPrefix(e.Kind.Error(), "lockbeat: "))
+	fmt.Fprintf(&b, "lockbeat: once %.80q: %s", e.Name,
+		strings.TrimPrefix(e.Kind.Error(), "lockbeat: "))
 	if e.Attempts > 0 {
 		fmt.Fprintf(&b, "; attempts: %d", e.Attempts)
 	}
@@ -66,7 +74,8 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Kind, e.Err}
 }
 
-// Permanent marks an error of a function as one that no further attempt would mend: the work is given up, for everybody. nil stays nil.
+// Permanent marks an error of a function as one that no further attempt
+// would mend: the work is given up, for everybody. nil stays nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

@@ -40,11 +40,12 @@ func ExampleDo() {
 func ExampleCurrent() {
 	keeper, stop := newKeeper()
 	defer stop()
-	_, err := once.Do(context.Background(), keeper, "import", func(ctx context.Context) (int, error) {
-		a := once.Current(ctx)
-		fmt.Printf("attempt %d of %d, the last: %v\n", a.Number, a.Max, a.Last())
-		return 0, errors.New("the file is not there yet")
-	}, once.MaxAttempts(2), once.RetryIn(time.Millisecond))
+	_, err := once.Do(context.Background(), keeper, "import",
+		func(ctx context.Context) (int, error) {
+			a := once.Current(ctx)
+			fmt.Printf("attempt %d of %d, the last: %v\n", a.Number, a.Max, a.Last())
+			return 0, errors.New("the file is not there yet")
+		}, once.MaxAttempts(2), once.RetryIn(time.Millisecond))
 	fmt.Println(errors.Is(err, once.ErrAttemptsExhausted))
 	// Output:
 	// attempt 1 of 2, the last: false
@@ -56,7 +57,9 @@ func ExampleWrap() {
 	keeper, stop := newKeeper()
 	defer stop()
 	type order struct{ ID, Customer string }
-	bill := func(_ context.Context, o order) (string, error) { return "invoice for " + o.Customer, nil }
+	bill := func(_ context.Context, o order) (string, error) {
+		return "invoice for " + o.Customer, nil
+	}
 	billOnce := once.Wrap(keeper, func(o order) string { return lockmw.Key("invoice", o.ID) }, bill)
 	fmt.Println(billOnce(context.Background(), order{"42", "Ada"}))
 	// Output: invoice for Ada <nil>
@@ -66,10 +69,11 @@ func ExamplePermanent() {
 	keeper, stop := newKeeper()
 	defer stop()
 	for range 2 {
-		_, err := once.Do(context.Background(), keeper, "charge:9", func(context.Context) (int, error) {
-			fmt.Println("the card is refused")
-			return 0, once.Permanent(errors.New("card expired"))
-		})
+		_, err := once.Do(context.Background(), keeper, "charge:9",
+			func(context.Context) (int, error) {
+				fmt.Println("the card is refused")
+				return 0, once.Permanent(errors.New("card expired"))
+			})
 		fmt.Println(errors.Is(err, once.ErrGivenUp))
 	}
 	// Output:

@@ -30,15 +30,20 @@ func outage(n int) []script.Step {
 func TestUnansweredQuestionsAreRepeated(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(s *script.Store){
-		"the glance":    func(s *script.Store) { s.Script(script.Look, outage(1)...) },
-		"the look":      func(s *script.Store) { s.Script(script.Look, append([]script.Step{script.Pass()}, outage(5)...)...) },
+		"the glance": func(s *script.Store) { s.Script(script.Look, outage(1)...) },
+		"the look": func(s *script.Store) {
+			s.Script(script.Look, append([]script.Step{script.Pass()}, outage(5)...)...)
+		},
 		"the beginning": func(s *script.Store) { s.Script(script.Write, outage(5)...) },
 		"beginning, written": func(s *script.Store) {
 			s.Script(script.Write, script.Pass().Broken(errDown), script.Pass().Broken(errDown))
 		},
-		"the end": func(s *script.Store) { s.Script(script.Write, append([]script.Step{script.Pass()}, outage(20)...)...) },
+		"the end": func(s *script.Store) {
+			s.Script(script.Write, append([]script.Step{script.Pass()}, outage(20)...)...)
+		},
 		"the end, written": func(s *script.Store) {
-			s.Script(script.Write, script.Pass(), script.Pass().Lost(), script.Pass().Broken(errDown))
+			s.Script(script.Write, script.Pass(), script.Pass().Lost(),
+				script.Pass().Broken(errDown))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +68,8 @@ func TestUnansweredQuestionsAreRepeated(t *testing.T) {
 	}
 }
 
-// What the store does not answer for as long as the caller waits is told, and the function has not run.
+// What the store does not answer for as long as the caller waits is
+// told, and the function has not run.
 func TestStoreDown(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(s *script.Store){
@@ -156,7 +162,8 @@ func TestALostLockDoesNotUndoTheWork(t *testing.T) {
 	})
 }
 
-// The lock is lost and somebody takes over: a late "done" is refused, and both get the successor's result.
+// The lock is lost and somebody takes over: a late "done" is refused,
+// and both get the successor's result.
 func TestALateDoneIsRefused(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -238,10 +245,14 @@ func TestALossIsNoReasonToPause(t *testing.T) {
 	})
 }
 
-// On its last attempt a caller is overtaken by one who allows more: that one's result is everybody's.
+// On its last attempt a caller is overtaken by one who allows more:
+// that one's result is everybody's.
 func TestTheLastAttemptIsOvertaken(t *testing.T) {
 	t.Parallel()
-	for name, failure := range map[string]error{"exhausted": errOperation, "given up": once.Permanent(errOperation)} {
+	for name, failure := range map[string]error{
+		"exhausted": errOperation,
+		"given up":  once.Permanent(errOperation),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -250,11 +261,12 @@ func TestTheLastAttemptIsOvertaken(t *testing.T) {
 					s.Delete("a")
 					begun := make(chan struct{})
 					go func() {
-						_, err := once.Do(t.Context(), other, "a", func(context.Context) (report, error) {
-							close(begun)
-							pass(time.Hour)
-							return report{2, "there"}, nil
-						})
+						_, err := once.Do(t.Context(), other, "a",
+							func(context.Context) (report, error) {
+								close(begun)
+								pass(time.Hour)
+								return report{2, "there"}, nil
+							})
 						assert.NoError(t, err)
 					}()
 					<-begun
@@ -267,7 +279,8 @@ func TestTheLastAttemptIsOvertaken(t *testing.T) {
 	}
 }
 
-// An attempt that takes longer than Keep is on record all the same: the lock has been its own all the time.
+// An attempt that takes longer than Keep is on record all the same:
+// the lock has been its own all the time.
 func TestAnAttemptLongerThanKeep(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -284,7 +297,8 @@ func TestAnAttemptLongerThanKeep(t *testing.T) {
 	})
 }
 
-// The server has lost its data, the lock with it: nothing is said in a term that is not there any more.
+// The server has lost its data, the lock with it: nothing is said in
+// a term that is not there any more.
 func TestAServerThatForgets(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -302,13 +316,18 @@ func TestAServerThatForgets(t *testing.T) {
 	})
 }
 
-// Between the lock and the record somebody else has had a turn: the function has not run, and the caller begins again.
+// Between the lock and the record somebody else has had a turn: the
+// function has not run, and the caller begins again.
 func TestOvertakenBeforeTheBeginning(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(s *script.Store){
-		"at the look":  func(s *script.Store) { s.Script(script.Look, script.Pass(), script.Taken(renewer.Holder{}, 0)) },
-		"at the write": func(s *script.Store) { s.Script(script.Write, script.Taken(renewer.Holder{}, 0)) },
-		"by a lapse":   func(s *script.Store) { s.Script(script.Write, script.Gone()) },
+		"at the look": func(s *script.Store) {
+			s.Script(script.Look, script.Pass(), script.Taken(renewer.Holder{}, 0))
+		},
+		"at the write": func(s *script.Store) {
+			s.Script(script.Write, script.Taken(renewer.Holder{}, 0))
+		},
+		"by a lapse": func(s *script.Store) { s.Script(script.Write, script.Gone()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -336,9 +355,15 @@ func TestTakeoverFromTheDead(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		dead := owner(1)
-		fence := s.Acquire(t.Context(), []renewer.Claim{{Name: "a", Owner: dead, TTL: renewer.DefaultTTL}})[0].Fence
+		fence := s.Acquire(t.Context(),
+			[]renewer.Claim{{Name: "a", Owner: dead, TTL: renewer.DefaultTTL}})[0].Fence
 		s.Look(t.Context(), []renewer.Look{{Name: "a", Fence: fence, TTL: time.Hour}})
-		s.Write(t.Context(), []renewer.Record{{Name: "a", Fence: fence, Seq: 1, Data: "once1 begun 1 4711\nthere\n\n", TTL: time.Hour}})
+		s.Write(t.Context(), []renewer.Record{
+			{
+				Name: "a", Fence: fence, Seq: 1, Data: "once1 begun 1 4711\nthere\n\n",
+				TTL: time.Hour,
+			},
+		})
 		begun := time.Now()
 		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
 			assert.InDelta(t, renewer.DefaultTTL, time.Since(begun), float64(2*time.Millisecond))

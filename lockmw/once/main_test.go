@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 // config is that of keepers in bubbles.
 var config = renewer.Config{TTL: renewer.DefaultTTL, Node: "here"}
 
-// in runs f in a bubble with a scripted store and a keeper on it, all of whose locks must be free at the end.
+// in runs f in a bubble with a scripted store and a keeper on it, all
+// of whose locks must be free at the end.
 func in(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,15 +20,17 @@ const (
 	DefaultKeep = 24 * time.Hour
 	// DefaultMaxResult is how many bytes a result may have when it is encoded: 64 KiB.
 	DefaultMaxResult = 64 << 10
-	// DefaultRetryIn is about how long a caller whose attempt has failed waits before it takes part again.
+	// DefaultRetryIn is about how long a caller whose attempt has
+	// failed waits before it takes part again.
 	DefaultRetryIn = lockmw.DefaultRetryIn
 )
 
 // MaxInput is the longest fingerprint that [Input] takes, in bytes.
 const MaxInput = 128
 
-// Option says what one [Do] or [Wrap] does. Of two that contradict each other the later one counts. What can't be meant makes an error,
-// [renewer.ErrConfig], that names the option. All callers for the same work should give the same.
+// Option says what one [Do] or [Wrap] does. Of two that contradict each other
+// the later one counts. What can't be meant makes an error, [renewer.ErrConfig],
+// that names the option. All callers for the same work should give the same.
 type Option func(settings) settings
 
 type settings struct {
@@ -49,45 +51,50 @@ type settings struct {
 // endless is a wait without a bound: longer than processes live, and short enough to count with.
 const endless = math.MaxInt64 / 4
 
-// MaxAttempts bounds how often the work is tried, by all callers together: n, at least 1. Attempts that ended with their process or their
-// lock count. Then everybody gets [ErrAttemptsExhausted]. Default [DefaultMaxAttempts], 3.
+// MaxAttempts bounds how often the work is tried, by all callers together: n,
+// at least 1. Attempts that ended with their process or their lock count. Then
+// everybody gets [ErrAttemptsExhausted]. Default [DefaultMaxAttempts], 3.
 func MaxAttempts(n int) Option {
 	return func(s settings) settings { s.attempts, s.uncounted = n, false; return s }
 }
 
-// Keep is how long it is remembered how the work went: its result, or that nobody is to try any more. After d the name is as new. For work
-// that comes again under the same name let it be shorter than the time in between, and longer than an attempt takes; it can't be below
+// Keep is how long it is remembered how the work went: its result, or that nobody is to try
+// any more. After d the name is as new. For work that comes again under the same name let it
+// be shorter than the time in between, and longer than an attempt takes; it can't be below
 // renewer.Config.TTL. Default [DefaultKeep], 24 h. Milliseconds; fractions are cut off.
 func Keep(d time.Duration) Option {
 	return func(s settings) settings { s.keep = d.Truncate(time.Millisecond); return s }
 }
 
-// MaxResult bounds an encoded result to n bytes, at least 1. Work whose result is larger is done all the same: see [ErrResult]. Default
-// [DefaultMaxResult], 64 KiB.
+// MaxResult bounds an encoded result to n bytes, at least 1. Work whose result is
+// larger is done all the same: see [ErrResult]. Default [DefaultMaxResult], 64 KiB.
 func MaxResult(n int) Option {
 	return func(s settings) settings { s.maxResult = n; return s }
 }
 
-// Wait bounds how long a call waits for others, and for a store that is down: then [renewer.ErrHeld] or [renewer.ErrUnavailable]. It counts
-// from the call, and anew after an attempt of its own. Zero or less does not wait. Default: for as long as the context lives, since
-// whoever waits is the one who takes over.
+// Wait bounds how long a call waits for others, and for a store that is down:
+// then [renewer.ErrHeld] or [renewer.ErrUnavailable]. It counts from the call,
+// and anew after an attempt of its own. Zero or less does not wait. Default: for
+// as long as the context lives, since whoever waits is the one who takes over.
 func Wait(d time.Duration) Option {
 	return func(s settings) settings { s.wait = max(d, 0); return s }
 }
 
-// MaxWaiters bounds how many callers of this process wait for the same work: see [lockmw.MaxWaiters]. Default: no limit.
+// MaxWaiters bounds how many callers of this process wait for the
+// same work: see [lockmw.MaxWaiters]. Default: no limit.
 func MaxWaiters(n int) Option {
 	return func(s settings) settings { s.waiters = n; return s }
 }
 
-// RetryIn is about how long a caller whose attempt has failed waits before it takes part again: a random duration between half of d and one
-// and a half times d. Others, who wait already, take over at once. It must be positive. Default [DefaultRetryIn], 1 s.
+// RetryIn is about how long a caller whose attempt has failed waits before it takes part
+// again: a random duration between half of d and one and a half times d. Others, who
+// wait already, take over at once. It must be positive. Default [DefaultRetryIn], 1 s.
 func RetryIn(d time.Duration) Option {
 	return func(s settings) settings { s.retryIn = d; return s }
 }
 
-// NoRetry ends a call whose attempt has failed, with the function's error: the caller, or what calls it, tries again by itself. The attempt
-// counts. It is for task queues and for requests.
+// NoRetry ends a call whose attempt has failed, with the function's error: the caller, or what
+// calls it, tries again by itself. The attempt counts. It is for task queues and for requests.
 func NoRetry() Option {
 	return func(s settings) settings { s.noRetry = true; return s }
 }
@@ -100,19 +107,21 @@ func Uncounted() Option {
 	return func(s settings) settings { s.attempts, s.uncounted = math.MaxInt32, true; return s }
 }
 
-// Operation names the work: a static name such as "invoice", which whoever waits reads, and telemetry shows.
+// Operation names the work: a static name such as "invoice", which
+// whoever waits reads, and telemetry shows.
 func Operation(name string) Option {
 	return func(s settings) settings { s.operation = name; return s }
 }
 
-// Input ties the name to what the work is about: a call with another fingerprint than that of the first gets [ErrInput] instead of a
-// result that is not its own. A hash will do: at most [MaxInput] bytes, without control bytes. Default: none, and then the name says it all.
+// Input ties the name to what the work is about: a call with another fingerprint than that of
+// the first gets [ErrInput] instead of a result that is not its own. A hash will do: at most
+// [MaxInput] bytes, without control bytes. Default: none, and then the name says it all.
 func Input(fingerprint string) Option {
 	return func(s settings) settings { s.input = fingerprint; return s }
 }
 
-// Codec encodes results by marshal and decodes them by unmarshal, in place of JSON. marshal gets a T, unmarshal a pointer to one that is
-// zero. They may be called concurrently.
+// Codec encodes results by marshal and decodes them by unmarshal, in place of JSON. marshal
+// gets a T, unmarshal a pointer to one that is zero. They may be called concurrently.
 func Codec(marshal func(v any) ([]byte, error), unmarshal func(data []byte, v any) error) Option {
 	return func(s settings) settings { s.marshal, s.unmarshal = marshal, unmarshal; return s }
 }
@@ -120,7 +129,8 @@ func Codec(marshal func(v any) ([]byte, error), unmarshal func(data []byte, v an
 // newSettings applies the options, and names every fault in one error.
 func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 	s := settings{
-		attempts: DefaultMaxAttempts, keep: DefaultKeep, maxResult: DefaultMaxResult, wait: endless, retryIn: DefaultRetryIn,
+		attempts: DefaultMaxAttempts, keep: DefaultKeep, maxResult: DefaultMaxResult, wait: endless,
+		retryIn: DefaultRetryIn,
 		marshal: json.Marshal, unmarshal: json.Unmarshal,
 	}
 	for _, opt := range opts {
@@ -131,26 +141,33 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 		faults = append(faults, err)
 	}
 	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%w: once."+format, append([]any{renewer.ErrConfig}, args...)...))
+		faults = append(faults,
+			fmt.Errorf("%w: once."+format, append([]any{renewer.ErrConfig}, args...)...))
 	}
 	if s.attempts < 1 {
-		fault("MaxAttempts is %d: give at least 1, or leave it out for %d", s.attempts, DefaultMaxAttempts)
+		fault("MaxAttempts is %d: give at least 1, or leave it out for %d", s.attempts,
+			DefaultMaxAttempts)
 	}
 	if ttl := k.Config().TTL; s.keep < ttl {
-		fault("Keep is %v, less than the lock's TTL (%v): an attempt that dies would be forgotten before anybody could take over; "+
+		fault("Keep is %v, less than the lock's TTL (%v): an attempt that dies would be "+
+			"forgotten before anybody could take over; "+
 			"give more, or leave it out for %v", s.keep, ttl, DefaultKeep)
 	}
 	if s.maxResult < 1 {
-		fault("MaxResult is %d: give a number of bytes, or leave it out for %d", s.maxResult, DefaultMaxResult)
+		fault("MaxResult is %d: give a number of bytes, or leave it out for %d", s.maxResult,
+			DefaultMaxResult)
 	}
 	if s.retryIn <= 0 {
-		fault("RetryIn is %v: give a positive duration, or leave it out for %v", s.retryIn, DefaultRetryIn)
+		fault("RetryIn is %v: give a positive duration, or leave it out for %v", s.retryIn,
+			DefaultRetryIn)
 	}
 	if s.marshal == nil || s.unmarshal == nil {
-		fault("Codec has a nil function: give both, such as json.Marshal and json.Unmarshal, or leave it out for these")
+		fault("Codec has a nil function: give both, such as json.Marshal and json.Unmarshal, or " +
+			"leave it out for these")
 	}
 	if len(s.input) > MaxInput || strings.ContainsFunc(s.input, isControl) {
-		fault("Input has %d bytes, or control bytes: give at most %d, such as a hash in hex", len(s.input), MaxInput)
+		fault("Input has %d bytes, or control bytes: give at most %d, such as a hash in hex",
+			len(s.input), MaxInput)
 	}
 	return s, errors.Join(faults...)
 }
@@ -159,5 +176,8 @@ func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
 // lock is what to tell lockmw, for a wait until a point in time.
 func (s *settings) lock(until time.Time) []lockmw.Option {
-	return []lockmw.Option{lockmw.Wait(time.Until(until)), lockmw.MaxWaiters(s.waiters), lockmw.Operation(s.operation)}
+	return []lockmw.Option{
+		lockmw.Wait(time.Until(until)), lockmw.MaxWaiters(s.waiters),
+		lockmw.Operation(s.operation),
+	}
 }

@@ -46,7 +46,8 @@ const (
 	dies
 )
 
-// fateOf rolls the dice for an attempt, whoever makes it: 15 % succeed, every third of the others kills its process.
+// fateOf rolls the dice for an attempt, whoever makes it: 15 %
+// succeed, every third of the others kills its process.
 func fateOf(seed uint64, attempt int) fate {
 	dice := rand.New(rand.NewPCG(seed, uint64(attempt))) //nolint:gosec // luck, not secrets
 	switch {
@@ -61,7 +62,10 @@ func fateOf(seed uint64, attempt int) fate {
 
 // onServer makes a keeper on a server.
 func onServer(addr string) (*renewer.Keeper, func(), error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true})
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress:       []string{addr},
+		ForceSingleClient: true, DisableCache: true,
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -80,7 +84,9 @@ func onServer(addr string) (*renewer.Keeper, func(), error) {
 	}, err
 }
 
-func work(ctx context.Context, k *renewer.Keeper, seed uint64, begin func(attempt int)) (string, error) {
+func work(
+	ctx context.Context, k *renewer.Keeper, seed uint64, begin func(attempt int),
+) (string, error) {
 	return once.Do(ctx, k, "schedule", func(ctx context.Context) (string, error) {
 		n := once.Current(ctx).Number
 		begin(n)
@@ -96,7 +102,8 @@ func work(ctx context.Context, k *renewer.Keeper, seed uint64, begin func(attemp
 	}, once.MaxAttempts(most), once.Keep(keep), once.RetryIn(50*time.Millisecond))
 }
 
-// workAsProcess is the program of a worker: it says which attempts it begins, and what the work came to.
+// workAsProcess is the program of a worker: it says which attempts it
+// begins, and what the work came to.
 func workAsProcess(addr string) int {
 	seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64)
 	if err != nil {
@@ -137,7 +144,8 @@ func runWorkers(t *testing.T, addr string, seed uint64) []ended {
 	for i := range all {
 		wg.Go(func() {
 			cmd := exec.CommandContext(t.Context(), self)
-			cmd.Env = append(os.Environ(), workerEnv+"="+addr, seedEnv+"="+strconv.FormatUint(seed, 10))
+			cmd.Env = append(os.Environ(), workerEnv+"="+addr,
+				seedEnv+"="+strconv.FormatUint(seed, 10))
 			out, err := cmd.Output()
 			for l := range bytes.Lines(out) {
 				what, rest, _ := strings.Cut(strings.TrimSpace(string(l)), " ")
@@ -162,7 +170,8 @@ func runWorkers(t *testing.T, addr string, seed uint64) []ended {
 	return all
 }
 
-// Eight processes, of which many are killed, do work of which most attempts fail. In the first run an attempt succeeds after some have
+// Eight processes, of which many are killed, do work of which most
+// attempts fail. In the first run an attempt succeeds after some have
 // failed and some have killed their process, in the second none does.
 func TestEightProcesses(t *testing.T) {
 	t.Parallel()

@@ -11,8 +11,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// record is what is known of a piece of work. Its text is for people too (redis-cli --raw GET KEY): a line of version, state, attempts and
-// the pid of the last, a line for that one's node, a line for the input, and the result.
+// record is what is known of a piece of work. Its text is for people too
+// (redis-cli --raw GET KEY): a line of version, state, attempts and the pid of
+// the last, a line for that one's node, a line for the input, and the result.
 type record struct {
 	state    state
 	attempts int
@@ -38,14 +39,16 @@ const (
 	maxTold = 1 << 30 // attempts and pids: more is none of ours
 )
 
-var errForeign = errors.New("it is not of this package's making, or of a version that this program does not know")
+var errForeign = errors.New("it is not of this package's making, or of a version that this " +
+	"program does not know")
 
 func (r record) encode() string {
-	return fmt.Sprintf("%s %s %d %d\n%s\n%s\n%s", version, r.state, r.attempts, max(r.last.PID, 0), line(r.last.Node), r.input, r.result)
+	return fmt.Sprintf("%s %s %d %d\n%s\n%s\n%s", version, r.state, r.attempts, max(r.last.PID, 0),
+		line(r.last.Node), r.input, r.result)
 }
 
-// decodeRecord reads a record. Whoever may write to the store may have written it: all is checked but the result. An empty text is that of
-// work that nobody has begun.
+// decodeRecord reads a record. Whoever may write to the store may have written it:
+// all is checked but the result. An empty text is that of work that nobody has begun.
 func decodeRecord(text string) (r record, err error) {
 	if text == "" {
 		return record{}, nil
@@ -60,7 +63,8 @@ func decodeRecord(text string) (r record, err error) {
 	attempts, err0 := strconv.ParseUint(fields[2], 10, 31)
 	pid, err1 := strconv.ParseUint(fields[3], 10, 31)
 	r = record{
-		state: state(fields[1]), attempts: int(attempts), last: renewer.Holder{Node: node, PID: int(pid)},
+		state: state(fields[1]), attempts: int(attempts),
+		last:  renewer.Holder{Node: node, PID: int(pid)},
 		input: input, result: result,
 	}
 	switch r.state {
@@ -75,7 +79,8 @@ func decodeRecord(text string) (r record, err error) {
 	return r, nil
 }
 
-// line is a node's name as it may stand in a record and in a message: printable, at most maxNode bytes.
+// line is a node's name as it may stand in a record and in a message:
+// printable, at most maxNode bytes.
 func line(s string) string {
 	var b strings.Builder
 	for _, r := range s {

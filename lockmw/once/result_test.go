@@ -37,10 +37,14 @@ func TestResultsThatCannotBeStored(t *testing.T) {
 		require.ErrorContains(t, err, "it has 101 bytes, above MaxResult (100)")
 		require.Empty(t, got)
 
-		_, err = once.Do(t.Context(), k, "odd", func(context.Context) (func(), error) { return func() {}, nil })
+		_, err = once.Do(t.Context(), k, "odd", func(context.Context) (func(), error) {
+			return func() {}, nil
+		})
 		require.ErrorIs(t, err, once.ErrResult)
 		require.ErrorContains(t, err, "unsupported type")
-		_, err = once.Do(t.Context(), k, "odd", func(context.Context) (func(), error) { return nil, errOperation })
+		_, err = once.Do(t.Context(), k, "odd", func(context.Context) (func(), error) {
+			return nil, errOperation
+		})
 		require.ErrorIs(t, err, once.ErrResult)
 	})
 }
@@ -48,7 +52,10 @@ func TestResultsThatCannotBeStored(t *testing.T) {
 func TestUnreadableRecords(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		for _, text := range []string{"x", "once2 done 1 1\n\n\n7", "once1 done 1 1\n\n\nnot JSON", "once1 done 1 1\n\n\n\"text\""} {
+		for _, text := range []string{
+			"x", "once2 done 1 1\n\n\n7", "once1 done 1 1\n\n\nnot JSON",
+			"once1 done 1 1\n\n\n\"text\"",
+		} {
 			s.PutRecord("a", text)
 			got, err := once.Do(t.Context(), k, "a", never(t))
 			require.ErrorIs(t, err, once.ErrRecord)
@@ -94,7 +101,9 @@ func TestCodec(t *testing.T) {
 			return nil
 		}
 		for range 2 {
-			got, err := once.Do(t.Context(), k, "a", func(context.Context) (string, error) { return "x", nil }, once.Codec(marshal, unmarshal))
+			got, err := once.Do(t.Context(), k, "a", func(context.Context) (string, error) {
+				return "x", nil
+			}, once.Codec(marshal, unmarshal))
 			require.NoError(t, err)
 			require.Equal(t, "x", got)
 		}
@@ -121,24 +130,35 @@ func TestBadInput(t *testing.T) {
 			require.ErrorIs(t, err, renewer.ErrConfig)
 			require.ErrorContains(t, err, says)
 			require.PanicsWithValue(t, err.Error(), func() {
-				once.Wrap(k, func(string) string { return "" }, func(context.Context, string) (int, error) { return 0, nil }, opt)
+				once.Wrap(k, func(string) string {
+					return ""
+				}, func(context.Context, string) (int, error) { return 0, nil }, opt)
 			})
 		}
 		_, err := once.Do(t.Context(), k, "a", never(t), once.MaxAttempts(0), once.Keep(0))
 		require.ErrorContains(t, err, "MaxAttempts")
 		require.ErrorContains(t, err, "Keep", "every fault is named")
 
-		_, err = once.Do[int](t.Context(), nil, "a", func(context.Context) (int, error) { return 0, nil })
+		_, err = once.Do[int](t.Context(), nil, "a", func(context.Context) (int, error) {
+			return 0, nil
+		})
 		require.ErrorIs(t, err, renewer.ErrConfig)
 		_, err = once.Do[int](t.Context(), k, "a", nil)
 		require.ErrorIs(t, err, renewer.ErrConfig)
-		for _, name := range []string{"", strings.Repeat("n", renewer.MaxName+1), lockmw.Keys("a", "b")} {
+		for _, name := range []string{
+			"", strings.Repeat("n", renewer.MaxName+1),
+			lockmw.Keys("a", "b"),
+		} {
 			_, err = once.Do(t.Context(), k, name, never(t))
 			require.ErrorIs(t, err, renewer.ErrName)
 		}
-		_, err = lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) { return once.Do(ctx, k, "a", never(t)) })
+		_, err = lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
+			return once.Do(ctx, k, "a", never(t))
+		})
 		require.ErrorIs(t, err, renewer.ErrConfig)
-		_, err = once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) { return once.Do(ctx, k, "a", never(t)) }, once.NoRetry())
+		_, err = once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
+			return once.Do(ctx, k, "a", never(t))
+		}, once.NoRetry())
 		require.ErrorIs(t, err, renewer.ErrConfig, "it would wait for itself")
 		require.Panics(t, func() { once.Wrap[int, int](nil, nil, nil) })
 	})
@@ -155,8 +175,8 @@ func TestStoreWithoutRecords(t *testing.T) {
 	})
 }
 
-// Records over a quorum are no durable memory: two nodes that lose theirs one after the other made work
-// that was done be done again, although the third had its record all the time.
+// Records over a quorum are no durable memory: two nodes that lose theirs one after the other
+// made work that was done be done again, although the third had its record all the time.
 func TestWorkIsNotRecordedOnAQuorum(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -174,7 +194,9 @@ func TestWorkIsNotRecordedOnAQuorum(t *testing.T) {
 		require.Empty(t, node.Calls(script.Acquire), "nothing was taken")
 		require.Empty(t, node.Calls(script.Look))
 		require.Panics(t, func() {
-			once.Wrap(k, func(s string) string { return s }, func(context.Context, string) (int, error) { return 1, nil })
+			once.Wrap(k, func(s string) string {
+				return s
+			}, func(context.Context, string) (int, error) { return 1, nil })
 		}, "before any call")
 		require.NoError(t, k.Shutdown(t.Context()))
 		store.Close()

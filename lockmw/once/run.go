@@ -59,7 +59,8 @@ func (c *call) run(ctx context.Context) error {
 	}
 }
 
-// glance looks without the lock, which most callers need not wait for: it is over for good, or somebody is at it.
+// glance looks without the lock, which most callers need not wait
+// for: it is over for good, or somebody is at it.
 func (c *call) glance(ctx context.Context) (over bool, err error) {
 	seen, err := c.keeper.Look(ctx, renewer.Look{Name: c.name})
 	switch {
@@ -67,7 +68,8 @@ func (c *call) glance(ctx context.Context) (over bool, err error) {
 		_, over, err = c.conclude(seen)
 		return over, err
 	case passing(err):
-		return false, nil // whoever gets the lock will see; to wait for the store is the line's affair
+		// whoever gets the lock will see; to wait for the store is the line's affair
+		return false, nil
 	default:
 		return true, c.refused(err)
 	}
@@ -79,7 +81,8 @@ func (c *call) turn(ctx context.Context) (v verdict) {
 	if err != nil {
 		return verdict{over: true, err: c.refused(err)}
 	}
-	// Deferred, so that a panic and runtime.Goexit free the lock too, and pass through: the attempt has been counted.
+	// Deferred, so that a panic and runtime.Goexit free the lock too,
+	// and pass through: the attempt has been counted.
 	defer func() {
 		if err := exit(v.err); v.ran {
 			v.err = err
@@ -129,7 +132,8 @@ func (c *call) attempt(ctx, op context.Context, p *pen, rec record) verdict {
 	case isPermanent(err):
 		failed = false
 		rec.state = givenUp
-		if written := p.mark(op, rec); !errors.Is(written, renewer.ErrLost) { // else another attempt is under way, which may do better
+		// else another attempt is under way, which may do better
+		if written := p.mark(op, rec); !errors.Is(written, renewer.ErrLost) {
 			return verdict{over: true, err: c.ended(ErrGivenUp, rec, err)}
 		}
 	case rec.attempts >= c.attempts:
@@ -145,8 +149,8 @@ func (c *call) attempt(ctx, op context.Context, p *pen, rec record) verdict {
 	}
 }
 
-// exhaust says that nobody is to try any more, unless somebody else is trying. To fail to say so does no harm: whoever comes next
-// finds out.
+// exhaust says that nobody is to try any more, unless somebody else is
+// trying. To fail to say so does no harm: whoever comes next finds out.
 func (c *call) exhaust(ctx context.Context, p *pen, rec record, cause error) verdict {
 	rec.state = exhausted
 	err := p.write(context.WithoutCancel(ctx), rec, time.Time{})
@@ -159,7 +163,8 @@ func (c *call) exhaust(ctx context.Context, p *pen, rec record, cause error) ver
 	return verdict{over: true, err: c.ended(ErrAttemptsExhausted, rec, cause)}
 }
 
-// unclear is for a turn in which the function has not run, since the record could not be read or written.
+// unclear is for a turn in which the function has not run, since the
+// record could not be read or written.
 func (c *call) unclear(ctx context.Context, err error) verdict {
 	again := errors.Is(err, renewer.ErrLost) || errors.Is(err, renewer.ErrNoRecord)
 	return verdict{over: ctx.Err() != nil || !again, err: c.refused(err)}

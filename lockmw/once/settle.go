@@ -25,7 +25,8 @@ func (c *call) conclude(seen renewer.Seen) (rec record, over bool, err error) {
 	case done:
 		if err := c.decode([]byte(rec.result)); err != nil {
 			c.forget()
-			return rec, true, c.ended(ErrRecord, rec, fmt.Errorf("its result can't be decoded: %w", err))
+			return rec, true, c.ended(ErrRecord, rec,
+				fmt.Errorf("its result can't be decoded: %w", err))
 		}
 		return rec, true, nil
 	case bare:
@@ -55,7 +56,8 @@ func (c *call) finish(op context.Context, p *pen, rec record) verdict {
 		rec.state, rec.result = bare, "it can't be encoded"
 		err = fmt.Errorf("%s: %w", rec.result, err)
 	case len(data) > c.maxResult:
-		rec.state, rec.result = bare, fmt.Sprintf("it has %d bytes, above MaxResult (%d)", len(data), c.maxResult)
+		rec.state, rec.result = bare, fmt.Sprintf("it has %d bytes, above MaxResult (%d)",
+			len(data), c.maxResult)
 		err = errors.New(rec.result)
 	default:
 		rec.result = string(data)
@@ -66,7 +68,8 @@ func (c *call) finish(op context.Context, p *pen, rec record) verdict {
 		return verdict{over: true}
 	case written == nil:
 		return verdict{over: true, err: c.ended(ErrResult, rec, err)}
-	case errors.Is(written, renewer.ErrLost), c.uncounted && errors.Is(written, renewer.ErrNoRecord):
+	case errors.Is(written, renewer.ErrLost), c.uncounted &&
+		errors.Is(written, renewer.ErrNoRecord):
 		// Another call has taken over. Its result will be everybody's, unless it has come to
 		// nothing and erased the record.
 		c.forget()
@@ -87,7 +90,8 @@ type pen struct {
 // look reads the record and begins the holder's term.
 func (p *pen) look(ctx context.Context) (seen renewer.Seen, err error) {
 	err = insist(ctx, p.c.until, func() error {
-		seen, err = p.c.keeper.Look(ctx, renewer.Look{Name: p.c.name, Fence: p.fence, TTL: p.c.keep})
+		seen, err = p.c.keeper.Look(ctx,
+			renewer.Look{Name: p.c.name, Fence: p.fence, TTL: p.c.keep})
 		return err
 	})
 	if seen.Fence == p.fence {
@@ -96,10 +100,14 @@ func (p *pen) look(ctx context.Context) (seen renewer.Seen, err error) {
 	return seen, err
 }
 
-// write replaces the record, and tries again until a point in time if nobody can tell whether it has.
+// write replaces the record, and tries again until a point in time if
+// nobody can tell whether it has.
 func (p *pen) write(ctx context.Context, rec record, until time.Time) error {
 	p.seq++
-	r := renewer.Record{Name: p.c.name, Fence: p.fence, Seq: p.seq, Data: rec.encode(), TTL: p.c.keep}
+	r := renewer.Record{
+		Name: p.c.name, Fence: p.fence, Seq: p.seq, Data: rec.encode(),
+		TTL: p.c.keep,
+	}
 	return insist(ctx, until, func() error { return p.c.keeper.Write(ctx, r) })
 }
 
@@ -111,8 +119,9 @@ func (p *pen) erase(op context.Context) {
 	_ = p.c.keeper.Write(context.WithoutCancel(op), r)
 }
 
-// mark writes what has been decided. The caller's end does not matter any more, nor that of the lock: the store knows whether
-// somebody has taken over. It tries for as long as nobody could have done so yet.
+// mark writes what has been decided. The caller's end does not matter
+// any more, nor that of the lock: the store knows whether somebody has
+// taken over. It tries for as long as nobody could have done so yet.
 func (p *pen) mark(op context.Context, rec record) error {
 	ctx := context.WithoutCancel(op)
 	until := time.Now().Add(p.c.keeper.Config().TTL)

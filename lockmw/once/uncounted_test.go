@@ -22,7 +22,10 @@ func TestUncountedFailuresLeaveNothing(t *testing.T) {
 	for name, fn := range map[string]func(context.Context) (report, error){
 		"an error": fail,
 		"a panic":  func(context.Context) (report, error) { panic("boom") },
-		"an exit":  func(context.Context) (report, error) { runtime.Goexit(); return report{}, nil },
+		"an exit": func(context.Context) (report, error) {
+			runtime.Goexit()
+			return report{}, nil
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -31,16 +34,19 @@ func TestUncountedFailuresLeaveNothing(t *testing.T) {
 					var wg sync.WaitGroup
 					wg.Go(func() {
 						defer func() { _ = recover() }()
-						_, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
-							assert.Equal(t, once.Attempt{Number: 1, Max: math.MaxInt32}, once.Current(ctx))
-							return fn(ctx)
-						}, once.NoRetry(), once.Uncounted())
+						_, err := once.Do(t.Context(), k, "a",
+							func(ctx context.Context) (report, error) {
+								assert.Equal(t, once.Attempt{Number: 1, Max: math.MaxInt32},
+									once.Current(ctx))
+								return fn(ctx)
+							}, once.NoRetry(), once.Uncounted())
 						assert.ErrorIs(t, err, errOperation)
 					})
 					wg.Wait()
 					assert.Empty(t, s.RecordOf("a"))
 				}
-				got, err := once.Do(t.Context(), k, "a", answer(report{Pages: 3}), once.Uncounted(), once.Input("another"))
+				got, err := once.Do(t.Context(), k, "a", answer(report{Pages: 3}), once.Uncounted(),
+					once.Input("another"))
 				require.NoError(t, err, "the name is as new")
 				require.Equal(t, report{Pages: 3}, got)
 				require.NotEmpty(t, s.RecordOf("a"))
@@ -114,7 +120,8 @@ func TestOfMaxAttemptsAndUncountedTheLaterCounts(t *testing.T) {
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := once.Do(t.Context(), k, "a", fail, once.Uncounted(), once.MaxAttempts(1))
 		require.ErrorIs(t, err, once.ErrAttemptsExhausted)
-		_, err = once.Do(t.Context(), k, "b", fail, once.NoRetry(), once.MaxAttempts(1), once.Uncounted())
+		_, err = once.Do(t.Context(), k, "b", fail, once.NoRetry(), once.MaxAttempts(1),
+			once.Uncounted())
 		require.NotErrorIs(t, err, once.ErrAttemptsExhausted)
 		assert.Empty(t, s.RecordOf("b"))
 	})

@@ -88,7 +88,8 @@ func pause(d time.Duration) { <-time.After(d/2 + rand.N(d)) }
 
 // head is a request's, up to its body.
 func head(path string, length int) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nX-Client: attacker\r\nIdempotency-Key: %d\r\nContent-Length: %d\r\n\r\n",
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nX-Client: attacker\r\nIdempotency-Key: "+
+		"%d\r\nContent-Length: %d\r\n\r\n",
 		path, rand.Uint64(), length)
 }
 
@@ -147,7 +148,8 @@ func manyNames(conn net.Conn, _ int) {
 // nothing.
 func slowUnderTheLock(conn net.Conn, i int) {
 	const size = 1 << 20
-	if _, err := io.WriteString(conn, head(fmt.Sprintf("/accounts/%d/transfer", 1000+i), size)); err != nil {
+	if _, err := io.WriteString(conn,
+		head(fmt.Sprintf("/accounts/%d/transfer", 1000+i), size)); err != nil {
 		return
 	}
 	if _, err := io.WriteString(conn, strings.Repeat("x", size/2)); err == nil {

@@ -20,7 +20,8 @@ const honestName = "honest"
 
 // clients are honest, and keep their connections.
 var clients = &http.Client{
-	Transport: &http.Transport{MaxIdleConnsPerHost: 200, IdleConnTimeout: time.Minute}, Timeout: 20 * time.Second,
+	Transport: &http.Transport{MaxIdleConnsPerHost: 200, IdleConnTimeout: time.Minute},
+	Timeout:   20 * time.Second,
 }
 
 // window is for how long a p99 is taken.
@@ -37,7 +38,10 @@ type times struct {
 
 // honest sends rate requests a second, each when it is due, whatever has become of the others.
 func honest(ctx context.Context, addr string, rate int, d time.Duration) *times {
-	t := &times{begun: time.Now(), parts: make(map[int][]time.Duration), wrong: make(map[string]int)}
+	t := &times{
+		begun: time.Now(), parts: make(map[int][]time.Duration),
+		wrong: make(map[string]int),
+	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ticker := time.NewTicker(time.Second / time.Duration(rate))
@@ -73,9 +77,11 @@ func send(ctx context.Context, addr string, i int) error {
 	case 0:
 		path = "/orders"
 	case 1:
-		path, body = "/batches", fmt.Sprintf(`{"Accounts":["%d","%d"]}`, rand.IntN(accounts), rand.IntN(accounts))
+		path, body = "/batches", fmt.Sprintf(`{"Accounts":["%d","%d"]}`, rand.IntN(accounts),
+			rand.IntN(accounts))
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+path,
+		strings.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -144,7 +150,8 @@ func sample(addr string, d time.Duration) <-chan []state {
 // settle waits until the server has got rid of the attackers, for a minute at most.
 func settle(ctx context.Context, addr string, before state) (s state, err error) {
 	clients.CloseIdleConnections()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end) && ctx.Err() == nil; <-time.After(time.Second) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) &&
+		ctx.Err() == nil; <-time.After(time.Second) {
 		if s, err = look(addr, "gc"); err != nil {
 			return s, err
 		}

@@ -69,7 +69,8 @@ func parse(args []string, stderr io.Writer) (plan, error) {
 	flags.SetOutput(stderr)
 	flags.IntVar(&p.attackers, "n", 10_000, "connections of attackers")
 	flags.DurationVar(&p.siege, "for", 2*time.Minute, "how long they stay")
-	flags.DurationVar(&p.peace, "peace", 20*time.Second, "how long honest clients are measured alone, before")
+	flags.DurationVar(&p.peace, "peace", 20*time.Second,
+		"how long honest clients are measured alone, before")
 	flags.IntVar(&p.rate, "rate", 100, "honest requests a second")
 	return p, flags.Parse(args)
 }

@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 
 // A small siege: honest clients have no trouble with a few hundred attackers.
 func TestSmallSiege(t *testing.T) { //nolint:paralleltest // it measures how long things take
-	r, err := run(t.Context(), plan{attackers: 300, peace: 2 * time.Second, siege: 6 * time.Second, rate: 50})
+	r, err := run(t.Context(),
+		plan{attackers: 300, peace: 2 * time.Second, siege: 6 * time.Second, rate: 50})
 	require.NoError(t, err)
 	var table bytes.Buffer
 	r.print(&table)

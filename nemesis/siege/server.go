@@ -62,7 +62,8 @@ func serve(redis string, stdin io.Reader, stdout io.Writer) error {
 }
 
 func keep(redis string, o renewer.Observer) (k *renewer.Keeper, closing func(), err error) {
-	option, err := redisstore.ClientOption(rueidis.ClientOption{InitAddress: []string{redis}}, leaseTTL)
+	option, err := redisstore.ClientOption(rueidis.ClientOption{InitAddress: []string{redis}},
+		leaseTTL)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -125,11 +126,13 @@ func routes(k *renewer.Keeper, losses *lossCounter) http.Handler {
 		_, _ = io.WriteString(w, "done\n")
 	})
 	mux := http.NewServeMux()
-	mux.Handle("POST /accounts/{id}/transfer", httpmw.Exclusive(k, httpmw.PathInt("id"), httpmw.Wait(5*time.Second))(transfer))
+	mux.Handle("POST /accounts/{id}/transfer",
+		httpmw.Exclusive(k, httpmw.PathInt("id"), httpmw.Wait(5*time.Second))(transfer))
 	mux.Handle("POST /orders", httpmw.Idempotent(k, byClient)(order))
-	mux.Handle("POST /batches", httpmw.Handle(k, batch.names, func(w http.ResponseWriter, _ *http.Request, _ batch) {
-		_, _ = io.WriteString(w, "done\n")
-	}))
+	mux.Handle("POST /batches",
+		httpmw.Handle(k, batch.names, func(w http.ResponseWriter, _ *http.Request, _ batch) {
+			_, _ = io.WriteString(w, "done\n")
+		}))
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(stateNow(r.URL.Query().Has("gc"), losses))
 	})

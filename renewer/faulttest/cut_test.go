@@ -22,9 +22,11 @@ import (
 // moments is how often each kind of failure strikes.
 const moments = 100
 
-// cutConfig has a wide Margin, since the victims of a test share two cores with each other and with other tests.
+// cutConfig has a wide Margin, since the victims of a test share two
+// cores with each other and with other tests.
 var cutConfig = renewer.Config{
-	TTL: 3 * time.Second, Heartbeat: 600 * time.Millisecond, Margin: 1200 * time.Millisecond, Node: "victim",
+	TTL: 3 * time.Second, Heartbeat: 600 * time.Millisecond, Margin: 1200 * time.Millisecond,
+	Node: "victim",
 }
 
 // victim is a lease that is about to be cut off.
@@ -56,11 +58,12 @@ func (v *victim) end() {
 	}
 }
 
-// cutOff is called when no request of the victim can reach the server any more. What was under way by then can only make the
-// key last longer than is noted here.
+// cutOff is called when no request of the victim can reach the server any more.
+// What was under way by then can only make the key last longer than is noted here.
 func (v *victim) cutOff() (err error) {
 	if err := v.lease.Context().Err(); err != nil {
-		return fmt.Errorf("%s: ended before it was cut off: %w", v.name, context.Cause(v.lease.Context()))
+		return fmt.Errorf("%s: ended before it was cut off: %w", v.name,
+			context.Cause(v.lease.Context()))
 	}
 	v.owned, err = look(v.node.server, v.name)
 	if err == nil && v.owned.value == "" {
@@ -80,7 +83,8 @@ func (v *victim) judge() (notice time.Duration, err error) {
 	cause := context.Cause(v.lease.Context())
 	var lost *renewer.LostError
 	switch {
-	case !errors.Is(cause, renewer.ErrLost) || !errors.As(cause, &lost) || lost.Reason != renewer.Expired:
+	case !errors.Is(cause, renewer.ErrLost) || !errors.As(cause, &lost) ||
+		lost.Reason != renewer.Expired:
 		return notice, fmt.Errorf("%s: the cause is %w, not that it expired", v.name, cause)
 	case lost.Left <= 0:
 		return notice, fmt.Errorf("%s: told with %v left", v.name, lost.Left)
@@ -90,8 +94,8 @@ func (v *victim) judge() (notice time.Duration, err error) {
 	return notice, nil
 }
 
-// inherit waits for the rival to get the lock, and proves that it came after the victim was told, with a higher fence, and
-// that the victim's late release leaves it alone.
+// inherit waits for the rival to get the lock, and proves that it came after the victim
+// was told, with a higher fence, and that the victim's late release leaves it alone.
 func (v *victim) inherit(told time.Time, reconnect func()) error {
 	heir := <-v.rival // closed after it, for end
 	if heir.err != nil {
@@ -114,7 +118,8 @@ func (v *victim) inherit(told time.Time, reconnect func()) error {
 	}
 	after, err := look(v.node.server, v.name)
 	if err == nil && (after.value != before.value || after.value == "") {
-		err = fmt.Errorf("%s: the rival's key changed from %q to %q", v.name, before.value, after.value)
+		err = fmt.Errorf("%s: the rival's key changed from %q to %q", v.name, before.value,
+			after.value)
 	}
 	if cause := context.Cause(heir.lease.Context()); cause != nil {
 		return fmt.Errorf("%s: the rival was disturbed: %w", v.name, cause)
@@ -138,7 +143,8 @@ func report(t *testing.T, notices []time.Duration, errs []error) {
 		moments-failures, moments, notices[0], notices[moments/2], notices[moments-1])
 }
 
-func TestLinkBlackholed(t *testing.T) { //nolint:paralleltest // a hundred at once are enough for two cores
+//nolint:paralleltest // a hundred at once are enough for two cores
+func TestLinkBlackholed(t *testing.T) {
 	random, pulse := roll(t), feel(t, cutConfig.Margin/4)
 	server := redistest.Start(t)
 	rival := join(t, server, renewer.Config{TTL: renewer.DefaultTTL, Node: "rival"})
@@ -154,7 +160,8 @@ func TestLinkBlackholed(t *testing.T) { //nolint:paralleltest // a hundred at on
 			direction := []proxy.Direction{proxy.Up, proxy.Down, proxy.Both}[i%3]
 			pulse.fairly(func(try int) bool {
 				name := fmt.Sprintf("hole %d.%d", i, try)
-				notices[i], errs[i] = blackhole(n, rival, name, random.between(0, time.Second), direction)
+				notices[i], errs[i] = blackhole(n, rival, name, random.between(0, time.Second),
+					direction)
 				return errs[i] == nil
 			})
 		})
@@ -163,7 +170,9 @@ func TestLinkBlackholed(t *testing.T) { //nolint:paralleltest // a hundred at on
 	report(t, notices, errs)
 }
 
-func blackhole(n, rival *node, name string, after time.Duration, direction proxy.Direction) (time.Duration, error) {
+func blackhole(
+	n, rival *node, name string, after time.Duration, direction proxy.Direction,
+) (time.Duration, error) {
 	v, err := seize(n, rival, name)
 	if err != nil {
 		return 0, err
@@ -182,9 +191,11 @@ func blackhole(n, rival *node, name string, after time.Duration, direction proxy
 	if err != nil {
 		return notice, err
 	}
-	// The link is down in one direction at least, so the key is as the victim left it: still its own.
+	// The link is down in one direction at least, so the key is as
+	// the victim left it: still its own.
 	if now.value != v.owned.value && time.Now().Before(v.owned.expires) {
-		return notice, fmt.Errorf("%s: the key was no longer its own when it was told: %q", name, now.value)
+		return notice, fmt.Errorf("%s: the key was no longer its own when it was told: %q", name,
+			now.value)
 	}
 	return notice, v.inherit(v.owned.expires.Add(-notice), n.link.Heal)
 }
@@ -247,7 +258,8 @@ func (f *frost) strike(name string, notices []time.Duration, errs []error) {
 		return err
 	})
 	pass(f.random.between(0, 700*time.Millisecond))
-	// Requests are held back for the moment in which the keys' expiry is read; they reach the frozen server's socket.
+	// Requests are held back for the moment in which the keys' expiry
+	// is read; they reach the frozen server's socket.
 	f.link.Blackhole(proxy.Up)
 	each(func(i int) error { return victims[i].cutOff() })
 	if err := f.server.Stop(); err != nil {
@@ -264,7 +276,8 @@ func (f *frost) strike(name string, notices []time.Duration, errs []error) {
 			latest = v.owned.expires
 		}
 	}
-	// Thawed any earlier, the server would find the renewals in its socket in time, and the rivals would have to wait.
+	// Thawed any earlier, the server would find the renewals in its
+	// socket in time, and the rivals would have to wait.
 	pass(time.Until(latest) + 2*time.Millisecond)
 	if err := f.server.Cont(); err != nil {
 		errs[0] = errors.Join(errs[0], err)

@@ -88,13 +88,15 @@ func TestShutdownOutlastsACutLink(t *testing.T) {
 	require.Zero(t, there)
 }
 
-// The test binary, started again with holderEnv set to a server's address, takes a lock and holds it until it is killed.
+// The test binary, started again with holderEnv set to a server's
+// address, takes a lock and holds it until it is killed.
 const (
 	holderEnv = "LOCKBEAT_FAULT_HOLDER"
 	holderTTL = time.Second
 )
 
-// holdUntilKilled is the other process. It ends, without a word to the server, when its standard input does.
+// holdUntilKilled is the other process. It ends, without a word to
+// the server, when its standard input does.
 func holdUntilKilled(addr string) int {
 	err := func() error {
 		option, err := redisstore.ClientOption(rueidis.ClientOption{
@@ -133,7 +135,8 @@ func holdUntilKilled(addr string) int {
 	return 0
 }
 
-// tellOfPauses looks at the lease all the time, and says what it saw first after a pause of the process, and what it heard then.
+// tellOfPauses looks at the lease all the time, and says what it saw
+// first after a pause of the process, and what it heard then.
 func tellOfPauses(lease *renewer.Lease, looking chan<- struct{}) {
 	last := time.Now()
 	close(looking)
@@ -144,14 +147,16 @@ func tellOfPauses(lease *renewer.Lease, looking chan<- struct{}) {
 		valid := lease.Valid()
 		if now.Sub(last) > holderTTL/2 {
 			<-lease.Context().Done()
-			soon, lost := time.Since(now) < time.Second, errors.Is(context.Cause(lease.Context()), renewer.ErrLost)
+			soon, lost := time.Since(now) < time.Second, errors.Is(context.Cause(lease.Context()),
+				renewer.ErrLost)
 			fmt.Printf("woke: valid %v, told soon %v, lost %v\n", valid, soon, lost)
 		}
 		last = now
 	}
 }
 
-// A process that was stopped while its lease ran out sees so at its first look at the lease, and hears it soon after.
+// A process that was stopped while its lease ran out sees so at its
+// first look at the lease, and hears it soon after.
 func TestProcessPaused(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -161,7 +166,8 @@ func TestProcessPaused(t *testing.T) {
 		require.NoError(t, paused.Process.Signal(syscall.SIGSTOP))
 		require.True(t, standing(t, paused, syscall.WUNTRACED).Stopped())
 		got := <-heir.seek(t.Context(), "bequest", renewer.MaxWait(patience))
-		require.False(t, standing(t, paused, syscall.WCONTINUED|syscall.WNOHANG).Continued(), "somebody else has sent it a SIGCONT")
+		require.False(t, standing(t, paused, syscall.WCONTINUED|syscall.WNOHANG).Continued(),
+			"somebody else has sent it a SIGCONT")
 		require.NoError(t, got.err)
 		lease := got.lease
 		require.NoError(t, paused.Process.Signal(syscall.SIGCONT))
@@ -184,7 +190,8 @@ func standing(t *testing.T, cmd *exec.Cmd, options int) (s syscall.WaitStatus) {
 	return s
 }
 
-func TestProcessKilled(t *testing.T) { //nolint:paralleltest // it measures 50 ms, and wants the cores for itself
+//nolint:paralleltest // it measures 50 ms, and wants the cores for itself
+func TestProcessKilled(t *testing.T) {
 	server := redistest.Start(t)
 	heir := join(t, server, renewer.Config{TTL: holderTTL, Node: "heir"})
 	heir.warm(t)
@@ -201,7 +208,8 @@ func TestProcessKilled(t *testing.T) { //nolint:paralleltest // it measures 50 m
 	}
 }
 
-// bequeath kills a process that holds a lock, and returns how long after the TTL had ended the heir got it.
+// bequeath kills a process that holds a lock, and returns how long
+// after the TTL had ended the heir got it.
 func bequeath(t *testing.T, server *redistest.Server, heir *node) time.Duration {
 	t.Helper()
 	doomed, _ := startHolder(t, server.Addr())
@@ -219,7 +227,8 @@ func bequeath(t *testing.T, server *redistest.Server, heir *node) time.Duration 
 	return got.at.Sub(left.expires)
 }
 
-// startHolder starts the other process and returns when it holds the lock, with what it says after that.
+// startHolder starts the other process and returns when it holds the
+// lock, with what it says after that.
 func startHolder(t *testing.T, addr string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	self, err := os.Executable()

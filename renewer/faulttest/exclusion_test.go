@@ -60,10 +60,11 @@ func TestManyContend(t *testing.T) {
 		for g := range goroutines {
 			workers.Go(func() {
 				for range rounds {
-					_, err := lockmw.Do(context.Background(), n.keeper, "lock", func(ctx context.Context) (struct{}, error) {
-						p.use(lockmw.Fence(ctx))
-						return struct{}{}, ctx.Err()
-					}, lockmw.Wait(3*patience), lockmw.Strict())
+					_, err := lockmw.Do(context.Background(), n.keeper, "lock",
+						func(ctx context.Context) (struct{}, error) {
+							p.use(lockmw.Fence(ctx))
+							return struct{}{}, ctx.Err()
+						}, lockmw.Wait(3*patience), lockmw.Strict())
 					errs[k*goroutines+g] = errors.Join(errs[k*goroutines+g], err)
 				}
 			})
@@ -104,7 +105,9 @@ func TestLineIsInArrivalOrder(t *testing.T) {
 				errs[i] = lease.Release(context.Background())
 			}
 		})
-		require.Eventually(t, func() bool { return lineHas(t, n, "lock", i+1) }, patience, 10*time.Microsecond)
+		require.Eventually(t, func() bool {
+			return lineHas(t, n, "lock", i+1)
+		}, patience, 10*time.Microsecond)
 	}
 	require.NoError(t, first.Release(t.Context()))
 	line.Wait()

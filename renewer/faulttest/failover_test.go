@@ -16,24 +16,35 @@ import (
 
 // A wide margin, since many servers share two cores with the keepers.
 var failoverConfig = renewer.Config{
-	TTL: 6 * time.Second, Heartbeat: time.Second, Margin: 1500 * time.Millisecond, Poll: time.Second,
+	TTL: 6 * time.Second, Heartbeat: time.Second, Margin: 1500 * time.Millisecond,
+	Poll: time.Second,
 }
 
-// A fail-over in the middle of 200 held leases, for each of which a rival waits: each lease survives, with its key on the new
-// primary, or its holder is told before the rival gets the lock.
+// A fail-over in the middle of 200 held leases, for each of which a rival waits: each lease
+// survives, with its key on the new primary, or its holder is told before the rival gets the lock.
 func TestFailOver(t *testing.T) {
 	t.Parallel()
-	for name, strike := range map[string]func(t *testing.T, s *redistest.Sentinel, primary *redistest.Server){
-		"of a primary that is frozen": func(t *testing.T, _ *redistest.Sentinel, primary *redistest.Server) {
+	for name, strike := range map[string]func(t *testing.T, s *redistest.Sentinel,
+		primary *redistest.Server){
+		"of a primary that is frozen": func(t *testing.T, _ *redistest.Sentinel,
+			primary *redistest.Server,
+		) {
 			require.NoError(t, primary.Stop())
 		},
-		"of a primary that is killed": func(t *testing.T, _ *redistest.Sentinel, primary *redistest.Server) { primary.Kill() },
-		"when the Sentinel that clients listen to is frozen": func(t *testing.T, s *redistest.Sentinel, primary *redistest.Server) {
+		"of a primary that is killed": func(t *testing.T, _ *redistest.Sentinel,
+			primary *redistest.Server,
+		) {
+			primary.Kill()
+		},
+		"when the Sentinel that clients listen to is frozen": func(t *testing.T,
+			s *redistest.Sentinel, primary *redistest.Server,
+		) {
 			require.NoError(t, s.Sentinels[0].Stop())
 			primary.Kill()
 		},
 		"for no reason": func(t *testing.T, s *redistest.Sentinel, _ *redistest.Server) {
-			require.NoError(t, s.Sentinels[0].Do("SENTINEL", "FAILOVER", redistest.MasterSet).Error())
+			require.NoError(t,
+				s.Sentinels[0].Do("SENTINEL", "FAILOVER", redistest.MasterSet).Error())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +54,9 @@ func TestFailOver(t *testing.T) {
 	}
 }
 
-func failOver(t *testing.T, strike func(t *testing.T, s *redistest.Sentinel, primary *redistest.Server)) {
+func failOver(
+	t *testing.T, strike func(t *testing.T, s *redistest.Sentinel, primary *redistest.Server),
+) {
 	const n = 200
 	sentinel := redistest.StartSentinel(t)
 	old, err := sentinel.Primary()
@@ -59,7 +72,8 @@ func failOver(t *testing.T, strike func(t *testing.T, s *redistest.Sentinel, pri
 		told[i], next[i] = make(chan time.Time, 1), make(chan got, 1)
 		context.AfterFunc(l.Context(), func() { told[i] <- time.Now() })
 		go func() {
-			l, err := rival.keeper.Acquire(context.Background(), l.Name(), renewer.MaxWait(6*patience))
+			l, err := rival.keeper.Acquire(context.Background(), l.Name(),
+				renewer.MaxWait(6*patience))
 			next[i] <- got{l, time.Now(), err}
 		}()
 	}
@@ -76,7 +90,8 @@ func failOver(t *testing.T, strike func(t *testing.T, s *redistest.Sentinel, pri
 		var at time.Time
 		if l.Valid() {
 			survived++
-			assert.NotEmpty(t, mustLook(t, heir, l.Name()).value, "%s has its key on the new primary", l.Name())
+			assert.NotEmpty(t, mustLook(t, heir, l.Name()).value,
+				"%s has its key on the new primary", l.Name())
 			at = time.Now()
 			assert.NoError(t, l.Release(context.Background()))
 		} else {

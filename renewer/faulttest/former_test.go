@@ -21,7 +21,8 @@ import (
 // formerConfig has many heartbeats in a TTL, so that a lease that is renewed in the wrong place
 // lives on there for long.
 var formerConfig = renewer.Config{
-	TTL: 3 * time.Second, Heartbeat: 400 * time.Millisecond, Margin: 600 * time.Millisecond, Poll: 400 * time.Millisecond,
+	TTL: 3 * time.Second, Heartbeat: 400 * time.Millisecond, Margin: 600 * time.Millisecond,
+	Poll: 400 * time.Millisecond,
 }
 
 // standoff is a fail-over that leaves the former primary up: no Sentinel can demote it, and its
@@ -45,7 +46,9 @@ func face(t *testing.T) *standoff {
 		s.ears, by[w.Addr()] = append(s.ears, ear), ear.Addr()
 	}
 	option := s.sentinel.ClientOption()
-	option.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+	option.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
+		_ *tls.Config,
+	) (net.Conn, error) {
 		if ear, ok := by[addr]; ok {
 			addr = ear
 		}
@@ -73,7 +76,9 @@ func (s *standoff) deafen(on bool) {
 // hears returns when a process's client goes to the new primary.
 func (s *standoff) hears(t *testing.T, m *member) time.Time {
 	t.Helper()
-	require.Eventually(t, func() bool { return m.client.Nodes()[s.heir.Addr()] != nil }, patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return m.client.Nodes()[s.heir.Addr()] != nil
+	}, patience, time.Millisecond)
 	return time.Now()
 }
 

@@ -29,7 +29,8 @@ func TestIdleLease(t *testing.T) {
 			server := redistest.Start(t)
 			n := join(t, server, renewer.Config{TTL: c.ttl})
 			lease := n.acquire(t, "lock")
-			n.beats.confirmed(t, 1) // the rhythm starts here; before it was a random part of an interval
+			// the rhythm starts here; before it was a random part of an interval
+			n.beats.confirmed(t, 1)
 			calls := func(command string) int64 {
 				count, err := server.Calls(command)
 				require.NoError(t, err)
@@ -40,7 +41,8 @@ func TestIdleLease(t *testing.T) {
 			require.Equal(t, c.ttl/3, heartbeat)
 			pass(time.Duration(c.intervals)*heartbeat + heartbeat/2)
 			assert.EqualValues(t, c.intervals, calls("pexpire")-renewals, "renewals")
-			assert.EqualValues(t, c.intervals, calls("evalsha")+calls("eval")-scripts, "scripts, for whatever purpose")
+			assert.EqualValues(t, c.intervals, calls("evalsha")+calls("eval")-scripts,
+				"scripts, for whatever purpose")
 			require.NoError(t, lease.Release(t.Context()))
 		})
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// atOnce is how many tests run at a time unless -parallel says otherwise: they wait far more than they work, so the number of
-// cores, which is the default, is no measure.
+// atOnce is how many tests run at a time unless -parallel says otherwise: they wait far
+// more than they work, so the number of cores, which is the default, is no measure.
 const atOnce = "8"
 
 func TestMain(m *testing.M) {

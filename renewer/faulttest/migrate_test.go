@@ -49,10 +49,14 @@ type lostCount struct {
 
 func (c *lostCount) Lost(context.Context, renewer.Lost) { c.n.Add(1) }
 
-var moveConfig = renewer.Config{TTL: 2 * time.Second, Heartbeat: 200 * time.Millisecond, Margin: 400 * time.Millisecond}
+var moveConfig = renewer.Config{
+	TTL: 2 * time.Second, Heartbeat: 200 * time.Millisecond,
+	Margin: 400 * time.Millisecond,
+}
 
-// A slot stands still between two servers, with locks of every kind in it: the leases there go on being renewed and released, what
-// is held is known to be so, and what is free can be had when the slot has arrived.
+// A slot stands still between two servers, with locks of every kind in
+// it: the leases there go on being renewed and released, what is held is
+// known to be so, and what is free can be had when the slot has arrived.
 func TestASlotHalfWayBetweenTwoServers(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
@@ -74,7 +78,8 @@ func TestASlotHalfWayBetweenTwoServers(t *testing.T) {
 
 	move, err := cluster.BeginMove(slot, other(t, cluster, slot))
 	require.NoError(t, err)
-	require.NoError(t, move.Keys(key(moved), key(moved)+":fence", key(leaseMoved), key(fenceMoved)+":fence",
+	require.NoError(t, move.Keys(key(moved), key(moved)+":fence", key(leaseMoved),
+		key(fenceMoved)+":fence",
 		key(freedThere), key(freedThere)+":fence"))
 	pass(moveConfig.TTL + moveConfig.TTL/2)
 	for _, name := range []string{stays, moved, leaseMoved, fenceMoved} {
@@ -122,7 +127,8 @@ func TestASlotHalfWayBetweenTwoServers(t *testing.T) {
 	assert.Zero(t, lost.n.Load())
 }
 
-// A slot goes round the servers while its locks are held, taken and freed: none is lost, every acquire succeeds, and tokens rise.
+// A slot goes round the servers while its locks are held, taken and
+// freed: none is lost, every acquire succeeds, and tokens rise.
 func TestASlotOnTheMove(t *testing.T) {
 	t.Parallel()
 	const rounds, churners = 20, 4
@@ -162,7 +168,8 @@ func TestASlotOnTheMove(t *testing.T) {
 		move, err := cluster.BeginMove(slot, other(t, cluster, slot))
 		require.NoError(t, err)
 		pass(random.between(0, 100*time.Millisecond))
-		require.NoError(t, move.Keys(key(names[5]), key(names[6])+":fence", key(names[0])+":fence", key(names[1])))
+		require.NoError(t, move.Keys(key(names[5]), key(names[6])+":fence", key(names[0])+":fence",
+			key(names[1])))
 		pass(random.between(0, 100*time.Millisecond))
 		require.NoError(t, move.Finish())
 		pass(random.between(0, 100*time.Millisecond))

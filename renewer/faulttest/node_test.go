@@ -28,14 +28,18 @@ type node struct {
 }
 
 // join makes a node with a link of its own.
-func join(t *testing.T, server *redistest.Server, cfg renewer.Config, edit ...func(*rueidis.ClientOption)) *node {
+func join(
+	t *testing.T, server *redistest.Server, cfg renewer.Config, edit ...func(*rueidis.ClientOption),
+) *node {
 	t.Helper()
 	return joinBy(t, server, proxy.Start(t, server.Addr()), cfg, edit...)
 }
 
-// joinBy makes a node on a link. Its faults are over when the test ends, and its keeper must shut down in order then.
+// joinBy makes a node on a link. Its faults are over when the test
+// ends, and its keeper must shut down in order then.
 func joinBy(
-	t *testing.T, server *redistest.Server, link *proxy.Proxy, cfg renewer.Config, edit ...func(*rueidis.ClientOption),
+	t *testing.T, server *redistest.Server, link *proxy.Proxy, cfg renewer.Config,
+	edit ...func(*rueidis.ClientOption),
 ) *node {
 	t.Helper()
 	option := server.ClientOption()
@@ -61,7 +65,8 @@ func joinBy(
 		_ = server.Cont() // fails only if it has been killed
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := n.keeper.Shutdown(ctx); !t.Failed() && !n.cutShort { // else it is what the test's own shutdown came to
+		// else it is what the test's own shutdown came to
+		if err := n.keeper.Shutdown(ctx); !t.Failed() && !n.cutShort {
 			assert.NoError(t, err)
 		}
 		store.Close()
@@ -84,7 +89,8 @@ func about(name string) func([]byte) bool {
 	return func(request []byte) bool { return bytes.Contains(request, []byte(key(name))) }
 }
 
-// warm takes and frees a lock, so that the server knows the scripts and later requests take one round trip.
+// warm takes and frees a lock, so that the server knows the scripts
+// and later requests take one round trip.
 func (n *node) warm(t *testing.T) {
 	t.Helper()
 	require.NoError(t, n.acquire(t, "warm-up").Release(t.Context()))

@@ -16,16 +16,21 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// soon is how long a key may be left behind by an acquire that came to nothing, on a link that works.
+// soon is how long a key may be left behind by an acquire that came
+// to nothing, on a link that works.
 const soon = 100 * time.Millisecond
 
-var orphanConfig = renewer.Config{TTL: 3 * time.Second, RequestTimeout: 300 * time.Millisecond, Node: "absent-minded"}
+var orphanConfig = renewer.Config{
+	TTL: 3 * time.Second, RequestTimeout: 300 * time.Millisecond,
+	Node: "absent-minded",
+}
 
 func fates() map[string]proxy.Then {
 	return map[string]proxy.Then{"then reset": proxy.ThenReset, "then silence": proxy.ThenMute}
 }
 
-// The server has granted the lock, but nobody hears of it. A caller who waits asks again by the same token, and has it.
+// The server has granted the lock, but nobody hears of it. A caller
+// who waits asks again by the same token, and has it.
 func TestReplyLostToAWaitingCaller(t *testing.T) {
 	t.Parallel()
 	for name, then := range fates() {
@@ -40,7 +45,8 @@ func TestReplyLostToAWaitingCaller(t *testing.T) {
 			require.NoError(t, g.err)
 			lease := g.lease
 			assert.Equal(t, 1, n.link.Dropped())
-			assert.Equal(t, granted.value, mustLook(t, n.server, "lock").value, "it is the grant that nobody heard of")
+			assert.Equal(t, granted.value, mustLook(t, n.server, "lock").value,
+				"it is the grant that nobody heard of")
 			n.beats.confirmed(t, 1)
 			require.NoError(t, lease.Context().Err(), "the lease is a good one")
 			require.NoError(t, lease.Release(t.Context()))
@@ -93,7 +99,8 @@ func TestCallerCancelledInFlight(t *testing.T) { //nolint:paralleltest // it mea
 	}
 }
 
-// With the link down nobody can free the key: it goes with its TTL, and what was held back changes nothing when it arrives.
+// With the link down nobody can free the key: it goes with its TTL,
+// and what was held back changes nothing when it arrives.
 func TestCallerCancelledInFlightAsTheLinkGoesDown(t *testing.T) {
 	t.Parallel()
 	n := join(t, redistest.Start(t), orphanConfig)
@@ -107,7 +114,8 @@ func TestCallerCancelledInFlightAsTheLinkGoesDown(t *testing.T) {
 	cancel()
 	g := <-got
 	require.ErrorIs(t, g.err, context.Canceled)
-	require.Less(t, g.at.Sub(left.expires), time.Duration(0), "the caller does not wait for the link")
+	require.Less(t, g.at.Sub(left.expires), time.Duration(0),
+		"the caller does not wait for the link")
 	assert.NotEmpty(t, mustLook(t, n.server, "lock").value, "nobody can free it")
 	pass(time.Until(left.expires))
 	assert.Less(t, gone(t, n.server, "lock", left.expires), busy)
@@ -117,8 +125,11 @@ func TestCallerCancelledInFlightAsTheLinkGoesDown(t *testing.T) {
 	require.NoError(t, later.Release(t.Context()))
 }
 
-// The request itself was held back: when the link heals it takes effect after all, and what it takes must be freed.
-func TestRequestArrivesAfterItsCallerHasGone(t *testing.T) { //nolint:paralleltest // it measures 100 ms
+// The request itself was held back: when the link heals it takes
+// effect after all, and what it takes must be freed.
+//
+//nolint:paralleltest // it measures 100 ms
+func TestRequestArrivesAfterItsCallerHasGone(t *testing.T) {
 	n := join(t, redistest.Start(t), orphanConfig)
 	goneSoon(t, n.server, func(lock string) time.Time {
 		n.warm(t)
@@ -138,7 +149,8 @@ func TestRequestArrivesAfterItsCallerHasGone(t *testing.T) { //nolint:parallelte
 	})
 }
 
-// goneSoon holds a trial that may leave the key of a lock behind, and requires that it has gone soon after.
+// goneSoon holds a trial that may leave the key of a lock behind, and
+// requires that it has gone soon after.
 func goneSoon(t *testing.T, server *redistest.Server, trial func(lock string) (since time.Time)) {
 	t.Helper()
 	var took time.Duration

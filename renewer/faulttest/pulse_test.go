@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// pulse notices when the machine is too busy to run this process. A process that does not run can't be told of a loss in time,
-// which the lock's contract says; so a trial in which that happened proves nothing, for or against, and is held again.
+// pulse notices when the machine is too busy to run this process. A process that
+// does not run can't be told of a loss in time, which the lock's contract says; so
+// a trial in which that happened proves nothing, for or against, and is held again.
 type pulse struct {
 	log func(format string, args ...any)
 
@@ -29,7 +30,8 @@ const (
 	tries = 5
 )
 
-// feel watches, until the test ends, for stops so long that a trial in which there is one would be unfair.
+// feel watches, until the test ends, for stops so long that a trial
+// in which there is one would be unfair.
 func feel(t *testing.T, unfair time.Duration) *pulse {
 	t.Helper()
 	p := &pulse{log: t.Logf}

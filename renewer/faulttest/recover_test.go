@@ -16,9 +16,11 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// Two requests fail within half a second of a missed heartbeat, a second before the lease would be given up.
+// Two requests fail within half a second of a missed heartbeat, a
+// second before the lease would be given up.
 var recoverConfig = renewer.Config{
-	TTL: 4 * time.Second, Heartbeat: time.Second, RequestTimeout: 250 * time.Millisecond, Node: "steadfast",
+	TTL: 4 * time.Second, Heartbeat: time.Second, RequestTimeout: 250 * time.Millisecond,
+	Node: "steadfast",
 }
 
 // Two heartbeats fail, then the fault ends within the TTL: the operation must not notice.
@@ -52,7 +54,9 @@ func TestTwoRenewalsFail(t *testing.T) {
 		{
 			name: "replies lost, one after the other",
 			// However often a heartbeat asks, and on whichever of its connections.
-			fail: func(t *testing.T, n *node) { n.link.DropReplyTo(about("lock"), math.MaxInt, proxy.ThenReset) },
+			fail: func(t *testing.T, n *node) {
+				n.link.DropReplyTo(about("lock"), math.MaxInt, proxy.ThenReset)
+			},
 			heal: func(t *testing.T, n *node) { n.link.DropReply(0, proxy.ThenReset) },
 		},
 		{
@@ -105,7 +109,8 @@ func TestServerFrozenForHalfATTL(t *testing.T) {
 	require.NoError(t, lease.Release(t.Context()))
 }
 
-// A server that has forgotten everything is no outage but a loss: somebody else may have the lock by now.
+// A server that has forgotten everything is no outage but a loss:
+// somebody else may have the lock by now.
 func TestServerRestartedEmpty(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -30,14 +30,18 @@ type refusal struct {
 	forever bool   // the answer stays the same until somebody changes the server: ErrRejected
 }
 
-// user is who the nodes are when rights are taken from them; the tests' own connection is the default user and keeps its own.
+// user is who the nodes are when rights are taken from them; the
+// tests' own connection is the default user and keeps its own.
 const user = "locks"
 
-var asUser = []func(*rueidis.ClientOption){func(o *rueidis.ClientOption) { o.Username, o.Password = user, "secret" }}
+var asUser = []func(*rueidis.ClientOption){func(o *rueidis.ClientOption) {
+	o.Username, o.Password = user, "secret"
+}}
 
 func grantUser(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	mustDo(t, s, "ACL", "SETUSER", user, "reset", "on", ">secret", "resetchannels", "~lockbeat:{*", "&lockbeat:{*", "+@all")
+	mustDo(t, s, "ACL", "SETUSER", user, "reset", "on", ">secret", "resetchannels", "~lockbeat:{*",
+		"&lockbeat:{*", "+@all")
 }
 
 func acl(rules ...string) func(*testing.T, *redistest.Server) {
@@ -61,11 +65,13 @@ func refusals() []refusal {
 		},
 		{
 			name: "cut off from its master", says: "MASTERDOWN",
-			args: []string{"--replica-serve-stale-data", "no"}, begin: command(nobody...), finish: command("REPLICAOF", "NO", "ONE"),
+			args: []string{"--replica-serve-stale-data", "no"}, begin: command(nobody...),
+			finish: command("REPLICAOF", "NO", "ONE"),
 		},
 		{
 			name: "out of memory", says: "OOM", renews: true, // a renewal takes no memory
-			begin: command("CONFIG", "SET", "maxmemory", "1"), finish: command("CONFIG", "SET", "maxmemory", "0"),
+			begin:  command("CONFIG", "SET", "maxmemory", "1"),
+			finish: command("CONFIG", "SET", "maxmemory", "0"),
 		},
 		{
 			name: "scripts forbidden", says: "NOPERM", forever: true, edit: asUser,
@@ -77,7 +83,10 @@ func refusals() []refusal {
 		},
 		{
 			name: "loading", says: "LOADING",
-			args:  []string{"--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"},
+			args: []string{
+				"--key-load-delay", "1000", "--loading-process-events-interval-bytes",
+				"1024",
+			},
 			begin: beginLoading, finish: finishLoading,
 		},
 	}
@@ -87,7 +96,8 @@ func refusals() []refusal {
 // called, and returns when it reads it.
 func beginLoading(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	mustDo(t, s, "EVAL", "for i = 1, 15000 do redis.call('SET', 'ballast' .. i, string.rep('x', 64)) end", "0")
+	mustDo(t, s, "EVAL", "for i = 1, 15000 do redis.call('SET', 'ballast' .. i, string.rep('x', "+
+		"64)) end", "0")
 	mustDo(t, s, "SAVE")
 	restarted := make(chan error, 1)
 	go func() { restarted <- s.Restart() }() // returns when it has loaded everything
@@ -116,7 +126,8 @@ func answer(s *redistest.Server, command string) string {
 	return string(text[:n])
 }
 
-// An error from the server says nothing about who has a lock: a lease held outlasts it, and nobody is told "held".
+// An error from the server says nothing about who has a lock: a lease
+// held outlasts it, and nobody is told "held".
 func TestServerRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range refusals() {
@@ -156,7 +167,8 @@ func tryFree(t *testing.T, n *node) error {
 	t.Helper()
 	for {
 		_, err := n.keeper.TryAcquire(t.Context(), "free")
-		if !errors.Is(err, renewer.ErrUnavailable) || !strings.Contains(err.Error(), "the store has not answered in time") {
+		if !errors.Is(err, renewer.ErrUnavailable) ||
+			!strings.Contains(err.Error(), "the store has not answered in time") {
 			return err
 		}
 	}

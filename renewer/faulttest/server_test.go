@@ -69,7 +69,8 @@ func mustDo(t *testing.T, server *redistest.Server, args ...string) {
 	require.False(t, err != nil && !rueidis.IsRedisNil(err), "%v: %v", args, err)
 }
 
-// gone polls until the key of a lock is gone and returns how long after an instant that was, at the most.
+// gone polls until the key of a lock is gone and returns how long
+// after an instant that was, at the most.
 func gone(t *testing.T, server *redistest.Server, name string, since time.Time) time.Duration {
 	t.Helper()
 	poll := time.NewTicker(time.Millisecond)
@@ -80,7 +81,8 @@ func gone(t *testing.T, server *redistest.Server, name string, since time.Time) 
 		if l.value == "" {
 			return took
 		}
-		require.Less(t, took, patience, "key %s is still there: %q, until %v", key(name), l.value, l.expires)
+		require.Less(t, took, patience, "key %s is still there: %q, until %v", key(name), l.value,
+			l.expires)
 		<-poll.C
 	}
 }

@@ -27,17 +27,19 @@ type member struct {
 	store  *redisstore.Store
 }
 
-// enlist makes a keeper on what option leads to. servers are let go on at the end of the test, when the keeper must shut down in
-// order.
+// enlist makes a keeper on what option leads to. servers are let go
+// on at the end of the test, when the keeper must shut down in order.
 func enlist(
-	t *testing.T, option rueidis.ClientOption, servers []*redistest.Server, cfg renewer.Config, opts ...redisstore.Option,
+	t *testing.T, option rueidis.ClientOption, servers []*redistest.Server, cfg renewer.Config,
+	opts ...redisstore.Option,
 ) *member {
 	t.Helper()
 	option, err := redisstore.ClientOption(option, cfg.TTL)
 	require.NoError(t, err)
 	client, err := rueidis.NewClient(option)
 	require.NoError(t, err)
-	store, err := redisstore.New(client, append(opts, redisstore.WriteTimeout(option.ConnWriteTimeout))...)
+	store, err := redisstore.New(client,
+		append(opts, redisstore.WriteTimeout(option.ConnWriteTimeout))...)
 	require.NoError(t, err)
 	m := &member{client: client, store: store}
 	m.keeper, err = renewer.New(store, cfg)
@@ -67,7 +69,8 @@ func (m *member) takeMany(t *testing.T, n int) []*renewer.Lease {
 	for range 32 {
 		wg.Go(func() {
 			for i := range next {
-				leases[i], errs[i] = m.keeper.Acquire(context.Background(), fmt.Sprint("lock ", i), renewer.MaxWait(patience))
+				leases[i], errs[i] = m.keeper.Acquire(context.Background(), fmt.Sprint("lock ", i),
+					renewer.MaxWait(patience))
 			}
 		})
 	}
@@ -133,15 +136,19 @@ func (m *mixedBeats) Renewed(_ context.Context, r renewer.Renewed) {
 	}
 }
 
-// One of three shards stands still while 10,000 leases are held: none of the others' is lost or even late, and each of its own
-// is told before its key can expire.
+// One of three shards stands still while 10,000 leases are held: none of the others'
+// is lost or even late, and each of its own is told before its key can expire.
 func TestAFrozenShardCostsNoOther(t *testing.T) {
 	t.Parallel()
 	const n = 10_000
 	// The others notice that it is gone, and go on without it.
-	cluster := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no")
+	cluster := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "1000",
+		"--cluster-require-full-coverage", "no")
 	mixed := &mixedBeats{}
-	cfg := renewer.Config{TTL: 6 * time.Second, Heartbeat: 1500 * time.Millisecond, Margin: 1500 * time.Millisecond, Observer: mixed}
+	cfg := renewer.Config{
+		TTL: 6 * time.Second, Heartbeat: 1500 * time.Millisecond,
+		Margin: 1500 * time.Millisecond, Observer: mixed,
+	}
 	m := enlist(t, cluster.ClientOption(), cluster.Nodes(), cfg)
 	leases := m.takeMany(t, n)
 	told := make([]chan time.Time, n)
@@ -152,7 +159,8 @@ func TestAFrozenShardCostsNoOther(t *testing.T) {
 	pass(cfg.Heartbeat)
 
 	victim := cluster.Masters[1]
-	mustDo(t, victim, "CLIENT", "PAUSE", "60000", "WRITE") // no heartbeat may come between the look and the freeze
+	// no heartbeat may come between the look and the freeze
+	mustDo(t, victim, "CLIENT", "PAUSE", "60000", "WRITE")
 	owned := expiries(t, victim)
 	require.NoError(t, victim.Stop())
 	frozen := time.Now()
@@ -176,11 +184,14 @@ func TestAFrozenShardCostsNoOther(t *testing.T) {
 			require.ErrorAs(t, l.Err(), &lost)
 			assert.Equal(t, renewer.Expired, lost.Reason)
 		default:
-			require.Fail(t, "not told", "%s, %v after its server froze", l.Name(), time.Since(frozen))
+			require.Fail(t, "not told", "%s, %v after its server froze", l.Name(),
+				time.Since(frozen))
 		}
 	}
-	assert.Zero(t, mixed.n.Load(), "no heartbeat failed for some of its leases only: those of the frozen shard travel apart")
-	t.Logf("%d leases on the frozen shard, each told at least %v before its key could expire; %d lost elsewhere", own, least, elsewhere)
+	assert.Zero(t, mixed.n.Load(),
+		"no heartbeat failed for some of its leases only: those of the frozen shard travel apart")
+	t.Logf("%d leases on the frozen shard, each told at least %v before its key could expire; %d "+
+		"lost elsewhere", own, least, elsewhere)
 	assert.Positive(t, least)
 	assert.InDelta(t, n/3, own, n/10)
 	require.NoError(t, victim.Cont())

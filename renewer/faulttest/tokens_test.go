@@ -15,7 +15,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// Operations that panic give back the tokens that were reserved for those who wait. Otherwise the counter outruns the server's clock,
+// Operations that panic give back the tokens that were reserved for
+// those who wait. Otherwise the counter outruns the server's clock,
 // and the first token after FLUSHALL is below the last one before.
 func TestTokensFollowTheClockThoughOperationsPanic(t *testing.T) {
 	t.Parallel()

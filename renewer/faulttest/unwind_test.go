@@ -51,12 +51,13 @@ func leave(t *testing.T, n *node, how func()) (at time.Time, through any) {
 	passed := make(chan any, 1)
 	go func() {
 		defer func() { passed <- recover() }()
-		_, doErr := lockmw.Do(context.Background(), n.keeper, "lock", func(context.Context) (struct{}, error) {
-			during, err = look(n.server, "lock")
-			left = time.Now()
-			how()
-			return struct{}{}, nil
-		})
+		_, doErr := lockmw.Do(context.Background(), n.keeper, "lock",
+			func(context.Context) (struct{}, error) {
+				during, err = look(n.server, "lock")
+				left = time.Now()
+				how()
+				return struct{}{}, nil
+			})
 		panic(doErr) // not reached, unless the lock was not to be had
 	}()
 	through = <-passed

@@ -101,7 +101,8 @@ func TestReleaseAfterAnUnnoticedLoss(t *testing.T) {
 	assert.WithinDuration(t, before.expires, after.expires, rounded)
 }
 
-// A key whose TTL was taken away has it again with the next heartbeat: it must not outlive its holder.
+// A key whose TTL was taken away has it again with the next
+// heartbeat: it must not outlive its holder.
 func TestKeyWithoutTTL(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -83,7 +83,8 @@ func deaf(t *testing.T, server *redistest.Server) *node {
 	return n
 }
 
-// takenAtExpiry begins to wait for a lock, of a name of its own each time, and requires that it comes with the end of the TTL.
+// takenAtExpiry begins to wait for a lock, of a name of its own each
+// time, and requires that it comes with the end of the TTL.
 func takenAtExpiry(t *testing.T, begin func(name string) (waiter <-chan got, expires time.Time)) {
 	t.Helper()
 	var late time.Duration
@@ -126,8 +127,8 @@ func TestNoWakeUpHolderCutOff(t *testing.T) { //nolint:paralleltest // it measur
 	})
 }
 
-// The lock is released and the message about it dropped: the waiter comes at the time at which, when it last looked, the TTL
-// was to end.
+// The lock is released and the message about it dropped: the waiter
+// comes at the time at which, when it last looked, the TTL was to end.
 func TestNoWakeUpHolderReleases(t *testing.T) { //nolint:paralleltest // it measures 50 ms
 	server := redistest.Start(t)
 	n, holder := deaf(t, server), join(t, server, renewer.Config{TTL: 2 * time.Second})
@@ -135,13 +136,18 @@ func TestNoWakeUpHolderReleases(t *testing.T) { //nolint:paralleltest // it meas
 		lease := holder.acquire(t, name)
 		holder.beats.confirmed(t, 1) // the next is half a heartbeat away at least
 		waiter := n.seek(t.Context(), name, renewer.MaxWait(patience))
-		require.Eventually(t, func() bool { return subscribers(server, name) == 1 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool {
+			return subscribers(server, name) == 1
+		}, patience, time.Millisecond)
 		pass(50 * time.Millisecond) // the confirmation wakes it once
 		dropped := n.link.Dropped()
 		before := mustLook(t, server, name)
 		require.NoError(t, lease.Release(t.Context()))
-		require.Eventually(t, func() bool { return n.link.Dropped() == dropped+1 }, patience, time.Millisecond)
-		require.NotEqual(t, before.value, mustLook(t, server, name).value, "given to the waiter, for a second in which it does not come")
+		require.Eventually(t, func() bool {
+			return n.link.Dropped() == dropped+1
+		}, patience, time.Millisecond)
+		require.NotEqual(t, before.value, mustLook(t, server, name).value,
+			"given to the waiter, for a second in which it does not come")
 		return waiter, before.expires
 	})
 }

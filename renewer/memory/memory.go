@@ -8,8 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Store holds names for owners in this process. The zero value is ready to use. It must not be copied after its first use.
-// Its methods may be called concurrently.
+// Store holds names for owners in this process. The zero value is ready to use. It
+// must not be copied after its first use. Its methods may be called concurrently.
 type Store struct {
 	mu       sync.Mutex // guards what follows
 	held     map[string]lease
@@ -35,8 +35,8 @@ type lease struct {
 // New returns an empty store.
 func New() *Store { return new(Store) }
 
-// Acquire tries each claim once: see [renewer.Store]. A claim that repeats its owner's renews as Renew does, so it never
-// shortens the TTL. A TTL below 1 ms is answered with [renewer.ErrConfig].
+// Acquire tries each claim once: see [renewer.Store]. A claim that repeats its owner's renews as
+// Renew does, so it never shortens the TTL. A TTL below 1 ms is answered with [renewer.ErrConfig].
 func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 	grants := make([]renewer.Grant, len(claims))
 	if err := ctx.Err(); err != nil {
@@ -71,14 +71,22 @@ func (s *Store) claim(c *renewer.Claim, now time.Time) renewer.Grant {
 			until = l.until // never shortened
 		}
 		reserved := c.Reserve
-		if c.Fence == 0 { // no further ahead of the clock than this, even if the tokens of others were never given back
+		// no further ahead of the clock than this, even if the tokens
+		// of others were never given back
+		if c.Fence == 0 {
 			reserved = max(0, min(reserved, int(now.UnixMicro()-fence)+reserved))
 		}
-		l = lease{owner: c.Owner, holder: c.Holder, fence: fence, top: fence + int64(reserved), since: now, until: until}
+		l = lease{
+			owner: c.Owner, holder: c.Holder, fence: fence, top: fence + int64(reserved),
+			since: now, until: until,
+		}
 		s.put(c.Name, l, now)
 		return renewer.Grant{Status: renewer.Mine, Fence: fence, Reserved: reserved}
 	case l.owner != c.Owner:
-		return renewer.Grant{Status: renewer.Taken, Holder: l.holder, HeldFor: now.Sub(l.since), TTL: l.until.Sub(now)}
+		return renewer.Grant{
+			Status: renewer.Taken, Holder: l.holder, HeldFor: now.Sub(l.since),
+			TTL: l.until.Sub(now),
+		}
 	case until.After(l.until):
 		l.until = until
 		s.held[c.Name] = l
@@ -89,7 +97,9 @@ func (s *Store) claim(c *renewer.Claim, now time.Time) renewer.Grant {
 // Renew sets the TTL of every name that its owner still has: see [renewer.Store]. A TTL below 1 ms
 // is answered with [renewer.ErrConfig]. For a name that is gone it wakes those who watch it.
 func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return s.each(ctx, holds, func(h *renewer.Hold, l lease, now time.Time) (answer renewer.Answer, wakes bool) {
+	return s.each(ctx, holds, func(h *renewer.Hold, l lease, now time.Time) (answer renewer.Answer,
+		wakes bool,
+	) {
 		if _, err := renewer.Millis(h.TTL); err != nil {
 			return renewer.Answer{Err: err}, false
 		}
@@ -105,7 +115,9 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 // the wake functions of those who watch it, or a name that is gone, before it returns: see
 // [renewer.Store].
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return s.each(ctx, holds, func(h *renewer.Hold, l lease, now time.Time) (answer renewer.Answer, wakes bool) {
+	return s.each(ctx, holds, func(h *renewer.Hold, l lease, now time.Time) (answer renewer.Answer,
+		wakes bool,
+	) {
 		if used := max(h.Used, l.fence); h.Used != 0 && used < l.top {
 			l.top = used
 			s.proposed.giveBack(h.Name, used)
@@ -124,7 +136,8 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 // is called, with s.mu held, for one that its owner still has; it reports whether to wake those who
 // watch that.
 func (s *Store) each(
-	ctx context.Context, holds []renewer.Hold, do func(*renewer.Hold, lease, time.Time) (answer renewer.Answer, wakes bool),
+	ctx context.Context, holds []renewer.Hold,
+	do func(*renewer.Hold, lease, time.Time) (answer renewer.Answer, wakes bool),
 ) []renewer.Answer {
 	answers := make([]renewer.Answer, len(holds))
 	if err := ctx.Err(); err != nil {
@@ -179,7 +192,10 @@ func (s *Store) token(c *renewer.Claim, now time.Time) (fence int64, granted boo
 	if least := s.proposed.counter(c.Name); c.Fence <= least {
 		return least, false
 	}
-	s.proposed.note(c.Name, c.Fence+int64(c.Reserve), func(name string) bool { _, held := s.live(name, now); return held })
+	s.proposed.note(c.Name, c.Fence+int64(c.Reserve), func(name string) bool {
+		_, held := s.live(name, now)
+		return held
+	})
 	s.fence = max(s.fence, c.Fence)
 	return c.Fence, true
 }
@@ -200,9 +216,9 @@ func (s *Store) pass(name string, top int64) {
 	}
 }
 
-// nextFence returns a token above all before it. One counter serves all names: with one for each, a name's could never be
-// forgotten, or, forgotten, would fall behind if the wall clock were set back. Taking the time when that is ahead makes
-// tokens rise over a restart too.
+// nextFence returns a token above all before it. One counter serves all names: with one for
+// each, a name's could never be forgotten, or, forgotten, would fall behind if the wall clock
+// were set back. Taking the time when that is ahead makes tokens rise over a restart too.
 func (s *Store) nextFence(now time.Time) int64 {
 	s.fence = max(s.fence+1, now.UnixMicro())
 	return s.fence
@@ -211,8 +227,8 @@ func (s *Store) nextFence(now time.Time) int64 {
 // sweepMin is the size below which looking for lapsed leases is not worth the trouble.
 const sweepMin = 64
 
-// put stores a new lease. When the map has doubled since the last look, those that have lapsed are removed first: a cost of
-// O(1) for each put on average, and no timer.
+// put stores a new lease. When the map has doubled since the last look, those that
+// have lapsed are removed first: a cost of O(1) for each put on average, and no timer.
 func (s *Store) put(name string, l lease, now time.Time) {
 	if s.held == nil {
 		s.held = make(map[string]lease)

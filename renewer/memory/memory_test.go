@@ -21,17 +21,23 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(*testing.T) storetest.Fixture { return storetest.Fixture{Store: memory.New(), Reserves: true} })
+	storetest.Run(t, func(*testing.T) storetest.Fixture {
+		return storetest.Fixture{Store: memory.New(), Reserves: true}
+	})
 }
 
 func TestStoreInBubble(t *testing.T) {
 	t.Parallel()
-	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture { return storetest.Fixture{Store: memory.New(), Reserves: true} })
+	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture {
+		return storetest.Fixture{Store: memory.New(), Reserves: true}
+	})
 }
 
 func TestZeroStore(t *testing.T) {
 	t.Parallel()
-	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture { return storetest.Fixture{Store: new(memory.Store), Reserves: true} })
+	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture {
+		return storetest.Fixture{Store: new(memory.Store), Reserves: true}
+	})
 }
 
 func claim(name, owner string, ttl time.Duration) []renewer.Claim {
@@ -47,7 +53,8 @@ func TestLapsesAtTheInstant(t *testing.T) {
 		got := s.Acquire(t.Context(), claim("n", "b", time.Second))[0]
 		assert.Equal(t, renewer.Grant{Status: renewer.Taken, HeldFor: time.Second - 1, TTL: 1}, got)
 		<-time.After(1)
-		assert.Equal(t, renewer.Mine, s.Acquire(t.Context(), claim("n", "b", time.Second))[0].Status)
+		assert.Equal(t, renewer.Mine,
+			s.Acquire(t.Context(), claim("n", "b", time.Second))[0].Status)
 	})
 }
 
@@ -59,7 +66,8 @@ func TestFenceIsTheTimeOrOneMore(t *testing.T) {
 		assert.Equal(t, now, s.Acquire(t.Context(), claim("1", "a", time.Second))[0].Fence)
 		assert.Equal(t, now+1, s.Acquire(t.Context(), claim("2", "a", time.Second))[0].Fence)
 		<-time.After(time.Minute)
-		assert.Equal(t, now+60_000_000, s.Acquire(t.Context(), claim("1", "b", time.Second))[0].Fence)
+		assert.Equal(t, now+60_000_000,
+			s.Acquire(t.Context(), claim("1", "b", time.Second))[0].Fence)
 	})
 }
 
@@ -70,7 +78,8 @@ func TestLapsedNamesAreForgotten(t *testing.T) {
 		var last int64
 		for i := range 100 {
 			for j := range 100 {
-				fence := s.Acquire(t.Context(), claim(fmt.Sprint(i, "/", j), "a", time.Second))[0].Fence
+				fence := s.Acquire(t.Context(),
+					claim(fmt.Sprint(i, "/", j), "a", time.Second))[0].Fence
 				require.Greater(t, fence, last, "what is forgotten takes no token with it")
 				last = fence
 			}
@@ -82,7 +91,10 @@ func TestLapsedNamesAreForgotten(t *testing.T) {
 
 func TestLapsedNamesAreLookedForOnceTheirNumberHasDoubled(t *testing.T) {
 	t.Parallel()
-	for name, kept := range map[string]func(*memory.Store) int{"leases": memory.Kept, "tokens proposed": memory.Proposed} {
+	for name, kept := range map[string]func(*memory.Store) int{
+		"leases":          memory.Kept,
+		"tokens proposed": memory.Proposed,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -97,7 +109,8 @@ func TestLapsedNamesAreLookedForOnceTheirNumberHasDoubled(t *testing.T) {
 				take(0, 100, time.Second) // a look at the first 64 finds none
 				<-time.After(time.Second)
 				take(100, 128, time.Minute)
-				require.Equal(t, 128, kept(s), "not at each: that would cost as much as there are names")
+				require.Equal(t, 128, kept(s),
+					"not at each: that would cost as much as there are names")
 				take(128, 129, time.Minute)
 				require.Equal(t, 29, kept(s))
 			})
@@ -138,7 +151,9 @@ func TestWakeMayAskTheStore(t *testing.T) {
 	t.Parallel()
 	s := memory.New()
 	got := make(chan renewer.Grant, 2)
-	defer s.Watch("n", func(error) { got <- s.Acquire(context.Background(), claim("n", "b", time.Minute))[0] })()
+	defer s.Watch("n", func(error) {
+		got <- s.Acquire(context.Background(), claim("n", "b", time.Minute))[0]
+	})()
 	assert.Equal(t, renewer.Mine, (<-got).Status, "on set-up")
 	s.Release(t.Context(), []renewer.Hold{{Name: "n", Owner: "b"}})
 	assert.Equal(t, renewer.Mine, (<-got).Status, "on release")

@@ -1,8 +1,9 @@
 package memory
 
-// proposals remembers the tokens that were granted as they were proposed, a counter for each name: names must not
-// disturb each other, since the proposers of different names know nothing of each other. Those of names that nobody has are
-// forgotten from time to time, and then the highest of them stands for all.
+// proposals remembers the tokens that were granted as they were proposed, a
+// counter for each name: names must not disturb each other, since the proposers
+// of different names know nothing of each other. Those of names that nobody has
+// are forgotten from time to time, and then the highest of them stands for all.
 type proposals struct {
 	counters map[string]int64
 	floor    int64 // no counter is lower

@@ -9,7 +9,8 @@ import (
 
 var _ renewer.Recorder = (*Store)(nil)
 
-// records are the records of all names, and lapsed ones that have not been removed yet. They are reclaimed as leases are.
+// records are the records of all names, and lapsed ones that have not
+// been removed yet. They are reclaimed as leases are.
 type records struct {
 	byName  map[string]record
 	sweepAt int // size at which lapsed ones are looked for
@@ -24,7 +25,8 @@ type record struct {
 	until time.Time
 }
 
-// Look reads records: see [renewer.Recorder]. A TTL below 1 ms of a look with a token is answered with [renewer.ErrConfig].
+// Look reads records: see [renewer.Recorder]. A TTL below 1 ms of a
+// look with a token is answered with [renewer.ErrConfig].
 func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 	seen := make([]renewer.Seen, len(looks))
 	if err := ctx.Err(); err != nil {
@@ -42,7 +44,8 @@ func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 	return seen
 }
 
-// Write replaces records: see [renewer.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig].
+// Write replaces records: see [renewer.Recorder]. A TTL below 1 ms is
+// answered with [renewer.ErrConfig].
 func (s *Store) Write(ctx context.Context, writes []renewer.Record) []renewer.Answer {
 	answers := make([]renewer.Answer, len(writes))
 	if err := ctx.Err(); err != nil {
@@ -91,13 +94,17 @@ func (r *records) write(w *renewer.Record, now time.Time) renewer.Answer {
 		return renewer.Answer{Status: renewer.Taken}
 	case old.term < w.Fence:
 		return renewer.Answer{Status: renewer.Gone}
-	case old.fence == w.Fence && (old.seq > w.Seq || old.seq == w.Seq && (w.Erase || old.data != w.Data)):
+	case old.fence == w.Fence &&
+		(old.seq > w.Seq || old.seq == w.Seq && (w.Erase || old.data != w.Data)):
 		return renewer.Answer{Status: renewer.Behind}
 	case w.Erase:
 		delete(r.byName, w.Name)
 		return renewer.Answer{Status: renewer.Mine}
 	}
-	r.put(w.Name, record{term: w.Fence, fence: w.Fence, seq: w.Seq, data: w.Data, until: now.Add(w.TTL)}, now)
+	r.put(w.Name, record{
+		term: w.Fence, fence: w.Fence, seq: w.Seq, data: w.Data,
+		until: now.Add(w.TTL),
+	}, now)
 	return renewer.Answer{Status: renewer.Mine}
 }
 

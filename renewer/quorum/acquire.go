@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// mostBallots is how often a call tries when votes are split. Pauses double, so that of several callers who collide one is
-	// soon alone.
+	// mostBallots is how often a call tries when votes are split. Pauses
+	// double, so that of several callers who collide one is soon alone.
 	mostBallots = 5
-	// mostRounds bounds how often a token is raised in one ballot. Each is above all counters seen in the one before, so that
-	// a second round fails only if another grant came in between.
+	// mostRounds bounds how often a token is raised in one ballot. Each is above all counters
+	// seen in the one before, so that a second round fails only if another grant came in between.
 	mostRounds = 8
 	// leastUnit is the unit of the pauses, if a ballot took less.
 	leastUnit = time.Millisecond
@@ -22,18 +22,20 @@ const (
 	// and several turns at the store's mutex: heartbeats take turns at that too, and a crowd of
 	// thousands would keep them waiting for longer than the nodes do.
 	mostAcquires = 256
-	// leastGrace is how long at least a node is waited for when the others have answered and somebody else contends: whoever
-	// waits for it keeps what the other needs.
+	// leastGrace is how long at least a node is waited for when the others have answered
+	// and somebody else contends: whoever waits for it keeps what the other needs.
 	leastGrace = 5 * time.Millisecond
 )
 
-// Acquire tries each claim on all nodes at once, with one fencing token each: see [renewer.Store]. It returns as soon as
-// each claim is decided, however many nodes have not answered by then. A claim that is not granted leaves nothing: what it
-// took is freed in the background, on nodes that answer late too.
+// Acquire tries each claim on all nodes at once, with one fencing token each:
+// see [renewer.Store]. It returns as soon as each claim is decided, however many
+// nodes have not answered by then. A claim that is not granted leaves nothing:
+// what it took is freed in the background, on nodes that answer late too.
 //
-// When several callers have split the nodes among them, each frees its own and tries again, after pauses of random length.
-// After five such ballots the answer is [renewer.Taken] with a short TTL. [renewer.Unknown] means that so many nodes could not
-// be asked that nobody can get the lock; its error names each.
+// When several callers have split the nodes among them, each frees its own and
+// tries again, after pauses of random length. After five such ballots the answer
+// is [renewer.Taken] with a short TTL. [renewer.Unknown] means that so many
+// nodes could not be asked that nobody can get the lock; its error names each.
 func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 	grants := make([]renewer.Grant, len(claims))
 	if len(claims) == 0 {
@@ -79,11 +81,13 @@ func (s *Store) turn(ctx context.Context) error {
 	case s.acquiring <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("quorum: acquire: not sent: its time was over before its turn came, behind others of this process: %w", ctx.Err())
+		return fmt.Errorf("quorum: acquire: not sent: its time was over before its turn came, "+
+			"behind others of this process: %w", ctx.Err())
 	}
 }
 
-// enter makes a bid of each claim, and tells which bid is whose: claims of the same owner for the same name share one.
+// enter makes a bid of each claim, and tells which bid is whose:
+// claims of the same owner for the same name share one.
 func (s *Store) enter(claims []renewer.Claim) (bids []*bid, place []int) {
 	bids, place = make([]*bid, 0, len(claims)), make([]int, len(claims))
 	var first map[key]int
@@ -135,7 +139,8 @@ func (s *Store) leave(bids []*bid) {
 	}
 }
 
-// concede frees what bids have got that others need. It tells whether there was none: each bid goes before the others.
+// concede frees what bids have got that others need. It tells whether
+// there was none: each bid goes before the others.
 func (s *Store) concede(bids []*bid) (leading bool) {
 	leading = true
 	s.mu.Lock()
@@ -152,8 +157,8 @@ func (s *Store) concede(bids []*bid) (leading bool) {
 	return leading
 }
 
-// pause lets time pass between ballots: for whoever leads, as long as others need to let go; for these, a random time after
-// that, in which the leader is done. It tells whether ctx lives.
+// pause lets time pass between ballots: for whoever leads, as long as others need to let go;
+// for these, a random time after that, in which the leader is done. It tells whether ctx lives.
 func pause(ctx context.Context, leading bool, unit time.Duration, n int) bool {
 	d := unit + rand.N(unit/2)
 	if !leading {

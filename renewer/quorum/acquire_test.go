@@ -2,7 +2,6 @@ package quorum_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +22,8 @@ func TestOneRoundAndTheClockForAToken(t *testing.T) {
 		synctest.Wait()
 		for _, node := range nodes {
 			require.Len(t, node.Calls(script.Acquire), 1)
-			assert.Equal(t, fence, node.Calls(script.Acquire)[0].Claims[0].Fence, "the same token everywhere")
+			assert.Equal(t, fence, node.Calls(script.Acquire)[0].Claims[0].Fence,
+				"the same token everywhere")
 		}
 		assert.Equal(t, "aaaaa", owners("n", nodes))
 		assert.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
@@ -35,7 +35,8 @@ func TestOneRoundAndTheClockForAToken(t *testing.T) {
 func TestOneFaultyNodeCostsNothing(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]script.Step{
-		"hung": script.Hang(), "refused": script.Fail(errDown), "slow": script.Pass().Slow(time.Second),
+		"hung": script.Hang(), "refused": script.Fail(errDown),
+		"slow": script.Pass().Slow(time.Second),
 		"late": script.Pass().Late(time.Second), "reply lost": script.Pass().Lost(),
 		"strange": script.Granted(1), "stranger": script.Gone(),
 	} {
@@ -52,7 +53,9 @@ func TestOneFaultyNodeCostsNothing(t *testing.T) {
 						assert.Equal(t, "node-a", g.Holder.Node)
 						assert.Equal(t, ttl, g.TTL)
 					}))
-					assert.Zero(t, took(func() { assert.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status) }))
+					assert.Zero(t, took(func() {
+						assert.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
+					}))
 					pass(time.Second)
 				}
 			})
@@ -66,7 +69,9 @@ func TestTooManyFaultyNodesAreNoBusyLock(t *testing.T) {
 		nodes[0].Default(script.Acquire, script.Fail(errDown))
 		nodes[2].Default(script.Acquire, script.Hang())
 		var g renewer.Grant
-		assert.Equal(t, time.Second, took(func() { g = acquire(limited(t, time.Second), s, "a") }), "it may yet answer")
+		assert.Equal(t, time.Second, took(func() {
+			g = acquire(limited(t, time.Second), s, "a")
+		}), "it may yet answer")
 		assert.Equal(t, renewer.Unknown, g.Status)
 		require.ErrorIs(t, g.Err, errDown)
 		require.ErrorIs(t, g.Err, context.DeadlineExceeded)
@@ -75,12 +80,16 @@ func TestTooManyFaultyNodesAreNoBusyLock(t *testing.T) {
 		synctest.Wait()
 		free(t, "n", nodes)
 		nodes[2].Default(script.Acquire, script.Fail(errDown))
-		assert.Zero(t, took(func() { g = acquire(limited(t, time.Second), s, "a") }), "both have answered")
+		assert.Zero(t, took(func() {
+			g = acquire(limited(t, time.Second), s, "a")
+		}), "both have answered")
 		require.NotErrorIs(t, g.Err, context.DeadlineExceeded)
 		require.NotErrorIs(t, g.Err, renewer.ErrRejected)
 		synctest.Wait() // until the second, which granted the lock, has freed it
 		nodes[1].Default(script.Acquire, script.Hang())
-		assert.Zero(t, took(func() { g = acquire(limited(t, time.Second), s, "a") }), "the third can't help")
+		assert.Zero(t, took(func() {
+			g = acquire(limited(t, time.Second), s, "a")
+		}), "the third can't help")
 		require.ErrorContains(t, g.Err, "node 2: no answer yet")
 
 		for _, node := range nodes {
@@ -111,18 +120,24 @@ func TestTakenIsKnownFromAMajority(t *testing.T) {
 		mine(t, s, "a")
 		pass(time.Second)
 		g := acquire(t.Context(), s, "b")
-		require.Equal(t, renewer.Grant{Status: renewer.Taken, Holder: claim("n", "a").Holder, HeldFor: time.Second, TTL: ttl - time.Second}, g)
+		require.Equal(t, renewer.Grant{
+			Status: renewer.Taken, Holder: claim("n", "a").Holder,
+			HeldFor: time.Second, TTL: ttl - time.Second,
+		}, g)
 		synctest.Wait()
 		assert.Equal(t, "-aa", owners("n", nodes), "what it got is given back at once")
 		nodes[1].Default(script.Acquire, script.Fail(errDown))
 		g = acquire(t.Context(), s, "b")
-		require.Equal(t, renewer.Taken, g.Status, "one of three has been had for long, and one does not answer")
+		require.Equal(t, renewer.Taken, g.Status,
+			"one of three has been had for long, and one does not answer")
 		assert.Equal(t, ttl-time.Second, g.TTL)
-		synctest.Wait() // what it got is given back; while that is under way, two of three nodes could not be asked
+		// what it got is given back; while that is under way, two of three nodes could not be asked
+		synctest.Wait()
 		nodes[1].Default(script.Acquire, script.Hang())
 		d := took(func() { g = acquire(limited(t, 5*time.Second), s, "b") })
 		require.Equal(t, renewer.Taken, g.Status)
-		assert.Equal(t, 5*time.Millisecond, d, "a node that hangs is not waited for while somebody else contends")
+		assert.Equal(t, 5*time.Millisecond, d,
+			"a node that hangs is not waited for while somebody else contends")
 	})
 }
 
@@ -132,7 +147,8 @@ func TestTimeIsUpWithATokenTooLow(t *testing.T) {
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		high := claim("n", "x")
 		high.Fence = time.Now().Add(time.Hour).UnixMicro()
-		require.Equal(t, renewer.Mine, nodes[0].Acquire(t.Context(), []renewer.Claim{high})[0].Status)
+		require.Equal(t, renewer.Mine,
+			nodes[0].Acquire(t.Context(), []renewer.Claim{high})[0].Status)
 		nodes[0].Delete("n")
 		nodes[2].Default(script.Acquire, script.Hang())
 		g := acquire(limited(t, 100*time.Millisecond), s, "a")
@@ -150,7 +166,9 @@ func TestASlowNodeMayTellThatItIsTaken(t *testing.T) {
 		nodes[0].Default(script.Acquire, script.Fail(errDown))
 		nodes[1].Default(script.Acquire, script.Pass().Late(100*time.Millisecond))
 		var g renewer.Grant
-		assert.Equal(t, 100*time.Millisecond, took(func() { g = acquire(limited(t, time.Second), s, "b") }))
+		assert.Equal(t, 100*time.Millisecond, took(func() {
+			g = acquire(limited(t, time.Second), s, "b")
+		}))
 		require.Equal(t, renewer.Taken, g.Status)
 	})
 }
@@ -163,11 +181,15 @@ func TestTTLOfTheFirstThatMakesAMajority(t *testing.T) {
 			nodes[i].Overwrite("n", renewer.Holder{Node: "x"}, left)
 		}
 		nodes[2].Default(script.Acquire, script.Hang())
-		assert.Equal(t, renewer.Grant{Status: renewer.Taken, Holder: renewer.Holder{Node: "x"}, TTL: 3 * time.Second}, acquire(t.Context(), s, "a"))
+		assert.Equal(t, renewer.Grant{
+			Status: renewer.Taken, Holder: renewer.Holder{Node: "x"},
+			TTL: 3 * time.Second,
+		}, acquire(t.Context(), s, "a"))
 	})
 }
 
-// A token that the caller proposes is not raised. What it hears is the counter that a majority has not passed.
+// A token that the caller proposes is not raised. What it hears is
+// the counter that a majority has not passed.
 func TestTokenOfTheCaller(t *testing.T) {
 	t.Parallel()
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
@@ -179,11 +201,13 @@ func TestTokenOfTheCaller(t *testing.T) {
 		}
 		c := claim("n", "a")
 		c.Fence = 20
-		require.Equal(t, renewer.Grant{Status: renewer.Behind, Fence: 20}, s.Acquire(t.Context(), []renewer.Claim{c})[0])
+		require.Equal(t, renewer.Grant{Status: renewer.Behind, Fence: 20},
+			s.Acquire(t.Context(), []renewer.Claim{c})[0])
 		synctest.Wait()
 		free(t, "n", nodes)
 		c.Fence = 21
-		require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 21}, s.Acquire(t.Context(), []renewer.Claim{c})[0])
+		require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 21},
+			s.Acquire(t.Context(), []renewer.Claim{c})[0])
 	})
 }
 
@@ -239,7 +263,11 @@ func TestTokenRaisedAboveTheHighestCounter(t *testing.T) {
 func TestCounterAtItsEnd(t *testing.T) {
 	t.Parallel()
 	in(t, 1, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		nodes[0].Acquire(t.Context(), []renewer.Claim{{Name: "n", Owner: owner("z"), TTL: time.Millisecond, Fence: 1<<63 - 1}})
+		nodes[0].Acquire(t.Context(),
+			[]renewer.Claim{{
+				Name: "n", Owner: owner("z"), TTL: time.Millisecond,
+				Fence: 1<<63 - 1,
+			}})
 		pass(time.Second)
 		g := acquire(t.Context(), s, "a")
 		require.ErrorIs(t, g.Err, renewer.ErrRejected)
@@ -251,12 +279,24 @@ func TestCounterAtItsEnd(t *testing.T) {
 func TestFailedAttemptsAreCleanedUp(t *testing.T) {
 	t.Parallel()
 	for name, steps := range map[string][3]script.Step{
-		"one granted":               {script.Pass(), script.Fail(errDown), script.Fail(errDown)},
-		"replies lost":              {script.Pass().Broken(errDown), script.Pass().Broken(errDown), script.Pass()},
-		"no replies":                {script.Pass().Lost(), script.Pass().Lost(), script.Pass()},
-		"late replies":              {script.Pass().Late(900 * time.Millisecond), script.Fail(errDown), script.Fail(errDown)},
-		"late in effect":            {script.Pass().Slow(900 * time.Millisecond), script.Fail(errDown), script.Fail(errDown)},
-		"late when all is over":     {script.Pass().Late(1100 * time.Millisecond), script.Hang(), script.Hang()},
+		"one granted": {script.Pass(), script.Fail(errDown), script.Fail(errDown)},
+		"replies lost": {
+			script.Pass().Broken(errDown), script.Pass().Broken(errDown),
+			script.Pass(),
+		},
+		"no replies": {script.Pass().Lost(), script.Pass().Lost(), script.Pass()},
+		"late replies": {
+			script.Pass().Late(900 * time.Millisecond),
+			script.Fail(errDown), script.Fail(errDown),
+		},
+		"late in effect": {
+			script.Pass().Slow(900 * time.Millisecond),
+			script.Fail(errDown), script.Fail(errDown),
+		},
+		"late when all is over": {
+			script.Pass().Late(1100 * time.Millisecond), script.Hang(),
+			script.Hang(),
+		},
 		"granted what nobody asked": {script.Granted(7), script.Granted(7), script.Pass()},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -287,12 +327,14 @@ func TestCleanedUpAfterSettle(t *testing.T) {
 		mine(t, s, "z")
 		begun := time.Now()
 		nodes[0].Script(script.Acquire, script.Fail(errDown))
-		for _, node := range nodes[1:] { // so that the failure is known when the others have refused
+		// so that the failure is known when the others have refused
+		for _, node := range nodes[1:] {
 			node.Script(script.Acquire, script.Pass().Late(time.Millisecond))
 		}
 		require.Equal(t, renewer.Taken, acquire(t.Context(), s, "a").Status)
 		pass(time.Second - time.Millisecond)
-		nodes[0].Acquire(t.Context(), []renewer.Claim{claim("n", "a")}) // as if it had been on its way
+		// as if it had been on its way
+		nodes[0].Acquire(t.Context(), []renewer.Claim{claim("n", "a")})
 		require.Equal(t, "azz", owners("n", nodes))
 		pass(3*time.Second - 1)
 		require.Equal(t, "azz", owners("n", nodes))
@@ -304,11 +346,13 @@ func TestCleanedUpAfterSettle(t *testing.T) {
 			at = append(at, c.At.Sub(begun))
 			assert.EqualValues(t, 1, c.Holds[0].Used, "what was reserved is given back")
 		}
-		assert.Equal(t, []time.Duration{time.Millisecond, 4 * time.Second}, at, "at once, and when it can't take effect any longer")
+		assert.Equal(t, []time.Duration{time.Millisecond, 4 * time.Second}, at,
+			"at once, and when it can't take effect any longer")
 	})
 }
 
-// A release without an answer may yet free what the same owner's next attempt takes: until Settle that node does not count.
+// A release without an answer may yet free what the same owner's next
+// attempt takes: until Settle that node does not count.
 func TestAnUnansweredReleaseBarsItsNode(t *testing.T) {
 	t.Parallel()
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
@@ -330,45 +374,6 @@ func TestAnUnansweredReleaseBarsItsNode(t *testing.T) {
 	})
 }
 
-func TestBatchesAreOneCallANode(t *testing.T) {
-	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		claims := []renewer.Claim{claim("1", "a"), claim("2", "a"), claim("3", "a")}
-		for _, g := range s.Acquire(t.Context(), claims) {
-			require.Equal(t, renewer.Mine, g.Status)
-		}
-		synctest.Wait() // the third answer too: what is still under way when it is freed is freed again
-		holds := []renewer.Hold{hold("1", "a"), hold("2", "a"), hold("3", "a")}
-		s.Renew(t.Context(), holds)
-		synctest.Wait()
-		s.Release(t.Context(), holds)
-		synctest.Wait()
-		for _, node := range nodes {
-			for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {
-				assert.Len(t, node.Calls(op), 1, op)
-			}
-		}
-	})
-}
-
-func TestANodeThatMiscounts(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, all := scripted(3)
-		all[1] = miscounting{all[1]}
-		s, err := quorum.New(all)
-		require.NoError(t, err)
-		mine(t, s, "a")
-		assert.Equal(t, confirmed, renew(t.Context(), s, "a"))
-		all[2] = miscounting{all[2]}
-		s, err = quorum.New(all)
-		require.NoError(t, err)
-		require.ErrorContains(t, renew(t.Context(), s, "a").Err, "node 2: it answered what no store may: 2 answers to 1 questions")
-		require.Equal(t, renewer.Unknown, acquire(t.Context(), s, "a").Status)
-		pass(time.Minute)
-	})
-}
-
 // miscounting gives an answer more than it was asked for.
 type miscounting struct{ renewer.Store }
 
@@ -378,73 +383,4 @@ func (m miscounting) Acquire(ctx context.Context, claims []renewer.Claim) []rene
 
 func (m miscounting) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	return append(m.Store.Renew(ctx, holds), renewer.Answer{})
-}
-
-// What the caller does to its slices afterwards reaches no slow node.
-func TestItemsAreTheCallersAgain(t *testing.T) {
-	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {
-			nodes[2].Default(op, script.Pass().Slow(time.Second))
-		}
-		claims := []renewer.Claim{claim("n", "a")}
-		grants := s.Acquire(t.Context(), claims)
-		claims[0], grants[0] = renewer.Claim{}, renewer.Grant{}
-		pass(2 * time.Second)
-		require.Equal(t, "aaa", owners("n", nodes))
-		holds := []renewer.Hold{hold("n", "a")}
-		s.Renew(t.Context(), holds)[0] = renewer.Answer{}
-		holds[0] = renewer.Hold{}
-		pass(2 * time.Second)
-		holds[0] = hold("n", "a")
-		s.Release(t.Context(), holds)[0] = renewer.Answer{}
-		holds[0] = renewer.Hold{}
-		pass(2 * time.Second)
-		free(t, "n", nodes)
-	})
-}
-
-// A node that is far behind with a crowd's acquires is asked for heartbeats and releases all the
-// same.
-func TestANodeThatIsLateWithAcquiresHearsHeartbeats(t *testing.T) {
-	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		mine(t, s, "a")
-		nodes[0].Default(script.Acquire, script.Hang())
-		for i := range quorum.MostLate + 1 {
-			owner := fmt.Sprintf("%0*d", renewer.OwnerLen, i)
-			s.Acquire(t.Context(), []renewer.Claim{{Name: fmt.Sprint("n", i), Owner: owner, TTL: ttl}})
-		}
-		assert.EqualValues(t, quorum.MostLate, quorum.Late(s, 0))
-		require.Equal(t, renewer.Mine, s.Renew(t.Context(), []renewer.Hold{hold("n", "a")})[0].Status)
-		require.Equal(t, renewer.Mine, s.Release(t.Context(), []renewer.Hold{hold("n", "a")})[0].Status)
-		synctest.Wait()
-		assert.Len(t, nodes[0].Calls(script.Renew), 1)
-		assert.NotEmpty(t, nodes[0].Calls(script.Release))
-		free(t, "n", nodes)
-	})
-}
-
-// A node that hangs for long costs a bounded number of goroutines, and is asked again when it is back.
-func TestAHungNodeIsSpared(t *testing.T) {
-	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		nodes[0].Default(script.Acquire, script.Hang())
-		nodes[0].Default(script.Release, script.Hang())
-		for i := range 2 * quorum.MostLate {
-			owner := fmt.Sprintf("%0*d", renewer.OwnerLen, i)
-			grants := s.Acquire(t.Context(), []renewer.Claim{{Name: "n", Owner: owner, TTL: ttl}})
-			require.Equal(t, renewer.Mine, grants[0].Status)
-			answers := s.Release(t.Context(), []renewer.Hold{{Name: "n", Owner: owner}})
-			require.Equal(t, renewer.Mine, answers[0].Status)
-		}
-		assert.EqualValues(t, 2*quorum.MostLate, quorum.Late(s, 0), "of acquires, and of others")
-		nodes[0].Default(script.Acquire, script.Pass())
-		nodes[0].Default(script.Release, script.Pass())
-		pass(time.Minute)
-		assert.Zero(t, quorum.Late(s, 0))
-		mine(t, s, "a")
-		synctest.Wait()
-		assert.Equal(t, "aaa", owners("n", nodes))
-	})
 }

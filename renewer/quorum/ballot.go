@@ -7,8 +7,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ballot puts the bids to the nodes, in rounds: a token that a node's counter has passed is raised. It returns how long those took
-// that answered, and the error of ctx, if that has ended it.
+// ballot puts the bids to the nodes, in rounds: a token that a node's counter has passed is raised.
+// It returns how long those took that answered, and the error of ctx, if that has ended it.
 func (s *Store) ballot(ctx context.Context, bids []*bid) (took time.Duration, err error) {
 	if err := s.quiet(ctx, bids); err != nil {
 		return 0, err
@@ -32,8 +32,9 @@ func (s *Store) ballot(ctx context.Context, bids []*bid) (took time.Duration, er
 	return took, nil
 }
 
-// quiet waits for releases under way that an earlier attempt of the same owner has left, as they could free what is granted now.
-// Nodes where there is one are left out; so there is nothing to wait for if the others suffice, and a node that does not answer
+// quiet waits for releases under way that an earlier attempt of the same owner has left,
+// as they could free what is granted now. Nodes where there is one are left out; so
+// there is nothing to wait for if the others suffice, and a node that does not answer
 // soon is not waited for. What is only planned is this ballot's affair from now on.
 func (s *Store) quiet(ctx context.Context, bids []*bid) error {
 	var timeout <-chan time.Time
@@ -77,15 +78,18 @@ func (s *Store) propose(b *bid) {
 	default:
 		token, lead := s.tokens.next(b.counter)
 		b.claim.Fence = token
-		b.claim.Reserve = int(max(0, int64(b.wants)-max(0, lead))) // no further ahead of the clock than one claim wants
+		// no further ahead of the clock than one claim wants
+		b.claim.Reserve = int(max(0, int64(b.wants)-max(0, lead)))
 	}
 }
 
-// round asks every node once, until each bid is decided. It returns when the last answer came, and the error of ctx, if that has
-// ended it.
+// round asks every node once, until each bid is decided. It returns when
+// the last answer came, and the error of ctx, if that has ended it.
 func (s *Store) round(ctx context.Context, bids []*bid) (took time.Duration, err error) {
 	claims := make([]renewer.Claim, len(bids))
-	p := newPoll(ctx, s, func(p *poll[renewer.Grant], r reply[renewer.Grant]) { s.lateGrants(p, r, claims) })
+	p := newPoll(ctx, s, func(p *poll[renewer.Grant], r reply[renewer.Grant]) {
+		s.lateGrants(p, r, claims)
+	})
 	p.kind = acquires
 	for i, b := range bids {
 		claims[i] = b.claim
@@ -124,7 +128,8 @@ func (s *Store) round(ctx context.Context, bids []*bid) (took time.Duration, err
 
 var barred = &renewer.Grant{Err: errBarred}
 
-// admitted are the bids that may be put to a node: all of them, which is nil, unless a release for one is under way there.
+// admitted are the bids that may be put to a node: all of them, which
+// is nil, unless a release for one is under way there.
 func (s *Store) admitted(node int, bids []*bid, p *poll[renewer.Grant]) (items []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +162,9 @@ func (s *Store) lateGrants(p *poll[renewer.Grant], r reply[renewer.Grant], claim
 		seat := &l.seats[r.node]
 		switch {
 		case l.granted, l.asking > 0:
-		case seat.freeing > 0: // to free it at the same time could make that release hear that it was not ours any more
+		case seat.freeing > 0:
+			// to free it at the same time could make that release
+			// hear that it was not ours any more
 			seat.late = seat.late || g.Status == renewer.Mine
 		default:
 			s.cleanSeat(l, r.node, true)

@@ -64,24 +64,31 @@ func slowest(nodes []*timed) time.Duration {
 	return median(most)
 }
 
-func cycle(b *testing.B, s renewer.Store, claims []renewer.Claim, holds []renewer.Hold) time.Duration {
+func cycle(
+	b *testing.B, s renewer.Store, claims []renewer.Claim, holds []renewer.Hold,
+) time.Duration {
 	b.Helper()
 	begun := time.Now()
 	if g := s.Acquire(context.Background(), claims)[0]; g.Status != renewer.Mine {
 		b.Fatal(g.Status, g.Err)
 	}
-	if a := s.Release(context.Background(), holds)[0]; a.Status != renewer.Mine && a.Status != renewer.Gone {
+	if a := s.Release(context.Background(), holds)[0]; a.Status != renewer.Mine &&
+		a.Status != renewer.Gone {
 		b.Fatal(a.Status, a.Err)
 	}
 	return time.Since(begun)
 }
 
-// BenchmarkAcquireRelease takes and frees a lock, fencing and wake-ups included, over so many servers, next door and 2 ms away.
+// BenchmarkAcquireRelease takes and frees a lock, fencing and
+// wake-ups included, over so many servers, next door and 2 ms away.
 //
-//   - quorum/slowest is the median of a cycle by that of the slowest node's calls in the same cycles;
-//   - quorum/single is the median by that of the same cycle on the first server alone, in alternation, while the others rest.
+//   - quorum/slowest is the median of a cycle by that of the slowest
+//     node's calls in the same cycles;
+//   - quorum/single is the median by that of the same cycle on the
+//     first server alone, in alternation, while the others rest.
 //
-// Next door all servers and the client share the machine's cores, so that the latter grows with the nodes.
+// Next door all servers and the client share the machine's cores, so
+// that the latter grows with the nodes.
 func BenchmarkAcquireRelease(b *testing.B) {
 	for _, delay := range []time.Duration{0, time.Millisecond} {
 		for _, n := range []int{1, 3, 5} {
@@ -89,7 +96,9 @@ func BenchmarkAcquireRelease(b *testing.B) {
 				var nodes []*timed
 				var stores []renewer.Store
 				for _, server := range servers(b, n) {
-					node := &timed{Store: onRedis(b, server, 15*time.Second, away(b, server, delay))}
+					node := &timed{
+						Store: onRedis(b, server, 15*time.Second, away(b, server, delay)),
+					}
 					nodes, stores = append(nodes, node), append(stores, node)
 				}
 				benchCycles(b, nodes, stores)
@@ -149,8 +158,14 @@ func BenchmarkRenew(b *testing.B) {
 			holds := make([]renewer.Hold, leases)
 			claims := make([]renewer.Claim, leases)
 			for i := range holds {
-				holds[i] = renewer.Hold{Name: "order:" + strconv.Itoa(i), Owner: fmt.Sprintf("%0*d", renewer.OwnerLen, i), TTL: time.Hour}
-				claims[i] = renewer.Claim{Name: holds[i].Name, Owner: holds[i].Owner, TTL: time.Minute}
+				holds[i] = renewer.Hold{
+					Name:  "order:" + strconv.Itoa(i),
+					Owner: fmt.Sprintf("%0*d", renewer.OwnerLen, i), TTL: time.Hour,
+				}
+				claims[i] = renewer.Claim{
+					Name: holds[i].Name, Owner: holds[i].Owner,
+					TTL: time.Minute,
+				}
 			}
 			for part := range slices.Chunk(claims, batch) {
 				for _, g := range s.Acquire(b.Context(), part) {

@@ -52,8 +52,8 @@ func (b *bid) count(node int, g *renewer.Grant) {
 	}
 }
 
-// reserved is how many tokens above its own a bid has that was granted: those that as many nodes have passed over as must grant
-// the next one.
+// reserved is how many tokens above its own a bid has that was granted:
+// those that as many nodes have passed over as must grant the next one.
 func (b *bid) reserved(write int) int {
 	nodes := 0
 	for _, g := range b.votes {
@@ -75,9 +75,9 @@ func (b *bid) passed(write int) bool {
 	return !b.fixed && b.behind > 0 && b.mine < write && b.taken+b.failed <= len(b.votes)-write
 }
 
-// decided tells whether each bid has heard enough: it is granted, or needs a higher token, or so many nodes are another's, or
-// don't answer, that it can't be. If not, contended tells that all that is missing are a few silent nodes, while somebody else
-// may wait for what the bid has got.
+// decided tells whether each bid has heard enough: it is granted, or needs a higher token, or so
+// many nodes are another's, or don't answer, that it can't be. If not, contended tells that all
+// that is missing are a few silent nodes, while somebody else may wait for what the bid has got.
 func decided(bids []*bid, write, keep int) (enough, contended bool) {
 	enough, contended = true, true
 	for _, b := range bids {
@@ -88,7 +88,8 @@ func decided(bids []*bid, write, keep int) (enough, contended bool) {
 		case b.passed(write) && b.mine+b.silent() < write:
 		default:
 			enough = false
-			contended = contended && (b.taken > spare || b.taken > 0 && b.failed+b.silent() <= spare)
+			contended = contended &&
+				(b.taken > spare || b.taken > 0 && b.failed+b.silent() <= spare)
 		}
 	}
 	return enough, !enough && contended

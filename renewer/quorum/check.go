@@ -21,9 +21,9 @@ const (
 	probeTTL = 5 * time.Second
 )
 
-// Check asks every node, and returns an error that is [renewer.ErrUnavailable] if fewer answer than a grant needs, and
-// [ErrMixed] if one is used by another quorum. It takes no lock. Use it where a program should rather not start
-// than wait. It returns when all have answered, or ctx ends.
+// Check asks every node, and returns an error that is [renewer.ErrUnavailable] if fewer answer than
+// a grant needs, and [ErrMixed] if one is used by another quorum. It takes no lock. Use it where a
+// program should rather not start than wait. It returns when all have answered, or ctx ends.
 func (s *Store) Check(ctx context.Context) error {
 	errs, mixed := s.show(ctx)
 	return errors.Join(append(mixed, s.majority(ctx, errs))...)
@@ -40,15 +40,19 @@ func (s *Store) majority(ctx context.Context, errs []error) error {
 	if failed <= len(s.nodes)-s.write {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", renewer.ErrUnavailable, s.unreachable(ctx, "check", s.write, 0, errs))
+	return fmt.Errorf("%w: %w", renewer.ErrUnavailable,
+		s.unreachable(ctx, "check", s.write, 0, errs))
 }
 
-// each puts claims to every node directly, by no ballot. A node that has not answered when ctx ends has nil.
+// each puts claims to every node directly, by no ballot. A node that
+// has not answered when ctx ends has nil.
 func (s *Store) each(ctx context.Context, claims func(node int) []renewer.Claim) [][]renewer.Grant {
 	p := newPoll(ctx, s, func(*poll[renewer.Grant], reply[renewer.Grant]) {})
 	for x := range s.nodes {
 		ask := claims(x)
-		call := func(ctx context.Context, node renewer.Store) []renewer.Grant { return node.Acquire(ctx, ask) }
+		call := func(ctx context.Context, node renewer.Store) []renewer.Grant {
+			return node.Acquire(ctx, ask)
+		}
 		n := len(ask)
 		if n == 0 { // what changes nothing, and says whether it answers
 			n = 1
@@ -66,7 +70,11 @@ func (s *Store) each(ctx context.Context, claims func(node int) []renewer.Claim)
 
 // ping asks a node to renew what nobody has.
 func ping(ctx context.Context, node renewer.Store) []renewer.Grant {
-	answers := node.Renew(ctx, []renewer.Hold{{Name: rosterName, Owner: strings.Repeat("0", renewer.OwnerLen), TTL: time.Millisecond}})
+	answers := node.Renew(ctx,
+		[]renewer.Hold{{
+			Name: rosterName, Owner: strings.Repeat("0", renewer.OwnerLen),
+			TTL: time.Millisecond,
+		}})
 	grants := make([]renewer.Grant, len(answers))
 	for i, a := range answers {
 		grants[i] = renewer.Grant{Err: a.Err}
@@ -77,8 +85,8 @@ func ping(ctx context.Context, node renewer.Store) []renewer.Grant {
 	return grants
 }
 
-// introduce is New's look at the nodes: whether two are the same server, or one belongs to another quorum. If so nothing is left
-// behind.
+// introduce is New's look at the nodes: whether two are the same server,
+// or one belongs to another quorum. If so nothing is left behind.
 func (s *Store) introduce(ctx context.Context) error {
 	nonce := rand.Text()
 	owners := make([]string, len(s.nodes))
@@ -106,8 +114,11 @@ func (s *Store) introduce(ctx context.Context) error {
 			fault = errors.Join(fault, s.differs(x, g[1].Holder))
 		}
 		var other int
-		if _, err := fmt.Sscanf(g[0].Holder.Trace, nonce+" %d", &other); err == nil && other < len(s.nodes) {
-			fault = errors.Join(fault, fmt.Errorf("%s and %s are the same server; give each once", s.nodes[min(x, other)].name, s.nodes[max(x, other)].name))
+		if _, err := fmt.Sscanf(g[0].Holder.Trace, nonce+" %d", &other); err == nil &&
+			other < len(s.nodes) {
+			fault = errors.Join(fault,
+				fmt.Errorf("%s and %s are the same server; give each once",
+					s.nodes[min(x, other)].name, s.nodes[max(x, other)].name))
 		}
 	}
 	s.depart(ctx, owners, fault != nil)
@@ -118,7 +129,8 @@ func (s *Store) introduce(ctx context.Context) error {
 	s.roster.due = s.age() + rosterEvery
 	s.roster.mu.Unlock()
 	if err := s.majority(ctx, errs); err != nil {
-		s.roster.logger.Warn("too few nodes of the lock quorum can be reached; locks wait for them", slog.Any("error", err))
+		s.roster.logger.Warn("too few nodes of the lock quorum can be reached; locks wait for them",
+			slog.Any("error", err))
 	}
 	return nil
 }
@@ -129,9 +141,13 @@ func (s *Store) depart(ctx context.Context, owners []string, all bool) {
 	for x := range s.nodes {
 		holds := []renewer.Hold{{Name: probeName, Owner: owners[x], TTL: probeTTL}}
 		if all { // other programs of the same quorum say it again soon
-			holds = append(holds, renewer.Hold{Name: rosterName, Owner: s.roster.owner, TTL: rosterTTL})
+			holds = append(holds,
+				renewer.Hold{Name: rosterName, Owner: s.roster.owner, TTL: rosterTTL})
 		}
-		p.ask(x, nil, len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer { return node.Release(ctx, holds) }, unanswered)
+		p.ask(x, nil, len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer {
+			return node.Release(ctx, holds)
+		}, unanswered)
 	}
-	_ = p.listen(ctx, func(reply[renewer.Answer]) bool { return false }) // what can't be freed lapses
+	// what can't be freed lapses
+	_ = p.listen(ctx, func(reply[renewer.Answer]) bool { return false })
 }

@@ -11,17 +11,20 @@ import (
 const (
 	// mostAtOnce bounds one release of a cleaner.
 	mostAtOnce = 1000
-	// mostPlanned bounds what a cleaner has yet to do, so that a node that is down for long does not cost memory for long. What
-	// is dropped lapses with its TTL.
+	// mostPlanned bounds what a cleaner has yet to do, so that a node that is down
+	// for long does not cost memory for long. What is dropped lapses with its TTL.
 	mostPlanned = 4096
 )
 
-// cleaner frees on one node what nobody wants: what attempts that failed have got there, or may yet get. It runs while there is
-// something to do, with one call under way, so that a node that hangs costs one goroutine. Its fields are guarded by Store.mu.
+// cleaner frees on one node what nobody wants: what attempts that failed have got there,
+// or may yet get. It runs while there is something to do, with one call under way, so
+// that a node that hangs costs one goroutine. Its fields are guarded by Store.mu.
 type cleaner struct {
-	s       *Store
-	node    int
-	planned []chore // in the order in which they fall due, nearly: they are all planned for now, or for Settle from now
+	s    *Store
+	node int
+	// in the order in which they fall due, nearly: they are all
+	// planned for now, or for Settle from now
+	planned []chore
 	running bool
 	wake    chan struct{}
 }
@@ -41,15 +44,19 @@ func (s *Store) clean(l *lease, unknown bool) {
 	}
 }
 
-// cleanSeat plans to free what a lease may have on a node. An acquire that was not answered there is freed behind once more when
-// it can't take effect any longer; and only then if the caller is told that nobody knows (unknown), who frees by itself, or
-// tries again: a release without an answer would bar it from the node.
+// cleanSeat plans to free what a lease may have on a node. An acquire that was not
+// answered there is freed behind once more when it can't take effect any longer;
+// and only then if the caller is told that nobody knows (unknown), who frees by
+// itself, or tries again: a release without an answer would bar it from the node.
 func (s *Store) cleanSeat(l *lease, node int, unknown bool) {
 	switch seat := &l.seats[node]; {
 	case seat.confirmed != 0, seat.asked != 0 && !unknown:
 		s.plan(node, chore{lease: l, epoch: l.epoch, due: s.age()})
 	case seat.asked != 0:
-		s.plan(node, chore{lease: l, epoch: l.epoch, due: seat.asked + s.nodes[node].store.Settle()})
+		s.plan(node, chore{
+			lease: l, epoch: l.epoch,
+			due: seat.asked + s.nodes[node].store.Settle(),
+		})
 	}
 }
 
@@ -98,7 +105,8 @@ func (c *cleaner) run() {
 	}
 }
 
-// take returns what is due and still wanted, or else how long to wait: negative if there is nothing left to wait for.
+// take returns what is due and still wanted, or else how long to
+// wait: negative if there is nothing left to wait for.
 func (c *cleaner) take() (batch []chore, holds []renewer.Hold, next time.Duration) {
 	s := c.s
 	s.mu.Lock()
@@ -122,7 +130,10 @@ func (c *cleaner) take() (batch []chore, holds []renewer.Hold, next time.Duratio
 		l.seats[c.node].freeing++
 		batch = append(batch, job)
 		// What nobody wants has used no token, or was released with the last one that it had used.
-		holds = append(holds, renewer.Hold{Name: l.key.name, Owner: l.key.owner, TTL: l.ttl, Used: max(l.used, 1)})
+		holds = append(holds, renewer.Hold{
+			Name: l.key.name, Owner: l.key.owner, TTL: l.ttl,
+			Used: max(l.used, 1),
+		})
 	}
 	c.planned = slices.Delete(c.planned, 0, n)
 	if len(batch) > 0 {
@@ -153,7 +164,8 @@ func (c *cleaner) free(batch []chore, holds []renewer.Hold) {
 	}
 }
 
-// freed books the answer to a release on a node that was counted in the seat's freeing, and plans what is left to do.
+// freed books the answer to a release on a node that was counted in
+// the seat's freeing, and plans what is left to do.
 func (s *Store) freed(node int, l *lease, status renewer.Status, last bool) {
 	seat, settle, age := &l.seats[node], s.nodes[node].store.Settle(), s.age()
 	seat.freeing--
@@ -174,10 +186,14 @@ func (s *Store) freed(node int, l *lease, status renewer.Status, last bool) {
 		s.plan(node, chore{lease: l, epoch: l.epoch, due: age})
 		return
 	case seat.asked != 0 && age < seat.asked+settle:
-		s.plan(node, chore{lease: l, epoch: l.epoch, due: seat.asked + settle, last: last || status == renewer.Unknown})
+		s.plan(node, chore{lease: l, epoch: l.epoch, due: seat.asked + settle, last: last ||
+			status == renewer.Unknown})
 		return
 	case status == renewer.Unknown && !last:
-		s.plan(node, chore{lease: l, epoch: l.epoch, due: age + max(settle, leastPatience), last: true})
+		s.plan(node, chore{
+			lease: l, epoch: l.epoch, due: age + max(settle, leastPatience),
+			last: true,
+		})
 		return
 	}
 	seat.leave()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// instant is a point of local time in nanoseconds since the store was made, 0 for none. Time for which the machine slept
-// counts: the nodes' clocks did not sleep.
+// instant is a point of local time in nanoseconds since the store was made, 0 for
+// none. Time for which the machine slept counts: the nodes' clocks did not sleep.
 type instant int64
 
 func (t instant) sub(u instant) time.Duration { return time.Duration(t - u) }
@@ -14,9 +14,9 @@ func (t instant) sub(u instant) time.Duration { return time.Duration(t - u) }
 // leastSleep is the shortest sleep that counts. Less is the jitter of reading two clocks.
 const leastSleep = time.Millisecond
 
-// clock tells instants. Go's monotonic clock stands still while a machine is suspended, the wall clock does not; what the
-// latter runs ahead between two looks counts as sleep. If somebody has set it forward meanwhile, what is remembered seems
-// older than it is, which is the safe side.
+// clock tells instants. Go's monotonic clock stands still while a machine is suspended, the wall
+// clock does not; what the latter runs ahead between two looks counts as sleep. If somebody has
+// set it forward meanwhile, what is remembered seems older than it is, which is the safe side.
 type clock struct {
 	mu   sync.Mutex
 	last time.Time

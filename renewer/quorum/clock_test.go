@@ -9,7 +9,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 )
 
-// A machine that slept has older confirmations than its monotonic clock says; a wall clock set back makes none younger.
+// A machine that slept has older confirmations than its monotonic
+// clock says; a wall clock set back makes none younger.
 func TestSleepCounts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ monotonic, wall, want time.Duration }{

@@ -35,19 +35,59 @@ func TestNewNamesEveryFault(t *testing.T) {
 		opts  []quorum.Option
 		want  []string
 	}{
-		"no nodes":           {nil, nil, []string{"nodes: there are none"}},
-		"even":               {stores(4), nil, []string{"4 is even", "give 3 or 5"}},
-		"nil":                {[]renewer.Store{memory.New(), nil, memory.New()}, nil, []string{"number 2 is nil"}},
-		"a nil pointer":      {[]renewer.Store{none}, nil, []string{"number 1 is nil"}},
-		"twice":              {[]renewer.Store{memory.New(), twice, twice}, nil, []string{"numbers 2 and 3 are the same store"}},
-		"forgetful":          {stores(3), []quorum.Option{quorum.Forgetful(3)}, []string{"3 of 3 nodes would need 4", "at most 2"}},
-		"negative":           {stores(3), []quorum.Option{quorum.Forgetful(-1)}, []string{"Forgetful: is -1"}},
-		"a nil logger":       {stores(1), []quorum.Option{quorum.Logger(nil)}, []string{"Logger: is nil"}},
-		"too few names":      {stores(3), []quorum.Option{quorum.Names("a", "b")}, []string{"Names: there are 2 for 3 nodes"}},
-		"no names":           {stores(3), []quorum.Option{quorum.Names()}, []string{"Names: there are 0 for 3 nodes"}},
-		"an empty name":      {stores(3), []quorum.Option{quorum.Names("a", "", "c")}, []string{"Names: number 2 is empty"}},
-		"a name twice":       {stores(3), []quorum.Option{quorum.Names("a", "b", "a")}, []string{`numbers 1 and 3 are both "a"`}},
-		"all that is faulty": {stores(2), []quorum.Option{quorum.Forgetful(-1), quorum.Logger(nil), nil}, []string{"is even", "Forgetful", "Logger"}},
+		"no nodes": {nil, nil, []string{"nodes: there are none"}},
+		"even":     {stores(4), nil, []string{"4 is even", "give 3 or 5"}},
+		"nil": {
+			[]renewer.Store{memory.New(), nil, memory.New()},
+			nil,
+			[]string{"number 2 is nil"},
+		},
+		"a nil pointer": {[]renewer.Store{none}, nil, []string{"number 1 is nil"}},
+		"twice": {
+			[]renewer.Store{memory.New(), twice, twice},
+			nil,
+			[]string{"numbers 2 and 3 are the same store"},
+		},
+		"forgetful": {
+			stores(3),
+			[]quorum.Option{quorum.Forgetful(3)},
+			[]string{"3 of 3 nodes would need 4", "at most 2"},
+		},
+		"negative": {
+			stores(3),
+			[]quorum.Option{quorum.Forgetful(-1)},
+			[]string{"Forgetful: is -1"},
+		},
+		"a nil logger": {
+			stores(1),
+			[]quorum.Option{quorum.Logger(nil)},
+			[]string{"Logger: is nil"},
+		},
+		"too few names": {
+			stores(3),
+			[]quorum.Option{quorum.Names("a", "b")},
+			[]string{"Names: there are 2 for 3 nodes"},
+		},
+		"no names": {
+			stores(3),
+			[]quorum.Option{quorum.Names()},
+			[]string{"Names: there are 0 for 3 nodes"},
+		},
+		"an empty name": {
+			stores(3),
+			[]quorum.Option{quorum.Names("a", "", "c")},
+			[]string{"Names: number 2 is empty"},
+		},
+		"a name twice": {
+			stores(3),
+			[]quorum.Option{quorum.Names("a", "b", "a")},
+			[]string{`numbers 1 and 3 are both "a"`},
+		},
+		"all that is faulty": {
+			stores(2),
+			[]quorum.Option{quorum.Forgetful(-1), quorum.Logger(nil), nil},
+			[]string{"is even", "Forgetful", "Logger"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,8 +112,18 @@ func TestNewTakes(t *testing.T) {
 		"seven":                     {stores(7), nil},
 		"seventeen":                 {stores(17), nil},
 		"as forgetful as it can be": {stores(3), []quorum.Option{quorum.Forgetful(2)}},
-		"stores that == panics on":  {[]renewer.Store{uncomparable{Store: memory.New()}, uncomparable{Store: memory.New()}, memory.New()}, nil},
-		"every option":              {stores(3), []quorum.Option{quorum.Names("a", "b", "c"), quorum.Logger(slog.Default()), quorum.Forgetful(1)}},
+		"stores that == panics on": {[]renewer.Store{
+			uncomparable{Store: memory.New()},
+			uncomparable{Store: memory.New()},
+			memory.New(),
+		}, nil},
+		"every option": {
+			stores(3),
+			[]quorum.Option{
+				quorum.Names("a", "b", "c"), quorum.Logger(slog.Default()),
+				quorum.Forgetful(1),
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -71,7 +71,8 @@ func TestConformanceWithAFaultyNode(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]script.Step{
 		"none": script.Pass(), "hung": script.Hang(), "refused": script.Fail(errDown),
-		"slow": script.Pass().Slow(300 * time.Microsecond).Late(300 * time.Microsecond), "replies lost": script.Pass().Broken(errDown),
+		"slow":         script.Pass().Slow(300 * time.Microsecond).Late(300 * time.Microsecond),
+		"replies lost": script.Pass().Broken(errDown),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

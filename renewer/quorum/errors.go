@@ -11,16 +11,18 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ErrMixed means that programs use the same servers for quorums of different nodes, or different [Forgetful]: two of them could
-// hold a lock at once. It comes with [renewer.ErrConfig] from [New] and [Store.Check], and with [renewer.ErrRejected] from
-// Acquire, which grants nothing until it is mended.
+// ErrMixed means that programs use the same servers for quorums of different
+// nodes, or different [Forgetful]: two of them could hold a lock at once. It
+// comes with [renewer.ErrConfig] from [New] and [Store.Check], and with
+// [renewer.ErrRejected] from Acquire, which grants nothing until it is mended.
 var ErrMixed = errors.New("quorum: programs differ in their nodes")
 
 var (
 	errBarred  = errors.New("not asked: an earlier attempt is still being freed there")
 	errSilent  = errors.New("no answer yet")
 	errStrange = errors.New("it answered what no store may")
-	errCounter = fmt.Errorf("%w: its fence counter is at %d, so that no token can be above it; delete it", renewer.ErrRejected, int64(math.MaxInt64))
+	errCounter = fmt.Errorf("%w: its fence counter is at %d, so that no token can be above it; "+
+		"delete it", renewer.ErrRejected, int64(math.MaxInt64))
 )
 
 // unreachable is why nobody knows: too many nodes could not be asked.
@@ -56,7 +58,8 @@ func (e *unreachable) Error() string {
 	return b.String()
 }
 
-// Is finds renewer.ErrRejected only if waiting can't help: one node that refuses does not make the quorum do so.
+// Is finds renewer.ErrRejected only if waiting can't help: one node
+// that refuses does not make the quorum do so.
 func (e *unreachable) Is(target error) bool {
 	if target == renewer.ErrRejected {
 		return e.rejected
@@ -66,7 +69,8 @@ func (e *unreachable) Is(target error) bool {
 	}
 	for _, f := range e.failed {
 		// The end of a node's request is not that of the caller.
-		if target != context.Canceled && target != context.DeadlineExceeded && errors.Is(f.err, target) {
+		if target != context.Canceled && target != context.DeadlineExceeded &&
+			errors.Is(f.err, target) {
 			return true
 		}
 	}
@@ -84,7 +88,9 @@ func (e *unreachable) As(target any) bool {
 }
 
 // unreachable makes the error from the nodes' own; nil ones have answered.
-func (s *Store) unreachable(ctx context.Context, op string, needed, refused int, errs []error) error {
+func (s *Store) unreachable(
+	ctx context.Context, op string, needed, refused int, errs []error,
+) error {
 	e := &unreachable{op: op, nodes: len(s.nodes), needed: needed, refused: refused, err: ctx.Err()}
 	rejected := 0
 	for x, err := range errs {

@@ -12,7 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// Before there are servers, stores in memory stand in for them. Later each becomes a redisstore.New, and nothing else changes.
+// Before there are servers, stores in memory stand in for them. Later
+// each becomes a redisstore.New, and nothing else changes.
 func Example() {
 	store, err := quorum.New([]renewer.Store{memory.New(), memory.New(), memory.New()})
 	if err != nil {
@@ -37,13 +38,16 @@ func Example() {
 	// <nil>
 }
 
-// What each node answers can be written down, for tests of what happens when servers fail. Without a script they answer like
-// servers.
+// What each node answers can be written down, for tests of what happens
+// when servers fail. Without a script they answer like servers.
 func Example_scripted() {
 	a, b, c := script.New(), script.New(), script.New()
-	a.Script(script.Acquire, script.Pass(), script.Pass(), script.Taken(renewer.Holder{Node: "web-1"}, time.Minute))
-	b.Script(script.Acquire, script.Hang(), script.Fail(errors.New("connection refused")), script.Taken(renewer.Holder{Node: "web-1"}, time.Minute))
-	c.Script(script.Acquire, script.Pass(), script.Fail(errors.New("connection refused")), script.Hang())
+	a.Script(script.Acquire, script.Pass(), script.Pass(),
+		script.Taken(renewer.Holder{Node: "web-1"}, time.Minute))
+	b.Script(script.Acquire, script.Hang(), script.Fail(errors.New("connection refused")),
+		script.Taken(renewer.Holder{Node: "web-1"}, time.Minute))
+	c.Script(script.Acquire, script.Pass(), script.Fail(errors.New("connection refused")),
+		script.Hang())
 	store, err := quorum.New([]renewer.Store{a, b, c})
 	if err != nil {
 		panic(err)

@@ -13,11 +13,26 @@ const enough = 500_000
 func TestRuleHasNoViolation(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]rules{
-		"two who try twice, one once":         {nodes: 3, write: 2, tries: [3]int8{2, 2, 1}, first: [3]int8{1, 1, 2}},
-		"clocks that differ":                  {nodes: 3, write: 2, tries: [3]int8{2, 1, 1}, first: [3]int8{1, 3, 2}},
-		"a single node":                       {nodes: 1, write: 1, tries: [3]int8{2, 2, 1}, first: [3]int8{2, 1, 1}},
-		"a node forgets, one more must agree": {nodes: 3, write: 3, forget: 1, tries: [3]int8{2, 1, 1}, first: [3]int8{1, 1, 2}},
-		"the same with five":                  {nodes: 5, write: 4, forget: 1, tries: [3]int8{1, 1, 1}, first: [3]int8{2, 1, 1}},
+		"two who try twice, one once": {
+			nodes: 3, write: 2, tries: [3]int8{2, 2, 1},
+			first: [3]int8{1, 1, 2},
+		},
+		"clocks that differ": {
+			nodes: 3, write: 2, tries: [3]int8{2, 1, 1},
+			first: [3]int8{1, 3, 2},
+		},
+		"a single node": {
+			nodes: 1, write: 1, tries: [3]int8{2, 2, 1},
+			first: [3]int8{2, 1, 1},
+		},
+		"a node forgets, one more must agree": {
+			nodes: 3, write: 3, forget: 1,
+			tries: [3]int8{2, 1, 1}, first: [3]int8{1, 1, 2},
+		},
+		"the same with five": {
+			nodes: 5, write: 4, forget: 1,
+			tries: [3]int8{1, 1, 1}, first: [3]int8{2, 1, 1},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -36,19 +51,28 @@ func TestExplorerFindsViolations(t *testing.T) {
 		want  string
 	}{
 		"nodes accept a lower token": {
-			rules{nodes: 3, write: 2, naive: true, tries: [3]int8{1, 1, 1}, first: [3]int8{3, 2, 1}}, "token 2 granted after 3",
+			rules{
+				nodes: 3, write: 2, naive: true, tries: [3]int8{1, 1, 1},
+				first: [3]int8{3, 2, 1},
+			}, "token 2 granted after 3",
 		},
 		"no majority": {
-			rules{nodes: 3, write: 1, tries: [3]int8{1, 1, 1}, first: [3]int8{1, 2, 3}}, "2 holders at once",
+			rules{nodes: 3, write: 1, tries: [3]int8{1, 1, 1}, first: [3]int8{1, 2, 3}},
+			"2 holders at once",
 		},
 		"a release overtaken by the owner's next attempt": {
-			rules{nodes: 3, write: 2, unbarred: true, tries: [3]int8{2, 2, 1}, first: [3]int8{1, 1, 2}}, "2 holders at once",
+			rules{
+				nodes: 3, write: 2, unbarred: true, tries: [3]int8{2, 2, 1},
+				first: [3]int8{1, 1, 2},
+			}, "2 holders at once",
 		},
 		"a node forgets": {
-			rules{nodes: 3, write: 2, forget: 1, tries: [3]int8{1, 1, 1}, first: [3]int8{2, 1, 1}}, "token 1 granted after 2",
+			rules{nodes: 3, write: 2, forget: 1, tries: [3]int8{1, 1, 1}, first: [3]int8{2, 1, 1}},
+			"token 1 granted after 2",
 		},
 		"a node of five forgets": {
-			rules{nodes: 5, write: 3, forget: 1, tries: [3]int8{1, 1, 1}, first: [3]int8{2, 1, 1}}, "token 1 granted after 2",
+			rules{nodes: 5, write: 3, forget: 1, tries: [3]int8{1, 1, 1}, first: [3]int8{2, 1, 1}},
+			"token 1 granted after 2",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

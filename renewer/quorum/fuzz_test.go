@@ -53,7 +53,8 @@ func (n *oddNode) Acquire(ctx context.Context, claims []renewer.Claim) []renewer
 	if !odd {
 		return n.Store.Acquire(ctx, claims)
 	}
-	grants := make([]renewer.Grant, max(0, len(claims)+int(kind>>6)%3-1)) // one too few, or too many
+	// one too few, or too many
+	grants := make([]renewer.Grant, max(0, len(claims)+int(kind>>6)%3-1))
 	for i := range grants {
 		g := &grants[i]
 		if g.Status = renewer.Status(kind % 7); g.Status == renewer.Unknown && kind&8 != 0 {
@@ -63,13 +64,19 @@ func (n *oddNode) Acquire(ctx context.Context, claims []renewer.Claim) []renewer
 		if kind&32 != 0 {
 			g.Reserved, g.Age = int(n.number()), time.Duration(n.number())
 			g.TTL, g.HeldFor = time.Duration(n.number()), time.Duration(n.number())
-			g.Holder = renewer.Holder{Node: string(n.raw[:min(3, len(n.raw))]), PID: -1, Operation: strings.Repeat("x", int(kind))}
+			g.Holder = renewer.Holder{
+				Node: string(n.raw[:min(3, len(n.raw))]), PID: -1,
+				Operation: strings.Repeat("x", int(kind)),
+			}
 		}
 	}
 	return grants
 }
 
-func (n *oddNode) answers(ctx context.Context, holds []renewer.Hold, good func(context.Context, []renewer.Hold) []renewer.Answer) []renewer.Answer {
+func (n *oddNode) answers(
+	ctx context.Context, holds []renewer.Hold,
+	good func(context.Context, []renewer.Hold) []renewer.Answer,
+) []renewer.Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	kind, odd := n.next()
@@ -78,7 +85,10 @@ func (n *oddNode) answers(ctx context.Context, holds []renewer.Hold, good func(c
 	}
 	answers := make([]renewer.Answer, max(0, len(holds)+int(kind>>6)%3-1))
 	for i := range answers {
-		answers[i] = renewer.Answer{Status: renewer.Status(kind % 7), Age: time.Duration(n.number())}
+		answers[i] = renewer.Answer{
+			Status: renewer.Status(kind % 7),
+			Age:    time.Duration(n.number()),
+		}
 	}
 	return answers
 }

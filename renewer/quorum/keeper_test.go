@@ -78,7 +78,8 @@ func TestTheCallerReadsWhoDidNotAnswer(t *testing.T) {
 	})
 }
 
-// When two of three die the operation hears of it while the third and the TTLs of the other two still keep everybody out.
+// When two of three die the operation hears of it while the third and
+// the TTLs of the other two still keep everybody out.
 func TestALeaseIsLostInTimeWhenTwoDie(t *testing.T) {
 	t.Parallel()
 	for name, how := range dead {
@@ -140,7 +141,8 @@ func TestUnavailableWithinRequestTimeout(t *testing.T) {
 	}
 }
 
-// A waiter gets the lock at once when it is released, and when its holder's TTL is over, with a node dead.
+// A waiter gets the lock at once when it is released, and when its
+// holder's TTL is over, with a node dead.
 func TestWaiters(t *testing.T) {
 	t.Parallel()
 	for name, how := range dead {
@@ -183,7 +185,8 @@ func TestAThousandLeases(t *testing.T) {
 		for minute := range 3 {
 			for i, node := range nodes {
 				if i != 3 {
-					node.Script(script.Renew, script.Pass(), script.Fail(errors.New("reset")), script.Pass().Late(time.Second), script.Pass())
+					node.Script(script.Renew, script.Pass(), script.Fail(errors.New("reset")),
+						script.Pass().Late(time.Second), script.Pass())
 				}
 			}
 			pass(time.Minute)

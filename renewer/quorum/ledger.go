@@ -10,31 +10,32 @@ import (
 // key is one acquisition.
 type key struct{ name, owner string }
 
-// lease is what the store knows of one acquisition: of one under way, one granted, or one that is being cleaned up behind.
-// Guarded by Store.mu.
+// lease is what the store knows of one acquisition: of one under way, one
+// granted, or one that is being cleaned up behind. Guarded by Store.mu.
 type lease struct {
 	key     key
 	ttl     time.Duration
-	fence   int64         // the token that it was granted with; 0 if another Store acquired it
-	granted bool          // and neither released nor lost since
-	used    int64         // the highest token used, if it was released, and more were reserved
-	asking  int           // calls of Acquire under way
-	epoch   int           // counts those calls and releases: what was planned in an earlier epoch is obsolete
-	good    instant       // the deadline counts from here, by what the caller has been told
-	seats   []seat        // by node
-	freed   chan struct{} // closed when fewer releases are under way; nil if nobody waits for that
+	fence   int64 // the token that it was granted with; 0 if another Store acquired it
+	granted bool  // and neither released nor lost since
+	used    int64 // the highest token used, if it was released, and more were reserved
+	asking  int   // calls of Acquire under way
+	// counts those calls and releases: what was planned in an earlier epoch is obsolete
+	epoch int
+	good  instant       // the deadline counts from here, by what the caller has been told
+	seats []seat        // by node
+	freed chan struct{} // closed when fewer releases are under way; nil if nobody waits for that
 }
 
 // seat is a lease's place on one node.
 type seat struct {
-	// confirmed is when the last request was sent that the node confirmed: it has the key for a TTL from then on, unless
-	// somebody else than us takes it away. 0 if it does not.
+	// confirmed is when the last request was sent that the node confirmed: it has the key
+	// for a TTL from then on, unless somebody else than us takes it away. 0 if it does not.
 	confirmed instant
-	// refused is when the node last said no. Whatever was sent before does not count any more: answers may overtake each
-	// other, and the no may have been the later one.
+	// refused is when the node last said no. Whatever was sent before does not count any
+	// more: answers may overtake each other, and the no may have been the later one.
 	refused instant
-	// asked is when an acquire was sent that came back without an answer, and may yet take effect; 0 if there is none. By
-	// Store.age.
+	// asked is when an acquire was sent that came back without an
+	// answer, and may yet take effect; 0 if there is none. By Store.age.
 	asked time.Duration
 	// foul is until when a release without an answer may yet take effect, by Store.age.
 	foul time.Duration
@@ -77,8 +78,8 @@ func (s *seat) leave() { s.confirmed, s.asked, s.late = 0, 0, false }
 
 func (s *seat) refuse(now instant) { s.confirmed, s.refused = 0, now }
 
-// since is the instant from which the lease's TTL counts on n nodes: the n-th latest of their confirmations. 0 if fewer
-// have the lease.
+// since is the instant from which the lease's TTL counts on n nodes:
+// the n-th latest of their confirmations. 0 if fewer have the lease.
 func (l *lease) since(n int) instant {
 	var room [16]instant
 	all := room[:0]
@@ -130,8 +131,8 @@ func (s *Store) open(k key, ttl time.Duration) *lease {
 	return l
 }
 
-// sweep forgets leases that nobody has renewed or released: those of a caller who does neither. Done each time their number
-// has doubled, that costs O(1) a lease and no timer.
+// sweep forgets leases that nobody has renewed or released: those of a caller who does
+// neither. Done each time their number has doubled, that costs O(1) a lease and no timer.
 func (s *Store) sweep() {
 	now := s.clock.now()
 	for _, l := range s.ledger.leases {
@@ -157,7 +158,8 @@ func (s *Store) forget(l *lease) {
 			return
 		}
 	}
-	// What is still planned for it must not be done: it could free what the same owner takes next, and that attempt would not know.
+	// What is still planned for it must not be done: it could free
+	// what the same owner takes next, and that attempt would not know.
 	l.epoch++
 	if s.ledger.leases[l.key] == l {
 		delete(s.ledger.leases, l.key)

@@ -22,8 +22,12 @@ const ttl = 10 * time.Second
 
 var errDown = errors.New("connection refused")
 
-// in runs f in a bubble with a quorum of n scripted nodes. What is left in the background has time to end.
-func in(t *testing.T, n int, f func(t *testing.T, s *quorum.Store, nodes []*script.Store), opts ...quorum.Option) {
+// in runs f in a bubble with a quorum of n scripted nodes. What is
+// left in the background has time to end.
+func in(
+	t *testing.T, n int, f func(t *testing.T, s *quorum.Store, nodes []*script.Store),
+	opts ...quorum.Option,
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		nodes, stores := scripted(n)
@@ -56,7 +60,10 @@ func took(f func()) time.Duration {
 func owner(letter string) string { return strings.Repeat(letter, renewer.OwnerLen) }
 
 func claim(name, letter string) renewer.Claim {
-	return renewer.Claim{Name: name, Owner: owner(letter), TTL: ttl, Holder: renewer.Holder{Node: "node-" + letter, PID: 42}}
+	return renewer.Claim{
+		Name: name, Owner: owner(letter), TTL: ttl,
+		Holder: renewer.Holder{Node: "node-" + letter, PID: 42},
+	}
 }
 
 func hold(name, letter string) renewer.Hold {

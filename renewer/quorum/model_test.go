@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// The model is the rule without the code: what a node does with a request, and what an acquirer does with the answers. Every
-// order of events is explored. A request may reach a node at any time after it was sent, more than once or never; a reply may
-// get lost; an acquirer may crash or give up at any time, and try again with a higher token; what it has on a node ends at any
-// time when it does not believe in it any more, by a release or by its TTL. That it does not end sooner is what the deadlines
-// are for; see the package documentation.
+// The model is the rule without the code: what a node does with a request, and what an
+// acquirer does with the answers. Every order of events is explored. A request may reach a
+// node at any time after it was sent, more than once or never; a reply may get lost; an
+// acquirer may crash or give up at any time, and try again with a higher token; what it has on
+// a node ends at any time when it does not believe in it any more, by a release or by its TTL.
+// That it does not end sooner is what the deadlines are for; see the package documentation.
 
 const (
 	acquirers = 3
@@ -26,7 +27,8 @@ type rules struct {
 	tries        [acquirers]int8
 	first        [acquirers]int8 // the tokens that the acquirers begin with, by their clocks
 	naive        bool            // a node accepts any token, and counts the highest
-	unbarred     bool            // a release sent when an attempt was given up may come after the next attempt's request
+	// a release sent when an attempt was given up may come after the next attempt's request
+	unbarred bool
 }
 
 // world is a state of everything. It is comparable.
@@ -86,7 +88,8 @@ func (r rules) begin() world {
 	return r.canonical(w)
 }
 
-// canonical makes one of worlds that are alike: nodes are sorted, and what is of no use any more is forgotten.
+// canonical makes one of worlds that are alike: nodes are sorted, and
+// what is of no use any more is forgotten.
 func (r rules) canonical(w world) world {
 	for i := range w.who {
 		if w.who[i].phase != asking {
@@ -196,8 +199,8 @@ func (r rules) acquire(w world, i int8, add func(world, string, int8, int8)) {
 	}
 }
 
-// deliver is a request that reaches a node. That the reply to a grant is lost need not be told apart: it is as if the acquirer
-// did not make use of it.
+// deliver is a request that reaches a node. That the reply to a grant is lost
+// need not be told apart: it is as if the acquirer did not make use of it.
 func (r rules) deliver(w world, i int8, n int, try int8, add func(world, string, int8, int8)) {
 	a, at := w.who[i], w.node[n]
 	token := a.token[try]
@@ -234,8 +237,8 @@ func wrong(from, to world) string {
 	return ""
 }
 
-// explore looks at every world that can be reached, nearest first, up to a number of them. It returns how it came to one that is
-// wrong, or "".
+// explore looks at every world that can be reached, nearest first, up to
+// a number of them. It returns how it came to one that is wrong, or "".
 func (r rules) explore(most int) (story string, worlds int) {
 	type place struct {
 		world  world

@@ -19,24 +19,27 @@ type settings struct {
 	logger    *slog.Logger
 }
 
-// Names names the nodes, in their order, for errors and for other programs: "redis-a", or an address without a password. A
-// program that has the same servers under the same names, in any order, has the same quorum; [New] refuses one that shares a
-// server with another quorum. Without this option nodes are named by their [Named], or else numbered, and then nothing is
-// compared with other programs.
+// Names names the nodes, in their order, for errors and for other programs:
+// "redis-a", or an address without a password. A program that has the same servers
+// under the same names, in any order, has the same quorum; [New] refuses one that
+// shares a server with another quorum. Without this option nodes are named by their
+// [Named], or else numbered, and then nothing is compared with other programs.
 func Names(names ...string) Option {
 	return func(s *settings) { s.names = append([]string{}, names...) }
 }
 
-// Forgetful sets how many nodes may forget at about the same time, by a restart without persistence or an eviction, without
-// harm to any lock or fencing token. Default 0. A grant then needs more nodes, one more for each two; see [New].
+// Forgetful sets how many nodes may forget at about the same time, by a restart
+// without persistence or an eviction, without harm to any lock or fencing token.
+// Default 0. A grant then needs more nodes, one more for each two; see [New].
 func Forgetful(n int) Option { return func(s *settings) { s.forgetful = n } }
 
-// Logger sets where warnings go: of nodes that could not be asked when the store was made, and of quorums that are mixed
-// later on. By default they go nowhere.
+// Logger sets where warnings go: of nodes that could not be asked when the store
+// was made, and of quorums that are mixed later on. By default they go nowhere.
 func Logger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
 
-// Named is what a node may tell about itself: a name without secrets, the same in every program, such as its address and key
-// prefix. Nodes that have one are compared with what other programs use; see [Names].
+// Named is what a node may tell about itself: a name without secrets,
+// the same in every program, such as its address and key prefix. Nodes
+// that have one are compared with what other programs use; see [Names].
 type Named interface {
 	Name() string
 }
@@ -50,23 +53,30 @@ func configure(nodes []renewer.Store, opts []Option) (*Store, error) {
 		}
 	}
 	var faults []string
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Sprintf(format, args...))
+	}
 
 	n := len(nodes)
 	switch {
 	case n == 0:
 		fault("nodes: there are none; give 3 or 5 stores on servers of their own")
 	case n%2 == 0:
-		fault("nodes: %d is even: it needs %d for a majority and survives %d failures, as %d do; give %d or %d", n, n/2+1, n/2-1, n-1, n-1, n+1)
+		fault("nodes: %d is even: it needs %d for a majority and survives %d failures, as %d do; "+
+			"give %d or %d", n, n/2+1, n/2-1, n-1, n-1, n+1)
 	}
 	for i, node := range nodes {
 		if isNil(node) {
 			fault("nodes: number %d is nil; check the error of what made it", i+1)
 			continue
 		}
-		if j := slices.IndexFunc(nodes[:i], func(other renewer.Store) bool { return same(node, other) }); j >= 0 {
+		if j := slices.IndexFunc(nodes[:i], func(other renewer.Store) bool {
+			return same(node, other)
+		}); j >= 0 {
 			fault("nodes: numbers %d and %d are the same store; give each server once", j+1, i+1)
-		} else if j := slices.IndexFunc(nodes[:i], func(other renewer.Store) bool { return sameServer(node, other) }); j >= 0 {
+		} else if j := slices.IndexFunc(nodes[:i], func(other renewer.Store) bool {
+			return sameServer(node, other)
+		}); j >= 0 {
 			fault("nodes: numbers %d and %d are the same server; give each once", j+1, i+1)
 		}
 	}
@@ -75,7 +85,8 @@ func configure(nodes []renewer.Store, opts []Option) (*Store, error) {
 	case c.forgetful < 0:
 		fault("Forgetful: is %d; take 0 or more", c.forgetful)
 	case n > 0 && write > n:
-		fault("Forgetful: %d of %d nodes would need %d to agree; take at most %d, or more nodes", c.forgetful, n, write, n-1)
+		fault("Forgetful: %d of %d nodes would need %d to agree; take at most %d, or more nodes",
+			c.forgetful, n, write, n-1)
 	}
 	if c.logger == nil {
 		fault("Logger: is nil; leave it out for silence")

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// leastPatience is how long at least a node is waited for in the background, when its answer does not matter any more to
-	// the caller but what it has done does.
+	// leastPatience is how long at least a node is waited for in the background, when
+	// its answer does not matter any more to the caller but what it has done does.
 	leastPatience = time.Second
 	// mostLate is how many calls of a node and kind may be late at once: those that nobody waits
 	// for any more. A node that hangs costs that many goroutines at most, and is asked again when
@@ -32,11 +32,13 @@ const (
 
 var errBacklog = errors.New("not asked: it has not answered lately")
 
-// poll asks all nodes at once. Each has a goroutine, answers of its own, and a share in the items, which nobody changes any
-// more. The caller hears replies until it knows enough; what comes later goes to late, in the node's goroutine.
+// poll asks all nodes at once. Each has a goroutine, answers of its own, and a
+// share in the items, which nobody changes any more. The caller hears replies
+// until it knows enough; what comes later goes to late, in the node's goroutine.
 type poll[A any] struct {
-	s       *Store
-	ctx     context.Context //nolint:containedctx // of the questions, which outlast the call that asks
+	s *Store
+	//nolint:containedctx // of the questions, which outlast the call that asks
+	ctx     context.Context
 	cancel  context.CancelFunc
 	replies chan reply[A]
 	late    func(reply[A])
@@ -53,7 +55,8 @@ type poll[A any] struct {
 	closing func() bool // forgets that Close ends the poll; nil until it is over
 }
 
-// reply is one node's. Its answers are those to the items that it was asked: all, unless items names fewer.
+// reply is one node's. Its answers are those to the items that it was
+// asked: all, unless items names fewer.
 type reply[A any] struct {
 	node    int
 	items   []int
@@ -71,8 +74,8 @@ func (r reply[A]) each(f func(item int, a *A)) {
 	}
 }
 
-// newPoll prepares a poll. The questions have the values of ctx, but do not end with it: what a slow node does must be known
-// when the caller already has what it came for.
+// newPoll prepares a poll. The questions have the values of ctx, but do not end with
+// it: what a slow node does must be known when the caller already has what it came for.
 func newPoll[A any](ctx context.Context, s *Store, late func(*poll[A], reply[A])) *poll[A] {
 	n := len(s.nodes)
 	p := &poll[A]{s: s, replies: make(chan reply[A], n), heard: make([]bool, n), pending: n}
@@ -83,7 +86,9 @@ func newPoll[A any](ctx context.Context, s *Store, late func(*poll[A], reply[A])
 }
 
 // ask puts n items to a node by call. fail makes the answer to one that could not be put.
-func (p *poll[A]) ask(node int, items []int, n int, call func(context.Context, renewer.Store) []A, fail func(error) A) {
+func (p *poll[A]) ask(
+	node int, items []int, n int, call func(context.Context, renewer.Store) []A, fail func(error) A,
+) {
 	to := &p.s.nodes[node]
 	if n == 0 {
 		p.deliver(reply[A]{node: node})
@@ -96,7 +101,8 @@ func (p *poll[A]) ask(node int, items []int, n int, call func(context.Context, r
 	go func() {
 		answers := call(p.ctx, to.store)
 		if len(answers) != n {
-			answers = repeat(n, fail(fmt.Errorf("%w: %d answers to %d questions", errStrange, len(answers), n)))
+			answers = repeat(n,
+				fail(fmt.Errorf("%w: %d answers to %d questions", errStrange, len(answers), n)))
 		}
 		p.deliver(reply[A]{node, items, answers})
 	}()
@@ -132,8 +138,8 @@ func (p *poll[A]) deliver(r reply[A]) {
 	}
 }
 
-// listen gives merge the replies as they come, until it says that they are enough, all nodes have answered, ctx ends or the
-// time set by within is over. The error is that of ctx, if that is why.
+// listen gives merge the replies as they come, until it says that they are enough, all nodes have
+// answered, ctx ends or the time set by within is over. The error is that of ctx, if that is why.
 func (p *poll[A]) listen(ctx context.Context, merge func(reply[A]) (enough bool)) error {
 	var hurry <-chan time.Time
 	defer func() {
@@ -170,8 +176,8 @@ func (p *poll[A]) within(d time.Duration) {
 	}
 }
 
-// end lets the caller go, with what has come in meanwhile. Nodes that have not answered go on for a while in the background,
-// or are given up.
+// end lets the caller go, with what has come in meanwhile. Nodes that
+// have not answered go on for a while in the background, or are given up.
 func (p *poll[A]) end(giveUp bool, merge func(reply[A]) bool) {
 	p.mu.Lock()
 	p.over = true

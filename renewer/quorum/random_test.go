@@ -20,8 +20,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 )
 
-// weather is a node that several programs reach through links on which requests and replies are delayed and lost, and that may
-// forget everything.
+// weather is a node that several programs reach through links on which
+// requests and replies are delayed and lost, and that may forget everything.
 type weather struct {
 	dice *dice
 
@@ -41,7 +41,8 @@ func (d *dice) roll(n int) int {
 	return d.random.IntN(n)
 }
 
-// errLost is what a caller hears when a request or its reply is lost and it does not wait for the end.
+// errLost is what a caller hears when a request or its reply is lost
+// and it does not wait for the end.
 var errLost = fmt.Errorf("connection reset")
 
 func (w *weather) store() renewer.Store {
@@ -56,7 +57,8 @@ func (w *weather) forget() {
 	w.node = memory.New()
 }
 
-// link takes its time, and tells whether what was sent arrives. What is late goes on when its caller has given up.
+// link takes its time, and tells whether what was sent arrives. What
+// is late goes on when its caller has given up.
 func (w *weather) link() bool {
 	switch w.dice.roll(10) {
 	case 0:
@@ -70,7 +72,9 @@ func (w *weather) link() bool {
 }
 
 // through carries a call out, until ctx ends or it is answered.
-func through[A any](ctx context.Context, w *weather, n int, call func(renewer.Store) []A, fail func(error) A) []A {
+func through[A any](
+	ctx context.Context, w *weather, n int, call func(renewer.Store) []A, fail func(error) A,
+) []A {
 	done := make(chan []A, 1)
 	go func() {
 		if !w.link() {
@@ -97,17 +101,23 @@ func through[A any](ctx context.Context, w *weather, n int, call func(renewer.St
 }
 
 func (w *weather) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-	return through(ctx, w, len(claims), func(s renewer.Store) []renewer.Grant { return s.Acquire(context.Background(), claims) },
+	return through(ctx, w, len(claims), func(s renewer.Store) []renewer.Grant {
+		return s.Acquire(context.Background(), claims)
+	},
 		func(err error) renewer.Grant { return renewer.Grant{Err: err} })
 }
 
 func (w *weather) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return through(ctx, w, len(holds), func(s renewer.Store) []renewer.Answer { return s.Renew(context.Background(), holds) },
+	return through(ctx, w, len(holds), func(s renewer.Store) []renewer.Answer {
+		return s.Renew(context.Background(), holds)
+	},
 		func(err error) renewer.Answer { return renewer.Answer{Err: err} })
 }
 
 func (w *weather) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return through(ctx, w, len(holds), func(s renewer.Store) []renewer.Answer { return s.Release(context.Background(), holds) },
+	return through(ctx, w, len(holds), func(s renewer.Store) []renewer.Answer {
+		return s.Release(context.Background(), holds)
+	},
 		func(err error) renewer.Answer { return renewer.Answer{Err: err} })
 }
 
@@ -125,8 +135,9 @@ type belief struct {
 	fence    int64
 }
 
-// Programs whose clocks differ by minutes contend for one name, over nodes with bad links, of which one may forget now and then.
-// No two believe in the lock at once, and tokens rise in the order in which it was had.
+// Programs whose clocks differ by minutes contend for one name, over nodes
+// with bad links, of which one may forget now and then. No two believe in
+// the lock at once, and tokens rise in the order in which it was had.
 func TestRandomSchedules(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -140,7 +151,8 @@ func TestRandomSchedules(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				d := &dice{random: rand.New(rand.NewPCG(seed, i))} //nolint:gosec // schedules, not secrets
+				d := &dice{random: rand.New(rand.NewPCG(seed,
+					i))} //nolint:gosec // schedules, not secrets
 				n, forgetful := []int{1, 3, 5}[i%3], 0
 				if i%2 == 0 && n > 1 {
 					forgetful = 1

@@ -38,7 +38,10 @@ func servers(t testing.TB, n int) (all []*redistest.Server) {
 }
 
 // onRedis is a store on a server as a program for locks of a TTL would have it.
-func onRedis(t testing.TB, server *redistest.Server, ttl time.Duration, edit func(*rueidis.ClientOption), opts ...redisstore.Option) *redisstore.Store {
+func onRedis(
+	t testing.TB, server *redistest.Server, ttl time.Duration, edit func(*rueidis.ClientOption),
+	opts ...redisstore.Option,
+) *redisstore.Store {
 	t.Helper()
 	option := server.ClientOption()
 	if edit != nil {
@@ -47,11 +50,13 @@ func onRedis(t testing.TB, server *redistest.Server, ttl time.Duration, edit fun
 	option, err := redisstore.ClientOption(option, ttl)
 	require.NoError(t, err)
 	var client rueidis.Client
-	require.Eventually(t, func() bool { // a busy machine may need more than one attempt of the time that suits so short a TTL
+	// a busy machine may need more than one attempt of the time that suits so short a TTL
+	require.Eventually(t, func() bool {
 		client, err = rueidis.NewClient(option)
 		return err == nil
 	}, patience, 5*time.Millisecond, "%v", &err)
-	store, err := redisstore.New(client, append(opts, redisstore.WriteTimeout(option.ConnWriteTimeout))...)
+	store, err := redisstore.New(client,
+		append(opts, redisstore.WriteTimeout(option.ConnWriteTimeout))...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = server.Cont() // fails only if it has been killed
@@ -62,7 +67,9 @@ func onRedis(t testing.TB, server *redistest.Server, ttl time.Duration, edit fun
 }
 
 // overRedis is a quorum on servers, which ends before them.
-func overRedis(t testing.TB, all []*redistest.Server, ttl time.Duration, opts ...quorum.Option) *quorum.Store {
+func overRedis(
+	t testing.TB, all []*redistest.Server, ttl time.Duration, opts ...quorum.Option,
+) *quorum.Store {
 	t.Helper()
 	var nodes []renewer.Store
 	for _, server := range all {
@@ -90,7 +97,10 @@ func TestConformanceOfRedis(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 3)
 	var cases atomic.Int32
-	for name, mixed := range map[string]bool{"three servers": false, "two servers and memory": true} {
+	for name, mixed := range map[string]bool{
+		"three servers":          false,
+		"two servers and memory": true,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, func(t *testing.T) storetest.Fixture {
@@ -116,7 +126,9 @@ func TestConformanceOfRedis(t *testing.T) {
 						}
 					}
 					f.Delete = func(name string) { meddle(name, "DEL") }
-					f.Overwrite = func(name string) { meddle(name, "SET", "somebody else", "PX", "60000") }
+					f.Overwrite = func(name string) {
+						meddle(name, "SET", "somebody else", "PX", "60000")
+					}
 				}
 				return f
 			})
@@ -140,7 +152,8 @@ func leases(t *testing.T, server *redistest.Server) (keys []string) {
 	return keys
 }
 
-// Any one server may freeze, be killed, or come back empty, while twenty leases are held: none is lost, and no call waits.
+// Any one server may freeze, be killed, or come back empty, while
+// twenty leases are held: none is lost, and no call waits.
 func TestLeasesSurviveOneServer(t *testing.T) {
 	t.Parallel()
 	for name, strike := range map[string]func(*redistest.Server) error{
@@ -158,7 +171,9 @@ func TestLeasesSurviveOneServer(t *testing.T) {
 				require.NoError(t, err)
 				held = append(held, l)
 			}
-			require.Eventually(t, func() bool { return len(leases(t, all[1])) == 20 }, patience, time.Millisecond)
+			require.Eventually(t, func() bool {
+				return len(leases(t, all[1])) == 20
+			}, patience, time.Millisecond)
 			require.NoError(t, strike(all[1]))
 			<-time.After(2 * redisTTL)
 			for _, l := range held {
@@ -198,7 +213,8 @@ func TestToldInTimeWhenTwoServersFreeze(t *testing.T) {
 	for round := range 3 {
 		l, err := k.Acquire(t.Context(), "n")
 		require.NoError(t, err)
-		<-beats.heard         // so that none moves the end of a key on between the look at it and the stop
+		// so that none moves the end of a key on between the look at it and the stop
+		<-beats.heard
 		var ends [2]time.Time // of the keys, at the earliest
 		for j, i := range []int{0, 2} {
 			before := time.Now()
@@ -216,15 +232,18 @@ func TestToldInTimeWhenTwoServersFreeze(t *testing.T) {
 		var lost *renewer.LostError
 		require.ErrorAs(t, context.Cause(l.Context()), &lost)
 		require.Equal(t, renewer.Expired, lost.Reason, lost)
-		t.Logf("round %d: told %v and %v before the keys ended", round, ends[0].Sub(told), ends[1].Sub(told))
-		assert.True(t, told.Before(ends[0]) || told.Before(ends[1]), "one of the two still kept everybody out")
+		t.Logf("round %d: told %v and %v before the keys ended", round, ends[0].Sub(told),
+			ends[1].Sub(told))
+		assert.True(t, told.Before(ends[0]) || told.Before(ends[1]),
+			"one of the two still kept everybody out")
 		require.NoError(t, all[0].Cont())
 		require.NoError(t, all[2].Cont())
 		_ = l.Release(t.Context()) // it says so again
 	}
 }
 
-// With two of three servers frozen nobody is told that the lock is busy, in time; nothing is left when they go on.
+// With two of three servers frozen nobody is told that the lock is
+// busy, in time; nothing is left when they go on.
 func TestNothingLeftBehindOnFrozenServers(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 3)
@@ -272,14 +291,15 @@ func TestTokensRiseOverRestarts(t *testing.T) {
 		require.Greater(t, g.Fence, last)
 		last = g.Fence
 		require.Eventually(t, func() bool {
-			return release(limited(t, time.Second), s, string(rune('a'+i))).Status != renewer.Unknown
+			return release(limited(t, time.Second), s,
+				string(rune('a'+i))).Status != renewer.Unknown
 		}, patience, 5*time.Millisecond)
 		require.NoError(t, all[i%3].Restart())
 	}
 }
 
-// Real servers are compared by their names, and found to be the same by what is on them.
-// By other clients, addresses and prefixes, and without names: still no majority of independent servers.
+// Real servers are compared by their names, and found to be the same by what is on them. By other
+// clients, addresses and prefixes, and without names: still no majority of independent servers.
 func TestOneServerGivenTwice(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 2)

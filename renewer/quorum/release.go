@@ -7,8 +7,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Release frees on all nodes at once what their owners have there: see [renewer.Store]. It answers when enough nodes have
-// answered, and frees the rest in the background. A node that does not answer is asked once more after its Settle.
+// Release frees on all nodes at once what their owners have there: see
+// [renewer.Store]. It answers when enough nodes have answered, and frees the rest in
+// the background. A node that does not answer is asked once more after its Settle.
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	answers := make([]renewer.Answer, len(holds))
 	if len(holds) == 0 || ended(ctx, answers) {
@@ -16,14 +17,17 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 	}
 	holds = slices.Clone(holds)
 	leases := s.releasing(holds)
-	p := newPoll(ctx, s, func(_ *poll[renewer.Answer], r reply[renewer.Answer]) { s.released(r, leases, holds) })
+	p := newPoll(ctx, s, func(_ *poll[renewer.Answer], r reply[renewer.Answer]) {
+		s.released(r, leases, holds)
+	})
 	t := newTally(len(holds), len(s.nodes))
 	for x := range s.nodes {
 		p.ask(x, nil, len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer {
 			return node.Release(ctx, holds)
 		}, unanswered)
 	}
-	_ = p.listen(ctx, func(r reply[renewer.Answer]) bool { // the end of ctx is told with what was not answered by then
+	// the end of ctx is told with what was not answered by then
+	_ = p.listen(ctx, func(r reply[renewer.Answer]) bool {
 		s.released(r, leases, holds)
 		return t.add(r, s.keep)
 	})
@@ -53,8 +57,8 @@ func (s *Store) releasing(holds []renewer.Hold) []*lease {
 	return leases
 }
 
-// released books a node's answers. What is to be kept for a while ([renewer.Hold.Keep]) must not be freed by a second try; it
-// lapses on a node that did not hear of it.
+// released books a node's answers. What is to be kept for a while ([renewer.Hold.Keep])
+// must not be freed by a second try; it lapses on a node that did not hear of it.
 func (s *Store) released(r reply[renewer.Answer], leases []*lease, holds []renewer.Hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

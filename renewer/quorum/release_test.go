@@ -19,7 +19,9 @@ func TestReleasedByAMajority(t *testing.T) {
 		mine(t, s, "a")
 		synctest.Wait()
 		nodes[1].Script(script.Release, script.Pass().Slow(700*time.Millisecond))
-		assert.Zero(t, took(func() { assert.Equal(t, renewer.Answer{Status: renewer.Mine}, release(t.Context(), s, "a")) }))
+		assert.Zero(t, took(func() {
+			assert.Equal(t, renewer.Answer{Status: renewer.Mine}, release(t.Context(), s, "a"))
+		}))
 		assert.Equal(t, "-a-", owners("n", nodes))
 		pass(time.Second)
 		free(t, "n", nodes)
@@ -35,7 +37,9 @@ func TestReleaseThatNobodyAnswers(t *testing.T) {
 		nodes[0].Script(script.Release, script.Hang())
 		nodes[1].Script(script.Release, script.Fail(errDown))
 		var a renewer.Answer
-		assert.Equal(t, 900*time.Millisecond, took(func() { a = release(limited(t, 900*time.Millisecond), s, "a") }))
+		assert.Equal(t, 900*time.Millisecond, took(func() {
+			a = release(limited(t, 900*time.Millisecond), s, "a")
+		}))
 		assert.Equal(t, renewer.Unknown, a.Status)
 		require.ErrorIs(t, a.Err, errDown)
 		assert.Equal(t, "aa-", owners("n", nodes))
@@ -84,8 +88,8 @@ func TestReleaseOvertakesAnAcquire(t *testing.T) {
 	}
 }
 
-// A grant that is told while its lease is being released is freed behind that release, not beside it: the release would hear that
-// the lease was not ours any more, and call it lost.
+// A grant that is told while its lease is being released is freed behind that release, not
+// beside it: the release would hear that the lease was not ours any more, and call it lost.
 func TestALateGrantIsNotFreedTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
@@ -100,14 +104,16 @@ func TestALateGrantIsNotFreedTwiceAtOnce(t *testing.T) {
 		pass(time.Second)
 		calls := nodes[2].Calls(script.Release)
 		require.Len(t, calls, 2, "once more, in case the grant came after it")
-		assert.Equal(t, 30*time.Millisecond, calls[1].At.Sub(calls[0].At), "when the first was over")
+		assert.Equal(t, 30*time.Millisecond, calls[1].At.Sub(calls[0].At),
+			"when the first was over")
 		free(t, "n", nodes)
 		assert.Zero(t, quorum.Known(s))
 		assert.Zero(t, quorum.Planned(s))
 	})
 }
 
-// An acquire is answered after its lease was released, while the release is not over on another node.
+// An acquire is answered after its lease was released, while the
+// release is not over on another node.
 func TestReleaseOvertakesAnAcquireAndHangs(t *testing.T) {
 	t.Parallel()
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
@@ -144,12 +150,18 @@ func TestNothingIsFreedForAFormerLease(t *testing.T) {
 func TestKeptAfterRelease(t *testing.T) {
 	t.Parallel()
 	for name, steps := range map[string][2]script.Step{
-		"all well":                  {script.Pass(), script.Pass()},
-		"release not answered":      {script.Pass(), script.Pass().Broken(errDown)},
-		"the same, late":            {script.Pass(), script.Pass().Late(100 * time.Millisecond).Broken(errDown)},
-		"acquire not answered":      {script.Pass().Broken(errDown), script.Pass()},
-		"neither":                   {script.Pass().Broken(errDown), script.Pass().Broken(errDown)},
-		"neither, one of them late": {script.Pass().Broken(errDown), script.Pass().Late(100 * time.Millisecond).Broken(errDown)},
+		"all well":             {script.Pass(), script.Pass()},
+		"release not answered": {script.Pass(), script.Pass().Broken(errDown)},
+		"the same, late": {
+			script.Pass(),
+			script.Pass().Late(100 * time.Millisecond).Broken(errDown),
+		},
+		"acquire not answered": {script.Pass().Broken(errDown), script.Pass()},
+		"neither":              {script.Pass().Broken(errDown), script.Pass().Broken(errDown)},
+		"neither, one of them late": {
+			script.Pass().Broken(errDown),
+			script.Pass().Late(100 * time.Millisecond).Broken(errDown),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

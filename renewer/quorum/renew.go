@@ -7,10 +7,12 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Renew renews every lease on all nodes at once, and answers when each is decided. A lease is [renewer.Mine] for a TTL from the
-// q-th latest confirmation by its nodes on, q being how many must hold it; the answer's Age tells when that was, if some of
-// them have confirmed an earlier heartbeat only. A node that says that the lease is not ours is left out of that lease; when
-// too few are left, the answer is theirs. It knows leases that another Store has acquired by what the nodes say now.
+// Renew renews every lease on all nodes at once, and answers when each is decided. A
+// lease is [renewer.Mine] for a TTL from the q-th latest confirmation by its nodes
+// on, q being how many must hold it; the answer's Age tells when that was, if some
+// of them have confirmed an earlier heartbeat only. A node that says that the lease
+// is not ours is left out of that lease; when too few are left, the answer is
+// theirs. It knows leases that another Store has acquired by what the nodes say now.
 func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	answers := make([]renewer.Answer, len(holds))
 	if len(holds) == 0 || ended(ctx, answers) {
@@ -29,7 +31,8 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 			return node.Renew(ctx, holds)
 		}, unanswered)
 	}
-	_ = p.listen(ctx, func(r reply[renewer.Answer]) bool { // the end of ctx is told with what was not answered by then
+	// the end of ctx is told with what was not answered by then
+	_ = p.listen(ctx, func(r reply[renewer.Answer]) bool {
 		s.mu.Lock()
 		s.heartbeats(p, r, holds)
 		s.mu.Unlock()
@@ -64,7 +67,9 @@ func (s *Store) heartbeats(p *poll[renewer.Answer], r reply[renewer.Answer], hol
 }
 
 // renewed answers one item. Under s.mu.
-func (s *Store) renewed(ctx context.Context, p *poll[renewer.Answer], t *tally, i int, h renewer.Hold) renewer.Answer {
+func (s *Store) renewed(
+	ctx context.Context, p *poll[renewer.Answer], t *tally, i int, h renewer.Hold,
+) renewer.Answer {
 	l := s.ledger.leases[key{h.Name, h.Owner}]
 	status := t.status(i, s.keep)
 	if l == nil && status == renewer.Mine {
@@ -78,8 +83,9 @@ func (s *Store) renewed(ctx context.Context, p *poll[renewer.Answer], t *tally, 
 		}
 		return renewer.Answer{Status: status}
 	case ours:
-		// Not what was answered, but what still stands: a later no may have overtaken an earlier yes. And if this heartbeat
-		// did not get so far by itself, it may have together with what others came to before.
+		// Not what was answered, but what still stands: a later no may have
+		// overtaken an earlier yes. And if this heartbeat did not get so far
+		// by itself, it may have together with what others came to before.
 		since := min(l.since(s.keep), p.sent)
 		if age := p.sent.sub(since); age == 0 || since > l.good && age < h.TTL {
 			l.good = max(l.good, since)
@@ -103,7 +109,8 @@ func (s *Store) adopt(p *poll[renewer.Answer], t *tally, i int, h renewer.Hold) 
 	return l
 }
 
-// lose books that a lease is over, and frees it on nodes that still have it, for whoever comes next. Under s.mu.
+// lose books that a lease is over, and frees it on nodes that still
+// have it, for whoever comes next. Under s.mu.
 func (s *Store) lose(l *lease) {
 	l.granted = false
 	if l.asking == 0 {

@@ -20,7 +20,8 @@ var confirmed = renewer.Answer{Status: renewer.Mine}
 func TestRenewedByAMajorityAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]script.Step{
-		"all well": script.Pass(), "hung": script.Hang(), "refused": script.Fail(errDown), "slow": script.Pass().Slow(time.Second),
+		"all well": script.Pass(), "hung": script.Hang(), "refused": script.Fail(errDown),
+		"slow":    script.Pass().Slow(time.Second),
 		"not its": script.Gone(), "another's": script.Taken(renewer.Holder{Node: "x"}, time.Minute),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -30,14 +31,17 @@ func TestRenewedByAMajorityAtOnce(t *testing.T) {
 				nodes[1].Default(script.Renew, step)
 				for range 5 {
 					pass(ttl / 2)
-					assert.Zero(t, took(func() { assert.Equal(t, confirmed, renew(limited(t, time.Second), s, "a")) }))
+					assert.Zero(t, took(func() {
+						assert.Equal(t, confirmed, renew(limited(t, time.Second), s, "a"))
+					}))
 				}
 			})
 		})
 	}
 }
 
-// The deadline is that of the second-best of three nodes, also when they confirm different heartbeats.
+// The deadline is that of the second-best of three nodes, also when
+// they confirm different heartbeats.
 func TestAgeIsThatOfTheMajority(t *testing.T) {
 	t.Parallel()
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
@@ -64,7 +68,8 @@ func TestAgeIsThatOfTheMajority(t *testing.T) {
 			"node 2: context deadline exceeded; node 3: context deadline exceeded")
 		only(1)
 		beat() // 4 s, node 2
-		assert.Equal(t, renewer.Answer{Status: renewer.Mine, Age: time.Second}, a, "two of three: at 3 s and 4 s")
+		assert.Equal(t, renewer.Answer{Status: renewer.Mine, Age: time.Second}, a,
+			"two of three: at 3 s and 4 s")
 		beat() // 5 s, node 2
 		require.Equal(t, renewer.Unknown, a.Status, "told already: since 3 s")
 		only(2)
@@ -97,7 +102,8 @@ func TestTooOldToConfirm(t *testing.T) {
 		pass(ttl)
 		nodes[1].Script(script.Renew, script.Fail(errDown))
 		nodes[2].Script(script.Renew, script.Mine())
-		require.Equal(t, renewer.Unknown, renew(t.Context(), s, "a").Status, "nodes 2 and 3, but node 2 a TTL ago")
+		require.Equal(t, renewer.Unknown, renew(t.Context(), s, "a").Status,
+			"nodes 2 and 3, but node 2 a TTL ago")
 	})
 }
 
@@ -126,7 +132,9 @@ func TestLateConfirmationsCount(t *testing.T) {
 		pass(time.Second)
 		nodes[0].Default(script.Renew, script.Fail(errDown))
 		nodes[1].Script(script.Renew, script.Pass().Late(900*time.Millisecond))
-		assert.Equal(t, 900*time.Millisecond, took(func() { assert.Equal(t, confirmed, renew(t.Context(), s, "a")) }), "it is needed")
+		assert.Equal(t, 900*time.Millisecond, took(func() {
+			assert.Equal(t, confirmed, renew(t.Context(), s, "a"))
+		}), "it is needed")
 		pass(100 * time.Millisecond)
 
 		nodes[0].Default(script.Renew, script.Pass())
@@ -134,10 +142,12 @@ func TestLateConfirmationsCount(t *testing.T) {
 		nodes[1].Script(script.Renew, script.Fail(errDown))
 		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 		defer cancel()
-		require.Equal(t, renewer.Unknown, renew(ctx, s, "a").Status, "at 2 s: node 1 has, node 3 was given up")
+		require.Equal(t, renewer.Unknown, renew(ctx, s, "a").Status,
+			"at 2 s: node 1 has, node 3 was given up")
 		nodes[0].Script(script.Renew, script.Fail(errDown))
 		nodes[1].Script(script.Renew, script.Fail(errDown))
-		assert.Equal(t, renewer.Answer{Status: renewer.Mine, Age: 400 * time.Millisecond}, renew(t.Context(), s, "a"), "at 2.4 s: node 3, and node 1 by then")
+		assert.Equal(t, renewer.Answer{Status: renewer.Mine, Age: 400 * time.Millisecond},
+			renew(t.Context(), s, "a"), "at 2.4 s: node 3, and node 1 by then")
 	})
 }
 
@@ -149,14 +159,19 @@ func TestLostWhenAMajoritySaysSo(t *testing.T) {
 		synctest.Wait()
 		nodes[0].Delete("n")
 		nodes[4].Default(script.Renew, script.Hang())
-		assert.Zero(t, took(func() { assert.Equal(t, confirmed, renew(limited(t, time.Second), s, "a")) }), "three of five are left")
+		assert.Zero(t, took(func() {
+			assert.Equal(t, confirmed, renew(limited(t, time.Second), s, "a"))
+		}), "three of five are left")
 		nodes[4].Default(script.Renew, script.Pass())
 		nodes[1].Overwrite("n", renewer.Holder{Node: "x"}, time.Minute)
 		assert.Equal(t, confirmed, renew(t.Context(), s, "a"))
 		nodes[4].Default(script.Renew, script.Hang())
 		nodes[2].Delete("n")
 		nodes[3].Default(script.Renew, script.Hang())
-		assert.Zero(t, took(func() { assert.Equal(t, renewer.Answer{Status: renewer.Taken}, renew(limited(t, time.Second), s, "a")) }))
+		assert.Zero(t, took(func() {
+			assert.Equal(t, renewer.Answer{Status: renewer.Taken},
+				renew(limited(t, time.Second), s, "a"))
+		}))
 		pass(2 * time.Second)
 		for _, i := range []int{0, 2, 3, 4} {
 			assert.Empty(t, nodes[i].Owner("n"), "what is left is freed for who comes next")
@@ -185,8 +200,11 @@ func TestALateYesDoesNotUndoANo(t *testing.T) {
 		nodes[2].Delete("n")
 		second := renew(limited(t, 500*time.Millisecond), s, "a")
 		require.Equal(t, renewer.Unknown, second.Status)
-		require.ErrorContains(t, second.Err, "1 of 3 nodes gave no answer and 1 have not got the lease, 2 must agree: node 2: connection refused")
-		require.Equal(t, renewer.Unknown, (<-first).Status, "of the two that said yes one has said no since")
+		require.ErrorContains(t, second.Err,
+			"1 of 3 nodes gave no answer and 1 have not got the lease, 2 must agree: node 2: "+
+				"connection refused")
+		require.Equal(t, renewer.Unknown, (<-first).Status,
+			"of the two that said yes one has said no since")
 	})
 }
 
@@ -207,7 +225,8 @@ func TestARefusedClaimUndoesAConfirmation(t *testing.T) {
 		require.NotEqual(t, renewer.Mine, acquire(limited(t, time.Second), s, "a").Status)
 		pass(time.Second)
 		nodes[0].Script(script.Renew, script.Pass())
-		require.Equal(t, renewer.Unknown, renew(t.Context(), s, "a").Status, "node 1, without node 3 now")
+		require.Equal(t, renewer.Unknown, renew(t.Context(), s, "a").Status,
+			"node 1, without node 3 now")
 	})
 }
 
@@ -228,7 +247,8 @@ func TestRenewsWhatAnotherStoreAcquired(t *testing.T) {
 		pass(time.Second)
 		nodes[1].Script(script.Renew, script.Pass())
 		nodes[2].Script(script.Renew, script.Fail(errDown))
-		assert.Equal(t, renewer.Answer{Status: renewer.Mine, Age: time.Second}, renew(t.Context(), other, "a"), "it is known from then on")
+		assert.Equal(t, renewer.Answer{Status: renewer.Mine, Age: time.Second},
+			renew(t.Context(), other, "a"), "it is known from then on")
 		nodes[0].Default(script.Renew, script.Pass())
 		nodes[1].Default(script.Renew, script.Pass())
 		g := acquire(t.Context(), other, "a")
@@ -249,7 +269,9 @@ func TestForgetfulNodes(t *testing.T) {
 		nodes[4].Default(script.Acquire, script.Fail(errDown))
 		mine(t, s, "a")
 		nodes[3].Default(script.Acquire, script.Fail(errDown))
-		require.Equal(t, renewer.Unknown, s.Acquire(limited(t, time.Second), []renewer.Claim{claim("m", "a")})[0].Status, "four must")
+		require.Equal(t, renewer.Unknown,
+			s.Acquire(limited(t, time.Second),
+				[]renewer.Claim{claim("m", "a")})[0].Status, "four must")
 		nodes[3].Delete("n") // it has forgotten
 		assert.Equal(t, confirmed, renew(limited(t, time.Second), s, "a"), "three will do")
 		nodes[2].Delete("n")
@@ -257,7 +279,8 @@ func TestForgetfulNodes(t *testing.T) {
 	}, quorum.Forgetful(1))
 }
 
-// A node that forgets while another is down makes two holders, unless so many must grant that this can't be.
+// A node that forgets while another is down makes two holders, unless
+// so many must grant that this can't be.
 func TestANodeForgetsWhileAnotherIsDown(t *testing.T) {
 	t.Parallel()
 	for nodes, c := range map[int]struct {

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// A program in use says every rosterEvery on each node which nodes it has; what it said is forgotten after rosterTTL.
+	// A program in use says every rosterEvery on each node which
+	// nodes it has; what it said is forgotten after rosterTTL.
 	rosterEvery = 20 * time.Second
 	rosterTTL   = time.Minute
 	// rosterName is the name under which it is said: one that the engine refuses to callers (see
@@ -25,9 +26,9 @@ const (
 	rosterName = "\x00lockbeat quorum"
 )
 
-// roster compares the nodes of this program with those of others. It is a lock on every node, whose owner token is the same
-// for all programs that have the same nodes and options, so that they all hold it. Another quorum's is refused it, and reads
-// who has it.
+// roster compares the nodes of this program with those of others. It is a lock on every
+// node, whose owner token is the same for all programs that have the same nodes and
+// options, so that they all hold it. Another quorum's is refused it, and reads who has it.
 type roster struct {
 	owner  string
 	holder renewer.Holder
@@ -55,8 +56,8 @@ func (r *roster) claim() renewer.Claim {
 	return renewer.Claim{Name: rosterName, Owner: r.owner, TTL: rosterTTL, Holder: r.holder}
 }
 
-// show says on every node which nodes this program has, if they have names. It returns, by node, what failed, and that it belongs
-// to another quorum.
+// show says on every node which nodes this program has, if they have names.
+// It returns, by node, what failed, and that it belongs to another quorum.
 func (s *Store) show(ctx context.Context) (errs, mixed []error) {
 	var claims []renewer.Claim
 	if s.roster != nil {
@@ -79,7 +80,8 @@ func (s *Store) show(ctx context.Context) (errs, mixed []error) {
 
 // differs says whose quorum a node belongs to.
 func (s *Store) differs(node int, other renewer.Holder) error {
-	return fmt.Errorf("%w: %s is used by %s, but this program needs %s; give all programs that share locks the same nodes, names and options",
+	return fmt.Errorf("%w: %s is used by %s, but this program needs %s; give all programs that "+
+		"share locks the same nodes, names and options",
 		ErrMixed, s.nodes[node].name, other, s.roster.holder.Operation)
 }
 
@@ -97,7 +99,8 @@ func (s *Store) mixed() error {
 	return nil
 }
 
-// compare says again, in the background and now and then, which nodes this program has: others may have started since.
+// compare says again, in the background and now and then, which nodes
+// this program has: others may have started since.
 func (s *Store) compare() {
 	r := s.roster
 	if r == nil || s.background.Err() != nil {
@@ -126,6 +129,7 @@ func (s *Store) recompare() {
 	now := errors.Join(r.mixed...)
 	r.mu.Unlock()
 	if was == nil && now != nil {
-		r.logger.Error("locks are refused: programs differ in the nodes of their quorum", slog.Any("error", now))
+		r.logger.Error("locks are refused: programs differ in the nodes of their quorum",
+			slog.Any("error", now))
 	}
 }

@@ -35,9 +35,14 @@ func TestSameQuorumInAnyOrder(t *testing.T) {
 		nodes, all := scripted(3)
 		a, err := quorum.New(all, quorum.Names("a", "b", "c"))
 		require.NoError(t, err)
-		b, err := quorum.New([]renewer.Store{nodes[2], nodes[0], nodes[1]}, quorum.Names("c", "a", "b"))
+		b, err := quorum.New([]renewer.Store{nodes[2], nodes[0], nodes[1]},
+			quorum.Names("c", "a", "b"))
 		require.NoError(t, err)
-		c, err := quorum.New([]renewer.Store{named{nodes[1], "b"}, named{nodes[0], "a"}, named{nodes[2], "c"}})
+		c, err := quorum.New([]renewer.Store{
+			named{nodes[1], "b"},
+			named{nodes[0], "a"},
+			named{nodes[2], "c"},
+		})
 		require.NoError(t, err)
 		for range 10 {
 			pass(quorum.RosterEvery)
@@ -61,8 +66,18 @@ func TestAnotherQuorumOnTheSameServerIsRefused(t *testing.T) {
 	}{
 		"other nodes": {1, []string{"a", "d", "e"}, nil, "node 1 (a) is used by"},
 		"fewer nodes": {1, []string{"a"}, nil, "(2 of a, b, c), but this program needs 1 of a;"},
-		"more nodes":  {3, []string{"a", "b", "c", "d", "e"}, nil, "this program needs 3 of a, b, c, d, e"},
-		"one option":  {3, []string{"a", "b", "c"}, []quorum.Option{quorum.Forgetful(1)}, "(2 of a, b, c), but this program needs 3 of a, b, c;"},
+		"more nodes": {
+			3,
+			[]string{"a", "b", "c", "d", "e"},
+			nil,
+			"this program needs 3 of a, b, c, d, e",
+		},
+		"one option": {
+			3,
+			[]string{"a", "b", "c"},
+			[]quorum.Option{quorum.Forgetful(1)},
+			"(2 of a, b, c), but this program needs 3 of a, b, c;",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +110,8 @@ func TestAnotherQuorumOnTheSameServerIsRefused(t *testing.T) {
 	}
 }
 
-// A quorum that begins where a server could not be asked is found later, and nothing is granted until one of the two has gone.
+// A quorum that begins where a server could not be asked is found
+// later, and nothing is granted until one of the two has gone.
 func TestMixedLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -107,10 +123,13 @@ func TestMixedLater(t *testing.T) {
 		_, more := scripted(3)
 		more[0] = nodes[0]
 		var b *quorum.Store
-		assert.Equal(t, time.Second, took(func() { b, err = quorum.New(more, quorum.Names("a", "d", "e"), quorum.Logger(logger)) }))
+		assert.Equal(t, time.Second, took(func() {
+			b, err = quorum.New(more, quorum.Names("a", "d", "e"), quorum.Logger(logger))
+		}))
 		require.NoError(t, err, "nobody knows")
 		mine(t, a, "a")
-		require.Equal(t, renewer.Mine, b.Acquire(t.Context(), []renewer.Claim{claim("m", "b")})[0].Status)
+		require.Equal(t, renewer.Mine,
+			b.Acquire(t.Context(), []renewer.Claim{claim("m", "b")})[0].Status)
 		pass(quorum.RosterEvery)
 		b.Renew(t.Context(), []renewer.Hold{hold("m", "b")})
 		synctest.Wait()
@@ -170,10 +189,12 @@ func TestSameServerTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		nodes, _ := scripted(2)
-		s, err := quorum.New([]renewer.Store{nodes[0], nodes[1], named{nodes[0], ""}}, quorum.Names("a", "b", "c"))
+		s, err := quorum.New([]renewer.Store{nodes[0], nodes[1], named{nodes[0], ""}},
+			quorum.Names("a", "b", "c"))
 		assert.Nil(t, s)
 		require.ErrorIs(t, err, renewer.ErrConfig)
-		require.ErrorContains(t, err, "node 1 (a) and node 3 (c) are the same server; give each once")
+		require.ErrorContains(t, err,
+			"node 1 (a) and node 3 (c) are the same server; give each once")
 		synctest.Wait()
 		free(t, "\x00lockbeat quorum", nodes)
 		free(t, "\x00lockbeat quorum probe", nodes)
@@ -195,7 +216,8 @@ func TestUnreachableMajority(t *testing.T) {
 		s, err = quorum.New(all, quorum.Names("a", "b", "c"), quorum.Logger(logger))
 		require.NoError(t, err, "they may come back")
 		assert.Contains(t, text.String(), "level=WARN")
-		assert.Contains(t, text.String(), "node 1 (a): connection refused; node 2 (b): connection refused")
+		assert.Contains(t, text.String(),
+			"node 1 (a): connection refused; node 2 (b): connection refused")
 		err = s.Check(t.Context())
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.ErrorIs(t, err, errDown)
@@ -203,7 +225,8 @@ func TestUnreachableMajority(t *testing.T) {
 	})
 }
 
-// Nodes without names are asked nothing when the store is made, and by Check only whether they answer.
+// Nodes without names are asked nothing when the store is made, and
+// by Check only whether they answer.
 func TestCheckWithoutNames(t *testing.T) {
 	t.Parallel()
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {

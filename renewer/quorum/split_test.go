@@ -50,7 +50,10 @@ func (d delayed) Release(ctx context.Context, holds []renewer.Hold) []renewer.An
 }
 
 // programs are stores of n programs on the same nodes, each with its own way to each of them.
-func programs(t *testing.T, n int, nodes []*script.Store, delay func(program, node int) time.Duration, opts ...quorum.Option) (all []*quorum.Store) {
+func programs(
+	t *testing.T, n int, nodes []*script.Store, delay func(program, node int) time.Duration,
+	opts ...quorum.Option,
+) (all []*quorum.Store) {
 	t.Helper()
 	for p := range n {
 		var mine []renewer.Store
@@ -64,8 +67,8 @@ func programs(t *testing.T, n int, nodes []*script.Store, delay func(program, no
 	return all
 }
 
-// Three programs that are each nearest to another node split the votes. One of them gets the lock all the same, in one call, and
-// a node that hangs changes nothing.
+// Three programs that are each nearest to another node split the votes. One of them
+// gets the lock all the same, in one call, and a node that hangs changes nothing.
 func TestSplitVotes(t *testing.T) {
 	t.Parallel()
 	for _, hung := range []int{-1, 0, 1, 2} {
@@ -89,7 +92,9 @@ func TestSplitVotes(t *testing.T) {
 					c := claim("n", string(rune('a'+i)))
 					c.Holder = renewer.Holder{Node: "they all look alike"}
 					wg.Go(func() {
-						after[i] = took(func() { grants[i] = s.Acquire(limited(t, time.Second), []renewer.Claim{c})[0] })
+						after[i] = took(func() {
+							grants[i] = s.Acquire(limited(t, time.Second), []renewer.Claim{c})[0]
+						})
 					})
 				}
 				wg.Wait()
@@ -101,7 +106,8 @@ func TestSplitVotes(t *testing.T) {
 						continue
 					}
 					granted++
-					if hung < 0 { // 6 ms to be refused, at most 9 for the others to let go, 6 to be granted
+					// 6 ms to be refused, at most 9 for the others to let go, 6 to be granted
+					if hung < 0 {
 						assert.LessOrEqual(t, after[i], 21*time.Millisecond)
 					}
 				}
@@ -115,7 +121,8 @@ func TestSplitVotes(t *testing.T) {
 	}
 }
 
-// Named nodes have one order for all programs, however they are listed: of two who split them one leads.
+// Named nodes have one order for all programs, however they are
+// listed: of two who split them one leads.
 func TestSplitVotesOverNodesInAnyOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,7 +132,9 @@ func TestSplitVotesOverNodesInAnyOrder(t *testing.T) {
 			var stores []renewer.Store
 			var names []string
 			for at, i := range order {
-				stores = append(stores, delayed{nodes[i], func() time.Duration { return time.Duration(at+1) * time.Millisecond }})
+				stores = append(stores, delayed{nodes[i], func() time.Duration {
+					return time.Duration(at+1) * time.Millisecond
+				}})
 				names = append(names, string(rune('a'+i)))
 			}
 			s, err := quorum.New(stores, quorum.Names(names...))
@@ -147,14 +156,16 @@ func TestSplitVotesOverNodesInAnyOrder(t *testing.T) {
 	})
 }
 
-// Ten keepers in ten programs take turns on one name, over nodes that are differently far away. All get their turns, tokens rise
-// in the order of the holders, and there is never more than one.
+// Ten keepers in ten programs take turns on one name, over nodes that are differently far away.
+// All get their turns, tokens rise in the order of the holders, and there is never more than one.
 func TestTenKeepersTakeTurns(t *testing.T) {
 	t.Parallel()
 	const keepers, turns = 10, 5
 	synctest.Test(t, func(t *testing.T) {
 		nodes, _ := scripted(5)
-		all := programs(t, keepers, nodes, func(int, int) time.Duration { return rand.N(2 * time.Millisecond) })
+		all := programs(t, keepers, nodes, func(int, int) time.Duration {
+			return rand.N(2 * time.Millisecond)
+		})
 		var mu sync.Mutex
 		var fences []int64
 		inside := 0
@@ -162,9 +173,12 @@ func TestTenKeepersTakeTurns(t *testing.T) {
 		var wg sync.WaitGroup
 		var closing []func()
 		for i, s := range all {
-			k, err := renewer.New(s, renewer.Config{TTL: ttl, Node: fmt.Sprint("program ", i%5)}) // some look alike
+			// some look alike
+			k, err := renewer.New(s, renewer.Config{TTL: ttl, Node: fmt.Sprint("program ", i%5)})
 			require.NoError(t, err)
-			closing = append(closing, func() { assert.NoError(t, k.Shutdown(context.Background())) })
+			closing = append(closing, func() {
+				assert.NoError(t, k.Shutdown(context.Background()))
+			})
 			wg.Go(func() {
 				for range turns {
 					l, err := k.Acquire(context.Background(), "n")

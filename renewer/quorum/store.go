@@ -43,14 +43,15 @@ type node struct {
 	late  [kinds]atomic.Int64 // calls that nobody waits for any more, by kind
 }
 
-// New returns a store on an odd number of nodes, which stay the caller's. A lock is granted by a majority of them: with n
-// nodes and [Forgetful](a), by ⌊(n+a)/2⌋+1. One node works too, and more can be added when all programs that share the locks
-// are stopped.
+// New returns a store on an odd number of nodes, which stay the caller's. A lock is
+// granted by a majority of them: with n nodes and [Forgetful](a), by ⌊(n+a)/2⌋+1. One node
+// works too, and more can be added when all programs that share the locks are stopped.
 //
-// Errors are [renewer.ErrConfig] and name every fault: no nodes, an even number, a nil, the same store or Redis server twice, options out
-// of range. If the nodes are named ([Names], [Named]), New asks them, for at most a second, whether two of them are the same
-// server, or one is used by a quorum of other nodes or options: that is [ErrMixed]. Nodes that can't be reached are no error,
-// since they may come back; [Logger] hears of them, and [Store.Check] tells.
+// Errors are [renewer.ErrConfig] and name every fault: no nodes, an even number, a nil, the same
+// store or Redis server twice, options out of range. If the nodes are named ([Names], [Named]),
+// New asks them, for at most a second, whether two of them are the same server, or one is used
+// by a quorum of other nodes or options: that is [ErrMixed]. Nodes that can't be reached are no
+// error, since they may come back; [Logger] hears of them, and [Store.Check] tells.
 func New(nodes []renewer.Store, opts ...Option) (*Store, error) {
 	s, err := configure(nodes, opts)
 	if err != nil {
@@ -72,7 +73,8 @@ func newStore(nodes []renewer.Store, c settings, write int) *Store {
 	s := &Store{
 		nodes: make([]node, len(nodes)),
 		write: write,
-		// A lease that is held on this many nodes shares more than c.forgetful with whoever is granted it next.
+		// A lease that is held on this many nodes shares more than
+		// c.forgetful with whoever is granted it next.
 		keep:   len(nodes) + c.forgetful + 1 - write,
 		clock:  newClock(),
 		tokens: tokens{clock: time.Now},
@@ -89,13 +91,16 @@ func newStore(nodes []renewer.Store, c settings, write int) *Store {
 		s.cleaners = append(s.cleaners, &cleaner{s: s, node: i, wake: make(chan struct{}, 1)})
 	}
 	if c.names != nil {
-		slices.SortFunc(s.order, func(i, j int) int { return strings.Compare(c.names[i], c.names[j]) })
+		slices.SortFunc(s.order, func(i, j int) int {
+			return strings.Compare(c.names[i], c.names[j])
+		})
 		s.roster = newRoster(c, write)
 	}
 	return s
 }
 
-// age is the monotonic time since the store was made. Unlike the clock's it never jumps ahead, so that what must settle does.
+// age is the monotonic time since the store was made. Unlike the
+// clock's it never jumps ahead, so that what must settle does.
 func (s *Store) age() time.Duration { return 1 + time.Since(s.born) } // 1, so that 0 can mean none
 
 // Settle returns the longest of the nodes'.
@@ -107,7 +112,8 @@ func (s *Store) Settle() time.Duration {
 	return most
 }
 
-// Close ends what goes on in the background: waiting for nodes that are late, and cleaning up behind those that did not answer,
-// whose keys then lapse with their TTL. Call it after [renewer.Keeper.Shutdown] and before closing the nodes, which stay the caller's. It may be called
-// more than once, and does not wait.
+// Close ends what goes on in the background: waiting for nodes that are late, and
+// cleaning up behind those that did not answer, whose keys then lapse with their
+// TTL. Call it after [renewer.Keeper.Shutdown] and before closing the nodes,
+// which stay the caller's. It may be called more than once, and does not wait.
 func (s *Store) Close() { s.stop() }

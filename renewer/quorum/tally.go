@@ -23,8 +23,8 @@ func newTally(items, nodes int) *tally {
 	}
 }
 
-// add counts a node's answers and tells whether every item is decided: keep nodes say yes, or so many say no that the rest are
-// too few.
+// add counts a node's answers and tells whether every item is decided:
+// keep nodes say yes, or so many say no that the rest are too few.
 func (t *tally) add(r reply[renewer.Answer], keep int) (decided bool) {
 	t.heard[r.node] = r.answers
 	spare := len(t.heard) - keep

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// mostSkew is how far ahead of the local clock a node's counter may be and still be taken for another process's clock.
+// mostSkew is how far ahead of the local clock a node's counter may
+// be and still be taken for another process's clock.
 const mostSkew = time.Minute
 
-// tokens picks the fencing tokens to propose: the wall clock in microseconds, strictly rising. They need not be unique among
-// processes, since a node refuses the second of two equal ones.
+// tokens picks the fencing tokens to propose: the wall clock in microseconds, strictly rising.
+// They need not be unique among processes, since a node refuses the second of two equal ones.
 type tokens struct {
 	clock func() time.Time
 
@@ -20,8 +21,9 @@ type tokens struct {
 // next returns a token above every earlier one, and above a counter seen at a node, 0 for none; and
 // by how much it is ahead of the clock.
 //
-// If the counter is a little ahead, another process has a clock that is; all later tokens are above it too, which spares the
-// next name a round. One far ahead is the name's own affair: it must not spread to every name.
+// If the counter is a little ahead, another process has a clock that is;
+// all later tokens are above it too, which spares the next name a round.
+// One far ahead is the name's own affair: it must not spread to every name.
 func (t *tokens) next(above int64) (token, lead int64) {
 	now := t.clock().UnixMicro()
 	t.mu.Lock()

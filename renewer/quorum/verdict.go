@@ -11,8 +11,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// A holder that has had nodes for this long has the lock; one that has just collided with us, and will let go, has not. The
-// longer time is for when the nodes that would make a majority don't answer.
+// A holder that has had nodes for this long has the lock; one that
+// has just collided with us, and will let go, has not. The longer
+// time is for when the nodes that would make a majority don't answer.
 const (
 	standing     = 10 * time.Millisecond
 	longStanding = 250 * time.Millisecond
@@ -21,21 +22,29 @@ const (
 // leastRetry is the shortest TTL told to a caller whose votes were split to the end.
 const leastRetry = 2 * time.Millisecond
 
-// judge gives each bid its answer as things stand, and returns those worth another ballot: somebody else has nodes that we
-// need, yet maybe not enough to hold the lock. unit is what a ballot takes.
+// judge gives each bid its answer as things stand, and returns those worth another ballot: somebody
+// else has nodes that we need, yet maybe not enough to hold the lock. unit is what a ballot takes.
 func (s *Store) judge(ctx context.Context, bids []*bid, unit time.Duration) (split []*bid) {
 	spare := len(s.nodes) - s.write // so many nodes need not grant
 	for _, b := range bids {
 		unknown := b.failed + b.silent()
 		switch {
 		case b.mine >= s.write:
-			b.grant = renewer.Grant{Status: renewer.Mine, Fence: b.claim.Fence, Reserved: b.reserved(s.write)}
+			b.grant = renewer.Grant{
+				Status: renewer.Mine, Fence: b.claim.Fence,
+				Reserved: b.reserved(s.write),
+			}
 		case b.taken <= spare && unknown > spare:
-			b.grant = renewer.Grant{Err: s.unreachable(ctx, "acquire", s.write, 0, grantErrors(b.votes))}
+			b.grant = renewer.Grant{
+				Err: s.unreachable(ctx, "acquire", s.write, 0, grantErrors(b.votes)),
+			}
 		case b.taken <= spare && b.behind > 0 && b.fixed:
 			b.grant = renewer.Grant{Status: renewer.Behind, Fence: toExceed(b.votes, s.write)}
-		case b.taken == 0 && ctx.Err() != nil: // time was up before the token could be raised: nobody has been seen to have it
-			b.grant = renewer.Grant{Err: s.unreachable(ctx, "acquire", s.write, 0, grantErrors(b.votes))}
+		case b.taken == 0 && ctx.Err() != nil:
+			// time was up before the token could be raised: nobody has been seen to have it
+			b.grant = renewer.Grant{
+				Err: s.unreachable(ctx, "acquire", s.write, 0, grantErrors(b.votes)),
+			}
 		default:
 			var votes int
 			b.grant, votes = leader(b.votes)
@@ -50,7 +59,8 @@ func (s *Store) judge(ctx context.Context, bids []*bid, unit time.Duration) (spl
 	return split
 }
 
-// stands tells whether the lock is held by whoever has so many nodes. Two holders may look alike, if they are of one process.
+// stands tells whether the lock is held by whoever has so many nodes.
+// Two holders may look alike, if they are of one process.
 func (s *Store) stands(b *bid, votes, unknown int, unit time.Duration) bool {
 	switch {
 	case b.grant.Holder == (renewer.Holder{}): // nobody can tell
@@ -64,8 +74,8 @@ func (s *Store) stands(b *bid, votes, unknown int, unit time.Duration) bool {
 	}
 }
 
-// leads tells whether a bid whose votes were split keeps what it has, while all others let go: of those who see the same
-// votes, the one who has the first node.
+// leads tells whether a bid whose votes were split keeps what it has, while all
+// others let go: of those who see the same votes, the one who has the first node.
 func (s *Store) leads(b *bid) bool {
 	for _, x := range s.order {
 		if g := b.votes[x]; g != nil && (g.Status == renewer.Mine || g.Status == renewer.Taken) {
@@ -95,7 +105,8 @@ func leader(votes []*renewer.Grant) (taken renewer.Grant, most int) {
 	return taken, most
 }
 
-// toExceed is the counter above which so many nodes grant a token. Single nodes may be ahead, by tokens that were never granted.
+// toExceed is the counter above which so many nodes grant a token.
+// Single nodes may be ahead, by tokens that were never granted.
 func toExceed(votes []*renewer.Grant, nodes int) int64 {
 	var counters []int64
 	for _, g := range votes {
@@ -110,7 +121,8 @@ func toExceed(votes []*renewer.Grant, nodes int) int64 {
 	return counters[min(nodes, len(counters))-1]
 }
 
-// freeIn is when no more than so many nodes will be somebody else's, unless their holders renew; 0 if nobody can tell.
+// freeIn is when no more than so many nodes will be somebody else's,
+// unless their holders renew; 0 if nobody can tell.
 func freeIn(votes []*renewer.Grant, spare int) time.Duration {
 	var left []time.Duration
 	for _, g := range votes {

@@ -6,14 +6,18 @@ import (
 	"time"
 )
 
-// gatherFor is how long the first node's wake-up waits for those of others. A release reaches the nodes at different times; who
-// asked when the first is free would find the rest held.
+// gatherFor is how long the first node's wake-up waits for those of others. A release reaches
+// the nodes at different times; who asked when the first is free would find the rest held.
 const gatherFor = 5 * time.Millisecond
 
-// Watch watches name on all nodes. It calls wake(nil) when as many of them say that it may be free as a grant needs, or soon
-// after the first if no more do, and wake(err) only when none of them can tell.
+// Watch watches name on all nodes. It calls wake(nil) when as many of
+// them say that it may be free as a grant needs, or soon after the
+// first if no more do, and wake(err) only when none of them can tell.
 func (s *Store) Watch(name string, wake func(error)) (stop func()) {
-	w := &watch{wake: wake, need: s.write, woken: make([]bool, len(s.nodes)), deaf: make([]error, len(s.nodes))}
+	w := &watch{
+		wake: wake, need: s.write, woken: make([]bool, len(s.nodes)),
+		deaf: make([]error, len(s.nodes)),
+	}
 	stops := make([]func(), len(s.nodes))
 	for x := range s.nodes {
 		stops[x] = s.nodes[x].store.Watch(name, func(err error) { w.hear(x, err) })

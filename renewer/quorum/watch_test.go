@@ -62,7 +62,8 @@ func TestWokenWhenAMajorityMayBeFree(t *testing.T) {
 		pass(4 * time.Millisecond)
 		assert.Len(t, heard(), 1)
 		pass(time.Millisecond)
-		assert.Equal(t, []string{"0s", "1.009s"}, heard(), "a few are passed on too, a little later")
+		assert.Equal(t, []string{"0s", "1.009s"}, heard(),
+			"a few are passed on too, a little later")
 		wake(3, 4)
 		stop()
 		stop()

@@ -30,7 +30,9 @@ func (a *abandoned) add(owner string, until <-chan struct{}) {
 func (a *abandoned) remove(owner string, until <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	left := slices.DeleteFunc(a.until[owner], func(one <-chan struct{}) bool { return one == until })
+	left := slices.DeleteFunc(a.until[owner], func(one <-chan struct{}) bool {
+		return one == until
+	})
 	if len(left) > 0 {
 		a.until[owner] = left
 		return

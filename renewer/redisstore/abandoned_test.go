@@ -72,13 +72,16 @@ func heldStore(t *testing.T) (*redisstore.Store, *heldClient) {
 	store, err := redisstore.New(client)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
-	mine(t, store, claim("first", "a", time.Minute)) // the server must know the script, lest nothing be carried out together
+	// the server must know the script, lest nothing be carried out together
+	mine(t, store, claim("first", "a", time.Minute))
 	return store, client
 }
 
 // leaveACrowd has callers ask for locks together, of whom each second one leaves before anything
 // is sent. It returns the names that those have left.
-func leaveACrowd(t *testing.T, store *redisstore.Store, client *heldClient) (abandoned []string, wait func()) {
+func leaveACrowd(
+	t *testing.T, store *redisstore.Store, client *heldClient,
+) (abandoned []string, wait func()) {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
@@ -98,7 +101,9 @@ func leaveACrowd(t *testing.T, store *redisstore.Store, client *heldClient) (aba
 		leaving.Go(func() { ask(ctx, name) })
 		staying.Go(func() { ask(t.Context(), fmt.Sprint("stays", i)) })
 	}
-	require.Eventually(t, func() bool { return client.holds() && store.AcquiresUnderWay() == 2*each }, patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return client.holds() && store.AcquiresUnderWay() == 2*each
+	}, patience, time.Millisecond)
 	leave()
 	leaving.Wait()
 	return abandoned, staying.Wait

@@ -27,8 +27,8 @@ func benchStore(b *testing.B) *redisstore.Store {
 	return s.store(b)
 }
 
-// BenchmarkAcquireRelease takes and frees one lock, fencing and wake-up included, from one goroutine and from 64, each with
-// a key of its own.
+// BenchmarkAcquireRelease takes and frees one lock, fencing and wake-up
+// included, from one goroutine and from 64, each with a key of its own.
 func BenchmarkAcquireRelease(b *testing.B) {
 	b.Run("goroutines=1", func(b *testing.B) {
 		s := benchStore(b)
@@ -63,7 +63,8 @@ func cycle(b *testing.B, s renewer.Store, c renewer.Claim, h renewer.Hold) {
 	}
 }
 
-// BenchmarkReplicas is BenchmarkAcquireRelease from one goroutine with a replica, which confirms each grant or is not asked.
+// BenchmarkReplicas is BenchmarkAcquireRelease from one goroutine
+// with a replica, which confirms each grant or is not asked.
 func BenchmarkReplicas(b *testing.B) {
 	for n := range 2 {
 		b.Run(fmt.Sprintf("replicas=%d", n), func(b *testing.B) {
@@ -78,31 +79,36 @@ func BenchmarkReplicas(b *testing.B) {
 	}
 }
 
-// BenchmarkMessages takes and frees locks on a cluster by bare rueidis, with messages that go to all nodes or stay in the shard, and
-// reports what that costs all nodes together.
+// BenchmarkMessages takes and frees locks on a cluster by bare rueidis, with messages that
+// go to all nodes or stay in the shard, and reports what that costs all nodes together.
 func BenchmarkMessages(b *testing.B) {
 	for _, masters := range []int{3, 6} {
 		for _, to := range []string{"all", "shard"} {
 			b.Run(fmt.Sprintf("masters=%d/to=%s", masters, to), func(b *testing.B) {
 				cluster := redistest.StartCluster(b, masters, 0)
 				client := clusterStore(b, cluster, 15*time.Second).Client()
-				take, free := rueidis.NewLuaScript(redisstore.Scripts["acquire.lua"]), rueidis.NewLuaScript(redisstore.Scripts["release.lua"])
+				take, free := rueidis.NewLuaScript(
+					redisstore.Scripts["acquire.lua"],
+				), rueidis.NewLuaScript(redisstore.Scripts["release.lua"])
 				begun, n := cpu(b, cluster), atomic.Int64{}
 				b.SetParallelism(32)
 				b.ResetTimer()
 				b.RunParallel(func(p *testing.PB) {
 					name := "{" + strconv.FormatInt(n.Add(1), 10) + "}"
 					for p.Next() {
-						err := take.Exec(b.Context(), client, []string{name, name + ":fence"}, []string{owner("a"), "60000", "86400000", "", ""}).Error()
+						err := take.Exec(b.Context(), client, []string{name, name + ":fence"},
+							[]string{owner("a"), "60000", "86400000", "", ""}).Error()
 						if err == nil {
-							err = free.Exec(b.Context(), client, []string{name}, []string{"0", owner("a"), to}).Error()
+							err = free.Exec(b.Context(), client, []string{name},
+								[]string{"0", owner("a"), to}).Error()
 						}
 						if err != nil {
 							b.Error(err)
 						}
 					}
 				})
-				b.ReportMetric(float64((cpu(b, cluster)-begun).Nanoseconds())/float64(b.N), "server-ns/op")
+				b.ReportMetric(float64((cpu(b, cluster)-begun).Nanoseconds())/float64(b.N),
+					"server-ns/op")
 			})
 		}
 	}
@@ -115,7 +121,8 @@ func cpu(b *testing.B, cluster *redistest.Cluster) (sum time.Duration) {
 		info, err := m.Do("INFO", "cpu").ToString()
 		require.NoError(b, err)
 		for line := range strings.Lines(info) {
-			if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && (name == "used_cpu_sys" || name == "used_cpu_user") {
+			if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok &&
+				(name == "used_cpu_sys" || name == "used_cpu_user") {
 				seconds, err := strconv.ParseFloat(value, 64)
 				require.NoError(b, err)
 				sum += time.Duration(seconds * float64(time.Second))
@@ -130,10 +137,13 @@ func BenchmarkFloor(b *testing.B) {
 	for _, parallel := range []int{0, 32} {
 		b.Run(fmt.Sprintf("goroutines=%d", max(1, 2*parallel)), func(b *testing.B) {
 			client := benchStore(b).Client()
-			take, free := rueidis.NewLuaScript(redisstore.Scripts["acquire.lua"]), rueidis.NewLuaScript(redisstore.Scripts["release.lua"])
+			take, free := rueidis.NewLuaScript(
+				redisstore.Scripts["acquire.lua"],
+			), rueidis.NewLuaScript(redisstore.Scripts["release.lua"])
 			run := func(keys []string) {
 				ctx := context.Background()
-				err := take.Exec(ctx, client, keys, []string{owner("a"), "60000", "86400000", "node", ""}).Error()
+				err := take.Exec(ctx, client, keys,
+					[]string{owner("a"), "60000", "86400000", "node", ""}).Error()
 				if err == nil {
 					err = free.Exec(ctx, client, keys[:1], []string{"0", owner("a")}).Error()
 				}

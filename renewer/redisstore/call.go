@@ -9,12 +9,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// maxRounds bounds how often call sends a command. The script may be forgotten once or twice in between; a crowd of callers
-// with short deadlines may spoil a few dials in a row.
+// maxRounds bounds how often call sends a command. The script may be forgotten once or
+// twice in between; a crowd of callers with short deadlines may spoil a few dials in a row.
 const maxRounds = 10
 
-// job is commands to be sent, and what is to be done with their results. An interface rather than functions, as it costs one
-// allocation.
+// job is commands to be sent, and what is to be done with their results.
+// An interface rather than functions, as it costs one allocation.
 type job interface {
 	size() int
 	name(i int) string // of the lock that command i is about, or of one of them
@@ -82,8 +82,9 @@ func (s *Store) callOne(ctx context.Context, todo job) (failed bool) {
 	}
 }
 
-// neverSent tells whether the command did not leave for no fault of its own. When there is no connection, rueidis lets the
-// first caller dial for all, under that caller's context: when that one is cancelled, everybody's command fails.
+// neverSent tells whether the command did not leave for no fault of its own.
+// When there is no connection, rueidis lets the first caller dial for all, under
+// that caller's context: when that one is cancelled, everybody's command fails.
 func neverSent(ctx context.Context, r rueidis.RedisResult) bool {
 	err := r.NonRedisError()
 	if err == nil || ctx.Err() != nil {
@@ -96,14 +97,16 @@ func neverSent(ctx context.Context, r rueidis.RedisResult) bool {
 	return errors.As(err, &dial) && dial.Op == "dial" && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// callTogether sends the one command of a job once, for callers of whom each can ask alone if that is of no use: when the command
-// has not had any effect, or, since it is idempotent by then, when the server refused it, be it for the sake of one of them.
+// callTogether sends the one command of a job once, for callers of whom each can ask
+// alone if that is of no use: when the command has not had any effect, or, since it is
+// idempotent by then, when the server refused it, be it for the sake of one of them.
 func (s *Store) callTogether(ctx context.Context, todo job, idempotent bool) (answered bool) {
 	if todo.size() != 1 {
 		return false
 	}
 	r := do(ctx, s.client, todo.command(0, false))
-	if _, refused := rueidis.IsRedisErr(r.Error()); refused && idempotent || unknownScript(r) || neverSent(ctx, r) {
+	if _, refused := rueidis.IsRedisErr(r.Error()); refused && idempotent || unknownScript(r) ||
+		neverSent(ctx, r) {
 		return false
 	}
 	s.noteClosed(ctx, r)

@@ -9,38 +9,47 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ClientOption completes the options of a rueidis client for locks with the given TTL (that of renewer.Config), and refuses
-// those that would break a lock. What the caller has set is kept, unless it is refused. The error is [renewer.ErrConfig], and
-// names each faulty field. Give the result's ConnWriteTimeout to [WriteTimeout].
+// ClientOption completes the options of a rueidis client for locks with the given
+// TTL (that of renewer.Config), and refuses those that would break a lock. What the
+// caller has set is kept, unless it is refused. The error is [renewer.ErrConfig],
+// and names each faulty field. Give the result's ConnWriteTimeout to [WriteTimeout].
 //
 // What it fills in, and why:
 //
-//   - AlwaysPipelining: a call whose context is cancelled returns at once, and not only when the connection times out.
-//   - DialCtxFn, around yours if you have one: it also returns at once while a connection is in the making, for which the client
-//     would have it wait until Dialer.Timeout.
-//   - PipelineMultiplex -1: one connection, so that the server sees the requests of a lock in the order they were made.
+//   - AlwaysPipelining: a call whose context is cancelled returns at
+//     once, and not only when the connection times out.
+//   - DialCtxFn, around yours if you have one: it also returns at once while a connection
+//     is in the making, for which the client would have it wait until Dialer.Timeout.
+//   - PipelineMultiplex -1: one connection, so that the server sees
+//     the requests of a lock in the order they were made.
 //   - DisableCache: there is no client-side caching to pay for.
-//   - Dialer.KeepAlive TTL/6 (at most 5 s) and ConnWriteTimeout TTL/8 (at most 10 s), so that a connection that answers no more
-//     is given up within 11/24 of the TTL: the client sends a PING when nothing has come for one KeepAlive, which it looks at
-//     once in each, and waits ConnWriteTimeout for the answer; so 2 × KeepAlive + ConnWriteTimeout after the last answer. A
-//     lease that was renewed just then is believed in for 0.88 of the TTL, by the defaults of [renewer.Config], and two attempts
-//     on a new connection take up to 0.39 of it; 0.49 is left. A process that does nothing but to renew, each TTL/3, sends one PING
-//     for each renewal.
+//   - Dialer.KeepAlive TTL/6 (at most 5 s) and ConnWriteTimeout TTL/8 (at most 10 s), so that a
+//     connection that answers no more is given up within 11/24 of the TTL: the client sends a
+//     PING when nothing has come for one KeepAlive, which it looks at once in each, and waits
+//     ConnWriteTimeout for the answer; so 2 × KeepAlive + ConnWriteTimeout after the last answer.
+//     A lease that was renewed just then is believed in for 0.88 of the TTL, by the defaults of
+//     [renewer.Config], and two attempts on a new connection take up to 0.39 of it; 0.49 is left.
+//     A process that does nothing but to renew, each TTL/3, sends one PING for each renewal.
 //   - Dialer.Timeout TTL/6 (at most 5 s), for the same reason.
-//   - with Sentinel.MasterSet, Sentinel.Dialer as Dialer: with rueidis' own default, 0, a Sentinel that went silent is never
-//     noticed, nor is any fail-over from then on; and Sentinel.TopologyRefreshInterval TTL/3 (at most 5 s), for a Sentinel that is
-//     cut off from the others and does not hear of one.
+//   - with Sentinel.MasterSet, Sentinel.Dialer as Dialer: with rueidis' own
+//     default, 0, a Sentinel that went silent is never noticed, nor is any
+//     fail-over from then on; and Sentinel.TopologyRefreshInterval TTL/3 (at most 5
+//     s), for a Sentinel that is cut off from the others and does not hear of one.
 //
 // A ConnWriteTimeout or Dialer.Timeout above TTL/4 and a KeepAlive above TTL/6 are refused, and so
 // is more than TTL/2 for 2 × KeepAlive + ConnWriteTimeout.
 func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOption, error) {
 	if _, err := renewer.Millis(ttl); err != nil {
-		return opt, faulty([]string{fmt.Sprintf("ttl: is %v; give the TTL of the locks, at least 1ms", ttl)})
+		return opt, faulty([]string{fmt.Sprintf("ttl: is %v; give the TTL of the locks, at least "+
+			"1ms", ttl)})
 	}
 	var faults []string
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Sprintf(format, args...))
+	}
 
-	// Below these a connection would be given up because the machine is busy; so TTLs under 120 ms get less than promised.
+	// Below these a connection would be given up because the machine
+	// is busy; so TTLs under 120 ms get less than promised.
 	const leastTimeout, leastAlive = 10 * time.Millisecond, 5 * time.Millisecond
 	fill(&opt.ConnWriteTimeout, ttl/8, leastTimeout, DefaultWriteTimeout)
 	alive := min(ttl/6, (ttl/2-opt.ConnWriteTimeout)/2)
@@ -50,22 +59,31 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 		{"ConnWriteTimeout", opt.ConnWriteTimeout, max(ttl/4, leastTimeout)},
 		{"Dialer.KeepAlive", opt.Dialer.KeepAlive, max(ttl/6, leastAlive)},
 		{"Dialer.Timeout", opt.Dialer.Timeout, max(ttl/4, leastTimeout)},
-		{"2 × Dialer.KeepAlive + ConnWriteTimeout", 2*opt.Dialer.KeepAlive + opt.ConnWriteTimeout, max(ttl/2, leastTimeout+2*leastAlive)},
+		{
+			"2 × Dialer.KeepAlive + ConnWriteTimeout",
+			2*opt.Dialer.KeepAlive + opt.ConnWriteTimeout,
+			max(ttl/2, leastTimeout+2*leastAlive),
+		},
 	}
 	if opt.Sentinel.MasterSet != "" {
 		fill(&opt.Sentinel.Dialer.KeepAlive, alive, leastAlive, mostKeepAlive)
 		fill(&opt.Sentinel.Dialer.Timeout, ttl/6, leastTimeout, rueidis.DefaultDialTimeout)
 		fill(&opt.Sentinel.TopologyRefreshInterval, ttl/3, 100*time.Millisecond, mostRefresh)
 		limits = append(limits,
-			limit{"Sentinel.Dialer.KeepAlive", opt.Sentinel.Dialer.KeepAlive, max(ttl/6, leastAlive)},
+			limit{
+				"Sentinel.Dialer.KeepAlive", opt.Sentinel.Dialer.KeepAlive,
+				max(ttl/6, leastAlive),
+			},
 			limit{"Sentinel.Dialer.Timeout", opt.Sentinel.Dialer.Timeout, max(ttl/4, leastTimeout)})
 	}
 	for _, f := range limits {
 		switch {
 		case f.got < 0:
-			fault("%s: is %v, so that a dead connection is never noticed; leave it 0", f.field, f.got)
+			fault("%s: is %v, so that a dead connection is never noticed; leave it 0", f.field,
+				f.got)
 		case f.got > f.most:
-			fault("%s: is %v, so that a dead connection is noticed too late to renew a lease of %v on another; "+
+			fault("%s: is %v, so that a dead connection is noticed too late to renew a lease of "+
+				"%v on another; "+
 				"set at most %v, or leave it 0", f.field, f.got, ttl, f.most)
 		}
 	}
@@ -74,13 +92,16 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 		fault("ReplicaOnly: a replica can't hold locks; leave it false")
 	}
 	if opt.SendToReplicas != nil || len(opt.Standalone.ReplicaAddress) > 0 {
-		fault("SendToReplicas, Standalone.ReplicaAddress: a replica knows a lock too late; leave them unset")
+		fault("SendToReplicas, Standalone.ReplicaAddress: a replica knows a lock too late; leave " +
+			"them unset")
 	}
 	if opt.DisableAutoPipelining {
-		fault("DisableAutoPipelining: a cancelled call would wait for its connection; leave it false")
+		fault("DisableAutoPipelining: a cancelled call would wait for its connection; leave it " +
+			"false")
 	}
 	if opt.ClientTrackingOptions != nil || opt.OnInvalidations != nil {
-		fault("ClientTrackingOptions, OnInvalidations: the server would send a message for every renewal; leave them unset")
+		fault("ClientTrackingOptions, OnInvalidations: the server would send a message for every " +
+			"renewal; leave them unset")
 	}
 	if err := faulty(faults); err != nil {
 		return opt, err

@@ -43,7 +43,8 @@ func TestAcquireOnAClosedClient(t *testing.T) {
 	}
 
 	// A Sentinel client refuses so what is on its way to the former primary: it may pass.
-	assert.NotErrorIs(t, redisstore.WrapError(false, "acquire", rueidis.ErrClosing), renewer.ErrRejected)
+	assert.NotErrorIs(t, redisstore.WrapError(false, "acquire", rueidis.ErrClosing),
+		renewer.ErrRejected)
 }
 
 // A process that does nothing but to renew sent four or five PINGs for each renewal.
@@ -73,6 +74,7 @@ func TestPingsOfAnIdleProcess(t *testing.T) {
 	pings, err := redis.Calls("ping")
 	require.NoError(t, err)
 	t.Logf("%d PINGs for %d renewals", pings, renewals)
-	assert.LessOrEqual(t, pings, int64(2*renewals), "one each; two where a heartbeat and the client's look at the clock meet")
+	assert.LessOrEqual(t, pings, int64(2*renewals),
+		"one each; two where a heartbeat and the client's look at the clock meet")
 	require.NoError(t, lease.Release(t.Context()))
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/storetest"
 )
 
-// startCluster starts a cluster of one, which is enough to find out what a cluster client refuses to send.
+// startCluster starts a cluster of one, which is enough to find out
+// what a cluster client refuses to send.
 func startCluster(t *testing.T) server {
 	t.Helper()
 	_, s := startReal(t, "--cluster-enabled", "yes")
@@ -41,19 +42,24 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// A client that takes a node of a cluster for a single server is refused, whichever node that is and whatever the reason.
+// A client that takes a node of a cluster for a single server is
+// refused, whichever node that is and whatever the reason.
 func TestSilentlySingleClient(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	for _, m := range cluster.Masters {
 		forced := m.Client(t)
 		require.Equal(t, rueidis.ClientModeStandalone, forced.Mode())
-		args := []string{"ACL", "SETUSER", "locks", "reset", "resetchannels", "on", ">secret", "~lockbeat:{*", "&lockbeat:{*"}
+		args := []string{
+			"ACL", "SETUSER", "locks", "reset", "resetchannels", "on", ">secret",
+			"~lockbeat:{*", "&lockbeat:{*",
+		}
 		require.NoError(t, m.Do(append(args, strings.Fields(redisstore.Rights)...)...).Error())
 		blind := m.Client(t, func(o *rueidis.ClientOption) {
 			o.ForceSingleClient, o.Username, o.Password = false, "locks", "secret"
 		})
-		require.Equal(t, rueidis.ClientModeStandalone, blind.Mode(), "without the right to ask, the client does not say so")
+		require.Equal(t, rueidis.ClientModeStandalone, blind.Mode(),
+			"without the right to ask, the client does not say so")
 
 		for _, client := range []rueidis.Client{forced, blind} {
 			store, err := redisstore.New(client)

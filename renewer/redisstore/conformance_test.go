@@ -34,7 +34,8 @@ func (s server) fixture(t *testing.T, prefix string) storetest.Fixture {
 		Reserves: true,
 		Delete:   func(name string) { s.ok(t, "DEL", lease(name)) },
 		Overwrite: func(name string) {
-			s.ok(t, "SET", lease(name), "somebody else", "PX", strconv.Itoa(int(time.Minute.Milliseconds())))
+			s.ok(t, "SET", lease(name), "somebody else", "PX",
+				strconv.Itoa(int(time.Minute.Milliseconds())))
 		},
 	}
 }
@@ -77,8 +78,8 @@ func TestConformance(t *testing.T) {
 	})
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
-		// Each case has its own server, since Advance moves the clock of all keys on it. The clock moves only then:
-		// to let it run by itself, miniredis sorts all keys on every command.
+		// Each case has its own server, since Advance moves the clock of all keys on it. The clock
+		// moves only then: to let it run by itself, miniredis sorts all keys on every command.
 		storetest.Run(t, func(t *testing.T) storetest.Fixture {
 			r := embedded.Run(t)
 			s := server{option: r.ClientOption(), admin: r.Client(t)}

@@ -52,7 +52,9 @@ func (l *latch) shut() (open func()) {
 	return sync.OnceFunc(func() { close(c) })
 }
 
-func (l *latch) dial(ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+func (l *latch) dial(
+	ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config,
+) (net.Conn, error) {
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
@@ -65,7 +67,10 @@ func (l *latch) dial(ctx context.Context, addr string, dialer *net.Dialer, _ *tl
 // is ever sent.
 func TestHeartbeatsAndReleasesOvertakeACrowd(t *testing.T) {
 	t.Parallel()
-	for what, most := range map[string]int{"sharing commands": redisstore.MostUnderWay, "each alone": redisstore.MostAlone} {
+	for what, most := range map[string]int{
+		"sharing commands": redisstore.MostUnderWay,
+		"each alone":       redisstore.MostAlone,
+	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			_, s := startReal(t)
@@ -83,7 +88,9 @@ func TestHeartbeatsAndReleasesOvertakeACrowd(t *testing.T) {
 			renew(t, store, hold("done", "a", time.Minute)) // so that the server knows the scripts
 			release(t, store, hold("done", "a", 0))
 			mine(t, store, claim("done", "a", time.Minute))
-			lease := func(name string) string { return redisstore.LeaseKey(redisstore.DefaultPrefix, name) }
+			lease := func(name string) string {
+				return redisstore.LeaseKey(redisstore.DefaultPrefix, name)
+			}
 			locks := func() int { return int(s.number(t, "DBSIZE")) / 2 } // each has its counter
 			open := l.shut()
 			defer open()
@@ -95,7 +102,8 @@ func TestHeartbeatsAndReleasesOvertakeACrowd(t *testing.T) {
 			var unsent atomic.Int64
 			for i := range callers {
 				wg.Go(func() {
-					g := store.Acquire(ctx, []renewer.Claim{claim("crowd"+strconv.Itoa(i), "a", time.Minute)})[0]
+					g := store.Acquire(ctx,
+						[]renewer.Claim{claim("crowd"+strconv.Itoa(i), "a", time.Minute)})[0]
 					assert.ErrorIs(t, g.Err, context.Canceled)
 					if g.Unsent {
 						unsent.Add(1)
@@ -111,15 +119,19 @@ func TestHeartbeatsAndReleasesOvertakeACrowd(t *testing.T) {
 			wg.Go(func() { store.Renew(ctx, []renewer.Hold{hold("held", "a", time.Hour)}) })
 			wg.Go(func() { store.Release(ctx, []renewer.Hold{hold("done", "a", 0)}) })
 			require.Eventually(t, func() bool {
-				return s.number(t, "PTTL", lease("held")) > time.Minute.Milliseconds() && s.number(t, "EXISTS", lease("done")) == 0
+				return s.number(t, "PTTL", lease("held")) > time.Minute.Milliseconds() &&
+					s.number(t, "EXISTS", lease("done")) == 0
 			}, patience, 5*time.Millisecond)
 
 			cancel()
 			wg.Wait()
 			assert.EqualValues(t, callers-most, unsent.Load())
 			open()
-			assert.Equal(t, renewer.Mine, renew(t, store, hold("held", "a", time.Hour)).Status, "which the server answers after all others")
-			assert.EqualValues(t, most+1, s.number(t, append([]string{"EXISTS"}, leases("crowd", callers)...)...)+s.number(t, "EXISTS", lease("held")))
+			assert.Equal(t, renewer.Mine, renew(t, store, hold("held", "a", time.Hour)).Status,
+				"which the server answers after all others")
+			assert.EqualValues(t, most+1,
+				s.number(t, append([]string{"EXISTS"}, leases("crowd", callers)...)...)+s.number(t,
+					"EXISTS", lease("held")))
 		})
 	}
 }
@@ -154,7 +166,9 @@ func TestALargeCallPassesInParts(t *testing.T) {
 	answered := make(chan []renewer.Grant, 1)
 	go func() { answered <- store.Acquire(ctx, claims) }()
 	sent := redisstore.MostUnderWay / redisstore.MaxKeys * redisstore.MaxKeys
-	require.Eventually(t, func() bool { return s.number(t, "DBSIZE") == int64(2*sent+2) }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return s.number(t, "DBSIZE") == int64(2*sent+2)
+	}, patience, 5*time.Millisecond)
 	cancel()
 	for i, g := range <-answered {
 		assert.Equal(t, renewer.Unknown, g.Status)

@@ -23,7 +23,9 @@ import (
 // countDials counts the connections that a client has made, and those that are open.
 func countDials(dials, open *atomic.Int32) func(*rueidis.ClientOption) {
 	return func(o *rueidis.ClientOption) {
-		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
+			_ *tls.Config,
+		) (net.Conn, error) {
 			conn, err := d.DialContext(ctx, "tcp", addr)
 			if err != nil {
 				return nil, err
@@ -46,14 +48,17 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// When there is no connection, rueidis dials under the context of whoever came first. If that one gives up, the others try again.
+// When there is no connection, rueidis dials under the context of
+// whoever came first. If that one gives up, the others try again.
 func TestAnotherCallersContext(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	dialling, first := make(chan struct{}), atomic.Bool{}
 	client := s.client(t, func(o *rueidis.ClientOption) {
 		o.AlwaysPipelining, o.PipelineMultiplex = true, -1
-		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
+			_ *tls.Config,
+		) (net.Conn, error) {
 			if first.CompareAndSwap(true, false) {
 				close(dialling)
 				<-ctx.Done()
@@ -77,7 +82,9 @@ func TestAnotherCallersContext(t *testing.T) {
 	}()
 	<-dialling
 	answer := make(chan []renewer.Answer)
-	go func() { answer <- store.Renew(context.Background(), []renewer.Hold{hold("a", "a", time.Minute)}) }()
+	go func() {
+		answer <- store.Renew(context.Background(), []renewer.Hold{hold("a", "a", time.Minute)})
+	}()
 	select {
 	case <-answer:
 		t.Error("answered while nobody is connected")
@@ -88,7 +95,8 @@ func TestAnotherCallersContext(t *testing.T) {
 	<-gaveUp
 }
 
-// fake answers every command with what reply says, after the greeting, on one connection after another.
+// fake answers every command with what reply says, after the
+// greeting, on one connection after another.
 func fake(t *testing.T, reply func(args []string) string) rueidis.Client {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -109,7 +117,8 @@ func fake(t *testing.T, reply func(args []string) string) rueidis.Client {
 		<-done
 	})
 	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{listener.Addr().String()}, ForceSingleClient: true, DisableCache: true, AlwaysRESP2: true,
+		InitAddress: []string{listener.Addr().String()}, ForceSingleClient: true,
+		DisableCache: true, AlwaysRESP2: true,
 		ClientSetInfo: rueidis.DisableClientSetInfo,
 	})
 	require.NoError(t, err)
@@ -152,7 +161,8 @@ func converse(conn net.Conn, reply func(args []string) string) {
 	}
 }
 
-// Whatever a server sends in place of what the scripts return is Unknown, with an error, over a real connection too.
+// Whatever a server sends in place of what the scripts return is
+// Unknown, with an error, over a real connection too.
 func TestHostileReplies(t *testing.T) {
 	t.Parallel()
 	for name, reply := range map[string]string{
@@ -191,7 +201,8 @@ func TestHostileReplies(t *testing.T) {
 	}
 }
 
-// An answer for one script is not taken for that of another: with what renewals usually get, an acquire grants nothing.
+// An answer for one script is not taken for that of another: with
+// what renewals usually get, an acquire grants nothing.
 func TestReplyOfAnotherScript(t *testing.T) {
 	t.Parallel()
 	store, err := redisstore.New(fake(t, func([]string) string { return "*0\r\n" }))

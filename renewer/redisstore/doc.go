@@ -1,5 +1,6 @@
-// Package redisstore keeps the locks of [renewer] in one Redis deployment: a single server, one behind Sentinel, or a cluster.
-// It speaks to Redis 6.2 or later and to Valkey, through a rueidis client that the caller owns.
+// Package redisstore keeps the locks of [renewer] in one Redis deployment: a
+// single server, one behind Sentinel, or a cluster. It speaks to Redis 6.2
+// or later and to Valkey, through a rueidis client that the caller owns.
 //
 //	option, err := redisstore.ClientOption(rueidis.ClientOption{InitAddress: []string{"redis:6379"}}, 15*time.Second)
 //	client, err := rueidis.NewClient(option)
@@ -16,8 +17,9 @@
 //
 // # Authority
 //
-// The server alone decides who has a lock, by its own clock: a lock is a key with a TTL. Every operation is one Lua script, so
-// that it happens wholly or not at all, and compares the owner token before it changes anything. TTLs travel as durations.
+// The server alone decides who has a lock, by its own clock: a lock is a key with a
+// TTL. Every operation is one Lua script, so that it happens wholly or not at all,
+// and compares the owner token before it changes anything. TTLs travel as durations.
 //
 //	free --acquire--> held by A --renew by A--> held by A, TTL anew
 //	                  held by A --acquire by A--> the same grant again (its reply was lost)
@@ -26,10 +28,10 @@
 //	                  held by A --deleted from outside--> free; published when A's next heartbeat or release finds out
 //	                  held by A --TTL passes--> free, and nobody is told: waiters have their own timers
 //
-// What is not answered is not known: a time-out, a lost connection, and every error of the server that may pass by itself
-// (LOADING, READONLY, OOM, BUSY, CLUSTERDOWN, TRYAGAIN, MASTERDOWN) is [renewer.Unknown], never "taken" and never "gone". An
-// error that the server will repeat until somebody changes it (missing rights, a key of another type) is [renewer.ErrRejected]
-// as well.
+// What is not answered is not known: a time-out, a lost connection, and every error of the server
+// that may pass by itself (LOADING, READONLY, OOM, BUSY, CLUSTERDOWN, TRYAGAIN, MASTERDOWN) is
+// [renewer.Unknown], never "taken" and never "gone". An error that the server will repeat until
+// somebody changes it (missing rights, a key of another type) is [renewer.ErrRejected] as well.
 //
 // # Keys
 //
@@ -41,17 +43,19 @@
 //	lockbeat:{order:42}:line    owner tokens of processes that wait, in order of arrival; TTL a minute, or twice the lock's
 //	lockbeat:{order:42}:record what holders leave for the next one (renewer.Recorder): two tokens, a number, and the data; TTL its own
 //
-// The braces are the hash tag: all of a lock's keys are in one slot. Control bytes, braces and percent signs of a name are
-// written as %XX, so that a name chooses neither its slot nor another lock's key. No key is ever without a TTL.
+// The braces are the hash tag: all of a lock's keys are in one slot. Control
+// bytes, braces and percent signs of a name are written as %XX, so that a name
+// chooses neither its slot nor another lock's key. No key is ever without a TTL.
 //
 // A channel's name shows the lock's, since both must share the slot: a user who may subscribe to
 // patterns sees the names of locks that are released. Messages show no owner token. Hash what a
 // name should not show.
 //
-// A fencing token is the greater of the last one plus 1 and the server's clock in microseconds. So it rises even if the
-// counter is lost with FLUSHALL or a restart without persistence, for as long as the clock is not set back. A counter that is no
-// number below 2^53-1, which only somebody else can have written, stops the lock with an error that names the key: deleting it
-// lets the clock take over.
+// A fencing token is the greater of the last one plus 1 and the server's clock in
+// microseconds. So it rises even if the counter is lost with FLUSHALL or a restart
+// without persistence, for as long as the clock is not set back. A counter that is
+// no number below 2^53-1, which only somebody else can have written, stops the
+// lock with an error that names the key: deleting it lets the clock take over.
 //
 // # Rights
 //
@@ -61,14 +65,16 @@
 //	ACL SETUSER locks reset resetchannels on >PASSWORD ~lockbeat:{* &lockbeat:{*
 //	  +evalsha +eval +get +mget +set +del +pttl +pexpire +time +publish +subscribe +unsubscribe
 //
-// On each node of a cluster (before Redis 7 +publish, +subscribe and +unsubscribe in place of those with an s):
+// On each node of a cluster (before Redis 7 +publish, +subscribe and
+// +unsubscribe in place of those with an s):
 //
 //	ACL SETUSER locks reset resetchannels on >PASSWORD ~lockbeat:{* &lockbeat:{*
 //	  +evalsha +eval +get +mget +set +del +pttl +pexpire +time
 //	  +spublish +ssubscribe +sunsubscribe +cluster|slots +cluster|shards
 //
-// Of the last two, Redis 8 and later need the second as well, and earlier ones only the first. Behind Sentinel, as for a single
-// server and +role; and on the Sentinels, for Sentinel.Username of the client's options:
+// Of the last two, Redis 8 and later need the second as well, and earlier
+// ones only the first. Behind Sentinel, as for a single server and +role;
+// and on the Sentinels, for Sentinel.Username of the client's options:
 //
 //	ACL SETUSER finder reset resetchannels on >PASSWORD &+sentinel &+slave &-sdown &+sdown &+switch-master &+reboot
 //	  +sentinel|sentinels +sentinel|get-master-addr-by-name +subscribe +unsubscribe
@@ -123,31 +129,36 @@
 // died, goes to the caller who asks first. An acquire that finds the lock free costs nothing of
 // this, and neither does TryAcquire.
 //
-// Without the rights for it, and on a cluster, where a slot that moves would take the line apart from its lock, all who wait are woken
-// at each release, and one of them has it. Let all programs that share a lock have the same rights: those who can't stand in line get
-// their turn when it is empty.
+// Without the rights for it, and on a cluster, where a slot that moves would
+// take the line apart from its lock, all who wait are woken at each release,
+// and one of them has it. Let all programs that share a lock have the same
+// rights: those who can't stand in line get their turn when it is empty.
 //
 // # Cluster
 //
-// Give the client the address of one node or more, and leave ForceSingleClient unset: it finds the others. New refuses a client that
-// takes a node of a cluster for a single server, as one with a single address silently does if it may not ask for the slots.
+// Give the client the address of one node or more, and leave ForceSingleClient unset:
+// it finds the others. New refuses a client that takes a node of a cluster for a single
+// server, as one with a single address silently does if it may not ask for the slots.
 //
-// Each shard has pipelines of its own, so that one that does not answer holds up no lock of the others: see [Store.Shard]. What
-// Redis itself does about such a shard is up to its settings: with cluster-require-full-coverage, which is on by default, every
-// node refuses everything (CLUSTERDOWN) once a primary without a replica has been gone for cluster-node-timeout. Give each primary
-// a replica, or turn that off.
+// Each shard has pipelines of its own, so that one that does not answer holds up no
+// lock of the others: see [Store.Shard]. What Redis itself does about such a shard
+// is up to its settings: with cluster-require-full-coverage, which is on by default,
+// every node refuses everything (CLUSTERDOWN) once a primary without a replica has
+// been gone for cluster-node-timeout. Give each primary a replica, or turn that off.
 //
-// While a slot is being moved, its locks that are held go on being renewed and released wherever their keys are. One that is free
-// can't be had until the slot has arrived, as its two keys can be on different nodes (TRYAGAIN): an acquire that may wait does, and
-// one that may not is told that the store is unavailable.
+// While a slot is being moved, its locks that are held go on being renewed and
+// released wherever their keys are. One that is free can't be had until the slot
+// has arrived, as its two keys can be on different nodes (TRYAGAIN): an acquire
+// that may wait does, and one that may not is told that the store is unavailable.
 //
-// Messages of releases stay in the lock's shard (SPUBLISH) on Redis 7 and later. Earlier, each goes to all nodes, which costs
-// every one of them about 2 us a release (BenchmarkMessages).
+// Messages of releases stay in the lock's shard (SPUBLISH) on Redis 7 and later. Earlier, each
+// goes to all nodes, which costs every one of them about 2 us a release (BenchmarkMessages).
 //
 // # Sentinel
 //
-// Give the client the Sentinels' addresses and Sentinel.MasterSet. A fail-over is a time without answers: leases outlast it if it
-// takes less than what lies between a missed heartbeat and the end of belief, about half of the TTL. So let the TTL be more than twice
+// Give the client the Sentinels' addresses and Sentinel.MasterSet. A fail-over is a time
+// without answers: leases outlast it if it takes less than what lies between a missed
+// heartbeat and the end of belief, about half of the TTL. So let the TTL be more than twice
 // as long as down-after-milliseconds and the few seconds that the Sentinels take to agree.
 //
 // A client that still reaches the former primary, and no Sentinel, goes on to lock there what
@@ -157,33 +168,41 @@
 //
 // # Client options
 //
-// Any rueidis client works; [ClientOption] completes its options for locks and says why. With rueidis' own defaults a cancelled
-// call may go on until its deadline, and closes a connection that others use; a dead connection is noticed only after 12 s.
+// Any rueidis client works; [ClientOption] completes its options for locks and says
+// why. With rueidis' own defaults a cancelled call may go on until its deadline, and
+// closes a connection that others use; a dead connection is noticed only after 12 s.
 //
-// Watches share one connection besides those of the client's pipeline, taken from its pool for blocking commands, and only
-// while something is watched; of a cluster, one to each node with a lock that is watched. A client forced to RESP2 needs two.
+// Watches share one connection besides those of the client's pipeline, taken from
+// its pool for blocking commands, and only while something is watched; of a cluster,
+// one to each node with a lock that is watched. A client forced to RESP2 needs two.
 //
 // # What Redis can't promise
 //
-//   - Replication is asynchronous. A grant that the primary confirmed and had not yet passed on is lost in a fail-over, and the
-//     next owner gets the lock while the first believes in it, until its next heartbeat. Usually the window is a round trip
-//     between the two; while the replica is cut off it is as long as that lasts. [Replicas] closes it for grants, at the price of that
-//     round trip (70 us on loopback: BenchmarkReplicas). It stays open for renewals: a lease whose last one was not passed on lapses
-//     up to a heartbeat early, which matters if the new primary can't be asked before. Fence what must not happen twice: see
-//     [renewer.Grant].
-//   - TTLs are passed on as points in time: replicas whose clock is ahead of the primary's make leases lapse early by that much
-//     after a fail-over.
-//   - A server without persistence that restarts within a TTL has forgotten the locks. The fencing tokens rise all the same.
-//   - A server that evicts (maxmemory-policy other than noeviction) may throw a lock away when its memory is full. Keep locks
-//     on one that does not; New warns where it may look.
-//   - A server that is frozen and goes on (SIGSTOP, a paused virtual machine) executes what waits in its sockets, an acquire
-//     long given up by its caller included. That lock lapses with its TTL.
+//   - Replication is asynchronous. A grant that the primary confirmed and had not yet passed on is
+//     lost in a fail-over, and the next owner gets the lock while the first believes in it, until
+//     its next heartbeat. Usually the window is a round trip between the two; while the replica is
+//     cut off it is as long as that lasts. [Replicas] closes it for grants, at the price of that
+//     round trip (70 us on loopback: BenchmarkReplicas). It stays open for renewals: a lease whose
+//     last one was not passed on lapses up to a heartbeat early, which matters if the new primary
+//     can't be asked before. Fence what must not happen twice: see [renewer.Grant].
+//   - TTLs are passed on as points in time: replicas whose clock is ahead of
+//     the primary's make leases lapse early by that much after a fail-over.
+//   - A server without persistence that restarts within a TTL has
+//     forgotten the locks. The fencing tokens rise all the same.
+//   - A server that evicts (maxmemory-policy other than noeviction) may throw a lock away
+//     when its memory is full. Keep locks on one that does not; New warns where it may look.
+//   - A server that is frozen and goes on (SIGSTOP, a paused virtual
+//     machine) executes what waits in its sockets, an acquire long
+//     given up by its caller included. That lock lapses with its TTL.
 //   - A server that is none, or somebody between us and it, can grant any lock to anybody, and
 //     end the process: rueidis panics, in a goroutine of its own, when a server sends a reply
 //     too many or a length below 0. Use TLS, with verification, where others can reach the line.
-//   - Redis keeps expiry by its wall clock. One that is stepped forward makes leases lapse early by the step; their holders hear of it by
-//     their next heartbeat. Let the server's clock be slewed, as time servers do by default while it runs.
-//   - A clock of the server that is set back, and a fence counter lost at about the same time, make tokens fall.
+//   - Redis keeps expiry by its wall clock. One that is stepped forward makes leases
+//     lapse early by the step; their holders hear of it by their next heartbeat. Let
+//     the server's clock be slewed, as time servers do by default while it runs.
+//   - A clock of the server that is set back, and a fence counter
+//     lost at about the same time, make tokens fall.
 //
-// A store over several independent servers (renewer/quorum) outlives what becomes of one: a fail-over, a restart, an eviction.
+// A store over several independent servers (renewer/quorum) outlives
+// what becomes of one: a fail-over, a restart, an eviction.
 package redisstore

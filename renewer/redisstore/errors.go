@@ -13,7 +13,8 @@ import (
 )
 
 // errClosed is what watches hear once the store is closed.
-var errClosed = errors.New("redisstore: watch: the store is closed; waiters go on by their own timers")
+var errClosed = errors.New("redisstore: watch: the store is closed; waiters go on by their own " +
+	"timers")
 
 // maxErrorText bounds what is shown of a server's error, in bytes.
 const maxErrorText = 400
@@ -52,7 +53,8 @@ func (e *serverError) Unwrap() []error {
 func (s *Store) wrap(op string, err error) error {
 	var answer *rueidis.RedisError
 	if errors.Is(err, rueidis.ErrClosing) && s.dead.Load() {
-		return fmt.Errorf("redisstore: %s: %w: the client has been closed; close it after Keeper.Shutdown and Store.Close: %w",
+		return fmt.Errorf("redisstore: %s: %w: the client has been closed; close it after "+
+			"Keeper.Shutdown and Store.Close: %w",
 			op, renewer.ErrRejected, err)
 	}
 	if !errors.As(err, &answer) || answer.IsNil() {
@@ -69,14 +71,15 @@ func (s *Store) wrap(op string, err error) error {
 // arguments is where the server's error begins to repeat a command that it does not know.
 const arguments = ", with args beginning with"
 
-// unreadable is a reply of a shape that the script never gives: something between us and the server is broken. Nothing is
-// believed of it.
+// unreadable is a reply of a shape that the script never gives: something
+// between us and the server is broken. Nothing is believed of it.
 func unreadable(op string) error {
-	return fmt.Errorf("redisstore: %s: unreadable reply; is there a proxy before the server that changes replies?", op)
+	return fmt.Errorf("redisstore: %s: unreadable reply; is there a proxy before the server that "+
+		"changes replies?", op)
 }
 
-// errorText is an error of the server as it may be shown: bounded, printable, and without the arguments of a command that the
-// server does not know, since AUTH may be one.
+// errorText is an error of the server as it may be shown: bounded, printable, and without
+// the arguments of a command that the server does not know, since AUTH may be one.
 func errorText(s string) string {
 	s, _, _ = strings.Cut(s, arguments)
 	s = strings.Map(func(r rune) rune {
@@ -119,7 +122,8 @@ func (r refusal) mark() error {
 	}
 }
 
-// Redis 6 wraps an error inside a script in another: "ERR Error running script (call to f_…): @user_script:3: WRONGTYPE …".
+// Redis 6 wraps an error inside a script in another: "ERR Error
+// running script (call to f_…): @user_script:3: WRONGTYPE …".
 var innerCode = regexp.MustCompile(`@user_script: ?\d+: -?([A-Z]+) `)
 
 // errorCode is the first word of the server's error, or of the one inside it.
@@ -152,11 +156,15 @@ func (s *Store) classify(text string) refusal {
 	}
 	has := func(part string) bool { return strings.Contains(text, part) }
 	switch {
-	case slices.ContainsFunc([]string{"user executing the script can't", "ACL failure in script"}, has):
+	case slices.ContainsFunc([]string{"user executing the script can't", "ACL failure in script"},
+		has):
 		return noRights
 	case slices.ContainsFunc([]string{"without any password configured", "invalid password"}, has):
 		return noLogin
-	case slices.ContainsFunc([]string{"unknown command", "Unknown Redis command", "unknown subcommand"}, has):
+	case slices.ContainsFunc([]string{
+		"unknown command", "Unknown Redis command",
+		"unknown subcommand",
+	}, has):
 		return noCommand
 	}
 	return passing
@@ -170,16 +178,19 @@ func (s *Store) hint(r refusal) string {
 	case readOnly:
 		return "the client is connected to a replica: point it at the primary"
 	case noRights:
-		return "grant the user ~" + pattern(s.prefix) + " &" + pattern(s.prefix) + " " + s.rights() +
+		return "grant the user ~" + pattern(s.prefix) + " &" + pattern(s.prefix) + " " +
+			s.rights() +
 			"; begin its ACL SETUSER with reset resetchannels, so that it has nothing else"
 	case noLogin:
 		return "set Username and Password in rueidis.ClientOption to those of a user of this server"
 	case wrongType:
 		return "the key belongs to something else: choose another redisstore.Prefix"
 	case noCommand:
-		return "the server must know, and not have renamed, the commands " + strings.ReplaceAll(s.rights(), "+", "")
+		return "the server must know, and not have renamed, the commands " +
+			strings.ReplaceAll(s.rights(), "+", "")
 	case clustered:
-		return "the server is part of a cluster, which the client does not know: make it without ForceSingleClient, and grant " +
+		return "the server is part of a cluster, which the client does not know: make it without " +
+			"ForceSingleClient, and grant " +
 			"its user " + slotRights
 	default:
 		return ""
@@ -190,14 +201,16 @@ func (s *Store) hint(r refusal) string {
 const (
 	scriptRights = "+evalsha +eval +get +mget +set +del +pttl +pexpire +time"
 	rights       = scriptRights + " +publish +subscribe +unsubscribe"
-	// clusterRights are those on the nodes of a cluster, by which clients also find out who serves what.
+	// clusterRights are those on the nodes of a cluster, by which
+	// clients also find out who serves what.
 	clusterRights = scriptRights + " +spublish +ssubscribe +sunsubscribe " + slotRights
 	slotRights    = "+cluster|slots +cluster|shards" // the former up to Redis 7
 	// lineRights let waiters stand in line.
 	lineRights = "+zadd +zrem +zpopmin +zrange +exists"
 	// waitRight is needed with Replicas.
 	waitRight = "+wait"
-	// roleRight is needed by a client that finds its server through Sentinels, to see that it is the primary.
+	// roleRight is needed by a client that finds its server through
+	// Sentinels, to see that it is the primary.
 	roleRight = "+role"
 	// sentinelRights are those of such a client's user on the Sentinels.
 	sentinelRights = "&+sentinel &+slave &-sdown &+sdown &+switch-master &+reboot " +

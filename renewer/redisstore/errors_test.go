@@ -27,8 +27,10 @@ var (
 	rejectedTexts = []string{
 		"NOPERM this user has no permissions to run the 'evalsha' command",
 		"NOPERM this user has no permissions to access one of the keys used as arguments",
-		"ERR The user executing the script can't run this command or subcommand script: 16a2, on @user_script:4.",
-		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments",
+		"ERR The user executing the script can't run this command or subcommand script: 16a2, on " +
+			"@user_script:4.",
+		"ERR The user executing the script can't access at least one of the keys mentioned in " +
+			"the command arguments",
 		"NOPERM ACL failure in script: User locks has no permissions to run the 'get' command",
 		"ERR ACL failure in script: User locks has no permissions to run the 'get' command",
 		"NOAUTH Authentication required.",
@@ -36,8 +38,10 @@ var (
 		"DENIED Redis is running in protected mode",
 		"ERR AUTH <password> called without any password configured for the default user.",
 		"WRONGTYPE Operation against a key holding the wrong kind of value",
-		"ERR Error running script (call to f_16a2): @user_script:4: WRONGTYPE Operation against a key holding the wrong kind of value",
-		"ERR Error running script (call to f_16a2): @user_script:4: @user_script: 4: -NOPERM this user has no permissions",
+		"ERR Error running script (call to f_16a2): @user_script:4: WRONGTYPE Operation against " +
+			"a key holding the wrong kind of value",
+		"ERR Error running script (call to f_16a2): @user_script:4: @user_script: 4: -NOPERM " +
+			"this user has no permissions",
 		"ERR unknown command 'EVALSHA', with args beginning with: 'abc' '2'",
 		"ERR Unknown Redis command called from script",
 		"LOCKBEAT the fence counter lockbeat:{a}:fence is no number",
@@ -46,14 +50,17 @@ var (
 	}
 	overloadedTexts = []string{
 		"OOM command not allowed when used memory > 'maxmemory'.",
-		"ERR Error running script (call to f_16a2): @user_script:9: @user_script: 9: -OOM command not allowed when used memory > 'maxmemory'.",
+		"ERR Error running script (call to f_16a2): @user_script:9: @user_script: 9: -OOM " +
+			"command not allowed when used memory > 'maxmemory'.",
 		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
-		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist " +
+			"to disk.",
 	}
 	passingTexts = []string{
 		"LOADING Redis is loading the dataset in memory",
 		"READONLY You can't write against a read only replica.",
-		"ERR Error running script (call to f_16a2): @user_script:4: @user_script: 4: -READONLY You can't write against a read only replica.",
+		"ERR Error running script (call to f_16a2): @user_script:4: @user_script: 4: -READONLY " +
+			"You can't write against a read only replica.",
 		"CLUSTERDOWN The cluster is down",
 		"TRYAGAIN Multiple keys request during rehashing of slot",
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
@@ -85,16 +92,21 @@ func TestErrorKinds(t *testing.T) {
 		require.NotErrorIs(t, err, renewer.ErrOverloaded, s)
 		var cause *rueidis.RedisError
 		assert.ErrorAs(t, err, &cause, "%q: the answer stays in the chain", s)
-		assert.Equal(t, strings.Contains(s, "READONLY"), redisstore.Definite(s), "%q: only a replica is refused at the start", s)
+		assert.Equal(t, strings.Contains(s, "READONLY"), redisstore.Definite(s),
+			"%q: only a replica is refused at the start", s)
 	}
-	for _, cause := range []error{context.Canceled, context.DeadlineExceeded, io.EOF, rueidis.ErrClosing, rueidis.Nil} {
+	for _, cause := range []error{
+		context.Canceled, context.DeadlineExceeded, io.EOF,
+		rueidis.ErrClosing, rueidis.Nil,
+	} {
 		err := redisstore.WrapError(false, "renew", cause)
 		assert.ErrorIs(t, err, cause)
 		assert.NotErrorIs(t, err, renewer.ErrRejected)
 	}
 	t.Run("in a cluster a moved slot will be found", func(t *testing.T) {
 		t.Parallel()
-		assert.NotErrorIs(t, redisstore.WrapError(true, "renew", answered(t, "MOVED 3999 127.0.0.1:6381")), renewer.ErrRejected)
+		assert.NotErrorIs(t, redisstore.WrapError(true, "renew",
+			answered(t, "MOVED 3999 127.0.0.1:6381")), renewer.ErrRejected)
 	})
 }
 

@@ -45,8 +45,9 @@ var (
 
 // Texts of the scripts, by file.
 var Scripts = map[string]string{
-	"acquire.lua": acquireText, "renew.lua": renewText, "release.lua": releaseText, "probe.lua": probeText,
-	"look.lua": lookText, "write.lua": writeText,
+	"acquire.lua": acquireText, "renew.lua": renewText, "release.lua": releaseText,
+	"probe.lua": probeText,
+	"look.lua":  lookText, "write.lua": writeText,
 }
 
 // WrapError is what an answer of the server becomes for a store on one server, or on a cluster.
@@ -113,9 +114,11 @@ func AwaitTopology(s *Store) {
 // SlotOf is the slot of a lock's keys.
 func SlotOf(name string) int { return int(slotOf(name)) }
 
-// Topology is what a store makes of replies of CLUSTER SLOTS from a server on addr, one after another: the shard of each slot,
-// and their addresses. False if it believes none of the last.
-func Topology(addr string, replies ...rueidis.RedisMessage) (shards []uint16, addrs []string, ok bool) {
+// Topology is what a store makes of replies of CLUSTER SLOTS from a server on addr, one after
+// another: the shard of each slot, and their addresses. False if it believes none of the last.
+func Topology(
+	addr string, replies ...rueidis.RedisMessage,
+) (shards []uint16, addrs []string, ok bool) {
 	var t *topology
 	for _, r := range replies {
 		var next *topology
@@ -136,7 +139,10 @@ type Gather[Q, A any] struct{ g *gather[Q, A] }
 func NewGather[Q, A any](
 	alike func(a, b *Q) bool, alone, together func(context.Context, []Q) []A, unknown func(error) A,
 ) *Gather[Q, A] {
-	return &Gather[Q, A]{&gather[Q, A]{alike: alike, alone: alone, together: together, unknown: unknown}}
+	return &Gather[Q, A]{&gather[Q, A]{
+		alike: alike, alone: alone, together: together,
+		unknown: unknown,
+	}}
 }
 
 // Do asks one question.
@@ -152,5 +158,8 @@ func PlaceText(owner string) string {
 func TurnOf(owner, message string) string {
 	var l lineup
 	l.add(owner)
-	return [...]string{anybodys: "anybody's", ours: "ours", next: "next", theirs: "theirs"}[l.turn(message)]
+	return [...]string{
+		anybodys: "anybody's", ours: "ours", next: "next",
+		theirs: "theirs",
+	}[l.turn(message)]
 }

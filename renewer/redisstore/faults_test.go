@@ -16,7 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// unknown requires that every method says that it does not know, with text in the error, and whether it may pass by itself.
+// unknown requires that every method says that it does not know, with
+// text in the error, and whether it may pass by itself.
 func unknown(t *testing.T, s renewer.Store, passes bool, text string) {
 	t.Helper()
 	check := func(op string, status renewer.Status, err error) {
@@ -47,7 +48,8 @@ func TestReadOnlyServer(t *testing.T) {
 	assert.ErrorContains(t, err, "point it at the primary")
 	assert.NotErrorIs(t, err, renewer.ErrRejected)
 	s.ok(t, "REPLICAOF", "NO", "ONE")
-	assert.Equal(t, renewer.Mine, renew(t, store, hold("held", "a", time.Minute)).Status, "the lease was not disturbed")
+	assert.Equal(t, renewer.Mine, renew(t, store, hold("held", "a", time.Minute)).Status,
+		"the lease was not disturbed")
 }
 
 func TestFullServer(t *testing.T) {
@@ -64,7 +66,8 @@ func TestFullServer(t *testing.T) {
 	full, err := redisstore.New(s.client(t))
 	require.NoError(t, err, "memory may be freed")
 	t.Cleanup(full.Close)
-	assert.Equal(t, renewer.Mine, renew(t, store, hold("held", "a", time.Minute)).Status, "renewals need no memory")
+	assert.Equal(t, renewer.Mine, renew(t, store, hold("held", "a", time.Minute)).Status,
+		"renewals need no memory")
 	assert.Equal(t, renewer.Mine, release(t, store, hold("held", "a", 0)).Status)
 	s.ok(t, "CONFIG", "SET", "maxmemory", "0")
 	mine(t, store, claim("new", "a", time.Minute))
@@ -72,7 +75,8 @@ func TestFullServer(t *testing.T) {
 
 func TestLoadingServer(t *testing.T) {
 	t.Parallel()
-	_, s := startReal(t, "--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024")
+	_, s := startReal(t, "--enable-debug-command", "yes", "--loading-process-events-interval-bytes",
+		"1024")
 	store := s.store(t)
 	mine(t, store, claim("held", "a", time.Minute))
 	blob := strings.Repeat("x", 2048)
@@ -82,7 +86,8 @@ func TestLoadingServer(t *testing.T) {
 	s.ok(t, "CONFIG", "SET", "key-load-delay", "10000") // us a key: 2 s in all
 	loaded := make(chan error, 1)
 	go func() {
-		loaded <- s.admin.Do(context.Background(), s.admin.B().Arbitrary("DEBUG", "RELOAD").Build()).Error()
+		loaded <- s.admin.Do(context.Background(),
+			s.admin.B().Arbitrary("DEBUG", "RELOAD").Build()).Error()
 	}()
 	require.Eventually(t, func() bool {
 		a := renew(t, store, hold("held", "a", time.Minute))
@@ -93,7 +98,9 @@ func TestLoadingServer(t *testing.T) {
 	require.NoError(t, err, "it will be ready")
 	t.Cleanup(early.Close)
 	require.NoError(t, <-loaded)
-	require.Eventually(t, func() bool { return early.Server() != "" }, patience, time.Millisecond, "asked again")
+	require.Eventually(t, func() bool {
+		return early.Server() != ""
+	}, patience, time.Millisecond, "asked again")
 	assert.Equal(t, renewer.Mine, renew(t, store, hold("held", "a", time.Minute)).Status)
 }
 
@@ -105,7 +112,8 @@ func TestServerWantsAPassword(t *testing.T) {
 	mine(t, store, claim("held", "a", time.Minute))
 	s.ok(t, "CONFIG", "SET", "requirepass", "hunter2")
 	s.ok(t, "CLIENT", "KILL", "TYPE", "normal") // but for the one that asks
-	require.Eventually(t, func() bool {         // the first answers may be about the connection's end
+	// the first answers may be about the connection's end
+	require.Eventually(t, func() bool {
 		return errors.Is(renew(t, store, hold("held", "a", time.Minute)).Err, renewer.ErrRejected)
 	}, patience, time.Millisecond)
 	unknown(t, store, false, "NOAUTH")
@@ -155,7 +163,10 @@ func TestServerFrozen(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	started := time.Now()
-	g := store.Acquire(ctx, []renewer.Claim{claim("a", "a", time.Minute), claim("b", "a", time.Minute)})
+	g := store.Acquire(ctx, []renewer.Claim{
+		claim("a", "a", time.Minute),
+		claim("b", "a", time.Minute),
+	})
 	assert.Less(t, time.Since(started), 5*time.Second, "a call ends with its context")
 	for _, g := range g {
 		assert.Equal(t, renewer.Unknown, g.Status)

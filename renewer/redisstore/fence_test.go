@@ -66,7 +66,8 @@ func TestFenceCounterDamaged(t *testing.T) {
 		lease, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
 		for _, damage := range []string{
 			"", "x", "-5", "1e3", "0x10", " 7", "7 ", "7.5", "nan", "inf", "7\n",
-			strconv.Itoa(redisstore.MaxExact), strconv.Itoa(redisstore.MaxExact + 1), "9999999999999999", "99999999999999999999999",
+			strconv.Itoa(redisstore.MaxExact), strconv.Itoa(redisstore.MaxExact + 1),
+			"9999999999999999", "99999999999999999999999",
 		} {
 			s.ok(t, "SET", counter, damage)
 			rejected(t, acquire(t, store, claim("a", "a", time.Minute)), counter, "delete the key")

@@ -27,18 +27,26 @@ func TestAForeignKeyBesideOneLockSpoilsNoOther(t *testing.T) {
 					mine(t, store, claim(name, "a", time.Minute))
 					holds[i] = hold(name, "a", time.Minute)
 				}
-				key := redisstore.LeaseKey(redisstore.DefaultPrefix, "batch"+strconv.Itoa(bad)) + suffix
+				key := redisstore.LeaseKey(redisstore.DefaultPrefix,
+					"batch"+strconv.Itoa(bad)) + suffix
 				s.ok(t, "DEL", key)
 				s.ok(t, append([]string{foreign[0], key}, foreign[1:]...)...)
-				for _, answers := range [][]renewer.Answer{store.Renew(t.Context(), holds), store.Release(t.Context(), holds)} {
+				for _, answers := range [][]renewer.Answer{
+					store.Renew(t.Context(), holds),
+					store.Release(t.Context(), holds),
+				} {
 					for i, a := range answers {
 						require.NoError(t, a.Err, "%d, beside %v at %s", i, foreign, key)
-						require.Equal(t, i != bad || suffix != "", a.Status == renewer.Mine, "%d, beside %v at %s", i, foreign, key)
+						require.Equal(t, i != bad || suffix != "", a.Status == renewer.Mine,
+							"%d, beside %v at %s", i, foreign, key)
 					}
 				}
 				for i := range n {
 					if i != bad {
-						assert.Zero(t, s.number(t, "EXISTS", redisstore.LeaseKey(redisstore.DefaultPrefix, holds[i].Name)), "%v at %s", foreign, key)
+						assert.Zero(t,
+							s.number(t, "EXISTS",
+								redisstore.LeaseKey(redisstore.DefaultPrefix,
+									holds[i].Name)), "%v at %s", foreign, key)
 					}
 				}
 				s.ok(t, "FLUSHALL")
@@ -61,7 +69,8 @@ func TestWhoWaitsBesideAForeignKeyHasNoPlace(t *testing.T) {
 			require.Equal(t, renewer.Taken, g.Status, "%v", g.Err)
 			assert.Positive(t, g.TTL)
 		}
-		assert.Equal(t, renewer.Taken, release(t, store, hold("a", "b", 0)).Status, "which gives up a place that is not there")
+		assert.Equal(t, renewer.Taken, release(t, store, hold("a", "b", 0)).Status,
+			"which gives up a place that is not there")
 		require.Equal(t, renewer.Taken, acquire(t, store, queue("c")).Status)
 		require.Equal(t, renewer.Mine, release(t, store, hold("a", "a", 0)).Status)
 		require.Equal(t, renewer.Mine, acquire(t, store, queue("c")).Status)

@@ -150,9 +150,11 @@ func resp(raw []byte, depth int) (reply string, rest []byte) {
 // token.
 func FuzzServer(f *testing.F) {
 	f.Add([]byte{0x16, 0, 1}, []byte{0x10, 7}, "lockbeat:{a}:freed", "")
-	f.Add([]byte{0x31, 'a', 'b', 'c'}, []byte{0x36, 0x31, 'x', 'y', 'z', 0x10, 5, 0x10, 9}, "", strings.Repeat("a", 40)+" ")
+	f.Add([]byte{0x31, 'a', 'b', 'c'}, []byte{0x36, 0x31, 'x', 'y', 'z', 0x10, 5, 0x10, 9}, "",
+		strings.Repeat("a", 40)+" ")
 	f.Add([]byte("\xf1run_id:abc\r\n"), []byte("\xf2NOPERM user"), "x", "\n")
-	f.Add([]byte{0x28, 0x31, 'a', 'b', 'c', 0x10, 1}, []byte{0x20, 1, 0}, "lockbeat:{a}:freed", strings.Repeat("0", 81))
+	f.Add([]byte{0x28, 0x31, 'a', 'b', 'c', 0x10, 1}, []byte{0x20, 1, 0}, "lockbeat:{a}:freed",
+		strings.Repeat("0", 81))
 	f.Fuzz(func(t *testing.T, one, two []byte, channel, message string) {
 		server := &rogue{channel: channel, message: message}
 		for _, raw := range [][]byte{one, two} {
@@ -160,7 +162,8 @@ func FuzzServer(f *testing.F) {
 			server.replies = append(server.replies, reply)
 		}
 		client, err := rueidis.NewClient(rueidis.ClientOption{
-			InitAddress: []string{"rogue:1"}, DialCtxFn: server.dial, DisableCache: true, ForceSingleClient: true, DisableRetry: true,
+			InitAddress: []string{"rogue:1"}, DialCtxFn: server.dial, DisableCache: true,
+			ForceSingleClient: true, DisableRetry: true,
 			AlwaysPipelining: true, PipelineMultiplex: -1,
 		})
 		require.NoError(t, err)
@@ -187,7 +190,10 @@ func FuzzServer(f *testing.F) {
 			}
 		}
 		holds := []renewer.Hold{hold("a", "a", time.Minute), hold("b", "a", time.Minute)}
-		for _, answers := range [][]renewer.Answer{store.Renew(ctx, holds), store.Release(ctx, holds)} {
+		for _, answers := range [][]renewer.Answer{
+			store.Renew(ctx, holds),
+			store.Release(ctx, holds),
+		} {
 			require.Len(t, answers, len(holds))
 			for _, a := range answers {
 				require.Equal(t, a.Status == renewer.Unknown, a.Err != nil)

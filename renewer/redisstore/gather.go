@@ -6,12 +6,14 @@ import (
 	"sync"
 )
 
-// partyMost bounds how many callers share a command: by then little is left to be saved, and the script takes about 0.2 ms.
+// partyMost bounds how many callers share a command: by then little
+// is left to be saved, and the script takes about 0.2 ms.
 const partyMost = 64
 
-// gather joins the questions of callers who meet, so that they travel in one command: the server answers it at a third of the cost
-// of one each. Nobody is kept waiting for company. Whoever finds no question under way asks alone, at once. Else the first to come
-// lets those run who could run anyway, and takes along whoever has joined by then.
+// gather joins the questions of callers who meet, so that they travel in one command:
+// the server answers it at a third of the cost of one each. Nobody is kept waiting for
+// company. Whoever finds no question under way asks alone, at once. Else the first to
+// come lets those run who could run anyway, and takes along whoever has joined by then.
 type gather[Q, A any] struct {
 	// alike tells whether two questions can share a command.
 	alike func(a, b *Q) bool
@@ -32,7 +34,8 @@ type gather[Q, A any] struct {
 	party *party[Q, A]
 }
 
-// party is who asks together. Its fields are guarded by gather.mu; answers is set once done is closed.
+// party is who asks together. Its fields are guarded by gather.mu;
+// answers is set once done is closed.
 type party[Q, A any] struct {
 	questions []Q
 	left      []int // who does not wait any longer
@@ -95,7 +98,8 @@ func (g *gather[Q, A]) enter(p *party[Q, A], question Q) int {
 	return len(p.questions) - 1
 }
 
-// assemble has a party asked once those have joined it who could run anyway. It returns false if nobody has.
+// assemble has a party asked once those have joined it who could run
+// anyway. It returns false if nobody has.
 func (g *gather[Q, A]) assemble(p *party[Q, A]) bool {
 	runtime.Gosched()
 	g.mu.Lock()

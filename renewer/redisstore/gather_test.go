@@ -18,7 +18,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// slowServer is a server that answers a question by its double, after a second, and counts commands.
+// slowServer is a server that answers a question by its double, after
+// a second, and counts commands.
 type slowServer struct {
 	gather          *redisstore.Gather[int, int]
 	alone, together atomic.Int64
@@ -66,7 +67,9 @@ func newSlowServer() *slowServer {
 }
 
 // ask has so many callers ask at once: from, from+step ...
-func (c *slowServer) ask(ctx context.Context, t *testing.T, from, step, n int, want func(q int) int) (done func()) {
+func (c *slowServer) ask(
+	ctx context.Context, t *testing.T, from, step, n int, want func(q int) int,
+) (done func()) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for i := range n {
@@ -102,7 +105,8 @@ func TestQuestionsThatDifferTravelApart(t *testing.T) {
 		first := c.ask(t.Context(), t, 0, 1, 100, double) // odd and even
 		first()
 		assert.Positive(t, c.together.Load())
-		assert.GreaterOrEqual(t, c.alone.Load(), int64(10), "those who find a party of the other kind")
+		assert.GreaterOrEqual(t, c.alone.Load(), int64(10),
+			"those who find a party of the other kind")
 	})
 }
 
@@ -156,8 +160,9 @@ func TestWhenAskingTogetherIsNoUseEachAsksAlone(t *testing.T) {
 	})
 }
 
-// TestACrowdOnRealRedis has many callers take and free locks of their own at once. They need far fewer commands than there are
-// questions, and each gets its own answer: tokens that rise, a refusal for who meets another's lock.
+// TestACrowdOnRealRedis has many callers take and free locks of their own at
+// once. They need far fewer commands than there are questions, and each gets
+// its own answer: tokens that rise, a refusal for who meets another's lock.
 func TestACrowdOnRealRedis(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -180,14 +185,16 @@ func TestACrowdOnRealRedis(t *testing.T) {
 				assert.Greater(t, g.Fence, last)
 				last = g.Fence
 				if r == 0 {
-					refused := store.Acquire(t.Context(), []renewer.Claim{claimOf("taken", 100*i+r)})[0]
+					refused := store.Acquire(t.Context(),
+						[]renewer.Claim{claimOf("taken", 100*i+r)})[0]
 					assert.Equal(t, renewer.Taken, refused.Status)
 					assert.Equal(t, foreign.Holder.Node, refused.Holder.Node)
 				}
 				a := store.Release(t.Context(), []renewer.Hold{{Name: c.Name, Owner: c.Owner}})[0]
 				assert.Equal(t, renewer.Mine, a.Status, "%v", a.Err)
 				if r == 1 {
-					a = store.Release(t.Context(), []renewer.Hold{{Name: c.Name, Owner: c.Owner}})[0]
+					a = store.Release(t.Context(),
+						[]renewer.Hold{{Name: c.Name, Owner: c.Owner}})[0]
 					assert.Equal(t, renewer.Gone, a.Status)
 				}
 			}
@@ -221,7 +228,8 @@ func calls(t *testing.T, s server, command string) int64 {
 	return n
 }
 
-// TestOneBadKeySpoilsNoOther has one of many lock keys hold something else than a lock: only who asks for that one hears of it.
+// TestOneBadKeySpoilsNoOther has one of many lock keys hold something
+// else than a lock: only who asks for that one hears of it.
 func TestOneBadKeySpoilsNoOther(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
@@ -246,11 +254,13 @@ func TestOneBadKeySpoilsNoOther(t *testing.T) {
 				assert.Equal(t, renewer.Mine, g.Status, "%d: %v", i, g.Err)
 			}
 		}
-		assert.Zero(t, s.number(t, "EXISTS", redisstore.LeaseKey(redisstore.DefaultPrefix, "bad-5")))
+		assert.Zero(t, s.number(t, "EXISTS",
+			redisstore.LeaseKey(redisstore.DefaultPrefix, "bad-5")))
 	})
 }
 
-// TestTheScriptsAreForgottenInACrowd has the server forget its scripts while many callers ask at once.
+// TestTheScriptsAreForgottenInACrowd has the server forget its
+// scripts while many callers ask at once.
 func TestTheScriptsAreForgottenInACrowd(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

@@ -35,7 +35,8 @@ func TestAReleaseGivesTokensBack(t *testing.T) {
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t, redisstore.FenceTTL(time.Hour))
 		_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
-		for used, left := range map[int64]int64{1: 0, 7: 7, 1000: 1000, 2000: 1000} { // what is left above the grant's own token
+		// what is left above the grant's own token
+		for used, left := range map[int64]int64{1: 0, 7: 7, 1000: 1000, 2000: 1000} {
 			s.ok(t, "FLUSHALL") // the counter may be ahead of the clock from before
 			g := reserved(t, store, 1000)
 			if used > 1 {
@@ -56,7 +57,8 @@ func TestAReleaseBesideADamagedCounter(t *testing.T) {
 		store := s.store(t)
 		lease, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
 		for kind, damage := range map[string][]string{
-			"none": {"DEL", counter}, "string": {"SET", counter, "x9"}, "list": {"RPUSH", counter, "9"},
+			"none": {"DEL", counter}, "string": {"SET", counter, "x9"},
+			"list": {"RPUSH", counter, "9"},
 		} {
 			reserved(t, store, 10)
 			s.ok(t, "DEL", counter)

@@ -14,7 +14,8 @@ import (
 )
 
 // freeByHand is the script by which, as the docs say, a key can be freed from outside.
-const freeByHand = "redis.call('DEL', KEYS[1]) return redis.call('PUBLISH', KEYS[1] .. ':freed', '')"
+const freeByHand = "redis.call('DEL', KEYS[1]) return redis.call('PUBLISH', KEYS[1] .. ':freed', " +
+	"'')"
 
 func TestDocsFreeByHand(t *testing.T) {
 	t.Parallel()
@@ -39,7 +40,9 @@ func TestNextSleepsThoughTheKeyIsGone(t *testing.T) {
 			s.ok(t, "DEL", lease)
 			require.Equal(t, renewer.Gone, release(t, store, hold("a", "a", 0)).Status)
 		},
-		"the release, put off, finds it deleted": func(t *testing.T, s server, store renewer.Store) {
+		"the release, put off, finds it deleted": func(t *testing.T, s server,
+			store renewer.Store,
+		) {
 			s.ok(t, "DEL", lease)
 			late := hold("a", "a", 0)
 			late.Keep = time.Minute
@@ -86,11 +89,13 @@ func TestReleaseOfWhatIsGone(t *testing.T) {
 		answers := store.Release(t.Context(), []renewer.Hold{hold("a", "a", 0), hold("a", "x", 0)})
 		assert.Equal(t, []renewer.Answer{gone, gone}, answers)
 		assert.Equal(t, owner("b"), s.get(t, lease)[:22], "once, though two have found it gone")
-		assert.Equal(t, renewer.Taken, release(t, store, hold("a", "a", 0)).Status, "a late one frees nothing")
+		assert.Equal(t, renewer.Taken, release(t, store, hold("a", "a", 0)).Status,
+			"a late one frees nothing")
 		assert.Equal(t, owner("b"), s.get(t, lease)[:22])
 
 		s.ok(t, "DEL", lease)
-		assert.Equal(t, gone, release(t, store, hold("a", "c", 0)), "who leaves does not give the turn to itself")
+		assert.Equal(t, gone, release(t, store, hold("a", "c", 0)),
+			"who leaves does not give the turn to itself")
 		assert.Zero(t, s.number(t, "EXISTS", lease, lease+":line"))
 
 		mine(t, store, claim("a", "a", minuteTTL))
@@ -98,7 +103,8 @@ func TestReleaseOfWhatIsGone(t *testing.T) {
 		s.ok(t, "DEL", lease)
 		s.ok(t, "RPUSH", lease, "x")
 		assert.Equal(t, gone, release(t, store, hold("a", "a", 0)))
-		assert.Equal(t, int64(1), s.number(t, "LLEN", lease), "a key of another type stays as it is")
+		assert.Equal(t, int64(1), s.number(t, "LLEN", lease),
+			"a key of another type stays as it is")
 	})
 }
 

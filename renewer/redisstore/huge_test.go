@@ -45,7 +45,9 @@ func (c *longestReply) note(m rueidis.RedisMessage) {
 func TestAHugeValueIsNotSent(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
-		client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true })}
+		client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) {
+			o.DisableAutoPipelining = true
+		})}
 		store, err := redisstore.New(client)
 		require.NoError(t, err)
 		t.Cleanup(store.Close)
@@ -54,11 +56,19 @@ func TestAHugeValueIsNotSent(t *testing.T) {
 		client.longest = 0 // of what New asks
 		waits := claim("a", "a", time.Minute)
 		waits.Queue = true
-		for _, value := range []string{huge, owner("b") + "\n7\n8\n" + huge, owner("b") + "\n7\n8\nnode\n1\nop\n\n" + huge} {
+		for _, value := range []string{
+			huge, owner("b") + "\n7\n8\n" + huge,
+			owner("b") + "\n7\n8\nnode\n1\nop\n\n" + huge,
+		} {
 			for range 2 { // the second asks for a place in the line
 				s.ok(t, "SET", lease, value, "PX", "60000")
 				assert.Equal(t, renewer.Taken, acquire(t, store, waits).Status)
-				assert.Equal(t, renewer.Taken, store.Acquire(t.Context(), []renewer.Claim{claim("a", "c", time.Minute), claim("other", "a", time.Minute)})[0].Status)
+				assert.Equal(t, renewer.Taken,
+					store.Acquire(t.Context(),
+						[]renewer.Claim{
+							claim("a", "c", time.Minute),
+							claim("other", "a", time.Minute),
+						})[0].Status)
 				assert.Equal(t, renewer.Taken, renew(t, store, hold("a", "a", time.Minute)).Status)
 				assert.Equal(t, renewer.Taken, release(t, store, hold("a", "a", 0)).Status)
 				assert.Equal(t, renewer.Mine, release(t, store, hold("other", "a", 0)).Status)
@@ -76,13 +86,19 @@ func TestTheLongestValueIsSentWhole(t *testing.T) {
 		store := s.store(t)
 		long := strings.Repeat("é", redisstore.MaxPart)
 		c := claim("a", "a", time.Minute)
-		c.Holder = renewer.Holder{Node: long, PID: 1<<31 - 1, Operation: long, Trace: strings.Repeat("t", 2*redisstore.MaxPart)}
+		c.Holder = renewer.Holder{
+			Node: long, PID: 1<<31 - 1, Operation: long,
+			Trace: strings.Repeat("t", 2*redisstore.MaxPart),
+		}
 		mine(t, store, c)
 		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
 		assert.LessOrEqual(t, len(s.get(t, lease)), mostSent)
 		g := acquire(t, store, claim("a", "b", time.Minute))
 		cut := strings.Repeat("é", redisstore.MaxPart/2)
-		assert.Equal(t, renewer.Holder{Node: cut, PID: 1<<31 - 1, Operation: cut, Trace: strings.Repeat("t", redisstore.MaxPart)}, g.Holder)
+		assert.Equal(t, renewer.Holder{
+			Node: cut, PID: 1<<31 - 1, Operation: cut,
+			Trace: strings.Repeat("t", redisstore.MaxPart),
+		}, g.Holder)
 	})
 }
 
@@ -124,11 +140,17 @@ func (s server) listen(t *testing.T, channel string) <-chan string {
 	heard := make(chan string, 100)
 	client := s.client(t)
 	ready := make(chan struct{})
-	ctx, cancel := context.WithCancel(rueidis.WithOnSubscriptionHook(t.Context(), func(rueidis.PubSubSubscription) { close(ready) }))
+	ctx, cancel := context.WithCancel(rueidis.WithOnSubscriptionHook(t.Context(),
+		func(rueidis.PubSubSubscription) {
+			close(ready)
+		}))
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_ = client.Receive(ctx, client.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) { heard <- m.Message })
+		_ = client.Receive(ctx, client.B().Subscribe().Channel(channel).Build(),
+			func(m rueidis.PubSubMessage) {
+				heard <- m.Message
+			})
 	}()
 	t.Cleanup(func() { cancel(); <-over })
 	<-ready
@@ -139,12 +161,15 @@ func (s server) listen(t *testing.T, channel string) <-chan string {
 func TestAHugeRecordIsRefused(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
-		client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true })}
+		client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) {
+			o.DisableAutoPipelining = true
+		})}
 		store, err := redisstore.New(client)
 		require.NoError(t, err)
 		t.Cleanup(store.Close)
 		most := strings.Repeat("x", redisstore.MaxRecord)
-		s.ok(t, "SET", recordA, "9007199254740990 9007199254740990 9007199254740990\n"+most, "PX", "60000")
+		s.ok(t, "SET", recordA, "9007199254740990 9007199254740990 9007199254740990\n"+most, "PX",
+			"60000")
 		seen := look(t, store, "a", 0, 0)
 		require.NoError(t, seen.Err)
 		assert.Len(t, seen.Data, redisstore.MaxRecord)
@@ -154,7 +179,8 @@ func TestAHugeRecordIsRefused(t *testing.T) {
 			seen = look(t, store, "a", fence, time.Minute)
 			assert.Equal(t, renewer.Unknown, seen.Status)
 			require.ErrorIs(t, seen.Err, renewer.ErrRejected)
-			assert.ErrorContains(t, seen.Err, recordA+" has 16777367 bytes, more than any of ours; delete the key")
+			assert.ErrorContains(t, seen.Err,
+				recordA+" has 16777367 bytes, more than any of ours; delete the key")
 		}
 		assert.Zero(t, client.longest)
 

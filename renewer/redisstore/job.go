@@ -44,7 +44,8 @@ func (s *Store) newClaiming(claims []renewer.Claim) *claiming {
 
 // alike tells whether two claims can share a call.
 func (s *Store) alike(a, b *renewer.Claim) bool {
-	return a.TTL == b.TTL && s.plain(a) && s.plain(b) && s.replicas == 0 // which confirm one at a time
+	// which confirm one at a time
+	return a.TTL == b.TTL && s.plain(a) && s.plain(b) && s.replicas == 0
 }
 
 // plain tells whether a claim wants nothing that the script does for one at a time only.
@@ -52,7 +53,8 @@ func (s *Store) plain(c *renewer.Claim) bool {
 	return c.Fence == 0 && c.Reserve == 0 && !s.wantsPlace(c)
 }
 
-// wantsPlace tells whether a claim is of one who has been refused and waits, so that it should have a place in the line.
+// wantsPlace tells whether a claim is of one who has been refused and
+// waits, so that it should have a place in the line.
 func (s *Store) wantsPlace(c *renewer.Claim) bool {
 	return c.Queue && s.lines.Load() && s.hub.lineup.has(c.Owner)
 }

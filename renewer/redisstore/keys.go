@@ -16,8 +16,8 @@ const (
 // brace no key of another prefix is alike, even if one prefix begins with the other.
 func pattern(prefix string) string { return prefix + "{*" }
 
-// leaseKey returns PREFIX{name}. The braces are the only ones in it, so that they are the hash tag: all keys of a lock share
-// a slot, and no name chooses which.
+// leaseKey returns PREFIX{name}. The braces are the only ones in it, so that they
+// are the hash tag: all keys of a lock share a slot, and no name chooses which.
 func leaseKey(prefix, name string) string {
 	if clean(name) {
 		return prefix + "{" + name + "}"
@@ -77,8 +77,8 @@ func clean(name string) bool {
 	return true
 }
 
-// mustEscape: control bytes, which garble logs and terminals; braces, which would end the hash tag; and the escape itself, so
-// that no two names share a key.
+// mustEscape: control bytes, which garble logs and terminals; braces, which would
+// end the hash tag; and the escape itself, so that no two names share a key.
 func mustEscape(c byte) bool {
 	return c < 0x20 || c == 0x7f || c == '{' || c == '}' || c == '%'
 }

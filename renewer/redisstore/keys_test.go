@@ -35,7 +35,13 @@ func TestKeys(t *testing.T) {
 
 func TestManyKeysAtOnce(t *testing.T) {
 	t.Parallel()
-	holds := []renewer.Hold{{Name: "order:42"}, {Name: "a}b"}, {Name: ""}, {Name: "100%"}, {Name: "näme\xff"}}
+	holds := []renewer.Hold{
+		{Name: "order:42"},
+		{Name: "a}b"},
+		{Name: ""},
+		{Name: "100%"},
+		{Name: "näme\xff"},
+	}
 	keys := make([]string, len(holds))
 	redisstore.LeaseKeys(keys, "p:", holds)
 	for i, h := range holds {
@@ -48,7 +54,10 @@ func TestKeyIsWhereTheLeaseIs(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t, redisstore.Prefix("p:"))
-		claim := renewer.Claim{Name: "{odd}\n", Owner: strings.Repeat("o", renewer.OwnerLen), TTL: time.Minute}
+		claim := renewer.Claim{
+			Name: "{odd}\n", Owner: strings.Repeat("o", renewer.OwnerLen),
+			TTL: time.Minute,
+		}
 		require.Equal(t, renewer.Mine, store.Acquire(t.Context(), []renewer.Claim{claim})[0].Status)
 		for _, key := range []string{store.Key(claim.Name), store.Key(claim.Name) + ":fence"} {
 			there, err := s.do(t, "EXISTS", key).AsInt64()
@@ -79,7 +88,9 @@ func FuzzKeys(f *testing.F) {
 		require.Equal(t, prefix+"{"+inner+"}", keyA)
 		require.NotContains(t, inner, "{", "one hash tag, which is the name")
 		require.NotContains(t, inner, "}")
-		require.False(t, strings.ContainsFunc(inner, func(r rune) bool { return r < 0x20 || r == 0x7f }))
+		require.False(t, strings.ContainsFunc(inner, func(r rune) bool {
+			return r < 0x20 || r == 0x7f
+		}))
 		name, err := url.PathUnescape(inner)
 		require.NoError(t, err)
 		require.Equal(t, a, name, "the name can be read back")

@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// linger is how long the connection is kept when nothing is watched, as the next waiter often comes soon.
+	// linger is how long the connection is kept when nothing is
+	// watched, as the next waiter often comes soon.
 	linger = time.Second
 	// Between these the pause before a new connection doubles.
 	minPause = 50 * time.Millisecond
@@ -31,7 +32,8 @@ type line struct {
 func newLine(h *hub, addr string) *line {
 	return &line{
 		hub: h, addr: addr, kick: make(chan struct{}, 1),
-		topics: make(map[string]*topic), changed: make(map[string]struct{}), withdrawn: make(map[string]struct{}),
+		topics: make(map[string]*topic), changed: make(map[string]struct{}),
+		withdrawn: make(map[string]struct{}),
 	}
 }
 
@@ -53,7 +55,9 @@ func (l *line) run(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			continue // was idle, but for a watch that has just begun; or its server is not the primary any more
+			// was idle, but for a watch that has just begun; or its
+			// server is not the primary any more
+			continue
 		}
 		if live {
 			pause = minPause
@@ -102,8 +106,8 @@ func (l *line) tell(err error) {
 	}
 }
 
-// finished lets the goroutine end if nothing is watched any more, or the store is closed. A watch that begins after this begins
-// another line.
+// finished lets the goroutine end if nothing is watched any more, or the
+// store is closed. A watch that begins after this begins another line.
 func (l *line) finished() bool {
 	h := l.hub
 	h.mu.Lock()
@@ -141,7 +145,8 @@ func (l *line) changes(s *session) (come, gone []string, fresh []*watch) {
 			gone = append(gone, channel)
 			delete(s.subscribed, channel)
 		case want:
-			// Gone and come again before anybody looked: still subscribed, so that no confirmation will come.
+			// Gone and come again before anybody looked: still
+			// subscribed, so that no confirmation will come.
 			t.live = true
 			fresh = append(fresh, t.watches...)
 		}
@@ -174,8 +179,9 @@ func (l *line) end(s *session) (live bool) {
 	return s.live
 }
 
-// dispatch wakes the watches of a channel: it was published on, or its subscription confirmed. A message that names whose turn it is
-// wakes nobody else but, in case that one is dead, the next, when its time is over. It runs on the connection's reading goroutine.
+// dispatch wakes the watches of a channel: it was published on, or its subscription
+// confirmed. A message that names whose turn it is wakes nobody else but, in case that one
+// is dead, the next, when its time is over. It runs on the connection's reading goroutine.
 func (l *line) dispatch(s *session, channel, message string, confirmed bool) {
 	l.hub.mu.Lock()
 	t := l.topics[channel]
@@ -208,7 +214,8 @@ func wakeAll(watches []*watch) {
 	}
 }
 
-// withdraw notes that a subscription has ended: at our wish, or because the channel's slot has left the server.
+// withdraw notes that a subscription has ended: at our wish, or
+// because the channel's slot has left the server.
 func (l *line) withdraw(s *session, channel string) {
 	l.hub.mu.Lock()
 	defer l.hub.mu.Unlock()

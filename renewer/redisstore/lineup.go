@@ -14,7 +14,8 @@ import (
 const (
 	// maxMessage is the length of a message that names two places, in bytes.
 	maxMessage = 2*2*sha1.Size + 1
-	// turnTime is how long the first in line has to claim a lease that was given to it: what one that has died meanwhile costs the others.
+	// turnTime is how long the first in line has to claim a lease that
+	// was given to it: what one that has died meanwhile costs the others.
 	turnTime = time.Second
 	// leastLine is how long a line of waiters lives at least without anybody's asking.
 	leastLine = time.Minute
@@ -23,7 +24,8 @@ const (
 // shardArgs are the last arguments of renew.lua and release.lua on a cluster.
 var shardArgs = []string{toShard}
 
-// lineTTL is how long a line lives: waiters ask anew when a lease should have lapsed, and every few seconds.
+// lineTTL is how long a line lives: waiters ask anew when a lease
+// should have lapsed, and every few seconds.
 func lineTTL(ttl time.Duration) string { return decimal(max(2*ttl, leastLine).Milliseconds()) }
 
 // place is an owner token as messages name it: by its SHA-1, since a user who may listen need not
@@ -31,7 +33,8 @@ func lineTTL(ttl time.Duration) string { return decimal(max(2*ttl, leastLine).Mi
 type place [sha1.Size]byte
 
 func placeOf(owner string) place {
-	return sha1.Sum([]byte(owner)) //nolint:gosec // of 128 random bits; scripts of Redis have no other
+	//nolint:gosec // of 128 random bits; scripts of Redis have no other
+	return sha1.Sum([]byte(owner))
 }
 
 // readPlace reads what release.lua writes of a place.
@@ -82,7 +85,8 @@ func (l *lineup) hasPlace(p place) bool {
 	return ok
 }
 
-// settle books the answers to claims: who has the lock needs no place any more, and who was refused asks for one the next time.
+// settle books the answers to claims: who has the lock needs no place
+// any more, and who was refused asks for one the next time.
 func (l *lineup) settle(claims []renewer.Claim, grants []renewer.Grant) {
 	for i := range claims {
 		switch {
@@ -91,7 +95,8 @@ func (l *lineup) settle(claims []renewer.Claim, grants []renewer.Grant) {
 			l.forget(claims[i].Owner)
 		case grants[i].Status == renewer.Taken:
 			l.add(claims[i].Owner)
-			grants[i].Queued = true // as good as: it is to be released when it is not wanted any more
+			// as good as: it is to be released when it is not wanted any more
+			grants[i].Queued = true
 		}
 	}
 }

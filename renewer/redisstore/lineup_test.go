@@ -24,7 +24,8 @@ func queue(letter string) renewer.Claim {
 	return c
 }
 
-// stand has an owner stand in line: it asks twice, since it is only known to be refused when it was.
+// stand has an owner stand in line: it asks twice, since it is only
+// known to be refused when it was.
 func stand(t testing.TB, store renewer.Store, letter string) {
 	t.Helper()
 	for range 2 {
@@ -62,7 +63,8 @@ func TestLineScripts(t *testing.T) {
 		assert.Equal(t, renewer.Taken, g.Status)
 		assert.Equal(t, renewer.Holder{}, g.Holder, "who has not come yet has not said who it is")
 
-		t.Log("it claims it: as long as a grant, with a token of its own and the tokens that it wants")
+		t.Log("it claims it: as long as a grant, with a token of its own and the tokens that it " +
+			"wants")
 		c := queue("b")
 		c.Reserve, c.Holder = 5, renewer.Holder{Node: "web-2", PID: 7}
 		g = acquire(t, store, c)
@@ -70,7 +72,8 @@ func TestLineScripts(t *testing.T) {
 		assert.Greater(t, g.Fence, first)
 		assert.Equal(t, strconv.FormatInt(g.Fence+5, 10), s.get(t, fence))
 		s.pttl(t, lease, minute-5000, minute)
-		assert.Equal(t, renewer.Holder{Node: "web-2", PID: 7}, acquire(t, store, claim("a", "x", minuteTTL)).Holder)
+		assert.Equal(t, renewer.Holder{Node: "web-2", PID: 7},
+			acquire(t, store, claim("a", "x", minuteTTL)).Holder)
 		again := acquire(t, store, c)
 		assert.Equal(t, renewer.Mine, again.Status)
 		assert.Equal(t, g.Fence, again.Fence, "one grant")
@@ -80,7 +83,8 @@ func TestLineScripts(t *testing.T) {
 		assert.Equal(t, int64(1), s.number(t, "ZCARD", line))
 		require.Equal(t, renewer.Mine, release(t, store, hold("a", "b", 0)).Status)
 		assert.Equal(t, owner("d"), s.get(t, lease)[:22])
-		require.Equal(t, renewer.Mine, release(t, store, hold("a", "d", 0)).Status, "it has it, though it has not come")
+		require.Equal(t, renewer.Mine, release(t, store, hold("a", "d", 0)).Status,
+			"it has it, though it has not come")
 		assert.Zero(t, s.number(t, "EXISTS", lease, line), "nothing is left")
 
 		t.Log("the same lease twice in one release")
@@ -127,11 +131,14 @@ func (s server) waiters(t *testing.T, keepers []*renewer.Keeper, got chan<- *ren
 	before := s.number(t, "ZCARD", line)
 	for i, k := range keepers {
 		go func() {
-			if l, err := k.Acquire(context.WithoutCancel(t.Context()), "a", renewer.MaxWait(patience)); assert.NoError(t, err) {
+			if l, err := k.Acquire(context.WithoutCancel(t.Context()), "a",
+				renewer.MaxWait(patience)); assert.NoError(t, err) {
 				got <- l
 			}
 		}()
-		require.Eventually(t, func() bool { return s.number(t, "ZCARD", line) == before+int64(i)+1 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool {
+			return s.number(t, "ZCARD", line) == before+int64(i)+1
+		}, patience, time.Millisecond)
 	}
 }
 
@@ -168,7 +175,8 @@ func TestProcessesTakeTurns(t *testing.T) {
 		}
 	}
 	assert.LessOrEqual(t, calls, 3*n+5, "to claim, to free, and the test's own question")
-	assert.Zero(t, s.number(t, "EXISTS", redisstore.LeaseKey(redisstore.DefaultPrefix, "a")+":line"))
+	assert.Zero(t, s.number(t, "EXISTS",
+		redisstore.LeaseKey(redisstore.DefaultPrefix, "a")+":line"))
 }
 
 // One that has died in the line costs the others a second, not its TTL.
@@ -206,12 +214,16 @@ func TestAWaiterLeavesTheLine(t *testing.T) {
 		_, err := keepers[1].Acquire(ctx, "a")
 		left <- err
 	}()
-	require.Eventually(t, func() bool { return s.number(t, "ZCARD", line) == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return s.number(t, "ZCARD", line) == 1
+	}, patience, time.Millisecond)
 	_, err = keepers[2].Acquire(t.Context(), "a", renewer.MaxWait(50*time.Millisecond))
 	require.ErrorIs(t, err, renewer.ErrHeld)
 	leave()
 	require.ErrorIs(t, <-left, context.Canceled)
-	require.Eventually(t, func() bool { return s.number(t, "ZCARD", line) == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return s.number(t, "ZCARD", line) == 0
+	}, patience, time.Millisecond)
 	_, err = keepers[2].TryAcquire(t.Context(), "a")
 	require.ErrorIs(t, err, renewer.ErrHeld)
 	assert.Zero(t, s.number(t, "ZCARD", line), "who will not wait takes no place")
@@ -219,11 +231,13 @@ func TestAWaiterLeavesTheLine(t *testing.T) {
 	assert.Zero(t, s.number(t, "EXISTS", line, redisstore.LeaseKey(redisstore.DefaultPrefix, "a")))
 }
 
-// Without the rights that lines need, or when the server forgets them, waiters are woken all the same.
+// Without the rights that lines need, or when the server forgets
+// them, waiters are woken all the same.
 func TestWithoutALine(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix, strings.Fields(redisstore.Rights)...))
+	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix,
+		strings.Fields(redisstore.Rights)...))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	k, err := renewer.New(store, renewer.Config{TTL: 5 * time.Second})
@@ -232,7 +246,8 @@ func TestWithoutALine(t *testing.T) {
 	first := mine(t, store, claim("a", "a", time.Minute))
 	got := make(chan *renewer.Lease)
 	go func() {
-		if l, err := k.Acquire(context.WithoutCancel(t.Context()), "a", renewer.MaxWait(patience)); assert.NoError(t, err) {
+		if l, err := k.Acquire(context.WithoutCancel(t.Context()), "a",
+			renewer.MaxWait(patience)); assert.NoError(t, err) {
 			got <- l
 		}
 	}()

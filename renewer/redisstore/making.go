@@ -46,7 +46,9 @@ func do(ctx context.Context, client rueidis.Client, command rueidis.Completed) r
 }
 
 // doMulti is client.DoMulti in the same way.
-func doMulti(ctx context.Context, client rueidis.Client, commands []rueidis.Completed) []rueidis.RedisResult {
+func doMulti(
+	ctx context.Context, client rueidis.Client, commands []rueidis.Completed,
+) []rueidis.RedisResult {
 	if inTheMaking.Load() == 0 || ctx.Done() == nil {
 		return client.DoMulti(ctx, commands...)
 	}
@@ -71,8 +73,11 @@ type dialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Con
 // countingDial returns a function that dials as the client would with the options, and counts what
 // is in the making.
 func countingDial(opt *rueidis.ClientOption) dialFunc {
-	dial, oldDial, delay := opt.DialCtxFn, opt.DialFn, opt.DisableTCPNoDelay // the client still heeds DialFn
-	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (conn net.Conn, err error) {
+	// the client still heeds DialFn
+	dial, oldDial, delay := opt.DialCtxFn, opt.DialFn, opt.DisableTCPNoDelay
+	return func(ctx context.Context, addr string, dialer *net.Dialer,
+		config *tls.Config,
+	) (conn net.Conn, err error) {
 		inTheMaking.Add(1)
 		switch {
 		case dial != nil:
@@ -80,7 +85,8 @@ func countingDial(opt *rueidis.ClientOption) dialFunc {
 		case oldDial != nil:
 			conn, err = oldDial(addr, dialer, config)
 		case config != nil:
-			conn, err = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", addr)
+			conn, err = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp",
+				addr)
 		default:
 			conn, err = dialer.DialContext(ctx, "tcp", addr)
 		}
@@ -123,7 +129,8 @@ func newCountedConn(ctx context.Context, conn net.Conn) *countedConn {
 	c.leave = context.AfterFunc(ctx, func() {
 		if !c.made.Swap(true) {
 			// Others who need it try again: see neverSent.
-			err := fmt.Errorf("redisstore: the caller who made the connection has given up: %w", ctx.Err())
+			err := fmt.Errorf("redisstore: the caller who made the connection has given up: %w",
+				ctx.Err())
 			c.spoilt.Store(&err)
 			_ = c.Conn.Close() // by which the client hears of it
 			inTheMaking.Add(-1)

@@ -63,18 +63,31 @@ func TestAnothersDialOutlastsContext(t *testing.T) {
 	claims := func(n int) []renewer.Claim {
 		claims := make([]renewer.Claim, n)
 		for i := range claims {
-			claims[i] = claim("name", "a", time.Minute+time.Duration(i)*time.Second) // of different TTLs, a command each
+			// of different TTLs, a command each
+			claims[i] = claim("name", "a", time.Minute+time.Duration(i)*time.Second)
 		}
 		return claims
 	}
 	holds := []renewer.Hold{hold("name", "a", time.Minute), hold("name", "a", 2*time.Minute)}
 	for name, ask := range map[string]func(ctx context.Context, s *redisstore.Store) error{
-		"acquire":         func(ctx context.Context, s *redisstore.Store) error { return s.Acquire(ctx, claims(1))[0].Err },
-		"acquire several": func(ctx context.Context, s *redisstore.Store) error { return s.Acquire(ctx, claims(2))[1].Err },
-		"renew":           func(ctx context.Context, s *redisstore.Store) error { return s.Renew(ctx, holds[:1])[0].Err },
-		"renew several":   func(ctx context.Context, s *redisstore.Store) error { return s.Renew(ctx, holds)[1].Err },
-		"release":         func(ctx context.Context, s *redisstore.Store) error { return s.Release(ctx, holds[:1])[0].Err },
-		"release several": func(ctx context.Context, s *redisstore.Store) error { return s.Release(ctx, holds)[1].Err },
+		"acquire": func(ctx context.Context, s *redisstore.Store) error {
+			return s.Acquire(ctx, claims(1))[0].Err
+		},
+		"acquire several": func(ctx context.Context, s *redisstore.Store) error {
+			return s.Acquire(ctx, claims(2))[1].Err
+		},
+		"renew": func(ctx context.Context, s *redisstore.Store) error {
+			return s.Renew(ctx, holds[:1])[0].Err
+		},
+		"renew several": func(ctx context.Context, s *redisstore.Store) error {
+			return s.Renew(ctx, holds)[1].Err
+		},
+		"release": func(ctx context.Context, s *redisstore.Store) error {
+			return s.Release(ctx, holds[:1])[0].Err
+		},
+		"release several": func(ctx context.Context, s *redisstore.Store) error {
+			return s.Release(ctx, holds)[1].Err
+		},
 		"look": func(ctx context.Context, s *redisstore.Store) error {
 			return s.Look(ctx, []renewer.Look{{Name: "name"}})[0].Err
 		},
@@ -132,7 +145,8 @@ func TestWithinWhileConnectionIsMade(t *testing.T) {
 	cut(t, link, store)
 	for i := range 5 {
 		begun := time.Now()
-		_, err := keeper.TryAcquire(t.Context(), string(rune('a'+i)), renewer.MaxWait(50*time.Millisecond))
+		_, err := keeper.TryAcquire(t.Context(), string(rune('a'+i)),
+			renewer.MaxWait(50*time.Millisecond))
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.Less(t, time.Since(begun), time.Second)
 	}

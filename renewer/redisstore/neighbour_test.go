@@ -31,11 +31,13 @@ func TestNeighboursDoNotTouchEachOther(t *testing.T) {
 		t.Run(pubsub, func(t *testing.T) {
 			t.Parallel()
 			_, s := startReal(t, "--acl-pubsub-default", pubsub)
-			outer, inner := s.neighbour(t, redisstore.DefaultPrefix), s.neighbour(t, redisstore.DefaultPrefix+"billing:")
+			outer, inner := s.neighbour(t, redisstore.DefaultPrefix), s.neighbour(t,
+				redisstore.DefaultPrefix+"billing:")
 			for _, pair := range [][2]neighbour{{outer, inner}, {inner, outer}} {
 				me, other := pair[0], pair[1]
 				mine(t, other.store, claim("a", "a", time.Minute))
-				seen := other.store.Look(t.Context(), []renewer.Look{{Name: "a", Fence: 1, TTL: time.Minute}})
+				seen := other.store.Look(t.Context(),
+					[]renewer.Look{{Name: "a", Fence: 1, TTL: time.Minute}})
 				require.Equal(t, renewer.Mine, seen[0].Status)
 				before := s.dump(t)
 				me.triesAll(t, s, other.prefix)
@@ -55,7 +57,8 @@ func (s server) neighbour(t *testing.T, prefix string) neighbour {
 	t.Helper()
 	// With more than is documented: neither a pattern nor a message on a shard's channel gets
 	// through.
-	rights := strings.Fields(redisstore.Rights + " " + redisstore.LineRights + " +psubscribe +spublish +ssubscribe +punsubscribe +script|load")
+	rights := strings.Fields(redisstore.Rights + " " + redisstore.LineRights + " +psubscribe " +
+		"+spublish +ssubscribe +punsubscribe +script|load")
 	n := neighbour{prefix: prefix, client: s.userNamed(t, "user-of-"+prefix, prefix, rights...)}
 	var err error
 	n.store, err = redisstore.New(n.client, redisstore.Prefix(prefix))
@@ -81,7 +84,10 @@ func (s server) dump(t *testing.T) map[string]string {
 func (n neighbour) triesAll(t *testing.T, s server, prefix string) {
 	t.Helper()
 	lease, fence := redisstore.LockKeys(prefix, "a")
-	keys := []string{lease, fence, lease + ":line", lease + ":record", prefix, prefix + "*", "other"}
+	keys := []string{
+		lease, fence, lease + ":line", lease + ":record", prefix, prefix + "*",
+		"other",
+	}
 	for _, key := range keys {
 		for _, command := range [][]string{
 			{"GET", key},
@@ -107,12 +113,17 @@ func (n neighbour) triesAll(t *testing.T, s server, prefix string) {
 			cancel()
 			var refused *rueidis.RedisError
 			require.ErrorAs(t, err, &refused, "%v", command)
-			assert.Regexp(t, "NOPERM|user executing the script can't|ACL failure", err.Error(), "%v", command)
+			assert.Regexp(t, "NOPERM|user executing the script can't|ACL failure", err.Error(),
+				"%v", command)
 		}
 	}
-	for _, channel := range []string{lease + ":freed", prefix + "{*", prefix + "*", redisstore.DefaultPrefix + "*", "*", "__keyspace@0__:" + lease} {
+	for _, channel := range []string{
+		lease + ":freed", prefix + "{*", prefix + "*",
+		redisstore.DefaultPrefix + "*", "*", "__keyspace@0__:" + lease,
+	} {
 		for _, subscribe := range []rueidis.Completed{
-			n.client.B().Subscribe().Channel(channel).Build(), n.client.B().Psubscribe().Pattern(channel).Build(),
+			n.client.B().Subscribe().Channel(channel).Build(),
+			n.client.B().Psubscribe().Pattern(channel).Build(),
 			n.client.B().Ssubscribe().Channel(channel).Build(),
 		} {
 			words := strings.Join(subscribe.Commands(), " ")
@@ -135,7 +146,8 @@ func passesOn(t *testing.T, store *redisstore.Store) {
 	require.Equal(t, renewer.Taken, g.Status)
 	require.True(t, g.Queued)
 	require.Equal(t, renewer.Mine, release(t, store, hold("passed", "a", 0)).Status)
-	require.Equal(t, renewer.Taken, acquire(t, store, claim("passed", "c", time.Minute)).Status, "it is b's")
+	require.Equal(t, renewer.Taken, acquire(t, store, claim("passed", "c", time.Minute)).Status,
+		"it is b's")
 	reserves := next
 	reserves.Reserve = 10
 	g = acquire(t, store, reserves)
@@ -149,8 +161,11 @@ func passesOn(t *testing.T, store *redisstore.Store) {
 func keepsRecords(t *testing.T, store *redisstore.Store) {
 	t.Helper()
 	fence := mine(t, store, claim("recorded", "a", time.Minute))
-	require.Equal(t, renewer.Mine, store.Look(t.Context(), []renewer.Look{{Name: "recorded", Fence: fence, TTL: time.Minute}})[0].Status)
-	wrote := store.Write(t.Context(), []renewer.Record{{Name: "recorded", Fence: fence, Seq: 1, Data: "done", TTL: time.Minute}})
+	require.Equal(t, renewer.Mine,
+		store.Look(t.Context(),
+			[]renewer.Look{{Name: "recorded", Fence: fence, TTL: time.Minute}})[0].Status)
+	wrote := store.Write(t.Context(),
+		[]renewer.Record{{Name: "recorded", Fence: fence, Seq: 1, Data: "done", TTL: time.Minute}})
 	require.Equal(t, renewer.Answer{Status: renewer.Mine}, wrote[0])
 	seen := store.Look(t.Context(), []renewer.Look{{Name: "recorded"}})
 	require.Equal(t, "done", seen[0].Data)
@@ -174,10 +189,14 @@ func TestTheDocumentedLineServes(t *testing.T) {
 		for _, user := range users {
 			if words := strings.Fields(user); words[1] == "locks" {
 				assert.Equal(t, []string{"~lockbeat:{*", "&lockbeat:{*"},
-					slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, "~") && !strings.HasPrefix(w, "&") }), file)
+					slices.DeleteFunc(words, func(w string) bool {
+						return !strings.HasPrefix(w, "~") && !strings.HasPrefix(w, "&")
+					}), file)
 			}
 		}
-		store, err := redisstore.New(s.client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "locks", "secret" }))
+		store, err := redisstore.New(s.client(t, func(o *rueidis.ClientOption) {
+			o.Username, o.Password = "locks", "secret"
+		}))
 		require.NoError(t, err, file)
 		works(t, store)
 		keepsRecords(t, store)
@@ -215,7 +234,10 @@ func TestMessagesOfAnEarlierVersionWakeAll(t *testing.T) {
 	w := newWatch(store, "a")
 	defer w.stop()
 	w.await(t, "set up")
-	for _, message := range []string{owner("x") + "\n" + owner("y"), owner("b") + "\n", "", "x y", strings.Repeat("a ", 1000)} {
+	for _, message := range []string{
+		owner("x") + "\n" + owner("y"), owner("b") + "\n", "", "x y",
+		strings.Repeat("a ", 1000),
+	} {
 		w.clear()
 		s.ok(t, "PUBLISH", redisstore.LeaseKey(redisstore.DefaultPrefix, "a")+":freed", message)
 		w.await(t, "woken")

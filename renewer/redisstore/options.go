@@ -42,13 +42,14 @@ type settings struct {
 // Redis means this prefix and no other, even one that begins with it.
 func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
-// FenceTTL sets how long a lock's fence counter outlives its last grant, in place of [DefaultFenceTTL]: at least 1 ms. When
-// the counter has gone, the server's clock alone makes tokens rise; so let it be longer than that clock may ever be set back.
+// FenceTTL sets how long a lock's fence counter outlives its last grant, in place of
+// [DefaultFenceTTL]: at least 1 ms. When the counter has gone, the server's clock
+// alone makes tokens rise; so let it be longer than that clock may ever be set back.
 func FenceTTL(d time.Duration) Option { return func(s *settings) { s.fenceTTL = d } }
 
-// WriteTimeout tells the store the ConnWriteTimeout of the client, which it can't ask for, in place of [DefaultWriteTimeout]:
-// more than 0. After this time the engine cleans up once more behind an acquire whose reply was lost; if it is longer than the
-// client's own, that is just later.
+// WriteTimeout tells the store the ConnWriteTimeout of the client, which it can't ask for, in place
+// of [DefaultWriteTimeout]: more than 0. After this time the engine cleans up once more behind an
+// acquire whose reply was lost; if it is longer than the client's own, that is just later.
 func WriteTimeout(d time.Duration) Option { return func(s *settings) { s.writeTimeout = d } }
 
 // Logger sets where the warnings of [New] go: that the server may evict locks; that one behind
@@ -68,7 +69,9 @@ func configure(client rueidis.Client, opts []Option) (settings, error) {
 		}
 	}
 	var faults []string
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Sprintf(format, args...))
+	}
 
 	if isNil(client) {
 		fault("client: is nil; make one with rueidis.NewClient and check its error")
@@ -78,20 +81,26 @@ func configure(client rueidis.Client, opts []Option) (settings, error) {
 		fault("Prefix: is empty; leave it out for %q", DefaultPrefix)
 	case len(s.prefix) > maxPrefix:
 		fault("Prefix: has %d bytes; take at most %d", len(s.prefix), maxPrefix)
-	case strings.ContainsFunc(s.prefix, func(r rune) bool { return r <= 0x20 || r == 0x7f || strings.ContainsRune(`{}*?[]\`, r) }):
-		fault("Prefix: %q has a space, a control byte or one of {}*?[]\\; leave it out, so that no rule or hash tag takes it for a pattern",
+	case strings.ContainsFunc(s.prefix, func(r rune) bool {
+		return r <= 0x20 || r == 0x7f || strings.ContainsRune(`{}*?[]\`, r)
+	}):
+		fault("Prefix: %q has a space, a control byte or one of {}*?[]\\; leave it out, so that "+
+			"no rule or hash tag takes it for a pattern",
 			s.prefix)
 	case !strings.HasSuffix(s.prefix, ":"):
 		fault("Prefix: %q does not end in a colon; take %q", s.prefix, s.prefix+":")
 	}
 	if _, err := renewer.Millis(s.fenceTTL); err != nil {
-		fault("FenceTTL: is %v; take at least 1ms, or leave it out for %v", s.fenceTTL, DefaultFenceTTL)
+		fault("FenceTTL: is %v; take at least 1ms, or leave it out for %v", s.fenceTTL,
+			DefaultFenceTTL)
 	}
 	if s.writeTimeout <= 0 {
-		fault("WriteTimeout: is %v; give the ConnWriteTimeout of the client, or leave it out for %v", s.writeTimeout, DefaultWriteTimeout)
+		fault("WriteTimeout: is %v; give the ConnWriteTimeout of the client, or leave it out for "+
+			"%v", s.writeTimeout, DefaultWriteTimeout)
 	}
 	if s.replicas < 0 {
-		fault("Replicas: is %d; give the number of replicas that must confirm a grant, or leave it out for none", s.replicas)
+		fault("Replicas: is %d; give the number of replicas that must confirm a grant, or leave "+
+			"it out for none", s.replicas)
 	}
 	if s.logger == nil {
 		fault("Logger: is nil; leave it out for silence")

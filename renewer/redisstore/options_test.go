@@ -29,21 +29,72 @@ func TestNewNamesEveryFault(t *testing.T) {
 		"typed nil client": {(*typedNil)(nil), nil, []string{"client"}},
 		"all at once": {
 			nil,
-			[]redisstore.Option{redisstore.Prefix(""), redisstore.FenceTTL(999 * time.Microsecond), redisstore.WriteTimeout(-1), redisstore.Logger(nil)},
+			[]redisstore.Option{
+				redisstore.Prefix(""), redisstore.FenceTTL(999 * time.Microsecond),
+				redisstore.WriteTimeout(-1), redisstore.Logger(nil),
+			},
 			[]string{"client", "Prefix", "FenceTTL", "WriteTimeout", "Logger"},
 		},
-		"braces in the prefix":  {nil, []redisstore.Option{redisstore.Prefix("a{b}")}, []string{"Prefix"}},
-		"control in the prefix": {nil, []redisstore.Option{redisstore.Prefix("a\n")}, []string{"Prefix"}},
-		"space in the prefix":   {nil, []redisstore.Option{redisstore.Prefix("a b:")}, []string{"Prefix"}},
-		"any prefix":            {nil, []redisstore.Option{redisstore.Prefix("*")}, []string{"Prefix", "leave it out"}},
-		"any prefix below one":  {nil, []redisstore.Option{redisstore.Prefix("a:*:")}, []string{"Prefix", "leave it out"}},
-		"one of any":            {nil, []redisstore.Option{redisstore.Prefix("a?:")}, []string{"Prefix"}},
-		"a class":               {nil, []redisstore.Option{redisstore.Prefix("[ab]:")}, []string{"Prefix"}},
-		"an escape":             {nil, []redisstore.Option{redisstore.Prefix(`a\:`)}, []string{"Prefix"}},
-		"no colon":              {nil, []redisstore.Option{redisstore.Prefix("a")}, []string{"Prefix", `take "a:"`}},
-		"long prefix":           {nil, []redisstore.Option{redisstore.Prefix(string(make([]byte, 257)))}, []string{"Prefix"}},
-		"no fence TTL":          {nil, []redisstore.Option{redisstore.FenceTTL(0)}, []string{"FenceTTL", "1ms"}},
-		"no write timeout":      {nil, []redisstore.Option{redisstore.WriteTimeout(0)}, []string{"WriteTimeout"}},
+		"braces in the prefix": {
+			nil,
+			[]redisstore.Option{redisstore.Prefix("a{b}")},
+			[]string{"Prefix"},
+		},
+		"control in the prefix": {
+			nil,
+			[]redisstore.Option{redisstore.Prefix("a\n")},
+			[]string{"Prefix"},
+		},
+		"space in the prefix": {
+			nil,
+			[]redisstore.Option{redisstore.Prefix("a b:")},
+			[]string{"Prefix"},
+		},
+		"any prefix": {
+			nil,
+			[]redisstore.Option{redisstore.Prefix("*")},
+			[]string{"Prefix", "leave it out"},
+		},
+		"any prefix below one": {
+			nil,
+			[]redisstore.Option{redisstore.Prefix("a:*:")},
+			[]string{"Prefix", "leave it out"},
+		},
+		"one of any": {
+			nil,
+			[]redisstore.Option{redisstore.Prefix("a?:")},
+			[]string{"Prefix"},
+		},
+		"a class": {
+			nil,
+			[]redisstore.Option{redisstore.Prefix("[ab]:")},
+			[]string{"Prefix"},
+		},
+		"an escape": {
+			nil,
+			[]redisstore.Option{redisstore.Prefix(`a\:`)},
+			[]string{"Prefix"},
+		},
+		"no colon": {
+			nil,
+			[]redisstore.Option{redisstore.Prefix("a")},
+			[]string{"Prefix", `take "a:"`},
+		},
+		"long prefix": {
+			nil,
+			[]redisstore.Option{redisstore.Prefix(string(make([]byte, 257)))},
+			[]string{"Prefix"},
+		},
+		"no fence TTL": {
+			nil,
+			[]redisstore.Option{redisstore.FenceTTL(0)},
+			[]string{"FenceTTL", "1ms"},
+		},
+		"no write timeout": {
+			nil,
+			[]redisstore.Option{redisstore.WriteTimeout(0)},
+			[]string{"WriteTimeout"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,7 +112,8 @@ func TestOptions(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	assert.Equal(t, redisstore.DefaultWriteTimeout, s.store(t).Settle())
-	store := s.store(t, nil, redisstore.Prefix("locks/:"), redisstore.FenceTTL(time.Hour), redisstore.WriteTimeout(3*time.Second))
+	store := s.store(t, nil, redisstore.Prefix("locks/:"), redisstore.FenceTTL(time.Hour),
+		redisstore.WriteTimeout(3*time.Second))
 	assert.Equal(t, 3*time.Second, store.Settle())
 	mine(t, store, claim("a", "a", time.Minute))
 	s.pttl(t, "locks/:{a}", minute-5000, minute)
@@ -74,7 +126,8 @@ func TestNewChangesNothing(t *testing.T) {
 	each(t, func(t *testing.T, s server) {
 		s.store(t)
 		assert.Zero(t, s.number(t, "DBSIZE"))
-		if info, err := s.do(t, "INFO", "persistence").ToString(); err == nil { // miniredis has none
+		// miniredis has none
+		if info, err := s.do(t, "INFO", "persistence").ToString(); err == nil {
 			assert.Contains(t, info, "rdb_changes_since_last_save:0", "nor for a moment")
 		}
 	})
@@ -83,11 +136,15 @@ func TestNewChangesNothing(t *testing.T) {
 func TestEvictionWarning(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	for policy, warns := range map[string]bool{"noeviction": false, "volatile-ttl": true, "allkeys-lru": true} {
+	for policy, warns := range map[string]bool{
+		"noeviction": false, "volatile-ttl": true,
+		"allkeys-lru": true,
+	} {
 		s.ok(t, "CONFIG", "SET", "maxmemory-policy", policy)
 		var log bytes.Buffer
 		s.store(t, redisstore.Logger(slog.New(slog.NewTextHandler(&log, nil))))
-		assert.Equal(t, warns, bytes.Contains(log.Bytes(), []byte("level=WARN")), "%s: %s", policy, &log)
+		assert.Equal(t, warns, bytes.Contains(log.Bytes(), []byte("level=WARN")), "%s: %s", policy,
+			&log)
 		assert.Equal(t, warns, bytes.Contains(log.Bytes(), []byte("maxmemory-policy="+policy)))
 		assert.LessOrEqual(t, bytes.Count(log.Bytes(), []byte("\n")), 1)
 	}
@@ -95,7 +152,8 @@ func TestEvictionWarning(t *testing.T) {
 
 func TestClientOptionFills(t *testing.T) {
 	t.Parallel()
-	opt, err := redisstore.ClientOption(rueidis.ClientOption{InitAddress: []string{"x:1"}}, 6*time.Second)
+	opt, err := redisstore.ClientOption(rueidis.ClientOption{InitAddress: []string{"x:1"}},
+		6*time.Second)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"x:1"}, opt.InitAddress)
 	assert.True(t, opt.AlwaysPipelining)
@@ -106,7 +164,9 @@ func TestClientOptionFills(t *testing.T) {
 	assert.Equal(t, time.Second, opt.Dialer.Timeout)
 
 	assert.Zero(t, opt.Sentinel, "there is none")
-	opt, err = redisstore.ClientOption(rueidis.ClientOption{Sentinel: rueidis.SentinelOption{MasterSet: "m"}}, 6*time.Second)
+	opt, err = redisstore.ClientOption(rueidis.ClientOption{
+		Sentinel: rueidis.SentinelOption{MasterSet: "m"},
+	}, 6*time.Second)
 	require.NoError(t, err)
 	assert.Equal(t, time.Second, opt.Sentinel.Dialer.KeepAlive)
 	assert.Equal(t, time.Second, opt.Sentinel.Dialer.Timeout)
@@ -118,7 +178,9 @@ func TestClientOptionFills(t *testing.T) {
 	assert.Equal(t, 5*time.Second, opt.Dialer.KeepAlive)
 	assert.Equal(t, 5*time.Second, opt.Dialer.Timeout)
 
-	opt, err = redisstore.ClientOption(rueidis.ClientOption{ConnWriteTimeout: 1500 * time.Millisecond}, 6*time.Second)
+	opt, err = redisstore.ClientOption(rueidis.ClientOption{
+		ConnWriteTimeout: 1500 * time.Millisecond,
+	}, 6*time.Second)
 	require.NoError(t, err)
 	assert.Equal(t, 750*time.Millisecond, opt.Dialer.KeepAlive, "half of the TTL in all")
 
@@ -132,7 +194,8 @@ func TestClientOptionFills(t *testing.T) {
 	}
 	opt, err = redisstore.ClientOption(mine, 6*time.Second)
 	require.NoError(t, err)
-	assert.Equal(t, mine.PipelineMultiplex, opt.PipelineMultiplex, "what the caller has set is kept")
+	assert.Equal(t, mine.PipelineMultiplex, opt.PipelineMultiplex,
+		"what the caller has set is kept")
 	assert.Equal(t, mine.ConnWriteTimeout, opt.ConnWriteTimeout)
 	assert.Equal(t, mine.Dialer.KeepAlive, opt.Dialer.KeepAlive)
 	assert.Equal(t, mine.Dialer.Timeout, opt.Dialer.Timeout)
@@ -142,27 +205,45 @@ func TestClientOptionRefuses(t *testing.T) {
 	t.Parallel()
 	const ttl = 15 * time.Second
 	for field, edit := range map[string]func(*rueidis.ClientOption){
-		"ConnWriteTimeout: is 10s":  func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 10 * time.Second },
+		"ConnWriteTimeout: is 10s": func(o *rueidis.ClientOption) {
+			o.ConnWriteTimeout = 10 * time.Second
+		},
 		"ConnWriteTimeout: is -1ns": func(o *rueidis.ClientOption) { o.ConnWriteTimeout = -1 },
-		"Dialer.KeepAlive: is 3s":   func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = 3 * time.Second },
+		"Dialer.KeepAlive: is 3s": func(o *rueidis.ClientOption) {
+			o.Dialer.KeepAlive = 3 * time.Second
+		},
 		"ConnWriteTimeout: is 8.5s": func(o *rueidis.ClientOption) {
 			o.Dialer.KeepAlive, o.ConnWriteTimeout = 2500*time.Millisecond, 3500*time.Millisecond
 		},
-		"Dialer.KeepAlive: is -1ns":   func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = -1 },
-		"Dialer.Timeout: is 5s":       func(o *rueidis.ClientOption) { o.Dialer.Timeout = 5 * time.Second },
-		"ReplicaOnly":                 func(o *rueidis.ClientOption) { o.ReplicaOnly = true },
-		"SendToReplicas":              func(o *rueidis.ClientOption) { o.SendToReplicas = func(rueidis.Completed) bool { return false } },
-		"Standalone.ReplicaAddress":   func(o *rueidis.ClientOption) { o.Standalone.ReplicaAddress = []string{"x:2"} },
-		"DisableAutoPipelining":       func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true },
-		"ClientTrackingOptions":       func(o *rueidis.ClientOption) { o.ClientTrackingOptions = []string{"BCAST"} },
-		"OnInvalidations: the server": func(o *rueidis.ClientOption) { o.OnInvalidations = func([]rueidis.RedisMessage) {} },
+		"Dialer.KeepAlive: is -1ns": func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = -1 },
+		"Dialer.Timeout: is 5s": func(o *rueidis.ClientOption) {
+			o.Dialer.Timeout = 5 * time.Second
+		},
+		"ReplicaOnly": func(o *rueidis.ClientOption) { o.ReplicaOnly = true },
+		"SendToReplicas": func(o *rueidis.ClientOption) {
+			o.SendToReplicas = func(rueidis.Completed) bool { return false }
+		},
+		"Standalone.ReplicaAddress": func(o *rueidis.ClientOption) {
+			o.Standalone.ReplicaAddress = []string{"x:2"}
+		},
+		"DisableAutoPipelining": func(o *rueidis.ClientOption) {
+			o.DisableAutoPipelining = true
+		},
+		"ClientTrackingOptions": func(o *rueidis.ClientOption) {
+			o.ClientTrackingOptions = []string{"BCAST"}
+		},
+		"OnInvalidations: the server": func(o *rueidis.ClientOption) {
+			o.OnInvalidations = func([]rueidis.RedisMessage) {}
+		},
 		"Sentinel.Dialer.KeepAlive: is -1ns": func(o *rueidis.ClientOption) {
 			o.Sentinel.MasterSet, o.Sentinel.Dialer.KeepAlive = "m", -1
 		},
 		"Sentinel.Dialer.Timeout: is 5s": func(o *rueidis.ClientOption) {
 			o.Sentinel.MasterSet, o.Sentinel.Dialer.Timeout = "m", 5*time.Second
 		},
-		"set at most 3.75s, or leave it 0": func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 4 * time.Second },
+		"set at most 3.75s, or leave it 0": func(o *rueidis.ClientOption) {
+			o.ConnWriteTimeout = 4 * time.Second
+		},
 	} {
 		var opt rueidis.ClientOption
 		edit(&opt)
@@ -174,7 +255,10 @@ func TestClientOptionRefuses(t *testing.T) {
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	assert.ErrorContains(t, err, "ttl: is 999µs")
 
-	_, err = redisstore.ClientOption(rueidis.ClientOption{ReplicaOnly: true, ConnWriteTimeout: time.Minute, DisableAutoPipelining: true}, ttl)
+	_, err = redisstore.ClientOption(rueidis.ClientOption{
+		ReplicaOnly:      true,
+		ConnWriteTimeout: time.Minute, DisableAutoPipelining: true,
+	}, ttl)
 	for _, field := range []string{"ReplicaOnly", "ConnWriteTimeout", "DisableAutoPipelining"} {
 		assert.ErrorContains(t, err, field, "all at once")
 	}

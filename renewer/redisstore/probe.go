@@ -9,7 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// probeName is no lock's name in a key: a percent sign of a name would be escaped. Nor is probeElsewhere, in another slot.
+// probeName is no lock's name in a key: a percent sign of a name
+// would be escaped. Nor is probeElsewhere, in another slot.
 const (
 	probeName      = "%"
 	probeElsewhere = "%%"
@@ -23,8 +24,9 @@ func (s *Store) probe(ctx context.Context) error {
 	if s.cluster {
 		args = append(args, toShard)
 	} else {
-		// A node of a cluster refuses keys of two slots, whichever it serves. So a client that does not know that there is one is
-		// found out: as long as it is lucky with its locks' slots, all would seem well.
+		// A node of a cluster refuses keys of two slots, whichever it serves.
+		// So a client that does not know that there is one is found out: as
+		// long as it is lucky with its locks' slots, all would seem well.
 		keys = append(keys, s.prefix+"{"+probeElsewhere+"}")
 	}
 	// By text first, then by name: so that both rights are needed, and the name is known.
@@ -33,7 +35,8 @@ func (s *Store) probe(ctx context.Context) error {
 		reply, err := r.ToMessage()
 		if err != nil {
 			var answer *rueidis.RedisError
-			if errors.As(err, &answer) && s.definite(answer.Error()) || errors.Is(err, rueidis.ErrNoCache) {
+			if errors.As(err, &answer) && s.definite(answer.Error()) ||
+				errors.Is(err, rueidis.ErrNoCache) {
 				return s.wrap("new", err)
 			}
 			return s.orLater(r)
@@ -57,7 +60,8 @@ func (s *Store) probe(ctx context.Context) error {
 	return s.probeWait(ctx)
 }
 
-// probeWait finds out whether the server would wait for replicas, if it will be asked to: for none of them, which takes no time.
+// probeWait finds out whether the server would wait for replicas, if
+// it will be asked to: for none of them, which takes no time.
 func (s *Store) probeWait(ctx context.Context) error {
 	if s.replicas == 0 {
 		return nil
@@ -69,11 +73,12 @@ func (s *Store) probeWait(ctx context.Context) error {
 	return s.orLater(r)
 }
 
-// definite tells whether to refuse a server at once. A replica is one, although a fail-over may promote it: at start it is a
-// wrong address by far more often.
+// definite tells whether to refuse a server at once. A replica is one, although
+// a fail-over may promote it: at start it is a wrong address by far more often.
 func (s *Store) definite(text string) bool { return s.classify(text) > full }
 
-// errDenied is below the error for a command refused inside the script: there the server's own error is only text.
+// errDenied is below the error for a command refused inside the
+// script: there the server's own error is only text.
 var errDenied = errors.New("redisstore: the server refuses a command that locks need")
 
 // denied names the command, which the server's error often does not.
@@ -141,7 +146,8 @@ func warnOfEviction(policy string) string {
 	if policy == "noeviction" {
 		return ""
 	}
-	return "this Redis server may evict locks when its memory is full, and then two owners may hold one; " +
+	return "this Redis server may evict locks when its memory is full, and then two owners may " +
+		"hold one; " +
 		"keep locks on a server with maxmemory-policy noeviction"
 }
 
@@ -151,6 +157,8 @@ func warnOfNoReplicas(least string) string {
 	if least != "0" {
 		return ""
 	}
-	return "this Redis server would go on to grant locks after a fail-over that it has not heard of, to clients that have not " +
-		"heard of it either; set min-replicas-to-write 1 and min-replicas-max-lag on all servers behind Sentinel"
+	return "this Redis server would go on to grant locks after a fail-over that it has not heard " +
+		"of, to clients that have not " +
+		"heard of it either; set min-replicas-to-write 1 and min-replicas-max-lag on all servers " +
+		"behind Sentinel"
 }

@@ -54,7 +54,8 @@ func ask(ctx context.Context, questions []question) (left []question, err error)
 // askLater asks what was not answered until it is, the client is closed, or the store.
 func (s *Store) askLater(questions []question, log *slog.Logger) {
 	for pause := firstProbePause; len(questions) > 0; pause = min(2*pause, lastProbePause) {
-		timer := time.NewTimer(pause/2 + rand.N(pause/2)) // lest all processes ask a restarted server at once
+		// lest all processes ask a restarted server at once
+		timer := time.NewTimer(pause/2 + rand.N(pause/2))
 		select {
 		case <-timer.C:
 		case <-s.life.Done():
@@ -68,7 +69,8 @@ func (s *Store) askLater(questions []question, log *slog.Logger) {
 		}
 		cancel()
 		if err != nil { // New has returned: every request will say so as well
-			log.LogAttrs(s.life, slog.LevelWarn, "lockbeat: this Redis server refuses what locks need", slog.Any("error", err))
+			log.LogAttrs(s.life, slog.LevelWarn,
+				"lockbeat: this Redis server refuses what locks need", slog.Any("error", err))
 			return
 		}
 		questions = left
@@ -108,4 +110,7 @@ func (s *Store) notReady(text string) bool {
 	return s.classify(text) <= readOnly && slices.Contains(notReady, errorCode(text))
 }
 
-var notReady = []string{"LOADING", "BUSY", "OOM", "MISCONF", "NOREPLICAS", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
+var notReady = []string{
+	"LOADING", "BUSY", "OOM", "MISCONF", "NOREPLICAS", "READONLY", "MASTERDOWN",
+	"CLUSTERDOWN", "TRYAGAIN",
+}

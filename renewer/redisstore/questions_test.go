@@ -70,8 +70,12 @@ func TestNewWhileTheServerIsSlow(t *testing.T) {
 	assert.Less(t, time.Since(begun), 3*time.Second)
 	assert.Empty(t, store.Server())
 	link.Heal()
-	require.Eventually(t, func() bool { return store.Server() != "" }, patience, time.Millisecond, "asked again")
-	require.Eventually(t, func() bool { return standsInLine(t, s, store) }, patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return store.Server() != ""
+	}, patience, time.Millisecond, "asked again")
+	require.Eventually(t, func() bool {
+		return standsInLine(t, s, store)
+	}, patience, time.Millisecond)
 	require.Eventually(t, func() bool { return log.String() != "" }, patience, time.Millisecond)
 	assert.Contains(t, log.String(), "maxmemory-policy=allkeys-lru")
 }
@@ -80,17 +84,21 @@ func TestNewWhileTheServerIsSlow(t *testing.T) {
 func TestNewWhileTheServerIsLoading(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	s.ok(t, "CONFIG", "SET", "maxmemory", "1") // stands for LOADING: what the script would write is refused for now
+	// stands for LOADING: what the script would write is refused for now
+	s.ok(t, "CONFIG", "SET", "maxmemory", "1")
 	store := s.store(t)
 	s.ok(t, "CONFIG", "SET", "maxmemory", "0")
-	require.Eventually(t, func() bool { return standsInLine(t, s, store) }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return standsInLine(t, s, store)
+	}, patience, 10*time.Millisecond)
 }
 
 // What New could not find out in time is told by the log.
 func TestNewHearsOfARefusalLater(t *testing.T) {
 	t.Parallel()
 	redis, s := startReal(t)
-	s.ok(t, "ACL", "SETUSER", "locks", "on", "nopass", "~*", "&*", "+@connection", "+eval", "+evalsha")
+	s.ok(t, "ACL", "SETUSER", "locks", "on", "nopass", "~*", "&*", "+@connection", "+eval",
+		"+evalsha")
 	link := proxy.Start(t, redis.Addr())
 	client := s.client(t, func(o *rueidis.ClientOption) {
 		o.InitAddress = []string{link.Addr()}
@@ -142,13 +150,15 @@ func TestMinReplicasWarning(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	for least, warns := range map[string]bool{"0": true, "1": false} {
-		require.NoError(t, sentinel.Data[0].Do("CONFIG", "SET", "min-replicas-to-write", least).Error())
+		require.NoError(t, sentinel.Data[0].Do("CONFIG", "SET", "min-replicas-to-write",
+			least).Error())
 		var log logged
 		client := sentinel.Client(t)
 		store, err := redisstore.New(client, log.option())
 		require.NoError(t, err)
 		store.Close()
-		assert.Equal(t, warns, bytes.Contains([]byte(log.String()), []byte("min-replicas-to-write=0")), log.String())
+		assert.Equal(t, warns,
+			bytes.Contains([]byte(log.String()), []byte("min-replicas-to-write=0")), log.String())
 	}
 	server, err := sentinel.Primary()
 	require.NoError(t, err)

@@ -31,12 +31,14 @@ var _ renewer.Recorder = (*Store)(nil)
 // recordKey is in the slot of the lock's other keys.
 func (s *Store) recordKey(name string) string { return leaseKey(s.prefix, name) + recordSuffix }
 
-// Look implements [renewer.Recorder]. A TTL below 1 ms of a look with a token is answered with [renewer.ErrConfig].
+// Look implements [renewer.Recorder]. A TTL below 1 ms of a look with
+// a token is answered with [renewer.ErrConfig].
 func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 	seen := make([]renewer.Seen, len(looks))
 	asked := make([]int, 0, len(looks))
 	for i := range looks {
-		if _, seen[i].Err = renewer.Millis(looks[i].TTL); seen[i].Err == nil || looks[i].Fence == 0 {
+		if _, seen[i].Err = renewer.Millis(looks[i].TTL); seen[i].Err == nil ||
+			looks[i].Fence == 0 {
 			seen[i].Err = nil
 			asked = append(asked, i)
 		}
@@ -44,7 +46,8 @@ func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 	name := func(j int) string { return looks[asked[j]].Name }
 	s.spread(ctx, &s.recording, &calls{len(asked), name, func(j int, whole bool) rueidis.Completed {
 		l := &looks[asked[j]]
-		return lookScript.command(s.client.B(), whole, []string{s.recordKey(l.Name)}, decimal(l.Fence), decimal(l.TTL.Milliseconds()))
+		return lookScript.command(s.client.B(), whole, []string{s.recordKey(l.Name)},
+			decimal(l.Fence), decimal(l.TTL.Milliseconds()))
 	}, func(j int, r rueidis.RedisResult) {
 		i := asked[j]
 		reply, err := r.ToMessage()
@@ -71,7 +74,8 @@ func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.A
 			continue
 		}
 		if n := len(records[i].Data); n > MaxRecord {
-			answers[i].Err = fmt.Errorf("redisstore: write: %w: the record has %d bytes, above the limit of %d; keep a reference in it",
+			answers[i].Err = fmt.Errorf("redisstore: write: %w: the record has %d bytes, above "+
+				"the limit of %d; keep a reference in it",
 				renewer.ErrRejected, n, MaxRecord)
 			continue
 		}
@@ -117,7 +121,8 @@ func readSeen(reply rueidis.RedisMessage, fence int64) (seen renewer.Seen, ok bo
 	seq, err1 := parts[1].ToInt64()
 	data, err2 := parts[2].ToString()
 	left, err3 := parts[3].ToInt64()
-	if err0 != nil || err1 != nil || err2 != nil || err3 != nil || by < 0 || by > maxExact || seq < 0 || seq > maxExact {
+	if err0 != nil || err1 != nil || err2 != nil || err3 != nil || by < 0 || by > maxExact ||
+		seq < 0 || seq > maxExact {
 		return seen, false
 	}
 	seen = renewer.Seen{Status: renewer.Mine, Fence: by, Seq: seq, Data: data}

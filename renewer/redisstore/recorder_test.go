@@ -14,16 +14,21 @@ import (
 
 const recordA = "lockbeat:{a}:record"
 
-func look(t testing.TB, s *redisstore.Store, name string, fence int64, ttl time.Duration) renewer.Seen {
+func look(
+	t testing.TB, s *redisstore.Store, name string, fence int64, ttl time.Duration,
+) renewer.Seen {
 	t.Helper()
 	seen := s.Look(t.Context(), []renewer.Look{{Name: name, Fence: fence, TTL: ttl}})
 	require.Len(t, seen, 1)
 	return seen[0]
 }
 
-func write(t testing.TB, s *redisstore.Store, name string, fence, seq int64, data string) renewer.Answer {
+func write(
+	t testing.TB, s *redisstore.Store, name string, fence, seq int64, data string,
+) renewer.Answer {
 	t.Helper()
-	answers := s.Write(t.Context(), []renewer.Record{{Name: name, Fence: fence, Seq: seq, Data: data, TTL: time.Hour}})
+	answers := s.Write(t.Context(),
+		[]renewer.Record{{Name: name, Fence: fence, Seq: seq, Data: data, TTL: time.Hour}})
 	require.Len(t, answers, 1)
 	return answers[0]
 }
@@ -74,25 +79,29 @@ func TestWriteScript(t *testing.T) {
 		assert.Equal(t, renewer.Gone, write(t, store, "a", 5, 1, "x").Status, "no term")
 		assert.Zero(t, s.number(t, "DBSIZE"))
 		look(t, store, "a", 5, time.Minute)
-		assert.Equal(t, renewer.Gone, write(t, store, "a", 6, 1, "x").Status, "an earlier holder's term")
+		assert.Equal(t, renewer.Gone, write(t, store, "a", 6, 1, "x").Status,
+			"an earlier holder's term")
 		assert.Equal(t, renewer.Mine, write(t, store, "a", 5, 2, "one").Status)
 		assert.Equal(t, "5 5 2\none", s.get(t, recordA))
 		s.pttl(t, recordA, 60*minute-5000, 60*minute)
 		s.ok(t, "PEXPIRE", recordA, "60000")
-		assert.Equal(t, renewer.Mine, write(t, store, "a", 5, 2, "one").Status, "again, and its time anew")
+		assert.Equal(t, renewer.Mine, write(t, store, "a", 5, 2, "one").Status,
+			"again, and its time anew")
 		s.pttl(t, recordA, 60*minute-5000, 60*minute)
 		assert.Equal(t, renewer.Behind, write(t, store, "a", 5, 2, "two").Status)
 		assert.Equal(t, renewer.Behind, write(t, store, "a", 5, 1, "one").Status)
 		assert.Equal(t, renewer.Taken, write(t, store, "a", 4, 9, "late").Status)
 		assert.Equal(t, "5 5 2\none", s.get(t, recordA))
 		s.ok(t, "SET", recordA, "6 5 7\none", "PX", "60000")
-		assert.Equal(t, renewer.Mine, write(t, store, "a", 6, 1, "").Status, "the numbers are each holder's own")
+		assert.Equal(t, renewer.Mine, write(t, store, "a", 6, 1, "").Status,
+			"the numbers are each holder's own")
 		assert.Equal(t, "6 6 1\n", s.get(t, recordA))
 		assert.Equal(t, int64(1), s.number(t, "DBSIZE"))
 
 		t.Log("an erasure leaves nothing, unless the term is another's")
 		erase := func(fence, seq int64) renewer.Status {
-			return store.Write(t.Context(), []renewer.Record{{Name: "a", Fence: fence, Seq: seq, Erase: true}})[0].Status
+			return store.Write(t.Context(),
+				[]renewer.Record{{Name: "a", Fence: fence, Seq: seq, Erase: true}})[0].Status
 		}
 		assert.Equal(t, renewer.Taken, erase(5, 2))
 		assert.Equal(t, renewer.Gone, erase(7, 2))
@@ -114,7 +123,10 @@ func TestDamagedRecords(t *testing.T) {
 			require.ErrorIs(t, err, renewer.ErrRejected)
 			require.ErrorContains(t, err, says)
 		}
-		for _, value := range []string{"", "x", "1 2\nx", "1 2 3", "-1 2 3\n", "1 2 x\n", "12345678901234567 1 1\n", "1 12345678901234567 1\n", "1 1 12345678901234567\n"} {
+		for _, value := range []string{
+			"", "x", "1 2\nx", "1 2 3", "-1 2 3\n", "1 2 x\n",
+			"12345678901234567 1 1\n", "1 12345678901234567 1\n", "1 1 12345678901234567\n",
+		} {
 			s.ok(t, "SET", recordA, value, "PX", "60000")
 			refused(look(t, store, "a", 0, 0).Err, recordA+" is damaged")
 			refused(look(t, store, "a", 9, time.Hour).Err, recordA+" is damaged")
@@ -137,7 +149,8 @@ func TestRecordScriptsForgotten(t *testing.T) {
 			s.ok(t, "SCRIPT", "FLUSH")
 			assert.NoError(t, look(t, store, "a", fence+1, time.Hour).Err)
 			s.ok(t, "SCRIPT", "FLUSH")
-			assert.Equal(t, renewer.Answer{Status: renewer.Mine}, write(t, store, "a", fence+1, 1, "x"))
+			assert.Equal(t, renewer.Answer{Status: renewer.Mine},
+				write(t, store, "a", fence+1, 1, "x"))
 		}
 	})
 }
@@ -146,10 +159,19 @@ func TestRecordsNeedATTL(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	store := s.store(t)
-	seen := store.Look(t.Context(), []renewer.Look{{Name: "a", Fence: 1, TTL: time.Millisecond - 1}, {Name: "b", Fence: 1, TTL: time.Minute}, {Name: "c"}})
+	seen := store.Look(t.Context(),
+		[]renewer.Look{
+			{Name: "a", Fence: 1, TTL: time.Millisecond - 1},
+			{Name: "b", Fence: 1, TTL: time.Minute},
+			{Name: "c"},
+		})
 	require.ErrorIs(t, seen[0].Err, renewer.ErrConfig)
 	assert.Equal(t, []renewer.Seen{{Status: renewer.Mine}, {Status: renewer.Mine}}, seen[1:])
-	answers := store.Write(t.Context(), []renewer.Record{{Name: "b", Fence: 1, Seq: 1, TTL: -time.Hour}, {Name: "b", Fence: 1, Seq: 2, TTL: time.Minute}})
+	answers := store.Write(t.Context(),
+		[]renewer.Record{
+			{Name: "b", Fence: 1, Seq: 1, TTL: -time.Hour},
+			{Name: "b", Fence: 1, Seq: 2, TTL: time.Minute},
+		})
 	require.ErrorIs(t, answers[0].Err, renewer.ErrConfig)
 	assert.Equal(t, renewer.Answer{Status: renewer.Mine}, answers[1])
 	assert.Equal(t, int64(1), s.number(t, "DBSIZE"))
@@ -167,7 +189,8 @@ func TestRecordKeys(t *testing.T) {
 	require.ErrorIs(t, store.Look(ctx, []renewer.Look{{Name: "a"}})[0].Err, context.Canceled)
 }
 
-// FuzzRecordReplies gives the readers replies that no script of ours makes: nothing is believed of them.
+// FuzzRecordReplies gives the readers replies that no script of ours
+// makes: nothing is believed of them.
 func FuzzRecordReplies(f *testing.F) {
 	f.Add([]byte{0, 7, 0, 0, 0, 0, 0, 0, 0}, int64(5))
 	f.Add([]byte{51, 49, 'a', 'b', 'c', 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 9}, int64(0))
@@ -204,27 +227,60 @@ func TestReadSeen(t *testing.T) {
 		reply wire
 		want  renewer.Seen // zero: refused
 	}{
-		"a record":             {7, list(number(3), number(4), text("x"), number(-1)), renewer.Seen{Status: renewer.Mine, Fence: 3, Seq: 4, Data: "x"}},
-		"none":                 {0, list(number(0), number(0), text(""), number(-2)), renewer.Seen{Status: renewer.Mine}},
+		"a record": {
+			7, list(number(3), number(4), text("x"), number(-1)),
+			renewer.Seen{Status: renewer.Mine, Fence: 3, Seq: 4, Data: "x"},
+		},
+		"none": {
+			0, list(number(0), number(0), text(""), number(-2)),
+			renewer.Seen{Status: renewer.Mine},
+		},
 		"a later holder":       {7, list(number(8)), renewer.Seen{Status: renewer.Taken}},
 		"the same, not later":  {7, list(number(7)), renewer.Seen{}},
 		"later than possible":  {7, list(number(top + 1)), renewer.Seen{}},
 		"refused, only a look": {0, list(number(8)), renewer.Seen{}},
 		"text for a term":      {7, list(text("8")), renewer.Seen{}},
-		"fence below 0":        {7, list(number(-3), number(4), text("x"), number(-1)), renewer.Seen{}},
-		"fence too great":      {7, list(number(top+1), number(4), text("x"), number(-1)), renewer.Seen{}},
-		"seq below 0":          {7, list(number(3), number(-4), text("x"), number(-1)), renewer.Seen{}},
-		"seq too great":        {7, list(number(3), number(top+1), text("x"), number(-1)), renewer.Seen{}},
-		"text for a fence":     {7, list(text("3"), number(4), text("x"), number(-1)), renewer.Seen{}},
-		"text for a seq":       {7, list(number(3), text("4"), text("x"), number(-1)), renewer.Seen{}},
-		"a number for data":    {7, list(number(3), number(4), number(5), number(9)), renewer.Seen{}},
-		"nil for data":         {7, list(number(3), number(4), null(), number(9)), renewer.Seen{}},
-		"an error for data":    {7, list(number(3), number(4), fault("ERR x"), number(9)), renewer.Seen{}},
-		"two parts":            {7, list(number(3), number(4)), renewer.Seen{}},
-		"four parts":           {7, list(number(3), number(4), text("x"), text("x"), number(-1)), renewer.Seen{}},
-		"nothing":              {7, list(), renewer.Seen{}},
-		"a number":             {7, number(1), renewer.Seen{}},
-		"nil":                  {7, null(), renewer.Seen{}},
+		"fence below 0": {
+			7, list(number(-3), number(4), text("x"), number(-1)),
+			renewer.Seen{},
+		},
+		"fence too great": {
+			7, list(number(top+1), number(4), text("x"), number(-1)),
+			renewer.Seen{},
+		},
+		"seq below 0": {
+			7, list(number(3), number(-4), text("x"), number(-1)),
+			renewer.Seen{},
+		},
+		"seq too great": {
+			7, list(number(3), number(top+1), text("x"), number(-1)),
+			renewer.Seen{},
+		},
+		"text for a fence": {
+			7, list(text("3"), number(4), text("x"), number(-1)),
+			renewer.Seen{},
+		},
+		"text for a seq": {
+			7, list(number(3), text("4"), text("x"), number(-1)),
+			renewer.Seen{},
+		},
+		"a number for data": {
+			7, list(number(3), number(4), number(5), number(9)),
+			renewer.Seen{},
+		},
+		"nil for data": {7, list(number(3), number(4), null(), number(9)), renewer.Seen{}},
+		"an error for data": {
+			7, list(number(3), number(4), fault("ERR x"), number(9)),
+			renewer.Seen{},
+		},
+		"two parts": {7, list(number(3), number(4)), renewer.Seen{}},
+		"four parts": {
+			7, list(number(3), number(4), text("x"), text("x"), number(-1)),
+			renewer.Seen{},
+		},
+		"nothing":  {7, list(), renewer.Seen{}},
+		"a number": {7, number(1), renewer.Seen{}},
+		"nil":      {7, null(), renewer.Seen{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -237,7 +293,10 @@ func TestReadSeen(t *testing.T) {
 
 func TestReadWritten(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int]renewer.Status{1: renewer.Mine, 0: renewer.Taken, -1: renewer.Gone, -2: renewer.Behind, 2: 0, -3: 0} {
+	for n, want := range map[int]renewer.Status{
+		1: renewer.Mine, 0: renewer.Taken, -1: renewer.Gone,
+		-2: renewer.Behind, 2: 0, -3: 0,
+	} {
 		got, ok := redisstore.ReadWritten(number(n).message(t))
 		assert.Equal(t, want, got, n)
 		assert.Equal(t, want != renewer.Unknown, ok, n)

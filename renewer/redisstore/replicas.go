@@ -12,23 +12,27 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ErrReplicas is why an acquire got no definite answer from a store with [Replicas]: the server granted the lock, but too few of its
-// replicas confirmed it in time. A later question of the same owner may be granted; the engine frees what nobody asks for any more.
+// ErrReplicas is why an acquire got no definite answer from a store with [Replicas]: the
+// server granted the lock, but too few of its replicas confirmed it in time. A later
+// question of the same owner may be granted; the engine frees what nobody asks for any more.
 var ErrReplicas = errors.New("redisstore: too few replicas confirmed the lock")
 
-// Replicas has each grant confirmed by n replicas of its server, 0 by default, before it counts: it narrows the window in which
-// a fail-over forgets a lock that somebody believes in (see the package's doc). The server waits for them by WAIT, for at most
-// a tenth of the TTL. When too few confirm by then nobody knows: the error is [renewer.ErrUnavailable] and [ErrReplicas].
+// Replicas has each grant confirmed by n replicas of its server, 0 by default, before it counts:
+// it narrows the window in which a fail-over forgets a lock that somebody believes in (see the
+// package's doc). The server waits for them by WAIT, for at most a tenth of the TTL. When too
+// few confirm by then nobody knows: the error is [renewer.ErrUnavailable] and [ErrReplicas].
 //
-// An acquire takes a connection of its own meanwhile, from the client's pool for blocking commands, lest others' requests queue up
-// behind it; the user needs the right +wait. Renewals and releases are not waited for.
+// An acquire takes a connection of its own meanwhile, from the client's
+// pool for blocking commands, lest others' requests queue up behind it; the
+// user needs the right +wait. Renewals and releases are not waited for.
 func Replicas(n int) Option { return func(s *settings) { s.replicas = n } }
 
-// waitFor is how long replicas may take to confirm a grant with a TTL: less than the 18 % of it that the engine waits for an answer
-// by default, so that it learns why there is none.
+// waitFor is how long replicas may take to confirm a grant with a TTL: less than the 18 % of
+// it that the engine waits for an answer by default, so that it learns why there is none.
 func waitFor(ttl time.Duration) time.Duration { return max(ttl/10, time.Millisecond) }
 
-// confirmed sends the claims of a job, each on a connection of its own, and takes back the grants that too few replicas confirm.
+// confirmed sends the claims of a job, each on a connection of its
+// own, and takes back the grants that too few replicas confirm.
 func (s *Store) confirmed(ctx context.Context, todo *claiming) {
 	var wg sync.WaitGroup
 	for i := range todo.claims {
@@ -47,10 +51,13 @@ func (s *Store) confirmed(ctx context.Context, todo *claiming) {
 	wg.Wait()
 }
 
-// acquireConfirmed sends one claim, and right behind it on the same connection, since that is what WAIT goes by, the question
-// whether the replicas have it. Both go to the lock's server by its own client: a cluster's client would follow a redirection
-// with the claim alone, and ask the wrong server's replicas.
-func (s *Store) acquireConfirmed(ctx context.Context, todo *claiming, i int) (granted rueidis.RedisResult, unconfirmed error) {
+// acquireConfirmed sends one claim, and right behind it on the same connection,
+// since that is what WAIT goes by, the question whether the replicas have it.
+// Both go to the lock's server by its own client: a cluster's client would follow
+// a redirection with the claim alone, and ask the wrong server's replicas.
+func (s *Store) acquireConfirmed(
+	ctx context.Context, todo *claiming, i int,
+) (granted rueidis.RedisResult, unconfirmed error) {
 	name := todo.name(i)
 	node := s.serverOf(name)
 	within := waitFor(todo.claims[i].TTL)
@@ -59,7 +66,9 @@ func (s *Store) acquireConfirmed(ctx context.Context, todo *claiming, i int) (gr
 	for round := 1; ; round++ {
 		// A round that granted nothing may have waited too: for what others had written.
 		left := max(time.Until(until), time.Millisecond)
-		wait := s.client.B().Wait().Numreplicas(int64(s.replicas)).Timeout(left.Milliseconds()).Build()
+		wait := s.client.B().Wait().Numreplicas(int64(s.replicas)).Timeout(
+			left.Milliseconds(),
+		).Build()
 		results := doMulti(ctx, node, []rueidis.Completed{todo.command(i, whole), wait})
 		granted = results[0]
 		unknown := unknownScript(granted)
@@ -76,7 +85,8 @@ func (s *Store) acquireConfirmed(ctx context.Context, todo *claiming, i int) (gr
 		case err != nil:
 			return granted, s.wrap("acquire", err)
 		case have < int64(s.replicas):
-			return granted, fmt.Errorf("%w: %d of %d within %v; is one down, or cut off?", ErrReplicas, have, s.replicas, within)
+			return granted, fmt.Errorf("%w: %d of %d within %v; is one down, or cut off?",
+				ErrReplicas, have, s.replicas, within)
 		default:
 			return granted, nil
 		}
@@ -98,7 +108,8 @@ func (s *Store) serverOf(name string) rueidis.Client {
 	return s.client
 }
 
-// movedTo is a client of the server where, as another says, the lock has moved to; nil if it has not, or nobody knows the server.
+// movedTo is a client of the server where, as another says, the lock
+// has moved to; nil if it has not, or nobody knows the server.
 func (s *Store) movedTo(ctx context.Context, r rueidis.RedisResult, name string) rueidis.Client {
 	answer, ok := rueidis.IsRedisErr(r.Error())
 	if !ok || !s.cluster {
@@ -111,7 +122,8 @@ func (s *Store) movedTo(ctx context.Context, r rueidis.RedisResult, name string)
 	if node := s.client.Nodes()[addr]; node != nil {
 		return node
 	}
-	// A server that is new to the client: a command of which it follows the redirection itself makes it look around.
+	// A server that is new to the client: a command of which it
+	// follows the redirection itself makes it look around.
 	_ = do(ctx, s.client, s.client.B().Get().Key(leaseKey(s.prefix, name)).Build()).Error()
 	return s.client.Nodes()[addr]
 }

@@ -66,13 +66,16 @@ func TestAGrantThatNoReplicaConfirms(t *testing.T) {
 	begun := time.Now()
 	g := acquire(t, store, claim("name", "a", 3*time.Second))
 	assert.Equal(t, renewer.Unknown, g.Status, "nobody knows what a fail-over would do")
-	assert.InDelta(t, 300*time.Millisecond, time.Since(begun), float64(200*time.Millisecond), "a tenth of the TTL")
+	assert.InDelta(t, 300*time.Millisecond, time.Since(begun), float64(200*time.Millisecond),
+		"a tenth of the TTL")
 	require.ErrorIs(t, g.Err, redisstore.ErrReplicas)
 	require.ErrorContains(t, g.Err, "0 of 1 within 300ms")
 	require.NotErrorIs(t, g.Err, renewer.ErrRejected, "it may pass")
 	g = acquire(t, store, claim("name", "a", 3*time.Second))
-	require.ErrorIs(t, g.Err, redisstore.ErrReplicas, "nor is it known for the same claim once more")
-	assert.Equal(t, renewer.Taken, acquire(t, store, claim("held", "b", 3*time.Second)).Status, "what is taken is taken")
+	require.ErrorIs(t, g.Err, redisstore.ErrReplicas,
+		"nor is it known for the same claim once more")
+	assert.Equal(t, renewer.Taken, acquire(t, store, claim("held", "b", 3*time.Second)).Status,
+		"what is taken is taken")
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -89,15 +92,18 @@ func TestAGrantThatNoReplicaConfirms(t *testing.T) {
 	require.ErrorContains(t, g.Err, "1 of 2 within 100ms")
 }
 
-// What asynchronous replication costs: a lock that the primary granted while its replica was cut off is not known when that takes
-// over. The next owner gets it at once, with a higher token, while the first believes in it. With Replicas it would not have been
-// granted.
+// What asynchronous replication costs: a lock that the primary granted while its replica was
+// cut off is not known when that takes over. The next owner gets it at once, with a higher
+// token, while the first believes in it. With Replicas it would not have been granted.
 func TestAGrantThatTheReplicaMissed(t *testing.T) {
 	t.Parallel()
 	primary, replica, s := withReplica(t)
 	store, sure := s.store(t), s.store(t, redisstore.Replicas(1))
 	mine(t, sure, claim("confirmed", "a", time.Minute))
-	for _, args := range [][]string{{"ACL", "SETUSER", "default", "-psync", "-sync"}, {"CLIENT", "KILL", "TYPE", "replica"}} {
+	for _, args := range [][]string{
+		{"ACL", "SETUSER", "default", "-psync", "-sync"},
+		{"CLIENT", "KILL", "TYPE", "replica"},
+	} {
 		require.NoError(t, primary.Do(args...).Error())
 	}
 	require.Eventually(t, func() bool {
@@ -116,8 +122,10 @@ func TestAGrantThatTheReplicaMissed(t *testing.T) {
 	after := server{option: option, admin: replica.Client(t)}.store(t)
 	second := mine(t, after, claim("missed", "b", time.Minute))
 	assert.Greater(t, second, first, "a resource that refuses lower tokens is safe")
-	assert.Equal(t, renewer.Taken, renew(t, after, hold("missed", "a", time.Minute)).Status, "the first hears of it by its next heartbeat")
-	assert.Equal(t, renewer.Taken, acquire(t, after, claim("confirmed", "b", time.Minute)).Status, "what a replica confirmed is known")
+	assert.Equal(t, renewer.Taken, renew(t, after, hold("missed", "a", time.Minute)).Status,
+		"the first hears of it by its next heartbeat")
+	assert.Equal(t, renewer.Taken, acquire(t, after, claim("confirmed", "b", time.Minute)).Status,
+		"what a replica confirmed is known")
 }
 
 // By the engine: refused and cleaned up, or waited for.
@@ -136,7 +144,9 @@ func TestTheEngineFreesWhatNoReplicaConfirms(t *testing.T) {
 	_, err = keeper.Acquire(t.Context(), "wait", renewer.MaxWait(time.Second))
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	require.ErrorIs(t, err, redisstore.ErrReplicas)
-	require.Eventually(t, func() bool { return !has(t, primary, "try") && !has(t, primary, "wait") }, patience, time.Millisecond,
+	require.Eventually(t, func() bool {
+		return !has(t, primary, "try") && !has(t, primary, "wait")
+	}, patience, time.Millisecond,
 		"no key is left")
 
 	got := make(chan error)
@@ -147,7 +157,9 @@ func TestTheEngineFreesWhatNoReplicaConfirms(t *testing.T) {
 		}
 		got <- err
 	}()
-	require.Eventually(t, func() bool { return has(t, primary, "patient") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return has(t, primary, "patient")
+	}, patience, time.Millisecond)
 	require.NoError(t, replica.Cont())
 	require.NoError(t, <-got)
 }
@@ -160,10 +172,12 @@ func TestReplicasOfAShard(t *testing.T) {
 	replicaOf := map[*redistest.Server]*redistest.Server{}
 	for i, m := range cluster.Masters {
 		replicaOf[m] = cluster.Replicas[i]
-		require.NoError(t, cluster.Replicas[i].Do("CONFIG", "SET", "replica-serve-stale-data", "yes").Error())
+		require.NoError(t, cluster.Replicas[i].Do("CONFIG", "SET", "replica-serve-stale-data",
+			"yes").Error())
 	}
 	onReplica := func(server *redistest.Server, name string) bool {
-		keys, err := server.Do("KEYS", redisstore.LeaseKey(redisstore.DefaultPrefix, name)).AsStrSlice()
+		keys, err := server.Do("KEYS",
+			redisstore.LeaseKey(redisstore.DefaultPrefix, name)).AsStrSlice()
 		require.NoError(t, err)
 		return len(keys) == 1
 	}
@@ -200,7 +214,8 @@ func TestReplicasOfANewShard(t *testing.T) {
 		require.NoError(t, m.Do("CLUSTER", "DELSLOTSRANGE", first, last).Error())
 	}
 	require.NoError(t, cluster.Masters[0].Do("CLUSTER", "ADDSLOTSRANGE", first, last).Error())
-	require.NoError(t, cluster.Masters[0].Do("CLUSTER", "BUMPEPOCH").Error(), "whoever still believes in the former owner")
+	require.NoError(t, cluster.Masters[0].Do("CLUSTER", "BUMPEPOCH").Error(),
+		"whoever still believes in the former owner")
 	const name = "name" // in the first third
 	require.NoError(t, cluster.AwaitOwner(redistest.Slots-1, cluster.Masters[0]))
 	store := clusterStore(t, cluster, 15*time.Second, redisstore.Replicas(1))

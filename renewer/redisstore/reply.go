@@ -9,10 +9,11 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Replies come from a server that we do not run. One that our script can't have given is Unknown, with an error: it is never
-// taken for a grant.
+// Replies come from a server that we do not run. One that our script can't
+// have given is Unknown, with an error: it is never taken for a grant.
 
-// readGrant reads the reply of acquire.lua to a claim that proposed a token, or 0, and asked to reserve so many more.
+// readGrant reads the reply of acquire.lua to a claim that proposed a
+// token, or 0, and asked to reserve so many more.
 func readGrant(reply rueidis.RedisMessage, proposed int64, reserve int) (g renewer.Grant, ok bool) {
 	if reply.IsInt64() {
 		return readFence(reply, proposed)
@@ -20,7 +21,8 @@ func readGrant(reply rueidis.RedisMessage, proposed int64, reserve int) (g renew
 	parts, err := reply.ToArray()
 	if err == nil && len(parts) == 2 {
 		n, err := parts[1].ToInt64()
-		if g, ok = readFence(parts[0], proposed); !ok || err != nil || n < 1 || n > int64(reserve) || g.Fence > maxExact-n {
+		if g, ok = readFence(parts[0], proposed); !ok || err != nil || n < 1 ||
+			n > int64(reserve) || g.Fence > maxExact-n {
 			return renewer.Grant{}, false
 		}
 		g.Reserved = int(n)
@@ -48,7 +50,10 @@ func readGrant(reply rueidis.RedisMessage, proposed int64, reserve int) (g renew
 		return g, false
 	}
 	holder, since := decodeValue(value)
-	g = renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: millis(left), Queued: len(parts) == 4}
+	g = renewer.Grant{
+		Status: renewer.Taken, Holder: holder, TTL: millis(left),
+		Queued: len(parts) == 4,
+	}
 	if since > 0 && now > since && now <= maxExact {
 		g.HeldFor = time.Duration(now-since) * time.Microsecond // at most 2^53 us: no overflow
 	}
@@ -64,7 +69,8 @@ func readFence(reply rueidis.RedisMessage, proposed int64) (g renewer.Grant, ok 
 	return renewer.Grant{Status: renewer.Mine, Fence: fence}, true
 }
 
-// millis converts a remaining time to live. A key in its last millisecond has PTTL 0, which is not "unknown".
+// millis converts a remaining time to live. A key in its last
+// millisecond has PTTL 0, which is not "unknown".
 func millis(n int64) time.Duration {
 	switch {
 	case n < 0, n > math.MaxInt64/int64(time.Millisecond):
@@ -76,8 +82,8 @@ func millis(n int64) time.Duration {
 	}
 }
 
-// readAnswers reads the reply of renew.lua or release.lua into answers, one a key: the positions of the exceptions, in order.
-// If it returns false, answers is as it was.
+// readAnswers reads the reply of renew.lua or release.lua into answers, one a key: the
+// positions of the exceptions, in order. If it returns false, answers is as it was.
 func readAnswers(reply rueidis.RedisMessage, answers []renewer.Answer) bool {
 	lost, err := reply.ToArray()
 	if err != nil || len(lost) > len(answers) {

@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// wire builds replies in the form in which rueidis stores messages: a type, 8 bytes of length or number, and the content.
+// wire builds replies in the form in which rueidis stores messages: a
+// type, 8 bytes of length or number, and the content.
 type wire []byte
 
 func (w wire) head(kind byte, n int) wire {
@@ -50,34 +51,64 @@ func TestReadGrant(t *testing.T) {
 		reply wire
 		want  renewer.Grant // zero: refused
 	}{
-		"granted":         {number(7), renewer.Grant{Status: renewer.Mine, Fence: 7}},
-		"greatest fence":  {number(redisstore.MaxExact), renewer.Grant{Status: renewer.Mine, Fence: redisstore.MaxExact}},
+		"granted": {number(7), renewer.Grant{Status: renewer.Mine, Fence: 7}},
+		"greatest fence": {
+			number(redisstore.MaxExact),
+			renewer.Grant{Status: renewer.Mine, Fence: redisstore.MaxExact},
+		},
 		"fence too great": {number(redisstore.MaxExact + 1), renewer.Grant{}},
 		"fence 0":         {number(0), renewer.Grant{}},
 		"fence below 0":   {number(-7), renewer.Grant{}},
 		"taken": {
 			list(text(theirs), number(1500), number(3000)),
-			renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: 1500 * time.Millisecond, HeldFor: 2 * time.Millisecond},
+			renewer.Grant{
+				Status: renewer.Taken, Holder: holder, TTL: 1500 * time.Millisecond,
+				HeldFor: 2 * time.Millisecond,
+			},
 		},
-		"taken, no TTL":          {list(text("x"), number(-1), number(3000)), renewer.Grant{Status: renewer.Taken}},
-		"taken, last ms":         {list(text("x"), number(0), number(3000)), renewer.Grant{Status: renewer.Taken, TTL: time.Millisecond}},
-		"taken, endless TTL":     {list(text("x"), number(math.MaxInt64), number(3000)), renewer.Grant{Status: renewer.Taken}},
-		"taken, clock set back":  {list(text(theirs), number(5), number(10)), renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: 5 * time.Millisecond}},
-		"taken, mad clock":       {list(text(theirs), number(5), number(math.MaxInt64)), renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: 5 * time.Millisecond}},
-		"a number as text":       {text("7"), renewer.Grant{}},
-		"nil":                    {null(), renewer.Grant{}},
-		"an error":               {fault("ERR x"), renewer.Grant{}},
-		"an empty array":         {list(), renewer.Grant{}},
-		"a counter, unasked":     {list(number(7)), renewer.Grant{}},
-		"two parts":              {list(text("x"), number(5)), renewer.Grant{}},
-		"with tokens reserved":   {list(number(7), number(5)), renewer.Grant{Status: renewer.Mine, Fence: 7, Reserved: 5}},
-		"fewer reserved":         {list(number(7), number(1)), renewer.Grant{Status: renewer.Mine, Fence: 7, Reserved: 1}},
-		"more reserved":          {list(number(7), number(6)), renewer.Grant{}},
-		"none reserved":          {list(number(7), number(0)), renewer.Grant{}},
-		"reserved below 0":       {list(number(7), number(-1)), renewer.Grant{}},
-		"too great a reserve":    {list(number(redisstore.MaxExact-1), number(2)), renewer.Grant{}},
-		"text for a reserve":     {list(number(7), text("5")), renewer.Grant{}},
-		"four parts":             {list(text("x"), number(5), number(5), number(5)), renewer.Grant{}},
+		"taken, no TTL": {
+			list(text("x"), number(-1), number(3000)),
+			renewer.Grant{Status: renewer.Taken},
+		},
+		"taken, last ms": {
+			list(text("x"), number(0), number(3000)),
+			renewer.Grant{Status: renewer.Taken, TTL: time.Millisecond},
+		},
+		"taken, endless TTL": {
+			list(text("x"), number(math.MaxInt64), number(3000)),
+			renewer.Grant{Status: renewer.Taken},
+		},
+		"taken, clock set back": {
+			list(text(theirs), number(5), number(10)),
+			renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: 5 * time.Millisecond},
+		},
+		"taken, mad clock": {
+			list(text(theirs), number(5), number(math.MaxInt64)),
+			renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: 5 * time.Millisecond},
+		},
+		"a number as text":   {text("7"), renewer.Grant{}},
+		"nil":                {null(), renewer.Grant{}},
+		"an error":           {fault("ERR x"), renewer.Grant{}},
+		"an empty array":     {list(), renewer.Grant{}},
+		"a counter, unasked": {list(number(7)), renewer.Grant{}},
+		"two parts":          {list(text("x"), number(5)), renewer.Grant{}},
+		"with tokens reserved": {
+			list(number(7), number(5)),
+			renewer.Grant{Status: renewer.Mine, Fence: 7, Reserved: 5},
+		},
+		"fewer reserved": {
+			list(number(7), number(1)),
+			renewer.Grant{Status: renewer.Mine, Fence: 7, Reserved: 1},
+		},
+		"more reserved":       {list(number(7), number(6)), renewer.Grant{}},
+		"none reserved":       {list(number(7), number(0)), renewer.Grant{}},
+		"reserved below 0":    {list(number(7), number(-1)), renewer.Grant{}},
+		"too great a reserve": {list(number(redisstore.MaxExact-1), number(2)), renewer.Grant{}},
+		"text for a reserve":  {list(number(7), text("5")), renewer.Grant{}},
+		"four parts": {
+			list(text("x"), number(5), number(5), number(5)),
+			renewer.Grant{},
+		},
 		"nil for a value":        {list(null(), number(5), number(5)), renewer.Grant{}},
 		"an error for a value":   {list(fault("ERR"), number(5), number(5)), renewer.Grant{}},
 		"a number for a value":   {list(number(5), number(5), number(5)), renewer.Grant{}},
@@ -104,11 +135,17 @@ func TestReadGrantOfAProposal(t *testing.T) {
 		"another token":     {number(8), renewer.Grant{}},
 		"behind":            {list(number(7)), renewer.Grant{Status: renewer.Behind, Fence: 7}},
 		"reserved, unasked": {list(number(7), number(5)), renewer.Grant{}},
-		"far behind":        {list(number(redisstore.MaxExact)), renewer.Grant{Status: renewer.Behind, Fence: redisstore.MaxExact}},
+		"far behind": {
+			list(number(redisstore.MaxExact)),
+			renewer.Grant{Status: renewer.Behind, Fence: redisstore.MaxExact},
+		},
 		"above the counter": {list(number(6)), renewer.Grant{}},
 		"mad counter":       {list(number(redisstore.MaxExact + 1)), renewer.Grant{}},
 		"text for it":       {list(text("7")), renewer.Grant{}},
-		"taken":             {list(text("x"), number(-1), number(3000)), renewer.Grant{Status: renewer.Taken}},
+		"taken": {
+			list(text("x"), number(-1), number(3000)),
+			renewer.Grant{Status: renewer.Taken},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -126,10 +163,13 @@ func TestReadAnswers(t *testing.T) {
 		reply wire
 		want  []renewer.Status // nil: refused
 	}{
-		"all ours":       {list(), []renewer.Status{mine, mine, mine}},
-		"one taken":      {list(number(2)), []renewer.Status{mine, taken, mine}},
-		"one gone":       {list(number(-3)), []renewer.Status{mine, mine, gone}},
-		"all lost":       {list(number(-1), number(2), number(-3)), []renewer.Status{gone, taken, gone}},
+		"all ours":  {list(), []renewer.Status{mine, mine, mine}},
+		"one taken": {list(number(2)), []renewer.Status{mine, taken, mine}},
+		"one gone":  {list(number(-3)), []renewer.Status{mine, mine, gone}},
+		"all lost": {
+			list(number(-1), number(2), number(-3)),
+			[]renewer.Status{gone, taken, gone},
+		},
 		"position 0":     {list(number(0)), nil},
 		"beyond the end": {list(number(4)), nil},
 		"before the end": {list(number(-4)), nil},

@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// user makes a user with the given rights on the keys and channels of prefix, and returns a client of theirs.
+// user makes a user with the given rights on the keys and channels of
+// prefix, and returns a client of theirs.
 func (s server) user(t testing.TB, prefix string, rights ...string) rueidis.Client {
 	t.Helper()
 	return s.userNamed(t, "locks", prefix, rights...)
@@ -28,13 +29,17 @@ func (s server) userNamed(t testing.TB, name, prefix string, rights ...string) r
 
 // scope begins a user's rules as documented.
 func scope(prefix string) []string {
-	return []string{"reset", "resetchannels", "on", ">secret", "~" + prefix + "{*", "&" + prefix + "{*"}
+	return []string{
+		"reset", "resetchannels", "on", ">secret", "~" + prefix + "{*",
+		"&" + prefix + "{*",
+	}
 }
 
 func TestSmallestUser(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix, strings.Fields(redisstore.Rights)...))
+	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix,
+		strings.Fields(redisstore.Rights)...))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 
@@ -62,7 +67,11 @@ func documented(t testing.TB, file string) string {
 func TestDocumentedRights(t *testing.T) {
 	t.Parallel()
 	text := documented(t, "doc.go")
-	for _, list := range []string{redisstore.Rights, redisstore.ClusterRights, redisstore.SentinelRights, redisstore.RoleRight, redisstore.WaitRight, redisstore.LineRights} {
+	for _, list := range []string{
+		redisstore.Rights, redisstore.ClusterRights,
+		redisstore.SentinelRights, redisstore.RoleRight, redisstore.WaitRight,
+		redisstore.LineRights,
+	} {
 		assert.Contains(t, text, list)
 	}
 }
@@ -82,7 +91,8 @@ func TestEachRightIsNeeded(t *testing.T) {
 				assert.ErrorContains(t, err, missing, "which to grant")
 				assert.ErrorContains(t, err, "~lockbeat:{* &lockbeat:{*")
 				if missing != "+eval" && missing != "+evalsha" {
-					assert.ErrorContains(t, err, "refuses "+strings.ToUpper(missing[1:]), "which is missing")
+					assert.ErrorContains(t, err, "refuses "+strings.ToUpper(missing[1:]),
+						"which is missing")
 				}
 				return
 			}
@@ -96,7 +106,9 @@ func TestEachRightIsNeeded(t *testing.T) {
 				second.await(t, "set up")
 			}
 			first.stop()
-			require.Eventually(t, func() bool { return len(second.errors()) > 0 }, patience, time.Millisecond)
+			require.Eventually(t, func() bool {
+				return len(second.errors()) > 0
+			}, patience, time.Millisecond)
 			assert.ErrorContains(t, second.errors()[0], "NOPERM")
 			assert.ErrorContains(t, second.errors()[0], "redisstore: watch: ")
 		})
@@ -109,7 +121,8 @@ func TestOtherKeysAreRefused(t *testing.T) {
 	_, err := redisstore.New(s.user(t, "other:", strings.Fields(redisstore.Rights)...))
 	require.ErrorIs(t, err, renewer.ErrRejected)
 	assert.ErrorContains(t, err, "~lockbeat:{* &lockbeat:{*")
-	_, err = redisstore.New(s.user(t, "other:", strings.Fields(redisstore.Rights)...), redisstore.Prefix("other:"))
+	_, err = redisstore.New(s.user(t, "other:", strings.Fields(redisstore.Rights)...),
+		redisstore.Prefix("other:"))
 	require.NoError(t, err)
 }
 
@@ -117,7 +130,8 @@ func TestOtherKeysAreRefused(t *testing.T) {
 func TestRightsTakenAway(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix, strings.Fields(redisstore.Rights)...))
+	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix,
+		strings.Fields(redisstore.Rights)...))
 	require.NoError(t, err)
 	mine(t, store, claim("held", "a", time.Minute))
 	for _, right := range []string{"-mget", "-get"} {

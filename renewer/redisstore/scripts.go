@@ -35,10 +35,13 @@ func newScript(text string) script {
 	return script{text: text, sha: hex.EncodeToString(sum[:])}
 }
 
-// command calls the script by name (EVALSHA), or else by its whole text (EVAL), which teaches it to the server.
+// command calls the script by name (EVALSHA), or else by its whole
+// text (EVAL), which teaches it to the server.
 //
 // rueidis takes a command back once it is answered, so that each try needs a new one.
-func (s script) command(b rueidis.Builder, whole bool, keys []string, args ...string) rueidis.Completed {
+func (s script) command(
+	b rueidis.Builder, whole bool, keys []string, args ...string,
+) rueidis.Completed {
 	n := int64(len(keys))
 	if whole {
 		return b.Eval().Script(s.text).Numkeys(n).Key(keys...).Arg(args...).Build()
@@ -46,13 +49,15 @@ func (s script) command(b rueidis.Builder, whole bool, keys []string, args ...st
 	return b.Evalsha().Sha1(s.sha).Numkeys(n).Key(keys...).Arg(args...).Build()
 }
 
-// unknownScript tells whether the server has not seen the script since it started, or since SCRIPT FLUSH.
+// unknownScript tells whether the server has not seen the script
+// since it started, or since SCRIPT FLUSH.
 func unknownScript(r rueidis.RedisResult) bool {
 	e, ok := rueidis.IsRedisErr(r.Error())
 	return ok && strings.HasPrefix(e.Error(), "NOSCRIPT")
 }
 
-// toShard is the argument by which a release on a cluster has its message published on the lock's own shard.
+// toShard is the argument by which a release on a cluster has its
+// message published on the lock's own shard.
 const toShard = "shard"
 
 // withLines is the argument by which a release passes a lease on to the first of its waiters.

@@ -62,11 +62,13 @@ func TestAcquireScript(t *testing.T) {
 
 		t.Log("a value that we did not write is somebody's")
 		s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "odd"), "x")
-		assert.Equal(t, renewer.Grant{Status: renewer.Taken}, acquire(t, store, claim("odd", "a", time.Minute)))
+		assert.Equal(t, renewer.Grant{Status: renewer.Taken},
+			acquire(t, store, claim("odd", "a", time.Minute)))
 		s.ok(t, "DEL", redisstore.LeaseKey(redisstore.DefaultPrefix, "odd"))
 
 		t.Log("our token before no fence: an error, not a grant")
-		s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "cut"), owner("a"), "PX", "60000")
+		s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "cut"), owner("a"), "PX",
+			"60000")
 		rejected(t, acquire(t, store, claim("cut", "a", time.Minute)), "lockbeat:{cut} is damaged")
 
 		t.Log("an owner token of another length: an error")
@@ -76,13 +78,16 @@ func TestAcquireScript(t *testing.T) {
 
 		t.Log("a lease or counter of another type: an error, and the key stays as it is")
 		s.ok(t, "RPUSH", redisstore.LeaseKey(redisstore.DefaultPrefix, "list"), "x")
-		rejected(t, acquire(t, store, claim("list", "a", time.Minute)), "WRONGTYPE", "redisstore.Prefix")
+		rejected(t, acquire(t, store, claim("list", "a", time.Minute)), "WRONGTYPE",
+			"redisstore.Prefix")
 		assert.Equal(t, renewer.Gone, release(t, store, hold("list", "a", 0)).Status)
-		assert.Equal(t, int64(1), s.number(t, "LLEN", redisstore.LeaseKey(redisstore.DefaultPrefix, "list")))
+		assert.Equal(t, int64(1),
+			s.number(t, "LLEN", redisstore.LeaseKey(redisstore.DefaultPrefix, "list")))
 		_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "list2")
 		s.ok(t, "RPUSH", counter, "x")
 		rejected(t, acquire(t, store, claim("list2", "a", time.Minute)), "WRONGTYPE")
-		assert.Zero(t, s.number(t, "EXISTS", redisstore.LeaseKey(redisstore.DefaultPrefix, "list2")))
+		assert.Zero(t, s.number(t, "EXISTS",
+			redisstore.LeaseKey(redisstore.DefaultPrefix, "list2")))
 	})
 }
 
@@ -104,15 +109,21 @@ func TestRenewScript(t *testing.T) {
 		mine(t, store, claim("a", "a", time.Minute))
 		counter := s.number(t, "PTTL", fence)
 
-		assert.Equal(t, renewer.Mine, renew(t, store, hold("a", "a", 2*time.Minute)).Status, "ours: longer")
+		assert.Equal(t, renewer.Mine, renew(t, store, hold("a", "a", 2*time.Minute)).Status,
+			"ours: longer")
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
-		assert.Equal(t, renewer.Mine, renew(t, store, hold("a", "a", time.Second)).Status, "ours, but never shorter")
+		assert.Equal(t, renewer.Mine, renew(t, store, hold("a", "a", time.Second)).Status,
+			"ours, but never shorter")
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
-		assert.Equal(t, renewer.Taken, renew(t, store, hold("a", "b", time.Hour)).Status, "another's")
+		assert.Equal(t, renewer.Taken, renew(t, store, hold("a", "b", time.Hour)).Status,
+			"another's")
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
-		assert.Equal(t, renewer.Gone, renew(t, store, hold("none", "a", time.Hour)).Status, "nobody's")
-		assert.Zero(t, s.number(t, "EXISTS", redisstore.LeaseKey(redisstore.DefaultPrefix, "none")), "and not created")
-		assert.LessOrEqual(t, s.number(t, "PTTL", fence), counter, "the counter is no part of a renewal")
+		assert.Equal(t, renewer.Gone, renew(t, store, hold("none", "a", time.Hour)).Status,
+			"nobody's")
+		assert.Zero(t, s.number(t, "EXISTS", redisstore.LeaseKey(redisstore.DefaultPrefix, "none")),
+			"and not created")
+		assert.LessOrEqual(t, s.number(t, "PTTL", fence), counter,
+			"the counter is no part of a renewal")
 
 		s.ok(t, "PERSIST", lease)
 		assert.Equal(t, renewer.Mine, renew(t, store, hold("a", "a", time.Minute)).Status)
@@ -144,11 +155,13 @@ func TestReleaseScript(t *testing.T) {
 
 		mine(t, store, claim("a", "a", time.Minute))
 		answers := store.Release(t.Context(), []renewer.Hold{hold("a", "a", 0), hold("a", "a", 0)})
-		assert.Equal(t, []renewer.Answer{{Status: renewer.Mine}, {Status: renewer.Gone}}, answers, "freed once")
+		assert.Equal(t, []renewer.Answer{{Status: renewer.Mine}, {Status: renewer.Gone}}, answers,
+			"freed once")
 	})
 }
 
-// Batches above what a script takes, with TTLs that change along the way, are split and answered in order.
+// Batches above what a script takes, with TTLs that change along the
+// way, are split and answered in order.
 func TestBatchesAreSplit(t *testing.T) {
 	t.Parallel()
 	redis, s := startReal(t)
@@ -174,7 +187,8 @@ func TestBatchesAreSplit(t *testing.T) {
 	require.NoError(t, err)
 	named, err := redis.Calls("evalsha")
 	require.NoError(t, err)
-	// 0-99, 100-149 with one hour, 150-249, 250-306 with two; each was refused once by name, as the server had not seen it.
+	// 0-99, 100-149 with one hour, 150-249, 250-306 with two; each
+	// was refused once by name, as the server had not seen it.
 	assert.Equal(t, int64(4), calls)
 	assert.Equal(t, int64(4), named)
 	s.pttl(t, redisstore.LeaseKey(redisstore.DefaultPrefix, "job 149"), 60*minute-5000, 60*minute)
@@ -224,7 +238,8 @@ func TestLongNamesAreFewAScript(t *testing.T) {
 		for i := range redisstore.MaxKeys {
 			lock := c.pad + fmt.Sprintf("%06d", i)
 			assert.Len(t, store.Key(lock), c.length)
-			claims, holds = append(claims, claim(lock, "a", time.Minute)), append(holds, hold(lock, "a", time.Hour))
+			claims, holds = append(claims, claim(lock, "a", time.Minute)), append(holds,
+				hold(lock, "a", time.Hour))
 		}
 		check := func(i int, status renewer.Status, err error) {
 			t.Helper()
@@ -259,7 +274,8 @@ func TestScriptsForgotten(t *testing.T) {
 			var holds []renewer.Hold
 			for i := range n {
 				name := fmt.Sprint("job ", i)
-				claims, holds = append(claims, claim(name, "a", time.Minute)), append(holds, hold(name, "a", time.Minute))
+				claims, holds = append(claims, claim(name, "a", time.Minute)), append(holds,
+					hold(name, "a", time.Minute))
 			}
 			s.ok(t, "SCRIPT", "FLUSH")
 			for _, g := range store.Acquire(t.Context(), claims) {

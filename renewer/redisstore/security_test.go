@@ -26,7 +26,8 @@ const password = "hunter2"
 // allow makes a user with the given rights on a server.
 func allow(t *testing.T, server *redistest.Server, name string, rights ...string) {
 	t.Helper()
-	args := append([]string{"ACL", "SETUSER", name, "reset", "resetchannels", "on", ">" + password}, rights...)
+	args := append([]string{"ACL", "SETUSER", name, "reset", "resetchannels", "on", ">" + password},
+		rights...)
 	require.NoError(t, server.Do(args...).Error())
 }
 
@@ -46,7 +47,9 @@ func works(t *testing.T, store *redisstore.Store) {
 }
 
 // storeBy makes a store on a client as recommended.
-func storeBy(t *testing.T, option rueidis.ClientOption, opts ...redisstore.Option) *redisstore.Store {
+func storeBy(
+	t *testing.T, option rueidis.ClientOption, opts ...redisstore.Option,
+) *redisstore.Store {
 	t.Helper()
 	option, err := redisstore.ClientOption(option, 15*time.Second)
 	require.NoError(t, err)
@@ -59,7 +62,8 @@ func storeBy(t *testing.T, option rueidis.ClientOption, opts ...redisstore.Optio
 	return store
 }
 
-// The rights that the package's doc gives for a cluster and for Sentinel are enough, on the locks' servers and on the Sentinels.
+// The rights that the package's doc gives for a cluster and for
+// Sentinel are enough, on the locks' servers and on the Sentinels.
 func TestLeastRightsOfADeployment(t *testing.T) {
 	t.Parallel()
 	all := []string{"~lockbeat:{*", "&lockbeat:{*"}
@@ -77,7 +81,11 @@ func TestLeastRightsOfADeployment(t *testing.T) {
 		t.Parallel()
 		sentinel := redistest.StartSentinel(t)
 		for _, d := range sentinel.Data {
-			allow(t, d, "locks", append(all, strings.Fields(redisstore.Rights+" "+redisstore.RoleRight+" "+redisstore.WaitRight)...)...)
+			allow(t, d, "locks",
+				append(
+					all, strings.Fields(redisstore.Rights+" "+redisstore.RoleRight+" "+
+						redisstore.WaitRight)...,
+				)...)
 		}
 		for _, w := range sentinel.Sentinels {
 			allow(t, w, "finder", strings.Fields(redisstore.SentinelRights)...)
@@ -167,7 +175,9 @@ func TestPasswordsStaySecret(t *testing.T) {
 	redis, s := startReal(t)
 	s.user(t, redisstore.DefaultPrefix, strings.Fields(redisstore.Rights)...)
 	s.ok(t, "ACL", "SETUSER", "locks", ">"+password)
-	client := s.client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "locks", password })
+	client := s.client(t, func(o *rueidis.ClientOption) {
+		o.Username, o.Password = "locks", password
+	})
 	s.ok(t, "CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
 	s.ok(t, "ACL", "SETUSER", "locks", "+config|get")
 	var said records
@@ -175,7 +185,8 @@ func TestPasswordsStaySecret(t *testing.T) {
 	store, err := redisstore.New(client, redisstore.Logger(log))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
-	keeper, err := renewer.New(store, renewer.Config{TTL: time.Second, Observer: renewer.NewLogObserver(log)})
+	keeper, err := renewer.New(store,
+		renewer.Config{TTL: time.Second, Observer: renewer.NewLogObserver(log)})
 	require.NoError(t, err)
 	lease, err := keeper.Acquire(t.Context(), "held")
 	require.NoError(t, err)
@@ -206,7 +217,11 @@ func TestPasswordsStaySecret(t *testing.T) {
 	ask()
 	require.Eventually(t, func() bool { return len(w.errors()) > 0 }, patience, time.Millisecond)
 	tell(w.errors()[0])
-	_, err = rueidis.NewClient(func() rueidis.ClientOption { o := s.option; o.Username, o.Password = "locks", password; return o }())
+	_, err = rueidis.NewClient(func() rueidis.ClientOption {
+		o := s.option
+		o.Username, o.Password = "locks", password
+		return o
+	}())
 	tell(err)
 	<-lease.Context().Done()
 	tell(lease.Release(context.Background()))

@@ -24,7 +24,8 @@ var (
 // reached, nothing else ends the connection to it, and releases are published on the new one.
 const beliefCheck = 500 * time.Millisecond
 
-// session is one connection of a line, from dialling to its end. It is the goroutine's own, but for live.
+// session is one connection of a line, from dialling to its end. It
+// is the goroutine's own, but for live.
 type session struct {
 	addr       string              // of the server, as the client names it; "" if that is not known
 	subscribed map[string]struct{} // channels asked for
@@ -60,8 +61,8 @@ func (l *line) serve(ctx context.Context) (live bool, err error) {
 	return l.end(s), err
 }
 
-// dedicate opens a connection to the line's server. Dedicate takes no context: it dials for as long as Dialer.Timeout says. Nobody
-// waits for this goroutine.
+// dedicate opens a connection to the line's server. Dedicate takes no context:
+// it dials for as long as Dialer.Timeout says. Nobody waits for this goroutine.
 func (l *line) dedicate() (conn rueidis.DedicatedClient, addr string, err error) {
 	client := l.hub.client
 	if l.hub.shards != nil {
@@ -70,7 +71,8 @@ func (l *line) dedicate() (conn rueidis.DedicatedClient, addr string, err error)
 			return nil, "", errNoServer
 		}
 	} else if now, node := l.hub.primary(); node != nil {
-		addr, client = now, node // so that it is the connection's, even if the client turns to another server meanwhile
+		// so that it is the connection's, even if the client turns to another server meanwhile
+		addr, client = now, node
 	}
 	conn, _ = client.Dedicate() // Close gives it back too
 	return conn, addr, nil
@@ -96,7 +98,9 @@ func (l *line) outdated(s *session) bool {
 }
 
 // follow does on the connection what watches ask for, as they come and go.
-func (l *line) follow(ctx context.Context, conn rueidis.DedicatedClient, s *session, over <-chan error) error {
+func (l *line) follow(
+	ctx context.Context, conn rueidis.DedicatedClient, s *session, over <-chan error,
+) error {
 	idle := time.NewTimer(linger)
 	defer idle.Stop()
 	var look <-chan time.Time
@@ -151,7 +155,8 @@ func (l *line) pause(
 	}
 }
 
-// update subscribes to what came, gives up what went, and wakes those who came to what was there already.
+// update subscribes to what came, gives up what went, and wakes those
+// who came to what was there already.
 func (l *line) update(ctx context.Context, conn rueidis.DedicatedClient, s *session) error {
 	come, gone, fresh := l.changes(s)
 	for part := range slices.Chunk(come, maxChannels) {
@@ -170,31 +175,44 @@ func (l *line) update(ctx context.Context, conn rueidis.DedicatedClient, s *sess
 	return nil
 }
 
-// subscribe asks for messages that stay in the shard where the server knows such (Redis 7), and else for those that all servers
-// of the cluster are sent.
-func (l *line) subscribe(ctx context.Context, conn rueidis.DedicatedClient, s *session, channels []string) error {
+// subscribe asks for messages that stay in the shard where the server knows
+// such (Redis 7), and else for those that all servers of the cluster are sent.
+func (l *line) subscribe(
+	ctx context.Context, conn rueidis.DedicatedClient, s *session, channels []string,
+) error {
 	if s.sharded {
 		// One at a time: channels of one command must share a slot.
-		err := l.send(ctx, conn, channels, func(c string) rueidis.Completed { return conn.B().Ssubscribe().Channel(c).Build() },
+		err := l.send(ctx, conn, channels, func(c string) rueidis.Completed {
+			return conn.B().Ssubscribe().Channel(c).Build()
+		},
 			func(channel string) { l.withdraw(s, channel) })
-		if answer, ok := rueidis.IsRedisErr(err); !ok || !strings.Contains(answer.Error(), "unknown command") {
+		if answer, ok := rueidis.IsRedisErr(err); !ok ||
+			!strings.Contains(answer.Error(), "unknown command") {
 			return err
 		}
 		s.sharded = false
 	}
-	return l.send(ctx, conn, channels[:1], func(string) rueidis.Completed { return conn.B().Subscribe().Channel(channels...).Build() }, nil)
+	return l.send(ctx, conn, channels[:1], func(string) rueidis.Completed {
+		return conn.B().Subscribe().Channel(channels...).Build()
+	}, nil)
 }
 
-func (l *line) unsubscribe(ctx context.Context, conn rueidis.DedicatedClient, s *session, channels []string) error {
+func (l *line) unsubscribe(
+	ctx context.Context, conn rueidis.DedicatedClient, s *session, channels []string,
+) error {
 	if s.sharded {
-		return l.send(ctx, conn, channels, func(c string) rueidis.Completed { return conn.B().Sunsubscribe().Channel(c).Build() },
+		return l.send(ctx, conn, channels, func(c string) rueidis.Completed {
+			return conn.B().Sunsubscribe().Channel(c).Build()
+		},
 			func(string) {}) // the subscription has ended with the slot's move
 	}
-	return l.send(ctx, conn, channels[:1], func(string) rueidis.Completed { return conn.B().Unsubscribe().Channel(channels...).Build() }, nil)
+	return l.send(ctx, conn, channels[:1], func(string) rueidis.Completed {
+		return conn.B().Unsubscribe().Channel(channels...).Build()
+	}, nil)
 }
 
-// send sends a command for each channel and returns the first error, except that moved is told of channels that the server
-// does not serve any more.
+// send sends a command for each channel and returns the first error, except
+// that moved is told of channels that the server does not serve any more.
 func (l *line) send(
 	ctx context.Context, conn rueidis.DedicatedClient, channels []string,
 	build func(channel string) rueidis.Completed, moved func(channel string),

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// A topology that was right may have changed without any request failing, since the client follows the servers'
-	// redirections; so it is asked for again after this time, and then a little later than redirections were followed.
+	// A topology that was right may have changed without any request failing,
+	// since the client follows the servers' redirections; so it is asked for again
+	// after this time, and then a little later than redirections were followed.
 	topologyFor = time.Minute
 	// After a request that failed it is asked for at once, but no more often than this.
 	topologyPause = time.Second
@@ -19,9 +20,10 @@ const (
 	topologyTimeout = 300 * time.Millisecond
 )
 
-// shards knows which server of a cluster has a lock, so that requests to different servers travel apart: the client would answer
-// all of those that are sent together when the last server has answered. What it knows is a hint. If it is wrong the client
-// still sends each request to the right server.
+// shards knows which server of a cluster has a lock, so that requests to
+// different servers travel apart: the client would answer all of those that are
+// sent together when the last server has answered. What it knows is a hint. If
+// it is wrong the client still sends each request to the right server.
 type shards struct {
 	client  rueidis.Client
 	learned func() // called when now has changed; set before the first question
@@ -46,7 +48,8 @@ func (s *shards) of(name string) int {
 	return int(t.shards[slotOf(name)])
 }
 
-// addr is the address of the primary that has a name, as the client names it; "" while nothing is known.
+// addr is the address of the primary that has a name, as the client
+// names it; "" while nothing is known.
 func (s *shards) addr(name string) string {
 	t := s.now.Load()
 	if t == nil {
@@ -55,8 +58,8 @@ func (s *shards) addr(name string) string {
 	return t.addrs[t.shards[slotOf(name)]]
 }
 
-// learn asks the servers in random order until one tells. One that is slow is not waited for: rueidis may have to dial it, which
-// does not end with ctx for all but the first who wants that.
+// learn asks the servers in random order until one tells. One that is slow is not waited for:
+// rueidis may have to dial it, which does not end with ctx for all but the first who wants that.
 func (s *shards) learn(ctx context.Context) {
 	s.mu.Lock()
 	s.asked = time.Now()
@@ -108,7 +111,8 @@ func (s *shards) learnFrom(ctx context.Context, addr string, node rueidis.Client
 	return ok
 }
 
-// review has the topology asked for anew in the background if it is old, or if a request has failed: then it may have changed.
+// review has the topology asked for anew in the background if it is
+// old, or if a request has failed: then it may have changed.
 func (s *shards) review(failed bool) {
 	pause := topologyFor
 	if failed || s.now.Load() == nil {

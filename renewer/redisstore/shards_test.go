@@ -16,19 +16,22 @@ import (
 )
 
 // clusterStore is a store as recommended for locks of the given TTL.
-func clusterStore(t testing.TB, cluster *redistest.Cluster, ttl time.Duration, opts ...redisstore.Option) *redisstore.Store {
+func clusterStore(
+	t testing.TB, cluster *redistest.Cluster, ttl time.Duration, opts ...redisstore.Option,
+) *redisstore.Store {
 	t.Helper()
 	option, err := redisstore.ClientOption(cluster.ClientOption(), ttl)
 	require.NoError(t, err)
 	client := cluster.Client(t, func(o *rueidis.ClientOption) { *o = option })
-	store, err := redisstore.New(client, append(opts, redisstore.WriteTimeout(option.ConnWriteTimeout))...)
+	store, err := redisstore.New(client,
+		append(opts, redisstore.WriteTimeout(option.ConnWriteTimeout))...)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	return store
 }
 
-// A batch over all shards of which one is frozen: the others' answers are those of their servers, also where a script must be
-// sent again, and only the frozen one's are unknown.
+// A batch over all shards of which one is frozen: the others' answers are those of their
+// servers, also where a script must be sent again, and only the frozen one's are unknown.
 func TestAFrozenShardDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
@@ -40,7 +43,9 @@ func TestAFrozenShardDelaysNoOther(t *testing.T) {
 		mine(t, store, claim(name, "a", time.Minute))
 		holds = append(holds, hold(name, "a", time.Minute))
 		shard := store.Shard(name)
-		serving, err := cluster.Serving(redistest.Slot(redisstore.LeaseKey(redisstore.DefaultPrefix, name)))
+		serving, err := cluster.Serving(
+			redistest.Slot(redisstore.LeaseKey(redisstore.DefaultPrefix, name)),
+		)
 		require.NoError(t, err)
 		on[shard] = append(on[shard], i)
 		first := holds[on[shard][0]].Name
@@ -57,7 +62,10 @@ func TestAFrozenShardDelaysNoOther(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, server.Stop())
 
-	for _, do := range []func(context.Context, []renewer.Hold) []renewer.Answer{store.Renew, store.Release} {
+	for _, do := range []func(context.Context, []renewer.Hold) []renewer.Answer{
+		store.Renew,
+		store.Release,
+	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		answers := do(ctx, holds)
@@ -133,7 +141,9 @@ func TestShardsAreLearntLater(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		return acquire(t, store, claim("name", "a", time.Minute)).Status == renewer.Mine &&
-			store.Shard("name 0")+store.Shard("name 1")+store.Shard("name 2")+store.Shard("name 3") > 0
+			store.Shard("name 0")+store.Shard("name 1")+store.Shard("name 2")+store.Shard(
+				"name 3",
+			) > 0
 	}, patience, 10*time.Millisecond)
 }
 
@@ -158,7 +168,8 @@ func TestShardsAreLearntFromWhoAnswers(t *testing.T) {
 	}
 }
 
-// What Redis does to the other shards by default when one of them has gone, and no longer does if it is told so.
+// What Redis does to the other shards by default when one of them has
+// gone, and no longer does if it is told so.
 func TestFullCoverage(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "1000")

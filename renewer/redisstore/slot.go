@@ -3,8 +3,9 @@ package redisstore
 // slots is how many hash slots a cluster has.
 const slots = 16384
 
-// slotOf returns the slot of all keys of a lock: that of what is between their braces, by the CRC-16 that Redis Cluster uses.
-// Source: the Redis Cluster specification, appendix A (XMODEM: polynomial 0x1021, initial value 0).
+// slotOf returns the slot of all keys of a lock: that of what is between their
+// braces, by the CRC-16 that Redis Cluster uses. Source: the Redis Cluster
+// specification, appendix A (XMODEM: polynomial 0x1021, initial value 0).
 func slotOf(name string) uint16 {
 	if !clean(name) {
 		name = escape(name)

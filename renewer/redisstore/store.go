@@ -19,10 +19,11 @@ type Store struct {
 	fenceText string // fenceTTL in ms
 	settle    time.Duration
 	cluster   bool
-	shards    *shards                // of a cluster; nil otherwise
-	perCall   int                    // keys of one script
-	replicas  int                    // that must confirm a grant
-	lines     atomic.Bool            // whether waiters stand in line on the server; once true, always
+	shards    *shards // of a cluster; nil otherwise
+	perCall   int     // keys of one script
+	replicas  int     // that must confirm a grant
+	// whether waiters stand in line on the server; once true, always
+	lines     atomic.Bool
 	server    atomic.Pointer[string] // its run ID; nil if unknown, or of several
 	dead      atomic.Bool            // whether the client was closed when it last refused a request
 	life      context.Context        // ended by Close
@@ -41,7 +42,8 @@ type Store struct {
 
 var _ renewer.Sharded = (*Store)(nil)
 
-// New returns a store on the caller's client, which stays the caller's: close it after [Store.Close].
+// New returns a store on the caller's client, which stays the
+// caller's: close it after [Store.Close].
 //
 // It asks the server, for about 1 s at most, whether it may run what locks need. A server that
 // refuses makes an error that says what to set or to grant; one that is down, loading or slow does
@@ -59,13 +61,15 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		settle:  c.writeTimeout,
 		cluster: client.Mode() == rueidis.ClientModeCluster,
 		perCall: maxKeys, replicas: c.replicas,
-		ttls:    memo[time.Duration]{make: func(d time.Duration) string { return decimal(d.Milliseconds()) }},
+		ttls: memo[time.Duration]{make: func(d time.Duration) string {
+			return decimal(d.Milliseconds())
+		}},
 		holders: memo[renewer.Holder]{make: encodeHolder},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	if s.cluster {
-		// A script's keys must share a slot there. Locks that happen to do so are few, and a script with several of them could not
-		// run while the slot is moving.
+		// A script's keys must share a slot there. Locks that happen to do so are few,
+		// and a script with several of them could not run while the slot is moving.
 		s.perCall = 1
 		s.shards = newShards(s.life, client)
 	}
@@ -108,19 +112,22 @@ func (s *Store) Server() string {
 	return ""
 }
 
-// Key returns the key of the lease on a lock's name, for a look at it from outside: redis-cli --raw GET KEY shows who has it. Its
-// fence counter is at the same key with ":fence" behind it. Do not write to them.
+// Key returns the key of the lease on a lock's name, for a look at it from
+// outside: redis-cli --raw GET KEY shows who has it. Its fence counter is
+// at the same key with ":fence" behind it. Do not write to them.
 func (s *Store) Key(name string) string { return leaseKey(s.prefix, name) }
 
-// Settle returns what [WriteTimeout] was set to: after that long the client has given up a connection that does not answer. A
-// server that was frozen meanwhile may still find the request in its socket; then the lease lapses with its TTL.
+// Settle returns what [WriteTimeout] was set to: after that long the client has
+// given up a connection that does not answer. A server that was frozen meanwhile
+// may still find the request in its socket; then the lease lapses with its TTL.
 func (s *Store) Settle() time.Duration { return s.settle }
 
-// Watch implements [renewer.Store] by a subscription that all watches of the store share, on one connection of its own; of a
-// cluster, one to each server that has a lock which is watched. It is opened when the first begins and given up about a second after
-// the last has stopped.
+// Watch implements [renewer.Store] by a subscription that all watches of the store share, on
+// one connection of its own; of a cluster, one to each server that has a lock which is watched.
+// It is opened when the first begins and given up about a second after the last has stopped.
 //
-// A call of wake that has begun when stop is called may still run when stop returns. Both may be called from wake.
+// A call of wake that has begun when stop is called may still run
+// when stop returns. Both may be called from wake.
 func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 	return s.hub.watch(name, leaseKey(s.prefix, name)+freedSuffix, wake)
 }
@@ -133,8 +140,8 @@ func (s *Store) Close() {
 	s.hub.close()
 }
 
-// Shard implements [renewer.Sharded]: the primary of a cluster that serves name, as the cluster told last; 0 for all names if there
-// is no cluster, or if it would not tell.
+// Shard implements [renewer.Sharded]: the primary of a cluster that serves name, as the
+// cluster told last; 0 for all names if there is no cluster, or if it would not tell.
 func (s *Store) Shard(name string) int {
 	if s.shards == nil {
 		return 0
@@ -168,7 +175,9 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 
 // Renew implements [renewer.Store].
 func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	job := s.newHolding("renew", &renewScript, holds, func(h *renewer.Hold) time.Duration { return h.TTL })
+	job := s.newHolding("renew", &renewScript, holds, func(h *renewer.Hold) time.Duration {
+		return h.TTL
+	})
 	if s.cluster {
 		job.last = shardArgs
 	}
@@ -195,7 +204,9 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 }
 
 func (s *Store) newReleasing(holds []renewer.Hold) *holding {
-	job := s.newHolding("release", &releaseScript, holds, func(h *renewer.Hold) time.Duration { return h.Keep })
+	job := s.newHolding("release", &releaseScript, holds, func(h *renewer.Hold) time.Duration {
+		return h.Keep
+	})
 	switch {
 	case s.cluster:
 		job.last = shardArgs
@@ -205,8 +216,8 @@ func (s *Store) newReleasing(holds []renewer.Hold) *holding {
 	return job
 }
 
-// gathers tells whether callers who meet share a command: not on a cluster, where their locks are in different slots, and not where
-// replicas confirm each grant on a connection of its own.
+// gathers tells whether callers who meet share a command: not on a cluster, where their locks
+// are in different slots, and not where replicas confirm each grant on a connection of its own.
 func (s *Store) gathers() bool { return s.perCall > 1 && s.replicas == 0 }
 
 func (s *Store) newAcquires() *gather[renewer.Claim, renewer.Grant] {
@@ -245,6 +256,8 @@ func (s *Store) newReleases() *gather[renewer.Hold, renewer.Answer] {
 			}
 			return job.answers
 		},
-		unknown: func(err error) renewer.Answer { return renewer.Answer{Err: s.wrap("release", err)} },
+		unknown: func(err error) renewer.Answer {
+			return renewer.Answer{Err: s.wrap("release", err)}
+		},
 	}
 }

@@ -11,11 +11,13 @@ import (
 // topology is which server has which slot of a cluster, as CLUSTER SLOTS told. It never changes.
 type topology struct {
 	shards [slots]uint16 // by slot: an index into addrs
-	addrs  []string      // of the primaries, as the client names them; "" for numbers that are free again
+	// of the primaries, as the client names them; "" for numbers that are free again
+	addrs []string
 }
 
-// readTopology reads the reply of CLUSTER SLOTS from the server on addr. Primaries that last knows keep their number. It returns
-// false for a reply of another form: whatever is between us and the servers, it is no cluster that tells.
+// readTopology reads the reply of CLUSTER SLOTS from the server on addr. Primaries
+// that last knows keep their number. It returns false for a reply of another form:
+// whatever is between us and the servers, it is no cluster that tells.
 func readTopology(reply rueidis.RedisMessage, addr string, last *topology) (*topology, bool) {
 	rows, err := reply.ToArray()
 	if err != nil || len(rows) == 0 || len(rows) > slots {
@@ -34,7 +36,8 @@ func readTopology(reply rueidis.RedisMessage, addr string, last *topology) (*top
 		first, err0 := fields[0].AsInt64()
 		last, err1 := fields[1].AsInt64()
 		primary, ok := readEndpoint(fields[2], addr)
-		if err := cmp.Or(err0, err1); err != nil || !ok || first < 0 || first > last || last >= slots {
+		if err := cmp.Or(err0, err1); err != nil || !ok || first < 0 || first > last ||
+			last >= slots {
 			return nil, false
 		}
 		spans[i] = span{first, last, primary}
@@ -63,7 +66,8 @@ func readTopology(reply rueidis.RedisMessage, addr string, last *topology) (*top
 	return t, true
 }
 
-// add gives a primary the lowest number that is free, so that numbers stay low however often servers come and go.
+// add gives a primary the lowest number that is free, so that numbers
+// stay low however often servers come and go.
 func (t *topology) add(addr string) uint16 {
 	for n, a := range t.addrs {
 		if a == "" {
@@ -75,7 +79,8 @@ func (t *topology) add(addr string) uint16 {
 	return uint16(len(t.addrs) - 1)
 }
 
-// readEndpoint reads a server's address as the client does: an empty host is that of the server that tells.
+// readEndpoint reads a server's address as the client does: an empty
+// host is that of the server that tells.
 func readEndpoint(node rueidis.RedisMessage, teller string) (addr string, ok bool) {
 	fields, err := node.ToArray()
 	if err != nil || len(fields) < 2 {

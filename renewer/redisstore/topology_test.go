@@ -14,13 +14,17 @@ import (
 
 // slotRow is a row of CLUSTER SLOTS, with a replica that is of no interest.
 func slotRow(first, last int, host wire, port int) wire {
-	return list(number(first), number(last), list(host, number(port), text("id")), list(text("replica"), number(1), text("id")))
+	return list(number(first), number(last), list(host, number(port), text("id")),
+		list(text("replica"), number(1), text("id")))
 }
 
 func TestSlotOf(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, 0x31C3, redisstore.SlotOf("123456789"), "the check value of the CRC")
-	for _, name := range []string{"a", "order:42", "{a}", "a{b}c", "}{", "%", "\x00", "é", strings.Repeat("x", 512)} {
+	for _, name := range []string{
+		"a", "order:42", "{a}", "a{b}c", "}{", "%", "\x00", "é",
+		strings.Repeat("x", 512),
+	} {
 		key := redisstore.LeaseKey(redisstore.DefaultPrefix, name)
 		assert.Equal(t, redistest.Slot(key), redisstore.SlotOf(name), "%q", name)
 	}
@@ -35,7 +39,8 @@ func TestTopology(t *testing.T) {
 		}
 		return redisstore.Topology("teller:7000", messages...)
 	}
-	two := list(slotRow(0, 8191, text("a"), 1), slotRow(8192, 16382, text("b"), 2), slotRow(16383, 16383, text("a"), 1))
+	two := list(slotRow(0, 8191, text("a"), 1), slotRow(8192, 16382, text("b"), 2),
+		slotRow(16383, 16383, text("a"), 1))
 	shards, addrs, ok := read(two)
 	require.True(t, ok)
 	assert.Equal(t, []string{"a:1", "b:2"}, addrs)
@@ -45,9 +50,11 @@ func TestTopology(t *testing.T) {
 	assert.EqualValues(t, 1, shards[16382])
 	assert.EqualValues(t, 0, shards[16383])
 
-	shards, addrs, ok = read(two, list(slotRow(0, 99, text("c"), 3), slotRow(100, 16383, text("b"), 2)))
+	shards, addrs, ok = read(two,
+		list(slotRow(0, 99, text("c"), 3), slotRow(100, 16383, text("b"), 2)))
 	require.True(t, ok)
-	assert.Equal(t, []string{"c:3", "b:2"}, addrs, "who stays keeps the number, who comes gets the lowest that is free")
+	assert.Equal(t, []string{"c:3", "b:2"}, addrs,
+		"who stays keeps the number, who comes gets the lowest that is free")
 	assert.EqualValues(t, 0, shards[0])
 	assert.EqualValues(t, 1, shards[100])
 	_, addrs, _ = read(two, list(slotRow(0, 16383, text("b"), 2)))
@@ -67,12 +74,17 @@ func TestTopology(t *testing.T) {
 		many[i] = slotRow(0, 0, text("a"), i)
 	}
 	for name, odd := range map[string]wire{
-		"no array": number(1), "nil": null(), "an error": fault("ERR This instance has cluster support disabled"), "empty": list(),
+		"no array": number(1), "nil": null(),
+		"an error": fault("ERR This instance has cluster support disabled"), "empty": list(),
 		"a row that is none": list(number(1)), "a short row": list(list(number(0), number(1))),
-		"a slot too many": list(slotRow(0, 16384, text("a"), 1)), "below 0": list(slotRow(-1, 5, text("a"), 1)),
-		"backwards": list(slotRow(5, 4, text("a"), 1)), "a word for a slot": list(list(text("x"), number(1), list(text("a"), number(1)))),
-		"no port": list(list(number(0), number(1), list(text("a")))), "a word for a port": list(list(number(0), number(1), list(text("a"), text("x")))),
-		"no node": list(list(number(0), number(1), number(2))), "more rows than slots": list(many...),
+		"a slot too many":      list(slotRow(0, 16384, text("a"), 1)),
+		"below 0":              list(slotRow(-1, 5, text("a"), 1)),
+		"backwards":            list(slotRow(5, 4, text("a"), 1)),
+		"a word for a slot":    list(list(text("x"), number(1), list(text("a"), number(1)))),
+		"no port":              list(list(number(0), number(1), list(text("a")))),
+		"a word for a port":    list(list(number(0), number(1), list(text("a"), text("x")))),
+		"no node":              list(list(number(0), number(1), number(2))),
+		"more rows than slots": list(many...),
 	} {
 		_, addrs, ok = read(two, odd)
 		assert.False(t, ok, name)

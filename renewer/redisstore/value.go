@@ -9,9 +9,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// The value of a lease is text, for people too (redis-cli --raw GET KEY): a line each for owner token, fencing token, the
-// server's clock in us when the lock was taken, the holder's node, pid and operation, and the traceparent of its work if it is
-// traced. Lines added later go behind these, and are ignored by those who do not know them.
+// The value of a lease is text, for people too (redis-cli --raw GET KEY): a line each
+// for owner token, fencing token, the server's clock in us when the lock was taken, the
+// holder's node, pid and operation, and the traceparent of its work if it is traced.
+// Lines added later go behind these, and are ignored by those who do not know them.
 const (
 	// separator is a control byte, which no part may have, so that none needs escaping.
 	separator = "\n"
@@ -24,8 +25,8 @@ const (
 	maxExact = 1<<53 - 1
 )
 
-// encodeHolder writes the holder's part of a value without the trace, which differs each time. The script puts owner, fence and
-// since before it, which it knows best.
+// encodeHolder writes the holder's part of a value without the trace, which differs
+// each time. The script puts owner, fence and since before it, which it knows best.
 func encodeHolder(h renewer.Holder) string {
 	return part(h.Node) + separator + strconv.Itoa(max(h.PID, 0)) + separator + part(h.Operation)
 }
@@ -41,9 +42,9 @@ func (s *Store) holderText(h renewer.Holder) string {
 	return text + separator + part(trace)
 }
 
-// decodeValue reads who holds a lock and since when, in us of the server's clock. Whoever may write to the server may have
-// written the value: of one that is not of our making nothing is believed, and no part is longer or less printable than what
-// encodeHolder writes.
+// decodeValue reads who holds a lock and since when, in us of the server's clock. Whoever may
+// write to the server may have written the value: of one that is not of our making nothing is
+// believed, and no part is longer or less printable than what encodeHolder writes.
 func decodeValue(value string) (h renewer.Holder, since int64) {
 	if len(value) > maxValue {
 		return h, 0
@@ -66,8 +67,8 @@ func decodeValue(value string) (h renewer.Holder, since int64) {
 	return h, since
 }
 
-// proposal writes a token that the script is to grant, and "" if it is to pick one. A token that Lua would round is one
-// that the script would refuse for its length.
+// proposal writes a token that the script is to grant, and "" if it is to pick one.
+// A token that Lua would round is one that the script would refuse for its length.
 func proposal(fence int64) string {
 	if fence == 0 {
 		return ""
@@ -84,7 +85,8 @@ func exact(s string) int64 {
 	return n
 }
 
-// part is s as it may stand in a value, in a log line and on a terminal: printable, at most maxPart bytes. The rest is dropped.
+// part is s as it may stand in a value, in a log line and on a
+// terminal: printable, at most maxPart bytes. The rest is dropped.
 func part(s string) string {
 	if plain(s) {
 		return s

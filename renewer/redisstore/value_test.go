@@ -35,26 +35,71 @@ func TestValue(t *testing.T) {
 		want  renewer.Holder
 		since int64
 	}{
-		"ours":                {value("7", "5", redisstore.EncodeHolder(web)), web, 5},
-		"with a trace":        {value("7", "5", redisstore.EncodeHolder(web)+"\n"+traceparent), traced, 5},
-		"with further fields": {value("7", "5", redisstore.EncodeHolder(web)+"\n"+traceparent+"\nx"), traced, 5},
-		"hostile trace":       {value("7", "5", redisstore.EncodeHolder(web)+"\n\x1b[31m\r"+strings.Repeat("z", 10_000)[:3000]), withTrace(web, ("[31m" + strings.Repeat("z", 64))[:64]), 5},
-		"empty holder":        {value("7", "5", redisstore.EncodeHolder(renewer.Holder{})), renewer.Holder{}, 5},
-		"punctuation":         {value("7", "5", redisstore.EncodeHolder(renewer.Holder{Node: `a|b,"c"{d}%`})), renewer.Holder{Node: `a|b,"c"{d}%`}, 5},
-		"cut short":           {value("7", "5", "web-1"), renewer.Holder{Node: "web-1"}, 5},
-		"control bytes":       {value("7", "5", "we\x1b[31mb\x00\n1\nop\r\t\u202e"), renewer.Holder{Node: "we[31mb", PID: 1, Operation: "op"}, 5},
-		"broken UTF-8":        {value("7", "5", "a\xff\xfeb\n1\n"), renewer.Holder{Node: "ab", PID: 1}, 5},
-		"long":                {value("7", "5", long+"\n1\n"+long), renewer.Holder{Node: long[:64], PID: 1, Operation: long[:64]}, 5},
-		"odd PID":             {value("7", "5", "a\n-4\nb"), renewer.Holder{Node: "a", Operation: "b"}, 5},
-		"huge PID":            {value("7", "5", "a\n99999999999999999999\nb"), renewer.Holder{Node: "a", Operation: "b"}, 5},
-		"empty":               {"", renewer.Holder{}, 0},
-		"somebody else's":     {"somebody else", renewer.Holder{}, 0},
-		"short owner":         {"abc\n7\n5\nweb-1\n1\nop", renewer.Holder{}, 0},
-		"no fence":            {value("", "5", "web-1\n1\nop"), renewer.Holder{}, 0},
-		"fence of letters":    {value("x", "5", "web-1\n1\nop"), renewer.Holder{}, 0},
-		"negative time":       {value("7", "-5", "web-1\n1\nop"), renewer.Holder{}, 0},
-		"too great a time":    {value("7", strconv.Itoa(redisstore.MaxExact+1), "web-1\n1\nop"), renewer.Holder{}, 0},
-		"megabytes":           {value("7", "5", "web-1\n1\nop"+strings.Repeat("x", 1<<21)), renewer.Holder{}, 0},
+		"ours": {value("7", "5", redisstore.EncodeHolder(web)), web, 5},
+		"with a trace": {
+			value("7", "5", redisstore.EncodeHolder(web)+"\n"+traceparent),
+			traced, 5,
+		},
+		"with further fields": {value("7", "5",
+			redisstore.EncodeHolder(web)+"\n"+traceparent+"\nx"), traced, 5},
+		"hostile trace": {
+			value("7", "5",
+				redisstore.EncodeHolder(web)+"\n\x1b[31m\r"+strings.Repeat("z", 10_000)[:3000]),
+			withTrace(web, ("[31m" + strings.Repeat("z", 64))[:64]), 5,
+		},
+		"empty holder": {
+			value("7", "5", redisstore.EncodeHolder(renewer.Holder{})),
+			renewer.Holder{},
+			5,
+		},
+		"punctuation": {
+			value("7", "5",
+				redisstore.EncodeHolder(renewer.Holder{Node: `a|b,"c"{d}%`})),
+			renewer.Holder{Node: `a|b,"c"{d}%`},
+			5,
+		},
+		"cut short": {value("7", "5", "web-1"), renewer.Holder{Node: "web-1"}, 5},
+		"control bytes": {
+			value("7", "5", "we\x1b[31mb\x00\n1\nop\r\t\u202e"),
+			renewer.Holder{Node: "we[31mb", PID: 1, Operation: "op"},
+			5,
+		},
+		"broken UTF-8": {
+			value("7", "5", "a\xff\xfeb\n1\n"),
+			renewer.Holder{Node: "ab", PID: 1},
+			5,
+		},
+		"long": {
+			value("7", "5", long+"\n1\n"+long),
+			renewer.Holder{Node: long[:64], PID: 1, Operation: long[:64]},
+			5,
+		},
+		"odd PID": {
+			value("7", "5", "a\n-4\nb"),
+			renewer.Holder{Node: "a", Operation: "b"},
+			5,
+		},
+		"huge PID": {
+			value("7", "5", "a\n99999999999999999999\nb"),
+			renewer.Holder{Node: "a", Operation: "b"},
+			5,
+		},
+		"empty":            {"", renewer.Holder{}, 0},
+		"somebody else's":  {"somebody else", renewer.Holder{}, 0},
+		"short owner":      {"abc\n7\n5\nweb-1\n1\nop", renewer.Holder{}, 0},
+		"no fence":         {value("", "5", "web-1\n1\nop"), renewer.Holder{}, 0},
+		"fence of letters": {value("x", "5", "web-1\n1\nop"), renewer.Holder{}, 0},
+		"negative time":    {value("7", "-5", "web-1\n1\nop"), renewer.Holder{}, 0},
+		"too great a time": {
+			value("7", strconv.Itoa(redisstore.MaxExact+1), "web-1\n1\nop"),
+			renewer.Holder{},
+			0,
+		},
+		"megabytes": {
+			value("7", "5", "web-1\n1\nop"+strings.Repeat("x", 1<<21)),
+			renewer.Holder{},
+			0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +114,9 @@ func checkPart(t *testing.T, s string) {
 	t.Helper()
 	require.LessOrEqual(t, len(s), redisstore.MaxPart)
 	require.True(t, utf8.ValidString(s))
-	require.False(t, strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", s)
+	require.False(t, strings.ContainsFunc(s, func(r rune) bool {
+		return !unicode.IsPrint(r)
+	}), "%q", s)
 }
 
 func FuzzDecodeValue(f *testing.F) {
@@ -92,7 +139,8 @@ func FuzzHolder(f *testing.F) {
 	f.Add("web-1", 4711, "email:send")
 	f.Add("a\nb", -1, "c\x00")
 	f.Fuzz(func(t *testing.T, node string, pid int, operation string) {
-		once, _ := redisstore.DecodeValue(value("7", "5", redisstore.EncodeHolder(renewer.Holder{Node: node, PID: pid, Operation: operation})))
+		once, _ := redisstore.DecodeValue(value("7", "5",
+			redisstore.EncodeHolder(renewer.Holder{Node: node, PID: pid, Operation: operation})))
 		checkPart(t, once.Node)
 		checkPart(t, once.Operation)
 		twice, _ := redisstore.DecodeValue(value("7", "5", redisstore.EncodeHolder(once)))

@@ -12,9 +12,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// hub shares subscriptions among all watches of a store: one, or one to each server of a cluster. Callers only note what they want
-// under mu, and never wait for the network; a goroutine for each line, which lives while there is something to watch on it,
-// makes it so (see line.go).
+// hub shares subscriptions among all watches of a store: one, or one to each server of a cluster.
+// Callers only note what they want under mu, and never wait for the network; a goroutine for each
+// line, which lives while there is something to watch on it, makes it so (see line.go).
 //
 // wake is called with mu free, so that it may call stop, Watch and Close.
 type hub struct {
@@ -26,7 +26,8 @@ type hub struct {
 	n      atomic.Int64 // topics
 	mu     sync.Mutex
 	topics map[string]*topic // what is wanted, by channel, or was a moment ago
-	lines  map[string]*line  // by the server's address; "" without a cluster, or when it is not known
+	// by the server's address; "" without a cluster, or when it is not known
+	lines  map[string]*line
 	closed bool
 }
 
@@ -89,7 +90,8 @@ func (h *hub) watch(name, channel string, wake func(error)) (stop func()) {
 		t.lingers = nil
 	}
 	t.watches = append(slices.Clone(t.watches), w)
-	// What was told since somebody asked for a place in the line may have been told to w. If nothing was, the wait begins.
+	// What was told since somebody asked for a place in the line may
+	// have been told to w. If nothing was, the wait begins.
 	if t.live && (t.missed || t.asked != t.heard) {
 		t.line.fresh = append(t.line.fresh, w)
 		t.line.nudge()
@@ -110,7 +112,8 @@ func (h *hub) stop(channel string, w *watch) {
 	}
 	t.watches = slices.DeleteFunc(slices.Clone(t.watches), func(o *watch) bool { return o == w })
 	if len(t.watches) == 0 {
-		t.lingers = time.AfterFunc(linger, func() { h.drop(channel, t) }) // the next waiter often comes soon
+		// the next waiter often comes soon
+		t.lingers = time.AfterFunc(linger, func() { h.drop(channel, t) })
 	}
 }
 
@@ -126,7 +129,8 @@ func (h *hub) drop(channel string, t *topic) {
 	h.take(channel, t)
 }
 
-// enter notes claims that are about to be sent, for names that others are known to want: they ask for a place in the line.
+// enter notes claims that are about to be sent, for names that others
+// are known to want: they ask for a place in the line.
 func (h *hub) enter(prefix string, claims []renewer.Claim) {
 	if h.n.Load() == 0 {
 		return
@@ -147,7 +151,8 @@ func (h *hub) enterOne(channel, owner string) {
 	}
 }
 
-// place puts a topic on the line to the server where its channel is published, and begins one if there is none. Under mu.
+// place puts a topic on the line to the server where its channel is
+// published, and begins one if there is none. Under mu.
 func (h *hub) place(channel string, t *topic) {
 	addr := h.addr(t.name)
 	l := h.lines[addr]

@@ -104,7 +104,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// A name watched again at once, before anybody took note that the last watch was gone, is woken as any other.
+// A name watched again at once, before anybody took note that the
+// last watch was gone, is woken as any other.
 func TestWatchAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
@@ -158,7 +159,9 @@ func TestWatchSurvivesTheServer(t *testing.T) {
 	redis.Kill()
 	require.Eventually(t, func() bool { return len(w.errors()) > 0 }, patience, time.Millisecond)
 	late := newWatch(store, "b")
-	require.Eventually(t, func() bool { return len(late.errors()) > 0 }, patience, time.Millisecond, "begun while the server is down")
+	require.Eventually(t, func() bool {
+		return len(late.errors()) > 0
+	}, patience, time.Millisecond, "begun while the server is down")
 	assert.Len(t, w.errors(), 1, "an outage is told once")
 	require.NoError(t, redis.Restart())
 	s.admin = redis.Client(t)
@@ -169,7 +172,8 @@ func TestWatchSurvivesTheServer(t *testing.T) {
 	s.awaitChannels(t, 0)
 }
 
-// The connection is closed a while after the last watch has stopped; before, the next watch uses it again.
+// The connection is closed a while after the last watch has stopped;
+// before, the next watch uses it again.
 func TestWatchConnection(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
@@ -184,7 +188,8 @@ func TestWatchConnection(t *testing.T) {
 			w.stop()
 			s.awaitChannels(t, 0)
 		}
-		assert.LessOrEqual(t, dials.Load()-dialsBefore, int32(2), "one connection, and one besides with RESP2")
+		assert.LessOrEqual(t, dials.Load()-dialsBefore, int32(2),
+			"one connection, and one besides with RESP2")
 
 		const many = 200
 		var all []*watched
@@ -200,7 +205,9 @@ func TestWatchConnection(t *testing.T) {
 			w.stop()
 		}
 		s.awaitChannels(t, 0)
-		require.Eventually(t, func() bool { return open.Load() == openBefore }, patience, 5*time.Millisecond, "closed")
+		require.Eventually(t, func() bool {
+			return open.Load() == openBefore
+		}, patience, 5*time.Millisecond, "closed")
 
 		w := newWatch(store, "a")
 		w.await(t, "set up on a new connection")
@@ -245,7 +252,9 @@ func TestCloseEndsTheSubscription(t *testing.T) {
 		store.Close()
 		store.Close()
 		w := newWatch(store, "a")
-		require.Eventually(t, func() bool { return len(w.errors()) == 1 }, patience, time.Millisecond, "watch after Close")
+		require.Eventually(t, func() bool {
+			return len(w.errors()) == 1
+		}, patience, time.Millisecond, "watch after Close")
 		assert.ErrorIs(t, w.errors()[0], redisstore.ErrClosed)
 		w.stop()
 
@@ -257,9 +266,13 @@ func TestCloseEndsTheSubscription(t *testing.T) {
 		before := dials.Load()
 		store.Close()
 		s.awaitChannels(t, 0)
-		require.Eventually(t, func() bool { return len(w.errors()) == 1 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool {
+			return len(w.errors()) == 1
+		}, patience, time.Millisecond)
 		assert.ErrorIs(t, w.errors()[0], redisstore.ErrClosed)
-		assert.Never(t, func() bool { return dials.Load() != before }, 200*time.Millisecond, 20*time.Millisecond, "though not stopped")
+		assert.Never(t, func() bool {
+			return dials.Load() != before
+		}, 200*time.Millisecond, 20*time.Millisecond, "though not stopped")
 		w.stop()
 		mine(t, store, claim("a", "a", time.Minute)) // the client stays the caller's
 	})

@@ -48,10 +48,16 @@ func TestSubscriptionStaysWithAFormerPrimary(t *testing.T) {
 			defer w.stop()
 			w.await(t, "set up")
 
-			require.NoError(t, old.Do("ACL", "SETUSER", "default", "-slaveof", "-replicaof").Error()) // stands for a link that only the Sentinels have lost
+			// stands for a link that only the Sentinels have lost
+			require.NoError(t,
+				old.Do("ACL", "SETUSER", "default", "-slaveof", "-replicaof").Error())
 			require.NoError(t, sentinel.Failover())
-			require.Eventually(t, func() bool { return client.Nodes()[heir.Addr()] != nil }, patience, time.Millisecond)
-			require.Eventually(t, func() bool { return channelsOf(t, heir) > 0 }, patience, time.Millisecond, "on the new primary")
+			require.Eventually(t, func() bool {
+				return client.Nodes()[heir.Addr()] != nil
+			}, patience, time.Millisecond)
+			require.Eventually(t, func() bool {
+				return channelsOf(t, heir) > 0
+			}, patience, time.Millisecond, "on the new primary")
 			mine(t, store, claim("a", "a", time.Minute))
 			w.await(t, "set up again")
 			w.clear()
@@ -59,7 +65,9 @@ func TestSubscriptionStaysWithAFormerPrimary(t *testing.T) {
 			w.await(t, "released on the new primary")
 			assert.Empty(t, w.errors(), "it is no fault")
 			w.stop()
-			require.Eventually(t, func() bool { return channelsOf(t, old)+channelsOf(t, heir) == 0 }, patience, time.Millisecond)
+			require.Eventually(t, func() bool {
+				return channelsOf(t, old)+channelsOf(t, heir) == 0
+			}, patience, time.Millisecond)
 		})
 	}
 }
@@ -68,7 +76,8 @@ func TestSubscriptionStaysWithAFormerPrimary(t *testing.T) {
 // ended that.
 func TestSubscriptionFollowsWhatIsLearned(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t, 2, 0, "--rename-command", "SSUBSCRIBE", "") // plain ones outlive a move
+	// plain ones outlive a move
+	cluster := redistest.StartCluster(t, 2, 0, "--rename-command", "SSUBSCRIBE", "")
 	store := clusterStore(t, cluster, 3*time.Second)
 	const name = "name"
 	w := newWatch(store, name)

@@ -32,8 +32,8 @@ func masterOf(t *testing.T, cluster *redistest.Cluster, name string) *redistest.
 	return server
 }
 
-// Releases by another process wake those who watch, on whichever node the lock is, and bother no other node; a frozen node keeps
-// nobody from hearing of the others' locks.
+// Releases by another process wake those who watch, on whichever node the lock is, and
+// bother no other node; a frozen node keeps nobody from hearing of the others' locks.
 func TestWakeUpsAcrossNodes(t *testing.T) {
 	t.Parallel()
 	const n = 30
@@ -79,7 +79,9 @@ func TestWakeUpsAcrossNodes(t *testing.T) {
 		mine(t, other, claim(name(i), "a", time.Minute))
 	}
 	require.NoError(t, frozen.Stop())
-	require.Eventually(t, func() bool { return len(watches[0].errors()) > 0 }, patience, time.Millisecond, "those of its locks are told")
+	require.Eventually(t, func() bool {
+		return len(watches[0].errors()) > 0
+	}, patience, time.Millisecond, "those of its locks are told")
 	for i, w := range watches {
 		if masterOf(t, cluster, name(i)) == frozen {
 			continue
@@ -93,7 +95,8 @@ func TestWakeUpsAcrossNodes(t *testing.T) {
 	watches[0].await(t, "set up again")
 }
 
-// The subscription follows a slot, and whoever watches is woken, since a release may have slipped by.
+// The subscription follows a slot, and whoever watches is woken,
+// since a release may have slipped by.
 func TestWatchFollowsTheSlot(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 0)
@@ -127,12 +130,15 @@ func TestWatchFollowsTheSlot(t *testing.T) {
 	w.stop()
 	s.stop()
 	for _, m := range cluster.Masters {
-		require.Eventually(t, func() bool { return shardChannels(t, m) == 0 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool {
+			return shardChannels(t, m) == 0
+		}, patience, time.Millisecond)
 	}
 }
 
-// A watch that begins where the slot was, as the store has not heard yet that it has moved, ends up where it is. A subscription that
-// the server ends though it still has the slot is begun again. Nobody else is disturbed.
+// A watch that begins where the slot was, as the store has not heard yet that
+// it has moved, ends up where it is. A subscription that the server ends
+// though it still has the slot is begun again. Nobody else is disturbed.
 func TestWatchIsSentOn(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 0)
@@ -157,7 +163,8 @@ func TestWatchIsSentOn(t *testing.T) {
 	w.clear()
 	client, slot := to.Client(t), fmt.Sprint(redistest.Slot(name))
 	b := client.B()
-	for _, r := range client.DoMulti(t.Context(), b.Arbitrary("MULTI").Build(), b.Arbitrary("CLUSTER", "DELSLOTS", slot).Build(),
+	for _, r := range client.DoMulti(t.Context(), b.Arbitrary("MULTI").Build(),
+		b.Arbitrary("CLUSTER", "DELSLOTS", slot).Build(),
 		b.Arbitrary("CLUSTER", "ADDSLOTS", slot).Build(), b.Arbitrary("EXEC").Build()) {
 		require.NoError(t, r.Error())
 	}
@@ -167,7 +174,8 @@ func TestWatchIsSentOn(t *testing.T) {
 	assert.Zero(t, s.count())
 }
 
-// A slot goes to and fro, while watches on it come and go: in the end it is watched where it is, and others were not disturbed.
+// A slot goes to and fro, while watches on it come and go: in the end
+// it is watched where it is, and others were not disturbed.
 func TestWatchOnASlotToAndFro(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 0)
@@ -187,7 +195,8 @@ func TestWatchOnASlotToAndFro(t *testing.T) {
 	wg.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
 			w := newWatch(store, name)
-			second := newWatch(store, "{"+name) // in another slot, so that subscriptions come and go as well
+			// in another slot, so that subscriptions come and go as well
+			second := newWatch(store, "{"+name)
 			<-time.After(time.Duration(i%5) * time.Millisecond)
 			w.stop()
 			second.stop()
@@ -204,7 +213,8 @@ func TestWatchOnASlotToAndFro(t *testing.T) {
 	wg.Wait()
 	require.Eventually(t, func() bool {
 		all, err := masterOf(t, cluster, name).Do("PUBSUB", "SHARDCHANNELS").AsStrSlice()
-		return err == nil && slices.Contains(all, redisstore.LeaseKey(redisstore.DefaultPrefix, name)+":freed")
+		return err == nil && slices.Contains(all,
+			redisstore.LeaseKey(redisstore.DefaultPrefix, name)+":freed")
 	}, patience, time.Millisecond)
 	mine(t, store, claim(name, "a", time.Minute))
 	kept.clear()
@@ -217,7 +227,8 @@ func TestWatchOnASlotToAndFro(t *testing.T) {
 
 func TestWatchFollowsAFailover(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t, 3, 1, "--cluster-node-timeout", "1000") // of two masters, one can't vote alone
+	// of two masters, one can't vote alone
+	cluster := redistest.StartCluster(t, 3, 1, "--cluster-node-timeout", "1000")
 	store := clusterStore(t, cluster, 3*time.Second)
 	const name = "name"
 	w := newWatch(store, name)
@@ -248,7 +259,8 @@ func TestWatchWithoutShardedMessages(t *testing.T) {
 		w.clear()
 	}
 	for _, m := range cluster.Masters {
-		require.NoError(t, m.Do("PUBLISH", redisstore.LeaseKey(redisstore.DefaultPrefix, "name")+":freed", "").Error())
+		require.NoError(t, m.Do("PUBLISH",
+			redisstore.LeaseKey(redisstore.DefaultPrefix, "name")+":freed", "").Error())
 		first.await(t, "from whichever node")
 		first.clear()
 	}
@@ -283,7 +295,9 @@ func TestEachRightOnAClusterIsNeeded(t *testing.T) {
 			second.await(t, "set up")
 		}
 		first.stop()
-		require.Eventually(t, func() bool { return len(second.errors()) > 0 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool {
+			return len(second.errors()) > 0
+		}, patience, time.Millisecond)
 		assert.ErrorContains(t, second.errors()[0], "NOPERM")
 		second.stop()
 		store.Close()

@@ -9,7 +9,8 @@ import (
 )
 
 // errNotSent is why enter has not let a request in.
-var errNotSent = errors.New("not sent: its time was over before its turn came, behind others of this process")
+var errNotSent = errors.New("not sent: its time was over before its turn came, behind others of " +
+	"this process")
 
 // window lets so many items of requests be under way at once. The others wait for their turn, in
 // order, for as long as their contexts live.

@@ -15,7 +15,8 @@ func (s *server) tenureOf(name string, fence int64) *tenure {
 	return nil
 }
 
-// lapse tells until when a fencing token's owner has the name, if it is neither renewed nor released; 0 if it has not.
+// lapse tells until when a fencing token's owner has the name, if it
+// is neither renewed nor released; 0 if it has not.
 func (s *server) lapse(name string, fence int64, now time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,9 +55,12 @@ func (s *server) close(process int, now time.Duration) {
 	s.closed[process] = append(s.closed[process], now)
 }
 
-// leftByClosed tells whether the keeper that a tenure was for was shut down before it could free it. Under s.mu.
+// leftByClosed tells whether the keeper that a tenure was for was
+// shut down before it could free it. Under s.mu.
 func (s *server) leftByClosed(t *tenure, settle time.Duration) bool {
-	return slices.ContainsFunc(s.closed[t.process], func(at time.Duration) bool { return t.from-settle <= at && at <= t.to })
+	return slices.ContainsFunc(s.closed[t.process], func(at time.Duration) bool {
+		return t.from-settle <= at && at <= t.to
+	})
 }
 
 // handed tells whether a lease came from hand to hand inside its process.

@@ -80,14 +80,19 @@ func (c *caller) turn() {
 	if err := free(ctx); err != nil {
 		c.w.ledger.violate(contract, "a second release failed by %v", err)
 	}
-	pass(d.between(1, pick(d, time.Microsecond, 5*time.Millisecond))) // never at once: see the package documentation
+	// never at once: see the package documentation
+	pass(d.between(1, pick(d, time.Microsecond, 5*time.Millisecond)))
 }
 
-// patience is longer than any caller has to wait, even in a storm. One that waits twice as long is not answered at all.
+// patience is longer than any caller has to wait, even in a storm.
+// One that waits twice as long is not answered at all.
 const patience = time.Hour
 
-// acquire asks in one of many ways, and tells for how long the lease lives without a heartbeat, if it has none.
-func (c *caller) acquire(ctx context.Context, k *renewer.Keeper, name string) (l *renewer.Lease, manual time.Duration, err error) {
+// acquire asks in one of many ways, and tells for how long the lease
+// lives without a heartbeat, if it has none.
+func (c *caller) acquire(
+	ctx context.Context, k *renewer.Keeper, name string,
+) (l *renewer.Lease, manual time.Duration, err error) {
 	d := c.dice
 	opts := []renewer.Option{renewer.MaxWait(patience)}
 	switch roll := d.Float64(); {
@@ -111,7 +116,8 @@ func (c *caller) acquire(ctx context.Context, k *renewer.Keeper, name string) (l
 // refused looks whether there was reason for it.
 func (c *caller) refused(ctx context.Context, err error, took time.Duration) {
 	switch {
-	case errors.Is(err, renewer.ErrHeld), errors.Is(err, renewer.ErrUnavailable), errors.Is(err, renewer.ErrShutdown):
+	case errors.Is(err, renewer.ErrHeld), errors.Is(err, renewer.ErrUnavailable),
+		errors.Is(err, renewer.ErrShutdown):
 		c.w.tally.count(refusedCall)
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		c.w.tally.count(cancelled)
@@ -173,7 +179,8 @@ func (c *caller) extend(ctx context.Context, b *belief, l *renewer.Lease, by tim
 		return
 	}
 	var lost *renewer.LostError
-	if !errors.As(err, &lost) && !errors.Is(err, renewer.ErrUnavailable) && (ctx.Err() == nil || !errors.Is(err, ctx.Err())) {
+	if !errors.As(err, &lost) && !errors.Is(err, renewer.ErrUnavailable) &&
+		(ctx.Err() == nil || !errors.Is(err, ctx.Err())) {
 		c.w.ledger.violate(contract, "an extension failed by %v", err)
 	}
 }
@@ -189,7 +196,8 @@ func (c *caller) probe(b *belief, l *renewer.Lease) {
 		c.w.ledger.violate(revived, "%v, which says that it is lost, and valid for %v", b, left)
 	}
 	if lapse := c.w.server.lapse(b.name, b.fence, now); now+left+c.w.keeperConfig().Margin > lapse {
-		c.w.ledger.violate(outside, "%v: at %v valid for %v and the margin, but the key lapses at %v", b, now, left, lapse)
+		c.w.ledger.violate(outside,
+			"%v: at %v valid for %v and the margin, but the key lapses at %v", b, now, left, lapse)
 	}
 }
 

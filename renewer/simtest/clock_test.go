@@ -25,8 +25,8 @@ func (c clock) when(shown time.Duration) time.Duration {
 	return now
 }
 
-// mostDrift is how much faster than ours a clock may run, in millionths, if either differs from real time by rho: theirs
-// is fast and ours is slow.
+// mostDrift is how much faster than ours a clock may run, in millionths, if
+// either differs from real time by rho: theirs is fast and ours is slow.
 func mostDrift(rho float64) int64 { return int64(((1+rho)/(1-rho) - 1) * 1e6) }
 
 // leastDrift is the same for a clock that runs slower, and negative.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// dice is a source of chance. Each caller and each request has its own, drawn from the world's seed and a label: so what
-// one of them does depends on nobody else's speed.
+// dice is a source of chance. Each caller and each request has its own, drawn from the
+// world's seed and a label: so what one of them does depends on nobody else's speed.
 type dice struct{ *rand.Rand }
 
 func newDice(seed uint64, label string, n ...int) dice {
@@ -23,7 +23,8 @@ func newDice(seed uint64, label string, n ...int) dice {
 // chance is true in p of all cases.
 func (d dice) chance(p float64) bool { return d.Float64() < p }
 
-// between is a duration in [least, most), to the nanosecond, so that two things hardly ever happen at the same instant.
+// between is a duration in [least, most), to the nanosecond, so that
+// two things hardly ever happen at the same instant.
 func (d dice) between(least, most time.Duration) time.Duration {
 	if most <= least {
 		return least

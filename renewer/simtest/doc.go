@@ -1,32 +1,38 @@
-// Package simtest proves the engine in simulation: real keepers, many hours of bad weather in a second, and every grant checked.
-// It holds tests only.
+// Package simtest proves the engine in simulation: real keepers, many hours
+// of bad weather in a second, and every grant checked. It holds tests only.
 //
-// A world is one run: some processes, each with a keeper of its own, whose callers want the same few names from one store. The
-// store is a model of a server, with a clock that runs at another rate than theirs. Between them is a network that loses, delays,
-// doubles and reorders requests, replies and wake-ups, and at times lets nothing through; the server freezes now and then. Callers
-// give up, are cancelled, ignore it, hold on after a loss, extend their leases themselves; processes end and begin anew. All this
-// happens in a bubble of testing/synctest, in which time stands still while anybody works: every instant is exact.
+// A world is one run: some processes, each with a keeper of its own, whose callers want the
+// same few names from one store. The store is a model of a server, with a clock that runs at
+// another rate than theirs. Between them is a network that loses, delays, doubles and reorders
+// requests, replies and wake-ups, and at times lets nothing through; the server freezes now
+// and then. Callers give up, are cancelled, ignore it, hold on after a loss, extend their
+// leases themselves; processes end and begin anew. All this happens in a bubble of
+// testing/synctest, in which time stands still while anybody works: every instant is exact.
 //
-// The server's book of who had which name from when to when is the truth. Against it every belief is checked, at each grant, at
-// random instants and at the end: see the kinds of violation in violation_test.go.
+// The server's book of who had which name from when to when is the truth.
+// Against it every belief is checked, at each grant, at random instants
+// and at the end: see the kinds of violation in violation_test.go.
 //
-// There are two kinds of weather. In a storm everything happens, and what is checked is safety. In a drizzle requests and replies are
-// lost one by one and callers are told so soon: no lease may be lost then, and no key may be left to lapse.
+// There are two kinds of weather. In a storm everything happens, and what is checked
+// is safety. In a drizzle requests and replies are lost one by one and callers are
+// told so soon: no lease may be lost then, and no key may be left to lapse.
 //
 // # Seeds
 //
-// All of a world follows from its seed: its configuration, what each caller does, and the fate of the n-th request of a process for
-// a name, whatever else is under way. The engine's own jitter can't be seeded from outside; TestSimulation plays in another build of these
-// tests, in which an overlay takes it from the instant, and on one processor. Which worlds are played changes with each run. A violation
-// prints the command that plays its world again,
+// All of a world follows from its seed: its configuration, what each caller does, and the fate
+// of the n-th request of a process for a name, whatever else is under way. The engine's own
+// jitter can't be seeded from outside; TestSimulation plays in another build of these tests,
+// in which an overlay takes it from the instant, and on one processor. Which worlds are played
+// changes with each run. A violation prints the command that plays its world again,
 //
 //	go test ./renewer/simtest -run 'TestSimulation$' -sim.seed=12345 -sim.worlds=1
 //
-// to which -sim.trace adds the story, and such seeds are kept in seeds_test.go. What is left to chance is what Go leaves to it: which case of
-// a select is taken when two are ready at the same instant, as when a shutdown begins.
+// to which -sim.trace adds the story, and such seeds are kept in seeds_test.go.
+// What is left to chance is what Go leaves to it: which case of a select is
+// taken when two are ready at the same instant, as when a shutdown begins.
 //
 // # Planted faults
 //
-// Whether the simulation would find anything is tested too: in that other build, faults can be planted in the engine, and others in
-// the store, and each must be found in the worlds of one run.
+// Whether the simulation would find anything is tested too: in that other build, faults can be
+// planted in the engine, and others in the store, and each must be found in the worlds of one run.
 package simtest

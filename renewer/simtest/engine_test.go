@@ -16,12 +16,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// edit changes one place of the engine's source for a build of these tests: that it has to be there, and only once, is what tells
-// us when the engine has changed.
+// edit changes one place of the engine's source for a build of these tests: that
+// it has to be there, and only once, is what tells us when the engine has changed.
 type edit struct{ file, from, to string }
 
-// seeded takes the engine's jitter from the instant, which in a bubble is the same whenever a world is played again, and counts owner
-// tokens.
+// seeded takes the engine's jitter from the instant, which in a bubble
+// is the same whenever a world is played again, and counts owner tokens.
 var seeded = []edit{
 	{"waker.go", "import (\n\t\"math/rand/v2\"\n\t\"time\"\n)", "import \"time\""},
 	{"waker.go", "return rand.N(d) + 1", "return simulatedJitter(d)"},
@@ -63,9 +63,10 @@ const (
 // isChild tells whether this process is such a build.
 func isChild() bool { return os.Getenv(childVariable) != "" }
 
-// build makes a test binary of this package in which the engine's jitter is seeded and each planted fault can be had by name. The
-// source is not touched. It is built without the race detector, under which goroutines are woken in a random order, and which takes five times as
-// long: TestEngineAsItIs is for that.
+// build makes a test binary of this package in which the engine's jitter is
+// seeded and each planted fault can be had by name. The source is not touched. It
+// is built without the race detector, under which goroutines are woken in a
+// random order, and which takes five times as long: TestEngineAsItIs is for that.
 var build = sync.OnceValues(func() (binary string, err error) {
 	dir, err := os.MkdirTemp("", "lockbeat-simtest")
 	if err != nil {
@@ -130,20 +131,23 @@ func edited(edits []edit) (map[string]string, error) {
 			sources[e.file] = string(text)
 		}
 		if n := strings.Count(sources[e.file], e.from); n != 1 {
-			return nil, fmt.Errorf("the engine has changed: what is to be edited is %d times in renewer/%s, not once; mend the edit\n%s", n, e.file, e.from)
+			return nil, fmt.Errorf("the engine has changed: what is to be edited is %d times in "+
+				"renewer/%s, not once; mend the edit\n%s", n, e.file, e.from)
 		}
 		sources[e.file] = strings.Replace(sources[e.file], e.from, e.to, 1)
 	}
 	return sources, nil
 }
 
-// runChild runs TestSimulation in the other build, with a fault or none, and gives its output. It runs on one processor, so that goroutines take
-// their turns in the same order when a world is played again.
+// runChild runs TestSimulation in the other build, with a fault or none,
+// and gives its output. It runs on one processor, so that goroutines
+// take their turns in the same order when a world is played again.
 func runChild(t *testing.T, fault string, flags ...string) (out string, passed bool) {
 	t.Helper()
 	binary, err := build()
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), binary, append([]string{"-test.run=^TestSimulation$", "-test.v"}, flags...)...)
+	cmd := exec.CommandContext(t.Context(), binary,
+		append([]string{"-test.run=^TestSimulation$", "-test.v"}, flags...)...)
 	cmd.Env = append(os.Environ(), childVariable+"=1", faultVariable+"="+fault, "GOMAXPROCS=1")
 	text, err := cmd.CombinedOutput()
 	if err != nil {

@@ -22,21 +22,32 @@ func TestFindsFaultsOfTheEngine(t *testing.T) {
 			t.Parallel()
 			out, passed := runChild(t, f.name, flags(rand.Uint64N(1<<48), budget)...)
 			require.False(t, passed, "not found:\n%s", out)
-			require.True(t, slices.ContainsFunc(f.found, func(k kind) bool { return strings.Contains(out, ": "+string(k)+": ") }),
+			require.True(t, slices.ContainsFunc(f.found, func(k kind) bool {
+				return strings.Contains(out, ": "+string(k)+": ")
+			}),
 				"want one of %q:\n%s", f.found, out)
 		})
 	}
 }
 
-// storeFaults are those that can be planted in the store, with the kinds of which at least one is to be found.
+// storeFaults are those that can be planted in the store, with the
+// kinds of which at least one is to be found.
 var storeFaults = []struct {
 	name   string
 	faults faults
 	found  []kind
 }{
 	{"a renewal shortens the TTL", faults{renewalShortens: true}, untrue},
-	{"a release frees anybody's", faults{freesAnybodys: true}, []kind{outside, twoBelieve, falseLoss}},
-	{"a repeated acquire is refused as held by itself", faults{refusesItsOwner: true}, []kind{lapsed}},
+	{
+		"a release frees anybody's",
+		faults{freesAnybodys: true},
+		[]kind{outside, twoBelieve, falseLoss},
+	},
+	{
+		"a repeated acquire is refused as held by itself",
+		faults{refusesItsOwner: true},
+		[]kind{lapsed},
+	},
 	{"a repeated acquire is granted anew", faults{grantsAnew: true}, []kind{outside, tokens}},
 	{"reserved tokens are granted again", faults{forgetsReserved: true}, []kind{tokens}},
 }
@@ -55,7 +66,9 @@ func TestFindsFaultsOfTheStore(t *testing.T) {
 					w.play()
 					found = w.ledger.violations
 				})
-				if slices.ContainsFunc(found, func(v violation) bool { return slices.Contains(f.found, v.kind) }) {
+				if slices.ContainsFunc(found, func(v violation) bool {
+					return slices.Contains(f.found, v.kind)
+				}) {
 					t.Logf("found in world %d: %v", i+1, found[0])
 					return
 				}
@@ -65,7 +78,8 @@ func TestFindsFaultsOfTheStore(t *testing.T) {
 	}
 }
 
-// An edit of a place that is not there any more is an error that says so, rather than a fault that is not planted.
+// An edit of a place that is not there any more is an error that says
+// so, rather than a fault that is not planted.
 func TestEditsMustFit(t *testing.T) {
 	t.Parallel()
 	_, err := edited([]edit{{"keeper.go", "there is no such line", ""}})

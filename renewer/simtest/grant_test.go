@@ -8,7 +8,8 @@ import (
 )
 
 func (s *server) acquire(r *request, c *renewer.Claim, now time.Duration) renewer.Grant {
-	if c.TTL < time.Millisecond || c.TTL%time.Millisecond != 0 || len(c.Owner) != renewer.OwnerLen || c.Reserve < 0 {
+	if c.TTL < time.Millisecond || c.TTL%time.Millisecond != 0 ||
+		len(c.Owner) != renewer.OwnerLen || c.Reserve < 0 {
 		s.report(contract, "the claim %+v", *c)
 	}
 	t := s.live(c.Name, now)
@@ -18,7 +19,8 @@ func (s *server) acquire(r *request, c *renewer.Claim, now time.Duration) renewe
 		return s.grant(r, c, now)
 	case t.owner != c.Owner || s.faults.refusesItsOwner && !t.turn:
 		return renewer.Grant{
-			Status: renewer.Taken, Holder: renewer.Holder{Node: fmt.Sprint(t.process)}, TTL: t.until - s.shown(now),
+			Status: renewer.Taken, Holder: renewer.Holder{Node: fmt.Sprint(t.process)},
+			TTL:    t.until - s.shown(now),
 			Queued: c.Queue && s.queue(r, c),
 		}
 	case s.faults.grantsAnew && !t.turn:
@@ -38,7 +40,10 @@ func (s *server) acquire(r *request, c *renewer.Claim, now time.Duration) renewe
 
 // grant begins a tenure.
 func (s *server) grant(r *request, c *renewer.Claim, now time.Duration) renewer.Grant {
-	t := &tenure{name: c.Name, owner: c.Owner, process: r.process, ttl: c.TTL, from: now, until: s.shown(now) + c.TTL}
+	t := &tenure{
+		name: c.Name, owner: c.Owner, process: r.process, ttl: c.TTL, from: now,
+		until: s.shown(now) + c.TTL,
+	}
 	s.begin(t, c.Reserve)
 	s.noteCopy(t, r)
 	return renewer.Grant{Status: renewer.Mine, Fence: t.low, Reserved: int(t.high - t.low)}
@@ -58,9 +63,12 @@ func (s *server) begin(t *tenure, reserve int) {
 }
 
 // micros is the clock in whole microseconds, which tokens follow.
-func (s *server) micros(now time.Duration) int64 { return int64(s.clock.at(now) / time.Microsecond) }
+func (s *server) micros(now time.Duration) int64 {
+	return int64(s.clock.at(now) / time.Microsecond)
+}
 
-// further is how many tokens above low are reserved: so that none is further ahead of the clock than one claim wants.
+// further is how many tokens above low are reserved: so that none is
+// further ahead of the clock than one claim wants.
 func (s *server) further(low int64, reserve int, now time.Duration) int {
 	return max(0, min(reserve, int(s.micros(now)-low)+reserve))
 }

@@ -32,7 +32,8 @@ func (g *ledger) inspect(s *server, now time.Duration, p plan) {
 			if i > 0 && t.low <= book[i-1].high {
 				g.violate(tokens, "the server granted %v after %v", t, book[i-1])
 			}
-			if p.weather == drizzle && t.over && !t.released && !t.mayLapse() && t.ttl == p.cfg.TTL && !s.leftByClosed(t, p.settle) {
+			if p.weather == drizzle && t.over && !t.released && !t.mayLapse() &&
+				t.ttl == p.cfg.TTL && !s.leftByClosed(t, p.settle) {
 				g.violate(lapsed, "%v", t)
 			}
 		}
@@ -52,7 +53,8 @@ func (g *ledger) apart(all []*belief) {
 	}
 }
 
-// notice looks whether the server kept a name for as long as an operation that was told of its loss was to have time to stop. Under s.mu.
+// notice looks whether the server kept a name for as long as an operation
+// that was told of its loss was to have time to stop. Under s.mu.
 func (g *ledger) notice(s *server, b *belief, margin time.Duration) {
 	t := s.tenureOf(b.name, b.fence)
 	if !b.noticed || t == nil || !t.over {

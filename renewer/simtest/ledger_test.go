@@ -37,7 +37,8 @@ type belief struct {
 }
 
 func (b *belief) String() string {
-	return fmt.Sprintf("%s in process %d by token %d, from %v to %v (%s)", b.name, b.process, b.fence, b.from, b.to, b.by)
+	return fmt.Sprintf("%s in process %d by token %d, from %v to %v (%s)", b.name, b.process,
+		b.fence, b.from, b.to, b.by)
 }
 
 // mostViolations are kept: the first ones tell.
@@ -63,7 +64,8 @@ func (g *ledger) grants() int {
 	return len(g.beliefs)
 }
 
-// mostAhead is by how much a token may be ahead of the server's clock: by one for each grant in a microsecond.
+// mostAhead is by how much a token may be ahead of the server's
+// clock: by one for each grant in a microsecond.
 const mostAhead = 100
 
 // begin enters a lease at the instant at which Acquire returned it.
@@ -72,7 +74,8 @@ func (g *ledger) begin(w *world, process int, l *renewer.Lease, manual bool) *be
 	g.mu.Lock()
 	g.beliefs = append(g.beliefs, b)
 	if other := g.open[b.lot]; other != nil {
-		g.violations = append(g.violations, violation{tokens, fmt.Sprintf("two leases with one token: %v and %v", other, b)})
+		g.violations = append(g.violations,
+			violation{tokens, fmt.Sprintf("two leases with one token: %v and %v", other, b)})
 	}
 	g.open[b.lot] = b
 	g.mu.Unlock()
@@ -130,7 +133,8 @@ func (g *ledger) lost(w *world, key lot, e *renewer.LostError) {
 	g.mu.Unlock()
 	switch e.Reason {
 	case renewer.Usurped:
-		g.violate(falseLoss, "%v: said to be another's, while it was believed in; the key lapses after %v", b, lapse-now)
+		g.violate(falseLoss, "%v: said to be another's, while it was believed in; the key lapses "+
+			"after %v", b, lapse-now)
 		return
 	case renewer.Expired:
 		if w.plan.weather == drizzle && !b.manual {
@@ -139,6 +143,7 @@ func (g *ledger) lost(w *world, key lot, e *renewer.LostError) {
 		margin = w.keeperConfig().Margin
 	}
 	if e.Left < margin || lapse < now+e.Left {
-		g.violate(lateNotice, "%v: told %v before its deadline, the margin is %v, the key lapses after %v", b, e.Left, margin, lapse-now)
+		g.violate(lateNotice, "%v: told %v before its deadline, the margin is %v, the key lapses "+
+			"after %v", b, e.Left, margin, lapse-now)
 	}
 }

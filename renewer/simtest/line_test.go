@@ -7,8 +7,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// A store may keep a line for each name: who is refused gets a place in it, and a release gives the name to the first, for a turn in
-// which to claim it.
+// A store may keep a line for each name: who is refused gets a place in it,
+// and a release gives the name to the first, for a turn in which to claim it.
 
 // place is one in a line.
 type place struct {
@@ -40,7 +40,10 @@ func (s *server) pass(name string, now time.Duration) {
 	}
 	first := s.lines[name][0]
 	s.lines[name] = s.lines[name][1:]
-	t := &tenure{name: name, owner: first.owner, process: first.process, from: now, until: s.shown(now) + s.turn, turn: true}
+	t := &tenure{
+		name: name, owner: first.owner, process: first.process, from: now,
+		until: s.shown(now) + s.turn, turn: true,
+	}
 	s.begin(t, 0)
 	s.count(turnsInLine)
 }

@@ -56,7 +56,8 @@ func (l *link) fate(op, name string) fate {
 	}
 	f.lost, f.replyLost = d.chance(p.loss), d.chance(p.loss)
 	if f.replyLost && d.chance(.3) {
-		f.out = d.between(0, p.settle) // often long after its caller was told that there is no reply
+		// often long after its caller was told that there is no reply
+		f.out = d.between(0, p.settle)
 	}
 	told := d.between(time.Microsecond, 50*time.Millisecond)
 	if !d.chance(p.silent) || p.weather == drizzle && op == "renew" {
@@ -68,7 +69,8 @@ func (l *link) fate(op, name string) fate {
 	return f
 }
 
-// call sends a request and waits for the reply, until ctx ends or the caller is told that there is none.
+// call sends a request and waits for the reply, until ctx ends or the
+// caller is told that there is none.
 func (l *link) call(ctx context.Context, op, name string, r *request) (reply, error) {
 	if err := ctx.Err(); err != nil {
 		return reply{}, err

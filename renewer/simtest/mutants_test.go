@@ -21,67 +21,130 @@ var engineFaults = []engineFault{
 		{"keeper.go", "l.acquired = now", "l.acquired = now; if PLANTED { s = now }"},
 	}},
 	{"a renewal's deadline is counted from the reply", untrue, []edit{
-		{"heartbeat.go", "lag := f.sent.sub(l.due)", "lag := f.sent.sub(l.due); if PLANTED { f.sent = now }"},
+		{
+			"heartbeat.go", "lag := f.sent.sub(l.due)",
+			"lag := f.sent.sub(l.due); if PLANTED { f.sent = now }",
+		},
 	}},
 	{"the context ends a quarter of the TTL late", untrue, []edit{
-		{"loss.go", "if until := instant(l.until.Load()); until > now {", "until := instant(l.until.Load()); if PLANTED { until = until.add(k.cfg.TTL / 4) }; if until > now {"},
+		{
+			"loss.go", "if until := instant(l.until.Load()); until > now {",
+			"until := instant(l.until.Load()); if PLANTED { until = until.add(k.cfg.TTL / 4) }; " +
+				"if until > now {",
+		},
 	}},
 	{"each question has an owner token of its own", []kind{lapsed, falseLoss}, []edit{
-		{"contend.go", "request, reserve := c.beginRequest(", "if PLANTED { l.owner = newOwner() }; request, reserve := c.beginRequest("},
+		{
+			"contend.go", "request, reserve := c.beginRequest(",
+			"if PLANTED { l.owner = newOwner() }; request, reserve := c.beginRequest(",
+		},
 	}},
 	{"a late answer revives", []kind{revived}, []edit{
-		{"heartbeat.go", "if l.state != held {", "if l.state != held && !(PLANTED && l.state == lost) {"},
-		{"heartbeat.go", "case now >= instant(l.until.Load()):", "case now >= instant(l.until.Load()) && !PLANTED:"},
+		{
+			"heartbeat.go", "if l.state != held {",
+			"if l.state != held && !(PLANTED && l.state == lost) {",
+		},
+		{
+			"heartbeat.go", "case now >= instant(l.until.Load()):",
+			"case now >= instant(l.until.Load()) && !PLANTED:",
+		},
 	}},
 	{"a hand-off does not raise the token", []kind{tokens}, []edit{
-		{"handoff.go", "next.owner, next.fence = l.owner, token", "next.owner, next.fence = l.owner, token; if PLANTED { next.fence = l.fence }"},
+		{
+			"handoff.go", "next.owner, next.fence = l.owner, token",
+			"next.owner, next.fence = l.owner, token; if PLANTED { next.fence = l.fence }",
+		},
 	}},
 	{"tokens that are left are not given back", []kind{tokens}, []edit{
 		{"lease.go", "if l.reserved() {", "if l.reserved() && !PLANTED {"},
 	}},
 	{"a hand-off begins a deadline of its own", untrue, []edit{
-		{"handoff.go", "k.limitHold(next, now)", "if PLANTED { next.deadline = now.add(k.validity) }; k.limitHold(next, now)"},
+		{
+			"handoff.go", "k.limitHold(next, now)",
+			"if PLANTED { next.deadline = now.add(k.validity) }; k.limitHold(next, now)",
+		},
 	}},
 	{"the clock drift is forgotten", untrue, []edit{
-		{"config.go", "return time.Duration(float64(ttl)*(1-drift)/(1+drift))", "if PLANTED { drift = 0 }; return time.Duration(float64(ttl)*(1-drift)/(1+drift))"},
+		{
+			"config.go", "return time.Duration(float64(ttl)*(1-drift)/(1+drift))",
+			"if PLANTED { drift = 0 }; return time.Duration(float64(ttl)*(1-drift)/(1+drift))",
+		},
 	}},
 	{"the server's rounding is forgotten", untrue, []edit{
-		{"config.go", "(1-drift)/(1+drift)) - time.Millisecond", "(1-drift)/(1+drift)) - map[bool]time.Duration{false: time.Millisecond}[PLANTED]"},
+		{
+			"config.go", "(1-drift)/(1+drift)) - time.Millisecond",
+			"(1-drift)/(1+drift)) - map[bool]time.Duration{false: time.Millisecond}[PLANTED]",
+		},
 	}},
 	{"an unanswered acquire is not freed", []kind{lapsed}, []edit{
-		{"acquire.go", "if c.unsettled != 0 || c.queued {", "if (c.unsettled != 0 || c.queued) && !PLANTED {"},
+		{
+			"acquire.go", "if c.unsettled != 0 || c.queued {",
+			"if (c.unsettled != 0 || c.queued) && !PLANTED {",
+		},
 	}},
 	{"an unanswered acquire is freed only once", []kind{lapsed}, []edit{
-		{"sweep.go", "unsettled != 0 && settle > 0 {", "unsettled != 0 && settle > 0 && !PLANTED {"},
+		{
+			"sweep.go", "unsettled != 0 && settle > 0 {",
+			"unsettled != 0 && settle > 0 && !PLANTED {",
+		},
 	}},
 	{"a release without an answer is not repeated", []kind{lapsed}, []edit{
-		{"release.go", "default:\n\t\tk.disown(l, hold, 0)", "default:\n\t\tif !PLANTED { k.disown(l, hold, 0) }"},
+		{
+			"release.go", "default:\n\t\tk.disown(l, hold, 0)",
+			"default:\n\t\tif !PLANTED { k.disown(l, hold, 0) }",
+		},
 	}},
 	{"a failed heartbeat is not repeated", []kind{falseLoss}, []edit{
-		{"heartbeat.go", "again := now.add(pause/2 + jitter(pause/2))", "again := now.add(pause/2 + jitter(pause/2)); if PLANTED { again = now.add(k.cfg.TTL) }"},
+		{
+			"heartbeat.go", "again := now.add(pause/2 + jitter(pause/2))",
+			"again := now.add(pause/2 + jitter(pause/2)); if PLANTED { again = " +
+				"now.add(k.cfg.TTL) }",
+		},
 	}},
 	{"a failed heartbeat counts", untrue, []edit{
-		{"heartbeat.go", "case a.Status == Mine:\n\t\tif l.rare", "case a.Status == Mine || PLANTED:\n\t\tif l.rare"},
+		{
+			"heartbeat.go", "case a.Status == Mine:\n\t\tif l.rare",
+			"case a.Status == Mine || PLANTED:\n\t\tif l.rare",
+		},
 	}},
 	{"heartbeats come twice an interval", []kind{heartbeats}, []edit{
-		{"heartbeat.go", "l.due = l.due.add(k.cfg.Heartbeat)", "l.due = l.due.add(k.cfg.Heartbeat); if PLANTED { l.due = l.due.add(-k.cfg.Heartbeat / 2) }"},
+		{
+			"heartbeat.go", "l.due = l.due.add(k.cfg.Heartbeat)",
+			"l.due = l.due.add(k.cfg.Heartbeat); if PLANTED { l.due = l.due.add(-k.cfg.Heartbeat " +
+				"/ 2) }",
+		},
 	}},
 	{"the next in line is not told", []kind{hang}, []edit{
-		{"line.go", "k.lines[head.name] = w.l\n\t\tw.turn <- nil", "k.lines[head.name] = w.l; if PLANTED { return nothing }; w.turn <- nil"},
+		{
+			"line.go", "k.lines[head.name] = w.l\n\t\tw.turn <- nil",
+			"k.lines[head.name] = w.l; if PLANTED { return nothing }; w.turn <- nil",
+		},
 	}},
 	{"a shutdown frees without telling", untrue, []edit{
-		{"leftover.go", "if l.state == lost && l.lost()", "if l.state == held && PLANTED || l.state == lost && l.lost()"},
+		{
+			"leftover.go", "if l.state == lost && l.lost()",
+			"if l.state == held && PLANTED || l.state == lost && l.lost()",
+		},
 		{"shutdown.go", "\t\t\tk.tell()", "if !PLANTED { k.tell() }"},
 	}},
 	{"a shutdown frees what it has just told", []kind{lateNotice}, []edit{
-		{"shutdown.go", "at := l.rare.lostAt.add(l.k.cfg.Margin)", "at := l.rare.lostAt.add(l.k.cfg.Margin); if PLANTED { at = l.rare.lostAt }"},
-		{"shutdown.go", "left := min(k.cfg.Margin, k.drainTime(ctx))", "left := min(k.cfg.Margin, k.drainTime(ctx)); if PLANTED { return 0 }"},
+		{
+			"shutdown.go", "at := l.rare.lostAt.add(l.k.cfg.Margin)",
+			"at := l.rare.lostAt.add(l.k.cfg.Margin); if PLANTED { at = l.rare.lostAt }",
+		},
+		{
+			"shutdown.go", "left := min(k.cfg.Margin, k.drainTime(ctx))",
+			"left := min(k.cfg.Margin, k.drainTime(ctx)); if PLANTED { return 0 }",
+		},
 	}},
 	{"an acquire that panics keeps its place", []kind{hang, leftover, lapsed}, []edit{
 		{"acquire.go", "if c.over {", "if c.over || PLANTED {"},
 	}},
 	{"a lease of an acquire that panics is not freed", []kind{lapsed}, []edit{
-		{"handoff.go", "if l.owner != \"\" && (lost == nil", "if !PLANTED && l.owner != \"\" && (lost == nil"},
+		{
+			"handoff.go", "if l.owner != \"\" && (lost == nil",
+			"if !PLANTED && l.owner != \"\" && (lost == nil",
+		},
 	}},
 }
 

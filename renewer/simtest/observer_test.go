@@ -7,8 +7,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// observer ends beliefs at the instant of their loss, also where the caller's own cancellation ended the context before. In the
-// goroutines of callers it panics now and then.
+// observer ends beliefs at the instant of their loss, also where the caller's own
+// cancellation ended the context before. In the goroutines of callers it panics now and then.
 type observer struct {
 	renewer.NopObserver
 

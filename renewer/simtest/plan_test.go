@@ -48,7 +48,8 @@ func newPlan(seed uint64, quota int, f faults) plan {
 		p.panics = pick(d, 0, .01, .05)
 	}
 	p.cfg.ClockDrift = pick(d, .001, .01, .05)
-	p.drift = pick(d, leastDrift(p.cfg.ClockDrift), 0, mostDrift(p.cfg.ClockDrift), mostDrift(p.cfg.ClockDrift))
+	p.drift = pick(d, leastDrift(p.cfg.ClockDrift), 0, mostDrift(p.cfg.ClockDrift),
+		mostDrift(p.cfg.ClockDrift))
 	p.cfg.HandOffs = pick(d, -1, 0, 3)
 	lines := d.chance(.5)
 	if p.weather == drizzle {
@@ -66,7 +67,8 @@ func newPlan(seed uint64, quota int, f faults) plan {
 	if lines {
 		p.turn = min(time.Second, p.cfg.TTL/2)
 	}
-	p.loss, p.silent, p.slow, p.slowest = pick(d, .02, .1, .25), d.Float64(), pick(d, .02, .2), 2*p.cfg.TTL
+	p.loss, p.silent, p.slow, p.slowest = pick(d, .02, .1, .25), d.Float64(), pick(d, .02,
+		.2), 2*p.cfg.TTL
 	p.cuts, p.freezes = pick(d, 0, p.cfg.TTL, 3*p.cfg.TTL), pick(d, 0, p.cfg.TTL, 2*p.cfg.TTL)
 	if d.chance(.3) {
 		p.cfg.MaxHold = d.between(p.cfg.TTL, 4*p.cfg.TTL)

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A world that is played again has the same grants at the same instants, unless a keeper was shut down on the way.
+// A world that is played again has the same grants at the same
+// instants, unless a keeper was shut down on the way.
 func TestAWorldIsPlayedAgain(t *testing.T) {
 	t.Parallel()
 	for seed, left := uint64(1), 6; left > 0; seed++ {

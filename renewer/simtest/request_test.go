@@ -24,10 +24,15 @@ type request struct {
 func (r *request) String() string {
 	var b strings.Builder
 	for _, c := range r.claims {
-		fmt.Fprintf(&b, "acquire %q for %.6s, TTL %v, %d more tokens ", c.Name, c.Owner, c.TTL, c.Reserve)
+		fmt.Fprintf(&b, "acquire %q for %.6s, TTL %v, %d more tokens ", c.Name, c.Owner, c.TTL,
+			c.Reserve)
 	}
 	for _, h := range r.holds {
-		fmt.Fprintf(&b, "%s %q of %.6s, TTL %v, keep %v ", map[bool]string{true: "renew", false: "release"}[r.renew], h.Name, h.Owner, h.TTL, h.Keep)
+		fmt.Fprintf(&b, "%s %q of %.6s, TTL %v, keep %v ",
+			map[bool]string{
+				true:  "renew",
+				false: "release",
+			}[r.renew], h.Name, h.Owner, h.TTL, h.Keep)
 	}
 	return b.String()
 }

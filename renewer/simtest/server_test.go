@@ -7,15 +7,16 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// server is a model of one: keys with a TTL by its own clock, in whole milliseconds; a counter of tokens for each name; and
-// comparisons of owner tokens. It keeps a book of every tenure.
+// server is a model of one: keys with a TTL by its own clock, in whole milliseconds; a counter
+// of tokens for each name; and comparisons of owner tokens. It keeps a book of every tenure.
 type server struct {
 	clock  clock
 	faults faults
 	report func(kind, string, ...any)
 	count  func(event)
-	turn   time.Duration     // for which the first in line has a name that is freed; 0: there are no lines
-	free   func(name string) // tells those who watch it
+	// for which the first in line has a name that is freed; 0: there are no lines
+	turn time.Duration
+	free func(name string) // tells those who watch it
 
 	mu      sync.Mutex
 	keys    map[string]*tenure
@@ -29,7 +30,8 @@ type server struct {
 func newServer(c clock, f faults, report func(kind, string, ...any), count func(event)) *server {
 	return &server{
 		clock: c, faults: f, report: report, count: count, free: func(string) {},
-		keys: map[string]*tenure{}, fences: map[string]int64{}, book: map[string][]*tenure{}, lines: map[string][]place{}, renewed: map[string]int{}, closed: map[int][]time.Duration{},
+		keys: map[string]*tenure{}, fences: map[string]int64{}, book: map[string][]*tenure{},
+		lines: map[string][]place{}, renewed: map[string]int{}, closed: map[int][]time.Duration{},
 	}
 }
 

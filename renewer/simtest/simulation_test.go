@@ -55,7 +55,10 @@ func TestSimulation(t *testing.T) {
 }
 
 func flags(seed uint64, worlds int) []string {
-	return []string{fmt.Sprint("-sim.trace=", *traceFlag), fmt.Sprint("-sim.seed=", seed), fmt.Sprint("-sim.worlds=", worlds)}
+	return []string{
+		fmt.Sprint("-sim.trace=", *traceFlag), fmt.Sprint("-sim.seed=", seed),
+		fmt.Sprint("-sim.worlds=", worlds),
+	}
 }
 
 // The engine as it is, with jitter of its own.
@@ -64,7 +67,8 @@ func TestEngineAsItIs(t *testing.T) {
 	playWorlds(t, rand.Uint64N(1<<48), 20, faults{})
 }
 
-// playWorlds plays the worlds of so many seeds in a row, until there is a violation, and tells what happened in them.
+// playWorlds plays the worlds of so many seeds in a row, until there
+// is a violation, and tells what happened in them.
 func playWorlds(t *testing.T, seed uint64, worlds int, f faults) *tally {
 	t.Helper()
 	seen := new(tally)
@@ -90,7 +94,8 @@ func playSeed(t *testing.T, seed uint64, f faults) (seen *tally) {
 			t.Error(v)
 		}
 		if t.Failed() {
-			t.Logf("again: go test ./renewer/simtest -run 'TestSimulation$' -sim.seed=%d -sim.worlds=1\n%+v", seed, w.plan)
+			t.Logf("again: go test ./renewer/simtest -run 'TestSimulation$' -sim.seed=%d "+
+				"-sim.worlds=1\n%+v", seed, w.plan)
 		}
 		seen = &w.tally
 	})

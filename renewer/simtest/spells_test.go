@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// spells are the stretches of time for which something is out of order: a link that lets nothing through, a server that is
-// frozen. They follow from the dice alone, however often and whenever somebody looks.
+// spells are the stretches of time for which something is out of order:
+// a link that lets nothing through, a server that is frozen. They follow
+// from the dice alone, however often and whenever somebody looks.
 type spells struct {
 	dice         dice
 	every, least time.Duration // one begins every so often on average, and lasts from least

@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// event is something that a run must have seen often: a simulation in which nothing happens proves nothing.
+// event is something that a run must have seen often: a simulation in
+// which nothing happens proves nothing.
 type event string
 
 const (
@@ -39,7 +40,8 @@ const (
 
 // everything must have happened in a run of the whole budget.
 var everything = []event{
-	believed, granted, handedOver, renewed, turnsInLine, requestLost, replyLost, copyActed, cutOff, frozenAt, lateActed, wakeLost, shutDown, leftToLapse, tripped,
+	believed, granted, handedOver, renewed, turnsInLine, requestLost, replyLost, copyActed, cutOff,
+	frozenAt, lateActed, wakeLost, shutDown, leftToLapse, tripped,
 	refusedCall, cancelled, extended, expiredLoss, maxHoldLoss, abandonLoss, shutdownLoss,
 }
 

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// tenure is a time in which the server held a name for one owner token: the truth. It is guarded by the server's mutex.
+// tenure is a time in which the server held a name for one owner
+// token: the truth. It is guarded by the server's mutex.
 type tenure struct {
 	name, owner string
 	process     int
@@ -26,14 +27,17 @@ func (t *tenure) String() string {
 	if t.over {
 		end = fmt.Sprintf("%v released=%t", t.to, t.released)
 	}
-	return fmt.Sprintf("%s for %.4s of process %d, tokens %d..%d, from %v to %s", t.name, t.owner, t.process, t.low, t.high, t.from, end)
+	return fmt.Sprintf("%s for %.4s of process %d, tokens %d..%d, from %v to %s", t.name, t.owner,
+		t.process, t.low, t.high, t.from, end)
 }
 
-// mayLapse tells whether nobody is to free it: nobody has claimed it, the owner wanted it so, or has had an answer to the request, and can't know of
-// the copy that came later.
+// mayLapse tells whether nobody is to free it: nobody has claimed it, the owner wanted it
+// so, or has had an answer to the request, and can't know of the copy that came later.
 func (t *tenure) mayLapse() bool {
 	return t.turn || t.kept || t.copied != nil && t.copied.answered.Load()
 }
 
 // end settles that the tenure is over.
-func (t *tenure) end(at time.Duration, released bool) { t.over, t.to, t.released = true, at, released }
+func (t *tenure) end(at time.Duration, released bool) {
+	t.over, t.to, t.released = true, at, released
+}

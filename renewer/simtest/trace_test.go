@@ -15,14 +15,16 @@ type trace struct {
 	lines []string
 }
 
-// note writes down what happened at an instant. Formatting it is most of its price, so it takes its arguments as they are.
+// note writes down what happened at an instant. Formatting it is most
+// of its price, so it takes its arguments as they are.
 func (r *trace) note(now time.Duration, format string, args ...any) {
 	if !r.wanted {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lines = append(r.lines, fmt.Sprintf("%14.6fs  %s", now.Seconds(), fmt.Sprintf(format, args...)))
+	r.lines = append(r.lines, fmt.Sprintf("%14.6fs  %s", now.Seconds(),
+		fmt.Sprintf(format, args...)))
 }
 
 // tell prints the story.

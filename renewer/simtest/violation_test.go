@@ -8,13 +8,15 @@ type kind string
 const (
 	// twoBelieve: two owners believed in one name at the same time.
 	twoBelieve kind = "two believe"
-	// outside: somebody believed, or was told to believe, in a lease at an instant when the store did not hold the key for it.
+	// outside: somebody believed, or was told to believe, in a lease
+	// at an instant when the store did not hold the key for it.
 	outside kind = "belief outside the truth"
 	// lateNotice: a loss was told less than the margin before the store would have let the key go.
 	lateNotice kind = "late notice"
 	// revived: a lease that was lost said that it holds.
 	revived kind = "revived"
-	// falseLoss: a lease was said to be another's, or not to have been renewed in time, and nothing was in its way.
+	// falseLoss: a lease was said to be another's, or not to have
+	// been renewed in time, and nothing was in its way.
 	falseLoss kind = "false loss"
 	// tokens: a fencing token was not above those before it.
 	tokens kind = "tokens do not rise"
@@ -26,7 +28,8 @@ const (
 	heartbeats kind = "heartbeats"
 	// hang: a caller waited although nobody was in its way.
 	hang kind = "hang"
-	// contract: the engine asked the store for what it must not ask, or told its caller what it must not tell.
+	// contract: the engine asked the store for what it must not ask,
+	// or told its caller what it must not tell.
 	contract kind = "contract"
 )
 

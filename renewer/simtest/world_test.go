@@ -27,7 +27,8 @@ type world struct {
 func newWorld(p plan) *world {
 	w := &world{plan: p, start: time.Now(), frozen: p.spells(p.freezes, "freeze", 0)}
 	d := newDice(p.seed, "server")
-	w.server = newServer(clock{offset: d.between(0, 1000*time.Hour), drift: p.drift}, p.faults, w.ledger.violate, w.tally.count)
+	w.server = newServer(clock{offset: d.between(0, 1000*time.Hour), drift: p.drift}, p.faults,
+		w.ledger.violate, w.tally.count)
 	w.server.turn = p.turn
 	w.server.free = func(name string) {
 		for _, p := range w.processes {
@@ -74,7 +75,8 @@ func (w *world) play() {
 	w.epilogue()
 }
 
-// epilogue is in calm weather: the traces of the storm go, an idle lease costs what it should, and nothing is left at the end.
+// epilogue is in calm weather: the traces of the storm go, an idle
+// lease costs what it should, and nothing is left at the end.
 func (w *world) epilogue() {
 	w.idle()
 	for _, p := range w.processes {
@@ -111,7 +113,8 @@ func (w *world) idle() {
 			}
 			if w.plan.cfg.MaxHold == 0 {
 				before := 0 // the rhythm begins with the first heartbeat
-				for begun := w.now(); before < 1 && w.now() < begun+3*every; before = w.server.renewals(name) {
+				for begun := w.now(); before < 1 &&
+					w.now() < begun+3*every; before = w.server.renewals(name) {
 					pass(every / 64)
 				}
 				pass(idleFor*every + every/2)

@@ -1,11 +1,13 @@
-// Package embedded is a Redis inside the process, by miniredis: enough for examples and for tests that need no real server.
+// Package embedded is a Redis inside the process, by miniredis:
+// enough for examples and for tests that need no real server.
 //
 //	redis, err := embedded.Start()
 //	defer redis.Close()
 //	client, err := rueidis.NewClient(redis.ClientOption())
 //
-// Keys expire as time goes by, which miniredis doesn't do by itself. What it does not have: client-side caching, CONFIG,
-// sharded pub/sub, persistence, ACL rules. Whatever depends on those, or on speed, needs a real server: see redistest.
+// Keys expire as time goes by, which miniredis doesn't do by itself. What it does
+// not have: client-side caching, CONFIG, sharded pub/sub, persistence, ACL rules.
+// Whatever depends on those, or on speed, needs a real server: see redistest.
 //
 // It is test code: no production package may import it.
 package embedded
@@ -30,8 +32,8 @@ func Start() (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded: start miniredis: %w", err)
 	}
-	// Each command moves the TTLs by the time since the one before. A goroutine that calls FastForward now and then would let
-	// a key live for up to its period beyond its TTL.
+	// Each command moves the TTLs by the time since the one before. A goroutine that calls
+	// FastForward now and then would let a key live for up to its period beyond its TTL.
 	mini.ClockTTL(true)
 	return &Redis{mini: mini, addr: mini.Addr()}, nil
 }
@@ -47,19 +49,23 @@ func Run(tb testing.TB) *Redis {
 	return r
 }
 
-// Addr returns the server's address, "127.0.0.1:port", for clients of any kind: asynq's go here too.
+// Addr returns the server's address, "127.0.0.1:port", for clients of
+// any kind: asynq's go here too.
 func (r *Redis) Addr() string { return r.addr }
 
-// Mini returns the server itself, to look into it, to make it fail (SetError), or to move its clock on (FastForward).
+// Mini returns the server itself, to look into it, to make it fail
+// (SetError), or to move its clock on (FastForward).
 func (r *Redis) Mini() *miniredis.Miniredis { return r.mini }
 
-// ClientOption returns the options without which rueidis can't work with miniredis. Add to them, but keep these.
+// ClientOption returns the options without which rueidis can't work
+// with miniredis. Add to them, but keep these.
 func (r *Redis) ClientOption() rueidis.ClientOption {
 	return rueidis.ClientOption{
 		InitAddress:       []string{r.Addr()},
 		DisableCache:      true, // there is no tracking
 		ForceSingleClient: true, // CLUSTER SLOTS names a cluster of one
-		AlwaysRESP2:       true, // under RESP3 a connection with a subscription refuses other commands
+		// under RESP3 a connection with a subscription refuses other commands
+		AlwaysRESP2: true,
 	}
 }
 

@@ -18,7 +18,8 @@ func TestKeysExpireAsTimeGoesBy(t *testing.T) {
 	t.Parallel()
 	redis := embedded.Run(t)
 	client := redis.Client(t)
-	require.NoError(t, client.Do(t.Context(), client.B().Set().Key("k").Value("v").Px(30*time.Millisecond).Build()).Error())
+	require.NoError(t, client.Do(t.Context(),
+		client.B().Set().Key("k").Value("v").Px(30*time.Millisecond).Build()).Error())
 	require.Eventually(t, func() bool {
 		return rueidis.IsRedisNil(client.Do(t.Context(), client.B().Get().Key("k").Build()).Error())
 	}, 5*time.Second, 2*time.Millisecond)
@@ -27,7 +28,8 @@ func TestKeysExpireAsTimeGoesBy(t *testing.T) {
 func TestTimeIsTheClock(t *testing.T) {
 	t.Parallel()
 	client := embedded.Run(t).Client(t)
-	parts, err := client.Do(t.Context(), client.B().Eval().Script("return redis.call('TIME')").Numkeys(0).Build()).AsIntSlice()
+	parts, err := client.Do(t.Context(),
+		client.B().Eval().Script("return redis.call('TIME')").Numkeys(0).Build()).AsIntSlice()
 	require.NoError(t, err)
 	assert.WithinDuration(t, time.Now(), time.Unix(parts[0], parts[1]*1000), 5*time.Second)
 }
@@ -36,13 +38,19 @@ func TestSubscriptionBesideCommands(t *testing.T) {
 	t.Parallel()
 	client := embedded.Run(t).Client(t)
 	subscribed, got := make(chan struct{}), make(chan string, 1)
-	ctx := rueidis.WithOnSubscriptionHook(t.Context(), func(rueidis.PubSubSubscription) { close(subscribed) })
+	ctx := rueidis.WithOnSubscriptionHook(t.Context(), func(rueidis.PubSubSubscription) {
+		close(subscribed)
+	})
 	done := make(chan error, 1)
 	go func() {
-		done <- client.Receive(ctx, client.B().Subscribe().Channel("c").Build(), func(m rueidis.PubSubMessage) { got <- m.Message })
+		done <- client.Receive(ctx, client.B().Subscribe().Channel("c").Build(),
+			func(m rueidis.PubSubMessage) {
+				got <- m.Message
+			})
 	}()
 	<-subscribed
-	require.NoError(t, client.Do(t.Context(), client.B().Publish().Channel("c").Message("hello").Build()).Error())
+	require.NoError(t, client.Do(t.Context(),
+		client.B().Publish().Channel("c").Message("hello").Build()).Error())
 	assert.Equal(t, "hello", <-got)
 	client.Close()
 	require.Error(t, <-done)
@@ -53,7 +61,8 @@ func TestMiniCanFail(t *testing.T) {
 	redis := embedded.Run(t)
 	client := redis.Client(t)
 	redis.Mini().SetError("LOADING still loading")
-	assert.ErrorContains(t, client.Do(t.Context(), client.B().Set().Key("k").Value("v").Build()).Error(), "LOADING")
+	assert.ErrorContains(t, client.Do(t.Context(),
+		client.B().Set().Key("k").Value("v").Build()).Error(), "LOADING")
 }
 
 func TestCloseTwice(t *testing.T) {

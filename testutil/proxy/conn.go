@@ -15,7 +15,8 @@ type conn struct {
 	gone           chan struct{} // closed with the connections
 	once           sync.Once
 
-	asked    int                    // requests that get a reply; belongs to the goroutine that reads the client
+	// requests that get a reply; belongs to the goroutine that reads the client
+	asked    int
 	answered int                    // replies; belongs to the goroutine that reads the server
 	victim   atomic.Pointer[victim] // the reply to drop, once its request has come by
 	mute     atomic.Bool            // drop all that the server sends
@@ -29,11 +30,12 @@ type piece struct {
 	end   bool // src has ended
 }
 
-// maxQueue bounds the pieces on their way in one direction; beyond it, the sender feels back-pressure.
+// maxQueue bounds the pieces on their way in one direction; beyond
+// it, the sender feels back-pressure.
 const maxQueue = 4096
 
-// accept takes clients until Close, or until the system can give no more sockets; then clients are refused rather than left
-// to hang.
+// accept takes clients until Close, or until the system can give no
+// more sockets; then clients are refused rather than left to hang.
 func (p *Proxy) accept() {
 	defer func() { _ = p.listener.Close() }() // closed already, after Close
 	for {
@@ -110,7 +112,9 @@ func reset(conn *net.TCPConn) {
 }
 
 // read queues what arrives from src, judged frame by frame, until src ends.
-func (c *conn) read(src *net.TCPConn, queue chan<- piece, judge func(frame []byte, f *faults) verdict) {
+func (c *conn) read(
+	src *net.TCPConn, queue chan<- piece, judge func(frame []byte, f *faults) verdict,
+) {
 	var cut framer
 	buf := make([]byte, 64<<10)
 	for {
@@ -171,7 +175,8 @@ func (c *conn) write(dst *net.TCPConn, queue <-chan piece, dir Direction) {
 	}
 }
 
-// hold waits until due and the end of any blackhole, whichever is later. It reports false if the connection is gone.
+// hold waits until due and the end of any blackhole, whichever is
+// later. It reports false if the connection is gone.
 func (c *conn) hold(due time.Time, dir Direction) bool {
 	for {
 		f, changed := c.p.now()

@@ -1,4 +1,5 @@
-// Package proxy is a TCP proxy on the loopback interface that makes a link slow, silent, lossy or broken on demand.
+// Package proxy is a TCP proxy on the loopback interface that makes a
+// link slow, silent, lossy or broken on demand.
 //
 //	link, err := proxy.New(server.Addr())
 //	defer link.Close()
@@ -8,12 +9,12 @@
 //	link.Heal()                            // what was held back arrives now, as after a retransmission
 //	link.DropReply(1, proxy.ThenReset)     // a request takes effect, its reply is lost
 //
-// A fault applies to the connections that there are and to those to come, from the moment that the method returns; bytes that
-// were already past the proxy are past it.
+// A fault applies to the connections that there are and to those to come, from the
+// moment that the method returns; bytes that were already past the proxy are past it.
 //
-// The proxy knows RESP, the protocol of Redis, well enough to tell where a reply ends: DropReply and DropMatching drop
-// whole replies and pushed messages, however they are cut into packets. Any other protocol passes too; there, each read from the
-// socket counts as one reply.
+// The proxy knows RESP, the protocol of Redis, well enough to tell where a reply ends:
+// DropReply and DropMatching drop whole replies and pushed messages, however they are cut into
+// packets. Any other protocol passes too; there, each read from the socket counts as one reply.
 //
 // It is test code: no production package may import it.
 package proxy

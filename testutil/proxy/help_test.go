@@ -36,7 +36,8 @@ func startEcho(t *testing.T) *echo {
 			}
 			go func() {
 				defer func() { _ = conn.Close() }()
-				_, _ = io.Copy(conn, io.TeeReader(conn, counter{&e.got})) // ends with the connection
+				// ends with the connection
+				_, _ = io.Copy(conn, io.TeeReader(conn, counter{&e.got}))
 			}()
 		}
 	}()

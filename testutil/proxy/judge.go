@@ -21,7 +21,8 @@ func (c *conn) request(frame []byte, f *faults) verdict {
 		c.asked++
 	}
 	// One victim is enough for a connection, since nothing comes after it.
-	if r := f.drop; r != nil && r.to != nil && !c.mute.Load() && c.victim.Load() == nil && r.to(frame) && c.p.spend(r) {
+	if r := f.drop; r != nil && r.to != nil && !c.mute.Load() && c.victim.Load() == nil &&
+		r.to(frame) && c.p.spend(r) {
 		c.victim.Store(&victim{nth: c.asked, then: r.then})
 	}
 	return pass

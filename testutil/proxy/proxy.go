@@ -20,12 +20,14 @@ const (
 	Both = Up | Down
 )
 
-// Then says what becomes of a connection after DropReply has dropped a reply on it. There is no way to drop one reply and go
-// on: the client would take every later one for the answer to the request before.
+// Then says what becomes of a connection after DropReply has dropped a
+// reply on it. There is no way to drop one reply and go on: the client
+// would take every later one for the answer to the request before.
 type Then uint8
 
 const (
-	// ThenReset resets the connection on the client's side. The server gets to read all that was sent, then the end.
+	// ThenReset resets the connection on the client's side. The
+	// server gets to read all that was sent, then the end.
 	ThenReset Then = iota
 	// ThenMute leaves the connection open, but drops all that the server still sends on it.
 	ThenMute
@@ -62,8 +64,8 @@ type dropRule struct {
 	to   func([]byte) bool // nil for any reply
 }
 
-// New starts a proxy before target, "host:port", on a free loopback port. Nothing is dialled until a client connects. The caller
-// must Close it.
+// New starts a proxy before target, "host:port", on a free loopback port.
+// Nothing is dialled until a client connects. The caller must Close it.
 func New(target string) (*Proxy, error) {
 	addr, err := net.ResolveTCPAddr("tcp", target)
 	if err != nil {
@@ -107,8 +109,8 @@ func (p *Proxy) Conns() int {
 	return len(p.conns)
 }
 
-// Dropped returns how many replies DropReply, DropReplyTo and DropMatching have dropped so far. What a muted connection
-// swallows afterwards does not count.
+// Dropped returns how many replies DropReply, DropReplyTo and DropMatching have
+// dropped so far. What a muted connection swallows afterwards does not count.
 func (p *Proxy) Dropped() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,18 +133,20 @@ func (p *Proxy) now() (faults, <-chan struct{}) {
 	return p.faults, p.changed
 }
 
-// Delay makes all that arrives at the proxy from now on leave it d later, each way, in order. It limits no throughput. 0 ends it.
+// Delay makes all that arrives at the proxy from now on leave it d
+// later, each way, in order. It limits no throughput. 0 ends it.
 func (p *Proxy) Delay(d time.Duration) { p.change(func(f *faults) { f.delay = d }) }
 
-// Blackhole holds back all that goes in direction dir, the end of a connection included; it replaces an earlier call's dir.
-// Clients still connect, since the proxy is near, but hear nothing.
+// Blackhole holds back all that goes in direction dir, the end of a connection included; it
+// replaces an earlier call's dir. Clients still connect, since the proxy is near, but hear nothing.
 func (p *Proxy) Blackhole(dir Direction) { p.change(func(f *faults) { f.hole = dir }) }
 
-// Heal ends a blackhole; what it held back is delivered now, as TCP does after a partition that was short.
+// Heal ends a blackhole; what it held back is delivered now, as TCP
+// does after a partition that was short.
 func (p *Proxy) Heal() { p.change(func(f *faults) { f.hole = 0 }) }
 
-// HealReset ends a blackhole, drops what it held back, and resets every connection, as after a partition so long that TCP has
-// given up.
+// HealReset ends a blackhole, drops what it held back, and resets every
+// connection, as after a partition so long that TCP has given up.
 func (p *Proxy) HealReset() {
 	p.Reset() // first, so that nothing slips through in between
 	p.Heal()
@@ -157,18 +161,20 @@ func (p *Proxy) Reset() {
 	}
 }
 
-// Refuse resets each new connection at once while it is on; the open ones stay: see Reset. The port is kept meanwhile, so that
-// nobody else takes it; for a port that refuses, kill the server.
+// Refuse resets each new connection at once while it is on; the open ones stay: see Reset. The
+// port is kept meanwhile, so that nobody else takes it; for a port that refuses, kill the server.
 func (p *Proxy) Refuse(on bool) { p.change(func(f *faults) { f.refuse = on }) }
 
-// DropReply drops the next n replies, whatever their connections; each connection it happens on is dealt with by then. RESP3
-// pushes don't count, but RESP2's messages to subscribers can't be told from replies. 0 ends it.
+// DropReply drops the next n replies, whatever their connections; each
+// connection it happens on is dealt with by then. RESP3 pushes don't count,
+// but RESP2's messages to subscribers can't be told from replies. 0 ends it.
 func (p *Proxy) DropReply(n int, then Then) { p.DropReplyTo(nil, n, then) }
 
-// DropReplyTo is DropReply for the replies to requests that match says yes to, such as those that contain a key's name. match
-// is given one whole request, and may be called concurrently; nil matches all. The request has taken effect by the time that
-// its reply is dropped, and replies to earlier requests on the connection still arrive. It replaces an earlier rule. It needs
-// RESP, and does not work on a RESP2 connection that has subscribed to something.
+// DropReplyTo is DropReply for the replies to requests that match says yes to, such as those
+// that contain a key's name. match is given one whole request, and may be called concurrently;
+// nil matches all. The request has taken effect by the time that its reply is dropped, and
+// replies to earlier requests on the connection still arrive. It replaces an earlier rule. It
+// needs RESP, and does not work on a RESP2 connection that has subscribed to something.
 func (p *Proxy) DropReplyTo(match func(request []byte) bool, n int, then Then) {
 	p.change(func(f *faults) {
 		f.drop = nil
@@ -178,8 +184,9 @@ func (p *Proxy) DropReplyTo(match func(request []byte) bool, n int, then Then) {
 	})
 }
 
-// DropMatching drops each reply or pushed message that match says yes to, and leaves its connection as it is: meant for
-// messages to subscribers, since a client waits for its reply in vain. match may be called concurrently; nil ends it.
+// DropMatching drops each reply or pushed message that match says yes to, and
+// leaves its connection as it is: meant for messages to subscribers, since a client
+// waits for its reply in vain. match may be called concurrently; nil ends it.
 func (p *Proxy) DropMatching(match func(reply []byte) bool) {
 	p.change(func(f *faults) { f.matching = match })
 }
@@ -201,7 +208,8 @@ func (p *Proxy) countDropped() {
 	p.dropped++
 }
 
-// Close ends the proxy and resets its connections. It returns when no goroutine of it is left. Closing it again does nothing.
+// Close ends the proxy and resets its connections. It returns when no
+// goroutine of it is left. Closing it again does nothing.
 func (p *Proxy) Close() {
 	p.end()
 	_ = p.listener.Close() // fails only if it is closed already

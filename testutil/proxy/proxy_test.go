@@ -46,7 +46,8 @@ func TestTheEndWaitsForSlowReaders(t *testing.T) {
 	text := strings.Repeat("x", 200<<10)
 	send(t, conn, text)
 	require.NoError(t, conn.CloseWrite())
-	// The proxy is done with the connection, but the kernel is not: a reset now would destroy what it keeps for the client.
+	// The proxy is done with the connection, but the kernel is not: a
+	// reset now would destroy what it keeps for the client.
 	require.Eventually(t, func() bool { return p.Conns() == 0 }, bound, time.Millisecond)
 	receive(t, conn, text)
 }
@@ -85,7 +86,8 @@ func TestLessDelayKeepsTheOrder(t *testing.T) {
 	conn := dial(t, p.Addr())
 	p.Delay(soon)
 	send(t, conn, "first")
-	// Its clock starts when the proxy has it, and there is no telling from outside when that is; a whole delay is long enough.
+	// Its clock starts when the proxy has it, and there is no telling
+	// from outside when that is; a whole delay is long enough.
 	e.awaitGot(t, 5)
 	send(t, conn, "second")
 	p.Delay(0)

@@ -55,7 +55,9 @@ func TestDropReplyThenReset(t *testing.T) {
 		require.Error(t, set(within(t, bound), client, key))
 		require.True(t, redis.Mini().Exists(key), "it took effect all the same")
 		require.Equal(t, i+1, p.Dropped())
-		require.Eventually(t, func() bool { return set(t.Context(), client, "after") == nil }, bound, time.Millisecond)
+		require.Eventually(t, func() bool {
+			return set(t.Context(), client, "after") == nil
+		}, bound, time.Millisecond)
 	}
 }
 
@@ -64,13 +66,17 @@ func TestDropReplyThenMute(t *testing.T) {
 	redis, p, client := behind(t)
 	p.DropReply(1, proxy.ThenMute)
 	require.ErrorIs(t, set(within(t, soon), client, "1"), context.DeadlineExceeded)
-	require.ErrorIs(t, set(within(t, soon), client, "2"), context.DeadlineExceeded, "the connection is up, and mute")
-	require.Eventually(t, func() bool { return redis.Mini().Exists("1") && redis.Mini().Exists("2") }, bound, time.Millisecond)
+	require.ErrorIs(t, set(within(t, soon), client, "2"), context.DeadlineExceeded,
+		"the connection is up, and mute")
+	require.Eventually(t, func() bool {
+		return redis.Mini().Exists("1") && redis.Mini().Exists("2")
+	}, bound, time.Millisecond)
 	assert.Equal(t, 1, p.Dropped())
 	p.Reset() // or closing the client would wait
 }
 
-// TestMuteSwallowsAll looks at the bytes: a client would hide a reply that comes after all, by taking it for another one.
+// TestMuteSwallowsAll looks at the bytes: a client would hide a reply
+// that comes after all, by taking it for another one.
 func TestMuteSwallowsAll(t *testing.T) {
 	t.Parallel()
 	redis := embedded.Run(t)
@@ -87,7 +93,9 @@ func TestMuteSwallowsAll(t *testing.T) {
 func TestDropReplyToOneRequestAmongMany(t *testing.T) {
 	t.Parallel()
 	redis, p, client := behind(t)
-	p.DropReplyTo(func(request []byte) bool { return bytes.Contains(request, []byte("victim")) }, 1, proxy.ThenReset)
+	p.DropReplyTo(func(request []byte) bool {
+		return bytes.Contains(request, []byte("victim"))
+	}, 1, proxy.ThenReset)
 	for i := range 20 {
 		require.NoError(t, set(t.Context(), client, fmt.Sprint("other ", i)))
 	}
@@ -95,14 +103,17 @@ func TestDropReplyToOneRequestAmongMany(t *testing.T) {
 
 	var wg sync.WaitGroup
 	for i := range 50 {
-		wg.Go(func() { _ = set(within(t, bound), client, fmt.Sprint("beside ", i)) }) // lost with the victim, or not
+		// lost with the victim, or not
+		wg.Go(func() { _ = set(within(t, bound), client, fmt.Sprint("beside ", i)) })
 	}
 	err := set(within(t, bound), client, "victim")
 	wg.Wait()
 	require.Error(t, err)
 	assert.True(t, redis.Mini().Exists("victim"))
 	assert.Equal(t, 1, p.Dropped())
-	require.Eventually(t, func() bool { return set(t.Context(), client, "victim") == nil }, bound, time.Millisecond, "only one")
+	require.Eventually(t, func() bool {
+		return set(t.Context(), client, "victim") == nil
+	}, bound, time.Millisecond, "only one")
 }
 
 func TestDropReplyEnds(t *testing.T) {
@@ -119,11 +130,17 @@ func TestDropMatchingDropsMessages(t *testing.T) {
 	redis, p, client := behind(t)
 	p.DropMatching(func(reply []byte) bool { return bytes.Contains(reply, []byte("secret")) })
 	ready, got := make(chan struct{}), make(chan string, 10)
-	ctx, cancel := context.WithCancel(rueidis.WithOnSubscriptionHook(t.Context(), func(rueidis.PubSubSubscription) { close(ready) }))
+	ctx, cancel := context.WithCancel(rueidis.WithOnSubscriptionHook(t.Context(),
+		func(rueidis.PubSubSubscription) {
+			close(ready)
+		}))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = client.Receive(ctx, client.B().Subscribe().Channel("c").Build(), func(m rueidis.PubSubMessage) { got <- m.Message })
+		_ = client.Receive(ctx, client.B().Subscribe().Channel("c").Build(),
+			func(m rueidis.PubSubMessage) {
+				got <- m.Message
+			})
 	}()
 	defer func() { cancel(); <-done }()
 	<-ready
@@ -146,16 +163,20 @@ func TestDropReplyToIsExact(t *testing.T) {
 	server := redistest.Start(t)
 	p := proxy.Start(t, server.Addr())
 	p.Delay(soon)
-	p.DropReplyTo(func(request []byte) bool { return bytes.Contains(request, []byte("victim")) }, 1, proxy.ThenReset)
+	p.DropReplyTo(func(request []byte) bool {
+		return bytes.Contains(request, []byte("victim"))
+	}, 1, proxy.ThenReset)
 	conn := dial(t, p.Addr())
-	send(t, conn, command("HELLO", "3")+command("SUBSCRIBE", "c")+command("SET", "a", "1")+command("INCR", "a")+
+	send(t, conn, command("HELLO", "3")+command("SUBSCRIBE", "c")+command("SET", "a", "1")+
+		command("INCR", "a")+
 		command("INCR", "victim")+command("INCR", "b"))
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(bound)))
 	got, err := io.ReadAll(conn)
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 	_, afterHello, found := bytes.Cut(got, []byte(">3\r\n$9\r\nsubscribe\r\n"))
 	require.True(t, found, "%q", got)
-	assert.Equal(t, "$1\r\nc\r\n:1\r\n+OK\r\n:2\r\n", string(afterHello), "all before the victim, late but whole")
+	assert.Equal(t, "$1\r\nc\r\n:1\r\n+OK\r\n:2\r\n", string(afterHello),
+		"all before the victim, late but whole")
 	require.Eventually(t, func() bool {
 		n, err := server.Do("EXISTS", "victim", "b").AsInt64()
 		return err == nil && n == 2

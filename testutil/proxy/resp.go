@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// framer cuts a stream into whole RESP values, so that one can be dropped without harm to its neighbours.
+// framer cuts a stream into whole RESP values, so that one can be
+// dropped without harm to its neighbours.
 type framer struct {
 	buf []byte
 	raw bool // it is not RESP: whatever arrives is a frame
@@ -51,7 +52,8 @@ func (f *framer) rest() [][]byte {
 // isPush tells a RESP3 push, which answers no request.
 func isPush(frame []byte) bool { return frame[0] == '>' }
 
-// subscribes tells a request that RESP3 answers by pushes alone: SUBSCRIBE, PUNSUBSCRIBE, and so on.
+// subscribes tells a request that RESP3 answers by pushes alone:
+// SUBSCRIBE, PUNSUBSCRIBE, and so on.
 func subscribes(frame []byte) bool {
 	parts := bytes.SplitN(frame, []byte("\r\n"), 4) // *2, $9, SUBSCRIBE, the rest
 	return len(parts) > 2 && bytes.HasSuffix(bytes.ToUpper(parts[2]), []byte("SUBSCRIBE"))

@@ -11,8 +11,10 @@ import (
 )
 
 var values = []string{
-	"+OK\r\n", "-ERR no\r\n", ":1\r\n", "$5\r\nhello\r\n", "$0\r\n\r\n", "$-1\r\n", "*0\r\n", "*-1\r\n", "$4\r\n\r\n\r\n\r\n",
-	"*2\r\n$1\r\na\r\n*1\r\n:2\r\n", "%1\r\n+k\r\n+v\r\n", "~1\r\n_\r\n", ",1.5\r\n", "#t\r\n", "(123\r\n", "=7\r\ntxt:abc\r\n",
+	"+OK\r\n", "-ERR no\r\n", ":1\r\n", "$5\r\nhello\r\n", "$0\r\n\r\n", "$-1\r\n", "*0\r\n",
+	"*-1\r\n", "$4\r\n\r\n\r\n\r\n",
+	"*2\r\n$1\r\na\r\n*1\r\n:2\r\n", "%1\r\n+k\r\n+v\r\n", "~1\r\n_\r\n", ",1.5\r\n", "#t\r\n",
+	"(123\r\n", "=7\r\ntxt:abc\r\n",
 	"!5\r\nERR x\r\n", ">3\r\n+message\r\n+c\r\n+m\r\n", "|1\r\n+ttl\r\n:1\r\n+value\r\n",
 }
 
@@ -27,11 +29,13 @@ func TestFramesAreWholeValuesHoweverTheyArrive(t *testing.T) {
 func TestOtherProtocolsPass(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"GET / HTTP/1.1\r\n\r\n", "PING\r\n+x", "\x00\x01", "$x\r\n", "*9999999999999999999\r\n", "$-2\r\n", "*-2\r\nrest", "+never ends",
+		"GET / HTTP/1.1\r\n\r\n", "PING\r\n+x", "\x00\x01", "$x\r\n", "*9999999999999999999\r\n",
+		"$-2\r\n", "*-2\r\nrest", "+never ends",
 		strings.Repeat("*1\r\n", 100), "+" + strings.Repeat("x", 1<<17), "*1\r\nx\r\n", "\r\n",
 	} {
 		for _, chunk := range []int{1, 7, len(text)} {
-			assert.Equal(t, text, strings.Join(proxy.Cut([]byte(text), chunk), ""), "chunks of %d", chunk)
+			assert.Equal(t, text, strings.Join(proxy.Cut([]byte(text), chunk), ""), "chunks of %d",
+				chunk)
 		}
 	}
 }

@@ -15,7 +15,8 @@ import (
 // doTimeout bounds Do, so that a test on a frozen server fails rather than hangs.
 const doTimeout = 10 * time.Second
 
-// ClientOption returns options for a client of this server alone: no client-side caching, no search for a cluster.
+// ClientOption returns options for a client of this server alone: no
+// client-side caching, no search for a cluster.
 func (s *Server) ClientOption() rueidis.ClientOption {
 	return rueidis.ClientOption{
 		InitAddress:       []string{s.Addr()},
@@ -25,13 +26,15 @@ func (s *Server) ClientOption() rueidis.ClientOption {
 	}
 }
 
-// NewClient connects a client of its own, with ClientOption changed by edit. The caller must close it; closing waits up to
-// 10 s for a server that is frozen, so Cont first.
+// NewClient connects a client of its own, with ClientOption changed by edit. The caller
+// must close it; closing waits up to 10 s for a server that is frozen, so Cont first.
 func (s *Server) NewClient(edit ...func(*rueidis.ClientOption)) (rueidis.Client, error) {
 	return connect(s.ClientOption(), edit)
 }
 
-func connect(option rueidis.ClientOption, edit []func(*rueidis.ClientOption)) (rueidis.Client, error) {
+func connect(
+	option rueidis.ClientOption, edit []func(*rueidis.ClientOption),
+) (rueidis.Client, error) {
 	for _, f := range edit {
 		f(&option)
 	}
@@ -42,8 +45,9 @@ func connect(option rueidis.ClientOption, edit []func(*rueidis.ClientOption)) (r
 	return client, nil
 }
 
-// Do sends one command, such as Do("PTTL", "key"), on a connection of the server's own, so that it disturbs no client under
-// test and is not affected by a proxy before the server. It gives up after 10 s. It panics while the server is killed.
+// Do sends one command, such as Do("PTTL", "key"), on a connection of the server's
+// own, so that it disturbs no client under test and is not affected by a proxy
+// before the server. It gives up after 10 s. It panics while the server is killed.
 func (s *Server) Do(args ...string) rueidis.RedisResult {
 	s.mu.Lock()
 	admin := s.admin
@@ -59,7 +63,8 @@ func (s *Server) Do(args ...string) rueidis.RedisResult {
 // DBSize returns how many keys the server has, expired ones that it has not removed yet included.
 func (s *Server) DBSize() (int64, error) { return s.Do("DBSIZE").AsInt64() }
 
-// Calls returns how often command, such as "evalsha", has run since the server's start or the last CONFIG RESETSTAT.
+// Calls returns how often command, such as "evalsha", has run since
+// the server's start or the last CONFIG RESETSTAT.
 func (s *Server) Calls(command string) (int64, error) {
 	stats, err := s.Do("INFO", "commandstats").ToString()
 	if err != nil {

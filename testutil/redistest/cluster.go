@@ -14,7 +14,8 @@ import (
 // Slots is how many hash slots a cluster has.
 const Slots = 16384
 
-// Cluster is a private Redis Cluster. Its methods may be called concurrently; those that change the cluster, one at a time.
+// Cluster is a private Redis Cluster. Its methods may be called
+// concurrently; those that change the cluster, one at a time.
 type Cluster struct {
 	// Masters serve a contiguous share of the slots each, in order, until that is changed.
 	Masters []*Server
@@ -24,18 +25,22 @@ type Cluster struct {
 	ids map[*Server]string
 }
 
-// OpenCluster starts a cluster of so many masters, each with so many replicas, and returns once every node finds it complete,
-// after 2 s or so. args go to each node, such as "--cluster-node-timeout", "1000". The caller must Close it. It returns
-// ErrMissing where there is no redis-server.
+// OpenCluster starts a cluster of so many masters, each with so many
+// replicas, and returns once every node finds it complete, after 2 s or so.
+// args go to each node, such as "--cluster-node-timeout", "1000". The caller
+// must Close it. It returns ErrMissing where there is no redis-server.
 func OpenCluster(masters, replicas int, args ...string) (*Cluster, error) {
 	recipes := make([]recipe, masters*(1+replicas))
 	for i := range recipes {
 		recipes[i] = recipe{port: freePort, args: func() ([]string, error) {
-			bus, err := freePort() // by default it is 10000 above the other, where it may not be free
+			// by default it is 10000 above the other, where it may not be free
+			bus, err := freePort()
 			return append([]string{
-				"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-announce-ip", "127.0.0.1",
+				"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus),
+				"--cluster-announce-ip", "127.0.0.1",
 				"--cluster-allow-replica-migration", "no",
-				// A replica is shown to clients once something was replicated, at the latest the first of these.
+				// A replica is shown to clients once something was
+				// replicated, at the latest the first of these.
 				"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1",
 			}, args...), err
 		}}
@@ -44,7 +49,10 @@ func OpenCluster(masters, replicas int, args ...string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Masters: servers[:masters:masters], Replicas: servers[masters:], ids: make(map[*Server]string)}
+	c := &Cluster{
+		Masters: servers[:masters:masters], Replicas: servers[masters:],
+		ids: make(map[*Server]string),
+	}
 	if err := c.form(); err != nil {
 		return nil, closeAll(servers, err)
 	}
@@ -54,7 +62,8 @@ func OpenCluster(masters, replicas int, args ...string) (*Cluster, error) {
 // Nodes returns all servers, masters first.
 func (c *Cluster) Nodes() []*Server { return slices.Concat(c.Masters, c.Replicas) }
 
-// ClientOption returns options for a client that knows one address and learns the rest from the cluster.
+// ClientOption returns options for a client that knows one address
+// and learns the rest from the cluster.
 func (c *Cluster) ClientOption() rueidis.ClientOption {
 	option := c.Masters[0].ClientOption()
 	option.ForceSingleClient = false
@@ -90,8 +99,8 @@ func (c *Cluster) owner(n *Server, slot int) (*Server, error) {
 	return nil, fmt.Errorf("redistest: nobody serves slot %d", slot)
 }
 
-// Failover makes a replica the primary of its shard and returns once it is. With force its primary, which may be frozen or dead,
-// is not asked.
+// Failover makes a replica the primary of its shard and returns once it
+// is. With force its primary, which may be frozen or dead, is not asked.
 func (c *Cluster) Failover(replica *Server, force bool) error {
 	args := []string{"CLUSTER", "FAILOVER"}
 	if force {
@@ -106,7 +115,8 @@ func (c *Cluster) Failover(replica *Server, force bool) error {
 	})
 }
 
-// Close kills all nodes and removes their directories. Clients should be closed before: see Server.NewClient.
+// Close kills all nodes and removes their directories. Clients should
+// be closed before: see Server.NewClient.
 func (c *Cluster) Close() error {
 	var err error
 	for _, n := range c.Nodes() {

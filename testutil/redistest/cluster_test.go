@@ -35,7 +35,10 @@ func TestCluster(t *testing.T) {
 		require.NoError(t, err, "it is with the one who serves its slot")
 		assert.Equal(t, key, value)
 	}
-	for _, key := range []string{"", "123456789", "{a}b", "x{a}y{b}", "x{}y", "{", "}{a", "{a", "a}", "{}{a}", "\x00\xff"} {
+	for _, key := range []string{
+		"", "123456789", "{a}b", "x{a}y{b}", "x{}y", "{", "}{a", "{a",
+		"a}", "{}{a}", "\x00\xff",
+	} {
 		want, err := cluster.Masters[0].Do("CLUSTER", "KEYSLOT", key).AsInt64()
 		require.NoError(t, err)
 		assert.EqualValues(t, want, redistest.Slot(key), "%q", key)
@@ -108,7 +111,10 @@ func TestClusterFailover(t *testing.T) {
 	replica := cluster.Replicas[i]
 
 	require.NoError(t, cluster.Failover(replica, false))
-	require.Eventually(t, func() bool { s, err := cluster.Serving(slot); return err == nil && s == replica }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		s, err := cluster.Serving(slot)
+		return err == nil && s == replica
+	}, 10*time.Second, 10*time.Millisecond)
 	require.NoError(t, cluster.AwaitWhole())
 	value, err := get(t.Context(), client, "k")
 	require.NoError(t, err)
@@ -167,7 +173,9 @@ func TestAFormerPrimaryThatRefusesDemotion(t *testing.T) {
 	require.NoError(t, sentinel.Failover())
 	client := former.Client(t)
 	// Sentinels order a demotion about once a second, and it would cut the client's connection.
-	for begun := time.Now(); time.Since(begun) < 3*time.Second; <-time.After(50 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < 3*time.Second; <-time.After(
+		50 * time.Millisecond,
+	) {
 		set(t, client, "k", "former")
 	}
 	set(t, heir.Client(t), "k", "heir")

@@ -22,7 +22,8 @@ func (c *Cluster) form() error {
 		}
 		if i < len(c.Masters) {
 			first, next := i*Slots/len(c.Masters), (i+1)*Slots/len(c.Masters)
-			if err := n.do("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(next-1)); err != nil {
+			if err := n.do("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first),
+				strconv.Itoa(next-1)); err != nil {
 				return err
 			}
 		}
@@ -33,7 +34,8 @@ func (c *Cluster) form() error {
 			if err != nil {
 				return err
 			}
-			if err := n.do("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.Port()), bus["cluster-port"]); err != nil {
+			if err := n.do("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.Port()),
+				bus["cluster-port"]); err != nil {
 				return err
 			}
 		}
@@ -42,7 +44,8 @@ func (c *Cluster) form() error {
 		return err
 	}
 	for i, r := range c.Replicas {
-		if err := r.do("CLUSTER", "REPLICATE", c.ids[c.Masters[i/(len(c.Replicas)/len(c.Masters))]]); err != nil {
+		if err := r.do("CLUSTER", "REPLICATE",
+			c.ids[c.Masters[i/(len(c.Replicas)/len(c.Masters))]]); err != nil {
 			return err
 		}
 	}
@@ -62,7 +65,8 @@ func (c *Cluster) awaitKnown() error {
 	return nil
 }
 
-// AwaitWhole returns once every node that runs finds all slots served, and every replica that runs has its primary's data.
+// AwaitWhole returns once every node that runs finds all slots
+// served, and every replica that runs has its primary's data.
 func (c *Cluster) AwaitWhole() error {
 	for _, n := range c.Nodes() {
 		if !n.running() {
@@ -75,7 +79,9 @@ func (c *Cluster) AwaitWhole() error {
 		}); err != nil {
 			return err
 		}
-		if err := await("the replica is in step", func() (bool, error) { return n.inStep() }); err != nil {
+		if err := await("the replica is in step", func() (bool, error) {
+			return n.inStep()
+		}); err != nil {
 			return err
 		}
 	}
@@ -96,7 +102,8 @@ func (c *Cluster) AwaitWhole() error {
 // inStep tells whether a server is no replica, or one that is up to date.
 func (s *Server) inStep() (bool, error) {
 	info, err := s.info("INFO", "replication")
-	return info["role"] == "master" || info["master_link_status"] == "up" && info["master_sync_in_progress"] == "0", err
+	return info["role"] == "master" || info["master_link_status"] == "up" &&
+		info["master_sync_in_progress"] == "0", err
 }
 
 // seenBy counts the nodes that serve slots, as masters or replicas, in the eyes of n.

@@ -50,7 +50,8 @@ func await(what string, holds func() (bool, error)) error {
 		}
 		select {
 		case <-timeout.C:
-			return fmt.Errorf("redistest: not within %v: %s (%w)", startTimeout, what, errors.Join(errLate, err))
+			return fmt.Errorf("redistest: not within %v: %s (%w)", startTimeout, what,
+				errors.Join(errLate, err))
 		case <-poll.C:
 		}
 	}
@@ -65,7 +66,8 @@ func (s *Server) info(command ...string) (map[string]string, error) {
 		return nil, err
 	}
 	fields := make(map[string]string)
-	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) { // the format, of a verbatim string
+	// the format, of a verbatim string
+	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			fields[name] = value
 		}
@@ -76,7 +78,8 @@ func (s *Server) info(command ...string) (map[string]string, error) {
 // do sends a command that must succeed.
 func (s *Server) do(args ...string) error {
 	if err := s.Do(args...).Error(); err != nil {
-		return fmt.Errorf("redistest: %s on %s: %w", strings.Join(args[:min(3, len(args))], " "), s.Addr(), err)
+		return fmt.Errorf("redistest: %s on %s: %w", strings.Join(args[:min(3, len(args))], " "),
+			s.Addr(), err)
 	}
 	return nil
 }

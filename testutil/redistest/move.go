@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Slot returns the hash slot of a key: that of what is between its first braces, if there is anything.
+// Slot returns the hash slot of a key: that of what is between its
+// first braces, if there is anything.
 func Slot(key string) int {
 	if _, tail, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(tail, "}"); ok && tag != "" {
@@ -30,8 +31,9 @@ func Slot(key string) int {
 	return int(crc % Slots)
 }
 
-// Move is a slot on its way from one master to another. Until Finish it is between the two, as it is for the time that
-// redis-cli --cluster reshard takes: each serves the keys that it has, and the one that it leaves sends clients on for others.
+// Move is a slot on its way from one master to another. Until Finish it is between
+// the two, as it is for the time that redis-cli --cluster reshard takes: each serves
+// the keys that it has, and the one that it leaves sends clients on for others.
 type Move struct {
 	c        *Cluster
 	number   int
@@ -55,7 +57,8 @@ func (c *Cluster) BeginMove(slot int, to *Server) (*Move, error) {
 	)
 }
 
-// Keys moves some of the slot's keys, or those that are left if none are named. A key that has gone meanwhile is no error.
+// Keys moves some of the slot's keys, or those that are left if none
+// are named. A key that has gone meanwhile is no error.
 func (m *Move) Keys(keys ...string) error {
 	if len(keys) > 0 {
 		return m.migrate(keys)
@@ -72,16 +75,21 @@ func (m *Move) Keys(keys ...string) error {
 }
 
 func (m *Move) migrate(keys []string) error {
-	args := append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(m.to.Port()), "", "0", "5000", "KEYS"}, keys...)
+	args := append([]string{
+		"MIGRATE", "127.0.0.1", strconv.Itoa(m.to.Port()), "", "0", "5000",
+		"KEYS",
+	}, keys...)
 	return m.from.do(args...)
 }
 
-// Finish moves the keys that are left, and gives the slot to its new master. It returns when all masters that run know that.
+// Finish moves the keys that are left, and gives the slot to its new
+// master. It returns when all masters that run know that.
 func (m *Move) Finish() error {
 	if err := m.Keys(); err != nil {
 		return err
 	}
-	// The new master first: were the old one first, both would send clients to the other for a moment.
+	// The new master first: were the old one first, both would send
+	// clients to the other for a moment.
 	if err := m.to.do("CLUSTER", "SETSLOT", m.slot, "NODE", m.c.ids[m.to]); err != nil {
 		return err
 	}
@@ -95,8 +103,8 @@ func (m *Move) Finish() error {
 	return m.c.AwaitOwner(m.number, m.to)
 }
 
-// AwaitOwner returns when all masters that run know that owner serves a slot, and with which epoch: until they know the epoch, an old
-// message of the former owner could change their minds.
+// AwaitOwner returns when all masters that run know that owner serves a slot, and with which
+// epoch: until they know the epoch, an old message of the former owner could change their minds.
 func (c *Cluster) AwaitOwner(slot int, owner *Server) error {
 	return await("all masters know where the slot is", func() (bool, error) {
 		epoch, err := c.epoch(owner, owner)
@@ -127,7 +135,8 @@ func (c *Cluster) epoch(eyes, of *Server) (string, error) {
 			return fields[6], err
 		}
 	}
-	return "", errors.Join(fmt.Errorf("redistest: %s does not know %s", eyes.Addr(), of.Addr()), err)
+	return "", errors.Join(fmt.Errorf("redistest: %s does not know %s", eyes.Addr(), of.Addr()),
+		err)
 }
 
 // MoveSlot moves a slot with all of its keys.

@@ -22,8 +22,8 @@ func spawn(bin, logPath string, args []string) (*process, error) {
 	p.cmd.SysProcAttr = dieWithParent()
 	started := make(chan error, 1)
 	go func() {
-		// The kernel sends the parent-death signal when the *thread* that started the child ends, so this goroutine keeps its
-		// thread for as long as the child lives.
+		// The kernel sends the parent-death signal when the *thread* that started the
+		// child ends, so this goroutine keeps its thread for as long as the child lives.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(p.done)

@@ -57,8 +57,9 @@ func awaitReady(p *process, addr, logPath string) error {
 	}
 }
 
-// answers tells whether the server on addr is ready and is process pid. Without the second question, a stranger that took
-// the port first would be mistaken for ours. A server that wants a password first can't be asked and is believed.
+// answers tells whether the server on addr is ready and is process pid. Without
+// the second question, a stranger that took the port first would be mistaken for
+// ours. A server that wants a password first can't be asked and is believed.
 func answers(addr string, pid int) bool {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {

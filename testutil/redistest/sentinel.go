@@ -16,16 +16,19 @@ import (
 // MasterSet is the name under which the Sentinels know their primary.
 const MasterSet = "primary"
 
-// Sentinel is a primary and a replica, watched by three Sentinels. Its methods may be called concurrently.
+// Sentinel is a primary and a replica, watched by three Sentinels.
+// Its methods may be called concurrently.
 type Sentinel struct {
-	// Data has the first primary first, then its replica; fail-overs change their roles, not their places.
+	// Data has the first primary first, then its replica; fail-overs
+	// change their roles, not their places.
 	Data []*Server
 	// Sentinels fail over when two of them find the primary gone for 300 ms.
 	Sentinels []*Server
 }
 
-// OpenSentinel starts two servers and three Sentinels, and returns once these know of all others, after 1 s or so. args go to
-// the two servers. The caller must Close it. It returns ErrMissing where there is no redis-server.
+// OpenSentinel starts two servers and three Sentinels, and returns once these
+// know of all others, after 1 s or so. args go to the two servers. The caller
+// must Close it. It returns ErrMissing where there is no redis-server.
 func OpenSentinel(args ...string) (*Sentinel, error) {
 	data := plain(append([]string{"--repl-diskless-sync-delay", "0"}, args...))
 	watcher := plain([]string{"--sentinel"})
@@ -47,9 +50,11 @@ func (s *Sentinel) form() error {
 	}
 	for _, w := range s.Sentinels {
 		// Since Redis 7. Older ones take longer to find each other, and that is all.
-		_ = w.do("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PING-PERIOD", "250", "ASK-PERIOD", "100")
+		_ = w.do("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PING-PERIOD", "250", "ASK-PERIOD",
+			"100")
 		if err := errors.Join(
-			w.do("SENTINEL", "MONITOR", MasterSet, "127.0.0.1", strconv.Itoa(s.Data[0].Port()), "2"),
+			w.do("SENTINEL", "MONITOR", MasterSet, "127.0.0.1", strconv.Itoa(s.Data[0].Port()),
+				"2"),
 			w.do("SENTINEL", "SET", MasterSet, "FAILOVER-TIMEOUT", "3000"),
 			w.pace(quick),
 		); err != nil {
@@ -59,7 +64,8 @@ func (s *Sentinel) form() error {
 	return s.AwaitWhole()
 }
 
-// Follow makes s a replica of primary and returns once it has all of its data and the primary knows that, within 1 s or so.
+// Follow makes s a replica of primary and returns once it has all of
+// its data and the primary knows that, within 1 s or so.
 func (s *Server) Follow(primary *Server) error {
 	if err := s.do("REPLICAOF", "127.0.0.1", strconv.Itoa(primary.Port())); err != nil {
 		return err
@@ -70,7 +76,8 @@ func (s *Server) Follow(primary *Server) error {
 	}); err != nil {
 		return err
 	}
-	// After a full copy the primary sends nothing new before the replica's next acknowledgement, which comes once a second.
+	// After a full copy the primary sends nothing new before the
+	// replica's next acknowledgement, which comes once a second.
 	return await("the primary feeds the replica", func() (bool, error) {
 		info, err := primary.info("INFO", "replication")
 		if err == nil {
@@ -84,7 +91,8 @@ func (s *Server) Follow(primary *Server) error {
 	})
 }
 
-// AwaitWhole returns once every Sentinel that runs sees a primary, a replica that is in step, and two other Sentinels.
+// AwaitWhole returns once every Sentinel that runs sees a primary, a
+// replica that is in step, and two other Sentinels.
 func (s *Sentinel) AwaitWhole() error {
 	for _, w := range s.Sentinels {
 		if !w.running() {
@@ -92,13 +100,16 @@ func (s *Sentinel) AwaitWhole() error {
 		}
 		if err := await("the Sentinels know of all", func() (bool, error) {
 			state, err := w.Do("SENTINEL", "MASTER", MasterSet).AsStrMap()
-			return state["flags"] == "master" && state["num-slaves"] == "1" && state["num-other-sentinels"] == "2", err
+			return state["flags"] == "master" && state["num-slaves"] == "1" &&
+				state["num-other-sentinels"] == "2", err
 		}); err != nil {
 			return err
 		}
 	}
 	for _, d := range s.Data {
-		if err := await("the replica is in step", func() (bool, error) { return d.inStep() }); err != nil {
+		if err := await("the replica is in step", func() (bool, error) {
+			return d.inStep()
+		}); err != nil {
 			return err
 		}
 	}
@@ -174,7 +185,8 @@ func (s *Sentinel) isPrimary(d *Server) (bool, error) {
 	return true, nil
 }
 
-// Failover has the Sentinels make the replica the primary, though nothing is wrong with the one they have.
+// Failover has the Sentinels make the replica the primary, though
+// nothing is wrong with the one they have.
 func (s *Sentinel) Failover() error {
 	replica, err := s.Replica()
 	if err != nil {
@@ -241,10 +253,13 @@ func (s *Server) RefuseDemotion(on bool) error {
 		rule = "-slaveof"
 	}
 	// A Sentinel that demotes a server cuts all connections to it, ours too.
-	return await("the server takes its orders", func() (bool, error) { return true, s.do("ACL", "SETUSER", "default", rule) })
+	return await("the server takes its orders", func() (bool, error) {
+		return true, s.do("ACL", "SETUSER", "default", rule)
+	})
 }
 
-// Close kills all servers and removes their directories. Clients should be closed before: see Server.NewClient.
+// Close kills all servers and removes their directories. Clients
+// should be closed before: see Server.NewClient.
 func (s *Sentinel) Close() error {
 	var err error
 	for _, n := range s.Nodes() {

@@ -36,9 +36,10 @@ type Server struct {
 
 // recipe says how to make a server.
 type recipe struct {
-	port   func() (int, error)
-	args   func() ([]string, error) // made anew for each try, as they may name ports too
-	config bool                     // whether the server needs a configuration file to write to, as a Sentinel does
+	port func() (int, error)
+	args func() ([]string, error) // made anew for each try, as they may name ports too
+	// whether the server needs a configuration file to write to, as a Sentinel does
+	config bool
 }
 
 // plain is the recipe of a server with nothing but arguments.
@@ -46,8 +47,9 @@ func plain(args []string) recipe {
 	return recipe{port: freePort, args: func() ([]string, error) { return args, nil }}
 }
 
-// Open starts a redis-server on a free loopback port and returns once it answers. args are redis-server's own, such as
-// "--appendonly", "yes"; they come last and so win over the defaults: no persistence, protected mode, a temporary directory.
+// Open starts a redis-server on a free loopback port and returns once it answers.
+// args are redis-server's own, such as "--appendonly", "yes"; they come last and
+// so win over the defaults: no persistence, protected mode, a temporary directory.
 // The caller must Close it. It returns ErrMissing where there is no redis-server.
 func Open(args ...string) (*Server, error) { return open(plain(args)) }
 
@@ -132,8 +134,9 @@ func (s *Server) Port() int { return s.port }
 // Log returns the end of the server's log, up to 16 KiB, of its last start.
 func (s *Server) Log() string { return tail(s.logPath()) }
 
-// Stop freezes the server by SIGSTOP and returns once it stands still (on Linux; elsewhere soon after). Connections stay up
-// and nothing is answered, but keys expire meanwhile. It is an error if the server is killed.
+// Stop freezes the server by SIGSTOP and returns once it stands still (on
+// Linux; elsewhere soon after). Connections stay up and nothing is answered,
+// but keys expire meanwhile. It is an error if the server is killed.
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +147,8 @@ func (s *Server) Stop() error {
 	return awaitStopped(s.proc.cmd.Process.Pid)
 }
 
-// Cont lets a frozen server go on, by SIGCONT; it does nothing to one that runs. It is an error if the server is killed.
+// Cont lets a frozen server go on, by SIGCONT; it does nothing to one
+// that runs. It is an error if the server is killed.
 func (s *Server) Cont() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,8 +163,8 @@ func (s *Server) running() bool {
 	return s.admin != nil && !s.frozen
 }
 
-// Kill ends the server by SIGKILL, frozen or not, and returns when it is gone. Its port is refused from then on, and its
-// directory is kept for Restart. Killing it again does nothing.
+// Kill ends the server by SIGKILL, frozen or not, and returns when it is gone. Its port is
+// refused from then on, and its directory is kept for Restart. Killing it again does nothing.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,8 +179,8 @@ func (s *Server) killLocked() {
 	}
 }
 
-// Restart kills the server if it runs, and starts it again on the same port with the same arguments and directory. What it
-// remembers depends on the persistence asked for: by default nothing.
+// Restart kills the server if it runs, and starts it again on the same port with the same arguments
+// and directory. What it remembers depends on the persistence asked for: by default nothing.
 func (s *Server) Restart() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +188,8 @@ func (s *Server) Restart() error {
 	return s.launch()
 }
 
-// Close kills the server and removes its directory. Its clients should be closed before: see NewClient.
+// Close kills the server and removes its directory. Its clients
+// should be closed before: see NewClient.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

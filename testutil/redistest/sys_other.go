@@ -4,8 +4,10 @@ package redistest
 
 import "syscall"
 
-// dieWithParent has no equivalent here: a server outlives a test binary that dies before its cleanup.
+// dieWithParent has no equivalent here: a server outlives a test
+// binary that dies before its cleanup.
 func dieWithParent() *syscall.SysProcAttr { return nil }
 
-// awaitStopped has no portable equivalent that leaves the exit status to exec.Cmd.Wait; the signal takes effect soon.
+// awaitStopped has no portable equivalent that leaves the exit status
+// to exec.Cmd.Wait; the signal takes effect soon.
 func awaitStopped(int) error { return nil }

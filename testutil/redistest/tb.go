@@ -10,11 +10,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// RequireEnv is the environment variable that, set to "1", turns a missing redis-server from a skip into a failure.
+// RequireEnv is the environment variable that, set to "1", turns a
+// missing redis-server from a skip into a failure.
 const RequireEnv = "LOCKBEAT_REQUIRE_REDIS"
 
-// Start is [Open] for a test: the server is closed when tb ends, and its log shown if tb has failed. Without a redis-server
-// it skips tb, or fails it if [RequireEnv] is "1".
+// Start is [Open] for a test: the server is closed when tb ends, and its log shown if tb
+// has failed. Without a redis-server it skips tb, or fails it if [RequireEnv] is "1".
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	s, err := Open(args...)
@@ -23,7 +24,8 @@ func Start(tb testing.TB, args ...string) *Server {
 	return s
 }
 
-// StartEach starts n servers that know nothing of each other, at the same time; otherwise it is like Start.
+// StartEach starts n servers that know nothing of each other, at the
+// same time; otherwise it is like Start.
 func StartEach(tb testing.TB, n int, args ...string) []*Server {
 	tb.Helper()
 	recipes := make([]recipe, n)
@@ -83,23 +85,24 @@ func tidy(tb testing.TB, servers ...*Server) {
 	})
 }
 
-// Client is [Server.NewClient] for a test: the client is closed when tb ends. A frozen server is let go on for that.
+// Client is [Server.NewClient] for a test: the client is closed when
+// tb ends. A frozen server is let go on for that.
 func (s *Server) Client(tb testing.TB, edit ...func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	client, err := s.NewClient(edit...)
 	return closing(tb, client, err, s)
 }
 
-// Client connects a client that knows the cluster, with ClientOption changed by edit, and closes it when tb ends. Frozen nodes
-// are let go on for that.
+// Client connects a client that knows the cluster, with ClientOption changed
+// by edit, and closes it when tb ends. Frozen nodes are let go on for that.
 func (c *Cluster) Client(tb testing.TB, edit ...func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	client, err := connect(c.ClientOption(), edit)
 	return closing(tb, client, err, c.Nodes()...)
 }
 
-// Client connects a client that asks the Sentinels for the primary, with ClientOption changed by edit, and closes it when tb
-// ends. Frozen servers are let go on for that.
+// Client connects a client that asks the Sentinels for the primary, with ClientOption
+// changed by edit, and closes it when tb ends. Frozen servers are let go on for that.
 func (s *Sentinel) Client(tb testing.TB, edit ...func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	client, err := connect(s.ClientOption(), edit)

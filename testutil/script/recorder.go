@@ -10,19 +10,29 @@ import (
 
 var _ renewer.Recorder = (*Store)(nil)
 
-// Look answers by the script: see [renewer.Recorder]. Of the fixed answers, [Taken] is believed: a later holder has looked.
+// Look answers by the script: see [renewer.Recorder]. Of the fixed
+// answers, [Taken] is believed: a later holder has looked.
 func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 	looks = slices.Clone(looks)
-	return perform(ctx, s, Call{Op: Look, Looks: looks}, len(looks), func(err error) renewer.Seen { return renewer.Seen{Err: err} },
-		func(i int, a answer, now time.Time) renewer.Seen { return s.records.look(looks[i], a, now) }, func() {})
+	return perform(ctx, s, Call{Op: Look, Looks: looks}, len(looks), func(err error) renewer.Seen {
+		return renewer.Seen{Err: err}
+	},
+		func(i int, a answer, now time.Time) renewer.Seen {
+			return s.records.look(looks[i], a, now)
+		}, func() {})
 }
 
-// Write answers by the script: see [renewer.Recorder]. Of the fixed answers, [Taken] and [Gone] are believed: a later holder has looked, or
-// the record has lapsed.
+// Write answers by the script: see [renewer.Recorder]. Of the fixed answers, [Taken]
+// and [Gone] are believed: a later holder has looked, or the record has lapsed.
 func (s *Store) Write(ctx context.Context, writes []renewer.Record) []renewer.Answer {
 	writes = slices.Clone(writes)
-	return perform(ctx, s, Call{Op: Write, Records: writes}, len(writes), func(err error) renewer.Answer { return renewer.Answer{Err: err} },
-		func(i int, a answer, now time.Time) renewer.Answer { return s.records.write(writes[i], a, now) }, func() {})
+	return perform(ctx, s, Call{Op: Write, Records: writes}, len(writes),
+		func(err error) renewer.Answer {
+			return renewer.Answer{Err: err}
+		},
+		func(i int, a answer, now time.Time) renewer.Answer {
+			return s.records.write(writes[i], a, now)
+		}, func() {})
 }
 
 // records are those of the store in memory behind the script.
@@ -91,7 +101,8 @@ func (r records) write(w renewer.Record, a answer, now time.Time) renewer.Answer
 		status = renewer.Taken
 	case e.term < w.Fence:
 		status = renewer.Gone
-	case seen.Fence == w.Fence && (seen.Seq > w.Seq || seen.Seq == w.Seq && (w.Erase || seen.Data != w.Data)):
+	case seen.Fence == w.Fence &&
+		(seen.Seq > w.Seq || seen.Seq == w.Seq && (w.Erase || seen.Data != w.Data)):
 		status = renewer.Behind
 	case w.Erase:
 		delete(r, w.Name)
@@ -113,11 +124,18 @@ func (e *entry) supersede(fence int64, ttl time.Duration, now time.Time) {
 	}
 }
 
-// PutRecord writes the record of name for a minute, as if an outsider had: a holder whose token is 1.
+// PutRecord writes the record of name for a minute, as if an outsider
+// had: a holder whose token is 1.
 func (s *Store) PutRecord(name, data string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.records[name] = &entry{term: 1, seen: renewer.Seen{Status: renewer.Mine, Fence: 1, Seq: 1, Data: data}, ends: time.Now().Add(time.Minute)}
+	s.records[name] = &entry{
+		term: 1,
+		seen: renewer.Seen{
+			Status: renewer.Mine, Fence: 1, Seq: 1,
+			Data: data,
+		}, ends: time.Now().Add(time.Minute),
+	}
 }
 
 // RecordOf returns the record of name, "" if there is none.

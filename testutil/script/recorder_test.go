@@ -17,20 +17,25 @@ func look(ctx context.Context, s *script.Store, fence int64) renewer.Seen {
 }
 
 func write(ctx context.Context, s *script.Store, fence, seq int64, data string) renewer.Answer {
-	return s.Write(ctx, []renewer.Record{{Name: "n", Fence: fence, Seq: seq, Data: data, TTL: ttl}})[0]
+	return s.Write(ctx, []renewer.Record{
+		{Name: "n", Fence: fence, Seq: seq, Data: data, TTL: ttl},
+	})[0]
 }
 
 func TestScriptedLooks(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
-		s.Script(script.Look, script.Fail(errDown), script.Pass().Broken(errDown), script.Taken(renewer.Holder{}, 0), script.Pass())
+		s.Script(script.Look, script.Fail(errDown), script.Pass().Broken(errDown),
+			script.Taken(renewer.Holder{}, 0), script.Pass())
 		assert.Equal(t, renewer.Seen{Err: errDown}, look(t.Context(), s, 5))
 		assert.Equal(t, renewer.Gone, write(t.Context(), s, 5, 1, "x").Status, "it had no effect")
 		assert.Equal(t, renewer.Seen{Err: errDown}, look(t.Context(), s, 5))
 		assert.Equal(t, renewer.Mine, write(t.Context(), s, 5, 1, "x").Status, "it had")
 		assert.Equal(t, renewer.Seen{Status: renewer.Taken}, look(t.Context(), s, 5))
-		assert.Equal(t, renewer.Seen{Status: renewer.Taken}, look(t.Context(), s, 5), "which is believed")
-		assert.Equal(t, renewer.Seen{Status: renewer.Mine, Fence: 5, Seq: 1, Data: "x", TTL: ttl}, look(t.Context(), s, 6))
+		assert.Equal(t, renewer.Seen{Status: renewer.Taken}, look(t.Context(), s, 5),
+			"which is believed")
+		assert.Equal(t, renewer.Seen{Status: renewer.Mine, Fence: 5, Seq: 1, Data: "x", TTL: ttl},
+			look(t.Context(), s, 6))
 		require.Len(t, s.Calls(script.Look), 5)
 		assert.Equal(t, int64(6), s.Calls(script.Look)[4].Looks[0].Fence)
 	})
@@ -40,7 +45,8 @@ func TestScriptedWrites(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		look(t.Context(), s, 5)
-		s.Script(script.Write, script.Fail(errDown), script.Pass().Broken(errDown), script.Gone(), script.Pass(), script.Taken(renewer.Holder{}, 0))
+		s.Script(script.Write, script.Fail(errDown), script.Pass().Broken(errDown), script.Gone(),
+			script.Pass(), script.Taken(renewer.Holder{}, 0))
 		assert.Equal(t, renewer.Answer{Err: errDown}, write(t.Context(), s, 5, 1, "x"))
 		assert.Empty(t, s.RecordOf("n"), "it had no effect")
 		assert.Equal(t, renewer.Answer{Err: errDown}, write(t.Context(), s, 5, 1, "y"))
@@ -55,7 +61,10 @@ func TestScriptedWrites(t *testing.T) {
 		assert.Equal(t, "x", s.Calls(script.Write)[0].Records[0].Data)
 
 		s.PutRecord("n", "theirs")
-		assert.Equal(t, renewer.Seen{Status: renewer.Mine, Fence: 1, Seq: 1, Data: "theirs", TTL: time.Minute}, look(t.Context(), s, 0))
+		assert.Equal(t, renewer.Seen{
+			Status: renewer.Mine, Fence: 1, Seq: 1, Data: "theirs",
+			TTL: time.Minute,
+		}, look(t.Context(), s, 0))
 		<-time.After(time.Minute)
 		assert.Empty(t, s.RecordOf("n"))
 	})
@@ -66,10 +75,14 @@ func TestSlowAndLateRecords(t *testing.T) {
 	bubble(t, func(t *testing.T, s *script.Store) {
 		s.Script(script.Look, script.Pass().Slow(time.Second).Late(2*time.Second), script.Hang())
 		s.Script(script.Write, script.Pass().Lost())
-		assert.Equal(t, 3*time.Second, took(func() { assert.Equal(t, renewer.Mine, look(t.Context(), s, 5).Status) }))
+		assert.Equal(t, 3*time.Second, took(func() {
+			assert.Equal(t, renewer.Mine, look(t.Context(), s, 5).Status)
+		}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		assert.Equal(t, time.Second, took(func() { assert.Equal(t, context.DeadlineExceeded, write(ctx, s, 5, 1, "x").Err) }))
+		assert.Equal(t, time.Second, took(func() {
+			assert.Equal(t, context.DeadlineExceeded, write(ctx, s, 5, 1, "x").Err)
+		}))
 		assert.Equal(t, "x", s.RecordOf("n"))
 		assert.Equal(t, context.DeadlineExceeded, look(ctx, s, 5).Err)
 	})

@@ -22,7 +22,9 @@ const ttl = 10 * time.Second
 var errDown = errors.New("down")
 
 func acquire(ctx context.Context, s *script.Store, owner string) renewer.Grant {
-	return s.Acquire(ctx, []renewer.Claim{{Name: "n", Owner: owner, TTL: ttl, Holder: renewer.Holder{Node: owner}}})[0]
+	return s.Acquire(ctx, []renewer.Claim{
+		{Name: "n", Owner: owner, TTL: ttl, Holder: renewer.Holder{Node: owner}},
+	})[0]
 }
 
 func renew(ctx context.Context, s *script.Store, owner string) renewer.Answer {
@@ -48,17 +50,27 @@ func bubble(t *testing.T, f func(t *testing.T, s *script.Store)) {
 func TestStepsAnswerCallsInOrderThenTheDefault(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
-		s.Script(script.Acquire, script.Fail(errDown), script.Taken(renewer.Holder{Node: "x"}, time.Second), script.Granted(41))
+		s.Script(script.Acquire, script.Fail(errDown),
+			script.Taken(renewer.Holder{Node: "x"}, time.Second), script.Granted(41))
 		assert.Equal(t, renewer.Grant{Err: errDown}, acquire(t.Context(), s, "a"))
-		assert.Equal(t, renewer.Grant{Status: renewer.Taken, Holder: renewer.Holder{Node: "x"}, TTL: time.Second}, acquire(t.Context(), s, "a"))
+		assert.Equal(t, renewer.Grant{
+			Status: renewer.Taken, Holder: renewer.Holder{Node: "x"},
+			TTL: time.Second,
+		}, acquire(t.Context(), s, "a"))
 		assert.Equal(t, 1, s.Left(script.Acquire))
-		assert.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 41}, acquire(t.Context(), s, "a"))
+		assert.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 41},
+			acquire(t.Context(), s, "a"))
 
 		<-time.After(3 * time.Second)
-		want := renewer.Grant{Status: renewer.Taken, Holder: renewer.Holder{Node: "a"}, HeldFor: 3 * time.Second, TTL: 7 * time.Second}
-		assert.Equal(t, want, acquire(t.Context(), s, "b"), "the list is used up, and the store believes what it said")
+		want := renewer.Grant{
+			Status: renewer.Taken, Holder: renewer.Holder{Node: "a"},
+			HeldFor: 3 * time.Second, TTL: 7 * time.Second,
+		}
+		assert.Equal(t, want, acquire(t.Context(), s, "b"),
+			"the list is used up, and the store believes what it said")
 		assert.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
-		assert.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 42}, acquire(t.Context(), s, "b"))
+		assert.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 42},
+			acquire(t.Context(), s, "b"))
 
 		s.Default(script.Renew, script.Fail(errDown))
 		for range 3 {
@@ -76,7 +88,8 @@ func TestMineIsBelievedByLaterPasses(t *testing.T) {
 		<-time.After(9 * time.Second)
 		assert.Equal(t, renewer.Mine, renew(t.Context(), s, "a").Status)
 		<-time.After(9 * time.Second)
-		assert.Equal(t, renewer.Mine, renew(t.Context(), s, "a").Status, "the scripted renewal has moved the TTL")
+		assert.Equal(t, renewer.Mine, renew(t.Context(), s, "a").Status,
+			"the scripted renewal has moved the TTL")
 		assert.Equal(t, renewer.Gone, renew(t.Context(), s, "a").Status)
 		assert.Equal(t, renewer.Gone, renew(t.Context(), s, "a").Status, "gone stays gone")
 	})
@@ -100,7 +113,8 @@ func TestTakenDoesNotDisplaceARealHolder(t *testing.T) {
 	bubble(t, func(t *testing.T, s *script.Store) {
 		acquire(t.Context(), s, "a")
 		s.Script(script.Acquire, script.Taken(renewer.Holder{Node: "x"}, 0))
-		assert.Equal(t, renewer.Grant{Status: renewer.Taken, Holder: renewer.Holder{Node: "x"}}, acquire(t.Context(), s, "b"))
+		assert.Equal(t, renewer.Grant{Status: renewer.Taken, Holder: renewer.Holder{Node: "x"}},
+			acquire(t.Context(), s, "b"))
 		assert.Equal(t, "a", s.Owner("n"))
 	})
 }
@@ -142,12 +156,17 @@ func TestEndOfContext(t *testing.T) {
 				s.Script(script.Acquire, tt.step)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				d := took(func() { assert.Equal(t, renewer.Grant{Err: context.DeadlineExceeded}, acquire(ctx, s, "a")) })
+				d := took(func() {
+					assert.Equal(t, renewer.Grant{Err: context.DeadlineExceeded},
+						acquire(ctx, s, "a"))
+				})
 				assert.Equal(t, time.Second, d)
 				assert.Equal(t, tt.owner, s.Owner("n"))
 
 				s.Script(script.Acquire, tt.step)
-				d = took(func() { assert.Equal(t, context.DeadlineExceeded, acquire(ctx, s, "b").Err) })
+				d = took(func() {
+					assert.Equal(t, context.DeadlineExceeded, acquire(ctx, s, "b").Err)
+				})
 				assert.Zero(t, d, "a dead context waits for nothing")
 			})
 		})
@@ -170,8 +189,18 @@ func TestEachAnswersItemByItem(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		s.Script(script.Renew, script.Each(script.Mine(), script.Gone(), script.Fail(errDown)))
-		holds := []renewer.Hold{{Name: "1", Owner: "o", TTL: ttl}, {Name: "2", Owner: "o"}, {Name: "3", Owner: "o"}, {Name: "4", Owner: "o"}}
-		want := []renewer.Answer{{Status: renewer.Mine}, {Status: renewer.Gone}, {Err: errDown}, {Status: renewer.Gone}}
+		holds := []renewer.Hold{
+			{Name: "1", Owner: "o", TTL: ttl},
+			{Name: "2", Owner: "o"},
+			{Name: "3", Owner: "o"},
+			{Name: "4", Owner: "o"},
+		}
+		want := []renewer.Answer{
+			{Status: renewer.Mine},
+			{Status: renewer.Gone},
+			{Err: errDown},
+			{Status: renewer.Gone},
+		}
 		assert.Equal(t, want, s.Renew(t.Context(), holds))
 	})
 }

@@ -18,8 +18,9 @@ const (
 	Write   Op = "write"
 )
 
-// Step says how one call is answered. Make one with [Pass], [Mine], [Taken], [Gone], [Fail], [Hang] or [Each], and change
-// it with its methods, each of which returns a changed copy. The zero value is Pass.
+// Step says how one call is answered. Make one with [Pass], [Mine],
+// [Taken], [Gone], [Fail], [Hang] or [Each], and change it with its
+// methods, each of which returns a changed copy. The zero value is Pass.
 type Step struct {
 	answer  answer
 	each    []answer
@@ -38,13 +39,15 @@ type answer struct {
 // Pass answers as a store in memory would.
 func Pass() Step { return Step{} }
 
-// Mine answers every item with Mine. Grants get rising fencing tokens, from the same counter as those of Pass.
+// Mine answers every item with Mine. Grants get rising fencing
+// tokens, from the same counter as those of Pass.
 func Mine() Step { return fixed(renewer.Grant{Status: renewer.Mine}) }
 
 // Granted answers every item with Mine, and with fence where that matters.
 func Granted(fence int64) Step { return fixed(renewer.Grant{Status: renewer.Mine, Fence: fence}) }
 
-// Taken answers every item with Taken: holder has it, for ttl more unless it renews. Both may be zero, for unknown.
+// Taken answers every item with Taken: holder has it, for ttl more
+// unless it renews. Both may be zero, for unknown.
 func Taken(holder renewer.Holder, ttl time.Duration) Step {
 	return fixed(renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: ttl})
 }
@@ -55,15 +58,16 @@ func Gone() Step { return fixed(renewer.Grant{Status: renewer.Gone}) }
 // Fail answers every item with Unknown and err, which must not be nil; the request has no effect.
 func Fail(err error) Step { return fixed(renewer.Grant{Err: err}) }
 
-// Hang answers nothing until the caller's context ends, and then Unknown with its error; the request has no effect.
+// Hang answers nothing until the caller's context ends, and then
+// Unknown with its error; the request has no effect.
 func Hang() Step {
 	s := Fail(nil)
 	s.noReply = true
 	return s
 }
 
-// Each answers the items of a batch one by one, the first by the first step, and so on; items beyond the last step get Pass.
-// Only what the steps answer counts, not when.
+// Each answers the items of a batch one by one, the first by the first step, and so on;
+// items beyond the last step get Pass. Only what the steps answer counts, not when.
 func Each(steps ...Step) Step {
 	var s Step
 	for _, step := range steps {
@@ -74,11 +78,12 @@ func Each(steps ...Step) Step {
 
 func fixed(g renewer.Grant) Step { return Step{answer: answer{fixed: true, grant: g}} }
 
-// Slow makes the request take d to reach the store: it takes effect after d, and not at all if the caller's context ends
-// before.
+// Slow makes the request take d to reach the store: it takes effect
+// after d, and not at all if the caller's context ends before.
 func (s Step) Slow(d time.Duration) Step { s.slow = d; return s }
 
-// Late makes the reply take d: the request takes effect before, and the caller gets Unknown if its context ends meanwhile.
+// Late makes the reply take d: the request takes effect before, and
+// the caller gets Unknown if its context ends meanwhile.
 func (s Step) Late(d time.Duration) Step { s.late = d; return s }
 
 // Aged makes the answer tell that the TTL began to count d before the request was sent.
@@ -87,7 +92,8 @@ func (s Step) Aged(d time.Duration) Step { s.answer.grant.Age = d; return s }
 // Unsent makes a [Fail] that of a request which has never left.
 func (s Step) Unsent() Step { s.answer.grant.Unsent = true; return s }
 
-// Lost makes the request take effect and its reply get lost: the caller hears nothing until its context ends.
+// Lost makes the request take effect and its reply get lost: the
+// caller hears nothing until its context ends.
 func (s Step) Lost() Step { s.noReply = true; return s }
 
 // Broken makes the request take effect, yet the caller gets Unknown and err for every item.

@@ -60,7 +60,8 @@ func (s *Store) Script(op Op, steps ...Step) {
 	s.scripts[op] = append(s.scripts[op], steps...)
 }
 
-// Default sets the step that answers calls of op once its list is used up. It is Pass in a new store.
+// Default sets the step that answers calls of op once its list is
+// used up. It is Pass in a new store.
 func (s *Store) Default(op Op, step Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +129,9 @@ func toAnswers(grants []renewer.Grant) []renewer.Answer {
 // play records a call of n items and answers it by the next step.
 func (s *Store) play(ctx context.Context, call Call, n int) []renewer.Grant {
 	var freed []string
-	return perform(ctx, s, call, n, func(err error) renewer.Grant { return renewer.Grant{Err: err} },
+	return perform(ctx, s, call, n, func(err error) renewer.Grant {
+		return renewer.Grant{Err: err}
+	},
 		func(i int, a answer, now time.Time) renewer.Grant {
 			g, free := s.table.apply(call, i, a, now)
 			if free {
@@ -138,7 +141,8 @@ func (s *Store) play(ctx context.Context, call Call, n int) []renewer.Grant {
 		}, func() { s.freed(freed) })
 }
 
-// perform records a call of n items and answers it by the next step: each item by apply, under the lock, and then calls done.
+// perform records a call of n items and answers it by the next step:
+// each item by apply, under the lock, and then calls done.
 func perform[A any](
 	ctx context.Context, s *Store, call Call, n int,
 	unknown func(error) A, apply func(i int, a answer, now time.Time) A, done func(),

@@ -14,10 +14,12 @@ func TestPassKeepsTheContract(t *testing.T) {
 	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture {
 		s := script.New()
 		return storetest.Fixture{
-			Store:     s,
-			Reserves:  true,
-			Delete:    s.Delete,
-			Overwrite: func(name string) { s.Overwrite(name, renewer.Holder{Node: "outsider"}, time.Minute) },
+			Store:    s,
+			Reserves: true,
+			Delete:   s.Delete,
+			Overwrite: func(name string) {
+				s.Overwrite(name, renewer.Holder{Node: "outsider"}, time.Minute)
+			},
 		}
 	})
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// table is the store in memory behind the script: who has which name, and each name's last fencing token. Nothing is ever
-// removed from it, which is fit for a test.
+// table is the store in memory behind the script: who has which name, and each name's
+// last fencing token. Nothing is ever removed from it, which is fit for a test.
 type table map[string]*row
 
 type row struct {
@@ -61,16 +61,23 @@ func (t table) acquire(c renewer.Claim, a answer, r *row, now time.Time) renewer
 	if !a.fixed {
 		g.Status = renewer.Mine
 		if r.owner != "" && r.owner != c.Owner {
-			return renewer.Grant{Status: renewer.Taken, Holder: r.holder, HeldFor: now.Sub(r.since), TTL: r.until.Sub(now)}
+			return renewer.Grant{
+				Status: renewer.Taken, Holder: r.holder, HeldFor: now.Sub(r.since),
+				TTL: r.until.Sub(now),
+			}
 		}
 	}
 	switch g.Status {
 	case renewer.Mine:
-		if top := r.fence + r.spare; !a.fixed && c.Fence != 0 && c.Fence <= top && (r.owner != c.Owner || r.fence != c.Fence) {
+		if top := r.fence + r.spare; !a.fixed && c.Fence != 0 && c.Fence <= top &&
+			(r.owner != c.Owner || r.fence != c.Fence) {
 			return renewer.Grant{Status: renewer.Behind, Fence: top}
 		}
 		if r.owner != c.Owner {
-			*r = row{owner: c.Owner, holder: c.Holder, since: now, fence: r.fence + r.spare + 1, spare: int64(c.Reserve)}
+			*r = row{
+				owner: c.Owner, holder: c.Holder, since: now, fence: r.fence + r.spare + 1,
+				spare: int64(c.Reserve),
+			}
 			g.Reserved = c.Reserve
 		}
 		if g.Fence == 0 {
@@ -140,9 +147,13 @@ func (r *row) extend(until time.Time) {
 // stranger is the owner token of whoever a step says has a name.
 const stranger = "stranger"
 
-// give hands r to the stranger of a Taken answer; with an unknown TTL it is free to the next who asks.
+// give hands r to the stranger of a Taken answer; with an unknown TTL
+// it is free to the next who asks.
 func (r *row) give(g renewer.Grant, now time.Time) {
-	*r = row{owner: stranger, holder: g.Holder, since: now.Add(-g.HeldFor), until: now.Add(g.TTL), fence: r.fence + r.spare + 1}
+	*r = row{
+		owner: stranger, holder: g.Holder, since: now.Add(-g.HeldFor), until: now.Add(g.TTL),
+		fence: r.fence + r.spare + 1,
+	}
 }
 
 // Delete makes name free without a word to anybody, as if an outsider had removed its key.
@@ -152,7 +163,8 @@ func (s *Store) Delete(name string) {
 	s.table.row(name, time.Now()).owner = ""
 }
 
-// Overwrite gives name to holder for ttl without a word to anybody, as if an outsider had written its key.
+// Overwrite gives name to holder for ttl without a word to anybody,
+// as if an outsider had written its key.
 func (s *Store) Overwrite(name string, holder renewer.Holder, ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

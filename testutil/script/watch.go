@@ -18,8 +18,8 @@ func (w *watcher) call(err error) {
 	}
 }
 
-// Watch calls wake(nil) once it is set up, in a goroutine that ends with that call, then on each release of name, and by
-// Wake: see [renewer.Store].
+// Watch calls wake(nil) once it is set up, in a goroutine that ends with
+// that call, then on each release of name, and by Wake: see [renewer.Store].
 func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 	w := &watcher{name: name, wake: wake}
 	s.mu.Lock()
@@ -37,7 +37,8 @@ func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 	}
 }
 
-// Wake calls the wake functions of those who watch name now, with err, and returns how many it called. It works while muted.
+// Wake calls the wake functions of those who watch name now, with
+// err, and returns how many it called. It works while muted.
 func (s *Store) Wake(name string, err error) int {
 	watchers := s.watching(name)
 	for _, w := range watchers {
@@ -46,8 +47,8 @@ func (s *Store) Wake(name string, err error) int {
 	return len(watchers)
 }
 
-// Mute drops every wake-up of the store's own while it is on, as if each message were lost: those on a release, and the one
-// when a watch is set up.
+// Mute drops every wake-up of the store's own while it is on, as if each
+// message were lost: those on a release, and the one when a watch is set up.
 func (s *Store) Mute(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

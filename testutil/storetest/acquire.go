@@ -50,7 +50,8 @@ func oneOfMany(t *testing.T, s *suite) {
 func neverTwo(t *testing.T, s *suite) {
 	const many, turns = 32, 4
 	var inside atomic.Int32
-	var last int64 // guarded by the lock under test; the race detector checks that too, inside being the order
+	// guarded by the lock under test; the race detector checks that too, inside being the order
+	var last int64
 	var wg sync.WaitGroup
 	for range many {
 		wg.Go(func() {
@@ -80,7 +81,8 @@ func repeatedClaim(t *testing.T, s *suite) {
 		assert.Equal(t, fence, s.own(t, "name", a, long), "the same fencing token")
 		s.refused(t, "name", b)
 	}
-	assert.Equal(t, renewer.Mine, s.release(t, "name", a), "one release frees it, however often it was claimed")
+	assert.Equal(t, renewer.Mine, s.release(t, "name", a),
+		"one release frees it, however often it was claimed")
 	assert.Greater(t, s.own(t, "name", b, long), fence)
 	s.refused(t, "name", a)
 }
@@ -106,7 +108,10 @@ func holderTold(t *testing.T, s *suite) {
 		return
 	}
 	a, b := newOwner(), newOwner()
-	holder := renewer.Holder{Node: "web-1", PID: 4711, Operation: "email:send", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+	holder := renewer.Holder{
+		Node: "web-1", PID: 4711, Operation: "email:send",
+		Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+	}
 	before := time.Now()
 	g := s.acquireAs(t, "name", a, long, holder)
 	require.Equal(t, renewer.Mine, g.Status)
@@ -137,7 +142,8 @@ func holderTold(t *testing.T, s *suite) {
 	assert.Greater(t, g.TTL, long-held, "and moves the end")
 	require.Equal(t, renewer.Mine, s.release(t, "name", a))
 	s.own(t, "name", b, long)
-	assert.Equal(t, "node", s.refused(t, "name", a).Holder.Node, "the next holder is not taken for the last")
+	assert.Equal(t, "node", s.refused(t, "name", a).Holder.Node,
+		"the next holder is not taken for the last")
 }
 
 func oddHolder(t *testing.T, s *suite) {
@@ -161,7 +167,8 @@ func oddHolder(t *testing.T, s *suite) {
 	for _, h := range holders {
 		a := newOwner()
 		require.Equal(t, renewer.Mine, s.acquireAs(t, "name", a, long, h).Status)
-		assert.Contains(t, []renewer.Holder{h, printable(h)}, s.refused(t, "name", newOwner()).Holder)
+		assert.Contains(t, []renewer.Holder{h, printable(h)},
+			s.refused(t, "name", newOwner()).Holder)
 		require.Equal(t, renewer.Mine, s.release(t, "name", a), "%q", h)
 	}
 }

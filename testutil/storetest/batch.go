@@ -62,18 +62,21 @@ func mixedBatch(t *testing.T, s *suite) {
 	assert.Equal(t, want, s.holds(t, s.Store.Release, holds))
 	assert.Equal(t, before, holds, "the items are the caller's")
 	want = []renewer.Status{renewer.Gone, renewer.Gone, renewer.Taken, renewer.Gone}
-	assert.Equal(t, want, s.holds(t, s.Store.Renew, holds), "what was released is gone, the rest as it was")
+	assert.Equal(t, want, s.holds(t, s.Store.Renew, holds),
+		"what was released is gone, the rest as it was")
 	assert.Equal(t, renewer.Mine, s.renew(t, "free 1", a, long))
 }
 
-// largeBatch has more items than an implementation may want to send at once; owner and answer differ by item.
+// largeBatch has more items than an implementation may want to send
+// at once; owner and answer differ by item.
 func largeBatch(t *testing.T, s *suite) {
 	const many = 1500
 	a, b := newOwner(), newOwner()
 	name := func(i int) string { return fmt.Sprint("name ", i) }
 	var theirs []renewer.Claim
 	for i := 0; i < many; i += 3 {
-		theirs = append(theirs, renewer.Claim{Name: name(i), Owner: b, TTL: long, Holder: renewer.Holder{PID: i + 1}})
+		theirs = append(theirs,
+			renewer.Claim{Name: name(i), Owner: b, TTL: long, Holder: renewer.Holder{PID: i + 1}})
 	}
 	s.acquireAll(t, theirs)
 
@@ -92,7 +95,10 @@ func largeBatch(t *testing.T, s *suite) {
 			require.Equal(t, i+1, g.Holder.PID, "item %d", i)
 		}
 	}
-	for _, do := range []func(context.Context, []renewer.Hold) []renewer.Answer{s.Store.Renew, s.Store.Release} {
+	for _, do := range []func(context.Context, []renewer.Hold) []renewer.Answer{
+		s.Store.Renew,
+		s.Store.Release,
+	} {
 		for i, got := range s.holds(t, do, holds) {
 			want := renewer.Mine
 			if i%3 == 0 {
@@ -105,14 +111,22 @@ func largeBatch(t *testing.T, s *suite) {
 
 func twiceInBatch(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
-	grants := s.acquireAll(t, []renewer.Claim{{Name: "name", Owner: a, TTL: long}, {Name: "name", Owner: b, TTL: long}})
-	assert.ElementsMatch(t, []renewer.Status{renewer.Mine, renewer.Taken}, []renewer.Status{grants[0].Status, grants[1].Status})
+	grants := s.acquireAll(t, []renewer.Claim{
+		{Name: "name", Owner: a, TTL: long},
+		{Name: "name", Owner: b, TTL: long},
+	})
+	assert.ElementsMatch(t, []renewer.Status{renewer.Mine, renewer.Taken},
+		[]renewer.Status{grants[0].Status, grants[1].Status})
 
-	grants = s.acquireAll(t, []renewer.Claim{{Name: "other", Owner: a, TTL: long}, {Name: "other", Owner: a, TTL: long}})
+	grants = s.acquireAll(t, []renewer.Claim{
+		{Name: "other", Owner: a, TTL: long},
+		{Name: "other", Owner: a, TTL: long},
+	})
 	assert.Equal(t, renewer.Mine, grants[0].Status)
 	assert.Equal(t, grants[0], grants[1])
 	hold := renewer.Hold{Name: "other", Owner: a, TTL: long}
-	assert.Equal(t, []renewer.Status{renewer.Mine, renewer.Mine}, s.holds(t, s.Store.Renew, []renewer.Hold{hold, hold}))
+	assert.Equal(t, []renewer.Status{renewer.Mine, renewer.Mine},
+		s.holds(t, s.Store.Renew, []renewer.Hold{hold, hold}))
 	got := s.holds(t, s.Store.Release, []renewer.Hold{hold, hold})
 	assert.ElementsMatch(t, []renewer.Status{renewer.Mine, renewer.Gone}, got)
 }
@@ -123,12 +137,16 @@ func endedContext(t *testing.T, s *suite) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	before := time.Now()
-	for _, g := range s.Store.Acquire(ctx, []renewer.Claim{{Name: "1", Owner: a, TTL: long}, {Name: "2", Owner: a, TTL: long}}) {
+	for _, g := range s.Store.Acquire(ctx,
+		[]renewer.Claim{{Name: "1", Owner: a, TTL: long}, {Name: "2", Owner: a, TTL: long}}) {
 		assert.Equal(t, renewer.Unknown, g.Status)
 		assert.ErrorIs(t, g.Err, context.Canceled)
 	}
 	hold := renewer.Hold{Name: "held", Owner: a, TTL: long}
-	for _, do := range []func(context.Context, []renewer.Hold) []renewer.Answer{s.Store.Renew, s.Store.Release} {
+	for _, do := range []func(context.Context, []renewer.Hold) []renewer.Answer{
+		s.Store.Renew,
+		s.Store.Release,
+	} {
 		answers := do(ctx, []renewer.Hold{hold, hold})
 		assert.Len(t, answers, 2)
 		for _, answer := range answers {
@@ -139,14 +157,15 @@ func endedContext(t *testing.T, s *suite) {
 	assert.Less(t, time.Since(before), callBy)
 }
 
-// endingContext cancels calls under way, and writes to their arguments and answers afterwards: the race detector tells of a
-// store that still uses them. What is answered then must be true.
+// endingContext cancels calls under way, and writes to their arguments and answers afterwards:
+// the race detector tells of a store that still uses them. What is answered then must be true.
 func endingContext(t *testing.T, s *suite) {
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
 			for i := range 25 {
-				s.cancelled(t, fmt.Sprintf("name %d/%d", g, i), time.Duration(i*20)*time.Microsecond)
+				s.cancelled(t, fmt.Sprintf("name %d/%d", g, i),
+					time.Duration(i*20)*time.Microsecond)
 			}
 		})
 	}
@@ -171,7 +190,10 @@ func (s *suite) cancelled(t testing.TB, name string, after time.Duration) {
 	claims[0], grants[0] = renewer.Claim{}, renewer.Grant{}
 
 	holds := []renewer.Hold{{Name: name, Owner: a, TTL: long}}
-	for _, do := range []func(context.Context, []renewer.Hold) []renewer.Answer{s.Store.Renew, s.Store.Release} {
+	for _, do := range []func(context.Context, []renewer.Hold) []renewer.Answer{
+		s.Store.Renew,
+		s.Store.Release,
+	} {
 		answers := do(ctx, holds)
 		if assert.Len(t, answers, 1) && answers[0].Status == renewer.Unknown {
 			assert.Error(t, answers[0].Err)

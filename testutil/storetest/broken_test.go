@@ -62,8 +62,11 @@ func (b broken) Write(ctx context.Context, records []renewer.Record) []renewer.A
 	return b.write(b.Store, ctx, records)
 }
 
-// looks makes a faulty Look, and writes a faulty Write, by changing each item before it is put to the store.
-func looks(before func(*renewer.Look)) func(*memory.Store, context.Context, []renewer.Look) []renewer.Seen {
+// looks makes a faulty Look, and writes a faulty Write, by changing
+// each item before it is put to the store.
+func looks(
+	before func(*renewer.Look),
+) func(*memory.Store, context.Context, []renewer.Look) []renewer.Seen {
 	return func(s *memory.Store, ctx context.Context, looks []renewer.Look) []renewer.Seen {
 		looks = slices.Clone(looks)
 		for i := range looks {
@@ -73,7 +76,9 @@ func looks(before func(*renewer.Look)) func(*memory.Store, context.Context, []re
 	}
 }
 
-func writes(before func(*renewer.Record)) func(*memory.Store, context.Context, []renewer.Record) []renewer.Answer {
+func writes(
+	before func(*renewer.Record),
+) func(*memory.Store, context.Context, []renewer.Record) []renewer.Answer {
 	return func(s *memory.Store, ctx context.Context, records []renewer.Record) []renewer.Answer {
 		records = slices.Clone(records)
 		for i := range records {
@@ -83,8 +88,11 @@ func writes(before func(*renewer.Record)) func(*memory.Store, context.Context, [
 	}
 }
 
-// grants makes a faulty Acquire by changing each claim before, or each grant after; either may be nil.
-func grants(before func(*renewer.Claim), after func(*renewer.Grant)) func(*memory.Store, context.Context, []renewer.Claim) []renewer.Grant {
+// grants makes a faulty Acquire by changing each claim before, or
+// each grant after; either may be nil.
+func grants(
+	before func(*renewer.Claim), after func(*renewer.Grant),
+) func(*memory.Store, context.Context, []renewer.Claim) []renewer.Grant {
 	return func(s *memory.Store, ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 		claims = slices.Clone(claims)
 		for i := range claims {
@@ -102,7 +110,9 @@ func grants(before func(*renewer.Claim), after func(*renewer.Grant)) func(*memor
 	}
 }
 
-func answers(after func(*renewer.Answer)) func(*memory.Store, context.Context, []renewer.Hold) []renewer.Answer {
+func answers(
+	after func(*renewer.Answer),
+) func(*memory.Store, context.Context, []renewer.Hold) []renewer.Answer {
 	return func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 		got := s.Renew(ctx, holds)
 		for i := range got {

@@ -43,7 +43,8 @@ func renewInACrowd(t *testing.T, s *suite) {
 			return
 		}
 	}
-	require.Fail(t, "renewals wait behind acquires", "the slowest took %v of the %v that all acquires took", longest, all)
+	require.Fail(t, "renewals wait behind acquires",
+		"the slowest took %v of the %v that all acquires took", longest, all)
 }
 
 // crowd has callers acquire names of their own at once. over is closed when all are answered.
@@ -54,7 +55,10 @@ func (s *suite) crowd(t *testing.T, round int) (over <-chan struct{}) {
 	var wg sync.WaitGroup
 	for i := range callers {
 		wg.Go(func() {
-			claim := renewer.Claim{Name: fmt.Sprintf("crowd %d, %d", round, i), Owner: newOwner(), TTL: long}
+			claim := renewer.Claim{
+				Name: fmt.Sprintf("crowd %d, %d", round, i), Owner: newOwner(),
+				TTL: long,
+			}
 			grants := s.Store.Acquire(ctx, []renewer.Claim{claim})
 			if assert.Len(t, grants, 1) {
 				assert.Equal(t, renewer.Mine, grants[0].Status, "%v", grants[0].Err)

@@ -10,7 +10,10 @@ import (
 
 func erasedRecord(t *testing.T, s *recordSuite) {
 	erase := func(fence, seq int64) renewer.Status {
-		return s.writes(t, renewer.Record{Name: "name", Fence: fence, Seq: seq, Data: "ignored", Erase: true})[0]
+		return s.writes(t, renewer.Record{
+			Name: "name", Fence: fence, Seq: seq, Data: "ignored",
+			Erase: true,
+		})[0]
 	}
 	require.Equal(t, renewer.Gone, erase(5, 1), "no look, no term")
 	s.look(t, 5)

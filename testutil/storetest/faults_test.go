@@ -28,13 +28,18 @@ var faults = map[string]struct {
 	"renewals behind acquires": {func() broken {
 		var asked, left atomic.Int64
 		return broken{
-			acquire: func(s *memory.Store, ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+			acquire: func(s *memory.Store, ctx context.Context,
+				claims []renewer.Claim,
+			) []renewer.Grant {
 				left.Add(1)
 				defer left.Add(-1)
-				<-time.After(time.Duration(asked.Add(1)) * time.Millisecond) // by the bubble's clock
+				// by the bubble's clock
+				<-time.After(time.Duration(asked.Add(1)) * time.Millisecond)
 				return s.Acquire(ctx, claims)
 			},
-			renew: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+			renew: func(s *memory.Store, ctx context.Context,
+				holds []renewer.Hold,
+			) []renewer.Answer {
 				for left.Load() > 0 {
 					<-time.After(time.Millisecond) // by the bubble's clock
 				}
@@ -46,7 +51,9 @@ var faults = map[string]struct {
 		return broken{acquire: grants(nil, func(g *renewer.Grant) { g.Holder = renewer.Holder{} })}
 	}, "who is refused learns of the holder"},
 	"holder cut at a bar": {func() broken {
-		return broken{acquire: grants(func(c *renewer.Claim) { c.Holder.Node, _, _ = strings.Cut(c.Holder.Node, "|") }, nil)}
+		return broken{acquire: grants(func(c *renewer.Claim) {
+			c.Holder.Node, _, _ = strings.Cut(c.Holder.Node, "|")
+		}, nil)}
 	}, "a holder of odd bytes"},
 	"TTL not told": {func() broken {
 		return broken{acquire: grants(nil, func(g *renewer.Grant) { g.TTL = 0 })}
@@ -58,7 +65,9 @@ var faults = map[string]struct {
 		return broken{acquire: grants(func(c *renewer.Claim) { c.TTL += time.Hour }, nil)}
 	}, "a lease lapses at its TTL and not before"},
 	"TTL too short": {func() broken {
-		return broken{acquire: grants(func(c *renewer.Claim) { c.TTL -= min(c.TTL/2, 10*time.Millisecond) }, nil)}
+		return broken{acquire: grants(func(c *renewer.Claim) {
+			c.TTL -= min(c.TTL/2, 10*time.Millisecond)
+		}, nil)}
 	}, "a lease lapses at its TTL and not before"},
 	"token without order": {func() broken {
 		return broken{acquire: grants(nil, func(g *renewer.Grant) {
@@ -77,40 +86,56 @@ var faults = map[string]struct {
 		})}
 	}, "a repeated claim is the same lease"},
 	"names folded": {func() broken {
-		return broken{acquire: grants(func(c *renewer.Claim) { c.Name = strings.ToLower(c.Name) }, nil)}
+		return broken{acquire: grants(func(c *renewer.Claim) {
+			c.Name = strings.ToLower(c.Name)
+		}, nil)}
 	}, "odd names are all different"},
 	"names cut": {func() broken {
-		return broken{acquire: grants(func(c *renewer.Claim) { c.Name = c.Name[:min(len(c.Name), 511)] }, nil)}
+		return broken{acquire: grants(func(c *renewer.Claim) {
+			c.Name = c.Name[:min(len(c.Name), 511)]
+		}, nil)}
 	}, "odd names are all different"},
 	"names cut at a brace": {func() broken {
-		return broken{acquire: grants(func(c *renewer.Claim) { c.Name, _, _ = strings.Cut(c.Name, "}") }, nil)}
+		return broken{acquire: grants(func(c *renewer.Claim) {
+			c.Name, _, _ = strings.Cut(c.Name, "}")
+		}, nil)}
 	}, "odd names are all different"},
 	"answers out of order": {func() broken {
-		return broken{acquire: func(s *memory.Store, ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+		return broken{acquire: func(s *memory.Store, ctx context.Context,
+			claims []renewer.Claim,
+		) []renewer.Grant {
 			got := s.Acquire(ctx, claims)
 			slices.Reverse(got)
 			return got
 		}}
 	}, "a batch is answered in order"},
 	"large batches cut": {func() broken {
-		return broken{acquire: func(s *memory.Store, ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+		return broken{acquire: func(s *memory.Store, ctx context.Context,
+			claims []renewer.Claim,
+		) []renewer.Grant {
 			return s.Acquire(ctx, claims[:min(len(claims), 1000)])
 		}}
 	}, "a large batch is answered in order"},
 	"the context is ignored": {func() broken {
-		return broken{acquire: func(s *memory.Store, _ context.Context, claims []renewer.Claim) []renewer.Grant {
+		return broken{acquire: func(s *memory.Store, _ context.Context,
+			claims []renewer.Claim,
+		) []renewer.Grant {
 			return s.Acquire(context.Background(), claims)
 		}}
 	}, "a context that has ended"},
 	"arguments changed": {func() broken {
-		return broken{renew: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+		return broken{renew: func(s *memory.Store, ctx context.Context,
+			holds []renewer.Hold,
+		) []renewer.Answer {
 			got := s.Renew(ctx, holds)
 			clear(holds)
 			return got
 		}}
 	}, "a batch is answered in order"},
 	"a renewal that does nothing": {func() broken {
-		return broken{renew: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+		return broken{renew: func(s *memory.Store, ctx context.Context,
+			holds []renewer.Hold,
+		) []renewer.Answer {
 			holds = slices.Clone(holds)
 			for i := range holds {
 				holds[i].TTL = time.Millisecond
@@ -119,7 +144,9 @@ var faults = map[string]struct {
 		}}
 	}, "a renewal keeps a lease"},
 	"a renewal that makes a name": {func() broken {
-		return broken{renew: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+		return broken{renew: func(s *memory.Store, ctx context.Context,
+			holds []renewer.Hold,
+		) []renewer.Answer {
 			got := s.Renew(ctx, holds)
 			for i, h := range holds {
 				if got[i].Status == renewer.Gone {
@@ -131,7 +158,9 @@ var faults = map[string]struct {
 		}}
 	}, "a renewal never makes a name"},
 	"a renewal that shortens": {func() broken {
-		return broken{renew: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+		return broken{renew: func(s *memory.Store, ctx context.Context,
+			holds []renewer.Hold,
+		) []renewer.Answer {
 			got := s.Renew(ctx, holds)
 			for i, h := range holds {
 				if got[i].Status == renewer.Mine {
@@ -155,12 +184,16 @@ var faults = map[string]struct {
 	"anybody releases": {func() broken {
 		h := newHeld()
 		return broken{
-			acquire: func(s *memory.Store, ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+			acquire: func(s *memory.Store, ctx context.Context,
+				claims []renewer.Claim,
+			) []renewer.Grant {
 				got := s.Acquire(ctx, claims)
 				h.note(claims, got)
 				return got
 			},
-			release: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+			release: func(s *memory.Store, ctx context.Context,
+				holds []renewer.Hold,
+			) []renewer.Answer {
 				holds = slices.Clone(holds)
 				for i := range holds {
 					holds[i].Owner = h.owner(holds[i].Name)
@@ -170,7 +203,9 @@ var faults = map[string]struct {
 		}
 	}, "only the owner releases"},
 	"a release that does nothing": {func() broken {
-		return broken{release: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+		return broken{release: func(s *memory.Store, ctx context.Context,
+			holds []renewer.Hold,
+		) []renewer.Answer {
 			return s.Renew(ctx, holds)
 		}}
 	}, "a release frees"},
@@ -193,25 +228,40 @@ var faults = map[string]struct {
 	}, "a watch is woken by each release"},
 	"no wake-up when a renewal finds the name gone": {func() broken {
 		var m mute
-		return broken{watch: m.watch, renew: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-			defer m.on()()
-			return s.Renew(ctx, holds)
-		}}
+		return broken{
+			watch: m.watch,
+			renew: func(s *memory.Store, ctx context.Context,
+				holds []renewer.Hold,
+			) []renewer.Answer {
+				defer m.on()()
+				return s.Renew(ctx, holds)
+			},
+		}
 	}, "a renewal that finds the name gone wakes"},
 	"no wake-up when a release finds the name gone": {func() broken {
 		var m mute
-		return broken{watch: m.watch, release: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-			defer m.on()()
-			return s.Release(ctx, holds)
-		}}
+		return broken{
+			watch: m.watch,
+			release: func(s *memory.Store, ctx context.Context,
+				holds []renewer.Hold,
+			) []renewer.Answer {
+				defer m.on()()
+				return s.Release(ctx, holds)
+			},
+		}
 	}, "a release that finds the name gone wakes"},
 	"every release wakes": {func() broken {
 		var m mute
-		return broken{watch: m.watch, release: func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-			got := s.Release(ctx, holds)
-			m.wakeAll()
-			return got
-		}}
+		return broken{
+			watch: m.watch,
+			release: func(s *memory.Store, ctx context.Context,
+				holds []renewer.Hold,
+			) []renewer.Answer {
+				got := s.Release(ctx, holds)
+				m.wakeAll()
+				return got
+			},
+		}
 	}, "a release of another's name wakes nobody"},
 	"one watch a name": {func() broken {
 		var mu sync.Mutex
@@ -260,7 +310,9 @@ var faults = map[string]struct {
 		}}
 	}, "a late write is refused"},
 	"a write begins a term": {func() broken {
-		return broken{write: func(s *memory.Store, ctx context.Context, records []renewer.Record) []renewer.Answer {
+		return broken{write: func(s *memory.Store, ctx context.Context,
+			records []renewer.Record,
+		) []renewer.Answer {
 			for _, r := range records {
 				s.Look(ctx, []renewer.Look{{Name: r.Name, Fence: r.Fence, TTL: r.TTL}})
 			}
@@ -271,7 +323,9 @@ var faults = map[string]struct {
 		return broken{write: writes(func(r *renewer.Record) { r.TTL += time.Hour })}
 	}, "a record lapses, and its term"},
 	"records are cut at a line feed": {func() broken {
-		return broken{write: writes(func(r *renewer.Record) { r.Data, _, _ = strings.Cut(r.Data, "\n") })}
+		return broken{write: writes(func(r *renewer.Record) {
+			r.Data, _, _ = strings.Cut(r.Data, "\n")
+		})}
 	}, "records of any bytes"},
 	"every write is a new one": {func() broken {
 		return broken{write: writes(func(r *renewer.Record) { r.Data += " " })}
@@ -283,7 +337,9 @@ var faults = map[string]struct {
 		}
 	}, "records are their names' own"},
 	"one writes all of a batch": {func() broken {
-		return broken{write: func(s *memory.Store, ctx context.Context, records []renewer.Record) []renewer.Answer {
+		return broken{write: func(s *memory.Store, ctx context.Context,
+			records []renewer.Record,
+		) []renewer.Answer {
 			answers := s.Write(ctx, records)
 			for i := range answers {
 				answers[i] = answers[0]
@@ -302,7 +358,9 @@ var faults = map[string]struct {
 		})}
 	}, "a record that is erased leaves nothing"},
 	"records written whenever": {func() broken {
-		return broken{write: func(s *memory.Store, _ context.Context, records []renewer.Record) []renewer.Answer {
+		return broken{write: func(s *memory.Store, _ context.Context,
+			records []renewer.Record,
+		) []renewer.Answer {
 			return s.Write(context.Background(), records)
 		}}
 	}, "records and a context that has ended"},

@@ -27,11 +27,14 @@ var fenceCases = []testCase{
 }
 
 // propose asks for name with a token, which must be free or owner's.
-func (s *suite) propose(t testing.TB, name, owner string, fence int64, ttl time.Duration) renewer.Grant {
+func (s *suite) propose(
+	t testing.TB, name, owner string, fence int64, ttl time.Duration,
+) renewer.Grant {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
-	grants := s.Store.Acquire(ctx, []renewer.Claim{{Name: name, Owner: owner, TTL: ttl, Fence: fence}})
+	grants := s.Store.Acquire(ctx,
+		[]renewer.Claim{{Name: name, Owner: owner, TTL: ttl, Fence: fence}})
 	require.Len(t, grants, 1)
 	require.NoError(t, grants[0].Err)
 	return grants[0]
@@ -46,7 +49,8 @@ func proposedToken(t *testing.T, s *suite) {
 		g := s.propose(t, "name", a, low, long)
 		require.Equal(t, renewer.Behind, g.Status)
 		require.GreaterOrEqual(t, g.Fence, picked)
-		require.Less(t, g.Fence, picked+1000, "of several nodes one may have picked a higher one, but not by much")
+		require.Less(t, g.Fence, picked+1000,
+			"of several nodes one may have picked a higher one, but not by much")
 	}
 	assert.Equal(t, renewer.Gone, s.release(t, "name", a), "a proposal refused has no effect")
 	high := picked + 1000
@@ -59,7 +63,8 @@ func proposedToken(t *testing.T, s *suite) {
 	behind := s.propose(t, "name", b, high, long)
 	require.Equal(t, renewer.Behind, behind.Status, "another owner's token")
 	require.GreaterOrEqual(t, behind.Fence, high)
-	require.LessOrEqual(t, behind.Fence, high+1, "one of several nodes may have granted what most have refused, before the first came there")
+	require.LessOrEqual(t, behind.Fence, high+1,
+		"one of several nodes may have granted what most have refused, before the first came there")
 	require.Equal(t, renewer.Mine, s.propose(t, "name", b, high+2, long).Status)
 	require.Equal(t, renewer.Mine, s.release(t, "name", b))
 	require.Greater(t, s.own(t, "name", a, long), high+2, "a picked one is above what was proposed")
@@ -70,8 +75,10 @@ func raisedToken(t *testing.T, s *suite) {
 	const first = int64(1) << 51
 	a, b := newOwner(), newOwner()
 	require.Equal(t, renewer.Mine, s.propose(t, "name", a, first, long).Status)
-	require.Equal(t, renewer.Grant{Status: renewer.Behind, Fence: first}, s.propose(t, "name", a, first-1, long))
-	require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: first + 5}, s.propose(t, "name", a, first+5, s.short))
+	require.Equal(t, renewer.Grant{Status: renewer.Behind, Fence: first},
+		s.propose(t, "name", a, first-1, long))
+	require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: first + 5},
+		s.propose(t, "name", a, first+5, s.short))
 	s.pass(t, s.short+10*time.Millisecond)
 	require.Equal(t, renewer.Mine, s.renew(t, "name", a, long), "the TTL was not shortened")
 	require.Equal(t, first+5, s.own(t, "name", a, long))
@@ -86,7 +93,8 @@ func (s *suite) reserve(t testing.TB, owner string, fence int64, n int) renewer.
 	defer cancel()
 	grants := s.Store.Acquire(ctx, []renewer.Claim{{
 		Name: "name", Owner: owner, TTL: long, Fence: fence, Reserve: n,
-		Holder: renewer.Holder{Node: "node"}, // by which a quorum tells a lock that is held from one that is just being freed
+		// by which a quorum tells a lock that is held from one that is just being freed
+		Holder: renewer.Holder{Node: "node"},
 	}})
 	require.Len(t, grants, 1)
 	require.NoError(t, grants[0].Err)
@@ -129,7 +137,8 @@ func tokensGivenBack(t *testing.T, s *suite) {
 }
 
 func tokensNotGivenBack(t *testing.T, s *suite) {
-	const clocked = 1 << 49 // a clock's microseconds since 1970 are above this, counters from 1 on are below
+	// a clock's microseconds since 1970 are above this, counters from 1 on are below
+	const clocked = 1 << 49
 	first := s.own(t, "other", newOwner(), long)
 	for range 10 {
 		owner := newOwner()
@@ -137,7 +146,8 @@ func tokensNotGivenBack(t *testing.T, s *suite) {
 		require.Equal(t, renewer.Mine, s.release(t, "name", owner))
 	}
 	if first > clocked {
-		require.Less(t, s.own(t, "name", newOwner(), long), first+int64(3*ahead), "what one claim wants, and what the test takes")
+		require.Less(t, s.own(t, "name", newOwner(), long), first+int64(3*ahead),
+			"what one claim wants, and what the test takes")
 	}
 }
 
@@ -179,7 +189,8 @@ func proposalsApart(t *testing.T, s *suite) {
 	const top = int64(1) << 50
 	for i := range int64(100) {
 		name := fmt.Sprint("name-", i)
-		require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: top - i}, s.propose(t, name, newOwner(), top-i, long))
+		require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: top - i},
+			s.propose(t, name, newOwner(), top-i, long))
 	}
 }
 
@@ -190,8 +201,10 @@ func proposalFreed(t *testing.T, s *suite) {
 	owner := newOwner()
 	require.Equal(t, renewer.Mine, s.propose(t, "name", owner, top, long).Status)
 	require.Equal(t, renewer.Mine, s.release(t, "name", owner))
-	require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: top - 1}, s.propose(t, "other", newOwner(), top-1, long))
-	require.Equal(t, renewer.Grant{Status: renewer.Behind, Fence: top}, s.propose(t, "name", newOwner(), top, long), "of its own name")
+	require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: top - 1},
+		s.propose(t, "other", newOwner(), top-1, long))
+	require.Equal(t, renewer.Grant{Status: renewer.Behind, Fence: top},
+		s.propose(t, "name", newOwner(), top, long), "of its own name")
 }
 
 func fenceOverReleases(t *testing.T, s *suite) {

@@ -31,7 +31,9 @@ func (s *suite) acquire(t testing.TB, name, owner string, ttl time.Duration) ren
 	return s.acquireAs(t, name, owner, ttl, renewer.Holder{Node: "node", PID: 1})
 }
 
-func (s *suite) acquireAs(t testing.TB, name, owner string, ttl time.Duration, holder renewer.Holder) renewer.Grant {
+func (s *suite) acquireAs(
+	t testing.TB, name, owner string, ttl time.Duration, holder renewer.Holder,
+) renewer.Grant {
 	t.Helper()
 	return s.acquireAll(t, []renewer.Claim{{Name: name, Owner: owner, TTL: ttl, Holder: holder}})[0]
 }
@@ -55,7 +57,8 @@ func checkGrant(t testing.TB, name string, g renewer.Grant) {
 	switch g.Status {
 	case renewer.Mine:
 		require.Positive(t, g.Fence, "the fencing token of %q", name)
-		require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: g.Fence}, g, "a grant of %q tells of no other holder", name)
+		require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: g.Fence}, g,
+			"a grant of %q tells of no other holder", name)
 	case renewer.Taken:
 		require.Zero(t, g.Fence, "no fencing token for whoever is refused %q", name)
 		require.GreaterOrEqual(t, g.HeldFor, time.Duration(0), "how long %q has been held", name)

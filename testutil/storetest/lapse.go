@@ -17,8 +17,8 @@ var lapseCases = []testCase{
 	{"a lapsed lease frees nothing of its successor", lapsedRelease},
 }
 
-// lapse waits until "name", last given a TTL after since, can be had by another, and returns the new owner. The store's time is
-// compared with the local clock, unless the test moves it.
+// lapse waits until "name", last given a TTL after since, can be had by another, and returns
+// the new owner. The store's time is compared with the local clock, unless the test moves it.
 func (s *suite) lapse(t *testing.T, since time.Time, ttl time.Duration) (owner string) {
 	t.Helper()
 	if s.Advance != nil {
@@ -30,9 +30,12 @@ func (s *suite) lapse(t *testing.T, since time.Time, ttl time.Duration) (owner s
 		return owner
 	}
 	owner = newOwner()
-	s.until(t, "the lease lapses", func() bool { return s.acquire(t, "name", owner, long).Status == renewer.Mine })
+	s.until(t, "the lease lapses", func() bool {
+		return s.acquire(t, "name", owner, long).Status == renewer.Mine
+	})
 	// A server that counts whole milliseconds may be up to one early.
-	require.GreaterOrEqual(t, time.Since(since), ttl-2*time.Millisecond, "had by another before its TTL was over")
+	require.GreaterOrEqual(t, time.Since(since), ttl-2*time.Millisecond,
+		"had by another before its TTL was over")
 	return owner
 }
 

@@ -15,17 +15,22 @@ var nameCases = []testCase{
 	{"odd names are told of their release", oddNamesWatched},
 }
 
-// names look alike to a store that does not escape well, cuts, folds, or lets one key be made of another's.
+// names look alike to a store that does not escape well, cuts, folds,
+// or lets one key be made of another's.
 var names = []string{
 	"a", "A", " a", "a ", "a\n", "aa", "á", "a\u0301", "ä", "\xe4", "日本", "\xff\xfe", "\xc3\x28",
 	"{", "}", "{}", "{a}", "{a", "a}", "}a{", "{a}{b}", "{{a}}", "a{b}c",
-	":", "a:", ":a", "a:fence", "a}:fence", "{a}:fence", "a:fence:fence", "fence", ":fence", "a:freed", "{a}:freed", "a}:freed",
+	":", "a:", ":a", "a:fence", "a}:fence", "{a}:fence", "a:fence:fence", "fence", ":fence",
+	"a:freed", "{a}:freed", "a}:freed",
 	"lockbeat:a", "lockbeat:{a}", "lockbeat:{a}:fence",
 	"\x00", "a\x00", "\x00a", "a\x00b", "\x01", "\x7f", "\r\n", "a\r\nb", "\t",
 	"%", "%%", "%00", "a%00", "%7B", "%7Ba%7D", "{%7D", "%25", "%257B", "%2", "%zz", "%41",
-	"*", "?", "[a]", "\\", "\\x00", "a\\", "\"a\"", "'a'", "a/b", "a//b", "../a", "$a", "0", "-1", "nil", "null",
-	strings.Repeat("x", renewer.MaxName), strings.Repeat("x", renewer.MaxName-1), strings.Repeat("x", renewer.MaxName-1) + "y",
-	strings.Repeat("\x00", renewer.MaxName), strings.Repeat("{", renewer.MaxName), strings.Repeat("%", renewer.MaxName),
+	"*", "?", "[a]", "\\", "\\x00", "a\\", "\"a\"", "'a'", "a/b", "a//b", "../a", "$a", "0", "-1",
+	"nil", "null",
+	strings.Repeat("x", renewer.MaxName), strings.Repeat("x", renewer.MaxName-1),
+	strings.Repeat("x", renewer.MaxName-1) + "y",
+	strings.Repeat("\x00", renewer.MaxName), strings.Repeat("{", renewer.MaxName),
+	strings.Repeat("%", renewer.MaxName),
 	strings.Repeat("é", renewer.MaxName/2),
 }
 
@@ -44,7 +49,8 @@ func oddNames(t *testing.T, s *suite) {
 		require.Equal(t, renewer.Mine, s.release(t, name, owners[name]), "%q", name)
 		s.own(t, name, newOwner(), long)
 		for _, other := range names[i+1 : min(i+6, len(names))] { // like ones stand together
-			require.Equal(t, renewer.Mine, s.renew(t, other, owners[other], long), "%q, after the release of %q", other, name)
+			require.Equal(t, renewer.Mine, s.renew(t, other, owners[other], long),
+				"%q, after the release of %q", other, name)
 		}
 	}
 }

@@ -55,9 +55,11 @@ func (s *recordSuite) looks(t testing.TB, looks ...renewer.Look) []renewer.Seen 
 	require.Len(t, seen, len(looks), "one answer an item")
 	for i := range seen {
 		require.NoError(t, seen[i].Err, "%q", looks[i].Name)
-		require.Contains(t, []renewer.Status{renewer.Mine, renewer.Taken}, seen[i].Status, "%q", looks[i].Name)
+		require.Contains(t, []renewer.Status{renewer.Mine, renewer.Taken}, seen[i].Status, "%q",
+			looks[i].Name)
 		if seen[i].Status == renewer.Taken {
-			require.Equal(t, renewer.Seen{Status: renewer.Taken}, seen[i], "who is refused sees nothing")
+			require.Equal(t, renewer.Seen{Status: renewer.Taken}, seen[i],
+				"who is refused sees nothing")
 		}
 		if seen[i].Fence == 0 {
 			require.Equal(t, renewer.Seen{Status: seen[i].Status}, seen[i], "there is none")
@@ -93,9 +95,14 @@ func (s *recordSuite) writes(t testing.TB, records ...renewer.Record) []renewer.
 }
 
 // write writes the record of "name".
-func (s *recordSuite) write(t testing.TB, fence, seq int64, data string, ttl time.Duration) renewer.Status {
+func (s *recordSuite) write(
+	t testing.TB, fence, seq int64, data string, ttl time.Duration,
+) renewer.Status {
 	t.Helper()
-	return s.writes(t, renewer.Record{Name: "name", Fence: fence, Seq: seq, Data: data, TTL: ttl})[0]
+	return s.writes(t, renewer.Record{
+		Name: "name", Fence: fence, Seq: seq, Data: data,
+		TTL: ttl,
+	})[0]
 }
 
 // sees requires that whoever looks sees a record.
@@ -116,7 +123,8 @@ func recordSeen(t *testing.T, s *recordSuite) {
 	require.Equal(t, renewer.Mine, s.write(t, 41, 5, "done", long))
 	s.sees(t, 41, 5, "done")
 	fence, seq, data := s.look(t, 50)
-	assert.Equal(t, []any{int64(41), int64(5), "done"}, []any{fence, seq, data}, "what the former holder wrote")
+	assert.Equal(t, []any{int64(41), int64(5), "done"}, []any{fence, seq, data},
+		"what the former holder wrote")
 	s.sees(t, 41, 5, "done")
 	require.Equal(t, renewer.Mine, s.write(t, 50, 1, "", long))
 	s.sees(t, 50, 1, "")
@@ -132,8 +140,10 @@ func terms(t *testing.T, s *recordSuite) {
 	require.Equal(t, renewer.Gone, s.write(t, 8, 1, "z", long), "somebody else's term is none")
 	s.sees(t, 7, 2, "y")
 	s.look(t, 9)
-	require.Equal(t, renewer.Taken, s.looks(t, renewer.Look{Name: "name", Fence: 8, TTL: long})[0].Status)
-	require.Equal(t, renewer.Mine, s.write(t, 9, 1, "z", long), "a look that was refused has changed nothing")
+	require.Equal(t, renewer.Taken,
+		s.looks(t, renewer.Look{Name: "name", Fence: 8, TTL: long})[0].Status)
+	require.Equal(t, renewer.Mine, s.write(t, 9, 1, "z", long),
+		"a look that was refused has changed nothing")
 }
 
 // lateWrite is what it is all for.
@@ -141,12 +151,15 @@ func lateWrite(t *testing.T, s *recordSuite) {
 	s.look(t, 100)
 	require.Equal(t, renewer.Mine, s.write(t, 100, 1, "first begins", long))
 	s.look(t, 101)
-	require.Equal(t, renewer.Taken, s.write(t, 100, 2, "first is done", long), "though the second has not written yet")
+	require.Equal(t, renewer.Taken, s.write(t, 100, 2, "first is done", long),
+		"though the second has not written yet")
 	s.sees(t, 100, 1, "first begins")
 	require.Equal(t, renewer.Mine, s.write(t, 101, 1, "second begins", long))
-	require.Equal(t, renewer.Taken, s.write(t, 100, 1, "first begins", long), "not even what had been written")
+	require.Equal(t, renewer.Taken, s.write(t, 100, 1, "first begins", long),
+		"not even what had been written")
 	require.Equal(t, renewer.Taken, s.write(t, 100, 3, "first is done", long))
-	require.Equal(t, renewer.Taken, s.looks(t, renewer.Look{Name: "name", Fence: 100, TTL: long})[0].Status)
+	require.Equal(t, renewer.Taken,
+		s.looks(t, renewer.Look{Name: "name", Fence: 100, TTL: long})[0].Status)
 	s.sees(t, 101, 1, "second begins")
 }
 
@@ -170,7 +183,8 @@ func recordLapses(t *testing.T, s *recordSuite) {
 	s.sees(t, 5, 1, "a")
 	s.pass(t, s.short+20*time.Millisecond)
 	s.sees(t, 0, 0, "")
-	require.Equal(t, renewer.Gone, s.write(t, 5, 2, "late", long), "a late marker can't bring it back")
+	require.Equal(t, renewer.Gone, s.write(t, 5, 2, "late", long),
+		"a late marker can't bring it back")
 	s.sees(t, 0, 0, "")
 	s.look(t, 6)
 	require.Equal(t, renewer.Mine, s.write(t, 6, 1, "b", long))
@@ -184,7 +198,8 @@ func lookKeepsTTL(t *testing.T, s *recordSuite) {
 	require.Equal(t, renewer.Mine, s.write(t, 5, 1, "a", s.short))
 	s.look(t, 6)
 	s.sees(t, 5, 1, "a")
-	assert.LessOrEqual(t, s.looks(t, renewer.Look{Name: "name", Fence: 6, TTL: long})[0].TTL, s.short+s.slack)
+	assert.LessOrEqual(t, s.looks(t, renewer.Look{Name: "name", Fence: 6, TTL: long})[0].TTL,
+		s.short+s.slack)
 	s.pass(t, s.short+20*time.Millisecond)
 	s.sees(t, 0, 0, "")
 
@@ -210,7 +225,10 @@ func oddRecords(t *testing.T, s *recordSuite) {
 	}
 	seq := int64(0)
 	s.look(t, 1)
-	for _, data := range []string{"", "\n", "1 2 3\n", "9 9 9\nx\n", "\x00", "nil", string(all), strings.Repeat("é", 100_000)} {
+	for _, data := range []string{
+		"", "\n", "1 2 3\n", "9 9 9\nx\n", "\x00", "nil", string(all),
+		strings.Repeat("é", 100_000),
+	} {
 		seq++
 		require.Equal(t, renewer.Mine, s.write(t, 1, seq, data, long))
 		s.sees(t, 1, seq, data)
@@ -221,15 +239,23 @@ func oddRecords(t *testing.T, s *recordSuite) {
 }
 
 func recordsApart(t *testing.T, s *recordSuite) {
-	names := []string{"a", "A", "a:record", "a:fence", "{a}", "%", "\x00", "日本", strings.Repeat("n", renewer.MaxName)}
+	names := []string{
+		"a", "A", "a:record", "a:fence", "{a}", "%", "\x00", "日本",
+		strings.Repeat("n", renewer.MaxName),
+	}
 	for i, name := range names {
 		s.looks(t, renewer.Look{Name: name, Fence: int64(i + 1), TTL: long})
-		require.Equal(t, []renewer.Status{renewer.Mine}, s.writes(t, renewer.Record{Name: name, Fence: int64(i + 1), Seq: 1, Data: name, TTL: long}))
+		require.Equal(t, []renewer.Status{renewer.Mine},
+			s.writes(t, renewer.Record{
+				Name: name, Fence: int64(i + 1), Seq: 1, Data: name,
+				TTL: long,
+			}))
 	}
 	for i, name := range names {
 		got := s.looks(t, renewer.Look{Name: name})[0]
 		got.TTL = 0
-		assert.Equal(t, renewer.Seen{Status: renewer.Mine, Fence: int64(i + 1), Seq: 1, Data: name}, got)
+		assert.Equal(t, renewer.Seen{Status: renewer.Mine, Fence: int64(i + 1), Seq: 1, Data: name},
+			got)
 	}
 }
 
@@ -242,7 +268,8 @@ func recordsAndLeases(t *testing.T, s *recordSuite) {
 	require.Equal(t, renewer.Mine, s.renew(t, "name", a, long))
 	require.Equal(t, renewer.Mine, s.release(t, "name", a))
 	s.sees(t, first, 1, "a")
-	require.Equal(t, renewer.Mine, s.write(t, first, 2, "done", long), "nobody has looked since: the last word may be late")
+	require.Equal(t, renewer.Mine, s.write(t, first, 2, "done", long),
+		"nobody has looked since: the last word may be late")
 	second := s.own(t, "name", b, long)
 	require.Greater(t, second, first)
 	by, _, data := s.look(t, second)
@@ -261,7 +288,11 @@ func recordBatches(t *testing.T, s *recordSuite) {
 	for i := range many {
 		looks = append(looks, renewer.Look{Name: name(i), Fence: int64(10 + i), TTL: long})
 		again = append(again, renewer.Look{Name: name(i)})
-		records = append(records, renewer.Record{Name: name(i), Fence: int64(10 + i%100), Seq: 1, Data: name(i), TTL: long})
+		records = append(records,
+			renewer.Record{
+				Name: name(i), Fence: int64(10 + i%100), Seq: 1, Data: name(i),
+				TTL: long,
+			})
 	}
 	s.looks(t, looks...)
 	for i, status := range s.writes(t, records...) {
@@ -291,7 +322,11 @@ func recordsEnded(t *testing.T, s *recordSuite) {
 		assert.Equal(t, renewer.Unknown, a.Status)
 		require.ErrorIs(t, a.Err, context.Canceled)
 	}
-	answers := s.recorder.Write(ctx, []renewer.Record{{Name: "name", Fence: 1, Seq: 1, TTL: long}, {Name: "other", Fence: 1, Seq: 1, TTL: long}})
+	answers := s.recorder.Write(ctx,
+		[]renewer.Record{
+			{Name: "name", Fence: 1, Seq: 1, TTL: long},
+			{Name: "other", Fence: 1, Seq: 1, TTL: long},
+		})
 	require.Len(t, answers, 2)
 	for _, a := range answers {
 		assert.Equal(t, renewer.Unknown, a.Status)
@@ -300,7 +335,8 @@ func recordsEnded(t *testing.T, s *recordSuite) {
 	s.sees(t, 0, 0, "")
 }
 
-// oneWriter has many holders look and write at once: whatever the last look saw is what is there unless that holder has written.
+// oneWriter has many holders look and write at once: whatever the
+// last look saw is what is there unless that holder has written.
 func oneWriter(t *testing.T, s *recordSuite) {
 	const many = 24
 	var mu sync.Mutex
@@ -317,7 +353,10 @@ func oneWriter(t *testing.T, s *recordSuite) {
 				seq = seen.Seq + 1
 			}
 			assert.LessOrEqual(t, seen.Fence, fence)
-			r := renewer.Record{Name: "name", Fence: fence, Seq: seq, Data: fmt.Sprint(fence), TTL: long}
+			r := renewer.Record{
+				Name: "name", Fence: fence, Seq: seq, Data: fmt.Sprint(fence),
+				TTL: long,
+			}
 			ctx, cancel := context.WithTimeout(t.Context(), callBy)
 			defer cancel()
 			status := s.recorder.Write(ctx, []renewer.Record{r})[0].Status

@@ -20,7 +20,8 @@ var releaseCases = []testCase{
 
 func (s *suite) releaseIn(t *testing.T, owner string, d time.Duration) renewer.Status {
 	t.Helper()
-	return s.holds(t, s.Store.Release, []renewer.Hold{{Name: "name", Owner: owner, TTL: long, Keep: d}})[0]
+	return s.holds(t, s.Store.Release,
+		[]renewer.Hold{{Name: "name", Owner: owner, TTL: long, Keep: d}})[0]
 }
 
 func releaseLater(t *testing.T, s *suite) {
@@ -78,7 +79,8 @@ func releaseCompares(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, long)
 	assert.Equal(t, renewer.Taken, s.release(t, "name", b))
-	assert.Equal(t, renewer.Taken, s.release(t, "name", a[:len(a)-1]+"_"), "all of the token counts")
+	assert.Equal(t, renewer.Taken, s.release(t, "name", a[:len(a)-1]+"_"),
+		"all of the token counts")
 	assert.Equal(t, renewer.Taken, s.release(t, "name", "_"+a[1:]))
 	assert.Equal(t, renewer.Mine, s.renew(t, "name", a, long))
 }

@@ -32,8 +32,10 @@ func renewKeeps(t *testing.T, s *suite) {
 func renewNeverShortens(t *testing.T, s *suite) {
 	a := newOwner()
 	s.own(t, "name", a, long)
-	require.Equal(t, renewer.Mine, s.renew(t, "name", a, time.Millisecond), "it still is the owner's")
-	s.pass(t, 50*time.Millisecond) // so long that a quorum takes it for held, rather than for another's that is being asked for
+	require.Equal(t, renewer.Mine, s.renew(t, "name", a, time.Millisecond),
+		"it still is the owner's")
+	// so long that a quorum takes it for held, rather than for another's that is being asked for
+	s.pass(t, 50*time.Millisecond)
 	g := s.refused(t, "name", newOwner())
 	if !s.Blind {
 		assert.Greater(t, g.TTL, long/2)
@@ -56,7 +58,8 @@ func renewCompares(t *testing.T, s *suite) {
 	since := time.Now()
 	s.own(t, "name", a, s.short)
 	assert.Equal(t, renewer.Taken, s.renew(t, "name", b, long))
-	assert.Equal(t, renewer.Taken, s.renew(t, "name", a[:len(a)-1]+"_", long), "all of the token counts")
+	assert.Equal(t, renewer.Taken, s.renew(t, "name", a[:len(a)-1]+"_", long),
+		"all of the token counts")
 	assert.Equal(t, renewer.Taken, s.renew(t, "name", "_"+a[1:], long))
 	s.lapse(t, since, s.short) // none of them has moved the end
 }

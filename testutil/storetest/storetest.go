@@ -16,13 +16,14 @@ type Fixture struct {
 	Advance func(d time.Duration)
 	// Delete makes name free behind the store's back. If nil, what depends on it is left out.
 	Delete func(name string)
-	// Overwrite makes name somebody else's behind the store's back, for 10 s or more: a value that the store did not write.
-	// If nil, what depends on it is left out.
+	// Overwrite makes name somebody else's behind the store's back, for 10 s or more:
+	// a value that the store did not write. If nil, what depends on it is left out.
 	Overwrite func(name string)
 	// Reserves says that the store reserves fencing tokens when it is asked to, and takes them
 	// back. Otherwise it need not.
 	Reserves bool
-	// Blind says that the store can't tell who has a name, nor since when, nor for how long. Otherwise it must.
+	// Blind says that the store can't tell who has a name, nor since
+	// when, nor for how long. Otherwise it must.
 	Blind bool
 }
 
@@ -48,7 +49,10 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	run := func(t *testing.T, c testCase) {
 		t.Helper()
-		c.run(t, &suite{Fixture: open(t), short: 400 * time.Millisecond, slack: 100 * time.Millisecond})
+		c.run(t, &suite{
+			Fixture: open(t), short: 400 * time.Millisecond,
+			slack: 100 * time.Millisecond,
+		})
 	}
 	for _, c := range crowdCases {
 		t.Run(c.name, func(t *testing.T) { run(t, c) })
@@ -61,15 +65,18 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	}
 }
 
-// RunInBubble is [Run] with each case in a bubble of testing/synctest, where waiting takes no time and nothing is late. open is
-// called inside the bubble, and the store must do no I/O.
+// RunInBubble is [Run] with each case in a bubble of testing/synctest, where waiting takes no
+// time and nothing is late. open is called inside the bubble, and the store must do no I/O.
 func RunInBubble(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	for _, c := range append(cases(), crowdCases...) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c.run(t, &suite{Fixture: open(t), short: 400 * time.Millisecond, slack: time.Millisecond})
+				c.run(t, &suite{
+					Fixture: open(t), short: 400 * time.Millisecond,
+					slack: time.Millisecond,
+				})
 			})
 		})
 	}
@@ -78,7 +85,8 @@ func RunInBubble(t *testing.T, open func(t *testing.T) Fixture) {
 func cases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
-		acquireCases, lapseCases, renewCases, releaseCases, fenceCases, batchCases, nameCases, watchCases, recordCases,
+		acquireCases, lapseCases, renewCases, releaseCases, fenceCases, batchCases, nameCases,
+		watchCases, recordCases,
 	} {
 		all = append(all, group...)
 	}

@@ -19,7 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// brokenEnv names the broken store that TestBroken runs the suite on, in a process of its own, since it must fail.
+// brokenEnv names the broken store that TestBroken runs the suite on,
+// in a process of its own, since it must fail.
 const brokenEnv = "LOCKBEAT_STORETEST_BROKEN"
 
 // TestBroken is run by TestSuiteFindsEachFault. By itself it has nothing to do.
@@ -43,10 +44,12 @@ func TestSuiteFindsEachFault(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// Only the case that must find it: another may hang on a fault for as long as it allows. The one that hangs by
-			// design is ended by the timeout.
-			only := "^TestBroken$/^" + regexp.QuoteMeta(strings.ReplaceAll(fault.found, " ", "_")) + "$"
-			cmd := exec.CommandContext(t.Context(), self, "-test.run="+only, "-test.timeout=5s", "-test.count=1")
+			// Only the case that must find it: another may hang on a fault for as long
+			// as it allows. The one that hangs by design is ended by the timeout.
+			only := "^TestBroken$/^" + regexp.QuoteMeta(strings.ReplaceAll(fault.found, " ", "_")) +
+				"$"
+			cmd := exec.CommandContext(t.Context(), self, "-test.run="+only, "-test.timeout=5s",
+				"-test.count=1")
 			cmd.Env = append(os.Environ(), brokenEnv+"="+name)
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
@@ -60,7 +63,9 @@ func TestSuiteFindsEachFault(t *testing.T) {
 func TestBlindStore(t *testing.T) {
 	t.Parallel()
 	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture {
-		silent := grants(nil, func(g *renewer.Grant) { g.Holder, g.HeldFor, g.TTL = renewer.Holder{}, 0, 0 })
+		silent := grants(nil, func(g *renewer.Grant) {
+			g.Holder, g.HeldFor, g.TTL = renewer.Holder{}, 0, 0
+		})
 		return storetest.Fixture{Store: broken{Store: memory.New(), acquire: silent}, Blind: true}
 	})
 }
@@ -69,6 +74,8 @@ func TestBlindStore(t *testing.T) {
 func TestClockOfItsOwn(t *testing.T) {
 	t.Parallel()
 	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture {
-		return storetest.Fixture{Store: memory.New(), Advance: func(d time.Duration) { <-time.After(d) }}
+		return storetest.Fixture{Store: memory.New(), Advance: func(d time.Duration) {
+			<-time.After(d)
+		}}
 	})
 }

@@ -183,8 +183,8 @@ func notWokenByOthers(t *testing.T, s *suite) {
 	assert.Zero(t, w.wakes.Load())
 }
 
-// stopped uses a second watch to know when a release has been told of; which of the two is told first is open, so that a
-// late call to the stopped one shows at the next round at the latest.
+// stopped uses a second watch to know when a release has been told of; which of the two is told
+// first is open, so that a late call to the stopped one shows at the next round at the latest.
 func stopped(t *testing.T, s *suite) {
 	w, other := s.watch("name"), s.watch("name")
 	defer other.stop()

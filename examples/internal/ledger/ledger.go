@@ -1,5 +1,6 @@
-// Package ledger is the account store of the examples. It stands for a database that all servers share, and for the work that they
-// do on it: read, think, write. Two transfers from one account at once lose money, unless somebody keeps them apart.
+// Package ledger is the account store of the examples. It stands for a database that
+// all servers share, and for the work that they do on it: read, think, write. Two
+// transfers from one account at once lose money, unless somebody keeps them apart.
 package ledger
 
 import (
@@ -54,8 +55,8 @@ func New(balances map[string]int) *Ledger {
 	return l
 }
 
-// Transfer carries out an order and returns what is left on the account. It knows nothing of locks. When ctx ends before it
-// has written, it returns why, and nothing has been moved.
+// Transfer carries out an order and returns what is left on the account. It knows nothing of
+// locks. When ctx ends before it has written, it returns why, and nothing has been moved.
 func (l *Ledger) Transfer(ctx context.Context, o Order) (left int, err error) {
 	leave, err := l.enter(o)
 	if err != nil {
@@ -64,10 +65,12 @@ func (l *Ledger) Transfer(ctx context.Context, o Order) (left int, err error) {
 	defer leave()
 	balance, _ := l.Balance(o.From)
 	if balance < o.Amount {
-		return 0, fmt.Errorf("%w: %s has %d, which is less than %d", ErrOrder, o.From, balance, o.Amount)
+		return 0, fmt.Errorf("%w: %s has %d, which is less than %d", ErrOrder, o.From, balance,
+			o.Amount)
 	}
 	select {
-	case <-time.After(min(time.Duration(o.Seconds*float64(time.Second)), MaxThink)): // a look-up elsewhere, a check for fraud
+	case <-time.After(min(time.Duration(o.Seconds*float64(time.Second)), MaxThink)):
+		// a look-up elsewhere, a check for fraud
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
@@ -75,17 +78,20 @@ func (l *Ledger) Transfer(ctx context.Context, o Order) (left int, err error) {
 	return left, l.write(ctx, o, left)
 }
 
-// write sets the balance of one account to what was worked out, and adds to that of the other, which is one step and needs no lock.
+// write sets the balance of one account to what was worked out, and
+// adds to that of the other, which is one step and needs no lock.
 //
-// A write that comes with a lower fencing token than the account has seen is refused: that stops a process that was paused for so
-// long that it does not know yet that its lock is somebody else's. Without a lock the token is 0.
+// A write that comes with a lower fencing token than the account has seen is
+// refused: that stops a process that was paused for so long that it does not
+// know yet that its lock is somebody else's. Without a lock the token is 0.
 func (l *Ledger) write(ctx context.Context, o Order, left int) error {
 	fence := lockmw.Fence(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	from := l.accounts[o.From]
 	if fence < from.fence {
-		return fmt.Errorf("%w: %s has seen fencing token %d, and this is %d", ErrStale, o.From, from.fence, fence)
+		return fmt.Errorf("%w: %s has seen fencing token %d, and this is %d", ErrStale, o.From,
+			from.fence, fence)
 	}
 	from.fence, from.balance = fence, left
 	l.accounts[o.To].balance += o.Amount

@@ -63,7 +63,8 @@ func TestOverlapLosesMoney(t *testing.T) {
 		var both sync.WaitGroup
 		for range 2 {
 			both.Go(func() {
-				_, err := l.Transfer(t.Context(), ledger.Order{From: "ada", To: "bob", Amount: 1, Seconds: 1})
+				_, err := l.Transfer(t.Context(),
+					ledger.Order{From: "ada", To: "bob", Amount: 1, Seconds: 1})
 				assert.NoError(t, err)
 			})
 		}
@@ -87,7 +88,8 @@ func TestCutShort(t *testing.T) {
 		_, err := l.Transfer(ctx, ledger.Order{From: "ada", To: "bob", Amount: 1, Seconds: 1e9})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		begun := time.Now()
-		_, err = l.Transfer(t.Context(), ledger.Order{From: "ada", To: "bob", Amount: 1, Seconds: 1e9})
+		_, err = l.Transfer(t.Context(),
+			ledger.Order{From: "ada", To: "bob", Amount: 1, Seconds: 1e9})
 		require.NoError(t, err)
 		assert.Equal(t, ledger.MaxThink, time.Since(begun))
 		assert.Equal(t, 1, l.Most("ada"))
@@ -98,11 +100,15 @@ func TestCutShort(t *testing.T) {
 	})
 }
 
-// A write that comes under an older token than the account has seen is refused; one without a lock has none.
+// A write that comes under an older token than the account has seen
+// is refused; one without a lock has none.
 func TestFormerHolderIsRefused(t *testing.T) {
 	t.Parallel()
 	l, o := open(), ledger.Order{From: "ada", To: "bob", Amount: 1}
-	for fence, refused := range map[int64]error{0: ledger.ErrStale, 6: ledger.ErrStale, 7: nil, 8: nil} {
+	for fence, refused := range map[int64]error{
+		0: ledger.ErrStale, 6: ledger.ErrStale, 7: nil,
+		8: nil,
+	} {
 		_, err := l.Transfer(lockmw.WithFence(t.Context(), 7), o)
 		require.NoError(t, err)
 		_, err = l.Transfer(lockmw.WithFence(t.Context(), fence), o)

@@ -33,11 +33,13 @@ type part struct {
 	Role     json.RawMessage
 }
 
-// Act is what a node does in a process of its own: its role is the story's affair, and tell tells the story what happens, as JSON. It ends
-// when ctx does.
-type Act func(ctx context.Context, k *renewer.Keeper, name string, role json.RawMessage, tell func(any)) error
+// Act is what a node does in a process of its own: its role is the story's
+// affair, and tell tells the story what happens, as JSON. It ends when ctx does.
+type Act func(ctx context.Context, k *renewer.Keeper, name string, role json.RawMessage,
+	tell func(any)) error
 
-// Child plays a node if this process was started to be one, and does not return then. Call it first of all, in TestMain too.
+// Child plays a node if this process was started to be one, and does
+// not return then. Call it first of all, in TestMain too.
 func Child(act Act) {
 	text := os.Getenv(childEnv)
 	if text == "" {
@@ -55,10 +57,15 @@ func child(text string, act Act) error {
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return err
 	}
-	option := rueidis.ClientOption{InitAddress: []string{p.Addr}, ForceSingleClient: true, DisableCache: true, AlwaysRESP2: p.Embedded}
+	option := rueidis.ClientOption{
+		InitAddress: []string{p.Addr}, ForceSingleClient: true,
+		DisableCache: true, AlwaysRESP2: p.Embedded,
+	}
 	n, err := openNode(option, p.Name, p.Prefix, p.TTL, nil)
-	for begun := time.Now(); err != nil && time.Since(begun) < patience; n, err = openNode(option, p.Name, p.Prefix, p.TTL, nil) {
-		<-time.After(50 * time.Millisecond) // a machine on which many processes start at once may need more than one attempt
+	for begun := time.Now(); err != nil &&
+		time.Since(begun) < patience; n, err = openNode(option, p.Name, p.Prefix, p.TTL, nil) {
+		// a machine on which many processes start at once may need more than one attempt
+		<-time.After(50 * time.Millisecond)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.Name, err)
@@ -100,15 +107,18 @@ type Member struct {
 	ended chan struct{}
 }
 
-// Join starts a node in a process of its own, with locks of the given TTL. What it tells is sent to words, until it is asked to leave, which it
-// is when the story ends.
-func (s *Stage) Join(ctx context.Context, name string, ttl time.Duration, role any, words chan<- Word) (*Member, error) {
+// Join starts a node in a process of its own, with locks of the given TTL. What it
+// tells is sent to words, until it is asked to leave, which it is when the story ends.
+func (s *Stage) Join(
+	ctx context.Context, name string, ttl time.Duration, role any, words chan<- Word,
+) (*Member, error) {
 	text, err := json.Marshal(role)
 	if err != nil {
 		return nil, err
 	}
 	p := part{
-		Name: name, Addr: s.option.InitAddress[0], Embedded: s.inside != nil, Prefix: s.prefix(name), TTL: ttl, Role: text,
+		Name: name, Addr: s.option.InitAddress[0], Embedded: s.inside != nil,
+		Prefix: s.prefix(name), TTL: ttl, Role: text,
 	}
 	env, err := json.Marshal(p)
 	if err != nil {
@@ -118,7 +128,10 @@ func (s *Stage) Join(ctx context.Context, name string, ttl time.Duration, role a
 	if err != nil {
 		return nil, err
 	}
-	m := &Member{Name: name, cmd: exec.CommandContext(context.WithoutCancel(ctx), self), left: make(chan struct{}), ended: make(chan struct{})}
+	m := &Member{
+		Name: name, cmd: exec.CommandContext(context.WithoutCancel(ctx), self),
+		left: make(chan struct{}), ended: make(chan struct{}),
+	}
 	m.cmd.Env = append(os.Environ(), childEnv+"="+string(env))
 	m.cmd.Stderr = os.Stderr
 	if m.stdin, err = m.cmd.StdinPipe(); err != nil {

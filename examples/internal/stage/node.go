@@ -11,7 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// TTL is that of the locks. It is short, so that a loss shows within seconds. renewer.DefaultTTL (15 s) suits most programs better.
+// TTL is that of the locks. It is short, so that a loss shows within
+// seconds. renewer.DefaultTTL (15 s) suits most programs better.
 const TTL = 3 * time.Second
 
 // node is what every program with locks has: a Redis client, and on it a keeper.
@@ -22,7 +23,9 @@ type node struct {
 }
 
 // openNode is what a program of yours would do when it starts.
-func openNode(option rueidis.ClientOption, name, prefix string, ttl time.Duration, o renewer.Observer) (n *node, err error) {
+func openNode(
+	option rueidis.ClientOption, name, prefix string, ttl time.Duration, o renewer.Observer,
+) (n *node, err error) {
 	n = &node{}
 	defer func() {
 		if err != nil {
@@ -35,7 +38,8 @@ func openNode(option rueidis.ClientOption, name, prefix string, ttl time.Duratio
 	if n.client, err = rueidis.NewClient(option); err != nil {
 		return n, err
 	}
-	n.store, err = redisstore.New(n.client, redisstore.Prefix(prefix), redisstore.WriteTimeout(option.ConnWriteTimeout))
+	n.store, err = redisstore.New(n.client, redisstore.Prefix(prefix),
+		redisstore.WriteTimeout(option.ConnWriteTimeout))
 	if err != nil {
 		return n, err
 	}

@@ -31,7 +31,8 @@ type page struct {
 // colours tells whether out is a terminal of somebody who wants colours: https://no-color.org.
 func colours(out *os.File) bool {
 	info, err := out.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == "" &&
+		os.Getenv("TERM") != "dumb"
 }
 
 // Print prints a line.
@@ -43,8 +44,8 @@ func (p *page) Title(format string, args ...any) {
 	p.line(bold, fmt.Sprintf(format, args...))
 }
 
-// Command prints a command as for a shell, which may have several lines. Those that go on while others run have a mark, such as "[1]",
-// others "".
+// Command prints a command as for a shell, which may have several lines.
+// Those that go on while others run have a mark, such as "[1]", others "".
 func (p *page) Command(mark, text string) {
 	if mark == "" {
 		p.line(cyan, "  $ "+strings.ReplaceAll(text, "\n", "\n    "))

@@ -23,7 +23,8 @@ func parsePorts(listen string) (p ports, err error) {
 	}
 	first, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return p, fmt.Errorf("-listen: %q is no port; give host:port, the port a number up to 65535", port)
+		return p, fmt.Errorf("-listen: %q is no port; give host:port, the port a number up to "+
+			"65535", port)
 	}
 	return ports{host, int(first)}, nil
 }

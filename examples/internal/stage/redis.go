@@ -13,8 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/proxy"
 )
 
-// redis is the server for the locks. All keys of a run carry its name, so that a server of yours is not disturbed. Nodes reach it by a
-// link that can be cut, as if the server were stopped.
+// redis is the server for the locks. All keys of a run carry its name, so that a server of yours
+// is not disturbed. Nodes reach it by a link that can be cut, as if the server were stopped.
 type redis struct {
 	name   string
 	addr   string
@@ -71,8 +71,8 @@ func (r *redis) where() string {
 	return "at " + r.addr
 }
 
-// held returns the locks that somebody has, once they are none or have not become so for a while: a lock that was lost while its
-// server was gone lapses by itself.
+// held returns the locks that somebody has, once they are none or have not become
+// so for a while: a lock that was lost while its server was gone lapses by itself.
 func (r *redis) held(ctx context.Context) ([]string, error) {
 	ctx = context.WithoutCancel(ctx) // also of a story that was interrupted
 	late := time.After(2 * TTL)
@@ -104,7 +104,8 @@ func (r *redis) clean(ctx context.Context) error {
 // keys returns those that match a pattern.
 func (r *redis) keys(ctx context.Context, pattern string) (keys []string, err error) {
 	for cursor := uint64(0); ; {
-		page, err := r.direct.Do(ctx, r.direct.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
+		page, err := r.direct.Do(ctx,
+			r.direct.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
 		if err != nil {
 			return nil, fmt.Errorf("look for %s: %w", pattern, err)
 		}

@@ -1,5 +1,5 @@
-// Package stage is what examples with servers need around their story: a Redis that can be stopped, keepers, printing, and a verdict.
-// It is for this repository's examples only.
+// Package stage is what examples with servers need around their story: a Redis that can be
+// stopped, keepers, printing, and a verdict. It is for this repository's examples only.
 package stage
 
 import (
@@ -19,12 +19,15 @@ const mostTime = 15 * time.Second
 
 // Setting is how a story is told.
 type Setting struct {
-	Program string    // its name
-	Redis   string    // host:port of a server to use; "" for one inside the program
-	Listen  string    // host:port of the first server, the next one has the port above; they go on serving then. "" for any port
-	Out     io.Writer // where it is printed
-	Colour  bool
-	// Apart gives each server locks of its own, as a wrong configuration would. It is for tests, which see the verdict fail.
+	Program string // its name
+	Redis   string // host:port of a server to use; "" for one inside the program
+	// host:port of the first server, the next one has the port above;
+	// they go on serving then. "" for any port
+	Listen string
+	Out    io.Writer // where it is printed
+	Colour bool
+	// Apart gives each server locks of its own, as a wrong
+	// configuration would. It is for tests, which see the verdict fail.
 	Apart bool
 }
 
@@ -43,7 +46,8 @@ type Stage struct {
 	ends    []func(context.Context) error
 }
 
-// Play tells a story and whether all that it claims held. The error is not nil if it could not even begin, or not be ended.
+// Play tells a story and whether all that it claims held. The error
+// is not nil if it could not even begin, or not be ended.
 func Play(ctx context.Context, set Setting, tell Story) (held bool, err error) {
 	ports, err := parsePorts(set.Listen)
 	if err != nil {
@@ -54,7 +58,10 @@ func Play(ctx context.Context, set Setting, tell Story) (held bool, err error) {
 		return false, err
 	}
 	defer r.close()
-	s := &Stage{page: page{set.Out, set.Colour}, redis: r, setting: set, ports: ports, begun: time.Now()}
+	s := &Stage{
+		page: page{set.Out, set.Colour}, redis: r, setting: set, ports: ports,
+		begun: time.Now(),
+	}
 	defer func() { err = errors.Join(err, s.strike()) }()
 	return s.play(ctx, tell)
 }
@@ -72,7 +79,10 @@ func (s *Stage) play(ctx context.Context, tell Story) (held bool, err error) {
 	if left, err := s.held(ctx); err != nil {
 		s.Claim("locks left behind", err.Error(), false)
 	} else {
-		s.Claim("locks left behind", strings.TrimSpace(fmt.Sprintf("%d %s", len(left), strings.Join(left, " "))), len(left) == 0)
+		s.Claim("locks left behind",
+			strings.TrimSpace(fmt.Sprintf("%d %s", len(left), strings.Join(left, " "))), len(
+				left,
+			) == 0)
 	}
 	took := time.Since(s.begun)
 	s.Claim("time", Span(took), took < mostTime)
@@ -84,7 +94,8 @@ func (s *Stage) play(ctx context.Context, tell Story) (held bool, err error) {
 	return held, nil
 }
 
-// Stop makes Redis be gone for all nodes, as if it had been stopped. A server of the user's goes on.
+// Stop makes Redis be gone for all nodes, as if it had been stopped.
+// A server of the user's goes on.
 func (s *Stage) Stop() {
 	s.stop()
 	s.Print("  Redis is stopped: its connections break, and it takes no new ones.")
@@ -99,7 +110,8 @@ func (s *Stage) Resume() {
 // Where tells a reader which Redis it is.
 func (s *Stage) Where() string { return s.where() }
 
-// Keeper returns a keeper for a node, on a connection of its own, as a machine of its own would have.
+// Keeper returns a keeper for a node, on a connection of its own, as
+// a machine of its own would have.
 func (s *Stage) Keeper(node string) (*renewer.Keeper, error) { return s.Observed(node, nil) }
 
 // Observed is Keeper with an observer, unless that is nil.

@@ -39,7 +39,10 @@ func TestVerdict(t *testing.T) {
 		return nil
 	})
 	assert.True(t, held)
-	assert.Regexp(t, `(?m)^  one +1 +ok\n  locks left behind +0 +ok\n  time +.*s +ok\n\nAll of it held.\n$`, text)
+	assert.Regexp(
+		t, `(?m)^  one +1 +ok\n  locks left behind +0 +ok\n  time +.*s +ok\n\nAll of it held.\n$`,
+		text,
+	)
 
 	text, held = play(t, func(_ context.Context, s *stage.Stage) error {
 		s.Claim("one", "1", true)
@@ -48,7 +51,8 @@ func TestVerdict(t *testing.T) {
 	})
 	assert.False(t, held)
 	assert.Regexp(t, `(?m)^  two +3 +BROKEN$`, text)
-	assert.True(t, strings.HasSuffix(text, "It did not hold: the end was not reached; two: 3.\n"), text)
+	assert.True(t, strings.HasSuffix(text, "It did not hold: the end was not reached; two: 3.\n"),
+		text)
 }
 
 // A story that can't even begin is an error, and no verdict.
@@ -76,7 +80,8 @@ func TestNoBeginning(t *testing.T) {
 	}
 }
 
-// Nodes exclude each other, hear nothing while Redis is stopped, and have locks of their own where that was asked for.
+// Nodes exclude each other, hear nothing while Redis is stopped, and
+// have locks of their own where that was asked for.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	two := func(t *testing.T, s *stage.Stage) (a, b *renewer.Keeper) {
@@ -88,7 +93,9 @@ func TestNodes(t *testing.T) {
 		return a, b
 	}
 	try := func(ctx context.Context, k *renewer.Keeper) error {
-		_, err := lockmw.Do(ctx, k, "x", func(context.Context) (any, error) { return nil, nil }, lockmw.Refuse())
+		_, err := lockmw.Do(ctx, k, "x", func(context.Context) (any, error) {
+			return nil, nil
+		}, lockmw.Refuse())
 		return err
 	}
 	play(t, func(ctx context.Context, s *stage.Stage) error {
@@ -99,18 +106,24 @@ func TestNodes(t *testing.T) {
 		s.Stop()
 		require.ErrorIs(t, try(ctx, b), renewer.ErrUnavailable)
 		s.Resume()
-		_ = lease.Release(ctx) // an error if the connection is not back yet; the key is freed once it is
-		require.Eventually(t, func() bool { return try(ctx, b) == nil }, 10*time.Second, 10*time.Millisecond)
+		// an error if the connection is not back yet; the key is freed once it is
+		_ = lease.Release(ctx)
+		require.Eventually(t, func() bool {
+			return try(ctx, b) == nil
+		}, 10*time.Second, 10*time.Millisecond)
 		s.Stop() // but not for what comes at the end
 		s.AtEnd(func(ctx context.Context) error {
-			_, err := lockmw.Do(ctx, b, "x", func(context.Context) (any, error) { return nil, nil }, lockmw.Wait(5*time.Second))
+			_, err := lockmw.Do(ctx, b, "x", func(context.Context) (any, error) {
+				return nil, nil
+			}, lockmw.Wait(5*time.Second))
 			return err
 		})
 		return nil
 	})
 	server := redistest.Start(t)
 	var out bytes.Buffer
-	held, err := stage.Play(t.Context(), stage.Setting{Program: "test", Out: &out, Redis: server.Addr(), Apart: true},
+	held, err := stage.Play(t.Context(),
+		stage.Setting{Program: "test", Out: &out, Redis: server.Addr(), Apart: true},
 		func(ctx context.Context, s *stage.Stage) error {
 			a, b := two(t, s)
 			lease, err := a.Acquire(ctx, "x")
@@ -132,12 +145,16 @@ func TestNoEnd(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("failed")
 	ended := false
-	held, err := stage.Play(t.Context(), stage.Setting{Program: "test", Out: new(bytes.Buffer)}, func(_ context.Context, s *stage.Stage) error {
-		s.AtEnd(func(context.Context) error { ended = true; return nil })
-		s.AtEnd(func(context.Context) error { assert.False(t, ended, "the last one first"); return failed })
-		s.Claim("one", "1", true)
-		return nil
-	})
+	held, err := stage.Play(t.Context(), stage.Setting{Program: "test", Out: new(bytes.Buffer)},
+		func(_ context.Context, s *stage.Stage) error {
+			s.AtEnd(func(context.Context) error { ended = true; return nil })
+			s.AtEnd(func(context.Context) error {
+				assert.False(t, ended, "the last one first")
+				return failed
+			})
+			s.Claim("one", "1", true)
+			return nil
+		})
 	require.ErrorIs(t, err, failed)
 	assert.True(t, held)
 	assert.True(t, ended)
@@ -153,7 +170,8 @@ func TestRaces(t *testing.T) {
 			lane := func(account string) stage.Lane {
 				return stage.Lane{Account: account, Send: func(ctx context.Context, _ int) bool {
 					return apart(func() bool {
-						_, err := l.Transfer(ctx, ledger.Order{From: account, To: "bob", Amount: 1, Seconds: 0.01})
+						_, err := l.Transfer(ctx,
+							ledger.Order{From: account, To: "bob", Amount: 1, Seconds: 0.01})
 						return err == nil
 					})
 				}}
@@ -175,7 +193,8 @@ func TestRaces(t *testing.T) {
 		defer one.Unlock()
 		return transfer()
 	})
-	assert.Contains(t, verdict, "race without the lock: the balance is wrong: 960; 960 would be right")
+	assert.Contains(t, verdict,
+		"race without the lock: the balance is wrong: 960; 960 would be right")
 	assert.NotContains(t, verdict, "with the lock: the balance is right")
 	assert.Contains(t, verdict, "most transfers at once: without, and with the lock: 1, and 1")
 }
@@ -221,7 +240,8 @@ func TestListen(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		held, err = stage.Play(ctx, stage.Setting{Program: "test", Out: out, Listen: "127.0.0.1:0", Colour: true},
+		held, err = stage.Play(ctx,
+			stage.Setting{Program: "test", Out: out, Listen: "127.0.0.1:0", Colour: true},
 			func(_ context.Context, s *stage.Stage) error {
 				listener, err := s.Listener()
 				if err != nil {

@@ -2,7 +2,8 @@ package stage
 
 import "strings"
 
-// claim is a row of the table: what was promised, what happened, and whether that is as it should be.
+// claim is a row of the table: what was promised, what happened, and
+// whether that is as it should be.
 type claim struct {
 	what, value string
 	held        bool
@@ -13,7 +14,8 @@ func (s *Stage) Claim(what, value string, held bool) {
 	s.claims = append(s.claims, claim{what, value, held})
 }
 
-// verdict prints the table and tells whether everything held. faults are why the story did not come to its end.
+// verdict prints the table and tells whether everything held. faults
+// are why the story did not come to its end.
 func (s *Stage) verdict(faults []string) bool {
 	s.Title("What was promised, and what happened")
 	s.Print("")
@@ -35,4 +37,6 @@ func (s *Stage) verdict(faults []string) bool {
 	return true
 }
 
-func pad(text string, to int) string { return text + strings.Repeat(" ", max(0, to-len([]rune(text)))) }
+func pad(text string, to int) string {
+	return text + strings.Repeat(" ", max(0, to-len([]rune(text))))
+}

@@ -27,13 +27,15 @@ type ElectorOption func(*electorSettings)
 
 type electorSettings struct{ settle ticks.Settle }
 
-// Settle is how long a new leader waits before it runs jobs: longer than clocks differ, so that it does not run a tick that the leader before
-// it has. Default [DefaultSettle] (1 s); 0 for not at all. Negative durations are refused.
+// Settle is how long a new leader waits before it runs jobs: longer than clocks
+// differ, so that it does not run a tick that the leader before it has. Default
+// [DefaultSettle] (1 s); 0 for not at all. Negative durations are refused.
 func Settle(d time.Duration) ElectorOption {
 	return func(s *electorSettings) { s.settle = ticks.Settle(d) }
 }
 
-// Elector has one node of many run the jobs of its scheduler, for as long as it lives. Its methods may be called concurrently.
+// Elector has one node of many run the jobs of its scheduler, for as
+// long as it lives. Its methods may be called concurrently.
 type Elector struct {
 	key    string
 	cancel context.CancelFunc
@@ -45,9 +47,11 @@ type Elector struct {
 // leadership is a lead that this node has, or had.
 type leadership struct{ ctx context.Context }
 
-// NewElector stands for election, under the name that the nodes have in common, until Close, or until ctx ends. The error is
-// [renewer.ErrConfig] or [renewer.ErrName].
-func NewElector(ctx context.Context, k *renewer.Keeper, name string, opts ...ElectorOption) (*Elector, error) {
+// NewElector stands for election, under the name that the nodes have in common, until
+// Close, or until ctx ends. The error is [renewer.ErrConfig] or [renewer.ErrName].
+func NewElector(
+	ctx context.Context, k *renewer.Keeper, name string, opts ...ElectorOption,
+) (*Elector, error) {
 	set := electorSettings{settle: ticks.Settle(DefaultSettle)}
 	for _, opt := range opts {
 		opt(&set)
@@ -75,8 +79,9 @@ func NewElector(ctx context.Context, k *renewer.Keeper, name string, opts ...Ele
 	return e, nil
 }
 
-// IsLeader tells gocron whether this node is to run a job: nil if it leads, by the clock. Otherwise the error is [ErrNotLeader], with the
-// reason if this node stands for election no longer: the keeper is shut down, or ctx has ended.
+// IsLeader tells gocron whether this node is to run a job: nil if it leads, by
+// the clock. Otherwise the error is [ErrNotLeader], with the reason if this node
+// stands for election no longer: the keeper is shut down, or ctx has ended.
 func (e *Elector) IsLeader(context.Context) error {
 	if l := e.lead.Load(); l != nil && lockmw.Held(l.ctx, e.key) && l.ctx.Err() == nil {
 		return nil
@@ -89,8 +94,9 @@ func (e *Elector) IsLeader(context.Context) error {
 	}
 }
 
-// Close resigns, so that another node leads in a moment, and returns when that is done. Stop the scheduler first. The error is why this node
-// had stood for election no longer before, other than that ctx had ended; nil if it still did. A second call returns the same.
+// Close resigns, so that another node leads in a moment, and returns when that is done. Stop
+// the scheduler first. The error is why this node had stood for election no longer before,
+// other than that ctx had ended; nil if it still did. A second call returns the same.
 func (e *Elector) Close() error {
 	e.cancel()
 	<-e.done

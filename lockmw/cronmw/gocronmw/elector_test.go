@@ -27,7 +27,8 @@ func (b *bed) elector(k *renewer.Keeper, opts ...gocronmw.ElectorOption) *gocron
 	return e
 }
 
-// Each node counts from its own start; one of them runs what it has, and the next one when that has gone.
+// Each node counts from its own start; one of them runs what it has,
+// and the next one when that has gone.
 func TestElector(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, b *bed) {

@@ -13,27 +13,34 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ErrLate is what gocron.AfterLockError is told when a job is not run since its tick had been due for longer than a quarter of HoldAtLeast:
+// ErrLate is what gocron.AfterLockError is told when a job is not run
+// since its tick had been due for longer than a quarter of HoldAtLeast:
 // the process was paused, and another node has most likely run it.
 var ErrLate = errors.New("lockbeat: late for the tick")
 
-// NewJob is s.NewJob with l as the job's locker, for a job whose name is its own: gocron.WithName. The job is refused, with
-// [renewer.ErrConfig], if the locker has one of this name already, if its ticks come as close together as HoldAtLeast is long, or if each
-// node would draw its own (gocron.DurationRandomJob). A late tick is not run: [ErrLate]. Other errors of the lock are as with [Locker.Lock].
+// NewJob is s.NewJob with l as the job's locker, for a job whose name is its own:
+// gocron.WithName. The job is refused, with [renewer.ErrConfig], if the locker has
+// one of this name already, if its ticks come as close together as HoldAtLeast is
+// long, or if each node would draw its own (gocron.DurationRandomJob). A late tick
+// is not run: [ErrLate]. Other errors of the lock are as with [Locker.Lock].
 //
-// The ticks of a gocron.DurationJob count from each node's start, unless gocron.WithStartAt names a time that all have in common: take an
-// [Elector] where that can't be. A job with gocron.WithCronImplementation is checked by its crontab, as if that were a usual one.
+// The ticks of a gocron.DurationJob count from each node's start, unless gocron.WithStartAt
+// names a time that all have in common: take an [Elector] where that can't be. A job with
+// gocron.WithCronImplementation is checked by its crontab, as if that were a usual one.
 func (l *Locker) NewJob(
-	s gocron.Scheduler, definition gocron.JobDefinition, task gocron.Task, options ...gocron.JobOption,
+	s gocron.Scheduler, definition gocron.JobDefinition, task gocron.Task,
+	options ...gocron.JobOption,
 ) (gocron.Job, error) {
 	g := &gate{locker: l, settled: make(chan struct{})}
 	defer close(g.settled) // a scheduler that runs may call at once
-	job, err := s.NewJob(definition, task, append(slices.Clip(options), gocron.WithDistributedJobLocker(g))...)
+	job, err := s.NewJob(definition, task,
+		append(slices.Clip(options), gocron.WithDistributedJobLocker(g))...)
 	if err != nil {
 		return nil, err
 	}
 	if g.hold, g.refused = l.admit(job); g.refused != nil {
-		return nil, errors.Join(fmt.Errorf("job %q: %w", job.Name(), g.refused), s.RemoveJob(job.ID()))
+		return nil, errors.Join(fmt.Errorf("job %q: %w", job.Name(), g.refused),
+			s.RemoveJob(job.ID()))
 	}
 	g.job = job
 	return job, nil
@@ -59,8 +66,9 @@ func (l *Locker) admit(job gocron.Job) (ticks.Hold, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.names[job.Name()] {
-		return ticks.Hold{}, fmt.Errorf("%w: the locker has a job of this name already, and the two would take each other's ticks: "+
-			"give each a name of its own by gocron.WithName, or Forget the first", renewer.ErrConfig)
+		return ticks.Hold{}, fmt.Errorf("%w: the locker has a job of this name already, and the "+
+			"two would take each other's ticks: give each a name of its own by gocron.WithName, "+
+			"or Forget the first", renewer.ErrConfig)
 	}
 	l.names[job.Name()] = true
 	return hold, nil
@@ -87,7 +95,8 @@ func (g *gate) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 	}
 	// One that is not due yet is not what is being run: somebody has called RunNow.
 	if late := time.Since(due); !due.IsZero() && late >= g.hold.Grace {
-		return nil, fmt.Errorf("%w of job %q: it was due %v ago", ErrLate, name, late.Round(time.Millisecond))
+		return nil, fmt.Errorf("%w of job %q: it was due %v ago", ErrLate, name,
+			late.Round(time.Millisecond))
 	}
 	return g.locker.lock(ctx, name, g.hold)
 }

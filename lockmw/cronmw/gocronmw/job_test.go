@@ -30,23 +30,36 @@ func TestRefusedJobs(t *testing.T) {
 		least      time.Duration
 		want       string // "" if it is not
 	}{
-		"crontab":              {gocron.CronJob("* * * * *", false), minute, "ticks 1m0s apart"},
-		"crontab that fits":    {gocron.CronJob("TZ=Asia/Tokyo * * * * *", false), minute - 1, ""},
-		"crontab with seconds": {gocron.CronJob("0,40 * * * * *", true), 20 * time.Second, "ticks 20s apart"},
+		"crontab":           {gocron.CronJob("* * * * *", false), minute, "ticks 1m0s apart"},
+		"crontab that fits": {gocron.CronJob("TZ=Asia/Tokyo * * * * *", false), minute - 1, ""},
+		"crontab with seconds": {
+			gocron.CronJob("0,40 * * * * *", true), 20 * time.Second,
+			"ticks 20s apart",
+		},
 		"duration":             {gocron.DurationJob(time.Second), time.Second, "ticks 1s apart"},
 		"duration, by default": {gocron.DurationJob(time.Second), 0, ""},
-		"random":               {gocron.DurationRandomJob(minute, time.Hour), 0, "run the scheduler with an Elector"},
-		"daily, over midnight": {gocron.DailyJob(1, at([3]uint{23, 59, 30}, [3]uint{12, 0, 0}, [3]uint{0, 0, 30})), minute, "ticks 1m0s apart"},
-		"daily that fits":      {gocron.DailyJob(1, at([3]uint{12, 0, 0})), 24*time.Hour - 1, ""},
+		"random": {
+			gocron.DurationRandomJob(minute, time.Hour), 0,
+			"run the scheduler with an Elector",
+		},
+		"daily, over midnight": {
+			gocron.DailyJob(1,
+				at([3]uint{23, 59, 30}, [3]uint{12, 0, 0}, [3]uint{0, 0, 30})), minute,
+			"ticks 1m0s apart",
+		},
+		"daily that fits": {gocron.DailyJob(1, at([3]uint{12, 0, 0})), 24*time.Hour - 1, ""},
 		"weekly": {
-			gocron.WeeklyJob(1, gocron.NewWeekdays(time.Monday), at([3]uint{1, 0, 0}, [3]uint{1, 1, 0})), minute, "ticks 1m0s apart",
+			gocron.WeeklyJob(1, gocron.NewWeekdays(time.Monday),
+				at([3]uint{1, 0, 0}, [3]uint{1, 1, 0})), minute, "ticks 1m0s apart",
 		},
 		"monthly": {
-			gocron.MonthlyJob(1, gocron.NewDaysOfTheMonth(1), at([3]uint{1, 0, 0}, [3]uint{1, 1, 0})), minute, "ticks 1m0s apart",
+			gocron.MonthlyJob(1, gocron.NewDaysOfTheMonth(1),
+				at([3]uint{1, 0, 0}, [3]uint{1, 1, 0})), minute, "ticks 1m0s apart",
 		},
 		"once": {gocron.OneTimeJob(gocron.OneTimeJobStartDateTime(soon)), time.Hour, ""},
 		"thrice": {
-			gocron.OneTimeJob(gocron.OneTimeJobStartDateTimes(soon, soon.Add(time.Hour), soon.Add(minute))), minute, "ticks 1m0s apart",
+			gocron.OneTimeJob(gocron.OneTimeJobStartDateTimes(soon, soon.Add(time.Hour),
+				soon.Add(minute))), minute, "ticks 1m0s apart",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +90,8 @@ func TestARefusedJobDoesNotRun(t *testing.T) {
 	in(t, func(t *testing.T, b *bed) {
 		s := b.scheduler()
 		s.Start()
-		_, err := b.locker("a", gocronmw.Config{HoldAtLeast: minute}).NewJob(s, gocron.DurationJob(minute), b.task("a"),
+		_, err := b.locker("a", gocronmw.Config{HoldAtLeast: minute}).NewJob(s,
+			gocron.DurationJob(minute), b.task("a"),
 			gocron.WithStartAt(gocron.WithStartImmediately()), b.log.told())
 		require.ErrorIs(t, err, renewer.ErrConfig)
 		pass(time.Hour)
@@ -91,7 +105,8 @@ func TestJobsStartedAtOnce(t *testing.T) {
 	in(t, func(t *testing.T, b *bed) {
 		s := b.scheduler()
 		s.Start()
-		_, err := b.locker("a", gocronmw.Config{}).NewJob(s, gocron.DurationJob(minute), b.task("a"),
+		_, err := b.locker("a", gocronmw.Config{}).NewJob(s, gocron.DurationJob(minute),
+			b.task("a"),
 			gocron.WithStartAt(gocron.WithStartImmediately()), b.log.told())
 		require.NoError(t, err)
 		pass(minute + time.Second)
@@ -106,7 +121,8 @@ func TestNamesAreOnceALocker(t *testing.T) {
 	in(t, func(t *testing.T, b *bed) {
 		s, l := b.scheduler(), b.locker("a", gocronmw.Config{})
 		add := func(name string) error {
-			_, err := l.NewJob(s, gocron.CronJob("* * * * *", false), b.task("a"), gocron.WithName(name))
+			_, err := l.NewJob(s, gocron.CronJob("* * * * *", false), b.task("a"),
+				gocron.WithName(name))
 			return err
 		}
 		require.NoError(t, add("job"))
@@ -125,7 +141,8 @@ func TestNamesAreOnceALocker(t *testing.T) {
 func TestGocronsOwnRefusals(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, b *bed) {
-		_, err := b.locker("a", gocronmw.Config{}).NewJob(b.scheduler(), gocron.CronJob("now and then", false), b.task("a"))
+		_, err := b.locker("a", gocronmw.Config{}).NewJob(b.scheduler(),
+			gocron.CronJob("now and then", false), b.task("a"))
 		require.ErrorIs(t, err, gocron.ErrCronJobParse)
 	})
 	_, err := gocronmw.NewLocker(nil, gocronmw.Config{})

@@ -13,8 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// DefaultHoldAtLeast is for how long a tick is taken, however short the run, unless that is more than half of the shortest time
-// between two of the job's ticks: half of that, then.
+// DefaultHoldAtLeast is for how long a tick is taken, however short the run, unless that is
+// more than half of the shortest time between two of the job's ticks: half of that, then.
 const DefaultHoldAtLeast = ticks.DefaultHold
 
 var (
@@ -25,8 +25,9 @@ var (
 
 // Config says how a [Locker] locks. Its zero value means the defaults.
 type Config struct {
-	// HoldAtLeast is for how long a tick is taken, however short the run: more than twice what the nodes' clocks differ by, and at
-	// most half of the shortest time between two ticks. Milliseconds; fractions are cut off. Default [DefaultHoldAtLeast] (5 s), or
+	// HoldAtLeast is for how long a tick is taken, however short the run: more than twice
+	// what the nodes' clocks differ by, and at most half of the shortest time between two
+	// ticks. Milliseconds; fractions are cut off. Default [DefaultHoldAtLeast] (5 s), or
 	// less for frequent jobs that were made by [Locker.NewJob].
 	HoldAtLeast time.Duration
 }
@@ -53,18 +54,21 @@ func NewLocker(k *renewer.Keeper, cfg Config) (*Locker, error) {
 	return &Locker{keeper: k, least: cfg.HoldAtLeast, hold: hold, names: make(map[string]bool)}, nil
 }
 
-// Lock takes a job's lock, for gocron, which calls it on each tick and runs the job if it returns no error. The error is [renewer.ErrHeld] if
-// the tick is another node's, or an earlier one is still being run; or why nobody knows: [renewer.ErrUnavailable], [renewer.ErrName],
+// Lock takes a job's lock, for gocron, which calls it on each tick and runs the job if it
+// returns no error. The error is [renewer.ErrHeld] if the tick is another node's, or an earlier
+// one is still being run; or why nobody knows: [renewer.ErrUnavailable], [renewer.ErrName],
 // [renewer.ErrShutdown], or ctx's own. gocron tells it to gocron.AfterLockError.
 //
-// With gocron.WithDistributedLocker a Locker serves all jobs of a scheduler, and takes them as they are: their names must be different,
-// their ticks further apart than HoldAtLeast, and a node that was paused runs a tick however late it is. [Locker.NewJob] sees to that.
+// With gocron.WithDistributedLocker a Locker serves all jobs of a scheduler, and takes them
+// as they are: their names must be different, their ticks further apart than HoldAtLeast,
+// and a node that was paused runs a tick however late it is. [Locker.NewJob] sees to that.
 func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 	return l.lock(ctx, job, l.hold)
 }
 
 func (l *Locker) lock(ctx context.Context, job string, hold ticks.Hold) (gocron.Lock, error) {
-	_, exit, err := lockmw.Enter(ctx, l.keeper, lockmw.Key(ticks.OfLocker, job), lockmw.Refuse(), lockmw.Within(hold.Grace),
+	_, exit, err := lockmw.Enter(ctx, l.keeper, lockmw.Key(ticks.OfLocker, job), lockmw.Refuse(),
+		lockmw.Within(hold.Grace),
 		lockmw.HoldAtLeast(hold.Least), lockmw.Operation(job), lockmw.Strict())
 	if err != nil {
 		return nil, err
@@ -75,5 +79,6 @@ func (l *Locker) lock(ctx context.Context, job string, hold ticks.Hold) (gocron.
 // held is a lock being held.
 type held func(error) error
 
-// Unlock lets go of the lock, no sooner than HoldAtLeast has passed. The error is [renewer.ErrLost] if it was lost while the job ran.
+// Unlock lets go of the lock, no sooner than HoldAtLeast has passed.
+// The error is [renewer.ErrLost] if it was lost while the job ran.
 func (h held) Unlock(context.Context) error { return h(nil) }

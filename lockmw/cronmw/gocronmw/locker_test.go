@@ -29,12 +29,17 @@ func TestOneRunATick(t *testing.T) {
 		"crontab":              {definition: gocron.CronJob("0 */6 * * *", false), want: 160},
 		"crontab with seconds": {definition: gocron.CronJob("7 0 12 * * *", true), want: 40},
 		"daily":                {definition: gocron.DailyJob(1, noon), want: 80},
-		"weekly":               {definition: gocron.WeeklyJob(1, gocron.NewWeekdays(time.Monday), noon), want: 12},
-		"monthly":              {definition: gocron.MonthlyJob(1, gocron.NewDaysOfTheMonth(-1), noon), want: 2},
-		"once":                 {definition: gocron.OneTimeJob(gocron.OneTimeJobStartDateTime(start)), want: 1},
+		"weekly": {definition: gocron.WeeklyJob(1, gocron.NewWeekdays(time.Monday),
+			noon), want: 12},
+		"monthly": {definition: gocron.MonthlyJob(1, gocron.NewDaysOfTheMonth(-1),
+			noon), want: 2},
+		"once": {definition: gocron.OneTimeJob(
+			gocron.OneTimeJobStartDateTime(start),
+		), want: 1},
 		"aligned duration": {
 			definition: gocron.DurationJob(24 * time.Hour),
-			options:    []gocron.JobOption{gocron.WithStartAt(gocron.WithStartDateTime(start))}, want: 40,
+			options:    []gocron.JobOption{gocron.WithStartAt(gocron.WithStartDateTime(start))},
+			want:       40,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +49,8 @@ func TestOneRunATick(t *testing.T) {
 				for i := range nodes {
 					node := fmt.Sprint(i)
 					s := b.scheduler()
-					_, err := b.locker(node, gocronmw.Config{}).NewJob(s, c.definition, b.task(node),
+					_, err := b.locker(node, gocronmw.Config{}).NewJob(s, c.definition,
+						b.task(node),
 						append(c.options, gocron.WithName("job"), b.log.told())...)
 					require.NoError(t, err)
 					s.Start()
@@ -66,9 +72,13 @@ func TestWithDistributedLocker(t *testing.T) {
 	in(t, func(t *testing.T, b *bed) {
 		for i := range 3 {
 			node := fmt.Sprint(i)
-			s := b.scheduler(gocron.WithDistributedLocker(b.locker(node, gocronmw.Config{HoldAtLeast: 10 * time.Second})))
+			s := b.scheduler(
+				gocron.WithDistributedLocker(b.locker(node,
+					gocronmw.Config{HoldAtLeast: 10 * time.Second})),
+			)
 			for _, name := range []string{"a", "b"} {
-				_, err := s.NewJob(gocron.CronJob("* * * * *", false), b.task(node), gocron.WithName(name), b.log.told())
+				_, err := s.NewJob(gocron.CronJob("* * * * *", false), b.task(node),
+					gocron.WithName(name), b.log.told())
 				require.NoError(t, err)
 			}
 			s.Start()
@@ -95,7 +105,8 @@ func TestOverlapIsSkipped(t *testing.T) {
 		for i := range 3 {
 			node := fmt.Sprint(i)
 			s := b.scheduler()
-			_, err := b.locker(node, gocronmw.Config{}).NewJob(s, gocron.CronJob("* * * * *", false),
+			_, err := b.locker(node, gocronmw.Config{}).NewJob(s,
+				gocron.CronJob("* * * * *", false),
 				gocron.NewTask(func() {
 					b.log.run(node)
 					pass(150 * time.Second)
@@ -111,7 +122,8 @@ func TestOverlapIsSkipped(t *testing.T) {
 	})
 }
 
-// A process that slept over its tick calls when it wakes up. The others have run it, and the lock has lapsed.
+// A process that slept over its tick calls when it wakes up. The
+// others have run it, and the lock has lapsed.
 func TestLate(t *testing.T) {
 	t.Parallel()
 	for late, want := range map[time.Duration]int{time.Second - 1: 1, time.Second: 0} {
@@ -119,7 +131,8 @@ func TestLate(t *testing.T) {
 			s := b.scheduler()
 			// gocron's own listener is late in place of the process.
 			l := b.locker("a", gocronmw.Config{HoldAtLeast: 4 * time.Second})
-			job, err := l.NewJob(s, gocron.CronJob("* * * * *", false), b.task("a"), gocron.WithName("job"), b.log.told())
+			job, err := l.NewJob(s, gocron.CronJob("* * * * *", false), b.task("a"),
+				gocron.WithName("job"), b.log.told())
 			require.NoError(t, err)
 			s.Start()
 			pass(minute - 1)
@@ -142,7 +155,8 @@ func TestRunNow(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, b *bed) {
 		s := b.scheduler()
-		job, err := b.locker("a", gocronmw.Config{}).NewJob(s, gocron.CronJob("* * * * *", false), b.task("a"), gocron.WithName("job"), b.log.told())
+		job, err := b.locker("a", gocronmw.Config{}).NewJob(s, gocron.CronJob("* * * * *", false),
+			b.task("a"), gocron.WithName("job"), b.log.told())
 		require.NoError(t, err)
 		s.Start()
 		pass(30 * time.Second)

@@ -92,7 +92,8 @@ func (b *bed) locker(name string, cfg gocronmw.Config) *gocronmw.Locker {
 // scheduler is a gocron that ends with the test.
 func (b *bed) scheduler(opts ...gocron.SchedulerOption) gocron.Scheduler {
 	b.t.Helper()
-	s, err := gocron.NewScheduler(append([]gocron.SchedulerOption{gocron.WithLocation(time.UTC)}, opts...)...)
+	s, err := gocron.NewScheduler(append([]gocron.SchedulerOption{gocron.WithLocation(time.UTC)},
+		opts...)...)
 	require.NoError(b.t, err)
 	b.t.Cleanup(func() {
 		stop(b.t, s)
@@ -101,7 +102,8 @@ func (b *bed) scheduler(opts ...gocron.SchedulerOption) gocron.Scheduler {
 	return s
 }
 
-// stop stops a scheduler. gocron's own Shutdown spins until jobs have ended, in which time stands still in a bubble.
+// stop stops a scheduler. gocron's own Shutdown spins until jobs have
+// ended, in which time stands still in a bubble.
 func stop(t *testing.T, s gocron.Scheduler) {
 	t.Helper()
 	require.NoError(t, s.Shutdown())

@@ -13,7 +13,10 @@ import (
 )
 
 // crontabs reads those of gocron, which have seconds or not.
-var crontabs = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+var crontabs = cron.NewParser(
+	cron.SecondOptional | cron.Minute | cron.Hour |
+		cron.Dom | cron.Month | cron.Dow | cron.Descriptor,
+)
 
 // shortest is the shortest time between two ticks, 0 if there is only one, or gocron does not tell.
 func shortest(schedule gocron.JobSchedule) (time.Duration, error) {
@@ -27,7 +30,8 @@ func shortest(schedule gocron.JobSchedule) (time.Duration, error) {
 	case gocron.DurationJobSchedule:
 		return s.Duration, nil
 	case gocron.DurationRandomJobSchedule:
-		return 0, fmt.Errorf("%w: each node would draw ticks of its own between %v and %v: run the scheduler with an Elector",
+		return 0, fmt.Errorf("%w: each node would draw ticks of its own between %v and %v: run "+
+			"the scheduler with an Elector",
 			renewer.ErrConfig, s.Min, s.Max)
 	case gocron.DailyJobSchedule:
 		return apart(s.AtTimes), nil

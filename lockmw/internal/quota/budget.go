@@ -35,7 +35,10 @@ type usage struct {
 
 // NewBudget returns a Budget by which a caller may use most, at least 1, in each period.
 func NewBudget(most int64, period time.Duration) *Budget {
-	return &Budget{most: float64(most), period: period, callers: make(map[string]usage), sweepAt: sweepMin}
+	return &Budget{
+		most: float64(most), period: period, callers: make(map[string]usage),
+		sweepAt: sweepMin,
+	}
 }
 
 // Wait is how long it takes until a caller may use more: 0 if it may now.

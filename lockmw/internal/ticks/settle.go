@@ -11,14 +11,15 @@ import (
 // DefaultSettle is how long a new leader waits before it runs a scheduler.
 const DefaultSettle = time.Second
 
-// Settle is how long a new leader waits, so that its clock has passed every tick that the leader before it has run: longer than clocks
-// differ.
+// Settle is how long a new leader waits, so that its clock has passed
+// every tick that the leader before it has run: longer than clocks differ.
 type Settle time.Duration
 
 // Check refuses what can't be meant.
 func (s Settle) Check() error {
 	if s < 0 {
-		return fmt.Errorf("%w: Settle is %v: it can't be negative; give more than clocks differ, such as %v",
+		return fmt.Errorf("%w: Settle is %v: it can't be negative; give more than clocks differ, "+
+			"such as %v",
 			renewer.ErrConfig, time.Duration(s), DefaultSettle)
 	}
 	return nil

@@ -49,24 +49,43 @@ func TestShortest(t *testing.T) {
 		want     time.Duration
 		err      string
 	}{
-		"even":                            {schedule: every(time.Minute), want: time.Minute},
-		"uneven":                          {schedule: at{time.Hour, 3 * time.Hour, 3*time.Hour + time.Second, day}, want: time.Second},
-		"the shortest first":              {schedule: at{time.Second, 3 * time.Second, day}, want: 2 * time.Second},
-		"one tick":                        {schedule: at{time.Hour}},
-		"two ticks":                       {schedule: at{time.Hour, 3 * time.Hour}, want: 2 * time.Hour},
-		"none":                            {schedule: at{}, err: "the schedule has no tick"},
-		"the next one in five years":      {schedule: at{time.Hour, 5 * 366 * day}},
-		"the next one in under four":      {schedule: at{time.Hour, 4 * 365 * day}, want: 4*365*day - time.Hour},
-		"shortest beyond what is read":    {schedule: oddOneAt(4000, 3000), want: time.Minute},
-		"shortest at the end of it":       {schedule: oddOneAt(4000, 2999), want: time.Second},
-		"stands still":                    {schedule: schedule(func(time.Time) time.Time { return noon }), err: "stands still"},
-		"goes back":                       {schedule: schedule(func(t time.Time) time.Time { return t.Add(-1) }), err: "stands still"},
-		"from now on":                     {schedule: schedule(func(t time.Time) time.Time { return t.Add(time.Minute) }), err: "depend on when it is asked"},
+		"even": {schedule: every(time.Minute), want: time.Minute},
+		"uneven": {schedule: at{
+			time.Hour, 3 * time.Hour,
+			3*time.Hour + time.Second, day,
+		}, want: time.Second},
+		"the shortest first": {
+			schedule: at{time.Second, 3 * time.Second, day},
+			want:     2 * time.Second,
+		},
+		"one tick": {schedule: at{time.Hour}},
+		"two ticks": {
+			schedule: at{time.Hour, 3 * time.Hour},
+			want:     2 * time.Hour,
+		},
+		"none":                       {schedule: at{}, err: "the schedule has no tick"},
+		"the next one in five years": {schedule: at{time.Hour, 5 * 366 * day}},
+		"the next one in under four": {
+			schedule: at{time.Hour, 4 * 365 * day},
+			want:     4*365*day - time.Hour,
+		},
+		"shortest beyond what is read": {schedule: oddOneAt(4000, 3000), want: time.Minute},
+		"shortest at the end of it":    {schedule: oddOneAt(4000, 2999), want: time.Second},
+		"stands still": {schedule: schedule(func(time.Time) time.Time {
+			return noon
+		}), err: "stands still"},
+		"goes back": {schedule: schedule(func(t time.Time) time.Time {
+			return t.Add(-1)
+		}), err: "stands still"},
+		"from now on": {schedule: schedule(func(t time.Time) time.Time {
+			return t.Add(time.Minute)
+		}), err: "depend on when it is asked"},
 		"from now on, then no more":       {schedule: few(3), err: "depend on when it is asked"},
 		"from now on, too few to be sure": {schedule: few(2), want: time.Minute},
 		"odd gaps where clocks are put forward": {
 			schedule: schedule(func(t time.Time) time.Time {
-				if t.Before(noon.Add(2 * time.Minute)) { // the first two gaps are not the same for everybody
+				// the first two gaps are not the same for everybody
+				if t.Before(noon.Add(2 * time.Minute)) {
 					return t.Add(time.Minute)
 				}
 				return every(time.Minute)(t)
@@ -119,22 +138,64 @@ func TestNewHold(t *testing.T) {
 		want            ticks.Hold
 		err             string
 	}{
-		"defaults, nothing known":    {want: ticks.Hold{Least: ticks.DefaultHold, Grace: ticks.DefaultHold / 4}},
-		"defaults, ticks far apart":  {shortest: time.Hour, want: ticks.Hold{Least: ticks.DefaultHold, Grace: ticks.DefaultHold / 4}},
-		"defaults, twice as far":     {shortest: 2 * ticks.DefaultHold, want: ticks.Hold{Least: ticks.DefaultHold, Grace: ticks.DefaultHold / 4}},
-		"defaults, ticks close":      {shortest: 2 * time.Second, want: ticks.Hold{Least: time.Second, Grace: 250 * time.Millisecond}},
-		"given":                      {least: time.Minute, shortest: time.Hour, want: ticks.Hold{Least: time.Minute, Grace: 15 * time.Second}},
-		"given, nothing known":       {least: time.Hour, want: ticks.Hold{Least: time.Hour, Grace: 15 * time.Minute}},
-		"a little under the gap":     {least: under, shortest: time.Minute, want: ticks.Hold{Least: under, Grace: under / 4}},
-		"fractions are cut off":      {least: time.Minute - 1, shortest: time.Minute, want: ticks.Hold{Least: under, Grace: under / 4}},
-		"the least of all":           {least: 4 * time.Millisecond, want: ticks.Hold{Least: 4 * time.Millisecond, Grace: time.Millisecond}},
-		"negative":                   {least: -1, err: "it can't be negative"},
-		"the gap":                    {least: time.Minute, shortest: time.Minute, err: "would swallow the next: take at most half of that (30s)"},
-		"above the gap":              {least: time.Hour, shortest: time.Minute, err: "would swallow the next"},
-		"too short":                  {least: 3 * time.Millisecond, err: "it must be at least 4ms"},
-		"too short for a short gap":  {shortest: 6 * time.Millisecond, err: "HoldAtLeast comes to 3ms: it must be at least 4ms"},
-		"too short when it's cut":    {least: 4*time.Millisecond - 1, err: "HoldAtLeast comes to 3ms"},
-		"a millisecond's least half": {shortest: 8 * time.Millisecond, want: ticks.Hold{Least: 4 * time.Millisecond, Grace: time.Millisecond}},
+		"defaults, nothing known": {want: ticks.Hold{
+			Least: ticks.DefaultHold,
+			Grace: ticks.DefaultHold / 4,
+		}},
+		"defaults, ticks far apart": {
+			shortest: time.Hour,
+			want:     ticks.Hold{Least: ticks.DefaultHold, Grace: ticks.DefaultHold / 4},
+		},
+		"defaults, twice as far": {
+			shortest: 2 * ticks.DefaultHold,
+			want:     ticks.Hold{Least: ticks.DefaultHold, Grace: ticks.DefaultHold / 4},
+		},
+		"defaults, ticks close": {
+			shortest: 2 * time.Second,
+			want:     ticks.Hold{Least: time.Second, Grace: 250 * time.Millisecond},
+		},
+		"given": {
+			least: time.Minute, shortest: time.Hour,
+			want: ticks.Hold{Least: time.Minute, Grace: 15 * time.Second},
+		},
+		"given, nothing known": {
+			least: time.Hour,
+			want:  ticks.Hold{Least: time.Hour, Grace: 15 * time.Minute},
+		},
+		"a little under the gap": {
+			least: under, shortest: time.Minute,
+			want: ticks.Hold{Least: under, Grace: under / 4},
+		},
+		"fractions are cut off": {
+			least: time.Minute - 1, shortest: time.Minute,
+			want: ticks.Hold{Least: under, Grace: under / 4},
+		},
+		"the least of all": {
+			least: 4 * time.Millisecond,
+			want:  ticks.Hold{Least: 4 * time.Millisecond, Grace: time.Millisecond},
+		},
+		"negative": {least: -1, err: "it can't be negative"},
+		"the gap": {
+			least: time.Minute, shortest: time.Minute,
+			err: "would swallow the next: take at most half of that (30s)",
+		},
+		"above the gap": {
+			least: time.Hour, shortest: time.Minute,
+			err: "would swallow the next",
+		},
+		"too short": {least: 3 * time.Millisecond, err: "it must be at least 4ms"},
+		"too short for a short gap": {
+			shortest: 6 * time.Millisecond,
+			err:      "HoldAtLeast comes to 3ms: it must be at least 4ms",
+		},
+		"too short when it's cut": {
+			least: 4*time.Millisecond - 1,
+			err:   "HoldAtLeast comes to 3ms",
+		},
+		"a millisecond's least half": {
+			shortest: 8 * time.Millisecond,
+			want:     ticks.Hold{Least: 4 * time.Millisecond, Grace: time.Millisecond},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,7 +239,10 @@ func TestLate(t *testing.T) {
 
 func TestSettleCheck(t *testing.T) {
 	t.Parallel()
-	for d, ok := range map[time.Duration]bool{-time.Hour: false, -1: false, 0: true, 1: true, ticks.DefaultSettle: true, time.Hour: true} {
+	for d, ok := range map[time.Duration]bool{
+		-time.Hour: false, -1: false, 0: true, 1: true,
+		ticks.DefaultSettle: true, time.Hour: true,
+	} {
 		err := ticks.Settle(d).Check()
 		assert.Equal(t, ok, err == nil, "%v: %v", d, err)
 		if !ok {
@@ -197,9 +261,12 @@ func TestSettlePass(t *testing.T) {
 		took   time.Duration
 		want   error
 	}{
-		"it passes":               {settle: time.Second, took: time.Second},
-		"none":                    {},
-		"ends before":             {settle: time.Hour, ends: time.Minute, took: time.Minute, want: errEnded},
+		"it passes": {settle: time.Second, took: time.Second},
+		"none":      {},
+		"ends before": {
+			settle: time.Hour, ends: time.Minute, took: time.Minute,
+			want: errEnded,
+		},
 		"ends afterwards":         {settle: time.Minute, ends: time.Hour, took: time.Minute},
 		"has ended":               {settle: time.Hour, ends: -1, want: errEnded},
 		"has ended, none to pass": {ends: -1, want: errEnded},

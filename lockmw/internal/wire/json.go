@@ -70,7 +70,8 @@ func checkNames(data []byte, anyCase bool) error {
 		case '"':
 			end := endOfString(data, i)
 			if begins {
-				if err := addName(open[len(open)-1], data[i:end], anyCase && len(open) == 1); err != nil {
+				if err := addName(open[len(open)-1], data[i:end], anyCase &&
+					len(open) == 1); err != nil {
 					return err
 				}
 			}

@@ -49,7 +49,8 @@ func TestNamesOfOneField(t *testing.T) {
 		`{"Kelvin":"a","Other":"b"}`:                false,
 		`{"Kelvin":"a","Unknown":{"b":"","B":"c"}}`: false,
 	} {
-		assert.Equal(t, twice, errors.Is(wire.DecodeJSON([]byte(text), &into), wire.ErrDuplicate), text)
+		assert.Equal(t, twice, errors.Is(wire.DecodeJSON([]byte(text), &into), wire.ErrDuplicate),
+			text)
 	}
 	var apart struct {
 		A string `json:"id"`
@@ -65,7 +66,8 @@ func TestNamesOfOneField(t *testing.T) {
 // FuzzDecodeJSON holds the search for names that are there twice against a parser's own tokens.
 func FuzzDecodeJSON(f *testing.F) {
 	for _, seed := range []string{
-		`{"a":1,"a":2}`, `{"a":{"a":1},"b":[{"a":"}"}]}`, `[[],{},"{",{"":"","\u0000":0}]`, `{"\ud800":1,"\udfff":2}`, `{`, ``, "{\"\xff\":1,\"\xfe\":2}",
+		`{"a":1,"a":2}`, `{"a":{"a":1},"b":[{"a":"}"}]}`, `[[],{},"{",{"":"","\u0000":0}]`,
+		`{"\ud800":1,"\udfff":2}`, `{`, ``, "{\"\xff\":1,\"\xfe\":2}",
 	} {
 		f.Add([]byte(seed))
 	}

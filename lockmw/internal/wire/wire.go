@@ -1,4 +1,5 @@
-// Package wire has what adapters need to read what comes over a wire: fencing tokens passed on, and payloads to be decoded.
+// Package wire has what adapters need to read what comes over a wire:
+// fencing tokens passed on, and payloads to be decoded.
 package wire
 
 import (
@@ -21,8 +22,9 @@ func ParseFence(s string) (fence int64, ok bool) {
 	return fence, err == nil && fence > 0 && fence <= MaxFence && FormatFence(fence) == s
 }
 
-// Into is what to decode a *v from, for a codec that takes any pointer. It is v itself, or, if a T is a pointer, that one, allocated:
-// a codec such as proto.Unmarshal wants a *Message and not a **Message. It is never nil then, not even for a JSON null.
+// Into is what to decode a *v from, for a codec that takes any pointer. It is v itself,
+// or, if a T is a pointer, that one, allocated: a codec such as proto.Unmarshal wants a
+// *Message and not a **Message. It is never nil then, not even for a JSON null.
 func Into[T any](v *T) any {
 	typ := reflect.TypeFor[T]()
 	if typ.Kind() != reflect.Pointer {

@@ -17,8 +17,12 @@ func TestFence(t *testing.T) {
 		require.Equal(t, fence, got)
 	}
 	require.Equal(t, 9007199254740991, wire.MaxFence)
-	require.NotEqual(t, float64(wire.MaxFence-1), float64(wire.MaxFence), "what has only floating point tells them apart")
-	for _, s := range []string{"", "0", "-1", "+1", "01", " 1", "1 ", "1.0", "0x1", "1e3", "9007199254740992", "9223372036854775807", "9223372036854775808", "١"} {
+	require.NotEqual(t, float64(wire.MaxFence-1), float64(wire.MaxFence),
+		"what has only floating point tells them apart")
+	for _, s := range []string{
+		"", "0", "-1", "+1", "01", " 1", "1 ", "1.0", "0x1", "1e3",
+		"9007199254740992", "9223372036854775807", "9223372036854775808", "١",
+	} {
 		_, ok := wire.ParseFence(s)
 		require.False(t, ok, "%q", s)
 	}

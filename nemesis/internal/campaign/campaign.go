@@ -23,7 +23,8 @@ type Result struct {
 	Took       time.Duration
 }
 
-// Run runs a campaign. The error tells of what kept it from running; what it found is in the result.
+// Run runs a campaign. The error tells of what kept it from running;
+// what it found is in the result.
 func Run(ctx context.Context, o Options) (result Result, err error) {
 	if o.Say == nil {
 		o.Say = func(string, ...any) {}
@@ -34,7 +35,10 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	if err := s.open(o); err != nil {
 		return Result{}, err
 	}
-	field := &fault.Field{Deployment: s.deployment, Links: s.links, Crew: s.crew, Keys: s.lockKeys(), TTL: o.TTL}
+	field := &fault.Field{
+		Deployment: s.deployment, Links: s.links, Crew: s.crew,
+		Keys: s.lockKeys(), TTL: o.TTL,
+	}
 	kinds, err := fault.Named(field, o.Faults)
 	if err != nil {
 		return Result{}, err
@@ -77,14 +81,19 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	broken("increments", err)
 	cfg := worker.Config(o.TTL)
 	report := history.Judge(history.Run{
-		Processes: s.crew.Told(), Excused: n.excused, FailOvers: n.failOvers, Refused: s.resource.Refused(), Idle: s.idle,
+		Processes: s.crew.Told(), Excused: n.excused, FailOvers: n.failOvers,
+		Refused: s.resource.Refused(), Idle: s.idle,
 		TTL: o.TTL, Margin: cfg.Margin, Request: cfg.RequestTimeout + deploy.Settle(o.TTL),
 	})
 	report.Violations = append(report.Violations, found...)
-	return Result{Report: report, Options: o, Faults: n.injected, Increments: increments, Took: time.Since(begun)}, nil
+	return Result{
+		Report: report, Options: o, Faults: n.injected, Increments: increments,
+		Took: time.Since(begun),
+	}, nil
 }
 
-// awaitProgress returns nil once every lock has been used anew: faults are over, so nothing may hang.
+// awaitProgress returns nil once every lock has been used anew:
+// faults are over, so nothing may hang.
 func (s *stage) awaitProgress(ctx context.Context, patience time.Duration) error {
 	before := maps.Clone(s.resource.Progress())
 	limited, stop := context.WithTimeout(ctx, patience)
@@ -101,7 +110,8 @@ func (s *stage) awaitProgress(ctx context.Context, patience time.Duration) error
 			return nil
 		}
 		if limited.Err() != nil {
-			return fmt.Errorf("%q was not had by anybody within %v of the last fault", stuck, patience)
+			return fmt.Errorf("%q was not had by anybody within %v of the last fault", stuck,
+				patience)
 		}
 		pass(limited, 10*time.Millisecond)
 	}

@@ -1,2 +1,3 @@
-// Package campaign runs workers on a deployment while faults are injected by a seeded plan, and judges what comes of it.
+// Package campaign runs workers on a deployment while faults are
+// injected by a seeded plan, and judges what comes of it.
 package campaign

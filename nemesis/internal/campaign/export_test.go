@@ -3,7 +3,9 @@ package campaign
 import "github.com/lockbeat/lockbeat/nemesis/internal/fault"
 
 // Plan is what a seed's steps are, and the kinds of each.
-func Plan(field *fault.Field, kinds []fault.Kind, seed, steps uint64, late bool) (what [][]string, chosen [][]fault.Kind) {
+func Plan(
+	field *fault.Field, kinds []fault.Kind, seed, steps uint64, late bool,
+) (what [][]string, chosen [][]fault.Kind) {
 	n := &nemesis{field: field, seed: seed}
 	n.divide(kinds)
 	for step := range steps {

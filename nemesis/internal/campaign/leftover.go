@@ -11,8 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// awaitNothingLeft returns nil once no server holds a lock any more, every key there is has a TTL, and no worker is connected: all who held
-// locks have ended, so those of the dead must have lapsed.
+// awaitNothingLeft returns nil once no server holds a lock any more, every key there is has a TTL,
+// and no worker is connected: all who held locks have ended, so those of the dead must have lapsed.
 func (s *stage) awaitNothingLeft(ctx context.Context, patience time.Duration) error {
 	limited, stop := context.WithTimeout(ctx, patience)
 	defer stop()
@@ -67,8 +67,9 @@ func leftOn(server *redistest.Server) error {
 	return nil
 }
 
-// isLock tells the key of a lock that workers take from those that stay a while: fence counters, lines of waiters, and what quorums note
-// of each other.
+// isLock tells the key of a lock that workers take from those that stay a
+// while: fence counters, lines of waiters, and what quorums note of each other.
 func isLock(key string) bool {
-	return strings.HasSuffix(key, "}") && (strings.Contains(key, "{"+keyPrefix) || strings.Contains(key, "{"+worker.IdlePrefix))
+	return strings.HasSuffix(key, "}") &&
+		(strings.Contains(key, "{"+keyPrefix) || strings.Contains(key, "{"+worker.IdlePrefix))
 }

@@ -16,11 +16,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Lingering()...) }
 
-// Whatever is left is found: a lock, a key without a TTL, a connection. What stays for a while by design is not.
+// Whatever is left is found: a lock, a key without a TTL, a
+// connection. What stays for a while by design is not.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--user", deploy.User, "on", ">"+deploy.Password, "~*", "&*", "+@all")
-	set := func(args ...string) { require.NoError(t, server.Do(append([]string{"SET"}, args...)...).Error()) }
+	server := redistest.Start(t, "--user", deploy.User, "on", ">"+deploy.Password, "~*", "&*",
+		"+@all")
+	set := func(args ...string) {
+		require.NoError(t, server.Do(append([]string{"SET"}, args...)...).Error())
+	}
 	set("lockbeat:{lock-1}:fence", "1", "PX", "60000")
 	set("lockbeat:{%00lockbeat quorum}", "1", "PX", "60000")
 	require.NoError(t, campaign.LeftOn(server))
@@ -35,9 +39,13 @@ func TestLeftovers(t *testing.T) {
 	require.ErrorContains(t, campaign.LeftOn(server), "lockbeat:{lock-1}:fence has no TTL")
 	require.NoError(t, server.Do("FLUSHALL").Error())
 
-	client, err := server.NewClient(func(o *rueidis.ClientOption) { o.Username, o.Password = deploy.User, deploy.Password })
+	client, err := server.NewClient(func(o *rueidis.ClientOption) {
+		o.Username, o.Password = deploy.User, deploy.Password
+	})
 	require.NoError(t, err)
 	require.ErrorContains(t, campaign.LeftOn(server), "connections of workers are still open")
 	client.Close()
-	assert.Eventually(t, func() bool { return campaign.LeftOn(server) == nil }, 5*time.Second, time.Millisecond)
+	assert.Eventually(t, func() bool {
+		return campaign.LeftOn(server) == nil
+	}, 5*time.Second, time.Millisecond)
 }

@@ -35,7 +35,8 @@ type Options struct {
 func Defaults() Options {
 	return Options{
 		Deployment: "standalone", Seed: 1, Duration: 50 * time.Second,
-		TTL: 2 * time.Second, Workers: 5, Callers: 6, Keys: 6, Long: 400, Think: 5 * time.Millisecond,
+		TTL: 2 * time.Second, Workers: 5, Callers: 6, Keys: 6, Long: 400,
+		Think: 5 * time.Millisecond,
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/nemesis/internal/history"
 )
 
-// nemesis injects faults, alone and in pairs. What it does, and to whom, depends on the seed alone; when exactly depends on how long the
-// deployment takes to heal.
+// nemesis injects faults, alone and in pairs. What it does, and to whom, depends on
+// the seed alone; when exactly depends on how long the deployment takes to heal.
 type nemesis struct {
 	field *fault.Field
 	early []fault.Kind // for the first two thirds
@@ -32,7 +32,8 @@ type nemesis struct {
 	planned   bool // a fault is at work that fails over
 }
 
-// divide says which kinds come early and which late. If all that was asked for belongs to one part, that is all there is.
+// divide says which kinds come early and which late. If all that was
+// asked for belongs to one part, that is all there is.
 func (n *nemesis) divide(kinds []fault.Kind) {
 	for _, k := range kinds {
 		if !k.Clock {
@@ -58,7 +59,8 @@ type strike struct {
 	rest   time.Duration
 }
 
-// plan makes a step of a seed. Faults that forget come before those that step a clock: tokens follow a clock where their counter is
+// plan makes a step of a seed. Faults that forget come before those
+// that step a clock: tokens follow a clock where their counter is
 // forgotten, and so do not rise while it has to catch up with itself.
 func (n *nemesis) plan(step uint64, late bool) strike {
 	kinds := n.early
@@ -92,8 +94,9 @@ func (n *nemesis) plan(step uint64, late bool) strike {
 	return s
 }
 
-// fits tells whether a fault goes with those that there are: of the same twice one would heal the other, a server that is down can't be
-// made to fail otherwise, and of two that forget at the same time a quorum promises nothing.
+// fits tells whether a fault goes with those that there are: of the same twice
+// one would heal the other, a server that is down can't be made to fail
+// otherwise, and of two that forget at the same time a quorum promises nothing.
 func (s *strike) fits(k fault.Kind) bool {
 	for _, other := range s.kinds {
 		if other.Name == k.Name || !other.Apart && !k.Apart {
@@ -106,7 +109,8 @@ func (s *strike) fits(k fault.Kind) bool {
 // run strikes until ctx ends, or so many times if count is not 0.
 func (n *nemesis) run(ctx context.Context, count int) error {
 	begun := time.Now()
-	for step := uint64(0); count == 0 || step < uint64(count); step++ { //nolint:gosec // count is not negative
+	//nolint:gosec // count is not negative
+	for step := uint64(0); count == 0 || step < uint64(count); step++ {
 		late := step >= uint64(count)*2/3 //nolint:gosec // as above
 		if count == 0 {
 			deadline, _ := ctx.Deadline()
@@ -211,7 +215,8 @@ func (n *nemesis) watch(ctx context.Context) {
 		n.say("the Sentinels have failed over")
 		now := history.Now()
 		n.excuse(history.Window{
-			From: now - int64(promotedBefore), To: now + int64(demotedAfter+n.field.TTL), What: "a fail-over", FailOver: true,
+			From: now - int64(promotedBefore), To: now + int64(demotedAfter+n.field.TTL),
+			What: "a fail-over", FailOver: true,
 		})
 	})
 }

@@ -17,7 +17,10 @@ import (
 
 // field is a deployment of which nothing runs: a plan only names what it will do.
 func field(kind string) *fault.Field {
-	f := &fault.Field{Deployment: &deploy.Deployment{Kind: kind}, Keys: []string{"x"}, TTL: 2 * time.Second}
+	f := &fault.Field{
+		Deployment: &deploy.Deployment{Kind: kind}, Keys: []string{"x"},
+		TTL: 2 * time.Second,
+	}
 	servers := 1
 	switch kind {
 	case deploy.Quorum5:
@@ -35,7 +38,9 @@ func field(kind string) *fault.Field {
 	return f
 }
 
-func planFor(t *testing.T, f *fault.Field, seed uint64, late bool) (what [][]string, kinds [][]fault.Kind) {
+func planFor(
+	t *testing.T, f *fault.Field, seed uint64, late bool,
+) (what [][]string, kinds [][]fault.Kind) {
 	t.Helper()
 	all, err := fault.Named(f, nil)
 	require.NoError(t, err)
@@ -55,7 +60,10 @@ func TestASeedIsAPlan(t *testing.T) {
 // Every fault has its turn; two at a time are of different kinds, and at most one is a server's.
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{deploy.Standalone, deploy.Sentinel, deploy.Cluster, deploy.Quorum5} {
+	for _, kind := range []string{
+		deploy.Standalone, deploy.Sentinel, deploy.Cluster,
+		deploy.Quorum5,
+	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			f := field(kind)
@@ -68,12 +76,15 @@ func TestPlan(t *testing.T) {
 					if len(kinds) == 2 {
 						pairs++
 						require.NotEqual(t, kinds[0].Name, kinds[1].Name)
-						require.True(t, kinds[0].Apart || kinds[1].Apart, "%s and %s", kinds[0].Name, kinds[1].Name)
+						require.True(t, kinds[0].Apart || kinds[1].Apart, "%s and %s",
+							kinds[0].Name, kinds[1].Name)
 					}
 					for _, k := range kinds {
 						seen[k.Name] = true
-						require.False(t, k.Clock && !late, "a clock is stepped before others forget")
-						require.False(t, late && k.Forgets && !k.Clock, "%s after a clock was stepped", k.Name)
+						require.False(t, k.Clock && !late,
+							"a clock is stepped before others forget")
+						require.False(t, late && k.Forgets && !k.Clock,
+							"%s after a clock was stepped", k.Name)
 					}
 				}
 			}
@@ -91,6 +102,10 @@ func TestReplay(t *testing.T) {
 	o := campaign.Defaults()
 	o.Deployment, o.Seed = deploy.Cluster, 7
 	assert.Equal(t, "go run . -deployment cluster -seed 7 -duration 50s", o.Replay())
-	o.Faults, o.Every, o.TTL, o.Idle, o.Flaw = []string{"delay", "reset"}, 5*time.Second, time.Second, 100, "late-release"
-	assert.Equal(t, "go run . -deployment cluster -seed 7 -duration 50s -faults delay,reset -every 5s -ttl 1s -idle 100 -flaw late-release", o.Replay())
+	o.Faults, o.Every, o.TTL, o.Idle, o.Flaw = []string{
+		"delay",
+		"reset",
+	}, 5*time.Second, time.Second, 100, "late-release"
+	assert.Equal(t, "go run . -deployment cluster -seed 7 -duration 50s -faults delay,reset "+
+		"-every 5s -ttl 1s -idle 100 -flaw late-release", o.Replay())
 }

@@ -64,8 +64,10 @@ func (s *stage) open(o Options) error {
 			return err
 		}
 		specs = append(specs, worker.Spec{
-			Seed: o.Seed<<8 + uint64(i), Deploy: target, Resource: socket, Keys: s.keys, //nolint:gosec // i is a small number
-			Slot: i, Callers: o.Callers, Long: o.Long, Think: o.Think, TTL: o.TTL, Flaw: o.Flaw, Idle: o.Idle / o.Workers,
+			Seed:   o.Seed<<8 + uint64(i), //nolint:gosec // i is a small number
+			Deploy: target, Resource: socket, Keys: s.keys,
+			Slot: i, Callers: o.Callers, Long: o.Long, Think: o.Think, TTL: o.TTL, Flaw: o.Flaw,
+			Idle: o.Idle / o.Workers,
 		})
 	}
 	s.crew, err = crew.Start(specs)

@@ -1,5 +1,5 @@
-// Package clock gives redis-server processes wall clocks of their own, which can be stepped and run fast or slow. Redis keeps the time of
-// expiry by that clock.
+// Package clock gives redis-server processes wall clocks of their own, which can
+// be stepped and run fast or slow. Redis keeps the time of expiry by that clock.
 package clock
 
 import (
@@ -17,7 +17,8 @@ import (
 //go:embed preload/clock.c
 var source []byte
 
-// script stands in for redis-server: it finds the server's directory among the arguments, where the file is that sets its clock.
+// script stands in for redis-server: it finds the server's directory
+// among the arguments, where the file is that sets its clock.
 const script = `#!/bin/sh
 for arg; do
 	[ "$before" = --dir ] && dir=$arg
@@ -28,7 +29,8 @@ LD_PRELOAD='%s' LOCKBEAT_CLOCK=$dir/%s exec '%s' "$@"
 
 const file = "wall-clock"
 
-// Install puts a redis-server on the PATH of this process that lets its clock be set. It needs a C compiler. remove undoes it.
+// Install puts a redis-server on the PATH of this process that lets
+// its clock be set. It needs a C compiler. remove undoes it.
 func Install() (remove func() error, err error) {
 	server, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -60,7 +62,8 @@ func install(dir, server string) error {
 		return fmt.Errorf("clock: cc: %w: %s; a C compiler is needed: scripts/ensure cc", err, said)
 	}
 	text := fmt.Sprintf(script, library, file, server)
-	return os.WriteFile(filepath.Join(dir, "redis-server"), []byte(text), 0o700) //nolint:gosec // it must be executable
+	//nolint:gosec // it must be executable
+	return os.WriteFile(filepath.Join(dir, "redis-server"), []byte(text), 0o700)
 }
 
 // Clock is the wall clock of one server.
@@ -96,7 +99,8 @@ func (c Clock) Rate(gain float64) error {
 func (c Clock) change(edit func(*setting)) error {
 	f, err := os.OpenFile(c.path, os.O_RDWR, 0)
 	if err != nil {
-		return fmt.Errorf("clock: the server was not started by the redis-server of Install: %w", err)
+		return fmt.Errorf("clock: the server was not started by the redis-server of Install: %w",
+			err)
 	}
 	defer func() { _ = f.Close() }() // what was written is told by its own error
 	var all shared

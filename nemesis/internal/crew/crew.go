@@ -35,7 +35,8 @@ func Start(specs []worker.Spec) (*Crew, error) {
 	return c, nil
 }
 
-// Start starts a worker, as a process of another name and seed than before. One that runs is left alone.
+// Start starts a worker, as a process of another name and seed than
+// before. One that runs is left alone.
 func (c *Crew) Start(i int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +88,8 @@ func (c *Crew) signal(i int, sig syscall.Signal) error {
 	return nil
 }
 
-// End tells all workers to end, and kills those that have not within patience. The error tells of these, and of those that failed.
+// End tells all workers to end, and kills those that have not within
+// patience. The error tells of these, and of those that failed.
 func (c *Crew) End(patience time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +116,8 @@ func (c *Crew) End(patience time.Duration) error {
 		select {
 		case <-p.done:
 			if p.failure != nil {
-				err = errors.Join(err, fmt.Errorf("crew: %s failed: %w: %s", p.name, p.failure, p.complaints.String()))
+				err = errors.Join(err,
+					fmt.Errorf("crew: %s failed: %w: %s", p.name, p.failure, p.complaints.String()))
 			}
 		default:
 			p.kill()

@@ -36,7 +36,10 @@ func spawn(name, spec string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{name: name, cmd: exec.Command(program), done: make(chan struct{}), history: history.NewProcess(name)}
+	p := &process{
+		name: name, cmd: exec.Command(program), done: make(chan struct{}),
+		history: history.NewProcess(name),
+	}
 	p.cmd.Env = append(os.Environ(), worker.Env+"="+spec)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stderr = &p.complaints
@@ -50,7 +53,8 @@ func spawn(name, spec string) (*process, error) {
 	started := make(chan error, 1)
 	go func() {
 		defer close(p.done)
-		// The signal at the parent's death comes when the thread that started the child ends: this one stays.
+		// The signal at the parent's death comes when the thread that
+		// started the child ends: this one stays.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -73,7 +77,9 @@ func (p *process) listen(out io.Reader) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return // a line that kill -9 has cut was never written whole, and nothing was done that it tells of
+			// a line that kill -9 has cut was never written whole,
+			// and nothing was done that it tells of
+			return
 		}
 		var e history.Event
 		if json.Unmarshal(line, &e) != nil {

@@ -77,17 +77,22 @@ func (s Spec) connectEach(ttl time.Duration) (*Connection, error) {
 	return &Connection{Store: q, Close: closing}, nil
 }
 
-// Settle is the write timeout of the stores' connections: what redisstore.ClientOption would make of the TTL.
+// Settle is the write timeout of the stores' connections: what
+// redisstore.ClientOption would make of the TTL.
 func Settle(ttl time.Duration) time.Duration { return ttl / 6 }
 
 // connect makes the store of one server, or of servers that belong together.
-func (s Spec) connect(ttl time.Duration, addrs []string) (*redisstore.Store, rueidis.Client, func(), error) {
+func (s Spec) connect(
+	ttl time.Duration, addrs []string,
+) (*redisstore.Store, rueidis.Client, func(), error) {
 	option, err := redisstore.ClientOption(rueidis.ClientOption{
 		ConnWriteTimeout: Settle(ttl),
 		InitAddress:      addrs, Username: User, Password: Password, DisableCache: true,
 		ForceSingleClient: s.Kind != Cluster && s.MasterSet == "",
 		Sentinel:          rueidis.SentinelOption{MasterSet: s.MasterSet},
-		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn,
+			error,
+		) {
 			by, ok := s.By[addr]
 			if !ok {
 				return nil, fmt.Errorf("deploy: no link to %s", addr)

@@ -22,16 +22,19 @@ const (
 var Kinds = []string{Standalone, Sentinel, Cluster, Quorum3, Quorum5}
 
 const (
-	// User is the one that workers log in as, so that faults can take its rights away and keep those of the tests.
+	// User is the one that workers log in as, so that faults can take
+	// its rights away and keep those of the tests.
 	User = "locks"
 	// Password is its password.
 	Password = "under-test"
 )
 
-// serverArgs are those of every server: what it has confirmed is on disk, so that a restart alone voids nothing.
+// serverArgs are those of every server: what it has confirmed is on
+// disk, so that a restart alone voids nothing.
 var serverArgs = []string{
 	"--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "local",
-	"--loading-process-events-interval-bytes", "1024", // so that it answers, to refuse, while it loads
+	// so that it answers, to refuse, while it loads
+	"--loading-process-events-interval-bytes", "1024",
 	"--user", User, "on", ">" + Password, "resetchannels", "~lockbeat:{*", "&lockbeat:{*", "+@all",
 }
 
@@ -67,7 +70,10 @@ func Open(kind string) (*Deployment, error) {
 			d.Servers = d.Sentinel.Data
 		}
 	case Cluster:
-		args := append([]string{"--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no"}, serverArgs...)
+		args := append([]string{
+			"--cluster-node-timeout", "1000", "--cluster-require-full-coverage",
+			"no",
+		}, serverArgs...)
 		if d.Cluster, err = redistest.OpenCluster(3, 0, args...); err == nil {
 			d.Servers = d.Cluster.Masters
 		}

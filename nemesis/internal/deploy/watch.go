@@ -12,8 +12,8 @@ import (
 // watchEvery is how often the Sentinels are asked.
 const watchEvery = 100 * time.Millisecond
 
-// WatchFailOvers calls changed when a Sentinel names another primary than before, until ctx ends: on a busy machine they fail over though
-// nothing was done to a server.
+// WatchFailOvers calls changed when a Sentinel names another primary than before, until
+// ctx ends: on a busy machine they fail over though nothing was done to a server.
 func (d *Deployment) WatchFailOvers(ctx context.Context, changed func()) {
 	if d.Sentinel == nil {
 		return
@@ -48,13 +48,15 @@ func primaryBy(ctx context.Context, addr string) (string, error) {
 	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
 		return "", err
 	}
-	if _, err := fmt.Fprintf(conn, "SENTINEL GET-MASTER-ADDR-BY-NAME %s\r\n", redistest.MasterSet); err != nil {
+	if _, err := fmt.Fprintf(conn, "SENTINEL GET-MASTER-ADDR-BY-NAME %s\r\n",
+		redistest.MasterSet); err != nil {
 		return "", err
 	}
 	// An array of the host and the port.
 	var n, hostLen, portLen int
 	var host, port string
-	if _, err := fmt.Fscanf(conn, "*%d\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", &n, &hostLen, &host, &portLen, &port); err != nil {
+	if _, err := fmt.Fscanf(conn, "*%d\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", &n, &hostLen, &host,
+		&portLen, &port); err != nil {
 		return "", fmt.Errorf("deploy: what a Sentinel answered: %w", err)
 	}
 	return net.JoinHostPort(host, port), nil

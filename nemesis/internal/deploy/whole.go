@@ -12,10 +12,11 @@ import (
 const wholeTime = 30 * time.Second
 
 // errSplit means that both servers think that they are the primary, or that none does.
-var errSplit = errors.New("deploy: the Sentinels have not made one server the primary and the other its replica")
+var errSplit = errors.New("deploy: the Sentinels have not made one server the primary and the " +
+	"other its replica")
 
-// awaitOnePrimary returns once the Sentinels agree, and the former primary knows that it is one no more: until then it goes on granting
-// locks to those who have not heard of the fail-over either.
+// awaitOnePrimary returns once the Sentinels agree, and the former primary knows that it is one no
+// more: until then it goes on granting locks to those who have not heard of the fail-over either.
 func (d *Deployment) awaitOnePrimary() error {
 	for begun := time.Now(); ; <-time.After(20 * time.Millisecond) {
 		err := d.Sentinel.AwaitWhole()

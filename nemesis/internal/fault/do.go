@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// tries is how often a command is given whose connection breaks: a Sentinel that makes a server a replica cuts all of them.
+// tries is how often a command is given whose connection breaks: a
+// Sentinel that makes a server a replica cuts all of them.
 const tries = 5
 
 // do gives a server a command that must succeed, and may be repeated.

@@ -14,14 +14,16 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/proxy"
 )
 
-// duplicates are requests that reach a server twice, at once or late, as from a client that repeats what was not answered. The
-// second reply goes to nobody: on a connection replies have no names, and one too many would be taken for the answer to another question.
+// duplicates are requests that reach a server twice, at once or late, as from a client that
+// repeats what was not answered. The second reply goes to nobody: on a connection replies
+// have no names, and one too many would be taken for the answer to another question.
 func duplicates() []Kind {
 	return []Kind{{
 		Name: "requests-twice", Apart: true,
 		New: func(f *Field, dice *rand.Rand) Fault {
 			i, who := f.worker(dice)
-			e := &echo{most: f.TTL / 2, dice: rand.New(rand.NewPCG(dice.Uint64(), 0))} //nolint:gosec // moments, not secrets
+			//nolint:gosec // moments, not secrets
+			e := &echo{most: f.TTL / 2, dice: rand.New(rand.NewPCG(dice.Uint64(), 0))}
 			return Fault{
 				What: "requests of " + who + " arrive twice",
 				Inject: func() error {
@@ -54,7 +56,10 @@ func (e *echo) open(f *Field, worker int) {
 		link, addr := f.Links[worker][i], s.Addr()
 		e.links = append(e.links, link)
 		// A rule for replies sees every request; this one drops none.
-		link.DropReplyTo(func(request []byte) bool { e.hear(addr, request); return false }, 1, proxy.ThenReset)
+		link.DropReplyTo(func(request []byte) bool {
+			e.hear(addr, request)
+			return false
+		}, 1, proxy.ThenReset)
 	}
 }
 
@@ -103,7 +108,8 @@ func repeat(ctx context.Context, addr string, request []byte) {
 	}
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	if _, err := fmt.Fprintf(conn, "AUTH %s %s\r\n%sQUIT\r\n", deploy.User, deploy.Password, request); err == nil {
+	if _, err := fmt.Fprintf(conn, "AUTH %s %s\r\n%sQUIT\r\n", deploy.User, deploy.Password,
+		request); err == nil {
 		_, _ = io.Copy(io.Discard, conn)
 	}
 }

@@ -35,7 +35,8 @@ type Crew interface {
 type Fault struct {
 	// What says what goes wrong, and where.
 	What string
-	// Inject begins it, and Heal ends it. Heal undoes as much as there is even if Inject has failed.
+	// Inject begins it, and Heal ends it. Heal undoes as much as
+	// there is even if Inject has failed.
 	Inject, Heal func() error
 	// FailOver, if it is not nil, returns what became of a former primary that stayed up, once the
 	// fault is healed.
@@ -56,7 +57,8 @@ type Kind struct {
 	TTLs int
 	// Hangs: a server does not answer for longer than Sentinels wait before they fail over.
 	Hangs bool
-	// Clock: a wall clock is stepped, so that until it has caught up tokens rise only as long as their counter is remembered.
+	// Clock: a wall clock is stepped, so that until it has caught up
+	// tokens rise only as long as their counter is remembered.
 	Clock bool
 	// Apart: it leaves servers alone, so that one may fail meanwhile.
 	Apart bool
@@ -66,7 +68,8 @@ type Kind struct {
 	New func(*Field, *rand.Rand) Fault
 }
 
-// VoidsExclusion tells whether two may believe in one lock while it is at work, and for a TTL after.
+// VoidsExclusion tells whether two may believe in one lock while it
+// is at work, and for a TTL after.
 func (k Kind) VoidsExclusion(d *deploy.Deployment) bool {
 	return k.Forgets && !d.Remembers() || k.Hangs && d.Sentinel != nil
 }
@@ -75,7 +78,10 @@ func (k Kind) VoidsExclusion(d *deploy.Deployment) bool {
 func Kinds() []Kind {
 	var all []Kind
 	for _, some := range [][]Kind{
-		workers(), {starving()}, links(), duplicates(), servers(), hanging(), refusing(), forgetting(), splits(), clocks(), topology(), formers(),
+		workers(),
+		{starving()},
+		links(), duplicates(), servers(), hanging(), refusing(),
+		forgetting(), splits(), clocks(), topology(), formers(),
 	} {
 		all = append(all, some...)
 	}

@@ -61,7 +61,10 @@ func open(t *testing.T, kind string) *field {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, d.Close()) })
 	crew := new(noted)
-	f := &field{&fault.Field{Deployment: d, Crew: crew, Keys: []string{"lockbeat:{lock}"}, TTL: ttl}, nil, nil, crew}
+	f := &field{&fault.Field{
+		Deployment: d, Crew: crew, Keys: []string{"lockbeat:{lock}"},
+		TTL: ttl,
+	}, nil, nil, crew}
 	f.connection = f.join(t)
 	f.store = f.connection.Store
 	return f
@@ -85,24 +88,31 @@ func (f *field) join(t *testing.T) *deploy.Connection {
 func (f *field) acquire(name string) renewer.Grant {
 	ctx, cancel := context.WithTimeout(context.Background(), request)
 	defer cancel()
-	return f.store.Acquire(ctx, []renewer.Claim{{Name: name, Owner: strings.Repeat("o", renewer.OwnerLen), TTL: ttl}})[0]
+	return f.store.Acquire(ctx,
+		[]renewer.Claim{{Name: name, Owner: strings.Repeat("o", renewer.OwnerLen), TTL: ttl}})[0]
 }
 
 func (f *field) renew(name string) renewer.Status {
 	ctx, cancel := context.WithTimeout(context.Background(), request)
 	defer cancel()
-	return f.store.Renew(ctx, []renewer.Hold{{Name: name, Owner: strings.Repeat("o", renewer.OwnerLen), TTL: ttl}})[0].Status
+	return f.store.Renew(ctx, []renewer.Hold{
+		{Name: name, Owner: strings.Repeat("o", renewer.OwnerLen), TTL: ttl},
+	})[0].Status
 }
 
-// bites are what the faults of single servers, links and workers do to somebody who holds "held" and wants "free".
+// bites are what the faults of single servers, links and workers do
+// to somebody who holds "held" and wants "free".
 var bites = map[string]func(t *testing.T, f *field){
 	"kill-worker": asks("kill"), "stop-worker": asks("stop"),
 	"kill-server": unavailable, "stop-server": unavailable,
-	"blackhole": unavailable, "blackhole-reset": unavailable, "requests-lost": unavailable, "requests-late": unavailable,
-	"replies-late": unavailable, "replies-dropped": unavailable, "replies-muted": unavailable, "refused": unavailable,
-	"delay": slow, "reset": harmless,
-	"out-of-memory": unavailable, "read-only": unavailable, "rights-narrowed": renewalsFail, "rights-lost": unavailable,
-	"auth-lost": unavailable, "script-flush": harmless, "writes-paused": unavailable,
+	"blackhole": unavailable, "blackhole-reset": unavailable, "requests-lost": unavailable,
+	"requests-late": unavailable,
+	"replies-late":  unavailable, "replies-dropped": unavailable, "replies-muted": unavailable,
+	"refused": unavailable,
+	"delay":   slow, "reset": harmless,
+	"out-of-memory": unavailable, "read-only": unavailable, "rights-narrowed": renewalsFail,
+	"rights-lost": unavailable,
+	"auth-lost":   unavailable, "script-flush": harmless, "writes-paused": unavailable,
 	"all-paused": unavailable, "debug-sleep": unavailable, "loading": unavailable,
 	"flushall": gone, "eviction": unavailable, "restart-empty": unavailable,
 	"clock-ahead": gone, "clock-behind": harmless, "clock-rate": harmless,
@@ -118,11 +128,15 @@ func asks(what string) func(*testing.T, *field) {
 }
 
 func unavailable(t *testing.T, f *field) {
-	assert.Eventually(t, func() bool { return f.acquire("free").Status == renewer.Unknown }, soon, time.Millisecond)
+	assert.Eventually(t, func() bool {
+		return f.acquire("free").Status == renewer.Unknown
+	}, soon, time.Millisecond)
 }
 
 func renewalsFail(t *testing.T, f *field) {
-	assert.Eventually(t, func() bool { return f.renew("held") == renewer.Unknown }, soon, time.Millisecond)
+	assert.Eventually(t, func() bool {
+		return f.renew("held") == renewer.Unknown
+	}, soon, time.Millisecond)
 }
 
 func gone(t *testing.T, f *field) {
@@ -136,7 +150,9 @@ func slow(t *testing.T, f *field) {
 }
 
 func harmless(t *testing.T, f *field) {
-	assert.Eventually(t, func() bool { return f.renew("held") == renewer.Mine }, ttl/2, time.Millisecond)
+	assert.Eventually(t, func() bool {
+		return f.renew("held") == renewer.Mine
+	}, ttl/2, time.Millisecond)
 }
 
 // Each fault does what it is meant to do, and is over when it is healed.
@@ -160,7 +176,9 @@ func TestFaultsBite(t *testing.T) {
 			require.NoError(t, one.Inject(), one.What)
 			bite(t, f)
 			require.NoError(t, one.Heal(), one.What)
-			assert.Eventually(t, func() bool { return f.acquire("another").Status == renewer.Mine }, soon, 10*time.Millisecond)
+			assert.Eventually(t, func() bool {
+				return f.acquire("another").Status == renewer.Mine
+			}, soon, 10*time.Millisecond)
 		})
 	}
 }
@@ -181,7 +199,9 @@ func TestFailOver(t *testing.T) {
 	after, err := f.Deployment.Sentinel.Primary()
 	require.NoError(t, err)
 	assert.NotSame(t, before, after)
-	assert.Eventually(t, func() bool { return f.acquire("another").Status == renewer.Mine }, soon, 10*time.Millisecond)
+	assert.Eventually(t, func() bool {
+		return f.acquire("another").Status == renewer.Mine
+	}, soon, 10*time.Millisecond)
 }
 
 func TestSlotMoves(t *testing.T) {
@@ -199,10 +219,13 @@ func TestSlotMoves(t *testing.T) {
 	after, err := f.Deployment.Cluster.Serving(slot)
 	require.NoError(t, err)
 	assert.NotSame(t, before, after)
-	assert.Eventually(t, func() bool { return f.acquire("lock").Status == renewer.Mine }, soon, 10*time.Millisecond)
+	assert.Eventually(t, func() bool {
+		return f.acquire("lock").Status == renewer.Mine
+	}, soon, 10*time.Millisecond)
 }
 
-// Either half has the majority that it sees, and the other half has it too as soon as the server between has forgotten.
+// Either half has the majority that it sees, and the other half has
+// it too as soon as the server between has forgotten.
 func TestSplitForget(t *testing.T) {
 	t.Parallel()
 	f := open(t, deploy.Quorum3)
@@ -211,12 +234,20 @@ func TestSplitForget(t *testing.T) {
 	require.NoError(t, err)
 	one := kinds[0].New(f.Field, rand.New(rand.NewPCG(1, 2)))
 	require.NoError(t, one.Inject(), one.What)
-	assert.Eventually(t, func() bool { return f.acquire("lock").Status == renewer.Mine }, soon, time.Millisecond)
 	assert.Eventually(t, func() bool {
-		return other.Acquire(t.Context(), []renewer.Claim{{Name: "lock", Owner: strings.Repeat("p", renewer.OwnerLen), TTL: ttl}})[0].Status == renewer.Mine
+		return f.acquire("lock").Status == renewer.Mine
+	}, soon, time.Millisecond)
+	assert.Eventually(t, func() bool {
+		return other.Acquire(t.Context(),
+			[]renewer.Claim{{
+				Name: "lock", Owner: strings.Repeat("p", renewer.OwnerLen),
+				TTL: ttl,
+			}})[0].Status == renewer.Mine
 	}, ttl/2, time.Millisecond)
 	require.NoError(t, one.Heal(), one.What)
-	assert.Eventually(t, func() bool { return f.acquire("another").Status == renewer.Mine }, soon, 10*time.Millisecond)
+	assert.Eventually(t, func() bool {
+		return f.acquire("another").Status == renewer.Mine
+	}, soon, 10*time.Millisecond)
 }
 
 func TestNamed(t *testing.T) {
@@ -225,7 +256,10 @@ func TestNamed(t *testing.T) {
 	all, err := fault.Named(f, nil)
 	require.NoError(t, err)
 	for _, k := range all {
-		assert.NotContains(t, []string{"fail-over", "fail-over-old-up", "kill-sentinel", "slot-moves"}, k.Name)
+		assert.NotContains(t, []string{
+			"fail-over", "fail-over-old-up", "kill-sentinel",
+			"slot-moves",
+		}, k.Name)
 	}
 	_, err = fault.Named(f, []string{"slot-moves"})
 	require.ErrorContains(t, err, `"slot-moves" makes no sense on standalone`)

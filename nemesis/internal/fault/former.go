@@ -25,12 +25,18 @@ const (
 // Sentinel can demote it for a while.
 func formers() []Kind {
 	return []Kind{
-		formerKind("fail-over-old-up", "exclusion, until a TTL after the clients were told of the new primary",
+		formerKind("fail-over-old-up",
+			"exclusion, until a TTL after the clients were told of the new primary",
 			func(*Field, *rand.Rand) *former { return new(former) }),
-		formerKind("fail-over-unheard", "exclusion, until the former primary is demoted: a client that no Sentinel reaches is never told",
+		formerKind("fail-over-unheard",
+			"exclusion, until the former primary is demoted: a client that no Sentinel reaches "+
+				"is never told",
 			func(f *Field, dice *rand.Rand) *former { return &former{deaf: f.someWorkers(dice)} }),
-		formerKind("fail-over-min-replicas", "exclusion, until a TTL after the former primary has refused to write",
-			func(f *Field, dice *rand.Rand) *former { return &former{deaf: f.someWorkers(dice), guarded: true} }),
+		formerKind("fail-over-min-replicas",
+			"exclusion, until a TTL after the former primary has refused to write",
+			func(f *Field, dice *rand.Rand) *former {
+				return &former{deaf: f.someWorkers(dice), guarded: true}
+			}),
 	}
 }
 
@@ -41,7 +47,12 @@ func formerKind(name, voids string, choose func(*Field, *rand.Rand) *former) Kin
 		New: func(f *Field, dice *rand.Rand) Fault {
 			one := choose(f, dice)
 			one.field = f
-			return Fault{What: one.what(), Inject: one.inject, Heal: one.heal, FailOver: func() history.FailOver { return one.told }}
+			return Fault{
+				What: one.what(), Inject: one.inject, Heal: one.heal,
+				FailOver: func() history.FailOver {
+					return one.told
+				},
+			}
 		},
 	}
 }
@@ -82,7 +93,8 @@ func (o *former) inject() error {
 	}
 	if o.guarded {
 		lag := strconv.Itoa(int(maxLag.Seconds()))
-		if err := do(server, "CONFIG", "SET", "min-replicas-max-lag", lag, "min-replicas-to-write", "1"); err != nil {
+		if err := do(server, "CONFIG", "SET", "min-replicas-max-lag", lag, "min-replicas-to-write",
+			"1"); err != nil {
 			return err
 		}
 	}
@@ -111,8 +123,8 @@ func (o *former) failOver(sentinel *redistest.Sentinel) error {
 	return errors.Join(err, missing)
 }
 
-// awaitRefusal notes from when the former primary knows of no replica, and so refuses to write: for good, once the fail-over
-// is over.
+// awaitRefusal notes from when the former primary knows of no replica,
+// and so refuses to write: for good, once the fail-over is over.
 func (o *former) awaitRefusal(over <-chan struct{}) error {
 	var begun time.Time // that it was over
 	for ; ; <-time.After(5 * time.Millisecond) {
@@ -136,7 +148,8 @@ func (o *former) awaitRefusal(over <-chan struct{}) error {
 		case begun.IsZero():
 			begun = time.Now()
 		case time.Since(begun) > maxLag+lagSlack:
-			return fmt.Errorf("fault: %s has not missed its replica within %v", o.server.Addr(), maxLag+lagSlack)
+			return fmt.Errorf("fault: %s has not missed its replica within %v", o.server.Addr(),
+				maxLag+lagSlack)
 		}
 	}
 }
@@ -153,7 +166,8 @@ func (o *former) heal() error {
 	o.cut(false)
 	err = errors.Join(err, o.field.Deployment.Sentinel.Patience(false))
 	if o.guarded { // it may write again once it is a replica, which does not
-		err = errors.Join(err, o.field.Deployment.AwaitWhole(), do(o.server, "CONFIG", "SET", "min-replicas-to-write", "0"))
+		err = errors.Join(err, o.field.Deployment.AwaitWhole(),
+			do(o.server, "CONFIG", "SET", "min-replicas-to-write", "0"))
 	}
 	return err
 }
@@ -171,7 +185,9 @@ func (o *former) cut(on bool) {
 }
 
 // ears are a worker's links to the Sentinels.
-func (f *Field) ears(worker int) []*proxy.Proxy { return f.Links[worker][len(f.Deployment.Servers):] }
+func (f *Field) ears(worker int) []*proxy.Proxy {
+	return f.Links[worker][len(f.Deployment.Servers):]
+}
 
 // someWorkers picks at least one, and leaves one out if there are several.
 func (f *Field) someWorkers(dice *rand.Rand) []int {

@@ -31,7 +31,8 @@ func (f *field) asHolder(name string) renewer.Status {
 	ctx, cancel := context.WithTimeout(context.Background(), request)
 	defer cancel()
 	return f.store.Acquire(ctx, []renewer.Claim{{
-		Name: name, Owner: strings.Repeat("h", renewer.OwnerLen), TTL: ttl, Holder: renewer.Holder{Node: "holder", PID: 1},
+		Name: name, Owner: strings.Repeat("h", renewer.OwnerLen), TTL: ttl,
+		Holder: renewer.Holder{Node: "holder", PID: 1},
 	}})[0].Status
 }
 
@@ -43,7 +44,9 @@ func TestAFailOverThatLeavesTheFormerPrimaryUp(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, renewer.Mine, f.asHolder("left"))
 	one := f.strike(t, "fail-over-old-up")
-	assert.Eventually(t, func() bool { return f.connection.Primary() != former.Addr() }, soon, time.Millisecond)
+	assert.Eventually(t, func() bool {
+		return f.connection.Primary() != former.Addr()
+	}, soon, time.Millisecond)
 	assert.Equal(t, renewer.Mine, f.acquire("new").Status)
 	there, err := former.Do("EXISTS", "lockbeat:{new}").AsInt64()
 	require.NoError(t, err)
@@ -56,7 +59,8 @@ func TestAFailOverThatLeavesTheFormerPrimaryUp(t *testing.T) {
 	assert.Equal(t, former.Addr(), told.Former)
 	assert.Zero(t, told.Refused)
 	require.Len(t, told.Seen, 1)
-	assert.Equal(t, history.Sight{At: told.Seen[0].At, Name: "left", Process: "holder"}, told.Seen[0])
+	assert.Equal(t, history.Sight{At: told.Seen[0].At, Name: "left", Process: "holder"},
+		told.Seen[0])
 }
 
 // A client that no Sentinel reaches stays with the former primary, and is told when one does.
@@ -65,12 +69,18 @@ func TestAFailOverThatAClientDoesNotHearOf(t *testing.T) {
 	f := open(t, deploy.Sentinel)
 	former := f.connection.Primary()
 	one := f.strike(t, "fail-over-unheard")
-	assert.Never(t, func() bool { return f.connection.Primary() != former }, ttl, 10*time.Millisecond)
+	assert.Never(t, func() bool {
+		return f.connection.Primary() != former
+	}, ttl, 10*time.Millisecond)
 	assert.Equal(t, renewer.Mine, f.acquire("there").Status, "it goes on granting")
 	require.NoError(t, one.Heal())
 	require.NoError(t, f.Deployment.AwaitWhole())
-	assert.Eventually(t, func() bool { return f.connection.Primary() != former }, soon, time.Millisecond)
-	assert.Eventually(t, func() bool { return f.acquire("another").Status == renewer.Mine }, soon, 10*time.Millisecond)
+	assert.Eventually(t, func() bool {
+		return f.connection.Primary() != former
+	}, soon, time.Millisecond)
+	assert.Eventually(t, func() bool {
+		return f.acquire("another").Status == renewer.Mine
+	}, soon, 10*time.Millisecond)
 	assert.Zero(t, one.FailOver().Refused)
 }
 
@@ -87,7 +97,9 @@ func TestAFormerPrimaryThatRefusesToWrite(t *testing.T) {
 	require.NoError(t, one.Heal())
 	require.NoError(t, f.Deployment.AwaitWhole())
 	assert.Positive(t, one.FailOver().Refused)
-	assert.Eventually(t, func() bool { return f.acquire("another").Status == renewer.Mine }, soon, 10*time.Millisecond)
+	assert.Eventually(t, func() bool {
+		return f.acquire("another").Status == renewer.Mine
+	}, soon, 10*time.Millisecond)
 }
 
 // A replica that stops answering, and whose link stays open, is missed for as long as its last word
@@ -100,7 +112,8 @@ func TestAPrimaryMissesASilentReplicaInTime(t *testing.T) {
 	require.NoError(t, err)
 	replica, err := f.Deployment.Sentinel.Replica()
 	require.NoError(t, err)
-	require.NoError(t, primary.Do("CONFIG", "SET", "min-replicas-max-lag", "1", "min-replicas-to-write", "1").Error())
+	require.NoError(t, primary.Do("CONFIG", "SET", "min-replicas-max-lag", "1",
+		"min-replicas-to-write", "1").Error())
 	require.Equal(t, renewer.Mine, f.acquire("held").Status)
 	require.NoError(t, replica.Stop())
 	silent := time.Now()

@@ -25,9 +25,12 @@ func hanging() []Kind {
 				s, which := f.server(dice)
 				d := f.below(dice, f.TTL)
 				return Fault{
-					What:   fmt.Sprintf("CLIENT PAUSE of %v on %s", d, which),
-					Inject: func() error { return do(s, "CLIENT", "PAUSE", strconv.FormatInt(d.Milliseconds(), 10), "ALL") },
-					Heal:   func() error { return do(s, "PING") }, // it is paused as well
+					What: fmt.Sprintf("CLIENT PAUSE of %v on %s", d, which),
+					Inject: func() error {
+						return do(s, "CLIENT", "PAUSE", strconv.FormatInt(d.Milliseconds(), 10),
+							"ALL")
+					},
+					Heal: func() error { return do(s, "PING") }, // it is paused as well
 				}
 			},
 		},
@@ -50,7 +53,8 @@ func hanging() []Kind {
 	}
 }
 
-// load makes a server read its data again, so slowly that it takes some TTLs unless it is healed before.
+// load makes a server read its data again, so slowly that it takes
+// some TTLs unless it is healed before.
 func (f *Field) load(s *redistest.Server, which string) Fault {
 	const command = 100 // bytes of a usual one
 	slowly := Fault{Heal: func() error { return nil }}
@@ -62,12 +66,14 @@ func (f *Field) load(s *redistest.Server, which string) Fault {
 				return err
 			}
 			_, size, _ := strings.Cut(info, "aof_current_size:")
-			bytes, err := strconv.ParseInt(strings.TrimSpace(strings.SplitN(size, "\n", 2)[0]), 10, 64)
+			bytes, err := strconv.ParseInt(strings.TrimSpace(strings.SplitN(size, "\n", 2)[0]), 10,
+				64)
 			if err != nil {
 				return fmt.Errorf("fault: aof_current_size: %w", err)
 			}
 			delay := max(1, min(1000, 2*f.TTL.Microseconds()/max(1, bytes/command)))
-			slowly = aside(s, "", []string{"CONFIG", "SET", "key-load-delay", strconv.FormatInt(delay, 10)},
+			slowly = aside(s, "",
+				[]string{"CONFIG", "SET", "key-load-delay", strconv.FormatInt(delay, 10)},
 				[]string{"DEBUG", "LOADAOF"}, []string{"CONFIG", "SET", "key-load-delay", "0"})
 			return slowly.Inject()
 		},
@@ -80,7 +86,8 @@ func (f *Field) below(dice *rand.Rand, most time.Duration) time.Duration {
 	return (most/5 + time.Duration(dice.Int64N(int64(most*4/5)))).Truncate(time.Millisecond)
 }
 
-// aside is a fault that lasts as long as the answer to a command, which is given on a connection of its own. Heal waits for it.
+// aside is a fault that lasts as long as the answer to a command,
+// which is given on a connection of its own. Heal waits for it.
 func aside(s *redistest.Server, what string, before, command, after []string) Fault {
 	var done chan error // nil until the command is given
 	return Fault{

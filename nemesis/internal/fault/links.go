@@ -14,15 +14,32 @@ const slow = 50 * time.Millisecond
 // links are faults of the network between workers and servers.
 func links() []Kind {
 	return []Kind{
-		linkKind("blackhole", func(p *proxy.Proxy) { p.Blackhole(proxy.Both) }, (*proxy.Proxy).Heal),
-		linkKind("blackhole-reset", func(p *proxy.Proxy) { p.Blackhole(proxy.Both) }, (*proxy.Proxy).HealReset),
-		linkKind("requests-lost", func(p *proxy.Proxy) { p.Blackhole(proxy.Up) }, (*proxy.Proxy).HealReset),
-		linkKind("requests-late", func(p *proxy.Proxy) { p.Blackhole(proxy.Up) }, (*proxy.Proxy).Heal),
-		linkKind("replies-late", func(p *proxy.Proxy) { p.Blackhole(proxy.Down) }, (*proxy.Proxy).Heal),
-		linkKind("delay", func(p *proxy.Proxy) { p.Delay(slow) }, func(p *proxy.Proxy) { p.Delay(0) }),
+		linkKind("blackhole", func(p *proxy.Proxy) {
+			p.Blackhole(proxy.Both)
+		}, (*proxy.Proxy).Heal),
+		linkKind("blackhole-reset", func(p *proxy.Proxy) {
+			p.Blackhole(proxy.Both)
+		}, (*proxy.Proxy).HealReset),
+		linkKind("requests-lost", func(p *proxy.Proxy) {
+			p.Blackhole(proxy.Up)
+		}, (*proxy.Proxy).HealReset),
+		linkKind("requests-late", func(p *proxy.Proxy) {
+			p.Blackhole(proxy.Up)
+		}, (*proxy.Proxy).Heal),
+		linkKind("replies-late", func(p *proxy.Proxy) {
+			p.Blackhole(proxy.Down)
+		}, (*proxy.Proxy).Heal),
+		linkKind("delay", func(p *proxy.Proxy) {
+			p.Delay(slow)
+		}, func(p *proxy.Proxy) { p.Delay(0) }),
 		linkKind("reset", (*proxy.Proxy).Reset, func(*proxy.Proxy) {}),
-		linkKind("refused", func(p *proxy.Proxy) { p.Refuse(true); p.Reset() }, func(p *proxy.Proxy) { p.Refuse(false) }),
-		linkKind("replies-dropped", func(p *proxy.Proxy) { p.DropReply(20, proxy.ThenReset) }, func(p *proxy.Proxy) { p.DropReply(0, proxy.ThenReset) }),
+		linkKind("refused", func(p *proxy.Proxy) {
+			p.Refuse(true)
+			p.Reset()
+		}, func(p *proxy.Proxy) { p.Refuse(false) }),
+		linkKind("replies-dropped", func(p *proxy.Proxy) {
+			p.DropReply(20, proxy.ThenReset)
+		}, func(p *proxy.Proxy) { p.DropReply(0, proxy.ThenReset) }),
 		linkKind("replies-muted", func(p *proxy.Proxy) { p.DropReply(5, proxy.ThenMute) },
 			func(p *proxy.Proxy) { p.DropReply(0, proxy.ThenMute); p.Reset() }),
 	}

@@ -9,15 +9,23 @@ import (
 // refusing are faults in which a server answers, and does not do what it is asked.
 func refusing() []Kind {
 	return []Kind{
-		commands("out-of-memory", "", [][]string{{"CONFIG", "SET", "maxmemory", "1"}}, [][]string{{"CONFIG", "SET", "maxmemory", "0"}}),
+		commands("out-of-memory", "", [][]string{{"CONFIG", "SET", "maxmemory", "1"}},
+			[][]string{{"CONFIG", "SET", "maxmemory", "0"}}),
 		commands("read-only", "", [][]string{{"CONFIG", "SET", "min-replicas-to-write", "5"}},
 			[][]string{{"CONFIG", "SET", "min-replicas-to-write", "0"}}),
-		commands("rights-narrowed", "", [][]string{{"ACL", "SETUSER", deploy.User, "-pexpire"}}, [][]string{{"ACL", "SETUSER", deploy.User, "+@all"}}),
-		commands("rights-lost", "", [][]string{{"ACL", "SETUSER", deploy.User, "nocommands"}}, [][]string{{"ACL", "SETUSER", deploy.User, "+@all"}}),
-		commands("auth-lost", "", [][]string{{"ACL", "SETUSER", deploy.User, "off"}, {"CLIENT", "KILL", "USER", deploy.User}},
+		commands("rights-narrowed", "", [][]string{{"ACL", "SETUSER", deploy.User, "-pexpire"}},
+			[][]string{{"ACL", "SETUSER", deploy.User, "+@all"}}),
+		commands("rights-lost", "", [][]string{{"ACL", "SETUSER", deploy.User, "nocommands"}},
+			[][]string{{"ACL", "SETUSER", deploy.User, "+@all"}}),
+		commands("auth-lost", "",
+			[][]string{
+				{"ACL", "SETUSER", deploy.User, "off"},
+				{"CLIENT", "KILL", "USER", deploy.User},
+			},
 			[][]string{{"ACL", "SETUSER", deploy.User, "on"}}),
 		commands("script-flush", "", [][]string{{"SCRIPT", "FLUSH"}}, nil),
-		toSentinels(commands("writes-paused", "", [][]string{{"CLIENT", "PAUSE", "60000", "WRITE"}}, [][]string{{"CLIENT", "UNPAUSE"}})),
+		toSentinels(commands("writes-paused", "", [][]string{{"CLIENT", "PAUSE", "60000", "WRITE"}},
+			[][]string{{"CLIENT", "UNPAUSE"}})),
 	}
 }
 
@@ -42,8 +50,8 @@ func commands(name, voids string, inject, heal [][]string) Kind {
 	}
 }
 
-// toSentinels marks a fault in which a server seems down to Sentinels only: what they publish there is a write, and their question whether it
-// is up waits behind that.
+// toSentinels marks a fault in which a server seems down to Sentinels only: what they
+// publish there is a write, and their question whether it is up waits behind that.
 func toSentinels(k Kind) Kind {
 	k.Hangs, k.Voids = true, missed
 	return k

@@ -78,5 +78,7 @@ func (s *sights) look(server *redistest.Server) error {
 func (s *sights) stop() ([]history.Sight, error) {
 	s.end()
 	s.running.Wait()
-	return slices.SortedFunc(maps.Values(s.last), func(a, b history.Sight) int { return cmp.Compare(a.At, b.At) }), s.err
+	return slices.SortedFunc(maps.Values(s.last), func(a, b history.Sight) int {
+		return cmp.Compare(a.At, b.At)
+	}), s.err
 }

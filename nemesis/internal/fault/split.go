@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// splits are the hardest that can happen to a quorum: half of the workers reach one bare majority of servers and the other half another, and
-// the one server that both have keeps forgetting.
+// splits are the hardest that can happen to a quorum: half of the workers reach one bare majority
+// of servers and the other half another, and the one server that both have keeps forgetting.
 func splits() []Kind {
 	return []Kind{{
 		Name: "split-forget", Forgets: true, Voids: forgotten,
@@ -28,7 +28,8 @@ func (f *Field) split() Fault {
 	var flushing sync.WaitGroup
 	var failed error // to be read after flushing
 	return Fault{
-		What: "half of the workers cut off from the first servers, half from the last, and the one between forgets",
+		What: "half of the workers cut off from the first servers, half from the last, and the " +
+			"one between forgets",
 		Inject: func() error {
 			for i, links := range f.Links {
 				cut := links[:len(links)/2]

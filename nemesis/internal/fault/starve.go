@@ -12,7 +12,8 @@ import (
 // starveFor is the longest that the processor is taken away: others use the machine too.
 const starveFor = time.Second
 
-// busyLoop ends by itself soon after, should nobody be there to kill it: ulimit counts seconds of processor time.
+// busyLoop ends by itself soon after, should nobody be there to kill
+// it: ulimit counts seconds of processor time.
 const busyLoop = "ulimit -t 2; while :; do :; done"
 
 // starving takes the processor away from all.

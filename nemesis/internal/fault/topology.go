@@ -16,7 +16,12 @@ func topology() []Kind {
 			Voids: "exclusion, for a TTL: the replica may have missed grants",
 			Fits:  func(f *Field) bool { return f.Deployment.Sentinel != nil },
 			New: func(f *Field, _ *rand.Rand) Fault {
-				return Fault{What: "a fail-over", Inject: f.Deployment.Sentinel.Failover, Heal: func() error { return nil }}
+				return Fault{
+					What: "a fail-over", Inject: f.Deployment.Sentinel.Failover,
+					Heal: func() error {
+						return nil
+					},
+				}
 			},
 		},
 		{
@@ -56,7 +61,8 @@ func (f *Field) moveSlot(dice *rand.Rand) Fault {
 			}
 			for i, s := range cluster.Masters {
 				if s == from {
-					move, err = cluster.BeginMove(slot, cluster.Masters[(i+next)%len(cluster.Masters)])
+					move, err = cluster.BeginMove(slot,
+						cluster.Masters[(i+next)%len(cluster.Masters)])
 					return err
 				}
 			}

@@ -19,7 +19,9 @@ func hangs(p *Process, request time.Duration) []Violation {
 	for _, c := range p.calls {
 		allowed := c.allowed + request + callSlack
 		if took := time.Duration(c.to - c.from); took > allowed && !p.paused(c.from, c.to) {
-			found = append(found, violation("bounded", "%q: in %s %s took %v, and may take %v", c.name, p.Name, c.what, took, allowed))
+			found = append(found,
+				violation("bounded", "%q: in %s %s took %v, and may take %v", c.name, p.Name,
+					c.what, took, allowed))
 		}
 	}
 	return found

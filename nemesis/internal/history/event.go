@@ -25,9 +25,11 @@ const (
 	Freeing Kind = "freeing"
 	// Freed: Release returned.
 	Freed Kind = "freed"
-	// Granted: the store has granted a claim that was sent at At; Fence to Top are its owner's, until Until.
+	// Granted: the store has granted a claim that was sent at At;
+	// Fence to Top are its owner's, until Until.
 	Granted Kind = "granted"
-	// Extended: the store has confirmed a renewal; At is when that was known, Until the new deadline.
+	// Extended: the store has confirmed a renewal; At is when that
+	// was known, Until the new deadline.
 	Extended Kind = "extended"
 	// Told: the client takes the server Name for the primary; At is when that was seen, before
 	// anything that it granted was told.

@@ -107,13 +107,17 @@ func former(run Run) (f Former, found []Violation) {
 				past := time.Duration(s.At - o.Refused)
 				f.Refused = max(f.Refused, past)
 				if past > run.TTL+validSlack {
-					found = append(found, violation("former primary", "%q: %s had a lease on %s %v after that had refused to write",
-						s.Name, s.Process, o.Former, past))
+					found = append(found,
+						violation("former primary",
+							"%q: %s had a lease on %s %v after that had refused to write",
+							s.Name, s.Process, o.Former, past))
 				}
 			}
 			p := byName[s.Process]
 			if p == nil {
-				found = append(found, violation("former primary", "%q: nobody is called %q who has a lease on %s", s.Name, s.Process, o.Former))
+				found = append(found,
+					violation("former primary", "%q: nobody is called %q who has a lease on %s",
+						s.Name, s.Process, o.Former))
 				continue
 			}
 			server, since := p.primary(s.At)
@@ -125,8 +129,11 @@ func former(run Run) (f Former, found []Violation) {
 			lived := time.Duration(s.At - since)
 			f.Longest = max(f.Longest, lived)
 			if lived > run.TTL+run.Request {
-				found = append(found, violation("former primary", "%q: %s had a lease on %s %v after its client was told that %s is the primary",
-					s.Name, s.Process, o.Former, lived, server))
+				found = append(found,
+					violation("former primary",
+						"%q: %s had a lease on %s %v after its client was told that %s is the "+
+							"primary",
+						s.Name, s.Process, o.Former, lived, server))
 			}
 		}
 	}

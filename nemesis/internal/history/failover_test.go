@@ -16,7 +16,10 @@ const ttl = time.Second
 func TestAFailOverIsBounded(t *testing.T) {
 	t.Parallel()
 	const failedOver = 100
-	hole := history.Window{From: failedOver * ms, To: 9000 * ms, What: "a fail-over", FailOver: true}
+	hole := history.Window{
+		From: failedOver * ms, To: 9000 * ms, What: "a fail-over",
+		FailOver: true,
+	}
 	refusing := hole
 	refusing.Refused = 500 * ms
 	forgetting := history.Window{From: failedOver * ms, To: 9000 * ms, What: "FLUSHALL"}
@@ -45,7 +48,12 @@ func TestAFailOverIsBounded(t *testing.T) {
 			over: 1400, windows: []history.Window{hole}, broken: true,
 		},
 		"told of Y anew": {
-			hear: func(a, b *script) { a.heard("Y", 150); b.heard("Y", 150); a.heard("X", 300); a.heard("Y", 900) },
+			hear: func(a, b *script) {
+				a.heard("Y", 150)
+				b.heard("Y", 150)
+				a.heard("X", 300)
+				a.heard("Y", 900)
+			},
 			over: 1500, windows: []history.Window{hole}, longest: 600 * time.Millisecond,
 		},
 		"never told": {
@@ -70,7 +78,9 @@ func TestAFailOverIsBounded(t *testing.T) {
 		},
 		"after the fail-over": {
 			hear: func(a, b *script) { a.heard("Y", 150); b.heard("Y", 150) },
-			over: 400, windows: []history.Window{{From: 50 * ms, To: failedOver * ms, FailOver: true}}, broken: true,
+			over: 400, windows: []history.Window{
+				{From: 50 * ms, To: failedOver * ms, FailOver: true},
+			}, broken: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +91,10 @@ func TestAFailOverIsBounded(t *testing.T) {
 			c.hear(a, b)
 			a.freed(a.got("A", "x", 10, 0, 1, 9000), c.over, c.over+1)
 			b.freed(b.got("B", "x", 20, 190, 200, 9000), 5000, 5001)
-			r := history.Judge(history.Run{Processes: told(a, b), Excused: c.windows, TTL: ttl, Margin: margin, Request: request})
+			r := history.Judge(history.Run{
+				Processes: told(a, b), Excused: c.windows, TTL: ttl,
+				Margin: margin, Request: request,
+			})
 			if c.broken {
 				assert.Contains(t, rulesOf(r), "exclusion")
 				return
@@ -134,7 +147,9 @@ func TestLeasesOnAFormerPrimary(t *testing.T) {
 			c.former.FailOvers = 1
 			r := history.Judge(history.Run{
 				Processes: told(a, deaf), TTL: ttl, Margin: margin, Request: request,
-				FailOvers: []history.FailOver{{Former: "X", Refused: c.refused, Seen: []history.Sight{c.sight}}},
+				FailOvers: []history.FailOver{
+					{Former: "X", Refused: c.refused, Seen: []history.Sight{c.sight}},
+				},
 			})
 			assert.Equal(t, c.broken, len(r.Violations) == 1, r.Violations)
 			assert.Equal(t, c.former, r.Former)

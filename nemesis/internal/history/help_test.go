@@ -21,12 +21,19 @@ type script struct {
 
 func process(name string) *script { return &script{name: name} }
 
-// got is a grant of the store to an owner, and the lease that stands on it: asked for, had, and good until three instants.
+// got is a grant of the store to an owner, and the lease that stands
+// on it: asked for, had, and good until three instants.
 func (s *script) got(owner, name string, fence, asked, had, until int64) int64 {
 	s.op++
 	s.events = append(s.events,
-		history.Event{Kind: history.Ask, At: asked * ms, Op: s.op, Name: name, Until: int64(time.Hour)},
-		history.Event{Kind: history.Granted, At: asked * ms, Name: name, Owner: owner, Fence: fence, Top: fence + 2, Until: until * ms},
+		history.Event{
+			Kind: history.Ask, At: asked * ms, Op: s.op, Name: name,
+			Until: int64(time.Hour),
+		},
+		history.Event{
+			Kind: history.Granted, At: asked * ms, Name: name, Owner: owner, Fence: fence,
+			Top: fence + 2, Until: until * ms,
+		},
 		history.Event{Kind: history.Got, At: had * ms, Op: s.op, Fence: fence})
 	return s.op
 }
@@ -35,18 +42,23 @@ func (s *script) got(owner, name string, fence, asked, had, until int64) int64 {
 func (s *script) handed(name string, fence, asked, had int64) int64 {
 	s.op++
 	s.events = append(s.events,
-		history.Event{Kind: history.Ask, At: asked * ms, Op: s.op, Name: name, Until: int64(time.Hour)},
+		history.Event{
+			Kind: history.Ask, At: asked * ms, Op: s.op, Name: name,
+			Until: int64(time.Hour),
+		},
 		history.Event{Kind: history.Got, At: had * ms, Op: s.op, Fence: fence})
 	return s.op
 }
 
 // ask is an acquire that may take so many ms.
 func (s *script) ask(op int64, name string, at, allowed int64) {
-	s.events = append(s.events, history.Event{Kind: history.Ask, At: at * ms, Op: op, Name: name, Until: allowed * ms})
+	s.events = append(s.events,
+		history.Event{Kind: history.Ask, At: at * ms, Op: op, Name: name, Until: allowed * ms})
 }
 
 func (s *script) extended(owner string, at, until int64) {
-	s.events = append(s.events, history.Event{Kind: history.Extended, At: at * ms, Owner: owner, Until: until * ms})
+	s.events = append(s.events,
+		history.Event{Kind: history.Extended, At: at * ms, Owner: owner, Until: until * ms})
 }
 
 func (s *script) freed(op, freeing, freed int64) {

@@ -17,10 +17,11 @@ type Run struct {
 	Refused []Refusal
 	// TTL is the locks'.
 	TTL time.Duration
-	// Margin is Config.Margin: how far belief that ends by the clock keeps from what the store holds.
+	// Margin is Config.Margin: how far belief that ends by the clock
+	// keeps from what the store holds.
 	Margin time.Duration
-	// Request is what a call may take besides the time for which it may wait: Config.RequestTimeout, which a store may overrun by its
-	// write timeout.
+	// Request is what a call may take besides the time for which it may wait:
+	// Config.RequestTimeout, which a store may overrun by its write timeout.
 	Request time.Duration
 	// Idle is how many leases are to be held besides at the end.
 	Idle int
@@ -33,8 +34,9 @@ type Report struct {
 	Lost       int // of these, lost before they were released
 	Overlaps   int // pairs of leases believed in at the same time, all excused
 	Longest    time.Duration
-	Told       time.Duration // the longest overlap in a fail-over, from when the clients of both were told
-	Unheard    int           // of Overlaps, those in which they had not both been told by the end
+	// the longest overlap in a fail-over, from when the clients of both were told
+	Told       time.Duration
+	Unheard    int // of Overlaps, those in which they had not both been told by the end
 	Former     Former
 	Refused    int
 	Usage      Usage
@@ -44,7 +46,8 @@ type Report struct {
 const (
 	// validSlack is for the rounding of clocks.
 	validSlack = time.Millisecond
-	// lateSlack is for a busy machine, in which nobody was paused for long enough to be told as paused.
+	// lateSlack is for a busy machine, in which nobody was paused for
+	// long enough to be told as paused.
 	lateSlack = 60 * time.Millisecond
 )
 
@@ -68,7 +71,9 @@ func Judge(run Run) Report {
 	r.Usage = u
 	r.Violations = append(r.Violations, grown...)
 	if u.Idle < run.Idle {
-		r.Violations = append(r.Violations, violation("progress", "of %d idle leases only %d were held at the end", run.Idle, u.Idle))
+		r.Violations = append(r.Violations,
+			violation("progress", "of %d idle leases only %d were held at the end", run.Idle,
+				u.Idle))
 	}
 	seen, lived := former(run)
 	r.Former = seen
@@ -96,17 +101,21 @@ func Judge(run Run) Report {
 func deadline(l *Lease, margin time.Duration) []Violation {
 	var found []Violation
 	if l.Until == Never {
-		return append(found, violation("grant", "%q: %s has token %d, which the store did not grant", l.Name, l.Process, l.Fence))
+		return append(found, violation("grant",
+			"%q: %s has token %d, which the store did not grant", l.Name, l.Process, l.Fence))
 	}
 	if past := time.Duration(l.Valid - l.Until); past > validSlack {
-		found = append(found, violation("deadline", "%q: in %s token %d was valid %v after its deadline", l.Name, l.Process, l.Fence, past))
+		found = append(found, violation("deadline",
+			"%q: in %s token %d was valid %v after its deadline", l.Name, l.Process, l.Fence, past))
 	}
 	if past := time.Duration(l.Beyond); past > validSlack {
-		found = append(found, violation("deadline", "%q: in %s token %d was to be valid for %v longer than its last request allows",
+		found = append(found, violation("deadline", "%q: in %s token %d was to be valid for %v "+
+			"longer than its last request allows",
 			l.Name, l.Process, l.Fence, past))
 	}
 	if past := time.Duration(l.Late); past > margin+lateSlack {
-		found = append(found, violation("deadline", "%q: in %s the context of token %d ended %v after its deadline, of which %v are allowed for",
+		found = append(found, violation("deadline", "%q: in %s the context of token %d ended %v "+
+			"after its deadline, of which %v are allowed for",
 			l.Name, l.Process, l.Fence, past, margin))
 	}
 	return found

@@ -50,11 +50,15 @@ func TestJudge(t *testing.T) {
 		"excused": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
 			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
-		}, run: history.Run{Excused: []history.Window{{From: 5 * ms, To: 60 * ms, What: "FLUSHALL"}}}},
+		}, run: history.Run{Excused: []history.Window{
+			{From: 5 * ms, To: 60 * ms, What: "FLUSHALL"},
+		}}},
 		"forgotten before its acquire returned": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 10, 0, 40, granted), 50, 51)
 			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
-		}, run: history.Run{Excused: []history.Window{{From: 5 * ms, To: 60 * ms, What: "FLUSHALL"}}}},
+		}, run: history.Run{Excused: []history.Window{
+			{From: 5 * ms, To: 60 * ms, What: "FLUSHALL"},
+		}}},
 		"had before its acquire returned": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 10, 0, 40, granted), 50, 51)
 			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
@@ -62,7 +66,9 @@ func TestJudge(t *testing.T) {
 		"excused by a fault that was over": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
 			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
-		}, run: history.Run{Excused: []history.Window{{From: 2 * ms, To: 9 * ms, What: "FLUSHALL"}}}, rules: []string{"exclusion"}},
+		}, run: history.Run{Excused: []history.Window{
+			{From: 2 * ms, To: 9 * ms, What: "FLUSHALL"},
+		}}, rules: []string{"exclusion"}},
 		"a late token": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 20, 0, 1, granted), 5, 6)
 			b.freed(b.got("B", "x", 10, 7, 8, granted), 9, 10)
@@ -106,7 +112,8 @@ func TestJudge(t *testing.T) {
 		}, rules: []string{"deadline"}},
 		"said to be valid for too long": {play: func(a, _ *script) {
 			l := a.got("A", "x", 10, 0, 1, granted)
-			a.events = append(a.events, history.Event{Kind: history.Valid, At: 5 * ms, Until: (granted + 5) * ms, Op: l})
+			a.events = append(a.events,
+				history.Event{Kind: history.Valid, At: 5 * ms, Until: (granted + 5) * ms, Op: l})
 			a.extended("A", 400, 1400)
 			a.freed(l, 1171, 1172)
 		}, rules: []string{"deadline"}},
@@ -129,7 +136,8 @@ func TestJudge(t *testing.T) {
 		"a release that failed": {play: func(a, b *script) {
 			l := a.got("A", "x", 10, 0, 1, granted)
 			a.at(l, history.Freeing, 5)
-			a.events = append(a.events, history.Event{Kind: history.Freed, At: 6 * ms, Op: l, Err: "unavailable"})
+			a.events = append(a.events,
+				history.Event{Kind: history.Freed, At: 6 * ms, Op: l, Err: "unavailable"})
 			b.freed(b.got("B", "x", 20, 500, 900, 2500), 950, 951)
 		}},
 		"an acquire that hung": {play: func(a, _ *script) {
@@ -150,13 +158,19 @@ func TestJudge(t *testing.T) {
 		}, rules: []string{"bounded"}},
 		"refused while it believed": {play: func(a, _ *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
-		}, run: history.Run{Refused: []history.Refusal{{At: 20 * ms, Name: "x", Token: 10, Highest: 11}}}, rules: []string{"refusal"}},
+		}, run: history.Run{Refused: []history.Refusal{
+			{At: 20 * ms, Name: "x", Token: 10, Highest: 11},
+		}}, rules: []string{"refusal"}},
 		"refused afterwards": {play: func(a, _ *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
-		}, run: history.Run{Refused: []history.Refusal{{At: 60 * ms, Name: "x", Token: 10, Highest: 11}}}},
+		}, run: history.Run{Refused: []history.Refusal{
+			{At: 60 * ms, Name: "x", Token: 10, Highest: 11},
+		}}},
 		"refused with a token of nobody's": {
 			play: func(*script, *script) {},
-			run:  history.Run{Refused: []history.Refusal{{At: 60 * ms, Name: "x", Token: 10, Highest: 11}}}, rules: []string{"refusal"},
+			run: history.Run{
+				Refused: []history.Refusal{{At: 60 * ms, Name: "x", Token: 10, Highest: 11}},
+			}, rules: []string{"refusal"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +201,8 @@ func TestReportCounts(t *testing.T) {
 	b.freed(b.got("B", "x", 20, 10, 55, 1000), 70, 71)
 	report := history.Judge(history.Run{
 		Processes: told(a, b), Margin: margin,
-		Excused: []history.Window{{From: 54 * ms, To: 99 * ms}}, Refused: []history.Refusal{{At: 61 * ms, Name: "x", Token: 11}},
+		Excused: []history.Window{{From: 54 * ms, To: 99 * ms}},
+		Refused: []history.Refusal{{At: 61 * ms, Name: "x", Token: 11}},
 	})
 	require.Empty(t, report.Violations)
 	assert.Equal(t, history.Report{

@@ -40,13 +40,18 @@ func model() porcupine.Model {
 	}
 }
 
-// operations are those of one name's leases: each is got between the call and the return of Acquire, and ends within Release, or, if that
-// is not known to have succeeded, at any time after belief did. A fault that voids exclusion may have ended it from its own beginning on,
-// without the owner's knowing, be it before Acquire returned; hand-offs that go on meanwhile inside the owner's process are not the lock's affair.
+// operations are those of one name's leases: each is got between the call and the return
+// of Acquire, and ends within Release, or, if that is not known to have succeeded, at
+// any time after belief did. A fault that voids exclusion may have ended it from its own
+// beginning on, without the owner's knowing, be it before Acquire returned; hand-offs
+// that go on meanwhile inside the owner's process are not the lock's affair.
 func operations(leases []*Lease, excused []Window) []porcupine.Operation {
 	var all []porcupine.Operation
 	for i, l := range leases {
-		ended := porcupine.Operation{ClientId: i, Input: step{true, l.Fence}, Call: l.End, Return: Never}
+		ended := porcupine.Operation{
+			ClientId: i, Input: step{true, l.Fence}, Call: l.End,
+			Return: Never,
+		}
 		if l.clean() {
 			ended.Return = l.Freed
 		}
@@ -56,7 +61,10 @@ func operations(leases []*Lease, excused []Window) []porcupine.Operation {
 			}
 			ended.Call, ended.Return = max(l.Asked, min(w.From, ended.Call)), Never
 		}
-		all = append(all, porcupine.Operation{ClientId: i, Input: step{false, l.Fence}, Call: l.Asked, Return: l.Begin}, ended)
+		all = append(all, porcupine.Operation{
+			ClientId: i, Input: step{false, l.Fence},
+			Call: l.Asked, Return: l.Begin,
+		}, ended)
 	}
 	return all
 }
@@ -74,10 +82,14 @@ func unmodelled(leases []*Lease, excused []Window) []Violation {
 			result, info := porcupine.CheckOperationsVerbose(model(), ops, modelTime)
 			switch result {
 			case porcupine.Illegal:
-				found = append(found, violation("lock model", "%q: no order of %d grants has one holder at a time and rising tokens; %s",
-					name, len(some), stuck(some, ops, info)))
+				found = append(found,
+					violation("lock model",
+						"%q: no order of %d grants has one holder at a time and rising tokens; %s",
+						name, len(some), stuck(some, ops, info)))
 			case porcupine.Unknown:
-				found = append(found, violation("lock model", "%q: no order of %d grants found within %v", name, len(some), modelTime))
+				found = append(found,
+					violation("lock model", "%q: no order of %d grants found within %v", name,
+						len(some), modelTime))
 			case porcupine.Ok:
 			}
 		}
@@ -107,14 +119,15 @@ func stuck(leases []*Lease, all []porcupine.Operation, info porcupine.Linearizat
 	for i, l := range leases {
 		if open[i] {
 			return fmt.Sprintf("%d could be placed, and not token %d of %s after %d of %s",
-				len(longest)/2, l.Fence, l.Process, leases[max(0, i-1)].Fence, leases[max(0, i-1)].Process)
+				len(longest)/2, l.Fence, l.Process, leases[max(0, i-1)].Fence, leases[max(0,
+					i-1)].Process)
 		}
 	}
 	return fmt.Sprintf("%d could be placed", len(longest)/2)
 }
 
-// The search takes memory by the square of its length, so that a long history is searched in pieces that overlap: what is wrong is
-// wrong among neighbours, since tokens are checked over the whole.
+// The search takes memory by the square of its length, so that a long history is searched in pieces
+// that overlap: what is wrong is wrong among neighbours, since tokens are checked over the whole.
 const (
 	pieceLength  = 2000
 	pieceOverlap = 100

@@ -32,7 +32,8 @@ type Overlap struct {
 	Unheard bool
 }
 
-// overlaps sweeps over leases in the order of their beginnings: of one name, none may begin before those before it have ended.
+// overlaps sweeps over leases in the order of their beginnings: of
+// one name, none may begin before those before it have ended.
 func overlaps(leases []*Lease, excused []Window, ttl time.Duration) []Overlap {
 	var found []Overlap
 	last := make(map[string][]*Lease) // those of a name that have not ended yet
@@ -51,7 +52,9 @@ func overlaps(leases []*Lease, excused []Window, ttl time.Duration) []Overlap {
 				First: before, Second: l, From: l.Begin, To: end, For: time.Duration(end - l.Begin),
 				Agreed: agreed(before.by, l.by, l.Begin, end), Unheard: apart(before.by, l.by, end),
 			}
-			o.Excused = slices.ContainsFunc(excused, func(w Window) bool { return w.allows(o, ttl) })
+			o.Excused = slices.ContainsFunc(excused, func(w Window) bool {
+				return w.allows(o, ttl)
+			})
 			found = append(found, o)
 		}
 		last[l.Name] = append(open, l)
@@ -62,9 +65,11 @@ func overlaps(leases []*Lease, excused []Window, ttl time.Duration) []Overlap {
 // String tells of the two leases, with times from a common origin.
 func (o Overlap) String() string {
 	text := fmt.Sprintf("%q: %s believed in token %d for %v after %s had begun with %d (%s)",
-		o.First.Name, o.First.Process, o.First.Fence, o.For, o.Second.Process, o.Second.Fence, o.ends())
+		o.First.Name, o.First.Process, o.First.Fence, o.For,
+		o.Second.Process, o.Second.Fence, o.ends())
 	if o.Agreed > 0 {
-		text += fmt.Sprintf("; the clients of both had taken the same server for the primary for %v", o.Agreed)
+		text += fmt.Sprintf("; the clients of both had taken the same server for the primary for "+
+			"%v", o.Agreed)
 	}
 	return text
 }
@@ -77,6 +82,7 @@ func (o Overlap) ends() string {
 		return time.Duration(t - o.Second.Begin).String()
 	}
 	f := o.First
-	return fmt.Sprintf("from then: first began %s, deadline %s, context over %s %q, release %s; second asked %s",
+	return fmt.Sprintf("from then: first began %s, deadline %s, context over %s %q, release %s; "+
+		"second asked %s",
 		ago(f.Begin), ago(f.Until), ago(f.Over), f.Lost, ago(f.Freeing), ago(o.Second.Asked))
 }

@@ -36,7 +36,8 @@ type grant struct {
 	until      int64
 }
 
-// grantsKept of a name are known at a time: leases stand on the last, or on one before if its answer was late.
+// grantsKept of a name are known at a time: leases stand on the last,
+// or on one before if its answer was late.
 const grantsKept = 64
 
 // Take notes an event.
@@ -73,13 +74,17 @@ func (p *Process) Take(e Event) {
 func (p *Process) returned(e Event) Event {
 	ask := p.asked[e.Op]
 	delete(p.asked, e.Op)
-	p.calls = append(p.calls, call{what: "Acquire", name: ask.Name, from: ask.At, to: e.At, allowed: time.Duration(ask.Until)})
+	p.calls = append(p.calls, call{
+		what: "Acquire", name: ask.Name, from: ask.At, to: e.At,
+		allowed: time.Duration(ask.Until),
+	})
 	return ask
 }
 
 func (p *Process) granted(e Event) {
 	g := &grant{owner: e.Owner, fence: e.Fence, top: e.Top, until: e.Until}
-	if old := p.grants[e.Owner]; old != nil && old.fence == g.fence { // granted again, as its answer was late
+	// granted again, as its answer was late
+	if old := p.grants[e.Owner]; old != nil && old.fence == g.fence {
 		g.until, g.top = max(old.until, g.until), max(old.top, g.top)
 	}
 	p.grants[e.Owner] = g

@@ -10,7 +10,8 @@ type Refusal struct {
 	Highest int64
 }
 
-// refusals finds those that came while their lease was believed in: somebody else was there already.
+// refusals finds those that came while their lease was believed in:
+// somebody else was there already.
 func refusals(refused []Refusal, leases []*Lease, excused []Window) []Violation {
 	type key struct {
 		name  string
@@ -24,15 +25,18 @@ func refusals(refused []Refusal, leases []*Lease, excused []Window) []Violation 
 	for _, r := range refused {
 		l := byToken[key{r.Name, r.Token}]
 		if l == nil {
-			found = append(found, violation("refusal", "%q: token %d was never granted", r.Name, r.Token))
+			found = append(found,
+				violation("refusal", "%q: token %d was never granted", r.Name, r.Token))
 			continue
 		}
 		if r.At >= l.End {
 			continue
 		}
 		if _, ok := excuse(excused, r.At, r.At); !ok {
-			found = append(found, violation("refusal", "%q: %s was refused with %d after %d, %v before its belief ended",
-				r.Name, l.Process, r.Token, r.Highest, time.Duration(l.End-r.At)))
+			found = append(found,
+				violation("refusal",
+					"%q: %s was refused with %d after %d, %v before its belief ended",
+					r.Name, l.Process, r.Token, r.Highest, time.Duration(l.End-r.At)))
 		}
 	}
 	return found

@@ -1,8 +1,9 @@
 package history
 
-// tokens checks that of two leases of a name the one asked for after the other was had has the higher token, and that no token is
-// given twice. Where exclusion was void, hand-offs inside a process may go on for a moment beside a new grant, with tokens below its own;
-// there only grants of the store are compared.
+// tokens checks that of two leases of a name the one asked for after the other
+// was had has the higher token, and that no token is given twice. Where exclusion
+// was void, hand-offs inside a process may go on for a moment beside a new grant,
+// with tokens below its own; there only grants of the store are compared.
 func tokens(leases []*Lease, excused []Window) []Violation {
 	var found []Violation
 	given := make(map[string]map[int64]*Lease)
@@ -12,7 +13,9 @@ func tokens(leases []*Lease, excused []Window) []Violation {
 			given[l.Name] = make(map[int64]*Lease)
 		}
 		if other := given[l.Name][l.Fence]; other != nil {
-			found = append(found, violation("token twice", "%q: %s and %s both have %d", l.Name, other.Process, l.Process, l.Fence))
+			found = append(found,
+				violation("token twice", "%q: %s and %s both have %d", l.Name, other.Process,
+					l.Process, l.Fence))
 		}
 		given[l.Name][l.Fence] = l
 		if _, ok := excuse(excused, l.Asked, l.Begin); ok && l.Handed {
@@ -26,7 +29,8 @@ func tokens(leases []*Lease, excused []Window) []Violation {
 	return found
 }
 
-// rising compares each lease with the highest token among those that had begun before it was asked for.
+// rising compares each lease with the highest token among those that
+// had begun before it was asked for.
 func rising(leases []*Lease) []Violation {
 	asked := sortedBy(leases, func(l *Lease) int64 { return l.Asked })
 	var found []Violation
@@ -39,8 +43,9 @@ func rising(leases []*Lease) []Violation {
 			}
 		}
 		if highest != nil && l.Fence <= highest.Fence {
-			found = append(found, violation("tokens rise", "%q: %s has %d, asked for after %s had %d",
-				l.Name, l.Process, l.Fence, highest.Process, highest.Fence))
+			found = append(found,
+				violation("tokens rise", "%q: %s has %d, asked for after %s had %d",
+					l.Name, l.Process, l.Fence, highest.Process, highest.Fence))
 		}
 	}
 	return found

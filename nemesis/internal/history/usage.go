@@ -14,7 +14,8 @@ type Usage struct {
 }
 
 const (
-	// soak is how long a run must be for its usage to be judged: what a process takes at its start is over by then.
+	// soak is how long a run must be for its usage to be judged: what
+	// a process takes at its start is over by then.
 	soak = 5 * time.Minute
 	// mostGrowth is what may come between two medians of a quantity that does not grow.
 	mostGrowth     = 1.3
@@ -52,10 +53,12 @@ func usage(processes []*Process) (u Usage, found []Violation) {
 		return u, nil
 	}
 	if float64(u.LateGoroutines) > mostGrowth*float64(u.Goroutines)+someGoroutines {
-		found = append(found, violation("flat", "goroutines of a process have grown from %d to %d", u.Goroutines, u.LateGoroutines))
+		found = append(found, violation("flat", "goroutines of a process have grown from %d to %d",
+			u.Goroutines, u.LateGoroutines))
 	}
 	if float64(u.LateHeap) > mostGrowth*float64(u.Heap)+someHeap {
-		found = append(found, violation("flat", "the heap of a process has grown from %d to %d bytes", u.Heap, u.LateHeap))
+		found = append(found, violation("flat",
+			"the heap of a process has grown from %d to %d bytes", u.Heap, u.LateHeap))
 	}
 	return u, found
 }

@@ -57,7 +57,8 @@ func TestIdleLeasesAreMissed(t *testing.T) {
 	b.killed(70_000)
 	report := history.Judge(history.Run{Processes: told(a, b), Idle: 20})
 	if assert.Len(t, report.Violations, 1) {
-		assert.Equal(t, "progress: of 20 idle leases only 10 were held at the end", report.Violations[0].String())
+		assert.Equal(t, "progress: of 20 idle leases only 10 were held at the end",
+			report.Violations[0].String())
 	}
 }
 

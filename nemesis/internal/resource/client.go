@@ -37,7 +37,8 @@ func (c *Client) Write(name string, token, value int64) error {
 }
 
 func (c *Client) ask(q query) (int64, error) {
-	if _, err := fmt.Fprintf(c.conn, queryFormat+"\n", q.verb, q.name, q.token, q.value); err != nil {
+	if _, err := fmt.Fprintf(c.conn, queryFormat+"\n", q.verb, q.name, q.token,
+		q.value); err != nil {
 		return 0, fmt.Errorf("resource: %w", err)
 	}
 	line, err := c.in.ReadString('\n')

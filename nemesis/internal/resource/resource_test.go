@@ -40,7 +40,8 @@ func TestCountsWhatItAccepts(t *testing.T) {
 	assert.Equal(t, map[string]int64{"x": 9}, server.Progress())
 }
 
-// A read raises the token too: the older holder must not write between the newer one's read and its write.
+// A read raises the token too: the older holder must not write
+// between the newer one's read and its write.
 func TestRefusesOlderTokens(t *testing.T) {
 	t.Parallel()
 	server, client := start(t)

@@ -34,7 +34,10 @@ func Listen(path string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resource: %w", err)
 	}
-	s := &Server{listener: listener, conns: make(map[net.Conn]struct{}), counters: make(map[string]*counter)}
+	s := &Server{
+		listener: listener, conns: make(map[net.Conn]struct{}),
+		counters: make(map[string]*counter),
+	}
 	s.running.Go(s.accept)
 	return s, nil
 }
@@ -67,7 +70,8 @@ func (s *Server) serve(conn net.Conn) {
 	}()
 	for in := bufio.NewScanner(conn); in.Scan(); {
 		var q query
-		if _, err := fmt.Sscanf(in.Text(), queryFormat, &q.verb, &q.name, &q.token, &q.value); err != nil {
+		if _, err := fmt.Sscanf(in.Text(), queryFormat, &q.verb, &q.name, &q.token,
+			&q.value); err != nil {
 			return
 		}
 		a := s.answer(q)
@@ -104,7 +108,8 @@ func (s *Server) answer(q query) answer {
 		s.counters[q.name] = c
 	}
 	if q.token < c.highest {
-		s.refused = append(s.refused, history.Refusal{At: history.Now(), Name: q.name, Token: q.token, Highest: c.highest})
+		s.refused = append(s.refused,
+			history.Refusal{At: history.Now(), Name: q.name, Token: q.token, Highest: c.highest})
 		return answer{false, c.highest}
 	}
 	c.highest = q.token
@@ -133,14 +138,17 @@ func (s *Server) Progress() map[string]int64 {
 	return seen
 }
 
-// Check returns how many increments were accepted, and an error that names each counter which has lost some.
+// Check returns how many increments were accepted, and an error that
+// names each counter which has lost some.
 func (s *Server) Check() (accepted int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, c := range s.counters {
 		accepted += c.accepted
 		if c.value != c.accepted {
-			err = errors.Join(err, fmt.Errorf("%q: %d increments were accepted, and the counter is %d", name, c.accepted, c.value))
+			err = errors.Join(err,
+				fmt.Errorf("%q: %d increments were accepted, and the counter is %d", name,
+					c.accepted, c.value))
 		}
 	}
 	return accepted, err

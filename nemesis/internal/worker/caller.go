@@ -39,7 +39,9 @@ func (c *caller) run(ctx context.Context) {
 }
 
 // below is a random time.
-func (c *caller) below(d time.Duration) time.Duration { return time.Duration(c.dice.Int64N(int64(d))) }
+func (c *caller) below(d time.Duration) time.Duration {
+	return time.Duration(c.dice.Int64N(int64(d)))
+}
 
 // pass lets d go by, and reports whether ctx still lives.
 func (c *caller) pass(ctx context.Context, d time.Duration) bool {
@@ -60,7 +62,10 @@ func (c *caller) once(ctx context.Context, name string) {
 	if c.dice.IntN(10) == 0 {
 		wait = 0
 	}
-	c.t.tell(history.Event{Kind: history.Ask, At: history.Now(), Op: op, Name: name, Until: int64(wait)})
+	c.t.tell(history.Event{
+		Kind: history.Ask, At: history.Now(), Op: op, Name: name,
+		Until: int64(wait),
+	})
 	lease, err := c.keeper.Acquire(ctx, name, renewer.Operation("nemesis"), renewer.MaxWait(wait))
 	at := history.Now()
 	if err != nil {
@@ -69,10 +74,14 @@ func (c *caller) once(ctx context.Context, name string) {
 	}
 	c.t.tell(history.Event{Kind: history.Got, At: at, Op: op, Fence: lease.Fence()})
 
-	// Whoever sees the context end first may act on it: here a goroutine of its own, which nothing else keeps busy.
+	// Whoever sees the context end first may act on it: here a
+	// goroutine of its own, which nothing else keeps busy.
 	seen := make(chan struct{})
 	stop := context.AfterFunc(lease.Context(), func() {
-		c.t.tell(history.Event{Kind: history.Over, At: history.Now(), Op: op, Err: lease.Context().Err().Error()})
+		c.t.tell(history.Event{
+			Kind: history.Over, At: history.Now(), Op: op,
+			Err: lease.Context().Err().Error(),
+		})
 		close(seen)
 	})
 	c.use(lease, op)
@@ -100,8 +109,8 @@ func (c *caller) releaseFirst(lease *renewer.Lease, op int64) {
 	c.t.tell(history.Event{Kind: history.Freed, At: history.Now(), Op: op, Err: kind(err)})
 }
 
-// use increments the counter that the lock protects, read-modify-write, a few times: most often at once, now and then over more than
-// a TTL, so that heartbeats are needed.
+// use increments the counter that the lock protects, read-modify-write, a few times:
+// most often at once, now and then over more than a TTL, so that heartbeats are needed.
 func (c *caller) use(lease *renewer.Lease, op int64) {
 	steps, pause := 1+c.dice.IntN(3), 2*time.Millisecond
 	if c.dice.IntN(c.spec.Long) == 0 {
@@ -142,7 +151,8 @@ func (c *caller) increment(lease *renewer.Lease, op int64, pause time.Duration) 
 // kind is an error in a word, "" for none.
 func kind(err error) string {
 	for _, k := range []error{
-		renewer.ErrLost, renewer.ErrHeld, renewer.ErrRejected, renewer.ErrUnavailable, renewer.ErrShutdown, context.Canceled,
+		renewer.ErrLost, renewer.ErrHeld, renewer.ErrRejected, renewer.ErrUnavailable,
+		renewer.ErrShutdown, context.Canceled,
 	} {
 		if errors.Is(err, k) {
 			return k.Error()

@@ -1,2 +1,3 @@
-// Package worker is a process that takes locks, uses what they protect, and tells its parent of it: see package history.
+// Package worker is a process that takes locks, uses what they
+// protect, and tells its parent of it: see package history.
 package worker

@@ -20,8 +20,8 @@ func isIdle(name string) bool { return strings.HasPrefix(name, IdlePrefix) }
 // acquirers is the number of goroutines that take the idle leases.
 const acquirers = 32
 
-// idlers hold Spec.Idle leases on names of the worker's place, which nobody else wants, and take those that are lost again. A successor takes
-// over what a worker that was killed has left.
+// idlers hold Spec.Idle leases on names of the worker's place, which nobody else wants, and take
+// those that are lost again. A successor takes over what a worker that was killed has left.
 type idlers struct {
 	spec   Spec
 	keeper *renewer.Keeper
@@ -33,7 +33,10 @@ type idlers struct {
 }
 
 func newIdlers(spec Spec, keeper *renewer.Keeper, held *atomic.Int64) *idlers {
-	d := &idlers{spec: spec, keeper: keeper, held: held, free: make(chan string, spec.Idle), stops: make(map[*renewer.Lease]func() bool)}
+	d := &idlers{
+		spec: spec, keeper: keeper, held: held, free: make(chan string, spec.Idle),
+		stops: make(map[*renewer.Lease]func() bool),
+	}
 	for i := range spec.Idle {
 		d.free <- fmt.Sprintf("%s%d:%d", IdlePrefix, spec.Slot, i)
 	}
@@ -77,7 +80,8 @@ func (d *idlers) one(ctx context.Context) bool {
 		return false
 	case name = <-d.free:
 	}
-	lease, err := d.keeper.Acquire(context.WithoutCancel(ctx), name, renewer.Operation("idle"), renewer.MaxWait(d.spec.TTL))
+	lease, err := d.keeper.Acquire(context.WithoutCancel(ctx), name, renewer.Operation("idle"),
+		renewer.MaxWait(d.spec.TTL))
 	if err == nil {
 		d.keep(lease)
 		return true

@@ -44,7 +44,8 @@ func awaitGone(most int) error {
 		}
 		if time.Since(begun) > lingerTime {
 			stacks := make([]byte, 64<<10)
-			return fmt.Errorf("%d goroutines are left, of %d at the beginning: %s", left, most-1, stacks[:runtime.Stack(stacks, true)])
+			return fmt.Errorf("%d goroutines are left, of %d at the beginning: %s", left, most-1,
+				stacks[:runtime.Stack(stacks, true)])
 		}
 	}
 }

@@ -15,7 +15,10 @@ import (
 // the engine looks for in a store is passed on, or is one that workers have no use for.
 func TestTheEngineFindsAllOfTheStore(t *testing.T) {
 	t.Parallel()
-	known := map[string]string{"Sharded": "is passed on", "Recorder": "is for records, which workers do not keep"}
+	known := map[string]string{
+		"Sharded":  "is passed on",
+		"Recorder": "is for records, which workers do not keep",
+	}
 	files, err := filepath.Glob("../../../renewer/*.go")
 	require.NoError(t, err)
 	looks := regexp.MustCompile(`\bstore\.\((\w+)\)`)

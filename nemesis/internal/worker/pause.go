@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	pulse     = 10 * time.Millisecond
-	pauseFrom = 40 * time.Millisecond // what this many pulses miss is a pause: well below the margin
+	pulse = 10 * time.Millisecond
+	// what this many pulses miss is a pause: well below the margin
+	pauseFrom = 40 * time.Millisecond
 )
 
 // watchPauses tells when the process was stopped, or starved of the processor.
@@ -45,7 +46,8 @@ func tellFigures(ctx context.Context, t *teller, idle *atomic.Int64) {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		t.tell(history.Event{
-			Kind: history.Figures, At: history.Now(), Goroutines: runtime.NumGoroutine(), Heap: int64(min(m.HeapAlloc, 1<<62)),
+			Kind: history.Figures, At: history.Now(), Goroutines: runtime.NumGoroutine(),
+			Heap: int64(min(m.HeapAlloc, 1<<62)),
 			Idle: int(idle.Load()),
 		})
 	}

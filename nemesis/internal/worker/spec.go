@@ -25,13 +25,17 @@ type Spec struct {
 	Flaw Flaw
 	// Think is the longest that a caller waits before it takes a lock.
 	Think time.Duration
-	// Idle is how many leases more it holds all the time, on names of its own that nobody contends for.
+	// Idle is how many leases more it holds all the time, on names of
+	// its own that nobody contends for.
 	Idle int
 }
 
 // Config is how workers keep leases.
 func Config(ttl time.Duration) renewer.Config {
-	return renewer.Config{TTL: ttl, Margin: ttl / 10, RequestTimeout: ttl / 6, ClockDrift: renewer.DefaultClockDrift}
+	return renewer.Config{
+		TTL: ttl, Margin: ttl / 10, RequestTimeout: ttl / 6,
+		ClockDrift: renewer.DefaultClockDrift,
+	}
 }
 
 // Flaw breaks the lock on purpose, to see that the suite finds it.

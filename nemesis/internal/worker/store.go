@@ -8,9 +8,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// telling is a store that tells of each grant and renewal before the engine hears of it: nobody can believe in a deadline that the
-// parent does not know. Deadlines are counted from when the request reached it, which is a little later than the instant from which
-// the engine counts.
+// telling is a store that tells of each grant and renewal before the engine hears of it: nobody
+// can believe in a deadline that the parent does not know. Deadlines are counted from when the
+// request reached it, which is a little later than the instant from which the engine counts.
 type telling struct {
 	renewer.Store
 	t    *teller
@@ -36,9 +36,12 @@ type sharding struct {
 // Shard is the inner store's.
 func (s *sharding) Shard(name string) int { return s.inner.Shard(name) }
 
-// validFor is how long a lease is good for: until its deadline, less the margin at which its context is cancelled.
+// validFor is how long a lease is good for: until its deadline, less
+// the margin at which its context is cancelled.
 func (s *telling) validFor(ttl time.Duration) time.Duration {
-	return time.Duration(float64(ttl)*(1-s.cfg.ClockDrift)/(1+s.cfg.ClockDrift)) - time.Millisecond - s.cfg.Margin
+	return time.Duration(
+		float64(ttl)*(1-s.cfg.ClockDrift)/(1+s.cfg.ClockDrift),
+	) - time.Millisecond - s.cfg.Margin
 }
 
 // Acquire tells of what is granted.
@@ -49,8 +52,10 @@ func (s *telling) Acquire(ctx context.Context, claims []renewer.Claim) []renewer
 	for i, g := range grants {
 		if g.Status == renewer.Mine && !isIdle(claims[i].Name) {
 			s.t.tell(history.Event{
-				Kind: history.Granted, At: sent, Name: claims[i].Name, Owner: claims[i].Owner, Fence: g.Fence,
-				Top: g.Fence + int64(g.Reserved), Until: sent + int64(s.validFor(claims[i].TTL)-max(0, g.Age)),
+				Kind: history.Granted, At: sent, Name: claims[i].Name, Owner: claims[i].Owner,
+				Fence: g.Fence,
+				Top:   g.Fence + int64(g.Reserved),
+				Until: sent + int64(s.validFor(claims[i].TTL)-max(0, g.Age)),
 			})
 		}
 	}

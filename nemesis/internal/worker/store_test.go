@@ -59,7 +59,8 @@ func keep(t *testing.T, flaw worker.Flaw) (*renewer.Keeper, *paper) {
 	return k, told
 }
 
-// The deadline that the parent hears of is the one that the lease goes by, or later by next to nothing, with each heartbeat.
+// The deadline that the parent hears of is the one that the lease
+// goes by, or later by next to nothing, with each heartbeat.
 func TestDeadlinesAreTold(t *testing.T) {
 	t.Parallel()
 	k, told := keep(t, worker.Sound)
@@ -72,7 +73,9 @@ func TestDeadlinesAreTold(t *testing.T) {
 	assert.LessOrEqual(t, first, granted.Until)
 	assert.InDelta(t, first, granted.Until, float64(200*time.Millisecond))
 
-	require.Eventually(t, func() bool { return told.last(t, history.Extended).Until > granted.Until }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return told.last(t, history.Extended).Until > granted.Until
+	}, 5*time.Second, time.Millisecond)
 	extended := told.last(t, history.Extended)
 	assert.Equal(t, granted.Owner, extended.Owner)
 	assert.Greater(t, extended.Until, granted.Until)
@@ -103,8 +106,13 @@ func TestFlaws(t *testing.T) {
 	})
 	t.Run(string(worker.DeafRenewal), func(t *testing.T) {
 		t.Parallel()
-		store := worker.Tell(memory.New(), worker.DeafRenewal, new(paper), worker.Config(time.Second))
-		answers := store.Renew(t.Context(), []renewer.Hold{{Name: "lock", Owner: strings.Repeat("o", renewer.OwnerLen), TTL: time.Second}})
+		store := worker.Tell(memory.New(), worker.DeafRenewal, new(paper),
+			worker.Config(time.Second))
+		answers := store.Renew(t.Context(),
+			[]renewer.Hold{{
+				Name: "lock", Owner: strings.Repeat("o", renewer.OwnerLen),
+				TTL: time.Second,
+			}})
 		assert.Equal(t, renewer.Mine, answers[0].Status, "nobody has it")
 	})
 	t.Run(string(worker.ShortRenewal), func(t *testing.T) {
@@ -114,7 +122,11 @@ func TestFlaws(t *testing.T) {
 		owner := strings.Repeat("o", renewer.OwnerLen)
 		store.Acquire(t.Context(), []renewer.Claim{{Name: "lock", Owner: owner, TTL: time.Hour}})
 		store.Renew(t.Context(), []renewer.Hold{{Name: "lock", Owner: owner, TTL: time.Minute}})
-		rival := inner.Acquire(t.Context(), []renewer.Claim{{Name: "lock", Owner: strings.Repeat("p", renewer.OwnerLen), TTL: time.Second}})
+		rival := inner.Acquire(t.Context(),
+			[]renewer.Claim{{
+				Name: "lock", Owner: strings.Repeat("p", renewer.OwnerLen),
+				TTL: time.Second,
+			}})
 		assert.LessOrEqual(t, rival[0].TTL, 15*time.Second)
 	})
 }

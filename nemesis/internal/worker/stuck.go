@@ -31,7 +31,9 @@ func (s *stuck) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 		s.own = own
 	}
 	answers := s.own.Store.Renew(ctx, holds)
-	if slices.ContainsFunc(answers, func(a renewer.Answer) bool { return a.Status == renewer.Unknown }) {
+	if slices.ContainsFunc(answers, func(a renewer.Answer) bool {
+		return a.Status == renewer.Unknown
+	}) {
 		s.own.Close()
 		s.own = nil
 		return s.Store.Renew(ctx, holds)

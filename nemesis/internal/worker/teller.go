@@ -15,11 +15,13 @@ type teller struct {
 	out io.Writer
 }
 
-// tell returns when the parent has the event, or nobody listens any more: then the worker is about to end too.
+// tell returns when the parent has the event, or nobody listens any
+// more: then the worker is about to end too.
 func (t *teller) tell(e history.Event) {
 	line, err := json.Marshal(e)
 	if err != nil {
-		panic(fmt.Sprintf("worker: an event that is no JSON: %v", err)) // it holds numbers and strings only
+		// it holds numbers and strings only
+		panic(fmt.Sprintf("worker: an event that is no JSON: %v", err))
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

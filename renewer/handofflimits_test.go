@@ -1,0 +1,76 @@
+package renewer_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// Limits and options are each holder's own.
+func TestLimitsOverHandOffs(t *testing.T) {
+	t.Parallel()
+	cfg := config
+	cfg.MaxHold, cfg.CancelGrace, cfg.HandOffFor = 5*time.Second, time.Second, time.Minute
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		comers := line(t, s, k, 3)
+		pass(time.Second)
+		require.True(t, comers[0].free(t, comers[1], nil))
+		handed := time.Now()
+		at, lost := lostAt(t, comers[1].lease)
+		require.Equal(t, renewer.MaxHold, lost.Reason)
+		assertInstant(t, handed.Add(5*time.Second), at, "a limit of its own")
+		require.ErrorIs(t, comers[1].lease.Release(t.Context()), renewer.ErrLost)
+		<-comers[2].got
+		require.NoError(t, comers[2].err)
+
+		require.NoError(t, comers[2].lease.Release(t.Context()))
+		next := line(t, s, k, 2)
+		require.True(t, next[0].free(t, next[1], nil))
+		next[0].leave() // its grace is not the next one's
+		pass(2 * time.Second)
+		require.True(t, next[1].lease.Valid())
+		next[1].leave()
+		pass(time.Second + time.Millisecond)
+		require.ErrorAs(t, next[1].lease.Err(), &lost)
+		require.Equal(t, renewer.Abandoned, lost.Reason)
+		require.ErrorIs(t, next[1].lease.Release(t.Context()), renewer.ErrLost)
+	})
+}
+
+// A lease handed over holds for as long as its own HoldAtLeast says.
+func TestHoldAtLeastAfterAHandOff(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		before := acquire(t, k, "a")
+		first := come(t, s, k)
+		least := come(t, s, k, renewer.HoldAtLeast(4*time.Second))
+		require.NoError(t, before.Release(t.Context()))
+		<-first.got
+		require.True(t, first.free(t, least, nil))
+		require.NoError(t, least.lease.Release(t.Context()))
+		require.NotEmpty(t, s.Owner("a"))
+		pass(4*time.Second + time.Millisecond)
+		require.Empty(t, s.Owner("a"))
+	})
+}
+
+func TestShutdownDuringHandOffs(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		comers := line(t, s, k, 3)
+		pass(aToken)
+		ended := background(func() error { return k.Shutdown(within(t, time.Minute)) })
+		synctest.Wait()
+		require.NoError(t, comers[0].lease.Release(t.Context()))
+		require.NoError(t, <-ended)
+		for _, c := range comers[1:] {
+			require.ErrorIs(t, c.err, renewer.ErrShutdown)
+		}
+		require.Empty(t, s.Owner("a"))
+	})
+}

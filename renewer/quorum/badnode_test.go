@@ -1,0 +1,129 @@
+package quorum_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+func TestBatchesAreOneCallANode(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		claims := []renewer.Claim{claim("1", "a"), claim("2", "a"), claim("3", "a")}
+		for _, g := range s.Acquire(t.Context(), claims) {
+			require.Equal(t, renewer.Mine, g.Status)
+		}
+		// the third answer too: what is still under way when it is freed is freed again
+		synctest.Wait()
+		holds := []renewer.Hold{hold("1", "a"), hold("2", "a"), hold("3", "a")}
+		s.Renew(t.Context(), holds)
+		synctest.Wait()
+		s.Release(t.Context(), holds)
+		synctest.Wait()
+		for _, node := range nodes {
+			for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {
+				assert.Len(t, node.Calls(op), 1, op)
+			}
+		}
+	})
+}
+
+func TestANodeThatMiscounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, all := scripted(3)
+		all[1] = miscounting{all[1]}
+		s, err := quorum.New(all)
+		require.NoError(t, err)
+		mine(t, s, "a")
+		assert.Equal(t, confirmed, renew(t.Context(), s, "a"))
+		all[2] = miscounting{all[2]}
+		s, err = quorum.New(all)
+		require.NoError(t, err)
+		require.ErrorContains(t, renew(t.Context(), s, "a").Err,
+			"node 2: it answered what no store may: 2 answers to 1 questions")
+		require.Equal(t, renewer.Unknown, acquire(t.Context(), s, "a").Status)
+		pass(time.Minute)
+	})
+}
+
+// What the caller does to its slices afterwards reaches no slow node.
+func TestItemsAreTheCallersAgain(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {
+			nodes[2].Default(op, script.Pass().Slow(time.Second))
+		}
+		claims := []renewer.Claim{claim("n", "a")}
+		grants := s.Acquire(t.Context(), claims)
+		claims[0], grants[0] = renewer.Claim{}, renewer.Grant{}
+		pass(2 * time.Second)
+		require.Equal(t, "aaa", owners("n", nodes))
+		holds := []renewer.Hold{hold("n", "a")}
+		s.Renew(t.Context(), holds)[0] = renewer.Answer{}
+		holds[0] = renewer.Hold{}
+		pass(2 * time.Second)
+		holds[0] = hold("n", "a")
+		s.Release(t.Context(), holds)[0] = renewer.Answer{}
+		holds[0] = renewer.Hold{}
+		pass(2 * time.Second)
+		free(t, "n", nodes)
+	})
+}
+
+// A node that is far behind with a crowd's acquires is asked for heartbeats and releases all the
+// same.
+func TestANodeThatIsLateWithAcquiresHearsHeartbeats(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mine(t, s, "a")
+		nodes[0].Default(script.Acquire, script.Hang())
+		for i := range quorum.MostLate + 1 {
+			owner := fmt.Sprintf("%0*d", renewer.OwnerLen, i)
+			s.Acquire(t.Context(),
+				[]renewer.Claim{{Name: fmt.Sprint("n", i), Owner: owner, TTL: ttl}})
+		}
+		assert.EqualValues(t, quorum.MostLate, quorum.Late(s, 0))
+		require.Equal(t, renewer.Mine,
+			s.Renew(t.Context(), []renewer.Hold{hold("n", "a")})[0].Status)
+		require.Equal(t, renewer.Mine,
+			s.Release(t.Context(), []renewer.Hold{hold("n", "a")})[0].Status)
+		synctest.Wait()
+		assert.Len(t, nodes[0].Calls(script.Renew), 1)
+		assert.NotEmpty(t, nodes[0].Calls(script.Release))
+		free(t, "n", nodes)
+	})
+}
+
+// A node that hangs for long costs a bounded number of goroutines,
+// and is asked again when it is back.
+func TestAHungNodeIsSpared(t *testing.T) {
+	t.Parallel()
+	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		nodes[0].Default(script.Acquire, script.Hang())
+		nodes[0].Default(script.Release, script.Hang())
+		for i := range 2 * quorum.MostLate {
+			owner := fmt.Sprintf("%0*d", renewer.OwnerLen, i)
+			grants := s.Acquire(t.Context(), []renewer.Claim{{Name: "n", Owner: owner, TTL: ttl}})
+			require.Equal(t, renewer.Mine, grants[0].Status)
+			answers := s.Release(t.Context(), []renewer.Hold{{Name: "n", Owner: owner}})
+			require.Equal(t, renewer.Mine, answers[0].Status)
+		}
+		assert.EqualValues(t, 2*quorum.MostLate, quorum.Late(s, 0), "of acquires, and of others")
+		nodes[0].Default(script.Acquire, script.Pass())
+		nodes[0].Default(script.Release, script.Pass())
+		pass(time.Minute)
+		assert.Zero(t, quorum.Late(s, 0))
+		mine(t, s, "a")
+		synctest.Wait()
+		assert.Equal(t, "aaa", owners("n", nodes))
+	})
+}
