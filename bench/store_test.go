@@ -35,7 +35,7 @@ func newStore(b *testing.B, leases int) (*redisstore.Store, []renewer.Hold) {
 		holds[i] = renewer.Hold{Name: leaseName(i), Owner: owner, TTL: ttl}
 	}
 	for i, g := range store.Acquire(context.Background(), claims) {
-		if g.Status != renewer.Mine {
+		if g.Status != renewer.StatusHeld {
 			b.Fatalf("claim %d: %v, %v", i, g.Status, g.Err)
 		}
 	}
@@ -49,7 +49,8 @@ func BenchmarkRenew(b *testing.B) {
 			store, holds := newStore(b, size)
 			b.ReportAllocs()
 			for b.Loop() {
-				if a := store.Renew(context.Background(), holds); a[size-1].Status != renewer.Mine {
+				if a := store.Renew(context.Background(),
+					holds); a[size-1].Status != renewer.StatusHeld {
 					b.Fatal(a[size-1])
 				}
 			}

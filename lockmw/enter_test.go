@@ -26,7 +26,7 @@ func TestEnterAndExit(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, lockmw.Held(ctx, "a"))
 		_, _, err = lockmw.Enter(t.Context(), k, "a", lockmw.Refuse())
-		require.Equal(t, lockmw.RefusedHeld, lockmw.RefusalOf(err))
+		require.Equal(t, lockmw.RefusalHeld, lockmw.RefusalOf(err))
 
 		inner, leave, err := lockmw.Enter(ctx, k, "a")
 		require.NoError(t, err, "the same call chain")
@@ -93,7 +93,7 @@ func TestWithinBoundsTheQuestion(t *testing.T) {
 					s.Script(script.Acquire, script.Hang())
 					begun := time.Now()
 					_, _, err := lockmw.Enter(t.Context(), k, "a", policy, lockmw.Within(d))
-					require.Equal(t, lockmw.RefusedUnavailable, lockmw.RefusalOf(err), "%v", err)
+					require.Equal(t, lockmw.RefusalUnavailable, lockmw.RefusalOf(err), "%v", err)
 					require.InDelta(t, max(d, 0), time.Since(begun), 1)
 				})
 			})
@@ -114,7 +114,7 @@ func TestMaxWaiters(t *testing.T) {
 		synctest.Wait()
 		begun := time.Now()
 		_, err = lockmw.Do(t.Context(), k, "a", answer, lockmw.MaxWaiters(1))
-		require.Equal(t, lockmw.RefusedLineFull, lockmw.RefusalOf(err))
+		require.Equal(t, lockmw.RefusalQueueFull, lockmw.RefusalOf(err))
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		require.Zero(t, time.Since(begun))
 		require.NoError(t, exit(nil))
@@ -128,23 +128,23 @@ func TestRefusalOf(t *testing.T) {
 		return &renewer.Error{Op: "acquire", Name: "a", Kind: kind, Err: cause}
 	}
 	for want, errs := range map[lockmw.Refusal][]error{
-		lockmw.NotRefused:      {nil},
-		lockmw.RefusedHeld:     {is(renewer.ErrHeld, nil)},
-		lockmw.RefusedLineFull: {is(renewer.ErrHeld, renewer.ErrLineFull)},
-		lockmw.RefusedSkipped:  {fmt.Errorf("%w: a", lockmw.ErrSkipped)},
-		lockmw.RefusedUnavailable: {
+		lockmw.RefusalNone:      {nil},
+		lockmw.RefusalHeld:      {is(renewer.ErrHeld, nil)},
+		lockmw.RefusalQueueFull: {is(renewer.ErrHeld, renewer.ErrQueueFull)},
+		lockmw.RefusalSkipped:   {fmt.Errorf("%w: a", lockmw.ErrSkipped)},
+		lockmw.RefusalUnavailable: {
 			is(renewer.ErrUnavailable, errDown),
 			is(renewer.ErrUnavailable, renewer.ErrRejected),
 		},
-		lockmw.RefusedShutdown: {is(renewer.ErrShutdown, nil)},
-		lockmw.RefusedName:     {is(renewer.ErrName, errors.New("it is empty"))},
-		lockmw.RefusedLost: {
+		lockmw.RefusalShutdown: {is(renewer.ErrShutdown, nil)},
+		lockmw.RefusalName:     {is(renewer.ErrName, errors.New("it is empty"))},
+		lockmw.RefusalLost: {
 			&renewer.LostError{},
 			is(context.Canceled, &renewer.LostError{}),
 		},
-		lockmw.RefusedCancelled: {is(context.Canceled, nil), is(context.Canceled, errDown)},
-		lockmw.RefusedDeadline:  {is(context.DeadlineExceeded, nil)},
-		lockmw.RefusedMisuse:    {renewer.ErrConfig, errDown},
+		lockmw.RefusalCancelled: {is(context.Canceled, nil), is(context.Canceled, errDown)},
+		lockmw.RefusalDeadline:  {is(context.DeadlineExceeded, nil)},
+		lockmw.RefusalMisuse:    {renewer.ErrConfig, errDown},
 	} {
 		for _, err := range errs {
 			assert.Equal(t, want, lockmw.RefusalOf(err), "%v", err)

@@ -34,7 +34,7 @@ func TestAFunctionExtendsItsLock(t *testing.T) {
 		require.ErrorIs(t, lockmw.Extend(t.Context(), time.Minute), lockmw.ErrNotHeld)
 		_, err = lockmw.Do(t.Context(), k, "a", answer, lockmw.Manual(0))
 		require.ErrorIs(t, err, renewer.ErrConfig)
-		require.Equal(t, lockmw.RefusedMisuse, lockmw.RefusalOf(err))
+		require.Equal(t, lockmw.RefusalMisuse, lockmw.RefusalOf(err))
 	})
 }
 

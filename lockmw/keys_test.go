@@ -49,7 +49,7 @@ func TestKeysAreBounded(t *testing.T) {
 			} {
 				_, err := lockmw.Do(t.Context(), k, name, answer, opt)
 				require.ErrorIs(t, err, renewer.ErrName)
-				require.Equal(t, lockmw.RefusedName, lockmw.RefusalOf(err))
+				require.Equal(t, lockmw.RefusalName, lockmw.RefusalOf(err))
 				require.ErrorContains(t, err, "KeysUpTo")
 				require.NotContains(t, err.Error(), "account:")
 				require.NotContains(t, err.Error(), "\x00")

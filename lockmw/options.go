@@ -102,7 +102,7 @@ func Within(d time.Duration) Option {
 
 // MaxWaiters bounds how many callers of this process stand in line for one name,
 // behind the one who has the lock or asks for it; one more gets [renewer.ErrHeld]
-// with [renewer.ErrLineFull] at once. Zero or less, the default: no limit.
+// with [renewer.ErrQueueFull] at once. Zero or less, the default: no limit.
 func MaxWaiters(n int) Option {
 	return func(s settings) settings { s.waiters = n; return s }
 }

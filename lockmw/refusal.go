@@ -13,32 +13,32 @@ import (
 type Refusal uint8
 
 const (
-	// NotRefused is the zero value: there is no error.
-	NotRefused Refusal = iota
-	// RefusedHeld means that somebody else has the lock: [renewer.ErrHeld].
-	RefusedHeld
-	// RefusedLineFull means that too many wait for it already: [renewer.ErrLineFull].
-	RefusedLineFull
-	// RefusedSkipped means that somebody else has it, and [Skip] was asked for: [ErrSkipped].
-	RefusedSkipped
-	// RefusedUnavailable means that the store could not be asked:
+	// RefusalNone is the zero value: there is no error.
+	RefusalNone Refusal = iota
+	// RefusalHeld means that somebody else has the lock: [renewer.ErrHeld].
+	RefusalHeld
+	// RefusalQueueFull means that too many wait for it already: [renewer.ErrQueueFull].
+	RefusalQueueFull
+	// RefusalSkipped means that somebody else has it, and [Skip] was asked for: [ErrSkipped].
+	RefusalSkipped
+	// RefusalUnavailable means that the store could not be asked:
 	// [renewer.ErrUnavailable]. It never means "busy".
-	RefusedUnavailable
-	// RefusedShutdown means that the keeper is shut down: [renewer.ErrShutdown].
-	RefusedShutdown
-	// RefusedName means that the name is empty, too long, or one of too many ([MaxKeys]):
+	RefusalUnavailable
+	// RefusalShutdown means that the keeper is shut down: [renewer.ErrShutdown].
+	RefusalShutdown
+	// RefusalName means that the name is empty, too long, or one of too many ([MaxKeys]):
 	// [renewer.ErrName].
-	RefusedName
-	// RefusedLost means that the lock of an outer call, in whose
+	RefusalName
+	// RefusalLost means that the lock of an outer call, in whose
 	// context this one was made, is lost: [renewer.ErrLost].
-	RefusedLost
-	// RefusedCancelled means that the caller has gone: context.Canceled.
-	RefusedCancelled
-	// RefusedDeadline means that the caller's own deadline has passed: context.DeadlineExceeded.
-	RefusedDeadline
-	// RefusedMisuse means that the call can never work:
+	RefusalLost
+	// RefusalCancelled means that the caller has gone: context.Canceled.
+	RefusalCancelled
+	// RefusalDeadline means that the caller's own deadline has passed: context.DeadlineExceeded.
+	RefusalDeadline
+	// RefusalMisuse means that the call can never work:
 	// [renewer.ErrConfig], and whatever no lock's error is.
-	RefusedMisuse
+	RefusalMisuse
 )
 
 // RefusalOf sorts an error of [Enter], or of [Do] if the function did
@@ -46,27 +46,27 @@ const (
 func RefusalOf(err error) Refusal {
 	switch {
 	case err == nil:
-		return NotRefused
+		return RefusalNone
 	case errors.Is(err, renewer.ErrLost): // first: it is the cause of a cancellation then
-		return RefusedLost
+		return RefusalLost
 	case errors.Is(err, context.Canceled):
-		return RefusedCancelled
+		return RefusalCancelled
 	case errors.Is(err, context.DeadlineExceeded):
-		return RefusedDeadline
+		return RefusalDeadline
 	case errors.Is(err, ErrSkipped):
-		return RefusedSkipped
-	case errors.Is(err, renewer.ErrLineFull):
-		return RefusedLineFull
+		return RefusalSkipped
+	case errors.Is(err, renewer.ErrQueueFull):
+		return RefusalQueueFull
 	case errors.Is(err, renewer.ErrHeld):
-		return RefusedHeld
+		return RefusalHeld
 	case errors.Is(err, renewer.ErrUnavailable):
-		return RefusedUnavailable
+		return RefusalUnavailable
 	case errors.Is(err, renewer.ErrShutdown):
-		return RefusedShutdown
+		return RefusalShutdown
 	case errors.Is(err, renewer.ErrName):
-		return RefusedName
+		return RefusalName
 	default:
-		return RefusedMisuse
+		return RefusalMisuse
 	}
 }
 

@@ -54,11 +54,11 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 // is busy, or was lost while another was waited for.
 func mayPass(ctx context.Context, err error) bool {
 	switch RefusalOf(err) { //nolint:exhaustive // the others will be refused again
-	case RefusedHeld:
+	case RefusalHeld:
 		return true
-	case RefusedLost:
+	case RefusalLost:
 		return ctx.Err() == nil // else it may be one of another keeper's that ctx is under
-	case RefusedUnavailable:
+	case RefusalUnavailable:
 		return !errors.Is(err, renewer.ErrRejected)
 	default:
 		return false

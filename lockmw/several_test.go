@@ -200,7 +200,7 @@ func TestKeys(t *testing.T) {
 			lockmw.Keys("a", strings.Repeat("x", renewer.MaxName+1)),
 		} {
 			_, err := lockmw.Do(t.Context(), k, name, answer)
-			require.Equal(t, lockmw.RefusedName, lockmw.RefusalOf(err))
+			require.Equal(t, lockmw.RefusalName, lockmw.RefusalOf(err))
 		}
 		_, err := k.Acquire(t.Context(), lockmw.Keys("a", "b"))
 		require.ErrorIs(t, err, renewer.ErrName, "the keeper does not know of it")
@@ -317,7 +317,7 @@ func TestSeveralUnderALostLockEndAtOnce(t *testing.T) {
 			_, err := lockmw.Do(context.WithoutCancel(ctx), k, lockmw.Keys("a", "b"), answer,
 				lockmw.Wait(50*time.Millisecond))
 			require.ErrorIs(t, err, renewer.ErrLost)
-			require.Equal(t, lockmw.RefusedLost, lockmw.RefusalOf(err))
+			require.Equal(t, lockmw.RefusalLost, lockmw.RefusalOf(err))
 			require.Zero(t, time.Since(begun))
 			require.Len(t, s.Calls(script.Acquire), asked)
 			return 0, nil

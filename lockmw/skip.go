@@ -18,7 +18,7 @@ func DoOrSkip[T any](
 		ran = true
 		return fn(ctx)
 	}, append(slices.Clip(opts), func(s settings) settings { s.contention = skip; return s })...)
-	if !ran && RefusalOf(err) == RefusedSkipped {
+	if !ran && RefusalOf(err) == RefusalSkipped {
 		return result, false, nil
 	}
 	return result, ran, err

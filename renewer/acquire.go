@@ -37,7 +37,7 @@ func MaxWait(d time.Duration) Option {
 
 // MaxWaiters refuses the call if n callers of this keeper stand in line for the
 // name already, behind the one who has the lock or asks the store for it: an error
-// that is [ErrHeld] and [ErrLineFull]. It bounds the memory and the waiting time
+// that is [ErrHeld] and [ErrQueueFull]. It bounds the memory and the waiting time
 // that a popular name can cost a server. Zero or less, the default: no limit.
 func MaxWaiters(n int) Option {
 	return func(r request) request { r.most = max(n, 0); return r }
@@ -109,7 +109,7 @@ type call struct {
 	seen      glimpse // what the store last answered, while it was not "yours"
 	behind    glimpse // whom this call was last seen behind, in this process or elsewhere
 	queued    bool    // the store has a place in its line for us
-	refused   instant // when the last question was sent that was answered Taken; 0 without
+	refused   instant // when the last question was sent that was answered StatusTaken; 0 without
 	freed     bool    // the name was free between the last two of these
 	reserved  int     // tokens for hand-offs
 	reserves  bool    // some were asked for, by any question
@@ -254,7 +254,7 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	settled = k.settleLine(l)
 	if k.told { // nobody would renew it, or end it: Shutdown has dealt with the others already
 		k.stillRan++
-		k.lose(l, ShutDown, now, news)
+		k.lose(l, ReasonShutdown, now, news)
 	}
 	c.exitLocked() // not idle: the lease is on the books
 	return settled

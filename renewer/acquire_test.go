@@ -64,7 +64,7 @@ func TestTheCallersCancellationIsTheOperationsButNotTheLeases(t *testing.T) {
 		pass(time.Hour)
 		require.True(t, l.Valid(), "held until the operation returns")
 		require.NoError(t, l.Release(ctx), "and freed although the caller's context is over")
-		require.Equal(t, renewer.Mine, answerOf(s, "a"))
+		require.Equal(t, renewer.StatusHeld, answerOf(s, "a"))
 	})
 }
 
@@ -74,10 +74,10 @@ func answerOf(s *script.Store, name string) renewer.Status {
 	calls := s.Calls(script.Acquire)
 	claim := calls[len(calls)-1].Claims[0]
 	a := s.Release(context.Background(), []renewer.Hold{{Name: name, Owner: claim.Owner}})[0]
-	if a.Status == renewer.Gone {
-		return renewer.Mine
+	if a.Status == renewer.StatusGone {
+		return renewer.StatusHeld
 	}
-	return renewer.Unknown
+	return renewer.StatusUnknown
 }
 
 // A lock asked for under another that was lost meanwhile is not acquired, and the error says so.
@@ -265,7 +265,7 @@ func TestErrorsAreTold(t *testing.T) {
 func TestAGrantIsOlderThanTheKeeper(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Script(script.Acquire, script.Mine().Aged(4*time.Second))
+		s.Script(script.Acquire, script.Held().Aged(4*time.Second))
 		l := acquire(t, k, "a")
 		require.InDelta(t, goodFor-4*time.Second, l.Remaining(), float64(rounding))
 		pass(10 * time.Millisecond)

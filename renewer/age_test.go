@@ -15,7 +15,7 @@ import (
 func TestAnAnswersAgeShortensBelief(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Script(script.Acquire, script.Mine().Aged(time.Second))
+		s.Script(script.Acquire, script.Held().Aged(time.Second))
 		begun := time.Now()
 		l := acquire(t, k, "a")
 		require.InDelta(t, goodFor-time.Second, l.Remaining(), float64(rounding))
@@ -25,7 +25,7 @@ func TestAnAnswersAgeShortensBelief(t *testing.T) {
 		require.Error(t, l.Release(t.Context()))
 
 		s.Default(script.Renew, script.Fail(errDown))
-		s.Script(script.Renew, script.Mine().Aged(time.Second))
+		s.Script(script.Renew, script.Held().Aged(time.Second))
 		l = acquire(t, k, "b")
 		at, _ = lostAt(t, l)
 		sent := s.Calls(script.Renew)
@@ -45,7 +45,7 @@ func TestAnAnswersAgeShortensBelief(t *testing.T) {
 func TestAnAnswerTooOldIsNoGrant(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Script(script.Acquire, script.Mine().Aged(goodFor))
+		s.Script(script.Acquire, script.Held().Aged(goodFor))
 		_, err := k.TryAcquire(t.Context(), "a")
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 	})

@@ -72,14 +72,14 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	late := c.endRequest(request)
 	g, sent := c.grantOf(ctx, grants, sent)
 	switch g.Status {
-	case Mine:
+	case StatusHeld:
 		if ctx.Err() != nil { // the caller left while the question was under way
 			c.unsettled = sent
 			return 0, c.cancelled(ctx)
 		}
 		l.fence, c.reserved = g.Fence, g.Reserved
 		return sent, nil
-	case Taken:
+	case StatusTaken:
 		// Somebody else's: nothing of ours is there. An earlier question that was
 		// lost on its way may still take effect, though, once the other has gone.
 		if sent >= c.unsettled.add(k.store.Settle()) {
@@ -119,7 +119,7 @@ func (c *call) grantOf(ctx context.Context, grants []Grant, sent instant) (Grant
 	if answered := isAnswer(g.Status, g.Err); answered || ctx.Err() == nil {
 		k.bookReply(k.shardOf(c.l.name), sent, answered)
 	}
-	if g.Status != Mine {
+	if g.Status != StatusHeld {
 		return g, sent
 	}
 	sent = sent.add(-max(0, g.Age))

@@ -27,7 +27,7 @@ func TestAWakeUpEndsTheWait(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Taken(other, time.Minute), script.Taken(other, time.Minute),
-			script.Mine())
+			script.Held())
 		freed := time.Now().Add(1234 * time.Millisecond)
 		time.AfterFunc(time.Until(freed), func() { s.Wake("a", nil) })
 		assertInstant(t, freed, taken(t, k), "acquired")
@@ -42,7 +42,7 @@ func TestAWakeUpEndsTheWait(t *testing.T) {
 func TestNoWakeUpIsMissedBeforeTheWatch(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Script(script.Acquire, script.Taken(other, time.Hour), script.Mine())
+		s.Script(script.Acquire, script.Taken(other, time.Hour), script.Held())
 		begun := time.Now()
 		assertInstant(t, begun, taken(t, k), "acquired")
 	})

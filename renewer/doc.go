@@ -32,8 +32,8 @@
 //
 //   - The store is slow, down, or cut off: heartbeats are retried within
 //     what is left of the deadline; two requests always fit. Nothing in
-//     time: lost, [Expired], Margin before anybody else can have the key.
-//   - The store says that the key is gone or another's: lost at once, [Usurped].
+//     time: lost, [ReasonExpired], Margin before anybody else can have the key.
+//   - The store says that the key is gone or another's: lost at once, [ReasonTaken].
 //   - The caller's context is cancelled: so is the operation's, but the lease is held
 //     until the operation returns, since an operation that ignores its context still works
 //     on what the lock protects. [Config.CancelGrace] and [Config.MaxHold] bound that.

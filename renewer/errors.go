@@ -16,9 +16,9 @@ import (
 var (
 	// ErrHeld means that somebody else has the lock. errors.As with *[Error] tells who.
 	ErrHeld = errors.New("lockbeat: held by another owner")
-	// ErrLineFull comes with ErrHeld: as many callers of this process
+	// ErrQueueFull comes with ErrHeld: as many callers of this process
 	// wait for the lock as [MaxWaiters] allows.
-	ErrLineFull = errors.New("lockbeat: the line is full")
+	ErrQueueFull = errors.New("lockbeat: the queue is full")
 	// ErrLost means that a lease ended before its operation did.
 	// errors.As with *[LostError] tells why.
 	ErrLost = errors.New("lockbeat: lease lost")
@@ -112,31 +112,33 @@ func (e storeError) As(target any) bool { return errors.As(e.error, target) }
 type Reason uint8
 
 const (
-	// Expired means that no renewal was confirmed in time: the store is slow, down, or cut off.
-	Expired Reason = iota + 1
-	// Usurped means that the store says so: the key is gone, or another owner has it.
-	Usurped
-	// MaxHold means that the operation held the lock for [Config.MaxHold].
-	MaxHold
-	// Abandoned means that the operation still ran
+	// ReasonExpired means that no renewal was confirmed in time: the
+	// store is slow, down, or cut off.
+	ReasonExpired Reason = iota + 1
+	// ReasonTaken means that the store says so: the key is gone, or another owner has it.
+	ReasonTaken
+	// ReasonMaxHold means that the operation held the lock for [Config.MaxHold].
+	ReasonMaxHold
+	// ReasonAbandoned means that the operation still ran
 	// [Config.CancelGrace] after its caller had cancelled it.
-	Abandoned
-	// ShutDown means that the keeper's Shutdown ran out of time while the operation still ran.
-	ShutDown
+	ReasonAbandoned
+	// ReasonShutdown means that the keeper's Shutdown ran out of time
+	// while the operation still ran.
+	ReasonShutdown
 )
 
 // String returns the reason as telemetry shows it.
 func (r Reason) String() string {
 	switch r {
-	case Expired:
+	case ReasonExpired:
 		return "expired"
-	case Usurped:
+	case ReasonTaken:
 		return "taken"
-	case MaxHold:
+	case ReasonMaxHold:
 		return "max_hold"
-	case Abandoned:
+	case ReasonAbandoned:
 		return "abandoned"
-	case ShutDown:
+	case ReasonShutdown:
 		return "shutdown"
 	default:
 		return "unknown"
@@ -146,15 +148,15 @@ func (r Reason) String() string {
 // explain is the reason in a sentence's end.
 func (r Reason) explain() string {
 	switch r {
-	case Expired:
+	case ReasonExpired:
 		return "no renewal was confirmed in time"
-	case Usurped:
+	case ReasonTaken:
 		return "the store says that it is not ours any more"
-	case MaxHold:
+	case ReasonMaxHold:
 		return "it was held for as long as Config.MaxHold allows"
-	case Abandoned:
+	case ReasonAbandoned:
 		return "the operation ran on past Config.CancelGrace after its caller had gone"
-	case ShutDown:
+	case ReasonShutdown:
 		return "the keeper's shutdown ran out of time"
 	default:
 		return "for an unknown reason"

@@ -33,7 +33,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	h := l.hold()
 	h.TTL = d
 	a := answerTo(k.store.Renew(request, []Hold{h}), 0, 1, brokenAnswer)
-	if a.Status == Unknown {
+	if a.Status == StatusUnknown {
 		a.Err = orUnexplained(a.Err)
 	}
 	lost := k.extended(l, a, sent.add(-max(0, a.Age)), d)
@@ -43,7 +43,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	switch {
 	case lost != nil:
 		return lost
-	case a.Status == Mine:
+	case a.Status == StatusHeld:
 		return nil
 	case ctx.Err() != nil:
 		return &Error{
@@ -94,11 +94,11 @@ func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) err
 	now := k.clock.now()
 	if l.state == held {
 		switch {
-		case a.Status == Taken || a.Status == Gone:
-			k.lose(l, Usurped, now, &news)
+		case a.Status == StatusTaken || a.Status == StatusGone:
+			k.lose(l, ReasonTaken, now, &news)
 		case now >= instant(l.until.Load()):
 			k.end(l, now, &news) // confirmed or not, too late
-		case a.Status == Mine:
+		case a.Status == StatusHeld:
 			l.renewals++
 			l.deadline = max(l.deadline, sent.add(k.validFor(d)))
 			l.setUntil() // the agenda follows when the old instant comes
@@ -119,9 +119,9 @@ func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) err
 func (l *Lease) renewed(a Answer, took time.Duration) Renewed {
 	r := Renewed{Leases: 1, Took: took, Err: a.Err}
 	switch a.Status {
-	case Mine:
+	case StatusHeld:
 		r.OK = 1
-	case Taken, Gone:
+	case StatusTaken, StatusGone:
 		r.Gone = 1
 	default:
 		r.Failed = 1

@@ -25,7 +25,7 @@ func TestAManualLeaseHasNoHeartbeat(t *testing.T) {
 		require.InDelta(t, usable(time.Minute), l.Remaining(), float64(rounding))
 		at, lost := lostAt(t, l)
 		assertInstant(t, begun.Add(usable(time.Minute)), at, "not a moment longer")
-		require.Equal(t, renewer.Expired, lost.Reason)
+		require.Equal(t, renewer.ReasonExpired, lost.Reason)
 		require.Empty(t, s.Calls(script.Renew))
 		require.ErrorIs(t, l.Extend(t.Context(), time.Minute), renewer.ErrLost, "it is too late")
 		require.Empty(t, s.Calls(script.Renew), "and the store is not asked")

@@ -163,7 +163,7 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 	left := k.leaveLocked(l)
 	k.forget(l)
 	k.mu.Unlock()
-	if l.owner != "" && (lost == nil || lost.Reason != Usurped) {
+	if l.owner != "" && (lost == nil || lost.Reason != ReasonTaken) {
 		k.disown(l, hold, unsettled)
 	}
 	left()

@@ -113,7 +113,7 @@ func TestHeartbeatOverHandOffs(t *testing.T) {
 		require.InDelta(t, 1200, len(s.Calls(script.Renew)), 2, "one per interval")
 		s.Delete("a")
 		_, lost := lostAt(t, comers[2].lease)
-		require.Equal(t, renewer.Usurped, lost.Reason)
+		require.Equal(t, renewer.ReasonTaken, lost.Reason)
 		require.Equal(t, comers[2].lease.Fence(), lost.Fence)
 		require.NoError(t, comers[0].lease.Err(), "theirs was over")
 		require.ErrorIs(t, comers[2].lease.Release(t.Context()), renewer.ErrLost)
@@ -130,7 +130,7 @@ func TestDeadlineOverHandOffs(t *testing.T) {
 		require.True(t, comers[0].free(t, comers[1], nil))
 		at, lost := lostAt(t, comers[1].lease)
 		assertInstant(t, begun.Add(goodFor), at, "counted from the question to the store")
-		require.Equal(t, renewer.Expired, lost.Reason)
+		require.Equal(t, renewer.ReasonExpired, lost.Reason)
 		require.ErrorIs(t, comers[1].lease.Release(t.Context()), renewer.ErrLost)
 	})
 }
@@ -233,7 +233,7 @@ func TestNeverHandedOverAfterALoss(t *testing.T) {
 		comers := line(t, s, k, 2)
 		s.Delete("a")
 		_, lost := lostAt(t, comers[0].lease)
-		require.Equal(t, renewer.Usurped, lost.Reason)
+		require.Equal(t, renewer.ReasonTaken, lost.Reason)
 		<-comers[1].got
 		require.NoError(t, comers[1].err)
 		require.Len(t, s.Calls(script.Acquire), 3)
@@ -348,7 +348,7 @@ func TestLostBeforeItIsReceived(t *testing.T) {
 		l := comers[1].lease
 		require.ErrorIs(t, context.Cause(l.Context()), renewer.ErrLost)
 		require.False(t, l.Valid())
-		require.Equal(t, renewer.Expired, (<-o.lost).Err.Reason)
+		require.Equal(t, renewer.ReasonExpired, (<-o.lost).Err.Reason)
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
 		o.takes.Store(0)
 	})

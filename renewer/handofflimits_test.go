@@ -22,7 +22,7 @@ func TestLimitsOverHandOffs(t *testing.T) {
 		require.True(t, comers[0].free(t, comers[1], nil))
 		handed := time.Now()
 		at, lost := lostAt(t, comers[1].lease)
-		require.Equal(t, renewer.MaxHold, lost.Reason)
+		require.Equal(t, renewer.ReasonMaxHold, lost.Reason)
 		assertInstant(t, handed.Add(5*time.Second), at, "a limit of its own")
 		require.ErrorIs(t, comers[1].lease.Release(t.Context()), renewer.ErrLost)
 		<-comers[2].got
@@ -37,7 +37,7 @@ func TestLimitsOverHandOffs(t *testing.T) {
 		next[1].leave()
 		pass(time.Second + time.Millisecond)
 		require.ErrorAs(t, next[1].lease.Err(), &lost)
-		require.Equal(t, renewer.Abandoned, lost.Reason)
+		require.Equal(t, renewer.ReasonAbandoned, lost.Reason)
 		require.ErrorIs(t, next[1].lease.Release(t.Context()), renewer.ErrLost)
 	})
 }

@@ -186,9 +186,9 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 	for i, l := range f.leases {
 		a := answerTo(answers, i, len(f.leases), brokenAnswer)
 		switch a.Status {
-		case Mine:
+		case StatusHeld:
 			r.OK++
-		case Taken, Gone:
+		case StatusTaken, StatusGone:
 			r.Gone++
 		default:
 			a.Err = orUnexplained(a.Err)
@@ -203,7 +203,7 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 		lag := f.sent.sub(l.due)
 		k.book(l, a, f.sent.add(-max(0, a.Age)), now, &news)
 		if k.observer != nil && l.state == held &&
-			(a.Status == Unknown || lag > k.cfg.RequestTimeout) {
+			(a.Status == StatusUnknown || lag > k.cfg.RequestTimeout) {
 			misses = append(misses, miss{l.seen(), Missed{
 				Name: l.name, Operation: l.label.operation, Fence: l.fence, Lag: max(0, lag),
 				Err:  a.Err,
@@ -211,7 +211,7 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 			}})
 		}
 	}
-	k.bookReply(int(f.lane.number-1), f.sent, r.OK+r.Gone > 0 || isAnswer(Unknown, r.Err))
+	k.bookReply(int(f.lane.number-1), f.sent, r.OK+r.Gone > 0 || isAnswer(StatusUnknown, r.Err))
 	if r.Failed > 0 {
 		f.lane.trouble(now.add(k.cfg.TTL))
 	}
@@ -236,12 +236,12 @@ type miss struct {
 // book books one answer to a heartbeat sent at an instant. Under k.mu.
 func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 	switch {
-	case a.Status == Taken || a.Status == Gone:
-		k.lose(l, Usurped, now, news)
+	case a.Status == StatusTaken || a.Status == StatusGone:
+		k.lose(l, ReasonTaken, now, news)
 	case now >= instant(l.until.Load()):
 		// Confirmed or not, it comes too late: belief has ended, and must not begin again.
 		k.end(l, now, news)
-	case a.Status == Mine:
+	case a.Status == StatusHeld:
 		if l.rare != nil {
 			l.rare.lastErr = nil
 		}

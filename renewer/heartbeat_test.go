@@ -33,7 +33,7 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 			setup: func(s *script.Store) {
 				s.Script(script.Renew, script.Pass(), script.Taken(renewer.Holder{}, time.Second))
 			},
-			reason: renewer.Usurped,
+			reason: renewer.ReasonTaken,
 			want:   func(s *script.Store) time.Time { return last(s.Calls(script.Renew)) },
 		},
 		{
@@ -41,7 +41,7 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 			setup: func(s *script.Store) {
 				s.Script(script.Renew, script.Pass(), script.Gone().Late(1500*time.Millisecond))
 			},
-			reason: renewer.Usurped,
+			reason: renewer.ReasonTaken,
 			want: func(s *script.Store) time.Time {
 				return last(s.Calls(script.Renew)).Add(1500 * time.Millisecond)
 			},
@@ -49,7 +49,7 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 		{
 			name:   "no heartbeat is ever answered: counted from the acquire",
 			setup:  func(s *script.Store) { s.Default(script.Renew, script.Hang()) },
-			reason: renewer.Expired,
+			reason: renewer.ReasonExpired,
 			want: func(s *script.Store) time.Time {
 				return s.Calls(script.Acquire)[0].At.Add(goodFor)
 			},
@@ -60,7 +60,7 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 				s.Script(script.Acquire, script.Pass().Late(1900*time.Millisecond))
 				s.Default(script.Renew, script.Hang())
 			},
-			reason: renewer.Expired,
+			reason: renewer.ReasonExpired,
 			want: func(s *script.Store) time.Time {
 				return s.Calls(script.Acquire)[0].At.Add(goodFor)
 			},
@@ -71,7 +71,7 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 				s.Script(script.Renew, script.Pass(), script.Pass())
 				s.Default(script.Renew, script.Hang())
 			},
-			reason: renewer.Expired,
+			reason: renewer.ReasonExpired,
 			want: func(s *script.Store) time.Time {
 				return s.Calls(script.Renew)[1].At.Add(goodFor)
 			},
@@ -82,7 +82,7 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 				s.Script(script.Renew, script.Pass())
 				s.Default(script.Renew, script.Fail(errDown))
 			},
-			reason: renewer.Expired,
+			reason: renewer.ReasonExpired,
 			want: func(s *script.Store) time.Time {
 				return s.Calls(script.Renew)[0].At.Add(goodFor)
 			},
@@ -93,7 +93,7 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 				s.Script(script.Renew, script.Pass().Late(1900*time.Millisecond))
 				s.Default(script.Renew, script.Hang())
 			},
-			reason: renewer.Expired,
+			reason: renewer.ReasonExpired,
 			want: func(s *script.Store) time.Time {
 				return s.Calls(script.Renew)[0].At.Add(goodFor)
 			},
@@ -104,7 +104,7 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 				s.Script(script.Renew, script.Pass())
 				s.Default(script.Renew, script.Pass().Lost())
 			},
-			reason: renewer.Expired,
+			reason: renewer.ReasonExpired,
 			want: func(s *script.Store) time.Time {
 				return s.Calls(script.Renew)[0].At.Add(goodFor)
 			},
@@ -135,7 +135,7 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 				assertInstant(t, tt.want(s), at, "end of the context")
 				assert.Equal(t, tt.reason, lost.Reason)
 				assert.Equal(t, l.Fence(), lost.Fence)
-				if tt.reason == renewer.Expired {
+				if tt.reason == renewer.ReasonExpired {
 					assert.InDelta(t, config.Margin, lost.Left, float64(rounding),
 						"the notice given is the margin")
 				} else {
@@ -217,7 +217,7 @@ func TestLateAnswerDoesNotRevive(t *testing.T) {
 		l := acquire(t, k2, "a")
 		at, lost := lostAt(t, l)
 		assertInstant(t, s.Calls(script.Acquire)[0].At.Add(goodFor), at, "end of the context")
-		require.Equal(t, renewer.Expired, lost.Reason)
+		require.Equal(t, renewer.ReasonExpired, lost.Reason)
 		pass(30 * time.Second) // the answers come in
 		require.False(t, l.Valid())
 		require.Zero(t, l.Remaining())
@@ -239,7 +239,7 @@ func TestAnAnswerAtTheLastInstantDoesNotRevive(t *testing.T) {
 			require.Equal(t, s.at, time.Now().Add(l.Remaining()))
 			at, lost := lostAt(t, l)
 			require.Equal(t, s.at, at)
-			require.Equal(t, renewer.Expired, lost.Reason)
+			require.Equal(t, renewer.ReasonExpired, lost.Reason)
 			require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
 			require.NoError(t, k.Shutdown(t.Context()))
 		})
@@ -401,7 +401,7 @@ func TestShortAnswersAreNotBelieved(t *testing.T) {
 		require.NoError(t, err)
 		l := acquire(t, k2, "a")
 		_, lost := lostAt(t, l)
-		require.Equal(t, renewer.Expired, lost.Reason)
+		require.Equal(t, renewer.ReasonExpired, lost.Reason)
 		require.ErrorContains(t, lost, "0 answers to 1 questions")
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
 		require.NoError(t, k2.Shutdown(t.Context()))

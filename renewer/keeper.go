@@ -119,7 +119,7 @@ func (k *Keeper) spread() time.Duration { return k.cfg.Heartbeat/2 + jitter(k.cf
 func (k *Keeper) limitHold(l *Lease, now instant) {
 	l.limit = never
 	if k.cfg.MaxHold > 0 {
-		l.limit, l.limitFor = now.add(k.cfg.MaxHold), MaxHold
+		l.limit, l.limitFor = now.add(k.cfg.MaxHold), ReasonMaxHold
 	}
 	l.setUntil()
 }

@@ -34,7 +34,7 @@ func (k *Keeper) leftovers() []leftover {
 func (k *Keeper) noticed(now instant) (left []leftover) {
 	// since forget puts the last in the place of one that goes
 	for _, l := range slices.Backward(k.leases) {
-		if l.state == lost && l.lost().Reason != Usurped && l.noticed() <= now {
+		if l.state == lost && l.lost().Reason != ReasonTaken && l.noticed() <= now {
 			left = append(left, leftover{hold: l.ending(now), lease: l, must: true})
 			k.forget(l)
 		}
@@ -157,11 +157,11 @@ func (k *Keeper) freeOnce(ctx context.Context, left []leftover) (again []leftove
 		for i, o := range batch {
 			a := answerTo(answers, i, len(batch), brokenAnswer)
 			switch {
-			case a.Status != Unknown && o.lease != nil:
+			case a.Status != StatusUnknown && o.lease != nil:
 				k.mu.Lock()
 				o.lease.withRare().freed = true
 				k.mu.Unlock()
-			case a.Status == Unknown && o.must:
+			case a.Status == StatusUnknown && o.must:
 				again, failure = append(again, o), orUnexplained(a.Err)
 			}
 		}

@@ -27,7 +27,7 @@ func TestMaxHoldEndsALease(t *testing.T) {
 		require.LessOrEqual(t, l.Remaining(), time.Second)
 		at, lost := lostAt(t, l)
 		assertInstant(t, begun.Add(time.Minute), at, "end of the context")
-		require.Equal(t, renewer.MaxHold, lost.Reason)
+		require.Equal(t, renewer.ReasonMaxHold, lost.Reason)
 		require.Positive(t, lost.Left, "the key is still ours for a while")
 		require.ErrorContains(t, lost, "Config.MaxHold")
 		n := len(s.Calls(script.Renew))
@@ -57,7 +57,7 @@ func TestCancelGraceEndsALease(t *testing.T) {
 		require.False(t, stubborn.Valid())
 		var lost *renewer.LostError
 		require.ErrorAs(t, stubborn.Err(), &lost)
-		require.Equal(t, renewer.Abandoned, lost.Reason)
+		require.Equal(t, renewer.ReasonAbandoned, lost.Reason)
 		require.ErrorIs(t, context.Cause(stubborn.Context()), context.Canceled,
 			"its context had ended before")
 		require.ErrorIs(t, stubborn.Release(ctx), renewer.ErrLost)
@@ -112,7 +112,7 @@ func TestSleepCountsAgainstTheDeadline(t *testing.T) {
 		woke := time.Now()
 		at, lost := lostAt(t, l)
 		require.LessOrEqual(t, at.Sub(woke), time.Second, "and the context within a second")
-		require.Equal(t, renewer.Expired, lost.Reason)
+		require.Equal(t, renewer.ReasonExpired, lost.Reason)
 		require.Zero(t, lost.Left)
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
 		require.NoError(t, k.Shutdown(t.Context()))
@@ -200,7 +200,7 @@ func TestALossFoundAtTheRelease(t *testing.T) {
 				require.ErrorIs(t, err, renewer.ErrLost)
 				var lost *renewer.LostError
 				require.ErrorAs(t, err, &lost)
-				require.Equal(t, renewer.Usurped, lost.Reason)
+				require.Equal(t, renewer.ReasonTaken, lost.Reason)
 				require.ErrorIs(t, l.Err(), renewer.ErrLost)
 				pass(time.Minute)
 				require.Len(t, s.Calls(script.Release), 1)

@@ -133,7 +133,7 @@ func (c *call) stand() (*waiter, error) {
 		}
 		k.mu.Unlock()
 		return nil, c.fail(ErrHeld,
-			fmt.Errorf("%w: MaxWaiters (%d) callers of this process stand in it", ErrLineFull,
+			fmt.Errorf("%w: MaxWaiters (%d) callers of this process stand in it", ErrQueueFull,
 				most))
 	}
 	w := &waiter{l: c.l, turn: make(chan *glimpse, 1), try: c.request.try}

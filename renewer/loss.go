@@ -60,7 +60,7 @@ func (k *Keeper) endDue(now instant, news *losses) (next instant) {
 
 // end loses a lease whose belief has ended by the clock. Under k.mu.
 func (k *Keeper) end(l *Lease, now instant, news *losses) {
-	reason := Expired
+	reason := ReasonExpired
 	if l.limit <= now {
 		reason = l.limitFor
 	}
@@ -75,10 +75,10 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	err := &LostError{Name: l.name, Reason: reason, Fence: l.fence}
 	t := l.withRare()
 	t.lost, t.lostAt = err, now
-	if reason != Usurped {
+	if reason != ReasonTaken {
 		err.Left = max(0, l.deadline.sub(now))
 	}
-	if reason == Expired {
+	if reason == ReasonExpired {
 		err.Err = t.lastErr
 	}
 	t.reserved = l.reserved() // the line goes on without this lease
@@ -127,7 +127,7 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 			return
 		}
 		if limit := k.clock.now().add(k.cfg.CancelGrace); limit < l.limit {
-			l.limit, l.limitFor = limit, Abandoned
+			l.limit, l.limitFor = limit, ReasonAbandoned
 		}
 		l.setUntil()
 		until := instant(l.until.Load())

@@ -32,7 +32,7 @@ func (k *Keeper) bookReply(shard int, sent instant, answered bool) {
 
 // isAnswer reports whether the store has answered: an error may tell of a server that is up, too.
 func isAnswer(status Status, err error) bool {
-	return status != Unknown || errors.Is(err, ErrRejected) || errors.Is(err, ErrOverloaded)
+	return status != StatusUnknown || errors.Is(err, ErrRejected) || errors.Is(err, ErrOverloaded)
 }
 
 // Outage is for how long the store, or the shard of it that has the name, has failed to answer: how

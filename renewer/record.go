@@ -112,16 +112,16 @@ func (q question) recorder(writes bool, ms int64) (Recorder, error) {
 // verdict makes the caller's error of an answer.
 func (q question) verdict(ctx context.Context, status Status, err error) error {
 	switch status {
-	case Mine:
+	case StatusHeld:
 		return nil
-	case Taken:
-		return &LostError{Name: q.name, Reason: Usurped, Fence: q.fence, Err: errTerm}
-	case Gone:
+	case StatusTaken:
+		return &LostError{Name: q.name, Reason: ReasonTaken, Fence: q.fence, Err: errTerm}
+	case StatusGone:
 		return q.fail(ErrNoRecord, nil)
-	case Behind:
+	case StatusBehind:
 		return q.fail(ErrConfig,
 			errors.New("the same holder has written this Seq, or a higher one, before"))
-	case Unknown:
+	case StatusUnknown:
 	}
 	if ctx.Err() == nil {
 		return &Error{

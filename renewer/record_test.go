@@ -25,7 +25,7 @@ func TestRecords(t *testing.T) {
 		l := acquire(t, k, "a")
 		seen, err := k.Look(t.Context(), renewer.Look{Name: "a"})
 		require.NoError(t, err)
-		require.Equal(t, renewer.Seen{Status: renewer.Mine}, seen)
+		require.Equal(t, renewer.Seen{Status: renewer.StatusHeld}, seen)
 		require.ErrorIs(t, k.Write(t.Context(), record(l.Fence(), 1, "x")), renewer.ErrNoRecord,
 			"no look, no term")
 		_, err = k.Look(t.Context(), renewer.Look{Name: "a", Fence: l.Fence(), TTL: time.Hour})
@@ -40,14 +40,14 @@ func TestRecords(t *testing.T) {
 		seen, err = k.Look(t.Context(), renewer.Look{Name: "a", Fence: l.Fence(), TTL: time.Hour})
 		require.NoError(t, err)
 		require.Equal(t, renewer.Seen{
-			Status: renewer.Mine, Fence: first, Seq: 1, Data: "x",
+			Status: renewer.StatusHeld, Fence: first, Seq: 1, Data: "x",
 			TTL: time.Hour,
 		}, seen)
 		err = k.Write(t.Context(), record(first, 2, "late"))
 		require.ErrorIs(t, err, renewer.ErrLost)
 		var lost *renewer.LostError
 		require.ErrorAs(t, err, &lost)
-		assert.Equal(t, renewer.Usurped, lost.Reason)
+		assert.Equal(t, renewer.ReasonTaken, lost.Reason)
 		assert.Equal(t, first, lost.Fence)
 		assert.Equal(t, "a", lost.Name)
 		assert.EqualError(t, err,

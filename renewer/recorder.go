@@ -16,22 +16,22 @@ import (
 // A record is durable memory, so it is kept by one store that does not forget. One over several
 // servers is none: they may lose it one by one, each time in a way that its leases survive.
 //
-// What is said of [Store] is true here: batches, answers in order, ctx, and [Unknown] for every
-// doubt.
+// What is said of [Store] is true here: batches, answers in order,
+// ctx, and [StatusUnknown] for every doubt.
 type Recorder interface {
 	Store
 
 	// Look reads the record of each name. A look with a fencing token also begins
-	// a term: [Mine], unless a holder with a higher token has looked before,
-	// which is [Taken]. A look without is answered [Mine] and changes nothing.
+	// a term: [StatusHeld], unless a holder with a higher token has looked before,
+	// which is [StatusTaken]. A look without is answered [StatusHeld] and changes nothing.
 	Look(ctx context.Context, looks []Look) []Seen
 
-	// Write replaces each record whose term is the writer's: [Mine]. It answers [Taken] if a
-	// holder with a higher token has looked since, [Gone] if the term is not there: it has
-	// lapsed, or never began; and [Behind] if a write of the same holder with a higher Seq, or
-	// one of the same Seq and other data, has come before. A write repeated as it was is Mine
-	// again. A write with Erase removes the record and ends the term on the same conditions;
-	// repeated, it is Gone.
+	// Write replaces each record whose term is the writer's: [StatusHeld]. It answers
+	// [StatusTaken] if a holder with a higher token has looked since, [StatusGone] if the
+	// term is not there: it has lapsed, or never began; and [StatusBehind] if a write of
+	// the same holder with a higher Seq, or one of the same Seq and other data, has come
+	// before. A write repeated as it was is StatusHeld again. A write with Erase removes
+	// the record and ends the term on the same conditions; repeated, it is StatusGone.
 	Write(ctx context.Context, records []Record) []Answer
 }
 
@@ -49,7 +49,7 @@ type Look struct {
 // Seen answers a [Look].
 type Seen struct {
 	Status Status
-	// Fence is the token of who wrote the record, when Mine; 0 if there is none.
+	// Fence is the token of who wrote the record, when StatusHeld; 0 if there is none.
 	Fence int64
 	// Seq is the record's number among those that this holder wrote.
 	Seq int64
@@ -58,7 +58,7 @@ type Seen struct {
 	// TTL is how long the record lives unless it is written anew; 0
 	// if there is none, or if the store can't tell.
 	TTL time.Duration
-	// Err says why, when Unknown.
+	// Err says why, when StatusUnknown.
 	Err error
 }
 

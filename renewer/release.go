@@ -88,7 +88,7 @@ func (k *Keeper) settle(
 		k.revisit(l, hold, unsettled, now)
 	case was == released:
 		l.endContext(lost) // Shutdown has freed the key
-	case lost.Reason != Usurped:
+	case lost.Reason != ReasonTaken:
 		// Told already that it is over; the key may still be there,
 		// but nobody should wait for a store that may be down.
 		l.endContext(lost)
@@ -108,9 +108,9 @@ func (k *Keeper) free(ctx context.Context, l *Lease, hold Hold, now instant) (*L
 	singleHolds.put(holds)
 	a := answerTo(answers, 0, 1, brokenAnswer)
 	switch a.Status {
-	case Mine:
+	case StatusHeld:
 		return nil, nil
-	case Taken, Gone:
+	case StatusTaken, StatusGone:
 		return k.lostAtRelease(l, now), nil
 	default:
 		k.disown(l, hold, 0)
@@ -121,7 +121,7 @@ func (k *Keeper) free(ctx context.Context, l *Lease, hold Hold, now instant) (*L
 // lostAtRelease is for a lease that the store no longer knew when it
 // was to be freed: lost since the last heartbeat.
 func (k *Keeper) lostAtRelease(l *Lease, now instant) *LostError {
-	lost := &LostError{Name: l.name, Reason: Usurped, Fence: l.fence}
+	lost := &LostError{Name: l.name, Reason: ReasonTaken, Fence: l.fence}
 	if k.observer != nil {
 		k.observer.Lost(l.seen(), Lost{
 			Name: l.name, Operation: l.label.operation, Fence: l.fence, Held: now.sub(l.acquired),

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Shutdown ends the keeper. Callers who wait for a lock and newcomers get [ErrShutdown] at once.
-// Operations that run are waited for; their leases stay alive. Shortly before ctx's deadline — a
-// quarter of the time given, at most a second or a [Config.Margin] and a quarter — those that still
-// run are told by their contexts, with reason [ShutDown]. When ctx ends otherwise they are told at
-// that moment.
+// Shutdown ends the keeper. Callers who wait for a lock and newcomers get
+// [ErrShutdown] at once. Operations that run are waited for; their leases stay alive.
+// Shortly before ctx's deadline — a quarter of the time given, at most a second or a
+// [Config.Margin] and a quarter — those that still run are told by their contexts,
+// with reason [ReasonShutdown]. When ctx ends otherwise they are told at that moment.
 //
 // A key is freed once its operation has returned, or Margin after it was told; never earlier,
 // whatever ctx says: until then nobody else can have the lock. Keys are freed in batches, again and
@@ -119,7 +119,7 @@ func (k *Keeper) tell() {
 		}
 		k.stillRan++
 		if l.state == held {
-			k.lose(l, ShutDown, now, &news)
+			k.lose(l, ReasonShutdown, now, &news)
 		}
 	}
 	k.mu.Unlock()
@@ -150,7 +150,7 @@ func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 	now := k.clock.now()
 	left := min(k.cfg.Margin, k.drainTime(ctx))
 	for _, l := range k.leases {
-		if l.state == lost && l.lost().Reason != Usurped {
+		if l.state == lost && l.lost().Reason != ReasonTaken {
 			left = max(left, l.noticed().sub(now))
 		}
 	}

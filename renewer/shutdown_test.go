@@ -72,7 +72,7 @@ func TestShutdownFreesEveryLeaseInBatches(t *testing.T) {
 		require.Len(t, calls, 3)
 		for _, l := range leases {
 			_, lost := lostAt(t, l)
-			require.Equal(t, renewer.ShutDown, lost.Reason)
+			require.Equal(t, renewer.ReasonShutdown, lost.Reason)
 			require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
 		}
 		require.Len(t, s.Calls(script.Release), 3, "freed already")

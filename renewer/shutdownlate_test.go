@@ -25,7 +25,7 @@ func TestShutdownWithoutTimeFreesNothingUnderAnOperation(t *testing.T) {
 		require.ErrorContains(t, err, "1 operations still ran")
 		at, lost := lostAt(t, l)
 		assertInstant(t, begun, at, "told, and Shutdown returns, at once")
-		require.Equal(t, renewer.ShutDown, lost.Reason)
+		require.Equal(t, renewer.ReasonShutdown, lost.Reason)
 		pass(config.Margin - time.Millisecond)
 		require.Empty(t, s.Calls(script.Release))
 		require.NotEmpty(t, s.Owner("a"), "the next must not begin")
@@ -91,7 +91,7 @@ func TestShutdownAfterALossOfAnotherKind(t *testing.T) {
 		require.NoError(t, err)
 		l := acquire(t, k, "a")
 		told, lost := lostAt(t, l)
-		require.Equal(t, renewer.MaxHold, lost.Reason)
+		require.Equal(t, renewer.ReasonMaxHold, lost.Reason)
 		pass(100 * time.Millisecond)
 		require.ErrorContains(t, k.Shutdown(within(t, 10*time.Millisecond)),
 			"1 operations still ran")

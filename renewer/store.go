@@ -11,7 +11,7 @@ import (
 // A Store must be safe for concurrent use. Every method that takes a batch answers it in
 // order, one answer an item (len(answers) == len(items)), and never panics on an empty
 // batch. Items are independent: one that fails says so in its own answer. A Store keeps no
-// time for the caller: it returns once it knows, or once ctx ends, and answers [Unknown]
+// time for the caller: it returns once it knows, or once ctx ends, and answers [StatusUnknown]
 // with an error — ctx's, if that is why — for every item whose fate it cannot tell. Every
 // ctx ends, though it may not tell when by its Deadline. A call must not outlive ctx by
 // more than the store's own write timeout, nor touch items or answers once it has returned.
@@ -23,30 +23,30 @@ import (
 // The conformance suite in testutil/storetest proves an implementation.
 type Store interface {
 	// Acquire tries each claim once. It is idempotent by owner token: a claim
-	// repeated by the owner that has the name already answers [Mine] with the
+	// repeated by the owner that has the name already answers [StatusHeld] with the
 	// same fencing token, and renews the TTL. A claim for a name that somebody
-	// else has answers [Taken] with what is known of the holder; it never waits.
+	// else has answers [StatusTaken] with what is known of the holder; it never waits.
 	Acquire(ctx context.Context, claims []Claim) []Grant
 
-	// Renew sets the TTL of every name that its owner still has. It never creates a name and never
-	// shortens a TTL. When it finds a name [Gone], it wakes those who watch it, as nobody else
-	// does. It does not wait behind a crowd of Acquires: few of those that were there before it are
-	// answered first, however many there are.
+	// Renew sets the TTL of every name that its owner still has. It never creates a name
+	// and never shortens a TTL. When it finds a name [StatusGone], it wakes those who
+	// watch it, as nobody else does. It does not wait behind a crowd of Acquires: few of
+	// those that were there before it are answered first, however many there are.
 	Renew(ctx context.Context, holds []Hold) []Answer
 
-	// Release frees every name that its owner still has, or sets its TTL to [Hold.Keep] if that is
-	// not 0, shorter or longer, and tells those who watch it. It answers [Mine] for these,
-	// and [Taken] or [Gone] for a name that was not the owner's any more, which it leaves as it is.
-	// Those who watch a name that is Gone are woken, as by Renew; those who watch one that is Taken
-	// are not.
+	// Release frees every name that its owner still has, or sets its TTL to [Hold.Keep]
+	// if that is not 0, shorter or longer, and tells those who watch it. It answers
+	// [StatusHeld] for these, and [StatusTaken] or [StatusGone] for a name that was not
+	// the owner's any more, which it leaves as it is. Those who watch a name that is
+	// StatusGone are woken, as by Renew; those who watch one that is StatusTaken are not.
 	Release(ctx context.Context, holds []Hold) []Answer
 
 	// Watch calls wake(nil) whenever name may have become free: soon after a release by anyone,
-	// when an owner finds its name [Gone], and once after the watch is set up or set up again,
-	// since a release may have slipped by before. It calls wake(err) when it cannot tell for now.
-	// Wake-ups may be spurious, and may be lost: callers keep a timer of their own. wake must not
-	// block. Watch and stop return at once, and both may be called from wake; after stop, a call of
-	// wake that was under way may still run, and no later one begins.
+	// when an owner finds its name [StatusGone], and once after the watch is set up or set up
+	// again, since a release may have slipped by before. It calls wake(err) when it cannot tell
+	// for now. Wake-ups may be spurious, and may be lost: callers keep a timer of their own.
+	// wake must not block. Watch and stop return at once, and both may be called from wake;
+	// after stop, a call of wake that was under way may still run, and no later one begins.
 	Watch(name string, wake func(error)) (stop func())
 
 	// Settle is how long after it was sent an unanswered request may
@@ -80,7 +80,7 @@ type Claim struct {
 	TTL time.Duration
 	// Fence is the fencing token to be granted, positive; 0 lets the store pick one.
 	// It is for a store that is one of several which must agree. A token that is not
-	// above the name's counter is refused as [Behind], unless it is the one that the
+	// above the name's counter is refused as [StatusBehind], unless it is the one that the
 	// owner has the name with. An owner who has it with a lower token gets this one.
 	Fence int64
 	// Reserve asks for so many further fencing tokens, those next above the one granted, for those
@@ -118,30 +118,30 @@ type Hold struct {
 type Status uint8
 
 const (
-	// Unknown is the zero value: the request may or may not have
+	// StatusUnknown is the zero value: the request may or may not have
 	// taken effect; the answer's Err says why.
-	Unknown Status = iota
-	// Mine means that the owner of the request had the name when the store looked.
-	Mine
-	// Taken means that another owner has it.
-	Taken
-	// Gone means that nobody has it (Renew and Release only).
-	Gone
-	// Behind means that nobody else has it, but that the token proposed is
+	StatusUnknown Status = iota
+	// StatusHeld means that the owner of the request had the name when the store looked.
+	StatusHeld
+	// StatusTaken means that another owner has it.
+	StatusTaken
+	// StatusGone means that nobody has it (Renew and Release only).
+	StatusGone
+	// StatusBehind means that nobody else has it, but that the token proposed is
 	// too low (an Acquire with [Claim.Fence] only). Nothing has changed.
-	Behind
+	StatusBehind
 )
 
 // String returns the status in lower case.
 func (s Status) String() string {
 	switch s {
-	case Mine:
-		return "mine"
-	case Taken:
+	case StatusHeld:
+		return "held"
+	case StatusTaken:
 		return "taken"
-	case Gone:
+	case StatusGone:
 		return "gone"
-	case Behind:
+	case StatusBehind:
 		return "behind"
 	default:
 		return "unknown"
@@ -151,32 +151,33 @@ func (s Status) String() string {
 // Grant answers a [Claim].
 type Grant struct {
 	Status Status
-	// Fence is the fencing token, when Mine: positive, and above that of every earlier grant
-	// of the name, whoever had it. When Behind it is the counter that a token must exceed.
+	// Fence is the fencing token, when StatusHeld: positive, and above that of every earlier grant
+	// of the name, whoever had it. When StatusBehind it is the counter that a token must exceed.
 	Fence int64
 	// Reserved is how many tokens above Fence are the owner's as well,
-	// when Mine: at most [Claim.Reserve], and every later grant is above
+	// when StatusHeld: at most [Claim.Reserve], and every later grant is above
 	// them too. A grant repeated may tell of fewer than the first.
 	Reserved int
-	// Age is how long before the request was sent the name's TTL began to count, when Mine; 0 for
-	// all but a store that puts answers of several together. The lease is valid for that much less.
+	// Age is how long before the request was sent the name's TTL began
+	// to count, when StatusHeld; 0 for all but a store that puts answers
+	// of several together. The lease is valid for that much less.
 	Age time.Duration
-	// Queued tells, when Taken, that the owner has a place in the line for the name.
+	// Queued tells, when StatusTaken, that the owner has a place in the line for the name.
 	// When its turn comes it has the name at once, for a moment in which to claim it
 	// again, and its watch is told. One that does not want it any more must Release it.
 	Queued bool
-	// Holder has the name, when Taken; its zero value if the store can't tell.
+	// Holder has the name, when StatusTaken; its zero value if the store can't tell.
 	Holder Holder
 	// HeldFor is how long Holder has had it, by the store's clock,
-	// when Taken; 0 if the store can't tell.
+	// when StatusTaken; 0 if the store can't tell.
 	HeldFor time.Duration
 	// TTL is how long the name stays held unless Holder renews, when
 	// Taken; 0 if the store can't tell.
 	TTL time.Duration
-	// Unsent reports, when Unknown, that nothing was asked, so that there is nothing to free. A
-	// Store need not know.
+	// Unsent reports, when StatusUnknown, that nothing was asked, so
+	// that there is nothing to free. A Store need not know.
 	Unsent bool
-	// Err says why, when Unknown.
+	// Err says why, when StatusUnknown.
 	Err error
 }
 
@@ -185,7 +186,7 @@ type Answer struct {
 	Status Status
 	// Age is as in [Grant], for Renew.
 	Age time.Duration
-	// Err says why, when Unknown.
+	// Err says why, when StatusUnknown.
 	Err error
 }
 

@@ -182,7 +182,7 @@ func (s *sweeper) sweep(batch []*orphan) {
 	now := k.clock.now()
 	for i, o := range batch {
 		switch a := answerTo(answers, i, len(batch), brokenAnswer); {
-		case a.Status == Unknown:
+		case a.Status == StatusUnknown:
 			o.done = now > o.until // it has lapsed
 			o.due = min(now.add(sweepPause(o.tries)), o.until.add(time.Millisecond))
 			o.tries++

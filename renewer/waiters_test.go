@@ -34,10 +34,10 @@ func TestAFullLineRefuses(t *testing.T) {
 
 		_, err := k.Acquire(t.Context(), "a", renewer.MaxWaiters(2))
 		require.ErrorIs(t, err, renewer.ErrHeld)
-		require.ErrorIs(t, err, renewer.ErrLineFull)
+		require.ErrorIs(t, err, renewer.ErrQueueFull)
 		require.ErrorContains(t, err, `acquire "a": held by another owner; last seen with here`)
 		require.ErrorContains(t, err,
-			"the line is full: MaxWaiters (2) callers of this process stand in it")
+			"the queue is full: MaxWaiters (2) callers of this process stand in it")
 
 		leave()
 		require.ErrorIs(t, <-first, context.Canceled)
@@ -51,7 +51,7 @@ func TestAFullLineRefuses(t *testing.T) {
 	})
 }
 
-// Nothing is known yet of the lock when the line is full already: it is busy here, whoever has it.
+// Nothing is known yet of the lock when the queue is full already: it is busy here, whoever has it.
 func TestALineIsFullBeforeTheStoreHasAnswered(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -65,11 +65,11 @@ func TestALineIsFullBeforeTheStoreHasAnswered(t *testing.T) {
 			synctest.Wait()
 		}
 		_, err := k.Acquire(t.Context(), "a", renewer.MaxWaiters(1))
-		require.ErrorIs(t, err, renewer.ErrLineFull)
+		require.ErrorIs(t, err, renewer.ErrQueueFull)
 		_, err = k.TryAcquire(t.Context(), "a", renewer.MaxWaiters(1))
 		require.ErrorIs(t, err, renewer.ErrHeld,
 			"who doesn't wait shares the answer of the one who asks")
-		require.NotErrorIs(t, err, renewer.ErrLineFull)
+		require.NotErrorIs(t, err, renewer.ErrQueueFull)
 		for _, c := range calls {
 			require.NoError(t, <-c)
 		}

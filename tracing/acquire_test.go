@@ -278,7 +278,7 @@ func TestOutcomes(t *testing.T) {
 			_, err := s.keeper.Acquire(ctx, "a", renewer.MaxWait(time.Second))
 			return err
 		}, is: renewer.ErrHeld},
-		"line_full": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
+		"queue_full": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
 			s.store.Overwrite("a", other, time.Second)
 			for range 2 {
 				go func() {
@@ -291,7 +291,7 @@ func TestOutcomes(t *testing.T) {
 			_, err := s.keeper.Acquire(ctx, "a", renewer.MaxWaiters(1))
 			pass(2 * time.Second)
 			return err
-		}, is: renewer.ErrLineFull},
+		}, is: renewer.ErrQueueFull},
 		"unavailable": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
 			s.store.Script(script.Acquire, script.Fail(errDown))
 			_, err := s.keeper.TryAcquire(ctx, "a")
@@ -314,7 +314,7 @@ func TestOutcomes(t *testing.T) {
 		"outer_lost": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
 			s.store.Overwrite("a", other, time.Minute)
 			ctx, cancel := context.WithCancelCause(ctx)
-			cancel(&renewer.LostError{Name: "outer", Reason: renewer.Usurped})
+			cancel(&renewer.LostError{Name: "outer", Reason: renewer.ReasonTaken})
 			_, err := s.keeper.Acquire(ctx, "a")
 			return err
 		}, is: renewer.ErrLost},

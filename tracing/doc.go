@@ -52,7 +52,7 @@
 // # Cardinality and privacy
 //
 // A lock's name is in no metric and, unless [WithKey] says so, in no span. Error texts
-// may have it in them, and so are shown with [KeyPlain] only; error.type has four values.
+// may have it in them, and so are shown with [KeyModePlain] only; error.type has four values.
 // Metrics have lockbeat.operation, a static name: beyond 256 different ones the rest is
 // "_OTHER". What is read from the store is not trusted: texts are cut to 64 bytes, what
 // can't be printed is replaced, and a traceparent that is not exactly one makes no link.

@@ -113,7 +113,7 @@ func (o *Observer) Unlocked(ctx context.Context, e renewer.Unlocked) {
 func (o *Observer) errorAttributes(err error) []attribute.KeyValue {
 	attrs := append(make([]attribute.KeyValue, 0, 2),
 		attribute.String(keyErrorType, errorType(err)))
-	if o.keyMode == KeyPlain {
+	if o.keyMode == KeyModePlain {
 		attrs = append(attrs, attribute.String(keyErrorMessage,
 			printable(err.Error(), mostErrorBytes)))
 	}

@@ -145,7 +145,7 @@ func TestALossMayBeToldAfterTheRelease(t *testing.T) {
 			ctx = o.AcquireStart(ctx, start)
 			o.Claim(ctx)
 			ctx = o.AcquireEnd(ctx, renewer.AcquireEnd{AcquireStart: start, Fence: 7})
-			loss := &renewer.LostError{Name: "a", Reason: renewer.MaxHold, Fence: 7}
+			loss := &renewer.LostError{Name: "a", Reason: renewer.ReasonMaxHold, Fence: 7}
 			for _, what := range order {
 				if what == "lost" {
 					o.Lost(ctx, renewer.Lost{Name: "a", Fence: 7, Err: loss})
@@ -204,7 +204,7 @@ func TestErrorTextsAreBounded(t *testing.T) {
 		text := attrs(named(s.the(t, "lockbeat.hold"),
 			"lockbeat.release.failed")[0].Attributes)["error.message"]
 		require.Equal(t, "\uFFFD[31m"+strings.Repeat("x", 512-7), text)
-	}, tracing.WithKey(tracing.KeyPlain))
+	}, tracing.WithKey(tracing.KeyModePlain))
 }
 
 // Only heartbeats that failed or were late are events; the others are counted.
@@ -375,7 +375,7 @@ func TestALossIsToldWhileTheOperationEnds(t *testing.T) {
 	ctx := o.AcquireStart(trace.ContextWithSpan(t.Context(), caller), start)
 	o.Claim(ctx)
 	ctx = o.AcquireEnd(ctx, renewer.AcquireEnd{AcquireStart: start, Fence: 1})
-	loss := &renewer.LostError{Name: "a", Reason: renewer.Expired, Fence: 1}
+	loss := &renewer.LostError{Name: "a", Reason: renewer.ReasonExpired, Fence: 1}
 	told, released := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(told)

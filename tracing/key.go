@@ -14,15 +14,15 @@ import (
 type KeyMode uint8
 
 const (
-	// KeyOff leaves the lock's name out. It is the default.
-	KeyOff KeyMode = iota
-	// KeyHashed shows a hash of the name, by which the spans about one lock are
+	// KeyModeOff leaves the lock's name out. It is the default.
+	KeyModeOff KeyMode = iota
+	// KeyModeHashed shows a hash of the name, by which the spans about one lock are
 	// found: the first 64 bits of its SHA-256 in hexadecimal. That keeps the name
 	// from being read, not from being guessed: who can list the possible names, such
 	// as all customers' numbers, can hash them too. [WithKeySecret] takes that away.
-	KeyHashed
-	// KeyPlain shows the name, and the texts of errors, which may have it in them.
-	KeyPlain
+	KeyModeHashed
+	// KeyModePlain shows the name, and the texts of errors, which may have it in them.
+	KeyModePlain
 )
 
 // hashBytes is how much of the hash is shown: two of a billion names
@@ -32,9 +32,9 @@ const hashBytes = 8
 // key is the attribute for a lock's name; ok is false if there is none.
 func (s *settings) key(name string) (kv attribute.KeyValue, ok bool) {
 	switch s.keyMode {
-	case KeyHashed:
+	case KeyModeHashed:
 		return attribute.String(keyNameHash, s.hash(name)), true
-	case KeyPlain:
+	case KeyModePlain:
 		return attribute.String(keyName, printable(name, renewer.MaxName)), true
 	default:
 		return attribute.KeyValue{}, false

@@ -280,7 +280,7 @@ func TestMetricsHaveNoKey(t *testing.T) {
 				}
 			}
 		}
-	}, tracing.WithKey(tracing.KeyPlain))
+	}, tracing.WithKey(tracing.KeyModePlain))
 }
 
 // sets are the attributes of a metric's series.

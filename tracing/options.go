@@ -94,10 +94,10 @@ func WithAttributes(attrs ...attribute.KeyValue) Option {
 	return func(s *settings) { s.static = append(s.static, attrs...) }
 }
 
-// WithKey sets whether spans tell which lock they are about. Default [KeyOff].
+// WithKey sets whether spans tell which lock they are about. Default [KeyModeOff].
 func WithKey(mode KeyMode) Option { return func(s *settings) { s.keyMode = mode } }
 
-// WithKeySecret makes [KeyHashed] a keyed hash, an HMAC-SHA256: without the secret nobody can
+// WithKeySecret makes [KeyModeHashed] a keyed hash, an HMAC-SHA256: without the secret nobody can
 // tell a guessed name's hash. Processes with the same secret show the same hashes. It panics
 // if secret is empty, since a setting that was not filled in must not pass for protection.
 func WithKeySecret(secret []byte) Option {

@@ -171,15 +171,15 @@ func TestKeys(t *testing.T) {
 	}{
 		"off": {},
 		"hashed": {
-			opts: []tracing.Option{tracing.WithKey(tracing.KeyHashed)},
+			opts: []tracing.Option{tracing.WithKey(tracing.KeyModeHashed)},
 			key:  "lockbeat.key_hash", value: hash,
 		},
 		"keyed": {
-			opts: []tracing.Option{tracing.WithKey(tracing.KeyHashed), keyed},
+			opts: []tracing.Option{tracing.WithKey(tracing.KeyModeHashed), keyed},
 			key:  "lockbeat.key_hash", value: "e7aaf33aa80824e8",
 		},
 		"plain": {
-			opts: []tracing.Option{tracing.WithKey(tracing.KeyPlain)}, key: "lockbeat.key",
+			opts: []tracing.Option{tracing.WithKey(tracing.KeyModePlain)}, key: "lockbeat.key",
 			value: "secret:42",
 		},
 	} {
@@ -262,7 +262,7 @@ func TestAKeyOfAnyBytes(t *testing.T) {
 		require.Equal(t, "a\uFFFD\uFFFD[31m\uFFFD", got["lockbeat.key"])
 		require.LessOrEqual(t, len(got["lockbeat.operation"].(string)), 128)
 		require.True(t, strings.HasPrefix(got["lockbeat.operation"].(string), "op\uFFFDéé"))
-	}, tracing.WithKey(tracing.KeyPlain))
+	}, tracing.WithKey(tracing.KeyModePlain))
 }
 
 // A secret that was not filled in must not pass for protection.

@@ -14,7 +14,7 @@ type outcome uint8
 const (
 	granted outcome = iota
 	held
-	lineFull
+	queueFull
 	unavailable
 	shutdown
 	cancelled
@@ -27,7 +27,7 @@ const (
 // String is the outcome as attributes show it.
 func (o outcome) String() string {
 	return [outcomes]string{
-		"granted", "held", "line_full", "unavailable", "shutdown", "cancelled", "deadline",
+		"granted", "held", "queue_full", "unavailable", "shutdown", "cancelled", "deadline",
 		"outer_lost", "failed",
 	}[o]
 }
@@ -44,8 +44,8 @@ func outcomeOf(err error) outcome {
 		return cancelled
 	case errors.Is(err, context.DeadlineExceeded):
 		return deadline
-	case errors.Is(err, renewer.ErrLineFull):
-		return lineFull
+	case errors.Is(err, renewer.ErrQueueFull):
+		return queueFull
 	case errors.Is(err, renewer.ErrHeld):
 		return held
 	case errors.Is(err, renewer.ErrUnavailable):

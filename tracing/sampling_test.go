@@ -39,7 +39,7 @@ func TestAnUnsampledCaller(t *testing.T) {
 	require.Equal(t, parent(false).TraceID(), trace.SpanContextFromContext(holding).TraceID())
 	require.False(t, trace.SpanContextFromContext(holding).IsSampled())
 	o.Missed(holding, renewer.Missed{Name: "a", Err: errDown})
-	loss := &renewer.LostError{Name: "a", Reason: renewer.Usurped, Fence: 1}
+	loss := &renewer.LostError{Name: "a", Reason: renewer.ReasonTaken, Fence: 1}
 	o.Lost(holding, renewer.Lost{Name: "a", Operation: "charge", Fence: 1, Err: loss})
 	o.Released(holding, renewer.Released{Name: "a", Operation: "charge", Fence: 1, Lost: loss})
 	require.Empty(t, s.spans.Started())
@@ -71,7 +71,7 @@ func TestASamplerThatLeavesOutLocks(t *testing.T) {
 			require.Empty(t, told)
 			require.Equal(t, request, trace.SpanFromContext(holding),
 				"what runs under the lock is the caller's")
-			loss := &renewer.LostError{Name: "a", Reason: renewer.Usurped, Fence: 1}
+			loss := &renewer.LostError{Name: "a", Reason: renewer.ReasonTaken, Fence: 1}
 			o.Lost(holding, renewer.Lost{Name: "a", Operation: "charge", Fence: 1, Err: loss})
 			o.Released(holding,
 				renewer.Released{Name: "a", Operation: "charge", Fence: 1, Lost: loss})

@@ -39,7 +39,7 @@ func (f facts) sorted() []string {
 func TestTheTableTellsWhatIsEmitted(t *testing.T) {
 	t.Parallel()
 	emitted := make(facts)
-	for _, mode := range []tracing.KeyMode{tracing.KeyPlain, tracing.KeyHashed} {
+	for _, mode := range []tracing.KeyMode{tracing.KeyModePlain, tracing.KeyModeHashed} {
 		s := newSeen()
 		everything(t.Context(), s,
 			tracing.New(append(s.to, tracing.WithRenewSpans(), tracing.WithKey(mode))...))
@@ -55,7 +55,7 @@ func everything(ctx context.Context, s *seen, o renewer.Observer) {
 	start := renewer.AcquireStart{Name: "a", Operation: "charge"}
 	storeErrors := []error{renewer.ErrRejected, netError{timeout: true}, netError{}, errDown}
 	ends := []error{
-		renewer.ErrHeld, fmt.Errorf("%w: %w", renewer.ErrHeld, renewer.ErrLineFull),
+		renewer.ErrHeld, fmt.Errorf("%w: %w", renewer.ErrHeld, renewer.ErrQueueFull),
 		renewer.ErrShutdown, context.Canceled,
 		context.DeadlineExceeded, fmt.Errorf("%w: %w", context.Canceled, renewer.ErrLost), errDown,
 	}
@@ -86,7 +86,7 @@ func everything(ctx context.Context, s *seen, o renewer.Observer) {
 		})
 	}
 	o.Unlocked(ctx, renewer.Unlocked{Name: "a", Operation: "charge", Err: errDown})
-	for reason := range renewer.ShutDown + 2 {
+	for reason := range renewer.ReasonShutdown + 2 {
 		release(hold(), &renewer.LostError{
 			Name: "a", Reason: reason,
 			Err: append(storeErrors, nil)[reason%5],

@@ -84,7 +84,7 @@ func (c careless) Acquire(ctx context.Context, claims []renewer.Claim) []renewer
 func (c careless) Renew(_ context.Context, holds []renewer.Hold) []renewer.Answer {
 	answers := make([]renewer.Answer, len(holds))
 	for i := range answers {
-		answers[i].Status = renewer.Mine
+		answers[i].Status = renewer.StatusHeld
 	}
 	return answers
 }

@@ -93,8 +93,9 @@ func good() figures {
 		total: 50, done: 50, most: 1, user: "eve", cut: "node-a", saved: "node-b",
 		savedAt: time.Now(), took: 9 * time.Second,
 		losses: []loss{{
-			user: "eve", at: time.Now(), reason: renewer.Expired, promised: 500 * time.Millisecond,
-			left: 530 * time.Millisecond, stopped: time.Millisecond,
+			user: "eve", at: time.Now(), reason: renewer.ReasonExpired,
+			promised: 500 * time.Millisecond,
+			left:     530 * time.Millisecond, stopped: time.Millisecond,
 		}},
 	}
 }
@@ -117,7 +118,7 @@ func TestVerdict(t *testing.T) {
 			f.losses[0].err = context.Canceled
 		},
 		"told before the key could expire: 530": func(f *figures) {
-			f.losses[0].reason = renewer.Usurped
+			f.losses[0].reason = renewer.ReasonTaken
 		},
 		"handler had returned before that": func(f *figures) {
 			f.losses[0].stopped = time.Second

@@ -67,7 +67,7 @@ func (f figures) notice() string {
 
 func (f figures) toldInTime() bool {
 	return len(f.losses) > 0 && !slices.ContainsFunc(f.losses, func(l loss) bool {
-		return l.err != nil || l.reason != renewer.Expired || l.left <= 0
+		return l.err != nil || l.reason != renewer.ReasonExpired || l.left <= 0
 	})
 }
 

@@ -63,9 +63,9 @@ func (a *attempt) run(ctx context.Context) error {
 			return err // a lock's error in it is of the handler's own making
 		}
 		switch refusal := lockmw.RefusalOf(err); {
-		case refusal == lockmw.RefusedSkipped:
+		case refusal == lockmw.RefusalSkipped:
 			return nil
-		case refusal == lockmw.RefusedName:
+		case refusal == lockmw.RefusalName:
 			return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 		case ctx.Err() != nil:
 			return err // asynq has settled what becomes of the task, and doesn't listen any more

@@ -147,7 +147,7 @@ func TestLossIsAFailureOfTheHandler(t *testing.T) {
 				e.awaitState(id, c.state)
 				var lost *renewer.LostError
 				require.ErrorAs(t, <-cause, &lost)
-				assert.Equal(t, renewer.Usurped, lost.Reason)
+				assert.Equal(t, renewer.ReasonTaken, lost.Reason)
 				if c.state == asynq.TaskStateArchived {
 					err := <-heard
 					require.ErrorIs(t, err, renewer.ErrLost)

@@ -57,7 +57,7 @@ func TestNoTwoKindsOfScheduledWorkShareALock(t *testing.T) {
 			}, opts...)
 			require.NoError(t, err)
 			<-time.After(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
-			require.Equal(t, cronmw.Ran, job.Fire(ctx).Outcome, "beside all of them")
+			require.Equal(t, cronmw.OutcomeRan, job.Fire(ctx).Outcome, "beside all of them")
 			node.Forget(name)
 		}
 

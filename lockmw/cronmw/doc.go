@@ -16,8 +16,8 @@
 //
 // Let a tick be due at T, let clocks differ by less than S between any two nodes,
 // let H be HoldAtLeast and I the shortest time between two ticks. A node notices
-// the tick at most H/4 late by its own clock, or not at all ([Late]), and then has
-// the lock within H/4, or not at all ([NotRun]). So, by the clock that is furthest
+// the tick at most H/4 late by its own clock, or not at all ([OutcomeLate]), and then has
+// the lock within H/4, or not at all ([OutcomeNotRun]). So, by the clock that is furthest
 // ahead, the first node takes the lock at T or later, it is held at T+H still, and
 // the last one asks before T+S+H/2. That is too late for a second run if
 //
@@ -41,16 +41,16 @@
 //
 //	the job                                what happens
 //	-------------------------------------  -----------------------------------------------------------------------------
-//	is due, and nobody has the tick        it runs ([Ran]); its error is told to Config.OnTick, and is nobody's else
-//	is another node's                      [Skipped]
-//	still runs for an earlier tick,        [Skipped]; with [Wait] the node that takes the tick waits for that run to end,
+//	is due, and nobody has the tick        it runs ([OutcomeRan]); its error is told to Config.OnTick, and is nobody's else
+//	is another node's                      [OutcomeSkipped]
+//	still runs for an earlier tick,        [OutcomeSkipped]; with [Wait] the node that takes the tick waits for that run to end,
 //	on any node                            and then runs it, late
 //	loses its lock while it runs           its context ends with cause renewer.ErrLost, before another node can run it
 //	was on a node that died                nothing runs the rest of that tick; the lock lapses after renewer.Config.TTL
 //	has panicked                           the lock is freed, and the panic goes to the scheduler
-//	is due while the store is down         [NotRun] on every node: it may have been run, or not, and is not tried again
+//	is due while the store is down         [OutcomeNotRun] on every node: it may have been run, or not, and is not tried again
 //	is due while all nodes are down        nothing: ticks that were missed are not caught up
-//	is due on a node that was paused       [Late] there, when it wakes up; another node has run it
+//	is due on a node that was paused       [OutcomeLate] there, when it wakes up; another node has run it
 //
 // So each tick is run at most once, and once unless somebody dies in the middle, or the
 // store is down. Nobody is told of a tick that was missed because no node was up: what

@@ -56,7 +56,7 @@ func (j *Job) Run() { j.Fire(j.node.ctx) }
 // lost. [Config].OnTick is told the same, unless the run panics, which passes through.
 func (j *Job) Fire(ctx context.Context) Tick {
 	begun := time.Now()
-	t := Tick{Job: j.name, Outcome: Late}
+	t := Tick{Job: j.name, Outcome: OutcomeLate}
 	if !j.hold.Late(j.schedule, begun) {
 		t = j.take(ctx)
 	}
@@ -79,7 +79,7 @@ func (j *Job) take(ctx context.Context) Tick {
 	if err != nil {
 		return j.refused(err)
 	}
-	return Tick{Job: j.name, Outcome: Ran, Err: j.run(op, exit)}
+	return Tick{Job: j.name, Outcome: OutcomeRan, Err: j.run(op, exit)}
 }
 
 func (j *Job) run(ctx context.Context, exit func(error) error) (err error) {

@@ -29,11 +29,11 @@ func TestTheLockOutlivesAShortRun(t *testing.T) {
 		behind := b.job("b", skewed{cronmw.Every(minute), -2 * time.Second}, fn)
 		pass(minute)
 		got := first.Fire(t.Context())
-		assert.Equal(t, cronmw.Ran, got.Outcome)
+		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
 		require.NoError(t, got.Err)
 		pass(2 * time.Second)
 		got = behind.Fire(t.Context())
-		assert.Equal(t, cronmw.Skipped, got.Outcome)
+		assert.Equal(t, cronmw.OutcomeSkipped, got.Outcome)
 		require.NoError(t, got.Err)
 		assert.Equal(t, "a", got.Holder.Node)
 		assert.Equal(t, "job", got.Holder.Operation)
@@ -42,7 +42,8 @@ func TestTheLockOutlivesAShortRun(t *testing.T) {
 		assert.Equal(t, got, b.log.last())
 
 		pass(minute)
-		assert.Equal(t, cronmw.Ran, behind.Fire(t.Context()).Outcome, "the next tick is anybody's")
+		assert.Equal(t, cronmw.OutcomeRan, behind.Fire(t.Context()).Outcome,
+			"the next tick is anybody's")
 		assert.Equal(t, 2, runs)
 	})
 }
@@ -82,7 +83,7 @@ func TestHoldAtLeast(t *testing.T) {
 				assert.Equal(t, c.want, j.HoldAtLeast())
 				other := b.keeper("b")
 				pass(minute)
-				require.Equal(t, cronmw.Ran, j.Fire(t.Context()).Outcome)
+				require.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
 				pass(c.want - time.Millisecond)
 				_, err = other.TryAcquire(t.Context(), "cron:job")
 				require.ErrorIs(t, err, renewer.ErrHeld)
@@ -107,7 +108,7 @@ func TestErrorsAreTold(t *testing.T) {
 		pass(minute)
 		j.Run()
 		got := b.log.last()
-		assert.Equal(t, cronmw.Ran, got.Outcome)
+		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
 		require.ErrorIs(t, got.Err, failed)
 		assert.Equal(t, time.Second, got.Took)
 
@@ -117,7 +118,7 @@ func TestErrorsAreTold(t *testing.T) {
 		begun := time.Now()
 		j.Run()
 		got = b.log.last()
-		assert.Equal(t, cronmw.NotRun, got.Outcome)
+		assert.Equal(t, cronmw.OutcomeNotRun, got.Outcome)
 		require.ErrorIs(t, got.Err, renewer.ErrUnavailable)
 		require.ErrorIs(t, got.Err, down)
 		assert.LessOrEqual(t, time.Since(begun), j.HoldAtLeast()/4, "longer might be too late")
@@ -137,7 +138,7 @@ func TestALateAnswerIsNotTaken(t *testing.T) {
 		pass(10 * minute)
 		begun := time.Now()
 		got := j.Fire(t.Context())
-		assert.Equal(t, cronmw.NotRun, got.Outcome)
+		assert.Equal(t, cronmw.OutcomeNotRun, got.Outcome)
 		require.ErrorIs(t, got.Err, renewer.ErrUnavailable)
 		assert.Equal(t, time.Second, time.Since(begun))
 	})
@@ -155,7 +156,7 @@ func TestLostInTheMiddle(t *testing.T) {
 		b.store.Script(script.Renew, script.Gone())
 		pass(minute)
 		got := j.Fire(t.Context())
-		assert.Equal(t, cronmw.Ran, got.Outcome)
+		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
 		require.ErrorIs(t, got.Err, renewer.ErrLost)
 	})
 }
@@ -181,14 +182,14 @@ func TestContextEnds(t *testing.T) {
 		stop()
 		<-done
 		got := b.log.last()
-		assert.Equal(t, cronmw.Ran, got.Outcome)
+		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
 		require.ErrorIs(t, got.Err, context.Canceled)
 		require.NotErrorIs(t, got.Err, renewer.ErrLost)
 
 		pass(minute)
 		j.Run()
 		got = b.log.last()
-		assert.Equal(t, cronmw.NotRun, got.Outcome)
+		assert.Equal(t, cronmw.OutcomeNotRun, got.Outcome)
 		require.ErrorIs(t, got.Err, context.Canceled)
 	})
 }
@@ -207,6 +208,6 @@ func TestPanicPassesThrough(t *testing.T) {
 			require.PanicsWithValue(t, "no luck", j.Run)
 		}
 		assert.Equal(t, 2, runs)
-		assert.Zero(t, b.log.count(cronmw.Ran))
+		assert.Zero(t, b.log.count(cronmw.OutcomeRan))
 	})
 }

@@ -66,7 +66,7 @@ func TestOverlapIsSkipped(t *testing.T) {
 		pass(10*minute + time.Second)
 		stop()
 		assert.Equal(t, []time.Duration{minute, 4 * minute, 7 * minute, 10 * minute}, runs.all())
-		assert.Equal(t, 30-4, b.log.count(cronmw.Skipped))
+		assert.Equal(t, 30-4, b.log.count(cronmw.OutcomeSkipped))
 	})
 }
 
@@ -85,7 +85,7 @@ func TestOverlapIsWaitedFor(t *testing.T) {
 		stop()
 		assert.Equal(t, []time.Duration{minute, 150 * time.Second, 3 * minute, 4 * minute},
 			runs.all())
-		assert.Equal(t, 12-4, b.log.count(cronmw.Skipped))
+		assert.Equal(t, 12-4, b.log.count(cronmw.OutcomeSkipped))
 	})
 }
 
@@ -104,7 +104,7 @@ func TestWaitRunsOut(t *testing.T) {
 		// The second tick waits from 2:00 to 2:50, the third from
 		// 3:00, and gets its turn at 3:30; the fourth waits in vain.
 		assert.Equal(t, []time.Duration{minute, 210 * time.Second}, runs.all())
-		assert.Equal(t, 12-2, b.log.count(cronmw.Skipped))
+		assert.Equal(t, 12-2, b.log.count(cronmw.OutcomeSkipped))
 	})
 }
 
@@ -135,16 +135,16 @@ func TestLate(t *testing.T) {
 		fn := func(context.Context) error { runs++; return nil }
 		j := b.job("a", cronmw.Every(minute), fn, cronmw.HoldAtLeast(4*time.Second))
 		pass(minute + time.Second - 1)
-		assert.Equal(t, cronmw.Ran, j.Fire(t.Context()).Outcome)
+		assert.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
 		pass(minute)
-		assert.Equal(t, cronmw.Ran, j.Fire(t.Context()).Outcome)
+		assert.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
 		pass(minute + 1)
 		got := j.Fire(t.Context())
-		assert.Equal(t, cronmw.Late, got.Outcome)
+		assert.Equal(t, cronmw.OutcomeLate, got.Outcome)
 		require.NoError(t, got.Err)
 		assert.Equal(t, got, b.log.last())
 		pass(30 * time.Second)
-		assert.Equal(t, cronmw.Late, j.Fire(t.Context()).Outcome, "no tick was due")
+		assert.Equal(t, cronmw.OutcomeLate, j.Fire(t.Context()).Outcome, "no tick was due")
 		assert.Equal(t, 2, runs)
 	})
 }
@@ -156,9 +156,9 @@ func TestAfterTheLastTick(t *testing.T) {
 		j := b.job("a", once(time.Now().Add(minute)), nothing)
 		assert.Equal(t, cronmw.DefaultHoldAtLeast, j.HoldAtLeast())
 		pass(minute)
-		assert.Equal(t, cronmw.Ran, j.Fire(t.Context()).Outcome)
+		assert.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
 		pass(minute)
-		assert.Equal(t, cronmw.Late, j.Fire(t.Context()).Outcome)
+		assert.Equal(t, cronmw.OutcomeLate, j.Fire(t.Context()).Outcome)
 	})
 }
 
@@ -187,7 +187,7 @@ func TestANodeDies(t *testing.T) {
 				})
 				pass(each)
 				b.store.Overwrite("cron:job", renewer.Holder{Node: "dead"}, renewer.DefaultTTL)
-				assert.Equal(t, cronmw.Skipped, alive.Fire(t.Context()).Outcome)
+				assert.Equal(t, cronmw.OutcomeSkipped, alive.Fire(t.Context()).Outcome)
 				ticks := 0
 				for runs == 0 {
 					pass(each)

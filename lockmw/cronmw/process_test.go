@@ -44,7 +44,8 @@ func TestProcessesWithSkewedClocks(t *testing.T) {
 	met := make(map[int64]int) // the nodes that ran or skipped a tick
 	for _, c := range children {
 		for _, tell := range c.stop(t) {
-			if tell.What == cronmw.Ran.String() || tell.What == cronmw.Skipped.String() {
+			if tell.What == cronmw.OutcomeRan.String() ||
+				tell.What == cronmw.OutcomeSkipped.String() {
 				met[tell.Tick]++
 			}
 			if tell.Err != "" {
@@ -110,10 +111,12 @@ func TestTheRunningProcessIsKilled(t *testing.T) {
 	victim := await(t, all, func(r told) bool { return r.What == hangs })
 	require.NoError(t, from[victim.node].cmd.Process.Kill())
 	begun := time.UnixMilli(victim.Tick)
-	next := await(t, all, func(r told) bool { return r.What == cronmw.Ran.String() })
+	next := await(t, all, func(r told) bool { return r.What == cronmw.OutcomeRan.String() })
 	assert.NotEqual(t, victim.node, next.node)
 	assert.Equal(t, every, time.UnixMilli(next.Tick).Sub(begun), "of all ticks, the next one")
-	await(t, all, func(r told) bool { return r.What == cronmw.Ran.String() && r.Tick > next.Tick })
+	await(t, all, func(r told) bool {
+		return r.What == cronmw.OutcomeRan.String() && r.Tick > next.Tick
+	})
 	assert.Equal(t, 1, runsOf(t, server, begun))
 	assert.Equal(t, 1, runsOf(t, server, time.UnixMilli(next.Tick)))
 }

@@ -53,9 +53,9 @@ func TestRobfigAddFunc(t *testing.T) {
 				}
 				pass(time.Hour)
 				synctest.Wait()
-				assert.Equal(t, want, b.log.count(cronmw.Ran))
-				assert.Equal(t, 4*want, b.log.count(cronmw.Skipped))
-				assert.Zero(t, b.log.count(cronmw.Late))
+				assert.Equal(t, want, b.log.count(cronmw.OutcomeRan))
+				assert.Equal(t, 4*want, b.log.count(cronmw.OutcomeSkipped))
+				assert.Zero(t, b.log.count(cronmw.OutcomeLate))
 			})
 		})
 	}
@@ -86,9 +86,9 @@ func TestRobfigAsTheCronIs(t *testing.T) {
 		assert.Len(t, c.Entries(), 1)
 		pass(49 * time.Hour)
 		synctest.Wait()
-		assert.Equal(t, 3, b.log.count(cronmw.Ran))
+		assert.Equal(t, 3, b.log.count(cronmw.OutcomeRan))
 		assert.EqualValues(t, 3, chained.Load())
-		assert.Zero(t, b.log.count(cronmw.Late))
+		assert.Zero(t, b.log.count(cronmw.OutcomeLate))
 		c.Remove(id)
 		pass(24 * time.Hour)
 		assert.EqualValues(t, 3, chained.Load())
@@ -110,8 +110,8 @@ func TestRobfigSchedule(t *testing.T) {
 		}
 		pass(time.Hour)
 		synctest.Wait()
-		assert.Equal(t, 120, b.log.count(cronmw.Ran), "cron.Every is read as Every")
-		assert.Equal(t, 120, b.log.count(cronmw.Skipped))
+		assert.Equal(t, 120, b.log.count(cronmw.OutcomeRan), "cron.Every is read as Every")
+		assert.Equal(t, 120, b.log.count(cronmw.OutcomeSkipped))
 	})
 }
 
@@ -134,7 +134,7 @@ func TestRobfigWrapper(t *testing.T) {
 		}
 		pass(time.Hour + time.Second)
 		assert.Len(t, runs.all(), 6)
-		assert.Equal(t, 12, b.log.count(cronmw.Skipped))
+		assert.Equal(t, 12, b.log.count(cronmw.OutcomeSkipped))
 	})
 }
 

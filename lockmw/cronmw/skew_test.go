@@ -66,8 +66,8 @@ func TestOneRunATickWhateverTheClocks(t *testing.T) {
 				for tick, runs := range got.runs {
 					assert.Equal(t, 1, runs, "tick %d", tick)
 				}
-				assert.Equal(t, ticks, b.log.count(cronmw.Ran))
-				assert.Equal(t, (n-1)*ticks, b.log.count(cronmw.Skipped))
+				assert.Equal(t, ticks, b.log.count(cronmw.OutcomeRan))
+				assert.Equal(t, (n-1)*ticks, b.log.count(cronmw.OutcomeSkipped))
 			})
 		})
 	}
@@ -82,15 +82,15 @@ func TestTheBoundIsSharp(t *testing.T) {
 		apart time.Duration
 		want  cronmw.Outcome
 	}{
-		{hold / 2, cronmw.Skipped},
-		{hold/2 + moment, cronmw.Ran},
+		{hold / 2, cronmw.OutcomeSkipped},
+		{hold/2 + moment, cronmw.OutcomeRan},
 	} {
 		in(t, func(t *testing.T, b *bed) {
 			first := b.job("first", cronmw.Every(minute), nothing, cronmw.HoldAtLeast(hold))
 			behind := b.job("behind", skewed{cronmw.Every(minute), -c.apart}, nothing,
 				cronmw.HoldAtLeast(hold))
 			pass(minute)
-			require.Equal(t, cronmw.Ran, first.Fire(t.Context()).Outcome)
+			require.Equal(t, cronmw.OutcomeRan, first.Fire(t.Context()).Outcome)
 			// It notices as late as it may, and its request takes as long to arrive as it may.
 			pass(c.apart + hold/4 - moment/2)
 			b.store.Script(script.Acquire, script.Pass().Slow(hold/4-moment/2))

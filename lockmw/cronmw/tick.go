@@ -17,10 +17,10 @@ type Tick struct {
 	// Outcome tells what has become of it.
 	Outcome Outcome
 	// Err is, if it ran, the run's error, with [renewer.ErrLost] joined
-	// if the lock was lost; and why, if it was [NotRun]. Else nil.
+	// if the lock was lost; and why, if it was [OutcomeNotRun]. Else nil.
 	Err error
 	// Holder has the tick, or runs an earlier one, if it was
-	// [Skipped]; its zero value if that is not known.
+	// [OutcomeSkipped]; its zero value if that is not known.
 	Holder renewer.Holder
 	// Took is how long it took, run and lock.
 	Took time.Duration
@@ -30,30 +30,30 @@ type Tick struct {
 type Outcome uint8
 
 const (
-	// Ran means that it was run here.
-	Ran Outcome = iota + 1
-	// Skipped means that it is another node's, or that an earlier tick is still being run.
-	Skipped
-	// Late means that the scheduler has called when no tick was due, or when
+	// OutcomeRan means that it was run here.
+	OutcomeRan Outcome = iota + 1
+	// OutcomeSkipped means that it is another node's, or that an earlier tick is still being run.
+	OutcomeSkipped
+	// OutcomeLate means that the scheduler has called when no tick was due, or when
 	// it had been due for longer than a quarter of HoldAtLeast: the process
 	// was paused. It is not run, since another node has most likely done so.
-	Late
-	// NotRun means that the lock could not be had for another reason:
+	OutcomeLate
+	// OutcomeNotRun means that the lock could not be had for another reason:
 	// [renewer.ErrUnavailable] if the store could not be asked, [renewer.ErrShutdown],
 	// or the error of the context. No other node may have had more luck.
-	NotRun
+	OutcomeNotRun
 )
 
 // String returns the outcome in lower case.
 func (o Outcome) String() string {
 	switch o {
-	case Ran:
+	case OutcomeRan:
 		return "ran"
-	case Skipped:
+	case OutcomeSkipped:
 		return "skipped"
-	case Late:
+	case OutcomeLate:
 		return "late"
-	case NotRun:
+	case OutcomeNotRun:
 		return "not run"
 	default:
 		return "unknown"
@@ -62,10 +62,10 @@ func (o Outcome) String() string {
 
 // refused is the tick of an error of the lock.
 func (j *Job) refused(err error) Tick {
-	if lockmw.RefusalOf(err) != lockmw.RefusedHeld {
-		return Tick{Job: j.name, Outcome: NotRun, Err: err}
+	if lockmw.RefusalOf(err) != lockmw.RefusalHeld {
+		return Tick{Job: j.name, Outcome: OutcomeNotRun, Err: err}
 	}
-	t := Tick{Job: j.name, Outcome: Skipped}
+	t := Tick{Job: j.name, Outcome: OutcomeSkipped}
 	if e, ok := errors.AsType[*renewer.Error](err); ok {
 		t.Holder = e.Holder
 	}
@@ -88,7 +88,7 @@ func LogTicks(l *slog.Logger) func(context.Context, Tick) {
 		case t.Err != nil:
 			level = slog.LevelError
 			attrs = append(attrs, slog.Any("error", t.Err))
-		case t.Outcome == Late:
+		case t.Outcome == OutcomeLate:
 			level = slog.LevelWarn
 		case t.Holder != (renewer.Holder{}):
 			attrs = append(attrs, slog.String("holder", t.Holder.String()))

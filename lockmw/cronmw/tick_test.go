@@ -27,15 +27,15 @@ func TestLogTicks(t *testing.T) {
 		},
 	})))
 	for _, tick := range []cronmw.Tick{
-		{Job: "j", Outcome: cronmw.Ran, Took: time.Second},
-		{Job: "j", Outcome: cronmw.Ran, Err: errors.New("failed")},
+		{Job: "j", Outcome: cronmw.OutcomeRan, Took: time.Second},
+		{Job: "j", Outcome: cronmw.OutcomeRan, Err: errors.New("failed")},
 		{
-			Job: "j", Outcome: cronmw.Skipped,
+			Job: "j", Outcome: cronmw.OutcomeSkipped,
 			Holder: renewer.Holder{Node: "b", PID: 7, Operation: "j"},
 		},
-		{Job: "j", Outcome: cronmw.Skipped},
-		{Job: "j", Outcome: cronmw.Late},
-		{Job: "j", Outcome: cronmw.NotRun, Err: renewer.ErrUnavailable},
+		{Job: "j", Outcome: cronmw.OutcomeSkipped},
+		{Job: "j", Outcome: cronmw.OutcomeLate},
+		{Job: "j", Outcome: cronmw.OutcomeNotRun, Err: renewer.ErrUnavailable},
 	} {
 		tell(t.Context(), tick)
 	}

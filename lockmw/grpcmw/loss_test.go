@@ -226,7 +226,7 @@ func TestMaxHoldEndsAStream(t *testing.T) {
 		require.Equal(t, maxHold, b.passed())
 		var lost *renewer.LostError
 		require.ErrorAs(t, err, &lost)
-		require.Equal(t, renewer.MaxHold, lost.Reason)
+		require.Equal(t, renewer.ReasonMaxHold, lost.Reason)
 	}, func(cfg *renewer.Config) { cfg.MaxHold = maxHold })
 }
 

@@ -43,7 +43,7 @@ var ownErrors = map[string]struct {
 }{
 	"held": {err: lockError(renewer.ErrHeld), want: toldBusy, pushback: true},
 	"line full": {
-		err: lockError(errors.Join(renewer.ErrLineFull, renewer.ErrHeld)), want: toldBusy,
+		err: lockError(errors.Join(renewer.ErrQueueFull, renewer.ErrHeld)), want: toldBusy,
 		pushback: true,
 	},
 	"skipped": {
@@ -56,7 +56,7 @@ var ownErrors = map[string]struct {
 	},
 	"shut down": {err: lockError(renewer.ErrShutdown), want: toldDown, pushback: true},
 	"lost": {
-		err: &renewer.LostError{Name: told, Reason: renewer.Expired}, want: toldLost,
+		err: &renewer.LostError{Name: told, Reason: renewer.ReasonExpired}, want: toldLost,
 		pushback: true,
 	},
 	"lost, with a status of its own": {

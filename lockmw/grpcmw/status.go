@@ -108,27 +108,27 @@ func retryable(code codes.Code, text, reason string, err error, in time.Duration
 // refused translates an error of a lock that was not to be had.
 func (s *settings) refused(err error) *callError {
 	switch lockmw.RefusalOf(err) {
-	case lockmw.RefusedHeld, lockmw.RefusedSkipped: // the latter of a handler's own lock
+	case lockmw.RefusalHeld, lockmw.RefusalSkipped: // the latter of a handler's own lock
 		return retryable(s.busy, "another call has the lock that this one needs", ReasonBusy, err,
 			s.again(err))
-	case lockmw.RefusedLineFull:
+	case lockmw.RefusalQueueFull:
 		return retryable(s.busy, "too many calls wait for the lock that this one needs", ReasonBusy,
 			err, s.again(err))
-	case lockmw.RefusedUnavailable:
+	case lockmw.RefusalUnavailable:
 		return retryable(codes.Unavailable, "the lock store can't be asked", ReasonUnavailable, err,
 			s.again(err))
-	case lockmw.RefusedShutdown:
+	case lockmw.RefusalShutdown:
 		return retryable(codes.Unavailable,
 			"no locks are given out here any more, since this process is going down",
 			ReasonUnavailable, err, s.again(err))
-	case lockmw.RefusedName:
+	case lockmw.RefusalName:
 		return badKey("the key that the call is to be locked on is empty or too long", err)
-	case lockmw.RefusedLost:
+	case lockmw.RefusalLost:
 		return lostError(err, nil)
-	case lockmw.RefusedCancelled:
+	case lockmw.RefusalCancelled:
 		return newError(codes.Canceled, "the call was cancelled while it waited for its lock",
 			[]error{err})
-	case lockmw.RefusedDeadline:
+	case lockmw.RefusalDeadline:
 		return newError(codes.DeadlineExceeded,
 			"the call's deadline passed while it waited for its lock", []error{err})
 	default:

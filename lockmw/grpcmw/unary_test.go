@@ -194,7 +194,7 @@ func TestFullLineRefusesAtOnce(t *testing.T) {
 		}
 		synctest.Wait()
 		err := do(t.Context(), never)
-		require.ErrorIs(t, err, renewer.ErrLineFull)
+		require.ErrorIs(t, err, renewer.ErrQueueFull)
 		require.Equal(t, grpcmw.ReasonBusy, verdictOf(t, err).reason)
 		require.Zero(t, b.passed())
 		release()
@@ -294,7 +294,7 @@ func TestLossIsAbortedNeverCanceled(t *testing.T) {
 		require.ErrorIs(t, err, errHandler, "nothing is masked")
 		var lost *renewer.LostError
 		require.ErrorAs(t, err, &lost)
-		require.Equal(t, renewer.Usurped, lost.Reason)
+		require.Equal(t, renewer.ReasonTaken, lost.Reason)
 
 		b.store.Script(script.Renew, script.Gone())
 		err = do(t.Context(), func(ctx context.Context) error {

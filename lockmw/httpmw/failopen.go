@@ -52,7 +52,7 @@ func newUnlocked(k *renewer.Keeper, s *settings) *unlocked {
 func (u *unlocked) enter(
 	ctx context.Context, name, operation string, err error,
 ) (operationCtx context.Context, leave func()) {
-	if u == nil || lockmw.RefusalOf(err) != lockmw.RefusedUnavailable {
+	if u == nil || lockmw.RefusalOf(err) != lockmw.RefusalUnavailable {
 		return nil, nil
 	}
 	names := lockmw.NamesOf(name)

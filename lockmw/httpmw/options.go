@@ -199,7 +199,7 @@ func RetryAfter(d time.Duration) ServerOption {
 }
 
 // OnBusy answers when somebody else has the lock, or too many wait for it: renewer.ErrHeld,
-// renewer.ErrLineFull, [ErrTooMany] or, with [Skip], lockmw.ErrSkipped. Default [Respond]. It
+// renewer.ErrQueueFull, [ErrTooMany] or, with [Skip], lockmw.ErrSkipped. Default [Respond]. It
 // panics if respond is nil.
 func OnBusy(respond Responder) ServerOption {
 	needs("OnBusy", respond)

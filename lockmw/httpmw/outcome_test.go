@@ -206,7 +206,7 @@ func TestOneTooManyInLine(t *testing.T) {
 		release := hold(t, k, secret)
 		h := httpmw.Exclusive(k, byName(secret), httpmw.MaxWaiters(1),
 			httpmw.OnBusy(func(w http.ResponseWriter, r *http.Request, err error) {
-				assert.ErrorIs(t, err, renewer.ErrLineFull)
+				assert.ErrorIs(t, err, renewer.ErrQueueFull)
 				w.Header().Set("As", "busy")
 				httpmw.Respond(w, r, err)
 			}))(http.HandlerFunc(ok))

@@ -184,23 +184,23 @@ func kindOf(err error) *kind {
 		return kindUnreadable
 	}
 	switch lockmw.RefusalOf(err) {
-	case lockmw.RefusedHeld:
+	case lockmw.RefusalHeld:
 		return kindBusy
-	case lockmw.RefusedLineFull:
+	case lockmw.RefusalQueueFull:
 		return kindFull
-	case lockmw.RefusedSkipped:
+	case lockmw.RefusalSkipped:
 		return kindSkipped
-	case lockmw.RefusedUnavailable:
+	case lockmw.RefusalUnavailable:
 		return kindDown
-	case lockmw.RefusedShutdown:
+	case lockmw.RefusalShutdown:
 		return kindStopping
-	case lockmw.RefusedName:
+	case lockmw.RefusalName:
 		return kindBadName
-	case lockmw.RefusedLost:
+	case lockmw.RefusalLost:
 		return kindLost
-	case lockmw.RefusedCancelled:
+	case lockmw.RefusalCancelled:
 		return kindGone
-	case lockmw.RefusedDeadline:
+	case lockmw.RefusalDeadline:
 		if errors.Is(err, errUnanswered) {
 			return kindUnanswered
 		}

@@ -246,7 +246,7 @@ func TestWaiting(t *testing.T) {
 		}()
 		synctest.Wait()
 		_, err = once.Do(t.Context(), k, "a", never(t), once.MaxWaiters(1))
-		require.ErrorIs(t, err, renewer.ErrLineFull)
+		require.ErrorIs(t, err, renewer.ErrQueueFull)
 
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
 		defer cancel()

@@ -93,7 +93,7 @@ type lossCounter struct {
 }
 
 func (c *lossCounter) Lost(_ context.Context, e renewer.Lost) {
-	if e.Err.Reason != renewer.MaxHold {
+	if e.Err.Reason != renewer.ReasonMaxHold {
 		c.lost.Add(1)
 	}
 }

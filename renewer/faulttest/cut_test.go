@@ -84,7 +84,7 @@ func (v *victim) judge() (notice time.Duration, err error) {
 	var lost *renewer.LostError
 	switch {
 	case !errors.Is(cause, renewer.ErrLost) || !errors.As(cause, &lost) ||
-		lost.Reason != renewer.Expired:
+		lost.Reason != renewer.ReasonExpired:
 		return notice, fmt.Errorf("%s: the cause is %w, not that it expired", v.name, cause)
 	case lost.Left <= 0:
 		return notice, fmt.Errorf("%s: told with %v left", v.name, lost.Left)

@@ -65,7 +65,7 @@ return {others, eternal}`
 	assert.Equal(t, []int64{0, 0}, counts, "keys besides fences, keys without a TTL")
 	for _, lease := range held {
 		lost := ended(t, lease)
-		require.Equal(t, renewer.ShutDown, lost.Reason)
+		require.Equal(t, renewer.ReasonShutdown, lost.Reason)
 		require.ErrorIs(t, lease.Release(t.Context()), renewer.ErrLost)
 	}
 }

@@ -86,7 +86,7 @@ func lineHas(t *testing.T, n *node, name string, callers int) bool {
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	_, err := n.keeper.Acquire(ctx, name, renewer.MaxWaiters(callers))
-	return errors.Is(err, renewer.ErrLineFull)
+	return errors.Is(err, renewer.ErrQueueFull)
 }
 
 func TestLineIsInArrivalOrder(t *testing.T) {

@@ -123,7 +123,7 @@ func TestServerRestartedEmpty(t *testing.T) {
 	assert.Greater(t, next.Fence(), lease.Fence(), "fences rise although the counter was lost")
 
 	lost := ended(t, lease)
-	assert.Equal(t, renewer.Usurped, lost.Reason)
+	assert.Equal(t, renewer.ReasonTaken, lost.Reason)
 	require.ErrorIs(t, lease.Release(t.Context()), renewer.ErrLost)
 	other.beats.confirmed(t, 1)
 	require.NoError(t, next.Context().Err())

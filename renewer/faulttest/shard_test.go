@@ -182,7 +182,7 @@ func TestAFrozenShardCostsNoOther(t *testing.T) {
 			least = min(least, until.Sub(at))
 			var lost *renewer.LostError
 			require.ErrorAs(t, l.Err(), &lost)
-			assert.Equal(t, renewer.Expired, lost.Reason)
+			assert.Equal(t, renewer.ReasonExpired, lost.Reason)
 		default:
 			require.Fail(t, "not told", "%s, %v after its server froze", l.Name(),
 				time.Since(frozen))

@@ -34,7 +34,7 @@ func TestKeyOverwritten(t *testing.T) {
 	before := mustLook(t, server, "lock")
 	lost := ended(t, lease)
 	assert.Less(t, time.Since(struck), n.keeper.Config().Heartbeat+busy, "within one heartbeat")
-	assert.Equal(t, renewer.Usurped, lost.Reason)
+	assert.Equal(t, renewer.ReasonTaken, lost.Reason)
 	assert.Equal(t, "taken", lost.Reason.String())
 	assert.Zero(t, lost.Left, "no notice can be given of what has happened already")
 
@@ -55,7 +55,7 @@ func TestKeyDeleted(t *testing.T) {
 	struck := time.Now()
 	lost := ended(t, lease)
 	assert.Less(t, time.Since(struck), n.keeper.Config().Heartbeat+busy, "within one heartbeat")
-	assert.Equal(t, renewer.Usurped, lost.Reason)
+	assert.Equal(t, renewer.ReasonTaken, lost.Reason)
 	assert.Empty(t, mustLook(t, server, "lock").value, "a renewal never creates a key")
 	require.ErrorIs(t, lease.Release(t.Context()), renewer.ErrLost)
 	assert.Empty(t, mustLook(t, server, "lock").value)
@@ -75,7 +75,7 @@ func TestKeyDeletedAndTaken(t *testing.T) {
 	assert.Greater(t, next.Fence(), lease.Fence())
 	lost := ended(t, lease)
 	assert.Less(t, time.Since(struck), n.keeper.Config().Heartbeat+busy, "within one heartbeat")
-	assert.Equal(t, renewer.Usurped, lost.Reason)
+	assert.Equal(t, renewer.ReasonTaken, lost.Reason)
 	require.ErrorIs(t, lease.Release(t.Context()), renewer.ErrLost)
 
 	successor.beats.confirmed(t, 1)
@@ -95,7 +95,7 @@ func TestReleaseAfterAnUnnoticedLoss(t *testing.T) {
 	err := lease.Release(t.Context())
 	var lost *renewer.LostError
 	require.ErrorAs(t, err, &lost)
-	assert.Equal(t, renewer.Usurped, lost.Reason)
+	assert.Equal(t, renewer.ReasonTaken, lost.Reason)
 	after := mustLook(t, server, "lock")
 	assert.Equal(t, foreign, after.value)
 	assert.WithinDuration(t, before.expires, after.expires, rounded)

@@ -121,7 +121,7 @@ func TestNoWakeUpHolderCutOff(t *testing.T) { //nolint:paralleltest // it measur
 		holder.beats.confirmed(t, 1)
 		holder.link.Blackhole(proxy.Both)
 		left := mustLook(t, server, name)
-		assert.Equal(t, renewer.Expired, ended(t, lease).Reason)
+		assert.Equal(t, renewer.ReasonExpired, ended(t, lease).Reason)
 		require.ErrorIs(t, lease.Release(t.Context()), renewer.ErrLost)
 		return waiter, left.expires
 	})

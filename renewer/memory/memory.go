@@ -65,7 +65,7 @@ func (s *Store) claim(c *renewer.Claim, now time.Time) renewer.Grant {
 	case !ok, l.owner == c.Owner && c.Fence != 0 && c.Fence != l.fence:
 		fence, granted := s.token(c, now)
 		if !granted {
-			return renewer.Grant{Status: renewer.Behind, Fence: fence}
+			return renewer.Grant{Status: renewer.StatusBehind, Fence: fence}
 		}
 		if ok && l.until.After(until) {
 			until = l.until // never shortened
@@ -81,17 +81,17 @@ func (s *Store) claim(c *renewer.Claim, now time.Time) renewer.Grant {
 			since: now, until: until,
 		}
 		s.put(c.Name, l, now)
-		return renewer.Grant{Status: renewer.Mine, Fence: fence, Reserved: reserved}
+		return renewer.Grant{Status: renewer.StatusHeld, Fence: fence, Reserved: reserved}
 	case l.owner != c.Owner:
 		return renewer.Grant{
-			Status: renewer.Taken, Holder: l.holder, HeldFor: now.Sub(l.since),
+			Status: renewer.StatusTaken, Holder: l.holder, HeldFor: now.Sub(l.since),
 			TTL: l.until.Sub(now),
 		}
 	case until.After(l.until):
 		l.until = until
 		s.held[c.Name] = l
 	}
-	return renewer.Grant{Status: renewer.Mine, Fence: l.fence}
+	return renewer.Grant{Status: renewer.StatusHeld, Fence: l.fence}
 }
 
 // Renew sets the TTL of every name that its owner still has: see [renewer.Store]. A TTL below 1 ms
@@ -107,7 +107,7 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 			l.until = until
 			s.held[h.Name] = l
 		}
-		return renewer.Answer{Status: renewer.Mine}, false
+		return renewer.Answer{Status: renewer.StatusHeld}, false
 	})
 }
 
@@ -128,7 +128,7 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 		} else {
 			s.remove(h.Name, l)
 		}
-		return renewer.Answer{Status: renewer.Mine}, true
+		return renewer.Answer{Status: renewer.StatusHeld}, true
 	})
 }
 
@@ -153,9 +153,9 @@ func (s *Store) each(
 		wakes := false
 		switch l, ok := s.live(holds[i].Name, now); {
 		case !ok:
-			answers[i].Status, wakes = renewer.Gone, true
+			answers[i].Status, wakes = renewer.StatusGone, true
 		case l.owner != holds[i].Owner:
-			answers[i].Status = renewer.Taken
+			answers[i].Status = renewer.StatusTaken
 		default:
 			answers[i], wakes = do(&holds[i], l, now)
 		}

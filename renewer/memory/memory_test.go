@@ -51,9 +51,12 @@ func TestLapsesAtTheInstant(t *testing.T) {
 		s.Acquire(t.Context(), claim("n", "a", time.Second))
 		<-time.After(time.Second - 1)
 		got := s.Acquire(t.Context(), claim("n", "b", time.Second))[0]
-		assert.Equal(t, renewer.Grant{Status: renewer.Taken, HeldFor: time.Second - 1, TTL: 1}, got)
+		assert.Equal(t, renewer.Grant{
+			Status: renewer.StatusTaken, HeldFor: time.Second - 1,
+			TTL: 1,
+		}, got)
 		<-time.After(1)
-		assert.Equal(t, renewer.Mine,
+		assert.Equal(t, renewer.StatusHeld,
 			s.Acquire(t.Context(), claim("n", "b", time.Second))[0].Status)
 	})
 }
@@ -103,7 +106,8 @@ func TestLapsedNamesAreLookedForOnceTheirNumberHasDoubled(t *testing.T) {
 					for i := from; i < to; i++ {
 						claims := claim(fmt.Sprint(i), "a", ttl)
 						claims[0].Fence = int64(i + 1)
-						require.Equal(t, renewer.Mine, s.Acquire(t.Context(), claims)[0].Status)
+						require.Equal(t, renewer.StatusHeld,
+							s.Acquire(t.Context(), claims)[0].Status)
 					}
 				}
 				take(0, 100, time.Second) // a look at the first 64 finds none
@@ -139,7 +143,7 @@ func TestShortTTLIsRefused(t *testing.T) {
 	s := memory.New()
 	for _, ttl := range []time.Duration{-1, 0, 500 * time.Microsecond} {
 		got := s.Acquire(t.Context(), claim("n", "a", ttl))[0]
-		assert.Equal(t, renewer.Unknown, got.Status)
+		assert.Equal(t, renewer.StatusUnknown, got.Status)
 		require.ErrorIs(t, got.Err, renewer.ErrConfig)
 	}
 	s.Acquire(t.Context(), claim("n", "a", time.Minute))
@@ -154,9 +158,9 @@ func TestWakeMayAskTheStore(t *testing.T) {
 	defer s.Watch("n", func(error) {
 		got <- s.Acquire(context.Background(), claim("n", "b", time.Minute))[0]
 	})()
-	assert.Equal(t, renewer.Mine, (<-got).Status, "on set-up")
+	assert.Equal(t, renewer.StatusHeld, (<-got).Status, "on set-up")
 	s.Release(t.Context(), []renewer.Hold{{Name: "n", Owner: "b"}})
-	assert.Equal(t, renewer.Mine, (<-got).Status, "on release")
+	assert.Equal(t, renewer.StatusHeld, (<-got).Status, "on release")
 }
 
 func TestWatchMayBeCalledUnderALockThatWakeNeeds(t *testing.T) {

@@ -70,7 +70,7 @@ func (r *records) look(l *renewer.Look, now time.Time) renewer.Seen {
 			return renewer.Seen{Err: err}
 		}
 		if old.term > l.Fence {
-			return renewer.Seen{Status: renewer.Taken}
+			return renewer.Seen{Status: renewer.StatusTaken}
 		}
 		old.term = l.Fence
 		if !ok {
@@ -78,7 +78,7 @@ func (r *records) look(l *renewer.Look, now time.Time) renewer.Seen {
 		}
 		r.put(l.Name, old, now)
 	}
-	seen := renewer.Seen{Status: renewer.Mine, Fence: old.fence, Seq: old.seq, Data: old.data}
+	seen := renewer.Seen{Status: renewer.StatusHeld, Fence: old.fence, Seq: old.seq, Data: old.data}
 	if old.fence != 0 {
 		seen.TTL = old.until.Sub(now)
 	}
@@ -91,21 +91,21 @@ func (r *records) write(w *renewer.Record, now time.Time) renewer.Answer {
 	}
 	switch old, _ := r.live(w.Name, now); {
 	case old.term > w.Fence:
-		return renewer.Answer{Status: renewer.Taken}
+		return renewer.Answer{Status: renewer.StatusTaken}
 	case old.term < w.Fence:
-		return renewer.Answer{Status: renewer.Gone}
+		return renewer.Answer{Status: renewer.StatusGone}
 	case old.fence == w.Fence &&
 		(old.seq > w.Seq || old.seq == w.Seq && (w.Erase || old.data != w.Data)):
-		return renewer.Answer{Status: renewer.Behind}
+		return renewer.Answer{Status: renewer.StatusBehind}
 	case w.Erase:
 		delete(r.byName, w.Name)
-		return renewer.Answer{Status: renewer.Mine}
+		return renewer.Answer{Status: renewer.StatusHeld}
 	}
 	r.put(w.Name, record{
 		term: w.Fence, fence: w.Fence, seq: w.Seq, data: w.Data,
 		until: now.Add(w.TTL),
 	}, now)
-	return renewer.Answer{Status: renewer.Mine}
+	return renewer.Answer{Status: renewer.StatusHeld}
 }
 
 // live returns the record of name, or the zero value if there is none or it has lapsed.

@@ -24,7 +24,7 @@ func TestRecordsLapseAtTheInstant(t *testing.T) {
 		<-time.After(time.Second - 1)
 		assert.Equal(t, "x", s.Look(t.Context(), []renewer.Look{{Name: "n"}})[0].Data)
 		<-time.After(1)
-		assert.Equal(t, renewer.Seen{Status: renewer.Mine},
+		assert.Equal(t, renewer.Seen{Status: renewer.StatusHeld},
 			s.Look(t.Context(), []renewer.Look{{Name: "n"}})[0])
 	})
 }

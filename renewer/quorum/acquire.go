@@ -34,7 +34,7 @@ const (
 //
 // When several callers have split the nodes among them, each frees its own and
 // tries again, after pauses of random length. After five such ballots the answer
-// is [renewer.Taken] with a short TTL. [renewer.Unknown] means that so many
+// is [renewer.StatusTaken] with a short TTL. [renewer.StatusUnknown] means that so many
 // nodes could not be asked that nobody can get the lock; its error names each.
 func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 	grants := make([]renewer.Grant, len(claims))
@@ -129,11 +129,11 @@ func (s *Store) leave(bids []*bid) {
 		l := b.lease
 		l.asking--
 		switch {
-		case b.grant.Status == renewer.Mine:
+		case b.grant.Status == renewer.StatusHeld:
 			l.granted, l.fence = true, b.grant.Fence
 			l.good = max(l.good, b.sent)
 		case !l.granted && l.asking == 0:
-			s.clean(l, b.grant.Status == renewer.Unknown)
+			s.clean(l, b.grant.Status == renewer.StatusUnknown)
 			s.forget(l)
 		}
 	}

@@ -26,7 +26,7 @@ func TestOneRoundAndTheClockForAToken(t *testing.T) {
 				"the same token everywhere")
 		}
 		assert.Equal(t, "aaaaa", owners("n", nodes))
-		assert.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
+		assert.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
 		assert.Equal(t, fence+1, mine(t, s, "b"), "in the same microsecond")
 	})
 }
@@ -49,12 +49,12 @@ func TestOneFaultyNodeCostsNothing(t *testing.T) {
 					assert.Zero(t, took(func() { mine(t, s, "a") }))
 					assert.Zero(t, took(func() {
 						g := acquire(t.Context(), s, "b")
-						assert.Equal(t, renewer.Taken, g.Status)
+						assert.Equal(t, renewer.StatusTaken, g.Status)
 						assert.Equal(t, "node-a", g.Holder.Node)
 						assert.Equal(t, ttl, g.TTL)
 					}))
 					assert.Zero(t, took(func() {
-						assert.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
+						assert.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
 					}))
 					pass(time.Second)
 				}
@@ -72,7 +72,7 @@ func TestTooManyFaultyNodesAreNoBusyLock(t *testing.T) {
 		assert.Equal(t, time.Second, took(func() {
 			g = acquire(limited(t, time.Second), s, "a")
 		}), "it may yet answer")
-		assert.Equal(t, renewer.Unknown, g.Status)
+		assert.Equal(t, renewer.StatusUnknown, g.Status)
 		require.ErrorIs(t, g.Err, errDown)
 		require.ErrorIs(t, g.Err, context.DeadlineExceeded)
 		require.EqualError(t, g.Err, "quorum: acquire: 2 of 3 nodes gave no answer, 2 must agree: "+
@@ -121,21 +121,21 @@ func TestTakenIsKnownFromAMajority(t *testing.T) {
 		pass(time.Second)
 		g := acquire(t.Context(), s, "b")
 		require.Equal(t, renewer.Grant{
-			Status: renewer.Taken, Holder: claim("n", "a").Holder,
+			Status: renewer.StatusTaken, Holder: claim("n", "a").Holder,
 			HeldFor: time.Second, TTL: ttl - time.Second,
 		}, g)
 		synctest.Wait()
 		assert.Equal(t, "-aa", owners("n", nodes), "what it got is given back at once")
 		nodes[1].Default(script.Acquire, script.Fail(errDown))
 		g = acquire(t.Context(), s, "b")
-		require.Equal(t, renewer.Taken, g.Status,
+		require.Equal(t, renewer.StatusTaken, g.Status,
 			"one of three has been had for long, and one does not answer")
 		assert.Equal(t, ttl-time.Second, g.TTL)
 		// what it got is given back; while that is under way, two of three nodes could not be asked
 		synctest.Wait()
 		nodes[1].Default(script.Acquire, script.Hang())
 		d := took(func() { g = acquire(limited(t, 5*time.Second), s, "b") })
-		require.Equal(t, renewer.Taken, g.Status)
+		require.Equal(t, renewer.StatusTaken, g.Status)
 		assert.Equal(t, 5*time.Millisecond, d,
 			"a node that hangs is not waited for while somebody else contends")
 	})
@@ -147,12 +147,12 @@ func TestTimeIsUpWithATokenTooLow(t *testing.T) {
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		high := claim("n", "x")
 		high.Fence = time.Now().Add(time.Hour).UnixMicro()
-		require.Equal(t, renewer.Mine,
+		require.Equal(t, renewer.StatusHeld,
 			nodes[0].Acquire(t.Context(), []renewer.Claim{high})[0].Status)
 		nodes[0].Delete("n")
 		nodes[2].Default(script.Acquire, script.Hang())
 		g := acquire(limited(t, 100*time.Millisecond), s, "a")
-		assert.Equal(t, renewer.Unknown, g.Status)
+		assert.Equal(t, renewer.StatusUnknown, g.Status)
 		require.ErrorIs(t, g.Err, context.DeadlineExceeded)
 	})
 }
@@ -169,7 +169,7 @@ func TestASlowNodeMayTellThatItIsTaken(t *testing.T) {
 		assert.Equal(t, 100*time.Millisecond, took(func() {
 			g = acquire(limited(t, time.Second), s, "b")
 		}))
-		require.Equal(t, renewer.Taken, g.Status)
+		require.Equal(t, renewer.StatusTaken, g.Status)
 	})
 }
 
@@ -182,7 +182,7 @@ func TestTTLOfTheFirstThatMakesAMajority(t *testing.T) {
 		}
 		nodes[2].Default(script.Acquire, script.Hang())
 		assert.Equal(t, renewer.Grant{
-			Status: renewer.Taken, Holder: renewer.Holder{Node: "x"},
+			Status: renewer.StatusTaken, Holder: renewer.Holder{Node: "x"},
 			TTL: 3 * time.Second,
 		}, acquire(t.Context(), s, "a"))
 	})
@@ -201,12 +201,12 @@ func TestTokenOfTheCaller(t *testing.T) {
 		}
 		c := claim("n", "a")
 		c.Fence = 20
-		require.Equal(t, renewer.Grant{Status: renewer.Behind, Fence: 20},
+		require.Equal(t, renewer.Grant{Status: renewer.StatusBehind, Fence: 20},
 			s.Acquire(t.Context(), []renewer.Claim{c})[0])
 		synctest.Wait()
 		free(t, "n", nodes)
 		c.Fence = 21
-		require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 21},
+		require.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: 21},
 			s.Acquire(t.Context(), []renewer.Claim{c})[0])
 	})
 }
@@ -220,7 +220,7 @@ func TestARepeatedClaimThatFailsFreesNothing(t *testing.T) {
 		for _, node := range nodes[:2] {
 			node.Script(script.Acquire, script.Fail(errDown))
 		}
-		require.Equal(t, renewer.Unknown, acquire(t.Context(), s, "a").Status)
+		require.Equal(t, renewer.StatusUnknown, acquire(t.Context(), s, "a").Status)
 		pass(time.Second)
 		assert.Equal(t, "aaa", owners("n", nodes))
 		assert.Equal(t, fence, mine(t, s, "a"), "and the same grant")
@@ -306,7 +306,7 @@ func TestFailedAttemptsAreCleanedUp(t *testing.T) {
 					node.Script(script.Acquire, steps[i])
 				}
 				g := acquire(limited(t, time.Second), s, "a")
-				require.Equal(t, renewer.Unknown, g.Status)
+				require.Equal(t, renewer.StatusUnknown, g.Status)
 				pass(1200 * time.Millisecond)
 				free(t, "n", nodes)
 				pass(time.Minute)
@@ -331,7 +331,7 @@ func TestCleanedUpAfterSettle(t *testing.T) {
 		for _, node := range nodes[1:] {
 			node.Script(script.Acquire, script.Pass().Late(time.Millisecond))
 		}
-		require.Equal(t, renewer.Taken, acquire(t.Context(), s, "a").Status)
+		require.Equal(t, renewer.StatusTaken, acquire(t.Context(), s, "a").Status)
 		pass(time.Second - time.Millisecond)
 		// as if it had been on its way
 		nodes[0].Acquire(t.Context(), []renewer.Claim{claim("n", "a")})
@@ -362,9 +362,9 @@ func TestAnUnansweredReleaseBarsItsNode(t *testing.T) {
 		}
 		mine(t, s, "a")
 		synctest.Wait() // the third answer too
-		require.Equal(t, renewer.Unknown, release(limited(t, time.Second), s, "a").Status)
+		require.Equal(t, renewer.StatusUnknown, release(limited(t, time.Second), s, "a").Status)
 		g := acquire(limited(t, time.Second), s, "a")
-		require.Equal(t, renewer.Unknown, g.Status)
+		require.Equal(t, renewer.StatusUnknown, g.Status)
 		require.ErrorContains(t, g.Err, "still being freed")
 		require.Len(t, nodes[0].Calls(script.Acquire), 1, "it is not asked")
 		pass(4 * time.Second)

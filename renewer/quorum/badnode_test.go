@@ -19,7 +19,7 @@ func TestBatchesAreOneCallANode(t *testing.T) {
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		claims := []renewer.Claim{claim("1", "a"), claim("2", "a"), claim("3", "a")}
 		for _, g := range s.Acquire(t.Context(), claims) {
-			require.Equal(t, renewer.Mine, g.Status)
+			require.Equal(t, renewer.StatusHeld, g.Status)
 		}
 		// the third answer too: what is still under way when it is freed is freed again
 		synctest.Wait()
@@ -50,7 +50,7 @@ func TestANodeThatMiscounts(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorContains(t, renew(t.Context(), s, "a").Err,
 			"node 2: it answered what no store may: 2 answers to 1 questions")
-		require.Equal(t, renewer.Unknown, acquire(t.Context(), s, "a").Status)
+		require.Equal(t, renewer.StatusUnknown, acquire(t.Context(), s, "a").Status)
 		pass(time.Minute)
 	})
 }
@@ -92,9 +92,9 @@ func TestANodeThatIsLateWithAcquiresHearsHeartbeats(t *testing.T) {
 				[]renewer.Claim{{Name: fmt.Sprint("n", i), Owner: owner, TTL: ttl}})
 		}
 		assert.EqualValues(t, quorum.MostLate, quorum.Late(s, 0))
-		require.Equal(t, renewer.Mine,
+		require.Equal(t, renewer.StatusHeld,
 			s.Renew(t.Context(), []renewer.Hold{hold("n", "a")})[0].Status)
-		require.Equal(t, renewer.Mine,
+		require.Equal(t, renewer.StatusHeld,
 			s.Release(t.Context(), []renewer.Hold{hold("n", "a")})[0].Status)
 		synctest.Wait()
 		assert.Len(t, nodes[0].Calls(script.Renew), 1)
@@ -113,9 +113,9 @@ func TestAHungNodeIsSpared(t *testing.T) {
 		for i := range 2 * quorum.MostLate {
 			owner := fmt.Sprintf("%0*d", renewer.OwnerLen, i)
 			grants := s.Acquire(t.Context(), []renewer.Claim{{Name: "n", Owner: owner, TTL: ttl}})
-			require.Equal(t, renewer.Mine, grants[0].Status)
+			require.Equal(t, renewer.StatusHeld, grants[0].Status)
 			answers := s.Release(t.Context(), []renewer.Hold{{Name: "n", Owner: owner}})
-			require.Equal(t, renewer.Mine, answers[0].Status)
+			require.Equal(t, renewer.StatusHeld, answers[0].Status)
 		}
 		assert.EqualValues(t, 2*quorum.MostLate, quorum.Late(s, 0), "of acquires, and of others")
 		nodes[0].Default(script.Acquire, script.Pass())

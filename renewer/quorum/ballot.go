@@ -165,7 +165,7 @@ func (s *Store) lateGrants(p *poll[renewer.Grant], r reply[renewer.Grant], claim
 		case seat.freeing > 0:
 			// to free it at the same time could make that release
 			// hear that it was not ours any more
-			seat.late = seat.late || g.Status == renewer.Mine
+			seat.late = seat.late || g.Status == renewer.StatusHeld
 		default:
 			s.cleanSeat(l, r.node, true)
 			s.forget(l)

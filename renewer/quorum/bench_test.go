@@ -69,11 +69,11 @@ func cycle(
 ) time.Duration {
 	b.Helper()
 	begun := time.Now()
-	if g := s.Acquire(context.Background(), claims)[0]; g.Status != renewer.Mine {
+	if g := s.Acquire(context.Background(), claims)[0]; g.Status != renewer.StatusHeld {
 		b.Fatal(g.Status, g.Err)
 	}
-	if a := s.Release(context.Background(), holds)[0]; a.Status != renewer.Mine &&
-		a.Status != renewer.Gone {
+	if a := s.Release(context.Background(), holds)[0]; a.Status != renewer.StatusHeld &&
+		a.Status != renewer.StatusGone {
 		b.Fatal(a.Status, a.Err)
 	}
 	return time.Since(begun)
@@ -169,14 +169,14 @@ func BenchmarkRenew(b *testing.B) {
 			}
 			for part := range slices.Chunk(claims, batch) {
 				for _, g := range s.Acquire(b.Context(), part) {
-					require.Equal(b, renewer.Mine, g.Status)
+					require.Equal(b, renewer.StatusHeld, g.Status)
 				}
 			}
 			b.ReportAllocs()
 			for b.Loop() {
 				for part := range slices.Chunk(holds, batch) {
 					for _, a := range s.Renew(context.Background(), part) {
-						if a.Status != renewer.Mine {
+						if a.Status != renewer.StatusHeld {
 							b.Fatal(a.Status, a.Err)
 						}
 					}

@@ -33,18 +33,18 @@ func (b *bid) begin(sent instant) {
 // count adds a node's answer.
 func (b *bid) count(node int, g *renewer.Grant) {
 	switch {
-	case g.Status == renewer.Mine && g.Fence != b.claim.Fence, g.Status == renewer.Gone:
+	case g.Status == renewer.StatusHeld && g.Fence != b.claim.Fence, g.Status == renewer.StatusGone:
 		g = &renewer.Grant{Err: errStrange} // another token is no vote for ours
-	case g.Status == renewer.Behind && g.Fence == math.MaxInt64:
+	case g.Status == renewer.StatusBehind && g.Fence == math.MaxInt64:
 		g = &renewer.Grant{Err: errCounter}
 	}
 	b.votes[node] = g
 	switch g.Status {
-	case renewer.Mine:
+	case renewer.StatusHeld:
 		b.mine++
-	case renewer.Taken:
+	case renewer.StatusTaken:
 		b.taken++
-	case renewer.Behind:
+	case renewer.StatusBehind:
 		b.behind++
 		b.counter = max(b.counter, g.Fence)
 	default:
@@ -57,7 +57,7 @@ func (b *bid) count(node int, g *renewer.Grant) {
 func (b *bid) reserved(write int) int {
 	nodes := 0
 	for _, g := range b.votes {
-		if g != nil && g.Status == renewer.Mine && g.Reserved >= b.claim.Reserve {
+		if g != nil && g.Status == renewer.StatusHeld && g.Reserved >= b.claim.Reserve {
 			nodes++
 		}
 	}

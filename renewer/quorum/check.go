@@ -78,8 +78,8 @@ func ping(ctx context.Context, node renewer.Store) []renewer.Grant {
 	grants := make([]renewer.Grant, len(answers))
 	for i, a := range answers {
 		grants[i] = renewer.Grant{Err: a.Err}
-		if a.Status != renewer.Unknown {
-			grants[i].Status = renewer.Mine
+		if a.Status != renewer.StatusUnknown {
+			grants[i].Status = renewer.StatusHeld
 		}
 	}
 	return grants
@@ -106,11 +106,11 @@ func (s *Store) introduce(ctx context.Context) error {
 			errs[x] = errSilent
 			continue
 		}
-		if g[1].Status == renewer.Unknown {
+		if g[1].Status == renewer.StatusUnknown {
 			errs[x] = orStrange(g[1].Err)
 			continue
 		}
-		if g[1].Status == renewer.Taken {
+		if g[1].Status == renewer.StatusTaken {
 			fault = errors.Join(fault, s.differs(x, g[1].Holder))
 		}
 		var other int

@@ -156,7 +156,7 @@ func (c *cleaner) free(batch []chore, holds []renewer.Hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, job := range batch {
-		status := renewer.Unknown
+		status := renewer.StatusUnknown
 		if len(answers) == len(batch) {
 			status = answers[i].Status
 		}
@@ -173,7 +173,7 @@ func (s *Store) freed(node int, l *lease, status renewer.Status, last bool) {
 		close(l.freed)
 		l.freed = nil
 	}
-	if status == renewer.Unknown {
+	if status == renewer.StatusUnknown {
 		seat.foul = max(seat.foul, age+settle)
 	} else {
 		seat.refuse(s.clock.now())
@@ -187,9 +187,9 @@ func (s *Store) freed(node int, l *lease, status renewer.Status, last bool) {
 		return
 	case seat.asked != 0 && age < seat.asked+settle:
 		s.plan(node, chore{lease: l, epoch: l.epoch, due: seat.asked + settle, last: last ||
-			status == renewer.Unknown})
+			status == renewer.StatusUnknown})
 		return
-	case status == renewer.Unknown && !last:
+	case status == renewer.StatusUnknown && !last:
 		s.plan(node, chore{
 			lease: l, epoch: l.epoch, due: age + max(settle, leastPatience),
 			last: true,

@@ -131,7 +131,7 @@ func TestNewTakes(t *testing.T) {
 			require.NoError(t, err)
 			defer s.Close()
 			mine(t, s, "a")
-			require.Equal(t, renewer.Taken, acquire(t.Context(), s, "b").Status)
+			require.Equal(t, renewer.StatusTaken, acquire(t.Context(), s, "b").Status)
 		})
 	}
 }

@@ -116,7 +116,7 @@ func grantErrors(votes []*renewer.Grant) []error {
 		switch {
 		case g == nil:
 			errs[x] = errSilent
-		case g.Status == renewer.Unknown:
+		case g.Status == renewer.StatusUnknown:
 			errs[x] = orStrange(g.Err)
 		}
 	}

@@ -57,7 +57,7 @@ func (n *oddNode) Acquire(ctx context.Context, claims []renewer.Claim) []renewer
 	grants := make([]renewer.Grant, max(0, len(claims)+int(kind>>6)%3-1))
 	for i := range grants {
 		g := &grants[i]
-		if g.Status = renewer.Status(kind % 7); g.Status == renewer.Unknown && kind&8 != 0 {
+		if g.Status = renewer.Status(kind % 7); g.Status == renewer.StatusUnknown && kind&8 != 0 {
 			g.Err = errors.New("odd")
 		}
 		g.Fence, g.Queued = n.number(), kind&16 != 0
@@ -147,14 +147,14 @@ func oddRound(t *testing.T, s *quorum.Store, letter string) {
 	grants := s.Acquire(ctx, []renewer.Claim{claim("n", letter), claim("m", letter)})
 	require.Len(t, grants, 2)
 	for _, g := range grants {
-		require.Equal(t, g.Status == renewer.Unknown, g.Err != nil)
-		require.Equal(t, g.Status == renewer.Mine, g.Fence > 0, "%+v", g)
+		require.Equal(t, g.Status == renewer.StatusUnknown, g.Err != nil)
+		require.Equal(t, g.Status == renewer.StatusHeld, g.Fence > 0, "%+v", g)
 	}
 	holds := []renewer.Hold{hold("n", letter), hold("m", letter)}
 	for _, answers := range [][]renewer.Answer{s.Renew(ctx, holds), s.Release(ctx, holds)} {
 		require.Len(t, answers, 2)
 		for _, a := range answers {
-			require.Equal(t, a.Status == renewer.Unknown, a.Err != nil)
+			require.Equal(t, a.Status == renewer.StatusUnknown, a.Err != nil)
 		}
 	}
 	require.LessOrEqual(t, time.Since(begun), time.Second)

@@ -95,7 +95,7 @@ func TestALeaseIsLostInTimeWhenTwoDie(t *testing.T) {
 				<-l.Context().Done()
 				var lost *renewer.LostError
 				require.ErrorAs(t, context.Cause(l.Context()), &lost)
-				assert.Equal(t, renewer.Expired, lost.Reason)
+				assert.Equal(t, renewer.ReasonExpired, lost.Reason)
 				assert.ErrorContains(t, lost.Err, "2 of 3 nodes gave no answer")
 				assert.Equal(t, "-aa", held(nodes), "nobody else could have it yet")
 				require.Error(t, l.Release(t.Context()))
@@ -152,7 +152,7 @@ func TestWaiters(t *testing.T) {
 				other, err := quorum.New([]renewer.Store{nodes[0], nodes[1], nodes[2]})
 				require.NoError(t, err)
 				die(nodes[1], how)
-				require.Equal(t, renewer.Mine, acquire(t.Context(), other, "z").Status)
+				require.Equal(t, renewer.StatusHeld, acquire(t.Context(), other, "z").Status)
 				pass(time.Second)
 				time.AfterFunc(3*time.Second, func() { release(context.Background(), other, "z") })
 				var l *renewer.Lease
@@ -161,7 +161,7 @@ func TestWaiters(t *testing.T) {
 				assert.Equal(t, 3*time.Second, d)
 				require.NoError(t, l.Release(t.Context()))
 
-				require.Equal(t, renewer.Mine, acquire(t.Context(), other, "y").Status)
+				require.Equal(t, renewer.StatusHeld, acquire(t.Context(), other, "y").Status)
 				d = took(func() { l, err = k.Acquire(t.Context(), "n") })
 				require.NoError(t, err)
 				assert.InDelta(t, ttl, d, float64(20*time.Millisecond))

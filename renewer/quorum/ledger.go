@@ -60,16 +60,16 @@ func (s *seat) confirm(sent instant) {
 // book notes the answer to an acquire.
 func (s *seat) book(status renewer.Status, sent instant, age time.Duration, now instant) {
 	switch status {
-	case renewer.Mine:
+	case renewer.StatusHeld:
 		s.confirm(sent)
 		if s.confirmed == 0 {
 			s.confirmed = 1 // it may be there, but for no time that can be relied on
 		}
-	case renewer.Taken:
+	case renewer.StatusTaken:
 		s.refuse(now)
-	case renewer.Unknown:
+	case renewer.StatusUnknown:
 		s.asked = max(s.asked, age)
-	case renewer.Gone, renewer.Behind: // nothing has changed
+	case renewer.StatusGone, renewer.StatusBehind: // nothing has changed
 	}
 }
 

@@ -95,7 +95,7 @@ func mine(t *testing.T, s renewer.Store, letter string) int64 {
 	t.Helper()
 	g := acquire(t.Context(), s, letter)
 	require.NoError(t, g.Err)
-	require.Equal(t, renewer.Mine, g.Status)
+	require.Equal(t, renewer.StatusHeld, g.Status)
 	return g.Fence
 }
 

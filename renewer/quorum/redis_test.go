@@ -231,7 +231,7 @@ func TestToldInTimeWhenTwoServersFreeze(t *testing.T) {
 		told := time.Now()
 		var lost *renewer.LostError
 		require.ErrorAs(t, context.Cause(l.Context()), &lost)
-		require.Equal(t, renewer.Expired, lost.Reason, lost)
+		require.Equal(t, renewer.ReasonExpired, lost.Reason, lost)
 		t.Logf("round %d: told %v and %v before the keys ended", round, ends[0].Sub(told),
 			ends[1].Sub(told))
 		assert.True(t, told.Before(ends[0]) || told.Before(ends[1]),
@@ -286,13 +286,13 @@ func TestTokensRiseOverRestarts(t *testing.T) {
 		var g renewer.Grant
 		require.Eventually(t, func() bool {
 			g = acquire(limited(t, time.Second), s, string(rune('a'+i)))
-			return g.Status == renewer.Mine
+			return g.Status == renewer.StatusHeld
 		}, patience, 5*time.Millisecond)
 		require.Greater(t, g.Fence, last)
 		last = g.Fence
 		require.Eventually(t, func() bool {
 			return release(limited(t, time.Second), s,
-				string(rune('a'+i))).Status != renewer.Unknown
+				string(rune('a'+i))).Status != renewer.StatusUnknown
 		}, patience, 5*time.Millisecond)
 		require.NoError(t, all[i%3].Restart())
 	}

@@ -32,7 +32,7 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 		return t.add(r, s.keep)
 	})
 	for i := range answers {
-		if answers[i].Status = t.status(i, s.keep); answers[i].Status == renewer.Unknown {
+		if answers[i].Status = t.status(i, s.keep); answers[i].Status == renewer.StatusUnknown {
 			answers[i].Err = s.unreachable(ctx, "release", s.keep, t.no[i], t.errors(i))
 		}
 	}

@@ -20,12 +20,13 @@ func TestReleasedByAMajority(t *testing.T) {
 		synctest.Wait()
 		nodes[1].Script(script.Release, script.Pass().Slow(700*time.Millisecond))
 		assert.Zero(t, took(func() {
-			assert.Equal(t, renewer.Answer{Status: renewer.Mine}, release(t.Context(), s, "a"))
+			assert.Equal(t, renewer.Answer{Status: renewer.StatusHeld},
+				release(t.Context(), s, "a"))
 		}))
 		assert.Equal(t, "-a-", owners("n", nodes))
 		pass(time.Second)
 		free(t, "n", nodes)
-		assert.Equal(t, renewer.Answer{Status: renewer.Gone}, release(t.Context(), s, "a"))
+		assert.Equal(t, renewer.Answer{Status: renewer.StatusGone}, release(t.Context(), s, "a"))
 	})
 }
 
@@ -40,7 +41,7 @@ func TestReleaseThatNobodyAnswers(t *testing.T) {
 		assert.Equal(t, 900*time.Millisecond, took(func() {
 			a = release(limited(t, 900*time.Millisecond), s, "a")
 		}))
-		assert.Equal(t, renewer.Unknown, a.Status)
+		assert.Equal(t, renewer.StatusUnknown, a.Status)
 		require.ErrorIs(t, a.Err, errDown)
 		assert.Equal(t, "aa-", owners("n", nodes))
 		pass(1100 * time.Millisecond)
@@ -57,7 +58,7 @@ func TestReleaseOfALostLease(t *testing.T) {
 		synctest.Wait()
 		nodes[0].Delete("n")
 		nodes[1].Overwrite("n", renewer.Holder{Node: "x"}, time.Minute)
-		assert.Equal(t, renewer.Answer{Status: renewer.Taken}, release(t.Context(), s, "a"))
+		assert.Equal(t, renewer.Answer{Status: renewer.StatusTaken}, release(t.Context(), s, "a"))
 		synctest.Wait()
 		assert.Equal(t, "-s-", owners("n", nodes))
 	})
@@ -75,7 +76,7 @@ func TestReleaseOvertakesAnAcquire(t *testing.T) {
 				nodes[2].SetSettle(3 * time.Second)
 				nodes[2].Script(script.Acquire, step)
 				mine(t, s, "a")
-				assert.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
+				assert.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
 				pass(time.Second)
 				pass(2 * time.Second)
 				synctest.Wait()
@@ -100,7 +101,7 @@ func TestALateGrantIsNotFreedTwiceAtOnce(t *testing.T) {
 		nodes[2].Script(script.Acquire, script.Pass().Late(50*time.Millisecond))
 		mine(t, s, "a") // by the first two, in 10 ms
 		pass(30 * time.Millisecond)
-		assert.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
+		assert.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
 		pass(time.Second)
 		calls := nodes[2].Calls(script.Release)
 		require.Len(t, calls, 2, "once more, in case the grant came after it")
@@ -120,7 +121,8 @@ func TestReleaseOvertakesAnAcquireAndHangs(t *testing.T) {
 		nodes[2].Script(script.Acquire, script.Pass().Slow(900*time.Millisecond))
 		mine(t, s, "a")
 		nodes[1].Script(script.Release, script.Hang())
-		require.Equal(t, renewer.Unknown, release(limited(t, 500*time.Millisecond), s, "a").Status)
+		require.Equal(t, renewer.StatusUnknown,
+			release(limited(t, 500*time.Millisecond), s, "a").Status)
 		pass(600 * time.Millisecond)
 		assert.Empty(t, nodes[2].Owner("n"))
 		assert.Equal(t, "a", owners("n", nodes[1:2]), "it is asked again a second later")
@@ -137,7 +139,7 @@ func TestNothingIsFreedForAFormerLease(t *testing.T) {
 		mine(t, s, "a")
 		synctest.Wait()
 		nodes[0].Script(script.Release, script.Fail(errDown))
-		require.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
+		require.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
 		pass(600 * time.Millisecond)
 		free(t, "n", nodes)
 		mine(t, s, "a")
@@ -173,10 +175,11 @@ func TestKeptAfterRelease(t *testing.T) {
 				nodes[0].Script(script.Release, steps[1])
 				h := hold("n", "a")
 				h.Keep = 5 * time.Second
-				assert.Equal(t, renewer.Mine, s.Release(t.Context(), []renewer.Hold{h})[0].Status)
+				assert.Equal(t, renewer.StatusHeld,
+					s.Release(t.Context(), []renewer.Hold{h})[0].Status)
 				pass(5*time.Second - 1)
 				assert.Equal(t, "aaa", owners("n", nodes))
-				assert.Equal(t, renewer.Taken, acquire(t.Context(), s, "b").Status)
+				assert.Equal(t, renewer.StatusTaken, acquire(t.Context(), s, "b").Status)
 				pass(1)
 				mine(t, s, "b")
 			})
@@ -192,7 +195,7 @@ func TestReleaseTakesOverTheCleaningUp(t *testing.T) {
 			node.SetSettle(4 * time.Second)
 			node.Script(script.Acquire, script.Fail(errDown))
 		}
-		require.Equal(t, renewer.Unknown, acquire(limited(t, time.Second), s, "a").Status)
+		require.Equal(t, renewer.StatusUnknown, acquire(limited(t, time.Second), s, "a").Status)
 		release(t.Context(), s, "a")
 		pass(time.Minute)
 		var freed int
@@ -211,7 +214,7 @@ func TestClose(t *testing.T) {
 			node.SetSettle(30 * time.Second)
 			node.Script(script.Acquire, script.Fail(errDown))
 		}
-		require.Equal(t, renewer.Unknown, acquire(limited(t, time.Second), s, "a").Status)
+		require.Equal(t, renewer.StatusUnknown, acquire(limited(t, time.Second), s, "a").Status)
 		synctest.Wait()
 		require.Equal(t, 2, quorum.Planned(s))
 		s.Close()

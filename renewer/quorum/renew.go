@@ -8,7 +8,7 @@ import (
 )
 
 // Renew renews every lease on all nodes at once, and answers when each is decided. A
-// lease is [renewer.Mine] for a TTL from the q-th latest confirmation by its nodes
+// lease is [renewer.StatusHeld] for a TTL from the q-th latest confirmation by its nodes
 // on, q being how many must hold it; the answer's Age tells when that was, if some
 // of them have confirmed an earlier heartbeat only. A node that says that the lease
 // is not ours is left out of that lease; when too few are left, the answer is
@@ -56,12 +56,12 @@ func (s *Store) heartbeats(p *poll[renewer.Answer], r reply[renewer.Answer], hol
 			return
 		}
 		switch a.Status {
-		case renewer.Mine:
+		case renewer.StatusHeld:
 			l.ttl = h.TTL
 			l.seats[r.node].confirm(p.sent)
-		case renewer.Taken, renewer.Gone:
+		case renewer.StatusTaken, renewer.StatusGone:
 			l.seats[r.node].refuse(now)
-		case renewer.Unknown, renewer.Behind:
+		case renewer.StatusUnknown, renewer.StatusBehind:
 		}
 	})
 }
@@ -72,12 +72,12 @@ func (s *Store) renewed(
 ) renewer.Answer {
 	l := s.ledger.leases[key{h.Name, h.Owner}]
 	status := t.status(i, s.keep)
-	if l == nil && status == renewer.Mine {
+	if l == nil && status == renewer.StatusHeld {
 		l = s.adopt(p, t, i, h)
 	}
 	ours := l != nil && l.granted
 	switch {
-	case status == renewer.Taken || status == renewer.Gone:
+	case status == renewer.StatusTaken || status == renewer.StatusGone:
 		if ours {
 			s.lose(l)
 		}
@@ -89,10 +89,11 @@ func (s *Store) renewed(
 		since := min(l.since(s.keep), p.sent)
 		if age := p.sent.sub(since); age == 0 || since > l.good && age < h.TTL {
 			l.good = max(l.good, since)
-			return renewer.Answer{Status: renewer.Mine, Age: age}
+			return renewer.Answer{Status: renewer.StatusHeld, Age: age}
 		}
-	case status == renewer.Mine: // a lease that is being released: true, and of no use to anybody
-		return renewer.Answer{Status: renewer.Mine}
+	case status == renewer.StatusHeld:
+		// a lease that is being released: true, and of no use to anybody
+		return renewer.Answer{Status: renewer.StatusHeld}
 	}
 	return renewer.Answer{Err: s.unreachable(ctx, "renew", s.keep, t.no[i], t.errors(i))}
 }
@@ -102,7 +103,7 @@ func (s *Store) adopt(p *poll[renewer.Answer], t *tally, i int, h renewer.Hold) 
 	l := s.open(key{h.Name, h.Owner}, h.TTL)
 	l.granted = true
 	for x := range s.nodes {
-		if a, _ := t.answer(x, i); a.Status == renewer.Mine {
+		if a, _ := t.answer(x, i); a.Status == renewer.StatusHeld {
 			l.seats[x].confirm(p.sent)
 		}
 	}

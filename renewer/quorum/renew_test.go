@@ -15,7 +15,7 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-var confirmed = renewer.Answer{Status: renewer.Mine}
+var confirmed = renewer.Answer{Status: renewer.StatusHeld}
 
 func TestRenewedByAMajorityAtOnce(t *testing.T) {
 	t.Parallel()
@@ -63,18 +63,19 @@ func TestAgeIsThatOfTheMajority(t *testing.T) {
 		pass(3 * time.Second)
 		only(0)
 		assert.Equal(t, time.Second, beat(), "another may yet answer") // 3 s, node 1
-		require.Equal(t, renewer.Unknown, a.Status, "the second-best is as old as it was")
+		require.Equal(t, renewer.StatusUnknown, a.Status, "the second-best is as old as it was")
 		require.EqualError(t, a.Err, "quorum: renew: 2 of 3 nodes gave no answer, 2 must agree: "+
 			"node 2: context deadline exceeded; node 3: context deadline exceeded")
 		only(1)
 		beat() // 4 s, node 2
-		assert.Equal(t, renewer.Answer{Status: renewer.Mine, Age: time.Second}, a,
+		assert.Equal(t, renewer.Answer{Status: renewer.StatusHeld, Age: time.Second}, a,
 			"two of three: at 3 s and 4 s")
 		beat() // 5 s, node 2
-		require.Equal(t, renewer.Unknown, a.Status, "told already: since 3 s")
+		require.Equal(t, renewer.StatusUnknown, a.Status, "told already: since 3 s")
 		only(2)
 		beat() // 6 s, node 3
-		assert.Equal(t, renewer.Answer{Status: renewer.Mine, Age: time.Second}, a, "at 5 s and 6 s")
+		assert.Equal(t, renewer.Answer{Status: renewer.StatusHeld, Age: time.Second}, a,
+			"at 5 s and 6 s")
 		only(0, 2)
 		assert.Zero(t, beat())
 		assert.Equal(t, confirmed, a)
@@ -82,9 +83,9 @@ func TestAgeIsThatOfTheMajority(t *testing.T) {
 		for _, node := range nodes {
 			node.Default(script.Renew, script.Fail(errDown))
 		}
-		nodes[1].Default(script.Renew, script.Mine())
+		nodes[1].Default(script.Renew, script.Held())
 		beat()
-		require.Equal(t, renewer.Unknown, a.Status, "the others are as old as they were")
+		require.Equal(t, renewer.StatusUnknown, a.Status, "the others are as old as they were")
 	})
 }
 
@@ -98,11 +99,11 @@ func TestTooOldToConfirm(t *testing.T) {
 		}
 		pass(time.Second)
 		nodes[1].Script(script.Renew, script.Pass())
-		require.Equal(t, renewer.Unknown, renew(t.Context(), s, "a").Status)
+		require.Equal(t, renewer.StatusUnknown, renew(t.Context(), s, "a").Status)
 		pass(ttl)
 		nodes[1].Script(script.Renew, script.Fail(errDown))
-		nodes[2].Script(script.Renew, script.Mine())
-		require.Equal(t, renewer.Unknown, renew(t.Context(), s, "a").Status,
+		nodes[2].Script(script.Renew, script.Held())
+		require.Equal(t, renewer.StatusUnknown, renew(t.Context(), s, "a").Status,
 			"nodes 2 and 3, but node 2 a TTL ago")
 	})
 }
@@ -142,11 +143,11 @@ func TestLateConfirmationsCount(t *testing.T) {
 		nodes[1].Script(script.Renew, script.Fail(errDown))
 		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 		defer cancel()
-		require.Equal(t, renewer.Unknown, renew(ctx, s, "a").Status,
+		require.Equal(t, renewer.StatusUnknown, renew(ctx, s, "a").Status,
 			"at 2 s: node 1 has, node 3 was given up")
 		nodes[0].Script(script.Renew, script.Fail(errDown))
 		nodes[1].Script(script.Renew, script.Fail(errDown))
-		assert.Equal(t, renewer.Answer{Status: renewer.Mine, Age: 400 * time.Millisecond},
+		assert.Equal(t, renewer.Answer{Status: renewer.StatusHeld, Age: 400 * time.Millisecond},
 			renew(t.Context(), s, "a"), "at 2.4 s: node 3, and node 1 by then")
 	})
 }
@@ -169,7 +170,7 @@ func TestLostWhenAMajoritySaysSo(t *testing.T) {
 		nodes[2].Delete("n")
 		nodes[3].Default(script.Renew, script.Hang())
 		assert.Zero(t, took(func() {
-			assert.Equal(t, renewer.Answer{Status: renewer.Taken},
+			assert.Equal(t, renewer.Answer{Status: renewer.StatusTaken},
 				renew(limited(t, time.Second), s, "a"))
 		}))
 		pass(2 * time.Second)
@@ -181,7 +182,7 @@ func TestLostWhenAMajoritySaysSo(t *testing.T) {
 			node.Default(script.Renew, script.Pass())
 		}
 		nodes[1].Delete("n")
-		assert.Equal(t, renewer.Answer{Status: renewer.Gone}, renew(t.Context(), s, "a"))
+		assert.Equal(t, renewer.Answer{Status: renewer.StatusGone}, renew(t.Context(), s, "a"))
 	})
 }
 
@@ -199,11 +200,11 @@ func TestALateYesDoesNotUndoANo(t *testing.T) {
 		synctest.Wait()
 		nodes[2].Delete("n")
 		second := renew(limited(t, 500*time.Millisecond), s, "a")
-		require.Equal(t, renewer.Unknown, second.Status)
+		require.Equal(t, renewer.StatusUnknown, second.Status)
 		require.ErrorContains(t, second.Err,
 			"1 of 3 nodes gave no answer and 1 have not got the lease, 2 must agree: node 2: "+
 				"connection refused")
-		require.Equal(t, renewer.Unknown, (<-first).Status,
+		require.Equal(t, renewer.StatusUnknown, (<-first).Status,
 			"of the two that said yes one has said no since")
 	})
 }
@@ -218,14 +219,14 @@ func TestARefusedClaimUndoesAConfirmation(t *testing.T) {
 		}
 		pass(time.Second)
 		nodes[2].Script(script.Renew, script.Pass())
-		require.Equal(t, renewer.Unknown, renew(t.Context(), s, "a").Status, "node 3 alone")
+		require.Equal(t, renewer.StatusUnknown, renew(t.Context(), s, "a").Status, "node 3 alone")
 		nodes[0].Script(script.Acquire, script.Fail(errDown))
 		nodes[1].Script(script.Acquire, script.Fail(errDown))
 		nodes[2].Overwrite("n", renewer.Holder{Node: "x"}, time.Minute)
-		require.NotEqual(t, renewer.Mine, acquire(limited(t, time.Second), s, "a").Status)
+		require.NotEqual(t, renewer.StatusHeld, acquire(limited(t, time.Second), s, "a").Status)
 		pass(time.Second)
 		nodes[0].Script(script.Renew, script.Pass())
-		require.Equal(t, renewer.Unknown, renew(t.Context(), s, "a").Status,
+		require.Equal(t, renewer.StatusUnknown, renew(t.Context(), s, "a").Status,
 			"node 1, without node 3 now")
 	})
 }
@@ -243,21 +244,21 @@ func TestRenewsWhatAnotherStoreAcquired(t *testing.T) {
 		pass(time.Second)
 		nodes[0].Default(script.Renew, script.Fail(errDown))
 		nodes[1].Default(script.Renew, script.Fail(errDown))
-		assert.Equal(t, renewer.Unknown, renew(limited(t, time.Second), other, "a").Status)
+		assert.Equal(t, renewer.StatusUnknown, renew(limited(t, time.Second), other, "a").Status)
 		pass(time.Second)
 		nodes[1].Script(script.Renew, script.Pass())
 		nodes[2].Script(script.Renew, script.Fail(errDown))
-		assert.Equal(t, renewer.Answer{Status: renewer.Mine, Age: time.Second},
+		assert.Equal(t, renewer.Answer{Status: renewer.StatusHeld, Age: time.Second},
 			renew(t.Context(), other, "a"), "it is known from then on")
 		nodes[0].Default(script.Renew, script.Pass())
 		nodes[1].Default(script.Renew, script.Pass())
 		g := acquire(t.Context(), other, "a")
-		require.Equal(t, renewer.Mine, g.Status)
+		require.Equal(t, renewer.StatusHeld, g.Status)
 		assert.Greater(t, g.Fence, fence, "another store can't know the token")
-		assert.Equal(t, renewer.Mine, release(t.Context(), other, "a").Status)
+		assert.Equal(t, renewer.StatusHeld, release(t.Context(), other, "a").Status)
 		synctest.Wait()
 		free(t, "n", nodes)
-		assert.Equal(t, renewer.Gone, renew(limited(t, time.Second), other, "b").Status)
+		assert.Equal(t, renewer.StatusGone, renew(limited(t, time.Second), other, "b").Status)
 		assert.Zero(t, quorum.Known(other))
 	})
 }
@@ -269,13 +270,13 @@ func TestForgetfulNodes(t *testing.T) {
 		nodes[4].Default(script.Acquire, script.Fail(errDown))
 		mine(t, s, "a")
 		nodes[3].Default(script.Acquire, script.Fail(errDown))
-		require.Equal(t, renewer.Unknown,
+		require.Equal(t, renewer.StatusUnknown,
 			s.Acquire(limited(t, time.Second),
 				[]renewer.Claim{claim("m", "a")})[0].Status, "four must")
 		nodes[3].Delete("n") // it has forgotten
 		assert.Equal(t, confirmed, renew(limited(t, time.Second), s, "a"), "three will do")
 		nodes[2].Delete("n")
-		assert.Equal(t, renewer.Gone, renew(limited(t, time.Second), s, "a").Status)
+		assert.Equal(t, renewer.StatusGone, renew(limited(t, time.Second), s, "a").Status)
 	}, quorum.Forgetful(1))
 }
 
@@ -287,8 +288,8 @@ func TestANodeForgetsWhileAnotherIsDown(t *testing.T) {
 		opts []quorum.Option
 		want renewer.Status
 	}{
-		3: {nil, renewer.Mine},
-		5: {[]quorum.Option{quorum.Forgetful(1)}, renewer.Taken},
+		3: {nil, renewer.StatusHeld},
+		5: {[]quorum.Option{quorum.Forgetful(1)}, renewer.StatusTaken},
 	} {
 		t.Run(strconv.Itoa(nodes), func(t *testing.T) {
 			t.Parallel()

@@ -69,9 +69,9 @@ func (s *Store) show(ctx context.Context) (errs, mixed []error) {
 		switch {
 		case g == nil:
 			errs[x] = errSilent
-		case g[0].Status == renewer.Unknown:
+		case g[0].Status == renewer.StatusUnknown:
 			errs[x] = orStrange(g[0].Err)
-		case g[0].Status == renewer.Taken:
+		case g[0].Status == renewer.StatusTaken:
 			mixed[x] = s.differs(x, g[0].Holder)
 		}
 	}

@@ -49,7 +49,7 @@ func TestSameQuorumInAnyOrder(t *testing.T) {
 			for _, s := range []*quorum.Store{a, b, c} {
 				mine(t, s, "a")
 				require.NoError(t, s.Check(t.Context()))
-				require.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
+				require.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
 			}
 		}
 		pass(quorum.RosterTTL)
@@ -128,7 +128,7 @@ func TestMixedLater(t *testing.T) {
 		}))
 		require.NoError(t, err, "nobody knows")
 		mine(t, a, "a")
-		require.Equal(t, renewer.Mine,
+		require.Equal(t, renewer.StatusHeld,
 			b.Acquire(t.Context(), []renewer.Claim{claim("m", "b")})[0].Status)
 		pass(quorum.RosterEvery)
 		b.Renew(t.Context(), []renewer.Hold{hold("m", "b")})

@@ -102,7 +102,7 @@ func TestSplitVotes(t *testing.T) {
 				for i, g := range grants {
 					require.NoError(t, g.Err)
 					assert.Less(t, after[i], 500*time.Millisecond)
-					if g.Status != renewer.Mine {
+					if g.Status != renewer.StatusHeld {
 						continue
 					}
 					granted++
@@ -147,7 +147,7 @@ func TestSplitVotesOverNodesInAnyOrder(t *testing.T) {
 			wg.Go(func() {
 				var g renewer.Grant
 				d := took(func() { g = acquire(limited(t, time.Second), s, string(rune('a'+i))) })
-				assert.Equal(t, i == 0, g.Status == renewer.Mine, "who has node a leads")
+				assert.Equal(t, i == 0, g.Status == renewer.StatusHeld, "who has node a leads")
 				assert.Less(t, d, 500*time.Millisecond)
 			})
 		}

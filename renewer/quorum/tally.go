@@ -30,34 +30,34 @@ func (t *tally) add(r reply[renewer.Answer], keep int) (decided bool) {
 	spare := len(t.heard) - keep
 	r.each(func(i int, a *renewer.Answer) {
 		switch a.Status {
-		case renewer.Mine:
+		case renewer.StatusHeld:
 			t.mine[i]++
 			if t.mine[i] == keep {
 				t.open--
 			}
-		case renewer.Taken, renewer.Gone:
-			t.taken[i] = t.taken[i] || a.Status == renewer.Taken
+		case renewer.StatusTaken, renewer.StatusGone:
+			t.taken[i] = t.taken[i] || a.Status == renewer.StatusTaken
 			t.no[i]++
 			if t.no[i] == spare+1 {
 				t.open--
 			}
-		case renewer.Unknown, renewer.Behind:
+		case renewer.StatusUnknown, renewer.StatusBehind:
 		}
 	})
 	return t.open == 0
 }
 
-// status is what was decided of an item, or Unknown.
+// status is what was decided of an item, or StatusUnknown.
 func (t *tally) status(i, keep int) renewer.Status {
 	switch {
 	case t.mine[i] >= keep:
-		return renewer.Mine
+		return renewer.StatusHeld
 	case t.no[i] <= len(t.heard)-keep:
-		return renewer.Unknown
+		return renewer.StatusUnknown
 	case t.taken[i]:
-		return renewer.Taken
+		return renewer.StatusTaken
 	default:
-		return renewer.Gone
+		return renewer.StatusGone
 	}
 }
 
@@ -77,7 +77,7 @@ func (t *tally) errors(i int) []error {
 		switch {
 		case !heard:
 			errs[x] = errSilent
-		case a.Status == renewer.Unknown:
+		case a.Status == renewer.StatusUnknown:
 			errs[x] = orStrange(a.Err)
 		}
 	}

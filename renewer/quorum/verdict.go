@@ -31,7 +31,7 @@ func (s *Store) judge(ctx context.Context, bids []*bid, unit time.Duration) (spl
 		switch {
 		case b.mine >= s.write:
 			b.grant = renewer.Grant{
-				Status: renewer.Mine, Fence: b.claim.Fence,
+				Status: renewer.StatusHeld, Fence: b.claim.Fence,
 				Reserved: b.reserved(s.write),
 			}
 		case b.taken <= spare && unknown > spare:
@@ -39,7 +39,7 @@ func (s *Store) judge(ctx context.Context, bids []*bid, unit time.Duration) (spl
 				Err: s.unreachable(ctx, "acquire", s.write, 0, grantErrors(b.votes)),
 			}
 		case b.taken <= spare && b.behind > 0 && b.fixed:
-			b.grant = renewer.Grant{Status: renewer.Behind, Fence: toExceed(b.votes, s.write)}
+			b.grant = renewer.Grant{Status: renewer.StatusBehind, Fence: toExceed(b.votes, s.write)}
 		case b.taken == 0 && ctx.Err() != nil:
 			// time was up before the token could be raised: nobody has been seen to have it
 			b.grant = renewer.Grant{
@@ -78,8 +78,9 @@ func (s *Store) stands(b *bid, votes, unknown int, unit time.Duration) bool {
 // others let go: of those who see the same votes, the one who has the first node.
 func (s *Store) leads(b *bid) bool {
 	for _, x := range s.order {
-		if g := b.votes[x]; g != nil && (g.Status == renewer.Mine || g.Status == renewer.Taken) {
-			return g.Status == renewer.Mine
+		if g := b.votes[x]; g != nil &&
+			(g.Status == renewer.StatusHeld || g.Status == renewer.StatusTaken) {
+			return g.Status == renewer.StatusHeld
 		}
 	}
 	return false
@@ -87,14 +88,14 @@ func (s *Store) leads(b *bid) bool {
 
 // leader is who has most of the nodes that somebody else has.
 func leader(votes []*renewer.Grant) (taken renewer.Grant, most int) {
-	taken.Status = renewer.Taken
+	taken.Status = renewer.StatusTaken
 	for i, g := range votes {
-		if g == nil || g.Status != renewer.Taken {
+		if g == nil || g.Status != renewer.StatusTaken {
 			continue
 		}
 		n, heldFor := 0, time.Duration(0)
 		for _, other := range votes[i:] {
-			if other != nil && other.Status == renewer.Taken && other.Holder == g.Holder {
+			if other != nil && other.Status == renewer.StatusTaken && other.Holder == g.Holder {
 				n, heldFor = n+1, max(heldFor, other.HeldFor)
 			}
 		}
@@ -111,9 +112,9 @@ func toExceed(votes []*renewer.Grant, nodes int) int64 {
 	var counters []int64
 	for _, g := range votes {
 		switch {
-		case g != nil && g.Status == renewer.Behind:
+		case g != nil && g.Status == renewer.StatusBehind:
 			counters = append(counters, g.Fence)
-		case g != nil && g.Status == renewer.Mine:
+		case g != nil && g.Status == renewer.StatusHeld:
 			counters = append(counters, 0)
 		}
 	}
@@ -126,7 +127,7 @@ func toExceed(votes []*renewer.Grant, nodes int) int64 {
 func freeIn(votes []*renewer.Grant, spare int) time.Duration {
 	var left []time.Duration
 	for _, g := range votes {
-		if g != nil && g.Status == renewer.Taken {
+		if g != nil && g.Status == renewer.StatusTaken {
 			left = append(left, cmp.Or(g.TTL, math.MaxInt64))
 		}
 	}

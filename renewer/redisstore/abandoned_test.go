@@ -152,7 +152,7 @@ func TestAReleaseBehindAnAbandonedClaimEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	for _, answer := range store.Release(ctx, holds) {
-		assert.Equal(t, renewer.Unknown, answer.Status)
+		assert.Equal(t, renewer.StatusUnknown, answer.Status)
 		assert.ErrorIs(t, answer.Err, context.DeadlineExceeded)
 	}
 	goOn()

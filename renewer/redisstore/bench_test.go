@@ -55,10 +55,10 @@ func BenchmarkAcquireRelease(b *testing.B) {
 
 func cycle(b *testing.B, s renewer.Store, c renewer.Claim, h renewer.Hold) {
 	b.Helper()
-	if g := s.Acquire(context.Background(), []renewer.Claim{c}); g[0].Status != renewer.Mine {
+	if g := s.Acquire(context.Background(), []renewer.Claim{c}); g[0].Status != renewer.StatusHeld {
 		b.Error(g[0].Status, g[0].Err)
 	}
-	if a := s.Release(context.Background(), []renewer.Hold{h}); a[0].Status != renewer.Mine {
+	if a := s.Release(context.Background(), []renewer.Hold{h}); a[0].Status != renewer.StatusHeld {
 		b.Error(a[0].Status, a[0].Err)
 	}
 }
@@ -182,12 +182,12 @@ func BenchmarkRenew(b *testing.B) {
 				claims[i], holds[i] = claim(name, "a", time.Minute), hold(name, "a", time.Hour)
 			}
 			for _, g := range s.Acquire(b.Context(), claims) {
-				require.Equal(b, renewer.Mine, g.Status)
+				require.Equal(b, renewer.StatusHeld, g.Status)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
 				for _, a := range s.Renew(context.Background(), holds) {
-					if a.Status != renewer.Mine {
+					if a.Status != renewer.StatusHeld {
 						b.Fatal(a.Status, a.Err)
 					}
 				}

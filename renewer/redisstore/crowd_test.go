@@ -127,7 +127,8 @@ func TestHeartbeatsAndReleasesOvertakeACrowd(t *testing.T) {
 			wg.Wait()
 			assert.EqualValues(t, callers-most, unsent.Load())
 			open()
-			assert.Equal(t, renewer.Mine, renew(t, store, hold("held", "a", time.Hour)).Status,
+			assert.Equal(t, renewer.StatusHeld,
+				renew(t, store, hold("held", "a", time.Hour)).Status,
 				"which the server answers after all others")
 			assert.EqualValues(t, most+1,
 				s.number(t, append([]string{"EXISTS"}, leases("crowd", callers)...)...)+s.number(t,
@@ -171,11 +172,11 @@ func TestALargeCallPassesInParts(t *testing.T) {
 	}, patience, 5*time.Millisecond)
 	cancel()
 	for i, g := range <-answered {
-		assert.Equal(t, renewer.Unknown, g.Status)
+		assert.Equal(t, renewer.StatusUnknown, g.Status)
 		assert.Equal(t, i >= sent, g.Unsent)
 	}
 	open()
 	for _, g := range store.Acquire(t.Context(), claims) {
-		require.Equal(t, renewer.Mine, g.Status, "%v", g.Err)
+		require.Equal(t, renewer.StatusHeld, g.Status, "%v", g.Err)
 	}
 }

@@ -91,7 +91,7 @@ func TestAnotherCallersContext(t *testing.T) {
 	case <-time.After(50 * time.Millisecond): // so that it waits for the dial of the other
 	}
 	cancel()
-	assert.Equal(t, []renewer.Answer{{Status: renewer.Mine}}, <-answer)
+	assert.Equal(t, []renewer.Answer{{Status: renewer.StatusHeld}}, <-answer)
 	<-gaveUp
 }
 
@@ -185,15 +185,15 @@ func TestHostileReplies(t *testing.T) {
 			require.NoError(t, err, "a shape that New does not know is no refusal")
 			for _, n := range []int{1, 3} {
 				for _, g := range store.Acquire(t.Context(), make([]renewer.Claim, n)) {
-					assert.Equal(t, renewer.Unknown, g.Status)
+					assert.Equal(t, renewer.StatusUnknown, g.Status)
 					assert.ErrorContains(t, g.Err, "redisstore: acquire: ")
 				}
 				for _, a := range store.Renew(t.Context(), make([]renewer.Hold, n)) {
-					assert.Equal(t, renewer.Unknown, a.Status)
+					assert.Equal(t, renewer.StatusUnknown, a.Status)
 					assert.ErrorContains(t, a.Err, "redisstore: renew: ")
 				}
 				for _, a := range store.Release(t.Context(), make([]renewer.Hold, n)) {
-					assert.Equal(t, renewer.Unknown, a.Status)
+					assert.Equal(t, renewer.StatusUnknown, a.Status)
 					assert.ErrorContains(t, a.Err, "redisstore: release: ")
 				}
 			}
@@ -207,8 +207,8 @@ func TestReplyOfAnotherScript(t *testing.T) {
 	t.Parallel()
 	store, err := redisstore.New(fake(t, func([]string) string { return "*0\r\n" }))
 	require.NoError(t, err)
-	assert.Equal(t, renewer.Unknown, acquire(t, store, claim("a", "a", time.Minute)).Status)
+	assert.Equal(t, renewer.StatusUnknown, acquire(t, store, claim("a", "a", time.Minute)).Status)
 	store, err = redisstore.New(fake(t, func([]string) string { return ":7\r\n" }))
 	require.NoError(t, err)
-	assert.Equal(t, renewer.Unknown, renew(t, store, hold("a", "a", time.Minute)).Status)
+	assert.Equal(t, renewer.StatusUnknown, renew(t, store, hold("a", "a", time.Minute)).Status)
 }

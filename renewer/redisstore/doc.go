@@ -28,10 +28,11 @@
 //	                  held by A --deleted from outside--> free; published when A's next heartbeat or release finds out
 //	                  held by A --TTL passes--> free, and nobody is told: waiters have their own timers
 //
-// What is not answered is not known: a time-out, a lost connection, and every error of the server
-// that may pass by itself (LOADING, READONLY, OOM, BUSY, CLUSTERDOWN, TRYAGAIN, MASTERDOWN) is
-// [renewer.Unknown], never "taken" and never "gone". An error that the server will repeat until
-// somebody changes it (missing rights, a key of another type) is [renewer.ErrRejected] as well.
+// What is not answered is not known: a time-out, a lost connection, and every
+// error of the server that may pass by itself (LOADING, READONLY, OOM, BUSY,
+// CLUSTERDOWN, TRYAGAIN, MASTERDOWN) is [renewer.StatusUnknown], never "taken"
+// and never "gone". An error that the server will repeat until somebody changes
+// it (missing rights, a key of another type) is [renewer.ErrRejected] as well.
 //
 // # Keys
 //

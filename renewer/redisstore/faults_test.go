@@ -21,7 +21,7 @@ import (
 func unknown(t *testing.T, s renewer.Store, passes bool, text string) {
 	t.Helper()
 	check := func(op string, status renewer.Status, err error) {
-		assert.Equal(t, renewer.Unknown, status, op)
+		assert.Equal(t, renewer.StatusUnknown, status, op)
 		if assert.ErrorContains(t, err, text, op) {
 			assert.Equal(t, !passes, errors.Is(err, renewer.ErrRejected), "%v", err)
 			assert.True(t, strings.HasPrefix(err.Error(), "redisstore: "+op+": "), err)
@@ -48,7 +48,7 @@ func TestReadOnlyServer(t *testing.T) {
 	assert.ErrorContains(t, err, "point it at the primary")
 	assert.NotErrorIs(t, err, renewer.ErrRejected)
 	s.ok(t, "REPLICAOF", "NO", "ONE")
-	assert.Equal(t, renewer.Mine, renew(t, store, hold("held", "a", time.Minute)).Status,
+	assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("held", "a", time.Minute)).Status,
 		"the lease was not disturbed")
 }
 
@@ -59,16 +59,16 @@ func TestFullServer(t *testing.T) {
 	mine(t, store, claim("held", "a", time.Minute))
 	s.ok(t, "CONFIG", "SET", "maxmemory", "1")
 	g := acquire(t, store, claim("new", "a", time.Minute))
-	assert.Equal(t, renewer.Unknown, g.Status)
+	assert.Equal(t, renewer.StatusUnknown, g.Status)
 	require.ErrorContains(t, g.Err, "OOM")
 	require.ErrorIs(t, g.Err, renewer.ErrOverloaded)
 	require.NotErrorIs(t, g.Err, renewer.ErrRejected)
 	full, err := redisstore.New(s.client(t))
 	require.NoError(t, err, "memory may be freed")
 	t.Cleanup(full.Close)
-	assert.Equal(t, renewer.Mine, renew(t, store, hold("held", "a", time.Minute)).Status,
+	assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("held", "a", time.Minute)).Status,
 		"renewals need no memory")
-	assert.Equal(t, renewer.Mine, release(t, store, hold("held", "a", 0)).Status)
+	assert.Equal(t, renewer.StatusHeld, release(t, store, hold("held", "a", 0)).Status)
 	s.ok(t, "CONFIG", "SET", "maxmemory", "0")
 	mine(t, store, claim("new", "a", time.Minute))
 }
@@ -91,7 +91,7 @@ func TestLoadingServer(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		a := renew(t, store, hold("held", "a", time.Minute))
-		return a.Status == renewer.Unknown && strings.Contains(a.Err.Error(), "LOADING")
+		return a.Status == renewer.StatusUnknown && strings.Contains(a.Err.Error(), "LOADING")
 	}, patience, time.Millisecond)
 	unknown(t, store, true, "LOADING")
 	early, err := redisstore.New(s.client(t))
@@ -101,7 +101,7 @@ func TestLoadingServer(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return early.Server() != ""
 	}, patience, time.Millisecond, "asked again")
-	assert.Equal(t, renewer.Mine, renew(t, store, hold("held", "a", time.Minute)).Status)
+	assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("held", "a", time.Minute)).Status)
 }
 
 func TestServerWantsAPassword(t *testing.T) {
@@ -149,7 +149,7 @@ func TestServerDown(t *testing.T) {
 	require.NoError(t, redis.Restart())
 	s.admin = redis.Client(t)
 	require.Eventually(t, func() bool {
-		return acquire(t, store, claim("new", "a", time.Minute)).Status == renewer.Mine
+		return acquire(t, store, claim("new", "a", time.Minute)).Status == renewer.StatusHeld
 	}, patience, 10*time.Millisecond)
 }
 
@@ -169,7 +169,7 @@ func TestServerFrozen(t *testing.T) {
 	})
 	assert.Less(t, time.Since(started), 5*time.Second, "a call ends with its context")
 	for _, g := range g {
-		assert.Equal(t, renewer.Unknown, g.Status)
+		assert.Equal(t, renewer.StatusUnknown, g.Status)
 		require.Error(t, g.Err)
 		assert.NotErrorIs(t, g.Err, renewer.ErrRejected)
 	}

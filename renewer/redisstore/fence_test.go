@@ -18,7 +18,7 @@ import (
 func turn(t testing.TB, s renewer.Store, name, letter string) int64 {
 	t.Helper()
 	fence := mine(t, s, claim(name, letter, time.Minute))
-	require.Equal(t, renewer.Mine, release(t, s, hold(name, letter, 0)).Status)
+	require.Equal(t, renewer.StatusHeld, release(t, s, hold(name, letter, 0)).Status)
 	return fence
 }
 
@@ -99,15 +99,15 @@ func TestFenceRisesOverAllOwners(t *testing.T) {
 			for i := 0; i < grants/workers; {
 				letter := string(rune('a' + w))
 				g := acquire(t, store, claim("a", letter, time.Minute))
-				if g.Status != renewer.Mine {
-					assert.Equal(t, renewer.Taken, g.Status)
+				if g.Status != renewer.StatusHeld {
+					assert.Equal(t, renewer.StatusTaken, g.Status)
 					continue
 				}
 				mu.Lock()
 				fences = append(fences, g.Fence)
 				mu.Unlock()
 				i++
-				assert.Equal(t, renewer.Mine, release(t, store, hold("a", letter, 0)).Status)
+				assert.Equal(t, renewer.StatusHeld, release(t, store, hold("a", letter, 0)).Status)
 			}
 		})
 	}

@@ -37,7 +37,7 @@ func TestAForeignKeyBesideOneLockSpoilsNoOther(t *testing.T) {
 				} {
 					for i, a := range answers {
 						require.NoError(t, a.Err, "%d, beside %v at %s", i, foreign, key)
-						require.Equal(t, i != bad || suffix != "", a.Status == renewer.Mine,
+						require.Equal(t, i != bad || suffix != "", a.Status == renewer.StatusHeld,
 							"%d, beside %v at %s", i, foreign, key)
 					}
 				}
@@ -66,14 +66,14 @@ func TestWhoWaitsBesideAForeignKeyHasNoPlace(t *testing.T) {
 		s.ok(t, "SET", line, "x")
 		for range 2 {
 			g := acquire(t, store, queue("b"))
-			require.Equal(t, renewer.Taken, g.Status, "%v", g.Err)
+			require.Equal(t, renewer.StatusTaken, g.Status, "%v", g.Err)
 			assert.Positive(t, g.TTL)
 		}
-		assert.Equal(t, renewer.Taken, release(t, store, hold("a", "b", 0)).Status,
+		assert.Equal(t, renewer.StatusTaken, release(t, store, hold("a", "b", 0)).Status,
 			"which gives up a place that is not there")
-		require.Equal(t, renewer.Taken, acquire(t, store, queue("c")).Status)
-		require.Equal(t, renewer.Mine, release(t, store, hold("a", "a", 0)).Status)
-		require.Equal(t, renewer.Mine, acquire(t, store, queue("c")).Status)
+		require.Equal(t, renewer.StatusTaken, acquire(t, store, queue("c")).Status)
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("c")).Status)
 		assert.Equal(t, "x", s.get(t, line), "it is not ours")
 	})
 }

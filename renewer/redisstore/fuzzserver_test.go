@@ -185,8 +185,8 @@ func FuzzServer(f *testing.F) {
 			grants := store.Acquire(ctx, claims)
 			require.Len(t, grants, len(claims))
 			for _, g := range grants {
-				require.Equal(t, g.Status == renewer.Mine, g.Fence > 0)
-				require.Equal(t, g.Status == renewer.Unknown, g.Err != nil)
+				require.Equal(t, g.Status == renewer.StatusHeld, g.Fence > 0)
+				require.Equal(t, g.Status == renewer.StatusUnknown, g.Err != nil)
 			}
 		}
 		holds := []renewer.Hold{hold("a", "a", time.Minute), hold("b", "a", time.Minute)}
@@ -196,13 +196,13 @@ func FuzzServer(f *testing.F) {
 		} {
 			require.Len(t, answers, len(holds))
 			for _, a := range answers {
-				require.Equal(t, a.Status == renewer.Unknown, a.Err != nil)
+				require.Equal(t, a.Status == renewer.StatusUnknown, a.Err != nil)
 			}
 		}
 		seen := store.Look(ctx, []renewer.Look{{Name: "a", Fence: 7, TTL: time.Minute}})
-		require.Equal(t, seen[0].Status == renewer.Unknown, seen[0].Err != nil)
+		require.Equal(t, seen[0].Status == renewer.StatusUnknown, seen[0].Err != nil)
 		wrote := store.Write(ctx, []renewer.Record{{Name: "a", Fence: 7, Seq: 1, TTL: time.Minute}})
-		require.Equal(t, wrote[0].Status == renewer.Unknown, wrote[0].Err != nil)
+		require.Equal(t, wrote[0].Status == renewer.StatusUnknown, wrote[0].Err != nil)
 	})
 }
 

@@ -179,7 +179,7 @@ func TestACrowdOnRealRedis(t *testing.T) {
 			for r := range rounds {
 				c := claimOf("crowd:"+strconv.Itoa(i), 100*i+r)
 				g := store.Acquire(t.Context(), []renewer.Claim{c})[0]
-				if !assert.Equal(t, renewer.Mine, g.Status, "%v", g.Err) {
+				if !assert.Equal(t, renewer.StatusHeld, g.Status, "%v", g.Err) {
 					return
 				}
 				assert.Greater(t, g.Fence, last)
@@ -187,15 +187,15 @@ func TestACrowdOnRealRedis(t *testing.T) {
 				if r == 0 {
 					refused := store.Acquire(t.Context(),
 						[]renewer.Claim{claimOf("taken", 100*i+r)})[0]
-					assert.Equal(t, renewer.Taken, refused.Status)
+					assert.Equal(t, renewer.StatusTaken, refused.Status)
 					assert.Equal(t, foreign.Holder.Node, refused.Holder.Node)
 				}
 				a := store.Release(t.Context(), []renewer.Hold{{Name: c.Name, Owner: c.Owner}})[0]
-				assert.Equal(t, renewer.Mine, a.Status, "%v", a.Err)
+				assert.Equal(t, renewer.StatusHeld, a.Status, "%v", a.Err)
 				if r == 1 {
 					a = store.Release(t.Context(),
 						[]renewer.Hold{{Name: c.Name, Owner: c.Owner}})[0]
-					assert.Equal(t, renewer.Gone, a.Status)
+					assert.Equal(t, renewer.StatusGone, a.Status)
 				}
 			}
 		})
@@ -251,7 +251,7 @@ func TestOneBadKeySpoilsNoOther(t *testing.T) {
 			case 7:
 				rejected(t, g, "22")
 			default:
-				assert.Equal(t, renewer.Mine, g.Status, "%d: %v", i, g.Err)
+				assert.Equal(t, renewer.StatusHeld, g.Status, "%d: %v", i, g.Err)
 			}
 		}
 		assert.Zero(t, s.number(t, "EXISTS",
@@ -274,9 +274,9 @@ func TestTheScriptsAreForgottenInACrowd(t *testing.T) {
 			for r := range 10 {
 				c := claimOf("forgotten:"+strconv.Itoa(i), 100*i+r)
 				g := store.Acquire(t.Context(), []renewer.Claim{c})[0]
-				assert.Equal(t, renewer.Mine, g.Status, "%v", g.Err)
+				assert.Equal(t, renewer.StatusHeld, g.Status, "%v", g.Err)
 				a := store.Release(t.Context(), []renewer.Hold{{Name: c.Name, Owner: c.Owner}})[0]
-				assert.Equal(t, renewer.Mine, a.Status, "%v", a.Err)
+				assert.Equal(t, renewer.StatusHeld, a.Status, "%v", a.Err)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ func reserved(t *testing.T, s renewer.Store, n int) renewer.Grant {
 	c := claim("a", "a", time.Minute)
 	c.Reserve = n
 	g := acquire(t, s, c)
-	require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: g.Fence, Reserved: n}, g)
+	require.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: g.Fence, Reserved: n}, g)
 	return g
 }
 
@@ -42,7 +42,7 @@ func TestAReleaseGivesTokensBack(t *testing.T) {
 			if used > 1 {
 				used += g.Fence
 			}
-			require.Equal(t, renewer.Mine, release(t, store, giving(used)).Status)
+			require.Equal(t, renewer.StatusHeld, release(t, store, giving(used)).Status)
 			assert.Equal(t, strconv.FormatInt(g.Fence+left, 10), s.get(t, counter))
 			s.pttl(t, counter, time.Hour.Milliseconds()-60_000, time.Hour.Milliseconds())
 		}
@@ -63,7 +63,7 @@ func TestAReleaseBesideADamagedCounter(t *testing.T) {
 			reserved(t, store, 10)
 			s.ok(t, "DEL", counter)
 			s.ok(t, damage...)
-			require.Equal(t, renewer.Mine, release(t, store, giving(1)).Status)
+			require.Equal(t, renewer.StatusHeld, release(t, store, giving(1)).Status)
 			assert.Zero(t, s.number(t, "EXISTS", lease))
 			left, err := s.do(t, "TYPE", counter).ToString()
 			require.NoError(t, err)

@@ -34,11 +34,12 @@ func TestNextSleepsThoughTheKeyIsGone(t *testing.T) {
 	for name, find := range map[string]func(t *testing.T, s server, store renewer.Store){
 		"the next heartbeat finds it deleted": func(t *testing.T, s server, store renewer.Store) {
 			s.ok(t, "DEL", lease)
-			require.Equal(t, renewer.Gone, renew(t, store, hold("a", "a", time.Minute)).Status)
+			require.Equal(t, renewer.StatusGone,
+				renew(t, store, hold("a", "a", time.Minute)).Status)
 		},
 		"the release finds it deleted": func(t *testing.T, s server, store renewer.Store) {
 			s.ok(t, "DEL", lease)
-			require.Equal(t, renewer.Gone, release(t, store, hold("a", "a", 0)).Status)
+			require.Equal(t, renewer.StatusGone, release(t, store, hold("a", "a", 0)).Status)
 		},
 		"the release, put off, finds it deleted": func(t *testing.T, s server,
 			store renewer.Store,
@@ -46,11 +47,12 @@ func TestNextSleepsThoughTheKeyIsGone(t *testing.T) {
 			s.ok(t, "DEL", lease)
 			late := hold("a", "a", 0)
 			late.Keep = time.Minute
-			require.Equal(t, renewer.Gone, release(t, store, late).Status)
+			require.Equal(t, renewer.StatusGone, release(t, store, late).Status)
 		},
 		"it was overwritten for less time": func(t *testing.T, s server, store renewer.Store) {
 			s.ok(t, "SET", lease, "x", "PX", "100")
-			require.Equal(t, renewer.Taken, renew(t, store, hold("a", "a", time.Minute)).Status)
+			require.Equal(t, renewer.StatusTaken,
+				renew(t, store, hold("a", "a", time.Minute)).Status)
 		},
 		"it is freed by hand": func(t *testing.T, s server, _ renewer.Store) {
 			s.ok(t, "EVAL", freeByHand, "1", lease)
@@ -85,11 +87,11 @@ func TestReleaseOfWhatIsGone(t *testing.T) {
 		stand(t, store, "b")
 		stand(t, store, "c")
 		s.ok(t, "DEL", lease)
-		gone := renewer.Answer{Status: renewer.Gone}
+		gone := renewer.Answer{Status: renewer.StatusGone}
 		answers := store.Release(t.Context(), []renewer.Hold{hold("a", "a", 0), hold("a", "x", 0)})
 		assert.Equal(t, []renewer.Answer{gone, gone}, answers)
 		assert.Equal(t, owner("b"), s.get(t, lease)[:22], "once, though two have found it gone")
-		assert.Equal(t, renewer.Taken, release(t, store, hold("a", "a", 0)).Status,
+		assert.Equal(t, renewer.StatusTaken, release(t, store, hold("a", "a", 0)).Status,
 			"a late one frees nothing")
 		assert.Equal(t, owner("b"), s.get(t, lease)[:22])
 
@@ -120,7 +122,7 @@ func TestReleasePutOffIsPublished(t *testing.T) {
 		w.clear()
 		late := hold("a", "a", 0)
 		late.Keep = 30 * time.Second
-		require.Equal(t, renewer.Mine, release(t, other, late).Status)
+		require.Equal(t, renewer.StatusHeld, release(t, other, late).Status)
 		w.await(t, "put off")
 		assert.Equal(t, 1, w.count())
 	})

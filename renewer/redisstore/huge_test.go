@@ -62,16 +62,17 @@ func TestAHugeValueIsNotSent(t *testing.T) {
 		} {
 			for range 2 { // the second asks for a place in the line
 				s.ok(t, "SET", lease, value, "PX", "60000")
-				assert.Equal(t, renewer.Taken, acquire(t, store, waits).Status)
-				assert.Equal(t, renewer.Taken,
+				assert.Equal(t, renewer.StatusTaken, acquire(t, store, waits).Status)
+				assert.Equal(t, renewer.StatusTaken,
 					store.Acquire(t.Context(),
 						[]renewer.Claim{
 							claim("a", "c", time.Minute),
 							claim("other", "a", time.Minute),
 						})[0].Status)
-				assert.Equal(t, renewer.Taken, renew(t, store, hold("a", "a", time.Minute)).Status)
-				assert.Equal(t, renewer.Taken, release(t, store, hold("a", "a", 0)).Status)
-				assert.Equal(t, renewer.Mine, release(t, store, hold("other", "a", 0)).Status)
+				assert.Equal(t, renewer.StatusTaken,
+					renew(t, store, hold("a", "a", time.Minute)).Status)
+				assert.Equal(t, renewer.StatusTaken, release(t, store, hold("a", "a", 0)).Status)
+				assert.Equal(t, renewer.StatusHeld, release(t, store, hold("other", "a", 0)).Status)
 			}
 		}
 		assert.Positive(t, client.longest, "replies are looked at")
@@ -114,10 +115,10 @@ func TestAForgedPlaceIsPassedOver(t *testing.T) {
 	mine(t, store, claim("a", "a", time.Minute))
 	s.ok(t, "ZADD", line, "1", huge, "2", "y", "3", owner("b"), "4", huge+"x")
 	s.ok(t, "PEXPIRE", line, "60000")
-	require.Equal(t, renewer.Mine, release(t, store, hold("a", "a", 0)).Status)
+	require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 	assert.Equal(t, owner("b"), s.get(t, lease)[:renewer.OwnerLen])
 	assert.LessOrEqual(t, len(<-heard), 81)
-	require.Equal(t, renewer.Mine, release(t, store, hold("a", "b", 0)).Status)
+	require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
 	assert.Empty(t, <-heard, "nobody of ours was left: all may ask")
 	assert.Zero(t, s.number(t, "EXISTS", lease, line))
 
@@ -128,7 +129,7 @@ func TestAForgedPlaceIsPassedOver(t *testing.T) {
 	mine(t, store, claim("a", "a", time.Minute))
 	s.ok(t, args...)
 	s.ok(t, "PEXPIRE", line, "60000")
-	require.Equal(t, renewer.Mine, release(t, store, hold("a", "a", 0)).Status)
+	require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 	assert.Empty(t, <-heard)
 	assert.Equal(t, int64(200), s.number(t, "ZCARD", line), "a release looks at a hundred at most")
 	assert.Zero(t, s.number(t, "EXISTS", lease))
@@ -177,7 +178,7 @@ func TestAHugeRecordIsRefused(t *testing.T) {
 		client.longest = 0
 		for _, fence := range []int64{0, 5} {
 			seen = look(t, store, "a", fence, time.Minute)
-			assert.Equal(t, renewer.Unknown, seen.Status)
+			assert.Equal(t, renewer.StatusUnknown, seen.Status)
 			require.ErrorIs(t, seen.Err, renewer.ErrRejected)
 			assert.ErrorContains(t, seen.Err,
 				recordA+" has 16777367 bytes, more than any of ours; delete the key")
@@ -187,7 +188,7 @@ func TestAHugeRecordIsRefused(t *testing.T) {
 		s.ok(t, "DEL", recordA)
 		look(t, store, "a", 5, time.Minute)
 		answer := write(t, store, "a", 5, 1, most+"x")
-		assert.Equal(t, renewer.Unknown, answer.Status)
+		assert.Equal(t, renewer.StatusUnknown, answer.Status)
 		require.ErrorIs(t, answer.Err, renewer.ErrRejected)
 		assert.ErrorContains(t, answer.Err, "16777217 bytes, above the limit of 16777216")
 	})

@@ -58,7 +58,8 @@ func TestKeyIsWhereTheLeaseIs(t *testing.T) {
 			Name: "{odd}\n", Owner: strings.Repeat("o", renewer.OwnerLen),
 			TTL: time.Minute,
 		}
-		require.Equal(t, renewer.Mine, store.Acquire(t.Context(), []renewer.Claim{claim})[0].Status)
+		require.Equal(t, renewer.StatusHeld,
+			store.Acquire(t.Context(), []renewer.Claim{claim})[0].Status)
 		for _, key := range []string{store.Key(claim.Name), store.Key(claim.Name) + ":fence"} {
 			there, err := s.do(t, "EXISTS", key).AsInt64()
 			require.NoError(t, err)

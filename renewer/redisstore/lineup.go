@@ -91,9 +91,9 @@ func (l *lineup) settle(claims []renewer.Claim, grants []renewer.Grant) {
 	for i := range claims {
 		switch {
 		case !claims[i].Queue:
-		case grants[i].Status == renewer.Mine:
+		case grants[i].Status == renewer.StatusHeld:
 			l.forget(claims[i].Owner)
-		case grants[i].Status == renewer.Taken:
+		case grants[i].Status == renewer.StatusTaken:
 			l.add(claims[i].Owner)
 			// as good as: it is to be released when it is not wanted any more
 			grants[i].Queued = true

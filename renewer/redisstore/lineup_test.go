@@ -30,7 +30,7 @@ func stand(t testing.TB, store renewer.Store, letter string) {
 	t.Helper()
 	for range 2 {
 		g := acquire(t, store, queue(letter))
-		require.Equal(t, renewer.Taken, g.Status)
+		require.Equal(t, renewer.StatusTaken, g.Status)
 		require.True(t, g.Queued)
 	}
 }
@@ -44,7 +44,7 @@ func TestLineScripts(t *testing.T) {
 		first := mine(t, store, claim("a", "a", minuteTTL))
 
 		t.Log("who is refused the first time has no place yet, and gets one when it asks again")
-		require.Equal(t, renewer.Taken, acquire(t, store, queue("b")).Status)
+		require.Equal(t, renewer.StatusTaken, acquire(t, store, queue("b")).Status)
 		assert.Zero(t, s.number(t, "EXISTS", line))
 		assert.True(t, acquire(t, store, queue("b")).Queued)
 		assert.Equal(t, int64(1), s.number(t, "ZCARD", line))
@@ -55,12 +55,12 @@ func TestLineScripts(t *testing.T) {
 		assert.Equal(t, int64(3), s.number(t, "ZCARD", line), "one place each")
 
 		t.Log("a release gives the lease to the first, for a moment")
-		require.Equal(t, renewer.Mine, release(t, store, hold("a", "a", 0)).Status)
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 		value := strings.Split(s.get(t, lease), "\n")
 		assert.Equal(t, owner("b"), value[0])
 		s.pttl(t, lease, 1, 1000)
 		g := acquire(t, store, claim("a", "x", minuteTTL))
-		assert.Equal(t, renewer.Taken, g.Status)
+		assert.Equal(t, renewer.StatusTaken, g.Status)
 		assert.Equal(t, renewer.Holder{}, g.Holder, "who has not come yet has not said who it is")
 
 		t.Log("it claims it: as long as a grant, with a token of its own and the tokens that it " +
@@ -68,22 +68,22 @@ func TestLineScripts(t *testing.T) {
 		c := queue("b")
 		c.Reserve, c.Holder = 5, renewer.Holder{Node: "web-2", PID: 7}
 		g = acquire(t, store, c)
-		require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: g.Fence, Reserved: 5}, g)
+		require.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: g.Fence, Reserved: 5}, g)
 		assert.Greater(t, g.Fence, first)
 		assert.Equal(t, strconv.FormatInt(g.Fence+5, 10), s.get(t, fence))
 		s.pttl(t, lease, minute-5000, minute)
 		assert.Equal(t, renewer.Holder{Node: "web-2", PID: 7},
 			acquire(t, store, claim("a", "x", minuteTTL)).Holder)
 		again := acquire(t, store, c)
-		assert.Equal(t, renewer.Mine, again.Status)
+		assert.Equal(t, renewer.StatusHeld, again.Status)
 		assert.Equal(t, g.Fence, again.Fence, "one grant")
 
 		t.Log("who gives up its place, or its lease, does not keep the others waiting")
-		assert.Equal(t, renewer.Taken, release(t, store, hold("a", "c", 0)).Status)
+		assert.Equal(t, renewer.StatusTaken, release(t, store, hold("a", "c", 0)).Status)
 		assert.Equal(t, int64(1), s.number(t, "ZCARD", line))
-		require.Equal(t, renewer.Mine, release(t, store, hold("a", "b", 0)).Status)
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
 		assert.Equal(t, owner("d"), s.get(t, lease)[:22])
-		require.Equal(t, renewer.Mine, release(t, store, hold("a", "d", 0)).Status,
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "d", 0)).Status,
 			"it has it, though it has not come")
 		assert.Zero(t, s.number(t, "EXISTS", lease, line), "nothing is left")
 
@@ -91,7 +91,10 @@ func TestLineScripts(t *testing.T) {
 		mine(t, store, claim("a", "a", minuteTTL))
 		stand(t, store, "b")
 		answers := store.Release(t.Context(), []renewer.Hold{hold("a", "a", 0), hold("a", "a", 0)})
-		assert.Equal(t, []renewer.Answer{{Status: renewer.Mine}, {Status: renewer.Gone}}, answers)
+		assert.Equal(t, []renewer.Answer{
+			{Status: renewer.StatusHeld},
+			{Status: renewer.StatusGone},
+		}, answers)
 		assert.Equal(t, owner("b"), s.get(t, lease)[:22])
 
 		t.Log("a lease that lapsed is had by whoever asks first, and its place is gone")
@@ -99,13 +102,13 @@ func TestLineScripts(t *testing.T) {
 		mine(t, store, claim("a", "a", minuteTTL))
 		stand(t, store, "c")
 		s.ok(t, "DEL", lease)
-		require.Equal(t, renewer.Mine, acquire(t, store, queue("c")).Status)
+		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("c")).Status)
 		assert.Zero(t, s.number(t, "EXISTS", line))
 
 		t.Log("a counter above which there is nothing: freed for everybody, who hear of it")
 		stand(t, store, "d")
 		s.ok(t, "SET", fence, strconv.FormatInt(redisstore.MaxExact, 10))
-		require.Equal(t, renewer.Mine, release(t, store, hold("a", "c", 0)).Status)
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "c", 0)).Status)
 		assert.Zero(t, s.number(t, "EXISTS", lease))
 		rejected(t, acquire(t, store, queue("d")), "fence counter")
 	})
@@ -253,7 +256,7 @@ func TestWithoutALine(t *testing.T) {
 	}()
 	s.awaitChannels(t, 1)
 	begun := time.Now()
-	require.Equal(t, renewer.Mine, release(t, store, hold("a", "a", 0)).Status)
+	require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 	second := <-got
 	assert.Less(t, time.Since(begun), 2*time.Second)
 	assert.Greater(t, second.Fence(), first)

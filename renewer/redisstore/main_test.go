@@ -121,7 +121,7 @@ func mine(t testing.TB, s renewer.Store, c renewer.Claim) int64 {
 	t.Helper()
 	g := acquire(t, s, c)
 	require.NoError(t, g.Err)
-	require.Equal(t, renewer.Mine, g.Status)
+	require.Equal(t, renewer.StatusHeld, g.Status)
 	return g.Fence
 }
 

@@ -128,7 +128,7 @@ func TestOwnDialOutlastsContext(t *testing.T) {
 	// And it leaves nothing behind that keeps others from trying again.
 	link.HealReset()
 	require.Eventually(t, func() bool {
-		return renew(t, store, hold("name", "a", time.Minute)).Status == renewer.Gone
+		return renew(t, store, hold("name", "a", time.Minute)).Status == renewer.StatusGone
 	}, patience, time.Millisecond)
 }
 

@@ -38,11 +38,12 @@ func TestNeighboursDoNotTouchEachOther(t *testing.T) {
 				mine(t, other.store, claim("a", "a", time.Minute))
 				seen := other.store.Look(t.Context(),
 					[]renewer.Look{{Name: "a", Fence: 1, TTL: time.Minute}})
-				require.Equal(t, renewer.Mine, seen[0].Status)
+				require.Equal(t, renewer.StatusHeld, seen[0].Status)
 				before := s.dump(t)
 				me.triesAll(t, s, other.prefix)
 				assert.Equal(t, before, s.dump(t), "nothing has changed")
-				require.Equal(t, renewer.Mine, release(t, other.store, hold("a", "a", 0)).Status)
+				require.Equal(t, renewer.StatusHeld,
+					release(t, other.store, hold("a", "a", 0)).Status)
 			}
 			for _, n := range []neighbour{outer, inner} {
 				works(t, n.store)
@@ -141,35 +142,36 @@ func passesOn(t *testing.T, store *redisstore.Store) {
 	mine(t, store, claim("passed", "a", time.Minute))
 	next := claim("passed", "b", time.Minute)
 	next.Queue = true
-	require.Equal(t, renewer.Taken, acquire(t, store, next).Status)
+	require.Equal(t, renewer.StatusTaken, acquire(t, store, next).Status)
 	g := acquire(t, store, next)
-	require.Equal(t, renewer.Taken, g.Status)
+	require.Equal(t, renewer.StatusTaken, g.Status)
 	require.True(t, g.Queued)
-	require.Equal(t, renewer.Mine, release(t, store, hold("passed", "a", 0)).Status)
-	require.Equal(t, renewer.Taken, acquire(t, store, claim("passed", "c", time.Minute)).Status,
+	require.Equal(t, renewer.StatusHeld, release(t, store, hold("passed", "a", 0)).Status)
+	require.Equal(t, renewer.StatusTaken,
+		acquire(t, store, claim("passed", "c", time.Minute)).Status,
 		"it is b's")
 	reserves := next
 	reserves.Reserve = 10
 	g = acquire(t, store, reserves)
-	require.Equal(t, renewer.Mine, g.Status)
+	require.Equal(t, renewer.StatusHeld, g.Status)
 	kept := hold("passed", "b", 0)
 	kept.Used, kept.Keep = g.Fence, time.Millisecond
-	require.Equal(t, renewer.Mine, release(t, store, kept).Status)
+	require.Equal(t, renewer.StatusHeld, release(t, store, kept).Status)
 }
 
 // keepsRecords has a record looked at and written.
 func keepsRecords(t *testing.T, store *redisstore.Store) {
 	t.Helper()
 	fence := mine(t, store, claim("recorded", "a", time.Minute))
-	require.Equal(t, renewer.Mine,
+	require.Equal(t, renewer.StatusHeld,
 		store.Look(t.Context(),
 			[]renewer.Look{{Name: "recorded", Fence: fence, TTL: time.Minute}})[0].Status)
 	wrote := store.Write(t.Context(),
 		[]renewer.Record{{Name: "recorded", Fence: fence, Seq: 1, Data: "done", TTL: time.Minute}})
-	require.Equal(t, renewer.Answer{Status: renewer.Mine}, wrote[0])
+	require.Equal(t, renewer.Answer{Status: renewer.StatusHeld}, wrote[0])
 	seen := store.Look(t.Context(), []renewer.Look{{Name: "recorded"}})
 	require.Equal(t, "done", seen[0].Data)
-	require.Equal(t, renewer.Mine, release(t, store, hold("recorded", "a", 0)).Status)
+	require.Equal(t, renewer.StatusHeld, release(t, store, hold("recorded", "a", 0)).Status)
 }
 
 // The line that the docs give, copied as it stands, serves on a server where users begin with all
@@ -215,7 +217,7 @@ func TestMessagesShowNoOwnerToken(t *testing.T) {
 		stand(t, store, "b")
 		stand(t, store, "c")
 		for i, letter := range []string{"a", "b", "c"} {
-			require.Equal(t, renewer.Mine, release(t, store, hold("a", letter, 0)).Status)
+			require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", letter, 0)).Status)
 			message := <-heard
 			assert.NotRegexp(t, "aaa|bbb|ccc|\n", message)
 			assert.Len(t, message, []int{81, 41, 0}[i], "two, one, and nobody in line")

@@ -112,7 +112,7 @@ func readSeen(reply rueidis.RedisMessage, fence int64) (seen renewer.Seen, ok bo
 		if err != nil || fence == 0 || term <= fence || term > maxExact {
 			return seen, false
 		}
-		return renewer.Seen{Status: renewer.Taken}, true
+		return renewer.Seen{Status: renewer.StatusTaken}, true
 	}
 	if err != nil || len(parts) != 4 || !parts[2].IsString() {
 		return seen, false
@@ -125,7 +125,7 @@ func readSeen(reply rueidis.RedisMessage, fence int64) (seen renewer.Seen, ok bo
 		seq < 0 || seq > maxExact {
 		return seen, false
 	}
-	seen = renewer.Seen{Status: renewer.Mine, Fence: by, Seq: seq, Data: data}
+	seen = renewer.Seen{Status: renewer.StatusHeld, Fence: by, Seq: seq, Data: data}
 	if by != 0 {
 		seen.TTL = millis(left)
 	}
@@ -135,18 +135,18 @@ func readSeen(reply rueidis.RedisMessage, fence int64) (seen renewer.Seen, ok bo
 // readWritten reads the reply of write.lua.
 func readWritten(reply rueidis.RedisMessage) (renewer.Status, bool) {
 	if !reply.IsInt64() {
-		return renewer.Unknown, false
+		return renewer.StatusUnknown, false
 	}
 	switch n, _ := reply.ToInt64(); n {
 	case 1:
-		return renewer.Mine, true
+		return renewer.StatusHeld, true
 	case 0:
-		return renewer.Taken, true
+		return renewer.StatusTaken, true
 	case -1:
-		return renewer.Gone, true
+		return renewer.StatusGone, true
 	case -2:
-		return renewer.Behind, true
+		return renewer.StatusBehind, true
 	default:
-		return renewer.Unknown, false
+		return renewer.StatusUnknown, false
 	}
 }

@@ -38,24 +38,29 @@ func TestLookScript(t *testing.T) {
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		t.Log("nothing there, and only looking: nothing is made")
-		assert.Equal(t, renewer.Seen{Status: renewer.Mine}, look(t, store, "a", 0, 0))
+		assert.Equal(t, renewer.Seen{Status: renewer.StatusHeld}, look(t, store, "a", 0, 0))
 		assert.Zero(t, s.number(t, "DBSIZE"))
 
 		t.Log("a term, which lives for its time to live")
-		assert.Equal(t, renewer.Seen{Status: renewer.Mine}, look(t, store, "a", 5, time.Minute))
+		assert.Equal(t, renewer.Seen{Status: renewer.StatusHeld},
+			look(t, store, "a", 5, time.Minute))
 		assert.Equal(t, "5 0 0\n", s.get(t, recordA))
 		s.pttl(t, recordA, minute-5000, minute)
-		assert.Equal(t, renewer.Seen{Status: renewer.Mine}, look(t, store, "a", 6, time.Hour))
+		assert.Equal(t, renewer.Seen{Status: renewer.StatusHeld}, look(t, store, "a", 6, time.Hour))
 		assert.Equal(t, "6 0 0\n", s.get(t, recordA))
 		s.pttl(t, recordA, minute-5000, minute)
 
 		t.Log("a later holder has looked")
-		assert.Equal(t, renewer.Seen{Status: renewer.Taken}, look(t, store, "a", 5, time.Hour))
+		assert.Equal(t, renewer.Seen{Status: renewer.StatusTaken},
+			look(t, store, "a", 5, time.Hour))
 		assert.Equal(t, "6 0 0\n", s.get(t, recordA))
 
 		t.Log("a record, as its writer left it")
 		s.ok(t, "SET", recordA, "7 3 9007199254740990\ndata\nand more", "PX", "60000")
-		want := renewer.Seen{Status: renewer.Mine, Fence: 3, Seq: 1<<53 - 2, Data: "data\nand more"}
+		want := renewer.Seen{
+			Status: renewer.StatusHeld, Fence: 3, Seq: 1<<53 - 2,
+			Data: "data\nand more",
+		}
 		for _, fence := range []int64{0, 7, 1<<53 - 1} {
 			got := look(t, store, "a", fence, time.Hour)
 			assert.InDelta(t, time.Minute, got.TTL, float64(5*time.Second))
@@ -76,24 +81,24 @@ func TestWriteScript(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		assert.Equal(t, renewer.Gone, write(t, store, "a", 5, 1, "x").Status, "no term")
+		assert.Equal(t, renewer.StatusGone, write(t, store, "a", 5, 1, "x").Status, "no term")
 		assert.Zero(t, s.number(t, "DBSIZE"))
 		look(t, store, "a", 5, time.Minute)
-		assert.Equal(t, renewer.Gone, write(t, store, "a", 6, 1, "x").Status,
+		assert.Equal(t, renewer.StatusGone, write(t, store, "a", 6, 1, "x").Status,
 			"an earlier holder's term")
-		assert.Equal(t, renewer.Mine, write(t, store, "a", 5, 2, "one").Status)
+		assert.Equal(t, renewer.StatusHeld, write(t, store, "a", 5, 2, "one").Status)
 		assert.Equal(t, "5 5 2\none", s.get(t, recordA))
 		s.pttl(t, recordA, 60*minute-5000, 60*minute)
 		s.ok(t, "PEXPIRE", recordA, "60000")
-		assert.Equal(t, renewer.Mine, write(t, store, "a", 5, 2, "one").Status,
+		assert.Equal(t, renewer.StatusHeld, write(t, store, "a", 5, 2, "one").Status,
 			"again, and its time anew")
 		s.pttl(t, recordA, 60*minute-5000, 60*minute)
-		assert.Equal(t, renewer.Behind, write(t, store, "a", 5, 2, "two").Status)
-		assert.Equal(t, renewer.Behind, write(t, store, "a", 5, 1, "one").Status)
-		assert.Equal(t, renewer.Taken, write(t, store, "a", 4, 9, "late").Status)
+		assert.Equal(t, renewer.StatusBehind, write(t, store, "a", 5, 2, "two").Status)
+		assert.Equal(t, renewer.StatusBehind, write(t, store, "a", 5, 1, "one").Status)
+		assert.Equal(t, renewer.StatusTaken, write(t, store, "a", 4, 9, "late").Status)
 		assert.Equal(t, "5 5 2\none", s.get(t, recordA))
 		s.ok(t, "SET", recordA, "6 5 7\none", "PX", "60000")
-		assert.Equal(t, renewer.Mine, write(t, store, "a", 6, 1, "").Status,
+		assert.Equal(t, renewer.StatusHeld, write(t, store, "a", 6, 1, "").Status,
 			"the numbers are each holder's own")
 		assert.Equal(t, "6 6 1\n", s.get(t, recordA))
 		assert.Equal(t, int64(1), s.number(t, "DBSIZE"))
@@ -103,13 +108,13 @@ func TestWriteScript(t *testing.T) {
 			return store.Write(t.Context(),
 				[]renewer.Record{{Name: "a", Fence: fence, Seq: seq, Erase: true}})[0].Status
 		}
-		assert.Equal(t, renewer.Taken, erase(5, 2))
-		assert.Equal(t, renewer.Gone, erase(7, 2))
-		assert.Equal(t, renewer.Behind, erase(6, 1))
+		assert.Equal(t, renewer.StatusTaken, erase(5, 2))
+		assert.Equal(t, renewer.StatusGone, erase(7, 2))
+		assert.Equal(t, renewer.StatusBehind, erase(6, 1))
 		assert.Equal(t, "6 6 1\n", s.get(t, recordA))
-		assert.Equal(t, renewer.Mine, erase(6, 2))
+		assert.Equal(t, renewer.StatusHeld, erase(6, 2))
 		assert.Zero(t, s.number(t, "DBSIZE"))
-		assert.Equal(t, renewer.Gone, erase(6, 2))
+		assert.Equal(t, renewer.StatusGone, erase(6, 2))
 	})
 }
 
@@ -149,7 +154,7 @@ func TestRecordScriptsForgotten(t *testing.T) {
 			s.ok(t, "SCRIPT", "FLUSH")
 			assert.NoError(t, look(t, store, "a", fence+1, time.Hour).Err)
 			s.ok(t, "SCRIPT", "FLUSH")
-			assert.Equal(t, renewer.Answer{Status: renewer.Mine},
+			assert.Equal(t, renewer.Answer{Status: renewer.StatusHeld},
 				write(t, store, "a", fence+1, 1, "x"))
 		}
 	})
@@ -166,14 +171,15 @@ func TestRecordsNeedATTL(t *testing.T) {
 			{Name: "c"},
 		})
 	require.ErrorIs(t, seen[0].Err, renewer.ErrConfig)
-	assert.Equal(t, []renewer.Seen{{Status: renewer.Mine}, {Status: renewer.Mine}}, seen[1:])
+	assert.Equal(t, []renewer.Seen{{Status: renewer.StatusHeld}, {Status: renewer.StatusHeld}},
+		seen[1:])
 	answers := store.Write(t.Context(),
 		[]renewer.Record{
 			{Name: "b", Fence: 1, Seq: 1, TTL: -time.Hour},
 			{Name: "b", Fence: 1, Seq: 2, TTL: time.Minute},
 		})
 	require.ErrorIs(t, answers[0].Err, renewer.ErrConfig)
-	assert.Equal(t, renewer.Answer{Status: renewer.Mine}, answers[1])
+	assert.Equal(t, renewer.Answer{Status: renewer.StatusHeld}, answers[1])
 	assert.Equal(t, int64(1), s.number(t, "DBSIZE"))
 }
 
@@ -202,17 +208,17 @@ func FuzzRecordReplies(f *testing.F) {
 		switch {
 		case !ok:
 			require.Equal(t, renewer.Seen{}, seen)
-		case seen.Status == renewer.Taken:
+		case seen.Status == renewer.StatusTaken:
 			require.NotZero(t, fence, "who only looks is not refused")
-			require.Equal(t, renewer.Seen{Status: renewer.Taken}, seen)
+			require.Equal(t, renewer.Seen{Status: renewer.StatusTaken}, seen)
 		default:
-			require.Equal(t, renewer.Mine, seen.Status)
+			require.Equal(t, renewer.StatusHeld, seen.Status)
 			require.GreaterOrEqual(t, seen.Fence, int64(0))
 			require.GreaterOrEqual(t, seen.Seq, int64(0))
 			require.NoError(t, seen.Err)
 		}
 		status, ok := redisstore.ReadWritten(m)
-		require.Equal(t, ok, status != renewer.Unknown)
+		require.Equal(t, ok, status != renewer.StatusUnknown)
 		if ok {
 			require.True(t, m.IsInt64(), "only an integer says what was written")
 		}
@@ -229,13 +235,13 @@ func TestReadSeen(t *testing.T) {
 	}{
 		"a record": {
 			7, list(number(3), number(4), text("x"), number(-1)),
-			renewer.Seen{Status: renewer.Mine, Fence: 3, Seq: 4, Data: "x"},
+			renewer.Seen{Status: renewer.StatusHeld, Fence: 3, Seq: 4, Data: "x"},
 		},
 		"none": {
 			0, list(number(0), number(0), text(""), number(-2)),
-			renewer.Seen{Status: renewer.Mine},
+			renewer.Seen{Status: renewer.StatusHeld},
 		},
-		"a later holder":       {7, list(number(8)), renewer.Seen{Status: renewer.Taken}},
+		"a later holder":       {7, list(number(8)), renewer.Seen{Status: renewer.StatusTaken}},
 		"the same, not later":  {7, list(number(7)), renewer.Seen{}},
 		"later than possible":  {7, list(number(top + 1)), renewer.Seen{}},
 		"refused, only a look": {0, list(number(8)), renewer.Seen{}},
@@ -294,12 +300,12 @@ func TestReadSeen(t *testing.T) {
 func TestReadWritten(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]renewer.Status{
-		1: renewer.Mine, 0: renewer.Taken, -1: renewer.Gone,
-		-2: renewer.Behind, 2: 0, -3: 0,
+		1: renewer.StatusHeld, 0: renewer.StatusTaken, -1: renewer.StatusGone,
+		-2: renewer.StatusBehind, 2: 0, -3: 0,
 	} {
 		got, ok := redisstore.ReadWritten(number(n).message(t))
 		assert.Equal(t, want, got, n)
-		assert.Equal(t, want != renewer.Unknown, ok, n)
+		assert.Equal(t, want != renewer.StatusUnknown, ok, n)
 	}
 	for _, w := range []wire{text("1"), null(), list(number(1)), fault("ERR x")} {
 		_, ok := redisstore.ReadWritten(w.message(t))

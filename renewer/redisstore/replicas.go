@@ -40,7 +40,7 @@ func (s *Store) confirmed(ctx context.Context, todo *claiming) {
 			granted, err := s.acquireConfirmed(ctx, todo, i)
 			s.noteClosed(ctx, granted)
 			todo.read(i, granted)
-			if todo.grants[i].Status == renewer.Mine && err != nil {
+			if todo.grants[i].Status == renewer.StatusHeld && err != nil {
 				todo.grants[i] = renewer.Grant{Err: err}
 			}
 			if s.shards != nil {

@@ -43,7 +43,8 @@ func TestAGrantIsOnTheReplica(t *testing.T) {
 		}
 		mine(t, store, claim(name, "a", time.Minute))
 		require.True(t, has(t, replica, name), "as soon as it is granted")
-		require.Equal(t, renewer.Taken, acquire(t, store, claim(name, "b", time.Minute)).Status)
+		require.Equal(t, renewer.StatusTaken,
+			acquire(t, store, claim(name, "b", time.Minute)).Status)
 	}
 	claims := make([]renewer.Claim, 50)
 	for i := range claims {
@@ -52,7 +53,7 @@ func TestAGrantIsOnTheReplica(t *testing.T) {
 	claims[7] = claim("name 0", "b", time.Minute)
 	for i, g := range store.Acquire(t.Context(), claims) {
 		require.NoError(t, g.Err)
-		require.Equal(t, i == 7, g.Status == renewer.Taken)
+		require.Equal(t, i == 7, g.Status == renewer.StatusTaken)
 		require.True(t, has(t, replica, claims[i].Name) || i == 7)
 	}
 }
@@ -65,7 +66,7 @@ func TestAGrantThatNoReplicaConfirms(t *testing.T) {
 	require.NoError(t, replica.Stop())
 	begun := time.Now()
 	g := acquire(t, store, claim("name", "a", 3*time.Second))
-	assert.Equal(t, renewer.Unknown, g.Status, "nobody knows what a fail-over would do")
+	assert.Equal(t, renewer.StatusUnknown, g.Status, "nobody knows what a fail-over would do")
 	assert.InDelta(t, 300*time.Millisecond, time.Since(begun), float64(200*time.Millisecond),
 		"a tenth of the TTL")
 	require.ErrorIs(t, g.Err, redisstore.ErrReplicas)
@@ -74,7 +75,8 @@ func TestAGrantThatNoReplicaConfirms(t *testing.T) {
 	g = acquire(t, store, claim("name", "a", 3*time.Second))
 	require.ErrorIs(t, g.Err, redisstore.ErrReplicas,
 		"nor is it known for the same claim once more")
-	assert.Equal(t, renewer.Taken, acquire(t, store, claim("held", "b", 3*time.Second)).Status,
+	assert.Equal(t, renewer.StatusTaken,
+		acquire(t, store, claim("held", "b", 3*time.Second)).Status,
 		"what is taken is taken")
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -122,9 +124,10 @@ func TestAGrantThatTheReplicaMissed(t *testing.T) {
 	after := server{option: option, admin: replica.Client(t)}.store(t)
 	second := mine(t, after, claim("missed", "b", time.Minute))
 	assert.Greater(t, second, first, "a resource that refuses lower tokens is safe")
-	assert.Equal(t, renewer.Taken, renew(t, after, hold("missed", "a", time.Minute)).Status,
+	assert.Equal(t, renewer.StatusTaken, renew(t, after, hold("missed", "a", time.Minute)).Status,
 		"the first hears of it by its next heartbeat")
-	assert.Equal(t, renewer.Taken, acquire(t, after, claim("confirmed", "b", time.Minute)).Status,
+	assert.Equal(t, renewer.StatusTaken,
+		acquire(t, after, claim("confirmed", "b", time.Minute)).Status,
 		"what a replica confirmed is known")
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Replies come from a server that we do not run. One that our script can't
-// have given is Unknown, with an error: it is never taken for a grant.
+// have given is StatusUnknown, with an error: it is never taken for a grant.
 
 // readGrant reads the reply of acquire.lua to a claim that proposed a
 // token, or 0, and asked to reserve so many more.
@@ -33,7 +33,7 @@ func readGrant(reply rueidis.RedisMessage, proposed int64, reserve int) (g renew
 		if err != nil || proposed == 0 || counter < proposed || counter > maxExact {
 			return g, false
 		}
-		return renewer.Grant{Status: renewer.Behind, Fence: counter}, true
+		return renewer.Grant{Status: renewer.StatusBehind, Fence: counter}, true
 	}
 	if err != nil || len(parts) < 3 || len(parts) > 4 || !parts[0].IsString() {
 		return g, false
@@ -51,7 +51,7 @@ func readGrant(reply rueidis.RedisMessage, proposed int64, reserve int) (g renew
 	}
 	holder, since := decodeValue(value)
 	g = renewer.Grant{
-		Status: renewer.Taken, Holder: holder, TTL: millis(left),
+		Status: renewer.StatusTaken, Holder: holder, TTL: millis(left),
 		Queued: len(parts) == 4,
 	}
 	if since > 0 && now > since && now <= maxExact {
@@ -66,7 +66,7 @@ func readFence(reply rueidis.RedisMessage, proposed int64) (g renewer.Grant, ok 
 	if err != nil || fence < 1 || fence > maxExact || proposed != 0 && fence != proposed {
 		return g, false
 	}
-	return renewer.Grant{Status: renewer.Mine, Fence: fence}, true
+	return renewer.Grant{Status: renewer.StatusHeld, Fence: fence}, true
 }
 
 // millis converts a remaining time to live. A key in its last
@@ -99,13 +99,13 @@ func readAnswers(reply rueidis.RedisMessage, answers []renewer.Answer) bool {
 		last = n
 	}
 	for i := range answers {
-		answers[i].Status = renewer.Mine
+		answers[i].Status = renewer.StatusHeld
 	}
 	for i := range lost {
 		if n, _ := lost[i].ToInt64(); n > 0 {
-			answers[n-1].Status = renewer.Taken
+			answers[n-1].Status = renewer.StatusTaken
 		} else {
-			answers[-n-1].Status = renewer.Gone
+			answers[-n-1].Status = renewer.StatusGone
 		}
 	}
 	return true

@@ -51,10 +51,10 @@ func TestReadGrant(t *testing.T) {
 		reply wire
 		want  renewer.Grant // zero: refused
 	}{
-		"granted": {number(7), renewer.Grant{Status: renewer.Mine, Fence: 7}},
+		"granted": {number(7), renewer.Grant{Status: renewer.StatusHeld, Fence: 7}},
 		"greatest fence": {
 			number(redisstore.MaxExact),
-			renewer.Grant{Status: renewer.Mine, Fence: redisstore.MaxExact},
+			renewer.Grant{Status: renewer.StatusHeld, Fence: redisstore.MaxExact},
 		},
 		"fence too great": {number(redisstore.MaxExact + 1), renewer.Grant{}},
 		"fence 0":         {number(0), renewer.Grant{}},
@@ -62,29 +62,29 @@ func TestReadGrant(t *testing.T) {
 		"taken": {
 			list(text(theirs), number(1500), number(3000)),
 			renewer.Grant{
-				Status: renewer.Taken, Holder: holder, TTL: 1500 * time.Millisecond,
+				Status: renewer.StatusTaken, Holder: holder, TTL: 1500 * time.Millisecond,
 				HeldFor: 2 * time.Millisecond,
 			},
 		},
 		"taken, no TTL": {
 			list(text("x"), number(-1), number(3000)),
-			renewer.Grant{Status: renewer.Taken},
+			renewer.Grant{Status: renewer.StatusTaken},
 		},
 		"taken, last ms": {
 			list(text("x"), number(0), number(3000)),
-			renewer.Grant{Status: renewer.Taken, TTL: time.Millisecond},
+			renewer.Grant{Status: renewer.StatusTaken, TTL: time.Millisecond},
 		},
 		"taken, endless TTL": {
 			list(text("x"), number(math.MaxInt64), number(3000)),
-			renewer.Grant{Status: renewer.Taken},
+			renewer.Grant{Status: renewer.StatusTaken},
 		},
 		"taken, clock set back": {
 			list(text(theirs), number(5), number(10)),
-			renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: 5 * time.Millisecond},
+			renewer.Grant{Status: renewer.StatusTaken, Holder: holder, TTL: 5 * time.Millisecond},
 		},
 		"taken, mad clock": {
 			list(text(theirs), number(5), number(math.MaxInt64)),
-			renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: 5 * time.Millisecond},
+			renewer.Grant{Status: renewer.StatusTaken, Holder: holder, TTL: 5 * time.Millisecond},
 		},
 		"a number as text":   {text("7"), renewer.Grant{}},
 		"nil":                {null(), renewer.Grant{}},
@@ -94,11 +94,11 @@ func TestReadGrant(t *testing.T) {
 		"two parts":          {list(text("x"), number(5)), renewer.Grant{}},
 		"with tokens reserved": {
 			list(number(7), number(5)),
-			renewer.Grant{Status: renewer.Mine, Fence: 7, Reserved: 5},
+			renewer.Grant{Status: renewer.StatusHeld, Fence: 7, Reserved: 5},
 		},
 		"fewer reserved": {
 			list(number(7), number(1)),
-			renewer.Grant{Status: renewer.Mine, Fence: 7, Reserved: 1},
+			renewer.Grant{Status: renewer.StatusHeld, Fence: 7, Reserved: 1},
 		},
 		"more reserved":       {list(number(7), number(6)), renewer.Grant{}},
 		"none reserved":       {list(number(7), number(0)), renewer.Grant{}},
@@ -131,20 +131,23 @@ func TestReadGrantOfAProposal(t *testing.T) {
 		reply wire
 		want  renewer.Grant // zero: refused
 	}{
-		"granted":           {number(7), renewer.Grant{Status: renewer.Mine, Fence: 7}},
-		"another token":     {number(8), renewer.Grant{}},
-		"behind":            {list(number(7)), renewer.Grant{Status: renewer.Behind, Fence: 7}},
+		"granted":       {number(7), renewer.Grant{Status: renewer.StatusHeld, Fence: 7}},
+		"another token": {number(8), renewer.Grant{}},
+		"behind": {
+			list(number(7)),
+			renewer.Grant{Status: renewer.StatusBehind, Fence: 7},
+		},
 		"reserved, unasked": {list(number(7), number(5)), renewer.Grant{}},
 		"far behind": {
 			list(number(redisstore.MaxExact)),
-			renewer.Grant{Status: renewer.Behind, Fence: redisstore.MaxExact},
+			renewer.Grant{Status: renewer.StatusBehind, Fence: redisstore.MaxExact},
 		},
 		"above the counter": {list(number(6)), renewer.Grant{}},
 		"mad counter":       {list(number(redisstore.MaxExact + 1)), renewer.Grant{}},
 		"text for it":       {list(text("7")), renewer.Grant{}},
 		"taken": {
 			list(text("x"), number(-1), number(3000)),
-			renewer.Grant{Status: renewer.Taken},
+			renewer.Grant{Status: renewer.StatusTaken},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +161,7 @@ func TestReadGrantOfAProposal(t *testing.T) {
 
 func TestReadAnswers(t *testing.T) {
 	t.Parallel()
-	const mine, taken, gone = renewer.Mine, renewer.Taken, renewer.Gone
+	const mine, taken, gone = renewer.StatusHeld, renewer.StatusTaken, renewer.StatusGone
 	for name, c := range map[string]struct {
 		reply wire
 		want  []renewer.Status // nil: refused
@@ -242,12 +245,12 @@ func FuzzReplies(f *testing.F) {
 		g, ok := redisstore.ReadGrant(m, 0, 5)
 		switch {
 		case !ok:
-			require.Equal(t, renewer.Unknown, g.Status)
-		case g.Status == renewer.Mine:
+			require.Equal(t, renewer.StatusUnknown, g.Status)
+		case g.Status == renewer.StatusHeld:
 			require.True(t, m.IsInt64(), "only an integer grants")
 			require.Positive(t, g.Fence)
 		default:
-			require.Equal(t, renewer.Taken, g.Status)
+			require.Equal(t, renewer.StatusTaken, g.Status)
 			require.GreaterOrEqual(t, g.TTL, time.Duration(0))
 			require.GreaterOrEqual(t, g.HeldFor, time.Duration(0))
 			checkPart(t, g.Holder.Node)
@@ -255,7 +258,7 @@ func FuzzReplies(f *testing.F) {
 		answers := make([]renewer.Answer, 5)
 		ok = redisstore.ReadAnswers(m, answers)
 		for _, a := range answers {
-			require.Equal(t, ok, a.Status != renewer.Unknown)
+			require.Equal(t, ok, a.Status != renewer.StatusUnknown)
 		}
 	})
 }

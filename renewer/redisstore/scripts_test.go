@@ -49,7 +49,7 @@ func TestAcquireScript(t *testing.T) {
 		t.Log("another's: who, for how long, until when; and nothing changes")
 		before := s.get(t, lease)
 		g := acquire(t, store, claim("a", "b", time.Hour))
-		assert.Equal(t, renewer.Taken, g.Status)
+		assert.Equal(t, renewer.StatusTaken, g.Status)
 		assert.Equal(t, renewer.Holder{Node: "node-a", PID: 42, Operation: "test"}, g.Holder)
 		assert.Greater(t, g.TTL, 2*time.Minute-5*time.Second)
 		assert.LessOrEqual(t, g.TTL, 2*time.Minute)
@@ -62,7 +62,7 @@ func TestAcquireScript(t *testing.T) {
 
 		t.Log("a value that we did not write is somebody's")
 		s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "odd"), "x")
-		assert.Equal(t, renewer.Grant{Status: renewer.Taken},
+		assert.Equal(t, renewer.Grant{Status: renewer.StatusTaken},
 			acquire(t, store, claim("odd", "a", time.Minute)))
 		s.ok(t, "DEL", redisstore.LeaseKey(redisstore.DefaultPrefix, "odd"))
 
@@ -80,7 +80,7 @@ func TestAcquireScript(t *testing.T) {
 		s.ok(t, "RPUSH", redisstore.LeaseKey(redisstore.DefaultPrefix, "list"), "x")
 		rejected(t, acquire(t, store, claim("list", "a", time.Minute)), "WRONGTYPE",
 			"redisstore.Prefix")
-		assert.Equal(t, renewer.Gone, release(t, store, hold("list", "a", 0)).Status)
+		assert.Equal(t, renewer.StatusGone, release(t, store, hold("list", "a", 0)).Status)
 		assert.Equal(t, int64(1),
 			s.number(t, "LLEN", redisstore.LeaseKey(redisstore.DefaultPrefix, "list")))
 		_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "list2")
@@ -91,10 +91,10 @@ func TestAcquireScript(t *testing.T) {
 	})
 }
 
-// rejected requires an answer that is Unknown, and will be until somebody changes the server.
+// rejected requires an answer that is StatusUnknown, and will be until somebody changes the server.
 func rejected(t testing.TB, g renewer.Grant, says ...string) {
 	t.Helper()
-	assert.Equal(t, renewer.Unknown, g.Status)
+	assert.Equal(t, renewer.StatusUnknown, g.Status)
 	require.ErrorIs(t, g.Err, renewer.ErrRejected)
 	for _, s := range says {
 		assert.ErrorContains(t, g.Err, s)
@@ -109,16 +109,16 @@ func TestRenewScript(t *testing.T) {
 		mine(t, store, claim("a", "a", time.Minute))
 		counter := s.number(t, "PTTL", fence)
 
-		assert.Equal(t, renewer.Mine, renew(t, store, hold("a", "a", 2*time.Minute)).Status,
+		assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("a", "a", 2*time.Minute)).Status,
 			"ours: longer")
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
-		assert.Equal(t, renewer.Mine, renew(t, store, hold("a", "a", time.Second)).Status,
+		assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("a", "a", time.Second)).Status,
 			"ours, but never shorter")
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
-		assert.Equal(t, renewer.Taken, renew(t, store, hold("a", "b", time.Hour)).Status,
+		assert.Equal(t, renewer.StatusTaken, renew(t, store, hold("a", "b", time.Hour)).Status,
 			"another's")
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
-		assert.Equal(t, renewer.Gone, renew(t, store, hold("none", "a", time.Hour)).Status,
+		assert.Equal(t, renewer.StatusGone, renew(t, store, hold("none", "a", time.Hour)).Status,
 			"nobody's")
 		assert.Zero(t, s.number(t, "EXISTS", redisstore.LeaseKey(redisstore.DefaultPrefix, "none")),
 			"and not created")
@@ -126,15 +126,16 @@ func TestRenewScript(t *testing.T) {
 			"the counter is no part of a renewal")
 
 		s.ok(t, "PERSIST", lease)
-		assert.Equal(t, renewer.Mine, renew(t, store, hold("a", "a", time.Minute)).Status)
+		assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("a", "a", time.Minute)).Status)
 		s.pttl(t, lease, minute-5000, minute)
 
 		short := hold("a", "a", time.Hour)
 		short.Owner = short.Owner[:5]
-		assert.Equal(t, renewer.Taken, renew(t, store, short).Status, "part of a token is no token")
+		assert.Equal(t, renewer.StatusTaken, renew(t, store, short).Status,
+			"part of a token is no token")
 		short.Owner = ""
-		assert.Equal(t, renewer.Taken, renew(t, store, short).Status)
-		assert.Equal(t, renewer.Taken, release(t, store, short).Status)
+		assert.Equal(t, renewer.StatusTaken, renew(t, store, short).Status)
+		assert.Equal(t, renewer.StatusTaken, release(t, store, short).Status)
 		s.pttl(t, lease, minute-5000, minute)
 	})
 }
@@ -146,16 +147,20 @@ func TestReleaseScript(t *testing.T) {
 		lease, fence := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
 		mine(t, store, claim("a", "a", time.Minute))
 
-		assert.Equal(t, renewer.Taken, release(t, store, hold("a", "b", 0)).Status, "another's")
+		assert.Equal(t, renewer.StatusTaken, release(t, store, hold("a", "b", 0)).Status,
+			"another's")
 		s.pttl(t, lease, minute-5000, minute)
-		assert.Equal(t, renewer.Mine, release(t, store, hold("a", "a", 0)).Status, "ours")
+		assert.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status, "ours")
 		assert.Zero(t, s.number(t, "EXISTS", lease))
 		assert.Equal(t, int64(1), s.number(t, "EXISTS", fence), "the counter stays")
-		assert.Equal(t, renewer.Gone, release(t, store, hold("a", "a", 0)).Status, "nobody's")
+		assert.Equal(t, renewer.StatusGone, release(t, store, hold("a", "a", 0)).Status, "nobody's")
 
 		mine(t, store, claim("a", "a", time.Minute))
 		answers := store.Release(t.Context(), []renewer.Hold{hold("a", "a", 0), hold("a", "a", 0)})
-		assert.Equal(t, []renewer.Answer{{Status: renewer.Mine}, {Status: renewer.Gone}}, answers,
+		assert.Equal(t, []renewer.Answer{
+			{Status: renewer.StatusHeld},
+			{Status: renewer.StatusGone},
+		}, answers,
 			"freed once")
 	})
 }
@@ -177,11 +182,11 @@ func TestBatchesAreSplit(t *testing.T) {
 		claims[i], holds[i] = claim(name, "a", time.Minute), hold(name, "a", ttl)
 	}
 	for _, g := range store.Acquire(t.Context(), claims) {
-		require.Equal(t, renewer.Mine, g.Status)
+		require.Equal(t, renewer.StatusHeld, g.Status)
 	}
 	s.ok(t, "CONFIG", "RESETSTAT")
 	for i, a := range store.Renew(t.Context(), holds) {
-		require.Equal(t, renewer.Answer{Status: renewer.Mine}, a, i)
+		require.Equal(t, renewer.Answer{Status: renewer.StatusHeld}, a, i)
 	}
 	calls, err := redis.Calls("eval")
 	require.NoError(t, err)
@@ -196,13 +201,13 @@ func TestBatchesAreSplit(t *testing.T) {
 
 	s.ok(t, "CONFIG", "RESETSTAT")
 	for _, a := range store.Renew(t.Context(), holds) {
-		require.Equal(t, renewer.Mine, a.Status)
+		require.Equal(t, renewer.StatusHeld, a.Status)
 	}
 	named, err = redis.Calls("evalsha")
 	require.NoError(t, err)
 	assert.Equal(t, int64(4), named, "now by name")
 	for _, a := range store.Release(t.Context(), holds) {
-		require.Equal(t, renewer.Mine, a.Status)
+		require.Equal(t, renewer.StatusHeld, a.Status)
 	}
 	assert.Equal(t, int64(n), s.number(t, "DBSIZE"), "only fence counters are left")
 }
@@ -244,7 +249,7 @@ func TestLongNamesAreFewAScript(t *testing.T) {
 		check := func(i int, status renewer.Status, err error) {
 			t.Helper()
 			require.NoError(t, err)
-			require.Equal(t, renewer.Mine, status, i)
+			require.Equal(t, renewer.StatusHeld, status, i)
 		}
 		assert.Equal(t, c.want, calls(func() {
 			for i, g := range store.Acquire(t.Context(), claims) {
@@ -279,15 +284,15 @@ func TestScriptsForgotten(t *testing.T) {
 			}
 			s.ok(t, "SCRIPT", "FLUSH")
 			for _, g := range store.Acquire(t.Context(), claims) {
-				require.Equal(t, renewer.Mine, g.Status, "%v", g.Err)
+				require.Equal(t, renewer.StatusHeld, g.Status, "%v", g.Err)
 			}
 			s.ok(t, "SCRIPT", "FLUSH")
 			for _, a := range store.Renew(t.Context(), holds) {
-				require.Equal(t, renewer.Answer{Status: renewer.Mine}, a)
+				require.Equal(t, renewer.Answer{Status: renewer.StatusHeld}, a)
 			}
 			s.ok(t, "SCRIPT", "FLUSH")
 			for _, a := range store.Release(t.Context(), holds) {
-				require.Equal(t, renewer.Answer{Status: renewer.Mine}, a)
+				require.Equal(t, renewer.Answer{Status: renewer.StatusHeld}, a)
 			}
 		}
 	})

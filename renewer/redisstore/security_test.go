@@ -39,9 +39,9 @@ func works(t *testing.T, store *redisstore.Store) {
 	w.await(t, "set up")
 	w.clear()
 	mine(t, store, claim("works", "a", time.Minute))
-	assert.Equal(t, renewer.Taken, acquire(t, store, claim("works", "b", time.Minute)).Status)
-	assert.Equal(t, renewer.Mine, renew(t, store, hold("works", "a", time.Hour)).Status)
-	assert.Equal(t, renewer.Mine, release(t, store, hold("works", "a", 0)).Status)
+	assert.Equal(t, renewer.StatusTaken, acquire(t, store, claim("works", "b", time.Minute)).Status)
+	assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("works", "a", time.Hour)).Status)
+	assert.Equal(t, renewer.StatusHeld, release(t, store, hold("works", "a", 0)).Status)
 	w.await(t, "released")
 	assert.Empty(t, w.errors())
 }
@@ -98,7 +98,7 @@ func TestLeastRightsOfADeployment(t *testing.T) {
 		require.NoError(t, sentinel.Failover())
 		require.NoError(t, sentinel.AwaitWhole())
 		require.Eventually(t, func() bool {
-			return acquire(t, store, claim("after", "a", time.Minute)).Status == renewer.Mine
+			return acquire(t, store, claim("after", "a", time.Minute)).Status == renewer.StatusHeld
 		}, patience, 10*time.Millisecond, "a fail-over is noticed, too")
 
 		for right := range strings.FieldsSeq(redisstore.SentinelRights) {

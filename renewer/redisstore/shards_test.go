@@ -72,11 +72,11 @@ func TestAFrozenShardDelaysNoOther(t *testing.T) {
 		for shard, items := range on {
 			for _, i := range items {
 				if shard == frozen {
-					require.Equal(t, renewer.Unknown, answers[i].Status)
+					require.Equal(t, renewer.StatusUnknown, answers[i].Status)
 					require.Error(t, answers[i].Err)
 				} else {
 					require.NoError(t, answers[i].Err)
-					require.Equal(t, renewer.Mine, answers[i].Status)
+					require.Equal(t, renewer.StatusHeld, answers[i].Status)
 				}
 			}
 		}
@@ -98,10 +98,10 @@ func TestShardFollowsTheSlots(t *testing.T) {
 	}
 	mine(t, store, claim(name, "a", time.Minute))
 	require.NoError(t, cluster.MoveSlot(redistest.Slot(name), to))
-	assert.Equal(t, renewer.Mine, renew(t, store, hold(name, "a", time.Minute)).Status)
+	assert.Equal(t, renewer.StatusHeld, renew(t, store, hold(name, "a", time.Minute)).Status)
 	redisstore.AgeTopology(store, time.Hour)
 	require.Eventually(t, func() bool {
-		require.Equal(t, renewer.Mine, renew(t, store, hold(name, "a", time.Minute)).Status)
+		require.Equal(t, renewer.StatusHeld, renew(t, store, hold(name, "a", time.Minute)).Status)
 		return store.Shard(name) == 1-was
 	}, patience, 10*time.Millisecond)
 
@@ -117,7 +117,7 @@ func TestShardFollowsTheSlots(t *testing.T) {
 	before := asked()
 	store.Close()
 	redisstore.AgeTopology(store, time.Hour)
-	assert.Equal(t, renewer.Mine, renew(t, store, hold(name, "a", time.Minute)).Status)
+	assert.Equal(t, renewer.StatusHeld, renew(t, store, hold(name, "a", time.Minute)).Status)
 	redisstore.AwaitTopology(store)
 	assert.Equal(t, before, asked(), "a closed store asks no more")
 }
@@ -140,7 +140,7 @@ func TestShardsAreLearntLater(t *testing.T) {
 		require.NoError(t, m.Cont())
 	}
 	require.Eventually(t, func() bool {
-		return acquire(t, store, claim("name", "a", time.Minute)).Status == renewer.Mine &&
+		return acquire(t, store, claim("name", "a", time.Minute)).Status == renewer.StatusHeld &&
 			store.Shard("name 0")+store.Shard("name 1")+store.Shard("name 2")+store.Shard(
 				"name 3",
 			) > 0
@@ -183,14 +183,14 @@ func TestFullCoverage(t *testing.T) {
 	var down renewer.Answer
 	require.Eventually(t, func() bool {
 		down = renew(t, store, hold(here, "a", time.Minute))
-		return down.Status != renewer.Mine
+		return down.Status != renewer.StatusHeld
 	}, patience, 10*time.Millisecond)
-	require.Equal(t, renewer.Unknown, down.Status, "it is no loss")
+	require.Equal(t, renewer.StatusUnknown, down.Status, "it is no loss")
 	require.ErrorContains(t, down.Err, "CLUSTERDOWN")
 	for _, m := range cluster.Masters[1:] {
 		require.NoError(t, m.Do("CONFIG", "SET", "cluster-require-full-coverage", "no").Error())
 	}
 	require.Eventually(t, func() bool {
-		return renew(t, store, hold(here, "a", time.Minute)).Status == renewer.Mine
+		return renew(t, store, hold(here, "a", time.Minute)).Status == renewer.StatusHeld
 	}, patience, 10*time.Millisecond)
 }

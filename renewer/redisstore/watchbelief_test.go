@@ -61,7 +61,7 @@ func TestSubscriptionStaysWithAFormerPrimary(t *testing.T) {
 			mine(t, store, claim("a", "a", time.Minute))
 			w.await(t, "set up again")
 			w.clear()
-			require.Equal(t, renewer.Mine, release(t, store, hold("a", "a", 0)).Status)
+			require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 			w.await(t, "released on the new primary")
 			assert.Empty(t, w.errors(), "it is no fault")
 			w.stop()

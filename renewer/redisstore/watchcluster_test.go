@@ -63,7 +63,7 @@ func TestWakeUpsAcrossNodes(t *testing.T) {
 	assert.Equal(t, n, sum)
 
 	for i, w := range watches {
-		require.Equal(t, renewer.Mine, release(t, other, hold(name(i), "a", 0)).Status)
+		require.Equal(t, renewer.StatusHeld, release(t, other, hold(name(i), "a", 0)).Status)
 		w.await(t, "released")
 		require.Equal(t, 1, w.count(), "once")
 		w.clear()
@@ -87,7 +87,7 @@ func TestWakeUpsAcrossNodes(t *testing.T) {
 			continue
 		}
 		require.Empty(t, w.errors(), "and nobody else")
-		require.Equal(t, renewer.Mine, release(t, other, hold(name(i), "a", 0)).Status)
+		require.Equal(t, renewer.StatusHeld, release(t, other, hold(name(i), "a", 0)).Status)
 		w.await(t, "released")
 	}
 	watches[0].clear()
@@ -120,7 +120,7 @@ func TestWatchFollowsTheSlot(t *testing.T) {
 		w.await(t, "set up where the slot is now")
 		mine(t, store, claim(name, "a", time.Minute))
 		w.clear()
-		require.Equal(t, renewer.Mine, release(t, store, hold(name, "a", 0)).Status)
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
 		w.await(t, "released")
 		assert.Empty(t, w.errors(), "round %d", round)
 		assert.Zero(t, s.count(), "others are not disturbed")
@@ -218,7 +218,7 @@ func TestWatchOnASlotToAndFro(t *testing.T) {
 	}, patience, time.Millisecond)
 	mine(t, store, claim(name, "a", time.Minute))
 	kept.clear()
-	require.Equal(t, renewer.Mine, release(t, store, hold(name, "a", 0)).Status)
+	require.Equal(t, renewer.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
 	kept.await(t, "released")
 	for _, w := range append(still, kept) {
 		assert.Empty(t, w.errors())
@@ -238,10 +238,10 @@ func TestWatchFollowsAFailover(t *testing.T) {
 	masterOf(t, cluster, name).Kill()
 	w.await(t, "set up on the promoted replica")
 	require.Eventually(t, func() bool {
-		return acquire(t, store, claim(name, "a", time.Minute)).Status == renewer.Mine
+		return acquire(t, store, claim(name, "a", time.Minute)).Status == renewer.StatusHeld
 	}, patience, time.Millisecond)
 	w.clear()
-	require.Equal(t, renewer.Mine, release(t, store, hold(name, "a", 0)).Status)
+	require.Equal(t, renewer.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
 	w.await(t, "released")
 }
 

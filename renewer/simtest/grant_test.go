@@ -19,7 +19,7 @@ func (s *server) acquire(r *request, c *renewer.Claim, now time.Duration) renewe
 		return s.grant(r, c, now)
 	case t.owner != c.Owner || s.faults.refusesItsOwner && !t.turn:
 		return renewer.Grant{
-			Status: renewer.Taken, Holder: renewer.Holder{Node: fmt.Sprint(t.process)},
+			Status: renewer.StatusTaken, Holder: renewer.Holder{Node: fmt.Sprint(t.process)},
 			TTL:    t.until - s.shown(now),
 			Queued: c.Queue && s.queue(r, c),
 		}
@@ -35,7 +35,7 @@ func (s *server) acquire(r *request, c *renewer.Claim, now time.Duration) renewe
 		s.reserve(t)
 	}
 	t.until = max(t.until, s.shown(now)+c.TTL)
-	return renewer.Grant{Status: renewer.Mine, Fence: t.low, Reserved: reserved}
+	return renewer.Grant{Status: renewer.StatusHeld, Fence: t.low, Reserved: reserved}
 }
 
 // grant begins a tenure.
@@ -46,7 +46,7 @@ func (s *server) grant(r *request, c *renewer.Claim, now time.Duration) renewer.
 	}
 	s.begin(t, c.Reserve)
 	s.noteCopy(t, r)
-	return renewer.Grant{Status: renewer.Mine, Fence: t.low, Reserved: int(t.high - t.low)}
+	return renewer.Grant{Status: renewer.StatusHeld, Fence: t.low, Reserved: int(t.high - t.low)}
 }
 
 // begin gives a tenure its tokens: above all before them, and by the clock.

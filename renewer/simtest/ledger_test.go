@@ -129,14 +129,14 @@ func (g *ledger) lost(w *world, key lot, e *renewer.LostError) {
 	lapse := w.server.lapse(key.name, key.fence, now)
 	margin := e.Left
 	g.mu.Lock()
-	b.noticed = e.Reason != renewer.Usurped
+	b.noticed = e.Reason != renewer.ReasonTaken
 	g.mu.Unlock()
 	switch e.Reason {
-	case renewer.Usurped:
+	case renewer.ReasonTaken:
 		g.violate(falseLoss, "%v: said to be another's, while it was believed in; the key lapses "+
 			"after %v", b, lapse-now)
 		return
-	case renewer.Expired:
+	case renewer.ReasonExpired:
 		if w.plan.weather == drizzle && !b.manual {
 			g.violate(falseLoss, "%v: no heartbeat in time, in a drizzle: %v", b, e)
 		}

@@ -78,12 +78,12 @@ func (s *server) hold(r *request, h *renewer.Hold, now time.Duration) renewer.An
 			s.pass(h.Name, now)
 		}
 		s.free(h.Name)
-		return renewer.Answer{Status: renewer.Gone}
+		return renewer.Answer{Status: renewer.StatusGone}
 	case t.owner != h.Owner && (r.renew || !s.faults.freesAnybodys):
-		return renewer.Answer{Status: renewer.Taken}
+		return renewer.Answer{Status: renewer.StatusTaken}
 	case r.renew:
 		s.renew(t, h, now)
-		return renewer.Answer{Status: renewer.Mine}
+		return renewer.Answer{Status: renewer.StatusHeld}
 	}
 	s.giveBack(t, h)
 	switch {
@@ -96,7 +96,7 @@ func (s *server) hold(r *request, h *renewer.Hold, now time.Duration) renewer.An
 		s.pass(h.Name, now)
 		s.free(h.Name)
 	}
-	return renewer.Answer{Status: renewer.Mine}
+	return renewer.Answer{Status: renewer.StatusHeld}
 }
 
 func (s *server) renew(t *tenure, h *renewer.Hold, now time.Duration) {

@@ -48,7 +48,7 @@ type entry struct {
 func (r records) entry(name string, now time.Time) *entry {
 	e := r[name]
 	if e == nil || !now.Before(e.ends) {
-		e = &entry{seen: renewer.Seen{Status: renewer.Mine}}
+		e = &entry{seen: renewer.Seen{Status: renewer.StatusHeld}}
 		r[name] = e
 	}
 	return e
@@ -57,14 +57,14 @@ func (r records) entry(name string, now time.Time) *entry {
 func (r records) look(l renewer.Look, a answer, now time.Time) renewer.Seen {
 	e := r.entry(l.Name, now)
 	switch {
-	case a.fixed && a.grant.Status == renewer.Taken:
+	case a.fixed && a.grant.Status == renewer.StatusTaken:
 		e.supersede(l.Fence, l.TTL, now)
-	case a.fixed && a.grant.Status != renewer.Mine:
+	case a.fixed && a.grant.Status != renewer.StatusHeld:
 		return renewer.Seen{Status: a.grant.Status, Err: a.grant.Err}
 	}
 	if l.Fence != 0 {
 		if e.term > l.Fence {
-			return renewer.Seen{Status: renewer.Taken}
+			return renewer.Seen{Status: renewer.StatusTaken}
 		}
 		e.term = l.Fence
 		if e.ends.IsZero() {
@@ -85,29 +85,29 @@ func (r records) write(w renewer.Record, a answer, now time.Time) renewer.Answer
 	e := r.entry(w.Name, now)
 	if a.fixed {
 		switch a.grant.Status {
-		case renewer.Taken:
+		case renewer.StatusTaken:
 			e.supersede(w.Fence, w.TTL, now)
-		case renewer.Gone:
+		case renewer.StatusGone:
 			delete(r, w.Name)
-			return renewer.Answer{Status: renewer.Gone}
-		case renewer.Unknown, renewer.Behind:
+			return renewer.Answer{Status: renewer.StatusGone}
+		case renewer.StatusUnknown, renewer.StatusBehind:
 			return renewer.Answer{Status: a.grant.Status, Err: a.grant.Err}
-		case renewer.Mine:
+		case renewer.StatusHeld:
 		}
 	}
-	status := renewer.Mine
+	status := renewer.StatusHeld
 	switch seen := e.seen; {
 	case e.term > w.Fence:
-		status = renewer.Taken
+		status = renewer.StatusTaken
 	case e.term < w.Fence:
-		status = renewer.Gone
+		status = renewer.StatusGone
 	case seen.Fence == w.Fence &&
 		(seen.Seq > w.Seq || seen.Seq == w.Seq && (w.Erase || seen.Data != w.Data)):
-		status = renewer.Behind
+		status = renewer.StatusBehind
 	case w.Erase:
 		delete(r, w.Name)
 	default:
-		e.seen = renewer.Seen{Status: renewer.Mine, Fence: w.Fence, Seq: w.Seq, Data: w.Data}
+		e.seen = renewer.Seen{Status: renewer.StatusHeld, Fence: w.Fence, Seq: w.Seq, Data: w.Data}
 		e.ends = now.Add(w.TTL)
 	}
 	if a.lose != nil {
@@ -132,7 +132,7 @@ func (s *Store) PutRecord(name, data string) {
 	s.records[name] = &entry{
 		term: 1,
 		seen: renewer.Seen{
-			Status: renewer.Mine, Fence: 1, Seq: 1,
+			Status: renewer.StatusHeld, Fence: 1, Seq: 1,
 			Data: data,
 		}, ends: time.Now().Add(time.Minute),
 	}

@@ -28,13 +28,17 @@ func TestScriptedLooks(t *testing.T) {
 		s.Script(script.Look, script.Fail(errDown), script.Pass().Broken(errDown),
 			script.Taken(renewer.Holder{}, 0), script.Pass())
 		assert.Equal(t, renewer.Seen{Err: errDown}, look(t.Context(), s, 5))
-		assert.Equal(t, renewer.Gone, write(t.Context(), s, 5, 1, "x").Status, "it had no effect")
+		assert.Equal(t, renewer.StatusGone, write(t.Context(), s, 5, 1, "x").Status,
+			"it had no effect")
 		assert.Equal(t, renewer.Seen{Err: errDown}, look(t.Context(), s, 5))
-		assert.Equal(t, renewer.Mine, write(t.Context(), s, 5, 1, "x").Status, "it had")
-		assert.Equal(t, renewer.Seen{Status: renewer.Taken}, look(t.Context(), s, 5))
-		assert.Equal(t, renewer.Seen{Status: renewer.Taken}, look(t.Context(), s, 5),
+		assert.Equal(t, renewer.StatusHeld, write(t.Context(), s, 5, 1, "x").Status, "it had")
+		assert.Equal(t, renewer.Seen{Status: renewer.StatusTaken}, look(t.Context(), s, 5))
+		assert.Equal(t, renewer.Seen{Status: renewer.StatusTaken}, look(t.Context(), s, 5),
 			"which is believed")
-		assert.Equal(t, renewer.Seen{Status: renewer.Mine, Fence: 5, Seq: 1, Data: "x", TTL: ttl},
+		assert.Equal(t, renewer.Seen{
+			Status: renewer.StatusHeld, Fence: 5, Seq: 1, Data: "x",
+			TTL: ttl,
+		},
 			look(t.Context(), s, 6))
 		require.Len(t, s.Calls(script.Look), 5)
 		assert.Equal(t, int64(6), s.Calls(script.Look)[4].Looks[0].Fence)
@@ -51,18 +55,20 @@ func TestScriptedWrites(t *testing.T) {
 		assert.Empty(t, s.RecordOf("n"), "it had no effect")
 		assert.Equal(t, renewer.Answer{Err: errDown}, write(t.Context(), s, 5, 1, "y"))
 		assert.Equal(t, "y", s.RecordOf("n"), "it had")
-		assert.Equal(t, renewer.Gone, write(t.Context(), s, 5, 2, "z").Status)
+		assert.Equal(t, renewer.StatusGone, write(t.Context(), s, 5, 2, "z").Status)
 		assert.Empty(t, s.RecordOf("n"))
-		assert.Equal(t, renewer.Gone, write(t.Context(), s, 5, 3, "z").Status, "which is believed")
+		assert.Equal(t, renewer.StatusGone, write(t.Context(), s, 5, 3, "z").Status,
+			"which is believed")
 		look(t.Context(), s, 5)
-		assert.Equal(t, renewer.Taken, write(t.Context(), s, 5, 4, "z").Status)
-		assert.Equal(t, renewer.Taken, write(t.Context(), s, 5, 5, "z").Status, "which is believed")
+		assert.Equal(t, renewer.StatusTaken, write(t.Context(), s, 5, 4, "z").Status)
+		assert.Equal(t, renewer.StatusTaken, write(t.Context(), s, 5, 5, "z").Status,
+			"which is believed")
 		require.Len(t, s.Calls(script.Write), 6)
 		assert.Equal(t, "x", s.Calls(script.Write)[0].Records[0].Data)
 
 		s.PutRecord("n", "theirs")
 		assert.Equal(t, renewer.Seen{
-			Status: renewer.Mine, Fence: 1, Seq: 1, Data: "theirs",
+			Status: renewer.StatusHeld, Fence: 1, Seq: 1, Data: "theirs",
 			TTL: time.Minute,
 		}, look(t.Context(), s, 0))
 		<-time.After(time.Minute)
@@ -76,7 +82,7 @@ func TestSlowAndLateRecords(t *testing.T) {
 		s.Script(script.Look, script.Pass().Slow(time.Second).Late(2*time.Second), script.Hang())
 		s.Script(script.Write, script.Pass().Lost())
 		assert.Equal(t, 3*time.Second, took(func() {
-			assert.Equal(t, renewer.Mine, look(t.Context(), s, 5).Status)
+			assert.Equal(t, renewer.StatusHeld, look(t.Context(), s, 5).Status)
 		}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -54,22 +54,22 @@ func TestStepsAnswerCallsInOrderThenTheDefault(t *testing.T) {
 			script.Taken(renewer.Holder{Node: "x"}, time.Second), script.Granted(41))
 		assert.Equal(t, renewer.Grant{Err: errDown}, acquire(t.Context(), s, "a"))
 		assert.Equal(t, renewer.Grant{
-			Status: renewer.Taken, Holder: renewer.Holder{Node: "x"},
+			Status: renewer.StatusTaken, Holder: renewer.Holder{Node: "x"},
 			TTL: time.Second,
 		}, acquire(t.Context(), s, "a"))
 		assert.Equal(t, 1, s.Left(script.Acquire))
-		assert.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 41},
+		assert.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: 41},
 			acquire(t.Context(), s, "a"))
 
 		<-time.After(3 * time.Second)
 		want := renewer.Grant{
-			Status: renewer.Taken, Holder: renewer.Holder{Node: "a"},
+			Status: renewer.StatusTaken, Holder: renewer.Holder{Node: "a"},
 			HeldFor: 3 * time.Second, TTL: 7 * time.Second,
 		}
 		assert.Equal(t, want, acquire(t.Context(), s, "b"),
 			"the list is used up, and the store believes what it said")
-		assert.Equal(t, renewer.Mine, release(t.Context(), s, "a").Status)
-		assert.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 42},
+		assert.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
+		assert.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: 42},
 			acquire(t.Context(), s, "b"))
 
 		s.Default(script.Renew, script.Fail(errDown))
@@ -82,16 +82,17 @@ func TestStepsAnswerCallsInOrderThenTheDefault(t *testing.T) {
 func TestMineIsBelievedByLaterPasses(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
-		s.Script(script.Acquire, script.Mine())
-		s.Script(script.Renew, script.Mine(), script.Pass(), script.Gone(), script.Pass())
-		assert.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: 1}, acquire(t.Context(), s, "a"))
+		s.Script(script.Acquire, script.Held())
+		s.Script(script.Renew, script.Held(), script.Pass(), script.Gone(), script.Pass())
+		assert.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: 1},
+			acquire(t.Context(), s, "a"))
 		<-time.After(9 * time.Second)
-		assert.Equal(t, renewer.Mine, renew(t.Context(), s, "a").Status)
+		assert.Equal(t, renewer.StatusHeld, renew(t.Context(), s, "a").Status)
 		<-time.After(9 * time.Second)
-		assert.Equal(t, renewer.Mine, renew(t.Context(), s, "a").Status,
+		assert.Equal(t, renewer.StatusHeld, renew(t.Context(), s, "a").Status,
 			"the scripted renewal has moved the TTL")
-		assert.Equal(t, renewer.Gone, renew(t.Context(), s, "a").Status)
-		assert.Equal(t, renewer.Gone, renew(t.Context(), s, "a").Status, "gone stays gone")
+		assert.Equal(t, renewer.StatusGone, renew(t.Context(), s, "a").Status)
+		assert.Equal(t, renewer.StatusGone, renew(t.Context(), s, "a").Status, "gone stays gone")
 	})
 }
 
@@ -100,11 +101,11 @@ func TestTakenIsBelievedForItsTTL(t *testing.T) {
 	bubble(t, func(t *testing.T, s *script.Store) {
 		acquire(t.Context(), s, "a")
 		s.Script(script.Renew, script.Taken(renewer.Holder{Node: "thief"}, time.Minute))
-		assert.Equal(t, renewer.Taken, renew(t.Context(), s, "a").Status)
-		assert.Equal(t, renewer.Taken, release(t.Context(), s, "a").Status)
+		assert.Equal(t, renewer.StatusTaken, renew(t.Context(), s, "a").Status)
+		assert.Equal(t, renewer.StatusTaken, release(t.Context(), s, "a").Status)
 		assert.Equal(t, "thief", acquire(t.Context(), s, "b").Holder.Node)
 		<-time.After(time.Minute)
-		assert.Equal(t, renewer.Mine, acquire(t.Context(), s, "b").Status)
+		assert.Equal(t, renewer.StatusHeld, acquire(t.Context(), s, "b").Status)
 	})
 }
 
@@ -113,7 +114,10 @@ func TestTakenDoesNotDisplaceARealHolder(t *testing.T) {
 	bubble(t, func(t *testing.T, s *script.Store) {
 		acquire(t.Context(), s, "a")
 		s.Script(script.Acquire, script.Taken(renewer.Holder{Node: "x"}, 0))
-		assert.Equal(t, renewer.Grant{Status: renewer.Taken, Holder: renewer.Holder{Node: "x"}},
+		assert.Equal(t, renewer.Grant{
+			Status: renewer.StatusTaken,
+			Holder: renewer.Holder{Node: "x"},
+		},
 			acquire(t.Context(), s, "b"))
 		assert.Equal(t, "a", s.Owner("n"))
 	})
@@ -131,7 +135,7 @@ func TestDelays(t *testing.T) {
 		<-time.After(1)
 		synctest.Wait()
 		assert.Equal(t, "a", s.Owner("n"), "in effect, not answered yet")
-		assert.Equal(t, renewer.Mine, (<-done).Status)
+		assert.Equal(t, renewer.StatusHeld, (<-done).Status)
 		assert.Equal(t, 5*time.Second, time.Since(begin))
 	})
 }
@@ -147,7 +151,7 @@ func TestEndOfContext(t *testing.T) {
 		{"slow", script.Pass().Slow(time.Minute), ""},
 		{"late", script.Pass().Late(time.Minute), "a"},
 		{"lost", script.Pass().Lost(), "a"},
-		{"mine, lost", script.Mine().Lost(), "a"},
+		{"mine, lost", script.Held().Lost(), "a"},
 	}
 	for _, tt := range steps {
 		t.Run(tt.name, func(t *testing.T) {
@@ -188,7 +192,7 @@ func TestBrokenTakesEffect(t *testing.T) {
 func TestEachAnswersItemByItem(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
-		s.Script(script.Renew, script.Each(script.Mine(), script.Gone(), script.Fail(errDown)))
+		s.Script(script.Renew, script.Each(script.Held(), script.Gone(), script.Fail(errDown)))
 		holds := []renewer.Hold{
 			{Name: "1", Owner: "o", TTL: ttl},
 			{Name: "2", Owner: "o"},
@@ -196,10 +200,10 @@ func TestEachAnswersItemByItem(t *testing.T) {
 			{Name: "4", Owner: "o"},
 		}
 		want := []renewer.Answer{
-			{Status: renewer.Mine},
-			{Status: renewer.Gone},
+			{Status: renewer.StatusHeld},
+			{Status: renewer.StatusGone},
 			{Err: errDown},
-			{Status: renewer.Gone},
+			{Status: renewer.StatusGone},
 		}
 		assert.Equal(t, want, s.Renew(t.Context(), holds))
 	})
@@ -238,10 +242,10 @@ func TestOutsiders(t *testing.T) {
 	bubble(t, func(t *testing.T, s *script.Store) {
 		acquire(t.Context(), s, "a")
 		s.Delete("n")
-		assert.Equal(t, renewer.Gone, renew(t.Context(), s, "a").Status)
+		assert.Equal(t, renewer.StatusGone, renew(t.Context(), s, "a").Status)
 		acquire(t.Context(), s, "a")
 		s.Overwrite("n", renewer.Holder{Node: "thief"}, time.Minute)
-		assert.Equal(t, renewer.Taken, renew(t.Context(), s, "a").Status)
+		assert.Equal(t, renewer.StatusTaken, renew(t.Context(), s, "a").Status)
 		assert.Equal(t, "thief", acquire(t.Context(), s, "a").Holder.Node)
 	})
 }

@@ -18,7 +18,7 @@ const (
 	Write   Op = "write"
 )
 
-// Step says how one call is answered. Make one with [Pass], [Mine],
+// Step says how one call is answered. Make one with [Pass], [Held],
 // [Taken], [Gone], [Fail], [Hang] or [Each], and change it with its
 // methods, each of which returns a changed copy. The zero value is Pass.
 type Step struct {
@@ -39,23 +39,26 @@ type answer struct {
 // Pass answers as a store in memory would.
 func Pass() Step { return Step{} }
 
-// Mine answers every item with Mine. Grants get rising fencing
+// Held answers every item with StatusHeld. Grants get rising fencing
 // tokens, from the same counter as those of Pass.
-func Mine() Step { return fixed(renewer.Grant{Status: renewer.Mine}) }
+func Held() Step { return fixed(renewer.Grant{Status: renewer.StatusHeld}) }
 
-// Granted answers every item with Mine, and with fence where that matters.
-func Granted(fence int64) Step { return fixed(renewer.Grant{Status: renewer.Mine, Fence: fence}) }
-
-// Taken answers every item with Taken: holder has it, for ttl more
-// unless it renews. Both may be zero, for unknown.
-func Taken(holder renewer.Holder, ttl time.Duration) Step {
-	return fixed(renewer.Grant{Status: renewer.Taken, Holder: holder, TTL: ttl})
+// Granted answers every item with StatusHeld, and with fence where that matters.
+func Granted(fence int64) Step {
+	return fixed(renewer.Grant{Status: renewer.StatusHeld, Fence: fence})
 }
 
-// Gone answers every item with Gone, which says nothing to an Acquire.
-func Gone() Step { return fixed(renewer.Grant{Status: renewer.Gone}) }
+// Taken answers every item with StatusTaken: holder has it, for ttl more
+// unless it renews. Both may be zero, for unknown.
+func Taken(holder renewer.Holder, ttl time.Duration) Step {
+	return fixed(renewer.Grant{Status: renewer.StatusTaken, Holder: holder, TTL: ttl})
+}
 
-// Fail answers every item with Unknown and err, which must not be nil; the request has no effect.
+// Gone answers every item with StatusGone, which says nothing to an Acquire.
+func Gone() Step { return fixed(renewer.Grant{Status: renewer.StatusGone}) }
+
+// Fail answers every item with StatusUnknown and err, which must not
+// be nil; the request has no effect.
 func Fail(err error) Step { return fixed(renewer.Grant{Err: err}) }
 
 // Hang answers nothing until the caller's context ends, and then

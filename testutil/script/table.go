@@ -45,9 +45,9 @@ func (t table) apply(call Call, i int, a answer, now time.Time) (g renewer.Grant
 		if !a.fixed {
 			g.Status = r.status(h.Owner)
 		}
-		released := call.Op == Release && g.Status == renewer.Mine
+		released := call.Op == Release && g.Status == renewer.StatusHeld
 		r.believe(h, g, released, now)
-		freed = released || g.Status == renewer.Gone
+		freed = released || g.Status == renewer.StatusGone
 	}
 	if a.lose != nil {
 		g = renewer.Grant{Err: a.lose}
@@ -59,19 +59,19 @@ func (t table) apply(call Call, i int, a answer, now time.Time) (g renewer.Grant
 func (t table) acquire(c renewer.Claim, a answer, r *row, now time.Time) renewer.Grant {
 	g := a.grant
 	if !a.fixed {
-		g.Status = renewer.Mine
+		g.Status = renewer.StatusHeld
 		if r.owner != "" && r.owner != c.Owner {
 			return renewer.Grant{
-				Status: renewer.Taken, Holder: r.holder, HeldFor: now.Sub(r.since),
+				Status: renewer.StatusTaken, Holder: r.holder, HeldFor: now.Sub(r.since),
 				TTL: r.until.Sub(now),
 			}
 		}
 	}
 	switch g.Status {
-	case renewer.Mine:
+	case renewer.StatusHeld:
 		if top := r.fence + r.spare; !a.fixed && c.Fence != 0 && c.Fence <= top &&
 			(r.owner != c.Owner || r.fence != c.Fence) {
-			return renewer.Grant{Status: renewer.Behind, Fence: top}
+			return renewer.Grant{Status: renewer.StatusBehind, Fence: top}
 		}
 		if r.owner != c.Owner {
 			*r = row{
@@ -88,11 +88,11 @@ func (t table) acquire(c renewer.Claim, a answer, r *row, now time.Time) renewer
 		}
 		g.Fence = r.fence
 		r.extend(now.Add(c.TTL))
-	case renewer.Taken:
+	case renewer.StatusTaken:
 		if r.owner == "" || r.owner == c.Owner {
 			r.give(g, now)
 		}
-	case renewer.Unknown, renewer.Gone, renewer.Behind: // no effect
+	case renewer.StatusUnknown, renewer.StatusGone, renewer.StatusBehind: // no effect
 	}
 	return g
 }
@@ -101,18 +101,18 @@ func (t table) acquire(c renewer.Claim, a answer, r *row, now time.Time) renewer
 func (r *row) status(owner string) renewer.Status {
 	switch r.owner {
 	case "":
-		return renewer.Gone
+		return renewer.StatusGone
 	case owner:
-		return renewer.Mine
+		return renewer.StatusHeld
 	default:
-		return renewer.Taken
+		return renewer.StatusTaken
 	}
 }
 
 // believe makes r agree with the answer to a hold.
 func (r *row) believe(h renewer.Hold, g renewer.Grant, freed bool, now time.Time) {
 	switch g.Status {
-	case renewer.Mine:
+	case renewer.StatusHeld:
 		if freed {
 			if used := max(h.Used, r.fence); h.Used != 0 && used < r.fence+r.spare {
 				r.fence, r.spare = used, 0
@@ -128,13 +128,13 @@ func (r *row) believe(h renewer.Hold, g renewer.Grant, freed bool, now time.Time
 			*r = row{owner: h.Owner, since: now, fence: r.fence + r.spare}
 		}
 		r.extend(now.Add(h.TTL))
-	case renewer.Taken:
+	case renewer.StatusTaken:
 		if r.owner == h.Owner {
 			r.give(g, now)
 		}
-	case renewer.Gone:
+	case renewer.StatusGone:
 		r.owner = ""
-	case renewer.Unknown: // no effect
+	case renewer.StatusUnknown: // no effect
 	}
 }
 

@@ -33,11 +33,11 @@ func oneOfMany(t *testing.T, s *suite) {
 	for range many {
 		wg.Go(func() {
 			switch s.acquire(t, "name", newOwner(), long).Status {
-			case renewer.Mine:
+			case renewer.StatusHeld:
 				mine.Add(1)
-			case renewer.Taken:
+			case renewer.StatusTaken:
 				taken.Add(1)
-			case renewer.Unknown, renewer.Gone: // acquire has failed the test
+			case renewer.StatusUnknown, renewer.StatusGone: // acquire has failed the test
 			}
 		})
 	}
@@ -61,13 +61,13 @@ func neverTwo(t *testing.T, s *suite) {
 				s.until(t, "the name gets free", func() bool {
 					g := s.acquire(t, "name", owner, long)
 					fence = g.Fence
-					return g.Status == renewer.Mine
+					return g.Status == renewer.StatusHeld
 				})
 				assert.EqualValues(t, 1, inside.Add(1), "holders at once")
 				assert.Greater(t, fence, last, "tokens rise in the order of the grants")
 				last = fence
 				inside.Add(-1)
-				assert.Equal(t, renewer.Mine, s.release(t, "name", owner))
+				assert.Equal(t, renewer.StatusHeld, s.release(t, "name", owner))
 			}
 		})
 	}
@@ -81,7 +81,7 @@ func repeatedClaim(t *testing.T, s *suite) {
 		assert.Equal(t, fence, s.own(t, "name", a, long), "the same fencing token")
 		s.refused(t, "name", b)
 	}
-	assert.Equal(t, renewer.Mine, s.release(t, "name", a),
+	assert.Equal(t, renewer.StatusHeld, s.release(t, "name", a),
 		"one release frees it, however often it was claimed")
 	assert.Greater(t, s.own(t, "name", b, long), fence)
 	s.refused(t, "name", a)
@@ -92,7 +92,7 @@ func repeatedClaimRenews(t *testing.T, s *suite) {
 	s.own(t, "name", a, s.short)
 	s.own(t, "name", a, long)
 	s.pass(t, s.short*3/2)
-	assert.Equal(t, renewer.Mine, s.renew(t, "name", a, long))
+	assert.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, long))
 }
 
 func repeatedClaimNeverShortens(t *testing.T, s *suite) {
@@ -100,7 +100,7 @@ func repeatedClaimNeverShortens(t *testing.T, s *suite) {
 	s.own(t, "name", a, long)
 	s.own(t, "name", a, time.Millisecond)
 	s.pass(t, 50*time.Millisecond)
-	assert.Equal(t, renewer.Mine, s.renew(t, "name", a, long))
+	assert.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, long))
 }
 
 func holderTold(t *testing.T, s *suite) {
@@ -114,7 +114,7 @@ func holderTold(t *testing.T, s *suite) {
 	}
 	before := time.Now()
 	g := s.acquireAs(t, "name", a, long, holder)
-	require.Equal(t, renewer.Mine, g.Status)
+	require.Equal(t, renewer.StatusHeld, g.Status)
 	acquired := time.Since(before)
 
 	const held = 150 * time.Millisecond
@@ -134,13 +134,13 @@ func holderTold(t *testing.T, s *suite) {
 	}
 	heldFor := g.HeldFor
 
-	require.Equal(t, renewer.Mine, s.renew(t, "name", a, long))
+	require.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, long))
 	s.own(t, "name", a, long)
 	g = s.refused(t, "name", b)
 	assert.Equal(t, holder, g.Holder, "a renewal leaves the holder as it is")
 	assert.GreaterOrEqual(t, g.HeldFor, heldFor, "a renewal does not start the count again")
 	assert.Greater(t, g.TTL, long-held, "and moves the end")
-	require.Equal(t, renewer.Mine, s.release(t, "name", a))
+	require.Equal(t, renewer.StatusHeld, s.release(t, "name", a))
 	s.own(t, "name", b, long)
 	assert.Equal(t, "node", s.refused(t, "name", a).Holder.Node,
 		"the next holder is not taken for the last")
@@ -166,10 +166,10 @@ func oddHolder(t *testing.T, s *suite) {
 	}
 	for _, h := range holders {
 		a := newOwner()
-		require.Equal(t, renewer.Mine, s.acquireAs(t, "name", a, long, h).Status)
+		require.Equal(t, renewer.StatusHeld, s.acquireAs(t, "name", a, long, h).Status)
 		assert.Contains(t, []renewer.Holder{h, printable(h)},
 			s.refused(t, "name", newOwner()).Holder)
-		require.Equal(t, renewer.Mine, s.release(t, "name", a), "%q", h)
+		require.Equal(t, renewer.StatusHeld, s.release(t, "name", a), "%q", h)
 	}
 }
 

@@ -47,7 +47,10 @@ func mixedBatch(t *testing.T, s *suite) {
 	for _, g := range grants {
 		got = append(got, g.Status)
 	}
-	require.Equal(t, []renewer.Status{renewer.Mine, renewer.Taken, renewer.Mine, renewer.Mine}, got)
+	require.Equal(t, []renewer.Status{
+		renewer.StatusHeld, renewer.StatusTaken, renewer.StatusHeld,
+		renewer.StatusHeld,
+	}, got)
 	assert.Equal(t, fence, grants[2].Fence)
 
 	holds := []renewer.Hold{
@@ -57,14 +60,20 @@ func mixedBatch(t *testing.T, s *suite) {
 		{Name: "mine", Owner: a, TTL: long},
 	}
 	before := slices.Clone(holds)
-	want := []renewer.Status{renewer.Gone, renewer.Mine, renewer.Taken, renewer.Mine}
+	want := []renewer.Status{
+		renewer.StatusGone, renewer.StatusHeld, renewer.StatusTaken,
+		renewer.StatusHeld,
+	}
 	assert.Equal(t, want, s.holds(t, s.Store.Renew, holds))
 	assert.Equal(t, want, s.holds(t, s.Store.Release, holds))
 	assert.Equal(t, before, holds, "the items are the caller's")
-	want = []renewer.Status{renewer.Gone, renewer.Gone, renewer.Taken, renewer.Gone}
+	want = []renewer.Status{
+		renewer.StatusGone, renewer.StatusGone, renewer.StatusTaken,
+		renewer.StatusGone,
+	}
 	assert.Equal(t, want, s.holds(t, s.Store.Renew, holds),
 		"what was released is gone, the rest as it was")
-	assert.Equal(t, renewer.Mine, s.renew(t, "free 1", a, long))
+	assert.Equal(t, renewer.StatusHeld, s.renew(t, "free 1", a, long))
 }
 
 // largeBatch has more items than an implementation may want to send
@@ -87,10 +96,10 @@ func largeBatch(t *testing.T, s *suite) {
 	}
 	for i, g := range s.acquireAll(t, claims) {
 		if i%3 != 0 {
-			require.Equal(t, renewer.Mine, g.Status, "item %d", i)
+			require.Equal(t, renewer.StatusHeld, g.Status, "item %d", i)
 			continue
 		}
-		require.Equal(t, renewer.Taken, g.Status, "item %d", i)
+		require.Equal(t, renewer.StatusTaken, g.Status, "item %d", i)
 		if !s.Blind {
 			require.Equal(t, i+1, g.Holder.PID, "item %d", i)
 		}
@@ -100,9 +109,9 @@ func largeBatch(t *testing.T, s *suite) {
 		s.Store.Release,
 	} {
 		for i, got := range s.holds(t, do, holds) {
-			want := renewer.Mine
+			want := renewer.StatusHeld
 			if i%3 == 0 {
-				want = renewer.Taken
+				want = renewer.StatusTaken
 			}
 			require.Equal(t, want, got, "item %d", i)
 		}
@@ -115,20 +124,20 @@ func twiceInBatch(t *testing.T, s *suite) {
 		{Name: "name", Owner: a, TTL: long},
 		{Name: "name", Owner: b, TTL: long},
 	})
-	assert.ElementsMatch(t, []renewer.Status{renewer.Mine, renewer.Taken},
+	assert.ElementsMatch(t, []renewer.Status{renewer.StatusHeld, renewer.StatusTaken},
 		[]renewer.Status{grants[0].Status, grants[1].Status})
 
 	grants = s.acquireAll(t, []renewer.Claim{
 		{Name: "other", Owner: a, TTL: long},
 		{Name: "other", Owner: a, TTL: long},
 	})
-	assert.Equal(t, renewer.Mine, grants[0].Status)
+	assert.Equal(t, renewer.StatusHeld, grants[0].Status)
 	assert.Equal(t, grants[0], grants[1])
 	hold := renewer.Hold{Name: "other", Owner: a, TTL: long}
-	assert.Equal(t, []renewer.Status{renewer.Mine, renewer.Mine},
+	assert.Equal(t, []renewer.Status{renewer.StatusHeld, renewer.StatusHeld},
 		s.holds(t, s.Store.Renew, []renewer.Hold{hold, hold}))
 	got := s.holds(t, s.Store.Release, []renewer.Hold{hold, hold})
-	assert.ElementsMatch(t, []renewer.Status{renewer.Mine, renewer.Gone}, got)
+	assert.ElementsMatch(t, []renewer.Status{renewer.StatusHeld, renewer.StatusGone}, got)
 }
 
 func endedContext(t *testing.T, s *suite) {
@@ -139,7 +148,7 @@ func endedContext(t *testing.T, s *suite) {
 	before := time.Now()
 	for _, g := range s.Store.Acquire(ctx,
 		[]renewer.Claim{{Name: "1", Owner: a, TTL: long}, {Name: "2", Owner: a, TTL: long}}) {
-		assert.Equal(t, renewer.Unknown, g.Status)
+		assert.Equal(t, renewer.StatusUnknown, g.Status)
 		assert.ErrorIs(t, g.Err, context.Canceled)
 	}
 	hold := renewer.Hold{Name: "held", Owner: a, TTL: long}
@@ -150,7 +159,7 @@ func endedContext(t *testing.T, s *suite) {
 		answers := do(ctx, []renewer.Hold{hold, hold})
 		assert.Len(t, answers, 2)
 		for _, answer := range answers {
-			assert.Equal(t, renewer.Unknown, answer.Status)
+			assert.Equal(t, renewer.StatusUnknown, answer.Status)
 			assert.ErrorIs(t, answer.Err, context.Canceled)
 		}
 	}
@@ -181,10 +190,10 @@ func (s *suite) cancelled(t testing.TB, name string, after time.Duration) {
 	if !assert.Len(t, grants, 1) {
 		return
 	}
-	if grants[0].Status == renewer.Mine {
-		assert.Equal(t, renewer.Mine, s.renew(t, name, a, long), "it was granted")
+	if grants[0].Status == renewer.StatusHeld {
+		assert.Equal(t, renewer.StatusHeld, s.renew(t, name, a, long), "it was granted")
 	} else {
-		assert.Equal(t, renewer.Unknown, grants[0].Status)
+		assert.Equal(t, renewer.StatusUnknown, grants[0].Status)
 		assert.Error(t, grants[0].Err)
 	}
 	claims[0], grants[0] = renewer.Claim{}, renewer.Grant{}
@@ -195,7 +204,7 @@ func (s *suite) cancelled(t testing.TB, name string, after time.Duration) {
 		s.Store.Release,
 	} {
 		answers := do(ctx, holds)
-		if assert.Len(t, answers, 1) && answers[0].Status == renewer.Unknown {
+		if assert.Len(t, answers, 1) && answers[0].Status == renewer.StatusUnknown {
 			assert.Error(t, answers[0].Err)
 		}
 		answers[0] = renewer.Answer{}

@@ -140,7 +140,7 @@ func (h *held) note(claims []renewer.Claim, got []renewer.Grant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i, g := range got {
-		if g.Status == renewer.Mine {
+		if g.Status == renewer.StatusHeld {
 			h.owners[claims[i].Name] = claims[i].Owner
 		}
 	}

@@ -20,8 +20,8 @@ var faults = map[string]struct {
 }{
 	"everybody gets it": {func() broken {
 		return broken{acquire: grants(nil, func(g *renewer.Grant) {
-			if g.Status == renewer.Taken {
-				*g = renewer.Grant{Status: renewer.Mine, Fence: 1 << 60}
+			if g.Status == renewer.StatusTaken {
+				*g = renewer.Grant{Status: renewer.StatusHeld, Fence: 1 << 60}
 			}
 		})}
 	}, "one of many gets a free name"},
@@ -71,7 +71,7 @@ var faults = map[string]struct {
 	}, "a lease lapses at its TTL and not before"},
 	"token without order": {func() broken {
 		return broken{acquire: grants(nil, func(g *renewer.Grant) {
-			if g.Status == renewer.Mine {
+			if g.Status == renewer.StatusHeld {
 				g.Fence = 7
 			}
 		})}
@@ -79,7 +79,7 @@ var faults = map[string]struct {
 	"a new token for a repeated claim": {func() broken {
 		var n int64
 		return broken{acquire: grants(nil, func(g *renewer.Grant) {
-			if g.Status == renewer.Mine {
+			if g.Status == renewer.StatusHeld {
 				n++
 				g.Fence += n
 			}
@@ -149,9 +149,9 @@ var faults = map[string]struct {
 		) []renewer.Answer {
 			got := s.Renew(ctx, holds)
 			for i, h := range holds {
-				if got[i].Status == renewer.Gone {
+				if got[i].Status == renewer.StatusGone {
 					s.Acquire(ctx, []renewer.Claim{{Name: h.Name, Owner: h.Owner, TTL: h.TTL}})
-					got[i].Status = renewer.Mine
+					got[i].Status = renewer.StatusHeld
 				}
 			}
 			return got
@@ -163,7 +163,7 @@ var faults = map[string]struct {
 		) []renewer.Answer {
 			got := s.Renew(ctx, holds)
 			for i, h := range holds {
-				if got[i].Status == renewer.Mine {
+				if got[i].Status == renewer.StatusHeld {
 					s.Release(ctx, holds[i:i+1])
 					s.Acquire(ctx, []renewer.Claim{{Name: h.Name, Owner: h.Owner, TTL: h.TTL}})
 				}
@@ -173,8 +173,8 @@ var faults = map[string]struct {
 	}, "a renewal never shortens a TTL"},
 	"taken said for gone": {func() broken {
 		return broken{renew: answers(func(a *renewer.Answer) {
-			if a.Status == renewer.Gone {
-				a.Status = renewer.Taken
+			if a.Status == renewer.StatusGone {
+				a.Status = renewer.StatusTaken
 			}
 		})}
 	}, "a lapsed lease is nobody's"},

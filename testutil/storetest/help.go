@@ -55,15 +55,15 @@ func checkGrant(t testing.TB, name string, g renewer.Grant) {
 	t.Helper()
 	require.NoError(t, g.Err, "acquire %q", name)
 	switch g.Status {
-	case renewer.Mine:
+	case renewer.StatusHeld:
 		require.Positive(t, g.Fence, "the fencing token of %q", name)
-		require.Equal(t, renewer.Grant{Status: renewer.Mine, Fence: g.Fence}, g,
+		require.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: g.Fence}, g,
 			"a grant of %q tells of no other holder", name)
-	case renewer.Taken:
+	case renewer.StatusTaken:
 		require.Zero(t, g.Fence, "no fencing token for whoever is refused %q", name)
 		require.GreaterOrEqual(t, g.HeldFor, time.Duration(0), "how long %q has been held", name)
 		require.GreaterOrEqual(t, g.TTL, time.Duration(0), "how long %q will be held", name)
-	case renewer.Unknown, renewer.Gone, renewer.Behind:
+	case renewer.StatusUnknown, renewer.StatusGone, renewer.StatusBehind:
 		require.Fail(t, "an Acquire is answered Mine or Taken", "%q: %v", name, g)
 	}
 }
@@ -72,7 +72,7 @@ func checkGrant(t testing.TB, name string, g renewer.Grant) {
 func (s *suite) own(t testing.TB, name, owner string, ttl time.Duration) int64 {
 	t.Helper()
 	g := s.acquire(t, name, owner, ttl)
-	require.Equal(t, renewer.Mine, g.Status, "%q is free", name)
+	require.Equal(t, renewer.StatusHeld, g.Status, "%q is free", name)
 	return g.Fence
 }
 
@@ -80,7 +80,7 @@ func (s *suite) own(t testing.TB, name, owner string, ttl time.Duration) int64 {
 func (s *suite) refused(t testing.TB, name, owner string) renewer.Grant {
 	t.Helper()
 	g := s.acquire(t, name, owner, long)
-	require.Equal(t, renewer.Taken, g.Status, "%q is somebody else's", name)
+	require.Equal(t, renewer.StatusTaken, g.Status, "%q is somebody else's", name)
 	return g
 }
 
@@ -106,7 +106,7 @@ func (s *suite) holds(
 	statuses := make([]renewer.Status, len(answers))
 	for i, a := range answers {
 		require.NoError(t, a.Err, "%q", holds[i].Name)
-		require.NotEqual(t, renewer.Unknown, a.Status, "%q", holds[i].Name)
+		require.NotEqual(t, renewer.StatusUnknown, a.Status, "%q", holds[i].Name)
 		statuses[i] = a.Status
 	}
 	return statuses

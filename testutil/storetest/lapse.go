@@ -31,7 +31,7 @@ func (s *suite) lapse(t *testing.T, since time.Time, ttl time.Duration) (owner s
 	}
 	owner = newOwner()
 	s.until(t, "the lease lapses", func() bool {
-		return s.acquire(t, "name", owner, long).Status == renewer.Mine
+		return s.acquire(t, "name", owner, long).Status == renewer.StatusHeld
 	})
 	// A server that counts whole milliseconds may be up to one early.
 	require.GreaterOrEqual(t, time.Since(since), ttl-2*time.Millisecond,
@@ -49,9 +49,9 @@ func lapsed(t *testing.T, s *suite) {
 	a := newOwner()
 	s.own(t, "name", a, s.short)
 	s.pass(t, s.short+20*time.Millisecond)
-	assert.Equal(t, renewer.Gone, s.renew(t, "name", a, long), "a renewal comes too late")
-	assert.Equal(t, renewer.Gone, s.renew(t, "name", a, long), "and has not made it anew")
-	assert.Equal(t, renewer.Gone, s.release(t, "name", a))
+	assert.Equal(t, renewer.StatusGone, s.renew(t, "name", a, long), "a renewal comes too late")
+	assert.Equal(t, renewer.StatusGone, s.renew(t, "name", a, long), "and has not made it anew")
+	assert.Equal(t, renewer.StatusGone, s.release(t, "name", a))
 	s.own(t, "name", newOwner(), long)
 }
 
@@ -60,7 +60,7 @@ func renewedLapses(t *testing.T, s *suite) {
 	s.own(t, "name", a, s.short)
 	s.pass(t, s.short/8)
 	since := time.Now()
-	require.Equal(t, renewer.Mine, s.renew(t, "name", a, s.short))
+	require.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, s.short))
 	s.lapse(t, since, s.short)
 }
 
@@ -69,8 +69,8 @@ func lapsedRelease(t *testing.T, s *suite) {
 	since := time.Now()
 	s.own(t, "name", a, s.short)
 	b := s.lapse(t, since, s.short)
-	assert.Equal(t, renewer.Taken, s.renew(t, "name", a, long))
-	assert.Equal(t, renewer.Taken, s.release(t, "name", a))
-	assert.Equal(t, renewer.Mine, s.renew(t, "name", b, long), "the successor still has it")
+	assert.Equal(t, renewer.StatusTaken, s.renew(t, "name", a, long))
+	assert.Equal(t, renewer.StatusTaken, s.release(t, "name", a))
+	assert.Equal(t, renewer.StatusHeld, s.renew(t, "name", b, long), "the successor still has it")
 	s.refused(t, "name", a)
 }

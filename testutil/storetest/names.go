@@ -43,13 +43,13 @@ func oddNames(t *testing.T, s *suite) {
 	}
 	for _, name := range names {
 		s.refused(t, name, newOwner())
-		assert.Equal(t, renewer.Mine, s.renew(t, name, owners[name], long), "%q", name)
+		assert.Equal(t, renewer.StatusHeld, s.renew(t, name, owners[name], long), "%q", name)
 	}
 	for i, name := range names {
-		require.Equal(t, renewer.Mine, s.release(t, name, owners[name]), "%q", name)
+		require.Equal(t, renewer.StatusHeld, s.release(t, name, owners[name]), "%q", name)
 		s.own(t, name, newOwner(), long)
 		for _, other := range names[i+1 : min(i+6, len(names))] { // like ones stand together
-			require.Equal(t, renewer.Mine, s.renew(t, other, owners[other], long),
+			require.Equal(t, renewer.StatusHeld, s.renew(t, other, owners[other], long),
 				"%q, after the release of %q", other, name)
 		}
 	}
@@ -63,7 +63,7 @@ func oddNamesWatched(t *testing.T, s *suite) {
 		owner := newOwner()
 		s.own(t, name, owner, long)
 		w.clear()
-		require.Equal(t, renewer.Mine, s.release(t, name, owner))
+		require.Equal(t, renewer.StatusHeld, s.release(t, name, owner))
 		w.await(t, s, "its release")
 		w.stop()
 	}

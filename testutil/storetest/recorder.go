@@ -55,10 +55,11 @@ func (s *recordSuite) looks(t testing.TB, looks ...renewer.Look) []renewer.Seen 
 	require.Len(t, seen, len(looks), "one answer an item")
 	for i := range seen {
 		require.NoError(t, seen[i].Err, "%q", looks[i].Name)
-		require.Contains(t, []renewer.Status{renewer.Mine, renewer.Taken}, seen[i].Status, "%q",
+		require.Contains(t, []renewer.Status{renewer.StatusHeld, renewer.StatusTaken},
+			seen[i].Status, "%q",
 			looks[i].Name)
-		if seen[i].Status == renewer.Taken {
-			require.Equal(t, renewer.Seen{Status: renewer.Taken}, seen[i],
+		if seen[i].Status == renewer.StatusTaken {
+			require.Equal(t, renewer.Seen{Status: renewer.StatusTaken}, seen[i],
 				"who is refused sees nothing")
 		}
 		if seen[i].Fence == 0 {
@@ -75,7 +76,7 @@ func (s *recordSuite) looks(t testing.TB, looks ...renewer.Look) []renewer.Seen 
 func (s *recordSuite) look(t testing.TB, fence int64) (by, seq int64, data string) {
 	t.Helper()
 	seen := s.looks(t, renewer.Look{Name: "name", Fence: fence, TTL: long})[0]
-	require.Equal(t, renewer.Mine, seen.Status)
+	require.Equal(t, renewer.StatusHeld, seen.Status)
 	return seen.Fence, seen.Seq, seen.Data
 }
 
@@ -88,7 +89,7 @@ func (s *recordSuite) writes(t testing.TB, records ...renewer.Record) []renewer.
 	statuses := make([]renewer.Status, len(answers))
 	for i, a := range answers {
 		require.NoError(t, a.Err, "%q", records[i].Name)
-		require.NotEqual(t, renewer.Unknown, a.Status, "%q", records[i].Name)
+		require.NotEqual(t, renewer.StatusUnknown, a.Status, "%q", records[i].Name)
 		statuses[i] = a.Status
 	}
 	return statuses
@@ -118,47 +119,48 @@ func recordSeen(t *testing.T, s *recordSuite) {
 	s.sees(t, 0, 0, "")
 	s.look(t, 41)
 	s.sees(t, 0, 0, "")
-	require.Equal(t, renewer.Mine, s.write(t, 41, 1, "begun", long))
+	require.Equal(t, renewer.StatusHeld, s.write(t, 41, 1, "begun", long))
 	s.sees(t, 41, 1, "begun")
-	require.Equal(t, renewer.Mine, s.write(t, 41, 5, "done", long))
+	require.Equal(t, renewer.StatusHeld, s.write(t, 41, 5, "done", long))
 	s.sees(t, 41, 5, "done")
 	fence, seq, data := s.look(t, 50)
 	assert.Equal(t, []any{int64(41), int64(5), "done"}, []any{fence, seq, data},
 		"what the former holder wrote")
 	s.sees(t, 41, 5, "done")
-	require.Equal(t, renewer.Mine, s.write(t, 50, 1, "", long))
+	require.Equal(t, renewer.StatusHeld, s.write(t, 50, 1, "", long))
 	s.sees(t, 50, 1, "")
 }
 
 func terms(t *testing.T, s *recordSuite) {
-	require.Equal(t, renewer.Gone, s.write(t, 7, 1, "x", long), "no look, no term")
+	require.Equal(t, renewer.StatusGone, s.write(t, 7, 1, "x", long), "no look, no term")
 	s.look(t, 7)
 	s.look(t, 7)
-	require.Equal(t, renewer.Mine, s.write(t, 7, 1, "x", long))
+	require.Equal(t, renewer.StatusHeld, s.write(t, 7, 1, "x", long))
 	s.look(t, 7)
-	require.Equal(t, renewer.Mine, s.write(t, 7, 2, "y", long))
-	require.Equal(t, renewer.Gone, s.write(t, 8, 1, "z", long), "somebody else's term is none")
+	require.Equal(t, renewer.StatusHeld, s.write(t, 7, 2, "y", long))
+	require.Equal(t, renewer.StatusGone, s.write(t, 8, 1, "z", long),
+		"somebody else's term is none")
 	s.sees(t, 7, 2, "y")
 	s.look(t, 9)
-	require.Equal(t, renewer.Taken,
+	require.Equal(t, renewer.StatusTaken,
 		s.looks(t, renewer.Look{Name: "name", Fence: 8, TTL: long})[0].Status)
-	require.Equal(t, renewer.Mine, s.write(t, 9, 1, "z", long),
+	require.Equal(t, renewer.StatusHeld, s.write(t, 9, 1, "z", long),
 		"a look that was refused has changed nothing")
 }
 
 // lateWrite is what it is all for.
 func lateWrite(t *testing.T, s *recordSuite) {
 	s.look(t, 100)
-	require.Equal(t, renewer.Mine, s.write(t, 100, 1, "first begins", long))
+	require.Equal(t, renewer.StatusHeld, s.write(t, 100, 1, "first begins", long))
 	s.look(t, 101)
-	require.Equal(t, renewer.Taken, s.write(t, 100, 2, "first is done", long),
+	require.Equal(t, renewer.StatusTaken, s.write(t, 100, 2, "first is done", long),
 		"though the second has not written yet")
 	s.sees(t, 100, 1, "first begins")
-	require.Equal(t, renewer.Mine, s.write(t, 101, 1, "second begins", long))
-	require.Equal(t, renewer.Taken, s.write(t, 100, 1, "first begins", long),
+	require.Equal(t, renewer.StatusHeld, s.write(t, 101, 1, "second begins", long))
+	require.Equal(t, renewer.StatusTaken, s.write(t, 100, 1, "first begins", long),
 		"not even what had been written")
-	require.Equal(t, renewer.Taken, s.write(t, 100, 3, "first is done", long))
-	require.Equal(t, renewer.Taken,
+	require.Equal(t, renewer.StatusTaken, s.write(t, 100, 3, "first is done", long))
+	require.Equal(t, renewer.StatusTaken,
 		s.looks(t, renewer.Look{Name: "name", Fence: 100, TTL: long})[0].Status)
 	s.sees(t, 101, 1, "second begins")
 }
@@ -167,27 +169,28 @@ func repeatedWrite(t *testing.T, s *recordSuite) {
 	const top = int64(1)<<52 - 1
 	s.look(t, top)
 	for range 3 {
-		require.Equal(t, renewer.Mine, s.write(t, top, 2, "a", long))
+		require.Equal(t, renewer.StatusHeld, s.write(t, top, 2, "a", long))
 	}
-	require.Equal(t, renewer.Behind, s.write(t, top, 2, "b", long), "the same number, other data")
-	require.Equal(t, renewer.Behind, s.write(t, top, 1, "a", long), "a lower number")
+	require.Equal(t, renewer.StatusBehind, s.write(t, top, 2, "b", long),
+		"the same number, other data")
+	require.Equal(t, renewer.StatusBehind, s.write(t, top, 1, "a", long), "a lower number")
 	s.sees(t, top, 2, "a")
-	require.Equal(t, renewer.Mine, s.write(t, top, top, "b", long))
-	require.Equal(t, renewer.Behind, s.write(t, top, 3, "b", long))
+	require.Equal(t, renewer.StatusHeld, s.write(t, top, top, "b", long))
+	require.Equal(t, renewer.StatusBehind, s.write(t, top, 3, "b", long))
 	s.sees(t, top, top, "b")
 }
 
 func recordLapses(t *testing.T, s *recordSuite) {
 	s.look(t, 5)
-	require.Equal(t, renewer.Mine, s.write(t, 5, 1, "a", s.short))
+	require.Equal(t, renewer.StatusHeld, s.write(t, 5, 1, "a", s.short))
 	s.sees(t, 5, 1, "a")
 	s.pass(t, s.short+20*time.Millisecond)
 	s.sees(t, 0, 0, "")
-	require.Equal(t, renewer.Gone, s.write(t, 5, 2, "late", long),
+	require.Equal(t, renewer.StatusGone, s.write(t, 5, 2, "late", long),
 		"a late marker can't bring it back")
 	s.sees(t, 0, 0, "")
 	s.look(t, 6)
-	require.Equal(t, renewer.Mine, s.write(t, 6, 1, "b", long))
+	require.Equal(t, renewer.StatusHeld, s.write(t, 6, 1, "b", long))
 	s.pass(t, s.short+20*time.Millisecond)
 	s.sees(t, 6, 1, "b")
 }
@@ -195,7 +198,7 @@ func recordLapses(t *testing.T, s *recordSuite) {
 // lookKeepsTTL has later holders look, who write nothing.
 func lookKeepsTTL(t *testing.T, s *recordSuite) {
 	s.look(t, 5)
-	require.Equal(t, renewer.Mine, s.write(t, 5, 1, "a", s.short))
+	require.Equal(t, renewer.StatusHeld, s.write(t, 5, 1, "a", s.short))
 	s.look(t, 6)
 	s.sees(t, 5, 1, "a")
 	assert.LessOrEqual(t, s.looks(t, renewer.Look{Name: "name", Fence: 6, TTL: long})[0].TTL,
@@ -204,7 +207,7 @@ func lookKeepsTTL(t *testing.T, s *recordSuite) {
 	s.sees(t, 0, 0, "")
 
 	s.look(t, 7)
-	require.Equal(t, renewer.Mine, s.write(t, 7, 1, "b", long))
+	require.Equal(t, renewer.StatusHeld, s.write(t, 7, 1, "b", long))
 	s.looks(t, renewer.Look{Name: "name", Fence: 8, TTL: time.Millisecond})
 	s.pass(t, 20*time.Millisecond)
 	s.sees(t, 7, 1, "b")
@@ -213,9 +216,9 @@ func lookKeepsTTL(t *testing.T, s *recordSuite) {
 func termLapses(t *testing.T, s *recordSuite) {
 	s.looks(t, renewer.Look{Name: "name", Fence: 5, TTL: 20 * time.Millisecond})
 	s.pass(t, 40*time.Millisecond)
-	require.Equal(t, renewer.Gone, s.write(t, 5, 1, "a", long))
+	require.Equal(t, renewer.StatusGone, s.write(t, 5, 1, "a", long))
 	s.look(t, 4)
-	require.Equal(t, renewer.Mine, s.write(t, 4, 1, "a", long))
+	require.Equal(t, renewer.StatusHeld, s.write(t, 4, 1, "a", long))
 }
 
 func oddRecords(t *testing.T, s *recordSuite) {
@@ -230,7 +233,7 @@ func oddRecords(t *testing.T, s *recordSuite) {
 		strings.Repeat("é", 100_000),
 	} {
 		seq++
-		require.Equal(t, renewer.Mine, s.write(t, 1, seq, data, long))
+		require.Equal(t, renewer.StatusHeld, s.write(t, 1, seq, data, long))
 		s.sees(t, 1, seq, data)
 	}
 	_, _, data := s.look(t, 2)
@@ -245,7 +248,7 @@ func recordsApart(t *testing.T, s *recordSuite) {
 	}
 	for i, name := range names {
 		s.looks(t, renewer.Look{Name: name, Fence: int64(i + 1), TTL: long})
-		require.Equal(t, []renewer.Status{renewer.Mine},
+		require.Equal(t, []renewer.Status{renewer.StatusHeld},
 			s.writes(t, renewer.Record{
 				Name: name, Fence: int64(i + 1), Seq: 1, Data: name,
 				TTL: long,
@@ -254,7 +257,10 @@ func recordsApart(t *testing.T, s *recordSuite) {
 	for i, name := range names {
 		got := s.looks(t, renewer.Look{Name: name})[0]
 		got.TTL = 0
-		assert.Equal(t, renewer.Seen{Status: renewer.Mine, Fence: int64(i + 1), Seq: 1, Data: name},
+		assert.Equal(t, renewer.Seen{
+			Status: renewer.StatusHeld, Fence: int64(i + 1), Seq: 1,
+			Data: name,
+		},
 			got)
 	}
 }
@@ -263,19 +269,19 @@ func recordsAndLeases(t *testing.T, s *recordSuite) {
 	a, b := newOwner(), newOwner()
 	first := s.own(t, "name", a, long)
 	s.look(t, first)
-	require.Equal(t, renewer.Mine, s.write(t, first, 1, "a", long))
+	require.Equal(t, renewer.StatusHeld, s.write(t, first, 1, "a", long))
 	s.refused(t, "name", b)
-	require.Equal(t, renewer.Mine, s.renew(t, "name", a, long))
-	require.Equal(t, renewer.Mine, s.release(t, "name", a))
+	require.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+	require.Equal(t, renewer.StatusHeld, s.release(t, "name", a))
 	s.sees(t, first, 1, "a")
-	require.Equal(t, renewer.Mine, s.write(t, first, 2, "done", long),
+	require.Equal(t, renewer.StatusHeld, s.write(t, first, 2, "done", long),
 		"nobody has looked since: the last word may be late")
 	second := s.own(t, "name", b, long)
 	require.Greater(t, second, first)
 	by, _, data := s.look(t, second)
 	assert.Equal(t, first, by)
 	assert.Equal(t, "done", data)
-	require.Equal(t, renewer.Taken, s.write(t, first, 3, "late", long))
+	require.Equal(t, renewer.StatusTaken, s.write(t, first, 3, "late", long))
 }
 
 func recordBatches(t *testing.T, s *recordSuite) {
@@ -296,16 +302,19 @@ func recordBatches(t *testing.T, s *recordSuite) {
 	}
 	s.looks(t, looks...)
 	for i, status := range s.writes(t, records...) {
-		want := renewer.Taken
+		want := renewer.StatusTaken
 		if i < 100 {
-			want = renewer.Mine
+			want = renewer.StatusHeld
 		}
 		require.Equal(t, want, status, "item %d", i)
 	}
 	for i, seen := range s.looks(t, again...) {
-		want := renewer.Seen{Status: renewer.Mine}
+		want := renewer.Seen{Status: renewer.StatusHeld}
 		if i < 100 {
-			want = renewer.Seen{Status: renewer.Mine, Fence: int64(10 + i), Seq: 1, Data: name(i)}
+			want = renewer.Seen{
+				Status: renewer.StatusHeld, Fence: int64(10 + i), Seq: 1,
+				Data: name(i),
+			}
 		}
 		seen.TTL = 0
 		require.Equal(t, want, seen, "item %d", i)
@@ -319,7 +328,7 @@ func recordsEnded(t *testing.T, s *recordSuite) {
 	seen := s.recorder.Look(ctx, looks)
 	require.Len(t, seen, 2)
 	for _, a := range seen {
-		assert.Equal(t, renewer.Unknown, a.Status)
+		assert.Equal(t, renewer.StatusUnknown, a.Status)
 		require.ErrorIs(t, a.Err, context.Canceled)
 	}
 	answers := s.recorder.Write(ctx,
@@ -329,7 +338,7 @@ func recordsEnded(t *testing.T, s *recordSuite) {
 		})
 	require.Len(t, answers, 2)
 	for _, a := range answers {
-		assert.Equal(t, renewer.Unknown, a.Status)
+		assert.Equal(t, renewer.StatusUnknown, a.Status)
 		require.ErrorIs(t, a.Err, context.Canceled)
 	}
 	s.sees(t, 0, 0, "")
@@ -345,7 +354,7 @@ func oneWriter(t *testing.T, s *recordSuite) {
 	for fence := int64(1); fence <= many; fence++ {
 		wg.Go(func() {
 			seen := s.looks(t, renewer.Look{Name: "name", Fence: fence, TTL: long})[0]
-			if seen.Status == renewer.Taken {
+			if seen.Status == renewer.StatusTaken {
 				return
 			}
 			seq := int64(1)
@@ -362,7 +371,8 @@ func oneWriter(t *testing.T, s *recordSuite) {
 			status := s.recorder.Write(ctx, []renewer.Record{r})[0].Status
 			mu.Lock()
 			defer mu.Unlock()
-			certain[fence], open[fence] = status == renewer.Mine, status == renewer.Unknown
+			certain[fence] = status == renewer.StatusHeld
+			open[fence] = status == renewer.StatusUnknown
 		})
 	}
 	wg.Wait()

@@ -27,7 +27,7 @@ func (s *suite) releaseIn(t *testing.T, owner string, d time.Duration) renewer.S
 func releaseLater(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, long)
-	assert.Equal(t, renewer.Mine, s.releaseIn(t, a, s.short))
+	assert.Equal(t, renewer.StatusHeld, s.releaseIn(t, a, s.short))
 	g := s.refused(t, "name", b)
 	if !s.Blind {
 		assert.LessOrEqual(t, g.TTL, s.short, "shorter than the lease's own")
@@ -40,47 +40,47 @@ func releaseLater(t *testing.T, s *suite) {
 func releasePutOff(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, s.short)
-	assert.Equal(t, renewer.Mine, s.releaseIn(t, a, long))
+	assert.Equal(t, renewer.StatusHeld, s.releaseIn(t, a, long))
 	s.pass(t, s.short+10*time.Millisecond)
 	s.refused(t, "name", b)
-	assert.Equal(t, renewer.Mine, s.release(t, "name", a), "and may be put forward again")
+	assert.Equal(t, renewer.StatusHeld, s.release(t, "name", a), "and may be put forward again")
 	s.own(t, "name", b, long)
 }
 
 func releaseLaterCompares(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
-	assert.Equal(t, renewer.Gone, s.releaseIn(t, a, s.short), "nothing is made")
+	assert.Equal(t, renewer.StatusGone, s.releaseIn(t, a, s.short), "nothing is made")
 	s.own(t, "name", a, long)
-	assert.Equal(t, renewer.Taken, s.releaseIn(t, b, s.short))
+	assert.Equal(t, renewer.StatusTaken, s.releaseIn(t, b, s.short))
 	s.pass(t, s.short+10*time.Millisecond)
-	assert.Equal(t, renewer.Mine, s.renew(t, "name", a, long))
+	assert.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, long))
 }
 
 func releaseFrees(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, long)
 	s.refused(t, "name", b)
-	assert.Equal(t, renewer.Mine, s.release(t, "name", a))
+	assert.Equal(t, renewer.StatusHeld, s.release(t, "name", a))
 	s.own(t, "name", b, long)
 }
 
 func releaseRepeated(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
-	assert.Equal(t, renewer.Gone, s.release(t, "name", a), "never acquired")
+	assert.Equal(t, renewer.StatusGone, s.release(t, "name", a), "never acquired")
 	s.own(t, "name", a, long)
-	assert.Equal(t, renewer.Mine, s.release(t, "name", a))
-	assert.Equal(t, renewer.Gone, s.release(t, "name", a))
+	assert.Equal(t, renewer.StatusHeld, s.release(t, "name", a))
+	assert.Equal(t, renewer.StatusGone, s.release(t, "name", a))
 	s.own(t, "name", b, long)
-	assert.Equal(t, renewer.Taken, s.release(t, "name", a), "a late release")
-	assert.Equal(t, renewer.Mine, s.renew(t, "name", b, long), "cannot touch the successor")
+	assert.Equal(t, renewer.StatusTaken, s.release(t, "name", a), "a late release")
+	assert.Equal(t, renewer.StatusHeld, s.renew(t, "name", b, long), "cannot touch the successor")
 }
 
 func releaseCompares(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, long)
-	assert.Equal(t, renewer.Taken, s.release(t, "name", b))
-	assert.Equal(t, renewer.Taken, s.release(t, "name", a[:len(a)-1]+"_"),
+	assert.Equal(t, renewer.StatusTaken, s.release(t, "name", b))
+	assert.Equal(t, renewer.StatusTaken, s.release(t, "name", a[:len(a)-1]+"_"),
 		"all of the token counts")
-	assert.Equal(t, renewer.Taken, s.release(t, "name", "_"+a[1:]))
-	assert.Equal(t, renewer.Mine, s.renew(t, "name", a, long))
+	assert.Equal(t, renewer.StatusTaken, s.release(t, "name", "_"+a[1:]))
+	assert.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, long))
 }

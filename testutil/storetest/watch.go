@@ -56,7 +56,7 @@ func (s *suite) cycle(t testing.TB, name string) {
 	t.Helper()
 	owner := newOwner()
 	s.own(t, name, owner, long)
-	require.Equal(t, renewer.Mine, s.release(t, name, owner))
+	require.Equal(t, renewer.StatusHeld, s.release(t, name, owner))
 }
 
 func wokenOnSetup(t *testing.T, s *suite) {
@@ -77,10 +77,10 @@ func wokenByRelease(t *testing.T, s *suite) {
 		owner := newOwner()
 		s.own(t, "name", owner, long)
 		w.clear()
-		require.Equal(t, renewer.Mine, s.release(t, "name", owner))
+		require.Equal(t, renewer.StatusHeld, s.release(t, "name", owner))
 		w.await(t, s, "a release")
 		s.own(t, "name", owner, long) // who was woken finds it free
-		require.Equal(t, renewer.Mine, s.release(t, "name", owner))
+		require.Equal(t, renewer.StatusHeld, s.release(t, "name", owner))
 	}
 }
 
@@ -99,7 +99,7 @@ func allWoken(t *testing.T, s *suite) {
 	for _, w := range all {
 		w.clear()
 	}
-	require.Equal(t, renewer.Mine, s.release(t, "name", owner))
+	require.Equal(t, renewer.StatusHeld, s.release(t, "name", owner))
 	for _, w := range all {
 		w.await(t, s, "a release")
 	}
@@ -135,7 +135,7 @@ func wokenByPuttingOff(t *testing.T, s *suite) {
 	a := newOwner()
 	s.own(t, "name", a, long)
 	w.clear()
-	require.Equal(t, renewer.Mine, s.releaseIn(t, a, s.short))
+	require.Equal(t, renewer.StatusHeld, s.releaseIn(t, a, s.short))
 	w.await(t, s, "a release that is put off")
 }
 
@@ -161,7 +161,7 @@ func (s *suite) wokenWhenGone(t *testing.T, find func(owner string) renewer.Stat
 	}
 	s.pass(t, s.short+20*time.Millisecond)
 	w.clear()
-	require.Equal(t, renewer.Gone, find(a))
+	require.Equal(t, renewer.StatusGone, find(a))
 	w.await(t, s, "the owner found the name gone")
 }
 
@@ -176,7 +176,7 @@ func notWokenByOthers(t *testing.T, s *suite) {
 	s.own(t, "name", newOwner(), long)
 	s.pass(t, 50*time.Millisecond) // for what is late of the set-up
 	w.clear()
-	require.Equal(t, renewer.Taken, s.release(t, "name", newOwner()))
+	require.Equal(t, renewer.StatusTaken, s.release(t, "name", newOwner()))
 	other.clear()
 	s.cycle(t, "other")
 	other.await(t, s, "a release")
@@ -242,7 +242,7 @@ func watchAgain(t *testing.T, s *suite) {
 		owner := newOwner()
 		s.own(t, "name", owner, long)
 		w.clear()
-		require.Equal(t, renewer.Mine, s.release(t, "name", owner))
+		require.Equal(t, renewer.StatusHeld, s.release(t, "name", owner))
 		w.await(t, s, "a release")
 		w.stop()
 	}
@@ -257,8 +257,8 @@ func watchRace(t *testing.T, s *suite) {
 			for range 20 {
 				w := s.watch(name)
 				owner := newOwner()
-				if s.acquire(t, name, owner, long).Status == renewer.Mine {
-					assert.Equal(t, renewer.Mine, s.release(t, name, owner))
+				if s.acquire(t, name, owner, long).Status == renewer.StatusHeld {
+					assert.Equal(t, renewer.StatusHeld, s.release(t, name, owner))
 				}
 				w.stop()
 			}

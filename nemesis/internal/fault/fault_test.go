@@ -129,29 +129,29 @@ func asks(what string) func(*testing.T, *field) {
 
 func unavailable(t *testing.T, f *field) {
 	assert.Eventually(t, func() bool {
-		return f.acquire("free").Status == renewer.Unknown
+		return f.acquire("free").Status == renewer.StatusUnknown
 	}, soon, time.Millisecond)
 }
 
 func renewalsFail(t *testing.T, f *field) {
 	assert.Eventually(t, func() bool {
-		return f.renew("held") == renewer.Unknown
+		return f.renew("held") == renewer.StatusUnknown
 	}, soon, time.Millisecond)
 }
 
 func gone(t *testing.T, f *field) {
-	assert.Equal(t, renewer.Gone, f.renew("held"))
+	assert.Equal(t, renewer.StatusGone, f.renew("held"))
 }
 
 func slow(t *testing.T, f *field) {
 	begun := time.Now()
-	assert.Equal(t, renewer.Mine, f.renew("held"))
+	assert.Equal(t, renewer.StatusHeld, f.renew("held"))
 	assert.GreaterOrEqual(t, time.Since(begun), 100*time.Millisecond)
 }
 
 func harmless(t *testing.T, f *field) {
 	assert.Eventually(t, func() bool {
-		return f.renew("held") == renewer.Mine
+		return f.renew("held") == renewer.StatusHeld
 	}, ttl/2, time.Millisecond)
 }
 
@@ -171,13 +171,13 @@ func TestFaultsBite(t *testing.T) {
 			const fill = `for i = 1, 5000 do redis.call('SET', 'lockbeat:{' .. i .. '}', 'x', 'PX', 60000) end`
 			err := f.Deployment.Servers[0].Do("EVAL", fill, "0").Error()
 			require.True(t, rueidis.IsRedisNil(err), "%v", err)
-			require.Equal(t, renewer.Mine, f.acquire("held").Status)
+			require.Equal(t, renewer.StatusHeld, f.acquire("held").Status)
 			one := k.New(f.Field, rand.New(rand.NewPCG(1, 2)))
 			require.NoError(t, one.Inject(), one.What)
 			bite(t, f)
 			require.NoError(t, one.Heal(), one.What)
 			assert.Eventually(t, func() bool {
-				return f.acquire("another").Status == renewer.Mine
+				return f.acquire("another").Status == renewer.StatusHeld
 			}, soon, 10*time.Millisecond)
 		})
 	}
@@ -200,7 +200,7 @@ func TestFailOver(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotSame(t, before, after)
 	assert.Eventually(t, func() bool {
-		return f.acquire("another").Status == renewer.Mine
+		return f.acquire("another").Status == renewer.StatusHeld
 	}, soon, 10*time.Millisecond)
 }
 
@@ -214,13 +214,13 @@ func TestSlotMoves(t *testing.T) {
 	require.NoError(t, err)
 	one := kinds[0].New(f.Field, rand.New(rand.NewPCG(1, 2)))
 	require.NoError(t, one.Inject(), one.What)
-	assert.Equal(t, renewer.Unknown, f.acquire("lock").Status, "it is between two servers")
+	assert.Equal(t, renewer.StatusUnknown, f.acquire("lock").Status, "it is between two servers")
 	require.NoError(t, one.Heal(), one.What)
 	after, err := f.Deployment.Cluster.Serving(slot)
 	require.NoError(t, err)
 	assert.NotSame(t, before, after)
 	assert.Eventually(t, func() bool {
-		return f.acquire("lock").Status == renewer.Mine
+		return f.acquire("lock").Status == renewer.StatusHeld
 	}, soon, 10*time.Millisecond)
 }
 
@@ -235,18 +235,18 @@ func TestSplitForget(t *testing.T) {
 	one := kinds[0].New(f.Field, rand.New(rand.NewPCG(1, 2)))
 	require.NoError(t, one.Inject(), one.What)
 	assert.Eventually(t, func() bool {
-		return f.acquire("lock").Status == renewer.Mine
+		return f.acquire("lock").Status == renewer.StatusHeld
 	}, soon, time.Millisecond)
 	assert.Eventually(t, func() bool {
 		return other.Acquire(t.Context(),
 			[]renewer.Claim{{
 				Name: "lock", Owner: strings.Repeat("p", renewer.OwnerLen),
 				TTL: ttl,
-			}})[0].Status == renewer.Mine
+			}})[0].Status == renewer.StatusHeld
 	}, ttl/2, time.Millisecond)
 	require.NoError(t, one.Heal(), one.What)
 	assert.Eventually(t, func() bool {
-		return f.acquire("another").Status == renewer.Mine
+		return f.acquire("another").Status == renewer.StatusHeld
 	}, soon, 10*time.Millisecond)
 }
 

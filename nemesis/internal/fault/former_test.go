@@ -42,12 +42,12 @@ func TestAFailOverThatLeavesTheFormerPrimaryUp(t *testing.T) {
 	f := open(t, deploy.Sentinel)
 	former, err := f.Deployment.Sentinel.Primary()
 	require.NoError(t, err)
-	require.Equal(t, renewer.Mine, f.asHolder("left"))
+	require.Equal(t, renewer.StatusHeld, f.asHolder("left"))
 	one := f.strike(t, "fail-over-old-up")
 	assert.Eventually(t, func() bool {
 		return f.connection.Primary() != former.Addr()
 	}, soon, time.Millisecond)
-	assert.Equal(t, renewer.Mine, f.acquire("new").Status)
+	assert.Equal(t, renewer.StatusHeld, f.acquire("new").Status)
 	there, err := former.Do("EXISTS", "lockbeat:{new}").AsInt64()
 	require.NoError(t, err)
 	assert.Zero(t, there)
@@ -72,14 +72,14 @@ func TestAFailOverThatAClientDoesNotHearOf(t *testing.T) {
 	assert.Never(t, func() bool {
 		return f.connection.Primary() != former
 	}, ttl, 10*time.Millisecond)
-	assert.Equal(t, renewer.Mine, f.acquire("there").Status, "it goes on granting")
+	assert.Equal(t, renewer.StatusHeld, f.acquire("there").Status, "it goes on granting")
 	require.NoError(t, one.Heal())
 	require.NoError(t, f.Deployment.AwaitWhole())
 	assert.Eventually(t, func() bool {
 		return f.connection.Primary() != former
 	}, soon, time.Millisecond)
 	assert.Eventually(t, func() bool {
-		return f.acquire("another").Status == renewer.Mine
+		return f.acquire("another").Status == renewer.StatusHeld
 	}, soon, 10*time.Millisecond)
 	assert.Zero(t, one.FailOver().Refused)
 }
@@ -89,16 +89,16 @@ func TestAFormerPrimaryThatRefusesToWrite(t *testing.T) {
 	t.Parallel()
 	f := open(t, deploy.Sentinel)
 	former := f.connection.Primary()
-	require.Equal(t, renewer.Mine, f.acquire("held").Status)
+	require.Equal(t, renewer.StatusHeld, f.acquire("held").Status)
 	one := f.strike(t, "fail-over-min-replicas")
 	assert.Equal(t, former, f.connection.Primary())
-	assert.Equal(t, renewer.Unknown, f.renew("held"))
-	assert.Equal(t, renewer.Unknown, f.acquire("free").Status)
+	assert.Equal(t, renewer.StatusUnknown, f.renew("held"))
+	assert.Equal(t, renewer.StatusUnknown, f.acquire("free").Status)
 	require.NoError(t, one.Heal())
 	require.NoError(t, f.Deployment.AwaitWhole())
 	assert.Positive(t, one.FailOver().Refused)
 	assert.Eventually(t, func() bool {
-		return f.acquire("another").Status == renewer.Mine
+		return f.acquire("another").Status == renewer.StatusHeld
 	}, soon, 10*time.Millisecond)
 }
 
@@ -114,13 +114,13 @@ func TestAPrimaryMissesASilentReplicaInTime(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, primary.Do("CONFIG", "SET", "min-replicas-max-lag", "1",
 		"min-replicas-to-write", "1").Error())
-	require.Equal(t, renewer.Mine, f.acquire("held").Status)
+	require.Equal(t, renewer.StatusHeld, f.acquire("held").Status)
 	require.NoError(t, replica.Stop())
 	silent := time.Now()
 	var refused time.Duration
 	require.Eventually(t, func() bool {
 		refused = time.Since(silent)
-		return f.renew("held") == renewer.Unknown
+		return f.renew("held") == renewer.StatusUnknown
 	}, soon, 10*time.Millisecond)
 	t.Logf("refused %v after the replica's last word at most", refused)
 	assert.Less(t, refused, fault.MaxLag+fault.LagSlack)

@@ -62,7 +62,7 @@ func (s *flawed) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answ
 	answers := s.Store.Renew(ctx, holds)
 	if s.flaw == DeafRenewal {
 		for i := range answers {
-			answers[i] = renewer.Answer{Status: renewer.Mine}
+			answers[i] = renewer.Answer{Status: renewer.StatusHeld}
 		}
 	}
 	return answers

@@ -50,7 +50,7 @@ func (s *telling) Acquire(ctx context.Context, claims []renewer.Claim) []renewer
 	grants := s.Store.Acquire(ctx, claims)
 	s.from.look()
 	for i, g := range grants {
-		if g.Status == renewer.Mine && !isIdle(claims[i].Name) {
+		if g.Status == renewer.StatusHeld && !isIdle(claims[i].Name) {
 			s.t.tell(history.Event{
 				Kind: history.Granted, At: sent, Name: claims[i].Name, Owner: claims[i].Owner,
 				Fence: g.Fence,
@@ -68,7 +68,7 @@ func (s *telling) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 	answers := s.Store.Renew(ctx, holds)
 	s.from.look()
 	for i, a := range answers {
-		if a.Status == renewer.Mine && !isIdle(holds[i].Name) {
+		if a.Status == renewer.StatusHeld && !isIdle(holds[i].Name) {
 			s.t.tell(history.Event{
 				Kind: history.Extended, At: history.Now(), Owner: holds[i].Owner,
 				Until: sent + int64(s.validFor(holds[i].TTL)-max(0, a.Age)),

@@ -113,7 +113,7 @@ func TestFlaws(t *testing.T) {
 				Name: "lock", Owner: strings.Repeat("o", renewer.OwnerLen),
 				TTL: time.Second,
 			}})
-		assert.Equal(t, renewer.Mine, answers[0].Status, "nobody has it")
+		assert.Equal(t, renewer.StatusHeld, answers[0].Status, "nobody has it")
 	})
 	t.Run(string(worker.ShortRenewal), func(t *testing.T) {
 		t.Parallel()

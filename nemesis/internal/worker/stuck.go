@@ -32,7 +32,7 @@ func (s *stuck) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 	}
 	answers := s.own.Store.Renew(ctx, holds)
 	if slices.ContainsFunc(answers, func(a renewer.Answer) bool {
-		return a.Status == renewer.Unknown
+		return a.Status == renewer.StatusUnknown
 	}) {
 		s.own.Close()
 		s.own = nil
