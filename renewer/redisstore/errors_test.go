@@ -18,7 +18,7 @@ import (
 // answered is an error as rueidis makes it of a server's answer.
 func answered(t testing.TB, s string) error {
 	t.Helper()
-	m := fault(s).message(t)
+	m := fault(s).Message(t)
 	return m.Error()
 }
 

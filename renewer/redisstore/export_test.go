@@ -3,10 +3,10 @@ package redisstore
 import (
 	"context"
 	"encoding/hex"
-	"runtime"
-	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
 
 const (
@@ -94,43 +94,8 @@ func (s *Store) AcquiresUnderWay() int {
 // Client returns the caller's client.
 func (s *Store) Client() rueidis.Client { return s.client }
 
-// AgeTopology makes what a store knows of its cluster older.
-func AgeTopology(s *Store, by time.Duration) {
-	s.shards.mu.Lock()
-	defer s.shards.mu.Unlock()
-	s.shards.asked = s.shards.asked.Add(-by)
-}
-
-// AwaitTopology returns when the store is not asking for its cluster's topology.
-func AwaitTopology(s *Store) {
-	for busy := true; busy; {
-		s.shards.mu.Lock()
-		busy = s.shards.busy
-		s.shards.mu.Unlock()
-		runtime.Gosched()
-	}
-}
-
-// SlotOf is the slot of a lock's keys.
-func SlotOf(name string) int { return int(slotOf(name)) }
-
-// Topology is what a store makes of replies of CLUSTER SLOTS from a server on addr, one after
-// another: the shard of each slot, and their addresses. False if it believes none of the last.
-func Topology(
-	addr string, replies ...rueidis.RedisMessage,
-) (shards []uint16, addrs []string, ok bool) {
-	var t *topology
-	for _, r := range replies {
-		var next *topology
-		if next, ok = readTopology(r, addr, t); ok {
-			t = next
-		}
-	}
-	if t == nil {
-		return nil, nil, false
-	}
-	return t.shards[:], t.addrs, ok
-}
+// Topology is what a store knows of its cluster.
+func (s *Store) Topology() *topology.Topology { return s.topology }
 
 // Gather is gather for tests.
 type Gather[Q, A any] struct{ g *gather[Q, A] }
@@ -163,3 +128,6 @@ func TurnOf(owner, message string) string {
 		theirs: "theirs",
 	}[l.turn(message)]
 }
+
+// SlotOf is the slot of a lock's keys.
+func SlotOf(name string) int { return int(slotOf(name)) }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
 
 const (
@@ -54,6 +55,15 @@ func lockKeys(prefix, name string) (lease, fence string) {
 	}
 	fence = prefix + "{" + name + "}" + fenceSuffix
 	return fence[:len(fence)-len(fenceSuffix)], fence // one allocation for both
+}
+
+// slotOf returns the slot of all keys of a lock, and of its channel: their hash tag is what their
+// braces enclose.
+func slotOf(name string) uint16 {
+	if !clean(name) {
+		name = escape(name)
+	}
+	return topology.Slot(name)
 }
 
 // keySize is how many bytes leaseKey has.

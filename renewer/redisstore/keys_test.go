@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
 func TestKeys(t *testing.T) {
@@ -97,4 +98,16 @@ func FuzzKeys(f *testing.F) {
 		require.Equal(t, a, name, "the name can be read back")
 		require.NotEqual(t, redisstore.ProbeName, inner, "New asks by a key that no lock has")
 	})
+}
+
+// The slot of a lock is that of its keys, whatever its name.
+func TestSlotOfALock(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"a", "order:42", "{a}", "a{b}c", "}{", "%", "\x00", "é",
+		strings.Repeat("x", 512),
+	} {
+		key := redisstore.LeaseKey(redisstore.DefaultPrefix, name)
+		assert.Equal(t, redistest.Slot(key), redisstore.SlotOf(name), "%q", name)
+	}
 }

@@ -48,8 +48,8 @@ func (l *line) run(ctx context.Context) {
 		if err != nil {
 			l.tell(err)
 		}
-		if err != nil && ctx.Err() == nil && l.hub.shards != nil {
-			l.hub.shards.learn(ctx) // the server may have lost its slots, be it because it failed
+		if err != nil && ctx.Err() == nil && l.hub.topology != nil {
+			l.hub.topology.Learn(ctx) // the server may have lost its slots, also by failing
 		}
 		if l.finished() {
 			return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/redisreply"
 )
 
 const recordA = "lockbeat:{a}:record"
@@ -202,8 +203,8 @@ func FuzzRecordReplies(f *testing.F) {
 	f.Add([]byte{51, 49, 'a', 'b', 'c', 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 9}, int64(0))
 	f.Add([]byte{27, 0, 1, 0, 0, 0, 0, 0, 0, 0}, int64(5))
 	f.Fuzz(func(t *testing.T, raw []byte, fence int64) {
-		w, _ := shape(raw, 0)
-		m := w.message(t)
+		w, _ := redisreply.Any(raw)
+		m := w.Message(t)
 		seen, ok := redisstore.ReadSeen(m, fence)
 		switch {
 		case !ok:
@@ -230,7 +231,7 @@ func TestReadSeen(t *testing.T) {
 	const top = redisstore.MaxExact
 	for name, c := range map[string]struct {
 		fence int64
-		reply wire
+		reply redisreply.Reply
 		want  renewer.Seen // zero: refused
 	}{
 		"a record": {
@@ -290,7 +291,7 @@ func TestReadSeen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, ok := redisstore.ReadSeen(c.reply.message(t), c.fence)
+			got, ok := redisstore.ReadSeen(c.reply.Message(t), c.fence)
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.want != renewer.Seen{}, ok)
 		})
@@ -303,12 +304,12 @@ func TestReadWritten(t *testing.T) {
 		1: renewer.StatusHeld, 0: renewer.StatusTaken, -1: renewer.StatusGone,
 		-2: renewer.StatusBehind, 2: 0, -3: 0,
 	} {
-		got, ok := redisstore.ReadWritten(number(n).message(t))
+		got, ok := redisstore.ReadWritten(number(n).Message(t))
 		assert.Equal(t, want, got, n)
 		assert.Equal(t, want != renewer.StatusUnknown, ok, n)
 	}
-	for _, w := range []wire{text("1"), null(), list(number(1)), fault("ERR x")} {
-		_, ok := redisstore.ReadWritten(w.message(t))
+	for _, w := range []redisreply.Reply{text("1"), null(), list(number(1)), fault("ERR x")} {
+		_, ok := redisstore.ReadWritten(w.Message(t))
 		assert.False(t, ok)
 	}
 }

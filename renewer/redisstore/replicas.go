@@ -43,8 +43,8 @@ func (s *Store) confirmed(ctx context.Context, todo *claiming) {
 			if todo.grants[i].Status == renewer.StatusHeld && err != nil {
 				todo.grants[i] = renewer.Grant{Err: err}
 			}
-			if s.shards != nil {
-				s.shards.review(granted.Error() != nil)
+			if s.topology != nil {
+				s.topology.Review(granted.Error() != nil)
 			}
 		})
 	}
@@ -99,7 +99,7 @@ func (s *Store) serverOf(name string) rueidis.Client {
 		return s.client
 	}
 	nodes := s.client.Nodes()
-	if node := nodes[s.shards.addr(name)]; node != nil {
+	if node := nodes[s.topology.Addr(slotOf(name))]; node != nil {
 		return node
 	}
 	for _, node := range nodes {

@@ -1,54 +1,30 @@
 package redisstore_test
 
 import (
-	"encoding/binary"
 	"math"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/redisreply"
 )
 
-// wire builds replies in the form in which rueidis stores messages: a
-// type, 8 bytes of length or number, and the content.
-type wire []byte
-
-func (w wire) head(kind byte, n int) wire {
-	return binary.BigEndian.AppendUint64(append(w, kind), uint64(n))
-}
-
-func number(n int) wire  { return wire{}.head(':', n) }
-func text(s string) wire { return append(wire{}.head('$', len(s)), s...) }
-func fault(s string) wire {
-	return append(wire{}.head('-', len(s)), s...)
-}
-func null() wire { return wire{}.head('_', 0) }
-func list(of ...wire) wire {
-	w := wire{}.head('*', len(of))
-	for _, x := range of {
-		w = append(w, x...)
-	}
-	return w
-}
-
-func (w wire) message(t testing.TB) rueidis.RedisMessage {
-	t.Helper()
-	var m rueidis.RedisMessage
-	require.NoError(t, m.CacheUnmarshalView(append(make([]byte, 7), w...)))
-	return m
-}
+// Short names for the parts of replies.
+var (
+	number, text, fault = redisreply.Number, redisreply.Text, redisreply.Fault
+	null, list          = redisreply.Null, redisreply.List
+)
 
 func TestReadGrant(t *testing.T) {
 	t.Parallel()
 	theirs := value("7", "1000", "web-1\n4711\nop")
 	holder := renewer.Holder{Node: "web-1", PID: 4711, Operation: "op"}
 	for name, c := range map[string]struct {
-		reply wire
+		reply redisreply.Reply
 		want  renewer.Grant // zero: refused
 	}{
 		"granted": {number(7), renewer.Grant{Status: renewer.StatusHeld, Fence: 7}},
@@ -117,7 +93,7 @@ func TestReadGrant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, ok := redisstore.ReadGrant(c.reply.message(t), 0, 5)
+			got, ok := redisstore.ReadGrant(c.reply.Message(t), 0, 5)
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.want != renewer.Grant{}, ok)
 		})
@@ -128,7 +104,7 @@ func TestReadGrant(t *testing.T) {
 func TestReadGrantOfAProposal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		reply wire
+		reply redisreply.Reply
 		want  renewer.Grant // zero: refused
 	}{
 		"granted":       {number(7), renewer.Grant{Status: renewer.StatusHeld, Fence: 7}},
@@ -152,7 +128,7 @@ func TestReadGrantOfAProposal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, ok := redisstore.ReadGrant(c.reply.message(t), 7, 0)
+			got, ok := redisstore.ReadGrant(c.reply.Message(t), 7, 0)
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.want != renewer.Grant{}, ok)
 		})
@@ -163,7 +139,7 @@ func TestReadAnswers(t *testing.T) {
 	t.Parallel()
 	const mine, taken, gone = renewer.StatusHeld, renewer.StatusTaken, renewer.StatusGone
 	for name, c := range map[string]struct {
-		reply wire
+		reply redisreply.Reply
 		want  []renewer.Status // nil: refused
 	}{
 		"all ours":  {list(), []renewer.Status{mine, mine, mine}},
@@ -189,7 +165,7 @@ func TestReadAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			answers := make([]renewer.Answer, 3)
-			ok := redisstore.ReadAnswers(c.reply.message(t), answers)
+			ok := redisstore.ReadAnswers(c.reply.Message(t), answers)
 			assert.Equal(t, c.want != nil, ok)
 			for i, a := range answers {
 				var want renewer.Status
@@ -202,45 +178,13 @@ func TestReadAnswers(t *testing.T) {
 	}
 }
 
-// shape makes any reply out of any bytes, three deep at most.
-func shape(raw []byte, depth int) (w wire, rest []byte) {
-	if len(raw) == 0 {
-		return null(), nil
-	}
-	kind, raw := raw[0], raw[1:]
-	n := min(int(kind>>4), len(raw))
-	switch kind % 6 {
-	case 0:
-		var eight [8]byte
-		n = copy(eight[:], raw)
-		return number(int(binary.LittleEndian.Uint64(eight[:]))), raw[n:]
-	case 1:
-		return text(string(raw[:n])), raw[n:]
-	case 2:
-		return fault(string(raw[:n])), raw[n:]
-	case 3:
-		if depth == 3 {
-			return list(), raw
-		}
-		of := make([]wire, n)
-		for i := range of {
-			of[i], raw = shape(raw, depth+1)
-		}
-		return list(of...), raw
-	case 4:
-		return wire{}.head('#', n), raw
-	default:
-		return null(), raw
-	}
-}
-
 func FuzzReplies(f *testing.F) {
 	f.Add([]byte{0, 7, 0, 0, 0, 0, 0, 0, 0})
 	f.Add([]byte{51, 49, 'a', 'b', 'c', 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 9})
 	f.Add([]byte{27, 0, 1, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		w, _ := shape(raw, 0)
-		m := w.message(t)
+		w, _ := redisreply.Any(raw)
+		m := w.Message(t)
 		_, _ = redisstore.ReadGrant(m, 7, 0)
 		g, ok := redisstore.ReadGrant(m, 0, 5)
 		switch {

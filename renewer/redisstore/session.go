@@ -42,7 +42,7 @@ func (l *line) serve(ctx context.Context) (live bool, err error) {
 		return false, fmt.Errorf("redisstore: watch: %w", err)
 	}
 	defer conn.Close() // rather than into the client's pool, where it would stay open unused
-	s := &session{addr: addr, subscribed: make(map[string]struct{}), sharded: l.hub.shards != nil}
+	s := &session{addr: addr, subscribed: make(map[string]struct{}), sharded: l.hub.topology != nil}
 	l.begin(s)
 	over := conn.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage: func(m rueidis.PubSubMessage) { l.dispatch(s, m.Channel, m.Message, false) },
@@ -65,7 +65,7 @@ func (l *line) serve(ctx context.Context) (live bool, err error) {
 // it dials for as long as Dialer.Timeout says. Nobody waits for this goroutine.
 func (l *line) dedicate() (conn rueidis.DedicatedClient, addr string, err error) {
 	client := l.hub.client
-	if l.hub.shards != nil {
+	if l.hub.topology != nil {
 		addr = l.addr
 		if client = client.Nodes()[addr]; client == nil {
 			return nil, "", errNoServer
@@ -104,16 +104,14 @@ func (l *line) follow(
 	idle := time.NewTimer(linger)
 	defer idle.Stop()
 	var look <-chan time.Time
-	if l.hub.shards == nil { // a cluster's lines follow its topology
+	if l.hub.topology == nil { // a cluster's lines follow its topology
 		ticker := time.NewTicker(beliefCheck)
 		defer ticker.Stop()
 		look = ticker.C
 	}
 	for {
 		if l.astray() { // the server itself knows best where to
-			if node := l.hub.client.Nodes()[l.addr]; node != nil {
-				l.hub.shards.learnFrom(ctx, l.addr, node)
-			}
+			l.hub.topology.LearnFrom(ctx, l.addr)
 		}
 		if err := l.update(ctx, conn, s); err != nil {
 			return err

@@ -13,13 +13,13 @@ import (
 // others' answers nor what must be sent to them again. The commands pass through the shard's
 // window, unless there is none.
 func (s *Store) spread(ctx context.Context, through *windows, todo job) {
-	if s.shards == nil {
+	if s.topology == nil {
 		s.pass(ctx, through, 0, todo)
 		return
 	}
 	parts := make(map[int][]int)
 	for i := range todo.size() {
-		shard := s.shards.of(todo.name(i))
+		shard := s.topology.Shard(slotOf(todo.name(i)))
 		parts[shard] = append(parts[shard], i)
 	}
 	var failed atomic.Bool
@@ -36,7 +36,7 @@ func (s *Store) spread(ctx context.Context, through *windows, todo job) {
 		})
 	}
 	wg.Wait()
-	s.shards.review(failed.Load())
+	s.topology.Review(failed.Load())
 }
 
 // pass is call through the window to a shard, in as many parts as that needs.

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
 
 // Store keeps locks in one Redis deployment. Its methods may be called concurrently.
@@ -19,9 +20,9 @@ type Store struct {
 	fenceText string // fenceTTL in ms
 	settle    time.Duration
 	cluster   bool
-	shards    *shards // of a cluster; nil otherwise
-	perCall   int     // keys of one script
-	replicas  int     // that must confirm a grant
+	topology  *topology.Topology // of a cluster; nil otherwise
+	perCall   int                // keys of one script
+	replicas  int                // that must confirm a grant
 	// whether waiters stand in line on the server; once true, always
 	lines     atomic.Bool
 	server    atomic.Pointer[string] // its run ID; nil if unknown, or of several
@@ -71,16 +72,17 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		// A script's keys must share a slot there. Locks that happen to do so are few,
 		// and a script with several of them could not run while the slot is moving.
 		s.perCall = 1
-		s.shards = newShards(s.life, client)
+		s.topology = topology.New(s.life, client)
 	}
 	s.acquires, s.releases = s.newAcquires(), s.newReleases()
 	s.setWindows()
 	s.lineArgs = []string{withLines, s.fenceText, decimal(turnTime.Milliseconds())}
-	s.hub = newHub(client, s.shards, c.writeTimeout)
+	s.hub = newHub(client, s.topology, c.writeTimeout)
 	ctx, cancel := context.WithTimeout(s.life, probeTimeout)
 	defer cancel()
 	if s.cluster {
-		s.shards.learn(ctx) // first: what the probe asks may be the one server that does not answer
+		// First: the server that the probe asks may be the one that does not answer.
+		s.topology.Learn(ctx)
 	}
 	left, err := ask(ctx, s.questions(c.logger))
 	if err != nil {
@@ -143,10 +145,10 @@ func (s *Store) Close() {
 // Shard implements [renewer.Sharded]: the primary of a cluster that serves name, as the
 // cluster told last; 0 for all names if there is no cluster, or if it would not tell.
 func (s *Store) Shard(name string) int {
-	if s.shards == nil {
+	if s.topology == nil {
 		return 0
 	}
-	return s.shards.of(name)
+	return s.topology.Shard(slotOf(name))
 }
 
 // Acquire implements [renewer.Store].

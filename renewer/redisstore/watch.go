@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
 
 // hub shares subscriptions among all watches of a store: one, or one to each server of a cluster.
@@ -18,10 +19,10 @@ import (
 //
 // wake is called with mu free, so that it may call stop, Watch and Close.
 type hub struct {
-	client  rueidis.Client
-	shards  *shards       // of a cluster; nil otherwise
-	timeout time.Duration // of one request on a subscription
-	lineup  lineup
+	client   rueidis.Client
+	topology *topology.Topology // of a cluster; nil otherwise
+	timeout  time.Duration      // of one request on a subscription
+	lineup   lineup
 
 	n      atomic.Int64 // topics
 	mu     sync.Mutex
@@ -49,13 +50,13 @@ type watch struct {
 	told    atomic.Bool // has heard an error since its last wake-up, and needs no second
 }
 
-func newHub(client rueidis.Client, shards *shards, timeout time.Duration) *hub {
+func newHub(client rueidis.Client, slots *topology.Topology, timeout time.Duration) *hub {
 	h := &hub{
-		client: client, shards: shards, timeout: timeout,
+		client: client, topology: slots, timeout: timeout,
 		topics: make(map[string]*topic), lines: make(map[string]*line),
 	}
-	if shards != nil {
-		shards.learned = h.reroute
+	if slots != nil {
+		slots.OnChange(h.reroute)
 	}
 	return h
 }
@@ -179,10 +180,10 @@ func (h *hub) take(channel string, t *topic) {
 
 // addr is where a lock's channel is published.
 func (h *hub) addr(name string) string {
-	if h.shards == nil {
+	if h.topology == nil {
 		return ""
 	}
-	return h.shards.addr(name)
+	return h.topology.Addr(slotOf(name))
 }
 
 // reroute moves the topics whose servers have changed to where they are published now.

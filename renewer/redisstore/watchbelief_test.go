@@ -89,8 +89,7 @@ func TestSubscriptionFollowsWhatIsLearned(t *testing.T) {
 	}
 	require.NoError(t, cluster.MoveSlot(redistest.Slot(name), to))
 	w.clear()
-	redisstore.AgeTopology(store, time.Hour)
-	renew(t, store, hold(name, "a", time.Minute))
+	store.Topology().Learn(t.Context())
 	w.await(t, "set up where the slot is now")
 	channel := redisstore.LeaseKey(redisstore.DefaultPrefix, name) + ":freed"
 	all, err := to.Do("PUBSUB", "CHANNELS").AsStrSlice()

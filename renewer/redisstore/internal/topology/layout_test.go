@@ -1,43 +1,36 @@
-package redisstore_test
+package topology_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer/redisstore"
-	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
+	"github.com/lockbeat/lockbeat/testutil/redisreply"
+)
+
+// Short names for the parts of replies.
+var (
+	number, text, fault = redisreply.Number, redisreply.Text, redisreply.Fault
+	null, list          = redisreply.Null, redisreply.List
 )
 
 // slotRow is a row of CLUSTER SLOTS, with a replica that is of no interest.
-func slotRow(first, last int, host wire, port int) wire {
+func slotRow(first, last int, host redisreply.Reply, port int) redisreply.Reply {
 	return list(number(first), number(last), list(host, number(port), text("id")),
 		list(text("replica"), number(1), text("id")))
 }
 
-func TestSlotOf(t *testing.T) {
+func TestLayout(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, 0x31C3, redisstore.SlotOf("123456789"), "the check value of the CRC")
-	for _, name := range []string{
-		"a", "order:42", "{a}", "a{b}c", "}{", "%", "\x00", "é",
-		strings.Repeat("x", 512),
-	} {
-		key := redisstore.LeaseKey(redisstore.DefaultPrefix, name)
-		assert.Equal(t, redistest.Slot(key), redisstore.SlotOf(name), "%q", name)
-	}
-}
-
-func TestTopology(t *testing.T) {
-	t.Parallel()
-	read := func(replies ...wire) ([]uint16, []string, bool) {
+	read := func(replies ...redisreply.Reply) ([]uint16, []string, bool) {
 		var messages []rueidis.RedisMessage
 		for _, r := range replies {
-			messages = append(messages, r.message(t))
+			messages = append(messages, r.Message(t))
 		}
-		return redisstore.Topology("teller:7000", messages...)
+		return topology.ReadLayouts("teller:7000", messages...)
 	}
 	two := list(slotRow(0, 8191, text("a"), 1), slotRow(8192, 16382, text("b"), 2),
 		slotRow(16383, 16383, text("a"), 1))
@@ -60,7 +53,7 @@ func TestTopology(t *testing.T) {
 	_, addrs, _ = read(two, list(slotRow(0, 16383, text("b"), 2)))
 	assert.Equal(t, []string{"", "b:2"}, addrs)
 
-	for name, host := range map[string]wire{"empty": text(""), "null": null()} {
+	for name, host := range map[string]redisreply.Reply{"empty": text(""), "null": null()} {
 		_, addrs, ok = read(list(slotRow(0, 16383, host, 5)))
 		assert.True(t, ok)
 		assert.Equal(t, []string{"teller:5"}, addrs, "a host that is %s is that of who tells", name)
@@ -69,11 +62,11 @@ func TestTopology(t *testing.T) {
 	assert.True(t, ok)
 	assert.Equal(t, []string{"[::1]:5"}, addrs)
 
-	many := make([]wire, 16385)
+	many := make([]redisreply.Reply, 16385)
 	for i := range many {
 		many[i] = slotRow(0, 0, text("a"), i)
 	}
-	for name, odd := range map[string]wire{
+	for name, odd := range map[string]redisreply.Reply{
 		"no array": number(1), "nil": null(),
 		"an error": fault("ERR This instance has cluster support disabled"), "empty": list(),
 		"a row that is none": list(number(1)), "a short row": list(list(number(0), number(1))),
@@ -90,21 +83,21 @@ func TestTopology(t *testing.T) {
 		assert.False(t, ok, name)
 		assert.Equal(t, []string{"a:1", "b:2"}, addrs, "%s: what was known stays", name)
 	}
-	_, _, ok = redisstore.Topology("no port", list(slotRow(0, 16383, text(""), 5)).message(t))
+	_, _, ok = topology.ReadLayouts("no port", list(slotRow(0, 16383, text(""), 5)).Message(t))
 	assert.False(t, ok)
 }
 
 // Whatever a server answers: no panic, and every slot has a shard with an address.
-func FuzzTopology(f *testing.F) {
+func FuzzLayout(f *testing.F) {
 	f.Add([]byte{0, 7, 0, 0, 0, 0, 0, 0, 0}, 0, 8191, 7000, "a", "b:1")
 	f.Add([]byte{27, 0, 1, 0, 0, 0, 0, 0, 0, 0}, 5, 4, -1, "", "")
 	f.Fuzz(func(t *testing.T, raw []byte, first, last, port int, host, teller string) {
-		odd, _ := shape(raw, 0)
-		for _, reply := range []wire{
+		odd, _ := redisreply.Any(raw)
+		for _, reply := range []redisreply.Reply{
 			odd, list(odd), list(slotRow(first, last, text(host), port), odd),
 			list(slotRow(0, 8191, text(host), port), slotRow(first, last, text(teller), port)),
 		} {
-			shards, addrs, ok := redisstore.Topology(teller, reply.message(t))
+			shards, addrs, ok := topology.ReadLayouts(teller, reply.Message(t))
 			if !ok {
 				continue
 			}

@@ -1,0 +1,45 @@
+package topology
+
+import "strings"
+
+// Slots is how many hash slots a cluster has.
+const Slots = 16384
+
+// Slot returns the slot of all keys and channels that have a hash tag, by the CRC-16 that Redis
+// Cluster uses. Source: the Redis Cluster specification, appendix A (XMODEM: polynomial 0x1021,
+// initial value 0).
+func Slot(tag string) uint16 {
+	crc := uint16(0)
+	for i := range len(tag) {
+		crc = crc<<8 ^ crcTable[byte(crc>>8)^tag[i]]
+	}
+	return crc % Slots
+}
+
+// SlotOf returns the slot of a key or a channel. Its hash tag is what its first pair of braces
+// encloses; without such a pair, or with an empty one, it is the whole.
+func SlotOf(key string) uint16 {
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			return Slot(tag)
+		}
+	}
+	return Slot(key)
+}
+
+var crcTable = makeCRCTable()
+
+func makeCRCTable() (table [256]uint16) {
+	for i := range table {
+		crc := uint16(i) << 8
+		for range 8 {
+			carry := crc&0x8000 != 0
+			crc <<= 1
+			if carry {
+				crc ^= 0x1021
+			}
+		}
+		table[i] = crc
+	}
+	return table
+}
