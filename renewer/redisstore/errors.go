@@ -12,10 +12,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// errClosed is what watches hear once the store is closed.
-var errClosed = errors.New("redisstore: watch: the store is closed; waiters go on by their own " +
-	"timers")
-
 // maxErrorText bounds what is shown of a server's error, in bytes.
 const maxErrorText = 400
 

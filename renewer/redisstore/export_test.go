@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
 
@@ -39,7 +40,7 @@ var (
 	ReadAnswers  = readAnswers
 	ReadSeen     = readSeen
 	ReadWritten  = readWritten
-	ErrClosed    = errClosed
+	ErrClosed    = subscription.ErrClosed
 	ErrNotSent   = errNotSent
 )
 
@@ -119,14 +120,11 @@ func PlaceText(owner string) string {
 	return hex.EncodeToString(p[:])
 }
 
-// TurnOf is whose turn a message tells of, to a store with one owner in line.
-func TurnOf(owner, message string) string {
-	var l lineup
-	l.add(owner)
-	return [...]string{
-		anybodys: "anybody's", ours: "ours", next: "next",
-		theirs: "theirs",
-	}[l.turn(message)]
+// AudienceOf is for whom a message is, to a store with one owner in line.
+func AudienceOf(owner, message string) subscription.Audience {
+	var w waiterSet
+	w.add(owner)
+	return w.audience(message)
 }
 
 // SlotOf is the slot of a lock's keys.

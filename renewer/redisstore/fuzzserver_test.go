@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 )
 
 // rogue is a server that answers as it likes, one reply a command.
@@ -215,16 +216,16 @@ func FuzzMessages(f *testing.F) {
 	f.Add(owner("a") + "\n" + owner("b"))
 	f.Add(strings.ToUpper(place) + " " + place)
 	f.Fuzz(func(t *testing.T, message string) {
-		turn := redisstore.TurnOf(owner("a"), message)
+		to := redisstore.AudienceOf(owner("a"), message)
 		first, second, ok := strings.Cut(strings.ToLower(message), " ")
-		switch turn {
-		case "ours":
+		switch to {
+		case subscription.AudienceUs:
 			require.True(t, ok)
 			require.Equal(t, place, first)
-		case "next":
+		case subscription.AudienceUsLater:
 			require.Equal(t, place, second)
 			require.Len(t, first, 40)
-		case "theirs":
+		case subscription.AudienceOthers:
 			require.Len(t, first, 40)
 			require.NotEqual(t, place, first)
 			require.NotEqual(t, place, second)

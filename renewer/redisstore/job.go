@@ -56,7 +56,7 @@ func (s *Store) plain(c *renewer.Claim) bool {
 // wantsPlace tells whether a claim is of one who has been refused and
 // waits, so that it should have a place in the line.
 func (s *Store) wantsPlace(c *renewer.Claim) bool {
-	return c.Queue && s.lines.Load() && s.hub.lineup.has(c.Owner)
+	return c.Queue && s.lines.Load() && s.waiters.has(c.Owner)
 }
 
 func (c *claiming) size() int         { return len(c.starts) - 1 }

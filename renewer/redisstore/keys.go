@@ -26,6 +26,9 @@ func leaseKey(prefix, name string) string {
 	return prefix + "{" + escape(name) + "}"
 }
 
+// freedChannel is where the release of a lock is published.
+func freedChannel(prefix, name string) string { return leaseKey(prefix, name) + freedSuffix }
+
 // leaseKeys writes the keys of many leases, in one allocation for all of those that need no escape.
 func leaseKeys(keys []string, prefix string, holds []renewer.Hold) {
 	size := 0

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
 
@@ -36,9 +37,11 @@ type Store struct {
 	acquiring windows
 	releasing windows
 	recording windows
-	hub       *hub
-	ttls      memo[time.Duration]
-	holders   memo[renewer.Holder]
+	// watches are told by the subscriber; it asks waiters whom a message is for
+	subscriber *subscription.Subscriber
+	waiters    waiterSet
+	ttls       memo[time.Duration]
+	holders    memo[renewer.Holder]
 }
 
 var _ renewer.Sharded = (*Store)(nil)
@@ -77,7 +80,10 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 	s.acquires, s.releases = s.newAcquires(), s.newReleases()
 	s.setWindows()
 	s.lineArgs = []string{withLines, s.fenceText, decimal(turnTime.Milliseconds())}
-	s.hub = newHub(client, s.topology, c.writeTimeout)
+	s.subscriber = subscription.New(subscription.Config{
+		Client: client, Topology: s.topology, Timeout: c.writeTimeout,
+		Audience: s.waiters.audience, Later: turnTime,
+	})
 	ctx, cancel := context.WithTimeout(s.life, probeTimeout)
 	defer cancel()
 	if s.cluster {
@@ -131,7 +137,7 @@ func (s *Store) Settle() time.Duration { return s.settle }
 // A call of wake that has begun when stop is called may still run
 // when stop returns. Both may be called from wake.
 func (s *Store) Watch(name string, wake func(error)) (stop func()) {
-	return s.hub.watch(name, leaseKey(s.prefix, name)+freedSuffix, wake)
+	return s.subscriber.Watch(freedChannel(s.prefix, name), wake)
 }
 
 // Close ends the subscription that [Store.Watch] uses, and what New still asks; watches hear of it
@@ -139,7 +145,7 @@ func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 // called more than once, and does not wait.
 func (s *Store) Close() {
 	s.end()
-	s.hub.close()
+	s.subscriber.Close()
 }
 
 // Shard implements [renewer.Sharded]: the primary of a cluster that serves name, as the
@@ -154,7 +160,7 @@ func (s *Store) Shard(name string) int {
 // Acquire implements [renewer.Store].
 func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 	if s.lines.Load() {
-		s.hub.enter(s.prefix, claims)
+		s.standInLine(claims)
 	}
 	var grants []renewer.Grant
 	switch {
@@ -170,9 +176,22 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 		grants = job.grants
 	}
 	if s.lines.Load() {
-		s.hub.lineup.settle(claims, grants)
+		s.waiters.settle(claims, grants)
 	}
 	return grants
+}
+
+// standInLine notes claims that are about to be sent, for names that others of this process are known
+// to want: they ask for a place in the line at once.
+func (s *Store) standInLine(claims []renewer.Claim) {
+	if !s.subscriber.Watching() {
+		return
+	}
+	for i := range claims {
+		if claims[i].Queue && s.subscriber.Mark(freedChannel(s.prefix, claims[i].Name)) {
+			s.waiters.add(claims[i].Owner)
+		}
+	}
 }
 
 // Renew implements [renewer.Store].
@@ -190,7 +209,7 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 // Release implements [renewer.Store].
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	if s.lines.Load() {
-		s.hub.lineup.leave(holds)
+		s.waiters.leave(holds)
 	}
 	for i := range holds {
 		if err := s.abandoned.settle(ctx, holds[i].Owner); err != nil {

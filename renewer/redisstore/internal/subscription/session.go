@@ -1,0 +1,243 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// maxChannels bounds one SUBSCRIBE, and how many are sent at once, so that a request stays small.
+const maxChannels = 100
+
+// beliefCheck is how often a session looks whether the client still takes its server for the
+// primary, which costs no request: after a fail-over in which the former primary can still be
+// reached, nothing else ends the connection to it, and releases are published on the new one.
+const beliefCheck = 500 * time.Millisecond
+
+var (
+	errEnded    = errors.New("the connection has ended")
+	errNoServer = errors.New("no server of the cluster is known to have the lock's slot")
+)
+
+// session is one connection to a server, from dialling to its end.
+type session struct {
+	config *Config
+	server *server
+	place  string // the server's address of its loop; "" without a cluster
+	conn   rueidis.DedicatedClient
+	addr   string // of the connection's server, as the client names it; "" if that is not known
+	link   *link
+	// sharded is whether to subscribe by SSUBSCRIBE: messages stay in the shard.
+	sharded bool
+}
+
+// serve opens one connection and uses it until it fails; or until nothing has been watched for a
+// while, or its server is not the primary any more, which are no errors. It reports whether the
+// server confirmed anything.
+func serve(ctx context.Context, config *Config, to *server, place string) (live bool, err error) {
+	s := &session{
+		config: config, server: to, place: place, sharded: config.Topology != nil,
+		link: &link{subscribed: make(map[string]struct{})},
+	}
+	if err = s.dial(); err != nil {
+		return false, fmt.Errorf("redisstore: watch: %w", err)
+	}
+	defer s.conn.Close() // rather than into the client's pool, where it would stay open unused
+	to.connect(s.link)
+	over := s.conn.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage: func(m rueidis.PubSubMessage) { s.hear(m.Channel, m.Message) },
+		OnSubscription: func(e rueidis.PubSubSubscription) {
+			switch e.Kind {
+			case "subscribe", "ssubscribe":
+				wakeAll(to.confirm(s.link, e.Channel))
+			case "sunsubscribe":
+				to.withdraw(s.link, e.Channel)
+			}
+		},
+	})
+	if err = s.follow(ctx, over); err != nil {
+		err = fmt.Errorf("redisstore: watch: %w", err)
+	}
+	return to.disconnect(s.link), err
+}
+
+// dial opens the connection. It takes no context, since Dedicate takes none: it dials for as long as
+// Dialer.Timeout says. No caller waits for this goroutine.
+func (s *session) dial() error {
+	client := s.config.Client
+	if s.config.Topology != nil {
+		s.addr = s.place
+		if client = client.Nodes()[s.addr]; client == nil {
+			return errNoServer
+		}
+	} else if now, node := s.primary(); node != nil {
+		// So it is the connection's server even if the client turns to another one meanwhile.
+		s.addr, client = now, node
+	}
+	s.conn, _ = client.Dedicate() // Close gives it back too
+	return nil
+}
+
+// primary is the one server that the client has, without a cluster, and a client of that; nil if it
+// has several, of which its own Dedicate knows the primary.
+func (s *session) primary() (addr string, node rueidis.Client) {
+	nodes := s.config.Client.Nodes()
+	if len(nodes) != 1 {
+		return "", nil
+	}
+	for addr, node := range nodes {
+		return addr, node
+	}
+	return "", nil
+}
+
+// outdated reports whether the client takes another server for the primary by now.
+func (s *session) outdated() bool {
+	now, _ := s.primary()
+	return s.addr != "" && now != "" && now != s.addr
+}
+
+// hear wakes those for whom a message is. It runs on the connection's reading goroutine.
+func (s *session) hear(channel, message string) {
+	now, later := s.server.publish(s.link, channel, s.config.Audience(message))
+	wakeAll(now)
+	if len(later) > 0 {
+		time.AfterFunc(s.config.Later, func() { wakeAll(later) })
+	}
+}
+
+// follow does on the connection what watches ask for, as they come and go.
+func (s *session) follow(ctx context.Context, over <-chan error) error {
+	idle := time.NewTimer(linger)
+	defer idle.Stop()
+	var check <-chan time.Time
+	if s.config.Topology == nil { // the loops of a cluster follow its topology
+		ticker := time.NewTicker(beliefCheck)
+		defer ticker.Stop()
+		check = ticker.C
+	}
+	for {
+		if s.config.Topology != nil && s.server.astray() {
+			// The server itself knows best where its channels have gone.
+			s.config.Topology.LearnFrom(ctx, s.place)
+		}
+		if err := s.update(ctx); err != nil {
+			return err
+		}
+		if s.server.idle() {
+			idle.Reset(linger)
+		} else {
+			idle.Stop()
+		}
+		if ended, err := s.pause(ctx, idle.C, check, over); ended {
+			return err
+		}
+	}
+}
+
+// pause returns when there is something new to look at, or reports that the session has ended, and
+// why.
+func (s *session) pause(
+	ctx context.Context, idle, check <-chan time.Time, over <-chan error,
+) (ended bool, err error) {
+	for {
+		select {
+		case <-s.server.kick:
+			return false, nil
+		case <-check:
+			if s.outdated() {
+				return true, nil // the next session begins at once, and wakes all
+			}
+		case <-idle:
+			return true, nil
+		case <-ctx.Done():
+			return true, ctx.Err()
+		case err := <-over:
+			if err == nil {
+				err = errEnded
+			}
+			return true, err
+		}
+	}
+}
+
+// update subscribes to the channels that came, gives up those that went, and wakes the watches that
+// came to one that was there already.
+func (s *session) update(ctx context.Context) error {
+	come, gone, unwoken := s.server.changes(s.link)
+	for part := range slices.Chunk(come, maxChannels) {
+		if err := s.subscribe(ctx, part); err != nil {
+			return err
+		}
+	}
+	for part := range slices.Chunk(gone, maxChannels) {
+		if err := s.unsubscribe(ctx, part); err != nil {
+			return err
+		}
+	}
+	wakeAll(unwoken)
+	return nil
+}
+
+// subscribe asks for messages that stay in the shard where the server knows such (Redis 7), and else
+// for those that all servers of the cluster are sent.
+func (s *session) subscribe(ctx context.Context, channels []string) error {
+	if s.sharded {
+		// One at a time: channels of one command must share a slot.
+		err := s.send(ctx, channels, func(c string) rueidis.Completed {
+			return s.conn.B().Ssubscribe().Channel(c).Build()
+		}, func(channel string) { s.server.withdraw(s.link, channel) })
+		if answer, ok := rueidis.IsRedisErr(err); !ok ||
+			!strings.Contains(answer.Error(), "unknown command") {
+			return err
+		}
+		s.sharded = false
+	}
+	return s.send(ctx, channels[:1], func(string) rueidis.Completed {
+		return s.conn.B().Subscribe().Channel(channels...).Build()
+	}, nil)
+}
+
+func (s *session) unsubscribe(ctx context.Context, channels []string) error {
+	if s.sharded {
+		return s.send(ctx, channels, func(c string) rueidis.Completed {
+			return s.conn.B().Sunsubscribe().Channel(c).Build()
+		}, func(string) {}) // the subscription has ended with the slot's move
+	}
+	return s.send(ctx, channels[:1], func(string) rueidis.Completed {
+		return s.conn.B().Unsubscribe().Channel(channels...).Build()
+	}, nil)
+}
+
+// send sends a command for each channel and returns the first error, except that moved is called
+// with the channels that the server does not serve any more.
+func (s *session) send(
+	ctx context.Context, channels []string,
+	build func(channel string) rueidis.Completed, moved func(channel string),
+) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	commands := make([]rueidis.Completed, len(channels))
+	for i, c := range channels {
+		commands[i] = build(c)
+	}
+	var first error
+	for i, r := range s.conn.DoMulti(ctx, commands...) {
+		err := r.Error()
+		if answer, ok := rueidis.IsRedisErr(err); ok && moved != nil {
+			if _, ok := answer.IsMoved(); ok {
+				moved(channels[i])
+				continue
+			}
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}

@@ -1,0 +1,177 @@
+package subscription
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
+)
+
+// Subscriber shares subscriptions among all watches of a process. It may be used concurrently.
+type Subscriber struct {
+	config Config
+
+	n        atomic.Int64 // channels
+	mu       sync.Mutex
+	channels map[string]*channel // by name
+	servers  map[string]*server  // those with a loop, by address; "" where that is not known
+	closed   bool
+}
+
+// New returns a subscriber with no watch, which needs no connection. A topology can have one
+// subscriber only, and none that has been asked yet.
+func New(config Config) *Subscriber {
+	s := &Subscriber{
+		config: config, channels: make(map[string]*channel), servers: make(map[string]*server),
+	}
+	if config.Topology != nil {
+		config.Topology.OnChange(s.reroute)
+	}
+	return s
+}
+
+// Watch calls wake, with nil, for every message on a channel that is for this process, and whenever
+// one may have been missed; and with an error when the subscription has failed, once until it works
+// again, or when the subscriber is closed. Neither Watch nor wake nor stop waits for the network,
+// and wake may call all methods of the Subscriber.
+//
+// A call of wake that has begun when stop is called may still run when stop returns. More calls of
+// stop than one do nothing.
+func (s *Subscriber) Watch(name string, wake func(error)) (stop func()) {
+	w := &watch{wake: wake}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		go w.call(ErrClosed) // not from here: the caller may hold what wake needs
+		return func() { w.stopped.Store(true) }
+	}
+	c := s.channels[name]
+	if c == nil {
+		c = &channel{}
+		s.channels[name] = c
+		s.n.Store(int64(len(s.channels)))
+		s.place(name, c)
+	}
+	if missed := c.add(w); missed {
+		s.servers[c.addr].wakeOnce(w)
+	}
+	return func() { s.stop(name, w) }
+}
+
+func (s *Subscriber) stop(name string, w *watch) {
+	if w.stopped.Swap(true) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.channels[name]; !s.closed && c.remove(w) {
+		c.lingers = time.AfterFunc(linger, func() { s.forget(name, c) })
+	}
+}
+
+// forget gives up a channel that has not been watched again.
+func (s *Subscriber) forget(name string, c *channel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.channels[name] != c || len(c.watches) > 0 {
+		return
+	}
+	delete(s.channels, name)
+	s.n.Store(int64(len(s.channels)))
+	s.servers[c.addr].drop(name)
+}
+
+// Watching reports whether any channel is watched, or was a moment ago. It is cheap.
+func (s *Subscriber) Watching() bool { return s.n.Load() != 0 }
+
+// Mark marks what was heard on a channel until now as known: a watch that begins later is woken at
+// once only if more has been heard since. It reports whether the channel is watched, or was a
+// moment ago.
+func (s *Subscriber) Mark(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.channels[name]
+	if c == nil {
+		return false
+	}
+	c.marked = c.heard
+	return true
+}
+
+// Close ends all subscriptions, and does not wait for that. Watches hear of it by [ErrClosed], once.
+// More calls than one do nothing.
+func (s *Subscriber) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, c := range s.channels {
+		if c.lingers != nil {
+			c.lingers.Stop()
+		}
+	}
+	for _, one := range s.servers {
+		one.cancel()
+	}
+}
+
+// place has a channel subscribed to on the server where it is published, and begins the loop of
+// that server if there is none. Under mu.
+func (s *Subscriber) place(name string, c *channel) {
+	c.addr, c.live = s.addr(name), false
+	to := s.servers[c.addr]
+	if to == nil {
+		to = s.begin(c.addr)
+	}
+	to.want(name, c)
+}
+
+// begin begins the loop of a server. Under mu.
+func (s *Subscriber) begin(addr string) *server {
+	to := newServer(&s.mu)
+	s.servers[addr] = to
+	var ctx context.Context
+	ctx, to.cancel = context.WithCancel(context.Background())
+	l := &loop{config: &s.config, server: to, addr: addr, ended: func() bool {
+		return s.end(addr, to)
+	}}
+	go l.run(ctx)
+	return to
+}
+
+// end lets the loop of a server end if nothing is watched there any more, or if the subscriber is
+// closed. A watch that begins after this begins another loop.
+func (s *Subscriber) end(addr string, to *server) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed && len(to.channels) > 0 {
+		return false
+	}
+	to.cancel()
+	delete(s.servers, addr)
+	return true
+}
+
+// addr is where a channel is published.
+func (s *Subscriber) addr(name string) string {
+	if s.config.Topology == nil {
+		return ""
+	}
+	return s.config.Topology.Addr(topology.SlotOf(name))
+}
+
+// reroute moves the channels whose servers have changed to where they are published now.
+func (s *Subscriber) reroute() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	for name, c := range s.channels {
+		if s.addr(name) != c.addr {
+			s.servers[c.addr].drop(name)
+			s.place(name, c)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package subscription_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Lingering()...) }
+
+// patience is how long a test waits for what should come at once.
+const patience = 10 * time.Second
+
+// later is how long AudienceUsLater waits here: longer than a message takes.
+const later = 300 * time.Millisecond
+
+// start returns a subscriber on a server of its own, whose messages say for whom they are.
+func start(t *testing.T) (*redistest.Server, *subscription.Subscriber) {
+	t.Helper()
+	server := redistest.Start(t)
+	s := subscription.New(subscription.Config{
+		Client: server.Client(t), Timeout: time.Second, Later: later,
+		Audience: func(message string) subscription.Audience {
+			return map[string]subscription.Audience{
+				"us": subscription.AudienceUs, "later": subscription.AudienceUsLater,
+				"others": subscription.AudienceOthers,
+			}[message]
+		},
+	})
+	t.Cleanup(s.Close)
+	return server, s
+}
+
+// woken is what a watch hears.
+type woken chan error
+
+func watch(s *subscription.Subscriber, channel string) (w woken, stop func()) {
+	w = make(woken, 100)
+	return w, s.Watch(channel, func(err error) { w <- err })
+}
+
+func (w woken) await(t *testing.T, why string) {
+	t.Helper()
+	select {
+	case err := <-w:
+		require.NoError(t, err, why)
+	case <-time.After(patience):
+		t.Fatal("not woken: " + why)
+	}
+}
+
+func publish(t *testing.T, server *redistest.Server, channel, message string) {
+	t.Helper()
+	require.NoError(t, server.Do("PUBLISH", channel, message).Error())
+}
+
+func TestMessagesWakeTheirAudience(t *testing.T) {
+	t.Parallel()
+	server, s := start(t)
+	w, stop := watch(s, "a")
+	defer stop()
+	other, stopOther := watch(s, "b")
+	defer stopOther()
+	w.await(t, "subscribed to")
+	other.await(t, "subscribed to")
+	for range 3 {
+		publish(t, server, "a", "others")
+		begun := time.Now()
+		publish(t, server, "a", "later")
+		w.await(t, "later, and not for others")
+		assert.GreaterOrEqual(t, time.Since(begun), later)
+		publish(t, server, "a", "us")
+		w.await(t, "for us")
+		publish(t, server, "a", "anything")
+		w.await(t, "for all")
+	}
+	assert.Empty(t, other)
+}
+
+// A message that comes while nothing is watched wakes the next watch, unless a mark says that it is
+// known.
+func TestWhatWasMissedIsMadeUpFor(t *testing.T) {
+	t.Parallel()
+	server, s := start(t)
+	again := func(why string) {
+		t.Helper()
+		w, stop := watch(s, "a")
+		w.await(t, why)
+		stop()
+	}
+	again("subscribed to")
+	// A second channel shows when the first one's messages have come: both are on one connection.
+	fence, stopFence := watch(s, "fence")
+	defer stopFence()
+	fence.await(t, "subscribed to")
+	passed := func(message string) {
+		t.Helper()
+		publish(t, server, "a", message)
+		publish(t, server, "fence", "")
+		fence.await(t, "published")
+	}
+	quiet := func(why string) {
+		t.Helper()
+		w, stop := watch(s, "a")
+		publish(t, server, "fence", "")
+		fence.await(t, "published")
+		publish(t, server, "a", "us")
+		w.await(t, "for us")
+		assert.Empty(t, w, why)
+		stop()
+		require.True(t, s.Mark("a"))
+	}
+	passed("us")
+	again("missed")
+	passed("us")
+	require.True(t, s.Mark("a"))
+	again("ours: whoever marked it was not told")
+	require.True(t, s.Mark("a"))
+	quiet("nothing was heard since")
+	passed("others")
+	quiet("it was for others")
+	passed("anything")
+	again("heard since the mark")
+	assert.False(t, s.Mark("never watched"))
+}
+
+func TestALostConnectionIsReplaced(t *testing.T) {
+	t.Parallel()
+	server, s := start(t)
+	assert.False(t, s.Watching())
+	const n = 3
+	var all []woken
+	for i := range n {
+		w, stop := watch(s, fmt.Sprint(i))
+		defer stop()
+		w.await(t, "subscribed to")
+		all = append(all, w)
+	}
+	assert.True(t, s.Watching())
+	require.NoError(t, server.Do("CLIENT", "KILL", "TYPE", "pubsub").Error())
+	for i, w := range all {
+		require.Error(t, <-w, "told of the failure")
+		w.await(t, "what was published meanwhile is lost")
+		publish(t, server, fmt.Sprint(i), "us")
+		w.await(t, "for us")
+		assert.Empty(t, w)
+	}
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	server, s := start(t)
+	channels := func() int {
+		all, err := server.Do("PUBSUB", "CHANNELS").AsStrSlice()
+		require.NoError(t, err)
+		return len(all)
+	}
+	w, stop := watch(s, "a")
+	w.await(t, "subscribed to")
+	assert.Equal(t, 1, channels())
+	stop()
+	stop()
+	require.Eventually(t, func() bool { return channels() == 0 }, patience, time.Millisecond)
+	assert.False(t, s.Watching())
+	assert.Empty(t, w)
+
+	w, stop = watch(s, "b")
+	w.await(t, "subscribed to")
+	s.Close()
+	s.Close()
+	require.ErrorIs(t, <-w, subscription.ErrClosed)
+	require.Eventually(t, func() bool { return channels() == 0 }, patience, time.Millisecond)
+	stop()
+	w, stop = watch(s, "c")
+	require.ErrorIs(t, <-w, subscription.ErrClosed, "after Close")
+	stop()
+	assert.Empty(t, w)
+}
