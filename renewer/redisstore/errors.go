@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 
@@ -43,12 +44,20 @@ func (e *serverError) Unwrap() []error {
 	return below
 }
 
+// errorReader says what the errors of one deployment mean, and what to do about them.
+type errorReader struct {
+	prefix   string
+	cluster  bool
+	replicas int
+	closed   atomic.Bool // whether the client was closed when it last refused a request
+}
+
 // wrap says which operation failed with what. A server's answer that it will give again until
 // somebody changes it, and that of a client that was closed, is marked [renewer.ErrRejected];
 // whatever else went wrong may pass.
-func (s *Store) wrap(op string, err error) error {
+func (e *errorReader) wrap(op string, err error) error {
 	var answer *rueidis.RedisError
-	if errors.Is(err, rueidis.ErrClosing) && s.dead.Load() {
+	if errors.Is(err, rueidis.ErrClosing) && e.closed.Load() {
 		return fmt.Errorf("redisstore: %s: %w: the client has been closed; close it after "+
 			"Keeper.Shutdown and Store.Close: %w",
 			op, renewer.ErrRejected, err)
@@ -57,11 +66,11 @@ func (s *Store) wrap(op string, err error) error {
 		return fmt.Errorf("redisstore: %s: %w", op, err)
 	}
 	text := errorText(answer.Error())
-	kind := s.classify(text)
+	kind := e.classify(text)
 	if strings.Contains(answer.Error(), arguments) {
 		err = nil // whoever logs a chain of errors, logs this too
 	}
-	return &serverError{op: op, text: text, hint: s.hint(kind), mark: kind.mark(), err: err}
+	return &serverError{op: op, text: text, hint: e.hint(kind), mark: kind.mark(), err: err}
 }
 
 // arguments is where the server's error begins to repeat a command that it does not know.
@@ -131,7 +140,7 @@ func errorCode(text string) string {
 	return code
 }
 
-func (s *Store) classify(text string) refusal {
+func (e *errorReader) classify(text string) refusal {
 	switch errorCode(text) {
 	case "OOM", "BUSY", "MISCONF":
 		return full
@@ -146,7 +155,7 @@ func (s *Store) classify(text string) refusal {
 	case "LOCKBEAT":
 		return damaged
 	case "MOVED", "ASK", "CROSSSLOT":
-		if !s.cluster {
+		if !e.cluster {
 			return clustered
 		}
 	}
@@ -166,16 +175,33 @@ func (s *Store) classify(text string) refusal {
 	return passing
 }
 
+// definite tells whether to refuse a server at once. A replica is one, although
+// a fail-over may promote it: at start it is a wrong address by far more often.
+func (e *errorReader) definite(text string) bool { return e.classify(text) > full }
+
+// errDenied is below the error for a command refused inside the
+// script: there the server's own error is only text.
+var errDenied = errors.New("redisstore: the server refuses a command that locks need")
+
+// denied names the command, which the server's error often does not.
+func (e *errorReader) denied(command, text string) error {
+	kind := e.classify(text)
+	return &serverError{
+		op: "new", text: "the server refuses " + command + ": " + text,
+		hint: e.hint(kind), mark: kind.mark(), err: errDenied,
+	}
+}
+
 // hint says what to do.
-func (s *Store) hint(r refusal) string {
+func (e *errorReader) hint(r refusal) string {
 	switch r {
 	case full:
 		return "the server is up, and full or busy: see what else uses it"
 	case readOnly:
 		return "the client is connected to a replica: point it at the primary"
 	case noRights:
-		return "grant the user ~" + pattern(s.prefix) + " &" + pattern(s.prefix) + " " +
-			s.rights() +
+		return "grant the user ~" + pattern(e.prefix) + " &" + pattern(e.prefix) + " " +
+			e.rights() +
 			"; begin its ACL SETUSER with reset resetchannels, so that it has nothing else"
 	case noLogin:
 		return "set Username and Password in rueidis.ClientOption to those of a user of this server"
@@ -183,7 +209,7 @@ func (s *Store) hint(r refusal) string {
 		return "the key belongs to something else: choose another redisstore.Prefix"
 	case noCommand:
 		return "the server must know, and not have renamed, the commands " +
-			strings.ReplaceAll(s.rights(), "+", "")
+			strings.ReplaceAll(e.rights(), "+", "")
 	case clustered:
 		return "the server is part of a cluster, which the client does not know: make it without " +
 			"ForceSingleClient, and grant " +
@@ -214,12 +240,12 @@ const (
 )
 
 // rights are those that this store needs.
-func (s *Store) rights() string {
+func (e *errorReader) rights() string {
 	all := rights
-	if s.cluster {
+	if e.cluster {
 		all = clusterRights
 	}
-	if s.replicas > 0 {
+	if e.replicas > 0 {
 		all += " " + waitRight
 	}
 	return all

@@ -15,7 +15,7 @@ const (
 	MaxPart   = maxPart
 	MaxExact  = maxExact
 	MaxKeys   = maxKeys
-	PartyMost = partyMost
+	GroupMost = groupMost
 
 	MostUnderWay = mostUnderWay
 	MostAlone    = mostAlone
@@ -53,15 +53,15 @@ var Scripts = map[string]string{
 
 // WrapError is what an answer of the server becomes for a store on one server, or on a cluster.
 func WrapError(cluster bool, op string, err error) error {
-	return (&Store{prefix: DefaultPrefix, cluster: cluster}).wrap(op, err)
+	return (&errorReader{prefix: DefaultPrefix, cluster: cluster}).wrap(op, err)
 }
 
-// Definite tells whether New would refuse a server that answers with text.
-func Definite(text string) bool { return (&Store{}).definite(text) }
+// Definite reports whether New would refuse a server that answers with text.
+func Definite(text string) bool { return (&errorReader{}).definite(text) }
 
 // OneKeyAScript makes the store send what it sends to a cluster.
 func (s *Store) OneKeyAScript() {
-	s.perCall = 1
+	s.codec.perCall = 1
 	s.setWindows()
 }
 
@@ -93,26 +93,26 @@ func (s *Store) AcquiresUnderWay() int {
 }
 
 // Client returns the caller's client.
-func (s *Store) Client() rueidis.Client { return s.client }
+func (s *Store) Client() rueidis.Client { return s.sender.client }
 
 // Topology is what a store knows of its cluster.
 func (s *Store) Topology() *topology.Topology { return s.topology }
 
-// Gather is gather for tests.
-type Gather[Q, A any] struct{ g *gather[Q, A] }
+// Coalescer is coalescer for tests.
+type Coalescer[Q, A any] struct{ c *coalescer[Q, A] }
 
-// NewGather makes one of its functions.
-func NewGather[Q, A any](
+// NewCoalescer makes one of its functions.
+func NewCoalescer[Q, A any](
 	alike func(a, b *Q) bool, alone, together func(context.Context, []Q) []A, unknown func(error) A,
-) *Gather[Q, A] {
-	return &Gather[Q, A]{&gather[Q, A]{
+) *Coalescer[Q, A] {
+	return &Coalescer[Q, A]{&coalescer[Q, A]{
 		alike: alike, alone: alone, together: together,
 		unknown: unknown,
 	}}
 }
 
 // Do asks one question.
-func (g *Gather[Q, A]) Do(ctx context.Context, question []Q) []A { return g.g.do(ctx, question) }
+func (c *Coalescer[Q, A]) Do(ctx context.Context, question []Q) []A { return c.c.do(ctx, question) }
 
 // PlaceText is how release.lua writes the place of an owner.
 func PlaceText(owner string) string {

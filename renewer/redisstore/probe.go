@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 )
@@ -16,30 +18,52 @@ const (
 	probeElsewhere = "%%"
 )
 
+// prober asks the server what the store must know of it.
+type prober struct {
+	sender
+	prefix   string
+	replicas int
+	waiters  *waiterSet              // told if the server lets them stand in line
+	server   *atomic.Pointer[string] // told its run ID
+	log      *slog.Logger
+}
+
+// questions are all that a new store asks.
+func (p *prober) questions() []question {
+	all := []question{p.probe, p.warning("maxmemory-policy", warnOfEviction)}
+	if p.topology == nil {
+		all = append(all, p.askRunID, p.askLines)
+	}
+	if p.client.Mode() == rueidis.ClientModeSentinel {
+		all = append(all, p.warning("min-replicas-to-write", warnOfNoReplicas))
+	}
+	return all
+}
+
 // probe asks whether the server lets us do what locks need.
-func (s *Store) probe(ctx context.Context) error {
-	key := s.prefix + "{" + probeName + "}"
+func (p *prober) probe(ctx context.Context) error {
+	key := p.prefix + "{" + probeName + "}"
 	keys := []string{key, key + fenceSuffix}
 	var args []string
-	if s.cluster {
+	if p.topology != nil {
 		args = append(args, toShard)
 	} else {
 		// A node of a cluster refuses keys of two slots, whichever it serves.
 		// So a client that does not know that there is one is found out: as
 		// long as it is lucky with its locks' slots, all would seem well.
-		keys = append(keys, s.prefix+"{"+probeElsewhere+"}")
+		keys = append(keys, p.prefix+"{"+probeElsewhere+"}")
 	}
 	// By text first, then by name: so that both rights are needed, and the name is known.
 	for _, whole := range []bool{true, false} {
-		r := do(ctx, s.client, probeScript.command(s.client.B(), whole, keys, args...))
+		r := do(ctx, p.client, probeScript.command(p.client.B(), whole, keys, args...))
 		reply, err := r.ToMessage()
 		if err != nil {
 			var answer *rueidis.RedisError
-			if errors.As(err, &answer) && s.definite(answer.Error()) ||
+			if errors.As(err, &answer) && p.errors.definite(answer.Error()) ||
 				errors.Is(err, rueidis.ErrNoCache) {
-				return s.wrap("new", err)
+				return p.errors.wrap("new", err)
 			}
-			return s.orLater(r)
+			return p.orLater(r)
 		}
 		denied, err := reply.ToArray()
 		if err != nil || len(denied) == 0 {
@@ -48,76 +72,59 @@ func (s *Store) probe(ctx context.Context) error {
 		if len(denied) == 2 {
 			command, _ := denied[0].ToString()
 			text, _ := denied[1].ToString()
-			if s.definite(text) {
-				return s.denied(part(command), errorText(text))
+			if p.errors.definite(text) {
+				return p.errors.denied(part(command), errorText(text))
 			}
-			if s.notReady(text) {
+			if p.notReady(text) {
 				return errLater
 			}
 		}
 		return nil
 	}
-	return s.probeWait(ctx)
+	return p.probeWait(ctx)
 }
 
 // probeWait finds out whether the server would wait for replicas, if
 // it will be asked to: for none of them, which takes no time.
-func (s *Store) probeWait(ctx context.Context) error {
-	if s.replicas == 0 {
+func (p *prober) probeWait(ctx context.Context) error {
+	if p.replicas == 0 {
 		return nil
 	}
-	r := do(ctx, s.client, s.client.B().Wait().Numreplicas(0).Timeout(1).Build())
-	if answer, ok := rueidis.IsRedisErr(r.Error()); ok && s.definite(answer.Error()) {
-		return s.denied("WAIT", errorText(answer.Error()))
+	r := do(ctx, p.client, p.client.B().Wait().Numreplicas(0).Timeout(1).Build())
+	if answer, ok := rueidis.IsRedisErr(r.Error()); ok && p.errors.definite(answer.Error()) {
+		return p.errors.denied("WAIT", errorText(answer.Error()))
 	}
-	return s.orLater(r)
-}
-
-// definite tells whether to refuse a server at once. A replica is one, although
-// a fail-over may promote it: at start it is a wrong address by far more often.
-func (s *Store) definite(text string) bool { return s.classify(text) > full }
-
-// errDenied is below the error for a command refused inside the
-// script: there the server's own error is only text.
-var errDenied = errors.New("redisstore: the server refuses a command that locks need")
-
-// denied names the command, which the server's error often does not.
-func (s *Store) denied(command, text string) error {
-	kind := s.classify(text)
-	return &serverError{
-		op: "new", text: "the server refuses " + command + ": " + text,
-		hint: s.hint(kind), mark: kind.mark(), err: errDenied,
-	}
+	return p.orLater(r)
 }
 
 // askLines asks whether the server lets waiters stand in line on it. If not, and until that is
 // known, they are all woken when a lock is free.
-func (s *Store) askLines(ctx context.Context) error {
-	keys := []string{s.prefix + "{" + probeName + "}"}
-	r := do(ctx, s.client, probeScript.command(s.client.B(), true, keys, withLines))
+func (p *prober) askLines(ctx context.Context) error {
+	keys := []string{p.prefix + "{" + probeName + "}"}
+	r := do(ctx, p.client, probeScript.command(p.client.B(), true, keys, withLines))
 	denied, err := r.ToArray()
 	if err == nil && len(denied) == 2 {
-		if text, _ := denied[1].ToString(); s.notReady(text) {
+		if text, _ := denied[1].ToString(); p.notReady(text) {
 			return errLater
 		}
 	}
 	if err == nil && len(denied) == 0 {
-		s.lines.Store(true)
+		p.waiters.enable()
 	}
-	return s.orLater(r)
+	return p.orLater(r)
 }
 
 // askRunID asks the server for its run ID, if it lets us see that.
-func (s *Store) askRunID(ctx context.Context) error {
-	r := do(ctx, s.client, s.client.B().Info().Section("server").Build())
+func (p *prober) askRunID(ctx context.Context) error {
+	r := do(ctx, p.client, p.client.B().Info().Section("server").Build())
 	text, err := r.ToString()
 	if err != nil {
-		return s.orLater(r)
+		return p.orLater(r)
 	}
 	for line := range strings.Lines(text) {
 		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
 			id = strings.TrimSpace(id)
-			s.server.Store(&id)
+			p.server.Store(&id)
 		}
 	}
 	return nil
@@ -125,16 +132,16 @@ func (s *Store) askRunID(ctx context.Context) error {
 
 // warning makes a question for one of the server's settings, if it lets us see that, about which
 // warn may have something to say.
-func (s *Store) warning(setting string, log *slog.Logger, warn func(value string) string) question {
+func (p *prober) warning(setting string, warn func(value string) string) question {
 	return func(ctx context.Context) error {
-		r := do(ctx, s.client, s.client.B().ConfigGet().Parameter(setting).Build())
+		r := do(ctx, p.client, p.client.B().ConfigGet().Parameter(setting).Build())
 		config, err := r.AsStrMap()
 		if err != nil {
-			return s.orLater(r)
+			return p.orLater(r)
 		}
 		if value := config[setting]; value != "" {
 			if text := warn(value); text != "" {
-				log.LogAttrs(ctx, slog.LevelWarn, "lockbeat: "+text, slog.String(setting, value))
+				p.log.LogAttrs(ctx, slog.LevelWarn, "lockbeat: "+text, slog.String(setting, value))
 			}
 		}
 		return nil
@@ -161,4 +168,27 @@ func warnOfNoReplicas(least string) string {
 		"of, to clients that have not " +
 		"heard of it either; set min-replicas-to-write 1 and min-replicas-max-lag on all servers " +
 		"behind Sentinel"
+}
+
+// orLater is errLater if the server has not answered, or not for good, and else nil: it won't say
+// any more.
+func (p *prober) orLater(r rueidis.RedisResult) error {
+	if r.NonRedisError() != nil {
+		return errLater
+	}
+	if answer, ok := rueidis.IsRedisErr(r.Error()); ok && p.notReady(answer.Error()) {
+		return errLater
+	}
+	return nil
+}
+
+// notReady reports whether a server's error is one of a server that is starting, busy, full, or in
+// the middle of a fail-over.
+func (p *prober) notReady(text string) bool {
+	return p.errors.classify(text) <= readOnly && slices.Contains(notReady, errorCode(text))
+}
+
+var notReady = []string{
+	"LOADING", "BUSY", "OOM", "MISCONF", "NOREPLICAS", "READONLY", "MASTERDOWN",
+	"CLUSTERDOWN", "TRYAGAIN",
 }

@@ -29,7 +29,7 @@ const MaxRecord = 16 << 20
 var _ renewer.Recorder = (*Store)(nil)
 
 // recordKey is in the slot of the lock's other keys.
-func (s *Store) recordKey(name string) string { return leaseKey(s.prefix, name) + recordSuffix }
+func (s *Store) recordKey(name string) string { return leaseKey(s.codec.prefix, name) + recordSuffix }
 
 // Look implements [renewer.Recorder]. A TTL below 1 ms of a look with
 // a token is answered with [renewer.ErrConfig].
@@ -44,15 +44,15 @@ func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 		}
 	}
 	name := func(j int) string { return looks[asked[j]].Name }
-	s.spread(ctx, &s.recording, &calls{len(asked), name, func(j int, whole bool) rueidis.Completed {
+	s.sender.spread(ctx, &s.recording, &calls{len(asked), name, func(j int, whole bool) rueidis.Completed {
 		l := &looks[asked[j]]
-		return lookScript.command(s.client.B(), whole, []string{s.recordKey(l.Name)},
+		return lookScript.command(s.codec.builder(), whole, []string{s.recordKey(l.Name)},
 			decimal(l.Fence), decimal(l.TTL.Milliseconds()))
 	}, func(j int, r rueidis.RedisResult) {
 		i := asked[j]
 		reply, err := r.ToMessage()
 		if err != nil {
-			seen[i].Err = s.wrap("look", err)
+			seen[i].Err = s.codec.errors.wrap("look", err)
 			return
 		}
 		var ok bool
@@ -82,18 +82,18 @@ func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.A
 		asked = append(asked, i)
 	}
 	name := func(j int) string { return records[asked[j]].Name }
-	s.spread(ctx, &s.recording, &calls{len(asked), name, func(j int, whole bool) rueidis.Completed {
+	s.sender.spread(ctx, &s.recording, &calls{len(asked), name, func(j int, whole bool) rueidis.Completed {
 		r := records[asked[j]]
 		if r.Erase {
 			r.TTL, r.Data = 0, ""
 		}
-		return writeScript.command(s.client.B(), whole, []string{s.recordKey(r.Name)},
+		return writeScript.command(s.codec.builder(), whole, []string{s.recordKey(r.Name)},
 			decimal(r.Fence), decimal(r.Seq), decimal(r.TTL.Milliseconds()), r.Data)
 	}, func(j int, r rueidis.RedisResult) {
 		i := asked[j]
 		reply, err := r.ToMessage()
 		if err != nil {
-			answers[i].Err = s.wrap("write", err)
+			answers[i].Err = s.codec.errors.wrap("write", err)
 			return
 		}
 		var ok bool
@@ -103,6 +103,20 @@ func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.A
 	}})
 	return answers
 }
+
+// calls is a job of functions.
+type calls struct {
+	n       int
+	nameOf  func(i int) string
+	build   func(i int, whole bool) rueidis.Completed
+	readOne func(i int, r rueidis.RedisResult)
+}
+
+func (c *calls) size() int                                   { return c.n }
+func (c *calls) name(i int) string                           { return c.nameOf(i) }
+func (c *calls) weight(int) int                              { return 1 }
+func (c *calls) command(i int, whole bool) rueidis.Completed { return c.build(i, whole) }
+func (c *calls) read(i int, r rueidis.RedisResult)           { c.readOne(i, r) }
 
 // readSeen reads the reply of look.lua to a holder with a token, or 0.
 func readSeen(reply rueidis.RedisMessage, fence int64) (seen renewer.Seen, ok bool) {

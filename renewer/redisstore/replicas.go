@@ -33,7 +33,7 @@ func waitFor(ttl time.Duration) time.Duration { return max(ttl/10, time.Millisec
 
 // confirmed sends the claims of a job, each on a connection of its
 // own, and takes back the grants that too few replicas confirm.
-func (s *Store) confirmed(ctx context.Context, todo *claiming) {
+func (s *sender) confirmed(ctx context.Context, todo *claiming) {
 	var wg sync.WaitGroup
 	for i := range todo.claims {
 		wg.Go(func() {
@@ -55,10 +55,10 @@ func (s *Store) confirmed(ctx context.Context, todo *claiming) {
 // since that is what WAIT goes by, the question whether the replicas have it.
 // Both go to the lock's server by its own client: a cluster's client would follow
 // a redirection with the claim alone, and ask the wrong server's replicas.
-func (s *Store) acquireConfirmed(
+func (s *sender) acquireConfirmed(
 	ctx context.Context, todo *claiming, i int,
 ) (granted rueidis.RedisResult, unconfirmed error) {
-	name := todo.name(i)
+	name, replicas := todo.name(i), todo.codec.replicas
 	node := s.serverOf(name)
 	within := waitFor(todo.claims[i].TTL)
 	until := time.Now().Add(within)
@@ -66,14 +66,14 @@ func (s *Store) acquireConfirmed(
 	for round := 1; ; round++ {
 		// A round that granted nothing may have waited too: for what others had written.
 		left := max(time.Until(until), time.Millisecond)
-		wait := s.client.B().Wait().Numreplicas(int64(s.replicas)).Timeout(
+		wait := s.client.B().Wait().Numreplicas(int64(replicas)).Timeout(
 			left.Milliseconds(),
 		).Build()
 		results := doMulti(ctx, node, []rueidis.Completed{todo.command(i, whole), wait})
 		granted = results[0]
 		unknown := unknownScript(granted)
 		whole = whole || unknown
-		moved := s.movedTo(ctx, granted, name)
+		moved := s.movedTo(ctx, granted, leaseKey(todo.codec.prefix, name))
 		if moved != nil {
 			node = moved
 		}
@@ -83,10 +83,10 @@ func (s *Store) acquireConfirmed(
 		have, err := results[1].AsInt64()
 		switch {
 		case err != nil:
-			return granted, s.wrap("acquire", err)
-		case have < int64(s.replicas):
+			return granted, s.errors.wrap("acquire", err)
+		case have < int64(replicas):
 			return granted, fmt.Errorf("%w: %d of %d within %v; is one down, or cut off?",
-				ErrReplicas, have, s.replicas, within)
+				ErrReplicas, have, replicas, within)
 		default:
 			return granted, nil
 		}
@@ -94,8 +94,8 @@ func (s *Store) acquireConfirmed(
 }
 
 // serverOf is a client of the server that has a lock, as far as that is known.
-func (s *Store) serverOf(name string) rueidis.Client {
-	if !s.cluster {
+func (s *sender) serverOf(name string) rueidis.Client {
+	if s.topology == nil {
 		return s.client
 	}
 	nodes := s.client.Nodes()
@@ -110,9 +110,9 @@ func (s *Store) serverOf(name string) rueidis.Client {
 
 // movedTo is a client of the server where, as another says, the lock
 // has moved to; nil if it has not, or nobody knows the server.
-func (s *Store) movedTo(ctx context.Context, r rueidis.RedisResult, name string) rueidis.Client {
+func (s *sender) movedTo(ctx context.Context, r rueidis.RedisResult, key string) rueidis.Client {
 	answer, ok := rueidis.IsRedisErr(r.Error())
-	if !ok || !s.cluster {
+	if !ok || s.topology == nil {
 		return nil
 	}
 	addr, ok := answer.IsMoved()
@@ -124,6 +124,6 @@ func (s *Store) movedTo(ctx context.Context, r rueidis.RedisResult, name string)
 	}
 	// A server that is new to the client: a command of which it
 	// follows the redirection itself makes it look around.
-	_ = do(ctx, s.client, s.client.B().Get().Key(leaseKey(s.prefix, name)).Build()).Error()
+	_ = do(ctx, s.client, s.client.B().Get().Key(key).Build()).Error()
 	return s.client.Nodes()[addr]
 }

@@ -9,24 +9,25 @@ const (
 	maxKeyBytes = 16 << 10
 )
 
-// scriptRoom is how full a call of a script is: it has at most Store.perCall names, and fewer if
+// scriptRoom is how full a call of a script is: it has at most perCall names, and fewer if
 // they are long. At first there is no call.
 type scriptRoom struct {
-	store       *Store
+	prefix      string
+	perCall     int
 	names, size int
 }
 
 // add adds a name to the call, or reports that there is no room for it.
 func (r *scriptRoom) add(name string) bool {
-	if r.names == 0 || r.names == r.store.perCall {
+	if r.names == 0 || r.names == r.perCall {
 		return false
 	}
 	r.names++
-	r.size += keySize(r.store.prefix, name)
+	r.size += keySize(r.prefix, name)
 	return r.size <= maxKeyBytes
 }
 
 // begin begins a call with a name.
 func (r *scriptRoom) begin(name string) {
-	r.names, r.size = 1, keySize(r.store.prefix, name)
+	r.names, r.size = 1, keySize(r.prefix, name)
 }

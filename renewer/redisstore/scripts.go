@@ -60,9 +60,6 @@ func unknownScript(r rueidis.RedisResult) bool {
 // message published on the lock's own shard.
 const toShard = "shard"
 
-// shardArgs are the last arguments of renew.lua and release.lua on a cluster.
-var shardArgs = []string{toShard}
-
 // withLines is the argument by which a release passes a lease on to the first of its waiters.
 const withLines = "line"
 

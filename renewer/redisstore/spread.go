@@ -12,7 +12,7 @@ import (
 // of their own, at the same time, so that a shard that does not answer holds up neither the
 // others' answers nor what must be sent to them again. The commands pass through the shard's
 // window, unless there is none.
-func (s *Store) spread(ctx context.Context, through *windows, todo job) {
+func (s *sender) spread(ctx context.Context, through *windows, todo job) {
 	if s.topology == nil {
 		s.pass(ctx, through, 0, todo)
 		return
@@ -40,7 +40,7 @@ func (s *Store) spread(ctx context.Context, through *windows, todo job) {
 }
 
 // pass is call through the window to a shard, in as many parts as that needs.
-func (s *Store) pass(ctx context.Context, through *windows, shard int, todo job) (failed bool) {
+func (s *sender) pass(ctx context.Context, through *windows, shard int, todo job) (failed bool) {
 	if through == nil {
 		return s.call(ctx, todo)
 	}
@@ -69,7 +69,7 @@ func (s *Store) pass(ctx context.Context, through *windows, shard int, todo job)
 }
 
 // callAndLeave is call from within a window.
-func (s *Store) callAndLeave(ctx context.Context, w *window, items int, todo job) (failed bool) {
+func (s *sender) callAndLeave(ctx context.Context, w *window, items int, todo job) (failed bool) {
 	defer w.leave(items)
 	return s.call(ctx, todo)
 }

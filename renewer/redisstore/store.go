@@ -14,34 +14,29 @@ import (
 )
 
 // Store keeps locks in one Redis deployment. Its methods may be called concurrently.
+//
+// A request passes through it one way: codec writes it as calls of scripts, a window bounds how many
+// are under way, sender sends them, and codec reads the replies. What comes back by itself, a message
+// that a lock is free, comes by the subscriber.
 type Store struct {
-	client    rueidis.Client
-	prefix    string
-	fenceTTL  time.Duration
-	fenceText string // fenceTTL in ms
-	settle    time.Duration
-	cluster   bool
-	topology  *topology.Topology // of a cluster; nil otherwise
-	perCall   int                // keys of one script
-	replicas  int                // that must confirm a grant
-	// whether waiters stand in line on the server; once true, always
-	lines     atomic.Bool
-	server    atomic.Pointer[string] // its run ID; nil if unknown, or of several
-	dead      atomic.Bool            // whether the client was closed when it last refused a request
-	life      context.Context        // ended by Close
-	end       context.CancelFunc
-	lineArgs  []string // of release.lua
-	abandoned abandoned
-	acquires  *gather[renewer.Claim, renewer.Grant]
-	releases  *gather[renewer.Hold, renewer.Answer]
+	codec    *codec
+	sender   *sender
+	topology *topology.Topology // of a cluster; nil otherwise
+	settle   time.Duration
+
+	acquires  *coalescer[renewer.Claim, renewer.Grant]
+	releases  *coalescer[renewer.Hold, renewer.Answer]
 	acquiring windows
 	releasing windows
 	recording windows
-	// watches are told by the subscriber; it asks waiters whom a message is for
+	abandoned abandoned // claims whose callers have left
+
+	waiters    waiterSet // owners who stand in line; says for whom a message is
 	subscriber *subscription.Subscriber
-	waiters    waiterSet
-	ttls       memo[time.Duration]
-	holders    memo[renewer.Holder]
+
+	server atomic.Pointer[string] // its run ID; nil if unknown, or of several
+	life   context.Context        // ended by Close
+	end    context.CancelFunc
 }
 
 var _ renewer.Sharded = (*Store)(nil)
@@ -59,76 +54,113 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		client: client, prefix: c.prefix,
-		fenceTTL: c.fenceTTL, fenceText: decimal(c.fenceTTL.Milliseconds()),
-		settle:  c.writeTimeout,
-		cluster: client.Mode() == rueidis.ClientModeCluster,
-		perCall: maxKeys, replicas: c.replicas,
-		ttls: memo[time.Duration]{make: func(d time.Duration) string {
-			return decimal(d.Milliseconds())
-		}},
-		holders: memo[renewer.Holder]{make: encodeHolder},
-	}
-	s.life, s.end = context.WithCancel(context.Background())
-	if s.cluster {
-		// A script's keys must share a slot there. Locks that happen to do so are few,
-		// and a script with several of them could not run while the slot is moving.
-		s.perCall = 1
-		s.topology = topology.New(s.life, client)
-	}
-	s.acquires, s.releases = s.newAcquires(), s.newReleases()
-	s.setWindows()
-	s.lineArgs = []string{withLines, s.fenceText, decimal(turnTime.Milliseconds())}
-	s.subscriber = subscription.New(subscription.Config{
-		Client: client, Topology: s.topology, Timeout: c.writeTimeout,
-		Audience: s.waiters.audience, Later: turnTime,
-	})
+	s := newStore(client, c)
 	ctx, cancel := context.WithTimeout(s.life, probeTimeout)
 	defer cancel()
-	if s.cluster {
-		// First: the server that the probe asks may be the one that does not answer.
+	if s.topology != nil {
+		// First: the server that the prober asks may be the one that does not answer.
 		s.topology.Learn(ctx)
 	}
-	left, err := ask(ctx, s.questions(c.logger))
+	p := &prober{
+		sender: *s.sender, prefix: c.prefix, replicas: c.replicas, waiters: &s.waiters,
+		server: &s.server, log: c.logger,
+	}
+	left, err := ask(ctx, p.questions())
 	if err != nil {
 		s.Close()
 		return nil, err
 	}
 	if len(left) > 0 {
-		go s.askLater(left, c.logger)
+		go askLater(s.life, left, s.sender.closed, c.logger)
 	}
 	return s, nil
+}
+
+// newStore makes a store of its parts, and asks the server nothing.
+func newStore(client rueidis.Client, c settings) *Store {
+	s := &Store{settle: c.writeTimeout}
+	s.life, s.end = context.WithCancel(context.Background())
+	cluster := client.Mode() == rueidis.ClientModeCluster
+	if cluster {
+		s.topology = topology.New(s.life, client)
+	}
+	errors := &errorReader{prefix: c.prefix, cluster: cluster, replicas: c.replicas}
+	s.codec = newCodec(client, c, cluster, &s.waiters, errors)
+	s.sender = &sender{client: client, topology: s.topology, errors: errors}
+	s.acquires = newAcquires(s.codec, s.sender, &s.abandoned)
+	s.releases = newReleases(s.codec, s.sender)
+	s.setWindows()
+	s.subscriber = subscription.New(subscription.Config{
+		Client: client, Topology: s.topology, Timeout: c.writeTimeout,
+		Audience: s.waiters.audience, Later: turnTime,
+	})
+	return s
 }
 
 // setWindows says how much may be under way.
 func (s *Store) setWindows() {
 	most := mostUnderWay
-	if s.perCall == 1 {
+	if s.codec.perCall == 1 {
 		most = mostAlone
 	}
 	s.acquiring.most, s.releasing.most, s.recording.most = most, most, mostAlone
 }
 
-// Server returns which server [New] found: its run ID, by which package quorum refuses to be given
-// one server twice, under whatever addresses. It is "" for a cluster, where the server does not let
-// us see it (+info), and as long as it has not answered.
-func (s *Store) Server() string {
-	if id := s.server.Load(); id != nil {
-		return *id
+// Acquire implements [renewer.Store].
+func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	s.standInLine(claims)
+	var grants []renewer.Grant
+	if len(claims) == 1 && s.codec.coalesces() && s.codec.plain(&claims[0]) {
+		grants = s.acquires.doThrough(ctx, s.acquiring.of(0), claims)
+	} else {
+		job := s.codec.newClaiming(claims)
+		if s.codec.replicas > 0 {
+			s.sender.confirmed(ctx, job)
+		} else {
+			s.sender.spread(ctx, &s.acquiring, job)
+		}
+		grants = job.grants
 	}
-	return ""
+	s.waiters.settle(claims, grants)
+	return grants
 }
 
-// Key returns the key of the lease on a lock's name, for a look at it from
-// outside: redis-cli --raw GET KEY shows who has it. Its fence counter is
-// at the same key with ":fence" behind it. Do not write to them.
-func (s *Store) Key(name string) string { return leaseKey(s.prefix, name) }
+// standInLine notes claims that are about to be sent, for names that others of this process are
+// known to want: they ask for a place in the line at once.
+func (s *Store) standInLine(claims []renewer.Claim) {
+	if !s.waiters.enabled() || !s.subscriber.Watching() {
+		return
+	}
+	for i := range claims {
+		if claims[i].Queue && s.subscriber.Mark(freedChannel(s.codec.prefix, claims[i].Name)) {
+			s.waiters.add(claims[i].Owner)
+		}
+	}
+}
 
-// Settle returns what [WriteTimeout] was set to: after that long the client has
-// given up a connection that does not answer. A server that was frozen meanwhile
-// may still find the request in its socket; then the lease lapses with its TTL.
-func (s *Store) Settle() time.Duration { return s.settle }
+// Renew implements [renewer.Store]. It passes through no window: a heartbeat waits for no crowd.
+func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	job := s.codec.newRenewing(holds)
+	s.sender.spread(ctx, nil, job)
+	return job.answers
+}
+
+// Release implements [renewer.Store].
+func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	s.waiters.leave(holds)
+	for i := range holds {
+		if err := s.abandoned.settle(ctx, holds[i].Owner); err != nil {
+			err = s.codec.errors.wrap("release", err)
+			return slices.Repeat([]renewer.Answer{{Err: err}}, len(holds))
+		}
+	}
+	if len(holds) == 1 && s.codec.coalesces() {
+		return s.releases.doThrough(ctx, s.releasing.of(0), holds)
+	}
+	job := s.codec.newReleasing(holds)
+	s.sender.spread(ctx, &s.releasing, job)
+	return job.answers
+}
 
 // Watch implements [renewer.Store] by a subscription that all watches of the store share, on
 // one connection of its own; of a cluster, one to each server that has a lock which is watched.
@@ -137,7 +169,7 @@ func (s *Store) Settle() time.Duration { return s.settle }
 // A call of wake that has begun when stop is called may still run
 // when stop returns. Both may be called from wake.
 func (s *Store) Watch(name string, wake func(error)) (stop func()) {
-	return s.subscriber.Watch(freedChannel(s.prefix, name), wake)
+	return s.subscriber.Watch(freedChannel(s.codec.prefix, name), wake)
 }
 
 // Close ends the subscription that [Store.Watch] uses, and what New still asks; watches hear of it
@@ -157,128 +189,22 @@ func (s *Store) Shard(name string) int {
 	return s.topology.Shard(slotOf(name))
 }
 
-// Acquire implements [renewer.Store].
-func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-	if s.lines.Load() {
-		s.standInLine(claims)
-	}
-	var grants []renewer.Grant
-	switch {
-	case len(claims) == 1 && s.gathers() && s.plain(&claims[0]):
-		grants = s.acquires.doThrough(ctx, s.acquiring.of(0), claims)
-	case s.replicas > 0:
-		job := s.newClaiming(claims)
-		s.confirmed(ctx, job)
-		grants = job.grants
-	default:
-		job := s.newClaiming(claims)
-		s.spread(ctx, &s.acquiring, job)
-		grants = job.grants
-	}
-	if s.lines.Load() {
-		s.waiters.settle(claims, grants)
-	}
-	return grants
-}
+// Settle returns what [WriteTimeout] was set to: after that long the client has
+// given up a connection that does not answer. A server that was frozen meanwhile
+// may still find the request in its socket; then the lease lapses with its TTL.
+func (s *Store) Settle() time.Duration { return s.settle }
 
-// standInLine notes claims that are about to be sent, for names that others of this process are known
-// to want: they ask for a place in the line at once.
-func (s *Store) standInLine(claims []renewer.Claim) {
-	if !s.subscriber.Watching() {
-		return
-	}
-	for i := range claims {
-		if claims[i].Queue && s.subscriber.Mark(freedChannel(s.prefix, claims[i].Name)) {
-			s.waiters.add(claims[i].Owner)
-		}
-	}
-}
+// Key returns the key of the lease on a lock's name, for a look at it from
+// outside: redis-cli --raw GET KEY shows who has it. Its fence counter is
+// at the same key with ":fence" behind it. Do not write to them.
+func (s *Store) Key(name string) string { return leaseKey(s.codec.prefix, name) }
 
-// Renew implements [renewer.Store].
-func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	job := s.newHolding("renew", &renewScript, holds, func(h *renewer.Hold) time.Duration {
-		return h.TTL
-	})
-	if s.cluster {
-		job.last = shardArgs
+// Server returns which server [New] found: its run ID, by which package quorum refuses to be given
+// one server twice, under whatever addresses. It is "" for a cluster, where the server does not let
+// us see it (+info), and as long as it has not answered.
+func (s *Store) Server() string {
+	if id := s.server.Load(); id != nil {
+		return *id
 	}
-	s.spread(ctx, nil, job)
-	return job.answers
-}
-
-// Release implements [renewer.Store].
-func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	if s.lines.Load() {
-		s.waiters.leave(holds)
-	}
-	for i := range holds {
-		if err := s.abandoned.settle(ctx, holds[i].Owner); err != nil {
-			return slices.Repeat([]renewer.Answer{{Err: s.wrap("release", err)}}, len(holds))
-		}
-	}
-	if len(holds) == 1 && s.gathers() {
-		return s.releases.doThrough(ctx, s.releasing.of(0), holds)
-	}
-	job := s.newReleasing(holds)
-	s.spread(ctx, &s.releasing, job)
-	return job.answers
-}
-
-func (s *Store) newReleasing(holds []renewer.Hold) *holding {
-	job := s.newHolding("release", &releaseScript, holds, func(h *renewer.Hold) time.Duration {
-		return h.Keep
-	})
-	switch {
-	case s.cluster:
-		job.last = shardArgs
-	case s.lines.Load():
-		job.last = s.lineArgs
-	}
-	return job
-}
-
-// gathers tells whether callers who meet share a command: not on a cluster, where their locks
-// are in different slots, and not where replicas confirm each grant on a connection of its own.
-func (s *Store) gathers() bool { return s.perCall > 1 && s.replicas == 0 }
-
-func (s *Store) newAcquires() *gather[renewer.Claim, renewer.Grant] {
-	return &gather[renewer.Claim, renewer.Grant]{
-		alike: s.alike,
-		alone: func(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-			job := s.newClaiming(claims)
-			s.call(ctx, job)
-			return job.grants
-		},
-		together: func(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-			job := s.newClaiming(claims)
-			if !s.callTogether(ctx, job, true) {
-				return nil
-			}
-			return job.grants
-		},
-		unknown: s.noGrant,
-		left:    func(c *renewer.Claim, over <-chan struct{}) { s.abandoned.add(c.Owner, over) },
-		settled: func(c *renewer.Claim, over <-chan struct{}) { s.abandoned.remove(c.Owner, over) },
-	}
-}
-
-func (s *Store) newReleases() *gather[renewer.Hold, renewer.Answer] {
-	return &gather[renewer.Hold, renewer.Answer]{
-		alike: func(a, b *renewer.Hold) bool { return a.Keep == b.Keep },
-		alone: func(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-			job := s.newReleasing(holds)
-			s.call(ctx, job)
-			return job.answers
-		},
-		together: func(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-			job := s.newReleasing(holds)
-			if !s.callTogether(ctx, job, false) {
-				return nil
-			}
-			return job.answers
-		},
-		unknown: func(err error) renewer.Answer {
-			return renewer.Answer{Err: s.wrap("release", err)}
-		},
-	}
+	return ""
 }

@@ -31,17 +31,6 @@ func encodeHolder(h renewer.Holder) string {
 	return part(h.Node) + separator + strconv.Itoa(max(h.PID, 0)) + separator + part(h.Operation)
 }
 
-// holderText is encodeHolder's text with the trace.
-func (s *Store) holderText(h renewer.Holder) string {
-	trace := h.Trace
-	h.Trace = ""
-	text := s.holders.of(h)
-	if trace == "" {
-		return text
-	}
-	return text + separator + part(trace)
-}
-
 // decodeValue reads who holds a lock and since when, in us of the server's clock. Whoever may
 // write to the server may have written the value: of one that is not of our making nothing is
 // believed, and no part is longer or less printable than what encodeHolder writes.

@@ -49,10 +49,17 @@ func readPlace(text string) (p place, ok bool) {
 // is not in it: owners enter when they have been refused once, or when the lock's channel was
 // watched here a moment ago. It may be used concurrently.
 type waiterSet struct {
+	able   atomic.Bool  // the server lets waiters stand in line; once true, always
 	n      atomic.Int64 // places
 	mu     sync.Mutex
 	places map[place]struct{}
 }
+
+// enable notes that the server lets waiters stand in line.
+func (w *waiterSet) enable() { w.able.Store(true) }
+
+// enabled reports whether the server does so, as far as is known.
+func (w *waiterSet) enabled() bool { return w.able.Load() }
 
 func (w *waiterSet) add(owner string) {
 	w.mu.Lock()
@@ -86,6 +93,9 @@ func (w *waiterSet) hasPlace(p place) bool {
 // settle notes the answers to claims: an owner that has the lock needs no place any more, and one
 // that was refused asks for a place the next time.
 func (w *waiterSet) settle(claims []renewer.Claim, grants []renewer.Grant) {
+	if !w.enabled() {
+		return
+	}
 	for i := range claims {
 		switch {
 		case !claims[i].Queue:
@@ -101,6 +111,9 @@ func (w *waiterSet) settle(claims []renewer.Claim, grants []renewer.Grant) {
 
 // leave forgets the owners of holds, which want the lock no more.
 func (w *waiterSet) leave(holds []renewer.Hold) {
+	if !w.enabled() {
+		return
+	}
 	for i := range holds {
 		w.forget(holds[i].Owner)
 	}

@@ -21,7 +21,7 @@ import (
 // slowServer is a server that answers a question by its double, after
 // a second, and counts commands.
 type slowServer struct {
-	gather          *redisstore.Gather[int, int]
+	gather          *redisstore.Coalescer[int, int]
 	alone, together atomic.Int64
 	most            atomic.Int64
 	refuse          atomic.Bool
@@ -33,7 +33,7 @@ const nobody = -1
 
 func newSlowServer() *slowServer {
 	c := &slowServer{}
-	c.gather = redisstore.NewGather(
+	c.gather = redisstore.NewCoalescer(
 		func(a, b *int) bool { return *a%2 == *b%2 },
 		func(ctx context.Context, q []int) []int {
 			c.alone.Add(1)
@@ -94,7 +94,7 @@ func TestCallersWhoMeetShareACommand(t *testing.T) {
 		crowd()
 		assert.Equal(t, time.Second, time.Since(start), "and nobody waits for an answer to others")
 		assert.LessOrEqual(t, c.alone.Load()+c.together.Load(), int64(50), "200 that meet")
-		assert.LessOrEqual(t, c.most.Load(), int64(redisstore.PartyMost))
+		assert.LessOrEqual(t, c.most.Load(), int64(redisstore.GroupMost))
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
 
 // maxRounds bounds how often call sends a command. The script may be forgotten once or
@@ -23,6 +25,13 @@ type job interface {
 	read(i int, r rueidis.RedisResult)
 }
 
+// sender sends jobs to the servers by the caller's client. Its methods may be called concurrently.
+type sender struct {
+	client   rueidis.Client
+	topology *topology.Topology // of a cluster; nil otherwise
+	errors   *errorReader
+}
+
 // call sends commands in one pipeline and has their results read. It sends again those that were
 // refused because the server does not know the script, now by its whole text, and those that never
 // left. (Lua.ExecMulti of rueidis would load the script on every server on every call.) It reports
@@ -31,7 +40,7 @@ type job interface {
 // All commands go where the client's own do. A connection of the store's own would stay with a
 // former primary that can still be reached after a fail-over, and renew there what others can have
 // on the new one.
-func (s *Store) call(ctx context.Context, todo job) (failed bool) {
+func (s *sender) call(ctx context.Context, todo job) (failed bool) {
 	n := todo.size()
 	if n == 1 {
 		return s.callOne(ctx, todo)
@@ -68,7 +77,7 @@ func (s *Store) call(ctx context.Context, todo job) (failed bool) {
 }
 
 // callOne is call for one command, which needs no slices.
-func (s *Store) callOne(ctx context.Context, todo job) (failed bool) {
+func (s *sender) callOne(ctx context.Context, todo job) (failed bool) {
 	whole := false
 	for round := 1; ; round++ {
 		r := do(ctx, s.client, todo.command(0, whole))
@@ -100,7 +109,7 @@ func neverSent(ctx context.Context, r rueidis.RedisResult) bool {
 // callTogether sends the one command of a job once, for callers of whom each can ask
 // alone if that is of no use: when the command has not had any effect, or, since it is
 // idempotent by then, when the server refused it, be it for the sake of one of them.
-func (s *Store) callTogether(ctx context.Context, todo job, idempotent bool) (answered bool) {
+func (s *sender) callTogether(ctx context.Context, todo job, idempotent bool) (answered bool) {
 	if todo.size() != 1 {
 		return false
 	}
@@ -112,4 +121,19 @@ func (s *Store) callTogether(ctx context.Context, todo job, idempotent bool) (an
 	s.noteClosed(ctx, r)
 	todo.read(0, r)
 	return true
+}
+
+// closed reports whether the client has been closed: then it refuses a fresh request too, and not
+// just those that were on their way to a server from which it has turned away. (A client that could
+// not dial when it was closed goes on dialling; rueidis does not tell those from others.)
+func (s *sender) closed(ctx context.Context) bool {
+	return errors.Is(do(ctx, s.client, s.client.B().Ping().Build()).Error(), rueidis.ErrClosing)
+}
+
+// noteClosed finds out whether a request that was refused since its connection is closing was
+// refused because the client has been closed.
+func (s *sender) noteClosed(ctx context.Context, r rueidis.RedisResult) {
+	if errors.Is(r.NonRedisError(), rueidis.ErrClosing) {
+		s.errors.closed.Store(s.closed(ctx))
+	}
 }

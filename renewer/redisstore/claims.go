@@ -1,0 +1,127 @@
+package redisstore
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// claiming is the job of an acquire: calls of the script for as many claims each as scriptRoom has
+// room for. Neighbours that are alike share a call.
+type claiming struct {
+	codec  *codec
+	claims []renewer.Claim
+	grants []renewer.Grant
+	starts []int // call i has claims[starts[i]:starts[i+1]]
+
+	only struct { // for the usual one claim, without allocations of their own
+		grants [1]renewer.Grant
+		starts [2]int
+		words  [4 + 6]string // keys and arguments
+	}
+}
+
+func (c *codec) newClaiming(claims []renewer.Claim) *claiming {
+	job := &claiming{codec: c, claims: claims}
+	if job.grants, job.starts = job.only.grants[:], job.only.starts[:0]; len(claims) != 1 {
+		job.grants = make([]renewer.Grant, len(claims))
+		job.starts = make([]int, 0, len(claims)/c.perCall+2)
+	}
+	room := c.room()
+	for i := range claims {
+		if !room.add(claims[i].Name) || !c.alike(&claims[i-1], &claims[i]) {
+			job.starts = append(job.starts, i)
+			room.begin(claims[i].Name)
+		}
+	}
+	job.starts = append(job.starts, len(claims))
+	return job
+}
+
+// alike reports whether two claims can share a call. Replicas confirm one at a time.
+func (c *codec) alike(a, b *renewer.Claim) bool {
+	return a.TTL == b.TTL && c.plain(a) && c.plain(b) && c.replicas == 0
+}
+
+// plain reports whether a claim wants nothing that the script does for one at a time only.
+func (c *codec) plain(claim *renewer.Claim) bool {
+	return claim.Fence == 0 && claim.Reserve == 0 && !c.wantsPlace(claim)
+}
+
+// wantsPlace reports whether a claim is of an owner that has been refused and waits, so that it
+// should have a place in the line.
+func (c *codec) wantsPlace(claim *renewer.Claim) bool {
+	return claim.Queue && c.waiters.enabled() && c.waiters.has(claim.Owner)
+}
+
+func (c *claiming) size() int         { return len(c.starts) - 1 }
+func (c *claiming) name(i int) string { return c.claims[c.starts[i]].Name }
+func (c *claiming) weight(i int) int  { return c.starts[i+1] - c.starts[i] }
+
+func (c *claiming) command(i int, whole bool) rueidis.Completed {
+	s, part := c.codec, c.claims[c.starts[i]:c.starts[i+1]]
+	n, first := len(part), &part[0]
+	ttl := s.ttls.of(first.TTL)
+	fenceTTL := s.fenceText
+	if first.TTL > s.fenceTTL { // the counter must not lapse while the lease lives
+		fenceTTL = ttl
+	}
+	words := c.only.words[:]
+	if len(c.claims) > 1 { // commands may be made by several goroutines
+		words = make([]string, 4*n+6)
+	}
+	keys, args := words[:2*n:2*n+1], words[2*n+1:2*n+1]
+	args = append(args, ttl, fenceTTL, proposal(first.Fence), strconv.Itoa(first.Reserve), "")
+	for j := range part {
+		keys[j], keys[n+j] = lockKeys(s.prefix, part[j].Name)
+		args = append(args, part[j].Owner, s.holderText(part[j].Holder))
+	}
+	if s.wantsPlace(first) {
+		keys = append(keys, keys[0]+lineSuffix)
+		args[4] = lineTTL(first.TTL)
+	}
+	return acquireScript.command(s.builder(), whole, keys, args...)
+}
+
+func (c *claiming) read(i int, r rueidis.RedisResult) {
+	claims, grants := c.claims[c.starts[i]:c.starts[i+1]], c.grants[c.starts[i]:c.starts[i+1]]
+	reply, err := r.ToMessage()
+	if err != nil {
+		for j := range grants {
+			grants[j] = c.codec.noGrant(err)
+		}
+		return
+	}
+	if len(claims) == 1 {
+		grants[0] = c.codec.readOne(reply, &claims[0])
+		return
+	}
+	replies, err := reply.ToArray()
+	for j := range grants {
+		if err != nil || len(replies) != len(grants) {
+			grants[j].Err = unreadable("acquire")
+			continue
+		}
+		grants[j] = c.codec.readOne(replies[j], &claims[j])
+	}
+}
+
+// noGrant is the answer to a claim that the server has not answered.
+func (c *codec) noGrant(err error) renewer.Grant {
+	return renewer.Grant{Err: c.errors.wrap("acquire", err), Unsent: errors.Is(err, errNotSent)}
+}
+
+// readOne reads what became of one claim.
+func (c *codec) readOne(reply rueidis.RedisMessage, claim *renewer.Claim) renewer.Grant {
+	if err := reply.Error(); err != nil {
+		return renewer.Grant{Err: c.errors.wrap("acquire", err)}
+	}
+	g, ok := readGrant(reply, claim.Fence, claim.Reserve)
+	if !ok {
+		g.Err = unreadable("acquire")
+	}
+	return g
+}

@@ -1,0 +1,120 @@
+package redisstore
+
+import (
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// holding is the job of a renewal or a release: calls of a script for as many leases each as
+// scriptRoom has room for. Neighbours of one time share a call.
+type holding struct {
+	codec   *codec
+	op      string
+	script  *script
+	timeOf  func(*renewer.Hold) time.Duration
+	holds   []renewer.Hold
+	answers []renewer.Answer
+	starts  []int    // call i has holds[starts[i]:starts[i+1]]
+	last    []string // further arguments
+
+	only struct { // for the usual one hold, without allocations of their own
+		answers [1]renewer.Answer
+		starts  [2]int
+		words   [2 + 4]string // key and arguments
+	}
+}
+
+// newRenewing is the job of a renewal.
+func (c *codec) newRenewing(holds []renewer.Hold) *holding {
+	job := c.newHolding("renew", &renewScript, holds, func(h *renewer.Hold) time.Duration {
+		return h.TTL
+	})
+	job.last = c.shardArgs
+	return job
+}
+
+// newReleasing is the job of a release.
+func (c *codec) newReleasing(holds []renewer.Hold) *holding {
+	job := c.newHolding("release", &releaseScript, holds, func(h *renewer.Hold) time.Duration {
+		return h.Keep
+	})
+	switch {
+	case c.shardArgs != nil:
+		job.last = c.shardArgs
+	case c.waiters.enabled():
+		job.last = c.lineArgs
+	}
+	return job
+}
+
+func (c *codec) newHolding(
+	op string, do *script, holds []renewer.Hold, timeOf func(*renewer.Hold) time.Duration,
+) *holding {
+	h := &holding{codec: c, op: op, script: do, timeOf: timeOf, holds: holds}
+	if h.answers, h.starts = h.only.answers[:], h.only.starts[:0]; len(holds) != 1 {
+		h.answers = make([]renewer.Answer, len(holds))
+		h.starts = make([]int, 0, len(holds)/c.perCall+2)
+	}
+	h.divide()
+	return h
+}
+
+func (h *holding) divide() {
+	room := h.codec.room()
+	for i := range h.holds {
+		if !room.add(h.holds[i].Name) || h.timeOf(&h.holds[i-1]) != h.timeOf(&h.holds[i]) {
+			h.starts = append(h.starts, i)
+			room.begin(h.holds[i].Name)
+		}
+	}
+	h.starts = append(h.starts, len(h.holds))
+}
+
+func (h *holding) size() int         { return len(h.starts) - 1 }
+func (h *holding) name(i int) string { return h.holds[h.starts[i]].Name }
+func (h *holding) weight(i int) int  { return h.starts[i+1] - h.starts[i] }
+
+func (h *holding) command(i int, whole bool) rueidis.Completed {
+	part := h.holds[h.starts[i]:h.starts[i+1]]
+	n := len(part)
+	words := h.only.words[:]
+	if len(h.holds) > 1 { // commands may be made by several goroutines
+		words = make([]string, 2*n+1+len(h.last))
+	}
+	keys, args := words[:n:n], words[n:n+1]
+	args[0] = "0"
+	if d := h.timeOf(&part[0]); d != 0 {
+		args[0] = h.codec.ttls.of(d)
+	}
+	leaseKeys(keys, h.codec.prefix, part)
+	for j := range part {
+		args = append(args, h.ownerOf(&part[j]))
+	}
+	args = append(args, h.last...)
+	return h.script.command(h.codec.builder(), whole, keys, args...)
+}
+
+// ownerOf is the owner token of a hold, and, to a release, which tokens it gives back.
+func (h *holding) ownerOf(hold *renewer.Hold) string {
+	if hold.Used == 0 || h.script != &releaseScript {
+		return hold.Owner
+	}
+	return hold.Owner + decimal(hold.Used)
+}
+
+func (h *holding) read(i int, r rueidis.RedisResult) {
+	part := h.answers[h.starts[i]:h.starts[i+1]]
+	reply, err := r.ToMessage()
+	switch {
+	case err != nil:
+		err = h.codec.errors.wrap(h.op, err)
+	case !readAnswers(reply, part):
+		err = unreadable(h.op)
+	}
+	for j := range part {
+		part[j].Err = err
+	}
+}
