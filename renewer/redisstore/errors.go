@@ -219,7 +219,7 @@ func (e *errorReader) hint(r refusal) string {
 	}
 }
 
-// The commands that a user needs; package doc.go and its test hold the same lists.
+// The commands that a user needs; docs/redis.md and a test of it hold the same lists.
 const (
 	scriptRights = "+evalsha +eval +get +mget +set +del +pttl +pexpire +time"
 	rights       = scriptRights + " +publish +subscribe +unsubscribe"

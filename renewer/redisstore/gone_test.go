@@ -19,7 +19,7 @@ const freeByHand = "redis.call('DEL', KEYS[1]) return redis.call('PUBLISH', KEYS
 
 func TestDocsFreeByHand(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"doc.go", "../../docs/safety.md"} {
+	for _, file := range []string{"../../docs/redis.md", "../../docs/safety.md"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		assert.Contains(t, string(text), `EVAL "`+freeByHand+`" 1 `, file)

@@ -66,7 +66,7 @@ func documented(t testing.TB, file string) string {
 
 func TestDocumentedRights(t *testing.T) {
 	t.Parallel()
-	text := documented(t, "doc.go")
+	text := documented(t, "../../docs/redis.md")
 	for _, list := range []string{
 		redisstore.Rights, redisstore.ClusterRights,
 		redisstore.SentinelRights, redisstore.RoleRight, redisstore.WaitRight,

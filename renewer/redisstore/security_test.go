@@ -62,7 +62,7 @@ func storeBy(
 	return store
 }
 
-// The rights that the package's doc gives for a cluster and for
+// The rights that docs/redis.md gives for a cluster and for
 // Sentinel are enough, on the locks' servers and on the Sentinels.
 func TestLeastRightsOfADeployment(t *testing.T) {
 	t.Parallel()
