@@ -57,46 +57,47 @@ func (c *codec) wantsPlace(claim *renewer.Claim) bool {
 	return claim.Queue && c.waiters.enabled() && c.waiters.has(claim.Owner)
 }
 
-func (c *claiming) size() int         { return len(c.starts) - 1 }
-func (c *claiming) name(i int) string { return c.claims[c.starts[i]].Name }
-func (c *claiming) weight(i int) int  { return c.starts[i+1] - c.starts[i] }
+func (job *claiming) size() int         { return len(job.starts) - 1 }
+func (job *claiming) name(i int) string { return job.claims[job.starts[i]].Name }
+func (job *claiming) weight(i int) int  { return job.starts[i+1] - job.starts[i] }
 
-func (c *claiming) command(i int, whole bool) rueidis.Completed {
-	s, part := c.codec, c.claims[c.starts[i]:c.starts[i+1]]
+func (job *claiming) command(i int, whole bool) rueidis.Completed {
+	c, part := job.codec, job.claims[job.starts[i]:job.starts[i+1]]
 	n, first := len(part), &part[0]
-	ttl := s.ttls.of(first.TTL)
-	fenceTTL := s.fenceText
-	if first.TTL > s.fenceTTL { // the counter must not lapse while the lease lives
+	ttl := c.ttls.of(first.TTL)
+	fenceTTL := c.fenceText
+	if first.TTL > c.fenceTTL { // the counter must not lapse while the lease lives
 		fenceTTL = ttl
 	}
-	words := c.only.words[:]
-	if len(c.claims) > 1 { // commands may be made by several goroutines
+	words := job.only.words[:]
+	if len(job.claims) > 1 { // commands may be made by several goroutines
 		words = make([]string, 4*n+6)
 	}
 	keys, args := words[:2*n:2*n+1], words[2*n+1:2*n+1]
 	args = append(args, ttl, fenceTTL, proposal(first.Fence), strconv.Itoa(first.Reserve), "")
 	for j := range part {
-		keys[j], keys[n+j] = lockKeys(s.prefix, part[j].Name)
-		args = append(args, part[j].Owner, s.holderText(part[j].Holder))
+		keys[j], keys[n+j] = lockKeys(c.prefix, part[j].Name)
+		args = append(args, part[j].Owner, c.holderText(part[j].Holder))
 	}
-	if s.wantsPlace(first) {
+	if c.wantsPlace(first) {
 		keys = append(keys, keys[0]+lineSuffix)
 		args[4] = lineTTL(first.TTL)
 	}
-	return acquireScript.command(s.builder(), whole, keys, args...)
+	return acquireScript.command(c.builder(), whole, keys, args...)
 }
 
-func (c *claiming) read(i int, r rueidis.RedisResult) {
-	claims, grants := c.claims[c.starts[i]:c.starts[i+1]], c.grants[c.starts[i]:c.starts[i+1]]
+func (job *claiming) read(i int, r rueidis.RedisResult) {
+	from, to := job.starts[i], job.starts[i+1]
+	claims, grants := job.claims[from:to], job.grants[from:to]
 	reply, err := r.ToMessage()
 	if err != nil {
 		for j := range grants {
-			grants[j] = c.codec.noGrant(err)
+			grants[j] = job.codec.noGrant(err)
 		}
 		return
 	}
 	if len(claims) == 1 {
-		grants[0] = c.codec.readOne(reply, &claims[0])
+		grants[0] = job.codec.readOne(reply, &claims[0])
 		return
 	}
 	replies, err := reply.ToArray()
@@ -105,7 +106,7 @@ func (c *claiming) read(i int, r rueidis.RedisResult) {
 			grants[j].Err = unreadable("acquire")
 			continue
 		}
-		grants[j] = c.codec.readOne(replies[j], &claims[j])
+		grants[j] = job.codec.readOne(replies[j], &claims[j])
 	}
 }
 

@@ -23,9 +23,9 @@ type coalescer[Q, A any] struct {
 	together func(ctx context.Context, questions []Q) []A
 	// unknown is the answer to one whose context ended first.
 	unknown func(error) A
-	// left is called, before that answer is given, with a question that goes on without its caller.
-	// Once the command has been answered or given up, over is closed and settled is called. Both may
-	// be nil.
+	// left is called, before that answer is given, with a question that
+	// goes on without its caller. Once the command has been answered or
+	// given up, over is closed and settled is called. Both may be nil.
 	left    func(question *Q, over <-chan struct{})
 	settled func(question *Q, over <-chan struct{})
 

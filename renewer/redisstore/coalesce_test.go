@@ -21,11 +21,11 @@ import (
 // slowServer is a server that answers a question by its double, after
 // a second, and counts commands.
 type slowServer struct {
-	gather          *redisstore.Coalescer[int, int]
+	coalescer       *redisstore.Coalescer[int, int]
 	alone, together atomic.Int64
 	most            atomic.Int64
 	refuse          atomic.Bool
-	left            atomic.Int64 // parties whose context ended first
+	left            atomic.Int64 // groups whose context ended first
 }
 
 // nobody is the answer to who has left.
@@ -33,7 +33,7 @@ const nobody = -1
 
 func newSlowServer() *slowServer {
 	c := &slowServer{}
-	c.gather = redisstore.NewCoalescer(
+	c.coalescer = redisstore.NewCoalescer(
 		func(a, b *int) bool { return *a%2 == *b%2 },
 		func(ctx context.Context, q []int) []int {
 			c.alone.Add(1)
@@ -74,7 +74,7 @@ func (c *slowServer) ask(
 	var wg sync.WaitGroup
 	for i := range n {
 		q := from + i*step
-		wg.Go(func() { assert.Equal(t, []int{want(q)}, c.gather.Do(ctx, []int{q})) })
+		wg.Go(func() { assert.Equal(t, []int{want(q)}, c.coalescer.Do(ctx, []int{q})) })
 	}
 	synctest.Wait()
 	return wg.Wait
@@ -106,7 +106,7 @@ func TestQuestionsThatDifferTravelApart(t *testing.T) {
 		first()
 		assert.Positive(t, c.together.Load())
 		assert.GreaterOrEqual(t, c.alone.Load(), int64(10),
-			"those who find a party of the other kind")
+			"those who find a group of the other kind")
 	})
 }
 
@@ -122,7 +122,7 @@ func TestWhoLeavesGetsNoAnswerAndSpoilsNoOther(t *testing.T) {
 			if i%2 == 0 {
 				mine, want = t.Context(), double(q)
 			}
-			wg.Go(func() { assert.Equal(t, []int{want}, c.gather.Do(mine, []int{q})) })
+			wg.Go(func() { assert.Equal(t, []int{want}, c.coalescer.Do(mine, []int{q})) })
 		}
 		synctest.Wait()
 		cancel()
@@ -131,7 +131,7 @@ func TestWhoLeavesGetsNoAnswerAndSpoilsNoOther(t *testing.T) {
 	})
 }
 
-func TestAPartyEndsWithTheLastWhoWaits(t *testing.T) {
+func TestAGroupEndsWithTheLastWhoWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newSlowServer()

@@ -6,8 +6,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// newAcquires returns what coalesces the acquires of callers who meet. A caller that leaves is noted
-// in left until the server has had its claim.
+// newAcquires returns what coalesces the acquires of callers who meet. A
+// caller that leaves is noted in left until the server has had its claim.
 func newAcquires(
 	c *codec, s *sender, left *abandoned,
 ) *coalescer[renewer.Claim, renewer.Grant] {

@@ -14,9 +14,9 @@
 //
 // # Authority
 //
-// The server alone decides who has a lock, by its own clock: a lock is a key with a TTL. Every
-// operation is one Lua script, so that it happens wholly or not at all, and compares the owner token
-// before it changes anything. TTLs travel as durations.
+// The server alone decides who has a lock, by its own clock: a lock is a key with a
+// TTL. Every operation is one Lua script, so that it happens wholly or not at all,
+// and compares the owner token before it changes anything. TTLs travel as durations.
 //
 //	free --acquire--> held by A
 //	held by A --renew by A-->            held by A, TTL anew
@@ -46,16 +46,16 @@
 //
 //   - Keys begin with [Prefix]. Give each service one of its own, and a user with the rights on it
 //     alone. [New] says which right is missing.
-//   - Replication is asynchronous: a fail-over can lose a grant. [Replicas] narrows that window, and
-//     a fencing token closes it: see [renewer.Grant].
+//   - Replication is asynchronous: a fail-over can lose a grant. [Replicas]
+//     narrows that window, and a fencing token closes it: see [renewer.Grant].
 //   - A server that evicts keys, or restarts without its data, forgets locks.
 //   - A client with rueidis' own options notices a dead connection late. [ClientOption] sets those
 //     that locks need, and says why.
-//   - Waiters are served in the order in which they came on a single server, and woken together on a
-//     cluster.
+//   - Waiters are served in the order in which they came on a single
+//     server, and woken together on a cluster.
 //
-// Keys, rights, waiting, Cluster, Sentinel and what Redis can't promise are in docs/redis.md of this
-// module: https://github.com/lockbeat/lockbeat/blob/main/docs/redis.md
+// Keys, rights, waiting, Cluster, Sentinel and what Redis can't promise are in docs/redis.md
+// of this module: https://github.com/lockbeat/lockbeat/blob/main/docs/redis.md
 //
 // # Reading the code
 //

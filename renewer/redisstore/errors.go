@@ -52,9 +52,9 @@ type errorReader struct {
 	closed   atomic.Bool // whether the client was closed when it last refused a request
 }
 
-// wrap says which operation failed with what. A server's answer that it will give again until
-// somebody changes it, and that of a client that was closed, is marked [renewer.ErrRejected];
-// whatever else went wrong may pass.
+// wrap says which operation failed with what. A server's answer that it will
+// give again until an operator changes something, and that of a client that was
+// closed, is marked [renewer.ErrRejected]; whatever else went wrong may pass.
 func (e *errorReader) wrap(op string, err error) error {
 	var answer *rueidis.RedisError
 	if errors.Is(err, rueidis.ErrClosing) && e.closed.Load() {
@@ -68,7 +68,7 @@ func (e *errorReader) wrap(op string, err error) error {
 	text := errorText(answer.Error())
 	kind := e.classify(text)
 	if strings.Contains(answer.Error(), arguments) {
-		err = nil // whoever logs a chain of errors, logs this too
+		err = nil // or a log of the chain of errors would show it
 	}
 	return &serverError{op: op, text: text, hint: e.hint(kind), mark: kind.mark(), err: err}
 }
@@ -108,7 +108,7 @@ const (
 	readOnly                 // a replica, which a fail-over may promote
 	noRights                 // the user may not
 	noLogin                  // the user is not known
-	wrongType                // somebody else's key
+	wrongType                // another program's key
 	noCommand                // the server can't, or may not
 	clustered                // the client does not know that there is a cluster
 	damaged                  // our scripts' own errors, which say what to do
@@ -123,7 +123,7 @@ func (r refusal) mark() error {
 	case full:
 		return renewer.ErrOverloaded
 	default:
-		return renewer.ErrRejected // until somebody changes the server
+		return renewer.ErrRejected // until an operator changes the server
 	}
 }
 
@@ -175,7 +175,7 @@ func (e *errorReader) classify(text string) refusal {
 	return passing
 }
 
-// definite tells whether to refuse a server at once. A replica is one, although
+// definite reports whether to refuse a server at once. A replica is one, although
 // a fail-over may promote it: at start it is a wrong address by far more often.
 func (e *errorReader) definite(text string) bool { return e.classify(text) > full }
 

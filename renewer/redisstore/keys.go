@@ -80,7 +80,7 @@ func keySize(prefix, name string) int {
 	return size
 }
 
-// clean tells whether a name can stand in a key as it is.
+// clean reports whether a name can stand in a key as it is.
 func clean(name string) bool {
 	for i := range len(name) {
 		if mustEscape(name[i]) {

@@ -23,13 +23,15 @@ var (
 const recordSuffix = ":record"
 
 // MaxRecord is how many bytes the data of a record may have: 16 MiB. [Store.Write] refuses more,
-// and [Store.Look] a record that somebody else has made larger: both are [renewer.ErrRejected].
+// and [Store.Look] a record that another program has made larger: both are [renewer.ErrRejected].
 const MaxRecord = 16 << 20
 
 var _ renewer.Recorder = (*Store)(nil)
 
 // recordKey is in the slot of the lock's other keys.
-func (s *Store) recordKey(name string) string { return leaseKey(s.codec.prefix, name) + recordSuffix }
+func (s *Store) recordKey(name string) string {
+	return leaseKey(s.codec.prefix, name) + recordSuffix
+}
 
 // Look implements [renewer.Recorder]. A TTL below 1 ms of a look with
 // a token is answered with [renewer.ErrConfig].
@@ -43,12 +45,13 @@ func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 			asked = append(asked, i)
 		}
 	}
-	name := func(j int) string { return looks[asked[j]].Name }
-	s.sender.spread(ctx, &s.recording, &calls{len(asked), name, func(j int, whole bool) rueidis.Completed {
+	todo := &calls{n: len(asked), nameOf: func(j int) string { return looks[asked[j]].Name }}
+	todo.build = func(j int, whole bool) rueidis.Completed {
 		l := &looks[asked[j]]
 		return lookScript.command(s.codec.builder(), whole, []string{s.recordKey(l.Name)},
 			decimal(l.Fence), decimal(l.TTL.Milliseconds()))
-	}, func(j int, r rueidis.RedisResult) {
+	}
+	todo.readOne = func(j int, r rueidis.RedisResult) {
 		i := asked[j]
 		reply, err := r.ToMessage()
 		if err != nil {
@@ -59,7 +62,8 @@ func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 		if seen[i], ok = readSeen(reply, looks[i].Fence); !ok {
 			seen[i].Err = unreadable("look")
 		}
-	}})
+	}
+	s.sender.spread(ctx, &s.recording, todo)
 	return seen
 }
 
@@ -81,15 +85,16 @@ func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.A
 		}
 		asked = append(asked, i)
 	}
-	name := func(j int) string { return records[asked[j]].Name }
-	s.sender.spread(ctx, &s.recording, &calls{len(asked), name, func(j int, whole bool) rueidis.Completed {
+	todo := &calls{n: len(asked), nameOf: func(j int) string { return records[asked[j]].Name }}
+	todo.build = func(j int, whole bool) rueidis.Completed {
 		r := records[asked[j]]
 		if r.Erase {
 			r.TTL, r.Data = 0, ""
 		}
 		return writeScript.command(s.codec.builder(), whole, []string{s.recordKey(r.Name)},
 			decimal(r.Fence), decimal(r.Seq), decimal(r.TTL.Milliseconds()), r.Data)
-	}, func(j int, r rueidis.RedisResult) {
+	}
+	todo.readOne = func(j int, r rueidis.RedisResult) {
 		i := asked[j]
 		reply, err := r.ToMessage()
 		if err != nil {
@@ -100,7 +105,8 @@ func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.A
 		if answers[i].Status, ok = readWritten(reply); !ok {
 			answers[i].Err = unreadable("write")
 		}
-	}})
+	}
+	s.sender.spread(ctx, &s.recording, todo)
 	return answers
 }
 

@@ -14,13 +14,13 @@ import (
 
 // ErrReplicas is why an acquire got no definite answer from a store with [Replicas]: the
 // server granted the lock, but too few of its replicas confirmed it in time. A later
-// question of the same owner may be granted; the engine frees what nobody asks for any more.
+// question of the same owner may be granted; the engine frees what no caller asks for any more.
 var ErrReplicas = errors.New("redisstore: too few replicas confirmed the lock")
 
 // Replicas has each grant confirmed by n replicas of its server, 0 by default, before it counts:
-// it narrows the window in which a fail-over forgets a lock that somebody believes in (see the
-// package's doc). The server waits for them by WAIT, for at most a tenth of the TTL. When too
-// few confirm by then nobody knows: the error is [renewer.ErrUnavailable] and [ErrReplicas].
+// it narrows the window in which a fail-over forgets a lock that its holder believes in (see
+// docs/redis.md). The server waits for them by WAIT, for at most a tenth of the TTL. When too few
+// confirm by then the grant is uncertain: the error is [renewer.ErrUnavailable] and [ErrReplicas].
 //
 // An acquire takes a connection of its own meanwhile, from the client's
 // pool for blocking commands, lest others' requests queue up behind it; the
@@ -109,7 +109,7 @@ func (s *sender) serverOf(name string) rueidis.Client {
 }
 
 // movedTo is a client of the server where, as another says, the lock
-// has moved to; nil if it has not, or nobody knows the server.
+// has moved to; nil if it has not, or if the client does not know that server.
 func (s *sender) movedTo(ctx context.Context, r rueidis.RedisResult, key string) rueidis.Client {
 	answer, ok := rueidis.IsRedisErr(r.Error())
 	if !ok || s.topology == nil {

@@ -49,7 +49,7 @@ func (s script) command(
 	return b.Evalsha().Sha1(s.sha).Numkeys(n).Key(keys...).Arg(args...).Build()
 }
 
-// unknownScript tells whether the server has not seen the script
+// unknownScript reports whether the server has not seen the script
 // since it started, or since SCRIPT FLUSH.
 func unknownScript(r rueidis.RedisResult) bool {
 	e, ok := rueidis.IsRedisErr(r.Error())

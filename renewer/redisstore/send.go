@@ -11,7 +11,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
 
-// maxRounds bounds how often call sends a command. The script may be forgotten once or
+// maxRounds bounds how often call sends a command. The server may forget the script once or
 // twice in between; a crowd of callers with short deadlines may spoil a few dials in a row.
 const maxRounds = 10
 
@@ -25,7 +25,8 @@ type job interface {
 	read(i int, r rueidis.RedisResult)
 }
 
-// sender sends jobs to the servers by the caller's client. Its methods may be called concurrently.
+// sender sends jobs to the servers by the caller's client. It sends a command
+// again only if that has had no effect. Its methods may be called concurrently.
 type sender struct {
 	client   rueidis.Client
 	topology *topology.Topology // of a cluster; nil otherwise
@@ -91,9 +92,9 @@ func (s *sender) callOne(ctx context.Context, todo job) (failed bool) {
 	}
 }
 
-// neverSent tells whether the command did not leave for no fault of its own.
-// When there is no connection, rueidis lets the first caller dial for all, under
-// that caller's context: when that one is cancelled, everybody's command fails.
+// neverSent reports whether a command did not leave because of another caller. When there is no
+// connection, rueidis lets the first caller dial for all, under that caller's context: if that
+// context ends, the commands of all fail.
 func neverSent(ctx context.Context, r rueidis.RedisResult) bool {
 	err := r.NonRedisError()
 	if err == nil || ctx.Err() != nil {
@@ -106,9 +107,9 @@ func neverSent(ctx context.Context, r rueidis.RedisResult) bool {
 	return errors.As(err, &dial) && dial.Op == "dial" && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// callTogether sends the one command of a job once, for callers of whom each can ask
-// alone if that is of no use: when the command has not had any effect, or, since it is
-// idempotent by then, when the server refused it, be it for the sake of one of them.
+// callTogether sends the one command of a job once, for several callers. It reports false
+// if each is to ask alone: when the command has had no effect; or when the server refused
+// it, perhaps because of one of them only, and it may be sent again since it is idempotent.
 func (s *sender) callTogether(ctx context.Context, todo job, idempotent bool) (answered bool) {
 	if todo.size() != 1 {
 		return false

@@ -15,9 +15,9 @@ import (
 
 // Store keeps locks in one Redis deployment. Its methods may be called concurrently.
 //
-// A request passes through it one way: codec writes it as calls of scripts, a window bounds how many
-// are under way, sender sends them, and codec reads the replies. What comes back by itself, a message
-// that a lock is free, comes by the subscriber.
+// A request passes through it one way: codec writes it as calls of scripts, a window
+// bounds how many are under way, sender sends them, and codec reads the replies.
+// What comes back by itself, a message that a lock is free, comes by the subscriber.
 type Store struct {
 	codec    *codec
 	sender   *sender

@@ -12,14 +12,14 @@ import (
 // The value of a lease is text, for people too (redis-cli --raw GET KEY): a line each
 // for owner token, fencing token, the server's clock in us when the lock was taken, the
 // holder's node, pid and operation, and the traceparent of its work if it is traced.
-// Lines added later go behind these, and are ignored by those who do not know them.
+// Lines added later go behind these, and programs that do not know them ignore them.
 const (
 	// separator is a control byte, which no part may have, so that none needs escaping.
 	separator = "\n"
 	// maxPart bounds each part of a holder, in bytes.
 	maxPart = 64
 	// maxValue bounds what is read of a value: ours have at most 262 bytes, acquire.lua sends
-	// 300, and nobody else should write here.
+	// 300, and no other program should write here.
 	maxValue = 4096
 	// maxExact is the largest integer up to which the doubles of Lua are exact.
 	maxExact = 1<<53 - 1
@@ -31,9 +31,9 @@ func encodeHolder(h renewer.Holder) string {
 	return part(h.Node) + separator + strconv.Itoa(max(h.PID, 0)) + separator + part(h.Operation)
 }
 
-// decodeValue reads who holds a lock and since when, in us of the server's clock. Whoever may
-// write to the server may have written the value: of one that is not of our making nothing is
-// believed, and no part is longer or less printable than what encodeHolder writes.
+// decodeValue reads who holds a lock and since when, in us of the server's clock. Any user of the
+// server may have written the value: of one that is not of our making nothing is believed, and no
+// part is longer or less printable than what encodeHolder writes.
 func decodeValue(value string) (h renewer.Holder, since int64) {
 	if len(value) > maxValue {
 		return h, 0
@@ -93,7 +93,7 @@ func part(s string) string {
 	return b.String()
 }
 
-// plain tells whether part would return s as it is, for the usual case of short ASCII.
+// plain reports whether part would return s as it is, for the usual case of short ASCII.
 func plain(s string) bool {
 	if len(s) > maxPart {
 		return false

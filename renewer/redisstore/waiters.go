@@ -44,10 +44,10 @@ func readPlace(text string) (p place, ok bool) {
 	return p, err == nil
 }
 
-// waiterSet has the places of this store's owners who stand in a line on the server, or will when
-// they ask again, so that a message for one of them is recognized. An owner that finds its lock free
-// is not in it: owners enter when they have been refused once, or when the lock's channel was
-// watched here a moment ago. It may be used concurrently.
+// waiterSet has the places of this store's owners who stand in a line on the server, or
+// will when they ask again, so that a message for one of them is recognized. An owner
+// that finds its lock free is not in it: owners enter when they have been refused once,
+// or when the lock's channel was watched here a moment ago. It may be used concurrently.
 type waiterSet struct {
 	able   atomic.Bool  // the server lets waiters stand in line; once true, always
 	n      atomic.Int64 // places
@@ -119,8 +119,9 @@ func (w *waiterSet) leave(holds []renewer.Hold) {
 	}
 }
 
-// audience reads a message of release.lua: empty, or the places of the first and, if there is one,
-// the second in line. Any other message, such as one of an earlier version, may be for every waiter.
+// audience reads a message of release.lua: empty, or the places of the
+// first and, if there is one, the second in line. Any other message,
+// such as one of an earlier version, may be for every waiter.
 func (w *waiterSet) audience(message string) subscription.Audience {
 	if len(message) > maxMessage {
 		return subscription.AudienceAll

@@ -91,7 +91,7 @@ func (w *window) fits(items int) bool { return w.used == 0 || w.used+items <= w.
 // reads and writes: each kind has a window of its own, and heartbeats have none. All go over one
 // connection, so that a heartbeat waits for whatever was put on it before. So many take the server
 // some milliseconds; a crowd of 100,000 callers, each of whom sends at once, would take longer than
-// a heartbeat may. Those who wait for their turn gather meanwhile, and share commands.
+// a heartbeat may. Those who wait for their turn share commands meanwhile.
 const (
 	// mostUnderWay is for callers who share commands. It keeps a server busy that is 10 ms away.
 	mostUnderWay = 1024

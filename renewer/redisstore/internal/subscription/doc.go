@@ -12,7 +12,7 @@
 // The files, from the caller down to the wire:
 //
 //	subscriber.go  Subscriber: what is watched, and on which server
-//	loop.go        the goroutine of a server: a connection for as long as anything is watched there
+//	loop.go        the goroutine of a server: it keeps a connection while anything is watched
 //	session.go     one connection, from dialling to its end
 //	server.go      what is wanted on a server, and what its connection has
 //	channel.go     a channel and its watches

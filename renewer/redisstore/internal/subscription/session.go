@@ -66,8 +66,8 @@ func serve(ctx context.Context, config *Config, to *server, place string) (live 
 	return to.disconnect(s.link), err
 }
 
-// dial opens the connection. It takes no context, since Dedicate takes none: it dials for as long as
-// Dialer.Timeout says. No caller waits for this goroutine.
+// dial opens the connection. It takes no context, since Dedicate takes none: it
+// dials for as long as Dialer.Timeout says. No caller waits for this goroutine.
 func (s *session) dial() error {
 	client := s.config.Client
 	if s.config.Topology != nil {
@@ -184,8 +184,8 @@ func (s *session) update(ctx context.Context) error {
 	return nil
 }
 
-// subscribe asks for messages that stay in the shard where the server knows such (Redis 7), and else
-// for those that all servers of the cluster are sent.
+// subscribe asks for messages that stay in the shard where the server knows
+// such (Redis 7), and else for those that all servers of the cluster are sent.
 func (s *session) subscribe(ctx context.Context, channels []string) error {
 	if s.sharded {
 		// One at a time: channels of one command must share a slot.

@@ -100,8 +100,8 @@ func (s *Subscriber) Mark(name string) bool {
 	return true
 }
 
-// Close ends all subscriptions, and does not wait for that. Watches hear of it by [ErrClosed], once.
-// More calls than one do nothing.
+// Close ends all subscriptions, and does not wait for that. Watches
+// hear of it by [ErrClosed], once. More calls than one do nothing.
 func (s *Subscriber) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

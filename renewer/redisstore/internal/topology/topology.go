@@ -31,7 +31,7 @@ type Topology struct {
 	addrs func() []string // of the servers that the client knows, in an order that varies
 	slots func(ctx context.Context, addr string) (rueidis.RedisMessage, error)
 
-	changed func() // nil if nobody needs to know
+	changed func() // may be nil
 	now     atomic.Pointer[layout]
 	life    context.Context // after its end the servers are asked no more
 
