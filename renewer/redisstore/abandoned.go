@@ -7,9 +7,10 @@ import (
 	"sync/atomic"
 )
 
-// abandoned are claims whose callers have left while the claim was on its way together with others.
-// The command may be sent only then. What is to undo such a claim must not overtake it: the key
-// would be left for its TTL.
+// abandoned has the claims whose callers have left while the claim was on its
+// way together with others. Such a claim may be sent only later. A release
+// must not overtake the claim that it undoes: the key would be left for its
+// TTL. So a release first waits for the end of such claims of its owner.
 type abandoned struct {
 	some atomic.Bool // whether there are any, so that a release need not take the mutex
 
@@ -41,7 +42,8 @@ func (a *abandoned) remove(owner string, until <-chan struct{}) {
 	a.some.Store(len(a.until) > 0)
 }
 
-// settle waits until the server has had what the owner has abandoned, while ctx lives.
+// settle waits until the claims that an owner has abandoned are
+// answered or given up, while ctx lives.
 func (a *abandoned) settle(ctx context.Context, owner string) error {
 	if !a.some.Load() {
 		return nil

@@ -53,6 +53,23 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	})
 }
 
+// BenchmarkKeeper is BenchmarkAcquireRelease from one goroutine through a keeper, as users do.
+func BenchmarkKeeper(b *testing.B) {
+	k, err := renewer.New(benchStore(b), renewer.Config{TTL: 15 * time.Second})
+	require.NoError(b, err)
+	defer func() { require.NoError(b, k.Shutdown(context.Background())) }()
+	b.ReportAllocs()
+	for b.Loop() {
+		lease, err := k.Acquire(context.Background(), "bench")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := lease.Release(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func cycle(b *testing.B, s renewer.Store, c renewer.Claim, h renewer.Hold) {
 	b.Helper()
 	if g := s.Acquire(context.Background(), []renewer.Claim{c}); g[0].Status != renewer.StatusHeld {

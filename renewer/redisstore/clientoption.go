@@ -19,7 +19,7 @@ import (
 //   - AlwaysPipelining: a call whose context is cancelled returns at
 //     once, and not only when the connection times out.
 //   - DialCtxFn, around yours if you have one: it also returns at once while a connection
-//     is in the making, for which the client would have it wait until Dialer.Timeout.
+//     is being made, for which the client would have it wait until Dialer.Timeout.
 //   - PipelineMultiplex -1: one connection, so that the server sees
 //     the requests of a lock in the order they were made.
 //   - DisableCache: there is no client-side caching to pay for.

@@ -14,6 +14,9 @@ const groupMost = 64
 // answers it at a third of the cost of one each. No caller is kept waiting for company: one that
 // finds no question under way asks alone, at once. Otherwise the first to come yields the processor
 // once, and takes along the callers who have joined by then.
+//
+// Each caller gets the answer to its own question. If a group's command was of no use, each of its
+// callers asks alone, so that no question spoils another.
 type coalescer[Q, A any] struct {
 	// alike reports whether two questions can share a command.
 	alike func(a, b *Q) bool
@@ -35,7 +38,7 @@ type coalescer[Q, A any] struct {
 }
 
 // group is a question that several callers ask together. Its fields are guarded by coalescer.mu;
-// answers is set once done is closed.
+// answers may be read once done is closed, and is nil if each is to ask alone.
 type group[Q, A any] struct {
 	questions []Q
 	left      []int // indexes of those whose callers do not wait any longer
@@ -55,7 +58,7 @@ func (c *coalescer[Q, A]) doThrough(ctx context.Context, w *window, question []Q
 	return c.do(ctx, question)
 }
 
-// do asks one question.
+// do asks one question, in a group or alone.
 func (c *coalescer[Q, A]) do(ctx context.Context, question []Q) []A {
 	c.mu.Lock()
 	g, first, i := c.group, false, 0

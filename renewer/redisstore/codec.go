@@ -8,8 +8,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// codec writes requests as calls of scripts, and reads their replies. It sends nothing. Its methods
-// may be called concurrently.
+// codec writes requests as calls of scripts, and reads their replies.
+// It sends nothing, and a reply that no script of ours gives is an
+// error and never a grant. Its methods may be called concurrently.
 type codec struct {
 	builder   func() rueidis.Builder
 	prefix    string

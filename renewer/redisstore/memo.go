@@ -2,8 +2,8 @@ package redisstore
 
 import "sync/atomic"
 
-// memo remembers the last text that was made of a value: nearly always the next is of the
-// same. Its zero value is not usable; make is how to make one. It may be used concurrently.
+// memo remembers the last text that was made of a value, since the next one is nearly always of the
+// same value. Its make must be set. It may be used concurrently.
 type memo[K comparable] struct {
 	make func(K) string
 	last atomic.Pointer[remembered[K]]

@@ -18,7 +18,7 @@ const (
 	probeElsewhere = "%%"
 )
 
-// prober asks the server what the store must know of it.
+// prober asks the server what the store must know of it. Its questions change nothing there.
 type prober struct {
 	sender
 	prefix   string
@@ -114,7 +114,7 @@ func (p *prober) askLines(ctx context.Context) error {
 	return p.orLater(r)
 }
 
-// askRunID asks the server for its run ID, if it lets us see that.
+// askRunID asks the server for its run ID, which it may keep from us.
 func (p *prober) askRunID(ctx context.Context) error {
 	r := do(ctx, p.client, p.client.B().Info().Section("server").Build())
 	text, err := r.ToString()
@@ -130,8 +130,8 @@ func (p *prober) askRunID(ctx context.Context) error {
 	return nil
 }
 
-// warning makes a question for one of the server's settings, if it lets us see that, about which
-// warn may have something to say.
+// warning makes a question about one of the server's settings, which it may keep from us. If warn
+// has something to say about the value, it is logged.
 func (p *prober) warning(setting string, warn func(value string) string) question {
 	return func(ctx context.Context) error {
 		r := do(ctx, p.client, p.client.B().ConfigGet().Parameter(setting).Build())
@@ -148,7 +148,7 @@ func (p *prober) warning(setting string, warn func(value string) string) questio
 	}
 }
 
-// warnOfEviction: the server may throw locks away before their time.
+// warnOfEviction warns of a server that may throw locks away before their time.
 func warnOfEviction(policy string) string {
 	if policy == "noeviction" {
 		return ""
@@ -158,8 +158,8 @@ func warnOfEviction(policy string) string {
 		"keep locks on a server with maxmemory-policy noeviction"
 }
 
-// warnOfNoReplicas: after a fail-over, clients that hear of no Sentinel may go on with the former
-// primary.
+// warnOfNoReplicas warns of a server that goes on without a replica: after a
+// fail-over, clients that reach no Sentinel may go on with the former primary.
 func warnOfNoReplicas(least string) string {
 	if least != "0" {
 		return ""
@@ -170,8 +170,8 @@ func warnOfNoReplicas(least string) string {
 		"behind Sentinel"
 }
 
-// orLater is errLater if the server has not answered, or not for good, and else nil: it won't say
-// any more.
+// orLater is errLater if the server has not answered, or will answer differently in a moment; and
+// otherwise nil: to ask again would be of no use.
 func (p *prober) orLater(r rueidis.RedisResult) error {
 	if r.NonRedisError() != nil {
 		return errLater

@@ -9,8 +9,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Replies come from a server that we do not run. One that our script can't
-// have given is StatusUnknown, with an error: it is never taken for a grant.
+// Replies come from a server that we do not run. One that our script can't have given is
+// StatusUnknown, with an error: it is never taken for a grant.
 
 // readGrant reads the reply of acquire.lua to a claim that proposed a
 // token, or 0, and asked to reserve so many more.

@@ -9,8 +9,8 @@ const (
 	maxKeyBytes = 16 << 10
 )
 
-// scriptRoom is how full a call of a script is: it has at most perCall names, and fewer if
-// they are long. At first there is no call.
+// scriptRoom counts what is in a call of a script: at most perCall
+// names, and fewer if they are long. At first there is no call.
 type scriptRoom struct {
 	prefix      string
 	perCall     int

@@ -12,8 +12,8 @@ import (
 var errNotSent = errors.New("not sent: its time was over before its turn came, behind others of " +
 	"this process")
 
-// window lets so many items of requests be under way at once. The others wait for their turn, in
-// order, for as long as their contexts live.
+// window lets at most so many items of requests be under way at once. The others wait
+// for their turn, in the order in which they came, for as long as their contexts live.
 type window struct {
 	most int
 
@@ -89,7 +89,7 @@ func (w *window) fits(items int) bool { return w.used == 0 || w.used+items <= w.
 
 // How many locks one process asks a server for at the same time, or frees, or how many records it
 // reads and writes: each kind has a window of its own, and heartbeats have none. All go over one
-// connection, so that a heartbeat waits for whatever was put on it before. So many take the server
+// connection, so that a heartbeat waits for all that was put on it before. So many take the server
 // some milliseconds; a crowd of 100,000 callers, each of whom sends at once, would take longer than
 // a heartbeat may. Those who wait for their turn share commands meanwhile.
 const (
@@ -100,8 +100,8 @@ const (
 	mostAlone = 256
 )
 
-// windows are those to the servers of a store, by shard, so that one that does not answer holds up
-// no other's.
+// windows has one window for each shard, so that a server that does not answer holds up no requests
+// to another one.
 type windows struct {
 	most    int
 	byShard sync.Map // of *window

@@ -11,20 +11,20 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A call must return when its context ends. rueidis keeps to that on a connection, and not while
-// one is in the making: a caller who needs it waits for the dial and the greeting of another, for
-// up to Dialer.Timeout, whatever its own context says. A client made with ClientOption therefore
-// counts its connections in the making, and while there are any, each request is made in a
-// goroutine of its own, which its caller can leave behind. Usually there are none, and a request
-// costs one look at the counter.
+// A call must return when its context ends. rueidis keeps to that once it has a
+// connection, and not while one is being made: a caller who needs it waits for the dial
+// and the greeting of another caller, for up to Dialer.Timeout, whatever its own context
+// says. So a client made with ClientOption counts the connections that are being made.
+// While there are any, each request is made in a goroutine of its own, which its caller
+// can leave behind. Usually there are none, and a request costs one look at the counter.
 
-// inTheMaking counts the connections of this process that are being made, or that have ended a
+// dialing counts the connections of this process that are being made, or that have ended a
 // moment ago, so that another is about to be made. Another client's connections count too: that
 // costs goroutines, and nothing else.
 //
-// What is left is a caller who looks, finds none, and then needs a connection that has ended within
+// It misses one case: a caller looks, finds none, and then needs a connection that has ended within
 // the microseconds since.
-var inTheMaking atomic.Int64
+var dialing atomic.Int64
 
 // endedFor is how long a connection that has ended counts: callers who come until the next dial
 // begins must not wait for it.
@@ -32,7 +32,7 @@ const endedFor = 100 * time.Millisecond
 
 // do is client.Do, but it returns when ctx ends, even if there is no connection yet.
 func do(ctx context.Context, client rueidis.Client, command rueidis.Completed) rueidis.RedisResult {
-	if inTheMaking.Load() == 0 || ctx.Done() == nil {
+	if dialing.Load() == 0 || ctx.Done() == nil {
 		return client.Do(ctx, command)
 	}
 	done := make(chan rueidis.RedisResult, 1)
@@ -49,7 +49,7 @@ func do(ctx context.Context, client rueidis.Client, command rueidis.Completed) r
 func doMulti(
 	ctx context.Context, client rueidis.Client, commands []rueidis.Completed,
 ) []rueidis.RedisResult {
-	if inTheMaking.Load() == 0 || ctx.Done() == nil {
+	if dialing.Load() == 0 || ctx.Done() == nil {
 		return client.DoMulti(ctx, commands...)
 	}
 	n := len(commands) // the goroutine has them from here on
@@ -71,14 +71,14 @@ func doMulti(
 type dialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
 
 // countingDial returns a function that dials as the client would with the options, and counts what
-// is in the making.
+// is being made.
 func countingDial(opt *rueidis.ClientOption) dialFunc {
 	// the client still heeds DialFn
 	dial, oldDial, delay := opt.DialCtxFn, opt.DialFn, opt.DisableTCPNoDelay
 	return func(ctx context.Context, addr string, dialer *net.Dialer,
 		config *tls.Config,
 	) (conn net.Conn, err error) {
-		inTheMaking.Add(1)
+		dialing.Add(1)
 		switch {
 		case dial != nil:
 			conn, err = dial(ctx, addr, dialer, config)
@@ -91,7 +91,7 @@ func countingDial(opt *rueidis.ClientOption) dialFunc {
 			conn, err = dialer.DialContext(ctx, "tcp", addr)
 		}
 		if err != nil {
-			inTheMaking.Add(-1)
+			dialing.Add(-1)
 			return nil, err
 		}
 		if delay {
@@ -112,9 +112,9 @@ func disableNoDelay(conn net.Conn) {
 	}
 }
 
-// countedConn is in the making until the server's first bytes have come. Until then it ends with
+// countedConn is being made until the server's first bytes have come. Until then it ends with
 // the context of the caller who needed it first: in the greeting, rueidis heeds only that one's
-// deadline, which not every context tells.
+// deadline, and not every context has one.
 type countedConn struct {
 	net.Conn
 
@@ -133,7 +133,7 @@ func newCountedConn(ctx context.Context, conn net.Conn) *countedConn {
 				ctx.Err())
 			c.spoilt.Store(&err)
 			_ = c.Conn.Close() // by which the client hears of it
-			inTheMaking.Add(-1)
+			dialing.Add(-1)
 		}
 	})
 	return c
@@ -166,19 +166,19 @@ func (c *countedConn) explain(err error) error {
 // Close closes the connection.
 func (c *countedConn) Close() error {
 	if !c.closed.Swap(true) && !c.countOut() {
-		inTheMaking.Add(1)
-		time.AfterFunc(endedFor, func() { inTheMaking.Add(-1) })
+		dialing.Add(1)
+		time.AfterFunc(endedFor, func() { dialing.Add(-1) })
 	}
 	return c.Conn.Close()
 }
 
-// countOut counts the connection out, if it is not yet. It reports whether it was in the making.
+// countOut counts the connection out, if it is not yet. It reports whether it was being made.
 func (c *countedConn) countOut() bool {
 	if c.made.Swap(true) {
 		return false
 	}
 	c.leave()
 	c.leave = nil // which has the context
-	inTheMaking.Add(-1)
+	dialing.Add(-1)
 	return true
 }
