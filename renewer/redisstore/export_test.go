@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
@@ -120,12 +121,25 @@ func PlaceText(owner string) string {
 	return hex.EncodeToString(p[:])
 }
 
-// AudienceOf is for whom a message is, to a store with one owner in line.
-func AudienceOf(owner, message string) subscription.Audience {
-	var w waiterSet
-	w.add(owner)
-	return w.audience(message)
-}
-
 // SlotOf is the slot of a lock's keys.
 func SlotOf(name string) int { return int(slotOf(name)) }
+
+// Waiters is waiterSet for tests.
+type Waiters struct{ w waiterSet }
+
+// Enable notes that the server lets waiters stand in line.
+func (w *Waiters) Enable() { w.w.enable() }
+
+// Settle notes the answers to claims.
+func (w *Waiters) Settle(claims []renewer.Claim, grants []renewer.Grant) {
+	w.w.settle(claims, grants)
+}
+
+// Leave forgets the owners of holds.
+func (w *Waiters) Leave(holds []renewer.Hold) { w.w.leave(holds) }
+
+// Has reports whether an owner is in the set.
+func (w *Waiters) Has(owner string) bool { return w.w.has(owner) }
+
+// Audience is for whom a message is.
+func (w *Waiters) Audience(message string) subscription.Audience { return w.w.audience(message) }

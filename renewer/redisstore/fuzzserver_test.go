@@ -215,8 +215,11 @@ func FuzzMessages(f *testing.F) {
 	f.Add(strings.Repeat("0", 40) + " " + place)
 	f.Add(owner("a") + "\n" + owner("b"))
 	f.Add(strings.ToUpper(place) + " " + place)
+	var waiters redisstore.Waiters
+	waiters.Enable()
+	waiters.Settle([]renewer.Claim{queue("a")}, []renewer.Grant{{Status: renewer.StatusTaken}})
 	f.Fuzz(func(t *testing.T, message string) {
-		to := redisstore.AudienceOf(owner("a"), message)
+		to := waiters.Audience(message)
 		first, second, ok := strings.Cut(strings.ToLower(message), " ")
 		switch to {
 		case subscription.AudienceUs:

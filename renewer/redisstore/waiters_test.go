@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 )
 
 const minuteTTL = time.Minute
@@ -269,4 +270,48 @@ func TestWithoutALine(t *testing.T) {
 	s.ok(t, "DEL", redisstore.LeaseKey(redisstore.DefaultPrefix, "a")+":line")
 	require.NoError(t, third.Release(t.Context()))
 	require.NoError(t, (<-got).Release(t.Context()))
+}
+
+// An owner is in the set from its first refusal until it has the lock or wants it no more, and only
+// if it waits at all.
+func TestWaiterSet(t *testing.T) {
+	t.Parallel()
+	var w redisstore.Waiters
+	answer := func(letter string, status renewer.Status, waits bool) renewer.Grant {
+		c, grants := queue(letter), []renewer.Grant{{Status: status}}
+		c.Queue = waits
+		w.Settle([]renewer.Claim{c}, grants)
+		return grants[0]
+	}
+	assert.False(t, answer("a", renewer.StatusTaken, true).Queued)
+	assert.False(t, w.Has(owner("a")), "the server has no lines, as far as is known")
+
+	w.Enable()
+	assert.False(t, answer("a", renewer.StatusTaken, false).Queued)
+	assert.False(t, w.Has(owner("a")), "it does not wait")
+	answer("a", renewer.StatusUnknown, true)
+	assert.False(t, w.Has(owner("a")), "it was not refused")
+	assert.True(t, answer("a", renewer.StatusTaken, true).Queued, "it must be released")
+	answer("b", renewer.StatusTaken, true)
+	assert.True(t, w.Has(owner("a")))
+
+	a, b := redisstore.PlaceText(owner("a")), redisstore.PlaceText(owner("b"))
+	other := redisstore.PlaceText(owner("c"))
+	for message, want := range map[string]subscription.Audience{
+		"":                subscription.AudienceAll,
+		a + " ":           subscription.AudienceUs,
+		b + " " + other:   subscription.AudienceUs,
+		other + " " + a:   subscription.AudienceUsLater,
+		other + " ":       subscription.AudienceOthers,
+		other + " " + "x": subscription.AudienceAll,
+		a:                 subscription.AudienceAll,
+	} {
+		assert.Equal(t, want, w.Audience(message), "%q", message)
+	}
+
+	answer("a", renewer.StatusHeld, true)
+	assert.False(t, w.Has(owner("a")), "it has the lock")
+	w.Leave([]renewer.Hold{hold("a", "b", 0)})
+	assert.False(t, w.Has(owner("b")), "it wants the lock no more")
+	assert.Equal(t, subscription.AudienceOthers, w.Audience(a+" "+b))
 }

@@ -183,3 +183,50 @@ func TestNothingIsLeft(t *testing.T) {
 	stop()
 	assert.Empty(t, w)
 }
+
+// A failure is told once, however often the connection is tried again.
+func TestAFailureIsToldOnce(t *testing.T) {
+	t.Parallel()
+	server, s := start(t)
+	w, stop := watch(s, "a")
+	defer stop()
+	w.await(t, "subscribed to")
+	server.Kill()
+	require.Error(t, <-w)
+	for range 3 {
+		late, stopLate := watch(s, "late")
+		require.Error(t, <-late, "tried again")
+		stopLate()
+	}
+	assert.Empty(t, w)
+	require.NoError(t, server.Restart())
+	w.await(t, "subscribed to again")
+	publish(t, server, "a", "us")
+	w.await(t, "for us")
+}
+
+// A watch that is stopped while others on the channel are being woken is not called any more.
+func TestAStoppedWatchIsNotWoken(t *testing.T) {
+	t.Parallel()
+	server, s := start(t)
+	var second woken
+	var stopSecond func()
+	armed := make(chan struct{})
+	stop := s.Watch("a", func(error) {
+		select {
+		case <-armed:
+			stopSecond()
+		default:
+		}
+	})
+	defer stop()
+	second, stopSecond = watch(s, "a")
+	third, stopThird := watch(s, "a")
+	defer stopThird()
+	second.await(t, "subscribed to")
+	third.await(t, "subscribed to")
+	close(armed)
+	publish(t, server, "a", "us")
+	third.await(t, "for us")
+	assert.Empty(t, second)
+}
