@@ -2,6 +2,7 @@ package subscription_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -162,17 +163,26 @@ func TestNothingIsLeft(t *testing.T) {
 		require.NoError(t, err)
 		return len(all)
 	}
+	connections := func() int {
+		list, err := server.Do("CLIENT", "LIST").ToString()
+		require.NoError(t, err)
+		return strings.Count(list, "\n")
+	}
+	before := connections()
 	w, stop := watch(s, "a")
 	w.await(t, "subscribed to")
 	assert.Equal(t, 1, channels())
+	assert.Equal(t, before+1, connections(), "one of its own")
 	stop()
 	stop()
 	require.Eventually(t, func() bool { return channels() == 0 }, patience, time.Millisecond)
 	assert.False(t, s.Watching())
 	assert.Empty(t, w)
+	require.Eventually(t, func() bool { return connections() == before }, patience,
+		time.Millisecond, "the connection is closed")
 
 	w, stop = watch(s, "b")
-	w.await(t, "subscribed to")
+	w.await(t, "subscribed to, on a new connection")
 	s.Close()
 	s.Close()
 	require.ErrorIs(t, <-w, subscription.ErrClosed)
