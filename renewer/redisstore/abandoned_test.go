@@ -110,7 +110,7 @@ func leaveACrowd(
 }
 
 // A caller left while its claim was about to be sent together with others, and what was to free
-// that claim overtook it: the key stayed for its TTL, and everybody waited for that.
+// that claim overtook it: the key stayed for its TTL, and all others waited for that.
 func TestAReleaseOvertookAnAbandonedClaim(t *testing.T) {
 	t.Parallel()
 	store, client := heldStore(t)

@@ -28,8 +28,8 @@ type slowServer struct {
 	left            atomic.Int64 // groups whose context ended first
 }
 
-// nobody is the answer to who has left.
-const nobody = -1
+// unanswered is what a caller gets who has left.
+const unanswered = -1
 
 func newSlowServer() *slowServer {
 	c := &slowServer{}
@@ -41,7 +41,7 @@ func newSlowServer() *slowServer {
 			case <-time.After(time.Second):
 				return []int{2 * q[0]}
 			case <-ctx.Done():
-				return []int{nobody}
+				return []int{unanswered}
 			}
 		},
 		func(ctx context.Context, q []int) []int {
@@ -61,7 +61,7 @@ func newSlowServer() *slowServer {
 			}
 			return answers
 		},
-		func(error) int { return nobody },
+		func(error) int { return unanswered },
 	)
 	return c
 }
@@ -88,11 +88,11 @@ func TestCallersWhoMeetShareACommand(t *testing.T) {
 		c := newSlowServer()
 		start := time.Now()
 		lone := c.ask(t.Context(), t, 1, 1, 1, double)
-		assert.EqualValues(t, 1, c.alone.Load(), "nobody is there: no waiting, no company")
+		assert.EqualValues(t, 1, c.alone.Load(), "there is no other caller: no waiting, no company")
 		crowd := c.ask(t.Context(), t, 2, 2, 200, double)
 		lone()
 		crowd()
-		assert.Equal(t, time.Second, time.Since(start), "and nobody waits for an answer to others")
+		assert.Equal(t, time.Second, time.Since(start), "and no caller waits for an answer to others")
 		assert.LessOrEqual(t, c.alone.Load()+c.together.Load(), int64(50), "200 that meet")
 		assert.LessOrEqual(t, c.most.Load(), int64(redisstore.GroupMost))
 	})
@@ -118,7 +118,7 @@ func TestWhoLeavesGetsNoAnswerAndSpoilsNoOther(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for i := range 20 {
-			q, mine, want := 4+2*i, ctx, nobody
+			q, mine, want := 4+2*i, ctx, unanswered
 			if i%2 == 0 {
 				mine, want = t.Context(), double(q)
 			}
@@ -137,7 +137,7 @@ func TestAGroupEndsWithTheLastWhoWaits(t *testing.T) {
 		c := newSlowServer()
 		busy := c.ask(t.Context(), t, 2, 2, 1, double)
 		ctx, cancel := context.WithCancel(t.Context())
-		gone := c.ask(ctx, t, 4, 2, 20, func(int) int { return nobody })
+		gone := c.ask(ctx, t, 4, 2, 20, func(int) int { return unanswered })
 		require.Positive(t, c.together.Load())
 		cancel()
 		gone()

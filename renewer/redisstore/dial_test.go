@@ -49,7 +49,7 @@ func (c *counted) Close() error {
 }
 
 // When there is no connection, rueidis dials under the context of
-// whoever came first. If that one gives up, the others try again.
+// the first caller. If that one gives up, the others try again.
 func TestAnotherCallersContext(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -87,7 +87,7 @@ func TestAnotherCallersContext(t *testing.T) {
 	}()
 	select {
 	case <-answer:
-		t.Error("answered while nobody is connected")
+		t.Error("answered while there is no connection")
 	case <-time.After(50 * time.Millisecond): // so that it waits for the dial of the other
 	}
 	cancel()

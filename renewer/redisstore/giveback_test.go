@@ -49,7 +49,7 @@ func TestAReleaseGivesTokensBack(t *testing.T) {
 	})
 }
 
-// A counter that somebody has taken away, or written to, is left as it is, and the lock is freed
+// A counter that another program has taken away, or written to, is left as it is, and the lock is freed
 // all the same.
 func TestAReleaseBesideADamagedCounter(t *testing.T) {
 	t.Parallel()

@@ -103,7 +103,7 @@ func TestTheLongestValueIsSentWhole(t *testing.T) {
 	})
 }
 
-// A place in the line that is none of ours, however long, is passed over, and nobody hears of it.
+// A place in the line that is none of ours, however long, is passed over, and no waiter hears of it.
 func TestAForgedPlaceIsPassedOver(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -119,7 +119,7 @@ func TestAForgedPlaceIsPassedOver(t *testing.T) {
 	assert.Equal(t, owner("b"), s.get(t, lease)[:renewer.OwnerLen])
 	assert.LessOrEqual(t, len(<-heard), 81)
 	require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
-	assert.Empty(t, <-heard, "nobody of ours was left: all may ask")
+	assert.Empty(t, <-heard, "no waiter of ours was left: all may ask")
 	assert.Zero(t, s.number(t, "EXISTS", lease, line))
 
 	args := []string{"ZADD", line}

@@ -220,7 +220,7 @@ func TestMessagesShowNoOwnerToken(t *testing.T) {
 			require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", letter, 0)).Status)
 			message := <-heard
 			assert.NotRegexp(t, "aaa|bbb|ccc|\n", message)
-			assert.Len(t, message, []int{81, 41, 0}[i], "two, one, and nobody in line")
+			assert.Len(t, message, []int{81, 41, 0}[i], "two, one, and none in line")
 		}
 	})
 }

@@ -71,7 +71,7 @@ func TestLookScript(t *testing.T) {
 		assert.Equal(t, "9007199254740991 3 9007199254740990\ndata\nand more", s.get(t, recordA))
 		s.pttl(t, recordA, minute-5000, minute)
 
-		t.Log("one that somebody has made to live for ever is given an end by who looks next")
+		t.Log("one that another program has made to live for ever is given an end by who looks next")
 		s.ok(t, "SET", recordA, "7 3 1\nx")
 		look(t, store, "a", 8, time.Minute)
 		s.pttl(t, recordA, minute-5000, minute)
@@ -119,7 +119,7 @@ func TestWriteScript(t *testing.T) {
 	})
 }
 
-// What somebody else has put there is an error, and stays as it is.
+// What another program has put there is an error, and stays as it is.
 func TestDamagedRecords(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {

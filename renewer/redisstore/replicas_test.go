@@ -66,7 +66,7 @@ func TestAGrantThatNoReplicaConfirms(t *testing.T) {
 	require.NoError(t, replica.Stop())
 	begun := time.Now()
 	g := acquire(t, store, claim("name", "a", 3*time.Second))
-	assert.Equal(t, renewer.StatusUnknown, g.Status, "nobody knows what a fail-over would do")
+	assert.Equal(t, renewer.StatusUnknown, g.Status, "what a fail-over would do is not known")
 	assert.InDelta(t, 300*time.Millisecond, time.Since(begun), float64(200*time.Millisecond),
 		"a tenth of the TTL")
 	require.ErrorIs(t, g.Err, redisstore.ErrReplicas)
@@ -218,7 +218,7 @@ func TestReplicasOfANewShard(t *testing.T) {
 	}
 	require.NoError(t, cluster.Masters[0].Do("CLUSTER", "ADDSLOTSRANGE", first, last).Error())
 	require.NoError(t, cluster.Masters[0].Do("CLUSTER", "BUMPEPOCH").Error(),
-		"whoever still believes in the former owner")
+		"one that still believes in the former owner")
 	const name = "name" // in the first third
 	require.NoError(t, cluster.AwaitOwner(redistest.Slots-1, cluster.Masters[0]))
 	store := clusterStore(t, cluster, 15*time.Second, redisstore.Replicas(1))

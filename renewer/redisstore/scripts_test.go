@@ -60,7 +60,7 @@ func TestAcquireScript(t *testing.T) {
 		assert.Equal(t, before, s.get(t, lease))
 		assert.Equal(t, fmt.Sprint(first), s.get(t, fence))
 
-		t.Log("a value that we did not write is somebody's")
+		t.Log("a value that we did not write is another owner's")
 		s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "odd"), "x")
 		assert.Equal(t, renewer.Grant{Status: renewer.StatusTaken},
 			acquire(t, store, claim("odd", "a", time.Minute)))
@@ -91,7 +91,7 @@ func TestAcquireScript(t *testing.T) {
 	})
 }
 
-// rejected requires an answer that is StatusUnknown, and will be until somebody changes the server.
+// rejected requires an answer that is StatusUnknown, and will be until an operator changes the server.
 func rejected(t testing.TB, g renewer.Grant, says ...string) {
 	t.Helper()
 	assert.Equal(t, renewer.StatusUnknown, g.Status)
@@ -119,7 +119,7 @@ func TestRenewScript(t *testing.T) {
 			"another's")
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
 		assert.Equal(t, renewer.StatusGone, renew(t, store, hold("none", "a", time.Hour)).Status,
-			"nobody's")
+			"no owner's")
 		assert.Zero(t, s.number(t, "EXISTS", redisstore.LeaseKey(redisstore.DefaultPrefix, "none")),
 			"and not created")
 		assert.LessOrEqual(t, s.number(t, "PTTL", fence), counter,
@@ -153,7 +153,7 @@ func TestReleaseScript(t *testing.T) {
 		assert.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status, "ours")
 		assert.Zero(t, s.number(t, "EXISTS", lease))
 		assert.Equal(t, int64(1), s.number(t, "EXISTS", fence), "the counter stays")
-		assert.Equal(t, renewer.StatusGone, release(t, store, hold("a", "a", 0)).Status, "nobody's")
+		assert.Equal(t, renewer.StatusGone, release(t, store, hold("a", "a", 0)).Status, "no owner's")
 
 		mine(t, store, claim("a", "a", time.Minute))
 		answers := store.Release(t.Context(), []renewer.Hold{hold("a", "a", 0), hold("a", "a", 0)})

@@ -98,7 +98,7 @@ func TestLineScripts(t *testing.T) {
 		}, answers)
 		assert.Equal(t, owner("b"), s.get(t, lease)[:22])
 
-		t.Log("a lease that lapsed is had by whoever asks first, and its place is gone")
+		t.Log("a lease that lapsed goes to the caller who asks first, and its place is gone")
 		s.ok(t, "DEL", lease)
 		mine(t, store, claim("a", "a", minuteTTL))
 		stand(t, store, "c")
@@ -106,7 +106,7 @@ func TestLineScripts(t *testing.T) {
 		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("c")).Status)
 		assert.Zero(t, s.number(t, "EXISTS", line))
 
-		t.Log("a counter above which there is nothing: freed for everybody, who hear of it")
+		t.Log("a counter above which there is nothing: freed for all waiters, who hear of it")
 		stand(t, store, "d")
 		s.ok(t, "SET", fence, strconv.FormatInt(redisstore.MaxExact, 10))
 		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "c", 0)).Status)

@@ -104,7 +104,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// A name watched again at once, before anybody took note that the
+// A name watched again at once, before the store took note that the
 // last watch was gone, is woken as any other.
 func TestWatchAgainAtOnce(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ func masterOf(t *testing.T, cluster *redistest.Cluster, name string) *redistest.
 }
 
 // Releases by another process wake those who watch, on whichever node the lock is, and
-// bother no other node; a frozen node keeps nobody from hearing of the others' locks.
+// bother no other node; a frozen node keeps no watch from hearing of the others' locks.
 func TestWakeUpsAcrossNodes(t *testing.T) {
 	t.Parallel()
 	const n = 30
@@ -86,7 +86,7 @@ func TestWakeUpsAcrossNodes(t *testing.T) {
 		if masterOf(t, cluster, name(i)) == frozen {
 			continue
 		}
-		require.Empty(t, w.errors(), "and nobody else")
+		require.Empty(t, w.errors(), "and no others")
 		require.Equal(t, renewer.StatusHeld, release(t, other, hold(name(i), "a", 0)).Status)
 		w.await(t, "released")
 	}
@@ -95,7 +95,7 @@ func TestWakeUpsAcrossNodes(t *testing.T) {
 	watches[0].await(t, "set up again")
 }
 
-// The subscription follows a slot, and whoever watches is woken,
+// The subscription follows a slot, and all who watch are woken,
 // since a release may have slipped by.
 func TestWatchFollowsTheSlot(t *testing.T) {
 	t.Parallel()
@@ -138,7 +138,7 @@ func TestWatchFollowsTheSlot(t *testing.T) {
 
 // A watch that begins where the slot was, as the store has not heard yet that
 // it has moved, ends up where it is. A subscription that the server ends
-// though it still has the slot is begun again. Nobody else is disturbed.
+// though it still has the slot is begun again. No others are disturbed.
 func TestWatchIsSentOn(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 0)

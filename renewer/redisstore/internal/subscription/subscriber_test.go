@@ -122,7 +122,7 @@ func TestWhatWasMissedIsMadeUpFor(t *testing.T) {
 	again("missed")
 	passed("us")
 	require.True(t, s.Mark("a"))
-	again("ours: whoever marked it was not told")
+	again("for us: a mark does not make up for that")
 	require.True(t, s.Mark("a"))
 	quiet("nothing was heard since")
 	passed("others")

@@ -106,7 +106,7 @@ func TestLearnEnds(t *testing.T) {
 		top := c.topology(t, t.Context())
 		begun := time.Now()
 		top.Learn(t.Context())
-		assert.Equal(t, 2*topology.AskTimeout, time.Since(begun), "when nobody tells")
+		assert.Equal(t, 2*topology.AskTimeout, time.Since(begun), "when no server tells")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		begun = time.Now()
