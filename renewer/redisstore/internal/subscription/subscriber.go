@@ -20,8 +20,8 @@ type Subscriber struct {
 	closed   bool
 }
 
-// New returns a subscriber with no watch, which needs no connection. A topology can have one
-// subscriber only, and none that has been asked yet.
+// New returns a subscriber without watches, which needs no connection yet. It registers itself with
+// the topology, for whose OnChange it must be the only caller.
 func New(config Config) *Subscriber {
 	s := &Subscriber{
 		config: config, channels: make(map[string]*channel), servers: make(map[string]*server),
