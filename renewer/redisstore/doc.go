@@ -64,7 +64,7 @@
 //	store.go                      the verbs; crowd.go where callers share a command (coalesce.go)
 //	codec.go, claims.go, holds.go requests as calls of the scripts; replies by reply.go, value.go
 //	spread.go, window.go          by shard, and no more at once than a server does in some ms
-//	send.go, dialing.go            one pipeline, sent again where that is safe
+//	send.go, dialing.go           one pipeline, sent again where that is safe
 //	*.lua                         the scripts; the head of each says what goes in and comes out
 //
 // Beside that path: probe.go and questions.go ask what the server can do, waiters.go keeps who
