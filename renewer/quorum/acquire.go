@@ -12,19 +12,19 @@ import (
 const (
 	// mostBallots is how often a call tries when votes are split. Pauses
 	// double, so that of several callers who collide one is soon alone.
-	mostBallots = 5
+	maxRounds = 5
 	// mostRounds bounds how often a token is raised in one ballot. Each is above all counters
 	// seen in the one before, so that a second round fails only if another grant came in between.
-	mostRounds = 8
+	maxBroadcasts = 8
 	// leastUnit is the unit of the pauses, if a ballot took less.
-	leastUnit = time.Millisecond
+	minUnit = time.Millisecond
 	// mostAcquires is how many acquires there are at once. Each costs a goroutine for each node,
 	// and several turns at the store's mutex: heartbeats take turns at that too, and a crowd of
 	// thousands would keep them waiting for longer than the nodes do.
-	mostAcquires = 256
+	maxAcquires = 256
 	// leastGrace is how long at least a node is waited for when the others have answered
 	// and somebody else contends: whoever waits for it keeps what the other needs.
-	leastGrace = 5 * time.Millisecond
+	minGrace = 5 * time.Millisecond
 )
 
 // Acquire tries each claim on all nodes at once, with one fencing token each:
@@ -57,11 +57,11 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 	defer func() { <-s.acquiring }()
 	bids, place := s.enter(claims)
 	open := bids
-	for n := range mostBallots {
-		took, err := s.ballot(ctx, open)
-		unit := max(took, leastUnit)
-		open = s.judge(ctx, open, unit)
-		if err != nil || len(open) == 0 || n+1 == mostBallots {
+	for n := range maxRounds {
+		took, err := s.round(ctx, open)
+		unit := max(took, minUnit)
+		open = s.conclude(ctx, open, unit)
+		if err != nil || len(open) == 0 || n+1 == maxRounds {
 			break
 		}
 		if !pause(ctx, s.concede(open), unit, n) {
@@ -88,13 +88,13 @@ func (s *Store) turn(ctx context.Context) error {
 
 // enter makes a bid of each claim, and tells which bid is whose:
 // claims of the same owner for the same name share one.
-func (s *Store) enter(claims []renewer.Claim) (bids []*bid, place []int) {
-	bids, place = make([]*bid, 0, len(claims)), make([]int, len(claims))
+func (s *Store) enter(claims []renewer.Claim) (bids []*proposal, place []int) {
+	bids, place = make([]*proposal, 0, len(claims)), make([]int, len(claims))
 	var first map[key]int
 	if len(claims) > 1 {
 		first = make(map[key]int, len(claims))
 	}
-	room, votes := make([]bid, len(claims)), make([]*renewer.Grant, len(claims)*len(s.nodes))
+	room, votes := make([]proposal, len(claims)), make([]*renewer.Grant, len(claims)*len(s.nodes))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range claims {
@@ -122,7 +122,7 @@ func (s *Store) enter(claims []renewer.Claim) (bids []*bid, place []int) {
 }
 
 // leave books what came of the bids.
-func (s *Store) leave(bids []*bid) {
+func (s *Store) leave(bids []*proposal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range bids {
@@ -141,7 +141,7 @@ func (s *Store) leave(bids []*bid) {
 
 // concede frees what bids have got that others need. It tells whether
 // there was none: each bid goes before the others.
-func (s *Store) concede(bids []*bid) (leading bool) {
+func (s *Store) concede(bids []*proposal) (leading bool) {
 	leading = true
 	s.mu.Lock()
 	defer s.mu.Unlock()

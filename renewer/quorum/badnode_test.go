@@ -86,12 +86,12 @@ func TestANodeThatIsLateWithAcquiresHearsHeartbeats(t *testing.T) {
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		mine(t, s, "a")
 		nodes[0].Default(script.Acquire, script.Hang())
-		for i := range quorum.MostLate + 1 {
+		for i := range quorum.MaxLate + 1 {
 			owner := fmt.Sprintf("%0*d", renewer.OwnerLen, i)
 			s.Acquire(t.Context(),
 				[]renewer.Claim{{Name: fmt.Sprint("n", i), Owner: owner, TTL: ttl}})
 		}
-		assert.EqualValues(t, quorum.MostLate, quorum.Late(s, 0))
+		assert.EqualValues(t, quorum.MaxLate, quorum.Late(s, 0))
 		require.Equal(t, renewer.StatusHeld,
 			s.Renew(t.Context(), []renewer.Hold{hold("n", "a")})[0].Status)
 		require.Equal(t, renewer.StatusHeld,
@@ -110,14 +110,14 @@ func TestAHungNodeIsSpared(t *testing.T) {
 	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		nodes[0].Default(script.Acquire, script.Hang())
 		nodes[0].Default(script.Release, script.Hang())
-		for i := range 2 * quorum.MostLate {
+		for i := range 2 * quorum.MaxLate {
 			owner := fmt.Sprintf("%0*d", renewer.OwnerLen, i)
 			grants := s.Acquire(t.Context(), []renewer.Claim{{Name: "n", Owner: owner, TTL: ttl}})
 			require.Equal(t, renewer.StatusHeld, grants[0].Status)
 			answers := s.Release(t.Context(), []renewer.Hold{{Name: "n", Owner: owner}})
 			require.Equal(t, renewer.StatusHeld, answers[0].Status)
 		}
-		assert.EqualValues(t, 2*quorum.MostLate, quorum.Late(s, 0), "of acquires, and of others")
+		assert.EqualValues(t, 2*quorum.MaxLate, quorum.Late(s, 0), "of acquires, and of others")
 		nodes[0].Default(script.Acquire, script.Pass())
 		nodes[0].Default(script.Release, script.Pass())
 		pass(time.Minute)

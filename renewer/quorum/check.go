@@ -25,7 +25,7 @@ const (
 // a grant needs, and [ErrMixed] if one is used by another quorum. It takes no lock. Use it where a
 // program should rather not start than wait. It returns when all have answered, or ctx ends.
 func (s *Store) Check(ctx context.Context) error {
-	errs, mixed := s.show(ctx)
+	errs, mixed := s.announce(ctx)
 	return errors.Join(append(mixed, s.majority(ctx, errs))...)
 }
 
@@ -47,7 +47,7 @@ func (s *Store) majority(ctx context.Context, errs []error) error {
 // each puts claims to every node directly, by no ballot. A node that
 // has not answered when ctx ends has nil.
 func (s *Store) each(ctx context.Context, claims func(node int) []renewer.Claim) [][]renewer.Grant {
-	p := newPoll(ctx, s, func(*poll[renewer.Grant], reply[renewer.Grant]) {})
+	p := newBroadcast(ctx, s, func(*broadcast[renewer.Grant], reply[renewer.Grant]) {})
 	for x := range s.nodes {
 		ask := claims(x)
 		call := func(ctx context.Context, node renewer.Store) []renewer.Grant {
@@ -72,7 +72,7 @@ func (s *Store) each(ctx context.Context, claims func(node int) []renewer.Claim)
 func ping(ctx context.Context, node renewer.Store) []renewer.Grant {
 	answers := node.Renew(ctx,
 		[]renewer.Hold{{
-			Name: rosterName, Owner: strings.Repeat("0", renewer.OwnerLen),
+			Name: membershipName, Owner: strings.Repeat("0", renewer.OwnerLen),
 			TTL: time.Millisecond,
 		}})
 	grants := make([]renewer.Grant, len(answers))
@@ -92,11 +92,11 @@ func (s *Store) introduce(ctx context.Context) error {
 	owners := make([]string, len(s.nodes))
 	grants := s.each(ctx, func(x int) []renewer.Claim {
 		owners[x] = rand.Text()[:renewer.OwnerLen]
-		holder := s.roster.holder
+		holder := s.membership.holder
 		holder.Trace = fmt.Sprint(nonce, " ", x)
 		return []renewer.Claim{
 			{Name: probeName, Owner: owners[x], TTL: probeTTL, Holder: holder},
-			s.roster.claim(),
+			s.membership.claim(),
 		}
 	})
 	errs := make([]error, len(s.nodes))
@@ -121,28 +121,29 @@ func (s *Store) introduce(ctx context.Context) error {
 					s.nodes[min(x, other)].name, s.nodes[max(x, other)].name))
 		}
 	}
-	s.depart(ctx, owners, fault != nil)
+	s.withdraw(ctx, owners, fault != nil)
 	if fault != nil {
 		return fmt.Errorf("quorum: %w: %w", renewer.ErrConfig, fault)
 	}
-	s.roster.mu.Lock()
-	s.roster.due = s.age() + rosterEvery
-	s.roster.mu.Unlock()
+	s.membership.mu.Lock()
+	s.membership.due = s.age() + membershipEvery
+	s.membership.mu.Unlock()
 	if err := s.majority(ctx, errs); err != nil {
-		s.roster.logger.Warn("too few nodes of the lock quorum can be reached; locks wait for them",
+		s.membership.logger.Warn("too few nodes of the lock quorum can be reached; locks wait "+
+			"for them",
 			slog.Any("error", err))
 	}
 	return nil
 }
 
 // depart frees what introduce has taken.
-func (s *Store) depart(ctx context.Context, owners []string, all bool) {
-	p := newPoll(ctx, s, func(*poll[renewer.Answer], reply[renewer.Answer]) {})
+func (s *Store) withdraw(ctx context.Context, owners []string, all bool) {
+	p := newBroadcast(ctx, s, func(*broadcast[renewer.Answer], reply[renewer.Answer]) {})
 	for x := range s.nodes {
 		holds := []renewer.Hold{{Name: probeName, Owner: owners[x], TTL: probeTTL}}
 		if all { // other programs of the same quorum say it again soon
 			holds = append(holds,
-				renewer.Hold{Name: rosterName, Owner: s.roster.owner, TTL: rosterTTL})
+				renewer.Hold{Name: membershipName, Owner: s.membership.owner, TTL: membershipTTL})
 		}
 		p.ask(x, nil, len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer {
 			return node.Release(ctx, holds)

@@ -10,10 +10,10 @@ import (
 
 const (
 	// mostAtOnce bounds one release of a cleaner.
-	mostAtOnce = 1000
+	maxReleaseBatch = 1000
 	// mostPlanned bounds what a cleaner has yet to do, so that a node that is down
 	// for long does not cost memory for long. What is dropped lapses with its TTL.
-	mostPlanned = 4096
+	maxPlanned = 4096
 )
 
 // cleaner frees on one node what nobody wants: what attempts that failed have got there,
@@ -24,13 +24,13 @@ type cleaner struct {
 	node int
 	// in the order in which they fall due, nearly: they are all
 	// planned for now, or for Settle from now
-	planned []chore
+	planned []cleanup
 	running bool
 	wake    chan struct{}
 }
 
 // chore is one thing to free.
-type chore struct {
+type cleanup struct {
 	lease *lease
 	epoch int           // of the lease, for which it was planned
 	due   time.Duration // by Store.age
@@ -39,8 +39,8 @@ type chore struct {
 
 // clean plans to free whatever a lease may have, everywhere, as cleanSeat does.
 func (s *Store) clean(l *lease, unknown bool) {
-	for x := range l.seats {
-		s.cleanSeat(l, x, unknown)
+	for x := range l.nodes {
+		s.cleanNode(l, x, unknown)
 	}
 }
 
@@ -48,12 +48,12 @@ func (s *Store) clean(l *lease, unknown bool) {
 // answered there is freed behind once more when it can't take effect any longer;
 // and only then if the caller is told that nobody knows (unknown), who frees by
 // itself, or tries again: a release without an answer would bar it from the node.
-func (s *Store) cleanSeat(l *lease, node int, unknown bool) {
-	switch seat := &l.seats[node]; {
+func (s *Store) cleanNode(l *lease, node int, unknown bool) {
+	switch seat := &l.nodes[node]; {
 	case seat.confirmed != 0, seat.asked != 0 && !unknown:
-		s.plan(node, chore{lease: l, epoch: l.epoch, due: s.age()})
+		s.plan(node, cleanup{lease: l, epoch: l.epoch, due: s.age()})
 	case seat.asked != 0:
-		s.plan(node, chore{
+		s.plan(node, cleanup{
 			lease: l, epoch: l.epoch,
 			due: seat.asked + s.nodes[node].store.Settle(),
 		})
@@ -61,10 +61,10 @@ func (s *Store) cleanSeat(l *lease, node int, unknown bool) {
 }
 
 // plan gives a node's cleaner something to do.
-func (s *Store) plan(node int, job chore) {
+func (s *Store) plan(node int, job cleanup) {
 	c := s.cleaners[node]
-	if s.background.Err() != nil || len(c.planned) >= mostPlanned {
-		job.lease.seats[node].leave()
+	if s.background.Err() != nil || len(c.planned) >= maxPlanned {
+		job.lease.nodes[node].clear()
 		s.forget(job.lease)
 		return
 	}
@@ -107,19 +107,19 @@ func (c *cleaner) run() {
 
 // take returns what is due and still wanted, or else how long to
 // wait: negative if there is nothing left to wait for.
-func (c *cleaner) take() (batch []chore, holds []renewer.Hold, next time.Duration) {
+func (c *cleaner) take() (batch []cleanup, holds []renewer.Hold, next time.Duration) {
 	s := c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	age := s.age()
 	over := s.background.Err() != nil
 	n := 0
-	for ; n < len(c.planned) && len(batch) < mostAtOnce; n++ {
+	for ; n < len(c.planned) && len(batch) < maxReleaseBatch; n++ {
 		job := c.planned[n]
 		l := job.lease
 		if over || l.epoch != job.epoch {
 			if over {
-				l.seats[c.node].leave()
+				l.nodes[c.node].clear()
 				s.forget(l)
 			}
 			continue
@@ -127,7 +127,7 @@ func (c *cleaner) take() (batch []chore, holds []renewer.Hold, next time.Duratio
 		if job.due > age {
 			break
 		}
-		l.seats[c.node].freeing++
+		l.nodes[c.node].freeing++
 		batch = append(batch, job)
 		// What nobody wants has used no token, or was released with the last one that it had used.
 		holds = append(holds, renewer.Hold{
@@ -147,10 +147,10 @@ func (c *cleaner) take() (batch []chore, holds []renewer.Hold, next time.Duratio
 }
 
 // free carries out a batch.
-func (c *cleaner) free(batch []chore, holds []renewer.Hold) {
+func (c *cleaner) free(batch []cleanup, holds []renewer.Hold) {
 	s := c.s
 	node := s.nodes[c.node].store
-	ctx, cancel := context.WithTimeout(s.background, max(leastPatience, node.Settle()))
+	ctx, cancel := context.WithTimeout(s.background, max(minPatience, node.Settle()))
 	answers := node.Release(ctx, holds)
 	cancel()
 	s.mu.Lock()
@@ -167,14 +167,14 @@ func (c *cleaner) free(batch []chore, holds []renewer.Hold) {
 // freed books the answer to a release on a node that was counted in
 // the seat's freeing, and plans what is left to do.
 func (s *Store) freed(node int, l *lease, status renewer.Status, last bool) {
-	seat, settle, age := &l.seats[node], s.nodes[node].store.Settle(), s.age()
+	seat, settle, age := &l.nodes[node], s.nodes[node].store.Settle(), s.age()
 	seat.freeing--
 	if l.freed != nil {
 		close(l.freed)
 		l.freed = nil
 	}
 	if status == renewer.StatusUnknown {
-		seat.foul = max(seat.foul, age+settle)
+		seat.unsafeUntil = max(seat.unsafeUntil, age+settle)
 	} else {
 		seat.refuse(s.clock.now())
 	}
@@ -183,19 +183,19 @@ func (s *Store) freed(node int, l *lease, status renewer.Status, last bool) {
 		return // somebody else's affair by now
 	case seat.late && seat.freeing == 0:
 		seat.late, seat.confirmed = false, 1 // it may be there, so that the lease is not forgotten
-		s.plan(node, chore{lease: l, epoch: l.epoch, due: age})
+		s.plan(node, cleanup{lease: l, epoch: l.epoch, due: age})
 		return
 	case seat.asked != 0 && age < seat.asked+settle:
-		s.plan(node, chore{lease: l, epoch: l.epoch, due: seat.asked + settle, last: last ||
+		s.plan(node, cleanup{lease: l, epoch: l.epoch, due: seat.asked + settle, last: last ||
 			status == renewer.StatusUnknown})
 		return
 	case status == renewer.StatusUnknown && !last:
-		s.plan(node, chore{
-			lease: l, epoch: l.epoch, due: age + max(settle, leastPatience),
+		s.plan(node, cleanup{
+			lease: l, epoch: l.epoch, due: age + max(settle, minPatience),
 			last: true,
 		})
 		return
 	}
-	seat.leave()
+	seat.clear()
 	s.forget(l)
 }

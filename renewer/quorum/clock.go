@@ -12,7 +12,7 @@ type instant int64
 func (t instant) sub(u instant) time.Duration { return time.Duration(t - u) }
 
 // leastSleep is the shortest sleep that counts. Less is the jitter of reading two clocks.
-const leastSleep = time.Millisecond
+const minSleep = time.Millisecond
 
 // clock tells instants. Go's monotonic clock stands still while a machine is suspended, the wall
 // clock does not; what the latter runs ahead between two looks counts as sleep. If somebody has
@@ -36,7 +36,7 @@ func (c *clock) now() instant {
 
 // elapsed is the time between two looks at both clocks.
 func elapsed(monotonic, wall time.Duration) time.Duration {
-	if wall-monotonic >= leastSleep {
+	if wall-monotonic >= minSleep {
 		return wall
 	}
 	return monotonic

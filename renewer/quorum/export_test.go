@@ -9,7 +9,7 @@ func SetClock(s *Store, now func() time.Time) { s.tokens.clock = now }
 func Known(s *Store) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.ledger.leases)
+	return len(s.table.leases)
 }
 
 // Planned returns how much s has yet to clean up.
@@ -28,16 +28,16 @@ func Late(s *Store, node int) int64 {
 }
 
 // MostLate is how many there may be.
-const MostLate = mostLate
+const MaxLate = maxLate
 
 // Elapsed is the time between two looks at both clocks.
 func Elapsed(monotonic, wall time.Duration) time.Duration { return elapsed(monotonic, wall) }
 
 // RosterEvery is how often nodes are compared.
-const RosterEvery = rosterEvery
+const MembershipEvery = membershipEvery
 
 // RosterTTL is how long what was said is remembered.
-const RosterTTL = rosterTTL
+const MembershipTTL = membershipTTL
 
 // OwnNames are the names that a quorum uses on its nodes.
-var OwnNames = []string{rosterName, probeName}
+var OwnNames = []string{membershipName, probeName}

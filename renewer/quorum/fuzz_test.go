@@ -130,7 +130,7 @@ func FuzzOddNode(f *testing.F) {
 				oddRound(t, s, string(rune('a'+round)))
 			}
 			odd.forget()
-			pass(quorum.RosterTTL + ttl)
+			pass(quorum.MembershipTTL + ttl)
 			acquire(limited(t, time.Second), s, "y")
 			pass(time.Second) // in which it compares its nodes again
 			release(limited(t, time.Second), s, "y")

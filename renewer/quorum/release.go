@@ -17,10 +17,10 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 	}
 	holds = slices.Clone(holds)
 	leases := s.releasing(holds)
-	p := newPoll(ctx, s, func(_ *poll[renewer.Answer], r reply[renewer.Answer]) {
+	p := newBroadcast(ctx, s, func(_ *broadcast[renewer.Answer], r reply[renewer.Answer]) {
 		s.released(r, leases, holds)
 	})
-	t := newTally(len(holds), len(s.nodes))
+	t := newAnswerSet(len(holds), len(s.nodes))
 	for x := range s.nodes {
 		p.ask(x, nil, len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer {
 			return node.Release(ctx, holds)
@@ -49,8 +49,8 @@ func (s *Store) releasing(holds []renewer.Hold) []*lease {
 		l.granted, l.fence = false, 0
 		l.used = max(l.used, h.Used)
 		l.epoch++
-		for x := range l.seats {
-			l.seats[x].freeing++
+		for x := range l.nodes {
+			l.nodes[x].freeing++
 		}
 		leases[i] = l
 	}
@@ -64,7 +64,7 @@ func (s *Store) released(r reply[renewer.Answer], leases []*lease, holds []renew
 	defer s.mu.Unlock()
 	r.each(func(i int, a *renewer.Answer) {
 		if holds[i].Keep > 0 {
-			leases[i].seats[r.node].leave()
+			leases[i].nodes[r.node].clear()
 		}
 		s.freed(r.node, leases[i], a.Status, holds[i].Keep > 0)
 	})

@@ -18,14 +18,14 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 	if len(holds) == 0 || ended(ctx, answers) {
 		return answers
 	}
-	s.compare()
+	s.recheckSoon()
 	holds = slices.Clone(holds) // slow nodes look at them when the caller has gone on
-	p := newPoll(ctx, s, func(p *poll[renewer.Answer], r reply[renewer.Answer]) {
+	p := newBroadcast(ctx, s, func(p *broadcast[renewer.Answer], r reply[renewer.Answer]) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.heartbeats(p, r, holds)
 	})
-	t := newTally(len(holds), len(s.nodes))
+	t := newAnswerSet(len(holds), len(s.nodes))
 	for x := range s.nodes {
 		p.ask(x, nil, len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer {
 			return node.Renew(ctx, holds)
@@ -41,36 +41,38 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range holds {
-		answers[i] = s.renewed(ctx, p, t, i, holds[i])
+		answers[i] = s.renewAnswer(ctx, p, t, i, holds[i])
 	}
 	return answers
 }
 
 // heartbeats books a node's answers. Under s.mu.
-func (s *Store) heartbeats(p *poll[renewer.Answer], r reply[renewer.Answer], holds []renewer.Hold) {
+func (s *Store) heartbeats(
+	p *broadcast[renewer.Answer], r reply[renewer.Answer], holds []renewer.Hold,
+) {
 	now := s.clock.now()
 	r.each(func(i int, a *renewer.Answer) {
 		h := &holds[i]
-		l := s.ledger.leases[key{h.Name, h.Owner}]
+		l := s.table.leases[key{h.Name, h.Owner}]
 		if l == nil || !l.granted {
 			return
 		}
 		switch a.Status {
 		case renewer.StatusHeld:
 			l.ttl = h.TTL
-			l.seats[r.node].confirm(p.sent)
+			l.nodes[r.node].confirm(p.sent)
 		case renewer.StatusTaken, renewer.StatusGone:
-			l.seats[r.node].refuse(now)
+			l.nodes[r.node].refuse(now)
 		case renewer.StatusUnknown, renewer.StatusBehind:
 		}
 	})
 }
 
 // renewed answers one item. Under s.mu.
-func (s *Store) renewed(
-	ctx context.Context, p *poll[renewer.Answer], t *tally, i int, h renewer.Hold,
+func (s *Store) renewAnswer(
+	ctx context.Context, p *broadcast[renewer.Answer], t *answerSet, i int, h renewer.Hold,
 ) renewer.Answer {
-	l := s.ledger.leases[key{h.Name, h.Owner}]
+	l := s.table.leases[key{h.Name, h.Owner}]
 	status := t.status(i, s.keep)
 	if l == nil && status == renewer.StatusHeld {
 		l = s.adopt(p, t, i, h)
@@ -99,12 +101,12 @@ func (s *Store) renewed(
 }
 
 // adopt makes a lease known that another Store has acquired. Under s.mu.
-func (s *Store) adopt(p *poll[renewer.Answer], t *tally, i int, h renewer.Hold) *lease {
+func (s *Store) adopt(p *broadcast[renewer.Answer], t *answerSet, i int, h renewer.Hold) *lease {
 	l := s.open(key{h.Name, h.Owner}, h.TTL)
 	l.granted = true
 	for x := range s.nodes {
 		if a, _ := t.answer(x, i); a.Status == renewer.StatusHeld {
-			l.seats[x].confirm(p.sent)
+			l.nodes[x].confirm(p.sent)
 		}
 	}
 	return l

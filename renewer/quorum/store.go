@@ -22,7 +22,7 @@ type Store struct {
 	born   time.Time
 	tokens tokens
 
-	roster *roster // nil if there is nothing to compare
+	membership *membership // nil if there is nothing to compare
 
 	acquiring chan struct{} // has one for each acquire under way; heartbeats and releases need none
 
@@ -30,7 +30,7 @@ type Store struct {
 	stop       context.CancelFunc
 
 	mu       sync.Mutex // guards what follows, and what the ledger leads to
-	ledger   ledger
+	table    leaseTable
 	cleaners []*cleaner
 }
 
@@ -57,7 +57,7 @@ func New(nodes []renewer.Store, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.roster == nil {
+	if s.membership == nil {
 		return s, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
@@ -79,10 +79,10 @@ func newStore(nodes []renewer.Store, c settings, write int) *Store {
 		clock:  newClock(),
 		tokens: tokens{clock: time.Now},
 		born:   time.Now(),
-		ledger: ledger{leases: make(map[key]*lease)},
+		table:  leaseTable{leases: make(map[key]*lease)},
 		order:  make([]int, len(nodes)),
 
-		acquiring: make(chan struct{}, mostAcquires),
+		acquiring: make(chan struct{}, maxAcquires),
 	}
 	s.background, s.stop = context.WithCancel(context.Background())
 	for i := range nodes {
@@ -94,7 +94,7 @@ func newStore(nodes []renewer.Store, c settings, write int) *Store {
 		slices.SortFunc(s.order, func(i, j int) int {
 			return strings.Compare(c.names[i], c.names[j])
 		})
-		s.roster = newRoster(c, write)
+		s.membership = newMembership(c, write)
 	}
 	return s
 }

@@ -7,7 +7,7 @@ import (
 
 // mostSkew is how far ahead of the local clock a node's counter may
 // be and still be taken for another process's clock.
-const mostSkew = time.Minute
+const maxSkew = time.Minute
 
 // tokens picks the fencing tokens to propose: the wall clock in microseconds, strictly rising.
 // They need not be unique among processes, since a node refuses the second of two equal ones.
@@ -31,7 +31,7 @@ func (t *tokens) next(above int64) (token, lead int64) {
 	token = max(t.last+1, now)
 	if above >= token {
 		token = above + 1
-		if above-now > mostSkew.Microseconds() {
+		if above-now > maxSkew.Microseconds() {
 			return token, token - now
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 // gatherFor is how long the first node's wake-up waits for those of others. A release reaches
 // the nodes at different times; who asked when the first is free would find the rest held.
-const gatherFor = 5 * time.Millisecond
+const collectFor = 5 * time.Millisecond
 
 // Watch watches name on all nodes. It calls wake(nil) when as many of
 // them say that it may be free as a grant needs, or soon after the
@@ -67,8 +67,8 @@ func (w *watch) hear(node int, err error) {
 		w.wake(nil)
 		return
 	case w.timer == nil:
-		w.rest = time.Since(w.passed) < gatherFor
-		w.timer = time.AfterFunc(gatherFor, w.flush)
+		w.rest = time.Since(w.passed) < collectFor
+		w.timer = time.AfterFunc(collectFor, w.flush)
 	}
 	w.mu.Unlock()
 }

@@ -13,11 +13,11 @@ import (
 const (
 	// leastPatience is how long at least a node is waited for in the background, when
 	// its answer does not matter any more to the caller but what it has done does.
-	leastPatience = time.Second
+	minPatience = time.Second
 	// mostLate is how many calls of a node and kind may be late at once: those that nobody waits
 	// for any more. A node that hangs costs that many goroutines at most, and is asked again when
 	// some have come back.
-	mostLate = 1024
+	maxLate = 1024
 )
 
 // kind is what a call is counted with when it is late: a node that is slow for a crowd of
@@ -35,7 +35,7 @@ var errBacklog = errors.New("not asked: it has not answered lately")
 // poll asks all nodes at once. Each has a goroutine, answers of its own, and a
 // share in the items, which nobody changes any more. The caller hears replies
 // until it knows enough; what comes later goes to late, in the node's goroutine.
-type poll[A any] struct {
+type broadcast[A any] struct {
 	s *Store
 	//nolint:containedctx // of the questions, which outlast the call that asks
 	ctx     context.Context
@@ -76,9 +76,11 @@ func (r reply[A]) each(f func(item int, a *A)) {
 
 // newPoll prepares a poll. The questions have the values of ctx, but do not end with
 // it: what a slow node does must be known when the caller already has what it came for.
-func newPoll[A any](ctx context.Context, s *Store, late func(*poll[A], reply[A])) *poll[A] {
+func newBroadcast[A any](
+	ctx context.Context, s *Store, late func(*broadcast[A], reply[A]),
+) *broadcast[A] {
 	n := len(s.nodes)
-	p := &poll[A]{s: s, replies: make(chan reply[A], n), heard: make([]bool, n), pending: n}
+	p := &broadcast[A]{s: s, replies: make(chan reply[A], n), heard: make([]bool, n), pending: n}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	p.late = func(r reply[A]) { late(p, r) }
 	p.age, p.sent = s.age(), s.clock.now()
@@ -86,7 +88,7 @@ func newPoll[A any](ctx context.Context, s *Store, late func(*poll[A], reply[A])
 }
 
 // ask puts n items to a node by call. fail makes the answer to one that could not be put.
-func (p *poll[A]) ask(
+func (p *broadcast[A]) ask(
 	node int, items []int, n int, call func(context.Context, renewer.Store) []A, fail func(error) A,
 ) {
 	to := &p.s.nodes[node]
@@ -94,7 +96,7 @@ func (p *poll[A]) ask(
 		p.deliver(reply[A]{node: node})
 		return
 	}
-	if to.late[p.kind].Load() >= mostLate {
+	if to.late[p.kind].Load() >= maxLate {
 		p.deliver(reply[A]{node, items, repeat(n, fail(errBacklog))})
 		return
 	}
@@ -116,7 +118,7 @@ func repeat[A any](n int, a A) []A {
 	return all
 }
 
-func (p *poll[A]) deliver(r reply[A]) {
+func (p *broadcast[A]) deliver(r reply[A]) {
 	p.mu.Lock()
 	over := p.over
 	if !over {
@@ -140,7 +142,7 @@ func (p *poll[A]) deliver(r reply[A]) {
 
 // listen gives merge the replies as they come, until it says that they are enough, all nodes have
 // answered, ctx ends or the time set by within is over. The error is that of ctx, if that is why.
-func (p *poll[A]) listen(ctx context.Context, merge func(reply[A]) (enough bool)) error {
+func (p *broadcast[A]) listen(ctx context.Context, merge func(reply[A]) (enough bool)) error {
 	var hurry <-chan time.Time
 	defer func() {
 		if p.hurry != nil {
@@ -170,7 +172,7 @@ func (p *poll[A]) listen(ctx context.Context, merge func(reply[A]) (enough bool)
 }
 
 // within limits how much longer listen waits.
-func (p *poll[A]) within(d time.Duration) {
+func (p *broadcast[A]) within(d time.Duration) {
 	if p.hurry == nil {
 		p.hurry = time.NewTimer(d)
 	}
@@ -178,10 +180,10 @@ func (p *poll[A]) within(d time.Duration) {
 
 // end lets the caller go, with what has come in meanwhile. Nodes that
 // have not answered go on for a while in the background, or are given up.
-func (p *poll[A]) end(giveUp bool, merge func(reply[A]) bool) {
+func (p *broadcast[A]) end(giveUp bool, merge func(reply[A]) bool) {
 	p.mu.Lock()
 	p.over = true
-	patience := leastPatience
+	patience := minPatience
 	for x, heard := range p.heard {
 		if !heard {
 			p.s.nodes[x].late[p.kind].Add(1)

@@ -9,19 +9,19 @@ import (
 
 // ballot puts the bids to the nodes, in rounds: a token that a node's counter has passed is raised.
 // It returns how long those took that answered, and the error of ctx, if that has ended it.
-func (s *Store) ballot(ctx context.Context, bids []*bid) (took time.Duration, err error) {
+func (s *Store) round(ctx context.Context, bids []*proposal) (took time.Duration, err error) {
 	if err := s.quiet(ctx, bids); err != nil {
 		return 0, err
 	}
-	for n := 0; n < mostRounds && len(bids) > 0; n++ {
+	for n := 0; n < maxBroadcasts && len(bids) > 0; n++ {
 		for _, b := range bids {
-			s.propose(b)
+			s.chooseToken(b)
 		}
-		d, err := s.round(ctx, bids)
+		d, err := s.broadcastClaims(ctx, bids)
 		took += d
-		var passed []*bid
+		var passed []*proposal
 		for _, b := range bids {
-			if b.passed(s.write) {
+			if b.tokenPassed(s.write) {
 				passed = append(passed, b)
 			}
 		}
@@ -36,7 +36,7 @@ func (s *Store) ballot(ctx context.Context, bids []*bid) (took time.Duration, er
 // as they could free what is granted now. Nodes where there is one are left out; so
 // there is nothing to wait for if the others suffice, and a node that does not answer
 // soon is not waited for. What is only planned is this ballot's affair from now on.
-func (s *Store) quiet(ctx context.Context, bids []*bid) error {
+func (s *Store) quiet(ctx context.Context, bids []*proposal) error {
 	var timeout <-chan time.Time
 	for {
 		var over chan struct{}
@@ -55,7 +55,7 @@ func (s *Store) quiet(ctx context.Context, bids []*bid) error {
 			return nil
 		}
 		if timeout == nil {
-			timer := time.NewTimer(leastGrace)
+			timer := time.NewTimer(minGrace)
 			defer timer.Stop()
 			timeout = timer.C
 		}
@@ -70,7 +70,7 @@ func (s *Store) quiet(ctx context.Context, bids []*bid) error {
 }
 
 // propose gives a bid its token.
-func (s *Store) propose(b *bid) {
+func (s *Store) chooseToken(b *proposal) {
 	switch {
 	case b.fixed:
 	case b.had > b.counter:
@@ -85,9 +85,11 @@ func (s *Store) propose(b *bid) {
 
 // round asks every node once, until each bid is decided. It returns when
 // the last answer came, and the error of ctx, if that has ended it.
-func (s *Store) round(ctx context.Context, bids []*bid) (took time.Duration, err error) {
+func (s *Store) broadcastClaims(
+	ctx context.Context, bids []*proposal,
+) (took time.Duration, err error) {
 	claims := make([]renewer.Claim, len(bids))
-	p := newPoll(ctx, s, func(p *poll[renewer.Grant], r reply[renewer.Grant]) {
+	p := newBroadcast(ctx, s, func(p *broadcast[renewer.Grant], r reply[renewer.Grant]) {
 		s.lateGrants(p, r, claims)
 	})
 	p.kind = acquires
@@ -114,12 +116,12 @@ func (s *Store) round(ctx context.Context, bids []*bid) (took time.Duration, err
 		now := s.clock.now()
 		r.each(func(i int, g *renewer.Grant) {
 			bids[i].count(r.node, g)
-			bids[i].lease.seats[r.node].book(g.Status, p.sent, p.age, now)
+			bids[i].lease.nodes[r.node].record(g.Status, p.sent, p.age, now)
 		})
 		s.mu.Unlock()
 		enough, contended := decided(bids, s.write, s.keep)
 		if contended {
-			p.within(max(3*took, leastGrace))
+			p.within(max(3*took, minGrace))
 		}
 		return enough
 	})
@@ -130,11 +132,11 @@ var barred = &renewer.Grant{Err: errBarred}
 
 // admitted are the bids that may be put to a node: all of them, which
 // is nil, unless a release for one is under way there.
-func (s *Store) admitted(node int, bids []*bid, p *poll[renewer.Grant]) (items []int) {
+func (s *Store) admitted(node int, bids []*proposal, p *broadcast[renewer.Grant]) (items []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, b := range bids {
-		if !b.lease.seats[node].barred(p.age) {
+		if !b.lease.nodes[node].busy(p.age) {
 			if items != nil {
 				items = append(items, i)
 			}
@@ -152,14 +154,16 @@ func (s *Store) admitted(node int, bids []*bid, p *poll[renewer.Grant]) (items [
 }
 
 // lateGrants books answers that came when nobody waited for them any more.
-func (s *Store) lateGrants(p *poll[renewer.Grant], r reply[renewer.Grant], claims []renewer.Claim) {
+func (s *Store) lateGrants(
+	p *broadcast[renewer.Grant], r reply[renewer.Grant], claims []renewer.Claim,
+) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.now()
 	r.each(func(i int, g *renewer.Grant) {
 		l := s.open(key{claims[i].Name, claims[i].Owner}, claims[i].TTL)
-		l.seats[r.node].book(g.Status, p.sent, p.age, now)
-		seat := &l.seats[r.node]
+		l.nodes[r.node].record(g.Status, p.sent, p.age, now)
+		seat := &l.nodes[r.node]
 		switch {
 		case l.granted, l.asking > 0:
 		case seat.freeing > 0:
@@ -167,7 +171,7 @@ func (s *Store) lateGrants(p *poll[renewer.Grant], r reply[renewer.Grant], claim
 			// hear that it was not ours any more
 			seat.late = seat.late || g.Status == renewer.StatusHeld
 		default:
-			s.cleanSeat(l, r.node, true)
+			s.cleanNode(l, r.node, true)
 			s.forget(l)
 		}
 	})

@@ -7,7 +7,7 @@ import (
 )
 
 // bid is a claim that is put to the nodes.
-type bid struct {
+type proposal struct {
 	claim renewer.Claim
 	lease *lease
 	fixed bool          // the token is the caller's
@@ -25,13 +25,13 @@ type bid struct {
 }
 
 // begin forgets the round before.
-func (b *bid) begin(sent instant) {
+func (b *proposal) begin(sent instant) {
 	b.sent, b.mine, b.taken, b.behind, b.failed = sent, 0, 0, 0, 0
 	clear(b.votes)
 }
 
 // count adds a node's answer.
-func (b *bid) count(node int, g *renewer.Grant) {
+func (b *proposal) count(node int, g *renewer.Grant) {
 	switch {
 	case g.Status == renewer.StatusHeld && g.Fence != b.claim.Fence, g.Status == renewer.StatusGone:
 		g = &renewer.Grant{Err: errStrange} // another token is no vote for ours
@@ -54,7 +54,7 @@ func (b *bid) count(node int, g *renewer.Grant) {
 
 // reserved is how many tokens above its own a bid has that was granted:
 // those that as many nodes have passed over as must grant the next one.
-func (b *bid) reserved(write int) int {
+func (b *proposal) reserved(write int) int {
 	nodes := 0
 	for _, g := range b.votes {
 		if g != nil && g.Status == renewer.StatusHeld && g.Reserved >= b.claim.Reserve {
@@ -68,24 +68,24 @@ func (b *bid) reserved(write int) int {
 }
 
 // silent counts the nodes that have not answered.
-func (b *bid) silent() int { return len(b.votes) - b.mine - b.taken - b.behind - b.failed }
+func (b *proposal) silent() int { return len(b.votes) - b.mine - b.taken - b.behind - b.failed }
 
 // passed tells that the token was too low for a grant that a higher one could get.
-func (b *bid) passed(write int) bool {
+func (b *proposal) tokenPassed(write int) bool {
 	return !b.fixed && b.behind > 0 && b.mine < write && b.taken+b.failed <= len(b.votes)-write
 }
 
 // decided tells whether each bid has heard enough: it is granted, or needs a higher token, or so
 // many nodes are another's, or don't answer, that it can't be. If not, contended tells that all
 // that is missing are a few silent nodes, while somebody else may wait for what the bid has got.
-func decided(bids []*bid, write, keep int) (enough, contended bool) {
+func decided(bids []*proposal, write, keep int) (enough, contended bool) {
 	enough, contended = true, true
 	for _, b := range bids {
 		spare := len(b.votes) - write
 		switch {
 		case b.mine >= write, b.failed > spare, b.silent() == 0:
 		case b.taken > spare && (b.taken >= keep || b.taken+b.silent() < keep):
-		case b.passed(write) && b.mine+b.silent() < write:
+		case b.tokenPassed(write) && b.mine+b.silent() < write:
 		default:
 			enough = false
 			contended = contended &&

@@ -45,14 +45,14 @@ func TestSameQuorumInAnyOrder(t *testing.T) {
 		})
 		require.NoError(t, err)
 		for range 10 {
-			pass(quorum.RosterEvery)
+			pass(quorum.MembershipEvery)
 			for _, s := range []*quorum.Store{a, b, c} {
 				mine(t, s, "a")
 				require.NoError(t, s.Check(t.Context()))
 				require.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
 			}
 		}
-		pass(quorum.RosterTTL)
+		pass(quorum.MembershipTTL)
 	})
 }
 
@@ -99,7 +99,7 @@ func TestAnotherQuorumOnTheSameServerIsRefused(t *testing.T) {
 				}
 				mine(t, first, "a")
 				require.NoError(t, first.Check(t.Context()))
-				pass(quorum.RosterTTL) // the first has gone
+				pass(quorum.MembershipTTL) // the first has gone
 				free(t, "\x00lockbeat quorum", nodes)
 				s, err = quorum.New(more, append(c.opts, quorum.Names(c.names...))...)
 				require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestMixedLater(t *testing.T) {
 		mine(t, a, "a")
 		require.Equal(t, renewer.StatusHeld,
 			b.Acquire(t.Context(), []renewer.Claim{claim("m", "b")})[0].Status)
-		pass(quorum.RosterEvery)
+		pass(quorum.MembershipEvery)
 		b.Renew(t.Context(), []renewer.Hold{hold("m", "b")})
 		synctest.Wait()
 		g := acquire(t.Context(), b, "b")
@@ -138,16 +138,16 @@ func TestMixedLater(t *testing.T) {
 		require.ErrorIs(t, g.Err, renewer.ErrRejected)
 		assert.Contains(t, text.String(), "programs differ in the nodes of their quorum")
 		require.ErrorIs(t, b.Check(t.Context()), quorum.ErrMixed)
-		pass(quorum.RosterTTL) // a has gone
+		pass(quorum.MembershipTTL) // a has gone
 		nodes[0].Script(script.Acquire, script.Fail(errDown))
 		require.Error(t, acquire(t.Context(), b, "b").Err)
 		synctest.Wait()
 		require.Error(t, acquire(t.Context(), b, "b").Err, "nobody knows better")
-		pass(quorum.RosterEvery)
+		pass(quorum.MembershipEvery)
 		require.Error(t, acquire(t.Context(), b, "b").Err)
 		synctest.Wait()
 		mine(t, b, "b")
-		pass(quorum.RosterTTL)
+		pass(quorum.MembershipTTL)
 		a.Close()
 		b.Close()
 	})
@@ -165,7 +165,7 @@ func TestTheMembershipIsNoLock(t *testing.T) {
 		require.NoError(t, err)
 		k, err := renewer.New(s, renewer.Config{TTL: 15 * time.Second})
 		require.NoError(t, err)
-		pass(quorum.RosterTTL + time.Second) // an idle minute, after which nobody has the name
+		pass(quorum.MembershipTTL + time.Second) // an idle minute, after which nobody has the name
 		free(t, quorum.OwnNames[0], nodes)
 		for _, name := range quorum.OwnNames {
 			_, err = k.TryAcquire(t.Context(), name)

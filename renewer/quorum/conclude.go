@@ -20,11 +20,13 @@ const (
 )
 
 // leastRetry is the shortest TTL told to a caller whose votes were split to the end.
-const leastRetry = 2 * time.Millisecond
+const minRetry = 2 * time.Millisecond
 
 // judge gives each bid its answer as things stand, and returns those worth another ballot: somebody
 // else has nodes that we need, yet maybe not enough to hold the lock. unit is what a ballot takes.
-func (s *Store) judge(ctx context.Context, bids []*bid, unit time.Duration) (split []*bid) {
+func (s *Store) conclude(
+	ctx context.Context, bids []*proposal, unit time.Duration,
+) (split []*proposal) {
 	spare := len(s.nodes) - s.write // so many nodes need not grant
 	for _, b := range bids {
 		unknown := b.failed + b.silent()
@@ -52,7 +54,7 @@ func (s *Store) judge(ctx context.Context, bids []*bid, unit time.Duration) (spl
 				b.grant.TTL = freeIn(b.votes, spare)
 				continue
 			}
-			b.grant.TTL = leastRetry + rand.N(unit<<mostBallots)
+			b.grant.TTL = minRetry + rand.N(unit<<maxRounds)
 			split = append(split, b)
 		}
 	}
@@ -61,7 +63,7 @@ func (s *Store) judge(ctx context.Context, bids []*bid, unit time.Duration) (spl
 
 // stands tells whether the lock is held by whoever has so many nodes.
 // Two holders may look alike, if they are of one process.
-func (s *Store) stands(b *bid, votes, unknown int, unit time.Duration) bool {
+func (s *Store) stands(b *proposal, votes, unknown int, unit time.Duration) bool {
 	switch {
 	case b.grant.Holder == (renewer.Holder{}): // nobody can tell
 		return votes >= s.keep
@@ -76,7 +78,7 @@ func (s *Store) stands(b *bid, votes, unknown int, unit time.Duration) bool {
 
 // leads tells whether a bid whose votes were split keeps what it has, while all
 // others let go: of those who see the same votes, the one who has the first node.
-func (s *Store) leads(b *bid) bool {
+func (s *Store) leads(b *proposal) bool {
 	for _, x := range s.order {
 		if g := b.votes[x]; g != nil &&
 			(g.Status == renewer.StatusHeld || g.Status == renewer.StatusTaken) {

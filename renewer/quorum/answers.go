@@ -7,7 +7,7 @@ import (
 )
 
 // tally counts what nodes answer to the items of a Renew or a Release.
-type tally struct {
+type answerSet struct {
 	mine  []int
 	no    []int
 	taken []bool
@@ -15,9 +15,9 @@ type tally struct {
 	open  int                // items not decided
 }
 
-func newTally(items, nodes int) *tally {
+func newAnswerSet(items, nodes int) *answerSet {
 	counts := make([]int, 2*items)
-	return &tally{
+	return &answerSet{
 		mine: counts[:items], no: counts[items:], taken: make([]bool, items),
 		heard: make([][]renewer.Answer, nodes), open: items,
 	}
@@ -25,7 +25,7 @@ func newTally(items, nodes int) *tally {
 
 // add counts a node's answers and tells whether every item is decided:
 // keep nodes say yes, or so many say no that the rest are too few.
-func (t *tally) add(r reply[renewer.Answer], keep int) (decided bool) {
+func (t *answerSet) add(r reply[renewer.Answer], keep int) (decided bool) {
 	t.heard[r.node] = r.answers
 	spare := len(t.heard) - keep
 	r.each(func(i int, a *renewer.Answer) {
@@ -48,7 +48,7 @@ func (t *tally) add(r reply[renewer.Answer], keep int) (decided bool) {
 }
 
 // status is what was decided of an item, or StatusUnknown.
-func (t *tally) status(i, keep int) renewer.Status {
+func (t *answerSet) status(i, keep int) renewer.Status {
 	switch {
 	case t.mine[i] >= keep:
 		return renewer.StatusHeld
@@ -62,7 +62,7 @@ func (t *tally) status(i, keep int) renewer.Status {
 }
 
 // answer is a node's to an item, if it has answered.
-func (t *tally) answer(node, i int) (a renewer.Answer, heard bool) {
+func (t *answerSet) answer(node, i int) (a renewer.Answer, heard bool) {
 	if t.heard[node] == nil {
 		return a, false
 	}
@@ -70,7 +70,7 @@ func (t *tally) answer(node, i int) (a renewer.Answer, heard bool) {
 }
 
 // errors are those of the nodes that did not tell of an item.
-func (t *tally) errors(i int) []error {
+func (t *answerSet) errors(i int) []error {
 	errs := make([]error, len(t.heard))
 	for x := range errs {
 		a, heard := t.answer(x, i)

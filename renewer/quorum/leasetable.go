@@ -22,12 +22,12 @@ type lease struct {
 	// counts those calls and releases: what was planned in an earlier epoch is obsolete
 	epoch int
 	good  instant       // the deadline counts from here, by what the caller has been told
-	seats []seat        // by node
+	nodes []nodeState   // by node
 	freed chan struct{} // closed when fewer releases are under way; nil if nobody waits for that
 }
 
 // seat is a lease's place on one node.
-type seat struct {
+type nodeState struct {
 	// confirmed is when the last request was sent that the node confirmed: it has the key
 	// for a TTL from then on, unless somebody else than us takes it away. 0 if it does not.
 	confirmed instant
@@ -38,7 +38,7 @@ type seat struct {
 	// answer, and may yet take effect; 0 if there is none. By Store.age.
 	asked time.Duration
 	// foul is until when a release without an answer may yet take effect, by Store.age.
-	foul time.Duration
+	unsafeUntil time.Duration
 	// freeing counts releases under way.
 	freeing int
 	// late tells that a grant came in meanwhile, which may have been made behind their back.
@@ -46,19 +46,19 @@ type seat struct {
 }
 
 // dirty tells that something of ours may be there.
-func (s *seat) dirty() bool { return s.confirmed != 0 || s.asked != 0 || s.late }
+func (s *nodeState) dirty() bool { return s.confirmed != 0 || s.asked != 0 || s.late }
 
 // barred tells that a release under way might free what an acquire sent now would take.
-func (s *seat) barred(age time.Duration) bool { return s.freeing > 0 || age < s.foul }
+func (s *nodeState) busy(age time.Duration) bool { return s.freeing > 0 || age < s.unsafeUntil }
 
-func (s *seat) confirm(sent instant) {
+func (s *nodeState) confirm(sent instant) {
 	if sent > s.refused {
 		s.confirmed = max(s.confirmed, sent)
 	}
 }
 
 // book notes the answer to an acquire.
-func (s *seat) book(status renewer.Status, sent instant, age time.Duration, now instant) {
+func (s *nodeState) record(status renewer.Status, sent instant, age time.Duration, now instant) {
 	switch status {
 	case renewer.StatusHeld:
 		s.confirm(sent)
@@ -74,17 +74,17 @@ func (s *seat) book(status renewer.Status, sent instant, age time.Duration, now 
 }
 
 // leave is for a node where nothing of ours is any more, or nothing more is done about it.
-func (s *seat) leave() { s.confirmed, s.asked, s.late = 0, 0, false }
+func (s *nodeState) clear() { s.confirmed, s.asked, s.late = 0, 0, false }
 
-func (s *seat) refuse(now instant) { s.confirmed, s.refused = 0, now }
+func (s *nodeState) refuse(now instant) { s.confirmed, s.refused = 0, now }
 
 // since is the instant from which the lease's TTL counts on n nodes:
 // the n-th latest of their confirmations. 0 if fewer have the lease.
 func (l *lease) since(n int) instant {
 	var room [16]instant
 	all := room[:0]
-	for i := range l.seats {
-		all = append(all, l.seats[i].confirmed)
+	for i := range l.nodes {
+		all = append(all, l.nodes[i].confirmed)
 	}
 	slices.Sort(all)
 	return all[len(all)-n]
@@ -92,14 +92,14 @@ func (l *lease) since(n int) instant {
 
 // latest is the last confirmation by any node.
 func (l *lease) latest() (t instant) {
-	for i := range l.seats {
-		t = max(t, l.seats[i].confirmed)
+	for i := range l.nodes {
+		t = max(t, l.nodes[i].confirmed)
 	}
 	return t
 }
 
 // ledger has the leases that the store knows of. Guarded by Store.mu.
-type ledger struct {
+type leaseTable struct {
 	leases  map[key]*lease
 	sweepAt int
 }
@@ -109,8 +109,8 @@ const sweepMin = 64
 
 // freeing counts the nodes where a release is under way.
 func (l *lease) freeing() (nodes int) {
-	for i := range l.seats {
-		if l.seats[i].freeing > 0 {
+	for i := range l.nodes {
+		if l.nodes[i].freeing > 0 {
 			nodes++
 		}
 	}
@@ -119,13 +119,13 @@ func (l *lease) freeing() (nodes int) {
 
 // open returns the lease of k, made if there is none.
 func (s *Store) open(k key, ttl time.Duration) *lease {
-	l := s.ledger.leases[k]
+	l := s.table.leases[k]
 	if l == nil {
-		if len(s.ledger.leases) >= max(s.ledger.sweepAt, sweepMin) {
+		if len(s.table.leases) >= max(s.table.sweepAt, sweepMin) {
 			s.sweep()
 		}
-		l = &lease{key: k, seats: make([]seat, len(s.nodes))}
-		s.ledger.leases[k] = l
+		l = &lease{key: k, nodes: make([]nodeState, len(s.nodes))}
+		s.table.leases[k] = l
 	}
 	l.ttl = max(ttl, l.ttl)
 	return l
@@ -135,16 +135,16 @@ func (s *Store) open(k key, ttl time.Duration) *lease {
 // neither. Done each time their number has doubled, that costs O(1) a lease and no timer.
 func (s *Store) sweep() {
 	now := s.clock.now()
-	for _, l := range s.ledger.leases {
+	for _, l := range s.table.leases {
 		if l.granted && now.sub(l.latest()) > 2*l.ttl { // lapsed
 			l.granted = false
-			for i := range l.seats {
-				l.seats[i].leave()
+			for i := range l.nodes {
+				l.nodes[i].clear()
 			}
 		}
 		s.forget(l)
 	}
-	s.ledger.sweepAt = 2 * len(s.ledger.leases)
+	s.table.sweepAt = 2 * len(s.table.leases)
 }
 
 // forget drops a lease of which nothing is left to be known.
@@ -153,15 +153,15 @@ func (s *Store) forget(l *lease) {
 		return
 	}
 	age := s.age()
-	for i := range l.seats {
-		if seat := &l.seats[i]; seat.dirty() || seat.barred(age) {
+	for i := range l.nodes {
+		if seat := &l.nodes[i]; seat.dirty() || seat.busy(age) {
 			return
 		}
 	}
 	// What is still planned for it must not be done: it could free
 	// what the same owner takes next, and that attempt would not know.
 	l.epoch++
-	if s.ledger.leases[l.key] == l {
-		delete(s.ledger.leases, l.key)
+	if s.table.leases[l.key] == l {
+		delete(s.table.leases, l.key)
 	}
 }
