@@ -16,8 +16,8 @@ import (
 
 func TestOneRoundAndTheClockForAToken(t *testing.T) {
 	t.Parallel()
-	in(t, 5, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		fence := mine(t, s, "a")
+	inBubble(t, 5, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		fence := mustAcquire(t, s, "a")
 		assert.Equal(t, time.Now().UnixMicro(), fence)
 		synctest.Wait()
 		for _, node := range nodes {
@@ -27,7 +27,7 @@ func TestOneRoundAndTheClockForAToken(t *testing.T) {
 		}
 		assert.Equal(t, "aaaaa", owners("n", nodes))
 		assert.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
-		assert.Equal(t, fence+1, mine(t, s, "b"), "in the same microsecond")
+		assert.Equal(t, fence+1, mustAcquire(t, s, "b"), "in the same microsecond")
 	})
 }
 
@@ -42,11 +42,11 @@ func TestOneFaultyNodeCostsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+			inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 				nodes[0].Default(script.Acquire, step)
 				nodes[0].Default(script.Release, step)
 				for range 3 {
-					assert.Zero(t, took(func() { mine(t, s, "a") }))
+					assert.Zero(t, took(func() { mustAcquire(t, s, "a") }))
 					assert.Zero(t, took(func() {
 						g := acquire(t.Context(), s, "b")
 						assert.Equal(t, renewer.StatusTaken, g.Status)
@@ -56,7 +56,7 @@ func TestOneFaultyNodeCostsNothing(t *testing.T) {
 					assert.Zero(t, took(func() {
 						assert.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
 					}))
-					pass(time.Second)
+					waitFor(time.Second)
 				}
 			})
 		})
@@ -65,7 +65,7 @@ func TestOneFaultyNodeCostsNothing(t *testing.T) {
 
 func TestTooManyFaultyNodesAreNoBusyLock(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		nodes[0].Default(script.Acquire, script.Fail(errDown))
 		nodes[2].Default(script.Acquire, script.Hang())
 		var g renewer.Grant
@@ -78,7 +78,7 @@ func TestTooManyFaultyNodesAreNoBusyLock(t *testing.T) {
 		require.EqualError(t, g.Err, "quorum: acquire: 2 of 3 nodes gave no answer, 2 must agree: "+
 			"node 1: connection refused; node 3: context deadline exceeded")
 		synctest.Wait()
-		free(t, "n", nodes)
+		requireFree(t, "n", nodes)
 		nodes[2].Default(script.Acquire, script.Fail(errDown))
 		assert.Zero(t, took(func() {
 			g = acquire(limited(t, time.Second), s, "a")
@@ -95,13 +95,13 @@ func TestTooManyFaultyNodesAreNoBusyLock(t *testing.T) {
 		for _, node := range nodes {
 			node.Default(script.Acquire, script.Pass())
 		}
-		mine(t, s, "a")
+		mustAcquire(t, s, "a")
 	})
 }
 
 func TestRejectedOnlyIfAMajorityRejects(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		nodes[0].Default(script.Acquire, script.Fail(renewer.ErrRejected))
 		nodes[1].Default(script.Acquire, script.Fail(errDown))
 		g := acquire(t.Context(), s, "a")
@@ -115,10 +115,10 @@ func TestRejectedOnlyIfAMajorityRejects(t *testing.T) {
 // Whoever has two of three has it, though the third does not say so soon, or says otherwise.
 func TestTakenIsKnownFromAMajority(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		nodes[0].Script(script.Acquire, script.Fail(errDown))
-		mine(t, s, "a")
-		pass(time.Second)
+		mustAcquire(t, s, "a")
+		waitFor(time.Second)
 		g := acquire(t.Context(), s, "b")
 		require.Equal(t, renewer.Grant{
 			Status: renewer.StatusTaken, Holder: claim("n", "a").Holder,
@@ -144,7 +144,7 @@ func TestTakenIsKnownFromAMajority(t *testing.T) {
 // A caller whose time is up while its token must be raised has not seen anybody else.
 func TestTimeIsUpWithATokenTooLow(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		high := claim("n", "x")
 		high.Fence = time.Now().Add(time.Hour).UnixMicro()
 		require.Equal(t, renewer.StatusHeld,
@@ -160,9 +160,9 @@ func TestTimeIsUpWithATokenTooLow(t *testing.T) {
 // A slow node is waited for as long as it may tell a busy lock from one that nobody can tell of.
 func TestASlowNodeMayTellThatItIsTaken(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		mine(t, s, "a")
-		pass(time.Second)
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mustAcquire(t, s, "a")
+		waitFor(time.Second)
 		nodes[0].Default(script.Acquire, script.Fail(errDown))
 		nodes[1].Default(script.Acquire, script.Pass().Late(100*time.Millisecond))
 		var g renewer.Grant
@@ -176,7 +176,7 @@ func TestASlowNodeMayTellThatItIsTaken(t *testing.T) {
 // The TTL told is when so many of the holder's nodes have lapsed that the rest are too few.
 func TestTTLOfTheFirstThatMakesAMajority(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		for i, left := range []time.Duration{8 * time.Second, 3 * time.Second} {
 			nodes[i].Overwrite("n", renewer.Holder{Node: "x"}, left)
 		}
@@ -192,7 +192,7 @@ func TestTTLOfTheFirstThatMakesAMajority(t *testing.T) {
 // the counter that a majority has not passed.
 func TestTokenOfTheCaller(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		for i, node := range nodes {
 			c := claim("n", "z")
 			c.Fence = int64(10 * (i + 1))
@@ -204,7 +204,7 @@ func TestTokenOfTheCaller(t *testing.T) {
 		require.Equal(t, renewer.Grant{Status: renewer.StatusBehind, Fence: 20},
 			s.Acquire(t.Context(), []renewer.Claim{c})[0])
 		synctest.Wait()
-		free(t, "n", nodes)
+		requireFree(t, "n", nodes)
 		c.Fence = 21
 		require.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: 21},
 			s.Acquire(t.Context(), []renewer.Claim{c})[0])
@@ -214,16 +214,16 @@ func TestTokenOfTheCaller(t *testing.T) {
 // A claim repeated by the holder that fails leaves the lease as it was.
 func TestARepeatedClaimThatFailsFreesNothing(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		fence := mine(t, s, "a")
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		fence := mustAcquire(t, s, "a")
 		synctest.Wait()
 		for _, node := range nodes[:2] {
 			node.Script(script.Acquire, script.Fail(errDown))
 		}
 		require.Equal(t, renewer.StatusUnknown, acquire(t.Context(), s, "a").Status)
-		pass(time.Second)
+		waitFor(time.Second)
 		assert.Equal(t, "aaa", owners("n", nodes))
-		assert.Equal(t, fence, mine(t, s, "a"), "and the same grant")
+		assert.Equal(t, fence, mustAcquire(t, s, "a"), "and the same grant")
 		synctest.Wait()
 		assert.Equal(t, confirmed, renew(t.Context(), s, "a"))
 	})
@@ -231,7 +231,7 @@ func TestARepeatedClaimThatFailsFreesNothing(t *testing.T) {
 
 func TestTokenRaisedAboveTheHighestCounter(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		// Another program's clock is ahead by a second, and by an hour for one name.
 		ahead := time.Now().Add(time.Second).UnixMicro()
 		far := time.Now().Add(time.Hour).UnixMicro()
@@ -244,7 +244,7 @@ func TestTokenRaisedAboveTheHighestCounter(t *testing.T) {
 			node.Release(t.Context(), []renewer.Hold{hold("n", "z"), hold("far", "z")})
 		}
 		assert.Equal(t, far+1, s.Acquire(t.Context(), []renewer.Claim{claim("far", "a")})[0].Fence)
-		fence := mine(t, s, "a")
+		fence := mustAcquire(t, s, "a")
 		assert.GreaterOrEqual(t, fence, ahead+2, "above two of the three at least")
 		assert.Less(t, fence, far, "one name's counter is no clock")
 		other := s.Acquire(t.Context(), []renewer.Claim{claim("other", "a")})[0]
@@ -262,13 +262,13 @@ func TestTokenRaisedAboveTheHighestCounter(t *testing.T) {
 
 func TestCounterAtItsEnd(t *testing.T) {
 	t.Parallel()
-	in(t, 1, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 1, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		nodes[0].Acquire(t.Context(),
 			[]renewer.Claim{{
 				Name: "n", Owner: owner("z"), TTL: time.Millisecond,
 				Fence: 1<<63 - 1,
 			}})
-		pass(time.Second)
+		waitFor(time.Second)
 		g := acquire(t.Context(), s, "a")
 		require.ErrorIs(t, g.Err, renewer.ErrRejected)
 		require.ErrorContains(t, g.Err, "delete it")
@@ -301,15 +301,15 @@ func TestFailedAttemptsAreCleanedUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+			inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 				for i, node := range nodes {
 					node.Script(script.Acquire, steps[i])
 				}
 				g := acquire(limited(t, time.Second), s, "a")
 				require.Equal(t, renewer.StatusUnknown, g.Status)
-				pass(1200 * time.Millisecond)
-				free(t, "n", nodes)
-				pass(time.Minute)
+				waitFor(1200 * time.Millisecond)
+				requireFree(t, "n", nodes)
+				waitFor(time.Minute)
 				assert.Zero(t, quorum.Known(s), "nothing is remembered")
 				assert.Zero(t, quorum.Planned(s))
 			})
@@ -320,11 +320,11 @@ func TestFailedAttemptsAreCleanedUp(t *testing.T) {
 // A request that was not answered may yet take effect, until Settle: then it is cleaned up behind.
 func TestCleanedUpAfterSettle(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		nodes[0].SetSettle(4 * time.Second)
 		assert.Equal(t, 4*time.Second, s.Settle())
 		nodes[0].Script(script.Acquire, script.Fail(errDown))
-		mine(t, s, "z")
+		mustAcquire(t, s, "z")
 		begun := time.Now()
 		nodes[0].Script(script.Acquire, script.Fail(errDown))
 		// so that the failure is known when the others have refused
@@ -332,13 +332,13 @@ func TestCleanedUpAfterSettle(t *testing.T) {
 			node.Script(script.Acquire, script.Pass().Late(time.Millisecond))
 		}
 		require.Equal(t, renewer.StatusTaken, acquire(t.Context(), s, "a").Status)
-		pass(time.Second - time.Millisecond)
+		waitFor(time.Second - time.Millisecond)
 		// as if it had been on its way
 		nodes[0].Acquire(t.Context(), []renewer.Claim{claim("n", "a")})
 		require.Equal(t, "azz", owners("n", nodes))
-		pass(3*time.Second - 1)
+		waitFor(3*time.Second - 1)
 		require.Equal(t, "azz", owners("n", nodes))
-		pass(1)
+		waitFor(1)
 		synctest.Wait()
 		require.Equal(t, "-zz", owners("n", nodes))
 		var at []time.Duration
@@ -355,21 +355,21 @@ func TestCleanedUpAfterSettle(t *testing.T) {
 // attempt takes: until Settle that node does not count.
 func TestAnUnansweredReleaseBarsItsNode(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		for _, node := range nodes[:2] {
 			node.SetSettle(4 * time.Second)
 			node.Script(script.Release, script.Fail(errDown))
 		}
-		mine(t, s, "a")
+		mustAcquire(t, s, "a")
 		synctest.Wait() // the third answer too
 		require.Equal(t, renewer.StatusUnknown, release(limited(t, time.Second), s, "a").Status)
 		g := acquire(limited(t, time.Second), s, "a")
 		require.Equal(t, renewer.StatusUnknown, g.Status)
 		require.ErrorContains(t, g.Err, "still being freed")
 		require.Len(t, nodes[0].Calls(script.Acquire), 1, "it is not asked")
-		pass(4 * time.Second)
-		mine(t, s, "a")
-		pass(time.Second)
+		waitFor(4 * time.Second)
+		mustAcquire(t, s, "a")
+		waitFor(time.Second)
 		assert.Equal(t, "aaa", owners("n", nodes), "no late release frees it")
 	})
 }

@@ -16,7 +16,7 @@ import (
 
 func TestBatchesAreOneCallANode(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		claims := []renewer.Claim{claim("1", "a"), claim("2", "a"), claim("3", "a")}
 		for _, g := range s.Acquire(t.Context(), claims) {
 			require.Equal(t, renewer.StatusHeld, g.Status)
@@ -43,7 +43,7 @@ func TestANodeThatMiscounts(t *testing.T) {
 		all[1] = miscounting{all[1]}
 		s, err := quorum.New(all)
 		require.NoError(t, err)
-		mine(t, s, "a")
+		mustAcquire(t, s, "a")
 		assert.Equal(t, confirmed, renew(t.Context(), s, "a"))
 		all[2] = miscounting{all[2]}
 		s, err = quorum.New(all)
@@ -51,31 +51,31 @@ func TestANodeThatMiscounts(t *testing.T) {
 		require.ErrorContains(t, renew(t.Context(), s, "a").Err,
 			"node 2: it answered what no store may: 2 answers to 1 questions")
 		require.Equal(t, renewer.StatusUnknown, acquire(t.Context(), s, "a").Status)
-		pass(time.Minute)
+		waitFor(time.Minute)
 	})
 }
 
 // What the caller does to its slices afterwards reaches no slow node.
 func TestItemsAreTheCallersAgain(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {
 			nodes[2].Default(op, script.Pass().Slow(time.Second))
 		}
 		claims := []renewer.Claim{claim("n", "a")}
 		grants := s.Acquire(t.Context(), claims)
 		claims[0], grants[0] = renewer.Claim{}, renewer.Grant{}
-		pass(2 * time.Second)
+		waitFor(2 * time.Second)
 		require.Equal(t, "aaa", owners("n", nodes))
 		holds := []renewer.Hold{hold("n", "a")}
 		s.Renew(t.Context(), holds)[0] = renewer.Answer{}
 		holds[0] = renewer.Hold{}
-		pass(2 * time.Second)
+		waitFor(2 * time.Second)
 		holds[0] = hold("n", "a")
 		s.Release(t.Context(), holds)[0] = renewer.Answer{}
 		holds[0] = renewer.Hold{}
-		pass(2 * time.Second)
-		free(t, "n", nodes)
+		waitFor(2 * time.Second)
+		requireFree(t, "n", nodes)
 	})
 }
 
@@ -83,8 +83,8 @@ func TestItemsAreTheCallersAgain(t *testing.T) {
 // same.
 func TestANodeThatIsLateWithAcquiresHearsHeartbeats(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		mine(t, s, "a")
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mustAcquire(t, s, "a")
 		nodes[0].Default(script.Acquire, script.Hang())
 		for i := range quorum.MaxLate + 1 {
 			owner := fmt.Sprintf("%0*d", renewer.OwnerLen, i)
@@ -99,7 +99,7 @@ func TestANodeThatIsLateWithAcquiresHearsHeartbeats(t *testing.T) {
 		synctest.Wait()
 		assert.Len(t, nodes[0].Calls(script.Renew), 1)
 		assert.NotEmpty(t, nodes[0].Calls(script.Release))
-		free(t, "n", nodes)
+		requireFree(t, "n", nodes)
 	})
 }
 
@@ -107,7 +107,7 @@ func TestANodeThatIsLateWithAcquiresHearsHeartbeats(t *testing.T) {
 // and is asked again when it is back.
 func TestAHungNodeIsSpared(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		nodes[0].Default(script.Acquire, script.Hang())
 		nodes[0].Default(script.Release, script.Hang())
 		for i := range 2 * quorum.MaxLate {
@@ -120,9 +120,9 @@ func TestAHungNodeIsSpared(t *testing.T) {
 		assert.EqualValues(t, 2*quorum.MaxLate, quorum.Late(s, 0), "of acquires, and of others")
 		nodes[0].Default(script.Acquire, script.Pass())
 		nodes[0].Default(script.Release, script.Pass())
-		pass(time.Minute)
+		waitFor(time.Minute)
 		assert.Zero(t, quorum.Late(s, 0))
-		mine(t, s, "a")
+		mustAcquire(t, s, "a")
 		synctest.Wait()
 		assert.Equal(t, "aaa", owners("n", nodes))
 	})

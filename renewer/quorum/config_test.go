@@ -130,7 +130,7 @@ func TestNewTakes(t *testing.T) {
 			s, err := quorum.New(c.nodes, c.opts...)
 			require.NoError(t, err)
 			defer s.Close()
-			mine(t, s, "a")
+			mustAcquire(t, s, "a")
 			require.Equal(t, renewer.StatusTaken, acquire(t.Context(), s, "b").Status)
 		})
 	}

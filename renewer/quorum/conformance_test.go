@@ -60,7 +60,7 @@ func TestConformanceOfNestedQuorums(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() {
 			s.Close()
-			pass(time.Minute) // for those who lost to end in
+			waitFor(time.Minute) // for those who lost to end in
 		})
 		return storetest.Fixture{Store: s}
 	})
@@ -85,7 +85,7 @@ func TestConformanceWithAFaultyNode(t *testing.T) {
 				require.NoError(t, err)
 				t.Cleanup(func() {
 					s.Close()
-					pass(time.Minute)
+					waitFor(time.Minute)
 				})
 				return storetest.Fixture{
 					Store: s,

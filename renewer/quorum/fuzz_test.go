@@ -119,7 +119,7 @@ func FuzzOddNode(f *testing.F) {
 			if named {
 				opts = append(opts, quorum.Names("a", "b", "c"))
 			}
-			defer pass(time.Minute)
+			defer waitFor(time.Minute)
 			s, err := quorum.New(all, opts...)
 			if err != nil {
 				require.ErrorIs(t, err, renewer.ErrConfig)
@@ -130,11 +130,11 @@ func FuzzOddNode(f *testing.F) {
 				oddRound(t, s, string(rune('a'+round)))
 			}
 			odd.forget()
-			pass(quorum.MembershipTTL + ttl)
+			waitFor(quorum.MembershipTTL + ttl)
 			acquire(limited(t, time.Second), s, "y")
-			pass(time.Second) // in which it compares its nodes again
+			waitFor(time.Second) // in which it compares its nodes again
 			release(limited(t, time.Second), s, "y")
-			mine(t, s, "z")
+			mustAcquire(t, s, "z")
 		})
 	})
 }

@@ -19,7 +19,7 @@ import (
 // keep runs f with a keeper over a quorum of n scripted nodes.
 func keep(t *testing.T, n int, f func(t *testing.T, k *renewer.Keeper, nodes []*script.Store)) {
 	t.Helper()
-	in(t, n, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, n, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		k, err := renewer.New(s, renewer.Config{TTL: ttl})
 		require.NoError(t, err)
 		f(t, k, nodes)
@@ -27,7 +27,7 @@ func keep(t *testing.T, n int, f func(t *testing.T, k *renewer.Keeper, nodes []*
 			node.Default(script.Release, script.Pass())
 		}
 		require.NoError(t, k.Shutdown(context.Background()))
-		pass(time.Minute)
+		waitFor(time.Minute)
 		assert.Zero(t, quorum.Known(s))
 	})
 }
@@ -52,7 +52,7 @@ func TestALeaseSurvivesAnyOneNode(t *testing.T) {
 					require.NoError(t, err)
 					synctest.Wait()
 					die(nodes[i], how)
-					pass(time.Hour)
+					waitFor(time.Hour)
 					require.True(t, l.Valid())
 					assert.Greater(t, l.Remaining(), ttl/2)
 					assert.Zero(t, took(func() { assert.NoError(t, l.Release(t.Context())) }))
@@ -88,9 +88,9 @@ func TestALeaseIsLostInTimeWhenTwoDie(t *testing.T) {
 			keep(t, 3, func(t *testing.T, k *renewer.Keeper, nodes []*script.Store) {
 				l, err := k.Acquire(t.Context(), "n")
 				require.NoError(t, err)
-				pass(time.Minute)
+				waitFor(time.Minute)
 				die(nodes[0], how)
-				pass(time.Minute)
+				waitFor(time.Minute)
 				die(nodes[2], how)
 				<-l.Context().Done()
 				var lost *renewer.LostError
@@ -153,7 +153,7 @@ func TestWaiters(t *testing.T) {
 				require.NoError(t, err)
 				die(nodes[1], how)
 				require.Equal(t, renewer.StatusHeld, acquire(t.Context(), other, "z").Status)
-				pass(time.Second)
+				waitFor(time.Second)
 				time.AfterFunc(3*time.Second, func() { release(context.Background(), other, "z") })
 				var l *renewer.Lease
 				d := took(func() { l, err = k.Acquire(t.Context(), "n") })
@@ -189,7 +189,7 @@ func TestAThousandLeases(t *testing.T) {
 						script.Pass().Late(time.Second), script.Pass())
 				}
 			}
-			pass(time.Minute)
+			waitFor(time.Minute)
 			for _, l := range leases {
 				require.True(t, l.Valid(), minute)
 			}

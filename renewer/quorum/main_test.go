@@ -22,9 +22,9 @@ const ttl = 10 * time.Second
 
 var errDown = errors.New("connection refused")
 
-// in runs f in a bubble with a quorum of n scripted nodes. What is
+// inBubble runs f in a bubble with a quorum of n scripted nodes. What is
 // left in the background has time to end.
-func in(
+func inBubble(
 	t *testing.T, n int, f func(t *testing.T, s *quorum.Store, nodes []*script.Store),
 	opts ...quorum.Option,
 ) {
@@ -33,7 +33,7 @@ func in(
 		nodes, stores := scripted(n)
 		s, err := quorum.New(stores, opts...)
 		require.NoError(t, err)
-		defer pass(time.Minute) // nothing moves on when f is over
+		defer waitFor(time.Minute) // nothing moves on when f is over
 		f(t, s, nodes)
 	})
 }
@@ -46,8 +46,8 @@ func scripted(n int) (nodes []*script.Store, stores []renewer.Store) {
 	return nodes, stores
 }
 
-// pass lets d go by.
-func pass(d time.Duration) { <-time.After(d) }
+// waitFor lets d go by.
+func waitFor(d time.Duration) { <-time.After(d) }
 
 // took returns how long f takes by the bubble's clock.
 func took(f func()) time.Duration {
@@ -90,8 +90,8 @@ func release(ctx context.Context, s renewer.Store, letter string) renewer.Answer
 	return s.Release(ctx, []renewer.Hold{hold("n", letter)})[0]
 }
 
-// mine acquires, and requires that it is granted.
-func mine(t *testing.T, s renewer.Store, letter string) int64 {
+// mustAcquire acquires, and requires that it is granted.
+func mustAcquire(t *testing.T, s renewer.Store, letter string) int64 {
 	t.Helper()
 	g := acquire(t.Context(), s, letter)
 	require.NoError(t, g.Err)
@@ -99,15 +99,15 @@ func mine(t *testing.T, s renewer.Store, letter string) int64 {
 	return g.Fence
 }
 
-// free requires that no node has a name.
-func free(t *testing.T, name string, nodes []*script.Store) {
+// requireFree requires that no node has a name.
+func requireFree(t *testing.T, name string, nodes []*script.Store) {
 	t.Helper()
 	for i, node := range nodes {
 		require.Empty(t, node.Owner(name), "node %d", i+1)
 	}
 }
 
-// owners are who has a name on each node, a letter each, "-" for nobody.
+// owners are who has a name on each node, a letter each, "-" for none.
 func owners(name string, nodes []*script.Store) string {
 	var b strings.Builder
 	for _, node := range nodes {

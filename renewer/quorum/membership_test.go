@@ -45,14 +45,14 @@ func TestSameQuorumInAnyOrder(t *testing.T) {
 		})
 		require.NoError(t, err)
 		for range 10 {
-			pass(quorum.MembershipEvery)
+			waitFor(quorum.MembershipEvery)
 			for _, s := range []*quorum.Store{a, b, c} {
-				mine(t, s, "a")
+				mustAcquire(t, s, "a")
 				require.NoError(t, s.Check(t.Context()))
 				require.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
 			}
 		}
-		pass(quorum.MembershipTTL)
+		waitFor(quorum.MembershipTTL)
 	})
 }
 
@@ -97,14 +97,14 @@ func TestAnotherQuorumOnTheSameServerIsRefused(t *testing.T) {
 					assert.Empty(t, node.Owner("\x00lockbeat quorum"), "nothing is left behind")
 					assert.Empty(t, node.Owner("\x00lockbeat quorum probe"))
 				}
-				mine(t, first, "a")
+				mustAcquire(t, first, "a")
 				require.NoError(t, first.Check(t.Context()))
-				pass(quorum.MembershipTTL) // the first has gone
-				free(t, "\x00lockbeat quorum", nodes)
+				waitFor(quorum.MembershipTTL) // the first has gone
+				requireFree(t, "\x00lockbeat quorum", nodes)
 				s, err = quorum.New(more, append(c.opts, quorum.Names(c.names...))...)
 				require.NoError(t, err)
 				require.NoError(t, s.Check(t.Context()))
-				pass(time.Minute)
+				waitFor(time.Minute)
 			})
 		})
 	}
@@ -127,10 +127,10 @@ func TestMixedLater(t *testing.T) {
 			b, err = quorum.New(more, quorum.Names("a", "d", "e"), quorum.Logger(logger))
 		}))
 		require.NoError(t, err, "nobody knows")
-		mine(t, a, "a")
+		mustAcquire(t, a, "a")
 		require.Equal(t, renewer.StatusHeld,
 			b.Acquire(t.Context(), []renewer.Claim{claim("m", "b")})[0].Status)
-		pass(quorum.MembershipEvery)
+		waitFor(quorum.MembershipEvery)
 		b.Renew(t.Context(), []renewer.Hold{hold("m", "b")})
 		synctest.Wait()
 		g := acquire(t.Context(), b, "b")
@@ -138,16 +138,16 @@ func TestMixedLater(t *testing.T) {
 		require.ErrorIs(t, g.Err, renewer.ErrRejected)
 		assert.Contains(t, text.String(), "programs differ in the nodes of their quorum")
 		require.ErrorIs(t, b.Check(t.Context()), quorum.ErrMixed)
-		pass(quorum.MembershipTTL) // a has gone
+		waitFor(quorum.MembershipTTL) // a has gone
 		nodes[0].Script(script.Acquire, script.Fail(errDown))
 		require.Error(t, acquire(t.Context(), b, "b").Err)
 		synctest.Wait()
 		require.Error(t, acquire(t.Context(), b, "b").Err, "nobody knows better")
-		pass(quorum.MembershipEvery)
+		waitFor(quorum.MembershipEvery)
 		require.Error(t, acquire(t.Context(), b, "b").Err)
 		synctest.Wait()
-		mine(t, b, "b")
-		pass(quorum.MembershipTTL)
+		mustAcquire(t, b, "b")
+		waitFor(quorum.MembershipTTL)
 		a.Close()
 		b.Close()
 	})
@@ -165,20 +165,20 @@ func TestTheMembershipIsNoLock(t *testing.T) {
 		require.NoError(t, err)
 		k, err := renewer.New(s, renewer.Config{TTL: 15 * time.Second})
 		require.NoError(t, err)
-		pass(quorum.MembershipTTL + time.Second) // an idle minute, after which nobody has the name
-		free(t, quorum.OwnNames[0], nodes)
+		waitFor(quorum.MembershipTTL + time.Second) // an idle minute, after which nobody has the name
+		requireFree(t, quorum.OwnNames[0], nodes)
 		for _, name := range quorum.OwnNames {
 			_, err = k.TryAcquire(t.Context(), name)
 			require.ErrorIs(t, err, renewer.ErrName)
 			require.ErrorIs(t, renewer.CheckName(name), renewer.ErrName)
 		}
 		for range 2 {
-			mine(t, other, "a")
+			mustAcquire(t, other, "a")
 			synctest.Wait() // it has compared its nodes with those of others
 			require.NoError(t, other.Check(t.Context()))
 		}
 		require.NoError(t, k.Shutdown(t.Context()))
-		pass(time.Minute)
+		waitFor(time.Minute)
 		s.Close()
 		other.Close()
 	})
@@ -196,8 +196,8 @@ func TestSameServerTwice(t *testing.T) {
 		require.ErrorContains(t, err,
 			"node 1 (a) and node 3 (c) are the same server; give each once")
 		synctest.Wait()
-		free(t, "\x00lockbeat quorum", nodes)
-		free(t, "\x00lockbeat quorum probe", nodes)
+		requireFree(t, "\x00lockbeat quorum", nodes)
+		requireFree(t, "\x00lockbeat quorum probe", nodes)
 	})
 }
 
@@ -221,7 +221,7 @@ func TestUnreachableMajority(t *testing.T) {
 		err = s.Check(t.Context())
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.ErrorIs(t, err, errDown)
-		pass(time.Minute)
+		waitFor(time.Minute)
 	})
 }
 
@@ -229,7 +229,7 @@ func TestUnreachableMajority(t *testing.T) {
 // by Check only whether they answer.
 func TestCheckWithoutNames(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		nodes[0].Default(script.Renew, script.Hang())
 		require.NoError(t, s.Check(limited(t, time.Second)))
 		nodes[1].Default(script.Renew, script.Fail(errDown))

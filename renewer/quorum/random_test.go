@@ -64,9 +64,9 @@ func (w *weather) link() bool {
 	case 0:
 		return false
 	case 1, 2:
-		pass(time.Duration(w.dice.roll(3000)) * time.Millisecond)
+		waitFor(time.Duration(w.dice.roll(3000)) * time.Millisecond)
 	default:
-		pass(time.Duration(w.dice.roll(20)) * time.Millisecond)
+		waitFor(time.Duration(w.dice.roll(20)) * time.Millisecond)
 	}
 	return true
 }
@@ -215,13 +215,13 @@ func playSchedule(t *testing.T, d *dice, n, forgetful int) {
 	if forgetful > 0 {
 		wg.Go(func() {
 			for time.Now().Before(end) {
-				pass(time.Duration(60+d.roll(60)) * time.Second)
+				waitFor(time.Duration(60+d.roll(60)) * time.Second)
 				nodes[d.roll(n)].forget()
 			}
 		})
 	}
 	wg.Wait()
-	pass(time.Hour)
+	waitFor(time.Hour)
 	slices.SortFunc(all, func(a, b belief) int { return a.from.Compare(b.from) })
 	for i := 1; i < len(all); i++ {
 		a, b := all[i-1], all[i]

@@ -15,8 +15,8 @@ import (
 
 func TestReleasedByAMajority(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		mine(t, s, "a")
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mustAcquire(t, s, "a")
 		synctest.Wait()
 		nodes[1].Script(script.Release, script.Pass().Slow(700*time.Millisecond))
 		assert.Zero(t, took(func() {
@@ -24,16 +24,16 @@ func TestReleasedByAMajority(t *testing.T) {
 				release(t.Context(), s, "a"))
 		}))
 		assert.Equal(t, "-a-", owners("n", nodes))
-		pass(time.Second)
-		free(t, "n", nodes)
+		waitFor(time.Second)
+		requireFree(t, "n", nodes)
 		assert.Equal(t, renewer.Answer{Status: renewer.StatusGone}, release(t.Context(), s, "a"))
 	})
 }
 
 func TestReleaseThatNobodyAnswers(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		mine(t, s, "a")
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mustAcquire(t, s, "a")
 		synctest.Wait()
 		nodes[0].Script(script.Release, script.Hang())
 		nodes[1].Script(script.Release, script.Fail(errDown))
@@ -44,8 +44,8 @@ func TestReleaseThatNobodyAnswers(t *testing.T) {
 		assert.Equal(t, renewer.StatusUnknown, a.Status)
 		require.ErrorIs(t, a.Err, errDown)
 		assert.Equal(t, "aa-", owners("n", nodes))
-		pass(1100 * time.Millisecond)
-		free(t, "n", nodes) // by the second try, a second later
+		waitFor(1100 * time.Millisecond)
+		requireFree(t, "n", nodes) // by the second try, a second later
 		assert.Zero(t, quorum.Known(s))
 	})
 }
@@ -53,8 +53,8 @@ func TestReleaseThatNobodyAnswers(t *testing.T) {
 // What is lost on a majority is said to be lost, and the rest is freed.
 func TestReleaseOfALostLease(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		mine(t, s, "a")
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mustAcquire(t, s, "a")
 		synctest.Wait()
 		nodes[0].Delete("n")
 		nodes[1].Overwrite("n", renewer.Holder{Node: "x"}, time.Minute)
@@ -72,16 +72,16 @@ func TestReleaseOvertakesAnAcquire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+			inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 				nodes[2].SetSettle(3 * time.Second)
 				nodes[2].Script(script.Acquire, step)
-				mine(t, s, "a")
+				mustAcquire(t, s, "a")
 				assert.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
-				pass(time.Second)
-				pass(2 * time.Second)
+				waitFor(time.Second)
+				waitFor(2 * time.Second)
 				synctest.Wait()
-				free(t, "n", nodes)
-				pass(time.Minute)
+				requireFree(t, "n", nodes)
+				waitFor(time.Minute)
 				assert.Zero(t, quorum.Known(s))
 				assert.Zero(t, quorum.Planned(s))
 			})
@@ -93,21 +93,21 @@ func TestReleaseOvertakesAnAcquire(t *testing.T) {
 // beside it: the release would hear that the lease was not ours any more, and call it lost.
 func TestALateGrantIsNotFreedTwiceAtOnce(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		for _, node := range nodes[1:] {
 			node.Script(script.Release, script.Pass().Slow(30*time.Millisecond))
 		}
 		nodes[1].Script(script.Acquire, script.Pass().Late(10*time.Millisecond))
 		nodes[2].Script(script.Acquire, script.Pass().Late(50*time.Millisecond))
-		mine(t, s, "a") // by the first two, in 10 ms
-		pass(30 * time.Millisecond)
+		mustAcquire(t, s, "a") // by the first two, in 10 ms
+		waitFor(30 * time.Millisecond)
 		assert.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
-		pass(time.Second)
+		waitFor(time.Second)
 		calls := nodes[2].Calls(script.Release)
 		require.Len(t, calls, 2, "once more, in case the grant came after it")
 		assert.Equal(t, 30*time.Millisecond, calls[1].At.Sub(calls[0].At),
 			"when the first was over")
-		free(t, "n", nodes)
+		requireFree(t, "n", nodes)
 		assert.Zero(t, quorum.Known(s))
 		assert.Zero(t, quorum.Planned(s))
 	})
@@ -117,33 +117,33 @@ func TestALateGrantIsNotFreedTwiceAtOnce(t *testing.T) {
 // release is not over on another node.
 func TestReleaseOvertakesAnAcquireAndHangs(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		nodes[2].Script(script.Acquire, script.Pass().Slow(900*time.Millisecond))
-		mine(t, s, "a")
+		mustAcquire(t, s, "a")
 		nodes[1].Script(script.Release, script.Hang())
 		require.Equal(t, renewer.StatusUnknown,
 			release(limited(t, 500*time.Millisecond), s, "a").Status)
-		pass(600 * time.Millisecond)
+		waitFor(600 * time.Millisecond)
 		assert.Empty(t, nodes[2].Owner("n"))
 		assert.Equal(t, "a", owners("n", nodes[1:2]), "it is asked again a second later")
-		pass(time.Second)
-		free(t, "n", nodes)
+		waitFor(time.Second)
+		requireFree(t, "n", nodes)
 	})
 }
 
 // What was planned for a lease that is over does not free what the same owner has taken since.
 func TestNothingIsFreedForAFormerLease(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		nodes[0].Script(script.Acquire, script.Pass().Slow(500*time.Millisecond))
-		mine(t, s, "a")
+		mustAcquire(t, s, "a")
 		synctest.Wait()
 		nodes[0].Script(script.Release, script.Fail(errDown))
 		require.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
-		pass(600 * time.Millisecond)
-		free(t, "n", nodes)
-		mine(t, s, "a")
-		pass(time.Second)
+		waitFor(600 * time.Millisecond)
+		requireFree(t, "n", nodes)
+		mustAcquire(t, s, "a")
+		waitFor(time.Second)
 		assert.Equal(t, "aaa", owners("n", nodes))
 	})
 }
@@ -167,21 +167,21 @@ func TestKeptAfterRelease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+			inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 				nodes[0].SetSettle(2 * time.Second)
 				nodes[0].Script(script.Acquire, steps[0])
-				mine(t, s, "a")
+				mustAcquire(t, s, "a")
 				synctest.Wait()
 				nodes[0].Script(script.Release, steps[1])
 				h := hold("n", "a")
 				h.Keep = 5 * time.Second
 				assert.Equal(t, renewer.StatusHeld,
 					s.Release(t.Context(), []renewer.Hold{h})[0].Status)
-				pass(5*time.Second - 1)
+				waitFor(5*time.Second - 1)
 				assert.Equal(t, "aaa", owners("n", nodes))
 				assert.Equal(t, renewer.StatusTaken, acquire(t.Context(), s, "b").Status)
-				pass(1)
-				mine(t, s, "b")
+				waitFor(1)
+				mustAcquire(t, s, "b")
 			})
 		})
 	}
@@ -190,14 +190,14 @@ func TestKeptAfterRelease(t *testing.T) {
 // Who releases takes over what was planned behind its failed attempt.
 func TestReleaseTakesOverTheCleaningUp(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		for _, node := range nodes[:2] {
 			node.SetSettle(4 * time.Second)
 			node.Script(script.Acquire, script.Fail(errDown))
 		}
 		require.Equal(t, renewer.StatusUnknown, acquire(limited(t, time.Second), s, "a").Status)
 		release(t.Context(), s, "a")
-		pass(time.Minute)
+		waitFor(time.Minute)
 		var freed int
 		for _, c := range nodes[0].Calls(script.Release) {
 			freed += len(c.Holds)
@@ -209,7 +209,7 @@ func TestReleaseTakesOverTheCleaningUp(t *testing.T) {
 // After Close nothing more is done in the background.
 func TestClose(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		for _, node := range nodes[:2] {
 			node.SetSettle(30 * time.Second)
 			node.Script(script.Acquire, script.Fail(errDown))
@@ -222,9 +222,9 @@ func TestClose(t *testing.T) {
 		synctest.Wait()
 		assert.Zero(t, quorum.Planned(s))
 		assert.Zero(t, quorum.Known(s))
-		pass(time.Minute)
+		waitFor(time.Minute)
 		assert.Empty(t, nodes[0].Calls(script.Release))
-		mine(t, s, "b")
+		mustAcquire(t, s, "b")
 		synctest.Wait()
 		assert.Zero(t, quorum.Late(s, 2))
 	})
@@ -233,9 +233,9 @@ func TestClose(t *testing.T) {
 // Close does not wait for a node that hangs, and ends whoever does.
 func TestCloseEndsWhoIsLate(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		nodes[0].Default(script.Acquire, script.Hang())
-		mine(t, s, "a")
+		mustAcquire(t, s, "a")
 		synctest.Wait()
 		require.EqualValues(t, 1, quorum.Late(s, 0))
 		assert.Zero(t, took(s.Close))

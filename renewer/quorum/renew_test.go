@@ -26,11 +26,11 @@ func TestRenewedByAMajorityAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-				mine(t, s, "a")
+			inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+				mustAcquire(t, s, "a")
 				nodes[1].Default(script.Renew, step)
 				for range 5 {
-					pass(ttl / 2)
+					waitFor(ttl / 2)
 					assert.Zero(t, took(func() {
 						assert.Equal(t, confirmed, renew(limited(t, time.Second), s, "a"))
 					}))
@@ -44,7 +44,7 @@ func TestRenewedByAMajorityAtOnce(t *testing.T) {
 // they confirm different heartbeats.
 func TestAgeIsThatOfTheMajority(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		only := func(confirms ...int) {
 			for i, node := range nodes {
 				node.Default(script.Renew, script.Hang())
@@ -59,8 +59,8 @@ func TestAgeIsThatOfTheMajority(t *testing.T) {
 		beat := func() time.Duration {
 			return took(func() { a = renew(limited(t, time.Second), s, "a") })
 		}
-		mine(t, s, "a") // 0 s
-		pass(3 * time.Second)
+		mustAcquire(t, s, "a") // 0 s
+		waitFor(3 * time.Second)
 		only(0)
 		assert.Equal(t, time.Second, beat(), "another may yet answer") // 3 s, node 1
 		require.Equal(t, renewer.StatusUnknown, a.Status, "the second-best is as old as it was")
@@ -79,7 +79,7 @@ func TestAgeIsThatOfTheMajority(t *testing.T) {
 		only(0, 2)
 		assert.Zero(t, beat())
 		assert.Equal(t, confirmed, a)
-		pass(ttl)
+		waitFor(ttl)
 		for _, node := range nodes {
 			node.Default(script.Renew, script.Fail(errDown))
 		}
@@ -92,15 +92,15 @@ func TestAgeIsThatOfTheMajority(t *testing.T) {
 // A confirmation as old as the TTL confirms nothing.
 func TestTooOldToConfirm(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		mine(t, s, "a")
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mustAcquire(t, s, "a")
 		for _, node := range nodes {
 			node.Default(script.Renew, script.Fail(errDown))
 		}
-		pass(time.Second)
+		waitFor(time.Second)
 		nodes[1].Script(script.Renew, script.Pass())
 		require.Equal(t, renewer.StatusUnknown, renew(t.Context(), s, "a").Status)
-		pass(ttl)
+		waitFor(ttl)
 		nodes[1].Script(script.Renew, script.Fail(errDown))
 		nodes[2].Script(script.Renew, script.Held())
 		require.Equal(t, renewer.StatusUnknown, renew(t.Context(), s, "a").Status,
@@ -111,15 +111,15 @@ func TestTooOldToConfirm(t *testing.T) {
 // A heartbeat that is overtaken by the next confirms no more than itself.
 func TestAnOvertakenHeartbeat(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		mine(t, s, "a")
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mustAcquire(t, s, "a")
 		for _, node := range nodes {
 			node.Script(script.Renew, script.Hang())
 		}
-		pass(time.Second)
+		waitFor(time.Second)
 		first := make(chan renewer.Answer, 1)
 		go func() { first <- renew(limited(t, 2*time.Second), s, "a") }()
-		pass(time.Second)
+		waitFor(time.Second)
 		assert.Equal(t, confirmed, renew(t.Context(), s, "a"))
 		assert.Equal(t, confirmed, <-first)
 	})
@@ -128,15 +128,15 @@ func TestAnOvertakenHeartbeat(t *testing.T) {
 // What a late answer says counts from when the heartbeat was sent, for the next one.
 func TestLateConfirmationsCount(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		mine(t, s, "a")
-		pass(time.Second)
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mustAcquire(t, s, "a")
+		waitFor(time.Second)
 		nodes[0].Default(script.Renew, script.Fail(errDown))
 		nodes[1].Script(script.Renew, script.Pass().Late(900*time.Millisecond))
 		assert.Equal(t, 900*time.Millisecond, took(func() {
 			assert.Equal(t, confirmed, renew(t.Context(), s, "a"))
 		}), "it is needed")
-		pass(100 * time.Millisecond)
+		waitFor(100 * time.Millisecond)
 
 		nodes[0].Default(script.Renew, script.Pass())
 		nodes[2].Script(script.Renew, script.Pass().Late(500*time.Millisecond))
@@ -155,8 +155,8 @@ func TestLateConfirmationsCount(t *testing.T) {
 // A node that says no is left out, and too few that are left are the end.
 func TestLostWhenAMajoritySaysSo(t *testing.T) {
 	t.Parallel()
-	in(t, 5, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		mine(t, s, "a")
+	inBubble(t, 5, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mustAcquire(t, s, "a")
 		synctest.Wait()
 		nodes[0].Delete("n")
 		nodes[4].Default(script.Renew, script.Hang())
@@ -173,7 +173,7 @@ func TestLostWhenAMajoritySaysSo(t *testing.T) {
 			assert.Equal(t, renewer.Answer{Status: renewer.StatusTaken},
 				renew(limited(t, time.Second), s, "a"))
 		}))
-		pass(2 * time.Second)
+		waitFor(2 * time.Second)
 		for _, i := range []int{0, 2, 3, 4} {
 			assert.Empty(t, nodes[i].Owner("n"), "what is left is freed for who comes next")
 		}
@@ -189,9 +189,9 @@ func TestLostWhenAMajoritySaysSo(t *testing.T) {
 // A yes that is older than a no does not count: it may be the no that came later.
 func TestALateYesDoesNotUndoANo(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		mine(t, s, "a")
-		pass(time.Second)
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mustAcquire(t, s, "a")
+		waitFor(time.Second)
 		nodes[1].Default(script.Renew, script.Fail(errDown))
 		nodes[0].Script(script.Renew, script.Pass())
 		nodes[2].Script(script.Renew, script.Pass().Late(time.Second))
@@ -212,19 +212,19 @@ func TestALateYesDoesNotUndoANo(t *testing.T) {
 // A node that refuses the owner's own claim is out of the lease, as one that refuses a renewal is.
 func TestARefusedClaimUndoesAConfirmation(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		mine(t, s, "a")
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mustAcquire(t, s, "a")
 		for _, node := range nodes {
 			node.Default(script.Renew, script.Fail(errDown))
 		}
-		pass(time.Second)
+		waitFor(time.Second)
 		nodes[2].Script(script.Renew, script.Pass())
 		require.Equal(t, renewer.StatusUnknown, renew(t.Context(), s, "a").Status, "node 3 alone")
 		nodes[0].Script(script.Acquire, script.Fail(errDown))
 		nodes[1].Script(script.Acquire, script.Fail(errDown))
 		nodes[2].Overwrite("n", renewer.Holder{Node: "x"}, time.Minute)
 		require.NotEqual(t, renewer.StatusHeld, acquire(limited(t, time.Second), s, "a").Status)
-		pass(time.Second)
+		waitFor(time.Second)
 		nodes[0].Script(script.Renew, script.Pass())
 		require.Equal(t, renewer.StatusUnknown, renew(t.Context(), s, "a").Status,
 			"node 1, without node 3 now")
@@ -234,18 +234,18 @@ func TestARefusedClaimUndoesAConfirmation(t *testing.T) {
 // A store that has not acquired a lease renews it by what the nodes say.
 func TestRenewsWhatAnotherStoreAcquired(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		fence := mine(t, s, "a")
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		fence := mustAcquire(t, s, "a")
 		other, err := quorum.New([]renewer.Store{nodes[0], nodes[1], nodes[2]})
 		require.NoError(t, err)
-		pass(time.Second)
+		waitFor(time.Second)
 		assert.Equal(t, confirmed, renew(t.Context(), other, "a"))
 		synctest.Wait()
-		pass(time.Second)
+		waitFor(time.Second)
 		nodes[0].Default(script.Renew, script.Fail(errDown))
 		nodes[1].Default(script.Renew, script.Fail(errDown))
 		assert.Equal(t, renewer.StatusUnknown, renew(limited(t, time.Second), other, "a").Status)
-		pass(time.Second)
+		waitFor(time.Second)
 		nodes[1].Script(script.Renew, script.Pass())
 		nodes[2].Script(script.Renew, script.Fail(errDown))
 		assert.Equal(t, renewer.Answer{Status: renewer.StatusHeld, Age: time.Second},
@@ -257,7 +257,7 @@ func TestRenewsWhatAnotherStoreAcquired(t *testing.T) {
 		assert.Greater(t, g.Fence, fence, "another store can't know the token")
 		assert.Equal(t, renewer.StatusHeld, release(t.Context(), other, "a").Status)
 		synctest.Wait()
-		free(t, "n", nodes)
+		requireFree(t, "n", nodes)
 		assert.Equal(t, renewer.StatusGone, renew(limited(t, time.Second), other, "b").Status)
 		assert.Zero(t, quorum.Known(other))
 	})
@@ -266,9 +266,9 @@ func TestRenewsWhatAnotherStoreAcquired(t *testing.T) {
 // With nodes that may forget, a grant needs more of them than a lease does.
 func TestForgetfulNodes(t *testing.T) {
 	t.Parallel()
-	in(t, 5, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 5, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		nodes[4].Default(script.Acquire, script.Fail(errDown))
-		mine(t, s, "a")
+		mustAcquire(t, s, "a")
 		nodes[3].Default(script.Acquire, script.Fail(errDown))
 		require.Equal(t, renewer.StatusUnknown,
 			s.Acquire(limited(t, time.Second),
@@ -293,12 +293,12 @@ func TestANodeForgetsWhileAnotherIsDown(t *testing.T) {
 	} {
 		t.Run(strconv.Itoa(nodes), func(t *testing.T) {
 			t.Parallel()
-			in(t, nodes, func(t *testing.T, s *quorum.Store, all []*script.Store) {
+			inBubble(t, nodes, func(t *testing.T, s *quorum.Store, all []*script.Store) {
 				all[nodes-1].Script(script.Acquire, script.Fail(errDown))
-				mine(t, s, "a")
+				mustAcquire(t, s, "a")
 				synctest.Wait()
 				all[0].Delete("n")
-				pass(time.Second)
+				waitFor(time.Second)
 				assert.Equal(t, c.want, acquire(t.Context(), s, "b").Status)
 			}, c.opts...)
 		})
@@ -308,12 +308,12 @@ func TestANodeForgetsWhileAnotherIsDown(t *testing.T) {
 // Leases that nobody renews or releases are forgotten.
 func TestLapsedLeasesAreForgotten(t *testing.T) {
 	t.Parallel()
-	in(t, 1, func(t *testing.T, s *quorum.Store, _ []*script.Store) {
+	inBubble(t, 1, func(t *testing.T, s *quorum.Store, _ []*script.Store) {
 		for i := range 2000 {
 			c := claim("n", "a")
 			c.Name = string(rune('a'+i%26)) + time.Duration(i).String()
 			s.Acquire(t.Context(), []renewer.Claim{c})
-			pass(time.Second)
+			waitFor(time.Second)
 		}
 		assert.Less(t, quorum.Known(s), 200, "the TTL is 10 s")
 	})

@@ -112,7 +112,7 @@ func TestSplitVotes(t *testing.T) {
 					}
 				}
 				assert.Equal(t, 1, granted)
-				pass(time.Minute)
+				waitFor(time.Minute)
 				for i, s := range all {
 					assert.LessOrEqual(t, quorum.Known(s), 1, "program %d", i)
 				}
@@ -152,7 +152,7 @@ func TestSplitVotesOverNodesInAnyOrder(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		pass(time.Minute)
+		waitFor(time.Minute)
 	})
 }
 
@@ -190,7 +190,7 @@ func TestTenKeepersTakeTurns(t *testing.T) {
 					assert.Equal(t, 1, inside)
 					fences = append(fences, l.Fence())
 					mu.Unlock()
-					pass(time.Millisecond)
+					waitFor(time.Millisecond)
 					mu.Lock()
 					inside--
 					mu.Unlock()
@@ -207,8 +207,8 @@ func TestTenKeepersTakeTurns(t *testing.T) {
 		for _, end := range closing {
 			end()
 		}
-		pass(time.Minute)
-		free(t, "n", nodes)
+		waitFor(time.Minute)
+		requireFree(t, "n", nodes)
 		for _, s := range all {
 			assert.Zero(t, quorum.Known(s))
 		}

@@ -40,7 +40,7 @@ func watching(s *quorum.Store) (heard func() []string, stop func()) {
 
 func TestWokenWhenAMajorityMayBeFree(t *testing.T) {
 	t.Parallel()
-	in(t, 5, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 5, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		for _, node := range nodes {
 			node.Mute(true)
 		}
@@ -54,20 +54,20 @@ func TestWokenWhenAMajorityMayBeFree(t *testing.T) {
 		assert.Empty(t, heard(), "two of five")
 		wake(2)
 		assert.Equal(t, []string{"0s"}, heard())
-		pass(4 * time.Millisecond)
+		waitFor(4 * time.Millisecond)
 		wake(3, 4)
-		pass(time.Second)
+		waitFor(time.Second)
 		assert.Len(t, heard(), 1, "they are of the same release")
 		wake(3)
-		pass(4 * time.Millisecond)
+		waitFor(4 * time.Millisecond)
 		assert.Len(t, heard(), 1)
-		pass(time.Millisecond)
+		waitFor(time.Millisecond)
 		assert.Equal(t, []string{"0s", "1.009s"}, heard(),
 			"a few are passed on too, a little later")
 		wake(3, 4)
 		stop()
 		stop()
-		pass(time.Second)
+		waitFor(time.Second)
 		assert.Len(t, heard(), 2)
 		for _, node := range nodes {
 			assert.Zero(t, node.Watchers("n"))
@@ -88,7 +88,7 @@ func TestStoppedWatchIsSilent(t *testing.T) {
 		stop()
 		node.wake(nil)
 		node.wake(errDown)
-		pass(time.Second)
+		waitFor(time.Second)
 		assert.Len(t, heard(), 1)
 	})
 }
@@ -107,11 +107,11 @@ func (u *unstoppable) Watch(_ string, wake func(error)) func() {
 
 func TestWatchFailsWhenNoNodeCanTell(t *testing.T) {
 	t.Parallel()
-	in(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		heard, stop := watching(s)
 		defer stop()
 		require.Equal(t, []string{"0s"}, heard())
-		pass(time.Second)
+		waitFor(time.Second)
 		nodes[0].Wake("n", errors.New("A"))
 		nodes[1].Wake("n", errors.New("B"))
 		nodes[0].Wake("n", errors.New("C"))
@@ -120,7 +120,7 @@ func TestWatchFailsWhenNoNodeCanTell(t *testing.T) {
 		nodes[2].Wake("n", errors.New("E"))
 		assert.Equal(t, []string{"0s", "1s C\nB\nD"}, heard(), "once")
 		nodes[1].Wake("n", nil)
-		pass(time.Second)
+		waitFor(time.Second)
 		assert.Equal(t, "1.005s", heard()[2], "one is back")
 		nodes[1].Wake("n", errors.New("F"))
 		assert.Equal(t, "2s C\nF\nE", heard()[3])
