@@ -6,55 +6,44 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// tally counts what nodes answer to the items of a Renew or a Release.
+// answerSet has the nodes' answers to the items of one Renew or Release. Invariant: open is the
+// number of items that are not decided: neither do enough nodes confirm, nor do so many refuse
+// that the others are too few.
 type answerSet struct {
-	mine  []int
-	no    []int
-	taken []bool
-	heard [][]renewer.Answer // by node
-	open  int                // items not decided
+	counts []majority
+	heard  [][]renewer.Answer // by node
+	open   int
 }
 
-func newAnswerSet(items, nodes int) *answerSet {
-	counts := make([]int, 2*items)
+func newAnswerSet(items int, need sizes) *answerSet {
 	return &answerSet{
-		mine: counts[:items], no: counts[items:], taken: make([]bool, items),
-		heard: make([][]renewer.Answer, nodes), open: items,
+		counts: repeat(items, need.toKeep()), heard: make([][]renewer.Answer, need.nodes),
+		open: items,
 	}
 }
 
-// add counts a node's answers and tells whether every item is decided:
-// keep nodes say yes, or so many say no that the rest are too few.
-func (t *answerSet) add(r reply[renewer.Answer], keep int) (decided bool) {
+// add counts a node's answers, and reports whether every item is decided.
+func (t *answerSet) add(r reply[renewer.Answer]) (decided bool) {
 	t.heard[r.node] = r.answers
-	spare := len(t.heard) - keep
 	r.each(func(i int, a *renewer.Answer) {
-		switch a.Status {
-		case renewer.StatusHeld:
-			t.mine[i]++
-			if t.mine[i] == keep {
-				t.open--
-			}
-		case renewer.StatusTaken, renewer.StatusGone:
-			t.taken[i] = t.taken[i] || a.Status == renewer.StatusTaken
-			t.no[i]++
-			if t.no[i] == spare+1 {
-				t.open--
-			}
-		case renewer.StatusUnknown, renewer.StatusBehind:
+		m := &t.counts[i]
+		was := m.reached() || m.refused()
+		m.count(a.Status)
+		if !was && (m.reached() || m.refused()) {
+			t.open--
 		}
 	})
 	return t.open == 0
 }
 
 // status is what was decided of an item, or StatusUnknown.
-func (t *answerSet) status(i, keep int) renewer.Status {
-	switch {
-	case t.mine[i] >= keep:
+func (t *answerSet) status(i int) renewer.Status {
+	switch m := &t.counts[i]; {
+	case m.reached():
 		return renewer.StatusHeld
-	case t.no[i] <= len(t.heard)-keep:
+	case !m.refused():
 		return renewer.StatusUnknown
-	case t.taken[i]:
+	case m.taken > 0:
 		return renewer.StatusTaken
 	default:
 		return renewer.StatusGone
@@ -69,8 +58,10 @@ func (t *answerSet) answer(node, i int) (a renewer.Answer, heard bool) {
 	return t.heard[node][i], true
 }
 
-// errors are those of the nodes that did not tell of an item.
-func (t *answerSet) errors(i int) []error {
+// unreachable is the error of an item that was not decided.
+func (t *answerSet) unreachable(
+	ctx context.Context, op string, nodes *nodeSet, i int,
+) error {
 	errs := make([]error, len(t.heard))
 	for x := range errs {
 		a, heard := t.answer(x, i)
@@ -81,10 +72,10 @@ func (t *answerSet) errors(i int) []error {
 			errs[x] = orStrange(a.Err)
 		}
 	}
-	return errs
+	return newUnreachable(ctx, op, nodes, t.counts[i], errs)
 }
 
-// ended gives every answer the error of a ctx that has ended.
+// ended gives every answer the error of ctx, if it has ended.
 func ended(ctx context.Context, answers []renewer.Answer) bool {
 	err := ctx.Err()
 	for i := range answers {
@@ -94,3 +85,5 @@ func ended(ctx context.Context, answers []renewer.Answer) bool {
 }
 
 func unanswered(err error) renewer.Answer { return renewer.Answer{Err: err} }
+
+func ungranted(err error) renewer.Grant { return renewer.Grant{Err: err} }

@@ -11,32 +11,21 @@ import (
 )
 
 const (
-	// leastPatience is how long at least a node is waited for in the background, when
-	// its answer does not matter any more to the caller but what it has done does.
+	// minPatience is how long at least the background waits for a node whose answer does not
+	// matter to the caller any more. What the node has done does matter.
 	minPatience = time.Second
-	// mostLate is how many calls of a node and kind may be late at once: those that nobody waits
-	// for any more. A node that hangs costs that many goroutines at most, and is asked again when
-	// some have come back.
+	// maxLate is how many calls of a node and kind may be late at once. A node that hangs costs
+	// that many goroutines at most, and is asked again when some have come back.
 	maxLate = 1024
-)
-
-// kind is what a call is counted with when it is late: a node that is slow for a crowd of
-// acquires is still asked for heartbeats and releases.
-type kind uint8
-
-const (
-	other kind = iota
-	acquires
-	kinds
 )
 
 var errBacklog = errors.New("not asked: it has not answered lately")
 
-// poll asks all nodes at once. Each has a goroutine, answers of its own, and a
-// share in the items, which nobody changes any more. The caller hears replies
-// until it knows enough; what comes later goes to late, in the node's goroutine.
+// broadcast asks all nodes at once, each in a goroutine of its own. Invariant: each node's reply
+// goes either to the caller, who hears replies until it knows enough, or to late, in the node's
+// goroutine. The items that nodes are asked about do not change any more.
 type broadcast[A any] struct {
-	s *Store
+	nodes *nodeSet
 	//nolint:containedctx // of the questions, which outlast the call that asks
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -44,19 +33,19 @@ type broadcast[A any] struct {
 	late    func(reply[A])
 	kind    kind
 	sent    instant       // before any was asked
-	age     time.Duration // the same by Store.age
+	age     time.Duration // the same by clock.age
 	hurry   *time.Timer   // when to wait no longer; nil: not yet
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
 	heard   []bool
 	pending int
 	over    bool
 	limit   *time.Timer
-	closing func() bool // forgets that Close ends the poll; nil until it is over
+	closing func() bool // forgets that Close ends the broadcast; nil until it is over
 }
 
-// reply is one node's. Its answers are those to the items that it was
-// asked: all, unless items names fewer.
+// reply is one node's. Its answers are those to the items that it was asked: all, unless items
+// names fewer.
 type reply[A any] struct {
 	node    int
 	items   []int
@@ -74,24 +63,26 @@ func (r reply[A]) each(f func(item int, a *A)) {
 	}
 }
 
-// newPoll prepares a poll. The questions have the values of ctx, but do not end with
-// it: what a slow node does must be known when the caller already has what it came for.
+// newBroadcast prepares a broadcast. The questions have the values of ctx, but do not end with it:
+// what a slow node does matters even if the caller already has its answer.
 func newBroadcast[A any](
-	ctx context.Context, s *Store, late func(*broadcast[A], reply[A]),
+	ctx context.Context, nodes *nodeSet, late func(*broadcast[A], reply[A]),
 ) *broadcast[A] {
-	n := len(s.nodes)
-	p := &broadcast[A]{s: s, replies: make(chan reply[A], n), heard: make([]bool, n), pending: n}
+	n := len(nodes.all)
+	p := &broadcast[A]{
+		nodes: nodes, replies: make(chan reply[A], n), heard: make([]bool, n), pending: n,
+	}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	p.late = func(r reply[A]) { late(p, r) }
-	p.age, p.sent = s.age(), s.clock.now()
+	p.age, p.sent = nodes.clock.age(), nodes.clock.now()
 	return p
 }
 
-// ask puts n items to a node by call. fail makes the answer to one that could not be put.
+// ask puts n items to a node by call. fail makes the answer to an item that could not be put.
 func (p *broadcast[A]) ask(
 	node int, items []int, n int, call func(context.Context, renewer.Store) []A, fail func(error) A,
 ) {
-	to := &p.s.nodes[node]
+	to := &p.nodes.all[node]
 	if n == 0 {
 		p.deliver(reply[A]{node: node})
 		return
@@ -118,6 +109,7 @@ func repeat[A any](n int, a A) []A {
 	return all
 }
 
+// deliver takes a node's reply.
 func (p *broadcast[A]) deliver(r reply[A]) {
 	p.mu.Lock()
 	over := p.over
@@ -135,13 +127,14 @@ func (p *broadcast[A]) deliver(r reply[A]) {
 	}
 	p.mu.Unlock()
 	if over {
-		p.s.nodes[r.node].late[p.kind].Add(-1)
+		p.nodes.all[r.node].late[p.kind].Add(-1)
 		p.late(r)
 	}
 }
 
-// listen gives merge the replies as they come, until it says that they are enough, all nodes have
-// answered, ctx ends or the time set by within is over. The error is that of ctx, if that is why.
+// listen gives merge the replies as they come. It returns when merge says that they are enough,
+// when all nodes have answered, when the time set by within is over, or when ctx ends. The error
+// is that of ctx, if that is why.
 func (p *broadcast[A]) listen(ctx context.Context, merge func(reply[A]) (enough bool)) error {
 	var hurry <-chan time.Time
 	defer func() {
@@ -178,16 +171,16 @@ func (p *broadcast[A]) within(d time.Duration) {
 	}
 }
 
-// end lets the caller go, with what has come in meanwhile. Nodes that
-// have not answered go on for a while in the background, or are given up.
+// end lets the caller go, with the replies that came in meanwhile. Requests without an answer go on
+// for a while in the background, or end at once if giveUp.
 func (p *broadcast[A]) end(giveUp bool, merge func(reply[A]) bool) {
 	p.mu.Lock()
 	p.over = true
 	patience := minPatience
 	for x, heard := range p.heard {
 		if !heard {
-			p.s.nodes[x].late[p.kind].Add(1)
-			patience = max(patience, p.s.nodes[x].store.Settle())
+			p.nodes.all[x].late[p.kind].Add(1)
+			patience = max(patience, p.nodes.settle(x))
 		}
 	}
 	switch {
@@ -196,7 +189,7 @@ func (p *broadcast[A]) end(giveUp bool, merge func(reply[A]) bool) {
 		p.cancel()
 	default:
 		p.limit = time.AfterFunc(patience, p.cancel)
-		p.closing = context.AfterFunc(p.s.background, p.cancel)
+		p.closing = context.AfterFunc(p.nodes.background, p.cancel)
 	}
 	p.mu.Unlock()
 	for len(p.replies) > 0 {

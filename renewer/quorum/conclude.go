@@ -5,53 +5,49 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// A holder that has had nodes for this long has the lock; one that
-// has just collided with us, and will let go, has not. The longer
-// time is for when the nodes that would make a majority don't answer.
+// A holder that has had nodes for this long has the lock. One that has just collided with us has
+// not, and will let go. The longer time is for when the nodes that would make a majority don't
+// answer.
 const (
 	standing     = 10 * time.Millisecond
 	longStanding = 250 * time.Millisecond
 )
 
-// leastRetry is the shortest TTL told to a caller whose votes were split to the end.
+// minRetry is the shortest TTL given to a caller whose proposal was split to the end.
 const minRetry = 2 * time.Millisecond
 
-// judge gives each bid its answer as things stand, and returns those worth another ballot: somebody
-// else has nodes that we need, yet maybe not enough to hold the lock. unit is what a ballot takes.
+// conclude gives each proposal its answer as things stand. It returns those worth another round:
+// another owner has nodes that we need, yet maybe not enough to hold the lock. unit is what a round
+// takes.
 func (s *Store) conclude(
-	ctx context.Context, bids []*proposal, unit time.Duration,
+	ctx context.Context, proposals []*proposal, unit time.Duration,
 ) (split []*proposal) {
-	spare := len(s.nodes) - s.write // so many nodes need not grant
-	for _, b := range bids {
-		unknown := b.failed + b.silent()
+	for _, b := range proposals {
+		m := &b.ours
 		switch {
-		case b.mine >= s.write:
+		case m.reached():
 			b.grant = renewer.Grant{
-				Status: renewer.StatusHeld, Fence: b.claim.Fence,
-				Reserved: b.reserved(s.write),
+				Status: renewer.StatusHeld, Fence: b.claim.Fence, Reserved: b.reserved(),
 			}
-		case b.taken <= spare && unknown > spare:
+		case !m.refused() && m.unknown() > m.spare():
+			b.grant = b.unreachable(ctx, s.nodes)
+		case !m.refused() && m.behind > 0 && b.fixed:
 			b.grant = renewer.Grant{
-				Err: s.unreachable(ctx, "acquire", s.write, 0, grantErrors(b.votes)),
+				Status: renewer.StatusBehind, Fence: toExceed(b.answers, s.need.grant),
 			}
-		case b.taken <= spare && b.behind > 0 && b.fixed:
-			b.grant = renewer.Grant{Status: renewer.StatusBehind, Fence: toExceed(b.votes, s.write)}
-		case b.taken == 0 && ctx.Err() != nil:
-			// time was up before the token could be raised: nobody has been seen to have it
-			b.grant = renewer.Grant{
-				Err: s.unreachable(ctx, "acquire", s.write, 0, grantErrors(b.votes)),
-			}
+		case m.taken == 0 && ctx.Err() != nil:
+			// time was up before the token could be raised, and no other owner was seen
+			b.grant = b.unreachable(ctx, s.nodes)
 		default:
-			var votes int
-			b.grant, votes = leader(b.votes)
-			if s.stands(b, votes, unknown, unit) {
-				b.grant.TTL = freeIn(b.votes, spare)
+			var held majority
+			b.grant, held = b.leader()
+			if b.stands(held, unit) {
+				b.grant.TTL = freeIn(b.answers, int(m.spare()))
 				continue
 			}
 			b.grant.TTL = minRetry + rand.N(unit<<maxRounds)
@@ -61,26 +57,34 @@ func (s *Store) conclude(
 	return split
 }
 
-// stands tells whether the lock is held by whoever has so many nodes.
-// Two holders may look alike, if they are of one process.
-func (s *Store) stands(b *proposal, votes, unknown int, unit time.Duration) bool {
-	switch {
-	case b.grant.Holder == (renewer.Holder{}): // nobody can tell
-		return votes >= s.keep
-	case votes >= s.write && b.mine == 0 && b.grant.Holder != b.claim.Holder:
-		return true
-	case votes >= s.keep:
-		return b.grant.HeldFor >= max(standing, 3*unit)
-	default:
-		return votes+unknown >= s.keep && b.grant.HeldFor >= longStanding
+// unreachable answers that too few nodes did.
+func (b *proposal) unreachable(ctx context.Context, nodes *nodeSet) renewer.Grant {
+	return renewer.Grant{
+		Err: newUnreachable(ctx, "acquire", nodes, b.need.toGrant(), grantErrors(b.answers)),
 	}
 }
 
-// leads tells whether a bid whose votes were split keeps what it has, while all
-// others let go: of those who see the same votes, the one who has the first node.
+// stands reports whether the owner in b.grant, who has the nodes that held confirms, has the lock.
+// Two owners may look alike, if they are of one process.
+func (b *proposal) stands(held majority, unit time.Duration) bool {
+	switch {
+	case b.grant.Holder == (renewer.Holder{}): // the nodes can't tell
+		return held.reached()
+	case held.confirmed >= b.ours.needed && b.ours.confirmed == 0 &&
+		b.grant.Holder != b.claim.Holder:
+		return true
+	case held.reached():
+		return b.grant.HeldFor >= max(standing, 3*unit)
+	default:
+		return held.reachable() && b.grant.HeldFor >= longStanding
+	}
+}
+
+// leads reports whether a split proposal keeps what it has, while all others let go. Of the owners
+// who see the same answers, the one with the first node leads.
 func (s *Store) leads(b *proposal) bool {
 	for _, x := range s.order {
-		if g := b.votes[x]; g != nil &&
+		if g := b.answers[x]; g != nil &&
 			(g.Status == renewer.StatusHeld || g.Status == renewer.StatusTaken) {
 			return g.Status == renewer.StatusHeld
 		}
@@ -88,31 +92,37 @@ func (s *Store) leads(b *proposal) bool {
 	return false
 }
 
-// leader is who has most of the nodes that somebody else has.
-func leader(votes []*renewer.Grant) (taken renewer.Grant, most int) {
-	taken.Status = renewer.StatusTaken
-	for i, g := range votes {
+// leader is the other owner who has most nodes, and the count of nodes that confirm it. Nodes that
+// gave no answer stay silent in that count, since they may confirm it too.
+func (b *proposal) leader() (taken renewer.Grant, most majority) {
+	taken.Status, most = renewer.StatusTaken, b.need.toKeep()
+	for _, g := range b.answers {
 		if g == nil || g.Status != renewer.StatusTaken {
 			continue
 		}
-		n, heldFor := 0, time.Duration(0)
-		for _, other := range votes[i:] {
-			if other != nil && other.Status == renewer.StatusTaken && other.Holder == g.Holder {
-				n, heldFor = n+1, max(heldFor, other.HeldFor)
+		held, heldFor := b.need.toKeep(), time.Duration(0)
+		for _, other := range b.answers {
+			switch {
+			case other == nil || other.Status == renewer.StatusUnknown:
+			case other.Status == renewer.StatusTaken && other.Holder == g.Holder:
+				held.count(renewer.StatusHeld)
+				heldFor = max(heldFor, other.HeldFor)
+			default:
+				held.count(renewer.StatusGone)
 			}
 		}
-		if n > most {
-			most, taken.Holder, taken.HeldFor = n, g.Holder, heldFor
+		if held.confirmed > most.confirmed {
+			most, taken.Holder, taken.HeldFor = held, g.Holder, heldFor
 		}
 	}
 	return taken, most
 }
 
-// toExceed is the counter above which so many nodes grant a token.
-// Single nodes may be ahead, by tokens that were never granted.
-func toExceed(votes []*renewer.Grant, nodes int) int64 {
+// toExceed is the counter above which so many nodes grant a token. Single nodes may be ahead, by
+// tokens that were never granted.
+func toExceed(answers []*renewer.Grant, nodes int) int64 {
 	var counters []int64
-	for _, g := range votes {
+	for _, g := range answers {
 		switch {
 		case g != nil && g.Status == renewer.StatusBehind:
 			counters = append(counters, g.Fence)
@@ -120,21 +130,19 @@ func toExceed(votes []*renewer.Grant, nodes int) int64 {
 			counters = append(counters, 0)
 		}
 	}
-	slices.Sort(counters)
-	return counters[min(nodes, len(counters))-1]
+	return lowest(counters, min(nodes, len(counters)))
 }
 
-// freeIn is when no more than so many nodes will be somebody else's,
-// unless their holders renew; 0 if nobody can tell.
-func freeIn(votes []*renewer.Grant, spare int) time.Duration {
+// freeIn is when no more than spare nodes are another owner's, unless these owners renew; 0 if the
+// nodes can't tell.
+func freeIn(answers []*renewer.Grant, spare int) time.Duration {
 	var left []time.Duration
-	for _, g := range votes {
+	for _, g := range answers {
 		if g != nil && g.Status == renewer.StatusTaken {
 			left = append(left, cmp.Or(g.TTL, math.MaxInt64))
 		}
 	}
-	slices.Sort(left)
-	if at := left[max(len(left)-spare, 1)-1]; at != math.MaxInt64 {
+	if at := lowest(left, max(len(left)-spare, 1)); at != math.MaxInt64 {
 		return at
 	}
 	return 0

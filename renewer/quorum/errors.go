@@ -5,16 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ErrMixed means that programs use the same servers for quorums of different
-// nodes, or different [Forgetful]: two of them could hold a lock at once. It
-// comes with [renewer.ErrConfig] from [New] and [Store.Check], and with
-// [renewer.ErrRejected] from Acquire, which grants nothing until it is mended.
+// ErrMixed means that programs use the same servers for quorums of different nodes, or with
+// different [Forgetful]: two of them could hold a lock at once. It comes with [renewer.ErrConfig]
+// from [New], alone from [Store.Check], and with [renewer.ErrRejected] from Acquire, which
+// grants nothing until all programs agree.
 var ErrMixed = errors.New("quorum: programs differ in their nodes")
 
 var (
@@ -25,14 +24,12 @@ var (
 		"delete it", renewer.ErrRejected, int64(math.MaxInt64))
 )
 
-// unreachable is why nobody knows: too many nodes could not be asked.
+// unreachable means that too many nodes gave no answer to decide anything.
 type unreachable struct {
 	op       string
-	nodes    int
-	needed   int
-	refused  int // nodes that said no to a renewal or a release
+	count    majority
 	failed   []nodeError
-	rejected bool  // however often they are asked
+	rejected bool  // waiting does not help: so many nodes reject every attempt
 	err      error // the caller's own, if its time was up
 }
 
@@ -43,11 +40,11 @@ type nodeError struct {
 
 func (e *unreachable) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "quorum: %s: %d of %d nodes gave no answer", e.op, len(e.failed), e.nodes)
-	if e.refused > 0 {
-		fmt.Fprintf(&b, " and %d have not got the lease", e.refused)
+	fmt.Fprintf(&b, "quorum: %s: %d of %d nodes gave no answer", e.op, len(e.failed), e.count.nodes)
+	if refused := e.count.taken + e.count.gone; refused > 0 {
+		fmt.Fprintf(&b, " and %d have not got the lease", refused)
 	}
-	fmt.Fprintf(&b, ", %d must agree", e.needed)
+	fmt.Fprintf(&b, ", %d must agree", e.count.needed)
 	for i, f := range e.failed {
 		sep := "; "
 		if i == 0 {
@@ -58,8 +55,8 @@ func (e *unreachable) Error() string {
 	return b.String()
 }
 
-// Is finds renewer.ErrRejected only if waiting can't help: one node
-// that refuses does not make the quorum do so.
+// Is finds renewer.ErrRejected only if waiting can't help: the quorum does not reject a request
+// because one node does.
 func (e *unreachable) Is(target error) bool {
 	if target == renewer.ErrRejected {
 		return e.rejected
@@ -87,12 +84,12 @@ func (e *unreachable) As(target any) bool {
 	return false
 }
 
-// unreachable makes the error from the nodes' own; nil ones have answered.
-func (s *Store) unreachable(
-	ctx context.Context, op string, needed, refused int, errs []error,
+// newUnreachable makes the error from the nodes' own; a node whose error is nil has answered.
+func newUnreachable(
+	ctx context.Context, op string, nodes *nodeSet, count majority, errs []error,
 ) error {
-	e := &unreachable{op: op, nodes: len(s.nodes), needed: needed, refused: refused, err: ctx.Err()}
-	rejected := 0
+	e := &unreachable{op: op, count: count, err: ctx.Err()}
+	rejecting := majority{nodes: count.nodes, needed: count.needed}
 	for x, err := range errs {
 		if err == nil {
 			continue
@@ -101,18 +98,18 @@ func (s *Store) unreachable(
 			err = e.err // which is why
 		}
 		if errors.Is(err, renewer.ErrRejected) {
-			rejected++
+			rejecting.count(renewer.StatusUnknown)
 		}
-		e.failed = append(e.failed, nodeError{s.nodes[x].name, err})
+		e.failed = append(e.failed, nodeError{nodes.all[x].name, err})
 	}
-	e.rejected = rejected > len(s.nodes)-e.needed
+	e.rejected = rejecting.unavailable()
 	return e
 }
 
-// grantErrors are the errors of those votes that tell nothing.
-func grantErrors(votes []*renewer.Grant) []error {
-	errs := make([]error, len(votes))
-	for x, g := range votes {
+// grantErrors are the nodes' errors; nil for a node that gave an answer.
+func grantErrors(answers []*renewer.Grant) []error {
+	errs := make([]error, len(answers))
+	for x, g := range answers {
 		switch {
 		case g == nil:
 			errs[x] = errSilent
@@ -128,13 +125,4 @@ func orStrange(err error) error {
 		return errStrange
 	}
 	return err
-}
-
-// nodeName is what errors call a node.
-func nodeName(names []string, i int) string {
-	name := "node " + strconv.Itoa(i+1)
-	if len(names) > i {
-		name += " (" + names[i] + ")"
-	}
-	return name
 }

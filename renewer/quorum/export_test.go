@@ -1,43 +1,80 @@
 package quorum
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
 
 // SetClock sets what s takes tokens from.
 func SetClock(s *Store, now func() time.Time) { s.tokens.clock = now }
 
 // Known returns how many leases s knows of.
 func Known(s *Store) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
 	return len(s.table.leases)
 }
 
 // Planned returns how much s has yet to clean up.
 func Planned(s *Store) (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
 	for _, c := range s.cleaners {
 		n += len(c.planned)
 	}
 	return n
 }
 
-// Late returns how many calls of a node nobody waits for any more.
+// Late returns how many calls of a node are late: no caller waits for them any more.
 func Late(s *Store, node int) int64 {
-	return s.nodes[node].late[acquires].Load() + s.nodes[node].late[other].Load()
+	late := &s.nodes.all[node].late
+	return late[acquires].Load() + late[other].Load()
 }
 
-// MostLate is how many there may be.
+// MaxLate is how many there may be.
 const MaxLate = maxLate
 
-// Elapsed is the time between two looks at both clocks.
+// Elapsed is the time between two readings of both clocks.
 func Elapsed(monotonic, wall time.Duration) time.Duration { return elapsed(monotonic, wall) }
 
-// RosterEvery is how often nodes are compared.
+// MembershipEvery is how often nodes are compared.
 const MembershipEvery = membershipEvery
 
-// RosterTTL is how long what was said is remembered.
+// MembershipTTL is how long an announcement is remembered.
 const MembershipTTL = membershipTTL
 
 // OwnNames are the names that a quorum uses on its nodes.
 var OwnNames = []string{membershipName, probeName}
+
+// Sizes are how many of n nodes must grant a token, and how many must hold a lease.
+func Sizes(nodes, forgetful int) (grant, keep int) {
+	s := newSizes(nodes, forgetful)
+	return s.grant, s.keep
+}
+
+// Majority is a count of answers.
+type Majority struct{ m majority }
+
+// NewMajority starts a count of which needed nodes must confirm.
+func NewMajority(nodes, needed int) *Majority {
+	return &Majority{sizes{nodes: nodes, grant: needed}.toGrant()}
+}
+
+// Count adds one node's answer.
+func (m *Majority) Count(s renewer.Status) { m.m.count(s) }
+
+// Silent is how many nodes have not answered.
+func (m *Majority) Silent() int { return int(m.m.silent()) }
+
+// Reached, Reachable, Refused and Unavailable are what the count says.
+func (m *Majority) Reached() bool     { return m.m.reached() }
+func (m *Majority) Reachable() bool   { return m.m.reachable() }
+func (m *Majority) Refused() bool     { return m.m.refused() }
+func (m *Majority) Unavailable() bool { return m.m.unavailable() }
+
+// Highest and Lowest are the value that n of the values reach from above and below.
+func Highest(values []int, n int) int { return highest(values, n) }
+
+// Lowest is the n-th lowest value.
+func Lowest(values []int, n int) int { return lowest(values, n) }

@@ -45,7 +45,7 @@ type Named interface {
 }
 
 // configure applies the options, and names every fault in one error.
-func configure(nodes []renewer.Store, opts []Option) (*Store, error) {
+func configure(nodes []renewer.Store, opts []Option) (settings, error) {
 	c := settings{logger: slog.New(slog.DiscardHandler)}
 	for _, o := range opts {
 		if o != nil {
@@ -80,13 +80,13 @@ func configure(nodes []renewer.Store, opts []Option) (*Store, error) {
 			fault("nodes: numbers %d and %d are the same server; give each once", j+1, i+1)
 		}
 	}
-	write := (n+c.forgetful)/2 + 1
+	grant := newSizes(n, c.forgetful).grant
 	switch {
 	case c.forgetful < 0:
 		fault("Forgetful: is %d; take 0 or more", c.forgetful)
-	case n > 0 && write > n:
+	case n > 0 && grant > n:
 		fault("Forgetful: %d of %d nodes would need %d to agree; take at most %d, or more nodes",
-			c.forgetful, n, write, n-1)
+			c.forgetful, n, grant, n-1)
 	}
 	if c.logger == nil {
 		fault("Logger: is nil; leave it out for silence")
@@ -104,9 +104,9 @@ func configure(nodes []renewer.Store, opts []Option) (*Store, error) {
 		}
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("quorum: %w: %s", renewer.ErrConfig, strings.Join(faults, "; "))
+		return c, fmt.Errorf("quorum: %w: %s", renewer.ErrConfig, strings.Join(faults, "; "))
 	}
-	return newStore(nodes, c, write), nil
+	return c, nil
 }
 
 // ownNames are those of nodes that all have one, or else nil.

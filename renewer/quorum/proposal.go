@@ -6,90 +6,102 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// bid is a claim that is put to the nodes.
+// proposal is a claim that is put to the nodes, with one token at a time.
 type proposal struct {
 	claim renewer.Claim
 	lease *lease
+	need  sizes
 	fixed bool          // the token is the caller's
 	wants int           // tokens to reserve
-	had   int64         // the token that the owner has the name with already, as far as we know
+	had   int64         // the token with which the owner is known to have the name already, or 0
 	grant renewer.Grant // the answer
 
-	counter int64            // the highest seen in any round
-	sent    instant          // the last round; what follows is of it
-	votes   []*renewer.Grant // by node; nil: none yet
-	mine    int
-	taken   int
-	behind  int
-	failed  int
+	counter int64 // the highest seen in any broadcast
+
+	// What follows is of the last broadcast.
+	sent    instant
+	answers []*renewer.Grant // by node; nil: none yet
+	ours    majority         // of nodes that grant it
+	others  majority         // of nodes that another owner has: are they enough for a lease?
 }
 
-// begin forgets the round before.
+// begin forgets the last broadcast.
 func (b *proposal) begin(sent instant) {
-	b.sent, b.mine, b.taken, b.behind, b.failed = sent, 0, 0, 0, 0
-	clear(b.votes)
+	b.sent, b.ours, b.others = sent, b.need.toGrant(), b.need.toKeep()
+	clear(b.answers)
 }
 
 // count adds a node's answer.
 func (b *proposal) count(node int, g *renewer.Grant) {
 	switch {
 	case g.Status == renewer.StatusHeld && g.Fence != b.claim.Fence, g.Status == renewer.StatusGone:
-		g = &renewer.Grant{Err: errStrange} // another token is no vote for ours
+		g = &renewer.Grant{Err: errStrange} // another token does not confirm ours
 	case g.Status == renewer.StatusBehind && g.Fence == math.MaxInt64:
 		g = &renewer.Grant{Err: errCounter}
 	}
-	b.votes[node] = g
+	b.answers[node] = g
+	b.ours.count(g.Status)
 	switch g.Status {
-	case renewer.StatusHeld:
-		b.mine++
 	case renewer.StatusTaken:
-		b.taken++
-	case renewer.StatusBehind:
-		b.behind++
-		b.counter = max(b.counter, g.Fence)
+		b.others.count(renewer.StatusHeld)
+	case renewer.StatusHeld, renewer.StatusBehind:
+		b.others.count(renewer.StatusGone)
 	default:
-		b.failed++
+		b.others.count(renewer.StatusUnknown)
+	}
+	if g.Status == renewer.StatusBehind {
+		b.counter = max(b.counter, g.Fence)
 	}
 }
 
-// reserved is how many tokens above its own a bid has that was granted:
-// those that as many nodes have passed over as must grant the next one.
-func (b *proposal) reserved(write int) int {
-	nodes := 0
-	for _, g := range b.votes {
+// reserved is how many tokens above its own a granted proposal has: none, unless as many nodes as
+// must grant the next token have passed over these.
+func (b *proposal) reserved() int {
+	m := b.need.toGrant()
+	for _, g := range b.answers {
 		if g != nil && g.Status == renewer.StatusHeld && g.Reserved >= b.claim.Reserve {
-			nodes++
+			m.count(g.Status)
 		}
 	}
-	if nodes < write {
+	if !m.reached() {
 		return 0
 	}
 	return b.claim.Reserve
 }
 
-// silent counts the nodes that have not answered.
-func (b *proposal) silent() int { return len(b.votes) - b.mine - b.taken - b.behind - b.failed }
-
-// passed tells that the token was too low for a grant that a higher one could get.
-func (b *proposal) tokenPassed(write int) bool {
-	return !b.fixed && b.behind > 0 && b.mine < write && b.taken+b.failed <= len(b.votes)-write
+// tooLow reports whether a higher token could be granted where this one is not.
+func (b *proposal) tooLow() bool {
+	return !b.fixed && b.ours.behind > 0 && !b.ours.reached() &&
+		b.ours.taken+b.ours.failed <= b.ours.spare()
 }
 
-// decided tells whether each bid has heard enough: it is granted, or needs a higher token, or so
-// many nodes are another's, or don't answer, that it can't be. If not, contended tells that all
-// that is missing are a few silent nodes, while somebody else may wait for what the bid has got.
-func decided(bids []*proposal, write, keep int) (enough, contended bool) {
+// decided reports whether no further answer changes what becomes of the proposal.
+func (b *proposal) decided() bool {
+	m := &b.ours
+	switch {
+	case m.reached(), m.unavailable(), m.silent() == 0:
+		return true
+	case m.refused():
+		return b.others.reached() || !b.others.reachable()
+	default:
+		return b.tooLow() && !m.reachable()
+	}
+}
+
+// contended reports whether only silent nodes are missing, while another owner may wait for what
+// this one has got.
+func (b *proposal) contended() bool {
+	m := &b.ours
+	return m.refused() || m.taken > 0 && m.unknown() <= m.spare()
+}
+
+// decided reports whether every proposal is decided; and if not, whether all others are contended.
+func decided(proposals []*proposal) (enough, contended bool) {
 	enough, contended = true, true
-	for _, b := range bids {
-		spare := len(b.votes) - write
-		switch {
-		case b.mine >= write, b.failed > spare, b.silent() == 0:
-		case b.taken > spare && (b.taken >= keep || b.taken+b.silent() < keep):
-		case b.tokenPassed(write) && b.mine+b.silent() < write:
-		default:
+	for _, b := range proposals {
+		if !b.decided() {
 			enough = false
-			contended = contended &&
-				(b.taken > spare || b.taken > 0 && b.failed+b.silent() <= spare)
+			contended = contended && b.contended()
 		}
 	}
 	return enough, !enough && contended

@@ -7,50 +7,52 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Renew renews every lease on all nodes at once, and answers when each is decided. A
-// lease is [renewer.StatusHeld] for a TTL from the q-th latest confirmation by its nodes
-// on, q being how many must hold it; the answer's Age tells when that was, if some
-// of them have confirmed an earlier heartbeat only. A node that says that the lease
-// is not ours is left out of that lease; when too few are left, the answer is
-// theirs. It knows leases that another Store has acquired by what the nodes say now.
+// Renew renews every lease on all nodes at once, and answers when each is decided.
+//
+// Let K be how many nodes must hold a lease. It is [renewer.StatusHeld] for a TTL from the K-th
+// latest confirmation by its nodes on. The answer's Age says how long before the request that was,
+// if some of the nodes have confirmed only an earlier heartbeat. A node that answers that the lease
+// is not the owner's is left out of that lease; when fewer than K are left, the answer is theirs. A
+// lease that another Store has acquired is known by what the nodes answer now.
 func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	answers := make([]renewer.Answer, len(holds))
 	if len(holds) == 0 || ended(ctx, answers) {
 		return answers
 	}
-	s.recheckSoon()
+	if s.membership != nil {
+		s.membership.recheckSoon()
+	}
 	holds = slices.Clone(holds) // slow nodes look at them when the caller has gone on
-	p := newBroadcast(ctx, s, func(p *broadcast[renewer.Answer], r reply[renewer.Answer]) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.heartbeats(p, r, holds)
-	})
-	t := newAnswerSet(len(holds), len(s.nodes))
-	for x := range s.nodes {
+	p := newBroadcast(ctx, s.nodes,
+		func(p *broadcast[renewer.Answer], r reply[renewer.Answer]) {
+			s.recordHeartbeats(p, r, holds)
+		})
+	t := newAnswerSet(len(holds), s.need)
+	for x := range s.nodes.all {
 		p.ask(x, nil, len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer {
 			return node.Renew(ctx, holds)
 		}, unanswered)
 	}
-	// the end of ctx is told with what was not answered by then
+	// if ctx ends, what was not answered by then says so
 	_ = p.listen(ctx, func(r reply[renewer.Answer]) bool {
-		s.mu.Lock()
-		s.heartbeats(p, r, holds)
-		s.mu.Unlock()
-		return t.add(r, s.keep)
+		s.recordHeartbeats(p, r, holds)
+		return t.add(r)
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
 	for i := range holds {
 		answers[i] = s.renewAnswer(ctx, p, t, i, holds[i])
 	}
 	return answers
 }
 
-// heartbeats books a node's answers. Under s.mu.
-func (s *Store) heartbeats(
+// recordHeartbeats records a node's answers.
+func (s *Store) recordHeartbeats(
 	p *broadcast[renewer.Answer], r reply[renewer.Answer], holds []renewer.Hold,
 ) {
-	now := s.clock.now()
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	now := s.nodes.clock.now()
 	r.each(func(i int, a *renewer.Answer) {
 		h := &holds[i]
 		l := s.table.leases[key{h.Name, h.Owner}]
@@ -68,12 +70,12 @@ func (s *Store) heartbeats(
 	})
 }
 
-// renewed answers one item. Under s.mu.
+// renewAnswer answers one item. Under leaseTable.mu.
 func (s *Store) renewAnswer(
 	ctx context.Context, p *broadcast[renewer.Answer], t *answerSet, i int, h renewer.Hold,
 ) renewer.Answer {
 	l := s.table.leases[key{h.Name, h.Owner}]
-	status := t.status(i, s.keep)
+	status := t.status(i)
 	if l == nil && status == renewer.StatusHeld {
 		l = s.adopt(p, t, i, h)
 	}
@@ -85,26 +87,28 @@ func (s *Store) renewAnswer(
 		}
 		return renewer.Answer{Status: status}
 	case ours:
-		// Not what was answered, but what still stands: a later no may have
-		// overtaken an earlier yes. And if this heartbeat did not get so far
-		// by itself, it may have together with what others came to before.
-		since := min(l.since(s.keep), p.sent)
+		// What counts is not what was answered, but what still stands: a later no may have
+		// overtaken an earlier yes. If this heartbeat did not reach enough nodes by itself,
+		// it may have together with those that earlier ones reached.
+		since := min(l.since(s.need.keep), p.sent)
 		if age := p.sent.sub(since); age == 0 || since > l.good && age < h.TTL {
 			l.good = max(l.good, since)
 			return renewer.Answer{Status: renewer.StatusHeld, Age: age}
 		}
 	case status == renewer.StatusHeld:
-		// a lease that is being released: true, and of no use to anybody
+		// a lease that is being released: true, though no caller can use it any more
 		return renewer.Answer{Status: renewer.StatusHeld}
 	}
-	return renewer.Answer{Err: s.unreachable(ctx, "renew", s.keep, t.no[i], t.errors(i))}
+	return renewer.Answer{Err: t.unreachable(ctx, "renew", s.nodes, i)}
 }
 
-// adopt makes a lease known that another Store has acquired. Under s.mu.
-func (s *Store) adopt(p *broadcast[renewer.Answer], t *answerSet, i int, h renewer.Hold) *lease {
-	l := s.open(key{h.Name, h.Owner}, h.TTL)
+// adopt adds a lease that another Store has acquired to the table. Under leaseTable.mu.
+func (s *Store) adopt(
+	p *broadcast[renewer.Answer], t *answerSet, i int, h renewer.Hold,
+) *lease {
+	l := s.table.open(key{h.Name, h.Owner}, h.TTL)
 	l.granted = true
-	for x := range s.nodes {
+	for x := range l.nodes {
 		if a, _ := t.answer(x, i); a.Status == renewer.StatusHeld {
 			l.nodes[x].confirm(p.sent)
 		}
@@ -112,12 +116,12 @@ func (s *Store) adopt(p *broadcast[renewer.Answer], t *answerSet, i int, h renew
 	return l
 }
 
-// lose books that a lease is over, and frees it on nodes that still
-// have it, for whoever comes next. Under s.mu.
+// lose records that a lease is over, and frees it on the nodes that still have it, for the next
+// owner. Under leaseTable.mu.
 func (s *Store) lose(l *lease) {
 	l.granted = false
 	if l.asking == 0 {
-		s.clean(l, false)
-		s.forget(l)
+		s.cleaners.clean(l, false)
+		s.table.forget(l)
 	}
 }

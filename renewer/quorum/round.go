@@ -7,50 +7,64 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ballot puts the bids to the nodes, in rounds: a token that a node's counter has passed is raised.
-// It returns how long those took that answered, and the error of ctx, if that has ended it.
-func (s *Store) round(ctx context.Context, bids []*proposal) (took time.Duration, err error) {
-	if err := s.quiet(ctx, bids); err != nil {
+const (
+	// maxBroadcasts bounds how often a token is raised in one round. Each is above all counters
+	// seen before it, so that a second broadcast fails only if another grant came in between.
+	maxBroadcasts = 8
+	// minGrace is how long at least a silent node is waited for when the others have answered
+	// and another owner contends: a caller that waits keeps what the other needs.
+	minGrace = 5 * time.Millisecond
+)
+
+// round puts the proposals to the nodes. A proposal whose token is too low for a node is put to
+// them again, with a higher one. It returns how long the nodes took that answered, and the error of
+// ctx, if that has ended it.
+func (s *Store) round(
+	ctx context.Context, proposals []*proposal,
+) (took time.Duration, err error) {
+	if err := s.awaitReleases(ctx, proposals); err != nil {
 		return 0, err
 	}
-	for n := 0; n < maxBroadcasts && len(bids) > 0; n++ {
-		for _, b := range bids {
+	for n := 0; n < maxBroadcasts && len(proposals) > 0; n++ {
+		for _, b := range proposals {
 			s.chooseToken(b)
 		}
-		d, err := s.broadcastClaims(ctx, bids)
+		d, err := s.broadcastClaims(ctx, proposals)
 		took += d
-		var passed []*proposal
-		for _, b := range bids {
-			if b.tokenPassed(s.write) {
-				passed = append(passed, b)
+		var again []*proposal
+		for _, b := range proposals {
+			if b.tooLow() {
+				again = append(again, b)
 			}
 		}
-		if bids = passed; err != nil {
+		if proposals = again; err != nil {
 			return took, err
 		}
 	}
 	return took, nil
 }
 
-// quiet waits for releases under way that an earlier attempt of the same owner has left,
-// as they could free what is granted now. Nodes where there is one are left out; so
-// there is nothing to wait for if the others suffice, and a node that does not answer
-// soon is not waited for. What is only planned is this ballot's affair from now on.
-func (s *Store) quiet(ctx context.Context, bids []*proposal) error {
+// awaitReleases waits for the releases under way that an earlier attempt of the same owner has
+// left, since they could free what is granted now.
+//
+// It does not wait if the nodes without one suffice, as the others are left out; nor for a node
+// that does not answer soon. Cleanups that are only planned become obsolete: what they would
+// free is up to this round now.
+func (s *Store) awaitReleases(ctx context.Context, proposals []*proposal) error {
 	var timeout <-chan time.Time
 	for {
 		var over chan struct{}
-		s.mu.Lock()
-		for _, b := range bids {
+		s.table.mu.Lock()
+		for _, b := range proposals {
 			b.lease.epoch++
-			if over == nil && b.lease.freeing() > len(s.nodes)-s.write {
+			if over == nil && b.lease.blocked(b.need.toGrant()) {
 				if b.lease.freed == nil {
 					b.lease.freed = make(chan struct{})
 				}
 				over = b.lease.freed
 			}
 		}
-		s.mu.Unlock()
+		s.table.mu.Unlock()
 		if over == nil {
 			return nil
 		}
@@ -69,7 +83,7 @@ func (s *Store) quiet(ctx context.Context, bids []*proposal) error {
 	}
 }
 
-// propose gives a bid its token.
+// chooseToken gives a proposal its token.
 func (s *Store) chooseToken(b *proposal) {
 	switch {
 	case b.fixed:
@@ -83,22 +97,21 @@ func (s *Store) chooseToken(b *proposal) {
 	}
 }
 
-// round asks every node once, until each bid is decided. It returns when
-// the last answer came, and the error of ctx, if that has ended it.
+// broadcastClaims asks every node once, until each proposal is decided. It returns when the last
+// answer came, and the error of ctx, if that has ended it.
 func (s *Store) broadcastClaims(
-	ctx context.Context, bids []*proposal,
+	ctx context.Context, proposals []*proposal,
 ) (took time.Duration, err error) {
-	claims := make([]renewer.Claim, len(bids))
-	p := newBroadcast(ctx, s, func(p *broadcast[renewer.Grant], r reply[renewer.Grant]) {
-		s.lateGrants(p, r, claims)
-	})
+	claims := make([]renewer.Claim, len(proposals))
+	p := newBroadcast(ctx, s.nodes,
+		func(p *broadcast[renewer.Grant], r reply[renewer.Grant]) { s.lateGrants(p, r, claims) })
 	p.kind = acquires
-	for i, b := range bids {
+	for i, b := range proposals {
 		claims[i] = b.claim
 		b.begin(p.sent)
 	}
-	for x := range s.nodes {
-		items := s.admitted(x, bids, p)
+	for x := range s.nodes.all {
+		items := s.admitted(x, proposals, p)
 		part := claims
 		if items != nil {
 			part = make([]renewer.Claim, len(items))
@@ -108,18 +121,18 @@ func (s *Store) broadcastClaims(
 		}
 		p.ask(x, items, len(part), func(ctx context.Context, node renewer.Store) []renewer.Grant {
 			return node.Acquire(ctx, part)
-		}, func(err error) renewer.Grant { return renewer.Grant{Err: err} })
+		}, ungranted)
 	}
 	err = p.listen(ctx, func(r reply[renewer.Grant]) bool {
-		took = s.age() - p.age
-		s.mu.Lock()
-		now := s.clock.now()
+		took = s.nodes.clock.age() - p.age
+		s.table.mu.Lock()
+		now := s.nodes.clock.now()
 		r.each(func(i int, g *renewer.Grant) {
-			bids[i].count(r.node, g)
-			bids[i].lease.nodes[r.node].record(g.Status, p.sent, p.age, now)
+			proposals[i].count(r.node, g)
+			proposals[i].lease.nodes[r.node].record(g.Status, p.sent, p.age, now)
 		})
-		s.mu.Unlock()
-		enough, contended := decided(bids, s.write, s.keep)
+		s.table.mu.Unlock()
+		enough, contended := decided(proposals)
 		if contended {
 			p.within(max(3*took, minGrace))
 		}
@@ -130,12 +143,14 @@ func (s *Store) broadcastClaims(
 
 var barred = &renewer.Grant{Err: errBarred}
 
-// admitted are the bids that may be put to a node: all of them, which
-// is nil, unless a release for one is under way there.
-func (s *Store) admitted(node int, bids []*proposal, p *broadcast[renewer.Grant]) (items []int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, b := range bids {
+// admitted are the proposals that may be put to a node: all of them, which is nil, unless a release
+// for one is under way there.
+func (s *Store) admitted(
+	node int, proposals []*proposal, p *broadcast[renewer.Grant],
+) (items []int) {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	for i, b := range proposals {
 		if !b.lease.nodes[node].busy(p.age) {
 			if items != nil {
 				items = append(items, i)
@@ -143,7 +158,7 @@ func (s *Store) admitted(node int, bids []*proposal, p *broadcast[renewer.Grant]
 			continue
 		}
 		if items == nil {
-			items = make([]int, i, len(bids))
+			items = make([]int, i, len(proposals))
 			for j := range items {
 				items[j] = j
 			}
@@ -153,26 +168,26 @@ func (s *Store) admitted(node int, bids []*proposal, p *broadcast[renewer.Grant]
 	return items
 }
 
-// lateGrants books answers that came when nobody waited for them any more.
+// lateGrants records answers that came after the call had returned.
 func (s *Store) lateGrants(
 	p *broadcast[renewer.Grant], r reply[renewer.Grant], claims []renewer.Claim,
 ) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.clock.now()
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	now := s.nodes.clock.now()
 	r.each(func(i int, g *renewer.Grant) {
-		l := s.open(key{claims[i].Name, claims[i].Owner}, claims[i].TTL)
-		l.nodes[r.node].record(g.Status, p.sent, p.age, now)
-		seat := &l.nodes[r.node]
+		l := s.table.open(key{claims[i].Name, claims[i].Owner}, claims[i].TTL)
+		n := &l.nodes[r.node]
+		n.record(g.Status, p.sent, p.age, now)
 		switch {
 		case l.granted, l.asking > 0:
-		case seat.freeing > 0:
-			// to free it at the same time could make that release
-			// hear that it was not ours any more
-			seat.late = seat.late || g.Status == renewer.StatusHeld
+		case n.freeing > 0:
+			// A second release at the same time could make the first one hear that the
+			// key is not the owner's any more.
+			n.late = n.late || g.Status == renewer.StatusHeld
 		default:
-			s.cleanNode(l, r.node, true)
-			s.forget(l)
+			s.cleaners[r.node].clean(l, true)
+			s.table.forget(l)
 		}
 	})
 }

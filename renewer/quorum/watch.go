@@ -4,23 +4,30 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// gatherFor is how long the first node's wake-up waits for those of others. A release reaches
-// the nodes at different times; who asked when the first is free would find the rest held.
+// collectFor is how long the first node's wake-up waits for those of others. A release reaches the
+// nodes at different times; a caller that asked when the first is free would find the rest held.
 const collectFor = 5 * time.Millisecond
 
-// Watch watches name on all nodes. It calls wake(nil) when as many of
-// them say that it may be free as a grant needs, or soon after the
-// first if no more do, and wake(err) only when none of them can tell.
+// Watch watches name on all nodes. It calls wake(nil) when as many of them say that it may be free
+// as a grant needs, or soon after the first if no more do, and wake(err) only when none of them can
+// tell.
 func (s *Store) Watch(name string, wake func(error)) (stop func()) {
-	w := &watch{
-		wake: wake, need: s.write, woken: make([]bool, len(s.nodes)),
-		deaf: make([]error, len(s.nodes)),
-	}
-	stops := make([]func(), len(s.nodes))
-	for x := range s.nodes {
-		stops[x] = s.nodes[x].store.Watch(name, func(err error) { w.hear(x, err) })
+	n := s.need.nodes
+	w := &watch{wake: wake, need: s.need, woken: make([]bool, n), deaf: make([]error, n)}
+	w.reset()
+	stops := make([]func(), n)
+	for x := range stops {
+		stops[x] = s.nodes.all[x].store.Watch(name, func(err error) {
+			if err != nil {
+				w.lost(x, err)
+			} else {
+				w.hear(x)
+			}
+		})
 	}
 	return func() {
 		w.stop()
@@ -30,37 +37,34 @@ func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 	}
 }
 
-// watch puts the wake-ups of several nodes together.
+// watch puts the wake-ups of several nodes together. Invariant: free counts the nodes that woken
+// has, those since the last wake-up that was passed on.
 type watch struct {
 	wake func(error)
-	need int
+	need sizes
 
 	mu      sync.Mutex // guards what follows; wake is called without it, since it may call stop
-	woken   []bool     // since the last wake-up, by node
-	deaf    []error    // why a node can't tell, by node
-	told    bool       // that none can
+	woken   []bool     // by node
+	free    majority
+	deaf    []error // why a node can't tell, by node
+	told    bool    // that none can
 	timer   *time.Timer
 	passed  time.Time // when a majority's wake-up was passed on
 	rest    bool      // that what has come since are the other nodes', of the same release
 	stopped bool
 }
 
-func (w *watch) hear(node int, err error) {
-	if err != nil {
-		w.lost(node, err)
-		return
-	}
+// hear notes that the name may be free on a node.
+func (w *watch) hear(node int) {
 	w.mu.Lock()
-	w.deaf[node], w.woken[node], w.told = nil, true, false
-	n := 0
-	for _, woken := range w.woken {
-		if woken {
-			n++
-		}
+	w.deaf[node], w.told = nil, false
+	if !w.woken[node] {
+		w.woken[node] = true
+		w.free.count(renewer.StatusHeld)
 	}
 	switch {
 	case w.stopped:
-	case n >= w.need:
+	case w.free.reached():
 		w.reset()
 		w.passed = time.Now()
 		w.mu.Unlock()
@@ -100,9 +104,10 @@ func (w *watch) lost(node int, err error) {
 	}
 }
 
-// reset forgets wake-ups that were passed on. Under w.mu.
+// reset forgets the wake-ups that were passed on. Under w.mu.
 func (w *watch) reset() {
 	clear(w.woken)
+	w.free = w.need.toGrant()
 	if w.timer != nil {
 		w.timer.Stop()
 		w.timer = nil

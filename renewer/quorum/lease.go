@@ -1,0 +1,68 @@
+package quorum
+
+import (
+	"time"
+)
+
+// key is one acquisition.
+type key struct{ name, owner string }
+
+// lease is one acquisition: under way, granted, or being cleaned up. Invariant: while granted, or
+// while an Acquire is under way, no cleanup that was planned for it is carried out. Guarded by
+// leaseTable.mu.
+type lease struct {
+	key     key
+	ttl     time.Duration
+	fence   int64 // the token that it was granted with; 0 if another Store acquired it
+	granted bool  // and neither released nor lost since
+	used    int64 // the highest token used, if it was released, and more were reserved
+	asking  int   // calls of Acquire under way
+	// epoch counts those calls and releases: what was planned in an earlier epoch is obsolete.
+	epoch int
+	good  instant       // the deadline counts from here, by what the caller was told
+	nodes []nodeState   // by node
+	freed chan struct{} // closed when fewer releases are under way; nil if no caller waits
+}
+
+// since is the instant from which the lease's TTL counts on n nodes: the n-th latest of their
+// confirmations; 0 if fewer have the lease.
+func (l *lease) since(n int) instant {
+	var room [16]instant
+	all := room[:0]
+	for i := range l.nodes {
+		all = append(all, l.nodes[i].confirmed)
+	}
+	return highest(all, n)
+}
+
+// latest is the last confirmation by any node.
+func (l *lease) latest() (t instant) {
+	for i := range l.nodes {
+		t = max(t, l.nodes[i].confirmed)
+	}
+	return t
+}
+
+// blocked reports whether releases are under way on so many nodes that a new grant, which
+// leaves them out, can't get what it needs.
+func (l *lease) blocked(m majority) bool {
+	for i := range l.nodes {
+		if l.nodes[i].freeing > 0 {
+			m.failed++
+		}
+	}
+	return m.unavailable()
+}
+
+// idle reports whether nothing is left to know of the lease.
+func (l *lease) idle(age time.Duration) bool {
+	if l.granted || l.asking > 0 {
+		return false
+	}
+	for i := range l.nodes {
+		if n := &l.nodes[i]; n.dirty() || n.busy(age) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,100 @@
+package quorum
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// sizes says how many nodes must agree, and on what. Invariant: any grant nodes and any keep
+// nodes have more nodes in common than may forget at once ([Forgetful]).
+type sizes struct {
+	nodes int
+	grant int // nodes that must grant one token; W in the documentation
+	keep  int // nodes that must hold a lease for it to be valid; K in the documentation
+}
+
+func newSizes(nodes, forgetful int) sizes {
+	grant := (nodes+forgetful)/2 + 1
+	return sizes{nodes: nodes, grant: grant, keep: nodes + forgetful + 1 - grant}
+}
+
+// toGrant starts a count of the nodes that grant a token.
+func (s sizes) toGrant() majority {
+	return majority{nodes: int32(s.nodes), needed: int32(s.grant)} //nolint:gosec // a few nodes
+}
+
+// toKeep starts a count of the nodes that hold a lease.
+func (s sizes) toKeep() majority {
+	return majority{nodes: int32(s.nodes), needed: int32(s.keep)} //nolint:gosec // a few nodes
+}
+
+// majority counts the nodes' answers to one question. Invariant: each node is counted at most once,
+// so that the five counts and silent add up to all nodes; what reached, refused and unavailable
+// report stays true whatever the silent nodes answer, and reached excludes the other two.
+//
+// Its numbers are small since a batch has one for each lease.
+type majority struct {
+	nodes  int32
+	needed int32 // nodes that must confirm
+
+	confirmed int32 // the owner has it there
+	taken     int32 // another owner has it there
+	gone      int32 // no owner has it there
+	behind    int32 // the token is too low there
+	failed    int32 // the node gave no answer that says anything
+}
+
+// count adds one node's answer.
+func (m *majority) count(status renewer.Status) {
+	switch status {
+	case renewer.StatusHeld:
+		m.confirmed++
+	case renewer.StatusTaken:
+		m.taken++
+	case renewer.StatusGone:
+		m.gone++
+	case renewer.StatusBehind:
+		m.behind++
+	case renewer.StatusUnknown:
+		m.failed++
+	default:
+		m.failed++
+	}
+}
+
+// silent is how many nodes have not answered.
+func (m *majority) silent() int32 {
+	return m.nodes - m.confirmed - m.taken - m.gone - m.behind - m.failed
+}
+
+// unknown is how many nodes have not said anything, yet or at all.
+func (m *majority) unknown() int32 { return m.failed + m.silent() }
+
+// spare is how many nodes need not confirm.
+func (m *majority) spare() int32 { return m.nodes - m.needed }
+
+// reached reports whether enough nodes confirm.
+func (m *majority) reached() bool { return m.confirmed >= m.needed }
+
+// reachable reports whether enough nodes confirm if all silent ones do.
+func (m *majority) reachable() bool { return m.confirmed+m.silent() >= m.needed }
+
+// refused reports whether so many nodes say no that the others are too few.
+func (m *majority) refused() bool { return m.taken+m.gone > m.spare() }
+
+// unavailable reports whether so many nodes failed that the others are too few.
+func (m *majority) unavailable() bool { return m.failed > m.spare() }
+
+// highest is the n-th highest of the values: n nodes have it or more. It sorts the values.
+func highest[T cmp.Ordered](values []T, n int) T {
+	slices.Sort(values)
+	return values[len(values)-n]
+}
+
+// lowest is the n-th lowest of the values: n nodes have it or less. It sorts the values.
+func lowest[T cmp.Ordered](values []T, n int) T {
+	slices.Sort(values)
+	return values[n-1]
+}
