@@ -137,7 +137,7 @@ func TestTakenIsKnownFromAMajority(t *testing.T) {
 		d := took(func() { g = acquire(limited(t, 5*time.Second), s, "b") })
 		require.Equal(t, renewer.StatusTaken, g.Status)
 		assert.Equal(t, 5*time.Millisecond, d,
-			"a node that hangs is not waited for while somebody else contends")
+			"a node that hangs is not waited for while another owner contends")
 	})
 }
 
@@ -157,7 +157,7 @@ func TestTimeIsUpWithATokenTooLow(t *testing.T) {
 	})
 }
 
-// A slow node is waited for as long as it may tell a busy lock from one that nobody can tell of.
+// A slow node is waited for as long as its answer may decide between Taken and Unknown.
 func TestASlowNodeMayTellThatItIsTaken(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {

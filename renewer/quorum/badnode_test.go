@@ -49,7 +49,7 @@ func TestANodeThatMiscounts(t *testing.T) {
 		s, err = quorum.New(all)
 		require.NoError(t, err)
 		require.ErrorContains(t, renew(t.Context(), s, "a").Err,
-			"node 2: it answered what no store may: 2 answers to 1 questions")
+			"node 2: it gave an answer that no store may give: 2 answers to 1 questions")
 		require.Equal(t, renewer.StatusUnknown, acquire(t.Context(), s, "a").Status)
 		waitFor(time.Minute)
 	})

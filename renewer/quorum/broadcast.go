@@ -78,9 +78,12 @@ func newBroadcast[A any](
 	return p
 }
 
+// call puts items to a node, and returns an answer to each.
+type call[A any] func(ctx context.Context, node renewer.Store) []A
+
 // ask puts n items to a node by call. fail makes the answer to an item that could not be put.
 func (p *broadcast[A]) ask(
-	node int, items []int, n int, call func(context.Context, renewer.Store) []A, fail func(error) A,
+	node int, items []int, n int, call call[A], fail func(error) A,
 ) {
 	to := &p.nodes.all[node]
 	if n == 0 {

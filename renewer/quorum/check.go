@@ -33,7 +33,7 @@ func checkMajority(ctx context.Context, nodes *nodeSet, need sizes, errs []error
 func acquireEach(
 	ctx context.Context, nodes *nodeSet, claims func(node int) []renewer.Claim,
 ) [][]renewer.Grant {
-	return askEach(ctx, nodes, func(x int) (int, func(context.Context, renewer.Store) []renewer.Grant) {
+	return askEach(ctx, nodes, func(x int) (int, call[renewer.Grant]) {
 		ask := claims(x)
 		return len(ask), func(ctx context.Context, node renewer.Store) []renewer.Grant {
 			return node.Acquire(ctx, ask)
@@ -45,7 +45,7 @@ func acquireEach(
 func releaseEach(
 	ctx context.Context, nodes *nodeSet, holds func(node int) []renewer.Hold,
 ) [][]renewer.Answer {
-	return askEach(ctx, nodes, func(x int) (int, func(context.Context, renewer.Store) []renewer.Answer) {
+	return askEach(ctx, nodes, func(x int) (int, call[renewer.Answer]) {
 		ask := holds(x)
 		return len(ask), func(ctx context.Context, node renewer.Store) []renewer.Answer {
 			return node.Release(ctx, ask)
@@ -58,7 +58,7 @@ func pingEach(ctx context.Context, nodes *nodeSet) []error {
 	holds := []renewer.Hold{{
 		Name: membershipName, Owner: strings.Repeat("0", renewer.OwnerLen), TTL: time.Millisecond,
 	}}
-	answers := askEach(ctx, nodes, func(int) (int, func(context.Context, renewer.Store) []renewer.Answer) {
+	answers := askEach(ctx, nodes, func(int) (int, call[renewer.Answer]) {
 		return len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer {
 			return node.Renew(ctx, holds)
 		}
@@ -78,7 +78,7 @@ func pingEach(ctx context.Context, nodes *nodeSet) []error {
 // askEach asks each node something of its own, and waits until all have answered or ctx ends.
 func askEach[A any](
 	ctx context.Context, nodes *nodeSet,
-	question func(node int) (n int, call func(context.Context, renewer.Store) []A),
+	question func(node int) (n int, call call[A]),
 	fail func(error) A,
 ) [][]A {
 	p := newBroadcast(ctx, nodes, func(*broadcast[A], reply[A]) {})

@@ -19,7 +19,7 @@ var ErrMixed = errors.New("quorum: programs differ in their nodes")
 var (
 	errBarred  = errors.New("not asked: an earlier attempt is still being freed there")
 	errSilent  = errors.New("no answer yet")
-	errStrange = errors.New("it answered what no store may")
+	errStrange = errors.New("it gave an answer that no store may give")
 	errCounter = fmt.Errorf("%w: its fence counter is at %d, so that no token can be above it; "+
 		"delete it", renewer.ErrRejected, int64(math.MaxInt64))
 )

@@ -63,9 +63,9 @@ func Example_scripted() {
 		lease, err := keeper.TryAcquire(context.Background(), name)
 		switch {
 		case errors.Is(err, renewer.ErrUnavailable):
-			fmt.Println(name, "nobody can tell")
+			fmt.Println(name, "is unknown")
 		case errors.Is(err, renewer.ErrHeld):
-			fmt.Println(name, "somebody else has it")
+			fmt.Println(name, "is held")
 		default:
 			fmt.Println(name, "granted:", err == nil)
 			if err := lease.Release(context.Background()); err != nil {
@@ -75,8 +75,8 @@ func Example_scripted() {
 	}
 	// Output:
 	// first granted: true
-	// second nobody can tell
-	// third somebody else has it
+	// second is unknown
+	// third is held
 }
 
 // Check is for a program that should rather not start than wait for its locks.

@@ -97,7 +97,7 @@ func TestALeaseIsLostInTimeWhenTwoDie(t *testing.T) {
 				require.ErrorAs(t, context.Cause(l.Context()), &lost)
 				assert.Equal(t, renewer.ReasonExpired, lost.Reason)
 				assert.ErrorContains(t, lost.Err, "2 of 3 nodes gave no answer")
-				assert.Equal(t, "-aa", held(nodes), "nobody else could have it yet")
+				assert.Equal(t, "-aa", held(nodes), "no other owner could have it yet")
 				require.Error(t, l.Release(t.Context()))
 			})
 		})

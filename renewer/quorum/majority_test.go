@@ -114,8 +114,15 @@ func TestMajorityStandsByWhatItSaid(t *testing.T) {
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ nodes, forgetful, grant, keep int }{
-		{1, 0, 1, 1}, {3, 0, 2, 2}, {3, 1, 3, 2}, {3, 2, 3, 3}, {5, 0, 3, 3}, {5, 1, 4, 3},
-		{5, 2, 4, 4}, {7, 0, 4, 4}, {7, 1, 5, 4},
+		{1, 0, 1, 1},
+		{3, 0, 2, 2},
+		{3, 1, 3, 2},
+		{3, 2, 3, 3},
+		{5, 0, 3, 3},
+		{5, 1, 4, 3},
+		{5, 2, 4, 4},
+		{7, 0, 4, 4},
+		{7, 1, 5, 4},
 	} {
 		grant, keep := quorum.Sizes(c.nodes, c.forgetful)
 		assert.Equal(t, c.grant, grant, "%+v", c)

@@ -81,8 +81,8 @@ func (m *membership) verdict(node int, grants []renewer.Grant, i int) (err, mixe
 	case grants[i].Status == renewer.StatusUnknown:
 		return orStrange(grants[i].Err), nil
 	case grants[i].Status == renewer.StatusTaken:
-		return nil, fmt.Errorf("%w: %s is used by %s, but this program needs %s; give all programs "+
-			"that share locks the same nodes, names and options",
+		return nil, fmt.Errorf("%w: %s is used by %s, but this program needs %s; "+
+			"give all programs that share locks the same nodes, names and options",
 			ErrMixed, m.nodes.all[node].name, grants[i].Holder, m.holder.Operation)
 	}
 	return nil, nil

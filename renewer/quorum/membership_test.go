@@ -15,7 +15,7 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// named is a node that tells its name.
+// named is a node that has a name.
 type named struct {
 	*script.Store
 	name string
@@ -126,7 +126,7 @@ func TestMixedLater(t *testing.T) {
 		assert.Equal(t, time.Second, took(func() {
 			b, err = quorum.New(more, quorum.Names("a", "d", "e"), quorum.Logger(logger))
 		}))
-		require.NoError(t, err, "nobody knows")
+		require.NoError(t, err, "no node says otherwise")
 		mustAcquire(t, a, "a")
 		require.Equal(t, renewer.StatusHeld,
 			b.Acquire(t.Context(), []renewer.Claim{claim("m", "b")})[0].Status)
@@ -142,7 +142,7 @@ func TestMixedLater(t *testing.T) {
 		nodes[0].Script(script.Acquire, script.Fail(errDown))
 		require.Error(t, acquire(t.Context(), b, "b").Err)
 		synctest.Wait()
-		require.Error(t, acquire(t.Context(), b, "b").Err, "nobody knows better")
+		require.Error(t, acquire(t.Context(), b, "b").Err, "no node says otherwise")
 		waitFor(quorum.MembershipEvery)
 		require.Error(t, acquire(t.Context(), b, "b").Err)
 		synctest.Wait()
@@ -165,7 +165,7 @@ func TestTheMembershipIsNoLock(t *testing.T) {
 		require.NoError(t, err)
 		k, err := renewer.New(s, renewer.Config{TTL: 15 * time.Second})
 		require.NoError(t, err)
-		waitFor(quorum.MembershipTTL + time.Second) // an idle minute, after which nobody has the name
+		waitFor(quorum.MembershipTTL + time.Second) // an idle minute, after which the name is free
 		requireFree(t, quorum.OwnNames[0], nodes)
 		for _, name := range quorum.OwnNames {
 			_, err = k.TryAcquire(t.Context(), name)

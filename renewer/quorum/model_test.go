@@ -143,7 +143,7 @@ func (r rules) next(w world) (steps []step) {
 	return steps
 }
 
-// pinned tells that what is held on a node can't end, since its owner still counts on it.
+// pinned reports whether what is held on a node can't end, since its owner still counts on it.
 func (r rules) pinned(w world, n int) bool {
 	a := &w.who[w.node[n].owner-1]
 	if a.phase == over {
@@ -208,7 +208,7 @@ func (r rules) deliver(w world, i int8, n int, try int8, add func(world, string,
 	node := &to.node[n]
 	switch {
 	case at.owner != 0 && at.owner != i+1:
-		return // taken: nobody learns anything
+		return // taken: nothing is learnt
 	case at.owner == i+1 && at.token == token, token > at.counter, r.naive:
 		node.owner, node.token, node.counter = i+1, token, max(token, at.counter)
 		node.votes[i] = node.votes[i] || try == a.try

@@ -19,28 +19,29 @@ type settings struct {
 	logger    *slog.Logger
 }
 
-// Names names the nodes, in their order, for errors and for other programs:
-// "redis-a", or an address without a password. A program that has the same servers
-// under the same names, in any order, has the same quorum; [New] refuses one that
-// shares a server with another quorum. Without this option nodes are named by their
-// [Named], or else numbered, and then nothing is compared with other programs.
+// Names names the nodes, in their order, for errors and for other programs: "redis-a", or an
+// address without a password. Programs that have the same servers under the same names, in any order, have
+// the same quorum. [New] refuses a program that shares a server with another quorum.
+//
+// By default a node's name is that of its [Named]. Nodes without a name are numbered, and nothing
+// is compared with other programs.
 func Names(names ...string) Option {
 	return func(s *settings) { s.names = append([]string{}, names...) }
 }
 
-// Forgetful sets how many nodes may forget at about the same time, by a restart
-// without persistence or an eviction, without harm to any lock or fencing token.
-// Default 0. A grant then needs more nodes, one more for each two; see [New].
+// Forgetful sets how many nodes may forget at about the same time, by a restart without persistence
+// or an eviction, without harm to any lock or fencing token. The default is 0. A grant needs one
+// more node for each two; see [New].
 func Forgetful(n int) Option { return func(s *settings) { s.forgetful = n } }
 
-// Logger sets where warnings go: of nodes that could not be asked when the store
-// was made, and of quorums that are mixed later on. By default they go nowhere.
+// Logger sets where warnings go: that too few nodes could be asked when the store was made, and
+// that programs with other nodes were found later on. By default they go nowhere.
 func Logger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
 
-// Named is what a node may tell about itself: a name without secrets,
-// the same in every program, such as its address and key prefix. Nodes
-// that have one are compared with what other programs use; see [Names].
+// Named is a node that has a name of its own. If all nodes have one, programs compare their nodes
+// by these names; see [Names].
 type Named interface {
+	// Name is the same in every program and has no secrets, such as an address and a key prefix.
 	Name() string
 }
 
@@ -109,7 +110,7 @@ func configure(nodes []renewer.Store, opts []Option) (settings, error) {
 	return c, nil
 }
 
-// ownNames are those of nodes that all have one, or else nil.
+// ownNames are the nodes' own names, or nil if one has none.
 func ownNames(nodes []renewer.Store) []string {
 	var names []string
 	for _, node := range nodes {
@@ -131,7 +132,7 @@ func isNil(s renewer.Store) bool {
 // same compares stores without a panic on those that can't be compared.
 func same(a, b renewer.Store) bool { return !isNil(b) && reflect.TypeOf(a).Comparable() && a == b }
 
-// sameServer compares what stores that know it tell of their server; redisstore's does.
+// sameServer compares the servers of stores that know theirs, such as redisstore's.
 func sameServer(a, b renewer.Store) bool {
 	server := func(s renewer.Store) string {
 		if known, ok := s.(interface{ Server() string }); ok && !isNil(s) {

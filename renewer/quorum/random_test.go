@@ -57,7 +57,7 @@ func (w *weather) forget() {
 	w.node = memory.New()
 }
 
-// link takes its time, and tells whether what was sent arrives. What
+// link takes its time, and reports whether what was sent arrives. What
 // is late goes on when its caller has given up.
 func (w *weather) link() bool {
 	switch w.dice.roll(10) {

@@ -118,7 +118,7 @@ func TestConformanceOfRedis(t *testing.T) {
 				require.NoError(t, err)
 				t.Cleanup(s.Close)
 				f := storetest.Fixture{Store: s}
-				if !mixed { // nobody can meddle with memory
+				if !mixed { // memory has no server to meddle with
 					meddle := func(name string, args ...string) {
 						for i, server := range all {
 							command := append([]string{args[0], stores[i].Key(name)}, args[1:]...)
@@ -242,8 +242,8 @@ func TestToldInTimeWhenTwoServersFreeze(t *testing.T) {
 	}
 }
 
-// With two of three servers frozen nobody is told that the lock is
-// busy, in time; nothing is left when they go on.
+// With two of three servers frozen no caller hears that the lock is busy, and each hears in time.
+// Nothing is left when the servers go on.
 func TestNothingLeftBehindOnFrozenServers(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 3)

@@ -30,7 +30,7 @@ func TestReleasedByAMajority(t *testing.T) {
 	})
 }
 
-func TestReleaseThatNobodyAnswers(t *testing.T) {
+func TestReleaseWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		mustAcquire(t, s, "a")
@@ -230,8 +230,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Close does not wait for a node that hangs, and ends whoever does.
-func TestCloseEndsWhoIsLate(t *testing.T) {
+// Close does not wait for a node that hangs, and ends the calls that it keeps.
+func TestCloseEndsLateCalls(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		nodes[0].Default(script.Acquire, script.Hang())

@@ -305,7 +305,7 @@ func TestANodeForgetsWhileAnotherIsDown(t *testing.T) {
 	}
 }
 
-// Leases that nobody renews or releases are forgotten.
+// Leases that are neither renewed nor released are forgotten.
 func TestLapsedLeasesAreForgotten(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(t *testing.T, s *quorum.Store, _ []*script.Store) {

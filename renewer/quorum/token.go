@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// mostSkew is how far ahead of the local clock a node's counter may
-// be and still be taken for another process's clock.
+// maxSkew is how far ahead of the local clock a node's counter may be and still be taken for
+// another process's clock.
 const maxSkew = time.Minute
 
 // tokens picks the fencing tokens to propose: the wall clock in microseconds, strictly rising.
@@ -18,12 +18,12 @@ type tokens struct {
 	last int64
 }
 
-// next returns a token above every earlier one, and above a counter seen at a node, 0 for none; and
-// by how much it is ahead of the clock.
+// next returns a token above every earlier one and above a counter seen at a node, 0 for none. lead
+// is by how much it is ahead of the clock.
 //
-// If the counter is a little ahead, another process has a clock that is;
-// all later tokens are above it too, which spares the next name a round.
-// One far ahead is the name's own affair: it must not spread to every name.
+// A counter that is a little ahead comes from another process whose clock is. All later tokens are
+// above it too, which spares the next name a broadcast. A counter that is far ahead concerns its
+// name alone: it must not spread to every name.
 func (t *tokens) next(above int64) (token, lead int64) {
 	now := t.clock().UnixMicro()
 	t.mu.Lock()

@@ -1,0 +1,80 @@
+package quorum_test
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// minSweep is how many leases are known before the table is searched for lapsed ones.
+const minSweep = 64
+
+// fill acquires n names, from the first on.
+func fill(t *testing.T, s *quorum.Store, first, n int) {
+	t.Helper()
+	for i := range n {
+		c := claim(strconv.Itoa(first+i), "a")
+		require.Equal(t, renewer.StatusHeld,
+			s.Acquire(t.Context(), []renewer.Claim{c})[0].Status)
+	}
+	synctest.Wait()
+}
+
+// A lease is forgotten when it was confirmed more than two TTLs ago, and no sooner.
+func TestSweepAtAnExactInstant(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		after time.Duration
+		known int
+	}{
+		{2*ttl - 1, minSweep + 1},
+		{2 * ttl, minSweep + 1},
+		{2*ttl + 1, 1},
+	} {
+		t.Run(c.after.String(), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 3, func(t *testing.T, s *quorum.Store, _ []*script.Store) {
+				fill(t, s, 0, minSweep)
+				waitFor(c.after)
+				require.Equal(t, minSweep, quorum.Known(s), "a table is swept only when it grows")
+				fill(t, s, minSweep, 1)
+				assert.Equal(t, c.known, quorum.Known(s))
+			})
+		})
+	}
+}
+
+// A lease that is renewed stays known, even by one node, and the table is swept again only when
+// it has doubled.
+func TestSweepKeepsWhatIsRenewed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		fill(t, s, 0, minSweep)
+		for range 3 {
+			waitFor(ttl * 9 / 10)
+			for _, node := range nodes[1:] {
+				node.Script(script.Renew, script.Fail(errDown))
+			}
+			for i := range minSweep - 10 {
+				s.Renew(t.Context(), []renewer.Hold{hold(strconv.Itoa(i), "a")})
+			}
+			synctest.Wait()
+		}
+		fill(t, s, minSweep, 1)
+		const kept = minSweep - 10
+		require.Equal(t, kept+1, quorum.Known(s))
+		waitFor(3 * ttl) // all have lapsed
+		fill(t, s, 100, kept-1)
+		assert.Equal(t, 2*kept, quorum.Known(s), "it has not more than doubled")
+		fill(t, s, 200, 1)
+		assert.Equal(t, kept, quorum.Known(s), "only what was acquired since")
+	})
+}
