@@ -25,11 +25,11 @@
 // any K nodes have one in common, and that one has a single owner. Each call asks all nodes at
 // once, with one request to each for a batch.
 //
-//	                 W nodes grant one token                  K nodes hold it
-//	asking all ───────────────────────────▶ granted ────────▶ ◀─────┐
-//	  │  ▲ │ │                                 │ └─── renewed by K ──┘
-//	  │  │ │ └ a counter is higher: raise      ├─ Release: freed on all, known when K have answered
-//	  │  └─┘   the token, ask again            └─ n−K+1 nodes say no, or no K confirm in time: lost
+//	               W nodes grant one token                  K nodes hold it
+//	asking all ─────────────────────────▶ granted ────────▶ ◀─────┐
+//	  │  ▲ │ │                               │ └─── renewed by K ──┘
+//	  │  │ │ └ a counter is higher: raise    ├─ Release: freed on all, known when K have answered
+//	  │  └─┘   the token, ask again          └─ n−K+1 nodes say no, or no K confirm in time: lost
 //	  │
 //	  ├ n−W+1 nodes are another's: Taken; of several others': all but one let go, and ask again
 //	  └ n−W+1 nodes don't answer: Unknown, never "taken". What was got is freed

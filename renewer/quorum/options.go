@@ -20,8 +20,8 @@ type settings struct {
 }
 
 // Names names the nodes, in their order, for errors and for other programs: "redis-a", or an
-// address without a password. Programs that have the same servers under the same names, in any order, have
-// the same quorum. [New] refuses a program that shares a server with another quorum.
+// address without a password. Programs that have the same servers under the same names, in any
+// order, have the same quorum. [New] refuses a program that shares a server with another quorum.
 //
 // By default a node's name is that of its [Named]. Nodes without a name are numbered, and nothing
 // is compared with other programs.
