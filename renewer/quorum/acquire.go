@@ -9,17 +9,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-const (
-	// maxRounds is how often a call tries when the nodes are split among several owners. Pauses
-	// double, so that of several callers who collide one is soon alone.
-	maxRounds = 5
-	// minUnit is the unit of the pauses, if a round took less.
-	minUnit = time.Millisecond
-	// maxAcquires is how many acquires there are at once. Each costs a goroutine for each node, and
-	// takes the table's mutex several times. Heartbeats take that mutex too, and would wait behind
-	// a crowd of thousands for longer than the nodes take.
-	maxAcquires = 256
-)
+// minUnit is the unit of the pauses, if a round took less.
+const minUnit = time.Millisecond
 
 // Acquire tries each claim on all nodes at once, with one fencing token each: see [renewer.Store].
 // It returns as soon as each claim is decided, however many nodes have not answered by then. A

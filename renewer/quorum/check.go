@@ -3,7 +3,6 @@ package quorum
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -51,28 +50,6 @@ func releaseEach(
 			return node.Release(ctx, ask)
 		}
 	}, unanswered)
-}
-
-// pingEach asks each node to renew what no owner has. It returns, by node, what failed.
-func pingEach(ctx context.Context, nodes *nodeSet) []error {
-	holds := []renewer.Hold{{
-		Name: membershipName, Owner: strings.Repeat("0", renewer.OwnerLen), TTL: time.Millisecond,
-	}}
-	answers := askEach(ctx, nodes, func(int) (int, call[renewer.Answer]) {
-		return len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer {
-			return node.Renew(ctx, holds)
-		}
-	}, unanswered)
-	errs := make([]error, len(answers))
-	for x, a := range answers {
-		switch {
-		case a == nil:
-			errs[x] = errSilent
-		case a[0].Status == renewer.StatusUnknown:
-			errs[x] = orStrange(a[0].Err)
-		}
-	}
-	return errs
 }
 
 // askEach asks each node something of its own, and waits until all have answered or ctx ends.

@@ -18,6 +18,10 @@ const (
 	longStanding = 250 * time.Millisecond
 )
 
+// maxRounds is how often a call tries when the nodes are split among several owners. Pauses double,
+// so that of several callers who collide one is soon alone.
+const maxRounds = 5
+
 // minRetry is the shortest TTL given to a caller whose proposal was split to the end.
 const minRetry = 2 * time.Millisecond
 

@@ -10,6 +10,11 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
+// maxAcquires is how many acquires there are at once. Each costs a goroutine for each node, and
+// takes the table's mutex several times. Heartbeats take that mutex too, and would wait behind a
+// crowd of thousands for longer than the nodes take.
+const maxAcquires = 256
+
 // Store keeps locks in several independent stores, its nodes. It is no [renewer.Recorder]. Its
 // methods may be called concurrently; [New] makes one.
 //
@@ -91,6 +96,28 @@ func (s *Store) Check(ctx context.Context) error {
 		errs = pingEach(ctx, s.nodes)
 	}
 	return errors.Join(append(mixed, checkMajority(ctx, s.nodes, s.need, errs))...)
+}
+
+// pingEach asks each node to renew what no owner has. It returns, by node, what failed.
+func pingEach(ctx context.Context, nodes *nodeSet) []error {
+	holds := []renewer.Hold{{
+		Name: membershipName, Owner: strings.Repeat("0", renewer.OwnerLen), TTL: time.Millisecond,
+	}}
+	answers := askEach(ctx, nodes, func(int) (int, call[renewer.Answer]) {
+		return len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer {
+			return node.Renew(ctx, holds)
+		}
+	}, unanswered)
+	errs := make([]error, len(answers))
+	for x, a := range answers {
+		switch {
+		case a == nil:
+			errs[x] = errSilent
+		case a[0].Status == renewer.StatusUnknown:
+			errs[x] = orStrange(a[0].Err)
+		}
+	}
+	return errs
 }
 
 // Settle returns the longest of the nodes'.
