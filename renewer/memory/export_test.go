@@ -21,7 +21,7 @@ func Recorded(s *Store) int {
 	return len(s.records.byName)
 }
 
-// Proposed returns how many names s remembers proposed tokens of, those that nobody has included.
+// Proposed returns how many names s remembers proposed tokens of, those of free names included.
 func Proposed(s *Store) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

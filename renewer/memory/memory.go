@@ -8,12 +8,12 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Store holds names for owners in this process. The zero value is ready to use. It
-// must not be copied after its first use. Its methods may be called concurrently.
+// Store holds names for owners in this process. The zero value is ready to use. It must not be
+// copied after its first use. Its methods may be called concurrently.
 type Store struct {
 	mu       sync.Mutex // guards what follows
 	held     map[string]lease
-	sweepAt  int   // size of held at which lapsed leases are looked for
+	sweepAt  int   // size of held at which lapsed leases are removed
 	fence    int64 // the last one picked or used, whatever its name
 	proposed proposals
 	records  records
@@ -63,7 +63,7 @@ func (s *Store) claim(c *renewer.Claim, now time.Time) renewer.Grant {
 	l, ok := s.live(c.Name, now)
 	switch {
 	case !ok, l.owner == c.Owner && c.Fence != 0 && c.Fence != l.fence:
-		fence, granted := s.token(c, now)
+		fence, granted := s.chooseToken(c, now)
 		if !granted {
 			return renewer.Grant{Status: renewer.StatusBehind, Fence: fence}
 		}
@@ -71,9 +71,9 @@ func (s *Store) claim(c *renewer.Claim, now time.Time) renewer.Grant {
 			until = l.until // never shortened
 		}
 		reserved := c.Reserve
-		// no further ahead of the clock than this, even if the tokens
-		// of others were never given back
 		if c.Fence == 0 {
+			// no further ahead of the clock than this, even if other owners never gave
+			// their tokens back
 			reserved = max(0, min(reserved, int(now.UnixMicro()-fence)+reserved))
 		}
 		l = lease{
@@ -132,9 +132,9 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 	})
 }
 
-// each answers every hold, and wakes those who watch a name that is gone: nobody has told them. do
-// is called, with s.mu held, for one that its owner still has; it reports whether to wake those who
-// watch that.
+// each answers every hold, and wakes the watches of a name that is gone, since no release did. It
+// calls do, with s.mu held, for a name that its owner still has; do reports whether to wake the
+// watches of that name.
 func (s *Store) each(
 	ctx context.Context, holds []renewer.Hold,
 	do func(*renewer.Hold, lease, time.Time) (answer renewer.Answer, wakes bool),
@@ -164,7 +164,7 @@ func (s *Store) each(
 		}
 	}
 	s.mu.Unlock()
-	for _, w := range wake { // not under the lock: it may well ask this store
+	for _, w := range wake { // not under the lock, since it may ask this store
 		w.call()
 	}
 	return answers
@@ -179,11 +179,11 @@ func (s *Store) live(name string, now time.Time) (lease, bool) {
 	return l, ok && now.Before(l.until)
 }
 
-// token returns the token for a claim, the one that it proposes or the next. If a proposal is too
-// low it returns the counter.
-func (s *Store) token(c *renewer.Claim, now time.Time) (fence int64, granted bool) {
+// chooseToken returns the token for a claim: the one that it proposes,
+// or the next. If a proposal is too low it returns the counter.
+func (s *Store) chooseToken(c *renewer.Claim, now time.Time) (fence int64, granted bool) {
 	if l, had := s.held[c.Name]; had {
-		s.pass(c.Name, l.top) // of its own, with another token, or of one who let it lapse
+		s.passToken(c.Name, l.top) // the same owner's with another token, or a lapsed one
 	}
 	if c.Fence == 0 {
 		s.proposed.floor = s.nextFence(now)
@@ -203,37 +203,37 @@ func (s *Store) token(c *renewer.Claim, now time.Time) (fence int64, granted boo
 // remove takes a lease out.
 func (s *Store) remove(name string, l lease) {
 	delete(s.held, name)
-	s.pass(name, l.top)
+	s.passToken(name, l.top)
 }
 
-// pass has all later tokens be above top, which was the highest of a name's lease. While the lease
-// is there, those that it has reserved are above the counter, which serves all names and must not
-// run ahead of the clock for the sake of one.
-func (s *Store) pass(name string, top int64) {
+// passToken puts all later tokens above top, the highest of a name's lease. While the lease is
+// there, its reserved tokens are above the counter: that serves all names, and must not run ahead
+// of the clock because of one.
+func (s *Store) passToken(name string, top int64) {
 	s.fence = max(s.fence, top)
 	if s.proposed.counter(name) < top {
 		s.proposed.floor = top
 	}
 }
 
-// nextFence returns a token above all before it. One counter serves all names: with one for
-// each, a name's could never be forgotten, or, forgotten, would fall behind if the wall clock
-// were set back. Taking the time when that is ahead makes tokens rise over a restart too.
+// nextFence returns a token above all before it: the time, or one more than the last. So
+// tokens rise over a restart too. One counter serves all names. A counter for each name
+// could never be forgotten, since it would fall behind if the wall clock were set back.
 func (s *Store) nextFence(now time.Time) int64 {
 	s.fence = max(s.fence+1, now.UnixMicro())
 	return s.fence
 }
 
-// sweepMin is the size below which looking for lapsed leases is not worth the trouble.
-const sweepMin = 64
+// minSweep is the size below which a map is not searched for what has lapsed.
+const minSweep = 64
 
-// put stores a new lease. When the map has doubled since the last look, those that
-// have lapsed are removed first: a cost of O(1) for each put on average, and no timer.
+// put stores a new lease. When the map has doubled since the last time, it removes those that have
+// lapsed first. That costs O(1) for each put on average, and no timer.
 func (s *Store) put(name string, l lease, now time.Time) {
 	if s.held == nil {
 		s.held = make(map[string]lease)
 	}
-	if len(s.held) >= max(s.sweepAt, sweepMin) {
+	if len(s.held) >= max(s.sweepAt, minSweep) {
 		for old, l := range s.held {
 			if !now.Before(l.until) {
 				s.remove(old, l)

@@ -92,7 +92,7 @@ func TestLapsedNamesAreForgotten(t *testing.T) {
 	})
 }
 
-func TestLapsedNamesAreLookedForOnceTheirNumberHasDoubled(t *testing.T) {
+func TestLapsedNamesAreRemovedWhenTheirNumberHasDoubled(t *testing.T) {
 	t.Parallel()
 	for name, kept := range map[string]func(*memory.Store) int{
 		"leases":          memory.Kept,

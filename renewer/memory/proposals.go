@@ -1,9 +1,9 @@
 package memory
 
-// proposals remembers the tokens that were granted as they were proposed, a
-// counter for each name: names must not disturb each other, since the proposers
-// of different names know nothing of each other. Those of names that nobody has
-// are forgotten from time to time, and then the highest of them stands for all.
+// proposals remembers the tokens that were granted as they were proposed, with a counter for each
+// name: the proposers of different names know nothing of each other, so names must not disturb each
+// other. The counters of names that are free are forgotten from time to time. Then the highest of
+// them is the floor of all.
 type proposals struct {
 	counters map[string]int64
 	floor    int64 // no counter is lower
@@ -18,7 +18,7 @@ func (p *proposals) note(name string, fence int64, held func(string) bool) {
 	if p.counters == nil {
 		p.counters = make(map[string]int64)
 	}
-	if len(p.counters) >= max(p.sweepAt, sweepMin) {
+	if len(p.counters) >= max(p.sweepAt, minSweep) {
 		for old, counter := range p.counters {
 			if !held(old) {
 				p.floor = max(p.floor, counter)

@@ -10,23 +10,23 @@ import (
 var _ renewer.Recorder = (*Store)(nil)
 
 // records are the records of all names, and lapsed ones that have not
-// been removed yet. They are reclaimed as leases are.
+// been removed yet. Their memory is reclaimed as that of leases is.
 type records struct {
 	byName  map[string]record
-	sweepAt int // size at which lapsed ones are looked for
+	sweepAt int // size at which lapsed ones are removed
 }
 
 // record is a name's record, or only a term in which nothing has been written.
 type record struct {
 	term  int64 // the highest token that has looked
-	fence int64 // of who wrote it; 0: nobody has
+	fence int64 // the token of its writer; 0 if it was not written
 	seq   int64
 	data  string
 	until time.Time
 }
 
-// Look reads records: see [renewer.Recorder]. A TTL below 1 ms of a
-// look with a token is answered with [renewer.ErrConfig].
+// Look reads records: see [renewer.Recorder]. It answers a TTL below 1 ms of a look with a token by
+// [renewer.ErrConfig].
 func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 	seen := make([]renewer.Seen, len(looks))
 	if err := ctx.Err(); err != nil {
@@ -44,8 +44,8 @@ func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 	return seen
 }
 
-// Write replaces records: see [renewer.Recorder]. A TTL below 1 ms is
-// answered with [renewer.ErrConfig].
+// Write replaces records: see [renewer.Recorder]. It answers a TTL below 1 ms by
+// [renewer.ErrConfig].
 func (s *Store) Write(ctx context.Context, writes []renewer.Record) []renewer.Answer {
 	answers := make([]renewer.Answer, len(writes))
 	if err := ctx.Err(); err != nil {
@@ -121,7 +121,7 @@ func (r *records) put(name string, n record, now time.Time) {
 	if r.byName == nil {
 		r.byName = make(map[string]record)
 	}
-	if len(r.byName) >= max(r.sweepAt, sweepMin) {
+	if len(r.byName) >= max(r.sweepAt, minSweep) {
 		for old, n := range r.byName {
 			if !now.Before(n.until) {
 				delete(r.byName, old)

@@ -18,10 +18,10 @@ func (w *watcher) call() {
 	}
 }
 
-// Watch calls wake(nil) once it is set up, from a goroutine of its own that
-// ends with that call, and then on each release of name, in the goroutine that
-// releases: see [renewer.Store]. It never calls wake with an error. stop may be
-// called from wake, and more than once; a call of wake under way then goes on.
+// Watch calls wake(nil) once it is set up, in a goroutine that ends with that
+// call, and then on each release of name, in the goroutine that releases: see
+// [renewer.Store]. It never calls wake with an error. stop may be called from
+// wake, and more than once; a call of wake under way then goes on.
 func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 	w := &watcher{wake: wake}
 	s.mu.Lock()
@@ -30,8 +30,7 @@ func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 	}
 	s.watchers[name] = append(s.watchers[name], w)
 	s.mu.Unlock()
-	// Not in this goroutine: the caller may hold a lock that wake
-	// needs, and has no stop to call yet.
+	// Not in this goroutine: the caller may hold a lock that wake needs, and has no stop yet.
 	go w.call()
 	return func() {
 		w.stopped.Store(true)
