@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -21,7 +20,7 @@ var acquireCases = []testCase{
 	{"a repeated claim is the same lease", repeatedClaim},
 	{"a repeated claim renews", repeatedClaimRenews},
 	{"a repeated claim never shortens", repeatedClaimNeverShortens},
-	{"who is refused learns of the holder", holderTold},
+	{"a refused caller learns of the holder", holderTold},
 	{"a holder of odd bytes", oddHolder},
 	{"a refusal does not wait", refusalAtOnce},
 }
@@ -67,7 +66,7 @@ func neverTwo(t *testing.T, s *suite) {
 				assert.Greater(t, fence, last, "tokens rise in the order of the grants")
 				last = fence
 				inside.Add(-1)
-				assert.Equal(t, renewer.StatusHeld, s.release(t, "name", owner))
+				assertStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
 			}
 		})
 	}
@@ -81,7 +80,7 @@ func repeatedClaim(t *testing.T, s *suite) {
 		assert.Equal(t, fence, s.own(t, "name", a, long), "the same fencing token")
 		s.refused(t, "name", b)
 	}
-	assert.Equal(t, renewer.StatusHeld, s.release(t, "name", a),
+	assertStatus(t, renewer.StatusHeld, s.release(t, "name", a),
 		"one release frees it, however often it was claimed")
 	assert.Greater(t, s.own(t, "name", b, long), fence)
 	s.refused(t, "name", a)
@@ -91,16 +90,16 @@ func repeatedClaimRenews(t *testing.T, s *suite) {
 	a := newOwner()
 	s.own(t, "name", a, s.short)
 	s.own(t, "name", a, long)
-	s.pass(t, s.short*3/2)
-	assert.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+	s.wait(t, s.short*3/2)
+	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
 }
 
 func repeatedClaimNeverShortens(t *testing.T, s *suite) {
 	a := newOwner()
 	s.own(t, "name", a, long)
 	s.own(t, "name", a, time.Millisecond)
-	s.pass(t, 50*time.Millisecond)
-	assert.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+	s.wait(t, 50*time.Millisecond)
+	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
 }
 
 func holderTold(t *testing.T, s *suite) {
@@ -114,7 +113,7 @@ func holderTold(t *testing.T, s *suite) {
 	}
 	before := time.Now()
 	g := s.acquireAs(t, "name", a, long, holder)
-	require.Equal(t, renewer.StatusHeld, g.Status)
+	requireStatus(t, renewer.StatusHeld, g.Status)
 	acquired := time.Since(before)
 
 	const held = 150 * time.Millisecond
@@ -123,7 +122,7 @@ func holderTold(t *testing.T, s *suite) {
 		assert.Equal(t, holder, g.Holder)
 		assert.Positive(t, g.TTL)
 		assert.LessOrEqual(t, g.TTL, long)
-		s.pass(t, held)
+		s.wait(t, held)
 	}
 	g = s.refused(t, "name", b)
 	assert.GreaterOrEqual(t, g.HeldFor, 2*held-s.slack)
@@ -134,13 +133,13 @@ func holderTold(t *testing.T, s *suite) {
 	}
 	heldFor := g.HeldFor
 
-	require.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+	requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
 	s.own(t, "name", a, long)
 	g = s.refused(t, "name", b)
 	assert.Equal(t, holder, g.Holder, "a renewal leaves the holder as it is")
 	assert.GreaterOrEqual(t, g.HeldFor, heldFor, "a renewal does not start the count again")
 	assert.Greater(t, g.TTL, long-held, "and moves the end")
-	require.Equal(t, renewer.StatusHeld, s.release(t, "name", a))
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
 	s.own(t, "name", b, long)
 	assert.Equal(t, "node", s.refused(t, "name", a).Holder.Node,
 		"the next holder is not taken for the last")
@@ -166,10 +165,10 @@ func oddHolder(t *testing.T, s *suite) {
 	}
 	for _, h := range holders {
 		a := newOwner()
-		require.Equal(t, renewer.StatusHeld, s.acquireAs(t, "name", a, long, h).Status)
+		requireStatus(t, renewer.StatusHeld, s.acquireAs(t, "name", a, long, h).Status)
 		assert.Contains(t, []renewer.Holder{h, printable(h)},
 			s.refused(t, "name", newOwner()).Holder)
-		require.Equal(t, renewer.StatusHeld, s.release(t, "name", a), "%q", h)
+		requireStatus(t, renewer.StatusHeld, s.release(t, "name", a), "%q", h)
 	}
 }
 

@@ -47,7 +47,7 @@ func mixedBatch(t *testing.T, s *suite) {
 	for _, g := range grants {
 		got = append(got, g.Status)
 	}
-	require.Equal(t, []renewer.Status{
+	assertStatuses(t, []renewer.Status{
 		renewer.StatusHeld, renewer.StatusTaken, renewer.StatusHeld,
 		renewer.StatusHeld,
 	}, got)
@@ -64,16 +64,16 @@ func mixedBatch(t *testing.T, s *suite) {
 		renewer.StatusGone, renewer.StatusHeld, renewer.StatusTaken,
 		renewer.StatusHeld,
 	}
-	assert.Equal(t, want, s.holds(t, s.Store.Renew, holds))
-	assert.Equal(t, want, s.holds(t, s.Store.Release, holds))
+	assertStatuses(t, want, s.holds(t, s.Store.Renew, holds))
+	assertStatuses(t, want, s.holds(t, s.Store.Release, holds))
 	assert.Equal(t, before, holds, "the items are the caller's")
 	want = []renewer.Status{
 		renewer.StatusGone, renewer.StatusGone, renewer.StatusTaken,
 		renewer.StatusGone,
 	}
-	assert.Equal(t, want, s.holds(t, s.Store.Renew, holds),
+	assertStatuses(t, want, s.holds(t, s.Store.Renew, holds),
 		"what was released is gone, the rest as it was")
-	assert.Equal(t, renewer.StatusHeld, s.renew(t, "free 1", a, long))
+	assertStatus(t, renewer.StatusHeld, s.renew(t, "free 1", a, long))
 }
 
 // largeBatch has more items than an implementation may want to send
@@ -96,10 +96,10 @@ func largeBatch(t *testing.T, s *suite) {
 	}
 	for i, g := range s.acquireAll(t, claims) {
 		if i%3 != 0 {
-			require.Equal(t, renewer.StatusHeld, g.Status, "item %d", i)
+			requireStatus(t, renewer.StatusHeld, g.Status, "item %d", i)
 			continue
 		}
-		require.Equal(t, renewer.StatusTaken, g.Status, "item %d", i)
+		requireStatus(t, renewer.StatusTaken, g.Status, "item %d", i)
 		if !s.Blind {
 			require.Equal(t, i+1, g.Holder.PID, "item %d", i)
 		}
@@ -113,7 +113,7 @@ func largeBatch(t *testing.T, s *suite) {
 			if i%3 == 0 {
 				want = renewer.StatusTaken
 			}
-			require.Equal(t, want, got, "item %d", i)
+			requireStatus(t, want, got, "item %d", i)
 		}
 	}
 }
@@ -131,10 +131,10 @@ func twiceInBatch(t *testing.T, s *suite) {
 		{Name: "other", Owner: a, TTL: long},
 		{Name: "other", Owner: a, TTL: long},
 	})
-	assert.Equal(t, renewer.StatusHeld, grants[0].Status)
+	assertStatus(t, renewer.StatusHeld, grants[0].Status)
 	assert.Equal(t, grants[0], grants[1])
 	hold := renewer.Hold{Name: "other", Owner: a, TTL: long}
-	assert.Equal(t, []renewer.Status{renewer.StatusHeld, renewer.StatusHeld},
+	assertStatuses(t, []renewer.Status{renewer.StatusHeld, renewer.StatusHeld},
 		s.holds(t, s.Store.Renew, []renewer.Hold{hold, hold}))
 	got := s.holds(t, s.Store.Release, []renewer.Hold{hold, hold})
 	assert.ElementsMatch(t, []renewer.Status{renewer.StatusHeld, renewer.StatusGone}, got)
@@ -148,7 +148,7 @@ func endedContext(t *testing.T, s *suite) {
 	before := time.Now()
 	for _, g := range s.Store.Acquire(ctx,
 		[]renewer.Claim{{Name: "1", Owner: a, TTL: long}, {Name: "2", Owner: a, TTL: long}}) {
-		assert.Equal(t, renewer.StatusUnknown, g.Status)
+		assertStatus(t, renewer.StatusUnknown, g.Status)
 		assert.ErrorIs(t, g.Err, context.Canceled)
 	}
 	hold := renewer.Hold{Name: "held", Owner: a, TTL: long}
@@ -159,7 +159,7 @@ func endedContext(t *testing.T, s *suite) {
 		answers := do(ctx, []renewer.Hold{hold, hold})
 		assert.Len(t, answers, 2)
 		for _, answer := range answers {
-			assert.Equal(t, renewer.StatusUnknown, answer.Status)
+			assertStatus(t, renewer.StatusUnknown, answer.Status)
 			assert.ErrorIs(t, answer.Err, context.Canceled)
 		}
 	}
@@ -191,9 +191,9 @@ func (s *suite) cancelled(t testing.TB, name string, after time.Duration) {
 		return
 	}
 	if grants[0].Status == renewer.StatusHeld {
-		assert.Equal(t, renewer.StatusHeld, s.renew(t, name, a, long), "it was granted")
+		assertStatus(t, renewer.StatusHeld, s.renew(t, name, a, long), "it was granted")
 	} else {
-		assert.Equal(t, renewer.StatusUnknown, grants[0].Status)
+		assertStatus(t, renewer.StatusUnknown, grants[0].Status)
 		assert.Error(t, grants[0].Err)
 	}
 	claims[0], grants[0] = renewer.Claim{}, renewer.Grant{}

@@ -47,9 +47,9 @@ var faults = map[string]struct {
 			},
 		}
 	}, "a renewal does not wait for a crowd of acquires"},
-	"nobody tells who": {func() broken {
+	"the holder is not told": {func() broken {
 		return broken{acquire: grants(nil, func(g *renewer.Grant) { g.Holder = renewer.Holder{} })}
-	}, "who is refused learns of the holder"},
+	}, "a refused caller learns of the holder"},
 	"holder cut at a bar": {func() broken {
 		return broken{acquire: grants(func(c *renewer.Claim) {
 			c.Holder.Node, _, _ = strings.Cut(c.Holder.Node, "|")
@@ -57,10 +57,10 @@ var faults = map[string]struct {
 	}, "a holder of odd bytes"},
 	"TTL not told": {func() broken {
 		return broken{acquire: grants(nil, func(g *renewer.Grant) { g.TTL = 0 })}
-	}, "who is refused learns of the holder"},
+	}, "a refused caller learns of the holder"},
 	"time held not told": {func() broken {
 		return broken{acquire: grants(nil, func(g *renewer.Grant) { g.HeldFor = 0 })}
-	}, "who is refused learns of the holder"},
+	}, "a refused caller learns of the holder"},
 	"TTL too long": {func() broken {
 		return broken{acquire: grants(func(c *renewer.Claim) { c.TTL += time.Hour }, nil)}
 	}, "a lease lapses at its TTL and not before"},
@@ -177,7 +177,7 @@ var faults = map[string]struct {
 				a.Status = renewer.StatusTaken
 			}
 		})}
-	}, "a lapsed lease is nobody's"},
+	}, "a lapsed lease has no owner"},
 	"an error beside an answer": {func() broken {
 		return broken{renew: answers(func(a *renewer.Answer) { a.Err = errors.New("what for") })}
 	}, "a renewal keeps a lease"},
@@ -262,7 +262,7 @@ var faults = map[string]struct {
 				return got
 			},
 		}
-	}, "a release of another's name wakes nobody"},
+	}, "a release of another's name wakes no watch"},
 	"one watch a name": {func() broken {
 		var mu sync.Mutex
 		watched := make(map[string]func())

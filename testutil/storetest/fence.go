@@ -20,7 +20,7 @@ var fenceCases = []testCase{
 	{"an owner may raise its token", raisedToken},
 	{"proposals for different names don't meet", proposalsApart},
 	{"a proposal that was freed bars none for another name", proposalFreed},
-	{"tokens reserved are nobody else's", reservedTokens},
+	{"no other owner gets a reserved token", reservedTokens},
 	{"tokens reserved above one proposed", reservedAboveProposal},
 	{"tokens reserved and not used are given back", tokensGivenBack},
 	{"tokens that are never given back don't add up", tokensNotGivenBack},
@@ -42,31 +42,31 @@ func (s *suite) propose(
 
 func proposedToken(t *testing.T, s *suite) {
 	picked := s.own(t, "name", newOwner(), s.short)
-	s.pass(t, s.short+10*time.Millisecond)
+	s.wait(t, s.short+10*time.Millisecond)
 
 	a, b := newOwner(), newOwner()
 	for _, low := range []int64{1, max(picked-1, 1), picked} {
 		g := s.propose(t, "name", a, low, long)
-		require.Equal(t, renewer.StatusBehind, g.Status)
+		requireStatus(t, renewer.StatusBehind, g.Status)
 		require.GreaterOrEqual(t, g.Fence, picked)
 		require.Less(t, g.Fence, picked+1000,
 			"of several nodes one may have picked a higher one, but not by much")
 	}
-	assert.Equal(t, renewer.StatusGone, s.release(t, "name", a), "a proposal refused has no effect")
+	assertStatus(t, renewer.StatusGone, s.release(t, "name", a), "a proposal refused has no effect")
 	high := picked + 1000
 	granted := renewer.Grant{Status: renewer.StatusHeld, Fence: high}
 	require.Equal(t, granted, s.propose(t, "name", a, high, long))
 	require.Equal(t, granted, s.propose(t, "name", a, high, long), "the same token again")
 	require.Equal(t, high, s.own(t, "name", a, long), "nothing proposed: the token it has")
-	require.Equal(t, renewer.StatusTaken, s.propose(t, "name", b, high+1, long).Status)
-	require.Equal(t, renewer.StatusHeld, s.release(t, "name", a))
+	requireStatus(t, renewer.StatusTaken, s.propose(t, "name", b, high+1, long).Status)
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
 	behind := s.propose(t, "name", b, high, long)
-	require.Equal(t, renewer.StatusBehind, behind.Status, "another owner's token")
+	requireStatus(t, renewer.StatusBehind, behind.Status, "another owner's token")
 	require.GreaterOrEqual(t, behind.Fence, high)
 	require.LessOrEqual(t, behind.Fence, high+1,
 		"one of several nodes may have granted what most have refused, before the first came there")
-	require.Equal(t, renewer.StatusHeld, s.propose(t, "name", b, high+2, long).Status)
-	require.Equal(t, renewer.StatusHeld, s.release(t, "name", b))
+	requireStatus(t, renewer.StatusHeld, s.propose(t, "name", b, high+2, long).Status)
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", b))
 	require.Greater(t, s.own(t, "name", a, long), high+2, "a picked one is above what was proposed")
 }
 
@@ -74,16 +74,16 @@ func proposedToken(t *testing.T, s *suite) {
 func raisedToken(t *testing.T, s *suite) {
 	const first = int64(1) << 51
 	a, b := newOwner(), newOwner()
-	require.Equal(t, renewer.StatusHeld, s.propose(t, "name", a, first, long).Status)
+	requireStatus(t, renewer.StatusHeld, s.propose(t, "name", a, first, long).Status)
 	require.Equal(t, renewer.Grant{Status: renewer.StatusBehind, Fence: first},
 		s.propose(t, "name", a, first-1, long))
 	require.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: first + 5},
 		s.propose(t, "name", a, first+5, s.short))
-	s.pass(t, s.short+10*time.Millisecond)
-	require.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, long), "the TTL was not shortened")
+	s.wait(t, s.short+10*time.Millisecond)
+	requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long), "the TTL was not shortened")
 	require.Equal(t, first+5, s.own(t, "name", a, long))
-	require.Equal(t, renewer.StatusHeld, s.release(t, "name", a))
-	require.Equal(t, renewer.StatusBehind, s.propose(t, "name", b, first+5, long).Status)
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
+	requireStatus(t, renewer.StatusBehind, s.propose(t, "name", b, first+5, long).Status)
 }
 
 // reserve asks for a name and for more tokens. A store need not grant these.
@@ -98,7 +98,7 @@ func (s *suite) reserve(t testing.TB, owner string, fence int64, n int) renewer.
 	}})
 	require.Len(t, grants, 1)
 	require.NoError(t, grants[0].Err)
-	require.Equal(t, renewer.StatusHeld, grants[0].Status)
+	requireStatus(t, renewer.StatusHeld, grants[0].Status)
 	require.GreaterOrEqual(t, grants[0].Reserved, 0)
 	require.LessOrEqual(t, grants[0].Reserved, n)
 	return grants[0]
@@ -121,19 +121,19 @@ func tokensGivenBack(t *testing.T, s *suite) {
 		return
 	}
 	top := g.Fence + int64(g.Reserved)
-	require.Equal(t, renewer.StatusHeld, s.giveBack(t, a, g.Fence+3))
+	requireStatus(t, renewer.StatusHeld, s.giveBack(t, a, g.Fence+3))
 	next := s.reserve(t, b, 0, ahead)
 	require.Greater(t, next.Fence, g.Fence+3, "three were used")
 	if s.Reserves {
 		require.Equal(t, ahead, g.Reserved)
 		require.Less(t, next.Fence, top, "the others were given back")
 	}
-	require.Equal(t, renewer.StatusTaken, s.giveBack(t, a, 1),
+	requireStatus(t, renewer.StatusTaken, s.giveBack(t, a, 1),
 		"a copy that is late gives nothing back")
-	require.Equal(t, renewer.StatusHeld, s.release(t, "name", b))
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", b))
 	last := s.reserve(t, c, 0, ahead)
 	require.Greater(t, last.Fence, next.Fence+int64(next.Reserved), "nothing was given back")
-	require.Equal(t, renewer.StatusHeld, s.giveBack(t, c, 1), "by one who does not know its token")
+	requireStatus(t, renewer.StatusHeld, s.giveBack(t, c, 1), "by one who does not know its token")
 	require.Greater(t, s.own(t, "name", a, long), last.Fence, "which was granted all the same")
 }
 
@@ -144,7 +144,7 @@ func tokensNotGivenBack(t *testing.T, s *suite) {
 	for range 10 {
 		owner := newOwner()
 		s.reserve(t, owner, 0, ahead)
-		require.Equal(t, renewer.StatusHeld, s.release(t, "name", owner))
+		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
 	}
 	if first > clocked {
 		require.Less(t, s.own(t, "name", newOwner(), long), first+int64(3*ahead),
@@ -163,7 +163,7 @@ func reservedTokens(t *testing.T, s *suite) {
 		again := s.reserve(t, owner, 0, n)
 		require.Equal(t, g.Fence, again.Fence, "the same grant")
 		require.LessOrEqual(t, again.Reserved, g.Reserved)
-		require.Equal(t, renewer.StatusHeld, s.release(t, "name", owner))
+		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
 	}
 	require.Greater(t, s.own(t, "name", newOwner(), long), last)
 }
@@ -178,11 +178,11 @@ func reservedAboveProposal(t *testing.T, s *suite) {
 	}
 	top := first + int64(g.Reserved)
 	require.Equal(t, first, s.reserve(t, a, first, 10).Fence, "the same token again")
-	require.Equal(t, renewer.StatusHeld, s.release(t, "name", a))
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
 	low := s.propose(t, "name", b, top, long)
-	require.Equal(t, renewer.StatusBehind, low.Status)
+	requireStatus(t, renewer.StatusBehind, low.Status)
 	require.GreaterOrEqual(t, low.Fence, top)
-	require.Equal(t, renewer.StatusHeld, s.propose(t, "name", b, low.Fence+1, long).Status)
+	requireStatus(t, renewer.StatusHeld, s.propose(t, "name", b, low.Fence+1, long).Status)
 }
 
 // proposalsApart proposes for a hundred names, the later ones with lower tokens.
@@ -200,8 +200,8 @@ func proposalsApart(t *testing.T, s *suite) {
 func proposalFreed(t *testing.T, s *suite) {
 	const top = int64(1) << 50
 	owner := newOwner()
-	require.Equal(t, renewer.StatusHeld, s.propose(t, "name", owner, top, long).Status)
-	require.Equal(t, renewer.StatusHeld, s.release(t, "name", owner))
+	requireStatus(t, renewer.StatusHeld, s.propose(t, "name", owner, top, long).Status)
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
 	require.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: top - 1},
 		s.propose(t, "other", newOwner(), top-1, long))
 	require.Equal(t, renewer.Grant{Status: renewer.StatusBehind, Fence: top},
@@ -215,7 +215,7 @@ func fenceOverReleases(t *testing.T, s *suite) {
 		fence := s.own(t, "name", owner, long)
 		require.Greater(t, fence, last)
 		last = fence
-		require.Equal(t, renewer.StatusHeld, s.release(t, "name", owner))
+		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
 	}
 }
 
@@ -231,7 +231,7 @@ func fenceOverLapses(t *testing.T, s *suite) {
 		fence := s.own(t, "name", owner, ttl)
 		assert.Greater(t, fence, last, "a new grant, even to an owner that had the name before")
 		last = fence
-		s.pass(t, ttl+10*time.Millisecond)
+		s.wait(t, ttl+10*time.Millisecond)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -60,27 +61,28 @@ func checkGrant(t testing.TB, name string, g renewer.Grant) {
 		require.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: g.Fence}, g,
 			"a grant of %q tells of no other holder", name)
 	case renewer.StatusTaken:
-		require.Zero(t, g.Fence, "no fencing token for whoever is refused %q", name)
+		require.Zero(t, g.Fence, "no fencing token for a refused claim of %q", name)
 		require.GreaterOrEqual(t, g.HeldFor, time.Duration(0), "how long %q has been held", name)
 		require.GreaterOrEqual(t, g.TTL, time.Duration(0), "how long %q will be held", name)
 	case renewer.StatusUnknown, renewer.StatusGone, renewer.StatusBehind:
-		require.Fail(t, "an Acquire is answered Mine or Taken", "%q: %v", name, g)
+		require.Fail(t, "an Acquire is answered StatusHeld or StatusTaken",
+			"%q: %v (StatusBehind answers a claim with a Fence only)", name, g.Status)
 	}
 }
 
-// own makes name owner's.
+// own requires that owner gets name, and returns its fencing token.
 func (s *suite) own(t testing.TB, name, owner string, ttl time.Duration) int64 {
 	t.Helper()
 	g := s.acquire(t, name, owner, ttl)
-	require.Equal(t, renewer.StatusHeld, g.Status, "%q is free", name)
+	requireStatus(t, renewer.StatusHeld, g.Status, "%q is free", name)
 	return g.Fence
 }
 
-// refused makes sure that somebody else than owner has name, and returns what owner hears.
+// refused requires that another owner than this one has name, and returns what this one hears.
 func (s *suite) refused(t testing.TB, name, owner string) renewer.Grant {
 	t.Helper()
 	g := s.acquire(t, name, owner, long)
-	require.Equal(t, renewer.StatusTaken, g.Status, "%q is somebody else's", name)
+	requireStatus(t, renewer.StatusTaken, g.Status, "%q is another owner's", name)
 	return g
 }
 
@@ -112,8 +114,8 @@ func (s *suite) holds(
 	return statuses
 }
 
-// pass lets d go by on the store's clock.
-func (s *suite) pass(t testing.TB, d time.Duration) {
+// wait lets d go by on the store's clock.
+func (s *suite) wait(t testing.TB, d time.Duration) {
 	t.Helper()
 	if s.Advance != nil {
 		s.Advance(d)
@@ -128,7 +130,7 @@ func (s *suite) pass(t testing.TB, d time.Duration) {
 	}
 }
 
-// until asks cond again and again, some time passing in between, and fails after bound.
+// until asks cond again and again, with pauses, and fails after bound.
 func (s *suite) until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	const step = 5 * time.Millisecond
@@ -136,7 +138,31 @@ func (s *suite) until(t testing.TB, what string, cond func() bool) {
 		if cond() {
 			return
 		}
-		s.pass(t, step)
+		s.wait(t, step)
 	}
 	require.Fail(t, "never happened", "%s, within %v", what, bound)
+}
+
+// assertStatus compares an answer with what the contract says, in words.
+func assertStatus(t testing.TB, want, got renewer.Status, why ...any) {
+	t.Helper()
+	assert.Equal(t, want.String(), got.String(), why...)
+}
+
+// assertStatuses is assertStatus for a batch.
+func assertStatuses(t testing.TB, want, got []renewer.Status, why ...any) {
+	t.Helper()
+	words := func(all []renewer.Status) (words []string) {
+		for _, s := range all {
+			words = append(words, s.String())
+		}
+		return words
+	}
+	assert.Equal(t, words(want), words(got), why...)
+}
+
+// requireStatus is assertStatus for an answer without which the case can't go on.
+func requireStatus(t testing.TB, want, got renewer.Status, why ...any) {
+	t.Helper()
+	require.Equal(t, want.String(), got.String(), why...)
 }

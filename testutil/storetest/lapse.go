@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -12,7 +11,7 @@ import (
 
 var lapseCases = []testCase{
 	{"a lease lapses at its TTL and not before", lapses},
-	{"a lapsed lease is nobody's", lapsed},
+	{"a lapsed lease has no owner", lapsed},
 	{"a renewed lease lapses too", renewedLapses},
 	{"a lapsed lease frees nothing of its successor", lapsedRelease},
 }
@@ -48,19 +47,19 @@ func lapses(t *testing.T, s *suite) {
 func lapsed(t *testing.T, s *suite) {
 	a := newOwner()
 	s.own(t, "name", a, s.short)
-	s.pass(t, s.short+20*time.Millisecond)
-	assert.Equal(t, renewer.StatusGone, s.renew(t, "name", a, long), "a renewal comes too late")
-	assert.Equal(t, renewer.StatusGone, s.renew(t, "name", a, long), "and has not made it anew")
-	assert.Equal(t, renewer.StatusGone, s.release(t, "name", a))
+	s.wait(t, s.short+20*time.Millisecond)
+	assertStatus(t, renewer.StatusGone, s.renew(t, "name", a, long), "a renewal comes too late")
+	assertStatus(t, renewer.StatusGone, s.renew(t, "name", a, long), "and has not made it anew")
+	assertStatus(t, renewer.StatusGone, s.release(t, "name", a))
 	s.own(t, "name", newOwner(), long)
 }
 
 func renewedLapses(t *testing.T, s *suite) {
 	a := newOwner()
 	s.own(t, "name", a, s.short)
-	s.pass(t, s.short/8)
+	s.wait(t, s.short/8)
 	since := time.Now()
-	require.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, s.short))
+	requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, s.short))
 	s.lapse(t, since, s.short)
 }
 
@@ -69,8 +68,8 @@ func lapsedRelease(t *testing.T, s *suite) {
 	since := time.Now()
 	s.own(t, "name", a, s.short)
 	b := s.lapse(t, since, s.short)
-	assert.Equal(t, renewer.StatusTaken, s.renew(t, "name", a, long))
-	assert.Equal(t, renewer.StatusTaken, s.release(t, "name", a))
-	assert.Equal(t, renewer.StatusHeld, s.renew(t, "name", b, long), "the successor still has it")
+	assertStatus(t, renewer.StatusTaken, s.renew(t, "name", a, long))
+	assertStatus(t, renewer.StatusTaken, s.release(t, "name", a))
+	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", b, long), "the successor still has it")
 	s.refused(t, "name", a)
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -43,13 +42,13 @@ func oddNames(t *testing.T, s *suite) {
 	}
 	for _, name := range names {
 		s.refused(t, name, newOwner())
-		assert.Equal(t, renewer.StatusHeld, s.renew(t, name, owners[name], long), "%q", name)
+		assertStatus(t, renewer.StatusHeld, s.renew(t, name, owners[name], long), "%q", name)
 	}
 	for i, name := range names {
-		require.Equal(t, renewer.StatusHeld, s.release(t, name, owners[name]), "%q", name)
+		requireStatus(t, renewer.StatusHeld, s.release(t, name, owners[name]), "%q", name)
 		s.own(t, name, newOwner(), long)
 		for _, other := range names[i+1 : min(i+6, len(names))] { // like ones stand together
-			require.Equal(t, renewer.StatusHeld, s.renew(t, other, owners[other], long),
+			requireStatus(t, renewer.StatusHeld, s.renew(t, other, owners[other], long),
 				"%q, after the release of %q", other, name)
 		}
 	}
@@ -63,7 +62,7 @@ func oddNamesWatched(t *testing.T, s *suite) {
 		owner := newOwner()
 		s.own(t, name, owner, long)
 		w.clear()
-		require.Equal(t, renewer.StatusHeld, s.release(t, name, owner))
+		requireStatus(t, renewer.StatusHeld, s.release(t, name, owner))
 		w.await(t, s, "its release")
 		w.stop()
 	}

@@ -60,7 +60,7 @@ func (s *recordSuite) looks(t testing.TB, looks ...renewer.Look) []renewer.Seen 
 			looks[i].Name)
 		if seen[i].Status == renewer.StatusTaken {
 			require.Equal(t, renewer.Seen{Status: renewer.StatusTaken}, seen[i],
-				"who is refused sees nothing")
+				"a refused look sees nothing")
 		}
 		if seen[i].Fence == 0 {
 			require.Equal(t, renewer.Seen{Status: seen[i].Status}, seen[i], "there is none")
@@ -76,7 +76,7 @@ func (s *recordSuite) looks(t testing.TB, looks ...renewer.Look) []renewer.Seen 
 func (s *recordSuite) look(t testing.TB, fence int64) (by, seq int64, data string) {
 	t.Helper()
 	seen := s.looks(t, renewer.Look{Name: "name", Fence: fence, TTL: long})[0]
-	require.Equal(t, renewer.StatusHeld, seen.Status)
+	requireStatus(t, renewer.StatusHeld, seen.Status)
 	return seen.Fence, seen.Seq, seen.Data
 }
 
@@ -106,7 +106,7 @@ func (s *recordSuite) write(
 	})[0]
 }
 
-// sees requires that whoever looks sees a record.
+// sees requires that a look sees a record.
 func (s *recordSuite) sees(t testing.TB, fence, seq int64, data string) {
 	t.Helper()
 	gotFence, gotSeq, gotData := s.look(t, 0)
@@ -119,48 +119,48 @@ func recordSeen(t *testing.T, s *recordSuite) {
 	s.sees(t, 0, 0, "")
 	s.look(t, 41)
 	s.sees(t, 0, 0, "")
-	require.Equal(t, renewer.StatusHeld, s.write(t, 41, 1, "begun", long))
+	requireStatus(t, renewer.StatusHeld, s.write(t, 41, 1, "begun", long))
 	s.sees(t, 41, 1, "begun")
-	require.Equal(t, renewer.StatusHeld, s.write(t, 41, 5, "done", long))
+	requireStatus(t, renewer.StatusHeld, s.write(t, 41, 5, "done", long))
 	s.sees(t, 41, 5, "done")
 	fence, seq, data := s.look(t, 50)
 	assert.Equal(t, []any{int64(41), int64(5), "done"}, []any{fence, seq, data},
 		"what the former holder wrote")
 	s.sees(t, 41, 5, "done")
-	require.Equal(t, renewer.StatusHeld, s.write(t, 50, 1, "", long))
+	requireStatus(t, renewer.StatusHeld, s.write(t, 50, 1, "", long))
 	s.sees(t, 50, 1, "")
 }
 
 func terms(t *testing.T, s *recordSuite) {
-	require.Equal(t, renewer.StatusGone, s.write(t, 7, 1, "x", long), "no look, no term")
+	requireStatus(t, renewer.StatusGone, s.write(t, 7, 1, "x", long), "no look, no term")
 	s.look(t, 7)
 	s.look(t, 7)
-	require.Equal(t, renewer.StatusHeld, s.write(t, 7, 1, "x", long))
+	requireStatus(t, renewer.StatusHeld, s.write(t, 7, 1, "x", long))
 	s.look(t, 7)
-	require.Equal(t, renewer.StatusHeld, s.write(t, 7, 2, "y", long))
-	require.Equal(t, renewer.StatusGone, s.write(t, 8, 1, "z", long),
-		"somebody else's term is none")
+	requireStatus(t, renewer.StatusHeld, s.write(t, 7, 2, "y", long))
+	requireStatus(t, renewer.StatusGone, s.write(t, 8, 1, "z", long),
+		"another holder's term is none")
 	s.sees(t, 7, 2, "y")
 	s.look(t, 9)
-	require.Equal(t, renewer.StatusTaken,
+	requireStatus(t, renewer.StatusTaken,
 		s.looks(t, renewer.Look{Name: "name", Fence: 8, TTL: long})[0].Status)
-	require.Equal(t, renewer.StatusHeld, s.write(t, 9, 1, "z", long),
+	requireStatus(t, renewer.StatusHeld, s.write(t, 9, 1, "z", long),
 		"a look that was refused has changed nothing")
 }
 
 // lateWrite is what it is all for.
 func lateWrite(t *testing.T, s *recordSuite) {
 	s.look(t, 100)
-	require.Equal(t, renewer.StatusHeld, s.write(t, 100, 1, "first begins", long))
+	requireStatus(t, renewer.StatusHeld, s.write(t, 100, 1, "first begins", long))
 	s.look(t, 101)
-	require.Equal(t, renewer.StatusTaken, s.write(t, 100, 2, "first is done", long),
+	requireStatus(t, renewer.StatusTaken, s.write(t, 100, 2, "first is done", long),
 		"though the second has not written yet")
 	s.sees(t, 100, 1, "first begins")
-	require.Equal(t, renewer.StatusHeld, s.write(t, 101, 1, "second begins", long))
-	require.Equal(t, renewer.StatusTaken, s.write(t, 100, 1, "first begins", long),
+	requireStatus(t, renewer.StatusHeld, s.write(t, 101, 1, "second begins", long))
+	requireStatus(t, renewer.StatusTaken, s.write(t, 100, 1, "first begins", long),
 		"not even what had been written")
-	require.Equal(t, renewer.StatusTaken, s.write(t, 100, 3, "first is done", long))
-	require.Equal(t, renewer.StatusTaken,
+	requireStatus(t, renewer.StatusTaken, s.write(t, 100, 3, "first is done", long))
+	requireStatus(t, renewer.StatusTaken,
 		s.looks(t, renewer.Look{Name: "name", Fence: 100, TTL: long})[0].Status)
 	s.sees(t, 101, 1, "second begins")
 }
@@ -169,56 +169,56 @@ func repeatedWrite(t *testing.T, s *recordSuite) {
 	const top = int64(1)<<52 - 1
 	s.look(t, top)
 	for range 3 {
-		require.Equal(t, renewer.StatusHeld, s.write(t, top, 2, "a", long))
+		requireStatus(t, renewer.StatusHeld, s.write(t, top, 2, "a", long))
 	}
-	require.Equal(t, renewer.StatusBehind, s.write(t, top, 2, "b", long),
+	requireStatus(t, renewer.StatusBehind, s.write(t, top, 2, "b", long),
 		"the same number, other data")
-	require.Equal(t, renewer.StatusBehind, s.write(t, top, 1, "a", long), "a lower number")
+	requireStatus(t, renewer.StatusBehind, s.write(t, top, 1, "a", long), "a lower number")
 	s.sees(t, top, 2, "a")
-	require.Equal(t, renewer.StatusHeld, s.write(t, top, top, "b", long))
-	require.Equal(t, renewer.StatusBehind, s.write(t, top, 3, "b", long))
+	requireStatus(t, renewer.StatusHeld, s.write(t, top, top, "b", long))
+	requireStatus(t, renewer.StatusBehind, s.write(t, top, 3, "b", long))
 	s.sees(t, top, top, "b")
 }
 
 func recordLapses(t *testing.T, s *recordSuite) {
 	s.look(t, 5)
-	require.Equal(t, renewer.StatusHeld, s.write(t, 5, 1, "a", s.short))
+	requireStatus(t, renewer.StatusHeld, s.write(t, 5, 1, "a", s.short))
 	s.sees(t, 5, 1, "a")
-	s.pass(t, s.short+20*time.Millisecond)
+	s.wait(t, s.short+20*time.Millisecond)
 	s.sees(t, 0, 0, "")
-	require.Equal(t, renewer.StatusGone, s.write(t, 5, 2, "late", long),
+	requireStatus(t, renewer.StatusGone, s.write(t, 5, 2, "late", long),
 		"a late marker can't bring it back")
 	s.sees(t, 0, 0, "")
 	s.look(t, 6)
-	require.Equal(t, renewer.StatusHeld, s.write(t, 6, 1, "b", long))
-	s.pass(t, s.short+20*time.Millisecond)
+	requireStatus(t, renewer.StatusHeld, s.write(t, 6, 1, "b", long))
+	s.wait(t, s.short+20*time.Millisecond)
 	s.sees(t, 6, 1, "b")
 }
 
 // lookKeepsTTL has later holders look, who write nothing.
 func lookKeepsTTL(t *testing.T, s *recordSuite) {
 	s.look(t, 5)
-	require.Equal(t, renewer.StatusHeld, s.write(t, 5, 1, "a", s.short))
+	requireStatus(t, renewer.StatusHeld, s.write(t, 5, 1, "a", s.short))
 	s.look(t, 6)
 	s.sees(t, 5, 1, "a")
 	assert.LessOrEqual(t, s.looks(t, renewer.Look{Name: "name", Fence: 6, TTL: long})[0].TTL,
 		s.short+s.slack)
-	s.pass(t, s.short+20*time.Millisecond)
+	s.wait(t, s.short+20*time.Millisecond)
 	s.sees(t, 0, 0, "")
 
 	s.look(t, 7)
-	require.Equal(t, renewer.StatusHeld, s.write(t, 7, 1, "b", long))
+	requireStatus(t, renewer.StatusHeld, s.write(t, 7, 1, "b", long))
 	s.looks(t, renewer.Look{Name: "name", Fence: 8, TTL: time.Millisecond})
-	s.pass(t, 20*time.Millisecond)
+	s.wait(t, 20*time.Millisecond)
 	s.sees(t, 7, 1, "b")
 }
 
 func termLapses(t *testing.T, s *recordSuite) {
 	s.looks(t, renewer.Look{Name: "name", Fence: 5, TTL: 20 * time.Millisecond})
-	s.pass(t, 40*time.Millisecond)
-	require.Equal(t, renewer.StatusGone, s.write(t, 5, 1, "a", long))
+	s.wait(t, 40*time.Millisecond)
+	requireStatus(t, renewer.StatusGone, s.write(t, 5, 1, "a", long))
 	s.look(t, 4)
-	require.Equal(t, renewer.StatusHeld, s.write(t, 4, 1, "a", long))
+	requireStatus(t, renewer.StatusHeld, s.write(t, 4, 1, "a", long))
 }
 
 func oddRecords(t *testing.T, s *recordSuite) {
@@ -233,7 +233,7 @@ func oddRecords(t *testing.T, s *recordSuite) {
 		strings.Repeat("é", 100_000),
 	} {
 		seq++
-		require.Equal(t, renewer.StatusHeld, s.write(t, 1, seq, data, long))
+		requireStatus(t, renewer.StatusHeld, s.write(t, 1, seq, data, long))
 		s.sees(t, 1, seq, data)
 	}
 	_, _, data := s.look(t, 2)
@@ -248,7 +248,7 @@ func recordsApart(t *testing.T, s *recordSuite) {
 	}
 	for i, name := range names {
 		s.looks(t, renewer.Look{Name: name, Fence: int64(i + 1), TTL: long})
-		require.Equal(t, []renewer.Status{renewer.StatusHeld},
+		assertStatuses(t, []renewer.Status{renewer.StatusHeld},
 			s.writes(t, renewer.Record{
 				Name: name, Fence: int64(i + 1), Seq: 1, Data: name,
 				TTL: long,
@@ -269,19 +269,19 @@ func recordsAndLeases(t *testing.T, s *recordSuite) {
 	a, b := newOwner(), newOwner()
 	first := s.own(t, "name", a, long)
 	s.look(t, first)
-	require.Equal(t, renewer.StatusHeld, s.write(t, first, 1, "a", long))
+	requireStatus(t, renewer.StatusHeld, s.write(t, first, 1, "a", long))
 	s.refused(t, "name", b)
-	require.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, long))
-	require.Equal(t, renewer.StatusHeld, s.release(t, "name", a))
+	requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
 	s.sees(t, first, 1, "a")
-	require.Equal(t, renewer.StatusHeld, s.write(t, first, 2, "done", long),
-		"nobody has looked since: the last word may be late")
+	requireStatus(t, renewer.StatusHeld, s.write(t, first, 2, "done", long),
+		"no later holder has looked: its last write may be late")
 	second := s.own(t, "name", b, long)
 	require.Greater(t, second, first)
 	by, _, data := s.look(t, second)
 	assert.Equal(t, first, by)
 	assert.Equal(t, "done", data)
-	require.Equal(t, renewer.StatusTaken, s.write(t, first, 3, "late", long))
+	requireStatus(t, renewer.StatusTaken, s.write(t, first, 3, "late", long))
 }
 
 func recordBatches(t *testing.T, s *recordSuite) {
@@ -306,7 +306,7 @@ func recordBatches(t *testing.T, s *recordSuite) {
 		if i < 100 {
 			want = renewer.StatusHeld
 		}
-		require.Equal(t, want, status, "item %d", i)
+		requireStatus(t, want, status, "item %d", i)
 	}
 	for i, seen := range s.looks(t, again...) {
 		want := renewer.Seen{Status: renewer.StatusHeld}
@@ -328,7 +328,7 @@ func recordsEnded(t *testing.T, s *recordSuite) {
 	seen := s.recorder.Look(ctx, looks)
 	require.Len(t, seen, 2)
 	for _, a := range seen {
-		assert.Equal(t, renewer.StatusUnknown, a.Status)
+		assertStatus(t, renewer.StatusUnknown, a.Status)
 		require.ErrorIs(t, a.Err, context.Canceled)
 	}
 	answers := s.recorder.Write(ctx,
@@ -338,7 +338,7 @@ func recordsEnded(t *testing.T, s *recordSuite) {
 		})
 	require.Len(t, answers, 2)
 	for _, a := range answers {
-		assert.Equal(t, renewer.StatusUnknown, a.Status)
+		assertStatus(t, renewer.StatusUnknown, a.Status)
 		require.ErrorIs(t, a.Err, context.Canceled)
 	}
 	s.sees(t, 0, 0, "")
@@ -381,6 +381,6 @@ func oneWriter(t *testing.T, s *recordSuite) {
 	if certain[many] {
 		assert.Equal(t, fmt.Sprint(many), data)
 	} else {
-		assert.True(t, open[many], "nobody is above the highest")
+		assert.True(t, open[many], "no term is above the highest")
 	}
 }

@@ -27,60 +27,60 @@ func (s *suite) releaseIn(t *testing.T, owner string, d time.Duration) renewer.S
 func releaseLater(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, long)
-	assert.Equal(t, renewer.StatusHeld, s.releaseIn(t, a, s.short))
+	assertStatus(t, renewer.StatusHeld, s.releaseIn(t, a, s.short))
 	g := s.refused(t, "name", b)
 	if !s.Blind {
 		assert.LessOrEqual(t, g.TTL, s.short, "shorter than the lease's own")
 		assert.Positive(t, g.TTL)
 	}
-	s.pass(t, s.short+10*time.Millisecond)
+	s.wait(t, s.short+10*time.Millisecond)
 	s.own(t, "name", b, long)
 }
 
 func releasePutOff(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, s.short)
-	assert.Equal(t, renewer.StatusHeld, s.releaseIn(t, a, long))
-	s.pass(t, s.short+10*time.Millisecond)
+	assertStatus(t, renewer.StatusHeld, s.releaseIn(t, a, long))
+	s.wait(t, s.short+10*time.Millisecond)
 	s.refused(t, "name", b)
-	assert.Equal(t, renewer.StatusHeld, s.release(t, "name", a), "and may be put forward again")
+	assertStatus(t, renewer.StatusHeld, s.release(t, "name", a), "and may be put forward again")
 	s.own(t, "name", b, long)
 }
 
 func releaseLaterCompares(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
-	assert.Equal(t, renewer.StatusGone, s.releaseIn(t, a, s.short), "nothing is made")
+	assertStatus(t, renewer.StatusGone, s.releaseIn(t, a, s.short), "nothing is made")
 	s.own(t, "name", a, long)
-	assert.Equal(t, renewer.StatusTaken, s.releaseIn(t, b, s.short))
-	s.pass(t, s.short+10*time.Millisecond)
-	assert.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+	assertStatus(t, renewer.StatusTaken, s.releaseIn(t, b, s.short))
+	s.wait(t, s.short+10*time.Millisecond)
+	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
 }
 
 func releaseFrees(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, long)
 	s.refused(t, "name", b)
-	assert.Equal(t, renewer.StatusHeld, s.release(t, "name", a))
+	assertStatus(t, renewer.StatusHeld, s.release(t, "name", a))
 	s.own(t, "name", b, long)
 }
 
 func releaseRepeated(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
-	assert.Equal(t, renewer.StatusGone, s.release(t, "name", a), "never acquired")
+	assertStatus(t, renewer.StatusGone, s.release(t, "name", a), "never acquired")
 	s.own(t, "name", a, long)
-	assert.Equal(t, renewer.StatusHeld, s.release(t, "name", a))
-	assert.Equal(t, renewer.StatusGone, s.release(t, "name", a))
+	assertStatus(t, renewer.StatusHeld, s.release(t, "name", a))
+	assertStatus(t, renewer.StatusGone, s.release(t, "name", a))
 	s.own(t, "name", b, long)
-	assert.Equal(t, renewer.StatusTaken, s.release(t, "name", a), "a late release")
-	assert.Equal(t, renewer.StatusHeld, s.renew(t, "name", b, long), "cannot touch the successor")
+	assertStatus(t, renewer.StatusTaken, s.release(t, "name", a), "a late release")
+	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", b, long), "cannot touch the successor")
 }
 
 func releaseCompares(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, long)
-	assert.Equal(t, renewer.StatusTaken, s.release(t, "name", b))
-	assert.Equal(t, renewer.StatusTaken, s.release(t, "name", a[:len(a)-1]+"_"),
+	assertStatus(t, renewer.StatusTaken, s.release(t, "name", b))
+	assertStatus(t, renewer.StatusTaken, s.release(t, "name", a[:len(a)-1]+"_"),
 		"all of the token counts")
-	assert.Equal(t, renewer.StatusTaken, s.release(t, "name", "_"+a[1:]))
-	assert.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+	assertStatus(t, renewer.StatusTaken, s.release(t, "name", "_"+a[1:]))
+	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
 }

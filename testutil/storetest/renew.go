@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -23,8 +22,8 @@ func renewKeeps(t *testing.T, s *suite) {
 	a, ttl := newOwner(), 2*s.short // a busy machine may be late with a renewal
 	s.own(t, "name", a, ttl)
 	for range 5 {
-		s.pass(t, ttl/4)
-		require.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, ttl))
+		s.wait(t, ttl/4)
+		requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, ttl))
 		s.refused(t, "name", newOwner())
 	}
 }
@@ -32,24 +31,24 @@ func renewKeeps(t *testing.T, s *suite) {
 func renewNeverShortens(t *testing.T, s *suite) {
 	a := newOwner()
 	s.own(t, "name", a, long)
-	require.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, time.Millisecond),
+	requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, time.Millisecond),
 		"it still is the owner's")
 	// so long that a quorum takes it for held, rather than for another's that is being asked for
-	s.pass(t, 50*time.Millisecond)
+	s.wait(t, 50*time.Millisecond)
 	g := s.refused(t, "name", newOwner())
 	if !s.Blind {
 		assert.Greater(t, g.TTL, long/2)
 	}
-	assert.Equal(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
 }
 
 func renewNeverMakes(t *testing.T, s *suite) {
 	a := newOwner()
-	assert.Equal(t, renewer.StatusGone, s.renew(t, "name", a, long), "never acquired")
-	assert.Equal(t, renewer.StatusGone, s.renew(t, "name", a, long))
+	assertStatus(t, renewer.StatusGone, s.renew(t, "name", a, long), "never acquired")
+	assertStatus(t, renewer.StatusGone, s.renew(t, "name", a, long))
 	s.own(t, "name", a, long)
-	require.Equal(t, renewer.StatusHeld, s.release(t, "name", a))
-	assert.Equal(t, renewer.StatusGone, s.renew(t, "name", a, long), "released")
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
+	assertStatus(t, renewer.StatusGone, s.renew(t, "name", a, long), "released")
 	s.own(t, "name", newOwner(), long)
 }
 
@@ -57,10 +56,10 @@ func renewCompares(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	since := time.Now()
 	s.own(t, "name", a, s.short)
-	assert.Equal(t, renewer.StatusTaken, s.renew(t, "name", b, long))
-	assert.Equal(t, renewer.StatusTaken, s.renew(t, "name", a[:len(a)-1]+"_", long),
+	assertStatus(t, renewer.StatusTaken, s.renew(t, "name", b, long))
+	assertStatus(t, renewer.StatusTaken, s.renew(t, "name", a[:len(a)-1]+"_", long),
 		"all of the token counts")
-	assert.Equal(t, renewer.StatusTaken, s.renew(t, "name", "_"+a[1:], long))
+	assertStatus(t, renewer.StatusTaken, s.renew(t, "name", "_"+a[1:], long))
 	s.lapse(t, since, s.short) // none of them has moved the end
 }
 
@@ -71,8 +70,8 @@ func deleted(t *testing.T, s *suite) {
 	a := newOwner()
 	fence := s.own(t, "name", a, long)
 	s.Delete("name")
-	assert.Equal(t, renewer.StatusGone, s.renew(t, "name", a, long))
-	assert.Equal(t, renewer.StatusGone, s.release(t, "name", a))
+	assertStatus(t, renewer.StatusGone, s.renew(t, "name", a, long))
+	assertStatus(t, renewer.StatusGone, s.release(t, "name", a))
 	again := s.own(t, "name", a, long)
 	assert.Greater(t, again, fence, "a lease of its own, though the owner is the same")
 }
@@ -84,7 +83,7 @@ func overwritten(t *testing.T, s *suite) {
 	a := newOwner()
 	s.own(t, "name", a, long)
 	s.Overwrite("name")
-	assert.Equal(t, renewer.StatusTaken, s.renew(t, "name", a, long))
-	assert.Equal(t, renewer.StatusTaken, s.release(t, "name", a))
+	assertStatus(t, renewer.StatusTaken, s.renew(t, "name", a, long))
+	assertStatus(t, renewer.StatusTaken, s.release(t, "name", a))
 	s.refused(t, "name", a)
 }

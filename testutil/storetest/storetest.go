@@ -8,22 +8,24 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Fixture is a store to be tested and what a test can do to it from outside.
+// Fixture is a store to be tested, and what a test can do to it from outside.
 type Fixture struct {
 	// Store is empty, or at least keeps its names apart from those of every other Fixture.
 	Store renewer.Store
-	// Advance moves the store's clock on by d. If nil, the suite waits for as long, in short steps.
+	// Advance moves the store's clock on by d. If nil, the suite waits for as long.
 	Advance func(d time.Duration)
-	// Delete makes name free behind the store's back. If nil, what depends on it is left out.
+	// Delete makes name free behind the store's back, as an operator would. If nil, the cases that
+	// depend on it pass without proving anything.
 	Delete func(name string)
-	// Overwrite makes name somebody else's behind the store's back, for 10 s or more:
-	// a value that the store did not write. If nil, what depends on it is left out.
+	// Overwrite makes name another owner's behind the store's back, for 10 s or more: by a value
+	// that the store did not write. If nil, the cases that depend on it pass without proving
+	// anything.
 	Overwrite func(name string)
-	// Reserves says that the store reserves fencing tokens when it is asked to, and takes them
-	// back. Otherwise it need not.
+	// Reserves says that the store grants the fencing tokens that [renewer.Claim] Reserve asks for,
+	// and takes them back. Otherwise it may grant fewer or none.
 	Reserves bool
-	// Blind says that the store can't tell who has a name, nor since
-	// when, nor for how long. Otherwise it must.
+	// Blind says that the store does not know who has a name, since when, or for how long.
+	// Otherwise it must.
 	Blind bool
 }
 
@@ -32,7 +34,7 @@ type suite struct {
 	Fixture
 	// short is a TTL that lapses soon, but not between two calls in a row, even on a busy machine.
 	short time.Duration
-	// slack is how far a duration that the store tells may be off.
+	// slack is how far a duration in the store's answers may be off.
 	slack time.Duration
 }
 
@@ -42,9 +44,9 @@ type testCase struct {
 	run  func(t *testing.T, s *suite)
 }
 
-// Run runs the suite as subtests of t, each on a Fixture of its own from open. The subtests run
-// in parallel, but for those that keep the machine busy: others, whose leases are short, come
-// after them.
+// Run runs the suite as subtests of t, each on a Fixture of its own from open. The subtests run in
+// parallel, except those that keep the machine busy: they run first, since the leases of the others
+// are short.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	run := func(t *testing.T, c testCase) {
@@ -65,8 +67,9 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	}
 }
 
-// RunInBubble is [Run] with each case in a bubble of testing/synctest, where waiting takes no
-// time and nothing is late. open is called inside the bubble, and the store must do no I/O.
+// RunInBubble is [Run] with each case in a bubble of testing/synctest, where waiting
+// takes no time and nothing is late. open is called inside the bubble, and the store must
+// do no I/O. Goroutines of the store must end by the end of t, so end them by t.Cleanup.
 func RunInBubble(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	for _, c := range append(cases(), crowdCases...) {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -21,7 +20,7 @@ var watchCases = []testCase{
 	{"a release that is put off wakes", wokenByPuttingOff},
 	{"a release that finds the name gone wakes", wokenByLateRelease},
 	{"a renewal that finds the name gone wakes", wokenByLateRenewal},
-	{"a release of another's name wakes nobody", notWokenByOthers},
+	{"a release of another's name wakes no watch", notWokenByOthers},
 	{"a stopped watch is not woken", stopped},
 	{"a watch stopped from its own wake", stoppedInside},
 	{"a watch after a watch", watchAgain},
@@ -56,7 +55,7 @@ func (s *suite) cycle(t testing.TB, name string) {
 	t.Helper()
 	owner := newOwner()
 	s.own(t, name, owner, long)
-	require.Equal(t, renewer.StatusHeld, s.release(t, name, owner))
+	requireStatus(t, renewer.StatusHeld, s.release(t, name, owner))
 }
 
 func wokenOnSetup(t *testing.T, s *suite) {
@@ -77,10 +76,10 @@ func wokenByRelease(t *testing.T, s *suite) {
 		owner := newOwner()
 		s.own(t, "name", owner, long)
 		w.clear()
-		require.Equal(t, renewer.StatusHeld, s.release(t, "name", owner))
+		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
 		w.await(t, s, "a release")
-		s.own(t, "name", owner, long) // who was woken finds it free
-		require.Equal(t, renewer.StatusHeld, s.release(t, "name", owner))
+		s.own(t, "name", owner, long) // a woken waiter finds it free
+		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
 	}
 }
 
@@ -99,7 +98,7 @@ func allWoken(t *testing.T, s *suite) {
 	for _, w := range all {
 		w.clear()
 	}
-	require.Equal(t, renewer.StatusHeld, s.release(t, "name", owner))
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
 	for _, w := range all {
 		w.await(t, s, "a release")
 	}
@@ -127,7 +126,7 @@ func wokenByBatch(t *testing.T, s *suite) {
 	}
 }
 
-// wokenByPuttingOff: who waits may ask how long.
+// wokenByPuttingOff is there since a waiter may ask for how long.
 func wokenByPuttingOff(t *testing.T, s *suite) {
 	w := s.watch("name")
 	defer w.stop()
@@ -135,7 +134,7 @@ func wokenByPuttingOff(t *testing.T, s *suite) {
 	a := newOwner()
 	s.own(t, "name", a, long)
 	w.clear()
-	require.Equal(t, renewer.StatusHeld, s.releaseIn(t, a, s.short))
+	requireStatus(t, renewer.StatusHeld, s.releaseIn(t, a, s.short))
 	w.await(t, s, "a release that is put off")
 }
 
@@ -147,8 +146,8 @@ func wokenByLateRenewal(t *testing.T, s *suite) {
 	s.wokenWhenGone(t, func(owner string) renewer.Status { return s.renew(t, "name", owner, long) })
 }
 
-// wokenWhenGone: nobody has told those who wait that the name is free, since its key was deleted
-// behind everybody's back, or lapsed. The owner who finds out does.
+// wokenWhenGone is about a name that no release has freed: its key was deleted behind the store's
+// back, or lapsed. The owner's request that finds out wakes the watches.
 func (s *suite) wokenWhenGone(t *testing.T, find func(owner string) renewer.Status) {
 	t.Helper()
 	w := s.watch("name")
@@ -159,14 +158,14 @@ func (s *suite) wokenWhenGone(t *testing.T, find func(owner string) renewer.Stat
 	if s.Delete != nil {
 		s.Delete("name")
 	}
-	s.pass(t, s.short+20*time.Millisecond)
+	s.wait(t, s.short+20*time.Millisecond)
 	w.clear()
-	require.Equal(t, renewer.StatusGone, find(a))
+	requireStatus(t, renewer.StatusGone, find(a))
 	w.await(t, s, "the owner found the name gone")
 }
 
-// notWokenByOthers: a clean-up that comes late, when another has the name, is no reason for all who
-// wait to ask.
+// notWokenByOthers is about a late clean-up: when another owner has
+// the name, it is no reason for the waiters to ask.
 func notWokenByOthers(t *testing.T, s *suite) {
 	w, other := s.watch("name"), s.watch("other")
 	defer w.stop()
@@ -174,9 +173,9 @@ func notWokenByOthers(t *testing.T, s *suite) {
 	w.await(t, s, "its set-up")
 	other.await(t, s, "its set-up")
 	s.own(t, "name", newOwner(), long)
-	s.pass(t, 50*time.Millisecond) // for what is late of the set-up
+	s.wait(t, 50*time.Millisecond) // for what is late of the set-up
 	w.clear()
-	require.Equal(t, renewer.StatusTaken, s.release(t, "name", newOwner()))
+	requireStatus(t, renewer.StatusTaken, s.release(t, "name", newOwner()))
 	other.clear()
 	s.cycle(t, "other")
 	other.await(t, s, "a release")
@@ -242,13 +241,13 @@ func watchAgain(t *testing.T, s *suite) {
 		owner := newOwner()
 		s.own(t, "name", owner, long)
 		w.clear()
-		require.Equal(t, renewer.StatusHeld, s.release(t, "name", owner))
+		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
 		w.await(t, s, "a release")
 		w.stop()
 	}
 }
 
-// watchRace is for the race detector, and for whatever hangs.
+// watchRace is for the race detector, and for a store that hangs.
 func watchRace(t *testing.T, s *suite) {
 	var wg sync.WaitGroup
 	for g := range 4 {
@@ -258,7 +257,7 @@ func watchRace(t *testing.T, s *suite) {
 				w := s.watch(name)
 				owner := newOwner()
 				if s.acquire(t, name, owner, long).Status == renewer.StatusHeld {
-					assert.Equal(t, renewer.StatusHeld, s.release(t, name, owner))
+					assertStatus(t, renewer.StatusHeld, s.release(t, name, owner))
 				}
 				w.stop()
 			}
