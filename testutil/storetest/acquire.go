@@ -27,13 +27,13 @@ var acquireCases = []testCase{
 
 func oneOfMany(t *testing.T, s *suite) {
 	const many = 32
-	var mine, taken atomic.Int32
+	var held, taken atomic.Int32
 	var wg sync.WaitGroup
 	for range many {
 		wg.Go(func() {
 			switch s.acquire(t, "name", newOwner(), long).Status {
 			case renewer.StatusHeld:
-				mine.Add(1)
+				held.Add(1)
 			case renewer.StatusTaken:
 				taken.Add(1)
 			case renewer.StatusUnknown, renewer.StatusGone: // acquire has failed the test
@@ -41,8 +41,8 @@ func oneOfMany(t *testing.T, s *suite) {
 		})
 	}
 	wg.Wait()
-	assert.EqualValues(t, 1, mine.Load())
-	assert.EqualValues(t, many-1, taken.Load())
+	assert.EqualValues(t, 1, held.Load(), "of %d callers", many)
+	assert.EqualValues(t, many-1, taken.Load(), "of %d callers", many)
 }
 
 // neverTwo has many goroutines take turns, and looks for two inside, and for tokens out of order.
@@ -120,13 +120,13 @@ func holderTold(t *testing.T, s *suite) {
 	for range 2 {
 		g = s.refused(t, "name", b)
 		assert.Equal(t, holder, g.Holder)
-		assert.Positive(t, g.TTL)
-		assert.LessOrEqual(t, g.TTL, long)
+		assert.Positive(t, g.TTL, "TTL, how long it stays held")
+		assert.LessOrEqual(t, g.TTL, long, "TTL, how long it stays held")
 		s.wait(t, held)
 	}
 	g = s.refused(t, "name", b)
-	assert.GreaterOrEqual(t, g.HeldFor, 2*held-s.slack)
-	assert.LessOrEqual(t, g.TTL, long-2*held+s.slack)
+	assert.GreaterOrEqual(t, g.HeldFor, 2*held-s.slack, "HeldFor, how long it has been held")
+	assert.LessOrEqual(t, g.TTL, long-2*held+s.slack, "TTL, how long it stays held")
 	if s.Advance == nil {
 		assert.LessOrEqual(t, g.HeldFor, time.Since(before)+s.slack)
 		assert.GreaterOrEqual(t, g.TTL, long-time.Since(before)-acquired-s.slack)

@@ -47,16 +47,17 @@ func proposedToken(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	for _, low := range []int64{1, max(picked-1, 1), picked} {
 		g := s.propose(t, "name", a, low, long)
-		requireStatus(t, renewer.StatusBehind, g.Status)
-		require.GreaterOrEqual(t, g.Fence, picked)
+		requireStatus(t, renewer.StatusBehind, g.Status,
+			"token %d, not above the %d granted before", low, picked)
+		require.GreaterOrEqual(t, g.Fence, picked, "the counter")
 		require.Less(t, g.Fence, picked+1000,
 			"of several nodes one may have picked a higher one, but not by much")
 	}
 	assertStatus(t, renewer.StatusGone, s.release(t, "name", a), "a proposal refused has no effect")
 	high := picked + 1000
 	granted := renewer.Grant{Status: renewer.StatusHeld, Fence: high}
-	require.Equal(t, granted, s.propose(t, "name", a, high, long))
-	require.Equal(t, granted, s.propose(t, "name", a, high, long), "the same token again")
+	requireGrant(t, granted, s.propose(t, "name", a, high, long), "a token above the counter")
+	requireGrant(t, granted, s.propose(t, "name", a, high, long), "the same token again")
 	require.Equal(t, high, s.own(t, "name", a, long), "nothing proposed: the token it has")
 	requireStatus(t, renewer.StatusTaken, s.propose(t, "name", b, high+1, long).Status)
 	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
@@ -75,10 +76,10 @@ func raisedToken(t *testing.T, s *suite) {
 	const first = int64(1) << 51
 	a, b := newOwner(), newOwner()
 	requireStatus(t, renewer.StatusHeld, s.propose(t, "name", a, first, long).Status)
-	require.Equal(t, renewer.Grant{Status: renewer.StatusBehind, Fence: first},
-		s.propose(t, "name", a, first-1, long))
-	require.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: first + 5},
-		s.propose(t, "name", a, first+5, s.short))
+	requireGrant(t, renewer.Grant{Status: renewer.StatusBehind, Fence: first},
+		s.propose(t, "name", a, first-1, long), "a lower token than the owner has")
+	requireGrant(t, renewer.Grant{Status: renewer.StatusHeld, Fence: first + 5},
+		s.propose(t, "name", a, first+5, s.short), "a higher token than the owner has")
 	s.wait(t, s.short+10*time.Millisecond)
 	requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long), "the TTL was not shortened")
 	require.Equal(t, first+5, s.own(t, "name", a, long))
@@ -172,7 +173,7 @@ func reservedAboveProposal(t *testing.T, s *suite) {
 	const first = int64(1) << 51
 	a, b := newOwner(), newOwner()
 	g := s.reserve(t, a, first, 10)
-	require.Equal(t, first, g.Fence)
+	require.Equal(t, first, g.Fence, "the token proposed")
 	if s.Reserves {
 		require.Equal(t, 10, g.Reserved)
 	}
@@ -190,8 +191,9 @@ func proposalsApart(t *testing.T, s *suite) {
 	const top = int64(1) << 50
 	for i := range int64(100) {
 		name := fmt.Sprint("name-", i)
-		require.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: top - i},
-			s.propose(t, name, newOwner(), top-i, long))
+		requireGrant(t, renewer.Grant{Status: renewer.StatusHeld, Fence: top - i},
+			s.propose(t, name, newOwner(), top-i, long),
+			"%q is free; another name has a higher token", name)
 	}
 }
 
@@ -202,9 +204,9 @@ func proposalFreed(t *testing.T, s *suite) {
 	owner := newOwner()
 	requireStatus(t, renewer.StatusHeld, s.propose(t, "name", owner, top, long).Status)
 	requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
-	require.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: top - 1},
-		s.propose(t, "other", newOwner(), top-1, long))
-	require.Equal(t, renewer.Grant{Status: renewer.StatusBehind, Fence: top},
+	requireGrant(t, renewer.Grant{Status: renewer.StatusHeld, Fence: top - 1},
+		s.propose(t, "other", newOwner(), top-1, long), "for another name")
+	requireGrant(t, renewer.Grant{Status: renewer.StatusBehind, Fence: top},
 		s.propose(t, "name", newOwner(), top, long), "of its own name")
 }
 
@@ -213,7 +215,7 @@ func fenceOverReleases(t *testing.T, s *suite) {
 	for range 200 { // fast enough to fall into one microsecond now and then
 		owner := newOwner()
 		fence := s.own(t, "name", owner, long)
-		require.Greater(t, fence, last)
+		require.Greater(t, fence, last, "the fencing token of a later grant")
 		last = fence
 		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
 	}
@@ -239,7 +241,7 @@ func fenceOverInterference(t *testing.T, s *suite) {
 	var last int64
 	for range 3 {
 		fence := s.own(t, "name", newOwner(), long)
-		assert.Greater(t, fence, last)
+		assert.Greater(t, fence, last, "the fencing token of a later grant")
 		last = fence
 		if s.Delete == nil {
 			return
