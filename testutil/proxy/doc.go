@@ -4,15 +4,15 @@
 //	link, err := proxy.New(server.Addr())
 //	defer link.Close()
 //	// connect clients to link.Addr(), then, at any time:
-//	link.Delay(15 * time.Millisecond)      // a round trip of 30 ms
-//	link.Blackhole(proxy.Both)             // a partition: nothing arrives, and nobody is told
-//	link.Heal()                            // what was held back arrives now, as after a retransmission
-//	link.DropReply(1, proxy.ThenReset)     // a request takes effect, its reply is lost
+//	link.Delay(15 * time.Millisecond)   // a round trip of 30 ms
+//	link.Blackhole(proxy.Both)          // a partition: nothing arrives
+//	link.Heal()                         // what was held back arrives now
+//	link.DropReply(1, proxy.ThenReset)  // a request takes effect, its reply is lost
 //
-// A fault applies to the connections that there are and to those to come, from the
-// moment that the method returns; bytes that were already past the proxy are past it.
+// A fault applies to present and later connections, from when the method returns. Bytes that were
+// past the proxy by then are not affected.
 //
-// The proxy knows RESP, the protocol of Redis, well enough to tell where a reply ends:
+// The proxy knows RESP, the protocol of Redis, well enough to know where a reply ends:
 // DropReply and DropMatching drop whole replies and pushed messages, however they are cut into
 // packets. Any other protocol passes too; there, each read from the socket counts as one reply.
 //

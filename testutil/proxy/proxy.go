@@ -20,9 +20,8 @@ const (
 	Both = Up | Down
 )
 
-// Then says what becomes of a connection after DropReply has dropped a
-// reply on it. There is no way to drop one reply and go on: the client
-// would take every later one for the answer to the request before.
+// Then says what becomes of a connection after DropReply has dropped a reply on it. It can't go on:
+// the client would take every later reply for the answer to the request before.
 type Then uint8
 
 const (
@@ -117,7 +116,7 @@ func (p *Proxy) Dropped() int {
 	return p.dropped
 }
 
-// change changes the faults and tells whoever waits for one to end.
+// change changes the faults, and wakes those who wait for one to end.
 func (p *Proxy) change(f func(*faults)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,8 +160,8 @@ func (p *Proxy) Reset() {
 	}
 }
 
-// Refuse resets each new connection at once while it is on; the open ones stay: see Reset. The
-// port is kept meanwhile, so that nobody else takes it; for a port that refuses, kill the server.
+// Refuse resets each new connection at once while it is on; the open ones stay: see Reset. The port
+// is kept meanwhile, so that no other process takes it; for a port that refuses, kill the server.
 func (p *Proxy) Refuse(on bool) { p.change(func(f *faults) { f.refuse = on }) }
 
 // DropReply drops the next n replies, whatever their connections; each

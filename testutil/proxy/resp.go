@@ -49,11 +49,11 @@ func (f *framer) rest() [][]byte {
 	return [][]byte{frame}
 }
 
-// isPush tells a RESP3 push, which answers no request.
+// isPush reports whether a frame is a RESP3 push, which answers no request.
 func isPush(frame []byte) bool { return frame[0] == '>' }
 
-// subscribes tells a request that RESP3 answers by pushes alone:
-// SUBSCRIBE, PUNSUBSCRIBE, and so on.
+// subscribes reports whether RESP3 answers a request by pushes alone, as it does SUBSCRIBE,
+// PUNSUBSCRIBE, and so on.
 func subscribes(frame []byte) bool {
 	parts := bytes.SplitN(frame, []byte("\r\n"), 4) // *2, $9, SUBSCRIBE, the rest
 	return len(parts) > 2 && bytes.HasSuffix(bytes.ToUpper(parts[2]), []byte("SUBSCRIBE"))

@@ -96,7 +96,7 @@ func (c *Cluster) owner(n *Server, slot int) (*Server, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("redistest: nobody serves slot %d", slot)
+	return nil, fmt.Errorf("redistest: no node serves slot %d", slot)
 }
 
 // Failover makes a replica the primary of its shard and returns once it

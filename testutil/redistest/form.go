@@ -99,7 +99,7 @@ func (c *Cluster) AwaitWhole() error {
 	})
 }
 
-// inStep tells whether a server is no replica, or one that is up to date.
+// inStep reports whether a server is a primary, or a replica that is up to date.
 func (s *Server) inStep() (bool, error) {
 	info, err := s.info("INFO", "replication")
 	return info["role"] == "master" || info["master_link_status"] == "up" &&

@@ -24,7 +24,7 @@ var (
 	errPortUse = errors.New("the port is in use")
 )
 
-// freePort returns a loopback port that nobody listened on a moment ago.
+// freePort returns a loopback port on which no process listened a moment ago.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -57,9 +57,9 @@ func awaitReady(p *process, addr, logPath string) error {
 	}
 }
 
-// answers tells whether the server on addr is ready and is process pid. Without
-// the second question, a stranger that took the port first would be mistaken for
-// ours. A server that wants a password first can't be asked and is believed.
+// answers reports whether the server on addr is ready and is process pid. Without pid, another
+// server that took the port first would be mistaken for ours. A server that wants a password first
+// can't be asked, and is believed.
 func answers(addr string, pid int) bool {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {

@@ -77,7 +77,7 @@ func (s *Server) prepare(r recipe) (err error) {
 			return fmt.Errorf("redistest: %w", err)
 		}
 	}
-	const tries = 10 // somebody may take a port between finding and binding it
+	const tries = 10 // another process may take a port between finding and binding it
 	for range tries {
 		if s.port, err = r.port(); err != nil {
 			return err
@@ -156,7 +156,7 @@ func (s *Server) Cont() error {
 	return s.proc.signal(syscall.SIGCONT)
 }
 
-// running tells whether the server can answer: neither killed nor frozen.
+// running reports whether the server can answer: neither killed nor frozen.
 func (s *Server) running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

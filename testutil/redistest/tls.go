@@ -22,8 +22,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Secured is a server that speaks TLS on a second port, and a
-// certificate authority that is trusted by nobody else.
+// Secured is a server that speaks TLS on a second port, with a certificate authority of its own.
 type Secured struct {
 	*Server
 

@@ -1,6 +1,5 @@
-// Package script is a [renewer.Store] that answers as it is told to,
-// at the instant that it is told to: for tests of what happens when a
-// renewal fails, hangs, comes late, or says that the lock is gone.
+// Package script is a [renewer.Store] that answers by a script, at the instant that the
+// script says: for tests of a renewal that fails, hangs, comes late, or finds the lock gone.
 //
 //	store := script.New()
 //	store.Script(script.Renew,
@@ -9,8 +8,8 @@
 //		script.Hang())                                 // the third is never answered
 //
 // A script is a list of steps for each operation. One call takes one step, whatever the
-// size of its batch; when the list is used up, calls take the default step, [Pass],
-// which answers from a plain store in memory. That store believes the script: a lease
+// size of its batch. When the list is used up, calls take the default step, [Pass],
+// which answers from a plain store in memory. That store follows the script: a lease
 // granted by a step can be renewed by Pass, and one that a step calls gone is gone.
 //
 // There is no I/O and no goroutine that outlives a call, and time is

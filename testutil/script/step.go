@@ -89,7 +89,7 @@ func (s Step) Slow(d time.Duration) Step { s.slow = d; return s }
 // the caller gets Unknown if its context ends meanwhile.
 func (s Step) Late(d time.Duration) Step { s.late = d; return s }
 
-// Aged makes the answer tell that the TTL began to count d before the request was sent.
+// Aged makes the answer say that the TTL began to count d before the request was sent.
 func (s Step) Aged(d time.Duration) Step { s.answer.grant.Age = d; return s }
 
 // Unsent makes a [Fail] that of a request which has never left.

@@ -11,7 +11,7 @@ import (
 type table map[string]*row
 
 type row struct {
-	owner  string // "" if nobody has it
+	owner  string // "" if it is free
 	holder renewer.Holder
 	since  time.Time
 	until  time.Time
@@ -144,11 +144,11 @@ func (r *row) extend(until time.Time) {
 	}
 }
 
-// stranger is the owner token of whoever a step says has a name.
+// stranger is the owner token of a holder that a step makes up.
 const stranger = "stranger"
 
-// give hands r to the stranger of a Taken answer; with an unknown TTL
-// it is free to the next who asks.
+// give hands r to the stranger of a Taken answer. With an unknown TTL it is free again at the next
+// call.
 func (r *row) give(g renewer.Grant, now time.Time) {
 	*r = row{
 		owner: stranger, holder: g.Holder, since: now.Add(-g.HeldFor), until: now.Add(g.TTL),
@@ -156,15 +156,14 @@ func (r *row) give(g renewer.Grant, now time.Time) {
 	}
 }
 
-// Delete makes name free without a word to anybody, as if an outsider had removed its key.
+// Delete makes name free and wakes no watch, as if an outsider had removed its key.
 func (s *Store) Delete(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.table.row(name, time.Now()).owner = ""
 }
 
-// Overwrite gives name to holder for ttl without a word to anybody,
-// as if an outsider had written its key.
+// Overwrite gives name to holder for ttl and wakes no watch, as if an outsider had written its key.
 func (s *Store) Overwrite(name string, holder renewer.Holder, ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +171,7 @@ func (s *Store) Overwrite(name string, holder renewer.Holder, ttl time.Duration)
 	s.table.row(name, now).give(renewer.Grant{Holder: holder, TTL: ttl}, now)
 }
 
-// Owner returns the owner token of whoever has name by the store in memory; "" if nobody has.
+// Owner returns the owner token that has name in the store in memory; "" if the name is free.
 func (s *Store) Owner(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

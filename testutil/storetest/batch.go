@@ -167,7 +167,7 @@ func endedContext(t *testing.T, s *suite) {
 }
 
 // endingContext cancels calls under way, and writes to their arguments and answers afterwards:
-// the race detector tells of a store that still uses them. What is answered then must be true.
+// the race detector finds a store that still uses them. What is answered then must be true.
 func endingContext(t *testing.T, s *suite) {
 	var wg sync.WaitGroup
 	for g := range 4 {

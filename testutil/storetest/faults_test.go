@@ -18,7 +18,7 @@ var faults = map[string]struct {
 	make  func() broken
 	found string
 }{
-	"everybody gets it": {func() broken {
+	"every caller gets it": {func() broken {
 		return broken{acquire: grants(nil, func(g *renewer.Grant) {
 			if g.Status == renewer.StatusTaken {
 				*g = renewer.Grant{Status: renewer.StatusHeld, Fence: 1 << 60}
@@ -181,7 +181,7 @@ var faults = map[string]struct {
 	"an error beside an answer": {func() broken {
 		return broken{renew: answers(func(a *renewer.Answer) { a.Err = errors.New("what for") })}
 	}, "a renewal keeps a lease"},
-	"anybody releases": {func() broken {
+	"any owner releases": {func() broken {
 		h := newHeld()
 		return broken{
 			acquire: func(s *memory.Store, ctx context.Context,

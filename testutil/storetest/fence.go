@@ -94,7 +94,7 @@ func (s *suite) reserve(t testing.TB, owner string, fence int64, n int) renewer.
 	defer cancel()
 	grants := s.Store.Acquire(ctx, []renewer.Claim{{
 		Name: "name", Owner: owner, TTL: long, Fence: fence, Reserve: n,
-		// by which a quorum tells a lock that is held from one that is just being freed
+		// a quorum needs it to know a lock that is held from one that is being freed
 		Holder: renewer.Holder{Node: "node"},
 	}})
 	require.Len(t, grants, 1)

@@ -59,7 +59,7 @@ func TestSuiteFindsEachFault(t *testing.T) {
 	}
 }
 
-// TestBlindStore runs the suite on a store that tells as little as one may.
+// TestBlindStore runs the suite on a store that says as little as one may.
 func TestBlindStore(t *testing.T) {
 	t.Parallel()
 	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture {
