@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// mostAttempts bounds the spans of a single acquire: somebody may stand by for days.
-	// Nothing else is lost by it than that a link leads to the acquire then, not to the hold.
-	mostAttempts = 16
-	// mostHolderBytes bounds each text that another process tells of itself.
-	mostHolderBytes = 64
+	// maxAttempts bounds the spans of a single acquire, which may stand by for days. Beyond it, a
+	// link leads to the acquire instead of the hold.
+	maxAttempts = 16
+	// maxHolderBytes bounds each text that comes from another process.
+	maxHolderBytes = 64
 )
 
 // AcquireStart starts lockbeat.acquire.
@@ -29,7 +29,7 @@ func (o *Observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) con
 	r.series = o.series.of(e.Operation)
 	r.series.waiting.Add(1)
 	opts := r.series.start
-	if !r.caller.SpanContext().IsValid() { // in a leader's work, or in nobody's
+	if !r.caller.SpanContext().IsValid() { // in a leader's work, or in none
 		if hold := Link(ctx); hold.SpanContext.IsValid() {
 			opts = append(slices.Clip(opts), trace.WithLinks(hold))
 		}
@@ -37,7 +37,7 @@ func (o *Observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) con
 	ctx, span := o.tracer.Start(r, r.series.acquire, opts...)
 	if span.IsRecording() {
 		r.acquire = span
-		o.tellKey(span, e.Name)
+		o.addKey(span, e.Name)
 	}
 	return ctx
 }
@@ -54,7 +54,7 @@ func (o *Observer) Claim(ctx context.Context) string {
 	}
 	r.refuse()
 	r.asked = time.Now()
-	if r.refused >= mostAttempts {
+	if r.refused >= maxAttempts {
 		return o.traceparent(ctx)
 	}
 	ctx, span := o.startHold(ctx, r, r.series.start)
@@ -110,17 +110,17 @@ func (o *Observer) beginHold(ctx context.Context, r *record, e renewer.AcquireEn
 	}
 	if r.hold == nil {
 		if r.caller.IsRecording() || r.caller.SpanContext().IsSampled() {
-			// whoever leaves out our spans wants to see the operation's all the same
+			// a program that leaves out our spans still wants to see its operation's
 			return trace.ContextWithSpan(ctx, r.caller)
 		}
 		return ctx
 	}
 	r.hold.SetAttributes(attribute.Int64(keyFence, e.Fence))
-	o.tellKey(r.hold, e.Name)
+	o.addKey(r.hold, e.Name)
 	return trace.ContextWithSpan(ctx, r.hold)
 }
 
-// endAcquire tells how it went. To be refused is no error.
+// endAcquire ends lockbeat.acquire with its outcome. To be refused is no error.
 func (o *Observer) endAcquire(r *record, e renewer.AcquireEnd, result outcome) {
 	if r.acquire == nil {
 		return
@@ -139,22 +139,22 @@ func (o *Observer) endAcquire(r *record, e renewer.AcquireEnd, result outcome) {
 	}
 	if result == unavailable || result == failed {
 		attrs = append(attrs, o.errorAttributes(e.Err)...)
-		r.acquire.SetStatus(codes.Error, "nobody could be asked for the lock")
+		r.acquire.SetStatus(codes.Error, "the store could not be asked for the lock")
 	}
 	r.acquire.SetAttributes(attrs...)
 	r.acquire.End()
 }
 
-// holderAttributes tell who had the lock, as far as that is known. It comes from another process.
+// holderAttributes say who had the lock, as far as that is known. It comes from another process.
 func holderAttributes(e renewer.AcquireEnd) []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, 4)
-	if host := printable(e.Holder.Node, mostHolderBytes); host != "" {
+	if host := printable(e.Holder.Node, maxHolderBytes); host != "" {
 		attrs = append(attrs, attribute.String(keyHolderHost, host))
 	}
 	if e.Holder.PID != 0 {
 		attrs = append(attrs, attribute.Int(keyHolderPID, e.Holder.PID))
 	}
-	if operation := printable(e.Holder.Operation, mostHolderBytes); operation != "" {
+	if operation := printable(e.Holder.Operation, maxHolderBytes); operation != "" {
 		attrs = append(attrs, attribute.String(keyHolderOperation, operation))
 	}
 	return append(attrs, attribute.Float64(keyHolderHeldFor, e.HeldFor.Seconds()))
@@ -171,8 +171,8 @@ func (r *record) refuse() {
 	r.refused++
 }
 
-// tellKey says which lock it is, if that is wanted.
-func (o *Observer) tellKey(span trace.Span, name string) {
+// addKey adds which lock it is, if that is wanted.
+func (o *Observer) addKey(span trace.Span, name string) {
 	if kv, ok := o.key(name); ok {
 		span.SetAttributes(kv)
 	}

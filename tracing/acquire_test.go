@@ -20,14 +20,14 @@ import (
 
 func TestAnAcquireAndItsHold(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		s.store.Script(script.Acquire, script.Pass().Late(time.Second))
 		ctx, request := s.request(t)
 		begun := time.Now()
 		l := s.acquire(ctx, t, "order:42", renewer.Operation("charge"))
 		_, inside := s.tracer.Start(l.Context(), "inside")
 		inside.End()
-		pass(10 * time.Second)
+		waitFor(10 * time.Second)
 		require.NoError(t, l.Release(l.Context()))
 		request.End()
 
@@ -67,7 +67,7 @@ func TestAnAcquireAndItsHold(t *testing.T) {
 // Without a caller's span both are in one trace all the same.
 func TestAHoldWithoutACallersSpanIsBelowItsAcquire(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		l := s.acquire(t.Context(), t, "a")
 		require.NoError(t, l.Release(l.Context()))
 		acquire, hold := s.the(t, "lockbeat.acquire"), s.the(t, "lockbeat.hold")
@@ -79,7 +79,7 @@ func TestAHoldWithoutACallersSpanIsBelowItsAcquire(t *testing.T) {
 // A caller in another process has a span too, if only its traceparent is here.
 func TestARemoteCallersSpanIsTheParent(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		l := s.acquire(trace.ContextWithRemoteSpanContext(t.Context(), parent(true)), t, "a")
 		require.NoError(t, l.Release(l.Context()))
 		require.Equal(t, parent(true), s.the(t, "lockbeat.acquire").Parent())
@@ -92,14 +92,14 @@ const (
 	noLink     = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00"
 )
 
-// An acquire that was refused tells by whom, links to them, and is no error.
+// A refused acquire shows the holder, links to it, and is no error.
 func TestARefusalLinksToTheHolder(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		theirs := other
 		theirs.Trace = theirTrace
 		s.store.Overwrite("a", theirs, time.Minute)
-		pass(2500 * time.Millisecond)
+		waitFor(2500 * time.Millisecond)
 		_, err := s.keeper.TryAcquire(t.Context(), "a")
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		acquire, attempt := s.the(t, "lockbeat.acquire"), s.the(t, "lockbeat.attempt")
@@ -125,18 +125,18 @@ func traceparent(sc trace.SpanContext) string {
 		sc.TraceFlags().String()
 }
 
-// Each question tells the span that its grant would begin; those that
-// were not granted show how the time went by.
+// Each claim carries the span that its grant would begin. Claims that were not granted show how the
+// time went by.
 func TestAWaitIsMadeOfAttempts(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		theirs := other
 		theirs.Trace = theirTrace
 		s.store.Script(script.Acquire, script.Taken(theirs, time.Second),
 			script.Taken(theirs, 2*time.Second))
 		ctx, request := s.request(t)
 		l := s.acquire(ctx, t, "a")
-		pass(time.Second)
+		waitFor(time.Second)
 		require.NoError(t, l.Release(l.Context()))
 		request.End()
 
@@ -160,10 +160,10 @@ func TestAWaitIsMadeOfAttempts(t *testing.T) {
 	})
 }
 
-// Who stands by for days makes no more than so many spans; then the link leads to the acquire.
+// An acquire that stands by for days makes a bounded number of spans. Then the link leads to it.
 func TestALongWaitHasAnEndOfAttempts(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		for range tracing.MostAttempts + 10 {
 			s.store.Script(script.Acquire, script.Taken(other, time.Second))
 		}
@@ -188,7 +188,7 @@ func TestALongWaitHasAnEndOfAttempts(t *testing.T) {
 // is granted for certain goes by its trace.
 func TestAHoldBeginsWithTheFirstQuestionThatMayHaveBeenGranted(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		s.store.Script(script.Acquire, script.Pass().Lost())
 		begun := time.Now()
 		l := s.acquire(t.Context(), t, "a")
@@ -198,14 +198,14 @@ func TestAHoldBeginsWithTheFirstQuestionThatMayHaveBeenGranted(t *testing.T) {
 	})
 }
 
-// One who waits in line inside this process is linked to whoever was before.
+// A waiter in this process is linked to the holder before it.
 func TestWaitersOfOneProcessAreLinked(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		first := s.acquire(t.Context(), t, "a", renewer.Operation("transfer"))
 		_, err := s.keeper.TryAcquire(t.Context(), "a")
 		require.ErrorIs(t, err, renewer.ErrHeld)
-		pass(time.Second)
+		waitFor(time.Second)
 		done := make(chan error, 1)
 		go func() {
 			l, err := s.keeper.Acquire(t.Context(), "a")
@@ -217,7 +217,7 @@ func TestWaitersOfOneProcessAreLinked(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, first.Release(first.Context()))
 		require.NoError(t, <-done)
-		// the next in line may be done before the engine tells of the first one's release
+		// the next waiter may be done before the engine reports the first one's release
 		synctest.Wait()
 		acquires, holds := s.named("lockbeat.acquire"), s.named("lockbeat.hold")
 		require.Len(t, holds, 2)
@@ -246,7 +246,7 @@ func TestWaitersOfOneProcessAreLinked(t *testing.T) {
 // A call for the lock that its context runs under has none of its own.
 func TestReentryHasNoSpans(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		_, err := lockmw.Do(t.Context(), s.keeper, "a", func(ctx context.Context) (int, error) {
 			return lockmw.Do(ctx, s.keeper, "a", func(ctx context.Context) (int, error) {
 				_, span := s.tracer.Start(ctx, "inside")
@@ -289,7 +289,7 @@ func TestOutcomes(t *testing.T) {
 			}
 			synctest.Wait()
 			_, err := s.keeper.Acquire(ctx, "a", renewer.MaxWaiters(1))
-			pass(2 * time.Second)
+			waitFor(2 * time.Second)
 			return err
 		}, is: renewer.ErrQueueFull},
 		"unavailable": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
@@ -332,7 +332,7 @@ func TestOutcomes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *scene) {
+			inBubble(t, func(t *testing.T, s *scene) {
 				require.ErrorIs(t, c.ask(t.Context(), t, s), c.is)
 				n := 0
 				for _, span := range s.named("lockbeat.acquire") {
@@ -362,7 +362,7 @@ func TestOutcomes(t *testing.T) {
 // The engine's own time limit for a question is no deadline of the caller's.
 func TestAStoreThatDoesNotAnswerIsATimeout(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		s.store.Script(script.Acquire, script.Fail(context.DeadlineExceeded))
 		_, err := s.keeper.TryAcquire(t.Context(), "a")
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
@@ -372,10 +372,10 @@ func TestAStoreThatDoesNotAnswerIsATimeout(t *testing.T) {
 	})
 }
 
-// An error that nobody knows yet is one.
+// An unknown error is an error.
 func TestAnUnknownErrorFails(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		ctx := s.AcquireStart(t.Context(), renewer.AcquireStart{Name: "a"})
 		s.AcquireEnd(ctx, renewer.AcquireEnd{Err: errors.New("new")})
 		acquire := s.the(t, "lockbeat.acquire")

@@ -11,11 +11,10 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// engineAllocs is what acquire and release took on a store in memory
-// before there was anybody to be told (at commit eda0a6b).
+// engineAllocs is what acquire and release took on a store in memory before there were observers.
 const engineAllocs = 9
 
-// Without an observer nobody pays for there being one.
+// A keeper without an observer pays nothing.
 //
 //nolint:paralleltest // allocations are counted for the whole process
 func TestNoObserverAllocatesNothing(t *testing.T) {

@@ -43,7 +43,7 @@ func parent(sampled bool) trace.SpanContext {
 	})
 }
 
-// metricsTo are metrics that nobody reads.
+// metricsTo are metrics that are never read.
 func metricsTo(tb testing.TB) tracing.Option {
 	tb.Helper()
 	p := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))

@@ -36,7 +36,7 @@ func scraped(t *testing.T) series {
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry))
 	require.NoError(t, err)
-	in(
+	inBubble(
 		t, allThatIsMeasured, tracing.WithMeterProvider(
 			sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
 		),
@@ -85,7 +85,7 @@ func allThatIsMeasured(t *testing.T, s *scene) {
 	s.store.Script(script.Renew, script.Pass(), script.Fail(errors.New("connection refused")),
 		script.Gone())
 	<-l.Context().Done()
-	pass(time.Second)
+	waitFor(time.Second)
 	require.Error(t, l.Release(l.Context()))
 	l = s.acquire(t.Context(), t, "a", work)
 	require.NoError(t, l.Release(context.Background()))

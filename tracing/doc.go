@@ -1,8 +1,10 @@
 // Package tracing shows every lock in OpenTelemetry: spans, metrics, and a
-// link to whoever a caller waited for, in another process if need be. It is
+// link to the holder that a caller waited for, even in another process. It is
 // an observer of the engine and imports the OpenTelemetry API, never the SDK.
 //
-//	keeper, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL, Observer: tracing.New()})
+//	keeper, err := renewer.New(store, renewer.Config{
+//		TTL: renewer.DefaultTTL, Observer: tracing.New(),
+//	})
 //
 // With no options spans and metrics go to the global providers, also
 // if they are set later. All names are in TELEMETRY.md.
@@ -36,8 +38,8 @@
 //
 // # Errors
 //
-// Contention is no error: lockbeat.outcome tells. A store that can't be asked, a lost lock, and a
-// key that could not be freed are errors on their spans. A loss is an event on lockbeat.hold and
+// Contention is no error: lockbeat.outcome shows it. A store that can't be asked, a lost lock, and
+// a key that could not be freed are errors on their spans. A loss is an event on lockbeat.hold and
 // on the caller's span, whose status is left to the caller: it may have come to a good end. Each
 // heartbeat that failed or was late is an event on lockbeat.hold too; the others it only counts.
 //
@@ -56,7 +58,7 @@
 // Metrics have lockbeat.operation, a static name: beyond 256 different ones the rest is
 // "_OTHER". What is read from the store is not trusted: texts are cut to 64 bytes, what
 // can't be printed is replaced, and a traceparent that is not exactly one makes no link.
-// Who can write to the store can make a link lead to a trace of their choosing.
+// A program that can write to the store can make a link lead to a trace of its choosing.
 //
 // # Cost
 //

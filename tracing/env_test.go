@@ -31,7 +31,7 @@ var config = renewer.Config{
 	Node:           "here",
 }
 
-// other is somebody in another process.
+// other is a holder in another process.
 var other = renewer.Holder{Node: "web-2", PID: 4711, Operation: "refund"}
 
 // scene is an observer on a keeper with a scripted store, and all that it makes.
@@ -74,9 +74,9 @@ func newSeen(sampler ...sdktrace.Sampler) *seen {
 	}
 }
 
-// in runs f in a bubble. When it returns every span that was started
-// must have ended, and nobody hold or wait for a lock.
-func in(t *testing.T, f func(t *testing.T, s *scene), opts ...tracing.Option) {
+// inBubble runs f in a bubble. When f returns every span that was started must have ended, and no
+// caller may hold a lock or wait for one.
+func inBubble(t *testing.T, f func(t *testing.T, s *scene), opts ...tracing.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{store: script.New(), seen: newSeen()}
@@ -92,7 +92,7 @@ func in(t *testing.T, f func(t *testing.T, s *scene), opts ...tracing.Option) {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			err := s.keeper.Shutdown(ctx)
-			pass(time.Minute) // for what a failed test has left
+			waitFor(time.Minute) // for what a failed test has left
 			if ended {
 				if !s.cutShort { // else it is told again what the test's own shutdown came to
 					require.NoError(t, err)
@@ -117,8 +117,8 @@ func (s *scene) quietNow(t *testing.T) {
 	}
 }
 
-// pass lets d go by.
-func pass(d time.Duration) { <-time.After(d) }
+// waitFor lets d go by.
+func waitFor(d time.Duration) { <-time.After(d) }
 
 // request starts a span as a caller has one.
 func (s *seen) request(t *testing.T) (context.Context, trace.Span) {

@@ -37,7 +37,7 @@ func Example() {
 	transfer := func(ctx context.Context) (string, error) {
 		_, span := tracer.Start(ctx, "debit")
 		defer span.End()
-		// Somebody else wants the same account meanwhile.
+		// Another caller wants the same account meanwhile.
 		other, request := tracer.Start(context.Background(), "GET /accounts/42")
 		defer request.End()
 		return lockmw.Do(other, keeper, "account:42", func(context.Context) (string, error) {

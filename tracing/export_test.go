@@ -4,7 +4,7 @@ import "go.opentelemetry.io/otel/trace"
 
 // What tests of other packages' making need to know.
 const (
-	MostAttempts   = mostAttempts
+	MostAttempts   = maxAttempts
 	MostOperations = mostOperations
 	MostLinks      = mostLinks
 )

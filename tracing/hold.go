@@ -10,10 +10,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// mostErrorBytes bounds the text of an error in an attribute.
-const mostErrorBytes = 512
+// maxErrorBytes bounds the text of an error in an attribute.
+const maxErrorBytes = 512
 
-// Missed tells lockbeat.hold of a heartbeat that failed or was late.
+// Missed adds an event to lockbeat.hold for a heartbeat that failed or was late.
 func (o *Observer) Missed(ctx context.Context, e renewer.Missed) {
 	r := o.find(ctx)
 	if r == nil || r.hold == nil {
@@ -29,7 +29,7 @@ func (o *Observer) Missed(ctx context.Context, e renewer.Missed) {
 	r.hold.AddEvent(name, trace.WithAttributes(attrs...))
 }
 
-// Lost tells lockbeat.hold and the operation's own span of a loss.
+// Lost adds a loss to lockbeat.hold and to the operation's own span.
 func (o *Observer) Lost(ctx context.Context, e renewer.Lost) {
 	r := o.find(ctx)
 	if r == nil {
@@ -37,12 +37,12 @@ func (o *Observer) Lost(ctx context.Context, e renewer.Lost) {
 	}
 	r.series.held.Add(-1)
 	o.losses.Add(ctx, 1, r.series.losses[reasonOf(e.Err.Reason)]...)
-	o.tellLoss(r, e.Operation, e.Err)
+	o.recordLoss(r, e.Operation, e.Err)
 }
 
-// tellLoss is called by Lost and, as the operation may have ended
+// recordLoss is called by Lost and, as the operation may have ended
 // before the engine comes to that, by Released.
-func (o *Observer) tellLoss(r *record, operation string, loss *renewer.LostError) {
+func (o *Observer) recordLoss(r *record, operation string, loss *renewer.LostError) {
 	if r.hold != nil || r.caller.IsRecording() {
 		r.lost.Do(func() { o.putLoss(r, operation, loss) })
 	}
@@ -85,7 +85,7 @@ func (o *Observer) Released(ctx context.Context, e renewer.Released) {
 	} else {
 		o.overrunDuration.Record(ctx, e.Overrun.Seconds(),
 			r.series.overruns[reasonOf(e.Lost.Reason)]...)
-		o.tellLoss(r, e.Operation, e.Lost)
+		o.recordLoss(r, e.Operation, e.Lost)
 	}
 	if r.hold == nil {
 		return
@@ -108,14 +108,14 @@ func (o *Observer) Unlocked(ctx context.Context, e renewer.Unlocked) {
 	o.unlocked.Add(ctx, 1, o.series.of(e.Operation).unlocked...)
 }
 
-// errorAttributes tell of a store's error; its text, which may have
+// errorAttributes describe a store's error; its text, which may have
 // the lock's name in it, only if the name may be seen.
 func (o *Observer) errorAttributes(err error) []attribute.KeyValue {
 	attrs := append(make([]attribute.KeyValue, 0, 2),
 		attribute.String(keyErrorType, errorType(err)))
 	if o.keyMode == KeyModePlain {
 		attrs = append(attrs, attribute.String(keyErrorMessage,
-			printable(err.Error(), mostErrorBytes)))
+			printable(err.Error(), maxErrorBytes)))
 	}
 	return attrs
 }

@@ -25,12 +25,12 @@ import (
 // does about the loss is its own affair.
 func TestALossIsOnBothSpans(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		s.store.Default(script.Renew, script.Fail(&net.OpError{Op: "dial", Err: errDown}))
 		ctx, request := s.request(t)
 		l := s.acquire(ctx, t, "order:42", renewer.Operation("charge"))
 		<-l.Context().Done()
-		pass(3 * time.Second)
+		waitFor(3 * time.Second)
 		require.ErrorIs(t, l.Release(l.Context()), renewer.ErrLost)
 		request.End()
 
@@ -85,7 +85,7 @@ func named(span sdktrace.ReadOnlySpan, name string) []sdktrace.Event {
 	return found
 }
 
-// Every reason for a loss is told as such, also one that only the release finds.
+// Every reason for a loss is shown, also one that only the release finds.
 func TestReasonsForALoss(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(t *testing.T, s *scene, l *renewer.Lease){
@@ -109,11 +109,11 @@ func TestReasonsForALoss(t *testing.T) {
 			if name == "shutdown" {
 				reason = name
 			}
-			in(t, func(t *testing.T, s *scene) {
+			inBubble(t, func(t *testing.T, s *scene) {
 				l := s.acquire(t.Context(), t, "a")
 				lose(t, s, l)
 				require.ErrorIs(t, l.Release(l.Context()), renewer.ErrLost)
-				synctest.Wait() // the engine may tell of the loss after the release
+				synctest.Wait() // the engine may report the loss after the release
 				hold := s.the(t, "lockbeat.hold")
 				require.Len(t, named(hold, "lockbeat.lost"), 1)
 				require.Equal(t, reason, attrs(hold.Attributes())["lockbeat.reason"])
@@ -128,7 +128,7 @@ func TestReasonsForALoss(t *testing.T) {
 	}
 }
 
-// The engine tells of a loss and of the release from two goroutines. The span,
+// The engine reports a loss and the release from two goroutines. The span,
 // which ends with the release, has the event either way, and has it once.
 func TestALossMayBeToldAfterTheRelease(t *testing.T) {
 	t.Parallel()
@@ -179,7 +179,7 @@ func TestAnUnknownReason(t *testing.T) {
 // A key that could not be freed is an error of its hold, and no loss.
 func TestAFailedRelease(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		s.store.Script(script.Release, script.Hang(), script.Pass())
 		l := s.acquire(t.Context(), t, "a")
 		require.ErrorIs(t, l.Release(l.Context()), renewer.ErrUnavailable)
@@ -196,7 +196,7 @@ func TestAFailedRelease(t *testing.T) {
 // Error texts are shown with the plain key; they may be of any length and have any bytes.
 func TestErrorTextsAreBounded(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		s.store.Script(script.Release,
 			script.Fail(errors.New("\x1b[31m"+strings.Repeat("x", 10_000))))
 		l := s.acquire(t.Context(), t, "a")
@@ -210,10 +210,10 @@ func TestErrorTextsAreBounded(t *testing.T) {
 // Only heartbeats that failed or were late are events; the others are counted.
 func TestMissedHeartbeats(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		s.store.Script(script.Renew, script.Pass(), script.Fail(renewer.ErrRejected), script.Hang())
 		l := s.acquire(t.Context(), t, "a")
-		pass(time.Minute)
+		waitFor(time.Minute)
 		require.NoError(t, l.Release(l.Context()))
 		hold := s.the(t, "lockbeat.hold")
 		failed, late := named(hold, "lockbeat.renew.failed"), named(hold, "lockbeat.renew.late")
@@ -241,7 +241,7 @@ func TestMissedHeartbeats(t *testing.T) {
 // Lease.Release takes any context. That of another lock must not end the other's span.
 func TestAReleaseWithAnotherContext(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		outer := s.acquire(t.Context(), t, "outer")
 		inner := s.acquire(outer.Context(), t, "inner")
 		require.NoError(t, inner.Release(outer.Context()))
@@ -255,7 +255,7 @@ func TestAReleaseWithAnotherContext(t *testing.T) {
 // Nor must that of an earlier lease of the same lock.
 func TestAReleaseWithTheContextOfAnEarlierLease(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		first := s.acquire(t.Context(), t, "a")
 		require.NoError(t, first.Release(first.Context()))
 		second := s.acquire(t.Context(), t, "a")
@@ -267,7 +267,7 @@ func TestAReleaseWithTheContextOfAnEarlierLease(t *testing.T) {
 // Two stores may give the same token for the same name.
 func TestTwoKeepersOfOneObserver(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		twin := &scene{Observer: s.Observer, store: script.New(), seen: s.seen}
 		cfg := config
 		cfg.Observer = twin
@@ -338,7 +338,7 @@ func TestManyLocksAtOnce(t *testing.T) {
 // What a lost lock's operation does not notice is seen when it ends.
 func TestALossOfALockWhoseCallerHasNoSpan(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		l := s.acquire(t.Context(), t, "a")
 		s.store.Delete("a")
 		<-l.Context().Done()

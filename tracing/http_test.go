@@ -63,7 +63,7 @@ func TestAnHTTPServersSpanHearsOfALoss(t *testing.T) {
 // request that started work in the background, is left alone.
 func TestACallersSpanThatHasEnded(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		ctx, request := s.request(t)
 		l := s.acquire(ctx, t, "a", renewer.MaxWait(time.Second))
 		request.End()

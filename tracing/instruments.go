@@ -104,9 +104,9 @@ func counter(m metric.Meter, name, description, unit string) metric.Int64Counter
 	return orNothing[metric.Int64Counter](c, err, noop.Int64Counter{})
 }
 
-// orNothing does without an instrument that can't be had, and tells the
-// program's own error handler: no lock should fail for want of a metric. An
-// instrument that comes with an error is used: the SDK makes do with it.
+// orNothing replaces an instrument that could not be made by one that does nothing, and gives the
+// error to the program's own handler: no lock should fail because a metric does. An instrument that
+// comes with an error is used, as the SDK does.
 func orNothing[T comparable](instrument T, err error, nothing T) T {
 	if err != nil {
 		otel.Handle(err)

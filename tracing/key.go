@@ -10,16 +10,16 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// KeyMode says whether spans tell which lock they are about. Metrics never do.
+// KeyMode says how spans show which lock they are about. Metrics never show it.
 type KeyMode uint8
 
 const (
 	// KeyModeOff leaves the lock's name out. It is the default.
 	KeyModeOff KeyMode = iota
 	// KeyModeHashed shows a hash of the name, by which the spans about one lock are
-	// found: the first 64 bits of its SHA-256 in hexadecimal. That keeps the name
-	// from being read, not from being guessed: who can list the possible names, such
-	// as all customers' numbers, can hash them too. [WithKeySecret] takes that away.
+	// found: the first 64 bits of its SHA-256 in hexadecimal. The name can't be read, but
+	// it can be guessed: an attacker who can list the possible names, such as all
+	// customers' numbers, can hash them too. [WithKeySecret] prevents that.
 	KeyModeHashed
 	// KeyModePlain shows the name, and the texts of errors, which may have it in them.
 	KeyModePlain

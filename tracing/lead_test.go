@@ -16,7 +16,7 @@ import (
 func TestALeadersWorkIsInTracesOfItsOwn(t *testing.T) {
 	t.Parallel()
 	for _, within := range []bool{false, true} { // a span of the caller's
-		in(t, func(t *testing.T, s *scene) {
+		inBubble(t, func(t *testing.T, s *scene) {
 			ctx := t.Context()
 			if within {
 				request, span := s.request(t)
@@ -59,7 +59,7 @@ func TestALeadersWorkIsInTracesOfItsOwn(t *testing.T) {
 func TestLinkWithoutALock(t *testing.T) {
 	t.Parallel()
 	require.Zero(t, tracing.Link(t.Context()))
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		lease := s.acquire(t.Context(), t, "a")
 		_, span := s.tracer.Start(t.Context(), "nothing",
 			trace.WithLinks(tracing.Link(t.Context())))

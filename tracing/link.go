@@ -25,7 +25,7 @@ func (s *settings) traceparent(ctx context.Context) string {
 }
 
 // remote is the span that a traceparent leads to, the zero value if it is none
-// that can be linked to. Whoever can write to the lock store may have written it.
+// that can be linked to. Any program that can write to the lock store may have written it.
 func (s *settings) remote(traceparent string) trace.SpanContext {
 	if len(traceparent) != traceparentLen {
 		return trace.SpanContext{}

@@ -16,7 +16,7 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// hostile are traceparents that whoever can write to the store may have put there.
+// hostile are traceparents that a program that can write to the store may have put there.
 var hostile = []string{
 	"", "00", noLink,
 	strings.ToUpper(theirTrace),
@@ -37,7 +37,7 @@ var hostile = []string{
 // holder says of itself is short and can be printed.
 func TestHostileHolders(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		for _, trace := range hostile {
 			s.store.Overwrite("a", renewer.Holder{
 				Node: strings.Repeat("h\x1b", 5000), PID: -1,
@@ -59,10 +59,10 @@ func TestHostileHolders(t *testing.T) {
 	})
 }
 
-// A holder that tells nothing of itself is no attribute.
+// A holder of which nothing is known is no attribute.
 func TestAHolderThatIsNotKnown(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		s.store.Script(script.Acquire, script.Taken(renewer.Holder{}, time.Minute),
 			script.Taken(renewer.Holder{Trace: theirTrace}, time.Minute))
 		for range 2 {

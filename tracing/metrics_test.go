@@ -47,7 +47,7 @@ func allSeries(t *testing.T, s *seen) map[string]int {
 // renewals, and nothing is held or waited for at the end.
 func TestSeriesDoNotGrowWithKeysAndRenewals(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		one := func(name string) {
 			l := s.acquire(t.Context(), t, name, renewer.Operation("charge"))
 			_, err := s.keeper.TryAcquire(t.Context(), name, renewer.Operation("charge"))
@@ -56,7 +56,7 @@ func TestSeriesDoNotGrowWithKeysAndRenewals(t *testing.T) {
 		}
 		one("first")
 		l := s.acquire(t.Context(), t, "second", renewer.Operation("charge"))
-		pass(config.TTL)
+		waitFor(config.TTL)
 		before := allSeries(t, s.seen)
 		require.Equal(t, map[string]int{
 			"lockbeat.acquire.duration": 2, "lockbeat.hold.duration": 1, "lockbeat.renew.lag": 1,
@@ -66,7 +66,7 @@ func TestSeriesDoNotGrowWithKeysAndRenewals(t *testing.T) {
 		for i := range 10_000 {
 			one(fmt.Sprint("order:", i))
 		}
-		pass(1000 * config.Heartbeat)
+		waitFor(1000 * config.Heartbeat)
 		require.Equal(t, before, allSeries(t, s.seen))
 		require.GreaterOrEqual(t,
 			s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": "ok"}), int64(1000))
@@ -118,7 +118,7 @@ func TestOperationsAreBounded(t *testing.T) {
 // What is waited for and held shows while it is.
 func TestHeldAndWaiting(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		of := map[string]any{"lockbeat.operation": "charge"}
 		l := s.acquire(t.Context(), t, "a", renewer.Operation("charge"))
 		done := make(chan *renewer.Lease)
@@ -126,7 +126,7 @@ func TestHeldAndWaiting(t *testing.T) {
 			l, _ := s.keeper.Acquire(t.Context(), "a", renewer.Operation("charge"))
 			done <- l
 		}()
-		pass(time.Second)
+		waitFor(time.Second)
 		require.Equal(t, int64(1), s.sum(t, "lockbeat.held", of))
 		require.Equal(t, int64(1), s.sum(t, "lockbeat.waiting", of))
 		require.NoError(t, l.Release(l.Context()))
@@ -135,7 +135,7 @@ func TestHeldAndWaiting(t *testing.T) {
 		require.Zero(t, s.sum(t, "lockbeat.waiting", of))
 		s.store.Delete("a")
 		<-l.Context().Done()
-		pass(time.Millisecond)
+		waitFor(time.Millisecond)
 		require.Zero(t, s.sum(t, "lockbeat.held", of),
 			"a lost lock is held no more, though its operation runs")
 		require.Error(t, l.Release(l.Context()))
@@ -170,7 +170,7 @@ func TestLag(t *testing.T) {
 // Durations lead to a trace as an example.
 func TestExemplars(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		l := s.acquire(t.Context(), t, "a")
 		require.NoError(t, l.Release(context.Background()))
 		for metric, span := range map[string]string{
@@ -268,7 +268,7 @@ func TestInstrumentsThatCanNotBeHad(t *testing.T) {
 // Metrics have no key, whatever the spans have.
 func TestMetricsHaveNoKey(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		s.store.Default(script.Renew, script.Fail(errDown))
 		l := s.acquire(t.Context(), t, "secret", renewer.Operation("charge"))
 		<-l.Context().Done()

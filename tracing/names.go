@@ -1,8 +1,7 @@
 package tracing
 
-// The names of all that this package emits. TELEMETRY.md is the table of them for
-// users; a test holds it to this file and to what is really emitted. Dashboards
-// are written against these names: to change one is to break somebody's.
+// The names of all that this package emits. TELEMETRY.md is the table of them for users. A test
+// compares it with this file and with what is emitted. To change a name breaks users' dashboards.
 const (
 	// ScopeName is the instrumentation scope of all spans and metrics.
 	ScopeName = "github.com/lockbeat/lockbeat/tracing"

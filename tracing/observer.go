@@ -25,9 +25,9 @@ type Observer struct {
 
 var _ renewer.Observer = (*Observer)(nil)
 
-// New returns an Observer for renewer.Config. It can't fail: an instrument
-// that can't be had is told to OpenTelemetry's error handler and done without.
-// Make one for the whole program: its meter provider keeps it for good.
+// New returns an Observer for renewer.Config. It can't fail: the error of an instrument goes to
+// OpenTelemetry's error handler, and the instrument is left out. Make one Observer for the whole
+// program: its meter provider keeps it for good.
 func New(opts ...Option) *Observer {
 	o := &Observer{settings: newSettings(opts)}
 	o.instruments = o.newInstruments()

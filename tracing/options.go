@@ -38,7 +38,7 @@ func newSettings(opts []Option) settings {
 			opt(&s)
 		}
 	}
-	s.static = slices.Clip(s.static) // so that whoever appends gets a slice of his own
+	s.static = slices.Clip(s.static) // so that an append makes a new slice
 	return s
 }
 
@@ -94,11 +94,11 @@ func WithAttributes(attrs ...attribute.KeyValue) Option {
 	return func(s *settings) { s.static = append(s.static, attrs...) }
 }
 
-// WithKey sets whether spans tell which lock they are about. Default [KeyModeOff].
+// WithKey sets how spans show which lock they are about. The default is [KeyModeOff].
 func WithKey(mode KeyMode) Option { return func(s *settings) { s.keyMode = mode } }
 
-// WithKeySecret makes [KeyModeHashed] a keyed hash, an HMAC-SHA256: without the secret nobody can
-// tell a guessed name's hash. Processes with the same secret show the same hashes. It panics
+// WithKeySecret makes [KeyModeHashed] a keyed hash, an HMAC-SHA256: a guessed name can't be hashed
+// without the secret. Processes with the same secret show the same hashes. It panics
 // if secret is empty, since a setting that was not filled in must not pass for protection.
 func WithKeySecret(secret []byte) Option {
 	if len(secret) == 0 {
@@ -126,7 +126,7 @@ func WithFilter(f func(name, operation string) bool) Option {
 // and nor does the instrumentation of a Redis client under them: see the package's text.
 func WithRenewSpans() Option { return func(s *settings) { s.renewSpans = true } }
 
-// muted tells whether a filter leaves a lock out.
+// muted reports whether a filter leaves a lock out.
 func (s *settings) muted(name, operation string) bool {
 	for _, f := range s.filters {
 		if !f(name, operation) {

@@ -109,9 +109,9 @@ func TestStaticAttributes(t *testing.T) {
 	}
 	static := tracing.WithAttributes(all...)
 	all[0] = attribute.String("changed", "later")
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		l := s.acquire(t.Context(), t, "a")
-		pass(config.TTL)
+		waitFor(config.TTL)
 		s.store.Delete("a")
 		<-l.Context().Done()
 		require.Error(t, l.Release(l.Context()))
@@ -185,7 +185,7 @@ func TestKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *scene) {
+			inBubble(t, func(t *testing.T, s *scene) {
 				bad := errors.New("no answer about secret:42")
 				s.store.Script(script.Acquire, script.Fail(bad))
 				s.store.Script(script.Release, script.Pass(), script.Fail(bad))
@@ -193,11 +193,11 @@ func TestKeys(t *testing.T) {
 				ctx, request := s.request(t)
 				_, err := s.keeper.TryAcquire(ctx, "secret:42")
 				require.ErrorIs(t, err, renewer.ErrUnavailable)
-				pass(0)
+				waitFor(0)
 				lost := s.acquire(ctx, t, "secret:42")
 				<-lost.Context().Done()
 				require.Error(t, lost.Release(lost.Context()))
-				pass(config.TTL)
+				waitFor(config.TTL)
 				l := s.acquire(ctx, t, "secret:42")
 				s.store.Script(script.Release, script.Fail(bad))
 				require.Error(t, l.Release(l.Context()))
@@ -226,8 +226,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// secrets counts the error texts on a span, and fails if anything
-// there tells the key although it may not.
+// secrets counts the error texts on a span. If the key is not allowed there, it fails if anything
+// shows it.
 func secrets(t *testing.T, span sdktrace.ReadOnlySpan, allowed bool) (texts int) {
 	t.Helper()
 	kvs := span.Attributes()
@@ -250,7 +250,7 @@ func secrets(t *testing.T, span sdktrace.ReadOnlySpan, allowed bool) (texts int)
 // A name may have any bytes, an attribute not.
 func TestAKeyOfAnyBytes(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		l := s.acquire(t.Context(), t, "a\n\x1b[31m\xff",
 			renewer.Operation("op\x00"+strings.Repeat("é", 200)))
 		s.store.Delete("a\n\x1b[31m\xff")
@@ -291,7 +291,7 @@ func TestFilter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *scene) {
+			inBubble(t, func(t *testing.T, s *scene) {
 				outer := s.acquire(t.Context(), t, "shown", renewer.Operation("show"))
 				hidden := s.acquire(outer.Context(), t, "hidden", renewer.Operation("hide"))
 				require.Empty(t, s.store.Calls(script.Acquire)[1].Claims[0].Holder.Trace)
@@ -300,10 +300,10 @@ func TestFilter(t *testing.T) {
 				_, err := s.keeper.TryAcquire(hidden.Context(), "hidden", renewer.Operation("hide"))
 				require.ErrorIs(t, err, renewer.ErrHeld)
 				s.store.Script(script.Renew, script.Fail(errDown), script.Fail(errDown))
-				pass(config.TTL / 2)
+				waitFor(config.TTL / 2)
 				s.store.Delete("hidden")
 				<-hidden.Context().Done()
-				pass(0)
+				waitFor(0)
 				require.ErrorIs(t, hidden.Release(outer.Context()), renewer.ErrLost)
 				require.NoError(t, outer.Release(outer.Context()))
 
@@ -328,7 +328,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// upsideDown is a propagator of somebody's own: it keeps a secret
+// upsideDown is a propagator of the program's own: it keeps a secret
 // between processes by turning the text around.
 type upsideDown struct{ propagation.TraceContext }
 
@@ -341,7 +341,7 @@ func (u upsideDown) Inject(ctx context.Context, c propagation.TextMapCarrier) {
 func (u upsideDown) Extract(ctx context.Context, c propagation.TextMapCarrier) context.Context {
 	for _, field := range []string{"tracestate", "baggage"} {
 		if c.Get(field) != "" {
-			panic("nobody has kept a " + field)
+			panic("the store keeps no " + field)
 		}
 	}
 	return u.TraceContext.Extract(ctx,
@@ -377,7 +377,7 @@ func TestPropagators(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *scene) {
+			inBubble(t, func(t *testing.T, s *scene) {
 				l := s.acquire(t.Context(), t, "a")
 				_, err := s.keeper.TryAcquire(t.Context(), "a")
 				require.ErrorIs(t, err, renewer.ErrHeld)

@@ -69,7 +69,7 @@ const (
 // String is the ending as attributes show it.
 func (e ending) String() string { return [endings]string{"released", "lost"}[e] }
 
-// endingOf tells how a lease ended that has been released.
+// endingOf is how a released lease ended.
 func endingOf(loss *renewer.LostError) ending {
 	if loss != nil {
 		return lost

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// overThere is a span as another process tells of it.
+// overThere is a span as another process describes it.
 type overThere struct{ Name, Traceparent, ParentID, SpanID string }
 
 // holdElsewhere is what the other process does: it serves a request

@@ -23,7 +23,7 @@ type record struct {
 	asked   time.Time  // when the latest claim was made
 	refused int        // how many claims were, as far as they had a span
 
-	lost sync.Once // puts the loss on the spans: who comes second waits, since it may end them
+	lost sync.Once // puts the loss on the spans: the second caller waits, since it may end them
 }
 
 // recordKey finds the record of one observer, as there may be several.

@@ -34,7 +34,7 @@ func (o *Observer) RenewStart(ctx context.Context, e renewer.RenewStart) context
 	opts := append(slices.Clip(o.beat), trace.WithLinks(links...),
 		trace.WithAttributes(attribute.Int(keyLeases, e.Leases)))
 	beat, span := o.tracer.Start(ctx, o.beatName, opts...)
-	if !span.SpanContext().IsValid() { // nobody makes spans here, but somebody else may
+	if !span.SpanContext().IsValid() { // we make no spans here, but the Redis client may
 		return o.quieten(ctx)
 	}
 	return beat
@@ -65,7 +65,7 @@ func (o *Observer) Renewed(ctx context.Context, e renewer.Renewed) {
 	span.End()
 }
 
-// CleanUp keeps others from making spans of what nobody has asked for.
+// CleanUp keeps the Redis client from making spans of clean-ups, which belong to no request.
 func (o *Observer) CleanUp(ctx context.Context) context.Context { return o.quieten(ctx) }
 
 // nowhere is the context of a span that is not sampled. A sampler

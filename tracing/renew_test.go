@@ -23,14 +23,14 @@ import (
 // clean-up, finds a parent that is not sampled.
 func TestHeartbeatsHaveAnUnsampledParent(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		s.store.Script(script.Acquire, script.Pass().Lost())
 		ctx, request := s.request(t)
 		_, err := s.keeper.TryAcquire(ctx, "a")
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		synctest.Wait() // for the clean-up
 		l := s.acquire(ctx, t, "a")
-		pass(time.Minute)
+		waitFor(time.Minute)
 		require.NoError(t, l.Release(l.Context()))
 		request.End()
 		quiet := s.store.Calls(script.Release)[:1]
@@ -98,10 +98,10 @@ func TestAQuietContextIsThatOfTheHeartbeat(t *testing.T) {
 
 func TestRenewSpans(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *scene) {
+	inBubble(t, func(t *testing.T, s *scene) {
 		s.store.Script(script.Renew, script.Pass(), script.Fail(errDown))
 		l := s.acquire(t.Context(), t, "a")
-		pass(10 * time.Second)
+		waitFor(10 * time.Second)
 		require.NoError(t, l.Release(l.Context()))
 		renewals, hold := s.named("lockbeat.renew"), s.the(t, "lockbeat.hold")
 		require.Len(t, renewals, len(s.store.Calls(script.Renew)))
@@ -162,7 +162,7 @@ func TestRenewSpansHaveSoManyLinks(t *testing.T) {
 	}
 }
 
-// Nobody is linked to a span that is not exported.
+// No link leads to a span that is not exported.
 func TestRenewSpansAreNotLinkedToWhatIsNotExported(t *testing.T) {
 	t.Parallel()
 	s := newSeen(recordOnly{})
@@ -173,12 +173,12 @@ func TestRenewSpansAreNotLinkedToWhatIsNotExported(t *testing.T) {
 	o.Renewed(ctx, renewer.Renewed{Leases: 1, OK: 1})
 	require.Empty(t, s.the(t, "lockbeat.renew").Links())
 	require.False(t, s.the(t, "lockbeat.renew").Parent().IsValid(),
-		"it is nobody's, whoever sends it")
+		"it has no parent, whatever the caller's context")
 }
 
 // Without a provider for our spans the heartbeat is as quiet as
 // without the option, and one that the sampler leaves out is too.
-func TestRenewSpansThatNobodyTakes(t *testing.T) {
+func TestRenewSpansThatAreNotTaken(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]tracing.Option{
 		"no provider":  {noSpans, noMetrics},

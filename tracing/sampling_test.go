@@ -24,8 +24,8 @@ func began(
 		renewer.AcquireEnd{AcquireStart: start, Fence: 1}), told
 }
 
-// A request that is not sampled makes no spans, tells nobody of its
-// trace, and what it runs under the lock stays unsampled.
+// A request that is not sampled makes no spans and leaves no traceparent in the store. What it runs
+// under the lock stays unsampled.
 func TestAnUnsampledCaller(t *testing.T) {
 	t.Parallel()
 	s := newSeen()
@@ -58,7 +58,7 @@ func (l leaveOut) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingR
 
 func (l leaveOut) Description() string { return string(l) }
 
-// Whoever leaves out the locks' spans loses none of his own below them, and hears of a loss.
+// A program that leaves out the locks' spans loses none of its own below them, and hears of a loss.
 func TestASamplerThatLeavesOutLocks(t *testing.T) {
 	t.Parallel()
 	for _, left := range []string{"lockbeat.", "lockbeat.acquire", "lockbeat.hold"} {
@@ -117,7 +117,7 @@ func (recordOnly) ShouldSample(sdktrace.SamplingParameters) sdktrace.SamplingRes
 
 func (recordOnly) Description() string { return "recordOnly" }
 
-// Spans that are recorded and not exported are kept as others are, and nobody is linked to them.
+// Spans that are recorded and not exported are kept as others are, and no link leads to them.
 func TestRecordOnly(t *testing.T) {
 	t.Parallel()
 	s := newSeen(recordOnly{})

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// printable is s as it may stand in an attribute, and from there in anybody's log
-// line: valid UTF-8, without control bytes, at most so many bytes. What can't be shown
-// becomes U+FFFD. Exporters refuse whole batches for the sake of one broken byte.
+// printable is s in a form that is safe in an attribute, and from there in a log
+// line: valid UTF-8, without control bytes, at most so many bytes. What can't be
+// shown becomes U+FFFD. Exporters refuse a whole batch because of one broken byte.
 func printable(s string, most int) string {
 	if plain(s, most) {
 		return s
@@ -26,7 +26,7 @@ func printable(s string, most int) string {
 	return b.String()
 }
 
-// plain tells whether printable would return s as it is, for the usual case of short ASCII.
+// plain reports whether printable would return s as it is, for the usual case of short ASCII.
 func plain(s string, most int) bool {
 	if len(s) > most {
 		return false
