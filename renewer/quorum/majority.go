@@ -22,28 +22,28 @@ func newSizes(nodes, forgetful int) sizes {
 
 // toGrant starts a count of the nodes that grant a token.
 func (s sizes) toGrant() majority {
-	return majority{nodes: int32(s.nodes), needed: int32(s.grant)} //nolint:gosec // a few nodes
+	return majority{nodes: int16(s.nodes), needed: int16(s.grant)} //nolint:gosec // a few nodes
 }
 
 // toKeep starts a count of the nodes that hold a lease.
 func (s sizes) toKeep() majority {
-	return majority{nodes: int32(s.nodes), needed: int32(s.keep)} //nolint:gosec // a few nodes
+	return majority{nodes: int16(s.nodes), needed: int16(s.keep)} //nolint:gosec // a few nodes
 }
 
 // majority counts the nodes' answers to one question. Invariant: each node is counted at most once,
 // so that the five counts and silent add up to all nodes; what reached, refused and unavailable
 // report stays true whatever the silent nodes answer, and reached excludes the other two.
 //
-// Its numbers are small since a batch has one for each lease.
+// Its numbers are small since a batch has a count for each lease.
 type majority struct {
-	nodes  int32
-	needed int32 // nodes that must confirm
+	nodes  int16
+	needed int16 // nodes that must confirm
 
-	confirmed int32 // the owner has it there
-	taken     int32 // another owner has it there
-	gone      int32 // no owner has it there
-	behind    int32 // the token is too low there
-	failed    int32 // the node gave no answer that says anything
+	confirmed int16 // the owner has it there
+	taken     int16 // another owner has it there
+	gone      int16 // no owner has it there
+	behind    int16 // the token is too low there
+	failed    int16 // the node gave no answer that says anything
 }
 
 // count adds one node's answer.
@@ -65,15 +65,15 @@ func (m *majority) count(status renewer.Status) {
 }
 
 // silent is how many nodes have not answered.
-func (m *majority) silent() int32 {
+func (m *majority) silent() int16 {
 	return m.nodes - m.confirmed - m.taken - m.gone - m.behind - m.failed
 }
 
 // unknown is how many nodes have not said anything, yet or at all.
-func (m *majority) unknown() int32 { return m.failed + m.silent() }
+func (m *majority) unknown() int16 { return m.failed + m.silent() }
 
 // spare is how many nodes need not confirm.
-func (m *majority) spare() int32 { return m.nodes - m.needed }
+func (m *majority) spare() int16 { return m.nodes - m.needed }
 
 // reached reports whether enough nodes confirm.
 func (m *majority) reached() bool { return m.confirmed >= m.needed }
