@@ -78,3 +78,24 @@ func TestSweepKeepsWhatIsRenewed(t *testing.T) {
 		assert.Equal(t, kept, quorum.Known(s), "only what was acquired since")
 	})
 }
+
+// A sweep leaves what is still to be cleaned up, even if it is older than a lapsed lease.
+func TestSweepKeepsWhatIsToBeFreed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		for _, node := range nodes[1:] {
+			node.SetSettle(4 * ttl)
+			node.Script(script.Acquire, script.Pass().Lost())
+		}
+		require.Equal(t, renewer.StatusUnknown,
+			acquire(limited(t, time.Second), s, "a").Status)
+		waitFor(time.Second)
+		fill(t, s, 0, minSweep-1)
+		waitFor(2*ttl + 1)
+		fill(t, s, minSweep, 1)
+		require.Equal(t, 2, quorum.Known(s), "this one, and the one that was not answered")
+		require.Empty(t, nodes[1].Calls(script.Release))
+		waitFor(2 * ttl)
+		require.Len(t, nodes[1].Calls(script.Release), 1, "when the acquire has settled")
+	})
+}
