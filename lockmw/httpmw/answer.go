@@ -1,7 +1,6 @@
 package httpmw
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
 // Responder answers a request that did not run, or whose lock was lost before it had answered.
@@ -45,7 +45,7 @@ func Respond(w http.ResponseWriter, r *http.Request, err error) {
 	e := new(settings).explain(err)
 	h := w.Header()
 	e.setHeaders(h)
-	markRefused(h, r)
+	httpguard.MarkRefused(h, r)
 	if e.Status == http.StatusNoContent {
 		w.WriteHeader(e.Status)
 		return
@@ -103,7 +103,7 @@ func (s *settings) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case kindLost:
 		respond = s.lostResponder()
 	}
-	markRefused(w.Header(), r)
+	httpguard.MarkRefused(w.Header(), r)
 	respond(w, r, e)
 }
 
@@ -112,13 +112,4 @@ func (s *settings) lostResponder() Responder {
 		return Respond
 	}
 	return s.onLost
-}
-
-// ended is the error for a request whose context has ended.
-func ended(r *http.Request) error {
-	err, cause := r.Context().Err(), context.Cause(r.Context())
-	if errors.Is(cause, err) {
-		return fmt.Errorf("lockbeat: the request has ended: %w", cause)
-	}
-	return fmt.Errorf("lockbeat: the request has ended: %w: %w", err, cause)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -60,5 +61,5 @@ func (g *gate) let(w http.ResponseWriter, r *http.Request, answer http.HandlerFu
 		answer(w, r)
 		return
 	}
-	pass(context.WithValue(r.Context(), g, answer), w, r, g.through.ServeHTTP)
+	httpguard.Serve(context.WithValue(r.Context(), g, answer), w, r, g.through.ServeHTTP)
 }

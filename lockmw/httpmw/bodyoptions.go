@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -56,10 +57,10 @@ func StreamBody() Option {
 // checkDeadlines tells of a writer by which a client that is slow to send can't be stopped. Its
 // request is carried out all the same, at whatever pace.
 func (s *server) checkDeadlines(w http.ResponseWriter, r *http.Request) {
-	if setsDeadlines(w) {
+	if httpguard.SetsDeadlines(w) {
 		return
 	}
-	s.tell(&s.deadlines, fmt.Errorf("%w: the http.ResponseWriter on the route %q can't set a "+
+	s.Tell(&s.deadlines, fmt.Errorf("%w: the http.ResponseWriter on the route %q can't set a "+
 		"read deadline: a client that is slow to send more than %d KiB of body holds its lock for "+
 		"as long as it likes; let the writers of middleware outside of the lock have "+
 		"Unwrap() http.ResponseWriter, or have bodies read before the lock by httpmw.MaxBody",

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -45,7 +46,7 @@ func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler
 			}
 			switch {
 			case err != nil:
-				g.refuse(w, r, keyFault(r, err))
+				g.refuse(w, r, httpguard.KeyFault(r, err))
 			case g.reads(r):
 				g.serveBody(w, r, ask{name, client}, next)
 			default:
@@ -64,7 +65,7 @@ type guard struct {
 }
 
 func newGuard(k *renewer.Keeper, set settings) *guard {
-	return &guard{server{settings: set, keeper: k}, newClients(set), newUnlocked(k, &set)}
+	return &guard{server{settings: set, Faults: httpguard.Faults{Keeper: k}}, newClients(set), newUnlocked(k, &set)}
 }
 
 type work func(http.ResponseWriter, *http.Request)
@@ -77,7 +78,7 @@ type ask struct {
 
 // serve runs do under the lock, or says why not.
 func (g *guard) serve(w http.ResponseWriter, r *http.Request, a ask, do work) {
-	g.checkTimeout(r, g.longest)
+	g.CheckTimeout(r, g.longest)
 	ctx, exit, err := g.enter(r, a)
 	if err == nil {
 		g.run(w, r, do, held{ctx, exit})
@@ -89,7 +90,7 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request, a ask, do work) {
 		return
 	}
 	defer leave()
-	pass(without, w, r, do)
+	httpguard.Serve(without, w, r, do)
 }
 
 // enter takes the lock. Until it is had or refused, the request counts as its client's.
@@ -103,6 +104,6 @@ func (g *guard) enter(
 	defer leave()
 	// Strict, so that a loss is always told: what becomes of it is decided by what has been
 	// written.
-	return lockmw.Enter(r.Context(), g.keeper, a.name,
+	return lockmw.Enter(r.Context(), g.Keeper, a.name,
 		append(g.lock(r.Pattern), lockmw.Strict())...)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 )
 
@@ -64,7 +65,7 @@ func ReceiveFence(next http.Handler) http.Handler {
 			Respond(w, r, err)
 			return
 		}
-		pass(ctx, w, r, next.ServeHTTP)
+		httpguard.Serve(ctx, w, r, next.ServeHTTP)
 	})
 }
 
@@ -81,7 +82,7 @@ func StripFence(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		pass(r.Context(), w, r, func(w http.ResponseWriter, r *http.Request) {
+		httpguard.Serve(r.Context(), w, r, func(w http.ResponseWriter, r *http.Request) {
 			r.Header = r.Header.Clone() // not the caller's
 			r.Header.Del(FenceHeader)
 			next.ServeHTTP(w, r)

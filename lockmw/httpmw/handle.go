@@ -1,19 +1,19 @@
 package httpmw
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"reflect"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // ErrBody means that a request's body can't be read or decoded. The answer is a 400, a 413 if it is
 // too large, or a 408 if it came too slowly: then the error is os.ErrDeadlineExceeded, too.
-var ErrBody = errors.New("lockbeat: unusable body")
+var ErrBody = httpguard.ErrBody
 
 // Handle returns a handler that decodes a request's body, as JSON unless [Codec] says otherwise,
 // and runs fn under the lock on the name that key derives from it. The name is taken as it is:
@@ -36,16 +36,16 @@ func Handle[T any](
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		client, err := g.clients.sender(r)
 		if err != nil {
-			g.refuse(w, r, keyFault(r, err))
+			g.refuse(w, r, httpguard.KeyFault(r, err))
 			return
 		}
-		data, err := readBody(w, r, g.maxBody, g.bodyTimeout)
+		data, err := httpguard.ReadBody(w, r, g.maxBody, g.bodyTimeout)
 		if err != nil {
 			g.refuse(w, r, err)
 			return
 		}
 		body := r.Body
-		r.Body = keep(data, body)
+		r.Body = httpguard.Keep(data, body)
 		defer func() { r.Body = body }() // net/http goes by the type of its own
 		in, err := decode[T](r, g.codec)
 		if err != nil {
@@ -72,7 +72,7 @@ func Codec(unmarshal func(r *http.Request, v any) error) HandleOption {
 func decode[T any](r *http.Request, codec func(*http.Request, any) error) (in T, err error) {
 	if err := codec(r, wire.Into(&in)); err != nil {
 		if r.Context().Err() != nil {
-			return in, ended(r)
+			return in, httpguard.Ended(r)
 		}
 		return in, fmt.Errorf("%w: it is no %v: %w", ErrBody, reflect.TypeFor[T](), err)
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -63,7 +64,7 @@ func Idempotent(
 		if next == nil {
 			panic("lockbeat: httpmw.Idempotent needs a handler")
 		}
-		i := &idempotent{server: server{settings: set, keeper: k}, caller: caller, stored: stored}
+		i := &idempotent{server: server{settings: set, Faults: httpguard.Faults{Keeper: k}}, caller: caller, stored: stored}
 		i.gate = i.newGate()
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			i.serve(w, r, next)
@@ -126,7 +127,7 @@ func (i *idempotent) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		err = errors.New("nobody knows who sends it")
 	}
 	if err != nil {
-		i.refuse(w, r, keyFault(r, err))
+		i.refuse(w, r, httpguard.KeyFault(r, err))
 		return
 	}
 	original := r.Body
@@ -156,9 +157,9 @@ func fingerprint(r *http.Request, body []byte) string {
 
 // read reads the body, and puts it back.
 func (i *idempotent) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := readBody(w, r, i.maxBody, i.bodyTimeout)
+	body, err := httpguard.ReadBody(w, r, i.maxBody, i.bodyTimeout)
 	if err == nil {
-		r.Body = keep(body, r.Body)
+		r.Body = httpguard.Keep(body, r.Body)
 	}
 	return body, err
 }
@@ -167,7 +168,7 @@ func (i *idempotent) read(w http.ResponseWriter, r *http.Request) ([]byte, error
 // another's doing.
 func (i *idempotent) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, once.ErrRecord) {
-		i.tell(&i.unreadable, err)
+		i.Tell(&i.unreadable, err)
 	}
 	i.server.refuse(w, r, err)
 }
@@ -176,20 +177,20 @@ func (i *idempotent) refuse(w http.ResponseWriter, r *http.Request, err error) {
 func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Handler, j *job) {
 	var fresh *recorder // of the handler's run, if it ran here
 	var unwind func()   // goes on with its panic
-	i.checkTimeout(r, i.answerWait)
+	i.CheckTimeout(r, i.answerWait)
 	run := outlive(r)
 	defer run.end()
 	used := func(int) {} // counts what the answer takes in the store
 	taken := 0
 	defer func() { used(taken) }()
-	kept, err := once.Do(run.ctx, i.keeper, j.name, func(ctx context.Context) (answer, error) {
+	kept, err := once.Do(run.ctx, i.Keeper, j.name, func(ctx context.Context) (answer, error) {
 		if fresh == nil {
 			var err error
 			if used, err = i.reserve(j.caller); err != nil {
 				return answer{}, err
 			}
 			if !run.begin(i.finishWithin) {
-				return answer{}, ended(r)
+				return answer{}, httpguard.Ended(r)
 			}
 			fresh = newRecorder(w, i.maxAnswer)
 			unwind = i.carryOut(ctx, fresh, r, next)
@@ -218,7 +219,7 @@ func (i *idempotent) answer(w http.ResponseWriter, r *http.Request, next http.Ha
 	case err == nil && fresh == nil:
 		i.instead(w, r, j, func(w http.ResponseWriter, _ *http.Request) { kept.replay(w) })
 	case fresh == nil && r.Context().Err() != nil:
-		i.refuse(w, r, ended(r))
+		i.refuse(w, r, httpguard.Ended(r))
 	case err == nil, errors.Is(err, errNotFinal), errors.Is(err, once.ErrNotRecorded),
 		fresh != nil && errors.Is(err, once.ErrResult):
 		// What the handler has answered stands, also if it could not be stored. After a loss it may
@@ -253,7 +254,7 @@ func (i *idempotent) carryOut(
 			}
 		}
 	}()
-	pass(recorded(ctx), fresh, r, next.ServeHTTP)
+	httpguard.Serve(httpguard.Recorded(ctx), fresh, r, next.ServeHTTP)
 	over = true
 	return nil
 }
@@ -262,7 +263,7 @@ func (i *idempotent) carryOut(
 func (i *idempotent) instead(
 	w http.ResponseWriter, r *http.Request, j *job, answer http.HandlerFunc,
 ) {
-	r.Body = keep(j.body, r.Body) // the handler may have read it
+	r.Body = httpguard.Keep(j.body, r.Body) // the handler may have read it
 	i.gate.let(w, r, answer)
 }
 

@@ -1,18 +1,17 @@
 package httpmw
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
 // ErrKey means that a request does not say what to lock: a value is
 // missing, or its [KeyFunc] failed. The answer is a 400.
-var ErrKey = errors.New("lockbeat: no key in the request")
+var ErrKey = httpguard.ErrKey
 
 // KeyFunc derives a lock's name from a request. The name is taken as it is, so that handlers can
 // share a lock with each other and with lockmw.Do: make it with [lockmw.Key]. An empty name, one
@@ -52,15 +51,3 @@ func Header(name string) KeyFunc {
 }
 
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
-
-// keyFault makes the error for a request whose key function failed.
-func keyFault(r *http.Request, err error) error {
-	switch {
-	case r.Context().Err() != nil:
-		return ended(r)
-	case errors.Is(err, ErrKey), errors.Is(err, renewer.ErrConfig):
-		return err
-	default:
-		return fmt.Errorf("%w: its key function failed: %w", ErrKey, err)
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
 // outliving is a context that ends with its request until the request is being carried out, and
@@ -44,7 +45,7 @@ func (o *outliving) begin(d time.Duration) bool {
 		select {
 		case <-timer.C:
 			o.cancel(fmt.Errorf("lockbeat: the handler was still at it %v later "+
-				"(httpmw.FinishWithin): %w", d, ended(o.request)))
+				"(httpmw.FinishWithin): %w", d, httpguard.Ended(o.request)))
 		case <-o.ctx.Done():
 		}
 	})

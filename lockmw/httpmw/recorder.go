@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
 // recorder is the handler's writer: it keeps the answer until it can be sent. One that is too large
@@ -40,8 +42,7 @@ func (r *recorder) WriteHeader(status int) {
 		r.announce(status)
 	default:
 		r.status, r.sent = status, r.header.Clone()
-		r.refused = r.sent.Get(refusedHeader) == refusedMark
-		r.sent.Del(refusedHeader)
+		r.refused = httpguard.TakeMark(r.sent)
 		maps.DeleteFunc(r.sent, func(name string, _ []string) bool { return isTrailer(name) })
 	}
 }

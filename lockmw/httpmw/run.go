@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
 // held is a lock that a request has.
@@ -18,7 +19,7 @@ type held struct {
 func (l held) under(w http.ResponseWriter, r *http.Request, do work) (lost error) {
 	unwound := lockmw.ErrUnwound
 	defer func() { lost = l.exit(unwound) }()
-	pass(l.ctx, w, r, do)
+	httpguard.Serve(l.ctx, w, r, do)
 	unwound = nil
 	return nil
 }
@@ -27,7 +28,7 @@ func (l held) under(w http.ResponseWriter, r *http.Request, do work) (lost error
 // writer is tracked in any case: a mark on an answer that is the handler's own would keep it from
 // being stored, and writers in between may take headers long after they have taken the answer.
 func (g *guard) run(w http.ResponseWriter, r *http.Request, do work, l held) {
-	if !g.tracks() && !isRecorded(r) {
+	if !g.tracks() && !httpguard.IsRecorded(r) {
 		if lost := l.under(w, r, do); lost != nil {
 			g.answerUnseen(w, r, lost)
 		}
@@ -50,21 +51,6 @@ func (g *guard) run(w http.ResponseWriter, r *http.Request, do work, l held) {
 func (g *guard) answerUnseen(w http.ResponseWriter, r *http.Request, lost error) {
 	e := g.explain(lost)
 	e.setHeaders(w.Header())
-	markRefused(w.Header(), r)
+	httpguard.MarkRefused(w.Header(), r)
 	w.WriteHeader(e.Status)
-}
-
-// pass calls do with a request on ctx, and gives back what net/http
-// and outer middleware look for in theirs.
-func pass(ctx context.Context, w http.ResponseWriter, r *http.Request, do work) {
-	inner := r.WithContext(ctx)
-	defer func() {
-		if inner.Pattern != r.Pattern { // of a mux inside: otelhttp names its span by it
-			r.Pattern = inner.Pattern
-		}
-		if inner.MultipartForm != nil { // net/http removes its files
-			r.MultipartForm = inner.MultipartForm
-		}
-	}()
-	do(w, inner)
 }

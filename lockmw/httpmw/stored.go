@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
 // answer is what is stored.
@@ -136,7 +138,7 @@ func passing(name string) bool {
 	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Connection", "Te", "Trailer",
 		"Transfer-Encoding", "Upgrade",
 		// RFC 9110, 7.6.1
-		"Content-Length", "Date", "Set-Cookie", ReplayedHeader, refusedHeader:
+		"Content-Length", "Date", "Set-Cookie", ReplayedHeader, httpguard.RefusedHeader:
 		return true
 	default:
 		return isTrailer(name)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -74,7 +75,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 func (t *transport) enter(r *http.Request) (context.Context, func(error) error, error) {
 	name, err := t.key(r)
 	if err != nil {
-		return nil, nil, keyFault(r, err)
+		return nil, nil, httpguard.KeyFault(r, err)
 	}
 	ctx, exit, err := lockmw.Enter(r.Context(), t.keeper, name, t.lock("")...)
 	if err == nil {

@@ -1,4 +1,4 @@
-package httpmw
+package httpguard
 
 import (
 	"fmt"
@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// paced is a body that has to come at a pace: reading fails when the next 64 KiB of it, or what is
+// Paced is a body that has to come at a pace: reading fails when the next 64 KiB of it, or what is
 // left, have not come within the timeout. Single bytes now and then do not extend that. Only the
 // time that is spent in reading counts, so a handler may do something else meanwhile.
 //
 // It sets no deadline ahead, since that would replace one that it can't know: the server's own
 // (http.Server.ReadTimeout), other middleware's or the handler's. When the time is over it sets one
 // that has passed.
-type paced struct {
+type Paced struct {
 	body    io.ReadCloser
 	control *http.ResponseController
 	timeout time.Duration
@@ -36,17 +36,17 @@ const paceBytes = 64 << 10
 // longAgo is a deadline that has passed.
 var longAgo = time.Unix(1, 0)
 
-// pace returns the body of r at a pace, if w can set deadlines. It must be stopped before the
+// Pace returns the body of r at a pace, if w can set deadlines. It must be stopped before the
 // handler of the request returns.
-func pace(w http.ResponseWriter, r *http.Request, timeout time.Duration) *paced {
-	return &paced{
+func Pace(w http.ResponseWriter, r *http.Request, timeout time.Duration) *Paced {
+	return &Paced{
 		body: r.Body, control: http.NewResponseController(w), timeout: timeout, left: timeout,
-		off: !setsDeadlines(w),
+		off: !SetsDeadlines(w),
 	}
 }
 
-// stop ends the pace: the writer must not be used any more.
-func (p *paced) stop() {
+// Stop ends the pace: the writer must not be used any more.
+func (p *Paced) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.off = true
@@ -56,7 +56,7 @@ func (p *paced) stop() {
 }
 
 // Read reads from the body, and fails if that is too slow.
-func (p *paced) Read(b []byte) (int, error) {
+func (p *Paced) Read(b []byte) (int, error) {
 	if p.begin() {
 		return 0, p.tooSlow()
 	}
@@ -68,14 +68,14 @@ func (p *paced) Read(b []byte) (int, error) {
 }
 
 // Close closes the body, for which net/http reads on.
-func (p *paced) Close() error {
+func (p *Paced) Close() error {
 	p.begin()
 	err := p.body.Close()
 	p.end(0)
 	return err
 }
 
-func (p *paced) begin() (late bool) {
+func (p *Paced) begin() (late bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.late || p.off {
@@ -90,7 +90,7 @@ func (p *paced) begin() (late bool) {
 	return false
 }
 
-func (p *paced) end(n int) (late bool) {
+func (p *Paced) end(n int) (late bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.late || p.begun.IsZero() {
@@ -106,7 +106,7 @@ func (p *paced) end(n int) (late bool) {
 }
 
 // expire ends a read that has taken too long. It may come late, when the next one has begun.
-func (p *paced) expire() {
+func (p *Paced) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.off || p.begun.IsZero() || time.Since(p.begun) < p.left {
@@ -117,14 +117,14 @@ func (p *paced) expire() {
 	p.off = !p.late
 }
 
-func (p *paced) tooSlow() error {
+func (p *Paced) tooSlow() error {
 	return fmt.Errorf("%w: it came too slowly, less than %d KiB in %v: if clients are meant to "+
 		"be so slow, raise httpmw.BodyTimeout: %w",
 		ErrBody, paceBytes>>10, p.timeout, os.ErrDeadlineExceeded)
 }
 
-// setsDeadlines reports whether http.ResponseController finds a way to set a read deadline by w.
-func setsDeadlines(w http.ResponseWriter) bool {
+// SetsDeadlines reports whether http.ResponseController finds a way to set a read deadline by w.
+func SetsDeadlines(w http.ResponseWriter) bool {
 	for {
 		switch v := w.(type) {
 		case interface {

@@ -1,0 +1,52 @@
+package httpguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// ErrKey is httpmw.ErrKey.
+var ErrKey = errors.New("lockbeat: no key in the request")
+
+// KeyFault makes the error for a request whose key function failed.
+func KeyFault(r *http.Request, err error) error {
+	switch {
+	case r.Context().Err() != nil:
+		return Ended(r)
+	case errors.Is(err, ErrKey), errors.Is(err, renewer.ErrConfig):
+		return err
+	default:
+		return fmt.Errorf("%w: its key function failed: %w", ErrKey, err)
+	}
+}
+
+// Ended is the error for a request whose context has ended.
+func Ended(r *http.Request) error {
+	err, cause := r.Context().Err(), context.Cause(r.Context())
+	if errors.Is(cause, err) {
+		return fmt.Errorf("lockbeat: the request has ended: %w", cause)
+	}
+	return fmt.Errorf("lockbeat: the request has ended: %w: %w", err, cause)
+}
+
+// Serve calls do with a request on ctx, and gives back what net/http
+// and outer middleware look for in theirs.
+func Serve(
+	ctx context.Context, w http.ResponseWriter, r *http.Request,
+	do func(http.ResponseWriter, *http.Request),
+) {
+	inner := r.WithContext(ctx)
+	defer func() {
+		if inner.Pattern != r.Pattern { // of a mux inside: otelhttp names its span by it
+			r.Pattern = inner.Pattern
+		}
+		if inner.MultipartForm != nil { // net/http removes its files
+			r.MultipartForm = inner.MultipartForm
+		}
+	}()
+	do(w, inner)
+}
