@@ -25,6 +25,9 @@ type Error struct {
 	// RetryAfter is when it is worth asking again; 0 if it is not.
 	// The header counts whole seconds, rounded up.
 	RetryAfter time.Duration
+	// Type, Title and Detail are those of the problem document, by RFC 9457, without the lock's
+	// name. Where all three are empty Respond takes those of Err.
+	Type, Title, Detail string
 	// Err is why.
 	Err error
 }
@@ -42,7 +45,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // does not carry the lock's name. err is an [*Error], or an error of package lockmw, for a
 // handler that takes locks itself; renewer.ErrHeld is a 409 then.
 func Respond(w http.ResponseWriter, r *http.Request, err error) {
-	e := new(settings).explain(err)
+	e := ErrorOf(err)
 	h := w.Header()
 	e.setHeaders(h)
 	httpguard.MarkRefused(h, r)
@@ -72,13 +75,21 @@ func (e *Error) setHeaders(h http.Header) {
 	}
 }
 
+// ErrorOf returns what [Respond] answers to err: the [*Error] that is in it, or else one for an
+// error of package lockmw or of this package. An error that it does not know is a 500 that says
+// nothing of it.
+func ErrorOf(err error) *Error { return new(settings).explain(err) }
+
 // explain makes the answer for err.
 func (s *settings) explain(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	why := kindOf(err)
-	e := &Error{Status: why.status, Err: err}
+	e := &Error{
+		Status: why.status, Type: why.typ, Title: why.title, Detail: why.detail,
+		Err: err,
+	}
 	if why == kindBusy {
 		e.Status = s.busy()
 	}

@@ -219,9 +219,16 @@ type problem struct {
 }
 
 func (e *Error) problem() problem {
-	k := kindOf(e.Err)
-	if k.typ != "" {
-		return problem{k.typ, k.title, e.Status, k.detail}
+	p := problem{e.Type, e.Title, e.Status, e.Detail}
+	if e.Type == "" && e.Title == "" && e.Detail == "" {
+		k := kindOf(e.Err)
+		p = problem{k.typ, k.title, e.Status, k.detail}
 	}
-	return problem{"about:blank", http.StatusText(e.Status), e.Status, k.detail}
+	if p.Type == "" {
+		p.Type = "about:blank"
+	}
+	if p.Title == "" && p.Type == "about:blank" {
+		p.Title = http.StatusText(e.Status)
+	}
+	return p
 }
