@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -54,7 +55,7 @@ func stallHTTP(
 // openIdempotent has every call be the same request, sent again.
 func openIdempotent(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) caller {
 	client := func(*http.Request) (string, error) { return "client", nil }
-	return callHTTP(t, serveHTTP(t, k, wait, do, httpmw.Idempotent(k, client)))
+	return callHTTP(t, serveHTTP(t, k, wait, do, idempotent.Middleware(k, client)))
 }
 
 // serveHTTP puts a guard around the lock.
@@ -95,7 +96,7 @@ func callHTTP(t *testing.T, server *httptest.Server) caller {
 			return "", ""
 		}
 		r.Header.Set("X-Key", key)
-		r.Header.Set(httpmw.IdempotencyKeyHeader, "sent-again")
+		r.Header.Set(idempotent.KeyHeader, "sent-again")
 		resp, err := server.Client().Do(r)
 		if err != nil {
 			if errors.Is(err, context.Canceled) {

@@ -99,10 +99,12 @@ func (s *settings) explain(err error) *Error {
 	return e
 }
 
-// refuse answers a request that was refused with err, or lost its lock before it answered.
-func (s *settings) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	e := s.explain(err)
-	respond := s.onError
+// refuse answers a request that was refused with err, or lost its lock before it answered. It tells
+// of an error that no request would fare better with.
+func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	g.Misuse(err)
+	e := g.explain(err)
+	respond := g.onError
 	switch kindOf(e.Err) {
 	case kindGone:
 		// Nobody is there to be answered, as a rule. But an empty 200,
@@ -110,9 +112,9 @@ func (s *settings) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		// whose BaseContext ends cancels the requests of clients that wait.
 		panic(http.ErrAbortHandler)
 	case kindBusy, kindFull, kindTooMany, kindSkipped:
-		respond = s.onBusy
+		respond = g.onBusy
 	case kindLost:
-		respond = s.lostResponder()
+		respond = g.lostResponder()
 	}
 	httpguard.MarkRefused(w.Header(), r)
 	respond(w, r, e)

@@ -24,12 +24,12 @@ const (
 // read before the lock, and kept in memory. Default for [Handle] and [Idempotent]:
 // [DefaultMaxBody], 1 MiB. Default for [Exclusive]: no bound; of a body above [DefaultBodyBefore],
 // 256 KiB, the rest is read under the lock. It panics if n is below 1.
-func MaxBody(n int64) ServerOption {
+func MaxBody(n int64) LockOption {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxBody(%d) can't be meant: give a number of bytes, "+
 			"such as httpmw.DefaultMaxBody", n))
 	}
-	return serverOption(func(s *settings) { s.maxBody, s.streamBody = n, false })
+	return lockOption(func(s *settings) { s.maxBody, s.streamBody = n, false })
 }
 
 // BodyTimeout is how long each 64 KiB of a request's body may take, and a smaller body, or the end
@@ -38,12 +38,12 @@ func MaxBody(n int64) ServerOption {
 // handler does not read does not count. It never extends http.Server.ReadTimeout, nor a deadline
 // that the handler or other middleware has set (http.ResponseController.SetReadDeadline). Default
 // [DefaultBodyTimeout], 10 s. It panics if d is not positive.
-func BodyTimeout(d time.Duration) ServerOption {
+func BodyTimeout(d time.Duration) LockOption {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: httpmw.BodyTimeout(%v) can't be meant: give a positive "+
 			"duration, such as httpmw.DefaultBodyTimeout", d))
 	}
-	return serverOption(func(s *settings) { s.bodyTimeout = d })
+	return lockOption(func(s *settings) { s.bodyTimeout = d })
 }
 
 // StreamBody leaves the whole body to the handler, under the lock and at any pace: for handlers
@@ -56,11 +56,11 @@ func StreamBody() Option {
 
 // checkDeadlines tells of a writer by which a client that is slow to send can't be stopped. Its
 // request is carried out all the same, at whatever pace.
-func (s *server) checkDeadlines(w http.ResponseWriter, r *http.Request) {
+func (g *guard) checkDeadlines(w http.ResponseWriter, r *http.Request) {
 	if httpguard.SetsDeadlines(w) {
 		return
 	}
-	s.Tell(&s.deadlines, fmt.Errorf("%w: the http.ResponseWriter on the route %q can't set a "+
+	g.Tell(&g.deadlines, fmt.Errorf("%w: the http.ResponseWriter on the route %q can't set a "+
 		"read deadline: a client that is slow to send more than %d KiB of body holds its lock for "+
 		"as long as it likes; let the writers of middleware outside of the lock have "+
 		"Unwrap() http.ResponseWriter, or have bodies read before the lock by httpmw.MaxBody",

@@ -3,6 +3,7 @@ package httpmw
 import (
 	"context"
 	"net/http"
+	"sync"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
@@ -58,14 +59,19 @@ func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler
 
 // guard puts a lock around what handles a request.
 type guard struct {
-	server
+	settings
+	httpguard.Faults
 
-	clients  *clients
-	unlocked *unlocked
+	deadlines sync.Once
+	clients   *clients
+	unlocked  *unlocked
 }
 
 func newGuard(k *renewer.Keeper, set settings) *guard {
-	return &guard{server{settings: set, Faults: httpguard.Faults{Keeper: k}}, newClients(set), newUnlocked(k, &set)}
+	return &guard{
+		settings: set, Faults: httpguard.Faults{Keeper: k},
+		clients: newClients(set), unlocked: newUnlocked(k, &set),
+	}
 }
 
 type work func(http.ResponseWriter, *http.Request)

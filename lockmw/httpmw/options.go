@@ -27,18 +27,6 @@ type (
 		LockOption
 		TransportOption
 	}
-	// IdempotentOption is what [Idempotent] takes.
-	IdempotentOption interface{ idempotent(*settings) }
-	// ServerOption is a [LockOption] and an [IdempotentOption].
-	ServerOption interface {
-		LockOption
-		IdempotentOption
-	}
-	// AnyOption is an option of all.
-	AnyOption interface {
-		CommonOption
-		IdempotentOption
-	}
 )
 
 type (
@@ -47,10 +35,6 @@ type (
 	handleOption    func(*settings)
 	transportOption func(*settings)
 	commonOption    func(*settings)
-	serverOption    func(*settings)
-	anyOption       func(*settings)
-
-	idempotentOption func(*settings)
 )
 
 func (o exclusiveOption) exclusive(s *settings) { o(s) }
@@ -61,15 +45,6 @@ func (o transportOption) transport(s *settings) { o(s) }
 func (o commonOption) exclusive(s *settings)    { o(s) }
 func (o commonOption) handle(s *settings)       { o(s) }
 func (o commonOption) transport(s *settings)    { o(s) }
-func (o serverOption) exclusive(s *settings)    { o(s) }
-func (o serverOption) handle(s *settings)       { o(s) }
-func (o serverOption) idempotent(s *settings)   { o(s) }
-func (o anyOption) exclusive(s *settings)       { o(s) }
-func (o anyOption) handle(s *settings)          { o(s) }
-func (o anyOption) transport(s *settings)       { o(s) }
-func (o anyOption) idempotent(s *settings)      { o(s) }
-
-func (o idempotentOption) idempotent(s *settings) { o(s) }
 
 type settings struct {
 	policy     lockmw.Option
@@ -92,24 +67,11 @@ type settings struct {
 
 	clientWaiters int
 	client        KeyFunc // nil: no bound for each client
-
-	scope        string
-	beforeReplay func(http.Handler) http.Handler
-	keepAnswer   time.Duration
-	maxAnswer    int
-	maxStored    int64
-	seal         sealer
-	answerWait   time.Duration
-	keyOptional  bool
-	finishWithin time.Duration
-	keepStatus   func(status int) bool
 }
 
 func newSettings() settings {
 	s := settings{
 		onBusy: Respond, onError: Respond, codec: decodeJSON, maxBody: DefaultMaxBody,
-		keepAnswer: DefaultKeepAnswer, maxAnswer: DefaultMaxAnswer,
-		maxStored: DefaultMaxStored, keepStatus: finalStatus, finishWithin: DefaultFinishWithin,
 		bodyTimeout: DefaultBodyTimeout,
 		waiters:     DefaultMaxWaiters,
 	}
@@ -162,8 +124,8 @@ func Wait(d time.Duration) CommonOption {
 
 // Operation names the work: a static name such as "transfer", which whoever waits for the lock
 // reads, and telemetry shows. Default: the route's pattern, r.Pattern; for a [Transport] none.
-func Operation(name string) AnyOption {
-	return anyOption(func(s *settings) { s.operation = name })
+func Operation(name string) CommonOption {
+	return commonOption(func(s *settings) { s.operation = name })
 }
 
 // Refuse does not wait: when somebody else has the lock, the answer is status, which
@@ -190,28 +152,28 @@ func Skip() LockOption {
 // one and a half, rounded up to whole seconds, so that clients refused together do not
 // come back together. Default lockmw.RetryIn: a second, five if the store was down,
 // and longer for a lock that has been held for long. It panics if d is not positive.
-func RetryAfter(d time.Duration) ServerOption {
+func RetryAfter(d time.Duration) LockOption {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: httpmw.RetryAfter(%v) can't be meant: give a positive "+
 			"duration, such as a second", d))
 	}
-	return serverOption(func(s *settings) { s.retryIn = d })
+	return lockOption(func(s *settings) { s.retryIn = d })
 }
 
 // OnBusy answers when somebody else has the lock, or too many wait for it: renewer.ErrHeld,
 // renewer.ErrQueueFull, [ErrTooMany] or, with [Skip], lockmw.ErrSkipped. Default [Respond]. It
 // panics if respond is nil.
-func OnBusy(respond Responder) ServerOption {
+func OnBusy(respond Responder) LockOption {
 	needs("OnBusy", respond)
-	return serverOption(func(s *settings) { s.onBusy = respond })
+	return lockOption(func(s *settings) { s.onBusy = respond })
 }
 
 // OnError answers whatever else keeps a request from running: a bad key or body, a store
 // that can't be asked, a keeper that is shut down, the request's own deadline. Nobody is
 // asked when the client has gone. Default [Respond]. It panics if respond is nil.
-func OnError(respond Responder) ServerOption {
+func OnError(respond Responder) LockOption {
 	needs("OnError", respond)
-	return serverOption(func(s *settings) { s.onError = respond })
+	return lockOption(func(s *settings) { s.onError = respond })
 }
 
 // OnLost answers when the lock was lost and the handler has written nothing: renewer.ErrLost.

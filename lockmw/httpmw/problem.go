@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
 // The types of the problems in bodies, by RFC 9457: they say what is wrong to programs that do not
@@ -76,11 +75,6 @@ var (
 		http.StatusServiceUnavailable, true, TypeTimeout, "Out of time",
 		"The time for this request ran out before it had the lock. " + nothingDone,
 	}
-	kindUnanswered = &kind{
-		http.StatusServiceUnavailable, true, TypeTimeout, "Out of time",
-		"The time for this request ran out while it was being carried out. Some of it may have " +
-			"been done.",
-	}
 	kindGone = &kind{
 		http.StatusServiceUnavailable, true, TypeTimeout, "Cancelled",
 		"This request was cancelled before it had the lock. " + nothingDone,
@@ -115,31 +109,6 @@ var (
 		http.StatusBadRequest, false, TypeBadRequest, "Bad request",
 		"The header " + FenceHeader + " is no fencing token. " + nothingDone,
 	}
-	kindBadIdempotencyKey = &kind{
-		http.StatusBadRequest, false, TypeBadRequest, "Bad request",
-		"The request needs one header " + IdempotencyKeyHeader +
-			" of 1 to 255 visible ASCII characters. " + nothingDone,
-	}
-	kindReused = &kind{
-		http.StatusUnprocessableEntity, false, TypeReused, "Key reused",
-		"The " + IdempotencyKeyHeader +
-			" is that of another request: another method, host, path or body. " + nothingDone,
-	}
-	kindNotKept = &kind{
-		http.StatusConflict, false, TypeNotKept, "Done before",
-		"A request with this " + IdempotencyKeyHeader +
-			" has been carried out, but its answer was too large to be kept.",
-	}
-	kindQuota = &kind{
-		http.StatusTooManyRequests, true, TypeQuota, "Quota used up",
-		"Too many answers to requests with an " + IdempotencyKeyHeader +
-			" are stored for this caller. " + nothingDone,
-	}
-	kindUnreadable = &kind{
-		status: http.StatusInternalServerError,
-		detail: "What is stored for this " + IdempotencyKeyHeader +
-			" can't be read. This request has not been carried out; one before it may have been.",
-	}
 	kindWildcard = &kind{
 		status: http.StatusInternalServerError,
 		detail: "The server's lock on this route is set up wrongly: the route has no wildcard of " +
@@ -170,18 +139,8 @@ func kindOf(err error) *kind {
 		return kindWildcard
 	case errors.Is(err, ErrFence):
 		return kindBadFence
-	case errors.Is(err, ErrIdempotencyKey):
-		return kindBadIdempotencyKey
 	case errors.Is(err, ErrTooMany):
 		return kindTooMany
-	case errors.Is(err, ErrQuota):
-		return kindQuota
-	case errors.Is(err, once.ErrInput):
-		return kindReused
-	case errors.Is(err, once.ErrResult):
-		return kindNotKept
-	case errors.Is(err, once.ErrRecord):
-		return kindUnreadable
 	}
 	switch lockmw.RefusalOf(err) {
 	case lockmw.RefusalHeld:
@@ -201,9 +160,6 @@ func kindOf(err error) *kind {
 	case lockmw.RefusalCancelled:
 		return kindGone
 	case lockmw.RefusalDeadline:
-		if errors.Is(err, errUnanswered) {
-			return kindUnanswered
-		}
 		return kindLate
 	default:
 		return kindMisuse

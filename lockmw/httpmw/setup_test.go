@@ -70,10 +70,6 @@ func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 		"a typed handler": {5 * time.Second, func(k *renewer.Keeper) http.Handler {
 			return httpmw.Handle(k, byAccount, nothingToDo)
 		}, []string{"WriteTimeout (5s)"}},
-		"waiting for an answer": {5 * time.Second, func(k *renewer.Keeper) http.Handler {
-			return httpmw.Idempotent(k, byName("a"),
-				httpmw.WaitForAnswer(time.Minute))(http.HandlerFunc(ok))
-		}, []string{"WriteTimeout (5s)", "1m0s"}},
 		"above": {11 * time.Second, func(k *renewer.Keeper) http.Handler {
 			return httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(ok))
 		}, nil},
@@ -86,9 +82,6 @@ func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 		"skipped": {5 * time.Second, func(k *renewer.Keeper) http.Handler {
 			return httpmw.Exclusive(k, byName("a"), httpmw.Skip())(http.HandlerFunc(ok))
 		}, nil},
-		"no waiting for an answer": {5 * time.Second, func(k *renewer.Keeper) http.Handler {
-			return httpmw.Idempotent(k, byName("a"))(http.HandlerFunc(ok))
-		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,9 +89,8 @@ func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 			mux := http.NewServeMux()
 			mux.Handle("/{path...}", c.guard(k))
 			s := serve(t, mux, func(s *httptest.Server) { s.Config.WriteTimeout = c.timeout })
-			for _, key := range []string{"a", "b"} {
-				send(t, s, http.MethodPost, "/secret", strings.NewReader(`{"Account":"7"}`),
-					httpmw.IdempotencyKeyHeader, key)
+			for range 2 {
+				send(t, s, http.MethodPost, "/secret", strings.NewReader(`{"Account":"7"}`))
 			}
 			errs := o.errs(t)
 			if c.want == nil {
@@ -160,8 +152,9 @@ func TestAWildcardThatIsNotThereIsToldOf(t *testing.T) {
 			"Exclusive": func(k *renewer.Keeper) http.Handler {
 				return httpmw.Exclusive(k, httpmw.PathValue("id"))(never(t))
 			},
-			"Idempotent": func(k *renewer.Keeper) http.Handler {
-				return httpmw.Idempotent(k, httpmw.PathValue("id"))(never(t))
+			"MaxWaitersPerClient": func(k *renewer.Keeper) http.Handler {
+				return httpmw.Exclusive(k, byName("a"), httpmw.MaxWaitersPerClient(1,
+					httpmw.PathValue("id")))(never(t))
 			},
 		} {
 			t.Run(name+", "+guard, func(t *testing.T) {
@@ -170,7 +163,6 @@ func TestAWildcardThatIsNotThereIsToldOf(t *testing.T) {
 				h := c.route(build(k))
 				for range 2 {
 					r := get(t, "/accounts/"+secret)
-					r.Header.Set(httpmw.IdempotencyKeyHeader, "k")
 					p := requireProblem(t, do(h, r), http.StatusInternalServerError, "about:blank")
 					assert.Contains(t, p.Detail, "httpmw.PathValue")
 					assert.NotContains(t, p.Detail, "{")

@@ -107,8 +107,7 @@ func TestASlowBodyIsRefusedByARealServer(t *testing.T) {
 			k, store := scripted(t)
 			timeout := httpmw.BodyTimeout(100 * time.Millisecond)
 			for name, h := range map[string]http.Handler{
-				"Exclusive":  httpmw.Exclusive(k, byName("a"), timeout)(never(t)),
-				"Idempotent": httpmw.Idempotent(k, byName("ann"), timeout)(never(t)),
+				"Exclusive": httpmw.Exclusive(k, byName("a"), timeout)(never(t)),
 				"all of it": httpmw.Exclusive(k, byName("a"), timeout,
 					httpmw.MaxBody(100))(never(t)),
 				"Handle": httpmw.Handle(k, byAccount,
@@ -119,7 +118,7 @@ func TestASlowBodyIsRefusedByARealServer(t *testing.T) {
 				s := serve(t, h, edit, uncomplaining(t))
 				body, more := io.Pipe()
 				go func() { _, _ = more.Write([]byte("x")) }()
-				a := send(t, s, http.MethodPost, "/", body, httpmw.IdempotencyKeyHeader, "k")
+				a := send(t, s, http.MethodPost, "/", body)
 				requireProblem(t, a, http.StatusRequestTimeout, httpmw.TypeTimeout)
 				assert.Equal(t, proto == "HTTP/1.1", a.Close, name)
 				require.NoError(t, more.Close())

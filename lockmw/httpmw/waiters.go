@@ -18,12 +18,12 @@ var ErrTooMany = errors.New("lockbeat: too many requests of one client wait")
 // that has it or asks for it; one more is answered with 503 at once. Default [DefaultMaxWaiters],
 // 100; for a [Transport], whose calls are the program's own, no limit. It panics if n is below 1;
 // to let nobody wait there is [Refuse].
-func MaxWaiters(n int) AnyOption {
+func MaxWaiters(n int) CommonOption {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaiters(%d) can't be meant: give at least 1, or "+
 			"take Refuse so that nobody waits", n))
 	}
-	return anyOption(func(s *settings) { s.waiters = n })
+	return commonOption(func(s *settings) { s.waiters = n })
 }
 
 // MaxWaitersPerClient bounds how many requests of one client ask or wait for locks of this

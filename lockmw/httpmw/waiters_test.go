@@ -37,10 +37,10 @@ func TestALineHadNoEnd(t *testing.T) {
 	t.Parallel()
 	many := httpmw.MaxWaiters(httpmw.DefaultMaxWaiters + 50)
 	for name, c := range map[string]struct {
-		guard func(k *renewer.Keeper, opts ...httpmw.AnyOption) http.Handler
+		guard func(k *renewer.Keeper, opts ...httpmw.CommonOption) http.Handler
 		send  func(t *testing.T) *http.Request
 		bound int
-		opts  []httpmw.AnyOption
+		opts  []httpmw.CommonOption
 	}{
 		"Exclusive": {guardExclusive, nothingToSend, httpmw.DefaultMaxWaiters, nil},
 		"Handle": {guardHandle, func(t *testing.T) *http.Request {
@@ -49,7 +49,7 @@ func TestALineHadNoEnd(t *testing.T) {
 		}, httpmw.DefaultMaxWaiters, nil},
 		"more": {
 			guardExclusive, nothingToSend, httpmw.DefaultMaxWaiters + 50,
-			[]httpmw.AnyOption{many},
+			[]httpmw.CommonOption{many},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestALineHadNoEnd(t *testing.T) {
 
 func nothingToSend(t *testing.T) *http.Request { t.Helper(); return get(t, "/") }
 
-func guardExclusive(k *renewer.Keeper, opts ...httpmw.AnyOption) http.Handler {
+func guardExclusive(k *renewer.Keeper, opts ...httpmw.CommonOption) http.Handler {
 	var all []httpmw.Option
 	for _, o := range opts {
 		all = append(all, o)
@@ -81,7 +81,7 @@ func guardExclusive(k *renewer.Keeper, opts ...httpmw.AnyOption) http.Handler {
 	return httpmw.Exclusive(k, byName("a"), all...)(http.HandlerFunc(ok))
 }
 
-func guardHandle(k *renewer.Keeper, opts ...httpmw.AnyOption) http.Handler {
+func guardHandle(k *renewer.Keeper, opts ...httpmw.CommonOption) http.Handler {
 	var all []httpmw.HandleOption
 	for _, o := range opts {
 		all = append(all, o)
@@ -89,26 +89,6 @@ func guardHandle(k *renewer.Keeper, opts ...httpmw.AnyOption) http.Handler {
 	return httpmw.Handle(k, byAccount, func(w http.ResponseWriter, r *http.Request, _ transfer) {
 		ok(w, r)
 	}, all...)
-}
-
-// The same for those that wait for an answer.
-func TestTheLineForAnAnswerHadNoEnd(t *testing.T) {
-	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		finish := make(chan struct{})
-		h := httpmw.Idempotent(k, byUser,
-			httpmw.WaitForAnswer(time.Minute))(http.HandlerFunc(func(w http.ResponseWriter,
-			r *http.Request,
-		) {
-			<-finish
-			ok(w, r)
-		}))
-		same := func() *http.Request { return order(t.Context(), "k", "pen") }
-		answered := crowd(t, 1+httpmw.DefaultMaxWaiters, h, same)
-		requireProblem(t, do(h, same()), http.StatusServiceUnavailable, httpmw.TypeBusy)
-		close(finish)
-		answered()
-	})
 }
 
 // The calls of a Transport are the program's own.
@@ -144,7 +124,7 @@ func TestOneClientFilledTheLine(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var got error
-		h := httpmw.Exclusive(k, httpmw.Header("Key"), httpmw.MaxWaitersPerClient(3, byUser),
+		h := httpmw.Exclusive(k, httpmw.Header("Key"), httpmw.MaxWaitersPerClient(3, httpmw.Header("User")),
 			httpmw.OnBusy(func(w http.ResponseWriter, r *http.Request, err error) {
 				got = err
 				httpmw.Respond(w, r, err)

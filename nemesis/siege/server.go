@@ -19,6 +19,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
@@ -128,7 +129,7 @@ func routes(k *renewer.Keeper, losses *lossCounter) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /accounts/{id}/transfer",
 		httpmw.Exclusive(k, httpmw.PathInt("id"), httpmw.Wait(5*time.Second))(transfer))
-	mux.Handle("POST /orders", httpmw.Idempotent(k, byClient)(order))
+	mux.Handle("POST /orders", idempotent.Middleware(k, byClient)(order))
 	mux.Handle("POST /batches",
 		httpmw.Handle(k, batch.names, func(w http.ResponseWriter, _ *http.Request, _ batch) {
 			_, _ = io.WriteString(w, "done\n")

@@ -1,6 +1,7 @@
 package httpguard
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -14,7 +15,14 @@ import (
 type Faults struct {
 	Keeper *renewer.Keeper
 
-	timeout sync.Once
+	misuse, timeout sync.Once
+}
+
+// Misuse tells of an error that no request will fare better with.
+func (f *Faults) Misuse(err error) {
+	if errors.Is(err, renewer.ErrConfig) {
+		f.Tell(&f.misuse, err)
+	}
 }
 
 // CheckTimeout tells of a server that may give up writing to a client before its request has had

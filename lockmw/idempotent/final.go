@@ -1,0 +1,22 @@
+package idempotent
+
+import (
+	"errors"
+	"net/http"
+)
+
+// errNotFinal means that a handler has answered what is not to be stored.
+var errNotFinal = errors.New("lockbeat: the answer is not final")
+
+// finalStatus reports whether answers with a status are stored by default. An error says that
+// nothing has been done, so the handler may run again; and what any client can have for the asking
+// would take space in the store for a day.
+func finalStatus(status int) bool { return status < http.StatusBadRequest }
+
+// final reports whether the handler's answer is to be stored. An error with Retry-After is not,
+// whatever its status: it asks the client to come again. (A 202 with Retry-After says when to ask
+// for the result of what has been begun.)
+func (r *recorder) final(keep func(status int) bool) bool {
+	again := r.status >= http.StatusBadRequest && r.sent.Get("Retry-After") != ""
+	return !r.refused && !again && keep(r.status)
+}

@@ -1,0 +1,50 @@
+package idempotent
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/lockmw/once"
+)
+
+// guard carries requests out once.
+type guard struct {
+	settings
+	httpguard.Faults
+
+	caller httpmw.KeyFunc
+	stored *stored
+	gate   *gate // nil: none
+
+	unreadable sync.Once
+}
+
+// refuse answers a request that was refused with err, and tells of a server that is set up wrongly,
+// and of a stored answer that can't be read, which may be a key that is missing, or another's
+// doing.
+func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	g.Misuse(err)
+	if errors.Is(err, once.ErrRecord) {
+		g.Tell(&g.unreadable, err)
+	}
+	e := explain(err, g.retryIn)
+	typ := e.Type
+	if typ == "" { // of a function of the user's
+		typ = httpmw.ErrorOf(e.Err).Type
+	}
+	respond := g.onError
+	switch {
+	case typ == httpmw.TypeBusy:
+		respond = g.onBusy
+	case typ == httpmw.TypeLost:
+		respond = httpmw.Respond
+	case typ == httpmw.TypeTimeout && lockmw.RefusalOf(e.Err) == lockmw.RefusalCancelled:
+		panic(http.ErrAbortHandler) // the client has gone: see package httpmw
+	}
+	httpguard.MarkRefused(w.Header(), r)
+	respond(w, r, e)
+}

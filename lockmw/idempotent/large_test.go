@@ -1,0 +1,119 @@
+package idempotent_test
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/lockbeat/lockbeat/lockmw/idempotent"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// counting is a writer that counts what has come through.
+type counting struct {
+	header http.Header
+	status int
+	bytes  int
+}
+
+func (c *counting) Header() http.Header    { return c.header }
+func (c *counting) WriteHeader(status int) { c.status = status }
+
+func (c *counting) Write(p []byte) (int, error) {
+	c.bytes += len(p)
+	return len(p), nil
+}
+
+// An answer too large to be stored is sent on while it is written, rather than kept in memory for
+// nothing.
+func TestALargeAnswerIsNotKeptInMemory(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{
+		"in large pieces": 1 << 20, "in small ones": 1 << 10,
+		"byte by byte": 1,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+				w := &counting{header: make(http.Header)}
+				runs, written := 0, 0
+				piece := bytes.Repeat([]byte("x"), size)
+				h := idempotent.Middleware(k,
+					byUser)(http.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) {
+					runs++
+					to.Header().Set("X-Report", "7")
+					to.WriteHeader(http.StatusCreated)
+					for written < 4*idempotent.DefaultMaxAnswer {
+						n, err := to.Write(piece)
+						if !assert.NoError(t, err) {
+							return
+						}
+						written += n
+						if !assert.LessOrEqual(t, written-w.bytes, idempotent.DefaultMaxAnswer) {
+							return
+						}
+					}
+				}))
+				h.ServeHTTP(w, order(t.Context(), "k", "pen"))
+				assert.Equal(t, http.StatusCreated, w.status)
+				assert.Equal(t, "7", w.header.Get("X-Report"))
+				assert.Empty(t, w.header.Get("Content-Length"), "which nobody knew")
+				assert.Equal(t, written, w.bytes)
+				again := answered(h, order(t.Context(), "k", "pen"))
+				assert.Equal(t, http.StatusConflict, again.Code)
+				assert.Contains(t, again.Body.String(), "TypeNotKept")
+				assert.Equal(t, 1, runs)
+			})
+		})
+	}
+}
+
+// One that is not final is not stored either, however large.
+func TestALargeFailureRunsAgain(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		runs := 0
+		page := bytes.Repeat([]byte("x"), 2*idempotent.DefaultMaxAnswer)
+		h := idempotent.Middleware(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			runs++
+			w.WriteHeader(http.StatusBadGateway)
+			_, _ = w.Write(page)
+		}))
+		for want := range 2 {
+			w := answered(h, order(t.Context(), "k", "pen"))
+			assert.Equal(t, http.StatusBadGateway, w.Code)
+			assert.Equal(t, len(page), w.Body.Len())
+			assert.Equal(t, want+1, runs)
+		}
+	})
+}
+
+// A large answer on a real server, by either protocol: whole, and with the headers that the handler
+// has set.
+func TestALargeAnswerArrives(t *testing.T) {
+	t.Parallel()
+	for proto, edit := range protocols {
+		t.Run(proto, func(t *testing.T) {
+			t.Parallel()
+			k, _ := scripted(t)
+			page := bytes.Repeat([]byte("0123456789abcdef"), idempotent.DefaultMaxAnswer/4)
+			s := serve(t, idempotent.Middleware(k,
+				byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("X-Report", "7")
+				for rest := page; len(rest) > 0; rest = rest[min(len(rest), 1000):] {
+					_, _ = w.Write(rest[:min(len(rest), 1000)])
+				}
+			})), edit, uncomplaining(t))
+			a := send(t, s, http.MethodPost, "/", bytes.NewReader(nil), idempotent.KeyHeader,
+				"k", "User", "ann")
+			assert.NoError(t, a.err)
+			assert.Equal(t, string(page), a.body)
+			assert.Equal(t, "7", a.Header.Get("X-Report"))
+			assert.Equal(t, "text/plain; charset=utf-8", a.Header.Get("Content-Type"))
+		})
+	}
+}

@@ -1,0 +1,419 @@
+package idempotent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/idempotent"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+func byUser(r *http.Request) (string, error) { return r.Header.Get("User"), nil }
+
+// order is a request to order something.
+func order(ctx context.Context, key, body string) *http.Request {
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/orders?now=1",
+		strings.NewReader(body))
+	r.Header.Set("User", "ann")
+	if key != "" {
+		r.Header.Set(idempotent.KeyHeader, key)
+	}
+	return r
+}
+
+func answered(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	w.Header().Set("X-Outer", "set before")
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// shop counts the orders that it takes.
+type shop struct{ taken atomic.Int64 }
+
+func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n := s.taken.Add(1)
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(err)
+	}
+	w.Header().Set("Location", "/orders/7")
+	w.Header().Set("Set-Cookie", "session=secret")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = fmt.Fprintf(w, "order %d: %s", n, body)
+}
+
+func TestAnOrderIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		var shop shop
+		h := idempotent.Middleware(k, byUser)(&shop)
+		first := answered(h, order(t.Context(), "k-1", "pen"))
+		assert.Equal(t, http.StatusCreated, first.Code)
+		assert.Equal(t, "order 1: pen", first.Body.String())
+		assert.Empty(t, first.Header().Get(idempotent.ReplayedHeader))
+		assert.Equal(t, "session=secret", first.Header().Get("Set-Cookie"))
+		for _, key := range []string{"k-1", `"k-1"`, ` "k-1" `} {
+			again := answered(h, order(t.Context(), key, "pen"))
+			assert.Equal(t, http.StatusCreated, again.Code)
+			assert.Equal(t, "order 1: pen", again.Body.String())
+			assert.Equal(t, "true", again.Header().Get(idempotent.ReplayedHeader))
+			assert.Equal(t, "/orders/7", again.Header().Get("Location"))
+			assert.Equal(t, first.Header().Get("Content-Type"), again.Header().Get("Content-Type"))
+			assert.Equal(t, "12", again.Header().Get("Content-Length"))
+			assert.Equal(t, "set before", again.Header().Get("X-Outer"))
+			assert.Empty(t, again.Header().Get("Set-Cookie"), "of the first client's session")
+		}
+		other := order(t.Context(), "k-1", "pen")
+		other.Header.Set("User", "bob")
+		assert.Equal(t, "order 2: pen", answered(h, other).Body.String(),
+			"another caller's key is another")
+		assert.Equal(t, "order 3: pen", answered(h, order(t.Context(), "k-2", "pen")).Body.String())
+		for _, name := range names(s) {
+			assert.NotContains(t, name, "k-1", "keys are hashed")
+			assert.NotContains(t, name, "ann")
+		}
+		pass(idempotent.DefaultKeepAnswer)
+		assert.Equal(t, "order 4: pen", answered(h, order(t.Context(), "k-1", "pen")).Body.String(),
+			"forgotten after a day")
+	})
+}
+
+func TestAKeyIsOneRequests(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		var shop shop
+		h := idempotent.Middleware(k, byUser)(&shop)
+		answered(h, order(t.Context(), "k", "pen"))
+		for name, edit := range map[string]func(*http.Request){
+			"body":   func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("ink")) },
+			"method": func(r *http.Request) { r.Method = http.MethodPut },
+			"path":   func(r *http.Request) { r.RequestURI = "/other?now=1" },
+			"query":  func(r *http.Request) { r.RequestURI = "/orders?now=2" },
+			"no URI": func(r *http.Request) { r.RequestURI, r.URL.Path = "", "/other" },
+			"host":   func(r *http.Request) { r.Host = "tenant-b.example" },
+			"port":   func(r *http.Request) { r.Host += ":8080" },
+			"type":   func(r *http.Request) { r.Header.Set("Content-Type", "text/csv") },
+		} {
+			r := order(t.Context(), "k", "pen")
+			edit(r)
+			w := answered(h, r)
+			assert.Equal(t, http.StatusUnprocessableEntity, w.Code, name)
+			assert.Contains(t, w.Body.String(), "TypeReused")
+			assert.NotContains(t, w.Body.String(), `"k"`)
+		}
+		r := order(t.Context(), "k", "pen")
+		r.Host = strings.ToUpper(r.Host)
+		assert.Equal(t, "true", answered(h, r).Header().Get(idempotent.ReplayedHeader),
+			"case is nothing to a host")
+		assert.EqualValues(t, 1, shop.taken.Load())
+	})
+}
+
+// Two services on one Redis, with the same keys of users who have the same numbers: one answered
+// with what the other had.
+func TestServicesWithTheirOwnScopeDoNotMeet(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		var books, pens shop
+		for _, h := range []http.Handler{
+			idempotent.Middleware(k, byUser)(&books),
+			idempotent.Middleware(k, byUser, idempotent.Scope("pens"))(&pens),
+		} {
+			assert.Empty(t, answered(h,
+				order(t.Context(), "k", "")).Header().Get(idempotent.ReplayedHeader))
+			assert.Equal(t, "true",
+				answered(h, order(t.Context(), "k", "")).Header().Get(idempotent.ReplayedHeader))
+		}
+		assert.EqualValues(t, 1, books.taken.Load())
+		assert.EqualValues(t, 1, pens.taken.Load())
+
+		// What one part of a name ends with is not what the next begins with.
+		ab := idempotent.Middleware(k, byName("c"), idempotent.Scope("ab"))(&books)
+		a := idempotent.Middleware(k, byName("bc"), idempotent.Scope("a"))(&books)
+		assert.Empty(t, answered(ab,
+			order(t.Context(), "k", "")).Header().Get(idempotent.ReplayedHeader))
+		assert.Empty(t, answered(a,
+			order(t.Context(), "k", "")).Header().Get(idempotent.ReplayedHeader))
+	})
+}
+
+func TestRequestsWithoutAUsableKey(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		var shop shop
+		h := idempotent.Middleware(k, byUser, idempotent.MaxBody(10))(&shop)
+		for _, key := range []string{
+			"", " ", `""`, `"open`, `"a"b`, `"a\b"`, `"a\`, "a b", "ä",
+			"a\x00b", strings.Repeat("k", 256),
+		} {
+			r := order(t.Context(), "x", "pen")
+			r.Header[idempotent.KeyHeader] = []string{key}
+			w := answered(h, r)
+			assert.Equal(t, http.StatusBadRequest, w.Code, key)
+			assert.Contains(t, w.Body.String(), "Idempotency-Key")
+		}
+		assert.Equal(t, http.StatusBadRequest, answered(h, order(t.Context(), "", "pen")).Code)
+		two := order(t.Context(), "a", "pen")
+		two.Header.Add(idempotent.KeyHeader, "b")
+		assert.Equal(t, http.StatusBadRequest, answered(h, two).Code)
+		nobody := order(t.Context(), "a", "pen")
+		nobody.Header.Del("User")
+		assert.Equal(t, http.StatusBadRequest, answered(h, nobody).Code)
+		assert.Equal(t, http.StatusRequestEntityTooLarge,
+			answered(h, order(t.Context(), "a", "a fountain pen")).Code)
+		assert.Zero(t, shop.taken.Load())
+		assert.Empty(t, names(s))
+
+		assert.Equal(t, http.StatusCreated,
+			answered(h, order(t.Context(), strings.Repeat("k", 255), "pen")).Code)
+		optional := idempotent.Middleware(k, byUser, idempotent.KeyOptional())(&shop)
+		assert.Equal(t, http.StatusCreated, answered(optional, order(t.Context(), "", "pen")).Code)
+		assert.Equal(t, http.StatusCreated, answered(optional, order(t.Context(), "", "pen")).Code)
+		assert.EqualValues(t, 3, shop.taken.Load())
+		assert.Equal(t, http.StatusBadRequest,
+			answered(optional,
+				order(t.Context(), `"`, "pen")).Code, "a bad key is none that was left out")
+	})
+}
+
+func TestInFlight(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		var shop shop
+		slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			pass(time.Second)
+			shop.ServeHTTP(w, r)
+		})
+		h := idempotent.Middleware(k, byUser)(slow)
+		waits := idempotent.Middleware(k, byUser, idempotent.WaitForAnswer(3*time.Second))(slow)
+		var first *httptest.ResponseRecorder
+		var wg sync.WaitGroup
+		wg.Go(func() { first = answered(h, order(t.Context(), "k", "pen")) })
+		synctest.Wait()
+		busy := answered(h, order(t.Context(), "k", "pen"))
+		assert.Equal(t, http.StatusConflict, busy.Code)
+		assert.NotEmpty(t, busy.Header().Get("Retry-After"))
+		assert.Contains(t, busy.Body.String(), "TypeBusy")
+		begun := time.Now()
+		replayed := answered(waits, order(t.Context(), "k", "pen"))
+		assert.Equal(t, "true", replayed.Header().Get(idempotent.ReplayedHeader))
+		assert.Equal(t, time.Second, time.Since(begun))
+		wg.Wait()
+		assert.Equal(t, first.Body.String(), replayed.Body.String())
+		assert.EqualValues(t, 1, shop.taken.Load())
+	})
+}
+
+// What asks the client to come again is not stored, however often it does.
+func TestAnswersThatAreNotFinal(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		status := http.StatusInternalServerError
+		runs := 0
+		h := idempotent.Middleware(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			runs++
+			if status >= http.StatusBadRequest {
+				w.Header().Set("Retry-After", "1")
+			}
+			w.WriteHeader(status)
+		}))
+		for _, status = range []int{500, 503, 408, 425, 429, 500, 502, 500} {
+			w := answered(h, order(t.Context(), "k", "pen"))
+			assert.Equal(t, status, w.Code)
+			assert.Equal(t, "1", w.Header().Get("Retry-After"))
+			assert.Empty(t, w.Header().Get(idempotent.ReplayedHeader))
+		}
+		status = http.StatusAccepted
+		assert.Equal(t, status, answered(h, order(t.Context(), "k", "pen")).Code)
+		status = http.StatusOK
+		assert.Equal(t, http.StatusAccepted, answered(h, order(t.Context(), "k", "pen")).Code,
+			"the first that is final")
+		assert.Equal(t, 9, runs)
+	})
+}
+
+func TestPanicsPassThrough(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		boom := true
+		var shop shop
+		h := idempotent.Middleware(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if boom {
+				w.WriteHeader(http.StatusCreated)
+				panic("boom")
+			}
+			shop.ServeHTTP(w, r)
+		}))
+		require.PanicsWithValue(t, "boom", func() { answered(h, order(t.Context(), "k", "pen")) })
+		boom = false
+		w := answered(h, order(t.Context(), "k", "pen"))
+		assert.Equal(t, http.StatusCreated, w.Code)
+		assert.Empty(t, w.Header().Get(idempotent.ReplayedHeader))
+	})
+}
+
+// A handler that returns without a word since its context has ended has not answered 200.
+func TestLostWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		var name string
+		runs := 0
+		h := idempotent.Middleware(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			runs++
+			if runs > 1 {
+				w.WriteHeader(http.StatusAccepted)
+				return
+			}
+			name = names(s)[0]
+			s.Delete(name)
+			<-r.Context().Done()
+			assert.ErrorIs(t, context.Cause(r.Context()), renewer.ErrLost)
+			assert.False(t, lockmw.Held(r.Context(), name))
+		}))
+		w := answered(h, order(t.Context(), "k", "pen"))
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+		assert.Contains(t, w.Body.String(), "TypeLost")
+		assert.Equal(t, http.StatusAccepted, answered(h, order(t.Context(), "k", "pen")).Code)
+
+		ctx, leave := context.WithCancel(t.Context())
+		gone := idempotent.Middleware(k,
+			byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			leave()
+			<-r.Context().Done()
+		}))
+		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
+			answered(gone, order(ctx, "gone", "pen"))
+		})
+		assert.Equal(t, http.StatusAccepted, answered(h, order(t.Context(), "gone", "pen")).Code,
+			"it can be sent again")
+	})
+}
+
+// An answer that was given although the lock was lost stands, unless another was first.
+func TestLostWithAnAnswer(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		var h http.Handler
+		runs := 0
+		h = idempotent.Middleware(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			runs++
+			if runs == 1 {
+				s.Delete(names(s)[0])
+				<-r.Context().Done()
+				second := answered(h, order(context.WithoutCancel(t.Context()), "k", "pen"))
+				assert.Equal(t, "run 2", second.Body.String())
+				_, _ = w.Write([]byte("run 1"))
+				return
+			}
+			_, _ = w.Write([]byte("run 2"))
+		}))
+		assert.Equal(t, "run 2", answered(h, order(t.Context(), "k", "pen")).Body.String())
+		assert.Equal(t, 2, runs)
+		assert.Equal(t, "run 2", answered(h, order(t.Context(), "k", "pen")).Body.String())
+	})
+}
+
+func TestTooLargeToKeep(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		var shop shop
+		h := idempotent.Middleware(k, byUser, idempotent.MaxAnswer(100))(&shop)
+		long := strings.Repeat("pen", 100)
+		assert.Equal(t, "order 1: "+long, answered(h, order(t.Context(), "k", long)).Body.String(),
+			"it reaches whom it is for")
+		w := answered(h, order(t.Context(), "k", long))
+		assert.Equal(t, http.StatusConflict, w.Code)
+		assert.Contains(t, w.Body.String(), "TypeNotKept")
+		assert.Empty(t, w.Header().Get("Retry-After"))
+		assert.EqualValues(t, 1, shop.taken.Load())
+	})
+}
+
+func TestIdempotentWithoutAStore(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		var shop shop
+		var told error
+		h := idempotent.Middleware(k, byUser,
+			idempotent.OnError(func(w http.ResponseWriter, r *http.Request, err error) {
+				told = err
+				httpmw.Respond(w, r, err)
+			}))(&shop)
+		s.Default(script.Acquire, script.Fail(errors.New("connection refused")))
+		w := answered(h, order(t.Context(), "k", "pen"))
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+		assert.Contains(t, w.Body.String(), "TypeUnavailable")
+		require.ErrorIs(t, told, renewer.ErrUnavailable)
+		assert.Zero(t, shop.taken.Load())
+		s.Default(script.Acquire, script.Pass())
+	})
+}
+
+func TestInterimAnswersPass(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		h := idempotent.Middleware(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			assert.Equal(t, "set before", w.Header().Get("X-Outer"))
+			w.Header().Del("X-Outer")
+			w.WriteHeader(http.StatusNoContent)
+			w.WriteHeader(http.StatusOK)
+			_, err := w.Write([]byte("x"))
+			assert.ErrorIs(t, err, http.ErrBodyNotAllowed)
+			assert.ErrorIs(t, http.NewResponseController(w).Flush(), http.ErrNotSupported)
+		}))
+		first, again := answered(h, order(t.Context(), "k", "pen")), answered(h,
+			order(t.Context(), "k", "pen"))
+		assert.Equal(t, http.StatusNoContent, first.Code)
+		assert.Empty(t, first.Header().Get("X-Outer"))
+		assert.Equal(t, http.StatusNoContent, again.Code)
+		assert.Empty(t, again.Header().Get("Content-Length"))
+	})
+}
+
+func TestIdempotentRefusesWhatCantBeMeant(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	for name, f := range map[string]func(){
+		"no keeper":     func() { idempotent.Middleware(nil, byUser) },
+		"no caller":     func() { idempotent.Middleware(k, nil) },
+		"no handler":    func() { idempotent.Middleware(k, byUser)(nil) },
+		"MaxAnswer":     func() { idempotent.MaxAnswer(0) },
+		"WaitForAnswer": func() { idempotent.WaitForAnswer(0) },
+		"FinishWithin":  func() { idempotent.FinishWithin(-1) },
+		"KeepStatus":    func() { idempotent.KeepStatus(nil) },
+		"BeforeReplay":  func() { idempotent.BeforeReplay(nil) },
+		"no middleware": func() {
+			none := func(http.Handler) http.Handler { return nil }
+			idempotent.Middleware(k, byUser, idempotent.BeforeReplay(none))(http.HandlerFunc(ok))
+		},
+		"KeepAnswer": func() { idempotent.Middleware(k, byUser, idempotent.KeepAnswer(time.Second)) },
+		"no records": func() {
+			idempotent.Middleware(newKeeper(t, struct{ renewer.Store }{script.New()}), byUser)
+		},
+		"negative times": func() { idempotent.Middleware(k, byUser, idempotent.KeepAnswer(-time.Second)) },
+	} {
+		require.Panics(t, f, name)
+	}
+}

@@ -1,0 +1,124 @@
+package idempotent
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+)
+
+// Option says what one [Middleware] does. Of two that contradict each other the later one counts.
+// Options panic if they are given what can't be meant, such as a negative duration: they are called
+// when a program starts.
+type Option func(*settings)
+
+// Scope tells callers of one name apart: keys of the same caller in another scope are others. Give
+// each service that shares a Redis a scope of its own, such as its name, and each of two handlers
+// whose callers have the same IDs and are not the same. A store prefix of its own for each service
+// (redisstore.Prefix) does it as well, and keeps their locks apart too. Changing it makes all keys
+// new. Default "".
+func Scope(scope string) Option {
+	return func(s *settings) { s.scope = scope }
+}
+
+// WaitForAnswer has a request wait for at most d for one with the same key
+// that is being carried out, and then replay its answer, or take over if it
+// came to nothing. Default: no waiting, 409. It panics if d is not positive.
+func WaitForAnswer(d time.Duration) Option {
+	if d <= 0 {
+		panic(fmt.Sprintf("lockbeat: idempotent.WaitForAnswer(%v) can't be meant: give a positive "+
+			"duration, or leave it out so as not to wait", d))
+	}
+	return func(s *settings) { s.answerWait = d }
+}
+
+// FinishWithin is how long a handler may go on when its client has gone, or other middleware's
+// deadline has passed: then its context ends too. Take more for handlers that need longer than that
+// to come to an end, 0 for ones that had better be cut off, since they undo what they have begun.
+// It panics if d is negative. Default [DefaultFinishWithin], 1 min.
+func FinishWithin(d time.Duration) Option {
+	if d < 0 {
+		panic(fmt.Sprintf("lockbeat: idempotent.FinishWithin(%v) can't be meant: give a duration, or "+
+			"0 so that a handler ends with its client", d))
+	}
+	return func(s *settings) { s.finishWithin = d }
+}
+
+// KeyOptional lets requests without an Idempotency-Key through, as if
+// there were no guard. Default: 400.
+func KeyOptional() Option {
+	return func(s *settings) { s.keyOptional = true }
+}
+
+// Operation names the work: a static name such as "order", which whoever waits for the lock reads,
+// and telemetry shows. Default: the route's pattern, r.Pattern.
+func Operation(name string) Option {
+	return func(s *settings) { s.operation = name }
+}
+
+// MaxBody bounds a request's body to n bytes: 413 beyond. All of it is read first, and kept in
+// memory. It panics if n is below 1. Default [httpmw.DefaultMaxBody], 1 MiB.
+func MaxBody(n int64) Option {
+	if n < 1 {
+		panic(fmt.Sprintf("lockbeat: idempotent.MaxBody(%d) can't be meant: give a number of "+
+			"bytes, such as httpmw.DefaultMaxBody", n))
+	}
+	return func(s *settings) { s.maxBody = n }
+}
+
+// BodyTimeout is how long each 64 KiB of a request's body may take, and a smaller body, or the end
+// of a larger one, as well: 408 beyond. It never extends http.Server.ReadTimeout, nor a deadline
+// that other middleware has set (http.ResponseController.SetReadDeadline). It panics if d is not
+// positive. Default [httpmw.DefaultBodyTimeout], 10 s.
+func BodyTimeout(d time.Duration) Option {
+	if d <= 0 {
+		panic(fmt.Sprintf("lockbeat: idempotent.BodyTimeout(%v) can't be meant: give a positive "+
+			"duration, such as httpmw.DefaultBodyTimeout", d))
+	}
+	return func(s *settings) { s.bodyTimeout = d }
+}
+
+// MaxWaiters bounds how many requests with one key wait for its answer in this process
+// ([WaitForAnswer]), behind the one that is being carried out; one more is answered with 503 at
+// once. It panics if n is below 1. Default [httpmw.DefaultMaxWaiters], 100.
+func MaxWaiters(n int) Option {
+	if n < 1 {
+		panic(fmt.Sprintf("lockbeat: idempotent.MaxWaiters(%d) can't be meant: give at least 1, "+
+			"or leave out WaitForAnswer so that none waits", n))
+	}
+	return func(s *settings) { s.waiters = n }
+}
+
+// RetryAfter sets about what Retry-After says: a random duration between half of d and one and a
+// half, rounded up to whole seconds, so that clients refused together do not come back together.
+// Default lockmw.RetryIn: a second, five if the store was down, and longer for a request that has
+// been under way for long. It panics if d is not positive.
+func RetryAfter(d time.Duration) Option {
+	if d <= 0 {
+		panic(fmt.Sprintf("lockbeat: idempotent.RetryAfter(%v) can't be meant: give a positive "+
+			"duration, such as a second", d))
+	}
+	return func(s *settings) { s.retryIn = d }
+}
+
+// OnBusy answers when the request is being carried out already, or too many wait for its answer:
+// renewer.ErrHeld or renewer.ErrQueueFull. Default [httpmw.Respond]. It panics if respond is nil.
+func OnBusy(respond httpmw.Responder) Option {
+	needs("OnBusy", respond)
+	return func(s *settings) { s.onBusy = respond }
+}
+
+// OnError answers whatever else keeps a request from running: a bad key or body, a key that is
+// another request's, a caller that has filled its quota, a store that can't be asked, a keeper that
+// is shut down, the request's own deadline. It is not called when the client has gone. Default
+// [httpmw.Respond]. It panics if respond is nil.
+func OnError(respond httpmw.Responder) Option {
+	needs("OnError", respond)
+	return func(s *settings) { s.onError = respond }
+}
+
+func needs(option string, respond httpmw.Responder) {
+	if respond == nil {
+		panic("lockbeat: idempotent." + option + " needs a responder such as httpmw.Respond")
+	}
+}

@@ -1,0 +1,236 @@
+package idempotent_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/idempotent"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// bank charges a card, and then books that on its request's context.
+type bank struct{ charged, booked int }
+
+func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.charged++
+	select {
+	case <-r.Context().Done():
+		http.Error(w, r.Context().Err().Error(), http.StatusInternalServerError)
+	case <-time.After(300 * time.Millisecond):
+		b.booked++
+	}
+}
+
+// A client that gives up waiting, and comes again, is what the key is for: its leaving must not cut
+// the handler off half-way.
+func TestAClientsTimeoutDoesNotChargeTwice(t *testing.T) {
+	t.Parallel()
+	for name, give := range map[string]func(ctx context.Context, in time.Duration) (context.Context,
+		context.CancelFunc){
+		"it leaves": func(ctx context.Context, in time.Duration) (context.Context,
+			context.CancelFunc,
+		) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(in, cancel)
+			return ctx, cancel
+		},
+		"a deadline of other middleware": context.WithTimeout,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+				var b bank
+				h := idempotent.Middleware(k, byUser)(&b)
+				ctx, cancel := give(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				answered(h, order(ctx, "k", "pen"))
+				w := answered(h, order(t.Context(), "k", "pen"))
+				assert.Equal(t, http.StatusOK, w.Code)
+				assert.Equal(t, "true", w.Header().Get(idempotent.ReplayedHeader))
+				assert.Equal(t, bank{charged: 1, booked: 1}, b)
+			})
+		})
+	}
+}
+
+// A lock lost after the client has left ends the handler all the same.
+func TestLostAfterTheClientHasGone(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		type value struct{}
+		ctx, leave := context.WithCancel(context.WithValue(t.Context(), value{}, "kept"))
+		h := idempotent.Middleware(k,
+			byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			leave()
+			pass(time.Second)
+			assert.NoError(t, r.Context().Err())
+			assert.Equal(t, "kept", r.Context().Value(value{}))
+			assert.True(t, lockmw.Held(r.Context(), names(s)[0]))
+			s.Delete(names(s)[0])
+			begun := time.Now()
+			<-r.Context().Done()
+			assert.Less(t, time.Since(begun), renewer.DefaultTTL)
+			assert.ErrorIs(t, context.Cause(r.Context()), renewer.ErrLost)
+		}))
+		assert.Equal(t, http.StatusServiceUnavailable, answered(h, order(ctx, "k", "pen")).Code)
+	})
+}
+
+// A client that waits for another's answer, and leaves, is out of the line at once: only what has
+// begun goes on.
+func TestAClientThatLeavesTheLineIsGone(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		h := idempotent.Middleware(k, byUser,
+			idempotent.WaitForAnswer(time.Hour))(http.HandlerFunc(func(http.ResponseWriter,
+			*http.Request,
+		) {
+			pass(time.Minute)
+		}))
+		first := make(chan struct{})
+		go func() { answered(h, order(t.Context(), "k", "pen")); close(first) }()
+		begun := time.Now()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errDown)
+		defer cancel()
+		pass(time.Millisecond)
+		w := answered(h, order(ctx, "k", "pen"))
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+		assert.Contains(t, w.Body.String(), "TypeTimeout")
+		assert.Equal(t, time.Second, time.Since(begun))
+		gone, leave := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, leave)
+		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
+			answered(h, order(gone, "k", "pen"))
+		})
+		assert.Equal(t, 2*time.Second, time.Since(begun))
+		<-first
+		assert.Zero(t, s.Watchers(names(s)[0]))
+	})
+}
+
+// A handler that does not come to an end has one set, which begins when the client has gone, and
+// not before.
+func TestFinishWithin(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		opts []idempotent.Option
+		want time.Duration
+	}{
+		"default":         {nil, idempotent.DefaultFinishWithin},
+		"longer":          {[]idempotent.Option{idempotent.FinishWithin(time.Hour)}, time.Hour},
+		"with its client": {[]idempotent.Option{idempotent.FinishWithin(0)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+				var left time.Time
+				var ends func()
+				runs := 0
+				h := idempotent.Middleware(k, byUser,
+					c.opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					runs++
+					pass(2 * time.Hour)
+					assert.NoError(t, r.Context().Err(), "for a client that is there it goes on")
+					ends()
+					left = time.Now()
+					<-r.Context().Done()
+					assert.Equal(t, c.want, time.Since(left))
+					assert.ErrorIs(t, r.Context().Err(), context.Canceled)
+					assert.ErrorContains(t, context.Cause(r.Context()), "FinishWithin")
+				}))
+				gone, leave := context.WithCancel(t.Context())
+				ends = leave
+				require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
+					answered(h, order(gone, "k", "pen"))
+				})
+
+				late, cancel := context.WithDeadline(t.Context(),
+					time.Now().Add(2*time.Hour+time.Second))
+				defer cancel()
+				ends = func() { <-late.Done() }
+				w := answered(h, order(late, "k", "pen"))
+				assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+				assert.Contains(t, w.Body.String(), "TypeTimeout")
+				assert.Contains(t, w.Body.String(), "Some of it may have been done")
+				assert.Equal(t, 2, runs)
+			})
+		})
+	}
+}
+
+// Under a lock further out the handler ends with its client: it could not be told of the loss of
+// that lock any more.
+func TestUnderALockFurtherOutTheHandlerEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		gone, leave := context.WithCancel(t.Context())
+		h := httpmw.Exclusive(k,
+			byName("account"))(idempotent.Middleware(k,
+			byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			leave()
+			begun := time.Now()
+			<-r.Context().Done()
+			assert.Zero(t, time.Since(begun))
+		})))
+		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
+			answered(h, order(gone, "k", "pen"))
+		})
+	})
+}
+
+// On a real server a client's timeout ends the request's context, and nothing that is done under
+// it.
+func TestAClientThatHangsUpFindsItsRequestDone(t *testing.T) {
+	t.Parallel()
+	for proto, edit := range protocols {
+		t.Run(proto, func(t *testing.T) {
+			t.Parallel()
+			k, _ := scripted(t)
+			begun, gone := make(chan struct{}), make(chan struct{})
+			var shop shop
+			h := idempotent.Middleware(k, byUser,
+				idempotent.WaitForAnswer(soon))(http.HandlerFunc(func(w http.ResponseWriter,
+				r *http.Request,
+			) {
+				close(begun)
+				within(t, gone)
+				assert.NoError(t, r.Context().Err())
+				shop.ServeHTTP(w, r)
+			}))
+			s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("First") != "" {
+					context.AfterFunc(r.Context(), func() { close(gone) })
+				}
+				h.ServeHTTP(w, r)
+			}), edit, uncomplaining(t))
+			ctx, hangUp := context.WithCancel(t.Context())
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/",
+				strings.NewReader("pen"))
+			require.NoError(t, err)
+			r.Header.Set(idempotent.KeyHeader, "k")
+			r.Header.Set("User", "ann")
+			r.Header.Set("First", "yes")
+			go func() {
+				<-begun
+				hangUp()
+			}()
+			res, err := s.Client().Do(r)
+			if err == nil {
+				_ = res.Body.Close()
+			}
+			require.ErrorIs(t, err, context.Canceled)
+			a := buy(t, s, "/")
+			assert.Equal(t, "order 1: pen", a.body)
+			assert.Equal(t, "true", a.Header.Get(idempotent.ReplayedHeader))
+		})
+	}
+}

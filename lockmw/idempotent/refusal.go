@@ -1,0 +1,86 @@
+package idempotent
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/once"
+)
+
+const nothingDone = "The request has not been carried out."
+
+// explain makes the answer for err: package httpmw's, unless err is a reason of this package's own.
+// The request's own faults come first: what the caller function returns may be anything.
+func explain(err error, retryIn time.Duration) *httpmw.Error {
+	if e, ok := errors.AsType[*httpmw.Error](err); ok {
+		return e
+	}
+	e := httpmw.ErrorOf(err)
+	switch {
+	case errors.Is(err, httpmw.ErrKey), errors.Is(err, httpmw.ErrBody):
+	case errors.Is(err, ErrKey):
+		return badKey(err)
+	case errors.Is(err, once.ErrInput):
+		return reused(err)
+	case errors.Is(err, once.ErrResult):
+		return notKept(err)
+	case errors.Is(err, once.ErrRecord):
+		return unreadable(err)
+	case errors.Is(err, errUnanswered) && lockmw.RefusalOf(err) == lockmw.RefusalDeadline:
+		e.Detail = "The time for this request ran out while it was being carried out. Some of it " +
+			"may have been done."
+	}
+	if e.RetryAfter > 0 {
+		e.RetryAfter = lockmw.RetryIn(err, retryIn)
+	}
+	return e
+}
+
+func badKey(err error) *httpmw.Error {
+	return &httpmw.Error{
+		Status: http.StatusBadRequest, Type: httpmw.TypeBadRequest, Title: "Bad request",
+		Detail: "The request needs one header " + KeyHeader +
+			" of 1 to 255 visible ASCII characters. " + nothingDone,
+		Err: err,
+	}
+}
+
+func reused(err error) *httpmw.Error {
+	return &httpmw.Error{
+		Status: http.StatusUnprocessableEntity, Type: httpmw.TypeReused, Title: "Key reused",
+		Detail: "The " + KeyHeader +
+			" is that of another request: another method, host, path or body. " + nothingDone,
+		Err: err,
+	}
+}
+
+func notKept(err error) *httpmw.Error {
+	return &httpmw.Error{
+		Status: http.StatusConflict, Type: httpmw.TypeNotKept, Title: "Done before",
+		Detail: "A request with this " + KeyHeader +
+			" has been carried out, but its answer was too large to be kept.",
+		Err: err,
+	}
+}
+
+func unreadable(err error) *httpmw.Error {
+	return &httpmw.Error{
+		Status: http.StatusInternalServerError,
+		Detail: "What is stored for this " + KeyHeader +
+			" can't be read. This request has not been carried out; one before it may have been.",
+		Err: err,
+	}
+}
+
+// quotaFull is for a caller that will have room after wait.
+func quotaFull(wait time.Duration) *httpmw.Error {
+	return &httpmw.Error{
+		Status: http.StatusTooManyRequests, Type: httpmw.TypeQuota, Title: "Quota used up",
+		Detail: "Too many answers to requests with an " + KeyHeader +
+			" are stored for this caller. " + nothingDone,
+		RetryAfter: max(wait, time.Second), Err: ErrQuota,
+	}
+}

@@ -1,0 +1,199 @@
+package idempotent_test
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/idempotent"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+var (
+	oldKey = bytes.Repeat([]byte("o"), 16)
+	newKey = bytes.Repeat([]byte("n"), 32)
+)
+
+// seal begins a sealed answer.
+const seal = "lbsealed1\n"
+
+// headOf is a record without the answer.
+func headOf(record string) string {
+	head, _, _ := strings.Cut(record, seal)
+	return head
+}
+
+// recordOf is what a store has of the request that came last.
+func recordOf(s *script.Store) (name, record string) {
+	all := names(s)
+	name = all[len(all)-1]
+	return name, s.RecordOf(name)
+}
+
+// Stored answers lay in Redis in clear, with all that a caller is told of its orders.
+func TestSealedAnswersCantBeRead(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		var shop shop
+		h := idempotent.Middleware(k, byUser, idempotent.Seal(newKey))(&shop)
+		first := answered(h, order(t.Context(), "k", "pen"))
+		_, record := recordOf(s)
+		for _, text := range []string{"order", "b3JkZXIgMTogcGVu", "Location", "status"} {
+			assert.NotContains(t, record, text)
+		}
+		again := answered(h, order(t.Context(), "k", "pen"))
+		assert.Equal(t, "true", again.Header().Get(idempotent.ReplayedHeader))
+		assert.Equal(t, first.Body.String(), again.Body.String())
+		assert.Equal(t, first.Code, again.Code)
+		assert.Equal(t, first.Header().Get("Location"), again.Header().Get("Location"))
+
+		other := order(t.Context(), "k2", "pen")
+		answered(h, other)
+		_, second := recordOf(s)
+		_, one, _ := strings.Cut(record, seal)
+		_, two, _ := strings.Cut(second, seal)
+		assert.NotEqual(t, one, two, "no two look alike")
+	})
+}
+
+func TestSealsCanBeRotated(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		var shop shop
+		by := func(keys ...[]byte) http.Handler {
+			return idempotent.Middleware(k, byUser, idempotent.Seal(keys...))(&shop)
+		}
+		replayed := func(h http.Handler) bool {
+			return answered(h,
+				order(t.Context(), "k", "pen")).Header().Get(idempotent.ReplayedHeader) == "true"
+		}
+		require.False(t, replayed(by(oldKey, newKey)))
+		assert.True(t, replayed(by(oldKey)), "sealed by the first")
+		assert.True(t, replayed(by(newKey, oldKey)), "opened by any")
+		assert.False(t, replayed(by(newKey)))
+		assert.EqualValues(t, 1, shop.taken.Load())
+	})
+}
+
+// What can't be opened is not replayed, and the handler does not run again: a program that may
+// write to
+// the store could otherwise say what is answered, or have requests carried out twice.
+func TestForeignAnswersAreNotReplayed(t *testing.T) {
+	t.Parallel()
+	sealed := []idempotent.Option{idempotent.Seal(newKey)}
+	for name, c := range map[string]struct {
+		first, then []idempotent.Option
+		edit        func(record string) string
+	}{
+		"stored before it was given": {nil, sealed, nil},
+		"stored when it was given":   {sealed, nil, nil},
+		"sealed by a key that has gone": {
+			[]idempotent.Option{idempotent.Seal(oldKey)},
+			sealed,
+			nil,
+		},
+		"changed": {sealed, sealed, func(r string) string {
+			return r[:len(r)-1] + string(r[len(r)-1]^1)
+		}},
+		"cut": {sealed, sealed, func(r string) string {
+			return r[:len(r)-1]
+		}},
+		"all but gone": {sealed, sealed, func(r string) string {
+			return headOf(r) + seal
+		}},
+		"marked as another version": {sealed, sealed, func(r string) string {
+			return strings.Replace(r, "lbsealed1", "lbsealed2", 1)
+		}},
+		"put there in clear": {sealed, sealed, func(r string) string {
+			return headOf(r) + `{"status":200,"body":"cGVu"}`
+		}},
+		"garbage": {nil, nil, func(string) string { return "garbage" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := new(faultLog)
+			s := script.New()
+			k := newKeeper(t, s, func(c *renewer.Config) { c.Observer = o })
+			var shop shop
+			answered(idempotent.Middleware(k, byUser, c.first...)(&shop),
+				order(t.Context(), secret, secret))
+			if lock, record := recordOf(s); c.edit != nil {
+				s.PutRecord(lock, c.edit(record))
+			}
+			h := idempotent.Middleware(k, byUser, c.then...)(&shop)
+			for range 2 {
+				p := requireProblem(t, do(h, order(t.Context(), secret, secret)),
+					http.StatusInternalServerError, "about:blank")
+				assert.Contains(t, p.Detail, "can't be read")
+			}
+			assert.EqualValues(t, 1, shop.taken.Load(), "it is not carried out again")
+			require.Len(t, o.faults, 1, "the operator is told, once")
+			assert.NotContains(t, o.faults[0].Err.Error(), secret)
+		})
+	}
+}
+
+// An answer is bound to the caller, the key and the request: another's, put in its place, is none.
+func TestASealedAnswerCantBeMoved(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		var shop shop
+		h := idempotent.Middleware(k, byUser, idempotent.Seal(newKey))(&shop)
+		answered(h, order(t.Context(), "a", "pen"))
+		_, pen := recordOf(s)
+		answered(h, order(t.Context(), "b", "pen"))
+		b, _ := recordOf(s)
+		s.PutRecord(b, pen)
+		assert.Equal(t, http.StatusInternalServerError,
+			answered(h, order(t.Context(), "b", "pen")).Code, "another key's")
+
+		answered(h, order(t.Context(), "c", "ink"))
+		c, ink := recordOf(s)
+		answered(h, order(t.Context(), "d", "pen"))
+		_, pen = recordOf(s)
+		_, sealed, _ := strings.Cut(ink, seal)
+		s.PutRecord(c, headOf(pen)+seal+sealed)
+		w := answered(h, order(t.Context(), "c", "pen"))
+		assert.Equal(t, http.StatusInternalServerError, w.Code,
+			"another request's, whose fingerprint was put there")
+		assert.EqualValues(t, 4, shop.taken.Load())
+	})
+}
+
+// What is too large when it is sealed is too large.
+func TestASealCountsForTheSize(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		status := http.StatusNoContent // `{"status":204}`
+		for most, want := range map[int]int{
+			14 + 38: http.StatusNoContent,
+			14 + 37: http.StatusConflict,
+		} {
+			runs := 0
+			h := idempotent.Middleware(k, byName(http.StatusText(want)), idempotent.Seal(newKey),
+				idempotent.MaxAnswer(most))(answering(&runs, &status))
+			assert.Equal(t, http.StatusNoContent, answered(h, order(t.Context(), "k", "pen")).Code)
+			assert.Equal(t, want, answered(h, order(t.Context(), "k", "pen")).Code)
+		}
+	})
+}
+
+func TestSealsThatCantBeMeant(t *testing.T) {
+	t.Parallel()
+	assert.PanicsWithValue(t, "lockbeat: idempotent.Seal needs a key of 16, 24 or 32 random bytes",
+		func() {
+			idempotent.Seal()
+		})
+	assert.PanicsWithValue(t, "lockbeat: key 2 of idempotent.Seal has 15 bytes: give 16, 24 or 32 "+
+		"random ones",
+		func() { idempotent.Seal(newKey, newKey[:15]) })
+	assert.Panics(t, func() { idempotent.Seal(nil) })
+	for _, n := range []int{16, 24, 32} {
+		assert.NotPanics(t, func() { idempotent.Seal(newKey[:n]) })
+	}
+}

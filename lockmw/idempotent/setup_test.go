@@ -1,0 +1,73 @@
+package idempotent_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/idempotent"
+)
+
+// A server that gives up writing before the answer can be there runs handlers for clients that see
+// the connection end, and come again. The observer is told when the first request is there, once.
+func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		opts []idempotent.Option
+		want []string // what the one fault says; nil: there is none
+	}{
+		"waiting": {
+			[]idempotent.Option{idempotent.WaitForAnswer(time.Minute)},
+			[]string{"WriteTimeout (5s)", "1m0s", `"/{path...}"`},
+		},
+		"not waiting": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, o := observed(t)
+			mux := http.NewServeMux()
+			mux.Handle("/{path...}",
+				idempotent.Middleware(k, byName("a"), c.opts...)(http.HandlerFunc(ok)))
+			s := serve(t, mux, func(s *httptest.Server) { s.Config.WriteTimeout = 5 * time.Second })
+			for _, key := range []string{"a", "b"} {
+				send(t, s, http.MethodPost, "/secret", http.NoBody, idempotent.KeyHeader, key)
+			}
+			errs := o.errs(t)
+			if c.want == nil {
+				assert.Empty(t, errs)
+				return
+			}
+			require.Len(t, errs, 1)
+			assert.NotContains(t, errs[0], "secret")
+			for _, w := range c.want {
+				assert.Contains(t, errs[0], w)
+			}
+		})
+	}
+}
+
+// A caller function that needs a wildcard which the route lacks is a 500 for each request. The
+// observer is told why, once.
+func TestAWildcardThatIsNotThereIsToldOf(t *testing.T) {
+	t.Parallel()
+	k, o := observed(t)
+	mux := http.NewServeMux()
+	mux.Handle("/accounts/{nr}", idempotent.Middleware(k, httpmw.PathValue("id"))(never(t)))
+	for range 2 {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/accounts/"+secret,
+			http.NoBody)
+		r.Header.Set(idempotent.KeyHeader, "k")
+		p := requireProblem(t, do(mux, r), http.StatusInternalServerError, "about:blank")
+		assert.Contains(t, p.Detail, "httpmw.PathValue")
+		assert.NotContains(t, p.Detail, "{")
+	}
+	errs := o.errs(t)
+	require.Len(t, errs, 1, "once")
+	assert.Contains(t, errs[0], `the route "/accounts/{nr}" has no wildcard {id}`)
+	assert.NotContains(t, errs[0], secret)
+}

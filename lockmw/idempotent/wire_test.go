@@ -1,0 +1,216 @@
+package idempotent_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/idempotent"
+)
+
+// buy sends a request with an Idempotency-Key.
+func buy(t *testing.T, s *httptest.Server, path string) reply {
+	t.Helper()
+	return send(t, s, http.MethodPost, path, strings.NewReader("pen"), idempotent.KeyHeader,
+		"k", "User", "ann")
+}
+
+// Two routes whose prefixes are stripped are not one: what counts is what the client has asked for.
+func TestStrippedPrefixesAreTwoRequests(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	once := idempotent.Middleware(k, byUser)
+	say := func(what string) http.Handler {
+		return once(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, what)
+		}))
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/charges/", http.StripPrefix("/charges", say("charged")))
+	mux.Handle("/refunds/", http.StripPrefix("/refunds", say("refunded")))
+	s := serve(t, mux)
+	assert.Equal(t, "charged", buy(t, s, "/charges/7").body)
+	assert.Equal(t, http.StatusUnprocessableEntity, buy(t, s, "/refunds/7").StatusCode)
+	assert.Equal(t, "charged", buy(t, s, "/charges/7").body)
+}
+
+// Early hints reach the client with their headers, and are no part of what is stored.
+func TestEarlyHintsReachTheClient(t *testing.T) {
+	t.Parallel()
+	for proto, edit := range protocols {
+		t.Run(proto, func(t *testing.T) {
+			t.Parallel()
+			k, _ := scripted(t)
+			s := serve(t, idempotent.Middleware(k,
+				byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Link", "</a.css>; rel=preload")
+				w.WriteHeader(http.StatusEarlyHints)
+				w.Header().Del("Link")
+				w.WriteHeader(http.StatusCreated)
+			})), edit)
+			for _, replayed := range []string{"", "true"} {
+				var hints []string
+				ctx := httptrace.WithClientTrace(t.Context(),
+					&httptrace.ClientTrace{Got1xxResponse: func(code int,
+						h textproto.MIMEHeader,
+					) error {
+						assert.Equal(t, http.StatusEarlyHints, code)
+						hints = append(hints, h.Get("Link"))
+						return nil
+					}})
+				a := buyOn(ctx, t, s)
+				assert.Equal(t, http.StatusCreated, a.StatusCode)
+				assert.Empty(t, a.Header.Get("Link"))
+				assert.Equal(t, replayed, a.Header.Get(idempotent.ReplayedHeader))
+				if replayed == "" {
+					assert.Equal(t, []string{"</a.css>; rel=preload"}, hints)
+				} else {
+					assert.Empty(t, hints)
+				}
+			}
+		})
+	}
+}
+
+func buyOn(ctx context.Context, t *testing.T, s *httptest.Server) reply {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, http.NoBody)
+	require.NoError(t, err)
+	r.Header.Set(idempotent.KeyHeader, "k")
+	r.Header.Set("User", "ann")
+	res, err := s.Client().Do(r)
+	require.NoError(t, err)
+	defer func() { _ = res.Body.Close() }()
+	return read(res)
+}
+
+// Trailers reach the client, the first time and when the answer is replayed, announced or not.
+func TestTrailersReachTheClient(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{
+		"no body": 0, "small": 10,
+		"large": 2 * idempotent.DefaultMaxAnswer,
+	} {
+		for proto, edit := range protocols {
+			t.Run(name+" by "+proto, func(t *testing.T) {
+				t.Parallel()
+				k, _ := scripted(t)
+				s := serve(t, idempotent.Middleware(k,
+					byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Trailer", "X-Sum, X-Never")
+					w.Header().Set(http.TrailerPrefix+"X-Early", "1")
+					w.WriteHeader(http.StatusOK)
+					_, _ = io.WriteString(w, strings.Repeat("x", size))
+					w.Header().Set("X-Sum", "1234")
+					w.Header().Set(http.TrailerPrefix+"X-Late", "5678")
+				})), edit, uncomplaining(t))
+				for range 2 {
+					a := buy(t, s, "/")
+					if a.StatusCode == http.StatusConflict && size > idempotent.DefaultMaxAnswer {
+						continue // it was too large to be replayed
+					}
+					assert.Len(t, a.body, size)
+					assert.Empty(t, a.Header.Get("X-Sum"))
+					assert.Empty(t, a.Trailer.Get("X-Never"))
+					a.Trailer.Del("X-Never") // announced only
+					assert.Equal(t,
+						http.Header{
+							"X-Early": {"1"}, "X-Sum": {"1234"},
+							"X-Late": {"5678"},
+						}, a.Trailer)
+				}
+			})
+		}
+	}
+}
+
+// The deadlines of a connection are the handler's to set, as without the guard.
+func TestDeadlinesReachTheConnection(t *testing.T) {
+	t.Parallel()
+	for proto, edit := range protocols {
+		t.Run(proto, func(t *testing.T) {
+			t.Parallel()
+			k, _ := scripted(t)
+			late := func(c *http.ResponseController) error {
+				return c.SetWriteDeadline(time.Now().Add(soon))
+			}
+			passed := func(c *http.ResponseController) error {
+				return c.SetWriteDeadline(time.Now().Add(-time.Second))
+			}
+			for name, set := range map[string]func(*http.ResponseController) error{
+				"late":   late,
+				"passed": passed,
+			} {
+				s := serve(t, idempotent.Middleware(k,
+					byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					c := http.NewResponseController(w)
+					assert.NoError(t, set(c))
+					assert.NoError(t, c.SetReadDeadline(time.Now().Add(soon)))
+					assert.ErrorIs(t, c.Flush(), http.ErrNotSupported,
+						"nothing goes out before it is stored")
+					_, _, err := c.Hijack()
+					assert.ErrorIs(t, err, http.ErrNotSupported)
+					ok(w, r)
+				})), edit, quiet)
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL,
+					http.NoBody)
+				require.NoError(t, err)
+				r.Header.Set(idempotent.KeyHeader, proto+name)
+				r.Header.Set("User", "ann")
+				res, err := s.Client().Do(r)
+				if err == nil {
+					_ = res.Body.Close()
+				}
+				assert.Equal(t, name == "passed", err != nil, "%s: %v", name, err)
+			}
+		})
+	}
+}
+
+// What a neighbour has put into Redis as an answer arrives as one answer: no second one, no cookie,
+// and nothing of the connection.
+func TestAPlantedAnswerIsOneAnswer(t *testing.T) {
+	t.Parallel()
+	for proto, edit := range protocols {
+		t.Run(proto, func(t *testing.T) {
+			t.Parallel()
+			k, store := scripted(t)
+			var shop shop
+			s := serve(t, idempotent.Middleware(k, byUser)(&shop), edit)
+			s.Client().Timeout = soon
+			buy(t, s, "/")
+			name, record := recordOf(store)
+			head, _, _ := strings.Cut(record, "{")
+			store.PutRecord(name, head+`{"status":200,"body":"cGVu","header":{
+				"X-A":["b\r\nSet-Cookie: c=d\r\nX-Injected: 1\r\n\r\n<html>"],"X-B\r\nX-Injected":["1"],"set-cookie":["e=f"],
+				"Connection":["close"],"Transfer-Encoding":["gzip"],"Content-Length":["1"],"Lockbeat-Refused":["true"]},
+				"trailer":{"X-T":["a\r\nX-Injected: 1"],"X-U, Set-Cookie":["1"],"Set-Cookie":["g=h"]}}`)
+			for range 2 { // on one connection
+				a := buy(t, s, "/")
+				require.NoError(t, a.err)
+				assert.Equal(t, http.StatusOK, a.StatusCode)
+				assert.Equal(t, "pen", a.body)
+				assert.False(t, a.Close)
+				for _, ours := range []string{"Date", "Content-Type", "Content-Length"} {
+					a.Header.Del(ours)
+				}
+				assert.Equal(t,
+					http.Header{
+						"X-A":                     {"b  Set-Cookie: c=d  X-Injected: 1    <html>"},
+						idempotent.ReplayedHeader: {"true"},
+					}, a.Header)
+				assert.Equal(t, http.Header{"X-T": {"a  X-Injected: 1"}}, a.Trailer)
+			}
+			assert.EqualValues(t, 1, shop.taken.Load())
+		})
+	}
+}
