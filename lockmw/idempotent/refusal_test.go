@@ -1,0 +1,143 @@
+package idempotent_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/idempotent"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// What is answered in place of the handler's answer, and by which responder.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	key := func(values ...string) func(*http.Request) {
+		return func(r *http.Request) { r.Header["Idempotency-Key"] = values }
+	}
+	same := func(*http.Request) {}
+	for name, c := range map[string]struct {
+		request func(*http.Request)
+		before  func(t *testing.T, s *script.Store, k *renewer.Keeper)
+		by      string // the responder
+		status  int
+		typ     string
+		detail  string
+		again   bool // with a Retry-After
+	}{
+		"in flight": {
+			request: same, by: "busy", status: http.StatusConflict, typ: httpmw.TypeBusy,
+			detail: "Another request holds the lock on this resource.", again: true,
+		},
+		"another request's key": {
+			request: func(r *http.Request) { r.URL.RawQuery, r.RequestURI = "a=b", "/orders?a=b" },
+			by:      "error", status: http.StatusUnprocessableEntity, typ: httpmw.TypeReused,
+			detail: "The Idempotency-Key is that of another request",
+		},
+		"no key": {
+			request: key(), by: "error", status: http.StatusBadRequest,
+			typ: httpmw.TypeBadRequest, detail: "The request needs one header Idempotency-Key",
+		},
+		"two keys": {
+			request: key("a", "b"), by: "error", status: http.StatusBadRequest,
+			typ: httpmw.TypeBadRequest, detail: "The request needs one header Idempotency-Key",
+		},
+		"no caller": {
+			request: func(r *http.Request) { r.Header.Del("User") }, by: "error",
+			status: http.StatusBadRequest, typ: httpmw.TypeBadRequest,
+			detail: "The request does not say what to lock.",
+		},
+		"a large body": {
+			request: func(r *http.Request) { r.ContentLength = 2 << 20 }, by: "error",
+			status: http.StatusRequestEntityTooLarge, typ: httpmw.TypeBadRequest,
+			detail: "The body of the request is too large.",
+		},
+		"the store is down": {
+			request: key("new"), by: "error", status: http.StatusServiceUnavailable,
+			before: func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
+				s.Default(script.Acquire, script.Fail(errDown))
+			},
+			typ: httpmw.TypeUnavailable, detail: "could not be asked for.", again: true,
+		},
+		"the keeper is shut down": {
+			request: key("new"), by: "error", status: http.StatusServiceUnavailable,
+			before: func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+				over, cancel := context.WithCancel(t.Context())
+				cancel()
+				_ = k.Shutdown(over)
+			},
+			typ: httpmw.TypeUnavailable, detail: "This server is shutting down.", again: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				finish := make(chan struct{})
+				var by string
+				respond := func(as string) httpmw.Responder {
+					return func(w http.ResponseWriter, r *http.Request, err error) {
+						by = as
+						e, ok := errors.AsType[*httpmw.Error](err)
+						require.True(t, ok)
+						assert.Equal(t, c.status, e.Status)
+						httpmw.Respond(w, r, err)
+					}
+				}
+				h := idempotent.Middleware(k, byUser, idempotent.RetryAfter(time.Minute),
+					idempotent.OnBusy(respond("busy")), idempotent.OnError(respond("error")),
+					idempotent.Operation("order"),
+				)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					<-finish
+					ok(w, r)
+				}))
+				var first sync.WaitGroup
+				first.Go(func() { answered(h, order(context.Background(), "k", "pen")) })
+				synctest.Wait()
+				assert.Equal(t, "order", s.Calls(script.Acquire)[0].Claims[0].Holder.Operation)
+				if c.before != nil {
+					c.before(t, s, k)
+				}
+				r := order(t.Context(), "k", "pen")
+				c.request(r)
+				a := do(h, r)
+				p := requireProblem(t, a, c.status, c.typ)
+				assert.Contains(t, p.Detail, c.detail)
+				assert.Equal(t, c.by, by)
+				retry := a.Header.Get("Retry-After")
+				assert.Equal(t, c.again, retry != "")
+				if c.again {
+					seconds, err := strconv.Atoi(retry)
+					require.NoError(t, err)
+					assert.True(t, 30 <= seconds && seconds <= 90, retry)
+				}
+				close(finish)
+				first.Wait()
+			})
+		})
+	}
+}
+
+// A caller function that says itself what is answered is heeded.
+func TestTheCallerFunctionSaysTheAnswer(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	h := idempotent.Middleware(k, func(*http.Request) (string, error) {
+		return "", &httpmw.Error{
+			Status: http.StatusUnauthorized, Title: "Who are you?", Err: errors.New(secret),
+		}
+	})(never(t))
+	p := requireProblem(t, do(h, order(t.Context(), "k", "pen")), http.StatusUnauthorized,
+		"about:blank")
+	assert.Equal(t, "Who are you?", p.Title)
+	assert.NotContains(t, p.Detail, secret)
+}
