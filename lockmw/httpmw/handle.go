@@ -32,6 +32,10 @@ func Handle[T any](
 	for _, o := range opts {
 		o.handle(&set)
 	}
+	if set.streamBody {
+		panic("lockbeat: httpmw.StreamBody is for httpmw.Exclusive: httpmw.Handle decodes the body " +
+			"before it asks for the lock")
+	}
 	g := newGuard(k, set)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		client, err := g.clients.sender(r)

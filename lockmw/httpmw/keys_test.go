@@ -139,6 +139,10 @@ func TestMisuseAtConstruction(t *testing.T) {
 		{"httpmw.Handle needs a keeper (renewer.New), a key function and a function", func() {
 			httpmw.Handle(k, byAccount, nil)
 		}},
+		{"httpmw.StreamBody is for httpmw.Exclusive: httpmw.Handle decodes the body before it " +
+			"asks for the lock", func() {
+			httpmw.Handle(k, byAccount, run, httpmw.StreamBody())
+		}},
 		{
 			"httpmw.Transport needs a keeper (renewer.New) and a key function such as " +
 				"httpmw.Header",

@@ -11,35 +11,31 @@ import (
 // Options panic if they are given what can't be meant, such as a negative duration: they
 // are called when a program starts. Of two that contradict each other the later one counts.
 type (
-	// Option is what [Exclusive] takes.
-	Option interface{ exclusive(*settings) }
+	// Option is what [Exclusive] takes, and [Handle] too.
+	Option interface {
+		HandleOption
+		exclusive(*settings)
+	}
 	// HandleOption is what [Handle] takes.
 	HandleOption interface{ handle(*settings) }
-	// LockOption is an [Option] and a [HandleOption].
-	LockOption interface {
-		Option
-		HandleOption
-	}
 	// TransportOption is what [Transport] takes.
 	TransportOption interface{ transport(*settings) }
-	// CommonOption is a [LockOption] and a [TransportOption].
+	// CommonOption is what all of them take.
 	CommonOption interface {
-		LockOption
+		Option
 		TransportOption
 	}
 )
 
 type (
-	exclusiveOption func(*settings)
-	lockOption      func(*settings)
+	serverOption    func(*settings)
 	handleOption    func(*settings)
 	transportOption func(*settings)
 	commonOption    func(*settings)
 )
 
-func (o exclusiveOption) exclusive(s *settings) { o(s) }
-func (o lockOption) exclusive(s *settings)      { o(s) }
-func (o lockOption) handle(s *settings)         { o(s) }
+func (o serverOption) exclusive(s *settings)    { o(s) }
+func (o serverOption) handle(s *settings)       { o(s) }
 func (o handleOption) handle(s *settings)       { o(s) }
 func (o transportOption) transport(s *settings) { o(s) }
 func (o commonOption) exclusive(s *settings)    { o(s) }
@@ -130,58 +126,58 @@ func Operation(name string) CommonOption {
 
 // Refuse does not wait: when somebody else has the lock, the answer is status, which
 // is 409 Conflict, 423 Locked or 429 Too Many Requests. It panics with any other.
-func Refuse(status int) LockOption {
+func Refuse(status int) Option {
 	switch status {
 	case http.StatusConflict, http.StatusLocked, http.StatusTooManyRequests:
 	default:
 		panic(fmt.Sprintf("lockbeat: httpmw.Refuse(%d) can't be meant: give 409, 423 or 429",
 			status))
 	}
-	return lockOption(func(s *settings) {
+	return serverOption(func(s *settings) {
 		s.policy, s.longest, s.busyStatus = lockmw.Refuse(), 0, status
 	})
 }
 
 // Skip takes it that whoever has the lock is doing the work: the
 // answer is 204 No Content, without having run.
-func Skip() LockOption {
-	return lockOption(func(s *settings) { s.policy, s.longest = lockmw.Skip(), 0 })
+func Skip() Option {
+	return serverOption(func(s *settings) { s.policy, s.longest = lockmw.Skip(), 0 })
 }
 
 // RetryAfter sets about what Retry-After says: a random duration between half of d and
 // one and a half, rounded up to whole seconds, so that clients refused together do not
 // come back together. Default lockmw.RetryIn: a second, five if the store was down,
 // and longer for a lock that has been held for long. It panics if d is not positive.
-func RetryAfter(d time.Duration) LockOption {
+func RetryAfter(d time.Duration) Option {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: httpmw.RetryAfter(%v) can't be meant: give a positive "+
 			"duration, such as a second", d))
 	}
-	return lockOption(func(s *settings) { s.retryIn = d })
+	return serverOption(func(s *settings) { s.retryIn = d })
 }
 
 // OnBusy answers when somebody else has the lock, or too many wait for it: renewer.ErrHeld,
 // renewer.ErrQueueFull, [ErrTooMany] or, with [Skip], lockmw.ErrSkipped. Default [Respond]. It
 // panics if respond is nil.
-func OnBusy(respond Responder) LockOption {
+func OnBusy(respond Responder) Option {
 	needs("OnBusy", respond)
-	return lockOption(func(s *settings) { s.onBusy = respond })
+	return serverOption(func(s *settings) { s.onBusy = respond })
 }
 
 // OnError answers whatever else keeps a request from running: a bad key or body, a store
 // that can't be asked, a keeper that is shut down, the request's own deadline. Nobody is
 // asked when the client has gone. Default [Respond]. It panics if respond is nil.
-func OnError(respond Responder) LockOption {
+func OnError(respond Responder) Option {
 	needs("OnError", respond)
-	return lockOption(func(s *settings) { s.onError = respond })
+	return serverOption(func(s *settings) { s.onError = respond })
 }
 
 // OnLost answers when the lock was lost and the handler has written nothing: renewer.ErrLost.
 // What it has written stands, unless [AbortLost] is given. It makes the handler's writer a
 // wrapped one, as AbortLost does. Default: a 503 without a body. It panics if respond is nil.
-func OnLost(respond Responder) LockOption {
+func OnLost(respond Responder) Option {
 	needs("OnLost", respond)
-	return lockOption(func(s *settings) { s.onLost = respond })
+	return serverOption(func(s *settings) { s.onLost = respond })
 }
 
 func needs(option string, respond Responder) {
@@ -199,4 +195,4 @@ func needs(option string, respond Responder) {
 // the optional interfaces that it has without (http.Flusher, http.Hijacker, io.ReaderFrom
 // and so on, and Unwrap for http.ResponseController), but it is another value, so that
 // http.MaxBytesReader does not close the connection of a client that sends too much.
-func AbortLost() LockOption { return lockOption(func(s *settings) { s.abortLost = true }) }
+func AbortLost() Option { return serverOption(func(s *settings) { s.abortLost = true }) }

@@ -69,7 +69,7 @@ func TestABodyThatTricklesIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string
 		every time.Duration
-		opts  []httpmw.LockOption
+		opts  []httpmw.Option
 		after time.Duration
 	}{
 		"nothing comes":   {"", time.Hour, nil, httpmw.DefaultBodyTimeout},
@@ -80,12 +80,12 @@ func TestABodyThatTricklesIsRefused(t *testing.T) {
 		},
 		"by a time of yours": {
 			"x", time.Second,
-			[]httpmw.LockOption{httpmw.BodyTimeout(3 * time.Second)},
+			[]httpmw.Option{httpmw.BodyTimeout(3 * time.Second)},
 			3 * time.Second,
 		},
 		"all of it is read": {
 			"x", time.Second,
-			[]httpmw.LockOption{httpmw.MaxBody(piece * 4)},
+			[]httpmw.Option{httpmw.MaxBody(piece * 4)},
 			httpmw.DefaultBodyTimeout,
 		},
 	} {

@@ -37,12 +37,12 @@ func MaxWaiters(n int) CommonOption {
 // error, and a client that is empty, are answered with 400, before the body is read. It may be
 // called concurrently. Default: no limit but MaxWaiters. It panics if n is below 1 or client is
 // nil.
-func MaxWaitersPerClient(n int, client KeyFunc) LockOption {
+func MaxWaitersPerClient(n int, client KeyFunc) Option {
 	if n < 1 || client == nil {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaitersPerClient(%d) can't be meant: give at "+
 			"least 1, and a function that says who sends a request", n))
 	}
-	return lockOption(func(s *settings) { s.clientWaiters, s.client = n, client })
+	return serverOption(func(s *settings) { s.clientWaiters, s.client = n, client })
 }
 
 // clients counts the requests of each client that ask or wait for a lock. It is nil if there is no
