@@ -78,10 +78,18 @@ func (e *Error) setHeaders(h http.Header) {
 // ErrorOf returns what [Respond] answers to err: the [*Error] that is in it, or else one for an
 // error of package lockmw or of this package. An error that it does not know is a 500 that says
 // nothing of it.
-func ErrorOf(err error) *Error { return new(settings).explain(err) }
+func ErrorOf(err error) *Error { return new(answers).explain(err) }
+
+// answers are how a guard answers in place of the handler.
+type answers struct {
+	onBusy, onError Responder
+	onLost          Responder     // nil: Respond, by a writer that is not wrapped
+	busyStatus      int           // when another request has the lock; 0: 409
+	retryIn         time.Duration // 0: the defaults
+}
 
 // explain makes the answer for err.
-func (s *settings) explain(err error) *Error {
+func (a *answers) explain(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
@@ -91,20 +99,18 @@ func (s *settings) explain(err error) *Error {
 		Err: err,
 	}
 	if why == kindBusy {
-		e.Status = s.busy()
+		e.Status = a.busy()
 	}
 	if why.again {
-		e.RetryAfter = lockmw.RetryIn(err, s.retryIn)
+		e.RetryAfter = lockmw.RetryIn(err, a.retryIn)
 	}
 	return e
 }
 
-// refuse answers a request that was refused with err, or lost its lock before it answered. It tells
-// of an error that no request would fare better with.
-func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	g.Misuse(err)
-	e := g.explain(err)
-	respond := g.onError
+// refuse answers a request that was refused with err, or lost its lock before it answered.
+func (a *answers) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	e := a.explain(err)
+	respond := a.onError
 	switch kindOf(e.Err) {
 	case kindGone:
 		// Nobody is there to be answered, as a rule. But an empty 200,
@@ -112,17 +118,48 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		// whose BaseContext ends cancels the requests of clients that wait.
 		panic(http.ErrAbortHandler)
 	case kindBusy, kindFull, kindTooMany, kindSkipped:
-		respond = g.onBusy
+		respond = a.onBusy
 	case kindLost:
-		respond = g.lostResponder()
+		respond = a.lostResponder()
 	}
 	httpguard.MarkRefused(w.Header(), r)
 	respond(w, r, e)
 }
 
-func (s *settings) lostResponder() Responder {
-	if s.onLost == nil {
+// problem is a body by RFC 9457.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+}
+
+func (e *Error) problem() problem {
+	p := problem{e.Type, e.Title, e.Status, e.Detail}
+	if e.Type == "" && e.Title == "" && e.Detail == "" {
+		k := kindOf(e.Err)
+		p = problem{k.typ, k.title, e.Status, k.detail}
+	}
+	if p.Type == "" {
+		p.Type = "about:blank"
+	}
+	if p.Title == "" && p.Type == "about:blank" {
+		p.Title = http.StatusText(e.Status)
+	}
+	return p
+}
+
+func (a *answers) lostResponder() Responder {
+	if a.onLost == nil {
 		return Respond
 	}
-	return s.onLost
+	return a.onLost
+}
+
+// busy is the status when somebody else has the lock.
+func (a *answers) busy() int {
+	if a.busyStatus == 0 {
+		return http.StatusConflict
+	}
+	return a.busyStatus
 }

@@ -42,8 +42,8 @@ func TestBodiesOfEverySize(t *testing.T) {
 				s := serve(t, httpmw.Exclusive(k, byName("a"), opts...)(http.HandlerFunc(h)), edit,
 					uncomplaining(t))
 				for _, size := range []int{
-					0, 1, httpmw.DefaultBodyBefore - 1,
-					httpmw.DefaultBodyBefore, httpmw.DefaultBodyBefore + 1, 1 << 20,
+					0, 1, httpmw.BodyBefore - 1,
+					httpmw.BodyBefore, httpmw.BodyBefore + 1, 1 << 20,
 				} {
 					text := strings.Repeat("0123456789abcdef", size/16+1)[:size]
 					a := send(t, s, http.MethodPost, "/", strings.NewReader(text))
@@ -82,8 +82,8 @@ func TestConnectionsServeTheNextRequest(t *testing.T) {
 				return reused
 			}
 			assert.False(t, reused(10))
-			assert.True(t, reused(httpmw.DefaultBodyBefore))
-			assert.True(t, reused(httpmw.DefaultBodyBefore+1))
+			assert.True(t, reused(httpmw.BodyBefore))
+			assert.True(t, reused(httpmw.BodyBefore+1))
 			assert.Equal(t, proto == "HTTP/2", reused(10))
 		})
 	}
@@ -129,7 +129,7 @@ func TestTrailersOfARequest(t *testing.T) {
 				assert.NoError(t, err)
 				_, _ = io.WriteString(w, r.Trailer.Get("Sum"))
 			})), edit)
-			for _, size := range []int{1, httpmw.DefaultBodyBefore + 1} {
+			for _, size := range []int{1, httpmw.BodyBefore + 1} {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL,
 					unsized{strings.NewReader(repeat("x", size))})
 				require.NoError(t, err)
@@ -148,7 +148,7 @@ func TestTrailersOfARequest(t *testing.T) {
 func TestMaxBytesReaderInsideTheHandler(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	const bound = httpmw.DefaultBodyBefore + 10
+	const bound = httpmw.BodyBefore + 10
 	s := serve(t, httpmw.Exclusive(k,
 		byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, bound))
@@ -267,7 +267,7 @@ func TestTheServersBodyIsGivenBack(t *testing.T) {
 				h.ServeHTTP(w, r)
 				assert.Equal(t, body, r.Body)
 			}), edit)
-			for _, size := range []int{1, httpmw.DefaultBodyBefore + 1} {
+			for _, size := range []int{1, httpmw.BodyBefore + 1} {
 				assert.Len(t, send(t, s, http.MethodPost, "/",
 					strings.NewReader(repeat("x", size))).body, size)
 			}
@@ -282,7 +282,7 @@ func TestABodyAboveItsBound(t *testing.T) {
 	for proto, edit := range protocols {
 		t.Run(proto, func(t *testing.T) {
 			t.Parallel()
-			const bound = httpmw.DefaultBodyBefore * 2
+			const bound = httpmw.BodyBefore * 2
 			k, store := scripted(t)
 			s := serve(t, httpmw.Exclusive(k, byName("a"), httpmw.MaxBody(bound))(never(t)), edit)
 			for _, body := range []io.Reader{

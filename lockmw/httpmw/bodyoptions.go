@@ -2,28 +2,13 @@ package httpmw
 
 import (
 	"fmt"
-	"net/http"
 	"time"
-
-	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
-	"github.com/lockbeat/lockbeat/renewer"
-)
-
-// Defaults of what is read of a request's body, and how.
-const (
-	// DefaultMaxBody is how many bytes of body [Handle] and [Idempotent] read: 1 MiB.
-	DefaultMaxBody = 1 << 20
-	// DefaultBodyBefore is how many bytes of body [Exclusive] reads before it asks for the lock,
-	// unless [MaxBody] has it read all: 256 KiB.
-	DefaultBodyBefore = 256 << 10
-	// DefaultBodyTimeout is how long 64 KiB of a body may take: 10 s.
-	DefaultBodyTimeout = 10 * time.Second
 )
 
 // MaxBody bounds a request's body to n bytes: 413 beyond, and no lock is asked for. All of it is
 // read before the lock, and kept in memory. Default for [Handle] and [Idempotent]:
-// [DefaultMaxBody], 1 MiB. Default for [Exclusive]: no bound; of a body above [DefaultBodyBefore],
-// 256 KiB, the rest is read under the lock. It panics if n is below 1.
+// [DefaultMaxBody], 1 MiB. Default for [Exclusive]: no bound; of a body above 256 KiB the
+// rest is read under the lock. It panics if n is below 1.
 func MaxBody(n int64) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxBody(%d) can't be meant: give a number of bytes, "+
@@ -53,17 +38,4 @@ func BodyTimeout(d time.Duration) Option {
 // [Exclusive]; [Handle], which decodes the body, panics with it.
 func StreamBody() Option {
 	return serverOption(func(s *settings) { s.maxBody, s.streamBody = 0, true })
-}
-
-// checkDeadlines tells of a writer by which a client that is slow to send can't be stopped. Its
-// request is carried out all the same, at whatever pace.
-func (g *guard) checkDeadlines(w http.ResponseWriter, r *http.Request) {
-	if httpguard.SetsDeadlines(w) {
-		return
-	}
-	g.Tell(&g.deadlines, fmt.Errorf("%w: the http.ResponseWriter on the route %q can't set a "+
-		"read deadline: a client that is slow to send more than %d KiB of body holds its lock for "+
-		"as long as it likes; let the writers of middleware outside of the lock have "+
-		"Unwrap() http.ResponseWriter, or have bodies read before the lock by httpmw.MaxBody",
-		renewer.ErrConfig, r.Pattern, DefaultBodyBefore>>10))
 }

@@ -2,7 +2,6 @@ package httpmw
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -16,9 +15,6 @@ import (
 // behind the edge of the system ([ReceiveFence]); at the edge, where requests come in from
 // outside, remove it ([StripFence]).
 const FenceHeader = "Lockbeat-Fence"
-
-// ErrFence means that a request's [FenceHeader] is no fencing token. The answer is a 400.
-var ErrFence = errors.New("lockbeat: unusable fencing token")
 
 // InjectFence writes the fencing token that ctx runs under into the headers of a
 // request, for [ExtractFence] on the far side. Without one it removes the header,

@@ -109,7 +109,7 @@ func TestClientGoneWithTheRestOfItsBodyUnread(t *testing.T) {
 	s := serve(t, h)
 	begun := time.Now()
 	conn, _ := raw(t, s, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+repeat("x",
-		httpmw.DefaultBodyBefore+1))
+		httpmw.BodyBefore+1))
 	require.NoError(t, conn.Close())
 	assert.Nil(t, within(t, ended))
 	assert.GreaterOrEqual(t, time.Since(begun), time.Second)

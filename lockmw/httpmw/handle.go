@@ -11,10 +11,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ErrBody means that a request's body can't be read or decoded. The answer is a 400, a 413 if it is
-// too large, or a 408 if it came too slowly: then the error is os.ErrDeadlineExceeded, too.
-var ErrBody = httpguard.ErrBody
-
 // Handle returns a handler that decodes a request's body, as JSON unless [Codec] says otherwise,
 // and runs fn under the lock on the name that key derives from it. The name is taken as it is:
 // see [KeyFunc]. A body that can't be decoded is answered with 400, one above [MaxBody] with 413,
@@ -29,6 +25,7 @@ func Handle[T any](
 		panic("lockbeat: httpmw.Handle needs a keeper (renewer.New), a key function and a function")
 	}
 	set := newSettings()
+	set.maxBody, set.codec = DefaultMaxBody, decodeJSON
 	for _, o := range opts {
 		o.handle(&set)
 	}

@@ -6,12 +6,7 @@ import (
 	"strings"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
-
-// ErrKey means that a request does not say what to lock: a value is
-// missing, or its [KeyFunc] failed. The answer is a 400.
-var ErrKey = httpguard.ErrKey
 
 // KeyFunc derives a lock's name from a request. The name is taken as it is, so that handlers can
 // share a lock with each other and with lockmw.Do: make it with [lockmw.Key]. An empty name, one

@@ -149,7 +149,7 @@ func TestABodyThatComesAtThePaceIsRead(t *testing.T) {
 
 // begun is a body of which what is read before the lock is there.
 func begun(client io.Writer) {
-	_, _ = io.WriteString(client, repeat("x", httpmw.DefaultBodyBefore+1))
+	_, _ = io.WriteString(client, repeat("x", httpmw.BodyBefore+1))
 }
 
 // What is read under the lock has to come at the pace as well, and single bytes do not extend it.
@@ -167,7 +167,7 @@ func TestALargeBodyThatTricklesLosesTheLock(t *testing.T) {
 		)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			at := time.Now()
 			n, err := io.Copy(io.Discard, r.Body)
-			assert.GreaterOrEqual(t, n, int64(httpmw.DefaultBodyBefore+piece))
+			assert.GreaterOrEqual(t, n, int64(httpmw.BodyBefore+piece))
 			assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
 			assert.ErrorIs(t, err, httpmw.ErrBody)
 			assert.ErrorContains(t, err,
@@ -274,10 +274,10 @@ func TestAWriterWithoutDeadlinesIsToldOf(t *testing.T) {
 				require.NoError(t, w.conn.Close())
 			}
 		}
-		run(httpmw.DefaultBodyBefore)
-		run(httpmw.DefaultBodyBefore+1, httpmw.MaxBody(1<<20))
+		run(httpmw.BodyBefore)
+		run(httpmw.BodyBefore+1, httpmw.MaxBody(1<<20))
 		assert.Empty(t, o.errs(t), "no lock is held")
-		run(httpmw.DefaultBodyBefore + 1)
+		run(httpmw.BodyBefore + 1)
 		errs := o.errs(t)
 		require.Len(t, errs, 1, "once")
 		for _, want := range []string{`"POST /reports"`, "Unwrap", "httpmw.MaxBody"} {
@@ -355,7 +355,7 @@ func TestABodyIsReadOnce(t *testing.T) {
 			})).ServeHTTP(w, post(t, repeat("x", size)))
 			return outer, inner, w.Code
 		}
-		for _, size := range []int{1, httpmw.DefaultBodyBefore + 1} {
+		for _, size := range []int{1, httpmw.BodyBefore + 1} {
 			outer, inner, _ := run(size)
 			assert.Equal(t, outer, inner)
 		}

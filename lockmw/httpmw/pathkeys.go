@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // PathValue names the lock by the path up to and including the wildcard {name} of the route, so
@@ -90,10 +89,6 @@ func pathKey(who string, canonical func(string) (string, error), names ...string
 		return path, nil
 	}
 }
-
-// errWildcard means that a route has no wildcard of the name that PathValue was given. No request
-// will change that.
-var errWildcard = fmt.Errorf("%w: unknown wildcard", renewer.ErrConfig)
 
 func wildcardFault(who, pattern, name string) error {
 	if pattern == "" {

@@ -165,26 +165,3 @@ func kindOf(err error) *kind {
 		return kindMisuse
 	}
 }
-
-// problem is a body by RFC 9457.
-type problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail,omitempty"`
-}
-
-func (e *Error) problem() problem {
-	p := problem{e.Type, e.Title, e.Status, e.Detail}
-	if e.Type == "" && e.Title == "" && e.Detail == "" {
-		k := kindOf(e.Err)
-		p = problem{k.typ, k.title, e.Status, k.detail}
-	}
-	if p.Type == "" {
-		p.Type = "about:blank"
-	}
-	if p.Title == "" && p.Type == "about:blank" {
-		p.Title = http.StatusText(e.Status)
-	}
-	return p
-}

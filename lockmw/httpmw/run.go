@@ -8,6 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
+type work func(http.ResponseWriter, *http.Request)
+
 // held is a lock that a request has.
 type held struct {
 	ctx  context.Context
@@ -27,10 +29,12 @@ func (l held) under(w http.ResponseWriter, r *http.Request, do work) (lost error
 // run runs do with the lock, and answers for it if the lock was lost. Inside of Idempotent the
 // writer is tracked in any case: a mark on an answer that is the handler's own would keep it from
 // being stored, and writers in between may take headers long after they have taken the answer.
-func (g *guard) run(w http.ResponseWriter, r *http.Request, do work, l held) {
-	if !g.tracks() && !httpguard.IsRecorded(r) {
+func (l held) run(
+	w http.ResponseWriter, r *http.Request, do work, s *settings,
+) {
+	if !s.tracks() && !httpguard.IsRecorded(r) {
 		if lost := l.under(w, r, do); lost != nil {
-			g.answerUnseen(w, r, lost)
+			answerUnseen(w, r, s.explain(lost))
 		}
 		return
 	}
@@ -38,8 +42,8 @@ func (g *guard) run(w http.ResponseWriter, r *http.Request, do work, l held) {
 	switch lost := l.under(tracked, r, do); {
 	case lost == nil:
 	case !wrote.Load():
-		g.refuse(w, r, lost)
-	case g.abortLost:
+		s.refuse(w, r, lost)
+	case s.abortLost:
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -48,8 +52,7 @@ func (g *guard) run(w http.ResponseWriter, r *http.Request, do work, l held) {
 // Whether it has, nobody knows: if so, the writer ignores this. To find out by a WriteHeader
 // that the writer refuses, and a recover, would put writers of other middleware in a wrong
 // state; and a body can't be sent, since it might land behind that of the handler.
-func (g *guard) answerUnseen(w http.ResponseWriter, r *http.Request, lost error) {
-	e := g.explain(lost)
+func answerUnseen(w http.ResponseWriter, r *http.Request, e *Error) {
 	e.setHeaders(w.Header())
 	httpguard.MarkRefused(w.Header(), r)
 	w.WriteHeader(e.Status)

@@ -164,7 +164,7 @@ func TestALargeBodyThatStopsHeldTheLock(t *testing.T) {
 				}))
 				s := serve(t, h, edit)
 				body, more := io.Pipe()
-				go func() { _, _ = io.WriteString(more, repeat("x", httpmw.DefaultBodyBefore+1)) }()
+				go func() { _, _ = io.WriteString(more, repeat("x", httpmw.BodyBefore+1)) }()
 				slow, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/slow",
 					body)
 				require.NoError(t, err)

@@ -1,18 +1,11 @@
 package httpmw
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 )
-
-// DefaultMaxWaiters is how many requests may wait in line for one lock, in this process.
-const DefaultMaxWaiters = 100
-
-// ErrTooMany means that too many requests of one client wait already: see [MaxWaitersPerClient].
-var ErrTooMany = errors.New("lockbeat: too many requests of one client wait")
 
 // MaxWaiters bounds how many requests stand in line for one lock in this process, behind the one
 // that has it or asks for it; one more is answered with 503 at once. Default [DefaultMaxWaiters],

@@ -2,11 +2,16 @@ package httpmw
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/renewer"
 )
+
+// bodyBefore is how many bytes of body are read before the lock, unless MaxBody has all of it read.
+const bodyBefore = 256 << 10
 
 // reads reports whether the body of r is to be read before the lock is asked for.
 func (g *guard) reads(r *http.Request) bool {
@@ -39,11 +44,11 @@ func (g *guard) receive(w http.ResponseWriter, r *http.Request, p *httpguard.Pac
 		data, err := httpguard.ReadBody(w, r, g.maxBody, g.bodyTimeout)
 		return httpguard.Keep(data, r.Body), err
 	}
-	first, err := httpguard.ReadAll(r, io.LimitReader(p, DefaultBodyBefore+1))
+	first, err := httpguard.ReadAll(r, io.LimitReader(p, bodyBefore+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(first) <= DefaultBodyBefore {
+	if len(first) <= bodyBefore {
 		return httpguard.Keep(first, r.Body), nil
 	}
 	g.checkDeadlines(w, r)
@@ -56,4 +61,17 @@ func (g *guard) receive(w http.ResponseWriter, r *http.Request, p *httpguard.Pac
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(first), p), p}, nil
+}
+
+// checkDeadlines tells of a writer by which a client that is slow to send can't be stopped. Its
+// request is carried out all the same, at whatever pace.
+func (g *guard) checkDeadlines(w http.ResponseWriter, r *http.Request) {
+	if httpguard.SetsDeadlines(w) {
+		return
+	}
+	g.Tell(&g.deadlines, fmt.Errorf("%w: the http.ResponseWriter on the route %q can't set a "+
+		"read deadline: a client that is slow to send more than %d KiB of body holds its lock for "+
+		"as long as it likes; let the writers of middleware outside of the lock have "+
+		"Unwrap() http.ResponseWriter, or have bodies read before the lock by httpmw.MaxBody",
+		renewer.ErrConfig, r.Pattern, bodyBefore>>10))
 }
