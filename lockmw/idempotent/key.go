@@ -7,6 +7,10 @@ import (
 	"strings"
 )
 
+// KeyHeader names a request, so that it can be sent again: 1 to 255 visible ASCII characters, quoted
+// as a structured field's string or not. Source: draft-ietf-httpapi-idempotency-key-header.
+const KeyHeader = "Idempotency-Key"
+
 // ErrKey means that a request has no usable [KeyHeader]: the answer is a 400.
 var ErrKey = errors.New("lockbeat: unusable " + KeyHeader)
 

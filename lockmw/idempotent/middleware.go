@@ -10,16 +10,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Headers of an idempotent request and its answer.
-const (
-	// KeyHeader names a request, so that it can be sent again:
-	// 1 to 255 visible ASCII characters, quoted as a structured field's
-	// string or not. Source: draft-ietf-httpapi-idempotency-key-header.
-	KeyHeader = "Idempotency-Key"
-	// ReplayedHeader is "true" on an answer that was given before.
-	ReplayedHeader = "Idempotent-Replayed"
-)
-
 // Idempotent returns middleware that has a request carried out once, however often the client sends
 // it: requests of one caller with the same [KeyHeader] get the answer of the first, on
 // any server, for as long as [KeepAnswer] says. It stands on package once, so the keeper's store

@@ -2,7 +2,10 @@ package idempotent
 
 import (
 	"errors"
+	"net/http"
+	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 )
 
@@ -31,4 +34,14 @@ func (q *stored) reserve(caller string) (used func(bytes int), err error) {
 		return func(int) {}, quotaFull(wait)
 	}
 	return func(bytes int) { q.budget.Use(caller, bytes-q.most) }, nil
+}
+
+// quotaFull is for a caller that will have room after wait.
+func quotaFull(wait time.Duration) *httpmw.Error {
+	return &httpmw.Error{
+		Status: http.StatusTooManyRequests, Type: httpmw.TypeQuota, Title: "Quota used up",
+		Detail: "Too many answers to requests with an " + KeyHeader +
+			" are stored for this caller. " + nothingDone,
+		RetryAfter: max(wait, time.Second), Err: ErrQuota,
+	}
 }

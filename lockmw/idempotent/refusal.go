@@ -12,6 +12,9 @@ import (
 
 const nothingDone = "The request has not been carried out."
 
+// errUnanswered means that a handler has returned without a word after its context had ended.
+var errUnanswered = errors.New("lockbeat: the handler has not answered")
+
 // explain makes the answer for err: package httpmw's, unless err is a reason of this package's own.
 // The request's own faults come first: what the caller function returns may be anything.
 func explain(err error, retryIn time.Duration) *httpmw.Error {
@@ -72,15 +75,5 @@ func unreadable(err error) *httpmw.Error {
 		Detail: "What is stored for this " + KeyHeader +
 			" can't be read. This request has not been carried out; one before it may have been.",
 		Err: err,
-	}
-}
-
-// quotaFull is for a caller that will have room after wait.
-func quotaFull(wait time.Duration) *httpmw.Error {
-	return &httpmw.Error{
-		Status: http.StatusTooManyRequests, Type: httpmw.TypeQuota, Title: "Quota used up",
-		Detail: "Too many answers to requests with an " + KeyHeader +
-			" are stored for this caller. " + nothingDone,
-		RetryAfter: max(wait, time.Second), Err: ErrQuota,
 	}
 }

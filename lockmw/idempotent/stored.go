@@ -14,6 +14,9 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
+// ReplayedHeader is "true" on an answer that was given before.
+const ReplayedHeader = "Idempotent-Replayed"
+
 // answer is what is stored.
 type answer struct {
 	Status  int         `json:"status"`
