@@ -1,0 +1,157 @@
+package httpguard_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+func request(t *testing.T, body io.Reader) *http.Request {
+	t.Helper()
+	return httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
+}
+
+// A refusal is marked for a recorder only, and the recorder takes the mark off. What looks like a
+// mark, such as that of another process, is none.
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	r, h := request(t, http.NoBody), make(http.Header)
+	httpguard.MarkRefused(h, r)
+	assert.Empty(t, h, "its answer is not recorded")
+	r = r.WithContext(httpguard.Recorded(r.Context()))
+	httpguard.MarkRefused(h, r)
+	assert.True(t, httpguard.TakeMark(h))
+	assert.Empty(t, h)
+	h.Set(httpguard.RefusedHeader, "true")
+	assert.False(t, httpguard.TakeMark(h))
+	assert.Empty(t, h, "it is not for clients")
+}
+
+// A body that is kept can be read again and again, and is closed as the one that it was read from.
+func TestKeptBodies(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, http.NoBody, httpguard.Keep(nil, nil))
+	assert.Equal(t, http.NoBody, httpguard.Keep(nil, http.NoBody))
+	from := &closing{Reader: strings.NewReader("pen")}
+	r := request(t, from)
+	data, err := httpguard.ReadBody(httptest.NewRecorder(), r, 3, time.Second)
+	require.NoError(t, err)
+	body := httpguard.Keep(data, r.Body)
+	again, err := io.ReadAll(body)
+	require.NoError(t, err)
+	assert.Equal(t, "pen", string(again))
+	require.NoError(t, body.Close())
+	assert.True(t, from.closed)
+}
+
+type closing struct {
+	io.Reader
+
+	closed bool
+}
+
+func (c *closing) Close() error { c.closed = true; return nil }
+
+// A body above the limit is an error, whether or not its length was given. One whose length is above
+// it is not begun.
+func TestBodiesAboveTheLimit(t *testing.T) {
+	t.Parallel()
+	for _, length := range []int64{4, -1} {
+		text := strings.NewReader("pens")
+		r := request(t, io.NopCloser(text))
+		r.ContentLength = length
+		_, err := httpguard.ReadBody(httptest.NewRecorder(), r, 3, time.Second)
+		require.ErrorIs(t, err, httpguard.ErrBody)
+		var large *http.MaxBytesError
+		require.ErrorAs(t, err, &large)
+		assert.Equal(t, length > 0, text.Len() == 4)
+	}
+}
+
+// What ended the request is in the error, beside the standard library's.
+func TestEndedRequests(t *testing.T) {
+	t.Parallel()
+	why := errors.New("a rule of ours")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	r := request(t, http.NoBody).WithContext(ctx)
+	for _, err := range []error{httpguard.Ended(r), httpguard.KeyFault(r, io.EOF)} {
+		require.ErrorIs(t, err, why)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.NotErrorIs(t, err, io.EOF)
+	}
+}
+
+func TestErrorsOfKeyFunctions(t *testing.T) {
+	t.Parallel()
+	r := request(t, http.NoBody)
+	assert.Equal(t, httpguard.ErrKey, httpguard.KeyFault(r, httpguard.ErrKey))
+	assert.Equal(t, renewer.ErrConfig, httpguard.KeyFault(r, renewer.ErrConfig))
+	err := httpguard.KeyFault(r, io.EOF)
+	require.ErrorIs(t, err, httpguard.ErrKey)
+	require.ErrorIs(t, err, io.EOF)
+}
+
+// What net/http and outer middleware look for in their request is there, also after a panic.
+func TestTheRequestGetsBackWhatItsHandlerFound(t *testing.T) {
+	t.Parallel()
+	r := request(t, http.NoBody)
+	type key struct{}
+	assert.Panics(t, func() {
+		httpguard.Serve(context.WithValue(r.Context(), key{}, 1), httptest.NewRecorder(), r,
+			func(_ http.ResponseWriter, inner *http.Request) {
+				assert.Equal(t, 1, inner.Context().Value(key{}))
+				inner.Pattern = "POST /"
+				panic(http.ErrAbortHandler)
+			})
+	})
+	assert.Equal(t, "POST /", r.Pattern)
+	assert.Nil(t, r.Context().Value(key{}))
+}
+
+// Each kind of fault is told once.
+func TestFaultsAreToldOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := new(counter)
+		k, err := renewer.New(script.New(), renewer.Config{TTL: renewer.DefaultTTL, Observer: o})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
+		f := httpguard.Faults{Keeper: k}
+		r := request(t, http.NoBody)
+		r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey,
+			&http.Server{WriteTimeout: time.Second}))
+		for range 2 {
+			f.Misuse(io.EOF) // is none
+			f.CheckTimeout(r, 0)
+			f.CheckTimeout(r, time.Second-1)
+		}
+		assert.Zero(t, o.n)
+		for range 2 {
+			f.Misuse(renewer.ErrConfig)
+			f.CheckTimeout(r, time.Second)
+		}
+		assert.Equal(t, 2, o.n)
+	})
+}
+
+type counter struct {
+	renewer.NopObserver
+
+	n int
+}
+
+func (c *counter) Fault(renewer.Fault) { c.n++ }
