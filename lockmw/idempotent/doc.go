@@ -1,2 +1,73 @@
 // Package idempotent has an HTTP request that is sent again carried out once.
+//
+// A client that does not know whether its request came through sends it again, with the same
+// Idempotency-Key. [Middleware] runs the handler for the first of them, on whichever server it
+// comes in, stores the answer, and gives that to the others:
+//
+//	guard := idempotent.Middleware(keeper, byUser, idempotent.Scope("shop"))
+//	mux.Handle("POST /orders", guard(takeOrder))
+//
+// It stands on package once, and answers as package httpmw does. The keeper's store decides which
+// request is the first, and keeps the answers for a day ([KeepAnswer]): it must be a
+// renewer.Recorder, as redisstore is.
+//
+// # Outcomes
+//
+//	the key is               the answer is
+//	-----------------------  -----------------------------------------------------------------
+//	new                      the handler's, when it is stored
+//	known                    the stored one, with Idempotent-Replayed: true. The handler does
+//	                         not run
+//	in flight                409 and Retry-After; with [WaitForAnswer] the answer when it is there
+//	another request's        422: another method, host, path (as sent), query, content type or
+//	                         body
+//	missing or unusable      400; with [KeyOptional] a request without a key is let through
+//	known, but the answer    409 without Retry-After: see [MaxAnswer]
+//	was too large to store
+//	known, but what is       500: see [Seal]. The handler does not run
+//	stored is unreadable
+//	new, and the caller has  429 and Retry-After: see [MaxStored]
+//	filled its quota
+//
+// The outcomes of package httpmw are answered as there: 503 if the store does not answer, or if the
+// lock is lost before the handler has answered; 400, 408 and 413 for an unusable body.
+//
+// # What is stored
+//
+// Final answers are stored: status, body, trailers, and the headers that the handler set, except
+// Set-Cookie, Date and those of the connection. These are not final, leave no record, and have the
+// next request with the key run the handler again:
+//
+//   - errors (4xx and 5xx), unless [KeepStatus] says otherwise;
+//   - errors with Retry-After, and refusals by guards further in, whatever KeepStatus says;
+//   - no answer at all, since the handler has panicked, its process has died, or its context has
+//     ended. So what the handler does must bear to be begun anew.
+//
+// # What to watch out for
+//
+//   - A replay skips the handler, and with it what the handler checks. Put authorization outside of
+//     the middleware, or give it to [BeforeReplay].
+//   - The caller function tells callers apart. It must tell tenants apart too, unless each has a
+//     host of its own. [Scope] tells services apart that share a store.
+//   - A handler goes on when its client has gone, for a minute ([FinishWithin]): the client comes
+//     again, and must not find its request half done.
+//   - The answer is kept in memory until it is stored, so the writer is no http.Flusher. One that
+//     outgrows MaxAnswer goes out as the handler writes it, and can't be replayed.
+//   - Put it inside http.TimeoutHandler, and put httpmw.Exclusive and httpmw.Handle inside of it.
+//   - Let renewer.Config.MaxHold exceed http.Server.WriteTimeout.
+//
+// docs/http.md in the repository explains each of these.
 package idempotent
+
+// The files, in the order in which to read them. A file uses those below it only.
+//
+//	middleware.go                   a request comes in: its key, its caller and its body
+//	exchange.go                     the handler runs, or the stored answer is sent
+//	record.go                       what package once is told
+//	answeroptions.go, options.go    what users can set
+//	guard.go                        what all requests of a handler share; refusing one
+//	gate.go, quota.go, outlive.go   before a replay; how much is stored; when the client has gone
+//	settings.go                     what the options have set
+//	final.go, recorder.go           the handler's writer, and which answers are final
+//	stored.go, seal.go, request.go  an answer as it is stored; sealed; whose it is
+//	refusal.go, key.go              answers in place of the handler's; the Idempotency-Key
