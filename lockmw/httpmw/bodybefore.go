@@ -39,7 +39,9 @@ func (g *guard) serveBody(w http.ResponseWriter, r *http.Request, a ask, next ht
 	})
 }
 
-func (g *guard) receive(w http.ResponseWriter, r *http.Request, p *httpguard.Paced) (io.ReadCloser, error) {
+func (g *guard) receive(
+	w http.ResponseWriter, r *http.Request, p *httpguard.Paced,
+) (io.ReadCloser, error) {
 	if g.maxBody > 0 {
 		data, err := httpguard.ReadBody(w, r, g.maxBody, g.bodyTimeout)
 		return httpguard.Keep(data, r.Body), err

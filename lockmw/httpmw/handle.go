@@ -30,7 +30,8 @@ func Handle[T any](
 		o.handle(&set)
 	}
 	if set.streamBody {
-		panic("lockbeat: httpmw.StreamBody is for httpmw.Exclusive: httpmw.Handle decodes the body " +
+		panic("lockbeat: httpmw.StreamBody is for httpmw.Exclusive: httpmw.Handle decodes the " +
+			"body " +
 			"before it asks for the lock")
 	}
 	g := newGuard(k, set)

@@ -41,7 +41,8 @@ func TestARevokedCallerGetsNoReplay(t *testing.T) {
 	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		allowed := roles{"ann": true}
 		var shop shop
-		h := idempotent.Middleware(k, byUser, idempotent.BeforeReplay(allowed.check))(allowed.check(&shop))
+		h := idempotent.Middleware(k, byUser,
+			idempotent.BeforeReplay(allowed.check))(allowed.check(&shop))
 		assert.Equal(t, http.StatusCreated, answered(h, order(t.Context(), "k", "pen")).Code)
 		again := answered(h, order(t.Context(), "k", "pen"))
 		assert.Equal(t, "order 1: pen", again.Body.String())
@@ -217,14 +218,15 @@ func TestAnOvertakenRequestIsCheckedAgain(t *testing.T) {
 		var h http.Handler
 		var checked []string
 		runs := 0
-		h = idempotent.Middleware(k, byUser, idempotent.BeforeReplay(func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, err := io.ReadAll(r.Body)
-				assert.NoError(t, err)
-				checked = append(checked, string(body))
-				next.ServeHTTP(w, r)
-			})
-		}))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h = idempotent.Middleware(k, byUser,
+			idempotent.BeforeReplay(func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					body, err := io.ReadAll(r.Body)
+					assert.NoError(t, err)
+					checked = append(checked, string(body))
+					next.ServeHTTP(w, r)
+				})
+			}))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, err := io.ReadAll(r.Body)
 			assert.NoError(t, err)
 			runs++

@@ -11,7 +11,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// exchange is one request and its answer: the handler's, or the stored one.
+// exchange is one request and its answer, which is the handler's or the stored one.
 type exchange struct {
 	*guard
 

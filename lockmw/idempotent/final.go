@@ -5,12 +5,12 @@ import (
 	"net/http"
 )
 
-// errNotFinal means that a handler has answered what is not to be stored.
+// errNotFinal means that the handler's answer is not to be stored.
 var errNotFinal = errors.New("lockbeat: the answer is not final")
 
 // finalStatus reports whether answers with a status are stored by default. An error says that
-// nothing has been done, so the handler may run again; and what any client can have for the asking
-// would take space in the store for a day.
+// nothing has been done, so the handler may run again. And any client can get errors: stored, each
+// would take space for a day.
 func finalStatus(status int) bool { return status < http.StatusBadRequest }
 
 // final reports whether the handler's answer is to be stored. An error with Retry-After is not,

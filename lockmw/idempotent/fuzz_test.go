@@ -139,7 +139,8 @@ func FuzzIdempotencyKey(f *testing.F) {
 		}
 		require.NotEmpty(t, key)
 		require.LessOrEqual(t, len(key), 255)
-		again, err := idempotent.ParseKey(`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) +
+		again, err := idempotent.ParseKey(`"` + strings.NewReplacer(`\`, `\\`, `"`,
+			`\"`).Replace(key) +
 			`"`)
 		require.NoError(t, err)
 		require.Equal(t, key, again, "quoted or not, it is one key")

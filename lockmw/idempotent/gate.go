@@ -10,18 +10,16 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// gate is what stands before answers in place of the handler's.
+// gate is the middleware of BeforeReplay. Answers in place of the handler's go through it.
 type gate struct{ through http.Handler }
 
-// errGate means that there is no telling what to answer.
-var errGate = fmt.Errorf("%w: the middleware given to idempotent.BeforeReplay has lost the request's "+
-	"context: let it pass on the request "+
-	"that it gets, or one made of it by WithContext or Clone", renewer.ErrConfig)
+// errGate means that the middleware has lost the answer that was to go through it.
+var errGate = fmt.Errorf("%w: the middleware given to idempotent.BeforeReplay has lost the "+
+	"request's context: let it pass on the request that it gets, or one made of it by "+
+	"WithContext or Clone", renewer.ErrConfig)
 
-// newGate returns nil without middleware.
-func newGate(
-	before func(http.Handler) http.Handler, refuse httpmw.Responder,
-) *gate {
+// newGate returns nil without middleware. A nil gate lets every answer through.
+func newGate(before func(http.Handler) http.Handler, refuse httpmw.Responder) *gate {
 	if before == nil {
 		return nil
 	}

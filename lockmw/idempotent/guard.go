@@ -11,7 +11,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
-// guard carries requests out once.
+// guard is what all requests to one handler share.
 type guard struct {
 	settings
 	httpguard.Faults
@@ -23,9 +23,9 @@ type guard struct {
 	unreadable sync.Once
 }
 
-// refuse answers a request that was refused with err, and tells of a server that is set up wrongly,
-// and of a stored answer that can't be read, which may be a key that is missing, or another's
-// doing.
+// refuse answers a request that was refused with err. It tells the keeper's
+// observer of a server that is set up wrongly, and of a stored answer that can't
+// be read: a key of Seal may be missing, or another program may have written it.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	g.Misuse(err)
 	if errors.Is(err, once.ErrRecord) {
@@ -33,7 +33,7 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	e := explain(err, g.retryIn)
 	typ := e.Type
-	if typ == "" { // of a function of the user's
+	if typ == "" { // the caller function made it
 		typ = httpmw.ErrorOf(e.Err).Type
 	}
 	respond := g.onError
@@ -43,7 +43,7 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case typ == httpmw.TypeLost:
 		respond = httpmw.Respond
 	case typ == httpmw.TypeTimeout && lockmw.RefusalOf(e.Err) == lockmw.RefusalCancelled:
-		panic(http.ErrAbortHandler) // the client has gone: see package httpmw
+		panic(http.ErrAbortHandler) // the client has gone: see docs/http.md
 	}
 	httpguard.MarkRefused(w.Header(), r)
 	respond(w, r, e)

@@ -7,20 +7,21 @@ import (
 	"strings"
 )
 
-// KeyHeader names a request, so that it can be sent again: 1 to 255 visible ASCII characters, quoted
-// as a structured field's string or not. Source: draft-ietf-httpapi-idempotency-key-header.
+// KeyHeader names a request, so that it can be sent again: 1 to 255 visible ASCII characters, with
+// or without the quotes of a structured field's string.
+// Source: draft-ietf-httpapi-idempotency-key-header.
 const KeyHeader = "Idempotency-Key"
 
-// ErrKey means that a request has no usable [KeyHeader]: the answer is a 400.
+// ErrKey means that a request has no usable [KeyHeader]. The answer is a 400.
 var ErrKey = errors.New("lockbeat: unusable " + KeyHeader)
 
-// errNoKey is one that is not there at all.
+// errNoKey means that a request has no KeyHeader at all.
 var errNoKey = fmt.Errorf("%w: the request has none", ErrKey)
 
 // mostKeyBytes bounds a key.
 const mostKeyBytes = 255
 
-// idempotencyKey is the key of a request.
+// idempotencyKey returns the key of a request.
 func idempotencyKey(h http.Header) (string, error) {
 	values := h.Values(KeyHeader)
 	switch len(values) {
@@ -33,8 +34,8 @@ func idempotencyKey(h http.Header) (string, error) {
 	}
 }
 
-// parseKey reads a key, quoted or not. Clients write both; so that
-// the two are one key, quotes are taken off.
+// parseKey reads a key. Clients write it with and without quotes.
+// Both are one key, so the quotes are taken off.
 func parseKey(text string) (string, error) {
 	text = strings.Trim(text, " \t")
 	key := text
@@ -57,7 +58,7 @@ func parseKey(text string) (string, error) {
 	return key, nil
 }
 
-// unquote reads the rest of a string behind its first quote.
+// unquote reads the rest of a string after its first quote, and reports whether it is whole.
 func unquote(text string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {

@@ -37,7 +37,8 @@ func TestWhatIsNotStoredLeavesNothingInRedis(t *testing.T) {
 	} {
 		func() {
 			defer func() { _ = recover() }()
-			answered(idempotent.Middleware(k, byUser)(h), order(t.Context(), "k", `{"Account":"7"}`))
+			answered(idempotent.Middleware(k, byUser)(h),
+				order(t.Context(), "k", `{"Account":"7"}`))
 		}()
 		keys, err := redis.Do("KEYS", "*{idempotency*").AsStrSlice()
 		require.NoError(t, err)

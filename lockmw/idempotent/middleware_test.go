@@ -408,11 +408,15 @@ func TestIdempotentRefusesWhatCantBeMeant(t *testing.T) {
 			none := func(http.Handler) http.Handler { return nil }
 			idempotent.Middleware(k, byUser, idempotent.BeforeReplay(none))(http.HandlerFunc(ok))
 		},
-		"KeepAnswer": func() { idempotent.Middleware(k, byUser, idempotent.KeepAnswer(time.Second)) },
+		"KeepAnswer": func() {
+			idempotent.Middleware(k, byUser, idempotent.KeepAnswer(time.Second))
+		},
 		"no records": func() {
 			idempotent.Middleware(newKeeper(t, struct{ renewer.Store }{script.New()}), byUser)
 		},
-		"negative times": func() { idempotent.Middleware(k, byUser, idempotent.KeepAnswer(-time.Second)) },
+		"negative times": func() {
+			idempotent.Middleware(k, byUser, idempotent.KeepAnswer(-time.Second))
+		},
 	} {
 		require.Panics(t, f, name)
 	}

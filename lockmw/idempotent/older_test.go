@@ -12,7 +12,7 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// What the first release to store answers has stored, in clear and sealed.
+// What an older release has stored, in clear and sealed.
 const (
 	olderName = "idempotency:bOTnM0n3NrvJqexwAVzrOgSE_ULhLGKPgOeIMBildAU"
 	olderHead = "once1 done 1 18283\nhere\noPJ_5oXCZYgo1Jf9JWrLoBn0m4JEZBdQg09SSXlLYgU\n"

@@ -7,23 +7,23 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 )
 
-// Option says what one [Middleware] does. Of two that contradict each other the later one counts.
-// Options panic if they are given what can't be meant, such as a negative duration: they are called
-// when a program starts.
+// Option says what one [Middleware] does. Of two that contradict each
+// other the later one counts. An option panics if it is given what can't
+// be meant, such as a negative duration: programs call it when they start.
 type Option func(*settings)
 
-// Scope tells callers of one name apart: keys of the same caller in another scope are others. Give
-// each service that shares a Redis a scope of its own, such as its name, and each of two handlers
-// whose callers have the same IDs and are not the same. A store prefix of its own for each service
-// (redisstore.Prefix) does it as well, and keeps their locks apart too. Changing it makes all keys
-// new. Default "".
+// Scope tells callers with the same ID apart: the same caller and key in another
+// scope are another request. Give each service that shares a Redis a scope, such as
+// its name. Give two handlers a scope each if the same ID means another caller to
+// them. A store prefix for each service (redisstore.Prefix) does it as well, and
+// keeps their locks apart too. With another scope all keys are new. Default "".
 func Scope(scope string) Option {
 	return func(s *settings) { s.scope = scope }
 }
 
-// WaitForAnswer has a request wait for at most d for one with the same key
-// that is being carried out, and then replay its answer, or take over if it
-// came to nothing. Default: no waiting, 409. It panics if d is not positive.
+// WaitForAnswer has a request wait for at most d while another with the same key is
+// being carried out. Then it gets the answer of that one, or is carried out itself if
+// that one came to nothing. It panics if d is not positive. Default: no waiting, 409.
 func WaitForAnswer(d time.Duration) Option {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: idempotent.WaitForAnswer(%v) can't be meant: give a positive "+
@@ -32,32 +32,32 @@ func WaitForAnswer(d time.Duration) Option {
 	return func(s *settings) { s.answerWait = d }
 }
 
-// FinishWithin is how long a handler may go on when its client has gone, or other middleware's
-// deadline has passed: then its context ends too. Take more for handlers that need longer than that
-// to come to an end, 0 for ones that had better be cut off, since they undo what they have begun.
-// It panics if d is negative. Default [DefaultFinishWithin], 1 min.
+// FinishWithin is how long a handler may go on when its client has gone, or when a
+// deadline of other middleware has passed. After that its context ends. Give more for
+// a handler that needs longer, and 0 for a handler that undoes what it has begun when
+// its context ends. It panics if d is negative. Default [DefaultFinishWithin], 1 min.
 func FinishWithin(d time.Duration) Option {
 	if d < 0 {
-		panic(fmt.Sprintf("lockbeat: idempotent.FinishWithin(%v) can't be meant: give a duration, or "+
-			"0 so that a handler ends with its client", d))
+		panic(fmt.Sprintf("lockbeat: idempotent.FinishWithin(%v) can't be meant: give a "+
+			"duration, or 0 so that a handler ends with its client", d))
 	}
 	return func(s *settings) { s.finishWithin = d }
 }
 
-// KeyOptional lets requests without an Idempotency-Key through, as if
-// there were no guard. Default: 400.
+// KeyOptional lets requests without an Idempotency-Key through, as if there were no guard. Default:
+// they are answered with 400.
 func KeyOptional() Option {
 	return func(s *settings) { s.keyOptional = true }
 }
 
-// Operation names the work: a static name such as "order", which whoever waits for the lock reads,
-// and telemetry shows. Default: the route's pattern, r.Pattern.
+// Operation names the work: a static name such as "order", which requests that wait can read, and
+// telemetry shows. Default: the route's pattern, r.Pattern.
 func Operation(name string) Option {
 	return func(s *settings) { s.operation = name }
 }
 
-// MaxBody bounds a request's body to n bytes: 413 beyond. All of it is read first, and kept in
-// memory. It panics if n is below 1. Default [httpmw.DefaultMaxBody], 1 MiB.
+// MaxBody bounds a request's body to n bytes: 413 beyond. All of it is read first,
+// into memory. It panics if n is below 1. Default [httpmw.DefaultMaxBody], 1 MiB.
 func MaxBody(n int64) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: idempotent.MaxBody(%d) can't be meant: give a number of "+
@@ -66,10 +66,10 @@ func MaxBody(n int64) Option {
 	return func(s *settings) { s.maxBody = n }
 }
 
-// BodyTimeout is how long each 64 KiB of a request's body may take, and a smaller body, or the end
-// of a larger one, as well: 408 beyond. It never extends http.Server.ReadTimeout, nor a deadline
-// that other middleware has set (http.ResponseController.SetReadDeadline). It panics if d is not
-// positive. Default [httpmw.DefaultBodyTimeout], 10 s.
+// BodyTimeout is how long each 64 KiB of a request's body may take, and what is
+// left at its end: 408 beyond. It never extends http.Server.ReadTimeout, nor a
+// deadline that other middleware has set (http.ResponseController.SetReadDeadline).
+// It panics if d is not positive. Default [httpmw.DefaultBodyTimeout], 10 s.
 func BodyTimeout(d time.Duration) Option {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: idempotent.BodyTimeout(%v) can't be meant: give a positive "+
@@ -101,16 +101,17 @@ func RetryAfter(d time.Duration) Option {
 	return func(s *settings) { s.retryIn = d }
 }
 
-// OnBusy answers when the request is being carried out already, or too many wait for its answer:
-// renewer.ErrHeld or renewer.ErrQueueFull. Default [httpmw.Respond]. It panics if respond is nil.
+// OnBusy answers when the request is being carried out already, or when
+// too many wait for its answer: renewer.ErrHeld or renewer.ErrQueueFull.
+// Default [httpmw.Respond]. It panics if respond is nil.
 func OnBusy(respond httpmw.Responder) Option {
 	needs("OnBusy", respond)
 	return func(s *settings) { s.onBusy = respond }
 }
 
-// OnError answers whatever else keeps a request from running: a bad key or body, a key that is
-// another request's, a caller that has filled its quota, a store that can't be asked, a keeper that
-// is shut down, the request's own deadline. It is not called when the client has gone. Default
+// OnError answers a request that does not run for any other reason: a bad key or body, another
+// request's key, a caller that has filled its quota, a store that does not answer, a keeper that is
+// shut down, a deadline that has passed. It is not called when the client has gone. Default
 // [httpmw.Respond]. It panics if respond is nil.
 func OnError(respond httpmw.Responder) Option {
 	needs("OnError", respond)

@@ -10,14 +10,14 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
-// outliving is a context that ends with its request until the request is being carried out, and
-// outlives it from then on: a client that gives up and comes again must find its first request
-// done, and not cut off half-way. The request's values stay.
+// outliving is the context that a request is carried out on. It ends with the request until begin,
+// and outlives the request after that: a client that gives up and sends its request again must find
+// the first one done, and not cut off half-way. The request's values stay.
 type outliving struct {
 	request *http.Request
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	unwatch func() bool // the request's context
+	unwatch func() bool // stops watching the request's context
 }
 
 func outlive(r *http.Request) *outliving {
@@ -27,11 +27,11 @@ func outlive(r *http.Request) *outliving {
 	return o
 }
 
-// begin has the context outlive the request from now on, by d at most, and reports whether the
+// begin has the context outlive the request by d at most, from now on. It reports whether the
 // request was still there.
 //
-// Under another lock it goes on ending with the request: that lock's loss is told by the request's
-// context, which can't end twice.
+// Under the lock of a call further out the context goes on ending with the request: the request's
+// context tells of the loss of that lock, and it can't end twice.
 func (o *outliving) begin(d time.Duration) bool {
 	if lockmw.Remaining(o.request.Context()) > 0 {
 		return o.request.Context().Err() == nil
@@ -44,7 +44,7 @@ func (o *outliving) begin(d time.Duration) bool {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			o.cancel(fmt.Errorf("lockbeat: the handler was still at it %v later "+
+			o.cancel(fmt.Errorf("lockbeat: the handler was still running %v later "+
 				"(idempotent.FinishWithin): %w", d, httpguard.Ended(o.request)))
 		case <-o.ctx.Done():
 		}

@@ -8,18 +8,18 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// once is what to tell package once: attempts that came to nothing
-// are the client's to repeat, as often as it likes.
+// once returns the options for package once. An attempt that came to nothing is not repeated here:
+// the client repeats it, as often as it likes.
 func (s *settings) once(route string, j *job) []once.Option {
 	return []once.Option{
-		once.NoRetry(), once.Uncounted(), once.Wait(s.answerWait), once.MaxWaiters(s.waiters),
-		once.Keep(s.keepAnswer),
-		once.MaxResult(s.maxAnswer), once.Operation(s.operationOr(route)), once.Input(j.input),
-		s.answers(j),
+		once.NoRetry(), once.Uncounted(),
+		once.Wait(s.answerWait), once.MaxWaiters(s.waiters),
+		once.Keep(s.keepAnswer), once.MaxResult(s.maxAnswer), s.answers(j),
+		once.Operation(s.operationOr(route)), once.Input(j.input),
 	}
 }
 
-// answers is how answers are stored.
+// answers returns the codec by which answers are stored.
 func (s *settings) answers(j *job) once.Option {
 	return once.Codec(func(v any) ([]byte, error) {
 		//nolint:forcetypeassert // once gives what Do returns
@@ -28,7 +28,7 @@ func (s *settings) answers(j *job) once.Option {
 			return nil, err
 		}
 		data = s.seal.seal(data, j)
-		if len(data) <= s.maxAnswer { // or it is not stored
+		if len(data) <= s.maxAnswer { // a larger one is not stored
 			j.size = len(data)
 		}
 		return data, nil
@@ -42,8 +42,8 @@ func (s *settings) answers(j *job) once.Option {
 	})
 }
 
-// check finds out, without asking the store, whether package once
-// would take the options, and whether the store keeps records.
+// check returns an error if package once would refuse the options, or if the
+// store keeps no records. It does not ask the store, since its context has ended.
 func check(k *renewer.Keeper, s *settings) error {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()

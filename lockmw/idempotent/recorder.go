@@ -12,14 +12,14 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
-// recorder is the handler's writer: it keeps the answer until it can be sent. One that is too large
-// to be stored is sent as it comes.
+// recorder is the handler's writer. It keeps the answer until that is stored. An answer that is too
+// large to be stored is sent as the handler writes it.
 type recorder struct {
 	w      http.ResponseWriter
 	most   int         // bytes of body that it keeps
-	header http.Header // with those that outer middleware has set, as the handler expects
+	header http.Header // includes what outer middleware has set, as the handler expects
 
-	sent    http.Header // when the status was written
+	sent    http.Header // as it was when the status was written
 	status  int         // 0: not yet
 	refused bool        // by a guard of ours further in
 	large   bool        // the answer has outgrown most, and what there is of it has gone out
@@ -34,7 +34,7 @@ func newRecorder(w http.ResponseWriter, n int) *recorder {
 // Header is the answer's.
 func (r *recorder) Header() http.Header { return r.header }
 
-// WriteHeader settles the status. Those below 200 announce it, and are told at once.
+// WriteHeader sets the status. A status below 200 is sent at once, and others follow it.
 func (r *recorder) WriteHeader(status int) {
 	switch {
 	case r.status != 0:
@@ -47,7 +47,7 @@ func (r *recorder) WriteHeader(status int) {
 	}
 }
 
-// announce sends a status that others follow, with the headers that the handler has set by now.
+// announce sends a status below 200, with the headers that the handler has set by now.
 func (r *recorder) announce(status int) {
 	h := r.w.Header()
 	outer := maps.Clone(h)
@@ -56,8 +56,8 @@ func (r *recorder) announce(status int) {
 	setHeaders(h, outer)
 }
 
-// Write adds to the body. It fails only if the answer has no body, or, once the answer is sent as
-// it comes, if the client has gone.
+// Write adds to the body. It fails if the status allows no body. When the answer is sent as the
+// handler writes it, Write fails if the client has gone.
 func (r *recorder) Write(p []byte) (int, error) {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
@@ -81,8 +81,8 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.w.Write(p)
 }
 
-// answer is what the handler has answered by now, in the form that is
-// stored: without what outer middleware has set, which it will set again.
+// answer returns what the handler has answered by now, in the form that is
+// stored: without what outer middleware has set, since it will set that again.
 func (r *recorder) answer() answer {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
@@ -108,13 +108,12 @@ func (r *recorder) answer() answer {
 	return a
 }
 
-// overtaken tells whether the answer on record is another's.
+// overtaken reports whether the answer on record is another request's.
 func (r *recorder) overtaken(kept answer) bool {
 	return kept.Status != r.status || !bytes.Equal(kept.Body, r.body.Bytes())
 }
 
-// send sends the answer that the handler has given, with all of its headers, or what has not been
-// sent of it yet.
+// send sends the handler's answer with all of its headers, or what has not been sent of it yet.
 func (r *recorder) send() {
 	if r.large {
 		setTrailer(r.w.Header(), r.trailer())
@@ -124,8 +123,8 @@ func (r *recorder) send() {
 	write(r.w, r.status, r.body.Bytes(), r.trailer())
 }
 
-// trailer is what the handler has set for behind the body: the fields that it has announced, and
-// those named by http.TrailerPrefix.
+// trailer returns the trailers that the handler has set: the fields
+// that it has announced, and those whose names have http.TrailerPrefix.
 func (r *recorder) trailer() http.Header {
 	t := make(http.Header)
 	for _, announced := range r.sent["Trailer"] {
@@ -144,14 +143,14 @@ func (r *recorder) trailer() http.Header {
 	return t
 }
 
-// SetReadDeadline, SetWriteDeadline and EnableFullDuplex are the connection's, for
-// http.ResponseController. What would send the answer, or take the connection over, is not there,
-// and so neither is Unwrap.
+// SetReadDeadline sets the connection's, for http.ResponseController, as SetWriteDeadline and
+// EnableFullDuplex do. The recorder has no method that would send the answer or take the connection
+// over, and so it has no Unwrap either.
 func (r *recorder) SetReadDeadline(t time.Time) error {
 	return http.NewResponseController(r.w).SetReadDeadline(t)
 }
 
-// SetWriteDeadline is the connection's: it counts when the answer is sent, and so may be set at any
+// SetWriteDeadline sets the connection's. It counts when the answer is sent, and may be set at any
 // time before.
 func (r *recorder) SetWriteDeadline(t time.Time) error {
 	return http.NewResponseController(r.w).SetWriteDeadline(t)
@@ -162,7 +161,7 @@ func (r *recorder) EnableFullDuplex() error {
 	return http.NewResponseController(r.w).EnableFullDuplex()
 }
 
-// setHeaders makes the headers in h those of another.
+// setHeaders replaces the headers in h.
 func setHeaders(h, others http.Header) {
 	clear(h)
 	maps.Copy(h, others)

@@ -12,11 +12,11 @@ import (
 
 const nothingDone = "The request has not been carried out."
 
-// errUnanswered means that a handler has returned without a word after its context had ended.
+// errUnanswered means that the handler has returned without an answer after its context had ended.
 var errUnanswered = errors.New("lockbeat: the handler has not answered")
 
-// explain makes the answer for err: package httpmw's, unless err is a reason of this package's own.
-// The request's own faults come first: what the caller function returns may be anything.
+// explain returns the answer to err: this package's own, or package httpmw's. The request's faults
+// come first, since the caller function may return any error.
 func explain(err error, retryIn time.Duration) *httpmw.Error {
 	if e, ok := errors.AsType[*httpmw.Error](err); ok {
 		return e

@@ -8,15 +8,16 @@ import (
 	"fmt"
 )
 
-// sealer are the keys, the one that seals first. One without keys leaves answers in clear.
+// sealer seals by its first key, and opens by any of its keys. Without keys it leaves answers in
+// clear.
 type sealer []cipher.AEAD
 
-// sealMark begins a sealed answer: one in clear is JSON, and begins with a brace.
+// sealMark begins a sealed answer. An answer in clear is JSON, and begins with a brace.
 const sealMark = "lbsealed1\n"
 
 var (
-	errUnsealed = errors.New("it is not sealed, as those are that were stored before idempotent.Seal " +
-		"was given, or by another program")
+	errUnsealed = errors.New("it is not sealed: it was stored before idempotent.Seal was given, " +
+		"or by another program")
 	errSeal = errors.New("none of the keys given to idempotent.Seal opens it: it was sealed by " +
 		"another key, or for another request")
 )
@@ -25,8 +26,8 @@ func newSealer(keys [][]byte) (s sealer) {
 	for i, key := range keys {
 		block, err := aes.NewCipher(key)
 		if err != nil {
-			panic(fmt.Sprintf("lockbeat: key %d of idempotent.Seal has %d bytes: give 16, 24 or 32 "+
-				"random ones", i+1, len(key)))
+			panic(fmt.Sprintf("lockbeat: key %d of idempotent.Seal has %d bytes: give 16, 24 or "+
+				"32 random ones", i+1, len(key)))
 		}
 		aead, err := cipher.NewGCMWithRandomNonce(block)
 		if err != nil { // of a block of another size
@@ -61,6 +62,3 @@ func (s sealer) open(stored []byte, j *job) ([]byte, error) {
 	}
 	return nil, errSeal
 }
-
-// about is what a sealed answer is bound to.
-func (j *job) about() []byte { return []byte(hash(j.name, j.input)) }

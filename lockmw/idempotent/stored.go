@@ -14,23 +14,23 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
-// ReplayedHeader is "true" on an answer that was given before.
+// ReplayedHeader is "true" on a stored answer that is sent again.
 const ReplayedHeader = "Idempotent-Replayed"
 
-// answer is what is stored.
+// answer is an answer as it is stored, in JSON. Older releases' answers must stay readable.
 type answer struct {
 	Status  int         `json:"status"`
 	Header  http.Header `json:"header,omitempty"`
 	Body    []byte      `json:"body,omitempty"`
 	Trailer http.Header `json:"trailer,omitempty"`
 
-	large bool // and has not been kept
+	large bool // it has outgrown MaxAnswer, and the rest of the struct is empty but for the status
 }
 
-// errLarge means that an answer has outgrown what can be stored.
+// errLarge means that an answer has outgrown MaxAnswer.
 var errLarge = errors.New("lockbeat: the answer is larger than MaxAnswer")
 
-// encodeAnswer makes what is stored, unless that has more than most bytes for sure.
+// encodeAnswer returns what is to be stored, unless that has more than most bytes for sure.
 func encodeAnswer(a answer, most int) ([]byte, error) {
 	if a.large || a.atLeast() > most {
 		return nil, errLarge
@@ -38,7 +38,7 @@ func encodeAnswer(a answer, most int) ([]byte, error) {
 	return json.Marshal(a)
 }
 
-// atLeast is a number of bytes that an answer has when it is encoded, and may exceed.
+// atLeast is a lower bound of the bytes that the answer has when it is encoded.
 func (a answer) atLeast() int {
 	n := base64.StdEncoding.EncodedLen(len(a.Body))
 	for _, fields := range []http.Header{a.Header, a.Trailer} {
@@ -52,7 +52,7 @@ func (a answer) atLeast() int {
 	return n
 }
 
-// decodeAnswer reads what has been stored, which may be another program's.
+// decodeAnswer reads a stored answer. Another program may have stored it.
 func decodeAnswer(data []byte, a *answer) error {
 	if err := json.Unmarshal(data, a); err != nil {
 		return err
@@ -63,15 +63,15 @@ func decodeAnswer(data []byte, a *answer) error {
 	return nil
 }
 
-// replay sends an answer that was given before.
+// replay sends the answer.
 func (a answer) replay(w http.ResponseWriter) {
 	maps.Copy(w.Header(), replayable(a.Header))
 	w.Header().Set(ReplayedHeader, "true")
 	write(w, a.Status, a.Body, replayable(a.Trailer))
 }
 
-// replayable are those fields that belong to the answer, fit to be sent: another program may have
-// stored them, and not every writer looks at what it sends.
+// replayable returns those fields that belong to the answer, made fit to be sent:
+// another program may have stored them, and not every writer checks what it sends.
 func replayable(fields http.Header) http.Header {
 	kept := make(http.Header, len(fields))
 	for name, values := range fields {
@@ -87,7 +87,7 @@ func replayable(fields http.Header) http.Header {
 	return kept
 }
 
-// isToken reports whether a name can be that of a field, by RFC 9110, 5.6.2.
+// isToken reports whether a field can have this name. Source: RFC 9110, 5.6.2.
 func isToken(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') &&
@@ -95,7 +95,7 @@ func isToken(name string) bool {
 	})
 }
 
-// printable makes spaces of the control characters that a field's value can't have.
+// printable returns a space for a control character that a field's value can't have.
 func printable(c rune) rune {
 	if c < ' ' && c != '\t' || c == 0x7f {
 		return ' '
@@ -103,10 +103,11 @@ func printable(c rune) rune {
 	return c
 }
 
+// write sends an answer.
 func write(w http.ResponseWriter, status int, body []byte, trailer http.Header) {
 	h := w.Header()
 	switch {
-	case len(trailer) > 0: // which HTTP/1 sends behind a body of unknown length only
+	case len(trailer) > 0: // HTTP/1 sends it behind a body of unknown length only
 		h.Del("Content-Length")
 		h["Trailer"] = slices.Sorted(maps.Keys(trailer))
 	case allowsBody(status):
@@ -119,15 +120,15 @@ func write(w http.ResponseWriter, status int, body []byte, trailer http.Header) 
 	setTrailer(h, trailer)
 }
 
-// setTrailer has an answer end with the fields of trailer. It is for when the status has been sent.
+// setTrailer has an answer end with the fields of trailer. The status must have been sent.
 func setTrailer(h, trailer http.Header) {
 	for name, values := range trailer {
-		delete(h, name) // it may be there as a header too, and would be sent behind the body twice
+		delete(h, name) // as a header it would be sent a second time, behind the body
 		h[http.TrailerPrefix+name] = values
 	}
 }
 
-// isTrailer reports whether a header is one for behind the body, by its name.
+// isTrailer reports whether a header is a trailer, by the prefix of its name.
 func isTrailer(name string) bool { return strings.HasPrefix(name, http.TrailerPrefix) }
 
 func allowsBody(status int) bool {
