@@ -12,27 +12,28 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
-// Responder answers a request that did not run, or whose lock was lost before it had answered.
-// err is an [*Error]; [Respond] answers as if there were no responder. A responder must not show
-// err's text to the client, since it may carry the lock's name. It may be called concurrently.
+// Responder answers a request that did not run, or whose lock was lost before the handler had
+// answered. err is an [*Error]. [Respond] is the default. A responder must not show err's
+// text to the client, since it may have the lock's name. It may be called concurrently.
 type Responder func(w http.ResponseWriter, r *http.Request, err error)
 
-// Error is what a [Responder] gets: the answer by default, and why.
-// errors.Is and errors.As find what Err is made of, such as renewer.ErrHeld.
+// Error is the answer to a request that did not run, or whose lock was
+// lost. A [Responder] gets it, and a [KeyFunc] may return one. errors.Is
+// and errors.As find what Err is made of, such as renewer.ErrHeld.
 type Error struct {
 	// Status is the status code.
 	Status int
-	// RetryAfter is when it is worth asking again; 0 if it is not.
-	// The header counts whole seconds, rounded up.
+	// RetryAfter is when it is worth asking again, 0 if it is not. The header has whole seconds,
+	// rounded up.
 	RetryAfter time.Duration
-	// Type, Title and Detail are those of the problem document, by RFC 9457, without the lock's
-	// name. Where all three are empty Respond takes those of Err.
+	// Type, Title and Detail are those of the problem document (RFC 9457), without the lock's name.
+	// If all three are empty, [Respond] takes those for Err.
 	Type, Title, Detail string
-	// Err is why.
+	// Err is the reason. It is not sent.
 	Err error
 }
 
-// Error says what is answered, and why. Do not show it to clients: it may carry the lock's name.
+// Error returns the status and the reason. Do not show it to clients: it may have the lock's name.
 func (e *Error) Error() string {
 	return fmt.Sprintf("lockbeat: request answered with %d: %v", e.Status, e.Err)
 }
@@ -40,10 +41,10 @@ func (e *Error) Error() string {
 // Unwrap gives errors.Is and errors.As the reason.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Respond answers as this package does: the status, Retry-After and Cache-Control headers and,
-// unless the status is 204 or the request a HEAD, a body of type application/problem+json that
-// does not carry the lock's name. err is an [*Error], or an error of package lockmw, for a
-// handler that takes locks itself; renewer.ErrHeld is a 409 then.
+// Respond answers as [ErrorOf] says: the status, the headers Retry-After and
+// Cache-Control, and a problem document (application/problem+json) without the
+// lock's name. There is no body if the status is 204 or the request a HEAD.
+// Handlers that take locks themselves may call it with an error of package lockmw.
 func Respond(w http.ResponseWriter, r *http.Request, err error) {
 	e := ErrorOf(err)
 	h := w.Header()
@@ -58,7 +59,7 @@ func Respond(w http.ResponseWriter, r *http.Request, err error) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(e.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // a client that has gone needs none
+		_, _ = w.Write(body) // the client may have gone
 	}
 }
 
@@ -67,7 +68,7 @@ func (e *Error) setHeaders(h http.Header) {
 		"Content-Length", "Content-Encoding", "Content-Disposition",
 		"Etag", "Last-Modified",
 	} {
-		h.Del(ofBody) // of a body that will not come
+		h.Del(ofBody) // the handler has set it for a body that will not come
 	}
 	h.Set("Cache-Control", "no-store")
 	if e.RetryAfter > 0 {
@@ -75,20 +76,20 @@ func (e *Error) setHeaders(h http.Header) {
 	}
 }
 
-// ErrorOf returns what [Respond] answers to err: the [*Error] that is in it, or else one for an
-// error of package lockmw or of this package. An error that it does not know is a 500 that says
-// nothing of it.
+// ErrorOf returns what [Respond] answers to err: the [*Error] in it, or one for an error of this
+// package or of package lockmw, where renewer.ErrHeld is a 409. Any other error is a 500 whose
+// document says nothing of it. ErrorOf is for responders that write another form than Respond does.
 func ErrorOf(err error) *Error { return new(answers).explain(err) }
 
 // answers are how a guard answers in place of the handler.
 type answers struct {
 	onBusy, onError Responder
-	onLost          Responder     // nil: Respond, by a writer that is not wrapped
+	onLost          Responder     // nil: Respond, and the writer is not wrapped
 	busyStatus      int           // when another request has the lock; 0: 409
 	retryIn         time.Duration // 0: the defaults
 }
 
-// explain makes the answer for err.
+// explain returns the answer to err.
 func (a *answers) explain(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -113,9 +114,9 @@ func (a *answers) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	respond := a.onError
 	switch kindOf(e.Err) {
 	case kindGone:
-		// Nobody is there to be answered, as a rule. But an empty 200,
-		// which returning would make, must not reach whoever is: a server
-		// whose BaseContext ends cancels the requests of clients that wait.
+		// As a rule the client has gone. But a server whose BaseContext ends cancels requests of
+		// clients that are still there, and they must not get the empty 200 of a handler that
+		// returns.
 		panic(http.ErrAbortHandler)
 	case kindBusy, kindFull, kindTooMany, kindSkipped:
 		respond = a.onBusy
@@ -126,7 +127,7 @@ func (a *answers) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	respond(w, r, e)
 }
 
-// problem is a body by RFC 9457.
+// problem is a document by RFC 9457.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -156,7 +157,7 @@ func (a *answers) lostResponder() Responder {
 	return a.onLost
 }
 
-// busy is the status when somebody else has the lock.
+// busy returns the status for a lock that another caller has.
 func (a *answers) busy() int {
 	if a.busyStatus == 0 {
 		return http.StatusConflict

@@ -15,16 +15,16 @@ const bodyBefore = 256 << 10
 
 // reads reports whether the body of r is to be read before the lock is asked for.
 func (g *guard) reads(r *http.Request) bool {
-	// whose body is a connection
-	if r.Body == nil || r.Body == http.NoBody || g.streamBody || r.Method == http.MethodConnect {
+	if r.Body == nil || r.Body == http.NoBody || g.streamBody ||
+		r.Method == http.MethodConnect { // its body is a connection
 		return false
 	}
-	k, ok := r.Body.(httpguard.Kept) // by a guard further out
+	k, ok := r.Body.(httpguard.Kept) // a guard further out has read it
 	return !ok || g.maxBody > 0 && int64(k.Len()) > g.maxBody
 }
 
-// serveBody runs next under the lock, having read the body: all of it, or if it is large the
-// beginning. The rest comes at a pace.
+// serveBody reads the body, and then runs next under the lock. Of a large body it reads the
+// beginning; next reads the rest, at a pace.
 func (g *guard) serveBody(w http.ResponseWriter, r *http.Request, a ask, next http.Handler) {
 	p := httpguard.Pace(w, r, g.bodyTimeout)
 	defer p.Stop()
@@ -34,11 +34,12 @@ func (g *guard) serveBody(w http.ResponseWriter, r *http.Request, a ask, next ht
 		return
 	}
 	g.serve(w, r, a, func(w http.ResponseWriter, r *http.Request) {
-		r.Body = body // of a request of our own: net/http goes by the type of its own body
+		r.Body = body // r is a copy: net/http looks at the type of its own body
 		next.ServeHTTP(w, r)
 	})
 }
 
+// receive reads what is to be read before the lock, and returns the whole body.
 func (g *guard) receive(
 	w http.ResponseWriter, r *http.Request, p *httpguard.Paced,
 ) (io.ReadCloser, error) {
@@ -55,8 +56,8 @@ func (g *guard) receive(
 	}
 	g.checkDeadlines(w, r)
 	if r.ProtoMajor == 1 {
-		// Otherwise net/http reads on by itself, without a pace, when the handler begins to answer
-		// and has not read the body to its end: the client would have the lock after all.
+		// Otherwise net/http reads the rest by itself, without a pace, when the handler begins to
+		// answer before it has read the whole body. The client would hold the lock after all.
 		w.Header().Set("Connection", "close")
 	}
 	return struct {
@@ -65,8 +66,8 @@ func (g *guard) receive(
 	}{io.MultiReader(bytes.NewReader(first), p), p}, nil
 }
 
-// checkDeadlines tells of a writer by which a client that is slow to send can't be stopped. Its
-// request is carried out all the same, at whatever pace.
+// checkDeadlines tells the keeper's observer of a writer that can't stop a client which is slow to
+// send. Its request is carried out all the same, at any pace.
 func (g *guard) checkDeadlines(w http.ResponseWriter, r *http.Request) {
 	if httpguard.SetsDeadlines(w) {
 		return

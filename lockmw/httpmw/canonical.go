@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// canonicalInt is a whole number as strconv writes it.
+// canonicalInt returns a whole number as strconv writes it.
 func canonicalInt(value string) (string, error) {
 	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
 		return strconv.FormatInt(n, 10), nil
@@ -19,7 +19,7 @@ func canonicalInt(value string) (string, error) {
 	return strconv.FormatUint(n, 10), nil
 }
 
-// canonicalUUID is a UUID in lower case with hyphens.
+// canonicalUUID returns a UUID in lower case with hyphens.
 func canonicalUUID(value string) (string, error) {
 	id, err := uuid.Parse(value)
 	if err != nil {

@@ -7,20 +7,19 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Exclusive returns middleware that runs a handler under the lock on the name
-// that key derives from the request: of all requests with the same name, one
-// runs at a time, on any server. See the package's text for the outcomes.
+// Exclusive returns middleware that runs a handler under the lock on the name that key derives from
+// the request. Of all requests with the same name, one runs at a time, on any server. See the
+// package's text for the outcomes.
 //
-// The body is read before the lock is asked for, and after the key function, unless it is larger
-// than 256 KiB: then the rest is read under the lock, and has to come at a pace. See
-// "Slow clients" in the package's text, and [MaxBody], [BodyTimeout] and [StreamBody].
+// The body is read after the key function and before the lock is asked for. Of a body above 256 KiB
+// the rest is read under the lock, at a pace. See [MaxBody], [BodyTimeout] and [StreamBody].
 //
-// The handler gets the very http.ResponseWriter that it would get without,
-// and a request whose context ends when the client has gone or when the lock
-// is lost. It may be called concurrently, and then calls key concurrently. A
-// panic of key or of the handler passes through, having freed the lock.
+// The handler gets the very http.ResponseWriter that it would get without, unless [AbortLost] or
+// [OnLost] is given. The context of its request ends when the client has gone or the lock is lost.
 //
-// It panics if k, key or the handler is nil.
+// What Exclusive returns may be called concurrently, and then calls
+// key concurrently. A panic of key or of the handler passes through,
+// and frees the lock. It panics if k, key or the handler is nil.
 func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler) http.Handler {
 	if k == nil || key == nil {
 		panic("lockbeat: httpmw.Exclusive needs a keeper (renewer.New) and a key function such " +

@@ -11,30 +11,29 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// FailOpen runs the handler, or the call, without the lock while the store is down, for work to
-// which an outage does more harm than an overlap: not for anything that must not happen twice, such
-// as a payment. Default off. lockmw.Fence is 0 then, which fenced resources refuse.
+// FailOpen runs the handler, or the call, without the lock while the store is down. It is for
+// work to which an outage does more harm than an overlap, and not for work that must not happen
+// twice, such as a payment. lockmw.Fence is 0 then, which fenced resources refuse. Default: off.
 //
-// The store is down when it has answered nothing for renewer.Config.RequestTimeout, though it was
-// asked (renewer.Keeper.Outage). A request that only ran out of time beside others that were
-// answered is refused with 503: otherwise a client could get rid of the lock by making the store
-// busy. So is every request of the first RequestTimeout of an outage.
+// The store is down when it was asked and has answered nothing for
+// renewer.Config.RequestTimeout (renewer.Keeper.Outage). A request that ran out of time beside
+// others that were answered is refused with 503: otherwise a client could get rid of the lock
+// by making the store busy. So is every request in the first RequestTimeout of an outage.
 //
-// At most atMost run without their lock at once, in this handler or transport, and one for each
-// name: another server's know nothing of them. Further ones are refused with 503. The keeper's
-// observer is told of each, name by name (renewer.Observer's Unlocked), and package tracing
-// counts them. The store is waited for as long as the lock would be, so take a short [Wait] with
-// it. It panics if atMost is below 1.
+// At most atMost run without a lock at once in this handler or transport, and one
+// for each name; other servers do not know of them. Further ones are refused with
+// 503. The keeper's observer is told of each, name by name (renewer.Observer's
+// Unlocked), and package tracing counts them. A request waits for the store as long
+// as for the lock, so give a short [Wait] too. It panics if atMost is below 1.
 func FailOpen(atMost int) CommonOption {
 	if atMost < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.FailOpen(%d) can't be meant: give how many may run "+
-			"without the lock at once, "+
-			"or leave it out so that none does", atMost))
+			"without the lock at once, or leave it out so that none does", atMost))
 	}
 	return commonOption(func(s *settings) { s.failOpen = atMost })
 }
 
-// unlocked lets operations run without their lock while the store is down. A nil one lets none.
+// unlocked lets work run without its lock while the store is down. A nil one lets none.
 type unlocked struct {
 	keeper     *renewer.Keeper
 	all, names *quota.Each
@@ -47,8 +46,9 @@ func newUnlocked(k *renewer.Keeper, s *settings) *unlocked {
 	return &unlocked{keeper: k, all: quota.New(s.failOpen), names: quota.New(1)}
 }
 
-// enter returns the context of an operation that may run though its lock was refused with err, and
-// what to call, more than once if need be, when it is over; nil if it may not.
+// enter returns the context of work that may run although its lock
+// was refused with err, and a function to call when it is over, which
+// may be called again. Both are nil if the work may not run.
 func (u *unlocked) enter(
 	ctx context.Context, name, operation string, err error,
 ) (operationCtx context.Context, leave func()) {
@@ -67,8 +67,8 @@ func (u *unlocked) enter(
 	if leave == nil {
 		return nil, nil
 	}
-	// The token of an outer lock is not this one's: what is written without this lock must be told
-	// apart.
+	// The token of an outer lock is not this lock's: a resource must
+	// be able to tell what is written without this lock.
 	ctx = lockmw.WithFence(ctx, 0)
 	told := false
 	defer func() {
@@ -88,8 +88,7 @@ func (u *unlocked) enter(
 	return ctx, leave
 }
 
-// take counts an operation in, on all of names. What it returns counts it out; nil if there is no
-// room.
+// take counts work on all of names, until leave is called. It returns nil if there is no room.
 func (u *unlocked) take(names []string) (leave func()) {
 	if !u.all.Take("") {
 		return nil

@@ -10,15 +10,15 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 )
 
-// FenceHeader carries a fencing token from one process to the next: a decimal number from 1 to
-// 2^53-1, so that it stays what it is in JavaScript, Lua and JSON. Take it only from services
-// behind the edge of the system ([ReceiveFence]); at the edge, where requests come in from
-// outside, remove it ([StripFence]).
+// FenceHeader carries a fencing token from one process to the next: a decimal
+// number from 1 to 2^53-1, which JavaScript, Lua and JSON can hold. Take it
+// only from services behind the edge of the system ([ReceiveFence]). At the
+// edge, where requests come in from outside, remove it ([StripFence]).
 const FenceHeader = "Lockbeat-Fence"
 
 // InjectFence writes the fencing token that ctx runs under into the headers of a
-// request, for [ExtractFence] on the far side. Without one it removes the header,
-// so that a token which came with a request is not passed on with another.
+// request, for [ExtractFence] on the server. Without a token it removes the header,
+// so that a token which came with one request is not passed on with another.
 func InjectFence(ctx context.Context, h http.Header) {
 	if fence := lockmw.Fence(ctx); fence > 0 {
 		h.Set(FenceHeader, wire.FormatFence(fence))
@@ -27,11 +27,11 @@ func InjectFence(ctx context.Context, h http.Header) {
 	}
 }
 
-// ExtractFence returns a context in which lockmw.Fence is the token that came with a request, and
-// ctx itself if none did, or if ctx runs under a lock of this process already: that one's token
-// stays. A header that is malformed, repeated, not positive or above 2^53-1 makes an error that
-// is [ErrFence]. Use it for trusted callers only: a resource that has seen a token too high
-// refuses everybody else. At the edge of a system remove the header: [StripFence].
+// ExtractFence returns a context in which lockmw.Fence is the token that came with a
+// request. If none came, or if ctx already runs under a lock of this process, it returns ctx
+// itself. A header that is malformed, repeated, not positive or above 2^53-1 makes an error
+// that is [ErrFence]. Use it for trusted callers only: a resource that has seen a token too
+// high refuses all others. At the edge of a system remove the header: [StripFence].
 func ExtractFence(ctx context.Context, h http.Header) (context.Context, error) {
 	values := h.Values(FenceHeader)
 	switch {
@@ -49,8 +49,9 @@ func ExtractFence(ctx context.Context, h http.Header) (context.Context, error) {
 	return lockmw.WithFence(ctx, fence), nil
 }
 
-// ReceiveFence is middleware that gives handlers the fencing token which came with the request:
-// see [ExtractFence], also for whom to trust. One that is unusable is answered with 400.
+// ReceiveFence is middleware that gives handlers the fencing token which
+// came with the request. See [ExtractFence], also for which callers to
+// trust. An unusable token is answered with 400. It panics if next is nil.
 func ReceiveFence(next http.Handler) http.Handler {
 	if next == nil {
 		panic("lockbeat: httpmw.ReceiveFence needs a handler")
@@ -65,10 +66,9 @@ func ReceiveFence(next http.Handler) http.Handler {
 	})
 }
 
-// StripFence is middleware that removes the [FenceHeader] from requests, for the edge of a
-// system: a gateway that copies the headers of its requests would hand on a token that an
-// outsider has made up, and one too high makes a resource refuse everybody else. It panics if
-// next is nil.
+// StripFence is middleware that removes the [FenceHeader] from requests, for the edge of a system.
+// A gateway that copies the headers of its requests would pass on a token that an outsider has made
+// up, and a token that is too high makes a resource refuse all others. It panics if next is nil.
 func StripFence(next http.Handler) http.Handler {
 	if next == nil {
 		panic("lockbeat: httpmw.StripFence needs a handler")
@@ -79,7 +79,7 @@ func StripFence(next http.Handler) http.Handler {
 			return
 		}
 		httpguard.Serve(r.Context(), w, r, func(w http.ResponseWriter, r *http.Request) {
-			r.Header = r.Header.Clone() // not the caller's
+			r.Header = r.Header.Clone() // the caller keeps its own
 			r.Header.Del(FenceHeader)
 			next.ServeHTTP(w, r)
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// guard puts a lock around what handles a request.
+// guard is what all requests to one handler share.
 type guard struct {
 	settings
 	httpguard.Faults
@@ -29,18 +29,18 @@ func newGuard(k *renewer.Keeper, set settings) *guard {
 
 // ask is what a request asks for.
 type ask struct {
-	name   string // the lock's
-	client string // whose request it is, if that counts
+	name   string // of the lock
+	client string // who sends the request; "" if that does not count
 }
 
-// refuse answers a request that was refused with err, and tells of an error that no request would
-// fare better with.
+// refuse answers a request that was refused with err. It tells the keeper's
+// observer of an error that every request gets, since the server is set up wrongly.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	g.Misuse(err)
 	g.answers.refuse(w, r, err)
 }
 
-// serve runs do under the lock, or says why not.
+// serve runs do under the lock, or answers why it did not.
 func (g *guard) serve(w http.ResponseWriter, r *http.Request, a ask, do work) {
 	g.CheckTimeout(r, g.longest)
 	ctx, exit, err := g.enter(r, a)
@@ -57,7 +57,7 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request, a ask, do work) {
 	httpguard.Serve(without, w, r, do)
 }
 
-// enter takes the lock. Until it is had or refused, the request counts as its client's.
+// enter takes the lock. Until it is had or refused, the request counts for its client.
 func (g *guard) enter(
 	r *http.Request, a ask,
 ) (operation context.Context, exit func(error) error, err error) {
@@ -66,8 +66,7 @@ func (g *guard) enter(
 		return nil, nil, err
 	}
 	defer leave()
-	// Strict, so that a loss is always told: what becomes of it is decided by what has been
-	// written.
+	// Strict, so that a loss is always reported: run decides what it means by what was written.
 	return lockmw.Enter(r.Context(), g.Keeper, a.name,
 		append(g.lock(r.Pattern), lockmw.Strict())...)
 }

@@ -13,10 +13,11 @@ import (
 
 // Handle returns a handler that decodes a request's body, as JSON unless [Codec] says otherwise,
 // and runs fn under the lock on the name that key derives from it. The name is taken as it is:
-// see [KeyFunc]. A body that can't be decoded is answered with 400, one above [MaxBody] with 413,
-// one that comes more slowly than [BodyTimeout] allows with 408, and no lock is asked for. JSON
-// in which an object has a name twice is refused, since parsers differ in which of the two they
-// take. Otherwise it is like [Exclusive]. It panics if k, key or fn is nil.
+// see [KeyFunc]. Otherwise Handle is like [Exclusive]. It panics if k, key or fn is nil.
+//
+// No lock is asked for if the body is unusable: 400 if it can't be decoded, 413 if it is above
+// [MaxBody], 408 if it comes more slowly than [BodyTimeout] allows. JSON in which an object has a
+// name twice is refused, since parsers differ in which of the two they take.
 func Handle[T any](
 	k *renewer.Keeper, key func(T) string, fn func(http.ResponseWriter, *http.Request, T),
 	opts ...HandleOption,
@@ -48,7 +49,7 @@ func Handle[T any](
 		}
 		body := r.Body
 		r.Body = httpguard.Keep(data, body)
-		defer func() { r.Body = body }() // net/http goes by the type of its own
+		defer func() { r.Body = body }() // net/http looks at the type of its own body
 		in, err := decode[T](r, g.codec)
 		if err != nil {
 			g.refuse(w, r, err)
@@ -60,9 +61,9 @@ func Handle[T any](
 	})
 }
 
-// Codec decodes bodies by unmarshal in place of JSON. It gets the request, whose body has been
-// read and is in memory, and a pointer to a T to decode into; if T is a pointer itself, such as a
-// *pb.Transfer, it gets a T. It may be called concurrently. It panics if unmarshal is nil.
+// Codec decodes bodies by unmarshal in place of JSON. The function gets the request, whose
+// body is in memory, and a pointer to a T to decode into. If T is a pointer itself, such as a
+// *pb.Transfer, it gets a T. It may be called concurrently. Codec panics if unmarshal is nil.
 func Codec(unmarshal func(r *http.Request, v any) error) HandleOption {
 	if unmarshal == nil {
 		panic("lockbeat: httpmw.Codec needs a function that decodes a request's body")
@@ -70,7 +71,7 @@ func Codec(unmarshal func(r *http.Request, v any) error) HandleOption {
 	return handleOption(func(s *settings) { s.codec = unmarshal })
 }
 
-// decode turns a request's body into a T.
+// decode returns a request's body as a T.
 func decode[T any](r *http.Request, codec func(*http.Request, any) error) (in T, err error) {
 	if err := codec(r, wire.Into(&in)); err != nil {
 		if r.Context().Err() != nil {

@@ -168,8 +168,8 @@ func TestMisuseAtConstruction(t *testing.T) {
 			"wait", func() {
 			httpmw.Wait(0)
 		}},
-		{"httpmw.MaxWaiters(0) can't be meant: give at least 1, or take Refuse so that nobody " +
-			"waits", func() {
+		{"httpmw.MaxWaiters(0) can't be meant: give at least 1, or take Refuse so that no " +
+			"request waits", func() {
 			httpmw.MaxWaiters(0)
 		}},
 		{"httpmw.MaxWaitersPerClient(0) can't be meant: give at least 1, and a function that " +

@@ -8,8 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 )
 
-// Options panic if they are given what can't be meant, such as a negative duration: they
-// are called when a program starts. Of two that contradict each other the later one counts.
+// An option panics if it is given what can't be meant, such as a negative duration:
+// programs call it when they start. Of two that contradict each other the later one counts.
 type (
 	// Option is what [Exclusive] takes, and [Handle] too.
 	Option interface {
@@ -20,7 +20,7 @@ type (
 	HandleOption interface{ handle(*settings) }
 	// TransportOption is what [Transport] takes.
 	TransportOption interface{ transport(*settings) }
-	// CommonOption is what all of them take.
+	// CommonOption is what all three take.
 	CommonOption interface {
 		Option
 		TransportOption
@@ -42,10 +42,10 @@ func (o commonOption) exclusive(s *settings)    { o(s) }
 func (o commonOption) handle(s *settings)       { o(s) }
 func (o commonOption) transport(s *settings)    { o(s) }
 
-// Wait waits in line for at most d, and for a store that is down meanwhile:
-// then 503. Default lockmw.DefaultWait, 10 s. It panics if d is not positive:
-// a wait without a bound would keep the requests of clients that have gone,
-// since an HTTP/1 server does not notice while their body is unread.
+// Wait has a request wait for the lock for at most d, even while the store is down;
+// then 503. It panics if d is not positive. There is no wait without a bound: it
+// would keep the requests of clients that have gone, since an HTTP/1 server does
+// not notice while their body is unread. Default lockmw.DefaultWait, 10 s.
 func Wait(d time.Duration) CommonOption {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: httpmw.Wait(%v) can't be meant: give a positive duration, "+
@@ -54,13 +54,13 @@ func Wait(d time.Duration) CommonOption {
 	return commonOption(func(s *settings) { s.wait(d) })
 }
 
-// Operation names the work: a static name such as "transfer", which whoever waits for the lock
-// reads, and telemetry shows. Default: the route's pattern, r.Pattern; for a [Transport] none.
+// Operation names the work: a static name such as "transfer", which callers that wait can read, and
+// telemetry shows. Default: the route's pattern, r.Pattern; for a [Transport] none.
 func Operation(name string) CommonOption {
 	return commonOption(func(s *settings) { s.operation = name })
 }
 
-// Refuse does not wait: when somebody else has the lock, the answer is status, which
+// Refuse does not wait: when another caller has the lock, the answer is status, which
 // is 409 Conflict, 423 Locked or 429 Too Many Requests. It panics with any other.
 func Refuse(status int) Option {
 	switch status {
@@ -74,8 +74,8 @@ func Refuse(status int) Option {
 	})
 }
 
-// Skip takes it that whoever has the lock is doing the work: the
-// answer is 204 No Content, without having run.
+// Skip answers 204 No Content when another caller has the lock: that caller is doing the work. The
+// handler does not run.
 func Skip() Option {
 	return serverOption(func(s *settings) { s.policy, s.longest = lockmw.Skip(), 0 })
 }
@@ -92,7 +92,7 @@ func RetryAfter(d time.Duration) Option {
 	return serverOption(func(s *settings) { s.retryIn = d })
 }
 
-// OnBusy answers when somebody else has the lock, or too many wait for it: renewer.ErrHeld,
+// OnBusy answers when another caller has the lock, or too many wait for it: renewer.ErrHeld,
 // renewer.ErrQueueFull, [ErrTooMany] or, with [Skip], lockmw.ErrSkipped. Default [Respond]. It
 // panics if respond is nil.
 func OnBusy(respond Responder) Option {
@@ -100,17 +100,17 @@ func OnBusy(respond Responder) Option {
 	return serverOption(func(s *settings) { s.onBusy = respond })
 }
 
-// OnError answers whatever else keeps a request from running: a bad key or body, a store
-// that can't be asked, a keeper that is shut down, the request's own deadline. Nobody is
-// asked when the client has gone. Default [Respond]. It panics if respond is nil.
+// OnError answers a request that does not run for any other reason: a bad key or body, a
+// store that does not answer, a keeper that is shut down, a deadline that has passed. It
+// is not called when the client has gone. Default [Respond]. It panics if respond is nil.
 func OnError(respond Responder) Option {
 	needs("OnError", respond)
 	return serverOption(func(s *settings) { s.onError = respond })
 }
 
 // OnLost answers when the lock was lost and the handler has written nothing: renewer.ErrLost.
-// What it has written stands, unless [AbortLost] is given. It makes the handler's writer a
-// wrapped one, as AbortLost does. Default: a 503 without a body. It panics if respond is nil.
+// What the handler has written stands, unless [AbortLost] is given. OnLost wraps the handler's
+// writer, as AbortLost does. Default: a 503 without a body. It panics if respond is nil.
 func OnLost(respond Responder) Option {
 	needs("OnLost", respond)
 	return serverOption(func(s *settings) { s.onLost = respond })
@@ -123,12 +123,12 @@ func needs(option string, respond Responder) {
 }
 
 // AbortLost breaks the answer off, by panic(http.ErrAbortHandler), when the
-// lock was lost and something of it has been written: so the client sees
-// that it is broken, rather than a whole one. Without it what the handler
-// has written stands. If nothing has been, the answer is a 503 with a body.
+// lock was lost and the handler has written something. So the client sees a
+// broken answer rather than a whole one. Without AbortLost what the handler has
+// written stands. If it has written nothing, the answer is a 503 with a body.
 //
-// The handler's http.ResponseWriter is wrapped then, to know what has been written. It has
-// the optional interfaces that it has without (http.Flusher, http.Hijacker, io.ReaderFrom
-// and so on, and Unwrap for http.ResponseController), but it is another value, so that
-// http.MaxBytesReader does not close the connection of a client that sends too much.
+// AbortLost wraps the handler's http.ResponseWriter, to know what was written. The wrapper has the
+// same optional interfaces (http.Flusher, http.Hijacker, io.ReaderFrom and so on, and Unwrap for
+// http.ResponseController). But it is another value, so that http.MaxBytesReader does not close the
+// connection of a client that sends too much.
 func AbortLost() Option { return serverOption(func(s *settings) { s.abortLost = true }) }

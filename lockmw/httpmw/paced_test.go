@@ -172,7 +172,7 @@ func TestALargeBodyThatTricklesLosesTheLock(t *testing.T) {
 			assert.ErrorIs(t, err, httpmw.ErrBody)
 			assert.ErrorContains(t, err,
 				"less than 64 KiB in 10s: if clients are meant to be so slow, raise "+
-					"httpmw.BodyTimeout")
+					"BodyTimeout")
 			assert.Equal(t, httpmw.DefaultBodyTimeout*3/2, time.Since(at))
 			_, err = r.Body.Read(make([]byte, 1))
 			assert.ErrorIs(t, err, os.ErrDeadlineExceeded, "from then on")

@@ -2,13 +2,13 @@ package httpmw
 
 import "strings"
 
-// resource is the path that a route's pattern names, up to and including the last
-// wildcard called name: with every wildcard replaced by its value, escaped so that
-// different values make different paths. It tells whether there is such a wildcard.
-// The last one, since chi's values of a name that comes twice are both the last.
+// resource returns the path that a route's pattern names, up to and including the last
+// wildcard called name. Each wildcard is replaced by its value, escaped so that different
+// values make different paths. known reports whether there is such a wildcard. It is the
+// last of that name, since chi has the last value for both where a name comes twice.
 //
-// Patterns are those of http.ServeMux, "GET
-// example.com/a/{id}/{rest...}", and of chi, "/a/{id:[0-9]+}.{format}/*".
+// Patterns are those of http.ServeMux, "GET example.com/a/{id}/{rest...}", and of chi,
+// "/a/{id:[0-9]+}.{format}/*".
 func resource(pattern, name string, value func(string) string) (path string, known bool) {
 	begin := strings.IndexByte(pattern, '/')
 	if begin < 0 {
@@ -35,18 +35,17 @@ func resource(pattern, name string, value func(string) string) (path string, kno
 	}
 }
 
-// wildcard is one of a pattern's.
+// wildcard is a wildcard of a pattern.
 type wildcard struct {
 	name string
-	// bytes that its value can't contain unescaped, lest it seem to go on behind its end
-	ends string
+	ends string // bytes that end the value, and are escaped in it
 }
 
-// cut cuts a pattern at its first wildcard, and tells whether there is one.
+// cut cuts a pattern at its first wildcard, and reports whether there is one.
 func cut(pattern string) (literal string, w wildcard, after string, ok bool) {
 	begin := strings.IndexByte(pattern, '{')
 	if begin < 0 {
-		// chi's, unlike ServeMux's literal star anywhere else
+		// A star is chi's at the end only. Elsewhere it is ServeMux's, and literal.
 		literal, ok = strings.CutSuffix(pattern, "/*")
 		return literal + "/", wildcard{name: "*"}, "", ok
 	}
@@ -79,7 +78,7 @@ func cut(pattern string) (literal string, w wildcard, after string, ok bool) {
 
 const hexDigits = "0123456789ABCDEF"
 
-// escape writes s with percent signs, control bytes and special bytes percent-encoded.
+// escape writes s. Percent signs, control bytes and special bytes are percent-encoded.
 func escape(b *strings.Builder, s, special string) {
 	s = plain(s)
 	for i := range len(s) {
@@ -92,9 +91,8 @@ func escape(b *strings.Builder, s, special string) {
 	}
 }
 
-// plain takes percent-encoding off until there is none left. Whether a
-// value still has any depends on the router and on how the client wrote
-// the path: taken off once, one and the same value could make two names.
+// plain takes percent-encoding off until none is left. How much a value has depends on the router
+// and on how the client wrote the path. Taken off once only, one value could make two names.
 func plain(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s

@@ -8,42 +8,42 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 )
 
-// The types of the problems in bodies, by RFC 9457: they say what is wrong to programs that do not
-// go by the status alone. A failure of the server's own making, with status 500, is "about:blank".
+// The types of problem documents (RFC 9457) tell programs more than the status does. Package
+// idempotent sends them too. A failure of the server itself, with status 500, is "about:blank".
 const (
 	// TypeBusy means that another request has the lock, or that too many wait for it or for their
 	// client's locks. The request has not been carried out.
 	TypeBusy = types + "TypeBusy"
-	// TypeUnavailable means that the lock can't be had for now, and nobody knows who has it:
-	// its store is down, or this server is shutting down. The request has not been carried out.
+	// TypeUnavailable means that the lock can't be had for now: its store does not answer, or this
+	// server is shutting down. The request has not been carried out.
 	TypeUnavailable = types + "TypeUnavailable"
-	// TypeTimeout means that the request's own time ran out, or that its body came too slowly, as a
-	// rule before it had the lock: the detail says whether it has been carried out.
+	// TypeTimeout means that the request's own time ran out, or that its body came too slowly. The
+	// detail says whether it has been carried out. As a rule it has not.
 	TypeTimeout = types + "TypeTimeout"
-	// TypeLost means that the lock was lost while the request was
-	// being carried out: it may have been in part.
+	// TypeLost means that the lock was lost while the request was being carried out. Some of it may
+	// have been done.
 	TypeLost = types + "TypeLost"
-	// TypeReused means that the Idempotency-Key is that of another
-	// request. This one has not been carried out.
+	// TypeReused means that the Idempotency-Key is another request's. This request has not been
+	// carried out.
 	TypeReused = types + "TypeReused"
-	// TypeNotKept means that the request has been carried out before,
-	// and that its answer is not to be had any more.
+	// TypeNotKept means that the request has been carried out before, and that its answer was not
+	// kept.
 	TypeNotKept = types + "TypeNotKept"
 	// TypeQuota means that as many answers to the caller's requests are stored as may be. This
-	// one has not been carried out; with a key that is known it would get its answer.
+	// request has not been carried out. A request with a known key would get its answer.
 	TypeQuota = types + "TypeQuota"
 	// TypeBadRequest means that the request does not say what to
 	// lock, or can't be decoded. It has not been carried out.
 	TypeBadRequest = types + "TypeBadRequest"
 )
 
-// types is where the types are explained, as the RFC asks for.
+// types is the address where the types are explained, as the RFC asks for.
 const types = "https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#"
 
-// kind is why a request is answered by us: each with what it is answered by default.
+// kind is a reason for an answer in place of the handler's, with that answer.
 type kind struct {
 	status int
-	again  bool // whether it is worth asking again
+	again  bool // it is worth asking again
 	typ    string
 	title  string
 	detail string
@@ -120,8 +120,8 @@ var (
 
 const nothingDone = "The request has not been carried out."
 
-// kindOf sorts an error, the request's own faults first: what a key
-// function or a codec returns may be anything.
+// kindOf returns the kind of an error. The request's own faults come
+// first, since a key function or a codec may return any error.
 func kindOf(err error) *kind {
 	switch {
 	case errors.Is(err, ErrKey), errors.Is(err, ErrBody):

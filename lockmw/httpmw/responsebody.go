@@ -12,20 +12,20 @@ import (
 type body struct {
 	io.ReadCloser
 
-	ctx  context.Context // the lock's
+	ctx  context.Context // of the lock
 	exit func(error) error
 }
 
-// duplexBody is that of a connection that has changed over to another protocol: status 101.
+// duplexBody is the body of a connection that has changed over to another protocol (status 101).
 type duplexBody struct {
 	*body
 	io.Writer
 }
 
-// halfCloser is what such a connection may be as well.
+// halfCloser is an optional method of such a connection.
 type halfCloser interface{ CloseWrite() error }
 
-// newBody returns a body with the optional methods that b has.
+// newBody returns a body that calls exit when it is closed. It has the optional methods that b has.
 func newBody(ctx context.Context, b io.ReadCloser, exit func(error) error) io.ReadCloser {
 	held := &body{ReadCloser: b, ctx: ctx, exit: exit}
 	w, ok := b.(io.Writer)
@@ -48,7 +48,7 @@ func newBody(ctx context.Context, b io.ReadCloser, exit func(error) error) io.Re
 	return duplex
 }
 
-// Read reads from the response; an error after the lock's loss says so.
+// Read reads from the response. After the loss of the lock an error of the body is also that loss.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == nil || err == io.EOF { //nolint:errorlint // a reader returns io.EOF itself
@@ -66,7 +66,7 @@ func (b *body) Close() (err error) {
 	return b.ReadCloser.Close()
 }
 
-// lost is why the lock was lost, nil if it wasn't.
+// lost returns the loss of the lock, nil if there was none.
 func (b *body) lost() error {
 	if cause := context.Cause(b.ctx); errors.Is(cause, renewer.ErrLost) {
 		return cause

@@ -8,6 +8,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
+// work handles a request.
 type work func(http.ResponseWriter, *http.Request)
 
 // held is a lock that a request has.
@@ -16,8 +17,8 @@ type held struct {
 	exit func(error) error
 }
 
-// under runs do with the lock and returns how that was lost, nil if it was not.
-// The lock is free then, also after a panic or runtime.Goexit, which pass through.
+// under runs do with the lock, and frees it. It returns the loss of the lock, nil if
+// there was none. A panic and runtime.Goexit pass through, and the lock is free then.
 func (l held) under(w http.ResponseWriter, r *http.Request, do work) (lost error) {
 	unwound := lockmw.ErrUnwound
 	defer func() { lost = l.exit(unwound) }()
@@ -26,12 +27,12 @@ func (l held) under(w http.ResponseWriter, r *http.Request, do work) (lost error
 	return nil
 }
 
-// run runs do with the lock, and answers for it if the lock was lost. Inside of Idempotent the
-// writer is tracked in any case: a mark on an answer that is the handler's own would keep it from
-// being stored, and writers in between may take headers long after they have taken the answer.
-func (l held) run(
-	w http.ResponseWriter, r *http.Request, do work, s *settings,
-) {
+// run runs do with the lock, and answers in its place if the lock was lost.
+//
+// If package idempotent records the answer, the writer is tracked in any case. A
+// mark on an answer of the handler's own would keep that from being stored, and
+// writers in between may take headers long after they have taken the answer.
+func (l held) run(w http.ResponseWriter, r *http.Request, do work, s *settings) {
 	if !s.tracks() && !httpguard.IsRecorded(r) {
 		if lost := l.under(w, r, do); lost != nil {
 			answerUnseen(w, r, s.explain(lost))
@@ -48,10 +49,10 @@ func (l held) run(
 	}
 }
 
-// answerUnseen makes a 503 of the empty 200 that a handler gets which has written nothing.
-// Whether it has, nobody knows: if so, the writer ignores this. To find out by a WriteHeader
-// that the writer refuses, and a recover, would put writers of other middleware in a wrong
-// state; and a body can't be sent, since it might land behind that of the handler.
+// answerUnseen makes a 503 of the empty 200 that net/http sends for a handler that has written
+// nothing. If the handler has written something, which can't be known here, the writer ignores the
+// call. It sends no body, which might come behind the handler's. (To find out what was written by
+// an invalid WriteHeader and a recover would leave writers of other middleware in a wrong state.)
 func answerUnseen(w http.ResponseWriter, r *http.Request, e *Error) {
 	e.setHeaders(w.Header())
 	httpguard.MarkRefused(w.Header(), r)

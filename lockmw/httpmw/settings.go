@@ -54,14 +54,14 @@ func (s *settings) wait(d time.Duration) {
 	s.policy, s.longest, s.busyStatus = lockmw.Wait(d), d, http.StatusServiceUnavailable
 }
 
-// lock is what to tell lockmw.
+// lock returns the options for lockmw.
 func (s *settings) lock(route string) []lockmw.Option {
 	return []lockmw.Option{
 		s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(s.operationOr(route)),
 	}
 }
 
-// operationOr is the name of the work, by default the route.
+// operationOr returns the name of the work, by default the route.
 func (s *settings) operationOr(route string) string {
 	if s.operation == "" {
 		return route

@@ -10,14 +10,14 @@ import (
 	"github.com/felixge/httpsnoop"
 )
 
-// track returns w, with the same optional interfaces, and whether anything of
-// the answer has been written to it. A connection taken over counts as written.
+// track returns w with the same optional interfaces, and whether anything of the answer has been
+// written to it. A connection that the handler has taken over counts as written.
 func track(w http.ResponseWriter) (http.ResponseWriter, *atomic.Bool) {
 	wrote := new(atomic.Bool)
 	return httpsnoop.Wrap(w, httpsnoop.Hooks{
 		WriteHeader: func(next httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
 			return func(code int) {
-				// the others announce, and answer nothing
+				// Other codes below 200 announce an answer, and are none.
 				if code >= http.StatusOK || code == http.StatusSwitchingProtocols {
 					wrote.Store(true)
 				}

@@ -11,14 +11,14 @@ import (
 
 // Transport returns an http.RoundTripper that runs each call of base under the lock
 // on the name that key derives from the request. The lock is held until the
-// response's body is closed, which a caller must do on every path, or the call fails;
-// a response without a body frees it at once. A nil base is http.DefaultTransport.
+// response's body is closed, which a caller must do on every path. It is free at once
+// if the call fails or the response has no body. A nil base is http.DefaultTransport.
 //
-// The call runs on the lock's context: when the lock is lost, the call, or the reading of the body,
-// fails with an error that is renewer.ErrLost. A refusal is an error too, which errors.Is tells
-// through the *url.Error of an http.Client: [ErrKey], renewer.ErrHeld, renewer.ErrUnavailable and
-// the others of package lockmw; nothing has been sent then. An http.Client calls its transport for
-// each redirect, and so takes a lock for each, one after the other.
+// The call runs on the lock's context. When the lock is lost, the call, or reading the
+// body, fails with an error that is renewer.ErrLost. A refusal is an error too, and nothing
+// has been sent then: [ErrKey], renewer.ErrHeld, renewer.ErrUnavailable and the others of
+// package lockmw. errors.Is finds them in the *url.Error of an http.Client, which calls its
+// transport for each redirect, and so takes a lock for each, one after the other.
 //
 // It may be called concurrently. It panics if k or key is nil.
 func Transport(
@@ -32,7 +32,7 @@ func Transport(
 		base = http.DefaultTransport
 	}
 	t := &transport{base: base, keeper: k, key: key, settings: newSettings()}
-	t.waiters = 0 // they are calls of the program's own
+	t.waiters = 0 // the calls are the program's own
 	for _, o := range opts {
 		o.transport(&t.settings)
 	}
@@ -40,13 +40,13 @@ func Transport(
 	return t
 }
 
-// NoWait does not wait for the lock: the call fails with renewer.ErrHeld when somebody else has it.
+// NoWait does not wait for the lock: the call fails with renewer.ErrHeld if another caller has it.
 func NoWait() TransportOption {
 	return transportOption(func(s *settings) { s.policy = lockmw.Refuse() })
 }
 
-// SendFence sends the lock's fencing token along, in the
-// [FenceHeader]. [ReceiveFence] is the far side.
+// SendFence sends the lock's fencing token with the call, in the
+// [FenceHeader]. The server takes it by [ReceiveFence].
 func SendFence() TransportOption {
 	return transportOption(func(s *settings) { s.sendFence = true })
 }
@@ -91,7 +91,7 @@ func (t *transport) enter(r *http.Request) (context.Context, func(error) error, 
 	}, nil
 }
 
-// call makes the call, and leaves the lock to the response's body if there is one.
+// call makes the call. If the response has a body, that holds the lock from then on.
 func (t *transport) call(
 	ctx context.Context, r *http.Request, exit func(error) error,
 ) (res *http.Response, err error) {
@@ -121,8 +121,9 @@ func (t *transport) call(
 	return res, nil
 }
 
-// hasBody reports whether there is anything to be read of a response. net/http's HTTP/2 has another
-// body than http.NoBody for one without. (Others leave the length at 0 where they don't know it.)
+// hasBody reports whether a response has a body. By HTTP/2 net/http
+// has another body than http.NoBody where there is none. (Other
+// transports leave the length at 0 where they don't know it.)
 func hasBody(res *http.Response) bool {
 	if res.Body == nil || res.Body == http.NoBody {
 		return false
@@ -132,7 +133,7 @@ func hasBody(res *http.Response) bool {
 	return res.ProtoMajor != 2 || !empty
 }
 
-// CloseIdleConnections closes those of base, for http.Client.CloseIdleConnections.
+// CloseIdleConnections closes the idle connections of base, for http.Client.CloseIdleConnections.
 func (t *transport) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

@@ -7,29 +7,29 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 )
 
-// MaxWaiters bounds how many requests stand in line for one lock in this process, behind the one
-// that has it or asks for it; one more is answered with 503 at once. Default [DefaultMaxWaiters],
-// 100; for a [Transport], whose calls are the program's own, no limit. It panics if n is below 1;
-// to let nobody wait there is [Refuse].
+// MaxWaiters bounds how many requests wait for one lock in this process, behind the
+// one that has it or asks for it. One more is answered with 503 at once. It panics
+// if n is below 1; [Refuse] lets no request wait. Default [DefaultMaxWaiters], 100.
+// Default for a [Transport], whose calls are the program's own: no limit.
 func MaxWaiters(n int) CommonOption {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaiters(%d) can't be meant: give at least 1, or "+
-			"take Refuse so that nobody waits", n))
+			"take Refuse so that no request waits", n))
 	}
 	return commonOption(func(s *settings) { s.waiters = n })
 }
 
 // MaxWaitersPerClient bounds how many requests of one client ask or wait for locks of this
-// handler at once, in this process, whatever their names: n. One more is answered with 429 and
-// Retry-After at once, [ErrTooMany]. So no client can fill the lines on its own ([MaxWaiters]). A
-// request counts from when the lock is asked for, its body having been read, until it is had or
-// refused, also if the lock is free: give clients as many as they send at once.
+// handler at once, in this process, whatever their names: n. One more is answered with 429
+// and Retry-After at once, [ErrTooMany]. So no client can fill the places of [MaxWaiters] on
+// its own. A request counts from when the lock is asked for, its body having been read, until
+// the lock is had or refused, even if it is free. So allow as many as a client sends at once.
 //
-// The function client says who sends a request, as it does for [Idempotent]: the authenticated
-// user, or the tenant. A client's address serves only where no proxy stands before the server. An
-// error, and a client that is empty, are answered with 400, before the body is read. It may be
-// called concurrently. Default: no limit but MaxWaiters. It panics if n is below 1 or client is
-// nil.
+// The function client returns who sends a request: the authenticated user, or the tenant. A
+// client's address serves only where no proxy stands before the server. An error, and an empty
+// client, are answered with 400, before the body is read. It may be called concurrently.
+//
+// Default: no limit but MaxWaiters. It panics if n is below 1 or client is nil.
 func MaxWaitersPerClient(n int, client KeyFunc) Option {
 	if n < 1 || client == nil {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaitersPerClient(%d) can't be meant: give at "+
@@ -38,8 +38,7 @@ func MaxWaitersPerClient(n int, client KeyFunc) Option {
 	return serverOption(func(s *settings) { s.clientWaiters, s.client = n, client })
 }
 
-// clients counts the requests of each client that ask or wait for a lock. It is nil if there is no
-// bound.
+// clients counts the requests of each client that ask or wait for a lock. A nil one has no bound.
 type clients struct {
 	of      KeyFunc
 	waiting *quota.Each
@@ -64,7 +63,7 @@ func (c *clients) sender(r *http.Request) (string, error) {
 	return client, err
 }
 
-// enter counts a client's request, until leave is called, unless there are too many.
+// enter counts a client's request until leave is called. The error is for one request too many.
 func (c *clients) enter(client string) (leave func(), err error) {
 	if c == nil {
 		return func() {}, nil

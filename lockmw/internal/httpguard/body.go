@@ -13,13 +13,13 @@ import (
 // ErrBody is httpmw.ErrBody.
 var ErrBody = errors.New("lockbeat: unusable body")
 
-// Kept is a body that is in memory. It is closed as the one that it was read from.
+// Kept is a body in memory. Closing it closes the body that it was read from.
 type Kept struct {
 	*bytes.Reader
 	io.Closer
 }
 
-// Keep returns data as the body that it was read from.
+// Keep returns data in place of the body that it was read from.
 func Keep(data []byte, from io.ReadCloser) io.ReadCloser {
 	if from == nil || from == http.NoBody {
 		return http.NoBody
@@ -27,8 +27,8 @@ func Keep(data []byte, from io.ReadCloser) io.ReadCloser {
 	return Kept{bytes.NewReader(data), from}
 }
 
-// ReadBody reads a request's body, of limit bytes at most, at a pace of 64 KiB in timeout. One that
-// says itself that it is larger isn't begun. The error says what to answer.
+// ReadBody reads a request's body of limit bytes at most, each 64 KiB within timeout. It
+// does not begin a body whose length is above the limit. Errors are ErrBody, or Ended.
 func ReadBody(
 	w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration,
 ) ([]byte, error) {
@@ -43,9 +43,9 @@ func ReadBody(
 	return ReadAll(r, http.MaxBytesReader(w, p, limit))
 }
 
-// ReadAll reads what is to be read of the body of r.
+// ReadAll reads the body of r from a reader to its end. Errors are ErrBody, or Ended.
 func ReadAll(r *http.Request, from io.Reader) ([]byte, error) {
-	const believed = 8 << 10 // of what a client says that it will send
+	const believed = 8 << 10 // bytes that a client may have set aside by its Content-Length
 	var b bytes.Buffer
 	b.Grow(int(min(max(r.ContentLength, 0), believed)) + bytes.MinRead)
 	_, err := b.ReadFrom(from)
@@ -55,7 +55,7 @@ func ReadAll(r *http.Request, from io.Reader) ([]byte, error) {
 	case errors.Is(err, ErrBody):
 		return nil, err
 	case r.Context().Err() == nil, errors.Is(err, os.ErrDeadlineExceeded):
-		// with which net/http ends the context, too
+		// After a read deadline net/http ends the context, too.
 		return nil, fmt.Errorf("%w: %w", ErrBody, err)
 	default:
 		return nil, Ended(r)

@@ -10,24 +10,24 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Faults tells of what is set up wrongly around a handler. That shows when the first request is
-// there, and no caller in this process gets to see it: so the keeper's observer does, once.
+// Faults reports what is set up wrongly around one handler. That shows when requests come, and no
+// caller in this process sees it. So the keeper's observer is told, once for each kind of fault.
 type Faults struct {
 	Keeper *renewer.Keeper
 
 	misuse, timeout sync.Once
 }
 
-// Misuse tells of an error that no request will fare better with.
+// Misuse reports err if it is renewer.ErrConfig, which every request gets.
 func (f *Faults) Misuse(err error) {
 	if errors.Is(err, renewer.ErrConfig) {
 		f.Tell(&f.misuse, err)
 	}
 }
 
-// CheckTimeout tells of a server that may give up writing to a client before its request has had
-// its turn, after at most wait. Its handler runs all the same, for a client that sees the
-// connection end, and sends the request again.
+// CheckTimeout reports a server that may give up writing to a client before
+// its request has had its turn, after at most wait. The handler then runs for
+// a client that has seen the connection end, and sends the request again.
 func (f *Faults) CheckTimeout(r *http.Request, wait time.Duration) {
 	if wait == 0 {
 		return
@@ -38,12 +38,12 @@ func (f *Faults) CheckTimeout(r *http.Request, wait time.Duration) {
 	}
 	f.Tell(&f.timeout, fmt.Errorf("%w: http.Server.WriteTimeout (%v) is not above what a request "+
 		"on the route %q may wait (%v): "+
-		"who has waited for so long is carried out, and not answered; let it exceed the wait and "+
-		"the work, or set a shorter httpmw.Wait",
+		"a request that has waited for so long is carried out, and not answered; let it exceed "+
+		"the wait and the work, or set a shorter wait",
 		renewer.ErrConfig, srv.WriteTimeout, r.Pattern, wait))
 }
 
-// Tell tells of a fault unless first says that it has been told.
+// Tell reports a fault unless first has been used before.
 func (f *Faults) Tell(first *sync.Once, err error) {
 	if o := f.Keeper.Config().Observer; o != nil {
 		first.Do(func() { o.Fault(renewer.Fault{Doing: "serve HTTP", Err: err}) })

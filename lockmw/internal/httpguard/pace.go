@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Paced is a body that has to come at a pace: reading fails when the next 64 KiB of it, or what is
-// left, have not come within the timeout. Single bytes now and then do not extend that. Only the
-// time that is spent in reading counts, so a handler may do something else meanwhile.
+// Paced is a body that has to come at a pace: reading fails when the next 64 KiB of it, or
+// what is left, have not come within the timeout. Single bytes now and then do not extend
+// that. Only time in which the handler reads counts, so it may do something else meanwhile.
 //
 // It sets no deadline ahead, since that would replace one that it can't know: the server's own
-// (http.Server.ReadTimeout), other middleware's or the handler's. When the time is over it sets one
-// that has passed.
+// (http.Server.ReadTimeout), other middleware's or the handler's. When the time is over it sets a
+// deadline that has passed.
 type Paced struct {
 	body    io.ReadCloser
 	control *http.ResponseController
@@ -23,9 +23,9 @@ type Paced struct {
 
 	mu    sync.Mutex
 	timer *time.Timer   // nil until the first call
-	begun time.Time     // of the call that reads; zero: none does
+	begun time.Time     // when the call that reads began; zero: none does
 	left  time.Duration // for the rest of the piece
-	came  int           // bytes of the piece
+	came  int           // bytes of the piece that have come
 	late  bool          // the client was too slow
 	off   bool          // the request is over, or its deadline can't be set
 }
@@ -36,8 +36,8 @@ const paceBytes = 64 << 10
 // longAgo is a deadline that has passed.
 var longAgo = time.Unix(1, 0)
 
-// Pace returns the body of r at a pace, if w can set deadlines. It must be stopped before the
-// handler of the request returns.
+// Pace returns the body of r at a pace of 64 KiB in timeout. If w can't set deadlines
+// there is no pace. The body must be stopped before the handler of the request returns.
 func Pace(w http.ResponseWriter, r *http.Request, timeout time.Duration) *Paced {
 	return &Paced{
 		body: r.Body, control: http.NewResponseController(w), timeout: timeout, left: timeout,
@@ -45,7 +45,7 @@ func Pace(w http.ResponseWriter, r *http.Request, timeout time.Duration) *Paced 
 	}
 }
 
-// Stop ends the pace: the writer must not be used any more.
+// Stop ends the pace. The writer is not used after that.
 func (p *Paced) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +67,7 @@ func (p *Paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the body, for which net/http reads on.
+// Close closes the body. net/http may read on for that, which counts.
 func (p *Paced) Close() error {
 	p.begin()
 	err := p.body.Close()
@@ -105,7 +105,7 @@ func (p *Paced) end(n int) (late bool) {
 	return false
 }
 
-// expire ends a read that has taken too long. It may come late, when the next one has begun.
+// expire ends a read that has taken too long. It may run late, when the next read has begun.
 func (p *Paced) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,11 +119,11 @@ func (p *Paced) expire() {
 
 func (p *Paced) tooSlow() error {
 	return fmt.Errorf("%w: it came too slowly, less than %d KiB in %v: if clients are meant to "+
-		"be so slow, raise httpmw.BodyTimeout: %w",
+		"be so slow, raise BodyTimeout: %w",
 		ErrBody, paceBytes>>10, p.timeout, os.ErrDeadlineExceeded)
 }
 
-// SetsDeadlines reports whether http.ResponseController finds a way to set a read deadline by w.
+// SetsDeadlines reports whether http.ResponseController can set a read deadline by w.
 func SetsDeadlines(w http.ResponseWriter) bool {
 	for {
 		switch v := w.(type) {

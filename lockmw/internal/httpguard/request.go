@@ -12,7 +12,7 @@ import (
 // ErrKey is httpmw.ErrKey.
 var ErrKey = errors.New("lockbeat: no key in the request")
 
-// KeyFault makes the error for a request whose key function failed.
+// KeyFault returns the error for a request whose key function failed with err.
 func KeyFault(r *http.Request, err error) error {
 	switch {
 	case r.Context().Err() != nil:
@@ -24,7 +24,7 @@ func KeyFault(r *http.Request, err error) error {
 	}
 }
 
-// Ended is the error for a request whose context has ended.
+// Ended returns the error for a request whose context has ended.
 func Ended(r *http.Request) error {
 	err, cause := r.Context().Err(), context.Cause(r.Context())
 	if errors.Is(cause, err) {
@@ -33,15 +33,15 @@ func Ended(r *http.Request) error {
 	return fmt.Errorf("lockbeat: the request has ended: %w: %w", err, cause)
 }
 
-// Serve calls do with a request on ctx, and gives back what net/http
-// and outer middleware look for in theirs.
+// Serve calls do with a copy of r on ctx. Afterwards r has what
+// net/http and outer middleware look for in it.
 func Serve(
 	ctx context.Context, w http.ResponseWriter, r *http.Request,
 	do func(http.ResponseWriter, *http.Request),
 ) {
 	inner := r.WithContext(ctx)
 	defer func() {
-		if inner.Pattern != r.Pattern { // of a mux inside: otelhttp names its span by it
+		if inner.Pattern != r.Pattern { // a mux inside has set it: otelhttp names its span by it
 			r.Pattern = inner.Pattern
 		}
 		if inner.MultipartForm != nil { // net/http removes its files
