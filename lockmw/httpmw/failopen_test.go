@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -185,4 +186,47 @@ func TestFailOpenThatCantBeMeant(t *testing.T) {
 	assert.PanicsWithValue(t, "lockbeat: httpmw.FailOpen(0) can't be meant: give how many may "+
 		"run without the lock at once, "+
 		"or leave it out so that none does", func() { httpmw.FailOpen(0) })
+}
+
+// Several names are each one's own, also without their locks.
+func TestFailOpenTakesEachOfSeveralNames(t *testing.T) {
+	t.Parallel()
+	inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, o *unlockedObserver) {
+		finish := make(chan struct{})
+		shared := newShared(k, finish)
+		var first sync.WaitGroup
+		first.Go(func() { assert.Equal(t, "done", shared("a", "c").body) })
+		synctest.Wait()
+		for _, names := range [][]string{{"a"}, {"b", "a"}, {"c"}} {
+			requireProblem(t, shared(names...), http.StatusServiceUnavailable,
+				httpmw.TypeUnavailable)
+		}
+		close(finish)
+		first.Wait()
+		assert.Equal(t, "done", shared("b", "a").body)
+		var told []string
+		for _, e := range o.heard {
+			told = append(told, e.Name)
+		}
+		assert.Equal(t, []string{"a", "c", "a", "b"}, told)
+	})
+}
+
+// newShared returns a way to ask one handler for names.
+func newShared(k *renewer.Keeper, finish <-chan struct{}) func(names ...string) answer {
+	byHeader := func(r *http.Request) (string, error) {
+		return lockmw.Keys(r.Header.Values("X")...), nil
+	}
+	h := httpmw.Exclusive(k, byHeader, httpmw.Refuse(409),
+		httpmw.FailOpen(9))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		<-finish
+		ok(w, r)
+	}))
+	return func(names ...string) answer {
+		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody) //nolint:noctx // a bubble's
+		for _, name := range names {
+			r.Header.Add("X", name)
+		}
+		return do(h, r)
+	}
 }

@@ -42,7 +42,7 @@ func within[T any](t *testing.T, c <-chan T) (v T) {
 	return v
 }
 
-// awaitWaiter waits until somebody waits for a lock that another process has.
+// awaitWaiter waits until a request waits for a lock that another process has.
 func awaitWaiter(t *testing.T, s *script.Store, name string) {
 	t.Helper()
 	assert.Eventually(t, func() bool { return s.Watchers(name) > 0 }, soon, tick)

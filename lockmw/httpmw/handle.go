@@ -32,8 +32,7 @@ func Handle[T any](
 	}
 	if set.streamBody {
 		panic("lockbeat: httpmw.StreamBody is for httpmw.Exclusive: httpmw.Handle decodes the " +
-			"body " +
-			"before it asks for the lock")
+			"body before it asks for the lock")
 	}
 	g := newGuard(k, set)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -218,7 +218,7 @@ func TestReleaseThatFailsIsNoLoss(t *testing.T) {
 // A loss is no error of a handler that is called under a lock lost before.
 func TestRefusedUnderALostLock(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		inner := httpmw.Exclusive(k, byName("b"))(never(t))
 		h := httpmw.Exclusive(k,
 			byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -268,7 +268,7 @@ func TestPanicsAndGoexitFreeTheLock(t *testing.T) {
 
 func TestResponders(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		mark := func(as string) httpmw.Responder {
 			return func(w http.ResponseWriter, r *http.Request, err error) {
 				e, ok := errors.AsType[*httpmw.Error](err)

@@ -47,8 +47,8 @@ func newKeeper(t *testing.T, store renewer.Store, edit ...func(*renewer.Config))
 	return k
 }
 
-// in runs f in a bubble with a keeper on a scripted store.
-func in(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) {
+// inBubble runs f in a bubble with a keeper on a scripted store.
+func inBubble(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		k, s := scripted(t)
@@ -64,7 +64,7 @@ func hold(t *testing.T, k *renewer.Keeper, name string) (release func()) {
 	return func() { require.NoError(t, lease.Release(t.Context())) }
 }
 
-// asked tells whether the store was asked anything.
+// asked reports whether the store was asked anything.
 func asked(s *script.Store) bool {
 	return len(s.Calls(script.Acquire))+len(s.Calls(script.Renew))+len(s.Calls(script.Release)) > 0
 }
@@ -154,7 +154,7 @@ func byName(name string) func(*http.Request) (string, error) {
 	return func(*http.Request) (string, error) { return name, nil }
 }
 
-func pass(d time.Duration) { <-time.After(d) }
+func waitFor(d time.Duration) { <-time.After(d) }
 
 func repeat(s string, n int) string { return strings.Repeat(s, n) }
 

@@ -143,7 +143,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				if c.set != nil {
 					c.set(t, s, k)
 				}
@@ -166,7 +166,7 @@ func TestRefusals(t *testing.T) {
 					assert.False(t, asked(s))
 				}
 				if c.typ == httpmw.TypeUnavailable {
-					assert.NotContains(t, a.body, "usy", "nobody knows")
+					assert.NotContains(t, a.body, "usy", "the holder is not known")
 				}
 			})
 		})
@@ -187,11 +187,11 @@ func TestSkip(t *testing.T) {
 
 func TestWaitThenRun(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		release := hold(t, k, "a")
 		begun := time.Now()
 		go func() {
-			pass(3 * time.Second)
+			waitFor(3 * time.Second)
 			release()
 		}()
 		a := do(httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(ok)), get(t, "/"))
@@ -202,7 +202,7 @@ func TestWaitThenRun(t *testing.T) {
 
 func TestOneTooManyInLine(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		release := hold(t, k, secret)
 		h := httpmw.Exclusive(k, byName(secret), httpmw.MaxWaiters(1),
 			httpmw.OnBusy(func(w http.ResponseWriter, r *http.Request, err error) {
@@ -228,7 +228,7 @@ func TestOneTooManyInLine(t *testing.T) {
 // The time is the request's own: a client is there and hears of it.
 func TestDeadlineOfTheRequest(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		defer hold(t, k, secret)()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -288,7 +288,7 @@ func TestEndOfTheRequestWhileItIsRead(t *testing.T) {
 // Who waits is sent away at once, who is at it may finish.
 func TestShutdownWhileARequestWaits(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		release := hold(t, k, secret)
 		done, stopped := make(chan answer), make(chan error)
 		go func() { done <- do(httpmw.Exclusive(k, byName(secret))(never(t)), get(t, "/")) }()

@@ -56,7 +56,7 @@ func each(every time.Duration, text string) func(io.Writer) {
 			if _, err := io.WriteString(to, text); err != nil {
 				return
 			}
-			pass(every)
+			waitFor(every)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestABodyThatTricklesIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				var got error
 				look := httpmw.OnError(func(w http.ResponseWriter, r *http.Request, err error) {
 					got = err
@@ -127,7 +127,7 @@ func TestABodyThatTricklesIsRefused(t *testing.T) {
 // A body that comes at the pace is read, however long that takes altogether.
 func TestABodyThatComesAtThePaceIsRead(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		const size = 10 * piece
 		for name, opts := range map[string][]httpmw.Option{
 			"under the lock": nil,
@@ -155,10 +155,10 @@ func begun(client io.Writer) {
 // What is read under the lock has to come at the pace as well, and single bytes do not extend it.
 func TestALargeBodyThatTricklesLosesTheLock(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		r, w := arriving(t, 1<<20, func(to io.Writer) {
 			begun(to)
-			pass(httpmw.DefaultBodyTimeout / 2)
+			waitFor(httpmw.DefaultBodyTimeout / 2)
 			_, _ = io.WriteString(to, repeat("x", piece))
 			each(time.Second, "x")(to)
 		})
@@ -186,13 +186,13 @@ func TestALargeBodyThatTricklesLosesTheLock(t *testing.T) {
 // A handler that does something else meanwhile is not taken for a client that is slow.
 func TestAHandlerMayTakeItsTimeToRead(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		r, w := arriving(t, 1<<20, each(0, repeat("x", piece)))
 		httpmw.Exclusive(
 			k, byName("a"),
 		)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			for range 1 << 20 / piece {
-				pass(time.Minute)
+				waitFor(time.Minute)
 				_, err := io.ReadFull(r.Body, make([]byte, piece))
 				assert.NoError(t, err)
 			}
@@ -204,7 +204,7 @@ func TestAHandlerMayTakeItsTimeToRead(t *testing.T) {
 // A deadline of the handler's own holds beside the pace.
 func TestAHandlersOwnReadDeadlineHolds(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		r, w := arriving(t, 1<<20, begun)
 		httpmw.Exclusive(
 			k, byName("a"),
@@ -235,7 +235,7 @@ func TestAStreamIsNotRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 				r, w := arriving(t, 1<<20, each(time.Minute, "x"))
 				c.edit(r)
 				httpmw.Exclusive(k, byName("a"),
@@ -290,10 +290,10 @@ func TestAWriterWithoutDeadlinesIsToldOf(t *testing.T) {
 // that reads.
 func TestNoDeadlineIsSetWhenTheHandlerHasReturned(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		r, w := arriving(t, 1<<20, func(to io.Writer) {
 			begun(to)
-			pass(time.Minute)
+			waitFor(time.Minute)
 			_, _ = io.WriteString(to, "x")
 		})
 		ended := make(chan error, 1)
@@ -306,7 +306,7 @@ func TestNoDeadlineIsSetWhenTheHandlerHasReturned(t *testing.T) {
 			}()
 			synctest.Wait()
 		})).ServeHTTP(w, r)
-		pass(2 * time.Minute)
+		waitFor(2 * time.Minute)
 		assert.Zero(t, w.deadlines.Load())
 		require.NoError(t, w.conn.Close())
 		assert.ErrorIs(t, <-ended, io.ErrClosedPipe)
@@ -316,7 +316,7 @@ func TestNoDeadlineIsSetWhenTheHandlerHasReturned(t *testing.T) {
 // A request without a body costs nothing.
 func TestNoBodyStaysNoBody(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		for _, opts := range [][]httpmw.Option{nil, {httpmw.MaxBody(1)}, {httpmw.StreamBody()}} {
 			r, w := arriving(t, 0, func(io.Writer) {})
 			for _, body := range []io.ReadCloser{http.NoBody, nil} {
@@ -335,7 +335,7 @@ func TestNoBodyStaysNoBody(t *testing.T) {
 // A body that a guard further out has read is not read again.
 func TestABodyIsReadOnce(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		run := func(size int, opts ...httpmw.Option) (outer, inner io.ReadCloser, status int) {
 			w := httptest.NewRecorder()
 			h := httpmw.Exclusive(k, byName("inner"),

@@ -94,7 +94,8 @@ func pathKey(who string, canonical func(string) (string, error), names ...string
 func wildcardFault(who, pattern, name string) error {
 	if pattern == "" {
 		return fmt.Errorf("%w: the router has told of no route, in which httpmw.%s looks for "+
-			"{%s}: put the lock on a route of http.ServeMux or chi, or name it by a function", errWildcard, who, name)
+			"{%s}: put the lock on a route of http.ServeMux or chi, or name it by a "+
+			"function", errWildcard, who, name)
 	}
 	return fmt.Errorf("%w: the route %q has no wildcard {%s} for httpmw.%s: put the lock on the "+
 		"route itself, or name it by a function",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -61,7 +62,7 @@ func (b failing) Close() error             { return b.err }
 
 func TestErrorsOfTheBodyPass(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		rt := httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) {
 			return &http.Response{Body: failing{errDown}}, nil
 		}), k, byName("a"))
@@ -74,7 +75,7 @@ func TestErrorsOfTheBodyPass(t *testing.T) {
 		res, err = rt.RoundTrip(get(t, "/"))
 		require.NoError(t, err)
 		s.Script(script.Renew, script.Gone())
-		pass(renewer.DefaultTTL)
+		waitFor(renewer.DefaultTTL)
 		_, err = res.Body.Read(nil)
 		require.ErrorIs(t, err, errDown)
 		require.ErrorIs(t, err, renewer.ErrLost)
@@ -101,7 +102,7 @@ func (b told) Read(p []byte) (int, error) {
 // A loss is told once, and an end is an end.
 func TestEndsOfABodyAfterALoss(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		for _, knows := range []bool{true, false} {
 			rt := httpmw.Transport(tripper(func(r *http.Request) (*http.Response, error) {
 				body := &watched{Reader: strings.NewReader("")}
@@ -113,7 +114,7 @@ func TestEndsOfABodyAfterALoss(t *testing.T) {
 			res, err := rt.RoundTrip(get(t, "/"))
 			require.NoError(t, err)
 			s.Script(script.Renew, script.Gone())
-			pass(renewer.DefaultTTL)
+			waitFor(renewer.DefaultTTL)
 			_, err = res.Body.Read(make([]byte, 1))
 			if knows {
 				require.ErrorIs(t, err, renewer.ErrLost)
@@ -187,7 +188,7 @@ type duplex struct {
 // The caller's context has no say in a connection that has changed over, as without us; a loss has.
 func TestConnectionChangedOverOutlivesTheCaller(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		conn := &duplex{}
 		rt := httpmw.Transport(tripper(func(*http.Request) (*http.Response, error) {
 			return &http.Response{Body: conn}, nil
@@ -205,7 +206,7 @@ func TestConnectionChangedOverOutlivesTheCaller(t *testing.T) {
 		res, err = rt.RoundTrip(get(t, "/"))
 		require.NoError(t, err)
 		s.Script(script.Renew, script.Gone())
-		pass(renewer.DefaultTTL)
+		waitFor(renewer.DefaultTTL)
 		synctest.Wait()
 		assert.True(t, conn.closed)
 		require.NoError(t, res.Body.Close())
@@ -227,5 +228,28 @@ func TestBodyHasNoMoreMethodsThanWithoutUs(t *testing.T) {
 		assert.Equal(t, is[io.Writer](b), is[io.Writer](res.Body))
 		assert.False(t, is[interface{ CloseWrite() error }](res.Body))
 		require.NoError(t, res.Body.Close())
+	}
+}
+
+// HTTP/2's responses without a body have one that is not http.NoBody.
+func TestAResponseWithoutABodyKeptTheLockOnHTTP2(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	rt := httpmw.Transport(s.Client().Transport, k, byName("a"))
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		r, err := http.NewRequestWithContext(t.Context(), method, s.URL, http.NoBody)
+		require.NoError(t, err)
+		res, err := rt.RoundTrip(r) //nolint:bodyclose // that is the point
+		require.NoError(t, err)
+		assert.Equal(t, 2, res.ProtoMajor)
+		assert.Empty(t, store.Owner("a"), method)
 	}
 }

@@ -122,7 +122,7 @@ func TestEachHandlersWriteTimeoutIsToldOf(t *testing.T) {
 }
 
 // A lock on a route without its wildcard, or under a router that says nothing of routes, is a 500
-// for everybody: the developer is told why, where the server's trouble is told, and in the answer.
+// for every request: the developer is told why, where the server's trouble is told, and in the answer.
 // Neither has anything of the request in it.
 func TestAWildcardThatIsNotThereIsToldOf(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,7 @@ func asking(name string) (httpmw.KeyFunc, <-chan struct{}) {
 	}, asked
 }
 
-// A client that sends its header and then a byte now and then kept everybody else from the name.
+// A client that sends its header and then a byte now and then kept all others from the name.
 func TestAClientThatIsSlowToSendHeldTheLock(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]string{
@@ -128,7 +128,7 @@ func TestASlowBodyIsRefusedByARealServer(t *testing.T) {
 	}
 }
 
-// A client that stops in the middle of a large body gave nobody else a turn.
+// A client that stops in the middle of a large body gave no other client a turn.
 func TestALargeBodyThatStopsHeldTheLock(t *testing.T) {
 	t.Parallel()
 	const timeout = 200 * time.Millisecond
@@ -199,14 +199,14 @@ func TestTheServersReadTimeout(t *testing.T) {
 			release := hold(t, k, "a")
 			s := serve(t, httpmw.Exclusive(k,
 				byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				pass(2 * timeout)
+				waitFor(2 * timeout)
 				assert.NoError(t, r.Context().Err())
 				echo(w, r)
 			})), edit, uncomplaining(t), func(s *httptest.Server) {
 				s.Config.ReadTimeout = timeout
 			})
 			go func() {
-				pass(2 * timeout)
+				waitFor(2 * timeout)
 				release()
 			}()
 			for _, body := range []string{"pen", "", "ink"} {

@@ -150,7 +150,7 @@ func TestTransportRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				if c.set != nil {
 					c.set(t, s, k)
 				}
@@ -209,7 +209,7 @@ func TestLockLostDuringTheCall(t *testing.T) {
 
 func TestErrorOfACallThatLostItsLock(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Renew, script.Gone())
 		rt := httpmw.Transport(tripper(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()

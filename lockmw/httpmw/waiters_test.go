@@ -32,7 +32,7 @@ func crowd(t *testing.T, n int, h http.Handler, request func() *http.Request) (a
 	return all.Wait
 }
 
-// Any number of requests could stand in line for one lock, and the next client's behind them.
+// Any number of requests could wait for one lock, and the next client's behind them.
 func TestALineHadNoEnd(t *testing.T) {
 	t.Parallel()
 	many := httpmw.MaxWaiters(httpmw.DefaultMaxWaiters + 50)
@@ -54,7 +54,7 @@ func TestALineHadNoEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 				h := c.guard(k, c.opts...)
 				release := hold(t, k, "a")
 				answered := crowd(t, c.bound, h, func() *http.Request { return c.send(t) })
@@ -94,7 +94,7 @@ func guardHandle(k *renewer.Keeper, opts ...httpmw.CommonOption) http.Handler {
 // The calls of a Transport are the program's own.
 func TestATransportsLineHasNoEnd(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		release := hold(t, k, "a")
 		base := trip(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
@@ -119,10 +119,10 @@ type trip func(*http.Request) (*http.Response, error)
 
 func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// One client can't fill the lines on its own, by whatever names.
+// One client can't fill the places of those that wait, by whatever names.
 func TestOneClientFilledTheLine(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var got error
 		h := httpmw.Exclusive(k, httpmw.Header("Key"), httpmw.MaxWaitersPerClient(3, httpmw.Header("User")),
 			httpmw.OnBusy(func(w http.ResponseWriter, r *http.Request, err error) {
@@ -164,7 +164,7 @@ func TestOneClientFilledTheLine(t *testing.T) {
 // A request that runs does not count, nor one whose client left.
 func TestOnlyWaitingCountsForAClient(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		finish := make(chan struct{})
 		h := httpmw.Handle(k, byAccount, func(w http.ResponseWriter, r *http.Request, _ transfer) {
 			<-finish
@@ -181,7 +181,7 @@ func TestOnlyWaitingCountsForAClient(t *testing.T) {
 			wait()
 		}
 	})
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		defer hold(t, k, "a")()
 		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second),
 			httpmw.MaxWaitersPerClient(1, byName("eve")))(never(t))

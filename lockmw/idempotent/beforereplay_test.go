@@ -38,7 +38,7 @@ func (a roles) check(next http.Handler) http.Handler {
 // been revoked was sent what it had been answered before.
 func TestARevokedCallerGetsNoReplay(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		allowed := roles{"ann": true}
 		var shop shop
 		h := idempotent.Middleware(k, byUser,
@@ -64,14 +64,14 @@ func TestARevokedCallerGetsNoReplay(t *testing.T) {
 // Nor does it learn which keys are known, or being carried out.
 func TestARevokedCallerLearnsNothingOfKeys(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		allowed := roles{"ann": true}
 		var shop shop
 		h := idempotent.Middleware(k, byUser, idempotent.MaxAnswer(200),
 			idempotent.BeforeReplay(allowed.check))(allowed.check(
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.ContentLength == 4 {
-					pass(time.Minute)
+					waitFor(time.Minute)
 				}
 				shop.ServeHTTP(w, r)
 			})))
@@ -214,7 +214,7 @@ func TestMiddlewareThatLosesTheRequestIsToldOf(t *testing.T) {
 // What is replayed since another request has taken over goes through it too, with the body.
 func TestAnOvertakenRequestIsCheckedAgain(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var h http.Handler
 		var checked []string
 		runs := 0

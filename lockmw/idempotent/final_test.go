@@ -43,7 +43,7 @@ func TestARefusalFurtherInIsNotStored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 				var shop shop
 				h := httpmw.Exclusive(k, byName("account"), c.opts...)(&shop)
 				if c.around != nil {
@@ -74,7 +74,7 @@ func TestARefusalFurtherInIsNotStored(t *testing.T) {
 // was refused.
 func TestARefusalThatTheHandlerHasDealtWithIsStored(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var shop shop
 		busy := httpmw.Exclusive(k, byName("account"), httpmw.Refuse(409))(&shop)
 		batch := idempotent.Middleware(k,
@@ -116,7 +116,7 @@ func all(int) bool { return true }
 // An error that names a time to come again is none to be told for a day. Work that was accepted is.
 func TestAnErrorWithRetryAfterIsNotStored(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		for status, want := range map[int]int{400: 2, 404: 2, 409: 2, 503: 2, 202: 1, 303: 1} {
 			runs := 0
 			h := idempotent.Middleware(k, byUser,
@@ -135,7 +135,7 @@ func TestAnErrorWithRetryAfterIsNotStored(t *testing.T) {
 // An error says that nothing has been done, and is not stored.
 func TestWhichStatusesAreFinal(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		for status, final := range map[int]bool{
 			200: true, 201: true, 204: true, 302: true, 304: true, 399: true, 400: false,
 			402: false, 403: false, 404: false, 409: false,
@@ -158,7 +158,7 @@ func TestWhichStatusesAreFinal(t *testing.T) {
 
 func TestKeepStatus(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		for name, c := range map[string]struct {
 			keep   func(status int) bool
 			status int

@@ -37,7 +37,7 @@ func TestALargeAnswerIsNotKeptInMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 				w := &counting{header: make(http.Header)}
 				runs, written := 0, 0
 				piece := bytes.Repeat([]byte("x"), size)
@@ -60,7 +60,7 @@ func TestALargeAnswerIsNotKeptInMemory(t *testing.T) {
 				h.ServeHTTP(w, order(t.Context(), "k", "pen"))
 				assert.Equal(t, http.StatusCreated, w.status)
 				assert.Equal(t, "7", w.header.Get("X-Report"))
-				assert.Empty(t, w.header.Get("Content-Length"), "which nobody knew")
+				assert.Empty(t, w.header.Get("Content-Length"), "its length was not known")
 				assert.Equal(t, written, w.bytes)
 				again := answered(h, order(t.Context(), "k", "pen"))
 				assert.Equal(t, http.StatusConflict, again.Code)
@@ -74,7 +74,7 @@ func TestALargeAnswerIsNotKeptInMemory(t *testing.T) {
 // One that is not final is not stored either, however large.
 func TestALargeFailureRunsAgain(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		runs := 0
 		page := bytes.Repeat([]byte("x"), 2*idempotent.DefaultMaxAnswer)
 		h := idempotent.Middleware(k,

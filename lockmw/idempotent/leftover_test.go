@@ -51,7 +51,7 @@ func TestWhatIsNotStoredLeavesNothingInRedis(t *testing.T) {
 // The same when the lock was lost under a handler that then has nothing to tell.
 func TestALostLockLeavesNoRecord(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		h := idempotent.Middleware(k,
 			byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			assert.NotEmpty(t, s.RecordOf(names(s)[0]))

@@ -51,8 +51,8 @@ func newKeeper(t *testing.T, store renewer.Store, edit ...func(*renewer.Config))
 	return k
 }
 
-// in runs f in a bubble with a keeper on a scripted store.
-func in(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) {
+// inBubble runs f in a bubble with a keeper on a scripted store.
+func inBubble(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		k, s := scripted(t)
@@ -226,7 +226,7 @@ func byName(name string) func(*http.Request) (string, error) {
 	return func(*http.Request) (string, error) { return name, nil }
 }
 
-func pass(d time.Duration) { <-time.After(d) }
+func waitFor(d time.Duration) { <-time.After(d) }
 
 func within[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()

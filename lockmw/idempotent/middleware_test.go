@@ -61,7 +61,7 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func TestAnOrderIsTakenOnce(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var shop shop
 		h := idempotent.Middleware(k, byUser)(&shop)
 		first := answered(h, order(t.Context(), "k-1", "pen"))
@@ -89,7 +89,7 @@ func TestAnOrderIsTakenOnce(t *testing.T) {
 			assert.NotContains(t, name, "k-1", "keys are hashed")
 			assert.NotContains(t, name, "ann")
 		}
-		pass(idempotent.DefaultKeepAnswer)
+		waitFor(idempotent.DefaultKeepAnswer)
 		assert.Equal(t, "order 4: pen", answered(h, order(t.Context(), "k-1", "pen")).Body.String(),
 			"forgotten after a day")
 	})
@@ -97,7 +97,7 @@ func TestAnOrderIsTakenOnce(t *testing.T) {
 
 func TestAKeyIsOneRequests(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var shop shop
 		h := idempotent.Middleware(k, byUser)(&shop)
 		answered(h, order(t.Context(), "k", "pen"))
@@ -130,7 +130,7 @@ func TestAKeyIsOneRequests(t *testing.T) {
 // with what the other had.
 func TestServicesWithTheirOwnScopeDoNotMeet(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var books, pens shop
 		for _, h := range []http.Handler{
 			idempotent.Middleware(k, byUser)(&books),
@@ -156,7 +156,7 @@ func TestServicesWithTheirOwnScopeDoNotMeet(t *testing.T) {
 
 func TestRequestsWithoutAUsableKey(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var shop shop
 		h := idempotent.Middleware(k, byUser, idempotent.MaxBody(10))(&shop)
 		for _, key := range []string{
@@ -195,10 +195,10 @@ func TestRequestsWithoutAUsableKey(t *testing.T) {
 
 func TestInFlight(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var shop shop
 		slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			pass(time.Second)
+			waitFor(time.Second)
 			shop.ServeHTTP(w, r)
 		})
 		h := idempotent.Middleware(k, byUser)(slow)
@@ -224,7 +224,7 @@ func TestInFlight(t *testing.T) {
 // What asks the client to come again is not stored, however often it does.
 func TestAnswersThatAreNotFinal(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		status := http.StatusInternalServerError
 		runs := 0
 		h := idempotent.Middleware(k,
@@ -252,7 +252,7 @@ func TestAnswersThatAreNotFinal(t *testing.T) {
 
 func TestPanicsPassThrough(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		boom := true
 		var shop shop
 		h := idempotent.Middleware(k,
@@ -274,7 +274,7 @@ func TestPanicsPassThrough(t *testing.T) {
 // A handler that returns without a word since its context has ended has not answered 200.
 func TestLostWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var name string
 		runs := 0
 		h := idempotent.Middleware(k,
@@ -312,7 +312,7 @@ func TestLostWithoutAnAnswer(t *testing.T) {
 // An answer that was given although the lock was lost stands, unless another was first.
 func TestLostWithAnAnswer(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var h http.Handler
 		runs := 0
 		h = idempotent.Middleware(k,
@@ -336,7 +336,7 @@ func TestLostWithAnAnswer(t *testing.T) {
 
 func TestTooLargeToKeep(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var shop shop
 		h := idempotent.Middleware(k, byUser, idempotent.MaxAnswer(100))(&shop)
 		long := strings.Repeat("pen", 100)
@@ -352,7 +352,7 @@ func TestTooLargeToKeep(t *testing.T) {
 
 func TestIdempotentWithoutAStore(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var shop shop
 		var told error
 		h := idempotent.Middleware(k, byUser,
@@ -372,7 +372,7 @@ func TestIdempotentWithoutAStore(t *testing.T) {
 
 func TestInterimAnswersPass(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		h := idempotent.Middleware(k,
 			byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			assert.Equal(t, "set before", w.Header().Get("X-Outer"))

@@ -47,7 +47,7 @@ func TestAClientsTimeoutDoesNotChargeTwice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 				var b bank
 				h := idempotent.Middleware(k, byUser)(&b)
 				ctx, cancel := give(t.Context(), 100*time.Millisecond)
@@ -65,13 +65,13 @@ func TestAClientsTimeoutDoesNotChargeTwice(t *testing.T) {
 // A lock lost after the client has left ends the handler all the same.
 func TestLostAfterTheClientHasGone(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		type value struct{}
 		ctx, leave := context.WithCancel(context.WithValue(t.Context(), value{}, "kept"))
 		h := idempotent.Middleware(k,
 			byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			leave()
-			pass(time.Second)
+			waitFor(time.Second)
 			assert.NoError(t, r.Context().Err())
 			assert.Equal(t, "kept", r.Context().Value(value{}))
 			assert.True(t, lockmw.Held(r.Context(), names(s)[0]))
@@ -89,19 +89,19 @@ func TestLostAfterTheClientHasGone(t *testing.T) {
 // begun goes on.
 func TestAClientThatLeavesTheLineIsGone(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		h := idempotent.Middleware(k, byUser,
 			idempotent.WaitForAnswer(time.Hour))(http.HandlerFunc(func(http.ResponseWriter,
 			*http.Request,
 		) {
-			pass(time.Minute)
+			waitFor(time.Minute)
 		}))
 		first := make(chan struct{})
 		go func() { answered(h, order(t.Context(), "k", "pen")); close(first) }()
 		begun := time.Now()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errDown)
 		defer cancel()
-		pass(time.Millisecond)
+		waitFor(time.Millisecond)
 		w := answered(h, order(ctx, "k", "pen"))
 		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
 		assert.Contains(t, w.Body.String(), "TypeTimeout")
@@ -131,14 +131,14 @@ func TestFinishWithin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 				var left time.Time
 				var ends func()
 				runs := 0
 				h := idempotent.Middleware(k, byUser,
 					c.opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 					runs++
-					pass(2 * time.Hour)
+					waitFor(2 * time.Hour)
 					assert.NoError(t, r.Context().Err(), "for a client that is there it goes on")
 					ends()
 					left = time.Now()
@@ -171,7 +171,7 @@ func TestFinishWithin(t *testing.T) {
 // that lock any more.
 func TestUnderALockFurtherOutTheHandlerEndsWithItsClient(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		gone, leave := context.WithCancel(t.Context())
 		h := httpmw.Exclusive(k,
 			byName("account"))(idempotent.Middleware(k,

@@ -18,7 +18,7 @@ import (
 // stored.
 func TestAHandlerRunsOnceThoughItsTakeoverFailed(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var h http.Handler
 		var bodies []string
 		h = idempotent.Middleware(k,

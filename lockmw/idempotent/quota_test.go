@@ -21,10 +21,10 @@ import (
 )
 
 // One caller's answers, of 66 kB each for a day, filled a Redis that evicts nothing, and so ended
-// everybody's locks.
+// the locks of all.
 func TestACallerFillsItsOwnQuotaOnly(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var shop shop
 		h := idempotent.Middleware(k, byUser, idempotent.MaxStored(1<<20))(&shop)
 		large := strings.Repeat("x", 45_000) // 60 kB when it is stored
@@ -55,10 +55,10 @@ func TestACallerFillsItsOwnQuotaOnly(t *testing.T) {
 
 		wait, err := strconv.Atoi(w.Header().Get("Retry-After"))
 		require.NoError(t, err)
-		pass(time.Duration(wait-2) * time.Second)
+		waitFor(time.Duration(wait-2) * time.Second)
 		assert.Equal(t, http.StatusTooManyRequests,
 			answered(h, order(t.Context(), "new", large)).Code)
-		pass(2 * time.Second)
+		waitFor(2 * time.Second)
 		assert.Equal(t, http.StatusCreated, answered(h, order(t.Context(), "new", large)).Code,
 			"when it was told to come")
 	})
@@ -76,7 +76,7 @@ func TestWhatCountsForTheQuota(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 				h := idempotent.Middleware(k, byUser,
 					idempotent.MaxStored(10_000))(http.HandlerFunc(func(w http.ResponseWriter,
 					_ *http.Request,
@@ -100,7 +100,7 @@ func TestWhatCountsForTheQuota(t *testing.T) {
 // A responder can tell it from other errors, and all handlers of one middleware share the quota.
 func TestTheQuotaIsOfTheMiddleware(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var told []error
 		once := idempotent.Middleware(k, byUser, idempotent.MaxStored(1),
 			idempotent.OnError(func(w http.ResponseWriter, r *http.Request, err error) {
@@ -122,7 +122,7 @@ func TestTheQuotaIsOfTheMiddleware(t *testing.T) {
 // Requests that are under way count, too: a caller that sends many at once took as much more.
 func TestRequestsAtOnceKeepToTheQuota(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		finish := make(chan struct{})
 		h := idempotent.Middleware(k, byUser,
 			idempotent.MaxStored(10*idempotent.DefaultMaxAnswer))(http.HandlerFunc(

@@ -19,7 +19,7 @@ import (
 // more for each request that followed, though its answer had begun to go out.
 func TestAClientThatLeftWithinALargeAnswerRanItAgain(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		for status, want := range map[int]int{http.StatusOK: 1, http.StatusBadGateway: 2} {
 			runs := 0
 			h := idempotent.Middleware(k,
@@ -45,11 +45,11 @@ func TestAClientThatLeftWithinALargeAnswerRanItAgain(t *testing.T) {
 	})
 }
 
-// A lock further in is lost when the handler has answered. The 503 that nobody gets marked the
+// A lock further in is lost when the handler has answered. The 503 that no client gets marked the
 // handler's answer as a refusal, where http.TimeoutHandler kept the headers until the end.
 func TestALossAfterTheAnswerRanItAgain(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		runs := 0
 		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			runs++

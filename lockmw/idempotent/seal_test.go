@@ -38,7 +38,7 @@ func recordOf(s *script.Store) (name, record string) {
 // Stored answers lay in Redis in clear, with all that a caller is told of its orders.
 func TestSealedAnswersCantBeRead(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var shop shop
 		h := idempotent.Middleware(k, byUser, idempotent.Seal(newKey))(&shop)
 		first := answered(h, order(t.Context(), "k", "pen"))
@@ -63,7 +63,7 @@ func TestSealedAnswersCantBeRead(t *testing.T) {
 
 func TestSealsCanBeRotated(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var shop shop
 		by := func(keys ...[]byte) http.Handler {
 			return idempotent.Middleware(k, byUser, idempotent.Seal(keys...))(&shop)
@@ -141,7 +141,7 @@ func TestForeignAnswersAreNotReplayed(t *testing.T) {
 // An answer is bound to the caller, the key and the request: another's, put in its place, is none.
 func TestASealedAnswerCantBeMoved(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var shop shop
 		h := idempotent.Middleware(k, byUser, idempotent.Seal(newKey))(&shop)
 		answered(h, order(t.Context(), "a", "pen"))
@@ -168,7 +168,7 @@ func TestASealedAnswerCantBeMoved(t *testing.T) {
 // What is too large when it is sealed is too large.
 func TestASealCountsForTheSize(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		status := http.StatusNoContent // `{"status":204}`
 		for most, want := range map[int]int{
 			14 + 38: http.StatusNoContent,

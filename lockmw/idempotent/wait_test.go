@@ -20,7 +20,7 @@ import (
 // Any number of requests could wait for one answer.
 func TestTheLineForAnAnswerHadNoEnd(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		finish := make(chan struct{})
 		h := idempotent.Middleware(k, byUser,
 			idempotent.WaitForAnswer(time.Minute))(http.HandlerFunc(func(w http.ResponseWriter,
