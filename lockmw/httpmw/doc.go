@@ -46,8 +46,8 @@
 //   - Of a body above 256 KiB the rest is read under the lock, each 64 KiB within 10 s
 //     ([BodyTimeout]). With [MaxBody] all of it is read before.
 //   - The handler gets the server's own http.ResponseWriter, unless [AbortLost] or [OnLost] is
-//     given. So when the lock is lost nothing tells what was written: a WriteHeader(503) is tried,
-//     and net/http logs it as superfluous if an answer has begun.
+//     given. So when the lock is lost it is not known what was written. WriteHeader(503) is called,
+//     and net/http logs that as superfluous if an answer has begun.
 //   - A client that leaves while its request waits ends the goroutine by
 //     panic(http.ErrAbortHandler), which middleware that recovers should let pass.
 //   - To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time.
