@@ -1,0 +1,199 @@
+package idempotent_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/idempotent"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+func TestInFlight(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		var shop shop
+		slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			waitFor(time.Second)
+			shop.ServeHTTP(w, r)
+		})
+		h := idempotent.Middleware(k, byUser)(slow)
+		waits := idempotent.Middleware(k, byUser, idempotent.WaitForAnswer(3*time.Second))(slow)
+		var first *httptest.ResponseRecorder
+		var wg sync.WaitGroup
+		wg.Go(func() { first = answered(h, order(t.Context(), "k", "pen")) })
+		synctest.Wait()
+		busy := answered(h, order(t.Context(), "k", "pen"))
+		assert.Equal(t, http.StatusConflict, busy.Code)
+		assert.NotEmpty(t, busy.Header().Get("Retry-After"))
+		assert.Contains(t, busy.Body.String(), "TypeBusy")
+		begun := time.Now()
+		replayed := answered(waits, order(t.Context(), "k", "pen"))
+		assert.Equal(t, "true", replayed.Header().Get(idempotent.ReplayedHeader))
+		assert.Equal(t, time.Second, time.Since(begun))
+		wg.Wait()
+		assert.Equal(t, first.Body.String(), replayed.Body.String())
+		assert.EqualValues(t, 1, shop.taken.Load())
+	})
+}
+
+// What asks the client to come again is not stored, however often it does.
+func TestAnswersThatAreNotFinal(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		status := http.StatusInternalServerError
+		runs := 0
+		h := idempotent.Middleware(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			runs++
+			if status >= http.StatusBadRequest {
+				w.Header().Set("Retry-After", "1")
+			}
+			w.WriteHeader(status)
+		}))
+		for _, status = range []int{500, 503, 408, 425, 429, 500, 502, 500} {
+			w := answered(h, order(t.Context(), "k", "pen"))
+			assert.Equal(t, status, w.Code)
+			assert.Equal(t, "1", w.Header().Get("Retry-After"))
+			assert.Empty(t, w.Header().Get(idempotent.ReplayedHeader))
+		}
+		status = http.StatusAccepted
+		assert.Equal(t, status, answered(h, order(t.Context(), "k", "pen")).Code)
+		status = http.StatusOK
+		assert.Equal(t, http.StatusAccepted, answered(h, order(t.Context(), "k", "pen")).Code,
+			"the first that is final")
+		assert.Equal(t, 9, runs)
+	})
+}
+
+func TestPanicsPassThrough(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		boom := true
+		var shop shop
+		h := idempotent.Middleware(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if boom {
+				w.WriteHeader(http.StatusCreated)
+				panic("boom")
+			}
+			shop.ServeHTTP(w, r)
+		}))
+		require.PanicsWithValue(t, "boom", func() { answered(h, order(t.Context(), "k", "pen")) })
+		boom = false
+		w := answered(h, order(t.Context(), "k", "pen"))
+		assert.Equal(t, http.StatusCreated, w.Code)
+		assert.Empty(t, w.Header().Get(idempotent.ReplayedHeader))
+	})
+}
+
+// A handler that returns without a word since its context has ended has not answered 200.
+func TestLostWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		var name string
+		runs := 0
+		h := idempotent.Middleware(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			runs++
+			if runs > 1 {
+				w.WriteHeader(http.StatusAccepted)
+				return
+			}
+			name = names(s)[0]
+			s.Delete(name)
+			<-r.Context().Done()
+			assert.ErrorIs(t, context.Cause(r.Context()), renewer.ErrLost)
+			assert.False(t, lockmw.Held(r.Context(), name))
+		}))
+		w := answered(h, order(t.Context(), "k", "pen"))
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+		assert.Contains(t, w.Body.String(), "TypeLost")
+		assert.Equal(t, http.StatusAccepted, answered(h, order(t.Context(), "k", "pen")).Code)
+
+		ctx, leave := context.WithCancel(t.Context())
+		gone := idempotent.Middleware(k,
+			byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			leave()
+			<-r.Context().Done()
+		}))
+		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
+			answered(gone, order(ctx, "gone", "pen"))
+		})
+		assert.Equal(t, http.StatusAccepted, answered(h, order(t.Context(), "gone", "pen")).Code,
+			"it can be sent again")
+	})
+}
+
+// An answer that was given although the lock was lost stands, unless another was first.
+func TestLostWithAnAnswer(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		var h http.Handler
+		runs := 0
+		h = idempotent.Middleware(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			runs++
+			if runs == 1 {
+				s.Delete(names(s)[0])
+				<-r.Context().Done()
+				second := answered(h, order(context.WithoutCancel(t.Context()), "k", "pen"))
+				assert.Equal(t, "run 2", second.Body.String())
+				_, _ = w.Write([]byte("run 1"))
+				return
+			}
+			_, _ = w.Write([]byte("run 2"))
+		}))
+		assert.Equal(t, "run 2", answered(h, order(t.Context(), "k", "pen")).Body.String())
+		assert.Equal(t, 2, runs)
+		assert.Equal(t, "run 2", answered(h, order(t.Context(), "k", "pen")).Body.String())
+	})
+}
+
+func TestTooLargeToKeep(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		var shop shop
+		h := idempotent.Middleware(k, byUser, idempotent.MaxAnswer(100))(&shop)
+		long := strings.Repeat("pen", 100)
+		assert.Equal(t, "order 1: "+long, answered(h, order(t.Context(), "k", long)).Body.String(),
+			"it reaches whom it is for")
+		w := answered(h, order(t.Context(), "k", long))
+		assert.Equal(t, http.StatusConflict, w.Code)
+		assert.Contains(t, w.Body.String(), "TypeNotKept")
+		assert.Empty(t, w.Header().Get("Retry-After"))
+		assert.EqualValues(t, 1, shop.taken.Load())
+	})
+}
+
+func TestInterimAnswersPass(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		h := idempotent.Middleware(k,
+			byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			assert.Equal(t, "set before", w.Header().Get("X-Outer"))
+			w.Header().Del("X-Outer")
+			w.WriteHeader(http.StatusNoContent)
+			w.WriteHeader(http.StatusOK)
+			_, err := w.Write([]byte("x"))
+			assert.ErrorIs(t, err, http.ErrBodyNotAllowed)
+			assert.ErrorIs(t, http.NewResponseController(w).Flush(), http.ErrNotSupported)
+		}))
+		first, again := answered(h, order(t.Context(), "k", "pen")), answered(h,
+			order(t.Context(), "k", "pen"))
+		assert.Equal(t, http.StatusNoContent, first.Code)
+		assert.Empty(t, first.Header().Get("X-Outer"))
+		assert.Equal(t, http.StatusNoContent, again.Code)
+		assert.Empty(t, again.Header().Get("Content-Length"))
+	})
+}
