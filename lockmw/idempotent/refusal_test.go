@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
+	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -140,4 +141,43 @@ func TestTheCallerFunctionSaysTheAnswer(t *testing.T) {
 		"about:blank")
 	assert.Equal(t, "Who are you?", p.Title)
 	assert.NotContains(t, p.Detail, secret)
+}
+
+// A lock that is lost before the handler has answered is a 503 that no responder is asked for, even
+// if another has the lock by then: the request may have been carried out in part.
+func TestALostLockIsAskedOfNoResponder(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(s *script.Store, name string){
+		"free":  func(s *script.Store, name string) { s.Delete(name) },
+		"taken": func(s *script.Store, name string) { s.Overwrite(name, renewer.Holder{}, time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				asked := func(http.ResponseWriter, *http.Request, error) {
+					assert.Fail(t, "a responder was asked")
+				}
+				h := idempotent.Middleware(k, byUser, idempotent.OnBusy(asked),
+					idempotent.OnError(asked))(http.HandlerFunc(
+					func(_ http.ResponseWriter, r *http.Request) {
+						lose(s, names(s)[0])
+						<-r.Context().Done()
+					}))
+				requireProblem(t, do(h, order(t.Context(), "k", "pen")),
+					http.StatusServiceUnavailable, httpmw.TypeLost)
+			})
+		})
+	}
+}
+
+// An error of the caller function is the request's fault, whatever it wraps.
+func TestACallerFunctionMayReturnAnyError(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	for _, err := range []error{once.ErrInput, once.ErrResult, once.ErrRecord, idempotent.ErrKey} {
+		h := idempotent.Middleware(k, func(*http.Request) (string, error) { return "", err })(never(t))
+		p := requireProblem(t, do(h, order(t.Context(), "k", "pen")), http.StatusBadRequest,
+			httpmw.TypeBadRequest)
+		assert.Contains(t, p.Detail, "does not say what to lock")
+	}
 }
