@@ -1,0 +1,124 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// ErrUnwound is what to give the exit of [Enter] for an operation that has not
+// returned: it panicked, or called runtime.Goexit. The process may be in disorder, so
+// the lock is freed for everybody, rather than handed to the next who waits in it.
+var ErrUnwound = errors.New("lockbeat: the operation did not return")
+
+// Enter takes the lock on name for an operation that is not one function: a stream, a body that
+// is read later. The operation runs on the context that Enter returns; exit frees the lock.
+// Adapters use it too, since it tells whether the operation may run apart from how it went. The
+// context and exit are nil if and only if the error is not; [RefusalOf] sorts the error.
+//
+// exit takes the operation's error and returns what the caller gets: see the
+// package's text. It must be called, also after a panic (with [ErrUnwound]), from
+// any goroutine; a second call gives its error back. A lock whose exit is never
+// called is held until renewer.Config.MaxHold, or until the keeper shuts down.
+func Enter(
+	ctx context.Context, k *renewer.Keeper, name string, opts ...Option,
+) (operation context.Context, exit func(error) error, err error) {
+	if k == nil {
+		return nil, nil, fmt.Errorf("%w: Enter needs a keeper (renewer.New)", renewer.ErrConfig)
+	}
+	s, err := enter(ctx, k, name, newSettings(opts))
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, s.exit, nil
+}
+
+// enter takes the lock for an operation that begins now.
+func enter(ctx context.Context, k *renewer.Keeper, name string, set settings) (*scope, error) {
+	s, err := take(ctx, k, name, set)
+	if err != nil {
+		return nil, err
+	}
+	s.holdAtLeast(set.least)
+	return s, nil
+}
+
+// take acquires the lock, or the locks if the name stands for several, or finds it in the context.
+func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*scope, error) {
+	if names := split(name); names != nil {
+		return takeAll(ctx, k, names, set)
+	}
+	if err := tooMany(name); err != nil {
+		return nil, err
+	}
+	if inner, err := reenter(ctx, k, name, set.strict); inner != nil || err != nil {
+		return inner, err
+	}
+	lease, err := set.acquire(ctx, k, name)
+	if err != nil {
+		return nil, set.refused(ctx, err)
+	}
+	return (&scope{
+		Context: lease.Context(), keeper: k, lease: lease,
+		strict: set.strict,
+	}).open(), nil
+}
+
+// holdAtLeast is [HoldAtLeast] for an operation that begins now. It is not asked for with the
+// acquire, since one of several locks may be given back before anything has run.
+func (s *scope) holdAtLeast(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	for l := range s.leases() {
+		l.HoldAtLeast(d)
+	}
+}
+
+// refused is the caller's error.
+func (s settings) refused(ctx context.Context, err error) error {
+	if s.contention != skip || !errors.Is(err, renewer.ErrHeld) {
+		return err
+	}
+	// Skipped is not held: only the text is of use.
+	err = fmt.Errorf("%w: %s", ErrSkipped, strings.TrimPrefix(err.Error(), "lockbeat: "))
+	if s.onSkip != nil {
+		s.onSkip(ctx, err)
+	}
+	return err
+}
+
+// errOver is why the context of an operation has ended that is over.
+var errOver = fmt.Errorf("lockbeat: the operation is over: %w", context.Canceled)
+
+// exit leaves the lock and settles what the caller gets to know of a loss.
+func (s *scope) exit(err error) error {
+	if s.left.Swap(true) {
+		return err
+	}
+	lost := s.leave(!errors.Is(err, ErrUnwound))
+	switch {
+	case !errors.Is(lost, renewer.ErrLost):
+		return err // a key that could not be freed lapses; the caller's result stands
+	case err == nil && !s.strict:
+		return nil
+	default:
+		return withLoss(err, lost)
+	}
+}
+
+// withLoss joins a loss to an operation's error, unless an inner call has done so already.
+func withLoss(err, lost error) error {
+	switch {
+	case err == nil:
+		return lost
+	case errors.Is(err, lost):
+		return err
+	default:
+		return errors.Join(err, lost)
+	}
+}
