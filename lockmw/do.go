@@ -4,28 +4,64 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Do runs fn while this process holds the lock on name, and returns what
-// fn returns. See the package's text for the outcomes. It may be called
-// concurrently. It costs less than a microsecond above the lease itself.
+// Do runs fn while this process holds the lock on name, and returns what fn returns. See the
+// package's text for the outcomes. It may be called concurrently. It costs less than a microsecond
+// above the lease itself.
 func Do[T any](
 	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) (T, error),
 	opts ...Option,
 ) (result T, err error) {
 	if k == nil || fn == nil {
-		return result, fmt.Errorf("%w: Do needs a keeper (renewer.New) and a function",
-			renewer.ErrConfig)
+		return result, needs("Do")
 	}
-	s, err := enter(ctx, k, name, newSettings(opts))
-	if err != nil {
-		return result, err
+	_, err = run(ctx, k, name, newSettings(opts), func(ctx context.Context) (err error) {
+		result, err = fn(ctx)
+		return err
+	})
+	return result, err
+}
+
+// DoOrSkip is [Do] with [Skip], for callers to whom a lock held by another is no error: ran reports
+// whether fn ran. An error that fn returns is its own, even if it comes from a lock that fn uses
+// itself; so is an error of this lock for another reason than contention.
+func DoOrSkip[T any](
+	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) (T, error),
+	opts ...Option,
+) (result T, ran bool, err error) {
+	if k == nil || fn == nil {
+		return result, false, needs("DoOrSkip")
 	}
-	// Deferred, so that a panic and runtime.Goexit free the lock too, and pass through.
-	defer func() { err = s.exit(err) }()
-	err = ErrUnwound // unless fn returns
-	return fn(s)
+	set := newSettings(opts)
+	set.contention = skip
+	ran, err = run(ctx, k, name, set, func(ctx context.Context) (err error) {
+		result, err = fn(ctx)
+		return err
+	})
+	if !ran && RefusalOf(err) == RefusalSkipped {
+		err = nil
+	}
+	return result, ran, err
+}
+
+// Run is [Do] for adapters: ran reports whether fn ran. If it did not, err says why the lock was
+// not to be had, and [RefusalOf] sorts it. If it did, err is fn's, which may be the error of a lock
+// that fn uses itself, and [renewer.ErrLost] is joined to it as by Do.
+//
+// The lock is held until fn has returned, panicked or called runtime.Goexit; a panic passes
+// through. A lock whose fn did not return is freed for all processes, rather than handed to the
+// next caller who waits for it in this one. It may be called concurrently.
+func Run(
+	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error,
+	opts ...Option,
+) (ran bool, err error) {
+	if k == nil || fn == nil {
+		return false, needs("Run")
+	}
+	return run(ctx, k, name, newSettings(opts), fn)
 }
 
 // Wrap returns fn with a lock around each call, on the name that key derives from its
@@ -42,4 +78,20 @@ func Wrap[In, Out any](
 			return fn(ctx, in)
 		}, opts...)
 	}
+}
+
+// needs is the error of a function that was called without a keeper or a function.
+func needs(who string) error {
+	return fmt.Errorf("%w: %s needs a keeper (renewer.New) and a function", renewer.ErrConfig, who)
+}
+
+func run(
+	ctx context.Context, k *renewer.Keeper, name string, set settings,
+	fn func(context.Context) error,
+) (ran bool, err error) {
+	s, err := enter(ctx, k, name, set)
+	if err != nil {
+		return false, err
+	}
+	return true, unwind.Then(func() error { return fn(s) }, s.exit)
 }

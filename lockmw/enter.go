@@ -7,23 +7,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ErrUnwound is what to give the exit of [Enter] for an operation that has not
-// returned: it panicked, or called runtime.Goexit. The process may be in disorder, so
-// the lock is freed for everybody, rather than handed to the next who waits in it.
-var ErrUnwound = errors.New("lockbeat: the operation did not return")
+// ErrUnwound is what to give the exit of [Enter] for an operation that has not returned.
+var ErrUnwound = unwind.Err
 
-// Enter takes the lock on name for an operation that is not one function: a stream, a body that
-// is read later. The operation runs on the context that Enter returns; exit frees the lock.
-// Adapters use it too, since it tells whether the operation may run apart from how it went. The
-// context and exit are nil if and only if the error is not; [RefusalOf] sorts the error.
+// Enter takes the lock on name for an operation that is not one function, such as a stream, a body
+// that is read later, or a framework's Lock and Unlock; for one function use [Run]. The operation
+// runs on the context that Enter returns; exit frees the lock. The context and exit are nil if and
+// only if the error is not; [RefusalOf] sorts the error.
 //
-// exit takes the operation's error and returns what the caller gets: see the
-// package's text. It must be called, also after a panic (with [ErrUnwound]), from
-// any goroutine; a second call gives its error back. A lock whose exit is never
-// called is held until renewer.Config.MaxHold, or until the keeper shuts down.
+// exit takes the operation's error and returns the caller's: see the package's text. It must be
+// called, also after a panic, from any goroutine; a second call returns the error that it is given.
+// A lock whose exit is never called is held until renewer.Config.MaxHold, or until the keeper shuts
+// down.
 func Enter(
 	ctx context.Context, k *renewer.Keeper, name string, opts ...Option,
 ) (operation context.Context, exit func(error) error, err error) {
@@ -100,7 +99,7 @@ func (s *scope) exit(err error) error {
 	if s.left.Swap(true) {
 		return err
 	}
-	lost := s.leave(!errors.Is(err, ErrUnwound))
+	lost := s.leave(!errors.Is(err, unwind.Err))
 	switch {
 	case !errors.Is(lost, renewer.ErrLost):
 		return err // a key that could not be freed lapses; the caller's result stands

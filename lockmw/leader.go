@@ -3,8 +3,8 @@ package lockmw
 import (
 	"context"
 	"errors"
-	"fmt"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -31,8 +31,7 @@ func RunWhileHeld(
 	opts ...Option,
 ) error {
 	if k == nil || fn == nil {
-		return fmt.Errorf("%w: RunWhileHeld needs a keeper (renewer.New) and a function",
-			renewer.ErrConfig)
+		return needs("RunWhileHeld")
 	}
 	set := newSettings(opts)
 	for {
@@ -60,19 +59,19 @@ func lead(
 		s = (&scope{Context: lease.Context(), keeper: k, lease: lease}).open()
 	}
 	s.holdAtLeast(set.least)
-	err = ErrUnwound // unless fn returns
-	defer func() {
+	err = unwind.Then(func() error { return fn(s) }, func(err error) error {
 		told := s.Err() != nil // fn has not returned for the sake of a loss found later
-		lost := s.leave(!errors.Is(err, ErrUnwound))
+		lost := s.leave(!errors.Is(err, unwind.Err))
 		if !errors.Is(lost, renewer.ErrLost) {
-			return
+			return err
 		}
 		stopped := err == nil && told || errors.Is(err, renewer.ErrLost) ||
 			errors.Is(err, context.Canceled)
 		again = stopped && s.outer == nil
-		if err != nil {
-			err = withLoss(err, lost)
+		if err == nil {
+			return nil
 		}
-	}()
-	return false, fn(s)
+		return withLoss(err, lost)
+	})
+	return again, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -29,12 +30,15 @@ func TestAfterAPanicTheStoreIsAsked(t *testing.T) {
 		"Do returns":           {fn: answer, run: do("a"), handed: true},
 		"Do panics":            {fn: boom, run: do("a")},
 		"Do exits":             {fn: exit, run: do("a")},
+		"Run returns":          {fn: answer, run: inRun, handed: true},
+		"Run's panics":         {fn: boom, run: inRun},
+		"Run's exits":          {fn: exit, run: inRun},
 		"Keys return":          {fn: answer, run: do(lockmw.Keys("a", "b")), handed: true},
 		"Keys panic":           {fn: boom, run: do(lockmw.Keys("a", "b"))},
 		"RunWhileHeld returns": {fn: answer, run: asLeader, handed: true},
 		"RunWhileHeld panics":  {fn: boom, run: asLeader},
 		"an adapter's returns": {fn: answer, run: enter(nil), handed: true},
-		"an adapter's unwinds": {fn: answer, run: enter(lockmw.ErrUnwound)},
+		"an adapter's unwinds": {fn: answer, run: enter(unwind.Err)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,6 +84,14 @@ func do(
 		_, err := lockmw.Do(ctx, k, name, fn)
 		return err
 	}
+}
+
+func inRun(ctx context.Context, k *renewer.Keeper, fn func(context.Context) (int, error)) error {
+	_, err := lockmw.Run(ctx, k, "a", func(ctx context.Context) error {
+		_, err := fn(ctx)
+		return err
+	})
+	return err
 }
 
 func asLeader(ctx context.Context, k *renewer.Keeper, fn func(context.Context) (int, error)) error {
