@@ -97,13 +97,7 @@ func (a *attempt) try(ctx context.Context) (ran bool, err error) {
 	if a.strict {
 		opts = append(opts, lockmw.Strict())
 	}
-	ctx, exit, err := lockmw.Enter(ctx, a.keeper, a.name, opts...)
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = exit(err) }()
-	err = lockmw.ErrUnwound // unless the work returns
-	return true, a.work(ctx)
+	return lockmw.Run(ctx, a.keeper, a.name, a.work, opts...)
 }
 
 // policy is what to do when somebody else has the lock.
