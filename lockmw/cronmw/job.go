@@ -67,23 +67,20 @@ func (j *Job) Fire(ctx context.Context) Tick {
 
 // take takes the tick, and runs it.
 func (j *Job) take(ctx context.Context) Tick {
-	op, exit, err := lockmw.Enter(ctx, j.node.keeper, j.key, lockmw.Refuse(),
+	fn := j.fn
+	if j.wait > 0 {
+		fn = func(context.Context) error { return nil } // for now only the tick is taken
+	}
+	ran, err := lockmw.Run(ctx, j.node.keeper, j.key, fn, lockmw.Refuse(),
 		lockmw.Within(j.hold.Grace),
 		lockmw.HoldAtLeast(j.hold.Least), lockmw.Operation(j.name))
-	if err == nil && j.wait > 0 {
-		// The tick is ours, and remains so by HoldAtLeast: nobody else will wait for its turn.
-		_ = exit(nil) // a lock that could not be freed lapses
-		op, exit, err = lockmw.Enter(ctx, j.node.keeper, j.runKey(), lockmw.Wait(j.wait),
+	if ran && j.wait > 0 {
+		// HoldAtLeast keeps the tick for this node, which alone waits for its turn to run.
+		ran, err = lockmw.Run(ctx, j.node.keeper, j.runKey(), j.fn, lockmw.Wait(j.wait),
 			lockmw.Operation(j.name))
 	}
-	if err != nil {
+	if !ran {
 		return j.refused(err)
 	}
-	return Tick{Job: j.name, Outcome: OutcomeRan, Err: j.run(op, exit)}
-}
-
-func (j *Job) run(ctx context.Context, exit func(error) error) (err error) {
-	defer func() { err = exit(err) }()
-	err = lockmw.ErrUnwound // unless fn returns
-	return j.fn(ctx)
+	return Tick{Job: j.name, Outcome: OutcomeRan, Err: err}
 }
