@@ -77,17 +77,21 @@ func (c *call) glance(ctx context.Context) (over bool, err error) {
 
 // turn takes the lock, and does what is to be done under it.
 func (c *call) turn(ctx context.Context) (v verdict) {
-	op, exit, err := lockmw.Enter(ctx, c.keeper, c.name, c.lock(c.until)...)
-	if err != nil {
+	held, err := lockmw.Run(ctx, c.keeper, c.name, func(op context.Context) error {
+		v = c.underLock(ctx, op)
+		return v.err
+	}, c.lock(c.until)...)
+	switch {
+	case !held:
 		return verdict{over: true, err: c.refused(err)}
+	case v.ran:
+		v.err = err // with the loss of the lock, if it was lost
 	}
-	// Deferred, so that a panic and runtime.Goexit free the lock too,
-	// and pass through: the attempt has been counted.
-	defer func() {
-		if err := exit(v.err); v.ran {
-			v.err = err
-		}
-	}()
+	return v
+}
+
+// underLock begins the next attempt, unless the work is decided. op is the lock's context.
+func (c *call) underLock(ctx, op context.Context) verdict {
 	p := &pen{c: c, fence: lockmw.FenceOf(op, c.name)}
 	seen, err := p.look(op)
 	if err != nil {
@@ -109,8 +113,7 @@ func (c *call) turn(ctx context.Context) (v verdict) {
 	if err := p.write(op, rec, c.until); err != nil {
 		return c.unclear(ctx, err)
 	}
-	v.err = lockmw.ErrUnwound // unless it returns
-	v = c.attempt(ctx, context.WithValue(op, attemptKey{}, a), p, rec)
+	v := c.attempt(ctx, context.WithValue(op, attemptKey{}, a), p, rec)
 	v.ran = true
 	return v
 }
