@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -55,22 +55,26 @@ func StreamClientInterceptor(k *renewer.Keeper, opts ...ClientOption) grpc.Strea
 	}
 }
 
-// openStream opens a stream under a lock that is held, and frees that if it can't.
+// openStream opens a stream under a lock that is held, and frees that if it can't, also for a panic
+// or an exit in an interceptor further in.
 func openStream(
 	h *hold, opts []grpc.CallOption, open func([]grpc.CallOption) (grpc.ClientStream, error),
-) (s *clientStream, err error) {
-	defer func() {
-		if s != nil {
-			return
-		}
-		// Also after a panic or an exit in an interceptor further in.
-		if lost := h.settle(err); lost != nil {
-			err = lost
-		}
-	}()
+) (*clientStream, error) {
 	// After the caller's own OnFinish, which are still part of the operation.
-	err = lockmw.ErrUnwound // unless it returns
-	stream, err := open(append(slices.Clip(opts), grpc.OnFinish(func(error) { _ = h.end() })))
+	opts = append(slices.Clip(opts), grpc.OnFinish(func(error) { _ = h.end() }))
+	var stream grpc.ClientStream
+	err := unwind.Then(func() (err error) {
+		stream, err = open(opts)
+		return err
+	}, func(err error) error {
+		if err == nil {
+			return nil
+		}
+		if lost := h.settle(err); lost != nil {
+			return lost
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -42,33 +43,38 @@ func (h *hold) end() error {
 func (h *hold) abort() {
 	h.once.Do(func() {
 		h.over.Store(true)
-		_ = h.exit(lockmw.ErrUnwound) // nobody gets to hear of a loss
+		_ = h.exit(unwind.Err) // nobody gets to hear of a loss
 	})
 }
 
-// settle ends a call whose own outcome is err, [lockmw.ErrUnwound] if
-// it has none. What it returns takes its place; nil if err stands.
+// settle ends a call whose own error is err, [unwind.Err] if it did not return. What it returns
+// takes the place of err; nil if that stands.
 func (h *hold) settle(err error) *callError {
-	if errors.Is(err, lockmw.ErrUnwound) {
+	if errors.Is(err, unwind.Err) {
 		h.abort()
 		return nil
 	}
-	loss := h.end()
-	switch cut := h.cut.Load(); {
-	case cut != nil:
-		// Messages were held back: whatever the handler made of that, its work is not whole.
-		if loss == nil {
-			loss = cut.causes[0]
-		}
-	case loss == nil && err != nil:
-		loss = lossIn(h.ctx) // an outer lock's, which ended this call too
-	case err == nil && !h.strict:
-		return nil
+	loss, cut := h.end(), h.cut.Load()
+	switch {
+	case cut == nil:
+		return settled(h.ctx, loss, err, h.strict)
+	case loss == nil:
+		loss = cut.causes[0]
 	}
-	if loss == nil {
-		return nil
-	}
+	// Messages were held back: whatever the handler made of that, its work is not whole.
 	return lostError(loss, err)
+}
+
+// settled is what takes the place of own, the error of a call that ran on ctx, if its lock was lost
+// for a reason, loss; nil if own stands.
+func settled(ctx context.Context, loss, own error, strict bool) *callError {
+	if loss == nil && own != nil {
+		loss = lossIn(ctx) // an outer lock's, which ended this call too
+	}
+	if loss == nil || own == nil && !strict {
+		return nil
+	}
+	return lostError(loss, own)
 }
 
 // failure is the error for what a stream wants to do though the lock is lost; nil

@@ -3,6 +3,7 @@ package grpcmw
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"google.golang.org/grpc/metadata"
 
@@ -66,9 +67,36 @@ func (in *interceptor) options(method string) []lockmw.Option {
 	}
 }
 
-// enterFor takes the lock of a call whose message, if the rule needs it, is msg.
+// run runs do under the lock of a call whose message, if the rule needs it, is msg. What it returns
+// takes the place of do's error; nil if that stands.
+func (in *interceptor) run(
+	ctx context.Context, r *rule, msg any, do func(context.Context) error,
+) *callError {
+	key, bad := in.keyOf(ctx, r, msg)
+	if bad != nil {
+		return bad
+	}
+	doneWaiting, bad := in.countWaiter(ctx)
+	if bad != nil {
+		return bad
+	}
+	defer doneWaiting()
+	var operation context.Context
+	var own error
+	ran, loss := lockmw.Run(ctx, in.keeper, key, func(ctx context.Context) error {
+		doneWaiting()
+		operation, own = ctx, do(ctx)
+		return nil // so that Run's error is the loss alone
+	}, r.opts...)
+	if !ran {
+		return in.refused(loss)
+	}
+	return settled(operation, loss, own, in.strict)
+}
+
+// enterFor is enter for a call whose message, if the rule needs it, is msg.
 func (in *interceptor) enterFor(ctx context.Context, r *rule, msg any) (*hold, *callError) {
-	key, bad := r.keyOf(msg, func(name string) []string { return in.values(ctx, name) })
+	key, bad := in.keyOf(ctx, r, msg)
 	if bad != nil {
 		return nil, bad
 	}
@@ -77,23 +105,39 @@ func (in *interceptor) enterFor(ctx context.Context, r *rule, msg any) (*hold, *
 
 // enter takes the lock on a key. The hold is nil if and only if the error is not.
 func (in *interceptor) enter(ctx context.Context, r *rule, key string) (*hold, *callError) {
-	if in.callers != nil {
-		caller := in.caller(ctx)
-		if caller == "" {
-			return nil, badKey("the call does not say who makes it, as it must where each caller "+
-				"may wait only so often", nil)
-		}
-		if !in.callers.Take(caller) {
-			return nil, in.quotaFull()
-		}
-		defer in.callers.Give(caller)
+	doneWaiting, bad := in.countWaiter(ctx)
+	if bad != nil {
+		return nil, bad
 	}
+	defer doneWaiting()
 	outer := lockmw.FenceOf(ctx, key) != 0
 	ctx, exit, err := lockmw.Enter(ctx, in.keeper, key, r.opts...)
 	if err != nil {
 		return nil, in.refused(err)
 	}
 	return &hold{ctx: ctx, name: key, outer: outer, strict: in.strict, exit: exit}, nil
+}
+
+// keyOf derives the key of a call.
+func (in *interceptor) keyOf(ctx context.Context, r *rule, msg any) (string, *callError) {
+	return r.keyOf(msg, func(name string) []string { return in.values(ctx, name) })
+}
+
+// countWaiter counts a call among those of its caller that wait for locks, until done is called,
+// unless there are as many as may wait.
+func (in *interceptor) countWaiter(ctx context.Context) (done func(), bad *callError) {
+	if in.callers == nil {
+		return func() {}, nil
+	}
+	caller := in.caller(ctx)
+	if caller == "" {
+		return nil, badKey("the call does not say who makes it, as it must where each caller may "+
+			"wait only so often", nil)
+	}
+	if !in.callers.Take(caller) {
+		return nil, in.quotaFull()
+	}
+	return sync.OnceFunc(func() { in.callers.Give(caller) }), nil
 }
 
 func incoming(ctx context.Context, name string) []string {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -52,7 +53,7 @@ func (s *settings) answer(setTrailer func(metadata.MD), err error) error {
 
 // own translates a handler's own error if its words may name a lock; nil if it can go out as it is.
 func (s *settings) own(err error) *callError {
-	if err == nil || errors.Is(err, lockmw.ErrUnwound) {
+	if err == nil || errors.Is(err, unwind.Err) {
 		return nil
 	}
 	//nolint:errorlint // a status further in goes out with the words of the whole error

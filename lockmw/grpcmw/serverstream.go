@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -54,7 +54,7 @@ func (s contextStream) Context() context.Context { return s.ctx }
 
 func (in *interceptor) serveStream(
 	ctx context.Context, r *rule, srv any, stream grpc.ServerStream, handler grpc.StreamHandler,
-) (err error) {
+) error {
 	s := &serverStream{
 		ServerStream: stream, in: in, rule: r, taking: make(chan struct{}, 1),
 		silence: silence{begun: time.Now()},
@@ -66,15 +66,14 @@ func (in *interceptor) serveStream(
 		}
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	// Deferred, so that a panic and runtime.Goexit free the lock too, and pass through.
-	defer func() {
-		if failed := cmp.Or(s.settle(err), in.own(err)); failed != nil {
-			stream.SetTrailer(failed.trailer())
-			err = failed
+	return unwind.Then(func() error { return handler(srv, s) }, func(err error) error {
+		failed := cmp.Or(s.settle(err), in.own(err))
+		if failed == nil {
+			return err
 		}
-	}()
-	err = lockmw.ErrUnwound // unless it returns
-	return handler(srv, s)
+		stream.SetTrailer(failed.trailer())
+		return failed
+	})
 }
 
 // keyBefore is the key of a stream that is known before its first message.

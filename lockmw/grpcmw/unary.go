@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -39,21 +38,15 @@ func UnaryServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.UnaryS
 func (in *interceptor) serve(
 	ctx context.Context, r *rule, req any, handler grpc.UnaryHandler,
 ) (reply any, err error) {
-	setTrailer := trailerOf(ctx)
-	h, refused := in.enterFor(ctx, r, req)
-	if refused != nil {
-		setTrailer(refused.trailer())
-		return nil, refused
+	failed := in.run(ctx, r, req, func(ctx context.Context) error {
+		reply, err = handler(ctx, req)
+		return err
+	})
+	if failed = cmp.Or(failed, in.own(err)); failed != nil {
+		trailerOf(ctx)(failed.trailer())
+		err = failed
 	}
-	// Deferred, so that a panic and runtime.Goexit free the lock too, and pass through.
-	defer func() {
-		if failed := cmp.Or(h.settle(err), in.own(err)); failed != nil {
-			setTrailer(failed.trailer())
-			err = failed
-		}
-	}()
-	err = lockmw.ErrUnwound // unless it returns
-	return handler(h.ctx, req)
+	return reply, err
 }
 
 // UnaryClientInterceptor makes calls of unary methods under the locks that the rules among
@@ -76,16 +69,13 @@ func UnaryClientInterceptor(k *renewer.Keeper, opts ...ClientOption) grpc.UnaryC
 		if r == nil {
 			return invoker(in.pass(ctx), method, req, reply, cc, opts...)
 		}
-		h, refused := in.enterFor(ctx, r, req)
-		if refused != nil {
-			return refused
+		failed := in.run(ctx, r, req, func(ctx context.Context) error {
+			err = invoker(in.pass(ctx), method, req, reply, cc, opts...)
+			return err
+		})
+		if failed != nil {
+			return failed
 		}
-		defer func() {
-			if lost := h.settle(err); lost != nil {
-				err = lost
-			}
-		}()
-		err = lockmw.ErrUnwound // unless it returns
-		return invoker(in.pass(h.ctx), method, req, reply, cc, opts...)
+		return err
 	}
 }
