@@ -19,8 +19,6 @@ var errPast = fmt.Errorf("%w: by the clock, its time is over", renewer.ErrLost)
 // hold is the lock of one call. Its methods may be called concurrently.
 type hold struct {
 	ctx    context.Context // the operation's
-	name   string
-	outer  bool // an outer call holds a lock of this name, so that ours need not be the innermost
 	strict bool
 	exit   func(error) error
 
@@ -80,8 +78,7 @@ func settled(ctx context.Context, loss, own error, strict bool) *callError {
 // failure is the error for what a stream wants to do though the lock is lost; nil
 // if it is not. It is right on the first instruction after a pause of the process.
 func (h *hold) failure() *callError {
-	// Remaining is the innermost lock's.
-	valid := lockmw.Remaining(h.ctx) > 0 && (!h.outer || lockmw.Held(h.ctx, h.name))
+	valid := lockmw.Remaining(h.ctx) > 0
 	switch {
 	case valid && h.ctx.Err() == nil:
 		return nil

@@ -110,12 +110,11 @@ func (in *interceptor) enter(ctx context.Context, r *rule, key string) (*hold, *
 		return nil, bad
 	}
 	defer doneWaiting()
-	outer := lockmw.FenceOf(ctx, key) != 0
 	ctx, exit, err := lockmw.Enter(ctx, in.keeper, key, r.opts...)
 	if err != nil {
 		return nil, in.refused(err)
 	}
-	return &hold{ctx: ctx, name: key, outer: outer, strict: in.strict, exit: exit}, nil
+	return &hold{ctx: ctx, strict: in.strict, exit: exit}, nil
 }
 
 // keyOf derives the key of a call.
