@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -290,4 +291,17 @@ func TestMetadataKeyOnTheClient(t *testing.T) {
 	require.Equal(t, "x-account:a1", store.Calls(script.Acquire)[0].Claims[0].Name)
 	err := call(metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-account", "a1")))
 	require.Equal(t, codes.InvalidArgument, verdictOf(t, err).code)
+}
+
+func TestNamesOfMetadata(t *testing.T) {
+	t.Parallel()
+	for c := range rune(128) {
+		odd := !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-_.", unicode.ToLower(c))
+		use := func() { grpcmw.ForMetadata(unary, string(c)) }
+		if odd {
+			require.Panics(t, use, "%q", c)
+		} else {
+			require.NotPanics(t, use, "%q", c)
+		}
+	}
 }

@@ -125,6 +125,22 @@ func TestOneCallerFillsNoLines(t *testing.T) {
 	})
 }
 
+// A handler may make calls that wait, since its own has its lock.
+func TestCallsThatRunDoNotWait(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bubble) {
+		in := grpcmw.UnaryServerInterceptor(b.k, grpcmw.ForMethod(unary, account),
+			grpcmw.MaxWaitersPerCaller(1, callerOf))
+		ctx, info := by(t.Context(), "alice"), &grpc.UnaryServerInfo{FullMethod: unary}
+		_, err := in(ctx, request("a1"), info, func(context.Context, any) (any, error) {
+			return in(ctx, request("a2"), info, func(context.Context, any) (any, error) {
+				return nil, nil
+			})
+		})
+		require.NoError(t, err)
+	})
+}
+
 // Calls that gave up or were refused do not count any more.
 func TestCallersWhoWaitNoMoreAreForgotten(t *testing.T) {
 	t.Parallel()
