@@ -82,7 +82,7 @@ func (s *service) FullDuplexCall(
 }
 
 // serve runs a server on loopback, beside the health and reflection services, and returns where.
-func serve(t *testing.T, s *service, opts ...grpc.ServerOption) (string, *grpc.Server) {
+func serve(t testing.TB, s *service, opts ...grpc.ServerOption) (string, *grpc.Server) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func serve(t *testing.T, s *service, opts ...grpc.ServerOption) (string, *grpc.S
 }
 
 // dial connects a client, which must be called after serve.
-func dial(t *testing.T, addr string, opts ...grpc.DialOption) *grpc.ClientConn {
+func dial(t testing.TB, addr string, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient(addr,
 		append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
