@@ -2,7 +2,7 @@ package grpcmw
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// lateStream is a stream whose lock's key is in its first message. It is opened
-// when that is sent: a server begins to work when a stream is opened, and
-// should not do so without the lock. What is received before waits for that.
+// lateStream is a stream whose lock's key is in its first message. It is opened when that is sent:
+// a server begins to work when a stream is opened, and the lock's fencing token goes along in the
+// metadata that open it. What is received before waits for that.
 type lateStream struct {
 	ctx   context.Context
 	conn  *grpc.ClientConn // nil if there is none, as with some channels inside a process
@@ -21,11 +21,11 @@ type lateStream struct {
 	enter func(first any) (*hold, *callError)
 	open  func(*hold) (*clientStream, error)
 
-	claimed atomic.Bool     // somebody is about to settle the rest
-	pending context.Context // ends when that is done
-	settled context.CancelFunc
+	once    sync.Once // the first to send, to close, or to notice an end decides
+	decided context.Context
+	decide  context.CancelFunc // ends decided
 	unwatch func() bool
-	stream  *clientStream // nil if err is not
+	stream  *clientStream // nil if err is not; both are set once decided has ended
 	err     error         // why the stream will never be open
 }
 
@@ -34,87 +34,85 @@ func newLateStream(
 	enter func(any) (*hold, *callError), open func(*hold) (*clientStream, error),
 ) *lateStream {
 	s := &lateStream{ctx: ctx, conn: conn, opts: opts, enter: enter, open: open}
-	s.pending, s.settled = context.WithCancel(context.WithoutCancel(ctx))
+	s.decided, s.decide = context.WithCancel(context.WithoutCancel(ctx))
 	watched := make(chan struct{})
 	defer close(watched)
 	s.unwatch = context.AfterFunc(ctx, func() {
 		<-watched // ctx may have ended already
-		if !s.claim() {
-			return
-		}
-		if loss := lossIn(ctx); loss != nil { // of the lock that the stream was to be opened under
-			s.never(lostError(loss, nil))
-		} else {
-			s.never(status.FromContextError(ctx.Err()).Err())
-		}
+		s.never(func() error {
+			if loss := lossIn(ctx); loss != nil { // of a lock around the call
+				return lostError(loss, nil)
+			}
+			return status.FromContextError(ctx.Err()).Err()
+		})
 	})
 	return s
 }
 
-// claim tells whether it is the caller's to settle what becomes of the stream.
-func (s *lateStream) claim() bool { return !s.claimed.Swap(true) }
-
-// settle is called once, after claim.
-func (s *lateStream) settle(stream *clientStream, err error) {
-	s.stream, s.err = stream, err
-	s.unwatch()
-	s.settled()
+// never decides that the stream will not be opened, and why, unless something was decided before.
+func (s *lateStream) never(why func() error) {
+	s.once.Do(func() {
+		s.err = why()
+		s.finish()
+	})
 }
 
-// never settles that gRPC will not get to see the stream, and says so
-// to those who expect to hear from gRPC.
-func (s *lateStream) never(err error) {
+// begin takes the lock by the first message and opens the stream, unless something was decided
+// before.
+func (s *lateStream) begin(first any) {
+	s.once.Do(func() {
+		// Deferred, so that after a panic of a key function no caller waits for ever.
+		defer func() {
+			if s.stream == nil && s.err == nil {
+				s.err = ended("the stream was not opened, for a panic")
+			}
+			s.finish()
+		}()
+		h, refused := s.enter(first)
+		if refused != nil {
+			s.err = refused
+			return
+		}
+		s.opts = nil // gRPC calls their OnFinish
+		s.stream, s.err = s.open(h)
+	})
+}
+
+// finish lets all callers go on. Before, it tells the call options of an end of which gRPC knows
+// nothing.
+func (s *lateStream) finish() {
 	for _, o := range s.opts {
 		if o, ok := o.(grpc.OnFinishCallOption); ok {
-			o.OnFinish(err)
+			o.OnFinish(s.err)
 		}
 	}
-	s.settle(nil, err)
+	s.unwatch()
+	s.decide()
 }
 
-// begin takes the lock by the first message and opens the stream.
-func (s *lateStream) begin(first any) {
-	var h *hold
-	var stream *clientStream
-	var err error = ended("the stream was not opened, for a panic")
-	// Deferred, so that a panic of a key function leaves nobody waiting.
-	defer func() {
-		if h == nil {
-			s.never(err)
-		} else {
-			s.settle(stream, err)
-		}
-	}()
-	h, refused := s.enter(first)
-	if refused != nil {
-		err = refused
-		return
-	}
-	stream, err = s.open(h)
-}
-
-// await waits until it is settled what becomes of the stream.
+// await waits until it is decided what becomes of the stream, and returns that.
 func (s *lateStream) await() (*clientStream, error) {
-	for s.conn != nil && s.pending.Err() == nil {
+	for s.conn != nil && s.decided.Err() == nil {
 		state := s.conn.GetState()
 		if state == connectivity.Shutdown {
-			if s.claim() {
-				s.never(status.Error(codes.Canceled, "lockbeat: the connection was closed before "+
-					"the stream's first message"))
-			}
+			s.never(func() error {
+				return status.Error(codes.Canceled,
+					"lockbeat: the connection was closed before the "+
+						"stream's first message")
+			})
 			break
 		}
-		if !s.conn.WaitForStateChange(s.pending, state) {
+		if !s.conn.WaitForStateChange(s.decided, state) {
 			break
 		}
 	}
-	<-s.pending.Done()
+	<-s.decided.Done()
 	return s.stream, s.err
 }
 
 // now is the stream if it is open.
 func (s *lateStream) now() *clientStream {
-	if s.pending.Err() == nil {
+	if s.decided.Err() == nil {
 		return nil
 	}
 	return s.stream
@@ -122,9 +120,7 @@ func (s *lateStream) now() *clientStream {
 
 // SendMsg takes the lock and opens the stream, the first time.
 func (s *lateStream) SendMsg(m any) error {
-	if s.claim() {
-		s.begin(m)
-	}
+	s.begin(m)
 	stream, err := s.await()
 	if err != nil {
 		return err
@@ -152,14 +148,13 @@ func (s *lateStream) Header() (metadata.MD, error) {
 
 // CloseSend before the first message is the end: there is no key.
 func (s *lateStream) CloseSend() error {
-	if s.claim() {
-		s.never(badKey("the stream was closed without a message, which would have had its key",
-			nil))
-	}
+	s.never(func() error {
+		return badKey("the stream was closed without a message, which would have had its key", nil)
+	})
 	if stream, err := s.await(); err == nil {
 		return stream.CloseSend()
 	}
-	return nil // as always: RecvMsg tells
+	return nil // as always: RecvMsg returns the error
 }
 
 // Trailer is that of the stream, once it is open.
