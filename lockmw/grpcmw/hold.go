@@ -1,6 +1,7 @@
 package grpcmw
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,26 +54,24 @@ func (h *hold) settle(err error) *callError {
 		return nil
 	}
 	loss, cut := h.end(), h.cut.Load()
-	switch {
-	case cut == nil:
-		return settled(h.ctx, loss, err, h.strict)
-	case loss == nil:
-		loss = cut.causes[0]
+	if cut == nil {
+		return settled(loss, lossIn(h.ctx), err, h.strict)
 	}
 	// Messages were held back: whatever the handler made of that, its work is not whole.
-	return lostError(loss, err)
+	return lostError(cmp.Or(loss, cut.causes[0]), err)
 }
 
-// settled is what takes the place of own, the error of a call that ran on ctx, if its lock was lost
-// for a reason, loss; nil if own stands.
-func settled(ctx context.Context, loss, own error, strict bool) *callError {
-	if loss == nil && own != nil {
-		loss = lossIn(ctx) // an outer lock's, which ended this call too
-	}
-	if loss == nil || own == nil && !strict {
+// settled is what takes the place of own, a call's own error, if the call was under a lost lock;
+// nil if own stands. loss is the loss of the call's lock, outer one by which its context had ended.
+func settled(loss, outer, own error, strict bool) *callError {
+	switch {
+	case own != nil && cmp.Or(loss, outer) != nil:
+		return lostError(cmp.Or(loss, outer), own)
+	case loss != nil && strict:
+		return lostError(loss, nil)
+	default:
 		return nil
 	}
-	return lostError(loss, own)
 }
 
 // failure is the error for what a stream wants to do though the lock is lost; nil

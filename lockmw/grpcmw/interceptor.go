@@ -81,17 +81,17 @@ func (in *interceptor) run(
 		return bad
 	}
 	defer doneWaiting()
-	var operation context.Context
-	var own error
+	var own, outer error
 	ran, loss := lockmw.Run(ctx, in.keeper, key, func(ctx context.Context) error {
 		doneWaiting()
-		operation, own = ctx, do(ctx)
+		own = do(ctx)
+		outer = lossIn(ctx)
 		return nil // so that Run's error is the loss alone
 	}, r.opts...)
 	if !ran {
 		return in.refused(loss)
 	}
-	return settled(operation, loss, own, in.strict)
+	return settled(loss, outer, own, in.strict)
 }
 
 // enterFor is enter for a call whose message, if the rule needs it, is msg.
