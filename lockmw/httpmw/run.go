@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 )
 
 // work handles a request.
@@ -20,11 +20,10 @@ type held struct {
 // under runs do with the lock, and frees it. It returns the loss of the lock, nil if
 // there was none. A panic and runtime.Goexit pass through, and the lock is free then.
 func (l held) under(w http.ResponseWriter, r *http.Request, do work) (lost error) {
-	unwound := lockmw.ErrUnwound
-	defer func() { lost = l.exit(unwound) }()
-	httpguard.Serve(l.ctx, w, r, do)
-	unwound = nil
-	return nil
+	return unwind.Then(func() error {
+		httpguard.Serve(l.ctx, w, r, do)
+		return nil // so that the error is the loss alone
+	}, l.exit)
 }
 
 // run runs do with the lock, and answers in its place if the lock was lost.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -95,28 +96,26 @@ func (t *transport) enter(r *http.Request) (context.Context, func(error) error, 
 func (t *transport) call(
 	ctx context.Context, r *http.Request, exit func(error) error,
 ) (res *http.Response, err error) {
-	free := true
-	defer func() { // also after a panic
-		if free {
-			err = exit(err)
-		}
-	}()
 	sent := r.WithContext(ctx)
 	if t.sendFence {
 		sent.Header = r.Header.Clone()
 		InjectFence(ctx, sent.Header)
 	}
-	err = lockmw.ErrUnwound // unless it returns
-	res, err = t.base.RoundTrip(sent)
+	err = unwind.Then(func() (err error) {
+		res, err = t.base.RoundTrip(sent) //nolint:bodyclose // it is the caller's to close
+		return err
+	}, func(err error) error {
+		if err == nil && hasBody(res) {
+			res.Body = newBody(ctx, res.Body, exit)
+			return nil
+		}
+		return exit(err)
+	})
 	if err != nil {
 		return nil, err
 	}
 	if res.Request == sent {
 		res.Request = r // as the caller knows it
-	}
-	if hasBody(res) {
-		free = false
-		res.Body = newBody(ctx, res.Body, exit)
 	}
 	return res, nil
 }
