@@ -11,9 +11,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ErrUnwound is what to give the exit of [Enter] for an operation that has not returned.
-var ErrUnwound = unwind.Err
-
 // Enter takes the lock on name for an operation that is not one function, such as a stream, a body
 // that is read later, or a framework's Lock and Unlock; for one function use [Run]. The operation
 // runs on the context that Enter returns; exit frees the lock. The context and exit are nil if and
