@@ -162,11 +162,11 @@ func TestRetryIn(t *testing.T) {
 	}{
 		{held(0), 0, lockmw.DefaultRetryIn},
 		{held(20 * time.Second), 0, 10 * time.Second},
-		{held(time.Hour), 0, lockmw.MaxRetryIn},
+		{held(time.Hour), 0, 30 * time.Second},
 		{held(time.Hour), 3 * time.Second, 3 * time.Second},
 		{
 			&renewer.Error{Kind: renewer.ErrUnavailable, HeldFor: time.Hour}, 0,
-			lockmw.DefaultStoreRetryIn,
+			5 * time.Second,
 		},
 		{renewer.ErrShutdown, 0, lockmw.DefaultRetryIn},
 	} {

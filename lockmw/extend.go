@@ -40,9 +40,6 @@ func Extend(ctx context.Context, d time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// ExtendUntil is [Extend] to a point in time, by the local clock.
-func ExtendUntil(ctx context.Context, t time.Time) error { return Extend(ctx, time.Until(t)) }
-
 // Assert is for code that must only run under the lock on name: nil if ctx does and the lock
 // is valid, by the clock. Otherwise the error is [ErrNotHeld], and a *renewer.LostError as
 // well if the lock was lost. With a name made by [Keys] it asserts all of them.

@@ -9,40 +9,40 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Refusal is why a lock was not to be had. Adapters translate it.
+// Refusal is why a call did not get its lock. Adapters translate it.
 type Refusal uint8
 
 const (
 	// RefusalNone is the zero value: there is no error.
 	RefusalNone Refusal = iota
-	// RefusalHeld means that somebody else has the lock: [renewer.ErrHeld].
+	// RefusalHeld means that another caller has the lock: [renewer.ErrHeld].
 	RefusalHeld
 	// RefusalQueueFull means that too many wait for it already: [renewer.ErrQueueFull].
 	RefusalQueueFull
-	// RefusalSkipped means that somebody else has it, and [Skip] was asked for: [ErrSkipped].
+	// RefusalSkipped means that another caller has it, and [Skip] was asked for: [ErrSkipped].
 	RefusalSkipped
-	// RefusalUnavailable means that the store could not be asked:
-	// [renewer.ErrUnavailable]. It never means "busy".
+	// RefusalUnavailable means that the store could not be asked: [renewer.ErrUnavailable]. It
+	// never means "busy".
 	RefusalUnavailable
 	// RefusalShutdown means that the keeper is shut down: [renewer.ErrShutdown].
 	RefusalShutdown
 	// RefusalName means that the name is empty, too long, or one of too many ([MaxKeys]):
 	// [renewer.ErrName].
 	RefusalName
-	// RefusalLost means that the lock of an outer call, in whose
-	// context this one was made, is lost: [renewer.ErrLost].
+	// RefusalLost means that the lock of an outer call, in whose context this one was made, is
+	// lost: [renewer.ErrLost].
 	RefusalLost
 	// RefusalCancelled means that the caller has gone: context.Canceled.
 	RefusalCancelled
 	// RefusalDeadline means that the caller's own deadline has passed: context.DeadlineExceeded.
 	RefusalDeadline
-	// RefusalMisuse means that the call can never work:
-	// [renewer.ErrConfig], and whatever no lock's error is.
+	// RefusalMisuse means that the call can never work: [renewer.ErrConfig], and every error that
+	// does not come from a lock.
 	RefusalMisuse
 )
 
-// RefusalOf sorts an error of [Enter], or of [Do] if the function did
-// not run: a function may return the errors of locks of its own.
+// RefusalOf sorts an error of [Enter], or of [Run] if the function did not run: the error of a
+// function that ran may come from a lock that it uses itself.
 func RefusalOf(err error) Refusal {
 	switch {
 	case err == nil:
@@ -70,28 +70,29 @@ func RefusalOf(err error) Refusal {
 	}
 }
 
+// DefaultRetryIn is about how long after a refusal it is worth asking again: a second.
+const DefaultRetryIn = time.Second
+
 const (
-	// DefaultRetryIn is about how long after a refusal it is worth asking again.
-	DefaultRetryIn = time.Second
-	// DefaultStoreRetryIn is the same when the store could not be asked.
-	DefaultStoreRetryIn = 5 * time.Second
-	// MaxRetryIn bounds the hint for a lock that has been held for long.
-	MaxRetryIn = 30 * time.Second
+	storeRetryIn = 5 * time.Second  // in place of DefaultRetryIn if the store could not be asked
+	maxRetryIn   = 30 * time.Second // for a lock that has been held for long
 )
 
-// RetryIn is a hint to whoever was refused with err: when to ask again. It is a random duration
-// between half of and one and a half times what it stands for, so that callers refused together
-// do not come back together. That is base, or, if base is 0, [DefaultStoreRetryIn] if the store
-// was down, and otherwise half of the time that the holder has had the lock already, from
-// [DefaultRetryIn] to [MaxRetryIn]: who has been at it for a minute is hardly done in a second.
-// (The time left to the lease would say less: it is renewed all the time.)
+// RetryIn advises a caller that was refused with err when to ask again: after a random duration
+// between half of base and one and a half times base, so that callers refused together do not come
+// back together.
+//
+// If base is 0 or less, it is 5 s if the store could not be asked, and otherwise half of the time
+// for which the holder has had the lock, but at least [DefaultRetryIn] (1 s) and at most 30 s: an
+// operation that has taken a minute is hardly done in a second. (The time left to the lease would
+// say less, since heartbeats renew it.)
 func RetryIn(err error, base time.Duration) time.Duration {
 	if base <= 0 {
 		base = DefaultRetryIn
 		if errors.Is(err, renewer.ErrUnavailable) {
-			base = DefaultStoreRetryIn
+			base = storeRetryIn
 		} else if e, ok := errors.AsType[*renewer.Error](err); ok {
-			base = max(base, min(e.HeldFor/2, MaxRetryIn))
+			base = max(base, min(e.HeldFor/2, maxRetryIn))
 		}
 	}
 	return base/2 + rand.N(base)

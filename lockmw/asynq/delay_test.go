@@ -31,7 +31,7 @@ func TestDelayOfTasksThatDidNotRun(t *testing.T) {
 			[]asynqmw.HandleOption{asynqmw.RetryIn(time.Minute)},
 			time.Minute,
 		},
-		"down":          {0, nil, lockmw.DefaultStoreRetryIn},
+		"down":          {0, nil, 5 * time.Second},
 		"down, as told": {0, []asynqmw.HandleOption{asynqmw.RetryIn(time.Hour)}, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
