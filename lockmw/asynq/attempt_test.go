@@ -29,7 +29,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 		}, asynqmw.Wait(time.Minute))
 		err := h.ProcessTask(ctx, task(`{"User":"u1"}`))
 		require.ErrorIs(t, err, context.Canceled)
-		assert.True(t, asynqmw.IsFailure(nil)(err))
+		assert.True(t, isFailure(err))
 	})
 }
 
@@ -69,7 +69,7 @@ func TestAnswerAndTheTimeOfTheTask(t *testing.T) {
 				} else {
 					require.ErrorIs(t, err, renewer.ErrUnavailable)
 					require.NotErrorIs(t, err, context.Canceled)
-					assert.False(t, asynqmw.IsFailure(nil)(err))
+					assert.False(t, isFailure(err))
 					assert.Less(t, time.Since(begun), 2*time.Second)
 				}
 				synctest.Wait()
@@ -96,8 +96,8 @@ func TestInnerHandlerAfterALoss(t *testing.T) {
 			}))
 		err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))
 		require.ErrorIs(t, err, renewer.ErrLost)
-		assert.False(t, asynqmw.IsFailure(nil)(err))
-		assert.InDelta(t, lockmw.DefaultRetryIn, asynqmw.RetryDelay(nil)(0, err, nil),
+		assert.False(t, isFailure(err))
+		assert.InDelta(t, lockmw.DefaultRetryIn, configured.RetryDelayFunc(0, err, nil),
 			float64(lockmw.DefaultRetryIn/2))
 	})
 }

@@ -10,20 +10,19 @@ import (
 
 // Configure returns cfg with its IsFailure, RetryDelayFunc, ErrorHandler and BaseContext decorated,
 // so that a task that did not run for want of its lock uses up no attempt, comes back soon, and
-// raises no alarm, and so that handlers know that. What cfg has of its own decides for everything
-// else, asynq's defaults if it has nothing. To configure twice changes nothing more. What is set
-// afterwards takes the place of what is decorated: configure last.
+// raises no alarm, and so that handlers know that. cfg's own functions decide everything else,
+// asynq's defaults if it has none. Configuring twice changes nothing more. What is set afterwards
+// replaces what is decorated: configure last.
 func Configure(cfg asynq.Config) asynq.Config {
-	cfg.IsFailure = IsFailure(cfg.IsFailure)
-	cfg.RetryDelayFunc = RetryDelay(cfg.RetryDelayFunc)
-	cfg.ErrorHandler = ErrorHandler(cfg.ErrorHandler)
-	cfg.BaseContext = BaseContext(cfg.BaseContext)
+	cfg.IsFailure = isFailure(cfg.IsFailure)
+	cfg.RetryDelayFunc = retryDelay(cfg.RetryDelayFunc)
+	cfg.ErrorHandler = errorHandler(cfg.ErrorHandler)
+	cfg.BaseContext = baseContext(cfg.BaseContext)
 	return cfg
 }
 
-// IsFailure decorates what asynq.Config.IsFailure is set to: a [NotRunError] is no failure,
-// next decides about the rest. A nil next is asynq's default: every error is a failure.
-func IsFailure(next func(error) bool) func(error) bool {
+// isFailure lets next decide about all but a [NotRunError], which is no failure.
+func isFailure(next func(error) bool) func(error) bool {
 	return func(err error) bool {
 		switch {
 		case notRun(err) != nil:
@@ -36,9 +35,9 @@ func IsFailure(next func(error) bool) func(error) bool {
 	}
 }
 
-// RetryDelay decorates what asynq.Config.RetryDelayFunc is set to: a [NotRunError] says itself when
-// the task comes back, next decides about the rest. A nil next is asynq.DefaultRetryDelayFunc.
-func RetryDelay(next asynq.RetryDelayFunc) asynq.RetryDelayFunc {
+// retryDelay lets next decide about all but a [NotRunError], which says itself when the task comes
+// back.
+func retryDelay(next asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	if next == nil {
 		next = asynq.DefaultRetryDelayFunc
 	}
@@ -50,10 +49,9 @@ func RetryDelay(next asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	}
 }
 
-// ErrorHandler decorates what asynq.Config.ErrorHandler is set to: next
-// does not hear of a [NotRunError], unless asynq archives the task for
-// it or the error is [ErrNotConfigured]. A nil next hears nothing.
-func ErrorHandler(next asynq.ErrorHandler) asynq.ErrorHandler {
+// errorHandler passes all errors on to next, except a [NotRunError] for which asynq neither
+// archives the task nor counts an attempt.
+func errorHandler(next asynq.ErrorHandler) asynq.ErrorHandler {
 	return asynq.ErrorHandlerFunc(func(ctx context.Context, task *asynq.Task, err error) {
 		if e := notRun(err); next != nil && (e == nil || e.Archived || e.Counted) {
 			next.HandleError(ctx, task, err)
@@ -63,18 +61,16 @@ func ErrorHandler(next asynq.ErrorHandler) asynq.ErrorHandler {
 
 type configuredKey struct{}
 
-// BaseContext decorates what asynq.Config.BaseContext is set to: it marks the context, so that
-// handlers know that the rest of the config is decorated too. Without it their refusals are
-// [ErrNotConfigured]. A nil next is context.Background.
-func BaseContext(next func() context.Context) func() context.Context {
+// baseContext marks next's context, by which handlers know that the server is configured.
+func baseContext(next func() context.Context) func() context.Context {
 	if next == nil {
 		next = context.Background
 	}
 	return func() context.Context { return context.WithValue(next(), configuredKey{}, true) }
 }
 
-// configured reports whether the server that ctx came from counts no attempt for a refused task. A
-// handler that is called by no server, as in a test, has nobody who counts.
+// configured reports whether the server that ctx came from counts no attempt for a refused task.
+// For a handler that no server calls, as in a test, nothing counts attempts.
 func configured(ctx context.Context) bool {
 	_, served := asynq.GetMaxRetry(ctx)
 	return !served || ctx.Value(configuredKey{}) != nil

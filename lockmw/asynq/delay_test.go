@@ -62,7 +62,7 @@ func TestDelayOfTasksThatDidNotRun(t *testing.T) {
 				require.NoError(t, k.Shutdown(t.Context()))
 				err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))
 				require.ErrorIs(t, err, renewer.ErrShutdown)
-				assert.False(t, asynqmw.IsFailure(nil)(err))
+				assert.False(t, isFailure(err))
 			})
 		})
 	}

@@ -32,6 +32,12 @@ type order struct{ User string }
 
 func byUser(o order) string { return o.User }
 
+// configured is asynq's configuration as users have it who set nothing of it themselves.
+var configured = asynqmw.Configure(asynq.Config{})
+
+// isFailure reports whether a server with that configuration counts an attempt.
+func isFailure(err error) bool { return configured.IsFailure(err) }
+
 // env is a Redis that asynq and the locks share.
 type env struct {
 	t         *testing.T

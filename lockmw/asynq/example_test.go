@@ -93,7 +93,7 @@ func ExampleNotRunError() {
 	var notRun *asynqmw.NotRunError
 	fmt.Println(errors.As(err, &notRun) && notRun.RetryIn < 2*time.Second,
 		errors.Is(err, renewer.ErrHeld))
-	fmt.Println(asynqmw.IsFailure(nil)(err))
+	fmt.Println(asynqmw.Configure(asynq.Config{}).IsFailure(err))
 	// Output:
 	// true true
 	// false

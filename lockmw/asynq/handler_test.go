@@ -130,7 +130,7 @@ func TestRefusalOfAnInnerHandlerIsARefusal(t *testing.T) {
 		asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil }))
 	err := h.ProcessTask(t.Context(), task(`{"User":"inner"}`))
 	require.ErrorIs(t, err, renewer.ErrHeld)
-	assert.False(t, asynqmw.IsFailure(nil)(err))
+	assert.False(t, isFailure(err))
 }
 
 func TestCodecGetsThePayloadItself(t *testing.T) {

@@ -22,7 +22,7 @@ func openAsynq(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) cal
 	key := func(task *asynq.Task) (string, error) { return lockOf(string(task.Payload())), nil }
 	mux.Handle("transfer", asynqmw.Middleware(k, key, asynqmw.SharedKey(), asynqmw.Wait(wait))(
 		asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error { return do(ctx) })))
-	uncounted := asynqmw.IsFailure(nil)
+	uncounted := asynqmw.Configure(asynq.Config{}).IsFailure
 	return func(ctx context.Context, key string) (outcome, string) {
 		err := mux.ProcessTask(ctx, asynq.NewTask("transfer", []byte(key)))
 		return outcomeOfTask(t, ctx, err, !uncounted(err)), fmt.Sprint(err)
