@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// MostCallers is how many callers a [Budget] keeps in mind.
-	MostCallers = 1 << 16
+	// mostCallers is how many callers a [Budget] keeps in mind.
+	mostCallers = 1 << 16
 	// sample is of how many callers the one that has used least is forgotten for a new one.
 	sample = 16
 	// sweepMin is from how many callers on a [Budget] looks for those that it can forget.
@@ -16,7 +16,7 @@ const (
 
 // Budget bounds what each of many callers uses over time: so much at once, and as much again in
 // each period, evenly. What a caller has used is forgotten at that rate, and the caller when
-// nothing is left of it. Of more than [MostCallers] it forgets one that has used little. It may
+// nothing is left of it. Of more than [mostCallers] it forgets one that has used little. It may
 // be used concurrently.
 type Budget struct {
 	most   float64
@@ -83,13 +83,6 @@ func (b *Budget) use(caller string, amount int, now time.Time) {
 	b.callers[caller] = usage{max(b.left(used, now)+float64(amount), 0), now}
 }
 
-// Callers is how many are kept in mind.
-func (b *Budget) Callers() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.callers)
-}
-
 // left is what is left of a caller's use by now.
 func (b *Budget) left(u usage, now time.Time) float64 {
 	return max(u.amount-b.most*(float64(now.Sub(u.at))/float64(b.period)), 0)
@@ -105,7 +98,7 @@ func (b *Budget) makeRoom(now time.Time) {
 		}
 		b.sweepAt = max(2*len(b.callers), sweepMin)
 	}
-	if len(b.callers) < MostCallers {
+	if len(b.callers) < mostCallers {
 		return
 	}
 	least, seen := "", 0

@@ -36,10 +36,3 @@ func (e *Each) Give(caller string) {
 		delete(e.has, caller)
 	}
 }
-
-// Callers is how many have something.
-func (e *Each) Callers() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.has)
-}
