@@ -1,45 +1,51 @@
-// Package lockmw runs a function under a lock that the function never names:
-// it gets a context and returns, as it would without. Adapters for asynq,
-// net/http and gRPC are built on it; use it directly for everything else.
+// Package lockmw runs a function under a lock that the function never names: the function gets a
+// context and returns, as it would without. Adapters for asynq, net/http and gRPC are built on it;
+// use it directly for everything else.
 //
 //	receipt, err := lockmw.Do(ctx, keeper, "order:42", charge)
-//	safe := lockmw.Wrap(keeper, func(o Order) string { return lockmw.Key("order", o.ID) }, chargeOrder)
+//
+//	key := func(o Order) string { return lockmw.Key("order", o.ID) }
+//	safe := lockmw.Wrap(keeper, key, chargeOrder) // the same signature as chargeOrder
 //
 // # What the function can rely on
 //
-// Its context ends when the caller's does, or when the lock is lost; context.Cause tells
-// which, and a loss comes before anybody else can have the lock. The lock is held until the
-// function has returned, also when it ignores its context, panics or calls runtime.Goexit;
-// panics pass through. [Fence], [Held] and [Remaining] read the lock from the context.
+// Its context ends when the caller's does, or when the lock is lost; context.Cause reports which,
+// and a loss comes before any other process can have the lock. The lock is held until the function
+// has returned, also when it ignores its context, panics or calls runtime.Goexit; panics pass
+// through. [Fence], [Held] and [Remaining] read the lock from the context.
 //
-// # When somebody else has the lock
+// # When another caller has the lock
 //
-// By default the caller waits in line, at most [DefaultWait]; [Wait] sets another
-// bound, [Refuse] does not wait, [Skip] takes it that the work is being done.
+// By default the caller waits in line, at most [DefaultWait]; [Wait] sets another bound, [Refuse]
+// does not wait, [Skip] leaves the work to the holder.
 //
 // # Outcomes
 //
-// errors.Is tells them apart. When the function did not run: [renewer.ErrHeld],
-// [ErrSkipped], [renewer.ErrUnavailable] (the store could not be asked), [renewer.ErrName],
-// [renewer.ErrShutdown], or the error of the caller's own context. When it ran, its result
-// and error stand as they are. If the lock was lost meanwhile, [renewer.ErrLost] is joined
-// to an error; a result without error is returned as it is, since the work is done and only
-// telemetry needs to know — unless [Strict] asks for an error then too. That a key could
-// not be freed is no error here: it lapses with its TTL, and observers hear of it.
+// errors.Is tells them apart:
+//
+//	the lock is                       the function  the error
+//	--------------------------------  ------------  -------------------------------------------
+//	free                              ran           its own, as it is
+//	lost while the function runs      ran           its own, with [renewer.ErrLost] joined
+//	lost, and it returned no error    ran           none: the work is done; [Strict]: ErrLost
+//	held by another caller            did not run   [renewer.ErrHeld]; [Skip]: [ErrSkipped]
+//	unknown, since the store is down  did not run   [renewer.ErrUnavailable]
+//	of no usable name                 did not run   [renewer.ErrName]
+//	of a keeper that is shut down     did not run   [renewer.ErrShutdown]
+//	waited for when the context ends  did not run   that of the caller's context
+//
+// The result is returned beside the error. A key that could not be freed is no error here: it
+// lapses with its TTL, and observers hear of it.
 //
 // # More than once around a function
 //
-// [Keys] makes one name of several, at most [MaxKeys], for an operation that needs
-// all of their locks, without ever waiting in a circle. [DoOrSkip] tells whether
-// the function ran. [RunWhileHeld] runs it in one process of many, for as long as
-// that lives. [HoldAtLeast] keeps the lock past a function that is done sooner than
-// clocks differ. With [Manual] there is no heartbeat: the function calls [Extend]
-// between its steps. [Assert] is for code that must not run without the lock.
-//
-// # Adapters
-//
-// [Enter], [RefusalOf] and [RetryIn] are what the adapters for asynq, net/http and gRPC
-// are made of. Use them for another framework, or where the operation is not one function.
+// [Keys] makes one name of several, at most [MaxKeys], for an operation that needs all of their
+// locks, without ever waiting in a circle. [DoOrSkip] reports whether the function ran.
+// [RunWhileHeld] runs it in one process of many, for as long as that lives. [HoldAtLeast] keeps the
+// lock past a function that is done sooner than clocks differ. With [Manual] there is no heartbeat:
+// the function calls [Extend] between its steps. [Assert] is for code that must not run without the
+// lock. docs/write-an-adapter.md shows how to build on [Run], [RefusalOf] and [RetryIn] for another
+// framework.
 //
 // # Nesting
 //
@@ -49,8 +55,8 @@
 //
 // An inner call may outlive the outer one, which returns without waiting for it. The lock stays
 // held, with its heartbeat, and the contexts of both stay live, until the last call inside has
-// left; that one frees it. Each call gets to know of a loss up to the moment that it leaves. An
-// inner call's context ends when the lock is lost, even if it was made on a context detached by
+// left; that one frees it. Each call hears of a loss up to the moment that it leaves. An inner
+// call's context ends when the lock is lost, even if it was made on a context detached by
 // context.WithoutCancel. A lock that is over is found by no later call and by none of the helpers,
 // however its context was kept.
 //

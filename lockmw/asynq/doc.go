@@ -35,12 +35,12 @@
 // # What to watch out for
 //
 //   - The lock's name is the task's type and the key; [SharedKey] leaves the type out.
-//   - A task on its last attempt, and every task with MaxRetry(0), is archived by asynq whatever
-//     error it returns. So it waits in its worker's slot for as long as it has time, and is archived
-//     then. With [Requeue] a copy goes to the queue instead.
-//   - Refused tasks come back in no order. asynq looks for those that are due every
-//     Config.DelayedTaskCheckInterval, 5 s by default: set that to a second for keys with many short
-//     tasks, or let them [Wait] a little.
+//   - A task on its last attempt, and every task with MaxRetry(0), is archived by asynq
+//     whatever error it returns. So it waits in its worker's slot for as long as it has
+//     time, and is archived then. With [Requeue] a copy goes to the queue instead.
+//   - Refused tasks come back in no order. asynq looks for those that are
+//     due every Config.DelayedTaskCheckInterval, 5 s by default: set that to
+//     a second for keys with many short tasks, or let them [Wait] a little.
 //   - asynq gives a task to another worker when it has not heard of the first for 30 s. Take a TTL
 //     below that, such as renewer.DefaultTTL (15 s), and leave renewer.Config.CancelGrace at 0.
 //   - Shut the server down first, the keeper afterwards.
