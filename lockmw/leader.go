@@ -8,24 +8,24 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// RunWhileHeld runs fn in one of all the processes that call it with the same name: the leader. The
-// others stand by, for as long as ctx lives, through outages of the store too. fn's context ends
-// when ctx does, or when the lead is lost, before another can have it; context.Cause reports which.
-// If fn returns for the sake of a loss (nil when its context has ended, context.Canceled,
-// [renewer.ErrLost]), this process stands by again. If it returns otherwise, RunWhileHeld frees the
-// lock, so that a successor leads in a moment, and returns fn's error, joined with the loss if
-// there was one.
+// RunWhileHeld runs fn in one of all the processes that call it with the same name: the
+// leader. The others stand by, for as long as ctx lives, through outages of the store
+// too. fn's context ends when ctx does, or when the lead is lost, before another can
+// have it; context.Cause reports which. If fn returns because of a loss (nil when its
+// context has ended, context.Canceled, [renewer.ErrLost]), this process stands by again.
+// If it returns for another reason, RunWhileHeld frees the lock, so that a successor
+// leads in a moment, and returns fn's error, joined with the loss if there was one.
 //
-// When ctx ends it returns once fn has, with fn's error, or ctx's if fn was not running. It also
-// returns what standing by longer would not mend: [renewer.ErrName], [renewer.ErrShutdown],
-// [renewer.ErrRejected].
+// When ctx ends it returns once fn has, with fn's error, or ctx's if fn was
+// not running. It also returns the errors that standing by longer would not
+// mend: [renewer.ErrName], [renewer.ErrShutdown], [renewer.ErrRejected].
 //
 // A leader may lead for weeks, so its work is in no trace of the lock: spans that fn starts are
 // roots of their own. tracing.Link(ctx) makes a link to the lock's span for them.
 //
-// Of the options it takes [Operation], by which observers tell this lock's acquires (elected),
-// losses and releases (resigned) from others, and [HoldAtLeast], which keeps a successor waiting.
-// Called under the lock itself, it runs fn in that, once.
+// Of the options it takes [Operation], by which observers know this lock's acquires
+// (elected), losses and releases (resigned), and [HoldAtLeast], which keeps a
+// successor waiting. Called under the lock itself, it runs fn in that, once.
 func RunWhileHeld(
 	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error,
 	opts ...Option,
@@ -42,7 +42,7 @@ func RunWhileHeld(
 	}
 }
 
-// lead leads once. again means that fn has returned for the sake of a loss.
+// lead leads once. again means that fn has returned because of a loss.
 func lead(
 	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error,
 	set settings,
@@ -60,7 +60,7 @@ func lead(
 	}
 	s.holdAtLeast(set.least)
 	err = unwind.Then(func() error { return fn(s) }, func(err error) error {
-		told := s.Err() != nil // fn has not returned for the sake of a loss found later
+		told := s.Err() != nil // else fn has not returned because of the loss: it was found later
 		lost := s.leave(!errors.Is(err, unwind.Err))
 		if !errors.Is(lost, renewer.ErrLost) {
 			return err

@@ -11,9 +11,9 @@ import (
 // DefaultWait is how long a caller waits in line unless told otherwise.
 const DefaultWait = 10 * time.Second
 
-// ErrSkipped means that somebody else has the lock and that the
+// ErrSkipped means that another caller has the lock and that the
 // function was not run, as [Skip] asked for.
-var ErrSkipped = errors.New("lockbeat: skipped, somebody else is at it")
+var ErrSkipped = errors.New("lockbeat: skipped, another caller is at it")
 
 // Option says what one wrap does. Of two that contradict each other the later one counts.
 type Option func(settings) settings
@@ -60,12 +60,12 @@ func Wait(d time.Duration) Option {
 	}
 }
 
-// Refuse does not wait: [renewer.ErrHeld] if somebody else has the lock.
+// Refuse does not wait: [renewer.ErrHeld] if another caller has the lock.
 func Refuse() Option {
 	return func(s settings) settings { s.contention = refuse; return s }
 }
 
-// Skip does not wait: [ErrSkipped] if somebody else has the lock. It
+// Skip does not wait: [ErrSkipped] if another caller has the lock. It
 // is for work that need not be done twice.
 func Skip() Option {
 	return func(s settings) settings { s.contention = skip; return s }
@@ -113,8 +113,8 @@ func Strict() Option {
 	return func(s settings) settings { s.strict = true; return s }
 }
 
-// Operation names the work: a static name such as "transfer", which
-// whoever waits for the lock reads, and telemetry shows.
+// Operation names the work: a static name such as "transfer". Callers
+// that wait for the lock read it, and telemetry shows it.
 func Operation(name string) Option {
 	named := renewer.Operation(name)
 	return func(s settings) settings { s.operation = named; return s }

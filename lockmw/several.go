@@ -10,7 +10,7 @@ import (
 
 // mostPatience bounds how long a caller keeps locks while it waits for others, in all. Operations
 // that take a moment are over by then, so that callers who want the same locks get them in turn.
-// For what takes longer, as somebody may see to on purpose, no caller keeps others from the rest.
+// Operations may take longer, also on purpose; for those no caller keeps others from the rest.
 const mostPatience = time.Second
 
 // takeAll takes the locks on names, which are in order, all or none.

@@ -26,7 +26,7 @@ type attempt struct {
 	task    *asynq.Task
 	name    string
 	work    func(context.Context) error
-	until   time.Time     // when to give up, lest asynq times the task out, which counts
+	until   time.Time     // when to give up, before asynq times the task out, which counts
 	timeout time.Duration // what asynq gives the task, in whole seconds
 	last    bool          // an error makes asynq archive the task, whatever it is
 	counted bool          // a refusal uses up an attempt
@@ -89,8 +89,8 @@ func (a *attempt) warn() {
 	})
 }
 
-// try runs the work if the lock is to be had. The error is the work's
-// if that ran, and the lock's otherwise.
+// try runs the work if it gets the lock. The error is the work's if
+// that ran, and the lock's otherwise.
 func (a *attempt) try(ctx context.Context) (ran bool, err error) {
 	left := time.Until(a.until)
 	opts := []lockmw.Option{a.policy(left), lockmw.Within(left), lockmw.Operation(a.task.Type())}
@@ -100,7 +100,7 @@ func (a *attempt) try(ctx context.Context) (ran bool, err error) {
 	return lockmw.Run(ctx, a.keeper, a.name, a.work, opts...)
 }
 
-// policy is what to do when somebody else has the lock.
+// policy is what to do when another caller has the lock.
 func (a *attempt) policy(left time.Duration) lockmw.Option {
 	switch {
 	case a.skip:
@@ -117,7 +117,7 @@ func (a *attempt) policy(left time.Duration) lockmw.Option {
 // delay is how long the task stays away.
 func (a *attempt) delay(err error) time.Duration { return lockmw.RetryIn(err, a.retryIn) }
 
-// pause tells whether there is time for another try after d, and lets it pass.
+// pause lets d pass, and reports whether there is time for another try.
 func (a *attempt) pause(ctx context.Context, d time.Duration) bool {
 	left := time.Until(a.until)
 	if left <= 0 {

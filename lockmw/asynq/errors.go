@@ -34,7 +34,7 @@ type NotRunError struct {
 	Copy string
 	// Counted means that an attempt is used up for it: the error is [ErrNotConfigured] then.
 	Counted bool
-	// Archived tells that the task was on its last attempt and that
+	// Archived means that the task was on its last attempt and that
 	// its time is up, so that asynq archives it.
 	Archived bool
 }

@@ -55,7 +55,7 @@ func Wait(d time.Duration) Option {
 	return option(func(s *settings) { s.wait, s.skip = d, false })
 }
 
-// Skip takes it that whoever has the lock is doing the work: the task is done, without having run.
+// Skip leaves the work to the holder of the lock: the task is done, without having run.
 func Skip() Option { return option(func(s *settings) { s.wait, s.skip = 0, true }) }
 
 // Strict makes a lost lock an error, [renewer.ErrLost], even though
@@ -91,7 +91,7 @@ func Codec(unmarshal func(data []byte, v any) error) HandleOption {
 }
 
 // Requeue frees the worker's slot on a last attempt, too. asynq archives a task that does not
-// run on its last attempt, and asks nobody. So that it doesn't, such a task waits in its slot,
+// run on its last attempt, and asks no function of ours. So such a task waits in its slot,
 // unless there is a client to enqueue a copy by before the original is dropped. The client
 // must be for the Redis of the server; its Close is the caller's, after the server's Shutdown.
 //

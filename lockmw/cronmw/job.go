@@ -51,8 +51,8 @@ func (j *Job) HoldAtLeast() time.Duration { return j.hold.Least }
 // Run is [Job.Fire] with the context given to [New]. It makes a Job a cron.Job of robfig/cron.
 func (j *Job) Run() { j.Fire(j.node.ctx) }
 
-// Fire is called when the job's schedule has a tick, and returns when that has been run, here,
-// or found to be somebody else's. The run's context ends when ctx does, or when the lock is
+// Fire is called when the job's schedule has a tick, and returns when that has been run here,
+// or found to be another node's. The run's context ends when ctx does, or when the lock is
 // lost. [Config].OnTick is told the same, unless the run panics, which passes through.
 func (j *Job) Fire(ctx context.Context) Tick {
 	begun := time.Now()

@@ -12,10 +12,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// DefaultHoldAtLeast is for how long a tick is taken, however short the run,
-// unless that is more than half of the shortest time between two of the job's
-// ticks: half of that, then. It bears with clocks that differ by 2.5 s; those
-// that follow a time server differ by less than a tenth of a second.
+// DefaultHoldAtLeast is for how long a tick is taken, however short the run, unless that is more
+// than half of the shortest time between two of the job's ticks: half of that, then. With it clocks
+// may differ by 2.5 s; clocks that follow a time server differ by less than a tenth of a second.
 const DefaultHoldAtLeast = ticks.DefaultHold
 
 // Config says how a [Node] runs its jobs. OnTick is required.
@@ -27,8 +26,8 @@ type Config struct {
 	HoldAtLeast time.Duration
 
 	// OnTick hears of every tick on this node: run, with the run's error, skipped, or not
-	// run for another reason. Schedulers do not listen to errors, so nobody else does. It
-	// is called from the goroutine of the tick, concurrently. [LogTicks] makes one.
+	// run for another reason. Schedulers do not listen to errors, so no other code hears of
+	// them. It is called from the goroutine of the tick, concurrently. [LogTicks] makes one.
 	OnTick func(context.Context, Tick)
 }
 
@@ -53,7 +52,7 @@ func New(ctx context.Context, k *renewer.Keeper, cfg Config) (*Node, error) {
 	}
 	if cfg.OnTick == nil {
 		faults = append(faults,
-			fmt.Errorf("%w: Config.OnTick is nil, so that nobody would hear of a failed run: "+
+			fmt.Errorf("%w: Config.OnTick is nil, so that no code would hear of a failed run: "+
 				"take cronmw.LogTicks(logger), "+
 				"or a function of your own", renewer.ErrConfig))
 	}
@@ -66,8 +65,8 @@ func New(ctx context.Context, k *renewer.Keeper, cfg Config) (*Node, error) {
 	return &Node{ctx: ctx, keeper: k, cfg: cfg, names: make(map[string]bool)}, nil
 }
 
-// Schedule tells when work is due: the first tick later than t, or the zero
-// time if there is none. The ticks must follow the clock, not when they are
+// Schedule says when work is due: Next is the first tick later than t, or the
+// zero time if there is none. The ticks must follow the clock, not when they are
 // asked for. robfig/cron's schedules are of this kind, but for its own Every.
 type Schedule interface{ Next(t time.Time) time.Time }
 
@@ -101,7 +100,7 @@ func (n *Node) Job(
 	return j, nil
 }
 
-// Forget makes a name free for another job. Whoever runs the old one must have stopped.
+// Forget makes a name free for another job. The scheduler must run the old one no more.
 func (n *Node) Forget(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

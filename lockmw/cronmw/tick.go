@@ -14,7 +14,7 @@ import (
 type Tick struct {
 	// Job is the job's name.
 	Job string
-	// Outcome tells what has become of it.
+	// Outcome is what has become of it.
 	Outcome Outcome
 	// Err is, if it ran, the run's error, with [renewer.ErrLost] joined
 	// if the lock was lost; and why, if it was [OutcomeNotRun]. Else nil.

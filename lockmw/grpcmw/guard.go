@@ -32,7 +32,7 @@ func (s *serverStream) guard(do func() error) error {
 		return o.unfold()
 	case <-s.ctx.Done():
 		if err := s.ending(); err != nil {
-			// what becomes of the operation is nobody's business any more, not even if it panics
+			// what becomes of the operation does not matter any more, not even if it panics
 			return err
 		}
 		return (<-done).unfold() // the caller has gone, by which the stream has ended

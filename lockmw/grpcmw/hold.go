@@ -29,7 +29,8 @@ type hold struct {
 	cut  atomic.Pointer[callError]
 }
 
-// end frees the lock, once, and tells why it was lost, if it was. Later calls wait for the first.
+// end frees the lock, once, and returns its loss, nil if it was not
+// lost. Later calls wait for the first.
 func (h *hold) end() error {
 	h.once.Do(func() {
 		h.over.Store(true)
@@ -42,7 +43,7 @@ func (h *hold) end() error {
 func (h *hold) abort() {
 	h.once.Do(func() {
 		h.over.Store(true)
-		_ = h.exit(unwind.Err) // nobody gets to hear of a loss
+		_ = h.exit(unwind.Err) // a loss is not reported: the call does not return
 	})
 }
 

@@ -59,8 +59,8 @@ func (in *interceptor) options(method string) []lockmw.Option {
 	if operation == "" {
 		operation = method
 	}
-	// Strict, so that exit tells of every loss; what becomes of it is
-	// decided here, since the status depends on it.
+	// Strict, so that lockmw returns every loss; what becomes of it
+	// is decided here, since the status depends on it.
 	return []lockmw.Option{
 		lockmw.Wait(in.wait), lockmw.MaxWaiters(in.waiters), lockmw.Strict(),
 		lockmw.Operation(operation),

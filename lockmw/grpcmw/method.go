@@ -43,7 +43,7 @@ func describe(who, full string) protoreflect.MethodDescriptor {
 	return m
 }
 
-// isStream tells how a method is called.
+// isStream reports whether a method is a streaming one.
 func isStream(m protoreflect.MethodDescriptor) bool {
 	return m.IsStreamingClient() || m.IsStreamingServer()
 }

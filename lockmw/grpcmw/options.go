@@ -78,7 +78,7 @@ func Wait(d time.Duration) Option {
 	return option(func(s *settings) { s.wait = d })
 }
 
-// Refuse does not wait: a call whose lock somebody else has is refused at once.
+// Refuse does not wait: a call whose lock another caller has is refused at once.
 func Refuse() Option { return option(func(s *settings) { s.wait = 0 }) }
 
 // DefaultMaxWaiters is how many calls of a server wait for one key unless [MaxWaiters] says
@@ -115,8 +115,8 @@ func MaxWaitersPerCaller(n int, caller func(ctx context.Context) string) ServerO
 	return serverOption(func(s *settings) { s.caller, s.callers = caller, callers })
 }
 
-// BusyCode is the status code of a call that was refused because somebody
-// else has its lock: codes.Aborted, the default, or codes.Unavailable,
+// BusyCode is the status code of a call that was refused because another
+// caller has its lock: codes.Aborted, the default, or codes.Unavailable,
 // which retry policies often list already. It panics on any other.
 func BusyCode(code codes.Code) Option {
 	if code != codes.Aborted && code != codes.Unavailable {
@@ -140,8 +140,8 @@ func RetryIn(d time.Duration) Option {
 // Strict makes a lost lock an error even though the call succeeded.
 func Strict() Option { return option(func(s *settings) { s.strict = true }) }
 
-// Operation names the work in place of the full method: a static
-// name, which whoever waits for the lock reads, and telemetry shows.
+// Operation names the work in place of the full method: a static name.
+// Callers that wait for the lock read it, and telemetry shows it.
 func Operation(name string) Option { return option(func(s *settings) { s.operation = name }) }
 
 // AcceptFence does [ExtractFence] for every call, those without a rule included: what a client's

@@ -100,8 +100,8 @@ var lockKinds = []error{
 	renewer.ErrShutdown, renewer.ErrName, renewer.ErrConfig,
 }
 
-// ofLock reports whether err is that of a lock which was not to be had. A caller's cancellation is
-// one too if a lock was waited for.
+// ofLock reports whether err comes from a lock that the handler did not
+// get. A caller's cancellation is one too if a lock was waited for.
 func ofLock(err error) bool {
 	_, ok := errors.AsType[*renewer.Error](err)
 	return ok || slices.ContainsFunc(lockKinds, func(kind error) bool {

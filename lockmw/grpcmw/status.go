@@ -24,9 +24,9 @@ const Domain = "lockbeat"
 
 // The reasons in the ErrorInfo of a status.
 const (
-	// ReasonBusy means that somebody else has the lock; the call did not run.
+	// ReasonBusy means that another caller has the lock; the call did not run.
 	ReasonBusy = "LOCK_BUSY"
-	// ReasonUnavailable means that nobody knows who has the lock, or
+	// ReasonUnavailable means that the store could not be asked, or
 	// that the server is going down; the call did not run.
 	ReasonUnavailable = "LOCK_UNAVAILABLE"
 	// ReasonLost means that the lock was lost while the call ran.
@@ -105,7 +105,7 @@ func retryable(code codes.Code, text, reason string, err error, in time.Duration
 	return e
 }
 
-// refused translates an error of a lock that was not to be had.
+// refused translates the error of a lock that the call did not get.
 func (s *settings) refused(err error) *callError {
 	switch lockmw.RefusalOf(err) {
 	case lockmw.RefusalHeld, lockmw.RefusalSkipped: // the latter of a handler's own lock

@@ -17,7 +17,7 @@ type Attempt struct {
 	Previous renewer.Holder
 }
 
-// Last tells whether no other attempt will follow this one.
+// Last reports whether no other attempt will follow this one.
 func (a Attempt) Last() bool { return a.Number > 0 && a.Number >= a.Max }
 
 type attemptKey struct{}

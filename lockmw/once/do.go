@@ -8,11 +8,11 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Do returns the result of the work called name, which one caller in all processes has done or
-// will do: it runs fn if nobody has, waits if somebody is at it, and takes over if that one fails,
+// Do returns the result of the work called name, which one caller in all processes has done or will
+// do. It runs fn if no caller has, waits if another one is at it, and takes over if that one fails,
 // dies or loses the lock. See the package's text for the outcomes. It may be called concurrently.
 //
-// fn's context is that of [lockmw.Do], and [Current] tells which attempt it is.
+// fn's context is that of [lockmw.Do], and [Current] is the attempt.
 // fn may run more than once in one call, never twice at a time, and must be such
 // that an attempt which did not come to its end can be followed by another.
 //

@@ -12,18 +12,18 @@ import (
 // errors.Is tells them apart; each comes as an *[Error].
 var (
 	// ErrAttemptsExhausted means that as many attempts as [MaxAttempts] allows have
-	// failed, died or lost the lock. Nobody tries any more until [Keep] is over.
+	// failed, died or lost the lock. No caller tries any more until [Keep] is over.
 	ErrAttemptsExhausted = errors.New("lockbeat: all attempts have failed")
 	// ErrGivenUp means that an attempt has said that no other would do
-	// better: see [Permanent]. Nobody tries any more until [Keep] is over.
+	// better: see [Permanent]. No caller tries any more until [Keep] is over.
 	ErrGivenUp = errors.New("lockbeat: the work was given up")
 	// ErrResult means that the work is done, but that its result could not be
-	// stored: too large, or not to be encoded. Nobody does it again. The caller
+	// stored: too large, or not to be encoded. It is not done again. The caller
 	// whose attempt it was gets the result beside the error, others do not.
 	ErrResult = errors.New("lockbeat: done, but its result could not be stored")
 	// ErrNotRecorded means that an attempt of this call has succeeded, but that it could
-	// not be said to the others: the store was down for too long, or has lost its data.
-	// The result is returned beside the error. Somebody else may do the work again.
+	// not be recorded for the others: the store was down for too long, or has lost its
+	// data. The result is returned beside the error. Another caller may do the work again.
 	ErrNotRecorded = errors.New("lockbeat: done, but others may not know")
 	// ErrRecord means that what the store has for this name, or the result in it,
 	// can't be read: another program's, another version's, or of another type.

@@ -16,7 +16,7 @@ import (
 const (
 	// DefaultMaxAttempts is how often work is tried by all callers together.
 	DefaultMaxAttempts = 3
-	// DefaultKeep is how long it is remembered how the work went.
+	// DefaultKeep is how long the record of the work is kept.
 	DefaultKeep = 24 * time.Hour
 	// DefaultMaxResult is how many bytes a result may have when it is encoded: 64 KiB.
 	DefaultMaxResult = 64 << 10
@@ -58,7 +58,7 @@ func MaxAttempts(n int) Option {
 	return func(s settings) settings { s.attempts, s.uncounted = n, false; return s }
 }
 
-// Keep is how long it is remembered how the work went: its result, or that nobody is to try
+// Keep is how long the record of the work is kept: its result, or that no caller is to try
 // any more. After d the name is as new. For work that comes again under the same name let it
 // be shorter than the time in between, and longer than an attempt takes; it can't be below
 // renewer.Config.TTL. Default [DefaultKeep], 24 h. Milliseconds; fractions are cut off.
@@ -74,8 +74,8 @@ func MaxResult(n int) Option {
 
 // Wait bounds how long a call waits for others, and for a store that is down:
 // then [renewer.ErrHeld] or [renewer.ErrUnavailable]. It counts from the call,
-// and anew after an attempt of its own. Zero or less does not wait. Default: for
-// as long as the context lives, since whoever waits is the one who takes over.
+// and anew after an attempt of its own. Zero or less does not wait. Default:
+// for as long as the context lives, since a caller that waits takes over.
 func Wait(d time.Duration) Option {
 	return func(s settings) settings { s.wait = max(d, 0); return s }
 }
@@ -87,8 +87,8 @@ func MaxWaiters(n int) Option {
 }
 
 // RetryIn is about how long a caller whose attempt has failed waits before it takes part
-// again: a random duration between half of d and one and a half times d. Others, who
-// wait already, take over at once. It must be positive. Default [DefaultRetryIn], 1 s.
+// again: a random duration between half of d and one and a half times d. Callers that
+// wait already take over at once. It must be positive. Default [DefaultRetryIn], 1 s.
 func RetryIn(d time.Duration) Option {
 	return func(s settings) settings { s.retryIn = d; return s }
 }
@@ -107,8 +107,8 @@ func Uncounted() Option {
 	return func(s settings) settings { s.attempts, s.uncounted = math.MaxInt32, true; return s }
 }
 
-// Operation names the work: a static name such as "invoice", which
-// whoever waits reads, and telemetry shows.
+// Operation names the work: a static name such as "invoice". Callers
+// that wait read it, and telemetry shows it.
 func Operation(name string) Option {
 	return func(s settings) settings { s.operation = name; return s }
 }
@@ -174,7 +174,7 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
-// lock is what to tell lockmw, for a wait until a point in time.
+// lock are the lock's options, for a wait until a point in time.
 func (s *settings) lock(until time.Time) []lockmw.Option {
 	return []lockmw.Option{
 		lockmw.Wait(time.Until(until)), lockmw.MaxWaiters(s.waiters),

@@ -47,8 +47,8 @@ func (r record) encode() string {
 		line(r.last.Node), r.input, r.result)
 }
 
-// decodeRecord reads a record. Whoever may write to the store may have written it:
-// all is checked but the result. An empty text is that of work that nobody has begun.
+// decodeRecord reads a record. Any program that may write to the store may have written it,
+// so all is checked but the result. An empty text is the record of work that has not begun.
 func decodeRecord(text string) (r record, err error) {
 	if text == "" {
 		return record{}, nil

@@ -59,8 +59,8 @@ func (c *call) run(ctx context.Context) error {
 	}
 }
 
-// glance looks without the lock, which most callers need not wait
-// for: it is over for good, or somebody is at it.
+// glance looks at the record without the lock, for which most callers
+// need not wait: the work is over for good, or another caller is at it.
 func (c *call) glance(ctx context.Context) (over bool, err error) {
 	seen, err := c.keeper.Look(ctx, renewer.Look{Name: c.name})
 	switch {
@@ -68,7 +68,7 @@ func (c *call) glance(ctx context.Context) (over bool, err error) {
 		_, over, err = c.conclude(seen)
 		return over, err
 	case passing(err):
-		// whoever gets the lock will see; to wait for the store is the line's affair
+		// the holder of the lock will see; to wait for the store is the lock's affair
 		return false, nil
 	default:
 		return true, c.refused(err)
@@ -152,8 +152,8 @@ func (c *call) attempt(ctx, op context.Context, p *pen, rec record) verdict {
 	}
 }
 
-// exhaust says that nobody is to try any more, unless somebody else is
-// trying. To fail to say so does no harm: whoever comes next finds out.
+// exhaust records that no caller is to try any more, unless another one is
+// trying. A failure to record it does no harm: the next caller finds out.
 func (c *call) exhaust(ctx context.Context, p *pen, rec record, cause error) verdict {
 	rec.state = exhausted
 	err := p.write(context.WithoutCancel(ctx), rec, time.Time{})
@@ -173,7 +173,7 @@ func (c *call) unclear(ctx context.Context, err error) verdict {
 	return verdict{over: ctx.Err() != nil || !again, err: c.refused(err)}
 }
 
-// refused is the caller's error if the call ends without the work being decided.
+// refused is the caller's error if the call ends before the work is decided.
 func (c *call) refused(err error) error {
 	if c.own == nil || errors.Is(err, c.own) {
 		return err

@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// conclude reads what is on record. It is over if the work is decided, or if nobody can tell.
+// conclude reads what is on record. It is over if the work is
+// decided, or if this program can't read the record.
 func (c *call) conclude(seen renewer.Seen) (rec record, over bool, err error) {
 	rec, err = decodeRecord(seen.Data)
 	switch {
@@ -100,8 +101,7 @@ func (p *pen) look(ctx context.Context) (seen renewer.Seen, err error) {
 	return seen, err
 }
 
-// write replaces the record, and tries again until a point in time if
-// nobody can tell whether it has.
+// write replaces the record, and tries again until a point in time if the store's answer is lost.
 func (p *pen) write(ctx context.Context, rec record, until time.Time) error {
 	p.seq++
 	r := renewer.Record{
@@ -119,9 +119,9 @@ func (p *pen) erase(op context.Context) {
 	_ = p.c.keeper.Write(context.WithoutCancel(op), r)
 }
 
-// mark writes what has been decided. The caller's end does not matter
-// any more, nor that of the lock: the store knows whether somebody has
-// taken over. It tries for as long as nobody could have done so yet.
+// mark writes what has been decided. The caller's end does not matter any
+// more, nor that of the lock: the store knows whether another call has
+// taken over. It tries for as long as no other call could have done so yet.
 func (p *pen) mark(op context.Context, rec record) error {
 	ctx := context.WithoutCancel(op)
 	until := time.Now().Add(p.c.keeper.Config().TTL)
@@ -158,7 +158,7 @@ func insist(ctx context.Context, until time.Time, ask func() error) error {
 	}
 }
 
-// passing tells whether the store may answer if it is asked again.
+// passing reports whether the store may answer if it is asked again.
 func passing(err error) bool {
 	return errors.Is(err, renewer.ErrUnavailable) && !errors.Is(err, renewer.ErrRejected)
 }

@@ -79,9 +79,9 @@ func NewElector(
 	return e, nil
 }
 
-// IsLeader tells gocron whether this node is to run a job: nil if it leads, by
-// the clock. Otherwise the error is [ErrNotLeader], with the reason if this node
-// stands for election no longer: the keeper is shut down, or ctx has ended.
+// IsLeader reports to gocron whether this node is to run a job: nil if it leads,
+// by the clock. Otherwise the error is [ErrNotLeader], with the reason if this
+// node stands for election no longer: the keeper is shut down, or ctx has ended.
 func (e *Elector) IsLeader(context.Context) error {
 	if l := e.lead.Load(); l != nil && lockmw.Held(l.ctx, e.key) && l.ctx.Err() == nil {
 		return nil

@@ -93,7 +93,7 @@ func (g *gate) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	// One that is not due yet is not what is being run: somebody has called RunNow.
+	// One that is not due yet is not what is being run: that is a call of RunNow.
 	if late := time.Since(due); !due.IsZero() && late >= g.hold.Grace {
 		return nil, fmt.Errorf("%w of job %q: it was due %v ago", ErrLate, name,
 			late.Round(time.Millisecond))

@@ -56,8 +56,8 @@ func NewLocker(k *renewer.Keeper, cfg Config) (*Locker, error) {
 
 // Lock takes a job's lock, for gocron, which calls it on each tick and runs the job if it
 // returns no error. The error is [renewer.ErrHeld] if the tick is another node's, or an earlier
-// one is still being run; or why nobody knows: [renewer.ErrUnavailable], [renewer.ErrName],
-// [renewer.ErrShutdown], or ctx's own. gocron tells it to gocron.AfterLockError.
+// one is still being run; or why that is not known: [renewer.ErrUnavailable], [renewer.ErrName],
+// [renewer.ErrShutdown], or ctx's own. gocron passes it to gocron.AfterLockError.
 //
 // With gocron.WithDistributedLocker a Locker serves all jobs of a scheduler, and takes them
 // as they are: their names must be different, their ticks further apart than HoldAtLeast,

@@ -18,7 +18,7 @@ var crontabs = cron.NewParser(
 		cron.Dom | cron.Month | cron.Dow | cron.Descriptor,
 )
 
-// shortest is the shortest time between two ticks, 0 if there is only one, or gocron does not tell.
+// shortest is the shortest time between two ticks, 0 if there is only one, or gocron does not know.
 func shortest(schedule gocron.JobSchedule) (time.Duration, error) {
 	switch s := schedule.(type) {
 	case gocron.CronJobSchedule:

@@ -15,11 +15,11 @@ import (
 // is more than half of the time between two ticks.
 const DefaultHold = 5 * time.Second
 
-// Schedule tells when work is due: the first tick later than t, the
+// Schedule says when work is due: Next is the first tick later than t, the
 // zero time if there is none. robfig/cron's schedules are of this kind.
 type Schedule interface{ Next(t time.Time) time.Time }
 
-// Hold is for how long a tick is somebody's.
+// Hold is for how long a tick belongs to the node that took it.
 type Hold struct {
 	// Least is how long its lock is held, however short the run.
 	Least time.Duration
@@ -58,7 +58,7 @@ func NewHold(least, shortest time.Duration) (Hold, error) {
 // the part that it may ask for. What is left, half, is for clocks.
 const grace = 4
 
-// Late tells whether no tick was due in the time before now that a node may be late by. A node
+// Late reports whether no tick was due in the time before now that a node may be late by. A node
 // that was paused over a tick must not run it: another has, and its lock may have lapsed since.
 func (h Hold) Late(s Schedule, now time.Time) bool {
 	due := s.Next(now.Add(-h.Grace))

@@ -12,11 +12,12 @@ import (
 // ErrDuplicate means that an object has a name twice.
 var ErrDuplicate = errors.New("a name is there twice in one object")
 
-// DecodeJSON is json.Unmarshal for what a client has sent: an object that has a name twice is an
-// error that is [ErrDuplicate]. Parsers differ in which of the two they take, so that one that
-// checks a request, or names its lock, may see another value than the one that carries it out. In
-// an object that becomes a struct, names that differ in case alone are one, since json.Unmarshal
-// takes them for the same field. (Further in nobody looks at that: maps are different there.)
+// DecodeJSON is json.Unmarshal for what a client has sent: an object that has a
+// name twice is an error that is [ErrDuplicate]. Parsers differ in which of the two
+// they take, so that one that checks a request, or names its lock, may see another
+// value than the one that carries it out. In an object that becomes a struct, names
+// that differ in case alone are one, since json.Unmarshal takes them for the same
+// field. (Objects further in are not checked for that, since they may become maps.)
 func DecodeJSON(data []byte, v any) error {
 	if err := json.Unmarshal(data, v); err != nil {
 		return err
