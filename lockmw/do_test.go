@@ -21,7 +21,7 @@ var (
 	other        = renewer.Holder{Node: "there", PID: 7, Operation: "import"}
 )
 
-// free fails the test unless nobody has name.
+// free fails the test unless name is free.
 func free(t *testing.T, k *renewer.Keeper, name string) {
 	t.Helper()
 	l, err := k.TryAcquire(t.Context(), name)
@@ -33,7 +33,7 @@ func answer(context.Context) (int, error) { return 42, nil }
 
 func TestDoGivesWhatTheFunctionGives(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		n, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			require.True(t, lockmw.Held(ctx, "a"))
 			require.False(t, lockmw.Held(ctx, "b"))
@@ -60,7 +60,7 @@ func TestDoGivesWhatTheFunctionGives(t *testing.T) {
 func TestWrapDerivesTheKey(t *testing.T) {
 	t.Parallel()
 	type order struct{ ID string }
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		key := func(o order) string { return lockmw.Key("order", o.ID) }
 		charge := lockmw.Wrap(k, key, func(ctx context.Context, o order) (string, error) {
 			if !lockmw.Held(ctx, "order:"+o.ID) {
@@ -112,7 +112,7 @@ func TestContentionPolicies(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				s.Script(script.Acquire, script.Taken(other, time.Hour))
 				begun := time.Now()
 				n, err := lockmw.Do(t.Context(), k, "a", func(context.Context) (int, error) {
@@ -133,7 +133,7 @@ func TestContentionPolicies(t *testing.T) {
 // believe that the work is being done.
 func TestSkipDoesNotHideAStoreThatIsDown(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Fail(errDown))
 		_, err := lockmw.Do(t.Context(), k, "a", answer, lockmw.Skip())
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
@@ -163,7 +163,7 @@ func TestLosses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			for _, when := range []string{"during", "found at the release"} {
-				in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 					n, err := lockmw.Do(t.Context(), k, "a",
 						func(ctx context.Context) (int, error) {
 							if when == "during" {
@@ -193,12 +193,12 @@ func TestLosses(t *testing.T) {
 func TestAFailedReleaseMasksNothing(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]lockmw.Option{nil, {lockmw.Strict()}} {
-		in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 			s.Script(script.Release, script.Fail(errDown))
 			n, err := lockmw.Do(t.Context(), k, "a", answer, opts...)
 			require.NoError(t, err)
 			require.Equal(t, 42, n)
-			pass(time.Second)
+			elapse(time.Second)
 			free(t, k, "a")
 		})
 	}
@@ -206,7 +206,7 @@ func TestAFailedReleaseMasksNothing(t *testing.T) {
 
 func TestThePanicPassesThrough(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		require.PanicsWithValue(t, "boom", func() {
 			_, _ = lockmw.Do(t.Context(), k, "a", func(context.Context) (int, error) {
 				panic("boom")
@@ -218,7 +218,7 @@ func TestThePanicPassesThrough(t *testing.T) {
 
 func TestGoexitFreesTheLock(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -235,11 +235,11 @@ func TestGoexitFreesTheLock(t *testing.T) {
 // An operation that ignores its cancellation keeps the lock until it returns.
 func TestTheLockIsHeldUntilTheFunctionReturns(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := lockmw.Do(ctx, k, "a", func(ctx context.Context) (int, error) {
-			pass(time.Hour)
+			elapse(time.Hour)
 			require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
 			require.True(t, lockmw.Held(ctx, "a"))
 			return 0, ctx.Err()
@@ -252,7 +252,7 @@ func TestTheLockIsHeldUntilTheFunctionReturns(t *testing.T) {
 
 func TestACallerWhoIsGoneDoesNotRun(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Pass().Late(time.Second))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second/2, cancel)
@@ -268,7 +268,7 @@ func TestACallerWhoIsGoneDoesNotRun(t *testing.T) {
 
 func TestBadInputIsRefused(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		_, err := lockmw.Do(t.Context(), nil, "a", answer)
 		require.ErrorIs(t, err, renewer.ErrConfig)
 		_, err = lockmw.Do[int](t.Context(), k, "a", nil)

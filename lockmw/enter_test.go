@@ -21,7 +21,7 @@ import (
 // An operation that is not one function: it begins here and ends on another goroutine.
 func TestEnterAndExit(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		ctx, exit, err := lockmw.Enter(t.Context(), k, "a", lockmw.Operation("stream"))
 		require.NoError(t, err)
 		require.True(t, lockmw.Held(ctx, "a"))
@@ -50,7 +50,7 @@ func TestEnterAndExit(t *testing.T) {
 // An exit that is called twice leaves once: it does not take the outer call's lock away.
 func TestAnInnerExitCalledTwice(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		ctx, exit, err := lockmw.Enter(t.Context(), k, "a")
 		require.NoError(t, err)
 		_, leave, err := lockmw.Enter(ctx, k, "a")
@@ -67,7 +67,7 @@ func TestAnInnerExitCalledTwice(t *testing.T) {
 
 func TestExitTellsOfALoss(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		ctx, exit, err := lockmw.Enter(t.Context(), k, "a")
 		require.NoError(t, err)
 		s.Script(script.Renew, script.Gone())
@@ -89,7 +89,7 @@ func TestWithinBoundsTheQuestion(t *testing.T) {
 		for _, d := range []time.Duration{300 * time.Millisecond, 0, -time.Second} {
 			t.Run(fmt.Sprint(name, d), func(t *testing.T) {
 				t.Parallel()
-				in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 					s.Script(script.Acquire, script.Hang())
 					begun := time.Now()
 					_, _, err := lockmw.Enter(t.Context(), k, "a", policy, lockmw.Within(d))
@@ -103,7 +103,7 @@ func TestWithinBoundsTheQuestion(t *testing.T) {
 
 func TestMaxWaiters(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		_, exit, err := lockmw.Enter(t.Context(), k, "a")
 		require.NoError(t, err)
 		waits := make(chan error)
@@ -183,7 +183,7 @@ func TestRetryIn(t *testing.T) {
 
 func TestAFencePassedOn(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		far := lockmw.WithFence(t.Context(), 7)
 		require.Equal(t, int64(7), lockmw.Fence(far))
 		require.False(t, lockmw.Held(far, "a"), "a token is no lock")
@@ -198,7 +198,7 @@ func TestAFencePassedOn(t *testing.T) {
 // the two was seen to first.
 func TestAFencePassedOnDoesNotHideALockOfThisProcess(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		ctx, exit, err := lockmw.Enter(t.Context(), k, "a")
 		require.NoError(t, err)
 		defer func() { require.NoError(t, exit(nil)) }()

@@ -16,10 +16,10 @@ import (
 // A function that decides for itself keeps its lock for as long as it makes progress.
 func TestAFunctionExtendsItsLock(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			for range 10 {
-				pass(20 * time.Second)
+				elapse(20 * time.Second)
 				require.NoError(t, lockmw.Extend(ctx, time.Minute))
 			}
 			require.NoError(t, lockmw.Extend(ctx, 2*time.Minute))
@@ -40,28 +40,28 @@ func TestAFunctionExtendsItsLock(t *testing.T) {
 
 func TestHoldAtLeast(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		n, err := lockmw.Do(t.Context(), k, "a", answer, lockmw.HoldAtLeast(time.Minute))
 		require.NoError(t, err)
 		require.Equal(t, 42, n)
-		pass(59 * time.Second)
+		elapse(59 * time.Second)
 		_, ran, err := lockmw.DoOrSkip(t.Context(), k, "a", answer)
 		require.NoError(t, err)
 		require.False(t, ran)
-		pass(2 * time.Second)
+		elapse(2 * time.Second)
 		free(t, k, "a")
 	})
 }
 
 func TestDoOrSkip(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		n, ran, err := lockmw.DoOrSkip(t.Context(), k, "a", answer)
 		require.NoError(t, err)
 		require.True(t, ran)
 		require.Equal(t, 42, n)
 
-		// An inner lock's error is the function's own, be it of contention.
+		// An inner lock's error is the function's own, even if it is one of contention.
 		_, exit, err := lockmw.Enter(t.Context(), k, "inner")
 		require.NoError(t, err)
 		for _, inner := range []lockmw.Option{lockmw.Refuse(), lockmw.Skip()} {
@@ -95,7 +95,7 @@ func TestDoOrSkip(t *testing.T) {
 
 func TestAssert(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		require.ErrorIs(t, lockmw.Assert(t.Context(), "a"), lockmw.ErrNotHeld)
 		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			_, err := lockmw.Do(ctx, k, "b", func(ctx context.Context) (int, error) {

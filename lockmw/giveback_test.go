@@ -20,7 +20,7 @@ import (
 // the list meanwhile.
 func TestABusyNameKeepsNoCallerFromThoseBeforeIt(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, exit, err := lockmw.Enter(t.Context(), k, "zz")
 		require.NoError(t, err)
 		var ran atomic.Bool
@@ -36,14 +36,14 @@ func TestABusyNameKeepsNoCallerFromThoseBeforeIt(t *testing.T) {
 				}, lockmw.Wait(time.Minute))
 			done <- err
 		}()
-		pass(time.Millisecond)
+		elapse(time.Millisecond)
 		synctest.Wait()
 		begun := time.Now()
 		for i := range 30 {
 			_, err = lockmw.Do(t.Context(), k, "alice", answer, lockmw.Wait(time.Minute))
 			require.NoError(t, err)
 			require.LessOrEqual(t, time.Since(begun), time.Second+time.Duration(i)*time.Second)
-			pass(time.Second)
+			elapse(time.Second)
 		}
 		require.LessOrEqual(t, time.Since(begun), 31*time.Second, "it was in the way once")
 		require.Empty(t, s.Owner("alice"))
@@ -62,7 +62,7 @@ func TestHowLongLocksAreKeptWhileAnotherIsWaitedFor(t *testing.T) {
 		4 * time.Second: time.Second / 2,
 		time.Hour:       time.Second,
 	} {
-		in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 			for _, busy := range []string{"c", "d"} {
 				_, exit, err := lockmw.Enter(t.Context(), k, busy)
 				require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestHowLongLocksAreKeptWhileAnotherIsWaitedFor(t *testing.T) {
 // begins anew.
 func TestTheOthersAreBusyWhenTheBusyOneIsFree(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, exit, err := lockmw.Enter(t.Context(), k, "zz")
 		require.NoError(t, err)
 		begun := time.Now()
@@ -102,11 +102,11 @@ func TestTheOthersAreBusyWhenTheBusyOneIsFree(t *testing.T) {
 			_, err := lockmw.Do(t.Context(), k, lockmw.Keys("alice", "zz"), answer)
 			done <- err
 		}()
-		pass(2 * time.Second) // it waits for zz alone
+		elapse(2 * time.Second) // it waits for zz alone
 		_, exitAlice, err := lockmw.Enter(t.Context(), k, "alice")
 		require.NoError(t, err)
 		require.NoError(t, exit(nil))
-		pass(time.Second)
+		elapse(time.Second)
 		require.Empty(t, s.Owner("zz"), "it has given that back")
 		require.NoError(t, exitAlice(nil))
 		require.NoError(t, <-done)
@@ -117,7 +117,7 @@ func TestTheOthersAreBusyWhenTheBusyOneIsFree(t *testing.T) {
 // Operations that take longer than any caller's patience: each gets its turn all the same.
 func TestLongOperationsUnderSeveralLocks(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		sets := []string{
 			lockmw.Keys("a", "b"), lockmw.Keys("b", "c"), lockmw.Keys("a", "c"),
 			lockmw.Keys("a", "b", "c", "d"),
@@ -128,7 +128,7 @@ func TestLongOperationsUnderSeveralLocks(t *testing.T) {
 			go func() {
 				_, err := lockmw.Do(t.Context(), k, sets[i%len(sets)],
 					func(context.Context) (int, error) {
-						pass(10 * time.Second)
+						elapse(10 * time.Second)
 						return 0, nil
 					}, lockmw.Wait(10*time.Minute))
 				done <- err
@@ -143,7 +143,7 @@ func TestLongOperationsUnderSeveralLocks(t *testing.T) {
 // A busy one among many ends the attempt: the rest need not be asked for.
 func TestManyLocksOneOfThemBusy(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		names := manyNames(1000)
 		_, exit, err := lockmw.Enter(t.Context(), k, names[3])
 		require.NoError(t, err)
@@ -161,7 +161,7 @@ func TestManyLocksOneOfThemBusy(t *testing.T) {
 // However long it takes to ask for all of them, nothing is asked for past the end of Wait.
 func TestManyLocksTakeNoLongerThanWait(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		names := manyNames(1000)
 		s.Default(script.Acquire, script.Pass().Late(time.Second)) // 16 s in all
 		begun := time.Now()
@@ -169,7 +169,7 @@ func TestManyLocksTakeNoLongerThanWait(t *testing.T) {
 			lockmw.Wait(5500*time.Millisecond))
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.Less(t, time.Since(begun), 5501*time.Millisecond)
-		pass(time.Minute)
+		elapse(time.Minute)
 		for _, name := range names {
 			require.Empty(t, s.Owner(name))
 		}
@@ -179,7 +179,7 @@ func TestManyLocksTakeNoLongerThanWait(t *testing.T) {
 // A crowd that lists a busy name after another one kept the other locked, a second each in turn.
 func TestACrowdBehindABusyNameKeepsNoCallerFromTheRest(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, exit, err := lockmw.Enter(t.Context(), k, "zz")
 		require.NoError(t, err)
 		var crowd sync.WaitGroup

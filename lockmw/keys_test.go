@@ -28,7 +28,7 @@ func manyNames(n int) []string {
 func TestKeysAreBounded(t *testing.T) {
 	t.Parallel()
 	most, more := manyNames(lockmw.MaxKeys), manyNames(lockmw.MaxKeys+1)
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		for _, name := range []string{
 			lockmw.Keys(more...),
 			lockmw.Keys(lockmw.Keys(most...), "another"),
@@ -98,7 +98,7 @@ func TestALongListOfNamesTakesLittleMemory(t *testing.T) {
 // However many names there are, few of their locks are asked for, and freed, at the same time.
 func TestManyLocksAreTakenByFewGoroutines(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		names := manyNames(1000)
 		s.Default(script.Acquire, script.Pass().Late(time.Second))
 		s.Default(script.Release, script.Pass().Late(time.Second))

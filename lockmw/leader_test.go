@@ -24,7 +24,7 @@ func lead(ctx context.Context, k *renewer.Keeper, fn func(context.Context) error
 
 func TestOneLeads(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		leading, most := 0, 0
 		fn := func(ctx context.Context) error {
 			leading++
@@ -39,7 +39,7 @@ func TestOneLeads(t *testing.T) {
 		synctest.Wait()
 		second, stop := context.WithCancel(t.Context())
 		b := lead(second, k, fn)
-		pass(time.Hour)
+		elapse(time.Hour)
 		synctest.Wait()
 		require.Equal(t, 1, leading)
 
@@ -58,7 +58,7 @@ func TestOneLeads(t *testing.T) {
 // A leader whose lead is lost hears of it, stands by, and leads again when it can.
 func TestALostLeadIsTakenUpAgain(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var fences []int64
 		done := lead(ctx, k, func(ctx context.Context) error {
@@ -70,7 +70,7 @@ func TestALostLeadIsTakenUpAgain(t *testing.T) {
 			return ctx.Err()
 		})
 		s.Script(script.Renew, script.Gone(), script.Gone())
-		pass(time.Minute)
+		elapse(time.Minute)
 		synctest.Wait()
 		require.Len(t, fences, 3)
 		require.Less(t, fences[0], fences[1])
@@ -98,7 +98,7 @@ func TestALeadersOwnResultIsReturned(t *testing.T) {
 				if own == nil && name == "lost" {
 					continue // see TestNilAfterALossStandsByAgain
 				}
-				in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 					err := lockmw.RunWhileHeld(t.Context(), k, "leader",
 						func(ctx context.Context) error {
 							lose(ctx, s)
@@ -119,7 +119,7 @@ func TestALeadersOwnResultIsReturned(t *testing.T) {
 // Many a loop ends without an error when its context ends: it has not done its work for good then.
 func TestNilAfterALossStandsByAgain(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		ctx, cancel := context.WithCancel(t.Context())
 		terms := 0
 		done := lead(ctx, k, func(ctx context.Context) error {
@@ -128,7 +128,7 @@ func TestNilAfterALossStandsByAgain(t *testing.T) {
 			return nil
 		})
 		s.Script(script.Renew, script.Gone(), script.Gone())
-		pass(time.Minute)
+		elapse(time.Minute)
 		synctest.Wait()
 		require.Equal(t, 3, terms)
 		cancel()
@@ -139,7 +139,7 @@ func TestNilAfterALossStandsByAgain(t *testing.T) {
 // What the function says when the lead and the caller's context end together is not lost.
 func TestALeadersErrorIsNotHidden(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		s.Script(script.Renew, script.Gone())
@@ -158,7 +158,7 @@ func TestALeadersErrorIsNotHidden(t *testing.T) {
 // A call inside the lead that outlives it keeps the lock, as with Do.
 func TestAnInnerCallOutlivesTheLead(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var call *inside
 		require.NoError(t, lockmw.RunWhileHeld(t.Context(), k, "leader",
 			func(ctx context.Context) error {
@@ -167,7 +167,7 @@ func TestAnInnerCallOutlivesTheLead(t *testing.T) {
 					return nil
 				})
 			}))
-		pass(time.Minute)
+		elapse(time.Minute)
 		require.NotEmpty(t, s.Owner("leader"))
 		require.NoError(t, call.ctx.Err())
 		require.NoError(t, call.end())
@@ -177,7 +177,7 @@ func TestAnInnerCallOutlivesTheLead(t *testing.T) {
 
 func TestLeadingWithinALostLockDoesNotRun(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Renew, script.Gone())
 		_, err := lockmw.Do(t.Context(), k, "leader", func(ctx context.Context) (int, error) {
 			<-ctx.Done()
@@ -193,11 +193,11 @@ func TestLeadingWithinALostLockDoesNotRun(t *testing.T) {
 
 func TestStandingByOutlastsTheStore(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
 		s.Default(script.Acquire, script.Fail(errDown))
 		done := lead(t.Context(), k, func(context.Context) error { return nil })
-		pass(time.Hour)
+		elapse(time.Hour)
 		s.Default(script.Acquire, script.Pass())
 		require.NoError(t, <-done)
 	})
@@ -205,7 +205,7 @@ func TestStandingByOutlastsTheStore(t *testing.T) {
 
 func TestLeadingWithinTheLock(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := lockmw.Do(t.Context(), k, "leader", func(ctx context.Context) (int, error) {
 			return 0, lockmw.RunWhileHeld(ctx, k, "leader", func(ctx context.Context) error {
 				return lockmw.Assert(ctx, "leader")

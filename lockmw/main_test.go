@@ -14,9 +14,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// in runs f in a bubble with a scripted store and a keeper on it, all
+// inBubble runs f in a bubble with a scripted store and a keeper on it, all
 // of whose locks must be free at the end.
-func in(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) {
+func inBubble(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := script.New()
@@ -30,4 +30,5 @@ func in(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) 
 	})
 }
 
-func pass(d time.Duration) { <-time.After(d) }
+// elapse lets a time pass, by the clock of the bubble.
+func elapse(d time.Duration) { <-time.After(d) }

@@ -52,7 +52,7 @@ func (c *inside) end() error {
 	return <-c.over
 }
 
-// The last to leave frees the lock, whichever call that is; nobody waits for another.
+// The last to leave frees the lock, whichever call that is; no call waits for another.
 func TestAnInnerCallOutlivesTheOuter(t *testing.T) {
 	t.Parallel()
 	boom := func() { panic("boom") }
@@ -66,7 +66,7 @@ func TestAnInnerCallOutlivesTheOuter(t *testing.T) {
 					t.Run(fmt.Sprintf("%d in %d %s %v", len(lockmw.Split(inner)),
 						len(lockmw.Split(outer)), how, detached), func(t *testing.T) {
 						t.Parallel()
-						in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+						inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 							var call *inside
 							ended := make(chan struct{})
 							go func() {
@@ -83,7 +83,7 @@ func TestAnInnerCallOutlivesTheOuter(t *testing.T) {
 									})
 							}()
 							<-ended // without waiting for the inner call
-							pass(time.Hour)
+							elapse(time.Hour)
 							require.NotEmpty(t, s.Owner("a"), "the heartbeat goes on")
 							require.NoError(t, call.ctx.Err())
 							require.NoError(t, lockmw.Assert(call.ctx, "a"))
@@ -102,7 +102,7 @@ func TestAnInnerCallOutlivesTheOuter(t *testing.T) {
 
 func TestTheLastOfSeveralInnerCallsFrees(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var calls []*inside
 		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			calls = append(calls, goInside(ctx, k, "a"), goInside(ctx, k, "a"))
@@ -130,7 +130,7 @@ func TestADetachedInnerCallHearsOfTheLoss(t *testing.T) {
 		for _, outer := range []string{"a", lockmw.Keys("a", "b")} {
 			t.Run(fmt.Sprint(gone, len(lockmw.Split(outer))), func(t *testing.T) {
 				t.Parallel()
-				in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
 					var call *inside
@@ -142,7 +142,7 @@ func TestADetachedInnerCallHearsOfTheLoss(t *testing.T) {
 					require.Equal(t, 42, n)
 					if gone {
 						cancel()
-						pass(time.Minute)
+						elapse(time.Minute)
 						require.NoError(t, call.ctx.Err(), "the lock is held")
 					}
 					begun := time.Now()
@@ -187,7 +187,7 @@ func TestAnInnerPanicIsNotHandedOver(t *testing.T) {
 	}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				before, err := k.Acquire(t.Context(), "a")
 				require.NoError(t, err)
 				goOn, next := make(chan struct{}), make(chan error, 2)
@@ -209,7 +209,7 @@ func TestAnInnerPanicIsNotHandedOver(t *testing.T) {
 				}()
 				synctest.Wait()
 				require.NoError(t, before.Release(t.Context()))
-				pass(time.Millisecond) // the store's clock must reach the next token
+				elapse(time.Millisecond) // the store's clock must reach the next token
 				asked := len(s.Calls(script.Acquire))
 				close(goOn)
 				require.NoError(t, <-next)
@@ -222,7 +222,7 @@ func TestAnInnerPanicIsNotHandedOver(t *testing.T) {
 
 func TestAnInnerCallExtendsTheLock(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var call *inside
 		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			call = goInside(ctx, k, "a")
@@ -230,7 +230,7 @@ func TestAnInnerCallExtendsTheLock(t *testing.T) {
 		}, lockmw.Manual(time.Minute))
 		require.NoError(t, err)
 		for range 10 {
-			pass(30 * time.Second)
+			elapse(30 * time.Second)
 			require.NoError(t, lockmw.Extend(call.ctx, time.Minute))
 		}
 		require.NoError(t, call.end())
@@ -245,18 +245,18 @@ func TestHoldAtLeastOfAnInnerCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				var call *inside
 				_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 					call = goInside(ctx, k, "a", opts[1]...)
 					return 0, nil
 				}, opts[0]...)
 				require.NoError(t, err)
-				pass(time.Second)
+				elapse(time.Second)
 				require.NoError(t, call.end())
-				pass(58 * time.Second)
+				elapse(58 * time.Second)
 				require.NotEmpty(t, s.Owner("a"))
-				pass(2 * time.Second)
+				elapse(2 * time.Second)
 				require.Empty(t, s.Owner("a"))
 			})
 		})
@@ -270,7 +270,7 @@ func TestALockThatIsOverIsNotFound(t *testing.T) {
 		for _, name := range []string{"a", lockmw.Keys("a", "b")} {
 			t.Run(fmt.Sprint(lose, len(lockmw.Split(name))), func(t *testing.T) {
 				t.Parallel()
-				in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 					var fence int64
 					var leaked context.Context
 					_, err := lockmw.Do(lockmw.WithFence(t.Context(), 7), k, name,
@@ -308,7 +308,7 @@ func TestALockThatIsOverIsNotFound(t *testing.T) {
 // Fence in an inner call is that call's lock's, not that of another taken in between.
 func TestFenceInAnInnerCall(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		_, err := lockmw.Do(t.Context(), k, "b", answer) // so that the two differ
 		require.NoError(t, err)
 		_, err = lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
@@ -328,7 +328,7 @@ func TestFenceInAnInnerCall(t *testing.T) {
 // An inner call costs nothing that outlives it, although the outer one goes on for weeks.
 func TestInnerCallsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			for range 100 {
 				var inner context.Context
@@ -356,7 +356,7 @@ func TestRandomCallChains(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				var mu sync.Mutex
 				dice := rand.New(rand.NewPCG(seed, 1))
 				roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return dice.IntN(n) }
@@ -376,7 +376,7 @@ func TestRandomCallChains(t *testing.T) {
 								}
 								all.Go(func() { chain(inner, depth+1) })
 							}
-							pass(time.Duration(roll(3000)) * time.Millisecond)
+							elapse(time.Duration(roll(3000)) * time.Millisecond)
 						}
 						if ctx.Err() == nil &&
 							(!lockmw.Held(ctx, name) || s.Owner(one) != owner ||

@@ -16,7 +16,7 @@ import (
 // of the lock around it.
 func TestRunReportsWhetherTheFunctionRan(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var inner error
 		ran, err := lockmw.Run(t.Context(), k, "a", func(ctx context.Context) error {
 			require.True(t, lockmw.Held(ctx, "a"))
@@ -47,7 +47,7 @@ func TestRunJoinsALoss(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				ran, err := lockmw.Run(t.Context(), k, "a", func(ctx context.Context) error {
 					s.Script(script.Renew, script.Gone())
 					<-ctx.Done()
@@ -63,7 +63,7 @@ func TestRunJoinsALoss(t *testing.T) {
 
 func TestWhatIsCalledWithoutAKeeperOrAFunction(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		ctx := t.Context()
 		nop := func(context.Context) error { return nil }
 		for name, call := range map[string]func() (bool, error){

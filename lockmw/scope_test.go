@@ -22,7 +22,7 @@ func TestOutsideOfALock(t *testing.T) {
 // The same name in the same call chain runs inside the lease that is held, and does not free it.
 func TestReEntry(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			fence := lockmw.Fence(ctx)
 			_, err := lockmw.Do(ctx, k, "b", func(ctx context.Context) (int, error) {
@@ -51,7 +51,7 @@ func TestReEntry(t *testing.T) {
 // Another keeper's lock of the same name is another lock.
 func TestReEntryIsPerKeeper(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		k2, err := renewer.New(script.New(), renewer.Config{TTL: renewer.DefaultTTL})
 		require.NoError(t, err)
 		_, err = lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
@@ -67,7 +67,7 @@ func TestReEntryIsPerKeeper(t *testing.T) {
 
 func TestReEntryIntoALostLockDoesNotRun(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Renew, script.Gone())
 		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			<-ctx.Done()
@@ -88,7 +88,7 @@ func TestReEntryIntoALostLockDoesNotRun(t *testing.T) {
 // Strict counts for the inner call that asks for it.
 func TestAStrictInnerCall(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Renew, script.Gone())
 		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			n, err := lockmw.Do(ctx, k, "a", func(ctx context.Context) (int, error) {
@@ -107,7 +107,7 @@ func TestAStrictInnerCall(t *testing.T) {
 // that has been released: it takes the lock anew.
 func TestReEntryEndsWithTheLease(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var leaked context.Context
 		var fence int64
 		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
@@ -128,7 +128,7 @@ func TestReEntryEndsWithTheLease(t *testing.T) {
 // A context derived from the operation's ends with it, with the cause.
 func TestDerivedContextsHearOfTheLoss(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Renew, script.Gone())
 		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			derived, cancel := context.WithTimeout(context.WithValue(ctx, struct{ int }{}, 1),

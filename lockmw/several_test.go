@@ -19,7 +19,7 @@ import (
 
 func TestSeveralLocks(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, script.Pass().Late(time.Second))
 		begun := time.Now()
 		n, err := lockmw.Do(t.Context(), k, lockmw.Keys("b", "a", "c", "a"),
@@ -58,7 +58,7 @@ func TestAllOrNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				_, exit, err := lockmw.Enter(t.Context(), k, "b")
 				require.NoError(t, err)
 				begun := time.Now()
@@ -87,7 +87,7 @@ func TestAllOrNone(t *testing.T) {
 
 func TestSeveralAreWaitedFor(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		_, exit, err := lockmw.Enter(t.Context(), k, "b")
 		require.NoError(t, err)
 		done := make(chan error)
@@ -95,7 +95,7 @@ func TestSeveralAreWaitedFor(t *testing.T) {
 			_, err := lockmw.Do(t.Context(), k, lockmw.Keys("c", "b", "a"), answer)
 			done <- err
 		}()
-		pass(5 * time.Second)
+		elapse(5 * time.Second)
 		synctest.Wait()
 		require.NoError(t, exit(nil))
 		require.NoError(t, <-done)
@@ -109,7 +109,7 @@ func TestTheLossOfAnyEndsAll(t *testing.T) {
 		for _, lose := range []string{"a", "b", "c"} {
 			t.Run(fmt.Sprint(lose, contended), func(t *testing.T) {
 				t.Parallel()
-				in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 					if contended { // so that they are taken in order
 						s.Script(script.Acquire, script.Pass(), script.Taken(other, time.Second))
 					}
@@ -134,7 +134,7 @@ func TestTheLossOfAnyEndsAll(t *testing.T) {
 // Many callers, each of whom wants two of a few in an order of its own, never wait in a circle.
 func TestNoDeadlock(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
 		names := []string{"a", "b", "c", "d"}
 		inside := make([]int, len(names)) // each under its lock
@@ -146,7 +146,7 @@ func TestNoDeadlock(t *testing.T) {
 					func(context.Context) (int, error) {
 						inside[i]++
 						inside[j] += 2
-						pass(10 * time.Millisecond)
+						elapse(10 * time.Millisecond)
 						inside[i]--
 						inside[j] -= 2
 						if inside[i] != 0 || inside[j] != 0 {
@@ -166,7 +166,7 @@ func TestNoDeadlock(t *testing.T) {
 // A part of the set that the call chain has already is not taken again, nor freed.
 func TestSeveralInsideOfOne(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := lockmw.Do(t.Context(), k, "b", func(ctx context.Context) (int, error) {
 			n, err := lockmw.Do(ctx, k, lockmw.Keys("a", "b"),
 				func(ctx context.Context) (int, error) {
@@ -194,7 +194,7 @@ func TestKeys(t *testing.T) {
 	require.Empty(t, lockmw.Keys("a", ""))
 	require.Equal(t, lockmw.Keys("account:7", "account:9"),
 		lockmw.Key("account", lockmw.Keys("7", "9")))
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		for _, name := range []string{
 			lockmw.Keys(),
 			lockmw.Keys("a", strings.Repeat("x", renewer.MaxName+1)),
@@ -243,7 +243,7 @@ func TestHoldAtLeastCountsOnlyOnceTheFunctionRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				_, exit, err := lockmw.Enter(t.Context(), k, "b")
 				require.NoError(t, err)
 				keys := lockmw.Keys("a", "b", "c")
@@ -255,11 +255,11 @@ func TestHoldAtLeastCountsOnlyOnceTheFunctionRuns(t *testing.T) {
 
 				_, err = lockmw.Do(t.Context(), k, keys, answer, opt, lockmw.HoldAtLeast(time.Hour))
 				require.NoError(t, err)
-				pass(59 * time.Minute)
+				elapse(59 * time.Minute)
 				for _, one := range lockmw.Split(keys) {
 					require.NotEmpty(t, s.Owner(one))
 				}
-				pass(2 * time.Minute)
+				elapse(2 * time.Minute)
 				free(t, k, "a")
 			})
 		})
@@ -270,7 +270,7 @@ func TestHoldAtLeastCountsOnlyOnceTheFunctionRuns(t *testing.T) {
 // what it had, the second takes it.
 func TestHoldAtLeastOfAFirstAttempt(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		_, exit, err := lockmw.Enter(t.Context(), k, "b")
 		require.NoError(t, err)
 		time.AfterFunc(100*time.Millisecond, func() { _ = exit(nil) })
@@ -280,18 +280,18 @@ func TestHoldAtLeastOfAFirstAttempt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 42, n)
 		require.Equal(t, 100*time.Millisecond, time.Since(begun))
-		pass(time.Hour)
+		elapse(time.Hour)
 	})
 }
 
 func TestExtendExtendsAll(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := lockmw.Do(t.Context(), k, "c", func(ctx context.Context) (int, error) {
 			return lockmw.Do(ctx, k, lockmw.Keys("a", "b", "c"),
 				func(ctx context.Context) (int, error) {
 					for range 10 {
-						pass(20 * time.Second)
+						elapse(20 * time.Second)
 						require.NoError(t, lockmw.Extend(ctx, time.Minute), "c has a heartbeat")
 					}
 					require.NoError(t, ctx.Err())
@@ -309,7 +309,7 @@ func TestExtendExtendsAll(t *testing.T) {
 // A lock of the call chain that is lost stays lost: to ask again for those beside it mends nothing.
 func TestSeveralUnderALostLockEndAtOnce(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			s.Script(script.Renew, script.Gone())
 			<-ctx.Done()

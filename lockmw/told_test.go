@@ -67,14 +67,14 @@ func TestADetachedInnerCallIsToldAtOnce(t *testing.T) {
 				}()
 				<-inside
 				leave()
-				pass(time.Minute)
+				elapse(time.Minute)
 				lose(s, k)
 				told := <-heard.at
 				assert.Equal(t, told, <-over)
 				assert.Equal(t, told, <-over)
 				s.Default(script.Renew, script.Pass())
 				_ = k.Shutdown(t.Context())
-				pass(time.Minute) // it may go on behind its caller's back
+				elapse(time.Minute) // it may go on behind its caller's back
 			})
 		})
 	}

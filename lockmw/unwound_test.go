@@ -42,7 +42,7 @@ func TestAfterAPanicTheStoreIsAsked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				before, err := k.Acquire(t.Context(), "a")
 				require.NoError(t, err)
 				begun, end, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -64,7 +64,7 @@ func TestAfterAPanicTheStoreIsAsked(t *testing.T) {
 				synctest.Wait()
 				require.NoError(t, before.Release(t.Context()))
 				<-begun
-				pass(time.Millisecond) // the store's clock must reach the next token
+				elapse(time.Millisecond) // the store's clock must reach the next token
 				asked := s.Calls(script.Acquire)
 				close(end)
 				require.NoError(t, <-next)

@@ -74,7 +74,7 @@ func ExampleHandle() {
 	// Output: to u1: hello
 }
 
-// A task whose lock somebody else has does not run. asynq gets an
+// A task whose lock another caller has does not run. asynq gets an
 // error that, by Configure, uses up no attempt.
 func ExampleNotRunError() {
 	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})

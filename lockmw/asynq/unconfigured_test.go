@@ -34,7 +34,7 @@ func (f *faults) told() []renewer.Fault {
 	return f.all
 }
 
-// plain runs h on a server whose config nobody has decorated.
+// plain runs h on a server whose config is not decorated.
 func (e *env) plain(h asynq.Handler) {
 	server := asynq.NewServer(e.redis(), config())
 	require.NoError(e.t, server.Start(h))

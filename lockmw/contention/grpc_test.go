@@ -34,7 +34,7 @@ func (b *bank) UnaryCall(
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
 		if ofALock(err) {
-			return nil, err // as it is: what it says must not leave, whoever returns it
+			return nil, err // as it is: what it says must not leave the process
 		}
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}

@@ -74,7 +74,7 @@ func serveHTTP(
 			return
 		}
 		switch err := do(r.Context()); {
-		case r.Context().Err() != nil: // whoever asked has gone, or the lock has: nothing to say
+		case r.Context().Err() != nil: // the caller has gone, or the lock has: nothing to say
 		case ofALock(err):
 			httpmw.Respond(w, r, err)
 		case err != nil:

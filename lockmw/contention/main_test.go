@@ -35,9 +35,9 @@ type outcome string
 
 const (
 	done outcome = "done"
-	// somebody else has the lock, for as long as the caller would wait
+	// another caller has the lock, for as long as this one would wait
 	busy        outcome = "busy"
-	unavailable outcome = "unavailable" // nobody knows who has it
+	unavailable outcome = "unavailable" // the store can't be asked
 	lost        outcome = "lost"
 	broken      outcome = "broken" // by a panic
 	failed      outcome = "failed" // by an error of the work's own
@@ -49,7 +49,7 @@ const (
 type work func(ctx context.Context) error
 
 // caller has an adapter's framework run the work under a key, and
-// tells what came back, with the words that were used.
+// returns what came back, with the words that were used.
 type caller func(ctx context.Context, key string) (outcome, string)
 
 // adapter puts work behind one framework. A wait of 0 refuses.
@@ -78,7 +78,7 @@ type scene struct {
 	adapter string
 	redis   *redistest.Server
 	keeper  *renewer.Keeper // the adapter's
-	other   *renewer.Keeper // somebody else's
+	other   *renewer.Keeper // another process's
 	runs    atomic.Int64
 	open    func(wait time.Duration, do work) caller
 	stall   func(wait time.Duration, do work) (stall func(key string), call caller) // see adapter
@@ -139,14 +139,14 @@ func (s *scene) newKeeper(node string) *renewer.Keeper {
 	return k
 }
 
-// holds has somebody else take the lock, until the function that it returns is called.
+// holds has another process take the lock, until the function that it returns is called.
 func (s *scene) holds(key string) (release func()) {
 	l, err := s.other.Acquire(s.t.Context(), key, renewer.MaxWait(soon))
 	require.NoError(s.t, err)
 	return func() { require.NoError(s.t, l.Release(context.Background())) }
 }
 
-// free requires that nobody has key.
+// free requires that key is free.
 func (s *scene) free(key string) {
 	l, err := s.other.TryAcquire(s.t.Context(), key)
 	require.NoError(s.t, err)

@@ -119,7 +119,7 @@ func TestBusy(t *testing.T) {
 
 // A client that sends a part of its call, and then nothing, or a byte now and then, has no lock,
 // and so keeps no other client waiting.
-func TestAClientThatIsSlowToSendKeepsNobodyWaiting(t *testing.T) {
+func TestAClientThatIsSlowToSendKeepsNoOtherWaiting(t *testing.T) {
 	t.Parallel()
 	eachThatStalls(t, func(s *scene) {
 		stall, call := s.stall(ttl, nothing)
@@ -154,7 +154,7 @@ func TestWaitThenTaken(t *testing.T) {
 	each(t, func(s *scene) {
 		release := s.holds(key)
 		c := start(s.t.Context(), s.open(time.Minute, nothing), key)
-		require.Eventually(s.t, s.somebodyWaits, soon, tick)
+		require.Eventually(s.t, s.aCallerWaits, soon, tick)
 		assert.Zero(s.t, s.runs.Load())
 		release()
 		r := s.await(c)
@@ -163,9 +163,8 @@ func TestWaitThenTaken(t *testing.T) {
 	})
 }
 
-// somebodyWaits tells whether a caller has asked and been refused,
-// and watches for the lock to become free.
-func (s *scene) somebodyWaits() bool {
+// aCallerWaits reports whether a caller has been refused, and watches for the lock to become free.
+func (s *scene) aCallerWaits() bool {
 	channels, err := s.redis.Do("PUBSUB", "CHANNELS", redisstore.DefaultPrefix+"*").AsStrSlice()
 	require.NoError(s.t, err)
 	return len(channels) > 0
@@ -185,7 +184,7 @@ func TestWaitRanOut(t *testing.T) {
 	})
 }
 
-// A store that does not answer is never called busy, whoever may have the lock.
+// A store that does not answer is never called busy.
 func TestStoreDown(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]time.Duration{"refuse": 0, "wait": 300 * time.Millisecond} {
@@ -308,12 +307,12 @@ func TestCancelledInLine(t *testing.T) {
 		release := s.holds(key)
 		ctx, cancel := context.WithCancel(s.t.Context())
 		c := start(ctx, s.open(time.Minute, nothing), key)
-		require.Eventually(s.t, s.somebodyWaits, soon, tick)
+		require.Eventually(s.t, s.aCallerWaits, soon, tick)
 		cancel()
 		r := s.await(c)
 		assert.Equal(s.t, cancelled, r.outcome, r.words)
 		require.Eventually(s.t, func() bool {
-			return !s.somebodyWaits()
+			return !s.aCallerWaits()
 		}, soon, tick, "out of the line, also on the server's side")
 		release()
 		s.nothingIsLeft()

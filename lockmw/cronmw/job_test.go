@@ -19,7 +19,7 @@ import (
 // The job takes no time at all, and the other node's clock is behind.
 func TestTheLockOutlivesAShortRun(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		runs := 0
 		fn := func(ctx context.Context) error {
 			runs++
@@ -27,11 +27,11 @@ func TestTheLockOutlivesAShortRun(t *testing.T) {
 		}
 		first := b.job("a", cronmw.Every(minute), fn)
 		behind := b.job("b", skewed{cronmw.Every(minute), -2 * time.Second}, fn)
-		pass(minute)
+		elapse(minute)
 		got := first.Fire(t.Context())
 		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
 		require.NoError(t, got.Err)
-		pass(2 * time.Second)
+		elapse(2 * time.Second)
 		got = behind.Fire(t.Context())
 		assert.Equal(t, cronmw.OutcomeSkipped, got.Outcome)
 		require.NoError(t, got.Err)
@@ -41,7 +41,7 @@ func TestTheLockOutlivesAShortRun(t *testing.T) {
 		assert.Equal(t, 1, runs)
 		assert.Equal(t, got, b.log.last())
 
-		pass(minute)
+		elapse(minute)
 		assert.Equal(t, cronmw.OutcomeRan, behind.Fire(t.Context()).Outcome,
 			"the next tick is anybody's")
 		assert.Equal(t, 2, runs)
@@ -76,18 +76,18 @@ func TestHoldAtLeast(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, b *bed) {
+			inBubble(t, func(t *testing.T, b *bed) {
 				n := b.node("a", func(cfg *cronmw.Config) { cfg.HoldAtLeast = c.node })
 				j, err := n.Job("job", cronmw.Every(c.each), nothing, c.opts...)
 				require.NoError(t, err)
 				assert.Equal(t, c.want, j.HoldAtLeast())
 				other := b.keeper("b")
-				pass(minute)
+				elapse(minute)
 				require.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
-				pass(c.want - time.Millisecond)
+				elapse(c.want - time.Millisecond)
 				_, err = other.TryAcquire(t.Context(), "cron:job")
 				require.ErrorIs(t, err, renewer.ErrHeld)
-				pass(time.Millisecond)
+				elapse(time.Millisecond)
 				lease, err := other.TryAcquire(t.Context(), "cron:job")
 				require.NoError(t, err)
 				require.NoError(t, lease.Release(t.Context()))
@@ -98,14 +98,14 @@ func TestHoldAtLeast(t *testing.T) {
 
 func TestErrorsAreTold(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		failed := errors.New("failed")
 		j := b.job("a", cronmw.Every(minute), func(context.Context) error {
-			pass(time.Second)
+			elapse(time.Second)
 			return failed
 		})
 		assert.Equal(t, "job", j.Name())
-		pass(minute)
+		elapse(minute)
 		j.Run()
 		got := b.log.last()
 		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
@@ -114,7 +114,7 @@ func TestErrorsAreTold(t *testing.T) {
 
 		down := errors.New("connection refused")
 		b.store.Default(script.Acquire, script.Fail(down))
-		pass(minute - time.Second)
+		elapse(minute - time.Second)
 		begun := time.Now()
 		j.Run()
 		got = b.log.last()
@@ -129,13 +129,13 @@ func TestErrorsAreTold(t *testing.T) {
 // A store that answers late might let two nodes have the same tick.
 func TestALateAnswerIsNotTaken(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		j := b.job("a", cronmw.Every(10*minute), func(context.Context) error {
 			assert.Fail(t, "it ran")
 			return nil
 		}, cronmw.HoldAtLeast(4*time.Second))
 		b.store.Script(script.Acquire, script.Pass().Late(time.Second+time.Millisecond))
-		pass(10 * minute)
+		elapse(10 * minute)
 		begun := time.Now()
 		got := j.Fire(t.Context())
 		assert.Equal(t, cronmw.OutcomeNotRun, got.Outcome)
@@ -148,13 +148,13 @@ func TestALateAnswerIsNotTaken(t *testing.T) {
 // and goes on to be told what it came to.
 func TestLostInTheMiddle(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		j := b.job("a", cronmw.Every(minute), func(ctx context.Context) error {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
 		b.store.Script(script.Renew, script.Gone())
-		pass(minute)
+		elapse(minute)
 		got := j.Fire(t.Context())
 		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
 		require.ErrorIs(t, got.Err, renewer.ErrLost)
@@ -163,7 +163,7 @@ func TestLostInTheMiddle(t *testing.T) {
 
 func TestContextEnds(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		ctx, stop := context.WithCancel(t.Context())
 		n, err := cronmw.New(ctx, b.keeper("a"), cronmw.Config{OnTick: b.log.add})
 		require.NoError(t, err)
@@ -172,7 +172,7 @@ func TestContextEnds(t *testing.T) {
 			return context.Cause(ctx)
 		})
 		require.NoError(t, err)
-		pass(minute)
+		elapse(minute)
 		done := make(chan struct{})
 		go func() {
 			j.Run()
@@ -186,7 +186,7 @@ func TestContextEnds(t *testing.T) {
 		require.ErrorIs(t, got.Err, context.Canceled)
 		require.NotErrorIs(t, got.Err, renewer.ErrLost)
 
-		pass(minute)
+		elapse(minute)
 		j.Run()
 		got = b.log.last()
 		assert.Equal(t, cronmw.OutcomeNotRun, got.Outcome)
@@ -197,14 +197,14 @@ func TestContextEnds(t *testing.T) {
 // A panic frees the lock, though not before the tick is over for all nodes, and is the scheduler's.
 func TestPanicPassesThrough(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		runs := 0
 		j := b.job("a", cronmw.Every(minute), func(context.Context) error {
 			runs++
 			panic("no luck")
 		})
 		for range 2 {
-			pass(minute)
+			elapse(minute)
 			require.PanicsWithValue(t, "no luck", j.Run)
 		}
 		assert.Equal(t, 2, runs)

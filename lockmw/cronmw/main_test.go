@@ -63,8 +63,8 @@ type bed struct {
 	log   *log
 }
 
-// in runs f in a bubble.
-func in(t *testing.T, f func(t *testing.T, b *bed)) {
+// inBubble runs f in a bubble.
+func inBubble(t *testing.T, f func(t *testing.T, b *bed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, &bed{t: t, store: script.New(), log: new(log)}) })
 }
@@ -104,7 +104,8 @@ func (b *bed) job(
 
 func nothing(context.Context) error { return nil }
 
-func pass(d time.Duration) { <-time.After(d) }
+// elapse lets a time pass, by the clock of the bubble.
+func elapse(d time.Duration) { <-time.After(d) }
 
 // ticker calls fire on each tick until the context ends, as a scheduler does.
 func ticker(ctx context.Context, s cronmw.Schedule, fire func()) {

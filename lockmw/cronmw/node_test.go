@@ -25,7 +25,7 @@ func TestNewNamesEachFault(t *testing.T) {
 	} {
 		require.ErrorContains(t, err, want)
 	}
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		_, err = cronmw.New(t.Context(), b.keeper("a"),
 			cronmw.Config{OnTick: b.log.add, HoldAtLeast: 3 * time.Millisecond})
 	})
@@ -98,7 +98,7 @@ func TestRefusedJobs(t *testing.T) {
 	} {
 		t.Run(c.label, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, b *bed) {
+			inBubble(t, func(t *testing.T, b *bed) {
 				n := b.node("a")
 				_, err := n.Job(c.name, c.schedule, c.fn, c.opts...)
 				require.ErrorIs(t, err, c.kind)
@@ -113,7 +113,7 @@ func TestRefusedJobs(t *testing.T) {
 // Two jobs of a name on one node would take each other's ticks. On two nodes they are the same job.
 func TestNamesAreOnceANode(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		n := b.node("a")
 		add := func(name string) error {
 			_, err := n.Job(name, cronmw.Every(minute), nothing)
@@ -143,7 +143,7 @@ func TestHoldAgainstIrregularSchedules(t *testing.T) {
 	} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, b *bed) {
+			inBubble(t, func(t *testing.T, b *bed) {
 				n, c := b.node("a"), cron.New(cron.WithLocation(time.UTC))
 				_, err := n.AddFunc(c, spec, "fits", nothing,
 					cronmw.HoldAtLeast(want-time.Millisecond))

@@ -53,17 +53,17 @@ func (b *bed) nodes(
 	}
 }
 
-// A run longer than its interval: the ticks meanwhile are nobody's.
+// A run longer than its interval: no node runs the ticks meanwhile.
 func TestOverlapIsSkipped(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		var runs runs
 		stop := b.nodes(3, cronmw.Every(minute), func(context.Context) error {
 			runs.add()
-			pass(150 * time.Second)
+			elapse(150 * time.Second)
 			return nil
 		})
-		pass(10*minute + time.Second)
+		elapse(10*minute + time.Second)
 		stop()
 		assert.Equal(t, []time.Duration{minute, 4 * minute, 7 * minute, 10 * minute}, runs.all())
 		assert.Equal(t, 30-4, b.log.count(cronmw.OutcomeSkipped))
@@ -73,15 +73,15 @@ func TestOverlapIsSkipped(t *testing.T) {
 // With Wait, the one node that has taken such a tick runs it afterwards, the others do not.
 func TestOverlapIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		var runs runs
 		stop := b.nodes(3, cronmw.Every(minute), func(context.Context) error {
 			if runs.add() == 1 {
-				pass(90 * time.Second)
+				elapse(90 * time.Second)
 			}
 			return nil
 		}, cronmw.Wait(minute))
-		pass(4*minute + time.Second)
+		elapse(4*minute + time.Second)
 		stop()
 		assert.Equal(t, []time.Duration{minute, 150 * time.Second, 3 * minute, 4 * minute},
 			runs.all())
@@ -92,14 +92,14 @@ func TestOverlapIsWaitedFor(t *testing.T) {
 // Runs that are waited for do not overlap either, and who has waited for too long gives up.
 func TestWaitRunsOut(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		var runs runs
 		stop := b.nodes(3, cronmw.Every(minute), func(context.Context) error {
 			runs.add()
-			pass(150 * time.Second)
+			elapse(150 * time.Second)
 			return nil
 		}, cronmw.Wait(50*time.Second))
-		pass(4*minute + time.Second)
+		elapse(4*minute + time.Second)
 		stop()
 		// The second tick waits from 2:00 to 2:50, the third from
 		// 3:00, and gets its turn at 3:30; the fourth waits in vain.
@@ -108,19 +108,19 @@ func TestWaitRunsOut(t *testing.T) {
 	})
 }
 
-// What nobody was there for is not caught up.
+// A tick for which no node was there is not caught up.
 func TestMissedTicksAreNotCaughtUp(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		var runs runs
 		fn := func(context.Context) error { runs.add(); return nil }
 		stop := b.nodes(2, cronmw.Every(minute), fn)
-		pass(2*minute + time.Second)
+		elapse(2*minute + time.Second)
 		stop()
-		pass(time.Hour)
+		elapse(time.Hour)
 		assert.Len(t, runs.all(), 2)
 		stop = b.nodes(2, cronmw.Every(minute), fn)
-		pass(minute)
+		elapse(minute)
 		stop()
 		assert.Len(t, runs.all(), 3)
 	})
@@ -130,20 +130,20 @@ func TestMissedTicksAreNotCaughtUp(t *testing.T) {
 // others have run it, and the lock has lapsed.
 func TestLate(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		runs := 0
 		fn := func(context.Context) error { runs++; return nil }
 		j := b.job("a", cronmw.Every(minute), fn, cronmw.HoldAtLeast(4*time.Second))
-		pass(minute + time.Second - 1)
+		elapse(minute + time.Second - 1)
 		assert.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
-		pass(minute)
+		elapse(minute)
 		assert.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
-		pass(minute + 1)
+		elapse(minute + 1)
 		got := j.Fire(t.Context())
 		assert.Equal(t, cronmw.OutcomeLate, got.Outcome)
 		require.NoError(t, got.Err)
 		assert.Equal(t, got, b.log.last())
-		pass(30 * time.Second)
+		elapse(30 * time.Second)
 		assert.Equal(t, cronmw.OutcomeLate, j.Fire(t.Context()).Outcome, "no tick was due")
 		assert.Equal(t, 2, runs)
 	})
@@ -152,12 +152,12 @@ func TestLate(t *testing.T) {
 // Nothing is due after a schedule's last tick.
 func TestAfterTheLastTick(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		j := b.job("a", once(time.Now().Add(minute)), nothing)
 		assert.Equal(t, cronmw.DefaultHoldAtLeast, j.HoldAtLeast())
-		pass(minute)
+		elapse(minute)
 		assert.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
-		pass(minute)
+		elapse(minute)
 		assert.Equal(t, cronmw.OutcomeLate, j.Fire(t.Context()).Outcome)
 	})
 }
@@ -179,18 +179,18 @@ func TestANodeDies(t *testing.T) {
 	for each, want := range map[time.Duration]int{20 * time.Second: 1, 10 * time.Second: 2} {
 		t.Run(each.String(), func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, b *bed) {
+			inBubble(t, func(t *testing.T, b *bed) {
 				runs := 0
 				alive := b.job("alive", cronmw.Every(each), func(context.Context) error {
 					runs++
 					return nil
 				})
-				pass(each)
+				elapse(each)
 				b.store.Overwrite("cron:job", renewer.Holder{Node: "dead"}, renewer.DefaultTTL)
 				assert.Equal(t, cronmw.OutcomeSkipped, alive.Fire(t.Context()).Outcome)
 				ticks := 0
 				for runs == 0 {
-					pass(each)
+					elapse(each)
 					alive.Fire(t.Context())
 					ticks++
 				}

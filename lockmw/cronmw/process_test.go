@@ -89,7 +89,7 @@ func runsOf(t *testing.T, server *redistest.Server, tick time.Time) int {
 }
 
 // The node that runs is killed in the middle: the next tick is run
-// elsewhere, and nobody runs the rest of this one.
+// elsewhere, and no node runs the rest of this one.
 func TestTheRunningProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	const every = 2 * time.Second

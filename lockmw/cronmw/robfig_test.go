@@ -43,15 +43,15 @@ func TestRobfigAddFunc(t *testing.T) {
 	} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, b *bed) {
+			inBubble(t, func(t *testing.T, b *bed) {
 				for i := range 5 {
 					c := quiet()
 					_, err := b.node(fmt.Sprint(i)).AddFunc(c, spec, "job", nothing)
 					require.NoError(t, err)
 					running(t, c)
-					pass(11 * time.Second)
+					elapse(11 * time.Second)
 				}
-				pass(time.Hour)
+				elapse(time.Hour)
 				synctest.Wait()
 				assert.Equal(t, want, b.log.count(cronmw.OutcomeRan))
 				assert.Equal(t, 4*want, b.log.count(cronmw.OutcomeSkipped))
@@ -65,7 +65,7 @@ func TestRobfigAddFunc(t *testing.T) {
 // cron's own parser, in its own zone, and in its chain.
 func TestRobfigAsTheCronIs(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		tokyo, err := time.LoadLocation("Asia/Tokyo")
 		require.NoError(t, err)
 		var chained atomic.Int64
@@ -84,20 +84,20 @@ func TestRobfigAsTheCronIs(t *testing.T) {
 		})
 		require.NoError(t, err)
 		assert.Len(t, c.Entries(), 1)
-		pass(49 * time.Hour)
+		elapse(49 * time.Hour)
 		synctest.Wait()
 		assert.Equal(t, 3, b.log.count(cronmw.OutcomeRan))
 		assert.EqualValues(t, 3, chained.Load())
 		assert.Zero(t, b.log.count(cronmw.OutcomeLate))
 		c.Remove(id)
-		pass(24 * time.Hour)
+		elapse(24 * time.Hour)
 		assert.EqualValues(t, 3, chained.Load())
 	})
 }
 
 func TestRobfigSchedule(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		for i, s := range []cron.Schedule{
 			cronmw.Every(30 * time.Second),
 			cron.Every(30 * time.Second),
@@ -106,9 +106,9 @@ func TestRobfigSchedule(t *testing.T) {
 			_, err := b.node(fmt.Sprint(i)).Schedule(c, s, "job", nothing)
 			require.NoError(t, err)
 			running(t, c)
-			pass(7 * time.Second)
+			elapse(7 * time.Second)
 		}
-		pass(time.Hour)
+		elapse(time.Hour)
 		synctest.Wait()
 		assert.Equal(t, 120, b.log.count(cronmw.OutcomeRan), "cron.Every is read as Every")
 		assert.Equal(t, 120, b.log.count(cronmw.OutcomeSkipped))
@@ -117,7 +117,7 @@ func TestRobfigSchedule(t *testing.T) {
 
 func TestRobfigWrapper(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		schedule, err := cron.ParseStandard("*/10 * * * *")
 		require.NoError(t, err)
 		runs := new(runs)
@@ -132,7 +132,7 @@ func TestRobfigWrapper(t *testing.T) {
 				`lockbeat: the wrapper of job "job" is used for a second one: make another, with a name of its own`,
 				func() { wrapper(job) })
 		}
-		pass(time.Hour + time.Second)
+		elapse(time.Hour + time.Second)
 		assert.Len(t, runs.all(), 6)
 		assert.Equal(t, 12, b.log.count(cronmw.OutcomeSkipped))
 	})
@@ -140,7 +140,7 @@ func TestRobfigWrapper(t *testing.T) {
 
 func TestRobfigRefusals(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		n, c := b.node("a"), quiet()
 		_, err := n.AddFunc(c, "every now and then", "job", nothing)
 		require.ErrorIs(t, err, renewer.ErrConfig)

@@ -35,7 +35,7 @@ func TestOneRunATickWhateverTheClocks(t *testing.T) {
 	for _, every := range []time.Duration{time.Second, 7 * time.Second, minute} {
 		t.Run(every.String(), func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, b *bed) {
+			inBubble(t, func(t *testing.T, b *bed) {
 				const n = 5
 				s, got := cronmw.Every(every), &byTick{runs: make(map[int64]int), every: every}
 				ctx, stop := context.WithCancel(t.Context())
@@ -53,13 +53,13 @@ func TestOneRunATickWhateverTheClocks(t *testing.T) {
 					require.Equal(t, hold, j.HoldAtLeast())
 					all.Go(func() {
 						ticker(ctx, mine, func() {
-							pass(rand.N(hold / 4))
+							elapse(rand.N(hold / 4))
 							j.Run()
 						})
 					})
 				}
 				const ticks = 500
-				pass(time.Until(s.Next(time.Now())) + ticks*every - every/4)
+				elapse(time.Until(s.Next(time.Now())) + ticks*every - every/4)
 				stop()
 				all.Wait()
 				assert.Len(t, got.runs, ticks)
@@ -85,14 +85,14 @@ func TestTheBoundIsSharp(t *testing.T) {
 		{hold / 2, cronmw.OutcomeSkipped},
 		{hold/2 + moment, cronmw.OutcomeRan},
 	} {
-		in(t, func(t *testing.T, b *bed) {
+		inBubble(t, func(t *testing.T, b *bed) {
 			first := b.job("first", cronmw.Every(minute), nothing, cronmw.HoldAtLeast(hold))
 			behind := b.job("behind", skewed{cronmw.Every(minute), -c.apart}, nothing,
 				cronmw.HoldAtLeast(hold))
-			pass(minute)
+			elapse(minute)
 			require.Equal(t, cronmw.OutcomeRan, first.Fire(t.Context()).Outcome)
 			// It notices as late as it may, and its request takes as long to arrive as it may.
-			pass(c.apart + hold/4 - moment/2)
+			elapse(c.apart + hold/4 - moment/2)
 			b.store.Script(script.Acquire, script.Pass().Slow(hold/4-moment/2))
 			assert.Equal(t, c.want, behind.Fire(t.Context()).Outcome)
 		})

@@ -46,7 +46,7 @@ func finishes() (grpc.CallOption, <-chan error) {
 	return grpc.OnFinish(func(err error) { finished <- err }), finished
 }
 
-// awaitFree waits until nobody has a lock.
+// awaitFree waits until a lock is free.
 func awaitFree(t *testing.T, store *script.Store, name string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return store.Owner(name) == "" }, soon, tick)
@@ -355,7 +355,7 @@ func TestStreamThatCannotBeOpenedFreesItsLock(t *testing.T) {
 	}
 }
 
-// A key function that panics leaves nobody waiting, on a channel without a connection too.
+// A key function that panics leaves no caller waiting, on a channel without a connection too.
 func TestPanicOfAKeyFunctionEndsItsStream(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {

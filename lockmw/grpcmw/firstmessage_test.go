@@ -174,14 +174,14 @@ func TestReceiveAndSendAtTheSameTimeTakeOneLock(t *testing.T) {
 		stream := newTransport(t.Context())
 		defer stream.end()
 		wait := stream.recv
-		stream.recv = func(any) error { pass(time.Second); return nil }
+		stream.recv = func(any) error { elapse(time.Second); return nil }
 		in := grpcmw.StreamServerInterceptor(b.k, grpcmw.ForWholeMethod(duplex))
 		err := in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex},
 			func(_ any, s grpc.ServerStream) error {
 				sent, received := make(chan error, 1), make(chan error, 1)
 				go func() { sent <- s.SendMsg(nil) }()
 				go func() { received <- s.RecvMsg(nil) }()
-				pass(3 * time.Second)
+				elapse(3 * time.Second)
 				synctest.Wait()
 				assert.Empty(t, sent)
 				assert.Empty(t, received, "the message has come, the lock has not")
@@ -191,7 +191,7 @@ func TestReceiveAndSendAtTheSameTimeTakeOneLock(t *testing.T) {
 
 				stream.recv = wait
 				go func() { received <- s.RecvMsg(nil) }()
-				pass(time.Second)
+				elapse(time.Second)
 				b.store.Delete(duplex)
 				err := <-received
 				assert.ErrorIs(t, err, renewer.ErrLost)

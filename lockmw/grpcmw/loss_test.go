@@ -96,11 +96,11 @@ func paused(t *testing.T, test func(t *testing.T, b *bubble, pause func())) {
 		first, err := b.k.Acquire(t.Context(), "first")
 		require.NoError(t, err)
 		defer func() { require.ErrorIs(t, first.Release(t.Context()), renewer.ErrLost) }()
-		pass(time.Second)
+		elapse(time.Second)
 		defer close(d.over)
 		test(t, b, func() {
 			d.paused.Store(true)
-			pass(time.Minute)
+			elapse(time.Minute)
 		})
 	}, func(cfg *renewer.Config) { cfg.Observer = d })
 }
@@ -142,15 +142,15 @@ func TestServerStreamLooksAtTheClockOfItsOwnLock(t *testing.T) {
 		defer func() { require.ErrorIs(t, first.Release(t.Context()), renewer.ErrLost) }()
 		defer close(d.over)
 		d.paused.Store(true)
-		pass(time.Second)
+		elapse(time.Second)
 		outer, exit, err := lockmw.Enter(t.Context(), b.k, duplex)
 		require.NoError(t, err)
-		pass(10 * time.Second)
+		elapse(10 * time.Second)
 		middle, leave, err := lockmw.Enter(outer, b.k, "middle")
 		require.NoError(t, err)
 		err = serveStream(b.k, newTransport(middle), func(s grpc.ServerStream) error {
 			assert.NoError(t, s.SendMsg(nil))
-			pass(5 * time.Second)
+			elapse(5 * time.Second)
 			assert.NoError(t, s.Context().Err(), "it has not heard yet")
 			assert.True(t, lockmw.Held(s.Context(), "middle"))
 			return s.SendMsg(nil)
@@ -240,7 +240,7 @@ func TestCallersEndReachesAStreamByItself(t *testing.T) {
 		errTransport := errors.New("the transport's own")
 		stream.recv = func(any) error {
 			<-ctx.Done()
-			pass(time.Second)
+			elapse(time.Second)
 			return errTransport
 		}
 		err := serveStream(b.k, stream, func(s grpc.ServerStream) error { return s.RecvMsg(nil) })
@@ -273,7 +273,7 @@ func TestPanicAndExitOfAStreamsMethodsPassThrough(t *testing.T) {
 	})
 }
 
-// What a loss has left behind is nobody's business any more.
+// What a loss has left behind does not matter any more.
 func TestPanicOfAnOperationThatALossLeftBehind(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {

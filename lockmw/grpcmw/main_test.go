@@ -143,7 +143,7 @@ func newKeeper(t *testing.T, store renewer.Store, edit ...func(*renewer.Config))
 }
 
 // fast makes a keeper whose heartbeats come every few milliseconds,
-// so that a loss that the store tells of is heard of soon.
+// so that a loss is heard of soon.
 func fast(cfg *renewer.Config) { cfg.Heartbeat = 20 * time.Millisecond }
 
 // hold takes a lock, until the function that it returns is called.
@@ -156,7 +156,7 @@ func hold(t *testing.T, k *renewer.Keeper, name string) (release func()) {
 	return func() { require.NoError(t, lease.Release(t.Context())) }
 }
 
-// free asserts that nobody has a lock.
+// free asserts that a lock is free.
 func free(t *testing.T, s *script.Store, name string) {
 	t.Helper()
 	require.Empty(t, s.Owner(name), "the lock on %s is still held", name)

@@ -226,7 +226,7 @@ func TestStreamWithoutAMessageHasNoKey(t *testing.T) {
 	require.Empty(t, store.Calls(script.Acquire))
 }
 
-// lose takes a lock away from whoever has it.
+// lose takes a lock away from its holder.
 func lose(store *script.Store, name string) {
 	store.Overwrite(name, renewer.Holder{Node: "thief"}, soon)
 }

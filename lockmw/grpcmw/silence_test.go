@@ -37,7 +37,7 @@ func TestSilentClientHoldsItsLockForAWhileOnly(t *testing.T) {
 				stream.send = stream.recv // the window is full
 				err := serveStream(b.k, stream, func(s grpc.ServerStream) error {
 					early := s.Context()
-					pass(time.Hour) // of work, during which nobody waits for the client
+					elapse(time.Hour) // of work, during which nobody waits for the client
 					begun := time.Now()
 					err := use(s)
 					assert.Equal(t, time.Minute, time.Since(begun), "DefaultSilence")
@@ -46,7 +46,7 @@ func TestSilentClientHoldsItsLockForAWhileOnly(t *testing.T) {
 					assert.Equal(t, grpcmw.ErrSilence, context.Cause(early))
 					assert.ErrorIs(t, s.SendMsg(nil), grpcmw.ErrSilence)
 					assert.ErrorIs(t, s.RecvMsg(nil), grpcmw.ErrSilence)
-					pass(time.Second)
+					elapse(time.Second)
 					assert.NotEmpty(t, b.store.Owner(duplex), "until the handler has returned")
 					return nil // as if that had been the end of the stream
 				})
@@ -65,13 +65,13 @@ func TestClientThatIsNotSilent(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		stream := newTransport(t.Context())
 		wait := stream.recv
-		stream.recv = func(any) error { pass(9 * time.Second); return nil }
+		stream.recv = func(any) error { elapse(9 * time.Second); return nil }
 		err := serveStream(b.k, stream, func(s grpc.ServerStream) error {
 			for range 10 {
 				if err := s.RecvMsg(nil); err != nil {
 					return err
 				}
-				pass(time.Minute)
+				elapse(time.Minute)
 			}
 			stream.recv = wait
 			received, at := make(chan error, 1), time.Time{}
@@ -81,7 +81,7 @@ func TestClientThatIsNotSilent(t *testing.T) {
 				received <- err
 			}()
 			for range 10 { // while it is waited for, the client reads
-				pass(9 * time.Second)
+				elapse(9 * time.Second)
 				assert.NoError(t, s.SendMsg(nil))
 			}
 			last := time.Now()
@@ -105,7 +105,7 @@ func TestSendThatFailsDoesNotBreakTheSilence(t *testing.T) {
 			go func() { received <- s.RecvMsg(nil) }()
 			begun := time.Now()
 			for len(received) == 0 {
-				pass(7 * time.Second)
+				elapse(7 * time.Second)
 				assert.Error(t, s.SendMsg(nil))
 			}
 			assert.Equal(t, 63*time.Second, time.Since(begun))
@@ -126,7 +126,7 @@ func TestSilenceBeforeTheLockDoesNotCount(t *testing.T) {
 			func(_ any, s grpc.ServerStream) error {
 				received := make(chan error, 1)
 				go func() { received <- s.RecvMsg(nil) }()
-				pass(time.Hour)
+				elapse(time.Hour)
 				free(t, b.store, duplex)
 				assert.NoError(t, s.SendMsg(nil))
 				locked := time.Now()
@@ -151,7 +151,7 @@ func TestSilenceOfAnyLength(t *testing.T) {
 	}
 	inBubble(t, func(t *testing.T, b *bubble) {
 		stream := newTransport(t.Context())
-		stream.recv = func(any) error { pass(10 * time.Hour); return nil }
+		stream.recv = func(any) error { elapse(10 * time.Hour); return nil }
 		require.NoError(t, serveStream(b.k, stream, func(s grpc.ServerStream) error {
 			return s.RecvMsg(nil)
 		}, grpcmw.Silence(math.MaxInt64)))
@@ -168,11 +168,11 @@ func TestStreamThatHasEndedIsNotSilent(t *testing.T) {
 		stream := newTransport(t.Context())
 		err := serveStream(b.k, stream, func(s grpc.ServerStream) error {
 			go func() { _ = s.RecvMsg(nil) }() // and left behind
-			pass(grpcmw.DefaultSilence - 1)
+			elapse(grpcmw.DefaultSilence - 1)
 			return nil
 		})
 		require.NoError(t, err)
-		pass(time.Hour)
+		elapse(time.Hour)
 		require.Empty(t, stream.trailer)
 	})
 	inBubble(t, func(t *testing.T, b *bubble) {
@@ -180,7 +180,7 @@ func TestStreamThatHasEndedIsNotSilent(t *testing.T) {
 		stream.recv = func(any) error { panic("boom") }
 		err := serveStream(b.k, stream, func(s grpc.ServerStream) error {
 			assert.Panics(t, func() { _ = s.RecvMsg(nil) })
-			pass(time.Hour)
+			elapse(time.Hour)
 			return nil
 		})
 		require.NoError(t, err)
@@ -196,7 +196,7 @@ func TestLossOfASilentStreamsLock(t *testing.T) {
 			err := s.RecvMsg(nil)
 			assert.ErrorIs(t, err, grpcmw.ErrSilence)
 			b.store.Default(script.Renew, script.Gone())
-			pass(time.Minute)
+			elapse(time.Minute)
 			return err
 		})
 		require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, err))
@@ -210,7 +210,7 @@ func TestHandlerThatOutlivesItsSilentClient(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		err := serveStream(b.k, newTransport(t.Context()), func(s grpc.ServerStream) error {
 			assert.ErrorIs(t, s.RecvMsg(nil), grpcmw.ErrSilence)
-			pass(5 * time.Minute)
+			elapse(5 * time.Minute)
 			free(t, b.store, duplex)
 			return nil
 		})
@@ -295,14 +295,14 @@ func TestMessageInTheLastInstant(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
 		stream := newTransport(t.Context())
-		stream.recv = func(any) error { pass(time.Minute - 1); return nil }
+		stream.recv = func(any) error { elapse(time.Minute - 1); return nil }
 		errEnd := errors.New("the handler's own")
 		err := serveStream(b.k, stream, func(s grpc.ServerStream) error {
 			for range 5 {
 				if err := s.RecvMsg(nil); err != nil {
 					return err
 				}
-				pass(1)
+				elapse(1)
 			}
 			synctest.Wait()
 			return errEnd

@@ -138,7 +138,8 @@ func never(context.Context) error { return errors.New("it ran") }
 
 func succeed(context.Context) error { return nil }
 
-func pass(d time.Duration) { <-time.After(d) }
+// elapse lets a time pass, by the clock of the bubble.
+func elapse(d time.Duration) { <-time.After(d) }
 
 func TestCallWaitsInLineForItsLock(t *testing.T) {
 	t.Parallel()
@@ -367,7 +368,7 @@ func TestCallersEndDoesNotFreeTheLock(t *testing.T) {
 		err := do(ctx, func(ctx context.Context) error {
 			cancel()
 			<-ctx.Done()
-			pass(time.Hour)
+			elapse(time.Hour)
 			assert.NotEmpty(t, b.store.Owner("a1"))
 			return errHandler
 		})

@@ -39,7 +39,7 @@ func answer(r report) func(context.Context) (report, error) {
 
 func fail(context.Context) (report, error) { return report{Pages: 1}, errOperation }
 
-// free fails the test unless nobody has name.
+// free fails the test unless name is free.
 func free(t *testing.T, k *renewer.Keeper, name string) {
 	t.Helper()
 	l, err := k.TryAcquire(t.Context(), name)
@@ -49,7 +49,7 @@ func free(t *testing.T, k *renewer.Keeper, name string) {
 
 func TestTheResultIsEverybodys(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		want := report{7, "here"}
 		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
 			assert.True(t, lockmw.Held(ctx, "a"))
@@ -76,7 +76,7 @@ func TestTheResultIsEverybodys(t *testing.T) {
 // Those who wait are woken by the release, and get the result at that very instant.
 func TestWaitersGetTheResultAtOnce(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		other := keeper(t, s, "there")
 		begun := time.Now()
 		type got struct {
@@ -87,7 +87,7 @@ func TestWaitersGetTheResultAtOnce(t *testing.T) {
 		all := make(chan got, 6)
 		go func() {
 			r, err := once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
-				pass(time.Hour)
+				elapse(time.Hour)
 				return report{7, "here"}, nil
 			})
 			all <- got{r, err, time.Since(begun)}
@@ -107,15 +107,15 @@ func TestWaitersGetTheResultAtOnce(t *testing.T) {
 	})
 }
 
-func TestAWaiterTakesOverFromWhoeverFails(t *testing.T) {
+func TestAWaiterTakesOverFromOneThatFails(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		other := keeper(t, s, "there")
 		begun := time.Now()
 		first := make(chan error, 1)
 		go func() {
 			r, err := once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
-				pass(time.Minute)
+				elapse(time.Minute)
 				return report{}, errOperation
 			})
 			assert.Equal(t, report{2, "there"}, r, "who has failed gets the other's result")
@@ -128,7 +128,7 @@ func TestAWaiterTakesOverFromWhoeverFails(t *testing.T) {
 			assert.Equal(t, 2, a.Number)
 			assert.Equal(t, "here", a.Previous.Node)
 			assert.Positive(t, a.Previous.PID)
-			pass(time.Hour)
+			elapse(time.Hour)
 			return report{2, "there"}, nil
 		})
 		require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestAWaiterTakesOverFromWhoeverFails(t *testing.T) {
 
 func TestExhausted(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var numbers []int
 		begun := time.Now()
 		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
@@ -169,7 +169,7 @@ func TestExhausted(t *testing.T) {
 			t, `^lockbeat: once "a": all attempts have failed; attempts: 4, the last by here pid \d+$`, err.Error(),
 		)
 
-		pass(time.Hour)
+		elapse(time.Hour)
 		_, err = once.Do(t.Context(), other, "a", answer(report{}), once.Keep(time.Hour))
 		require.NoError(t, err, "the next run is not blocked")
 	})
@@ -177,17 +177,17 @@ func TestExhausted(t *testing.T) {
 
 func TestRecordsEndWithKeep(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		for i := range 3 {
 			got, err := once.Do(t.Context(), k, "a", answer(report{Pages: i}),
 				once.Keep(time.Minute))
 			require.NoError(t, err)
 			require.Equal(t, i, got.Pages)
-			pass(time.Minute - 1)
+			elapse(time.Minute - 1)
 			got, err = once.Do(t.Context(), k, "a", never(t))
 			require.NoError(t, err)
 			require.Equal(t, i, got.Pages)
-			pass(1)
+			elapse(1)
 		}
 		assert.Empty(t, s.RecordOf("a"))
 	})
@@ -195,7 +195,7 @@ func TestRecordsEndWithKeep(t *testing.T) {
 
 func TestPermanentErrorsEndIt(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		ran := 0
 		_, err := once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
 			ran++
@@ -214,7 +214,7 @@ func TestPermanentErrorsEndIt(t *testing.T) {
 
 func TestNoRetry(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		for n := range 3 {
 			got, err := once.Do(t.Context(), k, "a", fail, once.NoRetry(), once.MaxAttempts(4))
 			require.Equal(t, errOperation, err, "as it is")
@@ -232,7 +232,7 @@ func TestNoRetry(t *testing.T) {
 
 func TestWaiting(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l, err := k.Acquire(t.Context(), "a")
 		require.NoError(t, err)
 		for _, wait := range []time.Duration{-1, 0, time.Minute} {
@@ -261,7 +261,7 @@ func TestWaiting(t *testing.T) {
 // A bounded call that has failed itself and then waits for another in vain says both.
 func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		rival := make(chan *renewer.Lease, 1)
 		first := make(chan error, 1)
 		begun := time.Now()
@@ -272,7 +272,7 @@ func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
 					assert.NoError(t, err)
 					rival <- l
 				}()
-				pass(time.Minute)
+				elapse(time.Minute)
 				return report{}, errOperation
 			}, once.Wait(20*time.Second), once.RetryIn(2*time.Second))
 			first <- err
@@ -296,7 +296,7 @@ func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
 // when the attempt ended the same way.
 func TestARefusalIsToldOnceAndAsItIs(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l, err := k.Acquire(t.Context(), "a")
 		require.NoError(t, err)
 		_, err = once.Do(t.Context(), k, "a", never(t), once.Wait(0))
@@ -316,7 +316,7 @@ func TestARefusalIsToldOnceAndAsItIs(t *testing.T) {
 
 func TestCancelledCallersAttemptEndsTheCall(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := once.Do(ctx, k, "a", func(ctx context.Context) (report, error) {
 			cancel()
@@ -343,7 +343,7 @@ func TestCancelledCallersAttemptEndsTheCall(t *testing.T) {
 
 func TestPanicsPassThroughAndCount(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		require.PanicsWithValue(t, "oh", func() {
 			_, _ = once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
 				panic("oh")
@@ -368,7 +368,7 @@ func TestPanicsPassThroughAndCount(t *testing.T) {
 
 func TestWrap(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		ran := 0
 		bill := once.Wrap(k, func(order string) string { return lockmw.Key("order", order) },
 			func(_ context.Context, order string) (string, error) {

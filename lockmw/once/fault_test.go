@@ -48,7 +48,7 @@ func TestUnansweredQuestionsAreRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				prepare(s)
 				ran := 0
 				got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
@@ -82,7 +82,7 @@ func TestStoreDown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				prepare(s)
 				for _, wait := range []time.Duration{0, time.Minute} {
 					begun := time.Now()
@@ -104,7 +104,7 @@ func TestStoreDown(t *testing.T) {
 // A store that refuses for good is not asked again.
 func TestRejected(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		rejected := script.Fail(renewer.ErrRejected)
 		s.Script(script.Look, rejected)
 		_, err := once.Do(t.Context(), k, "a", never(t))
@@ -125,7 +125,7 @@ func TestRejected(t *testing.T) {
 // If the end can't be told for a whole TTL, the caller hears so beside the result.
 func TestNotRecorded(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun := time.Now()
 		s.Script(script.Write, script.Pass())
 		s.Default(script.Write, script.Fail(errDown))
@@ -144,10 +144,10 @@ func TestNotRecorded(t *testing.T) {
 	})
 }
 
-// The lock is lost and nobody takes over: what the attempt came to counts.
+// The lock is lost and no caller takes over: the attempt's outcome counts.
 func TestALostLockDoesNotUndoTheWork(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
 			s.Delete("a")
 			<-ctx.Done()
@@ -162,11 +162,11 @@ func TestALostLockDoesNotUndoTheWork(t *testing.T) {
 	})
 }
 
-// The lock is lost and somebody takes over: a late "done" is refused,
+// The lock is lost and another caller takes over: a late "done" is refused,
 // and both get the successor's result.
 func TestALateDoneIsRefused(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		other := keeper(t, s, "there")
 		lost := make(chan struct{})
 		second := make(chan struct{})
@@ -175,7 +175,7 @@ func TestALateDoneIsRefused(t *testing.T) {
 			<-lost
 			got, err := once.Do(t.Context(), other, "a", func(ctx context.Context) (report, error) {
 				close(second)
-				pass(time.Hour)
+				elapse(time.Hour)
 				return report{once.Current(ctx).Number, "there"}, nil
 			})
 			assert.NoError(t, err)
@@ -200,7 +200,7 @@ func TestALateDoneIsRefused(t *testing.T) {
 // As above, but the caller does not wait: it hears that its lock was lost.
 func TestALateDoneWithoutWaiting(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		other := keeper(t, s, "there")
 		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
 			s.Delete("a")
@@ -208,7 +208,7 @@ func TestALateDoneWithoutWaiting(t *testing.T) {
 			go func() {
 				_, err := once.Do(t.Context(), other, "a", func(context.Context) (report, error) {
 					close(begun)
-					pass(time.Hour)
+					elapse(time.Hour)
 					return report{}, nil
 				})
 				assert.NoError(t, err)
@@ -219,14 +219,14 @@ func TestALateDoneWithoutWaiting(t *testing.T) {
 		require.ErrorIs(t, err, renewer.ErrLost)
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		require.Zero(t, got)
-		pass(2 * time.Hour)
+		elapse(2 * time.Hour)
 	})
 }
 
 // An attempt that fails for the sake of a loss makes its caller a waiter again, without a pause.
 func TestALossIsNoReasonToPause(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun := time.Now()
 		var ended time.Time
 		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
@@ -255,7 +255,7 @@ func TestTheLastAttemptIsOvertaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				other := keeper(t, s, "there")
 				got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
 					s.Delete("a")
@@ -264,7 +264,7 @@ func TestTheLastAttemptIsOvertaken(t *testing.T) {
 						_, err := once.Do(t.Context(), other, "a",
 							func(context.Context) (report, error) {
 								close(begun)
-								pass(time.Hour)
+								elapse(time.Hour)
 								return report{2, "there"}, nil
 							})
 						assert.NoError(t, err)
@@ -283,16 +283,16 @@ func TestTheLastAttemptIsOvertaken(t *testing.T) {
 // the lock has been its own all the time.
 func TestAnAttemptLongerThanKeep(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
-			pass(time.Hour)
+			elapse(time.Hour)
 			return report{Pages: 5}, nil
 		}, once.Keep(time.Minute))
 		require.NoError(t, err)
 		got, err := once.Do(t.Context(), k, "a", never(t))
 		require.NoError(t, err)
 		require.Equal(t, report{Pages: 5}, got)
-		pass(time.Minute)
+		elapse(time.Minute)
 		require.Empty(t, s.RecordOf("a"))
 	})
 }
@@ -301,7 +301,7 @@ func TestAnAttemptLongerThanKeep(t *testing.T) {
 // a term that is not there any more.
 func TestAServerThatForgets(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Write, script.Pass(), script.Gone())
 		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
 			s.Delete("a")
@@ -316,7 +316,7 @@ func TestAServerThatForgets(t *testing.T) {
 	})
 }
 
-// Between the lock and the record somebody else has had a turn: the
+// Between the lock and the record another caller has had a turn: the
 // function has not run, and the caller begins again.
 func TestOvertakenBeforeTheBeginning(t *testing.T) {
 	t.Parallel()
@@ -331,7 +331,7 @@ func TestOvertakenBeforeTheBeginning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				prepare(s)
 				begun := time.Now()
 				_, err := once.Do(t.Context(), k, "a", never(t), once.Wait(0))
@@ -350,10 +350,10 @@ func TestOvertakenBeforeTheBeginning(t *testing.T) {
 	}
 }
 
-// A process dies: whoever waits takes over when the lock has lapsed.
+// A process dies: a caller that waits takes over when the lock has lapsed.
 func TestTakeoverFromTheDead(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		dead := owner(1)
 		fence := s.Acquire(t.Context(),
 			[]renewer.Claim{{Name: "a", Owner: dead, TTL: renewer.DefaultTTL}})[0].Fence

@@ -25,9 +25,9 @@ func TestMain(m *testing.M) {
 // config is that of keepers in bubbles.
 var config = renewer.Config{TTL: renewer.DefaultTTL, Node: "here"}
 
-// in runs f in a bubble with a scripted store and a keeper on it, all
+// inBubble runs f in a bubble with a scripted store and a keeper on it, all
 // of whose locks must be free at the end.
-func in(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) {
+func inBubble(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := script.New()
@@ -49,7 +49,8 @@ func keeper(t *testing.T, s renewer.Store, node string) *renewer.Keeper {
 	return k
 }
 
-func pass(d time.Duration) { <-time.After(d) }
+// elapse lets a time pass, by the clock of the bubble.
+func elapse(d time.Duration) { <-time.After(d) }
 
 // owner makes an owner token.
 func owner(n int) string { return fmt.Sprintf("%0*d", renewer.OwnerLen, n) }

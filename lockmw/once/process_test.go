@@ -90,7 +90,7 @@ func work(
 	return once.Do(ctx, k, "schedule", func(ctx context.Context) (string, error) {
 		n := once.Current(ctx).Number
 		begin(n)
-		pass(20 * time.Millisecond)
+		elapse(20 * time.Millisecond)
 		switch fateOf(seed, n) {
 		case succeeds:
 			return fmt.Sprintf("attempt %d by process %d", n, os.Getpid()), nil

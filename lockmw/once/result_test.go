@@ -19,7 +19,7 @@ import (
 
 func TestResultsThatCannotBeStored(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		text := func(context.Context) (string, error) { return strings.Repeat("x", 99), nil }
 		got, err := once.Do(t.Context(), k, "exact", text, once.MaxResult(101))
 		require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestResultsThatCannotBeStored(t *testing.T) {
 
 func TestUnreadableRecords(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		for _, text := range []string{
 			"x", "once2 done 1 1\n\n\n7", "once1 done 1 1\n\n\nnot JSON",
 			"once1 done 1 1\n\n\n\"text\"",
@@ -68,13 +68,13 @@ func TestUnreadableRecords(t *testing.T) {
 
 func TestInput(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun := make(chan struct{})
 		first := make(chan error, 1)
 		go func() {
 			_, err := once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
 				close(begun)
-				pass(time.Minute)
+				elapse(time.Minute)
 				return report{}, nil
 			}, once.Input("one"))
 			first <- err
@@ -94,7 +94,7 @@ func TestInput(t *testing.T) {
 
 func TestCodec(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		marshal := func(v any) ([]byte, error) { return []byte("<" + v.(string) + ">"), nil }
 		unmarshal := func(data []byte, v any) error {
 			*v.(*string) = strings.Trim(string(data), "<>")
@@ -113,7 +113,7 @@ func TestCodec(t *testing.T) {
 
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		for says, opt := range map[string]once.Option{
 			"MaxAttempts is 0":            once.MaxAttempts(0),
 			"MaxAttempts is -1":           once.MaxAttempts(-1),

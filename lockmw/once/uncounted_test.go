@@ -29,7 +29,7 @@ func TestUncountedFailuresLeaveNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				for range 5 {
 					var wg sync.WaitGroup
 					wg.Go(func() {
@@ -58,7 +58,7 @@ func TestUncountedFailuresLeaveNothing(t *testing.T) {
 // What has been decided stays.
 func TestUncountedDecisionsStay(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
 			return report{}, once.Permanent(errOperation)
 		}, once.Uncounted())
@@ -71,12 +71,12 @@ func TestUncountedDecisionsStay(t *testing.T) {
 // A waiter takes over from a failure at that very moment, and has a record of its own.
 func TestAWaiterTakesOverWhatWasErased(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var wg sync.WaitGroup
 		for range 5 {
 			wg.Go(func() {
 				_, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
-					pass(time.Second)
+					elapse(time.Second)
 					return fail(ctx)
 				}, once.NoRetry(), once.Uncounted())
 				assert.ErrorIs(t, err, errOperation)
@@ -89,10 +89,10 @@ func TestAWaiterTakesOverWhatWasErased(t *testing.T) {
 }
 
 // The lock was lost, another call took over, failed and erased the record; then the first succeeds.
-// Its result is recorded, since nobody has a better one.
+// Its result is recorded, since no caller has a better one.
 func TestASuccessAfterATakeoverThatWasErasedIsRecorded(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		options := []once.Option{once.NoRetry(), once.Uncounted()}
 		other := keeper(t, s, "there")
 		runs := 0
@@ -117,7 +117,7 @@ func TestASuccessAfterATakeoverThatWasErasedIsRecorded(t *testing.T) {
 
 func TestOfMaxAttemptsAndUncountedTheLaterCounts(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := once.Do(t.Context(), k, "a", fail, once.Uncounted(), once.MaxAttempts(1))
 		require.ErrorIs(t, err, once.ErrAttemptsExhausted)
 		_, err = once.Do(t.Context(), k, "b", fail, once.NoRetry(), once.MaxAttempts(1),
@@ -130,7 +130,7 @@ func TestOfMaxAttemptsAndUncountedTheLaterCounts(t *testing.T) {
 // An erasure that fails is no trouble of the caller's.
 func TestAnErasureThatFails(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Write, script.Pass(), script.Fail(errDown))
 		_, err := once.Do(t.Context(), k, "a", fail, once.NoRetry(), once.Uncounted())
 		require.ErrorIs(t, err, errOperation)

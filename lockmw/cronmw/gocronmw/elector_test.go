@@ -31,7 +31,7 @@ func (b *bed) elector(k *renewer.Keeper, opts ...gocronmw.ElectorOption) *gocron
 // and the next one when that has gone.
 func TestElector(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		var electors []*gocronmw.Elector
 		var schedulers []gocron.Scheduler
 		for i := range 3 {
@@ -42,9 +42,9 @@ func TestElector(t *testing.T) {
 			require.NoError(t, err)
 			s.Start()
 			electors, schedulers = append(electors, e), append(schedulers, s)
-			pass(7 * time.Second)
+			elapse(7 * time.Second)
 		}
-		pass(10 * minute)
+		elapse(10 * minute)
 		synctest.Wait()
 		ran, _ := b.log.runs(nil)
 		assert.Equal(t, "0000000000", strings.Join(ran, ""))
@@ -52,7 +52,7 @@ func TestElector(t *testing.T) {
 		stop(t, schedulers[0])
 		require.NoError(t, electors[0].Close())
 		require.NoError(t, electors[0].Close(), "again")
-		pass(10 * minute)
+		elapse(10 * minute)
 		synctest.Wait()
 		ran, _ = b.log.runs(nil)
 		assert.Len(t, ran, 20)
@@ -72,18 +72,18 @@ func TestElectorSettles(t *testing.T) {
 		{[]gocronmw.ElectorOption{gocronmw.Settle(5 * time.Second)}, 5 * time.Second},
 		{[]gocronmw.ElectorOption{gocronmw.Settle(0)}, 0},
 	} {
-		in(t, func(t *testing.T, b *bed) {
+		inBubble(t, func(t *testing.T, b *bed) {
 			first := b.elector(b.keeper("a"))
 			second := b.elector(b.keeper("b"), c.opts...)
-			pass(minute)
+			elapse(minute)
 			require.NoError(t, first.IsLeader(t.Context()))
 			require.ErrorIs(t, second.IsLeader(t.Context()), gocronmw.ErrNotLeader)
 			require.NoError(t, first.Close())
 			require.ErrorIs(t, first.IsLeader(t.Context()), gocronmw.ErrNotLeader)
 			if c.want > 0 {
-				pass(c.want - 1)
+				elapse(c.want - 1)
 				require.ErrorIs(t, second.IsLeader(t.Context()), gocronmw.ErrNotLeader)
-				pass(1)
+				elapse(1)
 			}
 			synctest.Wait()
 			require.NoError(t, second.IsLeader(t.Context()))
@@ -94,17 +94,17 @@ func TestElectorSettles(t *testing.T) {
 // A leader knows by the clock that it leads no longer, and leads again when it can.
 func TestElectorLosesTheLead(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		e := b.elector(b.keeper("a"))
-		pass(minute)
+		elapse(minute)
 		require.NoError(t, e.IsLeader(t.Context()))
 		b.store.Default(script.Renew, script.Hang())
 		b.store.Default(script.Acquire, script.Hang())
-		pass(renewer.DefaultTTL)
+		elapse(renewer.DefaultTTL)
 		require.ErrorIs(t, e.IsLeader(t.Context()), gocronmw.ErrNotLeader)
 		b.store.Default(script.Renew, script.Pass())
 		b.store.Default(script.Acquire, script.Pass())
-		pass(minute)
+		elapse(minute)
 		require.NoError(t, e.IsLeader(t.Context()))
 	})
 }
@@ -112,12 +112,12 @@ func TestElectorLosesTheLead(t *testing.T) {
 // Why a node stands for election no longer is told.
 func TestElectorEnds(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		k := b.keeper("a")
 		ctx, cancel := context.WithCancel(t.Context())
 		e, err := gocronmw.NewElector(ctx, k, "scheduler")
 		require.NoError(t, err)
-		pass(minute)
+		elapse(minute)
 		require.NoError(t, e.IsLeader(ctx))
 		cancel()
 		synctest.Wait()
@@ -139,7 +139,7 @@ func TestElectorRefusals(t *testing.T) {
 	t.Parallel()
 	_, err := gocronmw.NewElector(t.Context(), nil, "scheduler")
 	require.ErrorIs(t, err, renewer.ErrConfig)
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		_, err := gocronmw.NewElector(t.Context(), b.keeper("a"), "", gocronmw.Settle(-1))
 		require.ErrorIs(t, err, renewer.ErrName)
 		require.ErrorIs(t, err, renewer.ErrConfig)

@@ -64,7 +64,7 @@ func TestRefusedJobs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, b *bed) {
+			inBubble(t, func(t *testing.T, b *bed) {
 				s := b.scheduler()
 				l := b.locker("a", gocronmw.Config{HoldAtLeast: c.least})
 				job, err := l.NewJob(s, c.definition, b.task("a"), gocron.WithName("job"))
@@ -87,14 +87,14 @@ func TestRefusedJobs(t *testing.T) {
 // One that a running scheduler starts at once does not run, if it is refused.
 func TestARefusedJobDoesNotRun(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		s := b.scheduler()
 		s.Start()
 		_, err := b.locker("a", gocronmw.Config{HoldAtLeast: minute}).NewJob(s,
 			gocron.DurationJob(minute), b.task("a"),
 			gocron.WithStartAt(gocron.WithStartImmediately()), b.log.told())
 		require.ErrorIs(t, err, renewer.ErrConfig)
-		pass(time.Hour)
+		elapse(time.Hour)
 		ran, _ := b.log.runs(nil)
 		assert.Empty(t, ran)
 	})
@@ -102,14 +102,14 @@ func TestARefusedJobDoesNotRun(t *testing.T) {
 
 func TestJobsStartedAtOnce(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		s := b.scheduler()
 		s.Start()
 		_, err := b.locker("a", gocronmw.Config{}).NewJob(s, gocron.DurationJob(minute),
 			b.task("a"),
 			gocron.WithStartAt(gocron.WithStartImmediately()), b.log.told())
 		require.NoError(t, err)
-		pass(minute + time.Second)
+		elapse(minute + time.Second)
 		synctest.Wait()
 		ran, _ := b.log.runs(nil)
 		assert.Len(t, ran, 2)
@@ -118,7 +118,7 @@ func TestJobsStartedAtOnce(t *testing.T) {
 
 func TestNamesAreOnceALocker(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		s, l := b.scheduler(), b.locker("a", gocronmw.Config{})
 		add := func(name string) error {
 			_, err := l.NewJob(s, gocron.CronJob("* * * * *", false), b.task("a"),
@@ -140,7 +140,7 @@ func TestNamesAreOnceALocker(t *testing.T) {
 
 func TestGocronsOwnRefusals(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		_, err := b.locker("a", gocronmw.Config{}).NewJob(b.scheduler(),
 			gocron.CronJob("now and then", false), b.task("a"))
 		require.ErrorIs(t, err, gocron.ErrCronJobParse)
@@ -148,7 +148,7 @@ func TestGocronsOwnRefusals(t *testing.T) {
 	_, err := gocronmw.NewLocker(nil, gocronmw.Config{})
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	require.ErrorContains(t, err, "NewLocker needs a keeper")
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		_, err := gocronmw.NewLocker(b.keeper("a"), gocronmw.Config{HoldAtLeast: -time.Second})
 		require.ErrorIs(t, err, renewer.ErrConfig)
 		require.ErrorContains(t, err, "HoldAtLeast is -1s")

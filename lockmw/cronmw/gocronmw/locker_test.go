@@ -44,7 +44,7 @@ func TestOneRunATick(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, func(t *testing.T, b *bed) {
+			inBubble(t, func(t *testing.T, b *bed) {
 				const nodes = 5
 				for i := range nodes {
 					node := fmt.Sprint(i)
@@ -54,9 +54,9 @@ func TestOneRunATick(t *testing.T) {
 						append(c.options, gocron.WithName("job"), b.log.told())...)
 					require.NoError(t, err)
 					s.Start()
-					pass(11 * time.Second)
+					elapse(11 * time.Second)
 				}
-				pass(40 * 24 * time.Hour)
+				elapse(40 * 24 * time.Hour)
 				synctest.Wait()
 				ran, held := b.log.runs(renewer.ErrHeld)
 				assert.Len(t, ran, c.want)
@@ -69,7 +69,7 @@ func TestOneRunATick(t *testing.T) {
 // With the same Locker for all of a scheduler.
 func TestWithDistributedLocker(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		for i := range 3 {
 			node := fmt.Sprint(i)
 			s := b.scheduler(
@@ -83,7 +83,7 @@ func TestWithDistributedLocker(t *testing.T) {
 			}
 			s.Start()
 		}
-		pass(time.Hour + time.Second)
+		elapse(time.Hour + time.Second)
 		synctest.Wait()
 		ran, held := b.log.runs(renewer.ErrHeld)
 		assert.Len(t, ran, 2*60)
@@ -91,17 +91,17 @@ func TestWithDistributedLocker(t *testing.T) {
 		lease, err := b.keeper("other").TryAcquire(t.Context(), "gocron:a")
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		assert.Nil(t, lease)
-		pass(9 * time.Second)
+		elapse(9 * time.Second)
 		lease, err = b.keeper("another").TryAcquire(t.Context(), "gocron:a")
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
 	})
 }
 
-// A run longer than its interval: the ticks meanwhile are nobody's.
+// A run longer than its interval: no node runs the ticks meanwhile.
 func TestOverlapIsSkipped(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		for i := range 3 {
 			node := fmt.Sprint(i)
 			s := b.scheduler()
@@ -109,12 +109,12 @@ func TestOverlapIsSkipped(t *testing.T) {
 				gocron.CronJob("* * * * *", false),
 				gocron.NewTask(func() {
 					b.log.run(node)
-					pass(150 * time.Second)
+					elapse(150 * time.Second)
 				}), gocron.WithName("job"), b.log.told())
 			require.NoError(t, err)
 			s.Start()
 		}
-		pass(9*minute + 59*time.Second) // ticks at 1, 4 and 7 are run, to 9:30
+		elapse(9*minute + 59*time.Second) // ticks at 1, 4 and 7 are run, to 9:30
 		synctest.Wait()
 		ran, held := b.log.runs(renewer.ErrHeld)
 		assert.Len(t, ran, 3)
@@ -127,7 +127,7 @@ func TestOverlapIsSkipped(t *testing.T) {
 func TestLate(t *testing.T) {
 	t.Parallel()
 	for late, want := range map[time.Duration]int{time.Second - 1: 1, time.Second: 0} {
-		in(t, func(t *testing.T, b *bed) {
+		inBubble(t, func(t *testing.T, b *bed) {
 			s := b.scheduler()
 			// gocron's own listener is late in place of the process.
 			l := b.locker("a", gocronmw.Config{HoldAtLeast: 4 * time.Second})
@@ -135,7 +135,7 @@ func TestLate(t *testing.T) {
 				gocron.WithName("job"), b.log.told())
 			require.NoError(t, err)
 			s.Start()
-			pass(minute - 1)
+			elapse(minute - 1)
 			// The next tick's job is asked for while the scheduler can't answer.
 			blocked := make(chan struct{})
 			go func() {
@@ -153,13 +153,13 @@ func TestLate(t *testing.T) {
 // RunNow is under the lock, too, and is no late tick.
 func TestRunNow(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		s := b.scheduler()
 		job, err := b.locker("a", gocronmw.Config{}).NewJob(s, gocron.CronJob("* * * * *", false),
 			b.task("a"), gocron.WithName("job"), b.log.told())
 		require.NoError(t, err)
 		s.Start()
-		pass(30 * time.Second)
+		elapse(30 * time.Second)
 		for range 2 {
 			require.NoError(t, job.RunNow())
 			synctest.Wait()
@@ -172,7 +172,7 @@ func TestRunNow(t *testing.T) {
 
 func TestErrorsOfTheLock(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, b *bed) {
+	inBubble(t, func(t *testing.T, b *bed) {
 		l := b.locker("a", gocronmw.Config{})
 		lock, err := l.Lock(t.Context(), "job")
 		require.NoError(t, err)

@@ -64,8 +64,8 @@ type bed struct {
 	log   *log
 }
 
-// in runs f in a bubble.
-func in(t *testing.T, f func(t *testing.T, b *bed)) {
+// inBubble runs f in a bubble.
+func inBubble(t *testing.T, f func(t *testing.T, b *bed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, &bed{t: t, store: script.New(), log: new(log)}) })
 }
@@ -114,4 +114,5 @@ func (b *bed) task(node string) gocron.Task {
 	return gocron.NewTask(func() { b.log.run(node) })
 }
 
-func pass(d time.Duration) { <-time.After(d) }
+// elapse lets a time pass, by the clock of the bubble.
+func elapse(d time.Duration) { <-time.After(d) }

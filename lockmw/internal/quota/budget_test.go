@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 )
 
-func pass(d time.Duration) { <-time.After(d) }
+// elapse lets a time pass, by the clock of the bubble.
+func elapse(d time.Duration) { <-time.After(d) }
 
 func TestABudgetIsEachCallers(t *testing.T) {
 	t.Parallel()
@@ -26,11 +27,11 @@ func TestABudgetIsEachCallers(t *testing.T) {
 		b.Use("a", 101)
 		assert.Equal(t, 100*time.Second, b.Wait("a").Round(time.Second))
 		assert.Zero(t, b.Wait("b"))
-		pass(99 * time.Second)
+		elapse(99 * time.Second)
 		assert.Equal(t, time.Second, b.Wait("a").Round(time.Second))
-		pass(time.Second)
+		elapse(time.Second)
 		assert.Equal(t, time.Duration(1), b.Wait("a"), "it has just what it may have")
-		pass(2 * time.Second)
+		elapse(2 * time.Second)
 		assert.Zero(t, b.Wait("a"))
 	})
 }
@@ -43,7 +44,7 @@ func TestABudgetOverTime(t *testing.T) {
 		begun, used := time.Now(), 0
 		for time.Since(begun) < 1000*time.Second {
 			if wait := b.Wait("a"); wait > 0 {
-				pass(wait)
+				elapse(wait)
 				continue
 			}
 			b.Use("a", 10)
@@ -59,7 +60,7 @@ func TestCallersOfABudgetAreForgotten(t *testing.T) {
 		b := quota.NewBudget(1000, 1000*time.Second)
 		for i := range 10_000 {
 			b.Use(strconv.Itoa(i), 10)
-			pass(time.Second)
+			elapse(time.Second)
 		}
 		assert.LessOrEqual(t, b.Callers(), 64)
 	})
