@@ -54,7 +54,7 @@ func Assert(ctx context.Context, name string) error {
 	}
 	var lost error
 	for s := range scopes(ctx) {
-		l := s.of(name)
+		l := s.leaseOn(name)
 		switch {
 		case l == nil:
 		case l.Valid():

@@ -10,9 +10,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// group is one attempt to take several locks. A caller that has some waits for another only in the
-// order of the names, so that no two wait for each other in a circle, and only for as long as its
-// patience lasts.
+// group is one attempt to take several locks. A caller that has some of them
+// waits for another only in the order of the names, so that no callers wait
+// for each other in a circle, and only for as long as its patience lasts.
 type group struct {
 	//nolint:containedctx // what is taken next runs under it: ends with the loss of any
 	ctx      context.Context
@@ -28,8 +28,8 @@ type group struct {
 	stops  []func() bool           // each has a loss not end ctx any more
 }
 
-// attempt takes all of names, or none. busy is the one for which patience did not last: the next
-// attempt is to wait for it first, before it takes any other.
+// attempt takes all of names, or none. busy is the one for which patience did not
+// last: the next attempt waits for that one, first, before it takes any other.
 func (g *group) attempt(names []string, first string) (busy string, err error) {
 	over := false
 	defer func() {
@@ -61,7 +61,7 @@ func (g *group) attempt(names []string, first string) (busy string, err error) {
 func (g *group) inOrder(names []string) (busy string, err error) {
 	for {
 		left := names[len(g.taken):]
-		// else the one question will do
+		// else waiting asks the same question
 		if len(left) > 1 || len(g.taken) == 0 || g.patience <= 0 || g.isSlow(left[0]) {
 			err := g.tryAll(left)
 			if err == nil || g.set.contention != wait {
@@ -87,8 +87,8 @@ func (g *group) inOrder(names []string) (busy string, err error) {
 	}
 }
 
-// tryAll asks for several locks at once, so that they share a round trip, and waits for none. If
-// not all can be had it keeps those before the first that can't.
+// tryAll asks for several locks at once, so that they share a round trip, and waits for
+// none. If it does not get all, it keeps those before the first that it did not get.
 func (g *group) tryAll(names []string) error {
 	one := g.set
 	one.contention = refuse
@@ -144,12 +144,12 @@ func (g *group) waitsNoMore() {
 	}
 }
 
-// isSlow reports whether a lock is not to be waited for with others in hand.
+// isSlow reports whether the caller must not wait for a lock while it has others in hand.
 func (g *group) isSlow(name string) bool {
 	return len(g.taken) > 0 && waitingAlone.has(g.keeper, name)
 }
 
-// add counts in a lock that was taken.
+// add adds a lock that was taken.
 func (g *group) add(s *scope) {
 	if len(g.taken) == 0 {
 		// The operation's context is in the first one's, and ends with each of the others' too.
@@ -171,8 +171,8 @@ func (g *group) end() {
 	}
 }
 
-// scope is that of an operation that is under all of the locks. A call inside of it, for any of
-// their names, keeps them all.
+// scope is the scope of an operation under all of the locks. A call
+// inside of it, for any of their names, keeps them all.
 func (g *group) scope() *scope {
 	slices.SortFunc(g.taken, func(a, b *scope) int {
 		return strings.Compare(a.lease.Name(), b.lease.Name())

@@ -36,7 +36,7 @@ var several = rand.Text() + strings.Repeat("\x00", renewer.MaxName)
 // not choose how many locks it takes. [KeysUpTo] sets another limit.
 func Keys(names ...string) string { return KeysUpTo(MaxKeys, names...) }
 
-// KeysUpTo is [Keys] for at most so many different names; less than one is taken for one. At most
+// KeysUpTo is [Keys] for at most that many different names; less than one counts as one. At most
 // 64 of their locks are asked for at the same time.
 func KeysUpTo(most int, names ...string) string {
 	most = max(most, 1)

@@ -6,9 +6,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// waitingAlone are those of several that callers wait for alone, since their patience was over. A
-// caller that comes with other locks in hand does not begin to be patient then: a crowd of callers
-// would keep the others locked in turn.
+// waitingAlone counts the callers of [Keys] whose patience is over, and that wait for one lock
+// alone, by that lock. A caller that has other locks in hand does not wait for such a lock at
+// all: else a crowd of callers, one after the other, would keep those other locks from everyone.
 var waitingAlone = loneWaiters{waiting: make(map[loneName]int)}
 
 type loneWaiters struct {
@@ -21,8 +21,7 @@ type loneName struct {
 	name   string
 }
 
-// enter counts a caller in who waits for one lock alone. The function that it returns counts it
-// out.
+// enter counts in a caller that waits for one lock alone; leave counts it out.
 func (s *loneWaiters) enter(k *renewer.Keeper, name string) (leave func()) {
 	key := loneName{k, name}
 	s.mu.Lock()
@@ -38,7 +37,7 @@ func (s *loneWaiters) enter(k *renewer.Keeper, name string) (leave func()) {
 	})
 }
 
-// has reports whether a caller waits for a lock alone.
+// has reports whether any caller waits for a lock alone.
 func (s *loneWaiters) has(k *renewer.Keeper, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,15 +7,16 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// A call for a name that its context holds already runs inside that lease. Calls may outlive those
-// around them, so each scope counts its own call and the inner ones: the last to leave ends it, and
-// the last of the outermost scope frees the lock. No call waits for another.
+// A call for a name that its context holds already runs inside that lease.
+// An inner call may outlive the outer one, so each scope counts its own
+// call and the inner ones. The last call to leave ends the scope; the last
+// one of the outermost scope frees the lock. No call waits for another.
 
 // reenter begins a call inside the lease on name that ctx runs under; nil if there is none. The
 // error is why that lease is lost.
 func reenter(ctx context.Context, k *renewer.Keeper, name string, strict bool) (*scope, error) {
 	for outer := range scopes(ctx) {
-		lease := outer.of(name)
+		lease := outer.leaseOn(name)
 		if outer.keeper != k || lease == nil {
 			continue
 		}
@@ -36,7 +37,7 @@ func reenter(ctx context.Context, k *renewer.Keeper, name string, strict bool) (
 	return nil, nil //nolint:nilnil // neither
 }
 
-// join counts an inner call in, unless the scope is over.
+// join counts in an inner call, unless the scope is over.
 func (s *scope) join() bool {
 	for n := s.users.Load(); n > 0; n = s.users.Load() {
 		if s.users.CompareAndSwap(n, n+1) {
@@ -76,8 +77,8 @@ func (s *scope) lost() error {
 	return errors.Join(lost...)
 }
 
-// leave counts a call out. The last one ends the scope, and frees the lock if that is the
-// outermost. The error is [renewer.ErrLost] if the lock is lost, or turns out to be.
+// leave counts out a call. The last one ends the scope, and frees the lock if the scope is
+// the outermost. The error is [renewer.ErrLost] if the lock is lost, or turns out to be.
 func (s *scope) leave(orderly bool) error {
 	if !orderly {
 		s.unwound.Store(true)

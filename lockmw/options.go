@@ -93,15 +93,15 @@ func Manual(d time.Duration) Option {
 	return func(s settings) settings { s.manual = &d; return s }
 }
 
-// Within bounds to d how long [Refuse] and [Skip] ask the store, if that is less than
-// renewer.Config.RequestTimeout; then [renewer.ErrUnavailable]. It is for callers who
-// must have answered by then. Zero or less leaves the store no time at all.
+// Within bounds to d how long [Refuse] and [Skip] ask the store, if that is less
+// than renewer.Config.RequestTimeout; then [renewer.ErrUnavailable]. It is for
+// callers that must answer by then. Zero or less leaves the store no time at all.
 func Within(d time.Duration) Option {
 	return func(s settings) settings { s.within = max(d, 1); return s }
 }
 
-// MaxWaiters bounds how many callers of this process stand in line for one name,
-// behind the one who has the lock or asks for it; one more gets [renewer.ErrHeld]
+// MaxWaiters bounds how many callers of this process wait in line for one name,
+// behind the one that has the lock or asks for it; one more gets [renewer.ErrHeld]
 // with [renewer.ErrQueueFull] at once. Zero or less, the default: no limit.
 func MaxWaiters(n int) Option {
 	return func(s settings) settings { s.waiters = n; return s }

@@ -39,8 +39,8 @@ func (s *scope) open() *scope {
 	return s
 }
 
-// Value finds the scope itself, beside the caller's values, until it is over: its goroutine may
-// outlive it.
+// Value finds the scope itself, beside the caller's values, until it
+// is over: a goroutine of the operation may outlive it.
 func (s *scope) Value(key any) any {
 	if (key == (scopeKey{}) || key == (fenceKey{})) && s.users.Load() > 0 {
 		return s
@@ -80,8 +80,8 @@ func (s *scope) leases() iter.Seq[*renewer.Lease] {
 	}
 }
 
-// of is the lease on name, nil if the scope has none.
-func (s *scope) of(name string) *renewer.Lease {
+// leaseOn is the lease on name, nil if the scope has none.
+func (s *scope) leaseOn(name string) *renewer.Lease {
 	for l := range s.leases() {
 		if l.Name() == name {
 			return l
@@ -127,7 +127,7 @@ func ownFence(ctx context.Context) (fence int64, ok bool) {
 // if ctx does not run under it. Tokens of different names have nothing to do with each other.
 func FenceOf(ctx context.Context, name string) int64 {
 	for s := range scopes(ctx) {
-		if l := s.of(name); l != nil {
+		if l := s.leaseOn(name); l != nil {
 			return l.Fence()
 		}
 	}
@@ -140,9 +140,9 @@ func FenceOf(ctx context.Context, name string) int64 {
 // all tokens around it, for work that runs without its lock; only a lock taken further in has one
 // then. No token is below 0 or above 2^53-1: such a fence changes nothing.
 //
-// Take tokens only from callers that you trust: a resource that has seen one too high refuses
-// everybody else. The adapters have helpers that carry tokens in headers and metadata, and that
-// strip them where requests come in from outside.
+// Take tokens only from callers that you trust: a resource that has seen one too
+// high refuses all others. The adapters have helpers that carry tokens in
+// headers and metadata, and that strip them where requests come in from outside.
 func WithFence(ctx context.Context, fence int64) context.Context {
 	if fence < 0 || fence > wire.MaxFence {
 		return ctx
@@ -150,8 +150,8 @@ func WithFence(ctx context.Context, fence int64) context.Context {
 	return context.WithValue(ctx, fenceKey{}, passedOn{ctx, fence})
 }
 
-// passedOn is a token that [WithFence] was given, or 0. Whether there is a lock of this process
-// around it is only seen when the token is asked for: that of a stream may be taken later.
+// passedOn is a token that [WithFence] was given, or 0. Whether a lock of this process is
+// around it is looked up when the token is asked for, since a stream may take its lock later.
 type passedOn struct {
 	around context.Context
 	fence  int64
@@ -165,7 +165,7 @@ func Held(ctx context.Context, name string) bool {
 		return !slices.ContainsFunc(names, func(one string) bool { return !Held(ctx, one) })
 	}
 	for s := range scopes(ctx) {
-		if l := s.of(name); l != nil && l.Valid() {
+		if l := s.leaseOn(name); l != nil && l.Valid() {
 			return true
 		}
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // mostPatience bounds how long a caller keeps locks while it waits for others, in all. Operations
-// that take a moment are over by then, so that callers who want the same locks get them in turn.
-// Operations may take longer, also on purpose; for those no caller keeps others from the rest.
+// that take a moment are over by then, so that callers that want the same locks get them in turn.
+// Some take longer, also on purpose: no caller keeps its other locks for as long as that.
 const mostPatience = time.Second
 
 // takeAll takes the locks on names, which are in order, all or none.
@@ -50,8 +50,8 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 	}
 }
 
-// mayPass reports whether it may help to take several locks anew, although one of them failed: it
-// is busy, or was lost while another was waited for.
+// mayPass reports whether a new attempt at several locks may succeed: the
+// one that failed is busy, or was lost while the caller waited for another.
 func mayPass(ctx context.Context, err error) bool {
 	switch RefusalOf(err) { //nolint:exhaustive // the others will be refused again
 	case RefusalHeld:
@@ -68,14 +68,14 @@ func mayPass(ctx context.Context, err error) bool {
 // around is the lease on name that ctx runs under, nil if there is none.
 func around(ctx context.Context, k *renewer.Keeper, name string) *renewer.Lease {
 	for s := range scopes(ctx) {
-		if l := s.of(name); l != nil && s.keeper == k {
+		if l := s.leaseOn(name); l != nil && s.keeper == k {
 			return l
 		}
 	}
 	return nil
 }
 
-// leaveAll leaves locks side by side, nil ones aside. The error is of those that were lost.
+// leaveAll leaves locks side by side, and skips nil ones. The error joins the losses.
 func leaveAll(taken []*scope, orderly bool) error {
 	errs := make([]error, len(taken))
 	unwind := sideBySide(len(taken), func(i int) {

@@ -10,9 +10,9 @@ import (
 // as share one command. However many names it has, it costs no more goroutines than that.
 const mostAtOnce = 64
 
-// sideBySide calls do for each of n, many at the same time, and waits for all. If one of them
-// panics, or ends its goroutine, as an observer or a store may do, the others are called all the
-// same, and unwind does it again in the caller's goroutine.
+// sideBySide calls do for each of n, many at the same time, and waits for all. One of the
+// calls may panic or end its goroutine, since it runs observers and the store. The others
+// are made all the same; unwind is not nil then, and panics or exits in the same way.
 func sideBySide(n int, do func(i int)) (unwind func()) {
 	var wg sync.WaitGroup
 	var next atomic.Int64

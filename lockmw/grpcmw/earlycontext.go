@@ -2,15 +2,15 @@ package grpcmw
 
 import "context"
 
-// earlyContext is what the handler has before the lock is held. It finds the lock when it is: an
-// interceptor further in may keep it for the handler.
+// earlyContext is the handler's context before the lock is held. It finds the lock once
+// that is held, since an interceptor further in may keep the context for the handler.
 type earlyContext struct {
 	context.Context
 
 	stream *serverStream
 }
 
-// streamKey finds the innermost stream that has had no lock when its context was taken.
+// streamKey finds the innermost stream that had no lock when its context was taken.
 type streamKey struct{}
 
 func (c earlyContext) Value(key any) any {

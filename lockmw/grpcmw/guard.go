@@ -2,13 +2,13 @@ package grpcmw
 
 import "runtime"
 
-// guard runs a server stream's operation unless the stream has come to an end here, and returns
-// when it does meanwhile.
+// guard runs a server stream's operation, unless the stream's lock is lost
+// or its client silent for too long; it returns as soon as that happens.
 //
-// The stream itself hears nothing of that, and waits for its peer. So each operation has a
-// goroutine, which the end leaves behind until gRPC ends the stream, when the handler has
-// returned. It costs about a microsecond. One goroutine for all of a stream's operations would
-// have to be switched to and from as often, and to be ended.
+// gRPC hears nothing of such an end, and waits for the peer. So each operation has a goroutine
+// of its own. After such an end it stays behind until the handler has returned, when gRPC ends
+// the stream. It costs about a microsecond. One goroutine for all operations of a stream was
+// rejected: it would have to be switched to and from as often, and to be ended.
 func (s *serverStream) guard(do func() error) error {
 	if s.ctx.Err() != nil {
 		if err := s.ending(); err != nil {
@@ -46,7 +46,7 @@ type outcome struct {
 	panicked any  // but panicked with this, or, if nil, exited
 }
 
-// unfold lets it have gone the same way on this goroutine.
+// unfold returns, panics or exits on this goroutine as the operation did on its own.
 func (o outcome) unfold() error {
 	switch {
 	case o.panicked != nil:

@@ -51,7 +51,8 @@ func (s *settings) answer(setTrailer func(metadata.MD), err error) error {
 	return e
 }
 
-// own translates a handler's own error if its words may name a lock; nil if it can go out as it is.
+// own translates a handler's own error if its words may name a lock;
+// it is nil if the error can go out as it is.
 func (s *settings) own(err error) *callError {
 	if err == nil || errors.Is(err, unwind.Err) {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 )
 
-// rule says where the key of one method's calls comes from: exactly one of message and call is set.
+// rule says where the key of one method's calls comes from. Exactly one of message and call is set.
 type rule struct {
 	method    string
 	described protoreflect.MethodDescriptor // nil if the program has no generated code for it
@@ -126,7 +126,8 @@ func ForWholeMethod(fullMethod string) Option {
 	return r.option()
 }
 
-// option gives an interceptor a copy of the rule, so that one option can serve several.
+// option gives each interceptor a copy of the rule, so that one
+// option can serve several interceptors.
 func (r *rule) option() Option {
 	return option(func(s *settings) {
 		own := *r

@@ -206,7 +206,8 @@ func (s *serverStream) held() (*hold, error) {
 	}
 }
 
-// ending is why the stream has come to an end here; nil if it has not, or if its peer has ended it.
+// ending is why this package has ended the stream; nil if it has not,
+// even if the peer has ended it.
 func (s *serverStream) ending() error {
 	if h := s.hold.Load(); h != nil {
 		if lost := h.failure(); lost != nil {
@@ -247,8 +248,8 @@ func (s *serverStream) lock(m any) (*hold, error) {
 	return h, nil
 }
 
-// take makes h the stream's lock, unless the handler has returned: another goroutine of it has come
-// this far.
+// take makes h the stream's lock, unless the handler has returned,
+// and left a goroutine behind that asks for the lock.
 func (s *serverStream) take(h *hold) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,13 +258,14 @@ func (s *serverStream) take(h *hold) bool {
 	}
 	s.hold.Store(h)
 	s.unlink = context.AfterFunc(h.ctx, func() { s.cancel(context.Cause(h.ctx)) })
-	// It looks for the first time when what waits has waited under the lock for as long as it may.
+	// It looks for the first time when an operation that waits now
+	// has waited for as long as it may.
 	s.timer = time.AfterFunc(s.in.silence, s.listen)
 	return true
 }
 
-// listen ends the stream if its client has been silent for too long, and else looks again when it
-// may have been.
+// listen ends the stream if its client has been silent for too long.
+// Otherwise it looks again when the client may have been.
 func (s *serverStream) listen() {
 	if s.isSilent() {
 		s.cancel(ErrSilence)
@@ -284,8 +286,8 @@ func (s *serverStream) isSilent() bool {
 	return true
 }
 
-// fail lets nothing pass any more: a call that was refused must not end
-// well because its handler takes the error for the end of the stream.
+// fail lets no message pass any more. A call that was refused must not
+// end well because its handler takes the error for the end of the stream.
 func (s *serverStream) fail(e *callError) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

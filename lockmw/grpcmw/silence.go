@@ -36,8 +36,8 @@ func Silence(d time.Duration) ServerOption {
 	return serverOption(func(s *settings) { s.silence = d })
 }
 
-// silence is for how long a stream waits for its peer. There is one timer a stream, which looks at
-// what the operations have left behind here; they have none of their own.
+// silence records since when a stream waits for its peer. A stream has one timer, which
+// reads what its operations have recorded here; they have no timers of their own.
 type silence struct {
 	begun time.Time // of the stream; the instants below are nanoseconds since
 
@@ -59,8 +59,8 @@ func (q *silence) during(waiting *atomic.Int64, do func() error) error {
 	return err
 }
 
-// left is for how long the peer may be silent still, of most. It is not positive if it has been for
-// too long.
+// left is how much longer the peer may be silent, if it may be for
+// most. It is not positive if the peer has been silent for too long.
 func (q *silence) left(most time.Duration) time.Duration {
 	left := most
 	for _, waiting := range []*atomic.Int64{&q.receiving, &q.sending} {

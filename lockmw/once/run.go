@@ -23,7 +23,7 @@ type call struct {
 	forget func()
 
 	until time.Time // when to wait no longer
-	own   error     // how this call's last attempt ended that did not decide
+	own   error     // the error of this call's last attempt, unless that decided the work
 }
 
 // verdict is what came of a turn.
@@ -166,8 +166,8 @@ func (c *call) exhaust(ctx context.Context, p *pen, rec record, cause error) ver
 	return verdict{over: true, err: c.ended(ErrAttemptsExhausted, rec, cause)}
 }
 
-// unclear is for a turn in which the function has not run, since the
-// record could not be read or written.
+// unclear is the verdict on a turn in which the function has not run,
+// since the record could not be read or written.
 func (c *call) unclear(ctx context.Context, err error) verdict {
 	again := errors.Is(err, renewer.ErrLost) || errors.Is(err, renewer.ErrNoRecord)
 	return verdict{over: ctx.Err() != nil || !again, err: c.refused(err)}

@@ -111,8 +111,8 @@ func (p *pen) write(ctx context.Context, rec record, until time.Time) error {
 	return insist(ctx, until, func() error { return p.c.keeper.Write(ctx, r) })
 }
 
-// erase removes the record, unless another holder's term has begun. Failing to do so does no harm:
-// it lapses after Keep.
+// erase removes the record, unless another holder's term has begun. A
+// failure does no harm: the record lapses after Keep.
 func (p *pen) erase(op context.Context) {
 	p.seq++
 	r := renewer.Record{Name: p.c.name, Fence: p.fence, Seq: p.seq, Erase: true}
@@ -141,7 +141,7 @@ const (
 	lastBackoff  = 500 * time.Millisecond
 )
 
-// insist repeats a question that was not answered.
+// insist asks again for as long as the store does not answer, until a point in time.
 func insist(ctx context.Context, until time.Time, ask func() error) error {
 	for pause := firstBackoff; ; pause = min(2*pause, lastBackoff) {
 		err := ask()

@@ -8,23 +8,23 @@ import (
 const (
 	// mostCallers is how many callers a [Budget] keeps in mind.
 	mostCallers = 1 << 16
-	// sample is of how many callers the one that has used least is forgotten for a new one.
+	// sample is how many callers are compared when one must be forgotten for a new one.
 	sample = 16
-	// sweepMin is from how many callers on a [Budget] looks for those that it can forget.
+	// sweepMin is the number of callers from which a [Budget] looks for those that it can forget.
 	sweepMin = 64
 )
 
-// Budget bounds what each of many callers uses over time: so much at once, and as much again in
-// each period, evenly. What a caller has used is forgotten at that rate, and the caller when
-// nothing is left of it. Of more than [mostCallers] it forgets one that has used little. It may
-// be used concurrently.
+// Budget bounds what each of many callers uses over time: so much at once, and as
+// much again in each period, evenly. What a caller has used is forgotten at that
+// rate; a caller with nothing left is forgotten too. If there are more than
+// [mostCallers], one that has used little is forgotten. It may be used concurrently.
 type Budget struct {
 	most   float64
 	period time.Duration
 
 	mu      sync.Mutex
 	callers map[string]usage
-	sweepAt int // number of callers at which those are looked for of whose use nothing is left
+	sweepAt int // the number of callers at which to look for those that have nothing left
 }
 
 // usage is what a caller had used at a time.
@@ -56,7 +56,8 @@ func (b *Budget) wait(caller string, now time.Time) time.Duration {
 	return max(time.Duration(over/b.most*float64(b.period)), 1)
 }
 
-// Take is [Budget.Use], unless the caller has to wait, as long as it returns.
+// Take is [Budget.Use] if the caller may use more now. Otherwise it
+// returns how long the caller has to wait, and counts nothing.
 func (b *Budget) Take(caller string, amount int) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,7 +89,7 @@ func (b *Budget) left(u usage, now time.Time) float64 {
 	return max(u.amount-b.most*(float64(now.Sub(u.at))/float64(b.period)), 0)
 }
 
-// makeRoom forgets callers before one is added.
+// makeRoom forgets callers, before a new one is added.
 func (b *Budget) makeRoom(now time.Time) {
 	if len(b.callers) >= b.sweepAt {
 		for caller, u := range b.callers {

@@ -1,8 +1,8 @@
 package ticks
 
-// What the locks' names of each kind of scheduled work begin with. They differ, so that a job is
-// not kept waiting by, say, an elector of the same name, which has its lock for as long as its
-// process lives. To change one is to let old and new programs run the same tick twice.
+// The prefixes of the locks' names, by kind of scheduled work. They differ, so that a job
+// does not wait for an elector of the same name, which has its lock for as long as its
+// process lives. Do not change one: old and new programs would run the same tick twice.
 const (
 	OfJob       = "cron"            // a job of package cronmw
 	OfLocker    = "gocron"          // a job of gocron under gocronmw's locker

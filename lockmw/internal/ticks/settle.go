@@ -15,7 +15,7 @@ const DefaultSettle = time.Second
 // every tick that the leader before it has run: longer than clocks differ.
 type Settle time.Duration
 
-// Check refuses what can't be meant.
+// Check refuses a negative duration.
 func (s Settle) Check() error {
 	if s < 0 {
 		return fmt.Errorf("%w: Settle is %v: it can't be negative; give more than clocks differ, "+
@@ -25,7 +25,7 @@ func (s Settle) Check() error {
 	return nil
 }
 
-// Pass lets it pass, unless ctx ends before: the error is why.
+// Pass lets it pass, unless ctx ends before: then the error is ctx's cause.
 func (s Settle) Pass(ctx context.Context) error {
 	timer := time.NewTimer(time.Duration(s))
 	defer timer.Stop()
