@@ -103,8 +103,8 @@ var engineFaults = []engineFault{
 	}},
 	{"a failed heartbeat counts", untrue, []edit{
 		{
-			"heartbeat.go", "case a.Status == Mine:\n\t\tif l.rare",
-			"case a.Status == Mine || PLANTED:\n\t\tif l.rare",
+			"heartbeat.go", "case a.Status == StatusHeld:\n\t\tif l.rare",
+			"case a.Status == StatusHeld || PLANTED:\n\t\tif l.rare",
 		},
 	}},
 	{"heartbeats come twice an interval", []kind{heartbeats}, []edit{
