@@ -1,10 +1,5 @@
 package renewer
 
-import (
-	"math/rand/v2"
-	"time"
-)
-
 // waker tells a loop that sleeps until some instant that something earlier has come up. It is told
 // seldom: the loop looks around only when its instant has come, even if what it was to come for is
 // gone, so leases that come and go within an interval wake nobody. at is guarded by Keeper.mu.
@@ -28,12 +23,4 @@ func (w *waker) wakeBy(at instant) {
 	case w.c <- struct{}{}:
 	default:
 	}
-}
-
-// jitter is a random duration in (0, d].
-func jitter(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return rand.N(d) + 1
 }
