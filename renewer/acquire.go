@@ -135,10 +135,10 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	if k.observer != nil {
 		ctx = k.observer.AcquireStart(ctx, start)
 	}
-	c := &call{k: k, request: r, begun: k.clock.atMost(), bound: never}
+	c := &call{k: k, request: r, begun: k.clock.AtMost(), bound: never}
 	c.l, c.room = k.newLease(ctx, name, r.label)
 	if r.maxWait > 0 {
-		c.bound = c.begun.add(r.maxWait)
+		c.bound = c.begun.Add(r.maxWait)
 	}
 	if r.heartless {
 		c.l.withRare().manual = r.manual
@@ -187,7 +187,7 @@ func (c *call) rescue() {
 	}
 	unsettled := c.unsettled
 	if c.attempts > 0 {
-		unsettled = k.clock.atMost() // the last question may be under way still
+		unsettled = k.clock.AtMost() // the last question may be under way still
 	}
 	l.endContext(errReleased)
 	k.discard(l, unsettled)
@@ -218,11 +218,11 @@ func (c *call) run(ctx context.Context) (sent instant, err error) {
 // grant makes a lease of a claim that the store has granted.
 func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lease {
 	k, l := c.k, c.l
-	now := k.clock.atMost()
+	now := k.clock.AtMost()
 	caller := ctx
 	if k.observer != nil {
 		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
-			AcquireStart: start, Wait: now.sub(c.begun), Attempts: c.attempts, Fence: l.fence,
+			AcquireStart: start, Wait: now.Sub(c.begun), Attempts: c.attempts, Fence: l.fence,
 			Contended: c.contended, Holder: c.holder().holder, HeldFor: c.holder().heldFor,
 		})
 		l.dropContext() // the observer's, which carries its span, takes its place
@@ -244,7 +244,7 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
 	if c.request.least > 0 {
-		l.withRare().least = now.add(c.request.least)
+		l.withRare().least = now.Add(c.request.least)
 	}
 	k.begin(l, sent, now)
 	if c.unsettled != 0 {
@@ -265,7 +265,7 @@ func (k *Keeper) observeRefusal(ctx context.Context, start AcquireStart, c *call
 		return
 	}
 	k.observer.AcquireEnd(ctx, AcquireEnd{
-		AcquireStart: start, Wait: k.clock.atMost().sub(c.begun), Attempts: c.attempts,
+		AcquireStart: start, Wait: k.clock.AtMost().Sub(c.begun), Attempts: c.attempts,
 		Contended: c.contended, Holder: c.holder().holder, HeldFor: c.holder().heldFor, Err: err,
 	})
 }
@@ -297,7 +297,7 @@ func (c *call) exitLocked() {
 func (c *call) fail(kind, cause error) error {
 	e := &Error{
 		Op: "acquire", Name: c.l.name, Kind: kind, Err: cause,
-		Waited: c.k.clock.atMost().sub(c.begun), Attempts: c.attempts,
+		Waited: c.k.clock.AtMost().Sub(c.begun), Attempts: c.attempts,
 	}
 	if !errors.Is(kind, ErrUnavailable) {
 		e.Holder, e.HeldFor, e.RetryAfter = c.seen.holder, c.seen.heldFor, c.seen.ttl

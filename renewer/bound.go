@@ -34,10 +34,10 @@ func (k *Keeper) requestFor(ctx context.Context, l *Lease) context.Context {
 
 // limit ends when a request that begins now has taken long enough.
 func (k *Keeper) limit() context.Context {
-	now := k.clock.atMost()
+	now := k.clock.AtMost()
 	b := k.bound.Load()
 	if b == nil || now >= b.until {
-		fresh := &bound{until: now.add(k.cfg.RequestTimeout / 16)}
+		fresh := &bound{until: now.Add(k.cfg.RequestTimeout / 16)}
 		fresh.ctx, fresh.cancel = context.WithTimeout(k.life, k.cfg.RequestTimeout)
 		if k.bound.CompareAndSwap(b, fresh) {
 			b = fresh // the former ends by itself, with the last of its requests

@@ -48,14 +48,14 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	if ctx.Err() != nil {
 		return 0, c.cancelled(ctx)
 	}
-	sent = k.clock.atMost()
+	sent = k.clock.AtMost()
 	if sent >= c.bound {
 		if !c.contended && !c.seen.known {
 			c.seen = glimpse{known: true, err: errNoAnswer}
 		}
 		return 0, c.refuse()
 	}
-	limit := sent.add(k.cfg.RequestTimeout)
+	limit := sent.Add(k.cfg.RequestTimeout)
 	cut := c.bound < limit // it is the caller's patience, not the store's time, that runs out
 	request, reserve := c.beginRequest(ctx, limit)
 	c.attempts++
@@ -82,12 +82,12 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	case StatusTaken:
 		// Somebody else's: nothing of ours is there. An earlier question that was
 		// lost on its way may still take effect, though, once the other has gone.
-		if sent >= c.unsettled.add(k.store.Settle()) {
+		if sent >= c.unsettled.Add(k.store.Settle()) {
 			c.unsettled = 0
 		}
 		// The name has changed hands since the last question: it was free in between. Or it may
 		// have: at this very moment, or nobody knows.
-		c.freed = g.HeldFor == 0 || c.refused != 0 && g.HeldFor < sent.sub(c.refused)
+		c.freed = g.HeldFor == 0 || c.refused != 0 && g.HeldFor < sent.Sub(c.refused)
 		c.refused = sent
 		c.contended, c.queued = true, c.queued || g.Queued
 		c.behind = glimpse{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL}
@@ -122,11 +122,11 @@ func (c *call) grantOf(ctx context.Context, grants []Grant, sent instant) (Grant
 	if g.Status != StatusHeld {
 		return g, sent
 	}
-	sent = sent.add(-max(0, g.Age))
-	if ttl := c.l.ttl(); k.clock.atMost() >= sent.add(k.validFor(ttl)-k.cfg.Margin) {
+	sent = sent.Add(-max(0, g.Age))
+	if ttl := c.l.ttl(); k.clock.AtMost() >= sent.Add(k.validFor(ttl)-k.cfg.Margin) {
 		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
 		g = Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v",
-			k.clock.atMost().sub(sent), ttl)}
+			k.clock.AtMost().Sub(sent), ttl)}
 	}
 	return g, sent
 }
@@ -164,7 +164,7 @@ func (c *call) pause(failures *int) time.Duration {
 		pause = max(pause, leastPause)
 	}
 	if c.bound != never {
-		pause = min(pause, c.bound.sub(c.k.clock.atMost()))
+		pause = min(pause, c.bound.Sub(c.k.clock.AtMost()))
 	}
 	return pause
 }

@@ -24,7 +24,7 @@ func (k *Keeper) HandOffTo(l *Lease, leave func()) bool {
 	l.endContext(errReleased)
 	k.mu.Lock()
 	leave()
-	after, done := k.handOff(l, k.clock.now())
+	after, done := k.handOff(l, k.clock.Now())
 	k.mu.Unlock()
 	if done {
 		after()

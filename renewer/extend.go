@@ -29,16 +29,16 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 			Leases: 1, Contexts: func(yield func(context.Context) bool) { yield(l.seen()) },
 		})
 	}
-	sent := k.clock.atMost()
+	sent := k.clock.AtMost()
 	h := l.hold()
 	h.TTL = d
 	a := answerTo(k.store.Renew(request, []Hold{h}), 0, 1, brokenAnswer)
 	if a.Status == StatusUnknown {
 		a.Err = orUnexplained(a.Err)
 	}
-	lost := k.extended(l, a, sent.add(-max(0, a.Age)), d)
+	lost := k.extended(l, a, sent.Add(-max(0, a.Age)), d)
 	if k.observer != nil {
-		k.observer.Renewed(request, l.renewed(a, k.clock.atMost().sub(sent)))
+		k.observer.Renewed(request, l.renewed(a, k.clock.AtMost().Sub(sent)))
 	}
 	switch {
 	case lost != nil:
@@ -91,7 +91,7 @@ func (k *Keeper) checkManual(d time.Duration) error {
 func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) error {
 	var news losses
 	k.mu.Lock()
-	now := k.clock.now()
+	now := k.clock.Now()
 	if l.state == held {
 		switch {
 		case a.Status == StatusTaken || a.Status == StatusGone:
@@ -100,7 +100,7 @@ func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) err
 			k.end(l, now, &news) // confirmed or not, too late
 		case a.Status == StatusHeld:
 			l.renewals++
-			l.deadline = max(l.deadline, sent.add(k.validFor(d)))
+			l.deadline = max(l.deadline, sent.Add(k.validFor(d)))
 			l.setUntil() // the agenda follows when the old instant comes
 		default:
 			l.withRare().lastErr = a.Err

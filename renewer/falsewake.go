@@ -29,7 +29,7 @@ func (f *falseWakes) add(now instant) {
 		return
 	}
 	f.pause = min(max(2*f.pause, firstFalsePause), lastFalsePause)
-	f.until = now.add(f.pause)
+	f.until = now.Add(f.pause)
 }
 
 // judge notes whether the wake-up that led to a question was false, or that the pause is over: the
@@ -40,7 +40,7 @@ func (c *call) judge(woken, had bool) {
 	case had || c.freed:
 		ln.falseWakes = falseWakes{}
 	case woken:
-		ln.falseWakes.add(c.k.clock.atMost())
+		ln.falseWakes.add(c.k.clock.AtMost())
 	}
 }
 
@@ -52,7 +52,7 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 	if ln != nil {
 		wake = ln.wake
 	}
-	end := c.k.clock.atMost().add(pause)
+	end := c.k.clock.AtMost().Add(pause)
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {
@@ -63,14 +63,14 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 			}
 			return woken, nil
 		case <-wake:
-			now := c.k.clock.atMost()
+			now := c.k.clock.AtMost()
 			if now >= ln.falseWakes.until {
 				return true, nil
 			}
 			wake = nil
 			if ln.falseWakes.until < end {
 				woken = true
-				timer.Reset(ln.falseWakes.until.sub(now))
+				timer.Reset(ln.falseWakes.until.Sub(now))
 			}
 		case <-ctx.Done():
 			return false, c.cancelled(ctx)

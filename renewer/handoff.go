@@ -44,7 +44,7 @@ func (c *call) bookTokens(now instant) {
 	cfg := &c.k.cfg
 	c.k.lineOf(c.l).tokens = tokens{
 		granted: now, first: c.l.fence, last: c.l.fence + int64(c.reserved), left: cfg.HandOffs,
-		until: now.add(cfg.HandOffFor),
+		until: now.Add(cfg.HandOffFor),
 	}
 }
 
@@ -52,7 +52,7 @@ func (c *call) bookTokens(now instant) {
 // ours by the drift.
 func (t *tokens) next(fence int64, now instant, drift float64) (int64, bool) {
 	fence++
-	elapsed := float64(now.sub(t.granted)) * (1 - drift) / (1 + drift)
+	elapsed := float64(now.Sub(t.granted)) * (1 - drift) / (1 + drift)
 	ok := fence <= t.last && t.left > 0 && now < t.until &&
 		float64(fence-t.first)*float64(time.Microsecond) <= elapsed
 	return fence, ok
@@ -78,7 +78,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	if l.place[beats] == nowhere { // a heartbeat is under way, and may tell that the lease is lost
 		return nil, false
 	}
-	if l.deadline.sub(now) < k.cfg.Margin+2*k.cfg.RequestTimeout {
+	if l.deadline.Sub(now) < k.cfg.Margin+2*k.cfg.RequestTimeout {
 		return nil, false
 	}
 	ln.remove(w)
@@ -112,7 +112,7 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 		// for those who are refused in this process; elsewhere the first holder's is known
 		trace := k.observer.Claim(ctx)
 		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
-			AcquireStart: start, Wait: k.clock.atMost().sub(c.begun), Fence: l.fence,
+			AcquireStart: start, Wait: k.clock.AtMost().Sub(c.begun), Fence: l.fence,
 			Contended: true, HandedOver: true,
 			Holder: c.behind.holder, HeldFor: c.behind.heldFor,
 		})
@@ -138,7 +138,7 @@ func (c *call) enterHanded(ctx context.Context) *LostError {
 	k.mu.Lock()
 	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
 	if c.request.least > 0 {
-		l.withRare().least = l.acquired.add(c.request.least)
+		l.withRare().least = l.acquired.Add(c.request.least)
 	}
 	l.values = ctx
 	lost := l.lost()
@@ -159,7 +159,7 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 	l.until.Store(0)
 	k.unplan(l)
 	k.ends.remove(l)
-	hold := l.ending(k.clock.atMost())
+	hold := l.ending(k.clock.AtMost())
 	left := k.leaveLocked(l)
 	k.forget(l)
 	k.mu.Unlock()

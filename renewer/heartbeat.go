@@ -46,7 +46,7 @@ func (k *Keeper) beatLoop() {
 	for {
 		var f *flight
 		k.mu.Lock()
-		now := k.clock.now()
+		now := k.clock.Now()
 		if k.beatWaker.due(now) {
 			f, k.beatWaker.at = k.gather(now)
 		}
@@ -71,7 +71,7 @@ func untilNext(next, now instant) time.Duration {
 	if next == never {
 		return time.Hour
 	}
-	return next.sub(now)
+	return next.Sub(now)
 }
 
 // gather takes what is due out of the first lane that may send, or
@@ -92,7 +92,7 @@ func (k *Keeper) gather(now instant) (f *flight, next instant) {
 func (k *Keeper) departure(lane *lane, now instant) instant {
 	due := lane.beats.first()
 	if due <= now { // the gap may put it off
-		due = lane.sent.add(k.flightGap(lane))
+		due = lane.sent.Add(k.flightGap(lane))
 	}
 	return due
 }
@@ -104,14 +104,14 @@ func (k *Keeper) board(lane *lane, now instant) *flight {
 		most = len(k.leases)
 	}
 	f := k.newFlight()
-	f.lane, f.sent, f.lag = lane, now, now.sub(lane.beats.first())
+	f.lane, f.sent, f.lag = lane, now, now.Sub(lane.beats.first())
 	add := func(l *Lease) {
 		f.leases = append(f.leases, l)
 		f.holds = append(f.holds, l.hold())
 	}
 	lane.beats.take(now, most, add)
 	if now >= lane.calm {
-		lane.beats.take(now.add(k.cfg.Heartbeat/4), batchLeast-len(f.leases), add)
+		lane.beats.take(now.Add(k.cfg.Heartbeat/4), batchLeast-len(f.leases), add)
 		lane.pace(len(f.leases))
 	}
 	lane.flights++
@@ -178,7 +178,7 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 	var news losses
 	var misses []miss
 	k.mu.Lock()
-	now := k.clock.now()
+	now := k.clock.Now()
 	f.lane.flights--
 	if f.lane.flights == flightsAtOnce-1 { // the next need not wait so long any more
 		k.beatWaker.wakeBy(now)
@@ -200,22 +200,22 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 		if l.state != held {
 			continue
 		}
-		lag := f.sent.sub(l.due)
-		k.book(l, a, f.sent.add(-max(0, a.Age)), now, &news)
+		lag := f.sent.Sub(l.due)
+		k.book(l, a, f.sent.Add(-max(0, a.Age)), now, &news)
 		if k.observer != nil && l.state == held &&
 			(a.Status == StatusUnknown || lag > k.cfg.RequestTimeout) {
 			misses = append(misses, miss{l.seen(), Missed{
 				Name: l.name, Operation: l.label.operation, Fence: l.fence, Lag: max(0, lag),
 				Err:  a.Err,
-				Left: max(0, instant(l.until.Load()).sub(now)),
+				Left: max(0, instant(l.until.Load()).Sub(now)),
 			}})
 		}
 	}
 	k.bookReply(int(f.lane.number-1), f.sent, r.OK+r.Gone > 0 || isAnswer(StatusUnknown, r.Err))
 	if r.Failed > 0 {
-		f.lane.trouble(now.add(k.cfg.TTL))
+		f.lane.trouble(now.Add(k.cfg.TTL))
 	}
-	r.Took = now.sub(f.sent)
+	r.Took = now.Sub(f.sent)
 	k.recycle(f)
 	k.mu.Unlock()
 	news.deliver(k)
@@ -246,12 +246,12 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 			l.rare.lastErr = nil
 		}
 		l.renewals++
-		l.deadline = max(l.deadline, sent.add(k.validity)) // answers may overtake each other
+		l.deadline = max(l.deadline, sent.Add(k.validity)) // answers may overtake each other
 		l.setUntil()
 		// The next heartbeat keeps the rhythm, unless this one came
 		// so late that the next would follow at once.
-		l.due = l.due.add(k.cfg.Heartbeat)
-		if least := sent.add(k.cfg.Heartbeat / 2); l.due < least {
+		l.due = l.due.Add(k.cfg.Heartbeat)
+		if least := sent.Add(k.cfg.Heartbeat / 2); l.due < least {
 			l.due = least
 		}
 		k.plan(l, l.due)
@@ -259,7 +259,7 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 		// Nobody knows. The deadline stays as it was; what is left until then is for trying again.
 		l.withRare().lastErr = a.Err
 		pause := k.cfg.retryPause()
-		again := now.add(pause/2 + jitter(pause/2))
+		again := now.Add(pause/2 + jitter(pause/2))
 		k.plan(l, again)
 	}
 }

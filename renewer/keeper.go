@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 // Keeper acquires leases from one [Store] and keeps them alive. Two
@@ -20,7 +22,7 @@ type Keeper struct {
 	cfg      Config
 	validity time.Duration
 	self     Holder
-	clock    *clock
+	clock    *timing.Clock
 	observer Observer // nil if there is none
 
 	bound   atomic.Pointer[bound] // of the latest requests
@@ -57,7 +59,7 @@ type Keeper struct {
 
 // New returns a Keeper on store. It does no I/O. The error is
 // [ErrConfig] and names each faulty field. Call Shutdown when done.
-func New(store Store, cfg Config) (*Keeper, error) { return newKeeper(store, cfg, timeSlept) }
+func New(store Store, cfg Config) (*Keeper, error) { return newKeeper(store, cfg, timing.Slept) }
 
 func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
 	var nilStore error
@@ -74,7 +76,7 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		cfg:       cfg,
 		validity:  cfg.validity(),
 		self:      Holder{Node: cfg.Node, PID: os.Getpid()},
-		clock:     newClock(slept),
+		clock:     timing.NewClock(slept),
 		observer:  cfg.Observer,
 		closed:    make(chan struct{}),
 		stop:      make(chan struct{}),
@@ -98,7 +100,7 @@ func (k *Keeper) Config() Config { return k.cfg }
 func (k *Keeper) begin(l *Lease, s instant, now instant) {
 	l.state = held
 	l.acquired = now
-	l.deadline = s.add(k.validFor(l.ttl()))
+	l.deadline = s.Add(k.validFor(l.ttl()))
 	l.index = int32(len(k.leases))
 	k.leases = append(k.leases, l)
 	k.limitHold(l, now)
@@ -107,7 +109,7 @@ func (k *Keeper) begin(l *Lease, s instant, now instant) {
 	if l.manual() {
 		return
 	}
-	l.due = s.add(k.spread())
+	l.due = s.Add(k.spread())
 	k.plan(l, l.due)
 }
 
@@ -119,7 +121,7 @@ func (k *Keeper) spread() time.Duration { return k.cfg.Heartbeat/2 + jitter(k.cf
 func (k *Keeper) limitHold(l *Lease, now instant) {
 	l.limit = never
 	if k.cfg.MaxHold > 0 {
-		l.limit, l.limitFor = now.add(k.cfg.MaxHold), ReasonMaxHold
+		l.limit, l.limitFor = now.Add(k.cfg.MaxHold), ReasonMaxHold
 	}
 	l.setUntil()
 }
@@ -134,7 +136,7 @@ func (k *Keeper) validFor(ttl time.Duration) time.Duration {
 
 // setUntil recomputes the end of belief. Under k.mu.
 func (l *Lease) setUntil() {
-	l.until.Store(int64(min(l.deadline.add(-l.k.cfg.Margin), l.limit)))
+	l.until.Store(int64(min(l.deadline.Add(-l.k.cfg.Margin), l.limit)))
 }
 
 // forget takes a lease off the books when its operation has ended. Under k.mu.

@@ -142,7 +142,7 @@ func (l *Lease) Remaining() time.Duration {
 	if until == 0 {
 		return 0
 	}
-	return max(0, until.sub(l.k.clock.now()))
+	return max(0, until.Sub(l.k.clock.Now()))
 }
 
 // Err is a *[LostError] once the lease has been lost, also after Release; nil otherwise.
@@ -182,7 +182,7 @@ func (l *Lease) HoldAtLeast(d time.Duration) {
 	defer l.k.mu.Unlock()
 	if d > 0 && l.state != released {
 		extra := l.withRare()
-		extra.least = max(extra.least, l.k.clock.atMost().add(d))
+		extra.least = max(extra.least, l.k.clock.AtMost().Add(d))
 	}
 }
 
@@ -212,5 +212,5 @@ const keepMost = 10 * 365 * 24 * time.Hour
 
 // keepUntil is how much longer a key is to be held until least, in whole milliseconds, rounded up.
 func keepUntil(least, now instant) time.Duration {
-	return (min(max(0, least.sub(now)), keepMost) + time.Millisecond - 1).Truncate(time.Millisecond)
+	return (min(max(0, least.Sub(now)), keepMost) + time.Millisecond - 1).Truncate(time.Millisecond)
 }

@@ -22,7 +22,7 @@ type leftover struct {
 func (k *Keeper) leftovers() []leftover {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.clock.now()
+	now := k.clock.Now()
 	left := k.noticed(now)
 	for _, o := range k.takeOrphans() {
 		left = append(left, o.leftover(now))
@@ -62,7 +62,7 @@ func (k *Keeper) freeNoticed(ctx context.Context) (again []leftover) {
 	last, cancel := lastRequests(ctx)
 	defer cancel()
 	k.mu.Lock()
-	left := k.noticed(k.clock.now())
+	left := k.noticed(k.clock.Now())
 	k.mu.Unlock()
 	var mu sync.Mutex
 	k.byShard(left, func(some []leftover) {
@@ -125,14 +125,14 @@ func (k *Keeper) byShard(left []leftover, free func([]leftover)) {
 func (k *Keeper) freeShard(
 	ctx, last context.Context, left []leftover,
 ) (_ []leftover, failure error) {
-	lapsed := k.clock.now().add(k.cfg.TTL)
+	lapsed := k.clock.Now().Add(k.cfg.TTL)
 	for tries := 0; ; tries++ {
 		if left, failure = k.freeOnce(last, left); len(left) == 0 {
 			return nil, nil
 		}
 		pause := sweepPause(tries)
 		deadline, ok := ctx.Deadline()
-		if ctx.Err() != nil || ok && time.Until(deadline) <= pause || k.clock.now() >= lapsed {
+		if ctx.Err() != nil || ok && time.Until(deadline) <= pause || k.clock.Now() >= lapsed {
 			return left, failure
 		}
 		timer := time.NewTimer(pause)

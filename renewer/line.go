@@ -76,7 +76,7 @@ func (c *call) queue(ctx context.Context) (handed bool, err error) {
 	k := c.k
 	var bound <-chan time.Time
 	if c.bound != never {
-		timer := time.NewTimer(c.bound.sub(k.clock.atMost()))
+		timer := time.NewTimer(c.bound.Sub(k.clock.AtMost()))
 		defer timer.Stop()
 		bound = timer.C
 	}
@@ -170,10 +170,10 @@ func (k *Keeper) knows(head *Lease) bool {
 // look is what callers behind head get to hear when they may not wait. Under k.mu.
 func (k *Keeper) look(head *Lease) glimpse {
 	if head.state != asking { // held, or being released, which is held still
-		now := k.clock.atMost()
+		now := k.clock.AtMost()
 		return glimpse{
-			known: true, holder: k.holder(head), heldFor: now.sub(head.acquired),
-			ttl: max(0, head.deadline.sub(now)),
+			known: true, holder: k.holder(head), heldFor: now.Sub(head.acquired),
+			ttl: max(0, head.deadline.Sub(now)),
 		}
 	}
 	if k.knows(head) && head.line != nil {

@@ -16,18 +16,18 @@ func (k *Keeper) endLoop() {
 	for {
 		var news losses
 		k.mu.Lock()
-		now := k.clock.now()
+		now := k.clock.Now()
 		if k.endWaker.due(now) {
 			next := k.endDue(now, &news)
 			if next != never {
-				next = min(next, now.add(lookAround))
+				next = min(next, now.Add(lookAround))
 			}
 			k.endWaker.at = next
 		}
 		next := k.endWaker.at
 		k.mu.Unlock()
 		news.deliver(k)
-		timer.Reset(untilNext(next, k.clock.atMost()))
+		timer.Reset(untilNext(next, k.clock.AtMost()))
 		select {
 		case <-timer.C:
 		case <-k.endWaker.c:
@@ -76,7 +76,7 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	t := l.withRare()
 	t.lost, t.lostAt = err, now
 	if reason != ReasonTaken {
-		err.Left = max(0, l.deadline.sub(now))
+		err.Left = max(0, l.deadline.Sub(now))
 	}
 	if reason == ReasonExpired {
 		err.Err = t.lastErr
@@ -113,7 +113,7 @@ func (n *losses) deliver(k *Keeper) {
 	for _, l := range n.leases {
 		k.observer.Lost(l.seen(), Lost{
 			Name: l.name, Operation: l.label.operation, Fence: l.fence,
-			Held: l.rare.lostAt.sub(l.acquired), Err: l.lost(),
+			Held: l.rare.lostAt.Sub(l.acquired), Err: l.lost(),
 		})
 	}
 }
@@ -126,7 +126,7 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 		if l.state != held {
 			return
 		}
-		if limit := k.clock.now().add(k.cfg.CancelGrace); limit < l.limit {
+		if limit := k.clock.Now().Add(k.cfg.CancelGrace); limit < l.limit {
 			l.limit, l.limitFor = limit, ReasonAbandoned
 		}
 		l.setUntil()

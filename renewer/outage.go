@@ -24,7 +24,7 @@ func (k *Keeper) bookReply(shard int, sent instant, answered bool) {
 	s := &k.outages[uint(shard)%outageShards]
 	switch last := s.answered.Load(); {
 	case answered:
-		s.answered.Store(int64(k.clock.atMost()))
+		s.answered.Store(int64(k.clock.AtMost()))
 	case sent > instant(last) && s.failed.Load() <= last:
 		s.failed.Store(int64(sent))
 	}
@@ -42,7 +42,7 @@ func isAnswer(status Status, err error) bool {
 func (k *Keeper) Outage(name string) time.Duration {
 	s := &k.outages[uint(k.shardOf(name))%outageShards]
 	if failed := s.failed.Load(); failed > s.answered.Load() {
-		return k.clock.atMost().sub(instant(failed))
+		return k.clock.AtMost().Sub(instant(failed))
 	}
 	return 0
 }

@@ -9,7 +9,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	if l.until.Load() != 0 {
 		l.endContext(errReleased) // before anybody else has the lock
 	}
-	now := k.clock.recent()
+	now := k.clock.Recent()
 	k.mu.Lock()
 	if l.state == released {
 		k.mu.Unlock()
@@ -45,7 +45,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	case failed != nil:
 		return &Error{
 			Op: "release", Name: l.name, Kind: ErrUnavailable, Err: storeError{failed},
-			Waited: k.clock.atMost().sub(now), Attempts: 1,
+			Waited: k.clock.AtMost().Sub(now), Attempts: 1,
 		}
 	default:
 		return nil
@@ -124,7 +124,7 @@ func (k *Keeper) lostAtRelease(l *Lease, now instant) *LostError {
 	lost := &LostError{Name: l.name, Reason: ReasonTaken, Fence: l.fence}
 	if k.observer != nil {
 		k.observer.Lost(l.seen(), Lost{
-			Name: l.name, Operation: l.label.operation, Fence: l.fence, Held: now.sub(l.acquired),
+			Name: l.name, Operation: l.label.operation, Fence: l.fence, Held: now.Sub(l.acquired),
 			Err: lost,
 		})
 	}
@@ -136,11 +136,11 @@ func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver 
 		return
 	}
 	r := Released{
-		Name: l.name, Operation: l.label.operation, Fence: l.fence, Held: now.sub(l.acquired),
+		Name: l.name, Operation: l.label.operation, Fence: l.fence, Held: now.Sub(l.acquired),
 		Renewals: int(l.renewals), HandedOver: handedOver, Lost: l.lost(), Err: failed,
 	}
 	if t := l.rare; t != nil && t.lostAt != 0 {
-		r.Held, r.Overrun = t.lostAt.sub(l.acquired), now.sub(t.lostAt)
+		r.Held, r.Overrun = t.lostAt.Sub(l.acquired), now.Sub(t.lostAt)
 	}
 	k.observer.Released(l.seen(), r)
 }

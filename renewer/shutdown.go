@@ -112,7 +112,7 @@ func (k *Keeper) tell() {
 	var news losses
 	k.mu.Lock()
 	k.told = true
-	now := k.clock.now()
+	now := k.clock.Now()
 	for _, l := range k.leases {
 		if l.state == released { // the store is being told
 			continue
@@ -147,11 +147,11 @@ func (k *Keeper) finish(ctx context.Context, idle <-chan struct{}) error {
 func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.clock.now()
+	now := k.clock.Now()
 	left := min(k.cfg.Margin, k.drainTime(ctx))
 	for _, l := range k.leases {
 		if l.state == lost && l.lost().Reason != ReasonTaken {
-			left = max(left, l.noticed().sub(now))
+			left = max(left, l.noticed().Sub(now))
 		}
 	}
 	return left
@@ -161,7 +161,7 @@ func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 // that it was promised, or will have had it when [HoldAtLeast] ends, before which nobody else can
 // have the lock. Under k.mu.
 func (l *Lease) noticed() instant {
-	at := l.rare.lostAt.add(l.k.cfg.Margin)
+	at := l.rare.lostAt.Add(l.k.cfg.Margin)
 	if l.rare.least >= at {
 		return l.rare.lostAt
 	}

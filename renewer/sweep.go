@@ -33,11 +33,11 @@ type orphan struct {
 // when an acquire was sent that was never answered, 0 if there is none:
 // then it is deleted once more when that can't take effect any longer.
 func (k *Keeper) disown(l *Lease, hold Hold, unsettled instant) {
-	now := k.clock.atMost()
-	o := newOrphan(l, hold, now, now.add(l.ttl()))
+	now := k.clock.AtMost()
+	o := newOrphan(l, hold, now, now.Add(l.ttl()))
 	if settle := k.store.Settle(); unsettled != 0 && settle > 0 {
-		o.last = unsettled.add(settle)
-		o.until = o.last.add(l.ttl())
+		o.last = unsettled.Add(settle)
+		o.until = o.last.Add(l.ttl())
 	}
 	k.orphan(o, now)
 }
@@ -46,11 +46,11 @@ func (k *Keeper) disown(l *Lease, hold Hold, unsettled instant) {
 // acquire may yet bring back is left to do. freed is when that was asked for, not
 // when it was answered: what the acquire has brought in between is there still.
 func (k *Keeper) revisit(l *Lease, hold Hold, unsettled, freed instant) {
-	last := unsettled.add(k.store.Settle())
+	last := unsettled.Add(k.store.Settle())
 	if unsettled != 0 && last > freed {
-		o := newOrphan(l, hold, last, last.add(l.ttl()))
+		o := newOrphan(l, hold, last, last.Add(l.ttl()))
 		o.freed = true
-		k.orphan(o, k.clock.atMost())
+		k.orphan(o, k.clock.AtMost())
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *sweeper) loop() {
 	defer timer.Stop()
 	for {
 		k.mu.Lock()
-		now := k.clock.now()
+		now := k.clock.Now()
 		var batch []*orphan
 		if s.waker.due(now) {
 			batch, s.waker.at = s.dueOrphans(now)
@@ -164,7 +164,7 @@ func (s *sweeper) dueOrphans(now instant) (batch []*orphan, next instant) {
 // again. They stay on the list meanwhile, so that Shutdown does not miss them.
 func (s *sweeper) sweep(batch []*orphan) {
 	k := s.k
-	sent := k.clock.now()
+	sent := k.clock.Now()
 	holds := make([]Hold, len(batch))
 	for i, o := range batch {
 		holds[i] = o.hold
@@ -179,12 +179,12 @@ func (s *sweeper) sweep(batch []*orphan) {
 	var failed error
 	var failedName string
 	k.mu.Lock()
-	now := k.clock.now()
+	now := k.clock.Now()
 	for i, o := range batch {
 		switch a := answerTo(answers, i, len(batch), brokenAnswer); {
 		case a.Status == StatusUnknown:
 			o.done = now > o.until // it has lapsed
-			o.due = min(now.add(sweepPause(o.tries)), o.until.add(time.Millisecond))
+			o.due = min(now.Add(sweepPause(o.tries)), o.until.Add(time.Millisecond))
 			o.tries++
 			failed, failedName = orUnexplained(a.Err), o.hold.Name
 		case o.last > sent:

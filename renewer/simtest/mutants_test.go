@@ -22,14 +22,14 @@ var engineFaults = []engineFault{
 	}},
 	{"a renewal's deadline is counted from the reply", untrue, []edit{
 		{
-			"heartbeat.go", "lag := f.sent.sub(l.due)",
-			"lag := f.sent.sub(l.due); if PLANTED { f.sent = now }",
+			"heartbeat.go", "lag := f.sent.Sub(l.due)",
+			"lag := f.sent.Sub(l.due); if PLANTED { f.sent = now }",
 		},
 	}},
 	{"the context ends a quarter of the TTL late", untrue, []edit{
 		{
 			"loss.go", "if until := instant(l.until.Load()); until > now {",
-			"until := instant(l.until.Load()); if PLANTED { until = until.add(k.cfg.TTL / 4) }; " +
+			"until := instant(l.until.Load()); if PLANTED { until = until.Add(k.cfg.TTL / 4) }; " +
 				"if until > now {",
 		},
 	}},
@@ -61,7 +61,7 @@ var engineFaults = []engineFault{
 	{"a hand-off begins a deadline of its own", untrue, []edit{
 		{
 			"handoff.go", "k.limitHold(next, now)",
-			"if PLANTED { next.deadline = now.add(k.validity) }; k.limitHold(next, now)",
+			"if PLANTED { next.deadline = now.Add(k.validity) }; k.limitHold(next, now)",
 		},
 	}},
 	{"the clock drift is forgotten", untrue, []edit{
@@ -96,9 +96,9 @@ var engineFaults = []engineFault{
 	}},
 	{"a failed heartbeat is not repeated", []kind{falseLoss}, []edit{
 		{
-			"heartbeat.go", "again := now.add(pause/2 + jitter(pause/2))",
-			"again := now.add(pause/2 + jitter(pause/2)); if PLANTED { again = " +
-				"now.add(k.cfg.TTL) }",
+			"heartbeat.go", "again := now.Add(pause/2 + jitter(pause/2))",
+			"again := now.Add(pause/2 + jitter(pause/2)); if PLANTED { again = " +
+				"now.Add(k.cfg.TTL) }",
 		},
 	}},
 	{"a failed heartbeat counts", untrue, []edit{
@@ -109,8 +109,8 @@ var engineFaults = []engineFault{
 	}},
 	{"heartbeats come twice an interval", []kind{heartbeats}, []edit{
 		{
-			"heartbeat.go", "l.due = l.due.add(k.cfg.Heartbeat)",
-			"l.due = l.due.add(k.cfg.Heartbeat); if PLANTED { l.due = l.due.add(-k.cfg.Heartbeat " +
+			"heartbeat.go", "l.due = l.due.Add(k.cfg.Heartbeat)",
+			"l.due = l.due.Add(k.cfg.Heartbeat); if PLANTED { l.due = l.due.Add(-k.cfg.Heartbeat " +
 				"/ 2) }",
 		},
 	}},
@@ -129,8 +129,8 @@ var engineFaults = []engineFault{
 	}},
 	{"a shutdown frees what it has just told", []kind{lateNotice}, []edit{
 		{
-			"shutdown.go", "at := l.rare.lostAt.add(l.k.cfg.Margin)",
-			"at := l.rare.lostAt.add(l.k.cfg.Margin); if PLANTED { at = l.rare.lostAt }",
+			"shutdown.go", "at := l.rare.lostAt.Add(l.k.cfg.Margin)",
+			"at := l.rare.lostAt.Add(l.k.cfg.Margin); if PLANTED { at = l.rare.lostAt }",
 		},
 		{
 			"shutdown.go", "left := min(k.cfg.Margin, k.drainTime(ctx))",
