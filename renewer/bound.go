@@ -1,6 +1,10 @@
 package renewer
 
-import "context"
+import (
+	"context"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+)
 
 // bound is the time limit of requests that begin at about the same
 // time. A context with a deadline costs five allocations and a timer;
@@ -71,7 +75,7 @@ func (c *call) beginRequest(
 	}
 	if !shared && !halted {
 		until := min(limit, c.bound)
-		k.ends.set(l, until)
+		k.deadlines.Set(l, until)
 		k.endWaker.wakeBy(until)
 	}
 	k.mu.Unlock()
@@ -102,8 +106,8 @@ func (c *call) endRequest(request context.Context) (late bool) {
 		return request.Err() != nil
 	}
 	k.mu.Lock()
-	late = l.place[ends] == nowhere
-	k.ends.remove(l)
+	late = l.deadlinePlace == timing.Nowhere
+	k.deadlines.Remove(l)
 	k.mu.Unlock()
 	if late {
 		l.dropContext()

@@ -101,7 +101,7 @@ func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) err
 		case a.Status == StatusHeld:
 			l.renewals++
 			l.deadline = max(l.deadline, sent.Add(k.validFor(d)))
-			l.setUntil() // the agenda follows when the old instant comes
+			l.setUntil() // the heap follows when the old instant comes
 		default:
 			l.withRare().lastErr = a.Err
 		}

@@ -3,6 +3,8 @@ package renewer
 import (
 	"context"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 // A hand-off passes a lease on to the first of those who wait for the name in this
@@ -75,7 +77,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	if l.rare.unusual() || next.rare.unusual() {
 		return nil, false
 	}
-	if l.place[beats] == nowhere { // a heartbeat is under way, and may tell that the lease is lost
+	if l.heartbeatPlace == timing.Nowhere { // a heartbeat is under way, and may tell that the lease is lost
 		return nil, false
 	}
 	if l.deadline.Sub(now) < k.cfg.Margin+2*k.cfg.RequestTimeout {
@@ -90,7 +92,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	k.limitHold(next, now)
 	k.leases[l.index], next.index, l.index = next, l.index, nowhere
 	// at an instant no later than its own, MaxHold's included: it is moved when that comes
-	k.ends.replace(l, next)
+	k.deadlines.Replace(l, next)
 	k.unplan(l) // the new holder plans the next heartbeat when it has a context
 	l.state = released
 	l.until.Store(0)
@@ -158,7 +160,7 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 	l.state = released
 	l.until.Store(0)
 	k.unplan(l)
-	k.ends.remove(l)
+	k.deadlines.Remove(l)
 	hold := l.ending(k.clock.AtMost())
 	left := k.leaveLocked(l)
 	k.forget(l)

@@ -90,7 +90,7 @@ func (k *Keeper) gather(now instant) (f *flight, next instant) {
 
 // departure is when a lane's next heartbeat may be sent. Under k.mu.
 func (k *Keeper) departure(lane *lane, now instant) instant {
-	due := lane.beats.first()
+	due := lane.beats.First()
 	if due <= now { // the gap may put it off
 		due = lane.sent.Add(k.flightGap(lane))
 	}
@@ -104,14 +104,14 @@ func (k *Keeper) board(lane *lane, now instant) *flight {
 		most = len(k.leases)
 	}
 	f := k.newFlight()
-	f.lane, f.sent, f.lag = lane, now, now.Sub(lane.beats.first())
+	f.lane, f.sent, f.lag = lane, now, now.Sub(lane.beats.First())
 	add := func(l *Lease) {
 		f.leases = append(f.leases, l)
 		f.holds = append(f.holds, l.hold())
 	}
-	lane.beats.take(now, most, add)
+	lane.beats.Take(now, most, add)
 	if now >= lane.calm {
-		lane.beats.take(now.Add(k.cfg.Heartbeat/4), batchLeast-len(f.leases), add)
+		lane.beats.Take(now.Add(k.cfg.Heartbeat/4), batchLeast-len(f.leases), add)
 		lane.pace(len(f.leases))
 	}
 	lane.flights++

@@ -46,10 +46,11 @@ type Keeper struct {
 	lines  map[string]*Lease // who is at the head of each name's line: asking, or holding it
 	leases []*Lease          // every lease not released yet, lost ones included
 	// closed when closing and neither calls nor leases are left; nil until Shutdown asks
-	idle   chan struct{}
-	lanes  []*lane // of heartbeats, by shard
-	ends   agenda
-	landed []*flight
+	idle  chan struct{}
+	lanes []*lane // of heartbeats, by shard
+	// when belief in each lease ends, and when a question to the store has taken long enough
+	deadlines *timing.DeadlineHeap[*Lease]
+	landed    []*flight
 
 	stillRan int              // operations that ran when Shutdown told them to stop
 	sweepers map[int]*sweeper // by shard
@@ -80,6 +81,7 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		observer:  cfg.Observer,
 		closed:    make(chan struct{}),
 		stop:      make(chan struct{}),
+		deadlines: timing.NewDeadlineHeap(deadlinePlace),
 		lines:     make(map[string]*Lease),
 		sweepers:  make(map[int]*sweeper),
 		beatWaker: newWaker(),
@@ -104,7 +106,7 @@ func (k *Keeper) begin(l *Lease, s instant, now instant) {
 	l.index = int32(len(k.leases))
 	k.leases = append(k.leases, l)
 	k.limitHold(l, now)
-	k.ends.set(l, instant(l.until.Load()))
+	k.deadlines.Set(l, instant(l.until.Load()))
 	k.endWaker.wakeBy(instant(l.until.Load()))
 	if l.manual() {
 		return
@@ -176,7 +178,7 @@ func (k *Keeper) newLease(
 		l = new(Lease)
 	}
 	l.k, l.name, l.label = k, name, label
-	l.index, l.place = nowhere, [places]int32{nowhere, nowhere}
+	l.index = nowhere
 	return l, room
 }
 

@@ -1,13 +1,17 @@
 package renewer
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+)
 
 // lane is what the heartbeats of one shard of the store have of their own, so that a
 // server that does not answer holds up no other's: when they are due, and how many
 // of them wait. A store that is not [Sharded] has one lane. Guarded by Keeper.mu.
 type lane struct {
 	number  laneNumber
-	beats   wheel
+	beats   *timing.TimingWheel[*Lease]
 	flights int           // under way
 	sent    instant       // when the last was sent
 	full    bool          // it left others behind that were due
@@ -28,7 +32,7 @@ const mostLanes = 1024
 func newLane(number laneNumber, heartbeat time.Duration) *lane {
 	gapMost := min(gatherMost, heartbeat/64)
 	return &lane{
-		number: number, beats: wheel{span: max(heartbeat*2/wheelSize, 1)}, sent: -never,
+		number: number, beats: timing.NewTimingWheel(2*heartbeat, heartbeatPlace), sent: -never,
 		gap: min(gatherLeast, gapMost), gapMost: gapMost,
 	}
 }
@@ -67,13 +71,13 @@ func (k *Keeper) plan(l *Lease, at instant) {
 	k.unplan(l) // it may have moved to another shard
 	lane := k.laneOf(l)
 	l.lane = lane.number
-	lane.beats.set(l, at)
+	lane.beats.Set(l, at)
 	k.beatWaker.wakeBy(at)
 }
 
 // unplan takes a lease's next heartbeat out, if there is one. Under k.mu.
 func (k *Keeper) unplan(l *Lease) {
 	if l.lane != noLane { // else none was ever planned
-		k.lanes[l.lane-1].beats.remove(l)
+		k.lanes[l.lane-1].beats.Remove(l)
 	}
 }

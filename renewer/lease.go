@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 // Lease is a lock held. The engine renews it until Release, or until
@@ -30,10 +32,11 @@ type Lease struct {
 	line     *line   // who waits for it in this process; nil if nobody does
 	renewals int32
 	index    int32 // in k.leases
-	place    [places]int32
-	lane     laneNumber // where its next heartbeat is planned
-	state    state
-	limitFor Reason
+	// in Keeper.deadlines, and in the wheel of the lane
+	deadlinePlace, heartbeatPlace timing.Place
+	lane                          laneNumber // where its next heartbeat is planned
+	state                         state
+	limitFor                      Reason
 }
 
 // rare is what only few leases have: those with which something went
@@ -107,6 +110,12 @@ func (l *Lease) ttl() time.Duration {
 	}
 	return l.k.cfg.TTL
 }
+
+// nowhere is the index of a lease that is not on the books.
+const nowhere = int32(-1)
+
+func deadlinePlace(l *Lease) *timing.Place  { return &l.deadlinePlace }
+func heartbeatPlace(l *Lease) *timing.Place { return &l.heartbeatPlace }
 
 // manual tells whether the lease has no heartbeat.
 func (l *Lease) manual() bool { return l.rare != nil && l.rare.manual != 0 }

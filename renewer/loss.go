@@ -38,24 +38,26 @@ func (k *Keeper) endLoop() {
 }
 
 // endDue ends what is due and tells when the next is. A heartbeat does not
-// move its leases in this agenda: they are moved when the old instant comes,
+// move its leases in this heap: they are moved when the old instant comes,
 // which is once in a TTL rather than once in a heartbeat. Under k.mu.
 func (k *Keeper) endDue(now instant, news *losses) (next instant) {
-	for k.ends.first() <= now {
-		l := k.ends.entries[0].lease
+	for {
+		l, due := k.deadlines.Due(now)
+		if !due {
+			return k.deadlines.First()
+		}
 		if l.state == asking { // the store has not answered its acquire in time
-			k.ends.remove(l)
+			k.deadlines.Remove(l)
 			c := l.op.Load() // the asker may replace it once it sees that it is late
 			news.after = append(news.after, func() { c.cancel(errNoAnswer) })
 			continue
 		}
 		if until := instant(l.until.Load()); until > now {
-			k.ends.set(l, until)
+			k.deadlines.Set(l, until)
 			continue
 		}
 		k.end(l, now, news)
 	}
-	return k.ends.first()
 }
 
 // end loses a lease whose belief has ended by the clock. Under k.mu.
@@ -83,7 +85,7 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	}
 	t.reserved = l.reserved() // the line goes on without this lease
 	k.unplan(l)
-	k.ends.remove(l)
+	k.deadlines.Remove(l)
 	if l.values != nil { // else it was handed over a moment ago, and its new holder will see
 		news.leases = append(news.leases, l)
 	}
@@ -131,7 +133,7 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 		}
 		l.setUntil()
 		until := instant(l.until.Load())
-		k.ends.set(l, until)
+		k.deadlines.Set(l, until)
 		k.endWaker.wakeBy(until)
 	})
 	operation := l.operation()

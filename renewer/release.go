@@ -32,7 +32,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	l.state = released
 	l.until.Store(0)
 	k.unplan(l)
-	k.ends.remove(l)
+	k.deadlines.Remove(l)
 	lost, hold := l.lost(), l.ending(now)
 	k.mu.Unlock()
 

@@ -173,9 +173,9 @@ func (k *Keeper) hangUp() {
 	k.mu.Lock()
 	k.halted = true
 	var unanswered []context.CancelCauseFunc
-	for _, e := range k.ends.entries {
-		if e.lease.state == asking {
-			unanswered = append(unanswered, e.lease.op.Load().cancel)
+	for l := range k.deadlines.All() {
+		if l.state == asking {
+			unanswered = append(unanswered, l.op.Load().cancel)
 		}
 	}
 	k.mu.Unlock()
