@@ -76,7 +76,7 @@ func (c *call) beginRequest(
 	if !shared && !halted {
 		until := min(limit, c.bound)
 		k.deadlines.Set(l, until)
-		k.endWaker.wakeBy(until)
+		k.endLoop.WakeBy(until)
 	}
 	k.mu.Unlock()
 	if shared {

@@ -39,39 +39,16 @@ type flight struct {
 	holds  []Hold
 }
 
-// beatLoop sends heartbeats when they are due. It never waits for an answer.
-func (k *Keeper) beatLoop() {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		var f *flight
-		k.mu.Lock()
-		now := k.clock.Now()
-		if k.beatWaker.due(now) {
-			f, k.beatWaker.at = k.gather(now)
-		}
-		next := k.beatWaker.at
-		k.mu.Unlock()
-		if f != nil {
-			k.run(func() { k.fly(f) })
-			continue
-		}
-		timer.Reset(untilNext(next, now))
-		select {
-		case <-timer.C:
-		case <-k.beatWaker.c:
-		case <-k.stop:
-			return
-		}
+// sendDue is a step of the heartbeats' loop. It sends one heartbeat if one is due, and never waits
+// for an answer.
+func (k *Keeper) sendDue() (next instant) {
+	k.mu.Lock()
+	f, next := k.gather(k.clock.Now())
+	k.mu.Unlock()
+	if f != nil {
+		k.run(func() { k.fly(f) })
 	}
-}
-
-// untilNext is how long a loop sleeps.
-func untilNext(next, now instant) time.Duration {
-	if next == never {
-		return time.Hour
-	}
-	return next.Sub(now)
+	return next
 }
 
 // gather takes what is due out of the first lane that may send, or
@@ -181,7 +158,7 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 	now := k.clock.Now()
 	f.lane.flights--
 	if f.lane.flights == flightsAtOnce-1 { // the next need not wait so long any more
-		k.beatWaker.wakeBy(now)
+		k.beatLoop.WakeBy(now)
 	}
 	for i, l := range f.leases {
 		a := answerTo(answers, i, len(f.leases), brokenAnswer)

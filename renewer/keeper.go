@@ -55,7 +55,7 @@ type Keeper struct {
 	stillRan int              // operations that ran when Shutdown told them to stop
 	sweepers map[int]*sweeper // by shard
 
-	beatWaker, endWaker waker
+	beatLoop, endLoop *timing.Loop
 }
 
 // New returns a Keeper on store. It does no I/O. The error is
@@ -84,13 +84,12 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		deadlines: timing.NewDeadlineHeap(deadlinePlace),
 		lines:     make(map[string]*Lease),
 		sweepers:  make(map[int]*sweeper),
-		beatWaker: newWaker(),
-		endWaker:  newWaker(),
 	}
+	k.beatLoop, k.endLoop = timing.NewLoop(k.clock), timing.NewLoop(k.clock)
 	k.life, k.endLife = context.WithCancel(context.Background())
 	k.shards, _ = store.(Sharded)
-	k.run(k.beatLoop)
-	k.run(k.endLoop)
+	k.run(func() { k.beatLoop.Run(k.sendDue) })
+	k.run(func() { k.endLoop.Run(k.endDue) })
 	return k, nil
 }
 
@@ -107,7 +106,7 @@ func (k *Keeper) begin(l *Lease, s instant, now instant) {
 	k.leases = append(k.leases, l)
 	k.limitHold(l, now)
 	k.deadlines.Set(l, instant(l.until.Load()))
-	k.endWaker.wakeBy(instant(l.until.Load()))
+	k.endLoop.WakeBy(instant(l.until.Load()))
 	if l.manual() {
 		return
 	}

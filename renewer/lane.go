@@ -72,7 +72,7 @@ func (k *Keeper) plan(l *Lease, at instant) {
 	lane := k.laneOf(l)
 	l.lane = lane.number
 	lane.beats.Set(l, at)
-	k.beatWaker.wakeBy(at)
+	k.beatLoop.WakeBy(at)
 }
 
 // unplan takes a lease's next heartbeat out, if there is one. Under k.mu.

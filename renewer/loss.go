@@ -9,43 +9,14 @@ import (
 // to end: a machine that slept has lost that time without any timer having run.
 const lookAround = time.Second
 
-// endLoop ends leases whose time is up. It waits for no answer and asks nobody.
-func (k *Keeper) endLoop() {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		var news losses
-		k.mu.Lock()
-		now := k.clock.Now()
-		if k.endWaker.due(now) {
-			next := k.endDue(now, &news)
-			if next != never {
-				next = min(next, now.Add(lookAround))
-			}
-			k.endWaker.at = next
-		}
-		next := k.endWaker.at
-		k.mu.Unlock()
-		news.deliver(k)
-		timer.Reset(untilNext(next, k.clock.AtMost()))
-		select {
-		case <-timer.C:
-		case <-k.endWaker.c:
-		case <-k.stop:
-			return
-		}
-	}
-}
-
-// endDue ends what is due and tells when the next is. A heartbeat does not
-// move its leases in this heap: they are moved when the old instant comes,
-// which is once in a TTL rather than once in a heartbeat. Under k.mu.
-func (k *Keeper) endDue(now instant, news *losses) (next instant) {
-	for {
-		l, due := k.deadlines.Due(now)
-		if !due {
-			return k.deadlines.First()
-		}
+// endDue is a step of the end loop: it ends what is due. It waits for no answer and asks neither the
+// store nor an observer. A heartbeat does not move its leases in the heap: they are moved when the
+// old instant comes, which is once in a TTL rather than once in a heartbeat.
+func (k *Keeper) endDue() (next instant) {
+	var news losses
+	k.mu.Lock()
+	now := k.clock.Now()
+	for l, due := k.deadlines.Due(now); due; l, due = k.deadlines.Due(now) {
 		if l.state == asking { // the store has not answered its acquire in time
 			k.deadlines.Remove(l)
 			c := l.op.Load() // the asker may replace it once it sees that it is late
@@ -56,8 +27,15 @@ func (k *Keeper) endDue(now instant, news *losses) (next instant) {
 			k.deadlines.Set(l, until)
 			continue
 		}
-		k.end(l, now, news)
+		k.end(l, now, &news)
 	}
+	next = k.deadlines.First()
+	k.mu.Unlock()
+	news.deliver(k)
+	if next != never {
+		next = min(next, now.Add(lookAround))
+	}
+	return next
 }
 
 // end loses a lease whose belief has ended by the clock. Under k.mu.
@@ -134,7 +112,7 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 		l.setUntil()
 		until := instant(l.until.Load())
 		k.deadlines.Set(l, until)
-		k.endWaker.wakeBy(until)
+		k.endLoop.WakeBy(until)
 	})
 	operation := l.operation()
 	k.mu.Lock()

@@ -206,6 +206,8 @@ func (k *Keeper) halt(last context.Context, err error) error {
 		err = errors.Join(err, unfreed(len(left), failure))
 	}
 	k.ended = k.verdict(err)
+	k.beatLoop.Stop()
+	k.endLoop.Stop()
 	close(k.stop)
 	return err
 }

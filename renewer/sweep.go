@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 const (
@@ -79,15 +81,14 @@ func (k *Keeper) adopt(o *orphan, now instant) bool {
 	}
 	s := k.sweepers[shard]
 	if s == nil {
-		s = &sweeper{k: k, shard: shard, waker: newWaker()}
-		s.waker.at = now
+		s = &sweeper{k: k, shard: shard, loop: timing.NewLoop(k.clock)}
 		k.sweepers[shard] = s
 		if !k.halted { // else Shutdown is about to take them
-			k.run(s.loop)
+			k.run(func() { s.loop.Run(s.step) })
 		}
 	}
 	s.orphans = append(s.orphans, o)
-	s.waker.wakeBy(o.due)
+	s.loop.WakeBy(o.due)
 	return true
 }
 
@@ -97,6 +98,7 @@ func (k *Keeper) takeOrphans() []*orphan {
 	for _, s := range k.sweepers {
 		all = append(all, s.orphans...)
 		s.orphans = nil
+		s.loop.Stop()
 	}
 	clear(k.sweepers)
 	return all
@@ -108,41 +110,24 @@ type sweeper struct {
 	k       *Keeper
 	shard   int
 	orphans []*orphan
-	waker   waker
+	loop    *timing.Loop
 }
 
-func (s *sweeper) loop() {
+func (s *sweeper) step() (next instant) {
 	k := s.k
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		k.mu.Lock()
-		now := k.clock.Now()
-		var batch []*orphan
-		if s.waker.due(now) {
-			batch, s.waker.at = s.dueOrphans(now)
-		}
-		next := s.waker.at
-		if len(s.orphans) == 0 {
-			if k.sweepers[s.shard] == s {
-				delete(k.sweepers, s.shard)
-			}
-			k.mu.Unlock()
-			return
-		}
-		k.mu.Unlock()
-		if len(batch) > 0 {
-			s.sweep(batch)
-			continue
-		}
-		timer.Reset(untilNext(next, now))
-		select {
-		case <-timer.C:
-		case <-s.waker.c:
-		case <-k.stop:
-			return
+	k.mu.Lock()
+	batch, next := s.dueOrphans(k.clock.Now())
+	if len(s.orphans) == 0 {
+		s.loop.Stop()
+		if k.sweepers[s.shard] == s {
+			delete(k.sweepers, s.shard)
 		}
 	}
+	k.mu.Unlock()
+	if len(batch) > 0 {
+		s.sweep(batch)
+	}
+	return next
 }
 
 // dueOrphans picks a batch, or tells when the next is due. Under k.mu.
