@@ -117,7 +117,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 func (c *call) grantOf(ctx context.Context, grants []Grant, sent instant) (Grant, instant) {
 	k, g := c.k, answerTo(grants, 0, 1, brokenGrant)
 	if answered := isAnswer(g.Status, g.Err); answered || ctx.Err() == nil {
-		k.bookReply(k.shardOf(c.l.name), sent, answered)
+		k.outages.book(k.shards.of(c.l.name), sent, answered)
 	}
 	if g.Status != StatusHeld {
 		return g, sent

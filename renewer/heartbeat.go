@@ -46,7 +46,7 @@ func (k *Keeper) sendDue() (next instant) {
 	f, next := k.gather(k.clock.Now())
 	k.mu.Unlock()
 	if f != nil {
-		k.run(func() { k.fly(f) })
+		k.goroutines.run(func() { k.fly(f) })
 	}
 	return next
 }
@@ -188,7 +188,7 @@ func (k *Keeper) land(ctx context.Context, f *flight, answers []Answer) {
 			}})
 		}
 	}
-	k.bookReply(int(f.lane.number-1), f.sent, r.OK+r.Gone > 0 || isAnswer(StatusUnknown, r.Err))
+	k.outages.book(int(f.lane.number-1), f.sent, r.OK+r.Gone > 0 || isAnswer(StatusUnknown, r.Err))
 	if r.Failed > 0 {
 		f.lane.trouble(now.Add(k.cfg.TTL))
 	}

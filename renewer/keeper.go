@@ -18,7 +18,7 @@ import (
 // ends what could not be renewed. All methods may be called concurrently.
 type Keeper struct {
 	store    Store
-	shards   Sharded // the same, nil if it is not sharded
+	shards   shards
 	cfg      Config
 	validity time.Duration
 	self     Holder
@@ -30,9 +30,9 @@ type Keeper struct {
 	life    context.Context // of all requests
 	endLife context.CancelFunc
 
-	closed chan struct{} // closed when Shutdown begins
-	stop   chan struct{} // closed when Shutdown has freed everything
-	loops  sync.WaitGroup
+	closed     chan struct{} // closed when Shutdown begins
+	stop       chan struct{} // closed when Shutdown has freed everything
+	goroutines goroutines
 
 	mu      sync.Mutex
 	closing bool // Shutdown has begun
@@ -74,6 +74,7 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 	}
 	k := &Keeper{
 		store:     store,
+		shards:    shardsOf(store),
 		cfg:       cfg,
 		validity:  cfg.validity(),
 		self:      Holder{Node: cfg.Node, PID: os.Getpid()},
@@ -86,10 +87,10 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		sweepers:  make(map[int]*sweeper),
 	}
 	k.beatLoop, k.endLoop = timing.NewLoop(k.clock), timing.NewLoop(k.clock)
+	k.outages.clock = k.clock
 	k.life, k.endLife = context.WithCancel(context.Background())
-	k.shards, _ = store.(Sharded)
-	k.run(func() { k.beatLoop.Run(k.sendDue) })
-	k.run(func() { k.endLoop.Run(k.endDue) })
+	k.goroutines.run(func() { k.beatLoop.Run(k.sendDue) })
+	k.goroutines.run(func() { k.endLoop.Run(k.endDue) })
 	return k, nil
 }
 

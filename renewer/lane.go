@@ -26,9 +26,6 @@ type laneNumber int16
 
 const noLane laneNumber = 0
 
-// Lanes are numbered by the store, which may number at random; so many cost about 12 MB.
-const mostLanes = 1024
-
 func newLane(number laneNumber, heartbeat time.Duration) *lane {
 	gapMost := min(gatherMost, heartbeat/64)
 	return &lane{
@@ -51,19 +48,11 @@ func (ln *lane) pace(leases int) {
 
 // laneOf is the lane of a lease as the store now sees it. Under k.mu.
 func (k *Keeper) laneOf(l *Lease) *lane {
-	i := k.shardOf(l.name)
+	i := k.shards.of(l.name)
 	for len(k.lanes) <= i {
 		k.lanes = append(k.lanes, newLane(laneNumber(len(k.lanes)+1), k.cfg.Heartbeat))
 	}
 	return k.lanes[i]
-}
-
-// shardOf is the shard of a name as the store now sees it, below mostLanes.
-func (k *Keeper) shardOf(name string) int {
-	if k.shards == nil {
-		return 0
-	}
-	return int(uint(k.shards.Shard(name)) % mostLanes)
 }
 
 // plan enters a lease's next heartbeat, in place of the one planned before. Under k.mu.

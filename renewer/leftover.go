@@ -111,7 +111,7 @@ func unfreed(n int, failure error) error {
 func (k *Keeper) byShard(left []leftover, free func([]leftover)) {
 	shards := make(map[int][]leftover)
 	for _, o := range left {
-		i := k.shardOf(o.hold.Name)
+		i := k.shards.of(o.hold.Name)
 		shards[i] = append(shards[i], o)
 	}
 	var wg sync.WaitGroup

@@ -226,7 +226,7 @@ func (k *Keeper) verdict(err error) error {
 func (k *Keeper) awaitLoops(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
-		k.loops.Wait()
+		k.goroutines.Wait()
 		close(done)
 	}()
 	select {

@@ -73,7 +73,7 @@ func (k *Keeper) orphan(o *orphan, now instant) {
 }
 
 func (k *Keeper) adopt(o *orphan, now instant) bool {
-	shard := k.shardOf(o.hold.Name)
+	shard := k.shards.of(o.hold.Name)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.over {
@@ -84,7 +84,7 @@ func (k *Keeper) adopt(o *orphan, now instant) bool {
 		s = &sweeper{k: k, shard: shard, loop: timing.NewLoop(k.clock)}
 		k.sweepers[shard] = s
 		if !k.halted { // else Shutdown is about to take them
-			k.run(func() { s.loop.Run(s.step) })
+			k.goroutines.run(func() { s.loop.Run(s.step) })
 		}
 	}
 	s.orphans = append(s.orphans, o)
