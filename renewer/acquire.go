@@ -207,7 +207,7 @@ func (c *call) run(ctx context.Context) (sent instant, err error) {
 			if c.reserves {
 				hold.Used = 1
 			}
-			k.disown(c.l, hold, c.unsettled)
+			k.cleaner.disown(c.l.orphan(hold), c.unsettled)
 		}
 		c.exit()
 		return 0, err

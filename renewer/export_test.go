@@ -12,10 +12,7 @@ func NewOnSleepyMachine(store Store, cfg Config, slept func() time.Duration) (*K
 func (k *Keeper) LinesAndOrphans() (lines, orphans int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, s := range k.sweepers {
-		orphans += len(s.orphans)
-	}
-	return len(k.lines), orphans
+	return len(k.lines), k.cleaner.count()
 }
 
 // HandOffTo hands l on to the next in line, who leaves when it is too late to tell anybody. It

@@ -166,7 +166,7 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 	k.forget(l)
 	k.mu.Unlock()
 	if l.owner != "" && (lost == nil || lost.Reason != ReasonTaken) {
-		k.disown(l, hold, unsettled)
+		k.cleaner.disown(l.orphan(hold), unsettled)
 	}
 	left()
 }

@@ -30,6 +30,8 @@ type Keeper struct {
 	life    context.Context // of all requests
 	endLife context.CancelFunc
 
+	cleaner *cleaner // of keys that no lease keeps
+
 	closed     chan struct{} // closed when Shutdown begins
 	stop       chan struct{} // closed when Shutdown has freed everything
 	goroutines goroutines
@@ -40,7 +42,6 @@ type Keeper struct {
 	told bool
 	// it has ended every question to the store: those asked now end at once
 	halted bool
-	over   bool              // and nobody cleans up any more
 	ended  error             // what it returns; not changed once stop is closed
 	calls  int               // Acquire calls under way
 	lines  map[string]*Lease // who is at the head of each name's line: asking, or holding it
@@ -52,8 +53,7 @@ type Keeper struct {
 	deadlines *timing.DeadlineHeap[*Lease]
 	landed    []*flight
 
-	stillRan int              // operations that ran when Shutdown told them to stop
-	sweepers map[int]*sweeper // by shard
+	stillRan int // operations that ran when Shutdown told them to stop
 
 	beatLoop, endLoop *timing.Loop
 }
@@ -84,10 +84,13 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		stop:      make(chan struct{}),
 		deadlines: timing.NewDeadlineHeap(deadlinePlace),
 		lines:     make(map[string]*Lease),
-		sweepers:  make(map[int]*sweeper),
 	}
 	k.beatLoop, k.endLoop = timing.NewLoop(k.clock), timing.NewLoop(k.clock)
 	k.outages.clock = k.clock
+	k.cleaner = &cleaner{
+		store: store, shards: k.shards, clock: k.clock, cfg: cfg, goroutines: &k.goroutines,
+		request: k.request, sweepers: make(map[int]*sweeper),
+	}
 	k.life, k.endLife = context.WithCancel(context.Background())
 	k.goroutines.run(func() { k.beatLoop.Run(k.sendDue) })
 	k.goroutines.run(func() { k.endLoop.Run(k.endDue) })

@@ -209,6 +209,15 @@ func (l *Lease) ending(now instant) Hold {
 	return h
 }
 
+// orphan is the key of a lease for the cleaner. Under k.mu, or after the lease's end.
+func (l *Lease) orphan(hold Hold) *orphan {
+	o := &orphan{hold: hold, ttl: l.ttl()}
+	if l.rare != nil {
+		o.least = l.rare.least
+	}
+	return o
+}
+
 // reserved reports whether the store may have reserved tokens for hand-offs, which are to be given
 // back. Under k.mu.
 func (l *Lease) reserved() bool {

@@ -85,17 +85,17 @@ func (k *Keeper) settle(
 	switch {
 	case was == held:
 		lost, failed = k.free(ctx, l, hold, now)
-		k.revisit(l, hold, unsettled, now)
+		k.cleaner.revisit(l.orphan(hold), unsettled, now)
 	case was == released:
 		l.endContext(lost) // Shutdown has freed the key
 	case lost.Reason != ReasonTaken:
 		// Told already that it is over; the key may still be there,
 		// but nobody should wait for a store that may be down.
 		l.endContext(lost)
-		k.disown(l, hold, unsettled)
+		k.cleaner.disown(l.orphan(hold), unsettled)
 	default:
 		l.endContext(lost)
-		k.revisit(l, hold, unsettled, now)
+		k.cleaner.revisit(l.orphan(hold), unsettled, now)
 	}
 	return lost, failed
 }
@@ -113,7 +113,7 @@ func (k *Keeper) free(ctx context.Context, l *Lease, hold Hold, now instant) (*L
 	case StatusTaken, StatusGone:
 		return k.lostAtRelease(l, now), nil
 	default:
-		k.disown(l, hold, 0)
+		k.cleaner.disown(l.orphan(hold), 0)
 		return nil, orUnexplained(a.Err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -35,7 +36,7 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 		// also if an observer panics
 		defer func() { go func() { freed <- k.finish(ctx, idle) }() }()
 		if k.await(ctx, idle, k.drainTime(ctx)) {
-			clean = k.clean()
+			clean = k.cleaner.count() == 0
 		} else {
 			k.tell()
 		}
@@ -100,13 +101,6 @@ func (k *Keeper) await(ctx context.Context, idle <-chan struct{}, most time.Dura
 	}
 }
 
-// clean reports whether nothing is left to be freed.
-func (k *Keeper) clean() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.sweepers) == 0
-}
-
 // tell loses every lease that is still held.
 func (k *Keeper) tell() {
 	var news losses
@@ -131,15 +125,56 @@ const hangUpFor = time.Second
 
 // finish frees what is left and ends the goroutines.
 func (k *Keeper) finish(ctx context.Context, idle <-chan struct{}) error {
-	left := k.freeNoticed(ctx)
+	k.freeNoticed(ctx)
 	k.await(context.Background(), idle, k.noticeLeft(ctx))
 	k.hangUp()
-	left = append(left, k.leftovers()...)
+	k.disownNoticed()
 	k.await(context.Background(), idle, min(hangUpFor, max(k.drainTime(ctx), firstBackoff)))
+	k.disownNoticed()
 	last, cancel := lastRequests(ctx)
 	defer cancel()
-	err := k.freeAll(ctx, last, append(left, k.leftovers()...))
-	return k.halt(last, err)
+	return k.halt(last, unfreed(k.cleaner.freeAll(ctx, last)))
+}
+
+// freeNoticed releases what need not wait until the others have had their notice, once.
+func (k *Keeper) freeNoticed(ctx context.Context) {
+	last, cancel := lastRequests(ctx)
+	defer cancel()
+	k.disownNoticed()
+	k.cleaner.freeOnce(last)
+}
+
+// disownNoticed takes the leases of operations off the books that still run although they have had
+// their notice: the cleaner is to free their keys.
+func (k *Keeper) disownNoticed() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.clock.Now()
+	// since forget puts the last in the place of one that goes
+	for _, l := range slices.Backward(k.leases) {
+		if l.state == lost && l.lost().Reason != ReasonTaken && l.noticed() <= now {
+			o := l.orphan(l.ending(now))
+			o.freed = l.freedByShutdown
+			k.cleaner.leave(o)
+			k.forget(l)
+		}
+	}
+}
+
+// freedByShutdown books that the store was asked to free the key, and has answered.
+func (l *Lease) freedByShutdown() {
+	l.k.mu.Lock()
+	defer l.k.mu.Unlock()
+	l.withRare().freed = true
+}
+
+// unfreed is the error of Shutdown for n keys, nil for none.
+func unfreed(n int, failure error) error {
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d keys could not be freed, and lapse by themselves: %w",
+		ErrUnavailable, n, storeError{failure})
 }
 
 // noticeLeft is how long to wait so that each operation that was told has had Margin since; and
@@ -179,6 +214,7 @@ func (k *Keeper) hangUp() {
 		}
 	}
 	k.mu.Unlock()
+	k.cleaner.collect() // before its questions end, so that they are no faults
 	for _, cancel := range unanswered {
 		cancel(ErrShutdown)
 	}
@@ -189,7 +225,6 @@ func (k *Keeper) hangUp() {
 // looked last. From then on everybody frees what is theirs.
 func (k *Keeper) halt(last context.Context, err error) error {
 	k.mu.Lock()
-	k.over = true
 	unanswered := k.calls
 	for _, l := range k.leases {
 		if l.state == released {
@@ -202,9 +237,8 @@ func (k *Keeper) halt(last context.Context, err error) error {
 			fmt.Errorf("%w: %d of its answers are still awaited; what they leave lapses by itself",
 				ErrUnavailable, unanswered))
 	}
-	if left, failure := k.freeOnce(last, k.leftovers()); len(left) > 0 {
-		err = errors.Join(err, unfreed(len(left), failure))
-	}
+	k.disownNoticed()
+	err = errors.Join(err, unfreed(k.cleaner.close(last)))
 	k.ended = k.verdict(err)
 	k.beatLoop.Stop()
 	k.endLoop.Stop()

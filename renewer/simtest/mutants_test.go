@@ -84,14 +84,14 @@ var engineFaults = []engineFault{
 	}},
 	{"an unanswered acquire is freed only once", []kind{lapsed}, []edit{
 		{
-			"sweep.go", "unsettled != 0 && settle > 0 {",
+			"cleaner.go", "unsettled != 0 && settle > 0 {",
 			"unsettled != 0 && settle > 0 && !PLANTED {",
 		},
 	}},
 	{"a release without an answer is not repeated", []kind{lapsed}, []edit{
 		{
-			"release.go", "default:\n\t\tk.disown(l, hold, 0)",
-			"default:\n\t\tif !PLANTED { k.disown(l, hold, 0) }",
+			"release.go", "default:\n\t\tk.cleaner.disown(l.orphan(hold), 0)",
+			"default:\n\t\tif !PLANTED { k.cleaner.disown(l.orphan(hold), 0) }",
 		},
 	}},
 	{"a failed heartbeat is not repeated", []kind{falseLoss}, []edit{
@@ -122,8 +122,9 @@ var engineFaults = []engineFault{
 	}},
 	{"a shutdown frees without telling", untrue, []edit{
 		{
-			"leftover.go", "if l.state == lost && l.lost()",
-			"if l.state == held && PLANTED || l.state == lost && l.lost()",
+			"shutdown.go", "if l.state == lost && l.lost().Reason != ReasonTaken && l.noticed()",
+			"if l.state == held && PLANTED || l.state == lost && l.lost().Reason != ReasonTaken && " +
+				"l.noticed()",
 		},
 		{"shutdown.go", "\t\t\tk.tell()", "if !PLANTED { k.tell() }"},
 	}},
