@@ -174,8 +174,8 @@ func (c *call) rescue() {
 	if c.over {
 		return
 	}
+	defer c.exit() // last, so that Shutdown does not miss the key
 	k, l := c.k, c.l
-	c.exit()
 	k.mu.Lock()
 	over := l.state == released // its key has been seen to already
 	if c.reserves && !over {

@@ -163,10 +163,14 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 	k.deadlines.Remove(l)
 	hold := l.ending(k.clock.AtMost())
 	left := k.leaveLocked(l)
-	k.forget(l)
 	k.mu.Unlock()
+	defer func() { // also if the store panics
+		k.mu.Lock()
+		k.forget(l)
+		k.mu.Unlock()
+		left()
+	}()
 	if l.owner != "" && (lost == nil || lost.Reason != ReasonTaken) {
 		k.cleaner.disown(l.orphan(hold), unsettled)
 	}
-	left()
 }
