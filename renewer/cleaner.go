@@ -69,6 +69,16 @@ type orphan struct {
 	done bool
 }
 
+func newCleaner(
+	store Store, cfg Config, clock *timing.Clock, g *goroutines,
+	request func(context.Context) context.Context,
+) *cleaner {
+	return &cleaner{
+		store: store, shards: shardsOf(store), clock: clock, cfg: cfg, goroutines: g,
+		request: request, sweepers: make(map[int]*sweeper),
+	}
+}
+
 // disown hands a key to the cleaner, to be deleted at once. unsettled is when an acquire was sent
 // that was never answered, 0 if there is none: then the key is deleted once more when that can't
 // take effect any longer. It asks the store for the shard.
@@ -144,7 +154,6 @@ func (c *cleaner) collect() {
 		s.orphans = nil
 		s.loop.Stop()
 	}
-	clear(c.sweepers)
 }
 
 // close is the end: what is left is freed once more, and what is disowned from now on by the caller

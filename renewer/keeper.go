@@ -87,10 +87,7 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 	}
 	k.beatLoop, k.endLoop = timing.NewLoop(k.clock), timing.NewLoop(k.clock)
 	k.outages.clock = k.clock
-	k.cleaner = &cleaner{
-		store: store, shards: k.shards, clock: k.clock, cfg: cfg, goroutines: &k.goroutines,
-		request: k.request, sweepers: make(map[int]*sweeper),
-	}
+	k.cleaner = newCleaner(store, cfg, k.clock, &k.goroutines, k.request)
 	k.life, k.endLife = context.WithCancel(context.Background())
 	k.goroutines.run(func() { k.beatLoop.Run(k.sendDue) })
 	k.goroutines.run(func() { k.endLoop.Run(k.endDue) })

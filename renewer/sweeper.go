@@ -42,9 +42,7 @@ func (s *sweeper) step() (next instant) {
 	batch, next := s.due(c.clock.Now())
 	if len(s.orphans) == 0 {
 		s.loop.Stop()
-		if c.sweepers[s.shard] == s {
-			delete(c.sweepers, s.shard)
-		}
+		delete(c.sweepers, s.shard)
 	}
 	c.mu.Unlock()
 	if len(batch) > 0 {
