@@ -113,6 +113,9 @@ func TestTheCleanerCountsWhatItHasToFree(t *testing.T) {
 		require.Equal(t, 2, c.count(), "it is not known yet whether they are free")
 		<-time.After(2 * time.Millisecond)
 		require.Zero(t, c.count())
+		c.disown(orphaned("a"), 0) // its sweeper has gone
+		<-time.After(2 * time.Second)
+		require.Zero(t, c.count())
 	})
 }
 
