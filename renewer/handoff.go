@@ -93,7 +93,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	k.leases[l.index], next.index, l.index = next, l.index, nowhere
 	// at an instant no later than its own, MaxHold's included: it is moved when that comes
 	k.deadlines.Replace(l, next)
-	k.unplan(l) // the new holder plans the next heartbeat when it has a context
+	k.heartbeats.unplan(l) // the new holder plans the next heartbeat when it has a context
 	l.state = released
 	l.until.Store(0)
 	w.handed = true
@@ -145,7 +145,7 @@ func (c *call) enterHanded(ctx context.Context) *LostError {
 	l.values = ctx
 	lost := l.lost()
 	if lost == nil {
-		k.plan(l, l.due)
+		k.heartbeats.plan(l, l.due)
 	}
 	c.exitLocked()
 	return lost
@@ -159,7 +159,7 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 	lost := l.lost()
 	l.state = released
 	l.until.Store(0)
-	k.unplan(l)
+	k.heartbeats.unplan(l)
 	k.deadlines.Remove(l)
 	hold := l.ending(k.clock.AtMost())
 	left := k.leaveLocked(l)

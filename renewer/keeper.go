@@ -47,15 +47,14 @@ type Keeper struct {
 	lines  map[string]*Lease // who is at the head of each name's line: asking, or holding it
 	leases []*Lease          // every lease not released yet, lost ones included
 	// closed when closing and neither calls nor leases are left; nil until Shutdown asks
-	idle  chan struct{}
-	lanes []*lane // of heartbeats, by shard
+	idle       chan struct{}
+	heartbeats heartbeats
 	// when belief in each lease ends, and when a question to the store has taken long enough
 	deadlines *timing.DeadlineHeap[*Lease]
-	landed    []*flight
 
 	stillRan int // operations that ran when Shutdown told them to stop
 
-	beatLoop, endLoop *timing.Loop
+	endLoop *timing.Loop
 }
 
 // New returns a Keeper on store. It does no I/O. The error is
@@ -85,11 +84,12 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		deadlines: timing.NewDeadlineHeap(deadlinePlace),
 		lines:     make(map[string]*Lease),
 	}
-	k.beatLoop, k.endLoop = timing.NewLoop(k.clock), timing.NewLoop(k.clock)
+	k.heartbeats = newHeartbeats(cfg, k.shards, k.clock)
+	k.endLoop = timing.NewLoop(k.clock)
 	k.outages.clock = k.clock
 	k.cleaner = newCleaner(store, cfg, k.clock, &k.goroutines, k.request)
 	k.life, k.endLife = context.WithCancel(context.Background())
-	k.goroutines.run(func() { k.beatLoop.Run(k.sendDue) })
+	k.goroutines.run(func() { k.heartbeats.loop.Run(k.sendDue) })
 	k.goroutines.run(func() { k.endLoop.Run(k.endDue) })
 	return k, nil
 }
@@ -112,7 +112,7 @@ func (k *Keeper) begin(l *Lease, s instant, now instant) {
 		return
 	}
 	l.due = s.Add(k.spread())
-	k.plan(l, l.due)
+	k.heartbeats.plan(l, l.due)
 }
 
 // spread is when the first heartbeat comes, at a random point of the interval's second

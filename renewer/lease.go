@@ -32,9 +32,9 @@ type Lease struct {
 	line     *line   // who waits for it in this process; nil if nobody does
 	renewals int32
 	index    int32 // in k.leases
-	// in Keeper.deadlines, and in the wheel of the lane
+	// in Keeper.deadlines, and in the wheel of its shardQueue
 	deadlinePlace, heartbeatPlace timing.Place
-	lane                          laneNumber // where its next heartbeat is planned
+	queue                         queueNumber // where its next heartbeat is planned
 	state                         state
 	limitFor                      Reason
 }

@@ -62,7 +62,7 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 		err.Err = t.lastErr
 	}
 	t.reserved = l.reserved() // the line goes on without this lease
-	k.unplan(l)
+	k.heartbeats.unplan(l)
 	k.deadlines.Remove(l)
 	if l.values != nil { // else it was handed over a moment ago, and its new holder will see
 		news.leases = append(news.leases, l)

@@ -31,7 +31,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	}
 	l.state = released
 	l.until.Store(0)
-	k.unplan(l)
+	k.heartbeats.unplan(l)
 	k.deadlines.Remove(l)
 	lost, hold := l.lost(), l.ending(now)
 	k.mu.Unlock()

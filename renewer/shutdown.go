@@ -240,7 +240,7 @@ func (k *Keeper) halt(last context.Context, err error) error {
 	k.disownNoticed()
 	err = errors.Join(err, unfreed(k.cleaner.close(last)))
 	k.ended = k.verdict(err)
-	k.beatLoop.Stop()
+	k.heartbeats.loop.Stop()
 	k.endLoop.Stop()
 	close(k.stop)
 	return err

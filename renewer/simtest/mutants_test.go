@@ -22,8 +22,8 @@ var engineFaults = []engineFault{
 	}},
 	{"a renewal's deadline is counted from the reply", untrue, []edit{
 		{
-			"heartbeat.go", "lag := f.sent.Sub(l.due)",
-			"lag := f.sent.Sub(l.due); if PLANTED { f.sent = now }",
+			"renewal.go", "lag := b.sent.Sub(l.due)",
+			"lag := b.sent.Sub(l.due); if PLANTED { b.sent = now }",
 		},
 	}},
 	{"the context ends a quarter of the TTL late", untrue, []edit{
@@ -41,11 +41,11 @@ var engineFaults = []engineFault{
 	}},
 	{"a late answer revives", []kind{revived}, []edit{
 		{
-			"heartbeat.go", "if l.state != held {",
+			"renewal.go", "if l.state != held {",
 			"if l.state != held && !(PLANTED && l.state == lost) {",
 		},
 		{
-			"heartbeat.go", "case now >= instant(l.until.Load()):",
+			"renewal.go", "case now >= instant(l.until.Load()):",
 			"case now >= instant(l.until.Load()) && !PLANTED:",
 		},
 	}},
@@ -96,20 +96,20 @@ var engineFaults = []engineFault{
 	}},
 	{"a failed heartbeat is not repeated", []kind{falseLoss}, []edit{
 		{
-			"heartbeat.go", "again := now.Add(pause/2 + jitter(pause/2))",
+			"renewal.go", "again := now.Add(pause/2 + jitter(pause/2))",
 			"again := now.Add(pause/2 + jitter(pause/2)); if PLANTED { again = " +
 				"now.Add(k.cfg.TTL) }",
 		},
 	}},
 	{"a failed heartbeat counts", untrue, []edit{
 		{
-			"heartbeat.go", "case a.Status == StatusHeld:\n\t\tif l.rare",
+			"renewal.go", "case a.Status == StatusHeld:\n\t\tif l.rare",
 			"case a.Status == StatusHeld || PLANTED:\n\t\tif l.rare",
 		},
 	}},
 	{"heartbeats come twice an interval", []kind{heartbeats}, []edit{
 		{
-			"heartbeat.go", "l.due = l.due.Add(k.cfg.Heartbeat)",
+			"renewal.go", "l.due = l.due.Add(k.cfg.Heartbeat)",
 			"l.due = l.due.Add(k.cfg.Heartbeat); if PLANTED { l.due = l.due.Add(-k.cfg.Heartbeat " +
 				"/ 2) }",
 		},
