@@ -2,72 +2,7 @@ package renewer
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 )
-
-// Option applies to one Acquire or TryAcquire.
-type Option func(request) request
-
-type request struct {
-	label     *label        // nil: none
-	maxWait   time.Duration // 0: as long as the context lives
-	most      int           // in the line behind its head; 0: any number
-	least     time.Duration // to be held
-	manual    time.Duration // the TTL without a heartbeat; 0: with one
-	try       bool
-	heartless bool
-	endless   bool // see LongRunning
-}
-
-// Operation names what the lock is taken for: a static name of low cardinality, such as
-// "transfer" or a task's type. Whoever is refused meanwhile reads it, and so does telemetry.
-func Operation(name string) Option {
-	named := &label{operation: name} // by all leases taken with this option
-	return func(r request) request { r.label = named; return r }
-}
-
-// MaxWait bounds how long Acquire waits, in the line and for the store, to d. When it runs out the
-// error is [ErrHeld], or [ErrUnavailable] if the store could not be asked. Zero or less: no
-// waiting, as with TryAcquire. Without this option Acquire waits for as long as its context lives.
-func MaxWait(d time.Duration) Option {
-	return func(r request) request { r.maxWait, r.try = d, d <= 0; return r }
-}
-
-// MaxWaiters refuses the call if n callers of this keeper stand in line for the
-// name already, behind the one who has the lock or asks the store for it: an error
-// that is [ErrHeld] and [ErrQueueFull]. It bounds the memory and the waiting time
-// that a popular name can cost a server. Zero or less, the default: no limit.
-func MaxWaiters(n int) Option {
-	return func(r request) request { r.most = max(n, 0); return r }
-}
-
-// HoldAtLeast keeps the lock for d after it was acquired, even if it is released before:
-// then nobody renews it, and it lapses by itself, also if the process ends. It is for work
-// that must not be done again so soon, by somebody whose clock is behind. Waiting callers
-// are kept waiting. Zero or less, the default: the lock is free when it is released.
-func HoldAtLeast(d time.Duration) Option {
-	return func(r request) request { r.least = max(d, 0); return r }
-}
-
-// Manual takes the lock for d without a heartbeat: the operation extends it itself, by
-// [Lease.Extend], or else it is lost, less the clock drift and [Config.Margin], when d
-// is over. It is for work that proves between its steps that it makes progress, so that
-// one that hangs gives the lock up. d must exceed these; else the error is [ErrConfig].
-func Manual(d time.Duration) Option {
-	return func(r request) request {
-		r.manual = d.Truncate(time.Millisecond)
-		r.heartless = true
-		return r
-	}
-}
-
-// LongRunning tells observers, by [AcquireStart].LongRunning, that the operation is no piece of
-// work but goes on for as long as it may, as a leader's does. It changes nothing else.
-func LongRunning() Option {
-	return func(r request) request { r.endless = true; return r }
-}
 
 // Acquire waits until the lock on name is ours, in arrival order among
 // the callers of this keeper, until ctx ends, or [MaxWait] runs out. It
@@ -293,58 +228,47 @@ func (c *call) exitLocked() {
 	}
 }
 
-// fail makes the caller's error.
-func (c *call) fail(kind, cause error) error {
-	e := &Error{
-		Op: "acquire", Name: c.l.name, Kind: kind, Err: cause,
-		Waited: c.k.clock.AtMost().Sub(c.begun), Attempts: c.attempts,
+// received is the rest of an Acquire that was handed a lease.
+func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
+	k, l := c.k, c.l
+	caller := ctx
+	if k.observer != nil {
+		// for those who are refused in this process; elsewhere the first holder's is known
+		trace := k.observer.Claim(ctx)
+		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
+			AcquireStart: start, Wait: k.clock.AtMost().Sub(c.begun), Fence: l.fence,
+			Contended: true, HandedOver: true,
+			Holder: c.behind.holder, HeldFor: c.behind.heldFor,
+		})
+		k.mu.Lock()
+		l.label = l.label.traced(trace)
+		k.mu.Unlock()
 	}
-	if !errors.Is(kind, ErrUnavailable) {
-		e.Holder, e.HeldFor, e.RetryAfter = c.seen.holder, c.seen.heldFor, c.seen.ttl
+	if c.enterHanded(ctx) != nil { // lost in the moment between; nobody could be told yet
+		var news losses
+		news.leases = append(news.leases, l)
+		news.deliver(k)
 	}
-	return e
+	if k.cfg.CancelGrace > 0 {
+		k.watchCaller(caller, l)
+	}
+	return l
 }
 
-// cancelled makes the error for a caller whose context has ended.
-func (c *call) cancelled(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	if cause == ctx.Err() { //nolint:errorlint // whether it is the same value, not the same kind
-		cause = nil
-		if c.seen.err != nil { // which may be what the caller waited for
-			cause = storeError{c.seen.err}
-		}
+// enterHanded lets a lease that was handed over begin, and tells why it has been lost already, if
+// it has.
+func (c *call) enterHanded(ctx context.Context) *LostError {
+	k, l := c.k, c.l
+	k.mu.Lock()
+	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
+	if c.request.least > 0 {
+		l.withRare().least = l.acquired.Add(c.request.least)
 	}
-	return c.fail(ctx.Err(), cause)
-}
-
-// refuse makes the error for a caller who may not wait any longer, from what the store last said.
-func (c *call) refuse() error {
-	if c.seen.err != nil {
-		return c.fail(ErrUnavailable, storeError{c.seen.err})
+	l.values = ctx
+	lost := l.lost()
+	if lost == nil {
+		k.heartbeats.plan(l, l.due)
 	}
-	return c.fail(ErrHeld, nil)
+	c.exitLocked()
+	return lost
 }
-
-// glimpse is what was last seen of a lock that is not ours.
-type glimpse struct {
-	known   bool
-	holder  Holder
-	heldFor time.Duration
-	ttl     time.Duration
-	err     error // the store could not be asked
-}
-
-// errNoAnswer is what callers get to hear who run out of time before
-// anybody knows who has the lock.
-var errNoAnswer = errors.New("the store has not answered in time")
-
-// answerTo gives the answer to item i of n, if the store has kept its contract and given n of them.
-func answerTo[A Answer | Grant](answers []A, i, n int, broken func(error) A) A {
-	if len(answers) == n {
-		return answers[i]
-	}
-	return broken(fmt.Errorf("the store gave %d answers to %d questions", len(answers), n))
-}
-
-func brokenAnswer(err error) Answer { return Answer{Err: err} }
-func brokenGrant(err error) Grant   { return Grant{Err: err} }

@@ -2,8 +2,6 @@ package renewer
 
 import (
 	"context"
-
-	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 // bound is the time limit of requests that begin at about the same
@@ -51,68 +49,6 @@ func (k *Keeper) limit() context.Context {
 		}
 	}
 	return b.ctx
-}
-
-// beginRequest limits a question of the caller's to the store, which
-// ends with ctx too. It tells how many fencing tokens to reserve.
-//
-// Where nothing but [Config.RequestTimeout] can end it, it shares the limit of
-// other requests. Otherwise the end loop keeps the time, and the context becomes
-// the operation's if the answer is yes, so that an acquire makes only one.
-func (c *call) beginRequest(
-	ctx context.Context, limit instant,
-) (request context.Context, reserve int) {
-	k, l := c.k, c.l
-	shared := ctx.Done() == nil && limit < c.bound
-	if !shared && l.op.Load() == nil {
-		l.op.Store(c.opContext(ctx))
-	}
-	k.mu.Lock()
-	halted := k.halted
-	if l.line != nil {
-		reserve = c.reserve()
-		c.reserves = c.reserves || reserve > 0
-	}
-	if !shared && !halted {
-		until := min(limit, c.bound)
-		k.deadlines.Set(l, until)
-		k.endLoop.WakeBy(until)
-	}
-	k.mu.Unlock()
-	if shared {
-		return k.request(ctx), reserve
-	}
-	op := l.op.Load()
-	if halted { // nobody keeps the time any more
-		op.cancel(ErrShutdown)
-	}
-	return op.ctx, reserve
-}
-
-// opContext makes the operation's context, in the room for it when it is the first.
-func (c *call) opContext(ctx context.Context) *opContext {
-	room := c.room
-	c.room = nil // another request may still have it
-	if room == nil {
-		room = new(opContext)
-	}
-	return room.begin(ctx)
-}
-
-// endRequest tells whether the limit was reached before the answer.
-func (c *call) endRequest(request context.Context) (late bool) {
-	k, l := c.k, c.l
-	if l.op.Load() == nil {
-		return request.Err() != nil
-	}
-	k.mu.Lock()
-	late = l.deadlinePlace == timing.Nowhere
-	k.deadlines.Remove(l)
-	k.mu.Unlock()
-	if late {
-		l.dropContext()
-	}
-	return late
 }
 
 // valued is one context's end with another's values.

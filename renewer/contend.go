@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 const (
@@ -113,6 +115,68 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	return 0, nil
 }
 
+// beginRequest limits a question of the caller's to the store, which
+// ends with ctx too. It tells how many fencing tokens to reserve.
+//
+// Where nothing but [Config.RequestTimeout] can end it, it shares the limit of
+// other requests. Otherwise the end loop keeps the time, and the context becomes
+// the operation's if the answer is yes, so that an acquire makes only one.
+func (c *call) beginRequest(
+	ctx context.Context, limit instant,
+) (request context.Context, reserve int) {
+	k, l := c.k, c.l
+	shared := ctx.Done() == nil && limit < c.bound
+	if !shared && l.op.Load() == nil {
+		l.op.Store(c.opContext(ctx))
+	}
+	k.mu.Lock()
+	halted := k.halted
+	if l.line != nil {
+		reserve = c.reserve()
+		c.reserves = c.reserves || reserve > 0
+	}
+	if !shared && !halted {
+		until := min(limit, c.bound)
+		k.deadlines.Set(l, until)
+		k.endLoop.WakeBy(until)
+	}
+	k.mu.Unlock()
+	if shared {
+		return k.request(ctx), reserve
+	}
+	op := l.op.Load()
+	if halted { // nobody keeps the time any more
+		op.cancel(ErrShutdown)
+	}
+	return op.ctx, reserve
+}
+
+// opContext makes the operation's context, in the room for it when it is the first.
+func (c *call) opContext(ctx context.Context) *opContext {
+	room := c.room
+	c.room = nil // another request may still have it
+	if room == nil {
+		room = new(opContext)
+	}
+	return room.begin(ctx)
+}
+
+// endRequest tells whether the limit was reached before the answer.
+func (c *call) endRequest(request context.Context) (late bool) {
+	k, l := c.k, c.l
+	if l.op.Load() == nil {
+		return request.Err() != nil
+	}
+	k.mu.Lock()
+	late = l.deadlinePlace == timing.Nowhere
+	k.deadlines.Remove(l)
+	k.mu.Unlock()
+	if late {
+		l.dropContext()
+	}
+	return late
+}
+
 // grantOf is the store's answer to a claim sent at an instant, and when it counts from.
 func (c *call) grantOf(ctx context.Context, grants []Grant, sent instant) (Grant, instant) {
 	k, g := c.k, answerTo(grants, 0, 1, brokenGrant)
@@ -148,6 +212,18 @@ func (c *call) noAnswer(cut bool, err error) error {
 		errNoAnswer, c.attempts, c.k.cfg.RequestTimeout, c.k.cfg.TTL, err)
 }
 
+// judge notes whether the wake-up that led to a question was false, or that the pause is over: the
+// caller has the name, or it has changed hands since.
+func (c *call) judge(woken, had bool) {
+	switch ln := c.watched(); {
+	case ln == nil:
+	case had || c.freed:
+		ln.falseWakes = falseWakes{}
+	case woken:
+		ln.falseWakes.add(c.k.clock.AtMost())
+	}
+}
+
 // pause is how long to wait before the next question if nothing wakes the caller.
 func (c *call) pause(failures *int) time.Duration {
 	var pause time.Duration
@@ -169,9 +245,45 @@ func (c *call) pause(failures *int) time.Duration {
 	return pause
 }
 
-func orUnexplained(err error) error {
-	if err == nil {
-		return errors.New("the store gave no reason")
+// await returns when the caller is to ask again, after pause at the latest, and whether a wake-up
+// is why.
+func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err error) {
+	ln := c.watched()
+	var wake <-chan struct{}
+	if ln != nil {
+		wake = ln.wake
 	}
-	return err
+	end := c.k.clock.AtMost().Add(pause)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			if woken { // the question answers those that came in the pause, too
+				drain(ln.wake)
+			}
+			return woken, nil
+		case <-wake:
+			now := c.k.clock.AtMost()
+			if now >= ln.falseWakes.until {
+				return true, nil
+			}
+			wake = nil
+			if ln.falseWakes.until < end {
+				woken = true
+				timer.Reset(ln.falseWakes.until.Sub(now))
+			}
+		case <-ctx.Done():
+			return false, c.cancelled(ctx)
+		case <-c.k.closed:
+			return false, c.fail(ErrShutdown, nil)
+		}
+	}
+}
+
+func drain(wake <-chan struct{}) {
+	select {
+	case <-wake:
+	default:
+	}
 }

@@ -3,7 +3,6 @@ package renewer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -74,15 +73,6 @@ func (l *Lease) checkExtend(d time.Duration) error {
 	}
 	if fault != nil {
 		return &Error{Op: "extend", Name: l.name, Kind: ErrConfig, Err: fault}
-	}
-	return nil
-}
-
-// checkManual refuses a time in which nothing is left for the operation.
-func (k *Keeper) checkManual(d time.Duration) error {
-	if least := k.validFor(d) - k.cfg.Margin; d < time.Millisecond || least <= 0 {
-		return fmt.Errorf("%v is too short a time to hold a lock for: clock drift, 1ms and "+
-			"Config.Margin (%v) leave nothing of it", d, k.cfg.Margin)
 	}
 	return nil
 }

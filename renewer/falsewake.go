@@ -1,7 +1,6 @@
 package renewer
 
 import (
-	"context"
 	"time"
 )
 
@@ -30,59 +29,4 @@ func (f *falseWakes) add(now instant) {
 	}
 	f.pause = min(max(2*f.pause, firstFalsePause), lastFalsePause)
 	f.until = now.Add(f.pause)
-}
-
-// judge notes whether the wake-up that led to a question was false, or that the pause is over: the
-// caller has the name, or it has changed hands since.
-func (c *call) judge(woken, had bool) {
-	switch ln := c.watched(); {
-	case ln == nil:
-	case had || c.freed:
-		ln.falseWakes = falseWakes{}
-	case woken:
-		ln.falseWakes.add(c.k.clock.AtMost())
-	}
-}
-
-// await returns when the caller is to ask again, after pause at the latest, and whether a wake-up
-// is why.
-func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err error) {
-	ln := c.watched()
-	var wake <-chan struct{}
-	if ln != nil {
-		wake = ln.wake
-	}
-	end := c.k.clock.AtMost().Add(pause)
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			if woken { // the question answers those that came in the pause, too
-				drain(ln.wake)
-			}
-			return woken, nil
-		case <-wake:
-			now := c.k.clock.AtMost()
-			if now >= ln.falseWakes.until {
-				return true, nil
-			}
-			wake = nil
-			if ln.falseWakes.until < end {
-				woken = true
-				timer.Reset(ln.falseWakes.until.Sub(now))
-			}
-		case <-ctx.Done():
-			return false, c.cancelled(ctx)
-		case <-c.k.closed:
-			return false, c.fail(ErrShutdown, nil)
-		}
-	}
-}
-
-func drain(wake <-chan struct{}) {
-	select {
-	case <-wake:
-	default:
-	}
 }

@@ -1,7 +1,6 @@
 package renewer
 
 import (
-	"context"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
@@ -104,73 +103,4 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	unwatch := ln.unwatch
 	ln.unwatch = nil // whoever has to wait for the store watches again
 	return unwatch, true
-}
-
-// received is the rest of an Acquire that was handed a lease.
-func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
-	k, l := c.k, c.l
-	caller := ctx
-	if k.observer != nil {
-		// for those who are refused in this process; elsewhere the first holder's is known
-		trace := k.observer.Claim(ctx)
-		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
-			AcquireStart: start, Wait: k.clock.AtMost().Sub(c.begun), Fence: l.fence,
-			Contended: true, HandedOver: true,
-			Holder: c.behind.holder, HeldFor: c.behind.heldFor,
-		})
-		k.mu.Lock()
-		l.label = l.label.traced(trace)
-		k.mu.Unlock()
-	}
-	if c.enterHanded(ctx) != nil { // lost in the moment between; nobody could be told yet
-		var news losses
-		news.leases = append(news.leases, l)
-		news.deliver(k)
-	}
-	if k.cfg.CancelGrace > 0 {
-		k.watchCaller(caller, l)
-	}
-	return l
-}
-
-// enterHanded lets a lease that was handed over begin, and tells why it has been lost already, if
-// it has.
-func (c *call) enterHanded(ctx context.Context) *LostError {
-	k, l := c.k, c.l
-	k.mu.Lock()
-	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
-	if c.request.least > 0 {
-		l.withRare().least = l.acquired.Add(c.request.least)
-	}
-	l.values = ctx
-	lost := l.lost()
-	if lost == nil {
-		k.heartbeats.plan(l, l.due)
-	}
-	c.exitLocked()
-	return lost
-}
-
-// discard ends a lease whose operation never began, since its caller has left, or whose release was
-// left by a panic. The next in line has its turn, and the key is freed behind it. unsettled is as
-// for disown.
-func (k *Keeper) discard(l *Lease, unsettled instant) {
-	k.mu.Lock()
-	lost := l.lost()
-	l.state = released
-	l.until.Store(0)
-	k.heartbeats.unplan(l)
-	k.deadlines.Remove(l)
-	hold := l.ending(k.clock.AtMost())
-	left := k.leaveLocked(l)
-	k.mu.Unlock()
-	defer func() { // also if the store panics
-		k.mu.Lock()
-		k.forget(l)
-		k.mu.Unlock()
-		left()
-	}()
-	if l.owner != "" && (lost == nil || lost.Reason != ReasonTaken) {
-		k.cleaner.disown(l.orphan(hold), unsettled)
-	}
 }

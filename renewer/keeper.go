@@ -188,3 +188,9 @@ func (k *Keeper) holder(l *Lease) Holder {
 	h.Operation, h.Trace = l.label.operation, l.label.trace
 	return h
 }
+
+func (k *Keeper) fault(doing, name string, err error) {
+	if k.observer != nil {
+		k.observer.Fault(Fault{Doing: doing, Name: name, Err: err})
+	}
+}

@@ -145,8 +145,26 @@ func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver 
 	k.observer.Released(l.seen(), r)
 }
 
-func (k *Keeper) fault(doing, name string, err error) {
-	if k.observer != nil {
-		k.observer.Fault(Fault{Doing: doing, Name: name, Err: err})
+// discard ends a lease whose operation never began, since its caller has left, or whose release was
+// left by a panic. The next in line has its turn, and the key is freed behind it. unsettled is as
+// for disown.
+func (k *Keeper) discard(l *Lease, unsettled instant) {
+	k.mu.Lock()
+	lost := l.lost()
+	l.state = released
+	l.until.Store(0)
+	k.heartbeats.unplan(l)
+	k.deadlines.Remove(l)
+	hold := l.ending(k.clock.AtMost())
+	left := k.leaveLocked(l)
+	k.mu.Unlock()
+	defer func() { // also if the store panics
+		k.mu.Lock()
+		k.forget(l)
+		k.mu.Unlock()
+		left()
+	}()
+	if l.owner != "" && (lost == nil || lost.Reason != ReasonTaken) {
+		k.cleaner.disown(l.orphan(hold), unsettled)
 	}
 }

@@ -143,7 +143,7 @@ var engineFaults = []engineFault{
 	}},
 	{"a lease of an acquire that panics is not freed", []kind{lapsed}, []edit{
 		{
-			"handoff.go", "if l.owner != \"\" && (lost == nil",
+			"release.go", "if l.owner != \"\" && (lost == nil",
 			"if !PLANTED && l.owner != \"\" && (lost == nil",
 		},
 	}},
