@@ -37,17 +37,17 @@ type call struct {
 	room      *opContext // for its context; nil once used
 	request   request
 	begun     instant
-	bound     instant // where MaxWait ends it; never without
+	until     instant // where MaxWait ends it; never without
 	attempts  int
 	late      int // attempts that were not answered within Config.RequestTimeout
 	contended bool
-	seen      glimpse // what the store last answered, while it was not "yours"
-	behind    glimpse // whom this call was last seen behind, in this process or elsewhere
-	queued    bool    // the store has a place in its line for us
-	refused   instant // when the last question was sent that was answered StatusTaken; 0 without
-	freed     bool    // the name was free between the last two of these
-	reserved  int     // tokens for hand-offs
-	reserves  bool    // some were asked for, by any question
+	seen      holderInfo // what the store last answered, while it was not "yours"
+	behind    holderInfo // whom this call was last seen behind, in this process or elsewhere
+	queued    bool       // the store has a place in its line for us
+	refused   instant    // when the last question was sent that was answered StatusTaken; 0 without
+	freed     bool       // the name was free between the last two of these
+	reserved  int        // tokens for hand-offs
+	reserves  bool       // some were asked for, by any question
 	// when the last question was sent that was not answered and may still take effect; 0 without
 	unsettled instant
 	counted   bool // in Keeper.calls. Guarded by Keeper.mu
@@ -70,13 +70,13 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	if k.observer != nil {
 		ctx = k.observer.AcquireStart(ctx, start)
 	}
-	c := &call{k: k, request: r, begun: k.clock.AtMost(), bound: never}
+	c := &call{k: k, request: r, begun: k.clock.AtMost(), until: never}
 	c.l, c.room = k.newLease(ctx, name, r.label)
 	if r.maxWait > 0 {
-		c.bound = c.begun.Add(r.maxWait)
+		c.until = c.begun.Add(r.maxWait)
 	}
 	if r.heartless {
-		c.l.withRare().manual = r.manual
+		c.l.withExtras().manual = r.manual
 	}
 	defer c.rescue()
 	l, err := c.obtain(ctx, start)
@@ -114,7 +114,7 @@ func (c *call) rescue() {
 	k.mu.Lock()
 	over := l.state == released // its key has been seen to already
 	if c.reserves && !over {
-		l.withRare().reserved = true
+		l.withExtras().reserved = true
 	}
 	k.mu.Unlock()
 	if over {
@@ -179,11 +179,11 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
 	if c.request.least > 0 {
-		l.withRare().least = now.Add(c.request.least)
+		l.withExtras().least = now.Add(c.request.least)
 	}
 	k.begin(l, sent, now)
 	if c.unsettled != 0 {
-		l.withRare().unsettled = c.unsettled
+		l.withExtras().unsettled = c.unsettled
 	}
 	c.bookTokens(now)
 	settled = k.settleLine(l)
@@ -206,7 +206,7 @@ func (k *Keeper) observeRefusal(ctx context.Context, start AcquireStart, c *call
 }
 
 // holder is who had the lock when last seen, for observers.
-func (c *call) holder() glimpse {
+func (c *call) holder() holderInfo {
 	if c.seen.holder != (Holder{}) {
 		return c.seen
 	}
@@ -262,7 +262,7 @@ func (c *call) enterHanded(ctx context.Context) *LostError {
 	k.mu.Lock()
 	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
 	if c.request.least > 0 {
-		l.withRare().least = l.acquired.Add(c.request.least)
+		l.withExtras().least = l.acquired.Add(c.request.least)
 	}
 	l.values = ctx
 	lost := l.lost()

@@ -51,14 +51,14 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		return 0, c.cancelled(ctx)
 	}
 	sent = k.clock.AtMost()
-	if sent >= c.bound {
+	if sent >= c.until {
 		if !c.contended && !c.seen.known {
-			c.seen = glimpse{known: true, err: errNoAnswer}
+			c.seen = holderInfo{known: true, err: errNoAnswer}
 		}
 		return 0, c.refuse()
 	}
 	limit := sent.Add(k.cfg.RequestTimeout)
-	cut := c.bound < limit // it is the caller's patience, not the store's time, that runs out
+	cut := c.until < limit // it is the caller's patience, not the store's time, that runs out
 	request, reserve := c.beginRequest(ctx, limit)
 	c.attempts++
 	// an earlier question that is granted after all has told the former trace
@@ -92,7 +92,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		c.freed = g.HeldFor == 0 || c.refused != 0 && g.HeldFor < sent.Sub(c.refused)
 		c.refused = sent
 		c.contended, c.queued = true, c.queued || g.Queued
-		c.behind = glimpse{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL}
+		c.behind = holderInfo{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL}
 		c.see(c.behind)
 	default:
 		if !g.Unsent {
@@ -106,7 +106,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 			g.Err = c.noAnswer(cut, g.Err)
 		}
 		if !cut || !c.seen.known || errors.Is(g.Err, ErrRejected) {
-			c.see(glimpse{known: true, err: orUnexplained(g.Err)})
+			c.see(holderInfo{known: true, err: orUnexplained(g.Err)})
 		}
 	}
 	if c.request.try || errors.Is(g.Err, ErrRejected) {
@@ -125,7 +125,7 @@ func (c *call) beginRequest(
 	ctx context.Context, limit instant,
 ) (request context.Context, reserve int) {
 	k, l := c.k, c.l
-	shared := ctx.Done() == nil && limit < c.bound
+	shared := ctx.Done() == nil && limit < c.until
 	if !shared && l.op.Load() == nil {
 		l.op.Store(c.opContext(ctx))
 	}
@@ -136,7 +136,7 @@ func (c *call) beginRequest(
 		c.reserves = c.reserves || reserve > 0
 	}
 	if !shared && !halted {
-		until := min(limit, c.bound)
+		until := min(limit, c.until)
 		k.deadlines.Set(l, until)
 		k.endLoop.WakeBy(until)
 	}
@@ -239,8 +239,8 @@ func (c *call) pause(failures *int) time.Duration {
 		}
 		pause = max(pause, leastPause)
 	}
-	if c.bound != never {
-		pause = min(pause, c.bound.Sub(c.k.clock.AtMost()))
+	if c.until != never {
+		pause = min(pause, c.until.Sub(c.k.clock.AtMost()))
 	}
 	return pause
 }

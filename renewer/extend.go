@@ -93,7 +93,7 @@ func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) err
 			l.deadline = max(l.deadline, sent.Add(k.validFor(d)))
 			l.setUntil() // the heap follows when the old instant comes
 		default:
-			l.withRare().lastErr = a.Err
+			l.withExtras().lastErr = a.Err
 		}
 	}
 	lost := l.lost()

@@ -28,7 +28,7 @@ type tokens struct {
 // which they may be used. All of them are past when the lease lapses.
 func (c *call) reserve() int {
 	cfg := &c.k.cfg
-	if cfg.HandOffs < 0 || c.l.rare != nil || c.request.least > 0 { // which are never handed over
+	if cfg.HandOffs < 0 || c.l.extras != nil || c.request.least > 0 { // which are never handed over
 		return 0
 	}
 	return int(min(cfg.HandOffFor, cfg.TTL) / time.Microsecond)
@@ -73,7 +73,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	}
 	w := ln.front
 	next := w.l
-	if l.rare.unusual() || next.rare.unusual() {
+	if l.extras.unusual() || next.extras.unusual() {
 		return nil, false
 	}
 	if l.heartbeatPlace == timing.Nowhere { // a heartbeat is under way, and may tell that the lease is lost

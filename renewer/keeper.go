@@ -25,7 +25,7 @@ type Keeper struct {
 	clock    *timing.Clock
 	observer Observer // nil if there is none
 
-	bound   atomic.Pointer[bound] // of the latest requests
+	shared  atomic.Pointer[sharedDeadline] // of the latest requests
 	outages outages
 	life    context.Context // of all requests
 	endLife context.CancelFunc

@@ -25,11 +25,11 @@ type Lease struct {
 
 	// The rest is guarded by k.mu.
 	acquired instant
-	deadline instant // until when the store certainly holds the key for us
-	limit    instant // where MaxHold or CancelGrace ends it; never if neither does
-	due      instant // the heartbeat planned next
-	rare     *rare   // nil for most
-	line     *line   // who waits for it in this process; nil if nobody does
+	deadline instant      // until when the store certainly holds the key for us
+	limit    instant      // where MaxHold or CancelGrace ends it; never if neither does
+	due      instant      // the heartbeat planned next
+	extras   *leaseExtras // nil for most
+	line     *line        // who waits for it in this process; nil if nobody does
 	renewals int32
 	index    int32 // in k.leases
 	// in Keeper.deadlines, and in the wheel of its shardQueue
@@ -39,9 +39,9 @@ type Lease struct {
 	limitFor                      Reason
 }
 
-// rare is what only few leases have: those with which something went
-// wrong, or of which something unusual is asked.
-type rare struct {
+// leaseExtras is what few leases have: those that met trouble, or were asked for with unusual
+// options.
+type leaseExtras struct {
 	lastErr error      // of the last heartbeat, nil once one is confirmed
 	lost    *LostError // why the lease was lost
 	lostAt  instant    // when
@@ -57,7 +57,7 @@ type rare struct {
 
 // unusual reports whether the lease can't be handed over as it is: there is trouble with a
 // heartbeat, HoldAtLeast, Manual. Under k.mu.
-func (t *rare) unusual() bool {
+func (t *leaseExtras) unusual() bool {
 	return t != nil && (t.lastErr != nil || t.lost != nil || t.unsettled != 0 || t.least != 0 ||
 		t.manual != 0)
 }
@@ -80,33 +80,34 @@ func (b *label) traced(trace string) *label {
 
 // lost is why the lease was lost, nil if it was not. Under k.mu, or after the lease's end.
 func (l *Lease) lost() *LostError {
-	if l.rare == nil {
+	if l.extras == nil {
 		return nil
 	}
-	return l.rare.lost
+	return l.extras.lost
 }
 
 // unsettled is when an acquire was sent that was never answered and may still arrive, 0 if there is
 // none. After the lease's end.
 func (l *Lease) unsettled() instant {
-	if l.rare == nil {
+	if l.extras == nil {
 		return 0
 	}
-	return l.rare.unsettled
+	return l.extras.unsettled
 }
 
-// withRare is the lease's rare, made when it needs one. Under k.mu, or before the lease is granted.
-func (l *Lease) withRare() *rare {
-	if l.rare == nil {
-		l.rare = new(rare)
+// withExtras is the lease's extras, made when it needs them. Under k.mu, or before the lease is
+// granted.
+func (l *Lease) withExtras() *leaseExtras {
+	if l.extras == nil {
+		l.extras = new(leaseExtras)
 	}
-	return l.rare
+	return l.extras
 }
 
 // ttl is how long the store holds the key after an acquire.
 func (l *Lease) ttl() time.Duration {
 	if l.manual() {
-		return l.rare.manual
+		return l.extras.manual
 	}
 	return l.k.cfg.TTL
 }
@@ -118,7 +119,7 @@ func deadlinePlace(l *Lease) *timing.Place  { return &l.deadlinePlace }
 func heartbeatPlace(l *Lease) *timing.Place { return &l.heartbeatPlace }
 
 // manual tells whether the lease has no heartbeat.
-func (l *Lease) manual() bool { return l.rare != nil && l.rare.manual != 0 }
+func (l *Lease) manual() bool { return l.extras != nil && l.extras.manual != 0 }
 
 type state uint8
 
@@ -190,7 +191,7 @@ func (l *Lease) HoldAtLeast(d time.Duration) {
 	l.k.mu.Lock()
 	defer l.k.mu.Unlock()
 	if d > 0 && l.state != released {
-		extra := l.withRare()
+		extra := l.withExtras()
 		extra.least = max(extra.least, l.k.clock.AtMost().Add(d))
 	}
 }
@@ -200,8 +201,8 @@ func (l *Lease) hold() Hold { return Hold{Name: l.name, Owner: l.owner, TTL: l.k
 // ending is the hold to release when the operation has ended. Under k.mu.
 func (l *Lease) ending(now instant) Hold {
 	h := Hold{Name: l.name, Owner: l.owner}
-	if l.rare != nil {
-		h.Keep = keepUntil(l.rare.least, now)
+	if l.extras != nil {
+		h.Keep = keepUntil(l.extras.least, now)
 	}
 	if l.reserved() {
 		h.Used = max(l.fence, 1)
@@ -212,8 +213,8 @@ func (l *Lease) ending(now instant) Hold {
 // orphan is the key of a lease for the cleaner. Under k.mu, or after the lease's end.
 func (l *Lease) orphan(hold Hold) *orphan {
 	o := &orphan{hold: hold, ttl: l.ttl()}
-	if l.rare != nil {
-		o.least = l.rare.least
+	if l.extras != nil {
+		o.least = l.extras.least
 	}
 	return o
 }
@@ -221,7 +222,7 @@ func (l *Lease) orphan(hold Hold) *orphan {
 // reserved reports whether the store may have reserved tokens for hand-offs, which are to be given
 // back. Under k.mu.
 func (l *Lease) reserved() bool {
-	return l.rare != nil && l.rare.reserved || l.line != nil && l.line.tokens.last != 0
+	return l.extras != nil && l.extras.reserved || l.line != nil && l.line.tokens.last != 0
 }
 
 // keepMost is the longest that a key is held for. A store adds it to its clock, and must not

@@ -14,7 +14,7 @@ type line struct {
 	front, back *waiter
 	length      int
 	tokens      tokens
-	seen        glimpse       // what the head last learned
+	seen        holderInfo    // what the head last learned
 	wake        chan struct{} // told when the store says that the name may be free
 	falseWakes  falseWakes    // the head's
 	unwatch     func()
@@ -24,7 +24,7 @@ type line struct {
 type waiter struct {
 	l *Lease
 	// nil: you are the head now; else this is why you are refused, since you won't wait
-	turn        chan *glimpse
+	turn        chan *holderInfo
 	try         bool
 	queued      bool
 	handed      bool // with your turn the lock is yours
@@ -75,8 +75,8 @@ func (c *call) queue(ctx context.Context) (handed bool, err error) {
 	}
 	k := c.k
 	var bound <-chan time.Time
-	if c.bound != never {
-		timer := time.NewTimer(c.bound.Sub(k.clock.AtMost()))
+	if c.until != never {
+		timer := time.NewTimer(c.until.Sub(k.clock.AtMost()))
 		defer timer.Stop()
 		bound = timer.C
 	}
@@ -136,7 +136,7 @@ func (c *call) stand() (*waiter, error) {
 			fmt.Errorf("%w: MaxWaiters (%d) callers of this process stand in it", ErrQueueFull,
 				most))
 	}
-	w := &waiter{l: c.l, turn: make(chan *glimpse, 1), try: c.request.try}
+	w := &waiter{l: c.l, turn: make(chan *holderInfo, 1), try: c.request.try}
 	k.lineOf(head).push(w)
 	c.counted = true
 	k.calls++
@@ -168,10 +168,10 @@ func (k *Keeper) knows(head *Lease) bool {
 }
 
 // look is what callers behind head get to hear when they may not wait. Under k.mu.
-func (k *Keeper) look(head *Lease) glimpse {
+func (k *Keeper) look(head *Lease) holderInfo {
 	if head.state != asking { // held, or being released, which is held still
 		now := k.clock.AtMost()
-		return glimpse{
+		return holderInfo{
 			known: true, holder: k.holder(head), heldFor: now.Sub(head.acquired),
 			ttl: max(0, head.deadline.Sub(now)),
 		}
@@ -179,12 +179,12 @@ func (k *Keeper) look(head *Lease) glimpse {
 	if k.knows(head) && head.line != nil {
 		return head.line.seen
 	}
-	return glimpse{known: true, err: errNoAnswer}
+	return holderInfo{known: true, err: errNoAnswer}
 }
 
 // see notes what the store answered, tells those behind who do not
 // want to wait, and watches for a wake-up.
-func (c *call) see(g glimpse) {
+func (c *call) see(g holderInfo) {
 	c.seen = g
 	if c.request.try {
 		c.tellLine(g)
@@ -213,7 +213,7 @@ func (c *call) see(g glimpse) {
 }
 
 // tellLine is see for a head that does not wait itself.
-func (c *call) tellLine(g glimpse) {
+func (c *call) tellLine(g holderInfo) {
 	c.k.mu.Lock()
 	var refused []*waiter
 	if ln := c.l.line; ln != nil {
@@ -259,7 +259,7 @@ func (ln *line) takeTries() []*waiter {
 	return tries
 }
 
-func refuseAll(waiters []*waiter, why glimpse) {
+func refuseAll(waiters []*waiter, why holderInfo) {
 	for _, w := range waiters {
 		w.turn <- &why
 	}
@@ -274,7 +274,7 @@ func (k *Keeper) settleLine(head *Lease) func() {
 		return nothing
 	}
 	refused, g := ln.takeTries(), k.look(head)
-	ln.seen = glimpse{}
+	ln.seen = holderInfo{}
 	if ln.front != nil {
 		return func() { refuseAll(refused, g) }
 	}

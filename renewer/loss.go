@@ -53,7 +53,7 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	l.state = lost
 	l.until.Store(0)
 	err := &LostError{Name: l.name, Reason: reason, Fence: l.fence}
-	t := l.withRare()
+	t := l.withExtras()
 	t.lost, t.lostAt = err, now
 	if reason != ReasonTaken {
 		err.Left = max(0, l.deadline.Sub(now))
@@ -80,7 +80,7 @@ type losses struct {
 func (n *losses) deliver(k *Keeper) {
 	for _, l := range n.leases {
 		l.endContext(l.lost())
-		for f := range l.rare.onLoss { // nobody adds to them any more
+		for f := range l.extras.onLoss { // nobody adds to them any more
 			(*f)()
 		}
 	}
@@ -93,7 +93,7 @@ func (n *losses) deliver(k *Keeper) {
 	for _, l := range n.leases {
 		k.observer.Lost(l.seen(), Lost{
 			Name: l.name, Operation: l.label.operation, Fence: l.fence,
-			Held: l.rare.lostAt.Sub(l.acquired), Err: l.lost(),
+			Held: l.extras.lostAt.Sub(l.acquired), Err: l.lost(),
 		})
 	}
 }
@@ -136,7 +136,7 @@ func (l *Lease) OnLoss(f func()) (stop func()) {
 	default:
 		return func() {}
 	}
-	extra := l.withRare()
+	extra := l.withExtras()
 	if extra.onLoss == nil {
 		extra.onLoss = make(map[*func()]struct{})
 	}

@@ -38,8 +38,8 @@ func (c *call) refuse() error {
 	return c.fail(ErrHeld, nil)
 }
 
-// glimpse is what was last seen of a lock that is not ours.
-type glimpse struct {
+// holderInfo is what was last seen of a lock that is not ours.
+type holderInfo struct {
 	known   bool
 	holder  Holder
 	heldFor time.Duration

@@ -26,7 +26,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 		}
 	}
 	was := l.state
-	if l.rare != nil && l.rare.freed {
+	if l.extras != nil && l.extras.freed {
 		was = released
 	}
 	l.state = released
@@ -66,7 +66,7 @@ func (k *Keeper) settleAndLeave(
 	lost, failed = k.settle(ctx, l, was, lost, hold, now)
 	k.mu.Lock()
 	if was == held && lost != nil {
-		l.withRare().lost = lost
+		l.withExtras().lost = lost
 	}
 	left := k.leaveLocked(l)
 	k.forget(l)
@@ -139,7 +139,7 @@ func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver 
 		Name: l.name, Operation: l.label.operation, Fence: l.fence, Held: now.Sub(l.acquired),
 		Renewals: int(l.renewals), HandedOver: handedOver, Lost: l.lost(), Err: failed,
 	}
-	if t := l.rare; t != nil && t.lostAt != 0 {
+	if t := l.extras; t != nil && t.lostAt != 0 {
 		r.Held, r.Overrun = t.lostAt.Sub(l.acquired), now.Sub(t.lostAt)
 	}
 	k.observer.Released(l.seen(), r)

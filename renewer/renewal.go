@@ -91,8 +91,8 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 		// Confirmed or not, it comes too late: belief has ended, and must not begin again.
 		k.end(l, now, news)
 	case a.Status == StatusHeld:
-		if l.rare != nil {
-			l.rare.lastErr = nil
+		if l.extras != nil {
+			l.extras.lastErr = nil
 		}
 		l.renewals++
 		l.deadline = max(l.deadline, sent.Add(k.validity)) // answers may overtake each other
@@ -106,7 +106,7 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 		k.heartbeats.plan(l, l.due)
 	default:
 		// It is unknown. The deadline stays; what is left until then is for trying again.
-		l.withRare().lastErr = a.Err
+		l.withExtras().lastErr = a.Err
 		pause := k.cfg.retryPause()
 		again := now.Add(pause/2 + jitter(pause/2))
 		k.heartbeats.plan(l, again)

@@ -165,7 +165,7 @@ func (k *Keeper) disownNoticed() {
 func (l *Lease) freedByShutdown() {
 	l.k.mu.Lock()
 	defer l.k.mu.Unlock()
-	l.withRare().freed = true
+	l.withExtras().freed = true
 }
 
 // unfreed is the error of Shutdown for n keys, nil for none.
@@ -196,9 +196,9 @@ func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 // that it was promised, or will have had it when [HoldAtLeast] ends, before which nobody else can
 // have the lock. Under k.mu.
 func (l *Lease) noticed() instant {
-	at := l.rare.lostAt.Add(l.k.cfg.Margin)
-	if l.rare.least >= at {
-		return l.rare.lostAt
+	at := l.extras.lostAt.Add(l.k.cfg.Margin)
+	if l.extras.least >= at {
+		return l.extras.lostAt
 	}
 	return at
 }

@@ -103,8 +103,8 @@ var engineFaults = []engineFault{
 	}},
 	{"a failed heartbeat counts", untrue, []edit{
 		{
-			"renewal.go", "case a.Status == StatusHeld:\n\t\tif l.rare",
-			"case a.Status == StatusHeld || PLANTED:\n\t\tif l.rare",
+			"renewal.go", "case a.Status == StatusHeld:\n\t\tif l.extras",
+			"case a.Status == StatusHeld || PLANTED:\n\t\tif l.extras",
 		},
 	}},
 	{"heartbeats come twice an interval", []kind{heartbeats}, []edit{
@@ -130,8 +130,8 @@ var engineFaults = []engineFault{
 	}},
 	{"a shutdown frees what it has just told", []kind{lateNotice}, []edit{
 		{
-			"shutdown.go", "at := l.rare.lostAt.Add(l.k.cfg.Margin)",
-			"at := l.rare.lostAt.Add(l.k.cfg.Margin); if PLANTED { at = l.rare.lostAt }",
+			"shutdown.go", "at := l.extras.lostAt.Add(l.k.cfg.Margin)",
+			"at := l.extras.lostAt.Add(l.k.cfg.Margin); if PLANTED { at = l.extras.lostAt }",
 		},
 		{
 			"shutdown.go", "left := min(k.cfg.Margin, k.drainTime(ctx))",

@@ -4,10 +4,10 @@ import (
 	"context"
 )
 
-// bound is the time limit of requests that begin at about the same
+// sharedDeadline is the time limit of requests that begin at about the same
 // time. A context with a deadline costs five allocations and a timer;
 // sharing one saves most of what a release would cost in this process.
-type bound struct {
+type sharedDeadline struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	until  instant // when to make another
@@ -37,15 +37,15 @@ func (k *Keeper) requestFor(ctx context.Context, l *Lease) context.Context {
 // limit ends when a request that begins now has taken long enough.
 func (k *Keeper) limit() context.Context {
 	now := k.clock.AtMost()
-	b := k.bound.Load()
+	b := k.shared.Load()
 	if b == nil || now >= b.until {
-		fresh := &bound{until: now.Add(k.cfg.RequestTimeout / 16)}
+		fresh := &sharedDeadline{until: now.Add(k.cfg.RequestTimeout / 16)}
 		fresh.ctx, fresh.cancel = context.WithTimeout(k.life, k.cfg.RequestTimeout)
-		if k.bound.CompareAndSwap(b, fresh) {
+		if k.shared.CompareAndSwap(b, fresh) {
 			b = fresh // the former ends by itself, with the last of its requests
 		} else {
 			fresh.cancel()
-			b = k.bound.Load()
+			b = k.shared.Load()
 		}
 	}
 	return b.ctx
