@@ -88,7 +88,7 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 }
 
 func (c *call) obtain(ctx context.Context, start AcquireStart) (*Lease, error) {
-	handed, err := c.queue(ctx)
+	handed, err := c.wait(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +113,8 @@ func (c *call) rescue() {
 	k, l := c.k, c.l
 	k.mu.Lock()
 	over := l.state == released // its key has been seen to already
-	if c.reserves && !over {
-		l.withExtras().reserved = true
+	if c.reserves && !over && l.tokens == nil {
+		l.tokens = new(tokens) // some may have been granted
 	}
 	k.mu.Unlock()
 	if over {
@@ -186,7 +186,7 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 		l.withExtras().unsettled = c.unsettled
 	}
 	c.bookTokens(now)
-	settled = k.settleLine(l)
+	settled = k.holdFront(l)
 	if k.told { // nobody would renew it, or end it: Shutdown has dealt with the others already
 		k.stillRan++
 		k.lose(l, ReasonShutdown, now, news)
@@ -211,6 +211,12 @@ func (c *call) holder() holderInfo {
 		return c.seen
 	}
 	return c.behind
+}
+
+// countIn counts a call that Shutdown has to wait for. Under k.mu.
+func (c *call) countIn() {
+	c.counted = true
+	c.k.calls++
 }
 
 // exit counts a call out, once.

@@ -26,8 +26,8 @@ const (
 // contender a process and name. Between two questions it waits for whichever comes
 // first of a wake-up, the end of the TTL that the store told, and a slow poll.
 func (c *call) contend(ctx context.Context) (sent instant, err error) {
-	if ln := c.watched(); ln != nil {
-		drain(ln.wake) // for a caller who stood here before
+	if w := c.watch(); w != nil {
+		drain(w.wake) // for a head that has left
 	}
 	for failures, woken := 0, false; ; {
 		sent, err := c.ask(ctx)
@@ -131,7 +131,7 @@ func (c *call) beginRequest(
 	}
 	k.mu.Lock()
 	halted := k.halted
-	if l.line != nil {
+	if k.queues.of(l.name) != nil {
 		reserve = c.reserve()
 		c.reserves = c.reserves || reserve > 0
 	}
@@ -215,12 +215,12 @@ func (c *call) noAnswer(cut bool, err error) error {
 // judge notes whether the wake-up that led to a question was false, or that the pause is over: the
 // caller has the name, or it has changed hands since.
 func (c *call) judge(woken, had bool) {
-	switch ln := c.watched(); {
-	case ln == nil:
+	switch w := c.watch(); {
+	case w == nil:
 	case had || c.freed:
-		ln.falseWakes = falseWakes{}
+		w.falseWakes = falseWakes{}
 	case woken:
-		ln.falseWakes.add(c.k.clock.AtMost())
+		w.falseWakes.add(c.k.clock.AtMost())
 	}
 }
 
@@ -248,10 +248,10 @@ func (c *call) pause(failures *int) time.Duration {
 // await returns when the caller is to ask again, after pause at the latest, and whether a wake-up
 // is why.
 func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err error) {
-	ln := c.watched()
+	w := c.watch()
 	var wake <-chan struct{}
-	if ln != nil {
-		wake = ln.wake
+	if w != nil {
+		wake = w.wake
 	}
 	end := c.k.clock.AtMost().Add(pause)
 	timer := time.NewTimer(pause)
@@ -260,18 +260,18 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 		select {
 		case <-timer.C:
 			if woken { // the question answers those that came in the pause, too
-				drain(ln.wake)
+				drain(w.wake)
 			}
 			return woken, nil
 		case <-wake:
 			now := c.k.clock.AtMost()
-			if now >= ln.falseWakes.until {
+			if now >= w.falseWakes.until {
 				return true, nil
 			}
 			wake = nil
-			if ln.falseWakes.until < end {
+			if w.falseWakes.until < end {
 				woken = true
-				timer.Reset(ln.falseWakes.until.Sub(now))
+				timer.Reset(w.falseWakes.until.Sub(now))
 			}
 		case <-ctx.Done():
 			return false, c.cancelled(ctx)

@@ -19,7 +19,7 @@ import (
 type tokens struct {
 	granted instant // when the answer came: the store's clock has shown first by then
 	first   int64   // the token granted
-	last    int64   // the highest reserved, first if none is; 0 if none was asked for
+	last    int64   // the highest reserved, first if none is
 	left    int     // hand-offs, by Config.HandOffs
 	until   instant // by Config.HandOffFor
 }
@@ -37,13 +37,10 @@ func (c *call) reserve() int {
 // bookTokens books the tokens that came with a grant. Under k.mu.
 func (c *call) bookTokens(now instant) {
 	if !c.reserves {
-		if c.l.line != nil {
-			c.l.line.tokens = tokens{}
-		}
 		return
 	}
 	cfg := &c.k.cfg
-	c.k.lineOf(c.l).tokens = tokens{
+	c.l.tokens = &tokens{
 		granted: now, first: c.l.fence, last: c.l.fence + int64(c.reserved), left: cfg.HandOffs,
 		until: now.Add(cfg.HandOffFor),
 	}
@@ -63,16 +60,15 @@ func (t *tokens) next(fence int64, now instant, drift float64) (int64, bool) {
 // no token may be used, the heartbeat is in doubt or too little time is left, or something about
 // either lease is unusual. What it returns is to be called without the lock. Under k.mu.
 func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
-	ln := l.line
-	if ln == nil || ln.front == nil || k.closing {
+	q := k.queues.of(l.name)
+	if q == nil || q.first == nil || l.tokens == nil || k.closing {
 		return nil, false
 	}
-	token, ok := ln.tokens.next(l.fence, now, k.cfg.ClockDrift)
+	token, ok := l.tokens.next(l.fence, now, k.cfg.ClockDrift)
 	if !ok {
 		return nil, false
 	}
-	w := ln.front
-	next := w.l
+	next := q.first.l
 	if l.extras.unusual() || next.extras.unusual() {
 		return nil, false
 	}
@@ -82,10 +78,9 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	if l.deadline.Sub(now) < k.cfg.Margin+2*k.cfg.RequestTimeout {
 		return nil, false
 	}
-	ln.remove(w)
-	ln.tokens.left--
-	l.line, next.line = nil, ln
-	k.lines[l.name] = next
+	w := k.queues.handOver(l.name)
+	next.tokens, l.tokens = l.tokens, nil
+	next.tokens.left--
 	next.owner, next.fence = l.owner, token
 	next.state, next.acquired, next.deadline, next.due = held, now, l.deadline, l.due
 	k.limitHold(next, now)
@@ -95,12 +90,9 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	k.heartbeats.unplan(l) // the new holder plans the next heartbeat when it has a context
 	l.state = released
 	l.until.Store(0)
-	w.handed = true
-	w.turn <- nil
-	if ln.front != nil || ln.unwatch == nil {
+	w.answer <- nil
+	if q.first != nil {
 		return nothing, true
 	}
-	unwatch := ln.unwatch
-	ln.unwatch = nil // whoever has to wait for the store watches again
-	return unwatch, true
+	return q.watch.end(), true // the next head that has to wait watches again
 }

@@ -42,10 +42,10 @@ type Keeper struct {
 	told bool
 	// it has ended every question to the store: those asked now end at once
 	halted bool
-	ended  error             // what it returns; not changed once stop is closed
-	calls  int               // Acquire calls under way
-	lines  map[string]*Lease // who is at the head of each name's line: asking, or holding it
-	leases []*Lease          // every lease not released yet, lost ones included
+	ended  error // what it returns; not changed once stop is closed
+	calls  int   // Acquire calls under way
+	queues waitQueues
+	leases []*Lease // every lease not released yet, lost ones included
 	// closed when closing and neither calls nor leases are left; nil until Shutdown asks
 	idle       chan struct{}
 	heartbeats heartbeats
@@ -82,7 +82,7 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		closed:    make(chan struct{}),
 		stop:      make(chan struct{}),
 		deadlines: timing.NewDeadlineHeap(deadlinePlace),
-		lines:     make(map[string]*Lease),
+		queues:    newWaitQueues(),
 	}
 	k.heartbeats = newHeartbeats(cfg, k.shards, k.clock)
 	k.endLoop = timing.NewLoop(k.clock)

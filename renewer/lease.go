@@ -29,7 +29,7 @@ type Lease struct {
 	limit    instant      // where MaxHold or CancelGrace ends it; never if neither does
 	due      instant      // the heartbeat planned next
 	extras   *leaseExtras // nil for most
-	line     *line        // who waits for it in this process; nil if nobody does
+	tokens   *tokens      // reserved for hand-offs, maybe; nil if none were asked for
 	renewals int32
 	index    int32 // in k.leases
 	// in Keeper.deadlines, and in the wheel of its shardQueue
@@ -50,7 +50,6 @@ type leaseExtras struct {
 	// later one was: it may still arrive after the release.
 	unsettled instant
 	least     instant       // until when the store is to hold the key in any case: see HoldAtLeast
-	reserved  bool          // tokens were asked for that nobody has used when the lease was lost
 	manual    time.Duration // the TTL of a lease without a heartbeat: see Manual
 	onLoss    map[*func()]struct{}
 }
@@ -124,7 +123,7 @@ func (l *Lease) manual() bool { return l.extras != nil && l.extras.manual != 0 }
 type state uint8
 
 const (
-	asking   state = iota // at the head of its line, asking the store
+	asking   state = iota // its caller waits, or asks the store
 	held                  // ours
 	lost                  // not ours any more, but its operation has not returned
 	released              // over
@@ -204,7 +203,7 @@ func (l *Lease) ending(now instant) Hold {
 	if l.extras != nil {
 		h.Keep = keepUntil(l.extras.least, now)
 	}
-	if l.reserved() {
+	if l.tokens != nil {
 		h.Used = max(l.fence, 1)
 	}
 	return h
@@ -217,12 +216,6 @@ func (l *Lease) orphan(hold Hold) *orphan {
 		o.least = l.extras.least
 	}
 	return o
-}
-
-// reserved reports whether the store may have reserved tokens for hand-offs, which are to be given
-// back. Under k.mu.
-func (l *Lease) reserved() bool {
-	return l.extras != nil && l.extras.reserved || l.line != nil && l.line.tokens.last != 0
 }
 
 // keepMost is the longest that a key is held for. A store adds it to its clock, and must not

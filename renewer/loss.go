@@ -61,7 +61,6 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	if reason == ReasonExpired {
 		err.Err = t.lastErr
 	}
-	t.reserved = l.reserved() // the line goes on without this lease
 	k.heartbeats.unplan(l)
 	k.deadlines.Remove(l)
 	if l.values != nil { // else it was handed over a moment ago, and its new holder will see

@@ -56,7 +56,7 @@ var engineFaults = []engineFault{
 		},
 	}},
 	{"tokens that are left are not given back", []kind{tokens}, []edit{
-		{"lease.go", "if l.reserved() {", "if l.reserved() && !PLANTED {"},
+		{"lease.go", "if l.tokens != nil {", "if l.tokens != nil && !PLANTED {"},
 	}},
 	{"a hand-off begins a deadline of its own", untrue, []edit{
 		{
@@ -116,8 +116,8 @@ var engineFaults = []engineFault{
 	}},
 	{"the next in line is not told", []kind{hang}, []edit{
 		{
-			"line.go", "k.lines[head.name] = w.l\n\t\tw.turn <- nil",
-			"k.lines[head.name] = w.l; if PLANTED { return nothing }; w.turn <- nil",
+			"wait.go", "next.answer <- nil",
+			"if PLANTED { return nothing }; next.answer <- nil",
 		},
 	}},
 	{"a shutdown frees without telling", untrue, []edit{
