@@ -142,7 +142,7 @@ func (c *call) beginRequest(
 	}
 	k.mu.Unlock()
 	if shared {
-		return k.request(ctx), reserve
+		return k.requests.limited(ctx), reserve
 	}
 	op := l.op.Load()
 	if halted { // nobody keeps the time any more

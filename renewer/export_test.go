@@ -1,6 +1,11 @@
 package renewer
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+)
 
 // NewOnSleepyMachine is New on a machine of which slept tells how
 // long it has been suspended in all.
@@ -89,6 +94,20 @@ func (q *Queues) Look(name string) (head, holder int, waiting []int) {
 
 // Empty reports whether nothing is remembered of any name.
 func (q *Queues) Empty() bool { return len(q.qs.fronts) == 0 && len(q.qs.queues) == 0 }
+
+// Requests limit questions to the store.
+type Requests struct{ r *requests }
+
+// NewRequests limits each question to about timeout.
+func NewRequests(timeout time.Duration) *Requests {
+	return &Requests{newRequests(timeout, timing.NewClock(func() time.Duration { return 0 }))}
+}
+
+// Limited is the context of a question that begins now, with the values of ctx.
+func (r *Requests) Limited(ctx context.Context) context.Context { return r.r.limited(ctx) }
+
+// End ends all of them.
+func (r *Requests) End() { r.r.end() }
 
 // HandOffTo hands l on to the next in line, who leaves when it is too late to tell anybody. It
 // reports whether it was handed on.

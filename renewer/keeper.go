@@ -7,7 +7,6 @@ import (
 	"os"
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
@@ -25,10 +24,8 @@ type Keeper struct {
 	clock    *timing.Clock
 	observer Observer // nil if there is none
 
-	shared  atomic.Pointer[sharedDeadline] // of the latest requests
-	outages outages
-	life    context.Context // of all requests
-	endLife context.CancelFunc
+	requests *requests
+	outages  outages
 
 	cleaner *cleaner // of keys that no lease keeps
 
@@ -86,9 +83,9 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 	}
 	k.heartbeats = newHeartbeats(cfg, k.shards, k.clock)
 	k.endLoop = timing.NewLoop(k.clock)
+	k.requests = newRequests(cfg.RequestTimeout, k.clock)
 	k.outages.clock = k.clock
-	k.cleaner = newCleaner(store, cfg, k.clock, &k.goroutines, k.request)
-	k.life, k.endLife = context.WithCancel(context.Background())
+	k.cleaner = newCleaner(store, cfg, k.clock, &k.goroutines, k.requests.limited)
 	k.goroutines.run(func() { k.heartbeats.loop.Run(k.sendDue) })
 	k.goroutines.run(func() { k.endLoop.Run(k.endDue) })
 	return k, nil

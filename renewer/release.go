@@ -102,7 +102,7 @@ func (k *Keeper) settle(
 
 // free deletes the key of a lease that was believed in until now.
 func (k *Keeper) free(ctx context.Context, l *Lease, hold Hold, now instant) (*LostError, error) {
-	request := k.requestFor(ctx, l)
+	request := k.freeRequest(ctx, l)
 	holds := singleHolds.take(hold)
 	answers := k.store.Release(request, holds[:])
 	singleHolds.put(holds)
@@ -116,6 +116,16 @@ func (k *Keeper) free(ctx context.Context, l *Lease, hold Hold, now instant) (*L
 		k.cleaner.disown(l.orphan(hold), 0)
 		return nil, orUnexplained(a.Err)
 	}
+}
+
+// freeRequest limits the question that frees a lease, in the room of its context if it has one.
+func (k *Keeper) freeRequest(ctx context.Context, l *Lease) context.Context {
+	c := l.op.Load()
+	if c == nil || c == releasedContext || ctx == context.Background() {
+		return k.requests.limited(ctx)
+	}
+	c.freeing = valued{k.requests.limit(), ctx}
+	return &c.freeing
 }
 
 // lostAtRelease is for a lease that the store no longer knew when it

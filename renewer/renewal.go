@@ -16,7 +16,7 @@ func (k *Keeper) sendDue() (next instant) {
 
 // renew carries out one heartbeat.
 func (k *Keeper) renew(b *batch) {
-	ctx := k.request(context.Background())
+	ctx := k.requests.limit()
 	if k.observer != nil {
 		ctx = k.observer.RenewStart(ctx, RenewStart{Leases: len(b.leases), Contexts: b.contexts})
 	}

@@ -2,53 +2,62 @@ package renewer
 
 import (
 	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
-// sharedDeadline is the time limit of requests that begin at about the same
-// time. A context with a deadline costs five allocations and a timer;
-// sharing one saves most of what a release would cost in this process.
+// requests limits the questions to the store that end with no caller's context. It knows no lease.
+// Its methods may be called concurrently.
+//
+// What it holds true: a question that begins now gets a context that ends after at most timeout,
+// and after at least fifteen sixteenths of it unless end is called.
+type requests struct {
+	timeout time.Duration
+	clock   *timing.Clock
+	life    context.Context // the parent of all of them
+	end     context.CancelFunc
+	latest  atomic.Pointer[sharedDeadline]
+}
+
+// sharedDeadline is the context of questions that begin at about the same time. One of its own
+// takes five allocations and a timer for each: see "What pays for itself" in docs/design.md.
 type sharedDeadline struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	until  instant // when to make another
+	until  instant // questions that begin later need another
 }
 
-// request limits one question to the store by [Config.RequestTimeout], or
-// a sixteenth less. It has the values of ctx, but does not end with it:
-// no caller waits for the answer, or the caller's end must not matter.
-func (k *Keeper) request(ctx context.Context) context.Context {
+func newRequests(timeout time.Duration, clock *timing.Clock) *requests {
+	r := &requests{timeout: timeout, clock: clock}
+	r.life, r.end = context.WithCancel(context.Background())
+	return r
+}
+
+// limit is the context of a question that begins now.
+func (r *requests) limit() context.Context {
+	now := r.clock.AtMost()
+	shared := r.latest.Load()
+	if shared != nil && now < shared.until {
+		return shared.ctx
+	}
+	fresh := &sharedDeadline{until: now.Add(r.timeout / 16)}
+	fresh.ctx, fresh.cancel = context.WithTimeout(r.life, r.timeout)
+	if !r.latest.CompareAndSwap(shared, fresh) {
+		fresh.cancel()
+		return r.latest.Load().ctx
+	}
+	return fresh.ctx // the former ends by itself
+}
+
+// limited is limit with the values of ctx. It does not end with ctx: no caller waits for the
+// answer, or the caller's end must not matter.
+func (r *requests) limited(ctx context.Context) context.Context {
 	if ctx == context.Background() {
-		return k.limit()
+		return r.limit()
 	}
-	return &valued{k.limit(), ctx}
-}
-
-// requestFor is request for a lease whose operation is over, in the
-// room of its context if it has one.
-func (k *Keeper) requestFor(ctx context.Context, l *Lease) context.Context {
-	c := l.op.Load()
-	if c == nil || c == releasedContext || ctx == context.Background() {
-		return k.request(ctx)
-	}
-	c.freeing = valued{k.limit(), ctx}
-	return &c.freeing
-}
-
-// limit ends when a request that begins now has taken long enough.
-func (k *Keeper) limit() context.Context {
-	now := k.clock.AtMost()
-	b := k.shared.Load()
-	if b == nil || now >= b.until {
-		fresh := &sharedDeadline{until: now.Add(k.cfg.RequestTimeout / 16)}
-		fresh.ctx, fresh.cancel = context.WithTimeout(k.life, k.cfg.RequestTimeout)
-		if k.shared.CompareAndSwap(b, fresh) {
-			b = fresh // the former ends by itself, with the last of its requests
-		} else {
-			fresh.cancel()
-			b = k.shared.Load()
-		}
-	}
-	return b.ctx
+	return &valued{r.limit(), ctx}
 }
 
 // valued is one context's end with another's values.

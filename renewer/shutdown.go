@@ -218,7 +218,7 @@ func (k *Keeper) hangUp() {
 	for _, cancel := range unanswered {
 		cancel(ErrShutdown)
 	}
-	k.endLife()
+	k.requests.end()
 }
 
 // halt ends the loops, settles what Shutdown returns, and frees what has come in since finish
