@@ -278,3 +278,40 @@ func (c *call) enterHanded(ctx context.Context) *LostError {
 	c.exitLocked()
 	return lost
 }
+
+// begin is called under k.mu for a lease that the store has granted,
+// after its request was sent at s.
+func (k *Keeper) begin(l *Lease, s instant, now instant) {
+	l.state = held
+	l.acquired = now
+	l.deadline = s.Add(k.validFor(l.ttl()))
+	l.index = int32(len(k.leases))
+	k.leases = append(k.leases, l)
+	k.limitHold(l, now)
+	k.deadlines.Set(l, instant(l.until.Load()))
+	k.endLoop.WakeBy(instant(l.until.Load()))
+	if l.manual() {
+		return
+	}
+	l.due = s.Add(k.spread())
+	k.heartbeats.plan(l, l.due)
+}
+
+// newLease makes a lease that has not been granted yet, and room for the
+// context of its operation if one will be needed: in one allocation.
+func (k *Keeper) newLease(
+	ctx context.Context, name string, label *label,
+) (l *Lease, room *opContext) {
+	if ctx.Done() != nil {
+		both := new(struct {
+			lease Lease
+			room  opContext
+		})
+		l, room = &both.lease, &both.room
+	} else {
+		l = new(Lease)
+	}
+	l.k, l.name, l.label = k, name, label
+	l.index = nowhere
+	return l, room
+}

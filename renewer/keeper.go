@@ -1,7 +1,6 @@
 package renewer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -94,49 +93,9 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 // Config returns the configuration in force, with its defaults filled in.
 func (k *Keeper) Config() Config { return k.cfg }
 
-// begin is called under k.mu for a lease that the store has granted,
-// after its request was sent at s.
-func (k *Keeper) begin(l *Lease, s instant, now instant) {
-	l.state = held
-	l.acquired = now
-	l.deadline = s.Add(k.validFor(l.ttl()))
-	l.index = int32(len(k.leases))
-	k.leases = append(k.leases, l)
-	k.limitHold(l, now)
-	k.deadlines.Set(l, instant(l.until.Load()))
-	k.endLoop.WakeBy(instant(l.until.Load()))
-	if l.manual() {
-		return
-	}
-	l.due = s.Add(k.spread())
-	k.heartbeats.plan(l, l.due)
-}
-
 // spread is when the first heartbeat comes, at a random point of the interval's second
 // half, so that leases taken together do not beat together; later ones keep that distance.
 func (k *Keeper) spread() time.Duration { return k.cfg.Heartbeat/2 + jitter(k.cfg.Heartbeat/2) }
-
-// limitHold settles where belief in a new lease ends, by its deadline and by MaxHold. Under k.mu.
-func (k *Keeper) limitHold(l *Lease, now instant) {
-	l.limit = never
-	if k.cfg.MaxHold > 0 {
-		l.limit, l.limitFor = now.Add(k.cfg.MaxHold), ReasonMaxHold
-	}
-	l.setUntil()
-}
-
-// validFor is how long a lease may be believed in after a request for a TTL was sent.
-func (k *Keeper) validFor(ttl time.Duration) time.Duration {
-	if ttl == k.cfg.TTL {
-		return k.validity
-	}
-	return validity(ttl, k.cfg.ClockDrift)
-}
-
-// setUntil recomputes the end of belief. Under k.mu.
-func (l *Lease) setUntil() {
-	l.until.Store(int64(min(l.deadline.Add(-l.k.cfg.Margin), l.limit)))
-}
 
 // forget takes a lease off the books when its operation has ended. Under k.mu.
 func (k *Keeper) forget(l *Lease) {
@@ -158,25 +117,6 @@ func (k *Keeper) checkIdle() {
 		close(k.idle)
 		k.idle = nil
 	}
-}
-
-// newLease makes a lease that has not been granted yet, and room for the
-// context of its operation if one will be needed: in one allocation.
-func (k *Keeper) newLease(
-	ctx context.Context, name string, label *label,
-) (l *Lease, room *opContext) {
-	if ctx.Done() != nil {
-		both := new(struct {
-			lease Lease
-			room  opContext
-		})
-		l, room = &both.lease, &both.room
-	} else {
-		l = new(Lease)
-	}
-	l.k, l.name, l.label = k, name, label
-	l.index = nowhere
-	return l, room
 }
 
 // holder is what others read of a lease of this process.

@@ -120,15 +120,6 @@ func heartbeatPlace(l *Lease) *timing.Place { return &l.heartbeatPlace }
 // manual tells whether the lease has no heartbeat.
 func (l *Lease) manual() bool { return l.extras != nil && l.extras.manual != 0 }
 
-type state uint8
-
-const (
-	asking   state = iota // its caller waits, or asks the store
-	held                  // ours
-	lost                  // not ours any more, but its operation has not returned
-	released              // over
-)
-
 // Name is the lock's name as given to Acquire.
 func (l *Lease) Name() string { return l.name }
 

@@ -18,7 +18,7 @@ var untrue = []kind{outside, twoBelieve, lateNotice}
 // engineFaults are in the build of engine_test.go, each dormant unless it is asked for by name.
 var engineFaults = []engineFault{
 	{"a grant's deadline is counted from the reply", untrue, []edit{
-		{"keeper.go", "l.acquired = now", "l.acquired = now; if PLANTED { s = now }"},
+		{"acquire.go", "l.acquired = now", "l.acquired = now; if PLANTED { s = now }"},
 	}},
 	{"a renewal's deadline is counted from the reply", untrue, []edit{
 		{
