@@ -181,7 +181,12 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	if c.request.least > 0 {
 		l.withExtras().least = now.Add(c.request.least)
 	}
-	k.begin(l, sent, now)
+	l.grant(sent, now)
+	k.keep(l)
+	if !l.manual() {
+		l.due = sent.Add(k.spread())
+		k.heartbeats.plan(l, l.due)
+	}
 	if c.unsettled != 0 {
 		l.withExtras().unsettled = c.unsettled
 	}
@@ -277,24 +282,6 @@ func (c *call) enterHanded(ctx context.Context) *LostError {
 	}
 	c.exitLocked()
 	return lost
-}
-
-// begin is called under k.mu for a lease that the store has granted,
-// after its request was sent at s.
-func (k *Keeper) begin(l *Lease, s instant, now instant) {
-	l.state = held
-	l.acquired = now
-	l.deadline = s.Add(k.validFor(l.ttl()))
-	l.index = int32(len(k.leases))
-	k.leases = append(k.leases, l)
-	k.limitHold(l, now)
-	k.deadlines.Set(l, instant(l.until.Load()))
-	k.endLoop.WakeBy(instant(l.until.Load()))
-	if l.manual() {
-		return
-	}
-	l.due = s.Add(k.spread())
-	k.heartbeats.plan(l, l.due)
 }
 
 // newLease makes a lease that has not been granted yet, and room for the

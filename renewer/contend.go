@@ -187,7 +187,7 @@ func (c *call) grantOf(ctx context.Context, grants []Grant, sent instant) (Grant
 		return g, sent
 	}
 	sent = sent.Add(-max(0, g.Age))
-	if ttl := c.l.ttl(); k.clock.AtMost() >= sent.Add(k.validFor(ttl)-k.cfg.Margin) {
+	if ttl := c.l.ttl(); k.clock.AtMost() >= k.deadlineOf(sent, ttl).Add(-k.cfg.Margin) {
 		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
 		g = Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v",
 			k.clock.AtMost().Sub(sent), ttl)}

@@ -109,6 +109,36 @@ func (r *Requests) Limited(ctx context.Context) context.Context { return r.r.lim
 // End ends all of them.
 func (r *Requests) End() { r.r.end() }
 
+// A Held is a lease of a keeper that does not look after it, with time as a number.
+type Held struct{ l *Lease }
+
+// NewHeld makes a lease granted at an instant, to a request that was sent before.
+func NewHeld(k *Keeper, sent, now time.Duration) Held {
+	h := Held{&Lease{k: k}}
+	h.l.grant(instant(sent), instant(now))
+	return h
+}
+
+// Renewed books a renewal; Missed one without an answer; Lose and Release the end.
+func (h Held) Renewed(sent time.Duration)              { h.l.renewed(instant(sent), h.l.ttl()) }
+func (h Held) Missed(err error)                        { h.l.missed(err) }
+func (h Held) Lose(reason Reason, now time.Duration)   { h.l.lose(reason, instant(now)) }
+func (h Held) Release()                                { h.l.end(released) }
+func (h Held) LimitTo(at time.Duration, reason Reason) { h.l.limitTo(instant(at), reason) }
+
+// Transfer passes the lease on.
+func (h Held) Transfer(fence int64, now time.Duration) Held {
+	next := Held{&Lease{k: h.l.k}}
+	h.l.transfer(next.l, fence, instant(now))
+	return next
+}
+
+// Until is where belief ends; 0 once it has.
+func (h Held) Until() time.Duration { return time.Duration(h.l.until.Load()) }
+
+// Lost is why the lease was lost.
+func (h Held) Lost() *LostError { return h.l.lost() }
+
 // HandOffTo hands l on to the next in line, who leaves when it is too late to tell anybody. It
 // reports whether it was handed on.
 func (k *Keeper) HandOffTo(l *Lease, leave func()) bool {

@@ -37,7 +37,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	}
 	lost := k.extended(l, a, sent.Add(-max(0, a.Age)), d)
 	if k.observer != nil {
-		k.observer.Renewed(request, l.renewed(a, k.clock.AtMost().Sub(sent)))
+		k.observer.Renewed(request, extension(a, k.clock.AtMost().Sub(sent)))
 	}
 	switch {
 	case lost != nil:
@@ -87,13 +87,11 @@ func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) err
 		case a.Status == StatusTaken || a.Status == StatusGone:
 			k.lose(l, ReasonTaken, now, &news)
 		case now >= instant(l.until.Load()):
-			k.end(l, now, &news) // confirmed or not, too late
+			k.expire(l, now, &news) // confirmed or not, too late
 		case a.Status == StatusHeld:
-			l.renewals++
-			l.deadline = max(l.deadline, sent.Add(k.validFor(d)))
-			l.setUntil() // the heap follows when the old instant comes
+			l.renewed(sent, d) // the heap follows when the old instant comes
 		default:
-			l.withExtras().lastErr = a.Err
+			l.missed(a.Err)
 		}
 	}
 	lost := l.lost()
@@ -105,8 +103,8 @@ func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) err
 	return lost
 }
 
-// renewed is what observers hear of an extension.
-func (l *Lease) renewed(a Answer, took time.Duration) Renewed {
+// extension is what observers hear of one.
+func extension(a Answer, took time.Duration) Renewed {
 	r := Renewed{Leases: 1, Took: took, Err: a.Err}
 	switch a.Status {
 	case StatusHeld:

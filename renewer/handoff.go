@@ -80,17 +80,12 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 		return nil, false
 	}
 	w := k.queues.handOver(l.name)
-	next.tokens, l.tokens = l.tokens, nil
-	next.tokens.left--
-	next.owner, next.fence = l.owner, token
-	next.state, next.acquired, next.deadline, next.due = held, now, l.deadline, l.due
-	k.limitHold(next, now)
+	l.tokens.left--
+	l.transfer(next, token, now)
 	k.leases[l.index], next.index, l.index = next, l.index, nowhere
 	// at an instant no later than its own, MaxHold's included: it is moved when that comes
 	k.deadlines.Replace(l, next)
 	k.heartbeats.unplan(l) // the new holder plans the next heartbeat when it has a context
-	l.state = released
-	l.until.Store(0)
 	w.answer <- nil
 	if q.first != nil {
 		return nothing, true

@@ -18,7 +18,6 @@ type Keeper struct {
 	store    Store
 	shards   shards
 	cfg      Config
-	validity time.Duration
 	self     Holder
 	clock    *timing.Clock
 	observer Observer // nil if there is none
@@ -71,7 +70,6 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		store:     store,
 		shards:    shardsOf(store),
 		cfg:       cfg,
-		validity:  cfg.validity(),
 		self:      Holder{Node: cfg.Node, PID: os.Getpid()},
 		clock:     timing.NewClock(slept),
 		observer:  cfg.Observer,
@@ -96,6 +94,21 @@ func (k *Keeper) Config() Config { return k.cfg }
 // spread is when the first heartbeat comes, at a random point of the interval's second
 // half, so that leases taken together do not beat together; later ones keep that distance.
 func (k *Keeper) spread() time.Duration { return k.cfg.Heartbeat/2 + jitter(k.cfg.Heartbeat/2) }
+
+// keep puts a lease that has been granted on the books: among the leases, and where its end is
+// awaited. Under k.mu.
+func (k *Keeper) keep(l *Lease) {
+	l.index = int32(len(k.leases))
+	k.leases = append(k.leases, l)
+	k.awaitEnd(l)
+}
+
+// awaitEnd has the end loop look at a lease when belief in it ends. Under k.mu.
+func (k *Keeper) awaitEnd(l *Lease) {
+	until := instant(l.until.Load())
+	k.deadlines.Set(l, until)
+	k.endLoop.WakeBy(until)
+}
 
 // forget takes a lease off the books when its operation has ended. Under k.mu.
 func (k *Keeper) forget(l *Lease) {

@@ -27,7 +27,7 @@ func (k *Keeper) endDue() (next instant) {
 			k.deadlines.Set(l, until)
 			continue
 		}
-		k.end(l, now, &news)
+		k.expire(l, now, &news)
 	}
 	next = k.deadlines.First()
 	k.mu.Unlock()
@@ -38,8 +38,8 @@ func (k *Keeper) endDue() (next instant) {
 	return next
 }
 
-// end loses a lease whose belief has ended by the clock. Under k.mu.
-func (k *Keeper) end(l *Lease, now instant, news *losses) {
+// expire loses a lease whose belief has ended by the clock. Under k.mu.
+func (k *Keeper) expire(l *Lease, now instant, news *losses) {
 	reason := ReasonExpired
 	if l.limit <= now {
 		reason = l.limitFor
@@ -50,17 +50,7 @@ func (k *Keeper) end(l *Lease, now instant, news *losses) {
 // lose ends a held lease and collects the news, which the caller must
 // deliver when it has given k.mu back.
 func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
-	l.state = lost
-	l.until.Store(0)
-	err := &LostError{Name: l.name, Reason: reason, Fence: l.fence}
-	t := l.withExtras()
-	t.lost, t.lostAt = err, now
-	if reason != ReasonTaken {
-		err.Left = max(0, l.deadline.Sub(now))
-	}
-	if reason == ReasonExpired {
-		err.Err = t.lastErr
-	}
+	l.lose(reason, now)
 	k.heartbeats.unplan(l)
 	k.deadlines.Remove(l)
 	if l.values != nil { // else it was handed over a moment ago, and its new holder will see
@@ -105,13 +95,8 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 		if l.state != held {
 			return
 		}
-		if limit := k.clock.Now().Add(k.cfg.CancelGrace); limit < l.limit {
-			l.limit, l.limitFor = limit, ReasonAbandoned
-		}
-		l.setUntil()
-		until := instant(l.until.Load())
-		k.deadlines.Set(l, until)
-		k.endLoop.WakeBy(until)
+		l.limitTo(k.clock.Now().Add(k.cfg.CancelGrace), ReasonAbandoned)
+		k.awaitEnd(l)
 	})
 	operation := l.operation()
 	k.mu.Lock()

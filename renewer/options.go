@@ -69,7 +69,7 @@ func LongRunning() Option {
 
 // checkManual refuses a time in which nothing is left for the operation.
 func (k *Keeper) checkManual(d time.Duration) error {
-	if least := k.validFor(d) - k.cfg.Margin; d < time.Millisecond || least <= 0 {
+	if least := validity(d, k.cfg.ClockDrift) - k.cfg.Margin; d < time.Millisecond || least <= 0 {
 		return fmt.Errorf("%v is too short a time to hold a lock for: clock drift, 1ms and "+
 			"Config.Margin (%v) leave nothing of it", d, k.cfg.Margin)
 	}

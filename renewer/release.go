@@ -29,8 +29,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	if l.extras != nil && l.extras.freed {
 		was = released
 	}
-	l.state = released
-	l.until.Store(0)
+	l.end(released)
 	k.heartbeats.unplan(l)
 	k.deadlines.Remove(l)
 	lost, hold := l.lost(), l.ending(now)
@@ -66,7 +65,7 @@ func (k *Keeper) settleAndLeave(
 	lost, failed = k.settle(ctx, l, was, lost, hold, now)
 	k.mu.Lock()
 	if was == held && lost != nil {
-		l.withExtras().lost = lost
+		l.foundLost(lost)
 	}
 	left := k.leaveLocked(l)
 	k.forget(l)
@@ -161,8 +160,7 @@ func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver 
 func (k *Keeper) discard(l *Lease, unsettled instant) {
 	k.mu.Lock()
 	lost := l.lost()
-	l.state = released
-	l.until.Store(0)
+	l.end(released)
 	k.heartbeats.unplan(l)
 	k.deadlines.Remove(l)
 	hold := l.ending(k.clock.AtMost())

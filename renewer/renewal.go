@@ -89,14 +89,9 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 		k.lose(l, ReasonTaken, now, news)
 	case now >= instant(l.until.Load()):
 		// Confirmed or not, it comes too late: belief has ended, and must not begin again.
-		k.end(l, now, news)
+		k.expire(l, now, news)
 	case a.Status == StatusHeld:
-		if l.extras != nil {
-			l.extras.lastErr = nil
-		}
-		l.renewals++
-		l.deadline = max(l.deadline, sent.Add(k.validity)) // answers may overtake each other
-		l.setUntil()
+		l.renewed(sent, k.cfg.TTL)
 		// The next heartbeat keeps the rhythm, unless this one came
 		// so late that the next would follow at once.
 		l.due = l.due.Add(k.cfg.Heartbeat)
@@ -106,7 +101,7 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 		k.heartbeats.plan(l, l.due)
 	default:
 		// It is unknown. The deadline stays; what is left until then is for trying again.
-		l.withExtras().lastErr = a.Err
+		l.missed(a.Err)
 		pause := k.cfg.retryPause()
 		again := now.Add(pause/2 + jitter(pause/2))
 		k.heartbeats.plan(l, again)

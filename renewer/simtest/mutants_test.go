@@ -18,7 +18,10 @@ var untrue = []kind{outside, twoBelieve, lateNotice}
 // engineFaults are in the build of engine_test.go, each dormant unless it is asked for by name.
 var engineFaults = []engineFault{
 	{"a grant's deadline is counted from the reply", untrue, []edit{
-		{"acquire.go", "l.acquired = now", "l.acquired = now; if PLANTED { s = now }"},
+		{
+			"leasestate.go", "l.state, l.acquired = held, now",
+			"l.state, l.acquired = held, now; if PLANTED { sent = now }",
+		},
 	}},
 	{"a renewal's deadline is counted from the reply", untrue, []edit{
 		{
@@ -51,8 +54,8 @@ var engineFaults = []engineFault{
 	}},
 	{"a hand-off does not raise the token", []kind{tokens}, []edit{
 		{
-			"handoff.go", "next.owner, next.fence = l.owner, token",
-			"next.owner, next.fence = l.owner, token; if PLANTED { next.fence = l.fence }",
+			"leasestate.go", "next.owner, next.fence = l.owner, fence",
+			"next.owner, next.fence = l.owner, fence; if PLANTED { next.fence = l.fence }",
 		},
 	}},
 	{"tokens that are left are not given back", []kind{tokens}, []edit{
@@ -60,8 +63,8 @@ var engineFaults = []engineFault{
 	}},
 	{"a hand-off begins a deadline of its own", untrue, []edit{
 		{
-			"handoff.go", "k.limitHold(next, now)",
-			"if PLANTED { next.deadline = now.Add(k.validity) }; k.limitHold(next, now)",
+			"leasestate.go", "next.limitHold(now)",
+			"if PLANTED { next.deadline = l.k.deadlineOf(now, l.ttl()) }; next.limitHold(now)",
 		},
 	}},
 	{"the clock drift is forgotten", untrue, []edit{
@@ -103,8 +106,8 @@ var engineFaults = []engineFault{
 	}},
 	{"a failed heartbeat counts", untrue, []edit{
 		{
-			"renewal.go", "case a.Status == StatusHeld:\n\t\tif l.extras",
-			"case a.Status == StatusHeld || PLANTED:\n\t\tif l.extras",
+			"renewal.go", "case a.Status == StatusHeld:\n\t\tl.renewed",
+			"case a.Status == StatusHeld || PLANTED:\n\t\tl.renewed",
 		},
 	}},
 	{"heartbeats come twice an interval", []kind{heartbeats}, []edit{
