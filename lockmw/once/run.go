@@ -62,7 +62,7 @@ func (c *call) run(ctx context.Context) error {
 // glance looks without the lock, which most callers need not wait
 // for: it is over for good, or somebody is at it.
 func (c *call) glance(ctx context.Context) (over bool, err error) {
-	seen, err := c.keeper.Look(ctx, renewer.Look{Name: c.name})
+	seen, err := c.keeper.Read(ctx, c.name)
 	switch {
 	case err == nil:
 		_, over, err = c.conclude(seen)

@@ -15,23 +15,23 @@ func erasedRecord(t *testing.T, s *recordSuite) {
 			Erase: true,
 		})[0]
 	}
-	require.Equal(t, renewer.StatusGone, erase(5, 1), "no look, no term")
-	s.look(t, 5)
+	require.Equal(t, renewer.StatusGone, erase(5, 1), "not prepared, no term")
+	s.prepare(t, 5)
 	require.Equal(t, renewer.StatusHeld, erase(5, 1), "a term in which nothing was written")
 	require.Equal(t, renewer.StatusGone, s.write(t, 5, 2, "a", long), "it has ended")
 	require.Equal(t, renewer.StatusGone, erase(5, 1), "again")
 
-	s.look(t, 6)
+	s.prepare(t, 6)
 	require.Equal(t, renewer.StatusHeld, s.write(t, 6, 2, "a", long))
 	require.Equal(t, renewer.StatusBehind, erase(6, 1), "late")
 	require.Equal(t, renewer.StatusBehind, erase(6, 2), "the number of what was written")
-	s.look(t, 7)
+	s.prepare(t, 7)
 	require.Equal(t, renewer.StatusTaken, erase(6, 3), "another's term")
 	s.sees(t, 6, 2, "a")
 	require.Equal(t, renewer.StatusHeld, erase(7, 1))
 	s.sees(t, 0, 0, "")
-	s.look(t, 4)
+	s.prepare(t, 4)
 	require.Equal(t, renewer.StatusHeld, s.write(t, 4, 1, "b", long),
-		"as if no one had ever looked")
+		"as if no holder had ever prepared")
 	s.sees(t, 4, 1, "b")
 }
