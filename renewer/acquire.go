@@ -30,30 +30,6 @@ func (k *Keeper) TryAcquire(ctx context.Context, name string, opts ...Option) (*
 	return k.acquire(ctx, name, r)
 }
 
-// call is one Acquire under way.
-type call struct {
-	k         *Keeper
-	l         *Lease
-	room      *opContext // for its context; nil once used
-	request   request
-	begun     instant
-	until     instant // where MaxWait ends it; never without
-	attempts  int
-	late      int // attempts that were not answered within Config.RequestTimeout
-	contended bool
-	seen      holderInfo // what the store last answered, while it was not "yours"
-	behind    holderInfo // whom this call was last seen behind, in this process or elsewhere
-	queued    bool       // the store has a place in its line for us
-	refused   instant    // when the last question was sent that was answered StatusTaken; 0 without
-	freed     bool       // the name was free between the last two of these
-	reserved  int        // tokens for hand-offs
-	reserves  bool       // some were asked for, by any question
-	// when the last question was sent that was not answered and may still take effect; 0 without
-	unsettled instant
-	counted   bool // in Keeper.calls. Guarded by Keeper.mu
-	over      bool // it has returned, rather than been left by a panic
-}
-
 func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, error) {
 	if fault := nameFault(name); fault != nil {
 		return nil, &Error{Op: "acquire", Name: name, Kind: ErrName, Err: fault}
@@ -208,35 +184,6 @@ func (k *Keeper) observeRefusal(ctx context.Context, start AcquireStart, c *call
 		AcquireStart: start, Wait: k.clock.AtMost().Sub(c.begun), Attempts: c.attempts,
 		Contended: c.contended, Holder: c.holder().holder, HeldFor: c.holder().heldFor, Err: err,
 	})
-}
-
-// holder is who had the lock when last seen, for observers.
-func (c *call) holder() holderInfo {
-	if c.seen.holder != (Holder{}) {
-		return c.seen
-	}
-	return c.behind
-}
-
-// countIn counts a call that Shutdown has to wait for. Under k.mu.
-func (c *call) countIn() {
-	c.counted = true
-	c.k.calls++
-}
-
-// exit counts a call out, once.
-func (c *call) exit() {
-	c.k.mu.Lock()
-	c.exitLocked()
-	c.k.mu.Unlock()
-}
-
-func (c *call) exitLocked() {
-	if c.counted {
-		c.counted = false
-		c.k.calls--
-		c.k.checkIdle()
-	}
 }
 
 // received is the rest of an Acquire that was handed a lease.

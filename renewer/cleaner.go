@@ -190,3 +190,12 @@ func cleanUpPause(tries int) time.Duration {
 	pause := min(firstBackoff<<min(tries, 16), lastCleanUpPause)
 	return pause/2 + jitter(pause/2)
 }
+
+// keepMost is the longest that a key is held for. A store adds it to its clock, and must not
+// overflow.
+const keepMost = 10 * 365 * 24 * time.Hour
+
+// keepUntil is how much longer a key is to be held until least, in whole milliseconds, rounded up.
+func keepUntil(least, now instant) time.Duration {
+	return (min(max(0, least.Sub(now)), keepMost) + time.Millisecond - 1).Truncate(time.Millisecond)
+}

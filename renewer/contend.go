@@ -4,22 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
-)
-
-const (
-	// A waiter asks again this long after the key's TTL should have
-	// ended: by then it has, though the server rounds to milliseconds.
-	ttlSlack = time.Millisecond
-	// The shortest pause between two questions that were not prompted by a wake-up, so that an
-	// odd answer, such as a key that is held for 0 ms over and over, can't make a busy loop.
-	leastPause = 2 * time.Millisecond
-	// Pauses after the store could not be asked: doubled each time, with jitter.
-	// The longest is short enough to find a server soon after it is back.
-	firstBackoff = 25 * time.Millisecond
-	lastBackoff  = 500 * time.Millisecond
 )
 
 // contend asks the store until the lock is ours, from the head of the line: one
@@ -210,80 +196,4 @@ func (c *call) noAnswer(cut bool, err error) error {
 		"Config.RequestTimeout (%v); "+
 		"if the store is only far away, choose a longer Config.TTL (%v): %w",
 		errNoAnswer, c.attempts, c.k.cfg.RequestTimeout, c.k.cfg.TTL, err)
-}
-
-// judge notes whether the wake-up that led to a question was false, or that the pause is over: the
-// caller has the name, or it has changed hands since.
-func (c *call) judge(woken, had bool) {
-	switch w := c.watch(); {
-	case w == nil:
-	case had || c.freed:
-		w.falseWakes = falseWakes{}
-	case woken:
-		w.falseWakes.add(c.k.clock.AtMost())
-	}
-}
-
-// pause is how long to wait before the next question if nothing wakes the caller.
-func (c *call) pause(failures *int) time.Duration {
-	var pause time.Duration
-	if c.seen.err != nil {
-		pause = min(firstBackoff<<min(*failures, 8), lastBackoff)
-		pause = pause/2 + jitter(pause/2)
-		*failures++
-	} else {
-		*failures = 0
-		pause = c.k.cfg.Poll*4/5 + jitter(c.k.cfg.Poll*2/5)
-		if c.seen.ttl > 0 {
-			pause = min(pause, c.seen.ttl+ttlSlack)
-		}
-		pause = max(pause, leastPause)
-	}
-	if c.until != never {
-		pause = min(pause, c.until.Sub(c.k.clock.AtMost()))
-	}
-	return pause
-}
-
-// await returns when the caller is to ask again, after pause at the latest, and whether a wake-up
-// is why.
-func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err error) {
-	w := c.watch()
-	var wake <-chan struct{}
-	if w != nil {
-		wake = w.wake
-	}
-	end := c.k.clock.AtMost().Add(pause)
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			if woken { // the question answers those that came in the pause, too
-				drain(w.wake)
-			}
-			return woken, nil
-		case <-wake:
-			now := c.k.clock.AtMost()
-			if now >= w.falseWakes.until {
-				return true, nil
-			}
-			wake = nil
-			if w.falseWakes.until < end {
-				woken = true
-				timer.Reset(w.falseWakes.until.Sub(now))
-			}
-		case <-ctx.Done():
-			return false, c.cancelled(ctx)
-		case <-c.k.closed:
-			return false, c.fail(ErrShutdown, nil)
-		}
-	}
-}
-
-func drain(wake <-chan struct{}) {
-	select {
-	case <-wake:
-	default:
-	}
 }

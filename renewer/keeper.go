@@ -1,10 +1,6 @@
 package renewer
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"reflect"
 	"sync"
 	"time"
 
@@ -52,42 +48,6 @@ type Keeper struct {
 	endLoop *timing.Loop
 }
 
-// New returns a Keeper on store. It does no I/O. The error is
-// [ErrConfig] and names each faulty field. Call Shutdown when done.
-func New(store Store, cfg Config) (*Keeper, error) { return newKeeper(store, cfg, timing.Slept) }
-
-func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
-	var nilStore error
-	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
-		nilStore = fmt.Errorf("%w: store is nil: make one with redisstore.New or memory.New",
-			ErrConfig)
-	}
-	cfg, err := cfg.resolve()
-	if err := errors.Join(nilStore, err); err != nil {
-		return nil, err
-	}
-	k := &Keeper{
-		store:     store,
-		shards:    shardsOf(store),
-		cfg:       cfg,
-		self:      Holder{Node: cfg.Node, PID: os.Getpid()},
-		clock:     timing.NewClock(slept),
-		observer:  cfg.Observer,
-		closed:    make(chan struct{}),
-		stop:      make(chan struct{}),
-		deadlines: timing.NewDeadlineHeap(deadlinePlace),
-		queues:    newWaitQueues(),
-	}
-	k.heartbeats = newHeartbeats(cfg, k.shards, k.clock)
-	k.endLoop = timing.NewLoop(k.clock)
-	k.requests = newRequests(cfg.RequestTimeout, k.clock)
-	k.outages.clock = k.clock
-	k.cleaner = newCleaner(store, cfg, k.clock, &k.goroutines, k.requests.limited)
-	k.goroutines.run(func() { k.heartbeats.loop.Run(k.sendDue) })
-	k.goroutines.run(func() { k.endLoop.Run(k.endDue) })
-	return k, nil
-}
-
 // Config returns the configuration in force, with its defaults filled in.
 func (k *Keeper) Config() Config { return k.cfg }
 
@@ -124,6 +84,27 @@ func (k *Keeper) forget(l *Lease) {
 	k.checkIdle()
 }
 
+// leave takes l from the front of its queue, where the first waiter comes instead. It does nothing
+// for a lease that is not there.
+func (k *Keeper) leave(l *Lease) {
+	k.mu.Lock()
+	done := k.leaveLocked(l)
+	k.mu.Unlock()
+	done()
+}
+
+// leaveLocked is leave under k.mu. What it returns is to be called without the lock.
+func (k *Keeper) leaveLocked(l *Lease) (done func()) {
+	next, over := k.queues.leave(l)
+	if next != nil {
+		next.answer <- nil
+	}
+	if over != nil {
+		return over.watch.end()
+	}
+	return nothing
+}
+
 // checkIdle tells Shutdown when nothing is left. Under k.mu.
 func (k *Keeper) checkIdle() {
 	if k.idle != nil && k.calls == 0 && len(k.leases) == 0 {
@@ -144,3 +125,9 @@ func (k *Keeper) fault(doing, name string, err error) {
 		k.observer.Fault(Fault{Doing: doing, Name: name, Err: err})
 	}
 }
+
+// Outage returns for how long the store, or the shard of it that has the name, has failed to
+// answer: how long ago the first request was sent that failed with none answered since. It returns
+// 0 if there is none: a request that ran out of time beside others that were answered is a sign of
+// load, not of an outage. It does not ask the store, and changes only as requests are made.
+func (k *Keeper) Outage(name string) time.Duration { return k.outages.of(k.shards.of(name)) }

@@ -61,6 +61,15 @@ func (t *leaseExtras) unusual() bool {
 		t.manual != 0)
 }
 
+type state uint8
+
+const (
+	asking   state = iota // its caller waits, or asks the store
+	held                  // ours
+	lost                  // not ours any more, but its operation has not returned
+	released              // over
+)
+
 // label is what others hear of a lease besides its name. It never changes.
 type label struct {
 	operation string
@@ -155,24 +164,6 @@ func (l *Lease) Err() error {
 	return nil
 }
 
-// Release ends the operation and frees the key, if it is still ours. It uses ctx for its values
-// only: a cancelled caller still frees the lock. It takes at most [Config.RequestTimeout]; a key
-// that could not be freed by then is freed in the background as soon as the store answers, and
-// lapses with its TTL at the latest. That is true after [Keeper.Shutdown] too, except that nothing
-// happens in the background any more: one request has to do.
-//
-// If others wait for the name in this process, the lock goes to the first
-// of them without asking the store, within the bounds of [Config.HandOffs].
-//
-// The error is a *[LostError] if the lease had been lost, or is found
-// to have been, and [ErrUnavailable] if nobody knows whether the key
-// was freed. A second call does nothing and returns nil.
-func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, true) }
-
-// Abort is Release after a panic, or another failure that may have left this process in disorder:
-// the lock is freed at the store in any case, rather than handed to the next in this process.
-func (l *Lease) Abort(ctx context.Context) error { return l.k.release(ctx, l, false) }
-
 // HoldAtLeast keeps the lock for d from now, even if it is released before, as the option of that
 // name does from the acquire: for callers who learn only after the acquire that they will use the
 // lock. A longer time asked for before stands. Zero or less, and a lease that is over, change
@@ -207,13 +198,4 @@ func (l *Lease) orphan(hold Hold) *orphan {
 		o.least = l.extras.least
 	}
 	return o
-}
-
-// keepMost is the longest that a key is held for. A store adds it to its clock, and must not
-// overflow.
-const keepMost = 10 * 365 * 24 * time.Hour
-
-// keepUntil is how much longer a key is to be held until least, in whole milliseconds, rounded up.
-func keepUntil(least, now instant) time.Duration {
-	return (min(max(0, least.Sub(now)), keepMost) + time.Millisecond - 1).Truncate(time.Millisecond)
 }

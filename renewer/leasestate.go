@@ -9,15 +9,6 @@ import "time"
 // the store, by its slowest clock. It moves on only while the lease is held and by what the store
 // has confirmed, and is 0 from the instant at which the lease is not held any more.
 
-type state uint8
-
-const (
-	asking   state = iota // its caller waits, or asks the store
-	held                  // ours
-	lost                  // not ours any more, but its operation has not returned
-	released              // over
-)
-
 // grant begins a lease that the store has granted. sent is when the request was, from which its
 // time counts.
 func (l *Lease) grant(sent, now instant) {

@@ -46,9 +46,3 @@ func (o *outages) of(shard int) time.Duration {
 func isAnswer(status Status, err error) bool {
 	return status != StatusUnknown || errors.Is(err, ErrRejected) || errors.Is(err, ErrOverloaded)
 }
-
-// Outage returns for how long the store, or the shard of it that has the name, has failed to
-// answer: how long ago the first request was sent that failed with none answered since. It returns
-// 0 if there is none: a request that ran out of time beside others that were answered is a sign of
-// load, not of an outage. It does not ask the store, and changes only as requests are made.
-func (k *Keeper) Outage(name string) time.Duration { return k.outages.of(k.shards.of(name)) }

@@ -176,3 +176,21 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 		k.cleaner.disown(l.orphan(hold), unsettled)
 	}
 }
+
+// Release ends the operation and frees the key, if it is still ours. It uses ctx for its values
+// only: a cancelled caller still frees the lock. It takes at most [Config.RequestTimeout]; a key
+// that could not be freed by then is freed in the background as soon as the store answers, and
+// lapses with its TTL at the latest. That is true after [Keeper.Shutdown] too, except that nothing
+// happens in the background any more: one request has to do.
+//
+// If others wait for the name in this process, the lock goes to the first
+// of them without asking the store, within the bounds of [Config.HandOffs].
+//
+// The error is a *[LostError] if the lease had been lost, or is found
+// to have been, and [ErrUnavailable] if nobody knows whether the key
+// was freed. A second call does nothing and returns nil.
+func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, true) }
+
+// Abort is Release after a panic, or another failure that may have left this process in disorder:
+// the lock is freed at the store in any case, rather than handed to the next in this process.
+func (l *Lease) Abort(ctx context.Context) error { return l.k.release(ctx, l, false) }

@@ -121,27 +121,6 @@ func (k *Keeper) lastSeen(name string) (info holderInfo, known bool) {
 	return holderInfo{known: true, err: errNoAnswer}, false
 }
 
-// leave takes l from the front of its queue, where the first waiter comes instead. It does nothing
-// for a lease that is not there.
-func (k *Keeper) leave(l *Lease) {
-	k.mu.Lock()
-	done := k.leaveLocked(l)
-	k.mu.Unlock()
-	done()
-}
-
-// leaveLocked is leave under k.mu. What it returns is to be called without the lock.
-func (k *Keeper) leaveLocked(l *Lease) (done func()) {
-	next, over := k.queues.leave(l)
-	if next != nil {
-		next.answer <- nil
-	}
-	if over != nil {
-		return over.watch.end()
-	}
-	return nothing
-}
-
 // holdFront makes the head the holder, now that it has the lock. Waiters who do not wait until the
 // lock is free are refused, and the watch ends unless others wait. Under k.mu. What it returns is
 // to be called without the lock.
@@ -169,5 +148,3 @@ func refuseAll(waiters []*waiter, why holderInfo) {
 		w.answer <- &why
 	}
 }
-
-func nothing() {}

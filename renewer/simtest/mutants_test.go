@@ -119,7 +119,7 @@ var engineFaults = []engineFault{
 	}},
 	{"the next in line is not told", []kind{hang}, []edit{
 		{
-			"wait.go", "next.answer <- nil",
+			"keeper.go", "next.answer <- nil",
 			"if PLANTED { return nothing }; next.answer <- nil",
 		},
 	}},
