@@ -252,8 +252,8 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	}
 	c.bookTokens(now)
 	settled = k.settleLine(l)
-	if k.told { // nobody would renew it, or end it: Shutdown has dealt with the others already
-		k.stillRan++
+	if k.shutdown.phase >= phaseTell { // Shutdown has dealt with the others already
+		k.shutdown.stillRan++
 		k.lose(l, ReasonShutdown, now, news)
 	}
 	c.exitLocked() // not idle: the lease is on the books
@@ -288,8 +288,7 @@ func (c *call) exit() {
 func (c *call) exitLocked() {
 	if c.counted {
 		c.counted = false
-		c.k.calls--
-		c.k.checkIdle()
+		c.k.books.callOut()
 	}
 }
 

@@ -65,7 +65,7 @@ func (t *tokens) next(fence int64, now instant, drift float64) (int64, bool) {
 // either lease is unusual. What it returns is to be called without the lock. Under k.mu.
 func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	ln := l.line
-	if ln == nil || ln.front == nil || k.closing {
+	if ln == nil || ln.front == nil || k.shutdown.phase != phaseRun {
 		return nil, false
 	}
 	token, ok := ln.tokens.next(l.fence, now, k.cfg.ClockDrift)
@@ -90,7 +90,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	next.owner, next.fence = l.owner, token
 	next.state, next.acquired, next.deadline, next.due = held, now, l.deadline, l.due
 	k.limitHold(next, now)
-	k.leases[l.index], next.index, l.index = next, l.index, nowhere
+	k.books.replace(l, next)
 	// at an instant no later than its own, MaxHold's included: it is moved when that comes
 	k.deadlines.Replace(l, next)
 	k.heartbeats.unplan(l) // the new holder plans the next heartbeat when it has a context
@@ -166,7 +166,7 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 	k.mu.Unlock()
 	defer func() { // also if the store panics
 		k.mu.Lock()
-		k.forget(l)
+		k.books.forget(l)
 		k.mu.Unlock()
 		left()
 	}()

@@ -13,9 +13,24 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
-// Keeper acquires leases from one [Store] and keeps them alive. Two
-// goroutines serve all of its leases: one sends heartbeats in batches, one
-// ends what could not be renewed. All methods may be called concurrently.
+// Keeper acquires leases from one [Store] and keeps them alive. Two goroutines serve all of its
+// leases: one sends heartbeats in batches, one ends what could not be renewed. All methods may be
+// called concurrently.
+//
+// Inside it is a coordinator: its parts own their state, and each says what it holds true.
+//
+// # Locks
+//
+// Keeper.mu guards what a hand-off changes in one step, so that no other goroutine sees half of it:
+// lines, books, deadlines, heartbeats, shutdown, and of each [Lease] the fields that say so. A method
+// of these parts is called with it held. Comments that say "under k.mu" mean the same.
+//
+// cleaner.mu guards the cleaner. It may be taken under Keeper.mu; Keeper.mu is never taken under it.
+//
+// outages, the clock, a [timing.Loop], bound, Lease.op and Lease.until are atomic, and need neither.
+//
+// No lock is held while the store or an observer is called, but for [Sharded].Shard, which is to
+// return at once, under Keeper.mu. A user's function is called with no lock held.
 type Keeper struct {
 	store    Store
 	shards   shards
@@ -26,35 +41,19 @@ type Keeper struct {
 	observer Observer // nil if there is none
 
 	bound   atomic.Pointer[bound] // of the latest requests
-	outages outages
-	life    context.Context // of all requests
+	life    context.Context       // of all requests
 	endLife context.CancelFunc
+	outages outages
 
-	cleaner *cleaner // of keys that no lease keeps
-
-	closed     chan struct{} // closed when Shutdown begins
-	stop       chan struct{} // closed when Shutdown has freed everything
+	cleaner    *cleaner // of keys that no lease keeps
 	goroutines goroutines
 
-	mu      sync.Mutex
-	closing bool // Shutdown has begun
-	// it has told every operation to stop: whoever begins now is told at once
-	told bool
-	// it has ended every question to the store: those asked now end at once
-	halted bool
-	ended  error             // what it returns; not changed once stop is closed
-	calls  int               // Acquire calls under way
-	lines  map[string]*Lease // who is at the head of each name's line: asking, or holding it
-	leases []*Lease          // every lease not released yet, lost ones included
-	// closed when closing and neither calls nor leases are left; nil until Shutdown asks
-	idle       chan struct{}
+	mu         sync.Mutex
+	lines      map[string]*Lease // who is at the head of each name's line: asking, or holding it
+	books      books
+	deadlines  deadlines
 	heartbeats heartbeats
-	// when belief in each lease ends, and when a question to the store has taken long enough
-	deadlines *timing.DeadlineHeap[*Lease]
-
-	stillRan int // operations that ran when Shutdown told them to stop
-
-	endLoop *timing.Loop
+	shutdown   shutdown
 }
 
 // New returns a Keeper on store. It does no I/O. The error is
@@ -71,26 +70,26 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 	if err := errors.Join(nilStore, err); err != nil {
 		return nil, err
 	}
+	clock := timing.NewClock(slept)
+	shards := shardsOf(store)
 	k := &Keeper{
-		store:     store,
-		shards:    shardsOf(store),
-		cfg:       cfg,
-		validity:  cfg.validity(),
-		self:      Holder{Node: cfg.Node, PID: os.Getpid()},
-		clock:     timing.NewClock(slept),
-		observer:  cfg.Observer,
-		closed:    make(chan struct{}),
-		stop:      make(chan struct{}),
-		deadlines: timing.NewDeadlineHeap(deadlinePlace),
-		lines:     make(map[string]*Lease),
+		store:      store,
+		shards:     shards,
+		cfg:        cfg,
+		validity:   cfg.validity(),
+		self:       Holder{Node: cfg.Node, PID: os.Getpid()},
+		clock:      clock,
+		observer:   cfg.Observer,
+		deadlines:  newDeadlines(clock),
+		lines:      make(map[string]*Lease),
+		heartbeats: newHeartbeats(cfg, shards, clock),
+		shutdown:   newShutdown(),
 	}
-	k.heartbeats = newHeartbeats(cfg, k.shards, k.clock)
-	k.endLoop = timing.NewLoop(k.clock)
-	k.outages.clock = k.clock
-	k.cleaner = newCleaner(store, cfg, k.clock, &k.goroutines, k.request)
+	k.outages.clock = clock
+	k.cleaner = newCleaner(store, cfg, clock, &k.goroutines, k.request)
 	k.life, k.endLife = context.WithCancel(context.Background())
 	k.goroutines.run(func() { k.heartbeats.loop.Run(k.sendDue) })
-	k.goroutines.run(func() { k.endLoop.Run(k.endDue) })
+	k.goroutines.run(func() { k.deadlines.loop.Run(k.endDue) })
 	return k, nil
 }
 
@@ -103,11 +102,9 @@ func (k *Keeper) begin(l *Lease, s instant, now instant) {
 	l.state = held
 	l.acquired = now
 	l.deadline = s.Add(k.validFor(l.ttl()))
-	l.index = int32(len(k.leases))
-	k.leases = append(k.leases, l)
+	k.books.enter(l)
 	k.limitHold(l, now)
-	k.deadlines.Set(l, instant(l.until.Load()))
-	k.endLoop.WakeBy(instant(l.until.Load()))
+	k.deadlines.set(l, instant(l.until.Load()))
 	if l.manual() {
 		return
 	}
@@ -141,28 +138,6 @@ func (l *Lease) setUntil() {
 	l.until.Store(int64(min(l.deadline.Add(-l.k.cfg.Margin), l.limit)))
 }
 
-// forget takes a lease off the books when its operation has ended. Under k.mu.
-func (k *Keeper) forget(l *Lease) {
-	if l.index == nowhere {
-		return
-	}
-	last := len(k.leases) - 1
-	moved := k.leases[last]
-	k.leases[l.index], moved.index = moved, l.index
-	k.leases[last] = nil
-	k.leases = k.leases[:last]
-	l.index = nowhere
-	k.checkIdle()
-}
-
-// checkIdle tells Shutdown when nothing is left. Under k.mu.
-func (k *Keeper) checkIdle() {
-	if k.idle != nil && k.calls == 0 && len(k.leases) == 0 {
-		close(k.idle)
-		k.idle = nil
-	}
-}
-
 // newLease makes a lease that has not been granted yet, and room for the
 // context of its operation if one will be needed: in one allocation.
 func (k *Keeper) newLease(
@@ -178,7 +153,6 @@ func (k *Keeper) newLease(
 		l = new(Lease)
 	}
 	l.k, l.name, l.label = k, name, label
-	l.index = nowhere
 	return l, room
 }
 

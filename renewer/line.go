@@ -93,7 +93,7 @@ func (c *call) queue(ctx context.Context) (handed bool, err error) {
 	case <-ctx.Done():
 		c.stepOut(w)
 		err = c.cancelled(ctx)
-	case <-k.closed:
+	case <-k.shutdown.closed:
 		c.stepOut(w)
 		err = c.fail(ErrShutdown, nil)
 	}
@@ -105,7 +105,7 @@ func (c *call) queue(ctx context.Context) (handed bool, err error) {
 func (c *call) stand() (*waiter, error) {
 	k := c.k
 	k.mu.Lock()
-	if k.closing {
+	if k.shutdown.phase != phaseRun {
 		k.mu.Unlock()
 		return nil, c.fail(ErrShutdown, nil)
 	}
@@ -113,7 +113,7 @@ func (c *call) stand() (*waiter, error) {
 	if head == nil {
 		k.lines[c.l.name] = c.l
 		c.counted = true
-		k.calls++
+		k.books.callIn()
 		k.mu.Unlock()
 		return nil, nil
 	}
@@ -139,7 +139,7 @@ func (c *call) stand() (*waiter, error) {
 	w := &waiter{l: c.l, turn: make(chan *glimpse, 1), try: c.request.try}
 	k.lineOf(head).push(w)
 	c.counted = true
-	k.calls++
+	k.books.callIn()
 	k.mu.Unlock()
 	return w, nil
 }

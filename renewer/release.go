@@ -69,7 +69,7 @@ func (k *Keeper) settleAndLeave(
 		l.withRare().lost = lost
 	}
 	left := k.leaveLocked(l)
-	k.forget(l)
+	k.books.forget(l)
 	k.mu.Unlock()
 	over = true
 	left()

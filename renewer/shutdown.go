@@ -8,6 +8,30 @@ import (
 	"time"
 )
 
+// shutdown is how far [Keeper.Shutdown] has come. Guarded by Keeper.mu, other than the channels.
+//
+// What it holds true: the phases come in their order, and ended does not change once stop is closed.
+type shutdown struct {
+	phase    phase
+	stillRan int           // operations that ran when they were told to stop
+	ended    error         // what Shutdown returns
+	closed   chan struct{} // closed when it begins
+	stop     chan struct{} // closed when it has freed everything
+}
+
+func newShutdown() shutdown {
+	return shutdown{closed: make(chan struct{}), stop: make(chan struct{})}
+}
+
+type phase uint8
+
+const (
+	phaseRun   phase = iota
+	phaseDrain       // callers are refused, and operations are waited for
+	phaseTell        // every operation was told to stop: one that begins now is told at once
+	phaseFree        // questions to the store have ended: those asked now end at once
+)
+
 // Shutdown ends the keeper. Callers who wait for a lock and newcomers get
 // [ErrShutdown] at once. Operations that run are waited for; their leases stay alive.
 // Shortly before ctx's deadline — a quarter of the time given, at most a second or a
@@ -62,15 +86,12 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 func (k *Keeper) close() (idle <-chan struct{}, first bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closing {
+	if k.shutdown.phase != phaseRun {
 		return nil, false
 	}
-	k.closing = true
-	close(k.closed)
-	k.idle = make(chan struct{})
-	idle = k.idle
-	k.checkIdle()
-	return idle, true
+	k.shutdown.phase = phaseDrain
+	close(k.shutdown.closed)
+	return k.books.whenIdle(), true
 }
 
 // drainTime is how much of what is left of ctx may be waited.
@@ -105,13 +126,13 @@ func (k *Keeper) await(ctx context.Context, idle <-chan struct{}, most time.Dura
 func (k *Keeper) tell() {
 	var news losses
 	k.mu.Lock()
-	k.told = true
+	k.shutdown.phase = phaseTell
 	now := k.clock.Now()
-	for _, l := range k.leases {
+	for _, l := range k.books.leases {
 		if l.state == released { // the store is being told
 			continue
 		}
-		k.stillRan++
+		k.shutdown.stillRan++
 		if l.state == held {
 			k.lose(l, ReasonShutdown, now, &news)
 		}
@@ -151,12 +172,12 @@ func (k *Keeper) disownNoticed() {
 	defer k.mu.Unlock()
 	now := k.clock.Now()
 	// since forget puts the last in the place of one that goes
-	for _, l := range slices.Backward(k.leases) {
+	for _, l := range slices.Backward(k.books.leases) {
 		if l.state == lost && l.lost().Reason != ReasonTaken && l.noticed() <= now {
 			o := l.orphan(l.ending(now))
 			o.freed = l.freedByShutdown
 			k.cleaner.leave(o)
-			k.forget(l)
+			k.books.forget(l)
 		}
 	}
 }
@@ -184,7 +205,7 @@ func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 	defer k.mu.Unlock()
 	now := k.clock.Now()
 	left := min(k.cfg.Margin, k.drainTime(ctx))
-	for _, l := range k.leases {
+	for _, l := range k.books.leases {
 		if l.state == lost && l.lost().Reason != ReasonTaken {
 			left = max(left, l.noticed().Sub(now))
 		}
@@ -206,7 +227,7 @@ func (l *Lease) noticed() instant {
 // hangUp ends what the store is being asked, other than by finish: its answers would find nobody.
 func (k *Keeper) hangUp() {
 	k.mu.Lock()
-	k.halted = true
+	k.shutdown.phase = phaseFree
 	var unanswered []context.CancelCauseFunc
 	for l := range k.deadlines.All() {
 		if l.state == asking {
@@ -225,8 +246,8 @@ func (k *Keeper) hangUp() {
 // looked last. From then on everybody frees what is theirs.
 func (k *Keeper) halt(last context.Context, err error) error {
 	k.mu.Lock()
-	unanswered := k.calls
-	for _, l := range k.leases {
+	unanswered := k.books.calls
+	for _, l := range k.books.leases {
 		if l.state == released {
 			unanswered++
 		}
@@ -239,19 +260,19 @@ func (k *Keeper) halt(last context.Context, err error) error {
 	}
 	k.disownNoticed()
 	err = errors.Join(err, unfreed(k.cleaner.close(last)))
-	k.ended = k.verdict(err)
+	k.shutdown.ended = k.verdict(err)
 	k.heartbeats.loop.Stop()
-	k.endLoop.Stop()
-	close(k.stop)
+	k.deadlines.loop.Stop()
+	close(k.shutdown.stop)
 	return err
 }
 
 func (k *Keeper) verdict(err error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.stillRan > 0 {
+	if k.shutdown.stillRan > 0 {
 		err = errors.Join(fmt.Errorf("lockbeat: shutdown: %d operations still ran and lost their "+
-			"leases", k.stillRan), err)
+			"leases", k.shutdown.stillRan), err)
 	}
 	return err
 }
@@ -272,8 +293,8 @@ func (k *Keeper) awaitLoops(ctx context.Context) {
 // awaitStop is Shutdown for the second and later callers.
 func (k *Keeper) awaitStop(ctx context.Context) error {
 	select {
-	case <-k.stop:
-		return k.ended
+	case <-k.shutdown.stop:
+		return k.shutdown.ended
 	case <-ctx.Done():
 		return ctx.Err()
 	}
