@@ -77,7 +77,8 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	if l.rare.unusual() || next.rare.unusual() {
 		return nil, false
 	}
-	if l.heartbeatPlace == timing.Nowhere { // a heartbeat is under way, and may tell that the lease is lost
+	// a heartbeat is under way, and may tell that the lease is lost
+	if l.heartbeatPlace == timing.Nowhere {
 		return nil, false
 	}
 	if l.deadline.Sub(now) < k.cfg.Margin+2*k.cfg.RequestTimeout {

@@ -21,13 +21,15 @@ import (
 //
 // # Locks
 //
-// Keeper.mu guards what a hand-off changes in one step, so that no other goroutine sees half of it:
-// lines, books, deadlines, heartbeats, shutdown, and of each [Lease] the fields that say so. A method
-// of these parts is called with it held. Comments that say "under k.mu" mean the same.
+// Keeper.mu guards what a hand-off changes in one step, so that no other goroutine sees half of
+// it: lines, books, deadlines, heartbeats, shutdown, and of each [Lease] the fields that say so.
+// A method of these parts is called with it held. Comments that say "under k.mu" mean the same.
 //
-// cleaner.mu guards the cleaner. It may be taken under Keeper.mu; Keeper.mu is never taken under it.
+// cleaner.mu guards the cleaner. It may be taken under Keeper.mu;
+// Keeper.mu is never taken under it.
 //
-// outages, the clock, a [timing.Loop], bound, Lease.op and Lease.until are atomic, and need neither.
+// outages, the clock, a [timing.Loop], bound, Lease.op and
+// Lease.until are atomic, and need neither.
 //
 // No lock is held while the store or an observer is called, but for [Sharded].Shard, which is to
 // return at once, under Keeper.mu. A user's function is called with no lock held.

@@ -9,7 +9,8 @@ import (
 
 // shutdown is how far [Keeper.Shutdown] has come. Guarded by Keeper.mu, other than the channels.
 //
-// What it holds true: the phases come in their order, and ended does not change once stop is closed.
+// What it holds true: the phases come in their order, and ended does
+// not change once stop is closed.
 type shutdown struct {
 	phase    phase
 	stillRan int           // operations that ran when they were told to stop
