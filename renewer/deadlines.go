@@ -9,11 +9,10 @@ import (
 // deadlines are when belief in each lease ends, and when a question to the store has taken long
 // enough.
 //
-// What they hold true: a lease that is held, or asked for by a question
-// with a limit, is in the heap at an instant no later than its own; so the
-// end loop, which asks neither the store nor an observer, ends it in time.
+// What they hold true: a lease that is held, or asked for by a question with a limit, is in the
+// heap at an instant no later than its own. So the end loop ends it in time.
 //
-// The heap is guarded by Keeper.mu.
+// Guarded by Keeper.mu, other than the loop.
 type deadlines struct {
 	*timing.DeadlineHeap[*Lease]
 
@@ -34,9 +33,9 @@ func (d deadlines) set(l *Lease, at instant) {
 // that was suspended has lost that time without any timer having run.
 const lookAround = time.Second
 
-// endDue is a step of the end loop: it ends what is due. It waits for no answer and asks
-// neither the store nor an observer. A heartbeat does not move its leases in the heap: they are
-// moved when the old instant comes, which is once in a TTL rather than once in a heartbeat.
+// endDue is a step of the end loop: it ends what is due. It asks neither the store nor an observer
+// whether to: they hear of it afterwards. A heartbeat does not move its leases in the heap. They
+// are moved when the old instant comes, which is once in a TTL rather than once in a heartbeat.
 func (k *Keeper) endDue() (next instant) {
 	var news losses
 	k.mu.Lock()

@@ -13,27 +13,23 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
+// Which lock guards what
+//
+// Keeper.mu guards what a hand-off changes in one step, so that no other goroutine sees half of
+// it: lines, books, deadlines, heartbeats, shutdown, and those fields of a Lease that say so.
+// It is held when a method of these parts is called, and where a comment says "under k.mu".
+//
+// cleaner.mu guards the cleaner. The order is: Keeper.mu, then cleaner.mu.
+//
+// outages, Clock, Loop, bound, Lease.op and Lease.until are atomic. They need no lock.
+//
+// No lock is held while the store, an observer or a user's function is called. The exception is
+// Sharded.Shard, under Keeper.mu, which must return at once.
+
 // Keeper acquires leases from one [Store] and keeps them alive. Two goroutines serve all of its
 // leases: one sends heartbeats in batches, one ends what could not be renewed. All methods may be
 // called concurrently.
-//
-// Inside it is a coordinator: its parts own their state, and each says what it holds true.
-//
-// # Locks
-//
-// Keeper.mu guards what a hand-off changes in one step, so that no other goroutine sees half of
-// it: lines, books, deadlines, heartbeats, shutdown, and of each [Lease] the fields that say so.
-// A method of these parts is called with it held. Comments that say "under k.mu" mean the same.
-//
-// cleaner.mu guards the cleaner. It may be taken under Keeper.mu;
-// Keeper.mu is never taken under it.
-//
-// outages, the clock, a [timing.Loop], bound, Lease.op and
-// Lease.until are atomic, and need neither.
-//
-// No lock is held while the store or an observer is called, but for [Sharded].Shard, which is to
-// return at once, under Keeper.mu. A user's function is called with no lock held.
-type Keeper struct {
+type Keeper struct { // a coordinator of parts that own their state
 	store    Store
 	shards   shards
 	cfg      Config
