@@ -54,8 +54,10 @@ type shardMap struct {
 func (m shardMap) Shard(name string) int { return m.of[name] }
 
 func newPlans(n, leases int) *plans {
-	cfg := Config{TTL: 12 * time.Second, Heartbeat: 4 * time.Second,
-		RequestTimeout: 2 * time.Second}
+	cfg := Config{
+		TTL: 12 * time.Second, Heartbeat: 4 * time.Second,
+		RequestTimeout: 2 * time.Second,
+	}
 	k := &Keeper{cfg: cfg}
 	p := &plans{shard: shardMap{of: map[string]int{}}}
 	p.heartbeats = newHeartbeats(cfg, shards{p.shard},
