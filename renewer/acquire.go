@@ -158,7 +158,8 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 		l.withExtras().least = now.Add(c.request.least)
 	}
 	l.grant(sent, now)
-	k.keep(l)
+	k.books.enter(l)
+	k.deadlines.set(l, instant(l.until.Load()))
 	if !l.manual() {
 		l.due = sent.Add(k.spread())
 		k.heartbeats.plan(l, l.due)
@@ -168,8 +169,8 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	}
 	c.bookTokens(now)
 	settled = k.holdFront(l)
-	if k.told { // nobody would renew it, or end it: Shutdown has dealt with the others already
-		k.stillRan++
+	if k.shutdown.phase >= phaseTell { // Shutdown has dealt with the others already
+		k.shutdown.stillRan++
 		k.lose(l, ReasonShutdown, now, news)
 	}
 	c.exitLocked() // not idle: the lease is on the books
@@ -246,6 +247,5 @@ func (k *Keeper) newLease(
 		l = new(Lease)
 	}
 	l.k, l.name, l.label = k, name, label
-	l.index = nowhere
 	return l, room
 }

@@ -133,7 +133,7 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 			}
 		case <-ctx.Done():
 			return false, c.cancelled(ctx)
-		case <-c.k.closed:
+		case <-c.k.shutdown.closed:
 			return false, c.fail(ErrShutdown, nil)
 		}
 	}

@@ -40,7 +40,7 @@ func (c *call) holder() holderInfo {
 // countIn counts a call that Shutdown has to wait for. Under k.mu.
 func (c *call) countIn() {
 	c.counted = true
-	c.k.calls++
+	c.k.books.callIn()
 }
 
 // exit counts a call out, once.
@@ -53,8 +53,7 @@ func (c *call) exit() {
 func (c *call) exitLocked() {
 	if c.counted {
 		c.counted = false
-		c.k.calls--
-		c.k.checkIdle()
+		c.k.books.callOut()
 	}
 }
 

@@ -92,12 +92,12 @@ func (c *cleaner) disown(o *orphan, unsettled instant) {
 	c.adopt(o)
 }
 
-// revisit is disown for a key that has been deleted: only what an unanswered acquire may yet bring
-// back is left to do. asked is when the deletion was asked for, not when it was answered: what the
-// acquire has brought in between is there still.
+// revisit is disown for a key that has been deleted: only what an unanswered acquire, sent
+// at unsettled, may yet bring back is left to do. asked is when the deletion was asked
+// for, not when it was answered: what the acquire has brought in between is there still.
 func (c *cleaner) revisit(o *orphan, unsettled, asked instant) {
 	last := unsettled.Add(c.store.Settle())
-	if unsettled == 0 || last <= asked {
+	if last <= asked {
 		return
 	}
 	o.due, o.until, o.once = last, last.Add(o.ttl), true
@@ -143,8 +143,8 @@ func (c *cleaner) count() int {
 	return n
 }
 
-// collect ends the sweepers. What they have not freed yet, and what is disowned from now on, is left
-// for Shutdown to free.
+// collect ends the sweepers. What they have not freed yet, and what
+// is disowned from now on, is left for Shutdown to free.
 func (c *cleaner) collect() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -116,15 +116,14 @@ func (c *call) beginRequest(
 		l.op.Store(c.opContext(ctx))
 	}
 	k.mu.Lock()
-	halted := k.halted
+	halted := k.shutdown.phase >= phaseFree
 	if k.queues.of(l.name) != nil {
 		reserve = c.reserve()
 		c.reserves = c.reserves || reserve > 0
 	}
 	if !shared && !halted {
 		until := min(limit, c.until)
-		k.deadlines.Set(l, until)
-		k.endLoop.WakeBy(until)
+		k.deadlines.set(l, until)
 	}
 	k.mu.Unlock()
 	if shared {

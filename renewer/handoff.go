@@ -39,7 +39,7 @@ func (c *call) bookTokens(now instant) {
 // either lease is unusual. What it returns is to be called without the lock. Under k.mu.
 func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	q := k.queues.of(l.name)
-	if q == nil || q.first == nil || l.tokens == nil || k.closing {
+	if q == nil || q.first == nil || l.tokens == nil || k.shutdown.phase != phaseRun {
 		return nil, false
 	}
 	token, ok := l.tokens.next(l.fence, now, k.cfg.ClockDrift)
@@ -60,7 +60,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	w := k.queues.handOver(l.name)
 	l.tokens.left--
 	l.transfer(next, token, now)
-	k.leases[l.index], next.index, l.index = next, l.index, nowhere
+	k.books.replace(l, next)
 	// at an instant no later than its own, MaxHold's included: it is moved when that comes
 	k.deadlines.Replace(l, next)
 	k.heartbeats.unplan(l) // the new holder plans the next heartbeat when it has a context

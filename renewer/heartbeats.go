@@ -13,11 +13,11 @@ import (
 // these plus about eight ever wait together.
 const batchesAtOnce = 8
 
-// heartbeats decides which leases are due for a heartbeat, when, and in which batches, those of each
-// shard on their own: so a server that does not answer holds up no other's. It sends nothing.
+// heartbeats decides which leases are due for a heartbeat, when, and in which batches, those of
+// each shard on their own: so a server that does not answer holds up no other's. It sends nothing.
 //
-// What it holds true: a lease that is planned is in the queue of one shard, until it is unplanned or
-// goes into a batch, whose sender plans it again; and no heartbeat waits for another's answer.
+// What it holds true: a lease that is planned is in the queue of one shard, until it is unplanned
+// or goes into a batch, whose sender plans it again; and no heartbeat waits for another's answer.
 //
 // The sizes of batches suit a store that reads each lease of a heartbeat. For one whose heartbeat
 // serves all leases of a session, [shardQueue] needs other sizes; the rest stays.

@@ -7,10 +7,23 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
-// Keeper acquires leases from one [Store] and keeps them alive. Two
-// goroutines serve all of its leases: one sends heartbeats in batches, one
-// ends what could not be renewed. All methods may be called concurrently.
-type Keeper struct {
+// Which lock guards what
+//
+// Keeper.mu guards what a hand-off changes in one step, so that no other goroutine sees half of
+// it: queues, books, deadlines, heartbeats, shutdown, and those fields of a Lease that say so.
+// It is held when a method of these parts is called, and where a comment says "under k.mu".
+//
+// cleaner.mu guards the cleaner. The order is: Keeper.mu, then cleaner.mu.
+//
+// outages, Clock, Loop, requests, Lease.op and Lease.until are atomic. They need no lock.
+//
+// No lock is held while the store, an observer or a user's function is called. The exception is
+// Sharded.Shard, under Keeper.mu, which must return at once.
+
+// Keeper acquires leases from one [Store] and keeps them alive. Two goroutines serve all of its
+// leases: one sends heartbeats in batches, one ends what could not be renewed. All methods may be
+// called concurrently.
+type Keeper struct { // a coordinator of parts that own their state
 	store    Store
 	shards   shards
 	cfg      Config
@@ -21,31 +34,15 @@ type Keeper struct {
 	requests *requests
 	outages  outages
 
-	cleaner *cleaner // of keys that no lease keeps
-
-	closed     chan struct{} // closed when Shutdown begins
-	stop       chan struct{} // closed when Shutdown has freed everything
+	cleaner    *cleaner // of keys that no lease keeps
 	goroutines goroutines
 
-	mu      sync.Mutex
-	closing bool // Shutdown has begun
-	// it has told every operation to stop: whoever begins now is told at once
-	told bool
-	// it has ended every question to the store: those asked now end at once
-	halted bool
-	ended  error // what it returns; not changed once stop is closed
-	calls  int   // Acquire calls under way
-	queues waitQueues
-	leases []*Lease // every lease not released yet, lost ones included
-	// closed when closing and neither calls nor leases are left; nil until Shutdown asks
-	idle       chan struct{}
+	mu         sync.Mutex
+	queues     waitQueues
+	books      books
+	deadlines  deadlines
 	heartbeats heartbeats
-	// when belief in each lease ends, and when a question to the store has taken long enough
-	deadlines *timing.DeadlineHeap[*Lease]
-
-	stillRan int // operations that ran when Shutdown told them to stop
-
-	endLoop *timing.Loop
+	shutdown   shutdown
 }
 
 // Config returns the configuration in force, with its defaults filled in.
@@ -54,35 +51,6 @@ func (k *Keeper) Config() Config { return k.cfg }
 // spread is when the first heartbeat comes, at a random point of the interval's second
 // half, so that leases taken together do not beat together; later ones keep that distance.
 func (k *Keeper) spread() time.Duration { return k.cfg.Heartbeat/2 + jitter(k.cfg.Heartbeat/2) }
-
-// keep puts a lease that has been granted on the books: among the leases, and where its end is
-// awaited. Under k.mu.
-func (k *Keeper) keep(l *Lease) {
-	l.index = int32(len(k.leases))
-	k.leases = append(k.leases, l)
-	k.awaitEnd(l)
-}
-
-// awaitEnd has the end loop look at a lease when belief in it ends. Under k.mu.
-func (k *Keeper) awaitEnd(l *Lease) {
-	until := instant(l.until.Load())
-	k.deadlines.Set(l, until)
-	k.endLoop.WakeBy(until)
-}
-
-// forget takes a lease off the books when its operation has ended. Under k.mu.
-func (k *Keeper) forget(l *Lease) {
-	if l.index == nowhere {
-		return
-	}
-	last := len(k.leases) - 1
-	moved := k.leases[last]
-	k.leases[l.index], moved.index = moved, l.index
-	k.leases[last] = nil
-	k.leases = k.leases[:last]
-	l.index = nowhere
-	k.checkIdle()
-}
 
 // leave takes l from the front of its queue, where the first waiter comes instead. It does nothing
 // for a lease that is not there.
@@ -103,14 +71,6 @@ func (k *Keeper) leaveLocked(l *Lease) (done func()) {
 		return over.watch.end()
 	}
 	return nothing
-}
-
-// checkIdle tells Shutdown when nothing is left. Under k.mu.
-func (k *Keeper) checkIdle() {
-	if k.idle != nil && k.calls == 0 && len(k.leases) == 0 {
-		close(k.idle)
-		k.idle = nil
-	}
 }
 
 // holder is what others read of a lease of this process.

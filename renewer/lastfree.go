@@ -21,8 +21,8 @@ func lastRequests(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// freeOnce asks the store once to delete what Shutdown is to free. What it does not answer for stays
-// left.
+// freeOnce asks the store once to delete what Shutdown is to free.
+// What it does not answer for stays left.
 func (c *cleaner) freeOnce(ctx context.Context) {
 	c.byShard(func(some []*orphan) { _, _ = c.ask(ctx, some) })
 	c.drop()

@@ -31,7 +31,7 @@ type Lease struct {
 	extras   *leaseExtras // nil for most
 	tokens   *tokens      // reserved for hand-offs, maybe; nil if none were asked for
 	renewals int32
-	index    int32 // in k.leases
+	index    int32 // in Keeper.books, from 1 on; 0 if it is not on them
 	// in Keeper.deadlines, and in the wheel of its shardQueue
 	deadlinePlace, heartbeatPlace timing.Place
 	queue                         queueNumber // where its next heartbeat is planned
@@ -119,9 +119,6 @@ func (l *Lease) ttl() time.Duration {
 	}
 	return l.k.cfg.TTL
 }
-
-// nowhere is the index of a lease that is not on the books.
-const nowhere = int32(-1)
 
 func deadlinePlace(l *Lease) *timing.Place  { return &l.deadlinePlace }
 func heartbeatPlace(l *Lease) *timing.Place { return &l.heartbeatPlace }

@@ -24,24 +24,24 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 	if err := errors.Join(nilStore, err); err != nil {
 		return nil, err
 	}
+	clock := timing.NewClock(slept)
+	shards := shardsOf(store)
 	k := &Keeper{
-		store:     store,
-		shards:    shardsOf(store),
-		cfg:       cfg,
-		self:      Holder{Node: cfg.Node, PID: os.Getpid()},
-		clock:     timing.NewClock(slept),
-		observer:  cfg.Observer,
-		closed:    make(chan struct{}),
-		stop:      make(chan struct{}),
-		deadlines: timing.NewDeadlineHeap(deadlinePlace),
-		queues:    newWaitQueues(),
+		store:      store,
+		shards:     shards,
+		cfg:        cfg,
+		self:       Holder{Node: cfg.Node, PID: os.Getpid()},
+		clock:      clock,
+		observer:   cfg.Observer,
+		deadlines:  newDeadlines(clock),
+		queues:     newWaitQueues(),
+		requests:   newRequests(cfg.RequestTimeout, clock),
+		heartbeats: newHeartbeats(cfg, shards, clock),
+		shutdown:   newShutdown(),
 	}
-	k.heartbeats = newHeartbeats(cfg, k.shards, k.clock)
-	k.endLoop = timing.NewLoop(k.clock)
-	k.requests = newRequests(cfg.RequestTimeout, k.clock)
-	k.outages.clock = k.clock
-	k.cleaner = newCleaner(store, cfg, k.clock, &k.goroutines, k.requests.limited)
+	k.outages.clock = clock
+	k.cleaner = newCleaner(store, cfg, clock, &k.goroutines, k.requests.limited)
 	k.goroutines.run(func() { k.heartbeats.loop.Run(k.sendDue) })
-	k.goroutines.run(func() { k.endLoop.Run(k.endDue) })
+	k.goroutines.run(func() { k.deadlines.loop.Run(k.endDue) })
 	return k, nil
 }

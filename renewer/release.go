@@ -68,7 +68,7 @@ func (k *Keeper) settleAndLeave(
 		l.foundLost(lost)
 	}
 	left := k.leaveLocked(l)
-	k.forget(l)
+	k.books.forget(l)
 	k.mu.Unlock()
 	over = true
 	left()
@@ -84,7 +84,7 @@ func (k *Keeper) settle(
 	switch {
 	case was == held:
 		lost, failed = k.free(ctx, l, hold, now)
-		k.cleaner.revisit(l.orphan(hold), unsettled, now)
+		k.revisit(l, hold, unsettled, now)
 	case was == released:
 		l.endContext(lost) // Shutdown has freed the key
 	case lost.Reason != ReasonTaken:
@@ -94,9 +94,17 @@ func (k *Keeper) settle(
 		k.cleaner.disown(l.orphan(hold), unsettled)
 	default:
 		l.endContext(lost)
-		k.cleaner.revisit(l.orphan(hold), unsettled, now)
+		k.revisit(l, hold, unsettled, now)
 	}
 	return lost, failed
+}
+
+// revisit has the cleaner come back for a key that was freed at an instant, if an acquire was sent
+// that was never answered.
+func (k *Keeper) revisit(l *Lease, hold Hold, unsettled, freed instant) {
+	if unsettled != 0 {
+		k.cleaner.revisit(l.orphan(hold), unsettled, freed)
+	}
 }
 
 // free deletes the key of a lease that was believed in until now.
@@ -168,7 +176,7 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 	k.mu.Unlock()
 	defer func() { // also if the store panics
 		k.mu.Lock()
-		k.forget(l)
+		k.books.forget(l)
 		k.mu.Unlock()
 		left()
 	}()

@@ -31,7 +31,7 @@ const (
 // sends. A store that is not [Sharded] has one. Guarded by Keeper.mu.
 type shardQueue struct {
 	number   queueNumber
-	due      *timing.TimingWheel[*Lease]
+	due      *timing.Wheel[*Lease]
 	underWay int           // batches
 	sent     instant       // when the last was sent
 	full     bool          // it left others behind that were due
@@ -40,8 +40,8 @@ type shardQueue struct {
 	gapMost  time.Duration
 }
 
-// queueNumber is a queue in fewer bytes than a pointer, of which every lease has one: n is the queue
-// of shard n-1.
+// queueNumber is a queue in fewer bytes than a pointer, of which
+// every lease has one: n is the queue of shard n-1.
 type queueNumber int16
 
 const noQueue queueNumber = 0
@@ -49,7 +49,7 @@ const noQueue queueNumber = 0
 func newShardQueue(number queueNumber, heartbeat time.Duration) *shardQueue {
 	most := min(gapMost, heartbeat/64)
 	return &shardQueue{
-		number: number, due: timing.NewTimingWheel(2*heartbeat, heartbeatPlace), sent: -never,
+		number: number, due: timing.NewWheel(2*heartbeat, heartbeatPlace), sent: -never,
 		gap: min(gapLeast, most), gapMost: most,
 	}
 }

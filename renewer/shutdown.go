@@ -4,8 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
+)
+
+// shutdown is how far [Keeper.Shutdown] has come. Guarded by Keeper.mu, other than the channels.
+//
+// What it holds true: the phases come in their order, and ended does
+// not change once stop is closed.
+type shutdown struct {
+	phase    phase
+	stillRan int           // operations that ran when they were told to stop
+	ended    error         // what Shutdown returns
+	closed   chan struct{} // closed when it begins
+	stop     chan struct{} // closed when it has freed everything
+}
+
+func newShutdown() shutdown {
+	return shutdown{closed: make(chan struct{}), stop: make(chan struct{})}
+}
+
+type phase uint8
+
+const (
+	phaseRun   phase = iota
+	phaseDrain       // callers are refused, and operations are waited for
+	phaseTell        // every operation was told to stop: one that begins now is told at once
+	phaseFree        // questions to the store have ended: those asked now end at once
 )
 
 // Shutdown ends the keeper. Callers who wait for a lock and newcomers get
@@ -62,15 +86,12 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 func (k *Keeper) close() (idle <-chan struct{}, first bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closing {
+	if k.shutdown.phase != phaseRun {
 		return nil, false
 	}
-	k.closing = true
-	close(k.closed)
-	k.idle = make(chan struct{})
-	idle = k.idle
-	k.checkIdle()
-	return idle, true
+	k.shutdown.phase = phaseDrain
+	close(k.shutdown.closed)
+	return k.books.whenIdle(), true
 }
 
 // drainTime is how much of what is left of ctx may be waited.
@@ -105,13 +126,13 @@ func (k *Keeper) await(ctx context.Context, idle <-chan struct{}, most time.Dura
 func (k *Keeper) tell() {
 	var news losses
 	k.mu.Lock()
-	k.told = true
+	k.shutdown.phase = phaseTell
 	now := k.clock.Now()
-	for _, l := range k.leases {
+	for _, l := range k.books.leases {
 		if l.state == released { // the store is being told
 			continue
 		}
-		k.stillRan++
+		k.shutdown.stillRan++
 		if l.state == held {
 			k.lose(l, ReasonShutdown, now, &news)
 		}
@@ -120,138 +141,12 @@ func (k *Keeper) tell() {
 	news.deliver(k)
 }
 
-// hangUpFor is how long a store may take to return when the context of what it was asked has ended.
-const hangUpFor = time.Second
-
-// finish frees what is left and ends the goroutines.
-func (k *Keeper) finish(ctx context.Context, idle <-chan struct{}) error {
-	k.freeNoticed(ctx)
-	k.await(context.Background(), idle, k.noticeLeft(ctx))
-	k.hangUp()
-	k.disownNoticed()
-	k.await(context.Background(), idle, min(hangUpFor, max(k.drainTime(ctx), firstBackoff)))
-	k.disownNoticed()
-	last, cancel := lastRequests(ctx)
-	defer cancel()
-	return k.halt(last, unfreed(k.cleaner.freeAll(ctx, last)))
-}
-
-// freeNoticed releases what need not wait until the others have had their notice, once.
-func (k *Keeper) freeNoticed(ctx context.Context) {
-	last, cancel := lastRequests(ctx)
-	defer cancel()
-	k.disownNoticed()
-	k.cleaner.freeOnce(last)
-}
-
-// disownNoticed takes the leases of operations off the books that still run although they have had
-// their notice: the cleaner is to free their keys.
-func (k *Keeper) disownNoticed() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := k.clock.Now()
-	// since forget puts the last in the place of one that goes
-	for _, l := range slices.Backward(k.leases) {
-		if l.state == lost && l.lost().Reason != ReasonTaken && l.noticed() <= now {
-			o := l.orphan(l.ending(now))
-			o.freed = l.freedByShutdown
-			k.cleaner.leave(o)
-			k.forget(l)
-		}
-	}
-}
-
-// freedByShutdown books that the store was asked to free the key, and has answered.
-func (l *Lease) freedByShutdown() {
-	l.k.mu.Lock()
-	defer l.k.mu.Unlock()
-	l.withExtras().freed = true
-}
-
-// unfreed is the error of Shutdown for n keys, nil for none.
-func unfreed(n int, failure error) error {
-	if n == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %d keys could not be freed, and lapse by themselves: %w",
-		ErrUnavailable, n, storeError{failure})
-}
-
-// noticeLeft is how long to wait so that each operation that was told has had Margin since; and
-// otherwise for what the store is being asked.
-func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := k.clock.Now()
-	left := min(k.cfg.Margin, k.drainTime(ctx))
-	for _, l := range k.leases {
-		if l.state == lost && l.lost().Reason != ReasonTaken {
-			left = max(left, l.noticed().Sub(now))
-		}
-	}
-	return left
-}
-
-// noticed is from when the key of a lost lease may be released: its operation has had the notice
-// that it was promised, or will have had it when [HoldAtLeast] ends, before which nobody else can
-// have the lock. Under k.mu.
-func (l *Lease) noticed() instant {
-	at := l.extras.lostAt.Add(l.k.cfg.Margin)
-	if l.extras.least >= at {
-		return l.extras.lostAt
-	}
-	return at
-}
-
-// hangUp ends what the store is being asked, other than by finish: its answers would find nobody.
-func (k *Keeper) hangUp() {
-	k.mu.Lock()
-	k.halted = true
-	var unanswered []context.CancelCauseFunc
-	for l := range k.deadlines.All() {
-		if l.state == asking {
-			unanswered = append(unanswered, l.op.Load().cancel)
-		}
-	}
-	k.mu.Unlock()
-	k.cleaner.collect() // before its questions end, so that they are no faults
-	for _, cancel := range unanswered {
-		cancel(ErrShutdown)
-	}
-	k.requests.end()
-}
-
-// halt ends the loops, settles what Shutdown returns, and frees what has come in since finish
-// looked last. From then on everybody frees what is theirs.
-func (k *Keeper) halt(last context.Context, err error) error {
-	k.mu.Lock()
-	unanswered := k.calls
-	for _, l := range k.leases {
-		if l.state == released {
-			unanswered++
-		}
-	}
-	k.mu.Unlock()
-	if unanswered > 0 {
-		err = errors.Join(err,
-			fmt.Errorf("%w: %d of its answers are still awaited; what they leave lapses by itself",
-				ErrUnavailable, unanswered))
-	}
-	k.disownNoticed()
-	err = errors.Join(err, unfreed(k.cleaner.close(last)))
-	k.ended = k.verdict(err)
-	k.heartbeats.loop.Stop()
-	k.endLoop.Stop()
-	close(k.stop)
-	return err
-}
-
 func (k *Keeper) verdict(err error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.stillRan > 0 {
+	if k.shutdown.stillRan > 0 {
 		err = errors.Join(fmt.Errorf("lockbeat: shutdown: %d operations still ran and lost their "+
-			"leases", k.stillRan), err)
+			"leases", k.shutdown.stillRan), err)
 	}
 	return err
 }
@@ -272,8 +167,8 @@ func (k *Keeper) awaitLoops(ctx context.Context) {
 // awaitStop is Shutdown for the second and later callers.
 func (k *Keeper) awaitStop(ctx context.Context) error {
 	select {
-	case <-k.stop:
-		return k.ended
+	case <-k.shutdown.stop:
+		return k.shutdown.ended
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -33,7 +33,7 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 	case <-ctx.Done():
 		c.stepOut(w)
 		err = c.cancelled(ctx)
-	case <-c.k.closed:
+	case <-c.k.shutdown.closed:
 		c.stepOut(w)
 		err = c.fail(ErrShutdown, nil)
 	}
@@ -47,7 +47,7 @@ func (c *call) join() (*waiter, error) {
 	k := c.k
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closing {
+	if k.shutdown.phase != phaseRun {
 		return nil, c.fail(ErrShutdown, nil)
 	}
 	if !k.queues.join(c.l) {

@@ -31,7 +31,7 @@ var engineFaults = []engineFault{
 	}},
 	{"the context ends a quarter of the TTL late", untrue, []edit{
 		{
-			"loss.go", "if until := instant(l.until.Load()); until > now {",
+			"deadlines.go", "if until := instant(l.until.Load()); until > now {",
 			"until := instant(l.until.Load()); if PLANTED { until = until.Add(k.cfg.TTL / 4) }; " +
 				"if until > now {",
 		},
@@ -125,7 +125,7 @@ var engineFaults = []engineFault{
 	}},
 	{"a shutdown frees without telling", untrue, []edit{
 		{
-			"shutdown.go", "if l.state == lost && l.lost().Reason != ReasonTaken && l.noticed()",
+			"finish.go", "if l.state == lost && l.lost().Reason != ReasonTaken && l.noticed()",
 			"if l.state == held && PLANTED || l.state == lost && l.lost().Reason != ReasonTaken && " +
 				"l.noticed()",
 		},
@@ -133,11 +133,11 @@ var engineFaults = []engineFault{
 	}},
 	{"a shutdown frees what it has just told", []kind{lateNotice}, []edit{
 		{
-			"shutdown.go", "at := l.extras.lostAt.Add(l.k.cfg.Margin)",
+			"finish.go", "at := l.extras.lostAt.Add(l.k.cfg.Margin)",
 			"at := l.extras.lostAt.Add(l.k.cfg.Margin); if PLANTED { at = l.extras.lostAt }",
 		},
 		{
-			"shutdown.go", "left := min(k.cfg.Margin, k.drainTime(ctx))",
+			"finish.go", "left := min(k.cfg.Margin, k.drainTime(ctx))",
 			"left := min(k.cfg.Margin, k.drainTime(ctx)); if PLANTED { return 0 }",
 		},
 	}},

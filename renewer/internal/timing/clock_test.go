@@ -18,8 +18,8 @@ func TestNoSumPassesNever(t *testing.T) {
 	assert.Equal(t, time.Second, timing.Instant(3*time.Second).Sub(timing.Instant(2*time.Second)))
 }
 
-// A suspend counts from the first reading of Now, within a millisecond in Recent, and in AtMost once
-// another call has seen it.
+// A suspend counts from the first reading of Now, within a
+// millisecond in Recent, and in AtMost once another call has seen it.
 func TestTheClockCountsSuspends(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

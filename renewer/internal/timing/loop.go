@@ -57,8 +57,8 @@ func (l *Loop) Stop() {
 	l.signal()
 }
 
-// Run steps until Stop, at once for the first time. Only one goroutine may call it. A step reads the
-// clock itself, under whichever lock it needs.
+// Run steps until Stop, at once for the first time. Only one goroutine may
+// call it. A step reads the clock itself, under whichever lock it needs.
 func (l *Loop) Run(step func() (next Instant)) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

@@ -85,7 +85,8 @@ func TestAStepSaysWhenTheNextIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		l := newLooped(func(now timing.Instant) timing.Instant {
-			if n++; n < 3 {
+			n++
+			if n < 3 {
 				return now // more is due
 			}
 			return now.Add(2 * time.Hour)

@@ -30,7 +30,7 @@ type timetable interface {
 // takeDue takes out what is due by now, at most so many.
 func takeDue(table timetable, now timing.Instant, most int) (taken []*element) {
 	switch table := table.(type) {
-	case *timing.TimingWheel[*element]:
+	case *timing.Wheel[*element]:
 		table.Take(now, most, func(e *element) { taken = append(taken, e) })
 	case *timing.DeadlineHeap[*element]:
 		for len(taken) < most {
@@ -50,7 +50,7 @@ func takeDue(table timetable, now timing.Instant, most int) (taken []*element) {
 func TestTimetablesKeepOrder(t *testing.T) {
 	t.Parallel()
 	wheel := func(round time.Duration) func() timetable {
-		return func() timetable { return timing.NewTimingWheel(round, placeOf) }
+		return func() timetable { return timing.NewWheel(round, placeOf) }
 	}
 	for name, fresh := range map[string]func() timetable{
 		"heap":                          func() timetable { return timing.NewDeadlineHeap(placeOf) },
@@ -158,7 +158,7 @@ func BenchmarkSetAndRemove(b *testing.B) {
 	for _, n := range []int{1, 10_000} {
 		for name, table := range map[string]timetable{
 			"heap":  timing.NewDeadlineHeap(placeOf),
-			"wheel": timing.NewTimingWheel(time.Second, placeOf),
+			"wheel": timing.NewWheel(time.Second, placeOf),
 		} {
 			b.Run(fmt.Sprintf("%s/elements=%d", name, n), func(b *testing.B) {
 				elements := make([]element, n)

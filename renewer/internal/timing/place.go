@@ -1,6 +1,6 @@
 package timing
 
-// Place is where an element stands in a [DeadlineHeap] or a [TimingWheel]. Each element keeps its
+// Place is where an element stands in a [DeadlineHeap] or a [Wheel]. Each element keeps its
 // own, one for each structure that it may be in, so that it is found at once when it is moved or
 // taken out. Only the structure changes it.
 type Place uint32

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Slept returns for how long the machine has been suspended since it booted. Linux' CLOCK_MONOTONIC,
-// by which Go measures, stands still meanwhile; CLOCK_BOOTTIME goes on.
+// Slept returns for how long the machine has been suspended since it booted. Linux'
+// CLOCK_MONOTONIC, by which Go measures, stands still meanwhile; CLOCK_BOOTTIME goes on.
 func Slept() time.Duration {
 	var before, boot, after unix.Timespec
 	for range 3 {

@@ -2,17 +2,17 @@ package timing
 
 import "time"
 
-// TimingWheel orders elements roughly by an instant. It is a ring of buckets, each for a short span
-// of time and not sorted inside. All leases have the same interval, so entering one at its next
-// heartbeat, taking it out and moving on cost the same however many there are; in a heap each of
-// them walks through the memory of a dozen others. An element more than a round ahead waits in its
-// bucket for its round.
+// Wheel is a timing wheel: it orders elements roughly by an instant. It is a ring of
+// buckets, each for a short span of time and not sorted inside. All leases have the same
+// interval, so entering one at its next heartbeat, taking it out and moving on cost the
+// same however many there are; in a heap each of them walks through the memory of a
+// dozen others. An element more than a round ahead waits in its bucket for its round.
 //
-// What it holds true: no entry is of an earlier span than the cursor, and each element in it has its
-// bucket and its position there in its place.
+// What it holds true: no entry is of an earlier span than the cursor, and
+// each element in it has its bucket and its position there in its place.
 //
 // It has no lock: its user guards it.
-type TimingWheel[E any] struct {
+type Wheel[E any] struct {
 	place   func(E) *Place
 	span    time.Duration
 	buckets [wheelSize][]entry[E]
@@ -30,18 +30,18 @@ const (
 	smallBucket = 16
 )
 
-// NewTimingWheel returns an empty wheel that goes round once in a time. place returns where an
+// NewWheel returns an empty wheel that goes round once in a time. place returns where an
 // element keeps its place in it.
-func NewTimingWheel[E any](round time.Duration, place func(E) *Place) *TimingWheel[E] {
-	return &TimingWheel[E]{place: place, span: max(round/wheelSize, 1)}
+func NewWheel[E any](round time.Duration, place func(E) *Place) *Wheel[E] {
+	return &Wheel[E]{place: place, span: max(round/wheelSize, 1)}
 }
 
 // tick is the span that an instant is in. One before the clock was made is in the first: an answer
 // with an age reaches that far back.
-func (w *TimingWheel[E]) tick(at Instant) int64 { return max(0, int64(at)) / int64(w.span) }
+func (w *Wheel[E]) tick(at Instant) int64 { return max(0, int64(at)) / int64(w.span) }
 
 // Set enters an element at an instant, or moves it there.
-func (w *TimingWheel[E]) Set(element E, at Instant) {
+func (w *Wheel[E]) Set(element E, at Instant) {
 	w.Remove(element)
 	tick := w.tick(at)
 	if w.length == 0 || tick < w.cursor {
@@ -60,7 +60,7 @@ func (w *TimingWheel[E]) Set(element E, at Instant) {
 func placeIn(b int64, i int) Place { return Place(b<<positionBits|int64(i)) + 1 }
 
 // Remove takes an element out if it is in.
-func (w *TimingWheel[E]) Remove(element E) {
+func (w *Wheel[E]) Remove(element E) {
 	place := *w.place(element)
 	if place == Nowhere {
 		return
@@ -70,7 +70,7 @@ func (w *TimingWheel[E]) Remove(element E) {
 }
 
 // drop takes out what stands at position i in bucket b.
-func (w *TimingWheel[E]) drop(b int64, i int) {
+func (w *Wheel[E]) drop(b int64, i int) {
 	bucket := w.buckets[b]
 	last := len(bucket) - 1
 	*w.place(bucket[i].element) = Nowhere
@@ -87,7 +87,7 @@ func (w *TimingWheel[E]) drop(b int64, i int) {
 }
 
 // First returns the earliest instant, [Never] if the wheel is empty.
-func (w *TimingWheel[E]) First() Instant {
+func (w *Wheel[E]) First() Instant {
 	if w.length == 0 {
 		return Never
 	}
@@ -106,7 +106,7 @@ func (w *TimingWheel[E]) First() Instant {
 
 // Take takes out up to most elements that are due by now, the earlier spans first, and calls f with
 // each.
-func (w *TimingWheel[E]) Take(now Instant, most int, f func(E)) {
+func (w *Wheel[E]) Take(now Instant, most int, f func(E)) {
 	for most > 0 && w.First() <= now {
 		b := w.cursor % wheelSize
 		for i := len(w.buckets[b]) - 1; i >= 0 && most > 0; i-- {
