@@ -133,3 +133,41 @@ func (k *Keeper) halt(last context.Context, err error) error {
 	close(k.shutdown.stop)
 	return err
 }
+
+// drainTime is how much of what is left of ctx may be waited.
+func (k *Keeper) drainTime(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return 1<<63 - 1
+	}
+	left := time.Until(deadline)
+	return left - min(left/4, max(time.Second, k.cfg.Margin*5/4))
+}
+
+// await waits until neither calls nor leases are left, and reports whether it came to that.
+func (k *Keeper) await(ctx context.Context, idle <-chan struct{}, most time.Duration) bool {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-idle:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	select {
+	case <-idle:
+		return true
+	default:
+		return false
+	}
+}
+
+func (k *Keeper) verdict(err error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.shutdown.stillRan > 0 {
+		err = errors.Join(fmt.Errorf("lockbeat: shutdown: %d operations still ran and lost their "+
+			"leases", k.shutdown.stillRan), err)
+	}
+	return err
+}

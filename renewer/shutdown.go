@@ -2,34 +2,6 @@ package renewer
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
-)
-
-// shutdown is how far [Keeper.Shutdown] has come. Guarded by Keeper.mu, other than the channels.
-//
-// What it holds true: the phases come in their order, and ended does
-// not change once stop is closed.
-type shutdown struct {
-	phase    phase
-	stillRan int           // operations that ran when they were told to stop
-	ended    error         // what Shutdown returns
-	closed   chan struct{} // closed when it begins
-	stop     chan struct{} // closed when it has freed everything
-}
-
-func newShutdown() shutdown {
-	return shutdown{closed: make(chan struct{}), stop: make(chan struct{})}
-}
-
-type phase uint8
-
-const (
-	phaseRun   phase = iota
-	phaseDrain       // callers are refused, and operations are waited for
-	phaseTell        // every operation was told to stop: one that begins now is told at once
-	phaseFree        // questions to the store have ended: those asked now end at once
 )
 
 // Shutdown ends the keeper. Callers who wait for a lock and newcomers get
@@ -94,34 +66,6 @@ func (k *Keeper) close() (idle <-chan struct{}, first bool) {
 	return k.books.whenIdle(), true
 }
 
-// drainTime is how much of what is left of ctx may be waited.
-func (k *Keeper) drainTime(ctx context.Context) time.Duration {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return 1<<63 - 1
-	}
-	left := time.Until(deadline)
-	return left - min(left/4, max(time.Second, k.cfg.Margin*5/4))
-}
-
-// await waits until neither calls nor leases are left, and reports whether it came to that.
-func (k *Keeper) await(ctx context.Context, idle <-chan struct{}, most time.Duration) bool {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-idle:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	select {
-	case <-idle:
-		return true
-	default:
-		return false
-	}
-}
-
 // tell loses every lease that is still held.
 func (k *Keeper) tell() {
 	var news losses
@@ -139,16 +83,6 @@ func (k *Keeper) tell() {
 	}
 	k.mu.Unlock()
 	news.deliver(k)
-}
-
-func (k *Keeper) verdict(err error) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.shutdown.stillRan > 0 {
-		err = errors.Join(fmt.Errorf("lockbeat: shutdown: %d operations still ran and lost their "+
-			"leases", k.shutdown.stillRan), err)
-	}
-	return err
 }
 
 // awaitLoops waits for the engine's goroutines.

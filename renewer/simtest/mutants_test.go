@@ -31,7 +31,7 @@ var engineFaults = []engineFault{
 	}},
 	{"the context ends a quarter of the TTL late", untrue, []edit{
 		{
-			"deadlines.go", "if until := instant(l.until.Load()); until > now {",
+			"loss.go", "if until := instant(l.until.Load()); until > now {",
 			"until := instant(l.until.Load()); if PLANTED { until = until.Add(k.cfg.TTL / 4) }; " +
 				"if until > now {",
 		},
