@@ -104,7 +104,7 @@ func (c *call) rescue() {
 	k.discard(l, unsettled)
 }
 
-// run asks the store from the head of the line. It returns when the
+// run asks the store from the head of its queue. It returns when the
 // request that was granted was sent.
 func (c *call) run(ctx context.Context) (sent instant, err error) {
 	k := c.k

@@ -3,7 +3,7 @@ package renewer
 // books are what is under way: calls of Acquire, and leases.
 //
 // What they hold true: a lease is on the books from its grant until its key is free, or the
-// cleaner's. A call is on them from when it stands in line until it has failed, or its lease is on
+// cleaner's. A call is on them from when it is in a queue until it has failed, or its lease is on
 // them. idle closes once, when neither is left.
 //
 // Guarded by Keeper.mu.

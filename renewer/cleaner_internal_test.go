@@ -81,8 +81,8 @@ func (f *faults) Fault(Fault) {
 
 var errDown = errors.New("down")
 
-// onCleaner runs f with a cleaner that has no keeper, on a store with a shard for each first letter.
-// Its goroutines are to end by themselves.
+// onCleaner runs f with a cleaner that has no keeper, on a store with a
+// shard for each first letter. Its goroutines are to end by themselves.
 func onCleaner(t *testing.T, f func(t *testing.T, c *cleaner, s *releases, o *faults)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
-// contend asks the store until the lock is ours, from the head of the line: one
+// contend asks the store until the lock is ours, from the head of its queue: one
 // contender a process and name. Between two questions it waits for whichever comes
 // first of a wake-up, the end of the TTL that the store told, and a slow poll.
 func (c *call) contend(ctx context.Context) (sent instant, err error) {

@@ -14,7 +14,7 @@ const (
 // falseWakes bounds the questions that wake-ups cause. A user of the server who may only publish
 // can send wake-ups, and each led to a question to the store: 11,000 a second. A wake-up within
 // the pause after a false one is answered at the end of the pause, together with all others until
-// then. Only the head of a line touches it.
+// then. Only the head of a queue touches it.
 type falseWakes struct {
 	any   bool // there was one since the name was last free
 	pause time.Duration

@@ -34,7 +34,7 @@ func (c *call) bookTokens(now instant) {
 	}
 }
 
-// handOff gives a lease that is being released to the next in line, or returns false: nobody waits,
+// handOff gives a lease that is being released to the first waiter, or returns false: none waits,
 // no token may be used, the heartbeat is in doubt or too little time is left, or something about
 // either lease is unusual. What it returns is to be called without the lock. Under k.mu.
 func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {

@@ -21,8 +21,8 @@ import (
 // Sharded.Shard, under Keeper.mu, which must return at once.
 
 // Keeper acquires leases from one [Store] and keeps them alive. Two goroutines serve all of its
-// leases: one sends heartbeats in batches, one ends what could not be renewed. All methods may be
-// called concurrently.
+// leases: one sends heartbeats in batches, one ends what was not renewed in time. All methods may
+// be called concurrently.
 type Keeper struct { // a coordinator of parts that own their state
 	store    Store
 	shards   shards

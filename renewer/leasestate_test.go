@@ -41,9 +41,7 @@ func TestALeasesState(t *testing.T) {
 		cfg := config
 		cfg.MaxHold = time.Minute
 		h, belief := held(t, cfg)
-		for i := range time.Duration(60) {
-			h.Renewed(sent + i*time.Second)
-		}
+		h.Renewed(sent + 60*time.Second)
 		assert.Equal(t, now+time.Minute, h.Until())
 		h.LimitTo(now+2*time.Minute, renewer.ReasonAbandoned)
 		assert.Equal(t, now+time.Minute, h.Until())

@@ -11,7 +11,7 @@ type Option func(request) request
 type request struct {
 	label     *label        // nil: none
 	maxWait   time.Duration // 0: as long as the context lives
-	most      int           // in the line behind its head; 0: any number
+	most      int           // waiters; 0: any number
 	least     time.Duration // to be held
 	manual    time.Duration // the TTL without a heartbeat; 0: with one
 	try       bool
@@ -26,14 +26,14 @@ func Operation(name string) Option {
 	return func(r request) request { r.label = named; return r }
 }
 
-// MaxWait bounds how long Acquire waits, in the line and for the store, to d. When it runs out the
+// MaxWait bounds how long Acquire waits, in the queue and for the store, to d. When it runs out the
 // error is [ErrHeld], or [ErrUnavailable] if the store could not be asked. Zero or less: no
 // waiting, as with TryAcquire. Without this option Acquire waits for as long as its context lives.
 func MaxWait(d time.Duration) Option {
 	return func(r request) request { r.maxWait, r.try = d, d <= 0; return r }
 }
 
-// MaxWaiters refuses the call if n callers of this keeper stand in line for the
+// MaxWaiters refuses the call if n callers of this keeper wait for the
 // name already, behind the one who has the lock or asks the store for it: an error
 // that is [ErrHeld] and [ErrQueueFull]. It bounds the memory and the waiting time
 // that a popular name can cost a server. Zero or less, the default: no limit.

@@ -51,8 +51,8 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	}
 }
 
-// settleAndLeave is settle, and gives the next in line its turn, also if the store or an observer
-// panics.
+// settleAndLeave is settle, and lets the next waiter come to the
+// front, also if the store or an observer panics.
 func (k *Keeper) settleAndLeave(
 	ctx context.Context, l *Lease, was state, lost *LostError, hold Hold, now instant,
 ) (_ *LostError, failed error) {
@@ -162,9 +162,9 @@ func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver 
 	k.observer.Released(l.seen(), r)
 }
 
-// discard ends a lease whose operation never began, since its caller has left, or whose release was
-// left by a panic. The next in line has its turn, and the key is freed behind it. unsettled is as
-// for disown.
+// discard ends a lease whose operation never began, since its caller has
+// left, or whose release was left by a panic. The next waiter comes to
+// the front, and the key is freed behind it. unsettled is as for disown.
 func (k *Keeper) discard(l *Lease, unsettled instant) {
 	k.mu.Lock()
 	lost := l.lost()

@@ -23,7 +23,8 @@ var (
 const recordSuffix = ":record"
 
 // MaxRecord is how many bytes the data of a record may have: 16 MiB. [Store.Write] refuses more,
-// and [Store.Prepare] and [Store.Read] a record that somebody else has made larger: both are [renewer.ErrRejected].
+// and [Store.Prepare] and [Store.Read] a record that another client has made larger: both are
+// [renewer.ErrRejected].
 const MaxRecord = 16 << 20
 
 var _ renewer.Recorder = (*Store)(nil)
