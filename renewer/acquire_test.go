@@ -252,8 +252,8 @@ func TestErrorsAreTold(t *testing.T) {
 				}
 				require.ErrorContains(t, err, tt.text)
 				synctest.Wait()
-				lines, _ := k.LinesAndOrphans()
-				require.Zero(t, lines, "nothing is left behind")
+				names, _ := k.NamesAndOrphans()
+				require.Zero(t, names, "nothing is left behind")
 				require.Zero(t, s.Watchers("a"))
 			})
 		})

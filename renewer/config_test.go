@@ -218,8 +218,8 @@ func TestNamesOfStoresAreNobodys(t *testing.T) {
 		for way, f := range map[string]func() error{
 			"Acquire":    func() error { _, err := k.Acquire(t.Context(), name); return err },
 			"TryAcquire": func() error { _, err := k.TryAcquire(t.Context(), name); return err },
-			"Look": func() error {
-				_, err := k.Look(t.Context(), renewer.Look{Name: name})
+			"Read": func() error {
+				_, err := k.Read(t.Context(), name)
 				return err
 			},
 			"Write": func() error {

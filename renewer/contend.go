@@ -4,28 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
-const (
-	// A waiter asks again this long after the key's TTL should have
-	// ended: by then it has, though the server rounds to milliseconds.
-	ttlSlack = time.Millisecond
-	// The shortest pause between two questions that were not prompted by a wake-up, so that an
-	// odd answer, such as a key that is held for 0 ms over and over, can't make a busy loop.
-	leastPause = 2 * time.Millisecond
-	// Pauses after the store could not be asked: doubled each time, with jitter.
-	// The longest is short enough to find a server soon after it is back.
-	firstBackoff = 25 * time.Millisecond
-	lastBackoff  = 500 * time.Millisecond
-)
-
-// contend asks the store until the lock is ours, from the head of the line: one
+// contend asks the store until the lock is ours, from the head of its queue: one
 // contender a process and name. Between two questions it waits for whichever comes
 // first of a wake-up, the end of the TTL that the store told, and a slow poll.
 func (c *call) contend(ctx context.Context) (sent instant, err error) {
-	if ln := c.watched(); ln != nil {
-		drain(ln.wake) // for a caller who stood here before
+	if w := c.watch(); w != nil {
+		drain(w.wake) // for a head that has left
 	}
 	for failures, woken := 0, false; ; {
 		sent, err := c.ask(ctx)
@@ -48,15 +36,15 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	if ctx.Err() != nil {
 		return 0, c.cancelled(ctx)
 	}
-	sent = k.clock.atMost()
-	if sent >= c.bound {
+	sent = k.clock.AtMost()
+	if sent >= c.until {
 		if !c.contended && !c.seen.known {
-			c.seen = glimpse{known: true, err: errNoAnswer}
+			c.seen = holderInfo{known: true, err: errNoAnswer}
 		}
 		return 0, c.refuse()
 	}
-	limit := sent.add(k.cfg.RequestTimeout)
-	cut := c.bound < limit // it is the caller's patience, not the store's time, that runs out
+	limit := sent.Add(k.cfg.RequestTimeout)
+	cut := c.until < limit // it is the caller's patience, not the store's time, that runs out
 	request, reserve := c.beginRequest(ctx, limit)
 	c.attempts++
 	// an earlier question that is granted after all has told the former trace
@@ -82,15 +70,15 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	case StatusTaken:
 		// Somebody else's: nothing of ours is there. An earlier question that was
 		// lost on its way may still take effect, though, once the other has gone.
-		if sent >= c.unsettled.add(k.store.Settle()) {
+		if sent >= c.unsettled.Add(k.store.Settle()) {
 			c.unsettled = 0
 		}
 		// The name has changed hands since the last question: it was free in between. Or it may
 		// have: at this very moment, or nobody knows.
-		c.freed = g.HeldFor == 0 || c.refused != 0 && g.HeldFor < sent.sub(c.refused)
+		c.freed = g.HeldFor == 0 || c.refused != 0 && g.HeldFor < sent.Sub(c.refused)
 		c.refused = sent
 		c.contended, c.queued = true, c.queued || g.Queued
-		c.behind = glimpse{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL}
+		c.behind = holderInfo{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL}
 		c.see(c.behind)
 	default:
 		if !g.Unsent {
@@ -104,7 +92,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 			g.Err = c.noAnswer(cut, g.Err)
 		}
 		if !cut || !c.seen.known || errors.Is(g.Err, ErrRejected) {
-			c.see(glimpse{known: true, err: orUnexplained(g.Err)})
+			c.see(holderInfo{known: true, err: orUnexplained(g.Err)})
 		}
 	}
 	if c.request.try || errors.Is(g.Err, ErrRejected) {
@@ -113,20 +101,81 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	return 0, nil
 }
 
+// beginRequest limits a question of the caller's to the store, which
+// ends with ctx too. It tells how many fencing tokens to reserve.
+//
+// Where nothing but [Config.RequestTimeout] can end it, it shares the limit of
+// other requests. Otherwise the end loop keeps the time, and the context becomes
+// the operation's if the answer is yes, so that an acquire makes only one.
+func (c *call) beginRequest(
+	ctx context.Context, limit instant,
+) (request context.Context, reserve int) {
+	k, l := c.k, c.l
+	shared := ctx.Done() == nil && limit < c.until
+	if !shared && l.op.Load() == nil {
+		l.op.Store(c.opContext(ctx))
+	}
+	k.mu.Lock()
+	halted := k.shutdown.phase >= phaseFree
+	if k.queues.of(l.name) != nil {
+		reserve = c.reserve()
+		c.reserves = c.reserves || reserve > 0
+	}
+	if !shared && !halted {
+		until := min(limit, c.until)
+		k.deadlines.set(l, until)
+	}
+	k.mu.Unlock()
+	if shared {
+		return k.requests.limited(ctx), reserve
+	}
+	op := l.op.Load()
+	if halted { // nobody keeps the time any more
+		op.cancel(ErrShutdown)
+	}
+	return op.ctx, reserve
+}
+
+// opContext makes the operation's context, in the room for it when it is the first.
+func (c *call) opContext(ctx context.Context) *opContext {
+	room := c.room
+	c.room = nil // another request may still have it
+	if room == nil {
+		room = new(opContext)
+	}
+	return room.begin(ctx)
+}
+
+// endRequest tells whether the limit was reached before the answer.
+func (c *call) endRequest(request context.Context) (late bool) {
+	k, l := c.k, c.l
+	if l.op.Load() == nil {
+		return request.Err() != nil
+	}
+	k.mu.Lock()
+	late = l.deadlinePlace == timing.Nowhere
+	k.deadlines.Remove(l)
+	k.mu.Unlock()
+	if late {
+		l.dropContext()
+	}
+	return late
+}
+
 // grantOf is the store's answer to a claim sent at an instant, and when it counts from.
 func (c *call) grantOf(ctx context.Context, grants []Grant, sent instant) (Grant, instant) {
 	k, g := c.k, answerTo(grants, 0, 1, brokenGrant)
 	if answered := isAnswer(g.Status, g.Err); answered || ctx.Err() == nil {
-		k.bookReply(k.shardOf(c.l.name), sent, answered)
+		k.outages.book(k.shards.of(c.l.name), sent, answered)
 	}
 	if g.Status != StatusHeld {
 		return g, sent
 	}
-	sent = sent.add(-max(0, g.Age))
-	if ttl := c.l.ttl(); k.clock.atMost() >= sent.add(k.validFor(ttl)-k.cfg.Margin) {
+	sent = sent.Add(-max(0, g.Age))
+	if ttl := c.l.ttl(); k.clock.AtMost() >= k.deadlineOf(sent, ttl).Add(-k.cfg.Margin) {
 		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
 		g = Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v",
-			k.clock.atMost().sub(sent), ttl)}
+			k.clock.AtMost().Sub(sent), ttl)}
 	}
 	return g, sent
 }
@@ -146,32 +195,4 @@ func (c *call) noAnswer(cut bool, err error) error {
 		"Config.RequestTimeout (%v); "+
 		"if the store is only far away, choose a longer Config.TTL (%v): %w",
 		errNoAnswer, c.attempts, c.k.cfg.RequestTimeout, c.k.cfg.TTL, err)
-}
-
-// pause is how long to wait before the next question if nothing wakes the caller.
-func (c *call) pause(failures *int) time.Duration {
-	var pause time.Duration
-	if c.seen.err != nil {
-		pause = min(firstBackoff<<min(*failures, 8), lastBackoff)
-		pause = pause/2 + jitter(pause/2)
-		*failures++
-	} else {
-		*failures = 0
-		pause = c.k.cfg.Poll*4/5 + jitter(c.k.cfg.Poll*2/5)
-		if c.seen.ttl > 0 {
-			pause = min(pause, c.seen.ttl+ttlSlack)
-		}
-		pause = max(pause, leastPause)
-	}
-	if c.bound != never {
-		pause = min(pause, c.bound.sub(c.k.clock.atMost()))
-	}
-	return pause
-}
-
-func orUnexplained(err error) error {
-	if err == nil {
-		return errors.New("the store gave no reason")
-	}
-	return err
 }

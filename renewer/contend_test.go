@@ -187,8 +187,8 @@ func TestNoOrphanOfACallerWhoLeft(t *testing.T) {
 					require.Equal(t, owner, cleaned[i].Holds[0].Owner)
 					assertInstant(t, begun.Add(want), cleaned[i].At, "clean-up")
 				}
-				lines, orphans := k.LinesAndOrphans()
-				require.Zero(t, lines+orphans)
+				names, orphans := k.NamesAndOrphans()
+				require.Zero(t, names+orphans)
 			})
 		})
 	}
@@ -254,7 +254,7 @@ func TestNoOrphanOfAnEarlierQuestion(t *testing.T) {
 				last := released[len(released)-1]
 				require.Equal(t, owner, last.Holds[0].Owner)
 				assertInstant(t, begun.Add(7*time.Second), last.At, "clean-up")
-				_, orphans := k.LinesAndOrphans()
+				_, orphans := k.NamesAndOrphans()
 				require.Zero(t, orphans)
 			})
 		})
@@ -283,7 +283,7 @@ func TestTheCleanUpIsRepeated(t *testing.T) {
 		n := len(s.Calls(script.Release))
 		pass(time.Hour)
 		require.Len(t, s.Calls(script.Release), n, "no use in deleting what has lapsed")
-		_, orphans := k.LinesAndOrphans()
+		_, orphans := k.NamesAndOrphans()
 		require.Zero(t, orphans)
 	})
 }

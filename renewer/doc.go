@@ -23,7 +23,7 @@
 //	asking ────────────▶ held ◀───────┐
 //	  │            ▲      │ └─────────┘
 //	  │ refused,   │      ├── Release ───────────────▶ released
-//	  ▼ cancelled  └──────┤  with others in line: handed over
+//	  ▼ cancelled  └──────┤  with others waiting: handed over
 //	 (error)              └── lost ── the operation ──────┘
 //	                          │       returns: Release
 //	                          └ context cancelled, cause *LostError
@@ -45,8 +45,8 @@
 //
 // # Many callers in one process
 //
-// Callers of one keeper who want the same name stand in line in this process, in the order in which
-// they came, and only the first of them asks the store. A lease that is released while others wait
+// Callers of one keeper who want the same name wait in a queue in this process, in the order in
+// which they came, and only its head asks the store. A lease that is released while others wait
 // goes to the next without asking, with a new context and a new fencing token out of those that the
 // store has reserved; [Config.HandOffs] and [Config.HandOffFor] bound how long that goes on, so
 // that other processes get their turn. A reserved token is used only once the store's clock has
@@ -70,7 +70,8 @@
 //
 // # Cost
 //
-// A keeper runs two goroutines however many leases it holds, and for the time of
-// a heartbeat one more. An idle lease costs one renewal an interval, in a batch
-// with the others that are due. [Observer] costs nothing when there is none.
+// A keeper runs two goroutines however many leases it holds: one sends heartbeats, one ends what
+// was not renewed in time. There is one more for each heartbeat under way, and one for each shard
+// on which keys are to be cleaned up. An idle lease costs one renewal an interval, in a batch with
+// the others that are due, and 300 bytes at most. [Observer] costs nothing when there is none.
 package renewer

@@ -42,9 +42,10 @@ var (
 	ErrConfig = errors.New("lockbeat: invalid configuration")
 )
 
-// Error is what Acquire, TryAcquire and Release return when they fail.
+// Error is what the methods of [Keeper] and [Lease] return when they fail, other than by a loss.
 type Error struct {
-	// Op is "acquire" or "release".
+	// Op is what failed: "acquire", "extend", "release", "prepare the record of", "read the record
+	// of" or "write the record of".
 	Op string
 	// Name is the lock's name as the caller gave it. Do not show it
 	// to remote callers: it may carry their data.
@@ -60,7 +61,7 @@ type Error struct {
 	// Waited is how long the call took.
 	Waited time.Duration
 	// Attempts counts the questions to the store; 0 for a call that
-	// only stood in line inside this process.
+	// only waited inside this process.
 	Attempts int
 	// Err is the cause below Kind, or nil.
 	Err error

@@ -3,7 +3,6 @@ package renewer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -29,16 +28,16 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 			Leases: 1, Contexts: func(yield func(context.Context) bool) { yield(l.seen()) },
 		})
 	}
-	sent := k.clock.atMost()
+	sent := k.clock.AtMost()
 	h := l.hold()
 	h.TTL = d
 	a := answerTo(k.store.Renew(request, []Hold{h}), 0, 1, brokenAnswer)
 	if a.Status == StatusUnknown {
 		a.Err = orUnexplained(a.Err)
 	}
-	lost := k.extended(l, a, sent.add(-max(0, a.Age)), d)
+	lost := k.extended(l, a, sent.Add(-max(0, a.Age)), d)
 	if k.observer != nil {
-		k.observer.Renewed(request, l.renewed(a, k.clock.atMost().sub(sent)))
+		k.observer.Renewed(request, extension(a, k.clock.AtMost().Sub(sent)))
 	}
 	switch {
 	case lost != nil:
@@ -78,32 +77,21 @@ func (l *Lease) checkExtend(d time.Duration) error {
 	return nil
 }
 
-// checkManual refuses a time in which nothing is left for the operation.
-func (k *Keeper) checkManual(d time.Duration) error {
-	if least := k.validFor(d) - k.cfg.Margin; d < time.Millisecond || least <= 0 {
-		return fmt.Errorf("%v is too short a time to hold a lock for: clock drift, 1ms and "+
-			"Config.Margin (%v) leave nothing of it", d, k.cfg.Margin)
-	}
-	return nil
-}
-
 // extended books the answer to an extension by d that was sent at an instant, and tells of a loss.
 func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) error {
 	var news losses
 	k.mu.Lock()
-	now := k.clock.now()
+	now := k.clock.Now()
 	if l.state == held {
 		switch {
 		case a.Status == StatusTaken || a.Status == StatusGone:
 			k.lose(l, ReasonTaken, now, &news)
 		case now >= instant(l.until.Load()):
-			k.end(l, now, &news) // confirmed or not, too late
+			k.expire(l, now, &news) // confirmed or not, too late
 		case a.Status == StatusHeld:
-			l.renewals++
-			l.deadline = max(l.deadline, sent.add(k.validFor(d)))
-			l.setUntil() // the agenda follows when the old instant comes
+			l.renewed(sent, d) // the heap follows when the old instant comes
 		default:
-			l.withRare().lastErr = a.Err
+			l.missed(a.Err)
 		}
 	}
 	lost := l.lost()
@@ -115,8 +103,8 @@ func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) err
 	return lost
 }
 
-// renewed is what observers hear of an extension.
-func (l *Lease) renewed(a Answer, took time.Duration) Renewed {
+// extension is what observers hear of one.
+func extension(a Answer, took time.Duration) Renewed {
 	r := Renewed{Leases: 1, Took: took, Err: a.Err}
 	switch a.Status {
 	case StatusHeld:

@@ -1,7 +1,6 @@
 package renewer
 
 import (
-	"context"
 	"time"
 )
 
@@ -15,7 +14,7 @@ const (
 // falseWakes bounds the questions that wake-ups cause. A user of the server who may only publish
 // can send wake-ups, and each led to a question to the store: 11,000 a second. A wake-up within
 // the pause after a false one is answered at the end of the pause, together with all others until
-// then. Only the head of a line touches it.
+// then. Only the head of a queue touches it.
 type falseWakes struct {
 	any   bool // there was one since the name was last free
 	pause time.Duration
@@ -29,60 +28,5 @@ func (f *falseWakes) add(now instant) {
 		return
 	}
 	f.pause = min(max(2*f.pause, firstFalsePause), lastFalsePause)
-	f.until = now.add(f.pause)
-}
-
-// judge notes whether the wake-up that led to a question was false, or that the pause is over: the
-// caller has the name, or it has changed hands since.
-func (c *call) judge(woken, had bool) {
-	switch ln := c.watched(); {
-	case ln == nil:
-	case had || c.freed:
-		ln.falseWakes = falseWakes{}
-	case woken:
-		ln.falseWakes.add(c.k.clock.atMost())
-	}
-}
-
-// await returns when the caller is to ask again, after pause at the latest, and whether a wake-up
-// is why.
-func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err error) {
-	ln := c.watched()
-	var wake <-chan struct{}
-	if ln != nil {
-		wake = ln.wake
-	}
-	end := c.k.clock.atMost().add(pause)
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			if woken { // the question answers those that came in the pause, too
-				drain(ln.wake)
-			}
-			return woken, nil
-		case <-wake:
-			now := c.k.clock.atMost()
-			if now >= ln.falseWakes.until {
-				return true, nil
-			}
-			wake = nil
-			if ln.falseWakes.until < end {
-				woken = true
-				timer.Reset(ln.falseWakes.until.sub(now))
-			}
-		case <-ctx.Done():
-			return false, c.cancelled(ctx)
-		case <-c.k.closed:
-			return false, c.fail(ErrShutdown, nil)
-		}
-	}
-}
-
-func drain(wake <-chan struct{}) {
-	select {
-	case <-wake:
-	default:
-	}
+	f.until = now.Add(f.pause)
 }

@@ -127,8 +127,8 @@ func FuzzOddStore(f *testing.F) {
 			require.NoError(t, l.Release(t.Context()))
 			require.NoError(t, k.Shutdown(t.Context()))
 			pass(time.Minute)
-			lines, orphans := k.LinesAndOrphans()
-			require.Zero(t, lines+orphans)
+			names, orphans := k.NamesAndOrphans()
+			require.Zero(t, names+orphans)
 		})
 	})
 }

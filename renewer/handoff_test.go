@@ -310,8 +310,8 @@ func TestHandedToOneWhoLeaves(t *testing.T) {
 				}
 				synctest.Wait()
 				require.Empty(t, s.Owner("a"), "nothing is left behind")
-				lines, orphans := k.LinesAndOrphans()
-				require.Zero(t, lines+orphans)
+				names, orphans := k.NamesAndOrphans()
+				require.Zero(t, names+orphans)
 			})
 		})
 	}

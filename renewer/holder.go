@@ -1,6 +1,10 @@
 package renewer
 
-import "strconv"
+import (
+	"errors"
+	"strconv"
+	"time"
+)
 
 // String returns "web-1 pid 4711 (email:send)", without the parts
 // that are unknown, and without Trace.
@@ -23,3 +27,16 @@ func (h Holder) String() string {
 	}
 	return s
 }
+
+// holderInfo is what was last seen of a lock that is not ours.
+type holderInfo struct {
+	known   bool
+	holder  Holder
+	heldFor time.Duration
+	ttl     time.Duration
+	err     error // the store could not be asked
+}
+
+// errNoAnswer is what callers get to hear who run out of time before
+// anybody knows who has the lock.
+var errNoAnswer = errors.New("the store has not answered in time")

@@ -1,181 +1,76 @@
 package renewer
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"os"
-	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
-// Keeper acquires leases from one [Store] and keeps them alive. Two
-// goroutines serve all of its leases: one sends heartbeats in batches, one
-// ends what could not be renewed. All methods may be called concurrently.
-type Keeper struct {
+// Which lock guards what
+//
+// Keeper.mu guards what a hand-off changes in one step, so that no other goroutine sees half of
+// it: queues, books, deadlines, heartbeats, shutdown, and those fields of a Lease that say so.
+// It is held when a method of these parts is called, and where a comment says "under k.mu".
+//
+// cleaner.mu guards the cleaner. The order is: Keeper.mu, then cleaner.mu.
+//
+// outages, Clock, Loop, requests, Lease.op and Lease.until are atomic. They need no lock.
+//
+// No lock is held while the store, an observer or a user's function is called. The exception is
+// Sharded.Shard, under Keeper.mu, which must return at once.
+
+// Keeper acquires leases from one [Store] and keeps them alive. Two goroutines serve all of its
+// leases: one sends heartbeats in batches, one ends what was not renewed in time. All methods may
+// be called concurrently.
+type Keeper struct { // a coordinator of parts that own their state
 	store    Store
-	shards   Sharded // the same, nil if it is not sharded
+	shards   shards
 	cfg      Config
-	validity time.Duration
 	self     Holder
-	clock    *clock
+	clock    *timing.Clock
 	observer Observer // nil if there is none
 
-	bound   atomic.Pointer[bound] // of the latest requests
-	outages outages
-	life    context.Context // of all requests
-	endLife context.CancelFunc
+	requests *requests
+	outages  outages
 
-	closed chan struct{} // closed when Shutdown begins
-	stop   chan struct{} // closed when Shutdown has freed everything
-	loops  sync.WaitGroup
+	cleaner    *cleaner // of keys that no lease keeps
+	goroutines goroutines
 
-	mu      sync.Mutex
-	closing bool // Shutdown has begun
-	// it has told every operation to stop: whoever begins now is told at once
-	told bool
-	// it has ended every question to the store: those asked now end at once
-	halted bool
-	over   bool              // and nobody cleans up any more
-	ended  error             // what it returns; not changed once stop is closed
-	calls  int               // Acquire calls under way
-	lines  map[string]*Lease // who is at the head of each name's line: asking, or holding it
-	leases []*Lease          // every lease not released yet, lost ones included
-	// closed when closing and neither calls nor leases are left; nil until Shutdown asks
-	idle   chan struct{}
-	lanes  []*lane // of heartbeats, by shard
-	ends   agenda
-	landed []*flight
-
-	stillRan int              // operations that ran when Shutdown told them to stop
-	sweepers map[int]*sweeper // by shard
-
-	beatWaker, endWaker waker
-}
-
-// New returns a Keeper on store. It does no I/O. The error is
-// [ErrConfig] and names each faulty field. Call Shutdown when done.
-func New(store Store, cfg Config) (*Keeper, error) { return newKeeper(store, cfg, timeSlept) }
-
-func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
-	var nilStore error
-	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
-		nilStore = fmt.Errorf("%w: store is nil: make one with redisstore.New or memory.New",
-			ErrConfig)
-	}
-	cfg, err := cfg.resolve()
-	if err := errors.Join(nilStore, err); err != nil {
-		return nil, err
-	}
-	k := &Keeper{
-		store:     store,
-		cfg:       cfg,
-		validity:  cfg.validity(),
-		self:      Holder{Node: cfg.Node, PID: os.Getpid()},
-		clock:     newClock(slept),
-		observer:  cfg.Observer,
-		closed:    make(chan struct{}),
-		stop:      make(chan struct{}),
-		lines:     make(map[string]*Lease),
-		sweepers:  make(map[int]*sweeper),
-		beatWaker: newWaker(),
-		endWaker:  newWaker(),
-	}
-	k.life, k.endLife = context.WithCancel(context.Background())
-	k.shards, _ = store.(Sharded)
-	k.run(k.beatLoop)
-	k.run(k.endLoop)
-	return k, nil
+	mu         sync.Mutex
+	queues     waitQueues
+	books      books
+	deadlines  deadlines
+	heartbeats heartbeats
+	shutdown   shutdown
 }
 
 // Config returns the configuration in force, with its defaults filled in.
 func (k *Keeper) Config() Config { return k.cfg }
 
-// begin is called under k.mu for a lease that the store has granted,
-// after its request was sent at s.
-func (k *Keeper) begin(l *Lease, s instant, now instant) {
-	l.state = held
-	l.acquired = now
-	l.deadline = s.add(k.validFor(l.ttl()))
-	l.index = int32(len(k.leases))
-	k.leases = append(k.leases, l)
-	k.limitHold(l, now)
-	k.ends.set(l, instant(l.until.Load()))
-	k.endWaker.wakeBy(instant(l.until.Load()))
-	if l.manual() {
-		return
-	}
-	l.due = s.add(k.spread())
-	k.plan(l, l.due)
-}
-
 // spread is when the first heartbeat comes, at a random point of the interval's second
 // half, so that leases taken together do not beat together; later ones keep that distance.
 func (k *Keeper) spread() time.Duration { return k.cfg.Heartbeat/2 + jitter(k.cfg.Heartbeat/2) }
 
-// limitHold settles where belief in a new lease ends, by its deadline and by MaxHold. Under k.mu.
-func (k *Keeper) limitHold(l *Lease, now instant) {
-	l.limit = never
-	if k.cfg.MaxHold > 0 {
-		l.limit, l.limitFor = now.add(k.cfg.MaxHold), ReasonMaxHold
-	}
-	l.setUntil()
+// leave takes l from the front of its queue, where the first waiter comes instead. It does nothing
+// for a lease that is not there.
+func (k *Keeper) leave(l *Lease) {
+	k.mu.Lock()
+	done := k.leaveLocked(l)
+	k.mu.Unlock()
+	done()
 }
 
-// validFor is how long a lease may be believed in after a request for a TTL was sent.
-func (k *Keeper) validFor(ttl time.Duration) time.Duration {
-	if ttl == k.cfg.TTL {
-		return k.validity
+// leaveLocked is leave under k.mu. What it returns is to be called without the lock.
+func (k *Keeper) leaveLocked(l *Lease) (done func()) {
+	next, over := k.queues.leave(l)
+	if next != nil {
+		next.answer <- nil
 	}
-	return validity(ttl, k.cfg.ClockDrift)
-}
-
-// setUntil recomputes the end of belief. Under k.mu.
-func (l *Lease) setUntil() {
-	l.until.Store(int64(min(l.deadline.add(-l.k.cfg.Margin), l.limit)))
-}
-
-// forget takes a lease off the books when its operation has ended. Under k.mu.
-func (k *Keeper) forget(l *Lease) {
-	if l.index == nowhere {
-		return
+	if over != nil {
+		return over.watch.end()
 	}
-	last := len(k.leases) - 1
-	moved := k.leases[last]
-	k.leases[l.index], moved.index = moved, l.index
-	k.leases[last] = nil
-	k.leases = k.leases[:last]
-	l.index = nowhere
-	k.checkIdle()
-}
-
-// checkIdle tells Shutdown when nothing is left. Under k.mu.
-func (k *Keeper) checkIdle() {
-	if k.idle != nil && k.calls == 0 && len(k.leases) == 0 {
-		close(k.idle)
-		k.idle = nil
-	}
-}
-
-// newLease makes a lease that has not been granted yet, and room for the
-// context of its operation if one will be needed: in one allocation.
-func (k *Keeper) newLease(
-	ctx context.Context, name string, label *label,
-) (l *Lease, room *opContext) {
-	if ctx.Done() != nil {
-		both := new(struct {
-			lease Lease
-			room  opContext
-		})
-		l, room = &both.lease, &both.room
-	} else {
-		l = new(Lease)
-	}
-	l.k, l.name, l.label = k, name, label
-	l.index, l.place = nowhere, [places]int32{nowhere, nowhere}
-	return l, room
+	return nothing
 }
 
 // holder is what others read of a lease of this process.
@@ -184,3 +79,15 @@ func (k *Keeper) holder(l *Lease) Holder {
 	h.Operation, h.Trace = l.label.operation, l.label.trace
 	return h
 }
+
+func (k *Keeper) fault(doing, name string, err error) {
+	if k.observer != nil {
+		k.observer.Fault(Fault{Doing: doing, Name: name, Err: err})
+	}
+}
+
+// Outage returns for how long the store, or the shard of it that has the name, has failed to
+// answer: how long ago the first request was sent that failed with none answered since. It returns
+// 0 if there is none: a request that ran out of time beside others that were answered is a sign of
+// load, not of an outage. It does not ask the store, and changes only as requests are made.
+func (k *Keeper) Outage(name string) time.Duration { return k.outages.of(k.shards.of(name)) }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 // Lease is a lock held. The engine renews it until Release, or until
@@ -23,22 +25,23 @@ type Lease struct {
 
 	// The rest is guarded by k.mu.
 	acquired instant
-	deadline instant // until when the store certainly holds the key for us
-	limit    instant // where MaxHold or CancelGrace ends it; never if neither does
-	due      instant // the heartbeat planned next
-	rare     *rare   // nil for most
-	line     *line   // who waits for it in this process; nil if nobody does
+	deadline instant      // until when the store certainly holds the key for us
+	limit    instant      // where MaxHold or CancelGrace ends it; never if neither does
+	due      instant      // the heartbeat planned next
+	extras   *leaseExtras // nil for most
+	tokens   *tokens      // reserved for hand-offs, maybe; nil if none were asked for
 	renewals int32
-	index    int32 // in k.leases
-	place    [places]int32
-	lane     laneNumber // where its next heartbeat is planned
-	state    state
-	limitFor Reason
+	index    int32 // in Keeper.books, from 1 on; 0 if it is not on them
+	// in Keeper.deadlines, and in the wheel of its shardQueue
+	deadlinePlace, heartbeatPlace timing.Place
+	queue                         queueNumber // where its next heartbeat is planned
+	state                         state
+	limitFor                      Reason
 }
 
-// rare is what only few leases have: those with which something went
-// wrong, or of which something unusual is asked.
-type rare struct {
+// leaseExtras is what few leases have: those that met trouble, or were asked for with unusual
+// options.
+type leaseExtras struct {
 	lastErr error      // of the last heartbeat, nil once one is confirmed
 	lost    *LostError // why the lease was lost
 	lostAt  instant    // when
@@ -47,17 +50,25 @@ type rare struct {
 	// later one was: it may still arrive after the release.
 	unsettled instant
 	least     instant       // until when the store is to hold the key in any case: see HoldAtLeast
-	reserved  bool          // tokens were asked for that nobody has used when the lease was lost
 	manual    time.Duration // the TTL of a lease without a heartbeat: see Manual
 	onLoss    map[*func()]struct{}
 }
 
 // unusual reports whether the lease can't be handed over as it is: there is trouble with a
 // heartbeat, HoldAtLeast, Manual. Under k.mu.
-func (t *rare) unusual() bool {
+func (t *leaseExtras) unusual() bool {
 	return t != nil && (t.lastErr != nil || t.lost != nil || t.unsettled != 0 || t.least != 0 ||
 		t.manual != 0)
 }
+
+type state uint8
+
+const (
+	asking   state = iota // its caller waits, or asks the store
+	held                  // ours
+	lost                  // not ours any more, but its operation has not returned
+	released              // over
+)
 
 // label is what others hear of a lease besides its name. It never changes.
 type label struct {
@@ -77,48 +88,43 @@ func (b *label) traced(trace string) *label {
 
 // lost is why the lease was lost, nil if it was not. Under k.mu, or after the lease's end.
 func (l *Lease) lost() *LostError {
-	if l.rare == nil {
+	if l.extras == nil {
 		return nil
 	}
-	return l.rare.lost
+	return l.extras.lost
 }
 
 // unsettled is when an acquire was sent that was never answered and may still arrive, 0 if there is
 // none. After the lease's end.
 func (l *Lease) unsettled() instant {
-	if l.rare == nil {
+	if l.extras == nil {
 		return 0
 	}
-	return l.rare.unsettled
+	return l.extras.unsettled
 }
 
-// withRare is the lease's rare, made when it needs one. Under k.mu, or before the lease is granted.
-func (l *Lease) withRare() *rare {
-	if l.rare == nil {
-		l.rare = new(rare)
+// withExtras is the lease's extras, made when it needs them. Under k.mu, or before the lease is
+// granted.
+func (l *Lease) withExtras() *leaseExtras {
+	if l.extras == nil {
+		l.extras = new(leaseExtras)
 	}
-	return l.rare
+	return l.extras
 }
 
 // ttl is how long the store holds the key after an acquire.
 func (l *Lease) ttl() time.Duration {
 	if l.manual() {
-		return l.rare.manual
+		return l.extras.manual
 	}
 	return l.k.cfg.TTL
 }
 
+func deadlinePlace(l *Lease) *timing.Place  { return &l.deadlinePlace }
+func heartbeatPlace(l *Lease) *timing.Place { return &l.heartbeatPlace }
+
 // manual tells whether the lease has no heartbeat.
-func (l *Lease) manual() bool { return l.rare != nil && l.rare.manual != 0 }
-
-type state uint8
-
-const (
-	asking   state = iota // at the head of its line, asking the store
-	held                  // ours
-	lost                  // not ours any more, but its operation has not returned
-	released              // over
-)
+func (l *Lease) manual() bool { return l.extras != nil && l.extras.manual != 0 }
 
 // Name is the lock's name as given to Acquire.
 func (l *Lease) Name() string { return l.name }
@@ -142,7 +148,7 @@ func (l *Lease) Remaining() time.Duration {
 	if until == 0 {
 		return 0
 	}
-	return max(0, until.sub(l.k.clock.now()))
+	return max(0, until.Sub(l.k.clock.Now()))
 }
 
 // Err is a *[LostError] once the lease has been lost, also after Release; nil otherwise.
@@ -155,24 +161,6 @@ func (l *Lease) Err() error {
 	return nil
 }
 
-// Release ends the operation and frees the key, if it is still ours. It uses ctx for its values
-// only: a cancelled caller still frees the lock. It takes at most [Config.RequestTimeout]; a key
-// that could not be freed by then is freed in the background as soon as the store answers, and
-// lapses with its TTL at the latest. That is true after [Keeper.Shutdown] too, except that nothing
-// happens in the background any more: one request has to do.
-//
-// If others wait for the name in this process, the lock goes to the first
-// of them without asking the store, within the bounds of [Config.HandOffs].
-//
-// The error is a *[LostError] if the lease had been lost, or is found
-// to have been, and [ErrUnavailable] if nobody knows whether the key
-// was freed. A second call does nothing and returns nil.
-func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, true) }
-
-// Abort is Release after a panic, or another failure that may have left this process in disorder:
-// the lock is freed at the store in any case, rather than handed to the next in this process.
-func (l *Lease) Abort(ctx context.Context) error { return l.k.release(ctx, l, false) }
-
 // HoldAtLeast keeps the lock for d from now, even if it is released before, as the option of that
 // name does from the acquire: for callers who learn only after the acquire that they will use the
 // lock. A longer time asked for before stands. Zero or less, and a lease that is over, change
@@ -181,8 +169,8 @@ func (l *Lease) HoldAtLeast(d time.Duration) {
 	l.k.mu.Lock()
 	defer l.k.mu.Unlock()
 	if d > 0 && l.state != released {
-		extra := l.withRare()
-		extra.least = max(extra.least, l.k.clock.atMost().add(d))
+		extra := l.withExtras()
+		extra.least = max(extra.least, l.k.clock.AtMost().Add(d))
 	}
 }
 
@@ -191,26 +179,20 @@ func (l *Lease) hold() Hold { return Hold{Name: l.name, Owner: l.owner, TTL: l.k
 // ending is the hold to release when the operation has ended. Under k.mu.
 func (l *Lease) ending(now instant) Hold {
 	h := Hold{Name: l.name, Owner: l.owner}
-	if l.rare != nil {
-		h.Keep = keepUntil(l.rare.least, now)
+	if l.extras != nil {
+		h.Keep = keepUntil(l.extras.least, now)
 	}
-	if l.reserved() {
+	if l.tokens != nil {
 		h.Used = max(l.fence, 1)
 	}
 	return h
 }
 
-// reserved reports whether the store may have reserved tokens for hand-offs, which are to be given
-// back. Under k.mu.
-func (l *Lease) reserved() bool {
-	return l.rare != nil && l.rare.reserved || l.line != nil && l.line.tokens.last != 0
-}
-
-// keepMost is the longest that a key is held for. A store adds it to its clock, and must not
-// overflow.
-const keepMost = 10 * 365 * 24 * time.Hour
-
-// keepUntil is how much longer a key is to be held until least, in whole milliseconds, rounded up.
-func keepUntil(least, now instant) time.Duration {
-	return (min(max(0, least.sub(now)), keepMost) + time.Millisecond - 1).Truncate(time.Millisecond)
+// orphan is the key of a lease for the cleaner. Under k.mu, or after the lease's end.
+func (l *Lease) orphan(hold Hold) *orphan {
+	o := &orphan{hold: hold, ttl: l.ttl()}
+	if l.extras != nil {
+		o.least = l.extras.least
+	}
+	return o
 }

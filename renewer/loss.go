@@ -5,61 +5,41 @@ import (
 	"time"
 )
 
-// lookAround is how often the end loop looks at the clock although nothing is about
-// to end: a machine that slept has lost that time without any timer having run.
+// lookAround is how often the end loop reads the clock although nothing is about to end: a machine
+// that was suspended has lost that time without any timer having run.
 const lookAround = time.Second
 
-// endLoop ends leases whose time is up. It waits for no answer and asks nobody.
-func (k *Keeper) endLoop() {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		var news losses
-		k.mu.Lock()
-		now := k.clock.now()
-		if k.endWaker.due(now) {
-			next := k.endDue(now, &news)
-			if next != never {
-				next = min(next, now.add(lookAround))
-			}
-			k.endWaker.at = next
-		}
-		next := k.endWaker.at
-		k.mu.Unlock()
-		news.deliver(k)
-		timer.Reset(untilNext(next, k.clock.atMost()))
-		select {
-		case <-timer.C:
-		case <-k.endWaker.c:
-		case <-k.stop:
-			return
-		}
-	}
-}
-
-// endDue ends what is due and tells when the next is. A heartbeat does not
-// move its leases in this agenda: they are moved when the old instant comes,
-// which is once in a TTL rather than once in a heartbeat. Under k.mu.
-func (k *Keeper) endDue(now instant, news *losses) (next instant) {
-	for k.ends.first() <= now {
-		l := k.ends.entries[0].lease
+// endDue is a step of the end loop: it ends what is due. It asks neither the store nor an observer
+// whether to: they hear of it afterwards. A heartbeat does not move its leases in the heap. They
+// are moved when the old instant comes, which is once in a TTL rather than once in a heartbeat.
+func (k *Keeper) endDue() (next instant) {
+	var news losses
+	k.mu.Lock()
+	now := k.clock.Now()
+	for l, due := k.deadlines.Due(now); due; l, due = k.deadlines.Due(now) {
 		if l.state == asking { // the store has not answered its acquire in time
-			k.ends.remove(l)
+			k.deadlines.Remove(l)
 			c := l.op.Load() // the asker may replace it once it sees that it is late
 			news.after = append(news.after, func() { c.cancel(errNoAnswer) })
 			continue
 		}
 		if until := instant(l.until.Load()); until > now {
-			k.ends.set(l, until)
+			k.deadlines.Set(l, until)
 			continue
 		}
-		k.end(l, now, news)
+		k.expire(l, now, &news)
 	}
-	return k.ends.first()
+	next = k.deadlines.First()
+	k.mu.Unlock()
+	news.deliver(k)
+	if next == never {
+		return never
+	}
+	return min(next, now.Add(lookAround))
 }
 
-// end loses a lease whose belief has ended by the clock. Under k.mu.
-func (k *Keeper) end(l *Lease, now instant, news *losses) {
+// expire loses a lease whose belief has ended by the clock. Under k.mu.
+func (k *Keeper) expire(l *Lease, now instant, news *losses) {
 	reason := ReasonExpired
 	if l.limit <= now {
 		reason = l.limitFor
@@ -70,20 +50,9 @@ func (k *Keeper) end(l *Lease, now instant, news *losses) {
 // lose ends a held lease and collects the news, which the caller must
 // deliver when it has given k.mu back.
 func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
-	l.state = lost
-	l.until.Store(0)
-	err := &LostError{Name: l.name, Reason: reason, Fence: l.fence}
-	t := l.withRare()
-	t.lost, t.lostAt = err, now
-	if reason != ReasonTaken {
-		err.Left = max(0, l.deadline.sub(now))
-	}
-	if reason == ReasonExpired {
-		err.Err = t.lastErr
-	}
-	t.reserved = l.reserved() // the line goes on without this lease
-	k.unplan(l)
-	k.ends.remove(l)
+	l.lose(reason, now)
+	k.heartbeats.unplan(l)
+	k.deadlines.Remove(l)
 	if l.values != nil { // else it was handed over a moment ago, and its new holder will see
 		news.leases = append(news.leases, l)
 	}
@@ -100,7 +69,7 @@ type losses struct {
 func (n *losses) deliver(k *Keeper) {
 	for _, l := range n.leases {
 		l.endContext(l.lost())
-		for f := range l.rare.onLoss { // nobody adds to them any more
+		for f := range l.extras.onLoss { // nobody adds to them any more
 			(*f)()
 		}
 	}
@@ -113,7 +82,7 @@ func (n *losses) deliver(k *Keeper) {
 	for _, l := range n.leases {
 		k.observer.Lost(l.seen(), Lost{
 			Name: l.name, Operation: l.label.operation, Fence: l.fence,
-			Held: l.rare.lostAt.sub(l.acquired), Err: l.lost(),
+			Held: l.extras.lostAt.Sub(l.acquired), Err: l.lost(),
 		})
 	}
 }
@@ -126,13 +95,8 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 		if l.state != held {
 			return
 		}
-		if limit := k.clock.now().add(k.cfg.CancelGrace); limit < l.limit {
-			l.limit, l.limitFor = limit, ReasonAbandoned
-		}
-		l.setUntil()
-		until := instant(l.until.Load())
-		k.ends.set(l, until)
-		k.endWaker.wakeBy(until)
+		l.limitTo(k.clock.Now().Add(k.cfg.CancelGrace), ReasonAbandoned)
+		k.deadlines.set(l, instant(l.until.Load()))
 	})
 	operation := l.operation()
 	k.mu.Lock()
@@ -156,7 +120,7 @@ func (l *Lease) OnLoss(f func()) (stop func()) {
 	default:
 		return func() {}
 	}
-	extra := l.withRare()
+	extra := l.withExtras()
 	if extra.onLoss == nil {
 		extra.onLoss = make(map[*func()]struct{})
 	}

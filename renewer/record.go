@@ -10,37 +10,51 @@ import (
 // not there: it has lapsed, or the server has lost its data.
 var ErrNoRecord = errors.New("lockbeat: the record has lapsed")
 
-// Look reads the record of a name: see [Recorder]. With a fencing token it begins
-// that holder's term. It asks once and takes at most [Config.RequestTimeout]; it
-// may be called concurrently, and after [Keeper.Shutdown] too.
+// Prepare begins the term of a holder of the lock, so that it may write the record of its name,
+// and reads that: see [Recorder]. It asks once and takes at most [Config.RequestTimeout]; it may
+// be called concurrently, and after [Keeper.Shutdown] too.
 //
-// The error is a *[LostError] if a holder with a higher token has looked before, so
-// that the lock can't be the caller's any more. Otherwise it is an *[Error] whose
-// kind errors.Is tells: [ErrUnavailable]; ctx's own error; [ErrName]; or [ErrConfig]
-// if the store keeps no records, or the TTL of a look with a token is below 1 ms.
-func (k *Keeper) Look(ctx context.Context, look Look) (Seen, error) {
-	q := question{k: k, op: "look at the record of", name: look.Name, fence: look.Fence}
-	store, err := q.recorder(look.Fence != 0, look.TTL.Milliseconds())
+// The error is a *[LostError] if a holder with a higher token has prepared before, so that the
+// lock can't be the caller's any more. Otherwise it is an *[Error] whose kind errors.Is tells:
+// [ErrUnavailable]; ctx's own error; [ErrName]; or [ErrConfig] if the store keeps no records, the
+// token is not positive, or the TTL is below 1 ms.
+func (k *Keeper) Prepare(ctx context.Context, term Term) (Seen, error) {
+	q := question{k: k, op: "prepare the record of", name: term.Name, fence: term.Fence}
+	store, err := q.recorder(true, term.TTL.Milliseconds())
 	if err != nil {
 		return Seen{}, err
 	}
-	limited, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout)
-	defer cancel()
-	all := store.Look(limited, []Look{look})
-	if len(all) != 1 {
-		all = []Seen{{Err: errCount}}
+	if term.Fence < 1 {
+		return Seen{}, q.fail(ErrConfig, errors.New(
+			"it has no fencing token: only who has the lock may prepare; others read"))
 	}
-	if err := q.verdict(ctx, all[0].Status, all[0].Err); err != nil {
+	return q.see(ctx, func(ctx context.Context) []Seen {
+		return store.Prepare(ctx, []Term{term})
+	})
+}
+
+// Read reads the record of a name, whoever has the lock: see [Recorder]. It changes nothing, asks
+// once and takes at most [Config.RequestTimeout]; it may be called concurrently, and after
+// [Keeper.Shutdown] too.
+//
+// The error is an *[Error] whose kind errors.Is tells: [ErrUnavailable]; ctx's own error;
+// [ErrName]; or [ErrConfig] if the store keeps no records.
+func (k *Keeper) Read(ctx context.Context, name string) (Seen, error) {
+	q := question{k: k, op: "read the record of", name: name}
+	store, err := q.recorder(false, 0)
+	if err != nil {
 		return Seen{}, err
 	}
-	return all[0], nil
+	return q.see(ctx, func(ctx context.Context) []Seen {
+		return store.Read(ctx, []string{name})
+	})
 }
 
 // Write replaces the record of a name, for the holder whose term it is:
 // see [Recorder]. It asks once and takes at most [Config.RequestTimeout];
 // it may be called concurrently, and after [Keeper.Shutdown] too.
 //
-// The error is a *[LostError] if a holder with a higher token has looked since. Otherwise
+// The error is a *[LostError] if a holder with a higher token has prepared since. Otherwise
 // it is an *[Error] whose kind errors.Is tells. Nothing was written with [ErrNoRecord],
 // [ErrName] and [ErrConfig]: the store keeps no records, the TTL is below 1 ms, or the
 // holder has written this Seq, or a higher one, before. With [ErrUnavailable], and with
@@ -84,10 +98,24 @@ type question struct {
 }
 
 // errTerm is why.
-var errTerm = errors.New("a later holder has looked at its record")
+var errTerm = errors.New("a later holder has prepared to write its record")
 
 // errCount is what a store is told of that has broken its contract.
 var errCount = errors.New("the store gave another number of answers than there were questions")
+
+// see asks for one record.
+func (q question) see(ctx context.Context, ask func(context.Context) []Seen) (Seen, error) {
+	limited, cancel := context.WithTimeout(ctx, q.k.cfg.RequestTimeout)
+	defer cancel()
+	all := ask(limited)
+	if len(all) != 1 {
+		all = []Seen{{Err: errCount}}
+	}
+	if err := q.verdict(ctx, all[0].Status, all[0].Err); err != nil {
+		return Seen{}, err
+	}
+	return all[0], nil
+}
 
 func (q question) fail(kind, cause error) error {
 	return &Error{Op: q.op, Name: q.name, Kind: kind, Err: cause}

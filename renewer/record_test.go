@@ -23,12 +23,12 @@ func TestRecords(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a")
-		seen, err := k.Look(t.Context(), renewer.Look{Name: "a"})
+		seen, err := k.Read(t.Context(), "a")
 		require.NoError(t, err)
 		require.Equal(t, renewer.Seen{Status: renewer.StatusHeld}, seen)
 		require.ErrorIs(t, k.Write(t.Context(), record(l.Fence(), 1, "x")), renewer.ErrNoRecord,
-			"no look, no term")
-		_, err = k.Look(t.Context(), renewer.Look{Name: "a", Fence: l.Fence(), TTL: time.Hour})
+			"not prepared, no term")
+		_, err = k.Prepare(t.Context(), renewer.Term{Name: "a", Fence: l.Fence(), TTL: time.Hour})
 		require.NoError(t, err)
 		require.NoError(t, k.Write(t.Context(), record(l.Fence(), 1, "x")))
 		require.NoError(t, k.Write(t.Context(), record(l.Fence(), 1, "x")), "again")
@@ -37,7 +37,7 @@ func TestRecords(t *testing.T) {
 		require.NoError(t, l.Release(t.Context()))
 
 		l = acquire(t, k, "a")
-		seen, err = k.Look(t.Context(), renewer.Look{Name: "a", Fence: l.Fence(), TTL: time.Hour})
+		seen, err = k.Prepare(t.Context(), renewer.Term{Name: "a", Fence: l.Fence(), TTL: time.Hour})
 		require.NoError(t, err)
 		require.Equal(t, renewer.Seen{
 			Status: renewer.StatusHeld, Fence: first, Seq: 1, Data: "x",
@@ -51,8 +51,8 @@ func TestRecords(t *testing.T) {
 		assert.Equal(t, first, lost.Fence)
 		assert.Equal(t, "a", lost.Name)
 		assert.EqualError(t, err,
-			`lockbeat: lease on "a" lost: the store says that it is not ours any more: a later holder has looked at its record`)
-		_, err = k.Look(t.Context(), renewer.Look{Name: "a", Fence: first, TTL: time.Hour})
+			`lockbeat: lease on "a" lost: the store says that it is not ours any more: a later holder has prepared to write its record`)
+		_, err = k.Prepare(t.Context(), renewer.Term{Name: "a", Fence: first, TTL: time.Hour})
 		require.ErrorIs(t, err, renewer.ErrLost)
 		last := l.Fence()
 		require.NoError(t, k.Write(t.Context(),
@@ -63,13 +63,13 @@ func TestRecords(t *testing.T) {
 	})
 }
 
-// lookOrWrite are the two questions, each as its error.
-func lookOrWrite(
+// writers are the two questions that write, each as its error.
+func writers(
 	k *renewer.Keeper,
 ) map[script.Op]func(ctx context.Context, name string, ttl time.Duration) error {
 	return map[script.Op]func(context.Context, string, time.Duration) error{
-		script.Look: func(ctx context.Context, name string, ttl time.Duration) error {
-			seen, err := k.Look(ctx, renewer.Look{Name: name, Fence: 1, TTL: ttl})
+		script.Prepare: func(ctx context.Context, name string, ttl time.Duration) error {
+			seen, err := k.Prepare(ctx, renewer.Term{Name: name, Fence: 1, TTL: ttl})
 			if err != nil && seen != (renewer.Seen{}) {
 				return errors.New("something was seen beside the error")
 			}
@@ -84,7 +84,7 @@ func lookOrWrite(
 func TestQuestionsAboutRecordsThatFail(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		for op, ask := range lookOrWrite(k) {
+		for op, ask := range writers(k) {
 			for _, name := range []string{"", strings.Repeat("n", renewer.MaxName+1)} {
 				require.ErrorIs(t, ask(t.Context(), name, time.Hour), renewer.ErrName)
 			}
@@ -123,9 +123,34 @@ func TestQuestionsAboutRecordsThatFail(t *testing.T) {
 			require.ErrorIs(t, err, errDown, "the cause")
 		}
 		require.NoError(t, k.Shutdown(t.Context()))
-		for _, ask := range lookOrWrite(k) {
+		for _, ask := range writers(k) {
 			require.NotErrorIs(t, ask(t.Context(), "a", time.Hour), renewer.ErrShutdown)
 		}
+	})
+}
+
+// Only who has the lock prepares; any caller reads, and that changes nothing.
+func TestAReadBeginsNoTerm(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		_, err := k.Prepare(t.Context(), renewer.Term{Name: "a", TTL: time.Hour})
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		require.Empty(t, s.Calls(script.Prepare))
+		_, err = k.Read(t.Context(), "")
+		require.ErrorIs(t, err, renewer.ErrName)
+		require.Empty(t, s.Calls(script.Read))
+
+		_, err = k.Read(t.Context(), "a")
+		require.NoError(t, err)
+		require.ErrorIs(t, k.Write(t.Context(), record(1, 1, "x")), renewer.ErrNoRecord)
+		s.Script(script.Read, script.Fail(errDown), script.Hang())
+		_, err = k.Read(t.Context(), "a")
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.ErrorIs(t, err, errDown)
+		begun := time.Now()
+		_, err = k.Read(t.Context(), "a")
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.Equal(t, config.RequestTimeout, time.Since(begun))
 	})
 }
 
@@ -136,7 +161,11 @@ type odd struct {
 	answers int
 }
 
-func (s odd) Look(context.Context, []renewer.Look) []renewer.Seen {
+func (s odd) Prepare(context.Context, []renewer.Term) []renewer.Seen {
+	return make([]renewer.Seen, s.answers)
+}
+
+func (s odd) Read(context.Context, []string) []renewer.Seen {
 	return make([]renewer.Seen, s.answers)
 }
 
@@ -162,7 +191,7 @@ func TestStoresThatBreakTheContractOfRecords(t *testing.T) {
 				kind = renewer.ErrConfig
 				require.ErrorIs(t, k.CheckRecords(), kind)
 			}
-			for _, ask := range lookOrWrite(k) {
+			for _, ask := range writers(k) {
 				require.ErrorIs(t, ask(t.Context(), "a", time.Hour), kind)
 			}
 			require.NoError(t, k.Shutdown(t.Context()))

@@ -9,7 +9,7 @@ import (
 // tell the next one, such as that a work is done. It outlives the lock, for a TTL of its own,
 // and only the latest holder can write it, whatever an earlier one that is late still tries.
 //
-// That is by the fencing token. A holder first looks, and from then on the store refuses every
+// That is by the fencing token. A holder first prepares, and from then on the store refuses every
 // holder with a lower token: what it has seen stays as it was unless it writes itself. A store
 // needs no more for it than to compare two numbers.
 //
@@ -21,13 +21,15 @@ import (
 type Recorder interface {
 	Store
 
-	// Look reads the record of each name. A look with a fencing token also begins
-	// a term: [StatusHeld], unless a holder with a higher token has looked before,
-	// which is [StatusTaken]. A look without is answered [StatusHeld] and changes nothing.
-	Look(ctx context.Context, looks []Look) []Seen
+	// Prepare begins the term of a holder of each name, and reads its record: [StatusHeld], unless
+	// a holder with a higher token has prepared before, which is [StatusTaken]. It may be repeated.
+	Prepare(ctx context.Context, terms []Term) []Seen
+
+	// Read reads the record of each name, and changes nothing: [StatusHeld].
+	Read(ctx context.Context, names []string) []Seen
 
 	// Write replaces each record whose term is the writer's: [StatusHeld]. It answers
-	// [StatusTaken] if a holder with a higher token has looked since, [StatusGone] if the
+	// [StatusTaken] if a holder with a higher token has prepared since, [StatusGone] if the
 	// term is not there: it has lapsed, or never began; and [StatusBehind] if a write of
 	// the same holder with a higher Seq, or one of the same Seq and other data, has come
 	// before. A write repeated as it was is StatusHeld again. A write with Erase removes
@@ -35,18 +37,18 @@ type Recorder interface {
 	Write(ctx context.Context, records []Record) []Answer
 }
 
-// Look asks for the record of a name.
-type Look struct {
+// Term is the time in which one holder may write the record of a name.
+type Term struct {
 	// Name is that of the lock.
 	Name string
-	// Fence is the fencing token of who has the lock and means to write; 0 for anybody else.
+	// Fence is the holder's fencing token: positive.
 	Fence int64
-	// TTL is how long the term lives if there is no record: whole
-	// milliseconds, at least 1. A record keeps its own. Ignored without Fence.
+	// TTL is how long the term lives if there is no record: whole milliseconds, at least 1. A
+	// record keeps its own.
 	TTL time.Duration
 }
 
-// Seen answers a [Look].
+// Seen is what [Recorder] Prepare and Read show of a record.
 type Seen struct {
 	Status Status
 	// Fence is the token of who wrote the record, when StatusHeld; 0 if there is none.
@@ -69,7 +71,7 @@ type Record struct {
 	// Fence is the fencing token of the holder.
 	Fence int64
 	// Seq numbers the holder's records of this name, from 1 on and below 2^52, each above the
-	// last. If what a look has shown is under this Fence, it goes on from that one's Seq.
+	// last. If what Prepare has shown is under this Fence, it goes on from that one's Seq.
 	Seq int64
 	// Data is any bytes. It is a string so that nobody can change it
 	// while slow servers are still being told.
@@ -77,7 +79,7 @@ type Record struct {
 	// TTL is how long the record and its term live: whole milliseconds, at least 1. Ignored with
 	// Erase.
 	TTL time.Duration
-	// Erase has the name be as if it had never been looked at: no record, no term. It is for a
+	// Erase has the name be as if it had never been prepared: no record, no term. It is for a
 	// holder that has nothing to tell, so that its name takes no space. Data is ignored then.
 	Erase bool
 }

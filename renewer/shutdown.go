@@ -2,9 +2,6 @@ package renewer
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 )
 
 // Shutdown ends the keeper. Callers who wait for a lock and newcomers get
@@ -35,7 +32,7 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 		// also if an observer panics
 		defer func() { go func() { freed <- k.finish(ctx, idle) }() }()
 		if k.await(ctx, idle, k.drainTime(ctx)) {
-			clean = k.clean()
+			clean = k.cleaner.count() == 0
 		} else {
 			k.tell()
 		}
@@ -61,63 +58,25 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 func (k *Keeper) close() (idle <-chan struct{}, first bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closing {
+	if k.shutdown.phase != phaseRun {
 		return nil, false
 	}
-	k.closing = true
-	close(k.closed)
-	k.idle = make(chan struct{})
-	idle = k.idle
-	k.checkIdle()
-	return idle, true
-}
-
-// drainTime is how much of what is left of ctx may be waited.
-func (k *Keeper) drainTime(ctx context.Context) time.Duration {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return 1<<63 - 1
-	}
-	left := time.Until(deadline)
-	return left - min(left/4, max(time.Second, k.cfg.Margin*5/4))
-}
-
-// await waits until neither calls nor leases are left, and reports whether it came to that.
-func (k *Keeper) await(ctx context.Context, idle <-chan struct{}, most time.Duration) bool {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-idle:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	select {
-	case <-idle:
-		return true
-	default:
-		return false
-	}
-}
-
-// clean reports whether nothing is left to be freed.
-func (k *Keeper) clean() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.sweepers) == 0
+	k.shutdown.phase = phaseDrain
+	close(k.shutdown.closed)
+	return k.books.whenIdle(), true
 }
 
 // tell loses every lease that is still held.
 func (k *Keeper) tell() {
 	var news losses
 	k.mu.Lock()
-	k.told = true
-	now := k.clock.now()
-	for _, l := range k.leases {
+	k.shutdown.phase = phaseTell
+	now := k.clock.Now()
+	for _, l := range k.books.leases {
 		if l.state == released { // the store is being told
 			continue
 		}
-		k.stillRan++
+		k.shutdown.stillRan++
 		if l.state == held {
 			k.lose(l, ReasonShutdown, now, &news)
 		}
@@ -126,105 +85,11 @@ func (k *Keeper) tell() {
 	news.deliver(k)
 }
 
-// hangUpFor is how long a store may take to return when the context of what it was asked has ended.
-const hangUpFor = time.Second
-
-// finish frees what is left and ends the goroutines.
-func (k *Keeper) finish(ctx context.Context, idle <-chan struct{}) error {
-	left := k.freeNoticed(ctx)
-	k.await(context.Background(), idle, k.noticeLeft(ctx))
-	k.hangUp()
-	left = append(left, k.leftovers()...)
-	k.await(context.Background(), idle, min(hangUpFor, max(k.drainTime(ctx), firstBackoff)))
-	last, cancel := lastRequests(ctx)
-	defer cancel()
-	err := k.freeAll(ctx, last, append(left, k.leftovers()...))
-	return k.halt(last, err)
-}
-
-// noticeLeft is how long to wait so that each operation that was told has had Margin since; and
-// otherwise for what the store is being asked.
-func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := k.clock.now()
-	left := min(k.cfg.Margin, k.drainTime(ctx))
-	for _, l := range k.leases {
-		if l.state == lost && l.lost().Reason != ReasonTaken {
-			left = max(left, l.noticed().sub(now))
-		}
-	}
-	return left
-}
-
-// noticed is from when the key of a lost lease may be released: its operation has had the notice
-// that it was promised, or will have had it when [HoldAtLeast] ends, before which nobody else can
-// have the lock. Under k.mu.
-func (l *Lease) noticed() instant {
-	at := l.rare.lostAt.add(l.k.cfg.Margin)
-	if l.rare.least >= at {
-		return l.rare.lostAt
-	}
-	return at
-}
-
-// hangUp ends what the store is being asked, other than by finish: its answers would find nobody.
-func (k *Keeper) hangUp() {
-	k.mu.Lock()
-	k.halted = true
-	var unanswered []context.CancelCauseFunc
-	for _, e := range k.ends.entries {
-		if e.lease.state == asking {
-			unanswered = append(unanswered, e.lease.op.Load().cancel)
-		}
-	}
-	k.mu.Unlock()
-	for _, cancel := range unanswered {
-		cancel(ErrShutdown)
-	}
-	k.endLife()
-}
-
-// halt ends the loops, settles what Shutdown returns, and frees what has come in since finish
-// looked last. From then on everybody frees what is theirs.
-func (k *Keeper) halt(last context.Context, err error) error {
-	k.mu.Lock()
-	k.over = true
-	unanswered := k.calls
-	for _, l := range k.leases {
-		if l.state == released {
-			unanswered++
-		}
-	}
-	k.mu.Unlock()
-	if unanswered > 0 {
-		err = errors.Join(err,
-			fmt.Errorf("%w: %d of its answers are still awaited; what they leave lapses by itself",
-				ErrUnavailable, unanswered))
-	}
-	if left, failure := k.freeOnce(last, k.leftovers()); len(left) > 0 {
-		err = errors.Join(err, unfreed(len(left), failure))
-	}
-	k.ended = k.verdict(err)
-	close(k.stop)
-	return err
-}
-
-func (k *Keeper) verdict(err error) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.stillRan > 0 {
-		err = errors.Join(fmt.Errorf("lockbeat: shutdown: %d operations still ran and lost their "+
-			"leases", k.stillRan), err)
-	}
-	return err
-}
-
 // awaitLoops waits for the engine's goroutines.
 func (k *Keeper) awaitLoops(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
-		k.loops.Wait()
+		k.goroutines.Wait()
 		close(done)
 	}()
 	select {
@@ -236,8 +101,8 @@ func (k *Keeper) awaitLoops(ctx context.Context) {
 // awaitStop is Shutdown for the second and later callers.
 func (k *Keeper) awaitStop(ctx context.Context) error {
 	select {
-	case <-k.stop:
-		return k.ended
+	case <-k.shutdown.stop:
+		return k.shutdown.ended
 	case <-ctx.Done():
 		return ctx.Err()
 	}

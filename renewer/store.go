@@ -90,7 +90,7 @@ type Claim struct {
 	// follow a clock lets none run further ahead of it than one claim wants, even if others never
 	// gave theirs back.
 	Reserve int
-	// Queue asks for a place in the store's line, if it has one and the
+	// Queue asks for a place among those whom the store tells in turn, if it has such and the
 	// name is another's: see [Grant.Queued]. A Store may ignore it.
 	Queue bool
 	// Holder is told to whoever is refused meanwhile. A Store may cut
@@ -162,7 +162,7 @@ type Grant struct {
 	// to count, when StatusHeld; 0 for all but a store that puts answers
 	// of several together. The lease is valid for that much less.
 	Age time.Duration
-	// Queued tells, when StatusTaken, that the owner has a place in the line for the name.
+	// Queued tells, when StatusTaken, that the owner has a place among those who wait for the name.
 	// When its turn comes it has the name at once, for a moment in which to claim it
 	// again, and its watch is told. One that does not want it any more must Release it.
 	Queued bool

@@ -126,12 +126,12 @@ func TestAnOrphanIsKeptUntilItHasLapsed(t *testing.T) {
 		s.Default(script.Release, script.Fail(errDown))
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrUnavailable)
 		for time.Since(begun) < config.TTL {
-			_, orphans := k.LinesAndOrphans()
+			_, orphans := k.NamesAndOrphans()
 			require.Equal(t, 1, orphans, time.Since(begun))
 			pass(10 * time.Millisecond)
 		}
 		pass(time.Second)
-		_, orphans := k.LinesAndOrphans()
+		_, orphans := k.NamesAndOrphans()
 		require.Zero(t, orphans)
 		require.Less(t, len(s.Calls(script.Release)), 40)
 	})

@@ -50,7 +50,7 @@ func check(k *renewer.Keeper, s *settings) error {
 	_, options := once.Do(over, k, "", func(context.Context) (int, error) {
 		return 0, nil
 	}, s.once("", new(job))...)
-	_, records := k.Look(over, renewer.Look{Name: "any"})
+	_, records := k.Read(over, "any")
 	for _, err := range []error{options, records} {
 		if errors.Is(err, renewer.ErrConfig) {
 			return err

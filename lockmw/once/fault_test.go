@@ -30,9 +30,9 @@ func outage(n int) []script.Step {
 func TestUnansweredQuestionsAreRepeated(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(s *script.Store){
-		"the glance": func(s *script.Store) { s.Script(script.Look, outage(1)...) },
+		"the glance": func(s *script.Store) { s.Script(script.Read, outage(1)...) },
 		"the look": func(s *script.Store) {
-			s.Script(script.Look, append([]script.Step{script.Pass()}, outage(5)...)...)
+			s.Script(script.Prepare, outage(5)...)
 		},
 		"the beginning": func(s *script.Store) { s.Script(script.Write, outage(5)...) },
 		"beginning, written": func(s *script.Store) {
@@ -59,7 +59,7 @@ func TestUnansweredQuestionsAreRepeated(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, report{Pages: 5}, got)
 				require.Equal(t, 1, ran)
-				require.Zero(t, s.Left(script.Look)+s.Left(script.Write))
+				require.Zero(t, s.Left(script.Read)+s.Left(script.Prepare)+s.Left(script.Write))
 				got, err = once.Do(t.Context(), k, "a", never(t))
 				require.NoError(t, err)
 				require.Equal(t, report{Pages: 5}, got)
@@ -74,10 +74,13 @@ func TestStoreDown(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(s *script.Store){
 		"locks": func(s *script.Store) {
-			s.Default(script.Look, script.Fail(errDown))
+			s.Default(script.Read, script.Fail(errDown))
 			s.Default(script.Acquire, script.Fail(errDown))
 		},
-		"looks":     func(s *script.Store) { s.Default(script.Look, script.Fail(errDown)) },
+		"records": func(s *script.Store) {
+			s.Default(script.Read, script.Fail(errDown))
+			s.Default(script.Prepare, script.Fail(errDown))
+		},
 		"beginning": func(s *script.Store) { s.Default(script.Write, script.Fail(errDown)) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,10 +109,10 @@ func TestRejected(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		rejected := script.Fail(renewer.ErrRejected)
-		s.Script(script.Look, rejected)
+		s.Script(script.Read, rejected)
 		_, err := once.Do(t.Context(), k, "a", never(t))
 		require.ErrorIs(t, err, renewer.ErrRejected)
-		s.Script(script.Look, script.Pass(), rejected)
+		s.Script(script.Prepare, rejected)
 		_, err = once.Do(t.Context(), k, "a", never(t))
 		require.ErrorIs(t, err, renewer.ErrRejected)
 		s.Script(script.Write, rejected)
@@ -322,7 +325,7 @@ func TestOvertakenBeforeTheBeginning(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(s *script.Store){
 		"at the look": func(s *script.Store) {
-			s.Script(script.Look, script.Pass(), script.Taken(renewer.Holder{}, 0))
+			s.Script(script.Prepare, script.Taken(renewer.Holder{}, 0))
 		},
 		"at the write": func(s *script.Store) {
 			s.Script(script.Write, script.Taken(renewer.Holder{}, 0))
@@ -357,7 +360,7 @@ func TestTakeoverFromTheDead(t *testing.T) {
 		dead := owner(1)
 		fence := s.Acquire(t.Context(),
 			[]renewer.Claim{{Name: "a", Owner: dead, TTL: renewer.DefaultTTL}})[0].Fence
-		s.Look(t.Context(), []renewer.Look{{Name: "a", Fence: fence, TTL: time.Hour}})
+		s.Prepare(t.Context(), []renewer.Term{{Name: "a", Fence: fence, TTL: time.Hour}})
 		s.Write(t.Context(), []renewer.Record{
 			{
 				Name: "a", Fence: fence, Seq: 1, Data: "once1 begun 1 4711\nthere\n\n",

@@ -249,7 +249,7 @@ func nextRun(t *testing.T, server *redistest.Server) {
 	require.NoError(t, err)
 	defer closeAll()
 	require.Eventually(t, func() bool {
-		seen, err := k.Look(t.Context(), renewer.Look{Name: "schedule"})
+		seen, err := k.Read(t.Context(), "schedule")
 		return err == nil && seen.Data == ""
 	}, patience, 20*time.Millisecond)
 	got, err := once.Do(t.Context(), k, "schedule", func(ctx context.Context) (int, error) {

@@ -192,7 +192,7 @@ func TestWorkIsNotRecordedOnAQuorum(t *testing.T) {
 		require.ErrorIs(t, err, renewer.ErrConfig)
 		require.ErrorContains(t, err, "redisstore")
 		require.Empty(t, node.Calls(script.Acquire), "nothing was taken")
-		require.Empty(t, node.Calls(script.Look))
+		require.Empty(t, node.Calls(script.Read))
 		require.Panics(t, func() {
 			once.Wrap(k, func(s string) string {
 				return s

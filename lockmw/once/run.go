@@ -62,7 +62,7 @@ func (c *call) run(ctx context.Context) error {
 // glance looks at the record without the lock, for which most callers
 // need not wait: the work is over for good, or another caller is at it.
 func (c *call) glance(ctx context.Context) (over bool, err error) {
-	seen, err := c.keeper.Look(ctx, renewer.Look{Name: c.name})
+	seen, err := c.keeper.Read(ctx, c.name)
 	switch {
 	case err == nil:
 		_, over, err = c.conclude(seen)

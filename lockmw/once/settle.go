@@ -91,8 +91,8 @@ type pen struct {
 // look reads the record and begins the holder's term.
 func (p *pen) look(ctx context.Context) (seen renewer.Seen, err error) {
 	err = insist(ctx, p.c.until, func() error {
-		seen, err = p.c.keeper.Look(ctx,
-			renewer.Look{Name: p.c.name, Fence: p.fence, TTL: p.c.keep})
+		seen, err = p.c.keeper.Prepare(ctx,
+			renewer.Term{Name: p.c.name, Fence: p.fence, TTL: p.c.keep})
 		return err
 	})
 	if seen.Fence == p.fence {

@@ -18,17 +18,34 @@ type records struct {
 
 // record is a name's record, or only a term in which nothing has been written.
 type record struct {
-	term  int64 // the highest token that has looked
+	term  int64 // the highest token that has prepared
 	fence int64 // the token of its writer; 0 if it was not written
 	seq   int64
 	data  string
 	until time.Time
 }
 
-// Look reads records: see [renewer.Recorder]. It answers a TTL below 1 ms of a look with a token by
+// Prepare begins terms: see [renewer.Recorder]. A TTL below 1 ms is answered with
 // [renewer.ErrConfig].
-func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
-	seen := make([]renewer.Seen, len(looks))
+func (s *Store) Prepare(ctx context.Context, terms []renewer.Term) []renewer.Seen {
+	return s.see(ctx, len(terms), func(i int, now time.Time) renewer.Seen {
+		return s.records.prepare(&terms[i], now)
+	})
+}
+
+// Read reads records: see [renewer.Recorder].
+func (s *Store) Read(ctx context.Context, names []string) []renewer.Seen {
+	return s.see(ctx, len(names), func(i int, now time.Time) renewer.Seen {
+		old, _ := s.records.live(names[i], now)
+		return old.seen(now)
+	})
+}
+
+// see answers n questions under the lock, unless ctx has ended.
+func (s *Store) see(
+	ctx context.Context, n int, one func(i int, now time.Time) renewer.Seen,
+) []renewer.Seen {
+	seen := make([]renewer.Seen, n)
 	if err := ctx.Err(); err != nil {
 		for i := range seen {
 			seen[i].Err = err
@@ -38,8 +55,8 @@ func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	for i := range looks {
-		seen[i] = s.records.look(&looks[i], now)
+	for i := range seen {
+		seen[i] = one(i, now)
 	}
 	return seen
 }
@@ -63,24 +80,27 @@ func (s *Store) Write(ctx context.Context, writes []renewer.Record) []renewer.An
 	return answers
 }
 
-func (r *records) look(l *renewer.Look, now time.Time) renewer.Seen {
-	old, ok := r.live(l.Name, now)
-	if l.Fence != 0 {
-		if _, err := renewer.Millis(l.TTL); err != nil {
-			return renewer.Seen{Err: err}
-		}
-		if old.term > l.Fence {
-			return renewer.Seen{Status: renewer.StatusTaken}
-		}
-		old.term = l.Fence
-		if !ok {
-			old.until = now.Add(l.TTL)
-		}
-		r.put(l.Name, old, now)
+func (r *records) prepare(t *renewer.Term, now time.Time) renewer.Seen {
+	if _, err := renewer.Millis(t.TTL); err != nil {
+		return renewer.Seen{Err: err}
 	}
-	seen := renewer.Seen{Status: renewer.StatusHeld, Fence: old.fence, Seq: old.seq, Data: old.data}
-	if old.fence != 0 {
-		seen.TTL = old.until.Sub(now)
+	n, ok := r.live(t.Name, now)
+	if n.term > t.Fence {
+		return renewer.Seen{Status: renewer.StatusTaken}
+	}
+	n.term = t.Fence
+	if !ok {
+		n.until = now.Add(t.TTL)
+	}
+	r.put(t.Name, n, now)
+	return n.seen(now)
+}
+
+// seen is what is shown of a record that lives.
+func (n record) seen(now time.Time) renewer.Seen {
+	seen := renewer.Seen{Status: renewer.StatusHeld, Fence: n.fence, Seq: n.seq, Data: n.data}
+	if n.fence != 0 {
+		seen.TTL = n.until.Sub(now)
 	}
 	return seen
 }

@@ -17,15 +17,15 @@ func TestRecordsLapseAtTheInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
-		s.Look(t.Context(), []renewer.Look{{Name: "n", Fence: 1, TTL: time.Minute}})
+		s.Prepare(t.Context(), []renewer.Term{{Name: "n", Fence: 1, TTL: time.Minute}})
 		s.Write(t.Context(), []renewer.Record{
 			{Name: "n", Fence: 1, Seq: 1, Data: "x", TTL: time.Second},
 		})
 		<-time.After(time.Second - 1)
-		assert.Equal(t, "x", s.Look(t.Context(), []renewer.Look{{Name: "n"}})[0].Data)
+		assert.Equal(t, "x", s.Read(t.Context(), []string{"n"})[0].Data)
 		<-time.After(1)
 		assert.Equal(t, renewer.Seen{Status: renewer.StatusHeld},
-			s.Look(t.Context(), []renewer.Look{{Name: "n"}})[0])
+			s.Read(t.Context(), []string{"n"})[0])
 	})
 }
 
@@ -35,10 +35,9 @@ func TestLapsedRecordsAreForgotten(t *testing.T) {
 		s := memory.New()
 		for i := range 100 {
 			for j := range 100 {
-				s.Look(t.Context(),
-					[]renewer.Look{{Name: fmt.Sprint(i, "/", j), Fence: 1, TTL: time.Second}})
-				s.Look(t.Context(),
-					[]renewer.Look{{Name: fmt.Sprint(i, "/", j, " only looked at")}})
+				s.Prepare(t.Context(),
+					[]renewer.Term{{Name: fmt.Sprint(i, "/", j), Fence: 1, TTL: time.Second}})
+				s.Read(t.Context(), []string{fmt.Sprint(i, "/", j, " only looked at")})
 			}
 			<-time.After(time.Second)
 			require.LessOrEqual(t, memory.Recorded(s), 201, "at most twice the 100 that live")
@@ -50,8 +49,8 @@ func TestRecordsNeedATTL(t *testing.T) {
 	t.Parallel()
 	s := memory.New()
 	for _, ttl := range []time.Duration{-1, 0, time.Millisecond - 1} {
-		require.ErrorIs(t, s.Look(t.Context(),
-			[]renewer.Look{{Name: "n", Fence: 1, TTL: ttl}})[0].Err, renewer.ErrConfig)
+		require.ErrorIs(t, s.Prepare(t.Context(),
+			[]renewer.Term{{Name: "n", Fence: 1, TTL: ttl}})[0].Err, renewer.ErrConfig)
 		require.ErrorIs(t, s.Write(t.Context(),
 			[]renewer.Record{{Name: "n", Fence: 1, Seq: 1, TTL: ttl}})[0].Err, renewer.ErrConfig)
 	}

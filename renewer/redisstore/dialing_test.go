@@ -89,7 +89,7 @@ func TestAnothersDialOutlastsContext(t *testing.T) {
 			return s.Release(ctx, holds)[1].Err
 		},
 		"look": func(ctx context.Context, s *redisstore.Store) error {
-			return s.Look(ctx, []renewer.Look{{Name: "name"}})[0].Err
+			return s.Read(ctx, []string{"name"})[0].Err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

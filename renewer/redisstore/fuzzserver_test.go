@@ -200,7 +200,7 @@ func FuzzServer(f *testing.F) {
 				require.Equal(t, a.Status == renewer.StatusUnknown, a.Err != nil)
 			}
 		}
-		seen := store.Look(ctx, []renewer.Look{{Name: "a", Fence: 7, TTL: time.Minute}})
+		seen := store.Prepare(ctx, []renewer.Term{{Name: "a", Fence: 7, TTL: time.Minute}})
 		require.Equal(t, seen[0].Status == renewer.StatusUnknown, seen[0].Err != nil)
 		wrote := store.Write(ctx, []renewer.Record{{Name: "a", Fence: 7, Seq: 1, TTL: time.Minute}})
 		require.Equal(t, wrote[0].Status == renewer.StatusUnknown, wrote[0].Err != nil)

@@ -36,8 +36,8 @@ func TestNeighboursDoNotTouchEachOther(t *testing.T) {
 			for _, pair := range [][2]neighbour{{outer, inner}, {inner, outer}} {
 				me, other := pair[0], pair[1]
 				mine(t, other.store, claim("a", "a", time.Minute))
-				seen := other.store.Look(t.Context(),
-					[]renewer.Look{{Name: "a", Fence: 1, TTL: time.Minute}})
+				seen := other.store.Prepare(t.Context(),
+					[]renewer.Term{{Name: "a", Fence: 1, TTL: time.Minute}})
 				require.Equal(t, renewer.StatusHeld, seen[0].Status)
 				before := s.dump(t)
 				me.triesAll(t, s, other.prefix)
@@ -164,12 +164,12 @@ func keepsRecords(t *testing.T, store *redisstore.Store) {
 	t.Helper()
 	fence := mine(t, store, claim("recorded", "a", time.Minute))
 	require.Equal(t, renewer.StatusHeld,
-		store.Look(t.Context(),
-			[]renewer.Look{{Name: "recorded", Fence: fence, TTL: time.Minute}})[0].Status)
+		store.Prepare(t.Context(),
+			[]renewer.Term{{Name: "recorded", Fence: fence, TTL: time.Minute}})[0].Status)
 	wrote := store.Write(t.Context(),
 		[]renewer.Record{{Name: "recorded", Fence: fence, Seq: 1, Data: "done", TTL: time.Minute}})
 	require.Equal(t, renewer.Answer{Status: renewer.StatusHeld}, wrote[0])
-	seen := store.Look(t.Context(), []renewer.Look{{Name: "recorded"}})
+	seen := store.Read(t.Context(), []string{"recorded"})
 	require.Equal(t, "done", seen[0].Data)
 	require.Equal(t, renewer.StatusHeld, release(t, store, hold("recorded", "a", 0)).Status)
 }

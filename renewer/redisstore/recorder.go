@@ -23,7 +23,8 @@ var (
 const recordSuffix = ":record"
 
 // MaxRecord is how many bytes the data of a record may have: 16 MiB. [Store.Write] refuses more,
-// and [Store.Look] a record that another program has made larger: both are [renewer.ErrRejected].
+// and [Store.Prepare] and [Store.Read] a record that another client has made larger: both are
+// [renewer.ErrRejected].
 const MaxRecord = 16 << 20
 
 var _ renewer.Recorder = (*Store)(nil)
@@ -33,9 +34,22 @@ func (s *Store) recordKey(name string) string {
 	return leaseKey(s.codec.prefix, name) + recordSuffix
 }
 
-// Look implements [renewer.Recorder]. A TTL below 1 ms of a look with
-// a token is answered with [renewer.ErrConfig].
-func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
+// Prepare implements [renewer.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig].
+func (s *Store) Prepare(ctx context.Context, terms []renewer.Term) []renewer.Seen {
+	return s.look(ctx, "prepare", terms)
+}
+
+// Read implements [renewer.Recorder].
+func (s *Store) Read(ctx context.Context, names []string) []renewer.Seen {
+	terms := make([]renewer.Term, len(names))
+	for i := range terms {
+		terms[i].Name = names[i]
+	}
+	return s.look(ctx, "read", terms)
+}
+
+// look reads records; a term that has a token begins.
+func (s *Store) look(ctx context.Context, what string, looks []renewer.Term) []renewer.Seen {
 	seen := make([]renewer.Seen, len(looks))
 	asked := make([]int, 0, len(looks))
 	for i := range looks {
@@ -55,12 +69,12 @@ func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
 		i := asked[j]
 		reply, err := r.ToMessage()
 		if err != nil {
-			seen[i].Err = s.codec.errors.wrap("look", err)
+			seen[i].Err = s.codec.errors.wrap(what, err)
 			return
 		}
 		var ok bool
 		if seen[i], ok = readSeen(reply, looks[i].Fence); !ok {
-			seen[i].Err = unreadable("look")
+			seen[i].Err = unreadable(what)
 		}
 	}
 	s.sender.spread(ctx, &s.recording, todo)

@@ -19,7 +19,12 @@ func look(
 	t testing.TB, s *redisstore.Store, name string, fence int64, ttl time.Duration,
 ) renewer.Seen {
 	t.Helper()
-	seen := s.Look(t.Context(), []renewer.Look{{Name: name, Fence: fence, TTL: ttl}})
+	var seen []renewer.Seen
+	if fence == 0 {
+		seen = s.Read(t.Context(), []string{name})
+	} else {
+		seen = s.Prepare(t.Context(), []renewer.Term{{Name: name, Fence: fence, TTL: ttl}})
+	}
 	require.Len(t, seen, 1)
 	return seen[0]
 }
@@ -165,15 +170,13 @@ func TestRecordsNeedATTL(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	store := s.store(t)
-	seen := store.Look(t.Context(),
-		[]renewer.Look{
+	seen := store.Prepare(t.Context(),
+		[]renewer.Term{
 			{Name: "a", Fence: 1, TTL: time.Millisecond - 1},
 			{Name: "b", Fence: 1, TTL: time.Minute},
-			{Name: "c"},
 		})
 	require.ErrorIs(t, seen[0].Err, renewer.ErrConfig)
-	assert.Equal(t, []renewer.Seen{{Status: renewer.StatusHeld}, {Status: renewer.StatusHeld}},
-		seen[1:])
+	assert.Equal(t, []renewer.Seen{{Status: renewer.StatusHeld}}, seen[1:])
 	answers := store.Write(t.Context(),
 		[]renewer.Record{
 			{Name: "b", Fence: 1, Seq: 1, TTL: -time.Hour},
@@ -193,7 +196,7 @@ func TestRecordKeys(t *testing.T) {
 	assert.Equal(t, int64(1), s.number(t, "EXISTS", "x:{a%7Bb%7D%25%0A}:record"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, store.Look(ctx, []renewer.Look{{Name: "a"}})[0].Err, context.Canceled)
+	require.ErrorIs(t, store.Read(ctx, []string{"a"})[0].Err, context.Canceled)
 }
 
 // FuzzRecordReplies gives the readers replies that no script of ours

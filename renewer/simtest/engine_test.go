@@ -23,8 +23,8 @@ type edit struct{ file, from, to string }
 // seeded takes the engine's jitter from the instant, which in a bubble
 // is the same whenever a world is played again, and counts owner tokens.
 var seeded = []edit{
-	{"waker.go", "import (\n\t\"math/rand/v2\"\n\t\"time\"\n)", "import \"time\""},
-	{"waker.go", "return rand.N(d) + 1", "return simulatedJitter(d)"},
+	{"jitter.go", "import (\n\t\"math/rand/v2\"\n\t\"time\"\n)", "import \"time\""},
+	{"jitter.go", "return rand.N(d) + 1", "return simulatedJitter(d)"},
 	{"name.go", "rand.Read(raw[:])", "rand.Read(raw[:0]); simulatedOwner(raw[:])"},
 }
 
@@ -106,7 +106,7 @@ func writeOverlay(dir string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		replace[original] = filepath.Join(dir, file)
+		replace[original] = filepath.Join(dir, filepath.Base(file))
 		if err := os.WriteFile(replace[original], []byte(text), 0o600); err != nil {
 			return "", err
 		}

@@ -18,18 +18,21 @@ var untrue = []kind{outside, twoBelieve, lateNotice}
 // engineFaults are in the build of engine_test.go, each dormant unless it is asked for by name.
 var engineFaults = []engineFault{
 	{"a grant's deadline is counted from the reply", untrue, []edit{
-		{"keeper.go", "l.acquired = now", "l.acquired = now; if PLANTED { s = now }"},
+		{
+			"leasestate.go", "l.state, l.acquired = held, now",
+			"l.state, l.acquired = held, now; if PLANTED { sent = now }",
+		},
 	}},
 	{"a renewal's deadline is counted from the reply", untrue, []edit{
 		{
-			"heartbeat.go", "lag := f.sent.sub(l.due)",
-			"lag := f.sent.sub(l.due); if PLANTED { f.sent = now }",
+			"renewal.go", "lag := b.sent.Sub(l.due)",
+			"lag := b.sent.Sub(l.due); if PLANTED { b.sent = now }",
 		},
 	}},
 	{"the context ends a quarter of the TTL late", untrue, []edit{
 		{
 			"loss.go", "if until := instant(l.until.Load()); until > now {",
-			"until := instant(l.until.Load()); if PLANTED { until = until.add(k.cfg.TTL / 4) }; " +
+			"until := instant(l.until.Load()); if PLANTED { until = until.Add(k.cfg.TTL / 4) }; " +
 				"if until > now {",
 		},
 	}},
@@ -41,27 +44,27 @@ var engineFaults = []engineFault{
 	}},
 	{"a late answer revives", []kind{revived}, []edit{
 		{
-			"heartbeat.go", "if l.state != held {",
+			"renewal.go", "if l.state != held {",
 			"if l.state != held && !(PLANTED && l.state == lost) {",
 		},
 		{
-			"heartbeat.go", "case now >= instant(l.until.Load()):",
+			"renewal.go", "case now >= instant(l.until.Load()):",
 			"case now >= instant(l.until.Load()) && !PLANTED:",
 		},
 	}},
 	{"a hand-off does not raise the token", []kind{tokens}, []edit{
 		{
-			"handoff.go", "next.owner, next.fence = l.owner, token",
-			"next.owner, next.fence = l.owner, token; if PLANTED { next.fence = l.fence }",
+			"leasestate.go", "next.owner, next.fence = l.owner, fence",
+			"next.owner, next.fence = l.owner, fence; if PLANTED { next.fence = l.fence }",
 		},
 	}},
 	{"tokens that are left are not given back", []kind{tokens}, []edit{
-		{"lease.go", "if l.reserved() {", "if l.reserved() && !PLANTED {"},
+		{"lease.go", "if l.tokens != nil {", "if l.tokens != nil && !PLANTED {"},
 	}},
 	{"a hand-off begins a deadline of its own", untrue, []edit{
 		{
-			"handoff.go", "k.limitHold(next, now)",
-			"if PLANTED { next.deadline = now.add(k.validity) }; k.limitHold(next, now)",
+			"leasestate.go", "next.limitHold(now)",
+			"if PLANTED { next.deadline = l.k.deadlineOf(now, l.ttl()) }; next.limitHold(now)",
 		},
 	}},
 	{"the clock drift is forgotten", untrue, []edit{
@@ -84,56 +87,57 @@ var engineFaults = []engineFault{
 	}},
 	{"an unanswered acquire is freed only once", []kind{lapsed}, []edit{
 		{
-			"sweep.go", "unsettled != 0 && settle > 0 {",
+			"cleaner.go", "unsettled != 0 && settle > 0 {",
 			"unsettled != 0 && settle > 0 && !PLANTED {",
 		},
 	}},
 	{"a release without an answer is not repeated", []kind{lapsed}, []edit{
 		{
-			"release.go", "default:\n\t\tk.disown(l, hold, 0)",
-			"default:\n\t\tif !PLANTED { k.disown(l, hold, 0) }",
+			"release.go", "default:\n\t\tk.cleaner.disown(l.orphan(hold), 0)",
+			"default:\n\t\tif !PLANTED { k.cleaner.disown(l.orphan(hold), 0) }",
 		},
 	}},
 	{"a failed heartbeat is not repeated", []kind{falseLoss}, []edit{
 		{
-			"heartbeat.go", "again := now.add(pause/2 + jitter(pause/2))",
-			"again := now.add(pause/2 + jitter(pause/2)); if PLANTED { again = " +
-				"now.add(k.cfg.TTL) }",
+			"renewal.go", "again := now.Add(pause/2 + jitter(pause/2))",
+			"again := now.Add(pause/2 + jitter(pause/2)); if PLANTED { again = " +
+				"now.Add(k.cfg.TTL) }",
 		},
 	}},
 	{"a failed heartbeat counts", untrue, []edit{
 		{
-			"heartbeat.go", "case a.Status == Mine:\n\t\tif l.rare",
-			"case a.Status == Mine || PLANTED:\n\t\tif l.rare",
+			"renewal.go", "case a.Status == StatusHeld:\n\t\tl.renewed",
+			"case a.Status == StatusHeld || PLANTED:\n\t\tl.renewed",
 		},
 	}},
 	{"heartbeats come twice an interval", []kind{heartbeats}, []edit{
 		{
-			"heartbeat.go", "l.due = l.due.add(k.cfg.Heartbeat)",
-			"l.due = l.due.add(k.cfg.Heartbeat); if PLANTED { l.due = l.due.add(-k.cfg.Heartbeat " +
+			"renewal.go", "l.due = l.due.Add(k.cfg.Heartbeat)",
+			"l.due = l.due.Add(k.cfg.Heartbeat); if PLANTED { l.due = l.due.Add(-k.cfg.Heartbeat " +
 				"/ 2) }",
 		},
 	}},
 	{"the next in line is not told", []kind{hang}, []edit{
 		{
-			"line.go", "k.lines[head.name] = w.l\n\t\tw.turn <- nil",
-			"k.lines[head.name] = w.l; if PLANTED { return nothing }; w.turn <- nil",
+			"keeper.go", "next.answer <- nil",
+			"if PLANTED { return nothing }; next.answer <- nil",
 		},
 	}},
 	{"a shutdown frees without telling", untrue, []edit{
 		{
-			"leftover.go", "if l.state == lost && l.lost()",
-			"if l.state == held && PLANTED || l.state == lost && l.lost()",
+			"finish.go", "if l.state == lost && l.lost().Reason != ReasonTaken && l.noticed()",
+			"if l.state == held && PLANTED || l.state == lost && l.lost().Reason != ReasonTaken && " +
+				"l.noticed()",
 		},
 		{"shutdown.go", "\t\t\tk.tell()", "if !PLANTED { k.tell() }"},
 	}},
 	{"a shutdown frees what it has just told", []kind{lateNotice}, []edit{
 		{
-			"shutdown.go", "at := l.rare.lostAt.add(l.k.cfg.Margin)",
-			"at := l.rare.lostAt.add(l.k.cfg.Margin); if PLANTED { at = l.rare.lostAt }",
+			"finish.go", "at := l.extras.lostAt.Add(l.k.cfg.Margin)",
+			"at := l.extras.lostAt.Add(l.k.cfg.Margin); if PLANTED { at = l.extras.lostAt }",
 		},
 		{
-			"shutdown.go", "left := min(k.cfg.Margin, k.drainTime(ctx))",
+			"finish.go", "left := min(k.cfg.Margin, k.drainTime(ctx))",
 			"left := min(k.cfg.Margin, k.drainTime(ctx)); if PLANTED { return 0 }",
 		},
 	}},
@@ -142,7 +146,7 @@ var engineFaults = []engineFault{
 	}},
 	{"a lease of an acquire that panics is not freed", []kind{lapsed}, []edit{
 		{
-			"handoff.go", "if l.owner != \"\" && (lost == nil",
+			"release.go", "if l.owner != \"\" && (lost == nil",
 			"if !PLANTED && l.owner != \"\" && (lost == nil",
 		},
 	}},

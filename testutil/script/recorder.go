@@ -10,20 +10,29 @@ import (
 
 var _ renewer.Recorder = (*Store)(nil)
 
-// Look answers by the script: see [renewer.Recorder]. Of the fixed
-// answers, [Taken] is believed: a later holder has looked.
-func (s *Store) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
-	looks = slices.Clone(looks)
-	return perform(ctx, s, Call{Op: Look, Looks: looks}, len(looks), func(err error) renewer.Seen {
-		return renewer.Seen{Err: err}
-	},
+// Prepare answers by the script: see [renewer.Recorder]. Of the fixed answers, [Taken] is
+// believed: a later holder has prepared.
+func (s *Store) Prepare(ctx context.Context, terms []renewer.Term) []renewer.Seen {
+	terms = slices.Clone(terms)
+	return perform(ctx, s, Call{Op: Prepare, Terms: terms}, len(terms), unseen,
 		func(i int, a answer, now time.Time) renewer.Seen {
-			return s.records.look(looks[i], a, now)
+			return s.records.prepare(terms[i], a, now)
 		}, func() {})
 }
 
+// Read answers by the script: see [renewer.Recorder].
+func (s *Store) Read(ctx context.Context, names []string) []renewer.Seen {
+	names = slices.Clone(names)
+	return perform(ctx, s, Call{Op: Read, Names: names}, len(names), unseen,
+		func(i int, a answer, now time.Time) renewer.Seen {
+			return s.records.entry(names[i], now).answer(a, now)
+		}, func() {})
+}
+
+func unseen(err error) renewer.Seen { return renewer.Seen{Err: err} }
+
 // Write answers by the script: see [renewer.Recorder]. Of the fixed answers, [Taken]
-// and [Gone] are believed: a later holder has looked, or the record has lapsed.
+// and [Gone] are believed: a later holder has prepared, or the record has lapsed.
 func (s *Store) Write(ctx context.Context, writes []renewer.Record) []renewer.Answer {
 	writes = slices.Clone(writes)
 	return perform(ctx, s, Call{Op: Write, Records: writes}, len(writes),
@@ -39,7 +48,7 @@ func (s *Store) Write(ctx context.Context, writes []renewer.Record) []renewer.An
 type records map[string]*entry
 
 type entry struct {
-	term int64 // the highest token that has looked
+	term int64 // the highest token that has prepared
 	seen renewer.Seen
 	ends time.Time
 }
@@ -54,22 +63,27 @@ func (r records) entry(name string, now time.Time) *entry {
 	return e
 }
 
-func (r records) look(l renewer.Look, a answer, now time.Time) renewer.Seen {
-	e := r.entry(l.Name, now)
-	switch {
-	case a.fixed && a.grant.Status == renewer.StatusTaken:
-		e.supersede(l.Fence, l.TTL, now)
-	case a.fixed && a.grant.Status != renewer.StatusHeld:
-		return renewer.Seen{Status: a.grant.Status, Err: a.grant.Err}
+func (r records) prepare(t renewer.Term, a answer, now time.Time) renewer.Seen {
+	e := r.entry(t.Name, now)
+	if a.fixed && a.grant.Status == renewer.StatusTaken {
+		e.supersede(t.Fence, t.TTL, now)
+	} else if a.fixed && a.grant.Status != renewer.StatusHeld {
+		return e.answer(a, now)
 	}
-	if l.Fence != 0 {
-		if e.term > l.Fence {
-			return renewer.Seen{Status: renewer.StatusTaken}
-		}
-		e.term = l.Fence
-		if e.ends.IsZero() {
-			e.ends = now.Add(l.TTL)
-		}
+	if e.term > t.Fence {
+		return renewer.Seen{Status: renewer.StatusTaken}
+	}
+	e.term = t.Fence
+	if e.ends.IsZero() {
+		e.ends = now.Add(t.TTL)
+	}
+	return e.answer(a, now)
+}
+
+// answer is what is shown of a record, or the fixed answer.
+func (e *entry) answer(a answer, now time.Time) renewer.Seen {
+	if a.fixed && a.grant.Status != renewer.StatusHeld {
+		return renewer.Seen{Status: a.grant.Status, Err: a.grant.Err}
 	}
 	if a.lose != nil {
 		return renewer.Seen{Err: a.lose}
@@ -116,7 +130,7 @@ func (r records) write(w renewer.Record, a answer, now time.Time) renewer.Answer
 	return renewer.Answer{Status: status}
 }
 
-// supersede lets a later holder have looked.
+// supersede lets a later holder have prepared.
 func (e *entry) supersede(fence int64, ttl time.Duration, now time.Time) {
 	e.term = max(e.term, fence+1)
 	if e.ends.IsZero() {

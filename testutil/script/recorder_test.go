@@ -13,7 +13,10 @@ import (
 )
 
 func look(ctx context.Context, s *script.Store, fence int64) renewer.Seen {
-	return s.Look(ctx, []renewer.Look{{Name: "n", Fence: fence, TTL: ttl}})[0]
+	if fence == 0 {
+		return s.Read(ctx, []string{"n"})[0]
+	}
+	return s.Prepare(ctx, []renewer.Term{{Name: "n", Fence: fence, TTL: ttl}})[0]
 }
 
 func write(ctx context.Context, s *script.Store, fence, seq int64, data string) renewer.Answer {
@@ -22,10 +25,10 @@ func write(ctx context.Context, s *script.Store, fence, seq int64, data string) 
 	})[0]
 }
 
-func TestScriptedLooks(t *testing.T) {
+func TestScriptedPreparing(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
-		s.Script(script.Look, script.Fail(errDown), script.Pass().Broken(errDown),
+		s.Script(script.Prepare, script.Fail(errDown), script.Pass().Broken(errDown),
 			script.Taken(renewer.Holder{}, 0), script.Pass())
 		assert.Equal(t, renewer.Seen{Err: errDown}, look(t.Context(), s, 5))
 		assert.Equal(t, renewer.StatusGone, write(t.Context(), s, 5, 1, "x").Status,
@@ -40,8 +43,8 @@ func TestScriptedLooks(t *testing.T) {
 			TTL: ttl,
 		},
 			look(t.Context(), s, 6))
-		require.Len(t, s.Calls(script.Look), 5)
-		assert.Equal(t, int64(6), s.Calls(script.Look)[4].Looks[0].Fence)
+		require.Len(t, s.Calls(script.Prepare), 5)
+		assert.Equal(t, int64(6), s.Calls(script.Prepare)[4].Terms[0].Fence)
 	})
 }
 
@@ -79,7 +82,7 @@ func TestScriptedWrites(t *testing.T) {
 func TestSlowAndLateRecords(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
-		s.Script(script.Look, script.Pass().Slow(time.Second).Late(2*time.Second), script.Hang())
+		s.Script(script.Prepare, script.Pass().Slow(time.Second).Late(2*time.Second), script.Hang())
 		s.Script(script.Write, script.Pass().Lost())
 		assert.Equal(t, 3*time.Second, took(func() {
 			assert.Equal(t, renewer.StatusHeld, look(t.Context(), s, 5).Status)

@@ -14,7 +14,8 @@ const (
 	Acquire Op = "acquire"
 	Renew   Op = "renew"
 	Release Op = "release"
-	Look    Op = "look"
+	Prepare Op = "prepare"
+	Read    Op = "read"
 	Write   Op = "write"
 )
 

@@ -37,8 +37,10 @@ type Call struct {
 	Claims []renewer.Claim
 	// Holds are the items of a Renew or a Release.
 	Holds []renewer.Hold
-	// Looks are the items of a Look.
-	Looks []renewer.Look
+	// Names are the items of a Read.
+	Names []string
+	// Terms are the items of a Prepare.
+	Terms []renewer.Term
 	// Records are the items of a Write.
 	Records []renewer.Record
 }

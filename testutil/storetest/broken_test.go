@@ -16,7 +16,8 @@ type broken struct {
 	renew   func(*memory.Store, context.Context, []renewer.Hold) []renewer.Answer
 	release func(*memory.Store, context.Context, []renewer.Hold) []renewer.Answer
 	watch   func(*memory.Store, string, func(error)) func()
-	look    func(*memory.Store, context.Context, []renewer.Look) []renewer.Seen
+	prepare func(*memory.Store, context.Context, []renewer.Term) []renewer.Seen
+	read    func(*memory.Store, context.Context, []string) []renewer.Seen
 	write   func(*memory.Store, context.Context, []renewer.Record) []renewer.Answer
 }
 
@@ -48,11 +49,18 @@ func (b broken) Watch(name string, wake func(error)) func() {
 	return b.watch(b.Store, name, wake)
 }
 
-func (b broken) Look(ctx context.Context, looks []renewer.Look) []renewer.Seen {
-	if b.look == nil {
-		return b.Store.Look(ctx, looks)
+func (b broken) Prepare(ctx context.Context, terms []renewer.Term) []renewer.Seen {
+	if b.prepare == nil {
+		return b.Store.Prepare(ctx, terms)
 	}
-	return b.look(b.Store, ctx, looks)
+	return b.prepare(b.Store, ctx, terms)
+}
+
+func (b broken) Read(ctx context.Context, names []string) []renewer.Seen {
+	if b.read == nil {
+		return b.Store.Read(ctx, names)
+	}
+	return b.read(b.Store, ctx, names)
 }
 
 func (b broken) Write(ctx context.Context, records []renewer.Record) []renewer.Answer {
@@ -62,17 +70,17 @@ func (b broken) Write(ctx context.Context, records []renewer.Record) []renewer.A
 	return b.write(b.Store, ctx, records)
 }
 
-// looks makes a faulty Look, and writes a faulty Write, by changing
+// prepares makes a faulty Prepare, and writes a faulty Write, by changing
 // each item before it is put to the store.
-func looks(
-	before func(*renewer.Look),
-) func(*memory.Store, context.Context, []renewer.Look) []renewer.Seen {
-	return func(s *memory.Store, ctx context.Context, looks []renewer.Look) []renewer.Seen {
-		looks = slices.Clone(looks)
-		for i := range looks {
-			before(&looks[i])
+func prepares(
+	before func(*renewer.Term),
+) func(*memory.Store, context.Context, []renewer.Term) []renewer.Seen {
+	return func(s *memory.Store, ctx context.Context, terms []renewer.Term) []renewer.Seen {
+		terms = slices.Clone(terms)
+		for i := range terms {
+			before(&terms[i])
 		}
-		return s.Look(ctx, looks)
+		return s.Prepare(ctx, terms)
 	}
 }
 

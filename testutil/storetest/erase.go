@@ -13,23 +13,23 @@ func erasedRecord(t *testing.T, s *recordSuite) {
 			Erase: true,
 		})[0]
 	}
-	requireStatus(t, renewer.StatusGone, erase(5, 1), "no look, no term")
-	s.look(t, 5)
+	requireStatus(t, renewer.StatusGone, erase(5, 1), "not prepared, no term")
+	s.prepare(t, 5)
 	requireStatus(t, renewer.StatusHeld, erase(5, 1), "a term in which nothing was written")
 	requireStatus(t, renewer.StatusGone, s.write(t, 5, 2, "a", long), "it has ended")
 	requireStatus(t, renewer.StatusGone, erase(5, 1), "again")
 
-	s.look(t, 6)
+	s.prepare(t, 6)
 	requireStatus(t, renewer.StatusHeld, s.write(t, 6, 2, "a", long))
 	requireStatus(t, renewer.StatusBehind, erase(6, 1), "late")
 	requireStatus(t, renewer.StatusBehind, erase(6, 2), "the number of what was written")
-	s.look(t, 7)
+	s.prepare(t, 7)
 	requireStatus(t, renewer.StatusTaken, erase(6, 3), "another's term")
 	s.sees(t, 6, 2, "a")
 	requireStatus(t, renewer.StatusHeld, erase(7, 1))
 	s.sees(t, 0, 0, "")
-	s.look(t, 4)
+	s.prepare(t, 4)
 	requireStatus(t, renewer.StatusHeld, s.write(t, 4, 1, "b", long),
-		"as if no one had ever looked")
+		"as if no holder had ever prepared")
 	s.sees(t, 4, 1, "b")
 }

@@ -297,16 +297,30 @@ var faults = map[string]struct {
 			}
 		}}
 	}, "a watch stopped from its own wake"},
-	"a look promises nothing": {func() broken {
-		return broken{look: looks(func(l *renewer.Look) {
-			if l.Fence > 1 {
-				l.Fence = 0
+	"preparing promises nothing": {func() broken {
+		return broken{prepare: func(s *memory.Store, ctx context.Context, terms []renewer.Term) []renewer.Seen {
+			if terms[0].Fence == 1 {
+				return s.Prepare(ctx, terms)
 			}
-		}), write: func(s *memory.Store, ctx context.Context, records []renewer.Record) []renewer.Answer {
+			var names []string
+			for _, t := range terms {
+				names = append(names, t.Name)
+			}
+			return s.Read(ctx, names)
+		}, write: func(s *memory.Store, ctx context.Context, records []renewer.Record) []renewer.Answer {
 			for _, r := range records {
-				s.Look(ctx, []renewer.Look{{Name: r.Name, Fence: r.Fence, TTL: r.TTL}})
+				s.Prepare(ctx, []renewer.Term{{Name: r.Name, Fence: r.Fence, TTL: r.TTL}})
 			}
 			return s.Write(ctx, records)
+		}}
+	}, "a late write is refused"},
+	"a read begins a term": {func() broken {
+		return broken{read: func(s *memory.Store, ctx context.Context, names []string) []renewer.Seen {
+			var terms []renewer.Term
+			for _, name := range names {
+				terms = append(terms, renewer.Term{Name: name, Fence: 40, TTL: time.Hour})
+			}
+			return s.Prepare(ctx, terms)
 		}}
 	}, "a late write is refused"},
 	"a write begins a term": {func() broken {
@@ -314,11 +328,11 @@ var faults = map[string]struct {
 			records []renewer.Record,
 		) []renewer.Answer {
 			for _, r := range records {
-				s.Look(ctx, []renewer.Look{{Name: r.Name, Fence: r.Fence, TTL: r.TTL}})
+				s.Prepare(ctx, []renewer.Term{{Name: r.Name, Fence: r.Fence, TTL: r.TTL}})
 			}
 			return s.Write(ctx, records)
 		}}
-	}, "a look begins a term"},
+	}, "preparing begins a term"},
 	"records live on": {func() broken {
 		return broken{write: writes(func(r *renewer.Record) { r.TTL += time.Hour })}
 	}, "a record lapses, and its term"},
@@ -332,7 +346,14 @@ var faults = map[string]struct {
 	}, "a record is there for the next holder"},
 	"names of records in lower case": {func() broken {
 		return broken{
-			look:  looks(func(l *renewer.Look) { l.Name = strings.ToLower(l.Name) }),
+			prepare: prepares(func(t *renewer.Term) { t.Name = strings.ToLower(t.Name) }),
+			read: func(s *memory.Store, ctx context.Context, names []string) []renewer.Seen {
+				lower := make([]string, len(names))
+				for i := range names {
+					lower[i] = strings.ToLower(names[i])
+				}
+				return s.Read(ctx, lower)
+			},
 			write: writes(func(r *renewer.Record) { r.Name = strings.ToLower(r.Name) }),
 		}
 	}, "records are their names' own"},
@@ -348,7 +369,7 @@ var faults = map[string]struct {
 		}}
 	}, "records in batches"},
 	"terms live for ever": {func() broken {
-		return broken{look: looks(func(l *renewer.Look) { l.TTL = time.Hour })}
+		return broken{prepare: prepares(func(t *renewer.Term) { t.TTL = time.Hour })}
 	}, "a term without a record lapses"},
 	"an erasure leaves an empty record": {func() broken {
 		return broken{write: writes(func(r *renewer.Record) {

@@ -17,11 +17,11 @@ import (
 // recordCases are for stores that are a [renewer.Recorder]; others have nothing to prove here.
 var recordCases = []testCase{
 	{"a record is there for the next holder", recorded(recordSeen)},
-	{"a look begins a term", recorded(terms)},
+	{"preparing begins a term", recorded(terms)},
 	{"a late write is refused", recorded(lateWrite)},
 	{"a write can be repeated", recorded(repeatedWrite)},
 	{"a record lapses, and its term", recorded(recordLapses)},
-	{"a look leaves a record its time", recorded(lookKeepsTTL)},
+	{"preparing leaves a record its time", recorded(prepareKeepsTTL)},
 	{"a term without a record lapses", recorded(termLapses)},
 	{"records of any bytes", recorded(oddRecords)},
 	{"records are their names' own", recorded(recordsApart)},
@@ -47,35 +47,53 @@ func recorded(run func(t *testing.T, s *recordSuite)) func(*testing.T, *suite) {
 	}
 }
 
-func (s *recordSuite) looks(t testing.TB, looks ...renewer.Look) []renewer.Seen {
+func (s *recordSuite) prepares(t testing.TB, terms ...renewer.Term) []renewer.Seen {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
-	seen := s.recorder.Look(ctx, looks)
-	require.Len(t, seen, len(looks), "one answer an item")
+	seen := s.recorder.Prepare(ctx, terms)
+	require.Len(t, seen, len(terms), "one answer an item")
 	for i := range seen {
-		require.NoError(t, seen[i].Err, "%q", looks[i].Name)
-		require.Contains(t, []renewer.Status{renewer.StatusHeld, renewer.StatusTaken},
-			seen[i].Status, "%q",
-			looks[i].Name)
-		if seen[i].Status == renewer.StatusTaken {
-			require.Equal(t, renewer.Seen{Status: renewer.StatusTaken}, seen[i],
-				"a refused look sees nothing")
-		}
-		if seen[i].Fence == 0 {
-			require.Equal(t, renewer.Seen{Status: seen[i].Status}, seen[i], "there is none")
-		} else if !s.Blind {
-			require.Positive(t, seen[i].TTL, "%q", looks[i].Name)
-			require.LessOrEqual(t, seen[i].TTL, long, "%q", looks[i].Name)
-		}
+		s.sane(t, terms[i].Name, seen[i])
 	}
 	return seen
 }
 
-// look looks at "name" and requires that it is answered.
-func (s *recordSuite) look(t testing.TB, fence int64) (by, seq int64, data string) {
+func (s *recordSuite) reads(t testing.TB, names ...string) []renewer.Seen {
 	t.Helper()
-	seen := s.looks(t, renewer.Look{Name: "name", Fence: fence, TTL: long})[0]
+	ctx, cancel := context.WithTimeout(t.Context(), callBy)
+	defer cancel()
+	seen := s.recorder.Read(ctx, names)
+	require.Len(t, seen, len(names), "one answer an item")
+	for i := range seen {
+		requireStatus(t, renewer.StatusHeld, seen[i].Status, "%q", names[i])
+		s.sane(t, names[i], seen[i])
+	}
+	return seen
+}
+
+// sane requires what is true of every answer.
+func (s *recordSuite) sane(t testing.TB, name string, seen renewer.Seen) {
+	t.Helper()
+	require.NoError(t, seen.Err, "%q", name)
+	require.Contains(t, []renewer.Status{renewer.StatusHeld, renewer.StatusTaken}, seen.Status,
+		"%q", name)
+	if seen.Status == renewer.StatusTaken {
+		require.Equal(t, renewer.Seen{Status: renewer.StatusTaken}, seen,
+			"who is refused sees nothing")
+	}
+	if seen.Fence == 0 {
+		require.Equal(t, renewer.Seen{Status: seen.Status}, seen, "there is none")
+	} else if !s.Blind {
+		require.Positive(t, seen.TTL, "%q", name)
+		require.LessOrEqual(t, seen.TTL, long, "%q", name)
+	}
+}
+
+// prepare prepares to write "name" and requires that it is answered.
+func (s *recordSuite) prepare(t testing.TB, fence int64) (by, seq int64, data string) {
+	t.Helper()
+	seen := s.prepares(t, renewer.Term{Name: "name", Fence: fence, TTL: long})[0]
 	requireStatus(t, renewer.StatusHeld, seen.Status)
 	return seen.Fence, seen.Seq, seen.Data
 }
@@ -106,24 +124,24 @@ func (s *recordSuite) write(
 	})[0]
 }
 
-// sees requires that a look sees a record.
+// sees requires that a reader sees a record.
 func (s *recordSuite) sees(t testing.TB, fence, seq int64, data string) {
 	t.Helper()
-	gotFence, gotSeq, gotData := s.look(t, 0)
-	assert.Equal(t, fence, gotFence)
-	assert.Equal(t, seq, gotSeq)
-	assert.Equal(t, data, gotData)
+	seen := s.reads(t, "name")[0]
+	assert.Equal(t, fence, seen.Fence)
+	assert.Equal(t, seq, seen.Seq)
+	assert.Equal(t, data, seen.Data)
 }
 
 func recordSeen(t *testing.T, s *recordSuite) {
 	s.sees(t, 0, 0, "")
-	s.look(t, 41)
+	s.prepare(t, 41)
 	s.sees(t, 0, 0, "")
 	requireStatus(t, renewer.StatusHeld, s.write(t, 41, 1, "begun", long))
 	s.sees(t, 41, 1, "begun")
 	requireStatus(t, renewer.StatusHeld, s.write(t, 41, 5, "done", long))
 	s.sees(t, 41, 5, "done")
-	fence, seq, data := s.look(t, 50)
+	fence, seq, data := s.prepare(t, 50)
 	assert.Equal(t, []any{int64(41), int64(5), "done"}, []any{fence, seq, data},
 		"what the former holder wrote")
 	s.sees(t, 41, 5, "done")
@@ -132,27 +150,27 @@ func recordSeen(t *testing.T, s *recordSuite) {
 }
 
 func terms(t *testing.T, s *recordSuite) {
-	requireStatus(t, renewer.StatusGone, s.write(t, 7, 1, "x", long), "no look, no term")
-	s.look(t, 7)
-	s.look(t, 7)
+	requireStatus(t, renewer.StatusGone, s.write(t, 7, 1, "x", long), "not prepared, no term")
+	s.prepare(t, 7)
+	s.prepare(t, 7)
 	requireStatus(t, renewer.StatusHeld, s.write(t, 7, 1, "x", long))
-	s.look(t, 7)
+	s.prepare(t, 7)
 	requireStatus(t, renewer.StatusHeld, s.write(t, 7, 2, "y", long))
 	requireStatus(t, renewer.StatusGone, s.write(t, 8, 1, "z", long),
 		"another holder's term is none")
 	s.sees(t, 7, 2, "y")
-	s.look(t, 9)
+	s.prepare(t, 9)
 	requireStatus(t, renewer.StatusTaken,
-		s.looks(t, renewer.Look{Name: "name", Fence: 8, TTL: long})[0].Status)
+		s.prepares(t, renewer.Term{Name: "name", Fence: 8, TTL: long})[0].Status)
 	requireStatus(t, renewer.StatusHeld, s.write(t, 9, 1, "z", long),
-		"a look that was refused has changed nothing")
+		"one that was refused has changed nothing")
 }
 
 // lateWrite is what it is all for.
 func lateWrite(t *testing.T, s *recordSuite) {
-	s.look(t, 100)
+	s.prepare(t, 100)
 	requireStatus(t, renewer.StatusHeld, s.write(t, 100, 1, "first begins", long))
-	s.look(t, 101)
+	s.prepare(t, 101)
 	requireStatus(t, renewer.StatusTaken, s.write(t, 100, 2, "first is done", long),
 		"though the second has not written yet")
 	s.sees(t, 100, 1, "first begins")
@@ -161,13 +179,13 @@ func lateWrite(t *testing.T, s *recordSuite) {
 		"not even what had been written")
 	requireStatus(t, renewer.StatusTaken, s.write(t, 100, 3, "first is done", long))
 	requireStatus(t, renewer.StatusTaken,
-		s.looks(t, renewer.Look{Name: "name", Fence: 100, TTL: long})[0].Status)
+		s.prepares(t, renewer.Term{Name: "name", Fence: 100, TTL: long})[0].Status)
 	s.sees(t, 101, 1, "second begins")
 }
 
 func repeatedWrite(t *testing.T, s *recordSuite) {
 	const top = int64(1)<<52 - 1
-	s.look(t, top)
+	s.prepare(t, top)
 	for range 3 {
 		requireStatus(t, renewer.StatusHeld, s.write(t, top, 2, "a", long))
 	}
@@ -181,7 +199,7 @@ func repeatedWrite(t *testing.T, s *recordSuite) {
 }
 
 func recordLapses(t *testing.T, s *recordSuite) {
-	s.look(t, 5)
+	s.prepare(t, 5)
 	requireStatus(t, renewer.StatusHeld, s.write(t, 5, 1, "a", s.short))
 	s.sees(t, 5, 1, "a")
 	s.wait(t, s.short+20*time.Millisecond)
@@ -189,35 +207,35 @@ func recordLapses(t *testing.T, s *recordSuite) {
 	requireStatus(t, renewer.StatusGone, s.write(t, 5, 2, "late", long),
 		"a late marker can't bring it back")
 	s.sees(t, 0, 0, "")
-	s.look(t, 6)
+	s.prepare(t, 6)
 	requireStatus(t, renewer.StatusHeld, s.write(t, 6, 1, "b", long))
 	s.wait(t, s.short+20*time.Millisecond)
 	s.sees(t, 6, 1, "b")
 }
 
-// lookKeepsTTL has later holders look, who write nothing.
-func lookKeepsTTL(t *testing.T, s *recordSuite) {
-	s.look(t, 5)
+// prepareKeepsTTL has later holders prepare, who write nothing.
+func prepareKeepsTTL(t *testing.T, s *recordSuite) {
+	s.prepare(t, 5)
 	requireStatus(t, renewer.StatusHeld, s.write(t, 5, 1, "a", s.short))
-	s.look(t, 6)
+	s.prepare(t, 6)
 	s.sees(t, 5, 1, "a")
-	assert.LessOrEqual(t, s.looks(t, renewer.Look{Name: "name", Fence: 6, TTL: long})[0].TTL,
+	assert.LessOrEqual(t, s.prepares(t, renewer.Term{Name: "name", Fence: 6, TTL: long})[0].TTL,
 		s.short+s.slack)
 	s.wait(t, s.short+20*time.Millisecond)
 	s.sees(t, 0, 0, "")
 
-	s.look(t, 7)
+	s.prepare(t, 7)
 	requireStatus(t, renewer.StatusHeld, s.write(t, 7, 1, "b", long))
-	s.looks(t, renewer.Look{Name: "name", Fence: 8, TTL: time.Millisecond})
+	s.prepares(t, renewer.Term{Name: "name", Fence: 8, TTL: time.Millisecond})
 	s.wait(t, 20*time.Millisecond)
 	s.sees(t, 7, 1, "b")
 }
 
 func termLapses(t *testing.T, s *recordSuite) {
-	s.looks(t, renewer.Look{Name: "name", Fence: 5, TTL: 20 * time.Millisecond})
+	s.prepares(t, renewer.Term{Name: "name", Fence: 5, TTL: 20 * time.Millisecond})
 	s.wait(t, 40*time.Millisecond)
 	requireStatus(t, renewer.StatusGone, s.write(t, 5, 1, "a", long))
-	s.look(t, 4)
+	s.prepare(t, 4)
 	requireStatus(t, renewer.StatusHeld, s.write(t, 4, 1, "a", long))
 }
 
@@ -227,7 +245,7 @@ func oddRecords(t *testing.T, s *recordSuite) {
 		all[i] = byte(i)
 	}
 	seq := int64(0)
-	s.look(t, 1)
+	s.prepare(t, 1)
 	for _, data := range []string{
 		"", "\n", "1 2 3\n", "9 9 9\nx\n", "\x00", "nil", string(all),
 		strings.Repeat("é", 100_000),
@@ -236,8 +254,8 @@ func oddRecords(t *testing.T, s *recordSuite) {
 		requireStatus(t, renewer.StatusHeld, s.write(t, 1, seq, data, long))
 		s.sees(t, 1, seq, data)
 	}
-	_, _, data := s.look(t, 2)
-	assert.Len(t, data, 200_000, "a look rewrites nothing")
+	_, _, data := s.prepare(t, 2)
+	assert.Len(t, data, 200_000, "Prepare rewrites nothing")
 	s.sees(t, 1, seq, data)
 }
 
@@ -247,7 +265,7 @@ func recordsApart(t *testing.T, s *recordSuite) {
 		strings.Repeat("n", renewer.MaxName),
 	}
 	for i, name := range names {
-		s.looks(t, renewer.Look{Name: name, Fence: int64(i + 1), TTL: long})
+		s.prepares(t, renewer.Term{Name: name, Fence: int64(i + 1), TTL: long})
 		assertStatuses(t, []renewer.Status{renewer.StatusHeld},
 			s.writes(t, renewer.Record{
 				Name: name, Fence: int64(i + 1), Seq: 1, Data: name,
@@ -255,7 +273,7 @@ func recordsApart(t *testing.T, s *recordSuite) {
 			}))
 	}
 	for i, name := range names {
-		got := s.looks(t, renewer.Look{Name: name})[0]
+		got := s.reads(t, name)[0]
 		got.TTL = 0
 		assert.Equal(t, renewer.Seen{
 			Status: renewer.StatusHeld, Fence: int64(i + 1), Seq: 1,
@@ -268,39 +286,41 @@ func recordsApart(t *testing.T, s *recordSuite) {
 func recordsAndLeases(t *testing.T, s *recordSuite) {
 	a, b := newOwner(), newOwner()
 	first := s.own(t, "name", a, long)
-	s.look(t, first)
+	s.prepare(t, first)
 	requireStatus(t, renewer.StatusHeld, s.write(t, first, 1, "a", long))
 	s.refused(t, "name", b)
 	requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
 	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
 	s.sees(t, first, 1, "a")
 	requireStatus(t, renewer.StatusHeld, s.write(t, first, 2, "done", long),
-		"no later holder has looked: its last write may be late")
+		"no later holder has prepared: its last write may be late")
 	second := s.own(t, "name", b, long)
 	require.Greater(t, second, first)
-	by, _, data := s.look(t, second)
+	by, _, data := s.prepare(t, second)
 	assert.Equal(t, first, by)
 	assert.Equal(t, "done", data)
 	requireStatus(t, renewer.StatusTaken, s.write(t, first, 3, "late", long))
 }
 
 func recordBatches(t *testing.T, s *recordSuite) {
-	assert.Empty(t, s.recorder.Look(t.Context(), nil))
+	assert.Empty(t, s.recorder.Prepare(t.Context(), nil))
+	assert.Empty(t, s.recorder.Read(t.Context(), nil))
 	assert.Empty(t, s.recorder.Write(t.Context(), nil))
 	const many = 250
 	name := func(i int) string { return fmt.Sprint("name ", i) }
-	var looks, again []renewer.Look
+	var terms []renewer.Term
+	var again []string
 	var records []renewer.Record
 	for i := range many {
-		looks = append(looks, renewer.Look{Name: name(i), Fence: int64(10 + i), TTL: long})
-		again = append(again, renewer.Look{Name: name(i)})
+		terms = append(terms, renewer.Term{Name: name(i), Fence: int64(10 + i), TTL: long})
+		again = append(again, name(i))
 		records = append(records,
 			renewer.Record{
 				Name: name(i), Fence: int64(10 + i%100), Seq: 1, Data: name(i),
 				TTL: long,
 			})
 	}
-	s.looks(t, looks...)
+	s.prepares(t, terms...)
 	for i, status := range s.writes(t, records...) {
 		want := renewer.StatusTaken
 		if i < 100 {
@@ -308,7 +328,7 @@ func recordBatches(t *testing.T, s *recordSuite) {
 		}
 		requireStatus(t, want, status, "item %d", i)
 	}
-	for i, seen := range s.looks(t, again...) {
+	for i, seen := range s.reads(t, again...) {
 		want := renewer.Seen{Status: renewer.StatusHeld}
 		if i < 100 {
 			want = renewer.Seen{
@@ -324,9 +344,9 @@ func recordBatches(t *testing.T, s *recordSuite) {
 func recordsEnded(t *testing.T, s *recordSuite) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	looks := []renewer.Look{{Name: "name", Fence: 1, TTL: long}, {Name: "other"}}
-	seen := s.recorder.Look(ctx, looks)
-	require.Len(t, seen, 2)
+	seen := s.recorder.Prepare(ctx, []renewer.Term{{Name: "name", Fence: 1, TTL: long}})
+	seen = append(seen, s.recorder.Read(ctx, []string{"name", "other"})...)
+	require.Len(t, seen, 3)
 	for _, a := range seen {
 		assertStatus(t, renewer.StatusUnknown, a.Status)
 		require.ErrorIs(t, a.Err, context.Canceled)
@@ -344,8 +364,8 @@ func recordsEnded(t *testing.T, s *recordSuite) {
 	s.sees(t, 0, 0, "")
 }
 
-// oneWriter has many holders look and write at once: whatever the
-// last look saw is what is there unless that holder has written.
+// oneWriter has many holders prepare and write at once: whatever the
+// last one saw is what is there unless that holder has written.
 func oneWriter(t *testing.T, s *recordSuite) {
 	const many = 24
 	var mu sync.Mutex
@@ -353,7 +373,7 @@ func oneWriter(t *testing.T, s *recordSuite) {
 	var wg sync.WaitGroup
 	for fence := int64(1); fence <= many; fence++ {
 		wg.Go(func() {
-			seen := s.looks(t, renewer.Look{Name: "name", Fence: fence, TTL: long})[0]
+			seen := s.prepares(t, renewer.Term{Name: "name", Fence: fence, TTL: long})[0]
 			if seen.Status == renewer.StatusTaken {
 				return
 			}
@@ -376,11 +396,11 @@ func oneWriter(t *testing.T, s *recordSuite) {
 		})
 	}
 	wg.Wait()
-	s.look(t, many) // so that what is open is decided
-	_, _, data := s.look(t, 0)
+	s.prepare(t, many) // so that what is open is decided
+	data := s.reads(t, "name")[0].Data
 	if certain[many] {
 		assert.Equal(t, fmt.Sprint(many), data)
 	} else {
-		assert.True(t, open[many], "no term is above the highest")
+		assert.True(t, open[many], "nobody is above the highest")
 	}
 }

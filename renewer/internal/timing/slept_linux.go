@@ -1,4 +1,4 @@
-package renewer
+package timing
 
 import (
 	"time"
@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timeSlept is how long the machine has been suspended since it booted: Linux'
-// CLOCK_MONOTONIC, by which Go measures, stands still meanwhile and CLOCK_BOOTTIME does not.
-func timeSlept() time.Duration {
+// Slept returns for how long the machine has been suspended since it booted. Linux'
+// CLOCK_MONOTONIC, by which Go measures, stands still meanwhile; CLOCK_BOOTTIME goes on.
+func Slept() time.Duration {
 	var before, boot, after unix.Timespec
 	for range 3 {
 		if unix.ClockGettime(unix.CLOCK_MONOTONIC, &before) != nil ||
@@ -16,8 +16,8 @@ func timeSlept() time.Duration {
 			unix.ClockGettime(unix.CLOCK_MONOTONIC, &after) != nil {
 			return 0
 		}
-		// A preemption between the readings looks like sleep. Read
-		// again, so that it can't end a lease.
+		// A preemption between the readings looks like a suspend. Read again, so that it can't end
+		// a lease.
 		if after.Nano()-before.Nano() < int64(leastSleep)/2 {
 			break
 		}

@@ -46,8 +46,8 @@ func TestCallersStandInLine(t *testing.T) {
 			require.Equal(t, i, order[i])
 		}
 		require.Len(t, s.Calls(script.Acquire), 1+5, "asked anew every 10 ms of hand-offs")
-		lines, _ := k.LinesAndOrphans()
-		require.Zero(t, lines)
+		names, _ := k.NamesAndOrphans()
+		require.Zero(t, names)
 		require.Zero(t, s.Watchers("a"))
 	})
 }
@@ -200,8 +200,8 @@ func TestTheLineSurvivesImpatience(t *testing.T) {
 				}
 				wg.Wait()
 				require.GreaterOrEqual(t, got, 100, "at least those who wait for ever")
-				lines, _ := k.LinesAndOrphans()
-				require.Zero(t, lines)
+				names, _ := k.NamesAndOrphans()
+				require.Zero(t, names)
 				require.Zero(t, s.Watchers("a"))
 			})
 		})

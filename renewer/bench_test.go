@@ -1,0 +1,129 @@
+package renewer_test
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+)
+
+// yes is a store that grants everything at once and remembers nothing, so that a
+// benchmark measures the engine alone.
+type yes struct{ fence atomic.Int64 }
+
+func (s *yes) Acquire(_ context.Context, claims []renewer.Claim) []renewer.Grant {
+	grants := make([]renewer.Grant, len(claims))
+	for i := range grants {
+		grants[i] = renewer.Grant{Status: renewer.StatusHeld, Fence: s.fence.Add(1)}
+	}
+	return grants
+}
+
+func (s *yes) Renew(_ context.Context, holds []renewer.Hold) []renewer.Answer {
+	return allHeld(holds)
+}
+
+func (s *yes) Release(_ context.Context, holds []renewer.Hold) []renewer.Answer {
+	return allHeld(holds)
+}
+
+func (s *yes) Watch(string, func(error)) func() { return func() {} }
+func (s *yes) Settle() time.Duration            { return 0 }
+
+func allHeld(holds []renewer.Hold) []renewer.Answer {
+	answers := make([]renewer.Answer, len(holds))
+	for i := range answers {
+		answers[i].Status = renewer.StatusHeld
+	}
+	return answers
+}
+
+// parents are the callers' contexts that make a difference to an acquire.
+var parents = map[string]func() (context.Context, context.CancelFunc){
+	"background": func() (context.Context, context.CancelFunc) {
+		return context.Background(), func() {}
+	},
+	"cancellable": func() (context.Context, context.CancelFunc) {
+		return context.WithCancel(context.Background())
+	},
+}
+
+func benchKeeper(b *testing.B, store renewer.Store) *renewer.Keeper {
+	b.Helper()
+	k, err := renewer.New(store, renewer.Config{TTL: time.Hour})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, k.Shutdown(context.Background())) })
+	return k
+}
+
+// A lock that nobody else wants: what the engine adds to the time of a store that does
+// nothing, and all of it on a store in memory. The operation asks for its context.
+func BenchmarkAcquireRelease(b *testing.B) {
+	for where, store := range map[string]func() renewer.Store{
+		"engine": func() renewer.Store { return new(yes) },
+		"memory": func() renewer.Store { return memory.New() },
+	} {
+		for name, parent := range parents {
+			b.Run(where+"/"+name, func(b *testing.B) {
+				k := benchKeeper(b, store())
+				ctx, cancel := parent()
+				defer cancel()
+				b.ReportAllocs()
+				for b.Loop() {
+					l, err := k.Acquire(ctx, "name")
+					if err == nil {
+						_ = l.Context()
+						err = l.Release(ctx)
+					}
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// What a lease that is only held takes of memory, its name left out: at most 300 bytes.
+func BenchmarkHold(b *testing.B) {
+	const n = 100_000
+	names := make([]string, n)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	for name, parent := range parents {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				k := benchKeeper(b, new(yes))
+				ctx, cancel := parent()
+				leases := make([]*renewer.Lease, n)
+				before := heap()
+				for i := range leases {
+					var err error
+					leases[i], err = k.Acquire(ctx, names[i])
+					require.NoError(b, err)
+				}
+				b.ReportMetric(float64(heap()-before)/n, "B/lease")
+				for _, l := range leases {
+					require.NoError(b, l.Release(context.Background()))
+				}
+				cancel()
+			}
+		})
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

@@ -1,0 +1,90 @@
+package renewer
+
+import (
+	"context"
+	"errors"
+)
+
+// call is one Acquire under way.
+type call struct {
+	k         *Keeper
+	l         *Lease
+	room      *opContext // for its context; nil once used
+	request   request
+	begun     instant
+	until     instant // where MaxWait ends it; never without
+	attempts  int
+	late      int // attempts that were not answered within Config.RequestTimeout
+	contended bool
+	seen      holderInfo // what the store last answered, while it was not "yours"
+	behind    holderInfo // whom this call was last seen behind, in this process or elsewhere
+	queued    bool       // the store has a place for us
+	refused   instant    // when the last question was sent that was answered StatusTaken; 0 without
+	freed     bool       // the name was free between the last two of these
+	reserved  int        // tokens for hand-offs
+	reserves  bool       // some were asked for, by any question
+	// when the last question was sent that was not answered and may still take effect; 0 without
+	unsettled instant
+	counted   bool // in Keeper.calls. Guarded by Keeper.mu
+	over      bool // it has returned, rather than been left by a panic
+}
+
+// holder is who had the lock when last seen, for observers.
+func (c *call) holder() holderInfo {
+	if c.seen.holder != (Holder{}) {
+		return c.seen
+	}
+	return c.behind
+}
+
+// countIn counts a call that Shutdown has to wait for. Under k.mu.
+func (c *call) countIn() {
+	c.counted = true
+	c.k.books.callIn()
+}
+
+// exit counts a call out, once.
+func (c *call) exit() {
+	c.k.mu.Lock()
+	c.exitLocked()
+	c.k.mu.Unlock()
+}
+
+func (c *call) exitLocked() {
+	if c.counted {
+		c.counted = false
+		c.k.books.callOut()
+	}
+}
+
+// fail makes the caller's error.
+func (c *call) fail(kind, cause error) error {
+	e := &Error{
+		Op: "acquire", Name: c.l.name, Kind: kind, Err: cause,
+		Waited: c.k.clock.AtMost().Sub(c.begun), Attempts: c.attempts,
+	}
+	if !errors.Is(kind, ErrUnavailable) {
+		e.Holder, e.HeldFor, e.RetryAfter = c.seen.holder, c.seen.heldFor, c.seen.ttl
+	}
+	return e
+}
+
+// cancelled makes the error for a caller whose context has ended.
+func (c *call) cancelled(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if cause == ctx.Err() { //nolint:errorlint // whether it is the same value, not the same kind
+		cause = nil
+		if c.seen.err != nil { // which may be what the caller waited for
+			cause = storeError{c.seen.err}
+		}
+	}
+	return c.fail(ctx.Err(), cause)
+}
+
+// refuse makes the error for a caller who may not wait any longer, from what the store last said.
+func (c *call) refuse() error {
+	if c.seen.err != nil {
+		return c.fail(ErrUnavailable, storeError{c.seen.err})
+	}
+	return c.fail(ErrHeld, nil)
+}

@@ -1,0 +1,173 @@
+package renewer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// hangUpFor is how long a store may take to return when the context of what it was asked has ended.
+const hangUpFor = time.Second
+
+// finish frees what is left and ends the goroutines.
+func (k *Keeper) finish(ctx context.Context, idle <-chan struct{}) error {
+	k.freeNoticed(ctx)
+	k.await(context.Background(), idle, k.noticeLeft(ctx))
+	k.hangUp()
+	k.disownNoticed()
+	k.await(context.Background(), idle, min(hangUpFor, max(k.drainTime(ctx), firstBackoff)))
+	k.disownNoticed()
+	last, cancel := lastRequests(ctx)
+	defer cancel()
+	return k.halt(last, unfreed(k.cleaner.freeAll(ctx, last)))
+}
+
+// freeNoticed releases what need not wait until the others have had their notice, once.
+func (k *Keeper) freeNoticed(ctx context.Context) {
+	last, cancel := lastRequests(ctx)
+	defer cancel()
+	k.disownNoticed()
+	k.cleaner.freeOnce(last)
+}
+
+// disownNoticed takes the leases of operations off the books that still run although they have had
+// their notice: the cleaner is to free their keys.
+func (k *Keeper) disownNoticed() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.clock.Now()
+	// since forget puts the last in the place of one that goes
+	for _, l := range slices.Backward(k.books.leases) {
+		if l.state == lost && l.lost().Reason != ReasonTaken && l.noticed() <= now {
+			o := l.orphan(l.ending(now))
+			o.freed = l.freedByShutdown
+			k.cleaner.leave(o)
+			k.books.forget(l)
+		}
+	}
+}
+
+// freedByShutdown books that the store was asked to free the key, and has answered.
+func (l *Lease) freedByShutdown() {
+	l.k.mu.Lock()
+	defer l.k.mu.Unlock()
+	l.withExtras().freed = true
+}
+
+// unfreed is the error of Shutdown for n keys, nil for none.
+func unfreed(n int, failure error) error {
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d keys could not be freed, and lapse by themselves: %w",
+		ErrUnavailable, n, storeError{failure})
+}
+
+// noticeLeft is how long to wait so that each operation that was told has had Margin since; and
+// otherwise for what the store is being asked.
+func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.clock.Now()
+	left := min(k.cfg.Margin, k.drainTime(ctx))
+	for _, l := range k.books.leases {
+		if l.state == lost && l.lost().Reason != ReasonTaken {
+			left = max(left, l.noticed().Sub(now))
+		}
+	}
+	return left
+}
+
+// noticed is from when the key of a lost lease may be released: its operation has had the notice
+// that it was promised, or will have had it when [HoldAtLeast] ends, before which nobody else can
+// have the lock. Under k.mu.
+func (l *Lease) noticed() instant {
+	at := l.extras.lostAt.Add(l.k.cfg.Margin)
+	if l.extras.least >= at {
+		return l.extras.lostAt
+	}
+	return at
+}
+
+// hangUp ends what the store is being asked, other than by finish: its answers would find nobody.
+func (k *Keeper) hangUp() {
+	k.mu.Lock()
+	k.shutdown.phase = phaseFree
+	var unanswered []context.CancelCauseFunc
+	for l := range k.deadlines.All() {
+		if l.state == asking {
+			unanswered = append(unanswered, l.op.Load().cancel)
+		}
+	}
+	k.mu.Unlock()
+	k.cleaner.collect() // before its questions end, so that they are no faults
+	for _, cancel := range unanswered {
+		cancel(ErrShutdown)
+	}
+	k.requests.end()
+}
+
+// halt ends the loops, settles what Shutdown returns, and frees what has come in since finish
+// looked last. From then on everybody frees what is theirs.
+func (k *Keeper) halt(last context.Context, err error) error {
+	k.mu.Lock()
+	unanswered := k.books.calls
+	for _, l := range k.books.leases {
+		if l.state == released {
+			unanswered++
+		}
+	}
+	k.mu.Unlock()
+	if unanswered > 0 {
+		err = errors.Join(err,
+			fmt.Errorf("%w: %d of its answers are still awaited; what they leave lapses by itself",
+				ErrUnavailable, unanswered))
+	}
+	k.disownNoticed()
+	err = errors.Join(err, unfreed(k.cleaner.close(last)))
+	k.shutdown.ended = k.verdict(err)
+	k.heartbeats.loop.Stop()
+	k.deadlines.loop.Stop()
+	close(k.shutdown.stop)
+	return err
+}
+
+// drainTime is how much of what is left of ctx may be waited.
+func (k *Keeper) drainTime(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return 1<<63 - 1
+	}
+	left := time.Until(deadline)
+	return left - min(left/4, max(time.Second, k.cfg.Margin*5/4))
+}
+
+// await waits until neither calls nor leases are left, and reports whether it came to that.
+func (k *Keeper) await(ctx context.Context, idle <-chan struct{}, most time.Duration) bool {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-idle:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	select {
+	case <-idle:
+		return true
+	default:
+		return false
+	}
+}
+
+func (k *Keeper) verdict(err error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.shutdown.stillRan > 0 {
+		err = errors.Join(fmt.Errorf("lockbeat: shutdown: %d operations still ran and lost their "+
+			"leases", k.shutdown.stillRan), err)
+	}
+	return err
+}

@@ -1,0 +1,120 @@
+package timing
+
+import "time"
+
+// Wheel is a timing wheel: it orders elements roughly by an instant. It is a ring of
+// buckets, each for a short span of time and not sorted inside. All leases have the same
+// interval, so entering one at its next heartbeat, taking it out and moving on cost the
+// same however many there are; in a heap each of them walks through the memory of a
+// dozen others. An element more than a round ahead waits in its bucket for its round.
+//
+// What it holds true: no entry is of an earlier span than the cursor, and
+// each element in it has its bucket and its position there in its place.
+//
+// It has no lock: its user guards it.
+type Wheel[E any] struct {
+	place   func(E) *Place
+	span    time.Duration
+	buckets [wheelSize][]entry[E]
+	spare   [][]entry[E] // emptied buckets' memory, for those to be filled next
+	length  int
+	cursor  int64
+}
+
+const (
+	wheelSize = 512
+	// A place is the bucket and the position in it, from 1 on, in one number.
+	positionBits = 22
+	positionMask = 1<<positionBits - 1
+	// A bucket of no more than so many entries keeps its memory when it is empty.
+	smallBucket = 16
+)
+
+// NewWheel returns an empty wheel that goes round once in a time. place returns where an
+// element keeps its place in it.
+func NewWheel[E any](round time.Duration, place func(E) *Place) *Wheel[E] {
+	return &Wheel[E]{place: place, span: max(round/wheelSize, 1)}
+}
+
+// tick is the span that an instant is in. One before the clock was made is in the first: an answer
+// with an age reaches that far back.
+func (w *Wheel[E]) tick(at Instant) int64 { return max(0, int64(at)) / int64(w.span) }
+
+// Set enters an element at an instant, or moves it there.
+func (w *Wheel[E]) Set(element E, at Instant) {
+	w.Remove(element)
+	tick := w.tick(at)
+	if w.length == 0 || tick < w.cursor {
+		w.cursor = tick
+	}
+	w.length++
+	b := tick % wheelSize
+	if last := len(w.spare) - 1; w.buckets[b] == nil && last >= 0 {
+		w.buckets[b], w.spare = w.spare[last], w.spare[:last]
+	}
+	*w.place(element) = placeIn(b, len(w.buckets[b]))
+	w.buckets[b] = append(w.buckets[b], entry[E]{at, element})
+}
+
+// placeIn is the place of position i in bucket b.
+func placeIn(b int64, i int) Place { return Place(b<<positionBits|int64(i)) + 1 }
+
+// Remove takes an element out if it is in.
+func (w *Wheel[E]) Remove(element E) {
+	place := *w.place(element)
+	if place == Nowhere {
+		return
+	}
+	place--
+	w.drop(int64(place>>positionBits), int(place&positionMask))
+}
+
+// drop takes out what stands at position i in bucket b.
+func (w *Wheel[E]) drop(b int64, i int) {
+	bucket := w.buckets[b]
+	last := len(bucket) - 1
+	*w.place(bucket[i].element) = Nowhere
+	if i != last {
+		bucket[i] = bucket[last]
+		*w.place(bucket[i].element) = placeIn(b, i)
+	}
+	bucket[last] = entry[E]{}
+	w.buckets[b] = bucket[:last]
+	if last == 0 && cap(bucket) > smallBucket {
+		w.spare, w.buckets[b] = append(w.spare, bucket[:0]), nil
+	}
+	w.length--
+}
+
+// First returns the earliest instant, [Never] if the wheel is empty.
+func (w *Wheel[E]) First() Instant {
+	if w.length == 0 {
+		return Never
+	}
+	for ; ; w.cursor++ {
+		earliest := Never
+		for _, e := range w.buckets[w.cursor%wheelSize] {
+			if w.tick(e.at) == w.cursor { // otherwise it is for a later round
+				earliest = min(earliest, e.at)
+			}
+		}
+		if earliest != Never {
+			return earliest
+		}
+	}
+}
+
+// Take takes out up to most elements that are due by now, the earlier spans first, and calls f with
+// each.
+func (w *Wheel[E]) Take(now Instant, most int, f func(E)) {
+	for most > 0 && w.First() <= now {
+		b := w.cursor % wheelSize
+		for i := len(w.buckets[b]) - 1; i >= 0 && most > 0; i-- {
+			if e := w.buckets[b][i]; e.at <= now {
+				w.drop(b, i)
+				f(e.element)
+				most--
+			}
+		}
+	}
+}

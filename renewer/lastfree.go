@@ -1,0 +1,127 @@
+package renewer
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// lastRequest is how long a request that frees keys may take when Shutdown's context has ended.
+const lastRequest = time.Second / 2
+
+// lastRequests is the context of those: it ends that long after ctx, or after now if that has
+// ended.
+func lastRequests(ctx context.Context) (context.Context, context.CancelFunc) {
+	last, cancel := context.WithCancel(context.Background())
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lastRequest, cancel) })
+	return last, func() {
+		stop()
+		cancel()
+	}
+}
+
+// freeOnce asks the store once to delete what Shutdown is to free.
+// What it does not answer for stays left.
+func (c *cleaner) freeOnce(ctx context.Context) {
+	c.byShard(func(some []*orphan) { _, _ = c.ask(ctx, some) })
+	c.drop()
+}
+
+// freeAll deletes what Shutdown is to free. It tries again while ctx has time, and no longer than
+// the keys live by themselves. Its requests end with last. It returns how many keys it gave up, and
+// why.
+func (c *cleaner) freeAll(ctx, last context.Context) (n int, failure error) {
+	var mu sync.Mutex
+	c.byShard(func(some []*orphan) {
+		if some, why := c.freeShard(ctx, last, some); len(some) > 0 {
+			mu.Lock()
+			n, failure = n+len(some), why
+			mu.Unlock()
+		}
+	})
+	c.drop()
+	return n, failure
+}
+
+// byShard calls free with what Shutdown is to free, the keys of each shard on their own, all at the
+// same time: so a server that does not answer holds up no other's.
+func (c *cleaner) byShard(free func([]*orphan)) {
+	c.mu.Lock()
+	left := slices.Clone(c.left)
+	c.mu.Unlock()
+	shards := make(map[int][]*orphan)
+	for _, o := range left {
+		i := c.shards.of(o.hold.Name)
+		shards[i] = append(shards[i], o)
+	}
+	var wg sync.WaitGroup
+	for _, some := range shards {
+		wg.Go(func() { free(some) })
+	}
+	wg.Wait()
+}
+
+// freeShard returns what it gave up, and why.
+func (c *cleaner) freeShard(
+	ctx, last context.Context, left []*orphan,
+) (_ []*orphan, failure error) {
+	lapsed := c.clock.Now().Add(c.cfg.TTL)
+	for tries := 0; ; tries++ {
+		if left, failure = c.ask(last, left); len(left) == 0 {
+			return nil, nil
+		}
+		pause := cleanUpPause(tries)
+		deadline, ok := ctx.Deadline()
+		if ctx.Err() != nil || ok && time.Until(deadline) <= pause || c.clock.Now() >= lapsed {
+			c.giveUp(left)
+			return left, failure
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+func (c *cleaner) giveUp(orphans []*orphan) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range orphans {
+		o.done = true
+	}
+}
+
+// ask asks the store once to delete orphans, for Shutdown or after it. It returns which must be
+// tried again, and why.
+func (c *cleaner) ask(ctx context.Context, left []*orphan) (again []*orphan, failure error) {
+	for batch := range slices.Chunk(left, freeMost) {
+		c.mu.Lock()
+		questions := holds(batch, c.clock.Now())
+		c.mu.Unlock()
+		request, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
+		answers := c.store.Release(request, questions)
+		cancel()
+		for i, o := range batch {
+			a := answerTo(answers, i, len(batch), brokenAnswer)
+			if a.Status != StatusUnknown && o.freed != nil {
+				o.freed()
+			}
+			if c.settled(o, a.Status) {
+				continue
+			}
+			again, failure = append(again, o), orUnexplained(a.Err)
+		}
+	}
+	return again, failure
+}
+
+// settled books an answer to the request of Shutdown, and reports whether no other is needed.
+func (c *cleaner) settled(o *orphan, status Status) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o.done = o.done || status != StatusUnknown || o.once
+	return o.done
+}

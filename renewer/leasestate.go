@@ -1,0 +1,91 @@
+package renewer
+
+import "time"
+
+// The state of a lease, and until when it is believed in, are written in this file only, under
+// Keeper.mu.
+//
+// What it holds true: until, which Valid looks at, is at most Margin before the end of the TTL at
+// the store, by its slowest clock. It moves on only while the lease is held and by what the store
+// has confirmed, and is 0 from the instant at which the lease is not held any more.
+
+// grant begins a lease that the store has granted. sent is when the request was, from which its
+// time counts.
+func (l *Lease) grant(sent, now instant) {
+	l.state, l.acquired = held, now
+	l.deadline = l.k.deadlineOf(sent, l.ttl())
+	l.limitHold(now)
+}
+
+// renewed books that the store has confirmed a lease for ttl, answering a request that was sent at
+// an instant.
+func (l *Lease) renewed(sent instant, ttl time.Duration) {
+	if l.extras != nil {
+		l.extras.lastErr = nil
+	}
+	l.renewals++
+	l.deadline = max(l.deadline, l.k.deadlineOf(sent, ttl)) // answers may overtake each other
+	l.setUntil()
+}
+
+// missed books that nobody knows whether a lease was renewed: its time stays as it was.
+func (l *Lease) missed(err error) { l.withExtras().lastErr = err }
+
+// transfer passes a lease on to next: the owner, the store's time and the tokens go on; the limits
+// and the fencing token are new.
+func (l *Lease) transfer(next *Lease, fence int64, now instant) {
+	next.owner, next.fence = l.owner, fence
+	next.tokens, l.tokens = l.tokens, nil
+	next.state, next.acquired, next.deadline, next.due = held, now, l.deadline, l.due
+	next.limitHold(now)
+	l.end(released)
+}
+
+// limitTo ends belief at an instant, if nothing ends it before.
+func (l *Lease) limitTo(at instant, reason Reason) {
+	if at < l.limit {
+		l.limit, l.limitFor = at, reason
+	}
+	l.setUntil()
+}
+
+// lose ends a held lease before its operation does.
+func (l *Lease) lose(reason Reason, now instant) {
+	l.end(lost)
+	err := &LostError{Name: l.name, Reason: reason, Fence: l.fence}
+	extra := l.withExtras()
+	extra.lost, extra.lostAt = err, now
+	if reason != ReasonTaken {
+		err.Left = max(0, l.deadline.Sub(now))
+	}
+	if reason == ReasonExpired {
+		err.Err = extra.lastErr
+	}
+}
+
+// foundLost books that the store, when the lease was released, did not know it any more.
+func (l *Lease) foundLost(err *LostError) { l.withExtras().lost = err }
+
+// end ends a lease as lost or as released.
+func (l *Lease) end(as state) {
+	l.state = as
+	l.until.Store(0)
+}
+
+// limitHold settles until when a new lease is believed in, by its deadline and by MaxHold.
+func (l *Lease) limitHold(now instant) {
+	l.limit = never
+	if most := l.k.cfg.MaxHold; most > 0 {
+		l.limit, l.limitFor = now.Add(most), ReasonMaxHold
+	}
+	l.setUntil()
+}
+
+func (l *Lease) setUntil() {
+	l.until.Store(int64(min(l.deadline.Add(-l.k.cfg.Margin), l.limit)))
+}
+
+// deadlineOf is until when the store certainly holds a key for ttl after a request was sent.
+func (k *Keeper) deadlineOf(sent instant, ttl time.Duration) instant {
+	return sent.Add(validity(ttl, k.cfg.ClockDrift))
+}

@@ -1,0 +1,77 @@
+package renewer
+
+import (
+	"fmt"
+	"time"
+)
+
+// Option applies to one Acquire or TryAcquire.
+type Option func(request) request
+
+type request struct {
+	label     *label        // nil: none
+	maxWait   time.Duration // 0: as long as the context lives
+	most      int           // waiters; 0: any number
+	least     time.Duration // to be held
+	manual    time.Duration // the TTL without a heartbeat; 0: with one
+	try       bool
+	heartless bool
+	endless   bool // see LongRunning
+}
+
+// Operation names what the lock is taken for: a static name of low cardinality, such as
+// "transfer" or a task's type. Whoever is refused meanwhile reads it, and so does telemetry.
+func Operation(name string) Option {
+	named := &label{operation: name} // by all leases taken with this option
+	return func(r request) request { r.label = named; return r }
+}
+
+// MaxWait bounds how long Acquire waits, in the queue and for the store, to d. When it runs out the
+// error is [ErrHeld], or [ErrUnavailable] if the store could not be asked. Zero or less: no
+// waiting, as with TryAcquire. Without this option Acquire waits for as long as its context lives.
+func MaxWait(d time.Duration) Option {
+	return func(r request) request { r.maxWait, r.try = d, d <= 0; return r }
+}
+
+// MaxWaiters refuses the call if n callers of this keeper wait for the
+// name already, behind the one who has the lock or asks the store for it: an error
+// that is [ErrHeld] and [ErrQueueFull]. It bounds the memory and the waiting time
+// that a popular name can cost a server. Zero or less, the default: no limit.
+func MaxWaiters(n int) Option {
+	return func(r request) request { r.most = max(n, 0); return r }
+}
+
+// HoldAtLeast keeps the lock for d after it was acquired, even if it is released before:
+// then nobody renews it, and it lapses by itself, also if the process ends. It is for work
+// that must not be done again so soon, by somebody whose clock is behind. Waiting callers
+// are kept waiting. Zero or less, the default: the lock is free when it is released.
+func HoldAtLeast(d time.Duration) Option {
+	return func(r request) request { r.least = max(d, 0); return r }
+}
+
+// Manual takes the lock for d without a heartbeat: the operation extends it itself, by
+// [Lease.Extend], or else it is lost, less the clock drift and [Config.Margin], when d
+// is over. It is for work that proves between its steps that it makes progress, so that
+// one that hangs gives the lock up. d must exceed these; else the error is [ErrConfig].
+func Manual(d time.Duration) Option {
+	return func(r request) request {
+		r.manual = d.Truncate(time.Millisecond)
+		r.heartless = true
+		return r
+	}
+}
+
+// LongRunning tells observers, by [AcquireStart].LongRunning, that the operation is no piece of
+// work but goes on for as long as it may, as a leader's does. It changes nothing else.
+func LongRunning() Option {
+	return func(r request) request { r.endless = true; return r }
+}
+
+// checkManual refuses a time in which nothing is left for the operation.
+func (k *Keeper) checkManual(d time.Duration) error {
+	if least := validity(d, k.cfg.ClockDrift) - k.cfg.Margin; d < time.Millisecond || least <= 0 {
+		return fmt.Errorf("%v is too short a time to hold a lock for: clock drift, 1ms and "+
+			"Config.Margin (%v) leave nothing of it", d, k.cfg.Margin)
+	}
+	return nil
+}

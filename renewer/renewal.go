@@ -1,0 +1,109 @@
+package renewer
+
+import "context"
+
+// sendDue is a step of the heartbeats' loop. It sends one batch if one is due, and never waits for
+// an answer.
+func (k *Keeper) sendDue() (next instant) {
+	k.mu.Lock()
+	b, next := k.heartbeats.next(k.clock.Now())
+	k.mu.Unlock()
+	if b != nil {
+		k.goroutines.run(func() { k.renew(b) })
+	}
+	return next
+}
+
+// renew carries out one heartbeat.
+func (k *Keeper) renew(b *batch) {
+	ctx := k.requests.limit()
+	if k.observer != nil {
+		ctx = k.observer.RenewStart(ctx, RenewStart{Leases: len(b.leases), Contexts: b.contexts})
+	}
+	answers := k.store.Renew(ctx, b.holds)
+	r, misses, news := k.bookBatch(b, answers)
+	news.deliver(k)
+	if k.observer == nil {
+		return
+	}
+	for _, m := range misses {
+		k.observer.Missed(m.ctx, m.event)
+	}
+	k.observer.Renewed(ctx, r)
+}
+
+// bookBatch books a heartbeat's answers. It returns what is to be told.
+func (k *Keeper) bookBatch(b *batch, answers []Answer) (r Renewed, misses []miss, news losses) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.clock.Now()
+	r = Renewed{Leases: len(b.leases), Lag: b.lag, Took: now.Sub(b.sent)}
+	for i, l := range b.leases {
+		a := answerTo(answers, i, len(b.leases), brokenAnswer)
+		r.count(&a)
+		if l.state != held {
+			continue
+		}
+		lag := b.sent.Sub(l.due)
+		k.book(l, a, b.sent.Add(-max(0, a.Age)), now, &news)
+		if k.observer != nil && l.state == held &&
+			(a.Status == StatusUnknown || lag > k.cfg.RequestTimeout) {
+			misses = append(misses, miss{l.seen(), Missed{
+				Name: l.name, Operation: l.label.operation, Fence: l.fence, Lag: max(0, lag),
+				Err:  a.Err,
+				Left: max(0, instant(l.until.Load()).Sub(now)),
+			}})
+		}
+	}
+	k.outages.book(b.shard(), b.sent, r.OK+r.Gone > 0 || isAnswer(StatusUnknown, r.Err))
+	k.heartbeats.complete(b, now, r.Failed > 0)
+	return r, misses, news
+}
+
+// count counts an answer.
+func (r *Renewed) count(a *Answer) {
+	switch a.Status {
+	case StatusHeld:
+		r.OK++
+	case StatusTaken, StatusGone:
+		r.Gone++
+	default:
+		a.Err = orUnexplained(a.Err)
+		r.Failed++
+		if r.Err == nil {
+			r.Err = a.Err
+		}
+	}
+}
+
+// miss is what an observer will hear of one lease of a heartbeat.
+type miss struct {
+	ctx   context.Context //nolint:containedctx // the lease's, for the observer
+	event Missed
+}
+
+// book books one answer to a heartbeat sent at an instant. Under k.mu.
+func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
+	switch {
+	case a.Status == StatusTaken || a.Status == StatusGone:
+		k.lose(l, ReasonTaken, now, news)
+	case now >= instant(l.until.Load()):
+		// Confirmed or not, it comes too late: belief has ended, and must not begin again.
+		k.expire(l, now, news)
+	case a.Status == StatusHeld:
+		l.renewed(sent, k.cfg.TTL)
+		// The next heartbeat keeps the rhythm, unless this one came
+		// so late that the next would follow at once.
+		l.due = l.due.Add(k.cfg.Heartbeat)
+		if least := sent.Add(k.cfg.Heartbeat / 2); l.due < least {
+			l.due = least
+		}
+		k.heartbeats.plan(l, l.due)
+	default:
+		// It is unknown. The deadline stays; what is left until then is for trying again.
+		l.missed(a.Err)
+		pause := k.cfg.retryPause()
+		again := now.Add(pause/2 + jitter(pause/2))
+		k.heartbeats.plan(l, again)
+	}
+}

@@ -1,0 +1,105 @@
+package renewer
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+)
+
+const (
+	// Leases that come due this close together share a heartbeat: as long as is needed
+	// to gather a good batch, within these bounds and a sixty-fourth of an interval.
+	gapLeast = 3 * time.Millisecond
+	gapMost  = 50 * time.Millisecond
+	// So many that what it costs to wake up, to send and to receive is little beside the rest.
+	batchGood = 300
+	// The most leases in one heartbeat, as long as the store keeps up. A server serves no other
+	// client while it reads what has arrived on one connection, so all of it is to take a
+	// millisecond or so. When more are due the next follows after this time.
+	batchMost = 400
+	fullGap   = 1500 * time.Microsecond
+	// A heartbeat of fewer leases than this takes others along that would come due within a quarter
+	// of an interval: more share what it costs to send and to receive. Each keeps its rhythm, so
+	// they come due together again. Not for a TTL after a heartbeat has failed: a lease that the
+	// store can't answer for must not take others along again and again. For so long heartbeats
+	// also gather for the least time.
+	batchLeast = 300
+)
+
+// shardQueue is the leases of one shard that wait for their heartbeat, and the pace at which it
+// sends. A store that is not [Sharded] has one. Guarded by Keeper.mu.
+type shardQueue struct {
+	number   queueNumber
+	due      *timing.Wheel[*Lease]
+	underWay int           // batches
+	sent     instant       // when the last was sent
+	full     bool          // it left others behind that were due
+	calm     instant       // when the last failure is long enough ago
+	gap      time.Duration // between two batches
+	gapMost  time.Duration
+}
+
+// queueNumber is a queue in fewer bytes than a pointer, of which
+// every lease has one: n is the queue of shard n-1.
+type queueNumber int16
+
+const noQueue queueNumber = 0
+
+func newShardQueue(number queueNumber, heartbeat time.Duration) *shardQueue {
+	most := min(gapMost, heartbeat/64)
+	return &shardQueue{
+		number: number, due: timing.NewWheel(2*heartbeat, heartbeatPlace), sent: -never,
+		gap: min(gapLeast, most), gapMost: most,
+	}
+}
+
+// trouble keeps the batches small until an instant, lest one lease spoil those of many.
+func (q *shardQueue) trouble(until instant) { q.calm, q.gap = until, min(gapLeast, q.gapMost) }
+
+// pace makes the gap longer after a small batch and shorter after a large one.
+func (q *shardQueue) pace(leases int) {
+	if leases < batchGood {
+		q.gap = min(q.gap*5/4, q.gapMost)
+	} else {
+		q.gap = min(max(q.gap*4/5, gapLeast), q.gapMost)
+	}
+}
+
+// batch is one heartbeat under way.
+type batch struct {
+	queue  *shardQueue
+	sent   instant // before it was queued: where the deadlines that it earns are counted from
+	lag    time.Duration
+	leases []*Lease
+	holds  []Hold
+}
+
+func (b *batch) add(l *Lease) {
+	b.leases = append(b.leases, l)
+	b.holds = append(b.holds, l.hold())
+}
+
+// shard is where it was sent.
+func (b *batch) shard() int { return int(b.queue.number - 1) }
+
+// contexts are those of the leases.
+func (b *batch) contexts(yield func(context.Context) bool) {
+	for _, l := range b.leases {
+		if !yield(l.seen()) {
+			return
+		}
+	}
+}
+
+// clear empties a batch for the next, and reports whether it is fit to be kept: a large one was
+// needed in a crowd only.
+func (b *batch) clear() bool {
+	if cap(b.leases) > 2*batchMost {
+		return false
+	}
+	clear(b.leases) // not to keep leases alive
+	clear(b.holds)
+	b.leases, b.holds = b.leases[:0], b.holds[:0]
+	return true
+}

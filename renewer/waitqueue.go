@@ -1,0 +1,155 @@
+package renewer
+
+// waitQueues orders the callers of this process who want one name. It does no I/O, and knows
+// nothing of a lease but its name. Guarded by Keeper.mu.
+//
+// Its invariant: a name that callers of this process want has a head or a holder, and every other
+// caller waits behind these, in order of arrival. So the one that leaves the front makes
+// way for the first waiter, and no waiter is forgotten.
+type waitQueues struct {
+	fronts map[string]front
+	queues map[string]*waitQueue // of the names for which callers wait
+}
+
+// front is who comes before the waiters of a name. There is no head while there is a holder.
+type front struct {
+	head   *Lease // asks the store, alone
+	holder *Lease // has the lock, until the store has heard that it is free
+}
+
+// waitQueue is the queue of one name: those who wait behind its front, and what they share. It is
+// made for the first waiter, or when the head has to wait for another process, and goes when its
+// name has no front any more.
+type waitQueue struct {
+	first, last *waiter
+	length      int
+	seen        holderInfo // what the head last learned
+	watch       watch      // on behalf of the head
+}
+
+// waiter is a caller behind the front.
+type waiter struct {
+	l *Lease
+	// nil: you are at the front now; otherwise why you are refused, since you do not wait
+	answer      chan *holderInfo
+	try         bool // does not wait until the lock is free
+	queued      bool
+	handed      bool // at the front as the holder: the lock is yours
+	ahead, next *waiter
+}
+
+func newWaitQueues() waitQueues {
+	return waitQueues{fronts: make(map[string]front), queues: make(map[string]*waitQueue)}
+}
+
+// join makes l the head of its name if that has no front, and reports whether it has.
+func (qs *waitQueues) join(l *Lease) bool {
+	if _, taken := qs.fronts[l.name]; taken {
+		return false
+	}
+	qs.fronts[l.name] = front{head: l}
+	return true
+}
+
+// holder is the lease of this process that has a name; nil if none has.
+func (qs *waitQueues) holder(name string) *Lease { return qs.fronts[name].holder }
+
+// length is how many callers wait for a name.
+func (qs *waitQueues) length(name string) int {
+	if q := qs.queues[name]; q != nil {
+		return q.length
+	}
+	return 0
+}
+
+// of is the queue of a name; nil if it has none.
+func (qs *waitQueues) of(name string) *waitQueue { return qs.queues[name] }
+
+// need is the queue of a name, made if there is none.
+func (qs *waitQueues) need(name string) *waitQueue {
+	q := qs.queues[name]
+	if q == nil {
+		q = new(waitQueue)
+		qs.queues[name] = q
+	}
+	return q
+}
+
+// drop forgets the queue of a name, in which no caller waits any more.
+func (qs *waitQueues) drop(name string) { delete(qs.queues, name) }
+
+// grant makes the head of a name its holder. It returns the queue, nil if there is none.
+func (qs *waitQueues) grant(l *Lease) *waitQueue {
+	qs.fronts[l.name] = front{holder: l}
+	return qs.queues[l.name]
+}
+
+// handOver makes the first waiter of a name the holder, in place of the one it has.
+func (qs *waitQueues) handOver(name string) *waiter {
+	q := qs.queues[name]
+	w := q.first
+	q.remove(w)
+	w.handed = true
+	qs.fronts[name] = front{holder: w.l}
+	return w
+}
+
+// leave takes l from the front, if it is there, and makes the first waiter the head: next. If there
+// is none the name is forgotten; over is its queue then, nil if it had none.
+func (qs *waitQueues) leave(l *Lease) (next *waiter, over *waitQueue) {
+	if f := qs.fronts[l.name]; f.head != l && f.holder != l {
+		return nil, nil
+	}
+	q := qs.queues[l.name]
+	if q == nil || q.first == nil {
+		delete(qs.fronts, l.name)
+		delete(qs.queues, l.name)
+		return nil, q
+	}
+	next = q.first
+	q.remove(next)
+	qs.fronts[l.name] = front{head: next.l}
+	return next, nil
+}
+
+// push adds a waiter at the end.
+func (q *waitQueue) push(w *waiter) {
+	w.queued, w.ahead = true, q.last
+	if q.last != nil {
+		q.last.next = w
+	} else {
+		q.first = w
+	}
+	q.last = w
+	q.length++
+}
+
+// remove takes a waiter out, wherever it stands.
+func (q *waitQueue) remove(w *waiter) {
+	if w.ahead != nil {
+		w.ahead.next = w.next
+	} else {
+		q.first = w.next
+	}
+	if w.next != nil {
+		w.next.ahead = w.ahead
+	} else {
+		q.last = w.ahead
+	}
+	w.queued, w.ahead, w.next = false, nil, nil
+	q.length--
+}
+
+// removeTries takes out those who do not wait until the lock is free.
+func (q *waitQueue) removeTries() []*waiter {
+	var tries []*waiter
+	for w := q.first; w != nil; {
+		next := w.next
+		if w.try {
+			q.remove(w)
+			tries = append(tries, w)
+		}
+		w = next
+	}
+	return tries
+}
