@@ -79,6 +79,12 @@ func (f *faults) Fault(Fault) {
 	f.n++
 }
 
+func (f *faults) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.n
+}
+
 var errDown = errors.New("down")
 
 // onCleaner runs f with a cleaner that has no keeper, on a store with a
@@ -129,7 +135,7 @@ func TestTheCleanerTriesAgainUntilAKeyHasLapsed(t *testing.T) {
 		tries := len(s.asked())
 		require.Greater(t, tries, 8)
 		require.Less(t, tries, 30)
-		require.Equal(t, tries, o.n)
+		require.Equal(t, tries, o.count())
 		<-time.After(2 * time.Second)
 		require.Zero(t, c.count())
 	})
@@ -225,7 +231,7 @@ func TestTheCleanerLeavesTheRestToShutdown(t *testing.T) {
 		require.Equal(t, 3, c.count())
 		<-time.After(5 * time.Second)
 		require.Len(t, s.asked(), 1, "nothing in the background")
-		require.Zero(t, o.n)
+		require.Zero(t, o.count())
 
 		c.freeOnce(t.Context())
 		require.Len(t, s.asked(), 3)
