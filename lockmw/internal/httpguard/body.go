@@ -10,9 +10,6 @@ import (
 	"time"
 )
 
-// ErrBody is httpmw.ErrBody.
-var ErrBody = errors.New("lockbeat: unusable body")
-
 // Kept is a body in memory. Closing it closes the body that it was read from.
 type Kept struct {
 	*bytes.Reader

@@ -12,6 +12,9 @@ import (
 // ErrKey is httpmw.ErrKey.
 var ErrKey = errors.New("lockbeat: no key in the request")
 
+// ErrBody is httpmw.ErrBody.
+var ErrBody = errors.New("lockbeat: unusable body")
+
 // KeyFault returns the error for a request whose key function failed with err.
 func KeyFault(r *http.Request, err error) error {
 	switch {
