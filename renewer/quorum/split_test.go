@@ -67,7 +67,7 @@ func programs(
 	return all
 }
 
-// Three programs that are each nearest to another node split the votes. One of them
+// Three programs that are each nearest to another node split the nodes. One of them
 // gets the lock all the same, in one call, and a node that hangs changes nothing.
 func TestSplitVotes(t *testing.T) {
 	t.Parallel()
