@@ -1,0 +1,142 @@
+// Package demo is what the examples share: Redis servers that can be cut off, nodes with locks,
+// printing, and a table of claims at the end. It is for this repository's examples only.
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"time"
+)
+
+// mostTime is how long a story may take.
+const mostTime = 20 * time.Second
+
+// Setting is how a story is told.
+type Setting struct {
+	Program string // its name
+	Servers int    // how many Redis servers to start inside the program: 1 by default
+	Redis   string // "host:port,..." of servers to use in place of those
+	Out     io.Writer
+	Colour  bool
+	// Stay keeps everything running after the verdict, until the context ends.
+	Stay bool
+	// Apart gives each node locks of its own, as a wrong configuration would.
+	// It is for tests, which see the verdict fail.
+	Apart bool
+}
+
+// Story is told once. Its error is why it did not come to its end.
+type Story func(context.Context, *Demo) error
+
+// Demo is what a story has to work with.
+type Demo struct {
+	*page
+
+	Name    string   // of this run: every key in Redis begins with it
+	Servers []*Redis // at least one
+
+	setting Setting
+	claims  []claim
+	ends    []func(context.Context) error
+}
+
+// Main is the main function of an example. It exits with 1 if anything that the story claims did
+// not hold.
+func Main(set Setting, tell Story) {
+	set.Out, set.Colour = os.Stdout, colours(os.Stdout)
+	set.parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	held, err := Play(ctx, set, tell)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", set.Program, err)
+	}
+	if err != nil || !held {
+		os.Exit(1)
+	}
+}
+
+// Play tells a story and reports whether all that it claimed held. The error is not nil if the
+// story could not begin, or if something that it began could not be ended.
+func Play(ctx context.Context, set Setting, tell Story) (held bool, err error) {
+	d := &Demo{
+		page: &page{out: set.Out, colour: set.Colour, begun: time.Now()}, setting: set,
+		Name: set.Program + "-" + strings.ToLower(rand.Text()[:10]),
+	}
+	defer func() { err = errors.Join(err, d.end()) }()
+	if err := d.openServers(); err != nil {
+		return false, err
+	}
+	timed, cancel := context.WithTimeoutCause(ctx, mostTime, errors.New("the story took too long"))
+	defer cancel()
+	var faults []string
+	if err := tell(timed, d); err != nil {
+		if len(d.claims) == 0 && ctx.Err() == nil {
+			return false, err
+		}
+		faults = append(faults, err.Error())
+	}
+	d.Resume()
+	d.claimNothingLeft(context.WithoutCancel(ctx))
+	took := time.Since(d.begun)
+	d.Claim("time", took < mostTime, "%s", Span(took))
+	held = d.verdict(faults)
+	if set.Stay && ctx.Err() == nil {
+		d.Print("Everything goes on until Ctrl-C: try the commands above.")
+		<-ctx.Done()
+	}
+	return held, nil
+}
+
+// AtEnd has f called when all is over, the last one first.
+func (d *Demo) AtEnd(f func(context.Context) error) { d.ends = append(d.ends, f) }
+
+// end ends all that was begun.
+func (d *Demo) end() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	d.Resume()
+	var faults []error
+	for _, f := range slices.Backward(d.ends) {
+		faults = append(faults, f(ctx))
+	}
+	return errors.Join(faults...)
+}
+
+// claim is a row of the table: what was promised, what happened, and whether it held.
+type claim struct {
+	what, value string
+	held        bool
+}
+
+// Claim adds a row to the table at the end; format and args say what happened.
+func (d *Demo) Claim(what string, held bool, format string, args ...any) {
+	d.claims = append(d.claims, claim{what, fmt.Sprintf(format, args...), held})
+}
+
+// verdict prints the table and reports whether everything held. broken is what did not hold yet.
+func (d *Demo) verdict(broken []string) bool {
+	d.Title("What was promised, and what happened")
+	for _, c := range d.claims {
+		style, mark := Green, "ok"
+		if !c.held {
+			style, mark = Red, "BROKEN"
+			broken = append(broken, c.what+": "+c.value)
+		}
+		d.line(style, fmt.Sprintf("  %-62s %-40s %s", c.what, c.value, mark))
+	}
+	d.Print("")
+	if len(broken) > 0 {
+		d.line(Red, "It did not hold: "+strings.Join(broken, "; ")+".")
+		return false
+	}
+	d.line(Green, "All of it held.")
+	return true
+}

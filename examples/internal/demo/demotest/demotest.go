@@ -1,0 +1,95 @@
+// Package demotest plays the stories of the examples in their tests.
+package demotest
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/examples/internal/demo"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// Play plays a story and returns what was printed, and whether all of it held.
+func Play(
+	ctx context.Context, t *testing.T, set demo.Setting, tell demo.Story,
+) (text string, held bool) {
+	t.Helper()
+	var out bytes.Buffer
+	set.Program, set.Out = "test", &out
+	held, err := demo.Play(ctx, set, tell)
+	assert.NoError(t, err, "%s", &out)
+	return out.String(), held
+}
+
+// Holds plays a story and expects that all of it held, on a screen. It returns what was printed.
+func Holds(t *testing.T, set demo.Setting, tell demo.Story) string {
+	t.Helper()
+	text, held := Play(t.Context(), t, set, tell)
+	assert.True(t, held, "%s", text)
+	assert.NotContains(t, text, "BROKEN")
+	assert.NotContains(t, text, "\x1b", "colours are for terminals")
+	assert.LessOrEqual(t, strings.Count(text, "\n"), 120, "a newcomer reads it in a minute")
+	for line := range strings.Lines(text) {
+		assert.LessOrEqual(t, len(line), 150, "it fits on a screen: %s", line)
+	}
+	return text
+}
+
+// Breaks plays a story and expects that these claims did not hold. It returns the verdict.
+func Breaks(t *testing.T, set demo.Setting, tell demo.Story, claims ...string) string {
+	t.Helper()
+	text, held := Play(t.Context(), t, set, tell)
+	assert.False(t, held, "%s", text)
+	_, verdict, _ := strings.Cut(text, "It did not hold: ")
+	for _, claim := range claims {
+		assert.Contains(t, verdict, claim)
+	}
+	assert.NotContains(t, verdict, "locks left behind")
+	return verdict
+}
+
+// Untouched plays a story on servers of the user's: it expects that nothing is left behind, and
+// that nothing that was there is touched.
+func Untouched(t *testing.T, servers int, tell demo.Story) string {
+	t.Helper()
+	var addrs []string
+	var all []*redistest.Server
+	for range servers {
+		server := redistest.Start(t)
+		require.NoError(t, server.Do("SET", "precious", "1").Error())
+		require.NoError(t, server.Do("SADD", "asynq:queues", "default").Error())
+		all, addrs = append(all, server), append(addrs, server.Addr())
+	}
+	text := Holds(t, demo.Setting{Redis: strings.Join(addrs, ",")}, tell)
+	for _, server := range all {
+		keys, err := server.Do("KEYS", "*").AsStrSlice()
+		require.NoError(t, err)
+		assert.ElementsMatch(t, []string{"precious", "asynq:queues"}, keys)
+		queues, err := server.Do("SMEMBERS", "asynq:queues").AsStrSlice()
+		require.NoError(t, err)
+		assert.Equal(t, []string{"default"}, queues)
+	}
+	return text
+}
+
+// Interrupted interrupts a story in the middle: it expects that the verdict says so, and that
+// everything is cleaned up all the same.
+func Interrupted(t *testing.T, tell demo.Story) {
+	t.Helper()
+	server := redistest.Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	text, held := Play(ctx, t, demo.Setting{Redis: server.Addr()}, tell)
+	assert.False(t, held)
+	assert.Contains(t, text, "It did not hold: "+context.DeadlineExceeded.Error())
+	assert.Regexp(t, `locks left behind +0 +ok`, text)
+	size, err := server.DBSize()
+	require.NoError(t, err)
+	assert.Zero(t, size)
+}

@@ -1,0 +1,202 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// childEnv makes the program a node of a story that another process tells. It holds a part as JSON.
+const childEnv = "LOCKBEAT_EXAMPLE_NODE"
+
+// part is what the process of a node is told.
+type part struct {
+	Name, Addr, Prefix string
+	Embedded           bool
+	TTL                time.Duration
+	Role               json.RawMessage // the story's affair
+}
+
+// Word is what a node tells the story.
+type Word struct {
+	Node   string
+	What   string // "" when the process of the node has ended
+	Number int64
+	Note   string
+}
+
+// Node is what a process of its own has to work with.
+type Node struct {
+	Name   string
+	Keeper *renewer.Keeper
+
+	mu  sync.Mutex
+	out *json.Encoder
+}
+
+// Tell tells the story what happens. It may be called concurrently.
+func (n *Node) Tell(what string, number int64, note string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_ = n.out.Encode(Word{n.Name, what, number, note}) // a story that has ended does not listen
+}
+
+// Child plays a node if this process was started to be one, and does not return then. Call it first
+// of all, in TestMain too. act must return when its context ends.
+func Child[Role any](act func(context.Context, *Node, Role) error) {
+	text := os.Getenv(childEnv)
+	if text == "" {
+		return
+	}
+	var p part
+	var role Role
+	err := json.Unmarshal([]byte(text), &p)
+	if err == nil {
+		err = json.Unmarshal(p.Role, &role)
+	}
+	if err == nil {
+		err = p.play(func(ctx context.Context, n *Node) error { return act(ctx, n, role) })
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func (p part) play(act func(context.Context, *Node) error) error {
+	option := rueidis.ClientOption{
+		InitAddress: []string{p.Addr}, ForceSingleClient: true, DisableCache: true,
+		AlwaysRESP2: p.Embedded,
+	}
+	store, closeStore, err := connect(option, p.Prefix, p.TTL)
+	// A machine on which many processes start at once may need more than one attempt.
+	for late := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(late); {
+		<-time.After(50 * time.Millisecond)
+		store, closeStore, err = connect(option, p.Prefix, p.TTL)
+	}
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	k, err := renewer.New(store, renewer.Config{TTL: p.TTL, Node: p.Name})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the story ends, or its process
+		cancel()
+	}()
+	err = act(ctx, &Node{Name: p.Name, Keeper: k, out: json.NewEncoder(os.Stdout)})
+	over, stop := context.WithTimeout(context.Background(), p.TTL)
+	defer stop()
+	return errors.Join(err, k.Shutdown(over))
+}
+
+// Nodes are the processes of a story.
+type Nodes struct {
+	Words chan Word // what they tell, until the demo ends
+
+	demo    *Demo
+	option  rueidis.ClientOption
+	process map[string]*os.Process
+	over    chan struct{} // closed when the story does not listen any more
+}
+
+// NewNodes returns none yet.
+func (d *Demo) NewNodes() (*Nodes, error) {
+	option, _, err := d.Link(0)
+	if err != nil {
+		return nil, err
+	}
+	n := &Nodes{make(chan Word), d, option, make(map[string]*os.Process), make(chan struct{})}
+	return n, nil
+}
+
+// Start starts a node in a process of its own, with locks of the given TTL.
+func (n *Nodes) Start(ctx context.Context, name string, ttl time.Duration, role any) error {
+	text, err := json.Marshal(role)
+	if err != nil {
+		return err
+	}
+	p := part{
+		Name: name, Addr: n.option.InitAddress[0], Embedded: n.option.AlwaysRESP2,
+		Prefix: n.demo.Prefix(name), TTL: ttl, Role: text,
+	}
+	env, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), self)
+	cmd.Env, cmd.Stderr = append(os.Environ(), childEnv+"="+string(env)), os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
+	}
+	n.process[name] = cmd.Process
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		words := json.NewDecoder(out)
+		for {
+			var w Word
+			if words.Decode(&w) != nil {
+				break
+			}
+			n.hear(w)
+		}
+		_ = cmd.Wait() // how it ended is the story's affair
+		n.hear(Word{Node: name})
+	}()
+	n.demo.AtEnd(func(ctx context.Context) error {
+		n.leave()
+		_ = stdin.Close() // of one that has ended already
+		_, err := Wait(ctx, ended)
+		if err != nil {
+			n.Kill(name)
+			return fmt.Errorf("%s does not end", name)
+		}
+		return nil
+	})
+	return nil
+}
+
+func (n *Nodes) hear(w Word) {
+	select {
+	case n.Words <- w:
+	case <-n.over:
+	}
+}
+
+func (n *Nodes) leave() {
+	select {
+	case <-n.over:
+	default:
+		close(n.over)
+	}
+}
+
+// Kill ends the process of a node at once, as kill -9 does.
+func (n *Nodes) Kill(name string) { _ = n.process[name].Kill() } // it may have ended already

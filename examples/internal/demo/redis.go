@@ -1,0 +1,144 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/testutil/embedded"
+	"github.com/lockbeat/lockbeat/testutil/proxy"
+)
+
+// Redis is a server for locks. Nodes reach it by links that can be cut.
+type Redis struct {
+	Addr   string
+	Direct rueidis.Client // has no part in the story: it looks on, and cleans up
+
+	option rueidis.ClientOption
+	links  []*proxy.Proxy
+}
+
+// openServers connects to the user's servers, or starts servers inside the program.
+func (d *Demo) openServers() error {
+	addrs := strings.Split(d.setting.Redis, ",")
+	if d.setting.Redis == "" {
+		addrs = make([]string, max(1, d.setting.Servers))
+	}
+	for _, addr := range addrs {
+		r := &Redis{
+			Addr: addr,
+			// A link leads to one address: the client must not find others by itself.
+			option: rueidis.ClientOption{ForceSingleClient: true, DisableCache: true},
+		}
+		if addr == "" {
+			inside, err := embedded.Start()
+			if err != nil {
+				return err
+			}
+			d.AtEnd(func(context.Context) error { inside.Close(); return nil })
+			r.Addr, r.option = inside.Addr(), inside.ClientOption()
+		}
+		r.option.InitAddress = []string{r.Addr}
+		var err error
+		if r.Direct, err = rueidis.NewClient(r.option); err != nil {
+			return fmt.Errorf("connect to Redis at %s: %w", r.Addr, err)
+		}
+		d.Servers = append(d.Servers, r)
+		d.AtEnd(func(context.Context) error { r.Direct.Close(); return nil })
+		d.AtEnd(func(ctx context.Context) error { return r.clean(ctx, d.Name) })
+	}
+	return nil
+}
+
+// Where says which Redis it is.
+func (d *Demo) Where() string {
+	if d.setting.Redis == "" {
+		return "inside the program"
+	}
+	return "at " + d.setting.Redis
+}
+
+// Link returns the options of a client that reaches server i by a link of its own.
+func (d *Demo) Link(i int) (rueidis.ClientOption, *proxy.Proxy, error) {
+	r := d.Servers[i]
+	link, err := proxy.New(r.Addr)
+	if err != nil {
+		return r.option, nil, err
+	}
+	r.links = append(r.links, link)
+	d.AtEnd(func(context.Context) error { link.Close(); return nil })
+	option := r.option
+	option.InitAddress = []string{link.Addr()}
+	return option, link, nil
+}
+
+// Stop cuts all nodes off from the first n servers, as if those had been stopped. Servers of the
+// user's go on.
+func (d *Demo) Stop(n int) {
+	for _, r := range d.Servers[:n] {
+		for _, link := range r.links {
+			link.Refuse(true)
+			link.Reset()
+		}
+	}
+	d.Print("  %d of %d Redis servers are stopped: connections break, and new ones are refused.",
+		n, len(d.Servers))
+}
+
+// Resume heals all links.
+func (d *Demo) Resume() {
+	for _, r := range d.Servers {
+		for _, link := range r.links {
+			link.Refuse(false)
+			link.Heal()
+		}
+	}
+}
+
+// claimNothingLeft claims that no lock is held in the end. A lock that was lost while its server
+// was gone lapses by itself within its TTL.
+func (d *Demo) claimNothingLeft(ctx context.Context) {
+	const what = "locks left behind"
+	for late := time.Now().Add(2 * TTL); ; <-time.After(20 * time.Millisecond) {
+		var left []string
+		for _, r := range d.Servers {
+			keys, err := r.keys(ctx, d.Name+"*:{*}")
+			if err != nil {
+				d.Claim(what, false, "%v", err)
+				return
+			}
+			left = append(left, keys...)
+		}
+		if len(left) == 0 || time.Now().After(late) {
+			d.Claim(what, len(left) == 0, "%d %s", len(left), strings.Join(left, " "))
+			return
+		}
+	}
+}
+
+// clean deletes what the run has left: the counters of the fencing tokens.
+func (r *Redis) clean(ctx context.Context, name string) error {
+	keys, err := r.keys(ctx, "*"+name+"*")
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	return r.Direct.Do(ctx, r.Direct.B().Del().Key(keys...).Build()).Error()
+}
+
+// keys returns those that match a pattern.
+func (r *Redis) keys(ctx context.Context, pattern string) (keys []string, err error) {
+	for cursor := uint64(0); ; {
+		scan := r.Direct.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()
+		page, err := r.Direct.Do(ctx, scan).AsScanEntry()
+		if err != nil {
+			return nil, fmt.Errorf("look for %s: %w", pattern, err)
+		}
+		keys = append(keys, page.Elements...)
+		if cursor = page.Cursor; cursor == 0 {
+			return keys, nil
+		}
+	}
+}
