@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/lockbeat/lockbeat/examples/internal/demo"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// observer prints what happens to the locks of one node. An observer for metrics looks the same.
+type observer struct {
+	renewer.NopObserver
+
+	node string
+	demo *demo.Demo
+	mute atomic.Bool // the lock server does not answer
+	told sync.Map    // users of whom a task has waited in vain: one line for each is enough
+}
+
+func newObserver(node string, d *demo.Demo) *observer { return &observer{node: node, demo: d} }
+
+// user is whose lock it is: the adapter puts the type of the task before the key.
+func user(lock string) string { return strings.TrimPrefix(lock, taskType+":") }
+
+// AcquireEnd hears that a task has its lock, or that it does not get it for now.
+func (o *observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context.Context {
+	task, _ := asynq.GetTaskID(ctx) // the context of a lock is that of its task
+	holder := e.Holder.Node
+	if holder == "" {
+		holder = o.node // it waited behind tasks of its own node only
+	}
+	switch {
+	case errors.Is(e.Err, renewer.ErrUnavailable):
+		if !o.mute.Swap(true) {
+			o.demo.Event(demo.Yellow, o.node, "gets no answer about locks, so it runs nothing; "+
+				"its tasks go back to the queue")
+		}
+		return ctx
+	case errors.Is(e.Err, renewer.ErrHeld):
+		if _, again := o.told.LoadOrStore(e.Name, true); !again {
+			o.demo.Event(demo.Dim, o.node, "%s: %s has waited %s for %s, and goes back to the "+
+				"queue", user(e.Name), task, demo.Span(e.Wait), holder)
+		}
+	case e.Err == nil && e.Contended:
+		o.demo.Event(demo.Plain, o.node, "%s: %s has the lock, after %s behind %s", user(e.Name),
+			task, demo.Span(e.Wait), holder)
+	case e.Err == nil:
+		o.demo.Event(demo.Plain, o.node, "%s: %s has the lock", user(e.Name), task)
+	}
+	if o.mute.Swap(false) {
+		o.demo.Event(demo.Green, o.node, "gets answers about locks again")
+	}
+	return ctx
+}
+
+// Renewed hears of every heartbeat: one may keep many locks alive.
+func (o *observer) Renewed(_ context.Context, e renewer.Renewed) {
+	if e.Failed > 0 {
+		o.demo.Event(demo.Yellow, o.node, "heartbeat: no answer; tries again while there is time")
+	} else {
+		o.demo.Event(demo.Dim, o.node, "heartbeat: %d lock(s) good for %v more", e.OK, demo.TTL)
+	}
+}
+
+// Lost hears that a lock could not be kept. The task has just been told, by its context.
+func (o *observer) Lost(_ context.Context, e renewer.Lost) {
+	o.demo.Event(demo.Red, o.node, "%s: LOST the lock after %s (%s); told %s before another "+
+		"process can have it", user(e.Name), demo.Span(e.Held), e.Err.Reason,
+		demo.Span(e.Err.Left))
+}

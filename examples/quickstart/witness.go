@@ -1,0 +1,187 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/lockbeat/lockbeat/examples/internal/demo"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// witness measures what really happens, and takes no lock's word for it: it counts the handlers
+// that run, and asks the server itself, by a link that is never cut, when a lock is lost.
+type witness struct {
+	demo  *demo.Demo
+	shelf *shelf
+	long  Report
+	total int
+
+	held  chan string   // the node that has been at work on the long report for a while
+	taken chan string   // the node that has the lock of that report's user after the loss
+	done  chan struct{} // closed when every report is done
+
+	mu       sync.Mutex
+	running  map[string]int // handlers by user
+	most     int            // at once, of one user
+	finished map[string]bool
+	retries  int // that finished reports have used up
+	losses   []loss
+	saver    string // the node that took over, and when
+	savedAt  time.Time
+}
+
+// loss is a lock lost while a handler ran.
+type loss struct {
+	user     string
+	at       time.Time      // when the handler was told
+	reason   renewer.Reason // why
+	promised time.Duration  // how long no other process could have it then, says the lock
+	left     time.Duration  // the same, says the server: negative if another process had it
+	stopped  time.Duration  // how long after it was told the handler returned
+	err      error          // the server could not be asked
+}
+
+func newWitness(d *demo.Demo, reports []Report) *witness {
+	return &witness{
+		demo: d, shelf: newShelf(), long: reports[long], total: len(reports),
+		held: make(chan string, 1), taken: make(chan string, 1), done: make(chan struct{}),
+		running: make(map[string]int), finished: make(map[string]bool),
+	}
+}
+
+// watch returns render with the witness looking on.
+func (w *witness) watch(
+	node string, render func(context.Context, Report) error,
+) func(context.Context, Report) error {
+	return func(ctx context.Context, r Report) error {
+		w.enter(node, r)
+		defer w.leave(r)
+		if r.ID == w.long.ID {
+			w.demo.Event(demo.Bold, node, "%s: %s is a LONG one, from page %d to %d",
+				r.User, r.ID, w.shelf.pages(r)+1, r.Pages)
+			cue := time.AfterFunc(cutAfter, func() { offer(w.held, node) })
+			defer cue.Stop()
+		}
+		told := make(chan loss, 1)
+		unwatch := context.AfterFunc(ctx, func() { told <- w.inspect(ctx, node, r) })
+		err := render(ctx, r)
+		if returned := time.Now(); !unwatch() {
+			w.note(node, r, <-told, returned)
+		}
+		if err == nil {
+			w.finish(ctx, r)
+		}
+		return err
+	}
+}
+
+// offer gives a cue, unless it has been given.
+func offer(cue chan<- string, node string) {
+	select {
+	case cue <- node:
+	default:
+	}
+}
+
+func (w *witness) enter(node string, r Report) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running[r.User]++
+	w.most = max(w.most, w.running[r.User])
+	lost := slices.ContainsFunc(w.losses, func(l loss) bool { return l.user == w.long.User })
+	if lost && r.User == w.long.User && w.saver == "" {
+		w.saver, w.savedAt = node, time.Now()
+		w.demo.Event(demo.Green, node, "%s: TAKES OVER with %s", r.User, r.ID)
+		offer(w.taken, node)
+	}
+}
+
+func (w *witness) leave(r Report) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running[r.User]--
+}
+
+// inspect asks the server at the moment when the context of a handler ends. The fencing token is
+// read after the time: if the token is ours, so was the time.
+func (w *witness) inspect(ctx context.Context, node string, r Report) (l loss) {
+	var lost *renewer.LostError
+	if !errors.As(context.Cause(ctx), &lost) {
+		return l
+	}
+	l = loss{user: r.User, at: time.Now(), reason: lost.Reason, promised: lost.Left}
+	ask, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	key, redis := w.demo.Prefix(node)+"{"+lost.Name+"}", w.demo.Servers[0].Direct
+	replies := redis.DoMulti(ask, redis.B().Pttl().Key(key).Build(),
+		redis.B().Get().Key(key+":fence").Build())
+	ms, err := replies[0].AsInt64()
+	fence, fenceErr := replies[1].AsInt64()
+	l.left, l.err = time.Duration(ms)*time.Millisecond, errors.Join(err, fenceErr)
+	if fence != lost.Fence {
+		l.left = -1 // what lives on is another process's
+	}
+	return l
+}
+
+// note writes a loss down; l is empty if no lock was lost.
+func (w *witness) note(node string, r Report, l loss, returned time.Time) {
+	if l.user == "" {
+		return
+	}
+	l.stopped = returned.Sub(l.at)
+	w.demo.Event(demo.Red, node, "%s: %s stops at page %d of %d, and goes back to the queue; "+
+		"Redis says that the key lived on for %s", r.User, r.ID, w.shelf.pages(r), r.Pages,
+		demo.Span(l.left))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.losses = append(w.losses, l)
+}
+
+func (w *witness) finish(ctx context.Context, r Report) {
+	retried, _ := asynq.GetRetryCount(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.finished[r.ID] {
+		return
+	}
+	w.finished[r.ID] = true
+	w.retries += retried
+	if len(w.finished) == w.total {
+		close(w.done)
+	}
+}
+
+// claim compares what was promised with what was measured. failed is how many runs of a task
+// asynq has counted as failed, and cut is the node that lost its lock.
+func (w *witness) claim(d *demo.Demo, cut string, failed int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d.Claim("tasks run", len(w.finished) == w.total, "%d/%d", len(w.finished), w.total)
+	d.Claim("most at once per key", w.most == 1, "%d", w.most)
+	retries := max(w.retries, failed)
+	d.Claim("retries consumed", retries == 0, "%d", retries)
+	d.Claim("losses", len(w.losses) > 0, "%d", len(w.losses))
+	if len(w.losses) > 0 {
+		late := slices.MinFunc(w.losses, func(a, b loss) int {
+			return cmp.Compare(a.left-a.stopped, b.left-b.stopped)
+		})
+		inTime := !slices.ContainsFunc(w.losses, func(l loss) bool {
+			return l.err != nil || l.reason != renewer.ReasonExpired || l.left <= 0
+		})
+		d.Claim("handler told before the key could expire", inTime, "%s by Redis, %s by the lock",
+			demo.Span(late.left), demo.Span(late.promised))
+		d.Claim("handler had returned before that", late.left > late.stopped, "%s",
+			demo.Span(late.left-late.stopped))
+		d.Claim("another node took over", w.saver != "" && w.saver != cut,
+			"%s, %s after the key had ended", w.saver,
+			demo.Span(max(0, w.savedAt.Sub(late.at.Add(late.left)))))
+	}
+	d.Claim("pages written by a former holder", w.shelf.stale == 0, "%d", w.shelf.stale)
+}
