@@ -18,22 +18,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStory(t *testing.T) {
 	t.Parallel()
-	text := demotest.Holds(t, demo.Setting{}, tell)
-	assert.Contains(t, text, "eve: LOST the lock")
-	assert.Contains(t, text, "eve: TAKES OVER")
-	assert.Contains(t, text, "HEALED")
-	assert.Regexp(t, `tasks run +50/50 +ok`, text)
-	assert.Regexp(t, `retries consumed +0 +ok`, text)
-}
-
-func TestStoryOnRealServer(t *testing.T) {
-	t.Parallel()
-	demotest.Untouched(t, 1, tell)
-}
-
-func TestInterrupted(t *testing.T) {
-	t.Parallel()
-	demotest.Interrupted(t, tell)
+	demotest.AtOnce(
+		func() {
+			text := demotest.Holds(t, demo.Setting{}, tell)
+			assert.Contains(t, text, "eve: LOST the lock")
+			assert.Contains(t, text, "eve: TAKES OVER")
+			assert.Contains(t, text, "HEALED")
+			assert.Regexp(t, `tasks run +50/50 +ok`, text)
+			assert.Regexp(t, `retries consumed +0 +ok`, text)
+		},
+		func() { demotest.Untouched(t, 1, tell) },
+		func() { demotest.Interrupted(t, tell) },
+	)
 }
 
 // Each claim is a check: with one figure wrong, the verdict names it.

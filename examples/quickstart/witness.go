@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -108,8 +109,8 @@ func (w *witness) leave(r Report) {
 	w.running[r.User]--
 }
 
-// inspect asks the server at the moment when the context of a handler ends. The fencing token is
-// read after the time: if the token is ours, so was the time.
+// inspect asks the server at the moment when the context of a handler ends. The lease is read after
+// its time: if its fencing token, on its second line, is not above ours, both were of our grant.
 func (w *witness) inspect(ctx context.Context, node string, r Report) (l loss) {
 	var lost *renewer.LostError
 	if !errors.As(context.Cause(ctx), &lost) {
@@ -120,11 +121,13 @@ func (w *witness) inspect(ctx context.Context, node string, r Report) (l loss) {
 	defer cancel()
 	key, redis := w.demo.Prefix(node)+"{"+lost.Name+"}", w.demo.Servers[0].Direct
 	replies := redis.DoMulti(ask, redis.B().Pttl().Key(key).Build(),
-		redis.B().Get().Key(key+":fence").Build())
+		redis.B().Get().Key(key).Build())
 	ms, err := replies[0].AsInt64()
-	fence, fenceErr := replies[1].AsInt64()
-	l.left, l.err = time.Duration(ms)*time.Millisecond, errors.Join(err, fenceErr)
-	if fence != lost.Fence {
+	value, valueErr := replies[1].ToString()
+	l.left, l.err = time.Duration(ms)*time.Millisecond, errors.Join(err, valueErr)
+	var fence int64
+	if _, err := fmt.Sscanf(value, "%s\n%d\n", new(string), &fence); err != nil ||
+		fence > lost.Fence {
 		l.left = -1 // what lives on is another process's
 	}
 	return l

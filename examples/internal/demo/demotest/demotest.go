@@ -5,15 +5,25 @@ import (
 	"bytes"
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/examples/internal/demo"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
+
+// AtOnce calls all of fs at once: a story takes seconds by the clock and little of the processor,
+// and only a few parallel tests run at a time.
+func AtOnce(fs ...func()) {
+	var all sync.WaitGroup
+	for _, f := range fs {
+		all.Go(f)
+	}
+	all.Wait()
+}
 
 // Play plays a story and returns what was printed, and whether all of it held.
 func Play(
@@ -62,17 +72,17 @@ func Untouched(t *testing.T, servers int, tell demo.Story) string {
 	var all []*redistest.Server
 	for range servers {
 		server := redistest.Start(t)
-		require.NoError(t, server.Do("SET", "precious", "1").Error())
-		require.NoError(t, server.Do("SADD", "asynq:queues", "default").Error())
+		assert.NoError(t, server.Do("SET", "precious", "1").Error())
+		assert.NoError(t, server.Do("SADD", "asynq:queues", "default").Error())
 		all, addrs = append(all, server), append(addrs, server.Addr())
 	}
 	text := Holds(t, demo.Setting{Redis: strings.Join(addrs, ",")}, tell)
 	for _, server := range all {
 		keys, err := server.Do("KEYS", "*").AsStrSlice()
-		require.NoError(t, err)
+		assert.NoError(t, err)
 		assert.ElementsMatch(t, []string{"precious", "asynq:queues"}, keys)
 		queues, err := server.Do("SMEMBERS", "asynq:queues").AsStrSlice()
-		require.NoError(t, err)
+		assert.NoError(t, err)
 		assert.Equal(t, []string{"default"}, queues)
 	}
 	return text
@@ -90,6 +100,6 @@ func Interrupted(t *testing.T, tell demo.Story) {
 	assert.Contains(t, text, "It did not hold: "+context.DeadlineExceeded.Error())
 	assert.Regexp(t, `locks left behind +0 +ok`, text)
 	size, err := server.DBSize()
-	require.NoError(t, err)
+	assert.NoError(t, err)
 	assert.Zero(t, size)
 }
