@@ -130,7 +130,7 @@ func (d *Demo) verdict(broken []string) bool {
 			style, mark = Red, "BROKEN"
 			broken = append(broken, c.what+": "+c.value)
 		}
-		d.line(style, fmt.Sprintf("  %-62s %-40s %s", c.what, c.value, mark))
+		d.line(style, fmt.Sprintf("  %-60s %-52s %s", c.what, c.value, mark))
 	}
 	d.Print("")
 	if len(broken) > 0 {

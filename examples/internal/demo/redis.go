@@ -84,8 +84,8 @@ func (d *Demo) Stop(n int) {
 			link.Reset()
 		}
 	}
-	d.Print("  %d of %d Redis servers are stopped: connections break, and new ones are refused.",
-		n, len(d.Servers))
+	d.Print("  Redis is stopped (%d of %d): connections break, and new ones are refused.", n,
+		len(d.Servers))
 }
 
 // Resume heals all links.

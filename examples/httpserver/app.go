@@ -10,27 +10,30 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// lockWait is how long a request stands in line. The default, 10 s, suits most servers better.
-const lockWait = 5 * time.Second
-
-// routes are what a server answers to. Everything about locks is said
-// here: both ways to take money from an account exclude each other,
-// on all servers, since they name the same thing, "/accounts/{id}".
+// routes are what a server answers to. Everything about locks is said here: both ways to take
+// money from an account exclude each other, on all servers, since they have the same key.
 func routes(k *renewer.Keeper, l *ledger.Ledger) http.Handler {
-	account := httpmw.PathValue("id")
-	inLine := httpmw.Exclusive(k, account, httpmw.Wait(lockWait), httpmw.OnLost(httpmw.Respond))
-	orNever := httpmw.Exclusive(k, account, httpmw.Refuse(http.StatusConflict),
-		httpmw.OnLost(httpmw.Respond))
+	account, respond := httpmw.PathValue("id"), httpmw.OnLost(httpmw.Respond)
+	inLine := httpmw.Exclusive(k, account, httpmw.Wait(5*time.Second), respond)
+	orNever := httpmw.Exclusive(k, account, httpmw.Refuse(http.StatusConflict), respond)
 	b := bank{l}
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /accounts/{id}", b.balance)
 	mux.Handle("POST /accounts/{id}/transfer", inLine(http.HandlerFunc(b.transfer)))
-	// who stands at a cash machine won't wait
 	mux.Handle("POST /accounts/{id}/withdraw", orNever(http.HandlerFunc(b.withdraw)))
 	// the same handler, to see what the lock is for
 	mux.HandleFunc("POST /unlocked/accounts/{id}/transfer", b.transfer)
 	return mux
+}
+
+// newServer bounds slow clients. In production give the keeper a MaxHold, too, for handlers that
+// hang: see the docs of httpmw.
+func newServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute,
+		WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
+	}
 }
 
 // bank has the handlers. They know nothing of locks.
@@ -57,8 +60,7 @@ func (b bank) carryOut(w http.ResponseWriter, r *http.Request, o ledger.Order) {
 		answer(w, o.From, left)
 	case r.Context().Err() == nil:
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
-	default:
-		// The client has gone, or the lock has: whoever ended the context answers.
+	default: // the client has gone, or the lock is lost and httpmw answers
 	}
 }
 

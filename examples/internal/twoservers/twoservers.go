@@ -1,0 +1,151 @@
+// Package twoservers is the story that httpserver and grpcserver tell: clients of a bank that has
+// two servers, and of which each account is locked while money is taken from it.
+package twoservers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockbeat/lockbeat/examples/internal/demo"
+	"github.com/lockbeat/lockbeat/examples/internal/ledger"
+)
+
+// Funds is what there is on an account in the beginning.
+const Funds = 1000
+
+// Bank is the bank as its clients see it. server is 0 or 1.
+type Bank struct {
+	*demo.Demo
+
+	Ledger *ledger.Ledger
+	// Transfer moves 1 from an account to bob's, and takes some seconds for it.
+	Transfer func(server int, from string, seconds float64) Call
+	// Unlocked is Transfer without its lock.
+	Unlocked func(server int, from string, seconds float64) Call
+	// Withdraw takes 20 from an account, unless the account is locked.
+	Withdraw func(server int, from string) Call
+	// Nameless is a call that names nothing that could be locked.
+	Nameless Call
+	// What replies say, if all is well, if another call holds the lock, if there is nothing to
+	// lock, and if the ledger refuses.
+	OK, Busy, NoKey, Refused string
+
+	acts int
+}
+
+// NewLedger opens the accounts of the story.
+func NewLedger() *ledger.Ledger {
+	return ledger.New(map[string]int{
+		"ada": Funds, "bob": 0, "open": Funds, "safe": Funds, "cash": 0,
+	})
+}
+
+// Call is what a client sends, beside the command that does the same in a shell.
+type Call struct {
+	Command string
+	Send    func(context.Context) Reply
+}
+
+// Reply is what came.
+type Reply struct {
+	Says    string        // what a program goes by, as of Bank.OK
+	Head    string        // the first line of what is printed
+	Rest    []string      // and the others
+	Balance int           // what is left on the account, if all is well
+	Took    time.Duration // set by Bank.Begin
+}
+
+// Brief is a reply in a few words.
+func (r Reply) Brief() string { return r.Says + " after " + demo.Span(r.Took) }
+
+// Act prints the numbered heading of what comes next.
+func (b *Bank) Act(format string, args ...any) {
+	b.acts++
+	b.Title("%d. %s", b.acts, fmt.Sprintf(format, args...))
+}
+
+// Show prints a call, sends it, and prints what came.
+func (b *Bank) Show(ctx context.Context, mark string, c Call) Reply {
+	return (<-b.Begin(ctx, mark, c)).print(b.Demo, mark)
+}
+
+// Begin prints a call and sends it, while others are sent.
+func (b *Bank) Begin(ctx context.Context, mark string, c Call) <-chan Reply {
+	b.Command(mark, c.Command)
+	came := make(chan Reply, 1)
+	go func() {
+		begun := time.Now()
+		r := c.Send(ctx)
+		r.Took = time.Since(begun)
+		came <- r
+	}()
+	return came
+}
+
+func (r Reply) print(d *demo.Demo, mark string) Reply {
+	d.Answer(mark, r.Head, r.Took, r.Rest...)
+	return r
+}
+
+// Tell tells the story, with further acts.
+func (b *Bank) Tell(ctx context.Context, further ...func(context.Context) error) error {
+	b.Print("Of all that take money from one account one runs at a time, on whichever server. " +
+		"The handlers know nothing of that.")
+	acts := append([]func(context.Context) error{b.alone, b.together}, further...)
+	for _, act := range append(acts, b.nameless, b.races, b.stale) {
+		if err := act(ctx); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func (b *Bank) alone(ctx context.Context) error {
+	b.Act("A transfer")
+	r := b.Show(ctx, "", b.Transfer(0, "ada", 0))
+	b.Claim("a transfer", r.Says == b.OK, "%s", r.Brief())
+	return nil
+}
+
+// together are three calls for one account: the first takes its time, the second waits for it, the
+// third does not.
+func (b *Bank) together(ctx context.Context) error {
+	b.Act("A transfer that takes its time; meanwhile another one, and a customer at a cash " +
+		"machine, both on the other server")
+	first := b.Begin(ctx, "[1]", b.Transfer(0, "ada", 0.4))
+	if err := b.Ledger.Await(ctx, "ada"); err != nil {
+		return err
+	}
+	second := b.Begin(ctx, "[2]", b.Transfer(1, "ada", 0))
+	refused := b.Show(ctx, "[3]", b.Withdraw(1, "ada"))
+	one, two := (<-first).print(b.Demo, "[1]"), (<-second).print(b.Demo, "[2]")
+	b.Claim("another one on the other server waits its turn",
+		two.Says == b.OK && two.Balance == one.Balance-1, "%s", two.Brief())
+	b.Claim("one that won't wait is refused at once", refused.Says == b.Busy, "%s",
+		refused.Brief())
+	b.Claim("the first is not disturbed", one.Says == b.OK, "%s", one.Brief())
+	return nil
+}
+
+func (b *Bank) nameless(ctx context.Context) error {
+	b.Act("A call that names nothing that could be locked")
+	r := b.Show(ctx, "", b.Nameless)
+	b.Claim("a call without a key", r.Says == b.NoKey, "%s", r.Brief())
+	return nil
+}
+
+// stale is a transfer without a lock from an account that has been written to under one.
+func (b *Bank) stale(ctx context.Context) error {
+	b.Act("A program forgets the lock, on an account that others use with it: the ledger looks " +
+		"at fencing tokens")
+	before, _ := b.Ledger.Balance("safe")
+	r := b.Show(ctx, "", b.Unlocked(1, "safe", 0))
+	after, _ := b.Ledger.Balance("safe")
+	b.Claim("a write with an old fencing token is refused", r.Says == b.Refused && before == after,
+		"%s", r.Brief())
+	return nil
+}
