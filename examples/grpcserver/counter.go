@@ -2,78 +2,117 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"github.com/lockbeat/lockbeat/examples/grpcserver/bank"
-	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
+	"github.com/lockbeat/lockbeat/examples/internal/twoservers"
 )
 
-// counter is a customer who has several transfers made on one stream, which
-// is locked from its first message to its end; it ends when Redis is gone.
-func (p *play) counter(ctx context.Context) error {
-	p.Title("4. A customer at the counter: one stream, locked from its first message on; between " +
-		"two messages Redis is stopped")
+// Counter carries out one transfer after the other. The lock is that of the first message, so a
+// second account is refused rather than served without a lock.
+func (s service) Counter(
+	stream grpc.BidiStreamingServer[bank.TransferRequest, bank.Receipt],
+) error {
+	account := ""
+	for {
+		r, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case account != "" && r.GetFrom() != account:
+			return status.Errorf(codes.InvalidArgument,
+				"this counter is for account %q; open another one", account)
+		}
+		account = r.GetFrom()
+		receipt, err := s.Transfer(stream.Context(), r)
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(receipt); err != nil {
+			return err
+		}
+	}
+}
+
+// UnlockedTransfer is the same as Transfer, to see what the lock is for: it has no rule.
+func (s service) UnlockedTransfer(
+	ctx context.Context, r *bank.TransferRequest,
+) (*bank.Receipt, error) {
+	return s.Transfer(ctx, r)
+}
+
+// address says who makes a call. Behind a login it would be the account that logged in.
+func address(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	host, _, err := net.SplitHostPort(p.Addr.String())
+	if err != nil {
+		return p.Addr.String()
+	}
+	return host
+}
+
+// counter is a customer who has several transfers made on one stream, which is locked from its
+// first message to its end; it ends when Redis is gone.
+func counter(ctx context.Context, b *twoservers.Bank, conn *grpc.ClientConn) error {
+	b.Act("A customer at the counter: one stream, locked from its first message on; between two " +
+		"messages Redis is stopped")
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	begun := time.Now()
-	p.Command("[1]", fmt.Sprintf("grpcurl -plaintext -d @ %s %s", p.servers[0].Target(),
+	b.Command("[1]", fmt.Sprintf("grpcurl -plaintext -d @ %s %s", conn.Target(),
 		strings.TrimPrefix(bank.Bank_Counter_FullMethodName, "/")))
-	stream, err := bank.NewBankClient(p.servers[0]).Counter(ctx)
+	stream, err := bank.NewBankClient(conn).Counter(ctx)
 	if err != nil {
 		return err
 	}
-	one := p.ask(stream)
-
-	q := call{
-		p.servers[1], bank.Bank_Withdraw_FullMethodName,
-		&bank.WithdrawRequest{From: "ada", Amount: 20},
-	}
-	p.Command("[2]", q.grpcurl())
-	busy := q.make(ctx)
-	p.print("[2]", busy)
-	two := p.ask(stream)
-
-	p.Stop()
-	q.in = &bank.WithdrawRequest{From: "bob", Amount: 20}
-	p.Command("[3]", q.grpcurl())
-	down := q.make(ctx)
-	p.print("[3]", down)
+	one, _ := ask(b, stream, "ada") // the claims say what went wrong
+	kept := b.Show(ctx, "[2]", b.Withdraw(1, "ada"))
+	two, _ := ask(b, stream, "ada")
+	b.Stop(1)
+	down := b.Show(ctx, "[3]", b.Withdraw(1, "bob"))
 	_, err = stream.Recv()
-	lost := outcome{err: err, trailer: stream.Trailer(), took: time.Since(begun)}
-	p.print("[1]", lost)
-	p.Resume()
+	gone := reply(nil, err, stream.Trailer())
+	gone.Took = time.Since(begun)
+	b.Answer("[1]", gone.Head, gone.Took, gone.Rest...)
+	b.Resume()
 
-	p.Claim("a stream has one lock for all of its messages",
-		fmt.Sprintf("%d and %d left on the account", one.GetBalance(), two.GetBalance()),
-		two.GetBalance() == one.GetBalance()-10)
-	p.Claim("others are kept out of its account between two messages", busy.brief(),
-		busy.is(codes.Aborted, grpcmw.ReasonBusy, true))
-	p.Claim("no answer about locks is never \"busy\", and runs nothing", down.brief(),
-		down.is(codes.Unavailable, grpcmw.ReasonUnavailable, true))
-	p.Claim("a lock lost in the middle ends the stream", lost.brief(),
-		lost.is(codes.Aborted, grpcmw.ReasonLost, false))
-	return context.Cause(ctx)
+	b.Claim("a stream has one lock for all of its messages", two == one-1,
+		"%d and %d left on the account", one, two)
+	b.Claim("others are kept out of its account between two messages", kept.Says == busy, "%s",
+		kept.Brief())
+	b.Claim("no answer about locks is never \"busy\", and runs nothing", down.Says == unavailable,
+		"%s", down.Brief())
+	b.Claim("a lock lost in the middle ends the stream", gone.Says == lost, "%s", gone.Brief())
+	return nil
 }
 
-// ask has a transfer made, and prints it. It returns nil if the stream is over.
-func (p *play) ask(
-	stream grpc.BidiStreamingClient[bank.TransferRequest, bank.Receipt],
-) *bank.Receipt {
-	order := &bank.TransferRequest{From: "ada", To: "bob", Amount: 10}
+// ask has a transfer made on a stream, and prints it. It returns what is left.
+func ask(
+	b *twoservers.Bank, stream grpc.BidiStreamingClient[bank.TransferRequest, bank.Receipt],
+	from string,
+) (left int32, err error) {
+	order := &bank.TransferRequest{From: from, To: "bob", Amount: 1}
 	begun := time.Now()
-	p.Print("    [1] > %s", asJSON(order))
-	if stream.Send(order) != nil {
-		return nil // Recv will tell why
-	}
+	b.Print("    [1] > %s", asJSON(order))
+	_ = stream.Send(order) // Recv says why not
 	receipt, err := stream.Recv()
-	if err != nil {
-		return nil
+	if err == nil {
+		b.Answer("[1]", "< "+asJSON(receipt), time.Since(begun))
 	}
-	p.Answer("[1]", "< "+asJSON(receipt), time.Since(begun))
-	return receipt
+	return receipt.GetBalance(), err
 }

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockbeat/lockbeat/examples/grpcserver/bank"
+	"github.com/lockbeat/lockbeat/examples/internal/demo"
+	"github.com/lockbeat/lockbeat/examples/internal/twoservers"
+	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
+)
+
+// call is one to be made, and to be printed as a command that does the same.
+func call(conn *grpc.ClientConn, method string, in proto.Message) twoservers.Call {
+	return twoservers.Call{
+		Command: fmt.Sprintf("grpcurl -plaintext -d '%s' %s %s", asJSON(in), conn.Target(),
+			strings.TrimPrefix(method, "/")),
+		Send: func(ctx context.Context) twoservers.Reply {
+			var receipt bank.Receipt
+			var trailer metadata.MD
+			err := conn.Invoke(ctx, method, in, &receipt, grpc.Trailer(&trailer))
+			return reply(&receipt, err, trailer)
+		},
+	}
+}
+
+// reply shows the code, the details of a status that matter here, and the trailer by which retry
+// policies go.
+func reply(receipt *bank.Receipt, err error, trailer metadata.MD) twoservers.Reply {
+	r := twoservers.Reply{Says: status.Code(err).String(), Balance: int(receipt.GetBalance())}
+	if err == nil {
+		r.Head = "OK"
+		r.Rest = []string{asJSON(receipt)}
+		return r
+	}
+	r.Head = r.Says + ": " + status.Convert(err).Message()
+	for _, d := range status.Convert(err).Details() {
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			r.Says += " " + strings.TrimPrefix(d.GetDomain()+":"+d.GetReason(), grpcmw.Domain+":")
+			r.Rest = append(r.Rest, "ErrorInfo: "+d.GetReason()+" ("+d.GetDomain()+")")
+		case *errdetails.RetryInfo:
+			r.Says += " +RetryInfo"
+			r.Rest = append(r.Rest, "RetryInfo: "+demo.Span(d.GetRetryDelay().AsDuration()))
+		}
+	}
+	for _, value := range trailer.Get("grpc-retry-pushback-ms") {
+		if value != "-1" { // never
+			r.Says += " +pushback"
+		}
+		r.Rest = append(r.Rest, "trailer grpc-retry-pushback-ms: "+value)
+	}
+	return r
+}
+
+// asJSON is a message on a line. protojson's own spaces differ from one build to the next.
+func asJSON(m proto.Message) string {
+	text, err := protojson.Marshal(m)
+	var b bytes.Buffer
+	if err != nil || json.Compact(&b, text) != nil {
+		return fmt.Sprint(m)
+	}
+	return b.String()
+}
+
+// attempts counts those that a client makes.
+type attempts struct{ made *atomic.Int64 }
+
+var _ stats.Handler = attempts{}
+
+func (attempts) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+func (a attempts) HandleRPC(_ context.Context, s stats.RPCStats) {
+	if _, ok := s.(*stats.Begin); ok {
+		a.made.Add(1)
+	}
+}
+
+func (attempts) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (attempts) HandleConn(context.Context, stats.ConnStats)                       {}
