@@ -1,19 +1,16 @@
 package main
 
 import (
-	"context"
+	"fmt"
+	"strings"
 	"sync/atomic"
-	"time"
-
-	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// order asks for money to be moved.
-type order struct{ from, to string }
+const opening = 100 // on each account
 
-// bank moves money as programs do that know nothing of each other:
-// read, think, write. It stands for a database that the nodes share.
+var accounts = []string{"ann", "bob", "eve"}
+
+// bank stands for a database that the nodes share.
 type bank map[string]*account
 
 type account struct {
@@ -23,16 +20,13 @@ type account struct {
 	most    atomic.Int64 // of those at once
 }
 
-// transfer moves 1. It knows nothing of locks.
-func (b bank) transfer(_ context.Context, o order) (struct{}, error) {
-	from, to := b[o.from], b[o.to]
-	defer from.enter()()
-	defer to.enter()()
-	hers, his := from.balance.Load(), to.balance.Load()
-	<-time.After(time.Millisecond)
-	from.write(hers, hers-1)
-	to.write(his, his+1)
-	return struct{}{}, nil
+func open() bank {
+	b := make(bank)
+	for _, name := range accounts {
+		b[name] = new(account)
+		b[name].balance.Store(opening)
+	}
+	return b
 }
 
 // write sets the balance, and counts what it undoes: a change since it was seen.
@@ -42,25 +36,31 @@ func (a *account) write(seen, balance int64) {
 	}
 }
 
-// exclusive is transfer under the locks of both accounts, whichever is named first.
-func (b bank) exclusive(k *renewer.Keeper) func(context.Context, order) (struct{}, error) {
-	return lockmw.Wrap(k, func(o order) string {
-		return lockmw.Keys(lockmw.Key("account", o.from), lockmw.Key("account", o.to))
-	}, b.transfer, lockmw.Wait(patience), lockmw.Operation("transfer"))
-}
-
-// patience is how long a transfer waits for its turn: longer than the
-// whole crowd takes, shorter than a deadlock.
-const patience = 10 * time.Second
-
 // enter counts who is at work on an account, until the function that it returns is called.
 func (a *account) enter() (leave func()) {
 	n := a.inside.Add(1)
-	for {
-		most := a.most.Load()
-		if n <= most || a.most.CompareAndSwap(most, n) {
-			break
-		}
+	for most := a.most.Load(); n > most && !a.most.CompareAndSwap(most, n); {
+		most = a.most.Load()
 	}
 	return func() { a.inside.Add(-1) }
+}
+
+// count returns how many changes were undone, how many transfers were at work on one account at
+// once, and what is on all accounts together.
+func (b bank) count() (undone, most, sum int64) {
+	for _, a := range b {
+		undone += a.undone.Load()
+		most = max(most, a.most.Load())
+		sum += a.balance.Load()
+	}
+	return undone, most, sum
+}
+
+func (b bank) String() string {
+	var all []string
+	for _, name := range accounts {
+		all = append(all, fmt.Sprint(name, " ", b[name].balance.Load()))
+	}
+	_, _, sum := b.count()
+	return fmt.Sprintf("%s; %d in all", strings.Join(all, ", "), sum)
 }

@@ -1,17 +1,95 @@
-// Transfer moves money between accounts, each time under the locks of
-// both, which the code that moves it never names.
+// Transfer moves money between accounts, each time under the locks of both, which the code that
+// moves it never names.
 //
-//	go run ./examples/transfer                             # needs nothing else: Redis runs inside the program
-//	go run ./examples/transfer -redis localhost:6379       # on your own server, which is left as it was found
+//	go run ./examples/transfer                          # Redis runs inside the program
+//	go run ./examples/transfer -redis localhost:6379    # on your own, left as it was found
 //
-// Four nodes make hundreds of transfers between a few accounts, from any to any. Whoever locks
-// one account first and the other one then waits for somebody who does it the other way round,
-// for ever; lockmw.Keys takes both or none. The exit status is 1 if a transfer is stuck, or if
-// money is missing in the end. The same transfers without the locks show what they are for.
+// Four nodes make hundreds of transfers between a few accounts, from any to any. A program that
+// locks one account and then the other can wait for ever for one that does it the other way round;
+// lockmw.Keys takes both or none. The exit status is 1 if a transfer is stuck, or if money is
+// missing in the end. The same transfers without the locks show what they are for.
 //
-// What you would write yourself is in bank.go. The rest plays the crowd: story.go.
+// Read app.go first: it is what you would write. main.go plays the crowd, and bank.go counts.
 package main
 
-import "github.com/lockbeat/lockbeat/examples/internal/stage"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
 
-func main() { stage.Run("transfer", tell) }
+	"github.com/lockbeat/lockbeat/examples/internal/demo"
+)
+
+const (
+	nodes     = 4
+	workers   = 5   // of each
+	transfers = 200 // of all together
+)
+
+func main() { demo.Main(demo.Setting{Program: "transfer"}, tell) }
+
+func tell(ctx context.Context, d *demo.Demo) error {
+	d.Print("%d nodes make %d transfers of 1 between %s, from any to any. Redis: %s.", nodes,
+		transfers, strings.Join(accounts, ", "), d.Where())
+	d.Title("Without locks")
+	b := open()
+	if _, err := crowd(ctx, func(int) (mover, error) { return b.transfer, nil }); err != nil {
+		return err
+	}
+	undone, _, _ := b.count()
+	d.Print("  %s", b)
+	d.Claim("without locks: transfers undo each other's changes", undone > 0, "%d", undone)
+
+	d.Title("Under the locks of both accounts")
+	b = open()
+	done, err := crowd(ctx, func(node int) (mover, error) {
+		k, err := d.Keeper(fmt.Sprint("node-", node+1), nil)
+		if err != nil {
+			return nil, err
+		}
+		return b.exclusive(k), nil
+	})
+	undone, most, sum := b.count()
+	d.Print("  %s; each pair was asked for as (a, b) by one and as (b, a) by another", b)
+	d.Claim("with locks: none is stuck, all are carried out", done == transfers, "%d of %d", done,
+		transfers)
+	d.Claim("with locks: changes undone", undone == 0, "%d", undone)
+	d.Claim("with locks: the sum is what it was", sum == opening*int64(len(accounts)), "%d", sum)
+	d.Claim("with locks: most transfers at once on an account", most == 1, "%d", most)
+	return err
+}
+
+type mover = func(context.Context, order) (struct{}, error)
+
+// crowd makes the transfers, in random order, by all nodes at once. It returns how many were
+// carried out, and why others were not.
+func crowd(ctx context.Context, node func(int) (mover, error)) (int, error) {
+	var left, done atomic.Int64
+	left.Store(transfers)
+	var faults [nodes * workers]error
+	var all sync.WaitGroup
+	for n := range nodes {
+		move, err := node(n)
+		if err != nil {
+			return 0, err
+		}
+		for w := range workers {
+			fault := &faults[n*workers+w]
+			all.Go(func() {
+				for *fault == nil && left.Add(-1) >= 0 {
+					pair := rand.Perm(len(accounts)) //nolint:gosec // a crowd, not a secret
+					_, *fault = move(ctx, order{accounts[pair[0]], accounts[pair[1]]})
+					if *fault == nil {
+						done.Add(1)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	return int(done.Load()), errors.Join(faults[:]...)
+}
