@@ -1,27 +1,135 @@
-// Takeover has eight workers, each a process of its own, who are all to see to it
-// that one piece of work succeeds, once. Each attempt has a chance of 15 %; some kill
-// their process. Whoever waits takes over, and in the end all have the same answer.
+// Takeover has eight workers, each a process of its own, which are all to see to it that one piece
+// of work succeeds, once. Each attempt has a chance of 15 %; some kill their process. A worker that
+// waits takes over, and in the end all have the same answer.
 //
-//	go run ./examples/takeover                             # needs nothing else: Redis runs inside the program
-//	go run ./examples/takeover -redis localhost:6379       # on your own server, which is left as it was found
-//	go run ./examples/takeover -seed 9                     # with other luck
+//	go run ./examples/takeover                          # Redis runs inside the program
+//	go run ./examples/takeover -redis localhost:6379    # on your own, left as it was found
+//	go run ./examples/takeover -seed 9                  # with other luck
 //
-// It prints who took over from whom. The exit status is 1 if anything that it claims did not hold.
+// It prints which worker took over from which. The exit status is 1 if anything that it claims did
+// not hold.
 //
-// What you would write yourself is in worker.go. The rest throws the dice, and looks on: story.go.
+// Read app.go first: it is what you would write. main.go looks on, and dice.go decides on life and
+// death.
 package main
 
 import (
 	"context"
 	"flag"
+	"fmt"
+	"maps"
+	"slices"
 
-	"github.com/lockbeat/lockbeat/examples/internal/stage"
+	"github.com/lockbeat/lockbeat/examples/internal/demo"
+)
+
+const (
+	workers = 8
+	// usualSeed has workers fail, die and succeed.
+	usualSeed = 7
 )
 
 func main() {
-	stage.Child(act)
+	demo.Child(runWorker)
 	seed := flag.Uint64("seed", usualSeed, "for the dice: a `number`")
-	stage.Run("takeover", func(ctx context.Context, s *stage.Stage) error {
-		return tell(ctx, s, *seed)
+	demo.Main(demo.Setting{Program: "takeover"}, func(ctx context.Context, d *demo.Demo) error {
+		return tell(ctx, d, dice{*seed})
 	})
+}
+
+// What a worker tells the story, beside what becomes of an attempt.
+const (
+	begins    = "begins"
+	hasAnswer = "has the answer"
+	hasNone   = "has none"
+)
+
+// course is how it went.
+type course struct {
+	begun, succeeded, dead, answered int
+	answers                          map[string]int
+	without                          []string // workers that ended without an answer, and why
+	killed                           map[string]bool
+}
+
+func tell(ctx context.Context, d *demo.Demo, luck dice) error {
+	d.Print("%d workers, each a process, want one report, which is to be written once. Redis: %s.",
+		workers, d.Where())
+	d.Print("An attempt succeeds with a chance of 15 %%; about one in four kills its process. At "+
+		"most %d. TTL of the lock: %v.", attempts, ttl)
+	nodes, err := d.NewNodes()
+	if err != nil {
+		return err
+	}
+	for i := range workers {
+		if err := nodes.Start(ctx, fmt.Sprint("worker-", i+1), ttl, luck); err != nil {
+			return err
+		}
+	}
+	d.Title("Attempt by attempt")
+	c := &course{answers: make(map[string]int), killed: make(map[string]bool)}
+	for c.answered+len(c.without)+c.dead < workers {
+		w, err := demo.Wait(ctx, nodes.Words)
+		if err != nil {
+			return err
+		}
+		if w.What == "" && !c.killed[w.Node] {
+			return fmt.Errorf("%s has ended", w.Node)
+		}
+		c.hear(d, w)
+	}
+	c.claim(d, luck)
+	return nil
+}
+
+func (c *course) hear(d *demo.Demo, w demo.Word) {
+	switch w.What {
+	case "":
+		c.dead++
+	case hasAnswer:
+		c.answers[w.Note]++
+		c.answered++
+	case hasNone:
+		c.without = append(c.without, w.Node+": "+w.Note)
+	case begins:
+		c.begun++
+		text := "begins"
+		if w.Note != "" {
+			text = "takes over from " + w.Note
+		}
+		if c.killed[w.Note] {
+			text += ", which was killed"
+		}
+		d.Event(demo.Plain, w.Node, "attempt %d: %s", w.Number, text)
+	default:
+		c.killed[w.Node] = w.What == dies
+		if w.What == succeeds {
+			c.succeeded++
+		}
+		d.Event(demo.Plain, w.Node, "           %s", w.What)
+	}
+}
+
+// claim says what should have come of it: the dice are known.
+func (c *course) claim(d *demo.Demo, luck dice) {
+	begun, deaths, succeeded := luck.course()
+	d.Title("In the end")
+	for _, answer := range slices.Sorted(maps.Keys(c.answers)) {
+		d.Print("  %d workers have the answer: %s", c.answers[answer], answer)
+	}
+	for _, why := range c.without {
+		d.Print("  %s", why)
+	}
+	if !succeeded {
+		d.Claim("no attempt succeeded, and all who live were told",
+			c.succeeded == 0 && len(c.without)+c.dead == workers, "%d told, %d dead",
+			len(c.without), c.dead)
+		return
+	}
+	d.Claim("attempts, each counted, those that died too", c.begun == begun, "%d of %d", c.begun,
+		begun)
+	d.Claim("it succeeded once", c.succeeded == 1, "%d", c.succeeded)
+	d.Claim("all who live have the same answer", len(c.answers) == 1 && len(c.without) == 0,
+		"%d different, %d without", len(c.answers), len(c.without))
+	d.Claim("workers killed, and taken over from", c.dead == deaths, "%d", c.dead)
 }

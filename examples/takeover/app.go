@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockbeat/lockbeat/examples/internal/demo"
+	"github.com/lockbeat/lockbeat/lockmw/once"
+)
+
+const (
+	attempts = 20
+	// ttl is that of the lock: others wait at most this long for a worker that was killed.
+	ttl = time.Second
+)
+
+// runWorker has the report written, by this worker or by another one: all get the same answer.
+// n.Tell is how the story hears of it; your own program would log.
+func runWorker(ctx context.Context, n *demo.Node, d dice) error {
+	write := func(ctx context.Context) (string, error) {
+		a := once.Current(ctx)
+		n.Tell(begins, int64(a.Number), a.Previous.Node)
+		return d.write(ctx, n, a.Number)
+	}
+	answer, err := once.Do(ctx, n.Keeper, "report:2026-11", write, once.MaxAttempts(attempts),
+		once.Keep(time.Minute), once.RetryIn(time.Second), once.Operation("report"))
+	if err != nil {
+		n.Tell(hasNone, 0, err.Error())
+	} else {
+		n.Tell(hasAnswer, 0, answer)
+	}
+	<-ctx.Done()
+	return nil
+}
