@@ -1,50 +1,191 @@
-// Migrate moves one program from locks in memory to one Redis, and from there
-// to five servers of which any two may fail. Each move changes one line.
+// Migrate moves one program from locks in memory to one Redis, and from there to five servers of
+// which any two may fail. Each move changes one line.
 //
-//	go run ./examples/migrate                                  # needs nothing else: five Redis servers run inside the program
-//	go run ./examples/migrate -redis a:6379,b:6379,c:6379      # on your own, an odd number; they are left as they were found
+//	go run ./examples/migrate                                # five servers run inside the program
+//	go run ./examples/migrate -redis a:6379,b:6379,c:6379    # on your own, an odd number
 //
-// Two box offices sell the same tickets, under a lock that the code which sells never sees.
-// In each of the three worlds the program prints what it sold, and what happens when servers
-// are gone in the middle. The exit status is 1 if anything that it claims did not hold.
+// Two box offices sell the same tickets, under a lock that the code which sells never sees. In each
+// of the three worlds the program prints what it sold, and what happens when servers are gone in
+// the middle. The exit status is 1 if anything that it claims did not hold.
 //
-// The lines that change are in store.go. What they don't reach is in
-// office.go. The rest plays the crowd and the accidents.
+// Read app.go first: it is what you would write, with the lines that change. main.go plays the
+// crowd and the accidents, and show.go is the database.
 package main
 
 import (
 	"context"
-	"flag"
+	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"strings"
+	"sync"
 	"time"
+
+	"github.com/lockbeat/lockbeat/examples/internal/demo"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// mostTime is how long the whole of it may take.
-const mostTime = 20 * time.Second
+const (
+	crowd    = 40                     // customers who want a ticket at once
+	patience = 5 * time.Second        // of each
+	handling = 5 * time.Millisecond   // of a ticket
+	slow     = 300 * time.Millisecond // of a ticket that is being sold when servers go
+)
 
-func main() {
-	redis := flag.String("redis", "",
-		"`host:port,...` of an odd number of Redis servers to use in place of the embedded ones")
-	flag.Parse()
-	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "migrate takes no arguments, but for -redis host:port,...: %q\n",
-			flag.Args())
-		os.Exit(2)
+func main() { demo.Main(demo.Setting{Program: "migrate", Servers: 5}, tell(worlds)) }
+
+// story is one run.
+type story struct {
+	*demo.Demo
+
+	world   world
+	offices [2]*office
+	shows   []*show
+}
+
+// tell is the story of these worlds.
+func tell(worlds []world) demo.Story {
+	return func(ctx context.Context, d *demo.Demo) error {
+		if len(d.Servers) < 3 || len(d.Servers)%2 == 0 {
+			return fmt.Errorf("a quorum needs an odd number of servers, 3 or more, and these are %d",
+				len(d.Servers))
+		}
+		d.Print("Two box offices sell tickets, one at a time, to %d customers at once. Redis: %d "+
+			"servers, %s.", crowd, len(d.Servers), d.Where())
+		nodes := make([]renewer.Store, len(d.Servers))
+		for i := range nodes {
+			node, err := d.Store(i, "")
+			if err != nil {
+				return err
+			}
+			nodes[i] = node
+		}
+		s := &story{Demo: d}
+		for i, w := range worlds {
+			d.Print("\n%d. %-12s %s", i+1, w.name, w.line)
+			s.world = w
+			if err := s.visit(ctx, nodes, i); err != nil {
+				return err
+			}
+		}
+		s.claim()
+		return nil
 	}
-	var addrs []string
-	if *redis != "" {
-		addrs = strings.Split(*redis, ",")
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	held, err := run(ctx, &page{out: os.Stdout}, addrs, worlds)
-	stop()
+}
+
+// visit tells what happens in one world.
+func (s *story) visit(ctx context.Context, nodes []renewer.Store, i int) error {
+	store, err := s.world.store(nodes)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "migrate: %v\n", err)
+		return err
 	}
-	if err != nil || !held {
-		os.Exit(1)
+	if c, ok := store.(interface{ Close() }); ok && store != nodes[0] {
+		s.AtEnd(func(context.Context) error { c.Close(); return nil })
 	}
+	for i, name := range []string{"office-a", "office-b"} {
+		if s.offices[i], err = newOffice(store, name, demo.TTL); err != nil {
+			return err
+		}
+		s.AtEnd(s.offices[i].keeper.Shutdown)
+	}
+	if err := s.sellOut(ctx); err != nil {
+		return err
+	}
+	few := (len(nodes) - 1) / 2
+	switch i {
+	case 1:
+		return s.lose(ctx, 1)
+	case 2:
+		return errors.Join(s.survive(ctx, few), s.lose(ctx, few+1))
+	}
+	return nil
+}
+
+// open begins a show.
+func (s *story) open(name string, think time.Duration) *show {
+	s.shows = append(s.shows, &show{name: name, think: think})
+	return s.shows[len(s.shows)-1]
+}
+
+// sellOut has all customers come at once, to both offices.
+func (s *story) sellOut(ctx context.Context) error {
+	sh, begun := s.open("evening", handling), time.Now()
+	var all sync.WaitGroup
+	var seats sync.Map
+	for i := range crowd {
+		all.Go(func() {
+			if seat, err := s.offices[i%2].sell(ctx, sh, patience); err == nil {
+				seats.Store(seat, true)
+			}
+		})
+	}
+	all.Wait()
+	different := 0
+	for range seats.Range {
+		different++
+	}
+	s.Print("   %d different seats sold in %s; fencing tokens %d to %d", different,
+		demo.Span(time.Since(begun)), sh.first, sh.fence)
+	s.Claim(s.world.name+": all customers have a seat of their own",
+		different == crowd && sh.most == 1, "%d of %d", different, crowd)
+	return context.Cause(ctx)
+}
+
+// survive has a few servers go in the middle of a sale, which no office notices.
+func (s *story) survive(ctx context.Context, few int) error {
+	sh, begun := s.open("matinee", slow), time.Now()
+	gone := time.AfterFunc(slow/2, func() { s.Stop(few) })
+	defer gone.Stop()
+	first, err := s.offices[0].sell(ctx, sh, patience)
+	if err != nil {
+		return err
+	}
+	second, err := s.offices[1].sell(ctx, sh, patience)
+	took := time.Since(begun) - 2*slow
+	s.Print("   seats %d and %d are sold all the same, %s later than without locks", first, second,
+		demo.Span(took))
+	s.Claim(fmt.Sprintf("%s: no office notices that %d servers are gone", s.world.name, few),
+		took < 2*slow && second == first+1, "%s lost", demo.Span(took))
+	return err
+}
+
+// lose has so many servers go in the middle of a sale that the lock is lost; then they come back.
+func (s *story) lose(ctx context.Context, many int) error {
+	sh, begun := s.open("night", demo.TTL+2*slow), time.Now()
+	gone := time.AfterFunc(slow/2, func() { s.Stop(many) })
+	defer gone.Stop()
+	_, lost := s.offices[0].sell(ctx, sh, patience)
+	took := time.Since(begun)
+	_, down := s.offices[1].sell(ctx, sh, demo.TTL/4)
+	s.Print("   office-a is told within %s, and sells nothing; office-b is told that the lock "+
+		"can't be asked for", demo.Span(took))
+	s.Claim(s.world.name+": a lock that can't be kept is lost",
+		errors.Is(lost, renewer.ErrLost) && took < demo.TTL+slow/2, "%v", kind(lost))
+	s.Claim(s.world.name+": a lock that can't be asked for is not busy",
+		errors.Is(down, renewer.ErrUnavailable), "%v", kind(down))
+
+	s.Resume()
+	sh.think = handling
+	seat, err := s.offices[1].sell(ctx, sh, patience)
+	s.Print("   they are back: seat %d is sold", seat)
+	return err
+}
+
+// claim is about all worlds together.
+func (s *story) claim() {
+	stale, rising := 0, true
+	for i, sh := range s.shows {
+		stale += sh.stale
+		rising = rising && (i == 0 || sh.first == 0 || sh.first > s.shows[i-1].fence)
+	}
+	s.Claim("sales under a former lock", stale == 0, "%d", stale)
+	s.Claim("fencing tokens rise over the moves, as far as clocks agree", rising, "%v", rising)
+}
+
+// kind is the name of the outcome that an error stands for.
+func kind(err error) error {
+	for _, outcome := range []error{renewer.ErrLost, renewer.ErrUnavailable, renewer.ErrHeld} {
+		if errors.Is(err, outcome) {
+			return outcome
+		}
+	}
+	return err
 }

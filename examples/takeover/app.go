@@ -23,7 +23,7 @@ func runWorker(ctx context.Context, n *demo.Node, d dice) error {
 		return d.write(ctx, n, a.Number)
 	}
 	answer, err := once.Do(ctx, n.Keeper, "report:2026-11", write, once.MaxAttempts(attempts),
-		once.Keep(time.Minute), once.RetryIn(time.Second), once.Operation("report"))
+		once.Keep(time.Minute), once.RetryIn(300*time.Millisecond), once.Operation("report"))
 	if err != nil {
 		n.Tell(hasNone, 0, err.Error())
 	} else {
