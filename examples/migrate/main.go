@@ -45,7 +45,7 @@ type story struct {
 func tell(worlds []world) demo.Story {
 	return func(ctx context.Context, d *demo.Demo) error {
 		if len(d.Servers) < 3 || len(d.Servers)%2 == 0 {
-			return fmt.Errorf("a quorum needs an odd number of servers, 3 or more, and these are %d",
+			return fmt.Errorf("a quorum needs an odd number of servers, 3 or more; these are %d",
 				len(d.Servers))
 		}
 		d.Print("Two box offices sell tickets, one at a time, to %d customers at once. Redis: %d "+

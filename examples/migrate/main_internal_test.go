@@ -41,10 +41,10 @@ func with(name string, store renewer.Store) world {
 
 func TestStory(t *testing.T) {
 	t.Parallel()
-	five := demo.Setting{Servers: 5}
+	three := demo.Setting{Servers: 3}
 	demotest.AtOnce(
 		func() {
-			text := demotest.Holds(t, five, tell(worlds))
+			text := demotest.Holds(t, demo.Setting{Servers: 5}, tell(worlds))
 			assert.Contains(t, text, "seats 1 and 2 are sold all the same")
 			assert.Contains(t, text, "stopped (2 of 5)")
 			assert.Equal(t, 2, strings.Count(text, "they are back: seat 1 is sold"))
@@ -53,11 +53,11 @@ func TestStory(t *testing.T) {
 		// With a store that does not exclude, and one that hides that its servers are gone, the
 		// verdict says so.
 		func() {
-			demotest.Breaks(t, five, tell([]world{with("memory", careless{memory.New()})}),
+			demotest.Breaks(t, three, tell([]world{with("memory", careless{memory.New()})}),
 				"memory: all customers have a seat of their own")
 		},
 		func() {
-			verdict := demotest.Breaks(t, five,
+			verdict := demotest.Breaks(t, three,
 				tell([]world{worlds[0], with("one Redis", memory.New())}),
 				"one Redis: a lock that can't be kept is lost",
 				"one Redis: a lock that can't be asked for is not busy")

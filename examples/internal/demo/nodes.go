@@ -80,11 +80,6 @@ func (p part) play(act func(context.Context, *Node) error) error {
 		AlwaysRESP2: p.Embedded,
 	}
 	store, closeStore, err := connect(option, p.Prefix, p.TTL)
-	// A machine on which many processes start at once may need more than one attempt.
-	for late := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(late); {
-		<-time.After(50 * time.Millisecond)
-		store, closeStore, err = connect(option, p.Prefix, p.TTL)
-	}
 	if err != nil {
 		return err
 	}
