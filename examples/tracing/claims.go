@@ -2,101 +2,73 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	"go.opentelemetry.io/otel/codes"
 
-	"github.com/lockbeat/lockbeat/examples/internal/stage"
+	"github.com/lockbeat/lockbeat/examples/internal/demo"
 )
 
-// claim compares what was recorded with what was promised.
-func claim(ctx context.Context, s *stage.Stage, nodes []*node, roots []*span) error {
+// claim compares what was recorded with what was promised, and sends it to where the environment
+// says.
+func claim(
+	ctx context.Context, d *demo.Demo, nodes []*node, roots []*span, metrics map[string]float64,
+) error {
 	export := find(roots, "job export", "lockbeat.hold")
 	for _, c := range []struct{ request, what string }{
 		{"POST /transfer", "who waited has a link to the hold of the other process"},
 		{"POST /withdraw", "who was refused has one too, and no error"},
 	} {
 		acquire := find(roots, c.request, "lockbeat.acquire")
-		held := acquire != nil && export != nil && len(acquire.Links()) == 1 &&
+		linked := acquire != nil && export != nil && len(acquire.Links()) == 1 &&
 			acquire.Links()[0].SpanContext.SpanID() == export.SpanContext().SpanID() &&
 			acquire.Status().Code != codes.Error
-		s.Claim(c.what, nameOf(acquire), held)
+		d.Claim(c.what, linked, "%v", acquire)
 	}
-	hold, request := find(roots, "POST /report", "lockbeat.hold"), find(roots, "POST /report",
-		"POST /report")
-	s.Claim("the loss is an error of the hold", nameOf(hold), hold != nil &&
-		hold.Status().Code == codes.Error && hold.has("lockbeat.lost"))
-	s.Claim("and an event of the request", nameOf(request), request != nil &&
-		request.has("lockbeat.lost"))
-
-	heartbeats := 0
-	var held, waiting, renewals float64
+	hold := find(roots, "POST /report", "lockbeat.hold")
+	d.Claim("the loss is an error of the hold", hold != nil && hold.Status().Code == codes.Error &&
+		hold.has("lockbeat.lost"), "%v", hold)
+	request := find(roots, "POST /report", "POST /report")
+	d.Claim("and an event of the request", request != nil && request.has("lockbeat.lost"), "%v",
+		request)
+	spans := 0
 	for _, n := range nodes {
 		for _, span := range n.spans.Ended() {
 			if strings.Contains(span.Name(), "renew") {
-				heartbeats++
-			}
-		}
-		values, err := n.read(ctx)
-		if err != nil {
-			return err
-		}
-		for name, value := range values {
-			switch {
-			case strings.HasPrefix(name, "lockbeat.held"):
-				held += value
-			case strings.HasPrefix(name, "lockbeat.waiting"):
-				waiting += value
-			case strings.HasPrefix(name, "lockbeat.renewals"):
-				renewals += value
+				spans++
 			}
 		}
 	}
-	s.Claim("heartbeats are counted, and make no spans",
-		fmt.Sprintf("%.0f heartbeats, %d spans", renewals, heartbeats), renewals > 0 &&
-			heartbeats == 0)
-	s.Claim("locks held and callers waiting in the end",
-		fmt.Sprintf("%.0f and %.0f", held, waiting), held == 0 && waiting == 0)
-	return send(ctx, s, nodes)
-}
+	renewals := total(metrics, "lockbeat.renewals")
+	d.Claim("heartbeats are counted, and make no spans", renewals > 0 && spans == 0,
+		"%.0f heartbeats, %d spans", renewals, spans)
+	held, waiting := total(metrics, "lockbeat.held"), total(metrics, "lockbeat.waiting")
+	d.Claim("locks held and callers waiting in the end", held == 0 && waiting == 0,
+		"%.0f and %.0f", held, waiting)
 
-// send sends what there is to where the environment says.
-func send(ctx context.Context, s *stage.Stage, nodes []*node) error {
-	to := os.Getenv(endpoint)
-	if to == "" {
-		return nil
-	}
-	for _, n := range nodes {
-		if err := n.tracers.ForceFlush(ctx); err != nil {
-			return fmt.Errorf("send spans to %s: %w", to, err)
+	if to := os.Getenv(endpoint); to != "" {
+		var faults error
+		for _, n := range nodes {
+			faults = errors.Join(faults, n.flush(ctx))
 		}
-		if err := n.meters.ForceFlush(ctx); err != nil {
-			return fmt.Errorf("send metrics to %s: %w", to, err)
-		}
+		d.Claim("sent to "+to, faults == nil, "%v", faults)
 	}
-	s.Claim("sent to", to, true)
 	return nil
 }
 
 // find is the span of a name within the trace whose root has another.
-func find(roots []*span, root, name string) *span {
-	for _, r := range roots {
-		if r.Name() == root {
-			return r.find(name)
+func find(spans []*span, root, name string) *span {
+	for _, s := range spans {
+		if s.Name() == name {
+			return s
 		}
-	}
-	return nil
-}
-
-func (s *span) find(name string) *span {
-	if s.Name() == name {
-		return s
-	}
-	for _, inner := range s.inside {
-		if found := inner.find(name); found != nil {
-			return found
+		if s.Name() == root || root == "" {
+			if found := find(s.inside, "", name); found != nil {
+				return found
+			}
 		}
 	}
 	return nil
@@ -111,7 +83,7 @@ func (s *span) has(event string) bool {
 	return false
 }
 
-func nameOf(s *span) string {
+func (s *span) String() string {
 	if s == nil {
 		return "no such span"
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"compress/gzip"
 	"io"
 	"net/http"
@@ -18,54 +17,31 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/lockbeat/lockbeat/examples/internal/stage"
-	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/examples/internal/demo"
+	"github.com/lockbeat/lockbeat/examples/internal/demo/demotest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// run tells the story and returns what was printed.
-func run(t *testing.T, set stage.Setting) (text string, held bool) {
-	t.Helper()
-	var out bytes.Buffer
-	set.Program, set.Out = "tracing", &out
-	held, err := stage.Play(t.Context(), set, tell)
-	require.NoError(t, err)
-	return out.String(), held
-}
-
 func TestStory(t *testing.T) {
 	t.Parallel()
-	text, held := run(t, stage.Setting{})
-	require.True(t, held, text)
-	assert.Equal(t, 2, strings.Count(text, ": lockbeat.hold of worker"),
-		"both links lead to the worker's hold: %s", text)
-	assert.Regexp(t, `lockbeat\.hold  \[web-2\] .* lost  ERROR: lock lost: expired`, text)
-	assert.Regexp(t, `lockbeat\.renew\.failed \d+ times, from \+\S+ \S+ to \+`, text)
-	assert.Regexp(t, `lockbeat\.losses operation=report reason=expired +1\n`, text)
-	assert.LessOrEqual(t, strings.Count(text, "\n"), 100, "a newcomer reads it in a minute")
-}
-
-// On a server of the user's, nothing is left behind, and nothing that was there is touched.
-func TestStoryOnRealServer(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	require.NoError(t, server.Do("SET", "precious", "1").Error())
-	text, held := run(t, stage.Setting{Redis: server.Addr()})
-	require.True(t, held, text)
-	keys, err := server.Do("KEYS", "*").AsStrSlice()
-	require.NoError(t, err)
-	assert.Equal(t, []string{"precious"}, keys)
-}
-
-// With locks that do not exclude each other nobody waits, and so nobody links to anybody.
-func TestNodesWithLocksOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	text, held := run(t, stage.Setting{Apart: true})
-	require.False(t, held, text)
-	assert.Regexp(t, `who waited has a link to the hold of the other process +\S+ of web-1 +BROKEN`,
-		text)
-	assert.Contains(t, text, "who was refused has one too")
+	demotest.AtOnce(
+		func() {
+			text := demotest.Holds(t, demo.Setting{}, tell)
+			assert.Equal(t, 2, strings.Count(text, ": lockbeat.hold of worker"),
+				"both links lead to the worker's hold: %s", text)
+			assert.Regexp(t, `lockbeat\.hold  \[web-2\] .* lost  ERROR: lock lost: expired`, text)
+			assert.Regexp(t, `lockbeat\.renew\.failed at \+\S+ \S+ and so on to \+\S+ \S+, \d+ times`, text)
+			assert.Regexp(t, `lockbeat\.losses operation=report reason=expired +1\n`, text)
+		},
+		func() { demotest.Untouched(t, 1, tell) },
+		// With locks that do not exclude each other no caller waits, and so none has a link.
+		func() {
+			demotest.Breaks(t, demo.Setting{Apart: true}, tell,
+				"who waited has a link to the hold of the other process: lockbeat.acquire of web-1",
+				"who was refused has one too")
+		},
+	)
 }
 
 // receiver is an OTLP receiver, over HTTP.
@@ -140,21 +116,17 @@ func TestExport(t *testing.T) {
 	server := httptest.NewServer(r)
 	defer server.Close()
 	t.Setenv(endpoint, server.URL)
-	text, held := run(t, stage.Setting{})
-	require.True(t, held, text)
-	assert.Contains(t, text, server.URL)
+	assert.Contains(t, demotest.Holds(t, demo.Setting{}, tell), "sent to "+server.URL)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	require.Empty(t, r.faults)
 	hold := r.spans["worker lockbeat.hold"]
 	require.NotNil(t, hold, "%v", r.spans)
-	for _, waiter := range []string{"web-1 lockbeat.acquire"} {
-		acquire := r.spans[waiter]
-		require.NotNil(t, acquire)
-		require.Len(t, acquire.GetLinks(), 1)
-		assert.Equal(t, hold.GetSpanId(), acquire.GetLinks()[0].GetSpanId())
-		assert.Equal(t, hold.GetTraceId(), acquire.GetLinks()[0].GetTraceId())
-	}
+	acquire := r.spans["web-1 lockbeat.acquire"]
+	require.NotNil(t, acquire)
+	require.Len(t, acquire.GetLinks(), 1)
+	assert.Equal(t, hold.GetSpanId(), acquire.GetLinks()[0].GetSpanId())
+	assert.Equal(t, hold.GetTraceId(), acquire.GetLinks()[0].GetTraceId())
 	assert.Equal(t, tracepb.Status_STATUS_CODE_ERROR,
 		r.spans["web-2 lockbeat.hold"].GetStatus().GetCode())
 	for _, name := range []string{"lockbeat.acquire.duration", "lockbeat.held", "lockbeat.losses"} {

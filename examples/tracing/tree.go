@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/lockbeat/lockbeat/examples/internal/stage"
+	"github.com/lockbeat/lockbeat/examples/internal/demo"
 )
 
 // span is one of a node's.
@@ -52,17 +51,21 @@ func began(a, b *span) int {
 }
 
 // print shows a trace.
-func (s *span) print(out *stage.Stage) {
+func (s *span) print(out *demo.Demo) {
 	out.Print("")
-	out.Print("  trace %s", short(s.SpanContext().TraceID().String()))
+	out.Print("  trace %s", short(s.SpanContext().TraceID()))
 	s.show(out, s.StartTime(), "  ", "")
 }
 
-func (s *span) show(out *stage.Stage, start time.Time, indent, branch string) {
+func (s *span) show(out *demo.Demo, start time.Time, indent, branch string) {
 	head := fmt.Sprintf("%s%s%s  [%s]", indent, branch, s.Name(), s.service)
-	times := fmt.Sprintf("+%s, took %s", stage.Span(s.StartTime().Sub(start)),
-		stage.Span(s.EndTime().Sub(s.StartTime())))
-	out.Print("%-62s %-30s %s", head, times, s.remarks())
+	times := fmt.Sprintf("+%s, took %s", demo.Span(s.StartTime().Sub(start)),
+		demo.Span(s.EndTime().Sub(s.StartTime())))
+	remark := s.attribute("lockbeat.outcome")
+	if s.Status().Description != "" {
+		remark += "  ERROR: " + s.Status().Description
+	}
+	out.Print("%-62s %-30s %s", head, times, remark)
 	indent += map[string]string{"": "", "├─ ": "│  ", "└─ ": "   "}[branch]
 	for _, note := range s.notes(start) {
 		out.Print("%s     %s", indent, note)
@@ -76,18 +79,6 @@ func (s *span) show(out *stage.Stage, start time.Time, indent, branch string) {
 	}
 }
 
-// remarks are what is worth a word on a span's own line.
-func (s *span) remarks() string {
-	var words []string
-	if outcome, ok := s.attribute("lockbeat.outcome"); ok {
-		words = append(words, outcome.AsString())
-	}
-	if s.Status().Description != "" {
-		words = append(words, "ERROR: "+s.Status().Description)
-	}
-	return strings.Join(words, "  ")
-}
-
 // notes are the lines below: events, and who was waited for.
 func (s *span) notes(start time.Time) (notes []string) {
 	events := s.Events()
@@ -96,10 +87,10 @@ func (s *span) notes(start time.Time) (notes []string) {
 		for i+1 < len(events) && events[i+1].Name == e.Name {
 			i++ // they come in crowds
 		}
-		note := fmt.Sprintf("• %s at +%s", e.Name, stage.Span(e.Time.Sub(start)))
+		note := fmt.Sprintf("• %s at +%s", e.Name, demo.Span(e.Time.Sub(start)))
 		if i > first {
-			note = fmt.Sprintf("• %s %d times, from +%s to +%s", e.Name, i-first+1,
-				stage.Span(e.Time.Sub(start)), stage.Span(events[i].Time.Sub(start)))
+			note += fmt.Sprintf(" and so on to +%s, %d times", demo.Span(events[i].Time.Sub(start)),
+				i-first+1)
 		}
 		for _, kv := range e.Attributes {
 			if kv.Key == "lockbeat.reason" || kv.Key == "error.type" {
@@ -109,29 +100,25 @@ func (s *span) notes(start time.Time) (notes []string) {
 		notes = append(notes, note)
 	}
 	for _, link := range s.Links() {
-		note := fmt.Sprintf("→ link to span %s of trace %s",
-			short(link.SpanContext.SpanID().String()), short(link.SpanContext.TraceID().String()))
-		if to := s.all[link.SpanContext.SpanID()]; to != nil {
-			note += fmt.Sprintf(": %s of %s", to.Name(), to.service)
-		}
-		host, _ := s.attribute("lockbeat.holder.host")
-		doing, _ := s.attribute("lockbeat.holder.operation")
-		heldFor, _ := s.attribute("lockbeat.holder.held_for")
-		held := time.Duration(heldFor.AsFloat64() * float64(time.Second))
-		notes = append(notes, note,
-			fmt.Sprintf("  %s (%s) had had the lock for %s by then", host.AsString(),
-				doing.AsString(), stage.Span(held)))
+		to := link.SpanContext
+		notes = append(notes,
+			fmt.Sprintf("→ link to span %s of trace %s: %v", short(to.SpanID()), short(to.TraceID()),
+				s.all[to.SpanID()]),
+			fmt.Sprintf("  %s (%s) had had the lock for %s s by then",
+				s.attribute("lockbeat.holder.host"), s.attribute("lockbeat.holder.operation"),
+				s.attribute("lockbeat.holder.held_for")))
 	}
 	return notes
 }
 
-func (s *span) attribute(key attribute.Key) (attribute.Value, bool) {
+// attribute is the value of one as text.
+func (s *span) attribute(key attribute.Key) string {
 	for _, kv := range s.Attributes() {
 		if kv.Key == key {
-			return kv.Value, true
+			return kv.Value.String()
 		}
 	}
-	return attribute.Value{}, false
+	return ""
 }
 
-func short(id string) string { return id[:8] + "…" }
+func short(id fmt.Stringer) string { return id.String()[:8] + "…" }

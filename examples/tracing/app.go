@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
@@ -27,37 +26,33 @@ type telemetry struct {
 	service  string
 	tracer   trace.Tracer // for the node's own spans
 	observer *tracing.Observer
-	spans    *tracetest.SpanRecorder // what is printed at the end
-	reader   *metric.ManualReader
 	tracers  *sdktrace.TracerProvider
 	meters   *metric.MeterProvider
+	spans    *tracetest.SpanRecorder // what is printed at the end
+	reader   *metric.ManualReader
 }
 
-// newTelemetry is the set-up of a program: providers, of which the
-// observer is told. With global providers tracing.New() is enough.
+// newTelemetry is the set-up of a program: providers, and an observer that uses them, for the
+// keeper. With global providers tracing.New() is enough.
 func newTelemetry(ctx context.Context, service string) (*telemetry, error) {
-	t := &telemetry{
-		service: service, spans: tracetest.NewSpanRecorder(),
-		reader: metric.NewManualReader(),
-	}
+	spans, reader := tracetest.NewSpanRecorder(), metric.NewManualReader()
+	t := &telemetry{service: service, spans: spans, reader: reader}
 	who := resource.NewSchemaless(attribute.String("service.name", service))
 	traces := []sdktrace.TracerProviderOption{
-		sdktrace.WithResource(who),
-		sdktrace.WithSpanProcessor(t.spans),
+		sdktrace.WithResource(who), sdktrace.WithSpanProcessor(spans),
 	}
-	metrics := []metric.Option{metric.WithResource(who), metric.WithReader(t.reader)}
+	metrics := []metric.Option{metric.WithResource(who), metric.WithReader(reader)}
 	if os.Getenv(endpoint) != "" {
-		spans, err := otlptracehttp.New(ctx)
+		spansOut, err := otlptracehttp.New(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", endpoint, err)
 		}
-		figures, err := otlpmetrichttp.New(ctx)
+		metricsOut, err := otlpmetrichttp.New(ctx)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", endpoint, err), spans.Shutdown(ctx))
+			return nil, errors.Join(fmt.Errorf("%s: %w", endpoint, err), spansOut.Shutdown(ctx))
 		}
-		traces = append(traces, sdktrace.WithBatcher(spans))
-		metrics = append(metrics,
-			metric.WithReader(metric.NewPeriodicReader(figures, metric.WithInterval(time.Hour))))
+		traces = append(traces, sdktrace.WithBatcher(spansOut))
+		metrics = append(metrics, metric.WithReader(metric.NewPeriodicReader(metricsOut)))
 	}
 	t.tracers, t.meters = sdktrace.NewTracerProvider(traces...), metric.NewMeterProvider(metrics...)
 	t.tracer = t.tracers.Tracer("example")
@@ -66,7 +61,11 @@ func newTelemetry(ctx context.Context, service string) (*telemetry, error) {
 	return t, nil
 }
 
-// close sends what is left to be sent.
+// flush sends what is left to be sent.
+func (t *telemetry) flush(ctx context.Context) error {
+	return errors.Join(t.tracers.ForceFlush(ctx), t.meters.ForceFlush(ctx))
+}
+
 func (t *telemetry) close(ctx context.Context) error {
 	return errors.Join(t.tracers.Shutdown(ctx), t.meters.Shutdown(ctx))
 }
