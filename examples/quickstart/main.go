@@ -16,7 +16,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -89,7 +91,7 @@ func tell(ctx context.Context, d *demo.Demo) error {
 		"before that.", demo.TTL, margin)
 	d.Title("    time    node      what happens")
 
-	d.Event(demo.Plain, "", "%d reports are ordered", early)
+	d.Event("", "%d reports are ordered", early)
 	if err := order(ctx, client, d.Name, reports[:early]); err != nil {
 		return err
 	}
@@ -97,14 +99,14 @@ func tell(ctx context.Context, d *demo.Demo) error {
 	if err != nil {
 		return err
 	}
-	d.Event(demo.Yellow, cut, "THE LINK between this node and the locks is CUT: nothing arrives, "+
+	d.Event(cut, "THE LINK between this node and the locks is CUT: nothing arrives, "+
 		"and no process is told")
 	links[cut].Blackhole(proxy.Both)
 	if _, err := demo.Wait(ctx, w.taken); err != nil {
 		return err
 	}
 	links[cut].Heal()
-	d.Event(demo.Yellow, cut, "the link is HEALED; %d more reports are ordered", late)
+	d.Event(cut, "the link is HEALED; %d more reports are ordered", late)
 	if err := order(ctx, client, d.Name, reports[early:]); err != nil {
 		return err
 	}
@@ -163,5 +165,51 @@ func order(ctx context.Context, client *asynq.Client, queue string, reports []Re
 			return fmt.Errorf("order %s: %w", r.ID, err)
 		}
 	}
+	return nil
+}
+
+const (
+	// pageTime is how long it takes to render a page.
+	pageTime = 25 * time.Millisecond
+	// soon is how long a task stays in its queue when it has not had its lock to the end.
+	soon = 300 * time.Millisecond
+)
+
+func retryDelay(n int, err error, task *asynq.Task) time.Duration {
+	if errors.Is(err, renewer.ErrLost) {
+		return soon
+	}
+	return asynq.DefaultRetryDelayFunc(n, err, task)
+}
+
+// errStale means that a later holder of the lock has written a page of the user's.
+var errStale = errors.New("a later holder of the lock has been here")
+
+// shelf is where the pages go: a database in real life. It refuses a page with a lower fencing
+// token than it has seen for the user. That stops even a process that was paused for so long that
+// it does not know yet that its lock is lost.
+type shelf struct {
+	mu    sync.Mutex
+	done  map[string]int   // pages by report
+	fence map[string]int64 // highest by user
+	stale int              // pages refused
+}
+
+func newShelf() *shelf { return &shelf{done: make(map[string]int), fence: make(map[string]int64)} }
+
+func (s *shelf) pages(r Report) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done[r.ID]
+}
+
+func (s *shelf) put(r Report, page int, fence int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fence < s.fence[r.User] {
+		s.stale++
+		return errStale
+	}
+	s.fence[r.User], s.done[r.ID] = fence, page+1
 	return nil
 }

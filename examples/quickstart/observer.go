@@ -38,23 +38,23 @@ func (o *observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 	switch {
 	case errors.Is(e.Err, renewer.ErrUnavailable):
 		if !o.mute.Swap(true) {
-			o.demo.Event(demo.Yellow, o.node, "gets no answer about locks, so it runs nothing; "+
+			o.demo.Event(o.node, "gets no answer about locks, so it runs nothing; "+
 				"its tasks go back to the queue")
 		}
 		return ctx
 	case errors.Is(e.Err, renewer.ErrHeld):
 		if _, again := o.told.LoadOrStore(e.Name, true); !again {
-			o.demo.Event(demo.Dim, o.node, "%s: %s has waited %s for %s, and goes back to the "+
+			o.demo.Event(o.node, "%s: %s has waited %s for %s, and goes back to the "+
 				"queue", user(e.Name), task, demo.Span(e.Wait), holder)
 		}
 	case e.Err == nil && e.Contended:
-		o.demo.Event(demo.Plain, o.node, "%s: %s has the lock, after %s behind %s", user(e.Name),
+		o.demo.Event(o.node, "%s: %s has the lock, after %s behind %s", user(e.Name),
 			task, demo.Span(e.Wait), holder)
 	case e.Err == nil:
-		o.demo.Event(demo.Plain, o.node, "%s: %s has the lock", user(e.Name), task)
+		o.demo.Event(o.node, "%s: %s has the lock", user(e.Name), task)
 	}
 	if o.mute.Swap(false) {
-		o.demo.Event(demo.Green, o.node, "gets answers about locks again")
+		o.demo.Event(o.node, "gets answers about locks again")
 	}
 	return ctx
 }
@@ -62,15 +62,15 @@ func (o *observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 // Renewed hears of every heartbeat: one may keep many locks alive.
 func (o *observer) Renewed(_ context.Context, e renewer.Renewed) {
 	if e.Failed > 0 {
-		o.demo.Event(demo.Yellow, o.node, "heartbeat: no answer; tries again while there is time")
+		o.demo.Event(o.node, "heartbeat: no answer; tries again while there is time")
 	} else {
-		o.demo.Event(demo.Dim, o.node, "heartbeat: %d lock(s) good for %v more", e.OK, demo.TTL)
+		o.demo.Event(o.node, "heartbeat: %d lock(s) good for %v more", e.OK, demo.TTL)
 	}
 }
 
 // Lost hears that a lock could not be kept. The task has just been told, by its context.
 func (o *observer) Lost(_ context.Context, e renewer.Lost) {
-	o.demo.Event(demo.Red, o.node, "%s: LOST the lock after %s (%s); told %s before another "+
+	o.demo.Event(o.node, "%s: LOST the lock after %s (%s); told %s before another "+
 		"process can have it", user(e.Name), demo.Span(e.Held), e.Err.Reason,
 		demo.Span(e.Err.Left))
 }

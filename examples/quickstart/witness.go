@@ -64,7 +64,7 @@ func (w *witness) watch(
 		w.enter(node, r)
 		defer w.leave(r)
 		if r.ID == w.long.ID {
-			w.demo.Event(demo.Bold, node, "%s: %s is a LONG one, from page %d to %d",
+			w.demo.Event(node, "%s: %s is a LONG one, from page %d to %d",
 				r.User, r.ID, w.shelf.pages(r)+1, r.Pages)
 			cue := time.AfterFunc(cutAfter, func() { offer(w.held, node) })
 			defer cue.Stop()
@@ -98,7 +98,7 @@ func (w *witness) enter(node string, r Report) {
 	lost := slices.ContainsFunc(w.losses, func(l loss) bool { return l.user == w.long.User })
 	if lost && r.User == w.long.User && w.saver == "" {
 		w.saver, w.savedAt = node, time.Now()
-		w.demo.Event(demo.Green, node, "%s: TAKES OVER with %s", r.User, r.ID)
+		w.demo.Event(node, "%s: TAKES OVER with %s", r.User, r.ID)
 		offer(w.taken, node)
 	}
 }
@@ -139,7 +139,7 @@ func (w *witness) note(node string, r Report, l loss, returned time.Time) {
 		return
 	}
 	l.stopped = returned.Sub(l.at)
-	w.demo.Event(demo.Red, node, "%s: %s stops at page %d of %d, and goes back to the queue; "+
+	w.demo.Event(node, "%s: %s stops at page %d of %d, and goes back to the queue; "+
 		"Redis says that the key lived on for %s", r.User, r.ID, w.shelf.pages(r), r.Pages,
 		demo.Span(l.left))
 	w.mu.Lock()

@@ -61,7 +61,7 @@ func (s *span) show(out *demo.Demo, start time.Time, indent, branch string) {
 	head := fmt.Sprintf("%s%s%s  [%s]", indent, branch, s.Name(), s.service)
 	times := fmt.Sprintf("+%s, took %s", demo.Span(s.StartTime().Sub(start)),
 		demo.Span(s.EndTime().Sub(s.StartTime())))
-	remark := s.attribute("lockbeat.outcome")
+	remark := text(s.Attributes(), "lockbeat.outcome")
 	if s.Status().Description != "" {
 		remark += "  ERROR: " + s.Status().Description
 	}
@@ -92,9 +92,9 @@ func (s *span) notes(start time.Time) (notes []string) {
 			note += fmt.Sprintf(" and so on to +%s, %d times", demo.Span(events[i].Time.Sub(start)),
 				i-first+1)
 		}
-		for _, kv := range e.Attributes {
-			if kv.Key == "lockbeat.reason" || kv.Key == "error.type" {
-				note += fmt.Sprintf(", %s %s", kv.Key, kv.Value.AsString())
+		for _, key := range []attribute.Key{"lockbeat.reason", "error.type"} {
+			if value := text(e.Attributes, key); value != "" {
+				note = fmt.Sprintf("%s, %s %s", note, key, value)
 			}
 		}
 		notes = append(notes, note)
@@ -102,18 +102,19 @@ func (s *span) notes(start time.Time) (notes []string) {
 	for _, link := range s.Links() {
 		to := link.SpanContext
 		notes = append(notes,
-			fmt.Sprintf("→ link to span %s of trace %s: %v", short(to.SpanID()), short(to.TraceID()),
-				s.all[to.SpanID()]),
+			fmt.Sprintf("→ link to span %s of trace %s: %v", short(to.SpanID()),
+				short(to.TraceID()), s.all[to.SpanID()]),
 			fmt.Sprintf("  %s (%s) had had the lock for %s s by then",
-				s.attribute("lockbeat.holder.host"), s.attribute("lockbeat.holder.operation"),
-				s.attribute("lockbeat.holder.held_for")))
+				text(s.Attributes(), "lockbeat.holder.host"),
+				text(s.Attributes(), "lockbeat.holder.operation"),
+				text(s.Attributes(), "lockbeat.holder.held_for")))
 	}
 	return notes
 }
 
-// attribute is the value of one as text.
-func (s *span) attribute(key attribute.Key) string {
-	for _, kv := range s.Attributes() {
+// text is the value of an attribute.
+func text(attributes []attribute.KeyValue, key attribute.Key) string {
+	for _, kv := range attributes {
 		if kv.Key == key {
 			return kv.Value.String()
 		}

@@ -24,7 +24,6 @@ type Setting struct {
 	Servers int    // how many Redis servers to start inside the program: 1 by default
 	Redis   string // "host:port,..." of servers to use in place of those
 	Out     io.Writer
-	Colour  bool
 	// Stay keeps everything running after the verdict, until the context ends.
 	Stay bool
 	// Apart gives each node locks of its own, as a wrong configuration would.
@@ -50,7 +49,7 @@ type Demo struct {
 // Main is the main function of an example. It exits with 1 if anything that the story claims did
 // not hold.
 func Main(set Setting, tell Story) {
-	set.Out, set.Colour = os.Stdout, colours(os.Stdout)
+	set.Out = os.Stdout
 	set.parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	held, err := Play(ctx, set, tell)
@@ -67,7 +66,7 @@ func Main(set Setting, tell Story) {
 // story could not begin, or if something that it began could not be ended.
 func Play(ctx context.Context, set Setting, tell Story) (held bool, err error) {
 	d := &Demo{
-		page: &page{out: set.Out, colour: set.Colour, begun: time.Now()}, setting: set,
+		page: &page{out: set.Out, begun: time.Now()}, setting: set,
 		Name: set.Program + "-" + strings.ToLower(rand.Text()[:10]),
 	}
 	defer func() { err = errors.Join(err, d.end()) }()
@@ -77,8 +76,10 @@ func Play(ctx context.Context, set Setting, tell Story) (held bool, err error) {
 	timed, cancel := context.WithTimeoutCause(ctx, mostTime, errors.New("the story took too long"))
 	defer cancel()
 	var faults []string
-	if err := tell(timed, d); err != nil {
-		if len(d.claims) == 0 && ctx.Err() == nil {
+	if err := tell(timed, d); ctx.Err() != nil {
+		faults = append(faults, context.Cause(ctx).Error())
+	} else if err != nil {
+		if len(d.claims) == 0 {
 			return false, err
 		}
 		faults = append(faults, err.Error())
@@ -125,18 +126,18 @@ func (d *Demo) Claim(what string, held bool, format string, args ...any) {
 func (d *Demo) verdict(broken []string) bool {
 	d.Title("What was promised, and what happened")
 	for _, c := range d.claims {
-		style, mark := Green, "ok"
+		mark := "ok"
 		if !c.held {
-			style, mark = Red, "BROKEN"
+			mark = "BROKEN"
 			broken = append(broken, c.what+": "+c.value)
 		}
-		d.line(style, fmt.Sprintf("  %-60s %-52s %s", c.what, c.value, mark))
+		d.Print("  %-60s %-52s %s", c.what, c.value, mark)
 	}
 	d.Print("")
 	if len(broken) > 0 {
-		d.line(Red, "It did not hold: "+strings.Join(broken, "; ")+".")
+		d.Print("It did not hold: %s.", strings.Join(broken, "; "))
 		return false
 	}
-	d.line(Green, "All of it held.")
+	d.Print("All of it held.")
 	return true
 }

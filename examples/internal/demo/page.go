@@ -10,21 +10,9 @@ import (
 	"time"
 )
 
-// The styles of an event, on a terminal.
-const (
-	Plain  = ""
-	Bold   = "\x1b[1m"
-	Cyan   = "\x1b[36m"
-	Dim    = "\x1b[2m"
-	Green  = "\x1b[32m"
-	Red    = "\x1b[31m"
-	Yellow = "\x1b[33m"
-)
-
 // page prints. It may be used concurrently.
 type page struct {
-	colour bool
-	begun  time.Time
+	begun time.Time
 
 	mu  sync.Mutex
 	out io.Writer
@@ -44,25 +32,20 @@ func (set *Setting) parse() {
 	}
 }
 
-// colours reports whether out is a terminal whose user wants colours: https://no-color.org.
-func colours(out *os.File) bool {
-	info, err := out.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == "" &&
-		os.Getenv("TERM") != "dumb"
-}
-
 // Print prints a line.
-func (p *page) Print(format string, args ...any) { p.line(Plain, fmt.Sprintf(format, args...)) }
+func (p *page) Print(format string, args ...any) {
+	text := strings.TrimRight(fmt.Sprintf(format, args...), " ")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintln(p.out, text) //nolint:errcheck // if nobody reads on, the exit status tells
+}
 
 // Title prints the heading of what comes next.
-func (p *page) Title(format string, args ...any) {
-	p.line(Plain, "")
-	p.line(Bold, fmt.Sprintf(format, args...))
-}
+func (p *page) Title(format string, args ...any) { p.Print("\n"+format, args...) }
 
 // Event prints what happens now, and on which node.
-func (p *page) Event(style, node, format string, args ...any) {
-	p.line(style, fmt.Sprintf("  %6.2f s  %-8s  ", time.Since(p.begun).Seconds(), node)+
+func (p *page) Event(node, format string, args ...any) {
+	p.Print("  %6.2f s  %-8s  %s", time.Since(p.begun).Seconds(), node,
 		fmt.Sprintf(format, args...))
 }
 
@@ -71,7 +54,7 @@ func (p *page) Command(mark, text string) {
 	if mark != "" {
 		text = fmt.Sprintf("%-112s %s", text+" &", mark)
 	}
-	p.line(Cyan, "  $ "+strings.ReplaceAll(text, "\n", "\n    "))
+	p.Print("  $ %s", strings.ReplaceAll(text, "\n", "\n    "))
 }
 
 // Answer prints what came of a command, how long it took, and the rest of it.
@@ -79,18 +62,8 @@ func (p *page) Answer(mark, head string, took time.Duration, rest ...string) {
 	head = strings.TrimSpace(mark + " " + head)
 	p.Print("    %-98s after %s", head, Span(took))
 	for _, line := range rest {
-		p.line(Dim, "    "+line)
+		p.Print("    %s", line)
 	}
-}
-
-func (p *page) line(style, text string) {
-	text = strings.TrimRight(text, " ")
-	if p.colour && style != Plain {
-		text = style + text + "\x1b[0m"
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	fmt.Fprintln(p.out, text) //nolint:errcheck // if nobody reads on, the exit status tells
 }
 
 // Span shows a duration as people read it.
