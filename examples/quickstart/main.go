@@ -141,14 +141,13 @@ func start(
 		},
 		render: w.watch(name, w.shelf.render),
 	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() {
 		err := runNode(ctx, n)
 		fail(err) // if it has ended before the story
 		ended <- err
 	}()
-	d.AtEnd(func(context.Context) error { stop(); return <-ended })
+	d.AtEnd(func(context.Context) error { return <-ended })
 	return link, nil
 }
 

@@ -43,7 +43,7 @@ func TestClaims(t *testing.T) {
 		"retries consumed: 2":    func(_ *witness, failed *int) { *failed = 2 },
 		"losses: 0":              func(w *witness, _ *int) { w.losses = nil },
 		"could expire: 0.0 ms":   func(w *witness, _ *int) { w.losses[0].left = -1 },
-		"could expire: 530 ms":   func(w *witness, _ *int) { w.losses[0].err = context.Canceled },
+		"could expire: context":  func(w *witness, _ *int) { w.losses[0].err = context.Canceled },
 		"expire: 530 ms by":      func(w *witness, _ *int) { w.losses[0].reason = renewer.ReasonTaken },
 		"had returned before":    func(w *witness, _ *int) { w.losses[0].stopped = time.Second },
 		"took over: node-a":      func(w *witness, _ *int) { w.saver = "node-a" },

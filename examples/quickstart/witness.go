@@ -43,9 +43,17 @@ type loss struct {
 	at       time.Time      // when the handler was told
 	reason   renewer.Reason // why
 	promised time.Duration  // how long no other process could have it then, says the lock
-	left     time.Duration  // the same, says the server: negative if another process had it
+	left     time.Duration  // the same, says the server
 	stopped  time.Duration  // how long after it was told the handler returned
-	err      error          // the server could not be asked
+	err      error          // why the server does not say so: the lock has ended, for one
+}
+
+// says is what the server says.
+func (l loss) says() string {
+	if l.err != nil {
+		return l.err.Error()
+	}
+	return demo.Span(l.left)
 }
 
 func newWitness(d *demo.Demo, reports []Report) *witness {
@@ -126,9 +134,11 @@ func (w *witness) inspect(ctx context.Context, node string, r Report) (l loss) {
 	value, valueErr := replies[1].ToString()
 	l.left, l.err = time.Duration(ms)*time.Millisecond, errors.Join(err, valueErr)
 	var fence int64
-	if _, err := fmt.Sscanf(value, "%s\n%d\n", new(string), &fence); err != nil ||
-		fence > lost.Fence {
-		l.left = -1 // what lives on is another process's
+	if l.err == nil {
+		_, l.err = fmt.Sscanf(value, "%s\n%d\n", new(string), &fence)
+	}
+	if fence > lost.Fence {
+		l.err = fmt.Errorf("another process had it, with token %d above %d", fence, lost.Fence)
 	}
 	return l
 }
@@ -141,7 +151,7 @@ func (w *witness) note(node string, r Report, l loss, returned time.Time) {
 	l.stopped = returned.Sub(l.at)
 	w.demo.Event(node, "%s: %s stops at page %d of %d, and goes back to the queue; "+
 		"Redis says that the key lived on for %s", r.User, r.ID, w.shelf.pages(r), r.Pages,
-		demo.Span(l.left))
+		l.says())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.losses = append(w.losses, l)
@@ -179,7 +189,7 @@ func (w *witness) claim(d *demo.Demo, cut string, failed int) {
 			return l.err != nil || l.reason != renewer.ReasonExpired || l.left <= 0
 		})
 		d.Claim("handler told before the key could expire", inTime, "%s by Redis, %s by the lock",
-			demo.Span(late.left), demo.Span(late.promised))
+			late.says(), demo.Span(late.promised))
 		d.Claim("handler had returned before that", late.left > late.stopped, "%s",
 			demo.Span(late.left-late.stopped))
 		d.Claim("another node took over", w.saver != "" && w.saver != cut,
