@@ -101,6 +101,9 @@ func tell(ctx context.Context, d *demo.Demo) error {
 	}
 	d.Event(cut, "THE LINK between this node and the locks is CUT: nothing arrives, "+
 		"and no process is told")
+	w.mu.Lock()
+	w.cut = cut
+	w.mu.Unlock()
 	links[cut].Blackhole(proxy.Both)
 	if _, err := demo.Wait(ctx, w.taken); err != nil {
 		return err
@@ -117,7 +120,7 @@ func tell(ctx context.Context, d *demo.Demo) error {
 	if err != nil {
 		return err
 	}
-	w.claim(d, cut, max(queue.Failed, queue.Archived))
+	w.claim(d, max(queue.Failed, queue.Archived))
 	return nil
 }
 
@@ -134,6 +137,7 @@ func start(
 	if err != nil {
 		return nil, err
 	}
+	option.Dialer.Timeout = 5 * time.Second // on a machine as busy as one that runs tests
 	n := node{
 		locks: option, tasks: tasks, prefix: d.Prefix(name), queue: d.Name,
 		config: renewer.Config{

@@ -54,13 +54,13 @@ func TestClaims(t *testing.T) {
 			t.Parallel()
 			tell := func(_ context.Context, d *demo.Demo) error {
 				failed, w := 0, newWitness(d, orders())
-				w.total, w.most, w.finished["a"], w.saver = 1, 1, true, "node-b"
+				w.total, w.most, w.finished["a"], w.cut, w.saver = 1, 1, true, "node-a", "node-b"
 				w.losses = []loss{{
 					user: "eve", reason: renewer.ReasonExpired, promised: 500 * time.Millisecond,
 					left: 530 * time.Millisecond, stopped: time.Millisecond,
 				}}
 				spoil(w, &failed)
-				w.claim(d, "node-a", failed)
+				w.claim(d, failed)
 				return nil
 			}
 			if claim == "" {

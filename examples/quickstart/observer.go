@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/hibiken/asynq"
 
@@ -19,11 +18,17 @@ type observer struct {
 
 	node string
 	demo *demo.Demo
-	mute atomic.Bool // the lock server does not answer
-	told sync.Map    // users of whom a task has waited in vain: one line for each is enough
+	told sync.Map // what has been said once, which is enough
 }
 
 func newObserver(node string, d *demo.Demo) *observer { return &observer{node: node, demo: d} }
+
+// once prints what happens, unless something like it has been printed for the node.
+func (o *observer) once(like, format string, args ...any) {
+	if _, again := o.told.LoadOrStore(like, true); !again {
+		o.demo.Event(o.node, format, args...)
+	}
+}
 
 // user is whose lock it is: the adapter puts the type of the task before the key.
 func user(lock string) string { return strings.TrimPrefix(lock, taskType+":") }
@@ -37,24 +42,16 @@ func (o *observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 	}
 	switch {
 	case errors.Is(e.Err, renewer.ErrUnavailable):
-		if !o.mute.Swap(true) {
-			o.demo.Event(o.node, "gets no answer about locks, so it runs nothing; "+
-				"its tasks go back to the queue")
-		}
-		return ctx
+		o.once("no answer", "%s: %s has no answer about its lock, so it does not run, and goes "+
+			"back to the queue", user(e.Name), task)
 	case errors.Is(e.Err, renewer.ErrHeld):
-		if _, again := o.told.LoadOrStore(e.Name, true); !again {
-			o.demo.Event(o.node, "%s: %s has waited %s for %s, and goes back to the "+
-				"queue", user(e.Name), task, demo.Span(e.Wait), holder)
-		}
-	case e.Err == nil && e.Contended:
-		o.demo.Event(o.node, "%s: %s has the lock, after %s behind %s", user(e.Name),
+		o.once(e.Name, "%s: %s has waited %s for %s, and goes back to the queue", user(e.Name),
 			task, demo.Span(e.Wait), holder)
+	case e.Err == nil && e.Contended:
+		o.demo.Event(o.node, "%s: %s has the lock, after %s behind %s", user(e.Name), task,
+			demo.Span(e.Wait), holder)
 	case e.Err == nil:
 		o.demo.Event(o.node, "%s: %s has the lock", user(e.Name), task)
-	}
-	if o.mute.Swap(false) {
-		o.demo.Event(o.node, "gets answers about locks again")
 	}
 	return ctx
 }
