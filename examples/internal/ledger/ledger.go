@@ -74,12 +74,12 @@ func (l *Ledger) Transfer(ctx context.Context, o Order) (left int, err error) {
 	return balance - o.Amount, l.write(ctx, a, o, balance-o.Amount)
 }
 
-// write sets the balance of one account to what was worked out, and adds to that of the other, which
-// is one step and needs no lock.
+// write sets the balance of one account to what was worked out, and
+// adds to that of the other, which is one step and needs no lock.
 //
-// A write with a lower fencing token than the account has seen is refused: that stops a process that
-// was paused for so long that it does not know yet that it has lost its lock. Without a lock the
-// token is 0.
+// A write with a lower fencing token than the account has seen is
+// refused: that stops a process that was paused for so long that it does
+// not know yet that it has lost its lock. Without a lock the token is 0.
 func (l *Ledger) write(ctx context.Context, a *account, o Order, left int) error {
 	fence := lockmw.Fence(ctx)
 	l.mu.Lock()
