@@ -20,11 +20,12 @@ import (
 const childEnv = "LOCKBEAT_EXAMPLE_NODE"
 
 // part is what the process of a node is told.
-type part struct {
-	Name, Addr, Prefix string
-	Embedded           bool
-	TTL                time.Duration
-	Role               json.RawMessage // the story's affair
+type part[Role any] struct {
+	Name, Prefix string
+	Addr         string
+	Embedded     bool
+	TTL          time.Duration
+	Role         Role // the story's affair
 }
 
 // Word is what a node tells the story.
@@ -58,14 +59,10 @@ func Child[Role any](act func(context.Context, *Node, Role) error) {
 	if text == "" {
 		return
 	}
-	var p part
-	var role Role
+	var p part[Role]
 	err := json.Unmarshal([]byte(text), &p)
 	if err == nil {
-		err = json.Unmarshal(p.Role, &role)
-	}
-	if err == nil {
-		err = p.play(func(ctx context.Context, n *Node) error { return act(ctx, n, role) })
+		err = p.play(act)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
@@ -74,7 +71,7 @@ func Child[Role any](act func(context.Context, *Node, Role) error) {
 	os.Exit(0)
 }
 
-func (p part) play(act func(context.Context, *Node) error) error {
+func (p part[Role]) play(act func(context.Context, *Node, Role) error) error {
 	option := rueidis.ClientOption{
 		InitAddress: []string{p.Addr}, ForceSingleClient: true, DisableCache: true,
 		AlwaysRESP2: p.Embedded,
@@ -93,7 +90,7 @@ func (p part) play(act func(context.Context, *Node) error) error {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the story ends, or its process
 		cancel()
 	}()
-	err = act(ctx, &Node{Name: p.Name, Keeper: k, out: json.NewEncoder(os.Stdout)})
+	err = act(ctx, &Node{Name: p.Name, Keeper: k, out: json.NewEncoder(os.Stdout)}, p.Role)
 	over, stop := context.WithTimeout(context.Background(), p.TTL)
 	defer stop()
 	return errors.Join(err, k.Shutdown(over))
@@ -107,6 +104,7 @@ type Nodes struct {
 	option  rueidis.ClientOption
 	process map[string]*os.Process
 	over    chan struct{} // closed when the story does not listen any more
+	leave   sync.Once
 }
 
 // NewNodes returns none yet.
@@ -115,21 +113,18 @@ func (d *Demo) NewNodes() (*Nodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Nodes{make(chan Word), d, option, make(map[string]*os.Process), make(chan struct{})}
-	return n, nil
+	return &Nodes{
+		Words: make(chan Word), demo: d, option: option,
+		process: make(map[string]*os.Process), over: make(chan struct{}),
+	}, nil
 }
 
 // Start starts a node in a process of its own, with locks of the given TTL.
 func (n *Nodes) Start(ctx context.Context, name string, ttl time.Duration, role any) error {
-	text, err := json.Marshal(role)
-	if err != nil {
-		return err
-	}
-	p := part{
-		Name: name, Addr: n.option.InitAddress[0], Embedded: n.option.AlwaysRESP2,
-		Prefix: n.demo.Prefix(name), TTL: ttl, Role: text,
-	}
-	env, err := json.Marshal(p)
+	env, err := json.Marshal(part[any]{
+		Name: name, Prefix: n.demo.Prefix(name), Addr: n.option.InitAddress[0],
+		Embedded: n.option.AlwaysRESP2, TTL: ttl, Role: role,
+	})
 	if err != nil {
 		return err
 	}
@@ -166,7 +161,7 @@ func (n *Nodes) Start(ctx context.Context, name string, ttl time.Duration, role 
 		n.hear(Word{Node: name})
 	}()
 	n.demo.AtEnd(func(ctx context.Context) error {
-		n.leave()
+		n.leave.Do(func() { close(n.over) })
 		_ = stdin.Close() // of one that has ended already
 		_, err := Wait(ctx, ended)
 		if err != nil {
@@ -182,14 +177,6 @@ func (n *Nodes) hear(w Word) {
 	select {
 	case n.Words <- w:
 	case <-n.over:
-	}
-}
-
-func (n *Nodes) leave() {
-	select {
-	case <-n.over:
-	default:
-		close(n.over)
 	}
 }
 
