@@ -60,7 +60,7 @@ func orders() []Report {
 		id := fmt.Sprintf("report-%02d", i+1)
 		reports[i] = Report{ID: id, User: users[i%len(users)], Pages: 2 + i*7%6}
 	}
-	reports[long].Pages = 120 // three seconds, more than it is granted
+	reports[long].Pages = 120 // 3.6 seconds, more than it is granted
 	return reports
 }
 
@@ -92,9 +92,14 @@ func tell(ctx context.Context, d *demo.Demo) error {
 	d.Title("    time    node      what happens")
 
 	d.Event("", "%d reports are ordered", early)
-	if err := order(ctx, client, d.Name, reports[:early]); err != nil {
-		return err
-	}
+	ordered := make(chan struct{})
+	go func() {
+		if err := order(ctx, client, d.Name, reports[:early]); err != nil {
+			fail(err)
+		}
+		close(ordered)
+	}()
+	defer func() { fail(nil); <-ordered }()
 	cut, err := demo.Wait(ctx, w.held)
 	if err != nil {
 		return err
@@ -167,13 +172,16 @@ func order(ctx context.Context, client *asynq.Client, queue string, reports []Re
 		if err != nil {
 			return fmt.Errorf("order %s: %w", r.ID, err)
 		}
+		if _, err := demo.Wait(ctx, time.After(20*time.Millisecond)); ctx.Err() != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 const (
 	// pageTime is how long it takes to render a page.
-	pageTime = 25 * time.Millisecond
+	pageTime = 30 * time.Millisecond
 	// soon is how long a task stays in its queue when it has not had its lock to the end.
 	soon = 300 * time.Millisecond
 )

@@ -28,8 +28,8 @@ func TestStory(t *testing.T) {
 			assert.Regexp(t, `retries consumed +0 +ok`, text)
 		},
 		func() { demotest.Untouched(t, 1, tell) },
-		func() { demotest.Interrupted(t, tell) },
 	)
+	demotest.Interrupted(t, tell)
 }
 
 // Each claim is a check: with one figure wrong, the verdict names it.

@@ -23,8 +23,8 @@ type witness struct {
 	long  Report
 	total int
 
-	held  chan string   // the node that has been at work on the long report for a while
-	taken chan string   // the node that has the lock of that report's user after the loss
+	held  chan string   // the node that is at work on the long report, once it has been for a while
+	taken chan struct{} // closed when another node has the lock of that report's user
 	done  chan struct{} // closed when every report is done
 
 	mu       sync.Mutex
@@ -62,7 +62,7 @@ func (l loss) says() string {
 func newWitness(d *demo.Demo, reports []Report) *witness {
 	return &witness{
 		demo: d, shelf: newShelf(), long: reports[long], total: len(reports),
-		held: make(chan string, 1), taken: make(chan string, 1), done: make(chan struct{}),
+		held: make(chan string), taken: make(chan struct{}), done: make(chan struct{}),
 		running: make(map[string]int), finished: make(map[string]bool),
 	}
 }
@@ -77,8 +77,14 @@ func (w *witness) watch(
 		if r.ID == w.long.ID {
 			w.demo.Event(node, "%s: %s is a LONG one, from page %d to %d",
 				r.User, r.ID, w.shelf.pages(r)+1, r.Pages)
-			cue := time.AfterFunc(cutAfter, func() { offer(w.held, node) })
-			defer cue.Stop()
+			over := make(chan struct{})
+			defer close(over)
+			time.AfterFunc(cutAfter, func() {
+				select {
+				case w.held <- node:
+				case <-over:
+				}
+			})
 		}
 		told := make(chan loss, 1)
 		unwatch := context.AfterFunc(ctx, func() { told <- w.inspect(ctx, node, r) })
@@ -93,14 +99,6 @@ func (w *witness) watch(
 	}
 }
 
-// offer gives a cue, unless it has been given.
-func offer(cue chan<- string, node string) {
-	select {
-	case cue <- node:
-	default:
-	}
-}
-
 func (w *witness) enter(node string, r Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +107,7 @@ func (w *witness) enter(node string, r Report) {
 	if w.orphaned && r.User == w.long.User && w.saver == "" {
 		w.saver, w.savedAt = node, time.Now()
 		w.demo.Event(node, "%s: TAKES OVER with %s", r.User, r.ID)
-		offer(w.taken, node)
+		close(w.taken)
 	}
 }
 
