@@ -172,7 +172,7 @@ func order(ctx context.Context, client *asynq.Client, queue string, reports []Re
 		if err != nil {
 			return fmt.Errorf("order %s: %w", r.ID, err)
 		}
-		if _, err := demo.Wait(ctx, time.After(20*time.Millisecond)); ctx.Err() != nil {
+		if _, err := demo.Wait(ctx, time.After(20*time.Millisecond)); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func (p *page) Print(format string, args ...any) {
 	text := strings.TrimRight(fmt.Sprintf(format, args...), " ")
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintln(p.out, text) //nolint:errcheck // if nobody reads on, the exit status tells
+	fmt.Fprintln(p.out, text) //nolint:errcheck // if no one reads on, the exit status says it
 }
 
 // Title prints the heading of what comes next.

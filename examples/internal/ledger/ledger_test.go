@@ -34,12 +34,12 @@ func TestTransfer(t *testing.T) {
 func TestRefusedOrders(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]ledger.Order{
-		"from nobody": {To: "bob", Amount: 1},
-		"to nobody":   {From: "ada", Amount: 1},
-		"nothing":     {From: "ada", To: "bob"},
-		"backwards":   {From: "ada", To: "bob", Amount: -1},
-		"to oneself":  {From: "ada", To: "ada", Amount: 1},
-		"too much":    {From: "ada", To: "bob", Amount: 101},
+		"from no account": {To: "bob", Amount: 1},
+		"to no account":   {From: "ada", Amount: 1},
+		"nothing":         {From: "ada", To: "bob"},
+		"backwards":       {From: "ada", To: "bob", Amount: -1},
+		"to oneself":      {From: "ada", To: "ada", Amount: 1},
+		"too much":        {From: "ada", To: "bob", Amount: 101},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,7 +96,7 @@ func TestCutShort(t *testing.T) {
 		left, err := l.Balance("ada")
 		require.NoError(t, err)
 		assert.Equal(t, 99, left)
-		assert.ErrorIs(t, l.Await(ctx, "ada"), context.DeadlineExceeded, "nobody is at work")
+		assert.ErrorIs(t, l.Await(ctx, "ada"), context.DeadlineExceeded, "no transfer is at work")
 	})
 }
 
@@ -116,5 +116,5 @@ func TestFormerHolderIsRefused(t *testing.T) {
 		l = open()
 	}
 	_, err := l.Transfer(t.Context(), o)
-	assert.NoError(t, err, "an account that nobody locks")
+	assert.NoError(t, err, "an account that no program locks")
 }
