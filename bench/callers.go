@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// call makes one transfer. ok tells whether it succeeded, and answer how it was answered.
+// call makes one transfer. ok reports whether it succeeded, and answer how it was answered.
 type call func(ctx context.Context, account string) (ok bool, answer string)
 
 // grpcConnections share the load of a generator: one would be a lock

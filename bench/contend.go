@@ -112,7 +112,7 @@ func (r *contended) total() (sum int) {
 }
 
 // jain is Jain's index of fairness: 1 when all got as much, 1/n when one got everything;
-// 0 if nobody got anything. Source: R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
+// 0 if there was no grant. Source: R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
 func jain(counts []int) float64 {
 	var sum, squares float64
 	for _, n := range counts {
@@ -125,7 +125,7 @@ func jain(counts []int) float64 {
 	return sum * sum / (float64(len(counts)) * squares)
 }
 
-// inverted is the share of the grants that overtook somebody who had
+// inverted is the share of the grants that overtook a caller who had
 // asked earlier, by more than slack, and still waited.
 func inverted(grants []grant, slack time.Duration) float64 {
 	if len(grants) == 0 {

@@ -73,7 +73,7 @@ func (s *scuffle) round(
 	children := make([]*childProcess, crowd.processes)
 	s.rounds++
 	spec := childSpec{
-		// A key that nobody had before: some leave one behind when they are cancelled.
+		// A key that was never locked before: some leave one behind when they are cancelled.
 		Name: fmt.Sprintf("one:%v:%s:%d", crowd, who, s.rounds),
 		Who:  who, Part: partContend, Addr: server.Addr(), TTL: cycleTTL,
 		Goroutines: crowd.goroutines, Hold: span,

@@ -46,7 +46,7 @@ func playPart(ctx context.Context, s childSpec, stdin io.Reader, stdout io.Write
 		return waitFor(ctx, c, in, out)
 	}
 	if s.Part == partHold {
-		if _, _, err := locked(ctx, c.mutex(s.Name), s.TTL); err != nil { // it is freed by nobody
+		if _, _, err := locked(ctx, c.mutex(s.Name), s.TTL); err != nil { // it is never freed
 			return err
 		}
 	}

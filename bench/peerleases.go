@@ -81,7 +81,7 @@ func holdAll(
 
 // million holds a million leases, which only Lockbeat is asked for.
 func million(ctx context.Context, o options, w io.Writer) ([]target, error) {
-	// The limit is what whoever has 600 MB for the process would set: see docs/benchmarks-peers.md.
+	// The limit is what a user with 600 MB for the process would set: see docs/benchmarks-peers.md.
 	s := childSpec{
 		Who: lockbeat, Leases: 1_000_000, TTL: 30 * time.Second, Hold: 2 * time.Minute,
 		Memory: 560 * mebibyte,

@@ -59,7 +59,7 @@ func brief(text string) string {
 	return text
 }
 
-// msOf prints ms: "> 20 s" of what was not over when nobody waited any longer.
+// msOf prints ms: "> 20 s" of what was not over when the wait ended.
 func msOf(v float64) string {
 	switch {
 	case math.IsInf(v, 1):

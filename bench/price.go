@@ -85,7 +85,7 @@ func (l *loading) priceOf(ctx context.Context, protocol string) (*price, error) 
 func (l *loading) requests(s *service) (time.Duration, error) {
 	w, err := l.generator.ask(job{Protocol: s.protocol, Addr: s.addr, Workers: 1, Requests: slice})
 	if err == nil && w.OK < w.Requests {
-		err = fmt.Errorf("with nobody to compete with, requests failed: %s", countsOf(w.Refused))
+		err = fmt.Errorf("without competition, requests failed: %s", countsOf(w.Refused))
 	}
 	return w.P50, err
 }

@@ -65,7 +65,7 @@ func newHTTP(b *bank, k *renewer.Keeper) (run func(net.Listener) error, closeSer
 	mux := http.NewServeMux()
 	mux.Handle("POST /accounts/{id}/transfer", handler)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: longWait}
-	return server.Serve, func() { _ = server.Close() } // nobody is served any more
+	return server.Serve, func() { _ = server.Close() } // no request is served any more
 }
 
 func (b *bank) post(w http.ResponseWriter, r *http.Request) {

@@ -22,7 +22,7 @@ func openServer() (*redistest.Server, error) {
 }
 
 // favour gives the server the processor whenever it wants it, so that the time of
-// a script is the script's, and not that of whoever shares the machine: the slow
+// a script is the script's, and not that of other processes: the slow
 // log goes by the clock on the wall. It needs a privilege that only root has.
 func favour(s *redistest.Server) error {
 	info, err := s.Do("INFO", "server").ToString()

@@ -92,7 +92,7 @@ func scriptAlone(
 	// Each run renews for longer than the one before, since a script
 	// that finds nothing to prolong is quicker.
 	r.ttl = millis(time.Hour)
-	if _, err := r.renew(ctx, locks); err != nil { // before they lapse: whoever held them has gone
+	if _, err := r.renew(ctx, locks); err != nil { // before they lapse: their holder has gone
 		return 0, err
 	}
 	const runs = 5

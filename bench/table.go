@@ -59,7 +59,7 @@ func (t table) String() string {
 	return b.String()
 }
 
-// writeTargets tells whether a target was missed. In a short run none is judged.
+// writeTargets reports whether a target was missed. In a short run none is judged.
 func writeTargets(w io.Writer, targets []target, short bool) (missed bool) {
 	t := table{{"what", "measured", "must be", ""}}
 	for _, g := range targets {

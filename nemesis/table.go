@@ -17,7 +17,7 @@ const minTTL = time.Second
 const shown = 3
 
 // report writes the table, and what was violated with the command
-// that replays it. It tells whether anything was.
+// that replays it. It reports whether anything was.
 func report(w io.Writer, results []campaign.Result) (violated bool) {
 	_, _ = fmt.Fprintln(w, "| deployment | seed | grants | handed over | lost | faults "+
 		"| excused overlaps (longest) | refused uses | increments | violations | took |")

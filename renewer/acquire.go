@@ -18,7 +18,7 @@ func (k *Keeper) Acquire(ctx context.Context, name string, opts ...Option) (*Lea
 	return k.acquire(ctx, name, r)
 }
 
-// TryAcquire asks once and does not wait for anybody: [ErrHeld] if somebody else has the
+// TryAcquire asks once and does not wait for its turn: [ErrHeld] if another owner has the
 // lock, [ErrUnavailable] if the store did not answer within [Config.RequestTimeout], or
 // within [MaxWait] if that is given and shorter. Otherwise it is like Acquire.
 func (k *Keeper) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
@@ -203,7 +203,8 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 		l.label = l.label.traced(trace)
 		k.mu.Unlock()
 	}
-	if c.enterHanded(ctx) != nil { // lost in the moment between; nobody could be told yet
+	// lost in the moment between; its operation could not be told yet
+	if c.enterHanded(ctx) != nil {
 		var news losses
 		news.leases = append(news.leases, l)
 		news.deliver(k)

@@ -68,13 +68,13 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		l.fence, c.reserved = g.Fence, g.Reserved
 		return sent, nil
 	case StatusTaken:
-		// Somebody else's: nothing of ours is there. An earlier question that was
+		// Another owner's: nothing of ours is there. An earlier question that was
 		// lost on its way may still take effect, though, once the other has gone.
 		if sent >= c.unsettled.Add(k.store.Settle()) {
 			c.unsettled = 0
 		}
 		// The name has changed hands since the last question: it was free in between. Or it may
-		// have: at this very moment, or nobody knows.
+		// have: at this very moment, or it is not known when.
 		c.freed = g.HeldFor == 0 || c.refused != 0 && g.HeldFor < sent.Sub(c.refused)
 		c.refused = sent
 		c.contended, c.queued = true, c.queued || g.Queued
@@ -130,7 +130,7 @@ func (c *call) beginRequest(
 		return k.requests.limited(ctx), reserve
 	}
 	op := l.op.Load()
-	if halted { // nobody keeps the time any more
+	if halted { // no loop keeps the time any more
 		op.cancel(ErrShutdown)
 	}
 	return op.ctx, reserve
@@ -146,7 +146,7 @@ func (c *call) opContext(ctx context.Context) *opContext {
 	return room.begin(ctx)
 }
 
-// endRequest tells whether the limit was reached before the answer.
+// endRequest reports whether the limit was reached before the answer.
 func (c *call) endRequest(request context.Context) (late bool) {
 	k, l := c.k, c.l
 	if l.op.Load() == nil {

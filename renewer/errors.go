@@ -14,7 +14,7 @@ import (
 // context.DeadlineExceeded, with the context's cause below it; that is ErrLost if the context was
 // that of another lease.
 var (
-	// ErrHeld means that somebody else has the lock. errors.As with *[Error] tells who.
+	// ErrHeld means that another owner has the lock. errors.As with *[Error] tells who.
 	ErrHeld = errors.New("lockbeat: held by another owner")
 	// ErrQueueFull comes with ErrHeld: as many callers of this process
 	// wait for the lock as [MaxWaiters] allows.
@@ -23,10 +23,10 @@ var (
 	// errors.As with *[LostError] tells why.
 	ErrLost = errors.New("lockbeat: lease lost")
 	// ErrUnavailable means that the store could not be asked, so that
-	// nobody knows who has the lock.
+	// it is not known who has the lock.
 	ErrUnavailable = errors.New("lockbeat: lock store unavailable")
 	// ErrRejected marks, in an error of a [Store], an answer that the same request will get again
-	// until somebody changes the server: missing rights, a key of another type; or from a client
+	// until the server is changed: missing rights, a key of another type; or from a client
 	// that was closed. The engine does not retry an acquire on it.
 	ErrRejected = errors.New("lockbeat: refused by the lock store")
 	// ErrOverloaded marks, in an error of a [Store], the answer of a server that is up and

@@ -173,7 +173,7 @@ func TestALeaseIsHeldAtLeastFromNow(t *testing.T) {
 }
 
 // What could not be released at once is kept for its time all the
-// same, by whoever releases it then.
+// same, by the holder who releases it then.
 func TestHoldAtLeastSurvivesAFailedRelease(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -80,9 +80,9 @@ func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 	return left
 }
 
-// noticed is from when the key of a lost lease may be released: its operation has had the notice
-// that it was promised, or will have had it when [HoldAtLeast] ends, before which nobody else can
-// have the lock. Under k.mu.
+// noticed is from when the key of a lost lease may be released: its operation
+// has had the notice that it was promised, or will have had it when
+// [HoldAtLeast] ends, before which no other owner can have the lock. Under k.mu.
 func (l *Lease) noticed() instant {
 	at := l.extras.lostAt.Add(l.k.cfg.Margin)
 	if l.extras.least >= at {
@@ -91,7 +91,7 @@ func (l *Lease) noticed() instant {
 	return at
 }
 
-// hangUp ends what the store is being asked, other than by finish: its answers would find nobody.
+// hangUp ends what the store is being asked, other than by finish: no caller waits for its answers.
 func (k *Keeper) hangUp() {
 	k.mu.Lock()
 	k.shutdown.phase = phaseFree

@@ -101,7 +101,7 @@ func TestHandedOver(t *testing.T) {
 	})
 }
 
-// The heartbeat goes on, for whoever has the lease, and tells that one of a loss.
+// The heartbeat goes on for the holder of the lease, who is told of a loss.
 func TestHeartbeatOverHandOffs(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

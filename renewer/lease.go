@@ -123,7 +123,7 @@ func (l *Lease) ttl() time.Duration {
 func deadlinePlace(l *Lease) *timing.Place  { return &l.deadlinePlace }
 func heartbeatPlace(l *Lease) *timing.Place { return &l.heartbeatPlace }
 
-// manual tells whether the lease has no heartbeat.
+// manual reports whether the lease has no heartbeat.
 func (l *Lease) manual() bool { return l.extras != nil && l.extras.manual != 0 }
 
 // Name is the lock's name as given to Acquire.
@@ -136,7 +136,7 @@ func (l *Lease) Name() string { return l.name }
 // hand the lease on with lower ones, which such a resource refuses.
 func (l *Lease) Fence() int64 { return l.fence }
 
-// Valid tells whether the lease still holds, by the clock: it is right
+// Valid reports whether the lease still holds, by the clock: it is right
 // on the first instruction after a pause of the process, when the
 // context has not been cancelled yet. It costs about a microsecond.
 func (l *Lease) Valid() bool { return l.Remaining() > 0 }

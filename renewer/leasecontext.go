@@ -21,8 +21,8 @@ func (l *Lease) operation() *opContext {
 	return l.op.Load()
 }
 
-// seen is the lease's context for observers, or, if nobody has asked
-// for it yet, what it would derive from.
+// seen is the lease's context for observers. If it was not asked for
+// yet, it is the context that it would derive from.
 func (l *Lease) seen() context.Context {
 	if c := l.op.Load(); c != nil && c != releasedContext {
 		return c.ctx
@@ -30,7 +30,7 @@ func (l *Lease) seen() context.Context {
 	return l.values
 }
 
-// endContext ends the operation's context, be it only asked for later. The first cause counts.
+// endContext ends the operation's context, even if it is not created yet. The first cause counts.
 func (l *Lease) endContext(cause error) {
 	if l.op.Load() == nil {
 		c := releasedContext

@@ -28,7 +28,7 @@ func (l *Lease) renewed(sent instant, ttl time.Duration) {
 	l.setUntil()
 }
 
-// missed books that nobody knows whether a lease was renewed: its time stays as it was.
+// missed books a renewal whose outcome is not known: the time of the lease stays as it was.
 func (l *Lease) missed(err error) { l.withExtras().lastErr = err }
 
 // transfer passes a lease on to next: the owner, the store's time and the tokens go on; the limits

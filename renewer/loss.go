@@ -69,7 +69,7 @@ type losses struct {
 func (n *losses) deliver(k *Keeper) {
 	for _, l := range n.leases {
 		l.endContext(l.lost())
-		for f := range l.extras.onLoss { // nobody adds to them any more
+		for f := range l.extras.onLoss { // none is added any more
 			(*f)()
 		}
 	}

@@ -78,13 +78,13 @@ type AcquireEnd struct {
 	Attempts int
 	// Fence is the fencing token; 0 if Err is not nil.
 	Fence int64
-	// Contended tells whether somebody else had it meanwhile: another
+	// Contended reports whether another caller had it meanwhile: another
 	// process, or another goroutine of this one.
 	Contended bool
-	// HandedOver tells that it was handed over inside this process, without asking the store.
+	// HandedOver reports whether it was handed over inside this process, without asking the store.
 	HandedOver bool
 	// Holder had the lock when last seen, at the store or in this
-	// process; its zero value if nobody was or nobody can tell.
+	// process; its zero value if there was none, or if it is not known.
 	Holder Holder
 	// HeldFor is how long Holder had had it by then.
 	HeldFor time.Duration
@@ -154,7 +154,7 @@ type Released struct {
 	Overrun time.Duration
 	// Renewals counts the confirmed heartbeats.
 	Renewals int
-	// HandedOver tells that the lock went to the next who waited for
+	// HandedOver reports whether the lock went to the next who waited for
 	// it in this process: the key is not free.
 	HandedOver bool
 	// Lost says that, and why, the lease was lost before; nil if it wasn't.

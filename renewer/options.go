@@ -42,8 +42,8 @@ func MaxWaiters(n int) Option {
 }
 
 // HoldAtLeast keeps the lock for d after it was acquired, even if it is released before:
-// then nobody renews it, and it lapses by itself, also if the process ends. It is for work
-// that must not be done again so soon, by somebody whose clock is behind. Waiting callers
+// then it is not renewed, and lapses by itself, also if the process ends. It is for work
+// that must not be done again so soon, by a process whose clock is behind. Waiting callers
 // are kept waiting. Zero or less, the default: the lock is free when it is released.
 func HoldAtLeast(d time.Duration) Option {
 	return func(r request) request { r.least = max(d, 0); return r }

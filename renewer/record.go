@@ -33,9 +33,9 @@ func (k *Keeper) Prepare(ctx context.Context, term Term) (Seen, error) {
 	})
 }
 
-// Read reads the record of a name, whoever has the lock: see [Recorder]. It changes nothing, asks
-// once and takes at most [Config.RequestTimeout]; it may be called concurrently, and after
-// [Keeper.Shutdown] too.
+// Read reads the record of a name, with or without the lock: see [Recorder].
+// It changes nothing, asks once and takes at most [Config.RequestTimeout];
+// it may be called concurrently, and after [Keeper.Shutdown] too.
 //
 // The error is an *[Error] whose kind errors.Is tells: [ErrUnavailable]; ctx's own error;
 // [ErrName]; or [ErrConfig] if the store keeps no records.
@@ -58,7 +58,7 @@ func (k *Keeper) Read(ctx context.Context, name string) (Seen, error) {
 // it is an *[Error] whose kind errors.Is tells. Nothing was written with [ErrNoRecord],
 // [ErrName] and [ErrConfig]: the store keeps no records, the TTL is below 1 ms, or the
 // holder has written this Seq, or a higher one, before. With [ErrUnavailable], and with
-// ctx's own error, nobody knows: the same write may be repeated.
+// ctx's own error, it is not known: the same write may be repeated.
 func (k *Keeper) Write(ctx context.Context, record Record) error {
 	q := question{k: k, op: "write the record of", name: record.Name, fence: record.Fence}
 	store, err := q.recorder(!record.Erase, record.TTL.Milliseconds())

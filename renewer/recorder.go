@@ -73,7 +73,7 @@ type Record struct {
 	// Seq numbers the holder's records of this name, from 1 on and below 2^52, each above the
 	// last. If what Prepare has shown is under this Fence, it goes on from that one's Seq.
 	Seq int64
-	// Data is any bytes. It is a string so that nobody can change it
+	// Data is any bytes. It is a string, which cannot change
 	// while slow servers are still being told.
 	Data string
 	// TTL is how long the record and its term live: whole milliseconds, at least 1. Ignored with

@@ -89,7 +89,7 @@ func (k *Keeper) settle(
 		l.endContext(lost) // Shutdown has freed the key
 	case lost.Reason != ReasonTaken:
 		// Told already that it is over; the key may still be there,
-		// but nobody should wait for a store that may be down.
+		// but the caller should not wait for a store that may be down.
 		l.endContext(lost)
 		k.cleaner.disown(l.orphan(hold), unsettled)
 	default:
@@ -195,8 +195,8 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 // of them without asking the store, within the bounds of [Config.HandOffs].
 //
 // The error is a *[LostError] if the lease had been lost, or is found
-// to have been, and [ErrUnavailable] if nobody knows whether the key
-// was freed. A second call does nothing and returns nil.
+// to have been, and [ErrUnavailable] if it is not known whether the
+// key was freed. A second call does nothing and returns nil.
 func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, true) }
 
 // Abort is Release after a panic, or another failure that may have left this process in disorder:

@@ -10,9 +10,9 @@ import (
 // [Config.Margin] and a quarter — those that still run are told by their contexts,
 // with reason [ReasonShutdown]. When ctx ends otherwise they are told at that moment.
 //
-// A key is freed once its operation has returned, or Margin after it was told; never earlier,
-// whatever ctx says: until then nobody else can have the lock. Keys are freed in batches, again and
-// again if the store does not answer.
+// A key is freed once its operation has returned, or Margin after it was told;
+// never earlier, whatever ctx says: until then no other owner can have the lock.
+// Keys are freed in batches, again and again if the store does not answer.
 //
 // Shutdown returns when ctx ends at the latest. What is left then is finished behind its back,
 // within Margin and two seconds; if the process ends before, the keys lapse by themselves. So give

@@ -24,13 +24,13 @@ import (
 type Store interface {
 	// Acquire tries each claim once. It is idempotent by owner token: a claim
 	// repeated by the owner that has the name already answers [StatusHeld] with the
-	// same fencing token, and renews the TTL. A claim for a name that somebody
-	// else has answers [StatusTaken] with what is known of the holder; it never waits.
+	// same fencing token, and renews the TTL. A claim for a name that another
+	// owner has answers [StatusTaken] with what is known of the holder; it never waits.
 	Acquire(ctx context.Context, claims []Claim) []Grant
 
 	// Renew sets the TTL of every name that its owner still has. It never creates a name
 	// and never shortens a TTL. When it finds a name [StatusGone], it wakes those who
-	// watch it, as nobody else does. It does not wait behind a crowd of Acquires: few of
+	// watch it, since no release will. It does not wait behind a crowd of Acquires: few of
 	// those that were there before it are answered first, however many there are.
 	Renew(ctx context.Context, holds []Hold) []Answer
 
@@ -93,7 +93,7 @@ type Claim struct {
 	// Queue asks for a place among those whom the store tells in turn, if it has such and the
 	// name is another's: see [Grant.Queued]. A Store may ignore it.
 	Queue bool
-	// Holder is told to whoever is refused meanwhile. A Store may cut
+	// Holder is shown to the callers who are refused meanwhile. A Store may cut
 	// it short, and drop what can't be printed.
 	Holder Holder
 }
@@ -125,9 +125,9 @@ const (
 	StatusHeld
 	// StatusTaken means that another owner has it.
 	StatusTaken
-	// StatusGone means that nobody has it (Renew and Release only).
+	// StatusGone means that no owner has it (Renew and Release only).
 	StatusGone
-	// StatusBehind means that nobody else has it, but that the token proposed is
+	// StatusBehind means that no other owner has it, but that the token proposed is
 	// too low (an Acquire with [Claim.Fence] only). Nothing has changed.
 	StatusBehind
 )
@@ -152,7 +152,7 @@ func (s Status) String() string {
 type Grant struct {
 	Status Status
 	// Fence is the fencing token, when StatusHeld: positive, and above that of every earlier grant
-	// of the name, whoever had it. When StatusBehind it is the counter that a token must exceed.
+	// of the name by any owner. When StatusBehind it is the counter that a token must exceed.
 	Fence int64
 	// Reserved is how many tokens above Fence are the owner's as well,
 	// when StatusHeld: at most [Claim.Reserve], and every later grant is above

@@ -129,7 +129,8 @@ func TestBusyIsNeverGuessed(t *testing.T) {
 	})
 }
 
-// The lease of a lost lock does not block the line: whoever is next may ask, and the store decides.
+// The lease of a lost lock does not block the queue: the next caller
+// may ask, and the store decides.
 func TestALossMovesTheLine(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

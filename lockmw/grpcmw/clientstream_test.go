@@ -282,7 +282,7 @@ func TestClientStreamIsCancelledWithItsLock(t *testing.T) {
 	_, err = stream.Header()
 	require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, err))
 	require.Error(t, stream.Context().Err())
-	require.NotEmpty(t, store.Owner("a1"), "whoever took it keeps it")
+	require.NotEmpty(t, store.Owner("a1"), "the holder keeps it")
 }
 
 // The lock is found to be gone when it is to be freed, after the stream has come to a good end.

@@ -121,9 +121,9 @@ func TestEachHandlersWriteTimeoutIsToldOf(t *testing.T) {
 	assert.Len(t, o.errs(t), 2)
 }
 
-// A lock on a route without its wildcard, or under a router that says nothing of routes, is a 500
-// for every request: the developer is told why, where the server's trouble is told, and in the answer.
-// Neither has anything of the request in it.
+// A lock on a route without its wildcard, or under a router that says nothing of
+// routes, is a 500 for every request: the developer is told why, where the server's
+// trouble is told, and in the answer. Neither has anything of the request in it.
 func TestAWildcardThatIsNotThereIsToldOf(t *testing.T) {
 	t.Parallel()
 	onMux := func(pattern string) func(http.Handler) http.Handler {

@@ -41,7 +41,8 @@ func TestTheLineForAnAnswerHadNoEnd(t *testing.T) {
 	})
 }
 
-// A client that is slow to send its body is answered, and its connection closed or its stream ended.
+// A client that is slow to send its body is answered, and its
+// connection closed or its stream ended.
 func TestASlowBodyIsRefused(t *testing.T) {
 	t.Parallel()
 	for proto, edit := range protocols {

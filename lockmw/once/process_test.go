@@ -46,7 +46,7 @@ const (
 	dies
 )
 
-// fateOf rolls the dice for an attempt, whoever makes it: 15 %
+// fateOf rolls the dice for an attempt of any process: 15 %
 // succeed, every third of the others kills its process.
 func fateOf(seed uint64, attempt int) fate {
 	dice := rand.New(rand.NewPCG(seed, uint64(attempt))) //nolint:gosec // luck, not secrets

@@ -107,7 +107,7 @@ func TestLoadingServer(t *testing.T) {
 func TestServerWantsAPassword(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	s.option.PipelineMultiplex = -1 // one connection, so that one error tells that it was closed
+	s.option.PipelineMultiplex = -1 // one connection, so that one error means that it was closed
 	store := s.store(t)
 	mine(t, store, claim("held", "a", time.Minute))
 	s.ok(t, "CONFIG", "SET", "requirepass", "hunter2")

@@ -49,8 +49,8 @@ func TestAReleaseGivesTokensBack(t *testing.T) {
 	})
 }
 
-// A counter that another program has taken away, or written to, is left as it is, and the lock is freed
-// all the same.
+// A counter that another program has taken away, or written to, is
+// left as it is, and the lock is freed all the same.
 func TestAReleaseBesideADamagedCounter(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {

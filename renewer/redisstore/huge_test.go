@@ -103,7 +103,8 @@ func TestTheLongestValueIsSentWhole(t *testing.T) {
 	})
 }
 
-// A place in the line that is none of ours, however long, is passed over, and no waiter hears of it.
+// A place in the line that is none of ours, however long, is passed
+// over, and no waiter hears of it.
 func TestAForgedPlaceIsPassedOver(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

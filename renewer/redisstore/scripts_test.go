@@ -91,7 +91,8 @@ func TestAcquireScript(t *testing.T) {
 	})
 }
 
-// rejected requires an answer that is StatusUnknown, and will be until an operator changes the server.
+// rejected requires an answer that is StatusUnknown, and will be
+// until an operator changes the server.
 func rejected(t testing.TB, g renewer.Grant, says ...string) {
 	t.Helper()
 	assert.Equal(t, renewer.StatusUnknown, g.Status)

@@ -55,7 +55,7 @@ func (s *server) close(process int, now time.Duration) {
 	s.closed[process] = append(s.closed[process], now)
 }
 
-// leftByClosed tells whether the keeper that a tenure was for was
+// leftByClosed reports whether the keeper that a tenure was for was
 // shut down before it could free it. Under s.mu.
 func (s *server) leftByClosed(t *tenure, settle time.Duration) bool {
 	return slices.ContainsFunc(s.closed[t.process], func(at time.Duration) bool {
@@ -63,7 +63,7 @@ func (s *server) leftByClosed(t *tenure, settle time.Duration) bool {
 	})
 }
 
-// handed tells whether a lease came from hand to hand inside its process.
+// handed reports whether a lease came from hand to hand inside its process.
 func (s *server) handed(key lot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

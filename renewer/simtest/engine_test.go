@@ -51,7 +51,7 @@ func simulatedJitter(d time.Duration) time.Duration {
 
 var theFault = os.Getenv("` + faultVariable + `")
 
-// planted tells whether the engine is to be at fault in this way.
+// planted reports whether the engine is to be at fault in this way.
 func planted(fault string) bool { return fault == theFault }
 `
 
@@ -60,7 +60,7 @@ const (
 	childVariable = "LOCKBEAT_SIM_CHILD"
 )
 
-// isChild tells whether this process is such a build.
+// isChild reports whether this process is such a build.
 func isChild() bool { return os.Getenv(childVariable) != "" }
 
 // build makes a test binary of this package in which the engine's jitter is

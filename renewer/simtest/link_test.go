@@ -109,7 +109,7 @@ func (l *link) call(ctx context.Context, op, name string, r *request) (reply, er
 	}
 }
 
-// open tells whether anything gets through.
+// open reports whether anything gets through.
 func (l *link) open() bool { return l.w.calm.Load() || l.cut.end(l.w.now()) == 0 }
 
 // arrive is a request at the server, which does not get to it while it is frozen.

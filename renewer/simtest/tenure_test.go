@@ -31,7 +31,7 @@ func (t *tenure) String() string {
 		t.process, t.low, t.high, t.from, end)
 }
 
-// mayLapse tells whether nobody is to free it: nobody has claimed it, the owner wanted it
+// mayLapse reports whether nobody is to free it: nobody has claimed it, the owner wanted it
 // so, or has had an answer to the request, and can't know of the copy that came later.
 func (t *tenure) mayLapse() bool {
 	return t.turn || t.kept || t.copied != nil && t.copied.answered.Load()

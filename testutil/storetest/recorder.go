@@ -401,6 +401,6 @@ func oneWriter(t *testing.T, s *recordSuite) {
 	if certain[many] {
 		assert.Equal(t, fmt.Sprint(many), data)
 	} else {
-		assert.True(t, open[many], "nobody is above the highest")
+		assert.True(t, open[many], "no token is above the highest")
 	}
 }

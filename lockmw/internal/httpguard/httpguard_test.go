@@ -65,8 +65,8 @@ type closing struct {
 
 func (c *closing) Close() error { c.closed = true; return nil }
 
-// A body above the limit is an error, whether or not its length was given. One whose length is above
-// it is not begun.
+// A body above the limit is an error, whether or not its length was
+// given. One whose length is above it is not begun.
 func TestBodiesAboveTheLimit(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int64{4, -1} {

@@ -94,7 +94,7 @@ func (n *nemesis) plan(step uint64, late bool) strike {
 	return s
 }
 
-// fits tells whether a fault goes with those that there are: of the same twice
+// fits reports whether a fault goes with those that there are: of the same twice
 // one would heal the other, a server that is down can't be made to fail
 // otherwise, and of two that forget at the same time a quorum promises nothing.
 func (s *strike) fits(k fault.Kind) bool {

@@ -46,7 +46,7 @@ type Deployment struct {
 	// Sentinel and Cluster are nil in other kinds.
 	Sentinel *redistest.Sentinel
 	Cluster  *redistest.Cluster
-	// Quorum tells whether the servers know nothing of each other, and a majority decides.
+	// Quorum reports whether the servers know nothing of each other, and a majority decides.
 	Quorum bool
 	// Forgetful is how many of a quorum's servers may forget at a time.
 	Forgetful int
@@ -110,7 +110,7 @@ func (d *Deployment) All() []*redistest.Server {
 	return d.Servers
 }
 
-// Remembers tells whether one server may forget what it knew without harm to exclusion.
+// Remembers reports whether one server may forget what it knew without harm to exclusion.
 func (d *Deployment) Remembers() bool { return d.Forgetful > 0 }
 
 // AwaitWhole returns once the servers agree on who serves what.

@@ -15,7 +15,7 @@ import (
 )
 
 // duplicates are requests that reach a server twice, at once or late, as from a client that
-// repeats what was not answered. The second reply goes to nobody: on a connection replies
+// repeats what was not answered. The second reply is dropped: on a connection replies
 // have no names, and one too many would be taken for the answer to another question.
 func duplicates() []Kind {
 	return []Kind{{

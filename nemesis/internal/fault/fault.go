@@ -62,13 +62,13 @@ type Kind struct {
 	Clock bool
 	// Apart: it leaves servers alone, so that one may fail meanwhile.
 	Apart bool
-	// Fits tells whether it makes sense; nil: always.
+	// Fits reports whether it makes sense; nil: always.
 	Fits func(*Field) bool
 	// New makes one, its target chosen by the dice.
 	New func(*Field, *rand.Rand) Fault
 }
 
-// VoidsExclusion tells whether two may believe in one lock while it
+// VoidsExclusion reports whether two may believe in one lock while it
 // is at work, and for a TTL after.
 func (k Kind) VoidsExclusion(d *deploy.Deployment) bool {
 	return k.Forgets && !d.Remembers() || k.Hangs && d.Sentinel != nil

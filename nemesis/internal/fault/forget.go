@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-const forgotten = "exclusion, for a TTL: what the server forgets, somebody else may have; not in " +
+const forgotten = "exclusion, for a TTL: what the server forgets, another owner may have; not in " +
 	"a quorum that is told to expect it"
 
 // forgetting are faults in which a server loses what it has confirmed.

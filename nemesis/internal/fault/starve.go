@@ -12,7 +12,7 @@ import (
 // starveFor is the longest that the processor is taken away: others use the machine too.
 const starveFor = time.Second
 
-// busyLoop ends by itself soon after, should nobody be there to kill
+// busyLoop ends by itself soon after, should the parent not be there to kill
 // it: ulimit counts seconds of processor time.
 const busyLoop = "ulimit -t 2; while :; do :; done"
 

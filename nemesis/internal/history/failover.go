@@ -116,7 +116,7 @@ func former(run Run) (f Former, found []Violation) {
 			p := byName[s.Process]
 			if p == nil {
 				found = append(found,
-					violation("former primary", "%q: nobody is called %q who has a lease on %s",
+					violation("former primary", "%q: no process called %q has a lease on %s",
 						s.Name, s.Process, o.Former))
 				continue
 			}

@@ -46,7 +46,7 @@ type Report struct {
 const (
 	// validSlack is for the rounding of clocks.
 	validSlack = time.Millisecond
-	// lateSlack is for a busy machine, in which nobody was paused for
+	// lateSlack is for a busy machine, in which no process was paused for
 	// long enough to be told as paused.
 	lateSlack = 60 * time.Millisecond
 )

@@ -28,5 +28,5 @@ type Lease struct {
 	Late    int64 // how long after Until belief went on though nothing had paused the process
 }
 
-// clean tells whether the lease ended by a release of which the process knows that it succeeded.
+// clean reports whether the lease ended by a release of which the process knows that it succeeded.
 func (l *Lease) clean() bool { return l.Over == Never && l.Freed != Never && l.Err == "" }

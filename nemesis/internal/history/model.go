@@ -17,7 +17,7 @@ type step struct {
 	fence int64
 }
 
-// lock is the state of a lock: who has it, by token, 0 for nobody, and the highest token so far.
+// lock is the state of a lock: who has it, by token, 0 for none, and the highest token so far.
 type lock struct{ holder, highest int64 }
 
 // model is the lock as porcupine sees it: one holder at a time, tokens rising.
@@ -43,7 +43,7 @@ func model() porcupine.Model {
 // operations are those of one name's leases: each is got between the call and the return
 // of Acquire, and ends within Release, or, if that is not known to have succeeded, at
 // any time after belief did. A fault that voids exclusion may have ended it from its own
-// beginning on, without the owner's knowing, be it before Acquire returned; hand-offs
+// beginning on, without the owner's knowing, perhaps before Acquire returned; hand-offs
 // that go on meanwhile inside the owner's process are not the lock's affair.
 func operations(leases []*Lease, excused []Window) []porcupine.Operation {
 	var all []porcupine.Operation

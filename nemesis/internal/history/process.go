@@ -155,7 +155,7 @@ func (p *Process) settle(l *Lease) {
 	l.Late = l.End - l.Until
 }
 
-// paused tells whether the process was, within an interval.
+// paused reports whether the process was, within an interval.
 func (p *Process) paused(from, to int64) bool {
 	_, was := excuse(p.pauses, from, to)
 	return was

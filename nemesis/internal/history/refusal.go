@@ -11,7 +11,7 @@ type Refusal struct {
 }
 
 // refusals finds those that came while their lease was believed in:
-// somebody else was there already.
+// another owner was there already.
 func refusals(refused []Refusal, leases []*Lease, excused []Window) []Violation {
 	type key struct {
 		name  string

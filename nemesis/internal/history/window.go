@@ -10,7 +10,7 @@ type Window struct {
 	Refused int64
 }
 
-// touches tells whether the window and an interval share an instant.
+// touches reports whether the window and an interval share an instant.
 func (w Window) touches(from, to int64) bool { return w.From <= to && from <= w.To }
 
 // excuse returns the window that touches an interval.

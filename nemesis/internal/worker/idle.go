@@ -20,7 +20,7 @@ func isIdle(name string) bool { return strings.HasPrefix(name, IdlePrefix) }
 // acquirers is the number of goroutines that take the idle leases.
 const acquirers = 32
 
-// idlers hold Spec.Idle leases on names of the worker's place, which nobody else wants, and take
+// idlers hold Spec.Idle leases on names of the worker's place, which no other wants, and take
 // those that are lost again. A successor takes over what a worker that was killed has left.
 type idlers struct {
 	spec   Spec

@@ -26,7 +26,7 @@ type Spec struct {
 	// Think is the longest that a caller waits before it takes a lock.
 	Think time.Duration
 	// Idle is how many leases more it holds all the time, on names of
-	// its own that nobody contends for.
+	// its own that no other contends for.
 	Idle int
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// telling is a store that tells of each grant and renewal before the engine hears of it: nobody
+// telling is a store that tells of each grant and renewal before the engine hears of it: no process
 // can believe in a deadline that the parent does not know. Deadlines are counted from when the
 // request reached it, which is a little later than the instant from which the engine counts.
 type telling struct {

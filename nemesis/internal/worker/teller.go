@@ -15,7 +15,7 @@ type teller struct {
 	out io.Writer
 }
 
-// tell returns when the parent has the event, or nobody listens any
+// tell returns when the parent has the event, or no reader listens any
 // more: then the worker is about to end too.
 func (t *teller) tell(e history.Event) {
 	line, err := json.Marshal(e)
