@@ -147,10 +147,14 @@ func TestManyLocksOneOfThemBusy(t *testing.T) {
 		names := manyNames(1000)
 		_, exit, err := lockmw.Enter(t.Context(), k, names[3])
 		require.NoError(t, err)
+		// Those asked at the same time are answered at one instant, and some of
+		// them ask once more before the refusal is seen; an instant later it has been.
+		s.Default(script.Acquire, script.Pass().Late(time.Second))
 		_, err = lockmw.Do(t.Context(), k, lockmw.KeysUpTo(1000, names...), answer, lockmw.Refuse())
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		require.ErrorContains(t, err, names[3])
-		require.Less(t, len(s.Calls(script.Acquire)), 200)
+		const atOnce = 64
+		require.LessOrEqual(t, len(s.Calls(script.Acquire)), 1+2*atOnce)
 		require.NoError(t, exit(nil))
 		for _, name := range names {
 			require.Empty(t, s.Owner(name))

@@ -1,6 +1,7 @@
 package lockmw_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +24,9 @@ func inBubble(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Kee
 		k, err := renewer.New(s, renewer.Config{TTL: renewer.DefaultTTL, Node: "here"})
 		require.NoError(t, err)
 		defer func() {
-			require.NoError(t, k.Shutdown(t.Context()))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // a failed test holds its locks
+			defer cancel()
+			require.NoError(t, k.Shutdown(ctx))
 			synctest.Wait()
 		}()
 		f(t, s, k)
