@@ -3,9 +3,9 @@
 //
 //	go run .                   everything, in about six minutes
 //	go run . -run cycles       one section: leases, cycles, overhead or load
-//	go run . -peers            every other library beside Lockbeat, in about twenty minutes; -run and -short hold here too
+//	go run . -peers            every other library beside Lockbeat, in about twenty minutes
 //	go run . -short            a smoke test in seconds; targets are not judged
-//	go run . -profile DIR      CPU and heap profiles beside the figures, which they worsen a little
+//	go run . -profile DIR      CPU and heap profiles beside the figures
 //
 // A figure from one machine says little about another; a ratio within one run says more. The
 // floor is what rueidis alone can do with the same Lua scripts: the same work for the

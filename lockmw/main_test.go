@@ -24,7 +24,8 @@ func inBubble(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Kee
 		k, err := renewer.New(s, renewer.Config{TTL: renewer.DefaultTTL, Node: "here"})
 		require.NoError(t, err)
 		defer func() {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // a failed test holds its locks
+			// a failed test holds its locks
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			require.NoError(t, k.Shutdown(ctx))
 			synctest.Wait()

@@ -2,10 +2,10 @@
 // the checkout, such as a condition negated or a statement dropped, and runs the tests that could
 // find it.
 //
-//	go run .                                          60 faults in the whole toolkit, by a seed that is printed
-//	go run . -seed 7 -n 20 -packages ./lockmw/...     20 others, of some packages
-//	go run . -seed 7 -list                            what would be planted
-//	go run . -one renewer/lease.go:42                 every fault for a line, or by its ID one of them
+//	go run .                                      60 faults, by a seed that is printed
+//	go run . -seed 7 -n 20 -packages ./lockmw/... 20 others, of some packages
+//	go run . -seed 7 -list                        what would be planted
+//	go run . -one renewer/lease.go:42             every fault for a line, or one by its ID
 //
 // A fault is found if a test fails twice with it, or hangs. It is looked for by the tests of its
 // own package, those of the file of the same name first, then by those of the packages that import

@@ -5,7 +5,7 @@
 //	go run .                                     every deployment, in about five minutes
 //	go run . -deployment quorum3 -seed 7 -v      one of them, by another plan, told as it goes
 //	go run . -faults kill-worker,blackhole       those faults only
-//	go run . -flaw deaf-renewal                  with a lock that is broken on purpose: it must fail
+//	go run . -flaw deaf-renewal                  with a lock broken on purpose: it must fail
 //
 // The exit status is 1 if a promise was broken, and the command that
 // runs the same again is printed. It needs Linux.

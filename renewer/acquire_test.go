@@ -111,7 +111,8 @@ func TestErrorsAreTold(t *testing.T) {
 	}{
 		{
 			"held elsewhere", renewer.ErrHeld, nil,
-			`acquire "a": held by another owner; last seen with there pid 7 (import); lapses in 4s`, func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
+			`acquire "a": held by another owner; last seen with there pid 7 (import); lapses in ` +
+				`4s`, func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
 				s.Script(script.Acquire, script.Taken(other, 4*time.Second))
 				_, err := k.TryAcquire(t.Context(), "a")
 				var e *renewer.Error

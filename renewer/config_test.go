@@ -183,11 +183,12 @@ func TestNames(t *testing.T) {
 			"it long",
 		strings.Repeat("x", 512):   "",
 		"a\x00{b}% \n\xff:fence ü": "",
-		"\x00lockbeat quorum":      `it begins with "\x00lockbeat", which stores keep for themselves; begin names with a prefix`,
-		"\x00lockbeat":             "which stores keep for themselves",
-		"\x00lockbea":              "",
-		"lockbeat quorum":          "",
-		"a\x00lockbeat quorum":     "",
+		"\x00lockbeat quorum": `it begins with "\x00lockbeat", which stores keep for ` +
+			`themselves; begin names with a prefix`,
+		"\x00lockbeat":         "which stores keep for themselves",
+		"\x00lockbea":          "",
+		"lockbeat quorum":      "",
+		"a\x00lockbeat quorum": "",
 	} {
 		err := renewer.CheckName(name)
 		if bad == "" {

@@ -273,7 +273,8 @@ func TestLogObserver(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, want := range []string{
-			`level=DEBUG msg="lock acquired" lock="a\nb" operation=transfer wait=0s attempts=1 contended=false fence=` + fmt.Sprint(l.Fence()),
+			`level=DEBUG msg="lock acquired" lock="a\nb" operation=transfer wait=0s attempts=1 ` +
+				`contended=false fence=` + fmt.Sprint(l.Fence()),
 			`level=DEBUG msg="lock not acquired"`,
 			`holder="here pid `,
 			`level=DEBUG msg="leases renewed" leases=1 failed=0 gone=0`,

@@ -37,7 +37,8 @@ func TestRecords(t *testing.T) {
 		require.NoError(t, l.Release(t.Context()))
 
 		l = acquire(t, k, "a")
-		seen, err = k.Prepare(t.Context(), renewer.Term{Name: "a", Fence: l.Fence(), TTL: time.Hour})
+		seen, err = k.Prepare(t.Context(),
+			renewer.Term{Name: "a", Fence: l.Fence(), TTL: time.Hour})
 		require.NoError(t, err)
 		require.Equal(t, renewer.Seen{
 			Status: renewer.StatusHeld, Fence: first, Seq: 1, Data: "x",
@@ -51,7 +52,8 @@ func TestRecords(t *testing.T) {
 		assert.Equal(t, first, lost.Fence)
 		assert.Equal(t, "a", lost.Name)
 		assert.EqualError(t, err,
-			`lockbeat: lease on "a" lost: the store says that it is not ours any more: a later holder has prepared to write its record`)
+			`lockbeat: lease on "a" lost: the store says that it is not ours any more: a later `+
+				`holder has prepared to write its record`)
 		_, err = k.Prepare(t.Context(), renewer.Term{Name: "a", Fence: first, TTL: time.Hour})
 		require.ErrorIs(t, err, renewer.ErrLost)
 		last := l.Fence()

@@ -73,13 +73,16 @@ func TestNotRunError(t *testing.T) {
 	t.Parallel()
 	cause := &renewer.Error{Op: "acquire", Name: "order:u1", Kind: renewer.ErrHeld}
 	for want, err := range map[string]*asynqmw.NotRunError{
-		`lockbeat: task not run, it comes back in 1.5s, with no attempt used up: acquire "order:u1": held by another owner`: {
+		`lockbeat: task not run, it comes back in 1.5s, with no attempt used up: acquire ` +
+			`"order:u1": held by another owner`: {
 			Err: cause, RetryIn: 1500 * time.Millisecond,
 		},
-		`lockbeat: task not run, it goes on as X in 1.5s: acquire "order:u1": held by another owner`: {
+		`lockbeat: task not run, it goes on as X in 1.5s: acquire "order:u1": held by another ` +
+			`owner`: {
 			Err: cause, RetryIn: 1500 * time.Millisecond, Copy: "X",
 		},
-		`lockbeat: task not run, and its last attempt's time is up: acquire "order:u1": held by another owner`: {
+		`lockbeat: task not run, and its last attempt's time is up: acquire "order:u1": held by ` +
+			`another owner`: {
 			Err: cause, Archived: true,
 		},
 		"lockbeat: task not run, and its last attempt's time is up; refusals before may have " +

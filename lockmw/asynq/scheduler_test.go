@@ -56,7 +56,8 @@ func TestOneSchedulerOfMany(t *testing.T) {
 		},
 		"PeriodicTaskManager": func(e *env, told *enqueued, node int) (asynqmw.Scheduler, error) {
 			return asynq.NewPeriodicTaskManager(asynq.PeriodicTaskManagerOpts{
-				RedisConnOpt: e.redis(), PeriodicTaskConfigProvider: entries{}, SchedulerOpts: &asynq.SchedulerOpts{
+				RedisConnOpt: e.redis(), PeriodicTaskConfigProvider: entries{},
+				SchedulerOpts: &asynq.SchedulerOpts{
 					LogLevel: asynq.FatalLevel, PostEnqueueFunc: func(*asynq.TaskInfo, error) {
 						told.add(node)
 					},

@@ -30,7 +30,8 @@ func TestTheReadmesExamplesExcludeEachOther(t *testing.T) {
 		`http.Handle("POST /accounts/{id}/transfer", httpmw.Exclusive(keeper, func(r *http.Request) (string, error) {
     return lockmw.Key("account", r.PathValue("id")), nil
 })(transfer))`,
-		`grpcmw.ForMethod(bank.Bank_Transfer_FullMethodName, func(r *bank.TransferRequest) string { return lockmw.Key("account", r.GetFrom()) })`,
+		`grpcmw.ForMethod(bank.Bank_Transfer_FullMethodName, func(r *bank.TransferRequest) ` +
+			`string { return lockmw.Key("account", r.GetFrom()) })`,
 	} {
 		require.Contains(t, string(readme), copied,
 			"the README has other examples now; change this test with them: %s", copied)

@@ -67,7 +67,8 @@ func TestRefusedJobs(t *testing.T) {
 			"hold of an interval", "job", everyMinute, nothing,
 			[]cronmw.Option{cronmw.HoldAtLeast(minute)},
 			renewer.ErrConfig,
-			`job "job": lockbeat: invalid configuration: HoldAtLeast is 1m0s, but the schedule has ticks 1m0s apart`,
+			`job "job": lockbeat: invalid configuration: HoldAtLeast is 1m0s, but the schedule ` +
+				`has ticks 1m0s apart`,
 		},
 		{
 			"negative hold", "job", everyMinute, nothing,

@@ -63,7 +63,8 @@ func TestProcessesWithSkewedClocks(t *testing.T) {
 				"left it out", tick)
 		default:
 			assert.Fail(t, "not once",
-				"%d runs of the tick at %v, which %d nodes took note of in time", n, tick, met[tick.UnixMilli()])
+				"%d runs of the tick at %v, which %d nodes took note of in time",
+				n, tick, met[tick.UnixMilli()])
 		}
 	}
 	assert.GreaterOrEqual(t, once, ticks*3/4)

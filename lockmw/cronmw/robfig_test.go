@@ -129,7 +129,8 @@ func TestRobfigWrapper(t *testing.T) {
 			c.Schedule(schedule, cron.NewChain(wrapper).Then(job))
 			running(t, c)
 			require.PanicsWithValue(t,
-				`lockbeat: the wrapper of job "job" is used for a second one: make another, with a name of its own`,
+				`lockbeat: the wrapper of job "job" is used for a second one: make another, with `+
+					`a name of its own`,
 				func() { wrapper(job) })
 		}
 		elapse(time.Hour + time.Second)

@@ -122,7 +122,8 @@ func callOrStream(
 	if err != nil {
 		return err
 	}
-	if err := stream.Send(outputRequest(account)); err != nil && err != io.EOF { //nolint:errorlint // as gRPC says it
+	err = stream.Send(outputRequest(account))
+	if err != nil && err != io.EOF { //nolint:errorlint // as gRPC says it
 		return err
 	}
 	return drain(stream)

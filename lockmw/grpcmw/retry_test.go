@@ -23,7 +23,8 @@ import (
 // patient is what a client configures to be served when the lock is
 // free again. Its own backoff is longer than any test.
 const patient = `{"methodConfig": [{"name": [{"service": "grpc.testing.TestService"}], "retryPolicy": {
-	"maxAttempts": 4, "initialBackoff": "60s", "maxBackoff": "60s", "backoffMultiplier": 1, "retryableStatusCodes": ["ABORTED", "UNAVAILABLE"]}}]}`
+	"maxAttempts": 4, "initialBackoff": "60s", "maxBackoff": "60s", "backoffMultiplier": 1,
+	"retryableStatusCodes": ["ABORTED", "UNAVAILABLE"]}}]}`
 
 // tries records when a server was tried, and by what trailer it put a client off.
 type tries struct {

@@ -43,7 +43,8 @@ func TestRulesAreCheckedAtConstruction(t *testing.T) {
 		`grpc.testing.SimpleRequest is no service: see`: func() {
 			grpcmw.ForWholeMethod("/grpc.testing.SimpleRequest/Get")
 		},
-		`from *grpc_testing.SimpleRequest, but the method's request is *grpc_testing.Empty`: func() {
+		"from *grpc_testing.SimpleRequest, but the method's request is " +
+			"*grpc_testing.Empty": func() {
 			grpcmw.ForMethod(pb.TestService_EmptyCall_FullMethodName, key)
 		},
 		`from string, but the method's request is *grpc_testing.SimpleRequest`: func() {

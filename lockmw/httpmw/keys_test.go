@@ -106,7 +106,8 @@ func TestKeyErrorsGoToTheResponder(t *testing.T) {
 	do(h, r)
 	require.ErrorIs(t, got, renewer.ErrConfig)
 	assert.ErrorContains(t, got,
-		`the route "GET /accounts/{nr}" has no wildcard {id} for httpmw.PathValue: put the lock on the route itself`)
+		`the route "GET /accounts/{nr}" has no wildcard {id} for httpmw.PathValue: put the lock `+
+			`on the route itself`)
 }
 
 // What an option or an argument can't mean is said when the program starts.
@@ -158,7 +159,8 @@ func TestMisuseAtConstruction(t *testing.T) {
 			},
 		},
 		{"httpmw.ReceiveFence needs a handler", func() { httpmw.ReceiveFence(nil) }},
-		{`httpmw.PathValue needs the name of a wildcard of the route, such as "id" for /accounts/{id}`, func() {
+		{`httpmw.PathValue needs the name of a wildcard of the route, such as "id" for ` +
+			`/accounts/{id}`, func() {
 			httpmw.PathValue("")
 		}},
 		{`httpmw.Header needs the name of a header, such as "Idempotency-Key"`, func() {

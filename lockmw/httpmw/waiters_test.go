@@ -124,7 +124,8 @@ func TestOneClientFilledTheLine(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var got error
-		h := httpmw.Exclusive(k, httpmw.Header("Key"), httpmw.MaxWaitersPerClient(3, httpmw.Header("User")),
+		h := httpmw.Exclusive(k, httpmw.Header("Key"),
+			httpmw.MaxWaitersPerClient(3, httpmw.Header("User")),
 			httpmw.OnBusy(func(w http.ResponseWriter, r *http.Request, err error) {
 				got = err
 				httpmw.Respond(w, r, err)

@@ -24,10 +24,14 @@ func FuzzStoredAnswer(f *testing.F) {
 		`{"status":500}`, `{"status":-1}`,
 		`{"status":204,"body":"cGVu"}`, `[]`, `{"status":200,"header":{"":["\n"]}}`,
 		`{"status":200,"trailer":{"A":["b"],"Set-Cookie":["c"]}}`,
-		`{"status":200,"header":{"A":["b\r\nSet-Cookie: c=d\r\n\r\n<html>"],"B\r\nSet-Cookie":["c"],"set-cookie":["e"],"C: d":["e"]}}`,
-		`{"status":200,"body":"cGVu","trailer":{"A\r\nSet-Cookie":["c"],"A, Set-Cookie":["c"],"X":["\u0000\r\nY: z"]}}`,
-		`{"status":200,"body":"cGVu","header":{"Transfer-Encoding":["chunked"],"content-length":["1"],"Trailer":["X"],"Connection":["close"]}}`,
-		`{"status":304,"header":{"Trailer:X":["y"],"trailer:X":["y"],"Lockbeat-Refused":["true"],"Upgrade":["h2c"]}}`,
+		`{"status":200,"header":{"A":["b\r\nSet-Cookie: c=d\r\n\r\n<html>"],` +
+			`"B\r\nSet-Cookie":["c"],"set-cookie":["e"],"C: d":["e"]}}`,
+		`{"status":200,"body":"cGVu","trailer":{"A\r\nSet-Cookie":["c"],"A, Set-Cookie":["c"],` +
+			`"X":["\u0000\r\nY: z"]}}`,
+		`{"status":200,"body":"cGVu","header":{"Transfer-Encoding":["chunked"],` +
+			`"content-length":["1"],"Trailer":["X"],"Connection":["close"]}}`,
+		`{"status":304,"header":{"Trailer:X":["y"],"trailer:X":["y"],"Lockbeat-Refused":["true"],` +
+			`"Upgrade":["h2c"]}}`,
 		`{"status":101}`, `{"status":199}`, `{"status":999}`, `{"status":1000}`,
 		`{"status":205,"body":"cGVu","header":{"É":["ü"]}}`,
 	} {

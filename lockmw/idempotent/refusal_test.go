@@ -148,8 +148,10 @@ func TestTheCallerFunctionSaysTheAnswer(t *testing.T) {
 func TestALostLockIsAskedOfNoResponder(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(s *script.Store, name string){
-		"free":  func(s *script.Store, name string) { s.Delete(name) },
-		"taken": func(s *script.Store, name string) { s.Overwrite(name, renewer.Holder{}, time.Hour) },
+		"free": func(s *script.Store, name string) { s.Delete(name) },
+		"taken": func(s *script.Store, name string) {
+			s.Overwrite(name, renewer.Holder{}, time.Hour)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,7 +177,9 @@ func TestACallerFunctionMayReturnAnyError(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
 	for _, err := range []error{once.ErrInput, once.ErrResult, once.ErrRecord, idempotent.ErrKey} {
-		h := idempotent.Middleware(k, func(*http.Request) (string, error) { return "", err })(never(t))
+		h := idempotent.Middleware(k, func(*http.Request) (string, error) {
+			return "", err
+		})(never(t))
 		p := requireProblem(t, do(h, order(t.Context(), "k", "pen")), http.StatusBadRequest,
 			httpmw.TypeBadRequest)
 		assert.Contains(t, p.Detail, "does not say what to lock")

@@ -166,7 +166,8 @@ func TestExhausted(t *testing.T) {
 		assert.Equal(t, 4, e.Attempts)
 		assert.Equal(t, "here", e.Last.Node)
 		assert.Regexp(
-			t, `^lockbeat: once "a": all attempts have failed; attempts: 4, the last by here pid \d+$`, err.Error(),
+			t, `^lockbeat: once "a": all attempts have failed; attempts: 4, the last by here pid `+
+				`\d+$`, err.Error(),
 		)
 
 		elapse(time.Hour)
@@ -300,7 +301,7 @@ func TestARefusalIsToldOnceAndAsItIs(t *testing.T) {
 		l, err := k.Acquire(t.Context(), "a")
 		require.NoError(t, err)
 		_, err = once.Do(t.Context(), k, "a", never(t), once.Wait(0))
-		_, bare := err.(*renewer.Error) //nolint:errorlint // whether it is one, not whether it wraps one
+		_, bare := err.(*renewer.Error) //nolint:errorlint // not whether it wraps one
 		assert.True(t, bare, "%T", err)
 		require.NoError(t, l.Release(t.Context()))
 

@@ -92,7 +92,8 @@ func TestCallersWhoMeetShareACommand(t *testing.T) {
 		crowd := c.ask(t.Context(), t, 2, 2, 200, double)
 		lone()
 		crowd()
-		assert.Equal(t, time.Second, time.Since(start), "and no caller waits for an answer to others")
+		assert.Equal(t, time.Second, time.Since(start),
+			"and no caller waits for an answer to others")
 		assert.LessOrEqual(t, c.alone.Load()+c.together.Load(), int64(50), "200 that meet")
 		assert.LessOrEqual(t, c.most.Load(), int64(redisstore.GroupMost))
 	})

@@ -76,7 +76,8 @@ func TestLookScript(t *testing.T) {
 		assert.Equal(t, "9007199254740991 3 9007199254740990\ndata\nand more", s.get(t, recordA))
 		s.pttl(t, recordA, minute-5000, minute)
 
-		t.Log("one that another program has made to live for ever is given an end by who looks next")
+		t.Log("one that another program has made to live for ever is given an end by who looks " +
+			"next")
 		s.ok(t, "SET", recordA, "7 3 1\nx")
 		look(t, store, "a", 8, time.Minute)
 		s.pttl(t, recordA, minute-5000, minute)

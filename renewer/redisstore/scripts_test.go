@@ -154,7 +154,8 @@ func TestReleaseScript(t *testing.T) {
 		assert.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status, "ours")
 		assert.Zero(t, s.number(t, "EXISTS", lease))
 		assert.Equal(t, int64(1), s.number(t, "EXISTS", fence), "the counter stays")
-		assert.Equal(t, renewer.StatusGone, release(t, store, hold("a", "a", 0)).Status, "no owner's")
+		assert.Equal(t, renewer.StatusGone, release(t, store, hold("a", "a", 0)).Status,
+			"no owner's")
 
 		mine(t, store, claim("a", "a", time.Minute))
 		answers := store.Release(t.Context(), []renewer.Hold{hold("a", "a", 0), hold("a", "a", 0)})

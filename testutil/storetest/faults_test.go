@@ -298,7 +298,9 @@ var faults = map[string]struct {
 		}}
 	}, "a watch stopped from its own wake"},
 	"preparing promises nothing": {func() broken {
-		return broken{prepare: func(s *memory.Store, ctx context.Context, terms []renewer.Term) []renewer.Seen {
+		return broken{prepare: func(s *memory.Store, ctx context.Context,
+			terms []renewer.Term,
+		) []renewer.Seen {
 			if terms[0].Fence == 1 {
 				return s.Prepare(ctx, terms)
 			}
@@ -307,7 +309,9 @@ var faults = map[string]struct {
 				names = append(names, t.Name)
 			}
 			return s.Read(ctx, names)
-		}, write: func(s *memory.Store, ctx context.Context, records []renewer.Record) []renewer.Answer {
+		}, write: func(s *memory.Store, ctx context.Context,
+			records []renewer.Record,
+		) []renewer.Answer {
 			for _, r := range records {
 				s.Prepare(ctx, []renewer.Term{{Name: r.Name, Fence: r.Fence, TTL: r.TTL}})
 			}
@@ -315,7 +319,9 @@ var faults = map[string]struct {
 		}}
 	}, "a late write is refused"},
 	"a read begins a term": {func() broken {
-		return broken{read: func(s *memory.Store, ctx context.Context, names []string) []renewer.Seen {
+		return broken{read: func(s *memory.Store, ctx context.Context,
+			names []string,
+		) []renewer.Seen {
 			var terms []renewer.Term
 			for _, name := range names {
 				terms = append(terms, renewer.Term{Name: name, Fence: 40, TTL: time.Hour})

@@ -168,7 +168,8 @@ func TestFaultsBite(t *testing.T) {
 			require.NotNil(t, bite, "say what it does")
 			f := open(t, deploy.Standalone)
 			// Something to load: slowly, it takes seconds.
-			const fill = `for i = 1, 5000 do redis.call('SET', 'lockbeat:{' .. i .. '}', 'x', 'PX', 60000) end`
+			const fill = `for i = 1, 5000 do redis.call('SET', 'lockbeat:{' .. i .. '}', 'x', ` +
+				`'PX', 60000) end`
 			err := f.Deployment.Servers[0].Do("EVAL", fill, "0").Error()
 			require.True(t, rueidis.IsRedisNil(err), "%v", err)
 			require.Equal(t, renewer.StatusHeld, f.acquire("held").Status)

@@ -53,7 +53,9 @@ func TestTimetablesKeepOrder(t *testing.T) {
 		return func() timetable { return timing.NewWheel(round, placeOf) }
 	}
 	for name, fresh := range map[string]func() timetable{
-		"heap":                          func() timetable { return timing.NewDeadlineHeap(placeOf) },
+		"heap": func() timetable {
+			return timing.NewDeadlineHeap(placeOf)
+		},
 		"wheel":                         wheel(5120),
 		"wheel, many rounds ahead":      wheel(1),
 		"wheel, everything in one span": wheel(1000 * time.Hour),

@@ -75,8 +75,12 @@ func TestLearnAsksTheNextServer(t *testing.T) {
 			<-time.After(time.Hour)
 			return nil, errDown
 		}, topology.AskTimeout},
-		"fails":   {func(context.Context, string) (redisreply.Reply, error) { return nil, errDown }, 0},
-		"is none": {func(context.Context, string) (redisreply.Reply, error) { return text("x"), nil }, 0},
+		"fails": {func(context.Context, string) (redisreply.Reply, error) {
+			return nil, errDown
+		}, 0},
+		"is none": {func(context.Context, string) (redisreply.Reply, error) {
+			return text("x"), nil
+		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
