@@ -24,7 +24,7 @@ import (
 // Clients come from outside. What they can take hold of is bounded: by the options of the locks, by
 // the keeper's renewer.Config.MaxHold, and, for clients that are gone, by gRPC's own.
 func newServer(k *renewer.Keeper, l *ledger.Ledger) *grpc.Server {
-	account := func(r interface{ GetFrom() string }) string {
+	account := func(r *bank.TransferRequest) string {
 		return lockmw.Key("account", r.GetFrom())
 	}
 	bounds := []grpcmw.ServerOption{
@@ -60,19 +60,15 @@ type service struct {
 }
 
 func (s service) Transfer(ctx context.Context, r *bank.TransferRequest) (*bank.Receipt, error) {
-	return s.carryOut(ctx, ledger.Order{
+	left, err := s.ledger.Transfer(ctx, ledger.Order{
 		From: r.GetFrom(), To: r.GetTo(), Amount: int(r.GetAmount()), Seconds: r.GetSeconds(),
 	})
-}
-
-func (s service) Withdraw(ctx context.Context, r *bank.WithdrawRequest) (*bank.Receipt, error) {
-	return s.carryOut(ctx, ledger.Order{From: r.GetFrom(), To: "cash", Amount: int(r.GetAmount())})
-}
-
-func (s service) carryOut(ctx context.Context, o ledger.Order) (*bank.Receipt, error) {
-	left, err := s.ledger.Transfer(ctx, o)
 	if err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
-	return &bank.Receipt{Account: o.From, Balance: int32(left)}, nil
+	return &bank.Receipt{Balance: int32(left)}, nil
+}
+
+func (s service) Withdraw(ctx context.Context, r *bank.TransferRequest) (*bank.Receipt, error) {
+	return s.Transfer(ctx, r)
 }

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -46,22 +44,10 @@ func (s service) Counter(
 	}
 }
 
-// UnlockedTransfer is the same as Transfer, to see what the lock is for: it has no rule.
-func (s service) UnlockedTransfer(
-	ctx context.Context, r *bank.TransferRequest,
-) (*bank.Receipt, error) {
-	return s.Transfer(ctx, r)
-}
-
 // address says who makes a call. Behind a login it would be the account that logged in.
-func address(ctx context.Context) string {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
-		return ""
-	}
-	host, _, err := net.SplitHostPort(p.Addr.String())
-	if err != nil {
-		return p.Addr.String()
+func address(ctx context.Context) (host string) {
+	if p, ok := peer.FromContext(ctx); ok {
+		host, _, _ = net.SplitHostPort(p.Addr.String())
 	}
 	return host
 }
@@ -74,8 +60,7 @@ func counter(ctx context.Context, b *twoservers.Bank, conn *grpc.ClientConn) err
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	begun := time.Now()
-	b.Command("[1]", fmt.Sprintf("grpcurl -plaintext -d @ %s %s", conn.Target(),
-		strings.TrimPrefix(bank.Bank_Counter_FullMethodName, "/")))
+	b.Print("[1] $ grpcurl -plaintext -d @ %s bank.Bank/Counter", conn.Target())
 	stream, err := bank.NewBankClient(conn).Counter(ctx)
 	if err != nil {
 		return err
@@ -88,7 +73,7 @@ func counter(ctx context.Context, b *twoservers.Bank, conn *grpc.ClientConn) err
 	_, err = stream.Recv()
 	gone := reply(nil, err, stream.Trailer())
 	gone.Took = time.Since(begun)
-	b.Answer("[1]", gone.Head, gone.Took, gone.Rest...)
+	b.Answer("[1]", gone)
 	b.Resume()
 
 	b.Claim("a stream has one lock for all of its messages", two == one-1,
@@ -107,12 +92,9 @@ func ask(
 	from string,
 ) (left int32, err error) {
 	order := &bank.TransferRequest{From: from, To: "bob", Amount: 1}
-	begun := time.Now()
-	b.Print("    [1] > %s", asJSON(order))
 	_ = stream.Send(order) // Recv says why not
 	receipt, err := stream.Recv()
-	if err == nil {
-		b.Answer("[1]", "< "+asJSON(receipt), time.Since(begun))
-	}
+	b.Print("[1] < %s", asJSON(order))
+	b.Print("[1] > %s", asJSON(receipt))
 	return receipt.GetBalance(), err
 }

@@ -6,12 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync/atomic"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -41,26 +39,25 @@ func call(conn *grpc.ClientConn, method string, in proto.Message) twoservers.Cal
 func reply(receipt *bank.Receipt, err error, trailer metadata.MD) twoservers.Reply {
 	r := twoservers.Reply{Says: status.Code(err).String(), Balance: int(receipt.GetBalance())}
 	if err == nil {
-		r.Head = "OK"
-		r.Rest = []string{asJSON(receipt)}
+		r.Lines = []string{"OK", asJSON(receipt)}
 		return r
 	}
-	r.Head = r.Says + ": " + status.Convert(err).Message()
+	r.Lines = []string{r.Says + ": " + status.Convert(err).Message()}
 	for _, d := range status.Convert(err).Details() {
 		switch d := d.(type) {
 		case *errdetails.ErrorInfo:
 			r.Says += " " + strings.TrimPrefix(d.GetDomain()+":"+d.GetReason(), grpcmw.Domain+":")
-			r.Rest = append(r.Rest, "ErrorInfo: "+d.GetReason()+" ("+d.GetDomain()+")")
+			r.Lines = append(r.Lines, "ErrorInfo: "+d.GetReason()+" ("+d.GetDomain()+")")
 		case *errdetails.RetryInfo:
 			r.Says += " +RetryInfo"
-			r.Rest = append(r.Rest, "RetryInfo: "+demo.Span(d.GetRetryDelay().AsDuration()))
+			r.Lines = append(r.Lines, "RetryInfo: "+demo.Span(d.GetRetryDelay().AsDuration()))
 		}
 	}
 	for _, value := range trailer.Get("grpc-retry-pushback-ms") {
 		if value != "-1" { // never
 			r.Says += " +pushback"
 		}
-		r.Rest = append(r.Rest, "trailer grpc-retry-pushback-ms: "+value)
+		r.Lines = append(r.Lines, "trailer grpc-retry-pushback-ms: "+value)
 	}
 	return r
 }
@@ -74,19 +71,3 @@ func asJSON(m proto.Message) string {
 	}
 	return b.String()
 }
-
-// attempts counts those that a client makes.
-type attempts struct{ made *atomic.Int64 }
-
-var _ stats.Handler = attempts{}
-
-func (attempts) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
-
-func (a attempts) HandleRPC(_ context.Context, s stats.RPCStats) {
-	if _, ok := s.(*stats.Begin); ok {
-		a.made.Add(1)
-	}
-}
-
-func (attempts) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-func (attempts) HandleConn(context.Context, stats.ConnStats)                       {}

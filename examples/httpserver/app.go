@@ -19,7 +19,6 @@ func routes(k *renewer.Keeper, l *ledger.Ledger) http.Handler {
 	b := bank{l}
 
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /accounts/{id}", b.balance)
 	mux.Handle("POST /accounts/{id}/transfer", inLine(http.HandlerFunc(b.transfer)))
 	mux.Handle("POST /accounts/{id}/withdraw", orNever(http.HandlerFunc(b.withdraw)))
 	// the same handler, to see what the lock is for
@@ -57,24 +56,11 @@ func (b bank) carryOut(w http.ResponseWriter, r *http.Request, o ledger.Order) {
 	left, err := b.ledger.Transfer(r.Context(), o)
 	switch {
 	case err == nil:
-		answer(w, o.From, left)
+		w.Header().Set("Content-Type", "application/json")
+		// a client that has gone needs none
+		_ = json.NewEncoder(w).Encode(map[string]any{"account": o.From, "balance": left})
 	case r.Context().Err() == nil:
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 	default: // the client has gone, or the lock is lost and httpmw answers
 	}
-}
-
-func (b bank) balance(w http.ResponseWriter, r *http.Request) {
-	left, err := b.ledger.Balance(r.PathValue("id"))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusNotFound)
-		return
-	}
-	answer(w, r.PathValue("id"), left)
-}
-
-func answer(w http.ResponseWriter, account string, balance int) {
-	w.Header().Set("Content-Type", "application/json")
-	// a client that has gone needs none
-	_ = json.NewEncoder(w).Encode(map[string]any{"account": account, "balance": balance})
 }

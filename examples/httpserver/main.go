@@ -4,7 +4,6 @@
 //
 //	go run ./examples/httpserver                          # Redis runs inside the program
 //	go run ./examples/httpserver -redis localhost:6379    # on your own, left as it was found
-//	go run ./examples/httpserver -stay                    # goes on, for a curl of your own
 //
 // It sends requests, real ones, and prints them as curl commands with their answers: what a client
 // gets that waits in line, is refused, names nothing to lock, or comes when Redis is gone. Then it
@@ -12,7 +11,7 @@
 // did not hold.
 //
 // Read app.go first: it is what you would write. The rest plays the clients: main.go says what
-// happens, curl.go sends and prints. The parts that grpcserver shares are in internal/twoservers.
+// happens, sends and prints. The parts that grpcserver shares are in internal/twoservers.
 package main
 
 import (
@@ -24,7 +23,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/lockbeat/lockbeat/examples/internal/demo"
 	"github.com/lockbeat/lockbeat/examples/internal/twoservers"
@@ -44,7 +42,6 @@ const (
 func tell(ctx context.Context, d *demo.Demo) error {
 	b := &twoservers.Bank{
 		Demo: d, Ledger: twoservers.NewLedger(), OK: ok, Busy: busy, NoKey: badRequest,
-		Refused: "422",
 	}
 	var urls [2]string
 	for i := range urls {
@@ -62,43 +59,44 @@ func tell(ctx context.Context, d *demo.Demo) error {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: twoservers.Racers}}
 	d.AtEnd(func(context.Context) error { client.CloseIdleConnections(); return nil })
 	post := func(server int, path, body string) twoservers.Call {
-		return request{http.MethodPost, urls[server] + path, "", body}.call(client)
+		return request{urls[server] + path, body}.call(client)
 	}
-	const body = `{"to":"bob","amount":1,"seconds":%v}`
-	b.Transfer = func(server int, from string, seconds float64) twoservers.Call {
-		return post(server, "/accounts/"+from+"/transfer", fmt.Sprintf(body, seconds))
+	transfer := func(path string) twoservers.Transfer {
+		return func(server int, from string, seconds float64) twoservers.Call {
+			return post(server, fmt.Sprintf(path, from),
+				fmt.Sprintf(`{"to":"bob","amount":1,"seconds":%v}`, seconds))
+		}
 	}
-	b.Unlocked = func(server int, from string, seconds float64) twoservers.Call {
-		return post(server, "/unlocked/accounts/"+from+"/transfer", fmt.Sprintf(body, seconds))
-	}
+	b.Transfer = transfer("/accounts/%s/transfer")
 	b.Withdraw = func(server int, from string) twoservers.Call {
 		return post(server, "/accounts/"+from+"/withdraw", "")
 	}
-	b.Nameless = request{ // 600 bytes, more than the name of a lock may have
-		http.MethodPost, fmt.Sprintf("%s/accounts/%0600d/withdraw", urls[0], 0),
-		urls[0] + "/accounts/$(printf %0600d 0)/withdraw", "",
-	}.call(client)
+	b.Nameless = b.Withdraw(0, strings.Repeat("0", 600)) // more than the name of a lock may have
+	b.Nameless.Command = request{urls[0] + "/accounts/$(printf %0600d 0)/withdraw", ""}.curl()
 
 	d.Print("Two HTTP servers share the accounts of a bank: web-1, %s, and web-2, %s. Redis: %s.",
 		urls[0], urls[1], d.Where())
-	return b.Tell(ctx, func(ctx context.Context) error { return cut(ctx, b) })
+	return b.Tell(ctx, func(ctx context.Context) error {
+		ok, left, most := b.Race(ctx, "open", transfer("/unlocked/accounts/%s/transfer"))
+		b.Claim("race without the lock: the balance is wrong", left != twoservers.Funds-ok && most > 1,
+			"%d; %d would be right", left, twoservers.Funds-ok)
+		return cut(ctx, b)
+	})
 }
 
 // cut is what becomes of requests when Redis is gone.
 func cut(ctx context.Context, b *twoservers.Bank) error {
 	b.Act("Redis is stopped, in the middle of a transfer")
-	before, _ := b.Ledger.Balance("ada")
-	began := time.Now()
+	before, _, _ := b.Ledger.Account("ada")
 	first := b.Begin(ctx, "[1]", b.Transfer(0, "ada", 2*demo.TTL.Seconds()))
 	if err := b.Ledger.Await(ctx, "ada"); err != nil {
 		return err
 	}
 	b.Stop(1)
 	down := b.Show(ctx, "[2]", b.Withdraw(1, "bob"))
-	stopped := <-first
-	b.Answer("[1]", stopped.Head, time.Since(began), stopped.Rest...)
+	stopped := b.Answer("[1]", <-first)
 	b.Resume()
-	after, _ := b.Ledger.Balance("ada")
+	after, _, _ := b.Ledger.Account("ada")
 	b.Claim("no answer about locks is never \"busy\", and runs nothing", down.Says == unavailable,
 		"%s", down.Brief())
 	b.Claim("a lock lost in the middle stops the transfer", stopped.Says == lost, "%s",
@@ -107,23 +105,15 @@ func cut(ctx context.Context, b *twoservers.Bank) error {
 	return nil
 }
 
-// request is one to be sent, and to be printed as a command that does the same.
-type request struct {
-	method, url string
-	shown       string // the URL as a shell needs it, if that is another
-	body        string
-}
+// request is a POST to be sent, and to be printed as a command that does the same.
+type request struct{ url, body string }
 
 // curl is the command.
 func (q request) curl() string {
-	url := q.url
-	if q.shown != "" {
-		url = q.shown
-	}
 	if q.body == "" {
-		return fmt.Sprintf("curl -i %s -X %s", url, q.method)
+		return "curl -iX POST " + q.url
 	}
-	return fmt.Sprintf("curl -i %s -d '%s'", url, q.body)
+	return fmt.Sprintf("curl -i %s -d '%s'", q.url, q.body)
 }
 
 func (q request) call(client *http.Client) twoservers.Call {
@@ -131,7 +121,7 @@ func (q request) call(client *http.Client) twoservers.Call {
 		Command: q.curl(), Send: func(ctx context.Context) twoservers.Reply {
 			r, err := q.send(ctx, client)
 			if err != nil {
-				return twoservers.Reply{Says: err.Error(), Head: err.Error()}
+				return twoservers.Reply{Says: err.Error(), Lines: []string{err.Error()}}
 			}
 			return r
 		},
@@ -139,9 +129,9 @@ func (q request) call(client *http.Client) twoservers.Call {
 }
 
 // send sends a request. What is printed of the answer is the status, the headers that matter here,
-// and the body: a problem with a line for each field, so that it can be read.
+// and the body.
 func (q request) send(ctx context.Context, client *http.Client) (r twoservers.Reply, err error) {
-	req, err := http.NewRequestWithContext(ctx, q.method, q.url, strings.NewReader(q.body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.url, strings.NewReader(q.body))
 	if err != nil {
 		return r, err
 	}
@@ -154,30 +144,23 @@ func (q request) send(ctx context.Context, client *http.Client) (r twoservers.Re
 	if err != nil {
 		return r, err
 	}
-	r.Says, r.Head = strconv.Itoa(res.StatusCode), res.Proto+" "+res.Status
-	for _, name := range []string{"Content-Type", "Retry-After"} {
-		if value := res.Header.Get(name); value != "" {
-			r.Rest = append(r.Rest, name+": "+value)
-		}
-	}
+	r.Says, r.Lines = strconv.Itoa(res.StatusCode), []string{res.Proto + " " + res.Status}
 	var answer struct {
 		Type    string
 		Balance int
 	}
 	_ = json.Unmarshal(body, &answer) // it may be text
 	r.Balance = answer.Balance
-	body = bytes.TrimSpace(body)
-	if res.Header.Get("Content-Type") == "application/problem+json" {
-		_, typ, _ := strings.Cut(answer.Type, "#")
-		r.Says += " " + typ
-		if res.Header.Get("Retry-After") != "" {
-			r.Says += " +Retry-After"
-		}
-		var b bytes.Buffer
-		if json.Indent(&b, body, "", "  ") == nil {
-			body = b.Bytes()
-		}
+	if _, problem, ok := strings.Cut(answer.Type, "#"); ok {
+		r.Says += " " + problem
+		var lines bytes.Buffer
+		_ = json.Indent(&lines, body, "", "  ")
+		body = lines.Bytes()
 	}
-	r.Rest = append(r.Rest, strings.Split(string(body), "\n")...)
+	if after := res.Header.Get("Retry-After"); after != "" {
+		r.Says += " +Retry-After"
+		r.Lines = append(r.Lines, "Retry-After: "+after)
+	}
+	r.Lines = append(r.Lines, strings.Split(strings.TrimSpace(string(body)), "\n")...)
 	return r, nil
 }

@@ -22,12 +22,11 @@ const (
 )
 
 type TransferRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	From   string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
-	To     string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
-	Amount int32                  `protobuf:"varint,3,opt,name=amount,proto3" json:"amount,omitempty"`
-	// seconds is how long the transfer is thought over.
-	Seconds       float64 `protobuf:"fixed64,4,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	Amount        int32                  `protobuf:"varint,3,opt,name=amount,proto3" json:"amount,omitempty"`
+	Seconds       float64                `protobuf:"fixed64,4,opt,name=seconds,proto3" json:"seconds,omitempty"` // how long the transfer is thought over
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -90,70 +89,16 @@ func (x *TransferRequest) GetSeconds() float64 {
 	return 0
 }
 
-type WithdrawRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
-	Amount        int32                  `protobuf:"varint,2,opt,name=amount,proto3" json:"amount,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WithdrawRequest) Reset() {
-	*x = WithdrawRequest{}
-	mi := &file_bank_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WithdrawRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WithdrawRequest) ProtoMessage() {}
-
-func (x *WithdrawRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_bank_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WithdrawRequest.ProtoReflect.Descriptor instead.
-func (*WithdrawRequest) Descriptor() ([]byte, []int) {
-	return file_bank_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *WithdrawRequest) GetFrom() string {
-	if x != nil {
-		return x.From
-	}
-	return ""
-}
-
-func (x *WithdrawRequest) GetAmount() int32 {
-	if x != nil {
-		return x.Amount
-	}
-	return 0
-}
-
 type Receipt struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Account string                 `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
-	// balance is what is left on the account.
-	Balance       int32 `protobuf:"varint,2,opt,name=balance,proto3" json:"balance,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Balance       int32                  `protobuf:"varint,1,opt,name=balance,proto3" json:"balance,omitempty"` // what is left on the account
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Receipt) Reset() {
 	*x = Receipt{}
-	mi := &file_bank_proto_msgTypes[2]
+	mi := &file_bank_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -165,7 +110,7 @@ func (x *Receipt) String() string {
 func (*Receipt) ProtoMessage() {}
 
 func (x *Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_bank_proto_msgTypes[2]
+	mi := &file_bank_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -178,14 +123,7 @@ func (x *Receipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
 func (*Receipt) Descriptor() ([]byte, []int) {
-	return file_bank_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *Receipt) GetAccount() string {
-	if x != nil {
-		return x.Account
-	}
-	return ""
+	return file_bank_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Receipt) GetBalance() int32 {
@@ -205,18 +143,13 @@ const file_bank_proto_rawDesc = "" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x16\n" +
 	"\x06amount\x18\x03 \x01(\x05R\x06amount\x12\x18\n" +
-	"\aseconds\x18\x04 \x01(\x01R\aseconds\"=\n" +
-	"\x0fWithdrawRequest\x12\x12\n" +
-	"\x04from\x18\x01 \x01(\tR\x04from\x12\x16\n" +
-	"\x06amount\x18\x02 \x01(\x05R\x06amount\"=\n" +
+	"\aseconds\x18\x04 \x01(\x01R\aseconds\"#\n" +
 	"\aReceipt\x12\x18\n" +
-	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x18\n" +
-	"\abalance\x18\x02 \x01(\x05R\abalance2\xd9\x01\n" +
+	"\abalance\x18\x01 \x01(\x05R\abalance2\x9f\x01\n" +
 	"\x04Bank\x120\n" +
 	"\bTransfer\x12\x15.bank.TransferRequest\x1a\r.bank.Receipt\x120\n" +
-	"\bWithdraw\x12\x15.bank.WithdrawRequest\x1a\r.bank.Receipt\x123\n" +
-	"\aCounter\x12\x15.bank.TransferRequest\x1a\r.bank.Receipt(\x010\x01\x128\n" +
-	"\x10UnlockedTransfer\x12\x15.bank.TransferRequest\x1a\r.bank.ReceiptB7Z5github.com/lockbeat/lockbeat/examples/grpcserver/bankb\x06proto3"
+	"\bWithdraw\x12\x15.bank.TransferRequest\x1a\r.bank.Receipt\x123\n" +
+	"\aCounter\x12\x15.bank.TransferRequest\x1a\r.bank.Receipt(\x010\x01B7Z5github.com/lockbeat/lockbeat/examples/grpcserver/bankb\x06proto3"
 
 var (
 	file_bank_proto_rawDescOnce sync.Once
@@ -230,23 +163,20 @@ func file_bank_proto_rawDescGZIP() []byte {
 	return file_bank_proto_rawDescData
 }
 
-var file_bank_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_bank_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_bank_proto_goTypes = []any{
 	(*TransferRequest)(nil), // 0: bank.TransferRequest
-	(*WithdrawRequest)(nil), // 1: bank.WithdrawRequest
-	(*Receipt)(nil),         // 2: bank.Receipt
+	(*Receipt)(nil),         // 1: bank.Receipt
 }
 var file_bank_proto_depIdxs = []int32{
 	0, // 0: bank.Bank.Transfer:input_type -> bank.TransferRequest
-	1, // 1: bank.Bank.Withdraw:input_type -> bank.WithdrawRequest
+	0, // 1: bank.Bank.Withdraw:input_type -> bank.TransferRequest
 	0, // 2: bank.Bank.Counter:input_type -> bank.TransferRequest
-	0, // 3: bank.Bank.UnlockedTransfer:input_type -> bank.TransferRequest
-	2, // 4: bank.Bank.Transfer:output_type -> bank.Receipt
-	2, // 5: bank.Bank.Withdraw:output_type -> bank.Receipt
-	2, // 6: bank.Bank.Counter:output_type -> bank.Receipt
-	2, // 7: bank.Bank.UnlockedTransfer:output_type -> bank.Receipt
-	4, // [4:8] is the sub-list for method output_type
-	0, // [0:4] is the sub-list for method input_type
+	1, // 3: bank.Bank.Transfer:output_type -> bank.Receipt
+	1, // 4: bank.Bank.Withdraw:output_type -> bank.Receipt
+	1, // 5: bank.Bank.Counter:output_type -> bank.Receipt
+	3, // [3:6] is the sub-list for method output_type
+	0, // [0:3] is the sub-list for method input_type
 	0, // [0:0] is the sub-list for extension type_name
 	0, // [0:0] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name
@@ -263,7 +193,7 @@ func file_bank_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bank_proto_rawDesc), len(file_bank_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

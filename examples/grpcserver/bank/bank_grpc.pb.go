@@ -19,10 +19,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Bank_Transfer_FullMethodName         = "/bank.Bank/Transfer"
-	Bank_Withdraw_FullMethodName         = "/bank.Bank/Withdraw"
-	Bank_Counter_FullMethodName          = "/bank.Bank/Counter"
-	Bank_UnlockedTransfer_FullMethodName = "/bank.Bank/UnlockedTransfer"
+	Bank_Transfer_FullMethodName = "/bank.Bank/Transfer"
+	Bank_Withdraw_FullMethodName = "/bank.Bank/Withdraw"
+	Bank_Counter_FullMethodName  = "/bank.Bank/Counter"
 )
 
 // BankClient is the client API for Bank service.
@@ -33,12 +32,10 @@ const (
 type BankClient interface {
 	// Transfer moves money, once no other call is at work on the account that it comes from.
 	Transfer(ctx context.Context, in *TransferRequest, opts ...grpc.CallOption) (*Receipt, error)
-	// Withdraw is for a cash machine: it does not wait.
-	Withdraw(ctx context.Context, in *WithdrawRequest, opts ...grpc.CallOption) (*Receipt, error)
-	// Counter is a customer at a counter, who has one transfer after the other carried out. All are from the account of the first.
+	// Withdraw is a transfer to a cash machine: it does not wait.
+	Withdraw(ctx context.Context, in *TransferRequest, opts ...grpc.CallOption) (*Receipt, error)
+	// Counter is a customer who has several transfers made, all from the account of the first.
 	Counter(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[TransferRequest, Receipt], error)
-	// UnlockedTransfer is Transfer without its lock, to see what that is for.
-	UnlockedTransfer(ctx context.Context, in *TransferRequest, opts ...grpc.CallOption) (*Receipt, error)
 }
 
 type bankClient struct {
@@ -59,7 +56,7 @@ func (c *bankClient) Transfer(ctx context.Context, in *TransferRequest, opts ...
 	return out, nil
 }
 
-func (c *bankClient) Withdraw(ctx context.Context, in *WithdrawRequest, opts ...grpc.CallOption) (*Receipt, error) {
+func (c *bankClient) Withdraw(ctx context.Context, in *TransferRequest, opts ...grpc.CallOption) (*Receipt, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Receipt)
 	err := c.cc.Invoke(ctx, Bank_Withdraw_FullMethodName, in, out, cOpts...)
@@ -82,16 +79,6 @@ func (c *bankClient) Counter(ctx context.Context, opts ...grpc.CallOption) (grpc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Bank_CounterClient = grpc.BidiStreamingClient[TransferRequest, Receipt]
 
-func (c *bankClient) UnlockedTransfer(ctx context.Context, in *TransferRequest, opts ...grpc.CallOption) (*Receipt, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(Receipt)
-	err := c.cc.Invoke(ctx, Bank_UnlockedTransfer_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 // BankServer is the server API for Bank service.
 // All implementations must embed UnimplementedBankServer
 // for forward compatibility.
@@ -100,12 +87,10 @@ func (c *bankClient) UnlockedTransfer(ctx context.Context, in *TransferRequest, 
 type BankServer interface {
 	// Transfer moves money, once no other call is at work on the account that it comes from.
 	Transfer(context.Context, *TransferRequest) (*Receipt, error)
-	// Withdraw is for a cash machine: it does not wait.
-	Withdraw(context.Context, *WithdrawRequest) (*Receipt, error)
-	// Counter is a customer at a counter, who has one transfer after the other carried out. All are from the account of the first.
+	// Withdraw is a transfer to a cash machine: it does not wait.
+	Withdraw(context.Context, *TransferRequest) (*Receipt, error)
+	// Counter is a customer who has several transfers made, all from the account of the first.
 	Counter(grpc.BidiStreamingServer[TransferRequest, Receipt]) error
-	// UnlockedTransfer is Transfer without its lock, to see what that is for.
-	UnlockedTransfer(context.Context, *TransferRequest) (*Receipt, error)
 	mustEmbedUnimplementedBankServer()
 }
 
@@ -119,14 +104,11 @@ type UnimplementedBankServer struct{}
 func (UnimplementedBankServer) Transfer(context.Context, *TransferRequest) (*Receipt, error) {
 	return nil, status.Error(codes.Unimplemented, "method Transfer not implemented")
 }
-func (UnimplementedBankServer) Withdraw(context.Context, *WithdrawRequest) (*Receipt, error) {
+func (UnimplementedBankServer) Withdraw(context.Context, *TransferRequest) (*Receipt, error) {
 	return nil, status.Error(codes.Unimplemented, "method Withdraw not implemented")
 }
 func (UnimplementedBankServer) Counter(grpc.BidiStreamingServer[TransferRequest, Receipt]) error {
 	return status.Error(codes.Unimplemented, "method Counter not implemented")
-}
-func (UnimplementedBankServer) UnlockedTransfer(context.Context, *TransferRequest) (*Receipt, error) {
-	return nil, status.Error(codes.Unimplemented, "method UnlockedTransfer not implemented")
 }
 func (UnimplementedBankServer) mustEmbedUnimplementedBankServer() {}
 func (UnimplementedBankServer) testEmbeddedByValue()              {}
@@ -168,7 +150,7 @@ func _Bank_Transfer_Handler(srv interface{}, ctx context.Context, dec func(inter
 }
 
 func _Bank_Withdraw_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(WithdrawRequest)
+	in := new(TransferRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -180,7 +162,7 @@ func _Bank_Withdraw_Handler(srv interface{}, ctx context.Context, dec func(inter
 		FullMethod: Bank_Withdraw_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(BankServer).Withdraw(ctx, req.(*WithdrawRequest))
+		return srv.(BankServer).Withdraw(ctx, req.(*TransferRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -191,24 +173,6 @@ func _Bank_Counter_Handler(srv interface{}, stream grpc.ServerStream) error {
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Bank_CounterServer = grpc.BidiStreamingServer[TransferRequest, Receipt]
-
-func _Bank_UnlockedTransfer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(TransferRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(BankServer).UnlockedTransfer(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: Bank_UnlockedTransfer_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(BankServer).UnlockedTransfer(ctx, req.(*TransferRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
 
 // Bank_ServiceDesc is the grpc.ServiceDesc for Bank service.
 // It's only intended for direct use with grpc.RegisterService,
@@ -224,10 +188,6 @@ var Bank_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Withdraw",
 			Handler:    _Bank_Withdraw_Handler,
-		},
-		{
-			MethodName: "UnlockedTransfer",
-			Handler:    _Bank_UnlockedTransfer_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -24,8 +24,6 @@ type Setting struct {
 	Servers int    // how many Redis servers to start inside the program: 1 by default
 	Redis   string // "host:port,..." of servers to use in place of those
 	Out     io.Writer
-	// Stay keeps everything running after the verdict, until the context ends.
-	Stay bool
 	// Apart gives each node locks of its own, as a wrong configuration would.
 	// It is for tests, which see the verdict fail.
 	Apart bool
@@ -88,12 +86,7 @@ func Play(ctx context.Context, set Setting, tell Story) (held bool, err error) {
 	d.claimNothingLeft(context.WithoutCancel(ctx))
 	took := time.Since(d.begun)
 	d.Claim("time", took < mostTime, "%s", Span(took))
-	held = d.verdict(faults)
-	if set.Stay && ctx.Err() == nil {
-		d.Print("Everything goes on until Ctrl-C: try the commands above.")
-		<-ctx.Done()
-	}
-	return held, nil
+	return d.verdict(faults), nil
 }
 
 // AtEnd has f called when all is over, the last one first.

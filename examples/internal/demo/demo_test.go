@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net"
-	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -143,44 +140,4 @@ func TestNoEnd(t *testing.T) {
 	require.ErrorIs(t, err, failed)
 	assert.True(t, held)
 	assert.True(t, ended)
-}
-
-// told calls then when a text is printed.
-type told struct {
-	bytes.Buffer
-
-	text string
-	then func()
-}
-
-func (w *told) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), w.text) {
-		w.then()
-	}
-	return w.Buffer.Write(p)
-}
-
-// Where that was asked for, servers go on after the verdict, until they are interrupted.
-func TestStay(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	addr, served := "", errors.New("not tried")
-	out := &told{text: "goes on", then: func() {
-		var conn net.Conn
-		if conn, served = net.Dial("tcp", addr); served == nil {
-			served = conn.Close()
-		}
-		cancel()
-	}}
-	held, err := demo.Play(ctx, demo.Setting{Out: out, Stay: true},
-		func(_ context.Context, d *demo.Demo) (err error) {
-			server := &http.Server{ReadHeaderTimeout: time.Second}
-			addr, err = d.Serve(server.Serve, server.Shutdown)
-			return err
-		})
-	require.NoError(t, err)
-	require.NoError(t, served)
-	assert.True(t, held)
-	assert.Contains(t, out.String(), "All of it held.\nEverything goes on until Ctrl-C")
 }

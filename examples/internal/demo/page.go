@@ -22,8 +22,6 @@ type page struct {
 func (set *Setting) parse() {
 	flag.StringVar(&set.Redis, "redis", "",
 		"`host:port` of a Redis server to use in place of the embedded one, or several: a:1,b:1,…")
-	flag.BoolVar(&set.Stay, "stay", false,
-		"keep all servers running after the story, until Ctrl-C")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "%s takes no arguments, but for its flags: %q\n", set.Program,
@@ -47,23 +45,6 @@ func (p *page) Title(format string, args ...any) { p.Print("\n"+format, args...)
 func (p *page) Event(node, format string, args ...any) {
 	p.Print("  %6.2f s  %-8s  %s", time.Since(p.begun).Seconds(), node,
 		fmt.Sprintf(format, args...))
-}
-
-// Command prints a command as for a shell. One that runs beside others has a mark, such as "[1]".
-func (p *page) Command(mark, text string) {
-	if mark != "" {
-		text = fmt.Sprintf("%-112s %s", text+" &", mark)
-	}
-	p.Print("  $ %s", strings.ReplaceAll(text, "\n", "\n    "))
-}
-
-// Answer prints what came of a command, how long it took, and the rest of it.
-func (p *page) Answer(mark, head string, took time.Duration, rest ...string) {
-	head = strings.TrimSpace(mark + " " + head)
-	p.Print("    %-98s after %s", head, Span(took))
-	for _, line := range rest {
-		p.Print("    %s", line)
-	}
 }
 
 // Span shows a duration as people read it.

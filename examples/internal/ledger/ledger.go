@@ -13,9 +13,6 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 )
 
-// MaxThink bounds how long a transfer may be thought over.
-const MaxThink = 10 * time.Second
-
 var (
 	// ErrOrder means that a transfer can't be carried out: no such account, or not enough money.
 	ErrOrder = errors.New("can't be transferred")
@@ -28,14 +25,13 @@ type Order struct {
 	From    string  `json:"-"`
 	To      string  `json:"to"`
 	Amount  int     `json:"amount"`
-	Seconds float64 `json:"seconds"` // to think it over; at most MaxThink
+	Seconds float64 `json:"seconds"` // to think it over
 }
 
 // Ledger has the accounts.
 type Ledger struct {
 	mu       sync.Mutex
 	accounts map[string]*account
-	moved    chan struct{} // closed, and made anew, when a transfer begins
 }
 
 type account struct {
@@ -47,7 +43,7 @@ type account struct {
 
 // New opens accounts with these balances.
 func New(balances map[string]int) *Ledger {
-	l := &Ledger{accounts: make(map[string]*account, len(balances)), moved: make(chan struct{})}
+	l := &Ledger{accounts: make(map[string]*account, len(balances))}
 	for id, balance := range balances {
 		l.accounts[id] = &account{balance: balance}
 	}
@@ -55,57 +51,46 @@ func New(balances map[string]int) *Ledger {
 }
 
 // Transfer carries out an order and returns what is left on the account. It knows nothing of
-// locks. When ctx ends before it has written, it returns why, and nothing has been moved.
+// locks, but for the fencing token. When ctx ends before it has written, it returns why, and
+// nothing has been moved.
 func (l *Ledger) Transfer(ctx context.Context, o Order) (left int, err error) {
-	a, err := l.enter(o)
+	a, balance, err := l.enter(o)
 	if err != nil {
 		return 0, err
 	}
 	defer l.leave(a)
-	balance, _ := l.Balance(o.From)
-	if balance < o.Amount {
-		return 0, fmt.Errorf("%w: %s has %d, less than %d", ErrOrder, o.From, balance, o.Amount)
-	}
 	select {
-	case <-time.After(min(time.Duration(o.Seconds*float64(time.Second)), MaxThink)):
+	case <-time.After(time.Duration(o.Seconds * float64(time.Second))):
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
-	return balance - o.Amount, l.write(ctx, a, o, balance-o.Amount)
-}
-
-// write sets the balance of one account to what was worked out, and
-// adds to that of the other, which is one step and needs no lock.
-//
-// A write with a lower fencing token than the account has seen is
-// refused: that stops a process that was paused for so long that it does
-// not know yet that it has lost its lock. Without a lock the token is 0.
-func (l *Ledger) write(ctx context.Context, a *account, o Order, left int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// A lower token than the account has seen is that of a process that was paused for so long that
+	// it does not know yet that it has lost its lock. Without a lock the token is 0.
 	fence := lockmw.Fence(ctx)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if fence < a.fence {
-		return fmt.Errorf("%w: %s has seen fencing token %d, and this is %d", ErrStale, o.From,
-			a.fence, fence)
+		return 0, fmt.Errorf("%w: token %d, after %d", ErrStale, fence, a.fence)
 	}
-	a.fence, a.balance = fence, left
-	l.accounts[o.To].balance += o.Amount
-	return nil
+	a.fence, a.balance = fence, balance-o.Amount
+	l.accounts[o.To].balance += o.Amount // one step, which needs no lock
+	return a.balance, nil
 }
 
-// enter checks an order and counts it in, until leave.
-func (l *Ledger) enter(o Order) (*account, error) {
+// enter checks an order, reads the balance, and counts the order in, until leave.
+func (l *Ledger) enter(o Order) (a *account, balance int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.accounts[o.From]
+	a = l.accounts[o.From]
 	if a == nil || l.accounts[o.To] == nil || o.Amount <= 0 || o.From == o.To {
-		return nil, fmt.Errorf("%w: give a positive amount and two accounts", ErrOrder)
+		return nil, 0, fmt.Errorf("%w: give a positive amount and two accounts", ErrOrder)
+	}
+	if a.balance < o.Amount {
+		return nil, 0, fmt.Errorf("%w: %s has less than %d", ErrOrder, o.From, o.Amount)
 	}
 	a.inside++
 	a.most = max(a.most, a.inside)
-	close(l.moved)
-	l.moved = make(chan struct{})
-	return a, nil
+	return a, a.balance, nil
 }
 
 func (l *Ledger) leave(a *account) {
@@ -114,44 +99,23 @@ func (l *Ledger) leave(a *account) {
 	a.inside--
 }
 
-// Balance returns what is on an account, or [ErrOrder] if there is none.
-func (l *Ledger) Balance(id string) (int, error) {
+// Account returns what is on an account, and how many transfers from it are at work and were at
+// most at once.
+func (l *Ledger) Account(id string) (balance, inside, most int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a := l.accounts[id]; a != nil {
-		return a.balance, nil
-	}
-	return 0, fmt.Errorf("%w: there is no account %q", ErrOrder, id)
-}
-
-// Total is what is on all accounts together. Transfers leave it as it is, unless they overlap.
-func (l *Ledger) Total() (sum int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, a := range l.accounts {
-		sum += a.balance
-	}
-	return sum
-}
-
-// Most is how many transfers from an account there have been at once.
-func (l *Ledger) Most(id string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.accounts[id].most
+	a := l.accounts[id]
+	return a.balance, a.inside, a.most
 }
 
 // Await waits until a transfer from an account is at work, or until ctx ends.
 func (l *Ledger) Await(ctx context.Context, id string) error {
 	for {
-		l.mu.Lock()
-		inside, moved := l.accounts[id].inside > 0, l.moved
-		l.mu.Unlock()
-		if inside {
+		if _, inside, _ := l.Account(id); inside > 0 {
 			return nil
 		}
 		select {
-		case <-moved:
+		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

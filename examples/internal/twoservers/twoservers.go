@@ -16,22 +16,22 @@ import (
 // Funds is what there is on an account in the beginning.
 const Funds = 1000
 
-// Bank is the bank as its clients see it. server is 0 or 1.
+// Transfer moves 1 from an account to bob's, and takes some seconds for it. server is 0 or 1.
+type Transfer = func(server int, from string, seconds float64) Call
+
+// Bank is the bank as its clients see it.
 type Bank struct {
 	*demo.Demo
 
-	Ledger *ledger.Ledger
-	// Transfer moves 1 from an account to bob's, and takes some seconds for it.
-	Transfer func(server int, from string, seconds float64) Call
-	// Unlocked is Transfer without its lock.
-	Unlocked func(server int, from string, seconds float64) Call
+	Ledger   *ledger.Ledger
+	Transfer Transfer
 	// Withdraw takes 20 from an account, unless the account is locked.
 	Withdraw func(server int, from string) Call
 	// Nameless is a call that names nothing that could be locked.
 	Nameless Call
-	// What replies say, if all is well, if another call holds the lock, if there is nothing to
-	// lock, and if the ledger refuses.
-	OK, Busy, NoKey, Refused string
+	// What replies say, if all is well, if another call holds the lock, and if there is nothing to
+	// lock.
+	OK, Busy, NoKey string
 
 	acts int
 }
@@ -52,8 +52,7 @@ type Call struct {
 // Reply is what came.
 type Reply struct {
 	Says    string        // what a program goes by, as of Bank.OK
-	Head    string        // the first line of what is printed
-	Rest    []string      // and the others
+	Lines   []string      // what is printed
 	Balance int           // what is left on the account, if all is well
 	Took    time.Duration // set by Bank.Begin
 }
@@ -69,12 +68,12 @@ func (b *Bank) Act(format string, args ...any) {
 
 // Show prints a call, sends it, and prints what came.
 func (b *Bank) Show(ctx context.Context, mark string, c Call) Reply {
-	return (<-b.Begin(ctx, mark, c)).print(b.Demo, mark)
+	return b.Answer(mark, <-b.Begin(ctx, mark, c))
 }
 
 // Begin prints a call and sends it, while others are sent.
 func (b *Bank) Begin(ctx context.Context, mark string, c Call) <-chan Reply {
-	b.Command(mark, c.Command)
+	b.Print("%-4s$ %s", mark, c.Command)
 	came := make(chan Reply, 1)
 	go func() {
 		begun := time.Now()
@@ -85,8 +84,12 @@ func (b *Bank) Begin(ctx context.Context, mark string, c Call) <-chan Reply {
 	return came
 }
 
-func (r Reply) print(d *demo.Demo, mark string) Reply {
-	d.Answer(mark, r.Head, r.Took, r.Rest...)
+// Answer prints what came, and returns it.
+func (b *Bank) Answer(mark string, r Reply) Reply {
+	b.Print("%-4s> after %s", mark, demo.Span(r.Took))
+	for _, line := range r.Lines {
+		b.Print("      %s", line)
+	}
 	return r
 }
 
@@ -94,8 +97,8 @@ func (r Reply) print(d *demo.Demo, mark string) Reply {
 func (b *Bank) Tell(ctx context.Context, further ...func(context.Context) error) error {
 	b.Print("Of all that take money from one account one runs at a time, on whichever server. " +
 		"The handlers know nothing of that.")
-	acts := append([]func(context.Context) error{b.alone, b.together}, further...)
-	for _, act := range append(acts, b.nameless, b.races, b.stale) {
+	acts := append([]func(context.Context) error{b.together}, further...)
+	for _, act := range append(acts, b.nameless, b.race) {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -103,13 +106,6 @@ func (b *Bank) Tell(ctx context.Context, further ...func(context.Context) error)
 			return context.Cause(ctx)
 		}
 	}
-	return nil
-}
-
-func (b *Bank) alone(ctx context.Context) error {
-	b.Act("A transfer")
-	r := b.Show(ctx, "", b.Transfer(0, "ada", 0))
-	b.Claim("a transfer", r.Says == b.OK, "%s", r.Brief())
 	return nil
 }
 
@@ -124,7 +120,7 @@ func (b *Bank) together(ctx context.Context) error {
 	}
 	second := b.Begin(ctx, "[2]", b.Transfer(1, "ada", 0))
 	refused := b.Show(ctx, "[3]", b.Withdraw(1, "ada"))
-	one, two := (<-first).print(b.Demo, "[1]"), (<-second).print(b.Demo, "[2]")
+	one, two := b.Answer("[1]", <-first), b.Answer("[2]", <-second)
 	b.Claim("another one on the other server waits its turn",
 		two.Says == b.OK && two.Balance == one.Balance-1, "%s", two.Brief())
 	b.Claim("one that won't wait is refused at once", refused.Says == b.Busy, "%s",
@@ -140,47 +136,24 @@ func (b *Bank) nameless(ctx context.Context) error {
 	return nil
 }
 
-// stale is a transfer without a lock from an account that has been written to under one.
-func (b *Bank) stale(ctx context.Context) error {
-	b.Act("A program forgets the lock, on an account that others use with it: the ledger looks " +
-		"at fencing tokens")
-	before, _ := b.Ledger.Balance("safe")
-	r := b.Show(ctx, "", b.Unlocked(1, "safe", 0))
-	after, _ := b.Ledger.Balance("safe")
-	b.Claim("a write with an old fencing token is refused", r.Says == b.Refused && before == after,
-		"%s", r.Brief())
+func (b *Bank) race(ctx context.Context) error {
+	ok, left, most := b.Race(ctx, "safe", b.Transfer)
+	b.Claim("race with the lock: the balance is right", left == Funds-ok && ok == Racers,
+		"%d, with %d of %d carried out", left, ok, Racers)
+	b.Claim("race with the lock: most transfers at once", most == 1, "%d", most)
 	return nil
 }
 
 // Racers is how many transfers a race makes at once.
 const Racers = 40
 
-// races makes many transfers at once, without the lock and with it.
-func (b *Bank) races(ctx context.Context) error {
-	b.Act("%d transfers of 1 at once from an account with %d, by the same handler without the lock",
-		Racers, Funds)
-	ok, left := b.race(ctx, "open", b.Unlocked)
-	b.Claim("race without the lock: the balance is wrong", left != Funds-ok,
-		"%d; %d would be right", left, Funds-ok)
-	b.Act("The same with the lock")
-	ok, left = b.race(ctx, "safe", b.Transfer)
-	b.Claim("race with the lock: the balance is right", left == Funds-ok && ok == Racers,
-		"%d, with %d of %d carried out", left, ok, Racers)
-	without, with := b.Ledger.Most("open"), b.Ledger.Most("safe")
-	b.Claim("most transfers at once: without, and with the lock", without > 1 && with == 1,
-		"%d, and %d", without, with)
-	return nil
-}
-
-// race makes transfers on both servers at once. It returns how many were carried out, and what is
-// left.
-func (b *Bank) race(
-	ctx context.Context, from string, transfer func(server int, from string, seconds float64) Call,
-) (ok, left int) {
+// Race makes transfers on both servers at once. It returns how many were carried out, what is left,
+// and how many were at work at once.
+func (b *Bank) Race(ctx context.Context, from string, transfer Transfer) (ok, left, most int) {
+	b.Act("%d transfers of 1 at once, on both servers, from an account with %d", Racers, Funds)
 	calls := [2]Call{transfer(0, from, 0.01), transfer(1, from, 0.01)}
-	b.Command("", fmt.Sprintf("for i in $(seq %d); do\n  %s &\n  %s &\ndone; wait", Racers/2,
-		calls[0].Command, calls[1].Command))
-	total, begun := b.Ledger.Total(), time.Now()
+	b.Print("    $ for i in $(seq %d); do\n        %s &\n        %s &\n      done; wait", Racers/2,
+		calls[0].Command, calls[1].Command)
 	var all sync.WaitGroup
 	var good atomic.Int64
 	for i := range Racers {
@@ -192,9 +165,8 @@ func (b *Bank) race(
 	}
 	all.Wait()
 	ok = int(good.Load())
-	left, _ = b.Ledger.Balance(from)
-	b.Answer("", fmt.Sprintf("%d of %d carried out, so that %d should be left", ok, Racers,
-		Funds-ok), time.Since(begun),
-		fmt.Sprintf("%d are left; the bank's books are wrong by %d", left, b.Ledger.Total()-total))
-	return ok, left
+	left, _, most = b.Ledger.Account(from)
+	b.Print("    %d are carried out; %d are left; the bank's books are wrong by %d", ok, left,
+		left-(Funds-ok))
+	return ok, left, most
 }
