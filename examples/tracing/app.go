@@ -29,19 +29,17 @@ type telemetry struct {
 	tracers  *sdktrace.TracerProvider
 	meters   *metric.MeterProvider
 	spans    *tracetest.SpanRecorder // what is printed at the end
-	reader   *metric.ManualReader
 }
 
 // newTelemetry is the set-up of a program: providers, and an observer that uses them, for the
 // keeper. With global providers tracing.New() is enough.
 func newTelemetry(ctx context.Context, service string) (*telemetry, error) {
-	spans, reader := tracetest.NewSpanRecorder(), metric.NewManualReader()
-	t := &telemetry{service: service, spans: spans, reader: reader}
+	t := &telemetry{service: service, spans: tracetest.NewSpanRecorder()}
 	who := resource.NewSchemaless(attribute.String("service.name", service))
 	traces := []sdktrace.TracerProviderOption{
-		sdktrace.WithResource(who), sdktrace.WithSpanProcessor(spans),
+		sdktrace.WithResource(who), sdktrace.WithSpanProcessor(t.spans),
 	}
-	metrics := []metric.Option{metric.WithResource(who), metric.WithReader(reader)}
+	metrics := []metric.Option{metric.WithResource(who)}
 	if os.Getenv(endpoint) != "" {
 		spansOut, err := otlptracehttp.New(ctx)
 		if err != nil {

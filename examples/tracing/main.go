@@ -1,18 +1,17 @@
 // Tracing shows what OpenTelemetry gets to see of locks. Three nodes, each with telemetry of its
 // own as a process has, contend for an account; one loses a lock, since Redis is stopped. The
-// traces are printed as trees, with the links from who waited to who had the lock, and the metrics
-// as a table.
+// traces are printed as trees, with the links from who waited to who had the lock.
 //
 //	go run ./examples/tracing                          # Redis runs inside the program
 //	go run ./examples/tracing -redis localhost:6379    # on your own, left as it was found
 //
-//	# to look at it in Jaeger, Grafana or any other that speaks OTLP over HTTP:
+//	# to look at it, and at the metrics, in Jaeger, Grafana or any other that speaks OTLP over HTTP:
 //	OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 go run ./examples/tracing
 //
 // The exit status is 1 if anything that it claims did not hold.
 //
-// Read app.go first: it is what you would write. main.go plays the nodes, tree.go and metrics.go
-// print, and claims.go judges.
+// Read app.go first: it is what you would write. main.go plays the nodes, tree.go prints, and
+// claims.go judges.
 package main
 
 import (
@@ -80,7 +79,7 @@ func tell(ctx context.Context, d *demo.Demo) error {
 	if err := lose(ctx, d, nodes[1]); err != nil {
 		return err
 	}
-	for _, n := range nodes { // the end of an answered request may not have been counted yet
+	for _, n := range nodes { // the span of an answered request may not have ended yet
 		if err := n.keeper.Shutdown(ctx); err != nil {
 			return err
 		}
@@ -90,13 +89,8 @@ func tell(ctx context.Context, d *demo.Demo) error {
 	for _, r := range roots {
 		r.print(d)
 	}
-	metrics, err := read(ctx, nodes)
-	if err != nil {
-		return err
-	}
-	d.Title("And in figures, of all nodes together")
-	printMetrics(d, metrics)
-	return claim(ctx, d, nodes, roots, metrics)
+	claim(ctx, d, nodes, roots)
+	return nil
 }
 
 // contend has the worker hold the lock that one request waits for, and another won't wait for.
