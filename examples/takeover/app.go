@@ -16,19 +16,18 @@ const (
 
 // runWorker has the report written, by this worker or by another one: all get the same answer.
 // n.Tell is how the story hears of it; your own program would log.
-func runWorker(ctx context.Context, n *demo.Node, d dice) error {
-	write := func(ctx context.Context) (string, error) {
+func runWorker(ctx context.Context, n *demo.Node, _ struct{}) error {
+	report := func(ctx context.Context) (string, error) {
 		a := once.Current(ctx)
 		n.Tell(begins, int64(a.Number), a.Previous.Node)
-		return d.write(ctx, n, a.Number)
+		return write(ctx, n, a.Number)
 	}
-	answer, err := once.Do(ctx, n.Keeper, "report:2026-11", write, once.MaxAttempts(attempts),
+	answer, err := once.Do(ctx, n.Keeper, "report:2026-11", report, once.MaxAttempts(attempts),
 		once.Keep(time.Minute), once.RetryIn(300*time.Millisecond), once.Operation("report"))
 	if err != nil {
-		n.Tell(hasNone, 0, err.Error())
-	} else {
-		n.Tell(hasAnswer, 0, answer)
+		answer = err.Error()
 	}
+	n.Tell(ends, 0, answer)
 	<-ctx.Done()
 	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,16 +17,15 @@ func TestMain(m *testing.M) {
 
 func TestStory(t *testing.T) {
 	t.Parallel()
-	usual := func(ctx context.Context, d *demo.Demo) error { return tell(ctx, d, dice{usualSeed}) }
 	demotest.AtOnce(
 		func() {
-			text := demotest.Holds(t, demo.Setting{}, usual)
+			text := demotest.Holds(t, demo.Setting{}, tell)
 			assert.Contains(t, text, "12 of 12")
 			assert.Contains(t, text, ", which was killed")
 			assert.Regexp(t, `6 workers have the answer: written by worker-\d in attempt 12\n`, text)
 		},
-		func() { demotest.Untouched(t, 1, usual) },
+		func() { demotest.Untouched(t, 1, tell) },
 		// With locks that do not exclude each other, the verdict says so.
-		func() { demotest.Breaks(t, demo.Setting{Apart: true}, usual, "it succeeded once") },
+		func() { demotest.Breaks(t, demo.Setting{Apart: true}, tell, "it succeeded once") },
 	)
 }
