@@ -98,7 +98,7 @@ func (b *Bank) Tell(ctx context.Context, further ...func(context.Context) error)
 	b.Print("Of all that take money from one account one runs at a time, on whichever server. " +
 		"The handlers know nothing of that.")
 	acts := append([]func(context.Context) error{b.together}, further...)
-	for _, act := range append(acts, b.nameless, b.race) {
+	for _, act := range append(acts, b.nameless, b.locked) {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -136,21 +136,30 @@ func (b *Bank) nameless(ctx context.Context) error {
 	return nil
 }
 
-func (b *Bank) race(ctx context.Context) error {
-	ok, left, most := b.Race(ctx, "safe", b.Transfer)
+// Racers is how many transfers a race makes at once.
+const Racers = 40
+
+// Unlocked is an act: what comes of a race of transfers without their lock.
+func (b *Bank) Unlocked(ctx context.Context, transfer Transfer) {
+	ok, left, _ := b.race(ctx, "without the lock", "open", transfer)
+	b.Claim("race without the lock: the balance is wrong", left != Funds-ok,
+		"%d; %d would be right", left, Funds-ok)
+}
+
+func (b *Bank) locked(ctx context.Context) error {
+	ok, left, most := b.race(ctx, "under the lock", "safe", b.Transfer)
 	b.Claim("race with the lock: the balance is right", left == Funds-ok && ok == Racers,
 		"%d, with %d of %d carried out", left, ok, Racers)
 	b.Claim("race with the lock: most transfers at once", most == 1, "%d", most)
 	return nil
 }
 
-// Racers is how many transfers a race makes at once.
-const Racers = 40
-
-// Race makes transfers on both servers at once. It returns how many were carried out, what is left,
+// race makes transfers on both servers at once. It returns how many were carried out, what is left,
 // and how many were at work at once.
-func (b *Bank) Race(ctx context.Context, from string, transfer Transfer) (ok, left, most int) {
-	b.Act("%d transfers of 1 at once, on both servers, from an account with %d", Racers, Funds)
+func (b *Bank) race(
+	ctx context.Context, how, from string, transfer Transfer,
+) (ok, left, most int) {
+	b.Act("%d transfers of 1 at once from an account with %d, %s", Racers, Funds, how)
 	calls := [2]Call{transfer(0, from, 0.01), transfer(1, from, 0.01)}
 	b.Print("    $ for i in $(seq %d); do\n        %s &\n        %s &\n      done; wait", Racers/2,
 		calls[0].Command, calls[1].Command)

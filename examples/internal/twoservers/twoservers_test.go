@@ -50,8 +50,10 @@ func TestClaims(t *testing.T) {
 
 	var one sync.Mutex
 	verdict := demotest.Breaks(t, demo.Setting{}, func(ctx context.Context, d *demo.Demo) error {
-		return bank(d, func(f func()) { one.Lock(); defer one.Unlock(); f() }).Tell(ctx)
-	}, "refused at once: can't", "without a key")
+		b := bank(d, func(f func()) { one.Lock(); defer one.Unlock(); f() })
+		b.Unlocked(ctx, b.Transfer)
+		return b.Tell(ctx)
+	}, "race without the lock: the balance is wrong: 960; 960 would be right")
 	assert.NotContains(t, verdict, "race with the lock")
 }
 
