@@ -146,7 +146,7 @@ func start(
 	n := node{
 		locks: option, tasks: tasks, prefix: d.Prefix(name), queue: d.Name,
 		config: renewer.Config{
-			TTL: demo.TTL, Margin: margin, Node: name, Observer: newObserver(name, d),
+			TTL: demo.TTL, Margin: margin, Node: name, Observer: &observer{node: name, demo: d},
 		},
 		render: w.watch(name, w.shelf.render),
 	}

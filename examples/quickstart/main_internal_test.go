@@ -47,7 +47,7 @@ func TestClaims(t *testing.T) {
 		"expire: 530 ms by":      func(w *witness, _ *int) { w.losses[0].reason = renewer.ReasonTaken },
 		"had returned before":    func(w *witness, _ *int) { w.losses[0].stopped = time.Second },
 		"took over: node-a":      func(w *witness, _ *int) { w.saver = "node-a" },
-		"took over: ,":           func(w *witness, _ *int) { w.saver = "" },
+		"took over: .":           func(w *witness, _ *int) { w.saver = "" },
 		"by a former holder: 1.": func(w *witness, _ *int) { w.shelf.stale = 1 },
 	} {
 		t.Run(claim, func(t *testing.T) {

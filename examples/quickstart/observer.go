@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
-	"sync"
 
 	"github.com/hibiken/asynq"
 
@@ -18,40 +16,17 @@ type observer struct {
 
 	node string
 	demo *demo.Demo
-	told sync.Map // what has been said once, which is enough
-}
-
-func newObserver(node string, d *demo.Demo) *observer { return &observer{node: node, demo: d} }
-
-// once prints what happens, unless something like it has been printed for the node.
-func (o *observer) once(like, format string, args ...any) {
-	if _, again := o.told.LoadOrStore(like, true); !again {
-		o.demo.Event(o.node, format, args...)
-	}
 }
 
 // user is whose lock it is: the adapter puts the type of the task before the key.
 func user(lock string) string { return strings.TrimPrefix(lock, taskType+":") }
 
-// AcquireEnd hears that a task has its lock, or that it does not get it for now.
+// AcquireEnd hears that a task has its lock. Of one that does not get it for now, and goes back to
+// the queue, it hears as well, by e.Err.
 func (o *observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context.Context {
 	task, _ := asynq.GetTaskID(ctx) // the context of a lock is that of its task
-	holder := e.Holder.Node
-	if holder == "" {
-		holder = o.node // it waited behind tasks of its own node only
-	}
-	switch {
-	case errors.Is(e.Err, renewer.ErrUnavailable):
-		o.once("no answer", "%s: %s has no answer about its lock, so it does not run, and goes "+
-			"back to the queue", user(e.Name), task)
-	case errors.Is(e.Err, renewer.ErrHeld):
-		o.once(e.Name, "%s: %s has waited %s for %s, and goes back to the queue", user(e.Name),
-			task, demo.Span(e.Wait), holder)
-	case e.Err == nil && e.Contended:
-		o.demo.Event(o.node, "%s: %s has the lock, after %s behind %s", user(e.Name), task,
-			demo.Span(e.Wait), holder)
-	case e.Err == nil:
-		o.demo.Event(o.node, "%s: %s has the lock", user(e.Name), task)
+	if e.Err == nil {
+		o.demo.Event(o.node, "%s: %s has the lock, after %s", user(e.Name), task, demo.Span(e.Wait))
 	}
 	return ctx
 }
