@@ -103,8 +103,8 @@ type Nodes struct {
 	demo    *Demo
 	option  rueidis.ClientOption
 	process map[string]*os.Process
-	over    chan struct{} // closed when the story does not listen any more
-	leave   sync.Once
+	over    <-chan struct{} // closed when the story does not listen any more
+	leave   context.CancelFunc
 }
 
 // NewNodes returns none yet.
@@ -113,10 +113,8 @@ func (d *Demo) NewNodes() (*Nodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Nodes{
-		Words: make(chan Word), demo: d, option: option,
-		process: make(map[string]*os.Process), over: make(chan struct{}),
-	}, nil
+	ctx, leave := context.WithCancel(context.Background())
+	return &Nodes{make(chan Word), d, option, make(map[string]*os.Process), ctx.Done(), leave}, nil
 }
 
 // Start starts a node in a process of its own, with locks of the given TTL.
@@ -149,26 +147,21 @@ func (n *Nodes) Start(ctx context.Context, name string, ttl time.Duration, role 
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		words := json.NewDecoder(out)
-		for {
-			var w Word
-			if words.Decode(&w) != nil {
-				break
-			}
+		var w Word
+		for words := json.NewDecoder(out); words.Decode(&w) == nil; w = (Word{}) {
 			n.hear(w)
 		}
 		_ = cmd.Wait() // how it ended is the story's affair
 		n.hear(Word{Node: name})
 	}()
 	n.demo.AtEnd(func(ctx context.Context) error {
-		n.leave.Do(func() { close(n.over) })
+		n.leave()
 		_ = stdin.Close() // of one that has ended already
 		_, err := Wait(ctx, ended)
 		if err != nil {
 			n.Kill(name)
-			return fmt.Errorf("%s does not end", name)
 		}
-		return nil
+		return err
 	})
 	return nil
 }
