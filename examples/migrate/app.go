@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockbeat/lockbeat/examples/internal/ledger"
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -31,28 +32,26 @@ var worlds = []world{
 	}, "return quorum.New(nodes)"},
 }
 
-// office sells tickets of a show. Nothing below changes when the locks move.
-type office struct{ keeper *renewer.Keeper }
+// office sells tickets. Nothing below changes when the locks move.
+type office struct {
+	keeper *renewer.Keeper
+	ledger *ledger.Ledger
+}
 
-func newOffice(store renewer.Store, name string, ttl time.Duration) (*office, error) {
+func newOffice(
+	store renewer.Store, l *ledger.Ledger, name string, ttl time.Duration,
+) (*office, error) {
 	keeper, err := renewer.New(store, renewer.Config{TTL: ttl, Node: name})
-	return &office{keeper}, err
+	return &office{keeper, l}, err
 }
 
-// sell sells the next ticket, under the show's lock. It waits for its turn for at most this long.
-func (o *office) sell(ctx context.Context, s *show, wait time.Duration) (seat int, err error) {
-	return lockmw.Do(ctx, o.keeper, lockmw.Key("show", s.name), s.sellNext, lockmw.Wait(wait))
-}
-
-// sellNext is the work. It knows nothing of locks, but for the fencing token that it passes on with
-// what it writes.
-func (s *show) sellNext(ctx context.Context) (seat int, err error) {
-	seat, leave := s.enter()
-	defer leave()
-	select {
-	case <-time.After(s.think): // print it, take the money
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	}
-	return seat, s.write(seat, lockmw.Fence(ctx))
+// sell sells a ticket under the show's lock, and returns how many are left. It waits for its turn
+// for at most this long. The ledger knows nothing of locks, but for the fencing token that comes
+// with what is written.
+func (o *office) sell(
+	ctx context.Context, sale ledger.Order, wait time.Duration,
+) (left int, err error) {
+	return lockmw.Do(ctx, o.keeper, lockmw.Key("show", sale.From),
+		func(ctx context.Context) (int, error) { return o.ledger.Transfer(ctx, sale) },
+		lockmw.Wait(wait))
 }

@@ -9,25 +9,27 @@
 // the middle. The exit status is 1 if anything that it claims did not hold.
 //
 // Read app.go first: it is what you would write, with the lines that change. main.go plays the
-// crowd, the accidents and the database.
+// crowd and the accidents; internal/ledger is the database.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/lockbeat/lockbeat/examples/internal/demo"
+	"github.com/lockbeat/lockbeat/examples/internal/ledger"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 const (
-	crowd    = 40                     // customers who want a ticket at once
-	patience = 5 * time.Second        // of each
-	handling = 5 * time.Millisecond   // of a ticket
-	slow     = 300 * time.Millisecond // of a ticket that is being sold when servers go
+	crowd    = 40              // customers who want a ticket at once
+	patience = 5 * time.Second // of each
+	tickets  = 1000
+	slow     = 300 * time.Millisecond // how long a ticket is being sold when servers go
 )
 
 func main() { demo.Main(demo.Setting{Program: "migrate", Servers: 5}, tell(worlds)) }
@@ -38,7 +40,8 @@ type story struct {
 
 	world   world
 	offices [2]*office
-	shows   []*show
+	ledger  *ledger.Ledger
+	stale   bool // a sale had an older fencing token than one before it
 }
 
 // tell is the story of these worlds.
@@ -58,7 +61,7 @@ func tell(worlds []world) demo.Story {
 			}
 			nodes[i] = node
 		}
-		s := &story{Demo: d}
+		s := &story{Demo: d, ledger: ledger.New(map[string]int{"tickets": tickets, "sold": 0})}
 		for i, w := range worlds {
 			d.Print("\n%d. %-12s %s", i+1, w.name, w.line)
 			s.world = w
@@ -66,7 +69,8 @@ func tell(worlds []world) demo.Story {
 				return err
 			}
 		}
-		s.claim()
+		s.Claim("fencing tokens rise over the moves, as far as clocks agree", !s.stale, "%t",
+			!s.stale)
 		return nil
 	}
 }
@@ -81,7 +85,7 @@ func (s *story) visit(ctx context.Context, nodes []renewer.Store, i int) error {
 		s.AtEnd(func(context.Context) error { c.Close(); return nil })
 	}
 	for i, name := range []string{"office-a", "office-b"} {
-		if s.offices[i], err = newOffice(store, name, demo.TTL); err != nil {
+		if s.offices[i], err = newOffice(store, s.ledger, name, demo.TTL); err != nil {
 			return err
 		}
 		s.AtEnd(s.offices[i].keeper.Shutdown)
@@ -98,61 +102,60 @@ func (s *story) visit(ctx context.Context, nodes []renewer.Store, i int) error {
 	return nil
 }
 
-// open begins a show.
-func (s *story) open(name string, think time.Duration) *show {
-	s.shows = append(s.shows, &show{name: name, think: think})
-	return s.shows[len(s.shows)-1]
+// sell has an office sell a ticket, which takes it some time.
+func (s *story) sell(
+	ctx context.Context, office int, takes, wait time.Duration,
+) (left int, err error) {
+	sale := ledger.Order{From: "tickets", To: "sold", Amount: 1, Seconds: takes.Seconds()}
+	return s.offices[office].sell(ctx, sale, wait)
 }
 
 // sellOut has all customers come at once, to both offices.
 func (s *story) sellOut(ctx context.Context) error {
-	sh, begun := s.open("evening", handling), time.Now()
+	begun := time.Now()
 	var all sync.WaitGroup
-	var seats sync.Map
+	var lefts [crowd]int
+	var faults [crowd]error
 	for i := range crowd {
-		all.Go(func() {
-			if seat, err := s.offices[i%2].sell(ctx, sh, patience); err == nil {
-				seats.Store(seat, true)
-			}
-		})
+		all.Go(func() { lefts[i], faults[i] = s.sell(ctx, i%2, 5*time.Millisecond, patience) })
 	}
 	all.Wait()
-	different := 0
-	for range seats.Range {
-		different++
-	}
-	s.Print("   %d different seats sold in %s; fencing tokens %d to %d", different,
-		demo.Span(time.Since(begun)), sh.first, sh.fence)
-	s.Claim(s.world.name+": all customers have a seat of their own",
-		different == crowd && sh.most == 1, "%d of %d", different, crowd)
+	slices.Sort(lefts[:])
+	different, err := len(slices.Compact(lefts[:])), errors.Join(faults[:]...)
+	s.stale = s.stale || errors.Is(err, ledger.ErrStale)
+	_, _, most := s.ledger.Account("tickets")
+	s.Print("   %d different tickets sold in %s", different, demo.Span(time.Since(begun)))
+	s.Claim(s.world.name+": all customers have a ticket of their own",
+		err == nil && different == crowd && most == 1, "%d of %d", different, crowd)
 	return context.Cause(ctx)
 }
 
 // survive has a few servers go in the middle of a sale, which no office notices.
 func (s *story) survive(ctx context.Context, few int) error {
-	sh, begun := s.open("matinee", slow), time.Now()
+	begun := time.Now()
 	gone := time.AfterFunc(slow/2, func() { s.Stop(few) })
 	defer gone.Stop()
-	first, err := s.offices[0].sell(ctx, sh, patience)
+	first, err := s.sell(ctx, 0, slow, patience)
 	if err != nil {
 		return err
 	}
-	second, err := s.offices[1].sell(ctx, sh, patience)
+	second, err := s.sell(ctx, 1, slow, patience)
 	took := time.Since(begun) - 2*slow
-	s.Print("   seats %d and %d are sold all the same", first, second)
+	s.Print("   two tickets are sold all the same: %d are left, and %d", first, second)
 	s.Claim(fmt.Sprintf("%s: no office notices that %d servers are gone", s.world.name, few),
-		took < 2*slow && second == first+1, "%s lost", demo.Span(took))
+		took < 2*slow && second == first-1, "%s lost", demo.Span(took))
 	return err
 }
 
 // lose has the server go in the middle of a sale, so that the lock is lost; then it comes back.
 func (s *story) lose(ctx context.Context) error {
-	sh, begun := s.open("night", demo.TTL+2*slow), time.Now()
+	before, _, _ := s.ledger.Account("tickets")
+	begun := time.Now()
 	gone := time.AfterFunc(slow/2, func() { s.Stop(1) })
 	defer gone.Stop()
-	_, lost := s.offices[0].sell(ctx, sh, patience)
+	_, lost := s.sell(ctx, 0, demo.TTL+2*slow, patience)
 	took := time.Since(begun)
-	_, down := s.offices[1].sell(ctx, sh, demo.TTL/4)
+	_, down := s.sell(ctx, 1, 0, demo.TTL/4)
 	isLost, isDown := errors.Is(lost, renewer.ErrLost), errors.Is(down, renewer.ErrUnavailable)
 	s.Print("   after %s office-a is told that the lock is lost: %t", demo.Span(took), isLost)
 	s.Print("   office-b is told that the lock can't be asked for: %t", isDown)
@@ -160,64 +163,7 @@ func (s *story) lose(ctx context.Context) error {
 		"%t, after %s", isLost, demo.Span(took))
 	s.Claim(s.world.name+": a lock that can't be asked for is not busy", isDown, "%t", isDown)
 	s.Resume()
-	sh.think = handling
-	seat, err := s.offices[1].sell(ctx, sh, patience)
-	s.Print("   it is back: seat %d is sold", seat)
+	left, err := s.sell(ctx, 1, 0, patience)
+	s.Print("   it is back: %d ticket is sold", before-left)
 	return err
-}
-
-// claim is about all worlds together.
-func (s *story) claim() {
-	stale, rising := 0, true
-	for i, sh := range s.shows {
-		stale += sh.stale
-		rising = rising && (i == 0 || sh.first == 0 || sh.first > s.shows[i-1].fence)
-	}
-	s.Claim("sales under a former lock", stale == 0, "%d", stale)
-	s.Claim("fencing tokens rise over the moves, as far as clocks agree", rising, "%v", rising)
-}
-
-// errStale means that a later holder of the lock has sold.
-var errStale = errors.New("a later holder of the lock has been here")
-
-// show is what is sold, and where it is written down: a database in real life. Two that read, think
-// and write at once sell one seat twice.
-type show struct {
-	name  string
-	think time.Duration
-
-	mu     sync.Mutex
-	sold   int
-	fence  int64 // the highest token that has come with a sale
-	first  int64 // and the first one
-	inside int
-	most   int // at work at once
-	stale  int
-}
-
-// enter reads which seat is next, and counts who is at work until leave is called.
-func (s *show) enter() (seat int, leave func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.inside++
-	s.most = max(s.most, s.inside)
-	return s.sold + 1, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.inside--
-	}
-}
-
-func (s *show) write(seat int, fence int64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if fence < s.fence {
-		s.stale++
-		return errStale
-	}
-	if s.first == 0 {
-		s.first = fence
-	}
-	s.sold, s.fence = seat, fence
-	return nil
 }

@@ -44,16 +44,16 @@ func TestStory(t *testing.T) {
 	demotest.AtOnce(
 		func() {
 			text := demotest.Holds(t, demo.Setting{Servers: 5}, tell(worlds))
-			assert.Contains(t, text, "seats 1 and 2 are sold all the same")
+			assert.Contains(t, text, "two tickets are sold all the same")
 			assert.Contains(t, text, "stopped (2 of 5)")
-			assert.Contains(t, text, "it is back: seat 1 is sold")
+			assert.Contains(t, text, "it is back: 1 ticket is sold")
 		},
 		func() { assert.Contains(t, demotest.Untouched(t, 3, tell(worlds)), "stopped (1 of 3)") },
 		// With a store that does not exclude, and one that hides that its servers are gone, the
 		// verdict says so.
 		func() {
 			demotest.Breaks(t, three, tell([]world{with("memory", careless{memory.New()})}),
-				"memory: all customers have a seat of their own")
+				"memory: all customers have a ticket of their own")
 		},
 		func() {
 			verdict := demotest.Breaks(t, three,
