@@ -9,7 +9,7 @@
 // lockmw.Keys takes both or none. The exit status is 1 if a transfer is stuck, or if money is
 // missing in the end. The same transfers without the locks show what they are for.
 //
-// Read app.go first: it is what you would write. main.go plays the crowd, and bank.go counts.
+// Read app.go first: it is what you would write. main.go plays the crowd, and counts.
 package main
 
 import (
@@ -40,7 +40,7 @@ func tell(ctx context.Context, d *demo.Demo) error {
 	if _, err := crowd(ctx, func(int) (mover, error) { return b.transfer, nil }); err != nil {
 		return err
 	}
-	undone, _, _ := b.count()
+	undone, _ := b.count()
 	d.Print("  %s", b)
 	d.Claim("without locks: transfers undo each other's changes", undone > 0, "%d", undone)
 
@@ -53,13 +53,12 @@ func tell(ctx context.Context, d *demo.Demo) error {
 		}
 		return b.exclusive(k), nil
 	})
-	undone, most, sum := b.count()
+	undone, sum := b.count()
 	d.Print("  %s; each pair was asked for as (a, b) by one and as (b, a) by another", b)
 	d.Claim("with locks: none is stuck, all are carried out", done == transfers, "%d of %d", done,
 		transfers)
 	d.Claim("with locks: changes undone", undone == 0, "%d", undone)
 	d.Claim("with locks: the sum is what it was", sum == opening*int64(len(accounts)), "%d", sum)
-	d.Claim("with locks: most transfers at once on an account", most == 1, "%d", most)
 	return err
 }
 
@@ -104,8 +103,6 @@ type bank map[string]*account
 type account struct {
 	balance atomic.Int64
 	undone  atomic.Int64 // changes that another transfer wrote over
-	inside  atomic.Int64 // transfers at work on it
-	most    atomic.Int64 // of those at once
 }
 
 func open() bank {
@@ -124,24 +121,13 @@ func (a *account) write(seen, balance int64) {
 	}
 }
 
-// enter counts who is at work on an account, until the function that it returns is called.
-func (a *account) enter() (leave func()) {
-	n := a.inside.Add(1)
-	for most := a.most.Load(); n > most && !a.most.CompareAndSwap(most, n); {
-		most = a.most.Load()
-	}
-	return func() { a.inside.Add(-1) }
-}
-
-// count returns how many changes were undone, how many transfers were at work on one account at
-// once, and what is on all accounts together.
-func (b bank) count() (undone, most, sum int64) {
+// count returns how many changes were undone, and what is on all accounts together.
+func (b bank) count() (undone, sum int64) {
 	for _, a := range b {
 		undone += a.undone.Load()
-		most = max(most, a.most.Load())
 		sum += a.balance.Load()
 	}
-	return undone, most, sum
+	return undone, sum
 }
 
 func (b bank) String() string {
@@ -149,6 +135,6 @@ func (b bank) String() string {
 	for _, name := range accounts {
 		all = append(all, fmt.Sprint(name, " ", b[name].balance.Load()))
 	}
-	_, _, sum := b.count()
+	_, sum := b.count()
 	return fmt.Sprintf("%s; %d in all", strings.Join(all, ", "), sum)
 }

@@ -17,5 +17,5 @@ func TestStory(t *testing.T) {
 	assert.Contains(t, demotest.Holds(t, demo.Setting{}, tell), "200 of 200")
 	demotest.Untouched(t, 1, tell)
 	// With locks that do not exclude each other, the verdict says so.
-	demotest.Breaks(t, demo.Setting{Apart: true}, tell, "most transfers at once on an account")
+	demotest.Breaks(t, demo.Setting{Apart: true}, tell, "with locks: changes undone")
 }
