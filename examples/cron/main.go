@@ -66,10 +66,7 @@ func tell(ctx context.Context, d *demo.Demo) error {
 	d.Print("%d nodes, each a process, have one schedule: a job every %v. Redis: %s.", len(ahead),
 		every, d.Where())
 	d.Print("Their clocks are off by up to %v. TTL of the locks: %v.", slices.Max(ahead), ttl)
-	nodes, err := d.NewNodes()
-	if err != nil {
-		return err
-	}
+	nodes := d.NewNodes()
 	// By then all nodes have started.
 	first := time.Now().Add(1500 * time.Millisecond).Truncate(every).Add(every)
 	hang := first.Add(fatal * every).UnixMilli()

@@ -6,8 +6,8 @@
 //	go run ./examples/grpcserver -redis localhost:6379    # on your own, left as it was found
 //
 // It makes calls, real ones, and prints them as grpcurl commands with what came: what a client gets
-// that waits in line, is refused, names nothing to lock, or has a stream open when Redis is
-// gone. Then it races transfers. The exit status is 1 if anything that it claims did not hold.
+// that waits in line, is refused, or has a stream open when Redis is gone.
+// Then it races transfers. The exit status is 1 if anything that it claims did not hold.
 //
 // Read app.go first: it is what you would write; the service is in bank/bank.proto. The rest plays
 // the clients: main.go and counter.go say what happens, grpcurl.go calls and prints. The parts that
@@ -33,7 +33,6 @@ func main() { demo.Main(demo.Setting{Program: "grpcserver"}, tell) }
 const (
 	ok          = "OK"
 	busy        = "Aborted " + grpcmw.ReasonBusy + " +RetryInfo +pushback"
-	noKey       = "InvalidArgument " + grpcmw.ReasonKey
 	unavailable = "Unavailable " + grpcmw.ReasonUnavailable + " +RetryInfo +pushback"
 	lost        = "Aborted " + grpcmw.ReasonLost
 )
@@ -51,7 +50,7 @@ func tell(ctx context.Context, d *demo.Demo) error {
 // open opens the bank, with its two servers.
 func open(d *demo.Demo) (*twoservers.Bank, [2]*grpc.ClientConn, error) {
 	b := &twoservers.Bank{
-		Demo: d, Ledger: twoservers.NewLedger(), OK: ok, Busy: busy, NoKey: noKey,
+		Demo: d, Ledger: twoservers.NewLedger(), OK: ok, Busy: busy,
 	}
 	var conns [2]*grpc.ClientConn
 	for i := range conns {
@@ -80,6 +79,5 @@ func open(d *demo.Demo) (*twoservers.Bank, [2]*grpc.ClientConn, error) {
 		return call(conns[server], bank.Bank_Withdraw_FullMethodName,
 			&bank.TransferRequest{From: from, To: "cash", Amount: 20})
 	}
-	b.Nameless = b.Transfer(0, "", 0)
 	return b, conns, nil
 }

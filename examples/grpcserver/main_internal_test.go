@@ -27,12 +27,12 @@ func TestStory(t *testing.T) {
 		func() {
 			text := demotest.Holds(t, demo.Setting{}, tell)
 			for _, code := range []codes.Code{
-				codes.OK, codes.Aborted, codes.InvalidArgument, codes.Unavailable,
+				codes.OK, codes.Aborted, codes.Unavailable,
 			} {
 				assert.Contains(t, text, code.String())
 			}
 			for _, reason := range []string{
-				grpcmw.ReasonBusy, grpcmw.ReasonKey, grpcmw.ReasonUnavailable, grpcmw.ReasonLost,
+				grpcmw.ReasonBusy, grpcmw.ReasonUnavailable, grpcmw.ReasonLost,
 			} {
 				assert.Contains(t, text, "ErrorInfo: "+reason)
 			}

@@ -6,7 +6,7 @@
 //	go run ./examples/httpserver -redis localhost:6379    # on your own, left as it was found
 //
 // It sends requests, real ones, and prints them as curl commands with their answers: what a client
-// gets that waits in line, is refused, names nothing to lock, or comes when Redis is gone. Then it
+// gets that waits in line, is refused, or comes when Redis is gone. Then it
 // races transfers, without the lock and with it. The exit status is 1 if anything that it claims
 // did not hold.
 //
@@ -34,14 +34,13 @@ func main() { demo.Main(demo.Setting{Program: "httpserver"}, tell) }
 const (
 	ok          = "200"
 	busy        = "409 TypeBusy +Retry-After"
-	badRequest  = "400 TypeBadRequest"
 	unavailable = "503 TypeUnavailable +Retry-After"
 	lost        = "503 TypeLost +Retry-After"
 )
 
 func tell(ctx context.Context, d *demo.Demo) error {
 	b := &twoservers.Bank{
-		Demo: d, Ledger: twoservers.NewLedger(), OK: ok, Busy: busy, NoKey: badRequest,
+		Demo: d, Ledger: twoservers.NewLedger(), OK: ok, Busy: busy,
 	}
 	var urls [2]string
 	for i := range urls {
@@ -71,8 +70,6 @@ func tell(ctx context.Context, d *demo.Demo) error {
 	b.Withdraw = func(server int, from string) twoservers.Call {
 		return post(server, "/accounts/"+from+"/withdraw", "")
 	}
-	b.Nameless = b.Withdraw(0, strings.Repeat("0", 600)) // more than the name of a lock may have
-	b.Nameless.Command = request{urls[0] + "/accounts/$(printf %0600d 0)/withdraw", ""}.curl()
 
 	d.Print("Two HTTP servers share the accounts of a bank: web-1, %s, and web-2, %s. Redis: %s.",
 		urls[0], urls[1], d.Where())

@@ -26,8 +26,8 @@ func TestStory(t *testing.T) {
 		func() {
 			text := demotest.Holds(t, demo.Setting{}, tell)
 			for _, part := range []string{
-				"200 OK", "409 Conflict", "400 Bad Request", "503 Service Unavailable",
-				"#TypeBusy", "#TypeBadRequest", "#TypeUnavailable",
+				"200 OK", "409 Conflict", "503 Service Unavailable",
+				"#TypeBusy", "#TypeUnavailable",
 				"#TypeLost", "960 are left; the bank's books are wrong by 0\n",
 			} {
 				assert.Contains(t, text, part)

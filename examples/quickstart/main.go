@@ -34,14 +34,16 @@ func main() { demo.Main(demo.Setting{Program: "quickstart"}, tell) }
 
 const (
 	taskType = "report:render"
-	early    = 40 // reports ordered from the beginning
-	late     = 10 // reports ordered when the link is healed
-	long     = 4  // the place of the long report, which is one of eve's
-	// margin is how long before its lock may be another's a task is told. The default is a tenth
-	// of the TTL.
+	total    = 50
+	long     = 4 // the place of the long report, which is one of eve's
+	// margin is how long before its lock may be another's a task is told. The default is TTL/10.
 	margin = 500 * time.Millisecond
 	// cutAfter is when the link is cut: by then the long report's lock has been renewed.
 	cutAfter = demo.TTL/3 + 200*time.Millisecond
+	// pageTime is how long it takes to render a page.
+	pageTime = 30 * time.Millisecond
+	// soon is how long a task stays in its queue when it has not had its lock to the end.
+	soon = 300 * time.Millisecond
 )
 
 // node is what runNode needs of the demonstration.
@@ -55,7 +57,7 @@ type node struct {
 
 // orders are the reports, two to seven pages each, but for one of eve's.
 func orders() []Report {
-	users, reports := []string{"ada", "bob", "carl", "dora", "eve"}, make([]Report, early+late)
+	users, reports := []string{"ada", "bob", "carl", "dora", "eve"}, make([]Report, total)
 	for i := range reports {
 		id := fmt.Sprintf("report-%02d", i+1)
 		reports[i] = Report{ID: id, User: users[i%len(users)], Pages: 2 + i*7%6}
@@ -91,15 +93,14 @@ func tell(ctx context.Context, d *demo.Demo) error {
 		"before that.", demo.TTL, margin)
 	d.Title("    time    node      what happens")
 
-	d.Event("", "%d reports are ordered", early)
-	ordered := make(chan struct{})
-	go func() {
-		if err := order(ctx, client, d.Name, reports[:early]); err != nil {
+	d.Event("", "%d reports are ordered", total)
+	var ordering sync.WaitGroup
+	ordering.Go(func() {
+		if err := order(ctx, client, d.Name, reports); err != nil {
 			fail(err)
 		}
-		close(ordered)
-	}()
-	defer func() { fail(nil); <-ordered }()
+	})
+	defer func() { fail(nil); ordering.Wait() }()
 	cut, err := demo.Wait(ctx, w.held)
 	if err != nil {
 		return err
@@ -114,10 +115,7 @@ func tell(ctx context.Context, d *demo.Demo) error {
 		return err
 	}
 	links[cut].Heal()
-	d.Event(cut, "the link is HEALED; %d more reports are ordered", late)
-	if err := order(ctx, client, d.Name, reports[early:]); err != nil {
-		return err
-	}
+	d.Event(cut, "the link is HEALED")
 	if _, err := demo.Wait(ctx, w.done); err != nil {
 		return err
 	}
@@ -178,13 +176,6 @@ func order(ctx context.Context, client *asynq.Client, queue string, reports []Re
 	}
 	return nil
 }
-
-const (
-	// pageTime is how long it takes to render a page.
-	pageTime = 30 * time.Millisecond
-	// soon is how long a task stays in its queue when it has not had its lock to the end.
-	soon = 300 * time.Millisecond
-)
 
 func retryDelay(n int, err error, task *asynq.Task) time.Duration {
 	if errors.Is(err, renewer.ErrLost) {

@@ -50,14 +50,6 @@ type loss struct {
 	err      error          // why the server does not say so: the lock has ended, for one
 }
 
-// says is what the server says.
-func (l loss) says() string {
-	if l.err != nil {
-		return l.err.Error()
-	}
-	return demo.Span(l.left)
-}
-
 func newWitness(d *demo.Demo, reports []Report) *witness {
 	return &witness{
 		demo: d, shelf: newShelf(), long: reports[long], total: len(reports),
@@ -155,9 +147,8 @@ func (w *witness) note(node string, r Report, l loss, returned time.Time) {
 		return
 	}
 	l.stopped = returned.Sub(l.at)
-	w.demo.Event(node, "%s: %s stops at page %d of %d, and goes back to the queue; "+
-		"Redis says that the key lived on for %s", r.User, r.ID, w.shelf.pages(r), r.Pages,
-		l.says())
+	w.demo.Event(node, "%s: %s stops at page %d of %d, and goes back to the queue", r.User, r.ID,
+		w.shelf.pages(r), r.Pages)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.orphaned = w.orphaned || node == w.cut && r.User == w.long.User
@@ -183,8 +174,12 @@ func (w *witness) claim(d *demo.Demo, failed int) {
 		inTime := !slices.ContainsFunc(w.losses, func(l loss) bool {
 			return l.err != nil || l.reason != renewer.ReasonExpired || l.left <= 0
 		})
+		says := demo.Span(late.left)
+		if late.err != nil {
+			says = late.err.Error()
+		}
 		d.Claim("handler told before the key could expire", inTime, "%s by Redis, %s by the lock",
-			late.says(), demo.Span(late.promised))
+			says, demo.Span(late.promised))
 		d.Claim("handler had returned before that", late.left > late.stopped, "%s",
 			demo.Span(late.left-late.stopped))
 		d.Claim("another node took over", w.saver != "" && w.saver != w.cut,

@@ -55,13 +55,9 @@ func tell(ctx context.Context, d *demo.Demo) error {
 		workers, d.Where())
 	d.Print("An attempt succeeds with a chance of 15 %%; about one in four kills its process. At "+
 		"most %d. TTL of the lock: %v.", attempts, ttl)
-	nodes, err := d.NewNodes()
-	if err != nil {
-		return err
-	}
+	nodes := d.NewNodes()
 	for i := range workers {
-		err := nodes.Start(ctx, fmt.Sprint("worker-", i+1), ttl, struct{}{})
-		if err != nil {
+		if err := nodes.Start(ctx, fmt.Sprint("worker-", i+1), ttl, struct{}{}); err != nil {
 			return err
 		}
 	}
@@ -123,8 +119,6 @@ const (
 	succeeds = "succeeds"
 )
 
-var errBadLuck = errors.New("bad luck")
-
 // throw decides what becomes of an attempt, whichever worker makes it.
 func throw(attempt int) string {
 	luck := rand.New(rand.NewPCG(seed, uint64(attempt))) //nolint:gosec // luck, not a secret
@@ -151,11 +145,9 @@ func write(ctx context.Context, n *demo.Node, attempt int) (string, error) {
 	case succeeds:
 		return fmt.Sprintf("written by %s in attempt %d", n.Name, attempt), nil
 	case dies:
-		self, err := os.FindProcess(os.Getpid())
-		if err == nil {
-			_ = self.Kill()
-			select {}
-		}
+		self, _ := os.FindProcess(os.Getpid())
+		_ = self.Kill()
+		<-ctx.Done()
 	}
-	return "", errBadLuck
+	return "", errors.New("bad luck")
 }

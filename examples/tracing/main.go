@@ -87,7 +87,8 @@ func tell(ctx context.Context, d *demo.Demo) error {
 	d.Title("What OpenTelemetry got to see")
 	roots := collect(nodes)
 	for _, r := range roots {
-		r.print(d)
+		d.Print("\n  trace %.8s", r.SpanContext().TraceID())
+		r.show(d, r.StartTime(), "  ", "")
 	}
 	claim(ctx, d, nodes, roots)
 	return nil

@@ -31,7 +31,7 @@ func TestStory(t *testing.T) {
 			assert.Equal(t, 2, strings.Count(text, ": lockbeat.hold of worker"),
 				"both links lead to the worker's hold: %s", text)
 			assert.Regexp(t, `lockbeat\.hold  \[web-2\] .* lost  ERROR: lock lost: expired`, text)
-			assert.Regexp(t, `lockbeat\.renew\.failed at \+\S+ \S+ and so on to \+\S+ \S+, \d+ times`, text)
+			assert.Regexp(t, `lockbeat\.renew\.failed at \+\S+ and so on to \+\S+, \d+ times`, text)
 		},
 		func() { demotest.Untouched(t, 1, tell) },
 		// With locks that do not exclude each other no caller waits, and so none has a link.

@@ -46,15 +46,7 @@ func collect(nodes []*node) (roots []*span) {
 }
 
 func began(a, b *span) int {
-	return cmp.Or(a.StartTime().Compare(b.StartTime()), a.EndTime().Compare(b.EndTime()),
-		cmp.Compare(a.Name(), b.Name()))
-}
-
-// print shows a trace.
-func (s *span) print(out *demo.Demo) {
-	out.Print("")
-	out.Print("  trace %s", short(s.SpanContext().TraceID()))
-	s.show(out, s.StartTime(), "  ", "")
+	return cmp.Or(a.StartTime().Compare(b.StartTime()), a.EndTime().Compare(b.EndTime()))
 }
 
 func (s *span) show(out *demo.Demo, start time.Time, indent, branch string) {
@@ -101,13 +93,9 @@ func (s *span) notes(start time.Time) (notes []string) {
 	}
 	for _, link := range s.Links() {
 		to := link.SpanContext
-		notes = append(notes,
-			fmt.Sprintf("→ link to span %s of trace %s: %v", short(to.SpanID()),
-				short(to.TraceID()), s.all[to.SpanID()]),
-			fmt.Sprintf("  %s (%s) had had the lock for %s s by then",
-				text(s.Attributes(), "lockbeat.holder.host"),
-				text(s.Attributes(), "lockbeat.holder.operation"),
-				text(s.Attributes(), "lockbeat.holder.held_for")))
+		notes = append(notes, fmt.Sprintf("→ link to span %.8s of trace %.8s: %v, which had had it for %s s",
+			to.SpanID(), to.TraceID(), s.all[to.SpanID()],
+			text(s.Attributes(), "lockbeat.holder.held_for")))
 	}
 	return notes
 }
@@ -121,5 +109,3 @@ func text(attributes []attribute.KeyValue, key attribute.Key) string {
 	}
 	return ""
 }
-
-func short(id fmt.Stringer) string { return id.String()[:8] + "…" }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -48,7 +49,9 @@ type Demo struct {
 // not hold.
 func Main(set Setting, tell Story) {
 	set.Out = os.Stdout
-	set.parse()
+	flag.StringVar(&set.Redis, "redis", "",
+		"`host:port` of a Redis server to use in place of the embedded one, or several: a:1,b:1,…")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	held, err := Play(ctx, set, tell)
 	stop()

@@ -101,27 +101,23 @@ type Nodes struct {
 	Words chan Word // what they tell, until the demo ends
 
 	demo    *Demo
-	option  rueidis.ClientOption
+	server  *Redis
 	process map[string]*os.Process
 	over    <-chan struct{} // closed when the story does not listen any more
 	leave   context.CancelFunc
 }
 
-// NewNodes returns none yet.
-func (d *Demo) NewNodes() (*Nodes, error) {
-	option, _, err := d.Link(0)
-	if err != nil {
-		return nil, err
-	}
+// NewNodes returns none yet. They reach the first server without a link that could be cut.
+func (d *Demo) NewNodes() *Nodes {
 	ctx, leave := context.WithCancel(context.Background())
-	return &Nodes{make(chan Word), d, option, make(map[string]*os.Process), ctx.Done(), leave}, nil
+	return &Nodes{make(chan Word), d, d.Servers[0], make(map[string]*os.Process), ctx.Done(), leave}
 }
 
 // Start starts a node in a process of its own, with locks of the given TTL.
 func (n *Nodes) Start(ctx context.Context, name string, ttl time.Duration, role any) error {
 	env, err := json.Marshal(part[any]{
-		Name: name, Prefix: n.demo.Prefix(name), Addr: n.option.InitAddress[0],
-		Embedded: n.option.AlwaysRESP2, TTL: ttl, Role: role,
+		Name: name, Prefix: n.demo.Prefix(name), Addr: n.server.Addr,
+		Embedded: n.server.option.AlwaysRESP2, TTL: ttl, Role: role,
 	})
 	if err != nil {
 		return err

@@ -1,10 +1,8 @@
 package demo
 
 import (
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -16,18 +14,6 @@ type page struct {
 
 	mu  sync.Mutex
 	out io.Writer
-}
-
-// parse reads the command line.
-func (set *Setting) parse() {
-	flag.StringVar(&set.Redis, "redis", "",
-		"`host:port` of a Redis server to use in place of the embedded one, or several: a:1,b:1,…")
-	flag.Parse()
-	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "%s takes no arguments, but for its flags: %q\n", set.Program,
-			flag.Args())
-		os.Exit(2)
-	}
 }
 
 // Print prints a line.
@@ -48,13 +34,4 @@ func (p *page) Event(node, format string, args ...any) {
 }
 
 // Span shows a duration as people read it.
-func Span(d time.Duration) string {
-	switch {
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	default:
-		return fmt.Sprintf("%.2f s", d.Seconds())
-	}
-}
+func Span(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }

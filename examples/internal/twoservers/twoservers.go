@@ -27,11 +27,8 @@ type Bank struct {
 	Transfer Transfer
 	// Withdraw takes 20 from an account, unless the account is locked.
 	Withdraw func(server int, from string) Call
-	// Nameless is a call that names nothing that could be locked.
-	Nameless Call
-	// What replies say, if all is well, if another call holds the lock, and if there is nothing to
-	// lock.
-	OK, Busy, NoKey string
+	// What replies say if all is well, and if another call holds the lock.
+	OK, Busy string
 
 	acts int
 }
@@ -98,7 +95,7 @@ func (b *Bank) Tell(ctx context.Context, further ...func(context.Context) error)
 	b.Print("Of all that take money from one account one runs at a time, on whichever server. " +
 		"The handlers know nothing of that.")
 	acts := append([]func(context.Context) error{b.together}, further...)
-	for _, act := range append(acts, b.nameless, b.locked) {
+	for _, act := range append(acts, b.locked) {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -126,13 +123,6 @@ func (b *Bank) together(ctx context.Context) error {
 	b.Claim("one that won't wait is refused at once", refused.Says == b.Busy, "%s",
 		refused.Brief())
 	b.Claim("the first is not disturbed", one.Says == b.OK, "%s", one.Brief())
-	return nil
-}
-
-func (b *Bank) nameless(ctx context.Context) error {
-	b.Act("A call that names nothing that could be locked")
-	r := b.Show(ctx, "", b.Nameless)
-	b.Claim("a call without a key", r.Says == b.NoKey, "%s", r.Brief())
 	return nil
 }
 

@@ -35,7 +35,7 @@ func bank(d *demo.Demo, call func(func())) *twoservers.Bank {
 	}
 	return &twoservers.Bank{
 		Demo: d, Ledger: l, Transfer: transfer, OK: "OK",
-		Busy: "busy", NoKey: "no key", Nameless: transfer(0, "nobody", 0),
+		Busy:     "busy",
 		Withdraw: func(server int, _ string) twoservers.Call { return transfer(server, "cash", 0) },
 	}
 }
@@ -45,8 +45,7 @@ func TestClaims(t *testing.T) {
 	t.Parallel()
 	demotest.Breaks(t, demo.Setting{}, func(ctx context.Context, d *demo.Demo) error {
 		return bank(d, func(f func()) { f() }).Tell(ctx)
-	}, "waits its turn", "refused at once: can't", "without a key",
-		"race with the lock: the balance is right: 9", "most transfers at once")
+	}, "waits its turn", "refused at once: can't", "race with the lock: the balance is right: 9", "most transfers at once")
 
 	var one sync.Mutex
 	verdict := demotest.Breaks(t, demo.Setting{}, func(ctx context.Context, d *demo.Demo) error {
