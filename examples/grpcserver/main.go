@@ -6,8 +6,8 @@
 //	go run ./examples/grpcserver -redis localhost:6379    # on your own, left as it was found
 //
 // It makes calls, real ones, and prints them as grpcurl commands with what came: what a client gets
-// that waits in line, is refused, or has a stream open when Redis is gone.
-// Then it races transfers. The exit status is 1 if anything that it claims did not hold.
+// that waits in line, is refused, or has a stream open when Redis is gone. Then it races transfers.
+// The exit status is 1 if anything that it claims did not hold.
 //
 // Read app.go first: it is what you would write; the service is in bank/bank.proto. The rest plays
 // the clients: main.go and counter.go say what happens, grpcurl.go calls and prints. The parts that

@@ -6,9 +6,8 @@
 //	go run ./examples/httpserver -redis localhost:6379    # on your own, left as it was found
 //
 // It sends requests, real ones, and prints them as curl commands with their answers: what a client
-// gets that waits in line, is refused, or comes when Redis is gone. Then it
-// races transfers, without the lock and with it. The exit status is 1 if anything that it claims
-// did not hold.
+// gets that waits in line, is refused, or comes when Redis is gone. It races transfers, without the
+// lock and with it. The exit status is 1 if anything that it claims did not hold.
 //
 // Read app.go first: it is what you would write. The rest plays the clients: main.go says what
 // happens, sends and prints. The parts that grpcserver shares are in internal/twoservers.
@@ -57,18 +56,15 @@ func tell(ctx context.Context, d *demo.Demo) error {
 	}
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: twoservers.Racers}}
 	d.AtEnd(func(context.Context) error { client.CloseIdleConnections(); return nil })
-	post := func(server int, path, body string) twoservers.Call {
-		return request{urls[server] + path, body}.call(client)
-	}
 	transfer := func(path string) twoservers.Transfer {
 		return func(server int, from string, seconds float64) twoservers.Call {
-			return post(server, fmt.Sprintf(path, from),
-				fmt.Sprintf(`{"to":"bob","amount":1,"seconds":%v}`, seconds))
+			body := fmt.Sprintf(`{"to":"bob","amount":1,"seconds":%v}`, seconds)
+			return request{urls[server] + fmt.Sprintf(path, from), body}.call(client)
 		}
 	}
 	b.Transfer = transfer("/accounts/%s/transfer")
 	b.Withdraw = func(server int, from string) twoservers.Call {
-		return post(server, "/accounts/"+from+"/withdraw", "")
+		return request{urls[server] + "/accounts/" + from + "/withdraw", ""}.call(client)
 	}
 
 	d.Print("Two HTTP servers share the accounts of a bank: web-1, %s, and web-2, %s. Redis: %s.",

@@ -33,6 +33,17 @@ func (c careless) Renew(_ context.Context, holds []renewer.Hold) []renewer.Answe
 	return answers
 }
 
+// falling grants fencing tokens that begin anew.
+type falling struct{ renewer.Store }
+
+func (f falling) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	grants := f.Store.Acquire(ctx, claims)
+	for i := range grants {
+		grants[i].Fence = 1
+	}
+	return grants
+}
+
 // with is a world with this store.
 func with(name string, store renewer.Store) world {
 	return world{name, func([]renewer.Store) (renewer.Store, error) { return store, nil }, ""}
@@ -54,6 +65,11 @@ func TestStory(t *testing.T) {
 		func() {
 			demotest.Breaks(t, three, tell([]world{with("memory", careless{memory.New()})}),
 				"memory: all customers have a ticket of their own")
+		},
+		func() {
+			demotest.Breaks(t, three,
+				tell([]world{worlds[0], with("one Redis", falling{memory.New()})}),
+				"one Redis: fencing tokens rise")
 		},
 		func() {
 			verdict := demotest.Breaks(t, three,

@@ -5,7 +5,7 @@
 //	go run ./examples/tracing                          # Redis runs inside the program
 //	go run ./examples/tracing -redis localhost:6379    # on your own, left as it was found
 //
-//	# to look at it, and at the metrics, in Jaeger, Grafana or any other that speaks OTLP over HTTP:
+//	# to look at it, and at metrics, in Jaeger, Grafana or any other that speaks OTLP over HTTP:
 //	OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 go run ./examples/tracing
 //
 // The exit status is 1 if anything that it claims did not hold.

@@ -93,7 +93,7 @@ func (s *span) notes(start time.Time) (notes []string) {
 	}
 	for _, link := range s.Links() {
 		to := link.SpanContext
-		notes = append(notes, fmt.Sprintf("→ link to span %.8s of trace %.8s: %v, which had had it for %s s",
+		notes = append(notes, fmt.Sprintf("→ link to span %.8s of trace %.8s: %v, %s s old by then",
 			to.SpanID(), to.TraceID(), s.all[to.SpanID()],
 			text(s.Attributes(), "lockbeat.holder.held_for")))
 	}
