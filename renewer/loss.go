@@ -105,8 +105,9 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 }
 
 // OnLoss has f called when the lease is lost, at the instant at which its context ends for that,
-// also if the context has ended before, by its caller. It is called once, at once if the lease is
-// lost already, and never after a release. f must not block. stop takes it back; a call that is
+// also if the context has ended before, by its caller. It is called once, in a goroutine of its own
+// if the lease is lost already, and never after a release, not even if Release finds that the lease
+// was lost: its error says so. f must not block. stop takes it back; a call that is
 // under way goes on.
 func (l *Lease) OnLoss(f func()) (stop func()) {
 	k := l.k

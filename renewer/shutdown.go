@@ -4,8 +4,9 @@ import (
 	"context"
 )
 
-// Shutdown ends the keeper. Callers who wait for a lock and newcomers get
-// [ErrShutdown] at once. Operations that run are waited for; their leases stay alive.
+// Shutdown ends the keeper. Callers who wait for a lock and newcomers get [ErrShutdown]
+// at once. One for whom the store is being asked at that moment is answered when it has
+// answered, and may get the lock. Operations that run are waited for; their leases stay alive.
 // Shortly before ctx's deadline — a quarter of the time given, at most a second or a
 // [Config.Margin] and a quarter — those that still run are told by their contexts,
 // with reason [ReasonShutdown]. When ctx ends otherwise they are told at that moment.
@@ -19,8 +20,10 @@ import (
 // it a context of its own with some seconds: one that a signal has ended leaves no time for
 // anything. Without a deadline Shutdown waits for the operations for as long as ctx lives.
 //
-// The error is nil if every operation had returned and every key is free. A second call waits for
-// the first, and returns the same.
+// The error is nil if every operation had returned and every key is free, as far as the store has
+// answered. An acquire whose caller left before it was answered may still arrive after that, where
+// requests overtake each other: on several connections. Its key lapses with its TTL. A second call
+// waits until the first has finished, behind its back if need be, and returns how that went.
 func (k *Keeper) Shutdown(ctx context.Context) error {
 	idle, first := k.close()
 	if !first {
