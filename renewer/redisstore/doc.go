@@ -49,9 +49,9 @@
 //   - Replication is asynchronous: a fail-over can lose a grant. [Replicas]
 //     narrows that window, and a fencing token closes it: see [renewer.Grant].
 //   - A server that evicts keys, or restarts without its data, forgets locks.
-//   - A client with rueidis' own options notices a dead connection late, and has several connections,
-//     on which a release may overtake the acquire that it undoes. [ClientOption] sets the options
-//     that locks need, and says why.
+//   - A client with rueidis' own options notices a dead connection late, and has several
+//     connections, on which a release may overtake the acquire that it undoes. [ClientOption]
+//     sets the options that locks need, and says why.
 //   - Waiters are served in the order in which they came on a single
 //     server, and woken together on a cluster.
 //
