@@ -29,7 +29,7 @@ func Extend(ctx context.Context, d time.Duration) error {
 	unwind := sideBySide(len(s.all), func(i int) {
 		one := s.all[i]
 		err := one.lease.Extend(ctx, d)
-		// else the outer call's heartbeat does it
+		// A lock of an outer call is extended by that call's heartbeat.
 		if one.outer == nil || !errors.Is(err, renewer.ErrConfig) {
 			errs[i] = err
 		}

@@ -61,7 +61,7 @@ func (g *group) attempt(names []string, first string) (busy string, err error) {
 func (g *group) inOrder(names []string) (busy string, err error) {
 	for {
 		left := names[len(g.taken):]
-		// else waiting asks the same question
+		// Of a single one, to wait asks the same question.
 		if len(left) > 1 || len(g.taken) == 0 || g.patience <= 0 || g.isSlow(left[0]) {
 			err := g.tryAll(left)
 			if err == nil || g.set.contention != wait {

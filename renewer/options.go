@@ -20,7 +20,7 @@ type request struct {
 }
 
 // Operation names what the lock is taken for: a static name of low cardinality, such as
-// "transfer" or a task's type. Whoever is refused meanwhile reads it, and so does telemetry.
+// "transfer" or a task's type. A caller who is refused meanwhile reads it, and telemetry shows it.
 func Operation(name string) Option {
 	named := &label{operation: name} // by all leases taken with this option
 	return func(r request) request { r.label = named; return r }

@@ -80,7 +80,7 @@ func endingOf(loss *renewer.LostError) ending {
 // errorType is a store's error in one word. Its text is no attribute:
 // it has no bound, and may have the lock's name in it.
 func errorType(err error) string {
-	// which the deadlines of contexts and files are too
+	// The deadlines of contexts and files are net errors too.
 	timeout, isNet := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, renewer.ErrRejected):

@@ -135,7 +135,7 @@ func (c *call) attempt(ctx, op context.Context, p *pen, rec record) verdict {
 	case isPermanent(err):
 		failed = false
 		rec.state = givenUp
-		// else another attempt is under way, which may do better
+		// If the lock was lost, another attempt is under way, which may do better.
 		if written := p.mark(op, rec); !errors.Is(written, renewer.ErrLost) {
 			return verdict{over: true, err: c.ended(ErrGivenUp, rec, err)}
 		}

@@ -112,7 +112,7 @@ func TestRejectedOnlyIfAMajorityRejects(t *testing.T) {
 	})
 }
 
-// Whoever has two of three has it, though the third does not say so soon, or says otherwise.
+// The owner on two of three nodes has it, though the third does not say so soon, or says otherwise.
 func TestTakenIsKnownFromAMajority(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {

@@ -20,10 +20,10 @@
 //
 // # Authority
 //
-// No node decides alone. With n nodes, a claim is granted when W = ⌊n/2⌋+1 nodes grant it with the
-// same fencing token. A lease is valid while K = n+1−W nodes hold it for its owner. Any W nodes and
-// any K nodes have one in common, and that one has a single owner. Each call asks all nodes at
-// once, with one request to each for a batch.
+// No node decides alone. With n nodes, a claim is granted when W = ⌊n/2⌋+1 nodes grant it
+// with the same fencing token. A lease is valid while K = n+1−W nodes hold it for its owner.
+// Any W nodes and any K nodes have one in common, and that one has a single owner. Each call
+// asks all nodes at once, with one request to each for a batch.
 //
 //	               W nodes grant one token                  K nodes hold it
 //	asking all ─────────────────────────▶ granted ────────▶ ◀─────┐

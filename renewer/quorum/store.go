@@ -36,9 +36,9 @@ type Store struct {
 
 var _ renewer.Store = (*Store)(nil)
 
-// New returns a store on an odd number of nodes, which stay the caller's. A majority of them grants
-// a lock: with n nodes and [Forgetful](a), ⌊(n+a)/2⌋+1. One node works too, and more can be added
-// when all programs that share the locks are stopped.
+// New returns a store on an odd number of nodes, which stay the caller's. A majority of them
+// grants a lock: with n nodes and [Forgetful](a), ⌊(n+a)/2⌋+1. One node works too, and more
+// can be added when all programs that share the locks are stopped.
 //
 // Errors are [renewer.ErrConfig] and name every fault: no nodes, an even number, a nil, the same
 // store or Redis server twice, options out of range. If the nodes are named ([Names], [Named]),

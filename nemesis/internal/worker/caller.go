@@ -74,8 +74,8 @@ func (c *caller) once(ctx context.Context, name string) {
 	}
 	c.t.tell(history.Event{Kind: history.Got, At: at, Op: op, Fence: lease.Fence()})
 
-	// Whoever sees the context end first may act on it: here a
-	// goroutine of its own, which nothing else keeps busy.
+	// The operation may act on the end of its context as soon as it is seen: here by
+	// a goroutine of its own, which nothing else keeps busy.
 	seen := make(chan struct{})
 	stop := context.AfterFunc(lease.Context(), func() {
 		c.t.tell(history.Event{
