@@ -23,6 +23,7 @@ type attempt struct {
 	*settings
 
 	keeper  *renewer.Keeper
+	server  *server // nil: see serverOf
 	task    *asynq.Task
 	name    string
 	work    func(context.Context) error
@@ -30,6 +31,8 @@ type attempt struct {
 	timeout time.Duration // what asynq gives the task, in whole seconds
 	last    bool          // an error makes asynq archive the task, whatever it is
 	counted bool          // a refusal uses up an attempt
+	inSlot  bool          // it is counted among the tasks that wait in slots
+	crowded bool          // it found no room to wait, the last time that it tried
 }
 
 func newAttempt(
@@ -42,13 +45,14 @@ func newAttempt(
 	}
 	retried, _ := asynq.GetRetryCount(ctx)
 	most, ours := asynq.GetMaxRetry(ctx)
+	from := serverOf(ctx)
 	return &attempt{
-		settings: set, keeper: k, task: task, name: name, work: work,
+		settings: set, keeper: k, server: from, task: task, name: name, work: work,
 		until: time.Now().Add(left - min(left/4, mostReserve)),
 		// Rounded up: asynq took the time a moment ago.
 		timeout: (left + time.Second - 1).Truncate(time.Second),
 		last:    ours && retried >= most,
-		counted: !configured(ctx),
+		counted: ours && from == nil, // what no server calls, nothing counts
 	}
 }
 
@@ -70,9 +74,13 @@ func (a *attempt) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return err // asynq has settled what becomes of the task, and doesn't listen any more
 		case !a.last:
-			return &NotRunError{Err: err, RetryIn: a.delay(err), Counted: a.counted}
+			return &NotRunError{
+				Err: err, RetryIn: a.delay(err), Late: a.late(), Counted: a.counted,
+			}
 		case a.client != nil:
 			return a.requeue(ctx, err)
+		case refusal == lockmw.RefusalHeld && a.crowded:
+			return &NotRunError{Err: err, Archived: true, Crowded: true}
 		case !a.pause(ctx, a.delay(err)):
 			return &NotRunError{Err: err, Archived: true, Counted: a.counted}
 		}
@@ -97,25 +105,69 @@ func (a *attempt) try(ctx context.Context) (ran bool, err error) {
 	if a.strict {
 		opts = append(opts, lockmw.Strict())
 	}
-	return lockmw.Run(ctx, a.keeper, a.name, a.work, opts...)
+	defer a.leaveSlot()
+	return lockmw.Run(ctx, a.keeper, a.name, a.begin, opts...)
+}
+
+// begin is the work, by a task that waits no longer.
+func (a *attempt) begin(ctx context.Context) error {
+	a.leaveSlot()
+	return a.work(ctx)
 }
 
 // policy is what to do when another caller has the lock.
 func (a *attempt) policy(left time.Duration) lockmw.Option {
+	wait := min(a.wait, left)
 	switch {
 	case a.skip:
 		return lockmw.Skip()
-	case a.last && a.client == nil:
-		return lockmw.Wait(left)
-	case a.wait > 0:
-		return lockmw.Wait(min(a.wait, left))
-	default:
+	case a.mustWait():
+		wait = left
+	case a.few:
+		wait = min(max(wait, a.keeper.Config().RequestTimeout), left) // as Refuse asks the store
+	}
+	if wait <= 0 || !a.takeSlot() {
 		return lockmw.Refuse()
 	}
+	return lockmw.Wait(wait)
+}
+
+// mustWait reports whether asynq archives the task unless it waits.
+func (a *attempt) mustWait() bool { return a.last && a.client == nil }
+
+// takeSlot reports whether the task may wait in its worker's slot. Where the number of workers is
+// not known, those may that have to or were told to.
+func (a *attempt) takeSlot() bool {
+	if a.server == nil {
+		return a.mustWait() || !a.few
+	}
+	a.inSlot = a.server.slots.take(a.waitingFor(), a.few)
+	a.crowded = !a.inSlot
+	return a.inSlot
+}
+
+// leaveSlot is for a task that waits no longer.
+func (a *attempt) leaveSlot() {
+	if a.inSlot {
+		a.server.slots.leave(a.waitingFor())
+		a.inSlot = false
+	}
+}
+
+func (a *attempt) waitingFor() waitingFor {
+	return waitingFor{keeper: a.keeper, name: a.name, last: a.mustWait()}
 }
 
 // delay is how long the task stays away.
 func (a *attempt) delay(err error) time.Duration { return lockmw.RetryIn(err, a.retryIn) }
+
+// late is how much later than that asynq may bring the task back; 0 if that is not known.
+func (a *attempt) late() time.Duration {
+	if a.server == nil {
+		return 0
+	}
+	return a.server.late
+}
 
 // pause lets d pass, and reports whether there is time for another try.
 func (a *attempt) pause(ctx context.Context, d time.Duration) bool {

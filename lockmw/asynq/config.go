@@ -8,16 +8,38 @@ import (
 	"github.com/hibiken/asynq"
 )
 
+const (
+	// DefaultTaskCheckInterval is how often an idle server looks for tasks unless its
+	// asynq.Config says otherwise: every 20 ms, where asynq's own default is a second.
+	DefaultTaskCheckInterval = 20 * time.Millisecond
+	// DefaultDelayedTaskCheckInterval is how often a server looks for tasks whose delay is over
+	// unless its asynq.Config says otherwise: every second, where asynq's own default is 5 s.
+	DefaultDelayedTaskCheckInterval = time.Second
+)
+
 // Configure returns cfg with its IsFailure, RetryDelayFunc, ErrorHandler and BaseContext decorated,
 // so that a task that did not run for want of its lock uses up no attempt, comes back soon, and
-// raises no alarm, and so that handlers know that. cfg's own functions decide everything else,
-// asynq's defaults if it has none. Configuring twice changes nothing more. What is set afterwards
-// replaces what is decorated: configure last.
+// raises no alarm, and so that handlers know that, and how many workers there are. cfg's own
+// functions decide everything else, asynq's defaults if it has none.
+//
+// TaskCheckInterval is [DefaultTaskCheckInterval] and DelayedTaskCheckInterval is
+// [DefaultDelayedTaskCheckInterval] where they are not set: asynq's own are too slow for tasks that
+// wait for locks. An idle server then asks Redis about 50 times a second for each of its queues, in
+// place of once or twice: docs/asynq.md has the price, and when to choose a longer interval.
+//
+// Configuring twice changes nothing more. What is set afterwards replaces what is decorated, and a
+// Concurrency that is set afterwards is not known: configure last, and once for each server.
 func Configure(cfg asynq.Config) asynq.Config {
+	if cfg.TaskCheckInterval <= 0 {
+		cfg.TaskCheckInterval = DefaultTaskCheckInterval
+	}
+	if cfg.DelayedTaskCheckInterval == 0 { // asynq takes a negative one as it is
+		cfg.DelayedTaskCheckInterval = DefaultDelayedTaskCheckInterval
+	}
 	cfg.IsFailure = isFailure(cfg.IsFailure)
 	cfg.RetryDelayFunc = retryDelay(cfg.RetryDelayFunc)
 	cfg.ErrorHandler = errorHandler(cfg.ErrorHandler)
-	cfg.BaseContext = baseContext(cfg.BaseContext)
+	cfg.BaseContext = baseContext(cfg.BaseContext, newServer(cfg))
 	return cfg
 }
 
@@ -59,21 +81,36 @@ func errorHandler(next asynq.ErrorHandler) asynq.ErrorHandler {
 	})
 }
 
-type configuredKey struct{}
+// server is what handlers know of the server that calls them.
+type server struct {
+	slots *slots
+	late  time.Duration // how long a task whose delay is over may lie there
+}
 
-// baseContext marks next's context, by which handlers know that the server is configured.
-func baseContext(next func() context.Context) func() context.Context {
+// newServer describes a server with cfg. asynq waits for up to one and a half times a
+// TaskCheckInterval when it has found no task.
+func newServer(cfg asynq.Config) *server {
+	return &server{
+		slots: newSlots(cfg.Concurrency),
+		late:  cfg.DelayedTaskCheckInterval + cfg.TaskCheckInterval*3/2,
+	}
+}
+
+type serverKey struct{}
+
+// baseContext marks next's context, by which handlers know their server.
+func baseContext(next func() context.Context, s *server) func() context.Context {
 	if next == nil {
 		next = context.Background
 	}
-	return func() context.Context { return context.WithValue(next(), configuredKey{}, true) }
+	return func() context.Context { return context.WithValue(next(), serverKey{}, s) }
 }
 
-// configured reports whether the server that ctx came from counts no attempt for a refused task.
-// For a handler that no server calls, as in a test, nothing counts attempts.
-func configured(ctx context.Context) bool {
-	_, served := asynq.GetMaxRetry(ctx)
-	return !served || ctx.Value(configuredKey{}) != nil
+// serverOf is the server that ctx came from; nil if it is not configured, or if no server calls the
+// handler, as in a test.
+func serverOf(ctx context.Context) *server {
+	s, _ := ctx.Value(serverKey{}).(*server)
+	return s
 }
 
 // notRun finds the NotRunError in err, nil if there is none.

@@ -26,7 +26,7 @@ func TestConfigureKeepsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	failures, handled := 0, []error{}
 	cfg := asynqmw.Configure(asynqmw.Configure(asynq.Config{
-		Concurrency: 7,
+		Concurrency: 7, TaskCheckInterval: time.Minute, DelayedTaskCheckInterval: time.Hour,
 		IsFailure: func(err error) bool {
 			failures++
 			return !errors.Is(err, errReal)
@@ -39,6 +39,8 @@ func TestConfigureKeepsWhatIsThere(t *testing.T) {
 		}),
 	}))
 	assert.Equal(t, 7, cfg.Concurrency)
+	assert.Equal(t, time.Minute, cfg.TaskCheckInterval)
+	assert.Equal(t, time.Hour, cfg.DelayedTaskCheckInterval)
 
 	assert.False(t, cfg.IsFailure(errNotRun))
 	assert.Zero(t, failures)
@@ -58,6 +60,8 @@ func TestConfigureKeepsWhatIsThere(t *testing.T) {
 func TestConfigureKeepsTheDefaults(t *testing.T) {
 	t.Parallel()
 	cfg := asynqmw.Configure(asynq.Config{})
+	assert.Equal(t, asynqmw.DefaultTaskCheckInterval, cfg.TaskCheckInterval)
+	assert.Equal(t, asynqmw.DefaultDelayedTaskCheckInterval, cfg.DelayedTaskCheckInterval)
 	assert.True(t, cfg.IsFailure(errReal))
 	assert.False(t, cfg.IsFailure(nil))
 	assert.False(t, cfg.IsFailure(errNotRun))
@@ -76,6 +80,15 @@ func TestNotRunError(t *testing.T) {
 		`lockbeat: task not run, it comes back in 1.5s, with no attempt used up: acquire ` +
 			`"order:u1": held by another owner`: {
 			Err: cause, RetryIn: 1500 * time.Millisecond,
+		},
+		`lockbeat: task not run, it comes back in 1.5s to 6.515s, with no attempt used up: ` +
+			`acquire "order:u1": held by another owner`: {
+			Err: cause, RetryIn: 1500 * time.Millisecond, Late: 5015 * time.Millisecond,
+		},
+		"lockbeat: task not run on its last attempt, since others wait in their workers' slots " +
+			"already (asynqmw.Requeue would bring it back): " +
+			`acquire "order:u1": held by another owner`: {
+			Err: cause, Archived: true, Crowded: true,
 		},
 		`lockbeat: task not run, it goes on as X in 1.5s: acquire "order:u1": held by another ` +
 			`owner`: {
@@ -102,6 +115,7 @@ func TestNotRunError(t *testing.T) {
 		require.EqualError(t, err, want)
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		assert.Equal(t, err.Copy != "", errors.Is(err, asynq.RevokeTask))
+		assert.Equal(t, err.Crowded, errors.Is(err, renewer.ErrQueueFull))
 		assert.Equal(t, err.Counted, errors.Is(err, asynqmw.ErrNotConfigured))
 	}
 }

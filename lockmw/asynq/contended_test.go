@@ -24,7 +24,6 @@ func TestContendedTasksRunAloneAndUncounted(t *testing.T) {
 		"waiting": {25, func(*env) []asynqmw.HandleOption {
 			return []asynqmw.HandleOption{asynqmw.Wait(time.Second)}
 		}},
-		"one attempt": {0, func(*env) []asynqmw.HandleOption { return nil }},
 		"one attempt, by copies": {0, func(e *env) []asynqmw.HandleOption {
 			return []asynqmw.HandleOption{asynqmw.Requeue(e.client, retention)}
 		}},

@@ -15,8 +15,10 @@
 //	the lock is              what happens to the task
 //	-----------------------  ------------------------------------------------------------------
 //	free                     it runs, and its error is its own
-//	held by another caller   it comes back in about a second, and no attempt is used up; by
-//	                         [Wait] it waits for a while first; by [Skip] it is done, not run
+//	held by another caller   it waits for a few seconds in its worker's slot if few wait there,
+//	                         comes back in a second or two otherwise, and no attempt is used up;
+//	                         by [Wait] it waits for as long as that says; by [Skip] it is done,
+//	                         not run
 //	not to be had, since     it comes back in about five seconds, and no attempt is used up
 //	the store is down
 //	not to be had, since     it comes back in about a second, for another server
@@ -36,11 +38,13 @@
 //
 //   - The lock's name is the task's type and the key; [SharedKey] leaves the type out.
 //   - A task on its last attempt, and every task with MaxRetry(0), is archived by asynq
-//     whatever error it returns. So it waits in its worker's slot for as long as it has
-//     time, and is archived then. With [Requeue] a copy goes to the queue instead.
-//   - Refused tasks come back in no order. asynq looks for those that are
-//     due every Config.DelayedTaskCheckInterval, 5 s by default: set that to
-//     a second for keys with many short tasks, or let them [Wait] a little.
+//     whatever error it returns. So one of them for each key and server waits in its
+//     worker's slot, for as long as it has time. The others are archived, and it is
+//     too when its time is up. With [Requeue] a copy goes to the queue instead.
+//   - At most half of a server's workers wait for locks, so that tasks whose
+//     locks are free find a worker. The other tasks go back to their queues.
+//   - Tasks that went back come again in no order, and at most a few of a key
+//     find a place in each second. So a key's lock is idle between short tasks.
 //   - asynq gives a task to another worker when it has not heard of the first for 30 s. Take a TTL
 //     below that, such as renewer.DefaultTTL (15 s), and leave renewer.Config.CancelGrace at 0.
 //   - Shut the server down first, the keeper afterwards.

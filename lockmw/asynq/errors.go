@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // ErrPayload means that a task will never be fit to run: its payload
@@ -25,36 +27,54 @@ var ErrNotConfigured = errors.New("lockbeat: the server's asynq.Config did not g
 type NotRunError struct {
 	// Err is why.
 	Err error
-	// RetryIn is when the task comes back; 0 if it does not. If Counted, asynq's own delay decides
-	// instead.
+	// RetryIn is after how long the task may come back; 0 if it does not. If Counted, asynq's own
+	// delay decides instead.
 	RetryIn time.Duration
+	// Late is how much longer it may take until a server of asynq's notices: its
+	// DelayedTaskCheckInterval and its TaskCheckInterval. It is 0 if no server called the handler.
+	// If all workers are busy, or the queue is paused, it takes longer still.
+	Late time.Duration
 	// Copy is the ID of the task that goes on in place of this one, which was on its
 	// last attempt; "" if there is none. See [Requeue]. The error is asynq.RevokeTask
 	// then, which makes asynq drop the original without marking it as completed.
 	Copy string
 	// Counted means that an attempt is used up for it: the error is [ErrNotConfigured] then.
 	Counted bool
-	// Archived means that the task was on its last attempt and that
-	// its time is up, so that asynq archives it.
+	// Archived means that the task was on its last attempt and that its time is up,
+	// or that it is Crowded, so that asynq archives it.
 	Archived bool
+	// Crowded means that as many tasks on their last attempt waited in slots as may.
+	// The error is [renewer.ErrQueueFull] then.
+	Crowded bool
 }
 
 // Error says what becomes of the task, and why it did not run.
 func (e *NotRunError) Error() string {
-	what := fmt.Sprintf("it comes back in %v, with no attempt used up",
-		e.RetryIn.Round(time.Millisecond))
+	what := fmt.Sprintf(", it comes back in %s, with no attempt used up", e.when())
 	switch {
+	case e.Crowded:
+		what = " on its last attempt, since others wait in their workers' slots already " +
+			"(asynqmw.Requeue would bring it back)"
 	case e.Archived && e.Counted:
-		what = "and its last attempt's time is up; refusals before may have used up the others: " +
-			trim(ErrNotConfigured)
+		what = ", and its last attempt's time is up; " +
+			"refusals before may have used up the others: " + trim(ErrNotConfigured)
 	case e.Archived:
-		what = "and its last attempt's time is up"
+		what = ", and its last attempt's time is up"
 	case e.Copy != "":
-		what = fmt.Sprintf("it goes on as %s in %v", e.Copy, e.RetryIn.Round(time.Millisecond))
+		what = fmt.Sprintf(", it goes on as %s in %s", e.Copy, e.when())
 	case e.Counted:
-		what = "and an attempt is used up: " + trim(ErrNotConfigured)
+		what = ", and an attempt is used up: " + trim(ErrNotConfigured)
 	}
-	return fmt.Sprintf("lockbeat: task not run, %s: %s", what, trim(e.Err))
+	return fmt.Sprintf("lockbeat: task not run%s: %s", what, trim(e.Err))
+}
+
+// when is the time in which the task comes back.
+func (e *NotRunError) when() string {
+	from := e.RetryIn.Round(time.Millisecond).String()
+	if e.Late == 0 {
+		return from
+	}
+	return from + " to " + (e.RetryIn + e.Late).Round(time.Millisecond).String()
 }
 
 // trim is an error's text inside of another of this library.
@@ -67,6 +87,9 @@ func (e *NotRunError) Unwrap() []error {
 	}
 	if e.Counted {
 		return []error{e.Err, ErrNotConfigured}
+	}
+	if e.Crowded {
+		return []error{e.Err, renewer.ErrQueueFull}
 	}
 	return []error{e.Err}
 }

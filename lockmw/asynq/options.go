@@ -32,6 +32,7 @@ func (o handleOption) handle(s *settings) { o(s) }
 
 type settings struct {
 	wait    time.Duration // 0: refuse
+	few     bool          // of the tasks of a key may wait at a time
 	skip    bool
 	strict  bool
 	shared  bool
@@ -42,17 +43,27 @@ type settings struct {
 	warned  sync.Once // that the server is not configured
 }
 
-func newSettings() settings { return settings{codec: wire.DecodeJSON} }
+func newSettings() settings {
+	return settings{wait: DefaultWait, few: true, codec: wire.DecodeJSON}
+}
 
-// Wait waits in line for at most d before the task goes back to its queue. It holds a worker's
-// slot meanwhile, so let d be short, or the server's concurrency high. The wait ends before the
-// task's time does: see the package's text. Default 0: no waiting. It panics if d is negative.
+// DefaultWait is for how long a task waits in its worker's slot unless [Wait] says otherwise: a
+// second, or renewer.Config.RequestTimeout if that is longer.
+const DefaultWait = time.Second
+
+// Wait waits in line for at most d before the task goes back to its queue. It holds a worker's slot
+// meanwhile. So a task does not wait at all where about half of the workers wait already; how many
+// of them do so for one key is not limited. The wait ends before the task's time does: see the
+// package's text. By 0 no task waits but on its last attempt.
+//
+// Without this option a task waits for [DefaultWait], if fewer than an eighth of the workers (or
+// than one) wait for its key. It panics if d is negative.
 func Wait(d time.Duration) Option {
 	if d < 0 {
 		panic(fmt.Sprintf("lockbeat: asynqmw.Wait(%v) can't be meant: give how long to wait in "+
 			"line, 0 for not at all", d))
 	}
-	return option(func(s *settings) { s.wait, s.skip = d, false })
+	return option(func(s *settings) { s.wait, s.few, s.skip = d, false, false })
 }
 
 // Skip leaves the work to the holder of the lock: the task is done, without having run.
@@ -68,8 +79,8 @@ func SharedKey() Option { return option(func(s *settings) { s.shared = true }) }
 
 // RetryIn sets about how long after it was refused, or could not ask the lock's
 // store, a task comes back: a random duration between half of d and one and a half.
-// asynq counts in whole seconds, and looks every Config.DelayedTaskCheckInterval, 5
-// s by default. Default lockmw.RetryIn: a second, five if the store was down, and
+// asynq rounds down to whole seconds, and looks every Config.DelayedTaskCheckInterval,
+// a second by [Configure]. Default lockmw.RetryIn: a second, five if the store was down, and
 // longer for a lock that has been held for long. It panics if d is not positive.
 func RetryIn(d time.Duration) Option {
 	if d <= 0 {
@@ -90,10 +101,11 @@ func Codec(unmarshal func(data []byte, v any) error) HandleOption {
 	return handleOption(func(s *settings) { s.codec = unmarshal })
 }
 
-// Requeue frees the worker's slot on a last attempt, too. asynq archives a task that does not
-// run on its last attempt, and asks no function of ours. So such a task waits in its slot,
-// unless there is a client to enqueue a copy by before the original is dropped. The client
-// must be for the Redis of the server; its Close is the caller's, after the server's Shutdown.
+// Requeue brings a task back on its last attempt, too. asynq archives a task that does not run
+// on its last attempt, and asks no function of ours. So one such task of a key waits in its slot
+// for as long as it has time, and others are archived, unless there is a client to enqueue a
+// copy by before the original is dropped. The client must be for the Redis of the server; its
+// Close is the caller's, after the server's Shutdown.
 //
 // The copy has the type, payload, headers and queue of the original, no attempt fewer,
 // and the time that asynq gave this one to run, as a Timeout. It does not have its ID,

@@ -26,7 +26,7 @@ func (a *attempt) requeue(ctx context.Context, why error) error {
 	for {
 		_, err := a.client.EnqueueContext(ctx, task, opts...)
 		if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) { // an earlier try got through
-			return &NotRunError{Err: why, RetryIn: delay, Copy: id}
+			return &NotRunError{Err: why, RetryIn: delay, Late: a.late(), Copy: id}
 		}
 		if !a.pause(ctx, a.delay(why)) {
 			return &NotRunError{

@@ -126,7 +126,7 @@ func TestCopyIsRetriedUntilItIsTaken(t *testing.T) {
 	e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error {
 		t.Error("the original ran")
 		return nil
-	}, retriesIn, asynqmw.Requeue(client)))
+	}, retriesIn, asynqmw.Wait(0), asynqmw.Requeue(client)))
 	id := e.enqueue("u1", asynq.MaxRetry(0))
 	hopeless := e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(time.Second))
 	e.awaitState(id, asynq.TaskStateActive)

@@ -1,0 +1,190 @@
+package asynqmw_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+func TestHowManyTasksWaitInSlots(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		workers   int
+		spare     int // tasks with attempts to spare, of many keys
+		few       int // of one key, by default
+		all       int // with those on their last attempt, once the spare ones wait
+		lastAlone int // of those, where no other task waits
+	}{
+		{workers: 1, spare: 0, few: 0, all: 1, lastAlone: 1},
+		{workers: 2, spare: 1, few: 1, all: 2, lastAlone: 1},
+		{workers: 4, spare: 1, few: 1, all: 2, lastAlone: 2},
+		{workers: 8, spare: 3, few: 1, all: 4, lastAlone: 4},
+		{workers: 20, spare: 7, few: 2, all: 10, lastAlone: 10},
+		{workers: 100, spare: 37, few: 12, all: 50, lastAlone: 50},
+	} {
+		t.Run(fmt.Sprint(c.workers, " workers"), func(t *testing.T) {
+			t.Parallel()
+			fill := func(s asynqmw.Slots, last, few bool, name func(i int) string) (n int) {
+				for i := range c.workers {
+					if s.Take(nil, name(i), last, few) {
+						n++
+					}
+				}
+				return n
+			}
+			each := func(i int) string { return fmt.Sprint("u", i) }
+			one := func(int) string { return "u1" }
+			s := asynqmw.NewSlots(c.workers)
+			assert.Equal(t, c.spare, fill(s, false, true, each))
+			assert.Equal(t, c.all-c.spare, fill(s, true, true, each))
+			assert.Equal(t, c.lastAlone, fill(asynqmw.NewSlots(c.workers), true, true, each))
+
+			s = asynqmw.NewSlots(c.workers)
+			assert.Equal(t, c.few, fill(s, false, true, one))
+			assert.Equal(t, 1, fill(s, true, false, one), "whatever waits")
+			assert.Zero(t, fill(s, true, false, one))
+			for range c.few {
+				s.Leave(nil, "u1", false)
+			}
+			s.Leave(nil, "u1", true)
+			assert.Equal(t, c.spare, fill(s, false, false, one), "by Wait")
+			for range c.spare {
+				s.Leave(nil, "u1", false)
+			}
+			assert.Zero(t, s.Names())
+		})
+	}
+	assert.Equal(t, runtime.NumCPU()/2 > 0, asynqmw.NewSlots(0).Take(nil, "u1", false, true),
+		"asynq's default is a worker for each processor")
+	s := asynqmw.NewSlots(8)
+	k, _ := scripted(t)
+	assert.True(t, s.Take(nil, "u1", false, true))
+	assert.True(t, s.Take(k, "u1", false, true), "of another store's locks")
+}
+
+// crowd is a server of eight workers, and what its handlers do.
+func crowd(e *env, opts ...asynqmw.HandleOption) {
+	e.serve(asynqmw.Handle(e.keeper(), byUser, func(context.Context, order) error {
+		return nil
+	}, opts...), func(cfg *asynq.Config) { cfg.Concurrency = 8 })
+}
+
+// states counts the tasks that are in a state.
+func (e *env) states(ids []string, state asynq.TaskState) (n int) {
+	for _, id := range ids {
+		info, err := e.inspector.GetTaskInfo("default", id)
+		require.NoError(e.t, err)
+		if info.State == state {
+			n++
+		}
+	}
+	return n
+}
+
+// Tasks that waited for busy locks, as they were told to, used to take all workers, so that a task
+// whose lock was free waited for as long.
+func TestAtMostHalfOfTheWorkersWait(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]asynqmw.HandleOption{
+		"by default": nil,
+		"by Wait":    {asynqmw.Wait(time.Minute)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			everywhere(t, func(t *testing.T, e *env) {
+				holder := e.keeper()
+				var releases []func()
+				var ids []string
+				for i := range 4 {
+					releases = append(releases, hold(t, holder, fmt.Sprint("u", i)))
+				}
+				crowd(e, opts...)
+				for i := range 16 {
+					ids = append(ids, e.enqueue(fmt.Sprint("u", i%4)))
+				}
+				require.Eventually(t, func() bool {
+					return e.states(ids, asynq.TaskStateActive) == 3 &&
+						e.states(ids, asynq.TaskStatePending) == 0
+				}, soon, tick, "three wait, the others went back")
+				e.awaitState(e.enqueue("free"), asynq.TaskStateCompleted)
+				for _, release := range releases {
+					release()
+				}
+				for _, id := range ids {
+					assert.Zero(t, e.awaitState(id, asynq.TaskStateCompleted).Retried)
+				}
+			})
+		})
+	}
+}
+
+// The next task of a key waits where it is, so that the lock is not idle until the others are back.
+func TestOneTaskOfAKeyWaitsByDefault(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, e *env) {
+		release := hold(t, e.keeper(), "u1")
+		crowd(e)
+		waits := e.enqueue("u1")
+		e.awaitState(waits, asynq.TaskStateActive)
+		info := e.awaitRefused(e.enqueue("u1"))
+		assert.Zero(t, info.Retried)
+		release()
+		assert.Empty(t, e.awaitState(waits, asynq.TaskStateCompleted).LastErr)
+	})
+}
+
+// Eight tasks of a busy user, each on its only attempt, used to keep all
+// other users out for as long as they waited.
+func TestOneTaskOfAKeyWaitsOnItsLastAttempt(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, e *env) {
+		release := hold(t, e.keeper(), "u1")
+		crowd(e, asynqmw.Wait(0))
+		waits := e.enqueue("u1", asynq.MaxRetry(0))
+		e.awaitState(waits, asynq.TaskStateActive)
+		for range 8 {
+			info := e.awaitState(e.enqueue("u1", asynq.MaxRetry(0)), asynq.TaskStateArchived)
+			assert.Contains(t, info.LastErr, "lockbeat: task not run on its last attempt, since ")
+			assert.Contains(t, info.LastErr, "asynqmw.Requeue")
+			assert.Contains(t, info.LastErr, "held by another owner")
+		}
+		e.awaitState(e.enqueue("u2", asynq.MaxRetry(0)), asynq.TaskStateCompleted)
+		release()
+		e.awaitState(waits, asynq.TaskStateCompleted)
+	})
+}
+
+func TestARefusalSaysWhenTheTaskIsBack(t *testing.T) {
+	t.Parallel()
+	e := onEmbedded(t)
+	release := hold(t, e.keeper(), "u1")
+	refusals := make(chan error, 10)
+	h := asynqmw.Handle(e.keeper(), byUser, func(context.Context, order) error { return nil },
+		asynqmw.Wait(0))
+	e.serve(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		err := h.ProcessTask(ctx, task)
+		refusals <- err
+		return err
+	}), func(cfg *asynq.Config) {
+		cfg.TaskCheckInterval, cfg.DelayedTaskCheckInterval = 0, 4*time.Second
+	})
+	id := e.enqueue("u1")
+	var refused *asynqmw.NotRunError
+	require.ErrorAs(t, <-refusals, &refused)
+	require.ErrorIs(t, refused, renewer.ErrHeld)
+	assert.Equal(t, 4*time.Second+asynqmw.DefaultTaskCheckInterval*3/2, refused.Late)
+	at, latest := time.Now(), refused.RetryIn+refused.Late
+	assert.Contains(t, e.awaitRefused(id).LastErr, " to "+latest.Round(time.Millisecond).String())
+	release()
+	require.NoError(t, <-refusals)
+	assert.Less(t, time.Since(at), latest+2*time.Second, "a busy machine may be late")
+}
