@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,7 +21,12 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if text := os.Getenv(processEnv); text != "" {
+		os.Exit(beProcess(text))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	soon = 20 * time.Second // bounds what happens in a second or two

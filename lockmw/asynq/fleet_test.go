@@ -1,0 +1,131 @@
+package asynqmw_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/require"
+
+	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+)
+
+// fleet is some servers of asynq's that serve the same handler, each with a keeper of its own as
+// in a process of its own.
+type fleet struct {
+	*env
+
+	locks   *env // may be on another Redis
+	servers []*asynq.Server
+	record  record
+}
+
+// record is what the servers of a fleet have seen of their tasks.
+type record struct {
+	mu       sync.Mutex
+	refused  []string // task IDs, in order of their first refusal
+	runs     []string // task IDs, in order of their runs
+	running  map[string]int
+	overlaps int // runs that began while another of the same user ran
+	refusals int
+}
+
+// newFleet starts servers with so many workers each, on the Redis of queues, whose tasks take d
+// under locks on the Redis of locks.
+func newFleet(
+	queues, locks *env, servers, workers int, d time.Duration, opts ...asynqmw.HandleOption,
+) *fleet {
+	f := &fleet{env: queues, locks: locks, record: record{running: make(map[string]int)}}
+	for range servers {
+		h := asynqmw.Handle(locks.keeper(), byUser, func(ctx context.Context, o order) error {
+			defer f.record.begin(ctx, o.User)()
+			work(ctx, d)
+			return nil
+		}, opts...)
+		f.servers = append(f.servers, queues.serve(f.record.refusalsOf(h), asUsers(workers)))
+	}
+	return f
+}
+
+// asUsers is the configuration of the README: a number of workers, and nothing else.
+func asUsers(workers int) func(*asynq.Config) {
+	return func(cfg *asynq.Config) {
+		*cfg = asynq.Config{Concurrency: workers, LogLevel: asynq.FatalLevel}
+	}
+}
+
+// refusalsOf records which tasks h refuses.
+func (r *record) refusalsOf(h asynq.Handler) asynq.Handler {
+	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		err := h.ProcessTask(ctx, task)
+		if _, refused := errors.AsType[*asynqmw.NotRunError](err); refused {
+			r.refuse(ctx)
+		}
+		return err
+	})
+}
+
+func (r *record) refuse(ctx context.Context) {
+	id, _ := asynq.GetTaskID(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusals++
+	if !slices.Contains(r.refused, id) {
+		r.refused = append(r.refused, id)
+	}
+}
+
+// begin records a run, until the function that it returns is called.
+func (r *record) begin(ctx context.Context, user string) (end func()) {
+	id, _ := asynq.GetTaskID(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.runs = append(r.runs, id)
+	r.running[user]++
+	if r.running[user] > 1 {
+		r.overlaps++
+	}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.running[user]--
+	}
+}
+
+func (r *record) ran() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.runs)
+}
+
+// awaitRuns waits until there have been n.
+func (f *fleet) awaitRuns(n int, within time.Duration) {
+	f.t.Helper()
+	require.Eventually(f.t, func() bool { return f.record.ran() >= n }, within, time.Millisecond)
+}
+
+// overtaken is how many runs of refused tasks came after one of a task that
+// was refused later for the first time.
+func (r *record) overtaken() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rank := make(map[string]int, len(r.refused))
+	for i, id := range r.refused {
+		rank[id] = i
+	}
+	n, latest := 0, -1
+	for _, id := range r.runs {
+		i, waited := rank[id]
+		switch {
+		case !waited:
+		case i < latest:
+			n++
+		default:
+			latest = i
+		}
+	}
+	return n
+}
