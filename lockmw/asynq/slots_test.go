@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -13,6 +14,7 @@ import (
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
 func TestHowManyTasksWaitInSlots(t *testing.T) {
@@ -46,7 +48,9 @@ func TestHowManyTasksWaitInSlots(t *testing.T) {
 			s := asynqmw.NewSlots(c.workers)
 			assert.Equal(t, c.spare, fill(s, false, true, each))
 			assert.Equal(t, c.all-c.spare, fill(s, true, true, each))
-			assert.Equal(t, c.lastAlone, fill(asynqmw.NewSlots(c.workers), true, true, each))
+			s = asynqmw.NewSlots(c.workers)
+			assert.Equal(t, c.lastAlone, fill(s, true, true, each))
+			assert.Zero(t, fill(s, false, false, each))
 
 			s = asynqmw.NewSlots(c.workers)
 			assert.Equal(t, c.few, fill(s, false, true, one))
@@ -187,4 +191,52 @@ func TestARefusalSaysWhenTheTaskIsBack(t *testing.T) {
 	release()
 	require.NoError(t, <-refusals)
 	assert.Less(t, time.Since(at), latest+2*time.Second, "a busy machine may be late")
+}
+
+// served is the context of a task on a configured server of eight workers.
+func served(t *testing.T) context.Context {
+	base := asynqmw.Configure(asynq.Config{Concurrency: 8}).BaseContext()
+	ctx, cancel := context.WithCancel(base)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A task that went back after its wait leaves its room to the next, and so does one that runs.
+func TestRoomInSlotsIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, store := scripted(t)
+		ctx, done := served(t), make(chan struct{})
+		h := asynqmw.Handle(k, byUser, func(context.Context, order) error {
+			<-done
+			return nil
+		})
+		for i := range 8 {
+			payload := fmt.Sprintf(`{"User":"%d"}`, i)
+			go func() { assert.NoError(t, h.ProcessTask(ctx, task(payload))) }()
+		}
+		synctest.Wait()
+		store.Overwrite("order:u1", renewer.Holder{}, time.Hour)
+		for range 8 {
+			begun := time.Now()
+			err := h.ProcessTask(ctx, task(`{"User":"u1"}`))
+			require.ErrorIs(t, err, renewer.ErrHeld)
+			assert.Equal(t, k.Config().RequestTimeout, time.Since(begun))
+		}
+		assert.Greater(t, k.Config().RequestTimeout, asynqmw.DefaultWait)
+		close(done)
+		synctest.Wait()
+	})
+}
+
+// A store that takes longer than DefaultWait to answer still runs tasks.
+func TestDefaultWaitLeavesTheStoreItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := script.New()
+		store.Script(script.Acquire, script.Pass().Late(2*asynqmw.DefaultWait))
+		k := newKeeper(t, store, renewer.Config{TTL: renewer.DefaultTTL})
+		h := asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil })
+		require.NoError(t, h.ProcessTask(served(t), task(`{"User":"u1"}`)))
+	})
 }
