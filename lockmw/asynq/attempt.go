@@ -31,8 +31,9 @@ type attempt struct {
 	timeout time.Duration // what asynq gives the task, in whole seconds
 	last    bool          // an error makes asynq archive the task, whatever it is
 	counted bool          // a refusal uses up an attempt
-	inSlot  bool          // it is counted among the tasks that wait in slots
-	crowded bool          // it found no room to wait, the last time that it tried
+	inSlot  bool          // it is counted among the tasks that wait in slots, or need not be
+	waited  bool          // it has waited, or found no room to
+	crowded bool          // it found no room to wait
 }
 
 func newAttempt(
@@ -56,7 +57,8 @@ func newAttempt(
 	}
 }
 
-// run tries until asynq may be told the outcome: once, except on a last attempt.
+// run tries until asynq may be told the outcome: once, and once more if there
+// is room to wait, except on a last attempt.
 func (a *attempt) run(ctx context.Context) error {
 	if a.counted {
 		a.warn()
@@ -73,6 +75,8 @@ func (a *attempt) run(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 		case ctx.Err() != nil:
 			return err // asynq has settled what becomes of the task, and doesn't listen any more
+		case refusal == lockmw.RefusalHeld && a.mayWait():
+			continue
 		case !a.last:
 			return &NotRunError{
 				Err: err, RetryIn: a.delay(err), Late: a.late(), Counted: a.counted,
@@ -115,31 +119,40 @@ func (a *attempt) begin(ctx context.Context) error {
 	return a.work(ctx)
 }
 
-// policy is what to do when another caller has the lock.
+// policy is what to do when another caller has the lock. A task that waits by default, or on its
+// last attempt, was refused first: so those whose locks are free take no room from it.
 func (a *attempt) policy(left time.Duration) lockmw.Option {
-	wait := min(a.wait, left)
 	switch {
 	case a.skip:
 		return lockmw.Skip()
-	case a.mustWait():
-		wait = left
-	case a.few:
-		wait = min(max(wait, a.keeper.Config().RequestTimeout), left) // as Refuse asks the store
-	}
-	if wait <= 0 || !a.takeSlot() {
+	case a.mustWait() && a.inSlot:
+		return lockmw.Wait(left)
+	case !a.mustWait() && (a.inSlot || !a.few && a.wait > 0 && a.takeSlot()):
+		return lockmw.Wait(min(a.wait, left))
+	default:
 		return lockmw.Refuse()
 	}
-	return lockmw.Wait(wait)
 }
 
 // mustWait reports whether asynq archives the task unless it waits.
 func (a *attempt) mustWait() bool { return a.last && a.client == nil }
 
+// mayWait reports whether a task that was refused waits now.
+func (a *attempt) mayWait() bool {
+	again := a.mustWait() && !a.crowded
+	if a.waited && !again || time.Until(a.until) <= 0 {
+		return false
+	}
+	a.waited = true
+	return (a.mustWait() || a.few && a.wait > 0) && a.takeSlot()
+}
+
 // takeSlot reports whether the task may wait in its worker's slot. Where the number of workers is
 // not known, those may that have to or were told to.
 func (a *attempt) takeSlot() bool {
 	if a.server == nil {
-		return a.mustWait() || !a.few
+		a.inSlot = a.mustWait() || !a.few
+		return a.inSlot
 	}
 	a.inSlot = a.server.slots.take(a.waitingFor(), a.few)
 	a.crowded = !a.inSlot
@@ -148,10 +161,10 @@ func (a *attempt) takeSlot() bool {
 
 // leaveSlot is for a task that waits no longer.
 func (a *attempt) leaveSlot() {
-	if a.inSlot {
+	if a.inSlot && a.server != nil {
 		a.server.slots.leave(a.waitingFor())
-		a.inSlot = false
 	}
+	a.inSlot = false
 }
 
 func (a *attempt) waitingFor() waitingFor {

@@ -15,7 +15,7 @@
 //	the lock is              what happens to the task
 //	-----------------------  ------------------------------------------------------------------
 //	free                     it runs, and its error is its own
-//	held by another caller   it waits for a few seconds in its worker's slot if few wait there,
+//	held by another caller   it waits for a second in its worker's slot if few wait there,
 //	                         comes back in a second or two otherwise, and no attempt is used up;
 //	                         by [Wait] it waits for as long as that says; by [Skip] it is done,
 //	                         not run

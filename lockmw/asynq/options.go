@@ -47,8 +47,7 @@ func newSettings() settings {
 	return settings{wait: DefaultWait, few: true, codec: wire.DecodeJSON}
 }
 
-// DefaultWait is for how long a task waits in its worker's slot unless [Wait] says otherwise: a
-// second, or renewer.Config.RequestTimeout if that is longer.
+// DefaultWait is for how long a task waits in its worker's slot unless [Wait] says otherwise.
 const DefaultWait = time.Second
 
 // Wait waits in line for at most d before the task goes back to its queue. It holds a worker's slot
@@ -56,8 +55,8 @@ const DefaultWait = time.Second
 // of them do so for one key is not limited. The wait ends before the task's time does: see the
 // package's text. By 0 no task waits but on its last attempt.
 //
-// Without this option a task waits for [DefaultWait], if fewer than an eighth of the workers (or
-// than one) wait for its key. It panics if d is negative.
+// Without this option a task waits for [DefaultWait], (1 s), if fewer than an eighth of the
+// workers, or than one, wait for its key. It panics if d is negative.
 func Wait(d time.Duration) Option {
 	if d < 0 {
 		panic(fmt.Sprintf("lockbeat: asynqmw.Wait(%v) can't be meant: give how long to wait in "+
