@@ -35,6 +35,24 @@ type contender struct {
 	close func()
 }
 
+// deployment is where a library connects to: one server, or one node of a cluster.
+type deployment struct {
+	addr    string
+	cluster bool
+}
+
+// newContenderOn is newContender, and for Lockbeat on a cluster too.
+func newContenderOn(d deployment, who string, ttl time.Duration) (*contender, error) {
+	switch {
+	case !d.cluster:
+		return newContender(who, d.addr, ttl)
+	case who == lockbeat:
+		return keeperContenderOn(d, ttl)
+	default:
+		return nil, fmt.Errorf("%s is not measured on a cluster", who)
+	}
+}
+
 // newContender connects a library with the settings that suit it best.
 func newContender(who, addr string, ttl time.Duration) (*contender, error) {
 	connect := map[string]func(string, time.Duration) (*contender, error){

@@ -73,13 +73,17 @@ func newKeeper(addr string, ttl time.Duration) (*renewer.Keeper, error) {
 
 // connectKeeper returns the keeper's client too, for those who close it.
 func connectKeeper(addr string, ttl time.Duration) (*renewer.Keeper, rueidis.Client, error) {
-	option, err := clientOption(addr, ttl)
+	return connectKeeperOn(deployment{addr: addr}, ttl)
+}
+
+func connectKeeperOn(d deployment, ttl time.Duration) (*renewer.Keeper, rueidis.Client, error) {
+	option, err := clientOption(d, ttl)
 	if err != nil {
 		return nil, nil, err
 	}
 	client, err := rueidis.NewClient(option)
 	if err != nil {
-		return nil, nil, fmt.Errorf("connect to %s: %w", addr, err)
+		return nil, nil, fmt.Errorf("connect to %s: %w", d.addr, err)
 	}
 	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
 	if err != nil {

@@ -29,7 +29,11 @@ type keeperMutex struct {
 }
 
 func keeperContender(addr string, ttl time.Duration) (*contender, error) {
-	keeper, client, err := connectKeeper(addr, ttl)
+	return keeperContenderOn(deployment{addr: addr}, ttl)
+}
+
+func keeperContenderOn(d deployment, ttl time.Duration) (*contender, error) {
+	keeper, client, err := connectKeeperOn(d, ttl)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ type options struct {
 	short   bool
 	rounds  int
 	run     *regexp.Regexp
+	row     *regexp.Regexp // of sections that are made of parts
 	profile string
 	peers   bool
 	write   string // a folder of documents, or "" for none
@@ -74,6 +75,11 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		"with -peers " + names(peerSections)
 	flags.Func("run", only, func(s string) (err error) {
 		o.run, err = regexp.Compile(s)
+		return err
+	})
+	flags.Func("row", "measure only the rows of crowd and tasks that match this regexp: "+
+		names(crowdRows), func(s string) (err error) {
+		o.row, err = regexp.Compile(s)
 		return err
 	})
 	if err := flags.Parse(args); err != nil {

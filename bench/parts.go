@@ -36,11 +36,14 @@ type got struct {
 
 // playPart is a child of one library.
 func playPart(ctx context.Context, s childSpec, stdin io.Reader, stdout io.Writer) error {
+	in, out := bufio.NewReader(stdin), json.NewEncoder(stdout)
+	if s.Part == partMember {
+		return playMembers(ctx, in, out)
+	}
 	c, err := newContender(s.Who, s.Addr, s.TTL)
 	if err != nil {
 		return err
 	}
-	in, out := bufio.NewReader(stdin), json.NewEncoder(stdout)
 	if s.Part == partWait {
 		defer c.close()
 		return waitFor(ctx, c, in, out)

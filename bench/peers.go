@@ -23,6 +23,7 @@ var peerSections = []section{
 	{"told", toldOfKey},
 	{"stopped", toldOfServer},
 	{"killed", killed},
+	inRows("crowd", crowdRows),
 }
 
 // sample is what one library reached in one case, a figure a round.

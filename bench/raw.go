@@ -50,7 +50,7 @@ func newRaw(ctx context.Context, addr string, ttl time.Duration) (*raw, error) {
 
 // newClient connects with the options that redisstore recommends, for the floor as for Lockbeat.
 func newClient(addr string, ttl time.Duration) (rueidis.Client, error) {
-	option, err := clientOption(addr, ttl)
+	option, err := clientOption(deployment{addr: addr}, ttl)
 	if err != nil {
 		return nil, err
 	}
@@ -61,10 +61,10 @@ func newClient(addr string, ttl time.Duration) (rueidis.Client, error) {
 	return client, nil
 }
 
-func clientOption(addr string, ttl time.Duration) (rueidis.ClientOption, error) {
+func clientOption(d deployment, ttl time.Duration) (rueidis.ClientOption, error) {
 	return redisstore.ClientOption(rueidis.ClientOption{
-		InitAddress:       []string{addr},
-		ForceSingleClient: true,
+		InitAddress:       []string{d.addr},
+		ForceSingleClient: !d.cluster,
 	}, ttl)
 }
 
