@@ -21,6 +21,7 @@ type childSpec struct {
 	Part       string // of one library among its peers; "" for the sections of Lockbeat
 	Who        string // a contestant that holds leases, or generator, which needs nothing else
 	Addr       string
+	Cluster    bool // of which Addr is a node
 	Leases     int
 	TTL        time.Duration
 	Hold       time.Duration

@@ -39,15 +39,20 @@ type contender struct {
 type deployment struct {
 	addr    string
 	cluster bool
+	client  string // the name of its connections at the server, or ""
 }
 
-// newContenderOn is newContender, and for Lockbeat on a cluster too.
+// newContenderOn is newContender; for Lockbeat it takes a cluster too, and names connections.
 func newContenderOn(d deployment, who string, ttl time.Duration) (*contender, error) {
 	switch {
+	case who == lockbeat:
+		c, err := keeperContenderOn(d, ttl)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", who, err)
+		}
+		return c, nil
 	case !d.cluster:
 		return newContender(who, d.addr, ttl)
-	case who == lockbeat:
-		return keeperContenderOn(d, ttl)
 	default:
 		return nil, fmt.Errorf("%s is not measured on a cluster", who)
 	}

@@ -32,6 +32,7 @@ type options struct {
 	row     *regexp.Regexp // of sections that are made of parts
 	profile string
 	peers   bool
+	before  string // the program of another checkout, or ""
 	write   string // a folder of documents, or "" for none
 	plots   *plots // of the section under way, nil if it is not published
 }
@@ -71,6 +72,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.write, "write", "",
 		"with -peers: put results and plots into this folder's "+peersPage+
 			", but those of a -short run")
+	flags.StringVar(&o.before, "before", "", "for the row uncontended: this program, built from "+
+		"another checkout, to compare with")
 	only := "measure only the sections that match this regexp: leases, cycles, overhead, load; " +
 		"with -peers " + names(peerSections)
 	flags.Func("run", only, func(s string) (err error) {

@@ -37,16 +37,19 @@ type got struct {
 // playPart is a child of one library.
 func playPart(ctx context.Context, s childSpec, stdin io.Reader, stdout io.Writer) error {
 	in, out := bufio.NewReader(stdin), json.NewEncoder(stdout)
-	if s.Part == partMember {
+	switch s.Part {
+	case partMember:
 		return playMembers(ctx, in, out)
+	case partCycles:
+		return playCycles(ctx, s, in, out)
 	}
-	c, err := newContender(s.Who, s.Addr, s.TTL)
+	c, err := newContenderOn(deployment{addr: s.Addr, cluster: s.Cluster}, s.Who, s.TTL)
 	if err != nil {
 		return err
 	}
 	if s.Part == partWait {
 		defer c.close()
-		return waitFor(ctx, c, in, out)
+		return waitFor(ctx, c, max(s.Hold, capped), in, out)
 	}
 	if s.Part == partHold {
 		if _, _, err := locked(ctx, c.mutex(s.Name), s.TTL); err != nil { // it is never freed
@@ -68,7 +71,9 @@ func playPart(ctx context.Context, s childSpec, stdin io.Reader, stdout io.Write
 }
 
 // waitFor takes each lock that is named on a line.
-func waitFor(ctx context.Context, c *contender, in *bufio.Reader, out *json.Encoder) error {
+func waitFor(
+	ctx context.Context, c *contender, within time.Duration, in *bufio.Reader, out *json.Encoder,
+) error {
 	if err := out.Encode(ready{}); err != nil {
 		return err
 	}
@@ -80,7 +85,7 @@ func waitFor(ctx context.Context, c *contender, in *bufio.Reader, out *json.Enco
 		if err != nil {
 			return err
 		}
-		if err := out.Encode(takeOnce(ctx, c.mutex(strings.TrimSpace(line)), capped)); err != nil {
+		if err := out.Encode(takeOnce(ctx, c.mutex(strings.TrimSpace(line)), within)); err != nil {
 			return err
 		}
 	}

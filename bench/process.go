@@ -19,15 +19,22 @@ type childProcess struct {
 
 // startChild starts a child, which ctx kills when it ends. Its end must be waited for.
 func startChild(ctx context.Context, s childSpec) (*childProcess, error) {
+	return startProgram(ctx, "", s)
+}
+
+// startProgram is startChild with the program of another checkout, "" for this one.
+func startProgram(ctx context.Context, program string, s childSpec) (*childProcess, error) {
 	spec, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	if program == "" {
+		if program, err = os.Executable(); err != nil {
+			return nil, err
+		}
 	}
-	c := &childProcess{cmd: exec.CommandContext(ctx, self)}
+	//nolint:gosec // the program is this one, or what the user named
+	c := &childProcess{cmd: exec.CommandContext(ctx, program)}
 	c.cmd.Env = append(os.Environ(), childEnv+"="+string(spec))
 	c.cmd.Stderr = os.Stderr
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {

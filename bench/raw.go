@@ -65,6 +65,7 @@ func clientOption(d deployment, ttl time.Duration) (rueidis.ClientOption, error)
 	return redisstore.ClientOption(rueidis.ClientOption{
 		InitAddress:       []string{d.addr},
 		ForceSingleClient: !d.cluster,
+		ClientName:        d.client,
 	}, ttl)
 }
 

@@ -51,6 +51,7 @@ func newRingMember(
 ) (*ringMember, error) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true,
+		ClientName: memberName(number),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", addr, err)
