@@ -81,7 +81,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return err
 	})
 	flags.Func("row", "measure only the rows of crowd and tasks that match this regexp: "+
-		names(crowdRows), func(s string) (err error) {
+		names(crowdRows)+"; "+names(taskRows), func(s string) (err error) {
 		o.row, err = regexp.Compile(s)
 		return err
 	})

@@ -42,6 +42,8 @@ func playPart(ctx context.Context, s childSpec, stdin io.Reader, stdout io.Write
 		return playMembers(ctx, in, out)
 	case partCycles:
 		return playCycles(ctx, s, in, out)
+	case partTasks:
+		return serveTasks(ctx, in, out)
 	}
 	c, err := newContenderOn(deployment{addr: s.Addr, cluster: s.Cluster}, s.Who, s.TTL)
 	if err != nil {

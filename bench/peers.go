@@ -24,6 +24,7 @@ var peerSections = []section{
 	{"stopped", toldOfServer},
 	{"killed", killed},
 	inRows("crowd", crowdRows),
+	inRows("tasks", taskRows),
 }
 
 // sample is what one library reached in one case, a figure a round.
