@@ -13,8 +13,8 @@ import (
 )
 
 // deaths is how a crowd of which most were killed did: when, after the release, the first survivor
-// had the lock, and all of them.
-type deaths struct{ first, all sample }
+// had the lock, how long the longest pause was between two of them, and when all had had it.
+type deaths struct{ first, pause, all sample }
 
 // deadCase is one contestant, and who of its waiters are killed.
 type deadCase struct {
@@ -78,14 +78,14 @@ func deadWaiters(ctx context.Context, o options, w io.Writer) ([]target, error) 
 		}
 	}
 	t := table{{
-		"", "killed", "the next live one has it after", "worst round", "all live ones have had it",
-		"worst round", "",
+		"", "killed", "the next live one has it after", "worst round", "longest later pause",
+		"worst round", "all live ones have had it", "worst round", "",
 	}}
 	var targets []target
 	for i, c := range cases {
 		v := &all[i]
 		t.add(c.String(), c.whose, msOf(v.first.median()), msOf(v.first.worst()),
-			msOf(v.all.median()), msOf(v.all.worst()), v.first.failed)
+			msOf(v.pause.median()), msOf(v.pause.worst()), msOf(v.all.median()), msOf(v.all.worst()), v.first.failed)
 		if c.who == lockbeat {
 			targets = append(targets, v.targets(fmt.Sprintf("%d of %d waiters killed, %s, %v: ",
 				killed, waiters, c.whose, c))...)
@@ -193,7 +193,13 @@ func (v *deaths) await(alive []*childProcess, freed int64) error {
 	if err != nil {
 		return err
 	}
-	v.first.add(slices.Min(had))
-	v.all.add(slices.Max(had))
+	slices.Sort(had)
+	pause := 0.0
+	for i := range had[1:] {
+		pause = max(pause, had[i+1]-had[i])
+	}
+	v.first.add(had[0])
+	v.pause.add(pause)
+	v.all.add(had[len(had)-1])
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/lockbeat/lockbeat/testutil/redistest"
@@ -41,6 +42,9 @@ func handOffs(ctx context.Context, o options, w io.Writer) (targets []target, er
 	rounds := 2 * o.rounds
 	if o.short {
 		h.sizes, h.warm, h.span, rounds = []int{2, 4, 9}, h.warm/5, h.span/5, 1
+	}
+	if o.sizes != nil {
+		h.sizes = o.sizes
 	}
 	if err := h.open(ctx, o.short); err != nil {
 		return nil, errors.Join(err, h.close())
@@ -107,10 +111,10 @@ func (h *handOver) of(size int, who string) *handing {
 // peerRounds is in how many rounds the peers take part, whose figures nothing hangs on.
 const peerRounds = 2
 
-// round lets each contestant run once, in an order that turns.
+// round lets each contestant run once, in any order, so that none always follows the same one.
 func (h *handOver) round(ctx context.Context, size, round int) error {
-	for i := range h.contenders {
-		who := h.contenders[(i+round)%len(h.contenders)]
+	for _, i := range rand.Perm(len(h.contenders)) {
+		who := h.contenders[i]
 		own := who == lockbeat || who == ring || who == onCluster
 		if !own && round >= peerRounds {
 			continue
@@ -154,18 +158,22 @@ func (g *handing) add(taken *turnsTaken, err error) {
 	}
 }
 
-// ratioOf is the median of a round's figure to another's in the same round.
-func ratioOf(a, b *sample) float64 {
-	var all []float64
+// ratios are a figure to another's in the same round.
+func ratios(a, b *sample) (all []float64) {
 	for i := range min(len(a.values), len(b.values)) {
 		if b.values[i] > 0 {
 			all = append(all, a.values[i]/b.values[i])
 		}
 	}
-	if len(all) == 0 {
-		return math.NaN()
+	return all
+}
+
+// ratioOf is the median of ratios, NaN if there is none.
+func ratioOf(a, b *sample) float64 {
+	if all := ratios(a, b); len(all) > 0 {
+		return median(all)
 	}
-	return median(all)
+	return math.NaN()
 }
 
 func (h *handOver) table(size int) table {
@@ -187,7 +195,7 @@ func (h *handOver) table(size int) table {
 
 func (h *handOver) targets() (targets []target) {
 	const floorLeast, sizeLeast, cpuMost, clusterLeast = 0.7, 0.7, 1.3, 0.8
-	few, many := h.sizes[0], h.sizes[1]
+	few, many := h.sizes[0], h.sizes[min(1, len(h.sizes)-1)]
 	for _, size := range h.sizes {
 		targets = append(targets, atLeast(fmt.Sprintf("crowd of %d, hand-offs/s ÷ ring", size),
 			ratioOf(&h.of(size, lockbeat).rate, &h.of(size, ring).rate), "%.2f", floorLeast))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -29,6 +30,7 @@ type options struct {
 	short   bool
 	rounds  int
 	run     *regexp.Regexp
+	sizes   []int          // of crowds, nil for those that count
 	row     *regexp.Regexp // of sections that are made of parts
 	profile string
 	peers   bool
@@ -71,7 +73,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.BoolVar(&o.peers, "peers", false, "compare with every other library, instead")
 	flags.StringVar(&o.write, "write", "",
 		"with -peers: put results and plots into this folder's "+peersPage+
-			", but those of a -short run")
+			", but those of a -short run, and of a part by -row or -sizes")
 	flags.StringVar(&o.before, "before", "", "for the row uncontended: this program, built from "+
 		"another checkout, to compare with")
 	only := "measure only the sections that match this regexp: leases, cycles, overhead, load; " +
@@ -85,6 +87,17 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		o.row, err = regexp.Compile(s)
 		return err
 	})
+	flags.Func("sizes", "for the row handoffs: these sizes of crowd alone, such as 2,64",
+		func(s string) error {
+			for field := range strings.SplitSeq(s, ",") {
+				size, err := strconv.Atoi(field)
+				if err != nil || size < 2 {
+					return fmt.Errorf("%q is no size of a crowd", field)
+				}
+				o.sizes = append(o.sizes, size)
+			}
+			return nil
+		})
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -138,7 +151,8 @@ func measure(ctx context.Context, o options, w io.Writer) error {
 func (s section) measured(
 	ctx context.Context, o options, machine string, w io.Writer,
 ) ([]target, error) {
-	if !o.peers || o.write == "" || o.short {
+	whole := !o.short && o.row == nil && o.sizes == nil
+	if !o.peers || o.write == "" || !whole {
 		return s.measure(ctx, o, w)
 	}
 	o.plots = new(plots)

@@ -65,8 +65,12 @@ func overtaken(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	}}
 	for _, one := range who {
 		v := all[one]
-		t.add(one, fmt.Sprintf("%.2f %%", v.arrived.median()),
-			fmt.Sprintf("%.2f %%", v.arrived.worst()), fmt.Sprintf("%.2f %%", v.asked.median()),
+		arrived, worst := "-", "-"
+		if v.found > 0 { // whose connections have names
+			arrived = fmt.Sprintf("%.2f %%", v.arrived.median())
+			worst = fmt.Sprintf("%.2f %%", v.arrived.worst())
+		}
+		t.add(one, arrived, worst, fmt.Sprintf("%.2f %%", v.asked.median()),
 			fmt.Sprint(v.grants), fmt.Sprint(v.found))
 	}
 	out := &printer{w: w}

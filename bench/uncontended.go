@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,9 +47,9 @@ func uncontended(ctx context.Context, o options, w io.Writer) ([]target, error) 
 		return nil, err
 	}
 	defer func() { _ = server.Close() }() // it has no data that could be lost
-	slice, slices := 250*time.Millisecond, 6*o.rounds
+	slice, turns := 100*time.Millisecond, 20*o.rounds
 	if o.short {
-		slice, slices = 50*time.Millisecond, 2
+		slice, turns = 50*time.Millisecond, 2
 	}
 	who := []string{byHand, lockbeat}
 	if o.before != "" {
@@ -77,9 +80,8 @@ func uncontended(ctx context.Context, o options, w io.Writer) ([]target, error) 
 	var targets []target
 	for _, goroutines := range []int{1, 64, 1024} {
 		rates, cpu := make([]sample, len(who)), make([]sample, len(who))
-		for turn := range slices + 1 {
-			for i := range who {
-				i = (i + turn) % len(who)
+		for turn := range turns + 1 {
+			for _, i := range rand.Perm(len(who)) { // no one always follows the same one
 				done, err := askCycles(children[i], cyclesWanted{goroutines, slice})
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", who[i], err)
@@ -98,13 +100,32 @@ func uncontended(ctx context.Context, o options, w io.Writer) ([]target, error) 
 				fmt.Sprintf("%.1f", cpu[i].median()))
 		}
 		out.printf("\n## Acquire + release, goroutines: %d, a key each (medians of %d slices of "+
-			"%v)\n\n%s", goroutines, slices, slice, t)
+			"%v)\n\n%s", goroutines, turns, slice, t)
 		if o.before != "" {
-			targets = append(targets, atLeast(fmt.Sprintf("acquire + release, goroutines: %d, "+
-				"before ÷ after", goroutines), ratioOf(&rates[1], &rates[2]), "%.2f", 1))
+			targets = append(targets, noSlower(goroutines, ratios(&rates[1], &rates[2])))
 		}
 	}
 	return targets, out.err
+}
+
+// noSlower judges Lockbeat's cycles beside those of before. It is slower if the median is below 1
+// with 95 % confidence: the same program beside itself is, half of the time, by a per cent.
+func noSlower(goroutines int, ratios []float64) target {
+	low, high := confidence(ratios)
+	return target{
+		fmt.Sprintf("acquire + release, goroutines: %d, after ÷ before", goroutines),
+		fmt.Sprintf("%.3f (95 %%: %.3f to %.3f)", median(ratios), low, high), "≥ 1.00", high >= 1,
+	}
+}
+
+// confidence is the interval that has the median of what values are drawn from, with 95 %: between
+// the order statistics that are 1.96 standard deviations of the binomial distribution apart.
+func confidence(values []float64) (low, high float64) {
+	sorted := slices.Sorted(slices.Values(values))
+	n := float64(len(sorted))
+	reach := 1.96 * math.Sqrt(n) / 2
+	last := len(sorted) - 1
+	return sorted[max(int(n/2-reach), 0)], sorted[min(int(math.Ceil(n/2+reach)), last)]
 }
 
 func askCycles(child *childProcess, wanted cyclesWanted) (done cyclesDone, err error) {
