@@ -59,10 +59,10 @@ func TestNothingMeasuredIsAMiss(t *testing.T) {
 	t.Parallel()
 	none := ratioOf(new(sample), new(sample))
 	assert.True(t, math.IsNaN(none))
-	assert.False(t, atLeast("", none, "%.2f", 0).ok)
-	assert.False(t, atMost("", none, "%.2f", 1).ok)
-	assert.True(t, atLeast("", 1, "%.2f", 1).ok)
-	assert.True(t, atMost("", 1, "%.2f", 1).ok)
+	assert.False(t, atLeast("", none, 0).ok)
+	assert.False(t, atMost("", none, 1).ok)
+	assert.True(t, atLeast("", 1, 1).ok)
+	assert.True(t, atMost("", 1, 1).ok)
 }
 
 func TestRatiosAreOfOneRound(t *testing.T) {

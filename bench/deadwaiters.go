@@ -38,8 +38,8 @@ const (
 	anyInLine   = "anywhere in line"
 )
 
-// deadWaiters kills most of the processes that wait for a key, at once, while another holds it. Then
-// that one frees it.
+// deadWaiters kills most of the processes that wait for a key, at once, while another holds it.
+// Then that one frees it.
 func deadWaiters(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	server, err := openServer()
 	if err != nil {
@@ -56,9 +56,12 @@ func deadWaiters(ctx context.Context, o options, w io.Writer) ([]target, error) 
 		waiters, killed, rounds = 3, 2, 1
 	}
 	cases := []deadCase{
-		{lockbeat, "", firstInLine}, {lockbeat, "", anyInLine},
-		{lockbeat, "cluster", firstInLine}, {redsyncRueidis, "", firstInLine},
-		{peer, "", firstInLine}, {redislock, "", firstInLine},
+		{lockbeat, "", firstInLine},
+		{lockbeat, "", anyInLine},
+		{lockbeat, "cluster", firstInLine},
+		{redsyncRueidis, "", firstInLine},
+		{peer, "", firstInLine},
+		{redislock, "", firstInLine},
 	}
 	all := make([]deaths, len(cases))
 	for round := range rounds {
@@ -85,15 +88,16 @@ func deadWaiters(ctx context.Context, o options, w io.Writer) ([]target, error) 
 	for i, c := range cases {
 		v := &all[i]
 		t.add(c.String(), c.whose, msOf(v.first.median()), msOf(v.first.worst()),
-			msOf(v.pause.median()), msOf(v.pause.worst()), msOf(v.all.median()), msOf(v.all.worst()), v.first.failed)
+			msOf(v.pause.median()), msOf(v.pause.worst()),
+			msOf(v.all.median()), msOf(v.all.worst()), v.first.failed)
 		if c.who == lockbeat {
 			targets = append(targets, v.targets(fmt.Sprintf("%d of %d waiters killed, %s, %v: ",
 				killed, waiters, c.whose, c))...)
 		}
 	}
 	out := &printer{w: w}
-	out.printf("\n## %d of %d waiting processes are killed (-9) at once, then the holder frees the "+
-		"key (%d rounds)\n\n%s", killed, waiters, rounds, t)
+	out.printf("\n## %d of %d waiting processes are killed (-9) at once, then the holder frees "+
+		"the key (%d rounds)\n\n%s", killed, waiters, rounds, t)
 	return targets, out.err
 }
 

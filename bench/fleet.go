@@ -217,9 +217,10 @@ func earliest(a, b int64) int64 {
 	return min(a, b)
 }
 
-// requested is how many requests the keepers have sent to the locks' server.
+// requested is how many requests the keepers have sent to the locks' server. What scripts call is
+// not counted, nor the pings by which a client looks after its connection.
 func (f *fleet) requested() (sum int64, err error) {
-	for _, command := range slices.Concat(asked, []string{"ping"}) {
+	for _, command := range asked {
 		n, err := f.locks.Calls(command)
 		if err != nil {
 			return 0, err

@@ -198,17 +198,17 @@ func (h *handOver) targets() (targets []target) {
 	few, many := h.sizes[0], h.sizes[min(1, len(h.sizes)-1)]
 	for _, size := range h.sizes {
 		targets = append(targets, atLeast(fmt.Sprintf("crowd of %d, hand-offs/s ÷ ring", size),
-			ratioOf(&h.of(size, lockbeat).rate, &h.of(size, ring).rate), "%.2f", floorLeast))
+			ratioOf(&h.of(size, lockbeat).rate, &h.of(size, ring).rate), floorLeast))
 	}
 	row := fmt.Sprintf("crowd of %d ÷ crowd of %d, ", many, few)
 	a, b := h.of(many, lockbeat), h.of(few, lockbeat)
 	targets = append(targets,
-		atLeast(row+"hand-offs/s", ratioOf(&a.rate, &b.rate), "%.2f", sizeLeast),
-		atMost(row+"client CPU of a hand-off", ratioOf(&a.client, &b.client), "%.2f", cpuMost),
-		atMost(row+"Redis CPU of a hand-off", ratioOf(&a.redis, &b.redis), "%.2f", cpuMost))
+		atLeast(row+"hand-offs/s", ratioOf(&a.rate, &b.rate), sizeLeast),
+		atMost(row+"client CPU of a hand-off", ratioOf(&a.client, &b.client), cpuMost),
+		atMost(row+"Redis CPU of a hand-off", ratioOf(&a.redis, &b.redis), cpuMost))
 	for _, size := range h.sizes {
 		targets = append(targets, atLeast(fmt.Sprintf("crowd of %d, cluster ÷ standalone", size),
-			ratioOf(&h.of(size, onCluster).rate, &h.of(size, lockbeat).rate), "%.2f", clusterLeast))
+			ratioOf(&h.of(size, onCluster).rate, &h.of(size, lockbeat).rate), clusterLeast))
 	}
 	return targets
 }

@@ -50,8 +50,8 @@ func hotUser(ctx context.Context, o options, w io.Writer) ([]target, error) {
 			times(quantileOf(b.parked, .99), quantileOf(b.alone, .99)), parked)
 	}
 	out := &printer{w: w}
-	out.printf("\n## %d tasks of one user beside 100 tasks/s of others, 20 ms each, on %d servers × "+
-		"%d\n\n%s", hot, taskServers, taskWorkers, t)
+	out.printf("\n## %d tasks of one user beside 100 tasks/s of others, 20 ms each, on %d "+
+		"servers × %d\n\n%s", hot, taskServers, taskWorkers, t)
 	const most = 1.3
 	row := fmt.Sprintf("%d tasks of one hot user, ", hot)
 	p99 := quantileOf(ours.parked, .99) / quantileOf(ours.alone, .99)

@@ -17,11 +17,13 @@ func idleServers(ctx context.Context, o options, w io.Writer) ([]target, error) 
 		span = time.Second
 	}
 	fleets := []fleetOf{
-		{inLine, 1, taskWorkers, 0}, {inLine, 1, taskWorkers, asynqInterval},
+		{inLine, 1, taskWorkers, 0},
+		{inLine, 1, taskWorkers, asynqInterval},
 		{freely, 1, taskWorkers, 0},
 	}
 	t := table{{
-		"", "asynq's requests/s", "ours to asynq's Redis", "ours to the locks' server", "all ÷ asynq alone",
+		"", "asynq's requests/s", "ours to asynq's Redis", "ours to the locks' server",
+		"all ÷ asynq alone",
 	}}
 	all := make([]polling, len(fleets))
 	for i, of := range fleets {

@@ -110,7 +110,8 @@ func join(ctx context.Context, j joining) (members []mutex, closeAll func(), err
 			members, closing = append(members, m), append(closing, m.close)
 			continue
 		}
-		c, err := newContenderOn(deployment{j.Addr, j.Cluster, memberName(j.First + i)}, j.Who, j.TTL)
+		d := deployment{j.Addr, j.Cluster, memberName(j.First + i)}
+		c, err := newContenderOn(d, j.Who, j.TTL)
 		if err != nil {
 			return members, closeAll, err
 		}

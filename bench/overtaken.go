@@ -80,9 +80,9 @@ func overtaken(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	ours := all[lockbeat]
 	return []target{
 		atMost(fmt.Sprintf("crowd of %d, overtaken by > 1 ms, %%", members),
-			ours.arrived.median(), "%.2f", most),
+			ours.arrived.median(), most),
 		atLeast(fmt.Sprintf("crowd of %d, requests seen of those granted", members),
-			float64(ours.found)/float64(ours.grants), "%.2f", seenLeast),
+			float64(ours.found)/float64(ours.grants), seenLeast),
 	}, out.err
 }
 

@@ -58,7 +58,7 @@ func residue(ctx context.Context, o options, w io.Writer) (targets []target, err
 	return []target{
 		{row + "keys left", fmt.Sprint(alone.keys), "≤ 64", alone.keys <= keysMost},
 		{row + "bytes left", fmt.Sprint(alone.bytes), "≤ 65536", alone.bytes <= bytesMost},
-		atMost(row+"cluster, keys left ÷ slots touched", aSlot, "%.2f", 1),
+		atMost(row+"cluster, keys left ÷ slots touched", aSlot, 1),
 	}, out.err
 }
 
@@ -70,7 +70,8 @@ func leave(
 	ctx context.Context, d deployment, servers []*redistest.Server, names int,
 ) (left, error) {
 	const warm = 100
-	if err := lockOnce(ctx, d, warm, func(i int) string { return "warm:" + onceName(i) }); err != nil {
+	err := lockOnce(ctx, d, warm, func(i int) string { return "warm:" + onceName(i) })
+	if err != nil {
 		return left{}, err
 	}
 	before, err := leftAt(servers)
@@ -137,5 +138,5 @@ func lockOnce(ctx context.Context, d deployment, names int, name func(int) strin
 	wg.Wait()
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
 	defer cancel()
-	return errors.Join(append(failures, keeper.Shutdown(ending))...)
+	return errors.Join(errors.Join(failures...), keeper.Shutdown(ending))
 }

@@ -24,15 +24,15 @@ func inRows(name string, parts []section) section {
 	}}
 }
 
-// atLeast and atMost judge a figure that must not be a row's only hope: one of nothing is a miss.
-func atLeast(what string, measured float64, format string, least float64) target {
+// atLeast and atMost judge a figure. NaN, which is that of nothing, is a miss.
+func atLeast(what string, measured, least float64) target {
 	return target{
-		what, fmt.Sprintf(format, measured), "≥ " + fmt.Sprintf(format, least), measured >= least,
+		what, fmt.Sprintf("%.2f", measured), fmt.Sprintf("≥ %.2f", least), measured >= least,
 	}
 }
 
-func atMost(what string, measured float64, format string, most float64) target {
+func atMost(what string, measured, most float64) target {
 	return target{
-		what, fmt.Sprintf(format, measured), "≤ " + fmt.Sprintf(format, most), measured <= most,
+		what, fmt.Sprintf("%.2f", measured), fmt.Sprintf("≤ %.2f", most), measured <= most,
 	}
 }

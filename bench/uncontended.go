@@ -39,8 +39,8 @@ type cyclesDone struct {
 	Err    string
 }
 
-// uncontended lets processes of the floor, of Lockbeat, and, by -before, of Lockbeat as it was, take
-// and free locks in turn.
+// uncontended lets processes of the floor, of Lockbeat, and, by -before, of Lockbeat as it was,
+// take and free locks in turn.
 func uncontended(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	server, err := openServer()
 	if err != nil {
