@@ -3,7 +3,9 @@
 //
 //	go run .                   everything, in about six minutes
 //	go run . -run cycles       one section: leases, cycles, overhead or load
-//	go run . -peers            every other library beside Lockbeat, in about twenty minutes
+//	go run . -peers            every other library beside Lockbeat, in about forty minutes
+//	go run . -peers -run crowd -row handoffs -sizes 2,64
+//	                           a part of a section, which is not written anywhere
 //	go run . -short            a smoke test in seconds; targets are not judged
 //	go run . -profile DIR      CPU and heap profiles beside the figures
 //

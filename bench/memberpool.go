@@ -50,7 +50,12 @@ type turnsTaken struct {
 	span  time.Duration
 }
 
-func (t *turnsTaken) rate() float64 { return float64(t.total()) / t.span.Seconds() }
+func (t *turnsTaken) rate() float64 {
+	if t.span == 0 {
+		return 0 // it failed
+	}
+	return float64(t.total()) / t.span.Seconds()
+}
 
 // each is a processor time in us, a hand-off.
 func (t *turnsTaken) each(of time.Duration) float64 {
@@ -59,18 +64,13 @@ func (t *turnsTaken) each(of time.Duration) float64 {
 
 // round lets a crowd of j.Of members contend once.
 func (p *memberPool) round(
-	ctx context.Context, j joining, servers []*redistest.Server, joinedIn func() error,
+	ctx context.Context, j joining, servers []*redistest.Server,
 ) (*turnsTaken, error) {
 	taken := &turnsTaken{span: j.Span}
 	err := within(j.Warm+j.Span+12*endWithin, func() error {
 		children, err := p.join(j)
 		if err != nil {
 			return err
-		}
-		if joinedIn != nil {
-			if err := joinedIn(); err != nil {
-				return err
-			}
 		}
 		return taken.run(children, j, servers)
 	})

@@ -94,7 +94,7 @@ func (v *overtaking) round(
 		return err
 	}
 	defer spy.close()
-	taken, err := pool.round(ctx, j, []*redistest.Server{server}, nil)
+	taken, err := pool.round(ctx, j, []*redistest.Server{server})
 	if err != nil {
 		return err
 	}
