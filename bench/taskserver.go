@@ -97,9 +97,7 @@ func (l *taskLog) serve(ctx context.Context, s serving) error {
 			return err
 		}
 		inspector := asynq.NewInspector(countedRedis{queue.RedisClientOpt, &l.own})
-		cfg = asynqmw.Configure(cfg)
-		handler = asynqmw.Handle(keeper, func(e email) string { return e.UserID }, l.send,
-			handleOptions(inspector)...)
+		cfg, handler = asInREADME(keeper, inspector, cfg, l.send)
 	case inSlot:
 		handler = l.slots(handler)
 	}
@@ -111,5 +109,11 @@ func (l *taskLog) serve(ctx context.Context, s serving) error {
 	return ctx.Err()
 }
 
-// handleOptions are the options of the README's example. Only here would they be added to.
-func handleOptions(_ *asynq.Inspector) []asynqmw.HandleOption { return nil }
+// asInREADME is the handler and the configuration of the README's example, with its options.
+func asInREADME(
+	keeper *renewer.Keeper, _ *asynq.Inspector, cfg asynq.Config,
+	send func(context.Context, email) error,
+) (asynq.Config, asynq.Handler) {
+	byUser := func(e email) string { return e.UserID }
+	return asynqmw.Configure(cfg), asynqmw.Handle(keeper, byUser, send)
+}
