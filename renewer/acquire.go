@@ -113,9 +113,12 @@ func (c *call) run(ctx context.Context) (sent instant, err error) {
 	sent, err = c.contend(ctx)
 	if err != nil {
 		c.l.dropContext()
-		k.leave(c.l)
-		if c.unsettled != 0 || c.queued { // the store may give it to us yet
-			hold := Hold{Name: c.l.name, Owner: c.l.owner}
+		k.mu.Lock()
+		left, place := k.leaveLocked(c.l)
+		k.mu.Unlock()
+		left()
+		if c.unsettled != 0 || place != 0 { // the store may give it to us yet
+			hold := Hold{Name: c.l.name, Owner: c.l.owner, Place: place}
 			if c.reserves {
 				hold.Used = 1
 			}

@@ -14,9 +14,9 @@ const (
 	leastPause = 2 * time.Millisecond
 )
 
-// see notes what the store answered while the lock was not ours, refuses those behind who do not
-// wait, and has the store watch the name.
-func (c *call) see(info holderInfo) {
+// see notes what the store answered while the lock was not ours, and whether our place may stand
+// in its line; refuses those behind who do not wait; and has the store watch the name.
+func (c *call) see(info holderInfo, queued bool) {
 	c.seen = info
 	k := c.k
 	k.mu.Lock()
@@ -28,7 +28,7 @@ func (c *call) see(info holderInfo) {
 		k.mu.Unlock()
 		return
 	}
-	q.seen = info
+	q.seen, q.place, q.queued = info, c.place, queued
 	refused := q.removeTries()
 	watches := !c.request.try && info.err == nil && q.watch.begin()
 	k.mu.Unlock()

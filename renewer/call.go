@@ -18,7 +18,7 @@ type call struct {
 	contended bool
 	seen      holderInfo // what the store last answered, while it was not "yours"
 	behind    holderInfo // whom this call was last seen behind, in this process or elsewhere
-	queued    bool       // the store has a place for us
+	place     uint64     // from which it asks; 0 for none. The store may have it in its line
 	refused   instant    // when the last question was sent that was answered StatusTaken; 0 without
 	freed     bool       // the name was free between the last two of these
 	reserved  int        // tokens for hand-offs

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
@@ -45,14 +46,14 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	}
 	limit := sent.Add(k.cfg.RequestTimeout)
 	cut := c.until < limit // it is the caller's patience, not the store's time, that runs out
-	request, reserve := c.beginRequest(ctx, limit)
+	request, reserve, place := c.beginRequest(ctx, limit)
 	c.attempts++
 	// an earlier question that is granted after all has told the former trace
 	if k.observer != nil && c.unsettled == 0 {
 		l.label = l.label.traced(k.observer.Claim(ctx))
 	}
 	claims := singleClaims.take(Claim{
-		Name: l.name, Owner: l.owner, TTL: l.ttl(), Reserve: reserve, Queue: !c.request.try,
+		Name: l.name, Owner: l.owner, TTL: l.ttl(), Reserve: reserve, Place: place,
 		Holder: k.holder(l),
 	})
 	grants := k.store.Acquire(request, claims[:])
@@ -77,9 +78,9 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		// have: at this very moment, or it is not known when.
 		c.freed = g.HeldFor == 0 || c.refused != 0 && g.HeldFor < sent.Sub(c.refused)
 		c.refused = sent
-		c.contended, c.queued = true, c.queued || g.Queued
+		c.contended = true
 		c.behind = holderInfo{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL}
-		c.see(c.behind)
+		c.see(c.behind, g.Queued || c.unsettled != 0)
 	default:
 		if !g.Unsent {
 			c.unsettled = sent
@@ -92,7 +93,8 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 			g.Err = c.noAnswer(cut, g.Err)
 		}
 		if !cut || !c.seen.known || errors.Is(g.Err, ErrRejected) {
-			c.see(holderInfo{known: true, err: orUnexplained(g.Err)})
+			c.see(holderInfo{known: true, err: orUnexplained(g.Err)},
+				place != 0 && !g.Unsent)
 		}
 	}
 	if c.request.try || errors.Is(g.Err, ErrRejected) {
@@ -101,15 +103,15 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	return 0, nil
 }
 
-// beginRequest limits a question of the caller's to the store, which
-// ends with ctx too. It tells how many fencing tokens to reserve.
+// beginRequest limits a question of the caller's to the store, which ends with ctx too. It returns
+// how many fencing tokens to reserve, and the place to ask from.
 //
 // Where nothing but [Config.RequestTimeout] can end it, it shares the limit of
 // other requests. Otherwise the end loop keeps the time, and the context becomes
 // the operation's if the answer is yes, so that an acquire makes only one.
 func (c *call) beginRequest(
 	ctx context.Context, limit instant,
-) (request context.Context, reserve int) {
+) (request context.Context, reserve int, place uint64) {
 	k, l := c.k, c.l
 	shared := ctx.Done() == nil && limit < c.until
 	if !shared && l.op.Load() == nil {
@@ -117,6 +119,7 @@ func (c *call) beginRequest(
 	}
 	k.mu.Lock()
 	halted := k.shutdown.phase >= phaseFree
+	place = c.placeLocked()
 	if k.queues.of(l.name) != nil {
 		reserve = c.reserve()
 		c.reserves = c.reserves || reserve > 0
@@ -127,14 +130,36 @@ func (c *call) beginRequest(
 	}
 	k.mu.Unlock()
 	if shared {
-		return k.requests.limited(ctx), reserve
+		return k.requests.limited(ctx), reserve, place
 	}
 	op := l.op.Load()
 	if halted { // no loop keeps the time any more
 		op.cancel(ErrShutdown)
 	}
-	return op.ctx, reserve
+	return op.ctx, reserve, place
 }
+
+// placeLocked is the place from which the head asks: that of its queue, or else a new one. Under
+// k.mu.
+func (c *call) placeLocked() uint64 {
+	if c.request.try {
+		return 0
+	}
+	q := c.k.queues.of(c.l.name)
+	switch {
+	case q != nil && q.place != 0:
+		c.place = q.place
+	case c.place == 0:
+		c.place = lastPlace.Add(1)
+	}
+	if q != nil {
+		q.place = c.place
+	}
+	return c.place
+}
+
+// lastPlace is the number of the newest place of this process.
+var lastPlace atomic.Uint64
 
 // opContext makes the operation's context, in the room for it when it is the first.
 func (c *call) opContext(ctx context.Context) *opContext {

@@ -56,21 +56,25 @@ func (k *Keeper) spread() time.Duration { return k.cfg.Heartbeat/2 + jitter(k.cf
 // for a lease that is not there.
 func (k *Keeper) leave(l *Lease) {
 	k.mu.Lock()
-	done := k.leaveLocked(l)
+	done, _ := k.leaveLocked(l)
 	k.mu.Unlock()
 	done()
 }
 
-// leaveLocked is leave under k.mu. What it returns is to be called without the lock.
-func (k *Keeper) leaveLocked(l *Lease) (done func()) {
+// leaveLocked is leave under k.mu. done is to be called without the lock. place is the place that
+// the store has in its line and that no caller wants any more, 0 for none.
+func (k *Keeper) leaveLocked(l *Lease) (done func(), place uint64) {
 	next, over := k.queues.leave(l)
 	if next != nil {
 		next.answer <- nil
 	}
-	if over != nil {
-		return over.watch.end()
+	if over == nil {
+		return nothing, 0
 	}
-	return nothing
+	if over.queued {
+		place = over.place
+	}
+	return over.watch.end(), place
 }
 
 // holder is what others read of a lease of this process.

@@ -56,7 +56,8 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	if l.values != nil { // else it was handed over a moment ago, and its new holder will see
 		news.leases = append(news.leases, l)
 	}
-	news.after = append(news.after, k.leaveLocked(l))
+	left, _ := k.leaveLocked(l)
+	news.after = append(news.after, left)
 }
 
 // losses are leases just lost, whose operations have not been told yet.

@@ -67,7 +67,7 @@ func (k *Keeper) settleAndLeave(
 	if was == held && lost != nil {
 		l.foundLost(lost)
 	}
-	left := k.leaveLocked(l)
+	left, _ := k.leaveLocked(l)
 	k.books.forget(l)
 	k.mu.Unlock()
 	over = true
@@ -172,7 +172,8 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 	k.heartbeats.unplan(l)
 	k.deadlines.Remove(l)
 	hold := l.ending(k.clock.AtMost())
-	left := k.leaveLocked(l)
+	left, place := k.leaveLocked(l)
+	hold.Place = place
 	k.mu.Unlock()
 	defer func() { // also if the store panics
 		k.mu.Lock()

@@ -90,9 +90,11 @@ type Claim struct {
 	// follow a clock lets none run further ahead of it than one claim wants, even if others never
 	// gave theirs back.
 	Reserve int
-	// Queue asks for a place among those whom the store tells in turn, if it has such and the
-	// name is another's: see [Grant.Queued]. A Store may ignore it.
-	Queue bool
+	// Place asks for a place in the line of those whom the store tells in turn, if it has such and
+	// the name is another's: see [Grant.Queued]. It is the number of the place, unique in this
+	// process; 0 wants none. A place is no owner token: it keeps its rank when the owner who asks
+	// from it is another one. A grant uses it up. A Store may ignore it.
+	Place uint64
 	// Holder is shown to the callers who are refused meanwhile. A Store may cut
 	// it short, and drop what can't be printed.
 	Holder Holder
@@ -112,6 +114,9 @@ type Hold struct {
 	// otherwise 0. The tokens above it, and above the one granted, are given back, so that tokens
 	// don't run ahead of the clock. A Store that reserves none ignores it, and Renew does.
 	Used int64
+	// Place is, on a Release, the place that is given up ([Claim.Place]), also if it has its turn;
+	// 0 for none. Renew ignores it.
+	Place uint64
 }
 
 // Status is what a Store knows of one item.
@@ -162,9 +167,9 @@ type Grant struct {
 	// to count, when StatusHeld; 0 for all but a store that puts answers
 	// of several together. The lease is valid for that much less.
 	Age time.Duration
-	// Queued tells, when StatusTaken, that the owner has a place among those who wait for the name.
-	// When its turn comes it has the name at once, for a moment in which to claim it
-	// again, and its watch is told. One that does not want it any more must Release it.
+	// Queued reports, when StatusTaken, that the claim's place stands in the line of those who wait
+	// for the name. When its turn comes, the name is kept for it, for a moment in which to claim
+	// it, and its watch is told. One that is not wanted any more must be given up: [Hold.Place].
 	Queued bool
 	// Holder has the name, when StatusTaken; its zero value if the store can't tell.
 	Holder Holder

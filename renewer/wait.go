@@ -131,7 +131,7 @@ func (k *Keeper) holdFront(l *Lease) (done func()) {
 	}
 	info, _ := k.lastSeen(l.name)
 	refused := q.removeTries()
-	q.seen = holderInfo{}
+	q.seen, q.place, q.queued = holderInfo{}, 0, false
 	unwatch := nothing
 	if q.first == nil {
 		k.queues.drop(l.name)

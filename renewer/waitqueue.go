@@ -25,6 +25,10 @@ type waitQueue struct {
 	length      int
 	seen        holderInfo // what the head last learned
 	watch       watch      // on behalf of the head
+	// The place from which heads ask the store, which keeps its rank when a head leaves; 0 as long
+	// as none has asked since the name was last ours.
+	place  uint64
+	queued bool // the store has it in its line
 }
 
 // waiter is a caller behind the front.
@@ -94,8 +98,9 @@ func (qs *waitQueues) handOver(name string) *waiter {
 	return w
 }
 
-// leave takes l from the front, if it is there, and makes the first waiter the head: next. If there
-// is none the name is forgotten; over is its queue then, nil if it had none.
+// leave takes l from the front, if it is there, and makes the first waiter the head: next, whose
+// place is that of the one before. If there is none the name is forgotten; over is its queue then,
+// nil if it had none.
 func (qs *waitQueues) leave(l *Lease) (next *waiter, over *waitQueue) {
 	if f := qs.fronts[l.name]; f.head != l && f.holder != l {
 		return nil, nil

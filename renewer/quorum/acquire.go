@@ -92,7 +92,7 @@ func (s *Store) enter(claims []renewer.Claim) (proposals []*proposal, place []in
 		}
 		b := &room[i]
 		b.claim, b.fixed, b.wants = claims[i], claims[i].Fence != 0, claims[i].Reserve
-		b.claim.Queue = false // one node's queue is not the quorum's
+		b.claim.Place = 0 // one node's line is not the quorum's
 		b.need = s.need
 		b.answers, answers = answers[:n:n], answers[n:]
 		b.begin(0) // time may be up before anything is asked

@@ -20,7 +20,7 @@ type claiming struct {
 	only struct { // for the usual one claim, without allocations of their own
 		grants [1]renewer.Grant
 		starts [2]int
-		words  [4 + 6]string // keys and arguments
+		words  [5 + 10]string // keys and arguments
 	}
 }
 
@@ -48,13 +48,7 @@ func (c *codec) alike(a, b *renewer.Claim) bool {
 
 // plain reports whether a claim wants nothing that the script does for one at a time only.
 func (c *codec) plain(claim *renewer.Claim) bool {
-	return claim.Fence == 0 && claim.Reserve == 0 && !c.wantsPlace(claim)
-}
-
-// wantsPlace reports whether a claim is of an owner that has been refused and waits, so that it
-// should have a place in the line.
-func (c *codec) wantsPlace(claim *renewer.Claim) bool {
-	return claim.Queue && c.waiters.enabled() && c.waiters.has(claim.Owner)
+	return claim.Fence == 0 && claim.Reserve == 0
 }
 
 func (job *claiming) size() int         { return len(job.starts) - 1 }
@@ -64,24 +58,21 @@ func (job *claiming) weight(i int) int  { return job.starts[i+1] - job.starts[i]
 func (job *claiming) command(i int, whole bool) rueidis.Completed {
 	c, part := job.codec, job.claims[job.starts[i]:job.starts[i+1]]
 	n, first := len(part), &part[0]
-	ttl := c.ttls.of(first.TTL)
-	fenceTTL := c.fenceText
-	if first.TTL > c.fenceTTL { // the counter must not lapse while the lease lives
-		fenceTTL = ttl
-	}
 	words := job.only.words[:]
 	if len(job.claims) > 1 { // commands may be made by several goroutines
-		words = make([]string, 4*n+6)
+		words = make([]string, 4*n+11)
 	}
-	keys, args := words[:2*n:2*n+1], words[2*n+1:2*n+1]
-	args = append(args, ttl, fenceTTL, proposal(first.Fence), strconv.Itoa(first.Reserve), "")
+	keys, args := words[:n:n+4], words[n+4:n+4]
+	args = append(args, c.ttls.of(first.TTL), c.fenceText, proposal(first.Fence),
+		strconv.Itoa(first.Reserve), c.mode(), c.lines.of(first.TTL), c.inbox.id)
 	for j := range part {
-		keys[j], keys[n+j] = lockKeys(c.prefix, part[j].Name)
-		args = append(args, part[j].Owner, c.holderText(part[j].Holder))
+		keys[j] = leaseKey(c.prefix, part[j].Name)
+		args = append(args, part[j].Owner, c.inbox.text(part[j].Place),
+			c.holderText(part[j].Holder))
 	}
-	if c.wantsPlace(first) {
-		keys = append(keys, keys[0]+lineSuffix)
-		args[4] = lineTTL(first.TTL)
+	keys = append(keys, c.markOf(first.Name))
+	if c.cluster {
+		keys = append(keys, keys[0]+fenceSuffix, keys[0]+aheadSuffix, keys[0]+lineSuffix)
 	}
 	return acquireScript.command(c.builder(), whole, keys, args...)
 }
@@ -120,9 +111,12 @@ func (c *codec) readOne(reply rueidis.RedisMessage, claim *renewer.Claim) renewe
 	if err := reply.Error(); err != nil {
 		return renewer.Grant{Err: c.errors.wrap("acquire", err)}
 	}
-	g, ok := readGrant(reply, claim.Fence, claim.Reserve)
+	g, since, ok := readGrant(reply, claim.Fence, claim.Reserve)
 	if !ok {
 		g.Err = unreadable("acquire")
+	}
+	if g.Queued = since != 0; g.Queued {
+		c.inbox.came(claim.Place, since)
 	}
 	return g
 }

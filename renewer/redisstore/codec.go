@@ -6,6 +6,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
 
 // codec writes requests as calls of scripts, and reads their replies.
@@ -14,40 +15,59 @@ import (
 type codec struct {
 	builder   func() rueidis.Builder
 	prefix    string
-	fenceTTL  time.Duration
-	fenceText string // fenceTTL in ms
+	fenceText string // FenceTTL in ms
 	perCall   int    // names of one script, at most
 	replicas  int    // that must confirm a grant
-	waiters   *waiterSet
+	inbox     *inbox
 	errors    *errorReader
-
-	shardArgs []string // last of renew.lua and release.lua on a cluster; else nil
-	lineArgs  []string // last of release.lua, where waiters stand in line
+	cluster   bool
+	mark      string // the key of the mark of a single server
 
 	ttls    memo[time.Duration]
+	lines   memo[time.Duration] // how long lines of waiters live, by the TTL of a lease
 	holders memo[renewer.Holder]
 }
 
 // newCodec returns a codec for one server, or for a cluster.
 func newCodec(
-	client rueidis.Client, c settings, cluster bool, waiters *waiterSet, errors *errorReader,
+	client rueidis.Client, c settings, cluster bool, inbox *inbox, errors *errorReader,
 ) *codec {
-	fenceText := decimal(c.fenceTTL.Milliseconds())
 	all := &codec{
-		builder: client.B, prefix: c.prefix, fenceTTL: c.fenceTTL, fenceText: fenceText,
-		perCall: maxKeys, replicas: c.replicas, waiters: waiters, errors: errors,
-		lineArgs: []string{withLines, fenceText, decimal(turnTime.Milliseconds())},
+		builder: client.B, prefix: c.prefix, fenceText: decimal(c.fenceTTL.Milliseconds()),
+		perCall: maxKeys, replicas: c.replicas, inbox: inbox, errors: errors, cluster: cluster,
+		mark: markKey(c.prefix, probeName),
 		ttls: memo[time.Duration]{make: func(d time.Duration) string {
 			return decimal(d.Milliseconds())
 		}},
+		lines:   memo[time.Duration]{make: lineTTL},
 		holders: memo[renewer.Holder]{make: encodeHolder},
 	}
 	if cluster {
 		// A script's keys must share a slot there. Locks that happen to do so are few,
 		// and a script with several of them could not run while the slot is moving.
-		all.perCall, all.shardArgs = 1, []string{toShard}
+		all.perCall = 1
 	}
 	return all
+}
+
+// mode is what tell.lua calls it: whether there are lines of waiters, and a cluster.
+func (c *codec) mode() string {
+	switch {
+	case c.cluster:
+		return modeShard
+	case c.inbox.able.Load():
+		return modeLine
+	default:
+		return ""
+	}
+}
+
+// markOf is the key of the mark that tokens of a lock rise above.
+func (c *codec) markOf(name string) string {
+	if c.cluster {
+		return markKey(c.prefix, topology.TagOf(slotOf(name)))
+	}
+	return c.mark
 }
 
 // room returns an empty call of a script.

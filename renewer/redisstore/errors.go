@@ -228,7 +228,7 @@ const (
 	clusterRights = scriptRights + " +spublish +ssubscribe +sunsubscribe " + slotRights
 	slotRights    = "+cluster|slots +cluster|shards" // the former up to Redis 7
 	// lineRights let waiters stand in line.
-	lineRights = "+zadd +zrem +zpopmin +zrange +exists"
+	lineRights = "+zadd +zrem +zpopmin +zrange +zscore +exists"
 	// waitRight is needed with Replicas.
 	waitRight = "+wait"
 	// roleRight is needed by a client that finds its server through

@@ -2,11 +2,9 @@ package redisstore
 
 import (
 	"context"
-	"encoding/hex"
 
 	"github.com/redis/rueidis"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
@@ -33,7 +31,6 @@ const (
 var (
 	LeaseKey     = leaseKey
 	LeaseKeys    = leaseKeys
-	LockKeys     = lockKeys
 	EncodeHolder = encodeHolder
 	DecodeValue  = decodeValue
 	ErrorText    = errorText
@@ -115,31 +112,37 @@ func NewCoalescer[Q, A any](
 // Do asks one question.
 func (c *Coalescer[Q, A]) Do(ctx context.Context, question []Q) []A { return c.c.do(ctx, question) }
 
-// PlaceText is how release.lua writes the place of an owner.
-func PlaceText(owner string) string {
-	p := placeOf(owner)
-	return hex.EncodeToString(p[:])
-}
-
 // SlotOf is the slot of a lock's keys.
 func SlotOf(name string) int { return int(slotOf(name)) }
 
-// Waiters is waiterSet for tests.
-type Waiters struct{ w waiterSet }
-
-// Enable notes that the server lets waiters stand in line.
-func (w *Waiters) Enable() { w.w.enable() }
-
-// Settle notes the answers to claims.
-func (w *Waiters) Settle(claims []renewer.Claim, grants []renewer.Grant) {
-	w.w.settle(claims, grants)
+// LockKeys are the keys of a lock's lease, and of the counter of the tokens that it was given.
+func LockKeys(prefix, name string) (lease, fence string) {
+	lease = leaseKey(prefix, name)
+	return lease, lease + fenceSuffix
 }
 
-// Leave forgets the owners of holds.
-func (w *Waiters) Leave(holds []renewer.Hold) { w.w.leave(holds) }
+// AheadKey is the key of the counter of the tokens reserved for a lock.
+func AheadKey(prefix, name string) string { return leaseKey(prefix, name) + aheadSuffix }
 
-// Has reports whether an owner is in the set.
-func (w *Waiters) Has(owner string) bool { return w.w.has(owner) }
+// LineKey is the key of a lock's line.
+func LineKey(prefix, name string) string { return leaseKey(prefix, name) + lineSuffix }
 
-// Audience is for whom a message is.
-func (w *Waiters) Audience(message string) subscription.Audience { return w.w.audience(message) }
+// MarkKey is the key of the mark of a single server.
+func MarkKey(prefix string) string { return markKey(prefix, probeName) }
+
+// Hear reports whether a message wakes at once the one who waits from a place.
+func Hear(place uint64, message string) (woken bool) {
+	b := newInbox(DefaultPrefix, false)
+	m := new(mailbox)
+	w := b.waitingFor("a")
+	w.places, w.mailbox = 1, m
+	w.watches = []*nameWatch{{wake: func(error) { woken = true }}}
+	b.places[place] = placeOf(w)
+	b.hear(m, message, nil)
+	if w.later != nil {
+		w.later.Stop()
+	}
+	return woken
+}
+
+func placeOf(w *waiting) *place { return &place{of: w} }

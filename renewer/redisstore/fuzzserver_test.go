@@ -17,7 +17,6 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
-	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 )
 
 // rogue is a server that answers as it likes, one reply a command.
@@ -180,7 +179,7 @@ func FuzzServer(f *testing.F) {
 		stop := store.Watch("a", func(error) {})
 		defer stop()
 		waits := claim("a", "a", time.Minute)
-		waits.Queue = true
+		waits.Place = 1
 		claims := []renewer.Claim{waits, claim("b", "a", time.Minute), claim("c", "a", time.Minute)}
 		for _, claims := range [][]renewer.Claim{claims[:1], claims[:1], claims} {
 			grants := store.Acquire(ctx, claims)
@@ -207,32 +206,15 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// Whatever is published: a turn is a place of ours, written as release.lua writes it.
+// Whatever is published on its channel, a waiter is woken for its own place only.
 func FuzzMessages(f *testing.F) {
-	place := redisstore.PlaceText(owner("a"))
-	f.Add("")
-	f.Add(place + " ")
-	f.Add(strings.Repeat("0", 40) + " " + place)
-	f.Add(owner("a") + "\n" + owner("b"))
-	f.Add(strings.ToUpper(place) + " " + place)
-	var waiters redisstore.Waiters
-	waiters.Enable()
-	waiters.Settle([]renewer.Claim{queue("a")}, []renewer.Grant{{Status: renewer.StatusTaken}})
+	for _, message := range []string{"", "7", "7 ", "7 1000", "7 99999999", "8", "-7", "x", "7 x"} {
+		f.Add(message)
+	}
 	f.Fuzz(func(t *testing.T, message string) {
-		to := waiters.Audience(message)
-		first, second, ok := strings.Cut(strings.ToLower(message), " ")
-		switch to {
-		case subscription.AudienceUs:
-			require.True(t, ok)
-			require.Equal(t, place, first)
-		case subscription.AudienceUsLater:
-			require.Equal(t, place, second)
-			require.Len(t, first, 40)
-		case subscription.AudienceOthers:
-			require.Len(t, first, 40)
-			require.NotEqual(t, place, first)
-			require.NotEqual(t, place, second)
-			require.True(t, second == "" || len(second) == 40)
-		}
+		woken := redisstore.Hear(7, message)
+		number, later, _ := strings.Cut(message, " ")
+		n, err := strconv.ParseUint(number, 10, 64)
+		require.Equal(t, message == "" || err == nil && n == 7 && later == "", woken)
 	})
 }

@@ -17,37 +17,27 @@ type holding struct {
 	timeOf  func(*renewer.Hold) time.Duration
 	holds   []renewer.Hold
 	answers []renewer.Answer
-	starts  []int    // call i has holds[starts[i]:starts[i+1]]
-	last    []string // further arguments
+	starts  []int // call i has holds[starts[i]:starts[i+1]]
 
 	only struct { // for the usual one hold, without allocations of their own
 		answers [1]renewer.Answer
 		starts  [2]int
-		words   [2 + 4]string // key and arguments
+		words   [1 + 6]string // key and arguments
 	}
 }
 
 // newRenewing is the job of a renewal.
 func (c *codec) newRenewing(holds []renewer.Hold) *holding {
-	job := c.newHolding("renew", &renewScript, holds, func(h *renewer.Hold) time.Duration {
+	return c.newHolding("renew", &renewScript, holds, func(h *renewer.Hold) time.Duration {
 		return h.TTL
 	})
-	job.last = c.shardArgs
-	return job
 }
 
 // newReleasing is the job of a release.
 func (c *codec) newReleasing(holds []renewer.Hold) *holding {
-	job := c.newHolding("release", &releaseScript, holds, func(h *renewer.Hold) time.Duration {
+	return c.newHolding("release", &releaseScript, holds, func(h *renewer.Hold) time.Duration {
 		return h.Keep
 	})
-	switch {
-	case c.shardArgs != nil:
-		job.last = c.shardArgs
-	case c.waiters.enabled():
-		job.last = c.lineArgs
-	}
-	return job
 }
 
 func (c *codec) newHolding(
@@ -82,7 +72,7 @@ func (h *holding) command(i int, whole bool) rueidis.Completed {
 	n := len(part)
 	words := h.only.words[:]
 	if len(h.holds) > 1 { // commands may be made by several goroutines
-		words = make([]string, 2*n+1+len(h.last))
+		words = make([]string, 2*n+5)
 	}
 	keys, args := words[:n:n], words[n:n+1]
 	args[0] = "0"
@@ -90,19 +80,29 @@ func (h *holding) command(i int, whole bool) rueidis.Completed {
 		args[0] = h.codec.ttls.of(d)
 	}
 	leaseKeys(keys, h.codec.prefix, part)
-	for j := range part {
-		args = append(args, h.ownerOf(&part[j]))
+	c, releases := h.codec, h.script == &releaseScript
+	if releases {
+		args = append(args, c.mode(), c.inbox.id, c.markOf(part[0].Name), c.fenceText)
 	}
-	args = append(args, h.last...)
+	for j := range part {
+		args = append(args, h.ownerOf(&part[j], releases))
+	}
+	if !releases {
+		args = append(args, c.mode())
+	}
 	return h.script.command(h.codec.builder(), whole, keys, args...)
 }
 
-// ownerOf is the owner token of a hold, and, to a release, which tokens it gives back.
-func (h *holding) ownerOf(hold *renewer.Hold) string {
-	if hold.Used == 0 || h.script != &releaseScript {
-		return hold.Owner
+// ownerOf is the owner token of a hold, and, to a release, which tokens and place it gives up.
+func (h *holding) ownerOf(hold *renewer.Hold, releases bool) string {
+	text := hold.Owner
+	if releases && hold.Used != 0 {
+		text += decimal(hold.Used)
 	}
-	return hold.Owner + decimal(hold.Used)
+	if place := h.codec.inbox.text(hold.Place); releases && place != "" {
+		text += " " + place
+	}
+	return text
 }
 
 func (h *holding) read(i int, r rueidis.RedisResult) {

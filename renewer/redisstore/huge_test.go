@@ -55,7 +55,7 @@ func TestAHugeValueIsNotSent(t *testing.T) {
 		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
 		client.longest = 0 // of what New asks
 		waits := claim("a", "a", time.Minute)
-		waits.Queue = true
+		waits.Place = 1
 		for _, value := range []string{
 			huge, owner("b") + "\n7\n8\n" + huge,
 			owner("b") + "\n7\n8\nnode\n1\nop\n\n" + huge,

@@ -9,8 +9,10 @@ import (
 
 const (
 	fenceSuffix = ":fence"
+	aheadSuffix = ":ahead"
 	freedSuffix = ":freed"
-	lineSuffix  = ":line"
+	lineSuffix  = ":waiters"
+	markSuffix  = ":mark"
 )
 
 // pattern is what Redis calls the keys, or the channels, of all locks with a prefix. Up to the
@@ -51,14 +53,9 @@ func leaseKeys(keys []string, prefix string, holds []renewer.Hold) {
 	}
 }
 
-// lockKeys returns the keys of a lock: that of the lease, and that of its fence counter.
-func lockKeys(prefix, name string) (lease, fence string) {
-	if !clean(name) {
-		name = escape(name)
-	}
-	fence = prefix + "{" + name + "}" + fenceSuffix
-	return fence[:len(fence)-len(fenceSuffix)], fence // one allocation for both
-}
+// markKey is where the highest fencing token granted is kept: of a slot, by a hash tag in it, or of
+// a single server.
+func markKey(prefix, tag string) string { return prefix + "{" + tag + "}" + markSuffix }
 
 // slotOf returns the slot of all keys of a lock, and of its channel: their hash tag is what their
 // braces enclose.

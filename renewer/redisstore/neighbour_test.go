@@ -141,7 +141,7 @@ func passesOn(t *testing.T, store *redisstore.Store) {
 	t.Helper()
 	mine(t, store, claim("passed", "a", time.Minute))
 	next := claim("passed", "b", time.Minute)
-	next.Queue = true
+	next.Place = 2
 	require.Equal(t, renewer.StatusTaken, acquire(t, store, next).Status)
 	g := acquire(t, store, next)
 	require.Equal(t, renewer.StatusTaken, g.Status)

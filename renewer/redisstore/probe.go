@@ -23,16 +23,16 @@ type prober struct {
 	sender
 	prefix   string
 	replicas int
-	waiters  *waiterSet              // told if the server lets them stand in line
+	inbox    *inbox                  // told if the server lets places stand in line
 	server   *atomic.Pointer[string] // told its run ID
 	log      *slog.Logger
 }
 
 // questions are all that a new store asks.
 func (p *prober) questions() []question {
-	all := []question{p.probe, p.warning("maxmemory-policy", warnOfEviction)}
+	all := []question{p.probe, p.warning("maxmemory-policy", warnOfEviction), p.askLines}
 	if p.topology == nil {
-		all = append(all, p.askRunID, p.askLines)
+		all = append(all, p.askRunID)
 	}
 	if p.client.Mode() == rueidis.ClientModeSentinel {
 		all = append(all, p.warning("min-replicas-to-write", warnOfNoReplicas))
@@ -44,10 +44,7 @@ func (p *prober) questions() []question {
 func (p *prober) probe(ctx context.Context) error {
 	key := p.prefix + "{" + probeName + "}"
 	keys := []string{key, key + fenceSuffix}
-	var args []string
-	if p.topology != nil {
-		args = append(args, toShard)
-	} else {
+	if p.topology == nil {
 		// A node of a cluster refuses keys of two slots, whichever it serves.
 		// So a client that does not know that there is one is found out: as
 		// long as it is lucky with its locks' slots, all would seem well.
@@ -55,7 +52,7 @@ func (p *prober) probe(ctx context.Context) error {
 	}
 	// By text first, then by name: so that both rights are needed, and the name is known.
 	for _, whole := range []bool{true, false} {
-		r := do(ctx, p.client, probeScript.command(p.client.B(), whole, keys, args...))
+		r := do(ctx, p.client, probeScript.command(p.client.B(), whole, keys, p.mode()))
 		reply, err := r.ToMessage()
 		if err != nil {
 			var answer *rueidis.RedisError
@@ -84,6 +81,14 @@ func (p *prober) probe(ctx context.Context) error {
 	return p.probeWait(ctx)
 }
 
+// mode is that of tell.lua in which the server would be used.
+func (p *prober) mode() string {
+	if p.topology != nil {
+		return modeShard
+	}
+	return modeLine
+}
+
 // probeWait finds out whether the server would wait for replicas, if
 // it will be asked to: for none of them, which takes no time.
 func (p *prober) probeWait(ctx context.Context) error {
@@ -101,7 +106,7 @@ func (p *prober) probeWait(ctx context.Context) error {
 // known, they are all woken when a lock is free.
 func (p *prober) askLines(ctx context.Context) error {
 	keys := []string{p.prefix + "{" + probeName + "}"}
-	r := do(ctx, p.client, probeScript.command(p.client.B(), true, keys, withLines))
+	r := do(ctx, p.client, probeScript.command(p.client.B(), true, keys, p.mode(), "line"))
 	denied, err := r.ToArray()
 	if err == nil && len(denied) == 2 {
 		if text, _ := denied[1].ToString(); p.notReady(text) {
@@ -109,7 +114,7 @@ func (p *prober) askLines(ctx context.Context) error {
 		}
 	}
 	if err == nil && len(denied) == 0 {
-		p.waiters.enable()
+		p.inbox.enable()
 	}
 	return p.orLater(r)
 }

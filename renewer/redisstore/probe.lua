@@ -3,15 +3,13 @@
 -- KEYS[1]  a lease that no lock's name can have
 -- KEYS[2]  its fence counter
 -- KEYS[3]  another such lease, in another slot; given only to what is believed to be no cluster, which would refuse that
--- ARGV[1]  "shard" as in release.lua; "line": call only what lines of waiters need besides; or absent
+-- ARGV[1]  mode: see tell.lua
+-- ARGV[2]  "line": call only what lines of waiters need besides; or absent
 --
 -- Returns  an empty array if all of them are let through, or
 --          {command, error} for the first that is not.
 
-local publish = 'PUBLISH'
-if ARGV[1] == 'shard' and redis.REDIS_VERSION_NUM then
-	publish = 'SPUBLISH'
-end
+setMode(ARGV[1])
 local calls = {
 	{'GET', KEYS[1]},
 	{'MGET', KEYS[1], KEYS[2]},
@@ -22,13 +20,15 @@ local calls = {
 	{'DEL', KEYS[1]},
 	{publish, KEYS[1] .. ':freed', ''},
 }
-if ARGV[1] == 'line' then
+if ARGV[2] == 'line' then
 	calls = {
 		{'ZADD', KEYS[1], 'XX', 0, ''}, -- XX: only if it is there
 		{'ZPOPMIN', KEYS[1]},
 		{'ZREM', KEYS[1], ''},
 		{'ZRANGE', KEYS[1], 0, 0},
+		{'ZSCORE', KEYS[1], ''},
 		{'EXISTS', KEYS[1]},
+		{publish, KEYS[1] .. ':inbox', ''},
 	}
 end
 for _, call in ipairs(calls) do

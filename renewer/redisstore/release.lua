@@ -1,139 +1,120 @@
 -- Frees the leases that their owners still have, or lets them lapse after a given time, and tells those who wait for them. A lease
--- with a line of waiters goes to the first of them, for a moment in which to claim it: see acquire.lua.
+-- with a line of waiters is the turn of the first of them, for a moment in which to claim it: see tell.lua.
 --
--- KEYS[i]    the leases, at most 100
+-- KEYS[i]    the leases, n of them, at most 100
 -- ARGV[1]    time that they stay held, ms; 0: none
--- ARGV[1+i]  owner token of KEYS[i], 22 bytes; if further fencing tokens may have been reserved, right behind it the highest one used,
---            in decimal: the counter KEYS[i]:fence goes back to it, but not below the one granted
--- ARGV[2+n]  of n keys: "shard" if there is a cluster, of which only the key's own shard is to be bothered with the message, as far as
---            the server can do so (Redis 7); "line" if there may be lines of waiters, at KEYS[i]:line; otherwise absent
--- ARGV[3+n]  with lines, time to live of a fence counter, ms
--- ARGV[4+n]  with lines, time that the first in line has to claim a lease, ms
+-- ARGV[2]    mode: see tell.lua
+-- ARGV[3]    the inbox of the places: see tell.lua
+-- ARGV[4]    the mark: see acquire.lua
+-- ARGV[5]    its time to live, ms
+-- ARGV[5+i]  owner token of KEYS[i], 22 bytes; if further fencing tokens may have been reserved, right behind it the highest one used,
+--            in decimal: those above it, but not the one granted, are given back; and if a place is given up with it, a space, its
+--            number, a space, and its turn in ms; what follows is not read
 --
 -- Returns    the exceptions only, in order of i:
---            i if another owner has KEYS[i], -i if nobody has. A place in the line is given up. Another owner's key is left as it is;
---            one that is gone was deleted or has lapsed, and goes to the next as if it had been freed: nobody else tells them.
+--            i if another owner has KEYS[i], -i if nobody has. Another owner's key is left as it is; one that is gone was deleted
+--            or has lapsed, and goes to the next as if it had been freed: nobody else tells them.
 --
--- Publishes on KEYS[i]:freed an empty message for each key that it frees, or finds gone, or whose
--- time it sets: who waits may ask how long. For one that it gives to a waiter, the SHA-1 in hex of
--- the owner token of that one, a space, and that of the next in line, if there is one: a user who may
--- only listen learns no token by which a lease could be freed. (Programs of earlier versions take it
--- for a message to all, as they do not find the line feed that was there.)
+-- Tells one place that its turn has come, and the next one how long that may take. If there is none, or if the lease stays held, it
+-- publishes on KEYS[i]:freed an empty message for all who wait without a place.
 
 local n = #KEYS
-local keep, mode = tonumber(ARGV[1]), ARGV[n + 2]
-local publish = 'PUBLISH'
-if mode == 'shard' and redis.REDIS_VERSION_NUM then -- which Redis 6 does not have
-	publish = 'SPUBLISH'
+local keep, inbox, mark, markTTL = tonumber(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+setMode(ARGV[2])
+
+local function number(text)
+	return type(text) == 'string' and #text <= 16 and string.match(text, '^%d+$') and tonumber(text) or nil
 end
 
--- While the owner has the lease, the counter is its own: no later grant has been made.
-local function giveBack(counter, value, used)
-	local granted, last = tonumber(string.match(value, '^[^\n]*\n(%d+)\n')), redis.pcall('GET', counter)
-	if granted and type(last) == 'string' and string.match(last, '^%d+$') and tonumber(last) > math.max(granted, used) then
-		redis.call('SET', counter, string.format('%.0f', math.max(granted, used)), 'KEEPTTL')
+-- Gives back the tokens above used. The mark takes the counter's place, as the clock has reached those that were used. What cannot be
+-- done, as the slot is moving, is left to lapse.
+local function giveBack(key, value, used)
+	local granted = number(string.match(value, '^[^\n]*\n(%d+)\n'))
+	if not granted then
+		return
+	end
+	local most = math.max(granted, used)
+	local text = string.format('%.0f', most)
+	local given, ahead = number(redis.pcall('GET', key .. ':fence')), number(redis.pcall('GET', key .. ':ahead'))
+	if given and given > most then
+		redis.call('SET', key .. ':fence', text, 'KEEPTTL')
+	end
+	if ahead then
+		local high = most > granted and redis.pcall('GET', mark)
+		if high ~= false and type(high) ~= 'string' then
+			return
+		elseif most > granted and (number(high) or 0) < most and type(redis.pcall('SET', mark, text, 'PX', markTTL)) ~= 'table' then
+			return
+		end
+		redis.pcall('DEL', key .. ':ahead')
 	end
 end
 
 local values = redis.call('MGET', unpack(KEYS))
-local ours, gone, over, lost = {}, {}, {}, {}
+local freed, gone, over, lost = {}, {}, {}, {}
 for i = 1, n do
-	local key, value, owner = KEYS[i], values[i], ARGV[i + 1]
-	local used = #owner > 22 and tonumber(string.sub(owner, 23))
-	if used then
-		owner = string.sub(owner, 1, 22)
+	local key, value = KEYS[i], not over[KEYS[i]] and values[i]
+	local owner, rest = string.sub(ARGV[i + 5], 1, 22), string.sub(ARGV[i + 5], 23)
+	local used, place, turn = string.match(rest, '^(%d*) ?(%d*) ?(%d*)')
+	if turn and turn ~= '' and mode ~= '' then
+		place = place .. ' ' .. inbox .. ' ' .. turn
+		redis.pcall('ZREM', key .. ':waiters', place)
+		if value and string.match(value, '^turn\n%d+\n(.*)$') == place then
+			freed[#freed + 1] = key
+			over[key], value = true, nil
+		end
 	end
-	if value and not over[key] and string.sub(value, 1, 22) == owner then
-		ours[#ours + 1] = key
-		if used then
-			giveBack(key .. ':fence', value, used)
+	if value and string.sub(value, 1, 22) == owner then
+		if used and used ~= '' then
+			giveBack(key, value, tonumber(used))
 		end
-		over[key] = keep == 0 -- if it comes again in this call, it is nobody's
+		if keep > 0 then
+			redis.call('PEXPIRE', key, keep)
+			wake(key)
+		else
+			freed[#freed + 1] = key
+			over[key] = true -- if it comes again in this call, it is nobody's
+		end
 	else
-		lost[#lost + 1] = (value and not over[key]) and i or -i
-		if mode == 'line' then
-			redis.pcall('ZREM', key .. ':line', owner)
-		end
+		lost[#lost + 1] = value and i or -i
 		if not value and not over[key] then
 			gone[#gone + 1] = key
 			over[key] = true -- once for all who find it gone
 		end
 	end
 end
-if keep > 0 then
-	for _, key in ipairs(ours) do
-		redis.call('PEXPIRE', key, keep)
-		redis.call(publish, key .. ':freed', '')
-	end
-	ours = {}
-end
-local held = #ours
-for _, key in ipairs(gone) do
-	ours[#ours + 1] = key
-end
-if #ours == 0 then
-	return lost
-end
 
-local waiting = 0
-if mode == 'line' then
-	local lines = {}
-	for i, key in ipairs(ours) do
-		lines[i] = key .. ':line'
-	end
-	waiting = redis.call('EXISTS', unpack(lines))
-end
-if waiting == 0 then
-	if held > 0 then
-		redis.call('DEL', unpack(ours, 1, held))
-	end
-	for _, key in ipairs(ours) do
-		redis.call(publish, key .. ':freed', '')
-	end
-	return lost
-end
-
--- Gives a lease to the first in line, or returns false. A key of another type is no line.
+-- Makes a lease the turn of the first live place, or returns false.
 local function pass(key)
-	local first
-	for _ = 1, 100 do
-		first = redis.pcall('ZPOPMIN', key .. ':line')[1]
+	local line = key .. ':waiters'
+	for _ = 1, 500 do
+		local first = redis.pcall('ZPOPMIN', line)[1]
 		if not first then
 			return false
-		elseif #first == 22 then
-			break
+		end
+		local turn = string.match(first, ' (%d+)$')
+		if turn and #turn < 6 and tell(key, first, '') then
+			redis.call('SET', key, 'turn\n' .. turn .. '\n' .. first, 'PX', 3 * tonumber(turn))
+			local second = redis.pcall('ZRANGE', line, 0, 0)[1]
+			if second then
+				tell(key, second, ' ' .. turn) -- in case that the first one is dead
+			end
+			return true
 		end
 	end
-	if #first ~= 22 then -- none of our making: nobody would know it, and a long one would go to all who listen
-		return false
-	end
-	local time = redis.call('TIME')
-	local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-	local fence = now
-	local counter = redis.pcall('GET', key .. ':fence')
-	if counter then
-		local last = type(counter) == 'string' and #counter <= 16 and string.match(counter, '^%d+$') and tonumber(counter)
-		if not last or last >= 9007199254740991 then
-			return false -- whoever asks hears what is wrong with it
-		end
-		fence = math.max(fence, last + 1)
-	end
-	local text = string.format('%.0f', fence)
-	redis.call('SET', key .. ':fence', text, 'PX', ARGV[n + 3])
-	redis.call('SET', key, first .. '\n' .. text .. '\n' .. string.format('%.0f', now) .. '\n', 'PX', ARGV[n + 4])
-	local second = redis.call('ZRANGE', key .. ':line', 0, 0)[1]
-	second = second and #second == 22 and redis.sha1hex(second) or ''
-	redis.call(publish, key .. ':freed', redis.sha1hex(first) .. ' ' .. second)
-	return true
+	return false
 end
 
-for i, key in ipairs(ours) do
-	local foreign = i > held and redis.call('EXISTS', key) == 1 -- of another type, so that MGET does not show it
-	if foreign or not pass(key) then
-		if i <= held then
-			redis.call('DEL', key)
-		end
-		redis.call(publish, key .. ':freed', '')
+for _, key in ipairs(gone) do
+	-- Not if there is one of another type, which MGET does not show.
+	if mode == '' or redis.call('EXISTS', key) == 1 or not pass(key) then
+		tellAll(key)
+	end
+end
+for _, key in ipairs(freed) do
+	if mode == '' or not pass(key) then
+		redis.call('DEL', key)
+		tellAll(key)
 	end
 end
 return lost

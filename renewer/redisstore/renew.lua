@@ -3,13 +3,13 @@
 -- KEYS[i]    the leases, at most 100, so that the script takes less than a millisecond
 -- ARGV[1]    time to live, ms
 -- ARGV[1+i]  owner token of KEYS[i], 22 bytes
--- ARGV[2+n]  of n keys: "shard" as in release.lua; or absent
+-- ARGV[2+n]  of n keys: mode, see tell.lua
 --
 -- Returns    the exceptions only, in order of i, so that the usual reply is an empty array:
 --            i if another owner has KEYS[i], -i if nobody has.
 --
--- Publishes on KEYS[i]:freed an empty message for each of these: nobody has told those who wait
--- that the key was deleted, or overwritten. It is not renewed again.
+-- Has those who wait for each of these ask: nobody has told them that the key was deleted, or
+-- overwritten. It is not renewed again.
 
 -- A value that a neighbour has made huge is read whole here, and not sent. The answer ends the lease,
 -- so that it happens once. STRLEN before each GET would need a further right and slow down every
@@ -33,12 +33,9 @@ for i = 1, #KEYS do
 	end
 end
 if #lost > 0 then
-	local publish = 'PUBLISH'
-	if ARGV[#KEYS + 2] == 'shard' and redis.REDIS_VERSION_NUM then -- which Redis 6 does not have
-		publish = 'SPUBLISH'
-	end
+	setMode(ARGV[#KEYS + 2])
 	for _, i in ipairs(lost) do
-		redis.call(publish, KEYS[math.abs(i)] .. ':freed', '')
+		wake(KEYS[math.abs(i)])
 	end
 end
 return lost

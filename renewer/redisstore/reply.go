@@ -13,51 +13,66 @@ import (
 // StatusUnknown, with an error: it is never taken for a grant.
 
 // readGrant reads the reply of acquire.lua to a claim that proposed a
-// token, or 0, and asked to reserve so many more.
-func readGrant(reply rueidis.RedisMessage, proposed int64, reserve int) (g renewer.Grant, ok bool) {
+// token, or 0, and asked to reserve so many more. since is when its place came, in us; 0 if it has
+// none.
+func readGrant(
+	reply rueidis.RedisMessage, proposed int64, reserve int,
+) (g renewer.Grant, since int64, ok bool) {
 	if reply.IsInt64() {
-		return readFence(reply, proposed)
+		g, ok = readFence(reply, proposed)
+		return g, 0, ok
 	}
+	g, since, ok = readParts(reply, proposed, reserve)
+	if !ok {
+		return renewer.Grant{}, 0, false
+	}
+	return g, since, true
+}
+
+// readParts reads a reply of several parts.
+func readParts(
+	reply rueidis.RedisMessage, proposed int64, reserve int,
+) (g renewer.Grant, since int64, ok bool) {
 	parts, err := reply.ToArray()
 	if err == nil && len(parts) == 2 {
 		n, err := parts[1].ToInt64()
 		if g, ok = readFence(parts[0], proposed); !ok || err != nil || n < 1 ||
 			n > int64(reserve) || g.Fence > maxExact-n {
-			return renewer.Grant{}, false
+			return g, 0, false
 		}
 		g.Reserved = int(n)
-		return g, true
+		return g, 0, true
 	}
 	if err == nil && len(parts) == 1 {
 		counter, err := parts[0].ToInt64()
 		if err != nil || proposed == 0 || counter < proposed || counter > maxExact {
-			return g, false
+			return g, 0, false
 		}
-		return renewer.Grant{Status: renewer.StatusBehind, Fence: counter}, true
+		return renewer.Grant{Status: renewer.StatusBehind, Fence: counter}, 0, true
 	}
 	if err != nil || len(parts) < 3 || len(parts) > 4 || !parts[0].IsString() {
-		return g, false
+		return g, 0, false
 	}
 	if len(parts) == 4 {
-		if one, err := parts[3].ToInt64(); err != nil || one != 1 {
-			return g, false
+		since, err = parts[3].ToInt64()
+		if err != nil || since < 1 || since > maxExact {
+			return g, 0, false
 		}
 	}
 	value, err0 := parts[0].ToString()
 	left, err1 := parts[1].ToInt64()
 	now, err2 := parts[2].ToInt64()
 	if err0 != nil || err1 != nil || err2 != nil {
-		return g, false
+		return g, 0, false
 	}
-	holder, since := decodeValue(value)
+	holder, begun := decodeValue(value)
 	g = renewer.Grant{
 		Status: renewer.StatusTaken, Holder: holder, TTL: millis(left),
-		Queued: len(parts) == 4,
 	}
-	if since > 0 && now > since && now <= maxExact {
-		g.HeldFor = time.Duration(now-since) * time.Microsecond // at most 2^53 us: no overflow
+	if begun > 0 && now > begun && now <= maxExact {
+		g.HeldFor = time.Duration(now-begun) * time.Microsecond // at most 2^53 us: no overflow
 	}
-	return g, true
+	return g, since, true
 }
 
 // readFence reads the token of a grant.

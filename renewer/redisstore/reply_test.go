@@ -81,8 +81,12 @@ func TestReadGrant(t *testing.T) {
 		"reserved below 0":    {list(number(7), number(-1)), renewer.Grant{}},
 		"too great a reserve": {list(number(redisstore.MaxExact-1), number(2)), renewer.Grant{}},
 		"text for a reserve":  {list(number(7), text("5")), renewer.Grant{}},
-		"four parts": {
-			list(text("x"), number(5), number(5), number(5)),
+		"a place of no time": {
+			list(text("x"), number(5), number(5), number(0)),
+			renewer.Grant{},
+		},
+		"five parts": {
+			list(text("x"), number(5), number(5), number(5), number(5)),
 			renewer.Grant{},
 		},
 		"nil for a value":        {list(null(), number(5), number(5)), renewer.Grant{}},
@@ -93,9 +97,10 @@ func TestReadGrant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, ok := redisstore.ReadGrant(c.reply.Message(t), 0, 5)
+			got, since, ok := redisstore.ReadGrant(c.reply.Message(t), 0, 5)
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.want != renewer.Grant{}, ok)
+			assert.Zero(t, since)
 		})
 	}
 }
@@ -128,9 +133,10 @@ func TestReadGrantOfAProposal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, ok := redisstore.ReadGrant(c.reply.Message(t), 7, 0)
+			got, since, ok := redisstore.ReadGrant(c.reply.Message(t), 7, 0)
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.want != renewer.Grant{}, ok)
+			assert.Zero(t, since)
 		})
 	}
 }
@@ -185,8 +191,8 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		w, _ := redisreply.Any(raw)
 		m := w.Message(t)
-		_, _ = redisstore.ReadGrant(m, 7, 0)
-		g, ok := redisstore.ReadGrant(m, 0, 5)
+		_, _, _ = redisstore.ReadGrant(m, 7, 0)
+		g, _, ok := redisstore.ReadGrant(m, 0, 5)
 		switch {
 		case !ok:
 			require.Equal(t, renewer.StatusUnknown, g.Status)

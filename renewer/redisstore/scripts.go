@@ -12,6 +12,8 @@ import (
 
 // One file per operation; its head says what goes in and what comes out.
 var (
+	//go:embed tell.lua
+	tellText string
 	//go:embed acquire.lua
 	acquireText string
 	//go:embed renew.lua
@@ -21,10 +23,10 @@ var (
 	//go:embed probe.lua
 	probeText string
 
-	acquireScript = newScript(acquireText)
-	renewScript   = newScript(renewText)
-	releaseScript = newScript(releaseText)
-	probeScript   = newScript(probeText)
+	acquireScript = newScript(tellText + acquireText)
+	renewScript   = newScript(tellText + renewText)
+	releaseScript = newScript(tellText + releaseText)
+	probeScript   = newScript(tellText + probeText)
 )
 
 // script is a Lua script and the name by which a server that has seen it knows it.
@@ -56,11 +58,10 @@ func unknownScript(r rueidis.RedisResult) bool {
 	return ok && strings.HasPrefix(e.Error(), "NOSCRIPT")
 }
 
-// toShard is the argument by which a release on a cluster has its
-// message published on the lock's own shard.
-const toShard = "shard"
-
-// withLines is the argument by which a release passes a lease on to the first of its waiters.
-const withLines = "line"
+// The modes of tell.lua, but for "": a single server that lets waiters stand in line, and a cluster.
+const (
+	modeLine  = "line"
+	modeShard = "shard"
+)
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -31,7 +31,7 @@ type Store struct {
 	recording windows
 	abandoned abandoned // claims whose callers have left
 
-	waiters    waiterSet // owners who stand in line; says for whom a message is
+	inbox      *inbox
 	subscriber *subscription.Subscriber
 
 	server atomic.Pointer[string] // its run ID; nil if unknown, or of several
@@ -62,7 +62,7 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		s.topology.Learn(ctx)
 	}
 	p := &prober{
-		sender: *s.sender, prefix: c.prefix, replicas: c.replicas, waiters: &s.waiters,
+		sender: *s.sender, prefix: c.prefix, replicas: c.replicas, inbox: s.inbox,
 		server: &s.server, log: c.logger,
 	}
 	left, err := ask(ctx, p.questions())
@@ -85,15 +85,16 @@ func newStore(client rueidis.Client, c settings) *Store {
 		s.topology = topology.New(s.life, client)
 	}
 	errors := &errorReader{prefix: c.prefix, cluster: cluster, replicas: c.replicas}
-	s.codec = newCodec(client, c, cluster, &s.waiters, errors)
+	s.inbox = newInbox(c.prefix, cluster)
+	s.codec = newCodec(client, c, cluster, s.inbox, errors)
 	s.sender = &sender{client: client, topology: s.topology, errors: errors}
 	s.acquires = newAcquires(s.codec, s.sender, &s.abandoned)
 	s.releases = newReleases(s.codec, s.sender)
 	s.setWindows()
 	s.subscriber = subscription.New(subscription.Config{
 		Client: client, Topology: s.topology, Timeout: c.writeTimeout,
-		Audience: s.waiters.audience, Later: turnTime,
 	})
+	s.inbox.subscriber = s.subscriber
 	return s
 }
 
@@ -108,7 +109,12 @@ func (s *Store) setWindows() {
 
 // Acquire implements [renewer.Store].
 func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-	s.standInLine(claims)
+	s.mark(claims)
+	presents := s.inbox.present(claims)
+	var begun time.Time
+	if presents {
+		begun = time.Now()
+	}
 	var grants []renewer.Grant
 	if len(claims) == 1 && s.codec.coalesces() && s.codec.plain(&claims[0]) {
 		grants = s.acquires.doThrough(ctx, s.acquiring.of(0), claims)
@@ -121,19 +127,21 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 		}
 		grants = job.grants
 	}
-	s.waiters.settle(claims, grants)
+	if presents {
+		s.inbox.took(time.Since(begun))
+		s.inbox.settle(claims, grants)
+	}
 	return grants
 }
 
-// standInLine notes claims that are about to be sent, for names that others of this process are
-// known to want: they ask for a place in the line at once.
-func (s *Store) standInLine(claims []renewer.Claim) {
-	if !s.waiters.enabled() || !s.subscriber.Watching() {
+// mark marks what was heard of names until claims for them are sent as known to these.
+func (s *Store) mark(claims []renewer.Claim) {
+	if !s.subscriber.Watching() {
 		return
 	}
 	for i := range claims {
-		if claims[i].Queue && s.subscriber.Mark(freedChannel(s.codec.prefix, claims[i].Name)) {
-			s.waiters.add(claims[i].Owner)
+		if claims[i].Place != 0 {
+			s.subscriber.Mark(freedChannel(s.codec.prefix, claims[i].Name))
 		}
 	}
 }
@@ -147,7 +155,7 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 
 // Release implements [renewer.Store].
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	s.waiters.leave(holds)
+	defer s.inbox.leave(holds)
 	for i := range holds {
 		if err := s.abandoned.settle(ctx, holds[i].Owner); err != nil {
 			err = s.codec.errors.wrap("release", err)
@@ -164,12 +172,17 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 
 // Watch implements [renewer.Store] by a subscription that all watches of the store share, on
 // one connection of its own; of a cluster, one to each server that has a lock which is watched.
-// It is opened when the first begins and given up about a second after the last has stopped.
+// It is opened when the first begins and given up some seconds after the last has stopped.
 //
 // A call of wake that has begun when stop is called may still run
 // when stop returns. Both may be called from wake.
 func (s *Store) Watch(name string, wake func(error)) (stop func()) {
-	return s.subscriber.Watch(freedChannel(s.codec.prefix, name), wake)
+	if s.inbox.able.Load() {
+		return s.inbox.watch(name, wake)
+	}
+	return s.subscriber.Watch(freedChannel(s.codec.prefix, name), func(_ string, err error) {
+		wake(err)
+	})
 }
 
 // Close ends the subscription that [Store.Watch] uses, and what New still asks; watches hear of it
@@ -177,6 +190,7 @@ func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 // called more than once, and does not wait.
 func (s *Store) Close() {
 	s.end()
+	s.inbox.close()
 	s.subscriber.Close()
 }
 
@@ -195,8 +209,7 @@ func (s *Store) Shard(name string) int {
 func (s *Store) Settle() time.Duration { return s.settle }
 
 // Key returns the key of the lease on a lock's name, for a look at it from
-// outside: redis-cli --raw GET KEY shows who has it. Its fence counter is
-// at the same key with ":fence" behind it. Do not write to them.
+// outside: redis-cli --raw GET KEY shows who has it. Do not write to it.
 func (s *Store) Key(name string) string { return leaseKey(s.codec.prefix, name) }
 
 // Server returns which server [New] found: its run ID, by which package quorum refuses to be given

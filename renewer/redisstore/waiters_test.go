@@ -13,41 +13,55 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
-	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 )
 
 const minuteTTL = time.Minute
 
-// queue is a claim for a place in the line.
+// queue is a claim for a place in the line: each letter has its own.
 func queue(letter string) renewer.Claim {
 	c := claim("a", letter, minuteTTL)
-	c.Queue = true
+	c.Place = uint64(letter[0])
 	return c
 }
 
-// stand has an owner stand in line: it asks twice, since it is only
-// known to be refused when it was.
+// leaving is a release that gives up the place of a letter.
+func leaving(letter string) renewer.Hold {
+	h := hold("a", letter, 0)
+	h.Place = uint64(letter[0])
+	return h
+}
+
+// listening has a store listen for its turn, as who waits does after the first refusal.
+func listening(t testing.TB, store renewer.Store) {
+	t.Helper()
+	w := newWatch(store, "a")
+	t.Cleanup(w.stop)
+	w.await(t, "set up")
+}
+
+// stand has an owner stand in line, from a store that listens.
 func stand(t testing.TB, store renewer.Store, letter string) {
 	t.Helper()
-	for range 2 {
+	require.Eventually(t, func() bool {
 		g := acquire(t, store, queue(letter))
 		require.Equal(t, renewer.StatusTaken, g.Status)
-		require.True(t, g.Queued)
-	}
+		return g.Queued
+	}, patience, time.Millisecond)
 }
 
 func TestLineScripts(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		lease, fence := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
-		line := lease + ":line"
+		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
 		first := mine(t, store, claim("a", "a", minuteTTL))
 
-		t.Log("who is refused the first time has no place yet, and gets one when it asks again")
-		require.Equal(t, renewer.StatusTaken, acquire(t, store, queue("b")).Status)
+		t.Log("who cannot hear of its turn yet has no place")
+		assert.False(t, acquire(t, store, queue("b")).Queued)
 		assert.Zero(t, s.number(t, "EXISTS", line))
-		assert.True(t, acquire(t, store, queue("b")).Queued)
+		listening(t, store)
+		stand(t, store, "b")
 		assert.Equal(t, int64(1), s.number(t, "ZCARD", line))
 		s.pttl(t, line, minute, 2*minute)
 		stand(t, store, "c")
@@ -55,23 +69,24 @@ func TestLineScripts(t *testing.T) {
 		stand(t, store, "d")
 		assert.Equal(t, int64(3), s.number(t, "ZCARD", line), "one place each")
 
-		t.Log("a release gives the lease to the first, for a moment")
+		t.Log("a release makes the lease the turn of the first, for a moment")
 		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-		value := strings.Split(s.get(t, lease), "\n")
-		assert.Equal(t, owner("b"), value[0])
-		s.pttl(t, lease, 1, 1000)
+		s.pttl(t, lease, 2000, 3000)
 		g := acquire(t, store, claim("a", "x", minuteTTL))
 		assert.Equal(t, renewer.StatusTaken, g.Status)
 		assert.Equal(t, renewer.Holder{}, g.Holder, "who has not come yet has not said who it is")
+		assert.LessOrEqual(t, g.TTL, time.Second, "until the turn is over")
+		g = acquire(t, store, queue("c"))
+		assert.Equal(t, renewer.StatusTaken, g.Status, "it is not its turn")
 
-		t.Log("it claims it: as long as a grant, with a token of its own and the tokens that it " +
-			"wants")
+		t.Log("any owner claims it from that place, as long as a grant, and with the tokens that " +
+			"it wants")
 		c := queue("b")
+		c.Owner = owner("y")
 		c.Reserve, c.Holder = 5, renewer.Holder{Node: "web-2", PID: 7}
 		g = acquire(t, store, c)
 		require.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: g.Fence, Reserved: 5}, g)
 		assert.Greater(t, g.Fence, first)
-		assert.Equal(t, strconv.FormatInt(g.Fence+5, 10), s.get(t, fence))
 		s.pttl(t, lease, minute-5000, minute)
 		assert.Equal(t, renewer.Holder{Node: "web-2", PID: 7},
 			acquire(t, store, claim("a", "x", minuteTTL)).Holder)
@@ -79,13 +94,21 @@ func TestLineScripts(t *testing.T) {
 		assert.Equal(t, renewer.StatusHeld, again.Status)
 		assert.Equal(t, g.Fence, again.Fence, "one grant")
 
-		t.Log("who gives up its place, or its lease, does not keep the others waiting")
-		assert.Equal(t, renewer.StatusTaken, release(t, store, hold("a", "c", 0)).Status)
-		assert.Equal(t, int64(1), s.number(t, "ZCARD", line))
+		t.Log("a place becomes one lease: another owner that claims it is behind the others")
+		stand(t, store, "b")
+		assert.Equal(t, renewer.StatusTaken, release(t, store, hold("a", "b", 0)).Status,
+			"the clean-up of the owner that has left frees nothing")
+		assert.Equal(t, int64(3), s.number(t, "ZCARD", line), "and gives up no place")
+
+		t.Log("who gives up its place, or its turn, does not keep the others waiting")
+		assert.Equal(t, renewer.StatusTaken, release(t, store, leaving("c")).Status)
+		assert.Equal(t, int64(2), s.number(t, "ZCARD", line))
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "y", 0)).Status)
+		assert.Equal(t, renewer.StatusGone, release(t, store, leaving("d")).Status,
+			"it had the turn, and has not come")
+		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status,
+			"which was the next one's then")
 		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
-		assert.Equal(t, owner("d"), s.get(t, lease)[:22])
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "d", 0)).Status,
-			"it has it, though it has not come")
 		assert.Zero(t, s.number(t, "EXISTS", lease, line), "nothing is left")
 
 		t.Log("the same lease twice in one release")
@@ -96,22 +119,13 @@ func TestLineScripts(t *testing.T) {
 			{Status: renewer.StatusHeld},
 			{Status: renewer.StatusGone},
 		}, answers)
-		assert.Equal(t, owner("b"), s.get(t, lease)[:22])
+		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
 
 		t.Log("a lease that lapsed goes to the caller who asks first, and its place is gone")
-		s.ok(t, "DEL", lease)
-		mine(t, store, claim("a", "a", minuteTTL))
 		stand(t, store, "c")
 		s.ok(t, "DEL", lease)
 		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("c")).Status)
 		assert.Zero(t, s.number(t, "EXISTS", line))
-
-		t.Log("a counter above which there is nothing: freed for all waiters, who hear of it")
-		stand(t, store, "d")
-		s.ok(t, "SET", fence, strconv.FormatInt(redisstore.MaxExact, 10))
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "c", 0)).Status)
-		assert.Zero(t, s.number(t, "EXISTS", lease))
-		rejected(t, acquire(t, store, queue("d")), "fence counter")
 	})
 }
 
@@ -131,7 +145,7 @@ func (s server) keepers(t *testing.T, n int) []*renewer.Keeper {
 // waiters wait for the lock, each when the one before it stands in line, and say when they have it.
 func (s server) waiters(t *testing.T, keepers []*renewer.Keeper, got chan<- *renewer.Lease) {
 	t.Helper()
-	line := redisstore.LeaseKey(redisstore.DefaultPrefix, "a") + ":line"
+	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
 	before := s.number(t, "ZCARD", line)
 	for i, k := range keepers {
 		go func() {
@@ -180,7 +194,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 	}
 	assert.LessOrEqual(t, calls, 3*n+5, "to claim, to free, and the test's own question")
 	assert.Zero(t, s.number(t, "EXISTS",
-		redisstore.LeaseKey(redisstore.DefaultPrefix, "a")+":line"))
+		redisstore.LineKey(redisstore.DefaultPrefix, "a")))
 }
 
 // One that has died in the line costs the others a second, not its TTL.
@@ -211,7 +225,7 @@ func TestAWaiterLeavesTheLine(t *testing.T) {
 	keepers := s.keepers(t, 3)
 	first, err := keepers[0].Acquire(t.Context(), "a")
 	require.NoError(t, err)
-	line := redisstore.LeaseKey(redisstore.DefaultPrefix, "a") + ":line"
+	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error)
 	go func() {
@@ -267,51 +281,7 @@ func TestWithoutALine(t *testing.T) {
 	third, err := full[0].Acquire(t.Context(), "a")
 	require.NoError(t, err)
 	s.waiters(t, full[1:], got)
-	s.ok(t, "DEL", redisstore.LeaseKey(redisstore.DefaultPrefix, "a")+":line")
+	s.ok(t, "DEL", redisstore.LineKey(redisstore.DefaultPrefix, "a"))
 	require.NoError(t, third.Release(t.Context()))
 	require.NoError(t, (<-got).Release(t.Context()))
-}
-
-// An owner is in the set from its first refusal until it has the lock or wants it no more, and only
-// if it waits at all.
-func TestWaiterSet(t *testing.T) {
-	t.Parallel()
-	var w redisstore.Waiters
-	answer := func(letter string, status renewer.Status, waits bool) renewer.Grant {
-		c, grants := queue(letter), []renewer.Grant{{Status: status}}
-		c.Queue = waits
-		w.Settle([]renewer.Claim{c}, grants)
-		return grants[0]
-	}
-	assert.False(t, answer("a", renewer.StatusTaken, true).Queued)
-	assert.False(t, w.Has(owner("a")), "the server has no lines, as far as is known")
-
-	w.Enable()
-	assert.False(t, answer("a", renewer.StatusTaken, false).Queued)
-	assert.False(t, w.Has(owner("a")), "it does not wait")
-	answer("a", renewer.StatusUnknown, true)
-	assert.False(t, w.Has(owner("a")), "it was not refused")
-	assert.True(t, answer("a", renewer.StatusTaken, true).Queued, "it must be released")
-	answer("b", renewer.StatusTaken, true)
-	assert.True(t, w.Has(owner("a")))
-
-	a, b := redisstore.PlaceText(owner("a")), redisstore.PlaceText(owner("b"))
-	other := redisstore.PlaceText(owner("c"))
-	for message, want := range map[string]subscription.Audience{
-		"":                subscription.AudienceAll,
-		a + " ":           subscription.AudienceUs,
-		b + " " + other:   subscription.AudienceUs,
-		other + " " + a:   subscription.AudienceUsLater,
-		other + " ":       subscription.AudienceOthers,
-		other + " " + "x": subscription.AudienceAll,
-		a:                 subscription.AudienceAll,
-	} {
-		assert.Equal(t, want, w.Audience(message), "%q", message)
-	}
-
-	answer("a", renewer.StatusHeld, true)
-	assert.False(t, w.Has(owner("a")), "it has the lock")
-	w.Leave([]renewer.Hold{hold("a", "b", 0)})
-	assert.False(t, w.Has(owner("b")), "it wants the lock no more")
-	assert.Equal(t, subscription.AudienceOthers, w.Audience(a+" "+b))
 }

@@ -13,21 +13,13 @@ type channel struct {
 	live    bool        // the server has confirmed the subscription on the present connection
 	heard   int         // messages for this process, and confirmations
 	marked  int         // heard at the last Subscriber.Mark
-	missed  bool        // a message for this process came, and there was no watch
 	lingers *time.Timer // ends the subscription; nil while there are watches
 }
 
-// hear counts a message, and returns the watches that are to be woken now, and those later.
-func (c *channel) hear(to Audience) (now, later []*watch) {
-	if to == AudienceOthers {
-		return nil, nil
-	}
+// hear counts a message, and returns the watches that are to hear it.
+func (c *channel) hear() []*watch {
 	c.heard++
-	c.missed = to == AudienceUs && len(c.watches) == 0
-	if to == AudienceUsLater {
-		return nil, c.watches
-	}
-	return c.watches, nil
+	return c.watches
 }
 
 // add adds a watch, and reports whether it may have missed a message, so that it must be woken.
@@ -38,9 +30,7 @@ func (c *channel) add(w *watch) (missed bool) {
 		c.lingers = nil
 	}
 	c.watches = append(slices.Clone(c.watches), w)
-	missed = c.live && (c.missed || c.marked != c.heard)
-	c.missed = false
-	return missed
+	return c.live && c.marked != c.heard
 }
 
 // remove removes a watch, and reports whether it was the last.
@@ -51,23 +41,24 @@ func (c *channel) remove(w *watch) (last bool) {
 
 // watch is one caller who wants to be woken.
 type watch struct {
-	wake    func(error)
+	hear    func(message string, err error)
 	stopped atomic.Bool
 	told    atomic.Bool // has heard an error since its last wake-up, and needs no second
 }
 
-func (w *watch) call(err error) {
+func (w *watch) call(message string, err error) {
 	if w.stopped.Load() {
 		return
 	}
 	if w.told.Swap(err != nil) && err != nil {
 		return
 	}
-	w.wake(err)
+	w.hear(message, err)
 }
 
-func wakeAll(watches []*watch) {
+// tellAll has watches hear a message, or "" if they may have missed one.
+func tellAll(watches []*watch, message string) {
 	for _, w := range watches {
-		w.call(nil)
+		w.call(message, nil)
 	}
 }

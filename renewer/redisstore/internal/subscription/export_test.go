@@ -13,7 +13,7 @@ type Link = link
 
 // NewServer returns a server with a watch on the channel "a", and a kick that is pending.
 func NewServer() *Server {
-	w := &watch{wake: func(error) {}}
+	w := &watch{hear: func(string, error) {}}
 	s := &Server{newServer(&sync.Mutex{}), w}
 	c := &channel{}
 	c.add(w)
@@ -35,11 +35,8 @@ func (s *Server) Disconnect(l *Link) (live bool) { return s.s.disconnect(l) }
 // Confirm is the server's confirmation; it returns how many watches are to be woken.
 func (s *Server) Confirm(l *Link) int { return len(s.s.confirm(l, "a")) }
 
-// Publish is a message; it returns how many watches are to be woken now, and how many later.
-func (s *Server) Publish(l *Link, to Audience) (now, later int) {
-	n, m := s.s.publish(l, "a", to)
-	return len(n), len(m)
-}
+// Publish is a message; it returns how many watches are to hear it.
+func (s *Server) Publish(l *Link) int { return len(s.s.publish(l, "a")) }
 
 // Withdraw is the end of a subscription by the server.
 func (s *Server) Withdraw(l *Link) { s.s.withdraw(l, "a") }

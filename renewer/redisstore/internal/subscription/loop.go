@@ -30,7 +30,7 @@ func (l *loop) run(ctx context.Context) {
 		}
 		if err != nil {
 			for _, w := range l.server.watches() {
-				w.call(err)
+				w.call("", err)
 			}
 		}
 		if err != nil && ctx.Err() == nil && l.config.Topology != nil {

@@ -142,19 +142,18 @@ func (s *server) confirm(l *link, name string) []*watch {
 		return nil
 	}
 	c.live, l.live = true, true
-	now, _ := c.hear(AudienceAll)
-	return now
+	return c.hear()
 }
 
-// publish notes a message, and returns the watches to be woken now, and those later.
-func (s *server) publish(l *link, name string, to Audience) (now, later []*watch) {
+// publish notes a message, and returns the watches that are to hear it.
+func (s *server) publish(l *link, name string) []*watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.channels[name]
 	if s.link != l || c == nil {
-		return nil, nil
+		return nil
 	}
-	return c.hear(to)
+	return c.hear()
 }
 
 // withdraw notes that a subscription has ended: since it was given up, or since the channel's slot

@@ -8,23 +8,13 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 )
 
-// pair returns what two results are, for one assertion on both.
-func pair(now, later int) [2]int { return [2]int{now, later} }
-
-func TestWhomAMessageWakes(t *testing.T) {
+func TestAMessageIsForEveryWatch(t *testing.T) {
 	t.Parallel()
 	s := subscription.NewServer()
 	l, come := s.Connect()
 	assert.Equal(t, []string{"a"}, come)
 	assert.Equal(t, 1, s.Confirm(l), "what was published before has been missed")
-	for to, want := range map[subscription.Audience][2]int{
-		subscription.AudienceAll:     {1, 0},
-		subscription.AudienceUs:      {1, 0},
-		subscription.AudienceUsLater: {0, 1},
-		subscription.AudienceOthers:  {0, 0},
-	} {
-		assert.Equal(t, want, pair(s.Publish(l, to)), "%d", to)
-	}
+	assert.Equal(t, 1, s.Publish(l))
 	assert.True(t, s.Disconnect(l))
 }
 
@@ -38,7 +28,7 @@ func TestEventsOfAFormerConnection(t *testing.T) {
 	l, come := s.Connect()
 	assert.Equal(t, []string{"a"}, come, "each connection begins with all")
 	assert.Zero(t, s.Confirm(former))
-	assert.Zero(t, pair(s.Publish(former, subscription.AudienceAll)))
+	assert.Zero(t, s.Publish(former))
 	s.Withdraw(former)
 	come, gone, unwoken := s.Changes(l)
 	assert.Empty(t, come)

@@ -54,7 +54,7 @@ func serve(ctx context.Context, config *Config, to *server, place string) (live 
 		OnSubscription: func(e rueidis.PubSubSubscription) {
 			switch e.Kind {
 			case "subscribe", "ssubscribe":
-				wakeAll(to.confirm(s.link, e.Channel))
+				tellAll(to.confirm(s.link, e.Channel), "")
 			case "sunsubscribe":
 				to.withdraw(s.link, e.Channel)
 			}
@@ -102,13 +102,9 @@ func (s *session) outdated() bool {
 	return s.addr != "" && now != "" && now != s.addr
 }
 
-// hear wakes those for whom a message is. It runs on the connection's reading goroutine.
+// hear tells the watches of a channel. It runs on the connection's reading goroutine.
 func (s *session) hear(channel, message string) {
-	now, later := s.server.publish(s.link, channel, s.config.Audience(message))
-	wakeAll(now)
-	if len(later) > 0 {
-		time.AfterFunc(s.config.Later, func() { wakeAll(later) })
-	}
+	tellAll(s.server.publish(s.link, channel), message)
 }
 
 // follow does on the connection what watches ask for, as they come and go.
@@ -180,7 +176,7 @@ func (s *session) update(ctx context.Context) error {
 			return err
 		}
 	}
-	wakeAll(unwoken)
+	tellAll(unwoken, "")
 	return nil
 }
 

@@ -32,19 +32,19 @@ func New(config Config) *Subscriber {
 	return s
 }
 
-// Watch calls wake, with nil, for every message on a channel that is for this process, and whenever
-// one may have been missed; and with an error when the subscription has failed, once until it works
-// again, or when the subscriber is closed. Neither Watch nor wake nor stop waits for the network,
-// and wake may call all methods of the Subscriber.
+// Watch calls hear for every message on a channel; with "" for one, when the subscription works
+// and a message may have been missed before; and with an error when the subscription has failed,
+// once until it works again, or when the subscriber is closed. Neither Watch nor hear nor stop
+// waits for the network, and hear may call all methods of the Subscriber.
 //
-// A call of wake that has begun when stop is called may still run when stop returns. More calls of
+// A call of hear that has begun when stop is called may still run when stop returns. More calls of
 // stop than one do nothing.
-func (s *Subscriber) Watch(name string, wake func(error)) (stop func()) {
-	w := &watch{wake: wake}
+func (s *Subscriber) Watch(name string, hear func(message string, err error)) (stop func()) {
+	w := &watch{hear: hear}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		go w.call(ErrClosed) // not from here: the caller may hold what wake needs
+		go w.call("", ErrClosed) // not from here: the caller may hold what hear needs
 		return func() { w.stopped.Store(true) }
 	}
 	c := s.channels[name]

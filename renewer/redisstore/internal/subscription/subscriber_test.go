@@ -19,22 +19,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Lingering()...)
 // patience is how long a test waits for what should come at once.
 const patience = 10 * time.Second
 
-// later is how long AudienceUsLater waits here: longer than a message takes.
-const later = 300 * time.Millisecond
-
-// start returns a subscriber on a server of its own, whose messages say for whom they are.
+// start returns a subscriber on a server of its own.
 func start(t *testing.T) (*redistest.Server, *subscription.Subscriber) {
 	t.Helper()
 	server := redistest.Start(t)
-	s := subscription.New(subscription.Config{
-		Client: server.Client(t), Timeout: time.Second, Later: later,
-		Audience: func(message string) subscription.Audience {
-			return map[string]subscription.Audience{
-				"us": subscription.AudienceUs, "later": subscription.AudienceUsLater,
-				"others": subscription.AudienceOthers,
-			}[message]
-		},
-	})
+	s := subscription.New(subscription.Config{Client: server.Client(t), Timeout: time.Second})
 	t.Cleanup(s.Close)
 	return server, s
 }
@@ -44,7 +33,7 @@ type woken chan error
 
 func watch(s *subscription.Subscriber, channel string) (w woken, stop func()) {
 	w = make(woken, 100)
-	return w, s.Watch(channel, func(err error) { w <- err })
+	return w, s.Watch(channel, func(_ string, err error) { w <- err })
 }
 
 func (w woken) await(t *testing.T, why string) {
@@ -62,25 +51,22 @@ func publish(t *testing.T, server *redistest.Server, channel, message string) {
 	require.NoError(t, server.Do("PUBLISH", channel, message).Error())
 }
 
-func TestMessagesWakeTheirAudience(t *testing.T) {
+func TestMessagesAreHeard(t *testing.T) {
 	t.Parallel()
 	server, s := start(t)
-	w, stop := watch(s, "a")
+	heard := make(chan string, 100)
+	stop := s.Watch("a", func(message string, err error) {
+		assert.NoError(t, err)
+		heard <- message
+	})
 	defer stop()
 	other, stopOther := watch(s, "b")
 	defer stopOther()
-	w.await(t, "subscribed to")
 	other.await(t, "subscribed to")
-	for range 3 {
-		publish(t, server, "a", "others")
-		begun := time.Now()
-		publish(t, server, "a", "later")
-		w.await(t, "later, and not for others")
-		assert.GreaterOrEqual(t, time.Since(begun), later)
-		publish(t, server, "a", "us")
-		w.await(t, "for us")
-		publish(t, server, "a", "anything")
-		w.await(t, "for all")
+	assert.Empty(t, <-heard, "subscribed to")
+	for _, message := range []string{"7", "7 1000", "anything"} {
+		publish(t, server, "a", message)
+		assert.Equal(t, message, <-heard)
 	}
 	assert.Empty(t, other)
 }
@@ -101,33 +87,24 @@ func TestWhatWasMissedIsMadeUpFor(t *testing.T) {
 	fence, stopFence := watch(s, "fence")
 	defer stopFence()
 	fence.await(t, "subscribed to")
-	passed := func(message string) {
+	passed := func() {
 		t.Helper()
-		publish(t, server, "a", message)
+		publish(t, server, "a", "x")
 		publish(t, server, "fence", "")
 		fence.await(t, "published")
 	}
-	quiet := func(why string) {
-		t.Helper()
-		w, stop := watch(s, "a")
-		publish(t, server, "fence", "")
-		fence.await(t, "published")
-		publish(t, server, "a", "us")
-		w.await(t, "for us")
-		assert.Empty(t, w, why)
-		stop()
-		require.True(t, s.Mark("a"))
-	}
-	passed("us")
+	passed()
 	again("missed")
-	passed("us")
+	passed()
 	require.True(t, s.Mark("a"))
-	again("for us: a mark does not make up for that")
-	require.True(t, s.Mark("a"))
-	quiet("nothing was heard since")
-	passed("others")
-	quiet("it was for others")
-	passed("anything")
+	w, stop := watch(s, "a")
+	publish(t, server, "fence", "")
+	fence.await(t, "published")
+	publish(t, server, "a", "x")
+	w.await(t, "published")
+	assert.Empty(t, w, "nothing was heard since the mark, before")
+	stop()
+	passed()
 	again("heard since the mark")
 	assert.False(t, s.Mark("never watched"))
 }
@@ -222,7 +199,7 @@ func TestAStoppedWatchIsNotWoken(t *testing.T) {
 	var second woken
 	var stopSecond func()
 	armed := make(chan struct{})
-	stop := s.Watch("a", func(error) {
+	stop := s.Watch("a", func(string, error) {
 		select {
 		case <-armed:
 			stopSecond()

@@ -1,6 +1,10 @@
 package topology
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+	"sync"
+)
 
 // Slots is how many hash slots a cluster has.
 const Slots = 16384
@@ -26,6 +30,23 @@ func SlotOf(key string) uint16 {
 	}
 	return Slot(key)
 }
+
+// TagOf returns a hash tag that is in a slot: the smallest number that is. It is the same in every
+// process.
+func TagOf(slot uint16) string { return strconv.FormatUint(uint64(tags()[slot%Slots]), 10) }
+
+// tags are the hash tags of all slots, made when the first is needed: some ms of work.
+var tags = sync.OnceValue(func() *[Slots]uint32 {
+	var all [Slots]uint32
+	var found [Slots]bool
+	for tag, left := uint32(0), Slots; left > 0; tag++ {
+		if slot := Slot(strconv.FormatUint(uint64(tag), 10)); !found[slot] {
+			all[slot], found[slot] = tag, true
+			left--
+		}
+	}
+	return &all
+})
 
 var crcTable = makeCRCTable()
 

@@ -1,0 +1,442 @@
+package redisstore
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
+)
+
+const (
+	// leastTurn is how long a place has at least to claim a lease that is given to it. One that has
+	// died meanwhile costs the others as long.
+	leastTurn = time.Second
+	// mostTurn bounds that where the server is far away.
+	mostTurn = 32 * time.Second
+	// leastLine is how long a line of places lives at least when none of them asks.
+	leastLine = time.Minute
+	// mailboxLinger is for how long a mailbox that nothing waits for any more stays open, as the
+	// next one to wait often comes soon.
+	mailboxLinger = 5 * time.Second
+)
+
+// lineTTL is how long a line lives: waiters ask anew when a lease
+// should have lapsed, and every few seconds.
+func lineTTL(ttl time.Duration) string { return decimal(max(2*ttl, leastLine).Milliseconds()) }
+
+// inbox is where a store hears from the server that the turn of one of its places has come, or that
+// a lock is free. It may be used concurrently.
+//
+// A place stands in a line only once somebody here could hear that its turn has come: a claim
+// presents it as soon as the mailbox is open, and before that it presents none. When the mailbox
+// opens, and opens again after a failure, all who wait ask.
+type inbox struct {
+	prefix     string
+	id         string // by which the places of this store name it
+	cluster    bool
+	subscriber *subscription.Subscriber
+	able       atomic.Bool  // the server lets places stand in line; once true, always
+	wanted     atomic.Bool  // a claim has asked for a place; once true, always
+	trip       atomic.Int64 // about how long a claim took lately, or longer
+
+	open      atomic.Int64 // mailboxes, those that are being opened included
+	mu        sync.Mutex
+	names     map[string]*waiting // that this process wants, by lock
+	places    map[uint64]*place   // that it has on the server, or may have, by number
+	mailboxes map[string]*mailbox // by channel
+}
+
+// waiting is what waits here for one lock. It goes when it has neither watches nor places.
+type waiting struct {
+	name    string
+	watches []*nameWatch // replaced, never changed, so that they can be called without the mutex
+	places  int
+	missed  bool        // a turn came while there was no watch
+	outside bool        // its last claim got no place, or it has made none
+	later   *time.Timer // for when the one before may be dead; nil until the first such message
+	mailbox *mailbox    // nil without watches
+}
+
+// place is a rank in a lock's line on the server.
+type place struct {
+	of    *waiting
+	turn  time.Duration // that it asks for
+	since string        // when it came, in us of the server's clock; "" as long as that is unknown
+}
+
+// mailbox is one channel that this process alone subscribes to.
+type mailbox struct {
+	channel string
+	open    bool // messages come
+	users   int  // names that wait
+	stop    func()
+	lingers *time.Timer // closes it; nil while it has users
+}
+
+// nameWatch is one caller of Store.Watch.
+type nameWatch struct {
+	wake    func(error)
+	stopped atomic.Bool
+	told    atomic.Bool // has heard an error since its last wake-up, and needs no second
+	deafen  func()      // ends what it hears of what is for all; nil without. Guarded by inbox.mu
+}
+
+func newInbox(prefix string, cluster bool) *inbox {
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // which never fails
+	return &inbox{
+		prefix: prefix, id: base64.RawURLEncoding.EncodeToString(id), cluster: cluster,
+		names: make(map[string]*waiting), places: make(map[uint64]*place),
+		mailboxes: make(map[string]*mailbox),
+	}
+}
+
+// channel is where this process hears that the turn of its place in a lock's line has come.
+func (b *inbox) channel(name string) string {
+	if b.cluster { // it must be in the slot of the lock
+		return leaseKey(b.prefix, name) + ":inbox:" + b.id
+	}
+	return b.prefix + "{" + b.id + "}:inbox"
+}
+
+// enable notes that the server lets places stand in line.
+func (b *inbox) enable() { b.able.Store(true) }
+
+// present notes the places of claims that are about to be sent, where a mailbox is open. It reports
+// whether any may be.
+func (b *inbox) present(claims []renewer.Claim) bool {
+	if b.open.Load() == 0 {
+		if !b.wanted.Load() && slices.ContainsFunc(claims, func(c renewer.Claim) bool {
+			return c.Place != 0
+		}) {
+			b.wanted.Store(true)
+		}
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range claims {
+		c := &claims[i]
+		if c.Place == 0 || b.places[c.Place] != nil {
+			continue
+		}
+		if m := b.mailboxes[b.channel(c.Name)]; m == nil || !m.open {
+			continue
+		}
+		w := b.waitingFor(c.Name)
+		w.places++
+		b.places[c.Place] = &place{of: w, turn: b.turn()}
+	}
+	return true
+}
+
+// turn is how long a place has to claim a lease: longer where the server is far away, in powers of
+// two.
+func (b *inbox) turn() time.Duration {
+	trip := time.Duration(b.trip.Load())
+	turn := leastTurn
+	for turn < leastTurn/2+2*trip && turn < mostTurn {
+		turn *= 2
+	}
+	return turn
+}
+
+// took notes how long a claim took.
+func (b *inbox) took(d time.Duration) {
+	last := b.trip.Load()
+	b.trip.Store(max(int64(d), last-last/16))
+}
+
+// text is how a claim presents its place, "" for none.
+func (b *inbox) text(number uint64) string {
+	if number == 0 || b.open.Load() == 0 {
+		return ""
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.places[number]
+	if p == nil {
+		return ""
+	}
+	text := strconv.FormatUint(number, 10) + " " + decimal(p.turn.Milliseconds())
+	if p.since != "" {
+		text += " " + p.since
+	}
+	return text
+}
+
+// settle notes the answers to claims: a place that has become a lease is none any more.
+func (b *inbox) settle(claims []renewer.Claim, grants []renewer.Grant) {
+	if !b.able.Load() {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range claims {
+		c := &claims[i]
+		if c.Place == 0 {
+			continue
+		}
+		p := b.places[c.Place]
+		switch status := grants[i].Status; {
+		case p == nil:
+		case status == renewer.StatusHeld, p.since == "" && grants[i].Unsent:
+			b.remove(c.Place)
+		case status == renewer.StatusTaken:
+			p.of.outside = !grants[i].Queued
+			if !grants[i].Queued {
+				p.since = ""
+			}
+			b.listen(p.of)
+		}
+	}
+}
+
+// came notes since when a place stands in the line.
+func (b *inbox) came(number uint64, since int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.places[number]; p != nil && p.since == "" {
+		p.since = decimal(since)
+	}
+}
+
+// leave forgets the places that holds give up.
+func (b *inbox) leave(holds []renewer.Hold) {
+	if !b.able.Load() {
+		return
+	}
+	for i := range holds {
+		if holds[i].Place != 0 {
+			b.mu.Lock()
+			b.remove(holds[i].Place)
+			b.mu.Unlock()
+		}
+	}
+}
+
+// remove forgets a place. Under mu.
+func (b *inbox) remove(number uint64) {
+	if p := b.places[number]; p != nil {
+		delete(b.places, number)
+		p.of.places--
+		b.tidy(p.of)
+	}
+}
+
+// waitingFor is what waits for a lock. Under mu.
+func (b *inbox) waitingFor(name string) *waiting {
+	w := b.names[name]
+	if w == nil {
+		w = &waiting{name: name}
+		b.names[name] = w
+	}
+	return w
+}
+
+// tidy forgets what nothing waits for. Under mu.
+func (b *inbox) tidy(w *waiting) {
+	if w.places == 0 {
+		w.missed = false
+		if w.later != nil {
+			w.later.Stop()
+		}
+		if len(w.watches) == 0 {
+			delete(b.names, w.name)
+		}
+	}
+}
+
+// watch calls wake when a lock may be free: see [Store.Watch].
+func (b *inbox) watch(name string, wake func(error)) (stop func()) {
+	one := &nameWatch{wake: wake}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.waitingFor(name)
+	w.watches = append(slices.Clone(w.watches), one)
+	if w.mailbox == nil && b.wanted.Load() {
+		w.mailbox = b.use(name)
+	}
+	missed := w.missed
+	w.missed = false
+	if w.places == 0 {
+		// Its claim got no place, since the mailbox was not open: that may be open by now.
+		w.outside = true
+		missed = w.mailbox != nil && w.mailbox.open
+	}
+	if missed {
+		go one.call(nil) // not from here: the caller may hold what wake needs
+	}
+	b.listen(w)
+	return func() { b.stop(w, one) }
+}
+
+func (b *inbox) stop(w *waiting, one *nameWatch) {
+	if one.stopped.Swap(true) {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if one.deafen != nil {
+		one.deafen()
+	}
+	w.watches = slices.DeleteFunc(slices.Clone(w.watches), func(o *nameWatch) bool {
+		return o == one
+	})
+	if len(w.watches) > 0 {
+		return
+	}
+	if w.mailbox != nil {
+		b.leaveMailbox(w.mailbox)
+		w.mailbox = nil
+	}
+	w.outside = false
+	b.tidy(w)
+}
+
+// listen has the watches of a lock hear what is for all, where no place may be told: on a cluster,
+// where its channel moves with the slot, and where the claim got none. Under mu.
+func (b *inbox) listen(w *waiting) {
+	if !b.cluster && !w.outside {
+		return
+	}
+	for _, one := range w.watches {
+		if one.deafen == nil {
+			one.deafen = b.subscriber.Watch(freedChannel(b.prefix, w.name),
+				func(_ string, err error) { one.call(err) })
+		}
+	}
+}
+
+// use returns the mailbox of a lock, which is opened if it is not open. Under mu.
+func (b *inbox) use(name string) *mailbox {
+	channel := b.channel(name)
+	m := b.mailboxes[channel]
+	if m == nil {
+		m = &mailbox{channel: channel}
+		b.mailboxes[channel] = m
+		b.open.Add(1)
+		m.stop = b.subscriber.Watch(channel, func(message string, err error) {
+			b.hear(m, message, err)
+		})
+	}
+	m.users++
+	if m.lingers != nil {
+		m.lingers.Stop()
+		m.lingers = nil
+	}
+	return m
+}
+
+// leaveMailbox is the opposite of use. Under mu.
+func (b *inbox) leaveMailbox(m *mailbox) {
+	m.users--
+	if m.users > 0 {
+		return
+	}
+	m.lingers = time.AfterFunc(mailboxLinger, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if m.users == 0 && b.mailboxes[m.channel] == m {
+			delete(b.mailboxes, m.channel)
+			b.open.Add(-1)
+			m.stop()
+		}
+	})
+}
+
+// hear takes what comes by a mailbox: an error, if it has failed; "" when it has been opened; or a
+// message, see tell.lua.
+func (b *inbox) hear(m *mailbox, message string, err error) {
+	if err != nil || message == "" {
+		b.mu.Lock()
+		m.open = err == nil
+		b.mu.Unlock()
+		b.wakeAll(err, func(w *waiting) bool { return w.mailbox == m })
+		return
+	}
+	text, later, _ := strings.Cut(message, " ")
+	number, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return
+	}
+	b.mu.Lock()
+	p := b.places[number]
+	if p == nil { // given up since
+		b.mu.Unlock()
+		return
+	}
+	w := p.of
+	if later != "" {
+		w.wakeLater(b, later)
+		b.mu.Unlock()
+		return
+	}
+	watches := w.watches
+	w.missed = len(watches) == 0
+	b.mu.Unlock()
+	callAll(watches, nil)
+}
+
+// wakeLater wakes who waits for a lock in so many ms. Under mu.
+func (w *waiting) wakeLater(b *inbox, text string) {
+	ms, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return
+	}
+	d := time.Duration(ms) * time.Millisecond
+	if w.later != nil {
+		w.later.Reset(d)
+		return
+	}
+	w.later = time.AfterFunc(d, func() {
+		b.mu.Lock()
+		watches := w.watches
+		b.mu.Unlock()
+		callAll(watches, nil)
+	})
+}
+
+// wakeAll tells all watches of some locks.
+func (b *inbox) wakeAll(err error, of func(*waiting) bool) {
+	var watches []*nameWatch
+	b.mu.Lock()
+	for _, w := range b.names {
+		if of(w) {
+			watches = append(watches, w.watches...)
+		}
+	}
+	b.mu.Unlock()
+	callAll(watches, err)
+}
+
+func callAll(watches []*nameWatch, err error) {
+	for _, one := range watches {
+		one.call(err)
+	}
+}
+
+func (w *nameWatch) call(err error) {
+	if w.stopped.Load() || w.told.Swap(err != nil) && err != nil {
+		return
+	}
+	w.wake(err)
+}
+
+// close ends what lingers.
+func (b *inbox) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range b.mailboxes {
+		if m.lingers != nil {
+			m.lingers.Stop()
+		}
+	}
+}

@@ -1,0 +1,61 @@
+-- How a script tells those who wait for a lock. It stands before acquire.lua, renew.lua and release.lua, which give it what
+-- mode the server is in:
+--
+-- ''       there are no lines of waiters
+-- 'line'   there are, on one server
+-- 'shard'  there are, on a cluster: messages stay in the lock's own shard, as far as the server can do so (Redis 7)
+--
+-- The line of a lock is a sorted set beside its lease, KEY:waiters. A member of it is a place, which belongs to a process and
+-- the lock's name: "NUMBER INBOX TURN", where INBOX is whom to tell, NUMBER is what the place is called there, and TURN is how
+-- many ms the place has to claim the lease when its turn comes. The score is when it came, by the server's clock in us.
+--
+-- INBOX is a channel that one process alone subscribes to: on one server PREFIX{INBOX}:inbox, and on a cluster, where it must
+-- be in the lock's slot, KEY:inbox:INBOX. A message there is the number of the place that is to ask for the lock now; or a
+-- number, a space, and in how many ms. Places that messages name are no owner tokens: a user who may only listen learns nothing
+-- by which a lease could be freed.
+--
+-- While a place has its turn, the lease is "turn", TURN and the place, a line each, and lives three times as long as the turn:
+-- so it shows that the turn has lapsed, for as long as that takes to be noticed.
+
+local mode
+local counted = true -- whether the server knows how many hear a message
+local publish = 'PUBLISH'
+
+local function setMode(as)
+	mode = as
+	if mode == 'shard' then
+		counted = redis.REDIS_VERSION_NUM ~= nil
+		publish = counted and 'SPUBLISH' or 'PUBLISH' -- which Redis 6 does not have
+	end
+end
+
+-- Tells a place that it may ask, or when, and reports whether anybody can hear it.
+local function tell(key, place, when)
+	local number, inbox = string.match(place, '^(%d+) ([%w_-]+) %d+$')
+	if not number then
+		return false -- of none of our making
+	end
+	local channel = key .. ':inbox:' .. inbox
+	if mode == 'line' then
+		channel = string.match(key, '^[^{]*{') .. inbox .. '}:inbox'
+	end
+	local heard = redis.pcall(publish, channel, number .. when)
+	return type(heard) == 'number' and (heard > 0 or not counted)
+end
+
+-- Tells all who wait for a lock without a place.
+local function tellAll(key)
+	redis.call(publish, key .. ':freed', '')
+end
+
+-- Has the first live place in a lock's line ask, which keeps its rank, and all who wait without a place.
+local function wake(key)
+	for _ = 1, mode ~= '' and 500 or 0 do
+		local first = redis.pcall('ZRANGE', key .. ':waiters', 0, 0)[1]
+		if not first or tell(key, first, '') then
+			break
+		end
+		redis.pcall('ZREM', key .. ':waiters', first)
+	end
+	tellAll(key)
+end
