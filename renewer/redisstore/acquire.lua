@@ -32,26 +32,33 @@
 -- Numbers in Lua are doubles: exact up to 2^53 - 1 = 9007199254740991, which the clock in us reaches in the year 2255. They
 -- are never made text by tostring, which keeps 14 digits.
 
+local ttl, keep, proposed, reserve = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local n = (#ARGV - 7) / 3
-local ttl, keep, proposed, reserve, lineTTL, inbox = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[6], ARGV[7]
-setMode(ARGV[5])
--- Values of ours are shorter. A longer one is not sent whole to every caller who is refused.
-local mostValue = 300
+local markKey = KEYS[n + 1]
+local plain = proposed == '' and reserve == '0'
 local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-local nowText = string.format('%.0f', now)
+local nowText = time[1] .. string.sub('00000' .. time[2], -6) -- 16 digits until the year 2286
+local now = tonumber(nowText)
 
-local counters = {}
-for i = 1, n do
-	counters[2 * i - 1] = KEYS[i] .. ':fence'
-	counters[2 * i] = KEYS[i] .. ':ahead'
+-- The usual case first, and by few steps: one lock, which is free, and no token above the clock.
+if n == 1 and plain and ARGV[9] == '' and #ARGV[8] == 22 then
+	local lease = KEYS[1]
+	local last = redis.call('MGET', markKey, lease .. ':fence', lease .. ':ahead')
+	if not last[2] and not last[3] and (not last[1] or #last[1] == 16 and last[1] < nowText) and
+		redis.call('SET', lease, ARGV[8] .. '\n' .. nowText .. '\n' .. nowText .. '\n' .. ARGV[10], 'NX', 'PX', ttl) then
+		redis.call('SET', markKey, nowText, 'PX', keep)
+		return now
+	end
 end
-counters[2 * n + 1] = KEYS[n + 1]
-local last = redis.call('MGET', unpack(counters)) -- what is no text is none of ours, and counts as nothing
 
--- Reads counter c, 0 if there is none. Digits only, since tonumber would take '0x10', '1e9' and 'nan' too.
-local function count(c)
-	local text = last[c]
+-- include tell.lua
+
+local mark -- the highest token granted; read when it is needed
+local raised = false
+
+-- Reads a counter, 0 if there is none. What is no text is none of ours, and counts as nothing. Digits only, since tonumber would take
+-- '0x10', '1e9' and 'nan' too.
+local function count(text, key)
 	if not text then
 		return 0
 	end
@@ -59,49 +66,26 @@ local function count(c)
 	if number and number < 9007199254740991 then
 		return number
 	end
-	return nil, redis.error_reply('LOCKBEAT the fence counter ' .. counters[c] ..
+	return nil, redis.error_reply('LOCKBEAT the fence counter ' .. key ..
 		' is no number below 2^53-1, so that no token can be sure to rise; delete the key')
 end
 
-local mark, damaged = count(2 * n + 1)
-if damaged then
-	return damaged
-end
-local granted = false
-
--- The token for claim i, by what is picked here.
-local function pick(i)
+-- The token for a lease, by what is picked here: above the clock, the mark and the counters of the name, as they were read.
+local function pick(lease, fence, ahead)
 	local high = mark
-	for c = 2 * i - 1, 2 * i do
-		if last[c] then
-			local counter, damaged = count(c)
-			if damaged then
-				return nil, damaged
-			end
+	if fence or ahead then
+		local counter, damaged = count(fence, lease .. ':fence')
+		if not damaged then
 			high = math.max(high, counter)
+			counter, damaged = count(ahead, lease .. ':ahead')
 		end
+		if damaged then
+			return nil, damaged
+		end
+		high = math.max(high, counter)
 	end
-	return math.max(now, high + 1)
-end
-
--- Notes the token of a grant.
-local function raise(fence)
-	mark, granted = math.max(mark, fence), true
-end
-
-local answers, rest = {}, {}
--- The usual case by fewer commands, since most locks are free when they are asked for: it needs no look at the lease.
-local plain = proposed == '' and reserve == 0
-for i = 1, n do
-	local owner = ARGV[5 + 3 * i]
-	local fence = plain and #owner == 22 and pick(i)
-	if fence and redis.call('SET', KEYS[i], owner .. '\n' .. string.format('%.0f', fence) .. '\n' .. nowText .. '\n' ..
-		ARGV[7 + 3 * i], 'NX', 'PX', ttl) then
-		raise(fence)
-		answers[i] = fence
-	else
-		rest[#rest + 1] = i
-	end
+	local token = math.max(now, high + 1)
+	return token, token == now and nowText or string.format('%.0f', token)
 end
 
 -- Answers an owner who has the lock already; or returns nil, and for how long it is to have it with a new token.
@@ -124,16 +108,16 @@ end
 -- Gives a place its rank in the line, by when it came first, and returns that; or returns nil.
 local function queue(lease, place, since)
 	local line = lease .. ':waiters'
-	if not since then
+	if since == '' then
 		-- Behind all who are there, also if the clock was set back since they came.
-		local tail = redis.pcall('ZRANGE', line, -1, -1, 'WITHSCORES')
-		since = string.format('%.0f', math.max(now, tail[2] and tonumber(tail[2]) + 1 or 0))
+		local tail = redis.pcall('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
+		since = tail and tonumber(tail) >= now and string.format('%.0f', tonumber(tail) + 1) or nowText
 	end
 	local added = redis.pcall('ZADD', line, 'NX', since, place)
 	if type(added) == 'table' then
 		return nil -- beside a key of another type there is no line
 	end
-	redis.call('PEXPIRE', line, lineTTL)
+	redis.call('PEXPIRE', line, ARGV[6])
 	return tonumber(added == 1 and since or redis.call('ZSCORE', line, place))
 end
 
@@ -149,51 +133,60 @@ end
 -- How many of the tokens above fence are to be reserved. Unless the token is given, they never get further ahead of the clock than by
 -- what one claim wants, even if the tokens of others before it were never given back.
 local function further(fence)
-	local most = math.min(reserve, 9007199254740990 - fence) -- so that a token is left for the next one
+	local most = math.min(tonumber(reserve), 9007199254740990 - fence) -- so that a token is left for the next one
 	if proposed == '' then
-		most = math.min(most, now + reserve - fence)
+		most = math.min(most, now + tonumber(reserve) - fence)
 	end
 	return math.max(0, most)
 end
 
--- Gives claim i the lease for some ms.
-local function grant(i, life)
-	local lease, fence = KEYS[i], tonumber(proposed)
-	if fence then
-		local counter, damaged = count(2 * i - 1)
+-- Gives a lease to an owner for some ms.
+local function grant(lease, owner, holder, life)
+	local last = redis.call('MGET', markKey, lease .. ':fence', lease .. ':ahead')
+	local damaged
+	if not mark then
+		mark, damaged = count(last[1], markKey)
 		if damaged then
 			return damaged
 		end
-		local high = last[2 * i - 1] and counter or mark
+	end
+	local fence, text
+	if proposed == '' then
+		fence, text = pick(lease, last[2], last[3])
+		if not fence then
+			return text
+		end
+	else
+		local counter, damaged = count(last[2], lease .. ':fence')
+		if damaged then
+			return damaged
+		end
+		local high = last[2] and counter or mark
+		fence, text = tonumber(proposed), proposed
 		if high >= fence then
 			return {high}
 		end
-	else
-		local damaged
-		fence, damaged = pick(i)
-		if damaged then
-			return damaged
-		end
-		raise(fence)
 	end
-	local more = further(fence)
+	local more = plain and 0 or further(fence)
 	if proposed ~= '' then
 		redis.call('SET', lease .. ':fence', string.format('%.0f', fence + more), 'PX', math.max(tonumber(keep), life))
-	elseif more > 0 then
-		-- For a second longer than until the clock is there.
-		redis.call('SET', lease .. ':ahead', string.format('%.0f', fence + more), 'PX',
-			string.format('%.0f', math.ceil((fence + more - now) / 1000) + 1000))
+	else
+		mark, raised = fence, true
+		if more > 0 then
+			-- For a second longer than until the clock is there.
+			redis.call('SET', lease .. ':ahead', string.format('%.0f', fence + more), 'PX',
+				string.format('%.0f', math.ceil((fence + more - now) / 1000) + 1000))
+		end
 	end
-	redis.call('SET', lease, ARGV[5 + 3 * i] .. '\n' .. string.format('%.0f', fence) .. '\n' .. nowText .. '\n' .. ARGV[7 + 3 * i], 'PX', life)
+	redis.call('SET', lease, owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. holder, 'PX', life)
 	if more > 0 then
 		return {fence, more}
 	end
 	return fence
 end
 
--- Answers claim i, whatever it finds.
-local function claim(i)
-	local lease, owner = KEYS[i], ARGV[5 + 3 * i]
+-- Answers one claim, whatever it finds.
+local function claim(lease, owner, from, holder)
 	if #owner ~= 22 then
 		return redis.error_reply('LOCKBEAT the owner token has ' .. #owner .. ' bytes; give one of 22')
 	end
@@ -201,46 +194,75 @@ local function claim(i)
 	if type(value) == 'table' then
 		return value -- the error, such as WRONGTYPE, as the server words it
 	end
-	local number, turn, since = string.match(ARGV[6 + 3 * i], '^(%d+) (%d+) ?(%d*)$')
-	local place = number and mode ~= '' and number .. ' ' .. inbox .. ' ' .. turn
-	if not value then
-		local answer = grant(i, tonumber(ttl))
+	local place, since = false, ''
+	if from ~= '' and mode ~= '' then
+		local number, turn
+		number, turn, since = string.match(from, '^(%d+) (%d+) ?(%d*)$')
+		place = number .. ' ' .. ARGV[7] .. ' ' .. turn
+	end
+	local lapsed = not value
+	if value and string.sub(value, 1, 22) == owner then
+		local answer, life = again(lease, value)
+		return answer or grant(lease, owner, holder, life)
+	elseif value and string.sub(value, 1, 5) == 'turn\n' then
+		local turn, whose = string.match(value, '^turn\n(%d+)\n(.*)$')
+		if whose == place then
+			return grant(lease, owner, holder, tonumber(ttl))
+		end
+		local left = redis.call('PTTL', lease) - 2 * tonumber(turn)
+		if left > 0 then
+			return {'', left, now, place and queue(lease, place, since)}
+		end
+		lapsed = true
+	end
+	if lapsed then
+		local answer = grant(lease, owner, holder, tonumber(ttl)) -- whoever asks first has it
 		if place then
-			redis.pcall('ZREM', lease .. ':waiters', place) -- the one before let it lapse: whoever asks first has it
+			redis.pcall('ZREM', lease .. ':waiters', place)
+		end
+		if value then
+			passOver(lease)
 		end
 		return answer
-	elseif string.sub(value, 1, 22) == owner then
-		local answer, life = again(lease, value)
-		return answer or grant(i, life)
 	end
-
-	local left = redis.call('PTTL', lease)
-	local lasts, whose = string.match(value, '^turn\n(%d+)\n(.*)$')
-	if lasts then
-		if whose == place then
-			return grant(i, tonumber(ttl))
-		end
-		left = left - 2 * tonumber(lasts)
-		if left <= 0 then
-			local answer = grant(i, tonumber(ttl))
-			if place then
-				redis.pcall('ZREM', lease .. ':waiters', place)
-			end
-			passOver(lease)
-			return answer
-		end
-		value = ''
-	end
-	local came = place and queue(lease, place, since ~= '' and since or nil)
-	return {string.sub(value, 1, mostValue), left, now, came}
+	-- Values of ours are shorter than 300 bytes. A longer one is not sent whole to every caller who is refused.
+	return {string.sub(value, 1, 300), redis.call('PTTL', lease), now, place and queue(lease, place, since)}
 end
 
+setMode(ARGV[5])
+local answers, rest = {}, {}
+if n > 1 and plain then
+	-- Most of many are free as well.
+	local counters = {}
+	for i = 1, n do
+		counters[2 * i - 1], counters[2 * i] = KEYS[i] .. ':fence', KEYS[i] .. ':ahead'
+	end
+	counters[2 * n + 1] = markKey
+	local last, damaged = redis.call('MGET', unpack(counters))
+	mark, damaged = count(last[2 * n + 1], markKey)
+	if damaged then
+		return damaged
+	end
+	for i = 1, n do
+		local owner = ARGV[5 + 3 * i]
+		local fence, text = pick(KEYS[i], last[2 * i - 1], last[2 * i])
+		if fence and #owner == 22 and
+			redis.call('SET', KEYS[i], owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. ARGV[7 + 3 * i], 'NX', 'PX', ttl) then
+			mark, raised = fence, true
+			answers[i] = fence
+		else
+			rest[#rest + 1] = i
+		end
+	end
+else
+	rest[1] = 1
+end
 for _, i in ipairs(rest) do
-	answers[i] = claim(i)
+	answers[i] = claim(KEYS[i], ARGV[5 + 3 * i], ARGV[6 + 3 * i], ARGV[7 + 3 * i])
 end
-if granted then
+if raised then
 	-- It lasts longer than the clock may have been set back since.
-	redis.call('SET', KEYS[n + 1], string.format('%.0f', mark), 'PX',
-		string.format('%.0f', tonumber(keep) + math.max(0, math.ceil((mark - now) / 1000))))
+	local ahead = mark > now and math.ceil((mark - now) / 1000) or 0
+	redis.call('SET', markKey, ahead == 0 and mark == now and nowText or string.format('%.0f', mark), 'PX', tonumber(keep) + ahead)
 end
 return n == 1 and answers[1] or answers

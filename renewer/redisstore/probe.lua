@@ -9,6 +9,7 @@
 -- Returns  an empty array if all of them are let through, or
 --          {command, error} for the first that is not.
 
+-- include tell.lua
 setMode(ARGV[1])
 local calls = {
 	{'GET', KEYS[1]},

@@ -33,6 +33,7 @@ for i = 1, #KEYS do
 	end
 end
 if #lost > 0 then
+	-- include tell.lua
 	setMode(ARGV[#KEYS + 2])
 	for _, i in ipairs(lost) do
 		wake(KEYS[math.abs(i)])

@@ -23,16 +23,18 @@ var (
 	//go:embed probe.lua
 	probeText string
 
-	acquireScript = newScript(tellText + acquireText)
-	renewScript   = newScript(tellText + renewText)
-	releaseScript = newScript(tellText + releaseText)
-	probeScript   = newScript(tellText + probeText)
+	acquireScript = newScript(acquireText)
+	renewScript   = newScript(renewText)
+	releaseScript = newScript(releaseText)
+	probeScript   = newScript(probeText)
 )
 
 // script is a Lua script and the name by which a server that has seen it knows it.
 type script struct{ text, sha string }
 
+// newScript makes a script of a file, with tell.lua where it includes that.
 func newScript(text string) script {
+	text = strings.Replace(text, "-- include tell.lua\n", tellText, 1)
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
 	return script{text: text, sha: hex.EncodeToString(sum[:])}
 }

@@ -1,5 +1,5 @@
--- How a script tells those who wait for a lock. It stands before acquire.lua, renew.lua and release.lua, which give it what
--- mode the server is in:
+-- How a script tells those who wait for a lock. It stands in acquire.lua, renew.lua, release.lua and probe.lua, where these name
+-- it, and which set its mode:
 --
 -- ''       there are no lines of waiters
 -- 'line'   there are, on one server
