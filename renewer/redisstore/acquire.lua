@@ -194,7 +194,7 @@ local function claim(lease, owner, from, holder)
 	if type(value) == 'table' then
 		return value -- the error, such as WRONGTYPE, as the server words it
 	end
-	local place, since = false, ''
+	local place, since = nil, ''
 	if from ~= '' and mode ~= '' then
 		local number, turn
 		number, turn, since = string.match(from, '^(%d+) (%d+) ?(%d*)$')
