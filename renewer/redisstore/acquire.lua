@@ -121,15 +121,6 @@ local function queue(lease, place, since)
 	return tonumber(added == 1 and since or redis.call('ZSCORE', line, place))
 end
 
--- After a turn that lapsed: the next places may be as dead as that one. They are all told at once, so that several dead ones cost
--- the others one turn; those who live ask, and get their ranks back.
-local function passOver(lease)
-	local places = redis.pcall('ZPOPMIN', lease .. ':waiters', 32)
-	for p = 1, #places, 2 do
-		tell(lease, places[p], '')
-	end
-end
-
 -- How many of the tokens above fence are to be reserved. Unless the token is given, they never get further ahead of the clock than by
 -- what one claim wants, even if the tokens of others before it were never given back.
 local function further(fence)
@@ -169,7 +160,7 @@ local function grant(lease, owner, holder, life)
 	end
 	local more = plain and 0 or further(fence)
 	if proposed ~= '' then
-		redis.call('SET', lease .. ':fence', string.format('%.0f', fence + more), 'PX', math.max(tonumber(keep), life))
+		redis.call('SET', lease .. ':fence', string.format('%.0f', fence + more), 'PX', math.max(tonumber(keep), tonumber(life)))
 	else
 		mark, raised = fence, true
 		if more > 0 then
@@ -194,29 +185,26 @@ local function claim(lease, owner, from, holder)
 	if type(value) == 'table' then
 		return value -- the error, such as WRONGTYPE, as the server words it
 	end
-	local place, since = nil, ''
+	local place, since
 	if from ~= '' and mode ~= '' then
 		local number, turn
 		number, turn, since = string.match(from, '^(%d+) (%d+) ?(%d*)$')
 		place = number .. ' ' .. ARGV[7] .. ' ' .. turn
+		if value == 'turn\n' .. turn .. '\n' .. place then
+			return grant(lease, owner, holder, ttl)
+		end
 	end
-	local lapsed = not value
 	if value and string.sub(value, 1, 22) == owner then
 		local answer, life = again(lease, value)
 		return answer or grant(lease, owner, holder, life)
-	elseif value and string.sub(value, 1, 5) == 'turn\n' then
-		local turn, whose = string.match(value, '^turn\n(%d+)\n(.*)$')
-		if whose == place then
-			return grant(lease, owner, holder, tonumber(ttl))
-		end
-		local left = redis.call('PTTL', lease) - 2 * tonumber(turn)
-		if left > 0 then
-			return {'', left, now, place and queue(lease, place, since)}
-		end
-		lapsed = true
 	end
-	if lapsed then
-		local answer = grant(lease, owner, holder, tonumber(ttl)) -- whoever asks first has it
+	local over, left = not value
+	if value and string.sub(value, 1, 5) == 'turn\n' then
+		over, left = lapsed(lease, value)
+		value = left and '' or value
+	end
+	if over then
+		local answer = grant(lease, owner, holder, ttl) -- whoever asks first has it
 		if place then
 			redis.pcall('ZREM', lease .. ':waiters', place)
 		end
@@ -226,7 +214,7 @@ local function claim(lease, owner, from, holder)
 		return answer
 	end
 	-- Values of ours are shorter than 300 bytes. A longer one is not sent whole to every caller who is refused.
-	return {string.sub(value, 1, 300), redis.call('PTTL', lease), now, place and queue(lease, place, since)}
+	return {string.sub(value, 1, 300), left or redis.call('PTTL', lease), now, place and queue(lease, place, since)}
 end
 
 setMode(ARGV[5])

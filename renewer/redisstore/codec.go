@@ -19,6 +19,7 @@ type codec struct {
 	perCall   int    // names of one script, at most
 	replicas  int    // that must confirm a grant
 	inbox     *inbox
+	turns     *turns
 	errors    *errorReader
 	cluster   bool
 	mark      string // the key of the mark of a single server
@@ -30,11 +31,12 @@ type codec struct {
 
 // newCodec returns a codec for one server, or for a cluster.
 func newCodec(
-	client rueidis.Client, c settings, cluster bool, inbox *inbox, errors *errorReader,
+	client rueidis.Client, c settings, cluster bool, inbox *inbox, turns *turns,
+	errors *errorReader,
 ) *codec {
 	all := &codec{
 		builder: client.B, prefix: c.prefix, fenceText: decimal(c.fenceTTL.Milliseconds()),
-		perCall: maxKeys, replicas: c.replicas, inbox: inbox, errors: errors, cluster: cluster,
+		perCall: maxKeys, replicas: c.replicas, inbox: inbox, turns: turns, errors: errors, cluster: cluster,
 		mark: markKey(c.prefix, probeName),
 		ttls: memo[time.Duration]{make: func(d time.Duration) string {
 			return decimal(d.Milliseconds())

@@ -139,9 +139,6 @@ func Hear(place uint64, message string) (woken bool) {
 	w.watches = []*nameWatch{{wake: func(error) { woken = true }}}
 	b.places[place] = placeOf(w)
 	b.hear(m, message, nil)
-	if w.later != nil {
-		w.later.Stop()
-	}
 	return woken
 }
 

@@ -108,11 +108,14 @@ func (h *holding) ownerOf(hold *renewer.Hold, releases bool) string {
 func (h *holding) read(i int, r rueidis.RedisResult) {
 	part := h.answers[h.starts[i]:h.starts[i+1]]
 	reply, err := r.ToMessage()
-	switch {
-	case err != nil:
+	if err != nil {
 		err = h.codec.errors.wrap(h.op, err)
-	case !readAnswers(reply, part):
+	} else if turns, ok := readAnswers(reply, part); !ok {
 		err = unreadable(h.op)
+	} else {
+		for j, turn := range turns {
+			h.codec.turns.note(h.holds[h.starts[i]+j].Name, turn)
+		}
 	}
 	for j := range part {
 		part[j].Err = err

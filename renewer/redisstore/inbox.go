@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,10 +57,9 @@ type waiting struct {
 	name    string
 	watches []*nameWatch // replaced, never changed, so that they can be called without the mutex
 	places  int
-	missed  bool        // a turn came while there was no watch
-	outside bool        // its last claim got no place, or it has made none
-	later   *time.Timer // for when the one before may be dead; nil until the first such message
-	mailbox *mailbox    // nil without watches
+	missed  bool     // a turn came while there was no watch
+	outside bool     // its last claim got no place, or it has made none
+	mailbox *mailbox // nil without watches
 }
 
 // place is a rank in a lock's line on the server.
@@ -245,9 +243,6 @@ func (b *inbox) waitingFor(name string) *waiting {
 func (b *inbox) tidy(w *waiting) {
 	if w.places == 0 {
 		w.missed = false
-		if w.later != nil {
-			w.later.Stop()
-		}
 		if len(w.watches) == 0 {
 			delete(b.names, w.name)
 		}
@@ -362,8 +357,7 @@ func (b *inbox) hear(m *mailbox, message string, err error) {
 		b.wakeAll(err, func(w *waiting) bool { return w.mailbox == m })
 		return
 	}
-	text, later, _ := strings.Cut(message, " ")
-	number, err := strconv.ParseUint(text, 10, 64)
+	number, err := strconv.ParseUint(message, 10, 64)
 	if err != nil {
 		return
 	}
@@ -373,35 +367,10 @@ func (b *inbox) hear(m *mailbox, message string, err error) {
 		b.mu.Unlock()
 		return
 	}
-	w := p.of
-	if later != "" {
-		w.wakeLater(b, later)
-		b.mu.Unlock()
-		return
-	}
-	watches := w.watches
-	w.missed = len(watches) == 0
+	watches := p.of.watches
+	p.of.missed = len(watches) == 0
 	b.mu.Unlock()
 	callAll(watches, nil)
-}
-
-// wakeLater wakes who waits for a lock in so many ms. Under mu.
-func (w *waiting) wakeLater(b *inbox, text string) {
-	ms, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return
-	}
-	d := time.Duration(ms) * time.Millisecond
-	if w.later != nil {
-		w.later.Reset(d)
-		return
-	}
-	w.later = time.AfterFunc(d, func() {
-		b.mu.Lock()
-		watches := w.watches
-		b.mu.Unlock()
-		callAll(watches, nil)
-	})
 }
 
 // wakeAll tells all watches of some locks.

@@ -11,30 +11,56 @@
 --            in decimal: those above it, but not the one granted, are given back; and if a place is given up with it, a space, its
 --            number, a space, and its turn in ms; what follows is not read
 --
--- Returns    the exceptions only, in order of i:
---            i if another owner has KEYS[i], -i if nobody has. Another owner's key is left as it is; one that is gone was deleted
---            or has lapsed, and goes to the next as if it had been freed: nobody else tells them.
+-- Returns    the exceptions, in order of i: i if another owner has KEYS[i], -i if nobody has. Another owner's key is left as it is; one
+--            that is gone was deleted or has lapsed, and goes to the next as if it had been freed: nobody else tells them. So does
+--            one that is a turn that has lapsed. Behind them, "i TURN" for each lease that has become a turn.
 --
--- Tells one place that its turn has come, and the next one how long that may take. If there is none, or if the lease stays held, it
--- publishes on KEYS[i]:freed an empty message for all who wait without a place.
+-- Tells one place that its turn has come. If there is none, or if the lease stays held, it publishes on KEYS[i]:freed an empty
+-- message for all who wait without a place.
 
 local n = #KEYS
 
--- The usual case first, and by few steps: one lease, for which no place waits.
-if n == 1 and ARGV[1] == '0' and #ARGV[6] == 22 then
-	local key = KEYS[1]
-	local value = redis.call('GET', key)
-	if value and string.sub(value, 1, 22) == ARGV[6] and (ARGV[2] == '' or redis.call('EXISTS', key .. ':waiters') == 0) then
-		redis.call('DEL', key)
-		redis.call(ARGV[2] == 'shard' and redis.REDIS_VERSION_NUM and 'SPUBLISH' or 'PUBLISH', key .. ':freed', '')
-		return {}
+-- include tell.lua
+
+setMode(ARGV[2])
+
+-- Makes a lease the turn of the first live place, and returns how long that is in ms; or returns nil.
+local function pass(key)
+	for _ = 1, 500 do
+		local first = mode ~= '' and redis.pcall('ZPOPMIN', key .. ':waiters')[1]
+		if not first then
+			return nil
+		end
+		local turn = string.match(first, ' (%d+)$')
+		if turn and #turn < 6 and tell(key, first) then
+			redis.call('SET', key, 'turn\n' .. turn .. '\n' .. first, 'PX', 3 * tonumber(turn))
+			return turn
+		end
 	end
 end
 
--- include tell.lua
+-- Frees lease i, and notes its turn among the answers if it becomes one.
+local function free(answers, i, key)
+	local turn = pass(key)
+	if turn then
+		answers[#answers + 1] = i .. ' ' .. turn
+	else
+		redis.call('DEL', key)
+		tellAll(key)
+	end
+end
+
+-- The usual case first, and by few steps.
+if n == 1 and ARGV[1] == '0' and #ARGV[6] == 22 then
+	local value = redis.pcall('GET', KEYS[1])
+	if type(value) == 'string' and string.sub(value, 1, 22) == ARGV[6] then
+		local answers = {}
+		free(answers, 1, KEYS[1])
+		return answers
+	end
+end
 
 local keep, inbox, mark, markTTL = tonumber(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
-setMode(ARGV[2])
 
 local function number(text)
 	return type(text) == 'string' and #text <= 16 and string.match(text, '^%d+$') and tonumber(text) or nil
@@ -55,9 +81,7 @@ local function giveBack(key, value, used)
 	end
 	if ahead then
 		local high = most > granted and redis.pcall('GET', mark)
-		if high ~= false and type(high) ~= 'string' then
-			return
-		elseif most > granted and (number(high) or 0) < most and type(redis.pcall('SET', mark, text, 'PX', markTTL)) ~= 'table' then
+		if type(high) == 'table' or most > granted and (number(high) or 0) < most and redis.pcall('SET', mark, text, 'PX', markTTL).err then
 			return
 		end
 		redis.pcall('DEL', key .. ':ahead')
@@ -65,70 +89,45 @@ local function giveBack(key, value, used)
 end
 
 local values = redis.call('MGET', unpack(KEYS))
-local freed, gone, over, lost = {}, {}, {}, {}
+local freed, over, answers = {}, {}, {}
 for i = 1, n do
 	local key, value = KEYS[i], not over[KEYS[i]] and values[i]
 	local owner, rest = string.sub(ARGV[i + 5], 1, 22), string.sub(ARGV[i + 5], 23)
 	local used, place, turn = string.match(rest, '^(%d*) ?(%d*) ?(%d*)')
-	if turn and turn ~= '' and mode ~= '' then
+	if turn ~= '' and mode ~= '' then
 		place = place .. ' ' .. inbox .. ' ' .. turn
 		redis.pcall('ZREM', key .. ':waiters', place)
-		if value and string.match(value, '^turn\n%d+\n(.*)$') == place then
-			freed[#freed + 1] = key
+		if value == 'turn\n' .. turn .. '\n' .. place then
+			freed[#freed + 1] = i
 			over[key], value = true, nil
 		end
 	end
 	if value and string.sub(value, 1, 22) == owner then
-		if used and used ~= '' then
+		if used ~= '' then
 			giveBack(key, value, tonumber(used))
 		end
 		if keep > 0 then
 			redis.call('PEXPIRE', key, keep)
 			wake(key)
 		else
-			freed[#freed + 1] = key
+			freed[#freed + 1] = i
 			over[key] = true -- if it comes again in this call, it is nobody's
 		end
 	else
-		lost[#lost + 1] = value and i or -i
-		if not value and not over[key] then
-			gone[#gone + 1] = key
-			over[key] = true -- once for all who find it gone
-		end
-	end
-end
-
--- Makes a lease the turn of the first live place, or returns false.
-local function pass(key)
-	local line = key .. ':waiters'
-	for _ = 1, 500 do
-		local first = redis.pcall('ZPOPMIN', line)[1]
-		if not first then
-			return false
-		end
-		local turn = string.match(first, ' (%d+)$')
-		if turn and #turn < 6 and tell(key, first, '') then
-			redis.call('SET', key, 'turn\n' .. turn .. '\n' .. first, 'PX', 3 * tonumber(turn))
-			local second = redis.pcall('ZRANGE', line, 0, 0)[1]
-			if second then
-				tell(key, second, ' ' .. turn) -- in case that the first one is dead
+		answers[#answers + 1] = value and i or -i
+		if not over[key] and (not value and redis.call('EXISTS', key) == 0 or value and lapsed(key, value)) then
+			over[key] = true -- once for all who find it so
+			if value then
+				redis.call('DEL', key)
+				passOver(key)
+				tellAll(key)
+			else
+				freed[#freed + 1] = i
 			end
-			return true
 		end
 	end
-	return false
 end
-
-for _, key in ipairs(gone) do
-	-- Not if there is one of another type, which MGET does not show.
-	if mode == '' or redis.call('EXISTS', key) == 1 or not pass(key) then
-		tellAll(key)
-	end
+for _, i in ipairs(freed) do
+	free(answers, i, KEYS[i])
 end
-for _, key in ipairs(freed) do
-	if mode == '' or not pass(key) then
-		redis.call('DEL', key)
-		tellAll(key)
-	end
-end
-return lost
+return answers

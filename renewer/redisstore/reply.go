@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -98,18 +100,33 @@ func millis(n int64) time.Duration {
 }
 
 // readAnswers reads the reply of renew.lua or release.lua into answers, one a key: the
-// positions of the exceptions, in order. If it returns false, answers is as it was.
-func readAnswers(reply rueidis.RedisMessage, answers []renewer.Answer) bool {
+// positions of the exceptions, in order, and those of leases that have become turns, which it
+// returns with how long these are. If it returns false, answers is as it was.
+func readAnswers(
+	reply rueidis.RedisMessage, answers []renewer.Answer,
+) (turns map[int]time.Duration, ok bool) {
 	lost, err := reply.ToArray()
-	if err != nil || len(lost) > len(answers) {
-		return false
+	if err != nil || len(lost) > 2*len(answers) {
+		return nil, false
+	}
+	for len(lost) > 0 && lost[len(lost)-1].IsString() {
+		text, _ := lost[len(lost)-1].ToString()
+		lost = lost[:len(lost)-1]
+		position, turn, ok := readTurn(text)
+		if !ok || position >= len(answers) {
+			return nil, false
+		}
+		if turns == nil {
+			turns = make(map[int]time.Duration, 1)
+		}
+		turns[position] = turn
 	}
 	last := int64(0)
 	for i := range lost {
 		n, err := lost[i].ToInt64()
 		n = max(n, -n) // of the smallest integer this is negative, and refused below
 		if err != nil || n <= last || n > int64(len(answers)) {
-			return false
+			return nil, false
 		}
 		last = n
 	}
@@ -123,5 +140,16 @@ func readAnswers(reply rueidis.RedisMessage, answers []renewer.Answer) bool {
 			answers[-n-1].Status = renewer.StatusGone
 		}
 	}
-	return true
+	return turns, true
+}
+
+// readTurn reads "POSITION TURN", the first counted from 1, the other in ms.
+func readTurn(text string) (position int, turn time.Duration, ok bool) {
+	first, second, _ := strings.Cut(text, " ")
+	n, err := strconv.ParseUint(first, 10, 16)
+	ms, err2 := strconv.ParseUint(second, 10, 16)
+	if err != nil || err2 != nil || n == 0 {
+		return 0, 0, false
+	}
+	return int(n) - 1, time.Duration(ms) * time.Millisecond, true
 }

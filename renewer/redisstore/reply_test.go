@@ -162,6 +162,12 @@ func TestReadAnswers(t *testing.T) {
 		"twice":          {list(number(2), number(-2)), nil},
 		"out of order":   {list(number(2), number(1)), nil},
 		"too many":       {list(number(1), number(2), number(3), number(4)), nil},
+		"one a turn now": {list(text("3 1000")), []renewer.Status{mine, mine, mine}},
+		"both":           {list(number(-1), text("2 1000")), []renewer.Status{gone, mine, mine}},
+		"a turn first":   {list(text("2 1000"), number(-1)), nil},
+		"another's turn": {list(text("4 1000")), nil},
+		"turn 0":         {list(text("0 1000")), nil},
+		"an endless one": {list(text("1 99999")), nil},
 		"text":           {list(text("1")), nil},
 		"an error":       {list(fault("ERR x")), nil},
 		"nil":            {null(), nil},
@@ -171,7 +177,7 @@ func TestReadAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			answers := make([]renewer.Answer, 3)
-			ok := redisstore.ReadAnswers(c.reply.Message(t), answers)
+			_, ok := redisstore.ReadAnswers(c.reply.Message(t), answers)
 			assert.Equal(t, c.want != nil, ok)
 			for i, a := range answers {
 				var want renewer.Status
@@ -206,7 +212,7 @@ func FuzzReplies(f *testing.F) {
 			checkPart(t, g.Holder.Node)
 		}
 		answers := make([]renewer.Answer, 5)
-		ok = redisstore.ReadAnswers(m, answers)
+		_, ok = redisstore.ReadAnswers(m, answers)
 		for _, a := range answers {
 			require.Equal(t, ok, a.Status != renewer.StatusUnknown)
 		}

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,7 @@ type Store struct {
 	abandoned abandoned // claims whose callers have left
 
 	inbox      *inbox
+	turns      turns
 	subscriber *subscription.Subscriber
 
 	server atomic.Pointer[string] // its run ID; nil if unknown, or of several
@@ -86,7 +88,8 @@ func newStore(client rueidis.Client, c settings) *Store {
 	}
 	errors := &errorReader{prefix: c.prefix, cluster: cluster, replicas: c.replicas}
 	s.inbox = newInbox(c.prefix, cluster)
-	s.codec = newCodec(client, c, cluster, s.inbox, errors)
+	s.turns.check = s.checkTurn
+	s.codec = newCodec(client, c, cluster, s.inbox, &s.turns, errors)
 	s.sender = &sender{client: client, topology: s.topology, errors: errors}
 	s.acquires = newAcquires(s.codec, s.sender, &s.abandoned)
 	s.releases = newReleases(s.codec, s.sender)
@@ -170,6 +173,18 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 	return job.answers
 }
 
+// checkTurn has the server pass a lease on if it is a turn that has lapsed. It is the release of a
+// lease that no owner has.
+func (s *Store) checkTurn(name string) {
+	ctx, cancel := context.WithTimeout(s.life, s.settle)
+	defer cancel()
+	hold := renewer.Hold{Name: name, Owner: noOwner}
+	s.sender.spread(ctx, nil, s.codec.newReleasing([]renewer.Hold{hold}))
+}
+
+// noOwner is as long as an owner token, and none.
+var noOwner = strings.Repeat(" ", renewer.OwnerLen)
+
 // Watch implements [renewer.Store] by a subscription that all watches of the store share, on
 // one connection of its own; of a cluster, one to each server that has a lock which is watched.
 // It is opened when the first begins and given up some seconds after the last has stopped.
@@ -191,6 +206,7 @@ func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 func (s *Store) Close() {
 	s.end()
 	s.inbox.close()
+	s.turns.close()
 	s.subscriber.Close()
 }
 

@@ -10,12 +10,11 @@
 -- many ms the place has to claim the lease when its turn comes. The score is when it came, by the server's clock in us.
 --
 -- INBOX is a channel that one process alone subscribes to: on one server PREFIX{INBOX}:inbox, and on a cluster, where it must
--- be in the lock's slot, KEY:inbox:INBOX. A message there is the number of the place that is to ask for the lock now; or a
--- number, a space, and in how many ms. Places that messages name are no owner tokens: a user who may only listen learns nothing
--- by which a lease could be freed.
+-- be in the lock's slot, KEY:inbox:INBOX. A message there is the number of the place that is to ask for the lock now. It is no
+-- owner token: a user who may only listen learns nothing by which a lease could be freed.
 --
 -- While a place has its turn, the lease is "turn", TURN and the place, a line each, and lives three times as long as the turn:
--- so it shows that the turn has lapsed, for as long as that takes to be noticed.
+-- so it shows that the turn has lapsed, for as long as that takes to be noticed. The process that released the lease looks.
 
 local mode
 local counted = true -- whether the server knows how many hear a message
@@ -29,8 +28,8 @@ local function setMode(as)
 	end
 end
 
--- Tells a place that it may ask, or when, and reports whether anybody can hear it.
-local function tell(key, place, when)
+-- Tells a place that it may ask, and reports whether its process can hear it.
+local function tell(key, place)
 	local number, inbox = string.match(place, '^(%d+) ([%w_-]+) %d+$')
 	if not number then
 		return false -- of none of our making
@@ -39,7 +38,7 @@ local function tell(key, place, when)
 	if mode == 'line' then
 		channel = string.match(key, '^[^{]*{') .. inbox .. '}:inbox'
 	end
-	local heard = redis.pcall(publish, channel, number .. when)
+	local heard = redis.pcall(publish, channel, number)
 	return type(heard) == 'number' and (heard > 0 or not counted)
 end
 
@@ -52,10 +51,32 @@ end
 local function wake(key)
 	for _ = 1, mode ~= '' and 500 or 0 do
 		local first = redis.pcall('ZRANGE', key .. ':waiters', 0, 0)[1]
-		if not first or tell(key, first, '') then
+		if not first or tell(key, first) then
 			break
 		end
 		redis.pcall('ZREM', key .. ':waiters', first)
 	end
 	tellAll(key)
+end
+
+-- Reports whether a lease is a turn that has lapsed, and how many ms of a turn are left; nil for any other value.
+local function lapsed(key, value)
+	local turn = string.match(value, '^turn\n(%d+)\n')
+	local left = turn and redis.call('PTTL', key) - 2 * tonumber(turn)
+	return left and left <= 0, left
+end
+
+-- After a turn that has lapsed: the next places may be as dead as that one. Many are told at once, so that several dead ones cost the
+-- others one turn; those who live ask, and get their ranks back.
+local function passOver(key)
+	local heard = false
+	for _ = 1, 16 do
+		local places = redis.pcall('ZPOPMIN', key .. ':waiters', 32)
+		for p = 1, #places, 2 do
+			heard = tell(key, places[p]) or heard
+		end
+		if heard or #places == 0 then
+			return
+		end
+	end
 end
