@@ -18,7 +18,7 @@ func TestAForeignKeyBesideOneLockSpoilsNoOther(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		for _, suffix := range []string{":line", ":fence", ""} {
+		for _, suffix := range []string{":waiters", ":ahead", ":fence", ""} {
 			for _, foreign := range [][]string{{"SET", "x"}, {"RPUSH", "x"}, {"HSET", "x", "y"}} {
 				const n, bad = 100, 50
 				holds := make([]renewer.Hold, n)
@@ -55,21 +55,95 @@ func TestAForeignKeyBesideOneLockSpoilsNoOther(t *testing.T) {
 	})
 }
 
+// So it is with acquires, of locks that are free and of those that others hold.
+func TestAForeignKeyBesideOneLockSpoilsNoOtherAcquire(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		mine(t, store, claim("a", "a", time.Minute))
+		listening(t, store)
+		const n, bad = 100, 50
+		for _, suffix := range []string{":waiters", ":ahead", ":fence", "", "mark"} {
+			for _, foreign := range [][]string{{"SET", "x"}, {"RPUSH", "x"}, {"HSET", "x", "y"}} {
+				key := redisstore.LeaseKey(redisstore.DefaultPrefix,
+					"batch"+strconv.Itoa(bad)) + suffix
+				if suffix == "mark" {
+					key = redisstore.MarkKey(redisstore.DefaultPrefix)
+				}
+				claims := make([]renewer.Claim, n)
+				for i := range n {
+					claims[i] = claim("batch"+strconv.Itoa(i), "b", time.Minute)
+					claims[i].Place = uint64(1000 + i)
+				}
+				text := foreign[0] == "SET"
+				refused := func(i int) bool {
+					switch suffix {
+					case ":waiters":
+						return false
+					case "":
+						return i == bad && !text
+					case "mark":
+						return text
+					default: // a counter is read as text
+						return i == bad && text
+					}
+				}
+				s.ok(t, "DEL", key)
+				s.ok(t, append([]string{foreign[0], key}, foreign[1:]...)...)
+				for i, g := range store.Acquire(t.Context(), claims) {
+					switch {
+					case refused(i):
+						rejected(t, g)
+						if suffix != "" {
+							assert.ErrorContains(t, g.Err, key+" is no number")
+							assert.ErrorContains(t, g.Err, "delete the key")
+						}
+					case i == bad && suffix == "":
+						assert.Equal(t, renewer.StatusTaken, g.Status)
+					default:
+						require.NoError(t, g.Err, "%d, beside %v at %s", i, foreign, key)
+						require.Equal(t, renewer.StatusHeld, g.Status, "%d: %v at %s", i, foreign,
+							key)
+					}
+				}
+				if refused(0) { // nobody has a lock
+					s.ok(t, "FLUSHALL")
+					continue
+				}
+				for i := range claims {
+					claims[i].Owner = owner("c")
+					claims[i].Place = uint64(2000 + i)
+				}
+				for i, g := range store.Acquire(t.Context(), claims) {
+					if i != bad {
+						require.NoError(t, g.Err, "%d, beside %v at %s", i, foreign, key)
+						require.Equal(t, renewer.StatusTaken, g.Status)
+						require.True(t, g.Queued, "%d, beside %v at %s", i, foreign, key)
+					}
+				}
+				s.ok(t, "FLUSHALL")
+			}
+		}
+	})
+}
+
 // Beside a foreign key a caller waits without a place, and is not kept from the lock when it is
 // free.
 func TestWhoWaitsBesideAForeignKeyHasNoPlace(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		line := redisstore.LeaseKey(redisstore.DefaultPrefix, "a") + ":line"
+		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
 		mine(t, store, claim("a", "a", minuteTTL))
+		listening(t, store)
 		s.ok(t, "SET", line, "x")
 		for range 2 {
 			g := acquire(t, store, queue("b"))
 			require.Equal(t, renewer.StatusTaken, g.Status, "%v", g.Err)
 			assert.Positive(t, g.TTL)
+			assert.False(t, g.Queued)
 		}
-		assert.Equal(t, renewer.StatusTaken, release(t, store, hold("a", "b", 0)).Status,
+		assert.Equal(t, renewer.StatusTaken, release(t, store, leaving("b")).Status,
 			"which gives up a place that is not there")
 		require.Equal(t, renewer.StatusTaken, acquire(t, store, queue("c")).Status)
 		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)

@@ -86,8 +86,8 @@ func (n neighbour) triesAll(t *testing.T, s server, prefix string) {
 	t.Helper()
 	lease, fence := redisstore.LockKeys(prefix, "a")
 	keys := []string{
-		lease, fence, lease + ":line", lease + ":record", prefix, prefix + "*",
-		"other",
+		lease, fence, redisstore.LineKey(prefix, "a"), redisstore.AheadKey(prefix, "a"),
+		redisstore.MarkKey(prefix), lease + ":record", prefix, prefix + "*", "other",
 	}
 	for _, key := range keys {
 		for _, command := range [][]string{
@@ -102,12 +102,14 @@ func (n neighbour) triesAll(t *testing.T, s server, prefix string) {
 			{"ZREM", key, "x"},
 			{"ZPOPMIN", key},
 			{"ZRANGE", key, "0", "-1"},
+			{"ZSCORE", key, "x"},
 			{"EVAL", "return redis.call('GET', KEYS[1])", "1", key},
 			{"EVAL", "return redis.call('DEL', ARGV[1])", "0", key},
 			{"PUBLISH", key, ""},
 			{"SPUBLISH", key, ""},
 			{"EVAL", "return redis.call('PUBLISH', ARGV[1], '')", "0", key + ":freed"},
 			{"PUBLISH", key + ":freed", ""},
+			{"PUBLISH", key + ":inbox", ""},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			err := n.client.Do(ctx, n.client.B().Arbitrary(command...).Build()).Error()
@@ -119,7 +121,7 @@ func (n neighbour) triesAll(t *testing.T, s server, prefix string) {
 		}
 	}
 	for _, channel := range []string{
-		lease + ":freed", prefix + "{*", prefix + "*",
+		lease + ":freed", lease + ":inbox", prefix + "{*", prefix + "*",
 		redisstore.DefaultPrefix + "*", "*", "__keyspace@0__:" + lease,
 	} {
 		for _, subscribe := range []rueidis.Completed{
@@ -143,9 +145,14 @@ func passesOn(t *testing.T, store *redisstore.Store) {
 	next := claim("passed", "b", time.Minute)
 	next.Place = 2
 	require.Equal(t, renewer.StatusTaken, acquire(t, store, next).Status)
-	g := acquire(t, store, next)
-	require.Equal(t, renewer.StatusTaken, g.Status)
-	require.True(t, g.Queued)
+	w := newWatch(store, "passed")
+	defer w.stop()
+	var g renewer.Grant
+	require.Eventually(t, func() bool {
+		g = acquire(t, store, next)
+		require.Equal(t, renewer.StatusTaken, g.Status)
+		return g.Queued
+	}, patience, time.Millisecond)
 	require.Equal(t, renewer.StatusHeld, release(t, store, hold("passed", "a", 0)).Status)
 	require.Equal(t, renewer.StatusTaken,
 		acquire(t, store, claim("passed", "c", time.Minute)).Status,
@@ -211,34 +218,39 @@ func TestMessagesShowNoOwnerToken(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
-		heard := s.listen(t, lease+":freed")
 		mine(t, store, claim("a", "a", minuteTTL))
+		listening(t, store)
+		freed := s.listen(t, redisstore.LeaseKey(redisstore.DefaultPrefix, "a")+":freed")
+		heard := s.listen(t, s.inboxes(t)...)
 		stand(t, store, "b")
 		stand(t, store, "c")
-		for i, letter := range []string{"a", "b", "c"} {
-			require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", letter, 0)).Status)
-			message := <-heard
-			assert.NotRegexp(t, "aaa|bbb|ccc|\n", message)
-			assert.Len(t, message, []int{81, 41, 0}[i], "two, one, and none in line")
-		}
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		assert.Equal(t, "98", <-heard, "it is b's turn")
+		assert.Equal(t, "99 1000", <-heard, "and c's in a second, unless b has the lock by then")
+		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
+		assert.Equal(t, "99", <-heard)
+		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("c")).Status)
+		assert.Empty(t, freed, "no one else heard of it")
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "c", 0)).Status)
+		assert.Empty(t, <-freed)
+		assert.Empty(t, heard)
 	})
 }
 
-// Versions before this one named the owner tokens, with a line feed between them. A waiter that
-// hears such a message asks, whether it is its turn or not.
+// Earlier versions said on the channel for all whose turn it was, by owner tokens with a line feed
+// between them, or by hashes of those. A waiter that hears such a message asks.
 func TestMessagesOfAnEarlierVersionWakeAll(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	store := s.store(t)
 	mine(t, store, claim("a", "a", minuteTTL))
-	stand(t, store, "b")
 	w := newWatch(store, "a")
 	defer w.stop()
 	w.await(t, "set up")
 	for _, message := range []string{
 		owner("x") + "\n" + owner("y"), owner("b") + "\n", "", "x y",
-		strings.Repeat("a ", 1000),
+		strings.Repeat("a ", 1000), strings.Repeat("0", 40) + " " + strings.Repeat("f", 40),
 	} {
 		w.clear()
 		s.ok(t, "PUBLISH", redisstore.LeaseKey(redisstore.DefaultPrefix, "a")+":freed", message)

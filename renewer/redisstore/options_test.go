@@ -117,7 +117,7 @@ func TestOptions(t *testing.T) {
 	assert.Equal(t, 3*time.Second, store.Settle())
 	mine(t, store, claim("a", "a", time.Minute))
 	s.pttl(t, "locks/:{a}", minute-5000, minute)
-	s.pttl(t, "locks/:{a}:fence", 60*minute-5000, 60*minute)
+	s.pttl(t, "locks/:{%}:mark", 60*minute-5000, 60*minute)
 	assert.Equal(t, int64(2), s.number(t, "DBSIZE"))
 }
 

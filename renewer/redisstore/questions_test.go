@@ -38,15 +38,16 @@ func (l *logged) option() redisstore.Option {
 	return redisstore.Logger(slog.New(slog.NewTextHandler(l, nil)))
 }
 
-// standsInLine reports whether a store has places for those who wait.
-func standsInLine(t *testing.T, s server, store *redisstore.Store) bool {
+// awaitLine waits until a store has places for those who wait.
+func awaitLine(t *testing.T, s server, store *redisstore.Store) {
 	t.Helper()
-	name := redisstore.DefaultPrefix + "{a}"
-	s.ok(t, "SET", name, "x", "PX", "60000")
-	acquire(t, store, queue("b"))
-	queued := acquire(t, store, queue("b")).Queued
-	release(t, store, hold("a", "b", 0))
-	return queued
+	s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "a"), "x", "PX", "60000")
+	require.Eventually(t, func() bool {
+		queued := acquire(t, store, queue("b")).Queued
+		newWatch(store, "a").stop() // which opens its mailbox, once it has lines
+		return queued
+	}, patience, 10*time.Millisecond)
+	release(t, store, leaving("b"))
 }
 
 // A server that was slow to answer while New asked it had no lines for the store's whole life.
@@ -73,9 +74,7 @@ func TestNewWhileTheServerIsSlow(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return store.Server() != ""
 	}, patience, time.Millisecond, "asked again")
-	require.Eventually(t, func() bool {
-		return standsInLine(t, s, store)
-	}, patience, time.Millisecond)
+	awaitLine(t, s, store)
 	require.Eventually(t, func() bool { return log.String() != "" }, patience, time.Millisecond)
 	assert.Contains(t, log.String(), "maxmemory-policy=allkeys-lru")
 }
@@ -88,9 +87,7 @@ func TestNewWhileTheServerIsLoading(t *testing.T) {
 	s.ok(t, "CONFIG", "SET", "maxmemory", "1")
 	store := s.store(t)
 	s.ok(t, "CONFIG", "SET", "maxmemory", "0")
-	require.Eventually(t, func() bool {
-		return standsInLine(t, s, store)
-	}, patience, 10*time.Millisecond)
+	awaitLine(t, s, store)
 }
 
 // What New could not find out in time is told by the log.

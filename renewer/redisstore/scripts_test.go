@@ -27,13 +27,15 @@ func TestAcquireScript(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		lease, fence := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		lease, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		mark := redisstore.MarkKey(redisstore.DefaultPrefix)
 
 		t.Log("free: a token, and both keys with their TTLs")
 		first := mine(t, store, claim("a", "a", time.Minute))
 		s.pttl(t, lease, minute-5000, minute)
-		s.pttl(t, fence, 24*60*minute-5000, 24*60*minute)
-		assert.Equal(t, fmt.Sprint(first), s.get(t, fence))
+		s.pttl(t, mark, 24*60*minute-5000, 24*60*minute)
+		assert.Equal(t, fmt.Sprint(first), s.get(t, mark))
+		assert.Equal(t, int64(2), s.number(t, "DBSIZE"), "and none of the name's own beside it")
 		lines := strings.Split(s.get(t, lease), "\n")
 		require.Len(t, lines, 6)
 		assert.Equal(t, []string{owner("a"), fmt.Sprint(first)}, lines[:2])
@@ -44,7 +46,7 @@ func TestAcquireScript(t *testing.T) {
 		s.pttl(t, lease, minute-5000, minute)
 		assert.Equal(t, first, mine(t, store, claim("a", "a", 2*time.Minute)))
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
-		assert.Equal(t, fmt.Sprint(first), s.get(t, fence))
+		assert.Equal(t, fmt.Sprint(first), s.get(t, mark))
 
 		t.Log("another's: who, for how long, until when; and nothing changes")
 		before := s.get(t, lease)
@@ -58,7 +60,7 @@ func TestAcquireScript(t *testing.T) {
 		assert.Zero(t, g.Fence)
 		assert.NoError(t, g.Err)
 		assert.Equal(t, before, s.get(t, lease))
-		assert.Equal(t, fmt.Sprint(first), s.get(t, fence))
+		assert.Equal(t, fmt.Sprint(first), s.get(t, mark))
 
 		t.Log("a value that we did not write is another owner's")
 		s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "odd"), "x")
@@ -76,18 +78,19 @@ func TestAcquireScript(t *testing.T) {
 		short.Owner = "a"
 		rejected(t, acquire(t, store, short), "22")
 
-		t.Log("a lease or counter of another type: an error, and the key stays as it is")
+		t.Log("a lease of another type: an error, and the key stays as it is")
 		s.ok(t, "RPUSH", redisstore.LeaseKey(redisstore.DefaultPrefix, "list"), "x")
 		rejected(t, acquire(t, store, claim("list", "a", time.Minute)), "WRONGTYPE",
 			"redisstore.Prefix")
 		assert.Equal(t, renewer.StatusGone, release(t, store, hold("list", "a", 0)).Status)
 		assert.Equal(t, int64(1),
 			s.number(t, "LLEN", redisstore.LeaseKey(redisstore.DefaultPrefix, "list")))
-		_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "list2")
+
+		t.Log("a counter of another type: none of ours, and the mark sees to it that tokens rise")
+		release(t, store, hold("a", "a", 0))
 		s.ok(t, "RPUSH", counter, "x")
-		rejected(t, acquire(t, store, claim("list2", "a", time.Minute)), "WRONGTYPE")
-		assert.Zero(t, s.number(t, "EXISTS",
-			redisstore.LeaseKey(redisstore.DefaultPrefix, "list2")))
+		assert.Greater(t, mine(t, store, claim("a", "a", time.Minute)), first)
+		assert.Equal(t, int64(1), s.number(t, "LLEN", counter))
 	})
 }
 
@@ -106,9 +109,10 @@ func TestRenewScript(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		lease, fence := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		lease, mark := redisstore.LeaseKey(redisstore.DefaultPrefix, "a"),
+			redisstore.MarkKey(redisstore.DefaultPrefix)
 		mine(t, store, claim("a", "a", time.Minute))
-		counter := s.number(t, "PTTL", fence)
+		before := s.number(t, "PTTL", mark)
 
 		assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("a", "a", 2*time.Minute)).Status,
 			"ours: longer")
@@ -123,8 +127,8 @@ func TestRenewScript(t *testing.T) {
 			"no owner's")
 		assert.Zero(t, s.number(t, "EXISTS", redisstore.LeaseKey(redisstore.DefaultPrefix, "none")),
 			"and not created")
-		assert.LessOrEqual(t, s.number(t, "PTTL", fence), counter,
-			"the counter is no part of a renewal")
+		assert.LessOrEqual(t, s.number(t, "PTTL", mark), before,
+			"the mark is no part of a renewal")
 
 		s.ok(t, "PERSIST", lease)
 		assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("a", "a", time.Minute)).Status)
@@ -145,7 +149,8 @@ func TestReleaseScript(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		lease, fence := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		lease, mark := redisstore.LeaseKey(redisstore.DefaultPrefix, "a"),
+			redisstore.MarkKey(redisstore.DefaultPrefix)
 		mine(t, store, claim("a", "a", time.Minute))
 
 		assert.Equal(t, renewer.StatusTaken, release(t, store, hold("a", "b", 0)).Status,
@@ -153,7 +158,8 @@ func TestReleaseScript(t *testing.T) {
 		s.pttl(t, lease, minute-5000, minute)
 		assert.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status, "ours")
 		assert.Zero(t, s.number(t, "EXISTS", lease))
-		assert.Equal(t, int64(1), s.number(t, "EXISTS", fence), "the counter stays")
+		assert.Equal(t, int64(1), s.number(t, "DBSIZE"), "nothing is left but the mark")
+		assert.Equal(t, int64(1), s.number(t, "EXISTS", mark))
 		assert.Equal(t, renewer.StatusGone, release(t, store, hold("a", "a", 0)).Status,
 			"no owner's")
 
@@ -211,7 +217,7 @@ func TestBatchesAreSplit(t *testing.T) {
 	for _, a := range store.Release(t.Context(), holds) {
 		require.Equal(t, renewer.StatusHeld, a.Status)
 	}
-	assert.Equal(t, int64(n), s.number(t, "DBSIZE"), "only fence counters are left")
+	assert.Equal(t, int64(1), s.number(t, "DBSIZE"), "only the mark is left")
 }
 
 // A hundred names of 512 bytes that all need escaping were one script, which kept the server from

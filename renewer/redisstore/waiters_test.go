@@ -31,9 +31,10 @@ func leaving(letter string) renewer.Hold {
 	return h
 }
 
-// listening has a store listen for its turn, as who waits does after the first refusal.
+// listening has a store listen for turns, as a caller does who waits after the first refusal.
 func listening(t testing.TB, store renewer.Store) {
 	t.Helper()
+	require.Equal(t, renewer.StatusTaken, acquire(t, store, queue("?")).Status)
 	w := newWatch(store, "a")
 	t.Cleanup(w.stop)
 	w.await(t, "set up")
@@ -205,6 +206,7 @@ func TestADeadWaiterCostsASecond(t *testing.T) {
 	first, err := keepers[2].Acquire(t.Context(), "a")
 	require.NoError(t, err)
 	dead := s.store(t)
+	listening(t, dead)
 	stand(t, dead, "z")
 	got := make(chan *renewer.Lease)
 	s.waiters(t, keepers[:2], got)

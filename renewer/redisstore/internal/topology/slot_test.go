@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
@@ -19,4 +20,18 @@ func TestSlotOf(t *testing.T) {
 		assert.Equal(t, topology.Slot(tag), topology.SlotOf(key), "%q", key)
 		assert.EqualValues(t, redistest.Slot(key), topology.SlotOf(key), "%q", key)
 	}
+}
+
+// Tokens of a slot's locks are kept by a key in that slot, which every process must call alike.
+func TestEverySlotHasATag(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool, topology.Slots)
+	for slot := range uint16(topology.Slots) {
+		tag := topology.TagOf(slot)
+		require.Equal(t, slot, topology.Slot(tag), tag)
+		require.Regexp(t, `^\d{1,6}$`, tag, "which stands between braces as it is")
+		seen[tag] = true
+	}
+	assert.Len(t, seen, topology.Slots)
+	assert.Equal(t, "0", topology.TagOf(topology.Slot("0")), "the smallest number")
 }
