@@ -234,7 +234,7 @@ if n > 1 and plain then
 	for i = 1, n do
 		local owner = ARGV[5 + 3 * i]
 		local fence, text = pick(KEYS[i], last[2 * i - 1], last[2 * i])
-		if fence and #owner == 22 and
+		if fence and #owner == 22 and ARGV[6 + 3 * i] == '' and -- a place must leave the line as well
 			redis.call('SET', KEYS[i], owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. ARGV[7 + 3 * i], 'NX', 'PX', ttl) then
 			mark, raised = fence, true
 			answers[i] = fence
