@@ -45,16 +45,44 @@ func TestFenceSurvivesFlushAll(t *testing.T) {
 	})
 }
 
+// counters are the keys from which a token of lock a is picked: of the name, and of the server.
+func counters() map[string]string {
+	_, given := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+	return map[string]string{
+		"given": given, "ahead": redisstore.AheadKey(redisstore.DefaultPrefix, "a"),
+		"mark": redisstore.MarkKey(redisstore.DefaultPrefix),
+	}
+}
+
 func TestFenceCounterAheadOfTheClock(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
-		for _, last := range []int64{8e15, redisstore.MaxExact - 2, redisstore.MaxExact - 1} {
-			s.ok(t, "SET", counter, strconv.FormatInt(last, 10))
-			assert.Equal(t, last+1, turn(t, store, "a", "a"))
-			assert.Equal(t, strconv.FormatInt(last+1, 10), s.get(t, counter), "to the last digit")
+		store, mark := s.store(t), redisstore.MarkKey(redisstore.DefaultPrefix)
+		for _, counter := range counters() {
+			for _, last := range []int64{8e15, redisstore.MaxExact - 2, redisstore.MaxExact - 1} {
+				s.ok(t, "FLUSHALL")
+				s.ok(t, "SET", counter, strconv.FormatInt(last, 10))
+				assert.Equal(t, last+1, turn(t, store, "a", "a"))
+				assert.Equal(t, strconv.FormatInt(last+1, 10), s.get(t, mark), "to the last digit")
+				if last < redisstore.MaxExact-1 {
+					assert.Equal(t, last+2, turn(t, store, "b", "a"), "of all names")
+				}
+			}
 		}
+	})
+}
+
+// A mark that is ahead of the clock lasts as much longer: or it would be gone before the clock is
+// there.
+func TestTheMarkOutlivesTheClockSetBack(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store, mark := s.store(t, redisstore.FenceTTL(time.Hour)),
+			redisstore.MarkKey(redisstore.DefaultPrefix)
+		ahead := time.Now().Add(2 * time.Hour).UnixMicro()
+		s.ok(t, "SET", mark, strconv.FormatInt(ahead, 10), "PX", "1000")
+		assert.Equal(t, ahead+1, turn(t, store, "a", "a"))
+		s.pttl(t, mark, 3*60*minute-minute, 3*60*minute)
 	})
 }
 
@@ -63,25 +91,32 @@ func TestFenceCounterDamaged(t *testing.T) {
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		last := turn(t, store, "a", "a")
-		lease, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
-		for _, damage := range []string{
-			"", "x", "-5", "1e3", "0x10", " 7", "7 ", "7.5", "nan", "inf", "7\n",
-			strconv.Itoa(redisstore.MaxExact), strconv.Itoa(redisstore.MaxExact + 1),
-			"9999999999999999", "99999999999999999999999",
-		} {
-			s.ok(t, "SET", counter, damage)
-			rejected(t, acquire(t, store, claim("a", "a", time.Minute)), counter, "delete the key")
-			assert.Zero(t, s.number(t, "EXISTS", lease), "%q", damage)
+		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
+		for _, counter := range counters() {
+			for _, damage := range []string{
+				"", "x", "-5", "1e3", "0x10", " 7", "7 ", "7.5", "nan", "inf", "7\n",
+				strconv.Itoa(redisstore.MaxExact), strconv.Itoa(redisstore.MaxExact + 1),
+				"9999999999999999", "99999999999999999999999",
+			} {
+				s.ok(t, "SET", counter, damage)
+				for _, reserve := range []int{0, 5} {
+					c := claim("a", "a", time.Minute)
+					c.Reserve = reserve
+					rejected(t, acquire(t, store, c), counter+" is no number", "delete the key")
+				}
+				assert.Zero(t, s.number(t, "EXISTS", lease), "%q", damage)
+				s.ok(t, "DEL", counter)
+				next := turn(t, store, "a", "a")
+				assert.Greater(t, next, last)
+				last = next
+			}
+			for _, low := range []string{"0", "7", "007"} {
+				s.ok(t, "SET", counter, low)
+				next := turn(t, store, "a", "a")
+				assert.Greater(t, next, last, "the clock is ahead of %q", low)
+				last = next
+			}
 			s.ok(t, "DEL", counter)
-			next := turn(t, store, "a", "a")
-			assert.Greater(t, next, last)
-			last = next
-		}
-		for _, low := range []string{"0", "7", "007"} {
-			s.ok(t, "SET", counter, low)
-			next := turn(t, store, "a", "a")
-			assert.Greater(t, next, last, "the clock is ahead of %q", low)
-			last = next
 		}
 	})
 }
@@ -100,7 +135,7 @@ func TestFenceRisesOverAllOwners(t *testing.T) {
 				letter := string(rune('a' + w))
 				g := acquire(t, store, claim("a", letter, time.Minute))
 				if g.Status != renewer.StatusHeld {
-					assert.Equal(t, renewer.StatusTaken, g.Status)
+					assert.Equal(t, renewer.StatusTaken, g.Status, "%v", g.Err)
 					continue
 				}
 				mu.Lock()
@@ -122,17 +157,31 @@ func TestFenceRisesOverAllOwners(t *testing.T) {
 func TestEveryKeyHasATTL(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
-		// A counter that would lapse before its lease does is kept as long as that.
+		// A counter of given tokens that would lapse before its lease does is kept as long as that.
 		store := s.store(t, redisstore.FenceTTL(time.Second))
 		for i := range 10 {
 			name := fmt.Sprint("job ", i)
-			mine(t, store, claim(name, "a", time.Minute))
+			c := claim(name, "a", time.Minute)
+			counter := ""
+			switch i % 3 {
+			case 1:
+				c.Reserve = 1e6
+				counter = redisstore.AheadKey(redisstore.DefaultPrefix, name)
+			case 2:
+				c.Fence = 8e15
+				_, counter = redisstore.LockKeys(redisstore.DefaultPrefix, name)
+			}
+			mine(t, store, c)
 			acquire(t, store, claim(name, "b", time.Minute))
 			renew(t, store, hold(name, "a", 2*time.Minute))
 			renew(t, store, hold(name, "b", time.Minute))
 			renew(t, store, hold("not "+name, "a", time.Minute))
-			_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, name)
-			s.pttl(t, counter, minute-5000, minute)
+			switch i % 3 {
+			case 1:
+				s.pttl(t, counter, 1, 2000)
+			case 2:
+				s.pttl(t, counter, minute-5000, minute)
+			}
 			if i%2 == 0 {
 				release(t, store, hold(name, "a", 0))
 				release(t, store, hold(name, "a", 0))
@@ -140,7 +189,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		}
 		keys, err := s.do(t, "KEYS", "*").AsStrSlice()
 		require.NoError(t, err)
-		assert.Len(t, keys, 15)
+		assert.Len(t, keys, 5+3+3+1, "leases, counters of both kinds, and the mark")
 		for _, key := range keys {
 			assert.Positive(t, s.number(t, "PTTL", key), key)
 		}

@@ -29,49 +29,86 @@ func giving(used int64) renewer.Hold {
 	return h
 }
 
-// A release sets the counter to the highest token used, to the last digit, and keeps its TTL.
+// A release takes the counter of what was reserved away, and the mark is the highest token used, to
+// the last digit.
 func TestAReleaseGivesTokensBack(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t, redisstore.FenceTTL(time.Hour))
-		_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
-		// what is left above the grant's own token
-		for used, left := range map[int64]int64{1: 0, 7: 7, 1000: 1000, 2000: 1000} {
-			s.ok(t, "FLUSHALL") // the counter may be ahead of the clock from before
+		ahead := redisstore.AheadKey(redisstore.DefaultPrefix, "a")
+		mark := redisstore.MarkKey(redisstore.DefaultPrefix)
+		// what is used above the grant's own token
+		for used, left := range map[int64]int64{1: 0, 7: 7, 1000: 1000} {
+			s.ok(t, "FLUSHALL") // the mark may be ahead of the clock from before
 			g := reserved(t, store, 1000)
+			assert.Equal(t, strconv.FormatInt(g.Fence+1000, 10), s.get(t, ahead))
+			s.pttl(t, ahead, 500, 1001)
 			if used > 1 {
 				used += g.Fence
 			}
 			require.Equal(t, renewer.StatusHeld, release(t, store, giving(used)).Status)
-			assert.Equal(t, strconv.FormatInt(g.Fence+left, 10), s.get(t, counter))
+			assert.Zero(t, s.number(t, "EXISTS", ahead))
+			assert.Equal(t, strconv.FormatInt(g.Fence+left, 10), s.get(t, mark))
+			s.pttl(t, mark, time.Hour.Milliseconds()-60_000, time.Hour.Milliseconds()+1)
+		}
+	})
+}
+
+// A mark that has gone on meanwhile stays where it is.
+func TestGivingTokensBackLowersNoMark(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		g := reserved(t, store, 1000)
+		s.ok(t, "SET", redisstore.MarkKey(redisstore.DefaultPrefix), "8000000000000000")
+		require.Equal(t, renewer.StatusHeld, release(t, store, giving(g.Fence+7)).Status)
+		assert.Equal(t, "8000000000000000", s.get(t, redisstore.MarkKey(redisstore.DefaultPrefix)))
+	})
+}
+
+// Of tokens that were given, the counter goes back to the highest used, and keeps its TTL.
+func TestAReleaseGivesGivenTokensBack(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t, redisstore.FenceTTL(time.Hour))
+		_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		for used, left := range map[int64]int64{1: 0, 8e15 + 7: 7, 8e15 + 1000: 1000, 8e15 + 2000: 1000} {
+			s.ok(t, "FLUSHALL")
+			c := claim("a", "a", time.Minute)
+			c.Fence, c.Reserve = 8e15, 1000
+			require.Equal(t, 1000, acquire(t, store, c).Reserved)
+			require.Equal(t, renewer.StatusHeld, release(t, store, giving(used)).Status)
+			assert.Equal(t, strconv.FormatInt(8e15+left, 10), s.get(t, counter))
 			s.pttl(t, counter, time.Hour.Milliseconds()-60_000, time.Hour.Milliseconds())
 		}
 	})
 }
 
-// A counter that another program has taken away, or written to, is
-// left as it is, and the lock is freed all the same.
+// A counter that another program has taken away, or written to, is left as it is, and the lock is
+// freed all the same.
 func TestAReleaseBesideADamagedCounter(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		lease, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
-		for kind, damage := range map[string][]string{
-			"none": {"DEL", counter}, "string": {"SET", counter, "x9"},
-			"list": {"RPUSH", counter, "9"},
-		} {
-			reserved(t, store, 10)
-			s.ok(t, "DEL", counter)
-			s.ok(t, damage...)
-			require.Equal(t, renewer.StatusHeld, release(t, store, giving(1)).Status)
-			assert.Zero(t, s.number(t, "EXISTS", lease))
-			left, err := s.do(t, "TYPE", counter).ToString()
-			require.NoError(t, err)
-			assert.Equal(t, kind, left)
-			if kind == "string" {
-				assert.Equal(t, "x9", s.get(t, counter))
+		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
+		for _, counter := range counters() {
+			for kind, damage := range map[string][]string{
+				"none": {"DEL", counter}, "string": {"SET", counter, "x9"},
+				"list": {"RPUSH", counter, "9"},
+			} {
+				reserved(t, store, 10)
+				s.ok(t, "DEL", counter)
+				s.ok(t, damage...)
+				require.Equal(t, renewer.StatusHeld, release(t, store, giving(1)).Status)
+				assert.Zero(t, s.number(t, "EXISTS", lease))
+				left, err := s.do(t, "TYPE", counter).ToString()
+				require.NoError(t, err)
+				assert.Equal(t, kind, left, counter)
+				if kind == "string" {
+					assert.Equal(t, "x9", s.get(t, counter))
+				}
+				s.ok(t, "DEL", counter)
 			}
-			s.ok(t, "DEL", counter)
 		}
 	})
 }
