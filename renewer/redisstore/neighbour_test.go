@@ -226,10 +226,12 @@ func TestMessagesShowNoOwnerToken(t *testing.T) {
 		stand(t, store, "c")
 		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 		assert.Equal(t, "98", <-heard, "it is b's turn")
-		assert.Equal(t, "99 1000", <-heard, "and c's in a second, unless b has the lock by then")
 		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
 		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
-		assert.Equal(t, "99", <-heard)
+		for message := ""; message != "99"; { // it is c's turn
+			message = <-heard
+			assert.Regexp(t, `^99( \d+)?$`, message, "numbers only")
+		}
 		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("c")).Status)
 		assert.Empty(t, freed, "no one else heard of it")
 		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "c", 0)).Status)

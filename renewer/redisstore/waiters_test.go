@@ -130,6 +130,16 @@ func TestLineScripts(t *testing.T) {
 	})
 }
 
+// shutDown ends a keeper with the test, though the test may have failed.
+func shutDown(t *testing.T, k *renewer.Keeper) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		defer cancel()
+		assert.NoError(t, k.Shutdown(ctx))
+	})
+}
+
 // keepers are n processes, as it were: each has a store of its own.
 func (s server) keepers(t *testing.T, n int) []*renewer.Keeper {
 	t.Helper()
@@ -137,7 +147,7 @@ func (s server) keepers(t *testing.T, n int) []*renewer.Keeper {
 	for i := range all {
 		k, err := renewer.New(s.store(t), renewer.Config{TTL: 5 * time.Second, Node: fmt.Sprint(i)})
 		require.NoError(t, err)
-		t.Cleanup(func() { assert.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) })
+		shutDown(t, k)
 		all[i] = k
 	}
 	return all

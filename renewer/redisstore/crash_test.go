@@ -1,0 +1,305 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// hearers counts the processes that listen for turns.
+func (s server) hearers(t testing.TB) (n int) {
+	t.Helper()
+	for _, kind := range []string{"CHANNELS", "SHARDCHANNELS"} {
+		all, err := s.do(t, "PUBSUB", kind, "*:inbox*").AsStrSlice()
+		require.NoError(t, err)
+		n += len(all)
+	}
+	return n
+}
+
+// doomed has a waiter stand in line that never asks again, and returns what ends its process: its
+// place stays, and its inbox is heard by none.
+func (s server) doomed(t testing.TB) (die func()) {
+	t.Helper()
+	client := s.client(t)
+	store, err := redisstore.New(client)
+	require.NoError(t, err)
+	listening(t, store)
+	stand(t, store, "z")
+	return func() {
+		store.Close()
+		client.Close()
+	}
+}
+
+// crowd has waiters of separate processes stand in line, in the order of pattern: L for one that
+// lives, and D for one that is doomed. It returns what ends those, all at once.
+func (s server) crowd(
+	t *testing.T, pattern string, got chan<- *renewer.Lease,
+) (die func()) {
+	t.Helper()
+	keepers := s.keepers(t, strings.Count(pattern, "L"))
+	var ends []func()
+	for _, kind := range pattern {
+		if kind == 'L' {
+			s.waiters(t, keepers[:1], got)
+			keepers = keepers[1:]
+			continue
+		}
+		ends = append(ends, s.doomed(t))
+	}
+	return func() {
+		for _, end := range ends {
+			end()
+		}
+		require.Eventually(t, func() bool {
+			return s.hearers(t) == len(pattern)-len(ends)
+		}, patience, time.Millisecond)
+	}
+}
+
+// turns has n waiters have the lock, one after the other, and returns who had it, and how long it was
+// nobody's before.
+func (s server) turns(
+	t *testing.T, n int, free func(), got <-chan *renewer.Lease,
+) (nodes []string, idle []time.Duration) {
+	t.Helper()
+	last := int64(0)
+	for range n {
+		begun := time.Now()
+		free()
+		l := <-got
+		idle = append(idle, time.Since(begun))
+		lines := strings.Split(s.get(t, redisstore.LeaseKey(redisstore.DefaultPrefix, "a")), "\n")
+		nodes = append(nodes, lines[3])
+		require.Greater(t, l.Fence(), last)
+		last = l.Fence()
+		free = func() { require.NoError(t, l.Release(t.Context())) }
+	}
+	free()
+	return nodes, idle
+}
+
+// first are the names of the first n keepers.
+func first(n int) (nodes []string) {
+	for i := range n {
+		nodes = append(nodes, strconv.Itoa(i))
+	}
+	return nodes
+}
+
+// Processes that were killed while they waited cost the others nothing, wherever they stood: the
+// server says that none hears their inboxes.
+func TestDeadWaitersArePassedOverAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, deployment := range []string{"one server", "cluster"} {
+		for name, pattern := range map[string]string{
+			"the first":           "DLL",
+			"the second":          "LDL",
+			"all but the last":    "DDDDL",
+			"20 of 30":            "DDLDDLDDLDDLDDLDDLDDLDDLDDLDDL",
+			"20 of 30, the first": strings.Repeat("D", 20) + strings.Repeat("L", 10),
+		} {
+			if deployment == "cluster" && len(pattern) > 5 {
+				continue
+			}
+			t.Run(deployment+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				s := server{}
+				if deployment == "cluster" {
+					s = startCluster(t)
+				} else {
+					_, s = startReal(t)
+				}
+				holder := s.store(t)
+				mine(t, holder, claim("a", "a", minuteTTL))
+				got := make(chan *renewer.Lease, 30)
+				s.crowd(t, pattern, got)()
+				n := strings.Count(pattern, "L")
+				nodes, idle := s.turns(t, n, func() {
+					require.Equal(t, renewer.StatusHeld,
+						release(t, holder, hold("a", "a", 0)).Status)
+				}, got)
+				assert.Equal(t, first(n), nodes, "in the order of their places")
+				assert.Less(t, slices.Max(idle), 900*time.Millisecond, "not a turn: %v", idle)
+				assert.Zero(t, s.number(t, "EXISTS",
+					redisstore.LeaseKey(redisstore.DefaultPrefix, "a"),
+					redisstore.LineKey(redisstore.DefaultPrefix, "a")), "nothing is left")
+			})
+		}
+	}
+}
+
+// Waiters that are subscribed, and do not ask when it is their turn, cost the others one turn in
+// all, however many they are.
+func TestStuckWaitersCostOneTurn(t *testing.T) {
+	t.Parallel()
+	for name, pattern := range map[string]string{
+		"one": "DLLL", "the second": "LDLL", "five among others": "DLDLDLDLDL",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, s := startReal(t)
+			holder := s.store(t)
+			mine(t, holder, claim("a", "a", minuteTTL))
+			got := make(chan *renewer.Lease, 30)
+			s.crowd(t, pattern, got) // which do not die
+			n := strings.Count(pattern, "L")
+			nodes, idle := s.turns(t, n, func() {
+				require.Equal(t, renewer.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
+			}, got)
+			assert.ElementsMatch(t, first(n), nodes, "once each")
+			slices.Sort(idle)
+			assert.Greater(t, idle[n-1], 900*time.Millisecond, "a turn: %v", idle)
+			assert.Less(t, idle[n-1], 2*time.Second, "one turn: %v", idle)
+			assert.Less(t, idle[n-2], 900*time.Millisecond, "and no second: %v", idle)
+		})
+	}
+}
+
+// A turn that lapses gives the lock to the first to ask; a late claim by the place that had the
+// turn is behind the others.
+func TestALapsedTurnIsNoLease(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
+		mine(t, store, claim("a", "a", minuteTTL))
+		listening(t, store)
+		stand(t, store, "b")
+		stand(t, store, "c")
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		s.ok(t, "PEXPIRE", lease, "2001")
+		g := acquire(t, store, claim("a", "x", minuteTTL))
+		if g.Status == renewer.StatusTaken { // the last ms of the turn, if this machine was quick
+			assert.LessOrEqual(t, g.TTL, time.Millisecond)
+			s.ok(t, "PEXPIRE", lease, "2000")
+			g = acquire(t, store, claim("a", "x", minuteTTL))
+		}
+		require.Equal(t, renewer.StatusHeld, g.Status)
+		g = acquire(t, store, queue("b"))
+		assert.Equal(t, renewer.StatusTaken, g.Status)
+		assert.True(t, g.Queued)
+		assert.Equal(t, renewer.Holder{Node: "node-x", PID: 42, Operation: "test"}, g.Holder)
+	})
+}
+
+// A place that was passed over by mistake gets its rank back when it asks.
+func TestAPlaceKeepsItsRankThoughItWasPassedOver(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+		mine(t, store, claim("a", "a", minuteTTL))
+		listening(t, store)
+		for _, letter := range []string{"b", "c", "d"} {
+			stand(t, store, letter)
+		}
+		before, err := s.do(t, "ZRANGE", line, "0", "-1", "WITHSCORES").AsStrSlice()
+		require.NoError(t, err)
+		s.ok(t, "ZPOPMIN", line, "2")
+		stand(t, store, "c")
+		stand(t, store, "b")
+		after, err := s.do(t, "ZRANGE", line, "0", "-1", "WITHSCORES").AsStrSlice()
+		require.NoError(t, err)
+		assert.Equal(t, before, after)
+	})
+}
+
+// A server's clock that is set back lets no newcomer overtake.
+func TestNewcomersAreBehindThoughTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+		mine(t, store, claim("a", "a", minuteTTL))
+		listening(t, store)
+		stand(t, store, "b")
+		place, err := s.do(t, "ZRANGE", line, "0", "0").AsStrSlice()
+		require.NoError(t, err)
+		// stands for a clock that was an hour ahead when b came
+		s.ok(t, "ZADD", line, fmt.Sprint(time.Now().Add(time.Hour).UnixMicro()), place[0])
+		for _, letter := range []string{"c", "d", "e"} {
+			stand(t, store, letter)
+		}
+		all, err := s.do(t, "ZRANGE", line, "0", "-1").AsStrSlice()
+		require.NoError(t, err)
+		for i, letter := range []string{"b", "c", "d", "e"} {
+			assert.Equal(t, strconv.Itoa(int(letter[0])), strings.Fields(all[i])[0])
+		}
+	})
+}
+
+// starts counts the acquires that have begun.
+type starts struct {
+	renewer.NopObserver
+
+	n atomic.Int64
+}
+
+func (s *starts) AcquireStart(ctx context.Context, _ renewer.AcquireStart) context.Context {
+	s.n.Add(1)
+	return ctx
+}
+
+// A place belongs to its process: the successor of a head that leaves has the rank.
+func TestTheSuccessorOfAHeadHasItsRank(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	holder := s.store(t)
+	mine(t, holder, claim("a", "a", minuteTTL))
+	var begun starts
+	busy, err := renewer.New(s.store(t), renewer.Config{TTL: 5 * time.Second, Observer: &begun})
+	require.NoError(t, err)
+	shutDown(t, busy)
+	waits, leave := context.WithCancel(t.Context())
+	left := make(chan error)
+	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+	go func() {
+		_, err := busy.Acquire(waits, "a")
+		left <- err
+	}()
+	require.Eventually(t, func() bool {
+		return s.number(t, "ZCARD", line) == 1
+	}, patience, time.Millisecond)
+	got := make(chan *renewer.Lease, 30)
+	for range 3 {
+		go func() {
+			if l, err := busy.Acquire(context.WithoutCancel(t.Context()), "a",
+				renewer.MaxWait(patience)); assert.NoError(t, err) {
+				got <- l
+			}
+		}()
+	}
+	require.Eventually(t, func() bool { return begun.n.Load() == 4 }, patience, time.Millisecond)
+	rest := make(chan *renewer.Lease)
+	s.waiters(t, s.keepers(t, 2), rest)
+	leave()
+	require.ErrorIs(t, <-left, context.Canceled)
+	require.Equal(t, renewer.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
+	select {
+	case l := <-got:
+		require.NoError(t, l.Release(t.Context()))
+	case <-rest:
+		t.Error("the successor has lost the rank")
+	}
+	for range 4 {
+		select {
+		case l := <-got:
+			require.NoError(t, l.Release(t.Context()))
+		case l := <-rest:
+			require.NoError(t, l.Release(t.Context()))
+		}
+	}
+}
