@@ -114,10 +114,7 @@ func (s *Store) setWindows() {
 func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 	s.mark(claims)
 	presents := s.inbox.present(claims)
-	var begun time.Time
-	if presents {
-		begun = time.Now()
-	}
+	begun := time.Now()
 	var grants []renewer.Grant
 	if len(claims) == 1 && s.codec.coalesces() && s.codec.plain(&claims[0]) {
 		grants = s.acquires.doThrough(ctx, s.acquiring.of(0), claims)
@@ -130,8 +127,11 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 		}
 		grants = job.grants
 	}
-	if presents {
+	// A place has its turn's length from when it is first presented: after a refusal without it.
+	if presents || len(grants) == 1 && grants[0].Status == renewer.StatusTaken {
 		s.inbox.took(time.Since(begun))
+	}
+	if presents {
 		s.inbox.settle(claims, grants)
 	}
 	return grants
