@@ -35,6 +35,7 @@ func (s server) doomed(t testing.TB) (die func()) {
 	client := s.client(t)
 	store, err := redisstore.New(client)
 	require.NoError(t, err)
+	t.Cleanup(store.Close)
 	listening(t, store)
 	stand(t, store, "z")
 	return func() {

@@ -1,0 +1,161 @@
+package redisstore_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/proxy"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// Whatever happens to the server while ten wait, each of them has the lock in the end, and soon.
+func TestNoWaiterIsLost(t *testing.T) {
+	t.Parallel()
+	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+	for name, happens := range map[string]func(t *testing.T, redis *redistest.Server, s *server){
+		"restart": func(t *testing.T, redis *redistest.Server, s *server) {
+			redis.Kill()
+			require.NoError(t, redis.Restart())
+			s.admin = redis.Client(t)
+		},
+		"SCRIPT FLUSH": func(t *testing.T, _ *redistest.Server, s *server) {
+			s.ok(t, "SCRIPT", "FLUSH")
+		},
+		"CLIENT KILL TYPE pubsub": func(t *testing.T, _ *redistest.Server, s *server) {
+			s.ok(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		},
+		"CLIENT KILL TYPE normal": func(t *testing.T, _ *redistest.Server, s *server) {
+			s.ok(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		},
+		"FLUSHALL": func(t *testing.T, _ *redistest.Server, s *server) { s.ok(t, "FLUSHALL") },
+		"the line is gone": func(t *testing.T, _ *redistest.Server, s *server) {
+			s.ok(t, "DEL", line)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redis, s := startReal(t)
+			holder := s.store(t)
+			mine(t, holder, claim("a", "a", minuteTTL))
+			const n = 10
+			got := make(chan *renewer.Lease, n)
+			s.waiters(t, s.keepers(t, n), got)
+			happens(t, redis, &s)
+			begun := time.Now()
+			require.Eventually(t, func() bool { // unless it is gone already
+				return release(t, holder, hold("a", "a", 0)).Err == nil
+			}, patience, 10*time.Millisecond)
+			last := int64(0)
+			for range n {
+				select {
+				case l := <-got:
+					assert.Greater(t, l.Fence(), last)
+					last = l.Fence()
+					err := l.Release(t.Context())
+					if name != "restart" && name != "CLIENT KILL TYPE normal" {
+						require.NoError(t, err)
+					} // otherwise its connection may have ended: the clean-up frees the lock
+				case <-time.After(patience):
+					t.Fatal("a waiter is lost")
+				}
+			}
+			assert.Less(t, time.Since(begun), patience)
+			assert.Zero(t, s.number(t, "EXISTS", line))
+		})
+	}
+}
+
+// Rights that are taken away while waiters stand in line, and given back, lose no waiter: without
+// them the lines are as good as empty.
+func TestRightsOfLinesTakenAway(t *testing.T) {
+	t.Parallel()
+	for name, rights := range map[string][2]string{
+		"-zpopmin": {"-zpopmin", "+zpopmin"},
+		"-zadd":    {"-zadd", "+zadd"},
+		"-zrange":  {"-zrange", "+zrange"},
+		"-exists":  {"-exists", "+exists"},
+		"-zrem":    {"-zrem", "+zrem"},
+		"channels": {"resetchannels", "&" + redisstore.DefaultPrefix + "{*"},
+		"-publish": {"-publish", "+publish"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, s := startReal(t)
+			all := strings.Fields(redisstore.Rights + " " + redisstore.LineRights)
+			holder, err := redisstore.New(s.user(t, redisstore.DefaultPrefix, all...))
+			require.NoError(t, err)
+			t.Cleanup(holder.Close)
+			mine(t, holder, claim("a", "a", minuteTTL))
+			const n = 3
+			got := make(chan *renewer.Lease, n)
+			s.waiters(t, s.keepers(t, n), got) // by another user, who keeps all rights
+			s.ok(t, "ACL", "SETUSER", "locks", rights[0])
+			answer := release(t, holder, hold("a", "a", 0))
+			if name != "-publish" && name != "channels" {
+				assert.Equal(t, renewer.Answer{Status: renewer.StatusHeld}, answer)
+			}
+			s.ok(t, "ACL", "SETUSER", "locks", rights[1])
+			begun := time.Now()
+			for range n {
+				require.NoError(t, (<-got).Release(t.Context()))
+			}
+			assert.Less(t, time.Since(begun), patience, "by their polls, if they hear of nothing")
+			lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
+			assert.Zero(t, s.number(t, "EXISTS", lease))
+
+			mine(t, holder, claim("a", "a", minuteTTL))
+			s.waiters(t, s.keepers(t, 1), got)
+			begun = time.Now()
+			require.Equal(t, renewer.Answer{Status: renewer.StatusHeld},
+				release(t, holder, hold("a", "a", 0)))
+			require.NoError(t, (<-got).Release(t.Context()))
+			assert.Less(t, time.Since(begun), 900*time.Millisecond, "as ever")
+		})
+	}
+}
+
+// A place that is far away from the server has as long a turn as it needs.
+func TestATurnIsLongerThanAClaimTakes(t *testing.T) {
+	t.Parallel()
+	redis, s := startReal(t)
+	holder := s.store(t)
+	mine(t, holder, claim("a", "a", minuteTTL))
+	link := proxy.Start(t, redis.Addr())
+	far := s
+	far.option.InitAddress = []string{link.Addr()}
+	k, err := renewer.New(far.store(t), renewer.Config{TTL: 15 * time.Second})
+	require.NoError(t, err)
+	shutDown(t, k)
+	link.Delay(700 * time.Millisecond)
+	got := make(chan *renewer.Lease, 1)
+	go func() {
+		if l, err := k.Acquire(context.WithoutCancel(t.Context()), "a",
+			renewer.MaxWait(time.Minute)); assert.NoError(t, err) {
+			got <- l
+		}
+	}()
+	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+	require.Eventually(t, func() bool {
+		return s.number(t, "ZCARD", line) == 1
+	}, 2*patience, time.Millisecond)
+	near := make(chan *renewer.Lease, 1)
+	s.waiters(t, s.keepers(t, 1), near)
+	require.Equal(t, renewer.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
+	turn := strings.Split(s.get(t, redisstore.LeaseKey(redisstore.DefaultPrefix, "a")), "\n")[1]
+	assert.Equal(t, "4000", turn, "at least half a second and two round trips")
+	select {
+	case l := <-got:
+		link.Delay(0)
+		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, (<-near).Release(t.Context()))
+	case <-near:
+		t.Fatal("the near one has overtaken it")
+	}
+}
