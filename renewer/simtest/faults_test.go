@@ -12,4 +12,10 @@ type faults struct {
 	grantsAnew bool
 	// forgetsReserved: tokens reserved for hand-offs are granted again.
 	forgetsReserved bool
+	// turnTwice: a place that has claimed the name may claim it again, by another owner.
+	turnTwice bool
+	// turnForTheDead: a turn that is not used does not lapse.
+	turnForTheDead bool
+	// twoMarks: tokens of one name come from two marks.
+	twoMarks bool
 }

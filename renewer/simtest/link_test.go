@@ -16,16 +16,27 @@ type link struct {
 	process int
 	cut     *spells
 
-	mu    sync.Mutex
-	count map[string]int // requests so far, by operation and name
-	watch map[*watch]struct{}
+	inbox int // its number, which another life of the process does not have
+
+	mu      sync.Mutex
+	count   map[string]int // requests so far, by operation and name
+	watch   map[*watch]struct{}
+	listens bool                // its inbox is open
+	places  map[uint64]*placeOf // that it may have on the server
+}
+
+// placeOf is a place as its link knows it.
+type placeOf struct {
+	name  string
+	since time.Duration // when it came, by the server's clock; 0 as long as that is unknown
 }
 
 var _ renewer.Store = (*link)(nil)
 
 func newLink(w *world, process int) *link {
 	return &link{
-		w: w, process: process, count: map[string]int{}, watch: map[*watch]struct{}{},
+		w: w, process: process, inbox: process, count: map[string]int{},
+		watch: map[*watch]struct{}{}, places: map[uint64]*placeOf{},
 		cut: w.plan.spells(w.plan.cuts, "cut", process),
 	}
 }
@@ -76,7 +87,7 @@ func (l *link) call(ctx context.Context, op, name string, r *request) (reply, er
 		return reply{}, err
 	}
 	f := l.fate(op, name)
-	r.process, r.sent = l.process, l.w.now()
+	r.process, r.inbox, r.sent = l.process, l.inbox, l.w.now()
 	replied := make(chan reply, 1)
 	var told <-chan time.Time
 	if f.lost || f.replyLost {
@@ -138,8 +149,12 @@ func (l *link) arrive(r *request, f fate, replied chan<- reply) {
 }
 
 func (l *link) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-	p, err := l.call(ctx, "acquire", claims[0].Name, &request{claims: slices.Clone(claims)})
-	if err != nil {
+	r := &request{claims: slices.Clone(claims)}
+	l.present(r)
+	p, err := l.call(ctx, "acquire", claims[0].Name, r)
+	if err == nil {
+		l.settle(r, p)
+	} else {
 		p.grants = make([]renewer.Grant, len(claims))
 		for i := range p.grants {
 			p.grants[i].Err = err
@@ -153,7 +168,9 @@ func (l *link) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer
 }
 
 func (l *link) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return l.holds(ctx, "release", &request{holds: slices.Clone(holds)})
+	r := &request{holds: slices.Clone(holds)}
+	l.giveUp(r)
+	return l.holds(ctx, "release", r)
 }
 
 func (l *link) holds(ctx context.Context, op string, r *request) []renewer.Answer {

@@ -38,8 +38,8 @@ var engineFaults = []engineFault{
 	}},
 	{"each question has an owner token of its own", []kind{lapsed, falseLoss}, []edit{
 		{
-			"contend.go", "request, reserve := c.beginRequest(",
-			"if PLANTED { l.owner = newOwner() }; request, reserve := c.beginRequest(",
+			"contend.go", "request, reserve, place := c.beginRequest(",
+			"if PLANTED { l.owner = newOwner() }; request, reserve, place := c.beginRequest(",
 		},
 	}},
 	{"a late answer revives", []kind{revived}, []edit{
@@ -81,8 +81,8 @@ var engineFaults = []engineFault{
 	}},
 	{"an unanswered acquire is not freed", []kind{lapsed}, []edit{
 		{
-			"acquire.go", "if c.unsettled != 0 || c.queued {",
-			"if (c.unsettled != 0 || c.queued) && !PLANTED {",
+			"acquire.go", "if c.unsettled != 0 || place != 0 {",
+			"if (c.unsettled != 0 || place != 0) && !PLANTED {",
 		},
 	}},
 	{"an unanswered acquire is freed only once", []kind{lapsed}, []edit{
@@ -120,7 +120,7 @@ var engineFaults = []engineFault{
 	{"the next in line is not told", []kind{hang}, []edit{
 		{
 			"keeper.go", "next.answer <- nil",
-			"if PLANTED { return nothing }; next.answer <- nil",
+			"if PLANTED { return nothing, 0 }; next.answer <- nil",
 		},
 	}},
 	{"a shutdown frees without telling", untrue, []edit{

@@ -12,8 +12,10 @@ import (
 // request is one to the server, as it travels.
 type request struct {
 	process  int
+	inbox    int // of its link
 	sent     time.Duration
 	claims   []renewer.Claim // of an Acquire
+	since    []time.Duration // when the places of claims came, by the server's clock; 0: unknown
 	holds    []renewer.Hold  // of a Renew or a Release
 	renew    bool
 	answered atomic.Bool // its caller has had a reply to it
@@ -24,15 +26,15 @@ type request struct {
 func (r *request) String() string {
 	var b strings.Builder
 	for _, c := range r.claims {
-		fmt.Fprintf(&b, "acquire %q for %.6s, TTL %v, %d more tokens ", c.Name, c.Owner, c.TTL,
-			c.Reserve)
+		fmt.Fprintf(&b, "acquire %q for %.6s from place %d, TTL %v, %d more tokens ", c.Name,
+			c.Owner, c.Place, c.TTL, c.Reserve)
 	}
 	for _, h := range r.holds {
-		fmt.Fprintf(&b, "%s %q of %.6s, TTL %v, keep %v ",
+		fmt.Fprintf(&b, "%s %q of %.6s with place %d, TTL %v, keep %v ",
 			map[bool]string{
 				true:  "renew",
 				false: "release",
-			}[r.renew], h.Name, h.Owner, h.TTL, h.Keep)
+			}[r.renew], h.Name, h.Owner, h.Place, h.TTL, h.Keep)
 	}
 	return b.String()
 }
@@ -40,6 +42,7 @@ func (r *request) String() string {
 // reply is the server's, of which one half is filled.
 type reply struct {
 	grants  []renewer.Grant
+	since   []time.Duration // when the places of claims came
 	answers []renewer.Answer
 }
 

@@ -7,31 +7,40 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// server is a model of one: keys with a TTL by its own clock, in whole milliseconds; a counter
-// of tokens for each name; and comparisons of owner tokens. It keeps a book of every tenure.
+// server is a model of one: keys with a TTL by its own clock, in whole milliseconds; fencing
+// tokens by a mark; and comparisons of owner tokens. It keeps a book of every tenure.
 type server struct {
-	clock  clock
 	faults faults
 	report func(kind, string, ...any)
 	count  func(event)
-	// for which the first in line has a name that is freed; 0: there are no lines
-	turn time.Duration
-	free func(name string) // tells those who watch it
+	turn   time.Duration // of the first in line; 0: there are no lines
+	// tell sends a message to the inbox of a place, to ask for a name now or after a time, and
+	// reports whether anybody hears it. tellAll tells all who wait without a place.
+	tell    func(name string, p place, after time.Duration) bool
+	tellAll func(name string)
 
-	mu      sync.Mutex
-	keys    map[string]*tenure
-	fences  map[string]int64
+	mu     sync.Mutex
+	clock  clock
+	keys   map[string]*tenure
+	tokens fenceTokens
+	turns  map[string]*turn
+	lines  map[string][]rank
+	came   map[place]time.Duration // since when each stands in its line
+	// era is how often data was lost that the clock could not make up for.
+	era     int
 	book    map[string][]*tenure
-	lines   map[string][]place
 	renewed map[string]int          // how often, by name
 	closed  map[int][]time.Duration // when the keepers of a process were shut down
 }
 
 func newServer(c clock, f faults, report func(kind, string, ...any), count func(event)) *server {
 	return &server{
-		clock: c, faults: f, report: report, count: count, free: func(string) {},
-		keys: map[string]*tenure{}, fences: map[string]int64{}, book: map[string][]*tenure{},
-		lines: map[string][]place{}, renewed: map[string]int{}, closed: map[int][]time.Duration{},
+		clock: c, faults: f, report: report, count: count,
+		tell:    func(string, place, time.Duration) bool { return true },
+		tellAll: func(string) {},
+		keys:    map[string]*tenure{}, tokens: fenceTokens{faults: f, ahead: map[string]ahead{}},
+		turns: map[string]*turn{}, lines: map[string][]rank{}, came: map[place]time.Duration{},
+		book: map[string][]*tenure{}, renewed: map[string]int{}, closed: map[int][]time.Duration{},
 	}
 }
 
@@ -41,7 +50,9 @@ func (s *server) carryOut(r *request, now time.Duration) reply {
 	defer s.mu.Unlock()
 	var p reply
 	for i := range r.claims {
-		p.grants = append(p.grants, s.acquire(r, &r.claims[i], now))
+		from := rank{place{r.inbox, r.claims[i].Place}, r.since[i]}
+		p.grants = append(p.grants, s.acquire(r, &r.claims[i], from, now))
+		p.since = append(p.since, s.came[from.place])
 	}
 	for i := range r.holds {
 		p.answers = append(p.answers, s.hold(r, &r.holds[i], now))
@@ -68,16 +79,20 @@ func (s *server) live(name string, now time.Duration) *tenure {
 }
 
 func (s *server) hold(r *request, h *renewer.Hold, now time.Duration) renewer.Answer {
-	t := s.live(h.Name, now)
-	if !r.renew {
-		s.leave(h.Name, h.Owner)
+	if h.Place != 0 && !r.renew {
+		s.giveUp(h.Name, place{r.inbox, h.Place}, now)
 	}
+	t := s.live(h.Name, now)
 	switch {
 	case t == nil: // lapsed: nobody has told those who wait
-		if !r.renew {
+		switch {
+		case s.turnOf(h.Name, now) != nil:
+			return renewer.Answer{Status: renewer.StatusTaken}
+		case r.renew:
+			s.wake(h.Name)
+		default:
 			s.pass(h.Name, now)
 		}
-		s.free(h.Name)
 		return renewer.Answer{Status: renewer.StatusGone}
 	case t.owner != h.Owner && (r.renew || !s.faults.freesAnybodys):
 		return renewer.Answer{Status: renewer.StatusTaken}
@@ -85,16 +100,15 @@ func (s *server) hold(r *request, h *renewer.Hold, now time.Duration) renewer.An
 		s.renew(t, h, now)
 		return renewer.Answer{Status: renewer.StatusHeld}
 	}
-	s.giveBack(t, h)
+	s.tokens.giveBack(t, h, s.micros(now))
 	switch {
 	case h.Keep > 0:
 		t.until, t.kept = s.shown(now)+h.Keep, true
-		s.free(h.Name)
+		s.wake(h.Name)
 	default:
 		t.end(now, true)
 		delete(s.keys, h.Name)
 		s.pass(h.Name, now)
-		s.free(h.Name)
 	}
 	return renewer.Answer{Status: renewer.StatusHeld}
 }

@@ -29,6 +29,7 @@ const (
 	cancelled    event = "calls cancelled"
 	extended     event = "leases extended"
 	turnsInLine  event = "turns in the store's line"
+	turnsLapsed  event = "turns lapsed"
 	tripped      event = "panics of observers"
 	believed     event = "grants to callers"
 	lostLease    event = "leases lost: " // and the reason
@@ -40,7 +41,7 @@ const (
 
 // everything must have happened in a run of the whole budget.
 var everything = []event{
-	believed, granted, handedOver, renewed, turnsInLine, requestLost, replyLost, copyActed, cutOff,
+	believed, granted, handedOver, renewed, turnsInLine, turnsLapsed, requestLost, replyLost, copyActed, cutOff,
 	frozenAt, lateActed, wakeLost, shutDown, leftToLapse, tripped,
 	refusedCall, cancelled, extended, expiredLoss, maxHoldLoss, abandonLoss, shutdownLoss,
 }

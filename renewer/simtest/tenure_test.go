@@ -10,6 +10,7 @@ import (
 type tenure struct {
 	name, owner string
 	process     int
+	place       place         // from which it was claimed, if any
 	low, high   int64         // the fencing tokens that are the owner's
 	ttl         time.Duration // of the claim
 	from        time.Duration
@@ -17,7 +18,8 @@ type tenure struct {
 	over        bool
 	to          time.Duration // when over
 	released    bool          // rather than lapsed
-	turn        bool          // of the first in line, which has not claimed it yet
+	era         int           // see [server.era]
+	disturbed   bool          // the server has lost it, or its clock or renewals since
 	kept        bool          // for as long as the owner wanted: it is to lapse
 	copied      *request      // of which it was granted to a copy; nil if to the first to arrive
 }
@@ -31,10 +33,10 @@ func (t *tenure) String() string {
 		t.process, t.low, t.high, t.from, end)
 }
 
-// mayLapse reports whether nobody is to free it: nobody has claimed it, the owner wanted it
+// mayLapse reports whether nobody is to free it: the owner wanted it
 // so, or has had an answer to the request, and can't know of the copy that came later.
 func (t *tenure) mayLapse() bool {
-	return t.turn || t.kept || t.copied != nil && t.copied.answered.Load()
+	return t.disturbed || t.kept || t.copied != nil && t.copied.answered.Load()
 }
 
 // end settles that the tenure is over.

@@ -1,8 +1,11 @@
 package simtest_test
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // watch is one subscription.
@@ -18,18 +21,22 @@ func (w *watch) call(err error) {
 	}
 }
 
-// Watch wakes once when it is set up, and later on each release of which the message gets through.
+// Watch wakes once when it is set up, and later on each message that gets through: on those to the
+// places of this link, or, while it has none for the name, on those that are for all. The first one
+// opens the inbox, and has all who wait ask.
 func (l *link) Watch(name string, wake func(error)) (stop func()) {
 	w := &watch{name: name, wake: wake}
 	l.mu.Lock()
 	l.watch[w] = struct{}{}
 	l.mu.Unlock()
 	time.AfterFunc(l.fate("watch", name).out, func() {
-		if l.open() {
-			w.call(nil)
+		if !l.open() {
+			w.call(errReset)
 			return
 		}
-		w.call(errReset)
+		if !l.listen() {
+			w.call(nil)
+		}
 	})
 	return func() {
 		w.stopped.Store(true)
@@ -39,8 +46,115 @@ func (l *link) Watch(name string, wake func(error)) (stop func()) {
 	}
 }
 
-// publish sends the message that a name is free, which may be lost, or doubled.
-func (l *link) publish(name string) {
+// listen opens the inbox, and reports whether it was closed.
+func (l *link) listen() bool {
+	l.mu.Lock()
+	opened := !l.listens
+	l.listens = true
+	l.mu.Unlock()
+	if opened {
+		l.wakeAll(nil)
+	}
+	return opened
+}
+
+// wakeAll tells all watches.
+func (l *link) wakeAll(err error) {
+	l.mu.Lock()
+	all := make([]*watch, 0, len(l.watch))
+	for w := range l.watch {
+		all = append(all, w)
+	}
+	l.mu.Unlock()
+	for _, w := range all {
+		w.call(err)
+	}
+}
+
+// present notes the places of claims, and tells since when they stand in line. As long as the inbox
+// is not open, a claim has none.
+func (l *link) present(r *request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.since = make([]time.Duration, len(r.claims))
+	for i := range r.claims {
+		c := &r.claims[i]
+		if c.Place == 0 {
+			continue
+		}
+		if !l.listens || l.w.plan.turn == 0 {
+			c.Place = 0
+			continue
+		}
+		p := l.places[c.Place]
+		if p == nil {
+			p = &placeOf{name: c.Name}
+			l.places[c.Place] = p
+		}
+		r.since[i] = p.since
+	}
+}
+
+// settle notes what became of the places of claims.
+func (l *link) settle(r *request, p reply) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range r.claims {
+		n := r.claims[i].Place
+		switch o := l.places[n]; {
+		case o == nil:
+		case p.grants[i].Status == renewer.StatusHeld:
+			delete(l.places, n)
+		case p.grants[i].Queued:
+			o.since = p.since[i]
+		}
+	}
+}
+
+// giveUp forgets the places that a release gives up, whether or not it was answered.
+func (l *link) giveUp(r *request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range r.holds {
+		delete(l.places, r.holds[i].Place)
+	}
+}
+
+// hear takes a message to a place, to ask now or after a time.
+func (l *link) hear(name string, number uint64, after time.Duration) {
+	l.deliver(name, after, func(w *watch) {
+		l.mu.Lock()
+		wanted := l.places[number] != nil
+		l.mu.Unlock()
+		if wanted {
+			w.call(nil)
+		}
+	})
+}
+
+// hearAll takes the message that a name is free, which those hear who have no place.
+func (l *link) hearAll(name string) {
+	l.mu.Lock()
+	placed := slices.ContainsFunc(l.placesFor(name), func(p *placeOf) bool { return p.since != 0 })
+	l.mu.Unlock()
+	if !placed {
+		l.deliver(name, 0, func(w *watch) { w.call(nil) })
+	}
+}
+
+// placesFor are the places that this link has for a name. Under l.mu.
+func (l *link) placesFor(name string) []*placeOf {
+	var all []*placeOf
+	for _, p := range l.places {
+		if p.name == name {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// deliver brings a message to the watches of a name, unless it is lost. It may come twice.
+func (l *link) deliver(name string, after time.Duration, to func(*watch)) {
 	f := l.fate("publish", name)
 	if f.lost || !l.open() {
 		l.w.tally.count(wakeLost)
@@ -52,9 +166,9 @@ func (l *link) publish(name string) {
 		if w.name != name {
 			continue
 		}
-		time.AfterFunc(f.out, func() { w.call(nil) })
+		time.AfterFunc(f.out+after, func() { to(w) })
 		if f.copied > 0 {
-			time.AfterFunc(f.out+f.copied, func() { w.call(nil) })
+			time.AfterFunc(f.out+after+f.copied, func() { to(w) })
 		}
 	}
 }

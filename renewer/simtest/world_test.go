@@ -30,9 +30,13 @@ func newWorld(p plan) *world {
 	w.server = newServer(clock{offset: d.between(0, 1000*time.Hour), drift: p.drift}, p.faults,
 		w.ledger.violate, w.tally.count)
 	w.server.turn = p.turn
-	w.server.free = func(name string) {
+	w.server.tell = func(name string, p place, after time.Duration) bool {
+		w.processes[p.inbox].link.hear(name, p.number, after)
+		return true
+	}
+	w.server.tellAll = func(name string) {
 		for _, p := range w.processes {
-			p.link.publish(name)
+			p.link.hearAll(name)
 		}
 	}
 	w.ledger.open = map[lot]*belief{}
