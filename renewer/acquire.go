@@ -93,6 +93,7 @@ func (c *call) rescue() {
 	if c.reserves && !over && l.tokens == nil {
 		l.tokens = new(tokens) // some may have been granted
 	}
+	k.queues.keepPlace(l, c.place)
 	k.mu.Unlock()
 	if over {
 		return
@@ -114,6 +115,9 @@ func (c *call) run(ctx context.Context) (sent instant, err error) {
 	if err != nil {
 		c.l.dropContext()
 		k.mu.Lock()
+		if c.unsettled != 0 {
+			k.queues.keepPlace(c.l, c.place)
+		}
 		left, place := k.leaveLocked(c.l)
 		k.mu.Unlock()
 		left()

@@ -15,7 +15,7 @@ const (
 )
 
 // see notes what the store answered while the lock was not ours, and whether our place may stand
-// in its line; refuses those behind who do not wait; and has the store watch the name.
+// in its line by now; refuses those behind who do not wait; and has the store watch the name.
 func (c *call) see(info holderInfo, queued bool) {
 	c.seen = info
 	k := c.k
@@ -28,7 +28,11 @@ func (c *call) see(info holderInfo, queued bool) {
 		k.mu.Unlock()
 		return
 	}
-	q.seen, q.place, q.queued = info, c.place, queued
+	q.seen = info
+	if !c.request.try {
+		// what was asked from it before and not answered now has not left the line
+		q.place, q.queued = c.place, queued || info.err != nil && q.queued
+	}
 	refused := q.removeTries()
 	watches := !c.request.try && info.err == nil && q.watch.begin()
 	k.mu.Unlock()

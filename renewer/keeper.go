@@ -52,17 +52,9 @@ func (k *Keeper) Config() Config { return k.cfg }
 // half, so that leases taken together do not beat together; later ones keep that distance.
 func (k *Keeper) spread() time.Duration { return k.cfg.Heartbeat/2 + jitter(k.cfg.Heartbeat/2) }
 
-// leave takes l from the front of its queue, where the first waiter comes instead. It does nothing
-// for a lease that is not there.
-func (k *Keeper) leave(l *Lease) {
-	k.mu.Lock()
-	done, _ := k.leaveLocked(l)
-	k.mu.Unlock()
-	done()
-}
-
-// leaveLocked is leave under k.mu. done is to be called without the lock. place is the place that
-// the store has in its line and that no caller wants any more, 0 for none.
+// leaveLocked takes l from the front of its queue, where the first waiter comes instead. It does
+// nothing for a lease that is not there. done is to be called without the lock. place is the place
+// that the store may have in its line and that no caller wants any more, 0 for none. Under k.mu.
 func (k *Keeper) leaveLocked(l *Lease) (done func(), place uint64) {
 	next, over := k.queues.leave(l)
 	if next != nil {

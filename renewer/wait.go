@@ -100,8 +100,13 @@ func (c *call) stepOut(w *waiter) {
 		c.seen, _ = k.lastSeen(w.l.name)
 		k.queues.of(w.l.name).remove(w)
 	}
+	left, place := k.leaveLocked(w.l) // no effect unless it is the head
 	k.mu.Unlock()
-	k.leave(w.l) // no effect unless it is the head
+	left()
+	if place != 0 { // of a head before
+		w.l.owner = newOwner()
+		k.cleaner.disown(w.l.orphan(Hold{Name: w.l.name, Owner: w.l.owner, Place: place}), 0)
+	}
 }
 
 // lastSeen is what a caller behind the front of a name hears when it may not wait. known reports

@@ -79,6 +79,16 @@ func (qs *waitQueues) need(name string) *waitQueue {
 	return q
 }
 
+// keepPlace leaves the place from which a head has asked to its queue, for the store may have it in
+// its line. It does nothing for a lease that is no head.
+func (qs *waitQueues) keepPlace(l *Lease, place uint64) {
+	if place == 0 || qs.fronts[l.name].head != l {
+		return
+	}
+	q := qs.need(l.name)
+	q.place, q.queued = place, true
+}
+
 // drop forgets the queue of a name, in which no caller waits any more.
 func (qs *waitQueues) drop(name string) { delete(qs.queues, name) }
 

@@ -89,6 +89,7 @@ func (t table) acquire(c renewer.Claim, a answer, r *row, now time.Time) renewer
 		g.Fence = r.fence
 		r.extend(now.Add(c.TTL))
 	case renewer.StatusTaken:
+		g.Queued = g.Queued && c.Place != 0
 		if r.owner == "" || r.owner == c.Owner {
 			r.give(g, now)
 		}

@@ -1,0 +1,261 @@
+package renewer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// inLine is the answer of a store in whose line a claim's place stands.
+var inLine = script.Taken(other, time.Hour).Queued()
+
+// waits acquires in the background, and frees what it gets at once.
+func waits(ctx context.Context, k *renewer.Keeper, opts ...renewer.Option) <-chan error {
+	done := background(func() error {
+		l, err := k.Acquire(ctx, "a", opts...)
+		return errors.Join(err, releaseIf(l))
+	})
+	synctest.Wait()
+	return done
+}
+
+// claimOf is the claim of the last question, after n of them.
+func claimOf(t *testing.T, s *script.Store, n int) renewer.Claim {
+	t.Helper()
+	calls := s.Calls(script.Acquire)
+	require.Len(t, calls, n)
+	return calls[n-1].Claims[0]
+}
+
+// givenUp are the places that were given up, and when.
+func givenUp(s *script.Store) (places []uint64, at []time.Time) {
+	for _, c := range s.Calls(script.Release) {
+		for _, h := range c.Holds {
+			if h.Place != 0 {
+				places, at = append(places, h.Place), append(at, c.At)
+			}
+		}
+	}
+	return places, at
+}
+
+// The place is the queue's: it outlives the heads that ask from it, one after the other, and is
+// given up once, when the last one leaves.
+func TestAPlaceOutlivesItsHead(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Mute(true)
+		s.Default(script.Acquire, inLine)
+		begun := time.Now()
+		first := waits(t.Context(), k, renewer.MaxWait(time.Second))
+		second := waits(t.Context(), k, renewer.MaxWait(2*time.Second))
+		a := claimOf(t, s, 1)
+		require.NotZero(t, a.Place)
+
+		require.ErrorIs(t, <-first, renewer.ErrHeld)
+		synctest.Wait()
+		b := claimOf(t, s, 2)
+		assertInstant(t, begun.Add(time.Second), s.Calls(script.Acquire)[1].At, "asked at once")
+		assert.Equal(t, a.Place, b.Place)
+		assert.NotEqual(t, a.Owner, b.Owner, "a place is no owner")
+		assert.Empty(t, s.Calls(script.Release), "a caller wants the place")
+
+		require.ErrorIs(t, <-second, renewer.ErrHeld)
+		pass(time.Minute)
+		places, at := givenUp(s)
+		require.Equal(t, []uint64{a.Place}, places)
+		assertInstant(t, begun.Add(2*time.Second), at[0], "given up at once")
+		assert.Equal(t, b.Owner, s.Calls(script.Release)[0].Holds[0].Owner)
+	})
+}
+
+// A grant uses the place up.
+func TestAGrantUsesThePlaceUp(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Mute(true)
+		s.Script(script.Acquire, inLine, script.Held())
+		first := waits(t.Context(), k)
+		a := claimOf(t, s, 1)
+		s.Mute(false)
+		s.Wake("a", nil)
+		require.NoError(t, <-first)
+		assert.Equal(t, a.Place, claimOf(t, s, 2).Place, "asked again from where it stands")
+		s.Mute(true)
+		s.Default(script.Acquire, inLine)
+		second := waits(t.Context(), k, renewer.MaxWait(time.Second))
+		b := claimOf(t, s, 3)
+		assert.NotEqual(t, a.Place, b.Place)
+		require.ErrorIs(t, <-second, renewer.ErrHeld)
+		synctest.Wait()
+		places, _ := givenUp(s)
+		require.Equal(t, []uint64{b.Place}, places)
+	})
+}
+
+// A caller that does not wait wants no place, and leaves that of the queue alone, even if it comes
+// to its front.
+func TestATryHasNoPlace(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Mute(true)
+		s.Default(script.Acquire, inLine)
+		_, err := k.TryAcquire(t.Context(), "a")
+		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.Zero(t, claimOf(t, s, 1).Place)
+
+		s.Script(script.Acquire, script.Pass().Late(time.Minute))
+		ctx, leave := context.WithCancel(t.Context())
+		head := waits(ctx, k)
+		a := claimOf(t, s, 2)
+		try := background(func() error {
+			_, err := k.TryAcquire(t.Context(), "a")
+			return err
+		})
+		synctest.Wait()
+		last := waits(t.Context(), k, renewer.MaxWait(time.Second))
+		leave()
+		require.ErrorIs(t, <-head, context.Canceled)
+		require.ErrorIs(t, <-try, renewer.ErrHeld)
+		synctest.Wait()
+		assert.Zero(t, s.Calls(script.Acquire)[2].Claims[0].Place)
+		assert.Equal(t, a.Place, claimOf(t, s, 4).Place, "which the store may have in its line")
+		require.ErrorIs(t, <-last, renewer.ErrHeld)
+		synctest.Wait()
+		places, _ := givenUp(s)
+		require.Equal(t, []uint64{a.Place}, places)
+	})
+}
+
+// What the store has not answered, it may have put into its line.
+func TestAPlaceThatMayStandInLineIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		steps []script.Step
+		want  bool
+	}{
+		"in line":                            {[]script.Step{inLine}, true},
+		"not in line":                        {[]script.Step{script.Taken(other, time.Hour)}, false},
+		"unanswered":                         {[]script.Step{script.Hang()}, true},
+		"failed":                             {[]script.Step{script.Fail(errDown)}, true},
+		"not sent":                           {[]script.Step{script.Fail(errDown).Unsent()}, false},
+		"in line, and then failed":           {[]script.Step{inLine, script.Fail(errDown)}, true},
+		"in line, and then not sent":         {[]script.Step{inLine, script.Fail(errDown).Unsent()}, true},
+		"in line, and then passed over":      {[]script.Step{inLine, script.Taken(other, time.Hour)}, false},
+		"not in line, and then not answered": {[]script.Step{script.Taken(other, time.Hour), script.Hang()}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				s.Mute(true)
+				s.Script(script.Acquire, test.steps...)
+				s.Default(script.Acquire, test.steps[len(test.steps)-1])
+				ctx, leave := context.WithCancel(t.Context())
+				done := waits(ctx, k)
+				for range test.steps[1:] {
+					s.Mute(false)
+					s.Wake("a", nil)
+					s.Mute(true)
+					synctest.Wait()
+				}
+				place := s.Calls(script.Acquire)[0].Claims[0].Place
+				require.Len(t, s.Calls(script.Acquire), len(test.steps))
+				leave()
+				require.ErrorIs(t, <-done, context.Canceled)
+				synctest.Wait()
+				places, _ := givenUp(s)
+				if !test.want {
+					require.Empty(t, places)
+					return
+				}
+				require.Equal(t, []uint64{place}, places)
+			})
+		})
+	}
+}
+
+// A waiter that comes to the front in the moment in which it leaves gives the place up as well.
+func TestAllLeaveAtOnce(t *testing.T) {
+	t.Parallel()
+	for i := range 30 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				s.Mute(true)
+				s.Default(script.Acquire, inLine)
+				ctx, leave := context.WithCancel(t.Context())
+				calls := []<-chan error{waits(ctx, k), waits(ctx, k), waits(ctx, k)}
+				place := claimOf(t, s, 1).Place
+				leave()
+				for _, c := range calls {
+					require.ErrorIs(t, <-c, context.Canceled)
+				}
+				synctest.Wait()
+				places, _ := givenUp(s)
+				require.Equal(t, []uint64{place}, places)
+			})
+		})
+	}
+}
+
+// A head that is left by a panic gives its place up, or leaves it to the next.
+func TestAPanicKeepsNoPlace(t *testing.T) {
+	t.Parallel()
+	for _, more := range []bool{false, true} {
+		t.Run(fmt.Sprint("others wait: ", more), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &panicsOnce{Store: script.New()}
+				k, err := renewer.New(s, config)
+				require.NoError(t, err)
+				s.Mute(true)
+				s.Default(script.Acquire, inLine)
+				s.wait = make(chan struct{})
+				head := background(func() (err error) {
+					defer func() { err = fmt.Errorf("%v", recover()) }()
+					_, err = k.Acquire(t.Context(), "a")
+					return err
+				})
+				synctest.Wait()
+				if more {
+					defer waits(t.Context(), k, renewer.MaxWait(time.Second))
+				}
+				last := waits(t.Context(), k, renewer.MaxWait(time.Second))
+				close(s.wait)
+				require.EqualError(t, <-head, "a store's")
+				require.ErrorIs(t, <-last, renewer.ErrHeld)
+				pass(time.Second)
+				place := s.Calls(script.Acquire)[0].Claims[0].Place
+				places, _ := givenUp(s.Store)
+				require.Equal(t, []uint64{place}, places)
+				require.NoError(t, k.Shutdown(t.Context()))
+			})
+		})
+	}
+}
+
+// panicsOnce is a store whose first Acquire panics, once it may.
+type panicsOnce struct {
+	*script.Store
+	wait chan struct{}
+	over bool
+}
+
+func (s *panicsOnce) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	grants := s.Store.Acquire(ctx, claims)
+	if !s.over {
+		s.over = true
+		<-s.wait
+		panic("a store's")
+	}
+	return grants
+}
