@@ -99,8 +99,8 @@ func (h *holding) ownerOf(hold *renewer.Hold, releases bool) string {
 	if releases && hold.Used != 0 {
 		text += decimal(hold.Used)
 	}
-	if place := h.codec.inbox.text(hold.Place); releases && place != "" {
-		text += " " + place
+	if releases && hold.Place != 0 {
+		text += h.codec.inbox.parting(hold.Place)
 	}
 	return text
 }

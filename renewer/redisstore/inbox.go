@@ -170,6 +170,18 @@ func (b *inbox) text(number uint64) string {
 	return text
 }
 
+// parting is how a release gives up a place, a space before it. The place may be forgotten here: the
+// first such release may not have come there, or a late claim has taken it after that.
+func (b *inbox) parting(number uint64) string {
+	if !b.able.Load() {
+		return ""
+	}
+	if text := b.text(number); text != "" {
+		return " " + text
+	}
+	return " " + strconv.FormatUint(number, 10) + " " + decimal(b.turn().Milliseconds())
+}
+
 // settle notes the answers to claims: a place that has become a lease is none any more.
 func (b *inbox) settle(claims []renewer.Claim, grants []renewer.Grant) {
 	if !b.able.Load() {

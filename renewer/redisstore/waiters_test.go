@@ -122,6 +122,15 @@ func TestLineScripts(t *testing.T) {
 		}, answers)
 		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
 
+		t.Log("a late claim puts a place back in the line: the second release takes it out again")
+		stand(t, store, "c")
+		late, err := s.do(t, "ZRANGE", line, "0", "0").AsStrSlice()
+		require.NoError(t, err)
+		assert.Equal(t, renewer.StatusTaken, release(t, store, leaving("c")).Status)
+		s.ok(t, "ZADD", line, "1", late[0])
+		assert.Equal(t, renewer.StatusTaken, release(t, store, leaving("c")).Status)
+		assert.Zero(t, s.number(t, "EXISTS", line))
+
 		t.Log("a lease that lapsed goes to the caller who asks first, and its place is gone")
 		stand(t, store, "c")
 		s.ok(t, "DEL", lease)
