@@ -1,27 +1,32 @@
 package simtest_test
 
 import (
+	"math"
 	"slices"
 	"time"
 )
 
-// tenureOf is the tenure that a fencing token is from, nil if there is none. Under s.mu.
-func (s *server) tenureOf(name string, fence int64) *tenure {
+// tenureOf is the tenure that a fencing token is from which was believed in from an instant on, nil
+// if there is none. Under s.mu.
+func (s *server) tenureOf(name string, fence int64, from time.Duration) *tenure {
 	for _, t := range slices.Backward(s.book[name]) {
-		if t.low <= fence && fence <= t.high {
+		if t.from <= from && t.low <= fence && fence <= t.high {
 			return t
 		}
 	}
 	return nil
 }
 
-// lapse tells until when a fencing token's owner has the name, if it
-// is neither renewed nor released; 0 if it has not.
-func (s *server) lapse(name string, fence int64, now time.Duration) time.Duration {
+// lapse tells until when the owner that a belief is of has the name, if it is neither renewed nor
+// released; 0 if it has not, and for ever if the server has lost it.
+func (s *server) lapse(b *belief, now time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.live(name, now)
-	t := s.tenureOf(name, fence)
+	s.live(b.name, now)
+	t := s.tenureOf(b.name, b.fence, b.from)
+	if t != nil && t.disturbed {
+		return math.MaxInt64
+	}
 	if t == nil || t.over {
 		return 0
 	}
@@ -64,9 +69,30 @@ func (s *server) leftByClosed(t *tenure, settle time.Duration) bool {
 }
 
 // handed reports whether a lease came from hand to hand inside its process.
-func (s *server) handed(key lot) bool {
+func (s *server) handed(b *belief) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.tenureOf(key.name, key.fence)
-	return t != nil && key.fence > t.low
+	t := s.tenureOf(b.name, b.fence, b.from)
+	return t != nil && b.fence > t.low
+}
+
+// disturbed reports whether the server has lost what a belief is of.
+func (s *server) disturbed(b *belief) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tenureOf(b.name, b.fence, b.from)
+	return t != nil && t.disturbed
+}
+
+// kill notes that a process has died, which leaves keys behind.
+func (s *server) kill(inbox int, now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.killed[inbox] = now
+}
+
+// leftByKilled reports whether the process that a tenure was for had died.
+func (s *server) leftByKilled(t *tenure) bool {
+	_, dead := s.killed[t.place.inbox]
+	return dead
 }

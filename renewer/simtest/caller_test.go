@@ -35,13 +35,18 @@ func (c *caller) turn() {
 	if d.chance(.15) { // the caller's caller loses patience, before or after the lock is had
 		defer time.AfterFunc(d.between(0, c.ttl/4), cancel).Stop()
 	}
-	k := c.p.keeper()
+	life := c.p.life()
+	k := life.keeper
 	name := fmt.Sprint("lock ", d.IntN(c.w.plan.names))
 	begun := c.w.now()
 	var l *renewer.Lease
 	var manual time.Duration
 	var err error
-	if trips(func() { l, manual, err = c.acquire(ctx, k, name) }) {
+	wanted := want{life.link, name}
+	c.w.ledger.enter(wanted, begun)
+	tripped := trips(func() { l, manual, err = c.acquire(ctx, k, name) })
+	c.w.ledger.leave(c.w, wanted, err == nil && !tripped)
+	if tripped {
 		c.w.trace.note(c.w.now(), "process %d wanted %q, and its observer panicked", c.p.id, name)
 		if c.w.now()-begun >= patience {
 			c.w.ledger.violate(hang, "an acquire that panicked took %v", c.w.now()-begun)
@@ -59,11 +64,11 @@ func (c *caller) turn() {
 		pass(d.between(time.Microsecond, pause))
 		return
 	}
-	b := c.w.ledger.begin(c.w, c.p.id, l, manual > 0)
+	b := c.w.ledger.begin(c.w, c.p.id, life.link, l, manual > 0)
 	c.probe(b, l)
 	c.hold(ctx, b, l, manual)
 	c.w.tally.count(believed)
-	if c.w.server.handed(b.lot) {
+	if c.w.server.handed(b) {
 		c.w.tally.count(handedOver)
 	}
 	c.w.ledger.end(c.w, b, c.w.now(), "release")
@@ -86,7 +91,7 @@ func (c *caller) turn() {
 
 // patience is longer than any caller has to wait, even in a storm.
 // One that waits twice as long is not answered at all.
-const patience = time.Hour
+const patience = 3 * time.Hour
 
 // acquire asks in one of many ways, and tells for how long the lease
 // lives without a heartbeat, if it has none.
@@ -95,6 +100,13 @@ func (c *caller) acquire(
 ) (l *renewer.Lease, manual time.Duration, err error) {
 	d := c.dice
 	opts := []renewer.Option{renewer.MaxWait(patience)}
+	if c.w.plan.mostWait > 0 {
+		if c.w.plan.impatient && c.p.id == 0 {
+			opts = append(opts, renewer.MaxWait(impatience))
+		}
+		l, err = k.Acquire(ctx, name, opts...)
+		return l, 0, err
+	}
 	switch roll := d.Float64(); {
 	case roll < .1:
 		l, err = k.TryAcquire(ctx, name)
@@ -157,8 +169,14 @@ func (c *caller) hold(ctx context.Context, b *belief, l *renewer.Lease, manual t
 	c.probe(b, l)
 }
 
+// impatience is how long a caller waits in a process in which the head leaves all the time.
+const impatience = 100 * time.Millisecond
+
 // work is how long one piece of it takes: mostly little.
 func (c *caller) work() time.Duration {
+	if c.w.plan.mostWait > 0 {
+		return c.dice.between(0, 25*time.Millisecond)
+	}
 	switch roll := c.dice.Float64(); {
 	case roll < .6:
 		return c.dice.between(0, 3*time.Millisecond)
@@ -188,14 +206,14 @@ func (c *caller) extend(ctx context.Context, b *belief, l *renewer.Lease, by tim
 // probe compares what a lease promises with what the server will keep.
 func (c *caller) probe(b *belief, l *renewer.Lease) {
 	left := l.Remaining()
-	if left <= 0 {
+	if left <= 0 || b.link.dead.Load() {
 		return
 	}
 	now := c.w.now()
 	if l.Err() != nil {
 		c.w.ledger.violate(revived, "%v, which says that it is lost, and valid for %v", b, left)
 	}
-	if lapse := c.w.server.lapse(b.name, b.fence, now); now+left+c.w.keeperConfig().Margin > lapse {
+	if lapse := c.w.server.lapse(b, now); lapse-now < left+c.w.keeperConfig().Margin {
 		c.w.ledger.violate(outside,
 			"%v: at %v valid for %v and the margin, but the key lapses at %v", b, now, left, lapse)
 	}

@@ -21,7 +21,7 @@ func (g *ledger) inspect(s *server, now time.Duration, p plan) {
 		slices.SortFunc(all, func(a, b *belief) int {
 			return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.fence, b.fence))
 		})
-		g.apart(all)
+		g.apart(s, all)
 		for _, b := range all {
 			g.inside(s, b)
 			g.notice(s, b, p.margin())
@@ -29,26 +29,40 @@ func (g *ledger) inspect(s *server, now time.Duration, p plan) {
 	}
 	for _, book := range s.book {
 		for i, t := range book {
-			if i > 0 && t.low <= book[i-1].high {
+			if i > 0 && t.era == book[i-1].era && t.low <= book[i-1].last() {
 				g.violate(tokens, "the server granted %v after %v", t, book[i-1])
 			}
 			if p.weather == drizzle && t.over && !t.released && !t.mayLapse() &&
-				t.ttl == p.cfg.TTL && !s.leftByClosed(t, p.settle) {
+				t.ttl == p.cfg.TTL && !s.leftByClosed(t, p.settle) && !s.leftByKilled(t) {
 				g.violate(lapsed, "%v", t)
 			}
 		}
 	}
 }
 
-// apart looks whether beliefs in one name overlap, and whether tokens rise in their order.
-func (g *ledger) apart(all []*belief) {
-	for i := 1; i < len(all); i++ {
-		a, b := all[i-1], all[i]
-		if !a.over || b.from < a.to {
-			g.violate(twoBelieve, "%v, and %v", a, b)
+// apart looks whether beliefs in one name overlap, and whether tokens rise in their order. Those in
+// what the server has lost may overlap, and are not compared with those before. Under s.mu.
+func (g *ledger) apart(s *server, all []*belief) {
+	var highest *belief
+	era := 0
+	for i, b := range all {
+		t := s.tenureOf(b.name, b.fence, b.from)
+		lost := t != nil && t.disturbed
+		if i > 0 {
+			a := all[i-1]
+			was := s.tenureOf(a.name, a.fence, a.from)
+			if (!a.over || b.from < a.to) && !lost && (was == nil || !was.disturbed) {
+				g.violate(twoBelieve, "%v, and %v", a, b)
+			}
 		}
-		if b.fence <= a.fence {
-			g.violate(tokens, "%v, and then %v", a, b)
+		if t != nil && t.era != era {
+			era, highest = t.era, nil
+		}
+		if highest != nil && b.fence <= highest.fence && !(lost && t.over && b.from >= t.to) {
+			g.violate(tokens, "%v, and then %v", highest, b)
+		}
+		if highest == nil || b.fence > highest.fence {
+			highest = b
 		}
 	}
 }
@@ -56,8 +70,8 @@ func (g *ledger) apart(all []*belief) {
 // notice looks whether the server kept a name for as long as an operation
 // that was told of its loss was to have time to stop. Under s.mu.
 func (g *ledger) notice(s *server, b *belief, margin time.Duration) {
-	t := s.tenureOf(b.name, b.fence)
-	if !b.noticed || t == nil || !t.over {
+	t := s.tenureOf(b.name, b.fence, b.from)
+	if !b.noticed || t == nil || !t.over || t.disturbed {
 		return
 	}
 	if end := min(b.ran, b.to+margin); t.to < end {
@@ -67,9 +81,12 @@ func (g *ledger) notice(s *server, b *belief, margin time.Duration) {
 
 // inside looks whether a belief lies inside the tenure of its token. Under s.mu.
 func (g *ledger) inside(s *server, b *belief) {
-	t := s.tenureOf(b.name, b.fence)
+	t := s.tenureOf(b.name, b.fence, b.from)
 	if t == nil {
 		g.violate(outside, "%v: the server never granted that", b)
+		return
+	}
+	if t.disturbed {
 		return
 	}
 	if b.from < t.from || t.over && (b.to > t.to || !b.over) {

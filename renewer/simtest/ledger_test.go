@@ -16,6 +16,8 @@ type ledger struct {
 	beliefs    []*belief
 	open       map[lot]*belief
 	violations []violation
+	wants      map[want]*waiting
+	longest    time.Duration // that a process wanted a name
 }
 
 // lot is a lease as its holder knows it.
@@ -28,6 +30,7 @@ type lot struct {
 type belief struct {
 	lot
 	process  int
+	link     *link
 	manual   bool // without a heartbeat: it may expire in any weather
 	from, to time.Duration
 	over     bool
@@ -69,9 +72,18 @@ func (g *ledger) grants() int {
 const mostAhead = 100
 
 // begin enters a lease at the instant at which Acquire returned it.
-func (g *ledger) begin(w *world, process int, l *renewer.Lease, manual bool) *belief {
-	b := &belief{lot: lot{l.Name(), l.Fence()}, process: process, manual: manual, from: w.now()}
+func (g *ledger) begin(
+	w *world, process int, from *link, l *renewer.Lease, manual bool,
+) *belief {
+	b := &belief{
+		lot: lot{l.Name(), l.Fence()}, process: process, link: from, manual: manual, from: w.now(),
+	}
 	g.mu.Lock()
+	if from.dead.Load() {
+		b.over = true
+		g.mu.Unlock()
+		return b
+	}
 	g.beliefs = append(g.beliefs, b)
 	if other := g.open[b.lot]; other != nil {
 		g.violations = append(g.violations,
@@ -79,7 +91,7 @@ func (g *ledger) begin(w *world, process int, l *renewer.Lease, manual bool) *be
 	}
 	g.open[b.lot] = b
 	g.mu.Unlock()
-	if ahead := b.fence - w.server.micros(b.from); ahead > mostAhead {
+	if ahead := b.fence - w.server.micros(b.from); ahead > mostAhead+w.server.backBy().Microseconds() {
 		g.violate(tokens, "%v: its token is %d us ahead of the server's clock", b, ahead)
 	}
 	w.trace.note(b.from, "process %d has %q by token %d", process, b.name, b.fence)
@@ -109,6 +121,21 @@ func (g *ledger) end(w *world, b *belief, now time.Duration, by string) (first b
 	return true
 }
 
+// kill ends all beliefs of a process.
+func (g *ledger) kill(w *world, l *link) {
+	g.mu.Lock()
+	var all []*belief
+	for _, b := range g.open {
+		if b.link == l {
+			all = append(all, b)
+		}
+	}
+	g.mu.Unlock()
+	for _, b := range all {
+		g.end(w, b, w.now(), "death")
+	}
+}
+
 // returned notes when the operation has ended.
 func (g *ledger) returned(b *belief, now time.Duration) {
 	g.mu.Lock()
@@ -126,13 +153,16 @@ func (g *ledger) lost(w *world, key lot, e *renewer.LostError) {
 	}
 	w.tally.count(lostLease + event(e.Reason.String()))
 	now := w.now()
-	lapse := w.server.lapse(key.name, key.fence, now)
+	lapse := w.server.lapse(b, now)
 	margin := e.Left
 	g.mu.Lock()
 	b.noticed = e.Reason != renewer.ReasonTaken
 	g.mu.Unlock()
 	switch e.Reason {
 	case renewer.ReasonTaken:
+		if w.server.disturbed(b) {
+			return
+		}
 		g.violate(falseLoss, "%v: said to be another's, while it was believed in; the key lapses "+
 			"after %v", b, lapse-now)
 		return
@@ -142,7 +172,7 @@ func (g *ledger) lost(w *world, key lot, e *renewer.LostError) {
 		}
 		margin = w.keeperConfig().Margin
 	}
-	if e.Left < margin || lapse < now+e.Left {
+	if e.Left < margin || lapse-now < e.Left {
 		g.violate(lateNotice, "%v: told %v before its deadline, the margin is %v, the key lapses "+
 			"after %v", b, e.Left, margin, lapse-now)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -16,7 +17,9 @@ type link struct {
 	process int
 	cut     *spells
 
-	inbox int // its number, which another life of the process does not have
+	inbox int          // its number, which another life of the process does not have
+	dead  atomic.Bool  // it has been killed
+	heard atomic.Int64 // until when the server takes it to be alive, after that
 
 	mu      sync.Mutex
 	count   map[string]int // requests so far, by operation and name
@@ -33,11 +36,11 @@ type placeOf struct {
 
 var _ renewer.Store = (*link)(nil)
 
-func newLink(w *world, process int) *link {
+func newLink(w *world, process, inbox int) *link {
 	return &link{
-		w: w, process: process, inbox: process, count: map[string]int{},
+		w: w, process: process, inbox: inbox, count: map[string]int{},
 		watch: map[*watch]struct{}{}, places: map[uint64]*placeOf{},
-		cut: w.plan.spells(w.plan.cuts, "cut", process),
+		cut: w.plan.spells(w.plan.cuts, "cut", inbox),
 	}
 }
 
@@ -60,7 +63,7 @@ func (l *link) fate(op, name string) fate {
 	n := l.count[op+name]
 	l.mu.Unlock()
 	p := &l.w.plan
-	d := newDice(p.seed, op+" "+name, l.process, n)
+	d := newDice(p.seed, op+" "+name, l.inbox, n)
 	f := fate{out: p.delay(d), back: p.delay(d)}
 	if l.w.calm.Load() {
 		return fate{out: 100 * time.Microsecond, back: 100 * time.Microsecond}
@@ -85,6 +88,10 @@ func (l *link) fate(op, name string) fate {
 func (l *link) call(ctx context.Context, op, name string, r *request) (reply, error) {
 	if err := ctx.Err(); err != nil {
 		return reply{}, err
+	}
+	if l.dead.Load() {
+		<-ctx.Done()
+		return reply{}, ctx.Err()
 	}
 	f := l.fate(op, name)
 	r.process, r.inbox, r.sent = l.process, l.inbox, l.w.now()
@@ -140,7 +147,7 @@ func (l *link) arrive(r *request, f fate, replied chan<- reply) {
 		copied := fate{out: f.out}
 		time.AfterFunc(f.copied, func() { l.arrive(r, copied, make(chan reply, 1)) })
 	}
-	if f.replyLost || !l.open() {
+	if f.replyLost || !l.open() || l.dead.Load() {
 		l.w.tally.count(replyLost)
 		l.w.trace.note(now, "the reply is lost")
 		return

@@ -13,6 +13,9 @@ const (
 	drizzle weather = "drizzle"
 	// storm: links are cut, the server freezes, and much is lost without a word.
 	storm weather = "storm"
+	// crowd: many processes want one name, in fine weather. Most of them may die at once; the head
+	// of one leaves all the time.
+	crowd weather = "crowd"
 )
 
 // plan is all about a world that is settled before it begins. It follows from the seed.
@@ -31,6 +34,10 @@ type plan struct {
 	cuts, freezes              time.Duration // the longest; 0: none
 	restarts                   bool
 	turn                       time.Duration // of a line at the server; 0: there is none
+	kills                      bool          // some restarts are without a word
+	disasters                  bool          // happen to the server
+	impatient                  bool          // callers of the first process leave all the time
+	mostWait                   time.Duration // of a process that wants a name; 0: not looked at
 	faults                     faults
 }
 
@@ -46,6 +53,11 @@ func newPlan(seed uint64, quota int, f faults) plan {
 	}
 	if d := newDice(seed, "panics"); p.observed {
 		p.panics = pick(d, 0, .01, .05)
+	}
+	extras := newDice(seed, "extras")
+	p.kills, p.disasters = p.restarts && extras.chance(.4), extras.chance(.3)
+	if extras.chance(.2) {
+		return p.crowded(extras)
 	}
 	p.cfg.ClockDrift = pick(d, .001, .01, .05)
 	p.drift = pick(d, leastDrift(p.cfg.ClockDrift), 0, mostDrift(p.cfg.ClockDrift),
@@ -76,6 +88,21 @@ func newPlan(seed uint64, quota int, f faults) plan {
 	if d.chance(.5) {
 		p.cfg.CancelGrace = d.between(time.Millisecond, p.cfg.TTL/4)
 	}
+	return p
+}
+
+// crowded is the plan of a crowd.
+func (p plan) crowded(d dice) plan {
+	p.weather, p.processes, p.names = crowd, 8+d.IntN(8), 1
+	p.callers = 1 + d.IntN(2)
+	p.panics, p.copies, p.restarts, p.disasters = 0, 0, false, false
+	p.kills, p.impatient = d.chance(.5), d.chance(.6)
+	if p.impatient {
+		p.callers = 4
+	}
+	p.cfg.TTL, p.turn, p.settle = 5*time.Second, time.Second, time.Second
+	p.cfg.HandOffs = -1
+	p.mostWait = p.cfg.TTL + 4*p.turn
 	return p
 }
 

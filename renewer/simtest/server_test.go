@@ -31,6 +31,8 @@ type server struct {
 	book    map[string][]*tenure
 	renewed map[string]int          // how often, by name
 	closed  map[int][]time.Duration // when the keepers of a process were shut down
+	killed  map[int]time.Duration   // when a process was, by its inbox
+	back    time.Duration           // by how much the clock was set back
 }
 
 func newServer(c clock, f faults, report func(kind, string, ...any), count func(event)) *server {
@@ -41,6 +43,7 @@ func newServer(c clock, f faults, report func(kind, string, ...any), count func(
 		keys:    map[string]*tenure{}, tokens: fenceTokens{faults: f, ahead: map[string]ahead{}},
 		turns: map[string]*turn{}, lines: map[string][]rank{}, came: map[place]time.Duration{},
 		book: map[string][]*tenure{}, renewed: map[string]int{}, closed: map[int][]time.Duration{},
+		killed: map[int]time.Duration{},
 	}
 }
 

@@ -29,6 +29,11 @@ const (
 	cancelled    event = "calls cancelled"
 	extended     event = "leases extended"
 	turnsInLine  event = "turns in the store's line"
+	killed       event = "processes killed"
+	flushed      event = "data lost"
+	setBack      event = "clocks set back"
+	restarted    event = "servers restarted"
+	failedOver   event = "fail-overs"
 	turnsLapsed  event = "turns lapsed"
 	tripped      event = "panics of observers"
 	believed     event = "grants to callers"
@@ -41,7 +46,8 @@ const (
 
 // everything must have happened in a run of the whole budget.
 var everything = []event{
-	believed, granted, handedOver, renewed, turnsInLine, turnsLapsed, requestLost, replyLost, copyActed, cutOff,
+	believed, granted, handedOver, renewed, turnsInLine, turnsLapsed, killed,
+	flushed, setBack, restarted, failedOver, requestLost, replyLost, copyActed, cutOff,
 	frozenAt, lateActed, wakeLost, shutDown, leftToLapse, tripped,
 	refusedCall, cancelled, extended, expiredLoss, maxHoldLoss, abandonLoss, shutdownLoss,
 }

@@ -10,7 +10,7 @@ import (
 type tenure struct {
 	name, owner string
 	process     int
-	place       place         // from which it was claimed, if any
+	place       place         // from which it was claimed; its inbox is also without
 	low, high   int64         // the fencing tokens that are the owner's
 	ttl         time.Duration // of the claim
 	from        time.Duration
@@ -31,6 +31,15 @@ func (t *tenure) String() string {
 	}
 	return fmt.Sprintf("%s for %.4s of process %d, tokens %d..%d, from %v to %s", t.name, t.owner,
 		t.process, t.low, t.high, t.from, end)
+}
+
+// last is the highest token that bars later ones: a server that has lost a tenure does not know what
+// it had reserved.
+func (t *tenure) last() int64 {
+	if t.disturbed {
+		return t.low
+	}
+	return t.high
 }
 
 // mayLapse reports whether nobody is to free it: the owner wanted it

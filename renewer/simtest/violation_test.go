@@ -28,6 +28,8 @@ const (
 	heartbeats kind = "heartbeats"
 	// hang: a caller waited although nobody was in its way.
 	hang kind = "hang"
+	// starved: a process that wanted a name all the time had to wait for too long.
+	starved kind = "starved"
 	// contract: the engine asked the store for what it must not ask,
 	// or told its caller what it must not tell.
 	contract kind = "contract"

@@ -58,6 +58,25 @@ func (l *link) listen() bool {
 	return opened
 }
 
+// reset closes the inbox for a while, as the connection has gone.
+func (l *link) reset(d time.Duration) {
+	l.mu.Lock()
+	listened := l.listens
+	l.listens = false
+	l.mu.Unlock()
+	l.wakeAll(errReset)
+	if listened {
+		time.AfterFunc(d, func() { l.listen() })
+	}
+}
+
+// hears reports whether the server takes the process to be alive.
+func (l *link) hears() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.listens && (!l.dead.Load() || l.w.now() < time.Duration(l.heard.Load()))
+}
+
 // wakeAll tells all watches.
 func (l *link) wakeAll(err error) {
 	l.mu.Lock()
@@ -156,7 +175,7 @@ func (l *link) placesFor(name string) []*placeOf {
 // deliver brings a message to the watches of a name, unless it is lost. It may come twice.
 func (l *link) deliver(name string, after time.Duration, to func(*watch)) {
 	f := l.fate("publish", name)
-	if f.lost || !l.open() {
+	if f.lost || !l.open() || l.dead.Load() {
 		l.w.tally.count(wakeLost)
 		return
 	}

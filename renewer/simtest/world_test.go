@@ -18,32 +18,49 @@ type world struct {
 	server    *server
 	frozen    *spells
 	processes []*process
-	calm      atomic.Bool // the weather is over
+	mu        sync.Mutex
+	links     map[int]*link // by inbox
+	calm      atomic.Bool   // the weather is over
 	ledger    ledger
 	trace     trace
 	tally     tally
 }
 
 func newWorld(p plan) *world {
-	w := &world{plan: p, start: time.Now(), frozen: p.spells(p.freezes, "freeze", 0)}
+	w := &world{plan: p, start: time.Now(), links: map[int]*link{}, frozen: p.spells(p.freezes, "freeze", 0)}
 	d := newDice(p.seed, "server")
 	w.server = newServer(clock{offset: d.between(0, 1000*time.Hour), drift: p.drift}, p.faults,
 		w.ledger.violate, w.tally.count)
 	w.server.turn = p.turn
 	w.server.tell = func(name string, p place, after time.Duration) bool {
-		w.processes[p.inbox].link.hear(name, p.number, after)
-		return true
+		w.mu.Lock()
+		l := w.links[p.inbox]
+		w.mu.Unlock()
+		heard := l.hears()
+		if heard {
+			l.hear(name, p.number, after)
+		}
+		return heard
 	}
 	w.server.tellAll = func(name string) {
 		for _, p := range w.processes {
-			p.link.hearAll(name)
+			if l := p.life(); l != nil {
+				l.link.hearAll(name)
+			}
 		}
 	}
 	w.ledger.open = map[lot]*belief{}
+	w.ledger.wants = map[want]*waiting{}
 	for i := range p.processes {
 		w.processes = append(w.processes, newProcess(w, i))
 	}
 	return w
+}
+
+func (w *world) register(l *link) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.links[l.inbox] = l
 }
 
 // now is how long the world has been there.
@@ -68,9 +85,15 @@ func (w *world) play() {
 		for i := range w.plan.callers {
 			wg.Go(newCaller(w, p, i).run)
 		}
-		if w.plan.restarts {
+		if w.plan.restarts && w.plan.mostWait == 0 {
 			restarts.Go(func() { p.restart(done) })
 		}
+	}
+	if w.plan.disasters {
+		restarts.Go(func() { w.disasters(done) })
+	}
+	if w.plan.mostWait > 0 && w.plan.kills {
+		restarts.Go(func() { w.massacres(done) })
 	}
 	wg.Wait()
 	close(done)
@@ -89,11 +112,11 @@ func (w *world) epilogue() {
 	synctest.Wait()
 	w.ledger.inspect(w.server, w.now(), w.plan)
 	for _, t := range w.server.held(w.now()) {
-		if !t.mayLapse() && w.plan.weather == drizzle {
+		if !t.mayLapse() && w.plan.weather == drizzle && !w.server.leftByKilled(&t) {
 			w.ledger.violate(leftover, "after every keeper's shutdown: %v", &t)
 		}
 	}
-	pass(10 * w.plan.cfg.TTL) // the longest of any kind
+	pass(10*w.plan.cfg.TTL + w.server.backBy()) // the longest of any kind
 	for _, t := range w.server.held(w.now()) {
 		w.ledger.violate(leftover, "long after the last request: %v", &t)
 	}

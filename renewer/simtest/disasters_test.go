@@ -1,0 +1,161 @@
+package simtest_test
+
+import (
+	"maps"
+	"time"
+)
+
+// saved is what a copy of the server has of its tokens.
+type saved struct {
+	at    time.Duration
+	mark  int64
+	ahead map[string]ahead
+}
+
+// disasters happen to the server now and then.
+func (w *world) disasters(done <-chan struct{}) {
+	d := newDice(w.plan.seed, "disasters")
+	s := w.server
+	var copied saved
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(d.between(0, 10*w.plan.cfg.TTL)):
+		}
+		switch now := w.now(); d.IntN(5) {
+		case 0:
+			s.setBack(now)
+		case 1:
+			s.lose(now)
+			w.tally.count(flushed)
+		case 2: // with its data, and without
+			if d.chance(.5) {
+				s.lose(now)
+			}
+			w.reset(d)
+			w.tally.count(restarted)
+		case 3:
+			copied = s.save(now)
+		default: // to a copy that may lack the last writes, with a clock of its own
+			if copied.at == 0 || d.chance(.5) {
+				copied = s.save(now)
+			}
+			s.failOver(now, copied, d.between(-time.Second, time.Second))
+			w.reset(d)
+			w.tally.count(failedOver)
+		}
+	}
+}
+
+// massacres kill most of those who wait, at once, and let them come back later.
+func (w *world) massacres(done <-chan struct{}) {
+	d := newDice(w.plan.seed, "massacres")
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(d.between(time.Second, 10*time.Second)):
+		}
+		machines := d.chance(.5)
+		var dead []*process
+		for _, p := range w.processes[1:] {
+			if d.chance(.7) {
+				p.kill(machines)
+				dead = append(dead, p)
+			}
+		}
+		pass(d.between(0, w.plan.mostWait))
+		for _, p := range dead {
+			p.begin(p.newLink())
+		}
+	}
+}
+
+// reset breaks all connections.
+func (w *world) reset(d dice) {
+	for _, p := range w.processes {
+		p.life().link.reset(d.between(time.Millisecond, time.Second/2))
+	}
+}
+
+// setBack sets the clock back by an hour, once.
+func (s *server) setBack(now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.back >= time.Hour {
+		return
+	}
+	s.settleAll(now)
+	s.count(setBack)
+	s.back += time.Hour
+	s.clock.offset -= time.Hour
+}
+
+// backBy is by how much the clock was set back.
+func (s *server) backBy() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.back
+}
+
+// settleAll ends what has lapsed by now.
+func (s *server) settleAll(now time.Duration) {
+	for name := range s.book {
+		s.live(name, now)
+		s.turnOf(name, now)
+	}
+}
+
+// save copies the tokens.
+func (s *server) save(now time.Duration) saved {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return saved{max(now, 1), s.tokens.marks[0], maps.Clone(s.tokens.ahead)}
+}
+
+// lose loses all data.
+func (s *server) lose(now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settleAll(now)
+	for name, t := range s.keys {
+		t.end(now, false)
+		t.disturbed = true
+		delete(s.keys, name)
+	}
+	clear(s.turns)
+	clear(s.lines)
+	s.restore(now, saved{})
+}
+
+// failOver goes on with a copy, whose clock differs. It may not have all leases, nor the last
+// renewals of those that it has, and its clock may end them early.
+func (s *server) failOver(now time.Duration, from saved, by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settleAll(now)
+	for name, t := range s.keys {
+		t.disturbed = true
+		if t.from >= from.at {
+			t.end(now, false)
+			delete(s.keys, name)
+		}
+	}
+	s.clock.offset += by
+	s.back = max(0, s.back-by)
+	s.restore(now, from)
+}
+
+// restore goes on with the tokens that were saved. Where some were lost that the clock has not
+// reached, later ones may be below them: this is the only case in which tokens fall, and a new era.
+func (s *server) restore(now time.Duration, from saved) {
+	if from.mark != s.tokens.marks[0] && s.tokens.marks[0] >= s.micros(now) {
+		s.era++
+	}
+	s.tokens.marks[0] = from.mark
+	s.tokens.ahead = maps.Clone(from.ahead)
+	if s.tokens.ahead == nil {
+		s.tokens.ahead = map[string]ahead{}
+	}
+}
