@@ -32,6 +32,7 @@ var seeded = []edit{
 const simulated = `package renewer
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"os"
 	"sync/atomic"
@@ -41,6 +42,12 @@ import (
 var owners atomic.Uint32
 
 func simulatedOwner(raw []byte) { binary.BigEndian.PutUint32(raw, owners.Add(1)<<8) }
+
+func simulatedPlace(n uint64) string {
+	raw := make([]byte, 16)
+	binary.BigEndian.PutUint64(raw, n)
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
 
 func simulatedJitter(d time.Duration) time.Duration {
 	x := uint64(time.Now().UnixNano())

@@ -50,6 +50,13 @@ var storeFaults = []struct {
 	},
 	{"a repeated acquire is granted anew", faults{grantsAnew: true}, []kind{outside, tokens}},
 	{"reserved tokens are granted again", faults{forgetsReserved: true}, []kind{tokens}},
+	{
+		"a place is used twice",
+		faults{turnTwice: true},
+		[]kind{outside, twoBelieve, falseLoss},
+	},
+	{"a turn is given to the dead for ever", faults{turnForTheDead: true}, []kind{hang, starved}},
+	{"tokens come from the mark of another slot", faults{twoMarks: true}, []kind{tokens}},
 }
 
 // The simulation finds each fault that is planted in the store.

@@ -85,12 +85,12 @@ func (g *ledger) begin(
 		return b
 	}
 	g.beliefs = append(g.beliefs, b)
-	if other := g.open[b.lot]; other != nil {
-		g.violations = append(g.violations,
-			violation{tokens, fmt.Sprintf("two leases with one token: %v and %v", other, b)})
-	}
+	other := g.open[b.lot]
 	g.open[b.lot] = b
 	g.mu.Unlock()
+	if other != nil && !w.server.disturbed(other) {
+		g.violate(tokens, "two leases with one token: %v and %v", other, b)
+	}
 	if ahead := b.fence - w.server.micros(b.from); ahead > mostAhead+w.server.backBy().Microseconds() {
 		g.violate(tokens, "%v: its token is %d us ahead of the server's clock", b, ahead)
 	}
@@ -116,7 +116,9 @@ func (g *ledger) end(w *world, b *belief, now time.Duration, by string) (first b
 		return false
 	}
 	b.over, b.to, b.by = true, now, by
-	delete(g.open, b.lot)
+	if g.open[b.lot] == b {
+		delete(g.open, b.lot)
+	}
 	w.trace.note(now, "process %d has no longer %q by token %d: %s", b.process, b.name, b.fence, by)
 	return true
 }

@@ -141,6 +141,17 @@ func (s *server) refuse(
 	return g
 }
 
+// inspectLines shows all places that stand in line.
+func (s *server) inspectLines(each func(string, place)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, line := range s.lines {
+		for _, r := range line {
+			each(name, r.place)
+		}
+	}
+}
+
 // giveUp takes back a place, and its turn if it has that.
 func (s *server) giveUp(name string, p place, now time.Duration) {
 	s.leave(name, p)

@@ -42,6 +42,24 @@ var engineFaults = []engineFault{
 			"if PLANTED { l.owner = newOwner() }; request, reserve, place := c.beginRequest(",
 		},
 	}},
+	{"the owner token is the place", []kind{outside, twoBelieve, falseLoss}, []edit{
+		{
+			"contend.go", "	c.attempts++\n",
+			"	c.attempts++; if PLANTED && place != 0 { l.owner = simulatedPlace(place) }\n",
+		},
+	}},
+	{"a rank is lost with its head", []kind{starved}, []edit{
+		{
+			"waitqueue.go", "next = q.first\n\tq.remove(next)",
+			"next = q.first\n\tq.remove(next); if PLANTED { q.place, q.queued = 0, false }",
+		},
+	}},
+	{"a place is not given up", []kind{leftover}, []edit{
+		{
+			"keeper.go", "	if over.queued {",
+			"	if over.queued && !PLANTED {",
+		},
+	}},
 	{"a late answer revives", []kind{revived}, []edit{
 		{
 			"renewal.go", "if l.state != held {",
@@ -117,7 +135,7 @@ var engineFaults = []engineFault{
 				"/ 2) }",
 		},
 	}},
-	{"the next in line is not told", []kind{hang}, []edit{
+	{"the next in line is not told", []kind{hang, starved}, []edit{
 		{
 			"keeper.go", "next.answer <- nil",
 			"if PLANTED { return nothing, 0 }; next.answer <- nil",

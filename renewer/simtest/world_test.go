@@ -116,6 +116,14 @@ func (w *world) epilogue() {
 			w.ledger.violate(leftover, "after every keeper's shutdown: %v", &t)
 		}
 	}
+	// a copy may be later than the release that gives its place up
+	if w.plan.weather != storm && !w.plan.restarts && w.plan.copies == 0 {
+		w.server.inspectLines(func(name string, p place) {
+			if l := w.links[p.inbox]; !l.dead.Load() {
+				w.ledger.violate(leftover, "place %d of process %d for %q", p.number, l.process, name)
+			}
+		})
+	}
 	pass(10*w.plan.cfg.TTL + w.server.backBy()) // the longest of any kind
 	for _, t := range w.server.held(w.now()) {
 		w.ledger.violate(leftover, "long after the last request: %v", &t)
