@@ -22,6 +22,7 @@ type ledger struct {
 
 // lot is a lease as its holder knows it.
 type lot struct {
+	link  *link // of whose process
 	name  string
 	fence int64
 }
@@ -30,7 +31,6 @@ type lot struct {
 type belief struct {
 	lot
 	process  int
-	link     *link
 	manual   bool // without a heartbeat: it may expire in any weather
 	from, to time.Duration
 	over     bool
@@ -76,7 +76,7 @@ func (g *ledger) begin(
 	w *world, process int, from *link, l *renewer.Lease, manual bool,
 ) *belief {
 	b := &belief{
-		lot: lot{l.Name(), l.Fence()}, process: process, link: from, manual: manual, from: w.now(),
+		lot: lot{from, l.Name(), l.Fence()}, process: process, manual: manual, from: w.now(),
 	}
 	g.mu.Lock()
 	if from.dead.Load() {
@@ -85,11 +85,18 @@ func (g *ledger) begin(
 		return b
 	}
 	g.beliefs = append(g.beliefs, b)
-	other := g.open[b.lot]
+	var same []*belief
+	for key, other := range g.open {
+		if key.name == b.name && key.fence == b.fence {
+			same = append(same, other)
+		}
+	}
 	g.open[b.lot] = b
 	g.mu.Unlock()
-	if other != nil && !w.server.disturbed(other) {
-		g.violate(tokens, "two leases with one token: %v and %v", other, b)
+	for _, other := range same {
+		if !w.server.disturbed(other) {
+			g.violate(tokens, "two leases with one token: %v and %v", other, b)
+		}
 	}
 	if ahead := b.fence - w.server.micros(b.from); ahead > mostAhead+w.server.backBy().Microseconds() {
 		g.violate(tokens, "%v: its token is %d us ahead of the server's clock", b, ahead)
@@ -116,9 +123,7 @@ func (g *ledger) end(w *world, b *belief, now time.Duration, by string) (first b
 		return false
 	}
 	b.over, b.to, b.by = true, now, by
-	if g.open[b.lot] == b {
-		delete(g.open, b.lot)
-	}
+	delete(g.open, b.lot)
 	w.trace.note(now, "process %d has no longer %q by token %d: %s", b.process, b.name, b.fence, by)
 	return true
 }

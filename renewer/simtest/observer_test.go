@@ -13,6 +13,7 @@ type observer struct {
 	renewer.NopObserver
 
 	w    *world
+	link *link
 	mu   sync.Mutex
 	dice dice
 }
@@ -59,7 +60,7 @@ func (o *observer) Released(context.Context, renewer.Released) { o.step() }
 
 // Lost is called when the context has been cancelled.
 func (o *observer) Lost(ctx context.Context, e renewer.Lost) {
-	o.w.ledger.lost(o.w, lot{e.Name, e.Fence}, e.Err)
+	o.w.ledger.lost(o.w, lot{o.link, e.Name, e.Fence}, e.Err)
 	if ctx.Err() == nil {
 		o.w.ledger.violate(contract, "an observer heard of a loss before the operation: %v", e.Err)
 	}

@@ -51,7 +51,7 @@ func (p *process) begin(l *link) {
 		begun = before.begun
 	}
 	if p.w.plan.observed {
-		cfg.Observer = &observer{w: p.w, dice: newDice(p.w.plan.seed, "observer", p.id, begun)}
+		cfg.Observer = &observer{w: p.w, link: l, dice: newDice(p.w.plan.seed, "observer", p.id, begun)}
 	}
 	k, err := renewer.New(l, cfg)
 	if err != nil {
