@@ -162,7 +162,7 @@ func lockOf(key string) string {
 }
 
 // nothingIsLeft waits until no lock is on the server. (What was asked of a server that was
-// stopped may take effect later, and is then cleaned up.) Fence counters and records stay.
+// stopped may take effect later, and is then cleaned up.) The mark of tokens and records stay.
 func (s *scene) nothingIsLeft() {
 	s.t.Helper()
 	var keys []string
@@ -171,7 +171,7 @@ func (s *scene) nothingIsLeft() {
 		all, err := s.redis.Do("KEYS", redisstore.DefaultPrefix+"*").AsStrSlice()
 		require.NoError(s.t, err)
 		for _, key := range all {
-			if !strings.HasSuffix(key, ":fence") && !strings.HasSuffix(key, ":record") {
+			if !strings.HasSuffix(key, ":mark") && !strings.HasSuffix(key, ":record") {
 				keys = append(keys, key)
 			}
 		}

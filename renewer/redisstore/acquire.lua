@@ -40,14 +40,39 @@ local time = redis.call('TIME')
 local nowText = time[1] .. string.sub('00000' .. time[2], -6) -- 16 digits until the year 2286
 local now = tonumber(nowText)
 
--- The usual case first, and by few steps: one lock, which is free, and no token above the clock.
-if n == 1 and plain and ARGV[9] == '' and #ARGV[8] == 22 then
-	local lease = KEYS[1]
-	local last = redis.call('MGET', markKey, lease .. ':fence', lease .. ':ahead')
-	if not last[2] and not last[3] and (not last[1] or #last[1] == 16 and last[1] < nowText) and
-		redis.call('SET', lease, ARGV[8] .. '\n' .. nowText .. '\n' .. nowText .. '\n' .. ARGV[10], 'NX', 'PX', ttl) then
-		redis.call('SET', markKey, nowText, 'PX', keep)
-		return now
+-- The usual cases first, and by few steps: one lock, which is free, which is the turn of the place, or which another owner has; and no
+-- token above the clock. The rest of this script says the same at length.
+if n == 1 and plain and #ARGV[8] == 22 then
+	local lease, from = KEYS[1], ARGV[9]
+	local value = from ~= '' and redis.pcall('GET', lease)
+	local number, turn, since
+	if from ~= '' then
+		number, turn, since = string.match(from, '^(%d+) (%d+) ?(%d*)$')
+	end
+	local place = number and number .. ' ' .. ARGV[7] .. ' ' .. turn
+	if not value or value == 'turn\n' .. turn .. '\n' .. place then
+		local last = redis.call('MGET', markKey, lease .. ':fence', lease .. ':ahead')
+		if not last[2] and not last[3] and (not last[1] or #last[1] == 16 and last[1] < nowText) then
+			local text = ARGV[8] .. '\n' .. nowText .. '\n' .. nowText .. '\n' .. ARGV[10]
+			if value then
+				redis.call('SET', lease, text, 'PX', ttl)
+			elseif not redis.call('SET', lease, text, 'NX', 'PX', ttl) then
+				text = nil
+			elseif place then
+				redis.pcall('ZREM', lease .. ':waiters', place) -- the one before let it lapse
+			end
+			if text then
+				redis.call('SET', markKey, nowText, 'PX', keep)
+				return now
+			end
+		end
+	elseif type(value) == 'string' and since == '' and string.sub(value, 1, 22) ~= ARGV[8] and string.sub(value, 1, 5) ~= 'turn\n' then
+		local line = lease .. ':waiters'
+		local tail = redis.pcall('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
+		if (not tail or tonumber(tail) < now) and redis.pcall('ZADD', line, 'NX', nowText, place) == 1 then
+			redis.call('PEXPIRE', line, ARGV[6])
+			return {string.sub(value, 1, 300), redis.call('PTTL', lease), now, now}
+		end
 	end
 end
 
