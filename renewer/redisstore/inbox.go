@@ -273,10 +273,12 @@ func (b *inbox) watch(name string, wake func(error)) (stop func()) {
 	}
 	missed := w.missed
 	w.missed = false
-	if w.places == 0 {
-		// Its claim got no place, since the mailbox was not open: that may be open by now.
+	switch {
+	case w.mailbox == nil: // no claim here wants a place
 		w.outside = true
-		missed = w.mailbox != nil && w.mailbox.open
+	case w.places == 0:
+		// Its claim got no place, since the mailbox was not open: that may be open by now.
+		missed = w.mailbox.open
 	}
 	if missed {
 		go one.call(nil) // not from here: the caller may hold what wake needs

@@ -33,10 +33,13 @@ if n == 1 and ARGV[1] == '0' and #ARGV[6] == 22 then
 			return {}
 		end
 		local number, inbox, turn = string.match(first, '^(%d+) ([%w_-]+) (%d%d?%d?%d?%d?)$')
-		if number and not cluster and redis.call('PUBLISH', string.match(key, '^[^{]*{') .. inbox .. '}:inbox', number) > 0 then
-			redis.call('SET', key, 'turn\n' .. turn .. '\n' .. first, 'PX', 3 * turn)
-			return {'1 ' .. turn}
-		elseif number and cluster and redis.REDIS_VERSION_NUM and redis.call('SPUBLISH', key .. ':inbox:' .. inbox, number) > 0 then
+		local heard
+		if number and not cluster then
+			heard = redis.pcall('PUBLISH', string.match(key, '^[^{]*{') .. inbox .. '}:inbox', number)
+		elseif number and redis.REDIS_VERSION_NUM then
+			heard = redis.pcall('SPUBLISH', key .. ':inbox:' .. inbox, number)
+		end
+		if type(heard) == 'number' and heard > 0 then
 			redis.call('SET', key, 'turn\n' .. turn .. '\n' .. first, 'PX', 3 * turn)
 			return {'1 ' .. turn}
 		end
