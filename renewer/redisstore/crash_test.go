@@ -80,7 +80,7 @@ func (s server) turns(
 	for range n {
 		begun := time.Now()
 		free()
-		l := <-got
+		l := next(t, got)
 		idle = append(idle, time.Since(begun))
 		lines := strings.Split(s.get(t, redisstore.LeaseKey(redisstore.DefaultPrefix, "a")), "\n")
 		nodes = append(nodes, lines[3])

@@ -54,17 +54,13 @@ func TestNoWaiterIsLost(t *testing.T) {
 			}, patience, 10*time.Millisecond)
 			last := int64(0)
 			for range n {
-				select {
-				case l := <-got:
-					assert.Greater(t, l.Fence(), last)
-					last = l.Fence()
-					err := l.Release(t.Context())
-					if name != "restart" && name != "CLIENT KILL TYPE normal" {
-						require.NoError(t, err)
-					} // otherwise its connection may have ended: the clean-up frees the lock
-				case <-time.After(patience):
-					t.Fatal("a waiter is lost")
-				}
+				l := next(t, got)
+				assert.Greater(t, l.Fence(), last)
+				last = l.Fence()
+				err := l.Release(t.Context())
+				if name != "restart" && name != "CLIENT KILL TYPE normal" {
+					require.NoError(t, err)
+				} // otherwise its connection may have ended: the clean-up frees the lock
 			}
 			assert.Less(t, time.Since(begun), patience)
 			assert.Zero(t, s.number(t, "EXISTS", line))
@@ -104,7 +100,7 @@ func TestRightsOfLinesTakenAway(t *testing.T) {
 			s.ok(t, "ACL", "SETUSER", "locks", rights[1])
 			begun := time.Now()
 			for range n {
-				require.NoError(t, (<-got).Release(t.Context()))
+				require.NoError(t, next(t, got).Release(t.Context()))
 			}
 			assert.Less(t, time.Since(begun), patience, "by their polls, if they hear of nothing")
 			lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
@@ -115,7 +111,7 @@ func TestRightsOfLinesTakenAway(t *testing.T) {
 			begun = time.Now()
 			require.Equal(t, renewer.Answer{Status: renewer.StatusHeld},
 				release(t, holder, hold("a", "a", 0)))
-			require.NoError(t, (<-got).Release(t.Context()))
+			require.NoError(t, next(t, got).Release(t.Context()))
 			assert.Less(t, time.Since(begun), 900*time.Millisecond, "as ever")
 		})
 	}
@@ -154,7 +150,7 @@ func TestATurnIsLongerThanAClaimTakes(t *testing.T) {
 	case l := <-got:
 		link.Delay(0)
 		require.NoError(t, l.Release(t.Context()))
-		require.NoError(t, (<-near).Release(t.Context()))
+		require.NoError(t, next(t, near).Release(t.Context()))
 	case <-near:
 		t.Fatal("the near one has overtaken it")
 	}

@@ -180,6 +180,18 @@ func (s server) waiters(t *testing.T, keepers []*renewer.Keeper, got chan<- *ren
 	}
 }
 
+// next is who has the lock next.
+func next(t *testing.T, got <-chan *renewer.Lease) *renewer.Lease {
+	t.Helper()
+	select {
+	case l := <-got:
+		return l
+	case <-time.After(2 * patience):
+		require.FailNow(t, "a waiter is lost")
+		return nil
+	}
+}
+
 // In the order in which they came, with three questions to the server for each.
 func TestProcessesTakeTurns(t *testing.T) {
 	t.Parallel()
