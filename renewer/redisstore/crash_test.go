@@ -117,7 +117,7 @@ func TestDeadWaitersArePassedOverAtOnce(t *testing.T) {
 			}
 			t.Run(deployment+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				s := server{}
+				var s server
 				if deployment == "cluster" {
 					s = startCluster(t)
 				} else {
@@ -147,7 +147,8 @@ func TestDeadWaitersArePassedOverAtOnce(t *testing.T) {
 func TestStuckWaitersCostOneTurn(t *testing.T) {
 	t.Parallel()
 	for name, pattern := range map[string]string{
-		"one": "DLLL", "the second": "LDLL", "five among others": "DLDLDLDLDL",
+		"one": "DLLL", "the second": "LDLL", "five": "DDDDDLLL",
+		"five among others": "DLDLDLDLDL", "thirty": strings.Repeat("D", 30) + "LL",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -143,3 +144,23 @@ func Hear(place uint64, message string) (woken bool) {
 }
 
 func placeOf(w *waiting) *place { return &place{of: w} }
+
+// Turns is turns for tests.
+type Turns = turns
+
+// TurnSlack is turnSlack.
+const TurnSlack = turnSlack
+
+// NewTurns makes one.
+func NewTurns(check func(name string)) *Turns { return &turns{check: check} }
+
+func (t *turns) Note(name string, turn time.Duration) { t.note(name, turn) }
+func (t *turns) Close()                               { t.close() }
+
+// TurnMissed reports whether a turn has come while there was no watch.
+func (s *Store) TurnMissed(name string) bool {
+	s.inbox.mu.Lock()
+	defer s.inbox.mu.Unlock()
+	w := s.inbox.names[name]
+	return w != nil && w.missed
+}

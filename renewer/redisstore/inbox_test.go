@@ -1,0 +1,166 @@
+package redisstore_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// A turn that comes between two watches wakes the second one, once.
+func TestATurnBeforeTheWatch(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		mine(t, store, claim("a", "a", minuteTTL))
+		require.False(t, acquire(t, store, queue("b")).Queued)
+		w := newWatch(store, "a")
+		w.await(t, "set up")
+		stand(t, store, "b")
+		w.stop()
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		require.Eventually(t, func() bool { // the message is on its way
+			return store.TurnMissed("a")
+		}, patience, time.Millisecond)
+		w = newWatch(store, "a")
+		defer w.stop()
+		w.await(t, "it was its turn")
+		second := newWatch(store, "a")
+		defer second.stop()
+		assert.False(t, store.TurnMissed("a"))
+		assert.Zero(t, second.count(), "once")
+		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
+	})
+}
+
+// While a mailbox is not open, claims present no place: its turn would be one of the dead. When it
+// opens again all who wait are woken, as a turn may have slipped by.
+func TestAMailboxThatFails(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	holder := s.store(t)
+	mine(t, holder, claim("a", "a", minuteTTL))
+	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix,
+		strings.Fields(redisstore.Rights+" "+redisstore.LineRights)...))
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	require.False(t, acquire(t, store, queue("b")).Queued)
+	w := newWatch(store, "a")
+	defer w.stop()
+	w.await(t, "set up")
+	stand(t, store, "b")
+	for range 3 {
+		w.clear()
+		s.ok(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		w.await(t, "set up again")
+		assert.Len(t, w.errors(), 1, "and told of it before, once")
+	}
+	s.ok(t, "ACL", "SETUSER", "locks", "-subscribe")
+	w.clear()
+	s.ok(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	require.Eventually(t, func() bool { return len(w.errors()) > 0 }, patience, time.Millisecond)
+	assert.False(t, acquire(t, store, queue("c")).Queued)
+	w.clear()
+	s.ok(t, "ACL", "SETUSER", "locks", "+subscribe")
+	w.await(t, "set up again")
+	stand(t, store, "b")
+	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+	assert.Equal(t, int64(1), s.number(t, "ZCARD", line), "the place is the same")
+	w.clear()
+	require.Equal(t, renewer.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
+	w.await(t, "its turn")
+	require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
+}
+
+// A mailbox stays open for a moment after the last watch, so that the next caller has its place at
+// once; and then it is closed.
+func TestAMailboxLingers(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	mine(t, store, claim("a", "a", minuteTTL))
+	require.False(t, acquire(t, store, queue("b")).Queued)
+	w := newWatch(store, "a")
+	w.await(t, "set up")
+	stand(t, store, "b")
+	w.stop()
+	assert.True(t, acquire(t, store, queue("c")).Queued, "at its first claim, without a watch")
+	for _, letter := range []string{"b", "c"} {
+		require.Equal(t, renewer.StatusTaken, release(t, store, leaving(letter)).Status)
+	}
+	assert.Equal(t, 1, s.hearers(t))
+	require.Eventually(t, func() bool { return s.hearers(t) == 0 }, 2*patience,
+		10*time.Millisecond)
+	assert.False(t, acquire(t, store, queue("d")).Queued, "since it could not hear of its turn")
+	assert.Zero(t, s.number(t, "EXISTS", redisstore.LineKey(redisstore.DefaultPrefix, "a")))
+}
+
+// Close ends mailboxes that are used and those that linger, and whoever watches hears of it once.
+// (TestMain counts goroutines.)
+func TestCloseEndsMailboxes(t *testing.T) {
+	t.Parallel()
+	for name, lingers := range map[string]bool{"used": false, "lingering": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, s := startReal(t)
+			store := s.store(t)
+			mine(t, store, claim("a", "a", minuteTTL))
+			require.False(t, acquire(t, store, queue("b")).Queued)
+			w := newWatch(store, "a")
+			w.await(t, "set up")
+			stand(t, store, "b")
+			if lingers {
+				w.stop()
+			}
+			store.Close()
+			require.Eventually(t, func() bool {
+				return s.hearers(t) == 0
+			}, patience, time.Millisecond)
+			if lingers {
+				assert.Empty(t, w.errors())
+				return
+			}
+			require.Eventually(t, func() bool {
+				return len(w.errors()) == 1
+			}, patience, time.Millisecond)
+			require.ErrorIs(t, w.errors()[0], redisstore.ErrClosed)
+			w.stop()
+			assert.Len(t, w.errors(), 1)
+		})
+	}
+}
+
+// A process looks after the last turn that it has given, and after none once it is closed.
+func TestTurnsAreLookedAfter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		checks := make(map[string][]time.Duration)
+		turns := redisstore.NewTurns(func(name string) {
+			checks[name] = append(checks[name], time.Since(begun))
+		})
+		turns.Note("a", time.Second)
+		turns.Note("b", 4*time.Second)
+		<-time.After(900 * time.Millisecond)
+		turns.Note("a", time.Second) // that one has claimed the lease, and freed it
+		<-time.After(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, map[string][]time.Duration{
+			"a": {1900*time.Millisecond + redisstore.TurnSlack},
+			"b": {4*time.Second + redisstore.TurnSlack},
+		}, checks)
+		turns.Note("a", time.Second)
+		turns.Close()
+		turns.Note("b", time.Second)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		assert.Len(t, checks["a"], 1)
+		assert.Len(t, checks["b"], 1)
+	})
+}
