@@ -51,10 +51,12 @@ func TestAMailboxThatFails(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	require.False(t, acquire(t, store, queue("b")).Queued)
-	w := newWatch(store, "a")
-	defer w.stop()
-	w.await(t, "set up")
+	first := newWatch(store, "a")
+	first.await(t, "set up")
 	stand(t, store, "b")
+	first.stop()
+	w := newWatch(store, "a") // which has a place, so that it hears nothing that is for all
+	defer w.stop()
 	for range 3 {
 		w.clear()
 		s.ok(t, "CLIENT", "KILL", "TYPE", "pubsub")
@@ -90,6 +92,7 @@ func TestAMailboxLingers(t *testing.T) {
 	w.await(t, "set up")
 	stand(t, store, "b")
 	w.stop()
+	assert.Equal(t, 1, s.hearers(t))
 	assert.True(t, acquire(t, store, queue("c")).Queued, "at its first claim, without a watch")
 	for _, letter := range []string{"b", "c"} {
 		require.Equal(t, renewer.StatusTaken, release(t, store, leaving(letter)).Status)

@@ -139,6 +139,29 @@ func TestLineScripts(t *testing.T) {
 	})
 }
 
+// Locks of a batch that are free are granted by fewer steps, which left the places in their lines.
+func TestPlacesOfABatchLeaveTheirLines(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		mine(t, store, claim("a", "a", minuteTTL))
+		listening(t, store)
+		stand(t, store, "b")
+		stand(t, store, "c")
+		s.ok(t, "DEL", redisstore.LeaseKey(redisstore.DefaultPrefix, "a"))
+		other := claim("other", "b", minuteTTL)
+		other.Place = 7
+		for _, g := range store.Acquire(t.Context(), []renewer.Claim{queue("b"), other}) {
+			require.Equal(t, renewer.StatusHeld, g.Status)
+		}
+		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+		left, err := s.do(t, "ZRANGE", line, "0", "-1").AsStrSlice()
+		require.NoError(t, err)
+		require.Len(t, left, 1)
+		assert.Equal(t, "99", strings.Fields(left[0])[0])
+	})
+}
+
 // shutDown ends a keeper with the test, though the test may have failed.
 func shutDown(t *testing.T, k *renewer.Keeper) {
 	t.Helper()
