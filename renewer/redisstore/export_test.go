@@ -164,3 +164,10 @@ func (s *Store) TurnMissed(name string) bool {
 	w := s.inbox.names[name]
 	return w != nil && w.missed
 }
+
+// ScriptText is the whole text of a script that keeps locks, by its file.
+func ScriptText(file string) string {
+	return map[string]script{
+		"acquire.lua": acquireScript, "renew.lua": renewScript, "release.lua": releaseScript,
+	}[file].text
+}

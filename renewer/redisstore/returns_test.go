@@ -1,0 +1,181 @@
+package redisstore_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// runs runs a script as its file says, on locks x and y.
+func (s server) runs(t *testing.T, script string, keys []string, args ...string) any {
+	t.Helper()
+	words := append([]string{"EVAL", redisstore.ScriptText(script), strconv.Itoa(len(keys))}, keys...)
+	r, err := s.do(t, append(words, args...)...).ToAny()
+	require.NoError(t, err)
+	return r
+}
+
+// Each return of the scripts that keep locks, as their heads give them.
+func TestReturnsOfScripts(t *testing.T) {
+	t.Parallel()
+	x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
+	y := redisstore.LeaseKey(redisstore.DefaultPrefix, "y")
+	mark := redisstore.MarkKey(redisstore.DefaultPrefix)
+	_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "x")
+	const at, inbox, holder = "8000000000000000", "in-box_1", "node\n1\nop"
+	value := func(letter string) string { return owner(letter) + "\n" + at + "\n7\n" + holder }
+	isTurn := "turn\n1000\n5 " + inbox + " 1000"
+	type list = []any
+
+	acquires := func(t *testing.T, s server, proposed, reserve, place string) any {
+		t.Helper()
+		return s.runs(t, "acquire.lua", []string{x, mark}, "60000", "90000", proposed, reserve,
+			"line", "60000", inbox, owner("a"), place, holder)
+	}
+	renews := func(t *testing.T, s server) any {
+		t.Helper()
+		return s.runs(t, "renew.lua", []string{x, y}, "60000", owner("a"), owner("a"), "line")
+	}
+	releases := func(t *testing.T, s server, rest string) any {
+		t.Helper()
+		return s.runs(t, "release.lua", []string{x}, "0", "line", inbox, mark, "90000",
+			owner("a")+rest)
+	}
+	gives := func(args ...string) func(t *testing.T, s server) {
+		return func(t *testing.T, s server) { s.ok(t, args...) }
+	}
+	for name, c := range map[string]struct {
+		before []func(t *testing.T, s server)
+		run    func(t *testing.T, s server) any
+		want   func(t *testing.T, got any)
+	}{
+		"acquire: a token": {
+			[]func(*testing.T, server){gives("SET", mark, at)},
+			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "") },
+			func(t *testing.T, got any) { assert.Equal(t, int64(8e15+1), got) },
+		},
+		"acquire: a token and those reserved": {
+			nil,
+			func(t *testing.T, s server) any { return acquires(t, s, at, "5", "") },
+			func(t *testing.T, got any) { assert.Equal(t, list{int64(8e15), int64(5)}, got) },
+		},
+		"acquire: the owner has it": {
+			[]func(*testing.T, server){gives("SET", x, value("a"), "PX", "5000")},
+			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "") },
+			func(t *testing.T, got any) { assert.Equal(t, int64(8e15), got) },
+		},
+		"acquire: another has it": {
+			[]func(*testing.T, server){gives("SET", x, value("b"), "PX", "5000")},
+			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "") },
+			func(t *testing.T, got any) {
+				require.Len(t, got, 3)
+				assert.Equal(t, value("b"), got.(list)[0])
+				assert.InDelta(t, 5000, got.(list)[1], 1000)
+				assert.InDelta(t, time.Now().UnixMicro(), got.(list)[2], 60e6)
+			},
+		},
+		"acquire: another has it for ever": {
+			[]func(*testing.T, server){gives("SET", x, value("b"))},
+			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "") },
+			func(t *testing.T, got any) { assert.Equal(t, int64(-1), got.(list)[1]) },
+		},
+		"acquire: and the place is in line": {
+			[]func(*testing.T, server){gives("SET", x, value("b"), "PX", "5000")},
+			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "5 1000 77") },
+			func(t *testing.T, got any) {
+				require.Len(t, got, 4)
+				assert.Equal(t, int64(77), got.(list)[3])
+			},
+		},
+		"acquire: it is another place's turn": {
+			[]func(*testing.T, server){gives("SET", x, isTurn, "PX", "2500")},
+			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "6 1000") },
+			func(t *testing.T, got any) {
+				require.Len(t, got, 4)
+				assert.Empty(t, got.(list)[0])
+				assert.InDelta(t, 400, got.(list)[1], 100)
+			},
+		},
+		"acquire: it is this place's turn": {
+			[]func(*testing.T, server){gives("SET", x, isTurn, "PX", "2500"), gives("SET", mark, at)},
+			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "5 1000 77") },
+			func(t *testing.T, got any) { assert.Equal(t, int64(8e15+1), got) },
+		},
+		"acquire: the proposed token is not above the counter": {
+			[]func(*testing.T, server){gives("SET", counter, at)},
+			func(t *testing.T, s server) any { return acquires(t, s, "7", "0", "") },
+			func(t *testing.T, got any) { assert.Equal(t, list{int64(8e15)}, got) },
+		},
+		"acquire: nor above the mark, without a counter": {
+			[]func(*testing.T, server){gives("SET", mark, at)},
+			func(t *testing.T, s server) any { return acquires(t, s, "7", "0", "") },
+			func(t *testing.T, got any) { assert.Equal(t, list{int64(8e15)}, got) },
+		},
+		"renew: the exceptions": {
+			[]func(*testing.T, server){gives("SET", y, value("b"), "PX", "5000")},
+			func(t *testing.T, s server) any { return renews(t, s) },
+			func(t *testing.T, got any) { assert.Equal(t, list{int64(-1), int64(2)}, got) },
+		},
+		"renew: none": {
+			[]func(*testing.T, server){
+				gives("SET", x, value("a"), "PX", "5000"), gives("SET", y, value("a"), "PX", "5000"),
+			},
+			func(t *testing.T, s server) any { return renews(t, s) },
+			func(t *testing.T, got any) { assert.Equal(t, list{}, got) },
+		},
+		"release: freed": {
+			[]func(*testing.T, server){gives("SET", x, value("a"), "PX", "5000")},
+			func(t *testing.T, s server) any { return releases(t, s, "") },
+			func(t *testing.T, got any) { assert.Equal(t, list{}, got) },
+		},
+		"release: another's": {
+			[]func(*testing.T, server){gives("SET", x, value("b"), "PX", "5000")},
+			func(t *testing.T, s server) any { return releases(t, s, "") },
+			func(t *testing.T, got any) { assert.Equal(t, list{int64(1)}, got) },
+		},
+		"release: no one's": {
+			nil,
+			func(t *testing.T, s server) any { return releases(t, s, "") },
+			func(t *testing.T, got any) { assert.Equal(t, list{int64(-1)}, got) },
+		},
+		"release: a turn": {
+			[]func(*testing.T, server){hears(inbox), gives("SET", x, value("a"), "PX", "5000"),
+				gives("ZADD", x+":waiters", "1", "5 "+inbox+" 2000")},
+			func(t *testing.T, s server) any { return releases(t, s, "") },
+			func(t *testing.T, got any) { assert.Equal(t, list{"1 2000"}, got) },
+		},
+		"release: no one's, and a turn": {
+			[]func(*testing.T, server){hears(inbox), gives("ZADD", x+":waiters", "1", "5 "+inbox+" 2000")},
+			func(t *testing.T, s server) any { return releases(t, s, "") },
+			func(t *testing.T, got any) { assert.Equal(t, list{int64(-1), "1 2000"}, got) },
+		},
+		"release: the place that has the turn leaves": {
+			[]func(*testing.T, server){hears(inbox), gives("SET", x, isTurn, "PX", "2500"),
+				gives("ZADD", x+":waiters", "1", "6 "+inbox+" 2000")},
+			func(t *testing.T, s server) any { return releases(t, s, " 5 1000") },
+			func(t *testing.T, got any) { assert.Equal(t, list{int64(-1), "1 2000"}, got) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, s server) {
+				for _, f := range c.before {
+					f(t, s)
+				}
+				c.want(t, c.run(t, s))
+			})
+		})
+	}
+}
+
+// hears has a process listen to an inbox.
+func hears(inbox string) func(t *testing.T, s server) {
+	return func(t *testing.T, s server) {
+		s.listen(t, redisstore.DefaultPrefix+"{"+inbox+"}:inbox")
+	}
+}
