@@ -11,7 +11,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// runs runs a script as its file says, on locks x and y.
+// runs calls a script as its file says, on locks x and y.
 func (s server) runs(t *testing.T, script string, keys []string, args ...string) any {
 	t.Helper()
 	words := append([]string{"EVAL", redisstore.ScriptText(script), strconv.Itoa(len(keys))}, keys...)
@@ -144,8 +144,10 @@ func TestReturnsOfScripts(t *testing.T) {
 			func(t *testing.T, got any) { assert.Equal(t, list{int64(-1)}, got) },
 		},
 		"release: a turn": {
-			[]func(*testing.T, server){hears(inbox), gives("SET", x, value("a"), "PX", "5000"),
-				gives("ZADD", x+":waiters", "1", "5 "+inbox+" 2000")},
+			[]func(*testing.T, server){
+				hears(inbox), gives("SET", x, value("a"), "PX", "5000"),
+				gives("ZADD", x+":waiters", "1", "5 "+inbox+" 2000"),
+			},
 			func(t *testing.T, s server) any { return releases(t, s, "") },
 			func(t *testing.T, got any) { assert.Equal(t, list{"1 2000"}, got) },
 		},
@@ -155,8 +157,10 @@ func TestReturnsOfScripts(t *testing.T) {
 			func(t *testing.T, got any) { assert.Equal(t, list{int64(-1), "1 2000"}, got) },
 		},
 		"release: the place that has the turn leaves": {
-			[]func(*testing.T, server){hears(inbox), gives("SET", x, isTurn, "PX", "2500"),
-				gives("ZADD", x+":waiters", "1", "6 "+inbox+" 2000")},
+			[]func(*testing.T, server){
+				hears(inbox), gives("SET", x, isTurn, "PX", "2500"),
+				gives("ZADD", x+":waiters", "1", "6 "+inbox+" 2000"),
+			},
 			func(t *testing.T, s server) any { return releases(t, s, " 5 1000") },
 			func(t *testing.T, got any) { assert.Equal(t, list{int64(-1), "1 2000"}, got) },
 		},
