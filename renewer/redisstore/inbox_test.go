@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,8 +145,11 @@ func TestTurnsAreLookedAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
+		var mu sync.Mutex
 		checks := make(map[string][]time.Duration)
 		turns := redisstore.NewTurns(func(name string) {
+			mu.Lock()
+			defer mu.Unlock()
 			checks[name] = append(checks[name], time.Since(begun))
 		})
 		turns.Note("a", time.Second)

@@ -193,7 +193,7 @@ func (s server) waiters(t *testing.T, keepers []*renewer.Keeper, got chan<- *ren
 	for i, k := range keepers {
 		go func() {
 			if l, err := k.Acquire(context.WithoutCancel(t.Context()), "a",
-				renewer.MaxWait(patience)); assert.NoError(t, err) {
+				renewer.MaxWait(time.Minute)); assert.NoError(t, err) {
 				got <- l
 			}
 		}()
