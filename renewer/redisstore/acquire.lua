@@ -137,6 +137,14 @@ local function queue(lease, place, since)
 		-- Behind all who are there, also if the clock was set back since they came.
 		local tail = redis.pcall('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
 		since = tail and tonumber(tail) >= now and string.format('%.0f', tonumber(tail) + 1) or nowText
+	else
+		-- Claims take longer than when it came: it asks for a longer turn, a power of two, and stands in line once.
+		local who, turn = string.match(place, '^(.* )(%d+)$')
+		local shorter = 1000
+		while shorter < tonumber(turn) do
+			redis.pcall('ZREM', line, who .. shorter)
+			shorter = 2 * shorter
+		end
 	end
 	local added = redis.pcall('ZADD', line, 'NX', since, place)
 	if type(added) == 'table' then

@@ -122,7 +122,13 @@ func (b *inbox) present(claims []renewer.Claim) bool {
 	defer b.mu.Unlock()
 	for i := range claims {
 		c := &claims[i]
-		if c.Place == 0 || b.places[c.Place] != nil {
+		if c.Place == 0 {
+			continue
+		}
+		if p := b.places[c.Place]; p != nil {
+			if p.since != "" { // acquire.lua takes the shorter turn out of the line
+				p.turn = max(p.turn, b.turn())
+			}
 			continue
 		}
 		if m := b.mailboxes[b.channel(c.Name)]; m == nil || !m.open {

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -154,4 +155,40 @@ func TestATurnIsLongerThanAClaimTakes(t *testing.T) {
 	case <-near:
 		t.Fatal("the near one has overtaken it")
 	}
+}
+
+// A place whose link gets slow while it waits asks for a longer turn, at its rank. It kept the turn
+// that it came with, and was overtaken for as long as it waited.
+func TestATurnGrowsWithTheLink(t *testing.T) {
+	t.Parallel()
+	redis, s := startReal(t)
+	holder := s.store(t)
+	mine(t, holder, claim("a", "a", minuteTTL))
+	link := proxy.Start(t, redis.Addr())
+	far := s
+	far.option.InitAddress = []string{link.Addr()}
+	k, err := renewer.New(far.store(t), renewer.Config{TTL: 15 * time.Second})
+	require.NoError(t, err)
+	shutDown(t, k)
+	got := make(chan *renewer.Lease, 1)
+	s.waiters(t, []*renewer.Keeper{k}, got)
+	link.Delay(700 * time.Millisecond)
+	ctx, leave := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for _, near := range s.keepers(t, 3) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if l, err := near.Acquire(ctx, "a"); err == nil {
+					assert.NoError(t, l.Release(context.WithoutCancel(ctx)))
+				}
+			}
+		})
+	}
+	require.Equal(t, renewer.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
+	l := next(t, got)
+	leave()
+	link.Delay(0)
+	require.NoError(t, l.Release(t.Context()))
+	wg.Wait()
+	assert.Zero(t, s.number(t, "EXISTS", redisstore.LineKey(redisstore.DefaultPrefix, "a")))
 }
