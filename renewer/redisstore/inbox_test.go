@@ -105,7 +105,7 @@ func TestAMailboxLingers(t *testing.T) {
 	assert.Zero(t, s.number(t, "EXISTS", redisstore.LineKey(redisstore.DefaultPrefix, "a")))
 }
 
-// Close ends mailboxes that are used and those that linger, and whoever watches hears of it once.
+// Close ends mailboxes that are used and those that linger. A caller who watches hears of it once.
 // (TestMain counts goroutines.)
 func TestCloseEndsMailboxes(t *testing.T) {
 	t.Parallel()
