@@ -93,7 +93,6 @@ func (c *call) rescue() {
 	if c.reserves && !over && l.tokens == nil {
 		l.tokens = new(tokens) // some may have been granted
 	}
-	k.queues.keepPlace(l, c.place)
 	k.mu.Unlock()
 	if over {
 		return
@@ -102,6 +101,9 @@ func (c *call) rescue() {
 	if c.attempts > 0 {
 		unsettled = k.clock.AtMost() // the last question may be under way still
 	}
+	k.mu.Lock()
+	k.queues.keepPlace(l, c.place, unsettled)
+	k.mu.Unlock()
 	l.endContext(errReleased)
 	k.discard(l, unsettled)
 }
@@ -116,7 +118,7 @@ func (c *call) run(ctx context.Context) (sent instant, err error) {
 		c.l.dropContext()
 		k.mu.Lock()
 		if c.unsettled != 0 {
-			k.queues.keepPlace(c.l, c.place)
+			k.queues.keepPlace(c.l, c.place, c.unsettled)
 		}
 		left, place := k.leaveLocked(c.l)
 		k.mu.Unlock()
@@ -172,8 +174,8 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 		l.due = sent.Add(k.spread())
 		k.heartbeats.plan(l, l.due)
 	}
-	if c.unsettled != 0 {
-		l.withExtras().unsettled = c.unsettled
+	if sent := max(c.unsettled, k.queues.unsettled(l.name)); sent != 0 {
+		l.withExtras().unsettled, l.extras.place = sent, c.place
 	}
 	c.bookTokens(now)
 	settled = k.holdFront(l)

@@ -49,6 +49,7 @@ type leaseExtras struct {
 	// When an acquire was sent that was never answered, although a
 	// later one was: it may still arrive after the release.
 	unsettled instant
+	place     uint64        // from which that asked
 	least     instant       // until when the store is to hold the key in any case: see HoldAtLeast
 	manual    time.Duration // the TTL of a lease without a heartbeat: see Manual
 	onLoss    map[*func()]struct{}
@@ -181,6 +182,7 @@ func (l *Lease) ending(now instant) Hold {
 	h := Hold{Name: l.name, Owner: l.owner}
 	if l.extras != nil {
 		h.Keep = keepUntil(l.extras.least, now)
+		h.Place = l.extras.place
 	}
 	if l.tokens != nil {
 		h.Used = max(l.fence, 1)

@@ -259,3 +259,38 @@ func (s *panicsOnce) Acquire(ctx context.Context, claims []renewer.Claim) []rene
 	}
 	return grants
 }
+
+// A question that was not answered may put its place back into the line after a later one was
+// granted: it is given up once more when that cannot be any longer.
+func TestAPlaceThatALateQuestionTakesAgainIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, leaves := range []bool{false, true} {
+		t.Run(fmt.Sprint("its head leaves: ", leaves), func(t *testing.T) {
+			t.Parallel()
+			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				s.SetSettle(10 * time.Second)
+				s.Script(script.Acquire, script.Hang(), script.Held())
+				begun := time.Now()
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				first := waits(ctx, k)
+				second := waits(t.Context(), k)
+				a := claimOf(t, s, 1)
+				if leaves {
+					leave()
+					require.ErrorIs(t, <-first, context.Canceled)
+				} else {
+					require.NoError(t, <-first)
+				}
+				require.NoError(t, <-second)
+				asked := s.Calls(script.Acquire)[1]
+				require.Equal(t, a.Place, asked.Claims[0].Place)
+				pass(time.Minute)
+				places, at := givenUp(s)
+				require.NotEmpty(t, places)
+				require.Equal(t, a.Place, places[len(places)-1])
+				assertInstant(t, begun.Add(10*time.Second), at[len(at)-1], "when it has settled")
+			})
+		})
+	}
+}

@@ -136,7 +136,7 @@ func (k *Keeper) holdFront(l *Lease) (done func()) {
 	}
 	info, _ := k.lastSeen(l.name)
 	refused := q.removeTries()
-	q.seen, q.place, q.queued = holderInfo{}, 0, false
+	q.seen, q.place, q.queued, q.unsettled = holderInfo{}, 0, false, 0
 	unwatch := nothing
 	if q.first == nil {
 		k.queues.drop(l.name)

@@ -28,7 +28,9 @@ type waitQueue struct {
 	// The place from which heads ask the store, which keeps its rank when a head leaves; 0 as long
 	// as none has asked since the name was last ours.
 	place  uint64
-	queued bool // the store has it in its line
+	queued bool // the store may have it in its line
+	// When a head that has left asked from it last and was not answered: that may still put it there.
+	unsettled instant
 }
 
 // waiter is a caller behind the front.
@@ -79,14 +81,22 @@ func (qs *waitQueues) need(name string) *waitQueue {
 	return q
 }
 
-// keepPlace leaves the place from which a head has asked to its queue, for the store may have it in
-// its line. It does nothing for a lease that is no head.
-func (qs *waitQueues) keepPlace(l *Lease, place uint64) {
+// keepPlace leaves the place of a head to its queue, from which it has asked, at an instant, a
+// question that was not answered. It does nothing for a lease that is no head.
+func (qs *waitQueues) keepPlace(l *Lease, place uint64, asked instant) {
 	if place == 0 || qs.fronts[l.name].head != l {
 		return
 	}
 	q := qs.need(l.name)
-	q.place, q.queued = place, true
+	q.place, q.queued, q.unsettled = place, true, asked
+}
+
+// unsettled is when a head of a name that has left asked last and was not answered; 0 without.
+func (qs *waitQueues) unsettled(name string) instant {
+	if q := qs.queues[name]; q != nil {
+		return q.unsettled
+	}
+	return 0
 }
 
 // drop forgets the queue of a name, in which no caller waits any more.

@@ -55,7 +55,7 @@ func (w *world) massacres(done <-chan struct{}) {
 		select {
 		case <-done:
 			return
-		case <-time.After(d.between(time.Second, 10*time.Second)):
+		case <-time.After(d.between(time.Second/2, 3*time.Second)):
 		}
 		machines := d.chance(.5)
 		var dead []*process
@@ -69,6 +69,7 @@ func (w *world) massacres(done <-chan struct{}) {
 		for _, p := range dead {
 			p.begin(p.newLink())
 		}
+		pass(2 * w.plan.mostWait) // a holder has died at most once while another waits
 	}
 }
 
