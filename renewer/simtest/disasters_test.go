@@ -91,6 +91,7 @@ func (s *server) setBack(now time.Duration) {
 	s.count(setBack)
 	s.back += time.Hour
 	s.clock.offset -= time.Hour
+	s.beginEra(now)
 }
 
 // backBy is by how much the clock was set back.
@@ -127,7 +128,7 @@ func (s *server) lose(now time.Duration) {
 	}
 	clear(s.turns)
 	clear(s.lines)
-	s.restore(now, saved{})
+	s.restore(now, s.micros(now), saved{})
 }
 
 // failOver goes on with a copy, whose clock differs. It may not have all leases, nor the last
@@ -143,20 +144,30 @@ func (s *server) failOver(now time.Duration, from saved, by time.Duration) {
 			delete(s.keys, name)
 		}
 	}
+	was := s.micros(now)
 	s.clock.offset += by
 	s.back = max(0, s.back-by)
-	s.restore(now, from)
+	s.restore(now, was, from)
 }
 
-// restore goes on with the tokens that were saved. Where some were lost that the clock has not
-// reached, later ones may be below them: this is the only case in which tokens fall, and a new era.
-func (s *server) restore(now time.Duration, from saved) {
-	if from.mark != s.tokens.marks[0] && s.tokens.marks[0] >= s.micros(now) {
-		s.era++
+// restore goes on with the tokens that were saved. The clock was at was before. Tokens fall only
+// where some were lost and the clock is behind them, now or later: that is a new era.
+func (s *server) restore(now time.Duration, was int64, from saved) {
+	if from.mark != s.tokens.marks[0] {
+		s.forgotten = max(s.forgotten, s.tokens.marks[0], was)
 	}
 	s.tokens.marks[0] = from.mark
 	s.tokens.ahead = maps.Clone(from.ahead)
 	if s.tokens.ahead == nil {
 		s.tokens.ahead = map[string]ahead{}
+	}
+	s.beginEra(now)
+}
+
+// beginEra begins an era if tokens that were forgotten are above those to come.
+func (s *server) beginEra(now time.Duration) {
+	if s.forgotten >= s.micros(now) {
+		s.era++
+		s.forgotten = 0
 	}
 }

@@ -91,6 +91,9 @@ func newPlan(seed uint64, quota int, f faults) plan {
 	return p
 }
 
+// longestPoll is the longest pause between two questions of a waiter.
+const longestPoll = renewer.DefaultPoll * 6 / 5
+
 // crowded is the plan of a crowd.
 func (p plan) crowded(d dice) plan {
 	p.weather, p.processes, p.names = crowd, 8+d.IntN(8), 1
@@ -102,7 +105,9 @@ func (p plan) crowded(d dice) plan {
 	}
 	p.cfg.TTL, p.turn, p.settle = 5*time.Second, time.Second, time.Second
 	p.cfg.HandOffs = -1
-	p.mostWait = p.cfg.TTL + 4*p.turn
+	// A holder and the two places behind it may be on machines that die at once: the others find
+	// out by their poll.
+	p.mostWait = p.cfg.TTL + longestPoll + 4*p.turn
 	return p
 }
 

@@ -27,12 +27,13 @@ type server struct {
 	lines  map[string][]rank
 	came   map[place]time.Duration // since when each stands in its line
 	// era is how often data was lost that the clock could not make up for.
-	era     int
-	book    map[string][]*tenure
-	renewed map[string]int          // how often, by name
-	closed  map[int][]time.Duration // when the keepers of a process were shut down
-	killed  map[int]time.Duration   // when a process was, by its inbox
-	back    time.Duration           // by how much the clock was set back
+	era       int
+	forgotten int64 // the highest token that may have been granted in this era and is lost
+	book      map[string][]*tenure
+	renewed   map[string]int          // how often, by name
+	closed    map[int][]time.Duration // when the keepers of a process were shut down
+	killed    map[int]time.Duration   // when a process was, by its inbox
+	back      time.Duration           // by how much the clock was set back
 }
 
 func newServer(c clock, f faults, report func(kind, string, ...any), count func(event)) *server {
