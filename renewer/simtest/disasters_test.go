@@ -23,7 +23,9 @@ func (w *world) disasters(done <-chan struct{}) {
 			return
 		case <-time.After(d.between(0, 10*w.plan.cfg.TTL)):
 		}
-		switch now := w.now(); d.IntN(5) {
+		roll := d.IntN(5)
+		w.trace.note(w.now(), "disaster %d", roll)
+		switch now := w.now(); roll {
 		case 0:
 			s.setBack(now)
 		case 1:
