@@ -66,6 +66,20 @@ func TestGivingTokensBackLowersNoMark(t *testing.T) {
 	})
 }
 
+// The counter of what was reserved goes when the clock has reached it, which may be before the
+// release: the mark is the highest token used all the same, since the clock may be set back yet.
+func TestTokensUsedOutliveTheirCounter(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		g := reserved(t, store, 1000)
+		s.ok(t, "DEL", redisstore.AheadKey(redisstore.DefaultPrefix, "a"))
+		require.Equal(t, renewer.StatusHeld, release(t, store, giving(g.Fence+7)).Status)
+		mark := redisstore.MarkKey(redisstore.DefaultPrefix)
+		assert.Equal(t, strconv.FormatInt(g.Fence+7, 10), s.get(t, mark))
+	})
+}
+
 // Of tokens that were given, the counter goes back to the highest used, and keeps its TTL.
 func TestAReleaseGivesGivenTokensBack(t *testing.T) {
 	t.Parallel()

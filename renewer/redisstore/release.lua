@@ -82,8 +82,8 @@ local function number(text)
 	return type(text) == 'string' and #text <= 16 and string.match(text, '^%d+$') and tonumber(text) or nil
 end
 
--- Gives back the tokens above used. The mark takes the counter's place, as the clock has reached those that were used. What cannot be
--- done, as the slot is moving, is left to lapse.
+-- Gives back the tokens above used. The mark takes the place of KEY:ahead, which may have lapsed already, as the clock has reached
+-- those that were used: it may be set back yet. What cannot be done, as the slot is moving, is left to lapse.
 local function giveBack(key, value, used)
 	local granted = number(string.match(value, '^[^\n]*\n(%d+)\n'))
 	if not granted then
@@ -94,12 +94,15 @@ local function giveBack(key, value, used)
 	local given, ahead = number(redis.pcall('GET', key .. ':fence')), number(redis.pcall('GET', key .. ':ahead'))
 	if given and given > most then
 		redis.call('SET', key .. ':fence', text, 'KEEPTTL')
-	end
-	if ahead then
-		local high = most > granted and redis.pcall('GET', mark)
-		if type(high) == 'table' or most > granted and (number(high) or 0) < most and redis.pcall('SET', mark, text, 'PX', markTTL).err then
+	elseif most > granted and (ahead or not given) then
+		local high = redis.pcall('GET', mark)
+		if type(high) == 'table' then
+			return
+		elseif (number(high) or 0) < most and redis.pcall('SET', mark, text, 'PX', markTTL).err then
 			return
 		end
+	end
+	if ahead then
 		redis.pcall('DEL', key .. ':ahead')
 	end
 end
