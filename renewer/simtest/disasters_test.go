@@ -168,7 +168,7 @@ func (s *server) restore(now time.Duration, was int64, from saved) {
 
 // beginEra begins an era if tokens that were forgotten are above those to come.
 func (s *server) beginEra(now time.Duration) {
-	if s.forgotten >= s.micros(now) {
+	if s.forgotten >= s.micros(now) && s.forgotten > s.tokens.marks[0] {
 		s.era++
 		s.forgotten = 0
 	}

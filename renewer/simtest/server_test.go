@@ -77,6 +77,10 @@ func (s *server) live(name string, now time.Duration) *tenure {
 		t.end(s.clock.when(t.until), false)
 		s.count(leftToLapse)
 		delete(s.keys, name)
+		if t.high > t.low { // no release has put what was used into the mark: the clock alone bars it
+			s.forgotten = max(s.forgotten, t.high)
+			s.beginEra(now)
+		}
 		return nil
 	}
 	return t
@@ -104,7 +108,7 @@ func (s *server) hold(r *request, h *renewer.Hold, now time.Duration) renewer.An
 		s.renew(t, h, now)
 		return renewer.Answer{Status: renewer.StatusHeld}
 	}
-	s.tokens.giveBack(t, h, s.micros(now))
+	s.tokens.giveBack(t, h)
 	switch {
 	case h.Keep > 0:
 		t.until, t.kept = s.shown(now)+h.Keep, true

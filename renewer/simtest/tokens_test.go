@@ -53,16 +53,14 @@ func (k *fenceTokens) reserve(t *tenure, n int, clock int64) int64 {
 	return most
 }
 
-// giveBack takes back the tokens that were not used. The mark takes their counter's place.
-func (k *fenceTokens) giveBack(t *tenure, h *renewer.Hold, clock int64) {
+// giveBack takes back the tokens that were not used. The mark takes the place of their counter,
+// which may have lapsed.
+func (k *fenceTokens) giveBack(t *tenure, h *renewer.Hold) {
 	used := max(h.Used, t.low)
 	if h.Used == 0 || used >= t.high || k.faults.forgetsReserved {
 		return
 	}
 	t.high = used
-	if k.reserved(t.name, clock) == 0 {
-		return
-	}
 	if mark := k.mark(t); used > t.low {
 		*mark = max(*mark, used)
 	}
