@@ -48,13 +48,13 @@ var engineFaults = []engineFault{
 			"	c.attempts++; if PLANTED && place != 0 { l.owner = simulatedPlace(place) }\n",
 		},
 	}},
-	{"a rank is lost with its head", []kind{starved}, []edit{
+	{"a rank is lost with its head", []kind{starved, wasted}, []edit{
 		{
 			"waitqueue.go", "next = q.first\n\tq.remove(next)",
 			"next = q.first\n\tq.remove(next); if PLANTED { q.place, q.queued = 0, false }",
 		},
 	}},
-	{"a place is not given up", []kind{leftover}, []edit{
+	{"a place is not given up", []kind{leftover, wasted}, []edit{
 		{
 			"keeper.go", "	if over.queued {",
 			"	if over.queued && !PLANTED {",
@@ -97,13 +97,13 @@ var engineFaults = []engineFault{
 			"(1-drift)/(1+drift)) - map[bool]time.Duration{false: time.Millisecond}[PLANTED]",
 		},
 	}},
-	{"an unanswered acquire is not freed", []kind{lapsed}, []edit{
+	{"an unanswered acquire is not freed", []kind{lapsed, leftover}, []edit{
 		{
 			"acquire.go", "if c.unsettled != 0 || place != 0 {",
 			"if (c.unsettled != 0 || place != 0) && !PLANTED {",
 		},
 	}},
-	{"an unanswered acquire is freed only once", []kind{lapsed}, []edit{
+	{"an unanswered acquire is freed only once", []kind{lapsed, leftover}, []edit{
 		{
 			"cleaner.go", "unsettled != 0 && settle > 0 {",
 			"unsettled != 0 && settle > 0 && !PLANTED {",

@@ -101,7 +101,7 @@ func (p plan) crowded(d dice) plan {
 	p.panics, p.copies, p.restarts, p.disasters = 0, 0, false, false
 	p.kills, p.impatient = d.chance(.5), d.chance(.6)
 	if p.impatient {
-		p.callers = 4
+		p.callers = 1 + d.IntN(4)
 	}
 	p.cfg.TTL, p.turn, p.settle = 5*time.Second, time.Second, time.Second
 	p.cfg.HandOffs = -1

@@ -132,6 +132,7 @@ func TestAHeadThatLeavesAllTheTime(t *testing.T) {
 		}
 		wg.Wait()
 		assert.GreaterOrEqual(t, turns[0], rounds*8/10, fmt.Sprint(turns))
+		assert.Zero(t, w.tally.n[turnsLapsed])
 		for _, p := range w.processes {
 			p.shutdown(time.Minute, true)
 		}

@@ -30,6 +30,8 @@ const (
 	hang kind = "hang"
 	// starved: a process that wanted a name all the time had to wait for too long.
 	starved kind = "starved"
+	// wasted: turns lapsed in weather in which they could have been claimed.
+	wasted kind = "wasted turns"
 	// contract: the engine asked the store for what it must not ask,
 	// or told its caller what it must not tell.
 	contract kind = "contract"

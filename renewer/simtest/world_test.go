@@ -116,6 +116,9 @@ func (w *world) epilogue() {
 			w.ledger.violate(leftover, "after every keeper's shutdown: %v", &t)
 		}
 	}
+	if w.plan.weather == crowd && !w.plan.kills && w.tally.n[turnsLapsed] > 0 {
+		w.ledger.violate(wasted, "%d turns", w.tally.n[turnsLapsed])
+	}
 	// a copy may be later than the release that gives its place up
 	if w.plan.weather != storm && !w.plan.restarts && w.plan.copies == 0 {
 		w.server.inspectLines(func(name string, p place) {
