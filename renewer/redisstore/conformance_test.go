@@ -32,6 +32,7 @@ func (s server) fixture(t *testing.T, prefix string) storetest.Fixture {
 	return storetest.Fixture{
 		Store:    s.store(t, redisstore.Prefix(prefix)),
 		Reserves: true,
+		Lines:    true,
 		Delete:   func(name string) { s.ok(t, "DEL", lease(name)) },
 		Overwrite: func(name string) {
 			s.ok(t, "SET", lease(name), "somebody else", "PX",

@@ -20,6 +20,8 @@ var fenceCases = []testCase{
 	{"an owner may raise its token", raisedToken},
 	{"proposals for different names don't meet", proposalsApart},
 	{"a proposal that was freed bars none for another name", proposalFreed},
+	{"fencing tokens of two names rise", fenceOverNames},
+	{"grants of other names bar no proposal for long", proposalAmongGrants},
 	{"no other owner gets a reserved token", reservedTokens},
 	{"tokens reserved above one proposed", reservedAboveProposal},
 	{"tokens reserved and not used are given back", tokensGivenBack},
@@ -87,13 +89,16 @@ func raisedToken(t *testing.T, s *suite) {
 	requireStatus(t, renewer.StatusBehind, s.propose(t, "name", b, first+5, long).Status)
 }
 
-// reserve asks for a name and for more tokens. A store need not grant these.
-func (s *suite) reserve(t testing.TB, owner string, fence int64, n int) renewer.Grant {
+// reserve asks for a name, "name" unless another is given, and for more tokens. A store need not grant these.
+func (s *suite) reserve(
+	t testing.TB, owner string, fence int64, n int, names ...string,
+) renewer.Grant {
 	t.Helper()
+	name := append(names, "name")[0]
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
 	grants := s.Store.Acquire(ctx, []renewer.Claim{{
-		Name: "name", Owner: owner, TTL: long, Fence: fence, Reserve: n,
+		Name: name, Owner: owner, TTL: long, Fence: fence, Reserve: n,
 		// a quorum needs it to know a lock that is held from one that is being freed
 		Holder: renewer.Holder{Node: "node"},
 	}})
@@ -109,9 +114,12 @@ func (s *suite) reserve(t testing.TB, owner string, fence int64, n int) renewer.
 const ahead = int(time.Minute / time.Microsecond)
 
 // giveBack releases a name, and gives the tokens above used back.
-func (s *suite) giveBack(t testing.TB, owner string, used int64) renewer.Status {
+func (s *suite) giveBack(
+	t testing.TB, owner string, used int64, names ...string,
+) renewer.Status {
 	t.Helper()
-	return s.holds(t, s.Store.Release, []renewer.Hold{{Name: "name", Owner: owner, Used: used}})[0]
+	hold := renewer.Hold{Name: append(names, "name")[0], Owner: owner, Used: used}
+	return s.holds(t, s.Store.Release, []renewer.Hold{hold})[0]
 }
 
 func tokensGivenBack(t *testing.T, s *suite) {
@@ -208,6 +216,49 @@ func proposalFreed(t *testing.T, s *suite) {
 		s.propose(t, "other", newOwner(), top-1, long), "for another name")
 	requireGrant(t, renewer.Grant{Status: renewer.StatusBehind, Fence: top},
 		s.propose(t, "name", newOwner(), top, long), "of its own name")
+}
+
+// fenceOverNames takes turns of two names: tokens of each rise, whether or not those of the other
+// count.
+func fenceOverNames(t *testing.T, s *suite) {
+	last := map[string]int64{}
+	for i := range 100 {
+		name := [...]string{"name", "other"}[i%3/2]
+		owner := newOwner()
+		g := s.reserve(t, owner, 0, i%4*1000, name)
+		require.Greater(t, g.Fence, last[name])
+		used := g.Fence + int64(g.Reserved/2)
+		last[name] = used
+		requireStatus(t, renewer.StatusHeld, s.giveBack(t, owner, used, name))
+	}
+}
+
+// proposalAmongGrants is for a store that keeps one mark for all names: a token that is not above
+// it may be refused, but not the next one, though other names go on.
+func proposalAmongGrants(t *testing.T, s *suite) {
+	s.own(t, "busy", newOwner(), long)
+	owner := newOwner()
+	g := s.propose(t, "name", owner, 1, long)
+	if g.Status == renewer.StatusBehind {
+		s.own(t, "busier", newOwner(), long)
+		// By the clock, as a quorum proposes: above what others were granted since.
+		g = s.propose(t, "name", owner, g.Fence+int64(time.Second/time.Microsecond), long)
+	}
+	requireStatus(t, renewer.StatusHeld, g.Status)
+	first := g.Fence
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
+	for i := range int64(10) {
+		s.cycle(t, fmt.Sprint("busy-", i))
+		owner := newOwner()
+		g := s.propose(t, "name", owner, first+1, long)
+		if g.Status == renewer.StatusBehind {
+			g = s.propose(t, "name", owner, g.Fence+int64(time.Second/time.Microsecond), long)
+		}
+		requireStatus(t, renewer.StatusHeld, g.Status)
+		require.Greater(t, g.Fence, first)
+		first = g.Fence
+		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
+	}
 }
 
 func fenceOverReleases(t *testing.T, s *suite) {

@@ -24,6 +24,9 @@ type Fixture struct {
 	// Reserves says that the store grants the fencing tokens that [renewer.Claim] Reserve asks for,
 	// and takes them back. Otherwise it may grant fewer or none.
 	Reserves bool
+	// Lines says that the store has lines of places, in which those that it watches stand: see
+	// [renewer.Claim]. Otherwise it must ignore places.
+	Lines bool
 	// Blind says that the store does not know who has a name, since when, or for how long.
 	// Otherwise it must.
 	Blind bool
@@ -89,7 +92,7 @@ func cases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
 		acquireCases, lapseCases, renewCases, releaseCases, fenceCases, batchCases, nameCases,
-		watchCases, recordCases,
+		watchCases, placeCases, recordCases,
 	} {
 		all = append(all, group...)
 	}

@@ -1,0 +1,150 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+var placeCases = []testCase{
+	{"a place is no owner", placeIsNoOwner},
+	{"a turn is its place's, for any owner, once", turnOnce},
+	{"a place keeps its rank when its owner changes", rankKept},
+	{"a place that is given up passes its turn on", turnPassedOn},
+	{"a place that is given up again frees nothing", placeGivenUpAgain},
+	{"a turn that lapses is for the owner who asks", turnLapses},
+}
+
+// from asks for "name" from a place.
+func (s *suite) from(t testing.TB, owner string, place uint64) renewer.Grant {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), callBy)
+	defer cancel()
+	grants := s.Store.Acquire(ctx,
+		[]renewer.Claim{{Name: "name", Owner: owner, TTL: long, Place: place}})
+	require.Len(t, grants, 1)
+	require.NoError(t, grants[0].Err)
+	if grants[0].Status != renewer.StatusTaken {
+		require.False(t, grants[0].Queued, "only a place that waits stands in line")
+	}
+	return grants[0]
+}
+
+// giveUp releases "name" and gives a place up.
+func (s *suite) giveUp(t testing.TB, owner string, place uint64) renewer.Status {
+	t.Helper()
+	return s.holds(t, s.Store.Release, []renewer.Hold{{Name: "name", Owner: owner, Place: place}})[0]
+}
+
+// line has an owner hold "name", and places stand in line behind it, in this order. It reports false
+// for a store that has no lines.
+func (s *suite) line(t *testing.T, holder string, places ...uint64) bool {
+	t.Helper()
+	s.own(t, "name", holder, long)
+	require.Equal(t, renewer.StatusTaken, s.from(t, newOwner(), places[0]).Status)
+	w := s.watch("name")
+	t.Cleanup(w.stop)
+	w.await(t, s, "its set-up")
+	if !s.Lines {
+		for _, p := range places {
+			require.False(t, s.from(t, newOwner(), p).Queued, "Fixture.Lines")
+		}
+		return false
+	}
+	for _, p := range places {
+		s.until(t, "a place in line", func() bool { return s.from(t, newOwner(), p).Queued })
+	}
+	return true
+}
+
+func placeIsNoOwner(t *testing.T, s *suite) {
+	holder, other := newOwner(), newOwner()
+	s.line(t, holder, 1)
+	require.Equal(t, renewer.StatusTaken, s.from(t, other, 1).Status)
+	assertStatus(t, renewer.StatusTaken, s.release(t, "name", other))
+	assertStatus(t, renewer.StatusTaken, s.renew(t, "name", other, long))
+	assertStatus(t, renewer.StatusTaken, s.giveUp(t, other, 1))
+	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", holder, long), "nothing has freed it")
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", holder))
+	s.own(t, "name", newOwner(), long)
+}
+
+func turnOnce(t *testing.T, s *suite) {
+	holder, a, b := newOwner(), newOwner(), newOwner()
+	if !s.line(t, holder, 1, 2) {
+		return
+	}
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", holder))
+	requireStatus(t, renewer.StatusTaken, s.from(t, a, 2).Status, "it is not its turn")
+	requireStatus(t, renewer.StatusTaken, s.from(t, b, 0).Status, "it has no turn")
+	g := s.from(t, a, 1)
+	requireStatus(t, renewer.StatusHeld, g.Status, "an owner who has never asked before")
+	require.Equal(t, g.Fence, s.from(t, a, 1).Fence, "the same grant")
+	requireStatus(t, renewer.StatusTaken, s.from(t, b, 1).Status, "the turn is used up")
+	requireStatus(t, renewer.StatusTaken, s.release(t, "name", b),
+		"an owner who asked from the same place frees nothing")
+	requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+}
+
+func rankKept(t *testing.T, s *suite) {
+	holder := newOwner()
+	if !s.line(t, holder, 1, 2, 3) {
+		return
+	}
+	require.True(t, s.from(t, newOwner(), 1).Queued)
+	require.True(t, s.from(t, newOwner(), 2).Queued)
+	for place := range uint64(3) {
+		requireStatus(t, renewer.StatusHeld, s.release(t, "name", holder))
+		holder = newOwner()
+		requireStatus(t, renewer.StatusHeld, s.from(t, holder, place+1).Status,
+			"it is place %d's turn", place+1)
+	}
+}
+
+func turnPassedOn(t *testing.T, s *suite) {
+	holder := newOwner()
+	if !s.line(t, holder, 1, 2, 3) {
+		return
+	}
+	requireStatus(t, renewer.StatusTaken, s.giveUp(t, newOwner(), 2), "in line")
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", holder))
+	s.giveUp(t, newOwner(), 1) // which has the turn
+	last := newOwner()
+	requireStatus(t, renewer.StatusHeld, s.from(t, last, 3).Status, "the turn of the last")
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", last))
+	s.own(t, "name", newOwner(), long)
+}
+
+func placeGivenUpAgain(t *testing.T, s *suite) {
+	holder, next := newOwner(), newOwner()
+	if !s.line(t, holder, 1, 2) {
+		return
+	}
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", holder))
+	requireStatus(t, renewer.StatusHeld, s.from(t, next, 1).Status)
+	requireStatus(t, renewer.StatusTaken, s.giveUp(t, newOwner(), 1), "it is a lease by now")
+	requireStatus(t, renewer.StatusTaken, s.from(t, newOwner(), 2).Status)
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", next))
+	requireStatus(t, renewer.StatusTaken, s.giveUp(t, newOwner(), 1), "it is another's turn")
+	requireStatus(t, renewer.StatusHeld, s.from(t, newOwner(), 2).Status)
+}
+
+func turnLapses(t *testing.T, s *suite) {
+	holder := newOwner()
+	if !s.line(t, holder, 1, 2) {
+		return
+	}
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", holder))
+	last := newOwner()
+	g := s.from(t, last, 0)
+	requireStatus(t, renewer.StatusTaken, g.Status)
+	require.Positive(t, g.TTL, "until the turn is over")
+	require.LessOrEqual(t, g.TTL, time.Minute)
+	s.wait(t, g.TTL+10*time.Millisecond)
+	requireStatus(t, renewer.StatusHeld, s.from(t, last, 0).Status)
+	requireStatus(t, renewer.StatusTaken, s.from(t, newOwner(), 1).Status, "its turn is over")
+}
