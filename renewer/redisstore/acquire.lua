@@ -95,22 +95,31 @@ local function count(text, key)
 		' is no number below 2^53-1, so that no token can be sure to rise; delete the key')
 end
 
--- The token for a lease, by what is picked here: above the clock, the mark and the counters of the name, as they were read.
-local function pick(lease, fence, ahead)
-	local high = mark
-	if fence or ahead then
-		local counter, damaged = count(fence, lease .. ':fence')
-		if not damaged then
-			high = math.max(high, counter)
-			counter, damaged = count(ahead, lease .. ':ahead')
-		end
-		if damaged then
-			return nil, damaged
-		end
-		high = math.max(high, counter)
+-- The next token above the clock and the mark, which is raised to it, and its text.
+local function pick()
+	mark, raised = math.max(now, mark + 1), true
+	return mark, mark == now and nowText or string.format('%.0f', mark)
+end
+
+-- The same for a lease with counters of its own: above these too. If that is above the mark, the higher counter notes it: the tokens of
+-- other names must not follow those of one that has run ahead.
+local function pickAbove(lease, fence, ahead)
+	local given, damaged = count(fence, lease .. ':fence')
+	if damaged then
+		return nil, damaged
 	end
-	local token = math.max(now, high + 1)
-	return token, token == now and nowText or string.format('%.0f', token)
+	local reserved
+	reserved, damaged = count(ahead, lease .. ':ahead')
+	if damaged then
+		return nil, damaged
+	end
+	local high = math.max(given, reserved)
+	if high <= mark or high < now then
+		return pick()
+	end
+	local text = string.format('%.0f', high + 1)
+	redis.call('SET', lease .. (given == high and ':fence' or ':ahead'), text, 'KEEPTTL')
+	return high + 1, text
 end
 
 -- Answers an owner who has the lock already; or returns nil, and for how long it is to have it with a new token.
@@ -176,7 +185,11 @@ local function grant(lease, owner, holder, life)
 	end
 	local fence, text
 	if proposed == '' then
-		fence, text = pick(lease, last[2], last[3])
+		if last[2] or last[3] then
+			fence, text = pickAbove(lease, last[2], last[3])
+		else
+			fence, text = pick()
+		end
 		if not fence then
 			return text
 		end
@@ -194,13 +207,10 @@ local function grant(lease, owner, holder, life)
 	local more = plain and 0 or further(fence)
 	if proposed ~= '' then
 		redis.call('SET', lease .. ':fence', string.format('%.0f', fence + more), 'PX', math.max(tonumber(keep), tonumber(life)))
-	else
-		mark, raised = fence, true
-		if more > 0 then
-			-- For a second longer than until the clock is there.
-			redis.call('SET', lease .. ':ahead', string.format('%.0f', fence + more), 'PX',
-				string.format('%.0f', math.ceil((fence + more - now) / 1000) + 1000))
-		end
+	elseif more > 0 then
+		-- For a second longer than until the clock is there.
+		redis.call('SET', lease .. ':ahead', string.format('%.0f', fence + more), 'PX',
+			string.format('%.0f', math.ceil((fence + more - now) / 1000) + 1000))
 	end
 	redis.call('SET', lease, owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. holder, 'PX', life)
 	if more > 0 then
@@ -266,11 +276,13 @@ if n > 1 and plain then
 	end
 	for i = 1, n do
 		local owner = ARGV[5 + 3 * i]
-		local fence, text = pick(KEYS[i], last[2 * i - 1], last[2 * i])
-		if fence and #owner == 22 and ARGV[6 + 3 * i] == '' and -- a place must leave the line as well
+		local token = math.max(now, mark + 1)
+		local text = token == now and nowText or string.format('%.0f', token)
+		-- A lease with counters of its own needs more, and so does a place, which must leave the line as well.
+		if not last[2 * i - 1] and not last[2 * i] and #owner == 22 and ARGV[6 + 3 * i] == '' and
 			redis.call('SET', KEYS[i], owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. ARGV[7 + 3 * i], 'NX', 'PX', ttl) then
-			mark, raised = fence, true
-			answers[i] = fence
+			mark, raised = token, true
+			answers[i] = token
 		else
 			rest[#rest + 1] = i
 		end

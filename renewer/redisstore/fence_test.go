@@ -63,8 +63,8 @@ func TestFenceCounterAheadOfTheClock(t *testing.T) {
 				s.ok(t, "FLUSHALL")
 				s.ok(t, "SET", counter, strconv.FormatInt(last, 10))
 				assert.Equal(t, last+1, turn(t, store, "a", "a"))
-				assert.Equal(t, strconv.FormatInt(last+1, 10), s.get(t, mark), "to the last digit")
-				if last < redisstore.MaxExact-1 {
+				assert.Equal(t, strconv.FormatInt(last+1, 10), s.get(t, counter), "to the last digit")
+				if counter == mark && last < redisstore.MaxExact-1 {
 					assert.Equal(t, last+2, turn(t, store, "b", "a"), "of all names")
 				}
 			}
@@ -192,6 +192,40 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		assert.Len(t, keys, 5+3+3+1, "leases, counters of both kinds, and the mark")
 		for _, key := range keys {
 			assert.Positive(t, s.number(t, "PTTL", key), key)
+		}
+	})
+}
+
+// The counter of one name that has run ahead of the clock, as another server's may have, raises the
+// tokens of no other name.
+func TestOneNameAheadOfTheClockLeavesTheOthers(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		before := turn(t, store, "b", "a")
+		_, given := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		ahead := redisstore.AheadKey(redisstore.DefaultPrefix, "a")
+		last := int64(redisstore.MaxExact - 20)
+		for _, counter := range []string{given, ahead} {
+			s.ok(t, "SET", counter, strconv.FormatInt(last, 10), "PX", "60000")
+			for range 3 {
+				fence := turn(t, store, "a", "a")
+				require.Greater(t, fence, last)
+				last = fence
+			}
+			c := claim("a", "a", time.Minute)
+			c.Reserve = 3
+			g := acquire(t, store, c)
+			require.Equal(t, renewer.StatusHeld, g.Status)
+			require.Greater(t, g.Fence, last)
+			handed := hold("a", "a", 0)
+			handed.Used = g.Fence + 1
+			require.Equal(t, renewer.StatusHeld, release(t, store, handed).Status)
+			last = g.Fence + 1
+			next := turn(t, store, "b", "a")
+			assert.Greater(t, next, before)
+			assert.Less(t, next, time.Now().Add(time.Minute).UnixMicro())
+			before = next
 		}
 	})
 }

@@ -15,8 +15,9 @@ import (
 )
 
 // freeByHand is the script by which, as the docs say, a key can be freed from outside.
-const freeByHand = "redis.call('DEL', KEYS[1]) return redis.call('PUBLISH', KEYS[1] .. ':freed', " +
-	"'')"
+const freeByHand = "redis.call('DEL', KEYS[1]) for _, p in ipairs(redis.call('ZRANGE', " +
+	"KEYS[1] .. ':waiters', 0, 9)) do local n, i = string.match(p, '^(%d+) (%S+)') " +
+	"redis.call('PUBLISH', 'lockbeat:{' .. i .. '}:inbox', n) end return 1"
 
 func TestDocsFreeByHand(t *testing.T) {
 	t.Parallel()

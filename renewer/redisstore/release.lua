@@ -94,17 +94,22 @@ local function giveBack(key, value, used)
 	local given, ahead = number(redis.pcall('GET', key .. ':fence')), number(redis.pcall('GET', key .. ':ahead'))
 	if given and given > most then
 		redis.call('SET', key .. ':fence', text, 'KEEPTTL')
-	elseif most > granted and (ahead or not given) then
-		local high = redis.pcall('GET', mark)
-		if type(high) == 'table' then
-			return
-		elseif (number(high) or 0) < most and redis.pcall('SET', mark, text, 'PX', markTTL).err then
-			return
-		end
 	end
-	if ahead then
-		redis.pcall('DEL', key .. ':ahead')
+	if not ahead and (given or most == granted) then
+		return
 	end
+	local high = redis.pcall('GET', mark)
+	if type(high) == 'table' then
+		return
+	end
+	high = number(high)
+	if ahead and high and high < granted then
+		redis.call('SET', key .. ':ahead', text, 'KEEPTTL') -- the name has run ahead of the mark, which must not follow it
+		return
+	elseif (not high or high < most) and redis.pcall('SET', mark, text, 'PX', markTTL).err then
+		return
+	end
+	redis.pcall('DEL', key .. ':ahead')
 end
 
 local values = redis.call('MGET', unpack(KEYS))

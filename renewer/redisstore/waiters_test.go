@@ -175,9 +175,15 @@ func shutDown(t *testing.T, k *renewer.Keeper) {
 // keepers are n processes, as it were: each has a store of its own.
 func (s server) keepers(t *testing.T, n int) []*renewer.Keeper {
 	t.Helper()
+	return s.pollingKeepers(t, n, 0)
+}
+
+// pollingKeepers are keepers that look for themselves every so often; 0: by default.
+func (s server) pollingKeepers(t *testing.T, n int, poll time.Duration) []*renewer.Keeper {
+	t.Helper()
 	all := make([]*renewer.Keeper, n)
 	for i := range all {
-		k, err := renewer.New(s.store(t), renewer.Config{TTL: 5 * time.Second, Node: fmt.Sprint(i)})
+		k, err := renewer.New(s.store(t), renewer.Config{TTL: 5 * time.Second, Poll: poll, Node: fmt.Sprint(i)})
 		require.NoError(t, err)
 		shutDown(t, k)
 		all[i] = k
