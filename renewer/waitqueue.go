@@ -29,7 +29,7 @@ type waitQueue struct {
 	// as none has asked since the name was last ours.
 	place  uint64
 	queued bool // the store may have it in its line
-	// When a head that has left asked from it last and was not answered: that may still put it there.
+	// When a head that has left asked from it last and was not answered: that may put it there.
 	unsettled instant
 }
 

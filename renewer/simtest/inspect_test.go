@@ -58,7 +58,8 @@ func (g *ledger) apart(s *server, all []*belief) {
 		if t != nil && t.era != era {
 			era, highest = t.era, nil
 		}
-		if highest != nil && b.fence <= highest.fence && !(lost && t.over && b.from >= t.to) {
+		if highest != nil && b.fence <= highest.fence &&
+			(!lost || !t.over || b.from < t.to) {
 			g.violate(tokens, "%v, and then %v", highest, b)
 		}
 		if highest == nil || b.fence > highest.fence {

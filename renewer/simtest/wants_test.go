@@ -33,7 +33,8 @@ func (g *ledger) leave(w *world, key want, got bool) {
 	if got {
 		o.since = now
 	}
-	if o.callers--; o.callers == 0 {
+	o.callers--
+	if o.callers == 0 {
 		delete(g.wants, key)
 	}
 	g.longest = max(g.longest, waited)

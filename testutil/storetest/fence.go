@@ -89,7 +89,8 @@ func raisedToken(t *testing.T, s *suite) {
 	requireStatus(t, renewer.StatusBehind, s.propose(t, "name", b, first+5, long).Status)
 }
 
-// reserve asks for a name, "name" unless another is given, and for more tokens. A store need not grant these.
+// reserve asks for a name, "name" unless another is given, and for more tokens. A store need not
+// grant these.
 func (s *suite) reserve(
 	t testing.TB, owner string, fence int64, n int, names ...string,
 ) renewer.Grant {

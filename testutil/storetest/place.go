@@ -37,11 +37,12 @@ func (s *suite) from(t testing.TB, owner string, place uint64) renewer.Grant {
 // giveUp releases "name" and gives a place up.
 func (s *suite) giveUp(t testing.TB, owner string, place uint64) renewer.Status {
 	t.Helper()
-	return s.holds(t, s.Store.Release, []renewer.Hold{{Name: "name", Owner: owner, Place: place}})[0]
+	hold := renewer.Hold{Name: "name", Owner: owner, Place: place}
+	return s.holds(t, s.Store.Release, []renewer.Hold{hold})[0]
 }
 
-// line has an owner hold "name", and places stand in line behind it, in this order. It reports false
-// for a store that has no lines.
+// line has an owner hold "name", and places stand in line behind it, in this order. It reports
+// false for a store that has no lines.
 func (s *suite) line(t *testing.T, holder string, places ...uint64) bool {
 	t.Helper()
 	s.own(t, "name", holder, long)
