@@ -44,7 +44,7 @@ func TestShutdownFreesEveryLease(t *testing.T) {
 	require.NoError(t, errors.Join(errs...))
 	keys, err := server.DBSize()
 	require.NoError(t, err)
-	require.EqualValues(t, 2*leases, keys, "a lease and a fence counter each")
+	require.EqualValues(t, leases+1, keys, "the leases, and the mark of tokens")
 
 	// The last second of it is for the operations' notice, which is Margin, and for the keys.
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
@@ -56,13 +56,13 @@ func TestShutdownFreesEveryLease(t *testing.T) {
 
 	const count = `local others, eternal = 0, 0
 for _, key in ipairs(redis.call('KEYS', '*')) do
-	others = others + (string.sub(key, -6) == ':fence' and 0 or 1)
+	others = others + (string.sub(key, -5) == ':mark' and 0 or 1)
 	eternal = eternal + (redis.call('PTTL', key) > 0 and 0 or 1)
 end
 return {others, eternal}`
 	counts, err := server.Do("EVAL", count, "0").AsIntSlice()
 	require.NoError(t, err)
-	assert.Equal(t, []int64{0, 0}, counts, "keys besides fences, keys without a TTL")
+	assert.Equal(t, []int64{0, 0}, counts, "keys besides the mark, keys without a TTL")
 	for _, lease := range held {
 		lost := ended(t, lease)
 		require.Equal(t, renewer.ReasonShutdown, lost.Reason)
