@@ -1,8 +1,7 @@
 -- Gives locks to owners, each unless another owner has it.
 --
 -- KEYS[i]      the leases, n of them, at most 100: PREFIX{name}
--- KEYS[n+1]    the highest fencing token granted on the server, or in the slot: its mark
--- KEYS[n+2...] on a cluster, the other keys of the one lock, so that all or none of them have moved with their slot
+-- KEYS[n+1]    on a cluster, with a place, the line: so that none is made in a slot that is only arriving, beside the one to come
 -- ARGV[1]      time to live of the leases, ms
 -- ARGV[2]      time to live of the mark, and of a counter of tokens that were given, ms
 -- ARGV[3]      of one lease, the fencing token to be granted, in decimal, below 2^53; otherwise "": pick one
@@ -11,10 +10,11 @@
 -- ARGV[5]      mode: see tell.lua
 -- ARGV[6]      time to live of the lines, ms
 -- ARGV[7]      the inbox of the places: see tell.lua
--- ARGV[5+3i]   owner token of KEYS[i], 22 bytes
--- ARGV[6+3i]   the place from which it asks, or "": its number, a space, and its turn in ms; a space, and when it came in us, if it
+-- ARGV[8]      the key of the highest fencing token granted on the server, or in the slot: its mark
+-- ARGV[6+3i]   owner token of KEYS[i], 22 bytes
+-- ARGV[7+3i]   the place from which it asks, or "": its number, a space, and its turn in ms; a space, and when it came in us, if it
 --              has heard that
--- ARGV[7+3i]   its holder, as text: node, pid, operation and, if there is one, traceparent, a line each
+-- ARGV[8+3i]   its holder, as text: node, pid, operation and, if there is one, traceparent, a line each
 --
 -- Returns, of n > 1 leases, an array of the following, and otherwise that itself:
 --            the fencing token, an integer, if the owner has the lock now, or had it already; or
@@ -33,8 +33,7 @@
 -- are never made text by tostring, which keeps 14 digits.
 
 local ttl, keep, proposed, reserve = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local n = (#ARGV - 7) / 3
-local markKey = KEYS[n + 1]
+local n, markKey = (#ARGV - 8) / 3, ARGV[8]
 local plain = proposed == '' and reserve == '0'
 local time = redis.call('TIME')
 local nowText = time[1] .. string.sub('00000' .. time[2], -6) -- 16 digits until the year 2286
@@ -42,8 +41,8 @@ local now = tonumber(nowText)
 
 -- The usual cases first, and by few steps: one lock, which is free, which is the turn of the place, or which another owner has; and no
 -- token above the clock. The rest of this script says the same at length.
-if n == 1 and plain and #ARGV[8] == 22 then
-	local lease, from = KEYS[1], ARGV[9]
+if n == 1 and plain and #ARGV[9] == 22 then
+	local lease, from = KEYS[1], ARGV[10]
 	local value = from ~= '' and redis.pcall('GET', lease)
 	local number, turn, since
 	if from ~= '' then
@@ -51,9 +50,9 @@ if n == 1 and plain and #ARGV[8] == 22 then
 	end
 	local place = number and number .. ' ' .. ARGV[7] .. ' ' .. turn
 	if not value or value == 'turn\n' .. turn .. '\n' .. place then
-		local last = redis.call('MGET', markKey, lease .. ':fence', lease .. ':ahead')
-		if not last[2] and not last[3] and (not last[1] or #last[1] == 16 and last[1] < nowText) then
-			local text = ARGV[8] .. '\n' .. nowText .. '\n' .. nowText .. '\n' .. ARGV[10]
+		local last = redis.pcall('MGET', markKey, lease .. ':fence', lease .. ':ahead')
+		if not last.err and not last[2] and not last[3] and (not last[1] or #last[1] == 16 and last[1] < nowText) then
+			local text = ARGV[9] .. '\n' .. nowText .. '\n' .. nowText .. '\n' .. ARGV[11]
 			if value then
 				redis.call('SET', lease, text, 'PX', ttl)
 			elseif not redis.call('SET', lease, text, 'NX', 'PX', ttl) then
@@ -66,7 +65,7 @@ if n == 1 and plain and #ARGV[8] == 22 then
 				return now
 			end
 		end
-	elseif type(value) == 'string' and since == '' and string.sub(value, 1, 22) ~= ARGV[8] and string.sub(value, 1, 5) ~= 'turn\n' then
+	elseif type(value) == 'string' and since == '' and string.sub(value, 1, 22) ~= ARGV[9] and string.sub(value, 1, 5) ~= 'turn\n' then
 		local line = lease .. ':waiters'
 		local tail = redis.pcall('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
 		if (not tail or tonumber(tail) < now) and redis.pcall('ZADD', line, 'NX', nowText, place) == 1 then
@@ -175,8 +174,10 @@ end
 
 -- Gives a lease to an owner for some ms.
 local function grant(lease, owner, holder, life)
-	local last = redis.call('MGET', markKey, lease .. ':fence', lease .. ':ahead')
-	local damaged
+	local last, damaged = redis.pcall('MGET', markKey, lease .. ':fence', lease .. ':ahead')
+	if last.err then -- on a cluster, while the slot is moving: some keys are on another server
+		return redis.error_reply('TRYAGAIN the keys of ' .. lease .. ' are moving')
+	end
 	if not mark then
 		mark, damaged = count(last[1], markKey)
 		if damaged then
@@ -275,12 +276,12 @@ if n > 1 and plain then
 		return damaged
 	end
 	for i = 1, n do
-		local owner = ARGV[5 + 3 * i]
+		local owner = ARGV[6 + 3 * i]
 		local token = math.max(now, mark + 1)
 		local text = token == now and nowText or string.format('%.0f', token)
 		-- A lease with counters of its own needs more, and so does a place, which must leave the line as well.
-		if not last[2 * i - 1] and not last[2 * i] and #owner == 22 and ARGV[6 + 3 * i] == '' and
-			redis.call('SET', KEYS[i], owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. ARGV[7 + 3 * i], 'NX', 'PX', ttl) then
+		if not last[2 * i - 1] and not last[2 * i] and #owner == 22 and ARGV[7 + 3 * i] == '' and
+			redis.call('SET', KEYS[i], owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. ARGV[8 + 3 * i], 'NX', 'PX', ttl) then
 			mark, raised = token, true
 			answers[i] = token
 		else
@@ -291,7 +292,7 @@ else
 	rest[1] = 1
 end
 for _, i in ipairs(rest) do
-	answers[i] = claim(KEYS[i], ARGV[5 + 3 * i], ARGV[6 + 3 * i], ARGV[7 + 3 * i])
+	answers[i] = claim(KEYS[i], ARGV[6 + 3 * i], ARGV[7 + 3 * i], ARGV[8 + 3 * i])
 end
 if raised then
 	-- It lasts longer than the clock may have been set back since.

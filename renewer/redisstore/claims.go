@@ -20,7 +20,7 @@ type claiming struct {
 	only struct { // for the usual one claim, without allocations of their own
 		grants [1]renewer.Grant
 		starts [2]int
-		words  [5 + 10]string // keys and arguments
+		words  [2 + 11]string // keys and arguments
 	}
 }
 
@@ -60,19 +60,19 @@ func (job *claiming) command(i int, whole bool) rueidis.Completed {
 	n, first := len(part), &part[0]
 	words := job.only.words[:]
 	if len(job.claims) > 1 { // commands may be made by several goroutines
-		words = make([]string, 4*n+11)
+		words = make([]string, 4*n+9)
 	}
-	keys, args := words[:n:n+4], words[n+4:n+4]
+	keys, args := words[:n:n+1], words[n+1:n+1]
 	args = append(args, c.ttls.of(first.TTL), c.fenceText, proposal(first.Fence),
-		strconv.Itoa(first.Reserve), c.mode(), c.lines.of(first.TTL), c.inbox.id)
+		strconv.Itoa(first.Reserve), c.mode(), c.lines.of(first.TTL), c.inbox.id,
+		c.markOf(first.Name))
 	for j := range part {
 		keys[j] = leaseKey(c.prefix, part[j].Name)
-		args = append(args, part[j].Owner, c.inbox.text(part[j].Place),
-			c.holderText(part[j].Holder))
-	}
-	keys = append(keys, c.markOf(first.Name))
-	if c.cluster {
-		keys = append(keys, keys[0]+fenceSuffix, keys[0]+aheadSuffix, keys[0]+lineSuffix)
+		place := c.inbox.text(part[j].Place)
+		if c.cluster && place != "" {
+			keys = append(keys, keys[0]+lineSuffix)
+		}
+		args = append(args, part[j].Owner, place, c.holderText(part[j].Holder))
 	}
 	return acquireScript.command(c.builder(), whole, keys, args...)
 }

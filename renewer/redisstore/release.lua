@@ -99,7 +99,7 @@ local function giveBack(key, value, used)
 		return
 	end
 	local high = redis.pcall('GET', mark)
-	if type(high) == 'table' then
+	if high and not number(high) then
 		return
 	end
 	high = number(high)
