@@ -34,8 +34,8 @@ func TestReturnsOfScripts(t *testing.T) {
 
 	acquires := func(t *testing.T, s server, proposed, reserve, place string) any {
 		t.Helper()
-		return s.runs(t, "acquire.lua", []string{x, mark}, "60000", "90000", proposed, reserve,
-			"line", "60000", inbox, owner("a"), place, holder)
+		return s.runs(t, "acquire.lua", []string{x}, "60000", "90000", proposed, reserve,
+			"line", "60000", inbox, mark, owner("a"), place, holder)
 	}
 	renews := func(t *testing.T, s server) any {
 		t.Helper()
