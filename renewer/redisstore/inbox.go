@@ -40,6 +40,7 @@ type inbox struct {
 	prefix     string
 	id         string // by which the places of this store name it
 	cluster    bool
+	single     string // the channel of all names, without a cluster
 	subscriber *subscription.Subscriber
 	able       atomic.Bool  // the server lets places stand in line; once true, always
 	wanted     atomic.Bool  // a claim has asked for a place; once true, always
@@ -89,8 +90,9 @@ type nameWatch struct {
 func newInbox(prefix string, cluster bool) *inbox {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // which never fails
+	text := base64.RawURLEncoding.EncodeToString(id)
 	return &inbox{
-		prefix: prefix, id: base64.RawURLEncoding.EncodeToString(id), cluster: cluster,
+		prefix: prefix, id: text, cluster: cluster, single: prefix + "{" + text + "}:inbox",
 		names: make(map[string]*waiting), places: make(map[uint64]*place),
 		mailboxes: make(map[string]*mailbox),
 	}
@@ -101,7 +103,7 @@ func (b *inbox) channel(name string) string {
 	if b.cluster { // it must be in the slot of the lock
 		return leaseKey(b.prefix, name) + ":inbox:" + b.id
 	}
-	return b.prefix + "{" + b.id + "}:inbox"
+	return b.single
 }
 
 // enable notes that the server lets places stand in line.

@@ -128,7 +128,9 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 		grants = job.grants
 	}
 	// A place has its turn's length from when it is first presented: after a refusal without it.
-	if presents || len(grants) == 1 && grants[0].Status == renewer.StatusTaken {
+	// An answer that did not come in time says nothing of how far away the server is.
+	if len(grants) == 1 && (grants[0].Status == renewer.StatusTaken ||
+		presents && grants[0].Status == renewer.StatusHeld) {
 		s.inbox.took(time.Since(begun))
 	}
 	if presents {
