@@ -75,10 +75,40 @@ if n == 1 and plain and #ARGV[9] == 22 then
 	end
 end
 
--- include tell.lua
-
+local answers, rest = {}, {}
 local mark -- the highest token granted; read when it is needed
 local raised = false
+
+-- Most of many are free as well.
+if n > 1 and plain then
+	local counters = {ARGV[8]}
+	for i = 1, n do
+		counters[2 * i], counters[2 * i + 1] = KEYS[i] .. ':fence', KEYS[i] .. ':ahead'
+	end
+	local last = redis.call('MGET', unpack(counters))
+	local usual = not last[1] or #last[1] == 16 and last[1] < nowText
+	local token, text = now, nowText
+	for i = 1, n do
+		local owner = ARGV[6 + 3 * i]
+		-- A lease with counters of its own needs more, and so does a place, which must leave the line as well.
+		if usual and not last[2 * i] and not last[2 * i + 1] and #owner == 22 and ARGV[7 + 3 * i] == '' and
+			redis.call('SET', KEYS[i], owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. ARGV[8 + 3 * i], 'NX', 'PX', ttl) then
+			answers[i], mark, raised = token, token, true
+			token = token + 1
+			text = string.format('%.0f', token)
+		else
+			rest[#rest + 1] = i
+		end
+	end
+	if #rest == 0 then
+		redis.call('SET', markKey, string.format('%.0f', mark), 'PX', keep)
+		return answers
+	end
+else
+	rest[1] = 1
+end
+
+-- include tell.lua
 
 -- Reads a counter, 0 if there is none. What is no text is none of ours, and counts as nothing. Digits only, since tonumber would take
 -- '0x10', '1e9' and 'nan' too.
@@ -262,35 +292,6 @@ local function claim(lease, owner, from, holder)
 end
 
 setMode(ARGV[5])
-local answers, rest = {}, {}
-if n > 1 and plain then
-	-- Most of many are free as well.
-	local counters = {}
-	for i = 1, n do
-		counters[2 * i - 1], counters[2 * i] = KEYS[i] .. ':fence', KEYS[i] .. ':ahead'
-	end
-	counters[2 * n + 1] = markKey
-	local last, damaged = redis.call('MGET', unpack(counters))
-	mark, damaged = count(last[2 * n + 1], markKey)
-	if damaged then
-		return damaged
-	end
-	for i = 1, n do
-		local owner = ARGV[6 + 3 * i]
-		local token = math.max(now, mark + 1)
-		local text = token == now and nowText or string.format('%.0f', token)
-		-- A lease with counters of its own needs more, and so does a place, which must leave the line as well.
-		if not last[2 * i - 1] and not last[2 * i] and #owner == 22 and ARGV[7 + 3 * i] == '' and
-			redis.call('SET', KEYS[i], owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. ARGV[8 + 3 * i], 'NX', 'PX', ttl) then
-			mark, raised = token, true
-			answers[i] = token
-		else
-			rest[#rest + 1] = i
-		end
-	end
-else
-	rest[1] = 1
-end
 for _, i in ipairs(rest) do
 	answers[i] = claim(KEYS[i], ARGV[6 + 3 * i], ARGV[7 + 3 * i], ARGV[8 + 3 * i])
 end

@@ -46,6 +46,27 @@ if n == 1 and ARGV[1] == '0' and #ARGV[6] == 22 then
 	end
 end
 
+-- So with many.
+if n > 1 and ARGV[1] == '0' then
+	local values = redis.call('MGET', unpack(KEYS))
+	local lines, seen = {}, {}
+	for i = 1, n do
+		local key, value = KEYS[i], values[i]
+		if not value or seen[key] or string.sub(value, 1, 22) ~= ARGV[i + 5] then
+			lines = nil
+			break
+		end
+		lines[i], seen[key] = key .. ':waiters', true
+	end
+	if lines and (ARGV[2] == '' or redis.pcall('EXISTS', unpack(lines)) == 0) then
+		redis.call('DEL', unpack(KEYS))
+		for i = 1, n do
+			redis.call('PUBLISH', KEYS[i] .. ':freed', '')
+		end
+		return {}
+	end
+end
+
 -- include tell.lua
 
 setMode(ARGV[2])
@@ -117,7 +138,10 @@ local freed, over, answers = {}, {}, {}
 for i = 1, n do
 	local key, value = KEYS[i], not over[KEYS[i]] and values[i]
 	local owner, rest = string.sub(ARGV[i + 5], 1, 22), string.sub(ARGV[i + 5], 23)
-	local used, place, turn = string.match(rest, '^(%d*) ?(%d*) ?(%d*)')
+	local used, place, turn = '', '', ''
+	if rest ~= '' then
+		used, place, turn = string.match(rest, '^(%d*) ?(%d*) ?(%d*)')
+	end
 	if turn ~= '' and mode ~= '' then
 		place = place .. ' ' .. inbox .. ' ' .. turn
 		redis.pcall('ZREM', key .. ':waiters', place)
