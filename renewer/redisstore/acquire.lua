@@ -230,6 +230,7 @@ local function grant(lease, owner, holder, life)
 			return damaged
 		end
 		local high = last[2] and counter or mark
+		high = math.max(high, last[3] and count(last[3], lease .. ':ahead') or 0)
 		fence, text = tonumber(proposed), proposed
 		if high >= fence then
 			return {high}

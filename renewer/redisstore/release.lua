@@ -22,21 +22,21 @@ local n = #KEYS
 
 -- The usual case first, and by few steps: one lease, for which no place waits, or whose first place lives. The rest of this script says
 -- the same at length.
-if n == 1 and ARGV[1] == '0' and #ARGV[6] == 22 then
+if n == 1 and ARGV[1] == '0' and #ARGV[6] == 22 and (ARGV[2] ~= 'shard' or redis.REDIS_VERSION_NUM) then
 	local key, cluster = KEYS[1], ARGV[2] == 'shard'
 	local value = redis.pcall('GET', key)
 	if type(value) == 'string' and string.sub(value, 1, 22) == ARGV[6] then
 		local first = ARGV[2] ~= '' and redis.pcall('ZPOPMIN', key .. ':waiters')[1]
 		if not first then
 			redis.call('DEL', key)
-			redis.call(cluster and redis.REDIS_VERSION_NUM and 'SPUBLISH' or 'PUBLISH', key .. ':freed', '')
+			redis.call(cluster and 'SPUBLISH' or 'PUBLISH', key .. ':freed', '')
 			return {}
 		end
 		local number, inbox, turn = string.match(first, '^(%d+) ([%w_-]+) (%d%d?%d?%d?%d?)$')
 		local heard
 		if number and not cluster then
 			heard = redis.pcall('PUBLISH', string.match(key, '^[^{]*{') .. inbox .. '}:inbox', number)
-		elseif number and redis.REDIS_VERSION_NUM then
+		elseif number then
 			heard = redis.pcall('SPUBLISH', key .. ':inbox:' .. inbox, number)
 		end
 		if type(heard) == 'number' and heard > 0 then
