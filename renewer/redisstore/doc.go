@@ -22,9 +22,12 @@
 //	held by A --renew by A-->            held by A, TTL anew
 //	held by A --acquire by A-->          the same grant again (its reply was lost)
 //	held by A --acquire by B-->          refused; B hears who has it, and for how long
-//	held by A --release by A-->          free, and published to those who watch
-//	held by A --deleted from outside-->  free; published at A's next heartbeat or release
-//	held by A --TTL passes-->            free, unpublished: waiters have timers of their own
+//	held by A --release by A-->          free, or the turn of the first place in line, which is told
+//	held by A --deleted from outside-->  free; told at A's next heartbeat or release
+//	held by A --TTL passes-->            free, untold: waiters have timers of their own
+//	turn of P --acquire from P-->        held by the owner who asks
+//	turn of P --acquire by others-->     refused
+//	turn of P --the turn passes-->       free; the next places in line are told
 //
 // # Outcomes
 //
@@ -52,8 +55,10 @@
 //   - A client with rueidis' own options notices a dead connection late, and has several
 //     connections, on which a release may overtake the acquire that it undoes. [ClientOption]
 //     sets the options that locks need, and says why.
-//   - Waiters are served in the order in which they came on a single
-//     server, and woken together on a cluster.
+//   - Waiters are served in the order in which they came, on a cluster too as long as the slot
+//     stands still. One that hangs when its turn comes costs the others that turn, a second.
+//   - Tokens rise by the server's clock and one mark of its own. If it loses its data, don't set
+//     the clock back.
 //
 // Keys, rights, waiting, Cluster, Sentinel and what Redis can't promise are in docs/redis.md
 // of this module: https://github.com/lockbeat/lockbeat/blob/main/docs/redis.md
@@ -68,7 +73,10 @@
 //	send.go, dialing.go           one pipeline, sent again where that is safe
 //	*.lua                         the scripts; the head of each says what goes in and comes out
 //
-// Beside that path: probe.go and questions.go ask what the server can do, waiters.go keeps who
-// stands in line, and internal/ has two parts that know no lock, the process's subscription and the
-// topology of a cluster.
+// Waiting is three files beside that path. tell.lua, which other scripts include, says what the
+// line, a place and a turn are on the server. inbox.go keeps the places of this process, and hears
+// when the turn of one has come. turns.go looks after the turns that releases of this process gave.
+//
+// Besides, probe.go and questions.go ask what the server can do, and internal/ has two parts that
+// know no lock: the process's subscription, and the topology of a cluster.
 package redisstore

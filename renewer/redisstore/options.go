@@ -16,7 +16,7 @@ import (
 const (
 	// DefaultPrefix is before the keys of all locks.
 	DefaultPrefix = "lockbeat:"
-	// DefaultFenceTTL is how long a lock's fence counter outlives its last grant.
+	// DefaultFenceTTL is how long the mark of fencing tokens outlives the last grant.
 	DefaultFenceTTL = 24 * time.Hour
 	// DefaultWriteTimeout is the ConnWriteTimeout that rueidis chooses when none is set.
 	DefaultWriteTimeout = 10 * rueidis.DefaultTCPKeepAlive
@@ -42,9 +42,13 @@ type settings struct {
 // Redis means this prefix and no other, even one that begins with it.
 func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
-// FenceTTL sets how long a lock's fence counter outlives its last grant, in place of
-// [DefaultFenceTTL]: at least 1 ms. When the counter has gone, the server's clock
-// alone makes tokens rise; so let it be longer than that clock may ever be set back.
+// FenceTTL sets how long the server's mark, the highest fencing token granted there, outlives the
+// last grant, in place of [DefaultFenceTTL]: at least 1 ms. If that is ahead of the server's clock,
+// it is kept until the clock is there, and then for so long. When it has gone, the clock alone
+// makes tokens rise; so let it be longer than that clock may ever be set back.
+//
+// It is also how long a lock's counter of the tokens given by package quorum outlives the last one;
+// so let it be longer than the clocks of the quorum's programs may differ, too.
 func FenceTTL(d time.Duration) Option { return func(s *settings) { s.fenceTTL = d } }
 
 // WriteTimeout tells the store the ConnWriteTimeout of the client, which it can't ask for, in place
