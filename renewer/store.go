@@ -41,9 +41,10 @@ type Store interface {
 	// StatusGone are woken, as by Renew; those who watch one that is StatusTaken are not.
 	Release(ctx context.Context, holds []Hold) []Answer
 
-	// Watch calls wake(nil) whenever name may have become free: soon after a release by anyone,
+	// Watch calls wake(nil) whenever name may have become free: soon after a release by any owner,
 	// when an owner finds its name [StatusGone], and once after the watch is set up or set up
-	// again, since a release may have slipped by before. It calls wake(err) when it cannot tell
+	// again, since a release may have slipped by before. Where places stand in line ([Claim.Place])
+	// it need only wake the one whose turn has come. It calls wake(err) when it cannot tell
 	// for now. Wake-ups may be spurious, and may be lost: callers keep a timer of their own.
 	// wake must not block. Watch and stop return at once, and both may be called from wake;
 	// after stop, a call of wake that was under way may still run, and no later one begins.
@@ -61,7 +62,7 @@ type Store interface {
 type Sharded interface {
 	Store
 
-	// Shard tells on which server a name is: a number from 0, not much higher than
+	// Shard returns on which server a name is: a number from 0, not much higher than
 	// there are servers. It is a hint that may be wrong and may change; names of
 	// which it is not known are together on any. It is called for every heartbeat of
 	// every lease, with a lock held: it must return at once and not call the engine.
@@ -90,10 +91,10 @@ type Claim struct {
 	// follow a clock lets none run further ahead of it than one claim wants, even if others never
 	// gave theirs back.
 	Reserve int
-	// Place asks for a place in the line of those whom the store tells in turn, if it has such and
-	// the name is another's: see [Grant.Queued]. It is the number of the place, unique in this
-	// process; 0 wants none. A place is no owner token: it keeps its rank when the owner who asks
-	// from it is another one. A grant uses it up. A Store may ignore it.
+	// Place is the number of the place from which the owner asks, unique in this process; 0 wants
+	// none. If the name is another's, a Store that has a line of waiters puts the place at its end,
+	// unless it is there already: see [Grant.Queued]. A place is no owner token: it keeps its rank
+	// when the next claim from it has another owner. A grant uses it up. A Store may ignore it.
 	Place uint64
 	// Holder is shown to the callers who are refused meanwhile. A Store may cut
 	// it short, and drop what can't be printed.
@@ -114,8 +115,8 @@ type Hold struct {
 	// otherwise 0. The tokens above it, and above the one granted, are given back, so that tokens
 	// don't run ahead of the clock. A Store that reserves none ignores it, and Renew does.
 	Used int64
-	// Place is, on a Release, the place that is given up ([Claim.Place]), also if it has its turn;
-	// 0 for none. Renew ignores it.
+	// Place is, on a Release, the place that is given up ([Claim.Place]); 0 for none. If it has its
+	// turn, the next one has. The owner need not have the name. Renew ignores it.
 	Place uint64
 }
 
@@ -168,8 +169,9 @@ type Grant struct {
 	// of several together. The lease is valid for that much less.
 	Age time.Duration
 	// Queued reports, when StatusTaken, that the claim's place stands in the line of those who wait
-	// for the name. When its turn comes, the name is kept for it, for a moment in which to claim
-	// it, and its watch is told. One that is not wanted any more must be given up: [Hold.Place].
+	// for the name. When its turn comes, the Store wakes its watch and keeps the name for it, for a
+	// moment in which to claim it. A place that is not wanted any more must be given up:
+	// [Hold.Place].
 	Queued bool
 	// Holder has the name, when StatusTaken; its zero value if the store can't tell.
 	Holder Holder

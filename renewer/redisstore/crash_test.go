@@ -70,8 +70,8 @@ func (s server) crowd(
 	}
 }
 
-// turns has n waiters have the lock, one after the other, and returns who had it, and how long it was
-// nobody's before.
+// turns has n waiters have the lock, one after the other, and returns
+// who had it, and how long it was nobody's before.
 func (s server) turns(
 	t *testing.T, n int, free func(), got <-chan *renewer.Lease,
 ) (nodes []string, idle []time.Duration) {

@@ -22,7 +22,7 @@
 //	held by A --renew by A-->            held by A, TTL anew
 //	held by A --acquire by A-->          the same grant again (its reply was lost)
 //	held by A --acquire by B-->          refused; B hears who has it, and for how long
-//	held by A --release by A-->          free, or the turn of the first place in line, which is told
+//	held by A --release by A-->          free, or the turn of the first in line, which is told
 //	held by A --deleted from outside-->  free; told at A's next heartbeat or release
 //	held by A --TTL passes-->            free, untold: waiters have timers of their own
 //	turn of P --acquire from P-->        held by the owner who asks

@@ -12,9 +12,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// Versions before places have the same lease, so that they and this one exclude each other. Their
-// waiters stand in a line of their own, KEY:line, by owner token; their releases look into that line
-// alone, and tell all. Here they are played by what their scripts do.
+// Versions before places have the same lease, so that they and this one exclude each other.
+// Their waiters stand in a line of their own, KEY:line, by owner token; their releases look
+// into that line alone, and tell all. Here they are played by what their scripts do.
 func TestBesideAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	const fence, poll = int64(8e15), 200 * time.Millisecond

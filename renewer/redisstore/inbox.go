@@ -178,8 +178,8 @@ func (b *inbox) text(number uint64) string {
 	return text
 }
 
-// parting is how a release gives up a place, a space before it. The place may be forgotten here: the
-// first such release may not have come there, or a late claim has taken it after that.
+// parting is how a release gives up a place, a space before it. The place may be forgotten here:
+// the first such release may not have come there, or a late claim has taken it after that.
 func (b *inbox) parting(number uint64) string {
 	if !b.able.Load() {
 		return ""

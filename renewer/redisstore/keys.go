@@ -28,7 +28,7 @@ func leaseKey(prefix, name string) string {
 	return prefix + "{" + escape(name) + "}"
 }
 
-// freedChannel is where the release of a lock is published.
+// freedChannel is where those who wait for a lock without a place hear that it is free.
 func freedChannel(prefix, name string) string { return leaseKey(prefix, name) + freedSuffix }
 
 // leaseKeys writes the keys of many leases, in one allocation for all of those that need no escape.

@@ -60,7 +60,8 @@ func unknownScript(r rueidis.RedisResult) bool {
 	return ok && strings.HasPrefix(e.Error(), "NOSCRIPT")
 }
 
-// The modes of tell.lua, but for "": a single server that lets waiters stand in line, and a cluster.
+// The modes of tell.lua, but for "": a single server that lets
+// waiters stand in line, and a cluster.
 const (
 	modeLine  = "line"
 	modeShard = "shard"

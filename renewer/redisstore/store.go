@@ -18,7 +18,8 @@ import (
 //
 // A request passes through it one way: codec writes it as calls of scripts, a window
 // bounds how many are under way, sender sends them, and codec reads the replies.
-// What comes back by itself, a message that a lock is free, comes by the subscriber.
+// What comes back by itself, a message that it is our turn or that a lock is free, comes by
+// the subscriber to the inbox.
 type Store struct {
 	codec    *codec
 	sender   *sender
