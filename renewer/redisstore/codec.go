@@ -36,8 +36,8 @@ func newCodec(
 ) *codec {
 	all := &codec{
 		builder: client.B, prefix: c.prefix, fenceText: decimal(c.fenceTTL.Milliseconds()),
-		perCall: maxKeys, replicas: c.replicas, inbox: inbox, turns: turns, errors: errors, cluster: cluster,
-		mark: markKey(c.prefix, probeName),
+		perCall: maxKeys, replicas: c.replicas, inbox: inbox, turns: turns, errors: errors,
+		cluster: cluster, mark: markKey(c.prefix, probeName),
 		ttls: memo[time.Duration]{make: func(d time.Duration) string {
 			return decimal(d.Milliseconds())
 		}},
