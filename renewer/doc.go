@@ -54,9 +54,9 @@
 // operations end. If the store loses its data meanwhile (FLUSHALL), a process may hand its lease on
 // for up to HandOffFor with tokens below that of another's new grant.
 //
-// Where the store has a line of those who wait, as a [Grant] says by Queued, the queue has one place
-// in it, from which its head asks. The place keeps its rank when the head leaves, and is given up
-// when no caller waits any more. It is no owner token: each acquire has one of its own.
+// Where the store has a line of those who wait ([Grant] Queued), the queue has one place in it,
+// from which its head asks. The place keeps its rank when the head leaves, and is given up when no
+// caller waits any more. It is no owner token: each acquire has one of its own.
 //
 // A lease is not handed over after a loss or [Lease.Abort], while a heartbeat is
 // in doubt, and with [HoldAtLeast] or [Manual]. To the store it is one lease:
