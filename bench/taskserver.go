@@ -111,9 +111,10 @@ func (l *taskLog) serve(ctx context.Context, s serving) error {
 
 // asInREADME is the handler and the configuration of the README's example, with its options.
 func asInREADME(
-	keeper *renewer.Keeper, _ *asynq.Inspector, cfg asynq.Config,
+	keeper *renewer.Keeper, inspector *asynq.Inspector, cfg asynq.Config,
 	send func(context.Context, email) error,
 ) (asynq.Config, asynq.Handler) {
 	byUser := func(e email) string { return e.UserID }
-	return asynqmw.Configure(cfg), asynqmw.Handle(keeper, byUser, send)
+	return asynqmw.Configure(cfg), asynqmw.Handle(keeper, byUser, send,
+		asynqmw.InLine(inspector))
 }

@@ -22,6 +22,8 @@ const (
 type attempt struct {
 	*settings
 
+	inLine inLine
+
 	keeper  *renewer.Keeper
 	server  *server // nil: see serverOf
 	task    *asynq.Task
@@ -37,7 +39,7 @@ type attempt struct {
 }
 
 func newAttempt(
-	ctx context.Context, k *renewer.Keeper, set *settings, task *asynq.Task, name string,
+	ctx context.Context, k *renewer.Keeper, set *settings, l *line, task *asynq.Task, name string,
 	work func(context.Context) error,
 ) *attempt {
 	left := noDeadline
@@ -48,7 +50,7 @@ func newAttempt(
 	most, ours := asynq.GetMaxRetry(ctx)
 	from := serverOf(ctx)
 	return &attempt{
-		settings: set, keeper: k, server: from, task: task, name: name, work: work,
+		settings: set, inLine: newInLine(ctx, l), keeper: k, server: from, task: task, name: name, work: work,
 		until: time.Now().Add(left - min(left/4, mostReserve)),
 		// Rounded up: asynq took the time a moment ago.
 		timeout: (left + time.Second - 1).Truncate(time.Second),
@@ -64,9 +66,15 @@ func (a *attempt) run(ctx context.Context) error {
 		a.warn()
 	}
 	for {
+		if err := a.standInLine(ctx); err != nil {
+			return err
+		}
 		ran, err := a.try(ctx)
 		if ran || err == nil {
 			return err // a lock's error in it is of the handler's own making
+		}
+		if err := a.refusedInLine(ctx, err); err != nil {
+			return err
 		}
 		switch refusal := lockmw.RefusalOf(err); {
 		case refusal == lockmw.RefusalSkipped:
@@ -75,7 +83,7 @@ func (a *attempt) run(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 		case ctx.Err() != nil:
 			return err // asynq has settled what becomes of the task, and doesn't listen any more
-		case refusal == lockmw.RefusalHeld && a.mayWait():
+		case refusal == lockmw.RefusalHeld && (a.goesOnInLine() || a.mayWait()):
 			continue
 		case !a.last:
 			return &NotRunError{
@@ -110,12 +118,14 @@ func (a *attempt) try(ctx context.Context) (ran bool, err error) {
 		opts = append(opts, lockmw.Strict())
 	}
 	defer a.leaveSlot()
+	defer a.overInLine()
 	return lockmw.Run(ctx, a.keeper, a.name, a.begin, opts...)
 }
 
 // begin is the work, by a task that waits no longer.
 func (a *attempt) begin(ctx context.Context) error {
 	a.leaveSlot()
+	a.grantedInLine()
 	return a.work(ctx)
 }
 
@@ -127,6 +137,8 @@ func (a *attempt) policy(left time.Duration) lockmw.Option {
 		return lockmw.Skip()
 	case a.mustWait() && a.inSlot:
 		return lockmw.Wait(left)
+	case a.mayPark():
+		return lockmw.Wait(a.waitInSlot(left)) // 0: refuse
 	case !a.mustWait() && (a.inSlot || !a.few && a.wait > 0 && a.takeSlot()):
 		return lockmw.Wait(min(a.wait, left))
 	default:
@@ -154,7 +166,7 @@ func (a *attempt) takeSlot() bool {
 		a.inSlot = a.mustWait() || !a.few
 		return a.inSlot
 	}
-	a.inSlot = a.server.slots.take(a.waitingFor(), a.few)
+	a.inSlot = a.server.slots.take(a.waitingFor(), a.few && !a.mayPark())
 	a.crowded = !a.inSlot
 	return a.inSlot
 }

@@ -38,6 +38,9 @@ type NotRunError struct {
 	// last attempt; "" if there is none. See [Requeue]. The error is asynq.RevokeTask
 	// then, which makes asynq drop the original without marking it as completed.
 	Copy string
+	// InLine means that the task has a place in line, and is called when its turn is near: RetryIn
+	// and Late are for when that fails. See [InLine].
+	InLine bool
 	// Counted means that an attempt is used up for it: the error is [ErrNotConfigured] then.
 	Counted bool
 	// Archived means that the task was on its last attempt and that its time is up,
@@ -51,6 +54,10 @@ type NotRunError struct {
 // Error says what becomes of the task, and why it did not run.
 func (e *NotRunError) Error() string {
 	what := fmt.Sprintf(", it comes back in %s, with no attempt used up", e.when())
+	if e.InLine {
+		what = fmt.Sprintf(", it stands in line, and comes back when its turn is near, or in %s, "+
+			"with no attempt used up", e.when())
+	}
 	switch {
 	case e.Crowded:
 		what = " on its last attempt, since others wait in their workers' slots already " +

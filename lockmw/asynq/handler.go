@@ -32,13 +32,13 @@ func Handle[T any](
 	for _, o := range opts {
 		o.handle(&set)
 	}
-	decode := decoder[T](set.codec)
+	decode, l := decoder[T](set.codec), newLine(k, set.inspect)
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		payload, err := decode(task)
 		if err != nil {
 			return err
 		}
-		return process(ctx, k, &set, task, key(payload), func(ctx context.Context) error {
+		return process(ctx, k, &set, l, task, key(payload), func(ctx context.Context) error {
 			return fn(ctx, payload)
 		})
 	})
@@ -60,6 +60,7 @@ func Middleware(
 	for _, o := range opts {
 		o.lock(&set)
 	}
+	l := newLine(k, set.inspect)
 	return func(next asynq.Handler) asynq.Handler {
 		if next == nil {
 			panic("lockbeat: asynqmw.Middleware needs a handler to put the lock around")
@@ -69,7 +70,7 @@ func Middleware(
 			if err != nil {
 				return unusable(task, "its key function failed", err)
 			}
-			return process(ctx, k, &set, task, name, func(ctx context.Context) error {
+			return process(ctx, k, &set, l, task, name, func(ctx context.Context) error {
 				return next.ProcessTask(ctx, task)
 			})
 		})
@@ -78,14 +79,14 @@ func Middleware(
 
 // process runs work under the lock on key.
 func process(
-	ctx context.Context, k *renewer.Keeper, set *settings, task *asynq.Task, key string,
+	ctx context.Context, k *renewer.Keeper, set *settings, l *line, task *asynq.Task, key string,
 	work func(context.Context) error,
 ) error {
 	name := key
 	if !set.shared {
 		name = lockmw.Key(task.Type(), key)
 	}
-	return newAttempt(ctx, k, set, task, name, work).run(ctx)
+	return newAttempt(ctx, k, set, l, task, name, work).run(ctx)
 }
 
 // unusable makes the error for a task that will never be fit to run.

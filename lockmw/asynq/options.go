@@ -40,7 +40,8 @@ type settings struct {
 	client  *asynq.Client
 	extra   []asynq.Option
 	codec   func([]byte, any) error
-	warned  sync.Once // that the server is not configured
+	inspect *asynq.Inspector // nil: tasks don't stand in line
+	warned  sync.Once        // that the server is not configured
 }
 
 func newSettings() settings {
@@ -128,4 +129,23 @@ func Requeue(client *asynq.Client, opts ...asynq.Option) Option {
 		}
 	}
 	return option(func(s *settings) { s.client, s.extra = client, opts })
+}
+
+// InLine has tasks stand in line for their lock, in the order in which they were first refused,
+// without keeping a worker: see docs/asynq.md. A task that is refused goes back to its queue, with
+// no attempt used up, and is called from there by the inspector when its turn is near. One task of
+// a key, on all servers, waits in its worker's slot, for as long as it has time, or as [Wait] says.
+//
+// The inspector must be for the Redis of the server; its Close is the caller's, after the server's
+// Shutdown. A task whose call is lost comes back by itself, after the keeper's TTL, and a tenth of
+// a second more for each task before it, 10 minutes at most: [RetryIn] does not change that. Tasks
+// on their last attempt can't go back: see [Requeue].
+//
+// Without effect if the keeper's store keeps no lines of tasks: package redisstore's does, on one
+// deployment. It panics if inspector is nil.
+func InLine(inspector *asynq.Inspector) Option {
+	if inspector == nil {
+		panic("lockbeat: asynqmw.InLine needs the inspector to call tasks by: asynq.NewInspector")
+	}
+	return option(func(s *settings) { s.inspect = inspector })
 }

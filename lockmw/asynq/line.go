@@ -1,0 +1,222 @@
+package asynqmw
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+const (
+	// slotTTL is for how long a task that waits in its slot keeps others of its key from doing so
+	// when its process has died.
+	slotTTL = 5 * time.Second
+	// slotRenewal is how often it says that it still waits.
+	slotRenewal = slotTTL / 3
+	// contendedFor is for how long a key on which tasks met is remembered.
+	contendedFor = 10 * time.Second
+	// mostContended bounds how many are remembered.
+	mostContended = 1024
+	// checkAfter is when the process looks again whether the lock is idle although tasks stand in
+	// line, after the last time it woke one: it may have been lost.
+	checkAfter = 1200 * time.Millisecond
+	// mostWaking bounds how many tasks a process wakes at a time.
+	mostWaking = 64
+	// mostGone bounds how many of those that are to be woken may turn out to be gone.
+	mostGone = 16
+	// settleTries and settlePause: a task whose handler has just returned is active until asynq
+	// has put it back, which takes it some milliseconds.
+	settleTries = 8
+	settlePause = 2 * time.Millisecond
+)
+
+// line is how a handler has tasks stand in line: it wakes the next ones by an inspector. It may be
+// used concurrently.
+type line struct {
+	keeper    *renewer.Keeper
+	inspector *asynq.Inspector
+	waking    chan struct{} // has an element for each goroutine that wakes
+
+	mu        sync.Mutex
+	contended map[string]*contendedKey // by the lock's name
+}
+
+// contendedKey is a key on which tasks have met lately.
+type contendedKey struct {
+	until time.Time
+	check *time.Timer // nil if no task was woken
+}
+
+// newLine returns nil if tasks can't stand in line: their keeper's store has none.
+func newLine(k *renewer.Keeper, inspector *asynq.Inspector) *line {
+	if inspector == nil || !k.HasTaskLine() {
+		return nil
+	}
+	return &line{
+		keeper: k, inspector: inspector, waking: make(chan struct{}, mostWaking),
+		contended: make(map[string]*contendedKey),
+	}
+}
+
+// isContended reports whether tasks have met on a key lately.
+func (l *line) isContended(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.contended[name]
+	return c != nil && time.Now().Before(c.until)
+}
+
+// met notes that tasks meet on a key.
+func (l *line) met(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note(name)
+}
+
+// note is met under l.mu. It returns nil if too many keys are contended.
+func (l *line) note(name string) *contendedKey {
+	now := time.Now()
+	c := l.contended[name]
+	if c == nil {
+		if len(l.contended) >= mostContended {
+			for other, o := range l.contended {
+				if now.After(o.until) {
+					l.forget(other)
+				}
+			}
+		}
+		if len(l.contended) >= mostContended {
+			return nil
+		}
+		c = new(contendedKey)
+		l.contended[name] = c
+	}
+	c.until = now.Add(contendedFor)
+	return c
+}
+
+func (l *line) forget(name string) {
+	if c := l.contended[name]; c.check != nil {
+		c.check.Stop()
+	}
+	delete(l.contended, name)
+}
+
+// checkLater has the line looked at again, in case that the task that was woken does not come.
+func (l *line) checkLater(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.note(name)
+	switch {
+	case c == nil:
+	case c.check == nil:
+		c.check = time.AfterFunc(checkAfter, func() { l.over(name, renewer.Task{}) })
+	default:
+		c.check.Reset(checkAfter)
+	}
+}
+
+// granted is for a task that has got the lock: the next one is woken, so that it is there when the
+// lock is free. It does not wait.
+func (l *line) granted(name string, task renewer.Task) { l.next(name, renewer.TaskGranted, task) }
+
+// left is for a task that has waited in vain. It does not wait.
+func (l *line) left(name string, task renewer.Task) { l.next(name, renewer.TaskLeft, task) }
+
+// over is for a key whose lock was released by a task, or by none. It does not wait.
+func (l *line) over(name string, task renewer.Task) { l.next(name, renewer.TasksOver, task) }
+
+// next says what became of a task, and wakes the next one. What it does not do, since too much is
+// under way or a server does not answer, is done when tasks come back by themselves.
+func (l *line) next(name string, what renewer.TaskEvent, task renewer.Task) {
+	select {
+	case l.waking <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		defer func() { <-l.waking }()
+		l.wakeNext(name, what, task)
+	}()
+}
+
+func (l *line) wakeNext(name string, what renewer.TaskEvent, task renewer.Task) {
+	for range mostGone {
+		next, err := l.keeper.NextTask(context.Background(), name, what, task)
+		if err != nil || next.Parked == 0 {
+			return
+		}
+		l.met(name)
+		if !next.Wake {
+			return
+		}
+		l.checkLater(name)
+		if l.wake(next.Task) {
+			return
+		}
+		what, task = renewer.TaskGone, next.Task
+	}
+}
+
+// wake has asynq run a task now. It reports false if there is no such task any more, or if it has
+// run, or was archived by hand: RunTask would run it all the same.
+func (l *line) wake(task renewer.Task) bool {
+	for range settleTries {
+		info, err := l.inspector.GetTaskInfo(task.Queue, task.ID)
+		switch {
+		case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
+			return false
+		case err != nil:
+			return true // it comes by itself
+		}
+		switch info.State {
+		case asynq.TaskStateRetry, asynq.TaskStateScheduled:
+			err := l.inspector.RunTask(task.Queue, task.ID)
+			return !errors.Is(err, asynq.ErrTaskNotFound)
+		case asynq.TaskStateCompleted, asynq.TaskStateArchived:
+			return false
+		case asynq.TaskStateActive:
+			time.Sleep(settlePause)
+		default: // it is on its way
+			return true
+		}
+	}
+	return true
+}
+
+// arrive asks where a task that wants a lock stands: below 0 if it is to ask for it.
+func (l *line) arrive(
+	ctx context.Context, name string, task renewer.Task, wait, stay bool,
+) (int, error) {
+	return l.keeper.Arrive(ctx, renewer.Arrival{
+		Name: name, Task: task, Wait: wait, Stay: stay, SlotTTL: slotTTL,
+	})
+}
+
+// keepSlot says again and again that a task still waits in its slot, until stop is called.
+func (l *line) keepSlot(name string, task renewer.Task) (stop func()) {
+	var mu sync.Mutex
+	var timer *time.Timer
+	stopped := false
+	again := func() {
+		_, _ = l.arrive(context.Background(), name, task, true, false)
+		mu.Lock()
+		defer mu.Unlock()
+		if !stopped {
+			timer.Reset(slotRenewal)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(slotRenewal, again)
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+		timer.Stop()
+	}
+}

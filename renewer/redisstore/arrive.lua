@@ -1,0 +1,52 @@
+-- Says what a task does that wants a lock: ask for it, and wait for it in its worker's slot, or go back to its queue.
+--
+-- KEYS     see parked.lua
+-- ARGV[1]  the task: "QUEUE\nID"
+-- ARGV[2]  "wait": it may wait in its slot; "ask": it may not; "stay": it may, and can't go back
+-- ARGV[3]  time to live of KEYS[3], ms: a task that waits in its slot calls this script again before that is over
+-- ARGV[4]  time to live of the line, ms
+--
+-- Returns  -1: the task is to ask for the lock, and if it may wait, it is the one of all tasks that does, unless it "stays"; or
+--          n >= 0: it goes back, and has a place in the line, behind n others.
+
+-- include parked.lua
+
+local task, may = ARGV[1], ARGV[2]
+redis.call('HDEL', KEYS[4], task)
+
+local function ask()
+	if may ~= 'ask' then
+		redis.call('SET', KEYS[3], task, 'PX', ARGV[3])
+	end
+	return -1
+end
+
+local waits = redis.call('GET', KEYS[3])
+if waits == task then
+	return ask()
+end
+if may == 'stay' then
+	return waits and -1 or ask()
+end
+
+-- Reports whether another task has its turn before this one.
+local function ahead()
+	local woken, coming, missing = readWoken()
+	local found = false
+	each(function(other)
+		if other == task then
+			return true
+		end
+		local queue = queueOf(other)
+		local over = woken[other] == 'missing' or not woken[other] and (missing[queue] or 0) > 0 and coming[queue] == 0
+		found = not over
+		return found
+	end)
+	return found
+end
+
+if (redis.call('EXISTS', KEYS[1]) == 0 or may == 'wait' and not waits) and not ahead() then
+	return ask()
+end
+park(task, ARGV[4])
+return redis.call('ZRANK', KEYS[2], task)

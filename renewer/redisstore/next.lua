@@ -1,0 +1,55 @@
+-- Notes what became of a task, and says which one of the line is to be woken, so that it is there when the lock is free.
+--
+-- KEYS     see parked.lua
+-- ARGV[1]  the task, or "": "QUEUE\nID"
+-- ARGV[2]  "granted": it has the lock; "gone": it does not come any more; "left": it went back without the lock, and has a place now;
+--          "over": a holder has released the lock, or some time has passed
+-- ARGV[3]  time to live of the line, ms
+--
+-- Returns  {n, task}: that one is to be woken, and is noted as woken; n tasks are in the line; or
+--          {n}: none is to be woken.
+
+-- include parked.lua
+
+local task, what = ARGV[1], ARGV[2]
+if what == 'left' then
+	park(task, ARGV[3])
+elseif task ~= '' then
+	redis.call('ZREM', KEYS[2], task)
+end
+if task ~= '' then
+	redis.call('HDEL', KEYS[4], task)
+end
+local waits = redis.call('GET', KEYS[3])
+if waits and waits == task then
+	redis.call('DEL', KEYS[3])
+	waits = nil
+end
+local n = redis.call('ZCARD', KEYS[2])
+if n == 0 then
+	return {0}
+end
+
+-- One more is on its way where the lock was found free: those before took longer to come than the lock was held.
+local most = redis.call('EXISTS', KEYS[1]) == 0 and 2 or what == 'over' and 1 or 2
+if waits and (what ~= 'over' or most == 1) then
+	return {n}
+end
+local woken, coming, missing, last = readWoken()
+local first
+each(function(other)
+	local queue = queueOf(other)
+	local lost = missing[queue] or 0
+	-- One that does not move is looked at again, less and less often.
+	local patient = lost == 0 or now - last[queue] > lost * fresh
+	if not woken[other] and other ~= task and (coming[queue] or 0) < most and patient then
+		first = other
+	end
+	return first
+end)
+if not first then
+	return {n}
+end
+redis.call('HSET', KEYS[4], first, nowText)
+redis.call('PEXPIRE', KEYS[4], ARGV[3])
+return {n, first}

@@ -1,0 +1,120 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+var (
+	//go:embed parked.lua
+	parkedText string
+	//go:embed arrive.lua
+	arriveText string
+	//go:embed next.lua
+	nextText string
+
+	arriveScript = newTaskScript(arriveText)
+	nextScript   = newTaskScript(nextText)
+)
+
+// newTaskScript makes a script of a file that includes parked.lua.
+func newTaskScript(text string) script {
+	return newScript(strings.Replace(text, "-- include parked.lua\n", parkedText, 1))
+}
+
+const (
+	tasksSuffix = ":tasks"
+	slotSuffix  = ":slot"
+	wokenSuffix = ":woken"
+
+	// taskLineTTL is how long a line of tasks lives when none of them comes.
+	taskLineTTL = renewer.MostTaskDelay + 5*time.Minute
+)
+
+var _ renewer.TaskLine = (*Store)(nil)
+
+// Arrive implements [renewer.TaskLine].
+func (s *Store) Arrive(ctx context.Context, a renewer.Arrival) (ahead int, err error) {
+	mode := "ask"
+	switch {
+	case a.Stay:
+		mode = "stay"
+	case a.Wait:
+		mode = "wait"
+	}
+	ttl, err := renewer.Millis(a.SlotTTL)
+	if err != nil {
+		return 0, err
+	}
+	reply, err := s.askLine(ctx, "arrive", &arriveScript, a.Name,
+		taskText(a.Task), mode, decimal(ttl), decimal(taskLineTTL.Milliseconds()))
+	if err != nil {
+		return 0, err
+	}
+	n, err := reply.ToInt64()
+	if err != nil || n < -1 {
+		return 0, unreadable("arrive")
+	}
+	return int(n), nil
+}
+
+// Next implements [renewer.TaskLine].
+func (s *Store) Next(
+	ctx context.Context, name string, what renewer.TaskEvent, task renewer.Task,
+) (next renewer.NextTask, err error) {
+	text := ""
+	if task != (renewer.Task{}) {
+		text = taskText(task)
+	}
+	reply, err := s.askLine(ctx, "next", &nextScript, name, text, what.String(),
+		decimal(taskLineTTL.Milliseconds()))
+	if err != nil {
+		return next, err
+	}
+	parts, err := reply.ToArray()
+	if err != nil || len(parts) < 1 || len(parts) > 2 {
+		return next, unreadable("next")
+	}
+	n, err := parts[0].ToInt64()
+	if err != nil || n < 0 {
+		return next, unreadable("next")
+	}
+	next.Parked = int(n)
+	if len(parts) == 2 {
+		text, err := parts[1].ToString()
+		if err != nil {
+			return next, unreadable("next")
+		}
+		next.Task.Queue, next.Task.ID, next.Wake = strings.Cut(text, "\n")
+	}
+	return next, nil
+}
+
+// taskText is what a task is called on the server. A queue whose name has a line feed is none of
+// asynq's.
+func taskText(t renewer.Task) string { return t.Queue + "\n" + t.ID }
+
+// askLine calls a script of the line of tasks once.
+func (s *Store) askLine(
+	ctx context.Context, op string, do *script, name string, args ...string,
+) (reply rueidis.RedisMessage, err error) {
+	key := leaseKey(s.codec.prefix, name)
+	keys := []string{key, key + tasksSuffix, key + slotSuffix, key + wokenSuffix}
+	todo := &calls{n: 1, nameOf: func(int) string { return name }}
+	todo.build = func(_ int, whole bool) rueidis.Completed {
+		return do.command(s.codec.builder(), whole, keys, args...)
+	}
+	todo.readOne = func(_ int, r rueidis.RedisResult) {
+		if reply, err = r.ToMessage(); err != nil {
+			err = s.codec.errors.wrap(op, err)
+		}
+	}
+	s.sender.spread(ctx, &s.recording, todo)
+	return reply, err
+}

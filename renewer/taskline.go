@@ -1,0 +1,129 @@
+package renewer
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// TaskLine is a [Store] that also keeps, beside a lock, the line of tasks that want it and wait in
+// no process: each went back to the queue that it came from, and is told to come when its turn is
+// near. At most one task of a name waits for the lock itself, in the slot of the worker that runs
+// it.
+//
+// A line is advice. It gives no lock, and losing it costs order and time, but never exclusion.
+// Tasks that are told to come and don't are passed over after about a second.
+//
+// Its methods ask once, and may be called concurrently. An error means that the store has not
+// answered, or that it refuses.
+type TaskLine interface {
+	Store
+
+	// Arrive notes that a task has come. A result below 0 means that it is to ask for the lock
+	// now. Otherwise it is to go back: it has a place in the line, behind so many others.
+	Arrive(ctx context.Context, a Arrival) (ahead int, err error)
+
+	// Next notes what became of a task, or of the lock, and returns which task is to come next.
+	Next(ctx context.Context, name string, what TaskEvent, task Task) (NextTask, error)
+}
+
+// MostTaskDelay is how long a task that stands in a [TaskLine] may stay away at most: the line is
+// forgotten some minutes later unless one comes.
+const MostTaskDelay = 10 * time.Minute
+
+// Task is one in a line.
+type Task struct {
+	// Queue is where it goes back to. Tasks of one queue come, or don't, together.
+	Queue string
+	// ID names it in its queue.
+	ID string
+}
+
+// Arrival is a task that wants a lock.
+type Arrival struct {
+	// Name is that of the lock.
+	Name string
+	// Task is who has come.
+	Task Task
+	// Wait means that the task may wait for the lock in its worker's slot. If it is to ask then,
+	// the slot of the name is its own, until SlotTTL is over: it arrives again before that.
+	Wait bool
+	// Stay means that it waits in any case, and gets no place: it can't go back.
+	Stay bool
+	// SlotTTL is how long it has the slot: whole milliseconds, at least 1.
+	SlotTTL time.Duration
+}
+
+// TaskEvent is what became of a task, or of the lock that it wanted.
+type TaskEvent uint8
+
+const (
+	// TaskGranted means that it has the lock.
+	TaskGranted TaskEvent = iota
+	// TaskGone means that it does not come any more.
+	TaskGone
+	// TaskLeft means that it has waited in vain, and went back to its queue: it gets a place.
+	TaskLeft
+	// TasksOver means that a holder has released the lock, or that a woken task may not have come.
+	// There is no task to it.
+	TasksOver
+)
+
+// String returns "granted", "gone", "left" or "over".
+func (e TaskEvent) String() string {
+	return [...]string{"granted", "gone", "left", "over"}[e&3]
+}
+
+// NextTask is who comes next.
+type NextTask struct {
+	// Task is to be told to come, if Wake.
+	Task Task
+	// Wake means that there is one. It is noted as told.
+	Wake bool
+	// Parked is how many are in the line.
+	Parked int
+}
+
+// Arrive notes that a task has come: see [TaskLine]. It takes at most [Config.RequestTimeout], and
+// may be called concurrently, and after [Keeper.Shutdown] too. The error is of kind [ErrConfig] if
+// the store keeps no lines of tasks, and otherwise the store's own.
+func (k *Keeper) Arrive(ctx context.Context, a Arrival) (ahead int, err error) {
+	store, err := k.taskLine()
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout)
+	defer cancel()
+	return store.Arrive(ctx, a)
+}
+
+// NextTask notes what became of a task, or of the lock on name, and returns which task is to be
+// told to come. Otherwise it is like [Keeper.Arrive].
+func (k *Keeper) NextTask(
+	ctx context.Context, name string, what TaskEvent, task Task,
+) (NextTask, error) {
+	store, err := k.taskLine()
+	if err != nil {
+		return NextTask{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout)
+	defer cancel()
+	return store.Next(ctx, name, what, task)
+}
+
+// HasTaskLine reports whether the keeper's store keeps lines of tasks, as a [TaskLine]. It asks the
+// store nothing.
+func (k *Keeper) HasTaskLine() bool {
+	_, ok := k.store.(TaskLine)
+	return ok
+}
+
+var errNoTaskLine = errors.New("the store keeps no lines of tasks: take a keeper on a store that " +
+	"is a renewer.TaskLine, such as redisstore on one deployment")
+
+func (k *Keeper) taskLine() (TaskLine, error) {
+	if store, ok := k.store.(TaskLine); ok {
+		return store, nil
+	}
+	return nil, &Error{Op: "find the line of tasks of", Kind: ErrConfig, Err: errNoTaskLine}
+}
