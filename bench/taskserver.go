@@ -97,7 +97,8 @@ func (l *taskLog) serve(ctx context.Context, s serving) error {
 			return err
 		}
 		inspector := asynq.NewInspector(countedRedis{queue.RedisClientOpt, &l.own})
-		cfg, handler = asInREADME(keeper, inspector, cfg, l.send)
+		client := asynq.NewClient(countedRedis{queue.RedisClientOpt, &l.own})
+		cfg, handler = asInREADME(keeper, inspector, client, cfg, l.send)
 	case inSlot:
 		handler = l.slots(handler)
 	}
@@ -111,10 +112,10 @@ func (l *taskLog) serve(ctx context.Context, s serving) error {
 
 // asInREADME is the handler and the configuration of the README's example, with its options.
 func asInREADME(
-	keeper *renewer.Keeper, inspector *asynq.Inspector, cfg asynq.Config,
+	keeper *renewer.Keeper, inspector *asynq.Inspector, client *asynq.Client, cfg asynq.Config,
 	send func(context.Context, email) error,
 ) (asynq.Config, asynq.Handler) {
 	byUser := func(e email) string { return e.UserID }
 	return asynqmw.Configure(cfg), asynqmw.Handle(keeper, byUser, send,
-		asynqmw.InLine(inspector))
+		asynqmw.InLine(inspector), asynqmw.Requeue(client))
 }

@@ -86,9 +86,9 @@ type NextTask struct {
 
 // Arrive notes that a task has come: see [TaskLine]. It takes at most [Config.RequestTimeout], and
 // may be called concurrently, and after [Keeper.Shutdown] too. The error is of kind [ErrConfig] if
-// the store keeps no lines of tasks, and otherwise the store's own.
+// the store keeps no lines of tasks, of kind [ErrName], or else the store's own.
 func (k *Keeper) Arrive(ctx context.Context, a Arrival) (ahead int, err error) {
-	store, err := k.taskLine()
+	store, err := k.taskLine("stand in the line of", a.Name)
 	if err != nil {
 		return 0, err
 	}
@@ -98,13 +98,22 @@ func (k *Keeper) Arrive(ctx context.Context, a Arrival) (ahead int, err error) {
 }
 
 // NextTask notes what became of a task, or of the lock on name, and returns which task is to be
-// told to come. Otherwise it is like [Keeper.Arrive].
+// told to come. Without a task it is a look at the line, which [Keeper.Shutdown] ends: the error is
+// [ErrShutdown] then. Otherwise it is like [Keeper.Arrive].
 func (k *Keeper) NextTask(
 	ctx context.Context, name string, what TaskEvent, task Task,
 ) (NextTask, error) {
-	store, err := k.taskLine()
+	const op = "wake the next task of"
+	store, err := k.taskLine(op, name)
 	if err != nil {
 		return NextTask{}, err
+	}
+	if task == (Task{}) {
+		select {
+		case <-k.shutdown.closed:
+			return NextTask{}, &Error{Op: op, Name: name, Kind: ErrShutdown}
+		default:
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout)
 	defer cancel()
@@ -121,9 +130,13 @@ func (k *Keeper) HasTaskLine() bool {
 var errNoTaskLine = errors.New("the store keeps no lines of tasks: take a keeper on a store that " +
 	"is a renewer.TaskLine, such as redisstore on one deployment")
 
-func (k *Keeper) taskLine() (TaskLine, error) {
-	if store, ok := k.store.(TaskLine); ok {
-		return store, nil
+func (k *Keeper) taskLine(op, name string) (TaskLine, error) {
+	store, ok := k.store.(TaskLine)
+	if !ok {
+		return nil, &Error{Op: op, Name: name, Kind: ErrConfig, Err: errNoTaskLine}
 	}
-	return nil, &Error{Op: "find the line of tasks of", Kind: ErrConfig, Err: errNoTaskLine}
+	if fault := nameFault(name); fault != nil {
+		return nil, &Error{Op: op, Name: name, Kind: ErrName, Err: fault}
+	}
+	return store, nil
 }

@@ -73,8 +73,9 @@ func (a *attempt) run(ctx context.Context) error {
 		if ran || err == nil {
 			return err // a lock's error in it is of the handler's own making
 		}
-		if err := a.refusedInLine(ctx, err); err != nil {
-			return err
+		again, back := a.refusedInLine(ctx, err)
+		if back != nil {
+			return back
 		}
 		switch refusal := lockmw.RefusalOf(err); {
 		case refusal == lockmw.RefusalSkipped:
@@ -83,7 +84,7 @@ func (a *attempt) run(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 		case ctx.Err() != nil:
 			return err // asynq has settled what becomes of the task, and doesn't listen any more
-		case refusal == lockmw.RefusalHeld && (a.goesOnInLine() || a.mayWait()):
+		case refusal == lockmw.RefusalHeld && (again || a.mayWait()):
 			continue
 		case !a.last:
 			return &NotRunError{
@@ -166,9 +167,21 @@ func (a *attempt) takeSlot() bool {
 		a.inSlot = a.mustWait() || !a.few
 		return a.inSlot
 	}
-	a.inSlot = a.server.slots.take(a.waitingFor(), a.few && !a.mayPark())
+	a.inSlot = a.server.slots.take(a.waitingFor(), a.share())
 	a.crowded = !a.inSlot
 	return a.inSlot
+}
+
+// share is how much room tasks like this one take. Of a key that stands in line one task waits.
+func (a *attempt) share() share {
+	switch {
+	case a.mayPark() && a.client != nil:
+		return allOfIt
+	case a.mayPark() || !a.few:
+		return manyOfAKey
+	default:
+		return fewOfAKey
+	}
 }
 
 // leaveSlot is for a task that waits no longer.

@@ -10,7 +10,11 @@ func NewSlots(workers int) Slots { return Slots{newSlots(workers)} }
 
 // Take lets a task wait for a name.
 func (s Slots) Take(k *renewer.Keeper, name string, last, few bool) bool {
-	return s.take(waitingFor{keeper: k, name: name, last: last}, few)
+	of := manyOfAKey
+	if few {
+		of = fewOfAKey
+	}
+	return s.take(waitingFor{keeper: k, name: name, last: last}, of)
 }
 
 // Leave ends such a wait.

@@ -56,18 +56,20 @@ func (a *attempt) waitInSlot(left time.Duration) time.Duration {
 }
 
 // standInLine asks where the task stands. It returns an error if the task goes back to its queue,
-// where it has a place. Newcomers of a key on which no tasks have met lately don't ask, nor does a
-// task that can't go back, unless it is to be the one that waits in its slot.
+// where it has a place. A newcomer does not ask if no tasks have met on its key lately; nor does a
+// task that can't go back, unless it waits in its slot.
 func (a *attempt) standInLine(ctx context.Context) error {
 	in := &a.inLine
-	if in.line == nil || a.skip || in.asks || !in.refused && !in.isContended(a.name) ||
-		a.last && a.client != nil {
+	switch {
+	case in.line == nil || a.skip || in.asks:
 		return nil
-	}
-	if a.last {
+	case a.last && a.inSlot:
 		in.asks = true
+		in.letGo = in.keepSlot(a.name, in.task, true)
 		_, err := in.arrive(ctx, a.name, in.task, true, true)
 		return a.ignore(err)
+	case a.last || !in.refused && !in.isContended(a.name):
+		return nil
 	}
 	wait := (a.few || a.wait > 0) && a.takeSlot()
 	ahead, err := in.arrive(ctx, a.name, in.task, wait, false)
@@ -77,11 +79,12 @@ func (a *attempt) standInLine(ctx context.Context) error {
 		return a.ignore(err)
 	case ahead >= 0:
 		a.leaveSlot()
+		in.checkLater(a.name)
 		return a.parked(ahead, nil)
 	}
 	in.asks = true
 	if wait {
-		in.letGo = in.keepSlot(a.name, in.task)
+		in.letGo = in.keepSlot(a.name, in.task, false)
 	}
 	return nil
 }
@@ -95,38 +98,37 @@ func (a *attempt) ignore(err error) error {
 }
 
 // refusedInLine says what a task does that was refused: it returns an error if it goes back to its
-// queue; otherwise it tries again, or does without the line.
-func (a *attempt) refusedInLine(ctx context.Context, err error) error {
+// queue, and otherwise reports whether it asks once more where it stands.
+func (a *attempt) refusedInLine(ctx context.Context, err error) (again bool, back error) {
 	in := &a.inLine
-	if !a.mayPark() {
-		return nil
-	}
-	held := lockmw.RefusalOf(err) == lockmw.RefusalHeld
-	if held {
-		in.met(a.name)
+	if in.line == nil || a.skip {
+		return false, nil
 	}
 	waited := in.letGo != nil
 	a.stopKeeping()
 	in.refused = true
 	in.tries++
 	switch {
-	case !held || ctx.Err() != nil:
+	case a.last:
+		if waited {
+			in.gone(a.name, in.task)
+		}
+		return false, nil
+	case lockmw.RefusalOf(err) != lockmw.RefusalHeld || ctx.Err() != nil:
 		if in.asks {
 			in.left(a.name, in.task)
 		}
 		in.line = nil
-		return nil
+		return false, nil
 	case waited || in.tries > mostTries:
 		in.left(a.name, in.task)
-		return a.parked(0, err)
+		return false, a.parked(0, err)
 	default:
+		in.met(a.name)
 		in.asks = false
-		return nil
+		return true, nil
 	}
 }
-
-// goesOnInLine reports whether a task that was refused asks once more where it stands.
-func (a *attempt) goesOnInLine() bool { return a.mayPark() }
 
 // grantedInLine is for a task that has got the lock.
 func (a *attempt) grantedInLine() {

@@ -21,9 +21,10 @@ const (
 	contendedFor = 10 * time.Second
 	// mostContended bounds how many are remembered.
 	mostContended = 1024
-	// checkAfter is when the process looks again whether the lock is idle although tasks stand in
-	// line, after the last time it woke one: it may have been lost.
-	checkAfter = 1200 * time.Millisecond
+	// The process looks whether a lock is idle although tasks stand in line, since the one that was
+	// woken may not have come: so long after it parked or woke one, and then less and less often.
+	firstCheck = 1200 * time.Millisecond
+	lastCheck  = 10 * time.Second
 	// mostWaking bounds how many tasks a process wakes at a time.
 	mostWaking = 64
 	// mostGone bounds how many of those that are to be woken may turn out to be gone.
@@ -48,7 +49,8 @@ type line struct {
 // contendedKey is a key on which tasks have met lately.
 type contendedKey struct {
 	until time.Time
-	check *time.Timer // nil if no task was woken
+	check *time.Timer   // nil if no task was parked or woken
+	pause time.Duration // before the next check
 }
 
 // newLine returns nil if tasks can't stand in line: their keeper's store has none.
@@ -106,18 +108,37 @@ func (l *line) forget(name string) {
 	delete(l.contended, name)
 }
 
-// checkLater has the line looked at again, in case that the task that was woken does not come.
+// checkLater has the process look at the line in a while.
 func (l *line) checkLater(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.note(name)
-	switch {
-	case c == nil:
-	case c.check == nil:
-		c.check = time.AfterFunc(checkAfter, func() { l.over(name, renewer.Task{}) })
-	default:
-		c.check.Reset(checkAfter)
+	if c := l.note(name); c != nil {
+		c.pause = firstCheck
+		l.checkIn(name, c)
 	}
+}
+
+// checkIn has the process look at the line when a key's pause is over, under l.mu.
+func (l *line) checkIn(name string, c *contendedKey) {
+	if c.check == nil {
+		c.check = time.AfterFunc(c.pause, func() { l.check(name) })
+	} else {
+		c.check.Reset(c.pause)
+	}
+}
+
+// check looks at the line, and again later as long as tasks stand in it.
+func (l *line) check(name string) {
+	next, err := l.wakeNext(name, renewer.TasksOver, renewer.Task{})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.contended[name]
+	if c == nil || err != nil || next.Parked == 0 || next.Wake {
+		return
+	}
+	c.until = time.Now().Add(contendedFor)
+	c.pause = min(2*c.pause, lastCheck)
+	l.checkIn(name, c)
 }
 
 // granted is for a task that has got the lock: the next one is woken, so that it is there when the
@@ -127,7 +148,10 @@ func (l *line) granted(name string, task renewer.Task) { l.next(name, renewer.Ta
 // left is for a task that has waited in vain. It does not wait.
 func (l *line) left(name string, task renewer.Task) { l.next(name, renewer.TaskLeft, task) }
 
-// over is for a key whose lock was released by a task, or by none. It does not wait.
+// gone is for a task that has waited in vain, and can't go back. It does not wait.
+func (l *line) gone(name string, task renewer.Task) { l.next(name, renewer.TaskGone, task) }
+
+// over is for a task that has released the lock. It does not wait.
 func (l *line) over(name string, task renewer.Task) { l.next(name, renewer.TasksOver, task) }
 
 // next says what became of a task, and wakes the next one. What it does not do, since too much is
@@ -140,26 +164,30 @@ func (l *line) next(name string, what renewer.TaskEvent, task renewer.Task) {
 	}
 	go func() {
 		defer func() { <-l.waking }()
-		l.wakeNext(name, what, task)
+		_, _ = l.wakeNext(name, what, task)
 	}()
 }
 
-func (l *line) wakeNext(name string, what renewer.TaskEvent, task renewer.Task) {
+// wakeNext is next, and waits. It returns what the line said last.
+func (l *line) wakeNext(
+	name string, what renewer.TaskEvent, task renewer.Task,
+) (next renewer.NextTask, err error) {
 	for range mostGone {
-		next, err := l.keeper.NextTask(context.Background(), name, what, task)
+		next, err = l.keeper.NextTask(context.Background(), name, what, task)
 		if err != nil || next.Parked == 0 {
-			return
+			return next, err
 		}
 		l.met(name)
 		if !next.Wake {
-			return
+			return next, nil
 		}
 		l.checkLater(name)
 		if l.wake(next.Task) {
-			return
+			return next, nil
 		}
 		what, task = renewer.TaskGone, next.Task
 	}
+	return next, nil
 }
 
 // wake has asynq run a task now. It reports false if there is no such task any more, or if it has
@@ -198,12 +226,12 @@ func (l *line) arrive(
 }
 
 // keepSlot says again and again that a task still waits in its slot, until stop is called.
-func (l *line) keepSlot(name string, task renewer.Task) (stop func()) {
+func (l *line) keepSlot(name string, task renewer.Task, stay bool) (stop func()) {
 	var mu sync.Mutex
 	var timer *time.Timer
 	stopped := false
 	again := func() {
-		_, _ = l.arrive(context.Background(), name, task, true, false)
+		_, _ = l.arrive(context.Background(), name, task, true, stay)
 		mu.Lock()
 		defer mu.Unlock()
 		if !stopped {

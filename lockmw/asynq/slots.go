@@ -42,12 +42,20 @@ func newSlots(concurrency int) *slots {
 	}
 }
 
-// take counts a task in if there is room. It reports whether there is. If few, there is none beside
-// as many others of the key as usual.
-func (s *slots) take(what waitingFor, few bool) bool {
+// share is how much of the half tasks take that are not on their last attempt.
+type share uint8
+
+const (
+	fewOfAKey  share = iota // what is left to last attempts is left free, and to other keys
+	manyOfAKey              // what is left to last attempts is left free
+	allOfIt                 // one last attempt may still wait: others of the handler don't, by Requeue
+)
+
+// take counts a task in if there is room. It reports whether there is.
+func (s *slots) take(what waitingFor, of share) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.room(what, few) {
+	if !s.room(what, of) {
 		return false
 	}
 	s.count(what, 1)
@@ -61,11 +69,18 @@ func (s *slots) leave(what waitingFor) {
 	s.count(what, -1)
 }
 
-func (s *slots) room(what waitingFor, few bool) bool {
+func (s *slots) room(what waitingFor, of share) bool {
 	if what.last {
 		return s.waiting[what] == 0 && (s.all < s.half || s.last == 0)
 	}
-	return s.all < s.half && s.all-s.last < s.spare() && (!few || s.waiting[what] < s.few)
+	switch {
+	case s.all >= s.half:
+		return false
+	case of == allOfIt:
+		return true
+	default:
+		return s.all-s.last < s.spare() && (of == manyOfAKey || s.waiting[what] < s.few)
+	}
 }
 
 // spare is how many tasks may wait that are not on their last attempt:

@@ -41,7 +41,7 @@ each(function(other)
 	local queue = queueOf(other)
 	local lost = missing[queue] or 0
 	-- One that does not move is looked at again, less and less often.
-	local patient = lost == 0 or now - last[queue] > lost * fresh
+	local patient = lost == 0 or now - last[queue] > lost * second
 	if not woken[other] and other ~= task and (coming[queue] or 0) < most and patient then
 		first = other
 	end

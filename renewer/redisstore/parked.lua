@@ -11,7 +11,7 @@
 local time = redis.call('TIME')
 local nowText = time[1] .. string.sub('00000' .. time[2], -6)
 local now = tonumber(nowText)
-local fresh = 1000000 -- us
+local second = 1000000 -- us
 
 local function queueOf(task)
 	return string.match(task, '^[^\n]*')
@@ -22,7 +22,7 @@ local function readWoken()
 	local all, woken, coming, missing, last = redis.call('HGETALL', KEYS[4]), {}, {}, {}, {}
 	for i = 1, #all, 2 do
 		local queue, at = queueOf(all[i]), tonumber(all[i + 1])
-		local comes = now - at < fresh
+		local comes = now - at < second
 		woken[all[i]] = comes and 'comes' or 'missing'
 		coming[queue] = (coming[queue] or 0) + (comes and 1 or 0)
 		missing[queue] = (missing[queue] or 0) + (comes and 0 or 1)
