@@ -26,8 +26,11 @@ type fleet struct {
 // record is what the servers of a fleet have seen of their tasks.
 type record struct {
 	mu       sync.Mutex
-	refused  []string // task IDs, in order of their first refusal
-	runs     []string // task IDs, in order of their runs
+	refused  []string       // task IDs, in order of their first refusal
+	events   int            // deliveries and refusals so far
+	seen     map[string]int // when a task was first delivered
+	placed   map[string]int // when it was first refused
+	runs     []string       // task IDs, in order of their runs
 	running  map[string]int
 	overlaps int // runs that began while another of the same user ran
 	refusals int
@@ -38,7 +41,7 @@ type record struct {
 func newFleet(
 	queues, locks *env, servers, workers int, d time.Duration, opts ...asynqmw.HandleOption,
 ) *fleet {
-	f := &fleet{env: queues, locks: locks, record: record{running: make(map[string]int)}}
+	f := &fleet{env: queues, locks: locks, record: newRecord()}
 	for range servers {
 		h := asynqmw.Handle(locks.keeper(), byUser, func(ctx context.Context, o order) error {
 			defer f.record.begin(ctx, o.User)()
@@ -48,6 +51,12 @@ func newFleet(
 		f.servers = append(f.servers, queues.serve(f.record.refusalsOf(h), asUsers(workers)))
 	}
 	return f
+}
+
+func newRecord() record {
+	return record{
+		running: make(map[string]int), seen: make(map[string]int), placed: make(map[string]int),
+	}
 }
 
 // asUsers is the configuration of the README: a number of workers, and nothing else.
@@ -60,6 +69,7 @@ func asUsers(workers int) func(*asynq.Config) {
 // refusalsOf records which tasks h refuses.
 func (r *record) refusalsOf(h asynq.Handler) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		r.see(ctx)
 		err := h.ProcessTask(ctx, task)
 		if _, refused := errors.AsType[*asynqmw.NotRunError](err); refused {
 			r.refuse(ctx)
@@ -68,12 +78,22 @@ func (r *record) refusalsOf(h asynq.Handler) asynq.Handler {
 	})
 }
 
+func (r *record) see(ctx context.Context) {
+	id, _ := asynq.GetTaskID(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.events++; r.seen[id] == 0 {
+		r.seen[id] = r.events
+	}
+}
+
 func (r *record) refuse(ctx context.Context) {
 	id, _ := asynq.GetTaskID(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refusals++
-	if !slices.Contains(r.refused, id) {
+	if r.events++; r.placed[id] == 0 {
+		r.placed[id] = r.events
 		r.refused = append(r.refused, id)
 	}
 }
@@ -107,24 +127,17 @@ func (f *fleet) awaitRuns(n int, within time.Duration) {
 	require.Eventually(f.t, func() bool { return f.record.ran() >= n }, within, time.Millisecond)
 }
 
-// overtaken is how many runs of refused tasks came after one of a task that
-// was refused later for the first time.
-func (r *record) overtaken() int {
+// overtaken is how many tasks ran before another that was refused before they were delivered.
+func (r *record) overtaken() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rank := make(map[string]int, len(r.refused))
-	for i, id := range r.refused {
-		rank[id] = i
-	}
-	n, latest := 0, -1
-	for _, id := range r.runs {
-		i, waited := rank[id]
-		switch {
-		case !waited:
-		case i < latest:
+	first := r.events + 1
+	for _, id := range slices.Backward(r.runs) {
+		if first < r.seen[id] {
 			n++
-		default:
-			latest = i
+		}
+		if at := r.placed[id]; at != 0 {
+			first = min(first, at)
 		}
 	}
 	return n

@@ -30,6 +30,7 @@ type process struct {
 	Workers       int
 	Takes         time.Duration // each task
 	TTL           time.Duration
+	InLine        bool
 
 	cmd    *exec.Cmd
 	stdin  io.Closer
@@ -161,12 +162,17 @@ func (p *process) run() error {
 }
 
 func (p *process) handler(k *renewer.Keeper) asynq.Handler {
+	var opts []asynqmw.HandleOption
+	if p.InLine {
+		inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: p.Queues})
+		opts = append(opts, asynqmw.InLine(inspector))
+	}
 	h := asynqmw.Handle(k, byUser, func(ctx context.Context, _ order) error {
 		say(ctx, began)
 		work(ctx, p.Takes)
 		say(ctx, ended)
 		return nil
-	})
+	}, opts...)
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		err := h.ProcessTask(ctx, task)
 		if err != nil {

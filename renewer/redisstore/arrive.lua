@@ -31,7 +31,7 @@ end
 
 -- Reports whether another task has its turn before this one.
 local function ahead()
-	local woken, coming, missing = readWoken()
+	local _, woken, coming, missing = readWoken()
 	local found = false
 	each(function(other)
 		if other == task then

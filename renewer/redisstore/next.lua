@@ -35,14 +35,17 @@ local most = redis.call('EXISTS', KEYS[1]) == 0 and 2 or what == 'over' and 1 or
 if waits and (what ~= 'over' or most == 1) then
 	return {n}
 end
-local woken, coming, missing, last = readWoken()
+local total, woken, _, missing, last = readWoken()
+if total >= most then
+	return {n}
+end
 local first
 each(function(other)
 	local queue = queueOf(other)
 	local lost = missing[queue] or 0
 	-- One that does not move is looked at again, less and less often.
 	local patient = lost == 0 or now - last[queue] > lost * second
-	if not woken[other] and other ~= task and (coming[queue] or 0) < most and patient then
+	if not woken[other] and other ~= task and patient then
 		first = other
 	end
 	return first

@@ -17,18 +17,20 @@ local function queueOf(task)
 	return string.match(task, '^[^\n]*')
 end
 
--- Reads who was woken. Of each queue it returns how many are on their way, how many have not come, and when the last was woken.
+-- Reads who was woken. It returns how many are on their way in all, and, of each queue, how many are, how many have not come, and when
+-- the last was woken.
 local function readWoken()
-	local all, woken, coming, missing, last = redis.call('HGETALL', KEYS[4]), {}, {}, {}, {}
+	local all, total, woken, coming, missing, last = redis.call('HGETALL', KEYS[4]), 0, {}, {}, {}, {}
 	for i = 1, #all, 2 do
 		local queue, at = queueOf(all[i]), tonumber(all[i + 1])
 		local comes = now - at < second
+		total = total + (comes and 1 or 0)
 		woken[all[i]] = comes and 'comes' or 'missing'
 		coming[queue] = (coming[queue] or 0) + (comes and 1 or 0)
 		missing[queue] = (missing[queue] or 0) + (comes and 0 or 1)
 		last[queue] = math.max(last[queue] or 0, at)
 	end
-	return woken, coming, missing, last
+	return total, woken, coming, missing, last
 end
 
 -- Calls see with the first tasks of the line, in order, until it returns true.

@@ -1,0 +1,302 @@
+package asynqmw_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+)
+
+// keysOf lists what a line of tasks leaves on the locks' server.
+func (e *env) keysOf(user string) (keys []string) {
+	client, err := rueidis.NewClient(e.option)
+	require.NoError(e.t, err)
+	defer client.Close()
+	for _, suffix := range []string{":tasks", ":slot", ":woken"} {
+		key := "lockbeat:{order:" + user + "}" + suffix
+		n, err := client.Do(context.Background(), client.B().Exists().Key(key).Build()).AsInt64()
+		require.NoError(e.t, err)
+		if n > 0 {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func TestTasksInLineRunInOrder(t *testing.T) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, queues, locks *env) {
+		const tasks, takes = 100, 20 * time.Millisecond
+		f := newFleet(queues, locks, 2, 20, takes, asynqmw.InLine(queues.inspector))
+		begun := time.Now()
+		var ids []string
+		for range tasks {
+			ids = append(ids, f.enqueue("u1"))
+		}
+		f.awaitRuns(tasks, soon)
+		took := time.Since(begun)
+		for _, id := range ids {
+			assert.Zero(t, f.awaitState(id, asynq.TaskStateCompleted).Retried)
+		}
+		r := &f.record
+		assert.ElementsMatch(t, ids, r.runs)
+		assert.Zero(t, r.overlaps)
+		assert.LessOrEqual(t, r.overtaken(), tasks/100)
+		assert.Less(t, took, 2*tasks*takes) // 1.1 times on an idle machine
+		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
+		t.Logf("%v, %d refusals, %d overtaken", took, r.refusals, r.overtaken())
+	})
+}
+
+// A holder that is no task, and knows nothing of the line, releases the lock.
+func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, queues, locks *env) {
+		release := hold(t, locks.keeper(), "u1")
+		f := newFleet(queues, locks, 2, 4, time.Millisecond, asynqmw.InLine(queues.inspector))
+		first := f.enqueue("u1")
+		f.awaitState(first, asynq.TaskStateActive)
+		second, third := f.enqueue("u1"), f.enqueue("u1")
+		f.awaitParked(second)
+		info := f.awaitRefused(third)
+		assert.Contains(t, info.LastErr, "it stands in line, and comes back when its turn is near")
+		f.awaitState(first, asynq.TaskStateActive)
+		assert.Len(t, locks.keysOf("u1"), 2)
+		release()
+		f.awaitRuns(3, 3*time.Second) // their own return takes longer
+		assert.Equal(t, first, f.record.runs[0])
+	})
+}
+
+// The first in line are deleted and archived by hand.
+func TestTasksInLineThatAreGone(t *testing.T) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, queues, locks *env) {
+		release := hold(t, locks.keeper(), "u1")
+		f := newFleet(queues, locks, 2, 4, time.Millisecond, asynqmw.InLine(queues.inspector))
+		waits := f.enqueue("u1")
+		f.awaitState(waits, asynq.TaskStateActive)
+		var ids []string
+		for range 5 {
+			ids = append(ids, f.enqueue("u1"))
+			f.awaitParked(ids[len(ids)-1])
+		}
+		require.NoError(t, f.inspector.DeleteTask("default", ids[0]))
+		require.NoError(t, f.inspector.ArchiveTask("default", ids[1]))
+		require.NoError(t, f.inspector.DeleteTask("default", ids[2]))
+		release()
+		f.awaitRuns(3, 3*time.Second)
+		assert.Equal(t, []string{waits, ids[3], ids[4]}, f.record.runs)
+		f.awaitState(ids[1], asynq.TaskStateArchived)
+		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
+	})
+}
+
+// A place outlives its task, which is completed: it is not run again.
+func TestCompletedTasksInLineDontRunAgain(t *testing.T) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, queues, locks *env) {
+		f := newFleet(queues, locks, 1, 4, time.Millisecond, asynqmw.InLine(queues.inspector))
+		done := f.enqueue("u1")
+		f.awaitState(done, asynq.TaskStateCompleted)
+		k := locks.keeper()
+		release := hold(t, k, "u1")
+		waits := f.enqueue("u1")
+		f.awaitState(waits, asynq.TaskStateActive)
+		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 1 }, soon, tick)
+		ahead, err := k.Arrive(t.Context(), renewer.Arrival{
+			Name: "order:u1", Task: renewer.Task{Queue: "default", ID: done}, SlotTTL: time.Second,
+		})
+		require.NoError(t, err)
+		require.Zero(t, ahead)
+		next := f.enqueue("u1")
+		f.awaitParked(next)
+		release()
+		f.awaitRuns(3, 3*time.Second)
+		assert.Equal(t, []string{done, waits, next}, f.record.runs)
+		f.awaitState(next, asynq.TaskStateCompleted)
+		require.Never(t, func() bool { return f.record.ran() > 3 }, time.Second, tick)
+	})
+}
+
+// The queue of the first in line is paused: those of another queue pass it after about a second,
+// and it comes when its queue goes on.
+func TestTasksInLineOfAPausedQueue(t *testing.T) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, queues, locks *env) {
+		release := hold(t, locks.keeper(), "u1")
+		f := &fleet{env: queues, locks: locks, record: newRecord()}
+		h := asynqmw.Handle(locks.keeper(), byUser, func(ctx context.Context, o order) error {
+			defer f.record.begin(ctx, o.User)()
+			return nil
+		}, asynqmw.InLine(queues.inspector))
+		f.serve(f.record.refusalsOf(h), func(cfg *asynq.Config) {
+			*cfg = asynq.Config{Concurrency: 8, LogLevel: asynq.FatalLevel,
+				Queues: map[string]int{"default": 1, "other": 1}}
+		})
+		waits := f.enqueue("u1")
+		f.awaitState(waits, asynq.TaskStateActive)
+		var paused, others []string
+		for range 3 {
+			paused = append(paused, f.enqueue("u1"))
+			f.awaitParked(paused[len(paused)-1])
+		}
+		require.NoError(t, f.inspector.PauseQueue("default"))
+		for range 3 {
+			id := f.enqueue("u1", asynq.Queue("other"))
+			others = append(others, id)
+			require.Eventually(t, func() bool {
+				info, err := f.inspector.GetTaskInfo("other", id)
+				return err == nil && info.State == asynq.TaskStateRetry
+			}, soon, tick)
+		}
+		release()
+		f.awaitRuns(4, 5*time.Second)
+		assert.Equal(t, append([]string{waits}, others...), f.record.runs)
+		require.NoError(t, f.inspector.UnpauseQueue("default"))
+		f.awaitRuns(7, soon)
+		assert.ElementsMatch(t, paused, f.record.runs[4:])
+	})
+}
+
+// The process whose task runs is killed while only tasks in their queue want its lock.
+func TestTasksInLineBehindAKilledProcess(t *testing.T) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, queues, locks *env) {
+		const ttl = 2 * time.Second
+		p := process{
+			Queues: queues.redis().Addr, Locks: locks.redis().Addr, Workers: 1,
+			Takes: time.Hour, TTL: ttl, InLine: true,
+		} // which takes no other task
+		first := p.start(t)
+		id := queues.enqueue("u1")
+		require.Equal(t, id, first.await(t, began, soon))
+		p.Takes = time.Millisecond
+		second := p.start(t)
+		var ids []string
+		for range 3 { // none waits at an only worker
+			ids = append(ids, queues.enqueue("u1"))
+			require.Equal(t, ids[len(ids)-1], second.await(t, refused, soon))
+		}
+		first.kill()
+		require.Equal(t, ids[0], second.await(t, ended, ttl+8*time.Second))
+		for _, id := range ids {
+			queues.awaitState(id, asynq.TaskStateCompleted)
+		}
+		second.stop(t)
+	})
+}
+
+// The process whose task waits in its slot is killed: the others of its key go on.
+func TestTasksInLineBehindAKilledSlot(t *testing.T) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, queues, locks *env) {
+		p := process{
+			Queues: queues.redis().Addr, Locks: locks.redis().Addr, Workers: 2,
+			Takes: time.Millisecond, TTL: 10 * time.Second, InLine: true,
+		}
+		release := hold(t, locks.keeper(), "u1")
+		first := p.start(t)
+		waits := queues.enqueue("u1")
+		queues.awaitState(waits, asynq.TaskStateActive)
+		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 1 }, soon, tick)
+		parked := queues.enqueue("u1")
+		queues.awaitParked(parked)
+		first.kill()
+		second := p.start(t)
+		late := queues.enqueue("u1")
+		require.Equal(t, late, second.await(t, refused, soon))
+		release()
+		require.Equal(t, parked, second.await(t, ended, 8*time.Second))
+		require.Equal(t, late, second.await(t, ended, 8*time.Second))
+		second.stop(t)
+	})
+}
+
+// A panic of the handler keeps no other task from its turn.
+func TestTasksInLineBehindAPanic(t *testing.T) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, queues, locks *env) {
+		f := &fleet{env: queues, locks: locks, record: newRecord()}
+		h := asynqmw.Handle(locks.keeper(), byUser, func(ctx context.Context, o order) error {
+			defer f.record.begin(ctx, o.User)()
+			work(ctx, tick)
+			panic("of a handler")
+		}, asynqmw.InLine(queues.inspector))
+		f.serve(f.record.refusalsOf(h), asUsers(8))
+		const tasks = 20
+		for range tasks {
+			f.enqueue("u1", asynq.MaxRetry(1))
+		}
+		f.awaitRuns(tasks, 5*time.Second)
+		assert.Zero(t, f.record.overlaps)
+	})
+}
+
+// A task whose time is up before it gets the lock gives up its slot, and the next one takes it.
+func TestTaskInLineGivesUpItsSlot(t *testing.T) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, queues, locks *env) {
+		release := hold(t, locks.keeper(), "u1")
+		f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.inspector))
+		short := f.enqueue("u1", asynq.Timeout(2*time.Second))
+		f.awaitState(short, asynq.TaskStateActive)
+		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 1 }, soon, tick)
+		long := f.enqueue("u1")
+		f.awaitParked(long)
+		f.awaitParked(short)
+		f.awaitState(long, asynq.TaskStateActive)
+		release()
+		f.awaitRuns(2, 3*time.Second)
+		for _, id := range []string{short, long} {
+			assert.Zero(t, f.awaitState(id, asynq.TaskStateCompleted).Retried)
+		}
+	})
+}
+
+// A task on its last attempt can't go back: it waits in its slot, and others stand in line.
+func TestLastAttemptInLine(t *testing.T) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, queues, locks *env) {
+		release := hold(t, locks.keeper(), "u1")
+		f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.inspector))
+		last := f.enqueue("u1", asynq.MaxRetry(0))
+		f.awaitState(last, asynq.TaskStateActive)
+		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 1 }, soon, tick)
+		next := f.enqueue("u1")
+		f.awaitParked(next)
+		release()
+		f.awaitRuns(2, 3*time.Second)
+		assert.Equal(t, []string{last, next}, f.record.runs)
+	})
+}
+
+// A store without lines of tasks: contended tasks are as without InLine.
+func TestInLineOnAStoreWithoutLines(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, e *env) {
+		k := newKeeper(t, memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
+		release := hold(t, k, "u1")
+		e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil },
+			asynqmw.InLine(e.inspector), asynqmw.Wait(0)))
+		id := e.enqueue("u1")
+		info := e.awaitRefused(id)
+		assert.NotContains(t, info.LastErr, "line")
+		release()
+		assert.Zero(t, e.awaitState(id, asynq.TaskStateCompleted).Retried)
+	})
+}
+
+func TestInLineNeedsAnInspector(t *testing.T) {
+	t.Parallel()
+	assert.PanicsWithValue(t, "lockbeat: asynqmw.InLine needs the inspector to call tasks by: "+
+		"asynq.NewInspector", func() { asynqmw.InLine(nil) })
+}

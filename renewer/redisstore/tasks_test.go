@@ -1,0 +1,209 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+const (
+	tasksA = "lockbeat:{a}:tasks"
+	slotA  = "lockbeat:{a}:slot"
+	wokenA = "lockbeat:{a}:woken"
+)
+
+// ask is the answer to a task that is to ask for the lock.
+const ask = -1
+
+// task is one of queue q.
+func task(id string) renewer.Task { return renewer.Task{Queue: "q", ID: id} }
+
+// arrival is that of a task that may not wait in its slot.
+func arrival(t renewer.Task) renewer.Arrival {
+	return renewer.Arrival{Name: "a", Task: t, SlotTTL: 5 * time.Second}
+}
+
+func waiting(t renewer.Task) renewer.Arrival {
+	a := arrival(t)
+	a.Wait = true
+	return a
+}
+
+func arrive(t *testing.T, s *redisstore.Store, a renewer.Arrival) int {
+	t.Helper()
+	n, err := s.Arrive(t.Context(), a)
+	require.NoError(t, err)
+	return n
+}
+
+func next(
+	t *testing.T, s *redisstore.Store, what renewer.TaskEvent, of renewer.Task,
+) renewer.NextTask {
+	t.Helper()
+	n, err := s.Next(t.Context(), "a", what, of)
+	require.NoError(t, err)
+	return n
+}
+
+// wakes is the answer that has one of n tasks come.
+func wakes(n int, t renewer.Task) renewer.NextTask {
+	return renewer.NextTask{Task: t, Wake: true, Parked: n}
+}
+
+func nobody(n int) renewer.NextTask { return renewer.NextTask{Parked: n} }
+
+func TestArriveScript(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		t.Log("free: it asks, and has the slot if it may wait")
+		assert.Equal(t, ask, arrive(t, store, arrival(task("0"))))
+		assert.Zero(t, s.number(t, "DBSIZE"))
+		assert.Equal(t, ask, arrive(t, store, waiting(task("0"))))
+		assert.Equal(t, "q\n0", s.get(t, slotA))
+		s.pttl(t, slotA, 1, 5000)
+		s.ok(t, "DEL", slotA)
+
+		t.Log("held: one waits in its slot, and keeps it; the others go back, in order")
+		mine(t, store, claim("a", "a", time.Hour))
+		assert.Equal(t, ask, arrive(t, store, waiting(task("1"))))
+		assert.Equal(t, ask, arrive(t, store, waiting(task("1"))))
+		assert.Equal(t, 0, arrive(t, store, waiting(task("2"))))
+		assert.Equal(t, 1, arrive(t, store, arrival(task("3"))))
+		assert.Equal(t, 0, arrive(t, store, waiting(task("2"))), "its place is kept")
+		s.pttl(t, tasksA, 10*minute, 15*minute)
+
+		t.Log("one that can't go back gets no place, and waits beside the other")
+		stay := waiting(task("4"))
+		stay.Stay = true
+		assert.Equal(t, ask, arrive(t, store, stay))
+		assert.Equal(t, "q\n1", s.get(t, slotA))
+		assert.EqualValues(t, 2, s.number(t, "ZCARD", tasksA))
+
+		t.Log("the slot is free: for the first in line, not for a newcomer")
+		s.ok(t, "DEL", slotA)
+		assert.Equal(t, 2, arrive(t, store, waiting(task("5"))))
+		assert.Equal(t, 0, arrive(t, store, arrival(task("2"))), "it may not wait")
+		assert.Equal(t, ask, arrive(t, store, waiting(task("2"))))
+
+		t.Log("the lock is free: the first in line asks, even if another has the slot")
+		s.ok(t, "DEL", "lockbeat:{a}")
+		s.ok(t, "SET", slotA, "q\ndead")
+		s.ok(t, "ZREM", tasksA, "q\n2")
+		assert.Equal(t, 1, arrive(t, store, arrival(task("5"))))
+		assert.Equal(t, ask, arrive(t, store, arrival(task("3"))))
+
+		t.Log("a place never comes before that of an earlier task, even if the clock was set back")
+		s.ok(t, "ZADD", tasksA, "8123456789012345", "q\nahead")
+		mine(t, store, claim("a", "a", time.Hour))
+		assert.Equal(t, 3, arrive(t, store, arrival(task("6"))))
+
+		t.Log("a key of another type: an error")
+		s.ok(t, "SET", "lockbeat:{b}:tasks", "x")
+		b := arrival(task("1"))
+		b.Name = "b"
+		mine(t, store, claim("b", "a", time.Hour))
+		_, err := store.Arrive(t.Context(), b)
+		require.ErrorContains(t, err, "WRONGTYPE")
+		_, err = store.Arrive(t.Context(), renewer.Arrival{Name: "a", Task: task("1")})
+		require.ErrorIs(t, err, renewer.ErrConfig)
+	})
+}
+
+func TestNextScript(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		t.Log("no line")
+		assert.Equal(t, nobody(0), next(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, nobody(0), next(t, store, renewer.TaskGranted, task("1")))
+		assert.Zero(t, s.number(t, "DBSIZE"))
+
+		t.Log("the first waits in its slot, and has the lock: the next one is woken")
+		mine(t, store, claim("a", "a", time.Hour))
+		require.Equal(t, ask, arrive(t, store, waiting(task("1"))))
+		for i := range 5 {
+			require.Equal(t, i, arrive(t, store, waiting(task(fmt.Sprint(i+2)))))
+		}
+		assert.Equal(t, nobody(5), next(t, store, renewer.TasksOver, task("0")))
+		assert.Equal(t, wakes(5, task("2")), next(t, store, renewer.TaskGranted, task("1")))
+		assert.Zero(t, s.number(t, "EXISTS", slotA))
+		s.pttl(t, wokenA, 10*minute, 15*minute)
+
+		t.Log("while the lock is held and one is on its way, no other is woken at a release")
+		assert.Equal(t, nobody(5), next(t, store, renewer.TasksOver, task("0")))
+
+		t.Log("it does not come any more: the one behind it is")
+		assert.Equal(t, wakes(4, task("3")), next(t, store, renewer.TaskGone, task("2")))
+
+		t.Log("the lock is idle: one more is woken, and no third")
+		s.ok(t, "DEL", "lockbeat:{a}")
+		assert.Equal(t, wakes(4, task("4")), next(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, nobody(4), next(t, store, renewer.TasksOver, renewer.Task{}))
+
+		t.Log("the second comes first: it goes back, and is no longer on its way")
+		assert.Equal(t, 1, arrive(t, store, arrival(task("4"))))
+		assert.Equal(t, wakes(4, task("4")), next(t, store, renewer.TasksOver, renewer.Task{}))
+
+		t.Log("one left its slot: it gets a place, and the next is woken but itself")
+		s.ok(t, "DEL", tasksA, wokenA)
+		mine(t, store, claim("a", "b", time.Hour))
+		require.Equal(t, ask, arrive(t, store, waiting(task("7"))))
+		assert.Equal(t, nobody(1), next(t, store, renewer.TaskLeft, task("7")))
+		require.Equal(t, 1, arrive(t, store, arrival(task("8"))))
+		assert.Equal(t, wakes(2, task("8")), next(t, store, renewer.TaskLeft, task("7")))
+
+		t.Log("nothing is left when all have come")
+		next(t, store, renewer.TaskGranted, task("7"))
+		next(t, store, renewer.TaskGranted, task("8"))
+		assert.Zero(t, s.number(t, "EXISTS", tasksA, slotA, wokenA))
+	})
+}
+
+// A woken task that has not come within a second is passed over, and its queue with it.
+func TestTasksThatDontCome(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		mine(t, store, claim("a", "a", time.Hour))
+		other := renewer.Task{Queue: "other", ID: "1"}
+		for i := range 150 {
+			require.Equal(t, i, arrive(t, store, arrival(task(fmt.Sprint(i)))))
+		}
+		require.Equal(t, 150, arrive(t, store, arrival(other)))
+		late := func(ago time.Duration, of ...renewer.Task) {
+			for _, one := range of {
+				s.ok(t, "HSET", wokenA, one.Queue+"\n"+one.ID,
+					fmt.Sprint(time.Now().Add(-ago).UnixMicro()))
+			}
+		}
+		t.Log("it has some time left")
+		late(500*time.Millisecond, task("0"))
+		assert.Equal(t, 151, arrive(t, store, waiting(task("new"))))
+		assert.Equal(t, nobody(152), next(t, store, renewer.TasksOver, renewer.Task{}))
+
+		t.Log("it is late: the next one of its queue is tried")
+		late(1500*time.Millisecond, task("0"))
+		assert.Equal(t, wakes(152, task("1")), next(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, 150, arrive(t, store, waiting(other)), "that one is on its way")
+
+		t.Log("that is late too: the first of the other queue is, which is the first that moves")
+		late(1500*time.Millisecond, task("1"))
+		assert.Equal(t, wakes(152, other), next(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, ask, arrive(t, store, waiting(other)))
+		next(t, store, renewer.TaskGranted, other)
+
+		t.Log("and after a while the first queue is tried again")
+		late(2500*time.Millisecond, task("0"), task("1"))
+		assert.Equal(t, wakes(151, task("2")), next(t, store, renewer.TasksOver, renewer.Task{}))
+
+		t.Log("one that comes late has its place still")
+		assert.Equal(t, ask, arrive(t, store, waiting(task("0"))))
+	})
+}
