@@ -2,7 +2,8 @@
 // same key, one runs at a time, on any server. It stands on package lockmw.
 //
 //	mux.Handle("email:send",
-//		asynqmw.Handle(keeper, func(e Email) string { return e.UserID }, sendEmail))
+//		asynqmw.Handle(keeper, func(e Email) string { return e.UserID }, sendEmail,
+//			asynqmw.InLine(inspector), asynqmw.Requeue(client)))
 //	server := asynq.NewServer(redis, asynqmw.Configure(asynq.Config{Concurrency: 20}))
 //
 // [Handle] takes a function of the decoded payload; [Middleware] puts a lock around handlers that
@@ -15,10 +16,11 @@
 //	the lock is              what happens to the task
 //	-----------------------  ------------------------------------------------------------------
 //	free                     it runs, and its error is its own
-//	held by another caller   it waits for a second in its worker's slot if few wait there,
-//	                         comes back in a second or two otherwise, and no attempt is used up;
-//	                         by [Wait] it waits for as long as that says; by [Skip] it is done,
-//	                         not run
+//	held by another caller   by [InLine] it stands in line in its queue, and runs when its turn has
+//	                         come; without it, it waits for a second in its worker's slot if few
+//	                         wait there, and comes back in a second or two otherwise; no attempt
+//	                         is used up; by [Wait] it waits for as long as that says; by [Skip] it
+//	                         is done, not run
 //	not to be had, since     it comes back in about five seconds, and no attempt is used up
 //	the store is down
 //	not to be had, since     it comes back in about a second, for another server
@@ -43,7 +45,7 @@
 //     too when its time is up. With [Requeue] a copy goes to the queue instead.
 //   - At most half of a server's workers wait for locks, so that tasks whose
 //     locks are free find a worker. The other tasks go back to their queues.
-//   - Tasks that went back come again in no order, and at most a few of a key
+//   - Without [InLine], tasks that went back come again in no order, and at most a few of a key
 //     find a place in each second. So a key's lock is idle between short tasks.
 //   - asynq gives a task to another worker when it has not heard of the first for 30 s. Take a TTL
 //     below that, such as renewer.DefaultTTL (15 s), and leave renewer.Config.CancelGrace at 0.
