@@ -33,18 +33,20 @@ local function readWoken()
 	return total, woken, coming, missing, last
 end
 
--- Calls see with the first tasks of the line, in order, until it returns true.
+-- Calls see with the first tasks of the line, in order, until it returns true: a thousand at most. Usually a few are looked at.
 local function each(see)
-	for from = 0, 900, 100 do
-		local tasks = redis.call('ZRANGE', KEYS[2], from, from + 99)
+	local from, n = 0, 4
+	while from < 1000 do
+		local tasks = redis.call('ZRANGE', KEYS[2], from, from + n - 1)
 		for _, task in ipairs(tasks) do
 			if see(task) then
 				return
 			end
 		end
-		if #tasks < 100 then
+		if #tasks < n then
 			return
 		end
+		from, n = from + n, math.min(4 * n, 200)
 	end
 end
 
