@@ -45,6 +45,9 @@ type Arrival struct {
 	Name string
 	// Task is who has come.
 	Task Task
+	// For is the task whose place it takes over, with its rank; the zero value for none. It is for
+	// a copy that goes back in place of the original.
+	For Task
 	// Wait means that the task may wait for the lock in its worker's slot. If it is to ask then,
 	// the slot of the name is its own, until SlotTTL is over: it arrives again before that.
 	Wait bool

@@ -2,6 +2,7 @@ package asynqmw
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -91,7 +92,7 @@ func (a *attempt) run(ctx context.Context) error {
 				Err: err, RetryIn: a.delay(err), Late: a.late(), Counted: a.counted,
 			}
 		case a.client != nil:
-			return a.requeue(ctx, err)
+			return a.requeue(ctx, rand.Text(), a.delay(err), err)
 		case refusal == lockmw.RefusalHeld && a.crowded:
 			return &NotRunError{Err: err, Archived: true, Crowded: true}
 		case !a.pause(ctx, a.delay(err)):

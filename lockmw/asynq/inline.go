@@ -2,6 +2,7 @@ package asynqmw
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -27,6 +28,7 @@ type inLine struct {
 	tries   int    // since then
 	refused bool   // it was refused once
 	ran     bool   // it got the lock
+	copyID  string // of the task that goes back in its place; "" for itself
 	letGo   func() // ends its hold on the slot of the key; nil without
 }
 
@@ -40,8 +42,9 @@ func newInLine(ctx context.Context, l *line) inLine {
 	return inLine{line: l, task: renewer.Task{Queue: queue, ID: id}}
 }
 
-// mayPark reports whether the task goes back to a place in line if it is refused.
-func (a *attempt) mayPark() bool { return a.inLine.line != nil && !a.last && !a.skip }
+// mayPark reports whether the task goes back to a place in line if it is refused: on its last
+// attempt as a copy.
+func (a *attempt) mayPark() bool { return a.inLine.line != nil && !a.mustWait() && !a.skip }
 
 // waitInSlot is for how long the task waits in its slot, at most left.
 func (a *attempt) waitInSlot(left time.Duration) time.Duration {
@@ -63,16 +66,16 @@ func (a *attempt) standInLine(ctx context.Context) error {
 	switch {
 	case in.line == nil || a.skip || in.asks:
 		return nil
-	case a.last && a.inSlot:
+	case a.mustWait() && a.inSlot:
 		in.asks = true
 		in.letGo = in.keepSlot(a.name, in.task, true)
-		_, err := in.arrive(ctx, a.name, in.task, true, true)
+		_, err := in.arrive(ctx, a.name, in.task, renewer.Task{}, true, true)
 		return a.ignore(err)
-	case a.last || !in.refused && !in.isContended(a.name):
+	case a.mustWait() || !in.refused && !in.isContended(a.name):
 		return nil
 	}
 	wait := (a.few || a.wait > 0) && a.takeSlot()
-	ahead, err := in.arrive(ctx, a.name, in.task, wait, false)
+	ahead, err := in.arrive(ctx, a.name, in.task, in.copied(a.last), wait, false)
 	switch {
 	case err != nil:
 		a.leaveSlot()
@@ -80,13 +83,24 @@ func (a *attempt) standInLine(ctx context.Context) error {
 	case ahead >= 0:
 		a.leaveSlot()
 		in.checkLater(a.name)
-		return a.parked(ahead, nil)
+		return a.parked(ctx, ahead, nil)
 	}
 	in.asks = true
 	if wait {
 		in.letGo = in.keepSlot(a.name, in.task, false)
 	}
 	return nil
+}
+
+// copied makes the task that goes back on a last attempt: a copy that has an ID already. It returns
+// the original, and otherwise no task.
+func (in *inLine) copied(last bool) (original renewer.Task) {
+	if last && in.copyID == "" {
+		original = in.task
+		in.copyID = rand.Text()
+		in.task.ID = in.copyID
+	}
+	return original
 }
 
 // ignore has the task do without the line, if its server has not answered.
@@ -109,7 +123,7 @@ func (a *attempt) refusedInLine(ctx context.Context, err error) (again bool, bac
 	in.refused = true
 	in.tries++
 	switch {
-	case a.last:
+	case a.mustWait():
 		if waited {
 			in.gone(a.name, in.task)
 		}
@@ -122,7 +136,7 @@ func (a *attempt) refusedInLine(ctx context.Context, err error) (again bool, bac
 		return false, nil
 	case waited || in.tries > mostTries:
 		in.left(a.name, in.task)
-		return false, a.parked(0, err)
+		return false, a.parked(ctx, 0, err)
 	default:
 		in.met(a.name)
 		in.asks = false
@@ -155,16 +169,25 @@ func (a *attempt) stopKeeping() {
 }
 
 // parked is the refusal of a task with a place behind n others.
-func (a *attempt) parked(n int, err error) error {
+func (a *attempt) parked(ctx context.Context, n int, err error) error {
 	if err == nil {
 		err = &renewer.Error{
 			Op: "acquire", Name: a.name, Kind: renewer.ErrHeld,
 			Err: fmt.Errorf("%d tasks stand in line before it", n),
 		}
 	}
-	in := a.keeper.Config().TTL + time.Duration(n)*perRank
-	return &NotRunError{
-		Err: err, RetryIn: min(in, renewer.MostTaskDelay), Late: a.late(),
-		Counted: a.counted, InLine: true,
+	in := min(a.keeper.Config().TTL+time.Duration(n)*perRank, renewer.MostTaskDelay)
+	if !a.last {
+		return &NotRunError{
+			Err: err, RetryIn: in, Late: a.late(), Counted: a.counted, InLine: true,
+		}
 	}
+	back := a.requeue(ctx, a.inLine.copyID, in, err)
+	back.InLine = back.Copy != ""
+	if back.InLine {
+		a.inLine.left(a.name, a.inLine.task) // again: it may have been looked for before it was there
+	} else {
+		a.inLine.gone(a.name, a.inLine.task)
+	}
+	return back
 }

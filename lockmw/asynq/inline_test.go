@@ -279,6 +279,34 @@ func TestLastAttemptInLine(t *testing.T) {
 	})
 }
 
+// Tasks on their last attempt stand in line as copies, which keep their ranks.
+func TestCopiesInLine(t *testing.T) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, queues, locks *env) {
+		const tasks, takes = 50, 20 * time.Millisecond
+		f := newFleet(queues, locks, 2, 20, takes, asynqmw.InLine(queues.inspector),
+			asynqmw.Requeue(queues.client, asynq.Retention(time.Hour)))
+		begun := time.Now()
+		for range tasks {
+			f.enqueue("u1", asynq.MaxRetry(0))
+		}
+		f.awaitRuns(tasks, soon)
+		assert.Less(t, time.Since(begun), 2*tasks*takes) // 1.1 times on an idle machine
+		assert.Zero(t, f.record.overlaps)
+		var done []*asynq.TaskInfo
+		require.Eventually(t, func() bool {
+			var err error
+			done, err = f.inspector.ListCompletedTasks("default", asynq.PageSize(2*tasks))
+			return err == nil && len(done) == tasks
+		}, soon, tick)
+		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
+		queue, err := f.inspector.GetQueueInfo("default")
+		require.NoError(t, err)
+		assert.Equal(t, tasks, queue.Size)
+		t.Logf("%v, %d refusals", time.Since(begun), f.record.refusals)
+	})
+}
+
 // A store without lines of tasks: contended tasks are as without InLine.
 func TestInLineOnAStoreWithoutLines(t *testing.T) {
 	t.Parallel()

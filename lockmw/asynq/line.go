@@ -218,10 +218,10 @@ func (l *line) wake(task renewer.Task) bool {
 
 // arrive asks where a task that wants a lock stands: below 0 if it is to ask for it.
 func (l *line) arrive(
-	ctx context.Context, name string, task renewer.Task, wait, stay bool,
+	ctx context.Context, name string, task, instead renewer.Task, wait, stay bool,
 ) (int, error) {
 	return l.keeper.Arrive(ctx, renewer.Arrival{
-		Name: name, Task: task, Wait: wait, Stay: stay, SlotTTL: slotTTL,
+		Name: name, Task: task, For: instead, Wait: wait, Stay: stay, SlotTTL: slotTTL,
 	})
 }
 
@@ -231,7 +231,7 @@ func (l *line) keepSlot(name string, task renewer.Task, stay bool) (stop func())
 	var timer *time.Timer
 	stopped := false
 	again := func() {
-		_, _ = l.arrive(context.Background(), name, task, true, stay)
+		_, _ = l.arrive(context.Background(), name, task, renewer.Task{}, true, stay)
 		mu.Lock()
 		defer mu.Unlock()
 		if !stopped {

@@ -2,11 +2,11 @@ package asynqmw
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/hibiken/asynq"
 )
@@ -19,8 +19,9 @@ const OriginHeader = "Lockbeat-Origin"
 // long as the task has time, and never goes back to waiting for the lock, not even
 // if an error comes back: the copy may have been taken all the same, and then both
 // would run. The ID is the copy's for all tries, so that asynq takes one at most.
-func (a *attempt) requeue(ctx context.Context, why error) error {
-	id, delay := rand.Text(), a.delay(why)
+func (a *attempt) requeue(
+	ctx context.Context, id string, delay time.Duration, why error,
+) *NotRunError {
 	task := asynq.NewTaskWithHeaders(a.task.Type(), a.task.Payload(), a.headers(ctx))
 	opts := append(a.options(ctx), asynq.TaskID(id), asynq.ProcessIn(delay))
 	for {

@@ -5,14 +5,20 @@
 -- ARGV[2]  "wait": it may wait in its slot; "ask": it may not; "stay": it may, and can't go back
 -- ARGV[3]  time to live of KEYS[3], ms: a task that waits in its slot calls this script again before that is over
 -- ARGV[4]  time to live of the line, ms
+-- ARGV[5]  the task whose place and slot it takes over, or ""
 --
 -- Returns  -1: the task is to ask for the lock, and if it may wait, it is the one of all tasks that does, unless it "stays"; or
 --          n >= 0: it goes back, and has a place in the line, behind n others.
 
 -- include parked.lua
 
-local task, may = ARGV[1], ARGV[2]
-redis.call('HDEL', KEYS[4], task)
+local task, may, before = ARGV[1], ARGV[2], ARGV[5]
+redis.call('HDEL', KEYS[4], task, before)
+local since = before ~= '' and redis.call('ZSCORE', KEYS[2], before)
+if since then
+	redis.call('ZREM', KEYS[2], before)
+	redis.call('ZADD', KEYS[2], 'NX', since, task)
+end
 
 local function ask()
 	if may ~= 'ask' then
@@ -22,7 +28,7 @@ local function ask()
 end
 
 local waits = redis.call('GET', KEYS[3])
-if waits == task then
+if waits == task or waits == before then
 	return ask()
 end
 if may == 'stay' then

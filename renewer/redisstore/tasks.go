@@ -53,7 +53,7 @@ func (s *Store) Arrive(ctx context.Context, a renewer.Arrival) (ahead int, err e
 		return 0, err
 	}
 	reply, err := s.askLine(ctx, "arrive", &arriveScript, a.Name,
-		taskText(a.Task), mode, decimal(ttl), decimal(taskLineTTL.Milliseconds()))
+		taskText(a.Task), mode, decimal(ttl), decimal(taskLineTTL.Milliseconds()), taskText(a.For))
 	if err != nil {
 		return 0, err
 	}
@@ -68,11 +68,7 @@ func (s *Store) Arrive(ctx context.Context, a renewer.Arrival) (ahead int, err e
 func (s *Store) Next(
 	ctx context.Context, name string, what renewer.TaskEvent, task renewer.Task,
 ) (next renewer.NextTask, err error) {
-	text := ""
-	if task != (renewer.Task{}) {
-		text = taskText(task)
-	}
-	reply, err := s.askLine(ctx, "next", &nextScript, name, text, what.String(),
+	reply, err := s.askLine(ctx, "next", &nextScript, name, taskText(task), what.String(),
 		decimal(taskLineTTL.Milliseconds()))
 	if err != nil {
 		return next, err
@@ -96,9 +92,14 @@ func (s *Store) Next(
 	return next, nil
 }
 
-// taskText is what a task is called on the server. A queue whose name has a line feed is none of
-// asynq's.
-func taskText(t renewer.Task) string { return t.Queue + "\n" + t.ID }
+// taskText is what a task is called on the server, "" for none. A queue whose name has a line feed
+// is none of asynq's.
+func taskText(t renewer.Task) string {
+	if t == (renewer.Task{}) {
+		return ""
+	}
+	return t.Queue + "\n" + t.ID
+}
 
 // askLine calls a script of the line of tasks once.
 func (s *Store) askLine(
