@@ -51,7 +51,8 @@ func newAttempt(
 	most, ours := asynq.GetMaxRetry(ctx)
 	from := serverOf(ctx)
 	return &attempt{
-		settings: set, inLine: newInLine(ctx, l), keeper: k, server: from, task: task, name: name, work: work,
+		settings: set, inLine: newInLine(ctx, l), keeper: k, server: from, task: task, name: name,
+		work:  work,
 		until: time.Now().Add(left - min(left/4, mostReserve)),
 		// Rounded up: asynq took the time a moment ago.
 		timeout: (left + time.Second - 1).Truncate(time.Second),

@@ -16,11 +16,11 @@
 //	the lock is              what happens to the task
 //	-----------------------  ------------------------------------------------------------------
 //	free                     it runs, and its error is its own
-//	held by another caller   by [InLine] it stands in line in its queue, and runs when its turn has
-//	                         come; without it, it waits for a second in its worker's slot if few
-//	                         wait there, and comes back in a second or two otherwise; no attempt
-//	                         is used up; by [Wait] it waits for as long as that says; by [Skip] it
-//	                         is done, not run
+//	held by another caller   by [InLine] it stands in line, and runs when its turn has come;
+//	                         without it, it waits for a second in its worker's slot if few wait
+//	                         there, and comes back in a second or two otherwise; no attempt is
+//	                         used up; by [Wait] it waits for as long as that says; by [Skip] it is
+//	                         done, not run
 //	not to be had, since     it comes back in about five seconds, and no attempt is used up
 //	the store is down
 //	not to be had, since     it comes back in about a second, for another server

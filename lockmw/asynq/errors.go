@@ -68,8 +68,8 @@ func (e *NotRunError) Error() string {
 	case e.Archived:
 		what = ", and its last attempt's time is up"
 	case e.Copy != "" && e.InLine:
-		what = fmt.Sprintf(", it goes on as %s, which stands in line, when its turn is near, or in %s",
-			e.Copy, e.when())
+		what = fmt.Sprintf(", it goes on as %s, which stands in line, "+
+			"when its turn is near, or in %s", e.Copy, e.when())
 	case e.Copy != "":
 		what = fmt.Sprintf(", it goes on as %s in %s", e.Copy, e.when())
 	case e.Counted:

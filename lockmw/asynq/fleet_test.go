@@ -82,7 +82,8 @@ func (r *record) see(ctx context.Context) {
 	id, _ := asynq.GetTaskID(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.events++; r.seen[id] == 0 {
+	r.events++
+	if r.seen[id] == 0 {
 		r.seen[id] = r.events
 	}
 }
@@ -92,7 +93,8 @@ func (r *record) refuse(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refusals++
-	if r.events++; r.placed[id] == 0 {
+	r.events++
+	if r.placed[id] == 0 {
 		r.placed[id] = r.events
 		r.refused = append(r.refused, id)
 	}

@@ -68,9 +68,12 @@ func (a *attempt) standInLine(ctx context.Context) error {
 		return nil
 	case a.mustWait() && a.inSlot:
 		in.asks = true
+		if _, err := in.arrive(ctx, a.name, in.task, renewer.Task{}, true, true); err != nil {
+			in.line = nil
+			return nil //nolint:nilerr // it does without
+		}
 		in.letGo = in.keepSlot(a.name, in.task, true)
-		_, err := in.arrive(ctx, a.name, in.task, renewer.Task{}, true, true)
-		return a.ignore(err)
+		return nil
 	case a.mustWait() || !in.refused && !in.isContended(a.name):
 		return nil
 	}
@@ -79,7 +82,8 @@ func (a *attempt) standInLine(ctx context.Context) error {
 	switch {
 	case err != nil:
 		a.leaveSlot()
-		return a.ignore(err)
+		in.line = nil
+		return nil //nolint:nilerr // its server has not answered: it does without
 	case ahead >= 0:
 		a.leaveSlot()
 		in.checkLater(a.name)
@@ -103,14 +107,6 @@ func (in *inLine) copied(last bool) (original renewer.Task) {
 	return original
 }
 
-// ignore has the task do without the line, if its server has not answered.
-func (a *attempt) ignore(err error) error {
-	if err != nil {
-		a.inLine.line = nil
-	}
-	return nil
-}
-
 // refusedInLine says what a task does that was refused: it returns an error if it goes back to its
 // queue, and otherwise reports whether it asks once more where it stands.
 func (a *attempt) refusedInLine(ctx context.Context, err error) (again bool, back error) {
@@ -129,7 +125,9 @@ func (a *attempt) refusedInLine(ctx context.Context, err error) (again bool, bac
 		}
 		return false, nil
 	case lockmw.RefusalOf(err) != lockmw.RefusalHeld || ctx.Err() != nil:
-		if in.asks {
+		if in.asks && a.last { // the copy that goes back is another one
+			in.gone(a.name, in.task)
+		} else if in.asks {
 			in.left(a.name, in.task)
 		}
 		in.line = nil
@@ -185,7 +183,8 @@ func (a *attempt) parked(ctx context.Context, n int, err error) error {
 	back := a.requeue(ctx, a.inLine.copyID, in, err)
 	back.InLine = back.Copy != ""
 	if back.InLine {
-		a.inLine.left(a.name, a.inLine.task) // again: it may have been looked for before it was there
+		// Once more: the copy may have been looked for before it was there.
+		a.inLine.left(a.name, a.inLine.task)
 	} else {
 		a.inLine.gone(a.name, a.inLine.task)
 	}

@@ -2,6 +2,7 @@ package asynqmw_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,6 +32,14 @@ func (e *env) keysOf(user string) (keys []string) {
 	return keys
 }
 
+// awaitSlot waits until a task of a user waits in its slot.
+func (e *env) awaitSlot(user string) {
+	e.t.Helper()
+	require.Eventually(e.t, func() bool {
+		return slices.Contains(e.keysOf(user), "lockbeat:{order:"+user+"}:slot")
+	}, soon, tick)
+}
+
 func TestTasksInLineRunInOrder(t *testing.T) {
 	t.Parallel()
 	onRedis(t, func(t *testing.T, queues, locks *env) {
@@ -50,7 +59,7 @@ func TestTasksInLineRunInOrder(t *testing.T) {
 		assert.ElementsMatch(t, ids, r.runs)
 		assert.Zero(t, r.overlaps)
 		assert.LessOrEqual(t, r.overtaken(), tasks/100)
-		assert.Less(t, took, 2*tasks*takes) // 1.1 times on an idle machine
+		assert.Less(t, took, 5*tasks*takes) // 1.1 times on an idle machine
 		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
 		t.Logf("%v, %d refusals, %d overtaken", took, r.refusals, r.overtaken())
 	})
@@ -63,7 +72,7 @@ func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 		release := hold(t, locks.keeper(), "u1")
 		f := newFleet(queues, locks, 2, 4, time.Millisecond, asynqmw.InLine(queues.inspector))
 		first := f.enqueue("u1")
-		f.awaitState(first, asynq.TaskStateActive)
+		locks.awaitSlot("u1")
 		second, third := f.enqueue("u1"), f.enqueue("u1")
 		f.awaitParked(second)
 		info := f.awaitRefused(third)
@@ -83,7 +92,7 @@ func TestTasksInLineThatAreGone(t *testing.T) {
 		release := hold(t, locks.keeper(), "u1")
 		f := newFleet(queues, locks, 2, 4, time.Millisecond, asynqmw.InLine(queues.inspector))
 		waits := f.enqueue("u1")
-		f.awaitState(waits, asynq.TaskStateActive)
+		locks.awaitSlot("u1")
 		var ids []string
 		for range 5 {
 			ids = append(ids, f.enqueue("u1"))
@@ -110,8 +119,7 @@ func TestCompletedTasksInLineDontRunAgain(t *testing.T) {
 		k := locks.keeper()
 		release := hold(t, k, "u1")
 		waits := f.enqueue("u1")
-		f.awaitState(waits, asynq.TaskStateActive)
-		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 1 }, soon, tick)
+		locks.awaitSlot("u1")
 		ahead, err := k.Arrive(t.Context(), renewer.Arrival{
 			Name: "order:u1", Task: renewer.Task{Queue: "default", ID: done}, SlotTTL: time.Second,
 		})
@@ -139,11 +147,11 @@ func TestTasksInLineOfAPausedQueue(t *testing.T) {
 			return nil
 		}, asynqmw.InLine(queues.inspector))
 		f.serve(f.record.refusalsOf(h), func(cfg *asynq.Config) {
-			*cfg = asynq.Config{Concurrency: 8, LogLevel: asynq.FatalLevel,
-				Queues: map[string]int{"default": 1, "other": 1}}
+			asUsers(8)(cfg)
+			cfg.Queues = map[string]int{"default": 1, "other": 1}
 		})
 		waits := f.enqueue("u1")
-		f.awaitState(waits, asynq.TaskStateActive)
+		locks.awaitSlot("u1")
 		var paused, others []string
 		for range 3 {
 			paused = append(paused, f.enqueue("u1"))
@@ -205,9 +213,8 @@ func TestTasksInLineBehindAKilledSlot(t *testing.T) {
 		}
 		release := hold(t, locks.keeper(), "u1")
 		first := p.start(t)
-		waits := queues.enqueue("u1")
-		queues.awaitState(waits, asynq.TaskStateActive)
-		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 1 }, soon, tick)
+		queues.enqueue("u1")
+		locks.awaitSlot("u1")
 		parked := queues.enqueue("u1")
 		queues.awaitParked(parked)
 		first.kill()
@@ -248,8 +255,7 @@ func TestTaskInLineGivesUpItsSlot(t *testing.T) {
 		release := hold(t, locks.keeper(), "u1")
 		f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.inspector))
 		short := f.enqueue("u1", asynq.Timeout(2*time.Second))
-		f.awaitState(short, asynq.TaskStateActive)
-		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 1 }, soon, tick)
+		locks.awaitSlot("u1")
 		long := f.enqueue("u1")
 		f.awaitParked(long)
 		f.awaitParked(short)
@@ -269,8 +275,7 @@ func TestLastAttemptInLine(t *testing.T) {
 		release := hold(t, locks.keeper(), "u1")
 		f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.inspector))
 		last := f.enqueue("u1", asynq.MaxRetry(0))
-		f.awaitState(last, asynq.TaskStateActive)
-		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 1 }, soon, tick)
+		locks.awaitSlot("u1")
 		next := f.enqueue("u1")
 		f.awaitParked(next)
 		release()
@@ -291,7 +296,7 @@ func TestCopiesInLine(t *testing.T) {
 			f.enqueue("u1", asynq.MaxRetry(0))
 		}
 		f.awaitRuns(tasks, soon)
-		assert.Less(t, time.Since(begun), 2*tasks*takes) // 1.1 times on an idle machine
+		assert.Less(t, time.Since(begun), 5*tasks*takes) // 1.2 times on an idle machine
 		assert.Zero(t, f.record.overlaps)
 		var done []*asynq.TaskInfo
 		require.Eventually(t, func() bool {

@@ -208,7 +208,7 @@ func (l *line) wake(task renewer.Task) bool {
 		case asynq.TaskStateCompleted, asynq.TaskStateArchived:
 			return false
 		case asynq.TaskStateActive:
-			time.Sleep(settlePause)
+			<-time.After(settlePause) // bounded, and in no caller's way
 		default: // it is on its way
 			return true
 		}

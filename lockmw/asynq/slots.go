@@ -48,7 +48,7 @@ type share uint8
 const (
 	fewOfAKey  share = iota // what is left to last attempts is left free, and to other keys
 	manyOfAKey              // what is left to last attempts is left free
-	allOfIt                 // one last attempt may still wait: others of the handler don't, by Requeue
+	allOfIt                 // for handlers whose last attempts don't wait, by Requeue
 )
 
 // take counts a task in if there is room. It reports whether there is.
