@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -222,4 +223,44 @@ func TestTasksThatDontCome(t *testing.T) {
 		t.Log("one that comes late has its place still")
 		assert.Equal(t, ask, arrive(t, store, waiting(task("0"))))
 	})
+}
+
+// The line's keys are in the lock's slot.
+func TestTasksOnACluster(t *testing.T) {
+	t.Parallel()
+	store := startCluster(t).store(t)
+	for _, one := range []string{"order:1", "order:2", "a}b{c"} {
+		mine(t, store, claim(one, "a", time.Hour))
+		a := waiting(task("1"))
+		a.Name = one
+		assert.Equal(t, ask, arrive(t, store, a))
+		a.Task = task("2")
+		assert.Equal(t, 0, arrive(t, store, a))
+		got, err := store.Next(t.Context(), one, renewer.TaskGranted, task("1"))
+		require.NoError(t, err)
+		assert.Equal(t, wakes(1, task("2")), got)
+	}
+}
+
+// Redis grants the rights of a line apart from those of locks.
+func TestTasksWithoutRights(t *testing.T) {
+	t.Parallel()
+	redis, s := startReal(t)
+	args := append([]string{"ACL", "SETUSER", "locks", "reset", "resetchannels", "on", ">secret",
+		"~lockbeat:{*", "&lockbeat:{*"}, strings.Fields(redisstore.Rights)...)
+	require.NoError(t, redis.Do(args...).Error())
+	s.option.Username, s.option.Password = "locks", "secret"
+	store := s.store(t)
+	mine(t, store, claim("a", "a", time.Hour))
+	_, err := store.Arrive(t.Context(), waiting(task("1")))
+	require.ErrorIs(t, err, renewer.ErrRejected)
+
+	require.NoError(t, redis.Do(strings.Fields("ACL SETUSER locks +zadd +zrem +zrange +zrank "+
+		"+zcard +zscore +hset +hdel +hgetall +exists")...).Error())
+	assert.Equal(t, ask, arrive(t, store, waiting(task("1"))))
+	assert.Equal(t, 0, arrive(t, store, waiting(task("2"))))
+	copied := waiting(task("2b"))
+	copied.For = task("2")
+	assert.Equal(t, 0, arrive(t, store, copied))
+	assert.Equal(t, wakes(1, task("2b")), next(t, store, renewer.TaskGranted, task("1")))
 }
