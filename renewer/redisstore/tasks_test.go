@@ -43,7 +43,7 @@ func arrive(t *testing.T, s *redisstore.Store, a renewer.Arrival) int {
 	return n
 }
 
-func next(
+func nextTask(
 	t *testing.T, s *redisstore.Store, what renewer.TaskEvent, of renewer.Task,
 ) renewer.NextTask {
 	t.Helper()
@@ -138,8 +138,8 @@ func TestNextScript(t *testing.T) {
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		t.Log("no line")
-		assert.Equal(t, nobody(0), next(t, store, renewer.TasksOver, renewer.Task{}))
-		assert.Equal(t, nobody(0), next(t, store, renewer.TaskGranted, task("1")))
+		assert.Equal(t, nobody(0), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, nobody(0), nextTask(t, store, renewer.TaskGranted, task("1")))
 		assert.Zero(t, s.number(t, "DBSIZE"))
 
 		t.Log("the first waits in its slot, and has the lock: the next one is woken")
@@ -148,37 +148,37 @@ func TestNextScript(t *testing.T) {
 		for i := range 5 {
 			require.Equal(t, i, arrive(t, store, waiting(task(fmt.Sprint(i+2)))))
 		}
-		assert.Equal(t, nobody(5), next(t, store, renewer.TasksOver, task("0")))
-		assert.Equal(t, wakes(5, task("2")), next(t, store, renewer.TaskGranted, task("1")))
+		assert.Equal(t, nobody(5), nextTask(t, store, renewer.TasksOver, task("0")))
+		assert.Equal(t, wakes(5, task("2")), nextTask(t, store, renewer.TaskGranted, task("1")))
 		assert.Zero(t, s.number(t, "EXISTS", slotA))
 		s.pttl(t, wokenA, 10*minute, 15*minute)
 
 		t.Log("while the lock is held and one is on its way, no other is woken at a release")
-		assert.Equal(t, nobody(5), next(t, store, renewer.TasksOver, task("0")))
+		assert.Equal(t, nobody(5), nextTask(t, store, renewer.TasksOver, task("0")))
 
 		t.Log("it does not come any more: the one behind it is")
-		assert.Equal(t, wakes(4, task("3")), next(t, store, renewer.TaskGone, task("2")))
+		assert.Equal(t, wakes(4, task("3")), nextTask(t, store, renewer.TaskGone, task("2")))
 
 		t.Log("the lock is idle: one more is woken, and no third")
 		s.ok(t, "DEL", "lockbeat:{a}")
-		assert.Equal(t, wakes(4, task("4")), next(t, store, renewer.TasksOver, renewer.Task{}))
-		assert.Equal(t, nobody(4), next(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, wakes(4, task("4")), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, nobody(4), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
 
 		t.Log("the second comes first: it goes back, and is no longer on its way")
 		assert.Equal(t, 1, arrive(t, store, arrival(task("4"))))
-		assert.Equal(t, wakes(4, task("4")), next(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, wakes(4, task("4")), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
 
 		t.Log("one left its slot: it gets a place, and the next is woken but itself")
 		s.ok(t, "DEL", tasksA, wokenA)
 		mine(t, store, claim("a", "b", time.Hour))
 		require.Equal(t, ask, arrive(t, store, waiting(task("7"))))
-		assert.Equal(t, nobody(1), next(t, store, renewer.TaskLeft, task("7")))
+		assert.Equal(t, nobody(1), nextTask(t, store, renewer.TaskLeft, task("7")))
 		require.Equal(t, 1, arrive(t, store, arrival(task("8"))))
-		assert.Equal(t, wakes(2, task("8")), next(t, store, renewer.TaskLeft, task("7")))
+		assert.Equal(t, wakes(2, task("8")), nextTask(t, store, renewer.TaskLeft, task("7")))
 
 		t.Log("nothing is left when all have come")
-		next(t, store, renewer.TaskGranted, task("7"))
-		next(t, store, renewer.TaskGranted, task("8"))
+		nextTask(t, store, renewer.TaskGranted, task("7"))
+		nextTask(t, store, renewer.TaskGranted, task("8"))
 		assert.Zero(t, s.number(t, "EXISTS", tasksA, slotA, wokenA))
 	})
 }
@@ -203,22 +203,22 @@ func TestTasksThatDontCome(t *testing.T) {
 		t.Log("it has some time left")
 		late(500*time.Millisecond, task("0"))
 		assert.Equal(t, 151, arrive(t, store, waiting(task("new"))))
-		assert.Equal(t, nobody(152), next(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, nobody(152), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
 
 		t.Log("it is late: the next one of its queue is tried")
 		late(1500*time.Millisecond, task("0"))
-		assert.Equal(t, wakes(152, task("1")), next(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, wakes(152, task("1")), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
 		assert.Equal(t, 150, arrive(t, store, waiting(other)), "that one is on its way")
 
 		t.Log("that is late too: the first of the other queue is, which is the first that moves")
 		late(1500*time.Millisecond, task("1"))
-		assert.Equal(t, wakes(152, other), next(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, wakes(152, other), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
 		assert.Equal(t, ask, arrive(t, store, waiting(other)))
-		next(t, store, renewer.TaskGranted, other)
+		nextTask(t, store, renewer.TaskGranted, other)
 
 		t.Log("and after a while the first queue is tried again")
 		late(2500*time.Millisecond, task("0"), task("1"))
-		assert.Equal(t, wakes(151, task("2")), next(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, wakes(151, task("2")), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
 
 		t.Log("one that comes late has its place still")
 		assert.Equal(t, ask, arrive(t, store, waiting(task("0"))))
@@ -262,5 +262,5 @@ func TestTasksWithoutRights(t *testing.T) {
 	copied := waiting(task("2b"))
 	copied.For = task("2")
 	assert.Equal(t, 0, arrive(t, store, copied))
-	assert.Equal(t, wakes(1, task("2b")), next(t, store, renewer.TaskGranted, task("1")))
+	assert.Equal(t, wakes(1, task("2b")), nextTask(t, store, renewer.TaskGranted, task("1")))
 }
