@@ -24,8 +24,8 @@ type raw struct {
 	holder        string
 }
 
-// rawLock is a lock's keys and its owner token.
-type rawLock struct{ lease, fence, owner string }
+// rawLock is a lock's key and its owner token.
+type rawLock struct{ lease, owner string }
 
 func newRaw(ctx context.Context, addr string, ttl time.Duration) (*raw, error) {
 	s, err := loadScripts()
@@ -74,26 +74,28 @@ func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(),
 func (r *raw) lock(name string, number int) rawLock {
 	lease := redisstore.DefaultPrefix + "{" + name + "}"
 	owner := strconv.Itoa(number)
-	return rawLock{
-		lease, lease + ":fence",
-		strings.Repeat("-", renewer.OwnerLen-len(owner)) + owner,
-	}
+	return rawLock{lease, strings.Repeat("-", renewer.OwnerLen-len(owner)) + owner}
 }
 
 // What keepers usually tell the scripts.
 const (
 	pickFence   = ""  // the choice of the fencing token is the script's
 	reserveNone = "0" // and no further ones are wanted
-	noLine      = ""  // nor a place among the waiters
+	noLine      = ""  // no lock has a line of waiters
+	noLineTTL   = ""  // so that no line lives
+	noInbox     = ""  // and no place is told of anything
+	noPlace     = ""
 	keepFor     = "0" // a lock that is freed is free at once
+
+	markKey = redisstore.DefaultPrefix + "{%}:mark" // the highest token granted on the server
 )
 
 func (r *raw) acquire(ctx context.Context, l *rawLock) error {
 	b := r.client.B()
 	fence, err := r.client.Do(ctx,
-		b.Evalsha().Sha1(r.scripts.acquire.sha).Numkeys(2).Key(l.lease, l.fence).
-			Arg(r.ttl, r.fenceTTL, pickFence, reserveNone, noLine, l.owner,
-				r.holder).Build()).AsInt64()
+		b.Evalsha().Sha1(r.scripts.acquire.sha).Numkeys(1).Key(l.lease).
+			Arg(r.ttl, r.fenceTTL, pickFence, reserveNone, noLine, noLineTTL, noInbox, markKey,
+				l.owner, noPlace, r.holder).Build()).AsInt64()
 	if err != nil || fence <= 0 {
 		return fmt.Errorf("raw: %s is not ours: %w", l.lease, err)
 	}
@@ -103,7 +105,7 @@ func (r *raw) acquire(ctx context.Context, l *rawLock) error {
 func (r *raw) release(ctx context.Context, l *rawLock) error {
 	b := r.client.B()
 	lost, err := r.client.Do(ctx, b.Evalsha().Sha1(r.scripts.release.sha).Numkeys(1).Key(l.lease).
-		Arg(keepFor, l.owner).Build()).ToArray()
+		Arg(keepFor, noLine, noInbox, markKey, r.fenceTTL, l.owner).Build()).ToArray()
 	if err != nil || len(lost) > 0 {
 		return fmt.Errorf("raw: %s was not ours: %w", l.lease, err)
 	}
@@ -120,12 +122,13 @@ func (r *raw) renew(ctx context.Context, locks []rawLock) (lost int, err error) 
 		part := locks[:min(len(locks), renewMost)]
 		locks = locks[len(part):]
 		keys := make([]string, len(part))
-		args := make([]string, 1, 1+len(part))
+		args := make([]string, 1, 2+len(part))
 		args[0] = r.ttl
 		for i := range part {
 			keys[i] = part[i].lease
 			args = append(args, part[i].owner)
 		}
+		args = append(args, noLine)
 		commands = append(commands,
 			r.client.B().Evalsha().Sha1(r.scripts.renew.sha).Numkeys(int64(len(keys))).
 				Key(keys...).Arg(args...).Build())

@@ -9,12 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/redis/rueidis"
 )
 
-// scripts are redisstore's own, read from its folder: the floor must
-// not fall behind when one of them changes.
+// scripts are redisstore's own, read from its folder, with tell.lua where they include that: the
+// floor must not fall behind when one of them changes.
 type scripts struct{ acquire, renew, release script }
 
 type script struct{ text, sha string }
@@ -24,13 +25,18 @@ func loadScripts() (scripts, error) {
 	if err != nil {
 		return scripts{}, err
 	}
-	read := func(name string) script {
+	read := func(name string) string {
 		text, readErr := os.ReadFile(filepath.Join(folder, name))
 		err = errors.Join(err, readErr)
-		sum := sha1.Sum(text) //nolint:gosec // as above
-		return script{string(text), hex.EncodeToString(sum[:])}
+		return string(text)
 	}
-	s := scripts{read("acquire.lua"), read("renew.lua"), read("release.lua")}
+	tell := read("tell.lua")
+	whole := func(name string) script {
+		text := strings.Replace(read(name), "-- include tell.lua\n", tell, 1)
+		sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
+		return script{text, hex.EncodeToString(sum[:])}
+	}
+	s := scripts{whole("acquire.lua"), whole("renew.lua"), whole("release.lua")}
 	return s, err
 }
 
