@@ -80,9 +80,13 @@ func parse(args []string, stderr io.Writer) (o campaign.Options, deployments []s
 	flags.IntVar(&o.Callers, "callers", o.Callers, "goroutines of each that take locks")
 	flags.IntVar(&o.Keys, "keys", o.Keys, "locks that they contend for")
 	flags.IntVar(&o.Long, "long", o.Long, "one in how many uses outlasts a TTL")
+	flags.IntVar(&o.Leave, "leave", o.Leave,
+		"one in how many calls leaves the line within 100 ms; 0: none")
 	flags.DurationVar(&o.Think, "think", o.Think,
 		"the longest that a caller waits before it takes a lock")
 	flags.IntVar(&o.Idle, "idle", o.Idle, "leases that are held all the time besides")
+	flags.DurationVar(&o.MostWait, "most-wait", o.MostWait,
+		"the longest that a process that runs may wait for a lock; 0: not judged")
 	flaw := flags.String("flaw", "",
 		fmt.Sprintf("break the lock on purpose, to see it found: %v", worker.Flaws))
 	verbose := flags.Bool("v", false, "say what goes wrong")
@@ -108,9 +112,9 @@ func parse(args []string, stderr io.Writer) (o campaign.Options, deployments []s
 	case o.Flaw != worker.Sound && !slices.Contains(worker.Flaws, o.Flaw):
 		err = fmt.Errorf("there is no flaw %q", o.Flaw)
 	case o.Workers < 1 || o.Callers < 1 || o.Keys < 1 || o.Long < 1 || o.Idle < 0 || o.Count < 0 ||
-		o.Think <= 0 || o.TTL < minTTL:
-		err = fmt.Errorf("-workers, -callers, -keys and -long are at least 1, -idle and -count "+
-			"are not negative, "+
+		o.Leave < 0 || o.MostWait < 0 || o.Think <= 0 || o.TTL < minTTL:
+		err = fmt.Errorf("-workers, -callers, -keys and -long are at least 1, -idle, -count, "+
+			"-leave and -most-wait are not negative, "+
 			"-think is positive, and -ttl is at least %v", minTTL)
 	}
 	if err != nil {

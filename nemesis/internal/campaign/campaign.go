@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	cfg := worker.Config(o.TTL)
 	report := history.Judge(history.Run{
 		Processes: s.crew.Told(), Excused: n.excused, FailOvers: n.failOvers,
-		Refused: s.resource.Refused(), Idle: s.idle,
+		Refused: s.resource.Refused(), Idle: s.idle, MostWait: o.MostWait,
 		TTL: o.TTL, Margin: cfg.Margin, Request: cfg.RequestTimeout + deploy.Settle(o.TTL),
 	})
 	report.Violations = append(report.Violations, found...)
@@ -110,8 +110,8 @@ func (s *stage) awaitProgress(ctx context.Context, patience time.Duration) error
 			return nil
 		}
 		if limited.Err() != nil {
-			return fmt.Errorf("%q was not had by anybody within %v of the last fault", stuck,
-				patience)
+			return fmt.Errorf("%q was not had by anybody within %v of the last fault; %s", stuck,
+				patience, s.standing(stuck))
 		}
 		pass(limited, 10*time.Millisecond)
 	}

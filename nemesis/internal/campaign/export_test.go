@@ -19,5 +19,5 @@ func Plan(
 	return what, chosen
 }
 
-// LeftOn tells what workers have left on a server.
+// LeftOn returns what workers have left on a server.
 var LeftOn = leftOn

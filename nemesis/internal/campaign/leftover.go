@@ -2,17 +2,21 @@ package campaign
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
 	"github.com/lockbeat/lockbeat/nemesis/internal/worker"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// awaitNothingLeft returns nil once no server holds a lock any more, every key there is has a TTL,
-// and no worker is connected: all who held locks have ended, so those of the dead must have lapsed.
+// awaitNothingLeft returns nil once no server holds a lock or a line of waiters any more, every key
+// there is has a TTL, names have left no counters, and no worker is connected: all who held locks
+// have ended, so those of the dead must have lapsed.
 func (s *stage) awaitNothingLeft(ctx context.Context, patience time.Duration) error {
 	limited, stop := context.WithTimeout(ctx, patience)
 	defer stop()
@@ -27,14 +31,14 @@ func (s *stage) awaitNothingLeft(ctx context.Context, patience time.Duration) er
 
 func (s *stage) left() error {
 	for _, server := range s.deployment.Servers {
-		if err := leftOn(server); err != nil {
+		if err := leftOn(server, s.deployment.Quorum); err != nil {
 			return fmt.Errorf("%s: %w", server.Addr(), err)
 		}
 	}
 	return nil
 }
 
-func leftOn(server *redistest.Server) error {
+func leftOn(server *redistest.Server, quorum bool) error {
 	clients, err := server.Do("CLIENT", "LIST", "TYPE", "NORMAL").ToString()
 	if err != nil {
 		return err
@@ -53,23 +57,54 @@ func leftOn(server *redistest.Server) error {
 	if err != nil {
 		return err
 	}
+	marks := make(map[int]string) // by slot
 	for _, key := range keys {
 		ttl, err := server.Do("PTTL", key).AsInt64()
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		if ttl == -2 {
+			continue // it has lapsed since
+		}
+		left := time.Duration(ttl) * time.Millisecond
+		switch slot := redistest.Slot(key); {
 		case ttl == -1:
 			return fmt.Errorf("%s has no TTL", key)
-		case ttl >= 0 && isLock(key):
-			return fmt.Errorf("%s is still held, for %v", key, time.Duration(ttl)*time.Millisecond)
+		case isLock(key):
+			return fmt.Errorf("%s is still held, for %v", key, left)
+		case isLock(strings.TrimSuffix(key, ":waiters")):
+			places, err := server.Do("ZRANGE", key, "0", "-1", "WITHSCORES").AsStrSlice()
+			return errors.Join(fmt.Errorf("%s is still there, for %v: %q", key, left, places), err)
+		case !quorum && strings.HasSuffix(key, ":fence"):
+			return fmt.Errorf("%s is a counter of one name, which only quorums need", key)
+		case !strings.HasSuffix(key, ":mark"):
+		case marks[slot] != "":
+			return fmt.Errorf("%s and %s are marks of the same slot", marks[slot], key)
+		default:
+			marks[slot] = key
 		}
 	}
 	return nil
 }
 
-// isLock tells the key of a lock that workers take from those that stay a
-// while: fence counters, lines of waiters, and what quorums note of each other.
+// isLock reports whether a key is a lock that workers take.
 func isLock(key string) bool {
 	return strings.HasSuffix(key, "}") &&
 		(strings.Contains(key, "{"+keyPrefix) || strings.Contains(key, "{"+worker.IdlePrefix))
+}
+
+// standing describes a lock and its line of waiters, as the servers have them.
+func (s *stage) standing(name string) string {
+	key := keyOf(name)
+	var b strings.Builder
+	for _, server := range s.deployment.Servers {
+		value, err := server.Do("GET", key).ToString()
+		if err != nil && !rueidis.IsRedisNil(err) {
+			continue // another server's
+		}
+		left, _ := server.Do("PTTL", key).AsInt64()
+		line, _ := server.Do("ZRANGE", key+":waiters", "0", "-1", "WITHSCORES").AsStrSlice()
+		fmt.Fprintf(&b, "%s has %q for %d ms, and the line %q; ", server.Addr(), value, left, line)
+	}
+	return strings.TrimSuffix(b.String(), "; ")
 }

@@ -24,9 +24,12 @@ type Options struct {
 	Callers int // of each worker
 	Keys    int
 	Long    int           // one in how many uses outlasts a TTL
+	Leave   int           // one in how many calls leaves the line within 100 ms; 0: none
 	Think   time.Duration // the longest that a caller waits before it takes a lock
 	Idle    int           // leases that are held all the time, by all workers together
 	Flaw    worker.Flaw
+	// MostWait is the longest that a process that runs may wait for a lock; 0: not judged.
+	MostWait time.Duration
 	// Say, if it is not nil, hears what happens.
 	Say func(format string, args ...any)
 }
@@ -35,7 +38,7 @@ type Options struct {
 func Defaults() Options {
 	return Options{
 		Deployment: "standalone", Seed: 1, Duration: 50 * time.Second,
-		TTL: 2 * time.Second, Workers: 5, Callers: 6, Keys: 6, Long: 400,
+		TTL: 2 * time.Second, Workers: 5, Callers: 6, Keys: 6, Long: 400, Leave: 4,
 		Think: 5 * time.Millisecond,
 	}
 }
@@ -64,8 +67,10 @@ func (o Options) Replay() string {
 	add("callers", o.Callers, d.Callers)
 	add("keys", o.Keys, d.Keys)
 	add("long", o.Long, d.Long)
+	add("leave", o.Leave, d.Leave)
 	add("think", o.Think, d.Think)
 	add("idle", o.Idle, d.Idle)
+	add("most-wait", o.MostWait, d.MostWait)
 	add("flaw", o.Flaw, d.Flaw)
 	return b.String()
 }

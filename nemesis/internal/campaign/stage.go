@@ -30,10 +30,13 @@ type stage struct {
 func (s *stage) lockKeys() []string {
 	keys := make([]string, len(s.keys))
 	for i, name := range s.keys {
-		keys[i] = "lockbeat:{" + name + "}"
+		keys[i] = keyOf(name)
 	}
 	return keys
 }
+
+// keyOf is the key of a lock.
+func keyOf(name string) string { return "lockbeat:{" + name + "}" }
 
 // open starts everything. The caller must close it, after an error too.
 func (s *stage) open(o Options) error {
@@ -66,8 +69,8 @@ func (s *stage) open(o Options) error {
 		specs = append(specs, worker.Spec{
 			Seed:   o.Seed<<8 + uint64(i), //nolint:gosec // i is a small number
 			Deploy: target, Resource: socket, Keys: s.keys,
-			Slot: i, Callers: o.Callers, Long: o.Long, Think: o.Think, TTL: o.TTL, Flaw: o.Flaw,
-			Idle: o.Idle / o.Workers,
+			Slot: i, Callers: o.Callers, Long: o.Long, Leave: o.Leave, Think: o.Think,
+			TTL: o.TTL, Flaw: o.Flaw, Idle: o.Idle / o.Workers,
 		})
 	}
 	s.crew, err = crew.Start(specs)

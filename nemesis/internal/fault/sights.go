@@ -60,13 +60,13 @@ func (s *sights) look(server *redistest.Server) error {
 		return fmt.Errorf("fault: the leases on %s: %w", server.Addr(), err)
 	}
 	for pair := range slices.Chunk(all, 2) {
-		// The holder's node is behind the owner token, the fencing token and the time.
 		lines := strings.Split(pair[1], "\n")
+		if lines[0] == "turn" {
+			continue // a release has given it to a waiter, who has not claimed it yet
+		}
+		// The holder's node is behind the owner token, the fencing token and the time.
 		if len(lines) < 4 {
 			return fmt.Errorf("fault: %s is no lease: %q", pair[0], pair[1])
-		}
-		if lines[3] == "" {
-			continue // a turn that a release has given to a waiter, who has not claimed it yet
 		}
 		name := strings.TrimSuffix(strings.TrimPrefix(pair[0], "lockbeat:{"), "}")
 		s.last[[2]string{name, lines[3]}] = history.Sight{At: now, Name: name, Process: lines[3]}

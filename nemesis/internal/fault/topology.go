@@ -1,9 +1,13 @@
 package fault
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
@@ -42,37 +46,86 @@ func topology() []Kind {
 			Fits: func(f *Field) bool { return f.Deployment.Cluster != nil },
 			New:  func(f *Field, dice *rand.Rand) Fault { return f.moveSlot(dice) },
 		},
+		{
+			Name: "reshard",
+			Fits: func(f *Field) bool { return f.Deployment.Cluster != nil },
+			New:  func(f *Field, _ *rand.Rand) Fault { return f.reshard() },
+		},
 	}
 }
 
 // moveSlot moves a lock's slot to another server: it is between the two until the fault is healed.
 func (f *Field) moveSlot(dice *rand.Rand) Fault {
-	cluster := f.Deployment.Cluster
 	key := f.Keys[dice.IntN(len(f.Keys))]
-	slot := redistest.Slot(key)
-	next := 1 + dice.IntN(len(cluster.Masters)-1)
+	next := 1 + dice.IntN(len(f.Deployment.Cluster.Masters)-1)
 	var move *redistest.Move
 	return Fault{
 		What: fmt.Sprintf("the slot of %q moves", key),
 		Inject: func() error {
-			from, err := cluster.Serving(slot)
-			if err != nil {
-				return err
-			}
-			for i, s := range cluster.Masters {
-				if s == from {
-					move, err = cluster.BeginMove(slot,
-						cluster.Masters[(i+next)%len(cluster.Masters)])
-					return err
-				}
-			}
-			return errors.New("fault: the slot is with none of the servers")
+			var err error
+			move, err = f.beginMove(key, next)
+			return err
 		},
 		Heal: func() error {
 			if move == nil {
 				return nil
 			}
 			return move.Finish()
+		},
+	}
+}
+
+// beginMove begins to move a lock's slot to the server that comes so many after the one that has it.
+func (f *Field) beginMove(key string, next int) (*redistest.Move, error) {
+	cluster, slot := f.Deployment.Cluster, redistest.Slot(key)
+	from, err := cluster.Serving(slot)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.Index(cluster.Masters, from)
+	if i < 0 {
+		return nil, errors.New("fault: the slot is with none of the servers")
+	}
+	return cluster.BeginMove(slot, cluster.Masters[(i+next)%len(cluster.Masters)])
+}
+
+// moveTime is how long a slot is between two servers while a cluster is resharded, and how long it
+// stands still after that.
+const moveTime = 100 * time.Millisecond
+
+// reshard moves the slots of all locks, one after another and again and again, while processes wait.
+func (f *Field) reshard() Fault {
+	ctx, stop := context.WithCancel(context.Background())
+	var moving sync.WaitGroup
+	var failed error // to be read after moving
+	pause := func() bool {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(moveTime):
+			return true
+		}
+	}
+	return Fault{
+		What: "the slots of all locks move",
+		Inject: func() error {
+			moving.Go(func() {
+				for i := 0; failed == nil && pause(); i++ {
+					move, err := f.beginMove(f.Keys[i%len(f.Keys)], 1)
+					if err != nil {
+						failed = err
+						return
+					}
+					pause()
+					failed = move.Finish()
+				}
+			})
+			return nil
+		},
+		Heal: func() error {
+			stop()
+			moving.Wait()
+			return failed
 		},
 	}
 }

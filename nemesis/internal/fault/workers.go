@@ -1,6 +1,10 @@
 package fault
 
-import "math/rand/v2"
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+)
 
 // workers are the faults of processes that hold locks.
 func workers() []Kind {
@@ -27,5 +31,27 @@ func workers() []Kind {
 				}
 			},
 		},
+		{
+			Name: "kill-most", Apart: true,
+			New: func(f *Field, dice *rand.Rand) Fault { return f.killMost(dice) },
+		},
+	}
+}
+
+// killMost kills two thirds of the workers at once, which wait or hold locks.
+func (f *Field) killMost(dice *rand.Rand) Fault {
+	hit := dice.Perm(len(f.Links))[:(2*len(f.Links)+2)/3]
+	each := func(do func(int) error) func() error {
+		return func() error {
+			var err error
+			for _, i := range hit {
+				err = errors.Join(err, do(i))
+			}
+			return err
+		}
+	}
+	return Fault{
+		What:   fmt.Sprintf("kill -9 of %d of %d workers", len(hit), len(f.Links)),
+		Inject: each(f.Crew.Kill), Heal: each(f.Crew.Start),
 	}
 }

@@ -23,6 +23,8 @@ type Run struct {
 	// Request is what a call may take besides the time for which it may wait:
 	// Config.RequestTimeout, which a store may overrun by its write timeout.
 	Request time.Duration
+	// MostWait is the longest that an Acquire may take in a process that runs; 0: any time.
+	MostWait time.Duration
 	// Idle is how many leases are to be held besides at the end.
 	Idle int
 }
@@ -32,8 +34,10 @@ type Report struct {
 	Grants     int // leases that were had
 	HandedOver int // of these, without asking the store
 	Lost       int // of these, lost before they were released
-	Overlaps   int // pairs of leases believed in at the same time, all excused
-	Longest    time.Duration
+	// the longest Acquire of a process that ran meanwhile
+	Waited   time.Duration
+	Overlaps int // pairs of leases believed in at the same time, all excused
+	Longest  time.Duration
 	// the longest overlap in a fail-over, from when the clients of both were told
 	Told       time.Duration
 	Unheard    int // of Overlaps, those in which they had not both been told by the end
@@ -66,6 +70,7 @@ func Judge(run Run) Report {
 	}
 	for _, p := range run.Processes {
 		r.Violations = append(r.Violations, hangs(p, run.Request)...)
+		r.Violations = append(r.Violations, r.starved(p, run.MostWait)...)
 	}
 	u, grown := usage(run.Processes)
 	r.Usage = u

@@ -75,7 +75,7 @@ func (p *Process) returned(e Event) Event {
 	ask := p.asked[e.Op]
 	delete(p.asked, e.Op)
 	p.calls = append(p.calls, call{
-		what: "Acquire", name: ask.Name, from: ask.At, to: e.At,
+		what: acquiring, name: ask.Name, from: ask.At, to: e.At,
 		allowed: time.Duration(ask.Until),
 	})
 	return ask
@@ -159,6 +159,20 @@ func (p *Process) settle(l *Lease) {
 func (p *Process) paused(from, to int64) bool {
 	_, was := excuse(p.pauses, from, to)
 	return was
+}
+
+// pausedFor is for how long the process was, within an interval. Pauses may be told twice, by the
+// process and by its parent.
+func (p *Process) pausedFor(from, to int64) (total int64) {
+	for _, w := range slices.SortedFunc(slices.Values(p.pauses), func(a, b Window) int {
+		return cmp.Compare(a.From, b.From)
+	}) {
+		begun, over := max(from, w.From), min(to, w.To)
+		if over > begun {
+			total, from = total+over-begun, over
+		}
+	}
+	return total
 }
 
 // leases are those of all processes, in the order in which they began.

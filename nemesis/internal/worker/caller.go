@@ -22,6 +22,9 @@ type caller struct {
 	client *resource.Client
 }
 
+// leaveTime is after how long a caller leaves that does not wait for its turn.
+const leaveTime = 100 * time.Millisecond
+
 // dice are a caller's own, so that its choices depend on the seed alone.
 func dice(spec Spec, caller int) *rand.Rand {
 	return rand.New(rand.NewPCG(spec.Seed, uint64(caller))) //nolint:gosec // choices, not secrets
@@ -59,8 +62,11 @@ func (c *caller) pass(ctx context.Context, d time.Duration) bool {
 func (c *caller) once(ctx context.Context, name string) {
 	op := c.ops.Add(1)
 	wait := c.below(4 * c.spec.TTL)
-	if c.dice.IntN(10) == 0 {
+	switch {
+	case c.dice.IntN(10) == 0:
 		wait = 0
+	case c.spec.Leave > 0 && c.dice.IntN(c.spec.Leave) == 0:
+		wait = min(wait, leaveTime)
 	}
 	c.t.tell(history.Event{
 		Kind: history.Ask, At: history.Now(), Op: op, Name: name,

@@ -23,6 +23,9 @@ type Spec struct {
 	Long int
 	TTL  time.Duration
 	Flaw Flaw
+	// Leave is one in how many calls that wait for a tenth of a second at most, so that heads of
+	// lines keep leaving; 0: none.
+	Leave int
 	// Think is the longest that a caller waits before it takes a lock.
 	Think time.Duration
 	// Idle is how many leases more it holds all the time, on names of
