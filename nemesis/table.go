@@ -20,10 +20,12 @@ const shown = 3
 // that replays it. It reports whether anything was.
 func report(w io.Writer, results []campaign.Result) (violated bool) {
 	_, _ = fmt.Fprintln(w, "| deployment | seed | grants | handed over | lost | faults "+
-		"| longest wait | excused overlaps (longest) | refused uses | increments | violations | took |")
+		"| longest wait | excused overlaps (longest) | refused uses | increments | violations "+
+		"| took |")
 	_, _ = fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, r := range results {
-		_, _ = fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %d | %v | %d (%v) | %d | %d | %d | %v |\n",
+		_, _ = fmt.Fprintf(w,
+			"| %s | %d | %d | %d | %d | %d | %v | %d (%v) | %d | %d | %d | %v |\n",
 			r.Options.Deployment, r.Options.Seed, r.Grants, r.HandedOver, r.Lost, r.Faults,
 			r.Waited.Round(time.Millisecond), r.Overlaps,
 			r.Longest.Round(time.Millisecond), r.Refused, r.Increments, len(

@@ -121,7 +121,14 @@ func run(t *testing.T, row func(s *scene), with []adapter) {
 }
 
 func (s *scene) newKeeper(node string) *renewer.Keeper {
-	option, err := redisstore.ClientOption(s.redis.ClientOption(), ttl)
+	return s.newKeeperBy(s.redis.Addr(), node)
+}
+
+// newKeeperBy makes a keeper, with a client of its own that connects to addr, as a process has one.
+func (s *scene) newKeeperBy(addr, node string) *renewer.Keeper {
+	option := s.redis.ClientOption()
+	option.InitAddress = []string{addr}
+	option, err := redisstore.ClientOption(option, ttl)
 	require.NoError(s.t, err)
 	client, err := rueidis.NewClient(option)
 	require.NoError(s.t, err)

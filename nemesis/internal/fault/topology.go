@@ -75,7 +75,7 @@ func (f *Field) moveSlot(dice *rand.Rand) Fault {
 	}
 }
 
-// beginMove begins to move a lock's slot to the server that comes so many after the one that has it.
+// beginMove begins to move a lock's slot to the server that comes so many behind its own.
 func (f *Field) beginMove(key string, next int) (*redistest.Move, error) {
 	cluster, slot := f.Deployment.Cluster, redistest.Slot(key)
 	from, err := cluster.Serving(slot)
@@ -93,7 +93,7 @@ func (f *Field) beginMove(key string, next int) (*redistest.Move, error) {
 // stands still after that.
 const moveTime = 100 * time.Millisecond
 
-// reshard moves the slots of all locks, one after another and again and again, while processes wait.
+// reshard moves the slots of all locks, one after another and again and again.
 func (f *Field) reshard() Fault {
 	ctx, stop := context.WithCancel(context.Background())
 	var moving sync.WaitGroup
