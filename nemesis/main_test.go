@@ -81,6 +81,26 @@ func TestSoundOnEachDeployment(t *testing.T) {
 	}
 }
 
+// Where most processes are killed at once, and where slots move, those who live and wait are served.
+// Without uses that last for seconds no other wait is long.
+func TestLiveWaitersAreServed(t *testing.T) {
+	t.Parallel()
+	needRedis(t)
+	for fault, c := range map[string]struct{ deployment, workers, most string }{
+		"kill-most":  {"standalone", "12", "5s"},
+		"reshard":    {"cluster", "3", "4s"},
+		"slot-moves": {"cluster", "3", "7s"},
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			code, printed := fire(t, "-deployment", c.deployment, "-duration", "6s", "-faults",
+				fault, "-workers", c.workers, "-callers", "3", "-keys", "3", "-long", "1000000",
+				"-most-wait", c.most)
+			assert.Zero(t, code, printed)
+		})
+	}
+}
+
 // A lock that is broken on purpose: the suite must find it, by the
 // rule that it breaks, and say how to see it again.
 func TestFindsFlaws(t *testing.T) {
@@ -110,7 +130,8 @@ func TestFindsFlaws(t *testing.T) {
 func TestFlags(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"-flaw none", "-workers 0", "-callers 0", "-keys 0", "-long 0", "-idle -1", "-count -1",
+		"-flaw none", "-workers 0", "-callers 0", "-keys 0", "-long 0", "-idle -1", "-count -1", "-leave -1",
+		"-most-wait -1s",
 		"-ttl 10ms", "-duration soon", "standalone",
 	} {
 		code, printed := fire(t, strings.Fields(args)...)

@@ -103,7 +103,7 @@ func (f *field) renew(name string) renewer.Status {
 // bites are what the faults of single servers, links and workers do
 // to somebody who holds "held" and wants "free".
 var bites = map[string]func(t *testing.T, f *field){
-	"kill-worker": asks("kill"), "stop-worker": asks("stop"),
+	"kill-worker": asks("kill"), "stop-worker": asks("stop"), "kill-most": asks("kill"),
 	"kill-server": unavailable, "stop-server": unavailable,
 	"blackhole": unavailable, "blackhole-reset": unavailable, "requests-lost": unavailable,
 	"requests-late": unavailable,

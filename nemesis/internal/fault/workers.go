@@ -41,17 +41,16 @@ func workers() []Kind {
 // killMost kills two thirds of the workers at once, which wait or hold locks.
 func (f *Field) killMost(dice *rand.Rand) Fault {
 	hit := dice.Perm(len(f.Links))[:(2*len(f.Links)+2)/3]
-	each := func(do func(int) error) func() error {
-		return func() error {
-			var err error
-			for _, i := range hit {
-				err = errors.Join(err, do(i))
-			}
-			return err
+	all := func(do func(i int) error) error {
+		var err error
+		for _, i := range hit {
+			err = errors.Join(err, do(i))
 		}
+		return err
 	}
 	return Fault{
 		What:   fmt.Sprintf("kill -9 of %d of %d workers", len(hit), len(f.Links)),
-		Inject: each(f.Crew.Kill), Heal: each(f.Crew.Start),
+		Inject: func() error { return all(f.Crew.Kill) },
+		Heal:   func() error { return all(f.Crew.Start) },
 	}
 }

@@ -153,6 +153,20 @@ func TestJudge(t *testing.T) {
 			a.ask(1, "x", 0, 500)
 			a.at(1, history.Not, 550)
 		}},
+		"an acquire that waited for too long": {play: func(a, b *script) {
+			a.ask(1, "x", 0, 1000)
+			a.at(1, history.Not, 600)
+			b.ask(1, "x", 0, 1000)
+			b.at(1, history.Not, 500)
+		}, run: history.Run{MostWait: 500 * time.Millisecond}, rules: []string{"starved"}},
+		"an acquire that waited for long, in a process that did not run": {
+			play: func(a, _ *script) {
+				a.ask(1, "x", 0, 1000)
+				a.paused(100, 200)
+				a.paused(150, 250)
+				a.at(1, history.Not, 600)
+			}, run: history.Run{MostWait: 450 * time.Millisecond},
+		},
 		"a release that hung": {play: func(a, _ *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 5, 2000)
 		}, rules: []string{"bounded"}},
@@ -206,6 +220,7 @@ func TestReportCounts(t *testing.T) {
 	})
 	require.Empty(t, report.Violations)
 	assert.Equal(t, history.Report{
-		Grants: 3, HandedOver: 1, Lost: 1, Overlaps: 1, Longest: 5 * time.Millisecond, Refused: 1,
+		Grants: 3, HandedOver: 1, Lost: 1, Waited: 49 * time.Millisecond,
+		Overlaps: 1, Longest: 5 * time.Millisecond, Refused: 1,
 	}, report)
 }
