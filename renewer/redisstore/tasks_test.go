@@ -246,8 +246,10 @@ func TestTasksOnACluster(t *testing.T) {
 func TestTasksWithoutRights(t *testing.T) {
 	t.Parallel()
 	redis, s := startReal(t)
-	args := append([]string{"ACL", "SETUSER", "locks", "reset", "resetchannels", "on", ">secret",
-		"~lockbeat:{*", "&lockbeat:{*"}, strings.Fields(redisstore.Rights)...)
+	args := append([]string{
+		"ACL", "SETUSER", "locks", "reset", "resetchannels", "on", ">secret",
+		"~lockbeat:{*", "&lockbeat:{*",
+	}, strings.Fields(redisstore.Rights)...)
 	require.NoError(t, redis.Do(args...).Error())
 	s.option.Username, s.option.Password = "locks", "secret"
 	store := s.store(t)
