@@ -187,7 +187,7 @@ func (b *inbox) parting(number uint64) string {
 	if text := b.text(number); text != "" {
 		return " " + text
 	}
-	return " " + strconv.FormatUint(number, 10) + " " + decimal(b.turn().Milliseconds())
+	return " " + strconv.FormatUint(number, 10) + " 0" // whatever turn it asked for
 }
 
 // settle notes the answers to claims: a place that has become a lease is none any more.

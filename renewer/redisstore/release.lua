@@ -9,7 +9,7 @@
 -- ARGV[5]    its time to live, ms
 -- ARGV[5+i]  owner token of KEYS[i], 22 bytes; if further fencing tokens may have been reserved, right behind it the highest one used,
 --            in decimal: those above it, but not the one granted, are given back; and if a place is given up with it, a space, its
---            number, a space, and its turn in ms; what follows is not read
+--            number, a space, and its turn in ms, 0 if that is forgotten; what follows is not read
 --
 -- Returns    the exceptions, in order of i: i if another owner has KEYS[i], -i if nobody has. Another owner's key is left as it is; one
 --            that is gone was deleted or has lapsed, and goes to the next as if it had been freed: nobody else tells them. So does
@@ -143,11 +143,14 @@ for i = 1, n do
 		used, place, turn = string.match(rest, '^(%d*) ?(%d*) ?(%d*)')
 	end
 	if turn ~= '' and mode ~= '' then
-		place = place .. ' ' .. inbox .. ' ' .. turn
-		redis.pcall('ZREM', key .. ':waiters', place)
-		if value == 'turn\n' .. turn .. '\n' .. place then
-			freed[#freed + 1] = i
-			over[key], value = true, nil
+		local turns = turn == '0' and {'1000', '2000', '4000', '8000', '16000', '32000'} or {turn}
+		for _, lasts in ipairs(turns) do
+			local member = place .. ' ' .. inbox .. ' ' .. lasts
+			redis.pcall('ZREM', key .. ':waiters', member)
+			if value == 'turn\n' .. lasts .. '\n' .. member then
+				freed[#freed + 1] = i
+				over[key], value = true, nil
+			end
 		end
 	end
 	if value and string.sub(value, 1, 22) == owner then
