@@ -48,8 +48,10 @@ if n == 1 and plain and #ARGV[9] == 22 then
 	if from ~= '' then
 		number, turn, since = string.match(from, '^(%d+) (%d+) ?(%d*)$')
 	end
-	local place = number and number .. ' ' .. ARGV[7] .. ' ' .. turn
-	if not value or value == 'turn\n' .. turn .. '\n' .. place then
+	local place = number and number .. ' ' .. ARGV[7] .. ' '
+	local held = type(value) == 'string'
+	local turned = held and string.sub(value, 1, 5) == 'turn\n'
+	if not value or turned and string.find(value, '\n' .. place, 6, true) then
 		local last = redis.pcall('MGET', markKey, lease .. ':fence', lease .. ':ahead')
 		if not last.err and not last[2] and not last[3] and (not last[1] or #last[1] == 16 and last[1] < nowText) then
 			local text = ARGV[9] .. '\n' .. nowText .. '\n' .. nowText .. '\n' .. ARGV[11]
@@ -58,17 +60,17 @@ if n == 1 and plain and #ARGV[9] == 22 then
 			elseif not redis.call('SET', lease, text, 'NX', 'PX', ttl) then
 				text = nil
 			elseif place then
-				redis.pcall('ZREM', lease .. ':waiters', place) -- the one before let it lapse
+				redis.pcall('ZREM', lease .. ':waiters', place .. turn) -- the one before let it lapse
 			end
 			if text then
 				redis.call('SET', markKey, nowText, 'PX', keep)
 				return now
 			end
 		end
-	elseif type(value) == 'string' and since == '' and string.sub(value, 1, 22) ~= ARGV[9] and string.sub(value, 1, 5) ~= 'turn\n' then
+	elseif held and not turned and since == '' and string.sub(value, 1, 22) ~= ARGV[9] then
 		local line = lease .. ':waiters'
 		local tail = redis.pcall('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
-		if (not tail or tonumber(tail) < now) and redis.pcall('ZADD', line, 'NX', nowText, place) == 1 then
+		if (not tail or tonumber(tail) < now) and redis.pcall('ZADD', line, 'NX', nowText, place .. turn) == 1 then
 			redis.call('PEXPIRE', line, ARGV[6])
 			return {string.sub(value, 1, 300), redis.call('PTTL', lease), now, now}
 		end
@@ -169,21 +171,17 @@ local function again(lease, value)
 end
 
 -- Gives a place its rank in the line, by when it came first, and returns that; or returns nil.
-local function queue(lease, place, since)
+local function queue(lease, place, turn, since)
 	local line = lease .. ':waiters'
 	if since == '' then
 		-- Behind all who are there, also if the clock was set back since they came.
 		local tail = redis.pcall('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
-		since = tail and tonumber(tail) >= now and string.format('%.0f', tonumber(tail) + 1) or nowText
-	else
-		-- Claims take longer than when it came: it asks for a longer turn, a power of two, and stands in line once.
-		local who, turn = string.match(place, '^(.* )(%d+)$')
-		local shorter = 1000
-		while shorter < tonumber(turn) do
-			redis.pcall('ZREM', line, who .. shorter)
-			shorter = 2 * shorter
-		end
+		tail = tail and tonumber(tail) or 0
+		since = tail >= now and tail < 9007199254740990 and string.format('%.0f', tail + 1) or nowText
+	elseif turn ~= '1000' then
+		leaveLine(lease, place) -- claims take longer than when it came: it asks for a longer turn
 	end
+	place = place .. turn
 	local added = redis.pcall('ZADD', line, 'NX', since, place)
 	if type(added) == 'table' then
 		return nil -- beside a key of another type there is no line
@@ -260,12 +258,11 @@ local function claim(lease, owner, from, holder)
 	if type(value) == 'table' then
 		return value -- the error, such as WRONGTYPE, as the server words it
 	end
-	local place, since
+	local place, turn, since
 	if from ~= '' and mode ~= '' then
-		local number, turn
-		number, turn, since = string.match(from, '^(%d+) (%d+) ?(%d*)$')
-		place = number .. ' ' .. ARGV[7] .. ' ' .. turn
-		if value == 'turn\n' .. turn .. '\n' .. place then
+		place, turn, since = string.match(from, '^(%d+) (%d+) ?(%d*)$')
+		place = place .. ' ' .. ARGV[7] .. ' '
+		if value and hasTurn(value, place) then
 			return grant(lease, owner, holder, ttl)
 		end
 	end
@@ -281,7 +278,7 @@ local function claim(lease, owner, from, holder)
 	if over then
 		local answer = grant(lease, owner, holder, ttl) -- whoever asks first has it
 		if place then
-			redis.pcall('ZREM', lease .. ':waiters', place)
+			leaveLine(lease, place)
 		end
 		if value then
 			passOver(lease)
@@ -289,7 +286,7 @@ local function claim(lease, owner, from, holder)
 		return answer
 	end
 	-- Values of ours are shorter than 300 bytes. A longer one is not sent whole to every caller who is refused.
-	return {string.sub(value, 1, 300), left or redis.call('PTTL', lease), now, place and queue(lease, place, since)}
+	return {string.sub(value, 1, 300), left or redis.call('PTTL', lease), now, place and queue(lease, place, turn, since)}
 end
 
 setMode(ARGV[5])

@@ -9,7 +9,7 @@
 -- ARGV[5]    its time to live, ms
 -- ARGV[5+i]  owner token of KEYS[i], 22 bytes; if further fencing tokens may have been reserved, right behind it the highest one used,
 --            in decimal: those above it, but not the one granted, are given back; and if a place is given up with it, a space, its
---            number, a space, and its turn in ms, 0 if that is forgotten; what follows is not read
+--            number, a space, and its turn in ms; that and what follows are not read
 --
 -- Returns    the exceptions, in order of i: i if another owner has KEYS[i], -i if nobody has. Another owner's key is left as it is; one
 --            that is gone was deleted or has lapsed, and goes to the next as if it had been freed: nobody else tells them. So does
@@ -32,7 +32,7 @@ if n == 1 and ARGV[1] == '0' and #ARGV[6] == 22 and (ARGV[2] ~= 'shard' or redis
 			redis.call(cluster and 'SPUBLISH' or 'PUBLISH', key .. ':freed', '')
 			return {}
 		end
-		local number, inbox, turn = string.match(first, '^(%d+) ([%w_-]+) (%d%d?%d?%d?%d?)$')
+		local number, inbox, turn = string.match(first, '^(%d+) ([%w_-]+) ([1-9]%d?000)$')
 		local heard
 		if number and not cluster then
 			heard = redis.pcall('PUBLISH', string.match(key, '^[^{]*{') .. inbox .. '}:inbox', number)
@@ -79,7 +79,7 @@ local function pass(key)
 			return nil
 		end
 		local turn = string.match(first, ' (%d+)$')
-		if turn and #turn < 6 and tell(key, first) then
+		if tell(key, first) then
 			redis.call('SET', key, 'turn\n' .. turn .. '\n' .. first, 'PX', 3 * tonumber(turn))
 			return turn
 		end
@@ -127,6 +127,12 @@ local function giveBack(key, value, used)
 	if ahead and high and high < granted then
 		redis.call('SET', key .. ':ahead', text, 'KEEPTTL') -- the name has run ahead of the mark, which must not follow it
 		return
+	elseif not high and mode == 'shard' then
+		-- It may be on the way here, as this key was, and must not meet another one.
+		if ahead then
+			redis.call('SET', key .. ':ahead', text, 'KEEPTTL')
+		end
+		return
 	elseif (not high or high < most) and redis.pcall('SET', mark, text, 'PX', markTTL).err then
 		return
 	end
@@ -143,14 +149,11 @@ for i = 1, n do
 		used, place, turn = string.match(rest, '^(%d*) ?(%d*) ?(%d*)')
 	end
 	if turn ~= '' and mode ~= '' then
-		local turns = turn == '0' and {'1000', '2000', '4000', '8000', '16000', '32000'} or {turn}
-		for _, lasts in ipairs(turns) do
-			local member = place .. ' ' .. inbox .. ' ' .. lasts
-			redis.pcall('ZREM', key .. ':waiters', member)
-			if value == 'turn\n' .. lasts .. '\n' .. member then
-				freed[#freed + 1] = i
-				over[key], value = true, nil
-			end
+		place = place .. ' ' .. inbox .. ' '
+		leaveLine(key, place)
+		if value and hasTurn(value, place) then
+			freed[#freed + 1] = i
+			over[key], value = true, nil
 		end
 	end
 	if value and string.sub(value, 1, 22) == owner then

@@ -30,7 +30,7 @@ end
 
 -- Tells a place that it may ask, and reports whether its process can hear it.
 local function tell(key, place)
-	local number, inbox = string.match(place, '^(%d+) ([%w_-]+) %d+$')
+	local number, inbox = string.match(place, '^(%d+) ([%w_-]+) [1-9]%d?000$')
 	if not number then
 		return false -- of none of our making
 	end
@@ -40,6 +40,17 @@ local function tell(key, place)
 	end
 	local heard = redis.pcall(publish, channel, number)
 	return type(heard) == 'number' and (heard > 0 or not counted)
+end
+
+-- Takes a place, "NUMBER INBOX ", out of a lock's line, however long a turn it asked for when it came.
+local function leaveLine(key, place)
+	redis.pcall('ZREM', key .. ':waiters', place .. '1000', place .. '2000', place .. '4000', place .. '8000', place .. '16000',
+		place .. '32000')
+end
+
+-- Reports whether a lease is the turn of a place.
+local function hasTurn(value, place)
+	return string.sub(value, 1, 5) == 'turn\n' and string.find(value, '\n' .. place, 6, true) ~= nil
 end
 
 -- Tells all who wait for a lock without a place.
