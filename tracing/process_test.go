@@ -98,6 +98,7 @@ func redisKeeper(
 	}
 	return k, func() {
 		_ = k.Shutdown(context.Background())
+		store.Close()
 		client.Close()
 	}, nil
 }

@@ -40,6 +40,7 @@ func instrumented(
 	t.Cleanup(client.Close)
 	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
 	require.NoError(t, err)
+	t.Cleanup(store.Close)
 	k, err := renewer.New(store, renewer.Config{
 		TTL: ttl, Observer: tracing.New(append(opts, tracing.WithTracerProvider(provider),
 			noMetrics)...),

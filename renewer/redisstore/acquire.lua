@@ -70,7 +70,7 @@ if n == 1 and plain and #ARGV[9] == 22 then
 	elseif held and not turned and since == '' and string.sub(value, 1, 22) ~= ARGV[9] then
 		local line = lease .. ':waiters'
 		local tail = redis.pcall('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
-		if (not tail or tonumber(tail) < now) and redis.pcall('ZADD', line, 'NX', nowText, place .. turn) == 1 then
+		if (not tail or (tonumber(tail) or now) < now) and redis.pcall('ZADD', line, 'NX', nowText, place .. turn) == 1 then
 			redis.call('PEXPIRE', line, ARGV[6])
 			return {string.sub(value, 1, 300), redis.call('PTTL', lease), now, now}
 		end

@@ -305,3 +305,48 @@ func TestTheSuccessorOfAHeadHasItsRank(t *testing.T) {
 		}
 	}
 }
+
+// A place whose process has found meanwhile that the server is far away asks for a longer turn than
+// the one that it is given: it is its turn all the same.
+func TestATurnIsThePlacesHoweverLong(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
+		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+		mine(t, store, claim("a", "a", minuteTTL))
+		listening(t, store)
+		stand(t, store, "b")
+		stand(t, store, "c")
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		store.Took(2 * time.Second)
+		assert.Equal(t, renewer.StatusTaken, acquire(t, store, queue("c")).Status)
+		assert.Equal(t, int64(1), s.number(t, "ZCARD", line), "one place, which is another's turn")
+		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
+		require.Equal(t, renewer.StatusGone, release(t, store, leaving("c")).Status)
+		assert.Zero(t, s.number(t, "EXISTS", lease, line))
+	})
+}
+
+// What is no place of ours is passed over, also if its inbox is heard, and gives no rank.
+func TestForgedPlacesOfALiveInbox(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+		mine(t, store, claim("a", "a", minuteTTL))
+		listening(t, store)
+		stand(t, store, "b")
+		real, err := s.do(t, "ZRANGE", line, "0", "0").AsStrSlice()
+		require.NoError(t, err)
+		words := strings.Fields(real[0])
+		for _, turn := range []string{"0", "00000", "1", "999", "99999", "1001", "-1000", ""} {
+			s.ok(t, "ZADD", line, "1", "7 "+words[1]+" "+turn)
+		}
+		s.ok(t, "ZADD", line, "inf", "8 "+words[1]+" 1000")
+		stand(t, store, "c")
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
+	})
+}

@@ -171,3 +171,6 @@ func ScriptText(file string) string {
 		"acquire.lua": acquireScript, "renew.lua": renewScript, "release.lua": releaseScript,
 	}[file].text
 }
+
+// Took notes how long a claim took.
+func (s *Store) Took(d time.Duration) { s.inbox.took(d) }
