@@ -23,7 +23,7 @@ const (
 	leastLine = time.Minute
 	// mailboxLinger is for how long a mailbox that nothing waits for any more stays open, as the
 	// next one to wait often comes soon.
-	mailboxLinger = 5 * time.Second
+	mailboxLinger = 2 * time.Second
 )
 
 // lineTTL is how long a line lives: waiters ask anew when a lease

@@ -47,7 +47,7 @@ func TestNoWaiterIsLost(t *testing.T) {
 			mine(t, holder, claim("a", "a", minuteTTL))
 			const n = 10
 			got := make(chan *renewer.Lease, n)
-			s.waiters(t, s.keepers(t, n), got)
+			s.waiters(t, s.pollingKeepers(t, n, time.Second), got)
 			happens(t, redis, &s)
 			begun := time.Now()
 			require.Eventually(t, func() bool { // unless it is gone already
@@ -92,7 +92,7 @@ func TestRightsOfLinesTakenAway(t *testing.T) {
 			mine(t, holder, claim("a", "a", minuteTTL))
 			const n = 3
 			got := make(chan *renewer.Lease, n)
-			s.waiters(t, s.keepers(t, n), got) // by another user, who keeps all rights
+			s.waiters(t, s.pollingKeepers(t, n, time.Second), got) // by another user, who keeps all rights
 			s.ok(t, "ACL", "SETUSER", "locks", rights[0])
 			answer := release(t, holder, hold("a", "a", 0))
 			if name != "-publish" && name != "channels" {
@@ -108,7 +108,7 @@ func TestRightsOfLinesTakenAway(t *testing.T) {
 			assert.Zero(t, s.number(t, "EXISTS", lease))
 
 			mine(t, holder, claim("a", "a", minuteTTL))
-			s.waiters(t, s.keepers(t, 1), got)
+			s.waiters(t, s.pollingKeepers(t, 1, time.Second), got)
 			begun = time.Now()
 			require.Equal(t, renewer.Answer{Status: renewer.StatusHeld},
 				release(t, holder, hold("a", "a", 0)))

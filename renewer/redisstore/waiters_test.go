@@ -339,7 +339,7 @@ func TestWithoutALine(t *testing.T) {
 	assert.Greater(t, second.Fence(), first)
 	require.NoError(t, second.Release(t.Context()))
 
-	full := s.keepers(t, 2)
+	full := s.pollingKeepers(t, 2, time.Second)
 	third, err := full[0].Acquire(t.Context(), "a")
 	require.NoError(t, err)
 	s.waiters(t, full[1:], got)
