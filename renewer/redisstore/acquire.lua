@@ -53,7 +53,8 @@ if n == 1 and plain and #ARGV[9] == 22 then
 	local turned = held and string.sub(value, 1, 5) == 'turn\n'
 	if not value or turned and string.find(value, '\n' .. place, 6, true) then
 		local last = redis.pcall('MGET', markKey, lease .. ':fence', lease .. ':ahead')
-		if not last.err and not last[2] and not last[3] and (not last[1] or #last[1] == 16 and last[1] < nowText) then
+		if not last.err and (not last[1] or #last[1] == 16 and last[1] < nowText) and
+			(not last[2] or #last[2] == 16 and last[2] < nowText) and (not last[3] or #last[3] == 16 and last[3] < nowText) then
 			local text = ARGV[9] .. '\n' .. nowText .. '\n' .. nowText .. '\n' .. ARGV[11]
 			if value then
 				redis.call('SET', lease, text, 'PX', ttl)
@@ -92,8 +93,9 @@ if n > 1 and plain then
 	local token, text = now, nowText
 	for i = 1, n do
 		local owner = ARGV[6 + 3 * i]
-		-- A lease with counters of its own needs more, and so does a place, which must leave the line as well.
-		if usual and not last[2 * i] and not last[2 * i + 1] and #owner == 22 and ARGV[7 + 3 * i] == '' and
+		-- A lease with counters above the clock needs more, and so does a place, which must leave the line as well.
+		local given, ahead = last[2 * i], last[2 * i + 1]
+		if usual and (not given or #given == 16 and given < nowText) and (not ahead or #ahead == 16 and ahead < nowText) and #owner == 22 and ARGV[7 + 3 * i] == '' and
 			redis.call('SET', KEYS[i], owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. ARGV[8 + 3 * i], 'NX', 'PX', ttl) then
 			answers[i], mark, raised = token, token, true
 			token = token + 1
