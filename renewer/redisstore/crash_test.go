@@ -338,9 +338,9 @@ func TestForgedPlacesOfALiveInbox(t *testing.T) {
 		mine(t, store, claim("a", "a", minuteTTL))
 		listening(t, store)
 		stand(t, store, "b")
-		real, err := s.do(t, "ZRANGE", line, "0", "0").AsStrSlice()
+		stood, err := s.do(t, "ZRANGE", line, "0", "0").AsStrSlice()
 		require.NoError(t, err)
-		words := strings.Fields(real[0])
+		words := strings.Fields(stood[0])
 		for _, turn := range []string{"0", "00000", "1", "999", "99999", "1001", "-1000", ""} {
 			s.ok(t, "ZADD", line, "1", "7 "+words[1]+" "+turn)
 		}
