@@ -74,7 +74,16 @@ const (
 
 // String returns "granted", "gone", "left" or "over".
 func (e TaskEvent) String() string {
-	return [...]string{"granted", "gone", "left", "over"}[e&3]
+	switch e {
+	case TaskGranted:
+		return "granted"
+	case TaskGone:
+		return "gone"
+	case TaskLeft:
+		return "left"
+	default:
+		return "over"
+	}
 }
 
 // NextTask is who comes next.

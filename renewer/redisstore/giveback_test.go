@@ -131,3 +131,19 @@ func TestAReleaseBesideADamagedCounter(t *testing.T) {
 		}
 	})
 }
+
+// A counter that an earlier version has left, or a quorum, is below the tokens of a lease that was
+// handed over for longer than its own counter lived: what was used is in the mark all the same.
+func TestTokensUsedBesideAnOldCounter(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		_, old := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		s.ok(t, "SET", old, "1700000000000000", "PX", "60000")
+		g := reserved(t, store, 1000)
+		s.ok(t, "DEL", redisstore.AheadKey(redisstore.DefaultPrefix, "a"))
+		require.Equal(t, renewer.StatusHeld, release(t, store, giving(g.Fence+900)).Status)
+		assert.Equal(t, strconv.FormatInt(g.Fence+900, 10),
+			s.get(t, redisstore.MarkKey(redisstore.DefaultPrefix)))
+	})
+}

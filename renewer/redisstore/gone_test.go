@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,4 +135,31 @@ func TestReleasePutOffIsPublished(t *testing.T) {
 		w.await(t, "put off")
 		assert.Equal(t, 1, w.count())
 	})
+}
+
+// A user with the least rights, who can't stand in line, releases what is gone, and leaves a key of
+// another program alone.
+func TestAReleaseOfWhatIsGoneWithTheLeastRights(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix,
+		strings.Fields(redisstore.Rights)...))
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
+	both := []renewer.Hold{hold("a", "a", 0), hold("b", "a", 0)}
+	for name, gone := range map[string][]string{
+		"deleted": {"DEL", lease}, "another program's": {"RPUSH", lease, "theirs"},
+	} {
+		for _, holds := range [][]renewer.Hold{both[:1], both} {
+			mine(t, store, claim("a", "a", minuteTTL))
+			s.ok(t, "DEL", lease)
+			s.ok(t, gone...)
+			a := store.Release(t.Context(), holds)[0]
+			require.NoError(t, a.Err, name)
+			assert.Equal(t, renewer.StatusGone, a.Status, name)
+			assert.Equal(t, int64(len(gone)-2), s.number(t, "EXISTS", lease), name)
+			s.ok(t, "DEL", lease)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -100,7 +101,7 @@ func (h *holding) ownerOf(hold *renewer.Hold, releases bool) string {
 		text += decimal(hold.Used)
 	}
 	if releases && hold.Place != 0 {
-		text += h.codec.inbox.parting(hold.Place)
+		text += " " + strconv.FormatUint(hold.Place, 10)
 	}
 	return text
 }

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"crypto/rand"
-	"encoding/base64"
 	"slices"
 	"strconv"
 	"sync"
@@ -88,11 +87,9 @@ type nameWatch struct {
 }
 
 func newInbox(prefix string, cluster bool) *inbox {
-	id := make([]byte, 16)
-	_, _ = rand.Read(id) // which never fails
-	text := base64.RawURLEncoding.EncodeToString(id)
+	id := rand.Text()
 	return &inbox{
-		prefix: prefix, id: text, cluster: cluster, single: prefix + "{" + text + "}:inbox",
+		prefix: prefix, id: id, cluster: cluster, single: prefix + "{" + id + "}:inbox",
 		names: make(map[string]*waiting), places: make(map[uint64]*place),
 		mailboxes: make(map[string]*mailbox),
 	}
@@ -176,18 +173,6 @@ func (b *inbox) text(number uint64) string {
 		text += " " + p.since
 	}
 	return text
-}
-
-// parting is how a release gives up a place, a space before it. The place may be forgotten here:
-// the first such release may not have come there, or a late claim has taken it after that.
-func (b *inbox) parting(number uint64) string {
-	if !b.able.Load() {
-		return ""
-	}
-	if text := b.text(number); text != "" {
-		return " " + text
-	}
-	return " " + strconv.FormatUint(number, 10) + " 0" // whatever turn it asked for
 }
 
 // settle notes the answers to claims: a place that has become a lease is none any more.

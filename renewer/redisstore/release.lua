@@ -8,8 +8,8 @@
 -- ARGV[4]    the mark: see acquire.lua
 -- ARGV[5]    its time to live, ms
 -- ARGV[5+i]  owner token of KEYS[i], 22 bytes; if further fencing tokens may have been reserved, right behind it the highest one used,
---            in decimal: those above it, but not the one granted, are given back; and if a place is given up with it, a space, its
---            number, a space, and its turn in ms; that and what follows are not read
+--            in decimal: those above it, but not the one granted, are given back; and if a place is given up with it, a space and
+--            its number
 --
 -- Returns    the exceptions, in order of i: i if another owner has KEYS[i], -i if nobody has. Another owner's key is left as it is; one
 --            that is gone was deleted or has lapsed, and goes to the next as if it had been freed: nobody else tells them. So does
@@ -86,15 +86,17 @@ local function pass(key)
 	end
 end
 
--- Frees lease i, and notes its turn among the answers if it becomes one.
-local function free(answers, i, key)
-	local turn = pass(key)
+-- Frees lease i, and notes its turn among the answers if it becomes one. One that is gone is passed on alone: what MGET does not show
+-- may be another program's key.
+local function free(answers, i, key, gone)
+	local turn = (not gone or redis.pcall('EXISTS', key) == 0) and pass(key)
 	if turn then
 		answers[#answers + 1] = i .. ' ' .. turn
-	else
+		return
+	elseif not gone then
 		redis.call('DEL', key)
-		tellAll(key)
 	end
+	tellAll(key)
 end
 
 local keep, inbox, mark, markTTL = tonumber(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
@@ -116,7 +118,7 @@ local function giveBack(key, value, used)
 	if given and given > most then
 		redis.call('SET', key .. ':fence', text, 'KEEPTTL')
 	end
-	if not ahead and (given or most == granted) then
+	if not ahead and (most == granted or given and given >= most) then
 		return
 	end
 	local high = redis.pcall('GET', mark)
@@ -140,15 +142,12 @@ local function giveBack(key, value, used)
 end
 
 local values = redis.call('MGET', unpack(KEYS))
-local freed, over, answers = {}, {}, {}
+local freed, gone, over, answers = {}, {}, {}, {}
 for i = 1, n do
 	local key, value = KEYS[i], not over[KEYS[i]] and values[i]
 	local owner, rest = string.sub(ARGV[i + 5], 1, 22), string.sub(ARGV[i + 5], 23)
-	local used, place, turn = '', '', ''
-	if rest ~= '' then
-		used, place, turn = string.match(rest, '^(%d*) ?(%d*) ?(%d*)')
-	end
-	if turn ~= '' and mode ~= '' then
+	local used, place = string.match(rest, '^(%d*) ?(%d*)$')
+	if place ~= '' and mode ~= '' then
 		place = place .. ' ' .. inbox .. ' '
 		leaveLine(key, place)
 		if value and hasTurn(value, place) then
@@ -169,19 +168,21 @@ for i = 1, n do
 		end
 	else
 		answers[#answers + 1] = value and i or -i
-		if not over[key] and (not value and redis.call('EXISTS', key) == 0 or value and lapsed(key, value)) then
-			over[key] = true -- once for all who find it so
-			if value then
-				redis.call('DEL', key)
-				passOver(key)
-				tellAll(key)
-			else
-				freed[#freed + 1] = i
-			end
+		if not over[key] and not value then
+			over[key] = true -- once for all who find it gone
+			gone[#gone + 1] = i
+		elseif value and lapsed(key, value) then
+			over[key] = true
+			redis.call('DEL', key)
+			passOver(key)
+			tellAll(key)
 		end
 	end
 end
 for _, i in ipairs(freed) do
-	free(answers, i, KEYS[i])
+	free(answers, i, KEYS[i], false)
+end
+for _, i in ipairs(gone) do
+	free(answers, i, KEYS[i], true)
 end
 return answers

@@ -41,7 +41,7 @@ func (s *server) turnOf(name string, now time.Duration) *turn {
 	return t
 }
 
-// queue gives the place of a claim its rank, by when it came first, and tells that.
+// queue gives the place of a claim its rank, and returns it: when it came first.
 func (s *server) queue(name string, r rank, now time.Duration) (since time.Duration) {
 	line := s.lines[name]
 	if i := slices.IndexFunc(line, func(o rank) bool { return o.place == r.place }); i >= 0 {
