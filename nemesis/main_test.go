@@ -81,8 +81,8 @@ func TestSoundOnEachDeployment(t *testing.T) {
 	}
 }
 
-// Where most processes are killed at once, and where slots move, those who live and wait are served.
-// Without uses that last for seconds no other wait is long.
+// Where most processes are killed at once, and where slots move, those who live
+// and wait are served. Without uses that last for seconds no other wait is long.
 func TestLiveWaitersAreServed(t *testing.T) {
 	t.Parallel()
 	needRedis(t)

@@ -80,8 +80,9 @@ func TestManyProcessesHaveAHotKeyInOrder(t *testing.T) {
 		require.Equal(t, i, <-had)
 	}
 
-	// Now each comes again as soon as it has had the lock. One that comes while its request is under
-	// way may be before it, and so may all others if the machine is busy; but not again and again.
+	// Now each comes again as soon as it has had the lock. One that
+	// comes while its request is under way may be before it, and so
+	// may all others if the machine is busy; but not again and again.
 	var grants, longest atomic.Int64
 	for i := range processes {
 		l.calls.Go(func() {

@@ -1,36 +1,44 @@
 -- Gives locks to owners, each unless another owner has it.
 --
 -- KEYS[i]      the leases, n of them, at most 100: PREFIX{name}
--- KEYS[n+1]    on a cluster, with a place, the line: so that none is made in a slot that is only arriving, beside the one to come
+-- KEYS[n+1]    on a cluster, with a place, the line: so that none is made in a slot that is only
+--              arriving, beside the one to come
 -- ARGV[1]      time to live of the leases, ms
 -- ARGV[2]      time to live of the mark, and of a counter of tokens that were given, ms
--- ARGV[3]      of one lease, the fencing token to be granted, in decimal, below 2^53; otherwise "": pick one
--- ARGV[4]      of one lease, how many further tokens to reserve above it, in decimal; otherwise "0". Fewer are, or none, where they
---              would be further than that ahead of the server's clock in us, but for a token that is given (ARGV[3])
+-- ARGV[3]      of one lease, the fencing token to be granted, in decimal, below 2^53; otherwise "":
+--              pick one
+-- ARGV[4]      of one lease, how many further tokens to reserve above it, in decimal; otherwise
+--              "0". Fewer are, or none, where they would be further than that ahead of the server's
+--              clock in us, but for a token that is given (ARGV[3])
 -- ARGV[5]      mode: see tell.lua
 -- ARGV[6]      time to live of the lines, ms
 -- ARGV[7]      the inbox of the places: see tell.lua
 -- ARGV[8]      the key of the highest fencing token granted on the server, or in the slot: its mark
 -- ARGV[6+3i]   owner token of KEYS[i], 22 bytes
--- ARGV[7+3i]   the place from which it asks, or "": its number, a space, and its turn in ms; a space, and when it came in us, if it
---              has heard that
--- ARGV[8+3i]   its holder, as text: node, pid, operation and, if there is one, traceparent, a line each
+-- ARGV[7+3i]   the place from which it asks, or "": its number, a space, and its turn in ms; a
+--              space, and when it came in us, if it has heard that
+-- ARGV[8+3i]   its holder, as text: node, pid, operation and, if there is one, traceparent, a line
+--              each
 --
 -- Returns, of n > 1 leases, an array of the following, and otherwise that itself:
 --            the fencing token, an integer, if the owner has the lock now, or had it already; or
 --            {token, m} if the owner has it now and the m tokens above it as well; or
---            {value, ms, us} if another owner has it: its value, cut to 300 bytes ("" while it is another place's turn), its
---            remaining time to live in ms (-1: it has none), and the server's clock in us; and a fourth element, when the place
---            came in us, if the place stands in the line; or
---            {counter} if nobody else has it, but ARGV[3] is neither above this nor the token that the owner has it with; or
+--            {value, ms, us} if another owner has it: its value, cut to 300 bytes ("" while it is
+--            another place's turn), its remaining time to live in ms (-1: it has none), and the
+--            server's clock in us; and a fourth element, when the place came in us, if the place
+--            stands in the line; or
+--            {counter} if nobody else has it, but ARGV[3] is neither above this nor the token that
+--            the owner has it with; or
 --            an error, and nothing is changed.
 --
--- A token is above the server's clock in us and above the mark, and so above every earlier one. Beside that there are two counters,
--- each for one name: KEY:ahead, the highest token reserved, while the clock has not reached it; and KEY:fence, of tokens that were
--- given, which come from other servers' clocks: so they don't raise the mark, by which those of other names would be refused.
+-- A token is above the server's clock in us and above the mark, and so above every earlier one.
+-- Beside that there are two counters, each for one name: KEY:ahead, the highest token reserved,
+-- while the clock has not reached it; and KEY:fence, of tokens that were given, which come from
+-- other servers' clocks: so they don't raise the mark, by which those of other names would be
+-- refused.
 --
--- Numbers in Lua are doubles: exact up to 2^53 - 1 = 9007199254740991, which the clock in us reaches in the year 2255. They
--- are never made text by tostring, which keeps 14 digits.
+-- Numbers in Lua are doubles: exact up to 2^53 - 1 = 9007199254740991, which the clock in us
+-- reaches in the year 2255. They are never made text by tostring, which keeps 14 digits.
 
 local ttl, keep, proposed, reserve = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local n, markKey = (#ARGV - 8) / 3, ARGV[8]
@@ -39,8 +47,9 @@ local time = redis.call('TIME')
 local nowText = time[1] .. string.sub('00000' .. time[2], -6) -- 16 digits until the year 2286
 local now = tonumber(nowText)
 
--- The usual cases first, and by few steps: one lock, which is free, which is the turn of the place, or which another owner has; and no
--- token above the clock. The rest of this script says the same at length.
+-- The usual cases first, and by few steps: one lock, which is free, which is the turn of the place,
+-- or which another owner has; and no token above the clock. The rest of this script says the same
+-- at length.
 if n == 1 and plain and #ARGV[9] == 22 then
 	local lease, from = KEYS[1], ARGV[10]
 	local value = from ~= '' and redis.pcall('GET', lease)
@@ -54,14 +63,16 @@ if n == 1 and plain and #ARGV[9] == 22 then
 	if not value or turned and string.find(value, '\n' .. place, 6, true) then
 		local last = redis.pcall('MGET', markKey, lease .. ':fence', lease .. ':ahead')
 		if not last.err and (not last[1] or #last[1] == 16 and last[1] < nowText) and
-			(not last[2] or #last[2] == 16 and last[2] < nowText) and (not last[3] or #last[3] == 16 and last[3] < nowText) then
+			(not last[2] or #last[2] == 16 and last[2] < nowText) and
+			(not last[3] or #last[3] == 16 and last[3] < nowText) then
 			local text = ARGV[9] .. '\n' .. nowText .. '\n' .. nowText .. '\n' .. ARGV[11]
 			if value then
 				redis.call('SET', lease, text, 'PX', ttl)
 			elseif not redis.call('SET', lease, text, 'NX', 'PX', ttl) then
 				text = nil
 			elseif place then
-				redis.pcall('ZREM', lease .. ':waiters', place .. turn) -- the one before let it lapse
+				-- the one before let it lapse
+				redis.pcall('ZREM', lease .. ':waiters', place .. turn)
 			end
 			if text then
 				redis.call('SET', markKey, nowText, 'PX', keep)
@@ -71,7 +82,8 @@ if n == 1 and plain and #ARGV[9] == 22 then
 	elseif held and not turned and since == '' and string.sub(value, 1, 22) ~= ARGV[9] then
 		local line = lease .. ':waiters'
 		local tail = redis.pcall('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
-		if (not tail or (tonumber(tail) or now) < now) and redis.pcall('ZADD', line, 'NX', nowText, place .. turn) == 1 then
+		if (not tail or (tonumber(tail) or now) < now) and
+			redis.pcall('ZADD', line, 'NX', nowText, place .. turn) == 1 then
 			redis.call('PEXPIRE', line, ARGV[6])
 			return {string.sub(value, 1, 300), redis.call('PTTL', lease), now, now}
 		end
@@ -93,10 +105,13 @@ if n > 1 and plain then
 	local token, text = now, nowText
 	for i = 1, n do
 		local owner = ARGV[6 + 3 * i]
-		-- A lease with counters above the clock needs more, and so does a place, which must leave the line as well.
+		-- A lease with counters above the clock needs more, and so does a place, which must leave
+		-- the line as well.
 		local given, ahead = last[2 * i], last[2 * i + 1]
-		if usual and (not given or #given == 16 and given < nowText) and (not ahead or #ahead == 16 and ahead < nowText) and #owner == 22 and ARGV[7 + 3 * i] == '' and
-			redis.call('SET', KEYS[i], owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. ARGV[8 + 3 * i], 'NX', 'PX', ttl) then
+		local value = owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. ARGV[8 + 3 * i]
+		if usual and (not given or #given == 16 and given < nowText) and
+			(not ahead or #ahead == 16 and ahead < nowText) and #owner == 22 and
+			ARGV[7 + 3 * i] == '' and redis.call('SET', KEYS[i], value, 'NX', 'PX', ttl) then
 			answers[i], mark, raised = token, token, true
 			token = token + 1
 			text = string.format('%.0f', token)
@@ -114,8 +129,8 @@ end
 
 -- include tell.lua
 
--- Reads a counter, 0 if there is none. What is no text is none of ours, and counts as nothing. Digits only, since tonumber would take
--- '0x10', '1e9' and 'nan' too.
+-- Reads a counter, 0 if there is none. What is no text is none of ours, and counts as nothing.
+-- Digits only, since tonumber would take '0x10', '1e9' and 'nan' too.
 local function count(text, key)
 	if not text then
 		return 0
@@ -134,8 +149,9 @@ local function pick()
 	return mark, mark == now and nowText or string.format('%.0f', mark)
 end
 
--- The same for a lease with counters of its own: above these too. If that is above the mark, the higher counter notes it: the tokens of
--- other names must not follow those of one that has run ahead.
+-- The same for a lease with counters of its own: above these too. If that is above the mark, the
+-- higher counter notes it: the tokens of other names must not follow those of one that has run
+-- ahead.
 local function pickAbove(lease, fence, ahead)
 	local given, damaged = count(fence, lease .. ':fence')
 	if damaged then
@@ -155,7 +171,8 @@ local function pickAbove(lease, fence, ahead)
 	return high + 1, text
 end
 
--- Answers an owner who has the lock already; or returns nil, and for how long it is to have it with a new token.
+-- Answers an owner who has the lock already; or returns nil, and for how long it is to have it with
+-- a new token.
 local function again(lease, value)
 	local fence = string.match(string.sub(value, 23), '^\n(%d+)\n')
 	if not fence or #fence > 16 then
@@ -179,7 +196,8 @@ local function queue(lease, place, turn, since)
 		-- Behind all who are there, also if the clock was set back since they came.
 		local tail = redis.pcall('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
 		tail = tail and tonumber(tail) or 0
-		since = tail >= now and tail < 9007199254740990 and string.format('%.0f', tail + 1) or nowText
+		local follows = tail >= now and tail < 9007199254740990
+		since = follows and string.format('%.0f', tail + 1) or nowText
 	elseif turn ~= '1000' then
 		leaveLine(lease, place) -- claims take longer than when it came: it asks for a longer turn
 	end
@@ -192,10 +210,12 @@ local function queue(lease, place, turn, since)
 	return tonumber(added == 1 and since or redis.call('ZSCORE', line, place))
 end
 
--- How many of the tokens above fence are to be reserved. Unless the token is given, they never get further ahead of the clock than by
--- what one claim wants, even if the tokens of others before it were never given back.
+-- How many of the tokens above fence are to be reserved. Unless the token is given, they never get
+-- further ahead of the clock than by what one claim wants, even if the tokens of others before it
+-- were never given back.
 local function further(fence)
-	local most = math.min(tonumber(reserve), 9007199254740990 - fence) -- so that a token is left for the next one
+	-- so that a token is left for the next one
+	local most = math.min(tonumber(reserve), 9007199254740990 - fence)
 	if proposed == '' then
 		most = math.min(most, now + tonumber(reserve) - fence)
 	end
@@ -238,7 +258,8 @@ local function grant(lease, owner, holder, life)
 	end
 	local more = plain and 0 or further(fence)
 	if proposed ~= '' then
-		redis.call('SET', lease .. ':fence', string.format('%.0f', fence + more), 'PX', math.max(tonumber(keep), tonumber(life)))
+		redis.call('SET', lease .. ':fence', string.format('%.0f', fence + more), 'PX',
+			math.max(tonumber(keep), tonumber(life)))
 	elseif more > 0 then
 		-- For a second longer than until the clock is there.
 		redis.call('SET', lease .. ':ahead', string.format('%.0f', fence + more), 'PX',
@@ -254,7 +275,8 @@ end
 -- Answers one claim, whatever it finds.
 local function claim(lease, owner, from, holder)
 	if #owner ~= 22 then
-		return redis.error_reply('LOCKBEAT the owner token has ' .. #owner .. ' bytes; give one of 22')
+		return redis.error_reply('LOCKBEAT the owner token has ' .. #owner ..
+			' bytes; give one of 22')
 	end
 	local value = redis.pcall('GET', lease)
 	if type(value) == 'table' then
@@ -287,8 +309,10 @@ local function claim(lease, owner, from, holder)
 		end
 		return answer
 	end
-	-- Values of ours are shorter than 300 bytes. A longer one is not sent whole to every caller who is refused.
-	return {string.sub(value, 1, 300), left or redis.call('PTTL', lease), now, place and queue(lease, place, turn, since)}
+	-- Values of ours are shorter than 300 bytes. A longer one is not sent whole to every caller who
+	-- is refused.
+	return {string.sub(value, 1, 300), left or redis.call('PTTL', lease), now,
+		place and queue(lease, place, turn, since)}
 end
 
 setMode(ARGV[5])
@@ -298,6 +322,6 @@ end
 if raised then
 	-- It lasts longer than the clock may have been set back since.
 	local ahead = mark > now and math.ceil((mark - now) / 1000) or 0
-	redis.call('SET', markKey, ahead == 0 and mark == now and nowText or string.format('%.0f', mark), 'PX', tonumber(keep) + ahead)
+	redis.call('SET', markKey, string.format('%.0f', mark), 'PX', tonumber(keep) + ahead)
 end
 return n == 1 and answers[1] or answers

@@ -1,13 +1,16 @@
--- Says what a task does that wants a lock: ask for it, and wait for it in its worker's slot, or go back to its queue.
+-- Says what a task does that wants a lock: ask for it, and wait for it in its worker's slot, or go
+-- back to its queue.
 --
 -- KEYS     see parked.lua
 -- ARGV[1]  the task: "QUEUE\nID"
 -- ARGV[2]  "wait": it may wait in its slot; "ask": it may not; "stay": it may, and can't go back
--- ARGV[3]  time to live of KEYS[3], ms: a task that waits in its slot calls this script again before that is over
+-- ARGV[3]  time to live of KEYS[3], ms: a task that waits in its slot calls this script again
+--          before that is over
 -- ARGV[4]  time to live of the line, ms
 -- ARGV[5]  the task whose place and slot it takes over, or ""
 --
--- Returns  -1: the task is to ask for the lock, and if it may wait, it is the one of all tasks that does, unless it "stays"; or
+-- Returns  -1: the task is to ask for the lock, and if it may wait, it is the one of all tasks that
+--          does, unless it "stays"; or
 --          n >= 0: it goes back, and has a place in the line, behind n others.
 
 -- include parked.lua
@@ -44,7 +47,8 @@ local function ahead()
 			return true
 		end
 		local queue = queueOf(other)
-		local over = woken[other] == 'missing' or not woken[other] and (missing[queue] or 0) > 0 and coming[queue] == 0
+		local stuck = (missing[queue] or 0) > 0 and coming[queue] == 0
+		local over = woken[other] == 'missing' or not woken[other] and stuck
 		found = not over
 		return found
 	end)

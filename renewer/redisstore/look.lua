@@ -1,16 +1,19 @@
--- Reads the record of a lock, and begins a holder's term: from then on nobody with a lower token can write it.
+-- Reads the record of a lock, and begins a holder's term: from then on nobody with a lower token
+-- can write it.
 --
 -- KEYS[1]  the record: PREFIX{name}:record
 -- ARGV[1]  the holder's fencing token, in decimal, below 2^53; or "0": only look
 -- ARGV[2]  time to live of the term, ms, if there is no record; a record keeps its own
 --
--- Returns  {fence, seq, data, ms}: the record, with the token of who wrote it, its number, and its remaining time to live in ms (-1: it
---          has none); {0, 0, '', ms} if nothing has been written; or
---          {term} if a holder with a higher token, this one, has looked before: nothing is changed; or
+-- Returns  {fence, seq, data, ms}: the record, with the token of who wrote it, its number, and its
+--          remaining time to live in ms (-1: it has none); {0, 0, '', ms} if nothing has been
+--          written; or
+--          {term} if a holder with a higher token, this one, has looked before: nothing is changed;
+--          or
 --          an error, and nothing is changed.
 --
--- A record is "TERM FENCE SEQ", a line feed, and the data. TERM is the highest token that has looked. Numbers in Lua are doubles:
--- exact up to 2^53 - 1.
+-- A record is "TERM FENCE SEQ", a line feed, and the data. TERM is the highest token that has
+-- looked. Numbers in Lua are doubles: exact up to 2^53 - 1.
 
 local value = redis.pcall('GET', KEYS[1])
 if type(value) == 'table' then

@@ -1,9 +1,11 @@
--- Notes what became of a task, and says which one of the line is to be woken, so that it is there when the lock is free.
+-- Notes what became of a task, and says which one of the line is to be woken, so that it is there
+-- when the lock is free.
 --
 -- KEYS     see parked.lua
 -- ARGV[1]  the task, or "": "QUEUE\nID"
--- ARGV[2]  "granted": it has the lock; "gone": it does not come any more; "left": it went back without the lock, and has a place now;
---          "over": a holder has released the lock, or some time has passed
+-- ARGV[2]  "granted": it has the lock; "gone": it does not come any more; "left": it went back
+--          without the lock, and has a place now; "over": a holder has released the lock, or some
+--          time has passed
 -- ARGV[3]  time to live of the line, ms
 --
 -- Returns  {n, task}: that one is to be woken, and is noted as woken; n tasks are in the line; or
@@ -30,7 +32,8 @@ if n == 0 then
 	return {0}
 end
 
--- One more is on its way where the lock was found free: those before took longer to come than the lock was held.
+-- One more is on its way where the lock was found free: those before took longer to come than the
+-- lock was held.
 local most = redis.call('EXISTS', KEYS[1]) == 0 and 2 or what == 'over' and 1 or 2
 if waits and (what ~= 'over' or most == 1) then
 	return {n}

@@ -92,7 +92,8 @@ func TestRightsOfLinesTakenAway(t *testing.T) {
 			mine(t, holder, claim("a", "a", minuteTTL))
 			const n = 3
 			got := make(chan *renewer.Lease, n)
-			s.waiters(t, s.pollingKeepers(t, n, time.Second), got) // by another user, who keeps all rights
+			// by another user, who keeps all rights
+			s.waiters(t, s.pollingKeepers(t, n, time.Second), got)
 			s.ok(t, "ACL", "SETUSER", "locks", rights[0])
 			answer := release(t, holder, hold("a", "a", 0))
 			if name != "-publish" && name != "channels" {

@@ -1,12 +1,15 @@
--- The line of tasks of a lock: those that went back to their queue, which wait in no process. It stands in arrive.lua and next.lua.
+-- The line of tasks of a lock: those that went back to their queue, which wait in no process. It
+-- stands in arrive.lua and next.lua.
 --
 -- KEYS[1]  the lease: PREFIX{name}
--- KEYS[2]  KEY:tasks, a sorted set of the tasks that have a place: "QUEUE\nID", by when they came, by the server's clock in us
+-- KEYS[2]  KEY:tasks, a sorted set of the tasks that have a place: "QUEUE\nID", by when they came,
+--          by the server's clock in us
 -- KEYS[3]  KEY:slot, the task that waits for the lock in a worker's slot, if one does
--- KEYS[4]  KEY:woken, a hash of those in the line that were told to come and have not come yet, and when they were told, in us
+-- KEYS[4]  KEY:woken, a hash of those in the line that were told to come and have not come yet, and
+--          when they were told, in us
 --
--- A woken task that has not come within a second is passed over. If no other one of its queue is on its way, its whole queue is: it is
--- paused, or has no server, or is full of other tasks.
+-- A woken task that has not come within a second is passed over. If no other one of its queue is on
+-- its way, its whole queue is: it is paused, or has no server, or is full of other tasks.
 
 local time = redis.call('TIME')
 local nowText = time[1] .. string.sub('00000' .. time[2], -6)
@@ -17,10 +20,11 @@ local function queueOf(task)
 	return string.match(task, '^[^\n]*')
 end
 
--- Reads who was woken. It returns how many are on their way in all, and, of each queue, how many are, how many have not come, and when
--- the last was woken.
+-- Reads who was woken. It returns how many are on their way in all, and, of each queue, how many
+-- are, how many have not come, and when the last was woken.
 local function readWoken()
-	local all, total, woken, coming, missing, last = redis.call('HGETALL', KEYS[4]), 0, {}, {}, {}, {}
+	local all, total = redis.call('HGETALL', KEYS[4]), 0
+	local woken, coming, missing, last = {}, {}, {}, {}
 	for i = 1, #all, 2 do
 		local queue, at = queueOf(all[i]), tonumber(all[i + 1])
 		local comes = now - at < second
@@ -33,7 +37,8 @@ local function readWoken()
 	return total, woken, coming, missing, last
 end
 
--- Calls see with the first tasks of the line, in order, until it returns true: a thousand at most. Usually a few are looked at.
+-- Calls see with the first tasks of the line, in order, until it returns true: a thousand at most.
+-- Usually a few are looked at.
 local function each(see)
 	local from, n = 0, 4
 	while from < 1000 do
@@ -53,7 +58,8 @@ end
 -- Gives a task a place in the line, unless it has one.
 local function park(task, ttl)
 	local tail = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2]
-	local since = tail and tonumber(tail) >= now and string.format('%.0f', tonumber(tail) + 1) or nowText
+	local follows = tail and tonumber(tail) >= now
+	local since = follows and string.format('%.0f', tonumber(tail) + 1) or nowText
 	redis.call('ZADD', KEYS[2], 'NX', since, task)
 	redis.call('PEXPIRE', KEYS[2], ttl)
 end

@@ -1,8 +1,10 @@
--- Calls every command that the other scripts call, in a way that changes nothing, to learn whether the server lets us.
+-- Calls every command that the other scripts call, in a way that changes nothing, to learn whether
+-- the server lets us.
 --
 -- KEYS[1]  a lease that no lock's name can have
 -- KEYS[2]  its fence counter
--- KEYS[3]  another such lease, in another slot; given only to what is believed to be no cluster, which would refuse that
+-- KEYS[3]  another such lease, in another slot; given only to what is believed to be no cluster,
+--          which would refuse that
 -- ARGV[1]  mode: see tell.lua
 -- ARGV[2]  "line": call only what lines of waiters need besides; or absent
 --

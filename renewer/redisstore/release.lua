@@ -1,5 +1,6 @@
--- Frees the leases that their owners still have, or lets them lapse after a given time, and tells those who wait for them. A lease
--- with a line of waiters is the turn of the first of them, for a moment in which to claim it: see tell.lua.
+-- Frees the leases that their owners still have, or lets them lapse after a given time, and tells
+-- those who wait for them. A lease with a line of waiters is the turn of the first of them, for a
+-- moment in which to claim it: see tell.lua.
 --
 -- KEYS[i]    the leases, n of them, at most 100
 -- ARGV[1]    time that they stay held, ms; 0: none
@@ -7,22 +8,24 @@
 -- ARGV[3]    the inbox of the places: see tell.lua
 -- ARGV[4]    the mark: see acquire.lua
 -- ARGV[5]    its time to live, ms
--- ARGV[5+i]  owner token of KEYS[i], 22 bytes; if further fencing tokens may have been reserved, right behind it the highest one used,
---            in decimal: those above it, but not the one granted, are given back; and if a place is given up with it, a space and
---            its number
+-- ARGV[5+i]  owner token of KEYS[i], 22 bytes; if further fencing tokens may have been reserved,
+--            right behind it the highest one used, in decimal: those above it, but not the one
+--            granted, are given back; and if a place is given up with it, a space and its number
 --
--- Returns    the exceptions, in order of i: i if another owner has KEYS[i], -i if nobody has. Another owner's key is left as it is; one
---            that is gone was deleted or has lapsed, and goes to the next as if it had been freed: nobody else tells them. So does
---            one that is a turn that has lapsed. Behind them, "i TURN" for each lease that has become a turn.
+-- Returns    the exceptions, in order of i: i if another owner has KEYS[i], -i if nobody has.
+--            Another owner's key is left as it is; one that is gone was deleted or has lapsed, and
+--            goes to the next as if it had been freed: nobody else tells them. So does one that is
+--            a turn that has lapsed. Behind them, "i TURN" for each lease that has become a turn.
 --
--- Tells one place that its turn has come. If there is none, or if the lease stays held, it publishes on KEYS[i]:freed an empty
--- message for all who wait without a place.
+-- Tells one place that its turn has come. If there is none, or if the lease stays held, it
+-- publishes on KEYS[i]:freed an empty message for all who wait without a place.
 
 local n = #KEYS
 
--- The usual case first, and by few steps: one lease, for which no place waits, or whose first place lives. The rest of this script says
--- the same at length.
-if n == 1 and ARGV[1] == '0' and #ARGV[6] == 22 and (ARGV[2] ~= 'shard' or redis.REDIS_VERSION_NUM) then
+-- The usual case first, and by few steps: one lease, for which no place waits, or whose first place
+-- lives. The rest of this script says the same at length.
+if n == 1 and ARGV[1] == '0' and #ARGV[6] == 22 and
+	(ARGV[2] ~= 'shard' or redis.REDIS_VERSION_NUM) then
 	local key, cluster = KEYS[1], ARGV[2] == 'shard'
 	local value = redis.pcall('GET', key)
 	if type(value) == 'string' and string.sub(value, 1, 22) == ARGV[6] then
@@ -35,7 +38,8 @@ if n == 1 and ARGV[1] == '0' and #ARGV[6] == 22 and (ARGV[2] ~= 'shard' or redis
 		local number, inbox, turn = string.match(first, '^(%d+) ([%w_-]+) ([1-9]%d?000)$')
 		local heard
 		if number and not cluster then
-			heard = redis.pcall('PUBLISH', string.match(key, '^[^{]*{') .. inbox .. '}:inbox', number)
+			local channel = string.match(key, '^[^{]*{') .. inbox .. '}:inbox'
+			heard = redis.pcall('PUBLISH', channel, number)
 		elseif number then
 			heard = redis.pcall('SPUBLISH', key .. ':inbox:' .. inbox, number)
 		end
@@ -71,7 +75,8 @@ end
 
 setMode(ARGV[2])
 
--- Makes a lease the turn of the first live place, and returns how long that is in ms; or returns nil.
+-- Makes a lease the turn of the first live place, and returns how long that is in ms; or returns
+-- nil.
 local function pass(key)
 	for _ = 1, 500 do
 		local first = mode ~= '' and redis.pcall('ZPOPMIN', key .. ':waiters')[1]
@@ -86,8 +91,8 @@ local function pass(key)
 	end
 end
 
--- Frees lease i, and notes its turn among the answers if it becomes one. One that is gone is passed on alone: what MGET does not show
--- may be another program's key.
+-- Frees lease i, and notes its turn among the answers if it becomes one. One that is gone is passed
+-- on alone: what MGET does not show may be another program's key.
 local function free(answers, i, key, gone)
 	local turn = (not gone or redis.pcall('EXISTS', key) == 0) and pass(key)
 	if turn then
@@ -102,11 +107,13 @@ end
 local keep, inbox, mark, markTTL = tonumber(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 
 local function number(text)
-	return type(text) == 'string' and #text <= 16 and string.match(text, '^%d+$') and tonumber(text) or nil
+	local digits = type(text) == 'string' and #text <= 16 and string.match(text, '^%d+$')
+	return digits and tonumber(digits) or nil
 end
 
--- Gives back the tokens above used. The mark takes the place of KEY:ahead, which may have lapsed already, as the clock has reached
--- those that were used: it may be set back yet. What cannot be done, as the slot is moving, is left to lapse.
+-- Gives back the tokens above used. The mark takes the place of KEY:ahead, which may have lapsed
+-- already, as the clock has reached those that were used: it may be set back yet. What cannot be
+-- done, as the slot is moving, is left to lapse.
 local function giveBack(key, value, used)
 	local granted = number(string.match(value, '^[^\n]*\n(%d+)\n'))
 	if not granted then
@@ -114,7 +121,8 @@ local function giveBack(key, value, used)
 	end
 	local most = math.max(granted, used)
 	local text = string.format('%.0f', most)
-	local given, ahead = number(redis.pcall('GET', key .. ':fence')), number(redis.pcall('GET', key .. ':ahead'))
+	local given = number(redis.pcall('GET', key .. ':fence'))
+	local ahead = number(redis.pcall('GET', key .. ':ahead'))
 	if given and given > most then
 		redis.call('SET', key .. ':fence', text, 'KEEPTTL')
 	end
@@ -127,7 +135,8 @@ local function giveBack(key, value, used)
 	end
 	high = number(high)
 	if ahead and high and high < granted then
-		redis.call('SET', key .. ':ahead', text, 'KEEPTTL') -- the name has run ahead of the mark, which must not follow it
+		-- The name has run ahead of the mark, which must not follow it.
+		redis.call('SET', key .. ':ahead', text, 'KEEPTTL')
 		return
 	elseif not high and mode == 'shard' then
 		-- It may be on the way here, as this key was, and must not meet another one.

@@ -11,9 +11,10 @@
 -- Has those who wait for each of these ask: nobody has told them that the key was deleted, or
 -- overwritten. It is not renewed again.
 
--- A value that a neighbour has made huge is read whole here, and not sent. The answer ends the lease,
--- so that it happens once. STRLEN before each GET would need a further right and slow down every
--- heartbeat, and a neighbour who can write here can stall the server by a script all the same.
+-- A value that a neighbour has made huge is read whole here, and not sent. The answer ends the
+-- lease, so that it happens once. STRLEN before each GET would need a further right and slow down
+-- every heartbeat, and a neighbour who can write here can stall the server by a script all the
+-- same.
 
 local ttl = tonumber(ARGV[1])
 local values = redis.call('MGET', unpack(KEYS))

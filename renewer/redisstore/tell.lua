@@ -1,20 +1,24 @@
--- How a script tells those who wait for a lock. It stands in acquire.lua, renew.lua, release.lua and probe.lua, where these name
--- it, and which set its mode:
+-- How a script tells those who wait for a lock. It stands in acquire.lua, renew.lua, release.lua
+-- and probe.lua, where these name it, and which set its mode:
 --
 -- ''       there are no lines of waiters
 -- 'line'   there are, on one server
--- 'shard'  there are, on a cluster: messages stay in the lock's own shard, as far as the server can do so (Redis 7)
+-- 'shard'  there are, on a cluster: messages stay in the lock's own shard, as far as the server can
+--          do so (Redis 7)
 --
--- The line of a lock is a sorted set beside its lease, KEY:waiters. A member of it is a place, which belongs to a process and
--- the lock's name: "NUMBER INBOX TURN", where INBOX is whom to tell, NUMBER is what the place is called there, and TURN is how
--- many ms the place has to claim the lease when its turn comes. The score is when it came, by the server's clock in us.
+-- The line of a lock is a sorted set beside its lease, KEY:waiters. A member of it is a place,
+-- which belongs to a process and the lock's name: "NUMBER INBOX TURN", where INBOX is whom to tell,
+-- NUMBER is what the place is called there, and TURN is how many ms the place has to claim the
+-- lease when its turn comes. The score is when it came, by the server's clock in us.
 --
--- INBOX is a channel that one process alone subscribes to: on one server PREFIX{INBOX}:inbox, and on a cluster, where it must
--- be in the lock's slot, KEY:inbox:INBOX. A message there is the number of the place that is to ask for the lock now. It is no
--- owner token: a user who may only listen learns nothing by which a lease could be freed.
+-- INBOX is a channel that one process alone subscribes to: on one server PREFIX{INBOX}:inbox, and
+-- on a cluster, where it must be in the lock's slot, KEY:inbox:INBOX. A message there is the number
+-- of the place that is to ask for the lock now. It is no owner token: a user who may only listen
+-- learns nothing by which a lease could be freed.
 --
--- While a place has its turn, the lease is "turn", TURN and the place, a line each, and lives three times as long as the turn:
--- so it shows that the turn has lapsed, for as long as that takes to be noticed. The process that released the lease looks.
+-- While a place has its turn, the lease is "turn", TURN and the place, a line each, and lives three
+-- times as long as the turn: so it shows that the turn has lapsed, for as long as that takes to be
+-- noticed. The process that released the lease looks.
 
 local mode
 local counted = true -- whether the server knows how many hear a message
@@ -42,10 +46,11 @@ local function tell(key, place)
 	return type(heard) == 'number' and (heard > 0 or not counted)
 end
 
--- Takes a place, "NUMBER INBOX ", out of a lock's line, however long a turn it asked for when it came.
+-- Takes a place, "NUMBER INBOX ", out of a lock's line, however long a turn it asked for when it
+-- came.
 local function leaveLine(key, place)
-	redis.pcall('ZREM', key .. ':waiters', place .. '1000', place .. '2000', place .. '4000', place .. '8000', place .. '16000',
-		place .. '32000')
+	redis.pcall('ZREM', key .. ':waiters', place .. '1000', place .. '2000', place .. '4000',
+		place .. '8000', place .. '16000', place .. '32000')
 end
 
 -- Reports whether a lease is the turn of a place.
@@ -58,7 +63,8 @@ local function tellAll(key)
 	redis.call(publish, key .. ':freed', '')
 end
 
--- Has the first live place in a lock's line ask, which keeps its rank, and all who wait without a place.
+-- Has the first live place in a lock's line ask, which keeps its rank, and all who wait without a
+-- place.
 local function wake(key)
 	for _ = 1, mode ~= '' and 500 or 0 do
 		local first = redis.pcall('ZRANGE', key .. ':waiters', 0, 0)[1]
@@ -70,15 +76,16 @@ local function wake(key)
 	tellAll(key)
 end
 
--- Reports whether a lease is a turn that has lapsed, and how many ms of a turn are left; nil for any other value.
+-- Reports whether a lease is a turn that has lapsed, and how many ms of a turn are left; nil for
+-- any other value.
 local function lapsed(key, value)
 	local turn = string.match(value, '^turn\n(%d+)\n')
 	local left = turn and redis.call('PTTL', key) - 2 * tonumber(turn)
 	return left and left <= 0, left
 end
 
--- After a turn that has lapsed: the next places may be as dead as that one. Many are told at once, so that several dead ones cost the
--- others one turn; those who live ask, and get their ranks back.
+-- After a turn that has lapsed: the next places may be as dead as that one. Many are told at once,
+-- so that several dead ones cost the others one turn; those who live ask, and get their ranks back.
 local function passOver(key)
 	local heard = false
 	for _ = 1, 16 do

@@ -6,10 +6,10 @@
 -- ARGV[3]  time to live of the record, ms; or "0": remove the record and its term
 -- ARGV[4]  the data
 --
--- Returns  1 if this is the record now, be it that it was before, or if it was removed; or, and nothing is changed,
---          0 if a holder with a higher token has looked since,
---          -1 if the term is not there: it has lapsed, or never began,
---          -2 if the holder has written a record of a higher number, or another one of this number; or
+-- Returns  1 if this is the record now, be it that it was before, or if it was removed; or, and
+--          nothing is changed, 0 if a holder with a higher token has looked since, -1 if the term
+--          is not there: it has lapsed, or never began, -2 if the holder has written a record of a
+--          higher number, or another one of this number; or
 --          an error, and nothing is changed.
 --
 -- See look.lua for what a record looks like.

@@ -89,8 +89,8 @@ func TestMostWaitersDieAtOnce(t *testing.T) {
 	}
 }
 
-// A process in which each head leaves after 100 ms has its turn as often as the others, who wait for
-// as long as it takes, though a turn of all takes longer.
+// A process in which each head leaves after 100 ms has its turn as often as the
+// others, who wait for as long as it takes, though a turn of all takes longer.
 func TestAHeadThatLeavesAllTheTime(t *testing.T) {
 	t.Parallel()
 	const all, rounds = 10, 50

@@ -77,7 +77,8 @@ func (s *server) live(name string, now time.Duration) *tenure {
 		t.end(s.clock.when(t.until), false)
 		s.count(leftToLapse)
 		delete(s.keys, name)
-		if t.high > t.low { // no release has put what was used into the mark: the clock alone bars it
+		// no release has put what was used into the mark: the clock alone bars it
+		if t.high > t.low {
 			s.forgotten = max(s.forgotten, t.high)
 			s.beginEra(now)
 		}

@@ -33,8 +33,8 @@ func (t *tenure) String() string {
 		t.process, t.low, t.high, t.from, end)
 }
 
-// last is the highest token that bars later ones: a server that has lost a tenure does not know what
-// it had reserved.
+// last is the highest token that bars later ones: a server that has
+// lost a tenure does not know what it had reserved.
 func (t *tenure) last() int64 {
 	if t.disturbed {
 		return t.low

@@ -2,9 +2,9 @@ package simtest_test
 
 import "github.com/lockbeat/lockbeat/renewer"
 
-// fenceTokens are what a server knows of fencing tokens: a mark for all names, and for each name the
-// highest token that is reserved, as long as the clock has not reached it. The clock is in
-// microseconds.
+// fenceTokens are what a server knows of fencing tokens: a mark for
+// all names, and for each name the highest token that is reserved, as
+// long as the clock has not reached it. The clock is in microseconds.
 type fenceTokens struct {
 	faults faults
 	marks  [2]int64         // the highest token granted; the second is used by a fault alone

@@ -24,7 +24,8 @@ func (g *ledger) enter(key want, now time.Duration) {
 	g.wants[key].callers++
 }
 
-// leave notes that a caller waits no longer, and looks whether its process had to wait for too long.
+// leave notes that a caller waits no longer, and looks whether its
+// process had to wait for too long.
 func (g *ledger) leave(w *world, key want, got bool) {
 	now := w.now()
 	g.mu.Lock()
