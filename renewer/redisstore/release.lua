@@ -134,9 +134,9 @@ local function giveBack(key, value, used)
 		return
 	end
 	high = number(high)
-	if ahead and high and high < granted then
+	if high and high < granted and (ahead or given) then
 		-- The name has run ahead of the mark, which must not follow it.
-		redis.call('SET', key .. ':ahead', text, 'KEEPTTL')
+		redis.call('SET', key .. (ahead and ':ahead' or ':fence'), text, 'KEEPTTL')
 		return
 	elseif not high and mode == 'shard' then
 		-- It may be on the way here, as this key was, and must not meet another one.
