@@ -250,6 +250,48 @@ func TestTheCleanerLeavesTheRestToShutdown(t *testing.T) {
 	})
 }
 
+// What a sweeper frees while Shutdown begins is not asked for again, and no error if the store is
+// down from then on.
+func TestShutdownDoesNotAskForWhatASweeperHasFreed(t *testing.T) {
+	t.Parallel()
+	onCleaner(t, func(t *testing.T, c *cleaner, s *releases, _ *faults) {
+		c.disown(orphaned("a"), 0)
+		synctest.Wait()
+		c.collect() // while the request is under way
+		<-time.After(time.Second)
+		require.Len(t, s.asked(), 1)
+		s.setDown(errDown)
+		n, err := c.freeAll(t.Context(), t.Context())
+		require.Zero(t, n)
+		require.NoError(t, err)
+		require.Empty(t, s.asked())
+		require.Zero(t, c.count())
+	})
+}
+
+// What Shutdown has freed stays freed when the question of a sweeper fails behind it.
+func TestASweeperDoesNotUndoWhatShutdownHasFreed(t *testing.T) {
+	t.Parallel()
+	onCleaner(t, func(t *testing.T, c *cleaner, s *releases, _ *faults) {
+		s.setDown(errDown)
+		s.took = time.Second
+		c.disown(orphaned("a"), 0)
+		synctest.Wait()
+		c.collect() // while the request is under way
+		s.setDown(nil)
+		s.took = time.Millisecond
+		again, _ := c.ask(t.Context(), c.left)
+		require.Empty(t, again)
+		<-time.After(2 * time.Second)
+		require.Len(t, s.asked(), 2)
+		s.setDown(errDown)
+		n, err := c.close(t.Context())
+		require.Zero(t, n)
+		require.NoError(t, err)
+		require.Empty(t, s.asked())
+	})
+}
+
 // What freeAll gives up is reported once, and after close a key is freed by the caller that disowns
 // it.
 func TestTheCleanerAfterItsEnd(t *testing.T) {

@@ -68,10 +68,12 @@ func TestShutdownDoesNotMissAKeyThatIsBeingDisowned(t *testing.T) {
 					leave(s, p, k)
 				}()
 				synctest.Wait() // it is being disowned
+				require.NotEmpty(t, s.Owner("a"))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				require.NoError(t, k.Shutdown(ctx))
-				assert.Len(t, s.Calls(script.Release), 1, "its key is not free")
+				// A sweeper may have asked for it already, and Shutdown asks once more.
+				assert.Empty(t, s.Owner("a"), "its key is not free")
 				require.NotNil(t, <-left)
 			})
 		})

@@ -97,7 +97,7 @@ func (c *cleaner) giveUp(orphans []*orphan) {
 // ask asks the store once to delete orphans, for Shutdown or after it. It returns which must be
 // tried again, and why.
 func (c *cleaner) ask(ctx context.Context, left []*orphan) (again []*orphan, failure error) {
-	for batch := range slices.Chunk(left, freeMost) {
+	for batch := range slices.Chunk(c.notFreed(left), freeMost) {
 		c.mu.Lock()
 		questions := holds(batch, c.clock.Now())
 		c.mu.Unlock()
@@ -116,6 +116,14 @@ func (c *cleaner) ask(ctx context.Context, left []*orphan) (again []*orphan, fai
 		}
 	}
 	return again, failure
+}
+
+// notFreed are those orphans that no sweeper has freed meanwhile: its last question may have been
+// answered after collect.
+func (c *cleaner) notFreed(orphans []*orphan) []*orphan {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(orphans), func(o *orphan) bool { return o.done })
 }
 
 // settled books an answer to the request of Shutdown, and reports whether no other is needed.
