@@ -180,10 +180,10 @@ local function again(lease, value)
 	end
 	local left = redis.call('PTTL', lease)
 	if proposed == '' or proposed == fence then
-		-- The reply to an earlier try was lost. Same token, so that it is one grant.
-		if left < tonumber(ttl) then
-			redis.call('PEXPIRE', lease, ttl)
-		end
+		-- The reply to an earlier try was lost. Same token, so that it is one grant. It is written
+		-- also if that changes nothing: a WAIT behind this goes by the last write of the
+		-- connection, and the earlier try may have been on another one.
+		redis.call('PEXPIRE', lease, math.max(left, tonumber(ttl)))
 		return tonumber(fence)
 	end
 	return nil, math.max(left, tonumber(ttl)) -- never shortened, though written anew

@@ -94,6 +94,34 @@ func TestAGrantThatNoReplicaConfirms(t *testing.T) {
 	require.ErrorContains(t, g.Err, "1 of 2 within 100ms")
 }
 
+// A claim of a lease that its owner has already is confirmed anew, also if the lease need not live
+// longer for it: the replicas may have confirmed all that was written before, or never the grant.
+func TestARepeatedClaimIsConfirmedAnew(t *testing.T) {
+	t.Parallel()
+	primary, replica, s := withReplica(t)
+	store := s.store(t, redisstore.Replicas(1))
+	mine(t, store, claim("confirmed", "a", time.Minute))
+	require.Eventually(t, func() bool {
+		info, err := primary.Do("INFO", "replication").ToString()
+		_, offset, _ := strings.Cut(info, "master_repl_offset:")
+		offset, _, _ = strings.Cut(offset, "\r\n")
+		return err == nil && strings.Contains(info, ",offset="+offset+",")
+	}, patience, time.Millisecond, "the replica confirms all")
+	require.NoError(t, replica.Stop())
+	g := acquire(t, store, claim("confirmed", "a", time.Second))
+	require.ErrorIs(t, g.Err, redisstore.ErrReplicas)
+
+	g = acquire(t, store, claim("unconfirmed", "a", 3*time.Second))
+	require.ErrorIs(t, g.Err, redisstore.ErrReplicas)
+	other := s.store(t, redisstore.Replicas(1)) // its connections have written nothing
+	g = acquire(t, other, claim("unconfirmed", "a", time.Second))
+	require.ErrorIs(t, g.Err, redisstore.ErrReplicas)
+
+	require.NoError(t, replica.Cont())
+	mine(t, other, claim("unconfirmed", "a", time.Minute))
+	assert.True(t, has(t, replica, "unconfirmed"))
+}
+
 // What asynchronous replication costs: a lock that the primary granted while its replica was
 // cut off is not known when that takes over. The next owner gets it at once, with a higher
 // token, while the first believes in it. With Replicas it would not have been granted.
