@@ -11,8 +11,9 @@ import (
 )
 
 // mostProcesses is how many processes a crowd has at most. Of a larger one each process has several
-// members, with clients and keepers of their own: the ring, Lockbeat and its peers alike.
-const mostProcesses = 64
+// members, with clients and keepers of their own: the ring, Lockbeat and its peers alike. With 64
+// processes on two cores the caches are cold at each turn, which the ring pays for as well.
+const mostProcesses = 8
 
 // memberPool is the processes whose members contend, started once for all rounds: a round costs
 // no start of a process, and the contestants can take turns at it.
