@@ -44,9 +44,7 @@ func listening(t testing.TB, store renewer.Store) {
 func stand(t testing.TB, store renewer.Store, letter string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		g := acquire(t, store, queue(letter))
-		require.Equal(t, renewer.StatusTaken, g.Status)
-		return g.Queued
+		return acquire(t, store, queue(letter)).Queued // which only one who is refused is
 	}, patience, time.Millisecond)
 }
 

@@ -97,7 +97,7 @@ var engineFaults = []engineFault{
 			"(1-drift)/(1+drift)) - map[bool]time.Duration{false: time.Millisecond}[PLANTED]",
 		},
 	}},
-	{"an unanswered acquire is not freed", []kind{lapsed, leftover}, []edit{
+	{"an unanswered acquire is not freed", []kind{lapsed, leftover, wasted}, []edit{
 		{
 			"acquire.go", "if c.unsettled != 0 || place != 0 {",
 			"if (c.unsettled != 0 || place != 0) && !PLANTED {",
