@@ -103,8 +103,17 @@ func (b *inbox) channel(name string) string {
 	return b.single
 }
 
-// enable notes that the server lets places stand in line.
-func (b *inbox) enable() { b.able.Store(true) }
+// enable notes that the server lets places stand in line, also for those who wait already.
+func (b *inbox) enable() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.able.Store(true)
+	for _, w := range b.names {
+		if len(w.watches) > 0 {
+			b.receive(w)
+		}
+	}
+}
 
 // present notes the places of claims that are about to be sent, where a mailbox is open. It reports
 // whether any may be.
@@ -261,9 +270,7 @@ func (b *inbox) watch(name string, wake func(error)) (stop func()) {
 	defer b.mu.Unlock()
 	w := b.waitingFor(name)
 	w.watches = append(slices.Clone(w.watches), one)
-	if w.mailbox == nil && b.wanted.Load() {
-		w.mailbox = b.use(name)
-	}
+	b.receive(w)
 	missed := w.missed
 	w.missed = false
 	switch {
@@ -314,6 +321,14 @@ func (b *inbox) listen(w *waiting) {
 			one.deafen = b.subscriber.Watch(freedChannel(b.prefix, w.name),
 				func(_ string, err error) { one.call(err) })
 		}
+	}
+}
+
+// receive gives those who wait for a lock its mailbox, if places can stand in line and any claim
+// has asked for one. Under mu.
+func (b *inbox) receive(w *waiting) {
+	if w.mailbox == nil && b.able.Load() && b.wanted.Load() {
+		w.mailbox = b.use(w.name)
 	}
 }
 

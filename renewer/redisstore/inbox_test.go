@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -79,6 +80,27 @@ func TestAMailboxThatFails(t *testing.T) {
 	require.Equal(t, renewer.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
 	w.await(t, "its turn")
 	require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
+}
+
+// A caller who has waited since before the server said what it lets the store do stands in line as
+// well.
+func TestAWatchBeforeTheServerHasAnswered(t *testing.T) {
+	t.Parallel()
+	redis, s := startReal(t)
+	mine(t, s.store(t), claim("a", "a", minuteTTL))
+	client := s.client(t)
+	require.NoError(t, redis.Stop())
+	store, err := redisstore.New(client)
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, store.Acquire(ctx, []renewer.Claim{queue("b")})[0].Err, context.Canceled)
+	w := newWatch(store, "a")
+	defer w.stop()
+	require.NoError(t, redis.Cont())
+	w.await(t, "set up")
+	stand(t, store, "b")
 }
 
 // A mailbox stays open for a moment after the last watch, so that the next caller has its place at

@@ -195,12 +195,7 @@ var noOwner = strings.Repeat(" ", renewer.OwnerLen)
 // A call of wake that has begun when stop is called may still run
 // when stop returns. Both may be called from wake.
 func (s *Store) Watch(name string, wake func(error)) (stop func()) {
-	if s.inbox.able.Load() {
-		return s.inbox.watch(name, wake)
-	}
-	return s.subscriber.Watch(freedChannel(s.codec.prefix, name), func(_ string, err error) {
-		wake(err)
-	})
+	return s.inbox.watch(name, wake)
 }
 
 // Close ends the subscription that [Store.Watch] uses, and what New still asks; watches hear of it
