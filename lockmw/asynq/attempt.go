@@ -129,7 +129,7 @@ func (a *attempt) try(ctx context.Context) (ran bool, err error) {
 func (a *attempt) begin(ctx context.Context) error {
 	a.leaveSlot()
 	a.grantedInLine()
-	return a.work(ctx)
+	return a.work(context.WithValue(ctx, taskKey{}, a.task))
 }
 
 // policy is what to do when another caller has the lock. A task that waits by default, or on its

@@ -15,8 +15,8 @@ import (
 // it. The lock is also the task type's own, so that types never share one,
 // unless [SharedKey] is given. See the package's text for the outcomes.
 //
-// fn gets a context that ends when asynq's does or when the lock is lost. A payload that
-// can't be decoded makes an error that is [ErrPayload], an empty or too long key one
+// fn gets a context that ends when asynq's does or when the lock is lost; [Task] has the task. A
+// payload that can't be decoded makes an error that is [ErrPayload], an empty or too long key one
 // that is [renewer.ErrName]; asynq archives the task, and the lock's store is not asked.
 // The handler may be called concurrently, and then calls key and fn concurrently.
 //
