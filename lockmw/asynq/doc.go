@@ -54,6 +54,11 @@
 //     below that, such as renewer.DefaultTTL (15 s), and leave renewer.Config.CancelGrace at 0.
 //   - Shut the server down first, the keeper afterwards.
 //
-// [RunScheduler] runs one of asynq's schedulers on one process of many. docs/asynq.md has more on
-// last attempts, times, task types and schedulers.
+// # Schedules
+//
+// [RunScheduler] runs one of asynq's schedulers on one process of many; the ticks in a change of
+// process are lost. For a schedule that must lose none, [EnqueueOnce] enqueues exactly one task a
+// tick from a job of package cronmw.
+//
+// docs/asynq.md has more on groups, last attempts, times, task types and schedules.
 package asynqmw

@@ -98,3 +98,37 @@ func ExampleNotRunError() {
 	// true true
 	// false
 }
+
+// The job of a tick may run again, after a failure or on another node: the tick's task is enqueued
+// once.
+func ExampleEnqueueOnce() {
+	redis, err := embedded.Start() // in production a server
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer redis.Close()
+	client := asynq.NewClient(asynq.RedisClientOpt{Addr: redis.Addr()})
+	defer func() { _ = client.Close() }()
+	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: redis.Addr()})
+	defer func() { _ = inspector.Close() }()
+
+	due := time.Date(2026, 1, 1, 2, 0, 0, 0, time.UTC) // of the tick, the same on every node
+	for range 3 {
+		task := asynq.NewTask("report", nil)
+		if err := asynqmw.EnqueueOnce(context.Background(), client, "nightly", due,
+			task); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	tasks, err := inspector.ListPendingTasks("default")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, task := range tasks {
+		fmt.Println(task.ID)
+	}
+	// Output: report:nightly:20260101T020000Z
+}

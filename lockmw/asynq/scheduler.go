@@ -42,8 +42,12 @@ func Settle(d time.Duration) SchedulerOption {
 
 // RunScheduler runs an asynq scheduler in one of all the processes that call it with the same
 // name: the leader. The others stand by, so that each task is enqueued once a tick however
-// many processes have the schedule, and takes over in a moment when the leader returns, or
-// after renewer.Config.TTL when it has died. See the package's text for the ticks in between.
+// many processes have the schedule. One takes over in a moment when the leader returns, or
+// after renewer.Config.TTL when it has died.
+//
+// It is for the schedules that an asynq scheduler has anyway, where a tick in a change of leader
+// may be lost. A schedule that must lose none belongs in a job of package cronmw, which takes its
+// ticks one by one and calls [EnqueueOnce].
 //
 // build returns a scheduler with its entries registered, and is called anew each time that this
 // process is elected, since an asynq scheduler can't be started twice. It is shut down when ctx
