@@ -17,20 +17,21 @@ import (
 // unless asynq.Retention says otherwise.
 const DefaultOnceRetention = 24 * time.Hour
 
-// EnqueueOnce enqueues the task of a job's tick, which was due at that instant, if no call has done
-// so before, on whichever node. It returns nil if the task is there, and may be called again after
-// any error, since asynq refuses a second task of the same ID: [OnceID]. So a job whose ticks are
-// tried again until they succeed, as by package cronmw, enqueues exactly one task a tick.
+// EnqueueOnce enqueues the task of a job's tick unless a call has done so before, on this node or
+// another. due is the instant at which the tick was due, the same on every node. It returns nil if
+// the task is there, and may be called again after any error: asynq refuses a second task with the
+// same ID, [OnceID]. So a job of package cronmw that calls it enqueues exactly one task a tick,
+// even if the job runs again for that tick.
 //
-// asynq knows the ID as long as it has the task: until asynq.Retention has passed since it was done,
-// [DefaultOnceRetention] unless opts say otherwise (those of asynq.NewTask don't count), or 90 days
-// if it was archived. Let that exceed the time after which a tick may still be tried again. The ID
-// is free as soon as the task is deleted, and when [Requeue] puts a copy in its place. Each queue
-// has IDs of its own.
+// The ID is taken for as long as asynq has the task. That is until its asynq.Retention is over,
+// which begins when it is done: [DefaultOnceRetention] unless opts say otherwise (what
+// asynq.NewTask was given does not count). An archived task keeps it for 90 days at most. A task
+// that is deleted, or that [Requeue] has put a copy in the place of, keeps it no longer. Let the
+// Retention exceed the time in which a tick may be tried again. Each queue has IDs of its own.
 //
 // The error is [renewer.ErrConfig] if the client, the task, the job or the instant is missing, or
-// if opts have asynq.TaskID, asynq.Unique or asynq.Group, which a task made by asynq.NewTask must
-// not have either. Otherwise it is asynq's. It may be called concurrently.
+// if opts have asynq.TaskID, asynq.Unique or asynq.Group. The task must not have been given Unique
+// or Group by asynq.NewTask either. Any other error is asynq's. It may be called concurrently.
 func EnqueueOnce(
 	ctx context.Context, client *asynq.Client, job string, due time.Time, task *asynq.Task,
 	opts ...asynq.Option,

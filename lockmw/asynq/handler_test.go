@@ -78,6 +78,18 @@ func TestErrorsOfUnusableTasks(t *testing.T) {
 	require.NotErrorIs(t, err, renewer.ErrName)
 	var syntax *json.SyntaxError
 	require.ErrorAs(t, err, &syntax)
+	own := errors.New("no such schema")
+	h = asynqmw.Handle(k, func(order) string {
+		t.Error("the key of what can't be decoded")
+		return "u1"
+	}, func(context.Context, order) error { return nil },
+		asynqmw.Codec(func([]byte, any) error { return own }))
+	err = h.ProcessTask(t.Context(), task("{}"))
+	require.ErrorIs(t, err, asynqmw.ErrPayload)
+	require.ErrorIs(t, err, asynq.SkipRetry)
+	require.ErrorIs(t, err, own)
+	require.ErrorContains(t, err, `unusable task of type "order": it is no asynqmw_test.order: no`)
+	h = asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil })
 	err = h.ProcessTask(t.Context(), task("{}"))
 	require.ErrorIs(t, err, renewer.ErrName)
 	require.ErrorIs(t, err, asynq.SkipRetry)
