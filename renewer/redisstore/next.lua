@@ -42,7 +42,7 @@ local total, woken, _, missing, last = readWoken()
 if total >= most then
 	return {n}
 end
-local first
+local first, missed
 each(function(other)
 	local queue = queueOf(other)
 	local lost = missing[queue] or 0
@@ -50,12 +50,18 @@ each(function(other)
 	local patient = lost == 0 or now - last[queue] > lost * second
 	if not woken[other] and other ~= task and patient then
 		first = other
+	elseif woken[other] == 'missing' and now - last[queue] > 10 * second then
+		missed = missed or other
 	end
 	return first
 end)
-if not first then
+if not first and not missed then
 	return {n}
 end
-redis.call('HSET', KEYS[4], first, nowText)
+-- If there is no other, one that did not come is told again, as it may be gone. No task waits for
+-- it: it is noted as one that was told a second ago.
+local at = first and nowText or string.format('%.0f', now - second)
+first = first or missed
+redis.call('HSET', KEYS[4], first, at)
 redis.call('PEXPIRE', KEYS[4], ARGV[3])
 return {n, first}

@@ -222,6 +222,21 @@ func TestTasksThatDontCome(t *testing.T) {
 
 		t.Log("one that comes late has its place still")
 		assert.Equal(t, ask, arrive(t, store, waiting(task("0"))))
+
+		t.Log("where no other is in line it is told again, as it may be gone, and no task waits for it")
+		s.ok(t, "DEL", tasksA, slotA, wokenA)
+		for i, one := range []renewer.Task{task("0"), task("1")} {
+			require.Equal(t, i, arrive(t, store, arrival(one)))
+		}
+		late(9*time.Second, task("0"), task("1"))
+		assert.Equal(t, nobody(2), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
+		late(11*time.Second, task("0"), task("1"))
+		assert.Equal(t, wakes(2, task("0")), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, nobody(2), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, ask, arrive(t, store, waiting(task("new"))))
+		s.ok(t, "DEL", slotA)
+		assert.Equal(t, wakes(1, task("1")), nextTask(t, store, renewer.TaskGone, task("0")))
+		assert.Equal(t, nobody(0), nextTask(t, store, renewer.TaskGone, task("1")))
 	})
 }
 
