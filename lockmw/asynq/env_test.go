@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(processEnv); text != "" {
 		os.Exit(beProcess(text))
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, redistest.Lingering()...)
 }
 
 const (

@@ -28,6 +28,7 @@ type inLine struct {
 	tries   int    // since then
 	refused bool   // it was refused once
 	ran     bool   // it got the lock
+	without bool   // the line could not be asked: the task is as one without a line
 	copyID  string // of the task that goes back in its place; "" for itself
 	letGo   func() // ends its hold on the slot of the key; nil without
 }
@@ -42,9 +43,12 @@ func newInLine(ctx context.Context, l *line) inLine {
 	return inLine{line: l, task: renewer.Task{Queue: queue, ID: id}}
 }
 
+// stands reports whether the task goes by a line.
+func (in *inLine) stands() bool { return in.line != nil && !in.without }
+
 // mayPark reports whether the task goes back to a place in line if it is refused: on its last
 // attempt as a copy.
-func (a *attempt) mayPark() bool { return a.inLine.line != nil && !a.mustWait() && !a.skip }
+func (a *attempt) mayPark() bool { return a.inLine.stands() && !a.mustWait() && !a.skip }
 
 // waitInSlot is for how long the task waits in its slot, at most left.
 func (a *attempt) waitInSlot(left time.Duration) time.Duration {
@@ -64,12 +68,12 @@ func (a *attempt) waitInSlot(left time.Duration) time.Duration {
 func (a *attempt) standInLine(ctx context.Context) error {
 	in := &a.inLine
 	switch {
-	case in.line == nil || a.skip || in.asks:
+	case !in.stands() || a.skip || in.asks:
 		return nil
 	case a.mustWait() && a.inSlot:
 		in.asks = true
 		if _, err := in.arrive(ctx, a.name, in.task, renewer.Task{}, true, true); err != nil {
-			in.line = nil
+			in.without = true
 			return nil //nolint:nilerr // it does without
 		}
 		in.letGo = in.keepSlot(a.name, in.task, true)
@@ -78,11 +82,13 @@ func (a *attempt) standInLine(ctx context.Context) error {
 		return nil
 	}
 	wait := (a.few || a.wait > 0) && a.takeSlot()
-	ahead, err := in.arrive(ctx, a.name, in.task, in.copied(a.last), wait, false)
+	task := in.task
+	instead := in.copied(a.last)
+	ahead, err := in.arrive(ctx, a.name, in.task, instead, wait, false)
 	switch {
 	case err != nil:
 		a.leaveSlot()
-		in.line = nil
+		in.without, in.task = true, task
 		return nil //nolint:nilerr // its server has not answered: it does without
 	case ahead >= 0:
 		a.leaveSlot()
@@ -111,7 +117,7 @@ func (in *inLine) copied(last bool) (original renewer.Task) {
 // queue, and otherwise reports whether it asks once more where it stands.
 func (a *attempt) refusedInLine(ctx context.Context, err error) (again bool, back error) {
 	in := &a.inLine
-	if in.line == nil || a.skip {
+	if !in.stands() || a.skip {
 		return false, nil
 	}
 	waited := in.letGo != nil
@@ -130,7 +136,7 @@ func (a *attempt) refusedInLine(ctx context.Context, err error) (again bool, bac
 		} else if in.asks {
 			in.left(a.name, in.task)
 		}
-		in.line = nil
+		in.without = true
 		return false, nil
 	case waited || in.tries > mostTries:
 		in.left(a.name, in.task)
@@ -146,12 +152,13 @@ func (a *attempt) refusedInLine(ctx context.Context, err error) (again bool, bac
 func (a *attempt) grantedInLine() {
 	a.stopKeeping()
 	a.inLine.ran = true
-	if a.inLine.line != nil && a.inLine.asks {
+	if a.inLine.stands() && a.inLine.asks {
 		a.inLine.granted(a.name, a.inLine.task)
 	}
 }
 
-// overInLine is for a task that has tried, and has released the lock if it had it.
+// overInLine is for a task that has tried, and has released the lock if it had it. Where the line
+// could not be asked, it may have a place there all the same.
 func (a *attempt) overInLine() {
 	if a.inLine.line != nil && a.inLine.ran {
 		a.inLine.over(a.name, a.inLine.task)

@@ -168,12 +168,18 @@ func (l *line) next(name string, what renewer.TaskEvent, task renewer.Task) {
 	}()
 }
 
-// wakeNext is next, and waits. It returns what the line said last.
+// wakeNext is next, and waits. It returns what the line said last. If the store can't be asked, as
+// while the slot of a cluster is moving, the process looks at the line again later: no other event
+// may come by which the next task would be woken.
 func (l *line) wakeNext(
 	name string, what renewer.TaskEvent, task renewer.Task,
 ) (next renewer.NextTask, err error) {
 	for range mostGone {
 		next, err = l.keeper.NextTask(context.Background(), name, what, task)
+		if err != nil && !errors.Is(err, renewer.ErrRejected) &&
+			!errors.Is(err, renewer.ErrShutdown) {
+			l.checkLater(name)
+		}
 		if err != nil || next.Parked == 0 {
 			return next, err
 		}
