@@ -34,7 +34,7 @@ end
 
 -- One more is on its way where the lock was found free: those before took longer to come than the
 -- lock was held.
-local most = redis.call('EXISTS', KEYS[1]) == 0 and 2 or what == 'over' and 1 or 2
+local most = redis.call('EXISTS', KEYS[1]) == 0 and 2 or 1
 if waits and (what ~= 'over' or most == 1) then
 	return {n}
 end

@@ -153,8 +153,9 @@ func TestNextScript(t *testing.T) {
 		assert.Zero(t, s.number(t, "EXISTS", slotA))
 		s.pttl(t, wokenA, 10*minute, 15*minute)
 
-		t.Log("while the lock is held and one is on its way, no other is woken at a release")
+		t.Log("while the lock is held and one is on its way, no other is woken")
 		assert.Equal(t, nobody(5), nextTask(t, store, renewer.TasksOver, task("0")))
+		assert.Equal(t, nobody(5), nextTask(t, store, renewer.TaskGranted, task("0")))
 
 		t.Log("it does not come any more: the one behind it is")
 		assert.Equal(t, wakes(4, task("3")), nextTask(t, store, renewer.TaskGone, task("2")))
