@@ -2,6 +2,7 @@ package asynqmw_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -82,6 +83,36 @@ func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 		release()
 		f.awaitRuns(3, 3*time.Second) // their own return takes longer
 		assert.Equal(t, first, f.record.runs[0])
+	})
+}
+
+// The next task has its place, but its worker is slow to put it back: it can't be run until then.
+// It used to be given up after 16 ms, and came back when the keeper's TTL was over.
+func TestTasksInLineThatAreSlowToGoBack(t *testing.T) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, queues, locks *env) {
+		release := hold(t, locks.keeper(), "u1")
+		f := &fleet{env: queues, locks: locks, record: newRecord()}
+		h := asynqmw.Handle(locks.keeper(), byUser, func(ctx context.Context, o order) error {
+			defer f.record.begin(ctx, o.User)()
+			return nil
+		}, asynqmw.InLine(queues.inspector))
+		parked := make(chan struct{})
+		f.serve(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			err := h.ProcessTask(ctx, task)
+			if _, refused := errors.AsType[*asynqmw.NotRunError](err); refused {
+				close(parked) // once
+				work(ctx, 100*time.Millisecond)
+			}
+			return err
+		}), asUsers(8))
+		waits := f.enqueue("u1")
+		locks.awaitSlot("u1")
+		next := f.enqueue("u1")
+		<-parked
+		release()
+		f.awaitRuns(2, 3*time.Second)
+		assert.Equal(t, []string{waits, next}, f.record.runs)
 	})
 }
 

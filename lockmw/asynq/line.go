@@ -30,8 +30,9 @@ const (
 	// mostGone bounds how many of those that are to be woken may turn out to be gone.
 	mostGone = 16
 	// settleTries and settlePause: a task whose handler has just returned is active until asynq
-	// has put it back, which takes it some milliseconds.
-	settleTries = 8
+	// has put it back, which takes it some milliseconds, and on a busy machine longer. Each pause
+	// is twice the one before, half a second in all.
+	settleTries = 9
 	settlePause = 2 * time.Millisecond
 )
 
@@ -199,7 +200,7 @@ func (l *line) wakeNext(
 // wake has asynq run a task now. It reports false if there is no such task any more, or if it has
 // run, or was archived by hand: RunTask would run it all the same.
 func (l *line) wake(task renewer.Task) bool {
-	for range settleTries {
+	for i := range settleTries {
 		info, err := l.inspector.GetTaskInfo(task.Queue, task.ID)
 		switch {
 		case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
@@ -214,7 +215,7 @@ func (l *line) wake(task renewer.Task) bool {
 		case asynq.TaskStateCompleted, asynq.TaskStateArchived:
 			return false
 		case asynq.TaskStateActive:
-			<-time.After(settlePause) // bounded, and in no caller's way
+			<-time.After(settlePause << i) // bounded, and in no caller's way
 		default: // it is on its way
 			return true
 		}
