@@ -178,7 +178,7 @@ func (a *attempt) takeSlot() bool {
 func (a *attempt) share() share {
 	switch {
 	case a.mayPark() && a.client != nil:
-		return allOfIt
+		return halfAgain
 	case a.mayPark() || !a.few:
 		return manyOfAKey
 	default:

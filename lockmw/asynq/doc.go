@@ -46,8 +46,9 @@
 //     whatever error it returns. So one of them for each key and server waits in its
 //     worker's slot, for as long as it has time. The others are archived, and it is
 //     too when its time is up. With [Requeue] a copy goes to the queue instead.
-//   - At most half of a server's workers wait for locks, so that tasks whose
-//     locks are free find a worker. The other tasks go back to their queues.
+//   - At most half of a server's workers wait for locks, or three quarters with [InLine] and
+//     [Requeue], so that tasks whose locks are free find a worker. The other tasks go back to
+//     their queues.
 //   - Without [InLine], tasks that went back come again in no order, and at most a few of a key
 //     find a place in each second. So a key's lock is idle between short tasks.
 //   - asynq gives a task to another worker when it has not heard of the first for 30 s. Take a TTL

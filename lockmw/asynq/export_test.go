@@ -17,6 +17,11 @@ func (s Slots) Take(k *renewer.Keeper, name string, last, few bool) bool {
 	return s.take(waitingFor{keeper: k, name: name, last: last}, of)
 }
 
+// TakeInLine lets a task wait for a name that stands in line.
+func (s Slots) TakeInLine(name string) bool {
+	return s.take(waitingFor{name: name}, halfAgain)
+}
+
 // Leave ends such a wait.
 func (s Slots) Leave(k *renewer.Keeper, name string, last bool) {
 	s.leave(waitingFor{keeper: k, name: name, last: last})

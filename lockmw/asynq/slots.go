@@ -7,10 +7,15 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// slots bounds how many of a server's workers wait for locks, so that tasks whose locks are free
-// find a worker. Its invariant: at most half of the workers wait, and at most one of them for a
-// key on a task's last attempt. Room is kept for last attempts, since asynq archives those that
-// may not wait; one may always wait, even at the only worker.
+// slots bounds how many of a server's workers wait for locks, so that tasks
+// whose locks are free find a worker. Its invariant: at most half of the workers
+// wait, or three quarters if tasks in line do, and at most one of them for a key
+// on a task's last attempt. Room is kept for last attempts, since asynq archives
+// those that may not wait; one may always wait, even at the only worker.
+//
+// Of tasks in line one of a key waits, on all servers. Where tasks have the locks, no more of them
+// wait than run: half of all workers at most, but more than half of one server's. One that finds no
+// room goes back, and leaves its lock idle until it is there again. So half as many again may wait.
 //
 // It may be used concurrently.
 type slots struct {
@@ -42,13 +47,13 @@ func newSlots(concurrency int) *slots {
 	}
 }
 
-// share is how much of the half tasks take that are not on their last attempt.
+// share is how much room tasks take that are not on their last attempt.
 type share uint8
 
 const (
 	fewOfAKey  share = iota // what is left to last attempts is left free, and to other keys
 	manyOfAKey              // what is left to last attempts is left free
-	allOfIt                 // for handlers whose last attempts don't wait, by Requeue
+	halfAgain               // tasks in line whose last attempts don't wait, by Requeue
 )
 
 // take counts a task in if there is room. It reports whether there is.
@@ -74,10 +79,10 @@ func (s *slots) room(what waitingFor, of share) bool {
 		return s.waiting[what] == 0 && (s.all < s.half || s.last == 0)
 	}
 	switch {
+	case of == halfAgain:
+		return s.all < s.half+s.half/2
 	case s.all >= s.half:
 		return false
-	case of == allOfIt:
-		return true
 	default:
 		return s.all-s.last < s.spare() && (of == manyOfAKey || s.waiting[what] < s.few)
 	}

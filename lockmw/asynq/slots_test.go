@@ -25,13 +25,14 @@ func TestHowManyTasksWaitInSlots(t *testing.T) {
 		few       int // of one key, by default
 		all       int // with those on their last attempt, once the spare ones wait
 		lastAlone int // of those, where no other task waits
+		inLine    int // tasks in line, whose last attempts don't wait
 	}{
-		{workers: 1, spare: 0, few: 0, all: 1, lastAlone: 1},
-		{workers: 2, spare: 1, few: 1, all: 2, lastAlone: 1},
-		{workers: 4, spare: 1, few: 1, all: 2, lastAlone: 2},
-		{workers: 8, spare: 3, few: 1, all: 4, lastAlone: 4},
-		{workers: 20, spare: 7, few: 2, all: 10, lastAlone: 10},
-		{workers: 100, spare: 37, few: 12, all: 50, lastAlone: 50},
+		{workers: 1, spare: 0, few: 0, all: 1, lastAlone: 1, inLine: 0},
+		{workers: 2, spare: 1, few: 1, all: 2, lastAlone: 1, inLine: 1},
+		{workers: 4, spare: 1, few: 1, all: 2, lastAlone: 2, inLine: 3},
+		{workers: 8, spare: 3, few: 1, all: 4, lastAlone: 4, inLine: 6},
+		{workers: 20, spare: 7, few: 2, all: 10, lastAlone: 10, inLine: 15},
+		{workers: 100, spare: 37, few: 12, all: 50, lastAlone: 50, inLine: 75},
 	} {
 		t.Run(fmt.Sprint(c.workers, " workers"), func(t *testing.T) {
 			t.Parallel()
@@ -65,6 +66,15 @@ func TestHowManyTasksWaitInSlots(t *testing.T) {
 				s.Leave(nil, "u1", false)
 			}
 			assert.Zero(t, s.Names())
+
+			s = asynqmw.NewSlots(c.workers)
+			inLine := 0
+			for i := range c.workers {
+				if s.TakeInLine(each(i)) {
+					inLine++
+				}
+			}
+			assert.Equal(t, c.inLine, inLine)
 		})
 	}
 	assert.Equal(t, runtime.NumCPU()/2 > 0, asynqmw.NewSlots(0).Take(nil, "u1", false, true),
