@@ -10,8 +10,8 @@ import (
 
 const (
 	// DefaultTaskCheckInterval is how often an idle server looks for tasks unless its
-	// asynq.Config says otherwise: every 20 ms, where asynq's own default is a second.
-	DefaultTaskCheckInterval = 20 * time.Millisecond
+	// asynq.Config says otherwise: every 10 ms, where asynq's own default is a second.
+	DefaultTaskCheckInterval = 10 * time.Millisecond
 	// DefaultDelayedTaskCheckInterval is how often a server looks for tasks whose delay is over
 	// unless its asynq.Config says otherwise: every second, where asynq's own default is 5 s.
 	DefaultDelayedTaskCheckInterval = time.Second
@@ -24,7 +24,7 @@ const (
 //
 // TaskCheckInterval is [DefaultTaskCheckInterval] and DelayedTaskCheckInterval is
 // [DefaultDelayedTaskCheckInterval] where they are not set: asynq's own are too slow for tasks that
-// wait for locks. An idle server then asks Redis about 50 times a second for each of its queues, in
+// wait for locks. An idle server then asks Redis about 90 times a second for each of its queues, in
 // place of once or twice: docs/asynq.md has the price, and when to choose a longer interval.
 //
 // Configuring twice changes nothing more. What is set afterwards replaces what is decorated, and a
