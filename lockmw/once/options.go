@@ -44,6 +44,7 @@ type settings struct {
 	operation string
 	waiters   int
 	input     string
+	recorder  Recorder
 	marshal   func(any) ([]byte, error)
 	unmarshal func([]byte, any) error
 }
@@ -126,23 +127,37 @@ func Codec(marshal func(v any) ([]byte, error), unmarshal func(data []byte, v an
 	return func(s settings) settings { s.marshal, s.unmarshal = marshal, unmarshal; return s }
 }
 
+// RecordIn has r keep the record of the work, in the place of the lock's own store, which need not
+// keep records then. With a [Transactional] one, such as package sqlrecord's, the function's effects
+// and its record are written together or not at all. All callers for the same work must give the
+// same. Default: the keeper.
+func RecordIn(r Recorder) Option {
+	return func(s settings) settings { s.recorder = r; return s }
+}
+
 // newSettings applies the options, and names every fault in one error.
 func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 	s := settings{
 		attempts: DefaultMaxAttempts, keep: DefaultKeep, maxResult: DefaultMaxResult, wait: endless,
 		retryIn: DefaultRetryIn,
-		marshal: json.Marshal, unmarshal: json.Unmarshal,
+		marshal: json.Marshal, unmarshal: json.Unmarshal, recorder: k,
 	}
 	for _, opt := range opts {
 		s = opt(s)
 	}
 	var faults []error
-	if err := k.CheckRecords(); err != nil {
-		faults = append(faults, err)
-	}
 	fault := func(format string, args ...any) {
 		faults = append(faults,
 			fmt.Errorf("%w: once."+format, append([]any{renewer.ErrConfig}, args...)...))
+	}
+	switch r := s.recorder.(type) {
+	case *renewer.Keeper:
+		if err := r.CheckRecords(); err != nil {
+			faults = append(faults, err)
+		}
+	case nil:
+		fault("RecordIn has no recorder: give one such as that of sqlrecord.New, or leave it out " +
+			"for the keeper's store")
 	}
 	if s.attempts < 1 {
 		fault("MaxAttempts is %d: give at least 1, or leave it out for %d", s.attempts,

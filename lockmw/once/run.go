@@ -62,7 +62,7 @@ func (c *call) run(ctx context.Context) error {
 // glance looks at the record without the lock, for which most callers
 // need not wait: the work is over for good, or another caller is at it.
 func (c *call) glance(ctx context.Context) (over bool, err error) {
-	seen, err := c.keeper.Read(ctx, c.name)
+	seen, err := c.recorder.Read(ctx, c.name)
 	switch {
 	case err == nil:
 		_, over, err = c.conclude(seen)
@@ -93,7 +93,7 @@ func (c *call) turn(ctx context.Context) (v verdict) {
 // underLock begins the next attempt, unless the work is decided. op is the lock's context.
 func (c *call) underLock(ctx, op context.Context) verdict {
 	p := &pen{c: c, fence: lockmw.FenceOf(op, c.name)}
-	seen, err := p.look(op)
+	seen, err := p.look(op, c.until)
 	if err != nil {
 		return c.unclear(ctx, err)
 	}
@@ -126,10 +126,10 @@ func (c *call) attempt(ctx, op context.Context, p *pen, rec record) verdict {
 			p.erase(op)
 		}
 	}()
-	err := c.work(op)
+	end, err := c.perform(op, p, rec)
 	if err == nil {
 		failed = false
-		return c.finish(op, p, rec)
+		return c.finish(end)
 	}
 	switch {
 	case isPermanent(err):

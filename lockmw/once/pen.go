@@ -1,0 +1,111 @@
+package once
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// pen writes the record for one holder of the lock.
+type pen struct {
+	c     *call
+	fence int64
+	seq   int64
+}
+
+// look reads the record and begins the holder's term. It tries again until a point in time.
+func (p *pen) look(ctx context.Context, until time.Time) (seen renewer.Seen, err error) {
+	err = insist(ctx, until, func() error {
+		seen, err = p.c.recorder.Prepare(ctx,
+			renewer.Term{Name: p.c.name, Fence: p.fence, TTL: p.c.keep})
+		return err
+	})
+	if seen.Fence == p.fence {
+		p.seq = max(p.seq, seen.Seq)
+	}
+	return seen, err
+}
+
+// next is the holder's next record.
+func (p *pen) next(rec record) renewer.Record {
+	p.seq++
+	return renewer.Record{
+		Name: p.c.name, Fence: p.fence, Seq: p.seq, Data: rec.encode(), TTL: p.c.keep,
+	}
+}
+
+// write replaces the record, and tries again until a point in time if the store's answer is lost.
+func (p *pen) write(ctx context.Context, rec record, until time.Time) error {
+	r := p.next(rec)
+	return insist(ctx, until, func() error { return p.c.recorder.Write(ctx, r) })
+}
+
+// erase removes the record, unless another holder's term has begun. A
+// failure does no harm: the record lapses after Keep.
+func (p *pen) erase(op context.Context) {
+	p.seq++
+	r := renewer.Record{Name: p.c.name, Fence: p.fence, Seq: p.seq, Erase: true}
+	_ = p.c.recorder.Write(context.WithoutCancel(op), r)
+}
+
+// mark writes what has been decided. The caller's end does not matter any
+// more, nor that of the lock: the store knows whether another call has
+// taken over. It tries for as long as no other call could have done so yet.
+func (p *pen) mark(op context.Context, rec record) error {
+	ctx := context.WithoutCancel(op)
+	until := time.Now().Add(p.c.keeper.Config().TTL)
+	err := p.write(ctx, rec, until)
+	if !errors.Is(err, renewer.ErrNoRecord) || !lockmw.Held(op, p.c.name) {
+		return err
+	}
+	// The attempt took longer than Keep. But the lock is ours, and has been all the time.
+	if _, err := p.look(ctx, until); err != nil {
+		return err
+	}
+	return p.write(ctx, rec, until)
+}
+
+// confirm finds out whether a transaction was committed that writes r, after its answer was lost:
+// cause. Nothing is written if failed is not nil; it is not known if unknown is not nil.
+func (p *pen) confirm(op context.Context, r renewer.Record, cause error) (unknown, failed error) {
+	until := time.Now().Add(p.c.keeper.Config().TTL)
+	seen, err := p.look(context.WithoutCancel(op), until)
+	switch {
+	case err != nil:
+		return err, nil
+	case seen.Fence != r.Fence || seen.Seq != r.Seq:
+		return nil, cause
+	default:
+		return nil, nil
+	}
+}
+
+const (
+	firstBackoff = 25 * time.Millisecond
+	lastBackoff  = 500 * time.Millisecond
+)
+
+// insist asks again for as long as the store does not answer, until a point in time.
+func insist(ctx context.Context, until time.Time, ask func() error) error {
+	for pause := firstBackoff; ; pause = min(2*pause, lastBackoff) {
+		err := ask()
+		if err == nil || !passing(err) || time.Until(until) <= pause {
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}
+
+// passing reports whether the store may answer if it is asked again.
+func passing(err error) bool {
+	return errors.Is(err, renewer.ErrUnavailable) && !errors.Is(err, renewer.ErrRejected)
+}

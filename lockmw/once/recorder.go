@@ -1,0 +1,52 @@
+package once
+
+import (
+	"context"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Recorder keeps the records of works. By default it is the keeper itself, on whose store they lie
+// beside the locks; [RecordIn] puts another one in its place, such as package sqlrecord.
+//
+// A record is written by the latest holder of the lock alone: a Recorder compares fencing tokens,
+// as [renewer.Recorder] says, which also defines [renewer.Term], [renewer.Seen] and
+// [renewer.Record]. Its methods ask once, take a bounded time, and may be called concurrently.
+//
+// Their errors are those of [renewer.Keeper]: [renewer.ErrLost] if a holder with a higher token has
+// prepared; [renewer.ErrNoRecord] if the term is not there; [renewer.ErrUnavailable] if the answer
+// is not known, so that the question is repeated, and with it [renewer.ErrRejected] if the same
+// question will get the same answer; the context's own error if that has ended.
+type Recorder interface {
+	// Read reads the record of a name, and changes nothing.
+	Read(ctx context.Context, name string) (renewer.Seen, error)
+
+	// Prepare begins the term of a holder of the lock, and reads the record of its name: from then
+	// on a holder with a lower token can write nothing. It may be repeated.
+	Prepare(ctx context.Context, term renewer.Term) (renewer.Seen, error)
+
+	// Write replaces or erases the record of a name, for the holder whose term it is. The same
+	// write may be repeated.
+	Write(ctx context.Context, record renewer.Record) error
+}
+
+var _ Recorder = (*renewer.Keeper)(nil)
+
+// Transactional is a [Recorder] in the database that the work writes to. The work's effects and the
+// record that it is done are in one transaction: both are there or neither is.
+type Transactional interface {
+	Recorder
+
+	// Transact calls fn with a context that carries a new transaction. If fn returns a record, that
+	// is written in the same transaction, on the conditions of Write, and the transaction is
+	// committed. If fn returns an error, panics or calls runtime.Goexit, or if the record can't be
+	// written, the transaction is rolled back.
+	//
+	// The end of ctx does not end the transaction once it has begun: what decides is whether
+	// another holder has prepared.
+	//
+	// With [renewer.ErrUnavailable] it is not known whether the transaction has been committed. A
+	// Prepare that follows waits until that is decided, and shows it. With any other error,
+	// fn's among them, it has been rolled back.
+	Transact(ctx context.Context, fn func(context.Context) (renewer.Record, error)) error
+}
