@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockbeat/lockbeat/testutil/internal/child"
 )
 
 const (
@@ -35,18 +36,18 @@ func freePort() (int, error) {
 }
 
 // awaitReady returns nil once p itself answers on addr.
-func awaitReady(p *process, addr, logPath string) error {
+func awaitReady(p *child.Process, addr, logPath string) error {
 	timeout := time.NewTimer(startTimeout)
 	defer timeout.Stop()
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
 	for {
-		if answers(addr, p.cmd.Process.Pid) {
+		if answers(addr, p.PID()) {
 			return nil
 		}
 		select {
-		case <-p.done:
-			if strings.Contains(tail(logPath), "Address already in use") {
+		case <-p.Done():
+			if strings.Contains(child.Tail(logPath), "Address already in use") {
 				return errPortUse
 			}
 			return errEnded
@@ -85,14 +86,4 @@ func answers(addr string, pid int) bool {
 		}
 	}
 	return false
-}
-
-// tail returns the end of a log.
-func tail(path string) string {
-	const most = 16 << 10
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "(no log: " + err.Error() + ")"
-	}
-	return string(text[max(0, len(text)-most):])
 }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/testutil/internal/child"
 )
 
 // ErrMissing means that no redis-server is on the PATH.
@@ -29,7 +31,7 @@ type Server struct {
 	port   int
 
 	mu     sync.Mutex // guards what follows
-	proc   *process
+	proc   *child.Process
 	admin  rueidis.Client // nil while the server is killed
 	frozen bool
 }
@@ -104,17 +106,17 @@ func (s *Server) launch() error {
 	if err := os.Remove(s.logPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("redistest: %w", err)
 	}
-	proc, err := spawn(s.bin, s.logPath(), args)
+	proc, err := child.Start(exec.Command(s.bin, args...), s.logPath())
 	if err != nil {
-		return err
+		return fmt.Errorf("redistest: %w", err)
 	}
 	if err := awaitReady(proc, s.Addr(), s.logPath()); err != nil {
-		proc.kill()
-		return fmt.Errorf("redistest: %w\n%s", err, tail(s.logPath()))
+		proc.Kill()
+		return fmt.Errorf("redistest: %w\n%s", err, child.Tail(s.logPath()))
 	}
 	admin, err := s.NewClient()
 	if err != nil {
-		proc.kill()
+		proc.Kill()
 		return err
 	}
 	s.proc, s.admin, s.frozen = proc, admin, false
@@ -132,7 +134,7 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 func (s *Server) Port() int { return s.port }
 
 // Log returns the end of the server's log, up to 16 KiB, of its last start.
-func (s *Server) Log() string { return tail(s.logPath()) }
+func (s *Server) Log() string { return child.Tail(s.logPath()) }
 
 // Stop freezes the server by SIGSTOP and returns once it stands still (on
 // Linux; elsewhere soon after). Connections stay up and nothing is answered,
@@ -140,11 +142,11 @@ func (s *Server) Log() string { return tail(s.logPath()) }
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.proc.signal(syscall.SIGSTOP); err != nil {
+	if err := s.proc.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
 	s.frozen = true
-	return awaitStopped(s.proc.cmd.Process.Pid)
+	return s.proc.AwaitStopped()
 }
 
 // Cont lets a frozen server go on, by SIGCONT; it does nothing to one
@@ -153,7 +155,7 @@ func (s *Server) Cont() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.frozen = false
-	return s.proc.signal(syscall.SIGCONT)
+	return s.proc.Signal(syscall.SIGCONT)
 }
 
 // running reports whether the server can answer: neither killed nor frozen.
@@ -172,7 +174,7 @@ func (s *Server) Kill() {
 }
 
 func (s *Server) killLocked() {
-	s.proc.kill()
+	s.proc.Kill()
 	if s.admin != nil {
 		s.admin.Close() // returns at once, now that the connection is broken
 		s.admin = nil

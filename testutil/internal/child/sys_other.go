@@ -1,13 +1,13 @@
 //go:build unix && !linux
 
-package redistest
+package child
 
 import "syscall"
 
 // dieWithParent has no equivalent here: a server outlives a test
 // binary that dies before its cleanup.
-func dieWithParent() *syscall.SysProcAttr { return nil }
+func dieWithParent(*syscall.SysProcAttr) {}
 
-// awaitStopped has no portable equivalent that leaves the exit status
+// AwaitStopped has no portable equivalent that leaves the exit status
 // to exec.Cmd.Wait; the signal takes effect soon.
-func awaitStopped(int) error { return nil }
+func (*Process) AwaitStopped() error { return nil }

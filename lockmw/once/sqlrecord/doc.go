@@ -1,0 +1,52 @@
+// Package sqlrecord keeps the records of package once in the user's own SQL database, by
+// database/sql. The work's effects and the record that it is done are in one transaction: both are
+// committed or neither is.
+//
+//	recorder, err := sqlrecord.New(db, sqlrecord.PostgreSQL)
+//	name := lockmw.Key("invoice", order.ID)
+//	invoice, err := once.Do(ctx, keeper, name, func(ctx context.Context) (Invoice, error) {
+//		return bill(ctx, sqlrecord.Tx(ctx), order) // writes by that transaction only
+//	}, once.RecordIn(recorder))
+//
+// The keeper holds the lock, on any store, a quorum too. The authority on what is done is the
+// database. [Recorder.Schema] is the table that it needs; apply it with your other migrations.
+//
+// # What it promises
+//
+// The function runs in a transaction that is begun for it, [Tx]. When the function returns nil, the
+// recorder writes into that transaction that the work is done, with the result, and commits. It
+// writes only if no later holder of the lock has begun: it compares fencing tokens by one UPDATE of
+// the record's row. So:
+//
+//	the function fails, panics, or its process dies    no effect, no record
+//	the process dies between the effect and COMMIT     no effect, no record
+//	a later attempt has begun when an earlier commits  the earlier one is rolled back, in whole
+//	the answer to COMMIT is lost                       the row is asked, under its lock
+//
+// # Two attempts at a time
+//
+// A holder that hangs in the middle of its transaction loses its lock, and the next one begins.
+//
+//   - PostgreSQL: up to its last statement, the UPDATE of the record's row, the earlier transaction
+//     keeps no lock on that row. The later attempt raises the row's token, and the earlier one finds
+//     it raised: its UPDATE changes no row, and it is rolled back. If it hangs between that UPDATE
+//     and its COMMIT, the later attempt waits for the row, and then finds the work done, or
+//     not. Set idle_in_transaction_session_timeout, so that the server ends such a transaction. At
+//     the isolation levels REPEATABLE READ and SERIALIZABLE the earlier one fails as well.
+//   - SQLite has one writer. The transaction is that from its beginning, as by BEGIN IMMEDIATE, so
+//     that a statement of the function never fails for a snapshot that is too old. The
+//     next attempt can't begin until it has ended, and finds the work done, or not. Keep slow calls
+//     out of the function, and set a busy timeout (PRAGMA busy_timeout) on every connection.
+//
+// # What to watch out for
+//
+//   - Only what is written by [Tx] is part of it. A message that is sent, or a row that is written
+//     by another connection, is not undone.
+//   - The function must not commit or roll back the transaction.
+//   - The transaction occupies a connection of the pool for as long as the function runs. A function
+//     that asks for another one, with SetMaxOpenConns(1), waits for itself.
+//   - A record lapses after once.Keep, by the database's clock, and its row then takes space until
+//     [Recorder.DeleteLapsed] removes it: call it from a schedule.
+//   - Let once.Keep be longer than an attempt takes: one whose row was removed is rolled back.
+//   - Rows hold results in clear, as once.Codec encodes them.
+package sqlrecord

@@ -1,0 +1,73 @@
+package sqlrecord
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// question is one to the database.
+type question struct {
+	op, name string
+	fence    int64
+}
+
+// failed is the caller's error of an answer; nil stays nil.
+func (q question) failed(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return q.fail(ctx.Err(), databaseError{err})
+	case errors.Is(err, sql.ErrTxDone):
+		return q.fail(renewer.ErrConfig, fmt.Errorf(
+			"the function has ended the transaction itself: leave that to the recorder: %w", err))
+	case permanent(err):
+		return q.unavailable(fmt.Errorf("%w: %w; is the table there, by Recorder.Schema, and may "+
+			"this user write to it?", renewer.ErrRejected, err))
+	default:
+		return q.unavailable(err)
+	}
+}
+
+func (q question) unavailable(err error) error {
+	return &renewer.Error{
+		Op: q.op, Name: q.name, Kind: renewer.ErrUnavailable, Err: databaseError{err}, Attempts: 1,
+	}
+}
+
+func (q question) fail(kind, cause error) error {
+	return &renewer.Error{Op: q.op, Name: q.name, Kind: kind, Err: cause}
+}
+
+// lost is the error of a holder whom a later one has overtaken.
+func (q question) lost() error {
+	return &renewer.LostError{
+		Name: q.name, Reason: renewer.ReasonTaken, Fence: q.fence, Err: errTaken,
+	}
+}
+
+// databaseError is a driver's error in a chain. A context error in it is that of a question, not
+// the caller's, and must not be taken for it; all else can be found.
+type databaseError struct{ error }
+
+func (e databaseError) Is(target error) bool {
+	return target != context.Canceled && target != context.DeadlineExceeded &&
+		errors.Is(e.error, target)
+}
+
+func (e databaseError) As(target any) bool { return errors.As(e.error, target) }
+
+// permanent reports whether the same question will get the same answer until the database is
+// changed. Drivers of PostgreSQL give a code: of class 42 are a table that is missing, and a right.
+func permanent(err error) bool {
+	var coded interface{ SQLState() string }
+	if errors.As(err, &coded) {
+		return strings.HasPrefix(coded.SQLState(), "42")
+	}
+	return strings.Contains(err.Error(), "no such table")
+}

@@ -1,0 +1,71 @@
+package sqlrecord
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+type txKey struct{}
+
+// Tx is the transaction of the attempt that ctx belongs to: what the function writes by it is
+// committed together with the record that the work is done, or not at all. The function must not
+// commit it or roll it back. It is nil outside of [once.Do] with a [Recorder]; of several, one
+// inside the other, it is that of the innermost.
+func Tx(ctx context.Context) *sql.Tx {
+	tx, _ := ctx.Value(txKey{}).(*sql.Tx)
+	return tx
+}
+
+// Transact calls fn in a new transaction, and commits it with the record that fn returns: see
+// [once.Transactional]. fn's context carries the transaction: see [Tx].
+func (r *Recorder) Transact(
+	ctx context.Context, fn func(context.Context) (renewer.Record, error),
+) error {
+	whole, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	tx, err := r.begin(ctx, whole, end)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing once it is committed
+	record, err := fn(context.WithValue(ctx, txKey{}, tx))
+	if err != nil {
+		return err
+	}
+	if err := r.write(whole, tx, record); err != nil {
+		return err // it is rolled back
+	}
+	q := question{op: "commit the record of", name: record.Name}
+	limit := time.AfterFunc(r.timeout, end)
+	defer limit.Stop()
+	if err := tx.Commit(); err != nil {
+		return q.unavailable(err) // whatever it says: the row will show
+	}
+	return nil
+}
+
+// begin begins a transaction that lives as long as whole does. Until it has begun, it ends with ctx.
+func (r *Recorder) begin(
+	ctx, whole context.Context, end context.CancelFunc,
+) (*sql.Tx, error) {
+	q := question{op: "begin a transaction for a record"}
+	limit, leave := time.AfterFunc(r.timeout, end), context.AfterFunc(ctx, end)
+	tx, err := r.db.BeginTx(whole, nil)
+	if err == nil && r.dialect == SQLite {
+		_, err = tx.ExecContext(whole, r.text.claim)
+	}
+	inTime := leave() && limit.Stop()
+	switch {
+	case err == nil && !inTime:
+		err = context.Canceled // whole has ended, and with it the transaction
+	case err == nil:
+		return tx, nil
+	}
+	if tx != nil {
+		_ = tx.Rollback()
+	}
+	return nil, q.failed(ctx, err)
+}
