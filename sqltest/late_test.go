@@ -1,0 +1,133 @@
+package sqltest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+const rounds = 1000
+
+// attempt is one by the holder of a token: it begins, and has its effect and its record, with what
+// happens in between.
+func attempt(
+	ctx context.Context, d *database, r *sqlrecord.Recorder, name string, fence int64,
+	before, within func() error,
+) error {
+	if _, err := r.Prepare(ctx, renewer.Term{Name: name, Fence: fence, TTL: time.Hour}); err != nil {
+		return err
+	}
+	if err := before(); err != nil {
+		return err
+	}
+	return r.Transact(ctx, func(ctx context.Context) (renewer.Record, error) {
+		if err := d.affect(ctx, name, fence); err != nil {
+			return renewer.Record{}, err
+		}
+		return renewer.Record{
+			Name: name, Fence: fence, Seq: 1, Data: fmt.Sprint("done by ", fence), TTL: time.Hour,
+		}, within()
+	})
+}
+
+func nothing() error { return nil }
+
+// A holder that another has overtaken commits nothing: 1,000 of 1,000. The other has come before
+// the transaction began.
+func TestLateCommitsAreRefused(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, d *database) {
+		r, refused := d.recorder(t), 0
+		for i := range rounds {
+			name := fmt.Sprint(i)
+			err := attempt(t.Context(), d, r, name, 1, func() error {
+				return attempt(t.Context(), d, r, name, 2, nothing, nothing)
+			}, nothing)
+			require.ErrorIs(t, err, renewer.ErrLost)
+			refused++
+			require.Equal(t, []int64{2}, d.affectedBy(t, name))
+			seen, err := r.Read(t.Context(), name)
+			require.NoError(t, err)
+			require.Equal(t, "done by 2", seen.Data)
+		}
+		t.Logf("late commits refused: %d of %d", refused, rounds)
+	})
+}
+
+// The same when the earlier holder hangs in the middle of its transaction. In every second round
+// the later one has only begun by then, and commits afterwards.
+func TestCommitsOfPausedTransactionsAreRefused(t *testing.T) {
+	t.Parallel()
+	d := onPostgres(t)
+	r, refused := d.recorder(t), 0
+	for i := range rounds {
+		name, later := fmt.Sprint(i), func() error { return nil }
+		err := attempt(t.Context(), d, r, name, 1, nothing, func() error {
+			if i%2 == 0 {
+				return attempt(t.Context(), d, r, name, 2, nothing, nothing)
+			}
+			begun, end, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			go func() {
+				over <- attempt(t.Context(), d, r, name, 2, nothing,
+					func() error { close(begun); <-end; return nil })
+			}()
+			later = func() error { close(end); return <-over }
+			<-begun
+			return nil
+		})
+		require.ErrorIs(t, err, renewer.ErrLost)
+		refused++
+		require.NoError(t, later())
+		require.Equal(t, []int64{2}, d.affectedBy(t, name))
+	}
+	t.Logf("late commits refused: %d of %d", refused, rounds)
+}
+
+// On SQLite a transaction is the only one. The next attempt waits for it, and finds the work done.
+func TestSQLiteHasOneTransactionAtATime(t *testing.T) {
+	t.Parallel()
+	d := onSQLite(t)
+	r := d.recorder(t)
+	for i := range 100 {
+		name, found := fmt.Sprint(i), make(chan renewer.Seen, 1)
+		require.NoError(t, attempt(t.Context(), d, r, name, 1, nothing, func() error {
+			go func() {
+				seen, _ := r.Prepare(t.Context(),
+					renewer.Term{Name: name, Fence: 2, TTL: time.Hour})
+				found <- seen
+			}()
+			return nil
+		}))
+		require.Equal(t, "done by 1", (<-found).Data)
+		require.Equal(t, []int64{1}, d.affectedBy(t, name))
+	}
+}
+
+// A holder that hangs between the record and the end of its COMMIT has come first: the next one
+// waits for it, and finds the work done.
+func TestTheNextAttemptWaitsForACommit(t *testing.T) {
+	t.Parallel()
+	d := onPostgres(t)
+	r := d.recorder(t)
+	hold := d.hangCommits(t)
+	committed := make(chan error, 1)
+	go func() { committed <- attempt(t.Context(), d, r, "a", 1, nothing, nothing) }()
+	hold.await(t, 1)
+	seen := make(chan renewer.Seen, 1)
+	go func() {
+		next, err := r.Prepare(t.Context(), renewer.Term{Name: "a", Fence: 2, TTL: time.Hour})
+		assert.NoError(t, err)
+		seen <- next
+	}()
+	hold.await(t, 2) // the second waits for the first's row
+	hold.release(t)
+	require.NoError(t, <-committed)
+	require.Equal(t, "done by 1", (<-seen).Data)
+}

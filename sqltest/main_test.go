@@ -1,0 +1,142 @@
+package sqltest_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	_ "modernc.org/sqlite"
+
+	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
+	"github.com/lockbeat/lockbeat/testutil/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(workerEnv); spec != "" {
+		workUntilKilled(spec)
+	}
+	code := m.Run()
+	if server, err := postgres(); err == nil {
+		_ = server.Close()
+	}
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// postgres is one server for all tests that don't harm it.
+var postgres = sync.OnceValues(func() (*pgtest.Server, error) { return pgtest.Open() })
+
+// database is one that holds a table of records and a table of effects.
+type database struct {
+	*sql.DB
+	dialect sqlrecord.Dialect
+	driver  string
+	dsn     string
+	records string // the table
+	effects string
+}
+
+var tables atomic.Int64
+
+// onEach runs f on each kind of database.
+func onEach(t *testing.T, f func(t *testing.T, d *database)) {
+	t.Helper()
+	for name, open := range map[string]func(*testing.T) *database{
+		"PostgreSQL": onPostgres, "SQLite": onSQLite,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f(t, open(t))
+		})
+	}
+}
+
+func onPostgres(t *testing.T) *database {
+	t.Helper()
+	server, err := postgres()
+	if errors.Is(err, pgtest.ErrMissing) && os.Getenv(pgtest.RequireEnv) != "1" {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	return open(t, sqlrecord.PostgreSQL, "pgx", server.DSN())
+}
+
+func onSQLite(t *testing.T) *database {
+	t.Helper()
+	return open(t, sqlrecord.SQLite, "sqlite", "file:"+filepath.Join(t.TempDir(), "db")+
+		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(off)")
+}
+
+// open connects, and makes the tables.
+func open(t *testing.T, dialect sqlrecord.Dialect, driver, dsn string) *database {
+	t.Helper()
+	n := tables.Add(1)
+	d := &database{
+		dialect: dialect, driver: driver, dsn: dsn,
+		records: fmt.Sprintf("records_%d", n), effects: fmt.Sprintf("effects_%d", n),
+	}
+	var err error
+	d.DB, err = sql.Open(driver, dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	d.run(t, d.recorder(t).Schema())
+	d.run(t, "CREATE TABLE "+d.effects+" (name TEXT NOT NULL, by BIGINT NOT NULL)")
+	return d
+}
+
+func (d *database) run(t *testing.T, statement string) {
+	t.Helper()
+	_, err := d.ExecContext(t.Context(), statement)
+	require.NoError(t, err)
+}
+
+func (d *database) recorder(t *testing.T, opts ...sqlrecord.Option) *sqlrecord.Recorder {
+	t.Helper()
+	r, err := sqlrecord.New(d.DB, d.dialect, append([]sqlrecord.Option{
+		sqlrecord.Table(d.records),
+	}, opts...)...)
+	require.NoError(t, err)
+	return r
+}
+
+// affect is the work: it writes one row by the attempt's transaction.
+func (d *database) affect(ctx context.Context, name string, by int64) error {
+	_, err := sqlrecord.Tx(ctx).ExecContext(ctx,
+		"INSERT INTO "+d.effects+" (name, by) VALUES ($1, $2)", name, by)
+	return err
+}
+
+// affectedBy is who has affected name, in order.
+func (d *database) affectedBy(t *testing.T, name string) (by []int64) {
+	t.Helper()
+	rows, err := d.QueryContext(t.Context(),
+		"SELECT by FROM "+d.effects+" WHERE name = $1 ORDER BY by", name)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rows.Close()) }()
+	for rows.Next() {
+		var one int64
+		require.NoError(t, rows.Scan(&one))
+		by = append(by, one)
+	}
+	require.NoError(t, rows.Err())
+	return by
+}
+
+// rows is how many there are in the table of records.
+func (d *database) rows(t *testing.T) (n int) {
+	t.Helper()
+	require.NoError(t, d.QueryRowContext(t.Context(), "SELECT count(*) FROM "+d.records).Scan(&n))
+	return n
+}

@@ -1,0 +1,89 @@
+package sqltest_test
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	socketName    = ".s.PGSQL.5432"
+	cancelRequest = 80877102 // PostgreSQL's number of the message by which a client ends a query
+)
+
+// wire is between clients and a PostgreSQL server, and can be cut.
+type wire struct {
+	dsn    string
+	server string // the socket's path
+
+	mu      sync.Mutex
+	clients []net.Conn
+}
+
+func newWire(t *testing.T, dsn string) *wire {
+	t.Helper()
+	host, rest, _ := strings.Cut(strings.TrimPrefix(dsn, "host="), " ")
+	dir := t.TempDir()
+	w := &wire{dsn: "host=" + dir + " " + rest, server: filepath.Join(host, socketName)}
+	l, err := net.Listen("unix", filepath.Join(dir, socketName))
+	require.NoError(t, err)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { w.serve(client) })
+		}
+	})
+	t.Cleanup(func() {
+		require.NoError(t, l.Close())
+		w.cut()
+		serving.Wait()
+	})
+	return w
+}
+
+// serve carries one connection. It drops requests to end another one's query, so that the server
+// goes on with what was cut off.
+func (w *wire) serve(client net.Conn) {
+	w.mu.Lock()
+	w.clients = append(w.clients, client)
+	w.mu.Unlock()
+	defer func() { _ = client.Close() }()
+	var head [8]byte
+	if _, err := io.ReadFull(client, head[:]); err != nil ||
+		binary.BigEndian.Uint32(head[4:]) == cancelRequest {
+		return
+	}
+	server, err := net.Dial("unix", w.server)
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	if _, err := server.Write(head[:]); err != nil {
+		return
+	}
+	var asking sync.WaitGroup
+	asking.Go(func() { _, _ = io.Copy(server, client) })
+	_, _ = io.Copy(client, server) // also when the client has gone: until the server's answer
+	_ = client.Close()
+	asking.Wait()
+}
+
+// cut ends the connections of all clients. The server is not told before it answers.
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, client := range w.clients {
+		_ = client.Close()
+	}
+	w.clients = nil
+}
