@@ -90,7 +90,8 @@ func open(t *testing.T, dialect sqlrecord.Dialect, driver, dsn string) *database
 	var err error
 	d.DB, err = sql.Open(driver, dsn)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	db := d.DB
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	d.run(t, d.recorder(t).Schema())
 	d.run(t, "CREATE TABLE "+d.effects+" (name TEXT NOT NULL, by BIGINT NOT NULL)")
 	return d

@@ -1,0 +1,98 @@
+package sqltest_test
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/once"
+	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// A table that is missing is told at once, with what to do.
+func TestMissingTable(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, d *database) {
+		r := d.recorder(t, sqlrecord.Table("missing"))
+		_, err := once.Do(t.Context(), memoryKeeper(t), "a",
+			func(context.Context) (int, error) { panic("it runs") }, once.RecordIn(r))
+		require.ErrorIs(t, err, renewer.ErrRejected)
+		require.ErrorContains(t, err, "Recorder.Schema")
+	})
+}
+
+// A function that commits by itself has parted the effect from the record, and is told so.
+func TestFunctionCommits(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, d *database) {
+		_, err := once.Do(t.Context(), memoryKeeper(t), "a",
+			func(ctx context.Context) (int, error) { return 1, sqlrecord.Tx(ctx).Commit() },
+			once.RecordIn(d.recorder(t)), once.NoRetry())
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		require.ErrorContains(t, err, "transaction itself")
+	})
+}
+
+// A pool without a free connection is waited for no longer than Timeout, and the caller's end is
+// the caller's.
+func TestNoConnectionIsFree(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, d *database) {
+		r := d.recorder(t, sqlrecord.Timeout(50*time.Millisecond))
+		d.SetMaxOpenConns(1)
+		taken, err := d.Conn(t.Context())
+		require.NoError(t, err)
+		never := func(context.Context) (renewer.Record, error) { panic("it runs") }
+		term := renewer.Term{Name: "a", Fence: 1, TTL: time.Hour}
+
+		_, err = r.Prepare(t.Context(), term)
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		err = r.Transact(t.Context(), never)
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.NotErrorIs(t, err, context.Canceled)
+
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = r.Read(gone, "a")
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, r.Transact(gone, never), context.Canceled)
+		require.NoError(t, taken.Close())
+		_, err = r.Prepare(t.Context(), term)
+		require.NoError(t, err)
+	})
+}
+
+// A function that goes on when its caller has gone commits: what decides is the record.
+func TestTheCallersEndDoesNotRollBack(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, d *database) {
+		r := d.recorder(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		require.NoError(t, attempt(ctx, d, r, "a", 1, nothing, func() error {
+			cancel()
+			return nil
+		}))
+		require.Equal(t, []int64{1}, d.affectedBy(t, "a"))
+	})
+}
+
+// At the levels that PostgreSQL checks itself, the later commit fails as well.
+func TestStrictIsolation(t *testing.T) {
+	t.Parallel()
+	d := onPostgres(t)
+	strict, err := sql.Open("pgx", d.dsn+" options='-c default_transaction_isolation=serializable'")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, strict.Close()) })
+	d.DB = strict
+	r := d.recorder(t)
+	err = attempt(t.Context(), d, r, "a", 1, nothing, func() error {
+		return attempt(t.Context(), d, r, "a", 2, nothing, nothing)
+	})
+	require.Error(t, err)
+	require.Equal(t, []int64{2}, d.affectedBy(t, "a"))
+}

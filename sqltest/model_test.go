@@ -1,0 +1,90 @@
+package sqltest_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// A recorder in a database answers every question as the store in memory does.
+func TestAnswersAreThoseOfTheMemoryStore(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, d *database) {
+		seed := rand.Uint64()
+		random := rand.New(rand.NewPCG(seed, 0))
+		r, model := d.recorder(t), memoryKeeper(t)
+		for step := range 1500 {
+			name, fence := string('a'+rune(random.IntN(2))), 1+random.Int64N(4)
+			var got, want renewer.Seen
+			var err, wantErr error
+			asked := ""
+			switch random.IntN(4) {
+			case 0:
+				asked = "read " + name
+				got, err = r.Read(t.Context(), name)
+				want, wantErr = model.Read(t.Context(), name)
+			case 1:
+				term := renewer.Term{Name: name, Fence: fence, TTL: time.Hour}
+				asked = fmt.Sprintf("prepare %+v", term)
+				got, err = r.Prepare(t.Context(), term)
+				want, wantErr = model.Prepare(t.Context(), term)
+			default:
+				record := renewer.Record{
+					Name: name, Fence: fence, Seq: 1 + random.Int64N(3),
+					Data: fmt.Sprint(random.IntN(2)), TTL: time.Hour,
+					Erase: random.IntN(8) == 0,
+				}
+				asked = fmt.Sprintf("write %+v", record)
+				err = r.Write(t.Context(), record)
+				wantErr = model.Write(t.Context(), record)
+			}
+			where := fmt.Sprintf("seed %d, step %d, %s: %v and %v", seed, step, asked, err, wantErr)
+			require.Equal(t, kind(wantErr), kind(err), where)
+			require.InDelta(t, want.TTL, got.TTL, float64(time.Minute), where)
+			got.TTL, want.TTL = 0, 0
+			require.Equal(t, want, got, where)
+		}
+	})
+}
+
+// kind is what callers tell errors apart by.
+func kind(err error) error {
+	for _, kind := range []error{
+		nil, renewer.ErrLost, renewer.ErrNoRecord, renewer.ErrConfig, renewer.ErrRejected,
+		renewer.ErrUnavailable,
+	} {
+		if errors.Is(err, kind) {
+			return kind
+		}
+	}
+	return err
+}
+
+// What can't be meant is told at once, each fault by its name.
+func TestFaultyOptions(t *testing.T) {
+	t.Parallel()
+	d := onSQLite(t)
+	_, err := sqlrecord.New(nil, 0, sqlrecord.Table("a;b"), sqlrecord.Timeout(0))
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	for _, word := range []string{"database", "Dialect(0)", "Table", "Timeout"} {
+		require.ErrorContains(t, err, word)
+	}
+	_, err = sqlrecord.New(d.DB, sqlrecord.SQLite, sqlrecord.Table("other.t"))
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	_, err = sqlrecord.New(d.DB, sqlrecord.PostgreSQL, sqlrecord.Table("other.t"))
+	require.NoError(t, err)
+	r := d.recorder(t)
+	_, err = r.Prepare(t.Context(), renewer.Term{Name: "a", TTL: time.Hour})
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	_, err = r.Prepare(t.Context(), renewer.Term{Name: "a", Fence: 1})
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	require.ErrorIs(t, r.Write(t.Context(), renewer.Record{Name: "a", Fence: 1, Seq: 1}),
+		renewer.ErrConfig)
+}
