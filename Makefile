@@ -24,10 +24,11 @@ MUTANTSARGS ?=
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-test: ## run all tests under the race detector, on real Redis servers (installs redis-server and a C compiler if they are missing)
+test: ## run all tests under the race detector, on real Redis and PostgreSQL servers (installs these and a C compiler if they are missing)
 	@scripts/ensure cc
 	@scripts/ensure redis
-	CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 go test -race -count=1 -timeout 6m ./...
+	@scripts/ensure postgres
+	CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 go test -race -count=1 -timeout 6m ./...
 
 # An unreachable vulnerability database does not stop this one, so that it can be used without a network; the last line then
 # says what was not checked. VULN_OFFLINE_OK=0 makes it strict.
@@ -42,7 +43,7 @@ check: ## everything a change must pass: lint, layering, vet, tidy, test, smoke,
 
 lint: ## run the pinned golangci-lint (built once into ./bin)
 	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && set -ex && "$$linter" run ./... && \
-		for module in bench nemesis mutants; do if [ -f $$module/go.mod ]; then (cd $$module; "$$linter" run ./...); fi; done
+		for module in bench nemesis mutants sqltest; do if [ -f $$module/go.mod ]; then (cd $$module; "$$linter" run ./...); fi; done
 
 layering: ## prove that the linter's import rules catch what they forbid
 	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && scripts/test-layering "$$linter"
@@ -50,14 +51,14 @@ layering: ## prove that the linter's import rules catch what they forbid
 fmt: ## format the code the way lint wants it
 	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && set -x && "$$linter" fmt ./...
 
-vet: ## run go vet, and vet and build the modules beside this one: benchmarks, nemesis, mutants
+vet: ## run go vet, and vet and build the modules beside this one: benchmarks, nemesis, mutants, sqltest
 	go vet ./...
-	@set -e; for module in bench nemesis mutants; do \
+	@set -e; for module in bench nemesis mutants sqltest; do \
 		if [ -f $$module/go.mod ]; then (set -x; cd $$module; go vet ./...; go build -o /dev/null .); fi; done
 
 tidy: ## fail if go.mod or go.sum are not tidy
 	go mod tidy -diff
-	@set -e; for module in bench nemesis mutants; do \
+	@set -e; for module in bench nemesis mutants sqltest; do \
 		if [ -f $$module/go.mod ]; then (set -x; cd $$module; go mod tidy -diff); fi; done
 
 vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable database is no failure)
@@ -77,9 +78,11 @@ fuzz: ## run every fuzz function for FUZZTIME (default 20s)
 smoke: ## test the modules beside this one, with a short run of each
 	@scripts/ensure cc
 	@scripts/ensure redis
+	@scripts/ensure postgres
 	cd bench && CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 go test -race -count=1 -timeout 5m ./...
 	cd nemesis && CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 go test -race -count=1 -timeout 5m ./...
 	cd mutants && CGO_ENABLED=1 go test -race -count=1 -timeout 5m ./...
+	cd sqltest && CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 go test -race -count=1 -timeout 5m ./...
 
 # Without the race detector: what is asked is whether an assertion notices, and more faults fit in the time.
 mutants: ## plant 60 faults in a copy of the code, one at a time, and see which the tests notice (MUTANTSARGS: flags for the program)

@@ -24,7 +24,7 @@ func TestAnswersAreThoseOfTheMemoryStore(t *testing.T) {
 			name, fence := string('a'+rune(random.IntN(2))), 1+random.Int64N(4)
 			var got, want renewer.Seen
 			var err, wantErr error
-			asked := ""
+			var asked string
 			switch random.IntN(4) {
 			case 0:
 				asked = "read " + name

@@ -9,12 +9,13 @@
 //
 // # What it is made of
 //
-// A lock, and a record beside it that outlives it for [Keep]. The lock says who may try; the record
-// says how often it was tried, and how it ended. An attempt is on record before it begins, so that
-// one that kills its process counts. The authority on both is the store, which must be a
-// renewer.Recorder, as redisstore and memory are and a quorum is not: only the latest holder of the
-// lock can write the record, by its fencing token. An attempt that another has overtaken can't say
-// "done" any more, and its result is dropped in favour of its successor's.
+// A lock, and a record beside it that outlives it for [Keep]. The lock says who may try; the
+// record says how often it was tried, and how it ended. An attempt is on record before it begins,
+// so that one that kills its process counts. The authority on both is the store, which must be a
+// renewer.Recorder, as redisstore and memory are and a quorum is not; or [RecordIn] gives the
+// record an authority of its own, such as the user's database (package sqlrecord). Only the latest
+// holder of the lock can write the record, by its fencing token. An attempt that another has
+// overtaken can't say "done" any more, and its result is dropped in favour of its successor's.
 //
 //	            a caller has the lock
 //	(nothing) ────────────────────────▶ begun, attempt 1
@@ -62,6 +63,10 @@
 // effect and the record, and then the next attempt can't know. Let the effect be one that can be
 // repeated, or give lockmw.Fence(ctx) to the resource that it is written to. What is promised is
 // that one result is recorded, and that all callers get that one.
+//
+// With a [Transactional] recorder it is promised for what the function writes by the recorder's
+// transaction: that is committed together with the record, by one attempt, or not at all. An
+// attempt whose transaction is rolled back has failed, whatever the function has returned.
 //
 // # Names
 //

@@ -23,7 +23,9 @@ var (
 	ErrResult = errors.New("lockbeat: done, but its result could not be stored")
 	// ErrNotRecorded means that an attempt of this call has succeeded, but that it could
 	// not be recorded for the others: the store was down for too long, or has lost its
-	// data. The result is returned beside the error. Another caller may do the work again.
+	// data. The result is returned beside the error. Another caller may do the work again. With a
+	// [Transactional] recorder it is not known whether the transaction was committed; the next call
+	// finds out.
 	ErrNotRecorded = errors.New("lockbeat: done, but others may not know")
 	// ErrRecord means that what the store has for this name, or the result in it,
 	// can't be read: another program's, another version's, or of another type.

@@ -127,10 +127,10 @@ func Codec(marshal func(v any) ([]byte, error), unmarshal func(data []byte, v an
 	return func(s settings) settings { s.marshal, s.unmarshal = marshal, unmarshal; return s }
 }
 
-// RecordIn has r keep the record of the work, in the place of the lock's own store, which need not
-// keep records then. With a [Transactional] one, such as package sqlrecord's, the function's effects
-// and its record are written together or not at all. All callers for the same work must give the
-// same. Default: the keeper.
+// RecordIn has r keep the record of the work, in the place of the lock's own store,
+// which need not keep records then. With a [Transactional] one, such as package
+// sqlrecord's, the function's effects and its record are written together or not at
+// all. All callers for the same work must give the same. Default: the keeper.
 func RecordIn(r Recorder) Option {
 	return func(s settings) settings { s.recorder = r; return s }
 }

@@ -37,7 +37,8 @@ func (c *call) transact(
 	var last renewer.Record
 	var failed error
 	err = recorder.Transact(op, func(ctx context.Context) (renewer.Record, error) {
-		if failed = c.work(ctx); failed != nil {
+		failed = c.work(ctx)
+		if failed != nil {
 			return renewer.Record{}, failed
 		}
 		end = c.succeeded(rec)

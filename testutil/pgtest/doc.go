@@ -11,9 +11,9 @@
 // A server belongs to the process that started it: it ends with the test and, on Linux, when the
 // process dies in any way. Its log is shown when the test fails.
 //
-// Where PostgreSQL is not installed, [Start] skips the test with a line that says so. With
-// LOCKBEAT_REQUIRE_POSTGRES=1 in the environment it fails the test instead, so that a run which must
-// prove something can't pass by skipping.
+// Where PostgreSQL is not installed, [Start] skips the test with a line that
+// says so. With LOCKBEAT_REQUIRE_POSTGRES=1 in the environment it fails the test
+// instead, so that a run which must prove something can't pass by skipping.
 //
 // The package needs Unix and is empty elsewhere. It is test code: no production package may import
 // it.

@@ -71,7 +71,8 @@ func (s *Server) own() error {
 
 // create makes the database cluster.
 func (s *Server) create() error {
-	out, err := s.command("initdb", "--pgdata", s.data(), "--username", "lockbeat", "--auth", "trust",
+	out, err := s.command("initdb", "--pgdata", s.data(), "--username", "lockbeat", "--auth",
+		"trust",
 		"--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("pgtest: initdb: %w\n%s", err, out)

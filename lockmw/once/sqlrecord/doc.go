@@ -28,9 +28,9 @@
 // A holder that hangs in the middle of its transaction loses its lock, and the next one begins.
 //
 //   - PostgreSQL: up to its last statement, the UPDATE of the record's row, the earlier transaction
-//     keeps no lock on that row. The later attempt raises the row's token, and the earlier one finds
-//     it raised: its UPDATE changes no row, and it is rolled back. If it hangs between that UPDATE
-//     and its COMMIT, the later attempt waits for the row, and then finds the work done, or
+//     keeps no lock on that row. The later attempt raises the row's token, and the earlier one
+//     finds it raised: its UPDATE changes no row, and it is rolled back. If it hangs between that
+//     UPDATE and its COMMIT, the later attempt waits for the row, and then finds the work done, or
 //     not. Set idle_in_transaction_session_timeout, so that the server ends such a transaction. At
 //     the isolation levels REPEATABLE READ and SERIALIZABLE the earlier one fails as well.
 //   - SQLite has one writer. The transaction is that from its beginning, as by BEGIN IMMEDIATE, so
@@ -43,8 +43,8 @@
 //   - Only what is written by [Tx] is part of it. A message that is sent, or a row that is written
 //     by another connection, is not undone.
 //   - The function must not commit or roll back the transaction.
-//   - The transaction occupies a connection of the pool for as long as the function runs. A function
-//     that asks for another one, with SetMaxOpenConns(1), waits for itself.
+//   - The transaction occupies a connection of the pool for as long as the function runs.
+//     A function that asks for another one, with SetMaxOpenConns(1), waits for itself.
 //   - A record lapses after once.Keep, by the database's clock, and its row then takes space until
 //     [Recorder.DeleteLapsed] removes it: call it from a schedule.
 //   - Let once.Keep be longer than an attempt takes: one whose row was removed is rolled back.

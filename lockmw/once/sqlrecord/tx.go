@@ -47,7 +47,8 @@ func (r *Recorder) Transact(
 	return nil
 }
 
-// begin begins a transaction that lives as long as whole does. Until it has begun, it ends with ctx.
+// begin begins a transaction that lives as long as whole does. Until
+// it has begun, it ends with ctx.
 func (r *Recorder) begin(
 	ctx, whole context.Context, end context.CancelFunc,
 ) (*sql.Tx, error) {

@@ -1,0 +1,175 @@
+package once_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/once"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// ledger is a database with one effect a committed record.
+type ledger struct {
+	*renewer.Keeper
+	commits  int
+	unheard  int // so many commits answer that it is not known
+	rollback int // so many commits do not come about
+	before   func(renewer.Record)
+}
+
+var _ once.Transactional = (*ledger)(nil)
+
+func (l *ledger) Transact(
+	ctx context.Context, fn func(context.Context) (renewer.Record, error),
+) error {
+	record, err := fn(ctx)
+	if err != nil {
+		return err
+	}
+	if l.before != nil {
+		l.before(record)
+	}
+	answer := error(nil)
+	if l.unheard > 0 {
+		l.unheard--
+		answer = &renewer.Error{Op: "commit", Kind: renewer.ErrUnavailable}
+	}
+	if l.rollback > 0 {
+		l.rollback--
+		return answer
+	}
+	if err := l.Write(context.WithoutCancel(ctx), record); err != nil {
+		return err
+	}
+	l.commits++
+	return answer
+}
+
+func inLedger(
+	t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger),
+) {
+	t.Helper()
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		f(t, s, k, &ledger{Keeper: keeper(t, s, "the database")})
+	})
+}
+
+// A commit whose answer is lost is looked up: what was committed stands, and what was not has
+// failed, and is tried again.
+func TestLostAnswersToCommits(t *testing.T) {
+	t.Parallel()
+	for name, rolledBack := range map[string]int{"committed": 0, "rolled back": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
+				l.unheard, l.rollback = 1, rolledBack
+				ran := 0
+				got, err := once.Do(t.Context(), k, "a", func(context.Context) (int, error) {
+					ran++
+					s.Script(script.Prepare, outage(3)...)
+					return ran, nil
+				}, once.RecordIn(l))
+				require.NoError(t, err)
+				require.Equal(t, 1+rolledBack, ran)
+				require.Equal(t, ran, got)
+				require.Equal(t, 1, l.commits)
+			})
+		})
+	}
+}
+
+// An attempt that was rolled back counts, and its error is the call's.
+func TestRolledBackAttemptsAreExhausted(t *testing.T) {
+	t.Parallel()
+	inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
+		l.unheard, l.rollback = 2, 2
+		_, err := once.Do(t.Context(), k, "a", answer(report{}), once.RecordIn(l),
+			once.MaxAttempts(2))
+		require.ErrorIs(t, err, once.ErrAttemptsExhausted)
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.Zero(t, l.commits)
+	})
+}
+
+// What can't be found out for a whole TTL is told as such.
+func TestUnknownCommit(t *testing.T) {
+	t.Parallel()
+	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
+		l.unheard = 1
+		_, err := once.Do(t.Context(), k, "a", func(context.Context) (int, error) {
+			s.Default(script.Prepare, script.Fail(errDown))
+			return 1, nil
+		}, once.RecordIn(l))
+		require.ErrorIs(t, err, once.ErrNotRecorded)
+		require.ErrorIs(t, err, errDown)
+	})
+}
+
+// A call that was overtaken before its commit gets the other's result, also if the answer to its
+// own was lost.
+func TestOvertakenBeforeTheCommit(t *testing.T) {
+	t.Parallel()
+	for name, unheard := range map[string]int{"refused": 0, "no answer": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
+				l.unheard, l.rollback = unheard, unheard
+				l.before = func(mine renewer.Record) {
+					l.before = nil
+					fence := mine.Fence + 1
+					_, err := l.Prepare(t.Context(),
+						renewer.Term{Name: "a", Fence: fence, TTL: time.Hour})
+					require.NoError(t, err)
+					theirs := once.NewRecord("done", 2, renewer.Holder{}, "", `{"Pages":2}`)
+					require.NoError(t, l.Write(t.Context(), renewer.Record{
+						Name: "a", Fence: fence, Seq: 1, Data: theirs.Encode(), TTL: time.Hour,
+					}))
+				}
+				got, err := once.Do(t.Context(), k, "a", answer(report{Pages: 1}),
+					once.RecordIn(l))
+				require.NoError(t, err)
+				require.Equal(t, report{Pages: 2}, got)
+				require.Zero(t, l.commits)
+			})
+		})
+	}
+}
+
+// A record that lapses before the commit is not taken for one: the effect is not there.
+func TestRecordLapsesBeforeTheCommit(t *testing.T) {
+	t.Parallel()
+	inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
+		l.before = func(renewer.Record) {
+			l.before = nil
+			elapse(2 * time.Minute)
+		}
+		got, err := once.Do(t.Context(), k, "a", answer(report{Pages: 1}), once.RecordIn(l),
+			once.Keep(time.Minute))
+		require.NoError(t, err)
+		require.Equal(t, report{Pages: 1}, got)
+		require.Equal(t, 1, l.commits)
+	})
+}
+
+// The lock's store need keep no records if another recorder does. That one must.
+func TestRecordInAnotherKeeper(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		locks := keeper(t, struct{ renewer.Store }{script.New()}, "here")
+		for range 2 {
+			got, err := once.Do(t.Context(), locks, "a", answer(report{Pages: 1}),
+				once.RecordIn(k))
+			require.NoError(t, err)
+			require.Equal(t, report{Pages: 1}, got)
+		}
+		_, err := once.Do(t.Context(), k, "a", never(t), once.RecordIn(locks))
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		_, err = once.Do(t.Context(), k, "a", never(t), once.RecordIn(nil))
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		require.ErrorContains(t, err, "RecordIn")
+	})
+}
