@@ -2,7 +2,9 @@ package sqltest_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +110,27 @@ func TestSQLiteHasOneTransactionAtATime(t *testing.T) {
 		require.Equal(t, "done by 1", (<-found).Data)
 		require.Equal(t, []int64{1}, d.affectedBy(t, name))
 	}
+}
+
+// A function on SQLite that reads first and then writes does not fail since another connection has
+// written meanwhile: that one waits.
+func TestSQLiteSnapshotsDoNotAge(t *testing.T) {
+	t.Parallel()
+	d := onSQLite(t)
+	other, err := sql.Open(d.driver, strings.Replace(d.dsn, "busy_timeout(10000)",
+		"busy_timeout(1)", 1))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, other.Close()) })
+	require.ErrorIs(t, d.recorder(t).Transact(t.Context(),
+		func(ctx context.Context) (renewer.Record, error) {
+			var n int
+			require.NoError(t, sqlrecord.Tx(ctx).QueryRowContext(ctx,
+				"SELECT count(*) FROM "+d.effects).Scan(&n))
+			_, err := other.ExecContext(ctx, "INSERT INTO "+d.effects+" VALUES ('other', 1)")
+			require.ErrorContains(t, err, "locked")
+			return renewer.Record{Name: "a", Fence: 1, Seq: 1, TTL: time.Hour},
+				d.affect(ctx, "a", 1)
+		}), renewer.ErrNoRecord) // it had not prepared
 }
 
 // A holder that hangs between the record and the end of its COMMIT has come first: the next one

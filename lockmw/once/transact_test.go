@@ -130,7 +130,7 @@ func TestOvertakenBeforeTheCommit(t *testing.T) {
 					}))
 				}
 				got, err := once.Do(t.Context(), k, "a", answer(report{Pages: 1}),
-					once.RecordIn(l))
+					once.RecordIn(l), once.NoRetry())
 				require.NoError(t, err)
 				require.Equal(t, report{Pages: 2}, got)
 				require.Zero(t, l.commits)
