@@ -22,7 +22,8 @@ type Recorder interface {
 	Store
 
 	// Prepare begins the term of a holder of each name, and reads its record: [StatusHeld], unless
-	// a holder with a higher token has prepared before, which is [StatusTaken]. It may be repeated.
+	// a holder with a higher token has prepared before, which is [StatusTaken]. With [Term.Data] it
+	// may write the holder's first record, and then shows that. It may be repeated.
 	Prepare(ctx context.Context, terms []Term) []Seen
 
 	// Read reads the record of each name, and changes nothing: [StatusHeld].
@@ -46,6 +47,13 @@ type Term struct {
 	// TTL is how long the term lives if there is no record: whole milliseconds, at least 1. A
 	// record keeps its own.
 	TTL time.Duration
+	// Data, unless it is "", is the holder's first record, to live for TTL. It is written, with Seq
+	// 1, if the record is still the one that the holder has read before: the one of After.
+	// Otherwise nothing but the term begins.
+	Data string
+	// After is who wrote the record that Data is to follow, and its number: the Fence and the Seq
+	// of what Read has shown, 0 and 0 for none. Below Fence.
+	After struct{ Fence, Seq int64 }
 }
 
 // Seen is what [Recorder] Prepare and Read show of a record.

@@ -386,3 +386,39 @@ func TestWrap(t *testing.T) {
 		require.ErrorIs(t, err, renewer.ErrName)
 	})
 }
+
+// New work takes one question before the lock, one under it and one at its end; work that is done
+// takes one.
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		questions := func() int {
+			return len(s.Calls(script.Read)) + len(s.Calls(script.Prepare)) +
+				len(s.Calls(script.Write))
+		}
+		for _, want := range []int{3, 4} {
+			_, err := once.Do(t.Context(), k, "a", answer(report{Pages: 5}))
+			require.NoError(t, err)
+			require.Equal(t, want, questions())
+		}
+	})
+}
+
+// A record that has changed between the look without the lock and the lock is not written over: the
+// attempt is the one after it.
+func TestRecordChangesBeforeTheLock(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Acquire(t.Context(), []renewer.Claim{{Name: "a", Owner: owner(1), TTL: time.Second}})
+		go func() {
+			elapse(time.Millisecond) // the call waits for the lock
+			s.PutRecord("a", "once1 begun 1 4711\nthere\n\n")
+		}()
+		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
+			require.Equal(t, renewer.Holder{Node: "there", PID: 4711}, once.Current(ctx).Previous)
+			return report{Pages: once.Current(ctx).Number}, nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, report{Pages: 2}, got)
+	})
+}

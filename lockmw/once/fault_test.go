@@ -34,16 +34,22 @@ func TestUnansweredQuestionsAreRepeated(t *testing.T) {
 		"the look": func(s *script.Store) {
 			s.Script(script.Prepare, outage(5)...)
 		},
-		"the beginning": func(s *script.Store) { s.Script(script.Write, outage(5)...) },
+		"the look, written": func(s *script.Store) {
+			s.Script(script.Prepare, script.Pass().Broken(errDown), script.Pass().Broken(errDown))
+		},
+		"the beginning": func(s *script.Store) {
+			s.Script(script.Read, outage(1)...)
+			s.Script(script.Write, outage(5)...)
+		},
 		"beginning, written": func(s *script.Store) {
+			s.Script(script.Read, outage(1)...)
 			s.Script(script.Write, script.Pass().Broken(errDown), script.Pass().Broken(errDown))
 		},
 		"the end": func(s *script.Store) {
-			s.Script(script.Write, append([]script.Step{script.Pass()}, outage(20)...)...)
+			s.Script(script.Write, outage(20)...)
 		},
 		"the end, written": func(s *script.Store) {
-			s.Script(script.Write, script.Pass(), script.Pass().Lost(),
-				script.Pass().Broken(errDown))
+			s.Script(script.Write, script.Pass().Lost(), script.Pass().Broken(errDown))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +87,10 @@ func TestStoreDown(t *testing.T) {
 			s.Default(script.Read, script.Fail(errDown))
 			s.Default(script.Prepare, script.Fail(errDown))
 		},
-		"beginning": func(s *script.Store) { s.Default(script.Write, script.Fail(errDown)) },
+		"beginning": func(s *script.Store) {
+			s.Default(script.Read, script.Fail(errDown))
+			s.Default(script.Write, script.Fail(errDown))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,10 +124,11 @@ func TestRejected(t *testing.T) {
 		s.Script(script.Prepare, rejected)
 		_, err = once.Do(t.Context(), k, "a", never(t))
 		require.ErrorIs(t, err, renewer.ErrRejected)
+		s.Script(script.Read, outage(1)...)
 		s.Script(script.Write, rejected)
 		_, err = once.Do(t.Context(), k, "a", never(t))
 		require.ErrorIs(t, err, renewer.ErrRejected)
-		s.Script(script.Write, script.Pass(), rejected)
+		s.Script(script.Write, rejected)
 		_, err = once.Do(t.Context(), k, "a", answer(report{}))
 		require.ErrorIs(t, err, once.ErrNotRecorded)
 		require.ErrorIs(t, err, renewer.ErrRejected)
@@ -130,7 +140,6 @@ func TestNotRecorded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun := time.Now()
-		s.Script(script.Write, script.Pass())
 		s.Default(script.Write, script.Fail(errDown))
 		got, err := once.Do(t.Context(), k, "a", answer(report{Pages: 5}))
 		require.ErrorIs(t, err, once.ErrNotRecorded)
@@ -305,7 +314,7 @@ func TestAnAttemptLongerThanKeep(t *testing.T) {
 func TestAServerThatForgets(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Script(script.Write, script.Pass(), script.Gone())
+		s.Script(script.Write, script.Gone())
 		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
 			s.Delete("a")
 			<-ctx.Done()
@@ -328,9 +337,13 @@ func TestOvertakenBeforeTheBeginning(t *testing.T) {
 			s.Script(script.Prepare, script.Taken(renewer.Holder{}, 0))
 		},
 		"at the write": func(s *script.Store) {
+			s.Script(script.Read, outage(1)...)
 			s.Script(script.Write, script.Taken(renewer.Holder{}, 0))
 		},
-		"by a lapse": func(s *script.Store) { s.Script(script.Write, script.Gone()) },
+		"by a lapse": func(s *script.Store) {
+			s.Script(script.Read, outage(1)...)
+			s.Script(script.Write, script.Gone())
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

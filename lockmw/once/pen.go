@@ -17,10 +17,28 @@ type pen struct {
 }
 
 // look reads the record and begins the holder's term. It tries again until a point in time.
-func (p *pen) look(ctx context.Context, until time.Time) (seen renewer.Seen, err error) {
+func (p *pen) look(ctx context.Context, until time.Time) (renewer.Seen, error) {
+	return p.begin(ctx, p.term(), until)
+}
+
+func (p *pen) term() renewer.Term {
+	return renewer.Term{Name: p.c.name, Fence: p.fence, TTL: p.c.keep}
+}
+
+// beginAfter is look, and also writes the holder's first record if the one on record is still seen.
+func (p *pen) beginAfter(
+	ctx context.Context, seen renewer.Seen, first record, until time.Time,
+) (renewer.Seen, error) {
+	term := p.term()
+	term.Data, term.After.Fence, term.After.Seq = first.encode(), seen.Fence, seen.Seq
+	return p.begin(ctx, term, until)
+}
+
+func (p *pen) begin(
+	ctx context.Context, term renewer.Term, until time.Time,
+) (seen renewer.Seen, err error) {
 	err = insist(ctx, until, func() error {
-		seen, err = p.c.recorder.Prepare(ctx,
-			renewer.Term{Name: p.c.name, Fence: p.fence, TTL: p.c.keep})
+		seen, err = p.c.recorder.Prepare(ctx, term)
 		return err
 	})
 	if seen.Fence == p.fence {

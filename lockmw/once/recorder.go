@@ -22,7 +22,8 @@ type Recorder interface {
 	Read(ctx context.Context, name string) (renewer.Seen, error)
 
 	// Prepare begins the term of a holder of the lock, and reads the record of its name: from then
-	// on a holder with a lower token can write nothing. It may be repeated.
+	// on a holder with a lower token can write nothing. It may be repeated. A Recorder may ignore
+	// Term.Data: the holder then writes its first record by Write.
 	Prepare(ctx context.Context, term renewer.Term) (renewer.Seen, error)
 
 	// Write replaces or erases the record of a name, for the holder whose term it is. The same

@@ -23,7 +23,15 @@ type call struct {
 	forget func()
 
 	until time.Time // when to wait no longer
-	own   error     // the error of this call's last attempt, unless that decided the work
+	last  glanced
+	own   error // the error of this call's last attempt, unless that decided the work
+}
+
+// glanced is the record as it was before the call asked for the lock.
+type glanced struct {
+	seen  renewer.Seen
+	rec   record
+	known bool
 }
 
 // verdict is what came of a turn.
@@ -62,10 +70,12 @@ func (c *call) run(ctx context.Context) error {
 // glance looks at the record without the lock, for which most callers
 // need not wait: the work is over for good, or another caller is at it.
 func (c *call) glance(ctx context.Context) (over bool, err error) {
+	c.last = glanced{}
 	seen, err := c.recorder.Read(ctx, c.name)
 	switch {
 	case err == nil:
-		_, over, err = c.conclude(seen)
+		rec, over, err := c.conclude(seen)
+		c.last = glanced{seen: seen, rec: rec, known: true}
 		return over, err
 	case passing(err):
 		// the holder of the lock will see; to wait for the store is the lock's affair
@@ -93,29 +103,44 @@ func (c *call) turn(ctx context.Context) (v verdict) {
 // underLock begins the next attempt, unless the work is decided. op is the lock's context.
 func (c *call) underLock(ctx, op context.Context) verdict {
 	p := &pen{c: c, fence: lockmw.FenceOf(op, c.name)}
-	seen, err := p.look(op, c.until)
+	// An attempt is on record before it begins, so that one that kills its process counts. If
+	// nothing has changed since the glance, one question is enough for that.
+	var seen renewer.Seen
+	var err error
+	a, rec := c.next(c.last.rec)
+	if c.last.known && a.Number <= a.Max {
+		seen, err = p.beginAfter(op, c.last.seen, rec, c.until)
+	} else {
+		seen, err = p.look(op, c.until)
+	}
 	if err != nil {
 		return c.unclear(ctx, err)
 	}
-	rec, over, err := c.conclude(seen)
-	switch {
-	case over:
-		return verdict{over: true, err: err}
-	case rec.attempts >= c.attempts: // the last one died, or lost the lock
-		return c.exhaust(ctx, p, rec, nil)
-	}
-	a := Attempt{Number: rec.attempts + 1, Max: c.attempts, Previous: rec.last}
-	rec = record{
-		state: begun, attempts: a.Number, input: c.input,
-		last: renewer.Holder{Node: line(c.keeper.Config().Node), PID: os.Getpid()},
-	}
-	// On record before it begins, so that an attempt that kills its process counts.
-	if err := p.write(op, rec, c.until); err != nil {
-		return c.unclear(ctx, err)
+	if seen.Fence != p.fence {
+		previous, over, err := c.conclude(seen)
+		if over {
+			return verdict{over: true, err: err}
+		}
+		a, rec = c.next(previous)
+		if a.Number > a.Max { // the last one died, or lost the lock
+			return c.exhaust(ctx, p, previous, nil)
+		}
+		if err := p.write(op, rec, c.until); err != nil {
+			return c.unclear(ctx, err)
+		}
 	}
 	v := c.attempt(ctx, context.WithValue(op, attemptKey{}, a), p, rec)
 	v.ran = true
 	return v
+}
+
+// next is the attempt after the one on record, and its record.
+func (c *call) next(previous record) (Attempt, record) {
+	a := Attempt{Number: previous.attempts + 1, Max: c.attempts, Previous: previous.last}
+	return a, record{
+		state: begun, attempts: a.Number, input: c.input,
+		last: renewer.Holder{Node: line(c.keeper.Config().Node), PID: os.Getpid()},
+	}
 }
 
 // attempt runs the function.

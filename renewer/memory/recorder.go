@@ -92,6 +92,9 @@ func (r *records) prepare(t *renewer.Term, now time.Time) renewer.Seen {
 	if !ok {
 		n.until = now.Add(t.TTL)
 	}
+	if t.Data != "" && n.fence < t.Fence && n.fence == t.After.Fence && n.seq == t.After.Seq {
+		n.fence, n.seq, n.data, n.until = t.Fence, 1, t.Data, now.Add(t.TTL)
+	}
 	r.put(t.Name, n, now)
 	return n.seen(now)
 }

@@ -1,13 +1,17 @@
 -- Reads the record of a lock, and begins a holder's term: from then on nobody with a lower token
--- can write it.
+-- can write it. May write the holder's first record.
 --
 -- KEYS[1]  the record: PREFIX{name}:record
 -- ARGV[1]  the holder's fencing token, in decimal, below 2^53; or "0": only look
--- ARGV[2]  time to live of the term, ms, if there is no record; a record keeps its own
+-- ARGV[2]  time to live of the term, ms, if there is no record, and of the holder's first record;
+--          another record keeps its own
+-- ARGV[3]  the data of the holder's first record, or "": write none
+-- ARGV[4]  the fencing token of who wrote the record that this is to follow, in decimal, and
+-- ARGV[5]  the number of that; "0" each for none. After any other record nothing is written
 --
 -- Returns  {fence, seq, data, ms}: the record, with the token of who wrote it, its number, and its
 --          remaining time to live in ms (-1: it has none); {0, 0, '', ms} if nothing has been
---          written; or
+--          written. The first record, once it is there, is number 1 of this holder; or
 --          {term} if a holder with a higher token, this one, has looked before: nothing is changed;
 --          or
 --          an error, and nothing is changed.
@@ -35,6 +39,11 @@ end
 
 if mine > 0 and term > mine then
 	return {term}
+end
+if ARGV[3] ~= '' and tonumber(fence) < mine and tonumber(fence) == tonumber(ARGV[4]) and
+	tonumber(seq) == tonumber(ARGV[5]) then
+	redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[1] .. ' 1\n' .. ARGV[3], 'PX', ARGV[2])
+	return {mine, 1, ARGV[3], tonumber(ARGV[2])}
 end
 local left = redis.call('PTTL', KEYS[1])
 if term < mine then

@@ -53,17 +53,20 @@ func (s *Store) look(ctx context.Context, what string, looks []renewer.Term) []r
 	seen := make([]renewer.Seen, len(looks))
 	asked := make([]int, 0, len(looks))
 	for i := range looks {
-		if _, seen[i].Err = renewer.Millis(looks[i].TTL); seen[i].Err == nil ||
-			looks[i].Fence == 0 {
-			seen[i].Err = nil
+		if looks[i].Fence == 0 {
 			asked = append(asked, i)
+		} else if _, seen[i].Err = renewer.Millis(looks[i].TTL); seen[i].Err == nil {
+			if seen[i].Err = roomFor(what, looks[i].Data); seen[i].Err == nil {
+				asked = append(asked, i)
+			}
 		}
 	}
 	todo := &calls{n: len(asked), nameOf: func(j int) string { return looks[asked[j]].Name }}
 	todo.build = func(j int, whole bool) rueidis.Completed {
 		l := &looks[asked[j]]
 		return lookScript.command(s.codec.builder(), whole, []string{s.recordKey(l.Name)},
-			decimal(l.Fence), decimal(l.TTL.Milliseconds()))
+			decimal(l.Fence), decimal(l.TTL.Milliseconds()), l.Data, decimal(l.After.Fence),
+			decimal(l.After.Seq))
 	}
 	todo.readOne = func(j int, r rueidis.RedisResult) {
 		i := asked[j]
@@ -91,10 +94,7 @@ func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.A
 			answers[i].Err = err
 			continue
 		}
-		if n := len(records[i].Data); n > MaxRecord {
-			answers[i].Err = fmt.Errorf("redisstore: write: %w: the record has %d bytes, above "+
-				"the limit of %d; keep a reference in it",
-				renewer.ErrRejected, n, MaxRecord)
+		if answers[i].Err = roomFor("write", records[i].Data); answers[i].Err != nil {
 			continue
 		}
 		asked = append(asked, i)
@@ -122,6 +122,15 @@ func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.A
 	}
 	s.sender.spread(ctx, &s.recording, todo)
 	return answers
+}
+
+// roomFor refuses data that is too large.
+func roomFor(what, data string) error {
+	if n := len(data); n > MaxRecord {
+		return fmt.Errorf("redisstore: %s: %w: the record has %d bytes, above the limit of %d; "+
+			"keep a reference in it", what, renewer.ErrRejected, n, MaxRecord)
+	}
+	return nil
 }
 
 // calls is a job of functions.

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,6 +82,32 @@ func TestLookScript(t *testing.T) {
 		s.ok(t, "SET", recordA, "7 3 1\nx")
 		look(t, store, "a", 8, time.Minute)
 		s.pttl(t, recordA, minute-5000, minute)
+	})
+}
+
+// A holder's first record comes with its term, after the record that it has seen.
+func TestLookScriptWritesTheFirstRecord(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		prepare := func(fence, after, seq int64, data string) renewer.Seen {
+			term := renewer.Term{Name: "a", Fence: fence, TTL: time.Minute, Data: data}
+			term.After.Fence, term.After.Seq = after, seq
+			return store.Prepare(t.Context(), []renewer.Term{term})[0]
+		}
+		want := renewer.Seen{
+			Status: renewer.StatusHeld, Fence: 5, Seq: 1, Data: "one\n", TTL: time.Minute,
+		}
+		assert.Equal(t, want, prepare(5, 0, 0, "one\n"))
+		assert.Equal(t, "5 5 1\none\n", s.get(t, recordA))
+		s.pttl(t, recordA, minute-5000, minute)
+		assert.Equal(t, int64(5), prepare(6, 5, 2, "another has written").Fence)
+		assert.Equal(t, "6 5 1\none\n", s.get(t, recordA))
+		assert.Equal(t, int64(6), prepare(6, 5, 1, "two").Fence)
+		assert.Equal(t, "6 6 1\ntwo", s.get(t, recordA))
+		assert.ErrorIs(t, prepare(7, 6, 1, strings.Repeat("x", redisstore.MaxRecord+1)).Err,
+			renewer.ErrRejected)
+		assert.Equal(t, "6 6 1\ntwo", s.get(t, recordA))
 	})
 }
 

@@ -77,6 +77,13 @@ func (r records) prepare(t renewer.Term, a answer, now time.Time) renewer.Seen {
 	if e.ends.IsZero() {
 		e.ends = now.Add(t.TTL)
 	}
+	if seen := e.seen; t.Data != "" && seen.Fence < t.Fence && seen.Fence == t.After.Fence &&
+		seen.Seq == t.After.Seq {
+		e.seen = renewer.Seen{
+			Status: renewer.StatusHeld, Fence: t.Fence, Seq: 1, Data: t.Data,
+		}
+		e.ends = now.Add(t.TTL)
+	}
 	return e.answer(a, now)
 }
 

@@ -318,6 +318,27 @@ var faults = map[string]struct {
 			return s.Write(ctx, records)
 		}}
 	}, "a late write is refused"},
+	"a first record follows any": {func() broken {
+		return broken{prepare: func(s *memory.Store, ctx context.Context,
+			terms []renewer.Term,
+		) []renewer.Seen {
+			for i := range terms {
+				seen := s.Read(ctx, []string{terms[i].Name})[0]
+				terms[i].After.Fence, terms[i].After.Seq = seen.Fence, seen.Seq
+			}
+			return s.Prepare(ctx, terms)
+		}}
+	}, "preparing writes the first record"},
+	"a first record is forgotten": {func() broken {
+		return broken{prepare: func(s *memory.Store, ctx context.Context,
+			terms []renewer.Term,
+		) []renewer.Seen {
+			for i := range terms {
+				terms[i].Data = ""
+			}
+			return s.Prepare(ctx, terms)
+		}}
+	}, "preparing writes the first record"},
 	"a read begins a term": {func() broken {
 		return broken{read: func(s *memory.Store, ctx context.Context,
 			names []string,

@@ -18,6 +18,7 @@ import (
 var recordCases = []testCase{
 	{"a record is there for the next holder", recorded(recordSeen)},
 	{"preparing begins a term", recorded(terms)},
+	{"preparing writes the first record", recorded(firstRecord)},
 	{"a late write is refused", recorded(lateWrite)},
 	{"a write can be repeated", recorded(repeatedWrite)},
 	{"a record lapses, and its term", recorded(recordLapses)},
@@ -300,6 +301,41 @@ func recordsAndLeases(t *testing.T, s *recordSuite) {
 	assert.Equal(t, first, by)
 	assert.Equal(t, "done", data)
 	requireStatus(t, renewer.StatusTaken, s.write(t, first, 3, "late", long))
+}
+
+// firstRecord has holders prepare with a record, which is written after the one that they have seen
+// and after no other.
+func firstRecord(t *testing.T, s *recordSuite) {
+	first := func(fence, after, seq int64, data string) (by, number int64, shown string) {
+		t.Helper()
+		term := renewer.Term{Name: "name", Fence: fence, TTL: long, Data: data}
+		term.After.Fence, term.After.Seq = after, seq
+		seen := s.prepares(t, term)[0]
+		requireStatus(t, renewer.StatusHeld, seen.Status)
+		return seen.Fence, seen.Seq, seen.Data
+	}
+	expect := func(fence, seq int64, data string) func(int64, int64, string) {
+		return func(by, number int64, shown string) {
+			t.Helper()
+			require.Equal(t, fence, by)
+			require.Equal(t, seq, number)
+			require.Equal(t, data, shown)
+			s.sees(t, fence, seq, data)
+		}
+	}
+	expect(0, 0, "")(first(5, 4, 1, "after what is not there"))
+	expect(5, 1, "one")(first(5, 0, 0, "one"))
+	expect(5, 1, "one")(first(5, 0, 0, "one")) // its answer was lost
+	expect(5, 1, "one")(first(5, 5, 1, "after itself"))
+	expect(5, 1, "one")(first(6, 0, 0, "after none"))
+	expect(5, 1, "one")(first(6, 5, 2, "after a later one"))
+	requireStatus(t, renewer.StatusTaken, s.write(t, 5, 2, "late", long))
+	expect(6, 1, "two")(first(6, 5, 1, "two"))
+	requireStatus(t, renewer.StatusHeld, s.write(t, 6, 2, "three", long))
+	expect(6, 2, "three")(first(6, 5, 1, "two")) // repeated late
+	seen := s.prepares(t, renewer.Term{Name: "name", Fence: 5, TTL: long, Data: "late"})[0]
+	requireStatus(t, renewer.StatusTaken, seen.Status)
+	s.sees(t, 6, 2, "three")
 }
 
 func recordBatches(t *testing.T, s *recordSuite) {
