@@ -9,7 +9,7 @@ import (
 type Dialect int
 
 const (
-	// PostgreSQL is for PostgreSQL 10 and newer.
+	// PostgreSQL is for PostgreSQL 10 and newer; it is tested on 15.
 	PostgreSQL Dialect = iota + 1
 	// SQLite is for SQLite 3.35 and newer.
 	SQLite

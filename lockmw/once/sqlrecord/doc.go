@@ -32,11 +32,13 @@
 //     finds it raised: its UPDATE changes no row, and it is rolled back. If it hangs between that
 //     UPDATE and its COMMIT, the later attempt waits for the row, and then finds the work done, or
 //     not. Set idle_in_transaction_session_timeout, so that the server ends such a transaction. At
-//     the isolation levels REPEATABLE READ and SERIALIZABLE the earlier one fails as well.
+//     the isolation levels REPEATABLE READ and SERIALIZABLE the earlier one fails as well. Rows of
+//     yours that the earlier one has written stay locked until it ends: a later attempt that writes
+//     the same ones waits for that.
 //   - SQLite has one writer. The transaction is that from its beginning, as by BEGIN IMMEDIATE, so
-//     that a statement of the function never fails for a snapshot that is too old. The
-//     next attempt can't begin until it has ended, and finds the work done, or not. Keep slow calls
-//     out of the function, and set a busy timeout (PRAGMA busy_timeout) on every connection.
+//     that no statement of the function fails since its snapshot is too old. The next attempt can't
+//     begin until it has ended, and finds the work done, or not. Keep slow calls out of the
+//     function, and set a busy timeout (PRAGMA busy_timeout) on every connection.
 //
 // # What to watch out for
 //
