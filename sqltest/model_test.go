@@ -48,10 +48,14 @@ func TestAnswersAreThoseOfTheMemoryStore(t *testing.T) {
 			where := fmt.Sprintf("seed %d, step %d, %s: %v and %v", seed, step, asked, err, wantErr)
 			require.Equal(t, kind(wantErr), kind(err), where)
 			require.InDelta(t, want.TTL, got.TTL, float64(time.Minute), where)
-			got.TTL, want.TTL = 0, 0
-			require.Equal(t, want, got, where)
+			require.Equal(t, shown(want), shown(got), where)
 		}
 	})
+}
+
+// shown is what callers see of a record, but for times.
+func shown(seen renewer.Seen) renewer.Seen {
+	return renewer.Seen{Status: seen.Status, Fence: seen.Fence, Seq: seen.Seq, Data: seen.Data}
 }
 
 // kind is what callers tell errors apart by.

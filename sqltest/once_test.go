@@ -151,7 +151,7 @@ func TestLapsedRecords(t *testing.T) {
 		term.Fence = 4 // as after a loss of all locks
 		seen, err := r.Prepare(ctx, term)
 		require.NoError(t, err)
-		require.Equal(t, renewer.Seen{Status: renewer.StatusHeld}, seen)
+		require.Equal(t, renewer.Seen{Status: renewer.StatusHeld}, shown(seen))
 		_, err = r.Prepare(ctx, renewer.Term{Name: "b", Fence: 1, TTL: time.Millisecond})
 		require.NoError(t, err)
 		require.Eventually(t, func() bool {

@@ -40,12 +40,12 @@ end
 if mine > 0 and term > mine then
 	return {term}
 end
+local left = redis.call('PTTL', KEYS[1])
 if ARGV[3] ~= '' and tonumber(fence) < mine and tonumber(fence) == tonumber(ARGV[4]) and
 	tonumber(seq) == tonumber(ARGV[5]) then
 	redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[1] .. ' 1\n' .. ARGV[3], 'PX', ARGV[2])
-	return {mine, 1, ARGV[3], tonumber(ARGV[2])}
+	term, fence, seq, data, left = mine, ARGV[1], '1', ARGV[3], tonumber(ARGV[2])
 end
-local left = redis.call('PTTL', KEYS[1])
 if term < mine then
 	local ttl = ARGV[2]
 	if left > 0 then

@@ -95,10 +95,12 @@ func TestLookScriptWritesTheFirstRecord(t *testing.T) {
 			term.After.Fence, term.After.Seq = after, seq
 			return store.Prepare(t.Context(), []renewer.Term{term})[0]
 		}
-		want := renewer.Seen{
-			Status: renewer.StatusHeld, Fence: 5, Seq: 1, Data: "one\n", TTL: time.Minute,
-		}
-		assert.Equal(t, want, prepare(5, 0, 0, "one\n"))
+		seen := prepare(5, 0, 0, "one\n")
+		assert.Equal(t, renewer.StatusHeld, seen.Status)
+		assert.Equal(t, int64(5), seen.Fence)
+		assert.Equal(t, int64(1), seen.Seq)
+		assert.Equal(t, "one\n", seen.Data)
+		assert.Equal(t, time.Minute, seen.TTL)
 		assert.Equal(t, "5 5 1\none\n", s.get(t, recordA))
 		s.pttl(t, recordA, minute-5000, minute)
 		assert.Equal(t, int64(5), prepare(6, 5, 2, "another has written").Fence)
