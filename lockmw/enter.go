@@ -45,6 +45,9 @@ func enter(ctx context.Context, k *renewer.Keeper, name string, set settings) (*
 
 // take acquires the lock, or the locks if the name stands for several, or finds it in the context.
 func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*scope, error) {
+	if set.inTime {
+		set = set.bounded(ctx)
+	}
 	if names := split(name); names != nil {
 		return takeAll(ctx, k, names, set)
 	}

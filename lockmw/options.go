@@ -22,6 +22,7 @@ type settings struct {
 	contention contention
 	wait       time.Duration
 	within     time.Duration // 0: the keeper's RequestTimeout
+	inTime     bool
 	waiters    int
 	strict     bool
 	operation  renewer.Option

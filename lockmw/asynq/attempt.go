@@ -12,12 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-const (
-	// mostReserve bounds the part of a task's time that is not spent waiting for the lock.
-	mostReserve = 5 * time.Second
-	// noDeadline stands for that of a context without one, which asynq's always have.
-	noDeadline = 365 * 24 * time.Hour
-)
+// noDeadline stands for that of a context without one, which asynq's always have.
+const noDeadline = 365 * 24 * time.Hour
 
 // attempt is one delivery of a task.
 type attempt struct {
@@ -53,7 +49,7 @@ func newAttempt(
 	return &attempt{
 		settings: set, inLine: newInLine(ctx, l), keeper: k, server: from, task: task, name: name,
 		work:  work,
-		until: time.Now().Add(left - min(left/4, mostReserve)),
+		until: lockmw.AnswerBy(time.Now().Add(left)),
 		// Rounded up: asynq took the time a moment ago.
 		timeout: (left + time.Second - 1).Truncate(time.Second),
 		last:    ours && retried >= most,

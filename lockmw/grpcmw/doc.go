@@ -24,8 +24,9 @@
 //	  of this caller wait
 //	not to be had, since the store   Unavailable             LOCK_UNAVAILABLE  did not run
 //	  or the keeper is down
-//	waited for, and the caller left  DeadlineExceeded or                       did not run
-//	  or has no time left              Canceled
+//	waited for, and the caller left  Canceled                                  did not run
+//	asked for when the call's        DeadlineExceeded                          did not run
+//	  deadline had passed
 //	of no usable name                InvalidArgument         LOCK_KEY_INVALID  did not run
 //	of a rule that can't work        Internal                                  did not run
 //	lost while the handler runs      Aborted                 LOCK_LOST         was cancelled

@@ -61,10 +61,14 @@ func (in *interceptor) options(method string) []lockmw.Option {
 	}
 	// Strict, so that lockmw returns every loss; what becomes of it
 	// is decided here, since the status depends on it.
-	return []lockmw.Option{
+	opts := []lockmw.Option{
 		lockmw.Wait(in.wait), lockmw.MaxWaiters(in.waiters), lockmw.Strict(),
 		lockmw.Operation(operation),
 	}
+	if in.answers {
+		opts = append(opts, lockmw.AnswerInTime())
+	}
+	return opts
 }
 
 // run runs do under the lock of a call whose message, if the rule needs it, is msg. What it returns

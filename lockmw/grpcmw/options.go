@@ -52,6 +52,7 @@ type settings struct {
 	busy      codes.Code
 	retryIn   time.Duration // 0: lockmw's default
 	strict    bool
+	answers   bool // a caller elsewhere waits for the answer: a server
 	fence     bool // AcceptFence, PassFence
 	strip     bool
 	operation string // "": the method
@@ -61,15 +62,16 @@ func newSettings() settings { return settings{wait: lockmw.DefaultWait, busy: co
 
 func newServerSettings(opts []ServerOption) settings {
 	s := newSettings()
-	s.waiters, s.silence = DefaultMaxWaiters, DefaultSilence
+	s.answers, s.waiters, s.silence = true, DefaultMaxWaiters, DefaultSilence
 	for _, o := range opts {
 		o.server(&s)
 	}
 	return s
 }
 
-// Wait waits in line for at most d, and for a store that is down meanwhile; a call's own deadline
-// ends the wait as well. Default lockmw.DefaultWait (10 s). It panics if d is not positive.
+// Wait waits in line for at most d, and for a store that is down meanwhile. A call's own deadline
+// ends the wait as well: at a server a margin before it (lockmw.AnswerBy), so that the caller hears
+// that the lock is busy. Default lockmw.DefaultWait (10 s). It panics if d is not positive.
 func Wait(d time.Duration) Option {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: grpcmw.Wait(%v) can't be meant: give a positive duration, "+

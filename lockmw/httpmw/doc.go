@@ -18,13 +18,13 @@
 //	-----------------------  -----------------------------------------------------------------
 //	free                     the handler's. The lock is held until the handler returns,
 //	                         panics or exits
-//	held by another          the handler's, if its turn comes within 10 s ([Wait]); then 503.
+//	held by another          the handler's, if its turn comes within 10 s ([Wait]), and before
+//	                         other middleware's deadline is near; then 503.
 //	                         With [Refuse] at once 409, 423 or 429. With [Skip] 204
 //	awaited by 100 requests  503 ([MaxWaiters]); 429 by [MaxWaitersPerClient]
 //	unknown, since the       503, never "busy". With [FailOpen] some handlers run without a
 //	store does not answer    lock if the store is down for a while
-//	not had in time for the  503 if a deadline has passed that other middleware set; none if
-//	request                  the client has gone
+//	asked for too late       503 if that deadline has passed; none if the client has gone
 //	lost while the handler   503 if the handler has written nothing, else what it has written,
 //	runs                     or with [AbortLost] a broken answer. The request's context ends
 //	                         with the cause renewer.ErrLost

@@ -68,5 +68,5 @@ func (g *guard) enter(
 	defer leave()
 	// Strict, so that a loss is always reported: run decides what it means by what was written.
 	return lockmw.Enter(r.Context(), g.Keeper, a.name,
-		append(g.lock(r.Pattern), lockmw.Strict())...)
+		append(g.lock(r.Pattern), lockmw.Strict(), lockmw.AnswerInTime())...)
 }

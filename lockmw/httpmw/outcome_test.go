@@ -225,18 +225,39 @@ func TestOneTooManyInLine(t *testing.T) {
 	})
 }
 
-// The time is the request's own: a client is there and hears of it.
+// The time is the request's own: a client is there and hears of it, while there is time left.
 func TestDeadlineOfTheRequest(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		defer hold(t, k, secret)()
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		release := hold(t, k, secret)
+		h := httpmw.Exclusive(k, byName(secret))(never(t))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begun := time.Now()
-		a := do(httpmw.Exclusive(k, byName(secret))(never(t)), get(t, "/").WithContext(ctx))
+		a := do(h, get(t, "/").WithContext(ctx))
+		requireProblem(t, a, http.StatusServiceUnavailable, httpmw.TypeBusy)
+		requireRetryAfter(t, a, 1, 2)
+		assert.Equal(t, 750*time.Millisecond, time.Since(begun))
+
+		begun = time.Now()
+		a = do(http.TimeoutHandler(h, time.Second, "late"), get(t, "/"))
+		requireProblem(t, a, http.StatusServiceUnavailable, httpmw.TypeBusy)
+		assert.Equal(t, 750*time.Millisecond, time.Since(begun))
+		release()
+
+		s.Default(script.Acquire, script.Hang())
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun = time.Now()
+		a = do(h, get(t, "/").WithContext(ctx))
+		requireProblem(t, a, http.StatusServiceUnavailable, httpmw.TypeUnavailable)
+		assert.Equal(t, 750*time.Millisecond, time.Since(begun))
+
+		ctx, cancel = context.WithTimeout(t.Context(), 0)
+		defer cancel()
+		a = do(h, get(t, "/").WithContext(ctx))
 		requireProblem(t, a, http.StatusServiceUnavailable, httpmw.TypeTimeout)
 		requireRetryAfter(t, a, 1, 2)
-		assert.Equal(t, time.Second, time.Since(begun))
 	})
 }
 

@@ -1,0 +1,105 @@
+package grpcmw_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// inMemory serves s without a network, so that a bubble's clock is that of both sides. It returns
+// the client, and ends both by close.
+func inMemory(
+	t *testing.T, s *service, opts ...grpc.ServerOption,
+) (client pb.TestServiceClient, end func()) {
+	t.Helper()
+	listener := bufconn.Listen(1 << 16)
+	server := grpc.NewServer(opts...)
+	pb.RegisterTestServiceServer(server, s)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	conn, err := grpc.NewClient("passthrough:///memory",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}))
+	require.NoError(t, err)
+	return pb.NewTestServiceClient(conn), func() {
+		assert.NoError(t, conn.Close())
+		server.Stop()
+		assert.NoError(t, <-done)
+	}
+}
+
+// The status leaves the server while the caller still listens: at the deadline itself the caller
+// would have made up a DeadlineExceeded of its own, without a word about the lock.
+func TestCallersHearBeforeTheirDeadline(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bubble) {
+		client, end := inMemory(t, &service{}, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(
+			b.k, grpcmw.ForMethod(unary, account))), grpc.StreamInterceptor(
+			grpcmw.StreamServerInterceptor(b.k, grpcmw.ForWholeMethod(output))))
+		defer end()
+		release := hold(t, b.k, "a1")
+		releaseStream := hold(t, b.k, output)
+		for name, do := range map[string]func(ctx context.Context) error{
+			"unary": func(ctx context.Context) error {
+				_, err := client.UnaryCall(ctx, request("a1"))
+				return err
+			},
+			"stream": func(ctx context.Context) error {
+				stream, err := client.StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{})
+				if err == nil {
+					_, err = stream.Recv()
+				}
+				return err
+			},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			begun := time.Now()
+			v := verdictOf(t, do(ctx))
+			cancel()
+			assert.Equal(t, verdict{codes.Aborted, grpcmw.ReasonBusy, v.retryIn}, v, name)
+			assert.Positive(t, v.retryIn, name)
+			assert.InDelta(t, 750*time.Millisecond, time.Since(begun), float64(time.Millisecond), name)
+		}
+		release()
+		releaseStream()
+
+		b.store.Default(script.Acquire, script.Hang())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := client.UnaryCall(ctx, request("a1"))
+		assert.Equal(t, grpcmw.ReasonUnavailable, verdictOf(t, err).reason)
+	})
+}
+
+// A server that gets to a call after its deadline has no answer for it, and a client's own caller
+// needs no time to be answered.
+func TestDeadlinesThatHavePassed(t *testing.T) {
+	t.Parallel()
+	for side, timeout := range map[string]time.Duration{"server": 0, "client": time.Second} {
+		inBubble(t, func(t *testing.T, b *bubble) {
+			defer hold(t, b.k, "a1")()
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			defer cancel()
+			err := sides(b.k)[side](ctx, never)
+			require.Equal(t, timeout, b.passed(), side)
+			require.Equal(t, verdict{code: codes.DeadlineExceeded}, verdictOf(t, err), side)
+			require.ErrorIs(t, err, context.DeadlineExceeded, side)
+			require.NotErrorIs(t, err, renewer.ErrHeld, side)
+		})
+	}
+}
