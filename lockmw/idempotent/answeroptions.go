@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 )
 
 // KeepAnswer is how long an answer is stored, to be replayed. After d the key is as
 // new. Give longer than clients go on trying. It must be longer than
 // renewer.Config.TTL: otherwise [Middleware] panics. Default [DefaultKeepAnswer], 24 h.
 func KeepAnswer(d time.Duration) Option {
-	return func(s *settings) { s.keepAnswer = d }
+	return func(s *settings) { s.KeepAnswer = d }
 }
 
 // MaxAnswer bounds a stored answer to n bytes of JSON, in which a body takes a third
@@ -23,7 +25,7 @@ func MaxAnswer(n int) Option {
 		panic(fmt.Sprintf("lockbeat: idempotent.MaxAnswer(%d) can't be meant: give a number of "+
 			"bytes, such as idempotent.DefaultMaxAnswer", n))
 	}
-	return func(s *settings) { s.maxAnswer = n }
+	return func(s *settings) { s.MaxAnswer = n }
 }
 
 // KeepStatus says which of the handler's answers are final, by their status: keep
@@ -60,7 +62,7 @@ func MaxStored(n int64) Option {
 		panic(fmt.Sprintf("lockbeat: idempotent.MaxStored(%d) can't be meant: give a number of "+
 			"bytes, such as idempotent.DefaultMaxStored", n))
 	}
-	return func(s *settings) { s.maxStored = n }
+	return func(s *settings) { s.MaxStored = n }
 }
 
 // Seal encrypts stored answers by AES-GCM, for a store that other programs can
@@ -80,11 +82,11 @@ func MaxStored(n int64) Option {
 // Keys are 16, 24 or 32 random bytes, for AES-128, -192 or -256; one key is good for 2^32 answers.
 // It panics without a key, or with one of another length. Default: answers are stored in clear.
 func Seal(keys ...[]byte) Option {
-	if len(keys) == 0 {
-		panic("lockbeat: idempotent.Seal needs a key of 16, 24 or 32 random bytes")
+	sealer, err := repeat.NewSealer("idempotent.Seal", keys)
+	if err != nil {
+		panic(err.Error())
 	}
-	s := newSealer(keys)
-	return func(set *settings) { set.seal = s }
+	return func(s *settings) { s.Seal = sealer }
 }
 
 // BeforeReplay puts mw before stored answers. A stored answer is sent without the handler, and so

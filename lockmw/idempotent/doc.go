@@ -63,11 +63,13 @@ package idempotent
 //
 //	middleware.go                   a request comes in: its key, its caller and its body
 //	exchange.go                     the handler runs, or the stored answer is sent
-//	record.go                       what package once is told
 //	answeroptions.go, options.go    what users can set
 //	guard.go                        what all requests of a handler share; refusing one
-//	gate.go, quota.go, outlive.go   before a replay; how much is stored; when the client has gone
+//	gate.go                         before a replay
 //	settings.go                     what the options have set
 //	final.go, recorder.go           the handler's writer, and which answers are final
-//	stored.go, seal.go, request.go  an answer as it is stored; sealed; whose it is
+//	stored.go, request.go           an answer as it is stored; which request it is to
 //	refusal.go, key.go              answers in place of the handler's; the Idempotency-Key
+//
+// Package internal/repeat has what does not depend on HTTP: the lock, the record, the quota, the
+// seal.

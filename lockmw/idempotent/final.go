@@ -1,12 +1,6 @@
 package idempotent
 
-import (
-	"errors"
-	"net/http"
-)
-
-// errNotFinal means that the handler's answer is not to be stored.
-var errNotFinal = errors.New("lockbeat: the answer is not final")
+import "net/http"
 
 // finalStatus reports whether answers with a status are stored by default. An error says that
 // nothing has been done, so the handler may run again. And any client can get errors: stored, each

@@ -8,6 +8,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
@@ -16,9 +17,9 @@ type guard struct {
 	settings
 	httpguard.Faults
 
-	caller httpmw.KeyFunc
-	stored *stored
-	gate   *gate // nil: none
+	caller  httpmw.KeyFunc
+	repeats *repeat.Guard
+	gate    *gate // nil: none
 
 	unreadable sync.Once
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -37,16 +38,16 @@ func Middleware(
 	for _, o := range opts {
 		o(&set)
 	}
-	if err := check(k, &set); err != nil {
+	repeats, err := repeat.New(k, set.Settings)
+	if err != nil {
 		panic(err.Error())
 	}
-	stored := newStored(set)
 	return func(next http.Handler) http.Handler {
 		if next == nil {
 			panic("lockbeat: idempotent.Middleware needs a handler")
 		}
 		g := &guard{
-			settings: set, Faults: httpguard.Faults{Keeper: k}, caller: caller, stored: stored,
+			settings: set, Faults: httpguard.Faults{Keeper: k}, caller: caller, repeats: repeats,
 		}
 		g.gate = newGate(set.beforeReplay, g.refuse)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,8 +58,8 @@ func Middleware(
 
 // serve finds out which request r is, and has it answered.
 func (g *guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	key, err := idempotencyKey(r.Header)
-	if errors.Is(err, errNoKey) && g.keyOptional {
+	key, err := repeat.Key(r.Header.Values(KeyHeader))
+	if errors.Is(err, repeat.ErrNoKey) && g.keyOptional {
 		next.ServeHTTP(w, r)
 		return
 	}
@@ -81,7 +82,7 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 		g.refuse(w, r, err)
 		return
 	}
-	g.answer(w, r, next, newJob(g.scope, caller, key, r, body))
+	g.answer(w, r, body, next, g.repeats.Request(caller, key, about(r, body)...))
 }
 
 // read reads the body, and leaves it in the request.

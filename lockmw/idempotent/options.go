@@ -18,7 +18,7 @@ type Option func(*settings)
 // them. A store prefix for each service (redisstore.Prefix) does it as well, and
 // keeps their locks apart too. With another scope all keys are new. Default "".
 func Scope(scope string) Option {
-	return func(s *settings) { s.scope = scope }
+	return func(s *settings) { s.Scope = scope }
 }
 
 // WaitForAnswer has a request wait for at most d while another with the same key is
@@ -29,7 +29,7 @@ func WaitForAnswer(d time.Duration) Option {
 		panic(fmt.Sprintf("lockbeat: idempotent.WaitForAnswer(%v) can't be meant: give a positive "+
 			"duration, or leave it out so as not to wait", d))
 	}
-	return func(s *settings) { s.answerWait = d }
+	return func(s *settings) { s.WaitForAnswer = d }
 }
 
 // FinishWithin is how long a handler may go on when its client has gone, or when a
@@ -41,7 +41,7 @@ func FinishWithin(d time.Duration) Option {
 		panic(fmt.Sprintf("lockbeat: idempotent.FinishWithin(%v) can't be meant: give a "+
 			"duration, or 0 so that a handler ends with its client", d))
 	}
-	return func(s *settings) { s.finishWithin = d }
+	return func(s *settings) { s.FinishWithin = d }
 }
 
 // KeyOptional lets requests without an Idempotency-Key through, as if there were no guard. Default:
@@ -86,7 +86,7 @@ func MaxWaiters(n int) Option {
 		panic(fmt.Sprintf("lockbeat: idempotent.MaxWaiters(%d) can't be meant: give at least 1, "+
 			"or leave out WaitForAnswer so that none waits", n))
 	}
-	return func(s *settings) { s.waiters = n }
+	return func(s *settings) { s.MaxWaiters = n }
 }
 
 // RetryAfter sets about what Retry-After says: a random duration between half of d and one and a

@@ -108,11 +108,6 @@ func (r *recorder) answer() answer {
 	return a
 }
 
-// overtaken reports whether the answer on record is another request's.
-func (r *recorder) overtaken(kept answer) bool {
-	return kept.Status != r.status || !bytes.Equal(kept.Body, r.body.Bytes())
-}
-
 // send sends the handler's answer with all of its headers, or what has not been sent of it yet.
 func (r *recorder) send() {
 	if r.large {

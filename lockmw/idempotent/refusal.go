@@ -7,19 +7,20 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
 const nothingDone = "The request has not been carried out."
-
-// errUnanswered means that the handler has returned without an answer after its context had ended.
-var errUnanswered = errors.New("lockbeat: the handler has not answered")
 
 // explain returns the answer to err: this package's own, or package httpmw's. The request's faults
 // come first, since the caller function may return any error.
 func explain(err error, retryIn time.Duration) *httpmw.Error {
 	if e, ok := errors.AsType[*httpmw.Error](err); ok {
 		return e
+	}
+	if full, ok := errors.AsType[*repeat.QuotaError](err); ok {
+		return quotaFull(full)
 	}
 	e := httpmw.ErrorOf(err)
 	switch {
@@ -32,7 +33,7 @@ func explain(err error, retryIn time.Duration) *httpmw.Error {
 		return notKept(err)
 	case errors.Is(err, once.ErrRecord):
 		return unreadable(err)
-	case errors.Is(err, errUnanswered) && lockmw.RefusalOf(err) == lockmw.RefusalDeadline:
+	case errors.Is(err, repeat.ErrUnanswered) && lockmw.RefusalOf(err) == lockmw.RefusalDeadline:
 		e.Detail = "The time for this request ran out while it was being carried out. Some of it " +
 			"may have been done."
 	}
@@ -40,6 +41,15 @@ func explain(err error, retryIn time.Duration) *httpmw.Error {
 		e.RetryAfter = lockmw.RetryIn(err, retryIn)
 	}
 	return e
+}
+
+func quotaFull(err *repeat.QuotaError) *httpmw.Error {
+	return &httpmw.Error{
+		Status: http.StatusTooManyRequests, Type: httpmw.TypeQuota, Title: "Quota used up",
+		Detail: "Too many answers to requests with an " + KeyHeader +
+			" are stored for this caller. " + nothingDone,
+		RetryAfter: err.RetryIn, Err: err,
+	}
 }
 
 func badKey(err error) *httpmw.Error {

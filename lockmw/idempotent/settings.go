@@ -5,38 +5,31 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
-	"github.com/lockbeat/lockbeat/lockmw/once"
+	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 )
 
 // Defaults of the options.
 const (
 	// DefaultKeepAnswer is how long an answer is replayed: a day.
-	DefaultKeepAnswer = once.DefaultKeep
+	DefaultKeepAnswer = repeat.DefaultKeepAnswer
 	// DefaultMaxAnswer is how many bytes an answer may have, headers and trailers included, to be
 	// stored: 64 KiB.
-	DefaultMaxAnswer = once.DefaultMaxResult
+	DefaultMaxAnswer = repeat.DefaultMaxAnswer
 	// DefaultMaxStored is how many bytes of stored answers a caller may add in each [KeepAnswer]:
 	// 64 MiB.
-	DefaultMaxStored = 64 << 20
+	DefaultMaxStored = repeat.DefaultMaxStored
 	// DefaultFinishWithin is how long a handler may go on when its client has gone: a minute.
-	DefaultFinishWithin = time.Minute
+	DefaultFinishWithin = repeat.DefaultFinishWithin
 )
 
 type settings struct {
+	repeat.Settings
+
 	operation    string // "": the route
-	scope        string
 	keyOptional  bool
 	maxBody      int64
 	bodyTimeout  time.Duration
-	waiters      int
-	answerWait   time.Duration // 0: none
-	finishWithin time.Duration
-
-	keepAnswer   time.Duration
-	maxAnswer    int
-	maxStored    int64
 	keepStatus   func(status int) bool
-	seal         sealer
 	beforeReplay func(http.Handler) http.Handler
 
 	onBusy, onError httpmw.Responder
@@ -45,9 +38,8 @@ type settings struct {
 
 func newSettings() settings {
 	return settings{
-		maxBody: httpmw.DefaultMaxBody, bodyTimeout: httpmw.DefaultBodyTimeout,
-		waiters: httpmw.DefaultMaxWaiters, finishWithin: DefaultFinishWithin,
-		keepAnswer: DefaultKeepAnswer, maxAnswer: DefaultMaxAnswer, maxStored: DefaultMaxStored,
+		Settings: repeat.Defaults(httpmw.DefaultMaxWaiters),
+		maxBody:  httpmw.DefaultMaxBody, bodyTimeout: httpmw.DefaultBodyTimeout,
 		keepStatus: finalStatus, onBusy: httpmw.Respond, onError: httpmw.Respond,
 	}
 }

@@ -3,7 +3,6 @@ package idempotent
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -27,15 +26,13 @@ type answer struct {
 	large bool // it has outgrown MaxAnswer, and the rest of the struct is empty but for the status
 }
 
-// errLarge means that an answer has outgrown MaxAnswer.
-var errLarge = errors.New("lockbeat: the answer is larger than MaxAnswer")
-
-// encodeAnswer returns what is to be stored, unless that has more than most bytes for sure.
-func encodeAnswer(a answer, most int) ([]byte, error) {
+// encodeAnswer returns what is to be stored, nil if that has more than most bytes for sure.
+func encodeAnswer(a answer, most int) []byte {
 	if a.large || a.atLeast() > most {
-		return nil, errLarge
+		return nil
 	}
-	return json.Marshal(a)
+	data, _ := json.Marshal(a) // texts and a number: it does not fail
+	return data
 }
 
 // atLeast is a lower bound of the bytes that the answer has when it is encoded.

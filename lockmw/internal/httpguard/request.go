@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/ended"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -28,13 +29,7 @@ func KeyFault(r *http.Request, err error) error {
 }
 
 // Ended returns the error for a request whose context has ended.
-func Ended(r *http.Request) error {
-	err, cause := r.Context().Err(), context.Cause(r.Context())
-	if errors.Is(cause, err) {
-		return fmt.Errorf("lockbeat: the request has ended: %w", cause)
-	}
-	return fmt.Errorf("lockbeat: the request has ended: %w: %w", err, cause)
-}
+func Ended(r *http.Request) error { return ended.Error(r.Context()) }
 
 // Serve calls do with a copy of r on ctx. Afterwards r has what
 // net/http and outer middleware look for in it.

@@ -1,11 +1,10 @@
-package idempotent
+package repeat
 
 import (
 	"errors"
-	"net/http"
+	"fmt"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 )
 
@@ -13,9 +12,19 @@ import (
 // request's fingerprint and the node that answered.
 const storedBytes = 600
 
-// ErrQuota means that a request has a new key and its caller has used up
-// [MaxStored]. The request has not been carried out. The answer is a 429.
+// ErrQuota means that a request has a new key and that its caller has used up MaxStored.
 var ErrQuota = errors.New("lockbeat: the caller has used up what may be stored of its answers")
+
+// QuotaError is [ErrQuota] for a caller that will have room after RetryIn.
+type QuotaError struct{ RetryIn time.Duration }
+
+// Error says when there will be room.
+func (e *QuotaError) Error() string {
+	return fmt.Sprintf("%v; try again in %v", ErrQuota, e.RetryIn)
+}
+
+// Unwrap returns ErrQuota.
+func (e *QuotaError) Unwrap() error { return ErrQuota }
 
 // stored counts what each caller's answers take in the store.
 type stored struct {
@@ -23,25 +32,15 @@ type stored struct {
 	most   int // bytes that one answer may take
 }
 
-func newStored(set settings) *stored {
-	return &stored{quota.NewBudget(set.maxStored, set.keepAnswer), storedBytes + set.maxAnswer}
+func newStored(set Settings) *stored {
+	return &stored{quota.NewBudget(set.MaxStored, set.KeepAnswer), storedBytes + set.MaxAnswer}
 }
 
 // reserve counts the most that one answer of a caller may take. The function used corrects that to
 // what the answer has taken. The error is for a caller that has used up its quota.
 func (q *stored) reserve(caller string) (used func(bytes int), err error) {
 	if wait := q.budget.Take(caller, q.most); wait > 0 {
-		return func(int) {}, quotaFull(wait)
+		return func(int) {}, &QuotaError{max(wait, time.Second)}
 	}
 	return func(bytes int) { q.budget.Use(caller, bytes-q.most) }, nil
-}
-
-// quotaFull refuses a caller that will have room after wait.
-func quotaFull(wait time.Duration) *httpmw.Error {
-	return &httpmw.Error{
-		Status: http.StatusTooManyRequests, Type: httpmw.TypeQuota, Title: "Quota used up",
-		Detail: "Too many answers to requests with an " + KeyHeader +
-			" are stored for this caller. " + nothingDone,
-		RetryAfter: max(wait, time.Second), Err: ErrQuota,
-	}
 }

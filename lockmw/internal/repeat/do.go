@@ -1,0 +1,154 @@
+package repeat
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/ended"
+	"github.com/lockbeat/lockbeat/lockmw/once"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Guard carries requests out. It may be used concurrently.
+type Guard struct {
+	Settings
+
+	keeper *renewer.Keeper
+	stored *stored
+}
+
+// New returns a guard. The error is renewer.ErrConfig, for settings that can't be meant and for a
+// keeper whose store keeps no records.
+func New(k *renewer.Keeper, set Settings) (*Guard, error) {
+	g := &Guard{Settings: set, keeper: k}
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	g.stored = newStored(set)
+	return g, nil
+}
+
+// Work is how an adapter carries a request out.
+type Work struct {
+	// Operation is the static name of the work.
+	Operation string
+	// Run runs the handler. It is called once at most. A panic passes through.
+	Run func(ctx context.Context) Answer
+	// Read takes the stored answer. The error is for one that can't be read.
+	Read func(stored []byte) error
+}
+
+// Answer is what a handler has answered.
+type Answer struct {
+	// None means that the handler has not answered, since its context had ended.
+	None bool
+	// Final means that requests with the same key get this answer. Another one leaves no record.
+	Final bool
+	// Data is a final answer, encoded. nil means that it is too large to be stored.
+	Data []byte
+}
+
+// Outcome is which answer a request gets.
+type Outcome uint8
+
+const (
+	// OutcomeOwn is that of its own handler. The error says why it could not be stored.
+	OutcomeOwn Outcome = iota
+	// OutcomeStored is the one that Work.Read was given last.
+	OutcomeStored
+	// OutcomeRefused is none. The error says why.
+	OutcomeRefused
+)
+
+var (
+	// ErrUnanswered means that the handler has returned without an answer after its context had
+	// ended.
+	ErrUnanswered = errors.New("lockbeat: the handler has not answered")
+	errNotFinal   = errors.New("lockbeat: the answer is not final")
+)
+
+// attempt is one request under way.
+type attempt struct {
+	*Guard
+
+	request *Request
+	work    Work
+	life    *outliving
+
+	ran   bool            // the handler, here
+	given Answer          // by the handler
+	used  func(bytes int) // says what the answer takes in the store
+}
+
+// Do has a request carried out, unless it was before or is by another caller, and says which answer
+// it gets. ctx is the request's; the handler's outlives it.
+func (g *Guard) Do(ctx context.Context, r *Request, w Work) (Outcome, error) {
+	a := &attempt{Guard: g, request: r, work: w, life: outlive(ctx), used: func(int) {}}
+	defer a.life.end()
+	taken := 0
+	defer func() { a.used(taken) }()
+	kept, err := once.Do(a.life.ctx, g.keeper, r.name, a.carryOut, g.options(ctx, r, w)...)
+	if a.ran && (err == nil || errors.Is(err, once.ErrResult)) {
+		taken = storedBytes + r.size
+	}
+	return a.outcome(ctx, kept, err)
+}
+
+// carryOut runs the handler under the lock, and returns what is to be stored.
+//
+// A second call means that the lock was lost, and that the request which took over has failed. The
+// handler is not run twice: it has had its effect, and has read the request. Its answer is still
+// the only one.
+func (a *attempt) carryOut(ctx context.Context) ([]byte, error) {
+	if !a.ran {
+		if err := a.begin(ctx); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case a.given.None:
+		return nil, fmt.Errorf("%w: %w", ErrUnanswered, context.Cause(ctx))
+	case !a.given.Final:
+		return nil, errNotFinal
+	default:
+		return a.given.Data, nil
+	}
+}
+
+// begin runs the handler, unless its caller has filled its quota or its client has gone.
+func (a *attempt) begin(ctx context.Context) (err error) {
+	if a.used, err = a.stored.reserve(a.request.caller); err != nil {
+		return err
+	}
+	if !a.life.begin(a.FinishWithin) {
+		return ended.Error(a.life.request)
+	}
+	a.ran = true
+	a.given = a.work.Run(ctx)
+	return nil
+}
+
+// outcome says which answer the request gets: kept is the one on record if err is nil.
+func (a *attempt) outcome(ctx context.Context, kept []byte, err error) (Outcome, error) {
+	switch {
+	case err == nil && a.ran && bytes.Equal(kept, a.given.Data):
+		return OutcomeOwn, nil
+	case err == nil:
+		// If the handler has run, the lock was lost, and another request was first.
+		return OutcomeStored, nil
+	case !a.ran && ctx.Err() != nil:
+		return OutcomeRefused, ended.Error(ctx)
+	case !a.ran:
+		return OutcomeRefused, err
+	case errors.Is(err, errNotFinal), errors.Is(err, once.ErrNotRecorded),
+		errors.Is(err, once.ErrResult):
+		return OutcomeOwn, err // it stands, even if it could not be stored
+	case errors.Is(err, renewer.ErrHeld):
+		// The lock was lost, and another request has it.
+		return OutcomeRefused, fmt.Errorf("%w: %w", renewer.ErrLost, err)
+	default:
+		return OutcomeRefused, err
+	}
+}

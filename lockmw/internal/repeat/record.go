@@ -1,0 +1,74 @@
+package repeat
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/once"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// errLarge means that an answer has outgrown MaxAnswer.
+var errLarge = errors.New("lockbeat: the answer is larger than MaxAnswer")
+
+// options returns the options for package once. An attempt that came to nothing is not repeated
+// here: the client repeats it, as often as it likes.
+func (g *Guard) options(ctx context.Context, r *Request, w Work) []once.Option {
+	return []once.Option{
+		once.NoRetry(), once.Uncounted(),
+		once.Wait(g.wait(ctx)), once.MaxWaiters(g.MaxWaiters),
+		once.Keep(g.KeepAnswer), once.MaxResult(g.MaxAnswer), g.codec(r, w),
+		once.Operation(w.Operation), once.Input(r.input),
+	}
+}
+
+// wait returns how long to wait for the answer of another request: the refusal must be in time.
+func (g *Guard) wait(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return min(g.WaitForAnswer, time.Until(lockmw.AnswerBy(deadline)))
+	}
+	return g.WaitForAnswer
+}
+
+// codec stores answers, which the adapter has encoded.
+func (g *Guard) codec(r *Request, w Work) once.Option {
+	return once.Codec(func(v any) ([]byte, error) {
+		//nolint:forcetypeassert // once gives what Do returns
+		data := v.([]byte)
+		if data == nil {
+			return nil, errLarge
+		}
+		sealed := g.Seal.Seal(data, r.bound())
+		if len(sealed) <= g.MaxAnswer { // a larger one is not stored
+			r.size = len(sealed)
+		}
+		return sealed, nil
+	}, func(sealed []byte, v any) error {
+		data, err := g.Seal.Open(sealed, r.bound())
+		if err != nil {
+			return err
+		}
+		//nolint:forcetypeassert // once gives a pointer to what Do returns
+		*v.(*[]byte) = data
+		return w.Read(data)
+	})
+}
+
+// check returns an error if package once would refuse the settings, or if the
+// store keeps no records. It does not ask the store, since its context has ended.
+func (g *Guard) check() error {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, options := once.Do(over, g.keeper, "", func(context.Context) ([]byte, error) {
+		return nil, nil
+	}, g.options(over, new(Request), Work{})...)
+	_, records := g.keeper.Read(over, "any")
+	for _, err := range []error{options, records} {
+		if errors.Is(err, renewer.ErrConfig) {
+			return err
+		}
+	}
+	return nil
+}

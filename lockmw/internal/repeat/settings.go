@@ -1,0 +1,35 @@
+package repeat
+
+import (
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw/once"
+)
+
+// Defaults of the settings; the adapters export them.
+const (
+	DefaultKeepAnswer   = once.DefaultKeep
+	DefaultMaxAnswer    = once.DefaultMaxResult
+	DefaultMaxStored    = 64 << 20
+	DefaultFinishWithin = time.Minute
+)
+
+// Settings are what users set, by the adapters' options of the same names.
+type Settings struct {
+	Scope         string
+	MaxWaiters    int
+	WaitForAnswer time.Duration // 0: none
+	FinishWithin  time.Duration
+	KeepAnswer    time.Duration
+	MaxAnswer     int
+	MaxStored     int64
+	Seal          Sealer
+}
+
+// Defaults returns the settings of an adapter of which so many requests may wait for one answer.
+func Defaults(maxWaiters int) Settings {
+	return Settings{
+		MaxWaiters: maxWaiters, FinishWithin: DefaultFinishWithin, KeepAnswer: DefaultKeepAnswer,
+		MaxAnswer: DefaultMaxAnswer, MaxStored: DefaultMaxStored,
+	}
+}
