@@ -44,6 +44,29 @@
 // further out find the cause by errors.Is and errors.As: [renewer.ErrHeld], with a *renewer.Error
 // that says who has the lock; [renewer.ErrLost], with the handler's own error; and so on.
 //
+// # Calls that are sent again
+//
+// [Idempotent] has a call carried out once, however often its client sends it with the same
+// [IdempotencyKey]. It stands on package once, as package idempotent does for HTTP.
+//
+//	the key is                       code                    reason
+//	-------------------------------  ----------------------  ----------------------
+//	new                              the handler's
+//	known                            the stored reply's, with [ReplayedKey] in the header
+//	in flight ([WaitForAnswer])      Aborted                 LOCK_BUSY
+//	another call's                   FailedPrecondition      IDEMPOTENCY_KEY_REUSED
+//	missing ([KeyOptional]), or      InvalidArgument         LOCK_KEY_INVALID
+//	  unusable
+//	known, but the reply was too     AlreadyExists           IDEMPOTENCY_NOT_KEPT
+//	  large to store
+//	known, but what is stored is     Internal
+//	  unreadable
+//	new, and the caller has filled   ResourceExhausted       IDEMPOTENCY_QUOTA
+//	  its quota ([MaxStored])
+//
+// The handler runs for a new key only. Its errors are not stored, unless [KeepCode] says otherwise:
+// the next call with the key runs it again. docs/grpc.md says what else is not.
+//
 // # Streams
 //
 // A stream is locked by its first message, so that one which a client opens and leaves holds
@@ -68,5 +91,5 @@
 //     calls come in from outside ([StripFence]): a token too high makes a resource refuse all
 //     others.
 //
-// docs/grpc.md has more on streams, retries, limits and fencing tokens.
+// docs/grpc.md has more on streams, retries, calls that are sent again, limits and fencing tokens.
 package grpcmw

@@ -213,3 +213,38 @@ func ExampleRespond() {
 		errors.Is(err, renewer.ErrHeld))
 	// Output: Aborted false true
 }
+
+// A client that does not know whether its transfer came through sends it again.
+func ExampleIdempotent() {
+	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = keeper.Shutdown(context.Background()) }()
+	// in production an account that an interceptor further out has checked
+	byUser := func(ctx context.Context) string {
+		return strings.Join(metadata.ValueFromIncomingContext(ctx, "user"), ",")
+	}
+	client, stop, err := listen(bank{}, grpc.UnaryInterceptor(grpcmw.Idempotent(keeper, byUser,
+		[]string{pb.TestService_UnaryCall_FullMethodName}, grpcmw.Scope("bank"))))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+	ctx := metadata.AppendToOutgoingContext(context.Background(),
+		"user", "ann", grpcmw.IdempotencyKey, "8e03978e")
+	for _, account := range []string{"DE02", "DE02", "DE03"} {
+		var header metadata.MD
+		_, err := client.UnaryCall(ctx, &pb.SimpleRequest{
+			Payload: &pb.Payload{Body: []byte(account)},
+		}, grpc.Header(&header))
+		fmt.Println(status.Code(err), header.Get(grpcmw.ReplayedKey))
+	}
+	// Output:
+	// transfer from DE02
+	// OK []
+	// OK [true]
+	// FailedPrecondition []
+}

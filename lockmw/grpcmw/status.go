@@ -16,6 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
+	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -39,6 +41,15 @@ const (
 	ReasonQuota = "LOCK_QUOTA"
 	// ReasonKey means that the call carries no usable key; it did not run.
 	ReasonKey = "LOCK_KEY_INVALID"
+	// ReasonReused means that the call's [IdempotencyKey] is that of another call; this one did not
+	// run.
+	ReasonReused = "IDEMPOTENCY_KEY_REUSED"
+	// ReasonNotKept means that the call has been carried out before, and that its reply was too
+	// large to be stored.
+	ReasonNotKept = "IDEMPOTENCY_NOT_KEPT"
+	// ReasonStored means that as many replies to the caller's calls are stored as may be: see
+	// [MaxStored]. The call did not run.
+	ReasonStored = "IDEMPOTENCY_QUOTA"
 )
 
 const (
@@ -137,6 +148,33 @@ func (s *settings) refused(err error) *callError {
 }
 
 func (s *settings) again(err error) time.Duration { return lockmw.RetryIn(err, s.retryIn) }
+
+// notRepeated translates the error of a call that gets no reply from [Idempotent].
+func (s *settings) notRepeated(err error) *callError {
+	full, isFull := errors.AsType[*repeat.QuotaError](err)
+	switch {
+	case isFull:
+		return retryable(codes.ResourceExhausted, "too many replies to this caller are stored",
+			ReasonStored, err, full.RetryIn)
+	case errors.Is(err, repeat.ErrKey):
+		return badKey("the call needs one "+IdempotencyKey+" in its metadata, of 1 to 255 visible "+
+			"ASCII characters", err)
+	case errors.Is(err, once.ErrInput):
+		return newError(codes.FailedPrecondition,
+			"the "+IdempotencyKey+" is that of another call: "+
+				"another method or another request", []error{err}, info(ReasonReused))
+	case errors.Is(err, once.ErrResult):
+		return newError(codes.AlreadyExists,
+			"a call with this "+IdempotencyKey+" has been carried "+
+				"out, but its reply was too large to be kept", []error{err}, info(ReasonNotKept))
+	case errors.Is(err, once.ErrRecord):
+		return newError(codes.Internal,
+			"what is stored for this "+IdempotencyKey+" can't be read; "+
+				"this call has not been carried out, one before it may have been", []error{err})
+	default:
+		return s.refused(err)
+	}
+}
 
 // quotaFull is for a call of a caller who has enough of them waiting.
 func (s *settings) quotaFull() *callError {
