@@ -2,7 +2,6 @@ package grpcmw_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,10 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
 // shop is a server with Idempotent, whose one handler a test sets. It counts its runs.
@@ -245,69 +242,4 @@ func TestAHandlerOutlivesItsCall(t *testing.T) {
 			assert.Equal(t, 2, s.runs, "%s: it has not answered", name)
 		})
 	}
-}
-
-func TestACallThatLosesItsLock(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		s := newShop(b.k)
-		lose := func(ctx context.Context) {
-			b.store.Delete(b.store.Calls(script.Acquire)[0].Claims[0].Name)
-			<-ctx.Done()
-			assert.ErrorIs(t, context.Cause(ctx), renewer.ErrLost)
-		}
-		s.handle = func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			lose(ctx)
-			return nil, errHandler
-		}
-		_, err := s.order(t.Context(), "k", "pen")
-		require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, err))
-		require.ErrorIs(t, err, errHandler)
-
-		s.handle = func(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			lose(ctx)
-			s.handle = func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-				return &pb.SimpleResponse{Username: "second"}, nil
-			}
-			got, err := s.order(context.WithoutCancel(t.Context()), "k", "pen")
-			assert.NoError(t, err)
-			assert.Equal(t, "second", got)
-			return &pb.SimpleResponse{Username: "first"}, nil
-		}
-		got, err := s.order(t.Context(), "k", "pen")
-		require.NoError(t, err)
-		require.Equal(t, "second", got, "the one on record is everybody's")
-		require.Equal(t, 3, s.runs)
-	})
-}
-
-func TestAHandlerThatPanics(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		s := newShop(b.k)
-		s.handle = func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			panic("boom")
-		}
-		require.PanicsWithValue(t, "boom", func() { _, _ = s.order(t.Context(), "k", "pen") })
-		s.handle = func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			assert.Positive(t, lockmw.Fence(ctx))
-			return &pb.SimpleResponse{}, nil
-		}
-		_, err := s.order(t.Context(), "k", "pen")
-		require.NoError(t, err)
-		require.Equal(t, 2, s.runs)
-	})
-}
-
-func TestCallsWhileTheStoreIsDown(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		s := newShop(b.k)
-		for _, op := range []script.Op{script.Acquire, script.Read} {
-			b.store.Default(op, script.Fail(errors.New("connection refused")))
-		}
-		_, err := s.order(t.Context(), "k", "pen")
-		require.Equal(t, grpcmw.ReasonUnavailable, verdictOf(t, err).reason)
-		require.Zero(t, s.runs)
-	})
 }

@@ -54,7 +54,7 @@ type Answer struct {
 type Outcome uint8
 
 const (
-	// OutcomeOwn is that of its own handler. The error says why it could not be stored.
+	// OutcomeOwn is that of its own handler, even if it could not be stored.
 	OutcomeOwn Outcome = iota
 	// OutcomeStored is the one that Work.Read was given last.
 	OutcomeStored
@@ -79,18 +79,19 @@ type attempt struct {
 
 	ran   bool            // the handler, here
 	given Answer          // by the handler
-	used  func(bytes int) // says what the answer takes in the store
+	used  func(bytes int) // says what the answer takes in the store, once that was reserved
 }
 
-// Do has a request carried out, unless it was before or is by another caller, and says which answer
-// it gets. ctx is the request's; the handler's outlives it.
+// Do has a request carried out, unless it was before or another process is at it, and says which
+// answer it gets. The error is not nil if and only if that is none. ctx is the request's; the
+// handler's outlives it.
 func (g *Guard) Do(ctx context.Context, r *Request, w Work) (Outcome, error) {
 	a := &attempt{Guard: g, request: r, work: w, life: outlive(ctx), used: func(int) {}}
 	defer a.life.end()
 	taken := 0
 	defer func() { a.used(taken) }()
 	kept, err := once.Do(a.life.ctx, g.keeper, r.name, a.carryOut, g.options(ctx, r, w)...)
-	if a.ran && (err == nil || errors.Is(err, once.ErrResult)) {
+	if err == nil || errors.Is(err, once.ErrResult) {
 		taken = storedBytes + r.size
 	}
 	return a.outcome(ctx, kept, err)
@@ -133,10 +134,9 @@ func (a *attempt) begin(ctx context.Context) (err error) {
 // outcome says which answer the request gets: kept is the one on record if err is nil.
 func (a *attempt) outcome(ctx context.Context, kept []byte, err error) (Outcome, error) {
 	switch {
-	case err == nil && a.ran && bytes.Equal(kept, a.given.Data):
+	case err == nil && bytes.Equal(kept, a.given.Data):
 		return OutcomeOwn, nil
-	case err == nil:
-		// If the handler has run, the lock was lost, and another request was first.
+	case err == nil: // if the handler has run, the lock was lost, and another request was first
 		return OutcomeStored, nil
 	case !a.ran && ctx.Err() != nil:
 		return OutcomeRefused, ended.Error(ctx)
@@ -144,9 +144,8 @@ func (a *attempt) outcome(ctx context.Context, kept []byte, err error) (Outcome,
 		return OutcomeRefused, err
 	case errors.Is(err, errNotFinal), errors.Is(err, once.ErrNotRecorded),
 		errors.Is(err, once.ErrResult):
-		return OutcomeOwn, err // it stands, even if it could not be stored
-	case errors.Is(err, renewer.ErrHeld):
-		// The lock was lost, and another request has it.
+		return OutcomeOwn, nil // it stands, even if it could not be stored
+	case errors.Is(err, renewer.ErrHeld): // the lock was lost, and another request has it
 		return OutcomeRefused, fmt.Errorf("%w: %w", renewer.ErrLost, err)
 	default:
 		return OutcomeRefused, err
