@@ -22,7 +22,7 @@ type settings struct {
 	contention contention
 	wait       time.Duration
 	within     time.Duration // 0: the keeper's RequestTimeout
-	inTime     bool
+	inTime     bool          // wait and within end before the context's deadline
 	waiters    int
 	strict     bool
 	operation  renewer.Option

@@ -73,7 +73,8 @@ func TestCallersHearBeforeTheirDeadline(t *testing.T) {
 			cancel()
 			assert.Equal(t, verdict{codes.Aborted, grpcmw.ReasonBusy, v.retryIn}, v, name)
 			assert.Positive(t, v.retryIn, name)
-			assert.InDelta(t, 750*time.Millisecond, time.Since(begun), float64(time.Millisecond), name)
+			assert.InDelta(t, 750*time.Millisecond, time.Since(begun), float64(time.Millisecond),
+				name)
 		}
 		release()
 		releaseStream()
