@@ -2,6 +2,8 @@ package grpcmw_test
 
 import (
 	"context"
+	"errors"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +16,11 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
 // shop is a server with Idempotent, whose one handler a test sets. It counts its runs.
@@ -155,6 +159,51 @@ func TestCallsThatGetNoReply(t *testing.T) {
 	})
 }
 
+// The fields of a map come in another order each time that a request is encoded.
+func TestARequestWithAMapIsTheSame(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bubble) {
+		s := newShop(b.k)
+		fields := make(map[string]any)
+		for i := range 50 {
+			fields[strconv.Itoa(i)] = i
+		}
+		for range 5 {
+			req, err := structpb.NewStruct(fields)
+			require.NoError(t, err)
+			_, err = s.guard(withKey(t.Context(), "k"), req, &grpc.UnaryServerInfo{FullMethod: unary},
+				func(context.Context, any) (any, error) {
+					s.runs++
+					return &pb.SimpleResponse{}, nil
+				})
+			require.NoError(t, err)
+		}
+		require.Equal(t, 1, s.runs)
+	})
+}
+
+// Clients' retry policies read when to come back in the trailer.
+func TestRefusalsSayWhenToComeBack(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bubble) {
+		client, end := inMemory(t, &service{
+			unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+				return nil, lockError(renewer.ErrHeld)
+			},
+		}, grpc.UnaryInterceptor(grpcmw.Idempotent(b.k, func(context.Context) string { return "ann" },
+			[]string{unary})))
+		defer end()
+		for _, store := range []script.Step{script.Pass(), script.Fail(errors.New("down"))} {
+			b.store.Default(script.Acquire, store)
+			var trailer metadata.MD
+			_, err := client.UnaryCall(metadata.AppendToOutgoingContext(t.Context(),
+				grpcmw.IdempotencyKey, "k"), request("pen"), grpc.Trailer(&trailer))
+			assert.Positive(t, verdictOf(t, err).retryIn)
+			assert.Len(t, trailer.Get("grpc-retry-pushback-ms"), 1)
+		}
+	})
+}
+
 // The same key for another method is another call, even if the request is the same.
 func TestTheMethodIsPartOfTheCall(t *testing.T) {
 	t.Parallel()
@@ -219,7 +268,8 @@ func TestAHandlerOutlivesItsCall(t *testing.T) {
 		"with its client": {[]grpcmw.IdempotentOption{grpcmw.FinishWithin(0)}, 0},
 	} {
 		inBubble(t, func(t *testing.T, b *bubble) {
-			s := newShop(b.k, c.opts...)
+			all := grpcmw.KeepCode(func(codes.Code) bool { return true })
+			s := newShop(b.k, append(c.opts, all)...)
 			s.handle = func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 				_, bounded := ctx.Deadline()
 				assert.False(t, bounded, name)

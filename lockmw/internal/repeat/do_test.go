@@ -85,35 +85,39 @@ func TestOneOfManyIsCarriedOut(t *testing.T) {
 // Only what is final is known to the next request, and counts for the caller's quota.
 func TestWhatEachAnswerLeaves(t *testing.T) {
 	t.Parallel()
-	set := repeat.Defaults(1)
-	set.MaxStored = 1
+	long := final(string(make([]byte, 1<<17)))
 	for name, c := range map[string]struct {
 		answer repeat.Answer
+		quota  int64
 		want   repeat.Outcome
-		again  error // nil: the handler runs again
+		stored bool
+		full   bool // the quota
 	}{
-		"not final":  {repeat.Answer{}, repeat.OutcomeOwn, nil},
-		"no answer":  {repeat.Answer{None: true}, repeat.OutcomeRefused, nil},
-		"final":      {final("done"), repeat.OutcomeOwn, repeat.ErrQuota},
-		"too large":  {repeat.Answer{Final: true}, repeat.OutcomeOwn, repeat.ErrQuota},
-		"far longer": {final(string(make([]byte, 1<<17))), repeat.OutcomeOwn, repeat.ErrQuota},
+		"not final":         {repeat.Answer{}, 1, repeat.OutcomeOwn, false, false},
+		"no answer":         {repeat.Answer{None: true}, 1, repeat.OutcomeRefused, false, false},
+		"final":             {final("done"), 1, repeat.OutcomeOwn, true, true},
+		"too large":         {repeat.Answer{Final: true}, 1, repeat.OutcomeOwn, true, true},
+		"encoded too large": {long, 1, repeat.OutcomeOwn, true, true},
+		"of which no more than its keys is stored": {long, 2000, repeat.OutcomeOwn, true, false},
 	} {
+		set := repeat.Defaults(1)
+		set.MaxStored = c.quota
 		inBubble(t, set, func(t *testing.T, g *repeat.Guard, s *script.Store) {
 			runs := 0
 			outcome, _, err := do(t.Context(), g, "k", answering(&runs, c.answer))
 			assert.Equal(t, c.want, outcome, name)
 			assert.Equal(t, c.answer.None, errors.Is(err, repeat.ErrUnanswered), name)
 			record := s.RecordOf(s.Calls(script.Acquire)[0].Claims[0].Name)
-			assert.Equal(t, c.again == nil, record == "", "%s: %q", name, record)
+			assert.Equal(t, c.stored, record != "", "%s: %q", name, record)
 
 			outcome, _, err = do(t.Context(), g, "another", answering(&runs, final("")))
-			if c.again == nil {
+			if !c.full {
 				assert.NoError(t, err, name)
 				assert.Equal(t, 2, runs, name)
 				return
 			}
 			assert.Equal(t, repeat.OutcomeRefused, outcome, name)
-			assert.ErrorIs(t, err, c.again, name)
+			assert.ErrorIs(t, err, repeat.ErrQuota, name)
 			assert.Equal(t, 1, runs, name)
 		})
 	}
