@@ -44,6 +44,11 @@ func TestWhichRepliesAreKept(t *testing.T) {
 			[]grpcmw.IdempotentOption{all},
 			2,
 		},
+		"the loss of a lock further in": {
+			grpcmw.Respond(t.Context(), &renewer.LostError{Reason: renewer.ReasonExpired}),
+			[]grpcmw.IdempotentOption{all},
+			2,
+		},
 		"a refusal further in": {errResponded, []grpcmw.IdempotentOption{all}, 2},
 		"success": {
 			nil,
