@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
@@ -22,7 +24,7 @@ import (
 // inMemory serves s without a network, so that a bubble's clock is that of both sides. It returns
 // the client, and ends both by close.
 func inMemory(
-	t *testing.T, s *service, opts ...grpc.ServerOption,
+	t *testing.T, s *service, dialing []grpc.DialOption, opts ...grpc.ServerOption,
 ) (client pb.TestServiceClient, end func()) {
 	t.Helper()
 	listener := bufconn.Listen(1 << 16)
@@ -30,11 +32,11 @@ func inMemory(
 	pb.RegisterTestServiceServer(server, s)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
-	conn, err := grpc.NewClient("passthrough:///memory",
+	conn, err := grpc.NewClient("passthrough:///memory", append(dialing,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return listener.DialContext(ctx)
-		}))
+		}))...)
 	require.NoError(t, err)
 	return pb.NewTestServiceClient(conn), func() {
 		assert.NoError(t, conn.Close())
@@ -48,7 +50,7 @@ func inMemory(
 func TestCallersHearBeforeTheirDeadline(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
-		client, end := inMemory(t, &service{}, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(
+		client, end := inMemory(t, &service{}, nil, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(
 			b.k, grpcmw.ForMethod(unary, account))), grpc.StreamInterceptor(
 			grpcmw.StreamServerInterceptor(b.k, grpcmw.ForWholeMethod(output))))
 		defer end()
@@ -85,6 +87,40 @@ func TestCallersHearBeforeTheirDeadline(t *testing.T) {
 		_, err := client.UnaryCall(ctx, request("a1"))
 		assert.Equal(t, grpcmw.ReasonUnavailable, verdictOf(t, err).reason)
 	})
+}
+
+// A policy that tries again would wait for that until the caller's deadline, and the caller would
+// get a DeadlineExceeded for all that it was told. It is told to come back where there is time.
+func TestARetryPolicyLeavesTheRefusalToItsCaller(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		timeout time.Duration
+		code    codes.Code
+		after   time.Duration
+	}{
+		"no time for another try": {time.Second, codes.Aborted, 750 * time.Millisecond},
+		"time for another try":    {time.Minute, codes.OK, 11 * time.Second},
+	} {
+		inBubble(t, func(t *testing.T, b *bubble) {
+			client, end := inMemory(t, &service{}, []grpc.DialOption{
+				grpc.WithDefaultServiceConfig(patient),
+			}, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(b.k,
+				grpcmw.ForMethod(unary, account), grpcmw.RetryIn(time.Second))))
+			defer end()
+			time.AfterFunc(10100*time.Millisecond, hold(t, b.k, "a1"))
+			ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
+			defer cancel()
+			var trailer metadata.MD
+			_, err := client.UnaryCall(ctx, request("a1"), grpc.Trailer(&trailer))
+			assert.Equal(t, c.code, status.Code(err), name)
+			if err != nil {
+				assert.Positive(t, verdictOf(t, err).retryIn, name)
+				assert.Equal(t, []string{"-1"}, trailer.Get("grpc-retry-pushback-ms"), name)
+			}
+			assert.InDelta(t, c.after, b.passed(), float64(600*time.Millisecond), name)
+			elapse(time.Minute) // until the lock is free
+		})
+	}
 }
 
 // A server that gets to a call after its deadline has no answer for it, and a client's own caller

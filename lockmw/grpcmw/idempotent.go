@@ -184,7 +184,7 @@ func (e *exchange) finish(
 	case repeat.OutcomeOwn:
 		failed := settled(nil, e.loss, e.err, false)
 		if failed = cmp.Or(failed, e.locks.own(e.err)); failed != nil {
-			trailerOf(ctx)(failed.trailer())
+			trailerOf(ctx)(failed.trailer(ctx))
 			return e.reply, failed
 		}
 		return e.reply, e.err
@@ -200,6 +200,6 @@ func (in *idempotent) refuse(ctx context.Context, err error) error {
 		in.unreadable.Do(func() { o.Fault(renewer.Fault{Doing: "serve gRPC", Err: err}) })
 	}
 	e := in.locks.notRepeated(err)
-	trailerOf(ctx)(e.trailer())
+	trailerOf(ctx)(e.trailer(ctx))
 	return e
 }

@@ -190,7 +190,7 @@ func TestRefusalsSayWhenToComeBack(t *testing.T) {
 			unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 				return nil, lockError(renewer.ErrHeld)
 			},
-		}, grpc.UnaryInterceptor(grpcmw.Idempotent(b.k, func(context.Context) string { return "ann" },
+		}, nil, grpc.UnaryInterceptor(grpcmw.Idempotent(b.k, func(context.Context) string { return "ann" },
 			[]string{unary})))
 		defer end()
 		for _, store := range []script.Step{script.Pass(), script.Fail(errors.New("down"))} {

@@ -32,7 +32,7 @@ import (
 // It may be called concurrently.
 func Respond(ctx context.Context, err error) error {
 	set := newSettings()
-	return set.answer(trailerOf(ctx), err)
+	return set.answer(ctx, trailerOf(ctx), err)
 }
 
 // trailerOf sets the trailer of a call. Without a transport, as in a test, there is nowhere to set
@@ -42,12 +42,12 @@ func trailerOf(ctx context.Context) func(metadata.MD) {
 }
 
 // answer is what goes out for a handler's error.
-func (s *settings) answer(setTrailer func(metadata.MD), err error) error {
+func (s *settings) answer(ctx context.Context, setTrailer func(metadata.MD), err error) error {
 	e := s.own(err)
 	if e == nil {
 		return err
 	}
-	setTrailer(e.trailer())
+	setTrailer(e.trailer(ctx))
 	return e
 }
 
@@ -71,7 +71,7 @@ func (s *settings) own(err error) *callError {
 		return lostError(err, nil)
 	case answered:
 		again := said.with(err)
-		again.pushback = "" // set when it was made
+		again.retryIn = 0 // sent when it was made
 		return again
 	case !ofLock(err) && !strings.Contains(err.Error(), "lockbeat: "):
 		// all that is left of one taken apart

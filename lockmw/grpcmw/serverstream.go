@@ -39,7 +39,7 @@ func StreamServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.Strea
 		if in.fence || in.strip {
 			stream = contextStream{stream, ctx}
 		}
-		return in.answer(stream.SetTrailer, handler(srv, stream))
+		return in.answer(ctx, stream.SetTrailer, handler(srv, stream))
 	}
 }
 
@@ -71,7 +71,7 @@ func (in *interceptor) serveStream(
 		if failed == nil {
 			return err
 		}
-		stream.SetTrailer(failed.trailer())
+		stream.SetTrailer(failed.trailer(ctx))
 		return failed
 	})
 }

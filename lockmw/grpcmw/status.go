@@ -57,14 +57,16 @@ const (
 	pushbackKey = "grpc-retry-pushback-ms"
 	// noRetry is its value for "don't".
 	noRetry = "-1"
+
+	never = -1 // of callError.retryIn
 )
 
 // callError is a call's error. What the remote caller gets of it is the status, which has no key in
 // it, nor has the text; what it is made of is found by errors.Is and errors.As, in this process.
 type callError struct {
-	status   *status.Status
-	causes   []error
-	pushback string // the trailer's value, "" for none
+	status  *status.Status
+	causes  []error
+	retryIn time.Duration // when retry policies are told to come back; 0: they are told nothing
 }
 
 func newError(
@@ -87,13 +89,19 @@ func (e *callError) GRPCStatus() *status.Status { return e.status }
 // Unwrap gives errors.Is and errors.As what the error is made of.
 func (e *callError) Unwrap() []error { return e.causes }
 
-// trailer is what a server sends with the status, beside what says
-// the same in its details: clients' retry policies read this.
-func (e *callError) trailer() metadata.MD {
-	if e.pushback == "" {
+// trailer is what a server sends with the status, beside what says the same in its
+// details: clients' retry policies read this. ctx is the call's. If its deadline leaves
+// no time for another try, there must be none: a policy would wait for that until the
+// deadline, and its caller would get a DeadlineExceeded in place of the status.
+func (e *callError) trailer(ctx context.Context) metadata.MD {
+	if e.retryIn == 0 {
 		return nil
 	}
-	return metadata.Pairs(pushbackKey, e.pushback)
+	deadline, bounded := ctx.Deadline()
+	if e.retryIn == never || bounded && time.Until(lockmw.AnswerBy(deadline)) <= e.retryIn {
+		return metadata.Pairs(pushbackKey, noRetry)
+	}
+	return metadata.Pairs(pushbackKey, strconv.FormatInt(e.retryIn.Milliseconds(), 10))
 }
 
 // with adds a cause.
@@ -112,7 +120,7 @@ func retryable(code codes.Code, text, reason string, err error, in time.Duration
 	e := newError(code, fmt.Sprintf("%s; try again in %v", text, in.Round(time.Millisecond)),
 		[]error{err},
 		info(reason), &errdetails.RetryInfo{RetryDelay: durationpb.New(in)})
-	e.pushback = strconv.FormatInt(max(in.Milliseconds(), 1), 10)
+	e.retryIn = max(in, time.Millisecond)
 	return e
 }
 
@@ -194,7 +202,7 @@ func lostError(loss, own error) *callError {
 		info(ReasonLost))
 	// The call may have done part of its work. A retry policy that
 	// lists the code for the sake of refusals must not do it again.
-	e.pushback = noRetry
+	e.retryIn = never
 	return e
 }
 
@@ -204,7 +212,7 @@ func silentError() *callError {
 		"the stream's client has been silent for longer than a lock is held for it", []error{
 			ErrSilence,
 		}, info(ReasonSilence))
-	e.pushback = noRetry // as above
+	e.retryIn = never // as above
 	return e
 }
 

@@ -28,7 +28,7 @@ func UnaryServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.UnaryS
 		r := in.rules[info.FullMethod]
 		if r == nil {
 			reply, err := handler(ctx, req)
-			return reply, in.answer(trailerOf(ctx), err)
+			return reply, in.answer(ctx, trailerOf(ctx), err)
 		}
 		return in.serve(ctx, r, req, handler)
 	}
@@ -43,7 +43,7 @@ func (in *interceptor) serve(
 		return err
 	})
 	if failed = cmp.Or(failed, in.own(err)); failed != nil {
-		trailerOf(ctx)(failed.trailer())
+		trailerOf(ctx)(failed.trailer(ctx))
 		err = failed
 	}
 	return reply, err
