@@ -39,10 +39,13 @@ func TestIdleLease(t *testing.T) {
 			scripts, renewals := calls("evalsha")+calls("eval"), calls("pexpire")
 			heartbeat := n.keeper.Config().Heartbeat
 			require.Equal(t, c.ttl/3, heartbeat)
-			pass(time.Duration(c.intervals)*heartbeat + heartbeat/2)
-			assert.EqualValues(t, c.intervals, calls("pexpire")-renewals, "renewals")
-			assert.EqualValues(t, c.intervals, calls("evalsha")+calls("eval")-scripts,
-				"scripts, for whatever purpose")
+			begun := time.Now()
+			n.beats.confirmed(t, c.intervals)
+			renewals, scripts = calls("pexpire")-renewals, calls("evalsha")+calls("eval")-scripts
+			assert.GreaterOrEqual(t, renewals, int64(c.intervals))
+			assert.LessOrEqual(t, renewals, int64((time.Since(begun)+heartbeat/2)/heartbeat),
+				"a busy machine may have come to this later")
+			assert.Equal(t, renewals, scripts, "scripts, for whatever purpose")
 			require.NoError(t, lease.Release(t.Context()))
 		})
 	}
