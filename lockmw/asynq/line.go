@@ -27,8 +27,9 @@ const (
 	lastCheck  = 10 * time.Second
 	// mostWaking bounds how many tasks a process wakes at a time.
 	mostWaking = 64
-	// mostGone bounds how many of those that are to be woken may turn out to be gone.
-	mostGone = 16
+	// mostGone bounds how many of those that are to be woken may turn out to be gone, as when tasks
+	// were deleted by hand. Each costs two requests.
+	mostGone = 10_000
 	// settleTries and settlePause: a task whose handler has just returned is active until asynq
 	// has put it back, which takes it some milliseconds, and on a busy machine longer. Each pause
 	// is twice the one before, half a second in all.

@@ -51,7 +51,7 @@ local function ahead()
 		local over = woken[other] == 'missing' or not woken[other] and stuck
 		found = not over
 		return found
-	end)
+	end, 0, 1000)
 	return found
 end
 

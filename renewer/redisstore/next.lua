@@ -9,7 +9,9 @@
 -- ARGV[3]  time to live of the line, ms
 --
 -- Returns  {n, task}: that one is to be woken, and is noted as woken; n tasks are in the line; or
---          {n}: none is to be woken.
+--          {n}: none is to be woken; or
+--          {n, ""}: none of those looked at is: call again, with "over" and no task, to look at the
+--          next thousand.
 
 -- include parked.lua
 
@@ -29,6 +31,7 @@ if waits and waits == task then
 end
 local n = redis.call('ZCARD', KEYS[2])
 if n == 0 then
+	redis.call('HDEL', KEYS[4], 'from')
 	return {0}
 end
 
@@ -38,12 +41,12 @@ local most = redis.call('EXISTS', KEYS[1]) == 0 and 2 or 1
 if waits and (what ~= 'over' or most == 1) then
 	return {n}
 end
-local total, woken, _, missing, last = readWoken()
+local total, woken, _, missing, last, from = readWoken()
 if total >= most then
 	return {n}
 end
 local first, missed
-each(function(other)
+local function look(other)
 	local queue = queueOf(other)
 	local lost = missing[queue] or 0
 	-- One that does not move is looked at again, less and less often.
@@ -54,7 +57,18 @@ each(function(other)
 		missed = missed or other
 	end
 	return first
-end)
+end
+-- The very first are always looked at, so that a queue that moves again is noticed.
+if each(look, 0, 4) then
+	local on = each(look, from, from + 1000)
+	if on then
+		redis.call('HSET', KEYS[4], 'from', on)
+		redis.call('PEXPIRE', KEYS[4], ARGV[3])
+		return {n, ''}
+	elseif not first then
+		redis.call('HDEL', KEYS[4], 'from')
+	end
+end
 if not first and not missed then
 	return {n}
 end

@@ -6,7 +6,8 @@
 --          by the server's clock in us
 -- KEYS[3]  KEY:slot, the task that waits for the lock in a worker's slot, if one does
 -- KEYS[4]  KEY:woken, a hash of those in the line that were told to come and have not come yet, and
---          when they were told, in us
+--          when they were told, in us; and at "from", from which rank on next.lua looks for
+--          others, if a thousand or more of the first don't move
 --
 -- A woken task that has not come within a second is passed over. If no other one of its queue is on
 -- its way, its whole queue is: it is paused, or has no server, or is full of other tasks.
@@ -21,38 +22,44 @@ local function queueOf(task)
 end
 
 -- Reads who was woken. It returns how many are on their way in all, and, of each queue, how many
--- are, how many have not come, and when the last was woken.
+-- are, how many have not come, and when the last was woken; and from which rank on to look.
 local function readWoken()
 	local all, total = redis.call('HGETALL', KEYS[4]), 0
-	local woken, coming, missing, last = {}, {}, {}, {}
+	local woken, coming, missing, last, from = {}, {}, {}, {}, 4
 	for i = 1, #all, 2 do
 		local queue, at = queueOf(all[i]), tonumber(all[i + 1])
-		local comes = now - at < second
-		total = total + (comes and 1 or 0)
-		woken[all[i]] = comes and 'comes' or 'missing'
-		coming[queue] = (coming[queue] or 0) + (comes and 1 or 0)
-		missing[queue] = (missing[queue] or 0) + (comes and 0 or 1)
-		last[queue] = math.max(last[queue] or 0, at)
+		if all[i] == 'from' then
+			from = at
+		else
+			local comes = now - at < second
+			total = total + (comes and 1 or 0)
+			woken[all[i]] = comes and 'comes' or 'missing'
+			coming[queue] = (coming[queue] or 0) + (comes and 1 or 0)
+			missing[queue] = (missing[queue] or 0) + (comes and 0 or 1)
+			last[queue] = math.max(last[queue] or 0, at)
+		end
 	end
-	return total, woken, coming, missing, last
+	return total, woken, coming, missing, last, from
 end
 
--- Calls see with the first tasks of the line, in order, until it returns true: a thousand at most.
--- Usually a few are looked at.
-local function each(see)
-	local from, n = 0, 4
-	while from < 1000 do
+-- Calls see with the tasks of some ranks, in order, until it returns true. Usually a few are looked
+-- at. Returns to if there are as many in the line and none was the one.
+local function each(see, from, to)
+	local n = 4
+	while from < to do
 		local tasks = redis.call('ZRANGE', KEYS[2], from, from + n - 1)
 		for _, task in ipairs(tasks) do
 			if see(task) then
-				return
+				return nil
 			end
 		end
 		if #tasks < n then
-			return
+			return nil
 		end
-		from, n = from + n, math.min(4 * n, 200)
+		from = from + n
+		n = math.min(4 * n, to - from, 200)
 	end
+	return to
 end
 
 -- Gives a task a place in the line, unless it has one.

@@ -35,6 +35,8 @@ const (
 
 	// taskLineTTL is how long a line of tasks lives when none of them comes.
 	taskLineTTL = renewer.MostTaskDelay + 5*time.Minute
+	// mostLooks bounds how often a line is looked at for one event, a thousand tasks each time.
+	mostLooks = 100
 )
 
 var _ renewer.TaskLine = (*Store)(nil)
@@ -68,28 +70,45 @@ func (s *Store) Arrive(ctx context.Context, a renewer.Arrival) (ahead int, err e
 func (s *Store) Next(
 	ctx context.Context, name string, what renewer.TaskEvent, task renewer.Task,
 ) (next renewer.NextTask, err error) {
+	for range mostLooks {
+		var more bool
+		next, more, err = s.lookForNext(ctx, name, what, task)
+		if err != nil || !more {
+			break
+		}
+		what, task = renewer.TasksOver, renewer.Task{}
+	}
+	return next, err
+}
+
+// lookForNext is Next for as many tasks as one call of the script looks at. It reports whether
+// there are more.
+func (s *Store) lookForNext(
+	ctx context.Context, name string, what renewer.TaskEvent, task renewer.Task,
+) (next renewer.NextTask, more bool, err error) {
 	reply, err := s.askLine(ctx, "next", &nextScript, name, taskText(task), what.String(),
 		decimal(taskLineTTL.Milliseconds()))
 	if err != nil {
-		return next, err
+		return next, false, err
 	}
 	parts, err := reply.ToArray()
 	if err != nil || len(parts) < 1 || len(parts) > 2 {
-		return next, unreadable("next")
+		return next, false, unreadable("next")
 	}
 	n, err := parts[0].ToInt64()
 	if err != nil || n < 0 {
-		return next, unreadable("next")
+		return next, false, unreadable("next")
 	}
 	next.Parked = int(n)
 	if len(parts) == 2 {
 		text, err := parts[1].ToString()
 		if err != nil {
-			return next, unreadable("next")
+			return next, false, unreadable("next")
 		}
 		next.Task.Queue, next.Task.ID, next.Wake = strings.Cut(text, "\n")
+		more = text == ""
 	}
-	return next, nil
+	return next, more, nil
 }
 
 // taskText is what a task is called on the server, "" for none. A queue whose name has a line feed

@@ -241,6 +241,47 @@ func TestTasksThatDontCome(t *testing.T) {
 	})
 }
 
+// However many tasks of a queue that does not move stand first, those behind them are found, and
+// the queue is tried again.
+func TestManyTasksThatDontCome(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		mine(t, store, claim("a", "a", time.Hour))
+		for i := range 3500 {
+			s.ok(t, "ZADD", tasksA, fmt.Sprint(i), fmt.Sprintf("q\n%d", i))
+		}
+		other := func(i int) renewer.Task {
+			return renewer.Task{Queue: "other", ID: fmt.Sprint(i)}
+		}
+		for i := range 3 {
+			require.Equal(t, 3500+i, arrive(t, store, arrival(other(i))))
+		}
+		late := func(ago time.Duration) {
+			for i := range 2 {
+				s.ok(t, "HSET", wokenA, fmt.Sprintf("q\n%d", i),
+					fmt.Sprint(time.Now().Add(-ago).UnixMicro()))
+			}
+		}
+		late(1500 * time.Millisecond)
+		assert.Equal(t, wakes(3503, other(0)), nextTask(t, store, renewer.TasksOver, task("x")))
+		late(1500 * time.Millisecond)
+		assert.Equal(t, wakes(3502, other(1)), nextTask(t, store, renewer.TaskGranted, other(0)))
+		late(2500 * time.Millisecond)
+		assert.Equal(t, wakes(3501, task("2")), nextTask(t, store, renewer.TaskGranted, other(1)))
+		t.Log("the others have gone")
+		s.ok(t, "DEL", tasksA, wokenA)
+		s.ok(t, "HSET", wokenA, "from", "3004")
+		for i := range 3 {
+			require.Equal(t, i, arrive(t, store, arrival(other(i))))
+		}
+		assert.Equal(t, wakes(2, other(1)), nextTask(t, store, renewer.TaskGranted, other(0)))
+		assert.Equal(t, wakes(1, other(2)), nextTask(t, store, renewer.TaskGranted, other(1)))
+		nextTask(t, store, renewer.TaskGone, other(2))
+		assert.Zero(t, s.number(t, "EXISTS", tasksA, wokenA), "nothing is left")
+	})
+}
+
 // The line's keys are in the lock's slot.
 func TestTasksOnACluster(t *testing.T) {
 	t.Parallel()
