@@ -3,6 +3,7 @@ package asynqmw_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -116,14 +117,22 @@ func TestTasksInLineThatAreSlowToGoBack(t *testing.T) {
 	})
 }
 
-// The first in line are deleted and archived by hand.
+// The first in line are deleted and archived by hand, or have gone long ago.
 func TestTasksInLineThatAreGone(t *testing.T) {
 	t.Parallel()
 	onRedis(t, func(t *testing.T, queues, locks *env) {
-		release := hold(t, locks.keeper(), "u1")
+		k := locks.keeper()
+		release := hold(t, k, "u1")
 		f := newFleet(queues, locks, 2, 4, time.Millisecond, asynqmw.InLine(queues.inspector))
 		waits := f.enqueue("u1")
 		locks.awaitSlot("u1")
+		for i := range 100 {
+			_, err := k.Arrive(t.Context(), renewer.Arrival{
+				Name: "order:u1", Task: renewer.Task{Queue: "default", ID: fmt.Sprint("gone ", i)},
+				SlotTTL: time.Second,
+			})
+			require.NoError(t, err)
+		}
 		var ids []string
 		for range 5 {
 			ids = append(ids, f.enqueue("u1"))
