@@ -25,7 +25,7 @@ func TestRecords(t *testing.T) {
 		l := acquire(t, k, "a")
 		seen, err := k.Read(t.Context(), "a")
 		require.NoError(t, err)
-		require.Equal(t, renewer.Seen{Status: renewer.StatusHeld}, seen)
+		require.Equal(t, renewer.Seen{Status: renewer.StatusHeld, Now: time.Now()}, seen)
 		require.ErrorIs(t, k.Write(t.Context(), record(l.Fence(), 1, "x")), renewer.ErrNoRecord,
 			"not prepared, no term")
 		_, err = k.Prepare(t.Context(), renewer.Term{Name: "a", Fence: l.Fence(), TTL: time.Hour})
@@ -42,7 +42,7 @@ func TestRecords(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, renewer.Seen{
 			Status: renewer.StatusHeld, Fence: first, Seq: 1, Data: "x",
-			TTL: time.Hour,
+			TTL: time.Hour, Now: time.Now(),
 		}, seen)
 		err = k.Write(t.Context(), record(first, 2, "late"))
 		require.ErrorIs(t, err, renewer.ErrLost)

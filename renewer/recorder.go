@@ -68,6 +68,9 @@ type Seen struct {
 	// TTL is how long the record lives unless it is written anew; 0
 	// if there is none, or if the store can't tell.
 	TTL time.Duration
+	// Now is the store's own time when it answered, when StatusHeld. Programs whose clocks differ
+	// have it in common. It may go back, as any clock may, by a fail-over to another server.
+	Now time.Time
 	// Err says why, when StatusUnknown.
 	Err error
 }

@@ -24,7 +24,7 @@ func TestRecordsLapseAtTheInstant(t *testing.T) {
 		<-time.After(time.Second - 1)
 		assert.Equal(t, "x", s.Read(t.Context(), []string{"n"})[0].Data)
 		<-time.After(1)
-		assert.Equal(t, renewer.Seen{Status: renewer.StatusHeld},
+		assert.Equal(t, renewer.Seen{Status: renewer.StatusHeld, Now: time.Now()},
 			s.Read(t.Context(), []string{"n"})[0])
 	})
 }

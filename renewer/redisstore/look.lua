@@ -9,9 +9,10 @@
 -- ARGV[4]  the fencing token of who wrote the record that this is to follow, in decimal, and
 -- ARGV[5]  the number of that; "0" each for none. After any other record nothing is written
 --
--- Returns  {fence, seq, data, ms}: the record, with the token of who wrote it, its number, and its
---          remaining time to live in ms (-1: it has none); {0, 0, '', ms} if nothing has been
---          written. The first record, once it is there, is number 1 of this holder; or
+-- Returns  {fence, seq, data, ms, now}: the record, with the token of who wrote it, its number, and
+--          its remaining time to live in ms (-1: it has none), and the server's time, us since
+--          1970; {0, 0, '', ms, now} if nothing has been written. The first record, once it is
+--          there, is number 1 of this holder; or
 --          {term} if a holder with a higher token, this one, has looked before: nothing is changed;
 --          or
 --          an error, and nothing is changed.
@@ -53,4 +54,5 @@ if term < mine then
 	end
 	redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. fence .. ' ' .. seq .. '\n' .. data, 'PX', ttl)
 end
-return {tonumber(fence), tonumber(seq), data, left}
+local time = redis.call('TIME')
+return {tonumber(fence), tonumber(seq), data, left, time[1] * 1000000 + time[2]}

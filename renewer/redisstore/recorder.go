@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -157,18 +158,21 @@ func readSeen(reply rueidis.RedisMessage, fence int64) (seen renewer.Seen, ok bo
 		}
 		return renewer.Seen{Status: renewer.StatusTaken}, true
 	}
-	if err != nil || len(parts) != 4 || !parts[2].IsString() {
+	if err != nil || len(parts) != 5 || !parts[2].IsString() {
 		return seen, false
 	}
 	by, err0 := parts[0].ToInt64()
 	seq, err1 := parts[1].ToInt64()
 	data, err2 := parts[2].ToString()
 	left, err3 := parts[3].ToInt64()
-	if err0 != nil || err1 != nil || err2 != nil || err3 != nil || by < 0 || by > maxExact ||
-		seq < 0 || seq > maxExact {
+	now, err4 := parts[4].ToInt64()
+	if err0 != nil || err1 != nil || err2 != nil || err3 != nil || err4 != nil || by < 0 ||
+		by > maxExact || seq < 0 || seq > maxExact || now <= 0 || now > maxExact {
 		return seen, false
 	}
-	seen = renewer.Seen{Status: renewer.StatusHeld, Fence: by, Seq: seq, Data: data}
+	seen = renewer.Seen{
+		Status: renewer.StatusHeld, Fence: by, Seq: seq, Data: data, Now: time.UnixMicro(now),
+	}
 	if by != 0 {
 		seen.TTL = millis(left)
 	}

@@ -27,6 +27,10 @@ func look(
 		seen = s.Prepare(t.Context(), []renewer.Term{{Name: name, Fence: fence, TTL: ttl}})
 	}
 	require.Len(t, seen, 1)
+	if seen[0].Status == renewer.StatusHeld {
+		assert.WithinDuration(t, time.Now(), seen[0].Now, time.Minute, "its clock is ours")
+	}
+	seen[0].Now = time.Time{}
 	return seen[0]
 }
 
@@ -206,7 +210,8 @@ func TestRecordsNeedATTL(t *testing.T) {
 			{Name: "b", Fence: 1, TTL: time.Minute},
 		})
 	require.ErrorIs(t, seen[0].Err, renewer.ErrConfig)
-	assert.Equal(t, []renewer.Seen{{Status: renewer.StatusHeld}}, seen[1:])
+	assert.Equal(t, renewer.StatusHeld, seen[1].Status)
+	assert.NoError(t, seen[1].Err)
 	answers := store.Write(t.Context(),
 		[]renewer.Record{
 			{Name: "b", Fence: 1, Seq: 1, TTL: -time.Hour},
@@ -261,19 +266,19 @@ func FuzzRecordReplies(f *testing.F) {
 
 func TestReadSeen(t *testing.T) {
 	t.Parallel()
-	const top = redisstore.MaxExact
+	const top, now = redisstore.MaxExact, 1_700_000_000_123_456
 	for name, c := range map[string]struct {
 		fence int64
 		reply redisreply.Reply
 		want  renewer.Seen // zero: refused
 	}{
 		"a record": {
-			7, list(number(3), number(4), text("x"), number(-1)),
-			renewer.Seen{Status: renewer.StatusHeld, Fence: 3, Seq: 4, Data: "x"},
+			7, list(number(3), number(4), text("x"), number(-1), number(now)),
+			renewer.Seen{Status: renewer.StatusHeld, Fence: 3, Seq: 4, Data: "x", Now: time.UnixMicro(now)},
 		},
 		"none": {
-			0, list(number(0), number(0), text(""), number(-2)),
-			renewer.Seen{Status: renewer.StatusHeld},
+			0, list(number(0), number(0), text(""), number(-2), number(now)),
+			renewer.Seen{Status: renewer.StatusHeld, Now: time.UnixMicro(now)},
 		},
 		"a later holder":       {7, list(number(8)), renewer.Seen{Status: renewer.StatusTaken}},
 		"the same, not later":  {7, list(number(7)), renewer.Seen{}},
@@ -281,41 +286,53 @@ func TestReadSeen(t *testing.T) {
 		"refused, only a look": {0, list(number(8)), renewer.Seen{}},
 		"text for a term":      {7, list(text("8")), renewer.Seen{}},
 		"fence below 0": {
-			7, list(number(-3), number(4), text("x"), number(-1)),
+			7, list(number(-3), number(4), text("x"), number(-1), number(now)),
 			renewer.Seen{},
 		},
 		"fence too great": {
-			7, list(number(top+1), number(4), text("x"), number(-1)),
+			7, list(number(top+1), number(4), text("x"), number(-1), number(now)),
 			renewer.Seen{},
 		},
 		"seq below 0": {
-			7, list(number(3), number(-4), text("x"), number(-1)),
+			7, list(number(3), number(-4), text("x"), number(-1), number(now)),
 			renewer.Seen{},
 		},
 		"seq too great": {
-			7, list(number(3), number(top+1), text("x"), number(-1)),
+			7, list(number(3), number(top+1), text("x"), number(-1), number(now)),
 			renewer.Seen{},
 		},
 		"text for a fence": {
-			7, list(text("3"), number(4), text("x"), number(-1)),
+			7, list(text("3"), number(4), text("x"), number(-1), number(now)),
 			renewer.Seen{},
 		},
 		"text for a seq": {
-			7, list(number(3), text("4"), text("x"), number(-1)),
+			7, list(number(3), text("4"), text("x"), number(-1), number(now)),
 			renewer.Seen{},
 		},
 		"a number for data": {
-			7, list(number(3), number(4), number(5), number(9)),
+			7, list(number(3), number(4), number(5), number(9), number(now)),
 			renewer.Seen{},
 		},
-		"nil for data": {7, list(number(3), number(4), null(), number(9)), renewer.Seen{}},
+		"nil for data": {7, list(number(3), number(4), null(), number(9), number(now)), renewer.Seen{}},
 		"an error for data": {
-			7, list(number(3), number(4), fault("ERR x"), number(9)),
+			7, list(number(3), number(4), fault("ERR x"), number(9), number(now)),
 			renewer.Seen{},
 		},
 		"two parts": {7, list(number(3), number(4)), renewer.Seen{}},
 		"four parts": {
-			7, list(number(3), number(4), text("x"), text("x"), number(-1)),
+			7, list(number(3), number(4), text("x"), number(-1)),
+			renewer.Seen{},
+		},
+		"six parts": {
+			7, list(number(3), number(4), text("x"), text("x"), number(-1), number(now)),
+			renewer.Seen{},
+		},
+		"text for a time": {
+			7, list(number(3), number(4), text("x"), number(-1), text("now")),
+			renewer.Seen{},
+		},
+		"no time": {
+			7, list(number(3), number(4), text("x"), number(-1), number(0)),
 			renewer.Seen{},
 		},
 		"nothing":  {7, list(), renewer.Seen{}},

@@ -96,6 +96,7 @@ func (e *entry) answer(a answer, now time.Time) renewer.Seen {
 		return renewer.Seen{Err: a.lose}
 	}
 	seen := e.seen
+	seen.Now = now
 	if seen.Fence != 0 {
 		seen.TTL = e.ends.Sub(now)
 	}

@@ -40,7 +40,7 @@ func TestScriptedPreparing(t *testing.T) {
 			"which is believed")
 		assert.Equal(t, renewer.Seen{
 			Status: renewer.StatusHeld, Fence: 5, Seq: 1, Data: "x",
-			TTL: ttl,
+			TTL: ttl, Now: time.Now(),
 		},
 			look(t.Context(), s, 6))
 		require.Len(t, s.Calls(script.Prepare), 5)
@@ -72,7 +72,7 @@ func TestScriptedWrites(t *testing.T) {
 		s.PutRecord("n", "theirs")
 		assert.Equal(t, renewer.Seen{
 			Status: renewer.StatusHeld, Fence: 1, Seq: 1, Data: "theirs",
-			TTL: time.Minute,
+			TTL: time.Minute, Now: time.Now(),
 		}, look(t.Context(), s, 0))
 		<-time.After(time.Minute)
 		assert.Empty(t, s.RecordOf("n"))

@@ -398,6 +398,18 @@ var faults = map[string]struct {
 	"terms live for ever": {func() broken {
 		return broken{prepare: prepares(func(t *renewer.Term) { t.TTL = time.Hour })}
 	}, "a term without a record lapses"},
+	"readers get the time of the start": {func() broken {
+		start := time.Now()
+		return broken{read: func(s *memory.Store, ctx context.Context,
+			names []string,
+		) []renewer.Seen {
+			seen := s.Read(ctx, names)
+			for i := range seen {
+				seen[i].Now = start
+			}
+			return seen
+		}}
+	}, "answers have the store's time"},
 	"an erasure leaves an empty record": {func() broken {
 		return broken{write: writes(func(r *renewer.Record) {
 			if r.Erase {

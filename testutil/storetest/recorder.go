@@ -31,6 +31,7 @@ var recordCases = []testCase{
 	{"records and a context that has ended", recorded(recordsEnded)},
 	{"a record that is erased leaves nothing", recorded(erasedRecord)},
 	{"one of many writes a term", recorded(oneWriter)},
+	{"answers have the store's time", recorded(storeTime)},
 }
 
 // recordSuite is a case's suite with its store as a Recorder.
@@ -83,8 +84,12 @@ func (s *recordSuite) sane(t testing.TB, name string, seen renewer.Seen) {
 		require.Equal(t, renewer.Seen{Status: renewer.StatusTaken}, seen,
 			"who is refused sees nothing")
 	}
+	if seen.Status == renewer.StatusHeld {
+		require.False(t, seen.Now.IsZero(), "%q", name)
+	}
 	if seen.Fence == 0 {
-		require.Equal(t, renewer.Seen{Status: seen.Status}, seen, "there is none")
+		want := renewer.Seen{Status: seen.Status, Now: seen.Now}
+		require.Equal(t, want, seen, "there is none")
 	} else if !s.Blind {
 		require.Positive(t, seen.TTL, "%q", name)
 		require.LessOrEqual(t, seen.TTL, long, "%q", name)
@@ -275,7 +280,7 @@ func recordsApart(t *testing.T, s *recordSuite) {
 	}
 	for i, name := range names {
 		got := s.reads(t, name)[0]
-		got.TTL = 0
+		got.TTL, got.Now = 0, time.Time{}
 		assert.Equal(t, renewer.Seen{
 			Status: renewer.StatusHeld, Fence: int64(i + 1), Seq: 1,
 			Data: name,
@@ -372,7 +377,7 @@ func recordBatches(t *testing.T, s *recordSuite) {
 				Data: name(i),
 			}
 		}
-		seen.TTL = 0
+		seen.TTL, seen.Now = 0, time.Time{}
 		require.Equal(t, want, seen, "item %d", i)
 	}
 }
@@ -439,4 +444,15 @@ func oneWriter(t *testing.T, s *recordSuite) {
 	} else {
 		assert.True(t, open[many], "no token is above the highest")
 	}
+}
+
+// storeTime wants the time of each answer, of readers and of holders alike.
+func storeTime(t *testing.T, s *recordSuite) {
+	before := s.reads(t, "name")[0].Now
+	s.wait(t, 20*time.Millisecond)
+	prepared := s.prepares(t, renewer.Term{Name: "name", Fence: 5, TTL: long})[0].Now
+	passed := prepared.Sub(before)
+	assert.GreaterOrEqual(t, passed, 20*time.Millisecond-s.slack)
+	assert.Less(t, passed, callBy, "it goes as fast as ours")
+	assert.False(t, s.reads(t, "name")[0].Now.Before(prepared))
 }
