@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-co-op/gocron/v2"
 	"github.com/stretchr/testify/require"
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
@@ -45,8 +46,15 @@ func TestNoTwoKindsOfScheduledWorkShareALock(t *testing.T) {
 
 		locker, err := gocronmw.NewLocker(k, gocronmw.Config{})
 		require.NoError(t, err)
-		lock, err := locker.Lock(ctx, name)
-		require.NoError(t, err, "beside an elector")
+		scheduler, err := gocron.NewScheduler()
+		require.NoError(t, err)
+		ran := make(chan struct{}, 1000)
+		_, err = locker.NewJob(scheduler, gocron.DurationJob(time.Second), gocron.NewTask(func() {
+			ran <- struct{}{}
+		}), gocron.WithName(name))
+		require.NoError(t, err)
+		scheduler.Start()
+		<-ran // beside an elector
 
 		node, err := cronmw.New(ctx, k,
 			cronmw.Config{OnTick: func(context.Context, cronmw.Tick) {}})
@@ -61,7 +69,7 @@ func TestNoTwoKindsOfScheduledWorkShareALock(t *testing.T) {
 			node.Forget(name)
 		}
 
-		require.NoError(t, lock.Unlock(ctx))
+		require.NoError(t, scheduler.Shutdown())
 		stop()
 		require.ErrorIs(t, <-ended, context.Canceled)
 		require.NoError(t, elector.Close())

@@ -29,16 +29,17 @@ type role struct {
 	Node  string
 	Redis string
 	Every time.Duration
-	Ahead time.Duration // of its clock
+	Ahead time.Duration // of its clock, by which its scheduler goes
 	TTL   time.Duration
 	Hangs bool // the first run of all nodes takes forever
 }
 
 // report is what it tells, a line each.
 type report struct {
-	What string // "ready", "hangs", or an outcome
-	Tick int64  // by its own clock, in Unix milliseconds
-	Err  string
+	What   string // "ready", "hangs", or an outcome
+	Tick   int64  // in Unix milliseconds
+	Missed int
+	Err    string
 }
 
 const (
@@ -85,7 +86,7 @@ func (r role) run(out *json.Encoder) error {
 	reports := make(chan report, 100)
 	node, err := cronmw.New(context.Background(), keeper,
 		cronmw.Config{OnTick: func(_ context.Context, t cronmw.Tick) {
-			tell := report{What: t.Outcome.String(), Tick: r.tick()}
+			tell := report{What: t.Outcome.String(), Tick: t.Due.UnixMilli(), Missed: t.Missed}
 			if t.Err != nil {
 				tell.Err = t.Err.Error()
 			}
@@ -94,14 +95,15 @@ func (r role) run(out *json.Encoder) error {
 	if err != nil {
 		return err
 	}
-	c := cron.New()
-	_, err = node.Schedule(c, skewed{cronmw.Every(r.Every), r.Ahead}, "job",
-		func(ctx context.Context) error {
-			return r.work(ctx, client, reports)
-		})
+	node.SetClock(func() time.Time { return time.Now().Add(r.Ahead) })
+	c, schedule := cron.New(), cronmw.Every(r.Every)
+	job, err := node.Job("job", schedule, func(ctx context.Context) error {
+		return r.work(ctx, client, reports)
+	})
 	if err != nil {
 		return err
 	}
+	c.Schedule(skewed{schedule, r.Ahead}, job)
 	c.Start()
 	reports <- report{What: ready}
 	over := make(chan struct{})
@@ -122,12 +124,9 @@ func (r role) run(out *json.Encoder) error {
 	}
 }
 
-// tick is the latest tick by the node's clock.
-func (r role) tick() int64 { return time.Now().Add(r.Ahead).Truncate(r.Every).UnixMilli() }
-
 // work is the job. It takes about a millisecond, and counts itself in Redis.
 func (r role) work(ctx context.Context, client rueidis.Client, reports chan<- report) error {
-	tick := r.tick()
+	tick := cronmw.Current(ctx).Due.UnixMilli()
 	field := strconv.FormatInt(tick, 10)
 	if err := client.Do(
 		ctx, client.B().Hincrby().Key("runs").Field(field).Increment(1).Build(),

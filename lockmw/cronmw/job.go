@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -16,15 +17,21 @@ type Job struct {
 
 	node     *Node
 	name     string
-	key      string
 	schedule Schedule
-	hold     ticks.Hold
 	fn       func(context.Context) error
+	book     *ticks.Book
+
+	corrected bool // its scheduler goes by the store's clock, as far as that is known
 }
 
-// check refuses what can never work, and settles how long ticks are held.
+// check refuses what can never work, and opens the job's book.
 func (j *Job) check() error {
-	if err := renewer.CheckName(j.runKey()); err != nil {
+	j.book = &ticks.Book{
+		Keeper: j.node.keeper, Key: lockmw.Key(ticks.OfJob, j.name),
+		Options: []lockmw.Option{lockmw.Operation(j.name)},
+		Wait:    j.wait, Attempts: j.attempts, Clock: j.node.clock,
+	}
+	if err := renewer.CheckName(j.book.Key); err != nil {
 		return err
 	}
 	if j.schedule == nil || j.fn == nil {
@@ -34,53 +41,152 @@ func (j *Job) check() error {
 	if err != nil {
 		return err
 	}
-	j.hold, err = ticks.NewHold(j.least, shortest)
+	j.book.Grace, err = ticks.NewGrace(j.grace, shortest)
 	return err
 }
-
-// runKey is the lock of a run that may be waited for, apart from that
-// of the tick: "" with a name that makes no key.
-func (j *Job) runKey() string { return lockmw.Key(ticks.OfJob, j.name, "run") }
 
 // Name is the job's name.
 func (j *Job) Name() string { return j.name }
 
-// HoldAtLeast is for how long a tick is taken, however short the run.
-func (j *Job) HoldAtLeast() time.Duration { return j.hold.Least }
+// Grace is how long after it is due a tick may still be begun.
+func (j *Job) Grace() time.Duration { return j.book.Grace }
 
 // Run is [Job.Fire] with the context given to [New]. It makes a Job a cron.Job of robfig/cron.
 func (j *Job) Run() { j.Fire(j.node.ctx) }
 
-// Fire is called when the job's schedule has a tick, and returns when that has been run here,
-// or found to be another node's. The run's context ends when ctx does, or when the lock is
-// lost. [Config].OnTick is told the same, unless the run panics, which passes through.
-func (j *Job) Fire(ctx context.Context) Tick {
-	begun := time.Now()
-	t := Tick{Job: j.name, Outcome: OutcomeLate}
-	if !j.hold.Late(j.schedule, begun) {
-		t = j.take(ctx)
+// Fire is called when the job's schedule has a tick by this node's clock. The store's clock decides
+// which tick it is: one that is due, and not later than its grace; otherwise the next one, which
+// Fire waits for if this node's next call will come too late for it. So a node whose clock is ahead
+// by 3 ms waits for 3 ms. Fire returns when the tick has been run here, or is found to be another
+// node's; with [TakeOver], when that node has run it. Ticks are looked for, waited for and run
+// until ctx ends; a run's context ends when its lock is lost, too.
+//
+// [Config].OnTick is told the same, unless the run panics, which passes through. If there were
+// several ticks, it is told of each, and Fire returns the last.
+func (j *Job) Fire(ctx context.Context) (t Tick) {
+	call, begun := j.nextCall(), time.Now()
+	for since := (time.Time{}); ; {
+		due := j.due(since, call)
+		if due.IsZero() && t.Outcome != 0 {
+			return t
+		}
+		rec, err := j.book.Look(ctx, due.Add(j.book.Grace))
+		if err != nil {
+			return j.tell(ctx, begun, Tick{Due: due, Outcome: OutcomeNotRun, Err: err})
+		}
+		due = j.due(since, call) // by what is known now of the store's clock
+		switch {
+		case due.IsZero():
+			return j.tell(ctx, begun, j.nothingDue(rec))
+		case due.After(j.book.Now()):
+			if err := j.book.SleepUntil(ctx, due); err != nil {
+				return j.tell(ctx, begun, Tick{Due: due, Outcome: OutcomeNotRun, Err: err})
+			}
+		default:
+			t = j.tell(ctx, begun, j.take(ctx, rec, due, j.book.Grace))
+			// What came due meanwhile has had calls of its own.
+			since, begun = later(due, j.book.Now()), time.Now()
+		}
 	}
-	t.Took = time.Since(begun)
+}
+
+// early is how long before its tick a scheduler may call whose clock was put back meanwhile.
+const early = time.Second
+
+// nextCall is when the scheduler calls after this call, by this node's clock; zero if it does not.
+func (j *Job) nextCall() time.Time {
+	ahead := time.Duration(0)
+	if j.corrected {
+		ahead = j.book.Ahead()
+	}
+	next := j.schedule.Next(j.book.Local().Add(ahead + min(early, j.book.Grace)))
+	if next.IsZero() {
+		return next
+	}
+	return next.Add(-ahead)
+}
+
+// due is the tick later than since that is to be taken now, or waited for; zero if there is none.
+// call is that of nextCall.
+func (j *Job) due(since, call time.Time) time.Time {
+	now, grace := j.book.Now(), j.book.Grace
+	if last := ticks.Last(j.schedule, later(since, now.Add(-grace)), now); !last.IsZero() {
+		return last
+	}
+	next := j.schedule.Next(now)
+	if next.IsZero() || !call.IsZero() && next.Add(grace).After(call.Add(j.book.Ahead())) {
+		return time.Time{}
+	}
+	return next
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// take takes the tick and runs it, if it can be begun within a time.
+func (j *Job) take(ctx context.Context, rec ticks.Record, due time.Time, within time.Duration) Tick {
+	run, err := j.book.Take(ctx, rec, ticks.Tick{
+		Due: due, Next: j.schedule.Next(due), Until: due.Add(max(within, j.wait)),
+	})
+	if err != nil {
+		return refused(due, err)
+	}
+	t := Tick{
+		Due: due, Outcome: OutcomeRan, Attempt: run.Record.Attempt, Missed: j.missed(run.Before, due),
+	}
+	op := context.WithValue(run.Context, runKey{}, Run{
+		Job: j.name, Due: due, Attempt: t.Attempt, Missed: t.Missed,
+	})
+	t.Err = unwind.Then(func() error { return j.fn(op) }, run.End)
+	return t
+}
+
+// missed counts the ticks before an instant that no node has taken.
+func (j *Job) missed(rec ticks.Record, before time.Time) int {
+	if free := rec.Free(); !free.IsZero() {
+		return ticks.Count(j.schedule, free, before)
+	}
+	return 0
+}
+
+// nothingDue is the tick of a call that comes too late, or that no tick was due for.
+func (j *Job) nothingDue(rec ticks.Record) Tick {
+	now := j.book.Now()
+	if missed := j.missed(rec, now); missed > 0 {
+		return Tick{
+			Due: ticks.Last(j.schedule, rec.Free(), now), Outcome: OutcomeMissed, Missed: missed - 1,
+		}
+	}
+	return Tick{Due: rec.Due, Outcome: OutcomeSkipped, Holder: rec.Holder()}
+}
+
+// tell tells OnTick.
+func (j *Job) tell(ctx context.Context, begun time.Time, t Tick) Tick {
+	t.Job, t.Took = j.name, time.Since(begun)
 	j.node.cfg.OnTick(ctx, t)
 	return t
 }
 
-// take takes the tick, and runs it.
-func (j *Job) take(ctx context.Context) Tick {
-	fn := j.fn
-	if j.wait > 0 {
-		fn = func(context.Context) error { return nil } // for now only the tick is taken
-	}
-	ran, err := lockmw.Run(ctx, j.node.keeper, j.key, fn, lockmw.Refuse(),
-		lockmw.Within(j.hold.Grace),
-		lockmw.HoldAtLeast(j.hold.Least), lockmw.Operation(j.name))
-	if ran && j.wait > 0 {
-		// HoldAtLeast keeps the tick for this node, which alone waits for its turn to run.
-		ran, err = lockmw.Run(ctx, j.node.keeper, j.runKey(), j.fn, lockmw.Wait(j.wait),
-			lockmw.Operation(j.name))
-	}
-	if !ran {
-		return j.refused(err)
-	}
-	return Tick{Job: j.name, Outcome: OutcomeRan, Err: err}
+// Run is the run that a context belongs to.
+type Run struct {
+	// Job is the job's name.
+	Job string
+	// Due is when the tick was due. Together with Job it names the tick, on all nodes alike.
+	Due time.Time
+	// Attempt is which run of the tick it is, from 1 on: see [TakeOver].
+	Attempt int
+	// Missed is how many ticks before this one no node has taken, since the one on record.
+	Missed int
+}
+
+type runKey struct{}
+
+// Current is the run that ctx belongs to. Its zero value outside of a job's function.
+func Current(ctx context.Context) Run {
+	r, _ := ctx.Value(runKey{}).(Run)
+	return r
 }

@@ -49,6 +49,18 @@ func (l *log) count(o cronmw.Outcome) (n int) {
 	return n
 }
 
+// missed are the counts of missed ticks that were told, but for 0.
+func (l *log) missed() (all []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.ticks {
+		if t.Missed > 0 {
+			all = append(all, t.Missed)
+		}
+	}
+	return all
+}
+
 // last is the one told last.
 func (l *log) last() cronmw.Tick {
 	l.mu.Lock()
@@ -100,6 +112,14 @@ func (b *bed) job(
 	j, err := b.node(node).Job("job", s, fn, opts...)
 	require.NoError(b.t, err)
 	return j
+}
+
+// history is that of "job".
+func (b *bed) history() cronmw.Last {
+	b.t.Helper()
+	last, err := cronmw.History(b.t.Context(), b.keeper("reader"), "job")
+	require.NoError(b.t, err)
+	return last
 }
 
 func nothing(context.Context) error { return nil }

@@ -7,25 +7,22 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/ticks"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// DefaultHoldAtLeast is for how long a tick is taken, however short the run, unless that is more
-// than half of the shortest time between two of the job's ticks: half of that, then. With it clocks
-// may differ by 2.5 s; clocks that follow a time server differ by less than a tenth of a second.
-const DefaultHoldAtLeast = ticks.DefaultHold
+// MaxGrace is the longest grace that a job has by default: see [Config].
+const MaxGrace = ticks.MaxGrace
 
 // Config says how a [Node] runs its jobs. OnTick is required.
 type Config struct {
-	// HoldAtLeast is for how long a tick is taken, however short the run: more than twice
-	// what the nodes' clocks differ by, and at most half of the shortest time between two
-	// ticks. Milliseconds; fractions are cut off. Default [DefaultHoldAtLeast] (5 s), or
-	// less for frequent jobs. [HoldAtLeast] sets it for one job.
-	HoldAtLeast time.Duration
+	// Grace is how long after it is due a tick may still be begun: by a node that is late, or
+	// when the store is back. At most the shortest time between two ticks. Milliseconds;
+	// fractions are cut off. Default half of that time, at most [MaxGrace] (15 minutes); [Grace]
+	// sets it for one job.
+	Grace time.Duration
 
-	// OnTick hears of every tick on this node: run, with the run's error, skipped, or not
+	// OnTick hears of every tick on this node: run, with the run's error, skipped, missed, or not
 	// run for another reason. Schedulers do not listen to errors, so no other code hears of
 	// them. It is called from the goroutine of the tick, concurrently. [LogTicks] makes one.
 	OnTick func(context.Context, Tick)
@@ -36,6 +33,7 @@ type Node struct {
 	ctx    context.Context
 	keeper *renewer.Keeper
 	cfg    Config
+	clock  func() time.Time // nil: time.Now
 
 	mu    sync.Mutex
 	names map[string]bool
@@ -49,6 +47,8 @@ func New(ctx context.Context, k *renewer.Keeper, cfg Config) (*Node, error) {
 	if k == nil {
 		faults = append(faults,
 			fmt.Errorf("%w: New needs a keeper: renewer.New", renewer.ErrConfig))
+	} else if err := k.CheckRecords(); err != nil {
+		faults = append(faults, err)
 	}
 	if cfg.OnTick == nil {
 		faults = append(faults,
@@ -56,7 +56,7 @@ func New(ctx context.Context, k *renewer.Keeper, cfg Config) (*Node, error) {
 				"take cronmw.LogTicks(logger), "+
 				"or a function of your own", renewer.ErrConfig))
 	}
-	if _, err := ticks.NewHold(cfg.HoldAtLeast, 0); err != nil {
+	if _, err := ticks.NewGrace(cfg.Grace, 0); err != nil {
 		faults = append(faults, err)
 	}
 	if len(faults) > 0 {
@@ -74,14 +74,13 @@ type Schedule interface{ Next(t time.Time) time.Time }
 // this name and schedule. Have a scheduler call [Job.Run], or [Job.Fire], on every tick.
 //
 // A name that the node has already is refused, with [renewer.ErrConfig]; so is a schedule
-// without ticks, one whose ticks depend on when it is asked, and one whose ticks come as
-// close together as HoldAtLeast is long. An empty or too long name is [renewer.ErrName].
+// without ticks, one whose ticks depend on when it is asked, and one whose ticks come
+// closer together than the grace is long. An empty or too long name is [renewer.ErrName].
 func (n *Node) Job(
 	name string, s Schedule, fn func(context.Context) error, opts ...Option,
 ) (*Job, error) {
 	j := &Job{
-		node: n, name: name, key: lockmw.Key(ticks.OfJob, name), schedule: s, fn: fn,
-		settings: settings{least: n.cfg.HoldAtLeast},
+		node: n, name: name, schedule: s, fn: fn, settings: settings{grace: n.cfg.Grace},
 	}
 	for _, opt := range opts {
 		opt(&j.settings)
@@ -97,6 +96,9 @@ func (n *Node) Job(
 			"or Forget the first", renewer.ErrConfig, name)
 	}
 	n.names[name] = true
+	if j.ifMissed || j.attempts > 1 {
+		go j.catchUp(n.ctx)
+	}
 	return j, nil
 }
 

@@ -17,20 +17,20 @@ import (
 
 func TestNewNamesEachFault(t *testing.T) {
 	t.Parallel()
-	_, err := cronmw.New(t.Context(), nil, cronmw.Config{HoldAtLeast: -1})
+	_, err := cronmw.New(t.Context(), nil, cronmw.Config{Grace: -1})
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	for _, want := range []string{
 		"needs a keeper", "OnTick is nil", "cronmw.LogTicks(logger)",
-		"HoldAtLeast is -1ns",
+		"Grace is -1ns",
 	} {
 		require.ErrorContains(t, err, want)
 	}
 	inBubble(t, func(t *testing.T, b *bed) {
 		_, err = cronmw.New(t.Context(), b.keeper("a"),
-			cronmw.Config{OnTick: b.log.add, HoldAtLeast: 3 * time.Millisecond})
+			cronmw.Config{OnTick: b.log.add, Grace: time.Millisecond - 1})
 	})
 	require.ErrorIs(t, err, renewer.ErrConfig)
-	require.ErrorContains(t, err, "it must be at least 4ms")
+	require.ErrorContains(t, err, "it must be at least 1ms")
 }
 
 // from is a schedule that counts from when it is asked.
@@ -51,7 +51,7 @@ func TestRefusedJobs(t *testing.T) {
 	}{
 		{"no name", "", everyMinute, nothing, nil, renewer.ErrName, "it is empty"},
 		{
-			"long name", strings.Repeat("x", renewer.MaxName-len("cron:")), everyMinute, nothing,
+			"long name", strings.Repeat("x", renewer.MaxName-len("cron:")+1), everyMinute, nothing,
 			nil,
 			renewer.ErrName, "bytes, above the limit",
 		},
@@ -64,21 +64,21 @@ func TestRefusedJobs(t *testing.T) {
 			"it needs a schedule and a function",
 		},
 		{
-			"hold of an interval", "job", everyMinute, nothing,
-			[]cronmw.Option{cronmw.HoldAtLeast(minute)},
+			"grace above an interval", "job", everyMinute, nothing,
+			[]cronmw.Option{cronmw.Grace(minute + 1)},
 			renewer.ErrConfig,
-			`job "job": lockbeat: invalid configuration: HoldAtLeast is 1m0s, but the schedule ` +
-				`has ticks 1m0s apart`,
+			`job "job": lockbeat: invalid configuration: Grace is 1m0.000000001s, but the ` +
+				`schedule has ticks 1m0s apart`,
 		},
 		{
-			"negative hold", "job", everyMinute, nothing,
-			[]cronmw.Option{cronmw.HoldAtLeast(-1)},
+			"negative grace", "job", everyMinute, nothing,
+			[]cronmw.Option{cronmw.Grace(-1)},
 			renewer.ErrConfig, "can't be negative",
 		},
 		{
-			"too frequent", "job", cronmw.Every(7 * time.Millisecond), nothing, nil,
+			"too frequent", "job", cronmw.Every(time.Millisecond), nothing, nil,
 			renewer.ErrConfig,
-			"HoldAtLeast comes to 3ms",
+			"Grace comes to 0s",
 		},
 		{
 			"no ticks", "job", once(time.Time{}), nothing, nil, renewer.ErrConfig,
@@ -132,12 +132,12 @@ func TestNamesAreOnceANode(t *testing.T) {
 }
 
 // The shortest time between two ticks counts, not the first.
-func TestHoldAgainstIrregularSchedules(t *testing.T) {
+func TestGraceAgainstIrregularSchedules(t *testing.T) {
 	t.Parallel()
 	for spec, want := range map[string]time.Duration{
-		"*/7 * * * *":             4 * time.Minute, // from :56 to :00
-		"0,58,59 23 31 12 *":      minute,          // on one day of the year
-		"0 0 29 2 *":              math.MaxInt64,   // one in four years
+		"*/7 * * * *":             4 * time.Minute,   // from :56 to :00
+		"0,58,59 23 31 12 *":      minute,            // on one day of the year
+		"0 0 29 2 *":              math.MaxInt64 - 1, // one in four years: any grace will do
 		"30 4 1,15 * 5":           24 * time.Hour,
 		"TZ=Asia/Tokyo 5 0 * * *": 24 * time.Hour,
 		"@hourly":                 time.Hour,
@@ -147,10 +147,10 @@ func TestHoldAgainstIrregularSchedules(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bed) {
 				n, c := b.node("a"), cron.New(cron.WithLocation(time.UTC))
 				_, err := n.AddFunc(c, spec, "fits", nothing,
-					cronmw.HoldAtLeast(want-time.Millisecond))
+					cronmw.Grace(want.Truncate(time.Millisecond)))
 				require.NoError(t, err)
-				_, err = n.AddFunc(c, spec, "does not", nothing, cronmw.HoldAtLeast(want))
-				if want != math.MaxInt64 {
+				_, err = n.AddFunc(c, spec, "does not", nothing, cronmw.Grace(want+1))
+				if want != math.MaxInt64-1 {
 					require.ErrorIs(t, err, renewer.ErrConfig)
 					require.ErrorContains(t, err, "ticks "+want.String()+" apart")
 				}

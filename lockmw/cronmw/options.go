@@ -6,15 +6,31 @@ import "time"
 type Option func(*settings)
 
 type settings struct {
-	least time.Duration // 0: the default
-	wait  time.Duration // 0: skip
+	grace    time.Duration // 0: the default
+	wait     time.Duration // 0: skip
+	ifMissed bool
+	attempts int
 }
 
-// HoldAtLeast is for how long the job's ticks are taken, however
-// short the run. Default [Config].HoldAtLeast.
-func HoldAtLeast(d time.Duration) Option { return func(s *settings) { s.least = d } }
+// Grace is how long after it is due a tick of the job may still be begun: by a node that is late,
+// or when the store is back. Default [Config].Grace.
+func Grace(d time.Duration) Option { return func(s *settings) { s.grace = d } }
 
 // Wait has a tick that comes while an earlier one is still being run wait for that,
-// for at most d; one node waits, the one that took the tick, and then runs it late.
-// Several such ticks wait in no order. Default 0, or less: such a tick is skipped.
+// for at most d, and then run late, on one node. Of several such ticks the first
+// that gets its turn runs; those before it are skipped. Default 0, or less: such a tick is skipped.
 func Wait(d time.Duration) Option { return func(s *settings) { s.wait = max(d, 0) } }
+
+// RunIfMissed has the last tick that no node has taken run when the job begins on a node, once,
+// however late: for the night in which all nodes were down. Earlier ones are not run. A
+// tick counts as missed if it was due while the job was known: since its first tick, or since a
+// node had it with this option. The run is in a goroutine of its own, on the context given to [New],
+// and a panic there ends the process.
+func RunIfMissed() Option { return func(s *settings) { s.ifMissed = true } }
+
+// TakeOver has a tick whose node dies in the middle run again on another node, once the dead node's
+// lock has lapsed, until it has been begun n times in all. [Current] has the number. Nodes
+// stand by for that: [Job.Fire] returns when the tick has been run, wherever that is. A run
+// that returns an error has ended, and is not run again. So is not one whose node has died unless
+// the work can be done twice: give this option only to such work. Default 1: it is not run again.
+func TakeOver(n int) Option { return func(s *settings) { s.attempts = n } }

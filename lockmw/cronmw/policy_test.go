@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/cronmw"
-	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // runs are when runs have begun.
@@ -126,25 +125,28 @@ func TestMissedTicksAreNotCaughtUp(t *testing.T) {
 	})
 }
 
-// A process that slept over its tick calls when it wakes up. The
-// others have run it, and the lock has lapsed.
+// A process that slept over its tick calls when it wakes up, and runs it if no other has.
 func TestLate(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bed) {
 		runs := 0
 		fn := func(context.Context) error { runs++; return nil }
-		j := b.job("a", cronmw.Every(minute), fn, cronmw.HoldAtLeast(4*time.Second))
-		elapse(minute + time.Second - 1)
+		j := b.job("a", cronmw.Every(minute), fn, cronmw.Grace(4*time.Second))
+		elapse(minute + 4*time.Second - 1)
 		assert.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
-		elapse(minute)
-		assert.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
-		elapse(minute + 1)
+		assert.Equal(t, cronmw.OutcomeSkipped, j.Fire(t.Context()).Outcome, "it has been run")
+		elapse(5*minute + 1)
 		got := j.Fire(t.Context())
-		assert.Equal(t, cronmw.OutcomeLate, got.Outcome)
+		assert.Equal(t, cronmw.OutcomeMissed, got.Outcome)
+		assert.Equal(t, 4, got.Missed, "before the one at 6:00")
 		require.NoError(t, got.Err)
 		assert.Equal(t, got, b.log.last())
+		elapse(minute - 4*time.Second)
+		got = j.Fire(t.Context())
+		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
+		assert.Equal(t, 5, got.Missed)
 		elapse(30 * time.Second)
-		assert.Equal(t, cronmw.OutcomeLate, j.Fire(t.Context()).Outcome, "no tick was due")
+		assert.Equal(t, cronmw.OutcomeSkipped, j.Fire(t.Context()).Outcome, "no tick was due")
 		assert.Equal(t, 2, runs)
 	})
 }
@@ -154,11 +156,12 @@ func TestAfterTheLastTick(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bed) {
 		j := b.job("a", once(time.Now().Add(minute)), nothing)
-		assert.Equal(t, cronmw.DefaultHoldAtLeast, j.HoldAtLeast())
+		assert.Equal(t, cronmw.MaxGrace, j.Grace())
 		elapse(minute)
 		assert.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
-		elapse(minute)
-		assert.Equal(t, cronmw.OutcomeLate, j.Fire(t.Context()).Outcome)
+		elapse(24 * time.Hour)
+		assert.Equal(t, cronmw.OutcomeSkipped, j.Fire(t.Context()).Outcome)
+		assert.Zero(t, b.history().Next)
 	})
 }
 
@@ -170,32 +173,4 @@ func (o once) Next(t time.Time) time.Time {
 		return at
 	}
 	return time.Time{}
-}
-
-// A node that dies in the middle: the next tick is run elsewhere if
-// the lock lapses in time, or the one after that.
-func TestANodeDies(t *testing.T) {
-	t.Parallel()
-	for each, want := range map[time.Duration]int{20 * time.Second: 1, 10 * time.Second: 2} {
-		t.Run(each.String(), func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, b *bed) {
-				runs := 0
-				alive := b.job("alive", cronmw.Every(each), func(context.Context) error {
-					runs++
-					return nil
-				})
-				elapse(each)
-				b.store.Overwrite("cron:job", renewer.Holder{Node: "dead"}, renewer.DefaultTTL)
-				assert.Equal(t, cronmw.OutcomeSkipped, alive.Fire(t.Context()).Outcome)
-				ticks := 0
-				for runs == 0 {
-					elapse(each)
-					alive.Fire(t.Context())
-					ticks++
-				}
-				assert.Equal(t, want, ticks)
-			})
-		})
-	}
 }

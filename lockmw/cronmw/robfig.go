@@ -3,6 +3,7 @@ package cronmw
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,7 +45,8 @@ func (n *Node) Schedule(
 	if err != nil {
 		return 0, err
 	}
-	return c.Schedule(s, j), nil
+	j.corrected = true
+	return c.Schedule(&byStore{Job: j}, j), nil
 }
 
 // Wrapper returns a wrapper for one job that is there already, which c is to run on the schedule
@@ -99,3 +101,30 @@ type inZone struct {
 }
 
 func (z inZone) Next(t time.Time) time.Time { return z.Schedule.Next(t.In(z.loc)) }
+
+// byStore is a job's schedule for a cron whose clock may be wrong: as far as it is known here, by
+// the store's. The first tick may be by the cron's own.
+type byStore struct {
+	*Job
+
+	mu   sync.Mutex
+	tick time.Time // the one that was named last, by the store's clock
+	call time.Time // and by the cron's
+}
+
+// Next names each tick once, though the clocks' difference is not quite the same each time.
+func (s *byStore) Next(t time.Time) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ahead := s.book.Ahead()
+	from := t.Add(ahead)
+	if !t.Before(s.call) && from.Before(s.tick) {
+		from = s.tick
+	}
+	s.tick = s.schedule.Next(from)
+	if s.tick.IsZero() {
+		return s.tick
+	}
+	s.call = s.tick.Add(-ahead)
+	return s.call
+}

@@ -55,7 +55,7 @@ func TestRobfigAddFunc(t *testing.T) {
 				synctest.Wait()
 				assert.Equal(t, want, b.log.count(cronmw.OutcomeRan))
 				assert.Equal(t, 4*want, b.log.count(cronmw.OutcomeSkipped))
-				assert.Zero(t, b.log.count(cronmw.OutcomeLate))
+				assert.Zero(t, b.log.count(cronmw.OutcomeMissed))
 			})
 		})
 	}
@@ -88,7 +88,7 @@ func TestRobfigAsTheCronIs(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, 3, b.log.count(cronmw.OutcomeRan))
 		assert.EqualValues(t, 3, chained.Load())
-		assert.Zero(t, b.log.count(cronmw.OutcomeLate))
+		assert.Zero(t, b.log.count(cronmw.OutcomeMissed))
 		c.Remove(id)
 		elapse(24 * time.Hour)
 		assert.EqualValues(t, 3, chained.Load())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/ticks"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -14,6 +15,8 @@ import (
 type Tick struct {
 	// Job is the job's name.
 	Job string
+	// Due is when it was due, by the store's clock; zero if the store could not be asked.
+	Due time.Time
 	// Outcome is what has become of it.
 	Outcome Outcome
 	// Err is, if it ran, the run's error, with [renewer.ErrLost] joined
@@ -22,6 +25,11 @@ type Tick struct {
 	// Holder has the tick, or runs an earlier one, if it was
 	// [OutcomeSkipped]; its zero value if that is not known.
 	Holder renewer.Holder
+	// Attempt is which run of the tick it was, from 1 on, if it ran: see [TakeOver].
+	Attempt int
+	// Missed is how many ticks before this one no node has taken, since the one on record.
+	// It is counted if this one ran, by the node that ran it, or was [OutcomeMissed].
+	Missed int
 	// Took is how long it took, run and lock.
 	Took time.Duration
 }
@@ -32,12 +40,12 @@ type Outcome uint8
 const (
 	// OutcomeRan means that it was run here.
 	OutcomeRan Outcome = iota + 1
-	// OutcomeSkipped means that it is another node's, or that an earlier tick is still being run.
+	// OutcomeSkipped means that it is another node's, that an earlier tick is still being run, or
+	// that the scheduler has called when no tick was due.
 	OutcomeSkipped
-	// OutcomeLate means that the scheduler has called when no tick was due, or when
-	// it had been due for longer than a quarter of HoldAtLeast: the process
-	// was paused. It is not run, since another node has most likely done so.
-	OutcomeLate
+	// OutcomeMissed means that it had been due for longer than its grace when this node called,
+	// and that no node has taken it.
+	OutcomeMissed
 	// OutcomeNotRun means that the lock could not be had for another reason:
 	// [renewer.ErrUnavailable] if the store could not be asked, [renewer.ErrShutdown],
 	// or the error of the context. No other node may have had more luck.
@@ -51,8 +59,8 @@ func (o Outcome) String() string {
 		return "ran"
 	case OutcomeSkipped:
 		return "skipped"
-	case OutcomeLate:
-		return "late"
+	case OutcomeMissed:
+		return "missed"
 	case OutcomeNotRun:
 		return "not run"
 	default:
@@ -61,11 +69,14 @@ func (o Outcome) String() string {
 }
 
 // refused is the tick of an error of the lock.
-func (j *Job) refused(err error) Tick {
-	if lockmw.RefusalOf(err) != lockmw.RefusalHeld {
-		return Tick{Job: j.name, Outcome: OutcomeNotRun, Err: err}
+func refused(due time.Time, err error) Tick {
+	if errors.Is(err, ticks.ErrLate) {
+		return Tick{Due: due, Outcome: OutcomeMissed}
 	}
-	t := Tick{Job: j.name, Outcome: OutcomeSkipped}
+	if lockmw.RefusalOf(err) != lockmw.RefusalHeld {
+		return Tick{Due: due, Outcome: OutcomeNotRun, Err: err}
+	}
+	t := Tick{Due: due, Outcome: OutcomeSkipped}
 	if e, ok := errors.AsType[*renewer.Error](err); ok {
 		t.Holder = e.Holder
 	}
@@ -73,7 +84,7 @@ func (j *Job) refused(err error) Tick {
 }
 
 // LogTicks returns a function for [Config].OnTick that logs: runs and skips at
-// level Debug, late ticks at Warn, errors at Error. A nil logger is slog.Default().
+// level Debug, missed ticks at Warn, errors at Error. A nil logger is slog.Default().
 func LogTicks(l *slog.Logger) func(context.Context, Tick) {
 	if l == nil {
 		l = slog.Default()
@@ -83,12 +94,18 @@ func LogTicks(l *slog.Logger) func(context.Context, Tick) {
 			slog.String("job", t.Job), slog.String("outcome", t.Outcome.String()),
 			slog.Duration("took", t.Took),
 		}
+		if !t.Due.IsZero() {
+			attrs = append(attrs, slog.Time("due", t.Due))
+		}
+		if t.Missed > 0 {
+			attrs = append(attrs, slog.Int("missed", t.Missed))
+		}
 		level := slog.LevelDebug
 		switch {
 		case t.Err != nil:
 			level = slog.LevelError
 			attrs = append(attrs, slog.Any("error", t.Err))
-		case t.Outcome == OutcomeLate:
+		case t.Outcome == OutcomeMissed, t.Missed > 0:
 			level = slog.LevelWarn
 		case t.Holder != (renewer.Holder{}):
 			attrs = append(attrs, slog.String("holder", t.Holder.String()))

@@ -28,22 +28,24 @@ func TestLogTicks(t *testing.T) {
 	})))
 	for _, tick := range []cronmw.Tick{
 		{Job: "j", Outcome: cronmw.OutcomeRan, Took: time.Second},
+		{Job: "j", Outcome: cronmw.OutcomeRan, Due: start, Missed: 2},
 		{Job: "j", Outcome: cronmw.OutcomeRan, Err: errors.New("failed")},
 		{
 			Job: "j", Outcome: cronmw.OutcomeSkipped,
 			Holder: renewer.Holder{Node: "b", PID: 7, Operation: "j"},
 		},
 		{Job: "j", Outcome: cronmw.OutcomeSkipped},
-		{Job: "j", Outcome: cronmw.OutcomeLate},
+		{Job: "j", Outcome: cronmw.OutcomeMissed},
 		{Job: "j", Outcome: cronmw.OutcomeNotRun, Err: renewer.ErrUnavailable},
 	} {
 		tell(t.Context(), tick)
 	}
 	assert.Equal(t, `level=DEBUG msg="scheduled job" job=j outcome=ran took=1s
+level=WARN msg="scheduled job" job=j outcome=ran took=0s due=2000-01-01T00:00:00.000Z missed=2
 level=ERROR msg="scheduled job" job=j outcome=ran took=0s error=failed
 level=DEBUG msg="scheduled job" job=j outcome=skipped took=0s holder="b pid 7 (j)"
 level=DEBUG msg="scheduled job" job=j outcome=skipped took=0s
-level=WARN msg="scheduled job" job=j outcome=late took=0s
+level=WARN msg="scheduled job" job=j outcome=missed took=0s
 level=ERROR msg="scheduled job" job=j outcome="not run" took=0s error="lockbeat: lock store unavailable"
 `, out.String())
 	require.NotNil(t, cronmw.LogTicks(nil))

@@ -27,16 +27,16 @@ func TestRefusedJobs(t *testing.T) {
 	soon := time.Now().Add(time.Hour)
 	for name, c := range map[string]struct {
 		definition gocron.JobDefinition
-		least      time.Duration
+		grace      time.Duration
 		want       string // "" if it is not
 	}{
-		"crontab":           {gocron.CronJob("* * * * *", false), minute, "ticks 1m0s apart"},
-		"crontab that fits": {gocron.CronJob("TZ=Asia/Tokyo * * * * *", false), minute - 1, ""},
+		"crontab":           {gocron.CronJob("* * * * *", false), minute + 1, "ticks 1m0s apart"},
+		"crontab that fits": {gocron.CronJob("TZ=Asia/Tokyo * * * * *", false), minute, ""},
 		"crontab with seconds": {
-			gocron.CronJob("0,40 * * * * *", true), 20 * time.Second,
+			gocron.CronJob("0,40 * * * * *", true), 21 * time.Second,
 			"ticks 20s apart",
 		},
-		"duration":             {gocron.DurationJob(time.Second), time.Second, "ticks 1s apart"},
+		"duration":             {gocron.DurationJob(time.Second), 2 * time.Second, "ticks 1s apart"},
 		"duration, by default": {gocron.DurationJob(time.Second), 0, ""},
 		"random": {
 			gocron.DurationRandomJob(minute, time.Hour), 0,
@@ -44,29 +44,29 @@ func TestRefusedJobs(t *testing.T) {
 		},
 		"daily, over midnight": {
 			gocron.DailyJob(1,
-				at([3]uint{23, 59, 30}, [3]uint{12, 0, 0}, [3]uint{0, 0, 30})), minute,
+				at([3]uint{23, 59, 30}, [3]uint{12, 0, 0}, [3]uint{0, 0, 30})), 2 * minute,
 			"ticks 1m0s apart",
 		},
-		"daily that fits": {gocron.DailyJob(1, at([3]uint{12, 0, 0})), 24*time.Hour - 1, ""},
+		"daily that fits": {gocron.DailyJob(1, at([3]uint{12, 0, 0})), 24 * time.Hour, ""},
 		"weekly": {
 			gocron.WeeklyJob(1, gocron.NewWeekdays(time.Monday),
-				at([3]uint{1, 0, 0}, [3]uint{1, 1, 0})), minute, "ticks 1m0s apart",
+				at([3]uint{1, 0, 0}, [3]uint{1, 1, 0})), 2 * minute, "ticks 1m0s apart",
 		},
 		"monthly": {
 			gocron.MonthlyJob(1, gocron.NewDaysOfTheMonth(1),
-				at([3]uint{1, 0, 0}, [3]uint{1, 1, 0})), minute, "ticks 1m0s apart",
+				at([3]uint{1, 0, 0}, [3]uint{1, 1, 0})), 2 * minute, "ticks 1m0s apart",
 		},
 		"once": {gocron.OneTimeJob(gocron.OneTimeJobStartDateTime(soon)), time.Hour, ""},
 		"thrice": {
 			gocron.OneTimeJob(gocron.OneTimeJobStartDateTimes(soon, soon.Add(time.Hour),
-				soon.Add(minute))), minute, "ticks 1m0s apart",
+				soon.Add(minute))), 2 * minute, "ticks 1m0s apart",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, b *bed) {
 				s := b.scheduler()
-				l := b.locker("a", gocronmw.Config{HoldAtLeast: c.least})
+				l := b.locker("a", gocronmw.Config{Grace: c.grace})
 				job, err := l.NewJob(s, c.definition, b.task("a"), gocron.WithName("job"))
 				if c.want == "" {
 					require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestARefusedJobDoesNotRun(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		s := b.scheduler()
 		s.Start()
-		_, err := b.locker("a", gocronmw.Config{HoldAtLeast: minute}).NewJob(s,
+		_, err := b.locker("a", gocronmw.Config{Grace: 2 * minute}).NewJob(s,
 			gocron.DurationJob(minute), b.task("a"),
 			gocron.WithStartAt(gocron.WithStartImmediately()), b.log.told())
 		require.ErrorIs(t, err, renewer.ErrConfig)
@@ -149,8 +149,8 @@ func TestGocronsOwnRefusals(t *testing.T) {
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	require.ErrorContains(t, err, "NewLocker needs a keeper")
 	inBubble(t, func(t *testing.T, b *bed) {
-		_, err := gocronmw.NewLocker(b.keeper("a"), gocronmw.Config{HoldAtLeast: -time.Second})
+		_, err := gocronmw.NewLocker(b.keeper("a"), gocronmw.Config{Grace: -time.Second})
 		require.ErrorIs(t, err, renewer.ErrConfig)
-		require.ErrorContains(t, err, "HoldAtLeast is -1s")
+		require.ErrorContains(t, err, "Grace is -1s")
 	})
 }

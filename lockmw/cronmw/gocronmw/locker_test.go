@@ -1,7 +1,7 @@
 package gocronmw_test
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -66,35 +66,24 @@ func TestOneRunATick(t *testing.T) {
 	}
 }
 
-// With the same Locker for all of a scheduler.
-func TestWithDistributedLocker(t *testing.T) {
+// A job whose ticks count from each node's start has one run an interval, all the same.
+func TestDurationsFromEachNodesStart(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bed) {
 		for i := range 3 {
-			node := fmt.Sprint(i)
-			s := b.scheduler(
-				gocron.WithDistributedLocker(b.locker(node,
-					gocronmw.Config{HoldAtLeast: 10 * time.Second})),
-			)
-			for _, name := range []string{"a", "b"} {
-				_, err := s.NewJob(gocron.CronJob("* * * * *", false), b.task(node),
-					gocron.WithName(name), b.log.told())
-				require.NoError(t, err)
-			}
+			s := b.scheduler()
+			_, err := b.locker(fmt.Sprint(i), gocronmw.Config{}).NewJob(s,
+				gocron.DurationJob(minute), b.task(fmt.Sprint(i)), gocron.WithName("job"),
+				b.log.told())
+			require.NoError(t, err)
 			s.Start()
+			elapse(17 * time.Second)
 		}
-		elapse(time.Hour + time.Second)
+		elapse(time.Hour - 51*time.Second)
 		synctest.Wait()
 		ran, held := b.log.runs(renewer.ErrHeld)
-		assert.Len(t, ran, 2*60)
-		assert.Equal(t, 2*2*60, held)
-		lease, err := b.keeper("other").TryAcquire(t.Context(), "gocron:a")
-		require.ErrorIs(t, err, renewer.ErrHeld)
-		assert.Nil(t, lease)
-		elapse(9 * time.Second)
-		lease, err = b.keeper("another").TryAcquire(t.Context(), "gocron:a")
-		require.NoError(t, err)
-		require.NoError(t, lease.Release(t.Context()))
+		assert.Len(t, ran, 60)
+		assert.InDelta(t, 2*60, held, 3)
 	})
 }
 
@@ -122,41 +111,43 @@ func TestOverlapIsSkipped(t *testing.T) {
 	})
 }
 
-// A process that slept over its tick calls when it wakes up. The
-// others have run it, and the lock has lapsed.
-func TestLate(t *testing.T) {
+// The store is away at the tick: it is run when the store is back, within the grace, or not at all.
+func TestTheStoreIsAway(t *testing.T) {
 	t.Parallel()
-	for late, want := range map[time.Duration]int{time.Second - 1: 1, time.Second: 0} {
+	for away, want := range map[time.Duration]error{
+		3 * time.Second: nil, 5 * time.Second: renewer.ErrUnavailable,
+	} {
 		inBubble(t, func(t *testing.T, b *bed) {
 			s := b.scheduler()
-			// gocron's own listener is late in place of the process.
-			l := b.locker("a", gocronmw.Config{HoldAtLeast: 4 * time.Second})
-			job, err := l.NewJob(s, gocron.CronJob("* * * * *", false), b.task("a"),
-				gocron.WithName("job"), b.log.told())
+			_, err := b.locker("a", gocronmw.Config{Grace: 4 * time.Second}).NewJob(s,
+				gocron.CronJob("* * * * *", false), b.task("a"), gocron.WithName("job"),
+				b.log.told())
 			require.NoError(t, err)
 			s.Start()
 			elapse(minute - 1)
-			// The next tick's job is asked for while the scheduler can't answer.
-			blocked := make(chan struct{})
-			go func() {
-				_ = job.RunNow()
-				close(blocked)
-			}()
-			<-blocked
+			b.store.Default(script.Read, script.Fail(errors.New("connection refused")))
+			elapse(away)
+			b.store.Default(script.Read, script.Pass())
+			elapse(time.Second)
 			synctest.Wait()
-			_ = late
-			_ = want
+			ran, failed := b.log.runs(renewer.ErrUnavailable)
+			if want == nil {
+				assert.Len(t, ran, 1)
+			} else {
+				assert.Empty(t, ran)
+				assert.Equal(t, 1, failed)
+			}
 		})
 	}
 }
 
-// RunNow is under the lock, too, and is no late tick.
+// RunNow is under the lock, too, and is no tick: it takes none.
 func TestRunNow(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bed) {
 		s := b.scheduler()
-		job, err := b.locker("a", gocronmw.Config{}).NewJob(s, gocron.CronJob("* * * * *", false),
-			b.task("a"), gocron.WithName("job"), b.log.told())
+		job, err := b.locker("a", gocronmw.Config{Grace: time.Second}).NewJob(s,
+			gocron.CronJob("* * * * *", false), b.task("a"), gocron.WithName("job"), b.log.told())
 		require.NoError(t, err)
 		s.Start()
 		elapse(30 * time.Second)
@@ -164,34 +155,16 @@ func TestRunNow(t *testing.T) {
 			require.NoError(t, job.RunNow())
 			synctest.Wait()
 		}
-		ran, held := b.log.runs(renewer.ErrHeld)
-		assert.Len(t, ran, 1)
-		assert.Equal(t, 1, held)
-	})
-}
-
-func TestErrorsOfTheLock(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bed) {
-		l := b.locker("a", gocronmw.Config{})
-		lock, err := l.Lock(t.Context(), "job")
+		other, err := b.keeper("b").TryAcquire(t.Context(), "gocron:job")
 		require.NoError(t, err)
-		_, err = l.Lock(t.Context(), "job")
-		require.ErrorIs(t, err, renewer.ErrHeld)
-		b.store.Delete("gocron:job")
-		require.ErrorIs(t, lock.Unlock(t.Context()), renewer.ErrLost)
-
-		_, err = l.Lock(t.Context(), "")
-		require.ErrorIs(t, err, renewer.ErrName)
-		b.store.Default(script.Acquire, script.Hang())
-		begun := time.Now()
-		_, err = l.Lock(t.Context(), "job")
-		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		assert.Equal(t, gocronmw.DefaultHoldAtLeast/4, time.Since(begun))
-		gone, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, err = l.Lock(gone, "job")
-		require.ErrorIs(t, err, context.Canceled)
-		b.store.Default(script.Acquire, script.Pass())
+		require.NoError(t, job.RunNow())
+		synctest.Wait()
+		require.NoError(t, other.Release(t.Context()))
+		ran, held := b.log.runs(renewer.ErrHeld)
+		assert.Len(t, ran, 2)
+		assert.Equal(t, 1, held)
+		elapse(31 * time.Second)
+		ran, _ = b.log.runs(nil)
+		assert.Len(t, ran, 3, "and the tick")
 	})
 }

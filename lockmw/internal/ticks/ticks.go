@@ -1,66 +1,50 @@
-// Package ticks has what adapters for schedulers need to run a tick once: how
-// close together a schedule's ticks come, how long a lock must outlive a run
-// so that nodes whose clocks differ do not run the same tick, and whether a
-// tick comes too late to be run at all. Package cronmw derives the bounds.
+// Package ticks has each tick of scheduled work taken once. A tick is a job and the instant at
+// which it is due, which all nodes compute alike from the schedule. Each job has one lock, and one
+// record beside it, with the latest tick that was taken:
+//
+//	[Book.Look]   reads the record, and the time by the store's clock, which decides what is due
+//	[Book.Take]   gets the lock, and writes into the record that the tick has begun
+//	[Run.End]     writes what has become of it, and frees the lock
+//
+// Only ticks later than the one on record are taken, and only the latest holder of the lock can
+// write the record (renewer.Recorder). So a tick is begun once, whatever the nodes' clocks show.
+//
+// Beside that it has what the adapters check: how close together ticks come ([Shortest]), how late
+// one may be begun ([NewGrace]); and [Settle], for schedulers that know no ticks.
 package ticks
 
-import (
-	"fmt"
-	"time"
-
-	"github.com/lockbeat/lockbeat/renewer"
-)
-
-// DefaultHold is how long a tick's lock is held at least, unless that
-// is more than half of the time between two ticks.
-const DefaultHold = 5 * time.Second
+import "time"
 
 // Schedule says when work is due: Next is the first tick later than t, the
 // zero time if there is none. robfig/cron's schedules are of this kind.
 type Schedule interface{ Next(t time.Time) time.Time }
 
-// Hold is for how long a tick belongs to the node that took it.
-type Hold struct {
-	// Least is how long its lock is held, however short the run.
-	Least time.Duration
-	// Grace bounds how late a node may notice the tick, and then how long it may ask for the lock.
-	Grace time.Duration
+// Last is the schedule's last tick that is later than from and not later than now; the zero time
+// if there is none. It looks back a minute at first, then twice as far each time, so that a long
+// time without nodes costs little, and all nodes ask their schedules from nearby: where clocks are
+// put forward or back, some schedules answer otherwise from afar.
+func Last(s Schedule, from, now time.Time) (last time.Time) {
+	for back := time.Minute; ; back *= 2 {
+		start := now.Add(-back)
+		if start.Before(from) {
+			start = from
+		}
+		for next := s.Next(start); next.After(start) && !next.After(now); next = s.Next(next) {
+			start, last = next, next
+		}
+		if !last.IsZero() || !now.Add(-back).After(from) {
+			return last
+		}
+	}
 }
 
-// NewHold checks what the user wants, 0 for the default, against the
-// shortest time between two ticks, 0 if that is unknown.
-func NewHold(least, shortest time.Duration) (Hold, error) {
-	switch {
-	case least < 0:
-		return Hold{}, fmt.Errorf("%w: HoldAtLeast is %v: it can't be negative; leave it 0 for "+
-			"the default (%v)", renewer.ErrConfig, least, DefaultHold)
-	case least == 0 && shortest == 0:
-		least = DefaultHold
-	case least == 0:
-		least = min(DefaultHold, shortest/2)
-	case shortest > 0 && least >= shortest:
-		return Hold{}, fmt.Errorf("%w: HoldAtLeast is %v, but the schedule has ticks %v apart, "+
-			"so that the lock of one would swallow the next: take at most half of that (%v), "+
-			"or 0 for the default", renewer.ErrConfig, least, shortest, shortest/2)
-	}
-	// Stores count in milliseconds, and round up: an interval less a
-	// nanosecond would be the interval.
-	least = least.Truncate(time.Millisecond)
-	if _, err := renewer.Millis(least / grace); err != nil {
-		return Hold{}, fmt.Errorf("%w: HoldAtLeast comes to %v: it must be at least %v, and much "+
-			"more than clocks differ",
-			renewer.ErrConfig, least, grace*time.Millisecond)
-	}
-	return Hold{Least: least, Grace: least / grace}, nil
-}
+// MostCounted is how many ticks [Count] counts at most.
+const MostCounted = 10_000
 
-// grace is the part of Least that a node may be late by, and again
-// the part that it may ask for. What is left, half, is for clocks.
-const grace = 4
-
-// Late reports whether no tick was due in the time before now that a node may be late by. A node
-// that was paused over a tick must not run it: another has, and its lock may have lapsed since.
-func (h Hold) Late(s Schedule, now time.Time) bool {
-	due := s.Next(now.Add(-h.Grace))
-	return due.IsZero() || due.After(now)
+// Count is how many ticks the schedule has later than from and before to.
+func Count(s Schedule, from, to time.Time) (n int) {
+	for next := s.Next(from); next.After(from) && next.Before(to) && n < MostCounted; n++ {
+		from, next = next, s.Next(next)
+	}
+	return n
 }

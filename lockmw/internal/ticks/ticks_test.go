@@ -130,111 +130,87 @@ func few(n int) schedule {
 	}
 }
 
-func TestNewHold(t *testing.T) {
+func TestNewGrace(t *testing.T) {
 	t.Parallel()
-	const under = time.Minute - time.Millisecond
 	for name, c := range map[string]struct {
-		least, shortest time.Duration
-		want            ticks.Hold
-		err             string
+		want, shortest, grace time.Duration
+		err                   string
 	}{
-		"defaults, nothing known": {want: ticks.Hold{
-			Least: ticks.DefaultHold,
-			Grace: ticks.DefaultHold / 4,
-		}},
-		"defaults, ticks far apart": {
-			shortest: time.Hour,
-			want:     ticks.Hold{Least: ticks.DefaultHold, Grace: ticks.DefaultHold / 4},
+		"defaults, nothing known":   {grace: ticks.MaxGrace},
+		"defaults, ticks far apart": {shortest: 24 * time.Hour, grace: ticks.MaxGrace},
+		"defaults, ticks close":     {shortest: 2 * time.Second, grace: time.Second},
+		"defaults, ticks as close as may be": {
+			shortest: 2 * time.Millisecond, grace: time.Millisecond,
 		},
-		"defaults, twice as far": {
-			shortest: 2 * ticks.DefaultHold,
-			want:     ticks.Hold{Least: ticks.DefaultHold, Grace: ticks.DefaultHold / 4},
-		},
-		"defaults, ticks close": {
-			shortest: 2 * time.Second,
-			want:     ticks.Hold{Least: time.Second, Grace: 250 * time.Millisecond},
-		},
-		"given": {
-			least: time.Minute, shortest: time.Hour,
-			want: ticks.Hold{Least: time.Minute, Grace: 15 * time.Second},
-		},
-		"given, nothing known": {
-			least: time.Hour,
-			want:  ticks.Hold{Least: time.Hour, Grace: 15 * time.Minute},
-		},
-		"a little under the gap": {
-			least: under, shortest: time.Minute,
-			want: ticks.Hold{Least: under, Grace: under / 4},
-		},
+		"given":                {want: time.Minute, shortest: time.Hour, grace: time.Minute},
+		"given, nothing known": {want: time.Hour, grace: time.Hour},
+		"the gap":              {want: time.Minute, shortest: time.Minute, grace: time.Minute},
 		"fractions are cut off": {
-			least: time.Minute - 1, shortest: time.Minute,
-			want: ticks.Hold{Least: under, Grace: under / 4},
+			want: time.Minute - 1, shortest: time.Minute, grace: time.Minute - time.Millisecond,
 		},
-		"the least of all": {
-			least: 4 * time.Millisecond,
-			want:  ticks.Hold{Least: 4 * time.Millisecond, Grace: time.Millisecond},
-		},
-		"negative": {least: -1, err: "it can't be negative"},
-		"the gap": {
-			least: time.Minute, shortest: time.Minute,
-			err: "would swallow the next: take at most half of that (30s)",
-		},
+		"negative": {want: -1, err: "it can't be negative"},
 		"above the gap": {
-			least: time.Hour, shortest: time.Minute,
-			err: "would swallow the next",
+			want: time.Minute + 1, shortest: time.Minute, err: "take at most that, or 0 for the " +
+				"default (30s)",
 		},
-		"too short": {least: 3 * time.Millisecond, err: "it must be at least 4ms"},
-		"too short for a short gap": {
-			shortest: 6 * time.Millisecond,
-			err:      "HoldAtLeast comes to 3ms: it must be at least 4ms",
-		},
-		"too short when it's cut": {
-			least: 4*time.Millisecond - 1,
-			err:   "HoldAtLeast comes to 3ms",
-		},
-		"a millisecond's least half": {
-			shortest: 8 * time.Millisecond,
-			want:     ticks.Hold{Least: 4 * time.Millisecond, Grace: time.Millisecond},
-		},
+		"too short":           {want: time.Millisecond - 1, err: "it must be at least 1ms"},
+		"ticks too frequent":  {shortest: time.Millisecond, err: "Grace comes to 0s"},
+		"half of an odd time": {shortest: 5 * time.Millisecond, grace: 2 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := ticks.NewHold(c.least, c.shortest)
+			got, err := ticks.NewGrace(c.want, c.shortest)
 			if c.err != "" {
 				require.ErrorIs(t, err, renewer.ErrConfig)
 				require.ErrorContains(t, err, c.err)
 				return
 			}
 			require.NoError(t, err)
-			assert.Equal(t, c.want, got)
+			assert.Equal(t, c.grace, got)
 		})
 	}
 }
 
-func TestLate(t *testing.T) {
+func TestLast(t *testing.T) {
 	t.Parallel()
-	hold := ticks.Hold{Least: 40 * time.Second, Grace: 10 * time.Second}
+	const day = 24 * time.Hour
 	for name, c := range map[string]struct {
-		schedule ticks.Schedule
-		after    time.Duration // after noon
-		want     bool
+		schedule        ticks.Schedule
+		from, now, want time.Duration // after noon; want 0: none
 	}{
-		"on time":                {at{0}, 0, false},
-		"early":                  {at{0}, -1, true},
-		"within the grace":       {at{0}, 10*time.Second - 1, false},
-		"at its end":             {at{0}, 10 * time.Second, true},
-		"a tick later":           {at{0, time.Minute}, time.Minute, false},
-		"between two ticks":      {at{0, time.Minute}, 30 * time.Second, true},
-		"after the last":         {at{0}, time.Hour, true},
-		"no tick at all":         {at{}, 0, true},
-		"two within the grace":   {at{0, time.Second}, 2 * time.Second, false},
-		"one past, one too soon": {at{0, 11 * time.Second}, 10*time.Second + 1, true},
+		"due now":             {at{5}, 0, 5, 5},
+		"not yet":             {at{5}, 0, 4, 0},
+		"not later than from": {at{5}, 5, 9, 0},
+		"the last of several": {at{1, 2, 3, 9}, 0, 4, 3},
+		"long ago":            {at{time.Hour, 3 * time.Hour}, 0, 900 * day, 3 * time.Hour},
+		"long before":         {at{-1}, 0, 900 * day, 0},
+		"frequent, long":      {every(time.Second), 0, 7*day + 1, 7 * day},
+		"no tick at all":      {at{}, 0, day, 0},
+		"now before from":     {at{5}, 9, 7, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			assert.Equal(t, c.want, hold.Late(c.schedule, noon.Add(c.after)))
+			got := ticks.Last(c.schedule, noon.Add(c.from), noon.Add(c.now))
+			if c.want == 0 {
+				assert.Zero(t, got)
+				return
+			}
+			assert.Equal(t, noon.Add(c.want), got)
 		})
 	}
+}
+
+func TestCount(t *testing.T) {
+	t.Parallel()
+	count := func(from, to time.Duration) int {
+		return ticks.Count(every(time.Second), noon.Add(from), noon.Add(to))
+	}
+	assert.Equal(t, 0, count(0, time.Second), "the ends do not count")
+	assert.Equal(t, 1, count(0, time.Second+1))
+	assert.Equal(t, 59, count(0, time.Minute))
+	assert.Equal(t, 0, count(time.Minute, 0))
+	assert.Equal(t, ticks.MostCounted, count(0, 24*time.Hour))
+	assert.Equal(t, 1, ticks.Count(at{5}, noon, noon.Add(time.Hour)), "and then none")
 }
 
 func TestSettleCheck(t *testing.T) {

@@ -1,0 +1,110 @@
+package ticks
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Record is what a store keeps of a job: its latest tick that was taken. Times are the store's.
+type Record struct {
+	Version int `json:"version"`
+	// Known is since when the store knows the job; zero if there is no record.
+	Known time.Time `json:"known"`
+	// Due is the tick, and Next the one after it; zero if there is none.
+	Due  time.Time `json:"due,omitzero"`
+	Next time.Time `json:"next,omitzero"`
+	// Begun and Ended are those of its run. Ended is zero while it runs, and if its node died.
+	Begun time.Time `json:"begun,omitzero"`
+	Ended time.Time `json:"ended,omitzero"`
+	// Attempt counts the runs of this tick, from 1 on.
+	Attempt int     `json:"attempt,omitempty"`
+	Outcome Outcome `json:"outcome,omitempty"`
+	// Node and PID are who runs it, or ran it last.
+	Node string `json:"node,omitempty"`
+	PID  int    `json:"pid,omitempty"`
+}
+
+// Outcome is what has become of a run: no more than a class, since errors may have personal data.
+type Outcome string
+
+const (
+	Running   Outcome = ""          // or its node has died
+	Succeeded Outcome = "succeeded" // without an error
+	Failed    Outcome = "failed"    // with an error
+	Lost      Outcome = "lost"      // its lock was lost while it ran
+	Panicked  Outcome = "panicked"  // it did not return
+)
+
+const (
+	version = 1
+	maxNode = 64      // bytes
+	maxText = 4 << 10 // bytes of a record that is ours
+	minKeep = 7 * 24 * time.Hour
+)
+
+// Holder is who ran the tick last.
+func (r Record) Holder() renewer.Holder { return renewer.Holder{Node: r.Node, PID: r.PID} }
+
+// Unended reports whether a run has begun and not ended: it is under way, or its node has died.
+func (r Record) Unended() bool { return !r.Begun.IsZero() && r.Ended.IsZero() }
+
+// Free is since when a node could have taken a tick: those due until then were taken, passed over
+// while an earlier one ran, or came before the job was known. It is zero without a record.
+func (r Record) Free() time.Time {
+	free := r.Known
+	for _, t := range []time.Time{r.Due, r.Ended} {
+		if t.After(free) {
+			free = t
+		}
+	}
+	return free
+}
+
+// keep is how long the record is kept: a week, or four times the grace, or the interval.
+func (r Record) keep(grace time.Duration) time.Duration {
+	ttl := max(minKeep, 4*grace)
+	if !r.Next.IsZero() {
+		from := r.Due
+		if from.IsZero() {
+			from = r.Known
+		}
+		ttl = max(ttl, 4*r.Next.Sub(from))
+	}
+	return ttl.Truncate(time.Millisecond)
+}
+
+func (r Record) encode() string {
+	r.Version = version
+	text, _ := json.Marshal(r) // times of a schedule are in the years that JSON can have
+	return string(text)
+}
+
+// decodeRecord reads a record, which any program that may write to the store may have written. An
+// empty text is that of a job that is not known yet.
+func decodeRecord(text string) (r Record, err error) {
+	if text == "" {
+		return r, nil
+	}
+	if len(text) > maxText || json.Unmarshal([]byte(text), &r) != nil || r.Version != version ||
+		r.Known.IsZero() || r.Attempt < 0 || len(r.Node) > maxNode || r.PID < 0 {
+		return Record{}, fmt.Errorf("%w: the job's record is not of this package's making, or of "+
+			"a version that this program does not know: delete it", renewer.ErrRejected)
+	}
+	return r, nil
+}
+
+// short cuts a node's name to what a record may have.
+func short(node string) string {
+	if len(node) <= maxNode {
+		return node
+	}
+	node = node[:maxNode]
+	for len(node) > 0 && !utf8.ValidString(node) {
+		node = node[:len(node)-1]
+	}
+	return node
+}
