@@ -64,7 +64,7 @@ tidy: ## fail if go.mod or go.sum are not tidy
 vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable database is no failure)
 	@checker=$$(scripts/tool $(GOVULNCHECK)) && scripts/vuln "$$checker"
 
-test-long: ## run the tests that take minutes: five processes with clocks 500 ms apart, 60 ticks of a schedule
+test-long: ## run the tests that take minutes: five processes with clocks 10 minutes apart, 200 ticks of a schedule, kills and restarts
 	@scripts/ensure cc
 	@scripts/ensure redis
 	CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_LONG=1 go test -race -count=1 -timeout 10m -v -run TestProcessesWithSkewedClocks ./lockmw/cronmw

@@ -12,19 +12,14 @@
 //
 // # One run a tick
 //
-// When a tick comes, every node asks for the job's lock, and the node that gets it runs the job. A
-// job may take a millisecond, and nodes' clocks differ by more. So the lock is held for a while
-// after it was taken, HoldAtLeast, however short the run. A node whose clock is behind finds it
-// held, and skips the tick. In short:
+// A tick is a job and the instant at which it is due. All nodes compute that alike, so a schedule
+// must follow the clock: a crontab, or [Every]. "Every 30 s since the start" has other ticks on
+// each node. It is refused, and robfig/cron's "@every" is read as [Every].
 //
-//	the difference of clocks < HoldAtLeast < the interval less that difference
-//
-// each with room for a node that is late. With the default, [DefaultHoldAtLeast] or half of the
-// interval if that is less, clocks may differ by 2.5 s, or a quarter of the interval.
-//
-// The nodes have the tick in common, so a schedule must follow the clock: a crontab, or [Every].
-// "Every 30 s since the start" has other ticks on each node. It is refused, and robfig/cron's
-// "@every" is read as [Every].
+// The store's clock decides what is due. The node that gets the job's lock writes into the job's
+// record that the tick has begun, and runs it. Only ticks later than the one on record are run. So
+// a tick is begun once, however much the nodes' clocks differ: a node that comes early waits, and
+// one that comes late runs the tick if no other has, within the job's grace ([Config]).
 //
 // # Outcomes
 //
@@ -32,28 +27,34 @@
 //	--------------------------------  ---------------------------------------------------------
 //	is due, and no node has the tick  it runs ([OutcomeRan]); Config.OnTick hears its error
 //	is another node's                 [OutcomeSkipped]
-//	still runs for an earlier tick,   [OutcomeSkipped]; by [Wait] the node that takes the tick
-//	  on any node                       waits for that run to end, and then runs it, late
+//	still runs for an earlier tick,   [OutcomeSkipped]; by [Wait] it waits for that run to end,
+//	  on any node                       and then one node runs it, late
 //	loses its lock while it runs      its context ends with cause renewer.ErrLost, before
 //	                                    another node can run the job
-//	was on a node that died           the rest of that tick is not run; the lock lapses after
-//	                                    renewer.Config.TTL
+//	was on a node that died           the rest of that tick is not run; by [TakeOver] another
+//	                                    node runs it again after renewer.Config.TTL
 //	has panicked                      the lock is freed, and the panic goes to the scheduler
-//	is due while the store is down    [OutcomeNotRun] on every node; it is not tried again
-//	is due while all nodes are down   nothing: missed ticks are not caught up
-//	is due on a paused node           [OutcomeLate] when that wakes up; another node has run it
+//	is due while the store is down    it is asked again until the grace is over: [OutcomeNotRun]
+//	is due while all nodes are down   [Tick.Missed] of the next one counts it; by [RunIfMissed]
+//	                                    the last such tick is run when a node starts
+//	was due for longer than its       [OutcomeMissed], if no node has taken it
+//	  grace when this node came
 //
-// So each tick is run at most once, and once unless a node dies in the middle or the store is down.
-// What must not be missed belongs in a queue, or asks on each run what was left undone.
+// [History] reads what is on record: the last tick, who ran it, how long, what came of it, and when
+// the next one is due. [Current] names the tick that is being run.
 //
 // # What to watch out for
 //
-//   - All nodes must give a job the same name, schedule and options.
+//   - All nodes must give a job the same name, schedule and options. When a schedule is changed
+//     under the same name, only ticks later than the last one taken are run.
 //   - Programs that share a Redis need different names, or prefixes.
+//   - The keeper's store must keep records, as redisstore and memory do and a quorum does not. A
+//     server that loses the record within the grace of a tick lets the tick run again: use
+//     appendfsync always where that matters.
 //   - For the next tick to be run elsewhere when a node dies in the middle of one, the TTL must be
 //     less than the interval. renewer.DefaultTTL, 15 s, suits ticks a minute apart.
 //   - Stop the scheduler first, then wait for what runs, and shut the keeper down afterwards. To
-//     have runs cut short, end the context given to [New].
+//     have runs and waits cut short, end the context given to [New].
 //
-// docs/cron.md derives the bounds, and lists the names of all locks of scheduled work.
+// docs/cron.md has the reasons, and lists the names of all locks of scheduled work.
 package cronmw
