@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -13,7 +14,7 @@ import (
 // every is the time between two ticks. The TTL of the locks is below it, so that those of a dead
 // node have lapsed by the next tick.
 const (
-	every = 1200 * time.Millisecond
+	every = 1500 * time.Millisecond
 	ttl   = 900 * time.Millisecond
 )
 
@@ -21,21 +22,25 @@ const (
 // it; your own program would log.
 func runNode(ctx context.Context, n *demo.Node, r role) error {
 	node, err := cronmw.New(ctx, n.Keeper, cronmw.Config{
-		OnTick: func(_ context.Context, t cronmw.Tick) { n.Tell(t.Outcome.String(), r.tick(), "") },
+		OnTick: func(_ context.Context, t cronmw.Tick) {
+			n.Tell(t.Outcome.String(), t.Due.UnixMilli(), "")
+		},
 	})
 	if err != nil {
 		return err
 	}
-	scheduler := cron.New()
-	job := func(ctx context.Context) error {
-		n.Tell(runs, r.tick(), "")
-		return r.work(ctx)
-	}
-	// With cron's own syntax: cron.ParseStandard("*/5 * * * *") in place of cronmw.Every.
-	_, err = node.Schedule(scheduler, skewed{cronmw.Every(every), r.Ahead}, "report", job)
+	schedule := cronmw.Every(every)
+	job, err := node.Job("report", schedule, func(ctx context.Context) error {
+		run := cronmw.Current(ctx)
+		n.Tell(runs, run.Due.UnixMilli(), strconv.Itoa(run.Missed))
+		return r.work(ctx, run)
+	}, cronmw.RunIfMissed())
 	if err != nil {
 		return err
 	}
+	// With a clock that is right: node.AddFunc(scheduler, "*/5 * * * *", "report", sendReport).
+	scheduler := cron.New()
+	scheduler.Schedule(wrong{schedule, r.Ahead}, job)
 	scheduler.Start()
 	<-ctx.Done()
 	<-scheduler.Stop().Done()

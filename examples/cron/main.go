@@ -1,5 +1,7 @@
-// Cron has a schedule on four nodes, each a process of its own, whose clocks differ. Each tick is
-// run once. One node is killed in the middle of a run, and the next tick is run elsewhere.
+// Cron has a schedule on four nodes, each a process of its own, two of which have clocks that
+// are 90 s wrong. Each tick is run once. One node is killed in the middle of a run, and the
+// next tick is run elsewhere. Redis is away at a tick, which is run when it is back. In the
+// end all nodes are down for some ticks, and the last of these is run when one comes back.
 //
 //	go run ./examples/cron                          # Redis runs inside the program
 //	go run ./examples/cron -redis localhost:6379    # on your own, left as it was found
@@ -7,7 +9,7 @@
 // It prints which node ran which tick, and which found it taken. The exit status is 1 if anything
 // that it claims did not hold.
 //
-// Read app.go first: it is what you would write. main.go kills, and looks on.
+// Read app.go first: it is what you would write. main.go kills, cuts links, and looks on.
 package main
 
 import (
@@ -22,14 +24,18 @@ import (
 )
 
 const (
-	ticks = 4
+	ticks = 5
 	fatal = 1 // the tick in which the runner is killed, from 0
+	cut   = 3 // the tick at which Redis is away, for
+	away  = 400 * time.Millisecond
+	night = 3 * every // all nodes are down for longer than this
 	runs  = "runs"
 )
 
 // ahead is by how much the clock of each node is.
 var ahead = []time.Duration{
-	0, 150 * time.Millisecond, -150 * time.Millisecond, 80 * time.Millisecond,
+	0, 90*time.Second + 400*time.Millisecond, -90*time.Second - 200*time.Millisecond,
+	3 * time.Millisecond,
 }
 
 func main() {
@@ -43,84 +49,147 @@ type role struct {
 	Hang  int64         // the tick whose run does not come to its end
 }
 
-// tick numbers the ticks, by the clock of the node.
-func (r role) tick() int64 { return time.Now().Add(r.Ahead).Truncate(every).UnixMilli() }
-
-func (r role) work(ctx context.Context) error {
-	if r.tick() == r.Hang {
+func (r role) work(ctx context.Context, run cronmw.Run) error {
+	if run.Due.UnixMilli() == r.Hang {
 		<-ctx.Done() // or until the process is killed
 	}
 	return context.Cause(ctx)
 }
 
-// skewed is a schedule by a clock that is ahead.
-type skewed struct {
+// wrong is a schedule by a clock that is ahead.
+type wrong struct {
 	cronmw.Schedule
 
 	ahead time.Duration
 }
 
-func (s skewed) Next(t time.Time) time.Time { return s.Schedule.Next(t.Add(s.ahead)).Add(-s.ahead) }
+func (s wrong) Next(t time.Time) time.Time { return s.Schedule.Next(t.Add(s.ahead)).Add(-s.ahead) }
+
+// story is what is known of it.
+type story struct {
+	*demo.Demo
+
+	nodes  *demo.Nodes
+	first  time.Time
+	heard  map[string][]string // nodes by outcome and tick
+	killed map[string]bool
+	dawn   demo.Word // the first run after the night
+}
 
 func tell(ctx context.Context, d *demo.Demo) error {
 	d.Print("%d nodes, each a process, have one schedule: a job every %v. Redis: %s.", len(ahead),
 		every, d.Where())
 	d.Print("Their clocks are off by up to %v. TTL of the locks: %v.", slices.Max(ahead), ttl)
-	nodes := d.NewNodes()
-	// By then all nodes have started.
-	first := time.Now().Add(1500 * time.Millisecond).Truncate(every).Add(every)
-	hang := first.Add(fatal * every).UnixMilli()
+	nodes, err := d.NewNodesByLink()
+	if err != nil {
+		return err
+	}
+	s := &story{
+		Demo: d, nodes: nodes, heard: make(map[string][]string),
+		killed: make(map[string]bool),
+		first:  time.Now().Add(1500 * time.Millisecond).Truncate(every).Add(every), // all are there
+	}
 	for i, by := range ahead {
-		if err := nodes.Start(ctx, fmt.Sprint("node-", i+1), ttl, role{by, hang}); err != nil {
+		r := role{by, s.at(fatal).UnixMilli()}
+		if err := nodes.Start(ctx, fmt.Sprint("node-", i+1), ttl, r); err != nil {
 			return err
 		}
 	}
-	heard, killed := make(map[string][]string), "" // nodes by outcome and tick
-	for over := time.After(time.Until(first.Add((ticks-1)*every + every/2))); over != nil; {
+	if err := s.play(ctx); err != nil {
+		return err
+	}
+	s.claim()
+	return nil
+}
+
+// at is when a tick is due.
+func (s *story) at(tick int) time.Time { return s.first.Add(time.Duration(tick) * every) }
+
+// play has it all happen.
+func (s *story) play(ctx context.Context) error {
+	if err := s.listen(ctx, s.at(cut).Add(-away/2)); err != nil {
+		return err
+	}
+	s.Stop(1)
+	if err := s.listen(ctx, s.at(cut).Add(away/2)); err != nil {
+		return err
+	}
+	s.Resume()
+	if err := s.listen(ctx, s.at(ticks).Add(-every/4)); err != nil {
+		return err
+	}
+	for i := range ahead {
+		s.kill(fmt.Sprint("node-", i+1))
+	}
+	if err := s.listen(ctx, s.at(ticks).Add(night)); err != nil {
+		return err
+	}
+	if err := s.nodes.Start(ctx, "dawn", ttl, role{}); err != nil {
+		return err
+	}
+	return s.listen(ctx, time.Now().Add(every))
+}
+
+// listen hears what nodes tell, until an instant.
+func (s *story) listen(ctx context.Context, until time.Time) error {
+	for over := time.After(time.Until(until)); ; {
 		select {
-		case w := <-nodes.Words:
-			if w.What == "" && w.Node != killed {
+		case w := <-s.nodes.Words:
+			if w.What == "" && !s.killed[w.Node] {
 				return fmt.Errorf("%s has ended", w.Node)
 			}
+			if w.Node == "dawn" && w.What == runs && s.dawn.Node == "" {
+				s.dawn = w
+			}
 			what := key(w.What, time.UnixMilli(w.Number))
-			heard[what] = append(heard[what], w.Node)
-			if w.What == runs && w.Number == hang {
-				killed = w.Node
-				nodes.Kill(killed)
+			s.heard[what] = append(s.heard[what], w.Node)
+			if w.What == runs && w.Number == s.at(fatal).UnixMilli() {
+				s.kill(w.Node)
 			}
 		case <-over:
-			over = nil
+			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
-	claim(d, heard, first, killed)
-	return nil
+}
+
+func (s *story) kill(node string) {
+	s.killed[node] = true
+	s.nodes.Kill(node)
 }
 
 func key(what string, tick time.Time) string { return what + tick.Format(" 15:04:05.0") }
 
 // claim prints the ticks, and what is claimed of them.
-func claim(d *demo.Demo, heard map[string][]string, first time.Time, killed string) {
-	d.Title("Tick by tick")
-	once, next := 0, ""
+func (s *story) claim() {
+	s.Title("Tick by tick")
+	once, next, killed := 0, "", ""
 	for i := range ticks {
-		at := first.Add(time.Duration(i) * every)
-		began, taken := heard[key(runs, at)], heard[key("skipped", at)]
+		at := s.at(i)
+		began, taken := s.heard[key(runs, at)], s.heard[key("skipped", at)]
 		if len(began) == 1 {
 			once++
 		}
 		line := strings.Join(began, " and ") + " ran it"
 		switch i {
 		case fatal:
+			killed = strings.Join(began, " and ")
 			line += ", and was killed in the middle"
 		case fatal + 1:
-			next = strings.Join(heard[key("ran", at)], " and ")
+			next = strings.Join(s.heard[key("ran", at)], " and ")
+		case cut:
+			line += ", when Redis was back"
 		}
 		slices.Sort(taken)
-		d.Print("  %s  %-44s taken: %s", at.Format("15:04:05.0"), line, strings.Join(taken, ", "))
+		s.Print("  %s  %-44s taken: %s", at.Format("15:04:05.0"), line, strings.Join(taken, ", "))
 	}
-	d.Claim("each tick was begun once", once == ticks, "%d of %d", once, ticks)
-	d.Claim("a node was killed in the middle of a run", killed != "", "%s", killed)
-	d.Claim("the next tick was run elsewhere", next != "" && next != killed, "%s", next)
+	s.Claim("each tick was begun once", once == ticks, "%d of %d", once, ticks)
+	s.Claim("the next tick was run elsewhere", next != "" && next != killed, "%s", next)
+	s.Claim("the tick at which Redis was away was run",
+		len(s.heard[key(runs, s.at(cut))]) == 1, "%s", s.at(cut).Format("15:04:05.0"))
+	missed := time.UnixMilli(s.dawn.Number).Sub(s.at(ticks)) / every
+	s.Claim("the last tick of the night was run, and the others told of",
+		s.dawn.Node != "" && missed > 0 && s.dawn.Note == fmt.Sprint(int(missed)),
+		"%s missed before it", s.dawn.Note)
 }

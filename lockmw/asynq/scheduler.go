@@ -9,13 +9,13 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // DefaultSettle is how long a new leader waits before it starts its
 // scheduler, unless [Settle] says otherwise.
-const DefaultSettle = ticks.DefaultSettle
+const DefaultSettle = schedulers.DefaultSettle
 
 // Scheduler is an [asynq.Scheduler] or an [asynq.PeriodicTaskManager].
 type Scheduler interface {
@@ -31,13 +31,13 @@ var (
 // SchedulerOption says how [RunScheduler] leads.
 type SchedulerOption func(*schedulerSettings)
 
-type schedulerSettings struct{ settle ticks.Settle }
+type schedulerSettings struct{ settle schedulers.Settle }
 
 // Settle is how long a new leader waits before it starts its scheduler: longer than
 // clocks differ, so that it does not enqueue a tick that the leader before it has.
 // Default [DefaultSettle] (1 s); 0 for not at all. Negative durations are refused.
 func Settle(d time.Duration) SchedulerOption {
-	return func(s *schedulerSettings) { s.settle = ticks.Settle(d) }
+	return func(s *schedulerSettings) { s.settle = schedulers.Settle(d) }
 }
 
 // RunScheduler runs an asynq scheduler in one of all the processes that call it with the same
@@ -59,7 +59,7 @@ func RunScheduler[S Scheduler](
 	ctx context.Context, k *renewer.Keeper, name string, build func() (S, error),
 	opts ...SchedulerOption,
 ) error {
-	set := schedulerSettings{settle: ticks.Settle(DefaultSettle)}
+	set := schedulerSettings{settle: schedulers.Settle(DefaultSettle)}
 	for _, o := range opts {
 		o(&set)
 	}
@@ -67,7 +67,7 @@ func RunScheduler[S Scheduler](
 		return fmt.Errorf("%w: RunScheduler needs a keeper (renewer.New) and a function that "+
 			"makes the scheduler", renewer.ErrConfig)
 	}
-	key := lockmw.Key(ticks.OfScheduler, name)
+	key := lockmw.Key(schedulers.OfScheduler, name)
 	if err := errors.Join(set.settle.Check(), renewer.CheckName(key)); err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
 )
 
 // catchUp looks, when a job begins on this node, for what no node has run or is running: the tick

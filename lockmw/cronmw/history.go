@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -58,7 +59,7 @@ func History(ctx context.Context, k *renewer.Keeper, job string) (Last, error) {
 	if k == nil {
 		return Last{}, fmt.Errorf("%w: History needs a keeper: renewer.New", renewer.ErrConfig)
 	}
-	book := &ticks.Book{Keeper: k, Key: lockmw.Key(ticks.OfJob, job)}
+	book := &ticks.Book{Keeper: k, Key: lockmw.Key(schedulers.OfJob, job)}
 	rec, err := book.Look(ctx, time.Time{})
 	if err != nil {
 		return Last{}, err

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -27,7 +28,7 @@ type Job struct {
 // check refuses what can never work, and opens the job's book.
 func (j *Job) check() error {
 	j.book = &ticks.Book{
-		Keeper: j.node.keeper, Key: lockmw.Key(ticks.OfJob, j.name),
+		Keeper: j.node.keeper, Key: lockmw.Key(schedulers.OfJob, j.name),
 		Options: []lockmw.Option{lockmw.Operation(j.name)},
 		Wait:    j.wait, Attempts: j.attempts, Clock: j.node.clock,
 	}
@@ -128,7 +129,9 @@ func later(a, b time.Time) time.Time {
 }
 
 // take takes the tick and runs it, if it can be begun within a time.
-func (j *Job) take(ctx context.Context, rec ticks.Record, due time.Time, within time.Duration) Tick {
+func (j *Job) take(
+	ctx context.Context, rec ticks.Record, due time.Time, within time.Duration,
+) Tick {
 	run, err := j.book.Take(ctx, rec, ticks.Tick{
 		Due: due, Next: j.schedule.Next(due), Until: due.Add(max(within, j.wait)),
 	})
@@ -136,7 +139,8 @@ func (j *Job) take(ctx context.Context, rec ticks.Record, due time.Time, within 
 		return refused(due, err)
 	}
 	t := Tick{
-		Due: due, Outcome: OutcomeRan, Attempt: run.Record.Attempt, Missed: j.missed(run.Before, due),
+		Due: due, Outcome: OutcomeRan, Attempt: run.Record.Attempt,
+		Missed: j.missed(run.Before, due),
 	}
 	op := context.WithValue(run.Context, runKey{}, Run{
 		Job: j.name, Due: due, Attempt: t.Attempt, Missed: t.Missed,
@@ -158,7 +162,8 @@ func (j *Job) nothingDue(rec ticks.Record) Tick {
 	now := j.book.Now()
 	if missed := j.missed(rec, now); missed > 0 {
 		return Tick{
-			Due: ticks.Last(j.schedule, rec.Free(), now), Outcome: OutcomeMissed, Missed: missed - 1,
+			Due: ticks.Last(j.schedule, rec.Free(), now), Outcome: OutcomeMissed,
+			Missed: missed - 1,
 		}
 	}
 	return Tick{Due: rec.Due, Outcome: OutcomeSkipped, Holder: rec.Holder()}

@@ -64,7 +64,9 @@ func TestGrace(t *testing.T) {
 		{"frequent", 0, nil, time.Second, 500 * time.Millisecond},
 		{"node", 7 * time.Second, nil, minute, 7 * time.Second},
 		{
-			"job", 7 * time.Second, []cronmw.Option{cronmw.Grace(30 * time.Second)}, minute,
+			"job", 7 * time.Second,
+			[]cronmw.Option{cronmw.Grace(30 * time.Second)},
+			minute,
 			30 * time.Second,
 		},
 		{"most", 0, []cronmw.Option{cronmw.Grace(minute)}, minute, minute},

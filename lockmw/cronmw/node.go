@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 

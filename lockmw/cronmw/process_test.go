@@ -48,7 +48,8 @@ func TestProcessesWithSkewedClocks(t *testing.T) {
 	faults := 0
 	for next := first; time.Now().Before(last.Add(-3 * every)); next = next.Add(4 * every) {
 		<-time.After(time.Until(next.Add(rand.N(every))))
-		if faults++; faults%3 == 0 {
+		faults++
+		if faults%3 == 0 {
 			server.Kill()
 			<-time.After(rand.N(every))
 			require.NoError(t, server.Restart())

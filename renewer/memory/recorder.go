@@ -101,7 +101,9 @@ func (r *records) prepare(t *renewer.Term, now time.Time) renewer.Seen {
 
 // seen is what is shown of a record that lives.
 func (n record) seen(now time.Time) renewer.Seen {
-	seen := renewer.Seen{Status: renewer.StatusHeld, Fence: n.fence, Seq: n.seq, Data: n.data, Now: now}
+	seen := renewer.Seen{
+		Status: renewer.StatusHeld, Fence: n.fence, Seq: n.seq, Data: n.data, Now: now,
+	}
 	if n.fence != 0 {
 		seen.TTL = n.until.Sub(now)
 	}

@@ -102,6 +102,7 @@ type Nodes struct {
 
 	demo    *Demo
 	server  *Redis
+	addr    string
 	process map[string]*os.Process
 	over    <-chan struct{} // closed when the story does not listen any more
 	leave   context.CancelFunc
@@ -110,13 +111,27 @@ type Nodes struct {
 // NewNodes returns none yet. They reach the first server without a link that could be cut.
 func (d *Demo) NewNodes() *Nodes {
 	ctx, leave := context.WithCancel(context.Background())
-	return &Nodes{make(chan Word), d, d.Servers[0], make(map[string]*os.Process), ctx.Done(), leave}
+	return &Nodes{
+		make(chan Word), d, d.Servers[0], d.Servers[0].Addr, make(map[string]*os.Process),
+		ctx.Done(), leave,
+	}
+}
+
+// NewNodesByLink is NewNodes with one link for all, which [Demo.Stop] cuts.
+func (d *Demo) NewNodesByLink() (*Nodes, error) {
+	_, link, err := d.Link(0)
+	if err != nil {
+		return nil, err
+	}
+	n := d.NewNodes()
+	n.addr = link.Addr()
+	return n, nil
 }
 
 // Start starts a node in a process of its own, with locks of the given TTL.
 func (n *Nodes) Start(ctx context.Context, name string, ttl time.Duration, role any) error {
 	env, err := json.Marshal(part[any]{
-		Name: name, Prefix: n.demo.Prefix(name), Addr: n.server.Addr,
+		Name: name, Prefix: n.demo.Prefix(name), Addr: n.addr,
 		Embedded: n.server.option.AlwaysRESP2, TTL: ttl, Role: role,
 	})
 	if err != nil {

@@ -19,14 +19,15 @@
 //
 // # With a Locker
 //
-// A tick is a job and the instant at which it is due, which all nodes compute alike. It is on record
-// once a node has begun it, so that each tick is begun once, however much the nodes' clocks differ:
-// the store's clock decides what is due. A node whose clock is ahead waits for the tick; one whose
-// clock is behind by more than Config.Grace is too late for it. docs/cron.md has the rest.
+// A tick is a job and the instant at which it is due, which all nodes compute
+// alike. It is on record once a node has begun it, so that each tick is begun
+// once, however much the nodes' clocks differ: the store's clock decides what is
+// due. A node whose clock is ahead waits for the tick; one whose clock is behind
+// by more than Config.Grace is too late for it. docs/cron.md has the rest.
 //
-// A tick is skipped on all nodes if an earlier one is still being run. While the store is down it is
-// asked again until the grace is over. A tick for which no node was there is not caught up. To wait
-// for a run, to catch up, or to see what has become of a tick, take a job of package cronmw.
+// A tick is skipped on all nodes if an earlier one is still being run. While the store is down it
+// is asked again until the grace is over. A tick for which no node was there is not caught up. To
+// wait for a run, to catch up, or to see what has become of a tick, take a job of package cronmw.
 //
 // gocron gives a Locker no way to tell the job that its lock is lost, and drops the error. A job
 // that must hear of it is a job of package cronmw, whose Fire is given to gocron:

@@ -10,12 +10,12 @@ import (
 	"github.com/go-co-op/gocron/v2"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // DefaultSettle is how long a new leader waits before it runs jobs, unless [Settle] says otherwise.
-const DefaultSettle = ticks.DefaultSettle
+const DefaultSettle = schedulers.DefaultSettle
 
 // ErrNotLeader is what IsLeader returns on every node but one.
 var ErrNotLeader = errors.New("lockbeat: another node leads")
@@ -25,13 +25,13 @@ var _ gocron.Elector = (*Elector)(nil)
 // ElectorOption says how an [Elector] leads.
 type ElectorOption func(*electorSettings)
 
-type electorSettings struct{ settle ticks.Settle }
+type electorSettings struct{ settle schedulers.Settle }
 
 // Settle is how long a new leader waits before it runs jobs: longer than clocks
 // differ, so that it does not run a tick that the leader before it has. Default
 // [DefaultSettle] (1 s); 0 for not at all. Negative durations are refused.
 func Settle(d time.Duration) ElectorOption {
-	return func(s *electorSettings) { s.settle = ticks.Settle(d) }
+	return func(s *electorSettings) { s.settle = schedulers.Settle(d) }
 }
 
 // Elector has one node of many run the jobs of its scheduler, for as
@@ -52,11 +52,11 @@ type leadership struct{ ctx context.Context }
 func NewElector(
 	ctx context.Context, k *renewer.Keeper, name string, opts ...ElectorOption,
 ) (*Elector, error) {
-	set := electorSettings{settle: ticks.Settle(DefaultSettle)}
+	set := electorSettings{settle: schedulers.Settle(DefaultSettle)}
 	for _, opt := range opts {
 		opt(&set)
 	}
-	e := &Elector{key: lockmw.Key(ticks.OfElector, name), done: make(chan struct{})}
+	e := &Elector{key: lockmw.Key(schedulers.OfElector, name), done: make(chan struct{})}
 	if k == nil {
 		return nil, fmt.Errorf("%w: NewElector needs a keeper: renewer.New", renewer.ErrConfig)
 	}

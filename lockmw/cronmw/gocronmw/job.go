@@ -8,7 +8,8 @@ import (
 	"github.com/go-co-op/gocron/v2"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -76,7 +77,7 @@ func (l *Locker) admit(g *gate, job gocron.Job) error {
 		g.every, grace = d.Duration, d.Duration
 	}
 	g.book = &ticks.Book{
-		Keeper: l.keeper, Key: lockmw.Key(ticks.OfLocker, job.Name()), Grace: grace,
+		Keeper: l.keeper, Key: lockmw.Key(schedulers.OfLocker, job.Name()), Grace: grace,
 		Options: []lockmw.Option{lockmw.Operation(job.Name()), lockmw.Strict()},
 	}
 	return nil

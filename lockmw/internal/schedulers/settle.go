@@ -1,4 +1,4 @@
-package ticks
+package schedulers
 
 import (
 	"context"

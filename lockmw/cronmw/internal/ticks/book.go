@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -21,7 +22,7 @@ type Book struct {
 	Options []lockmw.Option
 	// Grace is how long after it is due a tick may still be begun.
 	Grace time.Duration
-	// Wait is how long after it is due a tick may wait for the run of an earlier one; 0: not at all.
+	// Wait is how long after it is due a tick may wait for the run of an earlier one; 0: it may not.
 	Wait time.Duration
 	// Attempts is how many runs a tick may have whose nodes die; 0 is 1.
 	Attempts int
@@ -152,7 +153,8 @@ func (b *Book) enter(ctx context.Context, t Tick, wait time.Duration) (*Run, err
 // Introduce writes on record that the job is known from now on, unless it is. next is its next
 // tick. Nothing is written if another node has the lock, which does the same.
 func (b *Book) Introduce(ctx context.Context, next time.Time) error {
-	op, exit, err := lockmw.Enter(ctx, b.Keeper, b.Key, append(slices.Clip(b.Options), lockmw.Refuse())...)
+	op, exit, err := lockmw.Enter(ctx, b.Keeper, b.Key,
+		append(slices.Clip(b.Options), lockmw.Refuse())...)
 	if err != nil {
 		return err
 	}
@@ -194,5 +196,5 @@ func (b *Book) SleepUntil(ctx context.Context, at time.Time) error {
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	return Settle(max(d, 0)).Pass(ctx)
+	return schedulers.Settle(max(d, 0)).Pass(ctx)
 }

@@ -31,6 +31,7 @@ type Record struct {
 // Outcome is what has become of a run: no more than a class, since errors may have personal data.
 type Outcome string
 
+// The outcomes.
 const (
 	Running   Outcome = ""          // or its node has died
 	Succeeded Outcome = "succeeded" // without an error
@@ -103,7 +104,7 @@ func short(node string) string {
 		return node
 	}
 	node = node[:maxNode]
-	for len(node) > 0 && !utf8.ValidString(node) {
+	for node != "" && !utf8.ValidString(node) {
 		node = node[:len(node)-1]
 	}
 	return node

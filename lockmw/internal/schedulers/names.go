@@ -1,4 +1,6 @@
-package ticks
+// Package schedulers has what all kinds of scheduled work share: the names of their locks, and how
+// long a new leader waits.
+package schedulers
 
 // The prefixes of the locks' names, by kind of scheduled work. They differ, so that a job
 // does not wait for an elector of the same name, which has its lock for as long as its
