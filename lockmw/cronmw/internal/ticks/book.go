@@ -22,7 +22,7 @@ type Book struct {
 	Options []lockmw.Option
 	// Grace is how long after it is due a tick may still be begun.
 	Grace time.Duration
-	// Wait is how long after it is due a tick may wait for the run of an earlier one; 0: it may not.
+	// Wait is how long after it is due a tick may wait for an earlier one to end; 0: not at all.
 	Wait time.Duration
 	// Attempts is how many runs a tick may have whose nodes die; 0 is 1.
 	Attempts int

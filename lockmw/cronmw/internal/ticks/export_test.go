@@ -1,0 +1,7 @@
+package ticks
+
+// For tests.
+var DecodeRecord = decodeRecord
+
+// Encode is encode.
+func (r Record) Encode() string { return r.encode() }
