@@ -35,17 +35,14 @@ func (j *Job) catchUp(ctx context.Context) {
 	}
 }
 
-// takeMissed runs the last tick that no node has taken, if there is one, until the next is due.
+// takeMissed runs the last tick that no node has taken, if there is one. It may be begun for as
+// long as a grace from now on.
 func (j *Job) takeMissed(ctx context.Context, begun time.Time, rec ticks.Record, now time.Time) {
 	due := ticks.Last(j.schedule, rec.Free(), now)
 	if due.IsZero() {
 		return
 	}
-	within := now.Add(j.book.Grace).Sub(due)
-	if next := j.schedule.Next(now); !next.IsZero() {
-		within = max(within, next.Sub(due))
-	}
-	if t := j.take(ctx, rec, due, within); t.Outcome != OutcomeSkipped {
+	if t := j.take(ctx, rec, due, now.Add(j.book.Grace).Sub(due)); t.Outcome != OutcomeSkipped {
 		j.tell(ctx, begun, t)
 	}
 }

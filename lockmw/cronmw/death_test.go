@@ -75,6 +75,23 @@ func TestTakeOver(t *testing.T) {
 	})
 }
 
+// The nodes die one after the other: no more runs than that.
+func TestTakeOverHasAnEnd(t *testing.T) {
+	t.Parallel()
+	inFleet(t, func(t *testing.T, f *fleet) {
+		s := cronmw.Every(time.Hour)
+		for range 4 {
+			m := f.add(0)
+			m.schedules(s, m.job(s, diesAfter(m, time.Second), cronmw.TakeOver(2)), inTime)
+		}
+		elapse(time.Hour + 10*minute)
+		synctest.Wait()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		assert.Len(t, f.begun[start.Add(time.Hour).UnixNano()], 2)
+	})
+}
+
 // A run that has ended is not taken over, whatever came of it.
 func TestNoTakeOverOfWhatHasEnded(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package gocronmw_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -166,5 +167,46 @@ func TestRunNow(t *testing.T) {
 		elapse(31 * time.Second)
 		ran, _ = b.log.runs(nil)
 		assert.Len(t, ran, 3, "and the tick")
+	})
+}
+
+// behind is a store whose clock is a second behind this node's.
+type behind struct{ *script.Store }
+
+func (b behind) Read(ctx context.Context, names []string) []renewer.Seen {
+	return putBack(b.Store.Read(ctx, names))
+}
+
+func (b behind) Prepare(ctx context.Context, terms []renewer.Term) []renewer.Seen {
+	return putBack(b.Store.Prepare(ctx, terms))
+}
+
+func putBack(all []renewer.Seen) []renewer.Seen {
+	for i := range all {
+		all[i].Now = all[i].Now.Add(-time.Second)
+	}
+	return all
+}
+
+// A node whose clock is ahead waits for the tick.
+func TestAhead(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bed) {
+		k, err := renewer.New(behind{b.store}, renewer.Config{TTL: renewer.DefaultTTL})
+		require.NoError(t, err)
+		l, err := gocronmw.NewLocker(k, gocronmw.Config{})
+		require.NoError(t, err)
+		s := b.scheduler()
+		_, err = l.NewJob(s, gocron.CronJob("* * * * *", false), b.task("a"),
+			gocron.WithName("job"))
+		require.NoError(t, err)
+		s.Start()
+		due := time.Now().Add(minute)
+		elapse(minute + 2*time.Second)
+		synctest.Wait()
+		require.Len(t, b.log.at, 1)
+		assert.Equal(t, due.Add(time.Second), b.log.at[0])
+		stop(t, s)
+		require.NoError(t, k.Shutdown(t.Context()))
 	})
 }

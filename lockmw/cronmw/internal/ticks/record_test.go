@@ -47,6 +47,17 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// A record outlives the grace of its tick, and the time to the next one.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	assert.Equal(t, 7*day, ticks.Record{}.Keep(time.Minute))
+	assert.Equal(t, 40*day, ticks.Record{}.Keep(10*day))
+	assert.Equal(t, 120*day, ticks.Record{Due: noon, Next: noon.Add(30 * day)}.Keep(0))
+	assert.Equal(t, 120*day, ticks.Record{Known: noon, Next: noon.Add(30 * day)}.Keep(0))
+	assert.Equal(t, 7*day, ticks.Record{Due: noon, Next: noon.Add(time.Hour)}.Keep(0))
+}
+
 // FuzzRecord reads what any program may have written: no panic, and what is believed can be written
 // again as it is.
 func FuzzRecord(f *testing.F) {
