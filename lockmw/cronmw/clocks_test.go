@@ -28,7 +28,7 @@ func TestOneRunATickWhateverTheClocks(t *testing.T) {
 					m.schedules(s, j, func() time.Duration { return rand.N(j.Grace() / 2) })
 				}
 				grace := min(every/2, cronmw.MaxGrace)
-				elapse(max(2*every, 20*minute)) // all have called
+				elapse(2 * every) // all have called
 				first := s.Next(time.Now())
 				elapse(time.Until(first) + ticks*every - 1)
 				for i := range ticks {
@@ -61,15 +61,19 @@ func TestALoneNodeWhateverItsClock(t *testing.T) {
 					m := f.add(ahead)
 					j := m.job(s, nothing)
 					m.schedules(s, j, inTime)
-					elapse(2*time.Hour + time.Millisecond)
-					due := s.Next(time.Now().Add(-time.Hour))
+					span := time.Hour
+					if name == "second" {
+						span = minute // there are ticks enough
+					}
+					elapse(2*span + time.Millisecond)
+					due := s.Next(time.Now().Add(-span))
 					for ; !due.Add(j.Grace()).After(time.Now()); due = s.Next(due) {
 						require.Less(t, f.lateness(t, due), j.Grace())
 					}
 					assert.Zero(t, f.log.count(cronmw.OutcomeMissed))
 					assert.Zero(t, f.log.count(cronmw.OutcomeNotRun))
 					if ahead > 0 && ahead < minute {
-						assert.Zero(t, f.lateness(t, start.Add(time.Hour)), "to the instant")
+						assert.Zero(t, f.lateness(t, start.Add(span)), "to the instant")
 					}
 				})
 			})

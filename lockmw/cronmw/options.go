@@ -29,8 +29,8 @@ func Wait(d time.Duration) Option { return func(s *settings) { s.wait = max(d, 0
 func RunIfMissed() Option { return func(s *settings) { s.ifMissed = true } }
 
 // TakeOver has a tick whose node dies in the middle run again on another node, once the dead node's
-// lock has lapsed, until it has been begun n times in all. [Current] has the number. Nodes
-// stand by for that: [Job.Fire] returns when the tick has been run, wherever that is. A run
-// that returns an error has ended, and is not run again. So is not one whose node has died unless
-// the work can be done twice: give this option only to such work. Default 1: it is not run again.
+// lock has lapsed, until it has been begun n times in all. [Current] has the number. Give it only
+// to work that can be done twice. A run that returns has ended, with an error too, and is not run
+// again. Nodes stand by for that: [Job.Fire] returns when the tick has been run, on whatever node.
+// Default 1, or less: the rest of such a tick is not run.
 func TakeOver(n int) Option { return func(s *settings) { s.attempts = n } }
