@@ -65,7 +65,8 @@
 //	  its quota ([MaxStored])
 //
 // The handler runs for a new key only. Its errors are not stored, unless [KeepCode] says otherwise:
-// the next call with the key runs it again. docs/grpc.md says what else is not.
+// the next call with the key runs it again. docs/grpc.md says what else is not. [RecordIn] keeps
+// replies in your own database, in one transaction with what the handler writes.
 //
 // # Streams
 //

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
+	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
 // Defaults of the options of [Idempotent].
@@ -95,10 +96,10 @@ func KeepCode(keep func(codes.Code) bool) IdempotentOption {
 	return func(s *idempotentSettings) { s.keepCode = keep }
 }
 
-// MaxAnswer bounds a stored reply to n bytes of JSON, in which a message takes a third more. A
-// larger reply reaches the first client and can't be replayed: a call that is sent again is
-// codes.AlreadyExists, and the handler does not run again. It panics if n is below 1. Default
-// [DefaultMaxAnswer], 64 KiB.
+// MaxAnswer bounds a stored reply to n bytes of JSON, in which a message takes a third
+// more. A larger reply reaches the first client and can't be replayed: a call that is sent
+// again is codes.AlreadyExists, and the handler does not run again. With [RecordIn] it may
+// be rolled back: see there. It panics if n is below 1. Default [DefaultMaxAnswer], 64 KiB.
 func MaxAnswer(n int) IdempotentOption {
 	positive("MaxAnswer", n, n > 0)
 	return func(s *idempotentSettings) { s.MaxAnswer = n }
@@ -112,6 +113,25 @@ func MaxAnswer(n int) IdempotentOption {
 func MaxStored(n int64) IdempotentOption {
 	positive("MaxStored", n, n > 0)
 	return func(s *idempotentSettings) { s.MaxStored = n }
+}
+
+// RecordIn has recorder keep the replies, in the place of the keeper's store, which need not keep
+// records then. All servers must give the same.
+//
+// With a [once.Transactional] recorder, such as package sqlrecord's, the handler writes by
+// the recorder's transaction, sqlrecord.Tx(ctx). That is committed together with the reply. A
+// reply that is not final ([KeepCode]) rolls it back, as a panic and the death of the process
+// do. So does a final one that is larger than [MaxAnswer]: codes.Internal. A call that loses
+// its lock, and that another one overtakes, gets the reply of that one; codes.Aborted if that
+// came to nothing. If it can't be found out whether the transaction was committed, the call
+// is codes.Unavailable, and its client learns it by sending it again.
+//
+// It panics if recorder is nil. Default: the keeper's store.
+func RecordIn(recorder once.Recorder) IdempotentOption {
+	if recorder == nil {
+		panic("lockbeat: grpcmw.RecordIn needs a recorder, such as that of sqlrecord.New")
+	}
+	return func(s *idempotentSettings) { s.Recorder = recorder }
 }
 
 // Seal encrypts stored replies by AES-GCM, for a store that other programs can read or write. They

@@ -179,6 +179,12 @@ func (s *settings) notRepeated(err error) *callError {
 		return newError(codes.Internal,
 			"what is stored for this "+IdempotencyKey+" can't be read; "+
 				"this call has not been carried out, one before it may have been", []error{err})
+	case errors.Is(err, repeat.ErrLarge):
+		return misused("the reply is too large to be kept, and the call was rolled back").with(err)
+	case errors.Is(err, once.ErrNotRecorded):
+		return retryable(codes.Unavailable,
+			"it is not known whether the call was carried out; sent again, with the same "+
+				IdempotencyKey+", it learns it", ReasonUnavailable, err, s.again(err))
 	default:
 		return s.refused(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
+	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
 // KeepAnswer is how long an answer is stored, to be replayed. After d the key is as
@@ -15,11 +16,11 @@ func KeepAnswer(d time.Duration) Option {
 	return func(s *settings) { s.KeepAnswer = d }
 }
 
-// MaxAnswer bounds a stored answer to n bytes of JSON, in which a body takes a third
-// more. It also bounds what a request keeps in memory. A larger answer reaches the
-// first client, as the handler writes it, and can't be replayed: a request that is
-// sent again gets a 409, and the handler does not run again, unless the lock was
-// lost while it ran. It panics if n is below 1. Default [DefaultMaxAnswer], 64 KiB.
+// MaxAnswer bounds a stored answer to n bytes of JSON, in which a body takes a third more. It also
+// bounds what a request keeps in memory. A larger answer reaches the first client, as the handler
+// writes it, and can't be replayed: a request that is sent again gets a 409, and the handler does
+// not run again, unless the lock was lost while it ran. With [RecordIn] it may be rolled back, and
+// is not sent: see there. It panics if n is below 1. Default [DefaultMaxAnswer], 64 KiB.
 func MaxAnswer(n int) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: idempotent.MaxAnswer(%d) can't be meant: give a number of "+
@@ -63,6 +64,31 @@ func MaxStored(n int64) Option {
 			"bytes, such as idempotent.DefaultMaxStored", n))
 	}
 	return func(s *settings) { s.MaxStored = n }
+}
+
+// RecordIn has recorder keep the answers, in the place of the keeper's store, which need not keep
+// records then. All servers must give the same.
+//
+// With a [once.Transactional] recorder, such as package sqlrecord's, the handler
+// writes by the recorder's transaction, sqlrecord.Tx(r.Context()). That is
+// committed together with the answer, and the client gets the answer after that. So
+// a request has its effect once, and its answer is on record, or neither is there:
+//
+//   - An answer that is not final ([KeepStatus]), none, a panic, and the death of the process roll
+//     the transaction back. The next request with the key runs the handler again.
+//   - A final answer that is larger than [MaxAnswer] is not sent: the handler's Write fails, the
+//     transaction is rolled back, the answer is a 500, and the keeper's observer is told, once.
+//   - A request that loses its lock, and that another one overtakes, is rolled back. It gets the
+//     answer of that other one; 503 if that came to nothing. Its handler does not run again.
+//   - If it can't be found out whether the transaction was committed, the answer is a 503 that says
+//     so. The client sends the request again, by the same key, and learns it.
+//
+// It panics if recorder is nil. Default: the keeper's store.
+func RecordIn(recorder once.Recorder) Option {
+	if recorder == nil {
+		panic("lockbeat: idempotent.RecordIn needs a recorder, such as that of sqlrecord.New")
+	}
+	return func(s *settings) { s.Recorder = recorder }
 }
 
 // Seal encrypts stored answers by AES-GCM, for a store that other programs can

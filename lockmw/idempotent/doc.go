@@ -9,7 +9,8 @@
 //
 // It stands on package once, and answers as package httpmw does. The keeper's store decides which
 // request is the first, and keeps the answers for a day ([KeepAnswer]): it must be a
-// renewer.Recorder, as redisstore is.
+// renewer.Recorder, as redisstore is. [RecordIn] puts them into your own database instead, in one
+// transaction with what the handler writes.
 //
 // # Outcomes
 //
@@ -52,7 +53,8 @@
 //   - A handler goes on when its client has gone, for a minute ([FinishWithin]): the client comes
 //     again, and must not find its request half done.
 //   - The answer is kept in memory until it is stored, so the writer is no http.Flusher. One that
-//     outgrows MaxAnswer goes out as the handler writes it, and can't be replayed.
+//     outgrows MaxAnswer goes out as the handler writes it, and can't be replayed. In the handler's
+//     transaction ([RecordIn]) it is rolled back instead, and is a 500.
 //   - Put it inside http.TimeoutHandler, and put httpmw.Exclusive and httpmw.Handle inside of it.
 //   - Let renewer.Config.MaxHold exceed http.Server.WriteTimeout.
 //

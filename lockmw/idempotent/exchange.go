@@ -41,13 +41,13 @@ func (g *guard) answer(
 
 // run runs the handler, and returns its answer for the store.
 func (e *exchange) run(ctx context.Context) repeat.Answer {
-	e.fresh = newRecorder(e.w, e.MaxAnswer)
+	e.fresh = newRecorder(e.w, &e.settings)
 	e.runHandler(ctx)
 	if e.fresh.status == 0 && ctx.Err() != nil {
 		return repeat.Answer{None: true}
 	}
 	given := e.fresh.answer()
-	if !e.fresh.final(e.keepStatus) {
+	if !e.fresh.final() {
 		return repeat.Answer{}
 	}
 	return repeat.Answer{Final: true, Data: encodeAnswer(given, e.MaxAnswer)}
@@ -60,7 +60,7 @@ func (e *exchange) run(ctx context.Context) repeat.Answer {
 func (e *exchange) runHandler(ctx context.Context) {
 	over := false
 	defer func() {
-		if !over && e.fresh.large && e.fresh.final(e.keepStatus) {
+		if !over && e.fresh.large && e.fresh.final() {
 			if value := recover(); value != nil {
 				e.unwind = func() { panic(value) }
 			}

@@ -10,7 +10,7 @@ func finalStatus(status int) bool { return status < http.StatusBadRequest }
 // final reports whether the handler's answer is to be stored. An error with Retry-After is not,
 // whatever its status: it asks the client to come again. (A 202 with Retry-After says when to ask
 // for the result of what has been begun.)
-func (r *recorder) final(keep func(status int) bool) bool {
+func (r *recorder) final() bool {
 	again := r.status >= http.StatusBadRequest && r.sent.Get("Retry-After") != ""
-	return !r.refused && !again && keep(r.status)
+	return !r.refused && !again && r.keep(r.status)
 }

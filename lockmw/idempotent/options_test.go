@@ -40,6 +40,7 @@ func TestOptionsThatCantBeMeant(t *testing.T) {
 		"OnError needs":          func() { idempotent.OnError(nil) },
 		"KeepStatus needs":       func() { idempotent.KeepStatus(nil) },
 		"BeforeReplay needs":     func() { idempotent.BeforeReplay(nil) },
+		"RecordIn needs":         func() { idempotent.RecordIn(nil) },
 		"idempotent.Seal needs":  func() { idempotent.Seal() },
 		"idempotent.Seal has 3 ": func() { idempotent.Seal([]byte("abc")) },
 	} {

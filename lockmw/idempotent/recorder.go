@@ -10,25 +10,34 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 )
 
 // recorder is the handler's writer. It keeps the answer until that is stored. An answer that is too
-// large to be stored is sent as the handler writes it.
+// large to be stored is sent as the handler writes it, unless its transaction could still be rolled
+// back.
 type recorder struct {
 	w      http.ResponseWriter
 	most   int         // bytes of body that it keeps
 	header http.Header // includes what outer middleware has set, as the handler expects
+	keep   func(status int) bool
+	whole  bool // a final answer goes out when it is stored, or not at all
 
 	sent    http.Header // as it was when the status was written
 	status  int         // 0: not yet
 	refused bool        // by a guard of ours further in
 	large   bool        // the answer has outgrown most, and what there is of it has gone out
+	dropped bool        // the answer has outgrown most, and none of it goes out
 	body    bytes.Buffer
 }
 
-// newRecorder returns the writer for an answer of which n bytes, in their stored form, are kept.
-func newRecorder(w http.ResponseWriter, n int) *recorder {
-	return &recorder{w: w, most: base64.StdEncoding.DecodedLen(n), header: w.Header().Clone()}
+// newRecorder returns the writer for an answer of which MaxAnswer bytes, in their stored form, are
+// kept.
+func newRecorder(w http.ResponseWriter, set *settings) *recorder {
+	return &recorder{
+		w: w, most: base64.StdEncoding.DecodedLen(set.MaxAnswer), header: w.Header().Clone(),
+		keep: set.keepStatus, whole: set.Transactional(),
+	}
 }
 
 // Header is the answer's.
@@ -56,8 +65,9 @@ func (r *recorder) announce(status int) {
 	setHeaders(h, outer)
 }
 
-// Write adds to the body. It fails if the status allows no body. When the answer is sent as the
-// handler writes it, Write fails if the client has gone.
+// Write adds to the body. It fails if the status allows no body, and if the answer is too large and
+// can't be sent before it is stored. When the answer is sent as the handler writes it, Write fails
+// if the client has gone.
 func (r *recorder) Write(p []byte) (int, error) {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
@@ -67,8 +77,11 @@ func (r *recorder) Write(p []byte) (int, error) {
 		return 0, http.ErrBodyNotAllowed
 	case r.large:
 		return r.w.Write(p)
-	case r.body.Len()+len(p) <= r.most:
+	case r.body.Len()+len(p) <= r.most && !r.dropped:
 		return r.body.Write(p)
+	case r.whole && r.final():
+		r.dropped = true
+		return 0, repeat.ErrLarge
 	}
 	r.large = true
 	setHeaders(r.w.Header(), r.sent)
@@ -87,7 +100,7 @@ func (r *recorder) answer() answer {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
 	}
-	if r.large {
+	if r.large || r.dropped {
 		return answer{Status: r.status, large: true}
 	}
 	if _, set := r.sent["Content-Type"]; !set && r.sent.Get("Content-Encoding") == "" &&

@@ -33,6 +33,11 @@ func explain(err error, retryIn time.Duration) *httpmw.Error {
 		return notKept(err)
 	case errors.Is(err, once.ErrRecord):
 		return unreadable(err)
+	case errors.Is(err, repeat.ErrLarge):
+		e.Detail = "The answer is too large to be kept. " + nothingDone
+	case errors.Is(err, once.ErrNotRecorded):
+		e.Detail = "It is not known whether the request has been carried out. Send it again with " +
+			"the same " + KeyHeader + " to learn it."
 	case errors.Is(err, repeat.ErrUnanswered) && lockmw.RefusalOf(err) == lockmw.RefusalDeadline:
 		e.Detail = "The time for this request ran out while it was being carried out. Some of it " +
 			"may have been done."

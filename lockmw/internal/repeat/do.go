@@ -67,6 +67,8 @@ var (
 	// ended.
 	ErrUnanswered = errors.New("lockbeat: the handler has not answered")
 	errNotFinal   = errors.New("lockbeat: the answer is not final")
+	errRolledBack = fmt.Errorf("%w: the handler's transaction was rolled back, and the request "+
+		"that took over came to nothing", renewer.ErrLost)
 )
 
 // attempt is one request under way.
@@ -101,18 +103,25 @@ func (g *Guard) Do(ctx context.Context, r *Request, w Work) (Outcome, error) {
 //
 // A second call means that the lock was lost, and that the request which took over has failed. The
 // handler is not run twice: it has had its effect, and has read the request. Its answer is still
-// the only one.
+// the only one. But if its effect was rolled back, the answer is not true: the client has to come
+// again.
 func (a *attempt) carryOut(ctx context.Context) ([]byte, error) {
-	if !a.ran {
+	switch {
+	case !a.ran:
 		if err := a.begin(ctx); err != nil {
 			return nil, err
 		}
+	case a.Transactional():
+		return nil, errRolledBack
 	}
 	switch {
 	case a.given.None:
 		return nil, fmt.Errorf("%w: %w", ErrUnanswered, context.Cause(ctx))
 	case !a.given.Final:
 		return nil, errNotFinal
+	case a.Transactional() && !a.fits(a.given.Data):
+		return nil, fmt.Errorf("%w: %w: it can't be stored, and so the transaction was rolled back",
+			renewer.ErrConfig, ErrLarge)
 	default:
 		return a.given.Data, nil
 	}
@@ -131,6 +140,11 @@ func (a *attempt) begin(ctx context.Context) (err error) {
 	return nil
 }
 
+// fits reports whether an answer can be stored.
+func (a *attempt) fits(data []byte) bool {
+	return data != nil && len(a.Seal.Seal(data, a.request.bound())) <= a.MaxAnswer
+}
+
 // outcome says which answer the request gets: kept is the one on record if err is nil.
 func (a *attempt) outcome(ctx context.Context, kept []byte, err error) (Outcome, error) {
 	switch {
@@ -142,8 +156,10 @@ func (a *attempt) outcome(ctx context.Context, kept []byte, err error) (Outcome,
 		return OutcomeRefused, ended.Error(ctx)
 	case !a.ran:
 		return OutcomeRefused, err
-	case errors.Is(err, errNotFinal), errors.Is(err, once.ErrNotRecorded),
-		errors.Is(err, once.ErrResult):
+	case errors.Is(err, errNotFinal):
+		return OutcomeOwn, nil
+	case !a.Transactional() &&
+		(errors.Is(err, once.ErrNotRecorded) || errors.Is(err, once.ErrResult)):
 		return OutcomeOwn, nil // it stands, even if it could not be stored
 	case errors.Is(err, renewer.ErrHeld): // the lock was lost, and another request has it
 		return OutcomeRefused, fmt.Errorf("%w: %w", renewer.ErrLost, err)

@@ -10,18 +10,22 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// errLarge means that an answer has outgrown MaxAnswer.
-var errLarge = errors.New("lockbeat: the answer is larger than MaxAnswer")
+// ErrLarge means that an answer has outgrown MaxAnswer.
+var ErrLarge = errors.New("lockbeat: the answer is larger than MaxAnswer")
 
 // options returns the options for package once. An attempt that came to nothing is not repeated
 // here: the client repeats it, as often as it likes.
 func (g *Guard) options(ctx context.Context, r *Request, w Work) []once.Option {
-	return []once.Option{
+	options := []once.Option{
 		once.NoRetry(), once.Uncounted(),
 		once.Wait(g.wait(ctx)), once.MaxWaiters(g.MaxWaiters),
 		once.Keep(g.KeepAnswer), once.MaxResult(g.MaxAnswer), g.codec(r, w),
 		once.Operation(w.Operation), once.Input(r.input),
 	}
+	if g.Recorder != nil {
+		options = append(options, once.RecordIn(g.Recorder))
+	}
+	return options
 }
 
 // wait returns how long to wait for the answer of another request: the refusal must be in time.
@@ -38,7 +42,7 @@ func (g *Guard) codec(r *Request, w Work) once.Option {
 		//nolint:forcetypeassert // once gives what Do returns
 		data := v.([]byte)
 		if data == nil {
-			return nil, errLarge
+			return nil, ErrLarge
 		}
 		sealed := g.Seal.Seal(data, r.bound())
 		if len(sealed) <= g.MaxAnswer { // a larger one is not stored
@@ -56,19 +60,16 @@ func (g *Guard) codec(r *Request, w Work) once.Option {
 	})
 }
 
-// check returns an error if package once would refuse the settings, or if the
+// check returns an error if package once would refuse the settings, as it does if the
 // store keeps no records. It does not ask the store, since its context has ended.
 func (g *Guard) check() error {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, options := once.Do(over, g.keeper, "", func(context.Context) ([]byte, error) {
+	_, err := once.Do(over, g.keeper, "", func(context.Context) ([]byte, error) {
 		return nil, nil
 	}, g.options(over, new(Request), Work{})...)
-	_, records := g.keeper.Read(over, "any")
-	for _, err := range []error{options, records} {
-		if errors.Is(err, renewer.ErrConfig) {
-			return err
-		}
+	if errors.Is(err, renewer.ErrConfig) {
+		return err
 	}
 	return nil
 }

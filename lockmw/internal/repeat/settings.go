@@ -24,6 +24,7 @@ type Settings struct {
 	MaxAnswer     int
 	MaxStored     int64
 	Seal          Sealer
+	Recorder      once.Recorder // nil: the keeper
 }
 
 // Defaults returns the settings of an adapter of which so many requests may wait for one answer.
@@ -32,4 +33,12 @@ func Defaults(maxWaiters int) Settings {
 		MaxWaiters: maxWaiters, FinishWithin: DefaultFinishWithin, KeepAnswer: DefaultKeepAnswer,
 		MaxAnswer: DefaultMaxAnswer, MaxStored: DefaultMaxStored,
 	}
+}
+
+// Transactional reports whether a handler writes in one transaction with the record of its answer.
+// Then no final answer may go out before it is on record: a transaction that is
+// rolled back undoes what the answer says.
+func (s *Settings) Transactional() bool {
+	_, yes := s.Recorder.(once.Transactional)
+	return yes
 }

@@ -1,0 +1,199 @@
+package idempotent_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/idempotent"
+	"github.com/lockbeat/lockbeat/lockmw/once"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// ledger is a database. Handlers write to it by charge.
+type ledger struct {
+	*renewer.Keeper
+
+	store   *script.Store
+	charges []string // that are committed
+	unheard bool     // the answers to commits are lost
+	commit  func()   // is called before each commit
+}
+
+var _ once.Transactional = (*ledger)(nil)
+
+type chargesKey struct{}
+
+// charge charges an order in the transaction of ctx.
+func charge(ctx context.Context, order string) {
+	charges := ctx.Value(chargesKey{}).(*[]string)
+	*charges = append(*charges, order)
+}
+
+func (l *ledger) Transact(
+	ctx context.Context, fn func(context.Context) (renewer.Record, error),
+) error {
+	var charges []string
+	record, err := fn(context.WithValue(ctx, chargesKey{}, &charges))
+	if err != nil {
+		return err
+	}
+	l.commit()
+	if err := l.Write(context.WithoutCancel(ctx), record); err != nil {
+		return err
+	}
+	l.charges = append(l.charges, charges...)
+	if l.unheard {
+		return &renewer.Error{Op: "commit", Kind: renewer.ErrUnavailable}
+	}
+	return nil
+}
+
+// inLedger runs f in a bubble, with a keeper whose store keeps no records, and with a database.
+func inLedger(
+	t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger),
+) {
+	t.Helper()
+	inBubble(t, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
+		k := newKeeper(t, struct{ renewer.Store }{s})
+		l := &ledger{store: script.New(), commit: func() {}}
+		l.Keeper = newKeeper(t, l.store)
+		f(t, s, k, l)
+	})
+}
+
+// charging answers each request with 201, when it is charged.
+func charging(w http.ResponseWriter, r *http.Request) {
+	charge(r.Context(), "pen")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = io.WriteString(w, "charged")
+}
+
+// A client that is told "charged" before the commit is lied to if there is none.
+func TestAnAnswerGoesOutAfterItsCommit(t *testing.T) {
+	t.Parallel()
+	inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
+		w, commits := &counting{header: make(http.Header)}, 0
+		l.commit = func() {
+			commits++
+			assert.Zero(t, w.status)
+			assert.Zero(t, w.bytes)
+		}
+		h := idempotent.Middleware(k, byUser, idempotent.RecordIn(l))(http.HandlerFunc(charging))
+		h.ServeHTTP(w, order(t.Context(), "k", "pen"))
+		assert.Equal(t, http.StatusCreated, w.status)
+		again := answered(h, order(t.Context(), "k", "pen"))
+		assert.Equal(t, http.StatusCreated, again.Code)
+		assert.Equal(t, "charged", again.Body.String())
+		assert.Equal(t, "true", again.Header().Get(idempotent.ReplayedHeader))
+		assert.Equal(t, 1, commits)
+		assert.Equal(t, []string{"pen"}, l.charges)
+	})
+}
+
+// An answer that is not put on record has no effect, and the next request is as the first.
+func TestWhatRollsTheTransactionBack(t *testing.T) {
+	t.Parallel()
+	page := bytes.Repeat([]byte("x"), 2*idempotent.DefaultMaxAnswer)
+	for name, c := range map[string]struct {
+		handle func(w http.ResponseWriter, r *http.Request)
+		status int
+		sent   int // bytes; -1: a refusal
+	}{
+		"an error": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusConflict)
+		}, http.StatusConflict, 0},
+		"a large error": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadGateway)
+			_, err := w.Write(page)
+			assert.NoError(t, err)
+		}, http.StatusBadGateway, len(page)},
+		"a panic": {func(http.ResponseWriter, *http.Request) {
+			panic(http.ErrAbortHandler)
+		}, 0, 0},
+		"too large": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusCreated)
+			for _, piece := range [][]byte{page, []byte("a short rest")} {
+				_, err := w.Write(piece)
+				assert.Error(t, err)
+			}
+		}, http.StatusInternalServerError, -1},
+		"too large, and panics": {func(w http.ResponseWriter, _ *http.Request) {
+			_, err := w.Write(page)
+			panic(err)
+		}, 0, 0},
+		"too large with its headers": {func(w http.ResponseWriter, _ *http.Request) {
+			_, err := w.Write(page[:idempotent.DefaultMaxAnswer/4*3])
+			assert.NoError(t, err)
+		}, http.StatusInternalServerError, -1},
+	} {
+		inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
+			first := true
+			h := idempotent.Middleware(k, byUser,
+				idempotent.RecordIn(l))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				charging := charging
+				if first {
+					charging = func(w http.ResponseWriter, r *http.Request) {
+						charge(r.Context(), "pen")
+						c.handle(w, r)
+					}
+				}
+				first = false
+				charging(w, r)
+			}))
+			if c.status == 0 {
+				assert.Panics(t, func() { answered(h, order(t.Context(), "k", "pen")) }, name)
+			} else {
+				w := answered(h, order(t.Context(), "k", "pen"))
+				assert.Equal(t, c.status, w.Code, name)
+				if c.sent < 0 {
+					assert.Contains(t, w.Body.String(), "too large to be kept", name)
+				} else {
+					assert.Equal(t, c.sent, w.Body.Len(), name)
+				}
+			}
+			assert.Empty(t, l.charges, name)
+			w := answered(h, order(t.Context(), "k", "pen"))
+			assert.Equal(t, http.StatusCreated, w.Code, name)
+			assert.Empty(t, w.Header().Get(idempotent.ReplayedHeader), name)
+			assert.Equal(t, []string{"pen"}, l.charges, name)
+		})
+	}
+}
+
+// An answer that is too large is a fault of the program's, of which the observer is told.
+func TestAnAnswerThatCantBeHeldIsToldOf(t *testing.T) {
+	t.Parallel()
+	inLedger(t, func(t *testing.T, _ *script.Store, _ *renewer.Keeper, l *ledger) {
+		k, o := observed(t)
+		h := idempotent.Middleware(k, byUser, idempotent.MaxAnswer(1),
+			idempotent.RecordIn(l))(http.HandlerFunc(charging))
+		for range 2 {
+			w := answered(h, order(t.Context(), "k", "pen"))
+			assert.Equal(t, http.StatusInternalServerError, w.Code)
+		}
+		errs := o.errs(t)
+		require.Len(t, errs, 1)
+		assert.Contains(t, errs[0], "MaxAnswer")
+		assert.Empty(t, l.charges)
+	})
+}
+
+// The recorder must keep records. The keeper's store need not.
+func TestARecorderThatKeepsNone(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, struct{ renewer.Store }{script.New()})
+	assert.Panics(t, func() { idempotent.Middleware(k, byUser) })
+	assert.Panics(t, func() { idempotent.Middleware(k, byUser, idempotent.RecordIn(k)) })
+	records, _ := scripted(t)
+	h := idempotent.Middleware(k, byUser, idempotent.RecordIn(records))(http.HandlerFunc(ok))
+	for range 2 {
+		assert.Equal(t, "done", answered(h, order(t.Context(), "k", "pen")).Body.String())
+	}
+}
