@@ -43,7 +43,7 @@ check: ## everything a change must pass: lint, layering, vet, tidy, test, smoke,
 
 lint: ## run the pinned golangci-lint (built once into ./bin)
 	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && set -ex && "$$linter" run ./... && \
-		for module in bench nemesis mutants sqltest; do if [ -f $$module/go.mod ]; then (cd $$module; "$$linter" run ./...); fi; done
+		for module in bench nemesis mutants sqltest examples/outbox; do if [ -f $$module/go.mod ]; then (cd $$module; "$$linter" run ./...); fi; done
 
 layering: ## prove that the linter's import rules catch what they forbid
 	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && scripts/test-layering "$$linter"
@@ -51,14 +51,14 @@ layering: ## prove that the linter's import rules catch what they forbid
 fmt: ## format the code the way lint wants it
 	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && set -x && "$$linter" fmt ./...
 
-vet: ## run go vet, and vet and build the modules beside this one: benchmarks, nemesis, mutants, sqltest
+vet: ## run go vet, and vet and build the modules beside this one: benchmarks, nemesis, mutants, sqltest, examples/outbox
 	go vet ./...
-	@set -e; for module in bench nemesis mutants sqltest; do \
+	@set -e; for module in bench nemesis mutants sqltest examples/outbox; do \
 		if [ -f $$module/go.mod ]; then (set -x; cd $$module; go vet ./...; go build -o /dev/null .); fi; done
 
 tidy: ## fail if go.mod or go.sum are not tidy
 	go mod tidy -diff
-	@set -e; for module in bench nemesis mutants sqltest; do \
+	@set -e; for module in bench nemesis mutants sqltest examples/outbox; do \
 		if [ -f $$module/go.mod ]; then (set -x; cd $$module; go mod tidy -diff); fi; done
 
 vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable database is no failure)
@@ -83,6 +83,7 @@ smoke: ## test the modules beside this one, with a short run of each
 	cd nemesis && CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 go test -race -count=1 -timeout 5m ./...
 	cd mutants && CGO_ENABLED=1 go test -race -count=1 -timeout 5m ./...
 	cd sqltest && CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 go test -race -count=1 -timeout 5m ./...
+	cd examples/outbox && CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 go test -race -count=1 -timeout 5m ./...
 
 # Without the race detector: what is asked is whether an assertion notices, and more faults fit in the time.
 mutants: ## plant 60 faults in a copy of the code, one at a time, and see which the tests notice (MUTANTSARGS: flags for the program)
