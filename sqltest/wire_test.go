@@ -24,6 +24,7 @@ type wire struct {
 
 	mu      sync.Mutex
 	clients []net.Conn
+	servers []net.Conn
 }
 
 func newWire(t *testing.T, dsn string) *wire {
@@ -46,6 +47,7 @@ func newWire(t *testing.T, dsn string) *wire {
 	t.Cleanup(func() {
 		require.NoError(t, l.Close())
 		w.cut()
+		w.end()
 		serving.Wait()
 	})
 	return w
@@ -68,6 +70,9 @@ func (w *wire) serve(client net.Conn) {
 		return
 	}
 	defer func() { _ = server.Close() }()
+	w.mu.Lock()
+	w.servers = append(w.servers, server)
+	w.mu.Unlock()
 	if _, err := server.Write(head[:]); err != nil {
 		return
 	}
@@ -86,4 +91,13 @@ func (w *wire) cut() {
 		_ = client.Close()
 	}
 	w.clients = nil
+}
+
+// end tells the server that all clients have gone, of which it may wait for a word.
+func (w *wire) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, server := range w.servers {
+		_ = server.Close()
+	}
 }
