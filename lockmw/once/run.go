@@ -114,7 +114,7 @@ func (c *call) underLock(ctx, op context.Context) verdict {
 		seen, err = p.look(op, c.until)
 	}
 	if err != nil {
-		return c.unclear(ctx, err)
+		return c.unclear(ctx, op, err)
 	}
 	if seen.Fence != p.fence {
 		previous, over, err := c.conclude(seen)
@@ -126,7 +126,7 @@ func (c *call) underLock(ctx, op context.Context) verdict {
 			return c.exhaust(ctx, p, previous, nil)
 		}
 		if err := p.write(op, rec, c.until); err != nil {
-			return c.unclear(ctx, err)
+			return c.unclear(ctx, op, err)
 		}
 	}
 	v := c.attempt(ctx, context.WithValue(op, attemptKey{}, a), p, rec)
@@ -193,8 +193,12 @@ func (c *call) exhaust(ctx context.Context, p *pen, rec record, cause error) ver
 
 // unclear is the verdict on a turn in which the function has not run,
 // since the record could not be read or written.
-func (c *call) unclear(ctx context.Context, err error) verdict {
-	again := errors.Is(err, renewer.ErrLost) || errors.Is(err, renewer.ErrNoRecord)
+func (c *call) unclear(ctx, op context.Context, err error) verdict {
+	lost := op.Err() != nil && ctx.Err() == nil
+	if lost && errors.Is(err, op.Err()) { // which the caller must not take for its own
+		err = context.Cause(op)
+	}
+	again := lost || errors.Is(err, renewer.ErrLost) || errors.Is(err, renewer.ErrNoRecord)
 	return verdict{over: ctx.Err() != nil || !again, err: c.refused(err)}
 }
 
