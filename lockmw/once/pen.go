@@ -69,6 +69,20 @@ func (p *pen) erase(op context.Context) {
 	_ = p.c.recorder.Write(context.WithoutCancel(op), r)
 }
 
+// takeBack has the record be as it was before rec, an attempt that has not begun. It tries again
+// while the caller waits, as long as no other call could have taken over. If it fails, that counts.
+func (p *pen) takeBack(ctx, op context.Context, rec record) {
+	rec.attempts--
+	rec.last = Current(op).Previous
+	r := p.next(rec)
+	if rec.attempts == 0 {
+		r = renewer.Record{Name: r.Name, Fence: r.Fence, Seq: r.Seq, Erase: true}
+	}
+	_ = insist(ctx, time.Now().Add(p.c.keeper.Config().TTL), func() error {
+		return p.c.recorder.Write(context.WithoutCancel(op), r)
+	})
+}
+
 // mark writes what has been decided. The caller's end does not matter any
 // more, nor that of the lock: the store knows whether another call has
 // taken over. It tries for as long as no other call could have done so yet.

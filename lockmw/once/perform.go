@@ -13,6 +13,7 @@ type ending struct {
 	rec      record
 	unstored error // why the result is not in the record
 	written  error // why the record may not be written
+	unbegun  error // why the function has not run
 }
 
 // perform runs the function, and puts on record that it has succeeded. err is that of an attempt
@@ -30,22 +31,32 @@ func (c *call) perform(op context.Context, p *pen, rec record) (end ending, err 
 }
 
 // transact is perform in a transaction. An attempt whose transaction was rolled back has failed,
-// whatever the function has returned.
+// whatever the function has returned. One whose transaction could not be begun is none.
 func (c *call) transact(
 	op context.Context, recorder Transactional, p *pen, rec record,
 ) (end ending, err error) {
 	var last renewer.Record
 	var failed error
-	err = recorder.Transact(op, func(ctx context.Context) (renewer.Record, error) {
-		failed = c.work(ctx)
-		if failed != nil {
-			return renewer.Record{}, failed
+	unbegun := insist(op, c.until, func() error {
+		begun := false
+		answer := recorder.Transact(op, func(ctx context.Context) (renewer.Record, error) {
+			begun = true
+			failed = c.work(ctx)
+			if failed != nil {
+				return renewer.Record{}, failed
+			}
+			end = c.succeeded(rec)
+			last = p.next(end.rec)
+			return last, nil
+		})
+		if begun {
+			err, answer = answer, nil
 		}
-		end = c.succeeded(rec)
-		last = p.next(end.rec)
-		return last, nil
+		return answer
 	})
 	switch {
+	case unbegun != nil:
+		return ending{unbegun: fmt.Errorf("lockbeat: once %.80q: %w", c.name, unbegun)}, nil
 	case failed != nil:
 		return ending{}, failed
 	case errors.Is(err, renewer.ErrLost) && last.Seq != 0:

@@ -41,7 +41,8 @@ type Transactional interface {
 	// Transact calls fn with a context that carries a new transaction. If fn returns a record, that
 	// is written in the same transaction, on the conditions of Write, and the transaction is
 	// committed. If fn returns an error, panics or calls runtime.Goexit, or if the record can't be
-	// written, the transaction is rolled back.
+	// written, the transaction is rolled back. If none can be begun, fn is not called, which is no
+	// attempt at the work: with [renewer.ErrUnavailable] it is asked for again.
 	//
 	// The end of ctx does not end the transaction once it has begun: what decides is whether
 	// another holder has prepared.

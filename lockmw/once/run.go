@@ -39,6 +39,7 @@ type verdict struct {
 	over bool
 	err  error
 	ran  bool // the function did
+	idle bool // it could not, since there was no transaction for it
 	soon bool // there is no need to pause before the next turn
 }
 
@@ -130,7 +131,7 @@ func (c *call) underLock(ctx, op context.Context) verdict {
 		}
 	}
 	v := c.attempt(ctx, context.WithValue(op, attemptKey{}, a), p, rec)
-	v.ran = true
+	v.ran = !v.idle
 	return v
 }
 
@@ -152,11 +153,16 @@ func (c *call) attempt(ctx, op context.Context, p *pen, rec record) verdict {
 		}
 	}()
 	end, err := c.perform(op, p, rec)
-	if err == nil {
+	switch {
+	case end.unbegun != nil:
+		failed = false
+		p.takeBack(ctx, op, rec)
+		v := c.unclear(ctx, op, end.unbegun)
+		v.idle = true
+		return v
+	case err == nil:
 		failed = false
 		return c.finish(end)
-	}
-	switch {
 	case isPermanent(err):
 		failed = false
 		rec.state = givenUp

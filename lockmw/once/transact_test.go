@@ -16,6 +16,7 @@ import (
 type ledger struct {
 	*renewer.Keeper
 	commits  int
+	unbegun  int // so many transactions can't be begun
 	unheard  int // so many commits answer that it is not known
 	rollback int // so many commits do not come about
 	before   func(renewer.Record)
@@ -26,6 +27,10 @@ var _ once.Transactional = (*ledger)(nil)
 func (l *ledger) Transact(
 	ctx context.Context, fn func(context.Context) (renewer.Record, error),
 ) error {
+	if l.unbegun > 0 {
+		l.unbegun--
+		return &renewer.Error{Op: "begin", Kind: renewer.ErrUnavailable, Err: errDown}
+	}
 	record, err := fn(ctx)
 	if err != nil {
 		return err

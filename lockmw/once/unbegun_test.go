@@ -2,7 +2,9 @@ package once_test
 
 import (
 	"context"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,4 +55,64 @@ func TestLockLostBeforeTheAttempt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A transaction that could not be begun is no attempt: it is asked for again, and leaves no record.
+func TestTransactionsThatWereNotBegunAreNoAttempts(t *testing.T) {
+	t.Parallel()
+	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
+		work := func(ctx context.Context) (int, error) { return once.Current(ctx).Number, nil }
+		l.unbegun = 20
+		got, err := once.Do(t.Context(), k, "a", work, once.RecordIn(l), once.MaxAttempts(1))
+		require.NoError(t, err)
+		require.Equal(t, 1, got)
+		require.Zero(t, l.unbegun)
+
+		l.unbegun = math.MaxInt
+		for range 3 { // by callers who don't wait for long, or leave
+			_, err = once.Do(t.Context(), k, "b", never(t), once.RecordIn(l), once.MaxAttempts(1),
+				once.Wait(time.Second))
+			require.ErrorIs(t, err, errDown)
+			require.NotErrorIs(t, err, once.ErrAttemptsExhausted)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err = once.Do(ctx, k, "b", never(t), once.RecordIn(l), once.MaxAttempts(1))
+			cancel()
+			require.Error(t, err)
+			require.NotErrorIs(t, err, once.ErrAttemptsExhausted)
+			require.Empty(t, s.RecordOf("b"))
+		}
+		l.unbegun = 0
+		got, err = once.Do(t.Context(), k, "b", work, once.RecordIn(l))
+		require.NoError(t, err)
+		require.Equal(t, 1, got)
+	})
+}
+
+// What was on record before such a transaction is on record again.
+func TestTheAttemptBeforeStaysOnRecord(t *testing.T) {
+	t.Parallel()
+	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
+		_, err := once.Do(t.Context(), k, "a", fail, once.RecordIn(l), once.NoRetry())
+		require.ErrorIs(t, err, errOperation)
+		before := s.RecordOf("a")
+		l.unbegun = math.MaxInt
+		_, err = once.Do(t.Context(), k, "a", never(t), once.RecordIn(l), once.Wait(0))
+		require.ErrorIs(t, err, errDown)
+		require.Equal(t, before, s.RecordOf("a"))
+	})
+}
+
+// A lock that is lost while there is no transaction costs a turn, and no attempt.
+func TestLockLostBeforeTheTransaction(t *testing.T) {
+	t.Parallel()
+	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
+		l.unbegun = math.MaxInt
+		time.AfterFunc(time.Minute, func() { s.Delete("a") })
+		time.AfterFunc(2*time.Minute, func() { l.unbegun = 0 })
+		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
+			return once.Current(ctx).Number, nil
+		}, once.RecordIn(l), once.MaxAttempts(1))
+		require.NoError(t, err)
+		require.Equal(t, 1, got)
+	})
 }
