@@ -3,9 +3,12 @@ package sqltest_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/once"
@@ -44,6 +47,7 @@ func TestNoConnectionIsFree(t *testing.T) {
 	onEach(t, func(t *testing.T, d *database) {
 		r := d.recorder(t, sqlrecord.Timeout(50*time.Millisecond))
 		d.SetMaxOpenConns(1)
+		const within = "the database gave no connection or answer within Timeout (50ms)"
 		taken, err := d.Conn(t.Context())
 		require.NoError(t, err)
 		never := func(context.Context) (renewer.Record, error) { panic("it runs") }
@@ -52,9 +56,16 @@ func TestNoConnectionIsFree(t *testing.T) {
 		_, err = r.Prepare(t.Context(), term)
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, within)
 		err = r.Transact(t.Context(), never)
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.NotErrorIs(t, err, context.Canceled)
+		require.ErrorContains(t, err, within)
+		require.ErrorContains(t, err, "begin a transaction: ")
+		_, err = once.Do(t.Context(), memoryKeeper(t), "a", func(context.Context) (int, error) {
+			panic("it runs")
+		}, once.RecordIn(unready{r}), once.Wait(0))
+		require.ErrorContains(t, err, `once "a": begin a transaction: `)
 
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -64,6 +75,43 @@ func TestNoConnectionIsFree(t *testing.T) {
 		require.NoError(t, taken.Close())
 		_, err = r.Prepare(t.Context(), term)
 		require.NoError(t, err)
+	})
+}
+
+// unready is a recorder that always has a connection for its questions, and none for transactions.
+type unready struct{ *sqlrecord.Recorder }
+
+func (unready) Read(context.Context, string) (renewer.Seen, error) { return renewer.Seen{}, nil }
+
+func (unready) Prepare(context.Context, renewer.Term) (renewer.Seen, error) {
+	return renewer.Seen{}, nil
+}
+
+func (unready) Write(context.Context, renewer.Record) error { return nil }
+
+// Works that wait for a connection longer than Timeout have their one attempt all the same.
+func TestABusyPoolUsesUpNoAttempts(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, d *database) {
+		d.SetMaxOpenConns(2)
+		k := memoryKeeper(t)
+		r := once.RecordIn(d.recorder(t, sqlrecord.Timeout(500*time.Millisecond)))
+		var works sync.WaitGroup
+		for i := range 6 {
+			works.Go(func() {
+				name := fmt.Sprint(i)
+				_, err := once.Do(t.Context(), k, name, func(ctx context.Context) (int, error) {
+					err := d.affect(ctx, name, 1)
+					<-time.After(700 * time.Millisecond)
+					return 0, err
+				}, r, once.MaxAttempts(1))
+				assert.NoError(t, err)
+			})
+		}
+		works.Wait()
+		for i := range 6 {
+			require.Equal(t, []int64{1}, d.affectedBy(t, fmt.Sprint(i)))
+		}
 	})
 }
 

@@ -6,23 +6,32 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// question is one to the database.
+// question is one to the database. Its op says it all if it is not about one name.
 type question struct {
 	op, name string
 	fence    int64
+	timeout  time.Duration
 }
 
-// failed is the caller's error of an answer; nil stays nil.
-func (q question) failed(ctx context.Context, err error) error {
+func (r *Recorder) question(op, name string, fence int64) question {
+	return question{op: op, name: name, fence: fence, timeout: r.timeout}
+}
+
+// failed is the caller's error of an answer; nil stays nil. limited is ctx
+// with the recorder's own limit.
+func (q question) failed(ctx, limited context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return q.fail(ctx.Err(), databaseError{err})
+	case limited.Err() != nil:
+		return q.unavailable(lateError{err, q.timeout})
 	case errors.Is(err, sql.ErrTxDone):
 		return q.fail(renewer.ErrConfig, fmt.Errorf(
 			"the function has ended the transaction itself: leave that to the recorder: %w", err))
@@ -35,13 +44,18 @@ func (q question) failed(ctx context.Context, err error) error {
 }
 
 func (q question) unavailable(err error) error {
-	return &renewer.Error{
-		Op: q.op, Name: q.name, Kind: renewer.ErrUnavailable, Err: databaseError{err}, Attempts: 1,
-	}
+	return q.fail(renewer.ErrUnavailable, databaseError{err})
 }
 
 func (q question) fail(kind, cause error) error {
-	return &renewer.Error{Op: q.op, Name: q.name, Kind: kind, Err: cause}
+	if q.name == "" {
+		return fmt.Errorf("%s: %w: %w", q.op, kind, cause)
+	}
+	e := &renewer.Error{Op: q.op, Name: q.name, Kind: kind, Err: cause}
+	if _, asked := errors.AsType[databaseError](cause); asked {
+		e.Attempts = 1
+	}
+	return e
 }
 
 // lost is the error of a holder whom a later one has overtaken.
@@ -61,6 +75,20 @@ func (e databaseError) Is(target error) bool {
 }
 
 func (e databaseError) As(target any) bool { return errors.As(e.error, target) }
+
+// lateError is a driver's error when the recorder's own limit had passed.
+type lateError struct {
+	error
+
+	timeout time.Duration
+}
+
+// Error says what has passed, in place of the driver's words for the end of a context.
+func (e lateError) Error() string {
+	return fmt.Sprintf("the database gave no connection or answer within Timeout (%v)", e.timeout)
+}
+
+func (e lateError) Unwrap() error { return e.error }
 
 // permanent reports whether the same question will get the same answer until the database is
 // changed. Drivers of PostgreSQL give a code: of class 42 are a table that is missing, and a right.

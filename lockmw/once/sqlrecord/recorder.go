@@ -93,26 +93,26 @@ func (r *Recorder) Schema() string { return r.text.schema }
 func (r *Recorder) DeleteLapsed(ctx context.Context) (int64, error) {
 	result, err := r.db.ExecContext(ctx, r.text.lapsed)
 	if err != nil {
-		return 0, question{op: "delete lapsed records"}.failed(ctx, err)
+		return 0, r.question("lockbeat: delete lapsed records", "", 0).failed(ctx, ctx, err)
 	}
 	return result.RowsAffected()
 }
 
 // Read reads the record of a name: see [once.Recorder].
 func (r *Recorder) Read(ctx context.Context, name string) (renewer.Seen, error) {
-	q := question{op: "read the record of", name: name}
+	q := r.question("read the record of", name, 0)
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	seen, err := scan(r.db.QueryRowContext(limited, r.text.read, []byte(name)))
 	if errors.Is(err, sql.ErrNoRows) {
 		return renewer.Seen{Status: renewer.StatusHeld}, nil
 	}
-	return shown(seen), q.failed(ctx, err)
+	return shown(seen), q.failed(ctx, limited, err)
 }
 
 // Prepare begins a holder's term: see [once.Recorder].
 func (r *Recorder) Prepare(ctx context.Context, term renewer.Term) (renewer.Seen, error) {
-	q := question{op: "prepare the record of", name: term.Name, fence: term.Fence}
+	q := r.question("prepare the record of", term.Name, term.Fence)
 	switch {
 	case term.Fence < 1:
 		return renewer.Seen{}, q.fail(renewer.ErrConfig, errors.New(
@@ -127,13 +127,13 @@ func (r *Recorder) Prepare(ctx context.Context, term renewer.Term) (renewer.Seen
 			term.Fence, term.TTL.Milliseconds(), []byte{}))
 		refused := errors.Is(err, sql.ErrNoRows)
 		if !refused && (err != nil || seen.TTL > 0) {
-			return shown(seen), q.failed(ctx, err)
+			return shown(seen), q.failed(ctx, limited, err)
 		}
 		// What is there may have lapsed, and be as nothing.
 		dropped, err := affected(r.db.ExecContext(limited, r.text.drop, []byte(term.Name)))
 		switch {
 		case err != nil:
-			return renewer.Seen{}, q.failed(ctx, err)
+			return renewer.Seen{}, q.failed(ctx, limited, err)
 		case dropped == 0 && refused:
 			return renewer.Seen{}, q.lost()
 		}

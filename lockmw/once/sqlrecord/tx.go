@@ -1,6 +1,7 @@
 package sqlrecord
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"time"
@@ -38,10 +39,13 @@ func (r *Recorder) Transact(
 	if err := r.write(whole, tx, record); err != nil {
 		return err // it is rolled back
 	}
-	q := question{op: "commit the record of", name: record.Name}
+	q := r.question("commit the record of", record.Name, record.Fence)
 	limit := time.AfterFunc(r.timeout, end)
 	defer limit.Stop()
 	if err := tx.Commit(); err != nil {
+		if whole.Err() != nil {
+			err = lateError{err, r.timeout}
+		}
 		return q.unavailable(err) // whatever it says: the row will show
 	}
 	return nil
@@ -52,21 +56,21 @@ func (r *Recorder) Transact(
 func (r *Recorder) begin(
 	ctx, whole context.Context, end context.CancelFunc,
 ) (*sql.Tx, error) {
-	q := question{op: "begin a transaction for a record"}
+	q := r.question("begin a transaction", "", 0)
 	limit, leave := time.AfterFunc(r.timeout, end), context.AfterFunc(ctx, end)
 	tx, err := r.db.BeginTx(whole, nil)
 	if err == nil && r.dialect == SQLite {
 		_, err = tx.ExecContext(whole, r.text.claim)
 	}
-	inTime := leave() && limit.Stop()
-	switch {
-	case err == nil && !inTime:
-		err = context.Canceled // whole has ended, and with it the transaction
-	case err == nil:
+	if !leave() || !limit.Stop() {
+		end() // if that is not done yet
+		err = cmp.Or(err, context.Cause(whole))
+	}
+	if err == nil {
 		return tx, nil
 	}
 	if tx != nil {
 		_ = tx.Rollback()
 	}
-	return nil, q.failed(ctx, err)
+	return nil, q.failed(ctx, whole, err)
 }

@@ -28,7 +28,7 @@ type querier interface {
 
 // write is Write, in a transaction or by itself.
 func (r *Recorder) write(ctx context.Context, in querier, record renewer.Record) error {
-	q := question{op: "write the record of", name: record.Name, fence: record.Fence}
+	q := r.question("write the record of", record.Name, record.Fence)
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	name := []byte(record.Name)
@@ -45,14 +45,14 @@ func (r *Recorder) write(ctx context.Context, in querier, record renewer.Record)
 			record.Seq, []byte(record.Data), record.TTL.Milliseconds()))
 	}
 	if err != nil || changed > 0 {
-		return q.failed(ctx, err)
+		return q.failed(ctx, limited, err)
 	}
 	var term int64
 	switch err := in.QueryRowContext(limited, r.text.why, name).Scan(&term); {
 	case errors.Is(err, sql.ErrNoRows), err == nil && term < record.Fence:
 		return q.fail(renewer.ErrNoRecord, nil)
 	case err != nil:
-		return q.failed(ctx, err)
+		return q.failed(ctx, limited, err)
 	case term > record.Fence:
 		return q.lost()
 	default:
