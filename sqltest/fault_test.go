@@ -28,6 +28,51 @@ func TestMissingTable(t *testing.T) {
 	})
 }
 
+// So is a table of another shape, and a database that can't be written to.
+func TestTableThatCantBeUsed(t *testing.T) {
+	t.Parallel()
+	told := func(t *testing.T, d *database) {
+		t.Helper()
+		_, err := once.Do(t.Context(), memoryKeeper(t), "a",
+			func(context.Context) (int, error) { panic("it runs") }, once.RecordIn(d.recorder(t)),
+			once.Wait(2*time.Second))
+		require.ErrorIs(t, err, renewer.ErrRejected)
+		require.ErrorContains(t, err, "Recorder.Schema")
+	}
+	onEach(t, func(t *testing.T, d *database) {
+		whole := d.records
+		for _, columns := range []string{
+			"name", "name, fence, seq, data, ends", "name, term, fence, seq, data, ends",
+		} {
+			d.records += "x"
+			d.run(t, "CREATE TABLE "+d.records+" AS SELECT "+columns+" FROM "+whole)
+			told(t, d)
+		}
+	})
+	for name, open := range map[string]func(*testing.T) (*database, string){
+		"PostgreSQL": func(t *testing.T) (*database, string) {
+			t.Helper()
+			d := onPostgres(t)
+			return d, d.dsn + " options='-c default_transaction_read_only=on'"
+		},
+		"SQLite": func(t *testing.T) (*database, string) {
+			t.Helper()
+			d := onSQLite(t)
+			return d, d.dsn + "&_pragma=query_only(on)"
+		},
+	} {
+		t.Run(name+", read-only", func(t *testing.T) {
+			t.Parallel()
+			d, dsn := open(t)
+			readOnly, err := sql.Open(d.driver, dsn)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, readOnly.Close()) })
+			d.DB = readOnly
+			told(t, d)
+		})
+	}
+}
+
 // A function that commits by itself has parted the effect from the record, and is told so.
 func TestFunctionCommits(t *testing.T) {
 	t.Parallel()

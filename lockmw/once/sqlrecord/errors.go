@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +38,7 @@ func (q question) failed(ctx, limited context.Context, err error) error {
 			"the function has ended the transaction itself: leave that to the recorder: %w", err))
 	case permanent(err):
 		return q.unavailable(fmt.Errorf("%w: %w; is the table there, by Recorder.Schema, and may "+
-			"this user write to it?", renewer.ErrRejected, err))
+			"this user write to it? Is the database read-only?", renewer.ErrRejected, err))
 	default:
 		return q.unavailable(err)
 	}
@@ -91,11 +92,16 @@ func (e lateError) Error() string {
 func (e lateError) Unwrap() error { return e.error }
 
 // permanent reports whether the same question will get the same answer until the database is
-// changed. Drivers of PostgreSQL give a code: of class 42 are a table that is missing, and a right.
+// changed. Drivers of PostgreSQL give a code: of class 42 are a table that is missing or of another
+// shape, and a right; 25006 is a database that is only read.
 func permanent(err error) bool {
 	var coded interface{ SQLState() string }
 	if errors.As(err, &coded) {
-		return strings.HasPrefix(coded.SQLState(), "42")
+		code := coded.SQLState()
+		return strings.HasPrefix(code, "42") || code == "25006"
 	}
-	return strings.Contains(err.Error(), "no such table")
+	return slices.ContainsFunc([]string{
+		"no such table", "no such column", "has no column named",
+		"ON CONFLICT clause does not match", "attempt to write a readonly database",
+	}, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
