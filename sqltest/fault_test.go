@@ -25,6 +25,11 @@ func TestMissingTable(t *testing.T) {
 			func(context.Context) (int, error) { panic("it runs") }, once.RecordIn(r))
 		require.ErrorIs(t, err, renewer.ErrRejected)
 		require.ErrorContains(t, err, "Recorder.Schema")
+		require.ErrorContains(t, err, "the records' database")
+		require.NotContains(t, err.Error(), "lock store")
+		_, err = r.DeleteLapsed(t.Context())
+		require.ErrorIs(t, err, renewer.ErrRejected)
+		require.ErrorContains(t, err, "delete lapsed records: the records' database")
 	})
 }
 

@@ -44,6 +44,10 @@
 //
 //   - Only what is written by [Tx] is part of it. A message that is sent, or a row that is written
 //     by another connection, is not undone.
+//   - A COMMIT that the database refuses, as by a deferred constraint of yours, is an attempt that
+//     has failed: no effect, no record, and it is tried again, up to once.MaxAttempts. The error is
+//     renewer.ErrUnavailable, since the row is asked what came of it, and errors.As finds the
+//     driver's.
 //   - The function must not commit or roll back the transaction.
 //   - The transaction occupies a connection of the pool for as long as the function runs.
 //     A function that asks for another one, with SetMaxOpenConns(1), waits for itself.

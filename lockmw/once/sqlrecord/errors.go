@@ -23,6 +23,22 @@ func (r *Recorder) question(op, name string, fence int64) question {
 	return question{op: op, name: name, fence: fence, timeout: r.timeout}
 }
 
+// told is a kind of error in words that name the database, which is not the locks' store.
+type told struct {
+	error
+
+	text string
+}
+
+func (e told) Error() string { return e.text }
+
+func (e told) Unwrap() error { return e.error }
+
+var (
+	errUnavailable = told{renewer.ErrUnavailable, "the records' database is unavailable"}
+	errRejected    = told{renewer.ErrRejected, "it refuses"}
+)
+
 // failed is the caller's error of an answer; nil stays nil. limited is ctx
 // with the recorder's own limit.
 func (q question) failed(ctx, limited context.Context, err error) error {
@@ -38,14 +54,14 @@ func (q question) failed(ctx, limited context.Context, err error) error {
 			"the function has ended the transaction itself: leave that to the recorder: %w", err))
 	case permanent(err):
 		return q.unavailable(fmt.Errorf("%w: %w; is the table there, by Recorder.Schema, and may "+
-			"this user write to it? Is the database read-only?", renewer.ErrRejected, err))
+			"this user write to it? Is the database read-only?", errRejected, err))
 	default:
 		return q.unavailable(err)
 	}
 }
 
 func (q question) unavailable(err error) error {
-	return q.fail(renewer.ErrUnavailable, databaseError{err})
+	return q.fail(errUnavailable, databaseError{err})
 }
 
 func (q question) fail(kind, cause error) error {

@@ -36,7 +36,8 @@ var _ once.Transactional = (*Recorder)(nil)
 type Option func(*Recorder)
 
 // Table is the name of the table: letters, digits and underscores, and before them, if need be,
-// that of its schema and a dot. Default [DefaultTable].
+// that of its schema and a dot. It is not quoted: a word that SQL reserves, such as order, is none.
+// Default [DefaultTable].
 func Table(name string) Option { return func(r *Recorder) { r.table = name } }
 
 // Timeout is how long a question to the database may take, a wait for a connection, for a row's
