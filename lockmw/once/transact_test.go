@@ -2,6 +2,7 @@ package once_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,9 +17,9 @@ import (
 type ledger struct {
 	*renewer.Keeper
 	commits  int
-	unbegun  int // so many transactions can't be begun
-	unheard  int // so many commits answer that it is not known
-	rollback int // so many commits do not come about
+	unbegun  atomic.Int64 // so many transactions can't be begun
+	unheard  int          // so many commits answer that it is not known
+	rollback int          // so many commits do not come about
 	before   func(renewer.Record)
 }
 
@@ -27,8 +28,8 @@ var _ once.Transactional = (*ledger)(nil)
 func (l *ledger) Transact(
 	ctx context.Context, fn func(context.Context) (renewer.Record, error),
 ) error {
-	if l.unbegun > 0 {
-		l.unbegun--
+	if l.unbegun.Load() > 0 {
+		l.unbegun.Add(-1)
 		return &renewer.Error{Op: "begin", Kind: renewer.ErrUnavailable, Err: errDown}
 	}
 	record, err := fn(ctx)

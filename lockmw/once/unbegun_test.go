@@ -62,13 +62,13 @@ func TestTransactionsThatWereNotBegunAreNoAttempts(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
 		work := func(ctx context.Context) (int, error) { return once.Current(ctx).Number, nil }
-		l.unbegun = 20
+		l.unbegun.Store(20)
 		got, err := once.Do(t.Context(), k, "a", work, once.RecordIn(l), once.MaxAttempts(1))
 		require.NoError(t, err)
 		require.Equal(t, 1, got)
-		require.Zero(t, l.unbegun)
+		require.Zero(t, l.unbegun.Load())
 
-		l.unbegun = math.MaxInt
+		l.unbegun.Store(math.MaxInt64)
 		for range 3 { // by callers who don't wait for long, or leave
 			_, err = once.Do(t.Context(), k, "b", never(t), once.RecordIn(l), once.MaxAttempts(1),
 				once.Wait(time.Second))
@@ -81,7 +81,7 @@ func TestTransactionsThatWereNotBegunAreNoAttempts(t *testing.T) {
 			require.NotErrorIs(t, err, once.ErrAttemptsExhausted)
 			require.Empty(t, s.RecordOf("b"))
 		}
-		l.unbegun = 0
+		l.unbegun.Store(0)
 		got, err = once.Do(t.Context(), k, "b", work, once.RecordIn(l))
 		require.NoError(t, err)
 		require.Equal(t, 1, got)
@@ -95,7 +95,7 @@ func TestTheAttemptBeforeStaysOnRecord(t *testing.T) {
 		_, err := once.Do(t.Context(), k, "a", fail, once.RecordIn(l), once.NoRetry())
 		require.ErrorIs(t, err, errOperation)
 		before := s.RecordOf("a")
-		l.unbegun = math.MaxInt
+		l.unbegun.Store(math.MaxInt64)
 		_, err = once.Do(t.Context(), k, "a", never(t), once.RecordIn(l), once.Wait(0))
 		require.ErrorIs(t, err, errDown)
 		require.Equal(t, before, s.RecordOf("a"))
@@ -106,9 +106,9 @@ func TestTheAttemptBeforeStaysOnRecord(t *testing.T) {
 func TestLockLostBeforeTheTransaction(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
-		l.unbegun = math.MaxInt
+		l.unbegun.Store(math.MaxInt64)
 		time.AfterFunc(time.Minute, func() { s.Delete("a") })
-		time.AfterFunc(2*time.Minute, func() { l.unbegun = 0 })
+		time.AfterFunc(2*time.Minute, func() { l.unbegun.Store(0) })
 		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			return once.Current(ctx).Number, nil
 		}, once.RecordIn(l), once.MaxAttempts(1))

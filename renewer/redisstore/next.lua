@@ -67,6 +67,11 @@ if each(look, 0, 4) then
 		return {n, ''}
 	elseif not first then
 		redis.call('HDEL', KEYS[4], 'from')
+	elseif (missing[queueOf(first)] or 0) > 0 then
+		-- Its queue is tried again: by the first of it.
+		first = nil
+		redis.call('HDEL', KEYS[4], 'from')
+		each(look, 4, from + 1000)
 	end
 end
 if not first and not missed then
