@@ -125,7 +125,8 @@ func (r role) run(out *json.Encoder) error {
 	}
 }
 
-// work is the job. It takes about a millisecond, and is on record in a file before it does anything.
+// work is the job. It takes about a millisecond, and is on record in a file before it does
+// anything.
 func (r role) work(ctx context.Context, client rueidis.Client, reports chan<- report) error {
 	run := cronmw.Current(ctx)
 	tick := run.Due.UnixMilli()

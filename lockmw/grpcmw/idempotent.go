@@ -20,7 +20,7 @@ import (
 
 const (
 	// IdempotencyKey is the metadata that names a call, so that it can be sent again: 1 to 255
-	// visible ASCII characters.
+	// visible ASCII characters, with or without the quotes of a structured field's string.
 	IdempotencyKey = "idempotency-key"
 	// ReplayedKey is "true" in the header metadata of a stored reply that is sent again.
 	ReplayedKey = "idempotent-replayed"
@@ -31,11 +31,12 @@ const (
 // as long as [KeepAnswer] says. See the package's text for the outcomes. Methods that are not in
 // the list pass through. Where methods need other options, chain several interceptors.
 //
-// The keeper's store must be a renewer.Recorder, as redisstore is. caller says who makes a call: an
-// account that an interceptor further out has checked. It must tell tenants apart too. It is hashed
-// before it leaves the process, and called concurrently. A call for which it is empty is
-// codes.InvalidArgument. A call is the same if its method and its request are, in protobuf's
-// deterministic form; the same key with another is codes.FailedPrecondition.
+// The keeper's store must be a renewer.Recorder, as redisstore is, unless [RecordIn] is
+// given. caller says who makes a call: an account that an interceptor further out has
+// checked. It must tell tenants apart too. It is hashed before it leaves the process,
+// and called concurrently. A call for which it is empty is codes.InvalidArgument. A
+// call is the same if its method and its request are, in protobuf's deterministic form;
+// the same key with another is codes.FailedPrecondition.
 //
 // The handler goes on when its client has gone, for a minute ([FinishWithin]). Its context has the
 // call's values, and not the call's deadline.
@@ -48,8 +49,7 @@ func Idempotent(
 ) grpc.UnaryServerInterceptor {
 	if k == nil || caller == nil || len(methods) == 0 {
 		panic("lockbeat: grpcmw.Idempotent needs a keeper (renewer.New), a function that says " +
-			"who " +
-			"calls, and the methods that are to be carried out once")
+			"who calls, and the methods that are to be carried out once")
 	}
 	set := newIdempotentSettings()
 	for _, o := range opts {
@@ -98,7 +98,7 @@ type idempotent struct {
 	locks   settings                            // how errors of locks are answered
 	replies map[string]protoreflect.MessageType // by method
 
-	unreadable sync.Once
+	unreadable, large sync.Once
 }
 
 // serve is the interceptor.
@@ -194,12 +194,23 @@ func (e *exchange) finish(
 }
 
 // refuse answers a call that was refused with err. It tells the keeper's observer of a stored reply
-// that can't be read: a key of Seal may be missing, or another program may have written it.
+// that can't be read (a key of Seal may be missing, or another program may have written it), and of
+// one that was rolled back since it can't be stored.
 func (in *idempotent) refuse(ctx context.Context, err error) error {
-	if o := in.keeper.Config().Observer; o != nil && errors.Is(err, once.ErrRecord) {
-		in.unreadable.Do(func() { o.Fault(renewer.Fault{Doing: "serve gRPC", Err: err}) })
+	switch {
+	case errors.Is(err, once.ErrRecord):
+		in.tell(&in.unreadable, err)
+	case errors.Is(err, repeat.ErrLarge):
+		in.tell(&in.large, err)
 	}
 	e := in.locks.notRepeated(err)
 	trailerOf(ctx)(e.trailer(ctx))
 	return e
+}
+
+// tell tells the keeper's observer of an error that is not one call's alone, the first time.
+func (in *idempotent) tell(first *sync.Once, err error) {
+	if o := in.keeper.Config().Observer; o != nil {
+		first.Do(func() { o.Fault(renewer.Fault{Doing: "serve gRPC", Err: err}) })
+	}
 }

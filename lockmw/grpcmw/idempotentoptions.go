@@ -90,8 +90,7 @@ func KeepAnswer(d time.Duration) IdempotentOption {
 func KeepCode(keep func(codes.Code) bool) IdempotentOption {
 	if keep == nil {
 		panic("lockbeat: grpcmw.KeepCode needs a function that reports whether replies with a " +
-			"code " +
-			"are stored")
+			"code are stored")
 	}
 	return func(s *idempotentSettings) { s.keepCode = keep }
 }
@@ -121,7 +120,8 @@ func MaxStored(n int64) IdempotentOption {
 // With a [once.Transactional] recorder, such as package sqlrecord's, the handler writes by
 // the recorder's transaction, sqlrecord.Tx(ctx). That is committed together with the reply. A
 // reply that is not final ([KeepCode]) rolls it back, as a panic and the death of the process
-// do. So does a final one that is larger than [MaxAnswer]: codes.Internal. A call that loses
+// do. So does a final one that is larger than [MaxAnswer]: codes.Internal, of which the keeper's
+// observer is told, once. A call that loses
 // its lock, and that another one overtakes, gets the reply of that one; codes.Aborted if that
 // came to nothing. If it can't be found out whether the transaction was committed, the call
 // is codes.Unavailable, and its client learns it by sending it again.
@@ -154,7 +154,7 @@ func Seal(keys ...[]byte) IdempotentOption {
 // positive panics unless a value of an option can be meant.
 func positive(option string, value any, meant bool) {
 	if !meant {
-		panic(fmt.Sprintf("lockbeat: grpcmw.%s(%v) can't be meant: give a positive one, or leave "+
-			"it out", option, value))
+		panic(fmt.Sprintf("lockbeat: grpcmw.%s(%v) can't be meant: give a larger one, or leave it "+
+			"out", option, value))
 	}
 }

@@ -65,7 +65,7 @@ func TestRepliesInTheHandlersTransaction(t *testing.T) {
 			l.unheard = true
 			s.Default(script.Prepare, script.Fail(errDown))
 			return &pb.SimpleResponse{Username: "pen"}, nil
-		}, verdict{code: codes.Unavailable, reason: grpcmw.ReasonUnavailable}, 1},
+		}, verdict{code: codes.Unavailable, reason: grpcmw.ReasonUnknown}, 1},
 	} {
 		inBubble(t, func(t *testing.T, b *bubble) {
 			l := &ledger{Keeper: b.k}

@@ -50,6 +50,9 @@ const (
 	// ReasonStored means that as many replies to the caller's calls are stored as may be: see
 	// [MaxStored]. The call did not run.
 	ReasonStored = "IDEMPOTENCY_QUOTA"
+	// ReasonUnknown means that it is not known whether the call was carried out: see [RecordIn].
+	// Sent again with the same [IdempotencyKey], it learns it.
+	ReasonUnknown = "IDEMPOTENCY_UNKNOWN"
 )
 
 const (
@@ -174,17 +177,19 @@ func (s *settings) notRepeated(err error) *callError {
 	case errors.Is(err, once.ErrResult):
 		return newError(codes.AlreadyExists,
 			"a call with this "+IdempotencyKey+" has been carried "+
-				"out, but its reply was too large to be kept", []error{err}, info(ReasonNotKept))
+				"out, but its reply was too "+
+				"large to be kept, or could not be encoded", []error{err}, info(ReasonNotKept))
 	case errors.Is(err, once.ErrRecord):
 		return newError(codes.Internal,
 			"what is stored for this "+IdempotencyKey+" can't be read; "+
 				"this call has not been carried out, one before it may have been", []error{err})
 	case errors.Is(err, repeat.ErrLarge):
-		return misused("the reply is too large to be kept, and the call was rolled back").with(err)
+		return misused("the reply is too large to be kept, or can't be encoded, and the call was "+
+			"rolled back").with(err)
 	case errors.Is(err, once.ErrNotRecorded):
 		return retryable(codes.Unavailable,
 			"it is not known whether the call was carried out; sent again, with the same "+
-				IdempotencyKey+", it learns it", ReasonUnavailable, err, s.again(err))
+				IdempotencyKey+", it learns it", ReasonUnknown, err, s.again(err))
 	default:
 		return s.refused(err)
 	}

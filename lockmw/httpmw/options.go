@@ -43,7 +43,8 @@ func (o commonOption) handle(s *settings)       { o(s) }
 func (o commonOption) transport(s *settings)    { o(s) }
 
 // Wait has a request wait for the lock for at most d, even while the store is down;
-// then 503. It panics if d is not positive. There is no wait without a bound: it
+// then 503. At a server a deadline of other middleware ends the wait a margin before it
+// (lockmw.AnswerBy). It panics if d is not positive. There is no wait without a bound: it
 // would keep the requests of clients that have gone, since an HTTP/1 server does
 // not notice while their body is unread. Default lockmw.DefaultWait, 10 s.
 func Wait(d time.Duration) CommonOption {

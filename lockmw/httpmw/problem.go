@@ -32,6 +32,9 @@ const (
 	// TypeQuota means that as many answers to the caller's requests are stored as may be. This
 	// request has not been carried out. A request with a known key would get its answer.
 	TypeQuota = types + "TypeQuota"
+	// TypeUnknown means that it is not known whether the request has been carried out. Sent again
+	// with the same Idempotency-Key, it learns it.
+	TypeUnknown = types + "TypeUnknown"
 	// TypeBadRequest means that the request does not say what to
 	// lock, or can't be decoded. It has not been carried out.
 	TypeBadRequest = types + "TypeBadRequest"

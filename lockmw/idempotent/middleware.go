@@ -14,7 +14,7 @@ import (
 // it. Requests of one caller with the same [KeyHeader] get the answer of the first, on any server,
 // for as long as [KeepAnswer] says. See the package's text for the outcomes.
 //
-// The keeper's store must be a renewer.Recorder, as redisstore is.
+// The keeper's store must be a renewer.Recorder, as redisstore is, unless [RecordIn] is given.
 //
 // The function caller returns who sends a request, such as the authenticated user or the tenant:
 // two callers may use the same key. The caller is hashed before it leaves the process. An empty

@@ -21,9 +21,10 @@ func Scope(scope string) Option {
 	return func(s *settings) { s.Scope = scope }
 }
 
-// WaitForAnswer has a request wait for at most d while another with the same key is
-// being carried out. Then it gets the answer of that one, or is carried out itself if
-// that one came to nothing. It panics if d is not positive. Default: no waiting, 409.
+// WaitForAnswer has a request wait for at most d while another with the same key is being carried
+// out, and at most until a margin before a deadline of other middleware (lockmw.AnswerBy). Then it
+// gets the answer of that one, or is carried out itself if that one came to nothing. It panics if d
+// is not positive. Default: no waiting, 409.
 func WaitForAnswer(d time.Duration) Option {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: idempotent.WaitForAnswer(%v) can't be meant: give a positive "+

@@ -100,12 +100,6 @@ func TestAClientThatLeavesTheLineIsGone(t *testing.T) {
 		go func() { answered(h, order(t.Context(), "k", "pen")); close(first) }()
 		begun := time.Now()
 		waitFor(time.Second)
-		late, cancel := context.WithTimeoutCause(t.Context(), 0, errDown)
-		defer cancel()
-		w := answered(h, order(late, "k", "pen"))
-		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-		assert.Contains(t, w.Body.String(), "TypeTimeout")
-		assert.Equal(t, time.Second, time.Since(begun))
 		gone, leave := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, leave)
 		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
@@ -114,6 +108,23 @@ func TestAClientThatLeavesTheLineIsGone(t *testing.T) {
 		assert.Equal(t, 2*time.Second, time.Since(begun))
 		<-first
 		assert.Zero(t, s.Watchers(names(s)[0]))
+	})
+}
+
+// A request whose deadline has passed is told so, and its handler does not run.
+func TestARequestWhoseDeadlineHasPassed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		h := idempotent.Middleware(k, byUser)(http.HandlerFunc(func(http.ResponseWriter,
+			*http.Request,
+		) {
+			assert.Fail(t, "it ran")
+		}))
+		late, cancel := context.WithTimeoutCause(t.Context(), 0, errDown)
+		defer cancel()
+		w := answered(h, order(late, "k", "pen"))
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+		assert.Contains(t, w.Body.String(), "TypeTimeout")
 	})
 }
 

@@ -36,8 +36,7 @@ func explain(err error, retryIn time.Duration) *httpmw.Error {
 	case errors.Is(err, repeat.ErrLarge):
 		e.Detail = "The answer is too large to be kept. " + nothingDone
 	case errors.Is(err, once.ErrNotRecorded):
-		e.Detail = "It is not known whether the request has been carried out. Send it again with " +
-			"the same " + KeyHeader + " to learn it."
+		return unknown(err, retryIn)
 	case errors.Is(err, repeat.ErrUnanswered) && lockmw.RefusalOf(err) == lockmw.RefusalDeadline:
 		e.Detail = "The time for this request ran out while it was being carried out. Some of it " +
 			"may have been done."
@@ -81,6 +80,15 @@ func notKept(err error) *httpmw.Error {
 		Detail: "A request with this " + KeyHeader +
 			" has been carried out, but its answer was too large to be kept.",
 		Err: err,
+	}
+}
+
+func unknown(err error, retryIn time.Duration) *httpmw.Error {
+	return &httpmw.Error{
+		Status: http.StatusServiceUnavailable, Type: httpmw.TypeUnknown, Title: "Not known",
+		Detail: "It is not known whether the request has been carried out. Send it again with " +
+			"the same " + KeyHeader + " to learn it.",
+		RetryAfter: lockmw.RetryIn(err, retryIn), Err: err,
 	}
 }
 

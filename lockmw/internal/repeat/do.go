@@ -46,7 +46,8 @@ type Answer struct {
 	None bool
 	// Final means that requests with the same key get this answer. Another one leaves no record.
 	Final bool
-	// Data is a final answer, encoded. nil means that it is too large to be stored.
+	// Data is a final answer, encoded. nil means that it is too large to be stored, or can't be
+	// encoded.
 	Data []byte
 }
 
@@ -148,7 +149,7 @@ func (a *attempt) fits(data []byte) bool {
 // outcome says which answer the request gets: kept is the one on record if err is nil.
 func (a *attempt) outcome(ctx context.Context, kept []byte, err error) (Outcome, error) {
 	switch {
-	case err == nil && bytes.Equal(kept, a.given.Data):
+	case err == nil && a.ran && bytes.Equal(kept, a.given.Data):
 		return OutcomeOwn, nil
 	case err == nil: // if the handler has run, the lock was lost, and another request was first
 		return OutcomeStored, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ErrLarge means that an answer has outgrown MaxAnswer.
-var ErrLarge = errors.New("lockbeat: the answer is larger than MaxAnswer")
+// ErrLarge means that an answer has outgrown MaxAnswer, or can't be encoded.
+var ErrLarge = errors.New("lockbeat: the answer is larger than MaxAnswer, or can't be encoded")
 
 // options returns the options for package once. An attempt that came to nothing is not repeated
 // here: the client repeats it, as often as it likes.
