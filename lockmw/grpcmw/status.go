@@ -184,7 +184,7 @@ func (s *settings) notRepeated(err error) *callError {
 			"what is stored for this "+IdempotencyKey+" can't be read; "+
 				"this call has not been carried out, one before it may have been", []error{err})
 	case errors.Is(err, repeat.ErrLarge):
-		return misused("the reply is too large to be kept, or can't be encoded, and the call was "+
+		return misused("the reply is too large to be kept, or can't be encoded, and the call was " +
 			"rolled back").with(err)
 	case errors.Is(err, once.ErrNotRecorded):
 		return retryable(codes.Unavailable,
