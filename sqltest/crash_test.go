@@ -162,3 +162,33 @@ func TestLostAnswerToCommit(t *testing.T) {
 	require.Equal(t, outcome{result: "done"}, <-ended)
 	require.Equal(t, []int64{1}, d.affectedBy(t, "a"))
 }
+
+// A function that fails while the link to the server is dead is not waited for beyond Timeout: the
+// server undoes the transaction when it notices.
+func TestRollbackOverADeadLink(t *testing.T) {
+	t.Parallel()
+	direct := onPostgres(t)
+	wire := newWire(t, direct.dsn)
+	d := *direct
+	var err error
+	d.DB, err = sql.Open("pgx", wire.dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	errWork := errors.New("the function's")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := once.Do(t.Context(), memoryKeeper(t), "a", func(ctx context.Context) (int, error) {
+			require.NoError(t, d.affect(ctx, "a", 1))
+			wire.silent.Store(true)
+			return 0, errWork
+		}, once.RecordIn(d.recorder(t, sqlrecord.Timeout(100*time.Millisecond))), once.NoRetry())
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		require.ErrorIs(t, err, errWork)
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "it waits for the rollback")
+	}
+	require.Empty(t, direct.affectedBy(t, "a"))
+}

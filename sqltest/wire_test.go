@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,10 +18,12 @@ const (
 	cancelRequest = 80877102 // PostgreSQL's number of the message by which a client ends a query
 )
 
-// wire is between clients and a PostgreSQL server, and can be cut.
+// wire is between clients and a PostgreSQL server, and can be cut or fall silent.
 type wire struct {
 	dsn    string
 	server string // the socket's path
+	silent atomic.Bool
+	over   chan struct{} // closed in the end
 
 	mu      sync.Mutex
 	clients []net.Conn
@@ -31,7 +34,10 @@ func newWire(t *testing.T, dsn string) *wire {
 	t.Helper()
 	host, rest, _ := strings.Cut(strings.TrimPrefix(dsn, "host="), " ")
 	dir := t.TempDir()
-	w := &wire{dsn: "host=" + dir + " " + rest, server: filepath.Join(host, socketName)}
+	w := &wire{
+		dsn: "host=" + dir + " " + rest, server: filepath.Join(host, socketName),
+		over: make(chan struct{}),
+	}
 	l, err := net.Listen("unix", filepath.Join(dir, socketName))
 	require.NoError(t, err)
 	var serving sync.WaitGroup
@@ -47,6 +53,7 @@ func newWire(t *testing.T, dsn string) *wire {
 	t.Cleanup(func() {
 		require.NoError(t, l.Close())
 		w.cut()
+		close(w.over)
 		w.end()
 		serving.Wait()
 	})
@@ -77,10 +84,23 @@ func (w *wire) serve(client net.Conn) {
 		return
 	}
 	var asking sync.WaitGroup
-	asking.Go(func() { _, _ = io.Copy(server, client) })
+	asking.Go(func() { _, _ = io.Copy(asker{w, server}, client) })
 	_, _ = io.Copy(client, server) // also when the client has gone: until the server's answer
 	_ = client.Close()
 	asking.Wait()
+}
+
+// asker is a server as clients reach it by a wire.
+type asker struct {
+	w      *wire
+	server net.Conn
+}
+
+func (a asker) Write(b []byte) (int, error) {
+	if a.w.silent.Load() {
+		<-a.w.over
+	}
+	return a.server.Write(b)
 }
 
 // cut ends the connections of all clients. The server is not told before it answers.

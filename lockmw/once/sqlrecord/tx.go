@@ -31,7 +31,7 @@ func (r *Recorder) Transact(
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing once it is committed
+	defer r.rollBack(tx, end)
 	record, err := fn(context.WithValue(ctx, txKey{}, tx))
 	if err != nil {
 		return err
@@ -49,6 +49,14 @@ func (r *Recorder) Transact(
 		return q.unavailable(err) // whatever it says: the row will show
 	}
 	return nil
+}
+
+// rollBack ends a transaction, unless it is committed. If the server does not answer within Timeout,
+// the connection is given up, and the server undoes the transaction when it notices.
+func (r *Recorder) rollBack(tx *sql.Tx, end context.CancelFunc) {
+	limit := time.AfterFunc(r.timeout, end)
+	defer limit.Stop()
+	_ = tx.Rollback()
 }
 
 // begin begins a transaction that lives as long as whole does. Until
@@ -70,7 +78,7 @@ func (r *Recorder) begin(
 		return tx, nil
 	}
 	if tx != nil {
-		_ = tx.Rollback()
+		r.rollBack(tx, end)
 	}
 	return nil, q.failed(ctx, whole, err)
 }
