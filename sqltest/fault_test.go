@@ -90,6 +90,35 @@ func TestFunctionCommits(t *testing.T) {
 	})
 }
 
+// A COMMIT that the database refuses is an attempt that has failed, without effect or record.
+func TestACommitThatIsRefused(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, d *database) {
+		if d.dialect == sqlrecord.SQLite {
+			db, err := sql.Open(d.driver, d.dsn+"&_pragma=foreign_keys(on)")
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, db.Close()) })
+			db.SetMaxOpenConns(1) // all questions by the connection of the refused COMMIT
+			d.DB = db
+		}
+		parents, children := d.effects+"_parents", d.effects+"_children"
+		d.run(t, "CREATE TABLE "+parents+" (id INTEGER PRIMARY KEY)")
+		d.run(t, "CREATE TABLE "+children+" (id INTEGER REFERENCES "+parents+
+			" (id) DEFERRABLE INITIALLY DEFERRED)")
+		runs := 0
+		_, err := once.Do(t.Context(), memoryKeeper(t), "a", func(ctx context.Context) (int, error) {
+			runs++
+			_, err := sqlrecord.Tx(ctx).ExecContext(ctx, "INSERT INTO "+children+" VALUES (1)")
+			return 1, err
+		}, once.RecordIn(d.recorder(t)), once.MaxAttempts(1))
+		require.ErrorIs(t, err, once.ErrAttemptsExhausted)
+		require.Equal(t, 1, runs)
+		var left int
+		require.NoError(t, d.QueryRow("SELECT count(*) FROM "+children).Scan(&left))
+		require.Zero(t, left)
+	})
+}
+
 // A pool without a free connection is waited for no longer than Timeout, and the caller's end is
 // the caller's.
 func TestNoConnectionIsFree(t *testing.T) {

@@ -48,6 +48,7 @@
 //     has failed: no effect, no record, and it is tried again, up to once.MaxAttempts. The error is
 //     renewer.ErrUnavailable, since the row is asked what came of it, and errors.As finds the
 //     driver's.
+//   - A driver of SQLite must end the transaction when COMMIT fails, as modernc.org/sqlite does.
 //   - The function must not commit or roll back the transaction.
 //   - The transaction occupies a connection of the pool for as long as the function runs.
 //     A function that asks for another one, with SetMaxOpenConns(1), waits for itself.

@@ -90,13 +90,11 @@ func New(db *sql.DB, dialect Dialect, opts ...Option) (*Recorder, error) {
 func (r *Recorder) Schema() string { return r.text.schema }
 
 // DeleteLapsed removes the rows of records that have lapsed, and returns how many there were. They
-// are read by no one, and take space. The error is [renewer.ErrUnavailable] or the context's own.
+// are read by no one, and take space. It takes as long as ctx lets it: [Timeout] does not bound it.
+// The error is [renewer.ErrUnavailable] or the context's own.
 func (r *Recorder) DeleteLapsed(ctx context.Context) (int64, error) {
-	result, err := r.db.ExecContext(ctx, r.text.lapsed)
-	if err != nil {
-		return 0, r.question("lockbeat: delete lapsed records", "", 0).failed(ctx, ctx, err)
-	}
-	return result.RowsAffected()
+	n, err := affected(r.db.ExecContext(ctx, r.text.lapsed))
+	return n, r.question("lockbeat: delete lapsed records", "", 0).failed(ctx, ctx, err)
 }
 
 // Read reads the record of a name: see [once.Recorder].
