@@ -68,10 +68,12 @@ if each(look, 0, 4) then
 	elseif not first then
 		redis.call('HDEL', KEYS[4], 'from')
 	elseif (missing[queueOf(first)] or 0) > 0 then
-		-- Its queue is tried again: by the first of it.
+		-- Its queue is tried again: by the first of it, if that is among the first thousand.
+		local found = first
 		first = nil
 		redis.call('HDEL', KEYS[4], 'from')
-		each(look, 4, from + 1000)
+		each(look, 4, 1004)
+		first = first or found
 	end
 end
 if not first and not missed then

@@ -35,8 +35,9 @@ const (
 
 	// taskLineTTL is how long a line of tasks lives when none of them comes.
 	taskLineTTL = renewer.MostTaskDelay + 5*time.Minute
-	// mostLooks bounds how often a line is looked at for one event, a thousand tasks each time.
-	mostLooks = 100
+	// mostLooks bounds how often a line is looked at for one event, a thousand tasks each time. The
+	// next event goes on from there.
+	mostLooks = 8
 )
 
 var _ renewer.TaskLine = (*Store)(nil)

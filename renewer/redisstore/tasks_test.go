@@ -269,6 +269,14 @@ func TestManyTasksThatDontCome(t *testing.T) {
 		assert.Equal(t, wakes(3502, other(1)), nextTask(t, store, renewer.TaskGranted, other(0)))
 		late(11 * time.Second)
 		assert.Equal(t, wakes(3501, task("10")), nextTask(t, store, renewer.TaskGranted, other(1)))
+		t.Log("a queue that is tried again stands far behind")
+		s.ok(t, "DEL", wokenA)
+		require.Equal(t, 3501, arrive(t, store, arrival(other(3))))
+		late(1500 * time.Millisecond)
+		s.ok(t, "HSET", wokenA, "other\n2",
+			fmt.Sprint(time.Now().Add(-1500*time.Millisecond).UnixMicro()))
+		assert.Equal(t, wakes(3502, other(3)), nextTask(t, store, renewer.TasksOver, task("x")))
+
 		t.Log("the others have gone")
 		s.ok(t, "DEL", tasksA, wokenA)
 		s.ok(t, "HSET", wokenA, "from", "3004")
