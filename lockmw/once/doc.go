@@ -28,9 +28,9 @@
 //
 //	each of them ── Keep passes ──▶ (nothing): the next call is the first again
 //
-// Callers look at the record before they wait for the lock, so that work that is
-// decided costs one question. New work costs three, and two for the lock. Those
-// who wait are woken by the release of the lock, and take over or get the answer.
+// Callers look at the record before they wait for the lock, so that work that is decided costs one
+// question. New work costs three (six in a database, by package sqlrecord), and two for the lock.
+// Those who wait are woken by the release of the lock, and take over or get the answer.
 //
 // # Outcomes
 //

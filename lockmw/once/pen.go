@@ -70,7 +70,8 @@ func (p *pen) erase(op context.Context) {
 }
 
 // takeBack has the record be as it was before rec, an attempt that has not begun. It tries again
-// while the caller waits, as long as no other call could have taken over. If it fails, that counts.
+// while the caller waits, as long as no other call could have taken over. If it fails, the attempt
+// stays counted.
 func (p *pen) takeBack(ctx, op context.Context, rec record) {
 	rec.attempts--
 	rec.last = Current(op).Previous

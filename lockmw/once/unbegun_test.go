@@ -94,7 +94,8 @@ func TestTheAttemptBeforeStaysOnRecord(t *testing.T) {
 	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
 		_, err := once.Do(t.Context(), k, "a", fail, once.RecordIn(l), once.NoRetry())
 		require.ErrorIs(t, err, errOperation)
-		before := s.RecordOf("a")
+		const before = "once1 begun 1 4711\nthere\n\n" // by another process
+		s.PutRecord("a", before)
 		l.unbegun.Store(math.MaxInt64)
 		_, err = once.Do(t.Context(), k, "a", never(t), once.RecordIn(l), once.Wait(0))
 		require.ErrorIs(t, err, errDown)
