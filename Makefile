@@ -3,6 +3,8 @@
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
+# The modules beside this one.
+MODULES := bench nemesis mutants sqltest examples/outbox
 # How long each fuzz function runs.
 FUZZTIME ?= 20s
 # How many grants `make sim` plays.
@@ -43,7 +45,7 @@ check: ## everything a change must pass: lint, layering, vet, tidy, test, smoke,
 
 lint: ## run the pinned golangci-lint (built once into ./bin)
 	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && set -ex && "$$linter" run ./... && \
-		for module in bench nemesis mutants sqltest examples/outbox; do if [ -f $$module/go.mod ]; then (cd $$module; "$$linter" run ./...); fi; done
+		for module in $(MODULES); do if [ -f $$module/go.mod ]; then (cd $$module; "$$linter" run ./...); fi; done
 
 layering: ## prove that the linter's import rules catch what they forbid
 	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && scripts/test-layering "$$linter"
@@ -53,12 +55,12 @@ fmt: ## format the code the way lint wants it
 
 vet: ## run go vet, and vet and build the modules beside this one: benchmarks, nemesis, mutants, sqltest, examples/outbox
 	go vet ./...
-	@set -e; for module in bench nemesis mutants sqltest examples/outbox; do \
+	@set -e; for module in $(MODULES); do \
 		if [ -f $$module/go.mod ]; then (set -x; cd $$module; go vet ./...; go build -o /dev/null .); fi; done
 
 tidy: ## fail if go.mod or go.sum are not tidy
 	go mod tidy -diff
-	@set -e; for module in bench nemesis mutants sqltest examples/outbox; do \
+	@set -e; for module in $(MODULES); do \
 		if [ -f $$module/go.mod ]; then (set -x; cd $$module; go mod tidy -diff); fi; done
 
 vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable database is no failure)

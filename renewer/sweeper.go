@@ -102,7 +102,7 @@ func (s *sweeper) sweep(batch []*orphan) {
 
 // retry books that the store did not answer. Under cleaner.mu.
 func (o *orphan) retry(now instant) {
-	o.done = o.done || now > o.until // Shutdown has freed it meanwhile; it has lapsed
+	o.done = o.done || now > o.until // Shutdown has freed it meanwhile, or it has lapsed
 	o.due = min(now.Add(cleanUpPause(o.tries)), o.until.Add(time.Millisecond))
 	o.tries++
 }

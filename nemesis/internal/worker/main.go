@@ -44,7 +44,7 @@ func awaitGone(most int) error {
 			return nil
 		}
 		if time.Since(begun) > lingerTime {
-			text := make([]byte, 64<<10)
+			text := make([]byte, 4<<20) // all of them: what is cut off would not be counted
 			stacks := string(text[:runtime.Stack(text, true)])
 			left := started(stacks)
 			if left <= most {
