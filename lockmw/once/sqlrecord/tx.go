@@ -51,8 +51,8 @@ func (r *Recorder) Transact(
 	return nil
 }
 
-// rollBack ends a transaction, unless it is committed. If the server does not answer within Timeout,
-// the connection is given up, and the server undoes the transaction when it notices.
+// rollBack ends a transaction, unless it is committed. If the server does not answer within
+// Timeout, the connection is given up, and the server undoes the transaction when it notices.
 func (r *Recorder) rollBack(tx *sql.Tx, end context.CancelFunc) {
 	limit := time.AfterFunc(r.timeout, end)
 	defer limit.Stop()
