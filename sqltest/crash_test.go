@@ -1,6 +1,7 @@
 package sqltest_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -174,14 +175,14 @@ func TestRollbackOverADeadLink(t *testing.T) {
 	d.DB, err = sql.Open("pgx", wire.dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	keeper, recorder := memoryKeeper(t), d.recorder(t, sqlrecord.Timeout(100*time.Millisecond))
 	errWork := errors.New("the function's")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := once.Do(t.Context(), memoryKeeper(t), "a", func(ctx context.Context) (int, error) {
-			require.NoError(t, d.affect(ctx, "a", 1))
-			wire.silent.Store(true)
-			return 0, errWork
-		}, once.RecordIn(d.recorder(t, sqlrecord.Timeout(100*time.Millisecond))), once.NoRetry())
+		_, err := once.Do(t.Context(), keeper, "a", func(ctx context.Context) (int, error) {
+			defer wire.silent.Store(true)
+			return 0, cmp.Or(d.affect(ctx, "a", 1), errWork)
+		}, once.RecordIn(recorder), once.NoRetry())
 		ended <- err
 	}()
 	select {
