@@ -16,10 +16,13 @@ import (
 //
 // What it fills in, and why:
 //
-//   - AlwaysPipelining: a call whose context is cancelled returns at
-//     once, and not only when the connection times out.
-//   - DialCtxFn, around yours if you have one: it also returns at once while a connection
-//     is being made, for which the client would have it wait until Dialer.Timeout.
+//   - DisableAutoPipelining, unless AlwaysPipelining is set: the requests of a lone caller have a
+//     connection of their own, for half of the time that they take on the one that others share. Your
+//     own commands by such a client have a connection each too. If you send many, use another client,
+//     or set AlwaysPipelining.
+//   - BlockingPoolCleanup a minute: those connections are closed when they are idle.
+//   - DialCtxFn, around yours if you have one: a call returns at once when its context ends, also
+//     while a connection is being made, for which the client would have it wait until Dialer.Timeout.
 //   - PipelineMultiplex -1: one connection, so that the server sees
 //     the requests of a lock in the order they were made.
 //   - DisableCache: there is no client-side caching to pay for.
@@ -95,10 +98,6 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 		fault("SendToReplicas, Standalone.ReplicaAddress: a replica knows a lock too late; leave " +
 			"them unset")
 	}
-	if opt.DisableAutoPipelining {
-		fault("DisableAutoPipelining: a cancelled call would wait for its connection; leave it " +
-			"false")
-	}
 	if opt.ClientTrackingOptions != nil || opt.OnInvalidations != nil {
 		fault("ClientTrackingOptions, OnInvalidations: the server would send a message for every " +
 			"renewal; leave them unset")
@@ -106,7 +105,8 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 	if err := faulty(faults); err != nil {
 		return opt, err
 	}
-	opt.AlwaysPipelining = true
+	opt.DisableAutoPipelining = !opt.AlwaysPipelining
+	fill(&opt.BlockingPoolCleanup, time.Minute, 0, time.Minute)
 	opt.DisableCache = true
 	if opt.PipelineMultiplex == 0 {
 		opt.PipelineMultiplex = -1

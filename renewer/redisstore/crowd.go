@@ -15,7 +15,7 @@ func newAcquires(
 		alike: c.alike,
 		alone: func(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 			job := c.newClaiming(claims)
-			s.call(ctx, job)
+			s.call(ctx, job, true)
 			return job.grants
 		},
 		together: func(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
@@ -37,7 +37,7 @@ func newReleases(c *codec, s *sender) *coalescer[renewer.Hold, renewer.Answer] {
 		alike: func(a, b *renewer.Hold) bool { return a.Keep == b.Keep },
 		alone: func(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 			job := c.newReleasing(holds)
-			s.call(ctx, job)
+			s.call(ctx, job, true)
 			return job.answers
 		},
 		together: func(ctx context.Context, holds []renewer.Hold) []renewer.Answer {

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
@@ -30,8 +31,22 @@ var dialing atomic.Int64
 // begins must not wait for it.
 const endedFor = 100 * time.Millisecond
 
-// do is client.Do, but it returns when ctx ends, even if there is no connection yet.
+// freshFor is how long after a direct request its connection is used without a look at it.
+const freshFor = time.Millisecond
+
+// errStale is why a direct request has not been sent.
+var errStale = errors.New("redisstore: the connection has been idle, and may have ended")
+
+// do is client.Do by the connection that all share, but it returns when ctx ends, even if there is
+// no connection yet.
 func do(ctx context.Context, client rueidis.Client, command rueidis.Completed) rueidis.RedisResult {
+	return doOrLeave(undated(ctx), client, command.ToPipe())
+}
+
+// doOrLeave is client.Do, but it returns when ctx ends, even if there is no connection yet.
+func doOrLeave(
+	ctx context.Context, client rueidis.Client, command rueidis.Completed,
+) rueidis.RedisResult {
 	if dialing.Load() == 0 || ctx.Done() == nil {
 		return client.Do(ctx, command)
 	}
@@ -45,10 +60,12 @@ func do(ctx context.Context, client rueidis.Client, command rueidis.Completed) r
 	}
 }
 
-// doMulti is client.DoMulti in the same way.
+// doMulti is client.DoMulti in the way of do.
 func doMulti(
 	ctx context.Context, client rueidis.Client, commands []rueidis.Completed,
 ) []rueidis.RedisResult {
+	ctx = undated(ctx)
+	commands[0] = commands[0].ToPipe()
 	if dialing.Load() == 0 || ctx.Done() == nil {
 		return client.DoMulti(ctx, commands...)
 	}
@@ -66,6 +83,19 @@ func doMulti(
 		return results
 	}
 }
+
+// undated hides the deadline of a context, which ends at that all the same. rueidis hears no other
+// end of one that has a deadline until something has shared its connection.
+func undated(ctx context.Context) context.Context {
+	if _, dated := ctx.Deadline(); dated {
+		return undatedContext{ctx}
+	}
+	return ctx
+}
+
+type undatedContext struct{ context.Context }
+
+func (undatedContext) Deadline() (deadline time.Time, ok bool) { return }
 
 // dialFunc is the type of rueidis.ClientOption.DialCtxFn.
 type dialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
@@ -97,7 +127,7 @@ func countingDial(opt *rueidis.ClientOption) dialFunc {
 		if delay {
 			disableNoDelay(conn)
 		}
-		return newCountedConn(ctx, conn), nil
+		return newCountedConn(ctx, conn, dialer.KeepAlive), nil
 	}
 }
 
@@ -122,10 +152,14 @@ type countedConn struct {
 	leave  func() bool // stops waiting for the end of the caller's context
 	spoilt atomic.Pointer[error]
 	closed atomic.Bool
+
+	serves *directCall   // guarded by directCalls.mu
+	used   time.Time     // when a direct request was last begun on it
+	idle   time.Duration // how long it may be idle between two of these
 }
 
-func newCountedConn(ctx context.Context, conn net.Conn) *countedConn {
-	c := &countedConn{Conn: conn}
+func newCountedConn(ctx context.Context, conn net.Conn, idle time.Duration) *countedConn {
+	c := &countedConn{Conn: conn, idle: idle}
 	c.leave = context.AfterFunc(ctx, func() {
 		if !c.made.Swap(true) {
 			// Others who need it try again: see neverSent.
@@ -152,6 +186,27 @@ func (c *countedConn) Read(b []byte) (int, error) {
 func (c *countedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	return n, c.explain(err)
+}
+
+// SetDeadline is how rueidis begins a direct request. One on a connection that may have ended, which
+// nobody has noticed since nobody reads it meanwhile, is not sent.
+func (c *countedConn) SetDeadline(t time.Time) error {
+	found, wanted := directCalls.serve(c, t)
+	if !wanted {
+		if found {
+			t = longAgo
+		}
+		return c.Conn.SetDeadline(t)
+	}
+	now := time.Now()
+	pause := now.Sub(c.used)
+	if c.made.Load() && !c.used.IsZero() && pause > freshFor && (pause > c.idle || peerGone(c.Conn)) {
+		err := errStale
+		c.spoilt.Store(&err)
+		return c.Close()
+	}
+	c.used = now
+	return c.Conn.SetDeadline(t)
 }
 
 func (c *countedConn) explain(err error) error {

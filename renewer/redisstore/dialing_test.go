@@ -173,7 +173,8 @@ func TestClientOptionDials(t *testing.T) {
 			*o, err = redisstore.ClientOption(*o, 15*time.Second)
 			require.NoError(t, err)
 		})
-		require.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error(), name)
+		ping := client.B().Ping().Build().ToPipe()
+		require.NoError(t, client.Do(t.Context(), ping).Error(), name)
 	}
 	assert.Equal(t, int32(1), dials.Load())
 	assert.Equal(t, int32(1), oldDials.Load())

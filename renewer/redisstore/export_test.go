@@ -174,3 +174,8 @@ func ScriptText(file string) string {
 
 // Took notes how long a claim took.
 func (s *Store) Took(d time.Duration) { s.inbox.took(d) }
+
+const (
+	WarmUp   = warmUp
+	FreshFor = freshFor
+)

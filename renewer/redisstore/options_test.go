@@ -156,7 +156,8 @@ func TestClientOptionFills(t *testing.T) {
 		6*time.Second)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"x:1"}, opt.InitAddress)
-	assert.True(t, opt.AlwaysPipelining)
+	assert.True(t, opt.DisableAutoPipelining)
+	assert.Equal(t, time.Minute, opt.BlockingPoolCleanup)
 	assert.True(t, opt.DisableCache)
 	assert.Equal(t, -1, opt.PipelineMultiplex)
 	assert.Equal(t, 750*time.Millisecond, opt.ConnWriteTimeout)
@@ -226,9 +227,6 @@ func TestClientOptionRefuses(t *testing.T) {
 		"Standalone.ReplicaAddress": func(o *rueidis.ClientOption) {
 			o.Standalone.ReplicaAddress = []string{"x:2"}
 		},
-		"DisableAutoPipelining": func(o *rueidis.ClientOption) {
-			o.DisableAutoPipelining = true
-		},
 		"ClientTrackingOptions": func(o *rueidis.ClientOption) {
 			o.ClientTrackingOptions = []string{"BCAST"}
 		},
@@ -256,10 +254,9 @@ func TestClientOptionRefuses(t *testing.T) {
 	assert.ErrorContains(t, err, "ttl: is 999µs")
 
 	_, err = redisstore.ClientOption(rueidis.ClientOption{
-		ReplicaOnly:      true,
-		ConnWriteTimeout: time.Minute, DisableAutoPipelining: true,
+		ReplicaOnly: true, ConnWriteTimeout: time.Minute,
 	}, ttl)
-	for _, field := range []string{"ReplicaOnly", "ConnWriteTimeout", "DisableAutoPipelining"} {
+	for _, field := range []string{"ReplicaOnly", "ConnWriteTimeout"} {
 		assert.ErrorContains(t, err, field, "all at once")
 	}
 }

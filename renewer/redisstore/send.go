@@ -31,6 +31,7 @@ type sender struct {
 	client   rueidis.Client
 	topology *topology.Topology // of a cluster; nil otherwise
 	errors   *errorReader
+	direct   *direct
 }
 
 // call sends commands in one pipeline and has their results read. It sends again those that were
@@ -41,10 +42,12 @@ type sender struct {
 // All commands go where the client's own do. A connection of the store's own would stay with a
 // former primary that can still be reached after a fail-over, and renew there what others can have
 // on the new one.
-func (s *sender) call(ctx context.Context, todo job) (failed bool) {
+//
+// One command may go directly.
+func (s *sender) call(ctx context.Context, todo job, directly bool) (failed bool) {
 	n := todo.size()
 	if n == 1 {
-		return s.callOne(ctx, todo)
+		return s.callOne(ctx, todo, directly)
 	}
 	var left, again []int // nil left: all of them
 	whole := false
@@ -78,10 +81,19 @@ func (s *sender) call(ctx context.Context, todo job) (failed bool) {
 }
 
 // callOne is call for one command, which needs no slices.
-func (s *sender) callOne(ctx context.Context, todo job) (failed bool) {
+func (s *sender) callOne(ctx context.Context, todo job, directly bool) (failed bool) {
+	if directly {
+		directly = s.direct.enter()
+		defer s.direct.leave()
+	}
 	whole := false
 	for round := 1; ; round++ {
-		r := do(ctx, s.client, todo.command(0, whole))
+		var r rueidis.RedisResult
+		if directly && round == 1 {
+			r = s.direct.do(ctx, s.client, todo.command(0, whole))
+		} else {
+			r = do(ctx, s.client, todo.command(0, whole))
+		}
 		unknown := unknownScript(r)
 		whole = whole || unknown
 		if round == maxRounds || !unknown && !neverSent(ctx, r) {
@@ -100,7 +112,8 @@ func neverSent(ctx context.Context, r rueidis.RedisResult) bool {
 	if err == nil || ctx.Err() != nil {
 		return false
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, errStale) {
 		return true
 	}
 	var dial *net.OpError
@@ -114,6 +127,8 @@ func (s *sender) callTogether(ctx context.Context, todo job, idempotent bool) (a
 	if todo.size() != 1 {
 		return false
 	}
+	s.direct.enter()
+	defer s.direct.leave()
 	r := do(ctx, s.client, todo.command(0, false))
 	if _, refused := rueidis.IsRedisErr(r.Error()); refused && idempotent || unknownScript(r) ||
 		neverSent(ctx, r) {

@@ -42,7 +42,7 @@ func (s *sender) spread(ctx context.Context, through *windows, todo job) {
 // pass is call through the window to a shard, in as many parts as that needs.
 func (s *sender) pass(ctx context.Context, through *windows, shard int, todo job) (failed bool) {
 	if through == nil {
-		return s.call(ctx, todo)
+		return s.call(ctx, todo, false)
 	}
 	w, n := through.of(shard), todo.size()
 	for from := 0; from < n; {
@@ -71,7 +71,7 @@ func (s *sender) pass(ctx context.Context, through *windows, shard int, todo job
 // callAndLeave is call from within a window.
 func (s *sender) callAndLeave(ctx context.Context, w *window, items int, todo job) (failed bool) {
 	defer w.leave(items)
-	return s.call(ctx, todo)
+	return s.call(ctx, todo, true)
 }
 
 // numbers are those from one to below another.

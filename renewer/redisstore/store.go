@@ -91,7 +91,10 @@ func newStore(client rueidis.Client, c settings) *Store {
 	s.inbox = newInbox(c.prefix, cluster)
 	s.turns.check = s.checkTurn
 	s.codec = newCodec(client, c, cluster, s.inbox, &s.turns, errors)
-	s.sender = &sender{client: client, topology: s.topology, errors: errors}
+	s.sender = &sender{
+		client: client, topology: s.topology, errors: errors,
+		direct: &direct{limit: c.writeTimeout},
+	}
 	s.acquires = newAcquires(s.codec, s.sender, &s.abandoned)
 	s.releases = newReleases(s.codec, s.sender)
 	s.setWindows()

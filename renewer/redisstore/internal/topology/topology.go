@@ -58,7 +58,7 @@ func New(life context.Context, client rueidis.Client) *Topology {
 			if node == nil {
 				return rueidis.RedisMessage{}, errUnknownServer
 			}
-			return node.Do(ctx, node.B().ClusterSlots().Build()).ToMessage()
+			return node.Do(ctx, node.B().ClusterSlots().Build().ToPipe()).ToMessage()
 		},
 	}
 }

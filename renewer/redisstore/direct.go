@@ -1,0 +1,149 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// The request of a lone caller goes directly: by a connection of the client's pool, which the
+// caller's own goroutine writes and reads. On the connection that all share, which is for requests
+// that travel together and for heartbeats, it would pass through two more goroutines. Both
+// connections are the client's: it alone says which server is the primary.
+//
+// rueidis does not hear that the context of a direct request is cancelled. So the connection is told
+// whom it serves, and is cut when that caller leaves. It is told by the deadline, which rueidis sets
+// on a connection before it writes, and which is like no other request's.
+//
+// Requests on two connections may reach the server in another order than they were sent. It matters
+// for none: a caller asks for the next when the one before was answered; what a heartbeat renews, it
+// renews for the owner only; and behind an acquire that was not answered the engine cleans up twice,
+// the second time when that can't take effect any longer.
+
+// warmUp is how many requests in a row must have met no other, without a pause of the time that one
+// may take, for the next to go directly. So no caller who comes now and then waits for a dial, and
+// those who meet share commands.
+const warmUp = 16
+
+// direct sends the requests of lone callers.
+type direct struct {
+	limit  time.Duration // for an answer
+	active atomic.Int32  // requests under way that could go directly
+	alone  atomic.Int32  // how many in a row have met no other, up to warmUp
+	last   atomic.Int64  // when the latest was made, by the clock on the wall in ns
+	off    atomic.Bool   // the client's connections can't be told whom they serve
+}
+
+// enter counts a request in, and reports whether it is to go directly. leave must follow.
+func (d *direct) enter() bool {
+	now := time.Now().UnixNano()
+	if d.active.Add(1) > 1 || now-d.last.Swap(now) > int64(d.limit) {
+		d.alone.Store(0)
+		return false
+	}
+	if d.alone.Load() < warmUp {
+		d.alone.Add(1)
+		return false
+	}
+	return !d.off.Load()
+}
+
+// leave counts a request out.
+func (d *direct) leave() { d.active.Add(-1) }
+
+// do is client.Do by a connection of the caller's own. It returns when ctx ends.
+func (d *direct) do(
+	ctx context.Context, client rueidis.Client, command rueidis.Completed,
+) rueidis.RedisResult {
+	call := &directCall{Context: ctx}
+	directCalls.begin(call, d.limit)
+	defer directCalls.end(call)
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, func() { directCalls.cut(call) })()
+	}
+	r := doOrLeave(call, client, command)
+	err := r.NonRedisError()
+	switch {
+	case err == nil:
+		if call.conn == nil {
+			d.off.Store(true)
+		}
+	case ctx.Err() != nil:
+		return rueidis.NewErrorResult(ctx.Err())
+	case errors.Is(err, context.DeadlineExceeded): // its own, of which ctx knows nothing
+		return rueidis.NewErrorResult(os.ErrDeadlineExceeded)
+	}
+	return r
+}
+
+// directCall is a request that goes directly, as a context with a deadline of its own.
+type directCall struct {
+	context.Context
+
+	deadline time.Time
+	conn     *countedConn // which serves it. Guarded by directCalls.mu
+	over     bool         // its caller has left. Guarded by directCalls.mu
+}
+
+// Deadline returns when the connection is given up.
+func (c *directCall) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// directCalls are those under way, by their deadlines.
+var directCalls = callTable{calls: make(map[int64]*directCall)}
+
+type callTable struct {
+	mu    sync.Mutex
+	calls map[int64]*directCall
+}
+
+// begin enters a call, with a deadline that no other has.
+func (t *callTable) begin(call *directCall, limit time.Duration) {
+	call.deadline = time.Now().Add(limit)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for t.calls[call.deadline.UnixNano()] != nil {
+		call.deadline = call.deadline.Add(-1)
+	}
+	t.calls[call.deadline.UnixNano()] = call
+}
+
+func (t *callTable) end(call *directCall) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.calls, call.deadline.UnixNano())
+	if call.conn != nil && call.conn.serves == call {
+		call.conn.serves = nil
+	}
+}
+
+// cut has the client give up the connection of a call whose caller has left.
+func (t *callTable) cut(call *directCall) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	call.over = true
+	if call.conn != nil && call.conn.serves == call {
+		_ = call.conn.Conn.SetDeadline(longAgo)
+	}
+}
+
+// serve notes that a connection is to serve the call with a deadline, and reports whether there is
+// one, and whether it still wants that.
+func (t *callTable) serve(conn *countedConn, deadline time.Time) (found, wanted bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	call := t.calls[deadline.UnixNano()]
+	conn.serves = call
+	if call == nil {
+		return false, false
+	}
+	call.conn = conn
+	return true, !call.over
+}
+
+// longAgo is a deadline that is over.
+var longAgo = time.Unix(1, 0)

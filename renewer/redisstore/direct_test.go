@@ -1,0 +1,180 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/proxy"
+)
+
+// direct returns a store through a link with which requests of lone callers go directly by now.
+func direct(
+	t *testing.T, edit ...func(*rueidis.ClientOption),
+) (*proxy.Proxy, server, *redisstore.Store) {
+	t.Helper()
+	redis, s := startReal(t)
+	link := proxy.Start(t, redis.Addr())
+	s.option.InitAddress = []string{link.Addr()}
+	for _, e := range edit {
+		e(&s.option)
+	}
+	return link, s, s.direct(t)
+}
+
+func (s server) direct(t *testing.T) *redisstore.Store {
+	t.Helper()
+	option, err := redisstore.ClientOption(s.option, 15*time.Second)
+	require.NoError(t, err)
+	s.option = option
+	store := s.store(t, redisstore.WriteTimeout(option.ConnWriteTimeout))
+	warm(t, store)
+	return store
+}
+
+// warm makes as many requests as must have been alone for the next to go directly.
+func warm(t *testing.T, store *redisstore.Store) {
+	t.Helper()
+	for range redisstore.WarmUp {
+		lone(t, store)
+	}
+}
+
+func lone(t *testing.T, store *redisstore.Store) {
+	t.Helper()
+	mine(t, store, claim("warm", "a", time.Minute))
+	release(t, store, hold("warm", "a", 0))
+}
+
+// A lone caller's requests have a connection of their own, and heartbeats and groups do not.
+func TestOneConnectionForLoneCallers(t *testing.T) {
+	t.Parallel()
+	link, _, store := direct(t)
+	require.Equal(t, 2, link.Conns())
+	lone(t, store)
+	renew(t, store, hold("other", "a", time.Minute))
+	crowd(t, store, 64)
+	warm(t, store)
+	require.Equal(t, 2, link.Conns())
+}
+
+// crowd has many callers acquire and release at once.
+func crowd(t *testing.T, store *redisstore.Store, n int) {
+	t.Helper()
+	done := make(chan error, n)
+	for i := range n {
+		go func() {
+			name := "crowd" + strconv.Itoa(i)
+			g := store.Acquire(t.Context(), []renewer.Claim{claim(name, "a", time.Minute)})[0]
+			a := store.Release(t.Context(), []renewer.Hold{hold(name, "a", 0)})[0]
+			done <- errors.Join(g.Err, a.Err)
+		}()
+	}
+	for range n {
+		require.NoError(t, <-done)
+	}
+}
+
+// A caller who uses the client for other commands too keeps one connection for all.
+func TestOneConnectionForAll(t *testing.T) {
+	t.Parallel()
+	link, _, store := direct(t, func(o *rueidis.ClientOption) { o.AlwaysPipelining = true })
+	lone(t, store)
+	require.Equal(t, 1, link.Conns())
+}
+
+// A lone caller whose server does not answer returns when its context ends, with or without a
+// deadline, and another one is served as soon as the server is back.
+func TestALoneCallerLeaves(t *testing.T) {
+	t.Parallel()
+	link, _, store := direct(t)
+	for what, limited := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"a deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 20*time.Millisecond)
+		},
+		"no deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(20*time.Millisecond, cancel)
+			return ctx, cancel
+		},
+	} {
+		link.Blackhole(proxy.Both)
+		ctx, cancel := limited(t.Context())
+		begun := time.Now()
+		g := store.Acquire(ctx, []renewer.Claim{claim("a", "a", time.Minute)})[0]
+		assert.ErrorIs(t, g.Err, ctx.Err(), what)
+		assert.Less(t, time.Since(begun), time.Second, "%s: not ConnWriteTimeout (1.875 s)", what)
+		assert.False(t, g.Unsent, what)
+		cancel()
+		link.HealReset()
+		require.Eventually(t, func() bool {
+			g := store.Acquire(t.Context(), []renewer.Claim{claim("b", "a", time.Minute)})[0]
+			return g.Status == renewer.StatusHeld
+		}, patience, time.Millisecond)
+		warm(t, store)
+	}
+}
+
+// A caller that leaves is cut off, and none of those after it, who may have its connection.
+func TestNoOtherCallerIsCutOff(t *testing.T) {
+	t.Parallel()
+	_, _, store := direct(t)
+	left := 0
+	for range 1000 {
+		ctx, cancel := context.WithCancel(t.Context())
+		timer := time.AfterFunc(time.Duration(rand.N(400))*time.Microsecond, cancel)
+		g := store.Acquire(ctx, []renewer.Claim{claim("a", "a", time.Minute)})[0]
+		if g.Err != nil {
+			require.ErrorIs(t, g.Err, context.Canceled)
+			left++
+		}
+		lone(t, store) // succeeds
+		timer.Stop()
+		cancel()
+	}
+	t.Log(left, "callers have left")
+	require.NotZero(t, left)
+}
+
+// The connection of lone callers has ended while none of them used it: the next does not notice.
+func TestAnIdleConnectionHasEnded(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.direct(t)
+	for range 3 {
+		s.ok(t, "CLIENT", "KILL", "TYPE", "normal")
+		killed := time.Now()
+		require.Eventually(t, func() bool { return time.Since(killed) > 2*redisstore.FreshFor },
+			patience, time.Millisecond)
+		warm(t, store)
+	}
+}
+
+// A client whose connections don't tell whom they serve has no direct requests: they would not hear
+// of their callers' ends.
+func TestConnectionsThatAreNotOurs(t *testing.T) {
+	t.Parallel()
+	redis, s := startReal(t)
+	link := proxy.Start(t, redis.Addr())
+	s.option.InitAddress = []string{link.Addr()}
+	store := s.store(t)
+	warm(t, store)
+	lone(t, store)
+	link.Blackhole(proxy.Both)
+	defer link.HealReset()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	begun := time.Now()
+	g := store.Acquire(ctx, []renewer.Claim{claim("a", "a", time.Minute)})[0]
+	assert.ErrorIs(t, g.Err, context.Canceled)
+	assert.Less(t, time.Since(begun), time.Second)
+}
