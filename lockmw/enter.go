@@ -63,7 +63,7 @@ func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*s
 	}
 	return (&scope{
 		Context: lease.Context(), keeper: k, lease: lease,
-		strict: set.strict,
+		strict: set.strict, background: set.background,
 	}).open(), nil
 }
 

@@ -28,6 +28,7 @@ type settings struct {
 	operation  renewer.Option
 	least      time.Duration
 	manual     *time.Duration // nil: with a heartbeat
+	background bool           // nobody waits for the release
 	onSkip     func(ctx context.Context, err error)
 }
 
@@ -114,6 +115,17 @@ func MaxWaiters(n int) Option {
 // the function returned none. The result is returned beside it.
 func Strict() Option {
 	return func(s settings) settings { s.strict = true; return s }
+}
+
+// ReleaseInBackground has the caller not wait for the release: it gets its result when the function
+// has returned, one round trip to the store earlier. Callers in this process still come after the
+// release, also those that do not wait for a lock, and so does renewer.Keeper's Shutdown; callers
+// elsewhere get the lock as soon as they would have. What comes of the release is told to the
+// keeper's Observer only: with it [Strict] reports no loss that the release alone finds. Do not use
+// it where the process ends, without Shutdown, when the function has returned: the lock may stay
+// held until its TTL is over. Default: the caller waits.
+func ReleaseInBackground() Option {
+	return func(s settings) settings { s.background = true; return s }
 }
 
 // Operation names the work: a static name such as "transfer". Callers

@@ -6,45 +6,85 @@ import (
 
 // release ends a lease: by a hand-off if that may be, or else at the store.
 func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
+	e, over := k.endLease(l, orderly, nil)
+	if over {
+		return nil
+	}
+	return k.finishRelease(ctx, l, e)
+}
+
+// releaseInBackground is release, but its caller does not wait for the store, until Shutdown begins.
+func (k *Keeper) releaseInBackground(ctx context.Context, l *Lease) error {
+	e, over := k.endLease(l, true, func(e ended) { _ = k.finishRelease(ctx, l, e) })
+	switch {
+	case !over:
+		return k.finishRelease(ctx, l, e)
+	case e.lost != nil:
+		return e.lost
+	default:
+		return nil
+	}
+}
+
+// ended is a lease whose operation is over, for the store to be told.
+type ended struct {
+	was  state
+	lost *LostError
+	hold Hold
+	now  instant
+}
+
+// endLease ends a lease in this process. It reports whether the rest is no matter of the caller's:
+// the lease was over, it has been handed over, or it is finished in the background, by finish, if
+// that is not nil.
+func (k *Keeper) endLease(l *Lease, orderly bool, finish func(ended)) (e ended, over bool) {
 	if l.until.Load() != 0 {
 		l.endContext(errReleased) // before anybody else has the lock
 	}
-	now := k.clock.Recent()
+	e.now = k.clock.Recent()
 	k.mu.Lock()
 	if l.state == released {
 		k.mu.Unlock()
-		return nil
+		return e, true
 	}
 	unwatch := l.unwatcher()
 	if orderly && l.state == held {
-		if after, done := k.handOff(l, now); done {
+		if after, done := k.handOff(l, e.now); done {
 			k.mu.Unlock()
 			after()
 			unwatch()
-			k.observeRelease(l, now, nil, true)
-			return nil
+			k.observeRelease(l, e.now, nil, true)
+			return e, true
 		}
 	}
-	was := l.state
+	e.was = l.state
 	if l.extras != nil && l.extras.freed {
-		was = released
+		e.was = released
 	}
 	l.end(released)
 	k.heartbeats.unplan(l)
 	k.deadlines.Remove(l)
-	lost, hold := l.lost(), l.ending(now)
+	e.lost, e.hold = l.lost(), l.ending(e.now)
+	if finish != nil && k.shutdown.phase == phaseRun { // Shutdown waits for what has begun before
+		k.goroutines.run(func() { finish(e) })
+		over = true
+	}
 	k.mu.Unlock()
-
 	unwatch()
-	lost, failed := k.settleAndLeave(ctx, l, was, lost, hold, now)
-	k.observeRelease(l, now, failed, false)
+	return e, over
+}
+
+// finishRelease tells the store, and the caller what came of it.
+func (k *Keeper) finishRelease(ctx context.Context, l *Lease, e ended) error {
+	lost, failed := k.settleAndLeave(ctx, l, e)
+	k.observeRelease(l, e.now, failed, false)
 	switch {
 	case lost != nil:
 		return lost
 	case failed != nil:
 		return &Error{
 			Op: "release", Name: l.name, Kind: ErrUnavailable, Err: storeError{failed},
-			Waited: k.clock.AtMost().Sub(now), Attempts: 1,
+			Waited: k.clock.AtMost().Sub(e.now), Attempts: 1,
 		}
 	default:
 		return nil
@@ -54,17 +94,17 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 // settleAndLeave is settle, and lets the next waiter come to the
 // front, also if the store or an observer panics.
 func (k *Keeper) settleAndLeave(
-	ctx context.Context, l *Lease, was state, lost *LostError, hold Hold, now instant,
-) (_ *LostError, failed error) {
+	ctx context.Context, l *Lease, e ended,
+) (lost *LostError, failed error) {
 	over := false
 	defer func() {
 		if !over {
 			k.discard(l, l.unsettled())
 		}
 	}()
-	lost, failed = k.settle(ctx, l, was, lost, hold, now)
+	lost, failed = k.settle(ctx, l, e)
 	k.mu.Lock()
-	if was == held && lost != nil {
+	if e.was == held && lost != nil {
 		l.foundLost(lost)
 	}
 	left, _ := k.leaveLocked(l)
@@ -78,23 +118,24 @@ func (k *Keeper) settleAndLeave(
 // settle does what the store needs for a lease that is over, and tells why it was lost, and what
 // failed.
 func (k *Keeper) settle(
-	ctx context.Context, l *Lease, was state, lost *LostError, hold Hold, now instant,
-) (_ *LostError, failed error) {
+	ctx context.Context, l *Lease, e ended,
+) (lost *LostError, failed error) {
+	lost = e.lost
 	unsettled := l.unsettled()
 	switch {
-	case was == held:
-		lost, failed = k.free(ctx, l, hold, now)
-		k.revisit(l, hold, unsettled, now)
-	case was == released:
+	case e.was == held:
+		lost, failed = k.free(ctx, l, e.hold, e.now)
+		k.revisit(l, e.hold, unsettled, e.now)
+	case e.was == released:
 		l.endContext(lost) // Shutdown has freed the key
 	case lost.Reason != ReasonTaken:
 		// Told already that it is over; the key may still be there,
 		// but the caller should not wait for a store that may be down.
 		l.endContext(lost)
-		k.cleaner.disown(l.orphan(hold), unsettled)
+		k.cleaner.disown(l.orphan(e.hold), unsettled)
 	default:
 		l.endContext(lost)
-		k.revisit(l, hold, unsettled, now)
+		k.revisit(l, e.hold, unsettled, e.now)
 	}
 	return lost, failed
 }
@@ -199,6 +240,15 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 // to have been, and [ErrUnavailable] if it is not known whether the
 // key was freed. A second call does nothing and returns nil.
 func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, true) }
+
+// ReleaseInBackground is Release by which the caller does not wait for the store: the request is on
+// its way when it returns, or will be at once. What becomes of it is told to the Observer only; the
+// error is a *[LostError] if the lease was known to be lost. An acquire of the name in this process
+// waits for it, [Keeper.TryAcquire] too, and so does [Keeper.Shutdown]. A process that ends without
+// Shutdown may leave the key until its TTL is over.
+func (l *Lease) ReleaseInBackground(ctx context.Context) error {
+	return l.k.releaseInBackground(ctx, l)
+}
 
 // Abort is Release after a panic, or another failure that may have left this process in disorder:
 // the lock is freed at the store in any case, rather than handed to the next in this process.
