@@ -94,11 +94,9 @@ var handFree = rueidis.NewLuaScript(`if redis.call('GET', KEYS[1]) ~= ARGV[1] th
 return redis.call('DEL', KEYS[1])`)
 
 func handCycler(_ context.Context, addr string) (cycler, error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true,
-	})
+	client, err := handClient(addr)
 	if err != nil {
-		return cycler{}, fmt.Errorf("connect to %s: %w", addr, err)
+		return cycler{}, err
 	}
 	return cycler{byHand, func(number int) func(context.Context) error {
 		key, token := "hand:"+leaseName(number), strings.Repeat("-", 22)

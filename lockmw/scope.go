@@ -16,13 +16,15 @@ import (
 type scope struct {
 	context.Context // ends with the lease, at the latest
 
-	keeper     *renewer.Keeper
-	lease      *renewer.Lease
+	keeper *renewer.Keeper
+	lease  *renewer.Lease
+
 	strict     bool
-	background bool               // nobody waits for the release
-	outer      *scope             // whose lease an inner call runs in; nil for the one that took it
-	all        []*scope           // of several locks, taken and freed together; lease is the first's
-	end        context.CancelFunc // ends Context when the scope is over; nil if the release does
+	background bool // nobody waits for the release
+
+	outer *scope             // whose lease an inner call runs in; nil for the one that took it
+	all   []*scope           // of several locks, taken and freed together; lease is the first's
+	end   context.CancelFunc // ends Context when the scope is over; nil if the release does
 
 	users   atomic.Int32 // calls that have not left: its own and those inside of it; 0: it is over
 	left    atomic.Bool  // the scope's own call has left

@@ -13,7 +13,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	return k.finishRelease(ctx, l, e)
 }
 
-// releaseInBackground is release, but its caller does not wait for the store, until Shutdown begins.
+// releaseInBackground is release, but its caller waits for no store, until Shutdown begins.
 func (k *Keeper) releaseInBackground(ctx context.Context, l *Lease) error {
 	e, over := k.endLease(l, true, func(e ended) { _ = k.finishRelease(ctx, l, e) })
 	switch {

@@ -68,6 +68,9 @@ func (in *interceptor) options(method string) []lockmw.Option {
 	if in.answers {
 		opts = append(opts, lockmw.AnswerInTime())
 	}
+	if in.background {
+		opts = append(opts, lockmw.ReleaseInBackground())
+	}
 	return opts
 }
 

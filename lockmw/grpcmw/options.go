@@ -43,19 +43,20 @@ type clientOption func(*settings)
 func (o clientOption) client(s *settings) { o(s) }
 
 type settings struct {
-	rules     []*rule
-	wait      time.Duration                // 0: refuse
-	waiters   int                          // 0: no limit
-	silence   time.Duration                // of a server's streams
-	caller    func(context.Context) string // nil: callers have no bound of their own
-	callers   *quota.Each
-	busy      codes.Code
-	retryIn   time.Duration // 0: lockmw's default
-	strict    bool
-	answers   bool // a caller elsewhere waits for the answer: a server
-	fence     bool // AcceptFence, PassFence
-	strip     bool
-	operation string // "": the method
+	rules      []*rule
+	wait       time.Duration                // 0: refuse
+	waiters    int                          // 0: no limit
+	silence    time.Duration                // of a server's streams
+	caller     func(context.Context) string // nil: callers have no bound of their own
+	callers    *quota.Each
+	busy       codes.Code
+	retryIn    time.Duration // 0: lockmw's default
+	strict     bool
+	background bool // nobody waits for the release
+	answers    bool // a caller elsewhere waits for the answer: a server
+	fence      bool // AcceptFence, PassFence
+	strip      bool
+	operation  string // "": the method
 }
 
 func newSettings() settings { return settings{wait: lockmw.DefaultWait, busy: codes.Aborted} }
@@ -79,6 +80,11 @@ func Wait(d time.Duration) Option {
 	}
 	return option(func(s *settings) { s.wait = d })
 }
+
+// ReleaseInBackground has the caller not wait for the release of the lock, which is one round trip
+// to the store: see [lockmw.ReleaseInBackground]. A loss that the release alone finds is told to
+// the keeper's Observer only. Default: the lock is released before the call's status is sent.
+func ReleaseInBackground() Option { return option(func(s *settings) { s.background = true }) }
 
 // Refuse does not wait: a call whose lock another caller has is refused at once.
 func Refuse() Option { return option(func(s *settings) { s.wait = 0 }) }

@@ -61,6 +61,13 @@ func Operation(name string) CommonOption {
 	return commonOption(func(s *settings) { s.operation = name })
 }
 
+// ReleaseInBackground has the client not wait for the release of the lock, which is one round trip
+// to the store: see [lockmw.ReleaseInBackground]. A loss that the release alone finds is told to
+// the keeper's Observer only. Default: the lock is released before the response ends.
+func ReleaseInBackground() CommonOption {
+	return commonOption(func(s *settings) { s.background = true })
+}
+
 // Refuse does not wait: when another caller has the lock, the answer is status, which
 // is 409 Conflict, 423 Locked or 429 Too Many Requests. It panics with any other.
 func Refuse(status int) Option {

@@ -29,6 +29,8 @@ type settings struct {
 	failOpen  int           // how many may run without their lock; 0: none
 	abortLost bool
 	sendFence bool
+	// nobody waits for the release
+	background bool
 
 	// The request's body.
 	maxBody     int64 // 0, for Exclusive: no bound
@@ -56,9 +58,13 @@ func (s *settings) wait(d time.Duration) {
 
 // lock returns the options for lockmw.
 func (s *settings) lock(route string) []lockmw.Option {
-	return []lockmw.Option{
+	opts := []lockmw.Option{
 		s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(s.operationOr(route)),
 	}
+	if s.background {
+		opts = append(opts, lockmw.ReleaseInBackground())
+	}
+	return opts
 }
 
 // operationOr returns the name of the work, by default the route.

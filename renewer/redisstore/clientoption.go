@@ -17,12 +17,12 @@ import (
 // What it fills in, and why:
 //
 //   - DisableAutoPipelining, unless AlwaysPipelining is set: the requests of a lone caller have a
-//     connection of their own, for half of the time that they take on the one that others share. Your
-//     own commands by such a client have a connection each too. If you send many, use another client,
+//     connection of their own, which takes less time than the one that others share. Your own
+//     commands by such a client have a connection each too: if you send many, use another client,
 //     or set AlwaysPipelining.
 //   - BlockingPoolCleanup a minute: those connections are closed when they are idle.
-//   - DialCtxFn, around yours if you have one: a call returns at once when its context ends, also
-//     while a connection is being made, for which the client would have it wait until Dialer.Timeout.
+//   - DialCtxFn, around yours if you have one: a call returns at once when its context ends,
+//     also while a connection is being made, for which it would else wait until Dialer.Timeout.
 //   - PipelineMultiplex -1: one connection, so that the server sees
 //     the requests of a lock in the order they were made.
 //   - DisableCache: there is no client-side caching to pay for.

@@ -188,25 +188,32 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	return n, c.explain(err)
 }
 
-// SetDeadline is how rueidis begins a direct request. One on a connection that may have ended, which
-// nobody has noticed since nobody reads it meanwhile, is not sent.
+// SetDeadline is how rueidis begins a direct request, which is not sent by a connection that is
+// stale.
 func (c *countedConn) SetDeadline(t time.Time) error {
 	found, wanted := directCalls.serve(c, t)
-	if !wanted {
-		if found {
-			t = longAgo
-		}
+	switch {
+	case !found:
 		return c.Conn.SetDeadline(t)
-	}
-	now := time.Now()
-	pause := now.Sub(c.used)
-	if c.made.Load() && !c.used.IsZero() && pause > freshFor && (pause > c.idle || peerGone(c.Conn)) {
+	case !wanted:
+		return c.Conn.SetDeadline(longAgo)
+	case c.made.Load() && c.stale():
 		err := errStale
 		c.spoilt.Store(&err)
 		return c.Close()
 	}
-	c.used = now
+	c.used = time.Now()
 	return c.Conn.SetDeadline(t)
+}
+
+// stale reports whether a connection may have ended since the last direct request on it, which has
+// not been noticed since no goroutine reads it meanwhile.
+func (c *countedConn) stale() bool {
+	if c.used.IsZero() {
+		return false
+	}
+	idle := time.Since(c.used)
+	return idle > c.idle || idle > freshFor && peerGone(c.Conn)
 }
 
 func (c *countedConn) explain(err error) error {

@@ -16,14 +16,14 @@ import (
 // that travel together and for heartbeats, it would pass through two more goroutines. Both
 // connections are the client's: it alone says which server is the primary.
 //
-// rueidis does not hear that the context of a direct request is cancelled. So the connection is told
-// whom it serves, and is cut when that caller leaves. It is told by the deadline, which rueidis sets
-// on a connection before it writes, and which is like no other request's.
+// rueidis does not hear that the context of a direct request is cancelled. So the connection is
+// told whom it serves, and is cut when that caller leaves. It is told by the deadline, which
+// rueidis sets on a connection before it writes, and which is like no other request's.
 //
 // Requests on two connections may reach the server in another order than they were sent. It matters
-// for none: a caller asks for the next when the one before was answered; what a heartbeat renews, it
-// renews for the owner only; and behind an acquire that was not answered the engine cleans up twice,
-// the second time when that can't take effect any longer.
+// for none: a caller asks for the next when the one before was answered; a heartbeat renews for the
+// owner only; and behind an acquire that was not answered the engine cleans up twice, the second
+// time when that can't take effect any longer.
 
 // warmUp is how many requests in a row must have met no other, without a pause of the time that one
 // may take, for the next to go directly. So no caller who comes now and then waits for a dial, and
