@@ -23,7 +23,7 @@ const (
 func runNode(ctx context.Context, n *demo.Node, r role) error {
 	node, err := cronmw.New(ctx, n.Keeper, cronmw.Config{
 		OnTick: func(_ context.Context, t cronmw.Tick) {
-			n.Tell(t.Outcome.String(), t.Due.UnixMilli(), "")
+			n.Tell(string(t.Outcome), t.Due.UnixMilli(), "")
 		},
 	})
 	if err != nil {

@@ -87,7 +87,7 @@ func (r role) run(out *json.Encoder) error {
 	reports := make(chan report, 100)
 	node, err := cronmw.New(context.Background(), keeper,
 		cronmw.Config{OnTick: func(_ context.Context, t cronmw.Tick) {
-			tell := report{What: t.Outcome.String(), Tick: t.Due.UnixMilli(), Missed: t.Missed}
+			tell := report{What: string(t.Outcome), Tick: t.Due.UnixMilli(), Missed: t.Missed}
 			if t.Err != nil {
 				tell.Err = t.Err.Error()
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
 	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -59,9 +58,8 @@ func History(ctx context.Context, k *renewer.Keeper, job string) (Last, error) {
 	if k == nil {
 		return Last{}, fmt.Errorf("%w: History needs a keeper: renewer.New", renewer.ErrConfig)
 	}
-	book := &ticks.Book{Keeper: k, Key: lockmw.Key(schedulers.OfJob, job)}
-	rec, err := book.Look(ctx, time.Time{})
-	if err != nil {
+	rec, err := ticks.NewBook(k, schedulers.OfJob, job).Look(ctx, time.Time{})
+	if err != nil || rec.Version == 0 {
 		return Last{}, err
 	}
 	return Last{

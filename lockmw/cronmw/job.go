@@ -5,36 +5,24 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
-	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // Job is work that runs once a tick, on one node of many. Its methods may be called concurrently.
 type Job struct {
-	settings
-
 	node     *Node
-	name     string
+	book     *ticks.Book
 	schedule Schedule
 	fn       func(context.Context) error
-	book     *ticks.Book
 
+	ifMissed  bool
 	corrected bool // its scheduler goes by the store's clock, as far as that is known
 }
 
-// check refuses what can never work, and opens the job's book.
-func (j *Job) check() error {
-	j.book = &ticks.Book{
-		Keeper: j.node.keeper, Key: lockmw.Key(schedulers.OfJob, j.name),
-		Options: []lockmw.Option{lockmw.Operation(j.name)},
-		Wait:    j.wait, Attempts: j.attempts, Clock: j.node.clock,
-	}
-	if err := renewer.CheckName(j.book.Key); err != nil {
-		return err
-	}
+// open refuses what can never work, and opens the job's book.
+func (j *Job) open() error {
 	if j.schedule == nil || j.fn == nil {
 		return fmt.Errorf("%w: it needs a schedule and a function", renewer.ErrConfig)
 	}
@@ -42,12 +30,11 @@ func (j *Job) check() error {
 	if err != nil {
 		return err
 	}
-	j.book.Grace, err = ticks.NewGrace(j.grace, shortest)
-	return err
+	return j.node.books.Open(j.book, shortest)
 }
 
 // Name is the job's name.
-func (j *Job) Name() string { return j.name }
+func (j *Job) Name() string { return j.book.Name }
 
 // Grace is how long after it is due a tick may still be begun.
 func (j *Job) Grace() time.Duration { return j.book.Grace }
@@ -68,7 +55,7 @@ func (j *Job) Fire(ctx context.Context) (t Tick) {
 	call, begun := j.nextCall(), time.Now()
 	for since := (time.Time{}); ; {
 		due := j.due(since, call)
-		if due.IsZero() && t.Outcome != 0 {
+		if due.IsZero() && t.Outcome != "" {
 			return t
 		}
 		rec, err := j.book.Look(ctx, due.Add(j.book.Grace))
@@ -84,7 +71,7 @@ func (j *Job) Fire(ctx context.Context) (t Tick) {
 				return j.tell(ctx, begun, Tick{Due: due, Outcome: OutcomeNotRun, Err: err})
 			}
 		default:
-			t = j.tell(ctx, begun, j.take(ctx, rec, due, j.book.Grace))
+			t = j.tell(ctx, begun, j.take(ctx, rec, due, due.Add(max(j.book.Grace, j.book.Wait))))
 			// What came due meanwhile has had calls of its own.
 			since, begun = later(due, j.book.Now()), time.Now()
 		}
@@ -100,7 +87,7 @@ func (j *Job) nextCall() time.Time {
 	if j.corrected {
 		ahead = j.book.Ahead()
 	}
-	next := j.schedule.Next(j.book.Local().Add(ahead + min(early, j.book.Grace)))
+	next := j.schedule.Next(j.book.Clock().Add(ahead + min(early, j.book.Grace)))
 	if next.IsZero() {
 		return next
 	}
@@ -128,42 +115,30 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// take takes the tick and runs it, if it can be begun within a time.
-func (j *Job) take(
-	ctx context.Context, rec ticks.Record, due time.Time, within time.Duration,
-) Tick {
+// take takes the tick and runs it, if it can be begun until an instant.
+func (j *Job) take(ctx context.Context, rec ticks.Record, due, until time.Time) Tick {
 	run, err := j.book.Take(ctx, rec, ticks.Tick{
-		Due: due, Next: j.schedule.Next(due), Until: due.Add(max(within, j.wait)),
+		Due: due, Next: j.schedule.Next(due), Until: until,
 	})
 	if err != nil {
 		return refused(due, err)
 	}
 	t := Tick{
 		Due: due, Outcome: OutcomeRan, Attempt: run.Record.Attempt,
-		Missed: j.missed(run.Before, due),
+		Missed: ticks.Count(j.schedule, run.Before.Free(), due),
 	}
 	op := context.WithValue(run.Context, runKey{}, Run{
-		Job: j.name, Due: due, Attempt: t.Attempt, Missed: t.Missed,
+		Job: j.book.Name, Due: due, Attempt: t.Attempt, Missed: t.Missed,
 	})
 	t.Err = unwind.Then(func() error { return j.fn(op) }, run.End)
 	return t
 }
 
-// missed counts the ticks before an instant that no node has taken.
-func (j *Job) missed(rec ticks.Record, before time.Time) int {
-	if free := rec.Free(); !free.IsZero() {
-		return ticks.Count(j.schedule, free, before)
-	}
-	return 0
-}
-
 // nothingDue is the tick of a call that comes too late, or that no tick was due for.
 func (j *Job) nothingDue(rec ticks.Record) Tick {
-	now := j.book.Now()
-	if missed := j.missed(rec, now); missed > 0 {
+	if due := ticks.Last(j.schedule, rec.Free(), j.book.Now()); !due.IsZero() {
 		return Tick{
-			Due: ticks.Last(j.schedule, rec.Free(), now), Outcome: OutcomeMissed,
-			Missed: missed - 1,
+			Due: due, Outcome: OutcomeMissed, Missed: ticks.Count(j.schedule, rec.Free(), due),
 		}
 	}
 	return Tick{Due: rec.Due, Outcome: OutcomeSkipped, Holder: rec.Holder()}
@@ -171,8 +146,8 @@ func (j *Job) nothingDue(rec ticks.Record) Tick {
 
 // tell tells OnTick.
 func (j *Job) tell(ctx context.Context, begun time.Time, t Tick) Tick {
-	t.Job, t.Took = j.name, time.Since(begun)
-	j.node.cfg.OnTick(ctx, t)
+	t.Job, t.Took = j.book.Name, time.Since(begun)
+	j.node.onTick(ctx, t)
 	return t
 }
 

@@ -3,6 +3,7 @@ package cronmw_test
 import (
 	"context"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -59,6 +60,13 @@ func (l *log) missed() (all []int) {
 		}
 	}
 	return all
+}
+
+// all are all of them.
+func (l *log) all() []cronmw.Tick {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.ticks)
 }
 
 // last is the one told last.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -31,38 +31,25 @@ type Config struct {
 // Node has the jobs of one process. Its methods may be called concurrently.
 type Node struct {
 	ctx    context.Context
-	keeper *renewer.Keeper
-	cfg    Config
-	clock  func() time.Time // nil: time.Now
-
-	mu    sync.Mutex
-	names map[string]bool
+	books  *ticks.Books
+	onTick func(context.Context, Tick)
+	clock  func() time.Time
 }
 
 // New returns a node that runs its jobs under locks of k. Their contexts
 // derive from ctx: when it ends, they are cancelled, and no further ones
 // begin. The error is [renewer.ErrConfig], and names each faulty field.
 func New(ctx context.Context, k *renewer.Keeper, cfg Config) (*Node, error) {
-	var faults []error
-	if k == nil {
-		faults = append(faults,
-			fmt.Errorf("%w: New needs a keeper: renewer.New", renewer.ErrConfig))
-	} else if err := k.CheckRecords(); err != nil {
-		faults = append(faults, err)
-	}
+	books, err := ticks.NewBooks(k, schedulers.OfJob, cfg.Grace)
 	if cfg.OnTick == nil {
-		faults = append(faults,
-			fmt.Errorf("%w: Config.OnTick is nil, so that no code would hear of a failed run: "+
-				"take cronmw.LogTicks(logger), "+
-				"or a function of your own", renewer.ErrConfig))
+		err = errors.Join(err, fmt.Errorf("%w: Config.OnTick is nil, so that no code would hear "+
+			"of a failed run: take cronmw.LogTicks(logger), or a function of your own",
+			renewer.ErrConfig))
 	}
-	if _, err := ticks.NewGrace(cfg.Grace, 0); err != nil {
-		faults = append(faults, err)
+	if err != nil {
+		return nil, err
 	}
-	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
-	}
-	return &Node{ctx: ctx, keeper: k, cfg: cfg, names: make(map[string]bool)}, nil
+	return &Node{ctx: ctx, books: books, onTick: cfg.OnTick, clock: time.Now}, nil
 }
 
 // Schedule says when work is due: Next is the first tick later than t, or the
@@ -79,32 +66,19 @@ type Schedule interface{ Next(t time.Time) time.Time }
 func (n *Node) Job(
 	name string, s Schedule, fn func(context.Context) error, opts ...Option,
 ) (*Job, error) {
-	j := &Job{
-		node: n, name: name, schedule: s, fn: fn, settings: settings{grace: n.cfg.Grace},
-	}
+	j := &Job{node: n, book: n.books.New(name), schedule: s, fn: fn}
+	j.book.Clock = n.clock
 	for _, opt := range opts {
-		opt(&j.settings)
+		opt(j)
 	}
-	if err := j.check(); err != nil {
+	if err := j.open(); err != nil {
 		return nil, fmt.Errorf("job %q: %w", name, err)
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.names[name] {
-		return nil, fmt.Errorf("%w: this node has a job %q already, and the two would take each "+
-			"other's ticks: give each a name of its own, "+
-			"or Forget the first", renewer.ErrConfig, name)
-	}
-	n.names[name] = true
-	if j.ifMissed || j.attempts > 1 {
+	if j.ifMissed || j.book.Attempts > 1 {
 		go j.catchUp(n.ctx)
 	}
 	return j, nil
 }
 
 // Forget makes a name free for another job. The scheduler must run the old one no more.
-func (n *Node) Forget(name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.names, name)
-}
+func (n *Node) Forget(name string) { n.books.Forget(name) }

@@ -124,7 +124,7 @@ func TestNamesAreOnceANode(t *testing.T) {
 		require.NoError(t, add("job:run"), "the key of a run that is waited for is another")
 		err := add("job")
 		require.ErrorIs(t, err, renewer.ErrConfig)
-		require.ErrorContains(t, err, `this node has a job "job" already`)
+		require.ErrorContains(t, err, `job "job": lockbeat: invalid configuration: this process has a job of this name already`)
 		b.job("b", cronmw.Every(minute), nothing)
 		n.Forget("job")
 		require.NoError(t, add("job"))

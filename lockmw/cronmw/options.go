@@ -3,34 +3,27 @@ package cronmw
 import "time"
 
 // Option says what to do for one job. All nodes must give a job the same ones.
-type Option func(*settings)
-
-type settings struct {
-	grace    time.Duration // 0: the default
-	wait     time.Duration // 0: skip
-	ifMissed bool
-	attempts int
-}
+type Option func(*Job)
 
 // Grace is how long after it is due a tick of the job may still be begun: by a node that is late,
 // or when the store is back. Default [Config].Grace.
-func Grace(d time.Duration) Option { return func(s *settings) { s.grace = d } }
+func Grace(d time.Duration) Option { return func(j *Job) { j.book.Grace = d } }
 
 // Wait has a tick that comes while an earlier one is still being run wait for that,
 // for at most d, and then run late, on one node. Of several such ticks the first
 // that gets its turn runs; those before it are skipped. Default 0, or less: such a tick is skipped.
-func Wait(d time.Duration) Option { return func(s *settings) { s.wait = max(d, 0) } }
+func Wait(d time.Duration) Option { return func(j *Job) { j.book.Wait = max(d, 0) } }
 
 // RunIfMissed has the last tick that no node has taken run when the job begins on a
 // node, once, however late: for the night in which all nodes were down. Earlier ones
 // are not run. A tick counts as missed if it was due while the job was known: since
 // its first tick, or since a node had it with this option. The run is in a goroutine
 // of its own, on the context given to [New], and a panic there ends the process.
-func RunIfMissed() Option { return func(s *settings) { s.ifMissed = true } }
+func RunIfMissed() Option { return func(j *Job) { j.ifMissed = true } }
 
 // TakeOver has a tick whose node dies in the middle run again on another node, once the dead node's
 // lock has lapsed, until it has been begun n times in all. [Current] has the number. Give it only
 // to work that can be done twice. A run that returns has ended, with an error too, and is not run
 // again. Nodes stand by for that: [Job.Fire] returns when the tick has been run, on whatever node.
 // Default 1, or less: the rest of such a tick is not run.
-func TakeOver(n int) Option { return func(s *settings) { s.attempts = n } }
+func TakeOver(n int) Option { return func(j *Job) { j.book.Attempts = n } }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/robfig/cron/v3"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -66,6 +67,31 @@ func TestOverlapIsSkipped(t *testing.T) {
 		stop()
 		assert.Equal(t, []time.Duration{minute, 4 * minute, 7 * minute, 10 * minute}, runs.all())
 		assert.Equal(t, 30-4, b.log.count(cronmw.OutcomeSkipped))
+	})
+}
+
+// It is skipped at once, also where the schedule's zone is half an hour from full hours.
+func TestOverlapIsSkippedAtOnceInAnyZone(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bed) {
+		india, err := time.LoadLocation("Asia/Kolkata")
+		require.NoError(t, err)
+		s, err := cron.ParseStandard("30 * * * *")
+		require.NoError(t, err)
+		stop := b.nodes(2, inLocation{s, india}, func(context.Context) error {
+			elapse(90 * minute)
+			return nil
+		})
+		elapse(2*time.Hour + time.Second)
+		skipped := 0
+		for _, tick := range b.log.all() {
+			if tick.Outcome == cronmw.OutcomeSkipped {
+				skipped++
+				assert.Less(t, tick.Took, time.Second)
+			}
+		}
+		assert.Equal(t, 3, skipped)
+		stop()
 	})
 }
 

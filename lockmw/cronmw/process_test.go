@@ -139,11 +139,11 @@ func TestTheRunningProcessIsKilled(t *testing.T) {
 	victim := await(t, all, func(r told) bool { return r.What == hangs })
 	require.NoError(t, from[victim.node].cmd.Process.Kill())
 	begun := time.UnixMilli(victim.Tick)
-	next := await(t, all, func(r told) bool { return r.What == cronmw.OutcomeRan.String() })
+	next := await(t, all, func(r told) bool { return r.What == string(cronmw.OutcomeRan) })
 	assert.NotEqual(t, victim.node, next.node)
 	assert.Equal(t, every, time.UnixMilli(next.Tick).Sub(begun), "of all ticks, the next one")
 	await(t, all, func(r told) bool {
-		return r.What == cronmw.OutcomeRan.String() && r.Tick > next.Tick
+		return r.What == string(cronmw.OutcomeRan) && r.Tick > next.Tick
 	})
 	assert.Equal(t, 1, runsOf(t, log, begun))
 	assert.Equal(t, 1, runsOf(t, log, time.UnixMilli(next.Tick)))

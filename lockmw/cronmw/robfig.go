@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -38,10 +37,16 @@ func (n *Node) AddFunc(
 func (n *Node) Schedule(
 	c *cron.Cron, s cron.Schedule, name string, fn func(context.Context) error, opts ...Option,
 ) (cron.EntryID, error) {
+	if c == nil {
+		return 0, errNoCron
+	}
 	if from, ok := s.(cron.ConstantDelaySchedule); ok {
 		s = Every(from.Delay)
 	}
-	j, err := n.jobFor(c, s, name, fn, opts)
+	if s != nil {
+		s = inZone{s, c.Location()}
+	}
+	j, err := n.Job(name, s, fn, opts...)
 	if err != nil {
 		return 0, err
 	}
@@ -49,48 +54,7 @@ func (n *Node) Schedule(
 	return c.Schedule(&byStore{Job: j}, j), nil
 }
 
-// Wrapper returns a wrapper for one job that is there already, which c is to run on the schedule
-// s: c.Schedule(s, cron.NewChain(wrapper).Then(job)). Prefer [Node.AddFunc]: a cron.Job has no
-// context, by which to hear that its lock is lost. cron.Every is refused: use [Every].
-//
-// The wrapper panics if it is used for a second job: the two would take each other's ticks.
-func (n *Node) Wrapper(
-	c *cron.Cron, s cron.Schedule, name string, opts ...Option,
-) (cron.JobWrapper, error) {
-	var inner cron.Job
-	j, err := n.jobFor(c, s, name, func(context.Context) error {
-		inner.Run()
-		return nil
-	}, opts)
-	if err != nil {
-		return nil, err
-	}
-	var used atomic.Bool
-	return func(job cron.Job) cron.Job {
-		if used.Swap(true) {
-			panic(fmt.Sprintf("lockbeat: the wrapper of job %q is used for a second one: make "+
-				"another, with a name of its own", name))
-		}
-		inner = job
-		return j
-	}, nil
-}
-
 var errNoCron = fmt.Errorf("%w: there is no cron: make one by cron.New", renewer.ErrConfig)
-
-// jobFor is Job with the schedule as c asks it.
-func (n *Node) jobFor(
-	c *cron.Cron, s cron.Schedule, name string, fn func(context.Context) error, opts []Option,
-) (*Job, error) {
-	switch {
-	case c == nil:
-		return nil, errNoCron
-	case s == nil:
-		return n.Job(name, nil, fn, opts...)
-	default:
-		return n.Job(name, inZone{s, c.Location()}, fn, opts...)
-	}
-}
 
 // inZone asks a schedule by times of a zone: what has none of its own
 // is read in that of the time given.

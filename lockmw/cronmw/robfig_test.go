@@ -115,23 +115,18 @@ func TestRobfigSchedule(t *testing.T) {
 	})
 }
 
-func TestRobfigWrapper(t *testing.T) {
+// A job that is there already, for a cron that is there already.
+func TestRobfigJobThatIsThere(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bed) {
-		schedule, err := cron.ParseStandard("*/10 * * * *")
-		require.NoError(t, err)
 		runs := new(runs)
-		job := cron.FuncJob(func() { runs.add() })
+		var job cron.Job = cron.FuncJob(func() { runs.add() })
 		for i := range 3 {
 			c := quiet()
-			wrapper, err := b.node(fmt.Sprint(i)).Wrapper(c, schedule, "job")
+			_, err := b.node(fmt.Sprint(i)).AddFunc(c, "*/10 * * * *", "job",
+				func(context.Context) error { job.Run(); return nil })
 			require.NoError(t, err)
-			c.Schedule(schedule, cron.NewChain(wrapper).Then(job))
 			running(t, c)
-			require.PanicsWithValue(t,
-				`lockbeat: the wrapper of job "job" is used for a second one: make another, with `+
-					`a name of its own`,
-				func() { wrapper(job) })
 		}
 		elapse(time.Hour + time.Second)
 		assert.Len(t, runs.all(), 6)
@@ -152,14 +147,10 @@ func TestRobfigRefusals(t *testing.T) {
 		require.ErrorContains(t, err, "the schedule has no tick")
 		_, err = n.Schedule(c, nil, "job", nothing)
 		require.ErrorContains(t, err, "it needs a schedule")
-		_, err = n.Wrapper(c, cron.Every(minute), "job")
-		require.ErrorContains(t, err, "such as cronmw.Every(1m0s)")
 		assert.Empty(t, c.Entries())
 		_, err = n.AddFunc(nil, "* * * * *", "job", nothing)
 		require.ErrorContains(t, err, "make one by cron.New")
 		_, err = n.Schedule(nil, cronmw.Every(minute), "job", nothing)
-		require.ErrorContains(t, err, "make one by cron.New")
-		_, err = n.Wrapper(nil, cronmw.Every(minute), "job")
 		require.ErrorContains(t, err, "make one by cron.New")
 	})
 }

@@ -35,38 +35,22 @@ type Tick struct {
 }
 
 // Outcome is what has become of a tick on a node.
-type Outcome uint8
+type Outcome string
 
 const (
 	// OutcomeRan means that it was run here.
-	OutcomeRan Outcome = iota + 1
+	OutcomeRan Outcome = "ran"
 	// OutcomeSkipped means that it is another node's, that an earlier tick is still being run, or
 	// that the scheduler has called when no tick was due.
-	OutcomeSkipped
+	OutcomeSkipped Outcome = "skipped"
 	// OutcomeMissed means that it had been due for longer than its grace when this node called,
 	// and that no node has taken it.
-	OutcomeMissed
+	OutcomeMissed Outcome = "missed"
 	// OutcomeNotRun means that the lock could not be had for another reason:
 	// [renewer.ErrUnavailable] if the store could not be asked, [renewer.ErrShutdown],
 	// or the error of the context. No other node may have had more luck.
-	OutcomeNotRun
+	OutcomeNotRun Outcome = "not run"
 )
-
-// String returns the outcome in lower case.
-func (o Outcome) String() string {
-	switch o {
-	case OutcomeRan:
-		return "ran"
-	case OutcomeSkipped:
-		return "skipped"
-	case OutcomeMissed:
-		return "missed"
-	case OutcomeNotRun:
-		return "not run"
-	default:
-		return "unknown"
-	}
-}
 
 // refused is the tick of an error of the lock.
 func refused(due time.Time, err error) Tick {
@@ -91,7 +75,7 @@ func LogTicks(l *slog.Logger) func(context.Context, Tick) {
 	}
 	return func(ctx context.Context, t Tick) {
 		attrs := []slog.Attr{
-			slog.String("job", t.Job), slog.String("outcome", t.Outcome.String()),
+			slog.String("job", t.Job), slog.String("outcome", string(t.Outcome)),
 			slog.Duration("took", t.Took),
 		}
 		if !t.Due.IsZero() {

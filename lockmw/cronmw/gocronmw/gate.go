@@ -2,13 +2,17 @@ package gocronmw
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
+)
+
+var (
+	_ gocron.Locker = (*gate)(nil)
+	_ gocron.Lock   = held(nil)
 )
 
 // gate is the locker of one job.
@@ -30,9 +34,8 @@ func (g *gate) Lock(ctx context.Context, _ string) (gocron.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	if due.Sub(g.book.Local()) > g.book.Grace { // a call of RunNow, which is no tick
-		_, exit, err := lockmw.Enter(ctx, g.book.Keeper, g.book.Key,
-			append(slices.Clip(g.book.Options), lockmw.Refuse())...)
+	if due.Sub(g.book.Clock()) > g.book.Grace { // a call of RunNow, which is no tick
+		_, exit, err := g.book.Lock(ctx, lockmw.Refuse())
 		return held(exit), err
 	}
 	rec, err := g.book.Look(ctx, due.Add(g.book.Grace))
@@ -51,3 +54,9 @@ func (g *gate) Lock(ctx context.Context, _ string) (gocron.Lock, error) {
 	}
 	return held(run.End), nil
 }
+
+// held is a lock being held.
+type held func(error) error
+
+// Unlock lets go of the lock. The error is [renewer.ErrLost] if it was lost while the job ran.
+func (h held) Unlock(context.Context) error { return h(nil) }

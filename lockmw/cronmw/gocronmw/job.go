@@ -7,10 +7,7 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 
-	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
-	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
-	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // ErrLate is what gocron.AfterLockError is told when a job is not run
@@ -20,11 +17,12 @@ var ErrLate = ticks.ErrLate
 // NewJob is s.NewJob with l as the job's locker, for a job whose name is its own:
 // gocron.WithName. The job is refused, with [renewer.ErrConfig], if the locker has
 // one of this name already, if its ticks come closer together than Config.Grace is
-// long, or if each node would draw its own (gocron.DurationRandomJob).
+// long, or if each node would draw its own (gocron.DurationRandomJob). A name that is too
+// long is [renewer.ErrName].
 //
 // gocron.AfterLockError is told why a tick is not run here: [renewer.ErrHeld] if it is another
 // node's, or an earlier one is still being run; [ErrLate]; or why that is not known:
-// [renewer.ErrUnavailable], [renewer.ErrName], [renewer.ErrShutdown], or the context's own error.
+// [renewer.ErrUnavailable], [renewer.ErrShutdown], or the context's own error.
 //
 // The ticks of a gocron.DurationJob count from each node's start. Taken are the multiples of its
 // duration by the store's clock, as with cronmw.Every, each by the first node that calls after it.
@@ -47,38 +45,18 @@ func (l *Locker) NewJob(
 	return job, nil
 }
 
-// Forget makes a name free for another job. The old one must have been removed from its scheduler.
-func (l *Locker) Forget(job string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.names, job)
-}
-
-// admit enters a job, and opens its book.
+// admit opens the book of a job.
 func (l *Locker) admit(g *gate, job gocron.Job) error {
 	shortest, err := shortest(job.Schedule())
 	if err != nil {
 		return err
 	}
-	grace, err := ticks.NewGrace(l.grace, shortest)
-	if err != nil {
+	g.job, g.book = job, l.books.New(job.Name())
+	if err := l.books.Open(g.book, shortest); err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.names[job.Name()] {
-		return fmt.Errorf("%w: the locker has a job of this name already, and the "+
-			"two would take each other's ticks: give each a name of its own by gocron.WithName, "+
-			"or Forget the first", renewer.ErrConfig)
-	}
-	l.names[job.Name()] = true
-	g.job = job
 	if d, ok := job.Schedule().(gocron.DurationJobSchedule); ok {
-		g.every, grace = d.Duration, d.Duration
-	}
-	g.book = &ticks.Book{
-		Keeper: l.keeper, Key: lockmw.Key(schedulers.OfLocker, job.Name()), Grace: grace,
-		Options: []lockmw.Option{lockmw.Operation(job.Name()), lockmw.Strict()},
+		g.every, g.book.Grace = d.Duration, d.Duration
 	}
 	return nil
 }

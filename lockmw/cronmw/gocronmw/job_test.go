@@ -129,7 +129,7 @@ func TestNamesAreOnceALocker(t *testing.T) {
 		require.NoError(t, add("another"))
 		err := add("job")
 		require.ErrorIs(t, err, renewer.ErrConfig)
-		require.ErrorContains(t, err, "the locker has a job of this name already")
+		require.ErrorContains(t, err, "this process has a job of this name already")
 		synctest.Wait()
 		assert.Len(t, s.Jobs(), 2)
 		s.RemoveByTags("none")
@@ -147,7 +147,7 @@ func TestGocronsOwnRefusals(t *testing.T) {
 	})
 	_, err := gocronmw.NewLocker(nil, gocronmw.Config{})
 	require.ErrorIs(t, err, renewer.ErrConfig)
-	require.ErrorContains(t, err, "NewLocker needs a keeper")
+	require.ErrorContains(t, err, "it needs a keeper: renewer.New")
 	inBubble(t, func(t *testing.T, b *bed) {
 		_, err := gocronmw.NewLocker(b.keeper("a"), gocronmw.Config{Grace: -time.Second})
 		require.ErrorIs(t, err, renewer.ErrConfig)

@@ -1,24 +1,15 @@
 package gocronmw
 
 import (
-	"context"
-	"fmt"
-	"sync"
 	"time"
 
-	"github.com/go-co-op/gocron/v2"
-
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // MaxGrace is the longest grace that a job has by default: see [Config].
 const MaxGrace = ticks.MaxGrace
-
-var (
-	_ gocron.Locker = (*gate)(nil)
-	_ gocron.Lock   = held(nil)
-)
 
 // Config says how a [Locker] locks. Its zero value means the defaults.
 type Config struct {
@@ -29,30 +20,16 @@ type Config struct {
 }
 
 // Locker has each tick of a job run on one node. Its methods may be called concurrently.
-type Locker struct {
-	keeper *renewer.Keeper
-	grace  time.Duration
-
-	mu    sync.Mutex
-	names map[string]bool
-}
+type Locker struct{ books *ticks.Books }
 
 // NewLocker returns a locker that takes locks of k. The error is [renewer.ErrConfig].
 func NewLocker(k *renewer.Keeper, cfg Config) (*Locker, error) {
-	if k == nil {
-		return nil, fmt.Errorf("%w: NewLocker needs a keeper: renewer.New", renewer.ErrConfig)
-	}
-	if err := k.CheckRecords(); err != nil {
+	books, err := ticks.NewBooks(k, schedulers.OfLocker, cfg.Grace)
+	if err != nil {
 		return nil, err
 	}
-	if _, err := ticks.NewGrace(cfg.Grace, 0); err != nil {
-		return nil, err
-	}
-	return &Locker{keeper: k, grace: cfg.Grace, names: make(map[string]bool)}, nil
+	return &Locker{books}, nil
 }
 
-// held is a lock being held.
-type held func(error) error
-
-// Unlock lets go of the lock. The error is [renewer.ErrLost] if it was lost while the job ran.
-func (h held) Unlock(context.Context) error { return h(nil) }
+// Forget makes a name free for another job. The old one must have been removed from its scheduler.
+func (l *Locker) Forget(job string) { l.books.Forget(job) }

@@ -1,6 +1,7 @@
 package ticks
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -11,23 +12,23 @@ import (
 const MaxGrace = 15 * time.Minute
 
 // NewGrace is how long after it is due a tick may still be begun: what the user wants, or if that
-// is 0 half of the shortest time between two ticks (0 if that is unknown), at most [MaxGrace].
+// is 0 half of the shortest time between two ticks, at most [MaxGrace]. shortest is 0 if that time
+// is not known.
 func NewGrace(want, shortest time.Duration) (time.Duration, error) {
-	grace := want.Truncate(time.Millisecond)
+	usual := MaxGrace
+	if shortest > 0 {
+		usual = min(shortest/2, MaxGrace)
+	}
+	grace := cmp.Or(want, usual).Truncate(time.Millisecond)
 	switch {
 	case want < 0:
 		return 0, fmt.Errorf("%w: Grace is %v: it can't be negative; leave it 0 for the default "+
 			"(half of the interval, at most %v)", renewer.ErrConfig, want, MaxGrace)
-	case want == 0 && shortest == 0:
-		return MaxGrace, nil
-	case want == 0:
-		grace = min(shortest/2, MaxGrace).Truncate(time.Millisecond)
 	case shortest > 0 && want > shortest:
 		return 0, fmt.Errorf("%w: Grace is %v, but the schedule has ticks %v apart, so that a "+
 			"tick would be begun after the next one: take at most that, or 0 for the default (%v)",
-			renewer.ErrConfig, want, shortest, min(shortest/2, MaxGrace))
-	}
-	if _, err := renewer.Millis(grace); err != nil {
+			renewer.ErrConfig, want, shortest, usual)
+	case grace == 0:
 		return 0, fmt.Errorf("%w: Grace comes to %v: it must be at least 1ms, and is by default "+
 			"half of the time between two ticks", renewer.ErrConfig, grace)
 	}

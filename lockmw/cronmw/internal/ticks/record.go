@@ -3,16 +3,18 @@ package ticks
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // Record is what a store keeps of a job: its latest tick that was taken. Times are the store's.
 type Record struct {
+	// Version is 0 if there is no record.
 	Version int `json:"version"`
-	// Known is since when the store knows the job; zero if there is no record.
+	// Known is since when the store knows the job.
 	Known time.Time `json:"known"`
 	// Due is the tick, and Next the one after it; zero if there is none.
 	Due  time.Time `json:"due,omitzero"`
@@ -54,26 +56,17 @@ func (r Record) Holder() renewer.Holder { return renewer.Holder{Node: r.Node, PI
 func (r Record) Unended() bool { return !r.Begun.IsZero() && r.Ended.IsZero() }
 
 // Free is since when a node could have taken a tick: those due until then were taken, passed over
-// while an earlier one ran, or came before the job was known. It is zero without a record.
+// while an earlier one ran, or came before the job was known.
 func (r Record) Free() time.Time {
-	free := r.Known
-	for _, t := range []time.Time{r.Due, r.Ended} {
-		if t.After(free) {
-			free = t
-		}
-	}
-	return free
+	return slices.MaxFunc([]time.Time{r.Known, r.Due, r.Ended}, time.Time.Compare)
 }
 
-// keep is how long the record is kept: a week, or four times the grace, or the interval.
+// keep is how long the record is kept: a week, or four times the grace, or the time to the next
+// tick.
 func (r Record) keep(grace time.Duration) time.Duration {
 	ttl := max(minKeep, 4*grace)
 	if !r.Next.IsZero() {
-		from := r.Due
-		if from.IsZero() {
-			from = r.Known
-		}
-		ttl = max(ttl, 4*r.Next.Sub(from))
+		ttl = max(ttl, 4*r.Next.Sub(r.Free()))
 	}
 	return ttl.Truncate(time.Millisecond)
 }
@@ -84,12 +77,8 @@ func (r Record) encode() string {
 	return string(text)
 }
 
-// decodeRecord reads a record, which any program that may write to the store may have written. An
-// empty text is that of a job that is not known yet.
+// decodeRecord reads a record, which any program that may write to the store may have written.
 func decodeRecord(text string) (r Record, err error) {
-	if text == "" {
-		return r, nil
-	}
 	if len(text) > maxText || json.Unmarshal([]byte(text), &r) != nil || r.Version != version ||
 		r.Known.IsZero() || r.Attempt < 0 || len(r.Node) > maxNode || r.PID < 0 {
 		return Record{}, fmt.Errorf("%w: the job's record is not of this package's making, or of "+
@@ -100,12 +89,5 @@ func decodeRecord(text string) (r Record, err error) {
 
 // short cuts a node's name to what a record may have.
 func short(node string) string {
-	if len(node) <= maxNode {
-		return node
-	}
-	node = node[:maxNode]
-	for node != "" && !utf8.ValidString(node) {
-		node = node[:len(node)-1]
-	}
-	return node
+	return strings.ToValidUTF8(node[:min(len(node), maxNode)], "")
 }

@@ -31,12 +31,8 @@ func TestRecords(t *testing.T) {
 	assert.True(t, got.Unended())
 	assert.Equal(t, got.Due, got.Free())
 
-	none, err := ticks.DecodeRecord("")
-	require.NoError(t, err)
-	assert.Zero(t, none)
-	assert.Zero(t, none.Free())
 	for _, text := range []string{
-		"x", "{}", `{"version":2,"known":"2026-03-01T12:00:00Z"}`, `{"version":1}`,
+		"", "x", "{}", `{"version":2,"known":"2026-03-01T12:00:00Z"}`, `{"version":1}`,
 		`{"version":1,"known":"2026-03-01T12:00:00Z","attempt":-1}`,
 		`{"version":1,"known":"2026-03-01T12:00:00Z","pid":-1}`,
 		`{"version":1,"known":"2026-03-01T12:00:00Z","node":"` + strings.Repeat("n", 65) + `"}`,
@@ -85,8 +81,8 @@ func TestADamagedRecord(t *testing.T) {
 		store := script.New()
 		k, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL})
 		require.NoError(t, err)
-		store.PutRecord("job", "7")
-		b := &ticks.Book{Keeper: k, Key: "job", Grace: time.Minute}
+		store.PutRecord("cron:job", "7")
+		b := ticks.NewBook(k, "cron", "job")
 		_, err = b.Look(t.Context(), time.Now().Add(time.Hour))
 		require.ErrorIs(t, err, renewer.ErrRejected)
 		require.ErrorContains(t, err, "delete it")
@@ -94,7 +90,7 @@ func TestADamagedRecord(t *testing.T) {
 			Due: time.Now(), Until: time.Now().Add(time.Minute),
 		})
 		require.ErrorIs(t, err, renewer.ErrRejected)
-		lease, err := k.TryAcquire(t.Context(), "job")
+		lease, err := k.TryAcquire(t.Context(), "cron:job")
 		require.NoError(t, err, "the lock is free")
 		require.NoError(t, lease.Release(t.Context()))
 		require.NoError(t, k.Shutdown(t.Context()))
@@ -110,7 +106,7 @@ func TestALostAnswerToTheBeginning(t *testing.T) {
 		require.NoError(t, err)
 		store.Script(script.Write, script.Pass().Broken(assert.AnError))
 		store.Script(script.Prepare, script.Fail(assert.AnError))
-		b := &ticks.Book{Keeper: k, Key: "job", Grace: time.Minute}
+		b := ticks.NewBook(k, "cron", "job")
 		tick := ticks.Tick{Due: time.Now(), Until: time.Now().Add(time.Minute)}
 		run, err := b.Take(t.Context(), ticks.Record{}, tick)
 		require.NoError(t, err)

@@ -22,12 +22,12 @@ const (
 // 3,000, which is days of a tick a minute and years of a tick a day. It is 0 if there is
 // only one. A schedule without ticks is an error, and so is one whose ticks depend on
 // when it is asked, as "every 30 s from now on" does: no two nodes would have the same.
-func Shortest(s Schedule, from time.Time) (time.Duration, error) {
+func Shortest(s Schedule, from time.Time) (shortest time.Duration, err error) {
 	tick := s.Next(from)
 	if tick.IsZero() {
 		return 0, fmt.Errorf("%w: the schedule has no tick", renewer.ErrConfig)
 	}
-	shortest, agreed := time.Duration(0), false
+	agreed := false
 	for i := range lookTicks {
 		next := s.Next(tick)
 		if next.IsZero() || next.Sub(from) > lookAhead {

@@ -1,0 +1,133 @@
+package ticks
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Tick is one that a node wants to take.
+type Tick struct {
+	// Due is when it was due, and Next when the one after it is; zero if there is none.
+	Due, Next time.Time
+	// Until is when it is too late to begin it.
+	Until time.Time
+}
+
+// ErrLate means that the time to begin the tick had passed before the lock was had.
+var ErrLate = errors.New("lockbeat: late for the tick")
+
+// standBy is how long a node waits for one that runs a tick which it may take over.
+const standBy = 365 * 24 * time.Hour
+
+// Take takes the tick if no node has: it gets the lock and writes on record that the run begins.
+// rec is the record as it was seen last. While the store is away it is asked again, until it is too
+// late. The error is [renewer.ErrHeld] if another node has the tick, or runs an earlier one;
+// [ErrLate]; or that of the lock or the record. [Run.End] must be called otherwise.
+func (b *Book) Take(ctx context.Context, rec Record, t Tick) (run *Run, err error) {
+	held := false
+	for again := range b.tries(ctx, t.Until) {
+		if again > 0 { // the store was away, or a node that has the lock may write the record
+			if seen, away := b.Look(ctx, time.Time{}); away == nil {
+				rec = seen
+			}
+			if held && rec.Unended() && rec.Due.Before(t.Due) {
+				return nil, err // it still runs an earlier tick
+			}
+		}
+		wait, taken := b.plan(rec, t)
+		if taken != nil {
+			return nil, taken
+		}
+		run, err = b.enter(ctx, wait, t.Until, func(before Record) (Record, error) {
+			return b.begin(before, t)
+		})
+		held = errors.Is(err, renewer.ErrHeld) || errors.Is(err, renewer.ErrLost)
+		if wait > 0 || !held && !passing(err) {
+			break
+		}
+	}
+	return run, err
+}
+
+// plan is how long to wait in line for the lock, if the tick can be taken: 0 is not at all.
+func (b *Book) plan(rec Record, t Tick) (wait time.Duration, err error) {
+	switch {
+	case rec.Due.Before(t.Due) && rec.Unended():
+		return max(t.Due.Add(b.Wait).Sub(b.Now()), 0), nil
+	case rec.Due.Before(t.Due):
+		return 0, nil
+	case rec.Due.Equal(t.Due) && rec.Unended() && rec.Attempt < b.Attempts:
+		return standBy, nil // it may be taken over
+	default:
+		return 0, &renewer.Error{
+			Op: "take the tick of", Name: b.key, Kind: renewer.ErrHeld, Holder: rec.Holder(),
+		}
+	}
+}
+
+// begin is the record of a run that begins now.
+func (b *Book) begin(before Record, t Tick) (Record, error) {
+	r := Record{
+		Known: before.Known, Due: t.Due, Next: t.Next, Begun: b.Now(), Attempt: 1,
+		Node: short(b.keeper.Config().Node), PID: os.Getpid(),
+	}
+	_, err := b.plan(before, t)
+	switch {
+	case err != nil:
+	case before.Due.Equal(t.Due):
+		r.Attempt += before.Attempt
+	case !b.Now().Before(t.Until):
+		err = ErrLate
+	}
+	return r, err
+}
+
+// Introduce writes on record that the job is known from now on, unless it is. next is its next
+// tick. Nothing is written if another node has the lock, which does the same.
+func (b *Book) Introduce(ctx context.Context, next time.Time) error {
+	run, err := b.enter(ctx, 0, next, func(before Record) (Record, error) {
+		if before.Version == 0 {
+			before.Next = next
+		}
+		return before, nil
+	})
+	if err != nil {
+		return err
+	}
+	return run.exit(nil)
+}
+
+// enter gets the lock, for which it waits in line, and writes the record after the one before.
+func (b *Book) enter(
+	ctx context.Context, wait time.Duration, until time.Time, after func(Record) (Record, error),
+) (*Run, error) {
+	op, exit, err := b.Lock(ctx, lockmw.Wait(wait), lockmw.Within(until.Sub(b.Now())))
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{Context: op, book: b, fence: lockmw.FenceOf(op, b.key), exit: exit}
+	if err = r.prepare(until); err == nil {
+		r.Record, err = after(r.Before)
+	}
+	if err == nil {
+		r.since = time.Now()
+		err = r.write(op, until)
+	}
+	if err != nil {
+		return nil, exit(err)
+	}
+	return r, nil
+}
+
+// Lock gets the job's lock, as [lockmw.Enter] does.
+func (b *Book) Lock(
+	ctx context.Context, opts ...lockmw.Option,
+) (context.Context, func(error) error, error) {
+	return lockmw.Enter(ctx, b.keeper, b.key,
+		append(opts, lockmw.Operation(b.Name), lockmw.Strict())...)
+}
