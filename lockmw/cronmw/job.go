@@ -59,21 +59,20 @@ func (j *Job) Fire(ctx context.Context) (t Tick) {
 			return t
 		}
 		rec, err := j.book.Look(ctx, due.Add(j.book.Grace))
-		if err != nil {
-			return j.tell(ctx, begun, Tick{Due: due, Outcome: OutcomeNotRun, Err: err})
-		}
 		due = j.due(since, call) // by what is known now of the store's clock
+		wait := due.After(j.book.Now())
+		if err == nil && wait {
+			err = j.book.SleepUntil(ctx, due)
+		}
 		switch {
+		case err != nil:
+			return j.tell(ctx, begun, Tick{Due: due, Outcome: OutcomeNotRun, Err: err})
 		case due.IsZero():
 			return j.tell(ctx, begun, j.nothingDue(rec))
-		case due.After(j.book.Now()):
-			if err := j.book.SleepUntil(ctx, due); err != nil {
-				return j.tell(ctx, begun, Tick{Due: due, Outcome: OutcomeNotRun, Err: err})
-			}
-		default:
+		case !wait: // else another look decides
 			t = j.tell(ctx, begun, j.take(ctx, rec, due, due.Add(max(j.book.Grace, j.book.Wait))))
 			// What came due meanwhile has had calls of its own.
-			since, begun = later(due, j.book.Now()), time.Now()
+			since, begun = j.book.Now(), time.Now()
 		}
 	}
 }
@@ -98,7 +97,7 @@ func (j *Job) nextCall() time.Time {
 // call is that of nextCall.
 func (j *Job) due(since, call time.Time) time.Time {
 	now, grace := j.book.Now(), j.book.Grace
-	if last := ticks.Last(j.schedule, later(since, now.Add(-grace)), now); !last.IsZero() {
+	if last := ticks.Last(j.schedule, now.Add(-grace), now); last.After(since) {
 		return last
 	}
 	next := j.schedule.Next(now)
@@ -106,13 +105,6 @@ func (j *Job) due(since, call time.Time) time.Time {
 		return time.Time{}
 	}
 	return next
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // take takes the tick and runs it, if it can be begun until an instant.
@@ -149,6 +141,36 @@ func (j *Job) tell(ctx context.Context, begun time.Time, t Tick) Tick {
 	t.Job, t.Took = j.book.Name, time.Since(begun)
 	j.node.onTick(ctx, t)
 	return t
+}
+
+// catchUp looks, when a job begins on this node, for what no node has run or is running: the tick
+// whose node has died in the middle, and the last one that no node has taken.
+func (j *Job) catchUp(ctx context.Context) {
+	begun, next := time.Now(), j.schedule.Next(j.book.Now())
+	rec, err := j.book.Look(ctx, next)
+	if err == nil && j.book.Attempts > 1 && rec.Unended() {
+		j.makeUp(ctx, begun, rec, rec.Due)
+		rec, err = j.book.Look(ctx, next)
+	}
+	now := j.book.Now()
+	switch due := ticks.Last(j.schedule, rec.Free(), now); {
+	case err != nil:
+		j.tell(ctx, begun, Tick{Outcome: OutcomeNotRun, Err: err})
+	case !j.ifMissed:
+	case rec.Version == 0: // if it fails, the job is known from its first tick on
+		j.book.Introduce(ctx, j.schedule.Next(now))
+	case !due.IsZero():
+		j.makeUp(ctx, begun, rec, due)
+	}
+}
+
+// makeUp runs a tick that was due before, if no other node does. It may be begun for as long as a
+// grace from now on.
+func (j *Job) makeUp(ctx context.Context, begun time.Time, rec ticks.Record, due time.Time) {
+	t := j.take(ctx, rec, due, j.book.Now().Add(j.book.Grace))
+	if t.Outcome != OutcomeSkipped {
+		j.tell(ctx, begun, t)
+	}
 }
 
 // Run is the run that a context belongs to.

@@ -23,15 +23,13 @@ var ErrNotLeader = errors.New("lockbeat: another node leads")
 var _ gocron.Elector = (*Elector)(nil)
 
 // ElectorOption says how an [Elector] leads.
-type ElectorOption func(*electorSettings)
-
-type electorSettings struct{ settle schedulers.Settle }
+type ElectorOption func(*schedulers.Settle)
 
 // Settle is how long a new leader waits before it runs jobs: longer than clocks
 // differ, so that it does not run a tick that the leader before it has. Default
 // [DefaultSettle] (1 s); 0 for not at all. Negative durations are refused.
 func Settle(d time.Duration) ElectorOption {
-	return func(s *electorSettings) { s.settle = schedulers.Settle(d) }
+	return func(s *schedulers.Settle) { *s = schedulers.Settle(d) }
 }
 
 // Elector has one node of many run the jobs of its scheduler, for as
@@ -52,22 +50,22 @@ type leadership struct{ ctx context.Context }
 func NewElector(
 	ctx context.Context, k *renewer.Keeper, name string, opts ...ElectorOption,
 ) (*Elector, error) {
-	set := electorSettings{settle: schedulers.Settle(DefaultSettle)}
+	settle := schedulers.Settle(DefaultSettle)
 	for _, opt := range opts {
-		opt(&set)
+		opt(&settle)
 	}
 	e := &Elector{key: lockmw.Key(schedulers.OfElector, name), done: make(chan struct{})}
 	if k == nil {
 		return nil, fmt.Errorf("%w: NewElector needs a keeper: renewer.New", renewer.ErrConfig)
 	}
-	if err := errors.Join(set.settle.Check(), renewer.CheckName(e.key)); err != nil {
+	if err := errors.Join(settle.Check(), renewer.CheckName(e.key)); err != nil {
 		return nil, err
 	}
 	ctx, e.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(e.done)
 		e.err = lockmw.RunWhileHeld(ctx, k, e.key, func(ctx context.Context) error {
-			if err := set.settle.Pass(ctx); err != nil {
+			if err := settle.Pass(ctx); err != nil {
 				return err
 			}
 			e.lead.Store(&leadership{ctx})

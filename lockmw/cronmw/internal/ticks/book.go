@@ -46,11 +46,7 @@ func (b *Book) Now() time.Time { return b.Clock().Add(b.Ahead()) }
 // SleepUntil lets time pass until an instant of the store's clock, unless ctx ends before: then the
 // error is ctx's cause.
 func (b *Book) SleepUntil(ctx context.Context, at time.Time) error {
-	return sleep(ctx, at.Sub(b.Now()))
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	return schedulers.Settle(max(d, 0)).Pass(ctx)
+	return schedulers.Settle(at.Sub(b.Now())).Pass(ctx)
 }
 
 // Look reads the job's record, and sets [Book.Now]. While the store is away it is asked again,
@@ -105,7 +101,7 @@ func (b *Book) tries(ctx context.Context, until time.Time) iter.Seq[int] {
 		pause := firstPause
 		for n := 0; yield(n); n++ {
 			left, jittered := until.Sub(b.Now()), pause/2+rand.N(pause)
-			if left <= 0 || sleep(ctx, min(left, jittered)) != nil {
+			if left <= 0 || schedulers.Settle(min(left, jittered)).Pass(ctx) != nil {
 				return
 			}
 			pause = min(2*pause, lastPause)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -23,6 +24,20 @@ var ErrLate = errors.New("lockbeat: late for the tick")
 
 // standBy is how long a node waits for one that runs a tick which it may take over.
 const standBy = 365 * 24 * time.Hour
+
+// Run is a tick that this node runs, under the job's lock.
+type Run struct {
+	// Context is the run's: it ends when the lock is lost.
+	Context context.Context
+	// Before is the record as it was before, and Record as it is while it runs.
+	Before, Record Record
+
+	book  *Book
+	fence int64
+	seq   int64
+	since time.Time // when it began, by this node's clock
+	exit  func(error) error
+}
 
 // Take takes the tick if no node has: it gets the lock and writes on record that the run begins.
 // rec is the record as it was seen last. While the store is away it is asked again, until it is too
@@ -44,7 +59,7 @@ func (b *Book) Take(ctx context.Context, rec Record, t Tick) (run *Run, err erro
 			return nil, taken
 		}
 		run, err = b.enter(ctx, wait, t.Until, func(before Record) (Record, error) {
-			return b.begin(before, t)
+			return b.first(before, t)
 		})
 		held = errors.Is(err, renewer.ErrHeld) || errors.Is(err, renewer.ErrLost)
 		if wait > 0 || !held && !passing(err) {
@@ -70,8 +85,8 @@ func (b *Book) plan(rec Record, t Tick) (wait time.Duration, err error) {
 	}
 }
 
-// begin is the record of a run that begins now.
-func (b *Book) begin(before Record, t Tick) (Record, error) {
+// first is the record of a run that begins now.
+func (b *Book) first(before Record, t Tick) (Record, error) {
 	r := Record{
 		Known: before.Known, Due: t.Due, Next: t.Next, Begun: b.Now(), Attempt: 1,
 		Node: short(b.keeper.Config().Node), PID: os.Getpid(),
@@ -87,21 +102,6 @@ func (b *Book) begin(before Record, t Tick) (Record, error) {
 	return r, err
 }
 
-// Introduce writes on record that the job is known from now on, unless it is. next is its next
-// tick. Nothing is written if another node has the lock, which does the same.
-func (b *Book) Introduce(ctx context.Context, next time.Time) error {
-	run, err := b.enter(ctx, 0, next, func(before Record) (Record, error) {
-		if before.Version == 0 {
-			before.Next = next
-		}
-		return before, nil
-	})
-	if err != nil {
-		return err
-	}
-	return run.exit(nil)
-}
-
 // enter gets the lock, for which it waits in line, and writes the record after the one before.
 func (b *Book) enter(
 	ctx context.Context, wait time.Duration, until time.Time, after func(Record) (Record, error),
@@ -111,14 +111,7 @@ func (b *Book) enter(
 		return nil, err
 	}
 	r := &Run{Context: op, book: b, fence: lockmw.FenceOf(op, b.key), exit: exit}
-	if err = r.prepare(until); err == nil {
-		r.Record, err = after(r.Before)
-	}
-	if err == nil {
-		r.since = time.Now()
-		err = r.write(op, until)
-	}
-	if err != nil {
+	if err := r.begin(until, after); err != nil {
 		return nil, exit(err)
 	}
 	return r, nil
@@ -130,4 +123,66 @@ func (b *Book) Lock(
 ) (context.Context, func(error) error, error) {
 	return lockmw.Enter(ctx, b.keeper, b.key,
 		append(opts, lockmw.Operation(b.Name), lockmw.Strict())...)
+}
+
+// begin reads the record, which from now on no earlier holder of the lock can write, and writes the
+// one after it.
+func (r *Run) begin(until time.Time, after func(Record) (Record, error)) (err error) {
+	term := renewer.Term{Name: r.book.key, Fence: r.fence, TTL: Record{}.keep(r.book.Grace)}
+	r.Before, r.seq, err = r.book.see(r.Context, until, func() (renewer.Seen, error) {
+		return r.book.keeper.Prepare(r.Context, term)
+	})
+	if err == nil {
+		r.Record, err = after(r.Before)
+	}
+	if err != nil {
+		return err
+	}
+	r.since = time.Now()
+	return r.write(r.Context, until)
+}
+
+// write writes the record.
+func (r *Run) write(ctx context.Context, until time.Time) error {
+	r.seq++
+	rec := renewer.Record{
+		Name: r.book.key, Fence: r.fence, Seq: r.seq, Data: r.Record.encode(),
+		TTL: r.Record.keep(r.book.Grace),
+	}
+	return r.book.insist(ctx, until, func() error { return r.book.keeper.Write(ctx, rec) })
+}
+
+// End writes what has become of the run, frees the lock, and returns the run's error with the loss
+// of the lock joined to it, if it was lost. It writes for as long as no other node could have the
+// lock; a run that has not returned is written once.
+func (r *Run) End(err error) error {
+	until := r.book.Now().Add(r.book.keeper.Config().TTL)
+	switch {
+	case errors.Is(err, unwind.Err):
+		r.Record.Outcome, until = Panicked, time.Time{}
+	case errors.Is(context.Cause(r.Context), renewer.ErrLost):
+		r.Record.Outcome = Lost
+	case err != nil:
+		r.Record.Outcome = Failed
+	default:
+		r.Record.Outcome = Succeeded
+	}
+	r.Record.Ended = r.Record.Begun.Add(time.Since(r.since))
+	// If it can't be written, the next tick's node takes this one for one whose node died.
+	_ = r.write(context.WithoutCancel(r.Context), until)
+	return r.exit(err)
+}
+
+// Introduce writes on record that the job is known from now on, unless it is. next is its next
+// tick. Nothing is written if another node has the lock, which does the same.
+func (b *Book) Introduce(ctx context.Context, next time.Time) {
+	run, err := b.enter(ctx, 0, next, func(before Record) (Record, error) {
+		if before.Version == 0 {
+			before.Next = next
+		}
+		return before, nil
+	})
+	if err == nil {
+		_ = run.exit(nil)
+	}
 }
