@@ -47,11 +47,13 @@ func (b *Book) Take(ctx context.Context, rec Record, t Tick) (run *Run, err erro
 	held := false
 	for again := range b.tries(ctx, t.Until) {
 		if again > 0 { // the store was away, or a node that has the lock may write the record
-			if seen, away := b.Look(ctx, time.Time{}); away == nil {
-				rec = seen
-			}
-			if held && rec.Unended() && rec.Due.Before(t.Due) {
+			seen, away := b.Look(ctx, time.Time{})
+			switch {
+			case away != nil:
+			case held && seen.Unended() && seen.Due.Before(t.Due):
 				return nil, err // it still runs an earlier tick
+			default:
+				rec = seen
 			}
 		}
 		wait, taken := b.plan(rec, t)
@@ -94,7 +96,7 @@ func (b *Book) first(before Record, t Tick) (Record, error) {
 	_, err := b.plan(before, t)
 	switch {
 	case err != nil:
-	case before.Due.Equal(t.Due):
+	case before.Due.Equal(t.Due): // its node has died
 		r.Attempt += before.Attempt
 	case !b.Now().Before(t.Until):
 		err = ErrLate

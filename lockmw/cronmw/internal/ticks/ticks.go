@@ -20,11 +20,11 @@ import "time"
 type Schedule interface{ Next(t time.Time) time.Time }
 
 // Last is the schedule's last tick that is later than from and not later than now; the zero time
-// if there is none. It looks back a minute at first, then twice as far each time, so that a long
+// if there is none. It looks back [MaxGrace] at first, then twice as far each time, so that a long
 // time without nodes costs little, and all nodes ask their schedules from nearby: where clocks are
 // put forward or back, some schedules answer otherwise from afar.
 func Last(s Schedule, from, now time.Time) (last time.Time) {
-	for back := time.Minute; ; back *= 2 {
+	for back := MaxGrace; ; back *= 2 {
 		start := now.Add(-back)
 		if start.Before(from) {
 			start = from
