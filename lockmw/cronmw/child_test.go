@@ -71,6 +71,13 @@ func (r role) run(out *json.Encoder) error {
 		return err
 	}
 	client, err := rueidis.NewClient(option)
+	for range 20 { // a busy machine, and a write timeout for locks of a second
+		if err == nil {
+			break
+		}
+		<-time.After(100 * time.Millisecond)
+		client, err = rueidis.NewClient(option)
+	}
 	if err != nil {
 		return err
 	}

@@ -27,9 +27,9 @@ const processes = 5
 // once, or the next one is told that it was missed.
 func TestProcessesWithSkewedClocks(t *testing.T) {
 	t.Parallel()
-	every, ticks := time.Second, 16
+	every, ticks := 600*time.Millisecond, 14
 	if os.Getenv(longEnv) == "1" {
-		ticks = 200
+		every, ticks = time.Second, 200
 	}
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	log := filepath.Join(t.TempDir(), "log")
