@@ -21,7 +21,11 @@ const DefaultOnceRetention = 24 * time.Hour
 // another. due is the instant at which the tick was due, the same on every node. It returns nil if
 // the task is there, and may be called again after any error: asynq refuses a second task with the
 // same ID, [OnceID]. So a job of package cronmw that calls it enqueues exactly one task a tick,
-// even if the job runs again for that tick.
+// even if the job runs again for that tick. In such a job cronmw.Current(ctx) has the job's name
+// and due:
+//
+//	run := cronmw.Current(ctx)
+//	err := asynqmw.EnqueueOnce(ctx, client, run.Job, run.Due, asynq.NewTask("report", nil))
 //
 // The ID is taken for as long as asynq has the task. That is until its asynq.Retention is over,
 // which begins when it is done: [DefaultOnceRetention] unless opts say otherwise (what

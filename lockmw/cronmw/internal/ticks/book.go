@@ -63,7 +63,11 @@ func (b *Book) see(
 	ctx context.Context, until time.Time, ask func() (renewer.Seen, error),
 ) (rec Record, seq int64, err error) {
 	var seen renewer.Seen
-	if err = b.insist(ctx, until, func() error { seen, err = ask(); return err }); err != nil {
+	err = b.insist(ctx, until, func() error {
+		seen, err = ask()
+		return err
+	})
+	if err != nil {
 		return rec, 0, err
 	}
 	b.ahead.Store(int64(seen.Now.Sub(b.Clock())))

@@ -29,7 +29,7 @@ func NewBooks(k *renewer.Keeper, kind string, grace time.Duration) (*Books, erro
 		kept = k.CheckRecords()
 	}
 	_, err := NewGrace(grace, 0)
-	if err = errors.Join(kept, err); err != nil {
+	if err := errors.Join(kept, err); err != nil {
 		return nil, err
 	}
 	return &Books{keeper: k, kind: kind, grace: grace, names: make(map[string]bool)}, nil
@@ -45,7 +45,7 @@ func (bs *Books) New(name string) *Book {
 // Open checks a job's book, and that its name is free here. shortest is the shortest time between
 // two of the job's ticks; 0 if that is not known. It sets [Book.Grace], if that is 0.
 func (bs *Books) Open(b *Book, shortest time.Duration) (err error) {
-	if err = renewer.CheckName(b.key); err != nil {
+	if err := renewer.CheckName(b.key); err != nil {
 		return err
 	}
 	if b.Grace, err = NewGrace(b.Grace, shortest); err != nil {

@@ -9,8 +9,8 @@
 // Only ticks later than the one on record are taken, and only the latest holder of the lock can
 // write the record (renewer.Recorder). So a tick is begun once, whatever the nodes' clocks show.
 //
-// Beside that it has what is checked of a job: its name ([Books]), how close together its ticks come
-// ([Shortest]), and how late one may be begun ([NewGrace]).
+// Beside that it has what is checked of a job: its name ([Books]), how close together its ticks
+// come ([Shortest]), and how late one may be begun ([NewGrace]).
 package ticks
 
 import "time"
