@@ -72,6 +72,10 @@ func (a *attempt) standInLine(ctx context.Context) error {
 		return nil
 	case a.mustWait() && a.inSlot:
 		in.asks = true
+		if !in.sees(ctx, a.name, in.task) {
+			in.without = true
+			return nil
+		}
 		if _, err := in.arrive(ctx, a.name, in.task, renewer.Task{}, true, true); err != nil {
 			in.without = true
 			return nil //nolint:nilerr // it does without
@@ -79,6 +83,9 @@ func (a *attempt) standInLine(ctx context.Context) error {
 		in.letGo = in.keepSlot(a.name, in.task, true)
 		return nil
 	case a.mustWait() || !in.refused && !in.isContended(a.name):
+		return nil
+	case !in.sees(ctx, a.name, in.task):
+		in.without = true
 		return nil
 	}
 	wait := (a.few || a.wait > 0) && a.takeSlot()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -43,6 +44,8 @@ type line struct {
 	keeper    *renewer.Keeper
 	inspector *asynq.Inspector
 	waking    chan struct{} // has an element for each goroutine that wakes
+	seen      atomic.Bool   // the inspector has seen a task of this server
+	faulty    atomic.Bool   // tasks can't be woken, and the observer was told
 
 	mu        sync.Mutex
 	contended map[string]*contendedKey // by the lock's name
@@ -182,6 +185,9 @@ func (l *line) wakeNext(
 			!errors.Is(err, renewer.ErrShutdown) {
 			l.checkLater(name)
 		}
+		if errors.Is(err, renewer.ErrRejected) {
+			l.tell(name, err)
+		}
 		if err != nil || next.Parked == 0 {
 			return next, err
 		}
@@ -190,7 +196,7 @@ func (l *line) wakeNext(
 			return next, nil
 		}
 		l.checkLater(name)
-		if l.wake(next.Task) {
+		if l.wake(name, next.Task) {
 			return next, nil
 		}
 		what, task = renewer.TaskGone, next.Task
@@ -200,19 +206,28 @@ func (l *line) wakeNext(
 
 // wake has asynq run a task now. It reports false if there is no such task any more, or if it has
 // run, or was archived by hand: RunTask would run it all the same.
-func (l *line) wake(task renewer.Task) bool {
+func (l *line) wake(name string, task renewer.Task) bool {
+	var failed error
 	for i := range settleTries {
 		info, err := l.inspector.GetTaskInfo(task.Queue, task.ID)
 		switch {
 		case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
 			return false
 		case err != nil:
+			l.tell(name, err)
 			return true // it comes by itself
 		}
 		switch info.State {
 		case asynq.TaskStateRetry, asynq.TaskStateScheduled:
-			err := l.inspector.RunTask(task.Queue, task.ID)
-			return !errors.Is(err, asynq.ErrTaskNotFound)
+			failed = l.inspector.RunTask(task.Queue, task.ID)
+			switch {
+			case errors.Is(failed, asynq.ErrTaskNotFound):
+				return false
+			case failed == nil:
+				l.tell(name, nil)
+				return true
+			}
+			<-time.After(settlePause << i) // it may have come by itself meanwhile
 		case asynq.TaskStateCompleted, asynq.TaskStateArchived:
 			return false
 		case asynq.TaskStateActive:
@@ -221,6 +236,7 @@ func (l *line) wake(task renewer.Task) bool {
 			return true
 		}
 	}
+	l.tell(name, failed)
 	return true
 }
 

@@ -136,10 +136,11 @@ func Requeue(client *asynq.Client, opts ...asynq.Option) Option {
 // no attempt used up, and is called from there by the inspector when its turn is near. One task of
 // a key, on all servers, waits in its worker's slot, for as long as it has time, or as [Wait] says.
 //
-// The inspector must be for the Redis of the server; its Close is the caller's, after the server's
-// Shutdown. A task whose call is lost comes back by itself, after the keeper's TTL, and a tenth of
-// a second more for each task before it, 10 minutes at most: [RetryIn] does not change that. Tasks
-// on their last attempt can't go back: see [Requeue].
+// The inspector must be for the Redis of the server: if it is for another, the keeper's observer
+// is told when tasks first meet, with [ErrOtherRedis], and tasks do not stand in line. Its Close
+// is the caller's, after the server's Shutdown. A task whose call is lost comes back by itself,
+// after the keeper's TTL, and a tenth of a second more for each task before it, 10 minutes at
+// most: [RetryIn] does not change that. Tasks on their last attempt can't go back: see [Requeue].
 //
 // Without effect if the keeper's store keeps no lines of tasks: package redisstore's does, on one
 // deployment. It panics if inspector is nil.
