@@ -152,10 +152,12 @@ func (j *Job) catchUp(ctx context.Context) {
 		j.makeUp(ctx, begun, rec, rec.Due)
 		rec, err = j.book.Look(ctx, next)
 	}
+	if err != nil {
+		j.tell(ctx, begun, Tick{Outcome: OutcomeNotRun, Err: err})
+		return
+	}
 	now := j.book.Now()
 	switch due := ticks.Last(j.schedule, rec.Free(), now); {
-	case err != nil:
-		j.tell(ctx, begun, Tick{Outcome: OutcomeNotRun, Err: err})
 	case !j.ifMissed:
 	case rec.Version == 0: // if it fails, the job is known from its first tick on
 		j.book.Introduce(ctx, j.schedule.Next(now))

@@ -24,7 +24,7 @@ type Schedule interface{ Next(t time.Time) time.Time }
 // time without nodes costs little, and all nodes ask their schedules from nearby: where clocks are
 // put forward or back, some schedules answer otherwise from afar.
 func Last(s Schedule, from, now time.Time) (last time.Time) {
-	for back := MaxGrace; ; back *= 2 {
+	for back := MaxGrace; back > 0; back *= 2 { // until it overflows
 		start := now.Add(-back)
 		if start.Before(from) {
 			start = from
@@ -33,9 +33,10 @@ func Last(s Schedule, from, now time.Time) (last time.Time) {
 			start, last = next, next
 		}
 		if !last.IsZero() || !now.Add(-back).After(from) {
-			return last
+			break
 		}
 	}
+	return last
 }
 
 // MostCounted is how many ticks [Count] counts at most.

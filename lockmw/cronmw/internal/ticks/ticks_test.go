@@ -197,6 +197,13 @@ func TestLast(t *testing.T) {
 	}
 }
 
+// A record that any program may have written says that the job was known two thousand years ago.
+func TestLastFromAfar(t *testing.T) {
+	t.Parallel()
+	assert.Zero(t, ticks.Last(at{time.Hour}, time.Time{}, noon))
+	assert.Equal(t, noon, ticks.Last(every(time.Minute), time.Time{}, noon))
+}
+
 func TestCount(t *testing.T) {
 	t.Parallel()
 	count := func(from, to time.Duration) int {
