@@ -40,6 +40,11 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 			return nil, &Error{Op: "acquire", Name: name, Kind: ErrConfig, Err: err}
 		}
 	}
+	if r.term != nil {
+		if err := k.checkTerm(&r.term.term); err != nil {
+			return nil, &Error{Op: "acquire", Name: name, Kind: ErrConfig, Err: err}
+		}
+	}
 	if r.label == nil {
 		r.label = noLabel
 	}

@@ -42,6 +42,27 @@ func (c *call) see(info holderInfo, queued bool) {
 	}
 }
 
+// changed makes the error for a caller to whom the store has shown another record than the one that
+// its claim names. Those behind to whose claims the store would answer the same are refused too.
+func (c *call) changed(record *Seen) error {
+	c.seen = holderInfo{known: true, err: ErrRecordChanged}
+	c.request.term.show(record)
+	k := c.k
+	k.mu.Lock()
+	var refused []*waiter
+	if q := k.queues.of(c.l.name); q != nil {
+		refused = q.removeIf(func(w *waiter) bool {
+			return w.term != nil && !w.term.follows(record)
+		})
+		for _, w := range refused {
+			w.term.show(record)
+		}
+	}
+	k.mu.Unlock()
+	refuseAll(refused, c.seen)
+	return c.refuse()
+}
+
 // watch has the store watch a name, until [watch.end]. If the store panics, the next head tries
 // again.
 func (k *Keeper) watch(name string, w *watch) {

@@ -83,8 +83,12 @@ func (c *call) cancelled(ctx context.Context) error {
 
 // refuse makes the error for a caller who may not wait any longer, from what the store last said.
 func (c *call) refuse() error {
-	if c.seen.err != nil {
-		return c.fail(ErrUnavailable, storeError{c.seen.err})
+	switch err := c.seen.err; {
+	case err == nil:
+		return c.fail(ErrHeld, nil)
+	case errors.Is(err, ErrRecordChanged):
+		return c.fail(ErrRecordChanged, nil)
+	default:
+		return c.fail(ErrUnavailable, storeError{err})
 	}
-	return c.fail(ErrHeld, nil)
 }

@@ -54,7 +54,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	}
 	claims := singleClaims.take(Claim{
 		Name: l.name, Owner: l.owner, TTL: l.ttl(), Reserve: reserve, Place: place,
-		Holder: k.holder(l),
+		Term: c.request.term.claimed(), Holder: k.holder(l),
 	})
 	grants := k.store.Acquire(request, claims[:])
 	singleClaims.put(claims)
@@ -67,6 +67,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 			return 0, c.cancelled(ctx)
 		}
 		l.fence, c.reserved = g.Fence, g.Reserved
+		c.request.term.show(g.Seen)
 		return sent, nil
 	case StatusTaken:
 		// Another owner's: nothing of ours is there. An earlier question that was
@@ -81,6 +82,8 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		c.contended = true
 		c.behind = holderInfo{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL}
 		c.see(c.behind, g.Queued || c.unsettled != 0)
+	case StatusChanged:
+		return 0, c.changed(g.Seen)
 	default:
 		if !g.Unsent {
 			c.unsettled = sent
@@ -190,6 +193,9 @@ func (c *call) endRequest(request context.Context) (late bool) {
 // grantOf is the store's answer to a claim sent at an instant, and when it counts from.
 func (c *call) grantOf(ctx context.Context, grants []Grant, sent instant) (Grant, instant) {
 	k, g := c.k, answerTo(grants, 0, 1, brokenGrant)
+	if g.Status == StatusChanged && (g.Seen == nil || c.request.term == nil) {
+		g = brokenGrant(errors.New("the store did not show the record that has changed"))
+	}
 	if answered := isAnswer(g.Status, g.Err); answered || ctx.Err() == nil {
 		k.outages.book(k.shards.of(c.l.name), sent, answered)
 	}

@@ -33,6 +33,9 @@ var (
 	// refuses for now: it is out of memory, or busy with a script. It is no evidence of an
 	// outage.
 	ErrOverloaded = errors.New("lockbeat: the lock store is overloaded")
+	// ErrRecordChanged means that the record of the lock's name is not the one on which [BeginTerm]
+	// has made the acquire depend. It says nothing of who has the lock.
+	ErrRecordChanged = errors.New("lockbeat: the record has changed")
 	// ErrShutdown means that the keeper is shutting down, or has.
 	ErrShutdown = errors.New("lockbeat: keeper is shut down")
 	// ErrName means that a lock's name is empty, too long, or one that stores keep for themselves.

@@ -17,6 +17,33 @@ type request struct {
 	try       bool
 	heartless bool
 	endless   bool // see LongRunning
+	term      *termRequest
+}
+
+// termRequest is a term that begins with the acquire, and where to show the record; nil for most.
+type termRequest struct {
+	term Term
+	seen *Seen
+}
+
+// claimed is what the store is asked for.
+func (t *termRequest) claimed() *Term {
+	if t == nil {
+		return nil
+	}
+	return &t.term
+}
+
+// show tells the caller what the store has shown; nil if it has not.
+func (t *termRequest) show(seen *Seen) {
+	if t != nil && seen != nil {
+		*t.seen = *seen
+	}
+}
+
+// follows reports whether the term follows a record.
+func (t *termRequest) follows(seen *Seen) bool {
+	return t.term.After.Fence == seen.Fence && t.term.After.Seq == seen.Seq
 }
 
 // Operation names what the lock is taken for: a static name of low cardinality, such as
@@ -61,10 +88,36 @@ func Manual(d time.Duration) Option {
 	}
 }
 
+// BeginTerm makes the acquire depend on the record of the name: it is to be the one of [Term.After]
+// still. If it is another one, the acquire ends at once with [ErrRecordChanged], whoever has the
+// lock, and *seen is that record. If the lock is granted, the term has begun in the same question,
+// as by [Keeper.Prepare], and *seen is what that would have shown. The name and the fencing token
+// are the lease's, whatever term says. *seen must not be used elsewhere until the acquire returns.
+//
+// *seen stays as it was, and the condition unproved, if the lock was handed over within this
+// process, or if a later holder has prepared: then Prepare. The acquire is refused with [ErrConfig]
+// if the store keeps no records, or if the term's TTL is below 1 ms.
+//
+// A term, with its first record, may also begin for an acquire that returns another error: where
+// the store granted the lock and the caller left before the answer came.
+func BeginTerm(term Term, seen *Seen) Option {
+	asked := &termRequest{term: term, seen: seen}
+	return func(r request) request { r.term = asked; return r }
+}
+
 // LongRunning tells observers, by [AcquireStart].LongRunning, that the operation is no piece of
 // work but goes on for as long as it may, as a leader's does. It changes nothing else.
 func LongRunning() Option {
 	return func(r request) request { r.endless = true; return r }
+}
+
+// checkTerm refuses a term that the store can't begin.
+func (k *Keeper) checkTerm(t *Term) error {
+	if _, err := k.recorder(); err != nil {
+		return err
+	}
+	_, err := Millis(t.TTL)
+	return err
 }
 
 // checkManual refuses a time in which nothing is left for the operation.

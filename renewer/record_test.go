@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +64,130 @@ func TestRecords(t *testing.T) {
 		require.ErrorIs(t, k.Write(t.Context(), record(last, 2, "x")), renewer.ErrNoRecord)
 		require.NoError(t, l.Release(t.Context()))
 	})
+}
+
+func TestTermBegunByTheAcquire(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		var seen renewer.Seen
+		begin := renewer.BeginTerm(renewer.Term{TTL: time.Hour, Data: "x"}, &seen)
+		s.Script(script.Acquire, script.Fail(errDown), script.Pass().Broken(errDown))
+		l, err := k.Acquire(t.Context(), "a", begin)
+		require.NoError(t, err)
+		require.Len(t, s.Calls(script.Acquire), 3)
+		require.Positive(t, seen.TTL)
+		require.Equal(t, renewer.Seen{
+			Status: renewer.StatusHeld, Fence: l.Fence(), Seq: 1, Data: "x", TTL: seen.TTL,
+			Now: time.Now(),
+		}, seen)
+		require.NoError(t, k.Write(t.Context(), record(l.Fence(), 2, "y")))
+		require.NoError(t, l.Release(t.Context()))
+
+		asked := len(s.Calls(script.Acquire))
+		_, err = k.Acquire(t.Context(), "a", renewer.BeginTerm(renewer.Term{}, &seen))
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		require.Len(t, s.Calls(script.Acquire), asked)
+	})
+}
+
+// An acquire that depends on a record which has changed ends at once, with no trace in the store.
+func TestRecordChanged(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		require.NoError(t, acquire(t, k, "a").Release(t.Context())) // the outsider's token
+		s.PutRecord("a", "x")
+		for _, acquire := range []func(
+			context.Context, string, ...renewer.Option,
+		) (*renewer.Lease, error){k.Acquire, k.TryAcquire} {
+			var seen renewer.Seen
+			begun := time.Now()
+			_, err := acquire(t.Context(), "a", renewer.BeginTerm(renewer.Term{TTL: time.Hour}, &seen))
+			require.ErrorIs(t, err, renewer.ErrRecordChanged)
+			require.NotErrorIs(t, err, renewer.ErrHeld)
+			require.NotErrorIs(t, err, renewer.ErrUnavailable)
+			require.Equal(t, "x", seen.Data)
+			require.Equal(t, begun, time.Now())
+			term := renewer.Term{TTL: time.Hour, Data: "y"}
+			term.After.Fence, term.After.Seq = seen.Fence, seen.Seq
+			l, err := acquire(t.Context(), "a", renewer.BeginTerm(term, &seen))
+			require.NoError(t, err)
+			require.NoError(t, l.Release(t.Context()))
+			require.Equal(t, "y", seen.Data)
+			s.PutRecord("a", "x")
+		}
+		require.Len(t, s.Calls(script.Acquire), 5)
+		require.Len(t, s.Calls(script.Release), 3, "nothing else to free")
+	})
+}
+
+// untold is a store that does not show the record that has changed.
+type untold struct{ *script.Store }
+
+func (untold) Acquire(context.Context, []renewer.Claim) []renewer.Grant {
+	return []renewer.Grant{{Status: renewer.StatusChanged}}
+}
+
+func TestAChangedRecordThatIsNotShown(t *testing.T) {
+	t.Parallel()
+	k, err := renewer.New(untold{script.New()}, config)
+	require.NoError(t, err)
+	for _, opts := range [][]renewer.Option{
+		nil, {renewer.BeginTerm(renewer.Term{TTL: time.Hour}, new(renewer.Seen))},
+	} {
+		_, err = k.TryAcquire(t.Context(), "a", opts...)
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		require.NotErrorIs(t, err, renewer.ErrRecordChanged)
+	}
+	require.NoError(t, k.Shutdown(t.Context()))
+}
+
+// The record that the head is shown answers those behind it in this process to whom it is news as
+// well. The others go on.
+func TestRecordChangedForThoseBehind(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.PutRecord("a", "x")
+		s.Script(script.Acquire, script.Pass().Slow(time.Second))
+		begun := time.Now()
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() {
+				var seen renewer.Seen
+				_, err := k.Acquire(t.Context(), "a",
+					renewer.BeginTerm(renewer.Term{TTL: time.Hour}, &seen))
+				assert.ErrorIs(t, err, renewer.ErrRecordChanged)
+				assert.Equal(t, "x", seen.Data)
+				assert.Equal(t, time.Second, time.Since(begun))
+			})
+		}
+		synctest.Wait()
+		term := renewer.Term{TTL: time.Hour}
+		term.After.Fence, term.After.Seq = 1, 1
+		for _, opts := range [][]renewer.Option{
+			{renewer.BeginTerm(term, new(renewer.Seen))}, nil,
+		} {
+			wg.Go(func() {
+				l, err := k.Acquire(t.Context(), "a", opts...)
+				if assert.NoError(t, err) {
+					<-time.After(time.Millisecond) // by when the next token is past
+					assert.NoError(t, l.Release(t.Context()))
+				}
+			})
+		}
+		wg.Wait()
+		require.Len(t, s.Calls(script.Acquire), 2, "and the lease was handed over")
+	})
+}
+
+func TestTermOnAStoreWithoutRecords(t *testing.T) {
+	t.Parallel()
+	k, err := renewer.New(struct{ renewer.Store }{script.New()}, config)
+	require.NoError(t, err)
+	var seen renewer.Seen
+	_, err = k.Acquire(t.Context(), "a", renewer.BeginTerm(renewer.Term{TTL: time.Hour}, &seen))
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	require.ErrorContains(t, err, "keeps no records")
+	require.NoError(t, k.Shutdown(t.Context()))
 }
 
 // writers are the two questions that write, each as its error.

@@ -39,6 +39,7 @@ type waiter struct {
 	// nil: you are at the front now; otherwise why you are refused, since you do not wait
 	answer      chan *holderInfo
 	try         bool // does not wait until the lock is free
+	term        *termRequest
 	queued      bool
 	handed      bool // at the front as the holder: the lock is yours
 	ahead, next *waiter
@@ -167,14 +168,19 @@ func (q *waitQueue) remove(w *waiter) {
 
 // removeTries takes out those who do not wait until the lock is free.
 func (q *waitQueue) removeTries() []*waiter {
-	var tries []*waiter
+	return q.removeIf(func(w *waiter) bool { return w.try })
+}
+
+// removeIf takes out those of whom something is true.
+func (q *waitQueue) removeIf(is func(*waiter) bool) []*waiter {
+	var removed []*waiter
 	for w := q.first; w != nil; {
 		next := w.next
-		if w.try {
+		if is(w) {
 			q.remove(w)
-			tries = append(tries, w)
+			removed = append(removed, w)
 		}
 		w = next
 	}
-	return tries
+	return removed
 }

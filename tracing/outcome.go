@@ -15,6 +15,7 @@ const (
 	granted outcome = iota
 	held
 	queueFull
+	recordChanged
 	unavailable
 	shutdown
 	cancelled
@@ -27,8 +28,8 @@ const (
 // String is the outcome as attributes show it.
 func (o outcome) String() string {
 	return [outcomes]string{
-		"granted", "held", "queue_full", "unavailable", "shutdown", "cancelled", "deadline",
-		"outer_lost", "failed",
+		"granted", "held", "queue_full", "record_changed", "unavailable", "shutdown", "cancelled",
+		"deadline", "outer_lost", "failed",
 	}[o]
 }
 
@@ -48,6 +49,8 @@ func outcomeOf(err error) outcome {
 		return queueFull
 	case errors.Is(err, renewer.ErrHeld):
 		return held
+	case errors.Is(err, renewer.ErrRecordChanged):
+		return recordChanged
 	case errors.Is(err, renewer.ErrUnavailable):
 		return unavailable
 	case errors.Is(err, renewer.ErrShutdown):

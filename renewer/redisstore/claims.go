@@ -48,7 +48,7 @@ func (c *codec) alike(a, b *renewer.Claim) bool {
 
 // plain reports whether a claim wants nothing that the script does for one at a time only.
 func (c *codec) plain(claim *renewer.Claim) bool {
-	return claim.Fence == 0 && claim.Reserve == 0
+	return claim.Fence == 0 && claim.Reserve == 0 && claim.Term == nil
 }
 
 func (job *claiming) size() int         { return len(job.starts) - 1 }
@@ -74,6 +74,9 @@ func (job *claiming) command(i int, whole bool) rueidis.Completed {
 		}
 		args = append(args, part[j].Owner, place, c.holderText(part[j].Holder))
 	}
+	if first.Term != nil {
+		return c.beginCommand(whole, first.Term, keys, args)
+	}
 	return acquireScript.command(c.builder(), whole, keys, args...)
 }
 
@@ -87,7 +90,11 @@ func (job *claiming) read(i int, r rueidis.RedisResult) {
 		}
 		return
 	}
-	if len(claims) == 1 {
+	switch {
+	case claims[0].Term != nil:
+		grants[0] = job.codec.readBegun(reply, &claims[0])
+		return
+	case len(claims) == 1:
 		grants[0] = job.codec.readOne(reply, &claims[0])
 		return
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
@@ -43,11 +44,17 @@ var (
 	ErrNotSent   = errNotSent
 )
 
+// ReadBegun reads the reply to a claim with a term.
+func ReadBegun(reply rueidis.RedisMessage) renewer.Grant {
+	c := &codec{inbox: newInbox(DefaultPrefix, false), errors: new(errorReader)}
+	return c.readBegun(reply, new(renewer.Claim))
+}
+
 // Texts of the scripts, by file.
 var Scripts = map[string]string{
 	"acquire.lua": acquireText, "renew.lua": renewText, "release.lua": releaseText,
-	"probe.lua": probeText,
-	"look.lua":  lookText, "write.lua": writeText,
+	"probe.lua": probeText, "begin.lua": beginText,
+	"look.lua": lookText, "write.lua": writeText,
 }
 
 // WrapError is what an answer of the server becomes for a store on one server, or on a cluster.
@@ -62,6 +69,13 @@ func Definite(text string) bool { return (&errorReader{}).definite(text) }
 func (s *Store) OneKeyAScript() {
 	s.codec.perCall = 1
 	s.setWindows()
+}
+
+// Places counts the places that the store keeps for claims.
+func (s *Store) Places() int {
+	s.inbox.mu.Lock()
+	defer s.inbox.mu.Unlock()
+	return len(s.inbox.places)
 }
 
 // Window is window for tests.

@@ -155,6 +155,8 @@ func FuzzServer(f *testing.F) {
 	f.Add([]byte("\xf1run_id:abc\r\n"), []byte("\xf2NOPERM user"), "x", "\n")
 	f.Add([]byte{0x28, 0x31, 'a', 'b', 'c', 0x10, 1}, []byte{0x20, 1, 0}, "lockbeat:{a}:freed",
 		strings.Repeat("0", 81))
+	seen := "\x56\x1e\x03\x1e\x04\x15x\x1e\x10\x78\x06\x0a\x24\x18\x1e\x40\x00"
+	f.Add([]byte("\x24\x09"+seen), []byte("\x24\x1e\x09"+seen), "", "")
 	f.Fuzz(func(t *testing.T, one, two []byte, channel, message string) {
 		server := &rogue{channel: channel, message: message}
 		for _, raw := range [][]byte{one, two} {
@@ -189,6 +191,13 @@ func FuzzServer(f *testing.F) {
 				require.Equal(t, g.Status == renewer.StatusUnknown, g.Err != nil)
 			}
 		}
+		begins := claim("a", "a", time.Minute)
+		begins.Term = &renewer.Term{TTL: time.Minute, Data: "x"}
+		g := store.Acquire(ctx, []renewer.Claim{begins})[0]
+		require.Equal(t, g.Status == renewer.StatusUnknown, g.Err != nil)
+		require.False(t, g.Seen != nil && g.Status != renewer.StatusHeld &&
+			g.Status != renewer.StatusChanged)
+		require.False(t, g.Seen == nil && g.Status == renewer.StatusChanged)
 		holds := []renewer.Hold{hold("a", "a", time.Minute), hold("b", "a", time.Minute)}
 		for _, answers := range [][]renewer.Answer{
 			store.Renew(ctx, holds),

@@ -199,7 +199,8 @@ func (b *inbox) settle(claims []renewer.Claim, grants []renewer.Grant) {
 		p := b.places[c.Place]
 		switch status := grants[i].Status; {
 		case p == nil:
-		case status == renewer.StatusHeld, p.since == "" && grants[i].Unsent:
+		case status == renewer.StatusHeld,
+			p.since == "" && (status == renewer.StatusChanged || grants[i].Unsent):
 			b.remove(c.Place)
 		case status == renewer.StatusTaken:
 			p.of.outside = !grants[i].Queued

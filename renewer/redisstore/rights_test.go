@@ -47,6 +47,11 @@ func TestSmallestUser(t *testing.T) {
 	watch.await(t, "set up")
 	mine(t, store, claim("a", "a", time.Minute))
 	assert.Equal(t, renewer.StatusTaken, acquire(t, store, claim("a", "b", time.Minute)).Status)
+	begins := claim("b", "b", time.Minute)
+	begins.Term = &renewer.Term{TTL: time.Minute, Data: "x"}
+	assert.Equal(t, renewer.StatusHeld, acquire(t, store, begins).Status)
+	begins.Owner = owner("c")
+	assert.Equal(t, renewer.StatusChanged, acquire(t, store, begins).Status)
 	assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("a", "a", time.Hour)).Status)
 	watch.clear()
 	assert.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)

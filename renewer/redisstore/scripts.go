@@ -34,9 +34,14 @@ type script struct{ text, sha string }
 
 // newScript makes a script of a file, with tell.lua where it includes that.
 func newScript(text string) script {
-	text = strings.Replace(text, "-- include tell.lua\n", tellText, 1)
+	text = include(text, "tell.lua", tellText)
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
 	return script{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// include puts the text of another file where a script says so.
+func include(text, file, other string) string {
+	return strings.Replace(text, "-- include "+file+"\n", other, 1)
 }
 
 // command calls the script by name (EVALSHA), or else by its whole

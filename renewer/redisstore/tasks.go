@@ -25,7 +25,7 @@ var (
 
 // newTaskScript makes a script of a file that includes parked.lua.
 func newTaskScript(text string) script {
-	return newScript(strings.Replace(text, "-- include parked.lua\n", parkedText, 1))
+	return newScript(include(text, "parked.lua", parkedText))
 }
 
 const (

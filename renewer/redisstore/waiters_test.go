@@ -256,6 +256,71 @@ func TestProcessesTakeTurns(t *testing.T) {
 		redisstore.LineKey(redisstore.DefaultPrefix, "a")))
 }
 
+// Those who wait for a lock on the condition of a record that has changed pass the turn on, each at
+// once: all know of it before one turn could have lapsed.
+func TestATurnIsPassedOnIfTheRecordHasChanged(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	const n = 20
+	keepers := s.keepers(t, n+1)
+	var begun renewer.Seen
+	first, err := keepers[n].Acquire(t.Context(), "a",
+		renewer.BeginTerm(renewer.Term{TTL: time.Hour, Data: "begun"}, &begun))
+	require.NoError(t, err)
+	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+	got := make(chan error, n)
+	for i := range n {
+		go func() {
+			var seen renewer.Seen
+			term := renewer.Term{TTL: time.Hour, Data: "begun"}
+			term.After.Fence, term.After.Seq = begun.Fence, begun.Seq
+			_, err := keepers[i].Acquire(context.WithoutCancel(t.Context()), "a",
+				renewer.MaxWait(time.Minute), renewer.BeginTerm(term, &seen))
+			assert.Equal(t, "done", seen.Data)
+			got <- err
+		}()
+	}
+	require.Eventually(t, func() bool {
+		return s.number(t, "ZCARD", line) == n
+	}, patience, time.Millisecond)
+	require.NoError(t, keepers[n].Write(t.Context(), renewer.Record{
+		Name: "a", Fence: first.Fence(), Seq: 2, Data: "done", TTL: time.Hour,
+	}))
+	released := time.Now()
+	require.NoError(t, first.Release(t.Context()))
+	for range n {
+		require.ErrorIs(t, <-got, renewer.ErrRecordChanged)
+	}
+	assert.Less(t, time.Since(released), time.Second, "a turn")
+	lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
+	require.Eventually(t, func() bool {
+		return s.number(t, "EXISTS", line, lease) == 0
+	}, time.Second, time.Millisecond)
+}
+
+// A place that was not put in line, since the record has changed, is forgotten. One that stands
+// there already is kept until it is given up.
+func TestPlacesOfClaimsWhoseRecordHasChanged(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	mine(t, store, claim("a", "a", time.Minute))
+	listening(t, store)
+	before := store.Places()
+	changed := queue("b")
+	changed.Term = &renewer.Term{TTL: time.Minute}
+	changed.Term.After.Fence, changed.Term.After.Seq = 1, 1
+	require.Equal(t, renewer.StatusChanged, acquire(t, store, changed).Status)
+	require.Equal(t, before, store.Places())
+	stand(t, store, "b")
+	require.Equal(t, renewer.StatusChanged, acquire(t, store, changed).Status)
+	require.Equal(t, before+1, store.Places())
+	release(t, store, leaving("b"))
+	require.Equal(t, before, store.Places())
+	require.Equal(t, int64(0), s.number(t, "ZCARD",
+		redisstore.LineKey(redisstore.DefaultPrefix, "a")))
+}
+
 // One that has died in the line costs the others a second, not its TTL.
 func TestADeadWaiterCostsASecond(t *testing.T) {
 	t.Parallel()

@@ -87,6 +87,30 @@ func (r records) prepare(t renewer.Term, a answer, now time.Time) renewer.Seen {
 	return e.answer(a, now)
 }
 
+// claimTerm answers item i of an Acquire, whose claim has a term, as a says. A fixed answer does
+// not depend on the record.
+func (s *Store) claimTerm(call Call, i int, a answer, now time.Time) renewer.Grant {
+	c := call.Claims[i]
+	term := *c.Term
+	if _, err := renewer.Millis(term.TTL); err != nil {
+		return renewer.Grant{Err: err}
+	}
+	last, r := s.records.entry(c.Name, now), s.table.row(c.Name, now)
+	follows := last.seen.Fence == term.After.Fence && last.seen.Seq == term.After.Seq
+	if own := r.owner == c.Owner && r.fence == last.seen.Fence; !a.fixed && !follows && !own {
+		seen := last.answer(answer{}, now)
+		return a.unlessLost(renewer.Grant{Status: renewer.StatusChanged, Seen: &seen})
+	}
+	g := s.table.acquire(c, a, r, now)
+	if g.Status == renewer.StatusHeld {
+		term.Name, term.Fence = c.Name, g.Fence
+		if seen := s.records.prepare(term, answer{}, now); seen.Status == renewer.StatusHeld {
+			g.Seen = &seen
+		}
+	}
+	return a.unlessLost(g)
+}
+
 // answer is what is shown of a record, or the fixed answer.
 func (e *entry) answer(a answer, now time.Time) renewer.Seen {
 	if a.fixed && a.grant.Status != renewer.StatusHeld {

@@ -49,10 +49,15 @@ func (t table) apply(call Call, i int, a answer, now time.Time) (g renewer.Grant
 		r.believe(h, g, released, now)
 		freed = released || g.Status == renewer.StatusGone
 	}
+	return a.unlessLost(g), freed
+}
+
+// unlessLost is what the caller hears of an answer.
+func (a answer) unlessLost(g renewer.Grant) renewer.Grant {
 	if a.lose != nil {
-		g = renewer.Grant{Err: a.lose}
+		return renewer.Grant{Err: a.lose}
 	}
-	return g, freed
+	return g
 }
 
 // acquire answers a claim by a, and makes r agree.
@@ -93,7 +98,8 @@ func (t table) acquire(c renewer.Claim, a answer, r *row, now time.Time) renewer
 		if r.owner == "" || r.owner == c.Owner {
 			r.give(g, now)
 		}
-	case renewer.StatusUnknown, renewer.StatusGone, renewer.StatusBehind: // no effect
+	case renewer.StatusUnknown, renewer.StatusGone, renewer.StatusBehind,
+		renewer.StatusChanged: // no effect
 	}
 	return g
 }

@@ -65,9 +65,10 @@ func checkGrant(t testing.TB, name string, g renewer.Grant) {
 		require.Zero(t, g.Fence, "no fencing token for a refused claim of %q", name)
 		require.GreaterOrEqual(t, g.HeldFor, time.Duration(0), "how long %q has been held", name)
 		require.GreaterOrEqual(t, g.TTL, time.Duration(0), "how long %q will be held", name)
-	case renewer.StatusUnknown, renewer.StatusGone, renewer.StatusBehind:
+	case renewer.StatusUnknown, renewer.StatusGone, renewer.StatusBehind, renewer.StatusChanged:
 		require.Fail(t, "an Acquire is answered StatusHeld or StatusTaken",
-			"%q: %v (StatusBehind answers a claim with a Fence only)", name, g.Status)
+			"%q: %v (StatusBehind is for a claim with a Fence, StatusChanged for one with a Term)",
+			name, g.Status)
 	}
 }
 
@@ -163,6 +164,7 @@ func grantText(g renewer.Grant) string {
 		{"Fence", g.Fence, int64(0)},
 		{"Reserved", g.Reserved, 0},
 		{"Age", g.Age, time.Duration(0)},
+		{"Seen", g.Seen, (*renewer.Seen)(nil)},
 		{"Queued", g.Queued, false},
 		{"Holder", g.Holder, renewer.Holder{}},
 		{"HeldFor", g.HeldFor, time.Duration(0)},

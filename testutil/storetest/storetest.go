@@ -92,7 +92,7 @@ func cases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
 		acquireCases, lapseCases, renewCases, releaseCases, fenceCases, batchCases, nameCases,
-		watchCases, placeCases, recordCases,
+		watchCases, placeCases, recordCases, beginCases,
 	} {
 		all = append(all, group...)
 	}
