@@ -30,6 +30,7 @@ type settings struct {
 	manual     *time.Duration // nil: with a heartbeat
 	background bool           // nobody waits for the release
 	onSkip     func(ctx context.Context, err error)
+	term       renewer.Option // begins a record's term with the acquire; nil: none
 }
 
 type contention uint8
@@ -140,7 +141,9 @@ func (s settings) acquire(
 ) (*renewer.Lease, error) {
 	switch {
 	case s.manual != nil:
-		return s.acquireSpecially(ctx, k, name)
+		return s.acquireSpecially(ctx, k, name, renewer.Manual(*s.manual))
+	case s.term != nil:
+		return s.acquireSpecially(ctx, k, name, s.term)
 	case s.contention != wait:
 		return k.TryAcquire(ctx, name, renewer.MaxWait(s.within), s.operation)
 	case s.waiters > 0:
@@ -152,9 +155,9 @@ func (s settings) acquire(
 }
 
 func (s settings) acquireSpecially(
-	ctx context.Context, k *renewer.Keeper, name string,
+	ctx context.Context, k *renewer.Keeper, name string, special renewer.Option,
 ) (*renewer.Lease, error) {
-	opts := []renewer.Option{s.operation, renewer.MaxWaiters(s.waiters), renewer.Manual(*s.manual)}
+	opts := []renewer.Option{s.operation, renewer.MaxWaiters(s.waiters), special}
 	if s.contention != wait {
 		return k.TryAcquire(ctx, name, append(opts, renewer.MaxWait(s.within))...)
 	}

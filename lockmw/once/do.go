@@ -30,6 +30,9 @@ func Do[T any](
 	if err != nil {
 		return result, err
 	}
+	if err := renewer.CheckName(name); err != nil {
+		return result, err
+	}
 	if lockmw.FenceOf(ctx, name) != 0 {
 		return result, fmt.Errorf("%w: once.Do takes the lock on %.80q itself: call it outside "+
 			"of that lock", renewer.ErrConfig, name)

@@ -28,9 +28,14 @@
 //
 //	each of them ── Keep passes ──▶ (nothing): the next call is the first again
 //
-// Callers look at the record before they wait for the lock, so that work that is decided costs one
-// question. New work costs three (six in a database, by package sqlrecord), and two for the lock.
-// Those who wait are woken by the release of the lock, and take over or get the answer.
+// A caller asks for the lock on the condition that there is no record, and the grant puts its
+// attempt on record. So new work costs three questions: the acquire, the result, and the
+// release. If there is a record, the answer is that, and no lock: work that is decided costs one
+// question. If an attempt has begun, the caller asks for the lock on the condition that no other
+// one has. Those who wait are woken by the release of the lock, and take over or get the answer.
+//
+// With [RecordIn] callers look at the record before they ask for the lock, and again under it: new
+// work costs five questions then (eight in a database, by package sqlrecord).
 //
 // # Outcomes
 //
@@ -53,6 +58,8 @@
 //     over.
 //   - The lock is lost: the function's context ends, with cause ErrLost. If the function succeeds
 //     all the same, its result counts, unless another call has taken over meanwhile.
+//   - The store gives the lock, and the caller's wait is over before the answer comes: an attempt
+//     has begun with the grant. It counts, though the function has not run.
 //   - The function panics or calls runtime.Goexit: that passes through, and the attempt counts.
 //   - The store does not answer when the function has returned: it is asked again, for as long as
 //     no other caller could have had the lock: renewer.Config.TTL.

@@ -26,46 +26,78 @@ func outage(n int) []script.Step {
 	return steps
 }
 
+// elsewhere is a keeper as a recorder that is not beside the lock.
+type elsewhere struct {
+	*renewer.Keeper
+	plain bool // it leaves first records to Write
+}
+
+func (r elsewhere) Prepare(ctx context.Context, term renewer.Term) (renewer.Seen, error) {
+	if r.plain {
+		term.Data = ""
+	}
+	return r.Keeper.Prepare(ctx, term)
+}
+
 // Questions without an answer are repeated; the function runs once for all that.
 func TestUnansweredQuestionsAreRepeated(t *testing.T) {
 	t.Parallel()
-	for name, prepare := range map[string]func(s *script.Store){
-		"the glance": func(s *script.Store) { s.Script(script.Read, outage(1)...) },
-		"the look": func(s *script.Store) {
+	for name, prepare := range map[string]func(s *script.Store, k *renewer.Keeper) once.Option{
+		"the acquire": func(s *script.Store, k *renewer.Keeper) once.Option {
+			s.Script(script.Acquire, outage(5)...)
+			return once.RecordIn(k)
+		},
+		"the acquire, granted": func(s *script.Store, k *renewer.Keeper) once.Option {
+			s.Script(script.Acquire, script.Pass().Broken(errDown), script.Pass().Broken(errDown))
+			return once.RecordIn(k)
+		},
+		"the glance": func(s *script.Store, k *renewer.Keeper) once.Option {
+			s.Script(script.Read, outage(1)...)
+			return once.RecordIn(elsewhere{k, false})
+		},
+		"the look": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Prepare, outage(5)...)
+			return once.RecordIn(elsewhere{k, false})
 		},
-		"the look, written": func(s *script.Store) {
+		"the look, written": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Prepare, script.Pass().Broken(errDown), script.Pass().Broken(errDown))
+			return once.RecordIn(elsewhere{k, false})
 		},
-		"the beginning": func(s *script.Store) {
-			s.Script(script.Read, outage(1)...)
+		"the beginning": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Write, outage(5)...)
+			return once.RecordIn(elsewhere{k, true})
 		},
-		"beginning, written": func(s *script.Store) {
-			s.Script(script.Read, outage(1)...)
+		"beginning, written": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Write, script.Pass().Broken(errDown), script.Pass().Broken(errDown))
+			return once.RecordIn(elsewhere{k, true})
 		},
-		"the end": func(s *script.Store) {
+		"the end": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Write, outage(20)...)
+			return once.RecordIn(k)
 		},
-		"the end, written": func(s *script.Store) {
+		"the end, written": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Write, script.Pass().Lost(), script.Pass().Broken(errDown))
+			return once.RecordIn(k)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				prepare(s)
+				recorder := prepare(s, k)
 				ran := 0
 				got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
 					ran++
 					assert.Equal(t, 1, once.Current(ctx).Number)
 					return report{Pages: 5}, nil
-				})
+				}, recorder)
 				require.NoError(t, err)
 				require.Equal(t, report{Pages: 5}, got)
 				require.Equal(t, 1, ran)
-				require.Zero(t, s.Left(script.Read)+s.Left(script.Prepare)+s.Left(script.Write))
+				for _, op := range []script.Op{
+					script.Acquire, script.Read, script.Prepare, script.Write,
+				} {
+					require.Zero(t, s.Left(op))
+				}
 				got, err = once.Do(t.Context(), k, "a", never(t))
 				require.NoError(t, err)
 				require.Equal(t, report{Pages: 5}, got)
@@ -78,34 +110,37 @@ func TestUnansweredQuestionsAreRepeated(t *testing.T) {
 // told, and the function has not run.
 func TestStoreDown(t *testing.T) {
 	t.Parallel()
-	for name, prepare := range map[string]func(s *script.Store){
-		"locks": func(s *script.Store) {
+	for name, prepare := range map[string]func(s *script.Store, k *renewer.Keeper) once.Option{
+		"locks": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Default(script.Read, script.Fail(errDown))
 			s.Default(script.Acquire, script.Fail(errDown))
+			return once.RecordIn(k)
 		},
-		"records": func(s *script.Store) {
+		"records": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Default(script.Read, script.Fail(errDown))
 			s.Default(script.Prepare, script.Fail(errDown))
+			return once.RecordIn(elsewhere{k, false})
 		},
-		"beginning": func(s *script.Store) {
+		"beginning": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Default(script.Read, script.Fail(errDown))
 			s.Default(script.Write, script.Fail(errDown))
+			return once.RecordIn(elsewhere{k, true})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				prepare(s)
+				recorder := prepare(s, k)
 				for _, wait := range []time.Duration{0, time.Minute} {
 					begun := time.Now()
-					_, err := once.Do(t.Context(), k, "a", never(t), once.Wait(wait))
+					_, err := once.Do(t.Context(), k, "a", never(t), recorder, once.Wait(wait))
 					require.ErrorIs(t, err, renewer.ErrUnavailable)
 					require.ErrorIs(t, err, errDown)
 					require.InDelta(t, wait, time.Since(begun), float64(time.Second))
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				_, err := once.Do(ctx, k, "a", never(t))
+				_, err := once.Do(ctx, k, "a", never(t), recorder)
 				require.Error(t, err)
 				require.Error(t, ctx.Err())
 			})
@@ -118,18 +153,16 @@ func TestRejected(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		rejected := script.Fail(renewer.ErrRejected)
-		s.Script(script.Read, rejected)
-		_, err := once.Do(t.Context(), k, "a", never(t))
-		require.ErrorIs(t, err, renewer.ErrRejected)
-		s.Script(script.Prepare, rejected)
-		_, err = once.Do(t.Context(), k, "a", never(t))
-		require.ErrorIs(t, err, renewer.ErrRejected)
-		s.Script(script.Read, outage(1)...)
+		for op, recorder := range map[script.Op]once.Recorder{
+			script.Acquire: k, script.Read: elsewhere{k, false}, script.Prepare: elsewhere{k, false},
+			script.Write: elsewhere{k, true},
+		} {
+			s.Script(op, rejected)
+			_, err := once.Do(t.Context(), k, "a", never(t), once.RecordIn(recorder))
+			require.ErrorIs(t, err, renewer.ErrRejected)
+		}
 		s.Script(script.Write, rejected)
-		_, err = once.Do(t.Context(), k, "a", never(t))
-		require.ErrorIs(t, err, renewer.ErrRejected)
-		s.Script(script.Write, rejected)
-		_, err = once.Do(t.Context(), k, "a", answer(report{}))
+		_, err := once.Do(t.Context(), k, "a", answer(report{}))
 		require.ErrorIs(t, err, once.ErrNotRecorded)
 		require.ErrorIs(t, err, renewer.ErrRejected)
 	})
@@ -337,20 +370,19 @@ func TestOvertakenBeforeTheBeginning(t *testing.T) {
 			s.Script(script.Prepare, script.Taken(renewer.Holder{}, 0))
 		},
 		"at the write": func(s *script.Store) {
-			s.Script(script.Read, outage(1)...)
 			s.Script(script.Write, script.Taken(renewer.Holder{}, 0))
 		},
 		"by a lapse": func(s *script.Store) {
-			s.Script(script.Read, outage(1)...)
 			s.Script(script.Write, script.Gone())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				recorder := once.RecordIn(elsewhere{k, true})
 				prepare(s)
 				begun := time.Now()
-				_, err := once.Do(t.Context(), k, "a", never(t), once.Wait(0))
+				_, err := once.Do(t.Context(), k, "a", never(t), recorder, once.Wait(0))
 				require.Error(t, err)
 				require.Zero(t, time.Since(begun))
 
@@ -358,7 +390,7 @@ func TestOvertakenBeforeTheBeginning(t *testing.T) {
 				_, err = once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
 					assert.Equal(t, 1, once.Current(ctx).Number)
 					return report{}, nil
-				}, once.RetryIn(2*time.Second))
+				}, recorder, once.RetryIn(2*time.Second))
 				require.NoError(t, err)
 				require.GreaterOrEqual(t, time.Since(begun), time.Second, "not a busy loop")
 			})

@@ -188,11 +188,3 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 }
 
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
-
-// lock are the lock's options, for a wait until a point in time.
-func (s *settings) lock(until time.Time) []lockmw.Option {
-	return []lockmw.Option{
-		lockmw.Wait(time.Until(until)), lockmw.MaxWaiters(s.waiters),
-		lockmw.Operation(s.operation),
-	}
-}

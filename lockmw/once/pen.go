@@ -14,29 +14,30 @@ type pen struct {
 	c     *call
 	fence int64
 	seq   int64
+	shown renewer.Seen // the record, by the acquire; its zero value if it was not shown
+}
+
+// begin begins the holder's term and shows the record, unless the acquire has done so. It tries
+// again until a point in time.
+func (p *pen) begin(
+	ctx context.Context, term renewer.Term, until time.Time,
+) (seen renewer.Seen, err error) {
+	if seen = p.shown; seen.Status != renewer.StatusHeld {
+		return p.prepare(ctx, term, until)
+	}
+	p.seq = seen.Seq // of the holder's first record, or of another's
+	return seen, nil
 }
 
 // look reads the record and begins the holder's term. It tries again until a point in time.
 func (p *pen) look(ctx context.Context, until time.Time) (renewer.Seen, error) {
-	return p.begin(ctx, p.term(), until)
+	return p.prepare(ctx, renewer.Term{Name: p.c.name, TTL: p.c.keep}, until)
 }
 
-func (p *pen) term() renewer.Term {
-	return renewer.Term{Name: p.c.name, Fence: p.fence, TTL: p.c.keep}
-}
-
-// beginAfter is look, and also writes the holder's first record if the one on record is still seen.
-func (p *pen) beginAfter(
-	ctx context.Context, seen renewer.Seen, first record, until time.Time,
-) (renewer.Seen, error) {
-	term := p.term()
-	term.Data, term.After.Fence, term.After.Seq = first.encode(), seen.Fence, seen.Seq
-	return p.begin(ctx, term, until)
-}
-
-func (p *pen) begin(
+func (p *pen) prepare(
 	ctx context.Context, term renewer.Term, until time.Time,
 ) (seen renewer.Seen, err error) {
+	term.Fence = p.fence
 	err = insist(ctx, until, func() error {
 		seen, err = p.c.recorder.Prepare(ctx, term)
 		return err

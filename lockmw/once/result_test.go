@@ -62,7 +62,7 @@ func TestUnreadableRecords(t *testing.T) {
 			require.Zero(t, got)
 			require.Equal(t, text, s.RecordOf("a"), "nothing is overwritten")
 		}
-		require.Empty(t, s.Calls(script.Acquire))
+		require.Empty(t, s.Calls(script.Release), "no lock was given")
 	})
 }
 

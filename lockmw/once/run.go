@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/terms"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -23,15 +24,14 @@ type call struct {
 	forget func()
 
 	until time.Time // when to wait no longer
-	last  glanced
+	last  known
 	own   error // the error of this call's last attempt, unless that decided the work
 }
 
-// glanced is the record as it was before the call asked for the lock.
-type glanced struct {
-	seen  renewer.Seen
-	rec   record
-	known bool
+// known is the record as a call saw it last without the lock: none, before it has looked.
+type known struct {
+	seen renewer.Seen
+	rec  record
 }
 
 // verdict is what came of a turn.
@@ -47,16 +47,13 @@ type verdict struct {
 func (c *call) run(ctx context.Context) error {
 	c.until = time.Now().Add(c.wait)
 	for {
-		if over, err := c.glance(ctx); over {
-			return err
-		}
 		v := c.turn(ctx)
 		switch {
 		case v.over:
 			return v.err
 		case v.ran:
 			c.until = time.Now().Add(c.wait)
-		case time.Until(c.until) <= 0:
+		case !v.soon && time.Until(c.until) <= 0:
 			return c.refused(v.err)
 		}
 		if v.soon {
@@ -68,55 +65,85 @@ func (c *call) run(ctx context.Context) error {
 	}
 }
 
-// glance looks at the record without the lock, for which most callers
-// need not wait: the work is over for good, or another caller is at it.
-func (c *call) glance(ctx context.Context) (over bool, err error) {
-	c.last = glanced{}
-	seen, err := c.recorder.Read(ctx, c.name)
-	switch {
-	case err == nil:
-		rec, over, err := c.conclude(seen)
-		c.last = glanced{seen: seen, rec: rec, known: true}
-		return over, err
-	case passing(err):
-		// the holder of the lock will see; to wait for the store is the lock's affair
-		return false, nil
-	default:
-		return true, c.refused(err)
-	}
-}
-
-// turn takes the lock, and does what is to be done under it.
+// turn takes the lock, and does what is to be done under it. Most callers need not wait for that:
+// the work is over for good. A record beside the lock says so in answer to the acquire; one that is
+// elsewhere is read first.
 func (c *call) turn(ctx context.Context) (v verdict) {
+	beside := c.recorder == Recorder(c.keeper)
+	if !beside {
+		if v := c.glance(ctx); v.over {
+			return v
+		}
+	}
+	p, term := &pen{c: c}, c.term()
+	opts := []lockmw.Option{
+		lockmw.Wait(time.Until(c.until)), lockmw.MaxWaiters(c.waiters),
+		lockmw.Operation(c.operation),
+	}
+	if beside {
+		begin, _ := terms.Option(renewer.BeginTerm(term, &p.shown)).(lockmw.Option)
+		opts = append(opts, begin)
+	}
 	held, err := lockmw.Run(ctx, c.keeper, c.name, func(op context.Context) error {
-		v = c.underLock(ctx, op)
+		v = c.underLock(ctx, op, p, term)
 		return v.err
-	}, c.lock(c.until)...)
+	}, opts...)
 	switch {
-	case !held:
-		return verdict{over: true, err: c.refused(err)}
-	case v.ran:
+	case held && v.ran:
 		v.err = err // with the loss of the lock, if it was lost
+	case held:
+	case errors.Is(err, renewer.ErrRecordChanged):
+		return c.follow(p.shown)
+	default:
+		if e, ok := errors.AsType[*renewer.Error](err); beside && ok && e.Attempts == 0 {
+			v = c.glance(ctx) // refused within this process, it was shown nothing
+		}
+		if !v.over {
+			return verdict{over: true, err: c.refused(err)}
+		}
 	}
 	return v
 }
 
-// underLock begins the next attempt, unless the work is decided. op is the lock's context.
-func (c *call) underLock(ctx, op context.Context) verdict {
-	p := &pen{c: c, fence: lockmw.FenceOf(op, c.name)}
-	// An attempt is on record before it begins, so that one that kills its process counts. If
-	// nothing has changed since the glance, one question is enough for that.
-	var seen renewer.Seen
-	var err error
-	a, rec := c.next(c.last.rec)
-	if c.last.known && a.Number <= a.Max {
-		seen, err = p.beginAfter(op, c.last.seen, rec, c.until)
-	} else {
-		seen, err = p.look(op, c.until)
+// glance reads the record without the lock.
+func (c *call) glance(ctx context.Context) verdict {
+	switch seen, err := c.recorder.Read(ctx, c.name); {
+	case err == nil:
+		return c.follow(seen)
+	case passing(err):
+		return verdict{} // to wait for the store is the lock's affair
+	default:
+		return verdict{over: true, err: c.refused(err)}
 	}
+}
+
+// follow is the verdict on a record that was read without the lock. Unless it decides the work, the
+// next attempt is to follow it.
+func (c *call) follow(seen renewer.Seen) verdict {
+	rec, over, err := c.conclude(seen)
+	c.last = known{seen, rec}
+	return verdict{over: over, err: err, soon: true}
+}
+
+// term is that of the next holder. It begins with the next attempt, if there may be one.
+func (c *call) term() renewer.Term {
+	term := renewer.Term{Name: c.name, TTL: c.keep}
+	term.After.Fence, term.After.Seq = c.last.seen.Fence, c.last.seen.Seq
+	if a, rec := c.next(c.last.rec); a.Number <= a.Max {
+		term.Data = rec.encode()
+	}
+	return term
+}
+
+// underLock begins the next attempt, unless the work is decided. op is the lock's context.
+func (c *call) underLock(ctx, op context.Context, p *pen, term renewer.Term) verdict {
+	// An attempt is on record before it begins, so that one that kills its process counts.
+	p.fence = lockmw.FenceOf(op, c.name)
+	seen, err := p.begin(op, term, c.until)
 	if err != nil {
 		return c.unclear(ctx, op, err)
 	}
+	a, rec := c.next(c.last.rec)
 	if seen.Fence != p.fence {
 		previous, over, err := c.conclude(seen)
 		if over {

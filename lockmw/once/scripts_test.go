@@ -1,0 +1,49 @@
+//go:build unix
+
+package once_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/once"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// New work costs three scripts: the acquire, in which the attempt begins, the result, and the
+// release. A replay costs one. A takeover of an attempt that has failed, or died, costs four.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	k, closeAll, err := onServer(redis.Addr())
+	require.NoError(t, err)
+	t.Cleanup(closeAll)
+	const works = 100
+	each := func(t *testing.T, want int, do func(name string) error) {
+		t.Helper()
+		require.NoError(t, do("the first, which teaches the server the scripts"))
+		before, err := redis.Calls("evalsha")
+		require.NoError(t, err)
+		for i := range works {
+			require.NoError(t, do(fmt.Sprint(i)))
+		}
+		after, err := redis.Calls("evalsha")
+		require.NoError(t, err)
+		require.EqualValues(t, want*works, after-before)
+	}
+	succeed := func(name string) error {
+		_, err := once.Do(t.Context(), k, name, answer(report{Pages: 5}))
+		return err
+	}
+	each(t, 3, succeed)
+	each(t, 1, succeed)
+	failing := func(name string) error {
+		_, err := once.Do(t.Context(), k, "failing "+name, fail, once.NoRetry())
+		require.ErrorIs(t, err, errOperation)
+		return nil
+	}
+	each(t, 2, failing)
+	each(t, 4, func(name string) error { return succeed("failing " + name) })
+}
