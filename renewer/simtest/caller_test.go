@@ -15,10 +15,16 @@ type caller struct {
 	p    *process
 	dice dice
 	ttl  time.Duration
+	// of the locks that are taken on the condition of their record
+	terms dice
+	known map[string]wrote // by name
 }
 
 func newCaller(w *world, p *process, i int) *caller {
-	return &caller{w: w, p: p, dice: newDice(w.plan.seed, "caller", p.id, i), ttl: w.plan.cfg.TTL}
+	return &caller{
+		w: w, p: p, dice: newDice(w.plan.seed, "caller", p.id, i), ttl: w.plan.cfg.TTL,
+		terms: newDice(w.plan.seed, "terms", p.id, i), known: map[string]wrote{},
+	}
 }
 
 func (c *caller) run() {
@@ -107,10 +113,10 @@ func (c *caller) acquire(
 		l, err = k.Acquire(ctx, name, opts...)
 		return l, 0, err
 	}
+	acquire := k.Acquire
 	switch roll := d.Float64(); {
 	case roll < .1:
-		l, err = k.TryAcquire(ctx, name)
-		return l, 0, err
+		acquire, opts = k.TryAcquire, nil
 	case roll < .3:
 		opts = append(opts, renewer.MaxWait(d.between(0, 2*c.ttl)))
 	case roll < .35:
@@ -121,7 +127,11 @@ func (c *caller) acquire(
 	case roll < .42:
 		opts = append(opts, renewer.HoldAtLeast(d.between(0, c.ttl/2)))
 	}
-	l, err = k.Acquire(ctx, name, opts...)
+	if c.w.plan.terms && c.terms.chance(.5) {
+		l, err = c.follow(ctx, name, opts, acquire)
+	} else {
+		l, err = acquire(ctx, name, opts...)
+	}
 	return l, manual, err
 }
 
@@ -129,7 +139,7 @@ func (c *caller) acquire(
 func (c *caller) refused(ctx context.Context, err error, took time.Duration) {
 	switch {
 	case errors.Is(err, renewer.ErrHeld), errors.Is(err, renewer.ErrUnavailable),
-		errors.Is(err, renewer.ErrShutdown):
+		errors.Is(err, renewer.ErrShutdown), errors.Is(err, renewer.ErrRecordChanged):
 		c.w.tally.count(refusedCall)
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		c.w.tally.count(cancelled)

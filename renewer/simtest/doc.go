@@ -1,13 +1,14 @@
 // Package simtest proves the engine in simulation: real keepers, many hours
 // of bad weather in a second, and every grant checked. It holds tests only.
 //
-// A world is one run: some processes, each with a keeper of its own, whose callers want the
-// same few names from one store. The store is a model of a server, with a clock that runs at
-// another rate than theirs. Between them is a network that loses, delays, doubles and reorders
-// requests, replies and wake-ups, and at times lets nothing through; the server freezes now
-// and then. Callers give up, are cancelled, ignore it, hold on after a loss, extend their
-// leases themselves; processes end and begin anew. All this happens in a bubble of
-// testing/synctest, in which time stands still while anybody works: every instant is exact.
+// A world is one run: some processes, each with a keeper of its own, whose callers want
+// the same few names from one store. The store is a model of a server, with a clock that
+// runs at another rate than theirs. Between them is a network that loses, delays, doubles
+// and reorders requests, replies and wake-ups, and at times lets nothing through; the
+// server freezes now and then. Callers give up, are cancelled, ignore it, hold on after a
+// loss, extend their leases themselves, and want some locks only if their record has not
+// changed; processes end and begin anew. All this happens in a bubble of testing/synctest,
+// in which time stands still while anybody works: every instant is exact.
 //
 // The server's book of who had which name from when to when is the truth.
 // Against it every belief is checked, at each grant, at random instants

@@ -17,7 +17,8 @@ type ledger struct {
 	open       map[lot]*belief
 	violations []violation
 	wants      map[want]*waiting
-	longest    time.Duration // that a process wanted a name
+	followers  map[followed]int64 // by which token each record was followed
+	longest    time.Duration      // that a process wanted a name
 }
 
 // lot is a lease as its holder knows it.

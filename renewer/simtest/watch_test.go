@@ -122,7 +122,8 @@ func (l *link) settle(r *request, p reply) {
 		n := r.claims[i].Place
 		switch o := l.places[n]; {
 		case o == nil:
-		case p.grants[i].Status == renewer.StatusHeld:
+		case p.grants[i].Status == renewer.StatusHeld,
+			p.grants[i].Status == renewer.StatusChanged && o.since == 0:
 			delete(l.places, n)
 		case p.grants[i].Queued:
 			o.since = p.since[i]
