@@ -21,12 +21,12 @@ type pen struct {
 // again until a point in time.
 func (p *pen) begin(
 	ctx context.Context, term renewer.Term, until time.Time,
-) (seen renewer.Seen, err error) {
-	if seen = p.shown; seen.Status != renewer.StatusHeld {
+) (renewer.Seen, error) {
+	if p.shown.Status != renewer.StatusHeld {
 		return p.prepare(ctx, term, until)
 	}
-	p.seq = seen.Seq // of the holder's first record, or of another's
-	return seen, nil
+	p.seq = p.shown.Seq // of the holder's first record, or of another's
+	return p.shown, nil
 }
 
 // look reads the record and begins the holder's term. It tries again until a point in time.
@@ -34,6 +34,7 @@ func (p *pen) look(ctx context.Context, until time.Time) (renewer.Seen, error) {
 	return p.prepare(ctx, renewer.Term{Name: p.c.name, TTL: p.c.keep}, until)
 }
 
+// prepare is begin where the acquire has shown nothing.
 func (p *pen) prepare(
 	ctx context.Context, term renewer.Term, until time.Time,
 ) (seen renewer.Seen, err error) {
@@ -65,8 +66,8 @@ func (p *pen) write(ctx context.Context, rec record, until time.Time) error {
 // erase removes the record, unless another holder's term has begun. A
 // failure does no harm: the record lapses after Keep.
 func (p *pen) erase(op context.Context) {
-	p.seq++
-	r := renewer.Record{Name: p.c.name, Fence: p.fence, Seq: p.seq, Erase: true}
+	r := p.next(record{})
+	r.Erase = true
 	_ = p.c.recorder.Write(context.WithoutCancel(op), r)
 }
 
@@ -77,9 +78,7 @@ func (p *pen) takeBack(ctx, op context.Context, rec record) {
 	rec.attempts--
 	rec.last = Current(op).Previous
 	r := p.next(rec)
-	if rec.attempts == 0 {
-		r = renewer.Record{Name: r.Name, Fence: r.Fence, Seq: r.Seq, Erase: true}
-	}
+	r.Erase = rec.attempts == 0
 	_ = insist(ctx, time.Now().Add(p.c.keeper.Config().TTL), func() error {
 		return p.c.recorder.Write(context.WithoutCancel(op), r)
 	})
@@ -126,16 +125,21 @@ const (
 func insist(ctx context.Context, until time.Time, ask func() error) error {
 	for pause := firstBackoff; ; pause = min(2*pause, lastBackoff) {
 		err := ask()
-		if err == nil || !passing(err) || time.Until(until) <= pause {
+		if err == nil || !passing(err) || time.Until(until) <= pause || sleep(ctx, pause) != nil {
 			return err
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return err
-		}
+	}
+}
+
+// sleep returns nil after d, or the context's error if that ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

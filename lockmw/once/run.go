@@ -59,7 +59,8 @@ func (c *call) run(ctx context.Context) error {
 		if v.soon {
 			continue
 		}
-		if err := c.pause(ctx); err != nil {
+		// so that others take over
+		if err := sleep(ctx, c.retryIn/2+rand.N(c.retryIn)); err != nil {
 			return c.refused(err)
 		}
 	}
@@ -241,16 +242,4 @@ func (c *call) refused(err error) error {
 		return err
 	}
 	return errors.Join(err, c.own)
-}
-
-// pause lets others take over.
-func (c *call) pause(ctx context.Context) error {
-	timer := time.NewTimer(c.retryIn/2 + rand.N(c.retryIn))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

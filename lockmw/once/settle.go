@@ -19,26 +19,24 @@ func (c *call) conclude(seen renewer.Seen) (rec record, over bool, err error) {
 	case rec.input != c.input:
 		return rec, true, c.ended(ErrInput, rec, nil)
 	}
+	kind, cause := ErrRecord, c.own
 	switch rec.state {
 	case done:
-		if err := c.decode([]byte(rec.result)); err != nil {
-			c.forget()
-			return rec, true, c.ended(ErrRecord, rec,
-				fmt.Errorf("its result can't be decoded: %w", err))
+		if err = c.decode([]byte(rec.result)); err == nil {
+			return rec, true, nil
 		}
-		return rec, true, nil
+		cause = fmt.Errorf("its result can't be decoded: %w", err)
 	case bare:
-		c.forget()
-		return rec, true, c.ended(ErrResult, rec, errors.New(rec.result))
+		kind, cause = ErrResult, errors.New(rec.result)
 	case exhausted:
-		c.forget()
-		return rec, true, c.ended(ErrAttemptsExhausted, rec, c.own)
+		kind = ErrAttemptsExhausted
 	case givenUp:
-		c.forget()
-		return rec, true, c.ended(ErrGivenUp, rec, c.own)
+		kind = ErrGivenUp
 	default:
 		return rec, false, nil
 	}
+	c.forget()
+	return rec, true, c.ended(kind, rec, cause)
 }
 
 func (c *call) ended(kind error, rec record, cause error) error {
