@@ -19,12 +19,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/embedded"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(processEnv); text != "" {
 		os.Exit(beProcess(text))
 	}
+	suite.AtOnce(6)
 	goleak.VerifyTestMain(m, redistest.Lingering()...)
 }
 

@@ -3,7 +3,6 @@
 package faulttest_test
 
 import (
-	"flag"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -15,24 +14,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
-
-// atOnce is how many tests run at a time unless -parallel says otherwise: they wait far
-// more than they work, so the number of cores, which is the default, is no measure.
-const atOnce = "8"
 
 func TestMain(m *testing.M) {
 	if addr := os.Getenv(holderEnv); addr != "" {
 		os.Exit(holdUntilKilled(addr))
 	}
-	flag.Parse()
-	chosen := false
-	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
-	if !chosen {
-		if err := flag.Set("test.parallel", atOnce); err != nil {
-			panic(err)
-		}
-	}
+	suite.AtOnce(8)
 	goleak.VerifyTestMain(m, redistest.Lingering()...)
 }
 

@@ -14,9 +14,13 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/embedded"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Lingering()...) }
+func TestMain(m *testing.M) {
+	suite.AtOnce(6)
+	goleak.VerifyTestMain(m, redistest.Lingering()...)
+}
 
 // patience is how long a test waits for what should come at once.
 const patience = 10 * time.Second
