@@ -71,7 +71,7 @@ test-long: ## run the tests that take minutes: five processes with clocks 10 min
 	@scripts/ensure redis
 	CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_LONG=1 go test -race -count=1 -timeout 10m -v -run TestProcessesWithSkewedClocks ./lockmw/cronmw
 
-sim: ## play the deterministic simulation for SIMGRANTS grants (default a million; the tests play 100,000)
+sim: ## play the deterministic simulation for SIMGRANTS grants (default a million; the tests play 25,000)
 	go test ./renewer/simtest -count=1 -timeout 30m -run 'TestSimulation$$' -v -sim.grants=$(SIMGRANTS)
 
 fuzz: ## run every fuzz function for FUZZTIME (default 20s)

@@ -1,19 +1,23 @@
 package simtest_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 var (
 	seedFlag   = flag.Uint64("sim.seed", 0, "the seed of the first world; 0: another in each run")
-	grantsFlag = flag.Int("sim.grants", 100_000, "how many grants in all")
+	grantsFlag = flag.Int("sim.grants", 0, "how many grants in all; 0: 25,000, or 100,000 in a long run")
 	traceFlag  = flag.Bool("sim.trace", false, "print what happens in each world")
 	worldsFlag = flag.Int("sim.worlds", 0, "how many worlds are played; 0: by -sim.grants")
 )
@@ -29,10 +33,11 @@ func TestSimulation(t *testing.T) {
 		seed = rand.Uint64N(1 << 48)
 	}
 	if worlds == 0 {
-		worlds = (*grantsFlag + quota - 1) / quota
+		grants := cmp.Or(*grantsFlag, suite.Size(25_000, 100_000))
+		worlds = (grants + quota - 1) / quota
 	}
 	if isChild() {
-		seen := playWorlds(t, seed, worlds, faults{})
+		seen := playWorlds(t, seed, worlds, faultsOf(os.Getenv(faultVariable)))
 		t.Logf("in %d worlds:\n%v", worlds, seen)
 		for _, e := range everything {
 			assert.True(t, seen.n[e] > 0 || worlds < 50 || t.Failed(), "%q never happened", e)
@@ -64,7 +69,7 @@ func flags(seed uint64, worlds int) []string {
 // The engine as it is, with jitter of its own.
 func TestEngineAsItIs(t *testing.T) {
 	t.Parallel()
-	playWorlds(t, rand.Uint64N(1<<48), 20, faults{})
+	playWorlds(t, rand.Uint64N(1<<48), suite.Size(5, 20), faults{})
 }
 
 // playWorlds plays the worlds of so many seeds in a row, until there
