@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // enough worlds for all that is explored here; more would be a mistake.
@@ -12,10 +14,10 @@ const enough = 500_000
 
 func TestRuleHasNoViolation(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]rules{
-		"two who try twice, one once": {
+	all := map[string]rules{
+		"two who try twice": { // the third's token is below all counters
 			nodes: 3, write: 2, tries: [3]int8{2, 2, 1},
-			first: [3]int8{1, 1, 2},
+			first: [3]int8{1, 1, 0},
 		},
 		"clocks that differ": {
 			nodes: 3, write: 2, tries: [3]int8{2, 1, 1},
@@ -25,15 +27,22 @@ func TestRuleHasNoViolation(t *testing.T) {
 			nodes: 1, write: 1, tries: [3]int8{2, 2, 1},
 			first: [3]int8{2, 1, 1},
 		},
-		"a node forgets, one more must agree": {
-			nodes: 3, write: 3, forget: 1,
-			tries: [3]int8{2, 1, 1}, first: [3]int8{1, 1, 2},
-		},
-		"the same with five": {
+		"a node of five forgets, one more must agree": {
 			nodes: 5, write: 4, forget: 1,
 			tries: [3]int8{1, 1, 1}, first: [3]int8{2, 1, 1},
 		},
-	} {
+	}
+	if suite.Long() {
+		all["two who try twice, one once"] = rules{
+			nodes: 3, write: 2, tries: [3]int8{2, 2, 1},
+			first: [3]int8{1, 1, 2},
+		}
+		all["a node of three forgets, one tries twice"] = rules{
+			nodes: 3, write: 3, forget: 1,
+			tries: [3]int8{2, 1, 1}, first: [3]int8{1, 1, 2},
+		}
+	}
+	for name, r := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			story, worlds := r.explore(enough)

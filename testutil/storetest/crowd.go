@@ -18,7 +18,7 @@ var crowdCases = []testCase{
 	{"a renewal does not wait for a crowd of acquires", renewInACrowd},
 }
 
-// renewInACrowd has thousands of callers acquire at once. A renewal may wait for many of them,
+// renewInACrowd has a crowd of callers acquire at once. A renewal may wait for many of them,
 // not for nearly all, however far they have got. One round in which it does not is enough: a busy
 // machine may be late with anything.
 func renewInACrowd(t *testing.T, s *suite) {
@@ -47,13 +47,12 @@ func renewInACrowd(t *testing.T, s *suite) {
 		"the slowest took %v of the %v that all acquires took", longest, all)
 }
 
-// crowd has callers acquire names of their own at once. over is closed when all are answered.
+// crowd has callers acquire one name each, at once. over is closed when all are answered.
 func (s *suite) crowd(t *testing.T, round int) (over <-chan struct{}) {
 	t.Helper()
-	const callers = 2500
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	var wg sync.WaitGroup
-	for i := range callers {
+	for i := range s.callers {
 		wg.Go(func() {
 			claim := renewer.Claim{
 				Name: fmt.Sprintf("crowd %d, %d", round, i), Owner: newOwner(),

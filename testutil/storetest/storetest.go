@@ -39,6 +39,8 @@ type suite struct {
 	short time.Duration
 	// slack is how far a duration in the store's answers may be off.
 	slack time.Duration
+	// callers make a crowd.
+	callers int
 }
 
 // testCase proves one sentence of the contract, or a few that belong together.
@@ -56,7 +58,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		t.Helper()
 		c.run(t, &suite{
 			Fixture: open(t), short: 400 * time.Millisecond,
-			slack: 100 * time.Millisecond,
+			slack: 100 * time.Millisecond, callers: 2500,
 		})
 	}
 	for _, c := range crowdCases {
@@ -81,7 +83,7 @@ func RunInBubble(t *testing.T, open func(t *testing.T) Fixture) {
 			synctest.Test(t, func(t *testing.T) {
 				c.run(t, &suite{
 					Fixture: open(t), short: 400 * time.Millisecond,
-					slack: time.Millisecond,
+					slack: time.Millisecond, callers: 250,
 				})
 			})
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // element is what the tests order.
@@ -62,7 +63,7 @@ func TestTimetablesKeepOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(30) {
+			for seed := range suite.Size[uint64](8, 30) {
 				play(t, fresh(), seed)
 			}
 		})
