@@ -331,7 +331,7 @@ func walkTrapped(t *testing.T, spin func(), walk func(trapped)) {
 		l, err := p.k.Acquire(t.Context(), "a", renewer.MaxWait(time.Minute))
 		require.NoError(t, err)
 		require.Zero(t, time.Since(begun), "the next has the lock at once")
-		pass(time.Hour)
+		pass(5 * time.Minute)
 		require.True(t, l.Valid(), "and keeps it")
 		require.NoError(t, l.Release(t.Context()))
 		synctest.Wait()

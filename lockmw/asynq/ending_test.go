@@ -48,7 +48,7 @@ func TestHandlerThatIgnoresItsTimeoutNeverOverlapsItsRetry(t *testing.T) {
 
 func TestKeyIsFreedWhenTheHandlerEnds(t *testing.T) {
 	t.Parallel()
-	const atOnce, rounds = 50 * time.Millisecond, 5
+	const atOnce, rounds = 300 * time.Millisecond, 5
 	for name, end := range map[string]func(){
 		"by a panic": func() { panic("boom") },
 		"by Goexit":  runtime.Goexit,

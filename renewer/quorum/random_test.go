@@ -18,6 +18,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // weather is a node that several programs reach through links on which
@@ -147,7 +148,7 @@ func TestRandomSchedules(t *testing.T) {
 		require.NoError(t, err)
 	}
 	t.Logf("LOCKBEAT_QUORUM_SEED=%d", seed)
-	for i := range uint64(18) {
+	for i := range suite.Size[uint64](6, 18) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ func TestAForeignKeyBesideOneLockSpoilsNoOther(t *testing.T) {
 		store := s.store(t)
 		for _, suffix := range []string{":waiters", ":ahead", ":fence", ""} {
 			for _, foreign := range [][]string{{"SET", "x"}, {"RPUSH", "x"}, {"HSET", "x", "y"}} {
-				const n, bad = 100, 50
+				const n, bad = 20, 10
 				holds := make([]renewer.Hold, n)
 				for i := range n {
 					name := "batch" + strconv.Itoa(i)
@@ -62,7 +62,7 @@ func TestAForeignKeyBesideOneLockSpoilsNoOtherAcquire(t *testing.T) {
 		store := s.store(t)
 		mine(t, store, claim("a", "a", time.Minute))
 		listening(t, store)
-		const n, bad = 100, 50
+		const n, bad = 20, 10
 		for _, suffix := range []string{":waiters", ":ahead", ":fence", "", "mark"} {
 			for _, foreign := range [][]string{{"SET", "x"}, {"RPUSH", "x"}, {"HSET", "x", "y"}} {
 				key := redisstore.LeaseKey(redisstore.DefaultPrefix,

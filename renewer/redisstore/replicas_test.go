@@ -67,8 +67,9 @@ func TestAGrantThatNoReplicaConfirms(t *testing.T) {
 	begun := time.Now()
 	g := acquire(t, store, claim("name", "a", 3*time.Second))
 	assert.Equal(t, renewer.StatusUnknown, g.Status, "what a fail-over would do is not known")
-	assert.InDelta(t, 300*time.Millisecond, time.Since(begun), float64(200*time.Millisecond),
-		"a tenth of the TTL")
+	took := time.Since(begun)
+	assert.GreaterOrEqual(t, took, 300*time.Millisecond, "a tenth of the TTL")
+	assert.Less(t, took, 1500*time.Millisecond, "and no half of it")
 	require.ErrorIs(t, g.Err, redisstore.ErrReplicas)
 	require.ErrorContains(t, g.Err, "0 of 1 within 300ms")
 	require.NotErrorIs(t, g.Err, renewer.ErrRejected, "it may pass")
