@@ -20,17 +20,27 @@ SIEGEARGS ?=
 # Flags for the program that plants faults.
 MUTANTSARGS ?=
 
+# No test passes by being skipped. The race detector would let each process, of which tests start many, sleep for a second
+# at its end, for races of goroutines that are still running; tests fail if any is.
+TESTENV := CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 GORACE=atexit_sleep_ms=20
+
+# Packages with tests that are longer in a long run: see testutil/suite.
+LONG := $$(grep -rlE --include='*_test.go' 'suite\.(Long|Size)|LOCKBEAT_LONG' ./lockmw ./renewer | xargs -n 1 dirname | sort -u)
+
 .DEFAULT_GOAL := help
 .PHONY: help test check lint layering fmt vet tidy vuln test-long sim fuzz smoke mutants nemesis nemesis-long siege bench bench-peers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
+# The tests of examples and tools wait nearly all the time: three packages are tested at once. Of the others, as many as there
+# are processors.
 test: ## run all tests under the race detector, on real Redis and PostgreSQL servers (installs these and a C compiler if they are missing)
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
-	CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 go test -race -count=1 -timeout 6m ./...
+	$(TESTENV) go test -race -count=1 -timeout 6m -p 3 ./examples/... ./testutil/... ./tracing/...
+	$(TESTENV) go test -race -count=1 -timeout 6m $$(go list ./... | grep -vE '/lockbeat/(examples|testutil|tracing)(/|$$)')
 
 # An unreachable vulnerability database does not stop this one, so that it can be used without a network; the last line then
 # says what was not checked. VULN_OFFLINE_OK=0 makes it strict.
@@ -66,10 +76,11 @@ tidy: ## fail if go.mod or go.sum are not tidy
 vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable database is no failure)
 	@checker=$$(scripts/tool $(GOVULNCHECK)) && scripts/vuln "$$checker"
 
-test-long: ## run the tests that take minutes: five processes with clocks 10 minutes apart, 200 ticks of a schedule, kills and restarts
+test-long: ## run the packages that have long tests with these at full size: more worlds, seeds and tasks, 200 ticks of a schedule
 	@scripts/ensure cc
 	@scripts/ensure redis
-	CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_LONG=1 go test -race -count=1 -timeout 10m -v -run TestProcessesWithSkewedClocks ./lockmw/cronmw
+	@scripts/ensure postgres
+	$(TESTENV) LOCKBEAT_LONG=1 go test -race -count=1 -timeout 10m $(LONG)
 
 sim: ## play the deterministic simulation for SIMGRANTS grants (default a million; the tests play 25,000)
 	go test ./renewer/simtest -count=1 -timeout 30m -run 'TestSimulation$$' -v -sim.grants=$(SIMGRANTS)

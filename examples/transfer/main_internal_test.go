@@ -14,12 +14,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStory(t *testing.T) {
 	t.Parallel()
-	demotest.AtOnce(
-		func() { assert.Contains(t, demotest.Holds(t, demo.Setting{}, tell), "200 of 200") },
-		func() { demotest.Untouched(t, 1, tell) },
-		// With locks that do not exclude each other, the verdict says so.
-		func() {
-			demotest.Breaks(t, demo.Setting{Apart: true}, tell, "with locks: changes undone")
-		},
-	)
+	assert.Contains(t, demotest.Holds(t, demo.Setting{}, tell), "200 of 200")
+	demotest.Untouched(t, 1, tell)
+	// With locks that do not exclude each other, the verdict says so.
+	demotest.Breaks(t, demo.Setting{Apart: true}, tell, "with locks: changes undone")
 }
