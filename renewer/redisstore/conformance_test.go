@@ -85,6 +85,7 @@ func TestConformance(t *testing.T) {
 			r := embedded.Run(t)
 			s := server{option: r.ClientOption(), admin: r.Client(t)}
 			f := s.fixture(t, prefix())
+			f.Crowd = 500
 			var mu sync.Mutex
 			now := time.Now()
 			r.Mini().ClockTTL(false)

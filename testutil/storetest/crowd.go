@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -27,7 +28,7 @@ func renewInACrowd(t *testing.T, s *suite) {
 	s.own(t, "held", a, long)
 	var all, longest time.Duration
 	for round := range rounds {
-		over, begun := s.crowd(t, round), time.Now()
+		over, begun := s.ask(t, round), time.Now()
 		longest = 0
 		for done := false; !done; {
 			sent := time.Now()
@@ -47,12 +48,12 @@ func renewInACrowd(t *testing.T, s *suite) {
 		"the slowest took %v of the %v that all acquires took", longest, all)
 }
 
-// crowd has callers acquire one name each, at once. over is closed when all are answered.
-func (s *suite) crowd(t *testing.T, round int) (over <-chan struct{}) {
+// ask has a crowd of callers acquire one name each, at once. over is closed when all are answered.
+func (s *suite) ask(t *testing.T, round int) (over <-chan struct{}) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	var wg sync.WaitGroup
-	for i := range s.callers {
+	for i := range cmp.Or(s.Crowd, s.usualCrowd) {
 		wg.Go(func() {
 			claim := renewer.Claim{
 				Name: fmt.Sprintf("crowd %d, %d", round, i), Owner: newOwner(),

@@ -30,6 +30,9 @@ type Fixture struct {
 	// Blind says that the store does not know who has a name, since when, or for how long.
 	// Otherwise it must.
 	Blind bool
+	// Crowd is how many callers ask at once in the case that keeps the machine busy; 0: 2500, or 250
+	// in a bubble. A store that answers slowly asks for fewer.
+	Crowd int
 }
 
 // suite is one case's Fixture with the means to use it.
@@ -39,8 +42,8 @@ type suite struct {
 	short time.Duration
 	// slack is how far a duration in the store's answers may be off.
 	slack time.Duration
-	// callers make a crowd.
-	callers int
+	// usualCrowd is what a Crowd of 0 stands for.
+	usualCrowd int
 }
 
 // testCase proves one sentence of the contract, or a few that belong together.
@@ -58,7 +61,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		t.Helper()
 		c.run(t, &suite{
 			Fixture: open(t), short: 400 * time.Millisecond,
-			slack: 100 * time.Millisecond, callers: 2500,
+			slack: 100 * time.Millisecond, usualCrowd: 2500,
 		})
 	}
 	for _, c := range crowdCases {
@@ -83,7 +86,7 @@ func RunInBubble(t *testing.T, open func(t *testing.T) Fixture) {
 			synctest.Test(t, func(t *testing.T) {
 				c.run(t, &suite{
 					Fixture: open(t), short: 400 * time.Millisecond,
-					slack: time.Millisecond, callers: 250,
+					slack: time.Millisecond, usualCrowd: 250,
 				})
 			})
 		})
