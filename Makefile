@@ -33,14 +33,11 @@ LONG := $$(grep -rlE --include='*_test.go' 'suite\.(Long|Size)|LOCKBEAT_LONG' ./
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-# The tests of examples and tools wait nearly all the time: three packages are tested at once. Of the others, as many as there
-# are processors.
 test: ## run all tests under the race detector, on real Redis and PostgreSQL servers (installs these and a C compiler if they are missing)
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
-	$(TESTENV) go test -race -count=1 -timeout 6m -p 3 ./examples/... ./testutil/... ./tracing/...
-	$(TESTENV) go test -race -count=1 -timeout 6m $$(go list ./... | grep -vE '/lockbeat/(examples|testutil|tracing)(/|$$)')
+	$(TESTENV) go test -race -count=1 -timeout 6m ./...
 
 # An unreachable vulnerability database does not stop this one, so that it can be used without a network; the last line then
 # says what was not checked. VULN_OFFLINE_OK=0 makes it strict.
