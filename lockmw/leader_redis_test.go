@@ -56,8 +56,9 @@ func TestSuccession(t *testing.T) {
 		defer mu.Unlock()
 		news = append(news, what)
 	}
+	const ttl = 3 * time.Second // a client must connect in a fraction of it
 	keeper := func(node string) *renewer.Keeper {
-		option, err := redisstore.ClientOption(server.ClientOption(), time.Second)
+		option, err := redisstore.ClientOption(server.ClientOption(), ttl)
 		require.NoError(t, err)
 		client, err := rueidis.NewClient(option)
 		require.NoError(t, err)
@@ -67,7 +68,7 @@ func TestSuccession(t *testing.T) {
 		t.Cleanup(store.Close)
 		k, err := renewer.New(store,
 			renewer.Config{
-				TTL: time.Second, Node: node,
+				TTL: ttl, Node: node,
 				Observer: politics{node: node, told: told},
 			})
 		require.NoError(t, err)
