@@ -29,9 +29,9 @@
 //	go test ./renewer/simtest -run 'TestSimulation$' -sim.seed=12345 -sim.worlds=1
 //
 // to which -sim.trace adds the story, and such seeds are kept in seeds_test.go.
-// What is left to chance is what Go leaves to it: which case of a select is taken when two are ready
-// at the same instant, as when a shutdown begins, and, on a busy machine, which of two goroutines
-// comes first in it.
+// What is left to chance is what Go leaves to it: which case of a select is taken when two are
+// ready at the same instant, as when a shutdown begins, and, on a busy machine, which of two
+// goroutines comes first in it.
 //
 // # Planted faults
 //

@@ -30,8 +30,8 @@ type Fixture struct {
 	// Blind says that the store does not know who has a name, since when, or for how long.
 	// Otherwise it must.
 	Blind bool
-	// Crowd is how many callers ask at once in the case that keeps the machine busy; 0: 2500, or 250
-	// in a bubble. A store that answers slowly asks for fewer.
+	// Crowd is how many callers ask at once in the case that keeps the machine busy; 0: 2500, or
+	// 250 in a bubble. A store that answers slowly asks for fewer.
 	Crowd int
 }
 
