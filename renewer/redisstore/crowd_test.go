@@ -152,7 +152,7 @@ func TestALargeCallPassesInParts(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	l := newLatch()
-	s.option.DialCtxFn = l.dial
+	s.option.DialCtxFn, s.option.PipelineMultiplex = l.dial, -1 // another would be dialled behind it
 	store := s.store(t)
 	mine(t, store, claim("first", "a", time.Minute)) // so that the server knows the script
 	const n = 3 * redisstore.MostUnderWay
