@@ -40,12 +40,17 @@ func TestShortRun(t *testing.T) {
 	for _, want := range []string{
 		"| 2000 leases, not got or lost", "| 2000 leases, goroutines of ours",
 		"| 2000 leases, peak RSS", "| 2000 leases, client CPU, acquire + hold",
-		"| 2000 leases, renewal scripts above 1 ms", "| acquire + release, 64 goroutines",
+		"| 2000 leases, renewal scripts above 1 ms", "| by hand (", "| our scripts by hand (",
+		"| acquire + release, goroutines: 1, ReleaseInBackground, p50 ÷ the best floor",
+		"| acquire + release, goroutines: 1, 2ms of network each way, p50 ÷ the best floor",
+		"| acquire + release, goroutines: 64, cycles/s ÷ our scripts by hand",
+		"| cancel of a lone caller while the server hangs, p99",
 		"| lockmw.Do above the lease, time",
 		"| lockmw.Do above the lease, allocations", "| HTTP, violations of exclusion",
 		"| HTTP, no lock, violations of exclusion",
 		"| gRPC, lease keys left", "| HTTP, p50 above two round trips",
-		"| gRPC, p50 above two round trips", "| load, goroutines of ours in the end",
+		"| gRPC, p50 above two round trips", "| HTTP, p50 above our scripts by hand",
+		"| gRPC, p50 above our scripts by hand", "| load, goroutines of ours in the end",
 	} {
 		assert.Contains(t, out.String(), want)
 	}
@@ -60,8 +65,9 @@ func TestShortRun(t *testing.T) {
 	}
 	files, err := os.ReadDir(profiles)
 	require.NoError(t, err)
-	assert.Len(t, files, 14, "two for the leases of each contestant, for the cycles of the floor "+
-		"and of Lockbeat, and for the load by each protocol")
+	assert.Len(t, files, 26, "two for the leases of each contestant, for the cycles of Lockbeat, "+
+		"of "+
+		"rueidislock and of each floor in each way, and for the load by each protocol")
 }
 
 func TestFlags(t *testing.T) {

@@ -29,6 +29,7 @@ type childSpec struct {
 	Profile    string // a folder, or "" for none
 	Name       string // the key of a part
 	Goroutines int    // of a part that contends
+	Way        string // to connect, of a lock written by hand
 }
 
 // taken is what a child says when it has its leases.

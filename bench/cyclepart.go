@@ -7,18 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/redis/rueidis"
 )
 
 // partCycles is the part of a process that takes and frees locks that no other wants.
 const partCycles = "cycles"
-
-// byHand is the floor of an uncontended lock: SET NX PX, and a script that compares and deletes,
-// by a client with rueidis' own settings, by which a lone caller goes the synchronous path.
-const byHand = "by hand"
 
 // cyclesWanted and cyclesDone are what such a process reads and answers.
 type cyclesWanted struct {
@@ -28,8 +24,10 @@ type cyclesWanted struct {
 
 type cyclesDone struct {
 	Cycles int
+	Times  []time.Duration // of each cycle
 	Took   time.Duration
-	CPU    time.Duration
+	Allocs uint64        // of the whole process
+	CPU    time.Duration // of the whole process
 	Err    string
 }
 
@@ -46,71 +44,94 @@ func askCycles(child *childProcess, wanted cyclesWanted) (done cyclesDone, err e
 	return done, err
 }
 
-// playCycles runs cycles for each line that it reads.
+// playCycles runs cycles for each line that it reads. They have the context of the process, which
+// nothing can cancel: rueidis pipelines for any other, so that no caller would go synchronously.
 func playCycles(ctx context.Context, s childSpec, in *bufio.Reader, out *json.Encoder) error {
-	newOne := keeperCycler
-	if s.Who == byHand {
-		newOne = handCycler
-	}
-	c, err := newOne(ctx, s.Addr)
+	c, err := newCycler(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer c.close()
+	profile, err := startProfile(s.Profile, "cycles-"+s.Who+s.Way, "allocs")
+	if err != nil {
+		return err
+	}
 	if err := out.Encode(ready{}); err != nil {
 		return err
 	}
+	var workers []*cycleWorker
 	for decoder := json.NewDecoder(in); ; {
 		var wanted cyclesWanted
 		if err := decoder.Decode(&wanted); errors.Is(err, io.EOF) {
-			return nil
+			return profile.stop()
 		} else if err != nil {
 			return err
 		}
-		var times histogram
-		cpuBefore, err := cpuTime()
-		if err != nil {
-			return err
+		for number := len(workers); number < wanted.Goroutines; number++ {
+			workers = append(workers, &cycleWorker{cycle: c.worker(number)})
 		}
-		begun := time.Now()
-		err = runCycles(ctx, c, wanted.Goroutines, wanted.Span, &times)
-		done := cyclesDone{Cycles: times.total, Took: time.Since(begun)}
+		done, err := runCycles(ctx, workers[:wanted.Goroutines], wanted.Span)
 		if err != nil {
 			done.Err = err.Error()
 		}
-		cpuAfter, err := cpuTime()
-		if err != nil {
-			return err
-		}
-		done.CPU = cpuAfter - cpuBefore
 		if err := out.Encode(done); err != nil {
 			return err
 		}
 	}
 }
 
-// handFree deletes KEYS[1] if it has the token ARGV[1].
-var handFree = rueidis.NewLuaScript(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('DEL', KEYS[1])`)
+// cycleWorker makes one cycle after the other.
+type cycleWorker struct {
+	cycle func(context.Context) error
+	times []time.Duration // kept from slice to slice, so that no slice pays for its growth
+	err   error
+}
 
-func handCycler(_ context.Context, addr string) (cycler, error) {
-	client, err := handClient(addr)
-	if err != nil {
-		return cycler{}, err
-	}
-	return cycler{byHand, func(number int) func(context.Context) error {
-		key, token := "hand:"+leaseName(number), strings.Repeat("-", 22)
-		return func(ctx context.Context) error {
-			err := client.Do(ctx, client.B().Set().Key(key).Value(token).Nx().
-				Px(cycleTTL).Build()).Error()
-			if err != nil {
-				return fmt.Errorf("SET: %w", err)
-			}
-			freed, err := handFree.Exec(ctx, client, []string{key}, []string{token}).AsBool()
-			if err == nil && !freed {
-				err = errors.New("the key was another's")
-			}
-			return err
+// run ends with over, which it sets if a cycle fails.
+func (w *cycleWorker) run(ctx context.Context, over *atomic.Bool) {
+	w.times = w.times[:0]
+	for !over.Load() {
+		begun := time.Now()
+		if w.err = w.cycle(ctx); w.err != nil {
+			over.Store(true)
+			return
 		}
-	}, client.Close}, nil
+		w.times = append(w.times, time.Since(begun))
+	}
+}
+
+// runCycles runs all workers for a time, and ends early if one fails.
+func runCycles(
+	ctx context.Context, workers []*cycleWorker, span time.Duration,
+) (done cyclesDone, err error) {
+	cpuBefore, err := cpuTime()
+	if err != nil {
+		return done, err
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var over atomic.Bool
+	begun := time.Now()
+	timer := time.AfterFunc(span, func() { over.Store(true) })
+	defer timer.Stop()
+	var wg sync.WaitGroup
+	for _, w := range workers {
+		wg.Go(func() { w.run(ctx, &over) })
+	}
+	wg.Wait()
+	done.Took = time.Since(begun)
+	runtime.ReadMemStats(&after)
+	cpuAfter, err := cpuTime()
+	if err != nil {
+		return done, err
+	}
+	done.Allocs, done.CPU = after.Mallocs-before.Mallocs, cpuAfter-cpuBefore
+	for number, w := range workers {
+		if w.err != nil {
+			err = errors.Join(err, fmt.Errorf("goroutine %d: %w", number, w.err))
+		}
+		done.Times = append(done.Times, w.times...)
+	}
+	done.Cycles = len(done.Times)
+	return done, err
 }

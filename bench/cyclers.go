@@ -2,50 +2,107 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 const cycleTTL = 10 * time.Second
 
+// Who takes and frees locks besides the libraries, by the names that the tables show. The first two
+// are the floors: what a user can write by hand.
+const (
+	byHand       = "by hand"             // SET NX PX, and a script that compares and deletes
+	ourScripts   = "our scripts by hand" // acquire.lua and release.lua by EVALSHA
+	inBackground = "Lockbeat, ReleaseInBackground"
+)
+
+// The ways to connect of a lock that is written by hand. For one caller the first is the fastest,
+// for many it is one of the others.
+const (
+	synchronous = "synchronous" // a pool of connections, each for one request at a time
+	pipelined   = "pipelined"   // shared connections, by two goroutines of rueidis
+	gathered    = "pipelined, MaxFlushDelay"
+)
+
+// handClient connects in one of these ways; "" is for rueidis' own settings, by which a connection
+// is synchronous until two requests have met on it, and then pipelined for ever.
+func handClient(addr, way string) (rueidis.Client, error) {
+	option := rueidis.ClientOption{
+		InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true,
+		DisableAutoPipelining: way == synchronous,
+		AlwaysPipelining:      way == pipelined || way == gathered,
+	}
+	if way == gathered {
+		option.MaxFlushDelay = 20 * time.Microsecond // as its documentation says
+	}
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", addr, err)
+	}
+	return client, nil
+}
+
 // A cycler takes and frees a lock, over and over.
 type cycler struct {
-	who string
 	// worker makes one cycle for a goroutine of its own, on a key of its own.
 	worker func(number int) (cycle func(context.Context) error)
 	close  func()
 }
 
-// newCyclers makes the contestants, the floor first and Lockbeat second.
-func newCyclers(ctx context.Context, addr string) (all []cycler, closeAll func(), err error) {
-	closeAll = func() {
-		for _, c := range all {
-			c.close()
-		}
+func newCycler(ctx context.Context, s childSpec) (cycler, error) {
+	switch s.Who {
+	case byHand:
+		return handCycler(s)
+	case ourScripts:
+		return rawCycler(ctx, s)
+	case lockbeat:
+		return keeperCycler(s, ownKey)
+	case inBackground:
+		return keeperCycler(s, newKeys)
+	default:
+		return contenderCycler(s)
 	}
-	defer func() {
-		if err != nil {
-			closeAll()
-		}
-	}()
-	for _, newOne := range []func(context.Context, string) (cycler, error){
-		rawCycler, keeperCycler,
-		peerCycler,
-	} {
-		c, err := newOne(ctx, addr)
-		if err != nil {
-			return all, closeAll, err
-		}
-		all = append(all, c)
-	}
-	return all, closeAll, nil
 }
 
-func rawCycler(ctx context.Context, addr string) (cycler, error) {
-	r, err := newRaw(ctx, addr, cycleTTL)
+// handFree deletes KEYS[1] if it has the token ARGV[1].
+var handFree = rueidis.NewLuaScript(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])`)
+
+func handCycler(s childSpec) (cycler, error) {
+	client, err := handClient(s.Addr, s.Way)
 	if err != nil {
 		return cycler{}, err
 	}
-	return cycler{floor, func(number int) func(context.Context) error {
+	return cycler{func(number int) func(context.Context) error {
+		key, token := "hand:"+leaseName(number), strings.Repeat("-", 22)
+		return func(ctx context.Context) error {
+			err := client.Do(ctx, client.B().Set().Key(key).Value(token).Nx().
+				Px(cycleTTL).Build()).Error()
+			if err != nil {
+				return fmt.Errorf("SET: %w", err)
+			}
+			freed, err := handFree.Exec(ctx, client, []string{key}, []string{token}).AsBool()
+			if err == nil && !freed {
+				err = errors.New("the key was another's")
+			}
+			return err
+		}
+	}, client.Close}, nil
+}
+
+func rawCycler(ctx context.Context, s childSpec) (cycler, error) {
+	r, err := newRaw(ctx, s.Addr, s.Way, cycleTTL)
+	if err != nil {
+		return cycler{}, err
+	}
+	return cycler{func(number int) func(context.Context) error {
 		l := r.lock("floor:"+leaseName(number), number)
 		return func(ctx context.Context) error {
 			if err := r.acquire(ctx, &l); err != nil {
@@ -56,39 +113,55 @@ func rawCycler(ctx context.Context, addr string) (cycler, error) {
 	}, r.client.Close}, nil
 }
 
-func keeperCycler(_ context.Context, addr string) (cycler, error) {
-	k, err := newKeeper(addr, cycleTTL)
+func keeperCycler(
+	s childSpec, cycleOf func(*renewer.Keeper, string) func(context.Context) error,
+) (cycler, error) {
+	k, err := newKeeper(s.Addr, cycleTTL)
 	if err != nil {
 		return cycler{}, err
 	}
-	return cycler{lockbeat, func(number int) func(context.Context) error {
-		name := leaseName(number)
-		return func(ctx context.Context) error {
-			l, err := k.Acquire(ctx, name)
-			if err != nil {
-				return err
-			}
-			return l.Release(ctx)
-		}
+	return cycler{func(number int) func(context.Context) error {
+		return cycleOf(k, leaseName(number))
 	}, func() {
 		_ = k.Shutdown(context.Background()) // every lease is released
 	}}, nil
 }
 
-func peerCycler(_ context.Context, addr string) (cycler, error) {
-	l, err := newLocker(addr, cycleTTL)
+func ownKey(k *renewer.Keeper, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		l, err := k.Acquire(ctx, name)
+		if err != nil {
+			return err
+		}
+		return l.Release(ctx)
+	}
+}
+
+// newKeys takes another name each time: a release in the background holds up the next of its name.
+func newKeys(k *renewer.Keeper, name string) func(context.Context) error {
+	cycles := 0
+	return func(ctx context.Context) error {
+		cycles++
+		l, err := k.Acquire(ctx, name+":"+strconv.Itoa(cycles))
+		if err != nil {
+			return err
+		}
+		return l.ReleaseInBackground(ctx)
+	}
+}
+
+func contenderCycler(s childSpec) (cycler, error) {
+	c, err := newContender(s.Who, s.Addr, cycleTTL)
 	if err != nil {
 		return cycler{}, err
 	}
-	return cycler{peer, func(number int) func(context.Context) error {
-		name := leaseName(number)
+	return cycler{func(number int) func(context.Context) error {
+		m := c.mutex(s.Who + ":" + leaseName(number))
 		return func(ctx context.Context) error {
-			_, release, err := l.WithContext(ctx, name)
-			if err != nil {
+			if _, err := m.lock(ctx); err != nil {
 				return err
 			}
-			release()
-			return nil
+			return m.unlock(ctx)
 		}
-	}, l.Close}, nil
+	}, c.close}, nil
 }

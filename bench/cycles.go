@@ -2,228 +2,170 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"runtime"
-	"slices"
-	"sync"
-	"sync/atomic"
+	"math"
 	"time"
-
-	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// sums are what one contestant did and used in one round.
-type sums struct {
-	cycles int
-	took   time.Duration
-	allocs uint64        // of the whole process
-	client time.Duration // processor time of this process
-	redis  time.Duration // processor time of the server
-}
-
-func (s *sums) rate() float64 { return float64(s.cycles) / s.took.Seconds() }
-
-// per is a figure a cycle.
-func (s *sums) per(figure float64) float64 { return figure / float64(max(s.cycles, 1)) }
-
-// figures are all rounds of one contestant.
-type figures struct {
-	rounds []sums
-	ratios []float64 // to the floor, in the same round
-	times  histogram
-}
-
-// turns is into how many parts a round is cut, in which the contestants take turns: what
-// else the machine does changes within a second or two, and should hit all of them alike.
-const turns = 10
-
-// cycles measures acquire + release, each goroutine on a key of its
-// own, fencing on, the contestants taking turns.
+// cycles measures acquire + release, and how a caller leaves who gives up.
 func cycles(ctx context.Context, o options, w io.Writer) ([]target, error) {
-	server, err := openServer()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = server.Close() }() // it has no data that could be lost
-	contestants, closeAll, err := newCyclers(ctx, server.Addr())
-	if err != nil {
-		return nil, err
-	}
-	defer closeAll()
-	span, rounds := 2*time.Second, max(o.rounds, 5)
-	if o.short {
-		span, rounds = 100*time.Millisecond, 2
-	}
 	out := &printer{w: w}
-	var targets []target
-	for _, goroutines := range []int{64, 1, 1024} {
-		// to warm up
-		if err := oneRound(ctx, server, contestants, make([]figures, len(contestants)), goroutines,
-			span); err != nil {
-			return nil, err
+	targets, err := cyclesOf(ctx, o, out, []string{lockbeat, peer}, max(o.rounds, 5), floorTargets)
+	if err != nil {
+		return nil, err
+	}
+	more, err := canceled(ctx, o, out)
+	return append(targets, more), err
+}
+
+// peerCycles measures acquire + release of every library.
+func peerCycles(ctx context.Context, o options, w io.Writer) ([]target, error) {
+	return cyclesOf(ctx, o, &printer{w: w}, contenders, o.rounds,
+		func(c cycleCase, all cyclings) []target {
+			return append(floorTargets(c, all), peerTargets(c, all)...)
+		})
+}
+
+func cyclesOf(
+	ctx context.Context, o options, out *printer, who []string, rounds int,
+	judge func(cycleCase, cyclings) []target,
+) (targets []target, err error) {
+	p := &cyclesPlan{who: who, rounds: rounds, span: time.Second, profile: o.profile}
+	if o.short {
+		p.span, p.rounds = 100*time.Millisecond, 1
+	}
+	for _, c := range cycleCases {
+		all, err := p.measure(ctx, c)
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w", c, err)
 		}
-		all := make([]figures, len(contestants))
-		for range rounds {
-			if err := oneRound(ctx, server, contestants, all, goroutines, span); err != nil {
-				return nil, err
-			}
-		}
-		out.printf("\n## acquire + release, goroutines: %d, a key each, fencing on (medians of "+
-			"%d rounds of %v)\n\n%s",
-			goroutines, rounds, span, cycleTable(contestants, all))
-		if goroutines == 64 {
-			const least = 0.8
-			reached := median(all[1].ratios)
-			targets = append(targets, target{
-				"acquire + release, 64 goroutines", fmt.Sprintf("%.2f × %s", reached, floor),
-				"≥ 0.8", reached >= least,
-			})
-			if err := profileCycles(ctx, o, contestants[:2], goroutines, span); err != nil {
-				return nil, err
-			}
-		}
+		out.printf("\n## Acquire + release, %v, a key each, fencing on (medians of %d rounds of "+
+			"%v)\n\n%s", c, p.rounds, p.span, cyclings(all).table())
+		targets = append(targets, judge(c, all)...)
+		o.plots.add(c.file(), "Acquire + release, "+c.String(), "cycles/s ÷ by hand",
+			func(who string) float64 { return cyclings(all).ratio(who, byHand) })
 	}
 	return targets, out.err
 }
 
-// oneRound lets every contestant run for a span, in slices, in an
-// order that turns, so that none always follows the same one.
-func oneRound(
-	ctx context.Context, server *redistest.Server, contestants []cycler, all []figures,
-	goroutines int, span time.Duration,
-) error {
-	round := make([]sums, len(contestants))
-	for turn := range turns {
-		for i := range contestants {
-			i = (i + turn) % len(contestants)
-			err := measureCycles(server, &round[i], &all[i].times, func(times *histogram) error {
-				return runCycles(ctx, contestants[i], goroutines, span/turns, times)
-			})
-			if err != nil {
-				return fmt.Errorf("%s, %d goroutines: %w", contestants[i].who, goroutines, err)
-			}
+// file is the name of the plot.
+func (c cycleCase) file() string {
+	name := fmt.Sprintf("cycles-%d", c.goroutines)
+	if c.delay > 0 {
+		name += "-delay"
+	}
+	return name
+}
+
+// cyclings are all contestants of a case.
+type cyclings []*cycling
+
+// of finds a contestant. That of a name that was not measured has nothing but NaN.
+func (all cyclings) of(who string) *cycling {
+	for _, one := range all {
+		if one.who == who {
+			return one
 		}
 	}
-	for i := range all {
-		all[i].rounds = append(all[i].rounds, round[i])
-		all[i].ratios = append(all[i].ratios, round[i].rate()/round[0].rate())
-	}
-	return nil
+	return new(cycling)
 }
 
-// measureCycles adds what run does and uses.
-func measureCycles(
-	server *redistest.Server, to *sums, times *histogram, run func(*histogram) error,
-) error {
-	redisBefore, err := serverCPU(server)
-	if err != nil {
-		return err
-	}
-	clientBefore, err := cpuTime()
-	if err != nil {
-		return err
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	var own histogram
-	begun := time.Now()
-	if err := run(&own); err != nil {
-		return err
-	}
-	to.took += time.Since(begun)
-	runtime.ReadMemStats(&after)
-	clientAfter, err := cpuTime()
-	if err != nil {
-		return err
-	}
-	redisAfter, err := serverCPU(server)
-	if err != nil {
-		return err
-	}
-	to.cycles += own.total
-	to.allocs += after.Mallocs - before.Mallocs
-	to.client += clientAfter - clientBefore
-	to.redis += redisAfter - redisBefore
-	times.merge(&own)
-	return nil
+// ratio compares the cycles a second, round by round.
+func (all cyclings) ratio(who, than string) float64 {
+	return ratioOf(&all.of(who).rate, &all.of(than).rate)
 }
 
-// runCycles runs a number of goroutines for a time, and ends early if one fails.
-func runCycles(
-	ctx context.Context, c cycler, goroutines int, span time.Duration, times *histogram,
-) error {
-	var over atomic.Bool
-	timer := time.AfterFunc(span, func() { over.Store(true) })
-	defer timer.Stop()
-	failures := make([]error, goroutines)
-	var mu sync.Mutex // guards times
-	var wg sync.WaitGroup
-	for number := range goroutines {
-		wg.Go(func() {
-			one := c.worker(number)
-			own := new(histogram)
-			for !over.Load() && ctx.Err() == nil {
-				begun := time.Now()
-				if err := one(ctx); err != nil {
-					failures[number] = err
-					over.Store(true)
-					return
-				}
-				own.record(time.Since(begun))
-			}
-			mu.Lock()
-			times.merge(own)
-			mu.Unlock()
-		})
+// least is the smallest figure that any of them has, NaN if none has one.
+func (all cyclings) least(figure func(*cycling) float64, who ...string) float64 {
+	least := math.NaN()
+	for _, name := range who {
+		if v := figure(all.of(name)); !(v >= least) && !math.IsNaN(v) {
+			least = v
+		}
 	}
-	wg.Wait()
-	return errors.Join(errors.Join(failures...), ctx.Err())
+	return least
 }
 
-func cycleTable(contestants []cycler, all []figures) table {
+func (one *cycling) p50() float64 { return one.quantile(.5) }
+
+// quantile is in ns, NaN if there were no cycles, or not all of them succeeded.
+func (one *cycling) quantile(q float64) float64 {
+	if len(one.times) == 0 || one.rate.failed != "" {
+		return math.NaN()
+	}
+	return float64(quantile(one.times, q))
+}
+
+func (one *cycling) clientCPU() float64 { return quantileOf(one.client.values, .5) }
+
+func (all cyclings) table() table {
 	t := table{{
-		"", "cycles/s", "÷ floor", "lowest, highest", "p50", "p99", "allocs a cycle",
-		"client CPU µs a cycle", "Redis CPU µs a cycle",
+		"", "cycles/s", "÷ " + byHand, "÷ " + ourScripts, "p50, µs", "p99, µs", "allocs a cycle",
+		"client CPU µs a cycle", "Redis CPU µs a cycle", "",
 	}}
-	for i := range all {
-		f := &all[i]
-		of := func(format string, figure func(*sums) float64) string {
-			values := make([]float64, len(f.rounds))
-			for r := range f.rounds {
-				values[r] = figure(&f.rounds[r])
-			}
-			return fmt.Sprintf(format, median(values))
+	for _, one := range all {
+		row := []string{one.name(), whole(one.rate.median())}
+		for _, than := range []string{byHand, ourScripts} {
+			row = append(row, fmt.Sprintf("%.2f", all.ratio(one.who, than)))
 		}
-		t.add(contestants[i].who, of("%.0f", (*sums).rate),
-			fmt.Sprintf("%.2f", median(f.ratios)),
-			fmt.Sprintf("%.2f, %.2f", slices.Min(f.ratios), slices.Max(f.ratios)),
-			f.times.quantile(.5).Round(time.Microsecond).String(),
-			f.times.quantile(.99).Round(time.Microsecond).String(),
-			of("%.1f", func(s *sums) float64 { return s.per(float64(s.allocs)) }),
-			of("%.1f", func(s *sums) float64 { return s.per(s.client.Seconds() * 1e6) }),
-			of("%.1f", func(s *sums) float64 { return s.per(s.redis.Seconds() * 1e6) }))
+		for _, figure := range []float64{
+			one.p50() / 1e3, one.quantile(.99) / 1e3, one.allocs.median(), one.client.median(),
+			one.redis.median(),
+		} {
+			row = append(row, fmt.Sprintf("%.1f", figure))
+		}
+		t.add(append(row, one.rate.failed)...)
 	}
 	return t
 }
 
-// profileCycles runs each contestant once more under the profiler, if asked to.
-func profileCycles(
-	ctx context.Context, o options, contestants []cycler, goroutines int, span time.Duration,
-) error {
-	if o.profile == "" {
+// floorTargets are what Lockbeat may cost beside what a user can write by hand.
+func floorTargets(c cycleCase, all cyclings) []target {
+	const loneMost, delayMost, backgroundMost, allocsMost, crowdLeast = 1.25, 1.02, .7, 10, .8
+	row := "acquire + release, " + c.String() + ", "
+	ours, floor := all.of(lockbeat), all.least((*cycling).p50, byHand, ourScripts)
+	switch {
+	case c.delay > 0:
+		return []target{atMost(row+"p50 ÷ the best floor", ours.p50()/floor, delayMost)}
+	case c.goroutines == 1:
+		return []target{
+			atMost(row+"p50 ÷ the best floor", ours.p50()/floor, loneMost),
+			atMost(row+"ReleaseInBackground, p50 ÷ the best floor",
+				all.of(inBackground).p50()/floor, backgroundMost),
+			atMost(row+"allocations", quantileOf(ours.allocs.values, .5), allocsMost),
+		}
+	case c.goroutines == 64:
+		return []target{atLeast(row+"cycles/s ÷ "+ourScripts, all.ratio(lockbeat, ourScripts),
+			crowdLeast)}
+	default:
 		return nil
 	}
-	for _, c := range contestants {
-		p, err := startProfile(o.profile, "cycles-"+c.who, "allocs")
-		if err != nil {
-			return err
-		}
-		err = runCycles(ctx, c, goroutines, 5*span, new(histogram))
-		if err := errors.Join(err, p.stop()); err != nil {
-			return err
-		}
+}
+
+// peerTargets are what Lockbeat must reach beside the other libraries.
+func peerTargets(c cycleCase, all cyclings) (targets []target) {
+	row := "acquire + release, " + c.String() + ", "
+	ours, peers := all.of(lockbeat), contenders[1:]
+	p50 := func(among string, who []string, most float64) target {
+		return atMost(row+"p50 ÷ "+among, ours.p50()/all.least((*cycling).p50, who...), most)
 	}
-	return nil
+	if c.delay > 0 {
+		return nil
+	}
+	if c.lone() {
+		targets = append(targets, p50("the best peer", peers, 1.25),
+			p50("the best of redsync and rueidislock",
+				[]string{peer, redsyncRueidis, redsyncGoRedis}, 1))
+	}
+	if least := map[int]float64{4: 1.2, 16: 1.3, 64: 1.5, 1024: 1.5}[c.goroutines]; least > 0 {
+		targets = append(targets, atLeast(row+"cycles/s ÷ the best peer",
+			all.least(func(one *cycling) float64 { return all.ratio(lockbeat, one.who) }, peers...),
+			least))
+	}
+	if most := map[int]float64{1: 1.1, 64: .6}[c.goroutines]; most > 0 {
+		targets = append(targets, atMost(row+"client CPU ÷ the best peer",
+			ours.clientCPU()/all.least((*cycling).clientCPU, peers...), most))
+	}
+	return targets
 }

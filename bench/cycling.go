@@ -2,118 +2,243 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/lockbeat/lockbeat/testutil/proxy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// cycling is what one library reached in all rounds of a case.
-type cycling struct {
-	rate, ratio, allocs, client, redis sample
-	times                              histogram
+// cycleCase is how many goroutines take and free locks, each on a key of its own, over which link.
+type cycleCase struct {
+	goroutines int
+	delay      time.Duration // of the network, each way
 }
 
-// cycleRound is a round in slices, as in oneRound. A library that
-// fails is out of the case from then on, and shown as such.
-func cycleRound(
-	ctx context.Context, server *redistest.Server, all []cycler, results []cycling, goroutines int,
+// networkDelay is that of the case with one.
+const networkDelay = 2 * time.Millisecond
+
+var cycleCases = []cycleCase{{1, 0}, {1, networkDelay}, {4, 0}, {16, 0}, {64, 0}, {1024, 0}}
+
+func (c cycleCase) String() string {
+	if c.delay > 0 {
+		return fmt.Sprintf("goroutines: %d, %v of network each way", c.goroutines, c.delay)
+	}
+	return fmt.Sprintf("goroutines: %d", c.goroutines)
+}
+
+func (c cycleCase) lone() bool { return c.goroutines == 1 && c.delay == 0 }
+
+// cycling is one contestant in one case, in a process of its own.
+type cycling struct {
+	who, way                    string
+	child                       *childProcess
+	rate, allocs, client, redis sample // a figure a round
+	times                       []time.Duration
+}
+
+// sums are what one contestant did and used in one round.
+type sums struct {
+	cycles int
+	took   time.Duration
+	allocs uint64        // of its process
+	client time.Duration // processor time of its process
+	redis  time.Duration // processor time of the server
+}
+
+// per is a figure a cycle.
+func (s *sums) per(figure float64) float64 { return figure / float64(max(s.cycles, 1)) }
+
+// cyclesPlan is how cycles are measured.
+type cyclesPlan struct {
+	who     []string // the libraries
+	rounds  int
+	span    time.Duration // of a contestant in a round
+	profile string
+}
+
+// turns is into how many slices a round is cut, in which the contestants take turns: what
+// else the machine does changes within a second or two, and should hit all of them alike.
+const turns = 10
+
+// measure measures a case. The floors come first, each by the way to connect that was the fastest
+// in the round that warms up. A library that fails is out of the case from then on.
+func (p *cyclesPlan) measure(ctx context.Context, c cycleCase) (all []*cycling, err error) {
+	server, err := openServer()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = server.Close() }() // it has no data that could be lost
+	addr := server.Addr()
+	if c.delay > 0 {
+		link, err := proxy.New(addr)
+		if err != nil {
+			return nil, err
+		}
+		defer link.Close()
+		link.Delay(c.delay)
+		addr = link.Addr()
+	}
+	all = p.contestants(c)
+	defer func() {
+		for _, one := range all {
+			one.end()
+		}
+	}()
+	for _, one := range all {
+		if err := one.start(ctx, p, c, addr); err != nil {
+			return nil, err
+		}
+	}
+	if err := cyclesRound(ctx, server, all, c.goroutines, p.span/2); err != nil {
+		return nil, err
+	}
+	all = withFastest(all)
+	for range p.rounds {
+		if err := cyclesRound(ctx, server, all, c.goroutines, p.span); err != nil {
+			return nil, err
+		}
+	}
+	for _, one := range all {
+		slices.Sort(one.times)
+	}
+	return all, nil
+}
+
+// contestants are all who may be measured: the floors in every way to connect.
+func (p *cyclesPlan) contestants(c cycleCase) (all []*cycling) {
+	for _, who := range []string{byHand, ourScripts} {
+		for _, way := range []string{synchronous, pipelined, gathered} {
+			all = append(all, &cycling{who: who, way: way})
+		}
+	}
+	for _, who := range p.who {
+		all = append(all, &cycling{who: who})
+		if who == lockbeat && c.lone() {
+			all = append(all, &cycling{who: inBackground})
+		}
+	}
+	return all
+}
+
+func (one *cycling) start(ctx context.Context, p *cyclesPlan, c cycleCase, addr string) error {
+	spec := childSpec{Part: partCycles, Who: one.who, Way: one.way, Addr: addr}
+	if c.goroutines == profiledCycles {
+		spec.Profile = p.profile
+	}
+	var err error
+	if one.child, err = startChild(ctx, spec); err != nil {
+		return err
+	}
+	if err := one.child.said.Decode(new(ready)); err != nil {
+		return fmt.Errorf("%s did not begin: %w", one.name(), err)
+	}
+	return nil
+}
+
+// profiledCycles are the goroutines of the case that is profiled, if one is asked for.
+const profiledCycles = 64
+
+// end ends the process. What it measured is here already; if it failed, it may hang.
+func (one *cycling) end() {
+	if one.child == nil {
+		return
+	}
+	var failure error
+	if one.rate.failed != "" {
+		failure = errors.New(one.rate.failed)
+	}
+	_ = one.child.end(failure)
+	one.child = nil
+}
+
+func (one *cycling) name() string {
+	if one.way == "" {
+		return one.who
+	}
+	return one.who + " (" + one.way + ")"
+}
+
+func (one *cycling) isFloor() bool { return one.way != "" }
+
+// withFastest ends each floor in all ways but that with which it made the most cycles, and forgets
+// what was measured so far.
+func withFastest(all []*cycling) (left []*cycling) {
+	fastest := make(map[string]*cycling)
+	for _, one := range all {
+		if f := fastest[one.who]; f == nil || one.rate.median() > f.rate.median() {
+			fastest[one.who] = one
+		}
+	}
+	for _, one := range all {
+		if fastest[one.who] != one {
+			one.end()
+			continue
+		}
+		left = append(left, &cycling{
+			who: one.who, way: one.way, child: one.child, rate: sample{failed: one.rate.failed},
+		})
+		one.child = nil
+	}
+	return left
+}
+
+// cyclesRound lets every contestant run for a span, in slices, in an
+// order that turns, so that none always follows the same one.
+func cyclesRound(
+	ctx context.Context, server *redistest.Server, all []*cycling, goroutines int,
 	span time.Duration,
 ) error {
 	round := make([]sums, len(all))
 	for turn := range turns {
 		for i := range all {
 			i = (i + turn) % len(all)
-			r := &results[i]
-			if r.rate.failed != "" {
+			one := all[i]
+			if one.rate.failed != "" {
 				continue
 			}
-			err := measureCycles(server, &round[i], &r.times, func(times *histogram) error {
-				bounded, cancel := context.WithTimeout(ctx, span/turns+endWithin)
-				defer cancel()
-				return within(span/turns+2*endWithin, func() error {
-					return runCycles(bounded, all[i], goroutines, span/turns, times)
-				})
-			})
+			err := one.slice(server, cyclesWanted{goroutines, span / turns}, &round[i])
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if err != nil && i == 0 {
-				return fmt.Errorf("%s, %d goroutines: %w", all[i].who, goroutines, err)
+			if err != nil && one.isFloor() {
+				return fmt.Errorf("%s, %d goroutines: %w", one.name(), goroutines, err)
 			}
-			r.rate.fail(err)
+			one.rate.fail(err)
 		}
 	}
-	for i := range all {
-		r, s := &results[i], &round[i]
-		if r.rate.failed != "" {
-			continue
+	for i, one := range all {
+		if s := &round[i]; one.rate.failed == "" {
+			one.rate.add(float64(s.cycles) / s.took.Seconds())
+			one.allocs.add(s.per(float64(s.allocs)))
+			one.client.add(s.per(s.client.Seconds() * 1e6))
+			one.redis.add(s.per(s.redis.Seconds() * 1e6))
 		}
-		r.rate.add(s.rate())
-		r.ratio.add(s.rate() / round[0].rate())
-		r.allocs.add(s.per(float64(s.allocs)))
-		r.client.add(s.per(s.client.Seconds() * 1e6))
-		r.redis.add(s.per(s.redis.Seconds() * 1e6))
 	}
 	return nil
 }
 
-func cyclingTable(all []cycler, results []cycling) table {
-	t := table{{
-		"", "÷ floor", "cycles/s", "p50", "p99", "allocs a cycle", "client CPU µs a cycle",
-		"Redis CPU µs a cycle", "",
-	}}
-	for i := range all {
-		r := &results[i]
-		t.add(all[i].who, fmt.Sprintf("%.2f", r.ratio.median()),
-			fmt.Sprintf("%.0f", r.rate.median()),
-			r.times.quantile(.5).Round(time.Microsecond).String(),
-			r.times.quantile(.99).Round(time.Microsecond).String(),
-			fmt.Sprintf("%.1f", r.allocs.median()), fmt.Sprintf("%.1f",
-				r.client.median()), fmt.Sprintf("%.1f", r.redis.median()), r.rate.failed)
+// slice adds what the contestant does and uses in one slice.
+func (one *cycling) slice(server *redistest.Server, wanted cyclesWanted, to *sums) error {
+	before, err := serverCPU(server)
+	if err != nil {
+		return err
 	}
-	return t
-}
-
-func resultOf(who string, all []cycler, results []cycling) *cycling {
-	for i := range all {
-		if all[i].who == who {
-			return &results[i]
-		}
+	done, err := askCycles(one.child, wanted)
+	if err != nil {
+		return err
 	}
-	return new(cycling)
-}
-
-// What the issue asks of cycles.
-func cyclingTargets(goroutines int, all []cycler, results []cycling) []target {
-	row := fmt.Sprintf("acquire + release, goroutines: %d, ", goroutines)
-	ours := resultOf(lockbeat, all, results)
-	const floorLeast, lone, crowded, allocsMost = 0.9, 1.2, 1.5, 10
-	beside, least := "redsync and rueidislock", lone
-	against := []string{peer, redsyncRueidis, redsyncGoRedis}
-	if goroutines > 1 {
-		beside, least, against = "the best peer", crowded, contenders[1:]
+	after, err := serverCPU(server)
+	if err != nil {
+		return err
 	}
-	best := 0.0
-	for _, who := range against {
-		best = max(best, resultOf(who, all, results).rate.median())
-	}
-	factor := ours.rate.median() / max(best, 1)
-	targets := []target{
-		{
-			row + "to the floor", fmt.Sprintf("%.2f", ours.ratio.median()), "≥ 0.9",
-			ours.ratio.median() >= floorLeast,
-		},
-		{
-			row + "to " + beside, fmt.Sprintf("%.2f", factor), fmt.Sprintf("≥ %.1f", least),
-			factor >= least,
-		},
-	}
-	if goroutines == 1 {
-		targets = append(targets, target{
-			row + "allocations", fmt.Sprintf("%.1f", ours.allocs.median()), "≤ 10",
-			ours.allocs.median() > 0 && ours.allocs.median() <= allocsMost,
-		})
-	}
-	return targets
+	to.cycles += done.Cycles
+	to.took += done.Took
+	to.allocs += done.Allocs
+	to.client += done.CPU
+	to.redis += after - before
+	one.times = append(one.times, done.Times...)
+	return nil
 }

@@ -177,7 +177,7 @@ type rawHolder struct {
 }
 
 func newRawHolder(ctx context.Context, s childSpec) (*rawHolder, error) {
-	r, err := newRaw(ctx, s.Addr, s.TTL)
+	r, err := newRaw(ctx, s.Addr, s.Way, s.TTL)
 	if err != nil {
 		return nil, err
 	}

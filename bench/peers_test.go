@@ -30,7 +30,10 @@ func TestShortRunAmongPeers(t *testing.T) {
 			"a row in every table")
 	}
 	for _, want := range []string{
-		"| acquire + release, goroutines: 1, to the floor", "| one key, 1 × 64, hand-offs/s",
+		"| acquire + release, goroutines: 1, p50 ÷ the best peer",
+		"| acquire + release, goroutines: 16, cycles/s ÷ the best peer",
+		"| acquire + release, goroutines: 64, client CPU ÷ the best peer",
+		"| one key, 1 × 64, hand-offs/s",
 		"| one key, 4 × 16, most ÷ least of a process",
 		"| one key, 5 × 1, overtaken", "| wake-up, p50", "| 1000 leases, client CPU of the hold",
 	} {

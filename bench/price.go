@@ -42,7 +42,7 @@ func (l *loading) priceRounds() int {
 
 // priceOf measures, in slices that take turns.
 func (l *loading) priceOf(ctx context.Context, protocol string) (*price, error) {
-	floor, err := newRaw(ctx, l.redis.Addr(), renewer.DefaultTTL)
+	floor, err := newRaw(ctx, l.redis.Addr(), synchronous, renewer.DefaultTTL)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +118,10 @@ func (l *loading) ping(ctx context.Context) error {
 	return nil
 }
 
-// cycle takes and frees the lock of an account.
+// cycle takes and frees the lock of an account. rueidis would pipeline for a context that can be
+// cancelled, as a request's, which takes longer.
 func (r *raw) cycle(ctx context.Context, account string) error {
+	ctx = context.WithoutCancel(ctx)
 	l := r.lock("floor:"+account, 0)
 	if err := r.acquire(ctx, &l); err != nil {
 		return err
@@ -139,9 +141,9 @@ func (p *price) more(kind, than, pings int) []float64 {
 
 func priceTable(all []*price) table {
 	t := table{{
-		"p50, µs", "with the lock", floor + " instead", "two PINGs instead", "without",
+		"p50, µs", "with the lock", ourScripts + " instead", "two PINGs instead", "without",
 		"a PING by itself",
-		"lock − two PINGs instead", "quartiles", "lock − " + floor + " instead",
+		"lock − two PINGs instead", "quartiles", "lock − " + ourScripts + " instead",
 		"lock − without − 2 PINGs by themselves",
 	}}
 	for _, p := range all {
@@ -162,13 +164,17 @@ func priceTable(all []*price) table {
 func whole(f float64) string { return fmt.Sprintf("%.0f", f) }
 
 func priceTargets(all []*price) (targets []target) {
-	const most = 50
+	const pingsMost, floorMost = 50, 15
 	for _, p := range all {
-		above := median(p.more(withLock, withPings, 0))
+		above, ofFloor := median(p.more(withLock, withPings, 0)), median(p.more(withLock, withFloor,
+			0))
 		targets = append(targets, target{
 			p.protocol + ", p50 above two round trips",
-			fmt.Sprintf("%s µs (%s: %s)", whole(above), floor,
-				whole(median(p.more(withFloor, withPings, 0)))), "≤ 50 µs", above <= most,
+			fmt.Sprintf("%s µs (%s: %s)", whole(above), ourScripts,
+				whole(median(p.more(withFloor, withPings, 0)))), "≤ 50 µs", above <= pingsMost,
+		}, target{
+			p.protocol + ", p50 above " + ourScripts, whole(ofFloor) + " µs", "≤ 15 µs",
+			ofFloor <= floorMost,
 		})
 	}
 	return targets

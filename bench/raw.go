@@ -27,12 +27,12 @@ type raw struct {
 // rawLock is a lock's key and its owner token.
 type rawLock struct{ lease, owner string }
 
-func newRaw(ctx context.Context, addr string, ttl time.Duration) (*raw, error) {
+func newRaw(ctx context.Context, addr, way string, ttl time.Duration) (*raw, error) {
 	s, err := loadScripts()
 	if err != nil {
 		return nil, err
 	}
-	client, err := handClient(addr)
+	client, err := handClient(addr, way)
 	if err != nil {
 		return nil, err
 	}
@@ -46,18 +46,6 @@ func newRaw(ctx context.Context, addr string, ttl time.Duration) (*raw, error) {
 		ttl: millis(ttl), fenceTTL: millis(redisstore.DefaultFenceTTL),
 		holder: node + "\n" + strconv.Itoa(os.Getpid()) + "\n",
 	}, nil
-}
-
-// handClient connects with rueidis' own settings, by which a lone caller's commands go the
-// synchronous path and those of many are pipelined: nothing that is written by hand is faster.
-func handClient(addr string) (rueidis.Client, error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", addr, err)
-	}
-	return client, nil
 }
 
 // newClient connects with the options that redisstore recommends.

@@ -78,7 +78,7 @@ func slowest(entries []slow) string {
 func scriptAlone(
 	ctx context.Context, server *redistest.Server, s childSpec,
 ) (time.Duration, error) {
-	r, err := newRaw(ctx, server.Addr(), s.TTL)
+	r, err := newRaw(ctx, server.Addr(), s.Way, s.TTL)
 	if err != nil {
 		return 0, err
 	}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// took is a contestant whose cycles took so many µs, with one goroutine.
+func took(who, way string, us float64) *cycling {
+	one := &cycling{who: who, way: way, times: []time.Duration{time.Duration(us * 1e3)}}
+	one.rate.add(1e6 / us)
+	one.allocs.add(1)
+	one.client.add(us)
+	return one
+}
+
+func TestCyclesEndWhenOneFails(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("out of order")
+	cycles := 0
+	workers := []*cycleWorker{
+		{cycle: func(context.Context) error { return nil }},
+		{cycle: func(context.Context) error {
+			if cycles++; cycles == 3 {
+				return failure
+			}
+			return nil
+		}},
+	}
+	done, err := runCycles(t.Context(), workers, time.Hour)
+	require.ErrorIs(t, err, failure)
+	require.ErrorContains(t, err, "goroutine 1")
+	assert.Len(t, done.Times, done.Cycles)
+	assert.GreaterOrEqual(t, done.Cycles, 2)
+	assert.Positive(t, done.Took)
+}
+
+func TestFloorIsTheFastestWay(t *testing.T) {
+	t.Parallel()
+	failed := took(peer, "", 10)
+	failed.rate.fail(errors.New("it hung"))
+	left := withFastest([]*cycling{
+		took(byHand, synchronous, 50), took(byHand, pipelined, 40), took(byHand, gathered, 60),
+		took(ourScripts, synchronous, 70), took(ourScripts, pipelined, 80), took(lockbeat, "", 90),
+		failed,
+	})
+	names := make([]string, len(left))
+	for i, one := range left {
+		names[i] = one.name()
+		assert.Empty(t, one.times, "the warm-up does not count")
+		assert.Empty(t, one.rate.values)
+	}
+	assert.Equal(t, []string{
+		"by hand (pipelined)", "our scripts by hand (synchronous)", lockbeat, peer,
+	}, names)
+	assert.Equal(t, "it hung", left[3].rate.failed)
+}
+
+func TestTargetsOfCycles(t *testing.T) {
+	t.Parallel()
+	judge := func(c cycleCase, all cyclings) map[bool]int {
+		verdicts := make(map[bool]int)
+		for _, target := range append(floorTargets(c, all), peerTargets(c, all)...) {
+			verdicts[target.ok]++
+		}
+		return verdicts
+	}
+	all := cyclings{
+		took(byHand, synchronous, 50), took(ourScripts, synchronous, 60), took(lockbeat, "", 55),
+		took(inBackground, "", 30), took(peer, "", 60), took(redsyncRueidis, "", 70),
+	}
+	lone, delayed := cycleCase{1, 0}, cycleCase{1, networkDelay}
+	assert.Equal(t, map[bool]int{true: 6}, judge(lone, all))
+	assert.Equal(t, map[bool]int{false: 1}, judge(delayed, all))
+	assert.Equal(t, map[bool]int{false: 1}, judge(cycleCase{4, 0}, all))
+	all[2] = took(lockbeat, "", 10)
+	assert.Equal(t, map[bool]int{true: 1}, judge(delayed, all))
+	assert.Equal(t, map[bool]int{true: 3}, judge(cycleCase{64, 0}, all))
+	assert.Equal(t, map[bool]int{true: 1}, judge(cycleCase{1024, 0}, all))
+	all[2].rate.fail(errors.New("it hung"))
+	assert.Equal(t, map[bool]int{false: 1}, judge(delayed, all), "what failed reaches nothing")
+	assert.Equal(t, map[bool]int{false: 1}, judge(cycleCase{16, 0}, all[:3]),
+		"without a peer there is none to be faster than")
+	assert.Contains(t, all.table().String(), "it hung")
+}
