@@ -65,9 +65,9 @@ func TestShortRun(t *testing.T) {
 	}
 	files, err := os.ReadDir(profiles)
 	require.NoError(t, err)
-	assert.Len(t, files, 26, "two for the leases of each contestant, for the cycles of Lockbeat, "+
-		"of "+
-		"rueidislock and of each floor in each way, and for the load by each protocol")
+	assert.Len(t, files, 28, "two for the leases of each contestant, for the cycles of each in "+
+		"each "+
+		"way to connect, and for the load by each protocol")
 }
 
 func TestFlags(t *testing.T) {

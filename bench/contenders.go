@@ -35,40 +35,27 @@ type contender struct {
 	close func()
 }
 
-// deployment is where a library connects to: one server, or one node of a cluster.
+// deployment is where a library connects to, one server or one node of a cluster, and how.
 type deployment struct {
-	addr    string
-	cluster bool
-	client  string // the name of its connections at the server, or ""
-}
-
-// newContenderOn is newContender; for Lockbeat it takes a cluster too, and names connections.
-func newContenderOn(d deployment, who string, ttl time.Duration) (*contender, error) {
-	switch {
-	case who == lockbeat:
-		c, err := keeperContenderOn(d, ttl)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", who, err)
-		}
-		return c, nil
-	case !d.cluster:
-		return newContender(who, d.addr, ttl)
-	default:
-		return nil, fmt.Errorf("%s is not measured on a cluster", who)
-	}
+	addr       string
+	cluster    bool
+	client     string        // the name of Lockbeat's connections at the server, or ""
+	flushDelay time.Duration // MaxFlushDelay of other libraries on rueidis
 }
 
 // newContender connects a library with the settings that suit it best.
-func newContender(who, addr string, ttl time.Duration) (*contender, error) {
-	connect := map[string]func(string, time.Duration) (*contender, error){
+func newContender(who string, d deployment, ttl time.Duration) (*contender, error) {
+	connect := map[string]func(deployment, time.Duration) (*contender, error){
 		lockbeat: keeperContender, peer: lockerContender, redsyncRueidis: redsyncOnRueidis,
-		redsyncGoRedis: redsyncOnGoRedis,
-		redislock:      redislockContender,
+		redsyncGoRedis: redsyncOnGoRedis, redislock: redislockContender,
 	}[who]
-	if connect == nil {
+	switch {
+	case connect == nil:
 		return nil, fmt.Errorf("no library is called %q", who)
+	case d.cluster && who != lockbeat:
+		return nil, fmt.Errorf("%s is not measured on a cluster", who)
 	}
-	c, err := connect(addr, ttl)
+	c, err := connect(d, ttl)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", who, err)
 	}

@@ -123,7 +123,7 @@ func TestSpy(t *testing.T) {
 	require.NoError(t, err)
 	defer s.close()
 	d := deployment{addr: server.Addr(), client: memberName(7)}
-	c, err := newContenderOn(d, lockbeat, cycleTTL)
+	c, err := newContender(lockbeat, d, cycleTTL)
 	require.NoError(t, err)
 	defer c.close()
 	m := c.mutex("a")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,7 +53,7 @@ func playCycles(ctx context.Context, s childSpec, in *bufio.Reader, out *json.En
 		return err
 	}
 	defer c.close()
-	profile, err := startProfile(s.Profile, "cycles-"+s.Who+s.Way, "allocs")
+	profile, err := startProfile(s.Profile, strings.TrimSpace("cycles "+s.Who+" "+s.Way), "allocs")
 	if err != nil {
 		return err
 	}

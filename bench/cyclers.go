@@ -23,13 +23,28 @@ const (
 	inBackground = "Lockbeat, ReleaseInBackground"
 )
 
-// The ways to connect of a lock that is written by hand. For one caller the first is the fastest,
-// for many it is one of the others.
+// The ways to connect by rueidis. For one caller the first is the fastest, for many one of the
+// others, of which a library has the third and, as "", its own.
 const (
-	synchronous = "synchronous" // a pool of connections, each for one request at a time
-	pipelined   = "pipelined"   // shared connections, by two goroutines of rueidis
-	gathered    = "pipelined, MaxFlushDelay"
+	synchronous = "synchronous"   // a pool of connections, each for one request at a time
+	pipelined   = "pipelined"     // shared connections, served by two goroutines of rueidis each
+	gathered    = "MaxFlushDelay" // pipelined, with a pause after each write, so that more meet
 )
+
+// flushDelay is what the documentation of MaxFlushDelay advises.
+const flushDelay = 20 * time.Microsecond
+
+// waysOf are those that are tried for a contestant.
+func waysOf(who string) []string {
+	switch who {
+	case byHand, ourScripts:
+		return []string{synchronous, pipelined, gathered}
+	case peer, redsyncRueidis:
+		return []string{"", gathered}
+	default:
+		return []string{""}
+	}
+}
 
 // handClient connects in one of these ways; "" is for rueidis' own settings, by which a connection
 // is synchronous until two requests have met on it, and then pipelined for ever.
@@ -40,7 +55,7 @@ func handClient(addr, way string) (rueidis.Client, error) {
 		AlwaysPipelining:      way == pipelined || way == gathered,
 	}
 	if way == gathered {
-		option.MaxFlushDelay = 20 * time.Microsecond // as its documentation says
+		option.MaxFlushDelay = flushDelay
 	}
 	client, err := rueidis.NewClient(option)
 	if err != nil {
@@ -151,7 +166,11 @@ func newKeys(k *renewer.Keeper, name string) func(context.Context) error {
 }
 
 func contenderCycler(s childSpec) (cycler, error) {
-	c, err := newContender(s.Who, s.Addr, cycleTTL)
+	d := deployment{addr: s.Addr}
+	if s.Way == gathered {
+		d.flushDelay = flushDelay
+	}
+	c, err := newContender(s.Who, d, cycleTTL)
 	if err != nil {
 		return cycler{}, err
 	}

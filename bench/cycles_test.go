@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
 // took is a contestant whose cycles took so many µs, with one goroutine.
@@ -26,7 +28,8 @@ func TestCyclesEndWhenOneFails(t *testing.T) {
 	workers := []*cycleWorker{
 		{cycle: func(context.Context) error { return nil }},
 		{cycle: func(context.Context) error {
-			if cycles++; cycles == 3 {
+			cycles++
+			if cycles == 3 {
 				return failure
 			}
 			return nil
@@ -40,14 +43,18 @@ func TestCyclesEndWhenOneFails(t *testing.T) {
 	assert.Positive(t, done.Took)
 }
 
-func TestFloorIsTheFastestWay(t *testing.T) {
+func TestEachConnectsByTheFastestWay(t *testing.T) {
 	t.Parallel()
-	failed := took(peer, "", 10)
-	failed.rate.fail(errors.New("it hung"))
+	failing := func(who, way string) *cycling {
+		one := &cycling{who: who, way: way}
+		one.rate.fail(errors.New("it hung"))
+		return one
+	}
 	left := withFastest([]*cycling{
 		took(byHand, synchronous, 50), took(byHand, pipelined, 40), took(byHand, gathered, 60),
 		took(ourScripts, synchronous, 70), took(ourScripts, pipelined, 80), took(lockbeat, "", 90),
-		failed,
+		failing(peer, ""), took(peer, gathered, 900),
+		failing(redsyncRueidis, ""), failing(redsyncRueidis, gathered),
 	})
 	names := make([]string, len(left))
 	for i, one := range left {
@@ -56,9 +63,26 @@ func TestFloorIsTheFastestWay(t *testing.T) {
 		assert.Empty(t, one.rate.values)
 	}
 	assert.Equal(t, []string{
-		"by hand (pipelined)", "our scripts by hand (synchronous)", lockbeat, peer,
+		"by hand (pipelined)", "our scripts by hand (synchronous)", lockbeat,
+		"rueidislock (MaxFlushDelay)", redsyncRueidis,
 	}, names)
-	assert.Equal(t, "it hung", left[3].rate.failed)
+	assert.Empty(t, left[3].rate.failed)
+	assert.Equal(t, "it hung", left[4].rate.failed)
+}
+
+// A request's context can be cancelled, and rueidis would pipeline for it.
+func TestFloorOfARequestIsSynchronous(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	r, err := newRaw(t.Context(), server.Addr(), synchronous, cycleTTL)
+	require.NoError(t, err)
+	defer r.client.Close()
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, r.cycle(cancelled, "7"), "the client does not hear of it")
+	left, err := leaseKeys(server)
+	require.NoError(t, err)
+	assert.Zero(t, left)
 }
 
 func TestTargetsOfCycles(t *testing.T) {

@@ -63,8 +63,8 @@ type cyclesPlan struct {
 // else the machine does changes within a second or two, and should hit all of them alike.
 const turns = 10
 
-// measure measures a case. The floors come first, each by the way to connect that was the fastest
-// in the round that warms up. A library that fails is out of the case from then on.
+// measure measures a case: each contestant by the way to connect that was the fastest in the round
+// that warms up. A library that fails is out of the case from then on.
 func (p *cyclesPlan) measure(ctx context.Context, c cycleCase) (all []*cycling, err error) {
 	server, err := openServer()
 	if err != nil {
@@ -107,15 +107,12 @@ func (p *cyclesPlan) measure(ctx context.Context, c cycleCase) (all []*cycling, 
 	return all, nil
 }
 
-// contestants are all who may be measured: the floors in every way to connect.
+// contestants are all who may be measured, in every way to connect, the floors first.
 func (p *cyclesPlan) contestants(c cycleCase) (all []*cycling) {
-	for _, who := range []string{byHand, ourScripts} {
-		for _, way := range []string{synchronous, pipelined, gathered} {
+	for _, who := range append([]string{byHand, ourScripts}, p.who...) {
+		for _, way := range waysOf(who) {
 			all = append(all, &cycling{who: who, way: way})
 		}
-	}
-	for _, who := range p.who {
-		all = append(all, &cycling{who: who})
 		if who == lockbeat && c.lone() {
 			all = append(all, &cycling{who: inBackground})
 		}
@@ -161,10 +158,10 @@ func (one *cycling) name() string {
 	return one.who + " (" + one.way + ")"
 }
 
-func (one *cycling) isFloor() bool { return one.way != "" }
+func (one *cycling) isFloor() bool { return one.who == byHand || one.who == ourScripts }
 
-// withFastest ends each floor in all ways but that with which it made the most cycles, and forgets
-// what was measured so far.
+// withFastest ends each contestant in all ways to connect but that by which it made the most
+// cycles, and forgets what was measured so far.
 func withFastest(all []*cycling) (left []*cycling) {
 	fastest := make(map[string]*cycling)
 	for _, one := range all {

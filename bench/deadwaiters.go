@@ -120,7 +120,7 @@ func (v *deaths) targets(row string) []target {
 func (v *deaths) round(
 	ctx context.Context, c deadCase, d deployment, name string, waiters, killed int,
 ) error {
-	holder, err := newContenderOn(d, c.who, cycleTTL)
+	holder, err := newContender(c.who, d, cycleTTL)
 	if err != nil {
 		return err
 	}

@@ -136,9 +136,9 @@ type peerHolder struct {
 	cancels []context.CancelFunc // kept, as their users do
 }
 
-func newLocker(addr string, ttl time.Duration) (rueidislock.Locker, error) {
+func newLocker(d deployment, ttl time.Duration) (rueidislock.Locker, error) {
 	return rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption:   rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true},
+		ClientOption:   peerOption(d),
 		KeyValidity:    ttl,
 		KeyMajority:    1,
 		NoLoopTracking: true,
@@ -146,8 +146,15 @@ func newLocker(addr string, ttl time.Duration) (rueidislock.Locker, error) {
 	})
 }
 
+// peerOption is how other libraries on rueidis connect.
+func peerOption(d deployment) rueidis.ClientOption {
+	return rueidis.ClientOption{
+		InitAddress: []string{d.addr}, ForceSingleClient: true, MaxFlushDelay: d.flushDelay,
+	}
+}
+
 func newPeerHolder(s childSpec) (*peerHolder, error) {
-	locker, err := newLocker(s.Addr, s.TTL)
+	locker, err := newLocker(deployment{addr: s.Addr}, s.TTL)
 	if err != nil {
 		return nil, err
 	}

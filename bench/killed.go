@@ -71,7 +71,7 @@ func killed(ctx context.Context, o options, w io.Writer) ([]target, error) {
 }
 
 func killOnce(ctx context.Context, server *redistest.Server, who, name string, into *sample) error {
-	c, err := newContender(who, server.Addr(), killedTTL)
+	c, err := newContender(who, deployment{addr: server.Addr()}, killedTTL)
 	if err != nil {
 		return err
 	}

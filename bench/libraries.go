@@ -28,11 +28,7 @@ type keeperMutex struct {
 	lease  *renewer.Lease
 }
 
-func keeperContender(addr string, ttl time.Duration) (*contender, error) {
-	return keeperContenderOn(deployment{addr: addr}, ttl)
-}
-
-func keeperContenderOn(d deployment, ttl time.Duration) (*contender, error) {
+func keeperContender(d deployment, ttl time.Duration) (*contender, error) {
 	keeper, client, err := connectKeeperOn(d, ttl)
 	if err != nil {
 		return nil, err
@@ -63,8 +59,8 @@ type lockerMutex struct {
 	cancel context.CancelFunc
 }
 
-func lockerContender(addr string, ttl time.Duration) (*contender, error) {
-	locker, err := newLocker(addr, ttl)
+func lockerContender(d deployment, ttl time.Duration) (*contender, error) {
+	locker, err := newLocker(d, ttl)
 	if err != nil {
 		return nil, err
 	}
@@ -96,11 +92,8 @@ func newRedsync(sync *redsync.Redsync, ttl time.Duration, closeClient func()) *c
 	}, close: closeClient}
 }
 
-func redsyncOnRueidis(addr string, ttl time.Duration) (*contender, error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress:       []string{addr},
-		ForceSingleClient: true,
-	})
+func redsyncOnRueidis(d deployment, ttl time.Duration) (*contender, error) {
+	client, err := rueidis.NewClient(peerOption(d))
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +101,8 @@ func redsyncOnRueidis(addr string, ttl time.Duration) (*contender, error) {
 		client.Close), nil
 }
 
-func redsyncOnGoRedis(addr string, ttl time.Duration) (*contender, error) {
-	client := newGoRedis(addr)
+func redsyncOnGoRedis(d deployment, ttl time.Duration) (*contender, error) {
+	client := newGoRedis(d.addr)
 	return newRedsync(redsync.New(syncgoredis.NewPool(client)), ttl, func() {
 		_ = client.Close()
 	}), nil
@@ -141,8 +134,8 @@ type redislockMutex struct {
 // redislockRetry is the delay between two tries that bsm/redislock's documentation shows.
 const redislockRetry = 100 * time.Millisecond
 
-func redislockContender(addr string, ttl time.Duration) (*contender, error) {
-	client := newGoRedis(addr)
+func redislockContender(d deployment, ttl time.Duration) (*contender, error) {
+	client := newGoRedis(d.addr)
 	locks := bsm.New(client)
 	return &contender{
 		mutex: func(name string) mutex {

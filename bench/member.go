@@ -110,8 +110,8 @@ func join(ctx context.Context, j joining) (members []mutex, closeAll func(), err
 			members, closing = append(members, m), append(closing, m.close)
 			continue
 		}
-		d := deployment{j.Addr, j.Cluster, memberName(j.First + i)}
-		c, err := newContenderOn(d, j.Who, j.TTL)
+		d := deployment{addr: j.Addr, cluster: j.Cluster, client: memberName(j.First + i)}
+		c, err := newContender(j.Who, d, j.TTL)
 		if err != nil {
 			return members, closeAll, err
 		}

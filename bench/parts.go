@@ -45,7 +45,7 @@ func playPart(ctx context.Context, s childSpec, stdin io.Reader, stdout io.Write
 	case partTasks:
 		return serveTasks(ctx, in, out)
 	}
-	c, err := newContenderOn(deployment{addr: s.Addr, cluster: s.Cluster}, s.Who, s.TTL)
+	c, err := newContender(s.Who, deployment{addr: s.Addr, cluster: s.Cluster}, s.TTL)
 	if err != nil {
 		return err
 	}

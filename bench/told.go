@@ -133,7 +133,7 @@ func toldOnce(
 	ctx context.Context, server *redistest.Server, who, name string, into *sample,
 	seize func(key string) (time.Time, error),
 ) error {
-	c, err := newContender(who, server.Addr(), toldTTL)
+	c, err := newContender(who, deployment{addr: server.Addr()}, toldTTL)
 	if err != nil {
 		return err
 	}

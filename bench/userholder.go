@@ -11,7 +11,7 @@ type userHolder struct {
 }
 
 func newUserHolder(s childSpec) (*userHolder, error) {
-	c, err := newContender(s.Who, s.Addr, s.TTL)
+	c, err := newContender(s.Who, deployment{addr: s.Addr}, s.TTL)
 	if err != nil {
 		return nil, err
 	}

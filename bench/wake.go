@@ -85,7 +85,7 @@ func wakeRound(
 	ctx context.Context, addr, who string, round, each int, into *sample, client rueidis.Client,
 	pings *sample,
 ) (err error) {
-	c, err := newContender(who, addr, cycleTTL)
+	c, err := newContender(who, deployment{addr: addr}, cycleTTL)
 	if err != nil {
 		return err
 	}
