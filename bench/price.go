@@ -17,10 +17,11 @@ const slice = 100
 // What a round consists of. A lock needs two round trips; what it costs above
 // them is its time less that of the same handler with two PINGs in place of
 // the lock. PINGs by themselves are quicker, since they find a processor
-// awake each time. The floor tells how much of the rest is the scripts' own.
+// awake each time. The floor shows how much of the rest is there too if a user writes the lock by
+// hand.
 const (
 	withLock  = iota // requests under the lock
-	withFloor        // requests whose handler runs the same scripts by the client alone
+	withFloor        // requests whose handler runs the same scripts, on a connection of its own
 	withPings        // requests whose handler makes two PINGs
 	without          // requests whose handler does nothing
 	pingAlone        // round trips by themselves
@@ -166,8 +167,8 @@ func whole(f float64) string { return fmt.Sprintf("%.0f", f) }
 func priceTargets(all []*price) (targets []target) {
 	const pingsMost, floorMost = 50, 15
 	for _, p := range all {
-		above, ofFloor := median(p.more(withLock, withPings, 0)), median(p.more(withLock, withFloor,
-			0))
+		above := median(p.more(withLock, withPings, 0))
+		ofFloor := median(p.more(withLock, withFloor, 0))
 		targets = append(targets, target{
 			p.protocol + ", p50 above two round trips",
 			fmt.Sprintf("%s µs (%s: %s)", whole(above), ourScripts,
