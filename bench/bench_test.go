@@ -42,7 +42,7 @@ func TestShortRun(t *testing.T) {
 		"| 2000 leases, peak RSS", "| 2000 leases, client CPU, acquire + hold",
 		"| 2000 leases, renewal scripts above 1 ms", "| by hand (", "| our scripts by hand (",
 		"| acquire + release, goroutines: 1, ReleaseInBackground, p50 ÷ the best floor",
-		"| acquire + release, goroutines: 1, 2ms of network each way, p50 ÷ the best floor",
+		"| acquire + release, goroutines: 1, 2ms of network delay each way, p50 ÷ the best floor",
 		"| acquire + release, goroutines: 64, cycles/s ÷ our scripts by hand",
 		"| cancel of a lone caller while the server hangs, p99",
 		"| lockmw.Do above the lease, time",

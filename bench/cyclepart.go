@@ -32,17 +32,22 @@ type cyclesDone struct {
 	Err    string
 }
 
-func askCycles(child *childProcess, wanted cyclesWanted) (done cyclesDone, err error) {
-	err = within(wanted.Span+2*endWithin, func() error {
+func askCycles(child *childProcess, wanted cyclesWanted) (cyclesDone, error) {
+	done := new(cyclesDone)
+	err := within(wanted.Span+2*endWithin, func() error {
 		if err := json.NewEncoder(child.stdin).Encode(wanted); err != nil {
 			return err
 		}
-		return child.said.Decode(&done)
+		return child.said.Decode(done)
 	})
-	if err == nil && done.Err != "" {
-		err = errors.New(done.Err)
+	switch {
+	case err != nil:
+		return cyclesDone{}, err // done may still be written
+	case done.Err != "":
+		return cyclesDone{}, errors.New(done.Err)
+	default:
+		return *done, nil
 	}
-	return done, err
 }
 
 // playCycles runs cycles for each line that it reads. They have the context of the process, which

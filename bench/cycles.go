@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// cycles measures acquire + release, and how a caller leaves who gives up.
+// cycles measures acquire + release, and when a caller returns who gives up on a server that hangs.
 func cycles(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	out := &printer{w: w}
 	targets, err := cyclesOf(ctx, o, out, []string{lockbeat, peer}, max(o.rounds, 5), floorTargets)

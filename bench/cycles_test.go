@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +45,37 @@ func TestCyclesEndWhenOneFails(t *testing.T) {
 	assert.Len(t, done.Times, done.Cycles)
 	assert.GreaterOrEqual(t, done.Cycles, 2)
 	assert.Positive(t, done.Took)
+}
+
+// answering is a process that gives these answers, whatever it reads.
+func answering(answers string) *childProcess {
+	return &childProcess{
+		stdin: deaf{io.Discard}, said: json.NewDecoder(strings.NewReader(answers)),
+	}
+}
+
+type deaf struct{ io.Writer }
+
+func (deaf) Close() error { return nil }
+
+func TestLibraryThatFailsIsOutOfTheCase(t *testing.T) {
+	t.Parallel()
+	const cycle, failure = `{"Cycles": 2, "Times": [3000, 5000], "Took": 8000, "Allocs": 6}`,
+		`{"Err": "out of order"}`
+	server := redistest.Start(t)
+	floor := &cycling{who: byHand, way: pipelined, child: answering(strings.Repeat(cycle, turns))}
+	library := &cycling{who: peer, child: answering(cycle + failure + cycle)}
+	all := cyclings{floor, library}
+	require.NoError(t, cyclesRound(t.Context(), server, all, 1, time.Second))
+	assert.Equal(t, "out of order", library.rate.failed)
+	assert.True(t, math.IsNaN(library.p50()))
+	assert.Len(t, floor.times, 2*turns)
+	assert.InDelta(t, 250_000, floor.rate.median(), 1)
+	assert.Equal(t, []float64{3}, floor.allocs.values)
+
+	floor.child = answering(failure)
+	require.ErrorContains(t, cyclesRound(t.Context(), server, all, 1, time.Second),
+		"by hand (pipelined), 1 goroutines: out of order")
 }
 
 func TestEachConnectsByTheFastestWay(t *testing.T) {

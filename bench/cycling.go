@@ -24,7 +24,7 @@ var cycleCases = []cycleCase{{1, 0}, {1, networkDelay}, {4, 0}, {16, 0}, {64, 0}
 
 func (c cycleCase) String() string {
 	if c.delay > 0 {
-		return fmt.Sprintf("goroutines: %d, %v of network each way", c.goroutines, c.delay)
+		return fmt.Sprintf("goroutines: %d, %v of network delay each way", c.goroutines, c.delay)
 	}
 	return fmt.Sprintf("goroutines: %d", c.goroutines)
 }
@@ -65,7 +65,7 @@ const turns = 10
 
 // measure measures a case: each contestant by the way to connect that was the fastest in the round
 // that warms up. A library that fails is out of the case from then on.
-func (p *cyclesPlan) measure(ctx context.Context, c cycleCase) (all []*cycling, err error) {
+func (p *cyclesPlan) measure(ctx context.Context, c cycleCase) ([]*cycling, error) {
 	server, err := openServer()
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (p *cyclesPlan) measure(ctx context.Context, c cycleCase) (all []*cycling, 
 		link.Delay(c.delay)
 		addr = link.Addr()
 	}
-	all = p.contestants(c)
+	all := p.contestants(c)
 	defer func() {
 		for _, one := range all {
 			one.end()
@@ -95,16 +95,16 @@ func (p *cyclesPlan) measure(ctx context.Context, c cycleCase) (all []*cycling, 
 	if err := cyclesRound(ctx, server, all, c.goroutines, p.span/2); err != nil {
 		return nil, err
 	}
-	all = withFastest(all)
+	fastest := withFastest(all)
 	for range p.rounds {
-		if err := cyclesRound(ctx, server, all, c.goroutines, p.span); err != nil {
+		if err := cyclesRound(ctx, server, fastest, c.goroutines, p.span); err != nil {
 			return nil, err
 		}
 	}
-	for _, one := range all {
+	for _, one := range fastest {
 		slices.Sort(one.times)
 	}
-	return all, nil
+	return fastest, nil
 }
 
 // contestants are all who may be measured, in every way to connect, the floors first.
@@ -174,10 +174,10 @@ func withFastest(all []*cycling) (left []*cycling) {
 			one.end()
 			continue
 		}
-		left = append(left, &cycling{
+		*one = cycling{
 			who: one.who, way: one.way, child: one.child, rate: sample{failed: one.rate.failed},
-		})
-		one.child = nil
+		}
+		left = append(left, one)
 	}
 	return left
 }
