@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/lockbeat/lockbeat/testutil/proxy"
@@ -82,11 +83,7 @@ func (p *cyclesPlan) measure(ctx context.Context, c cycleCase) ([]*cycling, erro
 		addr = link.Addr()
 	}
 	all := p.contestants(c)
-	defer func() {
-		for _, one := range all {
-			one.end()
-		}
-	}()
+	defer endAll(all)
 	for _, one := range all {
 		if err := one.start(ctx, p, c, addr); err != nil {
 			return nil, err
@@ -138,6 +135,15 @@ func (one *cycling) start(ctx context.Context, p *cyclesPlan, c cycleCase, addr 
 // profiledCycles are the goroutines of the case that is profiled, if one is asked for.
 const profiledCycles = 64
 
+// endAll ends them at the same time: a process may take a while to end.
+func endAll(all []*cycling) {
+	var ending sync.WaitGroup
+	for _, one := range all {
+		ending.Go(one.end)
+	}
+	ending.Wait()
+}
+
 // end ends the process. What it measured is here already; if it failed, it may hang.
 func (one *cycling) end() {
 	if one.child == nil {
@@ -169,9 +175,10 @@ func withFastest(all []*cycling) (left []*cycling) {
 			fastest[one.who] = one
 		}
 	}
+	var slower []*cycling
 	for _, one := range all {
 		if fastest[one.who] != one {
-			one.end()
+			slower = append(slower, one)
 			continue
 		}
 		*one = cycling{
@@ -179,6 +186,7 @@ func withFastest(all []*cycling) (left []*cycling) {
 		}
 		left = append(left, one)
 	}
+	endAll(slower)
 	return left
 }
 
