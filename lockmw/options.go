@@ -119,12 +119,15 @@ func Strict() Option {
 }
 
 // ReleaseInBackground has the caller not wait for the release: it gets its result when the function
-// has returned, one round trip to the store earlier. Callers in this process still come after the
-// release, also those that do not wait for a lock, and so does renewer.Keeper's Shutdown; callers
-// elsewhere get the lock as soon as they would have. What comes of the release is told to the
-// keeper's Observer only: with it [Strict] reports no loss that the release alone finds. Do not use
-// it where the process ends, without Shutdown, when the function has returned: the lock may stay
-// held until its TTL is over. Default: the caller waits.
+// has returned, one round trip to the store earlier; after a panic it waits. Callers elsewhere get
+// the lock as soon as they would have. Callers in this process come behind the release, for at most
+// one renewer.Config.RequestTimeout while the store does not answer it: also [Refuse] and [Skip],
+// for whom the lock is held until then. So does renewer.Keeper's Shutdown.
+//
+// What comes of the release is told to the keeper's Observer only, which must not panic: that would
+// end the process. [Strict] reports no loss that the release alone finds. Do not use it where the
+// process ends, without Shutdown, when the function has returned: the lock may stay held until its
+// TTL is over. Default: the caller waits.
 func ReleaseInBackground() Option {
 	return func(s settings) settings { s.background = true; return s }
 }

@@ -45,7 +45,8 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		return 0, c.refuse()
 	}
 	limit := sent.Add(k.cfg.RequestTimeout)
-	cut := c.until < limit // it is the caller's patience, not the store's time, that runs out
+	// it is the caller's patience, not the store's time, that runs out
+	cut := c.until < limit && c.request.term == nil
 	request, reserve, place := c.beginRequest(ctx, limit)
 	c.attempts++
 	// an earlier question that is granted after all has told the former trace
@@ -62,7 +63,9 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	g, sent := c.grantOf(ctx, grants, sent)
 	switch g.Status {
 	case StatusHeld:
-		if ctx.Err() != nil { // the caller left while the question was under way
+		// The caller left while the question was under way. One whose term has begun has the lease
+		// all the same, to take its first record back.
+		if ctx.Err() != nil && c.request.term == nil {
 			c.unsettled = sent
 			return 0, c.cancelled(ctx)
 		}
@@ -106,8 +109,8 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	return 0, nil
 }
 
-// beginRequest limits a question of the caller's to the store, which ends with ctx too. It returns
-// how many fencing tokens to reserve, and the place to ask from.
+// beginRequest limits a question of the caller's to the store, which ends with ctx too, unless a
+// term is to begin. It returns how many fencing tokens to reserve, and the place to ask from.
 //
 // Where nothing but [Config.RequestTimeout] can end it, it shares the limit of
 // other requests. Otherwise the end loop keeps the time, and the context becomes
@@ -116,7 +119,7 @@ func (c *call) beginRequest(
 	ctx context.Context, limit instant,
 ) (request context.Context, reserve int, place uint64) {
 	k, l := c.k, c.l
-	shared := ctx.Done() == nil && limit < c.until
+	shared := ctx.Done() == nil && limit < c.until || c.request.term != nil
 	if !shared && l.op.Load() == nil {
 		l.op.Store(c.opContext(ctx))
 	}

@@ -98,8 +98,10 @@ func Manual(d time.Duration) Option {
 // process, or if a later holder has prepared: then Prepare. The acquire is refused with [ErrConfig]
 // if the store keeps no records, or if the term's TTL is below 1 ms.
 //
-// A term, with its first record, may also begin for an acquire that returns another error: where
-// the store granted the lock and the caller left before the answer came.
+// A question to the store is not left before it is answered, for one [Config.RequestTimeout] at
+// most, even if ctx ends or [MaxWait] runs out meanwhile: the lease is then the caller's all the
+// same, who may take its first record back. A term may also begin for an acquire that returns
+// [ErrUnavailable]: where the answer was lost.
 func BeginTerm(term Term, seen *Seen) Option {
 	asked := &termRequest{term: term, seen: seen}
 	return func(r request) request { r.term = asked; return r }

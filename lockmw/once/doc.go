@@ -58,8 +58,10 @@
 //     over.
 //   - The lock is lost: the function's context ends, with cause ErrLost. If the function succeeds
 //     all the same, its result counts, unless another call has taken over meanwhile.
-//   - The store gives the lock, and the caller's wait is over before the answer comes: an attempt
-//     has begun with the grant. It counts, though the function has not run.
+//   - The caller leaves before the function has begun: the attempt does not count. A question
+//     under way is waited for, for one renewer.Config.RequestTimeout at most, also beyond [Wait].
+//   - The store gives the lock, and its answer is lost: an attempt has begun with the grant. It
+//     counts, though the function has not run.
 //   - The function panics or calls runtime.Goexit: that passes through, and the attempt counts.
 //   - The store does not answer when the function has returned: it is asked again, for as long as
 //     no other caller could have had the lock: renewer.Config.TTL.

@@ -158,7 +158,12 @@ func (c *call) underLock(ctx, op context.Context, p *pen, term renewer.Term) ver
 			return c.unclear(ctx, op, err)
 		}
 	}
-	v := c.attempt(ctx, context.WithValue(op, attemptKey{}, a), p, rec)
+	op = context.WithValue(op, attemptKey{}, a)
+	if ctx.Err() != nil { // the caller has left meanwhile
+		p.takeBack(ctx, op, rec)
+		return verdict{over: true, err: c.refused(ctx.Err())}
+	}
+	v := c.attempt(ctx, op, p, rec)
 	v.ran = !v.idle
 	return v
 }

@@ -17,9 +17,10 @@ import (
 // What it fills in, and why:
 //
 //   - DisableAutoPipelining, unless AlwaysPipelining is set: the requests of a lone caller have a
-//     connection of their own, which takes less time than the one that others share. Your own
-//     commands by such a client have a connection each too: if you send many, use another client,
-//     or set AlwaysPipelining.
+//     connection of their own, which takes less time than the one that others share. Make such a
+//     client for locks alone: other commands by it have a connection each too, go on until
+//     ConnWriteTimeout when they are cancelled, and meet the end of an idle connection as an error.
+//     With AlwaysPipelining they don't.
 //   - BlockingPoolCleanup a minute: those connections are closed when they are idle.
 //   - DialCtxFn, around yours if you have one: a call returns at once when its context ends,
 //     also while a connection is being made, for which it would else wait until Dialer.Timeout.

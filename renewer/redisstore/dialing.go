@@ -153,13 +153,14 @@ type countedConn struct {
 	spoilt atomic.Pointer[error]
 	closed atomic.Bool
 
-	serves *directCall   // guarded by directCalls.mu
-	used   time.Time     // when a direct request was last begun on it
-	idle   time.Duration // how long it may be idle between two of these
+	serves  *directCall   // guarded by directCalls.mu
+	telling bool          // it can be asked whether it has ended: see stirred
+	used    time.Time     // when a direct request was last begun on it
+	idle    time.Duration // how long it may be idle between two of these
 }
 
 func newCountedConn(ctx context.Context, conn net.Conn, idle time.Duration) *countedConn {
-	c := &countedConn{Conn: conn, idle: idle}
+	c := &countedConn{Conn: conn, idle: idle, telling: socketOf(conn) != nil}
 	c.leave = context.AfterFunc(ctx, func() {
 		if !c.made.Swap(true) {
 			// Others who need it try again: see neverSent.
@@ -191,19 +192,17 @@ func (c *countedConn) Write(b []byte) (int, error) {
 // SetDeadline is how rueidis begins a direct request, which is not sent by a connection that is
 // stale.
 func (c *countedConn) SetDeadline(t time.Time) error {
-	found, wanted := directCalls.serve(c, t)
-	switch {
-	case !found:
-		return c.Conn.SetDeadline(t)
-	case !wanted:
-		return c.Conn.SetDeadline(longAgo)
-	case c.made.Load() && c.stale():
+	waits, err := directCalls.serve(c, t)
+	if err != nil || !waits {
+		return err
+	}
+	if c.made.Load() && c.stale() {
 		err := errStale
 		c.spoilt.Store(&err)
 		return c.Close()
 	}
 	c.used = time.Now()
-	return c.Conn.SetDeadline(t)
+	return nil
 }
 
 // stale reports whether a connection may have ended since the last direct request on it, which has
@@ -213,7 +212,7 @@ func (c *countedConn) stale() bool {
 		return false
 	}
 	idle := time.Since(c.used)
-	return idle > c.idle || idle > freshFor && peerGone(c.Conn)
+	return idle > c.idle || idle > freshFor && stirred(c.Conn)
 }
 
 func (c *countedConn) explain(err error) error {

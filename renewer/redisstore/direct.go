@@ -131,18 +131,21 @@ func (t *callTable) cut(call *directCall) {
 	}
 }
 
-// serve notes that a connection is to serve the call with a deadline, and reports whether there is
-// one, and whether it still wants that.
-func (t *callTable) serve(conn *countedConn, deadline time.Time) (found, wanted bool) {
+// serve sets a connection's deadline, and notes that it is to serve the call with that deadline. It
+// reports whether there is such a call, and its caller waits for it.
+func (t *callTable) serve(conn *countedConn, deadline time.Time) (waits bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	call := t.calls[deadline.UnixNano()]
 	conn.serves = call
-	if call == nil {
-		return false, false
+	switch {
+	case call == nil || !conn.telling:
+		return false, conn.Conn.SetDeadline(deadline)
+	case call.over:
+		return false, conn.Conn.SetDeadline(longAgo)
 	}
 	call.conn = conn
-	return true, !call.over
+	return true, conn.Conn.SetDeadline(deadline)
 }
 
 // longAgo is a deadline that is over.

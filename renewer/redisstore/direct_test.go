@@ -15,6 +15,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/proxy"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
 // direct returns a store through a link with which requests of lone callers go directly by now.
@@ -148,14 +149,29 @@ func TestNoOtherCallerIsCutOff(t *testing.T) {
 // The connection of lone callers has ended while none of them used it: the next does not notice.
 func TestAnIdleConnectionHasEnded(t *testing.T) {
 	t.Parallel()
-	_, s := startReal(t)
-	store := s.direct(t)
-	for range 3 {
-		s.ok(t, "CLIENT", "KILL", "TYPE", "normal")
-		killed := time.Now()
-		require.Eventually(t, func() bool { return time.Since(killed) > 2*redisstore.FreshFor },
-			patience, time.Millisecond)
-		warm(t, store)
+	for what, start := range map[string]func(t *testing.T) server{
+		"in clear": func(t *testing.T) server {
+			_, s := startReal(t)
+			return s
+		},
+		"over TLS": func(t *testing.T) server {
+			redis := redistest.StartTLS(t, "redis.test")
+			return server{option: redis.TLSOption(), admin: redis.Client(t)}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			store := s.direct(t)
+			for range 5 {
+				s.ok(t, "CLIENT", "KILL", "TYPE", "normal")
+				killed := time.Now()
+				require.Eventually(t, func() bool {
+					return time.Since(killed) > 10*redisstore.FreshFor
+				}, patience, time.Millisecond)
+				warm(t, store)
+			}
+		})
 	}
 }
 
