@@ -32,17 +32,36 @@ const warmUp = 16
 
 // direct sends the requests of lone callers.
 type direct struct {
-	limit  time.Duration // for an answer
-	active atomic.Int32  // requests under way that could go directly
-	alone  atomic.Int32  // how many in a row have met no other, up to warmUp
-	last   atomic.Int64  // when the latest was made, by the clock on the wall in ns
-	off    atomic.Bool   // the client's connections can't be told whom they serve
+	// limit is for an answer, in ns. The client's own is ConnWriteTimeout, and a longer one does
+	// not reach the connection: then it is halved, down to shortestLimit. 0: none reaches it.
+	limit  atomic.Int64
+	active atomic.Int32 // requests under way that could go directly
+	alone  atomic.Int32 // how many in a row have met no other, up to warmUp
+	last   atomic.Int64 // when the latest was made, by the clock on the wall in ns
+}
+
+// shortestLimit is what [ClientOption] gives at least.
+const shortestLimit = 10 * time.Millisecond
+
+func newDirect(limit time.Duration) *direct {
+	d := new(direct)
+	d.limit.Store(int64(limit))
+	return d
+}
+
+// halve has less time for the next answer, as limit did not reach the connection.
+func (d *direct) halve(limit int64) {
+	next := limit / 2
+	if next < int64(shortestLimit) {
+		next = 0
+	}
+	d.limit.CompareAndSwap(limit, next)
 }
 
 // enter counts a request in, and reports whether it is to go directly. leave must follow.
 func (d *direct) enter() bool {
-	now := time.Now().UnixNano()
-	if d.active.Add(1) > 1 || now-d.last.Swap(now) > int64(d.limit) {
+	now, limit := time.Now().UnixNano(), d.limit.Load()
+	if d.active.Add(1) > 1 || now-d.last.Swap(now) > limit {
 		d.alone.Store(0)
 		return false
 	}
@@ -50,7 +69,7 @@ func (d *direct) enter() bool {
 		d.alone.Add(1)
 		return false
 	}
-	return !d.off.Load()
+	return limit > 0
 }
 
 // leave counts a request out.
@@ -60,8 +79,8 @@ func (d *direct) leave() { d.active.Add(-1) }
 func (d *direct) do(
 	ctx context.Context, client rueidis.Client, command rueidis.Completed,
 ) rueidis.RedisResult {
-	call := &directCall{Context: ctx}
-	directCalls.begin(call, d.limit)
+	call, limit := &directCall{Context: ctx}, d.limit.Load()
+	directCalls.begin(call, time.Duration(limit))
 	defer directCalls.end(call)
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, func() { directCalls.cut(call) })()
@@ -71,7 +90,7 @@ func (d *direct) do(
 	switch {
 	case err == nil:
 		if call.conn == nil {
-			d.off.Store(true)
+			d.halve(limit)
 		}
 	case ctx.Err() != nil:
 		return rueidis.NewErrorResult(ctx.Err())

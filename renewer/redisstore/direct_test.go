@@ -85,6 +85,28 @@ func crowd(t *testing.T, store *redisstore.Store, n int) {
 	}
 }
 
+// A store that does not know how long its client waits for an answer finds out.
+func TestOneConnectionForLoneCallersWithoutWriteTimeout(t *testing.T) {
+	t.Parallel()
+	redis, s := startReal(t)
+	link := proxy.Start(t, redis.Addr())
+	s.option.InitAddress = []string{link.Addr()}
+	option, err := redisstore.ClientOption(s.option, 15*time.Second)
+	require.NoError(t, err)
+	s.option = option
+	store := s.store(t)
+	warm(t, store)
+	link.Blackhole(proxy.Both)
+	defer link.HealReset()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	begun := time.Now()
+	g := store.Acquire(ctx, []renewer.Claim{claim("a", "a", time.Minute)})[0]
+	assert.ErrorIs(t, g.Err, context.Canceled)
+	assert.Less(t, time.Since(begun), time.Second)
+	assert.Equal(t, 2, link.Conns())
+}
+
 // A caller who uses the client for other commands too keeps one connection for all.
 func TestOneConnectionForAll(t *testing.T) {
 	t.Parallel()

@@ -93,7 +93,7 @@ func newStore(client rueidis.Client, c settings) *Store {
 	s.codec = newCodec(client, c, cluster, s.inbox, &s.turns, errors)
 	s.sender = &sender{
 		client: client, topology: s.topology, errors: errors,
-		direct: &direct{limit: c.writeTimeout},
+		direct: newDirect(c.writeTimeout),
 	}
 	s.acquires = newAcquires(s.codec, s.sender, &s.abandoned)
 	s.releases = newReleases(s.codec, s.sender)
