@@ -69,6 +69,7 @@ func TestAnotherCallersContext(t *testing.T) {
 	})
 	store, err := redisstore.New(client)
 	require.NoError(t, err)
+	t.Cleanup(store.Close)
 	mine(t, store, claim("a", "a", time.Minute))
 	first.Store(true)
 	s.ok(t, "CLIENT", "KILL", "TYPE", "normal")
@@ -183,6 +184,7 @@ func TestHostileReplies(t *testing.T) {
 			t.Parallel()
 			store, err := redisstore.New(fake(t, func([]string) string { return reply }))
 			require.NoError(t, err, "a shape that New does not know is no refusal")
+			t.Cleanup(store.Close)
 			for _, n := range []int{1, 3} {
 				for _, g := range store.Acquire(t.Context(), make([]renewer.Claim, n)) {
 					assert.Equal(t, renewer.StatusUnknown, g.Status)
@@ -207,8 +209,10 @@ func TestReplyOfAnotherScript(t *testing.T) {
 	t.Parallel()
 	store, err := redisstore.New(fake(t, func([]string) string { return "*0\r\n" }))
 	require.NoError(t, err)
+	t.Cleanup(store.Close)
 	assert.Equal(t, renewer.StatusUnknown, acquire(t, store, claim("a", "a", time.Minute)).Status)
 	store, err = redisstore.New(fake(t, func([]string) string { return ":7\r\n" }))
 	require.NoError(t, err)
+	t.Cleanup(store.Close)
 	assert.Equal(t, renewer.StatusUnknown, renew(t, store, hold("a", "a", time.Minute)).Status)
 }

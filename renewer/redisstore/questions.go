@@ -51,10 +51,14 @@ func askLater(
 		}
 		ctx, cancel := context.WithTimeout(life, probeTimeout)
 		left, err := ask(ctx, questions)
-		if len(left) > 0 && closed(ctx) {
-			left = nil
-		}
 		cancel()
+		if len(left) > 0 {
+			ctx, cancel = context.WithTimeout(life, probeTimeout) // there may be nothing left of it
+			if closed(ctx) {
+				left = nil
+			}
+			cancel()
+		}
 		if err != nil { // New has returned: every request will say so as well
 			log.LogAttrs(life, slog.LevelWarn,
 				"lockbeat: this Redis server refuses what locks need", slog.Any("error", err))

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"bytes"
 	"log/slog"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -137,6 +138,11 @@ func TestQuestionsEnd(t *testing.T) {
 			store, err := redisstore.New(client)
 			require.NoError(t, err)
 			end(store, client)
+			stacks := make([]byte, 4<<20)
+			require.Eventually(t, func() bool { // of none of the tests, for a moment
+				n := runtime.Stack(stacks, true)
+				return !bytes.Contains(stacks[:n], []byte("redisstore.askLater("))
+			}, 3*patience, 10*time.Millisecond)
 		})
 	}
 }

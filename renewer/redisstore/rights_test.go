@@ -138,6 +138,7 @@ func TestRightsTakenAway(t *testing.T) {
 	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix,
 		strings.Fields(redisstore.Rights)...))
 	require.NoError(t, err)
+	t.Cleanup(store.Close)
 	mine(t, store, claim("held", "a", time.Minute))
 	for _, right := range []string{"-mget", "-get"} {
 		s.ok(t, "ACL", "SETUSER", "locks", right)

@@ -289,6 +289,7 @@ func TestEachRightOnAClusterIsNeeded(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
+		t.Cleanup(store.Close)
 		first, second := newWatch(store, "a"), newWatch(store, "b")
 		if missing == "+sunsubscribe" {
 			first.await(t, "set up")
