@@ -85,7 +85,7 @@ func TestConformance(t *testing.T) {
 			r := embedded.Run(t)
 			s := server{option: r.ClientOption(), admin: r.Client(t)}
 			f := s.fixture(t, prefix())
-			f.Crowd = 500
+			f.Crowd = 2000 // a window of 1,024 must not hold nearly all of them
 			var mu sync.Mutex
 			now := time.Now()
 			r.Mini().ClockTTL(false)
