@@ -25,7 +25,7 @@ MUTANTSARGS ?=
 TESTENV := CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 GORACE=atexit_sleep_ms=20
 
 # Packages with tests that are longer in a long run: see testutil/suite.
-LONG := $$(grep -rlE --include='*_test.go' 'suite\.(Long|Size)|LOCKBEAT_LONG' ./lockmw ./renewer | xargs -n 1 dirname | sort -u)
+LONG := $$(grep -rlE --include='*_test.go' 'suite\.(Long|Size)' ./lockmw ./renewer | xargs -n 1 dirname | sort -u)
 
 .DEFAULT_GOAL := help
 .PHONY: help test check lint layering fmt vet tidy vuln test-long sim fuzz smoke mutants nemesis nemesis-long siege bench bench-peers clean

@@ -89,10 +89,11 @@ func Manual(d time.Duration) Option {
 }
 
 // BeginTerm makes the acquire depend on the record of the name: it is to be the one of [Term.After]
-// still. If it is another one, the acquire ends at once with [ErrRecordChanged], whoever has the
-// lock, and *seen is that record. If the lock is granted, the term has begun in the same question,
-// as by [Keeper.Prepare], and *seen is what that would have shown. The name and the fencing token
-// are the lease's, whatever term says. *seen must not be used elsewhere until the acquire returns.
+// still. If it is another one, the acquire ends at once with [ErrRecordChanged], even while another
+// owner has the lock, and *seen is that record. If the lock is granted, the term has begun in the
+// same question, as by [Keeper.Prepare], and *seen is what that would have shown. The name and the
+// fencing token are the lease's, whatever term says. *seen must not be used elsewhere until the
+// acquire returns.
 //
 // *seen stays as it was, and the condition unproved, if the lock was handed over within this
 // process, or if a later holder has prepared: then Prepare. The acquire is refused with [ErrConfig]

@@ -75,8 +75,8 @@ var crontabs = []crontab{
 	}},
 }
 
-// quirks are where robfig/cron reads a crontab otherwise than from a clock on the wall: where clocks
-// change by half an hour, or a day has no midnight. See docs/cron.md.
+// quirks are where robfig/cron reads a crontab otherwise than from a clock on the wall: where
+// clocks change by half an hour, or a day has no midnight. See docs/cron.md.
 var quirks = map[string][]string{
 	"Australia/Lord_Howe": {"0 0 * * *", "30 1 * * 0"},
 	"Asia/Beirut":         {"30 1 * * 0"},

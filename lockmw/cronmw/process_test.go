@@ -15,10 +15,8 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/cronmw"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
-
-// longEnv asks for the whole of it, which takes minutes.
-const longEnv = "LOCKBEAT_LONG"
 
 const processes = 5
 
@@ -27,10 +25,7 @@ const processes = 5
 // once, or the next one is told that it was missed.
 func TestProcessesWithSkewedClocks(t *testing.T) {
 	t.Parallel()
-	every, ticks := 600*time.Millisecond, 14
-	if os.Getenv(longEnv) == "1" {
-		every, ticks = time.Second, 200
-	}
+	every, ticks := suite.Size(600*time.Millisecond, time.Second), suite.Size(14, 200)
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	log := filepath.Join(t.TempDir(), "log")
 	begin := func(i int) *child {

@@ -241,7 +241,7 @@ func requireTTLs(t *testing.T, server *redistest.Server) {
 		size, err := server.DBSize()
 		return err == nil && size <= 2
 	}, patience, 20*time.Millisecond,
-		"a fence counter, and the record while it lives; what a process that died held lapses")
+		"a fence counter, and the record while it lives; what a lost answer has left lapses")
 }
 
 // nextRun waits until what is on record is over, and does the work again under the same name.

@@ -152,7 +152,8 @@ func TestALargeCallPassesInParts(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	l := newLatch()
-	s.option.DialCtxFn, s.option.PipelineMultiplex = l.dial, -1 // another would be dialled behind it
+	// One connection: another would be dialled only now, and wait for the latch.
+	s.option.DialCtxFn, s.option.PipelineMultiplex = l.dial, -1
 	store := s.store(t)
 	mine(t, store, claim("first", "a", time.Minute)) // so that the server knows the script
 	const n = 3 * redisstore.MostUnderWay

@@ -96,15 +96,9 @@ func TestOneConnectionForLoneCallersWithoutWriteTimeout(t *testing.T) {
 	s.option = option
 	store := s.store(t)
 	warm(t, store)
-	link.Blackhole(proxy.Both)
-	defer link.HealReset()
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(20*time.Millisecond, cancel)
-	begun := time.Now()
-	g := store.Acquire(ctx, []renewer.Claim{claim("a", "a", time.Minute)})[0]
-	assert.ErrorIs(t, g.Err, context.Canceled)
-	assert.Less(t, time.Since(begun), time.Second)
+	leaves(t, link, store, soonCancelled)
 	assert.Equal(t, 2, link.Conns())
+	link.HealReset()
 }
 
 // A caller who uses the client for other commands too keeps one connection for all.
@@ -120,24 +114,14 @@ func TestOneConnectionForAll(t *testing.T) {
 func TestALoneCallerLeaves(t *testing.T) {
 	t.Parallel()
 	link, _, store := direct(t)
-	for what, limited := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+	for what, ending := range map[string]ending{
 		"a deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, 20*time.Millisecond)
 		},
-		"no deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(ctx)
-			time.AfterFunc(20*time.Millisecond, cancel)
-			return ctx, cancel
-		},
+		"no deadline": soonCancelled,
 	} {
-		link.Blackhole(proxy.Both)
-		ctx, cancel := limited(t.Context())
-		begun := time.Now()
-		g := store.Acquire(ctx, []renewer.Claim{claim("a", "a", time.Minute)})[0]
-		assert.ErrorIs(t, g.Err, ctx.Err(), what)
-		assert.Less(t, time.Since(begun), time.Second, "%s: not ConnWriteTimeout (1.875 s)", what)
-		assert.False(t, g.Unsent, what)
-		cancel()
+		t.Log(what)
+		leaves(t, link, store, ending)
 		link.HealReset()
 		require.Eventually(t, func() bool {
 			g := store.Acquire(t.Context(), []renewer.Claim{claim("b", "a", time.Minute)})[0]
@@ -145,6 +129,28 @@ func TestALoneCallerLeaves(t *testing.T) {
 		}, patience, time.Millisecond)
 		warm(t, store)
 	}
+}
+
+// ending makes a context that ends soon.
+type ending func(context.Context) (context.Context, context.CancelFunc)
+
+func soonCancelled(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	time.AfterFunc(20*time.Millisecond, cancel)
+	return ctx, cancel
+}
+
+// leaves has a caller ask through a link that is dead, and leave when its context ends.
+func leaves(t *testing.T, link *proxy.Proxy, store *redisstore.Store, soon ending) {
+	t.Helper()
+	link.Blackhole(proxy.Both)
+	ctx, cancel := soon(t.Context())
+	defer cancel()
+	begun := time.Now()
+	g := store.Acquire(ctx, []renewer.Claim{claim("a", "a", time.Minute)})[0]
+	assert.ErrorIs(t, g.Err, ctx.Err())
+	assert.Less(t, time.Since(begun), time.Second, "not ConnWriteTimeout (1.875 s)")
+	assert.False(t, g.Unsent)
 }
 
 // A caller that leaves is cut off, and none of those after it, who may have its connection.
@@ -207,12 +213,6 @@ func TestConnectionsThatAreNotOurs(t *testing.T) {
 	store := s.store(t)
 	warm(t, store)
 	lone(t, store)
-	link.Blackhole(proxy.Both)
-	defer link.HealReset()
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(20*time.Millisecond, cancel)
-	begun := time.Now()
-	g := store.Acquire(ctx, []renewer.Claim{claim("a", "a", time.Minute)})[0]
-	assert.ErrorIs(t, g.Err, context.Canceled)
-	assert.Less(t, time.Since(begun), time.Second)
+	leaves(t, link, store, soonCancelled)
+	link.HealReset()
 }

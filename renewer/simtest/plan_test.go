@@ -34,7 +34,7 @@ type plan struct {
 	cuts, freezes              time.Duration // the longest; 0: none
 	restarts                   bool
 	turn                       time.Duration // of a line at the server; 0: there is none
-	terms                      bool          // some locks are taken on the condition of their record
+	terms                      bool          // some locks depend on their record
 	kills                      bool          // some restarts are without a word
 	disasters                  bool          // happen to the server
 	impatient                  bool          // callers of the first process leave all the time
