@@ -22,6 +22,7 @@ type raw struct {
 	scripts       scripts
 	ttl, fenceTTL string // ms
 	holder        string
+	free          string // what release.lua is told besides
 }
 
 // rawLock is a lock's key and its owner token.
@@ -45,6 +46,7 @@ func newRaw(ctx context.Context, addr, way string, ttl time.Duration) (*raw, err
 		client: client, scripts: s,
 		ttl: millis(ttl), fenceTTL: millis(redisstore.DefaultFenceTTL),
 		holder: node + "\n" + strconv.Itoa(os.Getpid()) + "\n",
+		free:   noLine + " " + millis(redisstore.DefaultFenceTTL) + "  " + markKey,
 	}, nil
 }
 
@@ -79,13 +81,10 @@ func (r *raw) lock(name string, number int) rawLock {
 
 // What keepers usually tell the scripts.
 const (
-	pickFence   = ""  // the choice of the fencing token is the script's
-	reserveNone = "0" // and no further ones are wanted
-	noLine      = ""  // no lock has a line of waiters
-	noLineTTL   = ""  // so that no line lives
-	noInbox     = ""  // and no place is told of anything
-	noPlace     = ""
-	keepFor     = "0" // a lock that is freed is free at once
+	noLine  = "" // no lock has a line of waiters
+	noLines = noLine + " 1 "
+	noPlace = ""
+	keepFor = "0" // a lock that is freed is free at once
 
 	markKey = redisstore.DefaultPrefix + "{%}:mark" // the highest token granted on the server
 )
@@ -94,8 +93,7 @@ func (r *raw) acquire(ctx context.Context, l *rawLock) error {
 	b := r.client.B()
 	fence, err := r.client.Do(ctx,
 		b.Evalsha().Sha1(r.scripts.acquire.sha).Numkeys(1).Key(l.lease).
-			Arg(r.ttl, r.fenceTTL, pickFence, reserveNone, noLine, noLineTTL, noInbox, markKey,
-				l.owner, noPlace, r.holder).Build()).AsInt64()
+			Arg(r.ttl, r.fenceTTL, markKey, noLines, l.owner, noPlace, r.holder).Build()).AsInt64()
 	if err != nil || fence <= 0 {
 		return fmt.Errorf("raw: %s is not ours: %w", l.lease, err)
 	}
@@ -105,7 +103,7 @@ func (r *raw) acquire(ctx context.Context, l *rawLock) error {
 func (r *raw) release(ctx context.Context, l *rawLock) error {
 	b := r.client.B()
 	lost, err := r.client.Do(ctx, b.Evalsha().Sha1(r.scripts.release.sha).Numkeys(1).Key(l.lease).
-		Arg(keepFor, noLine, noInbox, markKey, r.fenceTTL, l.owner).Build()).ToArray()
+		Arg(keepFor, r.free, l.owner).Build()).ToArray()
 	if err != nil || len(lost) > 0 {
 		return fmt.Errorf("raw: %s was not ours: %w", l.lease, err)
 	}

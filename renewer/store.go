@@ -41,9 +41,10 @@ type Store interface {
 	// StatusGone are woken, as by Renew; those who watch one that is StatusTaken are not.
 	Release(ctx context.Context, holds []Hold) []Answer
 
-	// Watch calls wake(nil) whenever name may have become free: soon after a release by any owner,
-	// when an owner finds its name [StatusGone], and once after the watch is set up or set up
-	// again, since a release may have slipped by before. Where places stand in line ([Claim.Place])
+	// Watch calls wake(nil) whenever name may have become free: soon after any owner's release, if
+	// a claim was refused ([StatusTaken]) since that owner has the name; when an owner finds its
+	// name [StatusGone]; and once after the watch is set up or set up again, since a release may
+	// have slipped by before. Where places stand in line ([Claim.Place])
 	// it need only wake the one whose turn has come. It calls wake(err) when it cannot tell
 	// for now. Wake-ups may be spurious, and may be lost: callers keep a timer of their own.
 	// wake must not block. Watch and stop return at once, and both may be called from wake;

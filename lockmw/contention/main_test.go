@@ -178,7 +178,7 @@ func (s *scene) nothingIsLeft() {
 		all, err := s.redis.Do("KEYS", redisstore.DefaultPrefix+"*").AsStrSlice()
 		require.NoError(s.t, err)
 		for _, key := range all {
-			if !strings.HasSuffix(key, ":mark") && !strings.HasSuffix(key, ":record") {
+			if !strings.Contains(key, "}:mark") && !strings.HasSuffix(key, ":record") {
 				keys = append(keys, key)
 			}
 		}

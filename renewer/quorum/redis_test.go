@@ -145,7 +145,7 @@ func leases(t *testing.T, server *redistest.Server) (keys []string) {
 	all, err := server.Do("KEYS", "*").AsStrSlice()
 	require.NoError(t, err)
 	for _, k := range all {
-		if !strings.HasSuffix(k, ":fence") && !strings.HasSuffix(k, ":mark") {
+		if !strings.HasSuffix(k, ":fence") && !strings.Contains(k, "}:mark") {
 			keys = append(keys, k)
 		}
 	}

@@ -5,20 +5,19 @@
 --              arriving, beside the one to come
 -- ARGV[1]      time to live of the leases, ms
 -- ARGV[2]      time to live of the mark, and of a counter of tokens that were given, ms
--- ARGV[3]      of one lease, the fencing token to be granted, in decimal, below 2^53; otherwise "":
---              pick one
--- ARGV[4]      of one lease, how many further tokens to reserve above it, in decimal; otherwise
---              "0". Fewer are, or none, where they would be further than that ahead of the server's
---              clock in us, but for a token that is given (ARGV[3])
--- ARGV[5]      mode: see tell.lua
--- ARGV[6]      time to live of the lines, ms
--- ARGV[7]      the inbox of the places: see tell.lua
--- ARGV[8]      the key of the highest fencing token granted on the server, or in the slot: its mark
--- ARGV[6+3i]   owner token of KEYS[i], 22 bytes
--- ARGV[7+3i]   the place from which it asks, or "": its number, a space, and its turn in ms; a
+-- ARGV[3]      the key of the highest fencing token granted on the server, or in the slot: its mark
+-- ARGV[4]      "MODE LINES INBOX": the mode, see tell.lua; the time to live of the lines in ms; and
+--              the inbox of the places, see tell.lua
+-- ARGV[2+3i]   owner token of KEYS[i], 22 bytes
+-- ARGV[3+3i]   the place from which it asks, or "": its number, a space, and its turn in ms; a
 --              space, and when it came in us, if it has heard that
--- ARGV[8+3i]   its holder, as text: node, pid, operation and, if there is one, traceparent, a line
+-- ARGV[4+3i]   its holder, as text: node, pid, operation and, if there is one, traceparent, a line
 --              each
+-- And behind these, of one lease, two more, or none:
+-- ARGV[8]      the fencing token to be granted, in decimal, below 2^53; or "": pick one
+-- ARGV[9]      how many further tokens to reserve above it, in decimal. Fewer are, or none, where
+--              they would be further than that ahead of the server's clock in us, but for a token
+--              that is given (ARGV[8])
 --
 -- Returns, of n > 1 leases, an array of the following, and otherwise that itself:
 --            the fencing token, an integer, if the owner has the lock now, or had it already; or
@@ -27,91 +26,102 @@
 --            another place's turn), its remaining time to live in ms (-1: it has none), and the
 --            server's clock in us; and a fourth element, when the place came in us, if the place
 --            stands in the line; or
---            {counter} if nobody else has it, but ARGV[3] is neither above this nor the token that
+--            {counter} if nobody else has it, but ARGV[8] is neither above this nor the token that
 --            the owner has it with; or
 --            an error, and nothing is changed.
+--
+-- A lease whose value ends with a line "+" is waited for: an owner was refused while it was held,
+-- or those in its line may be. release.lua looks for waiters of such a lease only.
 --
 -- A token is above the server's clock in us and above the mark, and so above every earlier one.
 -- Beside that there are two counters, each for one name: KEY:ahead, the highest token reserved,
 -- while the clock has not reached it; and KEY:fence, of tokens that were given, which come from
 -- other servers' clocks: so they don't raise the mark, by which those of other names would be
--- refused.
+-- refused. MARK:own is no less than any of these counters that is above the mark: while the clock
+-- is above both, it is above all counters, and they need not be read.
 --
 -- Numbers in Lua are doubles: exact up to 2^53 - 1 = 9007199254740991, which the clock in us
 -- reaches in the year 2255. They are never made text by tostring, which keeps 14 digits.
 
-local ttl, keep, proposed, reserve = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local n, markKey = (#ARGV - 8) / 3, ARGV[8]
-local plain = proposed == '' and reserve == '0'
+local ttl, keep, markKey = ARGV[1], ARGV[2], ARGV[3]
+local plain = (#ARGV - 4) % 3 == 0 -- no token is given, and none is to be reserved
 local time = redis.call('TIME')
 local nowText = time[1] .. string.sub('00000' .. time[2], -6) -- 16 digits until the year 2286
 local now = tonumber(nowText)
 
--- The usual cases first, and by few steps: one lock, which is free, which is the turn of the place,
--- or which another owner has; and no token above the clock. The rest of this script says the same
--- at length.
-if n == 1 and plain and #ARGV[9] == 22 then
-	local lease, from = KEYS[1], ARGV[10]
-	local value = from ~= '' and redis.pcall('GET', lease)
-	local number, turn, since
-	if from ~= '' then
-		number, turn, since = string.match(from, '^(%d+) (%d+) ?(%d*)$')
-	end
-	local place = number and number .. ' ' .. ARGV[7] .. ' '
-	local held = type(value) == 'string'
-	local turned = held and string.sub(value, 1, 5) == 'turn\n'
-	if not value or turned and string.find(value, '\n' .. place, 6, true) then
-		local last = redis.pcall('MGET', markKey, lease .. ':fence', lease .. ':ahead')
-		if not last.err and (not last[1] or #last[1] == 16 and last[1] < nowText) and
-			(not last[2] or #last[2] == 16 and last[2] < nowText) and
-			(not last[3] or #last[3] == 16 and last[3] < nowText) then
-			local text = ARGV[9] .. '\n' .. nowText .. '\n' .. nowText .. '\n' .. ARGV[11]
-			if value then
-				redis.call('SET', lease, text, 'PX', ttl)
-			elseif not redis.call('SET', lease, text, 'NX', 'PX', ttl) then
-				text = nil
-			elseif place then
-				-- the one before let it lapse
-				redis.pcall('ZREM', lease .. ':waiters', place .. turn)
+local n = (#ARGV - (plain and 4 or 6)) / 3
+
+-- The usual cases first, and by few steps; the rest of this script says the same at length. One
+-- lock, which another owner has, that is waited for:
+local value, place, turn, since, turned
+if #ARGV == 7 and ARGV[6] ~= '' then
+	local lease = KEYS[1]
+	turn, since = string.match(ARGV[6], ' (%d+) ?(%d*)$')
+	place = string.match(ARGV[6], '^%d+ ') .. string.match(ARGV[4], '[%w_-]*$') .. ' '
+	value = redis.pcall('GET', lease)
+	if type(value) == 'string' then
+		turned = string.sub(value, 1, 5) == 'turn\n'
+		if not turned and since == '' and string.sub(value, -2) == '\n+' and
+			string.sub(value, 1, 22) ~= ARGV[5] then
+			local line = lease .. ':waiters'
+			local tail = redis.pcall('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
+			if (not tail or (tonumber(tail) or now) < now) and
+				redis.pcall('ZADD', line, 'NX', nowText, place .. turn) == 1 then
+				redis.call('PEXPIRE', line, string.match(ARGV[4], ' (%d+) '))
+				return {string.sub(value, 1, 300), redis.call('PTTL', lease), now, now}
 			end
-			if text then
-				redis.call('SET', markKey, nowText, 'PX', keep)
-				return now
-			end
-		end
-	elseif held and not turned and since == '' and string.sub(value, 1, 22) ~= ARGV[9] then
-		local line = lease .. ':waiters'
-		local tail = redis.pcall('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
-		if (not tail or (tonumber(tail) or now) < now) and
-			redis.pcall('ZADD', line, 'NX', nowText, place .. turn) == 1 then
-			redis.call('PEXPIRE', line, ARGV[6])
-			return {string.sub(value, 1, 300), redis.call('PTTL', lease), now, now}
 		end
 	end
 end
 
+-- Whether the clock is above the mark and all counters of these leases, and so may be their token.
+local usual = false
+if plain then
+	local high = redis.pcall('MGET', markKey, markKey .. ':own')
+	usual = not high.err and (not high[1] or #high[1] == 16 and high[1] < nowText)
+	if usual and high[2] and not (#high[2] == 16 and high[2] < nowText) then
+		for i = 1, n do
+			local counters = redis.call('MGET', KEYS[i] .. ':fence', KEYS[i] .. ':ahead')
+			for c = 1, 2 do
+				if counters[c] and not (#counters[c] == 16 and counters[c] < nowText) then
+					usual = false
+				end
+			end
+		end
+	end
+end
+
+-- One lock, which is free, or which is the turn of the place.
+if usual and n == 1 and #ARGV[5] == 22 then
+	local lease = KEYS[1]
+	local text = ARGV[5] .. '\n' .. nowText .. '\n' .. nowText .. '\n' .. ARGV[7]
+	local got
+	if not value then
+		got = redis.call('SET', lease, place and text .. '\n+' or text, 'NX', 'PX', ttl)
+		if got and place then
+			redis.pcall('ZREM', lease .. ':waiters', place .. turn) -- the one before let it lapse
+		end
+	elseif turned and string.find(value, '\n' .. place, 6, true) then
+		got = redis.call('SET', lease, text .. '\n+', 'PX', ttl)
+	end
+	if got then
+		redis.call('SET', markKey, nowText, 'PX', keep)
+		return now
+	end
+end
+
 local answers, rest = {}, {}
-local mark -- the highest token granted; read when it is needed
+local mark, own -- the highest token granted, and MARK:own; read when they are needed
 local raised = false
 
--- Most of many are free as well.
-if n > 1 and plain then
-	local counters = {ARGV[8]}
-	for i = 1, n do
-		counters[2 * i], counters[2 * i + 1] = KEYS[i] .. ':fence', KEYS[i] .. ':ahead'
-	end
-	local last = redis.call('MGET', unpack(counters))
-	local usual = not last[1] or #last[1] == 16 and last[1] < nowText
+-- Many, most of which are free. A place needs more, as it must leave the line.
+if n > 1 then
 	local token, text = now, nowText
 	for i = 1, n do
-		local owner = ARGV[6 + 3 * i]
-		-- A lease with counters above the clock needs more, and so does a place, which must leave
-		-- the line as well.
-		local given, ahead = last[2 * i], last[2 * i + 1]
-		local value = owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. ARGV[8 + 3 * i]
-		if usual and (not given or #given == 16 and given < nowText) and
-			(not ahead or #ahead == 16 and ahead < nowText) and #owner == 22 and
-			ARGV[7 + 3 * i] == '' and redis.call('SET', KEYS[i], value, 'NX', 'PX', ttl) then
+		local owner = ARGV[2 + 3 * i]
+		local free = owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. ARGV[4 + 3 * i]
+		if usual and #owner == 22 and ARGV[3 + 3 * i] == '' and
+			redis.call('SET', KEYS[i], free, 'NX', 'PX', ttl) then
 			answers[i], mark, raised = token, token, true
 			token = token + 1
 			text = string.format('%.0f', token)
@@ -126,6 +136,13 @@ if n > 1 and plain then
 else
 	rest[1] = 1
 end
+
+local proposed, reserve = '', '0'
+if not plain then
+	proposed, reserve = ARGV[8], ARGV[9]
+end
+local asMode, lines, inbox = string.match(ARGV[4], '^(%l*) (%d+) ([%w_-]*)$')
+local ownLife -- for how many ms MARK:own is to live, if it is to be raised
 
 -- include tell.lua
 
@@ -149,6 +166,13 @@ local function pick()
 	return mark, mark == now and nowText or string.format('%.0f', mark)
 end
 
+-- Notes that a lease has a counter of its own, which lives for some ms.
+local function note(counter, life)
+	if counter > own then
+		own, ownLife = counter, math.max(ownLife or 0, life)
+	end
+end
+
 -- The same for a lease with counters of its own: above these too. If that is above the mark, the
 -- higher counter notes it: the tokens of other names must not follow those of one that has run
 -- ahead.
@@ -168,6 +192,7 @@ local function pickAbove(lease, fence, ahead)
 	end
 	local text = string.format('%.0f', high + 1)
 	redis.call('SET', lease .. (given == high and ':fence' or ':ahead'), text, 'KEEPTTL')
+	note(high + 1, tonumber(keep))
 	return high + 1, text
 end
 
@@ -206,7 +231,7 @@ local function queue(lease, place, turn, since)
 	if type(added) == 'table' then
 		return nil -- beside a key of another type there is no line
 	end
-	redis.call('PEXPIRE', line, ARGV[6])
+	redis.call('PEXPIRE', line, lines)
 	return tonumber(added == 1 and since or redis.call('ZSCORE', line, place))
 end
 
@@ -222,9 +247,10 @@ local function further(fence)
 	return math.max(0, most)
 end
 
--- Gives a lease to an owner for some ms.
-local function grant(lease, owner, holder, life)
-	local last, damaged = redis.pcall('MGET', markKey, lease .. ':fence', lease .. ':ahead')
+-- Gives a lease to an owner for some ms. It may be waited for.
+local function grant(lease, owner, holder, life, waitedFor)
+	local last, damaged = redis.pcall('MGET', markKey, lease .. ':fence', lease .. ':ahead',
+		markKey .. ':own')
 	if last.err then -- on a cluster, while the slot is moving: some keys are on another server
 		return redis.error_reply('TRYAGAIN the keys of ' .. lease .. ' are moving')
 	end
@@ -233,6 +259,7 @@ local function grant(lease, owner, holder, life)
 		if damaged then
 			return damaged
 		end
+		own = count(last[4], markKey .. ':own') or 0
 	end
 	local fence, text
 	if proposed == '' then
@@ -258,14 +285,17 @@ local function grant(lease, owner, holder, life)
 	end
 	local more = plain and 0 or further(fence)
 	if proposed ~= '' then
-		redis.call('SET', lease .. ':fence', string.format('%.0f', fence + more), 'PX',
-			math.max(tonumber(keep), tonumber(life)))
+		local lives = math.max(tonumber(keep), tonumber(life))
+		redis.call('SET', lease .. ':fence', string.format('%.0f', fence + more), 'PX', lives)
+		note(fence + more, lives)
 	elseif more > 0 then
 		-- For a second longer than until the clock is there.
 		redis.call('SET', lease .. ':ahead', string.format('%.0f', fence + more), 'PX',
 			string.format('%.0f', math.ceil((fence + more - now) / 1000) + 1000))
+		note(fence + more, tonumber(keep))
 	end
-	redis.call('SET', lease, owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. holder, 'PX', life)
+	redis.call('SET', lease, owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. holder ..
+		(waitedFor and '\n+' or ''), 'PX', life)
 	if more > 0 then
 		return {fence, more}
 	end
@@ -285,14 +315,14 @@ local function claim(lease, owner, from, holder)
 	local place, turn, since
 	if from ~= '' and mode ~= '' then
 		place, turn, since = string.match(from, '^(%d+) (%d+) ?(%d*)$')
-		place = place .. ' ' .. ARGV[7] .. ' '
+		place = place .. ' ' .. inbox .. ' '
 		if value and hasTurn(value, place) then
-			return grant(lease, owner, holder, ttl)
+			return grant(lease, owner, holder, ttl, true)
 		end
 	end
 	if value and string.sub(value, 1, 22) == owner then
 		local answer, life = again(lease, value)
-		return answer or grant(lease, owner, holder, life)
+		return answer or grant(lease, owner, holder, life, true)
 	end
 	local over, left = not value
 	if value and string.sub(value, 1, 5) == 'turn\n' then
@@ -300,7 +330,8 @@ local function claim(lease, owner, from, holder)
 		value = left and '' or value
 	end
 	if over then
-		local answer = grant(lease, owner, holder, ttl) -- whoever asks first has it
+		-- who asks first has it
+		local answer = grant(lease, owner, holder, ttl, value or place)
 		if place then
 			leaveLine(lease, place)
 		end
@@ -309,19 +340,33 @@ local function claim(lease, owner, from, holder)
 		end
 		return answer
 	end
+	if #value < 300 and string.sub(value, -2) ~= '\n+' and
+		string.find(value, '^[%w_-]+\n%d+\n%d+\n') then
+		redis.pcall('SET', lease, value .. '\n+', 'KEEPTTL')
+	end
 	-- Values of ours are shorter than 300 bytes. A longer one is not sent whole to every caller who
 	-- is refused.
 	return {string.sub(value, 1, 300), left or redis.call('PTTL', lease), now,
 		place and queue(lease, place, turn, since)}
 end
 
-setMode(ARGV[5])
+setMode(asMode)
 for _, i in ipairs(rest) do
-	answers[i] = claim(KEYS[i], ARGV[6 + 3 * i], ARGV[7 + 3 * i], ARGV[8 + 3 * i])
+	answers[i] = claim(KEYS[i], ARGV[2 + 3 * i], ARGV[3 + 3 * i], ARGV[4 + 3 * i])
 end
+
+-- Raises a counter of the server's, which lives for some ms longer than the clock may have been set
+-- back since.
+local function raise(key, counter, life)
+	local ahead = counter > now and math.ceil((counter - now) / 1000) or 0
+	redis.call('SET', key, string.format('%.0f', counter), 'PX',
+		string.format('%.0f', life + ahead))
+end
+
 if raised then
-	-- It lasts longer than the clock may have been set back since.
-	local ahead = mark > now and math.ceil((mark - now) / 1000) or 0
-	redis.call('SET', markKey, string.format('%.0f', mark), 'PX', tonumber(keep) + ahead)
+	raise(markKey, mark, tonumber(keep))
+end
+if ownLife then
+	raise(markKey .. ':own', own, ownLife)
 end
 return n == 1 and answers[1] or answers

@@ -39,7 +39,7 @@ end
 if seen[1] ~= tonumber(term[4]) or seen[2] ~= tonumber(term[5]) then
 	-- It is as good if the reply to an earlier try was lost.
 	local value = redis.pcall('GET', KEYS[1])
-	local fence = type(value) == 'string' and string.sub(value, 1, 22) == ARGV[9] and
+	local fence = type(value) == 'string' and string.sub(value, 1, 22) == ARGV[5] and
 		string.match(string.sub(value, 23), '^\n(%d+)\n')
 	if not fence or tonumber(fence) ~= seen[1] then
 		return {false, seen}

@@ -20,7 +20,7 @@ type claiming struct {
 	only struct { // for the usual one claim, without allocations of their own
 		grants [1]renewer.Grant
 		starts [2]int
-		words  [2 + 11]string // keys and arguments
+		words  [2 + 13]string // keys and arguments: of a term as well
 	}
 }
 
@@ -60,12 +60,11 @@ func (job *claiming) command(i int, whole bool) rueidis.Completed {
 	n, first := len(part), &part[0]
 	words := job.only.words[:]
 	if len(job.claims) > 1 { // commands may be made by several goroutines
-		words = make([]string, 4*n+9)
+		words = make([]string, 4*n+5)
 	}
 	keys, args := words[:n:n+1], words[n+1:n+1]
-	args = append(args, c.ttls.of(first.TTL), c.fenceText, proposal(first.Fence),
-		strconv.Itoa(first.Reserve), c.mode(), c.lines.of(first.TTL), c.inbox.id,
-		c.markOf(first.Name))
+	args = append(args, c.ttls.of(first.TTL), c.fenceText, c.markOf(first.Name),
+		c.lines.of(lineTerms{c.mode(), first.TTL}))
 	for j := range part {
 		keys[j] = leaseKey(c.prefix, part[j].Name)
 		place := c.inbox.text(part[j].Place)
@@ -73,6 +72,9 @@ func (job *claiming) command(i int, whole bool) rueidis.Completed {
 			keys = append(keys, keys[0]+lineSuffix)
 		}
 		args = append(args, part[j].Owner, place, c.holderText(part[j].Holder))
+	}
+	if first.Fence != 0 || first.Reserve != 0 {
+		args = append(args, proposal(first.Fence), strconv.Itoa(first.Reserve))
 	}
 	if first.Term != nil {
 		return c.beginCommand(whole, first.Term, keys, args)

@@ -25,9 +25,20 @@ type codec struct {
 	mark      string // the key of the mark of a single server
 
 	ttls    memo[time.Duration]
-	lines   memo[time.Duration] // how long lines of waiters live, by the TTL of a lease
 	holders memo[renewer.Holder]
+	lines   memo[lineTerms]
+	frees   memo[freeTerms]
 }
+
+// lineTerms are what acquire.lua is told of the lines of waiters: the mode, and the TTL of the
+// leases, which theirs depends on.
+type lineTerms struct {
+	mode string
+	ttl  time.Duration
+}
+
+// freeTerms are what release.lua is told besides leases: the mode, and the key of the mark.
+type freeTerms struct{ mode, mark string }
 
 // newCodec returns a codec for one server, or for a cluster.
 func newCodec(
@@ -41,8 +52,13 @@ func newCodec(
 		ttls: memo[time.Duration]{make: func(d time.Duration) string {
 			return decimal(d.Milliseconds())
 		}},
-		lines:   memo[time.Duration]{make: lineTTL},
 		holders: memo[renewer.Holder]{make: encodeHolder},
+	}
+	all.lines.make = func(t lineTerms) string {
+		return t.mode + " " + lineTTL(t.ttl) + " " + inbox.id
+	}
+	all.frees.make = func(t freeTerms) string {
+		return t.mode + " " + all.fenceText + " " + inbox.id + " " + t.mark
 	}
 	if cluster {
 		// A script's keys must share a slot there. Locks that happen to do so are few,

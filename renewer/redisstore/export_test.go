@@ -145,6 +145,9 @@ func LineKey(prefix, name string) string { return leaseKey(prefix, name) + lineS
 // MarkKey is the key of the mark of a single server.
 func MarkKey(prefix string) string { return markKey(prefix, probeName) }
 
+// OwnKey is beside the mark: no less than the counters that names have of their own.
+func OwnKey(prefix string) string { return MarkKey(prefix) + ":own" }
+
 // Hear reports whether a message wakes at once the one who waits from a place.
 func Hear(place uint64, message string) (woken bool) {
 	b := newInbox(DefaultPrefix, false)

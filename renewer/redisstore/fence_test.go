@@ -58,10 +58,12 @@ func TestFenceCounterAheadOfTheClock(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store, mark := s.store(t), redisstore.MarkKey(redisstore.DefaultPrefix)
+		own := redisstore.OwnKey(redisstore.DefaultPrefix)
 		for _, counter := range counters() {
 			for _, last := range []int64{8e15, redisstore.MaxExact - 2, redisstore.MaxExact - 1} {
 				s.ok(t, "FLUSHALL")
 				s.ok(t, "SET", counter, strconv.FormatInt(last, 10))
+				s.ok(t, "SET", own, strconv.FormatInt(last, 10))
 				assert.Equal(t, last+1, turn(t, store, "a", "a"))
 				assert.Equal(t, strconv.FormatInt(last+1, 10), s.get(t, counter), "to the last digit")
 				if counter == mark && last < redisstore.MaxExact-1 {
@@ -92,6 +94,7 @@ func TestFenceCounterDamaged(t *testing.T) {
 		store := s.store(t)
 		last := turn(t, store, "a", "a")
 		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
+		s.ok(t, "SET", redisstore.OwnKey(redisstore.DefaultPrefix), "8000000000000000")
 		for _, counter := range counters() {
 			for _, damage := range []string{
 				"", "x", "-5", "1e3", "0x10", " 7", "7 ", "7.5", "nan", "inf", "7\n",
@@ -182,6 +185,10 @@ func TestEveryKeyHasATTL(t *testing.T) {
 			case 2:
 				s.pttl(t, counter, minute-5000, minute)
 			}
+			if own := redisstore.OwnKey(redisstore.DefaultPrefix); counter != "" {
+				assert.GreaterOrEqual(t, s.number(t, "GET", own), s.number(t, "GET", counter))
+				assert.GreaterOrEqual(t, s.number(t, "PTTL", own), s.number(t, "PTTL", counter))
+			}
 			if i%2 == 0 {
 				release(t, store, hold(name, "a", 0))
 				release(t, store, hold(name, "a", 0))
@@ -189,7 +196,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		}
 		keys, err := s.do(t, "KEYS", "*").AsStrSlice()
 		require.NoError(t, err)
-		assert.Len(t, keys, 5+3+3+1, "leases, counters of both kinds, and the mark")
+		assert.Len(t, keys, 5+3+3+2, "leases, counters of both kinds, and those of the server")
 		for _, key := range keys {
 			assert.Positive(t, s.number(t, "PTTL", key), key)
 		}
@@ -208,6 +215,7 @@ func TestOneNameAheadOfTheClockLeavesTheOthers(t *testing.T) {
 		last := int64(redisstore.MaxExact - 20)
 		for _, counter := range []string{given, ahead} {
 			s.ok(t, "SET", counter, strconv.FormatInt(last, 10), "PX", "60000")
+			s.ok(t, "SET", redisstore.OwnKey(redisstore.DefaultPrefix), strconv.FormatInt(last, 10))
 			for range 3 {
 				fence := turn(t, store, "a", "a")
 				require.Greater(t, fence, last)

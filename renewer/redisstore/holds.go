@@ -23,7 +23,7 @@ type holding struct {
 	only struct { // for the usual one hold, without allocations of their own
 		answers [1]renewer.Answer
 		starts  [2]int
-		words   [1 + 6]string // key and arguments
+		words   [1 + 3]string // key and arguments
 	}
 }
 
@@ -73,7 +73,7 @@ func (h *holding) command(i int, whole bool) rueidis.Completed {
 	n := len(part)
 	words := h.only.words[:]
 	if len(h.holds) > 1 { // commands may be made by several goroutines
-		words = make([]string, 2*n+5)
+		words = make([]string, 2*n+2)
 	}
 	keys, args := words[:n:n], words[n:n+1]
 	args[0] = "0"
@@ -83,7 +83,7 @@ func (h *holding) command(i int, whole bool) rueidis.Completed {
 	leaseKeys(keys, h.codec.prefix, part)
 	c, releases := h.codec, h.script == &releaseScript
 	if releases {
-		args = append(args, c.mode(), c.inbox.id, c.markOf(part[0].Name), c.fenceText)
+		args = append(args, c.frees.of(freeTerms{c.mode(), c.markOf(part[0].Name)}))
 	}
 	for j := range part {
 		args = append(args, h.ownerOf(&part[j], releases))

@@ -4,11 +4,9 @@
 --
 -- KEYS[i]    the leases, n of them, at most 100
 -- ARGV[1]    time that they stay held, ms; 0: none
--- ARGV[2]    mode: see tell.lua
--- ARGV[3]    the inbox of the places: see tell.lua
--- ARGV[4]    the mark: see acquire.lua
--- ARGV[5]    its time to live, ms
--- ARGV[5+i]  owner token of KEYS[i], 22 bytes; if further fencing tokens may have been reserved,
+-- ARGV[2]    "MODE TTL INBOX MARK": the mode, see tell.lua; the mark, see acquire.lua, and its time to
+--            live in ms; and the inbox of the places, see tell.lua
+-- ARGV[2+i]  owner token of KEYS[i], 22 bytes; if further fencing tokens may have been reserved,
 --            right behind it the highest one used, in decimal: those above it, but not the one
 --            granted, are given back; and if a place is given up with it, a space and its number
 --
@@ -18,62 +16,70 @@
 --            a turn that has lapsed. Behind them, "i TURN" for each lease that has become a turn.
 --
 -- Tells one place that its turn has come. If there is none, or if the lease stays held, it
--- publishes on KEYS[i]:freed an empty message for all who wait without a place.
+-- publishes on KEYS[i]:freed an empty message for all who wait without a place. A lease that is not
+-- waited for (acquire.lua) is freed without a look for waiters.
 
 local n = #KEYS
 
--- The usual case first, and by few steps: one lease, for which no place waits, or whose first place
+-- The usual cases first, and by few steps: one lease, which is not waited for, or whose first place
 -- lives. The rest of this script says the same at length.
-if n == 1 and ARGV[1] == '0' and #ARGV[6] == 22 and
-	(ARGV[2] ~= 'shard' or redis.REDIS_VERSION_NUM) then
-	local key, cluster = KEYS[1], ARGV[2] == 'shard'
+if n == 1 and ARGV[1] == '0' and #ARGV[3] == 22 then
+	local key = KEYS[1]
 	local value = redis.pcall('GET', key)
-	if type(value) == 'string' and string.sub(value, 1, 22) == ARGV[6] then
-		local first = ARGV[2] ~= '' and redis.pcall('ZPOPMIN', key .. ':waiters')[1]
-		if not first then
+	if type(value) == 'string' and string.sub(value, 1, 22) == ARGV[3] then
+		if string.sub(value, -2) ~= '\n+' then
 			redis.call('DEL', key)
-			redis.call(cluster and 'SPUBLISH' or 'PUBLISH', key .. ':freed', '')
 			return {}
 		end
-		local number, inbox, turn = string.match(first, '^(%d+) ([%w_-]+) ([1-9]%d?000)$')
-		local heard
-		if number and not cluster then
-			local channel = string.match(key, '^[^{]*{') .. inbox .. '}:inbox'
-			heard = redis.pcall('PUBLISH', channel, number)
-		elseif number then
-			heard = redis.pcall('SPUBLISH', key .. ':inbox:' .. inbox, number)
-		end
-		if type(heard) == 'number' and heard > 0 then
-			redis.call('SET', key, 'turn\n' .. turn .. '\n' .. first, 'PX', 3 * turn)
-			return {'1 ' .. turn}
+		local mode = string.match(ARGV[2], '^%l*')
+		local cluster = mode == 'shard'
+		if not cluster or redis.REDIS_VERSION_NUM then
+			local first = mode ~= '' and redis.pcall('ZPOPMIN', key .. ':waiters')[1]
+			if not first then
+				redis.call('DEL', key)
+				redis.call(cluster and 'SPUBLISH' or 'PUBLISH', key .. ':freed', '')
+				return {}
+			end
+			local number, inbox, turn = string.match(first, '^(%d+) ([%w_-]+) ([1-9]%d?000)$')
+			local heard
+			if number and not cluster then
+				local channel = string.match(key, '^[^{]*{') .. inbox .. '}:inbox'
+				heard = redis.pcall('PUBLISH', channel, number)
+			elseif number then
+				heard = redis.pcall('SPUBLISH', key .. ':inbox:' .. inbox, number)
+			end
+			if type(heard) == 'number' and heard > 0 then
+				redis.call('SET', key, 'turn\n' .. turn .. '\n' .. first, 'PX', 3 * turn)
+				return {'1 ' .. turn}
+			end
 		end
 	end
 end
 
--- So with many.
+-- So with many, none of which is waited for.
 if n > 1 and ARGV[1] == '0' then
 	local values = redis.call('MGET', unpack(KEYS))
-	local lines, seen = {}, {}
+	local usual, seen = true, {}
 	for i = 1, n do
 		local key, value = KEYS[i], values[i]
-		if not value or seen[key] or string.sub(value, 1, 22) ~= ARGV[i + 5] then
-			lines = nil
+		if not value or seen[key] or string.sub(value, 1, 22) ~= ARGV[2 + i] or
+			string.sub(value, -2) == '\n+' then
+			usual = false
 			break
 		end
-		lines[i], seen[key] = key .. ':waiters', true
+		seen[key] = true
 	end
-	if lines and (ARGV[2] == '' or redis.pcall('EXISTS', unpack(lines)) == 0) then
+	if usual then
 		redis.call('DEL', unpack(KEYS))
-		for i = 1, n do
-			redis.call('PUBLISH', KEYS[i] .. ':freed', '')
-		end
 		return {}
 	end
 end
 
 -- include tell.lua
 
-setMode(ARGV[2])
+local asMode, markTTL, inbox, mark = string.match(ARGV[2], '^(%l*) (%d+) ([%w_-]*) (.*)$')
+local keep = tonumber(ARGV[1])
+setMode(asMode)
 
 -- Makes a lease the turn of the first live place, and returns how long that is in ms; or returns
 -- nil.
@@ -103,8 +109,6 @@ local function free(answers, i, key, gone)
 	end
 	tellAll(key)
 end
-
-local keep, inbox, mark, markTTL = tonumber(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 
 local function number(text)
 	local digits = type(text) == 'string' and #text <= 16 and string.match(text, '^%d+$')
@@ -154,7 +158,7 @@ local values = redis.call('MGET', unpack(KEYS))
 local freed, gone, over, answers = {}, {}, {}, {}
 for i = 1, n do
 	local key, value = KEYS[i], not over[KEYS[i]] and values[i]
-	local owner, rest = string.sub(ARGV[i + 5], 1, 22), string.sub(ARGV[i + 5], 23)
+	local owner, rest = string.sub(ARGV[i + 2], 1, 22), string.sub(ARGV[i + 2], 23)
 	local used, place = string.match(rest, '^(%d*) ?(%d*)$')
 	if place ~= '' and mode ~= '' then
 		place = place .. ' ' .. inbox .. ' '

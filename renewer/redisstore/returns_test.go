@@ -34,8 +34,13 @@ func TestReturnsOfScripts(t *testing.T) {
 
 	acquires := func(t *testing.T, s server, proposed, reserve, place string) any {
 		t.Helper()
-		return s.runs(t, "acquire.lua", []string{x}, "60000", "90000", proposed, reserve,
-			"line", "60000", inbox, mark, owner("a"), place, holder)
+		args := []string{
+			"60000", "90000", mark, "line 60000 " + inbox, owner("a"), place, holder,
+		}
+		if proposed != "" || reserve != "0" {
+			args = append(args, proposed, reserve)
+		}
+		return s.runs(t, "acquire.lua", []string{x}, args...)
 	}
 	renews := func(t *testing.T, s server) any {
 		t.Helper()
@@ -43,7 +48,7 @@ func TestReturnsOfScripts(t *testing.T) {
 	}
 	releases := func(t *testing.T, s server, rest string) any {
 		t.Helper()
-		return s.runs(t, "release.lua", []string{x}, "0", "line", inbox, mark, "90000",
+		return s.runs(t, "release.lua", []string{x}, "0", "line 90000 "+inbox+" "+mark,
 			owner("a")+rest)
 	}
 	gives := func(args ...string) func(t *testing.T, s server) {
@@ -145,11 +150,19 @@ func TestReturnsOfScripts(t *testing.T) {
 		},
 		"release: a turn": {
 			[]func(*testing.T, server){
-				hears(inbox), gives("SET", x, value("a"), "PX", "5000"),
+				hears(inbox), gives("SET", x, value("a")+"\n+", "PX", "5000"),
 				gives("ZADD", x+":waiters", "1", "5 "+inbox+" 2000"),
 			},
 			func(t *testing.T, s server) any { return releases(t, s, "") },
 			func(t *testing.T, got any) { assert.Equal(t, list{"1 2000"}, got) },
+		},
+		"release: freed, and not waited for": {
+			[]func(*testing.T, server){
+				hears(inbox), gives("SET", x, value("a"), "PX", "5000"),
+				gives("ZADD", x+":waiters", "1", "5 "+inbox+" 2000"),
+			},
+			func(t *testing.T, s server) any { return releases(t, s, "") },
+			func(t *testing.T, got any) { assert.Equal(t, list{}, got) },
 		},
 		"release: no one's, and a turn": {
 			[]func(*testing.T, server){hears(inbox), gives("ZADD", x+":waiters", "1", "5 "+inbox+" 2000")},

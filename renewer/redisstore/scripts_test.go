@@ -48,7 +48,7 @@ func TestAcquireScript(t *testing.T) {
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
 		assert.Equal(t, fmt.Sprint(first), s.get(t, mark))
 
-		t.Log("another's: who, for how long, until when; and nothing changes")
+		t.Log("another's: who, for how long, until when; and only that the lock is waited for changes")
 		before := s.get(t, lease)
 		g := acquire(t, store, claim("a", "b", time.Hour))
 		assert.Equal(t, renewer.StatusTaken, g.Status)
@@ -59,7 +59,10 @@ func TestAcquireScript(t *testing.T) {
 		assert.Less(t, g.HeldFor, 10*time.Second)
 		assert.Zero(t, g.Fence)
 		assert.NoError(t, g.Err)
-		assert.Equal(t, before, s.get(t, lease))
+		assert.Equal(t, before+"\n+", s.get(t, lease))
+		s.pttl(t, lease, 2*minute-5000, 2*minute)
+		assert.Equal(t, g.Holder, acquire(t, store, claim("a", "c", time.Hour)).Holder)
+		assert.Equal(t, before+"\n+", s.get(t, lease), "once")
 		assert.Equal(t, fmt.Sprint(first), s.get(t, mark))
 
 		t.Log("a value that we did not write is another owner's")
@@ -143,6 +146,33 @@ func TestRenewScript(t *testing.T) {
 		assert.Equal(t, renewer.StatusTaken, release(t, store, short).Status)
 		s.pttl(t, lease, minute-5000, minute)
 	})
+}
+
+// What a lock that no other process wants costs the server, in commands: alone, and in a batch.
+func TestCommandsOfACycle(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	for n, want := range map[int]map[string]int64{
+		1: {"time": 1, "mget": 1, "get": 1, "set": 2, "del": 1, "publish": 0, "zpopmin": 0},
+		9: {"time": 1, "mget": 2, "get": 0, "set": 10, "del": 1, "publish": 0, "exists": 0},
+	} {
+		claims, holds := make([]renewer.Claim, n), make([]renewer.Hold, n)
+		for i := range n {
+			claims[i] = claimOf(fmt.Sprint("name ", i), i)
+			holds[i] = renewer.Hold{Name: claims[i].Name, Owner: claims[i].Owner}
+		}
+		s.ok(t, "CONFIG", "RESETSTAT")
+		for _, g := range store.Acquire(t.Context(), claims) {
+			require.Equal(t, renewer.StatusHeld, g.Status, g.Err)
+		}
+		for _, a := range store.Release(t.Context(), holds) {
+			require.Equal(t, renewer.StatusHeld, a.Status, a.Err)
+		}
+		for command, times := range want {
+			assert.Equal(t, times, calls(t, s, command), "%s, of %d", command, n)
+		}
+	}
 }
 
 func TestReleaseScript(t *testing.T) {

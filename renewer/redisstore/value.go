@@ -9,13 +9,16 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// The value of a lease is text, for people too (redis-cli --raw GET KEY): a line each
-// for owner token, fencing token, the server's clock in us when the lock was taken, the
-// holder's node, pid and operation, and the traceparent of its work if it is traced.
-// Lines added later go behind these, and programs that do not know them ignore them.
+// The value of a lease is text, for people too (redis-cli --raw GET KEY): a line
+// each for owner token, fencing token, the server's clock in us when the lock
+// was taken, the holder's node, pid and operation, and the traceparent of its
+// work if it is traced. Lines added later go behind these, and programs that do
+// not know them ignore them. The last line is "+" once others wait for the lock.
 const (
 	// separator is a control byte, which no part may have, so that none needs escaping.
 	separator = "\n"
+	// waitedFor ends the value of a lease that others wait for, see acquire.lua.
+	waitedFor = separator + "+"
 	// maxPart bounds each part of a holder, in bytes.
 	maxPart = 64
 	// maxValue bounds what is read of a value: ours have at most 262 bytes, acquire.lua sends
@@ -38,6 +41,7 @@ func decodeValue(value string) (h renewer.Holder, since int64) {
 	if len(value) > maxValue {
 		return h, 0
 	}
+	value = strings.TrimSuffix(value, waitedFor)
 	owner, rest, _ := strings.Cut(value, separator)
 	fence, rest, _ := strings.Cut(rest, separator)
 	start, rest, ok := strings.Cut(rest, separator)

@@ -88,6 +88,7 @@ func TestWatch(t *testing.T) {
 		late := newWatch(store, "a")
 		late.await(t, "set up, though its channel is subscribed already")
 		late.clear()
+		waitedFor(t, store, "a")
 		release(t, other, hold("a", "b", 0)) // not theirs: no wake-up
 		release(t, other, hold("a", "a", 0))
 		for _, w := range []*watched{one, two, late} {
@@ -139,6 +140,7 @@ func TestWatchSurvivesTheConnection(t *testing.T) {
 				two.await(t, "set up again")
 				assert.Len(t, one.errors(), 1, "and told of it before")
 				mine(t, store, claim("a", "a", time.Minute))
+				waitedFor(t, store, "a")
 				one.clear()
 				release(t, store, hold("a", "a", 0))
 			}
@@ -240,6 +242,7 @@ func TestStoppedByAnother(t *testing.T) {
 	third.clear()
 	close(ready)
 	mine(t, store, claim("a", "a", time.Minute))
+	waitedFor(t, store, "a")
 	release(t, store, hold("a", "a", 0))
 	third.await(t, "released")
 	assert.Zero(t, second.count())

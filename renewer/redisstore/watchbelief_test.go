@@ -60,6 +60,7 @@ func TestSubscriptionStaysWithAFormerPrimary(t *testing.T) {
 			}, patience, time.Millisecond, "on the new primary")
 			mine(t, store, claim("a", "a", time.Minute))
 			w.await(t, "set up again")
+			waitedFor(t, store, "a")
 			w.clear()
 			require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 			w.await(t, "released on the new primary")

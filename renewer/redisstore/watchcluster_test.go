@@ -44,6 +44,7 @@ func TestWakeUpsAcrossNodes(t *testing.T) {
 	name := func(i int) string { return fmt.Sprint("name ", i) }
 	for i := range watches {
 		mine(t, other, claim(name(i), "a", time.Minute))
+		waitedFor(t, store, name(i))
 		watches[i] = newWatch(store, name(i))
 		defer watches[i].stop()
 	}
@@ -77,6 +78,7 @@ func TestWakeUpsAcrossNodes(t *testing.T) {
 	frozen := masterOf(t, cluster, name(0))
 	for i := range watches {
 		mine(t, other, claim(name(i), "a", time.Minute))
+		waitedFor(t, store, name(i))
 	}
 	require.NoError(t, frozen.Stop())
 	require.Eventually(t, func() bool {
@@ -119,6 +121,7 @@ func TestWatchFollowsTheSlot(t *testing.T) {
 		require.NoError(t, cluster.MoveSlot(redistest.Slot(name), to))
 		w.await(t, "set up where the slot is now")
 		mine(t, store, claim(name, "a", time.Minute))
+		waitedFor(t, store, name)
 		w.clear()
 		require.Equal(t, renewer.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
 		w.await(t, "released")
@@ -217,6 +220,7 @@ func TestWatchOnASlotToAndFro(t *testing.T) {
 			redisstore.LeaseKey(redisstore.DefaultPrefix, name)+":freed")
 	}, patience, time.Millisecond)
 	mine(t, store, claim(name, "a", time.Minute))
+	waitedFor(t, store, name)
 	kept.clear()
 	require.Equal(t, renewer.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
 	kept.await(t, "released")
@@ -240,6 +244,7 @@ func TestWatchFollowsAFailover(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return acquire(t, store, claim(name, "a", time.Minute)).Status == renewer.StatusHeld
 	}, patience, time.Millisecond)
+	waitedFor(t, store, name)
 	w.clear()
 	require.Equal(t, renewer.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
 	w.await(t, "released")

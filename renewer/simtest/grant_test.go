@@ -39,7 +39,7 @@ func (s *server) grant(
 ) renewer.Grant {
 	t := &tenure{
 		name: c.Name, owner: c.Owner, process: r.process, place: from, ttl: c.TTL, from: now,
-		until: s.shown(now) + c.TTL, era: s.era,
+		until: s.shown(now) + c.TTL, era: s.era, waited: from.number != 0,
 	}
 	s.count(granted)
 	t.low = s.tokens.pick(t, s.micros(now))

@@ -122,6 +122,7 @@ func (s *server) claim(r *request, c *renewer.Claim, from rank, now time.Duratio
 		delete(s.turns, c.Name)
 		s.leave(c.Name, from.place)
 		g := s.grant(r, c, from.place, now)
+		s.keys[c.Name].waited = true
 		s.passOver(c.Name)
 		return g
 	default:
@@ -135,6 +136,9 @@ func (s *server) refuse(
 	c *renewer.Claim, from rank, g renewer.Grant, now time.Duration,
 ) renewer.Grant {
 	g.Status = renewer.StatusTaken
+	if t := s.keys[c.Name]; t != nil {
+		t.waited = true
+	}
 	if g.Queued = from.number != 0; g.Queued {
 		s.came[from.place] = s.queue(c.Name, from, now)
 	}

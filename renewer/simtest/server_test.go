@@ -124,7 +124,9 @@ func (s *server) hold(r *request, h *renewer.Hold, now time.Duration) renewer.An
 	default:
 		t.end(now, true)
 		delete(s.keys, h.Name)
-		s.pass(h.Name, now)
+		if t.waited {
+			s.pass(h.Name, now)
+		}
 	}
 	return renewer.Answer{Status: renewer.StatusHeld}
 }

@@ -21,6 +21,7 @@ type tenure struct {
 	era         int           // see [server.era]
 	disturbed   bool          // the server has lost it, or its clock or renewals since
 	kept        bool          // for as long as the owner wanted: it is to lapse
+	waited      bool          // another owner was refused, or stands in the line
 	copied      *request      // of which it was granted to a copy; nil if to the first to arrive
 }
 

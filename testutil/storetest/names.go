@@ -61,6 +61,7 @@ func oddNamesWatched(t *testing.T, s *suite) {
 		w.await(t, s, "the watch is set up")
 		owner := newOwner()
 		s.own(t, name, owner, long)
+		s.refused(t, name, newOwner())
 		w.clear()
 		requireStatus(t, renewer.StatusHeld, s.release(t, name, owner))
 		w.await(t, s, "its release")

@@ -50,11 +50,12 @@ func (w *watched) await(t testing.TB, s *suite, what string) {
 	s.until(t, "a wake-up after "+what, func() bool { return w.wakes.Load() > 0 })
 }
 
-// cycle holds and releases name.
+// cycle holds and releases name, for which another owner has asked meanwhile.
 func (s *suite) cycle(t testing.TB, name string) {
 	t.Helper()
 	owner := newOwner()
 	s.own(t, name, owner, long)
+	s.refused(t, name, newOwner())
 	requireStatus(t, renewer.StatusHeld, s.release(t, name, owner))
 }
 
@@ -75,6 +76,7 @@ func wokenByRelease(t *testing.T, s *suite) {
 	for range 5 {
 		owner := newOwner()
 		s.own(t, "name", owner, long)
+		s.refused(t, "name", newOwner())
 		w.clear()
 		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
 		w.await(t, s, "a release")
@@ -95,6 +97,7 @@ func allWoken(t *testing.T, s *suite) {
 	}
 	owner := newOwner()
 	s.own(t, "name", owner, long)
+	s.refused(t, "name", newOwner())
 	for _, w := range all {
 		w.clear()
 	}
@@ -114,6 +117,7 @@ func wokenByBatch(t *testing.T, s *suite) {
 		defer w.stop()
 		w.await(t, s, "its set-up")
 		s.own(t, name, owner, long)
+		s.refused(t, name, newOwner())
 		all = append(all, w)
 		holds = append(holds, renewer.Hold{Name: name, Owner: owner})
 	}
@@ -240,6 +244,7 @@ func watchAgain(t *testing.T, s *suite) {
 		w.await(t, s, "its set-up")
 		owner := newOwner()
 		s.own(t, "name", owner, long)
+		s.refused(t, "name", newOwner())
 		w.clear()
 		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
 		w.await(t, s, "a release")
