@@ -66,7 +66,8 @@ func (k *Keeper) endLease(l *Lease, orderly bool, finish func(ended)) (e ended, 
 	k.deadlines.Remove(l)
 	e.lost, e.hold = l.lost(), l.ending(e.now)
 	if finish != nil && k.shutdown.phase == phaseRun { // Shutdown waits for what has begun before
-		k.goroutines.run(func() { finish(e) })
+		told := e // or every e would be allocated
+		k.goroutines.run(func() { finish(told) })
 		over = true
 	}
 	k.mu.Unlock()

@@ -79,12 +79,9 @@ func (d *direct) leave() { d.active.Add(-1) }
 func (d *direct) do(
 	ctx context.Context, client rueidis.Client, command rueidis.Completed,
 ) rueidis.RedisResult {
-	call, limit := &directCall{Context: ctx}, d.limit.Load()
-	directCalls.begin(call, time.Duration(limit))
-	defer directCalls.end(call)
-	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, func() { directCalls.cut(call) })()
-	}
+	limit := d.limit.Load()
+	call := beginCall(ctx, time.Duration(limit))
+	defer call.end()
 	r := doOrLeave(call, client, command)
 	err := r.NonRedisError()
 	switch {
@@ -107,6 +104,36 @@ type directCall struct {
 	deadline time.Time
 	conn     *countedConn // which serves it. Guarded by directCalls.mu
 	over     bool         // its caller has left. Guarded by directCalls.mu
+	cut      func()       // has its connection given up
+	unwatch  func() bool  // keeps that from being called when the context ends; nil if that can't
+}
+
+// spareCalls have none of what they served.
+var spareCalls = sync.Pool{New: func() any {
+	call := new(directCall)
+	call.cut = func() { directCalls.cut(call) }
+	return call
+}}
+
+// beginCall enters a request, which is given up when ctx ends.
+func beginCall(ctx context.Context, limit time.Duration) *directCall {
+	call, _ := spareCalls.Get().(*directCall)
+	call.Context = ctx
+	directCalls.begin(call, limit)
+	if ctx.Done() != nil {
+		call.unwatch = context.AfterFunc(ctx, call.cut)
+	}
+	return call
+}
+
+// end takes a request out.
+func (c *directCall) end() {
+	unused := c.unwatch == nil || c.unwatch() // otherwise its goroutines may be late
+	directCalls.end(c)
+	if unused {
+		c.Context, c.conn, c.unwatch = nil, nil, nil
+		spareCalls.Put(c)
+	}
 }
 
 // Deadline returns when the connection is given up.
