@@ -86,9 +86,11 @@ func newCycler(ctx context.Context, s childSpec) (cycler, error) {
 	}
 }
 
-// handFree deletes KEYS[1] if it has the token ARGV[1].
-var handFree = rueidis.NewLuaScript(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('DEL', KEYS[1])`)
+// compareAndDelete deletes KEYS[1] if it has the token ARGV[1].
+const compareAndDelete = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])`
+
+var handFree = rueidis.NewLuaScript(compareAndDelete)
 
 func handCycler(s childSpec) (cycler, error) {
 	client, err := handClient(s.Addr, s.Way)

@@ -2,7 +2,7 @@
 // peer in the same run, and prints Markdown tables.
 //
 //	go run .                   everything, in about seven minutes
-//	go run . -run cycles       one section: leases, cycles, overhead or load
+//	go run . -run cycles       one section: leases, cycles, server, overhead or load
 //	go run . -peers            every other library beside Lockbeat, in about forty minutes
 //	go run . -peers -run crowd -row handoffs -sizes 2,64
 //	                           a part of a section, which is not written anywhere

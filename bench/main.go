@@ -76,8 +76,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 			", but those of a -short run, and of a part by -row or -sizes")
 	flags.StringVar(&o.before, "before", "", "for the row uncontended: this program, built from "+
 		"another checkout, to compare with")
-	only := "measure only the sections that match this regexp: leases, cycles, overhead, load; " +
-		"with -peers " + names(peerSections)
+	only := "measure only the sections that match this regexp: leases, cycles, server, overhead, " +
+		"load; with -peers " + names(peerSections)
 	flags.Func("run", only, func(s string) (err error) {
 		o.run, err = regexp.Compile(s)
 		return err
@@ -119,6 +119,7 @@ func measure(ctx context.Context, o options, w io.Writer) error {
 	sections := []section{
 		{"leases", leases},
 		{"cycles", cycles},
+		{"server", serverTime},
 		{"overhead", overhead},
 		{"load", load},
 	}
