@@ -122,8 +122,55 @@ func TestContentionPolicies(t *testing.T) {
 				require.Zero(t, n)
 				require.ErrorIs(t, err, tt.want)
 				require.NotErrorIs(t, err, tt.not)
+				require.ErrorContains(t, err, `"a"`)
 				require.ErrorContains(t, err, "there pid 7 (import)")
+				require.Contains(t, renewer.ErrorText(err), "there pid 7 (import)")
+				require.NotContains(t, renewer.ErrorText(err), `"a"`, "a log shows no name")
 				require.Equal(t, tt.wait, time.Since(begun))
+			})
+		})
+	}
+}
+
+// starts writes down what it hears of acquires that begin.
+type starts struct {
+	renewer.NopObserver
+	heard []renewer.AcquireStart
+}
+
+func (s *starts) AcquireStart(ctx context.Context, e renewer.AcquireStart) context.Context {
+	s.heard = append(s.heard, e)
+	return ctx
+}
+
+// Observers hear of which caller it is nothing unusual to be refused.
+func TestARefusalIsExpected(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		opts []lockmw.Option
+		want bool
+	}{
+		"default":  {nil, false},
+		"a wait":   {[]lockmw.Option{lockmw.Wait(time.Second)}, false},
+		"refuse":   {[]lockmw.Option{lockmw.Refuse()}, true},
+		"skip":     {[]lockmw.Option{lockmw.Skip()}, true},
+		"expected": {[]lockmw.Option{lockmw.Wait(time.Second), lockmw.RefusalExpected()}, true},
+		"expected, manually": {
+			[]lockmw.Option{lockmw.Manual(time.Minute), lockmw.RefusalExpected()}, true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o := new(starts)
+				k, err := renewer.New(script.New(), renewer.Config{TTL: time.Minute, Observer: o})
+				require.NoError(t, err)
+				_, err = lockmw.Do(t.Context(), k, "a", answer, c.opts...)
+				require.NoError(t, err)
+				require.Equal(t, []renewer.AcquireStart{
+					{Name: "a", RefusalExpected: c.want},
+				}, o.heard)
+				require.NoError(t, k.Shutdown(t.Context()))
 			})
 		})
 	}

@@ -83,12 +83,25 @@ func (s settings) refused(ctx context.Context, err error) error {
 	if s.contention != skip || !errors.Is(err, renewer.ErrHeld) {
 		return err
 	}
-	// Skipped is not held: only the text is of use.
-	err = fmt.Errorf("%w: %s", ErrSkipped, strings.TrimPrefix(err.Error(), "lockbeat: "))
+	err = skippedError{err}
 	if s.onSkip != nil {
 		s.onSkip(ctx, err)
 	}
 	return err
+}
+
+// skippedError is ErrSkipped with the text of a refusal. It is not [renewer.ErrHeld].
+type skippedError struct{ refusal error }
+
+func (e skippedError) Error() string { return e.text(e.refusal.Error()) }
+
+// Nameless is Error without the lock's name: see [renewer.ErrorText].
+func (e skippedError) Nameless() string { return e.text(renewer.ErrorText(e.refusal)) }
+
+func (e skippedError) Unwrap() error { return ErrSkipped }
+
+func (skippedError) text(refusal string) string {
+	return ErrSkipped.Error() + ": " + strings.TrimPrefix(refusal, "lockbeat: ")
 }
 
 // errOver is why the context of an operation has ended that is over.

@@ -26,6 +26,7 @@ type settings struct {
 	waiters    int
 	strict     bool
 	operation  renewer.Option
+	expected   bool // see RefusalExpected
 	least      time.Duration
 	manual     *time.Duration // nil: with a heartbeat
 	background bool           // nobody waits for the release
@@ -139,6 +140,13 @@ func Operation(name string) Option {
 	return func(s settings) settings { s.operation = named; return s }
 }
 
+// RefusalExpected says that a refusal of this caller is nothing unusual, even
+// after a wait, since it has a plan for that, such as to come back later: see
+// [renewer.RefusalExpected]. It is for adapters. [Refuse] and [Skip] need it not.
+func RefusalExpected() Option {
+	return func(s settings) settings { s.expected = true; return s }
+}
+
 func (s settings) acquire(
 	ctx context.Context, k *renewer.Keeper, name string,
 ) (*renewer.Lease, error) {
@@ -147,6 +155,8 @@ func (s settings) acquire(
 		return s.acquireSpecially(ctx, k, name, renewer.Manual(*s.manual))
 	case s.term != nil:
 		return s.acquireSpecially(ctx, k, name, s.term)
+	case s.expected:
+		return s.acquireSpecially(ctx, k, name)
 	case s.contention != wait:
 		return k.TryAcquire(ctx, name, renewer.MaxWait(s.within), s.operation)
 	case s.waiters > 0:
@@ -158,9 +168,12 @@ func (s settings) acquire(
 }
 
 func (s settings) acquireSpecially(
-	ctx context.Context, k *renewer.Keeper, name string, special renewer.Option,
+	ctx context.Context, k *renewer.Keeper, name string, special ...renewer.Option,
 ) (*renewer.Lease, error) {
-	opts := []renewer.Option{s.operation, renewer.MaxWaiters(s.waiters), special}
+	opts := append([]renewer.Option{s.operation, renewer.MaxWaiters(s.waiters)}, special...)
+	if s.expected {
+		opts = append(opts, renewer.RefusalExpected())
+	}
 	if s.contention != wait {
 		return k.TryAcquire(ctx, name, append(opts, renewer.MaxWait(s.within))...)
 	}

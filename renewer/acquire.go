@@ -48,7 +48,10 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	if r.label == nil {
 		r.label = noLabel
 	}
-	start := AcquireStart{Name: name, Operation: r.label.operation, LongRunning: r.endless}
+	start := AcquireStart{
+		Name: name, Operation: r.label.operation, LongRunning: r.endless,
+		RefusalExpected: r.try || r.expected,
+	}
 	if k.observer != nil {
 		ctx = k.observer.AcquireStart(ctx, start)
 	}

@@ -70,10 +70,16 @@ type Error struct {
 	Err error
 }
 
-// Error says what happened to which lock, and who has it.
-func (e *Error) Error() string {
+// Error says what happened to which lock, and who has it. It names the lock: log [ErrorText] where
+// names may carry personal data.
+func (e *Error) Error() string { return e.text(e.Op+" "+quote(e.Name), error.Error) }
+
+// Nameless is Error without the lock's name.
+func (e *Error) Nameless() string { return e.text(e.Op+" a lock", ErrorText) }
+
+func (e *Error) text(what string, textOf func(error) string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "lockbeat: %s %s: %s", e.Op, quote(e.Name),
+	fmt.Fprintf(&b, "lockbeat: %s: %s", what,
 		strings.TrimPrefix(e.Kind.Error(), "lockbeat: "))
 	if e.Waited >= time.Millisecond {
 		fmt.Fprintf(&b, " after %v", e.Waited.Round(time.Millisecond))
@@ -88,7 +94,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "; lapses in %v unless renewed", e.RetryAfter.Round(time.Millisecond))
 	}
 	if e.Err != nil {
-		fmt.Fprintf(&b, ": %s", strings.TrimPrefix(e.Err.Error(), "lockbeat: "))
+		fmt.Fprintf(&b, ": %s", strings.TrimPrefix(textOf(e.Err), "lockbeat: "))
 	}
 	return b.String()
 }
@@ -111,6 +117,9 @@ func (e storeError) Is(target error) bool {
 }
 
 func (e storeError) As(target any) bool { return errors.As(e.error, target) }
+
+// Nameless is its text without the names of locks: see ErrorText.
+func (e storeError) Nameless() string { return ErrorText(e.error) }
 
 // Reason is why a lease was lost.
 type Reason uint8
@@ -183,11 +192,17 @@ type LostError struct {
 	Err error
 }
 
-// Error says which lease was lost, and why.
-func (e *LostError) Error() string {
-	s := fmt.Sprintf("lockbeat: lease on %s lost: %s", quote(e.Name), e.Reason.explain())
+// Error says which lease was lost, and why. It names the lock: log [ErrorText] where names may
+// carry personal data.
+func (e *LostError) Error() string { return e.text("lease on "+quote(e.Name), error.Error) }
+
+// Nameless is Error without the lock's name.
+func (e *LostError) Nameless() string { return e.text("lease", ErrorText) }
+
+func (e *LostError) text(what string, textOf func(error) string) string {
+	s := fmt.Sprintf("lockbeat: %s lost: %s", what, e.Reason.explain())
 	if e.Err != nil {
-		s += ": " + e.Err.Error()
+		s += ": " + textOf(e.Err)
 	}
 	return s
 }

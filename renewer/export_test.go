@@ -155,3 +155,13 @@ func (k *Keeper) HandOffTo(l *Lease, leave func()) bool {
 
 // NewOwner makes an owner token.
 func NewOwner() string { return newOwner() }
+
+// MostLogKinds bounds the kinds of lines that a LogObserver counts each on its own.
+const MostLogKinds = mostLogKinds
+
+// Kinds is how many kinds of lines it counts.
+func (o *LogObserver) Kinds() int {
+	o.limit.mu.Lock()
+	defer o.limit.mu.Unlock()
+	return len(o.limit.kinds)
+}

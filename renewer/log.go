@@ -4,42 +4,83 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
+	"time"
 )
 
-// LogObserver writes what happens to a slog.Logger: acquires, heartbeats and releases at level
-// Debug; at Warn, heartbeats that fail, losses, operations that ran on for longer than the notice
-// that they got or that run without their lock, and keys that could not be freed. Names of locks
-// are in its records; if yours carry personal data, log elsewhere or hash them first.
+// longWait is from when on a wait is logged at Info.
+const longWait = time.Second
+
+// LogObserver writes what happens to a slog.Logger, for the person on call:
+//
+//	Warn   an acquire that was refused, or for which the store could not be asked;
+//	       a heartbeat that failed; a loss; an operation that ran on for longer than
+//	       the notice that it got, or that runs without its lock; a key that could
+//	       not be freed
+//	Info   an acquire that took over a second; a refusal that its caller expects
+//	       ([RefusalExpected]); a caller who left after more than a second
+//	Debug  every other acquire, heartbeat and release
+//
+// Of waits, of refusals, and of operations without their lock it writes one line a second for each
+// operation, at these levels. The others are at Debug, and the next line counts them: left_out.
+//
+// Names of locks may carry personal data. So a line shows, as lock_hash, what [HashName] makes of
+// the name, and errors as [ErrorText]. [LogNames] shows both as they are.
 type LogObserver struct {
 	NopObserver
-	log *slog.Logger
+	log    *slog.Logger
+	names  bool   // shown
+	secret []byte // of the hash
+	limit  logLimit
 }
 
 var _ Observer = (*LogObserver)(nil)
 
-// NewLogObserver returns an Observer that logs to logger, slog.Default() if that is nil.
-func NewLogObserver(logger *slog.Logger) *LogObserver {
+// LogOption changes one thing about a [LogObserver]. A nil LogOption is ignored.
+type LogOption func(*LogObserver)
+
+// LogNames shows the names of locks, as lock, and the texts of errors, which have them in them: for
+// development, or where names carry no personal data.
+func LogNames() LogOption { return func(o *LogObserver) { o.names = true } }
+
+// LogSecret has names hashed with a secret, so that an attacker who reads the log can't find out by
+// trying which name it is: see [HashName]. Give tracing.WithKeySecret the same. It panics if secret
+// is empty, since a setting that was not filled in must not pass for protection.
+func LogSecret(secret []byte) LogOption {
+	if len(secret) == 0 {
+		panic("lockbeat: renewer.LogSecret needs a secret: 32 random bytes, the same in every " +
+			"process, or leave it out")
+	}
+	secret = slices.Clone(secret)
+	return func(o *LogObserver) { o.secret = secret }
+}
+
+// NewLogObserver returns an Observer that logs to logger, slog.Default() if that is nil. It may
+// serve several keepers.
+func NewLogObserver(logger *slog.Logger, opts ...LogOption) *LogObserver {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	return &LogObserver{log: logger}
-}
-
-// AcquireEnd logs an acquisition at Debug, one that failed for want of a store at Warn.
-func (o *LogObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Context {
-	level, msg := slog.LevelDebug, "lock acquired"
-	if e.Err != nil {
-		msg = "lock not acquired"
-		if errors.Is(e.Err, ErrUnavailable) {
-			level = slog.LevelWarn
+	o := &LogObserver{log: logger}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(o)
 		}
 	}
+	return o
+}
+
+// AcquireEnd logs a refusal at Warn or Info, an acquisition after a wait of more than a second at
+// Info, and others at Debug.
+func (o *LogObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Context {
+	level, msg := endOf(e)
+	level, leftOut := o.limited(ctx, level, msg, e.Operation)
 	if !o.log.Enabled(ctx, level) {
 		return ctx
 	}
 	attrs := []slog.Attr{
-		slog.String("lock", e.Name), slog.String("operation", e.Operation),
-		slog.Duration("wait", e.Wait),
+		o.lockAttr(e.Name), slog.String("operation", e.Operation), slog.Duration("wait", e.Wait),
 		slog.Int("attempts", e.Attempts), slog.Bool("contended", e.Contended),
 	}
 	if e.HandedOver {
@@ -50,12 +91,38 @@ func (o *LogObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Cont
 			slog.Duration("held_for", e.HeldFor))
 	}
 	if e.Err != nil {
-		attrs = append(attrs, slog.Any("error", e.Err))
+		attrs = append(attrs, o.errorAttr(e.Name, e.Err))
 	} else {
 		attrs = append(attrs, slog.Int64("fence", e.Fence))
 	}
-	o.log.LogAttrs(ctx, level, msg, attrs...)
+	o.log.LogAttrs(ctx, level, msg, withLeftOut(attrs, leftOut)...)
 	return ctx
+}
+
+// endOf is at which level and how the end of an acquire is logged.
+func endOf(e AcquireEnd) (slog.Level, string) {
+	long := slog.LevelDebug
+	if e.Wait > longWait {
+		long = slog.LevelInfo
+	}
+	switch {
+	case e.Err == nil && e.Wait > longWait:
+		return slog.LevelInfo, "lock acquired after a wait"
+	case e.Err == nil:
+		return slog.LevelDebug, "lock acquired"
+	case errors.Is(e.Err, ErrLost), errors.Is(e.Err, context.Canceled):
+		return long, "caller left before it got the lock"
+	case errors.Is(e.Err, ErrShutdown):
+		return long, "lock not acquired, as the keeper shuts down"
+	case errors.Is(e.Err, ErrRecordChanged):
+		return slog.LevelDebug, "lock not wanted any more, as the record has changed"
+	case errors.Is(e.Err, ErrHeld) && e.RefusalExpected:
+		return slog.LevelInfo, "lock refused, as its caller expects"
+	case errors.Is(e.Err, ErrHeld), errors.Is(e.Err, context.DeadlineExceeded):
+		return slog.LevelWarn, "lock refused"
+	default:
+		return slog.LevelWarn, "lock not acquired"
+	}
 }
 
 // Renewed logs heartbeats at Debug, and those that failed at Warn.
@@ -72,7 +139,7 @@ func (o *LogObserver) Renewed(ctx context.Context, e Renewed) {
 		slog.Duration("lag", e.Lag), slog.Duration("took", e.Took),
 	}
 	if e.Err != nil {
-		attrs = append(attrs, slog.Any("error", e.Err))
+		attrs = append(attrs, o.errorAttr("", e.Err))
 	}
 	o.log.LogAttrs(ctx, level, msg, attrs...)
 }
@@ -80,11 +147,9 @@ func (o *LogObserver) Renewed(ctx context.Context, e Renewed) {
 // Lost logs a loss at Warn.
 func (o *LogObserver) Lost(ctx context.Context, e Lost) {
 	o.log.LogAttrs(ctx, slog.LevelWarn, "lease lost",
-		slog.String("lock", e.Name), slog.String("operation", e.Operation),
-		slog.Int64("fence", e.Fence),
+		o.lockAttr(e.Name), slog.String("operation", e.Operation), slog.Int64("fence", e.Fence),
 		slog.Duration("held", e.Held), slog.String("reason", e.Err.Reason.String()),
-		slog.Duration("left", e.Err.Left),
-		slog.Any("error", e.Err))
+		slog.Duration("left", e.Err.Left), o.errorAttr(e.Name, e.Err))
 }
 
 // Released logs a clean release at Debug, an overrun or a key that could not be freed at Warn.
@@ -100,8 +165,7 @@ func (o *LogObserver) Released(ctx context.Context, e Released) {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("lock", e.Name), slog.String("operation", e.Operation),
-		slog.Int64("fence", e.Fence),
+		o.lockAttr(e.Name), slog.String("operation", e.Operation), slog.Int64("fence", e.Fence),
 		slog.Duration("held", e.Held), slog.Int("renewals", e.Renewals),
 	}
 	if e.HandedOver {
@@ -111,20 +175,75 @@ func (o *LogObserver) Released(ctx context.Context, e Released) {
 		attrs = append(attrs, slog.Duration("overrun", e.Overrun))
 	}
 	if e.Err != nil {
-		attrs = append(attrs, slog.Any("error", e.Err))
+		attrs = append(attrs, o.errorAttr(e.Name, e.Err))
 	}
 	o.log.LogAttrs(ctx, level, msg, attrs...)
 }
 
 // Unlocked logs an operation without its lock at Warn.
 func (o *LogObserver) Unlocked(ctx context.Context, e Unlocked) {
-	o.log.LogAttrs(ctx, slog.LevelWarn, "operation runs without its lock",
-		slog.String("lock", e.Name), slog.String("operation", e.Operation), slog.Duration("outage",
-			e.Outage), slog.Any("error", e.Err))
+	const msg = "operation runs without its lock"
+	level, leftOut := o.limited(ctx, slog.LevelWarn, msg, e.Operation)
+	if !o.log.Enabled(ctx, level) {
+		return
+	}
+	o.log.LogAttrs(ctx, level, msg, withLeftOut([]slog.Attr{
+		o.lockAttr(e.Name), slog.String("operation", e.Operation),
+		slog.Duration("outage", e.Outage), o.errorAttr(e.Name, e.Err),
+	}, leftOut)...)
 }
 
 // Fault logs trouble in the background at Warn.
 func (o *LogObserver) Fault(e Fault) {
 	o.log.LogAttrs(context.Background(), slog.LevelWarn, "lock store trouble",
-		slog.String("doing", e.Doing), slog.String("lock", e.Name), slog.Any("error", e.Err))
+		slog.String("doing", e.Doing), o.lockAttr(e.Name), o.errorAttr(e.Name, e.Err))
+}
+
+// limited is the level of a line that comes in storms, and how many like it were left out before.
+func (o *LogObserver) limited(
+	ctx context.Context, level slog.Level, msg, operation string,
+) (_ slog.Level, leftOut int) {
+	if level == slog.LevelDebug || !o.log.Enabled(ctx, level) {
+		return level, 0
+	}
+	ok, leftOut := o.limit.pass(logKind{msg, operation}, time.Now())
+	if !ok {
+		return slog.LevelDebug, 0
+	}
+	return level, leftOut
+}
+
+func withLeftOut(attrs []slog.Attr, leftOut int) []slog.Attr {
+	if leftOut > 0 {
+		attrs = append(attrs, slog.Int("left_out", leftOut))
+	}
+	return attrs
+}
+
+// lockAttr is which lock it is.
+func (o *LogObserver) lockAttr(name string) slog.Attr {
+	switch {
+	case name == "": // of a fault that is no lock's
+		return slog.Attr{}
+	case o.names:
+		return slog.String("lock", name)
+	default:
+		return slog.String("lock_hash", HashName(name, o.secret))
+	}
+}
+
+// leastHidden is the length from which on a name is looked for in the text of an error: a shorter
+// one is in there by chance.
+const leastHidden = 4
+
+// errorAttr is an error about a lock, "" if it is not known which.
+func (o *LogObserver) errorAttr(name string, err error) slog.Attr {
+	if o.names {
+		return slog.Any("error", err)
+	}
+	text := ErrorText(err)
+	if len(name) >= leastHidden { // in an error of a store that names locks all the same
+		text = strings.ReplaceAll(text, name, "…")
+	}
+	return slog.String("error", text)
 }

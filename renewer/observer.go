@@ -67,6 +67,9 @@ type AcquireStart struct {
 	// LongRunning means that the operation goes on for as long as it may: see the option of that
 	// name.
 	LongRunning bool
+	// RefusalExpected means that it is nothing unusual if another owner has the lock: the caller
+	// does not wait, or has said so by the option of that name.
+	RefusalExpected bool
 }
 
 // AcquireEnd is a lock got or not.

@@ -1,10 +1,8 @@
 package renewer_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -250,52 +248,4 @@ func TestObserverHearsRefusalsAndFaults(t *testing.T) {
 		require.Equal(t, []renewer.Fault{{Doing: "watch", Name: "a", Err: errDown}},
 			heard[renewer.Fault](r))
 	})
-}
-
-func TestLogObserver(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	var out bytes.Buffer
-	cfg := config
-	cfg.Observer = renewer.NewLogObserver(
-		slog.New(slog.NewTextHandler(lockedWriter{&mu, &out},
-			&slog.HandlerOptions{Level: slog.LevelDebug})),
-	)
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Script(script.Renew, script.Pass(), script.Fail(errDown), script.Gone())
-		l := acquire(t, k, "a\nb", renewer.Operation("transfer"))
-		_, err := k.TryAcquire(t.Context(), "a\nb")
-		require.Error(t, err)
-		<-l.Context().Done()
-		pass(time.Second)
-		require.Error(t, l.Release(t.Context()))
-		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		for _, want := range []string{
-			`level=DEBUG msg="lock acquired" lock="a\nb" operation=transfer wait=0s attempts=1 ` +
-				`contended=false fence=` + fmt.Sprint(l.Fence()),
-			`level=DEBUG msg="lock not acquired"`,
-			`holder="here pid `,
-			`level=DEBUG msg="leases renewed" leases=1 failed=0 gone=0`,
-			`level=WARN msg="leases not renewed yet" leases=1 failed=1 gone=0`,
-			`level=WARN msg="lease lost" lock="a\nb" operation=transfer`,
-			`reason=taken left=0s`,
-			`level=WARN msg="operation ran on when others could have the lock"`,
-			`overrun=1s`,
-		} {
-			require.Contains(t, out.String(), want)
-		}
-	})
-}
-
-type lockedWriter struct {
-	mu  *sync.Mutex
-	out *bytes.Buffer
-}
-
-func (w lockedWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.out.Write(p)
 }

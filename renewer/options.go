@@ -17,6 +17,7 @@ type request struct {
 	try       bool
 	heartless bool
 	endless   bool // see LongRunning
+	expected  bool // see RefusalExpected
 	term      *termRequest
 }
 
@@ -112,6 +113,13 @@ func BeginTerm(term Term, seen *Seen) Option {
 // work but goes on for as long as it may, as a leader's does. It changes nothing else.
 func LongRunning() Option {
 	return func(r request) request { r.endless = true; return r }
+}
+
+// RefusalExpected tells observers, by [AcquireStart].RefusalExpected, that the caller has a plan
+// for when another owner has the lock, such as to come back later: logs show the refusal at Info
+// rather than Warn. It changes nothing else. Callers that do not wait need not say so.
+func RefusalExpected() Option {
+	return func(r request) request { r.expected = true; return r }
 }
 
 // checkTerm refuses a term that the store can't begin.

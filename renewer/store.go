@@ -16,6 +16,9 @@ import (
 // ctx ends, though it may not tell when by its Deadline. A call must not outlive ctx by
 // more than the store's own write timeout, nor touch items or answers once it has returned.
 //
+// Logs show the texts of a Store's errors, and names of locks may carry personal data. So an error
+// that names one has a method Nameless() string, its text without the name: see [ErrorText].
+//
 // A Store should not panic. What is said of panics at [Observer] is true of it too: Acquire,
 // Release and Watch are called in callers' goroutines, Renew and some of Release in those of the
 // engine.

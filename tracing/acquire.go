@@ -36,8 +36,7 @@ func (o *Observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) con
 	}
 	ctx, span := o.tracer.Start(r, r.series.acquire, opts...)
 	if span.IsRecording() {
-		r.acquire = span
-		o.addKey(span, e.Name)
+		r.acquire, r.shown = span, o.shown(e.Name)
 	}
 	return ctx
 }
@@ -115,8 +114,11 @@ func (o *Observer) beginHold(ctx context.Context, r *record, e renewer.AcquireEn
 		}
 		return ctx
 	}
-	r.hold.SetAttributes(attribute.Int64(keyFence, e.Fence))
-	o.addKey(r.hold, e.Name)
+	if r.shown == "" { // lockbeat.acquire was not recorded
+		r.shown = o.shown(e.Name)
+	}
+	r.hold.SetAttributes(o.withKey(append(make([]attribute.KeyValue, 0, 2),
+		attribute.Int64(keyFence, e.Fence)), r.shown)...)
 	return trace.ContextWithSpan(ctx, r.hold)
 }
 
@@ -125,9 +127,10 @@ func (o *Observer) endAcquire(r *record, e renewer.AcquireEnd, result outcome) {
 	if r.acquire == nil {
 		return
 	}
-	attrs := append(make([]attribute.KeyValue, 0, 10),
+	attrs := append(make([]attribute.KeyValue, 0, 11),
 		attribute.String(keyOutcome, result.String()), attribute.Int(keyAttempts, e.Attempts),
 		attribute.Bool(keyContended, e.Contended), attribute.Float64(keyWait, e.Wait.Seconds()))
+	attrs = o.withKey(attrs, r.shown)
 	if e.HandedOver {
 		attrs = append(attrs, attribute.Bool(keyHandedOver, true))
 	}
@@ -169,11 +172,4 @@ func (r *record) refuse() {
 	r.hold.End()
 	r.hold = nil
 	r.refused++
-}
-
-// addKey adds which lock it is, if that is wanted.
-func (o *Observer) addKey(span trace.Span, name string) {
-	if kv, ok := o.key(name); ok {
-		span.SetAttributes(kv)
-	}
 }

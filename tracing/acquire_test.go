@@ -42,11 +42,13 @@ func TestAnAcquireAndItsHold(t *testing.T) {
 			"lockbeat.operation": "charge", "lockbeat.outcome": "granted",
 			"lockbeat.attempts":  int64(1),
 			"lockbeat.contended": false, "lockbeat.wait": 1.0,
+			"lockbeat.key_hash": renewer.HashName("order:42", nil),
 		}, attrs(acquire.Attributes()))
 		require.Equal(t, map[string]any{
 			"lockbeat.operation": "charge", "lockbeat.outcome": "released",
 			"lockbeat.fence":    l.Fence(),
 			"lockbeat.renewals": int64(len(s.store.Calls(script.Renew))),
+			"lockbeat.key_hash": renewer.HashName("order:42", nil),
 		}, attrs(hold.Attributes()))
 		require.Equal(t, begun, hold.StartTime(),
 			"the lease is counted from when the question was sent")
@@ -109,6 +111,7 @@ func TestARefusalLinksToTheHolder(t *testing.T) {
 			"lockbeat.holder.host": "web-2", "lockbeat.holder.pid": int64(4711),
 			"lockbeat.holder.operation": "refund",
 			"lockbeat.holder.held_for":  2.5,
+			"lockbeat.key_hash":         renewer.HashName("a", nil),
 		}, attrs(acquire.Attributes()))
 		require.Equal(t, codes.Unset, acquire.Status().Code)
 		require.Equal(t, codes.Unset, attempt.Status().Code)

@@ -56,9 +56,7 @@ func (o *Observer) putLoss(r *record, operation string, loss *renewer.LostError)
 		attrs = append(attrs, attribute.String(keyOperation,
 			printable(operation, mostOperationBytes)))
 	}
-	if kv, ok := o.key(loss.Name); ok {
-		attrs = append(attrs, kv) // the operation may have several
-	}
+	attrs = o.withKey(attrs, o.shown(loss.Name)) // the operation may have several
 	if loss.Err != nil {
 		attrs = append(attrs, o.errorAttributes(loss.Err)...)
 	}

@@ -38,6 +38,7 @@ func TestALossIsOnBothSpans(t *testing.T) {
 		want := map[string]any{
 			"lockbeat.operation": "charge", "lockbeat.reason": "expired",
 			"lockbeat.fence": l.Fence(), "error.type": "network",
+			"lockbeat.key_hash": renewer.HashName("order:42", nil),
 		}
 		for _, span := range []sdktrace.ReadOnlySpan{hold, own} {
 			events := named(span, "lockbeat.lost")
@@ -58,7 +59,7 @@ func TestALossIsOnBothSpans(t *testing.T) {
 		require.Equal(t, map[string]any{
 			"lockbeat.operation": "charge", "lockbeat.outcome": "lost",
 			"lockbeat.reason": "expired", "lockbeat.fence": l.Fence(),
-			"lockbeat.renewals": int64(0),
+			"lockbeat.key_hash": renewer.HashName("order:42", nil), "lockbeat.renewals": int64(0),
 		}, got)
 
 		require.Equal(t, int64(1),

@@ -32,6 +32,7 @@ func newSettings(opts []Option) settings {
 		meters:     otel.GetMeterProvider(),
 		propagator: propagation.TraceContext{},
 		spanName:   func(kind, _ string) string { return kind },
+		keyMode:    KeyModeHashed,
 	}
 	for _, opt := range opts {
 		if opt != nil {
@@ -94,12 +95,13 @@ func WithAttributes(attrs ...attribute.KeyValue) Option {
 	return func(s *settings) { s.static = append(s.static, attrs...) }
 }
 
-// WithKey sets how spans show which lock they are about. The default is [KeyModeOff].
+// WithKey sets how spans show which lock they are about. The default is [KeyModeHashed].
 func WithKey(mode KeyMode) Option { return func(s *settings) { s.keyMode = mode } }
 
-// WithKeySecret makes [KeyModeHashed] a keyed hash, an HMAC-SHA256: a guessed name can't be hashed
-// without the secret. Processes with the same secret show the same hashes. It panics
-// if secret is empty, since a setting that was not filled in must not pass for protection.
+// WithKeySecret makes [KeyModeHashed] a keyed hash, an HMAC-SHA256: a guessed name can't
+// be hashed without the secret. Processes with the same secret show the same hashes;
+// give renewer.LogSecret the same, so that lines of the log can be matched. It panics if
+// secret is empty, since a setting that was not filled in must not pass for protection.
 func WithKeySecret(secret []byte) Option {
 	if len(secret) == 0 {
 		panic("lockbeat: tracing.WithKeySecret needs a secret: 32 random bytes, the same in " +

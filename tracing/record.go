@@ -20,6 +20,7 @@ type record struct {
 	// Written until AcquireEnd returns, by the caller's goroutine; read afterwards, by any.
 	acquire trace.Span // nil unless recorded
 	hold    trace.Span // to be, until AcquireEnd; nil unless recorded
+	shown   string     // of the lock's name, once a span is recorded
 	asked   time.Time  // when the latest claim was made
 	refused int        // how many claims were, as far as they had a span
 

@@ -116,6 +116,9 @@ func (a *attempt) try(ctx context.Context) (ran bool, err error) {
 	if a.strict {
 		opts = append(opts, lockmw.Strict())
 	}
+	if a.inSlot && !a.mustWait() { // it comes back
+		opts = append(opts, lockmw.RefusalExpected())
+	}
 	defer a.leaveSlot()
 	defer a.overInLine()
 	return lockmw.Run(ctx, a.keeper, a.name, a.begin, opts...)

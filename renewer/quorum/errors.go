@@ -38,7 +38,12 @@ type nodeError struct {
 	err  error
 }
 
-func (e *unreachable) Error() string {
+func (e *unreachable) Error() string { return e.text(error.Error) }
+
+// Nameless is Error without the names of locks: see [renewer.ErrorText].
+func (e *unreachable) Nameless() string { return e.text(renewer.ErrorText) }
+
+func (e *unreachable) text(textOf func(error) string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "quorum: %s: %d of %d nodes gave no answer", e.op, len(e.failed), e.count.nodes)
 	if refused := e.count.taken + e.count.gone; refused > 0 {
@@ -50,7 +55,7 @@ func (e *unreachable) Error() string {
 		if i == 0 {
 			sep = ": "
 		}
-		fmt.Fprintf(&b, "%s%s: %v", sep, f.node, f.err)
+		fmt.Fprintf(&b, "%s%s: %s", sep, f.node, textOf(f.err))
 	}
 	return b.String()
 }

@@ -25,8 +25,19 @@ type serverError struct {
 	err  error  // the answer as it came; nil if it shows what it must not
 }
 
-func (e *serverError) Error() string {
-	s := "redisstore: " + e.op + ": " + e.text
+func (e *serverError) Error() string { return e.describe(e.text) }
+
+// tagged is what braces enclose in a key of ours: the lock's name.
+var tagged = regexp.MustCompile(`\{[^}]*\}`)
+
+// Nameless is Error without the names of locks, which errors of our scripts have in the keys that
+// they are about: see [renewer.ErrorText].
+func (e *serverError) Nameless() string {
+	return e.describe(tagged.ReplaceAllString(e.text, "{…}"))
+}
+
+func (e *serverError) describe(text string) string {
+	s := "redisstore: " + e.op + ": " + text
 	if e.hint != "" {
 		s += " (" + e.hint + ")"
 	}

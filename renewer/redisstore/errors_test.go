@@ -142,3 +142,13 @@ func TestErrorsAreBoundedAndPrintable(t *testing.T) {
 	assert.True(t, strings.HasPrefix(s, "ERR  [31m  ?é"), s)
 	assert.False(t, strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 }))
 }
+
+// The names of locks that our scripts' errors have in them are for the program, not for logs.
+func TestErrorsCanBeShownWithoutNames(t *testing.T) {
+	t.Parallel()
+	err := redisstore.WrapError(false, "acquire",
+		answered(t, "LOCKBEAT the value of lockbeat:{mail:jane%7Dx y} is damaged; delete the key"))
+	require.ErrorContains(t, err, "jane")
+	require.Equal(t, "redisstore: acquire: LOCKBEAT the value of lockbeat:{…} is damaged; "+
+		"delete the key", renewer.ErrorText(fmt.Errorf("%w", err)))
+}
