@@ -14,8 +14,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// scripts are redisstore's own, read from its folder, with tell.lua where they include that: the
-// floor must not fall behind when one of them changes.
+// scripts are redisstore's own, read from its folder, with the files that they include: the floor
+// must not fall behind when one of them changes.
 type scripts struct{ acquire, renew, release script }
 
 type script struct{ text, sha string }
@@ -30,9 +30,10 @@ func loadScripts() (scripts, error) {
 		err = errors.Join(err, readErr)
 		return string(text)
 	}
-	tell := read("tell.lua")
+	tell, lost := read("tell.lua"), read("lost.lua")
 	whole := func(name string) script {
 		text := strings.Replace(read(name), "-- include tell.lua\n", tell, 1)
+		text = strings.Replace(text, "-- include lost.lua\n", lost, 1)
 		sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
 		return script{text, hex.EncodeToString(sum[:])}
 	}

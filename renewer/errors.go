@@ -176,6 +176,34 @@ func (r Reason) explain() string {
 	}
 }
 
+// Found is what the store found in place of a lease that is [ReasonTaken].
+type Found uint8
+
+const (
+	// FoundDeleted means that it found nothing: the key was deleted, or evicted, or its time was
+	// over at the store.
+	FoundDeleted Found = iota + 1
+	// FoundOverwritten means that another program has written over the key.
+	FoundOverwritten
+	// FoundOwner means that another owner has the lock.
+	FoundOwner
+)
+
+// String returns what was found as telemetry shows it; "" for the zero value, which means that it
+// is not known, or that the store was not asked.
+func (f Found) String() string {
+	switch f {
+	case FoundDeleted:
+		return "deleted"
+	case FoundOverwritten:
+		return "overwritten"
+	case FoundOwner:
+		return "owner"
+	default:
+		return ""
+	}
+}
+
 // LostError is the cause of a lease's context once the lease is lost. It is [ErrLost] to errors.Is.
 type LostError struct {
 	// Name is the lock's name as the caller gave it. Do not show it
@@ -183,6 +211,10 @@ type LostError struct {
 	Name string
 	// Reason is why.
 	Reason Reason
+	// Found is what the store found in its place, when ReasonTaken; 0 if that is not known.
+	Found Found
+	// Holder has the lock now, when FoundOwner; its zero value if the store can't tell.
+	Holder Holder
 	// Fence is the lost lease's fencing token.
 	Fence int64
 	// Left is how long after this error was made the lease could still not be anybody else's,
@@ -200,11 +232,27 @@ func (e *LostError) Error() string { return e.text("lease on "+quote(e.Name), er
 func (e *LostError) Nameless() string { return e.text("lease", ErrorText) }
 
 func (e *LostError) text(what string, textOf func(error) string) string {
-	s := fmt.Sprintf("lockbeat: %s lost: %s", what, e.Reason.explain())
+	s := fmt.Sprintf("lockbeat: %s lost: %s", what, e.explain())
 	if e.Err != nil {
 		s += ": " + textOf(e.Err)
 	}
 	return s
+}
+
+// explain is why, in a sentence's end.
+func (e *LostError) explain() string {
+	switch {
+	case e.Found == FoundDeleted:
+		return "the store has no key for it any more"
+	case e.Found == FoundOverwritten:
+		return "another program has written over its key"
+	case e.Found == FoundOwner && e.Holder != (Holder{}):
+		return "another owner has the lock: " + e.Holder.String()
+	case e.Found == FoundOwner:
+		return "another owner has the lock"
+	default:
+		return e.Reason.explain()
+	}
 }
 
 // Unwrap gives errors.Is and errors.As both ErrLost and the last renewal's error, except

@@ -85,7 +85,7 @@ func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) err
 	if l.state == held {
 		switch {
 		case a.Status == StatusTaken || a.Status == StatusGone:
-			k.lose(l, ReasonTaken, now, &news)
+			k.loseTaken(l, a, now, &news)
 		case now >= instant(l.until.Load()):
 			k.expire(l, now, &news) // confirmed or not, too late
 		case a.Status == StatusHeld:

@@ -146,10 +146,18 @@ func (o *LogObserver) Renewed(ctx context.Context, e Renewed) {
 
 // Lost logs a loss at Warn.
 func (o *LogObserver) Lost(ctx context.Context, e Lost) {
-	o.log.LogAttrs(ctx, slog.LevelWarn, "lease lost",
+	attrs := []slog.Attr{
 		o.lockAttr(e.Name), slog.String("operation", e.Operation), slog.Int64("fence", e.Fence),
 		slog.Duration("held", e.Held), slog.String("reason", e.Err.Reason.String()),
-		slog.Duration("left", e.Err.Left), o.errorAttr(e.Name, e.Err))
+	}
+	if e.Err.Found != 0 {
+		attrs = append(attrs, slog.String("found", e.Err.Found.String()))
+	}
+	if e.Err.Holder != (Holder{}) {
+		attrs = append(attrs, slog.String("holder", e.Err.Holder.String()))
+	}
+	o.log.LogAttrs(ctx, slog.LevelWarn, "lease lost", append(attrs,
+		slog.Duration("left", e.Err.Left), o.errorAttr(e.Name, e.Err))...)
 }
 
 // Released logs a clean release at Debug, an overrun or a key that could not be freed at Warn.

@@ -90,7 +90,7 @@ func TestLogObserver(t *testing.T) {
 			`level=DEBUG msg="leases renewed" leases=1 failed=0 gone=0`,
 			`level=WARN msg="leases not renewed yet" leases=1 failed=1 gone=0`,
 			`level=WARN msg="lease lost" lock="a\nb" operation=transfer`,
-			`reason=taken left=0s`,
+			`reason=taken found=deleted left=0s`,
 			`level=WARN msg="operation ran on when others could have the lock"`,
 			`overrun=1s`,
 		} {

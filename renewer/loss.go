@@ -60,6 +60,27 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	news.after = append(news.after, left)
 }
 
+// loseTaken is lose for a lease of which the store has answered that it is not ours any more.
+func (k *Keeper) loseTaken(l *Lease, a Answer, now instant, news *losses) {
+	k.lose(l, ReasonTaken, now, news)
+	l.lost().found(a)
+}
+
+// found notes what the store has found.
+func (e *LostError) found(a Answer) {
+	switch {
+	case a.Status == StatusGone:
+		e.Found = FoundDeleted
+	case a.Foreign:
+		e.Found = FoundOverwritten
+	default:
+		e.Found = FoundOwner
+		if a.Holder != nil {
+			e.Holder = *a.Holder
+		}
+	}
+}
+
 // losses are leases just lost, whose operations have not been told yet.
 type losses struct {
 	leases []*Lease

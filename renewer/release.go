@@ -160,7 +160,7 @@ func (k *Keeper) free(ctx context.Context, l *Lease, hold Hold, now instant) (*L
 	case StatusHeld:
 		return nil, nil
 	case StatusTaken, StatusGone:
-		return k.lostAtRelease(l, now), nil
+		return k.lostAtRelease(l, a, now), nil
 	default:
 		k.cleaner.disown(l.orphan(hold), 0)
 		return nil, orUnexplained(a.Err)
@@ -179,8 +179,9 @@ func (k *Keeper) freeRequest(ctx context.Context, l *Lease) context.Context {
 
 // lostAtRelease is for a lease that the store no longer knew when it
 // was to be freed: lost since the last heartbeat.
-func (k *Keeper) lostAtRelease(l *Lease, now instant) *LostError {
+func (k *Keeper) lostAtRelease(l *Lease, a Answer, now instant) *LostError {
 	lost := &LostError{Name: l.name, Reason: ReasonTaken, Fence: l.fence}
+	lost.found(a)
 	if k.observer != nil {
 		k.observer.Lost(l.seen(), Lost{
 			Name: l.name, Operation: l.label.operation, Fence: l.fence, Held: now.Sub(l.acquired),

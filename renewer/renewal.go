@@ -86,7 +86,7 @@ type miss struct {
 func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 	switch {
 	case a.Status == StatusTaken || a.Status == StatusGone:
-		k.lose(l, ReasonTaken, now, news)
+		k.loseTaken(l, a, now, news)
 	case now >= instant(l.until.Load()):
 		// Confirmed or not, it comes too late: belief has ended, and must not begin again.
 		k.expire(l, now, news)

@@ -213,8 +213,13 @@ type Grant struct {
 // Answer answers a [Hold].
 type Answer struct {
 	Status Status
+	// Foreign reports, when StatusTaken, that what is under the name is no owner's: another program
+	// has written over it.
+	Foreign bool
 	// Age is as in [Grant], for Renew.
 	Age time.Duration
+	// Holder has the name, when StatusTaken and not Foreign; nil if the store can't tell.
+	Holder *Holder
 	// Err says why, when StatusUnknown.
 	Err error
 }

@@ -135,7 +135,8 @@ func (o *Observer) endAcquire(r *record, e renewer.AcquireEnd, result outcome) {
 		attrs = append(attrs, attribute.Bool(keyHandedOver, true))
 	}
 	if e.Holder != (renewer.Holder{}) {
-		attrs = append(attrs, holderAttributes(e)...)
+		attrs = append(attrs, holderAttributes(e.Holder)...)
+		attrs = append(attrs, attribute.Float64(keyHolderHeldFor, e.HeldFor.Seconds()))
 		if sc := o.remote(e.Holder.Trace); sc.IsValid() {
 			r.acquire.AddLink(trace.Link{SpanContext: sc})
 		}
@@ -148,19 +149,20 @@ func (o *Observer) endAcquire(r *record, e renewer.AcquireEnd, result outcome) {
 	r.acquire.End()
 }
 
-// holderAttributes say who had the lock, as far as that is known. It comes from another process.
-func holderAttributes(e renewer.AcquireEnd) []attribute.KeyValue {
-	attrs := make([]attribute.KeyValue, 0, 4)
-	if host := printable(e.Holder.Node, maxHolderBytes); host != "" {
+// holderAttributes say who had the lock, or has it, as far as that is known. It comes from another
+// process.
+func holderAttributes(holder renewer.Holder) []attribute.KeyValue {
+	attrs := make([]attribute.KeyValue, 0, 3)
+	if host := printable(holder.Node, maxHolderBytes); host != "" {
 		attrs = append(attrs, attribute.String(keyHolderHost, host))
 	}
-	if e.Holder.PID != 0 {
-		attrs = append(attrs, attribute.Int(keyHolderPID, e.Holder.PID))
+	if holder.PID != 0 {
+		attrs = append(attrs, attribute.Int(keyHolderPID, holder.PID))
 	}
-	if operation := printable(e.Holder.Operation, maxHolderBytes); operation != "" {
+	if operation := printable(holder.Operation, maxHolderBytes); operation != "" {
 		attrs = append(attrs, attribute.String(keyHolderOperation, operation))
 	}
-	return append(attrs, attribute.Float64(keyHolderHeldFor, e.HeldFor.Seconds()))
+	return attrs
 }
 
 // refuse ends a span that was not to become a hold.

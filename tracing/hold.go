@@ -49,9 +49,13 @@ func (o *Observer) recordLoss(r *record, operation string, loss *renewer.LostErr
 }
 
 func (o *Observer) putLoss(r *record, operation string, loss *renewer.LostError) {
-	attrs := append(make([]attribute.KeyValue, 0, 7),
+	attrs := append(make([]attribute.KeyValue, 0, 11),
 		attribute.String(keyReason, loss.Reason.String()), attribute.Int64(keyFence, loss.Fence),
 		attribute.Float64(keyLeft, loss.Left.Seconds()))
+	if loss.Found != 0 {
+		attrs = append(attrs, attribute.String(keyFound, loss.Found.String()))
+	}
+	attrs = append(attrs, holderAttributes(loss.Holder)...)
 	if operation != "" {
 		attrs = append(attrs, attribute.String(keyOperation,
 			printable(operation, mostOperationBytes)))
@@ -66,6 +70,9 @@ func (o *Observer) putLoss(r *record, operation string, loss *renewer.LostError)
 	if r.hold != nil {
 		r.hold.AddEvent(eventLost, event)
 		r.hold.SetAttributes(attribute.String(keyReason, loss.Reason.String()))
+		if loss.Found != 0 {
+			r.hold.SetAttributes(attribute.String(keyFound, loss.Found.String()))
+		}
 		r.hold.SetStatus(codes.Error, "lock lost: "+loss.Reason.String())
 	}
 }

@@ -94,6 +94,14 @@ func TestReasonsForALoss(t *testing.T) {
 			s.store.Delete("a")
 			<-l.Context().Done()
 		},
+		"taken, by another owner": func(_ *testing.T, s *scene, l *renewer.Lease) {
+			s.store.Overwrite("a", other, time.Minute)
+			<-l.Context().Done()
+		},
+		"taken, by another program": func(_ *testing.T, s *scene, l *renewer.Lease) {
+			s.store.Default(script.Renew, script.Overwritten())
+			<-l.Context().Done()
+		},
 		"taken, found at the release": func(_ *testing.T, s *scene, _ *renewer.Lease) {
 			s.store.Delete("a")
 		},
@@ -118,6 +126,15 @@ func TestReasonsForALoss(t *testing.T) {
 				hold := s.the(t, "lockbeat.hold")
 				require.Len(t, named(hold, "lockbeat.lost"), 1)
 				require.Equal(t, reason, attrs(hold.Attributes())["lockbeat.reason"])
+				want := map[string]any{
+					"taken": "deleted", "taken, found at the release": "deleted",
+					"taken, by another owner": "owner", "taken, by another program": "overwritten",
+				}
+				told := attrs(named(hold, "lockbeat.lost")[0].Attributes)
+				require.Equal(t, want[name], told["lockbeat.found"])
+				require.Equal(t, want[name], attrs(hold.Attributes())["lockbeat.found"])
+				who := map[string]any{"taken, by another owner": "web-2"}
+				require.Equal(t, who[name], told["lockbeat.holder.host"])
 				require.Equal(t, "lock lost: "+reason, hold.Status().Description)
 				require.Equal(t, int64(1),
 					s.sum(t, "lockbeat.losses", map[string]any{"lockbeat.reason": reason}))

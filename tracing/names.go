@@ -30,6 +30,7 @@ const (
 	keyOperation       = "lockbeat.operation"
 	keyOutcome         = "lockbeat.outcome"
 	keyReason          = "lockbeat.reason"
+	keyFound           = "lockbeat.found"
 	keyName            = "lockbeat.key"
 	keyNameHash        = "lockbeat.key_hash"
 	keyAttempts        = "lockbeat.attempts"

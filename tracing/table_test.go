@@ -88,7 +88,7 @@ func everything(ctx context.Context, s *seen, o renewer.Observer) {
 	o.Unlocked(ctx, renewer.Unlocked{Name: "a", Operation: "charge", Err: errDown})
 	for reason := range renewer.ReasonShutdown + 2 {
 		release(hold(), &renewer.LostError{
-			Name: "a", Reason: reason,
+			Name: "a", Reason: reason, Found: renewer.Found(reason % 4), Holder: other,
 			Err: append(storeErrors, nil)[reason%5],
 		}, nil)
 	}
@@ -150,7 +150,7 @@ func observe(t *testing.T, s *seen, f facts) {
 }
 
 // enumerated are the attributes whose values are listed.
-var enumerated = []string{"lockbeat.outcome", "lockbeat.reason", "error.type"}
+var enumerated = []string{"lockbeat.outcome", "lockbeat.reason", "lockbeat.found", "error.type"}
 
 func (f facts) attributes(on string, kvs []attribute.KeyValue) {
 	types := map[attribute.Type]string{

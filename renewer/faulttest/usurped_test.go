@@ -3,6 +3,7 @@
 package faulttest_test
 
 import (
+	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -36,6 +37,8 @@ func TestKeyOverwritten(t *testing.T) {
 	assert.Less(t, time.Since(struck), n.keeper.Config().Heartbeat+busy, "within one heartbeat")
 	assert.Equal(t, renewer.ReasonTaken, lost.Reason)
 	assert.Equal(t, "taken", lost.Reason.String())
+	assert.Equal(t, renewer.FoundOverwritten, lost.Found)
+	assert.Zero(t, lost.Holder)
 	assert.Zero(t, lost.Left, "no notice can be given of what has happened already")
 
 	require.ErrorIs(t, lease.Release(t.Context()), renewer.ErrLost)
@@ -56,6 +59,7 @@ func TestKeyDeleted(t *testing.T) {
 	lost := ended(t, lease)
 	assert.Less(t, time.Since(struck), n.keeper.Config().Heartbeat+busy, "within one heartbeat")
 	assert.Equal(t, renewer.ReasonTaken, lost.Reason)
+	assert.Equal(t, renewer.FoundDeleted, lost.Found)
 	assert.Empty(t, mustLook(t, server, "lock").value, "a renewal never creates a key")
 	require.ErrorIs(t, lease.Release(t.Context()), renewer.ErrLost)
 	assert.Empty(t, mustLook(t, server, "lock").value)
@@ -71,11 +75,15 @@ func TestKeyDeletedAndTaken(t *testing.T) {
 
 	mustDo(t, server, "DEL", key("lock"))
 	struck := time.Now()
-	next := successor.acquire(t, "lock")
+	next := successor.acquire(t, "lock", renewer.Operation("report"))
 	assert.Greater(t, next.Fence(), lease.Fence())
 	lost := ended(t, lease)
 	assert.Less(t, time.Since(struck), n.keeper.Config().Heartbeat+busy, "within one heartbeat")
 	assert.Equal(t, renewer.ReasonTaken, lost.Reason)
+	assert.Equal(t, renewer.FoundOwner, lost.Found)
+	assert.Equal(t, renewer.Holder{
+		Node: usurpConfig.Node, PID: os.Getpid(), Operation: "report",
+	}, lost.Holder, "who")
 	require.ErrorIs(t, lease.Release(t.Context()), renewer.ErrLost)
 
 	successor.beats.confirmed(t, 1)
@@ -96,6 +104,7 @@ func TestReleaseAfterAnUnnoticedLoss(t *testing.T) {
 	var lost *renewer.LostError
 	require.ErrorAs(t, err, &lost)
 	assert.Equal(t, renewer.ReasonTaken, lost.Reason)
+	assert.Equal(t, renewer.FoundOverwritten, lost.Found)
 	after := mustLook(t, server, "lock")
 	assert.Equal(t, foreign, after.value)
 	assert.WithinDuration(t, before.expires, after.expires, rounded)

@@ -159,7 +159,8 @@ func (s *Store) each(
 		case !ok:
 			answers[i].Status, wakes = renewer.StatusGone, true
 		case l.owner != holds[i].Owner:
-			answers[i].Status = renewer.StatusTaken
+			holder := l.holder // of l itself every call would allocate one
+			answers[i] = renewer.Answer{Status: renewer.StatusTaken, Holder: &holder}
 		default:
 			answers[i], wakes = do(&holds[i], l, now)
 		}

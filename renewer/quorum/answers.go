@@ -50,6 +50,27 @@ func (t *answerSet) status(i int) renewer.Status {
 	}
 }
 
+// taken is the answer for an item that is not its owner's any more. It names the holder that a node
+// has told of. Of a name that no owner has on any of them, another program has it.
+func (t *answerSet) taken(i int) renewer.Answer {
+	taken := renewer.Answer{Status: t.status(i)}
+	owners, foreign := 0, 0
+	for x := range t.heard {
+		switch a, _ := t.answer(x, i); {
+		case a.Status != renewer.StatusTaken:
+		case a.Foreign:
+			foreign++
+		default:
+			owners++
+			if taken.Holder == nil {
+				taken.Holder = a.Holder
+			}
+		}
+	}
+	taken.Foreign = owners == 0 && foreign > 0
+	return taken
+}
+
 // answer is a node's to an item, if it has answered.
 func (t *answerSet) answer(node, i int) (a renewer.Answer, heard bool) {
 	if t.heard[node] == nil {

@@ -32,8 +32,11 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 		return t.add(r)
 	})
 	for i := range answers {
-		if answers[i].Status = t.status(i); answers[i].Status == renewer.StatusUnknown {
+		switch answers[i].Status = t.status(i); answers[i].Status {
+		case renewer.StatusUnknown:
 			answers[i].Err = t.unreachable(ctx, "release", s.nodes, i)
+		case renewer.StatusTaken:
+			answers[i] = t.taken(i)
 		}
 	}
 	return answers

@@ -58,7 +58,9 @@ func TestReleaseOfALostLease(t *testing.T) {
 		synctest.Wait()
 		nodes[0].Delete("n")
 		nodes[1].Overwrite("n", renewer.Holder{Node: "x"}, time.Minute)
-		assert.Equal(t, renewer.Answer{Status: renewer.StatusTaken}, release(t.Context(), s, "a"))
+		assert.Equal(t, renewer.Answer{
+			Status: renewer.StatusTaken, Holder: &renewer.Holder{Node: "x"},
+		}, release(t.Context(), s, "a"))
 		synctest.Wait()
 		assert.Equal(t, "-s-", owners("n", nodes))
 	})

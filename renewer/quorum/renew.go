@@ -85,7 +85,7 @@ func (s *Store) renewAnswer(
 		if ours {
 			s.lose(l)
 		}
-		return renewer.Answer{Status: status}
+		return t.taken(i)
 	case ours:
 		// What counts is not what was answered, but what still stands: a later no may have
 		// overtaken an earlier yes. If this heartbeat did not reach enough nodes by itself,

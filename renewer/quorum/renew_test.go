@@ -170,8 +170,9 @@ func TestLostWhenAMajoritySaysSo(t *testing.T) {
 		nodes[2].Delete("n")
 		nodes[3].Default(script.Renew, script.Hang())
 		assert.Zero(t, took(func() {
-			assert.Equal(t, renewer.Answer{Status: renewer.StatusTaken},
-				renew(limited(t, time.Second), s, "a"))
+			assert.Equal(t, renewer.Answer{
+				Status: renewer.StatusTaken, Holder: &renewer.Holder{Node: "x"},
+			}, renew(limited(t, time.Second), s, "a"))
 		}))
 		waitFor(2 * time.Second)
 		for _, i := range []int{0, 2, 3, 4} {

@@ -113,7 +113,8 @@ func TestReleaseOfWhatIsGone(t *testing.T) {
 		stand(t, store, "b")
 		s.ok(t, "DEL", lease)
 		s.ok(t, "RPUSH", lease, "x")
-		assert.Equal(t, gone, release(t, store, hold("a", "a", 0)))
+		assert.Equal(t, renewer.Answer{Status: renewer.StatusTaken, Foreign: true},
+			release(t, store, hold("a", "a", 0)))
 		assert.Equal(t, int64(1), s.number(t, "LLEN", lease),
 			"a key of another type stays as it is")
 	})
@@ -151,13 +152,15 @@ func TestAReleaseOfWhatIsGoneWithTheLeastRights(t *testing.T) {
 	for name, gone := range map[string][]string{
 		"deleted": {"DEL", lease}, "another program's": {"RPUSH", lease, "theirs"},
 	} {
+		want := renewer.Answer{Status: renewer.StatusGone}
+		if name != "deleted" {
+			want = renewer.Answer{Status: renewer.StatusTaken, Foreign: true}
+		}
 		for _, holds := range [][]renewer.Hold{both[:1], both} {
 			mine(t, store, claim("a", "a", minuteTTL))
 			s.ok(t, "DEL", lease)
 			s.ok(t, gone...)
-			a := store.Release(t.Context(), holds)[0]
-			require.NoError(t, a.Err, name)
-			assert.Equal(t, renewer.StatusGone, a.Status, name)
+			assert.Equal(t, want, store.Release(t.Context(), holds)[0], name)
 			assert.Equal(t, int64(len(gone)-2), s.number(t, "EXISTS", lease), name)
 			s.ok(t, "DEL", lease)
 		}

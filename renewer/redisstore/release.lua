@@ -10,7 +10,8 @@
 --            right behind it the highest one used, in decimal: those above it, but not the one
 --            granted, are given back; and if a place is given up with it, a space and its number
 --
--- Returns    the exceptions, in order of i: i if another owner has KEYS[i], -i if nobody has.
+-- Returns    the exceptions, in order of i: i if another owner has KEYS[i], or another program, and
+--            behind it the key's value, as renew.lua does; -i if nobody has.
 --            Another owner's key is left as it is; one that is gone was deleted or has lapsed, and
 --            goes to the next as if it had been freed: nobody else tells them. So does one that is
 --            a turn that has lapsed. Behind them, "i TURN" for each lease that has become a turn.
@@ -76,6 +77,7 @@ if n > 1 and ARGV[1] == '0' then
 end
 
 -- include tell.lua
+-- include lost.lua
 
 local asMode, markTTL, inbox, mark = string.match(ARGV[2], '^(%l*) (%d+) ([%w_-]*) (.*)$')
 local keep = tonumber(ARGV[1])
@@ -180,7 +182,11 @@ for i = 1, n do
 			over[key] = true -- if it comes again in this call, it is nobody's
 		end
 	else
-		answers[#answers + 1] = value and i or -i
+		if over[key] then
+			answers[#answers + 1] = -i
+		else
+			answerLost(answers, i, key, value)
+		end
 		if not over[key] and not value then
 			over[key] = true -- once for all who find it gone
 			gone[#gone + 1] = i

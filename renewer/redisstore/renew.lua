@@ -6,12 +6,13 @@
 -- ARGV[2+n]  of n keys: mode, see tell.lua
 --
 -- Returns    the exceptions only, in order of i, so that the usual reply is an empty array:
---            i if another owner has KEYS[i], -i if nobody has.
+--            i if another owner has KEYS[i], or another program, and behind it the key's value, cut
+--            to 300 bytes ("" if it is of another type); -i if nobody has.
 --
 -- Has those who wait for each of these ask: nobody has told them that the key was deleted, or
 -- overwritten. It is not renewed again.
 
--- A value that a neighbour has made huge is read whole here, and not sent. The answer ends the
+-- A value that a neighbour has made huge is read whole here, and not sent whole. The answer ends the
 -- lease, so that it happens once. STRLEN before each GET would need a further right and slow down
 -- every heartbeat, and a neighbour who can write here can stall the server by a script all the
 -- same.
@@ -20,12 +21,10 @@ local ttl = tonumber(ARGV[1])
 local values = redis.call('MGET', unpack(KEYS))
 -- PEXPIRE ... GT, which Redis has since 7, is quicker than a look at each TTL.
 local longer = redis.REDIS_VERSION_NUM ~= nil
-local lost = {}
+local lost, answers = {}, {}
 for i = 1, #KEYS do
 	local value, owner = values[i], ARGV[i + 1]
-	if not value then
-		lost[#lost + 1] = -i
-	elseif string.sub(value, 1, 22) ~= owner then
+	if not value or string.sub(value, 1, 22) ~= owner then
 		lost[#lost + 1] = i
 	elseif longer and redis.pcall('PEXPIRE', KEYS[i], ttl, 'GT') == 1 then
 		-- done
@@ -35,9 +34,11 @@ for i = 1, #KEYS do
 end
 if #lost > 0 then
 	-- include tell.lua
+	-- include lost.lua
 	setMode(ARGV[#KEYS + 2])
 	for _, i in ipairs(lost) do
-		wake(KEYS[math.abs(i)])
+		answerLost(answers, i, KEYS[i], values[i])
+		wake(KEYS[i])
 	end
 end
-return lost
+return answers

@@ -100,20 +100,24 @@ func millis(n int64) time.Duration {
 }
 
 // readAnswers reads the reply of renew.lua or release.lua into answers, one a key: the
-// positions of the exceptions, in order, and those of leases that have become turns, which it
-// returns with how long these are. If it returns false, answers is as it was.
+// positions of the exceptions, in order, with what has the key if it is not gone; and those of
+// leases that have become turns, which it returns with how long these are. If it returns false,
+// answers is as it was.
 func readAnswers(
 	reply rueidis.RedisMessage, answers []renewer.Answer,
 ) (turns map[int]time.Duration, ok bool) {
-	lost, err := reply.ToArray()
-	if err != nil || len(lost) > 2*len(answers) {
+	parts, err := reply.ToArray()
+	if err != nil || len(parts) > 2*len(answers) {
 		return nil, false
 	}
-	for len(lost) > 0 && lost[len(lost)-1].IsString() {
-		text, _ := lost[len(lost)-1].ToString()
-		lost = lost[:len(lost)-1]
+	exceptions, rest, ok := readExceptions(parts, len(answers))
+	if !ok {
+		return nil, false
+	}
+	for i := range rest {
+		text, err := rest[i].ToString()
 		position, turn, ok := readTurn(text)
-		if !ok || position >= len(answers) {
+		if err != nil || !ok || position >= len(answers) {
 			return nil, false
 		}
 		if turns == nil {
@@ -121,26 +125,51 @@ func readAnswers(
 		}
 		turns[position] = turn
 	}
-	last := int64(0)
-	for i := range lost {
-		n, err := lost[i].ToInt64()
-		n = max(n, -n) // of the smallest integer this is negative, and refused below
-		if err != nil || n <= last || n > int64(len(answers)) {
-			return nil, false
-		}
-		last = n
-	}
 	for i := range answers {
 		answers[i].Status = renewer.StatusHeld
 	}
-	for i := range lost {
-		if n, _ := lost[i].ToInt64(); n > 0 {
-			answers[n-1].Status = renewer.StatusTaken
-		} else {
-			answers[-n-1].Status = renewer.StatusGone
+	for _, e := range exceptions {
+		a := &answers[e.position]
+		if a.Status = e.status; e.status == renewer.StatusTaken {
+			readTaker(a, e.value)
 		}
 	}
 	return turns, true
+}
+
+// exception is a key that is not its owner's any more.
+type exception struct {
+	position int
+	status   renewer.Status
+	value    string // of the key, when StatusTaken
+}
+
+// readExceptions reads those that a reply about n keys begins with, and returns the rest of it.
+func readExceptions(
+	parts []rueidis.RedisMessage, n int,
+) (exceptions []exception, rest []rueidis.RedisMessage, ok bool) {
+	last := int64(0)
+	for len(parts) > 0 && parts[0].IsInt64() {
+		position, _ := parts[0].ToInt64()
+		parts = parts[1:]
+		e := exception{status: renewer.StatusGone}
+		if position > 0 {
+			if len(parts) == 0 || !parts[0].IsString() {
+				return nil, nil, false
+			}
+			e.status = renewer.StatusTaken
+			e.value, _ = parts[0].ToString()
+			parts = parts[1:]
+		} else {
+			position = -position // of the smallest integer this is negative, and refused below
+		}
+		if position <= last || position > int64(n) {
+			return nil, nil, false
+		}
+		last, e.position = position, int(position)-1
+		exceptions = append(exceptions, e)
+	}
+	return exceptions, parts, true
 }
 
 // readTurn reads "POSITION TURN", the first counted from 1, the other in ms.

@@ -149,30 +149,36 @@ func TestReadAnswers(t *testing.T) {
 		want  []renewer.Status // nil: refused
 	}{
 		"all ours":  {list(), []renewer.Status{mine, mine, mine}},
-		"one taken": {list(number(2)), []renewer.Status{mine, taken, mine}},
+		"one taken": {list(number(2), text("x")), []renewer.Status{mine, taken, mine}},
 		"one gone":  {list(number(-3)), []renewer.Status{mine, mine, gone}},
 		"all lost": {
-			list(number(-1), number(2), number(-3)),
+			list(number(-1), number(2), text(""), number(-3)),
 			[]renewer.Status{gone, taken, gone},
 		},
-		"position 0":     {list(number(0)), nil},
-		"beyond the end": {list(number(4)), nil},
-		"before the end": {list(number(-4)), nil},
-		"smallest":       {list(number(math.MinInt64)), nil},
-		"twice":          {list(number(2), number(-2)), nil},
-		"out of order":   {list(number(2), number(1)), nil},
-		"too many":       {list(number(1), number(2), number(3), number(4)), nil},
-		"one a turn now": {list(text("3 1000")), []renewer.Status{mine, mine, mine}},
-		"both":           {list(number(-1), text("2 1000")), []renewer.Status{gone, mine, mine}},
-		"a turn first":   {list(text("2 1000"), number(-1)), nil},
-		"another's turn": {list(text("4 1000")), nil},
-		"turn 0":         {list(text("0 1000")), nil},
-		"an endless one": {list(text("1 99999")), nil},
-		"text":           {list(text("1")), nil},
-		"an error":       {list(fault("ERR x")), nil},
-		"nil":            {null(), nil},
-		"a number":       {number(1), nil},
-		"nested":         {list(list(number(1))), nil},
+		"taken, and a turn": {
+			list(number(2), text("3 1000"), text("3 1000")), []renewer.Status{mine, taken, mine},
+		},
+		"taken by nothing":  {list(number(2)), nil},
+		"taken by a number": {list(number(2), number(3)), nil},
+		"gone, and a value": {list(number(-2), text("x")), nil},
+		"position 0":        {list(number(0)), nil},
+		"beyond the end":    {list(number(4)), nil},
+		"before the end":    {list(number(-4)), nil},
+		"smallest":          {list(number(math.MinInt64)), nil},
+		"twice":             {list(number(2), text("x"), number(-2)), nil},
+		"out of order":      {list(number(-2), number(-1)), nil},
+		"too many":          {list(number(-1), number(-2), number(-3), number(-4)), nil},
+		"one a turn now":    {list(text("3 1000")), []renewer.Status{mine, mine, mine}},
+		"both":              {list(number(-1), text("2 1000")), []renewer.Status{gone, mine, mine}},
+		"a turn first":      {list(text("2 1000"), number(-1)), nil},
+		"another's turn":    {list(text("4 1000")), nil},
+		"turn 0":            {list(text("0 1000")), nil},
+		"an endless one":    {list(text("1 99999")), nil},
+		"text":              {list(text("1")), nil},
+		"an error":          {list(fault("ERR x")), nil},
+		"nil":               {null(), nil},
+		"a number":          {number(1), nil},
+		"nested":            {list(list(number(1))), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,8 +190,35 @@ func TestReadAnswers(t *testing.T) {
 				if ok {
 					want = c.want[i]
 				}
-				assert.Equal(t, renewer.Answer{Status: want}, a)
+				assert.Equal(t,
+					renewer.Answer{Status: want, Foreign: want == renewer.StatusTaken}, a)
 			}
+		})
+	}
+}
+
+// Who has a lease that is taken is read from the key's value.
+func TestReadTaker(t *testing.T) {
+	t.Parallel()
+	holder := renewer.Holder{Node: "web-2", PID: 7, Operation: "transfer"}
+	value := owner("b") + "\n5\n1700000000123456\nweb-2\n7\ntransfer"
+	for name, c := range map[string]struct {
+		value string
+		want  renewer.Answer
+	}{
+		"an owner":        {value, renewer.Answer{Holder: &holder}},
+		"another program": {"x", renewer.Answer{Foreign: true}},
+		"another type":    {"", renewer.Answer{Foreign: true}},
+		"half a value":    {value[:30], renewer.Answer{Foreign: true}},
+		"a turn":          {"turn\n1000\n7 inbox 1000", renewer.Answer{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answers := make([]renewer.Answer, 1)
+			_, ok := redisstore.ReadAnswers(list(number(1), text(c.value)).Message(t), answers)
+			require.True(t, ok)
+			c.want.Status = renewer.StatusTaken
+			require.Equal(t, c.want, answers[0])
 		})
 	}
 }

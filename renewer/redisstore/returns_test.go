@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,7 +125,18 @@ func TestReturnsOfScripts(t *testing.T) {
 		"renew: the exceptions": {
 			[]func(*testing.T, server){gives("SET", y, value("b"), "PX", "5000")},
 			func(t *testing.T, s server) any { return renews(t, s) },
-			func(t *testing.T, got any) { assert.Equal(t, list{int64(-1), int64(2)}, got) },
+			func(t *testing.T, got any) {
+				assert.Equal(t, list{int64(-1), int64(2), value("b")}, got)
+			},
+		},
+		"renew: what others have put there": {
+			[]func(*testing.T, server){
+				gives("SET", x, strings.Repeat("x", 301)), gives("RPUSH", y, "x"),
+			},
+			func(t *testing.T, s server) any { return renews(t, s) },
+			func(t *testing.T, got any) {
+				assert.Equal(t, list{int64(1), strings.Repeat("x", 300), int64(2), ""}, got)
+			},
 		},
 		"renew: none": {
 			[]func(*testing.T, server){
@@ -141,7 +153,12 @@ func TestReturnsOfScripts(t *testing.T) {
 		"release: another's": {
 			[]func(*testing.T, server){gives("SET", x, value("b"), "PX", "5000")},
 			func(t *testing.T, s server) any { return releases(t, s, "") },
-			func(t *testing.T, got any) { assert.Equal(t, list{int64(1)}, got) },
+			func(t *testing.T, got any) { assert.Equal(t, list{int64(1), value("b")}, got) },
+		},
+		"release: of another type": {
+			[]func(*testing.T, server){gives("RPUSH", x, "x")},
+			func(t *testing.T, s server) any { return releases(t, s, "") },
+			func(t *testing.T, got any) { assert.Equal(t, list{int64(1), ""}, got) },
 		},
 		"release: no one's": {
 			nil,

@@ -14,6 +14,8 @@ import (
 var (
 	//go:embed tell.lua
 	tellText string
+	//go:embed lost.lua
+	lostText string
 	//go:embed acquire.lua
 	acquireText string
 	//go:embed renew.lua
@@ -32,9 +34,10 @@ var (
 // script is a Lua script and the name by which a server that has seen it knows it.
 type script struct{ text, sha string }
 
-// newScript makes a script of a file, with tell.lua where it includes that.
+// newScript makes a script of a file, with the files that it includes.
 func newScript(text string) script {
 	text = include(text, "tell.lua", tellText)
+	text = include(text, "lost.lua", lostText)
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
 	return script{text: text, sha: hex.EncodeToString(sum[:])}
 }

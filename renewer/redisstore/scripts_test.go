@@ -85,7 +85,9 @@ func TestAcquireScript(t *testing.T) {
 		s.ok(t, "RPUSH", redisstore.LeaseKey(redisstore.DefaultPrefix, "list"), "x")
 		rejected(t, acquire(t, store, claim("list", "a", time.Minute)), "WRONGTYPE",
 			"redisstore.Prefix")
-		assert.Equal(t, renewer.StatusGone, release(t, store, hold("list", "a", 0)).Status)
+		foreign := renewer.Answer{Status: renewer.StatusTaken, Foreign: true}
+		assert.Equal(t, foreign, release(t, store, hold("list", "a", 0)))
+		assert.Equal(t, foreign, renew(t, store, hold("list", "a", time.Minute)))
 		assert.Equal(t, int64(1),
 			s.number(t, "LLEN", redisstore.LeaseKey(redisstore.DefaultPrefix, "list")))
 
@@ -123,8 +125,11 @@ func TestRenewScript(t *testing.T) {
 		assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("a", "a", time.Second)).Status,
 			"ours, but never shorter")
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
-		assert.Equal(t, renewer.StatusTaken, renew(t, store, hold("a", "b", time.Hour)).Status,
-			"another's")
+		taken := renewer.Answer{
+			Status: renewer.StatusTaken,
+			Holder: &renewer.Holder{Node: "node-a", PID: 42, Operation: "test"},
+		}
+		assert.Equal(t, taken, renew(t, store, hold("a", "b", time.Hour)), "another's")
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
 		assert.Equal(t, renewer.StatusGone, renew(t, store, hold("none", "a", time.Hour)).Status,
 			"no owner's")
@@ -183,8 +188,11 @@ func TestReleaseScript(t *testing.T) {
 			redisstore.MarkKey(redisstore.DefaultPrefix)
 		mine(t, store, claim("a", "a", time.Minute))
 
-		assert.Equal(t, renewer.StatusTaken, release(t, store, hold("a", "b", 0)).Status,
-			"another's")
+		taken := renewer.Answer{
+			Status: renewer.StatusTaken,
+			Holder: &renewer.Holder{Node: "node-a", PID: 42, Operation: "test"},
+		}
+		assert.Equal(t, taken, release(t, store, hold("a", "b", 0)), "another's")
 		s.pttl(t, lease, minute-5000, minute)
 		assert.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status, "ours")
 		assert.Zero(t, s.number(t, "EXISTS", lease))

@@ -60,6 +60,17 @@ func decodeValue(value string) (h renewer.Holder, since int64) {
 	return h, since
 }
 
+// readTaker says, in the answer for a lease that is taken, what has its key.
+func readTaker(a *renewer.Answer, value string) {
+	switch holder, since := decodeValue(value); {
+	case since != 0:
+		a.Holder = &holder
+	case strings.HasPrefix(value, "turn"+separator): // a waiter's, who may claim it
+	default:
+		a.Foreign = true
+	}
+}
+
 // proposal writes a token that the script is to grant, and "" if it is to pick one.
 // A token that Lua would round is one that the script would refuse for its length.
 func proposal(fence int64) string {

@@ -20,7 +20,7 @@ const (
 )
 
 // Step says how one call is answered. Make one with [Pass], [Held],
-// [Taken], [Gone], [Fail], [Hang] or [Each], and change it with its
+// [Taken], [Overwritten], [Gone], [Fail], [Hang] or [Each], and change it with its
 // methods, each of which returns a changed copy. The zero value is Pass.
 type Step struct {
 	answer  answer
@@ -54,6 +54,13 @@ func Granted(fence int64) Step {
 func Taken(holder renewer.Holder, ttl time.Duration) Step {
 	return fixed(renewer.Grant{Status: renewer.StatusTaken, Holder: holder, TTL: ttl})
 }
+
+// foreigner stands for a program that is no owner, and writes over names all the same.
+var foreigner = renewer.Holder{Node: "another program"}
+
+// Overwritten answers every item of a Renew or a Release as if another program had written over the
+// name.
+func Overwritten() Step { return Taken(foreigner, 0) }
 
 // Gone answers every item with StatusGone, which says nothing to an Acquire.
 func Gone() Step { return fixed(renewer.Grant{Status: renewer.StatusGone}) }

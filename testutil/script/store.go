@@ -124,6 +124,12 @@ func toAnswers(grants []renewer.Grant) []renewer.Answer {
 	answers := make([]renewer.Answer, len(grants))
 	for i, g := range grants {
 		answers[i] = renewer.Answer{Status: g.Status, Age: g.Age, Err: g.Err}
+		if g.Status == renewer.StatusTaken {
+			answers[i].Foreign = g.Holder == foreigner
+			if g.Holder != foreigner && g.Holder != (renewer.Holder{}) {
+				answers[i].Holder = &g.Holder
+			}
+		}
 	}
 	return answers
 }

@@ -44,6 +44,9 @@ func (t table) apply(call Call, i int, a answer, now time.Time) (g renewer.Grant
 		g = a.grant
 		if !a.fixed {
 			g.Status = r.status(h.Owner)
+			if g.Status == renewer.StatusTaken {
+				g.Holder = r.holder
+			}
 		}
 		released := call.Op == Release && g.Status == renewer.StatusHeld
 		r.believe(h, g, released, now)

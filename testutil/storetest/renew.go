@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -16,6 +17,7 @@ var renewCases = []testCase{
 	{"only the owner renews", renewCompares},
 	{"a deleted name is gone", deleted},
 	{"an overwritten name is taken", overwritten},
+	{"who has a name that is lost", taker},
 }
 
 func renewKeeps(t *testing.T, s *suite) {
@@ -86,4 +88,26 @@ func overwritten(t *testing.T, s *suite) {
 	assertStatus(t, renewer.StatusTaken, s.renew(t, "name", a, long))
 	assertStatus(t, renewer.StatusTaken, s.release(t, "name", a))
 	s.refused(t, "name", a)
+}
+
+// taker asks for a name that another owner has by now, of whom the answers tell as far as the store
+// can.
+func taker(t *testing.T, s *suite) {
+	a, b := newOwner(), newOwner()
+	s.own(t, "name", a, long)
+	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
+	holder := renewer.Holder{Node: "taker", PID: 2, Operation: "work"}
+	requireStatus(t, renewer.StatusHeld, s.acquireAs(t, "name", b, long, holder).Status)
+	holds := []renewer.Hold{{Name: "name", Owner: a, TTL: long}}
+	for name, answers := range map[string][]renewer.Answer{
+		"renew":   s.Store.Renew(t.Context(), holds),
+		"release": s.Store.Release(t.Context(), holds),
+	} {
+		require.Len(t, answers, 1, name)
+		assertStatus(t, renewer.StatusTaken, answers[0].Status, name)
+		assert.False(t, answers[0].Foreign, "%s: an owner has it", name)
+		if !s.Blind {
+			assert.Equal(t, &holder, answers[0].Holder, name)
+		}
+	}
 }

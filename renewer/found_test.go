@@ -1,0 +1,105 @@
+package renewer_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// A lease that is taken says what was found in its place: whether a heartbeat, an extension or the
+// release finds it. Its context ends at the answer that says so; nothing more is asked.
+func TestWhatWasFoundInPlaceOfALease(t *testing.T) {
+	t.Parallel()
+	answers := map[string]struct {
+		step   script.Step
+		found  renewer.Found
+		holder renewer.Holder
+		text   string
+	}{
+		"deleted": {
+			script.Gone(), renewer.FoundDeleted,
+			renewer.Holder{},
+			"the store has no key for it any more",
+		},
+		"overwritten": {
+			script.Overwritten(), renewer.FoundOverwritten,
+			renewer.Holder{},
+			"another program has written over its key",
+		},
+		"owner": {
+			script.Taken(other, time.Minute), renewer.FoundOwner, other,
+			"another owner has the lock: " + other.String(),
+		},
+		"owner, unknown": {
+			script.Taken(renewer.Holder{}, time.Minute), renewer.FoundOwner,
+			renewer.Holder{},
+			"another owner has the lock",
+		},
+	}
+	finders := map[string]func(*testing.T, *script.Store, *renewer.Lease, script.Step) error{
+		"heartbeat": func(_ *testing.T, s *script.Store, l *renewer.Lease, step script.Step) error {
+			s.Script(script.Renew, step)
+			<-l.Context().Done()
+			return l.Err()
+		},
+		"extension": func(t *testing.T, s *script.Store, l *renewer.Lease, step script.Step) error {
+			s.Script(script.Renew, step)
+			return l.Extend(t.Context(), time.Minute)
+		},
+		"release": func(t *testing.T, s *script.Store, l *renewer.Lease, step script.Step) error {
+			s.Script(script.Release, step)
+			return l.Release(t.Context())
+		},
+	}
+	for by, find := range finders {
+		for what, a := range answers {
+			t.Run(by+", "+what, func(t *testing.T) {
+				t.Parallel()
+				r := new(recorder)
+				cfg := config
+				cfg.Observer = r
+				in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+					opts := []renewer.Option{}
+					if by == "extension" {
+						opts = append(opts, renewer.Manual(time.Minute))
+					}
+					l := acquire(t, k, "a", opts...)
+					err := find(t, s, l, a.step)
+					require.ErrorIs(t, err, renewer.ErrLost)
+					var lost *renewer.LostError
+					require.ErrorAs(t, err, &lost)
+					want := renewer.LostError{
+						Name: "a", Reason: renewer.ReasonTaken, Found: a.found, Holder: a.holder,
+						Fence: l.Fence(),
+					}
+					require.Equal(t, want, *lost)
+					require.EqualError(t, err, `lockbeat: lease on "a" lost: `+a.text)
+					_ = l.Release(t.Context())
+					told := heard[renewer.Lost](r)
+					require.Len(t, told, 1)
+					require.Equal(t, want, *told[0].Err)
+					require.Len(t, s.Calls(script.Acquire), 1, "nothing more is asked")
+				})
+			})
+		}
+	}
+}
+
+// A lease that is lost otherwise says nothing of the kind.
+func TestNothingWasFoundInPlaceOfALeaseThatExpired(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Default(script.Renew, script.Fail(errDown))
+		l := acquire(t, k, "a")
+		_, lost := lostAt(t, l)
+		require.Equal(t, renewer.ReasonExpired, lost.Reason)
+		require.Zero(t, lost.Found)
+		require.Empty(t, lost.Found.String())
+		require.ErrorContains(t, lost, "no renewal was confirmed in time")
+		require.Error(t, l.Release(t.Context()))
+	})
+}
