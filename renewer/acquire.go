@@ -152,7 +152,7 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 	if k.observer != nil {
 		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
 			AcquireStart: start, Wait: now.Sub(c.begun), Attempts: c.attempts, Fence: l.fence,
-			Contended: c.contended, Holder: c.holder().holder, HeldFor: c.holder().heldFor,
+			Contended: c.contended, Holder: c.holder().holder, HeldFor: c.holder().heldAt(now),
 		})
 		l.dropContext() // the observer's, which carries its span, takes its place
 	}
@@ -199,9 +199,11 @@ func (k *Keeper) observeRefusal(ctx context.Context, start AcquireStart, c *call
 	if k.observer == nil {
 		return
 	}
+	now := k.clock.AtMost()
 	k.observer.AcquireEnd(ctx, AcquireEnd{
-		AcquireStart: start, Wait: k.clock.AtMost().Sub(c.begun), Attempts: c.attempts,
-		Contended: c.contended, Holder: c.holder().holder, HeldFor: c.holder().heldFor, Err: err,
+		AcquireStart: start, Wait: now.Sub(c.begun), Attempts: c.attempts,
+		Contended: c.contended, Holder: c.holder().holder, HeldFor: c.holder().heldAt(now),
+		Err: err,
 	})
 }
 
@@ -215,7 +217,7 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
 			AcquireStart: start, Wait: k.clock.AtMost().Sub(c.begun), Fence: l.fence,
 			Contended: true, HandedOver: true,
-			Holder: c.behind.holder, HeldFor: c.behind.heldFor,
+			Holder: c.behind.holder, HeldFor: c.behind.heldAt(l.acquired),
 		})
 		k.mu.Lock()
 		l.label = l.label.traced(trace)

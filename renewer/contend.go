@@ -83,7 +83,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		c.freed = g.HeldFor == 0 || c.refused != 0 && g.HeldFor < sent.Sub(c.refused)
 		c.refused = sent
 		c.contended = true
-		c.behind = holderInfo{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL}
+		c.behind = holderOf(&g, sent)
 		c.see(c.behind, g.Queued || c.unsettled != 0)
 	case StatusChanged:
 		return 0, c.changed(g.Seen)
@@ -107,6 +107,15 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		return 0, c.refuse()
 	}
 	return 0, nil
+}
+
+// holderOf is the holder that a store has told of in its answer to a question sent at an instant.
+func holderOf(g *Grant, sent instant) holderInfo {
+	info := holderInfo{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL}
+	if g.HeldFor != 0 {
+		info.since = sent.Add(-g.HeldFor)
+	}
+	return info
 }
 
 // beginRequest limits a question of the caller's to the store, which ends with ctx too, unless a

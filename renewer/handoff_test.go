@@ -390,7 +390,10 @@ func TestObserversHearOfHandOffs(t *testing.T) {
 			AcquireStart: renewer.AcquireStart{Name: "a", Operation: "op"},
 			Wait:         5 * time.Millisecond,
 			Fence:        comers[1].lease.Fence(), Contended: true, HandedOver: true,
-			Holder: renewer.Holder{Node: "here", PID: os.Getpid(), Trace: "trace a 1"},
+			Holder: renewer.Holder{
+				Node: "here", PID: os.Getpid(), Operation: "op", Trace: "trace a 2",
+			},
+			HeldFor: 5 * time.Millisecond,
 		}, ends[2])
 		require.Len(t, over, 3)
 		require.False(t, over[0].HandedOver)

@@ -89,7 +89,8 @@ type AcquireEnd struct {
 	// Holder had the lock when last seen, at the store or in this
 	// process; its zero value if there was none, or if it is not known.
 	Holder Holder
-	// HeldFor is how long Holder had had it by then.
+	// HeldFor is how long Holder had had it when the wait ended, if it had it until then: an owner
+	// that this process has not seen may have come after it. 0 if it is not known.
 	HeldFor time.Duration
 	// Err is what the caller gets.
 	Err error

@@ -167,8 +167,49 @@ func TestObserverHearsWhoHadItHere(t *testing.T) {
 		require.True(t, end.Contended)
 		require.Equal(t, "here", end.Holder.Node)
 		require.Equal(t, "transfer", end.Holder.Operation)
-		require.Equal(t, time.Second, end.HeldFor)
+		require.Equal(t, 2*time.Second, end.HeldFor, "at the end of the wait")
 		require.Equal(t, time.Second, end.Wait)
+	})
+}
+
+// How long the holder had the lock counts up to the end of the wait, of one elsewhere too; and it is
+// the one that had it last, not the one that had it when the caller came.
+func TestObserverHearsForHowLongTheHolderHadIt(t *testing.T) {
+	t.Parallel()
+	r := new(recorder)
+	cfg := config
+	cfg.Observer = r
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Overwrite("a", other, 3*time.Second)
+		pass(time.Second)
+		queue := make(chan *renewer.Lease)
+		for _, operation := range []string{"first", "second", "third"} {
+			go func() {
+				l, _ := k.Acquire(t.Context(), "a", renewer.Operation(operation))
+				queue <- l
+			}()
+			synctest.Wait()
+		}
+		for i := range 3 {
+			l := <-queue
+			pass(time.Duration(i+1) * time.Second)
+			require.NoError(t, l.Release(t.Context()))
+		}
+		ends := heard[renewer.AcquireEnd](r)
+		require.Equal(t, other, ends[0].Holder)
+		require.Equal(t, 3*time.Second+time.Millisecond, ends[0].HeldFor)
+		require.Equal(t, 2*time.Second+time.Millisecond, ends[0].Wait)
+		for i, holder := range []string{"first", "second"} {
+			require.Equal(t, holder, ends[i+1].Holder.Operation)
+			require.Equal(t, time.Duration(i+1)*time.Second, ends[i+1].HeldFor)
+		}
+
+		s.Overwrite("a", other, time.Minute)
+		pass(time.Second)
+		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(2*time.Second))
+		require.ErrorIs(t, err, renewer.ErrHeld)
+		refused := heard[renewer.AcquireEnd](r)[3]
+		require.Equal(t, 3*time.Second, refused.HeldFor)
 	})
 }
 

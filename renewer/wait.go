@@ -23,6 +23,7 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 	select {
 	case refusal := <-w.answer:
 		if refusal == nil {
+			c.noteAfter(w.after)
 			return w.handed, nil
 		}
 		c.seen = *refusal
@@ -39,6 +40,17 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 	}
 	c.exit()
 	return false, err
+}
+
+// noteAfter notes, for observers, who of this process had the lock until the caller came to the
+// front; nil if none had.
+func (c *call) noteAfter(l *Lease) {
+	if l == nil || c.k.observer == nil {
+		return
+	}
+	c.k.mu.Lock() // its operation may run on, if it was lost
+	defer c.k.mu.Unlock()
+	c.behind = holderInfo{known: true, holder: c.k.holder(l), since: l.acquired}
 }
 
 // join gives the caller its place: at the front, as the head, which is nil; or behind it, as a
@@ -116,7 +128,7 @@ func (k *Keeper) lastSeen(name string) (info holderInfo, known bool) {
 	if l := k.queues.holder(name); l != nil {
 		now := k.clock.AtMost()
 		return holderInfo{
-			known: true, holder: k.holder(l), heldFor: now.Sub(l.acquired),
+			known: true, holder: k.holder(l), heldFor: now.Sub(l.acquired), since: l.acquired,
 			ttl: max(0, l.deadline.Sub(now)),
 		}, l.state == held
 	}

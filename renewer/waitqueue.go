@@ -41,7 +41,8 @@ type waiter struct {
 	try         bool // does not wait until the lock is free
 	term        *termRequest
 	queued      bool
-	handed      bool // at the front as the holder: the lock is yours
+	handed      bool   // at the front as the holder: the lock is yours
+	after       *Lease // the holder before, once it is at the front; nil if there was none
 	ahead, next *waiter
 }
 
@@ -114,7 +115,7 @@ func (qs *waitQueues) handOver(name string) *waiter {
 	q := qs.queues[name]
 	w := q.first
 	q.remove(w)
-	w.handed = true
+	w.handed, w.after = true, qs.fronts[name].holder
 	qs.fronts[name] = front{holder: w.l}
 	return w
 }
@@ -134,6 +135,7 @@ func (qs *waitQueues) leave(l *Lease) (next *waiter, over *waitQueue) {
 	}
 	next = q.first
 	q.remove(next)
+	next.after = qs.fronts[l.name].holder
 	qs.fronts[l.name] = front{head: next.l}
 	return next, nil
 }
