@@ -118,14 +118,14 @@ func TestNewHearsOfARefusalLater(t *testing.T) {
 
 // Nothing goes on asking a server that never comes back: it ends with the store, or with the
 // client. (TestMain counts.)
+//
+//nolint:paralleltest // it looks at all goroutines
 func TestQuestionsEnd(t *testing.T) {
-	t.Parallel()
 	for name, end := range map[string]func(*redisstore.Store, rueidis.Client){
 		"with the store":  func(s *redisstore.Store, _ rueidis.Client) { s.Close() },
 		"with the client": func(_ *redisstore.Store, c rueidis.Client) { c.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			redis, s := startReal(t)
 			link := proxy.Start(t, redis.Addr())
 			client := s.client(t, func(o *rueidis.ClientOption) {
@@ -139,10 +139,10 @@ func TestQuestionsEnd(t *testing.T) {
 			require.NoError(t, err)
 			end(store, client)
 			stacks := make([]byte, 4<<20)
-			require.Eventually(t, func() bool { // of none of the tests, for a moment
+			require.Eventually(t, func() bool {
 				n := runtime.Stack(stacks, true)
 				return !bytes.Contains(stacks[:n], []byte("redisstore.askLater("))
-			}, 3*patience, 10*time.Millisecond)
+			}, patience, 10*time.Millisecond)
 		})
 	}
 }

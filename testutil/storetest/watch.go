@@ -54,7 +54,7 @@ func (w *watched) await(t testing.TB, s *suite, what string) {
 func (s *suite) cycle(t testing.TB, name string) {
 	t.Helper()
 	owner := newOwner()
-	s.own(t, name, owner, long)
+	s.obtain(t, name, owner)
 	s.refused(t, name, newOwner())
 	requireStatus(t, renewer.StatusHeld, s.release(t, name, owner))
 }
@@ -75,12 +75,12 @@ func wokenByRelease(t *testing.T, s *suite) {
 	w.await(t, s, "its set-up")
 	for range 5 {
 		owner := newOwner()
-		s.own(t, "name", owner, long)
+		s.obtain(t, "name", owner)
 		s.refused(t, "name", newOwner())
 		w.clear()
 		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
 		w.await(t, s, "a release")
-		s.own(t, "name", owner, long) // a woken waiter finds it free
+		s.obtain(t, "name", owner)
 		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
 	}
 }
@@ -243,7 +243,7 @@ func watchAgain(t *testing.T, s *suite) {
 		w := s.watch("name")
 		w.await(t, s, "its set-up")
 		owner := newOwner()
-		s.own(t, "name", owner, long)
+		s.obtain(t, "name", owner)
 		s.refused(t, "name", newOwner())
 		w.clear()
 		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
