@@ -179,7 +179,7 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	k.books.enter(l)
 	k.deadlines.set(l, instant(l.until.Load()))
 	if !l.manual() {
-		l.due = sent.Add(k.spread())
+		l.due = k.heartbeats.cohort.join(sent)
 		k.heartbeats.plan(l, l.due)
 	}
 	if sent := max(c.unsettled, k.queues.unsettled(l.name)); sent != 0 {

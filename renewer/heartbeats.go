@@ -29,10 +29,13 @@ type heartbeats struct {
 	loop   *timing.Loop
 	queues []*shardQueue // by shard
 	spare  []*batch      // that have been completed, for their slices
+	cohort cohort        // that new leases join
 }
 
 func newHeartbeats(cfg Config, shards shards, clock *timing.Clock) heartbeats {
-	return heartbeats{cfg: cfg, shards: shards, loop: timing.NewLoop(clock)}
+	return heartbeats{
+		cfg: cfg, shards: shards, loop: timing.NewLoop(clock), cohort: newCohort(cfg.Heartbeat),
+	}
 }
 
 // plan enters a lease's next heartbeat, in place of the one planned before. It asks the store for

@@ -48,10 +48,6 @@ type Keeper struct { // a coordinator of parts that own their state
 // Config returns the configuration in force, with its defaults filled in.
 func (k *Keeper) Config() Config { return k.cfg }
 
-// spread is when the first heartbeat comes, at a random point of the interval's second
-// half, so that leases taken together do not beat together; later ones keep that distance.
-func (k *Keeper) spread() time.Duration { return k.cfg.Heartbeat/2 + jitter(k.cfg.Heartbeat/2) }
-
 // leaveLocked takes l from the front of its queue, where the first waiter comes instead. It does
 // nothing for a lease that is not there. done is to be called without the lock. place is the place
 // that the store may have in its line and that no caller wants any more, 0 for none. Under k.mu.
