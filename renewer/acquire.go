@@ -177,7 +177,7 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	}
 	l.grant(sent, now)
 	k.books.enter(l)
-	k.deadlines.set(l, instant(l.until.Load()))
+	k.deadlines.loop.WakeBy(instant(l.until.Load()))
 	if !l.manual() {
 		l.due = k.heartbeats.cohort.join(sent)
 		k.heartbeats.plan(l, l.due)

@@ -141,7 +141,7 @@ func (c *call) beginRequest(
 	}
 	if !shared && !halted {
 		until := min(limit, c.until)
-		k.deadlines.set(l, until)
+		k.deadlines.set(l.op.Load(), until)
 	}
 	k.mu.Unlock()
 	if shared {
@@ -188,16 +188,16 @@ func (c *call) opContext(ctx context.Context) *opContext {
 
 // endRequest reports whether the limit was reached before the answer.
 func (c *call) endRequest(request context.Context) (late bool) {
-	k, l := c.k, c.l
-	if l.op.Load() == nil {
+	k, op := c.k, c.l.op.Load()
+	if op == nil {
 		return request.Err() != nil
 	}
 	k.mu.Lock()
-	late = l.deadlinePlace == timing.Nowhere
-	k.deadlines.Remove(l)
+	late = op.deadlinePlace == timing.Nowhere
+	k.deadlines.Remove(op)
 	k.mu.Unlock()
 	if late {
-		l.dropContext()
+		c.l.dropContext()
 	}
 	return late
 }

@@ -4,15 +4,15 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
-// deadlines are when belief in each lease ends, and when a question to the store has taken long
-// enough.
+// deadlines are when a question to the store has taken long enough. The ends of leases, of which
+// there may be very many, are in [books]. The end loop keeps the time of both.
 //
-// What they hold true: a lease that is held, or asked for by a question with a limit, is in the
-// heap at an instant no later than its own. So the end loop ends it in time.
+// What they hold true: a question with a limit is in the heap at that instant, and the loop comes
+// by then.
 //
 // Guarded by Keeper.mu, other than the loop.
 type deadlines struct {
-	*timing.DeadlineHeap[*Lease]
+	*timing.DeadlineHeap[*opContext]
 
 	loop *timing.Loop
 }
@@ -21,8 +21,10 @@ func newDeadlines(clock *timing.Clock) deadlines {
 	return deadlines{timing.NewDeadlineHeap(deadlinePlace), timing.NewLoop(clock)}
 }
 
-// set enters a lease at an instant, or moves it there, and has the end loop come by then.
-func (d deadlines) set(l *Lease, at instant) {
-	d.Set(l, at)
+// set enters a question at an instant, and has the end loop come by then.
+func (d deadlines) set(c *opContext, at instant) {
+	d.Set(c, at)
 	d.loop.WakeBy(at)
 }
+
+func deadlinePlace(c *opContext) *timing.Place { return &c.deadlinePlace }

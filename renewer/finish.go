@@ -96,10 +96,8 @@ func (k *Keeper) hangUp() {
 	k.mu.Lock()
 	k.shutdown.phase = phaseFree
 	var unanswered []context.CancelCauseFunc
-	for l := range k.deadlines.All() {
-		if l.state == asking {
-			unanswered = append(unanswered, l.op.Load().cancel)
-		}
+	for c := range k.deadlines.All() {
+		unanswered = append(unanswered, c.cancel)
 	}
 	k.mu.Unlock()
 	k.cleaner.collect() // before its questions end, so that they are no faults

@@ -61,8 +61,6 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	l.tokens.left--
 	l.transfer(next, token, now)
 	k.books.replace(l, next)
-	// at an instant no later than its own, MaxHold's included: it is moved when that comes
-	k.deadlines.Replace(l, next)
 	k.heartbeats.unplan(l) // the new holder plans the next heartbeat when it has a context
 	w.answer <- nil
 	if q.first != nil {

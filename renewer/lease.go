@@ -32,11 +32,11 @@ type Lease struct {
 	tokens   *tokens      // reserved for hand-offs, maybe; nil if none were asked for
 	renewals int32
 	index    int32 // in Keeper.books, from 1 on; 0 if it is not on them
-	// in Keeper.deadlines, and in the wheel of its shardQueue
-	deadlinePlace, heartbeatPlace timing.Place
-	queue                         queueNumber // where its next heartbeat is planned
-	state                         state
-	limitFor                      Reason
+	// in the wheel of its shardQueue
+	heartbeatPlace timing.Place
+	queue          queueNumber // where its next heartbeat is planned
+	state          state
+	limitFor       Reason
 }
 
 // leaseExtras is what few leases have: those that met trouble, or were asked for with unusual
@@ -121,7 +121,6 @@ func (l *Lease) ttl() time.Duration {
 	return l.k.cfg.TTL
 }
 
-func deadlinePlace(l *Lease) *timing.Place  { return &l.deadlinePlace }
 func heartbeatPlace(l *Lease) *timing.Place { return &l.heartbeatPlace }
 
 // manual reports whether the lease has no heartbeat.

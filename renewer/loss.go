@@ -10,26 +10,17 @@ import (
 const lookAround = time.Second
 
 // endDue is a step of the end loop: it ends what is due. It asks neither the store nor an observer
-// whether to: they hear of it afterwards. A heartbeat does not move its leases in the heap. They
-// are moved when the old instant comes, which is once in a TTL rather than once in a heartbeat.
+// whether to: they hear of it afterwards.
 func (k *Keeper) endDue() (next instant) {
 	var news losses
 	k.mu.Lock()
 	now := k.clock.Now()
-	for l, due := k.deadlines.Due(now); due; l, due = k.deadlines.Due(now) {
-		if l.state == asking { // the store has not answered its acquire in time
-			k.deadlines.Remove(l)
-			c := l.op.Load() // the asker may replace it once it sees that it is late
-			news.after = append(news.after, func() { c.cancel(errNoAnswer) })
-			continue
-		}
-		if until := instant(l.until.Load()); until > now {
-			k.deadlines.Set(l, until)
-			continue
-		}
-		k.expire(l, now, &news)
+	for c, due := k.deadlines.Due(now); due; c, due = k.deadlines.Due(now) {
+		k.deadlines.Remove(c) // the store has not answered in time
+		news.after = append(news.after, func() { c.cancel(errNoAnswer) })
 	}
-	next = k.deadlines.First()
+	k.books.over(now, func(l *Lease) { k.expire(l, now, &news) })
+	next = min(k.deadlines.First(), k.books.firstBound())
 	k.mu.Unlock()
 	news.deliver(k)
 	if next == never {
@@ -52,7 +43,6 @@ func (k *Keeper) expire(l *Lease, now instant, news *losses) {
 func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	l.lose(reason, now)
 	k.heartbeats.unplan(l)
-	k.deadlines.Remove(l)
 	if l.values != nil { // else it was handed over a moment ago, and its new holder will see
 		news.leases = append(news.leases, l)
 	}
@@ -118,7 +108,8 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 			return
 		}
 		l.limitTo(k.clock.Now().Add(k.cfg.CancelGrace), ReasonAbandoned)
-		k.deadlines.set(l, instant(l.until.Load()))
+		k.books.bound(l)
+		k.deadlines.loop.WakeBy(instant(l.until.Load()))
 	})
 	operation := l.operation()
 	k.mu.Lock()

@@ -3,6 +3,8 @@ package renewer
 import (
 	"context"
 	"fmt"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 // opContext is the context of a lease's operation. It is made when it is
@@ -14,6 +16,8 @@ type opContext struct {
 	// stops watching the caller's, for [Config.CancelGrace]; nil without. Guarded by Keeper.mu
 	unwatch func() bool
 	freeing valued // of the request that frees the lease
+	// in Keeper.deadlines, while the store is asked for the lease. Guarded by Keeper.mu
+	deadlinePlace timing.Place
 }
 
 func newOpContext(parent context.Context) *opContext { return new(opContext).begin(parent) }

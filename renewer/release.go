@@ -63,7 +63,6 @@ func (k *Keeper) endLease(l *Lease, orderly bool, finish func(ended)) (e ended, 
 	}
 	l.end(released)
 	k.heartbeats.unplan(l)
-	k.deadlines.Remove(l)
 	e.lost, e.hold = l.lost(), l.ending(e.now)
 	if finish != nil && k.shutdown.phase == phaseRun { // Shutdown waits for what has begun before
 		told := e // or every e would be allocated
@@ -213,7 +212,9 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 	lost := l.lost()
 	l.end(released)
 	k.heartbeats.unplan(l)
-	k.deadlines.Remove(l)
+	if c := l.op.Load(); c != nil {
+		k.deadlines.Remove(c)
+	}
 	hold := l.ending(k.clock.AtMost())
 	left, place := k.leaveLocked(l)
 	hold.Place = place

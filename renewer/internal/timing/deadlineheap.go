@@ -72,14 +72,6 @@ func (h *DeadlineHeap[E]) Remove(element E) {
 	}
 }
 
-// Replace puts next, which is not in, in the place and at the instant of element, which is.
-func (h *DeadlineHeap[E]) Replace(element, next E) {
-	former := h.place(element)
-	i := *former - 1
-	*former = Nowhere
-	h.put(int(i), entry[E]{h.entries[i].at, next})
-}
-
 // All are the elements, in no order.
 func (h *DeadlineHeap[E]) All() iter.Seq[E] {
 	return func(yield func(E) bool) {
