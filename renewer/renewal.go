@@ -6,7 +6,7 @@ import "context"
 // an answer.
 func (k *Keeper) sendDue() (next instant) {
 	k.mu.Lock()
-	b, next := k.heartbeats.next(k.clock.Now())
+	b, next := k.heartbeats.next(k.clock.Recent())
 	k.mu.Unlock()
 	if b != nil {
 		k.goroutines.run(func() { k.renew(b) })
@@ -36,7 +36,7 @@ func (k *Keeper) renew(b *batch) {
 func (k *Keeper) bookBatch(b *batch, answers []Answer) (r Renewed, misses []miss, news losses) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.clock.Now()
+	now := k.clock.Recent()
 	r = Renewed{Leases: len(b.leases), Lag: b.lag, Took: now.Sub(b.sent)}
 	for i, l := range b.leases {
 		a := answerTo(answers, i, len(b.leases), brokenAnswer)

@@ -32,7 +32,6 @@ const (
 
 var (
 	LeaseKey     = leaseKey
-	LeaseKeys    = leaseKeys
 	EncodeHolder = encodeHolder
 	DecodeValue  = decodeValue
 	ErrorText    = errorText
@@ -196,3 +195,13 @@ const (
 	WarmUp   = warmUp
 	FreshFor = freshFor
 )
+
+// LeaseKeys writes the keys of many leases.
+func LeaseKeys(prefix string, holds []renewer.Hold) (keys []string) {
+	var w keyWriter
+	w.begin(prefix, holds)
+	for range holds {
+		keys = append(keys, w.next())
+	}
+	return keys
+}

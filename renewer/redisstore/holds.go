@@ -23,7 +23,6 @@ type holding struct {
 	only struct { // for the usual one hold, without allocations of their own
 		answers [1]renewer.Answer
 		starts  [2]int
-		words   [1 + 3]string // key and arguments
 	}
 }
 
@@ -70,28 +69,31 @@ func (h *holding) weight(i int) int  { return h.starts[i+1] - h.starts[i] }
 
 func (h *holding) command(i int, whole bool) rueidis.Completed {
 	part := h.holds[h.starts[i]:h.starts[i+1]]
-	n := len(part)
-	words := h.only.words[:]
-	if len(h.holds) > 1 { // commands may be made by several goroutines
-		words = make([]string, 2*n+2)
-	}
-	keys, args := words[:n:n], words[n:n+1]
-	args[0] = "0"
-	if d := h.timeOf(&part[0]); d != 0 {
-		args[0] = h.codec.ttls.of(d)
-	}
-	leaseKeys(keys, h.codec.prefix, part)
 	c, releases := h.codec, h.script == &releaseScript
+	lasts := "0"
+	if d := h.timeOf(&part[0]); d != 0 {
+		lasts = c.ttls.of(d)
+	}
+	var keys keyWriter
+	keys.begin(c.prefix, part)
+	call, name := h.script.called(whole)
+	// Written piece by piece, as a heartbeat of many leases would fill a slice of words for each
+	// call. The first key is as good as all to choose the server by.
+	words := c.builder().Arbitrary(call, name, strconv.Itoa(len(part))).Keys(keys.next())
+	for range part[1:] {
+		words = words.Args(keys.next())
+	}
+	words = words.Args(lasts)
 	if releases {
-		args = append(args, c.frees.of(freeTerms{c.mode(), c.markOf(part[0].Name)}))
+		words = words.Args(c.frees.of(freeTerms{c.mode(), c.markOf(part[0].Name)}))
 	}
 	for j := range part {
-		args = append(args, h.ownerOf(&part[j], releases))
+		words = words.Args(h.ownerOf(&part[j], releases))
 	}
 	if !releases {
-		args = append(args, c.mode())
+		words = words.Args(c.mode())
 	}
-	return h.script.command(h.codec.builder(), whole, keys, args...)
+	return words.Build()
 }
 
 // ownerOf is the owner token of a hold, and, to a release, which tokens and place it gives up.

@@ -31,26 +31,36 @@ func leaseKey(prefix, name string) string {
 // freedChannel is where those who wait for a lock without a place hear that it is free.
 func freedChannel(prefix, name string) string { return leaseKey(prefix, name) + freedSuffix }
 
-// leaseKeys writes the keys of many leases, in one allocation for all of those that need no escape.
-func leaseKeys(keys []string, prefix string, holds []renewer.Hold) {
+// keyWriter writes the keys of leases one after another, in one allocation for all of those that
+// need no escape.
+type keyWriter struct {
+	prefix string
+	holds  []renewer.Hold
+	text   strings.Builder
+}
+
+func (w *keyWriter) begin(prefix string, holds []renewer.Hold) {
+	w.prefix, w.holds = prefix, holds
 	size := 0
 	for i := range holds {
-		size += len(prefix) + len(holds[i].Name) + 2
+		size += len(prefix) + len("{}") + len(holds[i].Name)
 	}
-	var b strings.Builder
-	b.Grow(size)
-	for i := range holds {
-		if !clean(holds[i].Name) {
-			keys[i] = leaseKey(prefix, holds[i].Name)
-			continue
-		}
-		from := b.Len()
-		b.WriteString(prefix)
-		b.WriteByte('{')
-		b.WriteString(holds[i].Name)
-		b.WriteByte('}')
-		keys[i] = b.String()[from:]
+	w.text.Grow(size)
+}
+
+// next is the key of the next lease.
+func (w *keyWriter) next() string {
+	name := w.holds[0].Name
+	w.holds = w.holds[1:]
+	if !clean(name) {
+		return leaseKey(w.prefix, name)
 	}
+	from := w.text.Len()
+	w.text.WriteString(w.prefix)
+	w.text.WriteByte('{')
+	w.text.WriteString(name)
+	w.text.WriteByte('}')
+	return w.text.String()[from:]
 }
 
 // markKey is where the highest fencing token granted is kept: of a slot, by a hash tag in it, or of

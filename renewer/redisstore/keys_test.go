@@ -43,8 +43,7 @@ func TestManyKeysAtOnce(t *testing.T) {
 		{Name: "100%"},
 		{Name: "näme\xff"},
 	}
-	keys := make([]string, len(holds))
-	redisstore.LeaseKeys(keys, "p:", holds)
+	keys := redisstore.LeaseKeys("p:", holds)
 	for i, h := range holds {
 		assert.Equal(t, redisstore.LeaseKey("p:", h.Name), keys[i])
 	}

