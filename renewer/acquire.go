@@ -132,7 +132,7 @@ func (c *call) run(ctx context.Context) (sent instant, err error) {
 		k.mu.Unlock()
 		left()
 		if c.unsettled != 0 || place != 0 { // the store may give it to us yet
-			hold := Hold{Name: c.l.name, Owner: c.l.owner, Place: place}
+			hold := Hold{Name: c.l.name, Owner: c.l.owner.String(), Place: place}
 			if c.reserves {
 				hold.Used = 1
 			}

@@ -54,7 +54,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		l.label = l.label.traced(k.observer.Claim(ctx))
 	}
 	claims := singleClaims.take(Claim{
-		Name: l.name, Owner: l.owner, TTL: l.ttl(), Reserve: reserve, Place: place,
+		Name: l.name, Owner: l.owner.String(), TTL: l.ttl(), Reserve: reserve, Place: place,
 		Term: c.request.term.claimed(), Holder: k.holder(l),
 	})
 	grants := k.store.Acquire(request, claims[:])

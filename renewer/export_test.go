@@ -89,7 +89,10 @@ func (q *Queues) Look(name string) (head, holder int, waiting []int) {
 		}
 	}
 	front := q.qs.fronts[name]
-	return numberOf(front.head), numberOf(front.holder), waiting
+	if front != nil && front.role == roleHolder {
+		return -1, numberOf(front), waiting
+	}
+	return numberOf(front), -1, waiting
 }
 
 // Empty reports whether nothing is remembered of any name.
@@ -154,7 +157,10 @@ func (k *Keeper) HandOffTo(l *Lease, leave func()) bool {
 }
 
 // NewOwner makes an owner token.
-func NewOwner() string { return newOwner() }
+func NewOwner() string {
+	token := newOwner()
+	return token.String()
+}
 
 // MostLogKinds bounds the kinds of lines that a LogObserver counts each on its own.
 const MostLogKinds = mostLogKinds

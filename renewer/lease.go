@@ -13,7 +13,6 @@ import (
 type Lease struct {
 	k      *Keeper
 	name   string
-	owner  string
 	label  *label
 	fence  int64
 	values context.Context // given to Acquire, or what the observer made of it; nil until granted
@@ -36,7 +35,10 @@ type Lease struct {
 	heartbeatPlace timing.Place
 	queue          queueNumber // where its next heartbeat is planned
 	state          state
+	role           role // at the front of its name
 	limitFor       Reason
+
+	owner ownerToken // fits in here without a gap
 }
 
 // leaseExtras is what few leases have: those that met trouble, or were asked for with unusual
@@ -174,11 +176,11 @@ func (l *Lease) HoldAtLeast(d time.Duration) {
 	}
 }
 
-func (l *Lease) hold() Hold { return Hold{Name: l.name, Owner: l.owner, TTL: l.k.cfg.TTL} }
+func (l *Lease) hold() Hold { return Hold{Name: l.name, Owner: l.owner.String(), TTL: l.k.cfg.TTL} }
 
 // ending is the hold to release when the operation has ended. Under k.mu.
 func (l *Lease) ending(now instant) Hold {
-	h := Hold{Name: l.name, Owner: l.owner}
+	h := Hold{Name: l.name, Owner: l.owner.String()}
 	if l.extras != nil {
 		h.Keep = keepUntil(l.extras.least, now)
 		h.Place = l.extras.place

@@ -1,8 +1,6 @@
 package renewer
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -45,16 +43,6 @@ func nameFault(name string) error {
 	default:
 		return nil
 	}
-}
-
-// newOwner returns an owner token: 128 random bits, so that no two acquisitions share one, not
-// even those of a process that was cloned from a snapshot, for which a counter would repeat.
-func newOwner() string {
-	var raw [16]byte
-	rand.Read(raw[:]) // never fails: see crypto/rand
-	var text [OwnerLen]byte
-	base64.RawURLEncoding.Encode(text[:], raw[:])
-	return string(text[:])
 }
 
 // Millis converts a duration to whole milliseconds, rounding down, and refuses less than

@@ -225,7 +225,7 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 		k.mu.Unlock()
 		left()
 	}()
-	if l.owner != "" && (lost == nil || lost.Reason != ReasonTaken) {
+	if l.owner.String() != "" && (lost == nil || lost.Reason != ReasonTaken) {
 		k.cleaner.disown(l.orphan(hold), unsettled)
 	}
 }

@@ -117,7 +117,8 @@ func (c *call) stepOut(w *waiter) {
 	left()
 	if place != 0 { // of a head before
 		w.l.owner = newOwner()
-		k.cleaner.disown(w.l.orphan(Hold{Name: w.l.name, Owner: w.l.owner, Place: place}), 0)
+		hold := Hold{Name: w.l.name, Owner: w.l.owner.String(), Place: place}
+		k.cleaner.disown(w.l.orphan(hold), 0)
 	}
 }
 

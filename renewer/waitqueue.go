@@ -7,15 +7,17 @@ package renewer
 // caller waits behind these, in order of arrival. So the one that leaves the front makes
 // way for the first waiter, and no waiter is forgotten.
 type waitQueues struct {
-	fronts map[string]front
+	fronts map[string]*Lease     // who comes before the waiters of a name
 	queues map[string]*waitQueue // of the names for which callers wait
 }
 
-// front is who comes before the waiters of a name. There is no head while there is a holder.
-type front struct {
-	head   *Lease // asks the store, alone
-	holder *Lease // has the lock, until the store has heard that it is free
-}
+// role is what the lease at the front of its name does.
+type role uint8
+
+const (
+	roleHead   role = iota // asks the store, alone
+	roleHolder             // has the lock, until the store has heard that it is free
+)
 
 // waitQueue is the queue of one name: those who wait behind its front, and what they share. It is
 // made for the first waiter, or when the head has to wait for another process, and goes when its
@@ -47,7 +49,7 @@ type waiter struct {
 }
 
 func newWaitQueues() waitQueues {
-	return waitQueues{fronts: make(map[string]front), queues: make(map[string]*waitQueue)}
+	return waitQueues{fronts: make(map[string]*Lease), queues: make(map[string]*waitQueue)}
 }
 
 // join makes l the head of its name if that has no front, and reports whether it has.
@@ -55,12 +57,17 @@ func (qs *waitQueues) join(l *Lease) bool {
 	if _, taken := qs.fronts[l.name]; taken {
 		return false
 	}
-	qs.fronts[l.name] = front{head: l}
+	qs.fronts[l.name] = l
 	return true
 }
 
 // holder is the lease of this process that has a name; nil if none has.
-func (qs *waitQueues) holder(name string) *Lease { return qs.fronts[name].holder }
+func (qs *waitQueues) holder(name string) *Lease {
+	if l := qs.fronts[name]; l != nil && l.role == roleHolder {
+		return l
+	}
+	return nil
+}
 
 // length is how many callers wait for a name.
 func (qs *waitQueues) length(name string) int {
@@ -86,7 +93,7 @@ func (qs *waitQueues) need(name string) *waitQueue {
 // keepPlace leaves the place of a head to its queue, from which it has asked, at an instant, a
 // question that was not answered. It does nothing for a lease that is no head.
 func (qs *waitQueues) keepPlace(l *Lease, place uint64, asked instant) {
-	if place == 0 || qs.fronts[l.name].head != l {
+	if place == 0 || qs.fronts[l.name] != l || l.role != roleHead {
 		return
 	}
 	q := qs.need(l.name)
@@ -106,7 +113,7 @@ func (qs *waitQueues) drop(name string) { delete(qs.queues, name) }
 
 // grant makes the head of a name its holder. It returns the queue, nil if there is none.
 func (qs *waitQueues) grant(l *Lease) *waitQueue {
-	qs.fronts[l.name] = front{holder: l}
+	l.role = roleHolder
 	return qs.queues[l.name]
 }
 
@@ -115,8 +122,8 @@ func (qs *waitQueues) handOver(name string) *waiter {
 	q := qs.queues[name]
 	w := q.first
 	q.remove(w)
-	w.handed, w.after = true, qs.fronts[name].holder
-	qs.fronts[name] = front{holder: w.l}
+	w.handed, w.after = true, qs.holder(name)
+	qs.fronts[name], w.l.role = w.l, roleHolder
 	return w
 }
 
@@ -124,7 +131,7 @@ func (qs *waitQueues) handOver(name string) *waiter {
 // place is that of the one before. If there is none the name is forgotten; over is its queue then,
 // nil if it had none.
 func (qs *waitQueues) leave(l *Lease) (next *waiter, over *waitQueue) {
-	if f := qs.fronts[l.name]; f.head != l && f.holder != l {
+	if qs.fronts[l.name] != l {
 		return nil, nil
 	}
 	q := qs.queues[l.name]
@@ -135,8 +142,8 @@ func (qs *waitQueues) leave(l *Lease) (next *waiter, over *waitQueue) {
 	}
 	next = q.first
 	q.remove(next)
-	next.after = qs.fronts[l.name].holder
-	qs.fronts[l.name] = front{head: next.l}
+	next.after = qs.holder(l.name)
+	qs.fronts[l.name] = next.l
 	return next, nil
 }
 
