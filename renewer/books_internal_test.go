@@ -3,58 +3,78 @@ package renewer
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// Each lease on the books has its own index, whatever comes and goes, and they are idle when the
-// last is gone.
-func TestTheBooksFindEachLease(t *testing.T) {
+// Against a look at each lease: leases come, go, hand over and are renewed, over several segments,
+// and each that is held ends at the first instant at which it has to.
+func TestNoLeaseOutlivesItsBound(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	within := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
+	var b books
+	var now instant
+	fresh := func() *Lease {
+		l := &Lease{state: held}
+		l.until.Store(int64(now.Add(1+within(time.Second))))
+		return l
+	}
+	for range 20_000 {
+		n := len(b.leases)
+		switch random.IntN(6) {
+		case 0, 1:
+			b.enter(fresh())
+		case 2:
+			if n > 2*segment {
+				b.forget(b.leases[random.IntN(n)])
+			}
+		case 3:
+			if n > 0 {
+				b.replace(b.leases[random.IntN(n)], fresh())
+			}
+		case 4:
+			if n > 0 { // a heartbeat moves its end on, and no bound
+				l := b.leases[random.IntN(n)]
+				if l.state == held {
+					l.until.Store(max(l.until.Load(), int64(now.Add(time.Second))))
+				}
+			}
+		default:
+			now = now.Add(within(time.Millisecond))
+			b.over(now, func(l *Lease) {
+				require.LessOrEqual(t, instant(l.until.Load()), now)
+				l.end(lost)
+			})
+			require.Greater(t, b.firstBound(), now)
+		}
+		requireNoneBefore(t, &b, b.firstBound())
+	}
+	require.Greater(t, len(b.bounds), 2)
+}
+
+// A lease that fills a gap in another segment takes its end along.
+func TestABoundMovesWithItsLease(t *testing.T) {
 	t.Parallel()
 	var b books
-	random := rand.New(rand.NewPCG(1, 2))
-	on := map[*Lease]bool{}
-	some := func() *Lease {
-		for l := range on {
-			return l
-		}
-		return nil
+	for i := range segment + 1 {
+		l := &Lease{state: held}
+		l.until.Store(int64(time.Hour) - int64(i)) // the last is the earliest
+		b.enter(l)
 	}
-	for range 5000 {
-		switch l := some(); {
-		case l == nil || random.IntN(3) > 0 && len(on) < 50:
-			fresh := new(Lease)
-			b.enter(fresh)
-			on[fresh] = true
-		case random.IntN(3) == 0:
-			next := new(Lease)
-			b.replace(l, next)
-			delete(on, l)
-			on[next] = true
-			b.forget(l) // which is not on them any more
-		default:
-			b.forget(l)
-			delete(on, l)
-		}
-		require.Len(t, b.leases, len(on))
-		for i, l := range b.leases {
-			require.True(t, on[l])
-			require.Equal(t, i+1, int(l.index))
+	last := b.leases[segment]
+	b.forget(b.leases[0])
+	require.Same(t, last, b.leases[0])
+	b.bounds[1] = never // as when the loop looks
+	require.Equal(t, instant(last.until.Load()), b.firstBound())
+}
+
+func requireNoneBefore(t *testing.T, b *books, first instant) {
+	t.Helper()
+	for _, l := range b.leases {
+		if l.state == held && instant(l.until.Load()) < first {
+			require.Fail(t, "a lease ends before the first bound")
 		}
 	}
-	b.callIn()
-	idle := b.whenIdle()
-	for l := range on {
-		b.forget(l)
-	}
-	select {
-	case <-idle:
-		require.Fail(t, "a call is under way")
-	default:
-	}
-	b.callOut()
-	<-idle
-	b.callIn()
-	b.callOut() // it does not close twice
-	require.NotNil(t, new(books).whenIdle())
 }

@@ -6,12 +6,9 @@ import (
 	"time"
 )
 
-// cohortMost is as many leases as a store is likely to renew in one step.
-const cohortMost = 100
-
-// cohort is the rhythm of leases that were taken one after another: they share the instants of
-// their heartbeats. So they stay neighbours there, as they are in the memory of this process and
-// of the server, and a processor reads neighbours at two thirds of the cost.
+// cohort is the rhythm of leases that were taken one after another, as many as go into a heartbeat:
+// they share the instants of their heartbeats. So they stay neighbours there, as they are in the
+// memory of this process and of the server, and a processor reads neighbours at less cost.
 //
 // Cohorts are spread over the second half of the interval, so that leases taken together do not
 // beat all at once. Guarded by Keeper.mu.
@@ -34,7 +31,7 @@ func (c *cohort) join(sent instant) instant {
 		half := c.heartbeat / 2
 		c.first = sent.Add(half + time.Duration(c.phase*float64(half)))
 		c.until = sent.Add(min(gapMost, c.heartbeat/64))
-		c.room = cohortMost
+		c.room = batchMost
 		// Steps of the golden ratio fill the half evenly, however many there are.
 		_, c.phase = math.Modf(c.phase + math.Phi)
 	}

@@ -55,6 +55,7 @@ func TestAFailedHeartbeatTakesNobodyAlong(t *testing.T) {
 		var leases []*renewer.Lease
 		for i := range 60 {
 			leases = append(leases, acquire(t, k, fmt.Sprint(i)))
+			pass(config.Heartbeat / 32) // or they would beat together
 		}
 		for range 10 {
 			pass(5 * config.Heartbeat) // a TTL, and they find together again

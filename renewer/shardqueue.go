@@ -13,18 +13,18 @@ const (
 	gapLeast = 3 * time.Millisecond
 	gapMost  = 50 * time.Millisecond
 	// So many that what it costs to wake up, to send and to receive is little beside the rest.
-	batchGood = 300
+	batchGood = 80
 	// The most leases in one heartbeat, as long as the store keeps up. A server serves no other
-	// client while it reads what has arrived on one connection, so all of it is to take a
+	// client while it reads what has arrived on one connection, so all of it is to take half a
 	// millisecond or so. When more are due the next follows after this time.
-	batchMost = 400
-	fullGap   = 1500 * time.Microsecond
+	batchMost = 100
+	fullGap   = 700 * time.Microsecond
 	// A heartbeat of fewer leases than this takes others along that would come due within a quarter
 	// of an interval: more share what it costs to send and to receive. Each keeps its rhythm, so
 	// they come due together again. Not for a TTL after a heartbeat has failed: a lease that the
 	// store can't answer for must not take others along again and again. For so long heartbeats
 	// also gather for the least time.
-	batchLeast = 300
+	batchLeast = batchMost
 )
 
 // shardQueue is the leases of one shard that wait for their heartbeat, and the pace at which it
