@@ -45,8 +45,9 @@ type kept struct {
 	CPU        time.Duration // of the hold alone
 	Lost       int
 	PeakRSS    int64
-	Goroutines int // the most at a time, less those before it began
-	Own        int // those of the holder's packages, at the end
+	Heap       int64 // live, at the end
+	Goroutines int   // the most at a time, less those before it began
+	Own        int   // those of the holder's packages, at the end
 }
 
 // acquirers is the number of goroutines that acquire.
@@ -138,6 +139,13 @@ func take(ctx context.Context, h holder, s childSpec) (taken, error) {
 	return t, err
 }
 
+func liveHeap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc) //nolint:gosec // it fits
+}
+
 // sampleEach is how often goroutines are counted: so seldom that it costs nothing beside the hold.
 const sampleEach = 250 * time.Millisecond
 
@@ -168,6 +176,7 @@ func keep(h holder, hold time.Duration, before int) (kept, error) {
 	if k.PeakRSS, err = peakRSS(); err != nil {
 		return k, err
 	}
+	k.Heap = liveHeap()
 	k.Own, err = goroutinesOf(h.packages()...)
 	return k, err
 }

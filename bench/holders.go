@@ -211,7 +211,9 @@ func (h *rawHolder) beat(ctx context.Context) {
 	const tick = 10 * time.Millisecond
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	next, share := 0, len(h.locks)*int(tick)/int(h.ttl/3)+1
+	share := len(h.locks)*int(tick)/int(h.ttl/3) + 1
+	share += renewMost - 1 - (share-1)%renewMost // whole scripts
+	next := 0
 	for {
 		select {
 		case <-ctx.Done():

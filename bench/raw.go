@@ -23,6 +23,7 @@ type raw struct {
 	ttl, fenceTTL string // ms
 	holder        string
 	free          string // what release.lua is told besides
+	most          int    // keys of a renewal script
 }
 
 // rawLock is a lock's key and its owner token.
@@ -47,6 +48,7 @@ func newRaw(ctx context.Context, addr, way string, ttl time.Duration) (*raw, err
 		ttl: millis(ttl), fenceTTL: millis(redisstore.DefaultFenceTTL),
 		holder: node + "\n" + strconv.Itoa(os.Getpid()) + "\n",
 		free:   noLine + " " + millis(redisstore.DefaultFenceTTL) + "  " + markKey,
+		most:   renewMost,
 	}, nil
 }
 
@@ -110,14 +112,18 @@ func (r *raw) release(ctx context.Context, l *rawLock) error {
 	return nil
 }
 
-// renewMost is how many keys one renewal script gets, as in redisstore.
-const renewMost = 100
+const (
+	// renewMost is how many keys one renewal script of the floor gets.
+	renewMost = 50
+	// renewOurs is how many one of redisstore's does.
+	renewOurs = 100
+)
 
 // renew sends one pipeline and returns how many of the leases were lost.
 func (r *raw) renew(ctx context.Context, locks []rawLock) (lost int, err error) {
 	var commands []rueidis.Completed
 	for len(locks) > 0 {
-		part := locks[:min(len(locks), renewMost)]
+		part := locks[:min(len(locks), r.most)]
 		locks = locks[len(part):]
 		keys := make([]string, len(part))
 		args := make([]string, 1, 2+len(part))

@@ -83,6 +83,7 @@ func scriptAlone(
 		return 0, err
 	}
 	defer r.client.Close()
+	r.most = renewOurs
 	locks := make([]rawLock, s.Leases)
 	for i := range locks {
 		locks[i] = r.lock(leaseName(i), i)
@@ -96,11 +97,11 @@ func scriptAlone(
 		return 0, err
 	}
 	const runs = 5
-	best := make([]time.Duration, 0, len(locks)/renewMost)
+	best := make([]time.Duration, 0, len(locks)/renewOurs)
 	if err := logFrom(server, 0); err != nil {
 		return 0, err
 	}
-	for part := range slices.Chunk(locks, renewMost) {
+	for part := range slices.Chunk(locks, renewOurs) {
 		fastest := time.Duration(-1)
 		for run := range runs {
 			r.ttl = millis(time.Duration(run+2) * time.Hour)
