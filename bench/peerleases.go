@@ -85,7 +85,8 @@ func million(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	}
 	h, out := all[0], &printer{w: w}
 	t := table{{
-		"lost", "not got", "heap B a lease", "peak RSS MB", "goroutines, peak", "client CPU s", "Redis CPU s",
+		"lost", "not got", "heap B a lease", "peak RSS MB", "goroutines, peak", "client CPU s",
+		"Redis CPU s",
 		"renewals/s", "PING p50", "PING p99", "acquired in s",
 	}}
 	perLease := h.Heap / int64(s.Leases)

@@ -18,7 +18,7 @@ func TestNoLeaseOutlivesItsBound(t *testing.T) {
 	var now instant
 	fresh := func() *Lease {
 		l := &Lease{state: held}
-		l.until.Store(int64(now.Add(1+within(time.Second))))
+		l.until.Store(int64(now.Add(1 + within(time.Second))))
 		return l
 	}
 	for range 20_000 {
