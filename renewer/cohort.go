@@ -2,7 +2,6 @@ package renewer
 
 import (
 	"math"
-	"math/rand/v2"
 	"time"
 )
 
@@ -21,8 +20,8 @@ type cohort struct {
 }
 
 func newCohort(heartbeat time.Duration) cohort {
-	//nolint:gosec // so that processes do not beat together
-	return cohort{heartbeat: heartbeat, phase: rand.Float64()}
+	// at random, so that processes do not beat together
+	return cohort{heartbeat: heartbeat, phase: float64(jitter(heartbeat)) / float64(heartbeat)}
 }
 
 // join is when a lease has its first heartbeat that was asked for at an instant.

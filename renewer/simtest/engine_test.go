@@ -25,7 +25,7 @@ type edit struct{ file, from, to string }
 var seeded = []edit{
 	{"jitter.go", "import (\n\t\"math/rand/v2\"\n\t\"time\"\n)", "import \"time\""},
 	{"jitter.go", "return rand.N(d) + 1", "return simulatedJitter(d)"},
-	{"name.go", "rand.Read(raw[:])", "rand.Read(raw[:0]); simulatedOwner(raw[:])"},
+	{"ownertoken.go", "rand.Read(raw[:])", "rand.Read(raw[:0]); simulatedOwner(raw[:])"},
 }
 
 // simulated is a file more of the engine's package in that build.
@@ -43,10 +43,11 @@ var owners atomic.Uint32
 
 func simulatedOwner(raw []byte) { binary.BigEndian.PutUint32(raw, owners.Add(1)<<8) }
 
-func simulatedPlace(n uint64) string {
+func simulatedPlace(n uint64) (token ownerToken) {
 	raw := make([]byte, 16)
 	binary.BigEndian.PutUint64(raw, n)
-	return base64.RawURLEncoding.EncodeToString(raw)
+	base64.RawURLEncoding.Encode(token[:], raw)
+	return token
 }
 
 func simulatedJitter(d time.Duration) time.Duration {

@@ -31,9 +31,14 @@ var engineFaults = []engineFault{
 	}},
 	{"the context ends a quarter of the TTL late", untrue, []edit{
 		{
-			"loss.go", "if until := instant(l.until.Load()); until > now {",
-			"until := instant(l.until.Load()); if PLANTED { until = until.Add(k.cfg.TTL / 4) }; " +
-				"if until > now {",
+			"books.go", "if l.state == held && instant(l.until.Load()) <= now {",
+			"until := instant(l.until.Load()); if PLANTED { until = until.Add(l.k.cfg.TTL / 4) }; " +
+				"if l.state == held && until <= now {",
+		},
+		{
+			"books.go", "b.bounds[s] = min(b.bounds[s], instant(l.until.Load()))",
+			"until := instant(l.until.Load()); if PLANTED { until = until.Add(l.k.cfg.TTL / 4) }; " +
+				"b.bounds[s] = min(b.bounds[s], until)",
 		},
 	}},
 	{"each question has an owner token of its own", []kind{lapsed, falseLoss}, []edit{
@@ -164,8 +169,8 @@ var engineFaults = []engineFault{
 	}},
 	{"a lease of an acquire that panics is not freed", []kind{lapsed}, []edit{
 		{
-			"release.go", "if l.owner != \"\" && (lost == nil",
-			"if !PLANTED && l.owner != \"\" && (lost == nil",
+			"release.go", "if l.owner.String() != \"\" && (lost == nil",
+			"if !PLANTED && l.owner.String() != \"\" && (lost == nil",
 		},
 	}},
 }
