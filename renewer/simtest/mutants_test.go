@@ -43,8 +43,9 @@ var engineFaults = []engineFault{
 	}},
 	{"each question has an owner token of its own", []kind{lapsed, falseLoss}, []edit{
 		{
-			"contend.go", "request, reserve, place := c.beginRequest(",
-			"if PLANTED { l.owner = newOwner() }; request, reserve, place := c.beginRequest(",
+			"contend.go", "Owner: l.owner.String(), TTL: l.ttl()",
+			"Owner: func(fresh ownerToken) string { if PLANTED { return fresh.String() }; " +
+				"return l.owner.String() }(newOwner()), TTL: l.ttl()",
 		},
 	}},
 	{"the owner token is the place", []kind{outside, twoBelieve, falseLoss}, []edit{
