@@ -128,7 +128,8 @@ func beginCall(ctx context.Context, limit time.Duration) *directCall {
 
 // end takes a request out.
 func (c *directCall) end() {
-	unused := c.unwatch == nil || c.unwatch() // otherwise its goroutines may be late
+	unused := c.unwatch == nil || c.unwatch()
+	unused = unused && c.Err() == nil // else what serves it may have been left behind
 	directCalls.end(c)
 	if unused {
 		c.Context, c.conn, c.unwatch = nil, nil, nil
