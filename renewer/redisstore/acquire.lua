@@ -259,8 +259,8 @@ local function grant(lease, owner, holder, life, waitedFor)
 		if damaged then
 			return damaged
 		end
-		own = count(last[4], markKey .. ':own') or 0
 	end
+	own = own or count(last[4], markKey .. ':own') or 0
 	local fence, text
 	if proposed == '' then
 		if last[2] or last[3] then

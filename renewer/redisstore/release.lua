@@ -176,7 +176,7 @@ for i = 1, n do
 		end
 		if keep > 0 then
 			redis.call('PEXPIRE', key, keep)
-			wake(key)
+			wake(key, 32) -- who leaves the line before then tells none of the others
 		else
 			freed[#freed + 1] = i
 			over[key] = true -- if it comes again in this call, it is nobody's

@@ -38,7 +38,7 @@ if #lost > 0 then
 	setMode(ARGV[#KEYS + 2])
 	for _, i in ipairs(lost) do
 		answerLost(answers, i, KEYS[i], values[i])
-		wake(KEYS[i])
+		wake(KEYS[i], 1)
 	end
 end
 return answers

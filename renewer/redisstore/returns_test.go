@@ -207,6 +207,44 @@ func TestReturnsOfScripts(t *testing.T) {
 	}
 }
 
+// A claim that needs more, beside one that is free, in one call: the counter of its name is ahead of
+// the clock, and MARK:own is lost.
+func TestABatchBesideACounterThatIsAhead(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
+		y, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "y")
+		const at, holder = "8000000000000000", "node\n1\nop"
+		s.ok(t, "SET", counter, at, "PX", "60000")
+		got := s.runs(t, "acquire.lua", []string{x, y}, "60000", "90000",
+			redisstore.MarkKey(redisstore.DefaultPrefix), "line 60000 in-box_1",
+			owner("a"), "", holder, owner("b"), "5 1000", holder)
+		require.Len(t, got, 2)
+		assert.Less(t, got.([]any)[0], int64(8e15))
+		assert.Equal(t, int64(8e15+1), got.([]any)[1])
+		assert.Equal(t, int64(8e15+1), s.number(t, "GET", redisstore.OwnKey(redisstore.DefaultPrefix)))
+	})
+}
+
+// A lock that stays held for a time after its release is shorter than those in line were told.
+func TestAReleaseThatIsPutOffTellsThoseInLine(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
+		const inbox = "in-box_1"
+		heard := s.listen(t, redisstore.DefaultPrefix+"{"+inbox+"}:inbox")
+		s.ok(t, "SET", x, owner("a")+"\n7\n7\nnode\n1\nop\n+", "PX", "60000")
+		s.ok(t, "ZADD", x+":waiters", "1", "5 "+inbox+" 1000", "2", "6 nobody 1000",
+			"3", "7 "+inbox+" 1000")
+		got := s.runs(t, "release.lua", []string{x}, "500", "line 90000 "+inbox+" "+
+			redisstore.MarkKey(redisstore.DefaultPrefix), owner("a"))
+		assert.Equal(t, []any{}, got)
+		assert.Equal(t, "5", <-heard)
+		assert.Equal(t, "7", <-heard)
+		assert.Equal(t, int64(2), s.number(t, "ZCARD", x+":waiters"), "but for the dead")
+	})
+}
+
 // hears has a process listen to an inbox.
 func hears(inbox string) func(t *testing.T, s server) {
 	return func(t *testing.T, s server) {

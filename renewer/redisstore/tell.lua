@@ -63,15 +63,22 @@ local function tellAll(key)
 	redis.call(publish, key .. ':freed', '')
 end
 
--- Has the first live place in a lock's line ask, which keeps its rank, and all who wait without a
--- place.
-local function wake(key)
+-- Has the first n places in a lock's line ask, one that lives at least, which keep their ranks, and
+-- all who wait without a place.
+local function wake(key, n)
 	for _ = 1, mode ~= '' and 500 or 0 do
-		local first = redis.pcall('ZRANGE', key .. ':waiters', 0, 0)[1]
-		if not first or tell(key, first) then
+		local places = redis.pcall('ZRANGE', key .. ':waiters', 0, n - 1)
+		local heard = #places == 0
+		for _, place in ipairs(places) do
+			if tell(key, place) then
+				heard = true
+			else
+				redis.pcall('ZREM', key .. ':waiters', place)
+			end
+		end
+		if heard then
 			break
 		end
-		redis.pcall('ZREM', key .. ':waiters', first)
 	end
 	tellAll(key)
 end
