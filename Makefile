@@ -3,8 +3,10 @@
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
-# The modules beside this one.
-MODULES := bench nemesis mutants sqltest examples/outbox
+# The folders of all modules: this one, and those beside it. go.work lists them.
+MODULES = $$(go list -m -f '{{.Dir}}')
+# Those that users neither import nor read: make test leaves their tests to make smoke.
+TOOLS := bench nemesis mutants sqltest
 # How long each fuzz function runs.
 FUZZTIME ?= 20s
 # How many grants `make sim` plays.
@@ -25,50 +27,50 @@ MUTANTSARGS ?=
 TESTENV := CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 GORACE=atexit_sleep_ms=20
 
 # Packages with tests that are longer in a long run: see testutil/suite.
-LONG := $$(grep -rlE --include='*_test.go' 'suite\.(Long|Size)' ./lockmw ./renewer | xargs -n 1 dirname | sort -u)
+LONG := $$(grep -rlE --include='*_test.go' 'suite\.(Long|Size)' ./integration ./lockmw ./renewer | xargs -n 1 dirname | sort -u)
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint layering fmt vet tidy vuln test-long sim fuzz smoke mutants nemesis nemesis-long siege bench bench-peers clean
+.PHONY: help test check lint layering fmt vet tidy modules vuln test-long sim fuzz smoke mutants nemesis nemesis-long siege bench bench-peers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-test: ## run all tests under the race detector, on real Redis and PostgreSQL servers (installs these and a C compiler if they are missing)
+test: ## run all tests but those of smoke, under the race detector, on real Redis and PostgreSQL servers (installs these and a C compiler if they are missing)
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
-	$(TESTENV) go test -race -count=1 -timeout 6m ./...
+	$(TESTENV) go test -race -count=1 -timeout 6m $$(go list work | grep -vE '/($(subst $() ,|,$(TOOLS)))(/|$$)')
 
 # An unreachable vulnerability database does not stop this one, so that it can be used without a network; the last line then
 # says what was not checked. VULN_OFFLINE_OK=0 makes it strict.
-check: ## everything a change must pass: lint, layering, vet, tidy, test, smoke, vuln
+check: ## everything a change must pass: lint, layering, vet, tidy, modules, test, smoke, vuln
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory layering
 	@$(MAKE) --no-print-directory vet
 	@$(MAKE) --no-print-directory tidy
+	@$(MAKE) --no-print-directory modules
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory smoke
 	@VULN_OFFLINE_OK=$${VULN_OFFLINE_OK:-1} $(MAKE) --no-print-directory vuln
 
 lint: ## run the pinned golangci-lint (built once into ./bin)
-	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && set -ex && "$$linter" run ./... && \
-		for module in $(MODULES); do if [ -f $$module/go.mod ]; then (cd $$module; "$$linter" run ./...); fi; done
+	@set -e; linter=$$(scripts/tool $(GOLANGCI_LINT)); for module in $(MODULES); do (set -x; cd $$module; "$$linter" run ./...); done
 
 layering: ## prove that the linter's import rules catch what they forbid
 	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && scripts/test-layering "$$linter"
 
 fmt: ## format the code the way lint wants it
-	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && set -x && "$$linter" fmt ./...
+	@set -e; linter=$$(scripts/tool $(GOLANGCI_LINT)); for module in $(MODULES); do (set -x; cd $$module; "$$linter" fmt ./...); done
 
-vet: ## run go vet, and vet and build the modules beside this one: benchmarks, nemesis, mutants, sqltest, examples/outbox
-	go vet ./...
-	@set -e; for module in $(MODULES); do \
-		if [ -f $$module/go.mod ]; then (set -x; cd $$module; go vet ./...; go build -o /dev/null .); fi; done
+# By itself: with the versions that its own go.mod names, as a user has it.
+vet: ## vet and build each module by itself, without go.work
+	@set -e; for module in $(MODULES); do (export GOWORK=off; set -x; cd $$module; go vet ./...; go build -o /dev/null ./...); done
 
-tidy: ## fail if go.mod or go.sum are not tidy
-	go mod tidy -diff
-	@set -e; for module in $(MODULES); do \
-		if [ -f $$module/go.mod ]; then (set -x; cd $$module; go mod tidy -diff); fi; done
+tidy: ## fail if a go.mod or go.sum is not tidy
+	@set -e; for module in $(MODULES); do (export GOWORK=off; set -x; cd $$module; go mod tidy -diff); done
+
+modules: ## prove that programs outside of the repository can build on each module that is released
+	@scripts/release check
 
 vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable database is no failure)
 	@checker=$$(scripts/tool $(GOVULNCHECK)) && scripts/vuln "$$checker"
@@ -85,15 +87,11 @@ sim: ## play the deterministic simulation for SIMGRANTS grants (default a millio
 fuzz: ## run every fuzz function for FUZZTIME (default 20s)
 	@scripts/fuzz $(FUZZTIME)
 
-smoke: ## test the modules beside this one, with a short run of each
+smoke: ## test the programs below, with a short run of each, and what needs databases
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
-	cd bench && CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 go test -race -count=1 -timeout 5m ./...
-	cd nemesis && CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 go test -race -count=1 -timeout 5m ./...
-	cd mutants && CGO_ENABLED=1 go test -race -count=1 -timeout 5m ./...
-	cd sqltest && CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 go test -race -count=1 -timeout 5m ./...
-	cd examples/outbox && CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 go test -race -count=1 -timeout 5m ./...
+	$(TESTENV) go test -race -count=1 -timeout 6m $(TOOLS:%=./%/...)
 
 # Without the race detector: what is asked is whether an assertion notices, and more faults fit in the time.
 mutants: ## plant 60 faults in a copy of the code, one at a time, and see which the tests notice (MUTANTSARGS: flags for the program)

@@ -7,6 +7,7 @@ require (
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/hibiken/asynq v0.26.0
 	github.com/lockbeat/lockbeat v0.0.0
+	github.com/lockbeat/lockbeat/lockmw/grpcmw v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/redis/rueidis/rueidiscompat v1.0.79
@@ -39,6 +40,8 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
-replace github.com/lockbeat/lockbeat => ..
-
-replace github.com/redis/rueidis/rueidiscompat => github.com/redis/rueidis/rueidiscompat v1.0.69
+replace (
+	github.com/lockbeat/lockbeat => ..
+	github.com/lockbeat/lockbeat/lockmw/grpcmw => ../lockmw/grpcmw
+	github.com/redis/rueidis/rueidiscompat => github.com/redis/rueidis/rueidiscompat v1.0.69
+)

@@ -37,6 +37,10 @@ type options struct {
 	root, skip      string
 }
 
+// published are the packages that users import. A pattern does not reach into a module below its
+// folder, so that those are named.
+const published = "./renewer/...,./lockmw/...,./lockmw/cronmw/...,./lockmw/grpcmw/...,./tracing/..."
+
 func parse(args []string, stderr io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -44,9 +48,9 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 		"which faults, and in which order; by default another one each time")
 	flags.IntVar(&o.n, "n", 60, "how many faults; those that don't compile are not counted")
 	flags.IntVar(&o.jobs, "jobs", 2, "how many faults at once, each in a copy of its own")
-	flags.StringVar(&o.packages, "packages", "./renewer/...,./lockmw/...,./tracing/...",
+	flags.StringVar(&o.packages, "packages", published,
 		"where faults are planted: patterns with commas between them")
-	flags.StringVar(&o.tests, "tests", "./renewer/...,./lockmw/...,./tracing/...,./testutil/...",
+	flags.StringVar(&o.tests, "tests", published+",./testutil/...,./integration/...",
 		"whose tests are run: likewise")
 	flags.StringVar(&o.one, "one", "",
 		"plant only this: FILE, FILE:LINE, FILE:LINE:KIND or the ID of a fault")

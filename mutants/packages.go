@@ -45,7 +45,7 @@ func (p pkg) imports(path string) bool {
 		slices.Contains(p.XTestImports, path)
 }
 
-// list returns the packages that the patterns match in the module at root.
+// list returns the packages that the patterns match in the checkout at root.
 func list(ctx context.Context, root string, patterns []string) ([]pkg, error) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{
 		"list", "-json=ImportPath,Dir,GoFiles,EmbedFiles,TestGoFiles,XTestGoFiles," +
@@ -76,10 +76,10 @@ func list(ctx context.Context, root string, patterns []string) ([]pkg, error) {
 	}
 }
 
-// environment is that of every command: no test is skipped for want of Redis, and what tests leave
-// behind is in temp.
+// environment is that of every command: all modules of the checkout's workspace are built together,
+// no test is skipped for want of Redis, and what tests leave behind is in temp.
 func environment(temp string) []string {
-	env := append(os.Environ(), "LOCKBEAT_REQUIRE_REDIS=1", "GOWORK=off",
+	env := append(os.Environ(), "LOCKBEAT_REQUIRE_REDIS=1", "GOWORK=",
 		"GOFLAGS="+os.Getenv("GOFLAGS")+" -buildvcs=false")
 	if temp != "" {
 		env = append(env, "TMPDIR="+temp)

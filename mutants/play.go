@@ -97,9 +97,10 @@ func newSuite(ctx context.Context, o options, planted []pkg) (*suite, error) {
 	return s, nil
 }
 
+// modulePath returns the path of the module at root, with which those below it begin.
 func modulePath(ctx context.Context, root string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-m")
-	cmd.Dir, cmd.Env = root, environment("")
+	cmd.Dir, cmd.Env = root, append(environment(""), "GOWORK=off")
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("go list -m: %w", err)

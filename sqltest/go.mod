@@ -2,8 +2,6 @@ module github.com/lockbeat/lockbeat/sqltest
 
 go 1.26.0
 
-replace github.com/lockbeat/lockbeat => ..
-
 require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/lockbeat/lockbeat v0.0.0
@@ -30,3 +28,5 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 )
+
+replace github.com/lockbeat/lockbeat => ..

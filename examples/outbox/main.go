@@ -2,8 +2,8 @@
 // (kill -9), at random. The row of a charge and the answer to its request are in one transaction of
 // SQLite. So each order is charged once, and each request that is sent again gets the same answer.
 //
-//	cd examples/outbox && go run .                          # Redis runs inside the program
-//	cd examples/outbox && go run . -redis localhost:6379    # on your own, left as it was found
+//	go run ./examples/outbox                          # Redis runs inside the program
+//	go run ./examples/outbox -redis localhost:6379    # on your own, left as it was found
 //
 // It is a module of its own, since it needs a driver of SQLite. It prints what became of the
 // orders, and before that the same with the answers in Redis, where kills have orders charged

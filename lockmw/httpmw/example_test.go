@@ -9,8 +9,6 @@ import (
 	"net/http/httptest"
 	"strings"
 
-	"github.com/go-chi/chi/v5"
-
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -48,22 +46,6 @@ func ExampleExclusive() {
 		httpmw.Exclusive(keeper, httpmw.PathValue("id"))(transfer))
 
 	show(mux, http.MethodPost, "/accounts/7/transfer", "")
-	// Output: 200 from account 7
-}
-
-// With chi it goes where routes are made: on r.With, or r.Use below r.Route.
-func ExampleExclusive_chi() {
-	keeper, stop := start()
-	defer stop()
-	transfer := func(w http.ResponseWriter, r *http.Request) {
-		_, _ = fmt.Fprint(w, "from account ", chi.URLParam(r, "id"))
-	}
-
-	r := chi.NewRouter()
-	r.With(httpmw.Exclusive(keeper, httpmw.PathValue("id"))).Post("/accounts/{id}/transfer",
-		transfer)
-
-	show(r, http.MethodPost, "/accounts/7/transfer", "")
 	// Output: 200 from account 7
 }
 

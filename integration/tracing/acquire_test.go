@@ -89,10 +89,7 @@ func TestARemoteCallersSpanIsTheParent(t *testing.T) {
 	})
 }
 
-const (
-	theirTrace = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
-	noLink     = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00"
-)
+const theirTrace = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 
 // A refused acquire shows the holder, links to it, and is no error.
 func TestARefusalLinksToTheHolder(t *testing.T) {
@@ -167,7 +164,7 @@ func TestAWaitIsMadeOfAttempts(t *testing.T) {
 func TestALongWaitHasAnEndOfAttempts(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *scene) {
-		for range tracing.MostAttempts + 10 {
+		for range mostAttempts + 10 {
 			s.store.Script(script.Acquire, script.Taken(other, time.Second))
 		}
 		s.store.Script(script.Acquire, script.Pass().Late(time.Second))
@@ -175,11 +172,11 @@ func TestALongWaitHasAnEndOfAttempts(t *testing.T) {
 		l := s.acquire(ctx, t, "a")
 		require.NoError(t, l.Release(l.Context()))
 		request.End()
-		require.Len(t, s.named("lockbeat.attempt"), tracing.MostAttempts)
+		require.Len(t, s.named("lockbeat.attempt"), mostAttempts)
 		calls := s.store.Calls(script.Acquire)
 		acquire, hold := s.the(t, "lockbeat.acquire"), s.the(t, "lockbeat.hold")
 		require.Equal(t, traceparent(acquire.SpanContext()),
-			calls[tracing.MostAttempts].Claims[0].Holder.Trace)
+			calls[mostAttempts].Claims[0].Holder.Trace)
 		require.Equal(t, traceparent(acquire.SpanContext()),
 			calls[len(calls)-1].Claims[0].Holder.Trace)
 		require.Equal(t, request.SpanContext(), hold.Parent())

@@ -87,7 +87,7 @@ func TestOperationsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newSeen()
 	o := tracing.New(append(s.to, noSpans)...)
-	const n = tracing.MostOperations + 100
+	const n = mostOperations + 100
 	for range 2 {
 		for i := range n {
 			start := renewer.AcquireStart{Name: "a", Operation: fmt.Sprint("order ", i)}
@@ -105,7 +105,7 @@ func TestOperationsAreBounded(t *testing.T) {
 		}
 	}
 	for name, count := range allSeries(t, s) {
-		require.LessOrEqual(t, count, tracing.MostOperations+1, name)
+		require.LessOrEqual(t, count, mostOperations+1, name)
 	}
 	count, _ := s.durations(t, "lockbeat.hold.duration",
 		map[string]any{"lockbeat.operation": "_OTHER", "lockbeat.outcome": "released"})

@@ -96,7 +96,7 @@ type query struct{ where, text string }
 
 func dashboard(t *testing.T) (queries []query) {
 	t.Helper()
-	data, err := os.ReadFile("dashboard.json")
+	data, err := os.ReadFile("../../tracing/dashboard.json")
 	require.NoError(t, err)
 	var board struct {
 		Title, UID    string

@@ -1,4 +1,4 @@
-package asynqmw_test
+package cronmw_test
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/embedded"
 )
 
-// A job of package cronmw on two nodes, which enqueues exactly one task a tick. A run that returns
+// A job on two nodes, which enqueues exactly one task a tick. A run that returns
 // an error has ended, so it tries again itself while asynq's Redis is away; TakeOver has another
 // node do so if this one dies, and RunIfMissed when all were down.
-func ExampleEnqueueOnce_cron() {
+func Example_asynq() {
 	redis, err := embedded.Start() // in production a server
 	if err != nil {
 		fmt.Println(err)

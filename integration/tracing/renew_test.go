@@ -137,7 +137,7 @@ func TestRenewSpansHaveSoManyLinks(t *testing.T) {
 	s := newSeen()
 	o := tracing.New(append(s.to, tracing.WithRenewSpans())...)
 	var leases []context.Context
-	for i := range tracing.MostLinks + 10 {
+	for i := range mostLinks + 10 {
 		name := fmt.Sprint(i)
 		start := renewer.AcquireStart{Name: name}
 		ctx := o.AcquireStart(t.Context(), start)
@@ -154,7 +154,7 @@ func TestRenewSpansHaveSoManyLinks(t *testing.T) {
 		renewer.RenewStart{Leases: len(leases), Contexts: slices.Values(leases)})
 	o.Renewed(ctx, renewer.Renewed{Leases: len(leases), OK: len(leases)})
 	span := s.the(t, "lockbeat.renew")
-	require.Len(t, span.Links(), tracing.MostLinks)
+	require.Len(t, span.Links(), mostLinks)
 	require.Zero(t, span.DroppedLinks())
 	require.Equal(t, int64(len(leases)), attrs(span.Attributes())["lockbeat.leases"])
 	for _, l := range span.Links() {

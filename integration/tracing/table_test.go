@@ -179,7 +179,7 @@ func names(cell string) []string {
 // table reads TELEMETRY.md.
 func table(t *testing.T) facts {
 	t.Helper()
-	text, err := os.ReadFile("TELEMETRY.md")
+	text, err := os.ReadFile("../../tracing/TELEMETRY.md")
 	require.NoError(t, err)
 	f, section := make(facts), ""
 	for line := range strings.Lines(string(text)) {

@@ -31,6 +31,13 @@ var config = renewer.Config{
 	Node:           "here",
 }
 
+// The bounds that TELEMETRY.md names.
+const (
+	mostAttempts   = 16
+	mostLinks      = 128
+	mostOperations = 256
+)
+
 // other is a holder in another process.
 var other = renewer.Holder{Node: "web-2", PID: 4711, Operation: "refund"}
 
