@@ -17,9 +17,17 @@ import (
 // The handler gets the very http.ResponseWriter that it would get without, unless [AbortLost] or
 // [OnLost] is given. The context of its request ends when the client has gone or the lock is lost.
 //
-// What Exclusive returns may be called concurrently, and then calls
-// key concurrently. A panic of key or of the handler passes through,
-// and frees the lock. It panics if k, key or the handler is nil.
+// Put it inside of http.TimeoutHandler, never around it: that one answers when its time
+// is over, and its handler goes on. Let that time, and http.Server.WriteTimeout, exceed
+// the wait ([Wait], 10 s by default) and the handler's work together: docs/http.md.
+//
+// Apply what Exclusive returns once to each handler, when the program starts, and not for each
+// request, as echo.WrapMiddleware does: each application counts its own waiters. docs/http.md has
+// bridges for gin and echo.
+//
+// What Exclusive returns may be called concurrently, and then calls key concurrently. A panic of
+// key or of the handler passes through, and frees the lock. It panics if k, key or the handler is
+// nil.
 func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler) http.Handler {
 	if k == nil || key == nil {
 		panic("lockbeat: httpmw.Exclusive needs a keeper (renewer.New) and a key function such " +

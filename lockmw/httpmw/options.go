@@ -44,9 +44,13 @@ func (o commonOption) transport(s *settings)    { o(s) }
 
 // Wait has a request wait for the lock for at most d, even while the store is down;
 // then 503. At a server a deadline of other middleware ends the wait a margin before it
-// (lockmw.AnswerBy). It panics if d is not positive. There is no wait without a bound: it
-// would keep the requests of clients that have gone, since an HTTP/1 server does
-// not notice while their body is unread. Default lockmw.DefaultWait, 10 s.
+// (lockmw.AnswerBy). It panics if d is not positive. Default lockmw.DefaultWait, 10 s.
+//
+// Let http.Server.WriteTimeout and the time of an http.TimeoutHandler exceed d and the handler's
+// work together: else the client gets no answer, or a 503, to a request that is carried out.
+//
+// There is no wait without a bound: it would keep the requests of clients that have gone, since an
+// HTTP/1 server does not notice while their body is unread.
 func Wait(d time.Duration) CommonOption {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: httpmw.Wait(%v) can't be meant: give a positive duration, "+

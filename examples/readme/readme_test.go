@@ -1,0 +1,167 @@
+// Package readme_test runs the programs that the README shows.
+package readme_test
+
+import (
+	"go/format"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/lockbeat/lockbeat/examples/grpcserver/bank"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// block is a program's file in the README: its first line has its name.
+var block = regexp.MustCompile("(?s)\n```go\n// (\\w+\\.go)\n(.*?)```\n")
+
+// turn is a line of a program that has begun or ended a transfer.
+var turn = regexp.MustCompile(`(?m)^.* (begin|end) `)
+
+// A reader who saves the README's files, and runs them, has a worker, an HTTP server and a gRPC
+// server that exclude each other, and that leave no lock behind.
+func TestTheProgramsOfTheReadme(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	web, rpc := freeAddr(t), freeAddr(t)
+	dir := t.TempDir()
+	save(t, dir, strings.NewReplacer("localhost:6379", redis.Addr(), ":8080", web, ":9090", rpc,
+		"time.After(time.Second)", "time.After(100 * time.Millisecond)"))
+
+	// One pipe for all, so that lines are in the order in which they were written.
+	said, say, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = said.Close() })
+	var servers []*exec.Cmd
+	for _, name := range []string{"web", "rpc", "worker"} {
+		servers = append(servers, start(t, dir, name, say))
+	}
+	require.NoError(t, say.Close())
+	listening(t, web)
+
+	var callers sync.WaitGroup
+	for range 2 {
+		callers.Go(func() { transferByHTTP(t, web) })
+		callers.Go(func() { transferByGRPC(t, rpc) })
+	}
+	callers.Wait()
+	tasks := asynq.NewInspector(asynq.RedisClientOpt{Addr: redis.Addr()})
+	defer func() { assert.NoError(t, tasks.Close()) }()
+	require.Eventually(t, func() bool {
+		queue, err := tasks.GetQueueInfo("default")
+		return err == nil && queue.Processed == 3
+	}, 30*time.Second, 10*time.Millisecond, "the worker's tasks are done")
+	for _, server := range servers {
+		require.NoError(t, server.Process.Signal(syscall.SIGTERM))
+		assert.NoError(t, server.Wait(), "it ends by itself")
+	}
+
+	text, err := io.ReadAll(said)
+	require.NoError(t, err)
+	var order []string
+	for _, line := range turn.FindAllStringSubmatch(string(text), -1) {
+		order = append(order, line[1])
+	}
+	assert.Equal(t, strings.Fields(strings.Repeat("begin end ", 3+2+2)), order,
+		"they took turns: %s", text)
+	client := redis.Client(t)
+	keys, err := client.Do(t.Context(),
+		client.B().Keys().Pattern("lockbeat:*").Build()).AsStrSlice()
+	require.NoError(t, err)
+	assert.Equal(t, []string{"lockbeat:{%}:mark"}, keys, "no lock is left")
+}
+
+// save writes the README's files into dir, with other addresses, and checks how they look.
+func save(t *testing.T, dir string, other *strings.Replacer) {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	files := block.FindAllStringSubmatch(string(readme), -1)
+	require.Len(t, files, 4)
+	require.Equal(t, len(files), strings.Count(string(readme), "```go"),
+		"each piece of Go is a whole file, with its name above")
+	for _, file := range files {
+		name, code := file[1], file[2]
+		formatted, err := format.Source([]byte(code))
+		require.NoError(t, err, name)
+		assert.Equal(t, string(formatted), code, "%s is formatted by gofmt", name)
+		for line := range strings.Lines(code) {
+			assert.LessOrEqual(t, len(strings.ReplaceAll(line, "\t", "    ")), 101, line)
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(other.Replace(code)), 0o600))
+	}
+}
+
+// start builds a program from the files that the README names, and runs it.
+func start(t *testing.T, dir, name string, say *os.File) *exec.Cmd {
+	t.Helper()
+	program := filepath.Join(dir, name)
+	//nolint:gosec // the arguments are the test's own
+	built, err := exec.CommandContext(t.Context(), "go", "build", "-o", program,
+		filepath.Join(dir, "locks.go"), program+".go").CombinedOutput()
+	require.NoError(t, err, "%s", built)
+	server := exec.CommandContext(t.Context(), program)
+	server.Stderr = say
+	require.NoError(t, server.Start())
+	return server
+}
+
+// freeAddr is a loopback address on which no process listened a moment ago.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+func listening(t *testing.T, addr string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			return false
+		}
+		return conn.Close() == nil
+	}, 30*time.Second, 10*time.Millisecond)
+}
+
+func transferByHTTP(t *testing.T, addr string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		"http://"+addr+"/accounts/7/transfer?to=9", http.NoBody)
+	if !assert.NoError(t, err) {
+		return
+	}
+	res, err := http.DefaultClient.Do(req)
+	if assert.NoError(t, err) {
+		assert.Equal(t, http.StatusOK, res.StatusCode)
+		assert.NoError(t, res.Body.Close())
+	}
+}
+
+func transferByGRPC(t *testing.T, addr string) {
+	t.Helper()
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if !assert.NoError(t, err) {
+		return
+	}
+	_, err = bank.NewBankClient(conn).Transfer(t.Context(),
+		&bank.TransferRequest{From: "7", To: "8"}, grpc.WaitForReady(true))
+	assert.NoError(t, err)
+	assert.NoError(t, conn.Close())
+}
