@@ -1,7 +1,9 @@
 package lockmw_test
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -58,4 +60,116 @@ func ExampleWrap() {
 		lockmw.Wait(time.Second), lockmw.Operation("charge"))
 	fmt.Println(safe(ctx, order{ID: "42"}))
 	// Output: charged 42 under the lock: true <nil>
+}
+
+// A transfer needs both accounts. Two transfers in opposite directions do not wait for each other
+// in a circle: the locks are taken all or none.
+func ExampleKeys() {
+	ctx := context.Background()
+	keeper, shutdown := newExampleKeeper()
+	defer shutdown()
+
+	accounts := lockmw.Keys("account:7", "account:8")
+	_, err := lockmw.Do(ctx, keeper, accounts, func(ctx context.Context) (any, error) {
+		fmt.Println(lockmw.Held(ctx, "account:7"), lockmw.Held(ctx, "account:8"))
+		fmt.Println("a token for each:", lockmw.FenceOf(ctx, "account:7") > 0,
+			lockmw.FenceOf(ctx, "account:8") > 0)
+		return nil, nil
+	})
+	fmt.Println(err)
+	// Output:
+	// true true
+	// a token for each: true true
+	// <nil>
+}
+
+// Without a heartbeat a function says between its steps how long the next one may take. If it
+// hangs in one, it loses the lock.
+func ExampleManual() {
+	ctx := context.Background()
+	keeper, shutdown := newExampleKeeper()
+	defer shutdown()
+
+	_, err := lockmw.Do(ctx, keeper, "import", func(ctx context.Context) (any, error) {
+		for _, file := range []string{"a.csv", "b.csv"} {
+			if err := lockmw.Extend(ctx, time.Minute); err != nil {
+				return nil, err // the lock is lost
+			}
+			fmt.Println(file, "may take over 50 s:", lockmw.Remaining(ctx) > 50*time.Second)
+		}
+		return nil, nil
+	}, lockmw.Manual(time.Minute))
+	fmt.Println(err)
+	// Output:
+	// a.csv may take over 50 s: true
+	// b.csv may take over 50 s: true
+	// <nil>
+}
+
+// One process of many leads for as long as it lives; the others stand by. When the leader returns
+// or dies, another one leads.
+func ExampleRunWhileHeld() {
+	ctx, stop := context.WithCancel(context.Background())
+	keeper, shutdown := newExampleKeeper()
+	defer shutdown()
+
+	err := lockmw.RunWhileHeld(ctx, keeper, "indexer", func(ctx context.Context) error {
+		fmt.Println("leads")
+		stop() // SIGTERM, in production
+		<-ctx.Done()
+		return ctx.Err() // the lead is lost, or the process stops
+	})
+	fmt.Println(err)
+	// Output:
+	// leads
+	// context canceled
+}
+
+// What is written carries the token of its lock, and the resource refuses a token that is lower
+// than the highest that it has seen.
+func ExampleFence() {
+	ctx := context.Background()
+	keeper, shutdown := newExampleKeeper()
+	defer shutdown()
+
+	var highest int64 // of the resource
+	write := func(fence int64) error {
+		if fence < highest {
+			return errors.New("refused: a later holder has written")
+		}
+		highest = fence
+		return nil
+	}
+	var paused int64 // the token of a holder that was paused, and lost its lock
+	for range 2 {
+		_, err := lockmw.Do(ctx, keeper, "account:7", func(ctx context.Context) (any, error) {
+			paused = cmp.Or(paused, lockmw.Fence(ctx))
+			return nil, write(lockmw.Fence(ctx))
+		})
+		fmt.Println(err)
+	}
+	fmt.Println(write(paused))
+	// Output:
+	// <nil>
+	// <nil>
+	// refused: a later holder has written
+}
+
+// In SQL the resource is a row, and the refusal a condition. The table has a column
+// fence BIGINT NOT NULL DEFAULT 0.
+func ExampleFence_sql() {
+	debit := func(ctx context.Context, db *sql.DB, account string, amount int64) error {
+		result, err := db.ExecContext(ctx, `
+			UPDATE accounts SET balance = balance - $1, fence = $2
+			WHERE id = $3 AND fence <= $2`,
+			amount, lockmw.Fence(ctx), account)
+		if err != nil {
+			return err
+		}
+		if rows, err := result.RowsAffected(); err != nil || rows == 1 {
+			return err
+		}
+		return errors.New("no such account, or a later holder has written")
+	}
+	_ = debit
 }
