@@ -7,6 +7,8 @@
 //	key := func(o Order) string { return lockmw.Key("order", o.ID) }
 //	safe := lockmw.Wrap(keeper, key, chargeOrder) // the same signature as chargeOrder
 //
+// The examples of [Do], [Keys], [Manual], [RunWhileHeld] and [Fence] run.
+//
 // # What the function can rely on
 //
 // Its context ends when the caller's does, or when the lock is lost; context.Cause reports which,

@@ -1,7 +1,8 @@
 // Package renewer is Lockbeat's engine: it obtains leases from a [Store], keeps
 // them alive with batched heartbeats, tells the operation when one is lost, and
 // frees them. Most programs use it through package lockmw and its adapters;
-// this package is what they, and programs with needs of their own, build on.
+// this package is what they, and programs with needs of their own, build on:
+// its example takes a lease by hand.
 //
 // # The authority
 //

@@ -56,5 +56,6 @@
 //   - Stop the scheduler first, then wait for what runs, and shut the keeper down afterwards. To
 //     have runs and waits cut short, end the context given to [New].
 //
-// docs/cron.md has the reasons, and lists the names of all locks of scheduled work.
+// docs/cron.md has the reasons, and lists the names of all locks of scheduled work. The example of
+// this package runs one tick on two nodes.
 package cronmw

@@ -49,24 +49,11 @@
 // [Idempotent] has a call carried out once, however often its client sends it with the same
 // [IdempotencyKey]. It stands on package once, as package idempotent does for HTTP.
 //
-//	the key is                       code                    reason
-//	-------------------------------  ----------------------  ----------------------
-//	new                              the handler's
-//	known                            the stored reply's, with [ReplayedKey] in the header
-//	in flight ([WaitForAnswer])      Aborted                 LOCK_BUSY
-//	another call's                   FailedPrecondition      IDEMPOTENCY_KEY_REUSED
-//	missing ([KeyOptional]), or      InvalidArgument         LOCK_KEY_INVALID
-//	  unusable
-//	known, but the reply was too     AlreadyExists           IDEMPOTENCY_NOT_KEPT
-//	  large to store
-//	known, but what is stored is     Internal
-//	  unreadable
-//	new, and the caller has filled   ResourceExhausted       IDEMPOTENCY_QUOTA
-//	  its quota ([MaxStored])
-//
-// The handler runs for a new key only. Its errors are not stored, unless [KeepCode] says otherwise:
-// the next call with the key runs it again. docs/grpc.md says what else is not. [RecordIn] keeps
-// replies in your own database, in one transaction with what the handler writes.
+// The handler runs for a new key only. A known one gets the stored reply, with
+// [ReplayedKey] in the header; one in flight is refused as a busy lock is ([WaitForAnswer]
+// waits). Errors are not stored, unless [KeepCode] says otherwise: the next call with the
+// key runs the handler again. [RecordIn] keeps replies in your own database, in one
+// transaction with what the handler writes. docs/grpc.md has the table of outcomes.
 //
 // # Streams
 //
@@ -92,5 +79,6 @@
 //     calls come in from outside ([StripFence]): a token too high makes a resource refuse all
 //     others.
 //
-// docs/grpc.md has more on streams, retries, calls that are sent again, limits and fencing tokens.
+// docs/grpc.md has more on streams, retries, calls that are sent again, limits and fencing tokens,
+// and the examples of this package run.
 package grpcmw

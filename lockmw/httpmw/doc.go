@@ -41,7 +41,8 @@
 //     names. See [KeyFunc].
 //   - Put the lock on the route, inside authentication and inside http.TimeoutHandler.
 //   - A handler whose context ends should return without an answer, or with a 5xx of its own.
-//   - http.Server.WriteTimeout must exceed the wait and the work together.
+//   - http.Server.WriteTimeout, and the time of an
+//     http.TimeoutHandler, must exceed the wait and the work together.
 //   - Set http.Server.ReadTimeout, and renewer.Config.MaxHold for a handler that may not return.
 //   - Of a body above 256 KiB the rest is read under the lock, each 64 KiB within 10 s
 //     ([BodyTimeout]). With [MaxBody] all of it is read before.
@@ -52,7 +53,8 @@
 //     panic(http.ErrAbortHandler), which middleware that recovers should let pass.
 //   - To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time.
 //
-// docs/http.md in the repository explains each of these.
+// docs/http.md in the repository explains each of these, with bridges
+// for gin and echo. The examples of this package run.
 package httpmw
 
 // The files, in the order in which to read them. A file uses those below it, with one exception:

@@ -1,7 +1,7 @@
 // Package memory is a [renewer.Store] inside this process. It needs no server, so a program can
 // adopt locks, and test them, before it has Redis. To change over is one line.
 //
-//	keeper, err := renewer.New(memory.New(), renewer.Config{})
+//	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 //
 // It keeps the whole contract: exclusion, TTLs, fencing tokens that rise, answers that name the
 // holder, wake-ups on release. Its authority is a map under a mutex. A name in it is free, or held
