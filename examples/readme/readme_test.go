@@ -2,14 +2,17 @@
 package readme_test
 
 import (
+	"bufio"
 	"go/format"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -41,6 +44,8 @@ func TestTheProgramsOfTheReadme(t *testing.T) {
 	dir := t.TempDir()
 	save(t, dir, strings.NewReplacer("localhost:6379", redis.Addr(), ":8080", web, ":9090", rpc,
 		"time.After(time.Second)", "time.After(100 * time.Millisecond)"))
+
+	build(t, dir, "web", "rpc", "worker")
 
 	// One pipe for all, so that lines are in the order in which they were written.
 	said, say, err := os.Pipe()
@@ -85,15 +90,62 @@ func TestTheProgramsOfTheReadme(t *testing.T) {
 	assert.Equal(t, []string{"lockbeat:{%}:mark"}, keys, "no lock is left")
 }
 
-// save writes the README's files into dir, with other addresses, and checks how they look.
+// The programs for a schedule and for traces do what their pages say.
+func TestTheProgramsOfTheDocs(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	traces := make(chan struct{}, 100)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/traces" {
+			traces <- struct{}{}
+		}
+	}))
+	t.Cleanup(collector.Close)
+	dir := t.TempDir()
+	save(t, dir, strings.NewReplacer("localhost:6379", redis.Addr(),
+		"localhost:4318", collector.Listener.Addr().String(),
+		"time.After(time.Second)", "time.After(100 * time.Millisecond)"))
+	build(t, dir, "trace", "cron")
+
+	said, say, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = said.Close() })
+	trace := start(t, dir, "trace", say)
+	nodes := []*exec.Cmd{start(t, dir, "cron", say), start(t, dir, "cron", say)}
+	require.NoError(t, say.Close())
+	require.NoError(t, trace.Wait())
+	assert.Len(t, traces, 1, "a batch has reached the collector")
+
+	var reports []string
+	lines := bufio.NewScanner(said)
+	for len(reports) < 3 && lines.Scan() {
+		if _, due, ok := strings.Cut(lines.Text(), " report for "); ok {
+			reports = append(reports, due)
+		}
+	}
+	assert.Len(t, slices.Compact(slices.Sorted(slices.Values(reports))), 3, "a tick ran twice")
+	for _, node := range nodes {
+		require.NoError(t, node.Process.Signal(syscall.SIGTERM))
+		assert.NoError(t, node.Wait())
+	}
+}
+
+// save writes the files of the README and of the docs into dir, with other addresses, and checks
+// how they look.
 func save(t *testing.T, dir string, other *strings.Replacer) {
 	t.Helper()
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	files := block.FindAllStringSubmatch(string(readme), -1)
-	require.Len(t, files, 4)
-	require.Equal(t, len(files), strings.Count(string(readme), "```go"),
-		"each piece of Go is a whole file, with its name above")
+	var files [][]string
+	for _, page := range []string{"README.md", "docs/cron.md", "docs/observe.md"} {
+		text, err := os.ReadFile("../../" + page)
+		require.NoError(t, err)
+		found := block.FindAllStringSubmatch(string(text), -1)
+		require.NotEmpty(t, found, page)
+		if page == "README.md" {
+			require.Len(t, found, strings.Count(string(text), "```go"),
+				"each piece of Go is a whole file, with its name above")
+		}
+		files = append(files, found...)
+	}
 	for _, file := range files {
 		name, code := file[1], file[2]
 		formatted, err := format.Source([]byte(code))
@@ -102,19 +154,27 @@ func save(t *testing.T, dir string, other *strings.Replacer) {
 		for line := range strings.Lines(code) {
 			assert.LessOrEqual(t, len(strings.ReplaceAll(line, "\t", "    ")), 101, line)
 		}
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(other.Replace(code)), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(other.Replace(code)),
+			0o600))
 	}
 }
 
-// start builds a program from the files that the README names, and runs it.
+// build builds programs, each from locks.go and a file of its own.
+func build(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		program := filepath.Join(dir, name)
+		//nolint:gosec // the arguments are the test's own
+		built, err := exec.CommandContext(t.Context(), "go", "build", "-o", program,
+			filepath.Join(dir, "locks.go"), program+".go").CombinedOutput()
+		require.NoError(t, err, "%s", built)
+	}
+}
+
+// start runs a program that is built.
 func start(t *testing.T, dir, name string, say *os.File) *exec.Cmd {
 	t.Helper()
-	program := filepath.Join(dir, name)
-	//nolint:gosec // the arguments are the test's own
-	built, err := exec.CommandContext(t.Context(), "go", "build", "-o", program,
-		filepath.Join(dir, "locks.go"), program+".go").CombinedOutput()
-	require.NoError(t, err, "%s", built)
-	server := exec.CommandContext(t.Context(), program)
+	server := exec.CommandContext(t.Context(), filepath.Join(dir, name))
 	server.Stderr = say
 	require.NoError(t, server.Start())
 	return server
