@@ -165,8 +165,8 @@ func build(t *testing.T, dir string, names ...string) {
 	for _, name := range names {
 		program := filepath.Join(dir, name)
 		//nolint:gosec // the arguments are the test's own
-		built, err := exec.CommandContext(t.Context(), "go", "build", "-o", program,
-			filepath.Join(dir, "locks.go"), program+".go").CombinedOutput()
+		built, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o",
+			program, filepath.Join(dir, "locks.go"), program+".go").CombinedOutput()
 		require.NoError(t, err, "%s", built)
 	}
 }
