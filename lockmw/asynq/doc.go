@@ -61,6 +61,6 @@
 // process are lost. For a schedule that must lose none, [EnqueueOnce] enqueues exactly one task a
 // tick from a job of package cronmw.
 //
-// docs/asynq.md has more on groups, last attempts, times, task types and schedules, and the examples
-// of this package run on a Redis inside the process.
+// docs/asynq.md has more on groups, last attempts, times, task types and schedules. The examples of
+// this package run on a Redis inside the process.
 package asynqmw
