@@ -24,8 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	pb "google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/lockbeat/lockbeat/examples/grpcserver/bank"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -220,8 +220,8 @@ func transferByGRPC(t *testing.T, addr string) {
 	if !assert.NoError(t, err) {
 		return
 	}
-	_, err = bank.NewBankClient(conn).Transfer(t.Context(),
-		&bank.TransferRequest{From: "7", To: "8"}, grpc.WaitForReady(true))
+	_, err = pb.NewHealthClient(conn).Check(t.Context(), &pb.HealthCheckRequest{Service: "7"},
+		grpc.WaitForReady(true))
 	assert.NoError(t, err)
 	assert.NoError(t, conn.Close())
 }
