@@ -61,8 +61,9 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	l.tokens.left--
 	l.transfer(next, token, now)
 	k.books.replace(l, next)
-	k.deadlines.loop.WakeBy(instant(next.until.Load())) // its own MaxHold may be shorter
-	k.heartbeats.unplan(l)                              // the new holder plans the next heartbeat when it has a context
+	// its own MaxHold may be shorter
+	k.deadlines.loop.WakeBy(instant(next.until.Load()))
+	k.heartbeats.unplan(l) // the new holder plans the next heartbeat when it has a context
 	w.answer <- nil
 	if q.first != nil {
 		return nothing, true
