@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -165,10 +166,23 @@ func build(t *testing.T, dir string, names ...string) {
 	for _, name := range names {
 		program := filepath.Join(dir, name)
 		//nolint:gosec // the arguments are the test's own
-		built, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o",
-			program, filepath.Join(dir, "locks.go"), program+".go").CombinedOutput()
+		built, err := exec.CommandContext(t.Context(), "go", "build", "-race="+raceDetector(),
+			"-ldflags=-s -w", "-o", program, filepath.Join(dir, "locks.go"), program+".go").
+			CombinedOutput()
 		require.NoError(t, err, "%s", built)
 	}
+}
+
+// raceDetector says whether this test has it. The programs are built alike, since their packages are
+// compiled already then.
+func raceDetector() string {
+	info, _ := debug.ReadBuildInfo()
+	for _, setting := range info.Settings {
+		if setting.Key == "-race" {
+			return setting.Value
+		}
+	}
+	return "false"
 }
 
 // start runs a program that is built.

@@ -4,6 +4,7 @@ package faulttest_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ func look(server *redistest.Server, name string) (lock, error) {
 			return lock{}, err
 		}
 	}
-	l := lock{value: value}
+	l := lock{value: strings.TrimSuffix(value, "\n+")} // whether it is waited for
 	if value != "" {
 		// Milliseconds rounded down: the key expires at this instant at the earliest.
 		now := time.UnixMilli(n[0]*1000 + n[1]/1000)
