@@ -2,9 +2,13 @@ package redisstore_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"math/rand/v2"
+	"net"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -190,17 +194,52 @@ func TestAnIdleConnectionHasEnded(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := start(t)
+			var open atomic.Int32
+			s.option.DialCtxFn = countingSockets(&open)
 			store := s.direct(t)
 			for range 5 {
+				before := open.Load()
 				s.ok(t, "CLIENT", "KILL", "TYPE", "normal")
 				killed := time.Now()
-				require.Eventually(t, func() bool {
-					return time.Since(killed) > 10*redisstore.FreshFor
+				require.Eventually(t, func() bool { // the end of the shared one has been read
+					return open.Load() < before && time.Since(killed) > 10*redisstore.FreshFor
 				}, patience, time.Millisecond)
 				warm(t, store)
 			}
 		})
 	}
+}
+
+// countingSockets dials, and counts the connections that are open.
+func countingSockets(
+	open *atomic.Int32,
+) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	return func(
+		ctx context.Context, addr string, d *net.Dialer, secure *tls.Config,
+	) (net.Conn, error) {
+		conn, err := d.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return nil, err
+		}
+		open.Add(1)
+		socket := &countedSocket{TCPConn: conn.(*net.TCPConn), open: open}
+		if secure != nil {
+			return tls.Client(socket, secure), nil
+		}
+		return socket, nil
+	}
+}
+
+type countedSocket struct {
+	*net.TCPConn
+
+	open *atomic.Int32
+	once sync.Once
+}
+
+func (c *countedSocket) Close() error {
+	c.once.Do(func() { c.open.Add(-1) })
+	return c.TCPConn.Close()
 }
 
 // A client whose connections don't tell whom they serve has no direct requests: they would not hear

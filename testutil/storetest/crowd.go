@@ -26,13 +26,14 @@ func renewInACrowd(t *testing.T, s *suite) {
 	const rounds, slack = 3, 10 * time.Millisecond
 	a := newOwner()
 	s.own(t, "held", a, long)
+	held := []renewer.Hold{{Name: "held", Owner: a, TTL: long}}
 	var all, longest time.Duration
 	for round := range rounds {
 		over, begun := s.ask(t, round), time.Now()
 		longest = 0
 		for done := false; !done; {
 			sent := time.Now()
-			answers := s.Store.Renew(t.Context(), []renewer.Hold{{Name: "held", Owner: a, TTL: long}})
+			answers := s.Store.Renew(t.Context(), held)
 			require.Equal(t, []renewer.Answer{{Status: renewer.StatusHeld}}, answers)
 			longest = max(longest, time.Since(sent))
 			select {
