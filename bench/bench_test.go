@@ -39,7 +39,7 @@ func TestShortRun(t *testing.T) {
 		"%s\n%s", out.String(), errs.String())
 	for _, want := range []string{
 		"| 2000 leases, not got or lost", "| 2000 leases, goroutines of ours",
-		"| 2000 leases, peak RSS", "| 2000 leases, client CPU, acquire + hold",
+		"| 2000 leases, peak RSS", "| 2000 leases, client CPU of the hold",
 		"| 2000 leases, renewal scripts above 1 ms", "| by hand (", "| our scripts by hand (",
 		"| acquire + release, goroutines: 1, ReleaseInBackground, p50 ÷ the best floor",
 		"| acquire + release, goroutines: 1, 2ms of network delay each way, p50 ÷ the best floor",
