@@ -173,8 +173,8 @@ func build(t *testing.T, dir string, names ...string) {
 	}
 }
 
-// raceDetector says whether this test has it. The programs are built alike, since their packages are
-// compiled already then.
+// raceDetector says whether this test has it. The programs are built
+// alike, since their packages are compiled already then.
 func raceDetector() string {
 	info, _ := debug.ReadBuildInfo()
 	for _, setting := range info.Settings {

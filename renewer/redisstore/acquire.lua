@@ -81,7 +81,8 @@ if plain then
 	usual = not high.err and (not high[1] or #high[1] == 16 and high[1] < nowText)
 	if usual and high[2] and not (#high[2] == 16 and high[2] < nowText) then
 		for i = 1, n do
-			local counters = redis.call('MGET', KEYS[i] .. ':fence', KEYS[i] .. ':ahead')
+			local counters = redis.pcall('MGET', KEYS[i] .. ':fence', KEYS[i] .. ':ahead')
+			usual = usual and not counters.err -- on a cluster, while the slot is moving
 			for c = 1, 2 do
 				if counters[c] and not (#counters[c] == 16 and counters[c] < nowText) then
 					usual = false

@@ -108,7 +108,7 @@ type directCall struct {
 	unwatch  func() bool  // keeps that from being called when the context ends; nil if that can't
 }
 
-// spareCalls have none of what they served.
+// spareCalls have none of what they served. There are no others in it than New makes.
 var spareCalls = sync.Pool{New: func() any {
 	call := new(directCall)
 	call.cut = func() { directCalls.cut(call) }

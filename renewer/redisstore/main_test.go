@@ -136,8 +136,8 @@ func renew(t testing.TB, s renewer.Store, h renewer.Hold) renewer.Answer {
 	return answers[0]
 }
 
-// waitedFor has a lock that is held refuse another owner, so that those who watch it are told of its
-// release.
+// waitedFor has a lock that is held refuse another owner, so that
+// those who watch it are told of its release.
 func waitedFor(t testing.TB, s renewer.Store, name string) {
 	t.Helper()
 	require.Equal(t, renewer.StatusTaken, acquire(t, s, claim(name, "?", time.Minute)).Status)

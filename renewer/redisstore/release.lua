@@ -4,8 +4,8 @@
 --
 -- KEYS[i]    the leases, n of them, at most 100
 -- ARGV[1]    time that they stay held, ms; 0: none
--- ARGV[2]    "MODE TTL INBOX MARK": the mode, see tell.lua; the mark, see acquire.lua, and its time to
---            live in ms; and the inbox of the places, see tell.lua
+-- ARGV[2]    "MODE TTL INBOX MARK": the mode, see tell.lua; the mark, see acquire.lua, and its time
+--            to live in ms; and the inbox of the places, see tell.lua
 -- ARGV[2+i]  owner token of KEYS[i], 22 bytes; if further fencing tokens may have been reserved,
 --            right behind it the highest one used, in decimal: those above it, but not the one
 --            granted, are given back; and if a place is given up with it, a space and its number

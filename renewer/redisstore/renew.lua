@@ -12,9 +12,9 @@
 -- Has those who wait for each of these ask: nobody has told them that the key was deleted, or
 -- overwritten. It is not renewed again.
 
--- A value that a neighbour has made huge is read whole here, and not sent whole. The answer ends the
--- lease, so that it happens once. STRLEN before each GET would need a further right and slow down
--- every heartbeat, and a neighbour who can write here can stall the server by a script all the
+-- A value that a neighbour has made huge is read whole here, and not sent whole. The answer ends
+-- the lease, so that it happens once. STRLEN before each GET would need a further right and slow
+-- down every heartbeat, and a neighbour who can write here can stall the server by a script all the
 -- same.
 
 local ttl = ARGV[1] -- as text, since to make that of a number for each key costs a seventh of all

@@ -207,8 +207,8 @@ func TestReturnsOfScripts(t *testing.T) {
 	}
 }
 
-// A claim that needs more, beside one that is free, in one call: the counter of its name is ahead of
-// the clock, and MARK:own is lost.
+// A claim that needs more, beside one that is free, in one call: the
+// counter of its name is ahead of the clock, and MARK:own is lost.
 func TestABatchBesideACounterThatIsAhead(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
