@@ -5,8 +5,12 @@ GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 # The folders of all modules: this one, and those beside it. go.work lists them.
 MODULES = $$(go list -m -f '{{.Dir}}')
-# Those that users neither import nor read: make test leaves their tests to make smoke.
-TOOLS := bench nemesis mutants sqltest
+# Programs, which nobody imports: make test leaves their tests to make smoke.
+PROGRAMS := bench examples mutants nemesis sqltest
+# Suites of faults on real servers, which wait for them a minute and more: make test leaves them to make test-long.
+SUITES := integration/contention renewer/faulttest
+# The longest of the others, which wait the most: they begin first, so that none is left to run by itself.
+FIRST := ./renewer/redisstore ./renewer/quorum ./lockmw/asynq ./lockmw/once
 # How long each fuzz function runs.
 FUZZTIME ?= 20s
 # How many grants `make sim` plays.
@@ -27,7 +31,7 @@ MUTANTSARGS ?=
 TESTENV := CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 GORACE=atexit_sleep_ms=20
 
 # Packages with tests that are longer in a long run: see testutil/suite.
-LONG := $$(grep -rlE --include='*_test.go' 'suite\.(Long|Size)' ./integration ./lockmw ./renewer | xargs -n 1 dirname | sort -u)
+LONG := $$({ printf '%s/\n' $(SUITES:%=./%); grep -rlE --include='*_test.go' 'suite\.(Long|OnlyLong|Size)' ./integration ./lockmw ./renewer; } | sed 's,/[^/]*$$,,' | sort -u)
 
 .DEFAULT_GOAL := help
 .PHONY: help test check lint layering fmt vet tidy modules vuln test-long sim fuzz smoke mutants nemesis nemesis-long siege bench bench-peers clean
@@ -35,11 +39,11 @@ LONG := $$(grep -rlE --include='*_test.go' 'suite\.(Long|Size)' ./integration ./
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-test: ## run all tests but those of smoke, under the race detector, on real Redis and PostgreSQL servers (installs these and a C compiler if they are missing)
+test: ## run all tests but those of test-long and smoke, under the race detector, on real Redis and PostgreSQL servers (installs these and a C compiler if they are missing)
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
-	$(TESTENV) go test -race -count=1 -timeout 6m $$(go list work | grep -vE '/($(subst $() ,|,$(TOOLS)))(/|$$)')
+	$(TESTENV) go test -race -count=1 -timeout 6m $(FIRST) $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS) $(SUITES)))(/|$$)')
 
 # An unreachable vulnerability database does not stop this one, so that it can be used without a network; the last line then
 # says what was not checked. VULN_OFFLINE_OK=0 makes it strict.
@@ -50,6 +54,7 @@ check: ## everything a change must pass: lint, layering, vet, tidy, modules, tes
 	@$(MAKE) --no-print-directory tidy
 	@$(MAKE) --no-print-directory modules
 	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory test-long
 	@$(MAKE) --no-print-directory smoke
 	@VULN_OFFLINE_OK=$${VULN_OFFLINE_OK:-1} $(MAKE) --no-print-directory vuln
 
@@ -75,23 +80,23 @@ modules: ## prove that programs outside of the repository can build on each modu
 vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable database is no failure)
 	@checker=$$(scripts/tool $(GOVULNCHECK)) && scripts/vuln "$$checker"
 
-test-long: ## run the packages that have long tests with these at full size: more worlds, seeds and tasks, 200 ticks of a schedule
+test-long: ## run the suites of faults, and the packages that have long tests with these: more worlds, seeds and tasks, slots that move
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
 	$(TESTENV) LOCKBEAT_LONG=1 go test -race -count=1 -timeout 10m $(LONG)
 
-sim: ## play the deterministic simulation for SIMGRANTS grants (default a million; the tests play 25,000)
+sim: ## play the deterministic simulation for SIMGRANTS grants (default a million; the tests play 10,000)
 	go test ./renewer/simtest -count=1 -timeout 30m -run 'TestSimulation$$' -v -sim.grants=$(SIMGRANTS)
 
 fuzz: ## run every fuzz function for FUZZTIME (default 20s)
 	@scripts/fuzz $(FUZZTIME)
 
-smoke: ## test the programs below, with a short run of each, and what needs databases
+smoke: ## test the examples and the programs below, with a short run of each, and what needs databases
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
-	$(TESTENV) go test -race -count=1 -timeout 6m $(TOOLS:%=./%/...)
+	$(TESTENV) go test -race -count=1 -timeout 6m $(PROGRAMS:%=./%/...)
 
 # Without the race detector: what is asked is whether an assertion notices, and more faults fit in the time.
 mutants: ## plant 60 faults in a copy of the code, one at a time, and see which the tests notice (MUTANTSARGS: flags for the program)

@@ -221,7 +221,7 @@ func TestErrorsAreTold(t *testing.T) {
 		},
 		{
 			"no name", renewer.ErrName, nil,
-			`acquire "": invalid lock name: it is empty; name what`,
+			`acquire "": invalid lock name: it is empty, or made of an empty part; name what`,
 			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
 				_, err := k.Acquire(t.Context(), "")
 				require.Empty(t, s.Calls(script.Acquire))

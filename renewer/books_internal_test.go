@@ -21,7 +21,7 @@ func TestNoLeaseOutlivesItsBound(t *testing.T) {
 		l.until.Store(int64(now.Add(1 + within(time.Second))))
 		return l
 	}
-	for range 20_000 {
+	for i := range 20_000 {
 		n := len(b.leases)
 		switch random.IntN(6) {
 		case 0, 1:
@@ -49,7 +49,9 @@ func TestNoLeaseOutlivesItsBound(t *testing.T) {
 			})
 			require.Greater(t, b.firstBound(), now)
 		}
-		requireNoneBefore(t, &b, b.firstBound())
+		if i%8 == 0 { // it looks at each lease
+			requireNoneBefore(t, &b, b.firstBound())
+		}
 	}
 	require.Greater(t, len(b.bounds), 2)
 }

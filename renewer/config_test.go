@@ -178,7 +178,7 @@ func FuzzAcceptedConfigsLeaveRoom(f *testing.F) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]string{
-		"": "it is empty; name what the lock protects",
+		"": "it is empty, or made of an empty part; name what the lock protects",
 		strings.Repeat("x", 600): "it has 600 bytes, above the limit of 512; hash what makes " +
 			"it long",
 		strings.Repeat("x", 512):   "",

@@ -54,10 +54,12 @@ type env struct {
 	inspector *asynq.Inspector
 }
 
-// everywhere runs a test on the embedded Redis and on a real one.
+// everywhere runs a test on a real Redis, and in a long run on the embedded one too, which takes
+// more of the processors.
 func everywhere(t *testing.T, test func(t *testing.T, e *env)) {
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
+		suite.OnlyLong(t)
 		test(t, onEmbedded(t))
 	})
 	t.Run("redis", func(t *testing.T) {

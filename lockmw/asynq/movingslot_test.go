@@ -11,6 +11,7 @@ import (
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // goesOn is how soon after a slot's arrival the tasks in line have run. Those that came meanwhile
@@ -60,6 +61,7 @@ var halfWay = map[string][]string{
 // The slots of some locks stand still half way to another server, some of the keys here and some
 // there, while more tasks come and the holders release the locks.
 func TestTasksInLineWhileTheSlotIsHalfWay(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	queues, locks, cluster := locksOnACluster(t)
 	f := newFleet(queues, locks, 2, 40, time.Millisecond, asynqmw.InLine(queues.inspector))
@@ -111,6 +113,7 @@ func TestTasksInLineWhileTheSlotIsHalfWay(t *testing.T) {
 // The lock is released while its slot is half way, so that no task can be woken; none waits in a
 // worker's slot, and none comes.
 func TestTasksInLineThatAreNotWokenWhileTheSlotIsHalfWay(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	queues, locks, cluster := locksOnACluster(t)
 	release := hold(t, locks.keeper(), "u1")
@@ -133,6 +136,7 @@ func TestTasksInLineThatAreNotWokenWhileTheSlotIsHalfWay(t *testing.T) {
 // A task that was woken comes while the slot is half way, so that the line does not hear of it, and
 // gets the lock when the slot has arrived.
 func TestTaskInLineThatComesWhileTheSlotIsHalfWay(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	queues, locks, cluster := locksOnACluster(t)
 	release := hold(t, locks.keeper(), "u1")
@@ -160,6 +164,7 @@ func TestTaskInLineThatComesWhileTheSlotIsHalfWay(t *testing.T) {
 
 // The slot goes round the servers while tasks in line run.
 func TestTasksInLineWhileTheSlotGoesRound(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	queues, locks, cluster := locksOnACluster(t)
 	const tasks, rounds = 150, 4

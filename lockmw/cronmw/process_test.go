@@ -24,6 +24,7 @@ const processes = 5
 // forgets nothing. Processes are killed and started again, and so is the server. Each tick is begun
 // once, or the next one is told that it was missed.
 func TestProcessesWithSkewedClocks(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	every, ticks := suite.Size(600*time.Millisecond, time.Second), suite.Size(14, 200)
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")

@@ -12,6 +12,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/testutil/script"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 func TestConformanceOfMemoryInBubble(t *testing.T) {
@@ -39,6 +40,7 @@ func overMemory(t testing.TB, n int, opts ...quorum.Option) *quorum.Store {
 }
 
 func TestConformanceOfMemory(t *testing.T) {
+	suite.OnlyLong(t) // in a bubble it is in every run
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
 		return storetest.Fixture{Store: overMemory(t, 3), Reserves: true}
@@ -76,6 +78,9 @@ func TestConformanceWithAFaultyNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name != "hung" && name != "replies lost" {
+				suite.OnlyLong(t)
+			}
 			storetest.RunInBubble(t, func(t *testing.T) storetest.Fixture {
 				nodes, stores := scripted(3)
 				for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {

@@ -148,7 +148,7 @@ func TestRandomSchedules(t *testing.T) {
 		require.NoError(t, err)
 	}
 	t.Logf("LOCKBEAT_QUORUM_SEED=%d", seed)
-	for i := range suite.Size[uint64](6, 18) {
+	for i := range suite.Size[uint64](3, 18) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

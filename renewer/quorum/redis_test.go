@@ -21,6 +21,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // patience is how long a test waits for what should come soon.
@@ -94,6 +95,7 @@ func keeperOn(t testing.TB, s renewer.Store, cfg renewer.Config) *renewer.Keeper
 }
 
 func TestConformanceOfRedis(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	all := servers(t, 3)
 	var cases atomic.Int32
@@ -206,6 +208,7 @@ func (h heartbeats) Renewed(_ context.Context, r renewer.Renewed) {
 
 // When two of three freeze the operation is told before its keys can expire on them.
 func TestToldInTimeWhenTwoServersFreeze(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	all := servers(t, 3)
 	beats := heartbeats{heard: make(chan struct{})}

@@ -13,6 +13,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/embedded"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // least is a client of a user with the documented rights on prefix and nothing else.
@@ -53,6 +54,7 @@ func TestConformance(t *testing.T) {
 	})
 	t.Run("redis by RESP2", func(t *testing.T) {
 		t.Parallel()
+		suite.OnlyLong(t)
 		_, s := startReal(t)
 		s.option.AlwaysRESP2 = true
 		storetest.Run(t, func(t *testing.T) storetest.Fixture { return s.fixture(t, prefix()) })
@@ -70,6 +72,7 @@ func TestConformance(t *testing.T) {
 	})
 	t.Run("redis, one key a script", func(t *testing.T) {
 		t.Parallel()
+		suite.OnlyLong(t)
 		_, s := startReal(t)
 		storetest.Run(t, func(t *testing.T) storetest.Fixture {
 			f := s.fixture(t, prefix())
@@ -79,6 +82,7 @@ func TestConformance(t *testing.T) {
 	})
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
+		suite.OnlyLong(t)
 		// Each case has its own server, since Advance moves the clock of all keys on it. The clock
 		// moves only then: to let it run by itself, miniredis sorts all keys on every command.
 		storetest.Run(t, func(t *testing.T) storetest.Fixture {

@@ -37,7 +37,7 @@ func startReal(t testing.TB, args ...string) (*redistest.Server, server) {
 	return redis, server{option: redis.ClientOption(), admin: redis.Client(t)}
 }
 
-// each runs f on a real Redis and on miniredis.
+// each runs f on a real Redis, and in a long run on miniredis too.
 func each(t *testing.T, f func(t *testing.T, s server)) {
 	t.Helper()
 	t.Run("redis", func(t *testing.T) {
@@ -47,6 +47,7 @@ func each(t *testing.T, f func(t *testing.T, s server)) {
 	})
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
+		suite.OnlyLong(t)
 		r := embedded.Run(t)
 		f(t, server{option: r.ClientOption(), admin: r.Client(t)})
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/proxy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // Whatever happens to the server while ten wait, each of them has the lock in the end, and soon.
@@ -121,6 +122,7 @@ func TestRightsOfLinesTakenAway(t *testing.T) {
 
 // A place that is far away from the server has as long a turn as it needs.
 func TestATurnIsLongerThanAClaimTakes(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	redis, s := startReal(t)
 	holder := s.store(t)
@@ -161,6 +163,7 @@ func TestATurnIsLongerThanAClaimTakes(t *testing.T) {
 // A place whose link gets slow while it waits asks for a longer turn, at its rank. It kept the turn
 // that it came with, and was overtaken for as long as it waited.
 func TestATurnGrowsWithTheLink(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	redis, s := startReal(t)
 	holder := s.store(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // withReplica starts a primary and a replica of it, and a server to speak to the primary.
@@ -238,6 +239,7 @@ func TestReplicasOfAShard(t *testing.T) {
 
 // A server that had no slots when the client came is found.
 func TestReplicasOfANewShard(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	fresh := cluster.Masters[2]

@@ -13,6 +13,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // clusterStore is a store as recommended for locks of the given TTL.
@@ -33,6 +34,7 @@ func clusterStore(
 // A batch over all shards of which one is frozen: the others' answers are those of their
 // servers, also where a script must be sent again, and only the frozen one's are unknown.
 func TestAFrozenShardDelaysNoOther(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	store := clusterStore(t, cluster, 15*time.Second)
@@ -106,6 +108,7 @@ func TestShardFollowsTheSlots(t *testing.T) {
 
 // A store that could not ask at first asks as soon as a request is answered.
 func TestShardsAreLearntLater(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 0)
 	option, err := redisstore.ClientOption(cluster.ClientOption(), 15*time.Second)
@@ -131,6 +134,7 @@ func TestShardsAreLearntLater(t *testing.T) {
 
 // Whichever server is asked first.
 func TestShardsAreLearntFromWhoAnswers(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	option, err := redisstore.ClientOption(cluster.ClientOption(), 15*time.Second)
@@ -153,6 +157,7 @@ func TestShardsAreLearntFromWhoAnswers(t *testing.T) {
 // What Redis does to the other shards by default when one of them has
 // gone, and no longer does if it is told so.
 func TestFullCoverage(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "1000")
 	store := clusterStore(t, cluster, 15*time.Second)

@@ -15,6 +15,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // shardChannels counts the channels that have subscribers in a server's shard.
@@ -100,6 +101,7 @@ func TestWakeUpsAcrossNodes(t *testing.T) {
 // The subscription follows a slot, and all who watch are woken,
 // since a release may have slipped by.
 func TestWatchFollowsTheSlot(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 0)
 	store := clusterStore(t, cluster, 3*time.Second)
@@ -180,9 +182,10 @@ func TestWatchIsSentOn(t *testing.T) {
 // A slot goes to and fro, while watches on it come and go: in the end
 // it is watched where it is, and others were not disturbed.
 func TestWatchOnASlotToAndFro(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 0)
-	store := clusterStore(t, cluster, 3*time.Second)
+	store := clusterStore(t, cluster, 15*time.Second)
 	const name = "name"
 	var still []*watched
 	for i := range 10 {
@@ -230,6 +233,7 @@ func TestWatchOnASlotToAndFro(t *testing.T) {
 }
 
 func TestWatchFollowsAFailover(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	// of two masters, one can't vote alone
 	cluster := redistest.StartCluster(t, 3, 1, "--cluster-node-timeout", "1000")
@@ -252,6 +256,7 @@ func TestWatchFollowsAFailover(t *testing.T) {
 
 // On a server that knows no messages within a shard it is those to all nodes.
 func TestWatchWithoutShardedMessages(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 0, "--rename-command", "SSUBSCRIBE", "")
 	store := clusterStore(t, cluster, 3*time.Second)
@@ -279,6 +284,7 @@ func TestWatchWithoutShardedMessages(t *testing.T) {
 
 // Each right on a cluster is needed: without it New refuses, or the watch says so.
 func TestEachRightOnAClusterIsNeeded(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	s := startCluster(t)
 	all := strings.Fields(redisstore.ClusterRights)

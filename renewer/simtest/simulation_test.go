@@ -17,7 +17,7 @@ import (
 
 var (
 	seedFlag   = flag.Uint64("sim.seed", 0, "the seed of the first world; 0: another in each run")
-	grantsFlag = flag.Int("sim.grants", 0, "how many grants in all; 0: 25,000, or 100,000 in a long run")
+	grantsFlag = flag.Int("sim.grants", 0, "how many grants in all; 0: 10,000, or 100,000 in a long run")
 	traceFlag  = flag.Bool("sim.trace", false, "print what happens in each world")
 	worldsFlag = flag.Int("sim.worlds", 0, "how many worlds are played; 0: by -sim.grants")
 )
@@ -33,7 +33,7 @@ func TestSimulation(t *testing.T) {
 		seed = rand.Uint64N(1 << 48)
 	}
 	if worlds == 0 {
-		grants := cmp.Or(*grantsFlag, suite.Size(25_000, 100_000))
+		grants := cmp.Or(*grantsFlag, suite.Size(10_000, 100_000))
 		worlds = (grants + quota - 1) / quota
 	}
 	if isChild() {
@@ -69,7 +69,7 @@ func flags(seed uint64, worlds int) []string {
 // The engine as it is, with jitter of its own.
 func TestEngineAsItIs(t *testing.T) {
 	t.Parallel()
-	playWorlds(t, rand.Uint64N(1<<48), suite.Size(5, 20), faults{})
+	playWorlds(t, rand.Uint64N(1<<48), suite.Size(2, 20), faults{})
 }
 
 // playWorlds plays the worlds of so many seeds in a row, until there

@@ -6,8 +6,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
-// make test plays 25,000 grants, make test-long four times as many.
+// make test plays 10,000 grants, make test-long ten times as many.
 func ExampleSize() {
-	fmt.Println(suite.Size(25_000, 100_000) >= 25_000)
+	fmt.Println(suite.Size(10_000, 100_000) >= 10_000)
 	// Output: true
 }

@@ -1,7 +1,7 @@
 // Package suite sets how much of the tests is run: what a long run alone plays in full, and how
 // many tests of a package run at once.
 //
-//	grants := suite.Size(25_000, 100_000) // make test, make test-long
+//	grants := suite.Size(10_000, 100_000) // make test, make test-long
 //
 //	func TestMain(m *testing.M) {
 //		suite.AtOnce(6)
@@ -16,6 +16,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"testing"
 )
 
 // LongEnv is the environment variable that, set to "1", asks for the long tests: every test at
@@ -32,6 +33,14 @@ func Size[T any](short, long T) T {
 		return long
 	}
 	return short
+}
+
+// OnlyLong skips a test that is too long for a short run.
+func OnlyLong(t testing.TB) {
+	t.Helper()
+	if !Long() {
+		t.Skip("a long test: make test-long")
+	}
 }
 
 // AtOnce lets n tests of a package run at once, or as many as there are processors if that is
