@@ -90,14 +90,18 @@ func (o *LogObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Cont
 		attrs = append(attrs, slog.String("holder", e.Holder.String()),
 			slog.Duration("held_for", e.HeldFor))
 	}
-	if e.Err != nil {
-		attrs = append(attrs, o.errorAttr(e.Name, e.Err))
-	} else {
+	switch {
+	case e.Err == nil:
 		attrs = append(attrs, slog.Int64("fence", e.Fence))
+	case !expected(e) || errors.Is(e.Err, ErrQueueFull): // else the line says everything
+		attrs = append(attrs, o.errorAttr(e.Name, e.Err))
 	}
 	o.log.LogAttrs(ctx, level, msg, withLeftOut(attrs, leftOut)...)
 	return ctx
 }
+
+// expected reports whether a caller was refused who does not mind.
+func expected(e AcquireEnd) bool { return e.RefusalExpected && errors.Is(e.Err, ErrHeld) }
 
 // endOf is at which level and how the end of an acquire is logged.
 func endOf(e AcquireEnd) (slog.Level, string) {
@@ -116,8 +120,8 @@ func endOf(e AcquireEnd) (slog.Level, string) {
 		return long, "lock not acquired, as the keeper shuts down"
 	case errors.Is(e.Err, ErrRecordChanged):
 		return slog.LevelDebug, "lock not wanted any more, as the record has changed"
-	case errors.Is(e.Err, ErrHeld) && e.RefusalExpected:
-		return slog.LevelInfo, "lock refused, as its caller expects"
+	case expected(e):
+		return slog.LevelInfo, "lock is held, as its caller expects"
 	case errors.Is(e.Err, ErrHeld), errors.Is(e.Err, context.DeadlineExceeded):
 		return slog.LevelWarn, "lock refused"
 	default:

@@ -85,7 +85,7 @@ func TestLogObserver(t *testing.T) {
 		for _, want := range []string{
 			`level=DEBUG msg="lock acquired" lock="a\nb" operation=transfer wait=0s attempts=1 ` +
 				`contended=false fence=` + fmt.Sprint(l.Fence()),
-			`level=INFO msg="lock refused, as its caller expects"`,
+			`level=INFO msg="lock is held, as its caller expects"`,
 			`holder="here pid `,
 			`level=DEBUG msg="leases renewed" leases=1 failed=0 gone=0`,
 			`level=WARN msg="leases not renewed yet" leases=1 failed=1 gone=0`,
@@ -135,11 +135,11 @@ func TestRefusalsAreLogged(t *testing.T) {
 		},
 		"time is up, by the context": {level: "WARN", msg: "lock refused", timeout: time.Second},
 		"tried": {
-			level: "INFO", msg: "lock refused, as its caller expects",
+			level: "INFO", msg: "lock is held, as its caller expects",
 			opts: []renewer.Option{renewer.MaxWait(0)},
 		},
 		"expected": {
-			level: "INFO", msg: "lock refused, as its caller expects",
+			level: "INFO", msg: "lock is held, as its caller expects",
 			opts: []renewer.Option{renewer.MaxWait(time.Second), renewer.RefusalExpected()},
 		},
 		"the store is down": {
@@ -210,7 +210,7 @@ func TestAStormOfRefusals(t *testing.T) {
 					pass(time.Second / each)
 				}
 				var counts []any
-				all := b.lines(t, "lock refused, as its caller expects")
+				all := b.lines(t, "lock is held, as its caller expects")
 				for _, line := range all {
 					if line["level"] == "INFO" {
 						counts = append(counts, line["left_out"])
@@ -288,7 +288,7 @@ func TestNamesInTheLog(t *testing.T) {
 				k.Config().Observer.Unlocked(t.Context(), renewer.Unlocked{Name: name, Err: err})
 				pass(time.Minute)
 				for _, msg := range []string{
-					"lock not acquired", "lock acquired", "lock refused, as its caller expects",
+					"lock not acquired", "lock acquired", "lock is held, as its caller expects",
 					"lease lost", "lock not freed yet", "lock store trouble",
 					"operation runs without its lock",
 				} {

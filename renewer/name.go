@@ -32,7 +32,8 @@ func CheckName(name string) error {
 func nameFault(name string) error {
 	switch {
 	case name == "":
-		return errors.New("it is empty; name what the lock protects, such as \"order:42\"")
+		return errors.New("it is empty, or made of an empty part; name what the lock protects, " +
+			"such as \"order:42\"")
 	case len(name) > MaxName:
 		return fmt.Errorf("it has %d bytes, above the limit of %d; hash what makes it long",
 			len(name), MaxName)
