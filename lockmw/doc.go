@@ -12,9 +12,10 @@
 // # What the function can rely on
 //
 // Its context ends when the caller's does, or when the lock is lost; context.Cause reports which,
-// and a loss comes before any other process can have the lock. The lock is held until the function
-// has returned, also when it ignores its context, panics or calls runtime.Goexit; panics pass
-// through. [Fence], [Held] and [Remaining] read the lock from the context.
+// and a loss comes before any other process can have the lock, unless the store itself has lost it.
+// The lock is held until the function has returned, also when it ignores its context, panics or
+// calls runtime.Goexit; panics pass through. [Fence], [Held] and [Remaining] read the lock from the
+// context.
 //
 // # When another caller has the lock
 //

@@ -35,6 +35,7 @@ func Enter(
 
 // enter takes the lock for an operation that begins now.
 func enter(ctx context.Context, k *renewer.Keeper, name string, set settings) (*scope, error) {
+	growStack()
 	s, err := take(ctx, k, name, set)
 	if err != nil {
 		return nil, err
