@@ -11,10 +11,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// The request of a lone caller goes directly: by a connection of the client's pool, which the
-// caller's own goroutine writes and reads. On the connection that all share, which is for requests
-// that travel together and for heartbeats, it would pass through two more goroutines. Both
-// connections are the client's: it alone says which server is the primary.
+// The request of a lone caller goes directly, and so do those of two who meet: each by a connection
+// of the client's pool, which the caller's own goroutine writes and reads. On the connection that
+// all share, which is for requests that travel together and for heartbeats, it would pass through
+// two more goroutines. All connections are the client's: it alone says which server is the primary.
 //
 // rueidis does not hear that the context of a direct request is cancelled. So the connection is
 // told whom it serves, and is cut when that caller leaves. It is told by the deadline, which
@@ -25,9 +25,13 @@ import (
 // owner only; and behind an acquire that was not answered the engine cleans up twice, the second
 // time when that can't take effect any longer.
 
-// warmUp is how many requests in a row must have met no other, without a pause of the time that one
-// may take, for the next to go directly. So no caller who comes now and then waits for a dial, and
-// those who meet share commands.
+// directMost is how many requests may go directly at once. More callers share commands, which
+// takes less of the processors.
+const directMost = 2
+
+// warmUp is how many requests in a row must not have met directMost others, without a pause of the
+// time that one may take, for the next to go directly. So no caller who comes now and then waits
+// for a dial.
 const warmUp = 16
 
 // direct sends the requests of lone callers.
@@ -36,7 +40,7 @@ type direct struct {
 	// not reach the connection: then it is halved, down to shortestLimit. 0: none reaches it.
 	limit  atomic.Int64
 	active atomic.Int32 // requests under way that could go directly
-	alone  atomic.Int32 // how many in a row have met no other, up to warmUp
+	alone  atomic.Int32 // how many in a row have not met directMost others, up to warmUp
 	last   atomic.Int64 // when the latest was made, by the clock on the wall in ns
 }
 
@@ -61,7 +65,7 @@ func (d *direct) halve(limit int64) {
 // enter counts a request in, and reports whether it is to go directly. leave must follow.
 func (d *direct) enter() bool {
 	now, limit := time.Now().UnixNano(), d.limit.Load()
-	if d.active.Add(1) > 1 || now-d.last.Swap(now) > limit {
+	if d.active.Add(1) > directMost || now-d.last.Swap(now) > limit {
 		d.alone.Store(0)
 		return false
 	}

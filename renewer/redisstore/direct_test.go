@@ -20,6 +20,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/proxy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // direct returns a store through a link with which requests of lone callers go directly by now.
@@ -60,16 +61,28 @@ func lone(t *testing.T, store *redisstore.Store) {
 	release(t, store, hold("warm", "a", 0))
 }
 
-// A lone caller's requests have a connection of their own, and heartbeats and groups do not.
+// A lone caller's requests have a connection of their own, and heartbeats do not.
 func TestOneConnectionForLoneCallers(t *testing.T) {
 	t.Parallel()
 	link, _, store := direct(t)
 	require.Equal(t, 2, link.Conns())
 	lone(t, store)
 	renew(t, store, hold("other", "a", time.Minute))
-	crowd(t, store, 64)
 	warm(t, store)
 	require.Equal(t, 2, link.Conns())
+}
+
+// Each of two callers who meet has a connection of its own, and no third one has.
+func TestTwoCallersGoDirectly(t *testing.T) {
+	t.Parallel()
+	link, _, store := direct(t)
+	link.Delay(time.Millisecond) // or they might not meet
+	for _, callers := range []int{2, 8} {
+		for range redisstore.WarmUp {
+			crowd(t, store, callers)
+		}
+		require.Equal(t, 3, link.Conns(), "%d callers", callers)
+	}
 }
 
 // crowd has many callers acquire and release at once.
@@ -157,12 +170,25 @@ func leaves(t *testing.T, link *proxy.Proxy, store *redisstore.Store, soon endin
 	assert.False(t, g.Unsent)
 }
 
-// A caller that leaves is cut off, and none of those after it, who may have its connection.
+// A caller that leaves is cut off, and neither one at the same time, on another connection, nor one
+// of those after it, who may have its connection.
 func TestNoOtherCallerIsCutOff(t *testing.T) {
 	t.Parallel()
 	_, _, store := direct(t)
+	var over atomic.Bool
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		for !over.Load() {
+			name := []renewer.Claim{claim("beside", "b", time.Minute)}
+			assert.NoError(t, store.Acquire(t.Context(), name)[0].Err)
+			release := []renewer.Hold{hold("beside", "b", 0)}
+			assert.NoError(t, store.Release(t.Context(), release)[0].Err)
+		}
+	})
+	defer beside.Wait()
+	defer over.Store(true)
 	left := 0
-	for range 1000 {
+	for range suite.Size(250, 1000) {
 		ctx, cancel := context.WithCancel(t.Context())
 		timer := time.AfterFunc(time.Duration(rand.N(400))*time.Microsecond, cancel)
 		g := store.Acquire(ctx, []renewer.Claim{claim("a", "a", time.Minute)})[0]

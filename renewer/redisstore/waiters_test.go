@@ -256,6 +256,37 @@ func TestProcessesTakeTurns(t *testing.T) {
 		redisstore.LineKey(redisstore.DefaultPrefix, "a")))
 }
 
+// The callers of the process that has the lock are in no line at the server: they come behind a
+// process that came later.
+func TestTheHoldersProcessComesLast(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	keepers := s.keepers(t, 2)
+	first, err := keepers[0].Acquire(t.Context(), "a")
+	require.NoError(t, err)
+	got, full := make(chan *renewer.Lease), make(chan error)
+	for range 2 { // one of them is in its keeper's queue when the other is refused
+		go func() {
+			l, err := keepers[0].Acquire(context.WithoutCancel(t.Context()), "a",
+				renewer.MaxWait(time.Minute), renewer.MaxWaiters(1))
+			if err != nil {
+				full <- err
+				return
+			}
+			got <- l
+		}()
+	}
+	require.ErrorIs(t, <-full, renewer.ErrQueueFull)
+	s.waiters(t, keepers[1:], got)
+	require.NoError(t, first.Release(t.Context()))
+	looker := s.store(t)
+	for _, node := range []string{"1", "0"} {
+		l := next(t, got)
+		require.Equal(t, node, acquire(t, looker, claim("a", "x", time.Minute)).Holder.Node)
+		require.NoError(t, l.Release(t.Context()))
+	}
+}
+
 // Those who wait for a lock on the condition of a record that has changed pass the turn on, each at
 // once: all know of it before one turn could have lapsed.
 func TestATurnIsPassedOnIfTheRecordHasChanged(t *testing.T) {
