@@ -131,6 +131,7 @@ func floorTargets(c cycleCase, all cyclings) []target {
 	case c.goroutines == 1:
 		return []target{
 			atMost(row+"p50 ÷ the best floor", ours.p50()/floor, loneMost),
+			atMost(row+"p50 ÷ "+ourScripts, ours.p50()/all.of(ourScripts).p50(), loneMost),
 			atMost(row+"ReleaseInBackground, p50 ÷ the best floor",
 				all.of(inBackground).p50()/floor, backgroundMost),
 			atMost(row+"allocations", quantileOf(ours.allocs.values, .5), allocsMost),

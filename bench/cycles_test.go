@@ -134,7 +134,7 @@ func TestTargetsOfCycles(t *testing.T) {
 		took(inBackground, "", 30), took(peer, "", 60), took(redsyncRueidis, "", 70),
 	}
 	lone, delayed := cycleCase{1, 0}, cycleCase{1, networkDelay}
-	assert.Equal(t, map[bool]int{true: 6}, judge(lone, all))
+	assert.Equal(t, map[bool]int{true: 7}, judge(lone, all))
 	assert.Equal(t, map[bool]int{false: 1}, judge(delayed, all))
 	assert.Equal(t, map[bool]int{false: 1}, judge(cycleCase{4, 0}, all))
 	all[2] = took(lockbeat, "", 10)
