@@ -186,6 +186,7 @@ func TestATurnGrowsWithTheLink(t *testing.T) {
 					assert.NoError(t, l.Release(context.WithoutCancel(ctx)))
 				}
 			}
+			assert.NoError(t, near.Shutdown(t.Context()), "which gives its place up")
 		})
 	}
 	require.Equal(t, renewer.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
