@@ -98,13 +98,18 @@ func million(ctx context.Context, o options, w io.Writer) ([]target, error) {
 	out.printf("\n## %d leases held by one process, TTL %v, for %v: Lockbeat, "+
 		"GOMEMLIMIT=%dMiB\n\n%s", s.Leases, s.TTL, s.Hold,
 		s.Memory/mebibyte, t)
-	const heapMost, goroutinesMost, pingMost = 240, 10, time.Millisecond
+	const heapMost, goroutinesMost, pingMost, onTimeLeast = 240, 10, time.Millisecond, 0.95
+	onTime := h.rate() * (s.TTL / 3).Seconds() / float64(s.Leases)
 	row := fmt.Sprintf("%d leases, ", s.Leases)
 	return []target{
 		{row + "not got or lost", fmt.Sprint(h.Failed + h.Lost), "0", h.Failed+h.Lost == 0},
 		{
 			row + "live heap a lease", fmt.Sprintf("%d B", perLease), "≤ 240 B",
 			perLease <= heapMost,
+		},
+		{
+			row + "renewals, of one each third of the TTL", fmt.Sprintf("%.2f", onTime), "≥ 0.95",
+			onTime >= onTimeLeast,
 		},
 		{row + "goroutines", fmt.Sprint(h.Goroutines), "≤ 10", h.Goroutines <= goroutinesMost},
 		{row + "PING p99 meanwhile", h.ping.quantile(.99).String(), "≤ 1 ms", h.ping.total > 0 &&

@@ -111,8 +111,8 @@ func (h *heartbeats) fill(queue *shardQueue, now instant) *batch {
 		queue.due.Take(now.Add(h.cfg.Heartbeat/4), batchLeast-len(b.leases), add)
 		queue.pace(len(b.leases))
 	}
+	queue.depart(now, h.gap(queue))
 	queue.underWay++
-	queue.sent = now
 	queue.full = len(b.leases) == batchMost
 	return b
 }

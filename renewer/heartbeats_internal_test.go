@@ -140,6 +140,32 @@ func TestACrowdGoesInSeveralBatches(t *testing.T) {
 	require.Equal(t, never, now)
 }
 
+// A crowd is sent in its time though each timer is late; and never much of it at once.
+func TestACrowdKeepsItsPaceByLateTimers(t *testing.T) {
+	t.Parallel()
+	const batches = 200
+	p := newPlans(1, batches*batchMost)
+	begun := at(time.Second)
+	for _, l := range p.leases {
+		p.plan(l, begun)
+	}
+	now, sent, atOnce := begun, 0, 0
+	for sent < batches {
+		b, next := p.next(now)
+		if b == nil {
+			now = max(next, now.Add(time.Millisecond)).Add(100 * time.Microsecond)
+			atOnce = 0
+			continue
+		}
+		sent++
+		atOnce++
+		require.LessOrEqual(t, atOnce, 3)
+		p.complete(b, now, false)
+	}
+	require.Less(t, now.Sub(begun), batches*fullGap*21/20)
+	require.Greater(t, now.Sub(begun), batches*fullGap*19/20)
+}
+
 // When the store hangs, no lease waits for another's answer, and few batches are under way.
 func TestAHungStoreHasFewBatches(t *testing.T) {
 	t.Parallel()

@@ -19,6 +19,9 @@ const (
 	// millisecond or so. When more are due the next follows after this time.
 	batchMost = 100
 	fullGap   = 700 * time.Microsecond
+	// So much later than that it may go and the one behind it is not put off: an idle process wakes
+	// up to a good millisecond late, and a million leases would have two beats for three.
+	lateMost = 2 * time.Millisecond
 	// A heartbeat of fewer leases than this takes others along that would come due within a quarter
 	// of an interval: more share what it costs to send and to receive. Each keeps its rhythm, so
 	// they come due together again. Not for a TTL after a heartbeat has failed: a lease that the
@@ -33,7 +36,7 @@ type shardQueue struct {
 	number   queueNumber
 	due      *timing.Wheel[*Lease]
 	underWay int           // batches
-	sent     instant       // when the last was sent
+	sent     instant       // when the last was, or might have been in a crowd
 	full     bool          // it left others behind that were due
 	calm     instant       // when the last failure is long enough ago
 	gap      time.Duration // between two batches
@@ -51,6 +54,15 @@ func newShardQueue(number queueNumber, heartbeat time.Duration) *shardQueue {
 	return &shardQueue{
 		number: number, due: timing.NewWheel(2*heartbeat, heartbeatPlace), sent: -never,
 		gap: min(gapLeast, most), gapMost: most,
+	}
+}
+
+// depart notes that a batch is sent, which might have gone after a gap.
+func (q *shardQueue) depart(now instant, gap time.Duration) {
+	if q.full {
+		q.sent = max(q.sent.Add(gap), now.Add(-lateMost))
+	} else {
+		q.sent = now
 	}
 }
 
