@@ -154,7 +154,7 @@ type Released struct {
 	Fence     int64
 	// Held is how long the lease was held, up to the release or the loss.
 	Held time.Duration
-	// Overrun is how long the operation kept running after the loss; 0 without one.
+	// Overrun is how long the operation kept running after it was told of the loss; 0 without one.
 	Overrun time.Duration
 	// Renewals counts the confirmed heartbeats.
 	Renewals int
