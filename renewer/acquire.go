@@ -98,8 +98,8 @@ func (c *call) rescue() {
 	k, l := c.k, c.l
 	k.mu.Lock()
 	over := l.state == released // its key has been seen to already
-	if c.reserves && !over && l.tokens == nil {
-		l.tokens = new(tokens) // some may have been granted
+	if c.reserves && !over && l.tokens() == nil {
+		l.withExtras().tokens = new(tokens) // some may have been granted
 	}
 	k.mu.Unlock()
 	if over {

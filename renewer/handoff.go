@@ -28,7 +28,7 @@ func (c *call) bookTokens(now instant) {
 		return
 	}
 	cfg := &c.k.cfg
-	c.l.tokens = &tokens{
+	c.l.withExtras().tokens = &tokens{
 		granted: now, first: c.l.fence, last: c.l.fence + int64(c.reserved), left: cfg.HandOffs,
 		until: now.Add(cfg.HandOffFor),
 	}
@@ -39,15 +39,15 @@ func (c *call) bookTokens(now instant) {
 // either lease is unusual. What it returns is to be called without the lock. Under k.mu.
 func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	q := k.queues.of(l.name)
-	if q == nil || q.first == nil || l.tokens == nil || k.shutdown.phase != phaseRun {
+	if q == nil || q.first == nil || l.tokens() == nil || k.shutdown.phase != phaseRun {
 		return nil, false
 	}
-	token, ok := l.tokens.next(l.fence, now, k.cfg.ClockDrift)
+	token, ok := l.tokens().next(l.fence, now, k.cfg.ClockDrift)
 	if !ok {
 		return nil, false
 	}
 	next := q.first.l
-	if l.extras.unusual() || next.extras.unusual() {
+	if l.extras.unusual() || next.extras != nil {
 		return nil, false
 	}
 	// a heartbeat is under way, and may find that the lease is lost
@@ -58,7 +58,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 		return nil, false
 	}
 	w := k.queues.handOver(l.name)
-	l.tokens.left--
+	l.tokens().left--
 	l.transfer(next, token, now)
 	k.books.replace(l, next)
 	// its own MaxHold may be shorter

@@ -25,10 +25,8 @@ type Lease struct {
 	// The rest is guarded by k.mu.
 	acquired instant
 	deadline instant      // until when the store certainly holds the key for us
-	limit    instant      // where MaxHold or CancelGrace ends it; never if neither does
 	due      instant      // the heartbeat planned next
 	extras   *leaseExtras // nil for most
-	tokens   *tokens      // reserved for hand-offs, maybe; nil if none were asked for
 	renewals int32
 	index    int32 // in Keeper.books, from 1 on; 0 if it is not on them
 	// in the wheel of its shardQueue
@@ -36,18 +34,20 @@ type Lease struct {
 	queue          queueNumber // where its next heartbeat is planned
 	state          state
 	role           role // at the front of its name
-	limitFor       Reason
 
 	owner ownerToken // fits in here without a gap
 }
 
-// leaseExtras is what few leases have: those that met trouble, or were asked for with unusual
-// options.
+// leaseExtras is what few leases have: those that met trouble, are contended, or were asked for with
+// unusual options.
 type leaseExtras struct {
-	lastErr error      // of the last heartbeat, nil once one is confirmed
-	lost    *LostError // why the lease was lost
-	lostAt  instant    // when
-	freed   bool       // by Shutdown, which did not wait for the operation
+	lastErr  error      // of the last heartbeat, nil once one is confirmed
+	lost     *LostError // why the lease was lost
+	lostAt   instant    // when
+	freed    bool       // by Shutdown, which did not wait for the operation
+	limitFor Reason     // why limit is set
+	limit    instant    // where CancelGrace ends it, before MaxHold does; 0 if it does not
+	tokens   *tokens    // reserved for hand-offs, maybe; nil if none were asked for
 	// When an acquire was sent that was never answered, although a
 	// later one was: it may still arrive after the release.
 	unsettled instant
@@ -104,6 +104,14 @@ func (l *Lease) unsettled() instant {
 		return 0
 	}
 	return l.extras.unsettled
+}
+
+// tokens are those reserved for hand-offs, maybe; nil if none were asked for. Under k.mu.
+func (l *Lease) tokens() *tokens {
+	if l.extras == nil {
+		return nil
+	}
+	return l.extras.tokens
 }
 
 // withExtras is the lease's extras, made when it needs them. Under k.mu, or before the lease is
@@ -185,7 +193,7 @@ func (l *Lease) ending(now instant) Hold {
 		h.Keep = keepUntil(l.extras.least, now)
 		h.Place = l.extras.place
 	}
-	if l.tokens != nil {
+	if l.tokens() != nil {
 		h.Used = max(l.fence, 1)
 	}
 	return h

@@ -14,7 +14,7 @@ import "time"
 func (l *Lease) grant(sent, now instant) {
 	l.state, l.acquired = held, now
 	l.deadline = l.k.deadlineOf(sent, l.ttl())
-	l.limitHold(now)
+	l.setUntil()
 }
 
 // renewed books that the store has confirmed a lease for ttl, answering a request that was sent at
@@ -35,16 +35,26 @@ func (l *Lease) missed(err error) { l.withExtras().lastErr = err }
 // and the fencing token are new.
 func (l *Lease) transfer(next *Lease, fence int64, now instant) {
 	next.owner, next.fence = l.owner, fence
-	next.tokens, l.tokens = l.tokens, nil
 	next.state, next.acquired, next.deadline, next.due = held, now, l.deadline, l.due
-	next.limitHold(now)
+	next.takeTokens(l)
+	next.setUntil()
 	l.end(released)
+}
+
+// takeTokens takes the extras of the lease before, with nothing in them but its tokens: so a
+// hand-off allocates none. l has none of its own: see handOff.
+func (l *Lease) takeTokens(before *Lease) {
+	if t := before.extras; t != nil {
+		*t = leaseExtras{tokens: t.tokens}
+		l.extras, before.extras = t, nil
+	}
 }
 
 // limitTo ends belief at an instant, if nothing ends it before.
 func (l *Lease) limitTo(at instant, reason Reason) {
-	if at < l.limit {
-		l.limit, l.limitFor = at, reason
+	if limit, _ := l.limit(); at < limit {
+		extra := l.withExtras()
+		extra.limit, extra.limitFor = at, reason
 	}
 	l.setUntil()
 }
@@ -72,17 +82,21 @@ func (l *Lease) end(as state) {
 	l.until.Store(0)
 }
 
-// limitHold settles until when a new lease is believed in, by its deadline and by MaxHold.
-func (l *Lease) limitHold(now instant) {
-	l.limit = never
-	if most := l.k.cfg.MaxHold; most > 0 {
-		l.limit, l.limitFor = now.Add(most), ReasonMaxHold
+// limit is where MaxHold or CancelGrace ends a lease, and which; never if neither does.
+func (l *Lease) limit() (at instant, reason Reason) {
+	if l.extras != nil && l.extras.limit != 0 {
+		return l.extras.limit, l.extras.limitFor
 	}
-	l.setUntil()
+	if most := l.k.cfg.MaxHold; most > 0 {
+		return l.acquired.Add(most), ReasonMaxHold
+	}
+	return never, ReasonExpired
 }
 
+// setUntil settles until when a lease is believed in, by its deadline and by its limit.
 func (l *Lease) setUntil() {
-	l.until.Store(int64(min(l.deadline.Add(-l.k.cfg.Margin), l.limit)))
+	limit, _ := l.limit()
+	l.until.Store(int64(min(l.deadline.Add(-l.k.cfg.Margin), limit)))
 }
 
 // deadlineOf is until when the store certainly holds a key for ttl after a request was sent.

@@ -32,8 +32,8 @@ func (k *Keeper) endDue() (next instant) {
 // expire loses a lease whose belief has ended by the clock. Under k.mu.
 func (k *Keeper) expire(l *Lease, now instant, news *losses) {
 	reason := ReasonExpired
-	if l.limit <= now {
-		reason = l.limitFor
+	if limit, why := l.limit(); limit <= now {
+		reason = why
 	}
 	k.lose(l, reason, now, news)
 }

@@ -83,12 +83,12 @@ var engineFaults = []engineFault{
 		},
 	}},
 	{"tokens that are left are not given back", []kind{tokens}, []edit{
-		{"lease.go", "if l.tokens != nil {", "if l.tokens != nil && !PLANTED {"},
+		{"lease.go", "if l.tokens() != nil {", "if l.tokens() != nil && !PLANTED {"},
 	}},
 	{"a hand-off begins a deadline of its own", untrue, []edit{
 		{
-			"leasestate.go", "next.limitHold(now)",
-			"if PLANTED { next.deadline = l.k.deadlineOf(now, l.ttl()) }; next.limitHold(now)",
+			"leasestate.go", "next.setUntil()",
+			"if PLANTED { next.deadline = l.k.deadlineOf(now, l.ttl()) }; next.setUntil()",
 		},
 	}},
 	{"the clock drift is forgotten", untrue, []edit{
