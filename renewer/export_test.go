@@ -17,7 +17,7 @@ func NewOnSleepyMachine(store Store, cfg Config, slept func() time.Duration) (*K
 func (k *Keeper) NamesAndOrphans() (names, orphans int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.queues.fronts), k.cleaner.count()
+	return k.queues.fronts.length(), k.cleaner.count()
 }
 
 // Queues are wait queues of callers who are told apart by a number.
@@ -88,7 +88,7 @@ func (q *Queues) Look(name string) (head, holder int, waiting []int) {
 			waiting = append(waiting, q.number[w.l])
 		}
 	}
-	front := q.qs.fronts[name]
+	front := q.qs.fronts.get(name)
 	if front != nil && front.role == roleHolder {
 		return -1, numberOf(front), waiting
 	}
@@ -96,7 +96,7 @@ func (q *Queues) Look(name string) (head, holder int, waiting []int) {
 }
 
 // Empty reports whether nothing is remembered of any name.
-func (q *Queues) Empty() bool { return len(q.qs.fronts) == 0 && len(q.qs.queues) == 0 }
+func (q *Queues) Empty() bool { return q.qs.fronts.length() == 0 && len(q.qs.queues) == 0 }
 
 // Requests limit questions to the store.
 type Requests struct{ r *requests }

@@ -7,7 +7,7 @@ package renewer
 // caller waits behind these, in order of arrival. So the one that leaves the front makes
 // way for the first waiter, and no waiter is forgotten.
 type waitQueues struct {
-	fronts map[string]*Lease     // who comes before the waiters of a name
+	fronts fronts                // who comes before the waiters of a name
 	queues map[string]*waitQueue // of the names for which callers wait
 }
 
@@ -49,21 +49,21 @@ type waiter struct {
 }
 
 func newWaitQueues() waitQueues {
-	return waitQueues{fronts: make(map[string]*Lease), queues: make(map[string]*waitQueue)}
+	return waitQueues{fronts: newFronts(), queues: make(map[string]*waitQueue)}
 }
 
 // join makes l the head of its name if that has no front, and reports whether it has.
 func (qs *waitQueues) join(l *Lease) bool {
-	if _, taken := qs.fronts[l.name]; taken {
+	if qs.fronts.get(l.name) != nil {
 		return false
 	}
-	qs.fronts[l.name] = l
+	qs.fronts.put(l)
 	return true
 }
 
 // holder is the lease of this process that has a name; nil if none has.
 func (qs *waitQueues) holder(name string) *Lease {
-	if l := qs.fronts[name]; l != nil && l.role == roleHolder {
+	if l := qs.fronts.get(name); l != nil && l.role == roleHolder {
 		return l
 	}
 	return nil
@@ -93,7 +93,7 @@ func (qs *waitQueues) need(name string) *waitQueue {
 // keepPlace leaves the place of a head to its queue, from which it has asked, at an instant, a
 // question that was not answered. It does nothing for a lease that is no head.
 func (qs *waitQueues) keepPlace(l *Lease, place uint64, asked instant) {
-	if place == 0 || qs.fronts[l.name] != l || l.role != roleHead {
+	if place == 0 || qs.fronts.get(l.name) != l || l.role != roleHead {
 		return
 	}
 	q := qs.need(l.name)
@@ -123,7 +123,8 @@ func (qs *waitQueues) handOver(name string) *waiter {
 	w := q.first
 	q.remove(w)
 	w.handed, w.after = true, qs.holder(name)
-	qs.fronts[name], w.l.role = w.l, roleHolder
+	w.l.role = roleHolder
+	qs.fronts.put(w.l)
 	return w
 }
 
@@ -131,19 +132,19 @@ func (qs *waitQueues) handOver(name string) *waiter {
 // place is that of the one before. If there is none the name is forgotten; over is its queue then,
 // nil if it had none.
 func (qs *waitQueues) leave(l *Lease) (next *waiter, over *waitQueue) {
-	if qs.fronts[l.name] != l {
+	if qs.fronts.get(l.name) != l {
 		return nil, nil
 	}
 	q := qs.queues[l.name]
 	if q == nil || q.first == nil {
-		delete(qs.fronts, l.name)
+		qs.fronts.remove(l.name)
 		delete(qs.queues, l.name)
 		return nil, q
 	}
 	next = q.first
 	q.remove(next)
 	next.after = qs.holder(l.name)
-	qs.fronts[l.name] = next.l
+	qs.fronts.put(next.l)
 	return next, nil
 }
 
