@@ -125,15 +125,20 @@ func floorTargets(c cycleCase, all cyclings) []target {
 	const loneMost, delayMost, backgroundMost, allocsMost, crowdLeast = 1.25, 1.02, .7, 10, .8
 	row := "acquire + release, " + c.String() + ", "
 	ours, floor := all.of(lockbeat), all.least((*cycling).p50, byHand, ourScripts)
+	background := func() target {
+		return atMost(row+"ReleaseInBackground, p50 ÷ the best floor",
+			all.of(inBackground).p50()/floor, backgroundMost)
+	}
 	switch {
 	case c.delay > 0:
-		return []target{atMost(row+"p50 ÷ the best floor", ours.p50()/floor, delayMost)}
+		return []target{
+			atMost(row+"p50 ÷ the best floor", ours.p50()/floor, delayMost), background(),
+		}
 	case c.goroutines == 1:
 		return []target{
 			atMost(row+"p50 ÷ the best floor", ours.p50()/floor, loneMost),
 			atMost(row+"p50 ÷ "+ourScripts, ours.p50()/all.of(ourScripts).p50(), loneMost),
-			atMost(row+"ReleaseInBackground, p50 ÷ the best floor",
-				all.of(inBackground).p50()/floor, backgroundMost),
+			background(),
 			atMost(row+"allocations", quantileOf(ours.allocs.values, .5), allocsMost),
 		}
 	case c.goroutines == 64:

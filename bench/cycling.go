@@ -110,7 +110,7 @@ func (p *cyclesPlan) contestants(c cycleCase) (all []*cycling) {
 		for _, way := range waysOf(who) {
 			all = append(all, &cycling{who: who, way: way})
 		}
-		if who == lockbeat && c.lone() {
+		if who == lockbeat && c.goroutines == 1 {
 			all = append(all, &cycling{who: inBackground})
 		}
 	}

@@ -125,6 +125,9 @@ func Strict() Option {
 // one renewer.Config.RequestTimeout while the store does not answer it: also [Refuse] and [Skip],
 // for whom the lock is held until then. So does renewer.Keeper's Shutdown.
 //
+// It is for a store that is a network away. Beside one on the same machine it spares nothing: to
+// wake another goroutine takes as long as the round trip.
+//
 // What comes of the release is told to the keeper's Observer only, which must not panic: that would
 // end the process. [Strict] reports no loss that the release alone finds. Do not use it where the
 // process ends, without Shutdown, when the function has returned: the lock may stay held until its
