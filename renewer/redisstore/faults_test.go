@@ -156,6 +156,7 @@ func TestServerDown(t *testing.T) {
 func TestServerFrozen(t *testing.T) {
 	t.Parallel()
 	redis, s := startReal(t)
+	s.option.PipelineMultiplex = -1 // one connection, which is there; a second would be made now
 	store := s.store(t)
 	client := s.client(t)
 	require.NoError(t, redis.Stop())
