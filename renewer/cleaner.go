@@ -65,9 +65,15 @@ type orphan struct {
 	until instant // when the key's TTL is over in any case
 	tries int
 	// deleted once: only a request that was lost on its way could bring it back
-	once bool
-	done bool
+	once  bool
+	again bool // deleted, and to be once more soon: it may have overtaken that request
+	done  bool
 }
+
+// overtakenFor is by how much a clean-up may have overtaken the request behind which it cleans up,
+// where these travel on two connections: others would wait for a lock that nobody has until the
+// last clean-up.
+const overtakenFor = 5 * time.Millisecond
 
 func newCleaner(
 	store Store, cfg Config, clock *timing.Clock, g *goroutines,

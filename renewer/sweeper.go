@@ -114,5 +114,10 @@ func (o *orphan) deleted(sent instant) {
 		return
 	}
 	// The lost request may still arrive and take the key again, or has before this was answered.
-	o.due, o.tries, o.last, o.once = o.last, 0, 0, true
+	o.tries, o.once = 0, true
+	if soon := sent.Add(overtakenFor); !o.again && soon < o.last {
+		o.due, o.again = soon, true
+		return
+	}
+	o.due, o.last = o.last, 0
 }

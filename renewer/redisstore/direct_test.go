@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -280,4 +281,39 @@ func TestConnectionsThatAreNotOurs(t *testing.T) {
 	lone(t, store)
 	leaves(t, link, store, soonCancelled)
 	link.HealReset()
+}
+
+// Callers who leave at once are cleaned up behind, on another connection, which may overtake their
+// requests. Those who stay did not wait for the lock of a caller who had gone until no request of
+// his could come any more, nearly two seconds later.
+func TestCallersWhoLeaveAtOnceHoldUpNobody(t *testing.T) {
+	suite.OnlyLong(t)
+	t.Parallel()
+	_, s := startReal(t)
+	option, err := redisstore.ClientOption(s.option, 15*time.Second)
+	require.NoError(t, err)
+	s.option = option
+	over := time.Now().Add(4 * time.Second)
+	var wg sync.WaitGroup
+	for _, k := range s.keepers(t, 4) {
+		wg.Go(func() {
+			for i := 0; time.Now().Before(over); i++ {
+				ctx, leave := context.WithCancel(t.Context())
+				if i%3 != 0 {
+					time.AfterFunc(rand.N(200*time.Microsecond), leave)
+				}
+				begun := time.Now()
+				l, err := k.Acquire(ctx, fmt.Sprint("a", rand.N(2)))
+				if i%3 == 0 {
+					assert.NoError(t, err)
+					assert.Less(t, time.Since(begun), 500*time.Millisecond)
+				}
+				if err == nil {
+					assert.NoError(t, l.Release(t.Context()))
+				}
+				leave()
+			}
+		})
+	}
+	wg.Wait()
 }
