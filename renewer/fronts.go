@@ -126,10 +126,10 @@ func (p *frontPart) home(hash uint32) int { return int(uint64(hash) * uint64(len
 
 // after is the next slot; the first comes after the last.
 func (p *frontPart) after(i int) int {
-	if i++; i < len(p.hashes) {
-		return i
+	if i == len(p.hashes)-1 {
+		return 0
 	}
-	return 0
+	return i + 1
 }
 
 // distance is how many slots there are to go from one to another.

@@ -38,8 +38,8 @@ type Lease struct {
 	owner ownerToken // fits in here without a gap
 }
 
-// leaseExtras is what few leases have: those that met trouble, are contended, or were asked for with
-// unusual options.
+// leaseExtras is what few leases have: those that met trouble, are contended, or were asked for
+// with unusual options.
 type leaseExtras struct {
 	lastErr  error      // of the last heartbeat, nil once one is confirmed
 	lost     *LostError // why the lease was lost
