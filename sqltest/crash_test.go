@@ -110,6 +110,7 @@ func redisKeeper(t *testing.T, server *redistest.Server) *renewer.Keeper {
 		*o = tuned
 	}))
 	require.NoError(t, err)
+	t.Cleanup(store.Close)
 	return keeper(t, store)
 }
 
