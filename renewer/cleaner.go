@@ -66,13 +66,13 @@ type orphan struct {
 	tries int
 	// deleted once: only a request that was lost on its way could bring it back
 	once  bool
-	again bool // deleted, and to be once more soon: it may have overtaken that request
+	again bool // deleted, and due after overtakenFor, or deleted then too
 	done  bool
 }
 
-// overtakenFor is by how much a clean-up may have overtaken the request behind which it cleans up,
-// where these travel on two connections: others would wait for a lock that nobody has until the
-// last clean-up.
+// overtakenFor is how long after the first clean-up behind an unanswered acquire the second comes.
+// On two connections the first may overtake the acquire: then others would wait for a lock that no
+// caller has until the last clean-up.
 const overtakenFor = 5 * time.Millisecond
 
 func newCleaner(
@@ -86,8 +86,8 @@ func newCleaner(
 }
 
 // disown hands a key to the cleaner, to be deleted at once. unsettled is when an acquire was sent
-// that was never answered, 0 if there is none: then the key is deleted once more when that can't
-// take effect any longer. It asks the store for the shard.
+// that was never answered, 0 if there is none: otherwise the key is deleted again after overtakenFor,
+// and when that acquire can't take effect any longer. It asks the store for the shard.
 func (c *cleaner) disown(o *orphan, unsettled instant) {
 	o.due = c.clock.AtMost()
 	o.until = o.due.Add(o.ttl)

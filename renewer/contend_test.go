@@ -159,9 +159,8 @@ func TestBusyIsRemembered(t *testing.T) {
 	})
 }
 
-// A caller who leaves while the question is under way leaves no key behind: it is deleted
-// at once, 5 ms later, if the clean-up has overtaken the question, and once more when that could have
-// arrived at the latest.
+// A caller who leaves while the question is under way leaves no key behind. It is deleted at once;
+// 5 ms later, as the clean-up may have overtaken the question; and when that can't arrive any more.
 func TestNoOrphanOfACallerWhoLeft(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]script.Step{

@@ -4,8 +4,8 @@ import "hash/maphash"
 
 // fronts finds the lease at the front of a name. It is a hash table without the names, which are in
 // the leases: of a million, each takes 18 bytes here, and 54 in a map of Go. The hashes are 4 of
-// every 12 bytes, for speed: by pointers alone, whoever looks for a name that is not there, makes a
-// lease go, or lets a part grow would have to read leases that are not in the processor's cache.
+// every 12 bytes, for speed: without them a look for a name that is not there, a removal and the
+// growth of a part would read leases that are not in the processor's cache.
 //
 // It is in parts, by the first bits of a hash, and each of them grows and shrinks by itself. All
 // callers wait meanwhile, but a part of a million leases moves 12,000 of them, and no more.
