@@ -22,8 +22,8 @@ import (
 //
 // Requests on two connections may reach the server in another order than they were sent. It matters
 // for none: a caller asks for the next when the one before was answered; a heartbeat renews for the
-// owner only; and behind an acquire that was not answered the engine cleans up three times: at once,
-// 5 ms later, as that may have overtaken it, and when it can't take effect any longer.
+// owner only; and behind an acquire that was not answered the engine cleans up three times: at
+// once, 5 ms later, as that may have overtaken it, and when it can't take effect any longer.
 
 // directMost is how many requests may go directly at once. More callers share commands, which
 // takes less of the processors.
