@@ -86,8 +86,8 @@ func newCleaner(
 }
 
 // disown hands a key to the cleaner, to be deleted at once. unsettled is when an acquire was sent
-// that was never answered, 0 if there is none. Behind one the key is deleted again after overtakenFor,
-// and when it can't take effect any longer. It asks the store for the shard.
+// that was never answered, 0 if there is none. Behind one the key is deleted again after
+// overtakenFor, and when it can't take effect any longer. It asks the store for the shard.
 func (c *cleaner) disown(o *orphan, unsettled instant) {
 	o.due = c.clock.AtMost()
 	o.until = o.due.Add(o.ttl)
