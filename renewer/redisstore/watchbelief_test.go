@@ -51,6 +51,8 @@ func TestSubscriptionStaysWithAFormerPrimary(t *testing.T) {
 			// stands for a link that only the Sentinels have lost
 			require.NoError(t,
 				old.Do("ACL", "SETUSER", "default", "-slaveof", "-replicaof").Error())
+			// else they may find the new primary down on a busy machine, and go back to the old one
+			require.NoError(t, sentinel.Patience(true))
 			require.NoError(t, sentinel.Failover())
 			require.Eventually(t, func() bool {
 				return client.Nodes()[heir.Addr()] != nil
