@@ -173,6 +173,7 @@ func TestThePauseHoldsUpNothingElse(t *testing.T) {
 		until := time.Now().Add(300 * ms)
 		wakeEvery(s, 100*time.Microsecond, 290*ms) // it hears of the new TTL by them
 		assertInstant(t, until.Add(ms), <-got, "got")
+		synctest.Wait() // it is released
 
 		s.Overwrite("a", other, time.Hour)
 		ctx, cancel := context.WithTimeout(t.Context(), 623*ms)

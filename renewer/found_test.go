@@ -2,6 +2,7 @@ package renewer_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -79,6 +80,7 @@ func TestWhatWasFoundInPlaceOfALease(t *testing.T) {
 					require.Equal(t, want, *lost)
 					require.EqualError(t, err, `lockbeat: lease on "a" lost: `+a.text)
 					_ = l.Release(t.Context())
+					synctest.Wait() // the observer hears of it behind the operation
 					told := heard[renewer.Lost](r)
 					require.Len(t, told, 1)
 					require.Equal(t, want, *told[0].Err)
