@@ -67,12 +67,15 @@ const (
 	TaskGone
 	// TaskLeft means that it has waited in vain, and went back to its queue: it gets a place.
 	TaskLeft
+	// TaskMissing means that it was told to come, and that its queue does not have it. It keeps its
+	// place if it has come or left since it was told.
+	TaskMissing
 	// TasksOver means that a holder has released the lock, or that a woken task may not have come.
 	// There is no task to it.
 	TasksOver
 )
 
-// String returns "granted", "gone", "left" or "over".
+// String returns "granted", "gone", "left", "missing" or "over".
 func (e TaskEvent) String() string {
 	switch e {
 	case TaskGranted:
@@ -81,6 +84,8 @@ func (e TaskEvent) String() string {
 		return "gone"
 	case TaskLeft:
 		return "left"
+	case TaskMissing:
+		return "missing"
 	default:
 		return "over"
 	}

@@ -74,7 +74,7 @@ func TestStoreWithoutTaskLine(t *testing.T) {
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	for what, text := range map[renewer.TaskEvent]string{
 		renewer.TaskGranted: "granted", renewer.TaskGone: "gone",
-		renewer.TaskLeft: "left", renewer.TasksOver: "over",
+		renewer.TaskLeft: "left", renewer.TaskMissing: "missing", renewer.TasksOver: "over",
 	} {
 		assert.Equal(t, text, what.String())
 	}

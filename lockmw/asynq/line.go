@@ -199,7 +199,7 @@ func (l *line) wakeNext(
 		if l.wake(name, next.Task) {
 			return next, nil
 		}
-		what, task = renewer.TaskGone, next.Task
+		what, task = renewer.TaskMissing, next.Task
 	}
 	return next, nil
 }

@@ -4,8 +4,8 @@
 -- KEYS     see parked.lua
 -- ARGV[1]  the task, or "": "QUEUE\nID"
 -- ARGV[2]  "granted": it has the lock; "gone": it does not come any more; "left": it went back
---          without the lock, and has a place now; "over": a holder has released the lock, or some
---          time has passed
+--          without the lock, and has a place now; "missing": its queue did not have it when it was
+--          to be told to come; "over": a holder has released the lock, or some time has passed
 -- ARGV[3]  time to live of the line, ms
 --
 -- Returns  {n, task}: that one is to be woken, and is noted as woken; n tasks are in the line; or
@@ -16,13 +16,11 @@
 -- include parked.lua
 
 local task, what = ARGV[1], ARGV[2]
+local told = task ~= '' and redis.call('HDEL', KEYS[4], task) == 1
 if what == 'left' then
 	park(task, ARGV[3])
-elseif task ~= '' then
+elseif task ~= '' and (told or what ~= 'missing') then -- else it has come since, or gone back
 	redis.call('ZREM', KEYS[2], task)
-end
-if task ~= '' then
-	redis.call('HDEL', KEYS[4], task)
 end
 local waits = redis.call('GET', KEYS[3])
 if waits and waits == task then

@@ -177,6 +177,12 @@ func TestNextScript(t *testing.T) {
 		require.Equal(t, 1, arrive(t, store, arrival(task("8"))))
 		assert.Equal(t, wakes(2, task("8")), nextTask(t, store, renewer.TaskLeft, task("7")))
 
+		t.Log("its queue did not have it, but it went back there meanwhile: it keeps its place")
+		assert.Equal(t, wakes(2, task("7")), nextTask(t, store, renewer.TaskLeft, task("8")))
+		assert.Equal(t, nobody(2), nextTask(t, store, renewer.TaskMissing, task("8")))
+		t.Log("nor did it come: it is forgotten")
+		assert.Equal(t, wakes(1, task("8")), nextTask(t, store, renewer.TaskMissing, task("7")))
+
 		t.Log("nothing is left when all have come")
 		nextTask(t, store, renewer.TaskGranted, task("7"))
 		nextTask(t, store, renewer.TaskGranted, task("8"))
