@@ -148,13 +148,13 @@ func (e *env) enqueue(user string, opts ...asynq.Option) string {
 // await waits until the task is in a state for which ok is true.
 func (e *env) await(id string, ok func(*asynq.TaskInfo) bool) *asynq.TaskInfo {
 	e.t.Helper()
-	var info *asynq.TaskInfo
+	var last atomic.Pointer[asynq.TaskInfo]
 	require.Eventually(e.t, func() bool {
-		var err error
-		info, err = e.inspector.GetTaskInfo("default", id)
+		info, err := e.inspector.GetTaskInfo("default", id)
+		last.Store(info)
 		return err == nil && ok(info)
-	}, soon, tick, "task: %v", printed{&info})
-	return info
+	}, soon, tick, "task: %v", printed{&last})
+	return last.Load()
 }
 
 func (e *env) awaitState(id string, state asynq.TaskState) *asynq.TaskInfo {
@@ -168,10 +168,12 @@ func (e *env) awaitRefused(id string) *asynq.TaskInfo {
 	return e.await(id, func(i *asynq.TaskInfo) bool { return i.LastErr != "" })
 }
 
-// printed shows what it points to when it is printed, not before.
-type printed struct{ v any }
+// printed shows a task as it is when it is printed, not before.
+type printed struct {
+	task *atomic.Pointer[asynq.TaskInfo]
+}
 
-func (p printed) String() string { return fmt.Sprintf("%+v", **p.v.(**asynq.TaskInfo)) }
+func (p printed) String() string { return fmt.Sprintf("%+v", p.task.Load()) }
 
 // hold takes the lock of a user's orders, until the function that it returns is called.
 func hold(t *testing.T, k *renewer.Keeper, user string) (release func()) {
