@@ -303,6 +303,23 @@ func TestLossOfAnOuterLockEndsBlockedOperations(t *testing.T) {
 	})
 }
 
+// The same while the stream waits for its first message, and so has no lock of its own.
+func TestLossOfAnOuterLockEndsTheWaitForTheFirstMessage(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bubble) {
+		outer, exit, err := lockmw.Enter(t.Context(), b.k, "outer")
+		require.NoError(t, err)
+		stream := newTransport(context.WithoutCancel(outer), outer)
+		defer stream.end()
+		b.store.Delete("outer")
+		err = grpcmw.StreamServerInterceptor(b.k, grpcmw.ForWholeMethod(duplex))(nil, stream,
+			&grpc.StreamServerInfo{FullMethod: duplex},
+			func(_ any, s grpc.ServerStream) error { return s.RecvMsg(nil) })
+		require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, err))
+		require.NoError(t, exit(nil))
+	})
+}
+
 // A lock that an outer interceptor holds is not freed by the inner
 // one, and its loss is noticed though another lock is the innermost.
 func TestReentryIntoAnOuterLock(t *testing.T) {

@@ -214,6 +214,10 @@ func (s *serverStream) ending() error {
 			return lost
 		}
 	}
+	// A lock around the call ends s.ctx a moment before h.ctx, and also while there is no h.
+	if loss := lossIn(s.ctx); loss != nil {
+		return s.fail(lostError(loss, nil))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failed != nil {
