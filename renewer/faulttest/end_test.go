@@ -29,7 +29,7 @@ func TestShutdownFreesEveryLease(t *testing.T) {
 	t.Parallel()
 	const leases = 2000
 	server := redistest.Start(t)
-	n := join(t, server, renewer.Config{TTL: renewer.DefaultTTL, Margin: 200 * time.Millisecond})
+	n := join(t, server, renewer.Config{TTL: renewer.DefaultTTL, Margin: 50 * time.Millisecond})
 	held := make([]*renewer.Lease, leases)
 	errs := make([]error, leases)
 	var workers sync.WaitGroup
@@ -47,7 +47,7 @@ func TestShutdownFreesEveryLease(t *testing.T) {
 	require.EqualValues(t, leases+1, keys, "the leases, and the mark of tokens")
 
 	// The last second of it is for the operations' notice, which is Margin, and for the keys.
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	n.cutShort = true
 	err = n.keeper.Shutdown(ctx)
