@@ -23,6 +23,8 @@ PEERSARGS ?=
 NEMESISARGS ?=
 # Flags for the program that attacks a server.
 SIEGEARGS ?=
+# Flags of go test, for make shake.
+SHAKEARGS ?=
 # Flags for the program that plants faults.
 MUTANTSARGS ?=
 
@@ -33,8 +35,11 @@ TESTENV := CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 GO
 # Packages with tests that are longer in a long run: see testutil/suite.
 LONG := $$({ printf '%s/\n' $(SUITES:%=./%); grep -rlE --include='*_test.go' 'suite\.(Long|OnlyLong|Size)' ./integration ./lockmw ./renewer; } | sed 's,/[^/]*$$,,' | sort -u)
 
+# What make test tests.
+TESTED := $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS) $(SUITES)))(/|$$)')
+
 .DEFAULT_GOAL := help
-.PHONY: help test check lint layering fmt vet tidy modules vuln test-long sim fuzz smoke mutants nemesis nemesis-long siege bench bench-peers clean
+.PHONY: help test check lint layering fmt vet tidy modules vuln test-long sim shake fuzz smoke mutants nemesis nemesis-long siege bench bench-peers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -43,7 +48,7 @@ test: ## run all tests but those of test-long and smoke, under the race detector
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
-	$(TESTENV) go test -race -count=1 -timeout 6m $(FIRST) $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS) $(SUITES)))(/|$$)')
+	$(TESTENV) go test -race -count=1 -timeout 6m $(FIRST) $(TESTED)
 
 # An unreachable vulnerability database does not stop this one, so that it can be used without a network; the last line then
 # says what was not checked. VULN_OFFLINE_OK=0 makes it strict.
@@ -88,6 +93,12 @@ test-long: ## run the suites of faults, and the packages that have long tests wi
 
 sim: ## play the deterministic simulation for SIMGRANTS grants (default a million; the tests play 10,000)
 	go test ./renewer/simtest -count=1 -timeout 30m -run 'TestSimulation$$' -v -sim.grants=$(SIMGRANTS)
+
+shake: ## run the tests of make test three times, with mutexes that let other goroutines go first now and then (SHAKEARGS: more flags of go test)
+	@scripts/ensure cc
+	@scripts/ensure redis
+	@scripts/ensure postgres
+	$(TESTENV) scripts/shake -race -count=3 -timeout 20m $(SHAKEARGS) $(FIRST) $(TESTED)
 
 fuzz: ## run every fuzz function for FUZZTIME (default 20s)
 	@scripts/fuzz $(FUZZTIME)
