@@ -41,6 +41,32 @@ func TestATurnBeforeTheWatch(t *testing.T) {
 	})
 }
 
+// One who waits and gets no place any more, as there is something else where the line was, hears
+// what is for all from then on.
+func TestAWaiterWithoutItsLineHearsWhatIsForAll(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		mine(t, store, claim("a", "a", minuteTTL))
+		require.False(t, acquire(t, store, queue("b")).Queued)
+		w := newWatch(store, "a")
+		defer w.stop()
+		w.await(t, "set up")
+		stand(t, store, "b")
+		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+		s.ok(t, "DEL", line)
+		s.ok(t, "SET", line, "x")
+		w.clear()
+		grant := acquire(t, store, queue("b"))
+		require.Equal(t, renewer.StatusTaken, grant.Status)
+		require.False(t, grant.Queued)
+		w.await(t, "set up for what is for all")
+		w.clear()
+		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		w.await(t, "released")
+	})
+}
+
 // While a mailbox is not open, claims present no place: its turn would be one of the dead. When it
 // opens again all who wait are woken, as a turn may have slipped by.
 func TestAMailboxThatFails(t *testing.T) {
