@@ -70,8 +70,8 @@ const (
 	// TaskMissing means that it was told to come, and that its queue does not have it. It keeps its
 	// place if it has come or left since it was told.
 	TaskMissing
-	// TasksOver means that a holder has released the lock, or that a woken task may not have come.
-	// There is no task to it.
+	// TasksOver means that a holder has released the lock. Without a task it is a look at the line,
+	// since one that was told to come may not have come.
 	TasksOver
 )
 
@@ -99,6 +99,9 @@ type NextTask struct {
 	Wake bool
 	// Parked is how many are in the line.
 	Parked int
+	// Late are some of those that were told to come and have not, after a look at the line that
+	// tells nobody to come. If their queue has let one go, it is [TaskMissing].
+	Late []Task
 }
 
 // Arrive notes that a task has come: see [TaskLine]. It takes at most [Config.RequestTimeout], and

@@ -3,6 +3,7 @@ package asynqmw
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,7 +25,7 @@ const (
 	mostContended = 1024
 	// The process looks whether a lock is idle although tasks stand in line, since the one that was
 	// woken may not have come: so long after it parked or woke one, and then less and less often.
-	firstCheck = 1200 * time.Millisecond
+	firstCheck = 200 * time.Millisecond
 	lastCheck  = 10 * time.Second
 	// mostWaking bounds how many tasks a process wakes at a time.
 	mostWaking = 64
@@ -55,6 +56,7 @@ type line struct {
 type contendedKey struct {
 	until time.Time
 	check *time.Timer   // nil if no task was parked or woken
+	due   time.Time     // when it comes, or came
 	pause time.Duration // before the next check
 }
 
@@ -113,18 +115,24 @@ func (l *line) forget(name string) {
 	delete(l.contended, name)
 }
 
-// checkLater has the process look at the line in a while.
+// checkLater has the process look at the line in a while. A look that comes sooner is not put off:
+// so many tasks may come that there would never be one.
 func (l *line) checkLater(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := l.note(name); c != nil {
-		c.pause = firstCheck
+	c := l.note(name)
+	if c == nil {
+		return
+	}
+	c.pause = firstCheck
+	if left := time.Until(c.due); left <= 0 || left > firstCheck {
 		l.checkIn(name, c)
 	}
 }
 
 // checkIn has the process look at the line when a key's pause is over, under l.mu.
 func (l *line) checkIn(name string, c *contendedKey) {
+	c.due = time.Now().Add(c.pause)
 	if c.check == nil {
 		c.check = time.AfterFunc(c.pause, func() { l.check(name) })
 	} else {
@@ -173,12 +181,15 @@ func (l *line) next(name string, what renewer.TaskEvent, task renewer.Task) {
 	}()
 }
 
-// wakeNext is next, and waits. It returns what the line said last. If the store can't be asked, as
-// while the slot of a cluster is moving, the process looks at the line again later: no other event
-// may come by which the next task would be woken.
+// wakeNext is next, and waits. It returns what the line said last. A task that was woken and has
+// left its queue without asking for the lock, as something around the handler has refused it, gives
+// up its place: asynq brings it back. If the store can't be asked, as while the slot of a cluster
+// is moving, the process looks at the line again later: no other event may come by which the next
+// task would be woken.
 func (l *line) wakeNext(
 	name string, what renewer.TaskEvent, task renewer.Task,
 ) (next renewer.NextTask, err error) {
+	var missing []renewer.Task // of which the line does not know yet
 	for range mostGone {
 		next, err = l.keeper.NextTask(context.Background(), name, what, task)
 		if err != nil && !errors.Is(err, renewer.ErrRejected) &&
@@ -192,20 +203,36 @@ func (l *line) wakeNext(
 			return next, err
 		}
 		l.met(name)
-		if !next.Wake {
+		if next.Wake {
+			l.checkLater(name)
+			if !l.wake(name, next.Task) {
+				missing = append(missing, next.Task)
+			}
+		}
+		missing = append(missing, slices.DeleteFunc(next.Late, l.isQueued)...)
+		if len(missing) == 0 {
 			return next, nil
 		}
-		l.checkLater(name)
-		if l.wake(name, next.Task) {
-			return next, nil
-		}
-		what, task = renewer.TaskMissing, next.Task
+		what, task, missing = renewer.TaskMissing, missing[0], missing[1:]
 	}
 	return next, nil
 }
 
+// isQueued reports whether a task that was woken may still come.
+func (l *line) isQueued(task renewer.Task) bool {
+	info, err := l.inspector.GetTaskInfo(task.Queue, task.ID)
+	switch {
+	case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
+		return false
+	case err != nil:
+		return true
+	}
+	return info.State == asynq.TaskStatePending || info.State == asynq.TaskStateActive
+}
+
 // wake has asynq run a task now. It reports false if there is no such task any more, or if it has
-// run, or was archived by hand: RunTask would run it all the same.
+// run, or was archived by hand: RunTask would run it all the same. So it does if asynq would not
+// call its handler, since its deadline has passed.
 func (l *line) wake(name string, task renewer.Task) bool {
 	var failed error
 	for i := range settleTries {
@@ -219,6 +246,9 @@ func (l *line) wake(name string, task renewer.Task) bool {
 		}
 		switch info.State {
 		case asynq.TaskStateRetry, asynq.TaskStateScheduled:
+			if !info.Deadline.IsZero() && time.Now().After(info.Deadline) {
+				return false
+			}
 			failed = l.inspector.RunTask(task.Queue, task.ID)
 			switch {
 			case errors.Is(failed, asynq.ErrTaskNotFound):

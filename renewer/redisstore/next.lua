@@ -10,6 +10,7 @@
 --
 -- Returns  {n, task}: that one is to be woken, and is noted as woken; n tasks are in the line; or
 --          {n}: none is to be woken; or
+--          {n, false, {task, ...}}: the same without a task, and some that were woken are late; or
 --          {n, ""}: none of those looked at is: call again, with "over" and no task, to look at the
 --          next thousand.
 
@@ -39,9 +40,12 @@ local most = redis.call('EXISTS', KEYS[1]) == 0 and 2 or 1
 if waits and (what ~= 'over' or most == 1) then
 	return {n}
 end
-local total, woken, _, missing, last, from = readWoken()
+local total, woken, _, missing, last, from, late = readWoken()
+local function nobody()
+	return task == '' and #late > 0 and {n, false, late} or {n}
+end
 if total >= most then
-	return {n}
+	return nobody()
 end
 local first, missed
 local function look(other)
@@ -75,7 +79,7 @@ if each(look, 0, 4) then
 	end
 end
 if not first and not missed then
-	return {n}
+	return nobody()
 end
 -- If there is no other, one that did not come is told again, as it may be gone. No task waits for
 -- it: it is noted as one that was told a second ago.

@@ -15,17 +15,18 @@
 local time = redis.call('TIME')
 local nowText = time[1] .. string.sub('00000' .. time[2], -6)
 local now = tonumber(nowText)
-local second = 1000000 -- us
+local second, soon = 1000000, 100000 -- us
 
 local function queueOf(task)
 	return string.match(task, '^[^\n]*')
 end
 
 -- Reads who was woken. It returns how many are on their way in all, and, of each queue, how many
--- are, how many have not come, and when the last was woken; and from which rank on to look.
+-- are, how many have not come, and when the last was woken; from which rank on to look; and up to
+-- eight that have not come at once.
 local function readWoken()
 	local all, total = redis.call('HGETALL', KEYS[4]), 0
-	local woken, coming, missing, last, from = {}, {}, {}, {}, 4
+	local woken, coming, missing, last, from, late = {}, {}, {}, {}, 4, {}
 	for i = 1, #all, 2 do
 		local queue, at = queueOf(all[i]), tonumber(all[i + 1])
 		if all[i] == 'from' then
@@ -37,9 +38,12 @@ local function readWoken()
 			coming[queue] = (coming[queue] or 0) + (comes and 1 or 0)
 			missing[queue] = (missing[queue] or 0) + (comes and 0 or 1)
 			last[queue] = math.max(last[queue] or 0, at)
+			if now - at > soon and #late < 8 then
+				late[#late + 1] = all[i]
+			end
 		end
 	end
-	return total, woken, coming, missing, last, from
+	return total, woken, coming, missing, last, from, late
 end
 
 -- Calls see with the tasks of some ranks, in order, until it returns true. Usually a few are looked

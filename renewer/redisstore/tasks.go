@@ -93,7 +93,7 @@ func (s *Store) lookForNext(
 		return next, false, err
 	}
 	parts, err := reply.ToArray()
-	if err != nil || len(parts) < 1 || len(parts) > 2 {
+	if err != nil || len(parts) < 1 || len(parts) > 3 {
 		return next, false, unreadable("next")
 	}
 	n, err := parts[0].ToInt64()
@@ -101,15 +101,32 @@ func (s *Store) lookForNext(
 		return next, false, unreadable("next")
 	}
 	next.Parked = int(n)
-	if len(parts) == 2 {
+	switch len(parts) {
+	case 2:
 		text, err := parts[1].ToString()
 		if err != nil {
 			return next, false, unreadable("next")
 		}
-		next.Task.Queue, next.Task.ID, next.Wake = strings.Cut(text, "\n")
+		next.Task, next.Wake = readTask(text)
 		more = text == ""
+	case 3:
+		late, err := parts[2].AsStrSlice()
+		if err != nil {
+			return next, false, unreadable("next")
+		}
+		for _, text := range late {
+			if one, ok := readTask(text); ok {
+				next.Late = append(next.Late, one)
+			}
+		}
 	}
 	return next, more, nil
+}
+
+// readTask is the opposite of taskText. ok is false for no task.
+func readTask(text string) (t renewer.Task, ok bool) {
+	t.Queue, t.ID, ok = strings.Cut(text, "\n")
+	return t, ok
 }
 
 // taskText is what a task is called on the server, "" for none. A queue whose name has a line feed

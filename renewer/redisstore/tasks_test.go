@@ -57,7 +57,9 @@ func wakes(n int, t renewer.Task) renewer.NextTask {
 	return renewer.NextTask{Task: t, Wake: true, Parked: n}
 }
 
-func nobody(n int) renewer.NextTask { return renewer.NextTask{Parked: n} }
+func nobody(n int, late ...renewer.Task) renewer.NextTask {
+	return renewer.NextTask{Parked: n, Late: late}
+}
 
 func TestArriveScript(t *testing.T) {
 	t.Parallel()
@@ -210,7 +212,9 @@ func TestTasksThatDontCome(t *testing.T) {
 		t.Log("it has some time left")
 		late(500*time.Millisecond, task("0"))
 		assert.Equal(t, 151, arrive(t, store, waiting(task("new"))))
-		assert.Equal(t, nobody(152), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, nobody(152, task("0")),
+			nextTask(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, nobody(152), nextTask(t, store, renewer.TasksOver, task("x")), "no look")
 
 		t.Log("it is late: the next one of its queue is tried")
 		late(1500*time.Millisecond, task("0"))
@@ -236,10 +240,24 @@ func TestTasksThatDontCome(t *testing.T) {
 			require.Equal(t, i, arrive(t, store, arrival(one)))
 		}
 		late(9*time.Second, task("0"), task("1"))
-		assert.Equal(t, nobody(2), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, nobody(2, task("0"), task("1")),
+			nextTask(t, store, renewer.TasksOver, renewer.Task{}))
 		late(11*time.Second, task("0"), task("1"))
 		assert.Equal(t, wakes(2, task("0")), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
-		assert.Equal(t, nobody(2), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Equal(t, nobody(2, task("0"), task("1")),
+			nextTask(t, store, renewer.TasksOver, renewer.Task{}))
+
+		t.Log("eight that are late are enough, and one that was just woken is not late")
+		s.ok(t, "DEL", wokenA)
+		late(50*time.Millisecond, task("0"))
+		for i := range 9 {
+			late(150*time.Millisecond, task(fmt.Sprint("late", i)))
+		}
+		got := nextTask(t, store, renewer.TasksOver, renewer.Task{}).Late
+		assert.Len(t, got, 8)
+		assert.NotContains(t, got, task("0"))
+		s.ok(t, "DEL", wokenA)
+		late(11*time.Second, task("0"), task("1"))
 		assert.Equal(t, ask, arrive(t, store, waiting(task("new"))))
 		s.ok(t, "DEL", slotA)
 		assert.Equal(t, wakes(1, task("1")), nextTask(t, store, renewer.TaskGone, task("0")))

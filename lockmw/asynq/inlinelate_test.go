@@ -1,0 +1,80 @@
+package asynqmw_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+)
+
+// Tasks that stand in line and are woken, but whose handler is not called any more, left the lock
+// idle for a TTL and more, and were woken again and again.
+func TestTasksInLineThatDoNotReachTheirHandler(t *testing.T) {
+	t.Parallel()
+	errBarred := errors.New("not now")
+	for name, bar := range map[string]bool{
+		"their deadline has passed": false,
+		"something refuses them":    true,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onRedis(t, func(t *testing.T, queues, locks *env) {
+				const lost, others = 6, 3
+				release := hold(t, locks.keeper(), "u1")
+				var barred sync.Map
+				f := &fleet{env: queues, locks: locks, record: newRecord()}
+				h := asynqmw.Handle(locks.keeper(), byUser, func(ctx context.Context, o order) error {
+					defer f.record.begin(ctx, o.User)()
+					return nil
+				}, asynqmw.InLine(queues.inspector))
+				f.serve(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+					if _, yes := barred.Load(task.ResultWriter().TaskID()); yes {
+						return errBarred
+					}
+					return h.ProcessTask(ctx, task)
+				}), asUsers(8))
+				first := f.enqueue("u1")
+				locks.awaitSlot("u1")
+				var late []asynq.Option
+				deadline := time.Now().Add(3 * time.Second)
+				if !bar {
+					late = append(late, asynq.Deadline(deadline))
+				}
+				var ids []string
+				want := []string{first}
+				for range lost {
+					id := f.enqueue("u1", late...)
+					f.awaitParked(id)
+					ids = append(ids, id)
+				}
+				for range others {
+					id := f.enqueue("u1")
+					f.awaitParked(id)
+					want = append(want, id)
+				}
+				if bar {
+					for _, id := range ids {
+						barred.Store(id, true)
+					}
+				} else {
+					<-time.After(time.Until(deadline))
+				}
+				release()
+				f.awaitRuns(len(want), 6*time.Second)
+				assert.Equal(t, want, f.record.runs)
+				for _, id := range ids {
+					info, err := f.inspector.GetTaskInfo("default", id)
+					require.NoError(t, err)
+					assert.LessOrEqual(t, info.Retried, 1, "it comes back when asynq says")
+				}
+			})
+		})
+	}
+}
