@@ -51,7 +51,9 @@ func (l *loading) priceOf(ctx context.Context, protocol string) (*price, error) 
 	defer floor.client.Close()
 	var services [pingAlone]*service
 	for kind, instead := range [pingAlone]func(context.Context, string) error{
-		withCalls: l.cycle,
+		withCalls: func(ctx context.Context, account string) error {
+			return ownKey(l.keeper, account)(ctx)
+		},
 		withFloor: floor.cycle,
 		withPings: l.pingTwice,
 	} {
@@ -119,15 +121,6 @@ func (l *loading) ping(ctx context.Context) error {
 		return fmt.Errorf("PING: %w", err)
 	}
 	return nil
-}
-
-// cycle takes and frees the lock of an account, by the keeper.
-func (l *loading) cycle(ctx context.Context, account string) error {
-	lease, err := l.keeper.Acquire(ctx, account)
-	if err != nil {
-		return err
-	}
-	return lease.Release(ctx)
 }
 
 // cycle takes and frees the lock of an account. rueidis would pipeline for a context that can be

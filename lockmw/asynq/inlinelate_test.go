@@ -20,7 +20,7 @@ func TestTasksInLineThatDoNotReachTheirHandler(t *testing.T) {
 	t.Parallel()
 	errBarred := errors.New("not now")
 	for name, bar := range map[string]bool{
-		"their deadline has passed": false,
+		"their deadline has passed": false, // by which they are not even woken
 		"something refuses them":    true,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,15 +42,16 @@ func TestTasksInLineThatDoNotReachTheirHandler(t *testing.T) {
 				}), asUsers(8))
 				first := f.enqueue("u1")
 				locks.awaitSlot("u1")
-				var late []asynq.Option
+				most := 1 // times that each is woken
+				var limit []asynq.Option
 				deadline := time.Now().Add(3 * time.Second)
 				if !bar {
-					late = append(late, asynq.Deadline(deadline))
+					most, limit = 0, append(limit, asynq.Deadline(deadline))
 				}
 				var ids []string
 				want := []string{first}
 				for range lost {
-					id := f.enqueue("u1", late...)
+					id := f.enqueue("u1", limit...)
 					f.awaitParked(id)
 					ids = append(ids, id)
 				}
@@ -72,7 +73,7 @@ func TestTasksInLineThatDoNotReachTheirHandler(t *testing.T) {
 				for _, id := range ids {
 					info, err := f.inspector.GetTaskInfo("default", id)
 					require.NoError(t, err)
-					assert.LessOrEqual(t, info.Retried, 1, "it comes back when asynq says")
+					assert.LessOrEqual(t, info.Retried, most, "it comes back when asynq says")
 				}
 			})
 		})

@@ -115,23 +115,22 @@ func (l *line) forget(name string) {
 	delete(l.contended, name)
 }
 
-// checkLater has the process look at the line in a while. A look that comes sooner is not put off:
-// so many tasks may come that there would never be one.
+// checkLater has the process look at the line in a while.
 func (l *line) checkLater(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.note(name)
-	if c == nil {
-		return
-	}
-	c.pause = firstCheck
-	if left := time.Until(c.due); left <= 0 || left > firstCheck {
+	if c := l.note(name); c != nil {
+		c.pause = firstCheck
 		l.checkIn(name, c)
 	}
 }
 
-// checkIn has the process look at the line when a key's pause is over, under l.mu.
+// checkIn has the process look at the line when a key's pause is over, under l.mu. A look that
+// comes sooner is not put off: so many tasks may come that there would never be one.
 func (l *line) checkIn(name string, c *contendedKey) {
+	if left := time.Until(c.due); left > 0 && left <= c.pause {
+		return
+	}
 	c.due = time.Now().Add(c.pause)
 	if c.check == nil {
 		c.check = time.AfterFunc(c.pause, func() { l.check(name) })
@@ -218,16 +217,23 @@ func (l *line) wakeNext(
 	return next, nil
 }
 
+// find returns what asynq knows of a task: nil without an error if there is none.
+func (l *line) find(task renewer.Task) (*asynq.TaskInfo, error) {
+	info, err := l.inspector.GetTaskInfo(task.Queue, task.ID)
+	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
+		return nil, nil //nolint:nilnil // neither
+	}
+	return info, err
+}
+
 // isQueued reports whether a task that was woken may still come.
 func (l *line) isQueued(task renewer.Task) bool {
-	info, err := l.inspector.GetTaskInfo(task.Queue, task.ID)
-	switch {
-	case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
-		return false
-	case err != nil:
-		return true
+	info, err := l.find(task)
+	if err != nil {
+		return true // for all we know
 	}
-	return info.State == asynq.TaskStatePending || info.State == asynq.TaskStateActive
+	return info != nil &&
+		(info.State == asynq.TaskStatePending || info.State == asynq.TaskStateActive)
 }
 
 // wake has asynq run a task now. It reports false if there is no such task any more, or if it has
@@ -236,13 +242,13 @@ func (l *line) isQueued(task renewer.Task) bool {
 func (l *line) wake(name string, task renewer.Task) bool {
 	var failed error
 	for i := range settleTries {
-		info, err := l.inspector.GetTaskInfo(task.Queue, task.ID)
+		info, err := l.find(task)
 		switch {
-		case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
-			return false
 		case err != nil:
 			l.tell(name, err)
 			return true // it comes by itself
+		case info == nil:
+			return false
 		}
 		switch info.State {
 		case asynq.TaskStateRetry, asynq.TaskStateScheduled:

@@ -301,7 +301,7 @@ func TestCallersWhoLeaveAtOnceHoldUpNobody(t *testing.T) {
 	wg.Go(func() {
 		for time.Now().Before(over) {
 			begun := time.Now()
-			s.do(t, "PING")
+			assert.NoError(t, s.do(t, "PING").Error())
 			if time.Since(begun) > 5*time.Millisecond {
 				slow.Add(1)
 			}

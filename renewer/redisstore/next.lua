@@ -10,7 +10,8 @@
 --
 -- Returns  {n, task}: that one is to be woken, and is noted as woken; n tasks are in the line; or
 --          {n}: none is to be woken; or
---          {n, false, {task, ...}}: the same without a task, and some that were woken are late; or
+--          {n, false, {task, ...}}: the same, and up to eight that were woken and have not come at
+--          once, if no task was given; or
 --          {n, ""}: none of those looked at is: call again, with "over" and no task, to look at the
 --          next thousand.
 
@@ -40,9 +41,15 @@ local most = redis.call('EXISTS', KEYS[1]) == 0 and 2 or 1
 if waits and (what ~= 'over' or most == 1) then
 	return {n}
 end
-local total, woken, _, missing, last, from, late = readWoken()
+local total, woken, _, missing, last, from = readWoken()
 local function nobody()
-	return task == '' and #late > 0 and {n, false, late} or {n}
+	local late = {}
+	for other, how in pairs(task == '' and woken or {}) do
+		if how ~= 'comes' and #late < 8 then
+			late[#late + 1] = other
+		end
+	end
+	return #late > 0 and {n, false, late} or {n}
 end
 if total >= most then
 	return nobody()

