@@ -267,6 +267,7 @@ func TestAGrantIsOlderThanTheKeeper(t *testing.T) {
 	t.Parallel()
 	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Held().Aged(4*time.Second))
+		s.Script(script.Renew, script.Pass().Slow(5*time.Millisecond))
 		l := acquire(t, k, "a")
 		require.InDelta(t, goodFor-4*time.Second, l.Remaining(), float64(rounding))
 		pass(10 * time.Millisecond)

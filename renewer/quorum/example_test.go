@@ -41,42 +41,41 @@ func Example() {
 // What each node answers can be written down, for tests of what happens
 // when servers fail. Without a script they answer like servers.
 func Example_scripted() {
-	a, b, c := script.New(), script.New(), script.New()
-	a.Script(script.Acquire, script.Pass(), script.Pass(),
-		script.Taken(renewer.Holder{Node: "web-1"}, time.Minute))
-	b.Script(script.Acquire, script.Hang(), script.Fail(errors.New("connection refused")),
-		script.Taken(renewer.Holder{Node: "web-1"}, time.Minute))
-	c.Script(script.Acquire, script.Pass(), script.Fail(errors.New("connection refused")),
-		script.Hang())
-	store, err := quorum.New([]renewer.Store{a, b, c})
-	if err != nil {
-		panic(err)
-	}
-	defer store.Close()
-	keeper, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL})
-	if err != nil {
-		panic(err)
-	}
-	defer keeper.Shutdown(context.Background()) //nolint:errcheck // an example
-
-	for _, name := range []string{"first", "second", "third"} {
-		lease, err := keeper.TryAcquire(context.Background(), name)
-		switch {
-		case errors.Is(err, renewer.ErrUnavailable):
-			fmt.Println(name, "is unknown")
-		case errors.Is(err, renewer.ErrHeld):
-			fmt.Println(name, "is held")
-		default:
-			fmt.Println(name, "granted:", err == nil)
-			if err := lease.Release(context.Background()); err != nil {
-				fmt.Println(err)
-			}
+	down := script.Fail(errors.New("connection refused"))
+	taken := script.Taken(renewer.Holder{Node: "web-1"}, time.Minute)
+	ask := func(answers ...script.Step) error {
+		var nodes []renewer.Store
+		for _, answer := range answers {
+			node := script.New()
+			node.Default(script.Acquire, answer)
+			nodes = append(nodes, node)
 		}
+		store, err := quorum.New(nodes)
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		keeper, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL})
+		if err != nil {
+			return err
+		}
+		defer keeper.Shutdown(context.Background()) //nolint:errcheck // an example
+		lease, err := keeper.TryAcquire(context.Background(), "order:42")
+		if err != nil {
+			return err
+		}
+		return lease.Release(context.Background())
 	}
+
+	fmt.Println("one hangs:", ask(script.Pass(), script.Hang(), script.Pass()))
+	fmt.Println("two are down, unknown:",
+		errors.Is(ask(script.Pass(), down, down), renewer.ErrUnavailable))
+	fmt.Println("two have it for another, held:",
+		errors.Is(ask(taken, taken, script.Hang()), renewer.ErrHeld))
 	// Output:
-	// first granted: true
-	// second is unknown
-	// third is held
+	// one hangs: <nil>
+	// two are down, unknown: true
+	// two have it for another, held: true
 }
 
 // Check is for a program that should rather not start than wait for its locks.
