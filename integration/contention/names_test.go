@@ -48,13 +48,14 @@ func TestNoTwoKindsOfScheduledWorkShareALock(t *testing.T) {
 		require.NoError(t, err)
 		scheduler, err := gocron.NewScheduler()
 		require.NoError(t, err)
-		ran := make(chan struct{}, 1000)
-		_, err = locker.NewJob(scheduler, gocron.DurationJob(time.Second), gocron.NewTask(func() {
-			ran <- struct{}{}
-		}), gocron.WithName(name))
+		running, end := make(chan struct{}), make(chan struct{})
+		_, err = locker.NewJob(scheduler, gocron.DurationJob(time.Hour), gocron.NewTask(func() {
+			running <- struct{}{}
+			<-end
+		}), gocron.WithName(name), gocron.WithStartAt(gocron.WithStartImmediately()))
 		require.NoError(t, err)
 		scheduler.Start()
-		<-ran // beside an elector
+		<-running // beside an elector
 
 		node, err := cronmw.New(ctx, k,
 			cronmw.Config{OnTick: func(context.Context, cronmw.Tick) {}})
@@ -69,6 +70,8 @@ func TestNoTwoKindsOfScheduledWorkShareALock(t *testing.T) {
 			node.Forget(name)
 		}
 
+		close(end)
+		synctest.Wait() // gocron's Shutdown spins until its jobs end, and a bubble's time stands still
 		require.NoError(t, scheduler.Shutdown())
 		stop()
 		require.ErrorIs(t, <-ended, context.Canceled)

@@ -102,10 +102,13 @@ func (b *bed) scheduler(opts ...gocron.SchedulerOption) gocron.Scheduler {
 	return s
 }
 
-// stop stops a scheduler. gocron's own Shutdown spins until jobs have
-// ended, in which time stands still in a bubble.
+// stop stops a scheduler between two ticks: gocron's own Shutdown spins until jobs have ended,
+// in which time stands still in a bubble, and one that has yet to lock asks the scheduler, which
+// answers no more, for a second.
 func stop(t *testing.T, s gocron.Scheduler) {
 	t.Helper()
+	elapse(time.Second / 2)
+	synctest.Wait()
 	require.NoError(t, s.Shutdown())
 }
 
