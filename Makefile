@@ -94,11 +94,11 @@ test-long: ## run the suites of faults, and the packages that have long tests wi
 sim: ## play the deterministic simulation for SIMGRANTS grants (default a million; the tests play 10,000)
 	go test ./renewer/simtest -count=1 -timeout 30m -run 'TestSimulation$$' -v -sim.grants=$(SIMGRANTS)
 
-shake: ## run the tests of make test three times, with mutexes that let other goroutines go first now and then (SHAKEARGS: more flags of go test)
+shake: ## run the tests of make test and the suites of faults three times, with mutexes that let other goroutines go first now and then (SHAKEARGS: more flags of go test)
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
-	$(TESTENV) scripts/shake -race -count=3 -timeout 20m $(SHAKEARGS) $(FIRST) $(TESTED)
+	$(TESTENV) scripts/shake -race -count=3 -timeout 20m $(SHAKEARGS) $(FIRST) $(SUITES:%=./%) $(TESTED)
 
 fuzz: ## run every fuzz function for FUZZTIME (default 20s)
 	@scripts/fuzz $(FUZZTIME)
