@@ -1,6 +1,7 @@
 package asynqmw_test
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -111,7 +112,8 @@ func TestTasksInLineWhileTheSlotIsHalfWay(t *testing.T) {
 }
 
 // The lock is released while its slot is half way, so that no task can be woken; none waits in a
-// worker's slot, and none comes.
+// worker's slot, and none comes. The first one is passed over if it takes a second to come then, as
+// on a busy machine.
 func TestTasksInLineThatAreNotWokenWhileTheSlotIsHalfWay(t *testing.T) {
 	suite.OnlyLong(t)
 	t.Parallel()
@@ -129,7 +131,9 @@ func TestTasksInLineThatAreNotWokenWhileTheSlotIsHalfWay(t *testing.T) {
 	<-time.After(3 * time.Second) // longer than until the next look at the line
 	require.NoError(t, move.Finish())
 	f.awaitRuns(len(ids), goesOn)
-	assert.Equal(t, ids, f.record.runs)
+	assert.ElementsMatch(t, ids, f.record.runs)
+	isFirst := func(id string) bool { return id == ids[0] }
+	assert.Equal(t, ids[1:], slices.DeleteFunc(slices.Clone(f.record.runs), isFirst))
 	require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
 }
 

@@ -22,7 +22,7 @@ func TestIdleLease(t *testing.T) {
 		intervals int
 	}{
 		{"default options", renewer.DefaultTTL, 1},
-		{"short", 3 * time.Second, 8},
+		{"short", 6 * time.Second, 5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -43,8 +43,8 @@ func TestIdleLease(t *testing.T) {
 			n.beats.confirmed(t, c.intervals)
 			renewals, scripts = calls("pexpire")-renewals, calls("evalsha")+calls("eval")-scripts
 			assert.GreaterOrEqual(t, renewals, int64(c.intervals))
-			assert.LessOrEqual(t, renewals, int64(time.Since(begun)/heartbeat)+1,
-				"a busy machine may have come to this later")
+			// A busy machine may have come to this later, and have been late with the first.
+			assert.LessOrEqual(t, renewals, int64(time.Since(begun)/heartbeat)+2)
 			assert.Equal(t, renewals, scripts, "scripts, for whatever purpose")
 			require.NoError(t, lease.Release(t.Context()))
 		})

@@ -82,7 +82,7 @@ func repeatedClaim(t *testing.T, s *suite) {
 	}
 	assertStatus(t, renewer.StatusHeld, s.release(t, "name", a),
 		"one release frees it, however often it was claimed")
-	assert.Greater(t, s.own(t, "name", b, long), fence)
+	assert.Greater(t, s.obtain(t, "name", b), fence)
 	s.refused(t, "name", a)
 }
 
@@ -140,7 +140,7 @@ func holderTold(t *testing.T, s *suite) {
 	assert.GreaterOrEqual(t, g.HeldFor, heldFor, "a renewal does not start the count again")
 	assert.Greater(t, g.TTL, long-held, "and moves the end")
 	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
-	s.own(t, "name", b, long)
+	s.obtain(t, "name", b)
 	assert.Equal(t, "node", s.refused(t, "name", a).Holder.Node,
 		"the next holder is not taken for the last")
 }

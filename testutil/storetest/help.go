@@ -80,13 +80,16 @@ func (s *suite) own(t testing.TB, name, owner string, ttl time.Duration) int64 {
 	return g.Fence
 }
 
-// obtain has an owner get a name that was freed after a claim for it was refused. Over several
-// servers what such a claim got of some is freed behind it.
-func (s *suite) obtain(t testing.TB, name, owner string) {
+// obtain has an owner get a name that was freed after a claim for it was refused, and returns its
+// fencing token. Over several servers what such a claim got of some is freed behind it.
+func (s *suite) obtain(t testing.TB, name, owner string) int64 {
 	t.Helper()
+	var g renewer.Grant
 	s.until(t, "that the name is free", func() bool {
-		return s.acquire(t, name, owner, long).Status == renewer.StatusHeld
+		g = s.acquire(t, name, owner, long)
+		return g.Status == renewer.StatusHeld
 	})
+	return g.Fence
 }
 
 // refused requires that another owner than this one has name, and returns what this one hears.

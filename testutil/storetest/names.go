@@ -46,7 +46,7 @@ func oddNames(t *testing.T, s *suite) {
 	}
 	for i, name := range names {
 		requireStatus(t, renewer.StatusHeld, s.release(t, name, owners[name]), "%q", name)
-		s.own(t, name, newOwner(), long)
+		s.obtain(t, name, newOwner())
 		for _, other := range names[i+1 : min(i+6, len(names))] { // like ones stand together
 			requireStatus(t, renewer.StatusHeld, s.renew(t, other, owners[other], long),
 				"%q, after the release of %q", other, name)

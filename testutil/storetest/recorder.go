@@ -300,7 +300,7 @@ func recordsAndLeases(t *testing.T, s *recordSuite) {
 	s.sees(t, first, 1, "a")
 	requireStatus(t, renewer.StatusHeld, s.write(t, first, 2, "done", long),
 		"no later holder has prepared: its last write may be late")
-	second := s.own(t, "name", b, long)
+	second := s.obtain(t, "name", b)
 	require.Greater(t, second, first)
 	by, _, data := s.prepare(t, second)
 	assert.Equal(t, first, by)

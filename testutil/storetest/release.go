@@ -34,7 +34,7 @@ func releaseLater(t *testing.T, s *suite) {
 		assert.Positive(t, g.TTL)
 	}
 	s.wait(t, s.short+10*time.Millisecond)
-	s.own(t, "name", b, long)
+	s.obtain(t, "name", b)
 }
 
 func releasePutOff(t *testing.T, s *suite) {
@@ -44,7 +44,7 @@ func releasePutOff(t *testing.T, s *suite) {
 	s.wait(t, s.short+10*time.Millisecond)
 	s.refused(t, "name", b)
 	assertStatus(t, renewer.StatusHeld, s.release(t, "name", a), "and may be put forward again")
-	s.own(t, "name", b, long)
+	s.obtain(t, "name", b)
 }
 
 func releaseLaterCompares(t *testing.T, s *suite) {
@@ -61,7 +61,7 @@ func releaseFrees(t *testing.T, s *suite) {
 	s.own(t, "name", a, long)
 	s.refused(t, "name", b)
 	assertStatus(t, renewer.StatusHeld, s.release(t, "name", a))
-	s.own(t, "name", b, long)
+	s.obtain(t, "name", b)
 }
 
 func releaseRepeated(t *testing.T, s *suite) {
