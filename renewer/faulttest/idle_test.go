@@ -22,7 +22,7 @@ func TestIdleLease(t *testing.T) {
 		intervals int
 	}{
 		{"default options", renewer.DefaultTTL, 1},
-		{"short", 6 * time.Second, 5},
+		{"short", 6 * time.Second, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
