@@ -51,6 +51,9 @@ type NotRunError struct {
 	Crowded bool
 }
 
+// taskNotRun is what the text of each [NotRunError] begins with.
+const taskNotRun = "lockbeat: task not run"
+
 // Error says what becomes of the task, and why it did not run.
 func (e *NotRunError) Error() string {
 	what := fmt.Sprintf(", it comes back in %s, with no attempt used up", e.when())
@@ -75,7 +78,7 @@ func (e *NotRunError) Error() string {
 	case e.Counted:
 		what = ", and an attempt is used up: " + trim(ErrNotConfigured)
 	}
-	return fmt.Sprintf("lockbeat: task not run%s: %s", what, trim(e.Err))
+	return taskNotRun + what + ": " + trim(e.Err)
 }
 
 // when is the time in which the task comes back.

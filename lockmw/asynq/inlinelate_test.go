@@ -3,11 +3,13 @@ package asynqmw_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -78,4 +80,41 @@ func TestTasksInLineThatDoNotReachTheirHandler(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A task that was chosen to be woken, but has not been yet since its worker took long to put it
+// back, keeps its place.
+func TestTasksInLineThatAreYetToBeWoken(t *testing.T) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, queues, locks *env) {
+		release := hold(t, locks.keeper(), "u1")
+		f := newFleet(queues, locks, 1, 4, time.Millisecond, asynqmw.InLine(queues.inspector))
+		waits := f.enqueue("u1")
+		locks.awaitSlot("u1")
+		var ids []string
+		for range 2 {
+			ids = append(ids, f.enqueue("u1"))
+			f.awaitParked(ids[len(ids)-1])
+		}
+		const key = "lockbeat:{order:u1}"
+		client, err := rueidis.NewClient(locks.option)
+		require.NoError(t, err)
+		defer client.Close()
+		do := func(command ...string) rueidis.RedisResult {
+			return client.Do(t.Context(), client.B().Arbitrary(command...).Build())
+		}
+		chosen := strconv.FormatInt(time.Now().Add(-300*time.Millisecond).UnixMicro(), 10)
+		require.NoError(t, do("HSET", key+":woken", "default\n"+ids[0], chosen).Error())
+		require.NoError(t, do("DEL", key+":slot").Error()) // else nobody is looked for
+		asked := f.enqueue("u1")                           // whose process looks at the line then
+		f.awaitParked(asked)
+		<-time.After(500 * time.Millisecond)
+		place, err := do("ZRANK", key+":tasks", "default\n"+ids[0]).AsInt64()
+		require.NoError(t, err)
+		assert.Zero(t, place)
+		require.NoError(t, do("HDEL", key+":woken", "default\n"+ids[0]).Error())
+		release()
+		f.awaitRuns(4, soon)
+		assert.Contains(t, f.record.runs, waits)
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -208,7 +209,7 @@ func (l *line) wakeNext(
 				missing = append(missing, next.Task)
 			}
 		}
-		missing = append(missing, slices.DeleteFunc(next.Late, l.isQueued)...)
+		missing = append(missing, slices.DeleteFunc(next.Late, l.mayCome)...)
 		if len(missing) == 0 {
 			return next, nil
 		}
@@ -226,14 +227,19 @@ func (l *line) find(task renewer.Task) (*asynq.TaskInfo, error) {
 	return info, err
 }
 
-// isQueued reports whether a task that was woken may still come.
-func (l *line) isQueued(task renewer.Task) bool {
+// mayCome reports whether a task that was chosen to be woken may still come: it is on its way, or
+// its own refusal is the last that asynq knows of it, so that it is yet to be woken.
+func (l *line) mayCome(task renewer.Task) bool {
 	info, err := l.find(task)
-	if err != nil {
+	switch {
+	case err != nil:
 		return true // for all we know
+	case info == nil:
+		return false
+	case info.State == asynq.TaskStateRetry:
+		return strings.Contains(info.LastErr, taskNotRun)
 	}
-	return info != nil &&
-		(info.State == asynq.TaskStatePending || info.State == asynq.TaskStateActive)
+	return info.State != asynq.TaskStateCompleted && info.State != asynq.TaskStateArchived
 }
 
 // wake has asynq run a task now. It reports false if there is no such task any more, or if it has
