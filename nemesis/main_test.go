@@ -106,23 +106,23 @@ func TestLiveWaitersAreServed(t *testing.T) {
 func TestFindsFlaws(t *testing.T) {
 	t.Parallel()
 	needRedis(t)
-	for flaw, c := range map[worker.Flaw]struct{ deployment, faults, long, idle, rule string }{
-		worker.LateRelease:  {"standalone", "delay", "400", "0", "exclusion: "},
-		worker.DeafRenewal:  {"standalone", "rights-lost", "5", "0", "exclusion: "},
-		worker.ShortRenewal: {"standalone", "delay", "5", "0", "exclusion: "},
-		worker.StaleToken:   {"standalone", "delay", "400", "0", "token twice: "},
-		worker.StuckRenewal: {"sentinel", "fail-over-old-up", "5", "6", "former primary: "},
+	for flaw, c := range map[worker.Flaw]struct{ deployment, faults, duration, long, idle, rule string }{
+		worker.LateRelease:  {"standalone", "delay", "8s", "400", "0", "exclusion: "},
+		worker.DeafRenewal:  {"standalone", "rights-lost", "8s", "5", "0", "exclusion: "},
+		worker.ShortRenewal: {"standalone", "delay", "8s", "5", "0", "exclusion: "},
+		worker.StaleToken:   {"standalone", "delay", "8s", "400", "0", "token twice: "},
+		worker.StuckRenewal: {"sentinel", "fail-over-old-up", "12s", "5", "6", "former primary: "},
 	} {
 		t.Run(string(flaw), func(t *testing.T) {
 			t.Parallel()
-			code, printed := fire(t, "-deployment", c.deployment, "-duration", "8s", "-ttl", "1s",
+			code, printed := fire(t, "-deployment", c.deployment, "-duration", c.duration, "-ttl", "1s",
 				"-workers", "3", "-flaw", string(flaw),
 				"-faults", c.faults, "-long", c.long, "-keys", "3", "-idle", c.idle)
 			assert.Equal(t, 1, code)
 			assert.Contains(t, printed, "  "+c.rule)
 			assert.Contains(t, printed,
-				"again: go run . -deployment "+c.deployment+" -seed 1 -duration 8s -faults "+
-					c.faults+" -ttl 1s -workers 3 -keys 3 ")
+				"again: go run . -deployment "+c.deployment+" -seed 1 -duration "+c.duration+
+					" -faults "+c.faults+" -ttl 1s -workers 3 -keys 3 ")
 		})
 	}
 }

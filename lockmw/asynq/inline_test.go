@@ -60,8 +60,10 @@ func TestTasksInLineRunInOrder(t *testing.T) {
 		r := &f.record
 		assert.ElementsMatch(t, ids, r.runs)
 		assert.Zero(t, r.overlaps)
-		assert.LessOrEqual(t, r.overtaken(), tasks/100)
 		assert.Less(t, took, 5*tasks*takes) // 1.1 times on an idle machine
+		if took < 2*tasks*takes {           // else some may not have come within a second
+			assert.LessOrEqual(t, r.overtaken(), tasks/100)
+		}
 		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
 		t.Logf("%v, %d refusals, %d overtaken", took, r.refusals, r.overtaken())
 	})
