@@ -108,7 +108,7 @@ func TestFindsFlaws(t *testing.T) {
 	needRedis(t)
 	for flaw, c := range map[worker.Flaw]struct{ deployment, faults, duration, long, idle, rule string }{
 		worker.LateRelease:  {"standalone", "delay", "8s", "400", "0", "exclusion: "},
-		worker.DeafRenewal:  {"standalone", "rights-lost", "8s", "5", "0", "exclusion: "},
+		worker.DeafRenewal:  {"standalone", "rights-lost", "12s", "3", "0", "exclusion: "},
 		worker.ShortRenewal: {"standalone", "delay", "8s", "5", "0", "exclusion: "},
 		worker.StaleToken:   {"standalone", "delay", "8s", "400", "0", "token twice: "},
 		worker.StuckRenewal: {"sentinel", "fail-over-old-up", "12s", "5", "6", "former primary: "},
