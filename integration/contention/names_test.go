@@ -71,7 +71,8 @@ func TestNoTwoKindsOfScheduledWorkShareALock(t *testing.T) {
 		}
 
 		close(end)
-		synctest.Wait() // gocron's Shutdown spins until its jobs end, and a bubble's time stands still
+		// gocron's Shutdown spins until its jobs end, and a bubble's time stands still meanwhile.
+		synctest.Wait()
 		require.NoError(t, scheduler.Shutdown())
 		stop()
 		require.ErrorIs(t, <-ended, context.Canceled)

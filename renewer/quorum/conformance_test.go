@@ -21,7 +21,7 @@ func TestConformanceOfMemoryInBubble(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			storetest.RunInBubble(t, func(t *testing.T) storetest.Fixture {
-				return storetest.Fixture{Store: overMemory(t, n), Reserves: true}
+				return storetest.Fixture{Store: overMemory(t, n), Several: true, Reserves: true}
 			})
 		})
 	}
@@ -43,14 +43,14 @@ func TestConformanceOfMemory(t *testing.T) {
 	suite.OnlyLong(t) // in a bubble it is in every run
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
-		return storetest.Fixture{Store: overMemory(t, 3), Reserves: true}
+		return storetest.Fixture{Store: overMemory(t, 3), Several: true, Reserves: true}
 	})
 }
 
 func TestConformanceWithForgetfulNodes(t *testing.T) {
 	t.Parallel()
 	storetest.RunInBubble(t, func(t *testing.T) storetest.Fixture {
-		return storetest.Fixture{Store: overMemory(t, 5, quorum.Forgetful(1))}
+		return storetest.Fixture{Store: overMemory(t, 5, quorum.Forgetful(1)), Several: true}
 	})
 }
 
@@ -64,7 +64,7 @@ func TestConformanceOfNestedQuorums(t *testing.T) {
 			s.Close()
 			waitFor(time.Minute) // for those who lost to end in
 		})
-		return storetest.Fixture{Store: s}
+		return storetest.Fixture{Store: s, Several: true}
 	})
 }
 
@@ -93,7 +93,7 @@ func TestConformanceWithAFaultyNode(t *testing.T) {
 					waitFor(time.Minute)
 				})
 				return storetest.Fixture{
-					Store: s,
+					Store: s, Several: true,
 					Delete: func(name string) {
 						for _, node := range nodes {
 							node.Delete(name)

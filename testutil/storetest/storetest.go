@@ -27,6 +27,10 @@ type Fixture struct {
 	// Lines says that the store has lines of places, in which those that it watches stand: see
 	// [renewer.Claim]. Otherwise it must ignore places.
 	Lines bool
+	// Several says that the store asks several servers: what a refused claim got of some is freed
+	// behind it, so that the name may be had a moment after its release. Otherwise it must be at
+	// once.
+	Several bool
 	// Blind says that the store does not know who has a name, since when, or for how long.
 	// Otherwise it must.
 	Blind bool
