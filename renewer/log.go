@@ -9,21 +9,26 @@ import (
 	"time"
 )
 
-// longWait is from when on a wait is logged at Info.
-const longWait = time.Second
+const (
+	// longWait is from when on a wait is logged at Info.
+	longWait = time.Second
+	// stoppedAtOnce is within what time an operation returns that stops as soon as it is told.
+	stoppedAtOnce = 10 * time.Millisecond
+)
 
 // LogObserver writes what happens to a slog.Logger, for the person on call:
 //
 //	Warn   an acquire that was refused, or for which the store could not be asked;
 //	       a heartbeat that failed; a loss; an operation that ran on for longer than
-//	       the notice that it got, or that runs without its lock; a key that could
-//	       not be freed
+//	       the notice that it got, and than 10 ms, or that runs without its lock; a key
+//	       that could not be freed; trouble in the background; a wrong set-up
 //	Info   an acquire that took over a second; a refusal that its caller expects
 //	       ([RefusalExpected]); a caller who left after more than a second
 //	Debug  every other acquire, heartbeat and release
 //
-// Of waits, of refusals, and of operations without their lock it writes one line a second for each
-// operation, at these levels. The others are at Debug, and the next line counts them: left_out.
+// Of what comes in storms (waits, refusals, operations without their lock, what fails while the
+// store does not answer) it writes one line a second for each operation, at these levels. The
+// others are at Debug, and the next line counts them: left_out.
 //
 // Names of locks may carry personal data. So a line shows, as lock_hash, what [HashName] makes of
 // the name, and errors as [ErrorText]. [LogNames] shows both as they are.
@@ -135,6 +140,7 @@ func (o *LogObserver) Renewed(ctx context.Context, e Renewed) {
 	if e.Failed > 0 {
 		level, msg = slog.LevelWarn, "leases not renewed yet"
 	}
+	level, leftOut := o.limited(ctx, level, msg, "")
 	if !o.log.Enabled(ctx, level) {
 		return
 	}
@@ -145,7 +151,7 @@ func (o *LogObserver) Renewed(ctx context.Context, e Renewed) {
 	if e.Err != nil {
 		attrs = append(attrs, o.errorAttr("", e.Err))
 	}
-	o.log.LogAttrs(ctx, level, msg, attrs...)
+	o.log.LogAttrs(ctx, level, msg, withLeftOut(attrs, leftOut)...)
 }
 
 // Lost logs a loss at Warn.
@@ -166,12 +172,13 @@ func (o *LogObserver) Lost(ctx context.Context, e Lost) {
 
 // Released logs a clean release at Debug, an overrun or a key that could not be freed at Warn.
 func (o *LogObserver) Released(ctx context.Context, e Released) {
-	level, msg := slog.LevelDebug, "lock released"
+	level, msg, leftOut := slog.LevelDebug, "lock released", 0
 	switch {
-	case e.Lost != nil && e.Overrun > e.Lost.Left:
+	case e.Lost != nil && e.Overrun > max(e.Lost.Left, stoppedAtOnce):
 		level, msg = slog.LevelWarn, "operation ran on when others could have the lock"
 	case e.Err != nil:
-		level, msg = slog.LevelWarn, "lock not freed yet"
+		msg = "lock not freed yet"
+		level, leftOut = o.limited(ctx, slog.LevelWarn, msg, e.Operation)
 	}
 	if !o.log.Enabled(ctx, level) {
 		return
@@ -189,7 +196,7 @@ func (o *LogObserver) Released(ctx context.Context, e Released) {
 	if e.Err != nil {
 		attrs = append(attrs, o.errorAttr(e.Name, e.Err))
 	}
-	o.log.LogAttrs(ctx, level, msg, attrs...)
+	o.log.LogAttrs(ctx, level, msg, withLeftOut(attrs, leftOut)...)
 }
 
 // Unlocked logs an operation without its lock at Warn.
@@ -207,8 +214,16 @@ func (o *LogObserver) Unlocked(ctx context.Context, e Unlocked) {
 
 // Fault logs trouble in the background at Warn.
 func (o *LogObserver) Fault(e Fault) {
-	o.log.LogAttrs(context.Background(), slog.LevelWarn, "lock store trouble",
-		slog.String("doing", e.Doing), o.lockAttr(e.Name), o.errorAttr(e.Name, e.Err))
+	ctx, level, msg, leftOut := context.Background(), slog.LevelWarn, "lock store trouble", 0
+	switch {
+	case errors.Is(e.Err, ErrConfig):
+		msg = "locks are set up wrongly"
+	case e.Name != "": // there may be one for each lock
+		level, leftOut = o.limited(ctx, level, msg, e.Doing)
+	}
+	o.log.LogAttrs(ctx, level, msg, withLeftOut([]slog.Attr{
+		slog.String("doing", e.Doing), o.lockAttr(e.Name), o.errorAttr(e.Name, e.Err),
+	}, leftOut)...)
 }
 
 // limited is the level of a line that comes in storms, and how many like it were left out before.

@@ -225,6 +225,74 @@ func TestAStormOfRefusals(t *testing.T) {
 	}
 }
 
+// While the store does not answer, each heartbeat, release and clean-up fails. The log says so once
+// a second of each kind.
+func TestAnOutageDoesNotFloodTheLog(t *testing.T) {
+	t.Parallel()
+	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelDebug} {
+		t.Run(level.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := new(logbook)
+				o := b.observer(level)
+				const each, seconds = 10, 2
+				for range each * seconds {
+					o.Renewed(t.Context(), renewer.Renewed{Leases: 7, Failed: 7, Err: errDown})
+					o.Released(t.Context(), renewer.Released{Name: "account:42", Err: errDown})
+					o.Fault(renewer.Fault{Doing: "clean up", Name: "account:42", Err: errDown})
+					pass(time.Second / each)
+				}
+				for _, msg := range []string{
+					"leases not renewed yet", "lock not freed yet", "lock store trouble",
+				} {
+					var counts []any
+					for _, line := range b.lines(t, msg) {
+						if line["level"] == "WARN" {
+							counts = append(counts, line["left_out"])
+						}
+					}
+					require.Equal(t, []any{nil, each - 1.0}, counts, msg)
+					if level == slog.LevelDebug {
+						require.Len(t, b.lines(t, msg), each*seconds, msg)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A fault that is no lock's comes once for each cause: none of them is left out. One of the
+// configuration is not called the store's.
+func TestFaultsThatAreToldOnce(t *testing.T) {
+	t.Parallel()
+	b := new(logbook)
+	o := b.observer(slog.LevelInfo)
+	for range 3 {
+		o.Fault(renewer.Fault{Doing: "watch", Err: errDown})
+		o.Fault(renewer.Fault{Doing: "serve HTTP", Err: renewer.ErrConfig})
+	}
+	require.Len(t, b.lines(t, "lock store trouble"), 3)
+	wrong := b.lines(t, "locks are set up wrongly")
+	require.Len(t, wrong, 3)
+	require.Equal(t, "serve HTTP", wrong[0]["doing"])
+}
+
+// An operation that returns as soon as it is told of a loss is not warned of, though the key was
+// gone before.
+func TestAnOperationThatStopsAtOnceHasNotRunOn(t *testing.T) {
+	t.Parallel()
+	for overrun, warns := range map[time.Duration]int{
+		10 * time.Millisecond: 0, 10*time.Millisecond + 1: 1,
+	} {
+		b := new(logbook)
+		b.observer(slog.LevelInfo).Released(t.Context(), renewer.Released{
+			Name: "a", Lost: &renewer.LostError{}, Overrun: overrun,
+		})
+		require.Len(t, b.lines(t, "operation ran on when others could have the lock"), warns,
+			overrun)
+	}
+}
+
 // Operations should be few. If they are not, they share a line, and memory does not grow.
 func TestTheLogCountsFewKinds(t *testing.T) {
 	t.Parallel()
