@@ -103,7 +103,8 @@ func (a *attempt) run(ctx context.Context) error {
 func (a *attempt) warn() {
 	a.warned.Do(func() {
 		if o := a.keeper.Config().Observer; o != nil {
-			o.Fault(renewer.Fault{Doing: "configure asynq", Name: a.name, Err: ErrNotConfigured})
+			o.Fault(renewer.Fault{Doing: "configure asynq", Err: fmt.Errorf(
+				"%w: %w: each refusal uses up an attempt", renewer.ErrConfig, ErrNotConfigured)})
 		}
 	})
 }

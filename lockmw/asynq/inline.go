@@ -72,7 +72,7 @@ func (a *attempt) standInLine(ctx context.Context) error {
 		return nil
 	case a.mustWait() && a.inSlot:
 		in.asks = true
-		if !in.sees(ctx, a.name, in.task) {
+		if !in.sees(ctx, in.task) {
 			in.without = true
 			return nil
 		}
@@ -84,7 +84,7 @@ func (a *attempt) standInLine(ctx context.Context) error {
 		return nil
 	case a.mustWait() || !in.refused && !in.isContended(a.name):
 		return nil
-	case !in.sees(ctx, a.name, in.task):
+	case !in.sees(ctx, in.task):
 		in.without = true
 		return nil
 	}

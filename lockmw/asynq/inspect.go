@@ -3,6 +3,7 @@ package asynqmw
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -21,7 +22,7 @@ const mostAsked = 500 * time.Millisecond
 
 // sees reports whether the inspector sees a task that is in its handler, and so is in asynq's Redis
 // for certain. It is asked until it does. One that does not answer counts as one that sees it.
-func (l *line) sees(ctx context.Context, name string, task renewer.Task) bool {
+func (l *line) sees(ctx context.Context, task renewer.Task) bool {
 	if l.seen.Load() {
 		return true
 	}
@@ -36,7 +37,7 @@ func (l *line) sees(ctx context.Context, name string, task renewer.Task) bool {
 	case err := <-answer:
 		l.seen.Store(err == nil)
 		if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
-			l.tell(name, ErrOtherRedis)
+			l.tell(fmt.Errorf("%w: %w", renewer.ErrConfig, ErrOtherRedis))
 			return false
 		}
 	case <-timer.C:
@@ -46,12 +47,12 @@ func (l *line) sees(ctx context.Context, name string, task renewer.Task) bool {
 }
 
 // tell tells the keeper's observer of what keeps tasks from being woken, once until one is again;
-// err is nil if one was.
-func (l *line) tell(name string, err error) {
+// err is nil if one was. It is no single lock's.
+func (l *line) tell(err error) {
 	if l.faulty.Swap(err != nil) || err == nil {
 		return
 	}
 	if o := l.keeper.Config().Observer; o != nil {
-		o.Fault(renewer.Fault{Doing: "wake tasks in line", Name: name, Err: err})
+		o.Fault(renewer.Fault{Doing: "wake tasks in line", Err: err})
 	}
 }

@@ -51,6 +51,7 @@ func TestAnInspectorOfAnotherRedisIsToldOf(t *testing.T) {
 			told := heard.told()
 			require.Len(t, told, 1)
 			assert.Equal(t, "wake tasks in line", told[0].Doing)
+			assert.Empty(t, told[0].Name, "all tasks are concerned")
 			require.ErrorIs(t, told[0].Err, asynqmw.ErrOtherRedis)
 		})
 	}
@@ -111,6 +112,7 @@ func TestRightsAreTakenAwayWhileTasksStandInLine(t *testing.T) {
 			told := heard.told()
 			require.NotEmpty(t, told)
 			assert.Equal(t, "wake tasks in line", told[0].Doing)
+			assert.Empty(t, told[0].Name, "all tasks are concerned")
 			assert.Regexp(t, "NOPERM|can't run this command", told[0].Err)
 		})
 	}

@@ -197,7 +197,7 @@ func (l *line) wakeNext(
 			l.checkLater(name)
 		}
 		if errors.Is(err, renewer.ErrRejected) {
-			l.tell(name, err)
+			l.tell(err)
 		}
 		if err != nil || next.Parked == 0 {
 			return next, err
@@ -205,7 +205,7 @@ func (l *line) wakeNext(
 		l.met(name)
 		if next.Wake {
 			l.checkLater(name)
-			if !l.wake(name, next.Task) {
+			if !l.wake(next.Task) {
 				missing = append(missing, next.Task)
 			}
 		}
@@ -245,13 +245,13 @@ func (l *line) mayCome(task renewer.Task) bool {
 // wake has asynq run a task now. It reports false if there is no such task any more, or if it has
 // run, or was archived by hand: RunTask would run it all the same. So it does if asynq would not
 // call its handler, since its deadline has passed.
-func (l *line) wake(name string, task renewer.Task) bool {
+func (l *line) wake(task renewer.Task) bool {
 	var failed error
 	for i := range settleTries {
 		info, err := l.find(task)
 		switch {
 		case err != nil:
-			l.tell(name, err)
+			l.tell(err)
 			return true // it comes by itself
 		case info == nil:
 			return false
@@ -266,7 +266,7 @@ func (l *line) wake(name string, task renewer.Task) bool {
 			case errors.Is(failed, asynq.ErrTaskNotFound):
 				return false
 			case failed == nil:
-				l.tell(name, nil)
+				l.tell(nil)
 				return true
 			}
 			<-time.After(settlePause << i) // it may have come by itself meanwhile
@@ -278,7 +278,7 @@ func (l *line) wake(name string, task renewer.Task) bool {
 			return true
 		}
 	}
-	l.tell(name, failed)
+	l.tell(failed)
 	return true
 }
 

@@ -64,7 +64,9 @@ func TestARefusalOnAnUnconfiguredServerSaysThatItCounts(t *testing.T) {
 		require.Len(t, told, 1, "once a handler")
 		assert.Equal(t, "configure asynq", told[0].Doing)
 		require.ErrorIs(t, told[0].Err, asynqmw.ErrNotConfigured)
-		assert.ErrorContains(t, told[0].Err, "asynqmw.Configure")
+		require.ErrorIs(t, told[0].Err, renewer.ErrConfig, "it is not the store's fault")
+		assert.ErrorContains(t, told[0].Err, "asynqmw.Configure: each refusal uses up an attempt")
+		assert.Empty(t, told[0].Name, "all tasks are concerned")
 	})
 }
 
