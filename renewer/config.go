@@ -168,7 +168,14 @@ func (c Config) fit(fault func(format string, args ...any)) Config {
 			"such as TTL/10, or a longer TTL", c.Margin, c.TTL, v)
 		return c
 	}
-	if c.Heartbeat >= usable {
+	switch {
+	case c.Heartbeat < usable:
+	case c.Heartbeat <= c.TTL/3:
+		fault("Margin is %v, so a lease not renewed is given up after %v, before a Heartbeat of "+
+			"%v: take a smaller Margin, such as TTL/10 (%v), or a longer TTL",
+			c.Margin, usable, c.Heartbeat, c.TTL/10)
+		return c
+	default:
 		fault("Heartbeat is %v, but a lease not renewed is given up after %v: take TTL/3 (%v)",
 			c.Heartbeat, usable, c.TTL/3)
 		return c

@@ -60,6 +60,11 @@ func TestBadConfigIsRefused(t *testing.T) {
 			[]string{"Config.Margin is 990ms", "979"},
 		},
 		{
+			"margin leaves no time for the default heartbeat",
+			renewer.Config{TTL: 15 * s, Margin: 10 * s},
+			[]string{"Config.Margin is 10s", "before a Heartbeat of 5s", "TTL/10 (1.5s)"},
+		},
+		{
 			"heartbeat above TTL",
 			renewer.Config{TTL: s, Heartbeat: 2 * s},
 			[]string{"Config.Heartbeat is 2s", "TTL/3"},
