@@ -10,6 +10,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
+// sooner is by how much a context must end before the time-out of its server: that began with the
+// header of the request, and a handler's time-out of the same length begins later.
+const sooner = 100 * time.Millisecond
+
 // Faults reports what is set up wrongly around one handler. That shows when requests come, and no
 // caller in this process sees it. So the keeper's observer is told, once for each kind of fault.
 type Faults struct {
@@ -27,13 +31,17 @@ func (f *Faults) Misuse(err error) {
 
 // CheckTimeout reports a server that may give up writing to a client before
 // its request has had its turn, after at most wait. The handler then runs for
-// a client that has seen the connection end, and sends the request again.
+// a client that has seen the connection end, and sends the request again. A
+// request that has to be done before that, as in an http.TimeoutHandler, does not.
 func (f *Faults) CheckTimeout(r *http.Request, wait time.Duration) {
 	if wait == 0 {
 		return
 	}
 	srv, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	if srv == nil || srv.WriteTimeout <= 0 || srv.WriteTimeout > wait {
+		return
+	}
+	if end, ok := r.Context().Deadline(); ok && time.Until(end)+sooner < srv.WriteTimeout {
 		return
 	}
 	f.Tell(&f.timeout, fmt.Errorf("%w: http.Server.WriteTimeout (%v) is not above what a request "+

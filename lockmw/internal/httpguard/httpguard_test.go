@@ -138,14 +138,23 @@ func TestFaultsAreToldOnce(t *testing.T) {
 			f.Misuse(io.EOF) // is none
 			f.CheckTimeout(r, 0)
 			f.CheckTimeout(r, time.Second-1)
+			f.CheckTimeout(within(t, r, 900*time.Millisecond-1), time.Second)
 		}
 		assert.Zero(t, o.n)
 		for range 2 {
 			f.Misuse(renewer.ErrConfig)
-			f.CheckTimeout(r, time.Second)
+			f.CheckTimeout(within(t, r, 900*time.Millisecond), time.Second)
 		}
 		assert.Equal(t, 2, o.n)
 	})
+}
+
+// within is r inside an http.TimeoutHandler.
+func within(t *testing.T, r *http.Request, d time.Duration) *http.Request {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), d)
+	t.Cleanup(cancel)
+	return r.WithContext(ctx)
 }
 
 type counter struct {
