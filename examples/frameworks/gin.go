@@ -24,9 +24,16 @@ func ginGuard(guard func(http.Handler) http.Handler) gin.HandlerFunc {
 		for _, p := range c.Params { // r.PathValue does not know them
 			r.SetPathValue(p.Key, p.Value)
 		}
+		aborted := true // by http.ErrAbortHandler, say, which gin.Recovery answers as it finds it
+		defer func() {
+			c.Request, c.Writer = r, w // without the lock, for middleware further out
+			c.Abort()                  // else gin runs the handler of a request that was refused
+			if aborted && !w.Written() {
+				w.WriteHeader(http.StatusServiceUnavailable) // else it would be 200
+			}
+		}()
 		locked.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), contextKey{}, c)))
-		c.Request, c.Writer = r, w // without the lock, for middleware further out
-		c.Abort()                  // else gin runs the handler of a request that was refused
+		aborted = false
 	}
 }
 

@@ -110,6 +110,24 @@ func TestALostLockIsAnsweredOnce(t *testing.T) {
 	}
 }
 
+// A request whose answer is suppressed by a panic of http.ErrAbortHandler is no success behind
+// gin.Recovery, which keeps that panic from net/http.
+func TestARequestThatEndedIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	router := gin.New()
+	router.Use(gin.RecoveryWithWriter(io.Discard))
+	router.GET("/", ginGuard(func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			panic(http.ErrAbortHandler)
+		})
+	}))
+	w := httptest.NewRecorder()
+	router.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/",
+		http.NoBody))
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	assert.Empty(t, w.Body.String())
+}
+
 // A guard is made when the program starts, and not for each request, and it sees what a handler
 // writes.
 func TestTheGuardIsMadeOnceAndSeesTheAnswer(t *testing.T) {
