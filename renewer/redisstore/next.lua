@@ -19,13 +19,14 @@
 
 local task, what = ARGV[1], ARGV[2]
 local told = task ~= '' and redis.call('HDEL', KEYS[4], task) == 1
+local stale = what == 'missing' and not told -- it has come since, or gone back
 if what == 'left' then
 	park(task, ARGV[3])
-elseif task ~= '' and (told or what ~= 'missing') then -- else it has come since, or gone back
+elseif task ~= '' and not stale then
 	redis.call('ZREM', KEYS[2], task)
 end
 local waits = redis.call('GET', KEYS[3])
-if waits and waits == task then
+if waits and waits == task and not stale then
 	redis.call('DEL', KEYS[3])
 	waits = nil
 end

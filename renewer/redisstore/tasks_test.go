@@ -185,6 +185,11 @@ func TestNextScript(t *testing.T) {
 		t.Log("nor did it come: it is forgotten")
 		assert.Equal(t, wakes(1, task("8")), nextTask(t, store, renewer.TaskMissing, task("7")))
 
+		t.Log("its queue did not have it, but it came meanwhile: it keeps its slot")
+		require.Equal(t, ask, arrive(t, store, waiting(task("8"))))
+		nextTask(t, store, renewer.TaskMissing, task("8"))
+		assert.Equal(t, "q\n8", s.get(t, slotA))
+
 		t.Log("nothing is left when all have come")
 		nextTask(t, store, renewer.TaskGranted, task("7"))
 		nextTask(t, store, renewer.TaskGranted, task("8"))
