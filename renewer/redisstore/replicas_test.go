@@ -166,7 +166,7 @@ func TestTheEngineFreesWhatNoReplicaConfirms(t *testing.T) {
 	t.Parallel()
 	primary, replica, s := withReplica(t)
 	store := s.store(t, redisstore.Replicas(1))
-	keeper, err := renewer.New(store, renewer.Config{TTL: 3 * time.Second})
+	keeper, err := renewer.New(store, renewer.Config{TTL: 9 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, keeper.Shutdown(context.Background())) })
 	require.NoError(t, replica.Stop())
@@ -174,7 +174,7 @@ func TestTheEngineFreesWhatNoReplicaConfirms(t *testing.T) {
 	_, err = keeper.TryAcquire(t.Context(), "try")
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	require.ErrorIs(t, err, redisstore.ErrReplicas)
-	_, err = keeper.Acquire(t.Context(), "wait", renewer.MaxWait(time.Second))
+	_, err = keeper.Acquire(t.Context(), "wait", renewer.MaxWait(2*time.Second))
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	require.ErrorIs(t, err, redisstore.ErrReplicas)
 	require.Eventually(t, func() bool {
