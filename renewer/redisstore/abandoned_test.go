@@ -3,6 +3,8 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,16 +22,22 @@ import (
 type heldClient struct {
 	rueidis.Client
 
-	mu   sync.Mutex
-	held int           // commands
-	send chan struct{} // nil: at once; closed when they may go
+	mu    sync.Mutex
+	held  int           // claims
+	mixed bool          // a held command has a claim of each kind of leaveACrowd's callers
+	send  chan struct{} // nil: at once; closed when they may go
 }
 
 func (c *heldClient) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	c.mu.Lock()
 	send := c.send
 	if send != nil {
-		c.held++
+		words := cmd.Commands() // EVALSHA, the script, how many keys, the keys, the arguments
+		if n, err := strconv.Atoi(words[2]); err == nil {
+			c.held += n
+			keys := strings.Join(words[3:3+n], " ")
+			c.mixed = c.mixed || strings.Contains(keys, leaver) && strings.Contains(keys, stayer)
+		}
 	}
 	c.mu.Unlock()
 	if send != nil {
@@ -57,12 +65,12 @@ func (c *heldClient) pass() {
 	c.send = nil
 }
 
-// holds reports whether the commands of some who ask together are held, besides one of a caller who
-// came first.
-func (c *heldClient) holds() bool {
+// holds reports how many claims are held, and whether one of a caller who leaves shares a command
+// with one of a caller who stays.
+func (c *heldClient) holds() (claims int, mixed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.held >= 2
+	return c.held, c.mixed
 }
 
 func heldStore(t *testing.T) (*redisstore.Store, *heldClient) {
@@ -77,8 +85,14 @@ func heldStore(t *testing.T) (*redisstore.Store, *heldClient) {
 	return store, client
 }
 
+// How the names begin of locks whose callers leave, or stay.
+const (
+	leaver = "leaver"
+	stayer = "stayer"
+)
+
 // leaveACrowd has callers ask for locks together, of whom each second one leaves before anything
-// is sent. It returns the names that those have left.
+// is sent: all claims are held back. It returns the names that those have left.
 func leaveACrowd(
 	t *testing.T, store *redisstore.Store, client *heldClient,
 ) (abandoned []string, wait func()) {
@@ -94,16 +108,20 @@ func leaveACrowd(
 			assert.ErrorIs(t, grants[0].Err, context.Canceled)
 		}
 	}
-	const each = 30
-	for i := range each {
-		name := fmt.Sprint("left", i)
-		abandoned = append(abandoned, name)
-		leaving.Go(func() { ask(ctx, name) })
-		staying.Go(func() { ask(t.Context(), fmt.Sprint("stays", i)) })
+	// Who meets whom is up to the scheduler: callers come until two of each kind have met.
+	for mixed := false; !mixed; {
+		for range 30 {
+			i := len(abandoned)
+			abandoned = append(abandoned, fmt.Sprint(leaver, i))
+			leaving.Go(func() { ask(ctx, fmt.Sprint(leaver, i)) })
+			staying.Go(func() { ask(t.Context(), fmt.Sprint(stayer, i)) })
+		}
+		require.Eventually(t, func() bool {
+			var claims int
+			claims, mixed = client.holds()
+			return claims == 2*len(abandoned)
+		}, patience, time.Millisecond)
 	}
-	require.Eventually(t, func() bool {
-		return client.holds() && store.AcquiresUnderWay() == 2*each
-	}, patience, time.Millisecond)
 	leave()
 	leaving.Wait()
 	return abandoned, staying.Wait

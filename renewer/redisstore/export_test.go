@@ -96,14 +96,6 @@ func (w *window) Under() (way, waiting int) {
 // Acquiring is the window of acquires to a shard.
 func (s *Store) Acquiring(shard int) *window { return s.acquiring.of(shard) }
 
-// AcquiresUnderWay is how many locks are being asked for.
-func (s *Store) AcquiresUnderWay() int {
-	w := s.acquiring.of(0)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.used
-}
-
 // Client returns the caller's client.
 func (s *Store) Client() rueidis.Client { return s.sender.client }
 
