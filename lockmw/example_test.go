@@ -156,13 +156,14 @@ func ExampleFence() {
 }
 
 // In SQL the resource is a row, and the refusal a condition. The table has a column
-// fence BIGINT NOT NULL DEFAULT 0.
-func ExampleFence_sql() {
+// fence BIGINT NOT NULL DEFAULT 1, so that also a row which is new refuses who has no lock.
+func ExampleFenceOf_sql() {
+	accountLock := func(id string) string { return lockmw.Key("account", id) }
 	debit := func(ctx context.Context, db *sql.DB, account string, amount int64) error {
 		result, err := db.ExecContext(ctx, `
 			UPDATE accounts SET balance = balance - $1, fence = $2
 			WHERE id = $3 AND fence <= $2`,
-			amount, lockmw.Fence(ctx), account)
+			amount, lockmw.FenceOf(ctx, accountLock(account)), account)
 		if err != nil {
 			return err
 		}

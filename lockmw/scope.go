@@ -97,8 +97,8 @@ func (s *scope) leaseOn(name string) *renewer.Lease {
 // than that of every earlier holder. Give it to whatever the operation writes to, and let that
 // refuse tokens lower than the highest it has seen. It is the token of a caller elsewhere if that
 // has passed one on ([WithFence]) and ctx runs under no lock of this process. 0 if there is
-// neither, which such a resource refuses. Of several locks taken by [Keys] it is that of the
-// first in order: see [FenceOf].
+// neither, which a resource refuses whose lowest is 1. Of several locks taken by [Keys] it is that
+// of the first in order. Under several locks, or where the lock's name is at hand, take [FenceOf].
 //
 // A lock that is lost keeps its token until the operation has returned: the resource refuses what
 // is written with it as soon as the next holder has written. A lock that is over has none.

@@ -9,27 +9,30 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/lockbeat/lockbeat/lockmw"
 )
 
 var errFenced = errors.New("no such account, or a later holder has written")
 
-// fencedUpdate is what the example of lockmw.Fence and docs/faq.md show.
-const fencedUpdate = "UPDATE accounts SET balance = balance - $1, fence = $2 " +
-	"WHERE id = $3 AND fence <= $2"
+// What the example of lockmw.FenceOf and docs/faq.md show.
+const (
+	fenceColumn  = "fence BIGINT NOT NULL DEFAULT 1"
+	fencedUpdate = "UPDATE accounts SET balance = balance - $1, fence = $2 " +
+		"WHERE id = $3 AND fence <= $2"
+)
 
 func TestTheFencedUpdateIsTheOneShown(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"../lockmw/example_test.go", "../docs/faq.md"} {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
-		require.Contains(t, strings.Join(strings.Fields(string(text)), " "), fencedUpdate, page)
+		shown := strings.Join(strings.Fields(string(text)), " ")
+		require.Contains(t, shown, fencedUpdate, page)
+		require.Contains(t, shown, fenceColumn, page)
 	}
 }
 
-func debit(ctx context.Context, db *sql.DB, account string, amount int64) error {
-	result, err := db.ExecContext(ctx, fencedUpdate, amount, lockmw.Fence(ctx), account)
+func debit(ctx context.Context, db *sql.DB, account string, amount, fence int64) error {
+	result, err := db.ExecContext(ctx, fencedUpdate, amount, fence, account)
 	if err != nil {
 		return err
 	}
@@ -45,18 +48,19 @@ func TestAFencedUpdate(t *testing.T) {
 	onEach(t, func(t *testing.T, d *database) {
 		ctx := t.Context()
 		_, err := d.ExecContext(ctx, `CREATE TABLE accounts (
-			id VARCHAR(20) PRIMARY KEY, balance BIGINT NOT NULL, fence BIGINT NOT NULL DEFAULT 0)`)
+			id VARCHAR(20) PRIMARY KEY, balance BIGINT NOT NULL, `+fenceColumn+`)`)
 		require.NoError(t, err)
 		_, err = d.ExecContext(ctx, "INSERT INTO accounts (id, balance) VALUES ('7', 100)")
 		require.NoError(t, err)
 
-		earlier, later := lockmw.WithFence(ctx, 1001), lockmw.WithFence(ctx, 1002)
-		require.NoError(t, debit(earlier, d.DB, "7", 10))
-		require.NoError(t, debit(earlier, d.DB, "7", 10), "the same holder, again")
-		require.NoError(t, debit(later, d.DB, "7", 10))
-		require.ErrorIs(t, debit(earlier, d.DB, "7", 10), errFenced)
-		require.ErrorIs(t, debit(ctx, d.DB, "7", 10), errFenced, "without a lock")
-		require.NoError(t, debit(later, d.DB, "7", 10))
+		const without, earlier, later = 0, 1001, 1002
+		require.ErrorIs(t, debit(ctx, d.DB, "7", 10, without), errFenced, "a row that is new")
+		require.NoError(t, debit(ctx, d.DB, "7", 10, earlier))
+		require.NoError(t, debit(ctx, d.DB, "7", 10, earlier), "the same holder, again")
+		require.NoError(t, debit(ctx, d.DB, "7", 10, later))
+		require.ErrorIs(t, debit(ctx, d.DB, "7", 10, earlier), errFenced)
+		require.ErrorIs(t, debit(ctx, d.DB, "7", 10, without), errFenced)
+		require.NoError(t, debit(ctx, d.DB, "7", 10, later))
 
 		var balance int64
 		require.NoError(t, d.QueryRowContext(ctx,
