@@ -13,7 +13,8 @@ import (
 
 // FailOpen runs the handler, or the call, without the lock while the store is down. It is for
 // work to which an outage does more harm than an overlap, and not for work that must not happen
-// twice, such as a payment. lockmw.Fence is 0 then, which fenced resources refuse. Default: off.
+// twice, such as a payment. lockmw.Fence is 0 then, which a fenced resource refuses whose lowest
+// token is 1. Default: off.
 //
 // The store is down when it was asked and has answered nothing for
 // renewer.Config.RequestTimeout (renewer.Keeper.Outage). A request that ran out of time beside
