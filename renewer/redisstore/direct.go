@@ -36,6 +36,7 @@ const warmUp = 16
 
 // direct sends the requests of lone callers.
 type direct struct {
+	answer time.Duration // how long one may take
 	// limit is for an answer, in ns. The client's own is ConnWriteTimeout, and a longer one does
 	// not reach the connection: then it is halved, down to shortestLimit. 0: none reaches it.
 	limit  atomic.Int64
@@ -48,7 +49,7 @@ type direct struct {
 const shortestLimit = 10 * time.Millisecond
 
 func newDirect(limit time.Duration) *direct {
-	d := new(direct)
+	d := &direct{answer: limit}
 	d.limit.Store(int64(limit))
 	return d
 }
@@ -87,15 +88,21 @@ func (d *direct) do(
 	call := beginCall(ctx, time.Duration(limit))
 	defer call.end()
 	r := doOrLeave(call, client, command)
-	err := r.NonRedisError()
-	switch {
+	if r.NonRedisError() == nil && call.conn == nil {
+		d.halve(limit)
+	}
+	return ended(ctx, r)
+}
+
+// ended is the result of a direct request whose caller has left, or whose own deadline has passed,
+// of which ctx knows nothing.
+func ended(ctx context.Context, r rueidis.RedisResult) rueidis.RedisResult {
+	switch err := r.NonRedisError(); {
 	case err == nil:
-		if call.conn == nil {
-			d.halve(limit)
-		}
+		return r
 	case ctx.Err() != nil:
 		return rueidis.NewErrorResult(ctx.Err())
-	case errors.Is(err, context.DeadlineExceeded): // its own, of which ctx knows nothing
+	case errors.Is(err, context.DeadlineExceeded):
 		return rueidis.NewErrorResult(os.ErrDeadlineExceeded)
 	}
 	return r

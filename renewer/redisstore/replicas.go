@@ -69,7 +69,7 @@ func (s *sender) acquireConfirmed(
 		wait := s.client.B().Wait().Numreplicas(int64(replicas)).Timeout(
 			left.Milliseconds(),
 		).Build()
-		results := doMulti(ctx, node, []rueidis.Completed{todo.command(i, whole), wait})
+		results := s.direct.doApart(ctx, node, left, todo.command(i, whole), wait)
 		granted = results[0]
 		unknown := unknownScript(granted)
 		whole = whole || unknown

@@ -1,0 +1,37 @@
+package redisstore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// While an acquire waits for a replica, the heartbeats of other leases are answered.
+func TestAnAcquireWaitsForReplicasApart(t *testing.T) {
+	t.Parallel()
+	primary, replica, s := withReplica(t)
+	store := s.store(t, redisstore.Replicas(1))
+	mine(t, store, claim("held", "a", time.Minute))
+	require.NoError(t, replica.Stop())
+
+	granted := make(chan renewer.Grant, 1)
+	go func() {
+		granted <- store.Acquire(t.Context(), []renewer.Claim{claim("name", "a", 10*time.Minute)})[0]
+	}()
+	require.Eventually(t, func() bool {
+		info, err := primary.Do("INFO", "clients").ToString()
+		return err == nil && strings.Contains(info, "blocked_clients:1\r\n")
+	}, patience, time.Millisecond)
+	answers := store.Renew(t.Context(), []renewer.Hold{hold("held", "a", time.Minute)})
+	require.NoError(t, answers[0].Err)
+	assert.Empty(t, granted, "which waits for up to a minute")
+
+	require.NoError(t, replica.Cont())
+	require.NoError(t, (<-granted).Err)
+}
