@@ -48,7 +48,9 @@ func (w *window) enter(ctx context.Context, items int) error {
 	w.mu.Unlock()
 	select {
 	case <-t.come:
-		return nil
+		if ctx.Err() == nil {
+			return nil
+		}
 	case <-ctx.Done():
 	}
 	w.mu.Lock()
