@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/lockbeat/lockbeat/lockmw"
 )
 
 // OriginHeader is the header of a copy that [Requeue] made, and of
@@ -25,7 +27,7 @@ func (a *attempt) requeue(
 	task := asynq.NewTaskWithHeaders(a.task.Type(), a.task.Payload(), a.headers(ctx))
 	opts := append(a.options(ctx), asynq.TaskID(id), asynq.ProcessIn(delay))
 	for {
-		_, err := a.client.EnqueueContext(ctx, task, opts...)
+		err := a.enqueue(ctx, task, opts)
 		if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) { // an earlier try got through
 			return &NotRunError{Err: why, RetryIn: delay, Late: a.late(), Copy: id}
 		}
@@ -36,6 +38,17 @@ func (a *attempt) requeue(
 			}
 		}
 	}
+}
+
+// enqueue leaves time to tell asynq: a client takes seconds to give up a server that is down.
+func (a *attempt) enqueue(ctx context.Context, task *asynq.Task, opts []asynq.Option) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		limited, stop := context.WithDeadline(ctx, lockmw.AnswerBy(deadline))
+		defer stop()
+		ctx = limited
+	}
+	_, err := a.client.EnqueueContext(ctx, task, opts...)
+	return err
 }
 
 func (a *attempt) headers(ctx context.Context) map[string]string {
