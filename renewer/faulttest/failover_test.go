@@ -26,24 +26,26 @@ func TestFailOver(t *testing.T) {
 	t.Parallel()
 	for name, strike := range map[string]func(t *testing.T, s *redistest.Sentinel,
 		primary *redistest.Server){
-		"of a primary that is frozen": func(t *testing.T, _ *redistest.Sentinel,
+		"of a primary that is frozen": func(t *testing.T, s *redistest.Sentinel,
 			primary *redistest.Server,
 		) {
 			require.NoError(t, primary.Stop())
+			require.NoError(t, s.Patience(false))
 		},
-		"of a primary that is killed": func(t *testing.T, _ *redistest.Sentinel,
+		"of a primary that is killed": func(t *testing.T, s *redistest.Sentinel,
 			primary *redistest.Server,
 		) {
 			primary.Kill()
+			require.NoError(t, s.Patience(false))
 		},
 		"when the Sentinel that clients listen to is frozen": func(t *testing.T,
 			s *redistest.Sentinel, primary *redistest.Server,
 		) {
 			require.NoError(t, s.Sentinels[0].Stop())
 			primary.Kill()
+			require.NoError(t, s.Patience(false))
 		},
 		"for no reason": func(t *testing.T, s *redistest.Sentinel, _ *redistest.Server) {
-			require.NoError(t, s.Patience(true)) // else another may undo it, on a busy machine
 			require.NoError(t, s.Failover())
 		},
 	} {

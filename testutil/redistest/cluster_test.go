@@ -149,6 +149,7 @@ func TestSentinel(t *testing.T) {
 
 	begun = time.Now()
 	require.NoError(t, primary.Stop())
+	require.NoError(t, sentinel.Patience(false))
 	require.NoError(t, sentinel.AwaitPrimary(sentinel.Data[0]), "a frozen primary is noticed")
 	t.Logf("failed over after %v", time.Since(begun))
 	require.NoError(t, primary.Cont())
@@ -164,7 +165,6 @@ func TestAFormerPrimaryThatRefusesDemotion(t *testing.T) {
 	sentinel := redistest.StartSentinel(t)
 	former, heir := sentinel.Data[0], sentinel.Data[1]
 	require.NoError(t, former.RefuseDemotion(true))
-	require.NoError(t, sentinel.Patience(true))
 	for _, w := range sentinel.Sentinels {
 		state, err := w.Do("SENTINEL", "MASTER", redistest.MasterSet).AsStrMap()
 		require.NoError(t, err)

@@ -5,6 +5,7 @@ package redistest
 import (
 	"errors"
 	"strconv"
+	"strings"
 )
 
 // form makes a cluster of nodes that do not know each other.
@@ -56,8 +57,13 @@ func (c *Cluster) form() error {
 func (c *Cluster) awaitKnown() error {
 	for _, n := range c.Nodes() {
 		if err := await("each node knows all others", func() (bool, error) {
-			info, err := n.info("CLUSTER", "INFO")
-			return info["cluster_known_nodes"] == strconv.Itoa(len(c.ids)), err
+			known, err := n.Do("CLUSTER", "NODES").ToString()
+			for _, id := range c.ids {
+				if !strings.Contains(known, id) {
+					return false, err
+				}
+			}
+			return !strings.Contains(known, "handshake"), err
 		}); err != nil {
 			return err
 		}

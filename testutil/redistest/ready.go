@@ -7,9 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
+	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockbeat/lockbeat/testutil/internal/child"
@@ -25,14 +26,28 @@ var (
 	errPortUse = errors.New("the port is in use")
 )
 
+// Each process takes ports from a block of its own, as far as they go round. They are below those
+// that the system gives to who asks for any, so that nobody takes the port of a server that is down
+// and is to come back on it.
+const (
+	lowestPort    = 12_000
+	portsInABlock = 250
+	blocksOfPorts = 80
+)
+
+var portsTaken atomic.Int64
+
 // freePort returns a loopback port on which no process listened a moment ago.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("redistest: find a free port: %w", err)
+	first := lowestPort + os.Getpid()%blocksOfPorts*portsInABlock
+	for range portsInABlock {
+		port := first + int(portsTaken.Add(1)%portsInABlock)
+		if l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	addr, err := netip.ParseAddrPort(l.Addr().String())
-	return int(addr.Port()), errors.Join(err, l.Close())
+	return 0, fmt.Errorf("redistest: all ports from %d to %d are taken", first,
+		first+portsInABlock-1)
 }
 
 // awaitReady returns nil once p itself answers on addr.

@@ -22,7 +22,7 @@ type Sentinel struct {
 	// Data has the first primary first, then its replica; fail-overs
 	// change their roles, not their places.
 	Data []*Server
-	// Sentinels fail over when two of them find the primary gone for 300 ms.
+	// Sentinels fail over when they are asked to, until [Sentinel.Patience] says otherwise.
 	Sentinels []*Server
 }
 
@@ -56,12 +56,12 @@ func (s *Sentinel) form() error {
 			w.do("SENTINEL", "MONITOR", MasterSet, "127.0.0.1", strconv.Itoa(s.Data[0].Port()),
 				"2"),
 			w.do("SENTINEL", "SET", MasterSet, "FAILOVER-TIMEOUT", "3000"),
-			w.pace(quick),
+			w.pace(forming),
 		); err != nil {
 			return err
 		}
 	}
-	return s.AwaitWhole()
+	return errors.Join(s.AwaitWhole(), s.Patience(true))
 }
 
 // Follow makes s a replica of primary and returns once it has all of
@@ -208,19 +208,21 @@ func (s *Sentinel) Failover() error {
 	})
 }
 
-// How quick Sentinels are, in milliseconds, from the start and when they are patient: after
-// downAfter of silence a server is down to them, and after four times publishEvery a primary that
-// they take for a replica is made one again.
+// How quick Sentinels are, in milliseconds: after downAfter of silence a server is down to them, and
+// after four times publishEvery a primary that they take for a replica is made one again. They hear
+// of each other as often.
 type pace struct{ downAfter, publishEvery int }
 
 var (
-	quick   = pace{downAfter: 300, publishEvery: 200}
+	forming = pace{downAfter: 60_000, publishEvery: 200}
 	patient = pace{downAfter: 60_000, publishEvery: 2000}
+	quick   = pace{downAfter: 300, publishEvery: 200}
 )
 
 // Patience keeps the Sentinels from acting on what they only think: there is no fail-over but those
 // asked for, and none is undone by a Sentinel that hears of it late, as happens on a busy machine.
-// Sentinels that do not run are left out.
+// So they are from the start. Without it they fail over when two of them find the primary gone for
+// 300 ms. Sentinels that do not run are left out.
 func (s *Sentinel) Patience(on bool) error {
 	p := quick
 	if on {

@@ -67,7 +67,7 @@ func Open(kind string) (*Deployment, error) {
 		err = d.open(5)
 	case Sentinel:
 		if d.Sentinel, err = redistest.OpenSentinel(serverArgs...); err == nil {
-			d.Servers = d.Sentinel.Data
+			d.Servers, err = d.Sentinel.Data, d.Sentinel.Patience(false)
 		}
 	case Cluster:
 		args := append([]string{
