@@ -15,9 +15,13 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	suite.AtOnce(6)
+	goleak.VerifyTestMain(m)
+}
 
 func TestStore(t *testing.T) {
 	t.Parallel()

@@ -69,11 +69,12 @@ func (p *Proxy) serve(client *net.TCPConn) {
 	p.mu.Unlock()
 }
 
-// add puts c on the books, unless the proxy is closed.
+// add puts c on the books, unless the proxy is closed, or has begun to refuse while c was made: a
+// Reset has missed it.
 func (p *Proxy) add(c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.open.Err() != nil {
+	if p.open.Err() != nil || p.faults.refuse {
 		return false
 	}
 	p.conns[c] = struct{}{}

@@ -64,7 +64,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	run := func(t *testing.T, c testCase) {
 		t.Helper()
 		c.run(t, &suite{
-			Fixture: open(t), short: 400 * time.Millisecond,
+			Fixture: open(t), short: 800 * time.Millisecond,
 			slack: 100 * time.Millisecond, usualCrowd: 2500,
 		})
 	}
