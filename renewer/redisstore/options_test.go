@@ -115,6 +115,8 @@ func TestOptions(t *testing.T) {
 	store := s.store(t, nil, redisstore.Prefix("locks/:"), redisstore.FenceTTL(time.Hour),
 		redisstore.WriteTimeout(3*time.Second))
 	assert.Equal(t, 3*time.Second, store.Settle())
+	assert.Equal(t, 6*time.Second,
+		s.store(t, redisstore.Replicas(1), redisstore.WriteTimeout(3*time.Second)).Settle())
 	mine(t, store, claim("a", "a", time.Minute))
 	s.pttl(t, "locks/:{a}", minute-5000, minute)
 	s.pttl(t, "locks/:{%}:mark", 60*minute-5000, 60*minute)
@@ -265,7 +267,7 @@ func TestClientOptionRefuses(t *testing.T) {
 // one in time.
 func TestClientOptionNoticesADeadConnection(t *testing.T) {
 	t.Parallel()
-	const ttl = 3 * time.Second
+	const ttl = 9 * time.Second
 	redis, s := startReal(t)
 	option, err := redisstore.ClientOption(s.option, ttl)
 	require.NoError(t, err)

@@ -82,6 +82,9 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 // newStore makes a store of its parts, and asks the server nothing.
 func newStore(client rueidis.Client, c settings) *Store {
 	s := &Store{settle: c.writeTimeout}
+	if c.replicas > 0 {
+		s.settle *= 2
+	}
 	s.life, s.end = context.WithCancel(context.Background())
 	cluster := client.Mode() == rueidis.ClientModeCluster
 	if cluster {
@@ -220,9 +223,10 @@ func (s *Store) Shard(name string) int {
 	return s.topology.Shard(slotOf(name))
 }
 
-// Settle returns what [WriteTimeout] was set to: after that long the client has
-// given up a connection that does not answer. A server that was frozen meanwhile
-// may still find the request in its socket; then the lease lapses with its TTL.
+// Settle returns what [WriteTimeout] was set to, and twice that with [Replicas], for which an
+// acquire waits in addition: after that long the client has given up a connection that does not
+// answer. A server that was frozen meanwhile may still find the request in its socket; then the
+// lease lapses with its TTL.
 func (s *Store) Settle() time.Duration { return s.settle }
 
 // Key returns the key of the lease on a lock's name, for a look at it from
