@@ -29,7 +29,7 @@ const workerEnv = "LOCKBEAT_SQLTEST_WORKER"
 
 const separator = "\n"
 
-// workUntilKilled has the effect, says so, and waits for its end.
+// workUntilKilled has the effect, says so, and waits to be killed.
 func workUntilKilled(spec string) {
 	part := strings.Split(spec, separator)
 	d := &database{
@@ -51,7 +51,7 @@ func workUntilKilled(spec string) {
 	recorder, err := sqlrecord.New(d.DB, d.dialect, sqlrecord.Table(d.records))
 	fail(err)
 	option, err := redisstore.ClientOption(
-		rueidis.ClientOption{InitAddress: []string{part[0]}}, lockTTL)
+		rueidis.ClientOption{InitAddress: []string{part[0]}}, clientTTL)
 	fail(err)
 	client, err := rueidis.NewClient(option)
 	fail(err)
@@ -63,7 +63,7 @@ func workUntilKilled(spec string) {
 		err := d.affect(ctx, "a", 1)
 		fmt.Println("affected", err)
 		if err == nil {
-			<-ctx.Done()
+			select {}
 		}
 		return "the first", err
 	}, once.RecordIn(recorder))
@@ -105,13 +105,13 @@ func TestKilledBetweenEffectAndCommit(t *testing.T) {
 func redisKeeper(t *testing.T, server *redistest.Server) *renewer.Keeper {
 	t.Helper()
 	store, err := redisstore.New(server.Client(t, func(o *rueidis.ClientOption) {
-		tuned, err := redisstore.ClientOption(*o, lockTTL)
+		tuned, err := redisstore.ClientOption(*o, clientTTL)
 		require.NoError(t, err)
 		*o = tuned
 	}))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
-	return keeper(t, store)
+	return keeper(t, store, lockTTL)
 }
 
 // A database that crashes between the effect and the record has neither when it is back, and the

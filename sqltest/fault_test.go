@@ -152,7 +152,7 @@ func TestNoConnectionIsFree(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, r.Transact(gone, never), context.Canceled)
 		require.NoError(t, taken.Close())
-		_, err = r.Prepare(t.Context(), term)
+		_, err = d.recorder(t).Prepare(t.Context(), term)
 		require.NoError(t, err)
 	})
 }
@@ -172,23 +172,24 @@ func (unready) Write(context.Context, renewer.Record) error { return nil }
 func TestABusyPoolUsesUpNoAttempts(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *database) {
-		d.SetMaxOpenConns(2)
+		const works = 3
+		d.SetMaxOpenConns(1)
 		k := memoryKeeper(t)
-		r := once.RecordIn(d.recorder(t, sqlrecord.Timeout(500*time.Millisecond)))
-		var works sync.WaitGroup
-		for i := range 6 {
-			works.Go(func() {
+		r := once.RecordIn(d.recorder(t, sqlrecord.Timeout(2*time.Second)))
+		var all sync.WaitGroup
+		for i := range works {
+			all.Go(func() {
 				name := fmt.Sprint(i)
 				_, err := once.Do(t.Context(), k, name, func(ctx context.Context) (int, error) {
 					err := d.affect(ctx, name, 1)
-					<-time.After(700 * time.Millisecond)
+					<-time.After(2500 * time.Millisecond)
 					return 0, err
 				}, r, once.MaxAttempts(1))
 				assert.NoError(t, err)
 			})
 		}
-		works.Wait()
-		for i := range 6 {
+		all.Wait()
+		for i := range works {
 			require.Equal(t, []int64{1}, d.affectedBy(t, fmt.Sprint(i)))
 		}
 	})

@@ -19,18 +19,23 @@ import (
 
 func memoryKeeper(t *testing.T) *renewer.Keeper {
 	t.Helper()
-	return keeper(t, memory.New())
+	return keeper(t, memory.New(), renewer.DefaultTTL)
 }
 
-func keeper(t *testing.T, store renewer.Store) *renewer.Keeper {
+func keeper(t *testing.T, store renewer.Store, ttl time.Duration) *renewer.Keeper {
 	t.Helper()
-	k, err := renewer.New(store, renewer.Config{TTL: lockTTL})
+	k, err := renewer.New(store, renewer.Config{TTL: ttl})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) })
 	return k
 }
 
-const lockTTL = 2 * time.Second
+// lockTTL is that of locks on a real server, and clientTTL what a client's limits are made for: a
+// busy machine needs more than suits so short a TTL.
+const (
+	lockTTL   = 2 * time.Second
+	clientTTL = time.Minute
+)
 
 var errWork = errors.New("the work has failed")
 

@@ -121,7 +121,7 @@ func TestRefusedTasksComeAgain(t *testing.T) {
 			r := s.await(c)
 			assert.Equal(s.t, done, r.outcome, r.words)
 		}
-		assert.Less(s.t, time.Since(released), ttl, "when asynq would bring them back")
+		assert.Less(s.t, time.Since(released), atOnce, "when asynq would bring them back")
 		assert.EqualValues(s.t, 3, s.runs.Load())
 	}, []adapter{inLine})
 }

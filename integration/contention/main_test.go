@@ -25,9 +25,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	soon = 20 * time.Second // bounds what happens in a moment
-	tick = 10 * time.Millisecond
-	ttl  = 3 * time.Second
+	soon   = 20 * time.Second // bounds what happens in a moment
+	atOnce = 3 * time.Second  // bounds what nobody waits for
+	tick   = 10 * time.Millisecond
+	ttl    = 8 * time.Second
 )
 
 // outcome is what becomes of an operation, in words that suit every adapter.

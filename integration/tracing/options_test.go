@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
@@ -116,6 +117,7 @@ func TestStaticAttributes(t *testing.T) {
 		s.store.Delete("a")
 		<-l.Context().Done()
 		require.Error(t, l.Release(l.Context()))
+		synctest.Wait()
 		for _, span := range s.spans.Ended() {
 			require.Equal(t, "billing", attrs(span.Attributes())["team"])
 			require.Equal(t, int64(3), attrs(span.Attributes())["zone"])

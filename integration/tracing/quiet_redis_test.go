@@ -32,7 +32,7 @@ func instrumented(
 			sdktrace.ParentBased(sdktrace.AlwaysSample()),
 		))
 	server := redistest.Start(t)
-	const ttl = 600 * time.Millisecond
+	const ttl = 10 * time.Second // a client must connect in a fraction of it
 	option, err := redisstore.ClientOption(server.ClientOption(), ttl)
 	require.NoError(t, err)
 	client, err := rueidisotel.NewClient(option, rueidisotel.WithTracerProvider(provider))
@@ -42,8 +42,8 @@ func instrumented(
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	k, err := renewer.New(store, renewer.Config{
-		TTL: ttl, Observer: tracing.New(append(opts, tracing.WithTracerProvider(provider),
-			noMetrics)...),
+		TTL: ttl, Heartbeat: 200 * time.Millisecond, RequestTimeout: 1200 * time.Millisecond,
+		Observer: tracing.New(append(opts, tracing.WithTracerProvider(provider), noMetrics)...),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = k.Shutdown(context.Background()) })

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
@@ -98,10 +99,12 @@ func TestScriptsOfARequest(t *testing.T) {
 	}
 }
 
-// onRedis returns a keeper of one node, on a connection of its own.
+// onRedis returns a keeper of one node, on a connection of its own. Its TTL is so long that no
+// heartbeat is due.
 func onRedis(t *testing.T, server *redistest.Server) *renewer.Keeper {
 	t.Helper()
-	option, err := redisstore.ClientOption(server.ClientOption(), renewer.DefaultTTL)
+	const ttl = time.Minute
+	option, err := redisstore.ClientOption(server.ClientOption(), ttl)
 	require.NoError(t, err)
 	client, err := rueidis.NewClient(option)
 	require.NoError(t, err)
@@ -109,5 +112,5 @@ func onRedis(t *testing.T, server *redistest.Server) *renewer.Keeper {
 	store, err := redisstore.New(client)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
-	return newKeeper(t, store)
+	return newKeeper(t, store, func(c *renewer.Config) { c.TTL = ttl })
 }

@@ -32,8 +32,8 @@ const (
 	seedEnv   = "LOCKBEAT_ONCE_SEED"
 	workers   = 8
 	most      = 10
-	keep      = 4 * time.Second
-	lockTTL   = time.Second
+	keep      = 8 * time.Second
+	lockTTL   = 2 * time.Second
 	patience  = 30 * time.Second
 )
 
@@ -61,7 +61,7 @@ func fateOf(seed uint64, attempt int) fate {
 }
 
 // onServer makes a keeper on a server.
-func onServer(addr string) (*renewer.Keeper, func(), error) {
+func onServer(addr string, ttl time.Duration) (*renewer.Keeper, func(), error) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress:       []string{addr},
 		ForceSingleClient: true, DisableCache: true,
@@ -74,7 +74,7 @@ func onServer(addr string) (*renewer.Keeper, func(), error) {
 		client.Close()
 		return nil, nil, err
 	}
-	k, err := renewer.New(store, renewer.Config{TTL: lockTTL})
+	k, err := renewer.New(store, renewer.Config{TTL: ttl})
 	return k, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -109,7 +109,7 @@ func workAsProcess(addr string) int {
 	if err != nil {
 		return 2
 	}
-	k, closeAll, err := onServer(addr)
+	k, closeAll, err := onServer(addr, lockTTL)
 	if err != nil {
 		fmt.Println(err)
 		return 2
@@ -247,7 +247,7 @@ func requireTTLs(t *testing.T, server *redistest.Server) {
 // nextRun waits until what is on record is over, and does the work again under the same name.
 func nextRun(t *testing.T, server *redistest.Server) {
 	t.Helper()
-	k, closeAll, err := onServer(server.Addr())
+	k, closeAll, err := onServer(server.Addr(), lockTTL)
 	require.NoError(t, err)
 	defer closeAll()
 	require.Eventually(t, func() bool {

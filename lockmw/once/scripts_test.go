@@ -5,6 +5,7 @@ package once_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,7 +18,7 @@ import (
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
-	k, closeAll, err := onServer(redis.Addr())
+	k, closeAll, err := onServer(redis.Addr(), time.Minute) // so that no heartbeat is due
 	require.NoError(t, err)
 	t.Cleanup(closeAll)
 	const works = 100

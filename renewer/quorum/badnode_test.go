@@ -85,6 +85,7 @@ func TestANodeThatIsLateWithAcquiresHearsHeartbeats(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		mustAcquire(t, s, "a")
+		synctest.Wait() // for the node that was not waited for
 		nodes[0].Default(script.Acquire, script.Hang())
 		for i := range quorum.MaxLate + 1 {
 			owner := fmt.Sprintf("%0*d", renewer.OwnerLen, i)

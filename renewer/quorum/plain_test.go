@@ -17,14 +17,15 @@ import (
 // grants alone bars no proposal for long, neither for new names nor for one that is used again.
 func TestAServerThatIsUsedAloneToo(t *testing.T) {
 	t.Parallel()
+	const ttl = 20 * time.Second
 	all := servers(t, 3)
-	s := overRedis(t, all, redisTTL)
+	s := overRedis(t, all, ttl)
 	for _, server := range all[:2] { // so that there is no majority without one of them
 		ahead := strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10)
 		require.NoError(t, server.Do("SET", redisstore.DefaultPrefix+"{%}:mark", ahead).Error())
 	}
-	k := keeperOn(t, s, renewer.Config{TTL: redisTTL})
-	plain := keeperOn(t, onRedis(t, all[0], redisTTL, nil), renewer.Config{TTL: redisTTL})
+	k := keeperOn(t, s, renewer.Config{TTL: ttl})
+	plain := keeperOn(t, onRedis(t, all[0], ttl, nil), renewer.Config{TTL: ttl})
 	last := map[string]int64{}
 	for i := range 20 {
 		l, err := plain.Acquire(t.Context(), fmt.Sprint("plain-", i))

@@ -158,6 +158,7 @@ func leases(t *testing.T, server *redistest.Server) (keys []string) {
 // twenty leases are held: none is lost, and no call waits.
 func TestLeasesSurviveOneServer(t *testing.T) {
 	t.Parallel()
+	const ttl, heartbeat = 6 * time.Second, time.Second
 	for name, strike := range map[string]func(*redistest.Server) error{
 		"frozen":    (*redistest.Server).Stop,
 		"killed":    func(s *redistest.Server) error { s.Kill(); return nil },
@@ -166,7 +167,9 @@ func TestLeasesSurviveOneServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			all := servers(t, 3)
-			k := keeperOn(t, overRedis(t, all, redisTTL), renewer.Config{TTL: redisTTL})
+			k := keeperOn(t, overRedis(t, all, 2*ttl), renewer.Config{
+				TTL: ttl, Heartbeat: heartbeat,
+			})
 			var held []*renewer.Lease
 			for i := range 20 {
 				l, err := k.Acquire(t.Context(), fmt.Sprint("n", i))
@@ -177,7 +180,7 @@ func TestLeasesSurviveOneServer(t *testing.T) {
 				return len(leases(t, all[1])) == 20
 			}, patience, time.Millisecond)
 			require.NoError(t, strike(all[1]))
-			<-time.After(2 * redisTTL)
+			<-time.After(ttl + heartbeat) // one heartbeat more does not do
 			for _, l := range held {
 				require.True(t, l.Valid())
 				begun := time.Now()
@@ -210,9 +213,12 @@ func (h heartbeats) Renewed(_ context.Context, r renewer.Renewed) {
 func TestToldInTimeWhenTwoServersFreeze(t *testing.T) {
 	suite.OnlyLong(t)
 	t.Parallel()
+	const ttl = 8 * time.Second
 	all := servers(t, 3)
 	beats := heartbeats{heard: make(chan struct{})}
-	k := keeperOn(t, overRedis(t, all, redisTTL), renewer.Config{TTL: redisTTL, Observer: beats})
+	k := keeperOn(t, overRedis(t, all, ttl), renewer.Config{
+		TTL: ttl, Heartbeat: 2 * time.Second, Margin: 3 * time.Second, Observer: beats,
+	})
 	for round := range 3 {
 		l, err := k.Acquire(t.Context(), "n")
 		require.NoError(t, err)
@@ -249,8 +255,9 @@ func TestToldInTimeWhenTwoServersFreeze(t *testing.T) {
 // Nothing is left when the servers go on.
 func TestNothingLeftBehindOnFrozenServers(t *testing.T) {
 	t.Parallel()
+	const ttl = 6 * time.Second
 	all := servers(t, 3)
-	k := keeperOn(t, overRedis(t, all, redisTTL), renewer.Config{TTL: redisTTL})
+	k := keeperOn(t, overRedis(t, all, ttl), renewer.Config{TTL: ttl})
 	warm, err := k.Acquire(t.Context(), "warm-up")
 	require.NoError(t, err)
 	require.NoError(t, warm.Release(t.Context()))
@@ -260,7 +267,7 @@ func TestNothingLeftBehindOnFrozenServers(t *testing.T) {
 		begun := time.Now()
 		_, err := k.TryAcquire(t.Context(), fmt.Sprint("n", i))
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		assert.Less(t, time.Since(begun), k.Config().RequestTimeout+time.Second)
+		assert.Less(t, time.Since(begun), k.Config().RequestTimeout+3*time.Second)
 	}
 	require.NoError(t, all[0].Cont())
 	require.NoError(t, all[1].Cont())
@@ -307,7 +314,10 @@ func TestOneServerGivenTwice(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 2)
 	node := func(x int, opts ...redisstore.Option) renewer.Store {
-		return onRedis(t, all[x], redisTTL, nil, opts...)
+		store := onRedis(t, all[x], redisTTL, nil, opts...)
+		require.Eventually(t, func() bool { return store.Server() != "" }, patience,
+			5*time.Millisecond)
+		return store
 	}
 	_, err := quorum.New([]renewer.Store{node(0), node(1), node(0, redisstore.Prefix("other:"))})
 	require.ErrorIs(t, err, renewer.ErrConfig)
@@ -319,16 +329,17 @@ func TestOneServerGivenTwice(t *testing.T) {
 
 func TestMixedQuorumsOnRedis(t *testing.T) {
 	t.Parallel()
+	const ttl = time.Minute // so that no check is given up
 	all := servers(t, 4)
-	overRedis(t, all[:3], redisTTL, quorum.Names("a", "b", "c"))
-	store := func(i int) renewer.Store { return onRedis(t, all[i], redisTTL, nil) }
+	overRedis(t, all[:3], ttl, quorum.Names("a", "b", "c"))
+	store := func(i int) renewer.Store { return onRedis(t, all[i], ttl, nil) }
 	_, err := quorum.New([]renewer.Store{store(0), store(1), store(3)}, quorum.Names("a", "b", "d"))
 	require.ErrorIs(t, err, quorum.ErrMixed)
 	assert.Empty(t, leases(t, all[3]))
 	_, err = quorum.New([]renewer.Store{store(3), store(3), store(3)}, quorum.Names("d", "e", "f"))
 	require.ErrorContains(t, err, "are the same server")
 	assert.Empty(t, leases(t, all[3]))
-	s := overRedis(t, all[:3], redisTTL, quorum.Names("a", "b", "c"))
+	s := overRedis(t, all[:3], ttl, quorum.Names("a", "b", "c"))
 	require.NoError(t, s.Check(t.Context()))
 	all[0].Kill()
 	all[1].Kill()
