@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,23 +23,27 @@ func TestHandlerThatIgnoresItsTimeoutNeverOverlapsItsRetry(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, e *env) {
 		var g gauge
+		proceed := make(chan struct{})
+		end := sync.OnceFunc(func() { close(proceed) })
+		defer end()
 		for range 2 {
-			e.serve(asynqmw.Handle(e.keeper(), byUser, func(ctx context.Context, _ order) error {
+			e.serve(asynqmw.Handle(e.keeper(), byUser, func(context.Context, order) error {
 				g.enter()
 				defer g.leave()
 				if g.runs.Load() == 1 {
-					work(context.WithoutCancel(ctx), 5*time.Second)
+					<-proceed
 				}
 				return nil
 			}, retriesIn))
 		}
-		id := e.enqueue("u1", asynq.Timeout(2*time.Second))
+		id := e.enqueue("u1", asynq.Timeout(4*time.Second))
 		info := e.await(id, func(i *asynq.TaskInfo) bool {
 			return i.Retried > 0 && i.LastErr != "context deadline exceeded"
 		})
 		assert.Contains(t, info.LastErr, "held by another owner",
 			"the retry while the first run goes on")
 		assert.EqualValues(t, 1, g.running.Load())
+		end()
 		info = e.awaitState(id, asynq.TaskStateCompleted)
 		assert.Equal(t, 1, info.Retried, "the time-out, and nothing else")
 		assert.EqualValues(t, 2, g.runs.Load())
@@ -122,7 +127,7 @@ func TestLossIsAFailureOfTheHandler(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			everywhere(t, func(t *testing.T, e *env) {
-				k := e.keeper(func(cfg *renewer.Config) { cfg.TTL = 2 * time.Second })
+				k := e.keeper(func(cfg *renewer.Config) { cfg.TTL = 4 * time.Second })
 				client, err := rueidis.NewClient(e.option)
 				require.NoError(t, err)
 				defer client.Close()
@@ -173,7 +178,7 @@ func TestErrorOfAnInnerLockIsAFailure(t *testing.T) {
 				return 0, nil
 			}, lockmw.Refuse())
 			return err
-		}))
+		}), neverByItself)
 		info := e.awaitRefused(e.enqueue("u1"))
 		assert.Contains(t, info.LastErr, `"order:inner": held by another owner`)
 		assert.NotContains(t, info.LastErr, "not run")

@@ -70,6 +70,7 @@ func TestParkedTasksThatAreDeletedOrArchived(t *testing.T) {
 			f.awaitParked(id)
 		}
 		require.NoError(t, f.inspector.PauseQueue("default"))
+		f.await(third, func(i *asynq.TaskInfo) bool { return i.State != asynq.TaskStateActive })
 		for act, id := range map[string]string{"delete": deleted, "archive": archived} {
 			require.Eventually(t, func() bool { // it may be under way once more
 				if act == "delete" {

@@ -60,8 +60,8 @@ func TestTasksInLineRunInOrder(t *testing.T) {
 		r := &f.record
 		assert.ElementsMatch(t, ids, r.runs)
 		assert.Zero(t, r.overlaps)
-		assert.Less(t, took, 5*tasks*takes) // 1.1 times on an idle machine
-		if took < 2*tasks*takes {           // else some may not have come within a second
+		assert.Less(t, took, renewer.DefaultTTL) // by itself none comes sooner
+		if took < 2*tasks*takes {                // else some may not have come within a second
 			assert.LessOrEqual(t, r.overtaken(), tasks/100)
 		}
 		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
@@ -84,7 +84,7 @@ func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 		f.awaitState(first, asynq.TaskStateActive)
 		assert.Len(t, locks.keysOf("u1"), 2)
 		release()
-		f.awaitRuns(3, 3*time.Second) // their own return takes longer
+		f.awaitRuns(3, goesOn) // their own return takes longer
 		assert.Equal(t, first, f.record.runs[0])
 	})
 }
@@ -114,7 +114,7 @@ func TestTasksInLineThatAreSlowToGoBack(t *testing.T) {
 		next := f.enqueue("u1")
 		<-parked
 		release()
-		f.awaitRuns(2, 3*time.Second)
+		f.awaitRuns(2, goesOn)
 		assert.Equal(t, []string{waits, next}, f.record.runs)
 	})
 }
@@ -144,7 +144,7 @@ func TestTasksInLineThatAreGone(t *testing.T) {
 		require.NoError(t, f.inspector.ArchiveTask("default", ids[1]))
 		require.NoError(t, f.inspector.DeleteTask("default", ids[2]))
 		release()
-		f.awaitRuns(3, 3*time.Second)
+		f.awaitRuns(3, goesOn)
 		assert.Equal(t, []string{waits, ids[3], ids[4]}, f.record.runs)
 		f.awaitState(ids[1], asynq.TaskStateArchived)
 		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
@@ -170,7 +170,7 @@ func TestCompletedTasksInLineDontRunAgain(t *testing.T) {
 		next := f.enqueue("u1")
 		f.awaitParked(next)
 		release()
-		f.awaitRuns(3, 3*time.Second)
+		f.awaitRuns(3, goesOn)
 		assert.Equal(t, []string{done, waits, next}, f.record.runs)
 		f.awaitState(next, asynq.TaskStateCompleted)
 		require.Never(t, func() bool { return f.record.ran() > 3 }, time.Second, tick)
@@ -209,7 +209,7 @@ func TestTasksInLineOfAPausedQueue(t *testing.T) {
 			}, soon, tick)
 		}
 		release()
-		f.awaitRuns(4, 5*time.Second)
+		f.awaitRuns(4, goesOn)
 		assert.Equal(t, append([]string{waits}, others...), f.record.runs)
 		require.NoError(t, f.inspector.UnpauseQueue("default"))
 		f.awaitRuns(7, soon)
@@ -222,7 +222,7 @@ func TestTasksInLineOfAPausedQueue(t *testing.T) {
 func TestTasksInLineBehindAKilledProcess(t *testing.T) {
 	t.Parallel()
 	onRedis(t, func(t *testing.T, queues, locks *env) {
-		const ttl = 2 * time.Second
+		const ttl = 5 * time.Second
 		p := process{
 			Queues: queues.redis().Addr, Locks: locks.redis().Addr, Workers: 1,
 			Takes: time.Hour, TTL: ttl, InLine: true,
@@ -234,8 +234,11 @@ func TestTasksInLineBehindAKilledProcess(t *testing.T) {
 		second := p.start(t)
 		var ids []string
 		for range 3 { // none waits at an only worker
-			ids = append(ids, queues.enqueue("u1"))
-			require.Equal(t, ids[len(ids)-1], second.await(t, refused, soon))
+			id := queues.enqueue("u1")
+			ids = append(ids, id)
+			for told := ""; told != id; { // one before it may come again
+				told = second.await(t, refused, soon)
+			}
 		}
 		queues.awaitParked(ids[2])
 		first.kill()
@@ -291,7 +294,7 @@ func TestTasksInLineBehindAPanic(t *testing.T) {
 		for range tasks {
 			f.enqueue("u1", asynq.MaxRetry(1))
 		}
-		f.awaitRuns(tasks, 5*time.Second)
+		f.awaitRuns(tasks, goesOn)
 		assert.Zero(t, f.record.overlaps)
 	})
 }
@@ -302,14 +305,14 @@ func TestTaskInLineGivesUpItsSlot(t *testing.T) {
 	onRedis(t, func(t *testing.T, queues, locks *env) {
 		release := hold(t, locks.keeper(), "u1")
 		f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.inspector))
-		short := f.enqueue("u1", asynq.Timeout(2*time.Second))
+		short := f.enqueue("u1", asynq.Timeout(8*time.Second))
 		locks.awaitSlot("u1")
 		long := f.enqueue("u1")
 		f.awaitParked(long)
 		f.awaitParked(short)
 		f.awaitState(long, asynq.TaskStateActive)
 		release()
-		f.awaitRuns(2, 3*time.Second)
+		f.awaitRuns(2, goesOn)
 		for _, id := range []string{short, long} {
 			assert.Zero(t, f.awaitState(id, asynq.TaskStateCompleted).Retried)
 		}
@@ -327,7 +330,7 @@ func TestLastAttemptInLine(t *testing.T) {
 		next := f.enqueue("u1")
 		f.awaitParked(next)
 		release()
-		f.awaitRuns(2, 3*time.Second)
+		f.awaitRuns(2, goesOn)
 		assert.Equal(t, []string{last, next}, f.record.runs)
 	})
 }
@@ -344,18 +347,13 @@ func TestCopiesInLine(t *testing.T) {
 			f.enqueue("u1", asynq.MaxRetry(0))
 		}
 		f.awaitRuns(tasks, soon)
-		assert.Less(t, time.Since(begun), 5*tasks*takes) // 1.2 times on an idle machine
+		assert.Less(t, time.Since(begun), goesOn) // 1.2 s on an idle machine
 		assert.Zero(t, f.record.overlaps)
-		var done []*asynq.TaskInfo
 		require.Eventually(t, func() bool {
-			var err error
-			done, err = f.inspector.ListCompletedTasks("default", asynq.PageSize(2*tasks))
-			return err == nil && len(done) == tasks
-		}, soon, tick)
+			queue, err := f.inspector.GetQueueInfo("default")
+			return err == nil && queue.Completed == tasks && queue.Size == tasks
+		}, soon, tick, "all done, and none left over")
 		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
-		queue, err := f.inspector.GetQueueInfo("default")
-		require.NoError(t, err)
-		assert.Equal(t, tasks, queue.Size)
 		t.Logf("%v, %d refusals", time.Since(begun), f.record.refusals)
 	})
 }

@@ -17,8 +17,8 @@ import (
 var ErrOtherRedis = errors.New("lockbeat: the inspector of asynqmw.InLine does not see the " +
 	"task that this server runs: give it the server's own asynq.RedisConnOpt")
 
-// mostAsked bounds for how long a task waits until the inspector has answered.
-const mostAsked = 500 * time.Millisecond
+// mostAsked bounds for how long a task waits until the inspector has answered. Tests wait longer.
+var mostAsked = 500 * time.Millisecond
 
 // sees reports whether the inspector sees a task that is in its handler, and so is in asynq's Redis
 // for certain. It is asked until it does. One that does not answer counts as one that sees it.

@@ -35,10 +35,16 @@ func TestLastAttemptAfterFailuresWaits(t *testing.T) {
 				return nil
 			}
 			// the last attempt waits in line: it does not come back then
-		}, asynqmw.RetryIn(time.Hour)))
+		}, asynqmw.RetryIn(time.Hour)), func(cfg *asynq.Config) {
+			cfg.RetryDelayFunc = func(n int, _ error, _ *asynq.Task) time.Duration {
+				return time.Duration(n) * time.Hour // the first at once, the second when called
+			}
+		})
 		id := e.enqueue("u1", asynq.MaxRetry(2))
 		<-failed
 		release := hold(t, rival, "u1")
+		e.awaitState(id, asynq.TaskStateRetry)
+		require.NoError(t, e.inspector.RunTask("default", id))
 		info := e.await(id, func(i *asynq.TaskInfo) bool {
 			return i.Retried == 2 && i.State == asynq.TaskStateActive
 		})
@@ -67,7 +73,7 @@ func TestLastAttemptWithoutTimeIsArchivedAloud(t *testing.T) {
 				heard <- err
 			})
 		})
-		info := e.awaitState(e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(time.Second)),
+		info := e.awaitState(e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(8*time.Second)),
 			asynq.TaskStateArchived)
 		require.Contains(t, info.LastErr,
 			"lockbeat: task not run, and its last attempt's time is up: ")

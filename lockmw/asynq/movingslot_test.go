@@ -15,8 +15,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
-// goesOn is how soon after a slot's arrival the tasks in line have run. Those that came meanwhile
-// come again after 5 s; those with a place, by themselves, after the TTL of their keepers: 15 s.
+// goesOn is how soon after a release, or a slot's arrival, the tasks in line have run. Those that
+// came while a slot moved come again after 5 s; those with a place, by themselves, after the TTL of
+// their keepers: 15 s.
 const goesOn = 9 * time.Second
 
 // locksOnACluster is an env whose locks are on a cluster.

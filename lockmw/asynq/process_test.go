@@ -133,7 +133,7 @@ func (p *process) run() error {
 	if err != nil {
 		return err
 	}
-	client, err := rueidis.NewClient(option)
+	client, err := connect(option)
 	if err != nil {
 		return err
 	}

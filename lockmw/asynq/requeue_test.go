@@ -92,10 +92,12 @@ func TestCopyAfterFailures(t *testing.T) {
 			}
 			close(done)
 			return nil
-		}, retriesIn, asynqmw.Requeue(e.client)))
-		e.enqueue("u1", asynq.MaxRetry(1))
+		}, retriesIn, asynqmw.Requeue(e.client)), neverByItself)
+		id := e.enqueue("u1", asynq.MaxRetry(1))
 		<-failed
 		release := hold(t, rival, "u1")
+		e.awaitState(id, asynq.TaskStateRetry)
+		require.NoError(t, e.inspector.RunTask("default", id))
 		var queue *asynq.QueueInfo
 		require.Eventually(t, func() bool {
 			var err error
@@ -129,7 +131,7 @@ func TestCopyIsRetriedUntilItIsTaken(t *testing.T) {
 	}, retriesIn, asynqmw.Wait(0), asynqmw.Requeue(client)))
 	id := e.enqueue("u1", asynq.MaxRetry(0))
 	// Of its time a part is left for asynq to hear: more than a busy machine takes.
-	hopeless := e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(4*time.Second))
+	hopeless := e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(8*time.Second))
 	e.awaitState(id, asynq.TaskStateActive)
 	info := e.awaitState(hopeless, asynq.TaskStateArchived)
 	assert.Contains(t, info.LastErr, "and its last attempt's time is up")
@@ -162,8 +164,9 @@ func TestCopyIsTakenOnce(t *testing.T) {
 		return n
 	}
 	// the server learns the script
-	_, err := client.Enqueue(asynq.NewTask("order", nil), asynq.ProcessIn(time.Hour))
-	require.NoError(t, err)
+	patient := asynq.NewClient(asynq.RedisClientOpt{Addr: elsewhere.Addr()})
+	_, err := patient.Enqueue(asynq.NewTask("order", nil), asynq.ProcessIn(time.Hour))
+	require.NoError(t, errors.Join(err, patient.Close()))
 
 	k := e.keeper()
 	release := hold(t, e.keeper(), "u1")

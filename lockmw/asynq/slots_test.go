@@ -170,8 +170,9 @@ func TestOneTaskOfAKeyWaitsByDefault(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, e *env) {
 		release := hold(t, e.keeper(), "u1")
-		waits := crowd(e).waits(e, "u1")
+		all := crowd(e)
 		begun := time.Now()
+		waits := all.waits(e, "u1")
 		info := e.awaitRefused(e.enqueue("u1"))
 		assert.Zero(t, info.Retried)
 		release()

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -48,9 +49,10 @@ func TestStoreDown(t *testing.T) {
 // The store takes longer to fail than the task has. asynq would time the task out, and count that.
 func TestStoreSilent(t *testing.T) {
 	t.Parallel()
+	const timeout = 8 * time.Second
 	e, locks, server := locksApart(t)
-	k := locks.keeper()
-	require.Greater(t, k.Config().RequestTimeout, time.Second)
+	k := locks.keeper(func(cfg *renewer.Config) { cfg.TTL = time.Minute })
+	require.Greater(t, k.Config().RequestTimeout, timeout)
 	var runs atomic.Int64
 	e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error {
 		runs.Add(1)
@@ -60,7 +62,7 @@ func TestStoreSilent(t *testing.T) {
 	e.awaitState(warm, asynq.TaskStateCompleted)
 
 	require.NoError(t, server.Stop())
-	id := e.enqueue("u1", asynq.Timeout(time.Second))
+	id := e.enqueue("u1", asynq.Timeout(timeout))
 	info := e.awaitRefused(id)
 	assert.Zero(t, info.Retried)
 	assert.Contains(t, info.LastErr, "the store has not answered in time")

@@ -34,9 +34,11 @@ func (f *faults) told() []renewer.Fault {
 	return f.all
 }
 
-// plain runs h on a server whose config is not decorated.
+// plain runs h on a server whose config is not decorated, and which retries nothing by itself.
 func (e *env) plain(h asynq.Handler) {
-	server := asynq.NewServer(e.redis(), config())
+	cfg := config()
+	neverByItself(&cfg)
+	server := asynq.NewServer(e.redis(), cfg)
 	require.NoError(e.t, server.Start(h))
 	e.t.Cleanup(server.Shutdown)
 }
@@ -56,6 +58,7 @@ func TestARefusalOnAnUnconfiguredServerSaysThatItCounts(t *testing.T) {
 		assert.Contains(t, info.LastErr, "asynqmw.Configure")
 		assert.NotContains(t, info.LastErr, "no attempt used up")
 		release()
+		require.NoError(t, e.inspector.RunTask("default", id))
 		e.awaitState(id, asynq.TaskStateCompleted)
 		for _, user := range []string{"u2", "u3"} {
 			e.awaitState(e.enqueue(user), asynq.TaskStateCompleted)

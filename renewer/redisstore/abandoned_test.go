@@ -33,7 +33,9 @@ func (c *heldClient) Do(ctx context.Context, cmd rueidis.Completed) rueidis.Redi
 	send := c.send
 	if send != nil {
 		words := cmd.Commands() // EVALSHA, the script, how many keys, the keys, the arguments
-		if n, err := strconv.Atoi(words[2]); err == nil {
+		leaves := len(words) > 3 && strings.Contains(words[3], leaver)
+		if leaves || len(words) > 3 && strings.Contains(words[3], stayer) {
+			n, _ := strconv.Atoi(words[2])
 			c.held += n
 			keys := strings.Join(words[3:3+n], " ")
 			c.mixed = c.mixed || strings.Contains(keys, leaver) && strings.Contains(keys, stayer)

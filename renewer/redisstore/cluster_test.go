@@ -81,6 +81,10 @@ func TestClusterRights(t *testing.T) {
 	store, err := redisstore.New(client)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
+	require.Eventually(t, func() bool { // New may have had too little time to learn it
+		store.Topology().Learn(t.Context())
+		return store.Topology().Addr(uint16(redisstore.SlotOf("a"))) != ""
+	}, patience, time.Millisecond)
 	w := newWatch(store, "a")
 	defer w.stop()
 	w.await(t, "set up")

@@ -20,7 +20,7 @@ import (
 )
 
 // throughLink returns a store behind a link, with a client that ClientOption has made for locks of
-// 15 s: it dials for 2.5 s.
+// a minute: it dials for 5 s.
 func throughLink(t *testing.T) (*proxy.Proxy, *redisstore.Store) {
 	t.Helper()
 	redis, s := startReal(t)
@@ -28,7 +28,7 @@ func throughLink(t *testing.T) (*proxy.Proxy, *redisstore.Store) {
 	client := s.client(t, func(o *rueidis.ClientOption) {
 		o.InitAddress = []string{link.Addr()}
 		var err error
-		*o, err = redisstore.ClientOption(*o, 15*time.Second)
+		*o, err = redisstore.ClientOption(*o, time.Minute)
 		require.NoError(t, err)
 	})
 	store, err := redisstore.New(client)
@@ -57,7 +57,7 @@ func cut(t *testing.T, link *proxy.Proxy, store *redisstore.Store) {
 }
 
 // rueidis has callers wait for the dial and the greeting of another without heeding their contexts,
-// for up to Dialer.Timeout: a caller who wanted an answer within 50 ms waited for 2.5 s.
+// for up to Dialer.Timeout: a caller who wanted an answer within 50 ms waited for 5 s.
 func TestAnothersDialOutlastsContext(t *testing.T) {
 	t.Parallel()
 	claims := func(n int) []renewer.Claim {
@@ -103,7 +103,7 @@ func TestAnothersDialOutlastsContext(t *testing.T) {
 				took := time.Since(begun)
 				cancel()
 				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.Less(t, took, time.Second, "50 ms, not Dialer.Timeout (2.5 s)")
+				require.Less(t, took, 4*time.Second, "50 ms, not Dialer.Timeout (5 s)")
 			}
 		})
 	}
@@ -122,7 +122,7 @@ func TestOwnDialOutlastsContext(t *testing.T) {
 		time.AfterFunc(50*time.Millisecond, cancel)
 		begun := time.Now()
 		a := store.Renew(ctx, []renewer.Hold{hold("name", "a", time.Minute)})[0]
-		assert.Less(t, time.Since(begun), time.Second)
+		assert.Less(t, time.Since(begun), 4*time.Second)
 		return errors.Is(a.Err, context.Canceled)
 	}, patience, time.Millisecond)
 	// And it leaves nothing behind that keeps others from trying again.
@@ -148,7 +148,7 @@ func TestWithinWhileConnectionIsMade(t *testing.T) {
 		_, err := keeper.TryAcquire(t.Context(), string(rune('a'+i)),
 			renewer.MaxWait(50*time.Millisecond))
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		require.Less(t, time.Since(begun), time.Second)
+		require.Less(t, time.Since(begun), 4*time.Second)
 	}
 }
 

@@ -161,14 +161,14 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		// A counter of given tokens that would lapse before its lease does is kept as long as that.
-		store := s.store(t, redisstore.FenceTTL(time.Second))
+		store := s.store(t, redisstore.FenceTTL(30*time.Second))
 		for i := range 10 {
 			name := fmt.Sprint("job ", i)
 			c := claim(name, "a", time.Minute)
 			counter := ""
 			switch i % 3 {
 			case 1:
-				c.Reserve = 1e6
+				c.Reserve = 60e6
 				counter = redisstore.AheadKey(redisstore.DefaultPrefix, name)
 			case 2:
 				c.Fence = 8e15
@@ -181,7 +181,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 			renew(t, store, hold("not "+name, "a", time.Minute))
 			switch i % 3 {
 			case 1:
-				s.pttl(t, counter, 1, 2000)
+				s.pttl(t, counter, 1, 61_001)
 			case 2:
 				s.pttl(t, counter, minute-5000, minute)
 			}

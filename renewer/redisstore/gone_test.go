@@ -87,22 +87,21 @@ func TestReleaseOfWhatIsGone(t *testing.T) {
 		store := s.store(t)
 		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
 		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
-		turnOf := func(letter string) string {
-			return fmt.Sprint("turn\n1000\n", letter[0], " ")
-		}
 		mine(t, store, claim("a", "a", minuteTTL))
 		listening(t, store)
+		store.Took(4 * time.Second) // so that no turn lapses here
 		stand(t, store, "b")
 		stand(t, store, "c")
+		turnOfB := fmt.Sprintf("turn\n%d\n%d ", s.turnOf(t, 0).Milliseconds(), 'b')
 		s.ok(t, "DEL", lease)
 		gone := renewer.Answer{Status: renewer.StatusGone}
 		answers := store.Release(t.Context(), []renewer.Hold{hold("a", "a", 0), hold("a", "x", 0)})
 		assert.Equal(t, []renewer.Answer{gone, gone}, answers)
-		assert.Contains(t, s.get(t, lease), turnOf("b"), "once, though two have found it gone")
+		assert.Contains(t, s.get(t, lease), turnOfB, "once, though two have found it gone")
 		assert.Equal(t, int64(1), s.number(t, "ZCARD", line))
 		assert.Equal(t, renewer.StatusTaken, release(t, store, hold("a", "a", 0)).Status,
 			"a late one frees nothing")
-		assert.Contains(t, s.get(t, lease), turnOf("b"))
+		assert.Contains(t, s.get(t, lease), turnOfB)
 
 		s.ok(t, "DEL", lease)
 		assert.Equal(t, gone, release(t, store, leaving("c")),

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -126,8 +127,9 @@ func TestAForgedPlaceIsPassedOver(t *testing.T) {
 	for _, place := range forged {
 		s.ok(t, "ZADD", line, "1", place)
 	}
+	turn := s.turnOf(t, -1).Milliseconds()
 	require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-	assert.Equal(t, "turn\n1000\n98 "+id+" 1000", s.get(t, lease))
+	assert.Equal(t, fmt.Sprintf("turn\n%d\n98 %s %d", turn, id, turn), s.get(t, lease))
 	assert.Equal(t, "98", <-heard)
 	require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
 	require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "b", 0)).Status)

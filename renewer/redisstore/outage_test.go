@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -110,12 +111,12 @@ func TestRightsOfLinesTakenAway(t *testing.T) {
 			assert.Zero(t, s.number(t, "EXISTS", lease))
 
 			mine(t, holder, claim("a", "a", minuteTTL))
-			s.waiters(t, s.pollingKeepers(t, 1, time.Second), got)
+			s.waiters(t, s.farKeepers(t, 1), got)
 			begun = time.Now()
 			require.Equal(t, renewer.Answer{Status: renewer.StatusHeld},
 				release(t, holder, hold("a", "a", 0)))
 			require.NoError(t, next(t, got).Release(t.Context()))
-			assert.Less(t, time.Since(begun), 900*time.Millisecond, "as ever")
+			assert.Less(t, time.Since(begun), 5*time.Second, "as ever")
 		})
 	}
 }
@@ -149,7 +150,9 @@ func TestATurnIsLongerThanAClaimTakes(t *testing.T) {
 	s.waiters(t, s.keepers(t, 1), near)
 	require.Equal(t, renewer.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
 	turn := strings.Split(s.get(t, redisstore.LeaseKey(redisstore.DefaultPrefix, "a")), "\n")[1]
-	assert.Equal(t, "4000", turn, "at least half a second and two round trips")
+	ms, err := strconv.Atoi(turn)
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, ms, 4000, "at least half a second and two round trips")
 	select {
 	case l := <-got:
 		link.Delay(0)

@@ -30,7 +30,7 @@ func TestReturnsOfScripts(t *testing.T) {
 	_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "x")
 	const at, inbox, holder = "8000000000000000", "in-box_1", "node\n1\nop"
 	value := func(letter string) string { return owner(letter) + "\n" + at + "\n7\n" + holder }
-	isTurn := "turn\n1000\n5 " + inbox + " 1000"
+	isTurn := "turn\n32000\n5 " + inbox + " 32000"
 	type list = []any
 
 	acquires := func(t *testing.T, s server, proposed, reserve, place string) any {
@@ -99,16 +99,16 @@ func TestReturnsOfScripts(t *testing.T) {
 			},
 		},
 		"acquire: it is another place's turn": {
-			[]func(*testing.T, server){gives("SET", x, isTurn, "PX", "2500")},
+			[]func(*testing.T, server){gives("SET", x, isTurn, "PX", "90000")},
 			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "6 1000") },
 			func(t *testing.T, got any) {
 				require.Len(t, got, 4)
 				assert.Empty(t, got.(list)[0])
-				assert.InDelta(t, 400, got.(list)[1], 100)
+				assert.InDelta(t, 25_000, got.(list)[1], 2_000)
 			},
 		},
 		"acquire: it is this place's turn": {
-			[]func(*testing.T, server){gives("SET", x, isTurn, "PX", "2500"), gives("SET", mark, at)},
+			[]func(*testing.T, server){gives("SET", x, isTurn, "PX", "90000"), gives("SET", mark, at)},
 			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "5 1000 77") },
 			func(t *testing.T, got any) { assert.Equal(t, int64(8e15+1), got) },
 		},
@@ -188,7 +188,7 @@ func TestReturnsOfScripts(t *testing.T) {
 		},
 		"release: the place that has the turn leaves": {
 			[]func(*testing.T, server){
-				hears(inbox), gives("SET", x, isTurn, "PX", "2500"),
+				hears(inbox), gives("SET", x, isTurn, "PX", "90000"),
 				gives("ZADD", x+":waiters", "1", "6 "+inbox+" 2000"),
 			},
 			func(t *testing.T, s server) any { return releases(t, s, " 5") },

@@ -96,7 +96,9 @@ func TestLeastRightsOfADeployment(t *testing.T) {
 		store := storeBy(t, option, redisstore.Replicas(1))
 		works(t, store)
 		require.NoError(t, sentinel.Failover())
+		require.NoError(t, sentinel.Patience(false)) // else the former primary is demoted 8 s later
 		require.NoError(t, sentinel.AwaitWhole())
+		require.NoError(t, sentinel.Patience(true))
 		require.Eventually(t, func() bool {
 			return acquire(t, store, claim("after", "a", time.Minute)).Status == renewer.StatusHeld
 		}, patience, 10*time.Millisecond, "a fail-over is noticed, too")

@@ -39,8 +39,8 @@ func TestWakeUpsAcrossNodes(t *testing.T) {
 	t.Parallel()
 	const n = 30
 	cluster := redistest.StartCluster(t, 3, 0)
-	store := clusterStore(t, cluster, 3*time.Second)
-	other := clusterStore(t, cluster, 3*time.Second)
+	store := clusterStore(t, cluster, 12*time.Second)
+	other := clusterStore(t, cluster, 12*time.Second)
 	var watches [n]*watched
 	name := func(i int) string { return fmt.Sprint("name ", i) }
 	for i := range watches {
@@ -104,7 +104,7 @@ func TestWatchFollowsTheSlot(t *testing.T) {
 	suite.OnlyLong(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 0)
-	store := clusterStore(t, cluster, 3*time.Second)
+	store := clusterStore(t, cluster, 12*time.Second)
 	const name, stays = "name", "another"
 	w := newWatch(store, name)
 	defer w.stop()
@@ -147,7 +147,7 @@ func TestWatchFollowsTheSlot(t *testing.T) {
 func TestWatchIsSentOn(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 0)
-	store := clusterStore(t, cluster, 3*time.Second)
+	store := clusterStore(t, cluster, 12*time.Second)
 	const name, stays = "name", "n"
 	from := masterOf(t, cluster, name)
 	require.Same(t, from, masterOf(t, cluster, stays))
@@ -259,7 +259,7 @@ func TestWatchWithoutShardedMessages(t *testing.T) {
 	suite.OnlyLong(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 0, "--rename-command", "SSUBSCRIBE", "")
-	store := clusterStore(t, cluster, 3*time.Second)
+	store := clusterStore(t, cluster, 12*time.Second)
 	first, second := newWatch(store, "name"), newWatch(store, "another")
 	defer first.stop()
 	defer second.stop()
