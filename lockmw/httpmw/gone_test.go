@@ -183,13 +183,16 @@ func TestServerThatCancelsItsRequests(t *testing.T) {
 func TestInsideATimeoutHandler(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
+	late := make(chan struct{})
 	slow := func(r *http.Request) (string, error) {
 		<-r.Context().Done()
+		<-late
 		return "a", nil
 	}
 	h, ended := ending(httpmw.Exclusive(k, slow)(never(t)))
 	s := serve(t, http.TimeoutHandler(h, 50*time.Millisecond, "late"), quiet)
 	a := send(t, s, http.MethodGet, "/", http.NoBody)
+	close(late)
 	assert.Equal(t, http.StatusServiceUnavailable, a.StatusCode)
 	assert.Equal(t, "late", a.body)
 	assert.Nil(t, within(t, ended))

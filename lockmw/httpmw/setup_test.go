@@ -114,7 +114,7 @@ func TestEachHandlersWriteTimeoutIsToldOf(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle("/a", lock(http.HandlerFunc(ok)))
 	mux.Handle("/b", lock(http.HandlerFunc(ok)))
-	s := serve(t, mux, func(s *httptest.Server) { s.Config.WriteTimeout = time.Second })
+	s := serve(t, mux, func(s *httptest.Server) { s.Config.WriteTimeout = 5 * time.Second })
 	for _, path := range []string{"/a", "/b", "/a", "/b"} {
 		send(t, s, http.MethodGet, path, http.NoBody)
 	}

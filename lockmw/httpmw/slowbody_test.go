@@ -131,7 +131,7 @@ func TestASlowBodyIsRefusedByARealServer(t *testing.T) {
 // A client that stops in the middle of a large body gave no other client a turn.
 func TestALargeBodyThatStopsHeldTheLock(t *testing.T) {
 	t.Parallel()
-	const timeout = 200 * time.Millisecond
+	const timeout = 2 * time.Second
 	read := func(_ http.ResponseWriter, r *http.Request) error {
 		_, err := io.Copy(io.Discard, r.Body)
 		return err
@@ -191,7 +191,7 @@ func TestALargeBodyThatStopsHeldTheLock(t *testing.T) {
 // next request on the connection is under it again.
 func TestTheServersReadTimeout(t *testing.T) {
 	t.Parallel()
-	const timeout = 300 * time.Millisecond
+	const timeout = time.Second
 	for proto, edit := range protocols {
 		t.Run(proto, func(t *testing.T) {
 			t.Parallel()
@@ -199,14 +199,14 @@ func TestTheServersReadTimeout(t *testing.T) {
 			release := hold(t, k, "a")
 			s := serve(t, httpmw.Exclusive(k,
 				byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				waitFor(2 * timeout)
+				waitFor(timeout + timeout/4)
 				assert.NoError(t, r.Context().Err())
 				echo(w, r)
 			})), edit, uncomplaining(t), func(s *httptest.Server) {
-				s.Config.ReadTimeout = timeout
+				s.Config.ReadTimeout, s.Config.IdleTimeout = timeout, time.Minute
 			})
 			go func() {
-				waitFor(2 * timeout)
+				waitFor(timeout + timeout/4)
 				release()
 			}()
 			for _, body := range []string{"pen", "", "ink"} {
