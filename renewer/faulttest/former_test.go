@@ -59,7 +59,6 @@ func face(t *testing.T) *standoff {
 	s.first = enlist(t, option, s.sentinel.Nodes(), cfg)
 	s.second = enlist(t, s.sentinel.ClientOption(), s.sentinel.Nodes(), formerConfig)
 	require.NoError(t, s.former.RefuseDemotion(true))
-	require.NoError(t, s.sentinel.Patience(true))
 	return s
 }
 
