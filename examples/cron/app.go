@@ -14,7 +14,7 @@ import (
 // every is the time between two ticks. The TTL of the locks is below it, so that those of a dead
 // node have lapsed by the next tick.
 const (
-	every = 1500 * time.Millisecond
+	every = 3 * time.Second
 	ttl   = 900 * time.Millisecond
 )
 

@@ -15,6 +15,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -24,12 +25,13 @@ import (
 )
 
 const (
-	ticks = 5
-	fatal = 1 // the tick in which the runner is killed, from 0
-	cut   = 3 // the tick at which Redis is away, for
-	away  = 400 * time.Millisecond
-	night = 3 * every // all nodes are down for longer than this
-	runs  = "runs"
+	ticks  = 5
+	fatal  = 1 // the tick in which the runner is killed, from 0
+	cut    = 3 // the tick at which Redis is away: from before it until after it
+	before = time.Second
+	after  = 200 * time.Millisecond
+	night  = 2 * every // all nodes are down for longer than this
+	runs   = "runs"
 )
 
 // ahead is by how much the clock of each node is.
@@ -46,12 +48,14 @@ func main() {
 // role is what the story tells a node.
 type role struct {
 	Ahead time.Duration // of its clock
-	Hang  int64         // the tick whose run does not come to its end
+	Fatal int64         // the tick whose run kills the process
 }
 
 func (r role) work(ctx context.Context, run cronmw.Run) error {
-	if run.Due.UnixMilli() == r.Hang {
-		<-ctx.Done() // or until the process is killed
+	if run.Due.UnixMilli() == r.Fatal {
+		self, _ := os.FindProcess(os.Getpid())
+		_ = self.Kill()
+		<-ctx.Done()
 	}
 	return context.Cause(ctx)
 }
@@ -87,7 +91,7 @@ func tell(ctx context.Context, d *demo.Demo) error {
 	s := &story{
 		Demo: d, nodes: nodes, heard: make(map[string][]string),
 		killed: make(map[string]bool),
-		first:  time.Now().Add(1500 * time.Millisecond).Truncate(every).Add(every), // all are there
+		first:  time.Now().Add(4 * time.Second).Truncate(every).Add(every), // all are there
 	}
 	for i, by := range ahead {
 		r := role{by, s.at(fatal).UnixMilli()}
@@ -107,15 +111,15 @@ func (s *story) at(tick int) time.Time { return s.first.Add(time.Duration(tick) 
 
 // play has it all happen.
 func (s *story) play(ctx context.Context) error {
-	if err := s.listen(ctx, s.at(cut).Add(-away/2)); err != nil {
+	if err := s.listen(ctx, s.at(cut).Add(-before)); err != nil {
 		return err
 	}
 	s.Stop(1)
-	if err := s.listen(ctx, s.at(cut).Add(away/2)); err != nil {
+	if err := s.listen(ctx, s.at(cut).Add(after)); err != nil {
 		return err
 	}
 	s.Resume()
-	if err := s.listen(ctx, s.at(ticks).Add(-every/4)); err != nil {
+	if err := s.listen(ctx, s.at(ticks).Add(-every/2)); err != nil {
 		return err
 	}
 	for i := range ahead {
@@ -127,10 +131,10 @@ func (s *story) play(ctx context.Context) error {
 	if err := s.nodes.Start(ctx, "dawn", ttl, role{}); err != nil {
 		return err
 	}
-	return s.listen(ctx, time.Now().Add(every))
+	return s.listen(ctx, time.Now().Add(time.Minute)) // until it runs the tick
 }
 
-// listen hears what nodes tell, until an instant.
+// listen hears what nodes tell, until an instant, or the first run after the night.
 func (s *story) listen(ctx context.Context, until time.Time) error {
 	for over := time.After(time.Until(until)); ; {
 		select {
@@ -138,13 +142,14 @@ func (s *story) listen(ctx context.Context, until time.Time) error {
 			if w.What == "" && !s.killed[w.Node] {
 				return fmt.Errorf("%s has ended", w.Node)
 			}
-			if w.Node == "dawn" && w.What == runs && s.dawn.Node == "" {
+			if w.Node == "dawn" && w.What == runs {
 				s.dawn = w
+				return nil
 			}
 			what := key(w.What, time.UnixMilli(w.Number))
 			s.heard[what] = append(s.heard[what], w.Node)
 			if w.What == runs && w.Number == s.at(fatal).UnixMilli() {
-				s.kill(w.Node)
+				s.killed[w.Node] = true
 			}
 		case <-over:
 			return nil

@@ -31,7 +31,7 @@ type role struct {
 	Every time.Duration
 	Ahead time.Duration // of its clock, by which its scheduler goes
 	TTL   time.Duration
-	Hangs bool   // the first run of all nodes takes forever
+	Hangs bool   // the run that finds the key "hang" takes it, and takes forever
 	Log   string // a file for a line of each run: the tick, and how many were missed before it
 }
 
@@ -82,6 +82,13 @@ func (r role) run(out *json.Encoder) error {
 		return err
 	}
 	defer client.Close()
+	patient, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: option.InitAddress, ForceSingleClient: true,
+	})
+	if err != nil {
+		return err
+	}
+	defer patient.Close()
 	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
 	if err != nil {
 		return err
@@ -106,7 +113,7 @@ func (r role) run(out *json.Encoder) error {
 	node.SetClock(func() time.Time { return time.Now().Add(r.Ahead) })
 	c, schedule := cron.New(), cronmw.Every(r.Every)
 	job, err := node.Job("job", schedule, func(ctx context.Context) error {
-		return r.work(ctx, client, reports)
+		return r.work(ctx, patient, reports)
 	})
 	if err != nil {
 		return err
@@ -146,11 +153,12 @@ func (r role) work(ctx context.Context, client rueidis.Client, reports chan<- re
 		return err
 	}
 	if r.Hangs {
-		first, err := client.Do(ctx, client.B().Setnx().Key("first").Value(r.Node).Build()).AsBool()
+		del := client.B().Del().Key("hang").Build()
+		mine, err := client.Do(context.WithoutCancel(ctx), del).AsBool()
 		if err != nil {
 			return err
 		}
-		if first {
+		if mine {
 			reports <- report{What: hangs, Tick: tick}
 			<-ctx.Done()
 			return context.Cause(ctx)

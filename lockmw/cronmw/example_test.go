@@ -15,7 +15,7 @@ import (
 // Two nodes have the same schedule, and each tick runs on one of them.
 func Example() {
 	ctx, store := context.Background(), memory.New() // in production redisstore
-	schedule := cronmw.Every(200 * time.Millisecond)
+	schedule := cronmw.Every(2 * time.Second)
 	due := schedule.Next(time.Now())
 	report := func(context.Context) error { return nil }
 	var runs atomic.Int64
