@@ -41,7 +41,7 @@ func handOffs(ctx context.Context, o options, w io.Writer) (targets []target, er
 	}
 	rounds := 2 * o.rounds
 	if o.short {
-		h.sizes, h.warm, h.span, rounds = []int{2, 4, 9}, h.warm/5, h.span/5, 1
+		h.sizes, h.warm, rounds = []int{2, 4, 9}, h.warm/5, 1
 	}
 	if o.sizes != nil {
 		h.sizes = o.sizes

@@ -43,14 +43,14 @@ func TestServerDownAtTheCall(t *testing.T) {
 	n := join(t, server, renewer.Config{TTL: renewer.DefaultTTL})
 	n.warm(t)
 	server.Kill()
-	begun := time.Now()
 	got := n.seek(t.Context(), "lock", renewer.MaxWait(patience))
 	pass(2 * time.Second)
 	require.Empty(t, got, "it waits for the server")
 	require.NoError(t, server.Restart())
+	back := time.Now()
 	g := <-got
 	require.NoError(t, g.err)
-	assert.Less(t, g.at.Sub(begun), 3*time.Second)
+	assert.Less(t, g.at.Sub(back), 3*time.Second)
 	require.NoError(t, g.lease.Release(t.Context()))
 }
 
@@ -63,7 +63,7 @@ func TestServerDownForLongerThanTheBound(t *testing.T) {
 	server.Kill()
 	begun := time.Now()
 	_, err := n.keeper.Acquire(t.Context(), "lock", renewer.MaxWait(500*time.Millisecond))
-	assert.Less(t, time.Since(begun), time.Second+busy)
+	assert.Less(t, time.Since(begun), patience/2)
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	require.NotErrorIs(t, err, renewer.ErrHeld)
 	require.NoError(t, server.Restart())
