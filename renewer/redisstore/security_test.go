@@ -98,10 +98,10 @@ func TestLeastRightsOfADeployment(t *testing.T) {
 		require.NoError(t, sentinel.Failover())
 		require.NoError(t, sentinel.Patience(false)) // else the former primary is demoted 8 s later
 		require.NoError(t, sentinel.AwaitWhole())
-		require.NoError(t, sentinel.Patience(true))
 		require.Eventually(t, func() bool {
 			return acquire(t, store, claim("after", "a", time.Minute)).Status == renewer.StatusHeld
 		}, patience, 10*time.Millisecond, "a fail-over is noticed, too")
+		require.NoError(t, sentinel.Patience(true))
 
 		for right := range strings.FieldsSeq(redisstore.SentinelRights) {
 			if !strings.HasPrefix(right, "+sentinel") {

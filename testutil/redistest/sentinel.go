@@ -208,9 +208,9 @@ func (s *Sentinel) Failover() error {
 	})
 }
 
-// How quick Sentinels are, in milliseconds: after downAfter of silence a server is down to them, and
-// after four times publishEvery a primary that they take for a replica is made one again. They hear
-// of each other as often.
+// How quick Sentinels are, in milliseconds: after downAfter of silence a server is down to them,
+// and after four times publishEvery a primary that they take for a replica is made one again. They
+// tell each other of themselves once in publishEvery.
 type pace struct{ downAfter, publishEvery int }
 
 var (
