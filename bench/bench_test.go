@@ -54,7 +54,7 @@ func TestShortRun(t *testing.T) {
 	} {
 		assert.Contains(t, out.String(), want)
 	}
-	assert.Contains(t, out.String(), "| 0 (rueidislock: 0) ", "nothing is lost in a second")
+	assert.Contains(t, out.String(), "| 0 (rueidislock: 0) ", "nothing is lost in two seconds")
 	assert.Contains(t, out.String(), "(rueidislock: 2000)", "a goroutine a lock")
 	for _, row := range []string{
 		"violations of exclusion", "refused or failed",

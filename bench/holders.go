@@ -82,6 +82,11 @@ func connectKeeperOn(d deployment, ttl time.Duration) (*renewer.Keeper, rueidis.
 		return nil, nil, err
 	}
 	client, err := rueidis.NewClient(option)
+	// A machine on which many processes start at once may need more than one attempt.
+	for late := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(late); {
+		<-time.After(50 * time.Millisecond)
+		client, err = rueidis.NewClient(option)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to %s: %w", d.addr, err)
 	}

@@ -36,7 +36,7 @@ func leases(ctx context.Context, o options, w io.Writer) ([]target, error) {
 		Profile: o.profile,
 	}
 	if o.short {
-		s.Leases, s.TTL, s.Hold = 2000, 2*time.Second, time.Second
+		s.Leases, s.TTL, s.Hold = 2000, 5*time.Second, 2*time.Second
 	}
 	var all []*holding
 	for _, s.Who = range []string{floor, lockbeat, peer} {

@@ -18,6 +18,7 @@ type crowd struct {
 
 	who       string
 	locked    bool
+	span      time.Duration // for which requests were made
 	overlaps  int64
 	unordered int64
 	missing   int64 // successes that are in no balance
@@ -41,6 +42,7 @@ func (l *loading) crowdOn(protocol string, k *renewer.Keeper) (c *crowd, err err
 		c.who += ", no lock"
 		j.For /= 5
 	}
+	c.span = j.For
 	if c.before, err = countGoroutines(); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,25 +62,40 @@ func TestGrantsThatOvertake(t *testing.T) {
 	assert.InDelta(t, .25, inverted(jumped, 1), 1e-9, "one of them came hardly later")
 }
 
-// fakeMutex hands out a lock to everybody at once, or fails.
-type fakeMutex struct{ err error }
+// fakeMutex hands out a lock to everybody at once, or fails. Its fourth lock ends the test's span.
+type fakeMutex struct {
+	err  error
+	lent *atomic.Int32 // nil: nothing ends
+	end  context.CancelFunc
+}
 
 //nolint:nilnil // as mutex says
-func (m fakeMutex) lock(context.Context) (context.Context, error) { return nil, m.err }
-func (m fakeMutex) extend(context.Context) error                  { return m.err }
-func (m fakeMutex) unlock(context.Context) error                  { return nil }
+func (m fakeMutex) lock(context.Context) (context.Context, error) {
+	if m.lent != nil && m.lent.Add(1) == 4 {
+		m.end()
+	}
+	return nil, m.err
+}
+
+func (m fakeMutex) extend(context.Context) error { return m.err }
+func (m fakeMutex) unlock(context.Context) error { return nil }
 
 func TestContendCountsFailures(t *testing.T) {
 	t.Parallel()
-	broken := &contender{mutex: func(string) mutex { return fakeMutex{errors.New("broken")} }}
-	r := contend(t.Context(), broken, "a", 2, 50*time.Millisecond)
+	contendFour := func(err error, goroutines int) contended {
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		m := fakeMutex{err, new(atomic.Int32), end}
+		c := &contender{mutex: func(string) mutex { return m }}
+		return contend(ctx, c, "a", goroutines, time.Minute)
+	}
+	r := contendFour(errors.New("broken"), 2)
 	assert.Zero(t, r.total())
 	assert.Positive(t, r.Failed)
 	assert.Equal(t, "broken", r.Err)
 	assert.Zero(t, r.Hung)
 
-	fine := &contender{mutex: func(string) mutex { return fakeMutex{} }}
-	r = contend(t.Context(), fine, "a", 1, 20*time.Millisecond)
+	r = contendFour(nil, 1)
 	assert.Positive(t, r.total())
 	assert.Len(t, r.Grants, r.total())
 	assert.Zero(t, r.Failed+r.Overlaps)
@@ -89,7 +105,7 @@ func TestContendCountsFailures(t *testing.T) {
 func TestKeepAliveTells(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("gone")
-	held, end := keepAlive(t.Context(), nil, fakeMutex{gone}, 30*time.Millisecond)
+	held, end := keepAlive(t.Context(), nil, fakeMutex{err: gone}, 30*time.Millisecond)
 	defer end()
 	<-held.Done()
 	require.ErrorIs(t, context.Cause(held), gone)

@@ -25,7 +25,7 @@ func TestARunEndsAllThatItStarted(t *testing.T) {
 			outcome{failed: true, tests: []string{"TestX"}},
 		},
 		"after the timeout": {
-			"sleep 600", 500 * time.Millisecond,
+			"sleep 600", 5 * time.Second,
 			outcome{failed: true, hung: true},
 		},
 		"when it has failed": {"exit 1", time.Minute, outcome{failed: true}},

@@ -41,7 +41,8 @@ var turn = regexp.MustCompile(`(?m)^.* (begin|end) `)
 func TestTheProgramsOfTheReadme(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
-	web, rpc := freeAddr(t), freeAddr(t)
+	web, freeWeb := freeAddr(t)
+	rpc, freeRPC := freeAddr(t)
 	dir := t.TempDir()
 	save(t, dir, strings.NewReplacer("localhost:6379", redis.Addr(), ":8080", web, ":9090", rpc,
 		"time.After(time.Second)", "time.After(100 * time.Millisecond)"))
@@ -53,6 +54,8 @@ func TestTheProgramsOfTheReadme(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = said.Close() })
 	var servers []*exec.Cmd
+	freeWeb()
+	freeRPC()
 	for _, name := range []string{"web", "rpc", "worker"} {
 		servers = append(servers, start(t, dir, name, say))
 	}
@@ -194,13 +197,14 @@ func start(t *testing.T, dir, name string, say *os.File) *exec.Cmd {
 	return server
 }
 
-// freeAddr is a loopback address on which no process listened a moment ago.
-func freeAddr(t *testing.T) string {
+// freeAddr is a loopback address on which no other process can listen until it is freed.
+func freeAddr(t *testing.T) (addr string, free func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	free = func() { _ = listener.Close() }
+	t.Cleanup(free)
+	return listener.Addr().String(), free
 }
 
 func listening(t *testing.T, addr string) {

@@ -11,7 +11,7 @@ import (
 const (
 	attempts = 20
 	// ttl is that of the lock: others wait at most this long for a worker that was killed.
-	ttl = time.Second
+	ttl = 3 * time.Second
 )
 
 // runWorker has the report written, by this worker or by another one: all get the same answer.

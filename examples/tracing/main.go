@@ -115,14 +115,33 @@ func contend(ctx context.Context, d *demo.Demo, waiting, refused, holder *node) 
 	if errors.Is(faults[1], renewer.ErrHeld) {
 		faults[1] = nil
 	}
+	returned := make(chan struct{})
 	all.Go(func() {
+		defer close(returned)
 		faults[2] = waiting.serve(ctx, "POST /transfer", "account:7", func(context.Context) {},
 			lockmw.Wait(10*time.Second), lockmw.Operation("transfer"))
 	})
-	_, _ = demo.Wait(ctx, time.After(200*time.Millisecond))
+	inLine(ctx, d, "account:7", returned)
 	close(finish)
 	all.Wait()
 	return errors.Join(faults[:]...)
+}
+
+// inLine waits until a caller stands in line for a lock, or has returned.
+func inLine(ctx context.Context, d *demo.Demo, lock string, returned <-chan struct{}) {
+	redis := d.Servers[0].Direct
+	line := d.Prefix("") + "{" + lock + "}:waiters"
+	for {
+		if n, err := redis.Do(ctx, redis.B().Exists().Key(line).Build()).AsInt64(); err != nil ||
+			n > 0 {
+			return
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-returned:
+			return
+		}
+	}
 }
 
 // lose has a node lose a lock, since Redis is not there to renew it.

@@ -129,7 +129,9 @@ func routes(k *renewer.Keeper, losses *lossCounter) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /accounts/{id}/transfer",
 		httpmw.Exclusive(k, httpmw.PathInt("id"), httpmw.Wait(5*time.Second))(transfer))
-	mux.Handle("POST /orders", idempotent.Middleware(k, byClient)(order))
+	// A client sends a request again whose connection breaks, be the first still under way.
+	mux.Handle("POST /orders",
+		idempotent.Middleware(k, byClient, idempotent.WaitForAnswer(5*time.Second))(order))
 	mux.Handle("POST /batches",
 		httpmw.Handle(k, batch.names, func(w http.ResponseWriter, _ *http.Request, _ batch) {
 			_, _ = io.WriteString(w, "done\n")

@@ -72,6 +72,16 @@ func try(ctx context.Context, k *renewer.Keeper) error {
 	return err
 }
 
+// answer is what try returns once Redis answers in time.
+func answer(ctx context.Context, k *renewer.Keeper) error {
+	err := try(ctx, k)
+	for errors.Is(err, renewer.ErrUnavailable) && ctx.Err() == nil {
+		<-time.After(10 * time.Millisecond)
+		err = try(ctx, k)
+	}
+	return err
+}
+
 // two are the keepers of two nodes.
 func two(t *testing.T, d *demo.Demo) (a, b *renewer.Keeper) {
 	t.Helper()
@@ -89,7 +99,7 @@ func TestNodes(t *testing.T) {
 		a, b := two(t, d)
 		lease, err := a.Acquire(ctx, "x")
 		require.NoError(t, err)
-		require.ErrorIs(t, try(ctx, b), renewer.ErrHeld)
+		require.ErrorIs(t, answer(ctx, b), renewer.ErrHeld)
 		d.Stop(1)
 		require.ErrorIs(t, try(ctx, b), renewer.ErrUnavailable)
 		d.Resume()
@@ -116,7 +126,7 @@ func TestLocksLeftBehind(t *testing.T) {
 			lease, err := a.Acquire(ctx, "x")
 			require.NoError(t, err)
 			d.AtEnd(lease.Release) // later than the verdict
-			assert.NoError(t, try(ctx, b))
+			assert.NoError(t, answer(ctx, b))
 			return nil
 		})
 	assert.False(t, held)

@@ -111,7 +111,7 @@ func (b *Bank) Tell(ctx context.Context, further ...func(context.Context) error)
 func (b *Bank) together(ctx context.Context) error {
 	b.Act("A transfer that takes its time; meanwhile another one, and a customer at a cash " +
 		"machine, both on the other server")
-	first := b.Begin(ctx, "[1]", b.Transfer(0, "ada", 0.4))
+	first := b.Begin(ctx, "[1]", b.Transfer(0, "ada", 2))
 	if err := b.Ledger.Await(ctx, "ada"); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ type flawed struct {
 // called when the keeper is shut down.
 func breakBy(conn *deploy.Connection, spec Spec) (store renewer.Store, closing func()) {
 	if spec.Flaw == StuckRenewal && conn.Primary != nil {
-		s := &stuck{Store: conn.Store, connect: func() (*deploy.Connection, error) {
+		s := &stuck{Store: conn.Store, ttl: spec.TTL, connect: func() (*deploy.Connection, error) {
 			return spec.Deploy.ConnectTo(spec.TTL, conn.Primary())
 		}}
 		return s, s.close
