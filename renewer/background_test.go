@@ -78,6 +78,7 @@ func TestLossesAndReleasesInBackground(t *testing.T) {
 		lost := acquire(t, k, "a")
 		s.Script(script.Renew, script.Gone())
 		_, why := lostAt(t, lost)
+		synctest.Wait()
 		require.Equal(t, why, lost.ReleaseInBackground(t.Context()))
 
 		found := acquire(t, k, "b")

@@ -44,7 +44,8 @@ func Example() {
 func ExampleLostError() {
 	ctx := context.Background()
 	keeper, err := renewer.New(memory.New(), renewer.Config{
-		TTL: time.Second, MaxHold: 400 * time.Millisecond, // in production a minute or so
+		TTL: renewer.DefaultTTL, Heartbeat: 400 * time.Millisecond,
+		MaxHold: 400 * time.Millisecond, // in production a minute or so
 	})
 	if err != nil {
 		panic(err)

@@ -32,16 +32,17 @@ var rare = []string{
 }
 
 // requireFound plays worlds with a fault until it is found as one of these kinds of violation. A
-// child ends at a violation of any kind.
+// child ends at a violation of any kind, and may miss a rare fault.
 func requireFound(t *testing.T, fault string, kinds []kind) {
 	t.Helper()
-	if slices.Contains(rare, fault) && !suite.Long() {
+	rarely := slices.Contains(rare, fault)
+	if rarely && !suite.Long() {
 		t.Skip("rare: a long run looks for it")
 	}
 	const children = 5
 	for i := range children {
 		out, passed := runChild(t, fault, flags(rand.Uint64N(1<<48), budget)...)
-		require.False(t, passed, "not found:\n%s", out)
+		require.False(t, passed && !rarely, "not found:\n%s", out)
 		if slices.ContainsFunc(kinds, func(k kind) bool {
 			return strings.Contains(out, ": "+string(k)+": ")
 		}) {
