@@ -52,7 +52,7 @@ type lostCount struct {
 func (c *lostCount) Lost(context.Context, renewer.Lost) { c.n.Add(1) }
 
 var moveConfig = renewer.Config{
-	TTL: 2 * time.Second, Heartbeat: 200 * time.Millisecond,
+	TTL: 6 * time.Second, Heartbeat: 200 * time.Millisecond,
 	Margin: 400 * time.Millisecond,
 }
 
@@ -84,7 +84,7 @@ func TestASlotHalfWayBetweenTwoServers(t *testing.T) {
 	require.NoError(t, move.Keys(key(moved), key(moved)+":fence", key(leaseMoved),
 		key(fenceMoved)+":fence",
 		key(freedThere), key(freedThere)+":fence"))
-	pass(moveConfig.TTL + moveConfig.TTL/2)
+	pass(moveConfig.TTL)
 	for _, name := range []string{stays, moved, leaseMoved, fenceMoved} {
 		assert.True(t, leases[name].Valid(), "%s is renewed on either side", name)
 	}
@@ -150,7 +150,7 @@ func countersAhead(t *testing.T, cluster *redistest.Cluster, slot int) {
 // freed: none is lost, every acquire succeeds, and tokens rise.
 func TestASlotOnTheMove(t *testing.T) {
 	t.Parallel()
-	const rounds, churners = 20, 4
+	const churners = 4
 	cluster := redistest.StartCluster(t, 3, 0)
 	lost := &lostCount{}
 	cfg := moveConfig
@@ -183,7 +183,8 @@ func TestASlotOnTheMove(t *testing.T) {
 		})
 	}
 	random := roll(t)
-	for range rounds {
+	rounds := int32(0)
+	for begun := time.Now(); time.Since(begun) < moveConfig.TTL; rounds++ {
 		move, err := cluster.BeginMove(slot, other(t, cluster, slot))
 		require.NoError(t, err)
 		pass(random.between(0, 100*time.Millisecond))
@@ -196,7 +197,7 @@ func TestASlotOnTheMove(t *testing.T) {
 	stop()
 	wg.Wait()
 	t.Logf("%d acquires and releases during %d moves", turns.Load(), rounds)
-	assert.Greater(t, turns.Load(), int32(rounds))
+	assert.Greater(t, turns.Load(), rounds)
 	for _, l := range leases {
 		assert.True(t, l.Valid(), l.Name())
 		assert.NoError(t, l.Release(t.Context()))

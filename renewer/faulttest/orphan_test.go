@@ -21,7 +21,7 @@ import (
 const soon = 100 * time.Millisecond
 
 var orphanConfig = renewer.Config{
-	TTL: 3 * time.Second, RequestTimeout: 300 * time.Millisecond,
+	TTL: 9 * time.Second, RequestTimeout: time.Second,
 	Node: "absent-minded",
 }
 
@@ -68,7 +68,9 @@ func TestReplyLostToACallerWhoTriesOnce(t *testing.T) { //nolint:paralleltest //
 				returned := time.Now()
 				require.ErrorIs(t, err, renewer.ErrUnavailable)
 				require.NotErrorIs(t, err, renewer.ErrHeld)
-				assert.Equal(t, dropped+1, n.link.Dropped())
+				require.Eventually(t, func() bool { // the server may have been late
+					return n.link.Dropped() == dropped+1
+				}, patience, time.Millisecond)
 				return returned
 			})
 		})
@@ -103,7 +105,7 @@ func TestCallerCancelledInFlight(t *testing.T) { //nolint:paralleltest // it mea
 // and what was held back changes nothing when it arrives.
 func TestCallerCancelledInFlightAsTheLinkGoesDown(t *testing.T) {
 	t.Parallel()
-	n := join(t, redistest.Start(t), orphanConfig)
+	n := join(t, redistest.Start(t), renewer.Config{TTL: 3 * time.Second})
 	n.warm(t)
 	n.link.Blackhole(proxy.Down)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -116,9 +118,9 @@ func TestCallerCancelledInFlightAsTheLinkGoesDown(t *testing.T) {
 	require.ErrorIs(t, g.err, context.Canceled)
 	require.Less(t, g.at.Sub(left.expires), time.Duration(0),
 		"the caller does not wait for the link")
-	assert.NotEmpty(t, mustLook(t, n.server, "lock").value, "nobody can free it")
-	pass(time.Until(left.expires))
-	assert.Less(t, gone(t, n.server, "lock", left.expires), busy)
+	left = mustLook(t, n.server, "lock")
+	assert.NotEmpty(t, left.value, "nobody can free it")
+	lapses(t, n.server, "lock", left.expires.Add(rounded))
 	n.link.Heal()
 	later := n.acquire(t, "elsewhere") // what was held back has arrived before this
 	require.Empty(t, mustLook(t, n.server, "lock").value, "a request that came late left a key")
@@ -154,7 +156,7 @@ func TestRequestArrivesAfterItsCallerHasGone(t *testing.T) {
 func goneSoon(t *testing.T, server *redistest.Server, trial func(lock string) (since time.Time)) {
 	t.Helper()
 	var took time.Duration
-	feel(t, soon/4).fairly(func(try int) bool {
+	feel(t, soon/10, server).fairly(func(try int) bool {
 		lock := fmt.Sprint("lock", try)
 		took = gone(t, server, lock, trial(lock))
 		return took < soon

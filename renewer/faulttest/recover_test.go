@@ -16,10 +16,10 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// Two requests fail within half a second of a missed heartbeat, a
-// second before the lease would be given up.
+// Two requests fail within half a second of a missed heartbeat, many
+// seconds before the lease would be given up.
 var recoverConfig = renewer.Config{
-	TTL: 4 * time.Second, Heartbeat: time.Second, RequestTimeout: 250 * time.Millisecond,
+	TTL: 12 * time.Second, Heartbeat: time.Second, RequestTimeout: 250 * time.Millisecond,
 	Node: "steadfast",
 }
 

@@ -88,6 +88,15 @@ func gone(t *testing.T, server *redistest.Server, name string, since time.Time) 
 	}
 }
 
+// lapses polls until the key of a lock is gone, whose TTL never ends after an instant.
+func lapses(t *testing.T, server *redistest.Server, name string, by time.Time) {
+	t.Helper()
+	for l := mustLook(t, server, name); l.value != ""; l = mustLook(t, server, name) {
+		require.False(t, l.expires.After(by), "%v is after %v", l.expires, by)
+		pass(time.Millisecond)
+	}
+}
+
 // presentSoon polls until the key of a lock is there.
 func presentSoon(t *testing.T, server *redistest.Server, name string) lock {
 	t.Helper()

@@ -36,8 +36,7 @@ func enlist(
 	t.Helper()
 	option, err := redisstore.ClientOption(option, cfg.TTL)
 	require.NoError(t, err)
-	client, err := rueidis.NewClient(option)
-	require.NoError(t, err)
+	client := connect(t, option)
 	store, err := redisstore.New(client,
 		append(opts, redisstore.WriteTimeout(option.ConnWriteTimeout))...)
 	require.NoError(t, err)

@@ -31,7 +31,7 @@ func TestFunctionDoesNotReturn(t *testing.T) { //nolint:paralleltest // it measu
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var took time.Duration
-			feel(t, within/2).fairly(func(int) bool {
+			feel(t, within/5, n.server).fairly(func(int) bool {
 				left, through := leave(t, n, c.leave)
 				took = gone(t, n.server, "lock", left)
 				require.Equal(t, c.through, through, "it passes through")

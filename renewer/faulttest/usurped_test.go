@@ -21,7 +21,7 @@ const foreign = "somebody else's"
 var usurpConfig = renewer.Config{TTL: 9 * time.Second, Heartbeat: 3 * time.Second, Node: "usurped"}
 
 // busy is what a busy machine may add to what should happen at once.
-const busy = 500 * time.Millisecond
+const busy = 2500 * time.Millisecond
 
 func TestKeyOverwritten(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestKeyOverwritten(t *testing.T) {
 	struck := time.Now()
 	before := mustLook(t, server, "lock")
 	lost := ended(t, lease)
-	assert.Less(t, time.Since(struck), usurpConfig.Heartbeat+5*busy, "within one heartbeat")
+	assert.Less(t, time.Since(struck), usurpConfig.Heartbeat+busy, "within one heartbeat")
 	assert.Equal(t, renewer.ReasonTaken, lost.Reason)
 	assert.Equal(t, "taken", lost.Reason.String())
 	assert.Equal(t, renewer.FoundOverwritten, lost.Found)
@@ -57,7 +57,7 @@ func TestKeyDeleted(t *testing.T) {
 	mustDo(t, server, "DEL", key("lock"))
 	struck := time.Now()
 	lost := ended(t, lease)
-	assert.Less(t, time.Since(struck), usurpConfig.Heartbeat+5*busy, "within one heartbeat")
+	assert.Less(t, time.Since(struck), usurpConfig.Heartbeat+busy, "within one heartbeat")
 	assert.Equal(t, renewer.ReasonTaken, lost.Reason)
 	assert.Equal(t, renewer.FoundDeleted, lost.Found)
 	assert.Empty(t, mustLook(t, server, "lock").value, "a renewal never creates a key")
@@ -78,7 +78,7 @@ func TestKeyDeletedAndTaken(t *testing.T) {
 	next := successor.acquire(t, "lock", renewer.Operation("report"))
 	assert.Greater(t, next.Fence(), lease.Fence())
 	lost := ended(t, lease)
-	assert.Less(t, time.Since(struck), usurpConfig.Heartbeat+5*busy, "within one heartbeat")
+	assert.Less(t, time.Since(struck), usurpConfig.Heartbeat+busy, "within one heartbeat")
 	assert.Equal(t, renewer.ReasonTaken, lost.Reason)
 	assert.Equal(t, renewer.FoundOwner, lost.Found)
 	assert.Equal(t, renewer.Holder{
