@@ -52,7 +52,7 @@ func overtaken(ctx context.Context, o options, w io.Writer) ([]target, error) {
 			}
 			j := joining{
 				Who: one, Addr: server.Addr(), Name: fmt.Sprintf("order:%s:%d", one, round),
-				Of: members, TTL: time.Minute, Warm: span / 4, Span: span, Note: true,
+				Of: members, TTL: cycleTTL, Warm: span / 4, Span: span, Note: true,
 			}
 			if err := all[one].round(ctx, pool, server, j); err != nil {
 				return nil, fmt.Errorf("%s: %w", one, err)

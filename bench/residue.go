@@ -120,7 +120,7 @@ func leftAt(servers []*redistest.Server) (sum left, err error) {
 
 // lockOnce locks and frees each name once, by a keeper of its own.
 func lockOnce(ctx context.Context, d deployment, names int, name func(int) string) error {
-	keeper, client, err := connectKeeperOn(d, time.Minute)
+	keeper, client, err := connectKeeperOn(d, cycleTTL)
 	if err != nil {
 		return err
 	}

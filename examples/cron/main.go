@@ -15,7 +15,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -53,9 +52,7 @@ type role struct {
 
 func (r role) work(ctx context.Context, run cronmw.Run) error {
 	if run.Due.UnixMilli() == r.Fatal {
-		self, _ := os.FindProcess(os.Getpid())
-		_ = self.Kill()
-		<-ctx.Done()
+		return demo.Die(ctx)
 	}
 	return context.Cause(ctx)
 }

@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"time"
 
@@ -145,9 +144,7 @@ func write(ctx context.Context, n *demo.Node, attempt int) (string, error) {
 	case succeeds:
 		return fmt.Sprintf("written by %s in attempt %d", n.Name, attempt), nil
 	case dies:
-		self, _ := os.FindProcess(os.Getpid())
-		_ = self.Kill()
-		<-ctx.Done()
+		return "", demo.Die(ctx)
 	}
 	return "", errors.New("bad luck")
 }

@@ -184,5 +184,19 @@ func (n *Nodes) hear(w Word) {
 	}
 }
 
+// Die ends the process that calls it at once, as kill -9 does. It does not return before ctx ends,
+// unless it fails.
+func Die(ctx context.Context) error {
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Kill()
+	}
+	if err != nil {
+		return err
+	}
+	<-ctx.Done() // a kill takes a moment
+	return context.Cause(ctx)
+}
+
 // Kill ends the process of a node at once, as kill -9 does.
 func (n *Nodes) Kill(name string) { _ = n.process[name].Kill() } // it may have ended already
