@@ -57,7 +57,7 @@ func TestProcessesWithSkewedClocks(t *testing.T) {
 		require.NoError(t, children[i].cmd.Process.Kill())
 		children[i] = begin(i)
 	}
-	<-time.After(time.Until(last.Add(3 * every))) // a later tick tells that the last was missed
+	<-time.After(time.Until(last.Add(3 * every))) // a later tick shows if the last was missed
 	for _, c := range children {
 		for _, tell := range c.stop(t) {
 			if tell.Err != "" {

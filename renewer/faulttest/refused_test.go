@@ -146,7 +146,8 @@ func TestServerRefuses(t *testing.T) {
 				assertUnavailable(t, c, (<-waiting).err)
 			}
 			if !c.renews {
-				n.beats.await(t, 1, func(r renewer.Renewed) bool { // the first may have been in vain
+				// the first may have had no answer in time
+				n.beats.await(t, 1, func(r renewer.Renewed) bool {
 					return r.Failed > 0 && strings.Contains(r.Err.Error(), c.says)
 				})
 			}

@@ -82,7 +82,7 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 // newStore makes a store of its parts, and asks the server nothing.
 func newStore(client rueidis.Client, c settings) *Store {
 	s := &Store{settle: c.writeTimeout}
-	if c.replicas > 0 {
+	if c.replicas > 0 { // an acquire waits for them in addition
 		s.settle *= 2
 	}
 	s.life, s.end = context.WithCancel(context.Background())

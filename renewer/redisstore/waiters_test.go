@@ -357,7 +357,7 @@ func TestPlacesOfClaimsWhoseRecordHasChanged(t *testing.T) {
 }
 
 // One that has died in the line costs the others a turn, usually a second, and not the TTL told.
-func TestADeadWaiterCostsASecond(t *testing.T) {
+func TestADeadWaiterCostsATurn(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	keepers := s.farKeepers(t, 3)
