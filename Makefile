@@ -6,8 +6,8 @@ GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 # The folders of all modules: this one, and those beside it. go.work lists them.
 MODULES = $$(go list -m -f '{{.Dir}}')
 # Programs, which nobody imports: make test leaves their tests to make smoke.
-PROGRAMS := bench examples mutants nemesis sqltest
-# Suites of faults on real servers, which wait for them a minute and more: make test leaves them to make test-long.
+PROGRAMS := bench examples nemesis sqltest
+# Suites of faults on real servers, which wait for them a minute and more: make test leaves them to make test-faults.
 SUITES := integration/contention renewer/faulttest
 # The longest of the others, which wait the most: they begin first, so that none is left to run by itself.
 FIRST := ./renewer/redisstore ./renewer/quorum ./lockmw/asynq ./lockmw/once
@@ -25,8 +25,6 @@ NEMESISARGS ?=
 SIEGEARGS ?=
 # Flags of go test, for make shake.
 SHAKEARGS ?=
-# Flags for the program that plants faults.
-MUTANTSARGS ?=
 
 # No test passes by being skipped. The race detector would let each process, of which tests start many, sleep for a second
 # at its end, for races of goroutines that are still running; tests fail if any is.
@@ -39,12 +37,12 @@ LONG := $$({ printf '%s/\n' $(SUITES:%=./%); grep -rlE --include='*_test.go' 'su
 TESTED := $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS) $(SUITES)))(/|$$)')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint layering fmt vet tidy modules vuln test-long sim shake fuzz smoke mutants nemesis nemesis-long siege bench bench-peers clean
+.PHONY: help test check lint layering fmt vet tidy modules vuln test-faults test-long sim shake fuzz smoke nemesis nemesis-long siege bench bench-peers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-test: ## run all tests but those of test-long and smoke, under the race detector, on real Redis and PostgreSQL servers (installs these and a C compiler if they are missing)
+test: ## run all tests but those of test-faults, test-long and smoke, under the race detector, on real Redis and PostgreSQL servers (installs these and a C compiler if they are missing)
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
@@ -59,7 +57,7 @@ check: ## everything a change must pass: lint, layering, vet, tidy, modules, tes
 	@$(MAKE) --no-print-directory tidy
 	@$(MAKE) --no-print-directory modules
 	@$(MAKE) --no-print-directory test
-	@$(MAKE) --no-print-directory test-long
+	@$(MAKE) --no-print-directory test-faults
 	@$(MAKE) --no-print-directory smoke
 	@VULN_OFFLINE_OK=$${VULN_OFFLINE_OK:-1} $(MAKE) --no-print-directory vuln
 
@@ -85,7 +83,12 @@ modules: ## prove that programs outside of the repository can build on each modu
 vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable database is no failure)
 	@checker=$$(scripts/tool $(GOVULNCHECK)) && scripts/vuln "$$checker"
 
-test-long: ## run the suites of faults, and the packages that have long tests with these: more worlds, seeds and tasks, slots that move
+test-faults: ## run the suites of faults on real servers
+	@scripts/ensure cc
+	@scripts/ensure redis
+	$(TESTENV) LOCKBEAT_LONG=1 go test -race -count=1 -timeout 10m $(SUITES:%=./%)
+
+test-long: ## run the packages that have long tests with these (more worlds, seeds and tasks, slots that move), and the suites of faults
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
@@ -108,11 +111,6 @@ smoke: ## test the examples and the programs below, with a short run of each, an
 	@scripts/ensure redis
 	@scripts/ensure postgres
 	$(TESTENV) go test -race -count=1 -timeout 6m $(PROGRAMS:%=./%/...)
-
-# Without the race detector: what is asked is whether an assertion notices, and more faults fit in the time.
-mutants: ## plant 60 faults in a copy of the code, one at a time, and see which the tests notice (MUTANTSARGS: flags for the program)
-	@scripts/ensure redis
-	cd mutants && go run . $(MUTANTSARGS)
 
 nemesis: ## put every deployment under fire for about five minutes in all, and check every belief (NEMESISARGS: flags for the program)
 	@scripts/ensure cc

@@ -23,7 +23,7 @@ func TestPackages(t *testing.T) {
 			return err
 		}
 		switch d.Name() {
-		case "internal", "testdata", "examples", "bench", "nemesis", "mutants", "bin":
+		case "internal", "testdata", "examples", "bench", "nemesis", "bin":
 			return fs.SkipDir
 		}
 		if strings.HasPrefix(d.Name(), ".") && path != root {
