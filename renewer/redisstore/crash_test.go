@@ -52,7 +52,7 @@ func (s server) farKeepers(t *testing.T, n int) []*renewer.Keeper {
 		k, err := renewer.New(store,
 			renewer.Config{TTL: time.Minute, Poll: time.Minute, Node: fmt.Sprint(i)})
 		require.NoError(t, err)
-		shutDown(t, k)
+		shutDown(t, k, store)
 		all[i] = k
 	}
 	return all
@@ -303,9 +303,10 @@ func TestTheSuccessorOfAHeadHasItsRank(t *testing.T) {
 	holder := s.store(t)
 	mine(t, holder, claim("a", "a", minuteTTL))
 	var begun starts
-	busy, err := renewer.New(s.store(t), renewer.Config{TTL: 5 * time.Second, Observer: &begun})
+	store := s.store(t)
+	busy, err := renewer.New(store, renewer.Config{TTL: 5 * time.Second, Observer: &begun})
 	require.NoError(t, err)
-	shutDown(t, busy)
+	shutDown(t, busy, store)
 	waits, leave := context.WithCancel(t.Context())
 	left := make(chan error)
 	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")

@@ -77,6 +77,13 @@ func (s *Store) Places() int {
 	return len(s.inbox.places)
 }
 
+// Names counts the names that the store wants to hear of, or has places for.
+func (s *Store) Names() int {
+	s.inbox.mu.Lock()
+	defer s.inbox.mu.Unlock()
+	return len(s.inbox.names)
+}
+
 // Window is window for tests.
 type Window = window
 

@@ -184,7 +184,8 @@ func (b *inbox) text(number uint64) string {
 	return text
 }
 
-// settle notes the answers to claims: a place that has become a lease is none any more.
+// settle notes the answers to claims. From then on it has the places that the server has in a line,
+// or may have, and no others: one that has become a lease, or got no rank, is given up by no caller.
 func (b *inbox) settle(claims []renewer.Claim, grants []renewer.Grant) {
 	if !b.able.Load() {
 		return
@@ -192,22 +193,20 @@ func (b *inbox) settle(claims []renewer.Claim, grants []renewer.Grant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range claims {
-		c := &claims[i]
-		if c.Place == 0 {
+		number, g := claims[i].Place, &grants[i]
+		p := b.places[number]
+		if number == 0 || p == nil {
 			continue
 		}
-		p := b.places[c.Place]
-		switch status := grants[i].Status; {
-		case p == nil:
-		case status == renewer.StatusHeld,
-			p.since == "" && (status == renewer.StatusChanged || grants[i].Unsent):
-			b.remove(c.Place)
-		case status == renewer.StatusTaken:
-			p.of.outside = !grants[i].Queued
-			if !grants[i].Queued {
+		if g.Status == renewer.StatusTaken {
+			if p.of.outside = !g.Queued; p.of.outside {
 				p.since = ""
 			}
 			b.listen(p.of)
+		}
+		unanswered := g.Status == renewer.StatusUnknown && !g.Unsent
+		if g.Status == renewer.StatusHeld || p.since == "" && !unanswered {
+			b.remove(number)
 		}
 	}
 }

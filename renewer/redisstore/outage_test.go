@@ -131,9 +131,10 @@ func TestATurnIsLongerThanAClaimTakes(t *testing.T) {
 	link := proxy.Start(t, redis.Addr())
 	far := s
 	far.option.InitAddress = []string{link.Addr()}
-	k, err := renewer.New(far.store(t), renewer.Config{TTL: 15 * time.Second})
+	store := far.store(t)
+	k, err := renewer.New(store, renewer.Config{TTL: 15 * time.Second})
 	require.NoError(t, err)
-	shutDown(t, k)
+	shutDown(t, k, store)
 	link.Delay(700 * time.Millisecond)
 	got := make(chan *renewer.Lease, 1)
 	go func() {
@@ -174,9 +175,10 @@ func TestATurnGrowsWithTheLink(t *testing.T) {
 	link := proxy.Start(t, redis.Addr())
 	far := s
 	far.option.InitAddress = []string{link.Addr()}
-	k, err := renewer.New(far.store(t), renewer.Config{TTL: 15 * time.Second})
+	store := far.store(t)
+	k, err := renewer.New(store, renewer.Config{TTL: 15 * time.Second})
 	require.NoError(t, err)
-	shutDown(t, k)
+	shutDown(t, k, store)
 	got := make(chan *renewer.Lease, 1)
 	s.waiters(t, []*renewer.Keeper{k}, got)
 	link.Delay(700 * time.Millisecond)

@@ -162,13 +162,17 @@ func TestPlacesOfABatchLeaveTheirLines(t *testing.T) {
 	})
 }
 
-// shutDown ends a keeper with the test, though the test may have failed.
-func shutDown(t *testing.T, k *renewer.Keeper) {
+// shutDown ends a keeper with the test, though the test may have failed, and looks at what its
+// store still has of those who waited.
+func shutDown(t *testing.T, k *renewer.Keeper, store *redisstore.Store) {
 	t.Helper()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 		defer cancel()
 		assert.NoError(t, k.Shutdown(ctx))
+		assert.Eventually(t, func() bool {
+			return store.Places() == 0 && store.Names() == 0
+		}, patience, time.Millisecond, "places and names that no caller wants any more")
 	})
 }
 
@@ -183,11 +187,12 @@ func (s server) pollingKeepers(t *testing.T, n int, poll time.Duration) []*renew
 	t.Helper()
 	all := make([]*renewer.Keeper, n)
 	for i := range all {
-		k, err := renewer.New(s.store(t), renewer.Config{
+		store := s.store(t)
+		k, err := renewer.New(store, renewer.Config{
 			TTL: 15 * time.Second, Poll: poll, Node: fmt.Sprint(i),
 		})
 		require.NoError(t, err)
-		shutDown(t, k)
+		shutDown(t, k, store)
 		all[i] = k
 	}
 	return all
@@ -354,6 +359,46 @@ func TestPlacesOfClaimsWhoseRecordHasChanged(t *testing.T) {
 	require.Equal(t, before, store.Places())
 	require.Equal(t, int64(0), s.number(t, "ZCARD",
 		redisstore.LineKey(redisstore.DefaultPrefix, "a")))
+}
+
+// A place that got no rank is forgotten with the answer: no caller would give it up. The store kept
+// it, and the lock's name, for ever.
+func TestPlacesWithoutARankAreForgotten(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string][]string{
+		"another program's key":       {"SET", redisstore.LineKey(redisstore.DefaultPrefix, "a"), "x"},
+		"the server's memory is full": {"CONFIG", "SET", "maxmemory", "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, s := startReal(t)
+			keepers := s.keepers(t, 2)
+			store := s.store(t)
+			first, err := keepers[0].Acquire(t.Context(), "a")
+			require.NoError(t, err)
+			listening(t, store)
+			before := store.Places()
+			stand(t, store, "b")
+			release(t, store, leaving("b"))
+			s.ok(t, spoil...)
+			for _, letter := range []string{"c", "d", "e"} {
+				grant := acquire(t, store, queue(letter))
+				require.Equal(t, renewer.StatusTaken, grant.Status)
+				require.False(t, grant.Queued)
+			}
+			assert.Equal(t, before, store.Places())
+
+			t.Log("so it is with callers, of whom the keepers' store has nothing when they have left")
+			for range 3 {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				_, err := keepers[1].Acquire(ctx, "a")
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				cancel()
+			}
+			s.ok(t, "CONFIG", "SET", "maxmemory", "0")
+			require.NoError(t, first.Release(t.Context()))
+		})
+	}
 }
 
 // One that has died in the line costs the others a turn, usually a second, and not the TTL told.
