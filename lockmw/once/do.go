@@ -48,22 +48,3 @@ func Do[T any](
 	err = c.run(ctx)
 	return result, err
 }
-
-// Wrap returns fn with [Do] around each call, for the work that key derives from its argument: the
-// same signature as fn. It panics if keeper, key or fn is nil, or if an option can't be meant.
-func Wrap[In, Out any](
-	k *renewer.Keeper, key func(In) string, fn func(context.Context, In) (Out, error),
-	opts ...Option,
-) func(context.Context, In) (Out, error) {
-	if k == nil || key == nil || fn == nil {
-		panic("lockbeat: once.Wrap needs a keeper (renewer.New), a key function and a function")
-	}
-	if _, err := newSettings(k, opts); err != nil {
-		panic(err.Error())
-	}
-	return func(ctx context.Context, in In) (Out, error) {
-		return Do(ctx, k, key(in), func(ctx context.Context) (Out, error) {
-			return fn(ctx, in)
-		}, opts...)
-	}
-}

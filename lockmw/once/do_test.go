@@ -368,26 +368,6 @@ func TestPanicsPassThroughAndCount(t *testing.T) {
 	})
 }
 
-func TestWrap(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		ran := 0
-		bill := once.Wrap(k, func(order string) string { return lockmw.Key("order", order) },
-			func(_ context.Context, order string) (string, error) {
-				ran++
-				return "invoice " + order, nil
-			})
-		for range 2 {
-			got, err := bill(t.Context(), "42")
-			require.NoError(t, err)
-			require.Equal(t, "invoice 42", got)
-		}
-		require.Equal(t, 1, ran)
-		_, err := bill(t.Context(), "")
-		require.ErrorIs(t, err, renewer.ErrName)
-	})
-}
-
 // A record that has changed between the look without the lock and the lock is not written over: the
 // attempt is the one after it.
 func TestRecordChangesBeforeTheLock(t *testing.T) {

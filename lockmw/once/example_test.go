@@ -53,18 +53,6 @@ func ExampleCurrent() {
 	// true
 }
 
-func ExampleWrap() {
-	keeper, stop := newKeeper()
-	defer stop()
-	type order struct{ ID, Customer string }
-	bill := func(_ context.Context, o order) (string, error) {
-		return "invoice for " + o.Customer, nil
-	}
-	billOnce := once.Wrap(keeper, func(o order) string { return lockmw.Key("invoice", o.ID) }, bill)
-	fmt.Println(billOnce(context.Background(), order{"42", "Ada"}))
-	// Output: invoice for Ada <nil>
-}
-
 func ExamplePermanent() {
 	keeper, stop := newKeeper()
 	defer stop()

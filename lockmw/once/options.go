@@ -28,9 +28,9 @@ const (
 // MaxInput is the longest fingerprint that [Input] takes, in bytes.
 const MaxInput = 128
 
-// Option says what one [Do] or [Wrap] does. Of two that contradict each other
-// the later one counts. What can't be meant makes an error, [renewer.ErrConfig],
-// that names the option. All callers for the same work should give the same.
+// Option says what one [Do] does. Of two that contradict each other the later one counts. What
+// can't be meant makes an error, [renewer.ErrConfig], that names the option. All callers for the
+// same work should give the same.
 type Option func(settings) settings
 
 type settings struct {

@@ -129,11 +129,6 @@ func TestBadInput(t *testing.T) {
 			_, err := once.Do(t.Context(), k, "a", never(t), opt)
 			require.ErrorIs(t, err, renewer.ErrConfig)
 			require.ErrorContains(t, err, says)
-			require.PanicsWithValue(t, err.Error(), func() {
-				once.Wrap(k, func(string) string {
-					return ""
-				}, func(context.Context, string) (int, error) { return 0, nil }, opt)
-			})
 		}
 		_, err := once.Do(t.Context(), k, "a", never(t), once.MaxAttempts(0), once.Keep(0))
 		require.ErrorContains(t, err, "MaxAttempts")
@@ -160,7 +155,6 @@ func TestBadInput(t *testing.T) {
 			return once.Do(ctx, k, "a", never(t))
 		}, once.NoRetry())
 		require.ErrorIs(t, err, renewer.ErrConfig, "it would wait for itself")
-		require.Panics(t, func() { once.Wrap[int, int](nil, nil, nil) })
 	})
 }
 
@@ -193,11 +187,6 @@ func TestWorkIsNotRecordedOnAQuorum(t *testing.T) {
 		require.ErrorContains(t, err, "redisstore")
 		require.Empty(t, node.Calls(script.Acquire), "nothing was taken")
 		require.Empty(t, node.Calls(script.Read))
-		require.Panics(t, func() {
-			once.Wrap(k, func(s string) string {
-				return s
-			}, func(context.Context, string) (int, error) { return 1, nil })
-		}, "before any call")
 		require.NoError(t, k.Shutdown(t.Context()))
 		store.Close()
 	})
