@@ -3,6 +3,7 @@ package once_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -384,5 +385,38 @@ func TestRecordChangesBeforeTheLock(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Equal(t, report{Pages: 2}, got)
+	})
+}
+
+// An inner work that was given up says nothing of the outer one, whichever call ran the attempt
+// that gave it up. Only an error that the outer function marks itself gives up the outer work.
+func TestInnerWorkThatIsGivenUpDoesNotGiveUpTheOuter(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		inner := func(ctx context.Context) (report, error) {
+			return once.Do(ctx, k, "inner", func(context.Context) (report, error) {
+				return report{}, once.Permanent(errOperation)
+			})
+		}
+		for _, outer := range []string{"ran the attempt", "came later"} {
+			runs := 0
+			_, err := once.Do(t.Context(), k, outer, func(ctx context.Context) (report, error) {
+				runs++
+				r, err := inner(ctx)
+				return r, fmt.Errorf("inner: %w", errors.Join(errDown, err))
+			})
+			e, ok := errors.AsType[*once.Error](err)
+			require.True(t, ok)
+			require.Equal(t, once.ErrAttemptsExhausted, e.Kind, outer)
+			require.Equal(t, once.DefaultMaxAttempts, runs)
+		}
+		_, err := once.Do(t.Context(), k, "marked", func(ctx context.Context) (report, error) {
+			r, err := inner(ctx)
+			return r, fmt.Errorf("marked: %w", once.Permanent(err))
+		})
+		e, ok := errors.AsType[*once.Error](err)
+		require.True(t, ok)
+		require.Equal(t, once.ErrGivenUp, e.Kind)
+		require.Equal(t, 1, e.Attempts)
 	})
 }

@@ -3,6 +3,7 @@ package once
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -76,8 +77,10 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Kind, e.Err}
 }
 
-// Permanent marks an error of a function as one that no further attempt
-// would mend: the work is given up, for everybody. nil stays nil.
+// Permanent marks an error of a function as one that no further attempt would mend: the work is
+// given up, for everybody. nil stays nil. It is about this work alone: a function that returns the
+// error of an inner [Do] has failed, even if the inner work was given up. To give up the outer work
+// as well, it marks that error itself.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -90,6 +93,26 @@ type permanentError struct{ error }
 func (e permanentError) Unwrap() error { return e.error }
 
 func isPermanent(err error) bool {
-	_, ok := errors.AsType[permanentError](err)
-	return ok
+	return within(err, func(err error) bool {
+		_, ok := err.(permanentError) //nolint:errorlint // within unwraps
+		return ok
+	})
+}
+
+// within reports whether err or an error that it wraps is meant. It does not look into an *Error:
+// that tells how an inner work ended.
+func within(err error, meant func(error) bool) bool {
+	if meant(err) {
+		return true
+	}
+	switch e := err.(type) { //nolint:errorlint // it unwraps
+	case nil, *Error:
+		return false
+	case interface{ Unwrap() error }:
+		return within(e.Unwrap(), meant)
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), func(err error) bool { return within(err, meant) })
+	default:
+		return false
+	}
 }
