@@ -16,8 +16,10 @@ import (
 // unless [SharedKey] is given. See the package's text for the outcomes.
 //
 // fn gets a context that ends when asynq's does or when the lock is lost; [Task] has the task. A
-// payload that can't be decoded makes an error that is [ErrPayload], an empty or too long key one
-// that is [renewer.ErrName]; asynq archives the task, and the lock's store is not asked.
+// task without a payload, such as asynq.NewTask("report", nil), has the zero value of T, or a new
+// one if T is a pointer, unless there is a [Codec]. A payload that can't be decoded makes an error
+// that is [ErrPayload], an empty or too long key one that is [renewer.ErrName]; asynq archives the
+// task, and the lock's store is not asked.
 // The handler may be called concurrently, and then calls key and fn concurrently.
 //
 // It panics if k, key or fn is nil.

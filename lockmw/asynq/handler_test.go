@@ -48,7 +48,7 @@ func TestUnusableTaskIsArchivedAndNoLockAsked(t *testing.T) {
 			`lockbeat: unusable task of type "order": it is no asynqmw_test.order: unexpected end`,
 		},
 		"of another shape": {"order", `["u1"]`, "cannot unmarshal array"},
-		"empty":            {"order", "", "unexpected end of JSON input"},
+		"empty":            {"order", "", "invalid lock name"},
 		"no key":           {"order", `{}`, "invalid lock name"},
 		"no key, shared":   {"shared", `null`, "invalid lock name"},
 		"key too long": {
@@ -173,4 +173,34 @@ func TestCodecGetsThePayloadItself(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, h.ProcessTask(t.Context(), task("null")), "a null is no nil pointer")
+}
+
+// asynq.NewTask("report", nil) is a task without arguments, as schedules enqueue it. It used to be
+// archived at once: "unexpected end of JSON input".
+func TestTaskWithoutAPayload(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	for name, h := range map[string]asynq.Handler{
+		"none": asynqmw.Handle(k, func(struct{}) string { return "all" },
+			func(context.Context, struct{}) error { return nil }),
+		"pointer": asynqmw.Handle(k, func(o *order) string { return "all" + o.User },
+			func(_ context.Context, o *order) error {
+				assert.Equal(t, &order{}, o)
+				return nil
+			}),
+		"raw": asynqmw.Handle(k, func(json.RawMessage) string { return "all" },
+			func(_ context.Context, data json.RawMessage) error {
+				assert.Empty(t, data)
+				return nil
+			}),
+	} {
+		require.NoError(t, h.ProcessTask(t.Context(), asynq.NewTask("report", nil)), name)
+	}
+	for _, call := range store.Calls(script.Acquire) {
+		assert.Equal(t, "report:all", call.Claims[0].Name)
+	}
+	own := asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil },
+		asynqmw.Codec(json.Unmarshal))
+	require.ErrorIs(t, own.ProcessTask(t.Context(), asynq.NewTask("report", nil)),
+		asynqmw.ErrPayload, "a codec is asked")
 }

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-
-	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 )
 
 // HandleOption is what [Handle] and [HandleGroup] take: every [Option], and [Codec].
@@ -45,7 +43,7 @@ type settings struct {
 }
 
 func newSettings() settings {
-	return settings{wait: DefaultWait, few: true, codec: wire.DecodeJSON}
+	return settings{wait: DefaultWait, few: true, codec: decodeJSON}
 }
 
 // DefaultWait is for how long a task waits in its worker's slot unless [Wait] says otherwise.
@@ -90,10 +88,9 @@ func RetryIn(d time.Duration) Option {
 	return option(func(s *settings) { s.retryIn = d })
 }
 
-// Codec decodes payloads by unmarshal in place of json.Unmarshal (which here refuses an object that
-// has a name twice). It gets the payload and a pointer to a T to decode into; if T is a
-// pointer itself, such as a *pb.Email, it gets a T. It may be called concurrently. It panics if
-// unmarshal is nil.
+// Codec decodes payloads by unmarshal in place of json.Unmarshal. It gets the payload, also an empty
+// one, and a pointer to a T to decode into; if T is a pointer itself, such as a *pb.Email, it gets a
+// T. It may be called concurrently. It panics if unmarshal is nil.
 func Codec(unmarshal func(data []byte, v any) error) HandleOption {
 	if unmarshal == nil {
 		panic("lockbeat: asynqmw.Codec needs a function such as json.Unmarshal")
