@@ -49,12 +49,17 @@ type NotRunError struct {
 	// Crowded means that as many tasks on their last attempt waited in slots as may.
 	// The error is [renewer.ErrQueueFull] then.
 	Crowded bool
+
+	lock string // the name of the lock for want of which it did not run
 }
 
-// taskNotRun is what the text of each [NotRunError] begins with.
-const taskNotRun = "lockbeat: task not run"
+// mark is what asynq keeps, in a task's last error, of a refusal by the lock on name. A process
+// wakes only tasks that have it, and so must processes of later versions: it stays as it is,
+// whatever the rest of the text says. It is what logs show of the lock if they have no secret.
+func mark(name string) string { return "[lock_hash=" + renewer.HashName(name, nil) + "]" }
 
-// Error says what becomes of the task, and why it did not run.
+// Error says what becomes of the task, and why it did not run. It names the lock, as asynq's last
+// error of the task does: log [renewer.ErrorText] where names may carry personal data.
 func (e *NotRunError) Error() string {
 	what := fmt.Sprintf(", it comes back in %s, with no attempt used up", e.when())
 	if e.InLine {
@@ -78,7 +83,11 @@ func (e *NotRunError) Error() string {
 	case e.Counted:
 		what = ", and an attempt is used up: " + trim(ErrNotConfigured)
 	}
-	return taskNotRun + what + ": " + trim(e.Err)
+	text := "lockbeat: task not run" + what + ": " + trim(e.Err)
+	if e.lock != "" {
+		text += " " + mark(e.lock)
+	}
+	return text
 }
 
 // when is the time in which the task comes back.

@@ -102,7 +102,11 @@ func process(
 	if !set.shared {
 		name = lockmw.Key(task.Type(), key)
 	}
-	return newAttempt(ctx, k, set, l, task, name, work).run(ctx)
+	err := newAttempt(ctx, k, set, l, task, name, work).run(ctx)
+	if e := notRun(err); e != nil && e.lock == "" { // else it is a handler's inside of this one
+		e.lock = name
+	}
+	return err
 }
 
 // unkeyed makes the error for a task whose key function failed.

@@ -30,9 +30,9 @@ const (
 	lastCheck  = 10 * time.Second
 	// mostWaking bounds how many tasks a process wakes at a time.
 	mostWaking = 64
-	// mostGone bounds how many of those that are to be woken may turn out to be gone, as when tasks
-	// were deleted by hand. Each costs two requests.
-	mostGone = 10_000
+	// mostGone bounds how many of those that are to be woken may turn out to be gone at one event,
+	// as when tasks were deleted by hand. Each costs two requests.
+	mostGone = 1000
 	// settleTries and settlePause: a task whose handler has just returned is active until asynq
 	// has put it back, which takes it some milliseconds, and on a busy machine longer. Each pause
 	// is twice the one before, half a second in all.
@@ -205,11 +205,13 @@ func (l *line) wakeNext(
 		l.met(name)
 		if next.Wake {
 			l.checkLater(name)
-			if !l.wake(next.Task) {
+			if !l.wake(name, next.Task) {
 				missing = append(missing, next.Task)
 			}
 		}
-		missing = append(missing, slices.DeleteFunc(next.Late, l.mayCome)...)
+		missing = append(missing, slices.DeleteFunc(next.Late, func(late renewer.Task) bool {
+			return l.mayCome(name, late)
+		})...)
 		if len(missing) == 0 {
 			return next, nil
 		}
@@ -227,25 +229,41 @@ func (l *line) find(task renewer.Task) (*asynq.TaskInfo, error) {
 	return info, err
 }
 
+// waitsFor reports whether a task waits in its queue since it was refused by the lock on name. Only
+// such a task is run before its time: the line is read from the locks' server, where others may
+// have written into it, and it must give them no power over other tasks. A copy has no error of its
+// own yet; it comes soon.
+func waitsFor(name string, task *asynq.TaskInfo) bool {
+	switch task.State {
+	case asynq.TaskStateRetry:
+		return strings.Contains(task.LastErr, mark(name))
+	case asynq.TaskStateScheduled:
+		return task.Headers[OriginHeader] != "" &&
+			time.Until(task.NextProcessAt) < renewer.MostTaskDelay+time.Minute // for the clocks
+	default:
+		return false
+	}
+}
+
 // mayCome reports whether a task that was chosen to be woken may still come: it is on its way, or
-// its own refusal is the last that asynq knows of it, so that it is yet to be woken.
-func (l *line) mayCome(task renewer.Task) bool {
+// is yet to be woken.
+func (l *line) mayCome(name string, task renewer.Task) bool {
 	info, err := l.find(task)
 	switch {
 	case err != nil:
 		return true // for all we know
 	case info == nil:
 		return false
-	case info.State == asynq.TaskStateRetry:
-		return strings.Contains(info.LastErr, taskNotRun)
 	}
-	return info.State != asynq.TaskStateCompleted && info.State != asynq.TaskStateArchived
+	return info.State == asynq.TaskStateActive || info.State == asynq.TaskStatePending ||
+		waitsFor(name, info)
 }
 
-// wake has asynq run a task now. It reports false if there is no such task any more, or if it has
-// run, or was archived by hand: RunTask would run it all the same. So it does if asynq would not
-// call its handler, since its deadline has passed.
-func (l *line) wake(task renewer.Task) bool {
+// wake has asynq run a task of the line now. It reports false if there is no such task any more, or
+// it does not wait for the lock: it has run, or has failed, or was archived by hand, or never was
+// refused. RunTask would run it all the same. So it does if asynq would not call its handler, since
+// its deadline has passed.
+func (l *line) wake(name string, task renewer.Task) bool {
 	var failed error
 	for i := range settleTries {
 		info, err := l.find(task)
@@ -256,27 +274,24 @@ func (l *line) wake(task renewer.Task) bool {
 		case info == nil:
 			return false
 		}
-		switch info.State {
-		case asynq.TaskStateRetry, asynq.TaskStateScheduled:
-			if !info.Deadline.IsZero() && time.Now().After(info.Deadline) {
-				return false
-			}
-			failed = l.inspector.RunTask(task.Queue, task.ID)
-			switch {
-			case errors.Is(failed, asynq.ErrTaskNotFound):
-				return false
-			case failed == nil:
-				l.tell(nil)
-				return true
-			}
-			<-time.After(settlePause << i) // it may have come by itself meanwhile
-		case asynq.TaskStateCompleted, asynq.TaskStateArchived:
-			return false
-		case asynq.TaskStateActive:
+		switch {
+		case info.State == asynq.TaskStatePending: // it is on its way
+			return true
+		case info.State == asynq.TaskStateActive:
 			<-time.After(settlePause << i) // bounded, and in no caller's way
-		default: // it is on its way
+			continue
+		case !waitsFor(name, info), !info.Deadline.IsZero() && time.Now().After(info.Deadline):
+			return false
+		}
+		failed = l.inspector.RunTask(task.Queue, task.ID)
+		switch {
+		case errors.Is(failed, asynq.ErrTaskNotFound):
+			return false
+		case failed == nil:
+			l.tell(nil)
 			return true
 		}
+		<-time.After(settlePause << i) // it may have come by itself meanwhile
 	}
 	l.tell(failed)
 	return true
