@@ -81,7 +81,11 @@ func (e *errorReader) wrap(op string, err error) error {
 	if strings.Contains(answer.Error(), arguments) {
 		err = nil // or a log of the chain of errors would show it
 	}
-	return &serverError{op: op, text: text, hint: e.hint(kind), mark: kind.mark(), err: err}
+	hint := e.hint(kind)
+	if kind == noRights && (op == opArrive || op == opNext) {
+		hint = "tasks that stand in line need further rights: " + taskRights
+	}
+	return &serverError{op: op, text: text, hint: hint, mark: kind.mark(), err: err}
 }
 
 // arguments is where the server's error begins to repeat a command that it does not know.
@@ -240,6 +244,8 @@ const (
 	slotRights    = "+cluster|slots +cluster|shards" // the former up to Redis 7
 	// lineRights let waiters stand in line.
 	lineRights = "+zadd +zrem +zpopmin +zrange +zscore +exists"
+	// taskRights let tasks stand in line.
+	taskRights = "+zadd +zrem +zrange +zrank +zcard +zscore +hset +hdel +hgetall +exists"
 	// waitRight is needed with Replicas.
 	waitRight = "+wait"
 	// roleRight is needed by a client that finds its server through

@@ -25,6 +25,7 @@ const (
 
 	WaitRight      = waitRight
 	LineRights     = lineRights
+	TaskRights     = taskRights
 	RoleRight      = roleRight
 	SentinelRights = sentinelRights
 	ClusterRights  = clusterRights

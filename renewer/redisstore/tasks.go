@@ -28,6 +28,12 @@ func newTaskScript(text string) script {
 	return newScript(include(text, "parked.lua", parkedText))
 }
 
+// What is asked of a line, in errors.
+const (
+	opArrive = "arrive"
+	opNext   = "next"
+)
+
 const (
 	tasksSuffix = ":tasks"
 	slotSuffix  = ":slot"
@@ -55,14 +61,14 @@ func (s *Store) Arrive(ctx context.Context, a renewer.Arrival) (ahead int, err e
 	if err != nil {
 		return 0, err
 	}
-	reply, err := s.askLine(ctx, "arrive", &arriveScript, a.Name,
+	reply, err := s.askLine(ctx, opArrive, &arriveScript, a.Name,
 		taskText(a.Task), mode, decimal(ttl), decimal(taskLineTTL.Milliseconds()), taskText(a.For))
 	if err != nil {
 		return 0, err
 	}
 	n, err := reply.ToInt64()
 	if err != nil || n < -1 {
-		return 0, unreadable("arrive")
+		return 0, unreadable(opArrive)
 	}
 	return int(n), nil
 }
@@ -87,32 +93,32 @@ func (s *Store) Next(
 func (s *Store) lookForNext(
 	ctx context.Context, name string, what renewer.TaskEvent, task renewer.Task,
 ) (next renewer.NextTask, more bool, err error) {
-	reply, err := s.askLine(ctx, "next", &nextScript, name, taskText(task), what.String(),
+	reply, err := s.askLine(ctx, opNext, &nextScript, name, taskText(task), what.String(),
 		decimal(taskLineTTL.Milliseconds()))
 	if err != nil {
 		return next, false, err
 	}
 	parts, err := reply.ToArray()
 	if err != nil || len(parts) < 1 || len(parts) > 3 {
-		return next, false, unreadable("next")
+		return next, false, unreadable(opNext)
 	}
 	n, err := parts[0].ToInt64()
 	if err != nil || n < 0 {
-		return next, false, unreadable("next")
+		return next, false, unreadable(opNext)
 	}
 	next.Parked = int(n)
 	switch len(parts) {
 	case 2:
 		text, err := parts[1].ToString()
 		if err != nil {
-			return next, false, unreadable("next")
+			return next, false, unreadable(opNext)
 		}
 		next.Task, next.Wake = readTask(text)
 		more = text == ""
 	case 3:
 		late, err := parts[2].AsStrSlice()
 		if err != nil {
-			return next, false, unreadable("next")
+			return next, false, unreadable(opNext)
 		}
 		for _, text := range late {
 			if one, ok := readTask(text); ok {
