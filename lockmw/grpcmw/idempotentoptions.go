@@ -21,6 +21,8 @@ const (
 	DefaultMaxStored = repeat.DefaultMaxStored
 	// DefaultFinishWithin is how long a handler may go on when its client has gone: a minute.
 	DefaultFinishWithin = repeat.DefaultFinishWithin
+	// DefaultMaxRunningPerCaller is how many calls of one caller are carried out at once: 64.
+	DefaultMaxRunningPerCaller = repeat.DefaultMaxRunning
 )
 
 // IdempotentOption says what one [Idempotent] does. Of two that contradict each other the later one
@@ -72,6 +74,20 @@ func WaitForAnswer(d time.Duration) IdempotentOption {
 func FinishWithin(d time.Duration) IdempotentOption {
 	positive("FinishWithin", d, d >= 0)
 	return func(s *idempotentSettings) { s.FinishWithin = d }
+}
+
+// MaxRunningPerCaller bounds how many calls of one caller are being carried out at once in this
+// process, for each [Idempotent]: n. A call with a new key beyond that is codes.ResourceExhausted
+// with IDEMPOTENCY_TOO_MANY at once; its handler does not run, and nothing is stored. Stored replies
+// are still replayed, and calls that wait for another's reply do not count.
+//
+// It is what bounds calls whose clients have gone: they go on ([FinishWithin]), each with its
+// message in memory, and without a connection. Give more where a caller is many clients, such as a
+// tenant. It panics if n is below 1. Default [DefaultMaxRunningPerCaller], 64: more than one user's
+// clients send at once.
+func MaxRunningPerCaller(n int) IdempotentOption {
+	positive("MaxRunningPerCaller", n, n > 0)
+	return func(s *idempotentSettings) { s.MaxRunning = n }
 }
 
 // KeepAnswer is how long a reply is stored, to be replayed. After d the key is as new. Give longer

@@ -50,6 +50,9 @@ const (
 	// ReasonStored means that as many replies to the caller's calls are stored as may be: see
 	// [MaxStored]. The call did not run.
 	ReasonStored = "IDEMPOTENCY_QUOTA"
+	// ReasonTooMany means that as many of the caller's calls are being carried out as may be: see
+	// [MaxRunningPerCaller]. The call did not run.
+	ReasonTooMany = "IDEMPOTENCY_TOO_MANY"
 	// ReasonUnknown means that it is not known whether the call was carried out: see [RecordIn].
 	// Sent again with the same [IdempotencyKey], it learns it.
 	ReasonUnknown = "IDEMPOTENCY_UNKNOWN"
@@ -167,6 +170,9 @@ func (s *settings) notRepeated(err error) *callError {
 	case isFull:
 		return retryable(codes.ResourceExhausted, "too many replies to this caller are stored",
 			ReasonStored, err, full.RetryIn)
+	case errors.Is(err, repeat.ErrTooMany):
+		return retryable(codes.ResourceExhausted, "too many calls of this caller are being carried "+
+			"out", ReasonTooMany, err, s.again(err))
 	case errors.Is(err, repeat.ErrKey):
 		return badKey("the call needs one "+IdempotencyKey+" in its metadata, of 1 to 255 visible "+
 			"ASCII characters", err)

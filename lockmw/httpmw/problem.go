@@ -11,8 +11,8 @@ import (
 // The types of problem documents (RFC 9457) tell programs more than the status does. Package
 // idempotent sends them too. A failure of the server itself, with status 500, is "about:blank".
 const (
-	// TypeBusy means that another request has the lock, or that too many wait for it or for their
-	// client's locks. The request has not been carried out.
+	// TypeBusy means that another request has the lock, or that too many wait for it. The request
+	// has not been carried out.
 	TypeBusy = types + "TypeBusy"
 	// TypeUnavailable means that the lock can't be had for now: its store does not answer, or this
 	// server is shutting down. The request has not been carried out.
@@ -32,6 +32,10 @@ const (
 	// TypeQuota means that as many answers to the caller's requests are stored as may be. This
 	// request has not been carried out. A request with a known key would get its answer.
 	TypeQuota = types + "TypeQuota"
+	// TypeTooMany means that as many requests of the client are under way as may be: that wait for
+	// locks ([MaxWaitersPerClient]), or that are being carried out (package idempotent). This
+	// request has not been carried out.
+	TypeTooMany = types + "TypeTooMany"
 	// TypeUnknown means that it is not known whether the request has been carried out. Sent again
 	// with the same Idempotency-Key, it learns it.
 	TypeUnknown = types + "TypeUnknown"
@@ -62,7 +66,7 @@ var (
 		"Too many requests wait for the lock on this resource. " + nothingDone,
 	}
 	kindTooMany = &kind{
-		http.StatusTooManyRequests, true, TypeBusy, "Busy",
+		http.StatusTooManyRequests, true, TypeTooMany, "Too many requests",
 		"Too many requests of this client wait for locks. " + nothingDone,
 	}
 	kindSkipped = &kind{status: http.StatusNoContent}

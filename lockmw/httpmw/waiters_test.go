@@ -141,7 +141,7 @@ func TestOneClientFilledTheLine(t *testing.T) {
 		behindB := crowd(t, 1, h, func() *http.Request { return of("eve", "b") })
 		begun := time.Now()
 		refused := do(h, of("eve", "free"))
-		p := requireProblem(t, refused, http.StatusTooManyRequests, httpmw.TypeBusy)
+		p := requireProblem(t, refused, http.StatusTooManyRequests, httpmw.TypeTooMany)
 		assert.Contains(t, p.Detail, "of this client")
 		requireRetryAfter(t, refused, 1, 2)
 		require.ErrorIs(t, got, httpmw.ErrTooMany)

@@ -121,7 +121,7 @@ func Seal(keys ...[]byte) Option {
 // and BeforeReplay is not needed. Elsewhere give the authorization as mw.
 //
 // All answers in place of the handler's go through mw: stored answers, and refusals that
-// show that a key is known (409, 422) or that a quota is full (429). mw itself answers
+// show that a key is known (409, 422) or that a quota is used up (429). mw itself answers
 // what it refuses, and nothing of the record goes out. The handler does not run behind mw.
 //
 // mw is called once for each handler. It gets requests with their bodies unread, and must pass them

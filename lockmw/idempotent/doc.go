@@ -27,8 +27,8 @@
 //	was too large to store
 //	known, but what is       500: see [Seal]. The handler does not run
 //	stored is unreadable
-//	new, and the caller has  429 and Retry-After: see [MaxStored]
-//	filled its quota
+//	new, and the caller has  429 and Retry-After: see [MaxStored], [MaxRunningPerCaller]
+//	used up a quota
 //
 // The outcomes of package httpmw are answered as there: 503 if the store does not answer, or if the
 // lock is lost before the handler has answered; 400, 408 and 413 for an unusable body.
@@ -51,7 +51,7 @@
 //   - The caller function tells callers apart. It must tell tenants apart too, unless each has a
 //     host of its own. [Scope] tells services apart that share a store.
 //   - A handler goes on when its client has gone, for a minute ([FinishWithin]): the client comes
-//     again, and must not find its request half done.
+//     again, and must not find its request half done. [MaxRunningPerCaller] bounds how many do.
 //   - The answer is kept in memory until it is stored, so the writer is no http.Flusher. One that
 //     outgrows MaxAnswer goes out as the handler writes it, and can't be replayed. In the handler's
 //     transaction ([RecordIn]) it is rolled back instead, and is a 500.

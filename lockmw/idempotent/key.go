@@ -13,3 +13,7 @@ var ErrKey = repeat.ErrKey
 // ErrQuota means that a request has a new key and its caller has used up
 // [MaxStored]. The request has not been carried out. The answer is a 429.
 var ErrQuota = repeat.ErrQuota
+
+// ErrTooMany means that a request has a new key, and that as many requests of its caller are being
+// carried out as [MaxRunningPerCaller] allows. It has not been carried out. The answer is a 429.
+var ErrTooMany = repeat.ErrTooMany

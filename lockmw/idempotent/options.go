@@ -45,6 +45,23 @@ func FinishWithin(d time.Duration) Option {
 	return func(s *settings) { s.FinishWithin = d }
 }
 
+// MaxRunningPerCaller bounds how many requests of one caller are being carried out at once in this
+// process, for each call of [Middleware]: n. A request with a new key beyond that is answered with
+// 429 and Retry-After at once, its handler does not run, and nothing is stored: [ErrTooMany]. Stored
+// answers are still replayed, and requests that wait for another's answer do not count.
+//
+// It is what bounds requests whose clients have gone: they go on ([FinishWithin]), each with its
+// body in memory, and by HTTP/2 without a connection. Give more where a caller is many clients,
+// such as a tenant. It panics if n is below 1. Default [DefaultMaxRunningPerCaller], 64: more than
+// one user's clients send at once, and with bodies of 1 MiB no more than 64 MiB.
+func MaxRunningPerCaller(n int) Option {
+	if n < 1 {
+		panic(fmt.Sprintf("lockbeat: idempotent.MaxRunningPerCaller(%d) can't be meant: give at "+
+			"least 1, or leave it out for %d", n, DefaultMaxRunningPerCaller))
+	}
+	return func(s *settings) { s.MaxRunning = n }
+}
+
 // KeyOptional lets requests without an Idempotency-Key through, as if there were no guard. Default:
 // they are answered with 400.
 func KeyOptional() Option {
@@ -111,7 +128,7 @@ func OnBusy(respond httpmw.Responder) Option {
 }
 
 // OnError answers a request that does not run for any other reason: a bad key or body, another
-// request's key, a caller that has filled its quota, a store that does not answer, a keeper that is
+// request's key, a caller that has used up a quota, a store that does not answer, a keeper that is
 // shut down, a deadline that has passed. It is not called when the client has gone. Default
 // [httpmw.Respond]. It panics if respond is nil.
 func OnError(respond httpmw.Responder) Option {

@@ -27,6 +27,8 @@ func explain(err error, retryIn time.Duration) *httpmw.Error {
 	case errors.Is(err, httpmw.ErrKey), errors.Is(err, httpmw.ErrBody):
 	case errors.Is(err, ErrKey):
 		return badKey(err)
+	case errors.Is(err, ErrTooMany):
+		return tooMany(err, retryIn)
 	case errors.Is(err, once.ErrInput):
 		return reused(err)
 	case errors.Is(err, once.ErrResult):
@@ -53,6 +55,15 @@ func quotaFull(err *repeat.QuotaError) *httpmw.Error {
 		Detail: "Too many answers to requests with an " + KeyHeader +
 			" are stored for this caller. " + nothingDone,
 		RetryAfter: err.RetryIn, Err: err,
+	}
+}
+
+func tooMany(err error, retryIn time.Duration) *httpmw.Error {
+	return &httpmw.Error{
+		Status: http.StatusTooManyRequests, Type: httpmw.TypeTooMany, Title: "Too many requests",
+		Detail: "Too many requests of this caller with an " + KeyHeader +
+			" are being carried out. " + nothingDone,
+		RetryAfter: lockmw.RetryIn(err, retryIn), Err: err,
 	}
 }
 

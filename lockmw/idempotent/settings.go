@@ -20,6 +20,8 @@ const (
 	DefaultMaxStored = repeat.DefaultMaxStored
 	// DefaultFinishWithin is how long a handler may go on when its client has gone: a minute.
 	DefaultFinishWithin = repeat.DefaultFinishWithin
+	// DefaultMaxRunningPerCaller is how many requests of one caller are carried out at once: 64.
+	DefaultMaxRunningPerCaller = repeat.DefaultMaxRunning
 )
 
 type settings struct {

@@ -16,7 +16,7 @@ type Guard struct {
 	Settings
 
 	keeper *renewer.Keeper
-	stored *stored
+	quotas *quotas
 }
 
 // New returns a guard. The error is renewer.ErrConfig, for settings that can't be meant and for a
@@ -26,7 +26,7 @@ func New(k *renewer.Keeper, set Settings) (*Guard, error) {
 	if err := g.check(); err != nil {
 		return nil, err
 	}
-	g.stored = newStored(set)
+	g.quotas = newQuotas(set)
 	return g, nil
 }
 
@@ -80,22 +80,22 @@ type attempt struct {
 	work    Work
 	life    *outliving
 
-	ran   bool            // the handler, here
-	given Answer          // by the handler
-	used  func(bytes int) // says what the answer takes in the store, once that was reserved
+	ran   bool             // the handler, here
+	given Answer           // by the handler
+	leave func(stored int) // gives the quotas back, once the request counts for them
 }
 
 // Do has a request carried out, unless it was before or another process is at it, and says which
 // answer it gets. The error is not nil if and only if that is none. ctx is the request's; the
 // handler's outlives it.
 func (g *Guard) Do(ctx context.Context, r *Request, w Work) (Outcome, error) {
-	a := &attempt{Guard: g, request: r, work: w, life: outlive(ctx), used: func(int) {}}
+	a := &attempt{Guard: g, request: r, work: w, life: outlive(ctx), leave: func(int) {}}
 	defer a.life.end()
-	taken := 0
-	defer func() { a.used(taken) }()
+	stored := 0
+	defer func() { a.leave(stored) }()
 	kept, err := once.Do(a.life.ctx, g.keeper, r.name, a.carryOut, g.options(ctx, r, w)...)
 	if err == nil || errors.Is(err, once.ErrResult) {
-		taken = storedBytes + r.size
+		stored = storedBytes + r.size
 	}
 	return a.outcome(ctx, kept, err)
 }
@@ -128,11 +128,13 @@ func (a *attempt) carryOut(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// begin runs the handler, unless its caller has filled its quota or its client has gone.
-func (a *attempt) begin(ctx context.Context) (err error) {
-	if a.used, err = a.stored.reserve(a.request.caller); err != nil {
+// begin runs the handler, unless its caller has used up a quota or its client has gone.
+func (a *attempt) begin(ctx context.Context) error {
+	leave, err := a.quotas.enter(a.request.caller)
+	if err != nil {
 		return err
 	}
+	a.leave = leave
 	if !a.life.begin(a.FinishWithin) {
 		return ended.Error(a.life.request)
 	}

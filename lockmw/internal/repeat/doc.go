@@ -10,7 +10,7 @@ package repeat
 //	record.go    what package once is told
 //	request.go   which request it is
 //	outlive.go   when the client has gone
-//	quota.go     how much is stored
+//	quota.go     what each caller may have
 //	seal.go      answers, encrypted
 //	key.go       the Idempotency-Key
 //	settings.go  what users set

@@ -12,8 +12,14 @@ import (
 // request's fingerprint and the node that answered.
 const storedBytes = 600
 
-// ErrQuota means that a request has a new key and that its caller has used up MaxStored.
-var ErrQuota = errors.New("lockbeat: the caller has used up what may be stored of its answers")
+var (
+	// ErrTooMany means that a request has a new key, and that as many requests of its caller are
+	// being carried out in this process as MaxRunning allows.
+	ErrTooMany = errors.New("lockbeat: as many requests of the caller are being carried out as " +
+		"MaxRunningPerCaller allows")
+	// ErrQuota means that a request has a new key and that its caller has used up MaxStored.
+	ErrQuota = errors.New("lockbeat: the caller has used up what may be stored of its answers")
+)
 
 // QuotaError is [ErrQuota] for a caller that will have room after RetryIn.
 type QuotaError struct{ RetryIn time.Duration }
@@ -26,21 +32,34 @@ func (e *QuotaError) Error() string {
 // Unwrap returns ErrQuota.
 func (e *QuotaError) Unwrap() error { return ErrQuota }
 
-// stored counts what each caller's answers take in the store.
-type stored struct {
-	budget *quota.Budget
-	most   int // bytes that one answer may take
+// quotas bound what each caller has of a guard: requests that are being carried out, which go on
+// when their clients have gone, and stored answers.
+type quotas struct {
+	running *quota.Each
+	stored  *quota.Budget
+	most    int // bytes that one answer may take
 }
 
-func newStored(set Settings) *stored {
-	return &stored{quota.NewBudget(set.MaxStored, set.KeepAnswer), storedBytes + set.MaxAnswer}
-}
-
-// reserve counts the most that one answer of a caller may take. The function used corrects that to
-// what the answer has taken. The error is for a caller that has used up its quota.
-func (q *stored) reserve(caller string) (used func(bytes int), err error) {
-	if wait := q.budget.Take(caller, q.most); wait > 0 {
-		return func(int) {}, &QuotaError{max(wait, time.Second)}
+func newQuotas(set Settings) *quotas {
+	return &quotas{
+		running: quota.New(set.MaxRunning), stored: quota.NewBudget(set.MaxStored, set.KeepAnswer),
+		most: storedBytes + set.MaxAnswer,
 	}
-	return func(bytes int) { q.budget.Use(caller, bytes-q.most) }, nil
+}
+
+// enter counts a caller's request that is about to be carried out, and the most that its answer may
+// take in the store. The function leave must be called when the request is over, with what its
+// answer has taken. The error is for a caller that has used up a quota; nothing is counted then.
+func (q *quotas) enter(caller string) (leave func(stored int), err error) {
+	if !q.running.Take(caller) {
+		return nil, ErrTooMany
+	}
+	if wait := q.stored.Take(caller, q.most); wait > 0 {
+		q.running.Give(caller)
+		return nil, &QuotaError{max(wait, time.Second)}
+	}
+	return func(stored int) {
+		q.stored.Use(caller, stored-q.most)
+		q.running.Give(caller)
+	}, nil
 }

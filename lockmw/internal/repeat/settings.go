@@ -12,6 +12,7 @@ const (
 	DefaultMaxAnswer    = once.DefaultMaxResult
 	DefaultMaxStored    = 64 << 20
 	DefaultFinishWithin = time.Minute
+	DefaultMaxRunning   = 64
 )
 
 // Settings are what users set, by the adapters' options of the same names.
@@ -20,6 +21,7 @@ type Settings struct {
 	MaxWaiters    int
 	WaitForAnswer time.Duration // 0: none
 	FinishWithin  time.Duration
+	MaxRunning    int // of each caller
 	KeepAnswer    time.Duration
 	MaxAnswer     int
 	MaxStored     int64
@@ -31,7 +33,7 @@ type Settings struct {
 func Defaults(maxWaiters int) Settings {
 	return Settings{
 		MaxWaiters: maxWaiters, FinishWithin: DefaultFinishWithin, KeepAnswer: DefaultKeepAnswer,
-		MaxAnswer: DefaultMaxAnswer, MaxStored: DefaultMaxStored,
+		MaxAnswer: DefaultMaxAnswer, MaxStored: DefaultMaxStored, MaxRunning: DefaultMaxRunning,
 	}
 }
 
