@@ -53,8 +53,9 @@ const (
 	// ReasonTooMany means that as many of the caller's calls are being carried out as may be: see
 	// [MaxRunningPerCaller]. The call did not run.
 	ReasonTooMany = "IDEMPOTENCY_TOO_MANY"
-	// ReasonUnknown means that it is not known whether the call was carried out: see [RecordIn].
-	// Sent again with the same [IdempotencyKey], it learns it.
+	// ReasonUnknown means that it is not known whether what the call did is on record: see
+	// [RecordIn] and [OnlyRecorded]. Sent again with the same [IdempotencyKey] it gets its reply, or
+	// is carried out.
 	ReasonUnknown = "IDEMPOTENCY_UNKNOWN"
 )
 
@@ -194,8 +195,9 @@ func (s *settings) notRepeated(err error) *callError {
 			"rolled back").with(err)
 	case errors.Is(err, once.ErrNotRecorded):
 		return retryable(codes.Unavailable,
-			"it is not known whether the call was carried out; sent again, with the same "+
-				IdempotencyKey+", it learns it", ReasonUnknown, err, s.again(err))
+			"it is not known whether what the call did is on record; sent again, with the same "+
+				IdempotencyKey+", it gets its reply, or is carried out", ReasonUnknown, err,
+			s.again(err))
 	default:
 		return s.refused(err)
 	}

@@ -36,8 +36,8 @@ const (
 	// locks ([MaxWaitersPerClient]), or that are being carried out (package idempotent). This
 	// request has not been carried out.
 	TypeTooMany = types + "TypeTooMany"
-	// TypeUnknown means that it is not known whether the request has been carried out. Sent again
-	// with the same Idempotency-Key, it learns it.
+	// TypeUnknown means that it is not known whether what the request did is on record. Sent again
+	// with the same Idempotency-Key it gets its answer, or is carried out.
 	TypeUnknown = types + "TypeUnknown"
 	// TypeBadRequest means that the request does not say what to
 	// lock, or can't be decoded. It has not been carried out.

@@ -66,6 +66,19 @@ func MaxStored(n int64) Option {
 	return func(s *settings) { s.MaxStored = n }
 }
 
+// OnlyRecorded sends no final answer that is not on record: where the store does not answer for
+// renewer.Config.TTL after the handler has, the answer is a 503 ([httpmw.TypeUnknown]). The client
+// sends the request again, by the same key. It gets the answer if that is on record after all;
+// otherwise the handler runs again, since the record alone could have kept it from that. So all who
+// send the request get one answer. An answer that outgrows [MaxAnswer] has gone out by then.
+//
+// The keeper's observer is told of each answer that is not on record, with OnlyRecorded and
+// without. With [RecordIn] and a transaction no other answers go out anyway. Default: the first
+// client gets the handler's answer all the same.
+func OnlyRecorded() Option {
+	return func(s *settings) { s.OnlyRecorded = true }
+}
+
 // RecordIn has recorder keep the answers, in the place of the keeper's store, which need not keep
 // records then. All servers must give the same.
 //

@@ -16,7 +16,8 @@
 //
 //	the key is               the answer is
 //	-----------------------  -----------------------------------------------------------------
-//	new                      the handler's, when it is stored
+//	new                      the handler's, when it is stored; if it can't be, all the same, and
+//	                         the observer is told. With [OnlyRecorded] 503 then
 //	known                    the stored one, with Idempotent-Replayed: true. The handler does
 //	                         not run
 //	in flight                409 and Retry-After; with [WaitForAnswer] the answer when it is there

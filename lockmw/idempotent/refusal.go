@@ -97,8 +97,9 @@ func notKept(err error) *httpmw.Error {
 func unknown(err error, retryIn time.Duration) *httpmw.Error {
 	return &httpmw.Error{
 		Status: http.StatusServiceUnavailable, Type: httpmw.TypeUnknown, Title: "Not known",
-		Detail: "It is not known whether the request has been carried out. Send it again with " +
-			"the same " + KeyHeader + " to learn it.",
+		Detail: "It is not known whether what the request did is on record. Send it again with " +
+			"the same " + KeyHeader + ": if it is, the answer is sent, and if not, the request is " +
+			"carried out.",
 		RetryAfter: lockmw.RetryIn(err, retryIn), Err: err,
 	}
 }

@@ -108,7 +108,7 @@ func TestACommitThatIsNotKnown(t *testing.T) {
 		w := answered(h, order(t.Context(), "k", "pen"))
 		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
 		assert.Contains(t, w.Body.String(), "#TypeUnknown")
-		assert.Contains(t, w.Body.String(), "It is not known whether")
+		assert.Contains(t, w.Body.String(), "It is not known whether what the request did is on record")
 		assert.NotEmpty(t, w.Header().Get("Retry-After"))
 		w = answered(h, order(t.Context(), "k", "pen"))
 		assert.Equal(t, http.StatusCreated, w.Code)

@@ -55,7 +55,7 @@ type Answer struct {
 type Outcome uint8
 
 const (
-	// OutcomeOwn is that of its own handler, even if it could not be stored.
+	// OutcomeOwn is that of its own handler, even if it is not on record.
 	OutcomeOwn Outcome = iota
 	// OutcomeStored is the one that Work.Read was given last.
 	OutcomeStored
@@ -161,12 +161,30 @@ func (a *attempt) outcome(ctx context.Context, kept []byte, err error) (Outcome,
 		return OutcomeRefused, err
 	case errors.Is(err, errNotFinal):
 		return OutcomeOwn, nil
-	case !a.Transactional() &&
-		(errors.Is(err, once.ErrNotRecorded) || errors.Is(err, once.ErrResult)):
-		return OutcomeOwn, nil // it stands, even if it could not be stored
+	case errors.Is(err, once.ErrResult) && !a.Transactional():
+		return OutcomeOwn, nil // it stands, and its record says that it was too large to be stored
+	case errors.Is(err, once.ErrNotRecorded) && !a.Transactional():
+		a.tellUnrecorded(err)
+		if a.OnlyRecorded {
+			return OutcomeRefused, err
+		}
+		return OutcomeOwn, nil // it stands
 	case errors.Is(err, renewer.ErrHeld): // the lock was lost, and another request has it
 		return OutcomeRefused, fmt.Errorf("%w: %w", renewer.ErrLost, err)
 	default:
 		return OutcomeRefused, err
+	}
+}
+
+// tellUnrecorded tells the keeper's observer of an answer that may not be on record. The next
+// request with the key may run its handler again, and no other caller can know.
+func (a *attempt) tellUnrecorded(err error) {
+	if o := a.keeper.Config().Observer; o != nil {
+		o.Fault(renewer.Fault{
+			Doing: "record an answer", Name: a.request.name,
+			Err: fmt.Errorf("lockbeat: the handler of %q has answered, and its answer is not on "+
+				"record: if the request is sent again, it is carried out again: %w",
+				a.work.Operation, err),
+		})
 	}
 }
