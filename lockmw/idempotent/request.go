@@ -1,6 +1,8 @@
 package idempotent
 
 import (
+	"bytes"
+	"mime"
 	"net/http"
 	"strings"
 )
@@ -14,7 +16,34 @@ func about(r *http.Request, body []byte) []string {
 	if uri == "" { // of a request that came from no server
 		uri = r.URL.RequestURI()
 	}
-	return []string{
-		r.Method, strings.ToLower(r.Host), uri, r.Header.Get("Content-Type"), string(body),
+	kind, body := sameBoundary(r.Header.Get("Content-Type"), body)
+	return []string{r.Method, strings.ToLower(r.Host), uri, kind, string(body)}
+}
+
+// boundary is that of all multipart bodies, when they are compared.
+const boundary = "lockbeat-compares-forms-by-one-boundary"
+
+// sameBoundary returns a content type and a body to compare in their place. A client that sends a
+// form again builds it anew, and makes up another boundary for it: it is put into the place of that.
+// Two forms are the same then if they differ in nothing else. (To compare parsed parts was rejected:
+// the handler's parser may see other parts.)
+func sameBoundary(contentType string, body []byte) (string, []byte) {
+	kind, params, err := mime.ParseMediaType(contentType)
+	if err != nil || !strings.HasPrefix(kind, "multipart/") || params["boundary"] == "" ||
+		bytes.Contains(body, []byte(boundary)) {
+		return contentType, body
 	}
+	delimiter := []byte("--" + params["boundary"])
+	var same bytes.Buffer
+	for line := range bytes.Lines(body) {
+		rest, found := bytes.CutPrefix(line, delimiter)
+		end := string(bytes.TrimSpace(rest))
+		if found && (end == "" || end == "--") {
+			same.WriteString("--" + boundary)
+			line = rest
+		}
+		same.Write(line)
+	}
+	params["boundary"] = boundary
+	return mime.FormatMediaType(kind, params), same.Bytes()
 }
