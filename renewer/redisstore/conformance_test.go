@@ -35,6 +35,9 @@ func (s server) fixture(t *testing.T, prefix string) storetest.Fixture {
 		Reserves: true,
 		Lines:    true,
 		Delete:   func(name string) { s.ok(t, "DEL", lease(name)) },
+		DeleteLine: func(name string) {
+			s.ok(t, "DEL", redisstore.LineKey(prefix, name))
+		},
 		Overwrite: func(name string) {
 			s.ok(t, "SET", lease(name), "somebody else", "PX",
 				strconv.Itoa(int(time.Minute.Milliseconds())))

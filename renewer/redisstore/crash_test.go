@@ -49,6 +49,7 @@ func (s server) farKeepers(t *testing.T, n int) []*renewer.Keeper {
 	for i := range all {
 		store := s.store(t)
 		store.Took(4 * time.Second)
+		store.LongWait(time.Hour)
 		k, err := renewer.New(store,
 			renewer.Config{TTL: time.Minute, Poll: time.Minute, Node: fmt.Sprint(i)})
 		require.NoError(t, err)

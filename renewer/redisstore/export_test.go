@@ -191,6 +191,9 @@ func ScriptText(file string) string {
 // Took notes how long a claim took.
 func (s *Store) Took(d time.Duration) { s.inbox.took(d) }
 
+// LongWait sets how long a name is waited for before those in its line listen to what is for all.
+func (s *Store) LongWait(d time.Duration) { s.inbox.longWait = d }
+
 const (
 	WarmUp   = warmUp
 	FreshFor = freshFor

@@ -23,6 +23,10 @@ const (
 	// mailboxLinger is for how long a mailbox that nothing waits for any more stays open, as the
 	// next one to wait often comes soon.
 	mailboxLinger = 2 * time.Second
+	// longWait is how long a name is waited for before those in its line listen to what is for all
+	// as well: the script that finds the line lost (FLUSHALL, DEL, eviction) knows of nobody else to
+	// tell. That costs a subscription and a question, so that short waits do without.
+	longWait = time.Second
 )
 
 // lineTTL is how long a line lives: waiters ask anew when a lease
@@ -44,6 +48,7 @@ type inbox struct {
 	able       atomic.Bool  // the server lets places stand in line; once true, always
 	wanted     atomic.Bool  // a claim has asked for a place; once true, always
 	trip       atomic.Int64 // about how long a claim took lately, or longer
+	longWait   time.Duration
 
 	open      atomic.Int64 // mailboxes, those that are being opened included
 	mu        sync.Mutex
@@ -57,9 +62,11 @@ type waiting struct {
 	name    string
 	watches []*nameWatch // replaced, never changed, so that they can be called without the mutex
 	places  int
-	missed  bool     // a turn came while there was no watch
-	outside bool     // its last claim got no place, or it has made none
-	mailbox *mailbox // nil without watches
+	missed  bool        // a turn came while there was no watch
+	outside bool        // its last claim got no place, or it has made none
+	mailbox *mailbox    // nil without watches
+	long    bool        // it is waited for since longWait
+	soon    *time.Timer // sets long; nil without watches, and on a cluster
 }
 
 // place is a rank in a lock's line on the server.
@@ -90,7 +97,8 @@ func newInbox(prefix string, cluster bool) *inbox {
 	id := rand.Text()
 	return &inbox{
 		prefix: prefix, id: id, cluster: cluster, single: prefix + "{" + id + "}:inbox",
-		names: make(map[string]*waiting), places: make(map[uint64]*place),
+		longWait: longWait,
+		names:    make(map[string]*waiting), places: make(map[uint64]*place),
 		mailboxes: make(map[string]*mailbox),
 	}
 }
@@ -283,6 +291,9 @@ func (b *inbox) watch(name string, wake func(error)) (stop func()) {
 	if missed {
 		go one.call(nil) // not from here: the caller may hold what wake needs
 	}
+	if w.soon == nil && !b.cluster {
+		w.soon = time.AfterFunc(b.longWait, func() { b.waitsLong(w) })
+	}
 	b.listen(w)
 	return func() { b.stop(w, one) }
 }
@@ -306,14 +317,27 @@ func (b *inbox) stop(w *waiting, one *nameWatch) {
 		b.leaveMailbox(w.mailbox)
 		w.mailbox = nil
 	}
-	w.outside = false
+	if w.soon != nil {
+		w.soon.Stop()
+		w.soon = nil
+	}
+	w.outside, w.long = false, false
 	b.tidy(w)
 }
 
+// waitsLong notes that a lock has been waited for since longWait.
+func (b *inbox) waitsLong(w *waiting) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w.long = w.soon != nil // it may have ended at this moment
+	b.listen(w)
+}
+
 // listen has the watches of a lock hear what is for all, where no place may be told: on a cluster,
-// where its channel moves with the slot, and where the claim got none. Under mu.
+// where its channel moves with the slot; where the claim got none; and where its line may have been
+// lost meanwhile. Under mu.
 func (b *inbox) listen(w *waiting) {
-	if !b.cluster && !w.outside {
+	if !b.cluster && !w.outside && !w.long {
 		return
 	}
 	for _, one := range w.watches {

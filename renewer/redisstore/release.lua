@@ -16,8 +16,8 @@
 --            goes to the next as if it had been freed: nobody else tells them. So does one that is
 --            a turn that has lapsed. Behind them, "i TURN" for each lease that has become a turn.
 --
--- Tells one place that its turn has come. If there is none, or if the lease stays held, it
--- publishes on KEYS[i]:freed an empty message for all who wait without a place. A lease that is not
+-- Tells one place that its turn has come; if the lease stays held, the first 32. If there is none,
+-- it publishes on KEYS[i]:freed an empty message for all who wait without one. A lease that is not
 -- waited for (acquire.lua) is freed without a look for waiters.
 
 local n = #KEYS
@@ -193,8 +193,9 @@ for i = 1, n do
 		elseif value and lapsed(key, value) then
 			over[key] = true
 			redis.call('DEL', key)
-			passOver(key)
-			tellAll(key)
+			if not passOver(key) then
+				tellAll(key)
+			end
 		end
 	end
 end

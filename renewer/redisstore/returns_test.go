@@ -233,6 +233,7 @@ func TestAReleaseThatIsPutOffTellsThoseInLine(t *testing.T) {
 		x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
 		const inbox = "in-box_1"
 		heard := s.listen(t, redisstore.DefaultPrefix+"{"+inbox+"}:inbox")
+		freed := s.listen(t, x+":freed")
 		s.ok(t, "SET", x, owner("a")+"\n7\n7\nnode\n1\nop\n+", "PX", "60000")
 		s.ok(t, "ZADD", x+":waiters", "1", "5 "+inbox+" 1000", "2", "6 nobody 1000",
 			"3", "7 "+inbox+" 1000")
@@ -242,6 +243,12 @@ func TestAReleaseThatIsPutOffTellsThoseInLine(t *testing.T) {
 		assert.Equal(t, "5", <-heard)
 		assert.Equal(t, "7", <-heard)
 		assert.Equal(t, int64(2), s.number(t, "ZCARD", x+":waiters"), "but for the dead")
+		s.ok(t, "DEL", x)
+		got = s.runs(t, "renew.lua", []string{x}, "60000", owner("a"), "line")
+		assert.Equal(t, []any{int64(-1)}, got)
+		assert.Equal(t, "5", <-heard, "of a lease that is gone the first is told")
+		s.ok(t, "PUBLISH", x+":freed", "end")
+		assert.Equal(t, "end", <-freed, "and those who only listen to what is for all are not")
 	})
 }
 

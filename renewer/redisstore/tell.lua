@@ -58,17 +58,19 @@ local function hasTurn(value, place)
 	return string.sub(value, 1, 5) == 'turn\n' and string.find(value, '\n' .. place, 6, true) ~= nil
 end
 
--- Tells all who wait for a lock without a place.
+-- Tells all who listen on the lock's own channel: those who wait for it without a place, and those
+-- who have waited for long in a line, which may be lost. So nothing is told there while a place in
+-- the line hears that it may ask.
 local function tellAll(key)
 	redis.call(publish, key .. ':freed', '')
 end
 
--- Has the first n places in a lock's line ask, one that lives at least, which keep their ranks, and
--- all who wait without a place.
+-- Has the first n places in a lock's line ask, one that lives at least, which keep their ranks; or
+-- all who wait, if there is none.
 local function wake(key, n)
+	local heard = false
 	for _ = 1, mode ~= '' and 500 or 0 do
 		local places = redis.pcall('ZRANGE', key .. ':waiters', 0, n - 1)
-		local heard = #places == 0
 		for _, place in ipairs(places) do
 			if tell(key, place) then
 				heard = true
@@ -76,11 +78,13 @@ local function wake(key, n)
 				redis.pcall('ZREM', key .. ':waiters', place)
 			end
 		end
-		if heard then
+		if heard or #places == 0 then
 			break
 		end
 	end
-	tellAll(key)
+	if not heard or not counted then
+		tellAll(key)
+	end
 end
 
 -- Reports whether a lease is a turn that has lapsed, and how many ms of a turn are left; nil for
@@ -93,6 +97,7 @@ end
 
 -- After a turn that has lapsed: the next places may be as dead as that one. Many are told at once,
 -- so that several dead ones cost the others one turn; those who live ask, and get their ranks back.
+-- Reports whether one lives.
 local function passOver(key)
 	local heard = false
 	for _ = 1, 16 do
@@ -101,7 +106,8 @@ local function passOver(key)
 			heard = tell(key, places[p]) or heard
 		end
 		if heard or #places == 0 then
-			return
+			break
 		end
 	end
+	return heard and counted
 end

@@ -17,6 +17,9 @@ var placeCases = []testCase{
 	{"a place that is given up passes its turn on", turnPassedOn},
 	{"a place that is given up again frees nothing", placeGivenUpAgain},
 	{"a turn that lapses is for the owner who asks", turnLapses},
+	{"a release behind a line that was lost wakes", wokenBehindALostLine},
+	{"a renewal that finds name and line lost wakes", wokenByRenewalOfALostLine},
+	{"a release that finds name and line lost wakes", wokenByReleaseOfALostLine},
 }
 
 // from asks for "name" from a place.
@@ -148,4 +151,50 @@ func turnLapses(t *testing.T, s *suite) {
 	s.wait(t, g.TTL+10*time.Millisecond)
 	requireStatus(t, renewer.StatusHeld, s.from(t, last, 0).Status)
 	requireStatus(t, renewer.StatusTaken, s.from(t, newOwner(), 1).Status, "its turn is over")
+}
+
+func wokenBehindALostLine(t *testing.T, s *suite) {
+	s.wokenBehindALostLine(t, func(holder string) {
+		requireStatus(t, renewer.StatusHeld, s.release(t, "name", holder))
+	})
+}
+
+func wokenByRenewalOfALostLine(t *testing.T, s *suite) {
+	s.wokenBehindALostLine(t, func(holder string) {
+		s.Delete("name")
+		requireStatus(t, renewer.StatusGone, s.renew(t, "name", holder, long))
+	})
+}
+
+func wokenByReleaseOfALostLine(t *testing.T, s *suite) {
+	s.wokenBehindALostLine(t, func(holder string) {
+		s.Delete("name")
+		requireStatus(t, renewer.StatusGone, s.release(t, "name", holder))
+	})
+}
+
+// wokenBehindALostLine is about those who stand in a line that is lost: no place is left to be told,
+// so that all must be. They are woken twice, since the first time may be due to something else, such
+// as a watch that is set up for it.
+func (s *suite) wokenBehindALostLine(t *testing.T, end func(holder string)) {
+	t.Helper()
+	if s.Delete == nil || s.Lines && s.DeleteLine == nil {
+		return
+	}
+	holder := newOwner()
+	s.line(t, holder, 1, 2)
+	w := s.watch("name")
+	defer w.stop()
+	for range 2 {
+		if s.Lines {
+			s.DeleteLine("name")
+		}
+		w.clear()
+		end(holder)
+		w.await(t, s, "the line was lost, and the name is free")
+		s.obtain(t, "name", holder)
+		s.until(t, "a place in line", func() bool {
+			return s.from(t, newOwner(), 1).Queued || !s.Lines
+		})
+	}
 }

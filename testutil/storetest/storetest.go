@@ -17,6 +17,10 @@ type Fixture struct {
 	// Delete makes name free behind the store's back, as an operator would. If nil, the cases that
 	// depend on it pass without proving anything.
 	Delete func(name string)
+	// DeleteLine loses the line of those who wait for name behind the store's back, as FLUSHALL or
+	// eviction would, and leaves name as it is. If nil, the cases that depend on it pass without
+	// proving anything.
+	DeleteLine func(name string)
 	// Overwrite makes name another owner's behind the store's back, for 10 s or more: by a value
 	// that the store did not write. If nil, the cases that depend on it pass without proving
 	// anything.
