@@ -129,15 +129,17 @@ func (in *idempotent) serve(
 	e := &exchange{
 		idempotent: in, handle: func(ctx context.Context) (any, error) { return handler(ctx, req) },
 	}
-	outcome, err := in.repeats.Do(ctx, in.repeats.Request(caller, key, info.FullMethod, input),
-		repeat.Work{
-			Operation: info.FullMethod,
-			Run:       e.run,
-			Read: func(stored []byte) (err error) {
-				e.kept, err = decodeReply(stored, kind)
-				return err
-			},
-		})
+	which := in.repeats.Request(caller, key, []string{info.FullMethod, input}, []repeat.Part{
+		{Name: "method", Value: info.FullMethod}, {Name: "request", Value: input},
+	})
+	outcome, err := in.repeats.Do(ctx, which, repeat.Work{
+		Operation: info.FullMethod,
+		Run:       e.run,
+		Read: func(stored []byte) (err error) {
+			e.kept, err = decodeReply(stored, kind)
+			return err
+		},
+	})
 	return e.finish(ctx, outcome, err)
 }
 

@@ -82,7 +82,8 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 		g.refuse(w, r, err)
 		return
 	}
-	g.answer(w, r, body, next, g.repeats.Request(caller, key, about(r, body)...))
+	fingerprint, parts := about(r, body)
+	g.answer(w, r, body, next, g.repeats.Request(caller, key, fingerprint, parts))
 }
 
 // read reads the body, and leaves it in the request.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -92,29 +93,51 @@ func TestAnOrderIsTakenOnce(t *testing.T) {
 	})
 }
 
+// The client is told what is compared, and the operator what differs.
 func TestAKeyIsOneRequests(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	synctest.Test(t, func(t *testing.T) {
+		o := new(faultLog)
+		k, _ := scripted(t, func(c *renewer.Config) { c.Observer = o })
 		var shop shop
-		h := idempotent.Middleware(k, byUser)(&shop)
+		h := idempotent.Middleware(k, byUser, idempotent.Operation("order"))(&shop)
 		answered(h, order(t.Context(), "k", "pen"))
-		for name, edit := range map[string]func(*http.Request){
-			"body":   func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("ink")) },
-			"method": func(r *http.Request) { r.Method = http.MethodPut },
-			"path":   func(r *http.Request) { r.RequestURI = "/other?now=1" },
-			"query":  func(r *http.Request) { r.RequestURI = "/orders?now=2" },
-			"no URI": func(r *http.Request) { r.RequestURI, r.URL.Path = "", "/other" },
-			"host":   func(r *http.Request) { r.Host = "tenant-b.example" },
-			"port":   func(r *http.Request) { r.Host += ":8080" },
-			"type":   func(r *http.Request) { r.Header.Set("Content-Type", "text/csv") },
+		for name, c := range map[string]struct {
+			edit    func(*http.Request)
+			differs string
+		}{
+			"body": {
+				func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("ink")) }, "body",
+			},
+			"method": {func(r *http.Request) { r.Method = http.MethodPut }, "method"},
+			"path":   {func(r *http.Request) { r.RequestURI = "/other?now=1" }, "path"},
+			"query":  {func(r *http.Request) { r.RequestURI = "/orders?now=2" }, "query"},
+			"no URI": {func(r *http.Request) { r.RequestURI, r.URL.Path = "", "/other" }, "path"},
+			"host":   {func(r *http.Request) { r.Host = "tenant-b.example" }, "host"},
+			"port":   {func(r *http.Request) { r.Host += ":8080" }, "host"},
+			"type": {
+				func(r *http.Request) { r.Header.Set("Content-Type", "text/csv") }, "content type",
+			},
+			"two": {
+				func(r *http.Request) { r.Method, r.RequestURI = http.MethodPut, "/" },
+				"method, path, query",
+			},
 		} {
 			r := order(t.Context(), "k", "pen")
-			edit(r)
+			c.edit(r)
 			w := answered(h, r)
-			assert.Equal(t, http.StatusUnprocessableEntity, w.Code, name)
-			assert.Contains(t, w.Body.String(), "TypeReused")
+			p := requireProblem(t, asReply(w), http.StatusUnprocessableEntity, httpmw.TypeReused)
+			assert.Contains(t, p.Detail,
+				"another method, host (with its port), path, query, content type or body")
 			assert.NotContains(t, w.Body.String(), `"k"`)
+
+			f := o.faults[len(o.faults)-1]
+			assert.Equal(t, "compare requests with one key", f.Doing, name)
+			assert.Contains(t, f.Err.Error(), `"order"`, name)
+			assert.Contains(t, f.Err.Error(), "differs in: "+c.differs+":", name)
+			assert.Contains(t, f.Name, "idempotency:", name)
 		}
+		assert.Len(t, o.faults, 9)
 		r := order(t.Context(), "k", "pen")
 		r.Host = strings.ToUpper(r.Host)
 		assert.Equal(t, "true", answered(h, r).Header().Get(idempotent.ReplayedHeader),

@@ -52,6 +52,8 @@ func TestAnswersOfAnOlderReleaseAreReplayed(t *testing.T) {
 			assert.Equal(t, "/orders/7", w.Header().Get("Location"))
 			assert.Equal(t, "42", w.Result().Trailer.Get("Sum"))
 			assert.Equal(t, "true", w.Header().Get("Idempotent-Replayed"))
+			assert.Equal(t, http.StatusUnprocessableEntity,
+				answered(h, order(t.Context(), "k", "ink")).Code, "it has not said what may differ")
 		})
 	}
 }

@@ -80,7 +80,8 @@ func reused(err error) *httpmw.Error {
 	return &httpmw.Error{
 		Status: http.StatusUnprocessableEntity, Type: httpmw.TypeReused, Title: "Key reused",
 		Detail: "The " + KeyHeader +
-			" is that of another request: another method, host, path or body. " + nothingDone,
+			" is that of another request: another method, host (with its port), path, query, " +
+			"content type or body. " + nothingDone,
 		Err: err,
 	}
 }

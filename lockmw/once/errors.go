@@ -47,6 +47,9 @@ type Error struct {
 	Attempts int
 	// Last made the last of them; its zero value when unknown.
 	Last renewer.Holder
+	// Note is that of the work on record, with the kind ErrInput: see the option of that name. Any
+	// program that may write to the store may have written it.
+	Note string
 	// Err is why, as far as this process knows: errors of functions
 	// are not told to other processes. Or nil.
 	Err error

@@ -44,6 +44,7 @@ type settings struct {
 	operation string
 	waiters   int
 	input     string
+	note      string
 	recorder  Recorder
 	marshal   func(any) ([]byte, error)
 	unmarshal func([]byte, any) error
@@ -121,6 +122,13 @@ func Input(fingerprint string) Option {
 	return func(s settings) settings { s.input = fingerprint; return s }
 }
 
+// Note keeps text beside the [Input], which then has no space in it. It is not compared: a caller
+// that gets [ErrInput] finds it in [Error].Note, to say what differs. The two have at most
+// [MaxInput] bytes together, and no control bytes. Default: none.
+func Note(text string) Option {
+	return func(s settings) settings { s.note = text; return s }
+}
+
 // Codec encodes results by marshal and decodes them by unmarshal, in place of JSON. marshal
 // gets a T, unmarshal a pointer to one that is zero. They may be called concurrently.
 func Codec(marshal func(v any) ([]byte, error), unmarshal func(data []byte, v any) error) Option {
@@ -180,9 +188,9 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 		fault("Codec has a nil function: give both, such as json.Marshal and json.Unmarshal, or " +
 			"leave it out for these")
 	}
-	if len(s.input) > MaxInput || strings.ContainsFunc(s.input, isControl) {
-		fault("Input has %d bytes, or control bytes: give at most %d, such as a hash in hex",
-			len(s.input), MaxInput)
+	if in := s.noted(); len(in) > MaxInput || strings.ContainsFunc(in, isControl) {
+		fault("Input has %d bytes, or control bytes: give at most %d, such as a hash in hex, the "+
+			"Note included", len(in), MaxInput)
 	}
 	return s, errors.Join(faults...)
 }

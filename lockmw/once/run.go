@@ -172,7 +172,7 @@ func (c *call) underLock(ctx, op context.Context, p *pen, term renewer.Term) ver
 func (c *call) next(previous record) (Attempt, record) {
 	a := Attempt{Number: previous.attempts + 1, Max: c.attempts, Previous: previous.last}
 	return a, record{
-		state: begun, attempts: a.Number, input: c.input,
+		state: begun, attempts: a.Number, input: c.noted(),
 		last: renewer.Holder{Node: line(c.keeper.Config().Node), PID: os.Getpid()},
 	}
 }

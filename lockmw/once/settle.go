@@ -3,6 +3,7 @@ package once
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -16,8 +17,11 @@ func (c *call) conclude(seen renewer.Seen) (rec record, over bool, err error) {
 		return rec, true, c.ended(ErrRecord, rec, err)
 	case rec.state == "":
 		return rec, false, nil
-	case rec.input != c.input:
-		return rec, true, c.ended(ErrInput, rec, nil)
+	case !c.isInput(rec.input):
+		_, note, _ := strings.Cut(rec.input, " ")
+		return rec, true, &Error{
+			Kind: ErrInput, Name: c.name, Attempts: rec.attempts, Last: rec.last, Note: note,
+		}
 	}
 	kind, cause := ErrRecord, c.own
 	switch rec.state {
@@ -37,6 +41,20 @@ func (c *call) conclude(seen renewer.Seen) (rec record, over bool, err error) {
 	}
 	c.forget()
 	return rec, true, c.ended(kind, rec, cause)
+}
+
+// noted is the input as it is on record, with its note.
+func (s *settings) noted() string {
+	if s.note == "" {
+		return s.input
+	}
+	return s.input + " " + s.note
+}
+
+// isInput reports whether the input on record is this call's, whatever its note.
+func (s *settings) isInput(recorded string) bool {
+	rest, same := strings.CutPrefix(recorded, s.input)
+	return same && (rest == "" || s.note != "" && rest[0] == ' ')
 }
 
 func (c *call) ended(kind error, rec record, cause error) error {

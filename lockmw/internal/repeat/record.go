@@ -20,7 +20,7 @@ func (g *Guard) options(ctx context.Context, r *Request, w Work) []once.Option {
 		once.NoRetry(), once.Uncounted(),
 		once.Wait(g.wait(ctx)), once.MaxWaiters(g.MaxWaiters),
 		once.Keep(g.KeepAnswer), once.MaxResult(g.MaxAnswer), g.codec(r, w),
-		once.Operation(w.Operation), once.Input(r.input),
+		once.Operation(w.Operation), once.Input(r.input), once.Note(r.note),
 	}
 	if g.Recorder != nil {
 		options = append(options, once.RecordIn(g.Recorder))

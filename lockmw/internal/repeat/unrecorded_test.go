@@ -41,7 +41,7 @@ func TestAnAnswerThatIsNotOnRecordIsToldOf(t *testing.T) {
 				g, err := repeat.New(k, set)
 				require.NoError(t, err)
 				for range 2 { // each time
-					outcome, err := g.Do(t.Context(), g.Request("ann", "secret", "pen"), repeat.Work{
+					outcome, err := g.Do(t.Context(), g.Request("ann", "secret", []string{"pen"}, nil), repeat.Work{
 						Operation: "order",
 						Run: func(context.Context) repeat.Answer {
 							s.Default(script.Write, script.Fail(errors.New("connection refused")))
