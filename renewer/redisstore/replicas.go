@@ -22,29 +22,37 @@ var ErrReplicas = errors.New("redisstore: too few replicas confirmed the lock")
 // docs/redis.md). The server waits for them by WAIT, for at most a tenth of the TTL. When too few
 // confirm by then the grant is uncertain: the error is [renewer.ErrUnavailable] and [ErrReplicas].
 //
-// An acquire takes a connection of its own meanwhile, from the client's
-// pool for blocking commands, lest others' requests queue up behind it; the
-// user needs the right +wait. Renewals and releases are not waited for.
+// A grant takes a second round trip for that, and a connection of its own meanwhile, from the
+// client's pool for blocking commands, lest others' requests queue up behind it; the user needs
+// the right +wait. Refusals, renewals and releases are not waited for.
 func Replicas(n int) Option { return func(s *settings) { s.replicas = n } }
 
 // waitFor is how long replicas may take to confirm a grant with a TTL: less than the 18 % of
 // it that the engine waits for an answer by default, so that it learns why there is none.
 func waitFor(ttl time.Duration) time.Duration { return max(ttl/10, time.Millisecond) }
 
-// confirmed sends the claims of a job, each on a connection of its
-// own, and takes back the grants that too few replicas confirm.
-func (s *sender) confirmed(ctx context.Context, todo *claiming) {
+// confirm asks again for what a job was granted since an instant, each claim on a connection of its
+// own, and takes back the grants that too few replicas confirm. A claim that was refused waits for
+// no replica.
+func (s *sender) confirm(ctx context.Context, granted *claiming, since time.Time) {
 	var wg sync.WaitGroup
-	for i := range todo.claims {
+	for i, first := range granted.grants {
+		if first.Status != renewer.StatusHeld {
+			continue
+		}
 		wg.Go(func() {
-			granted, err := s.acquireConfirmed(ctx, todo, i)
-			s.noteClosed(ctx, granted)
-			todo.read(i, granted)
-			if todo.grants[i].Status == renewer.StatusHeld && err != nil {
-				todo.grants[i] = renewer.Grant{Err: err}
+			again, err := s.acquireConfirmed(ctx, granted, i, since)
+			s.noteClosed(ctx, again)
+			granted.read(i, again)
+			switch second := &granted.grants[i]; {
+			case second.Status != renewer.StatusHeld:
+			case err != nil:
+				*second = renewer.Grant{Err: err}
+			case second.Fence == first.Fence:
+				*second = first // which may tell more: of tokens reserved, of the record
 			}
 			if s.topology != nil {
-				s.topology.Review(granted.Error() != nil)
+				s.topology.Review(again.Error() != nil)
 			}
 		})
 	}
@@ -56,12 +64,12 @@ func (s *sender) confirmed(ctx context.Context, todo *claiming) {
 // Both go to the lock's server by its own client: a cluster's client would follow
 // a redirection with the claim alone, and ask the wrong server's replicas.
 func (s *sender) acquireConfirmed(
-	ctx context.Context, todo *claiming, i int,
+	ctx context.Context, todo *claiming, i int, since time.Time,
 ) (granted rueidis.RedisResult, unconfirmed error) {
 	name, replicas := todo.name(i), todo.codec.replicas
 	node := s.serverOf(name)
 	within := waitFor(todo.claims[i].TTL)
-	until := time.Now().Add(within)
+	until := since.Add(within)
 	whole := false
 	for round := 1; ; round++ {
 		// A round that granted nothing may have waited too: for what others had written.

@@ -59,6 +59,41 @@ func TestAGrantIsOnTheReplica(t *testing.T) {
 	}
 }
 
+// A refusal changes nothing that a fail-over could lose. It waited for a tenth of the TTL while the
+// replica was away, and kept a connection for as long.
+func TestARefusalWaitsForNoReplica(t *testing.T) {
+	t.Parallel()
+	primary, _, s := withReplica(t)
+	store := s.store(t, redisstore.Replicas(1))
+	mine(t, store, claim("name", "a", time.Minute))
+	before, err := primary.Calls("wait")
+	require.NoError(t, err)
+	require.Equal(t, renewer.StatusTaken, acquire(t, store, claim("name", "b", time.Minute)).Status)
+	claims := []renewer.Claim{claim("name", "b", time.Minute), claim("other", "b", time.Minute)}
+	grants := store.Acquire(t.Context(), claims)
+	require.Equal(t, renewer.StatusTaken, grants[0].Status)
+	require.Equal(t, renewer.StatusHeld, grants[1].Status)
+	after, err := primary.Calls("wait")
+	require.NoError(t, err)
+	assert.Equal(t, before+1, after, "for the grant alone")
+}
+
+// The second question, which has the replicas confirm a grant, is answered with less than the first.
+func TestAConfirmedGrantHasItsTokensAndItsRecord(t *testing.T) {
+	t.Parallel()
+	_, _, s := withReplica(t)
+	store := s.store(t, redisstore.Replicas(1))
+	c := claim("name", "a", time.Minute)
+	c.Reserve = 5
+	assert.Equal(t, 5, acquire(t, store, c).Reserved)
+	c = claim("term", "a", time.Minute)
+	c.Term = &renewer.Term{TTL: time.Hour, Data: "begun"}
+	g := acquire(t, store, c)
+	require.Equal(t, renewer.StatusHeld, g.Status)
+	require.NotNil(t, g.Seen)
+	assert.Equal(t, "begun", g.Seen.Data)
+}
+
 func TestAGrantThatNoReplicaConfirms(t *testing.T) {
 	t.Parallel()
 	primary, replica, s := withReplica(t)

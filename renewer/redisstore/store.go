@@ -127,10 +127,9 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 		grants = s.acquires.doThrough(ctx, s.acquiring.of(0), claims)
 	} else {
 		job := s.codec.newClaiming(claims)
+		s.sender.spread(ctx, &s.acquiring, job)
 		if s.codec.replicas > 0 {
-			s.sender.confirmed(ctx, job)
-		} else {
-			s.sender.spread(ctx, &s.acquiring, job)
+			s.sender.confirm(ctx, job, begun)
 		}
 		grants = job.grants
 	}
