@@ -78,15 +78,41 @@ func TestTableThatCantBeUsed(t *testing.T) {
 	}
 }
 
-// A function that commits by itself has parted the effect from the record, and is told so.
-func TestFunctionCommits(t *testing.T) {
+// A function that ends the transaction by itself has parted its effect from the record. It is told
+// so at once, and is not run again: what it has committed would be there twice.
+func TestFunctionEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *database) {
-		_, err := once.Do(t.Context(), memoryKeeper(t), "a",
-			func(ctx context.Context) (int, error) { return 1, sqlrecord.Tx(ctx).Commit() },
-			once.RecordIn(d.recorder(t)), once.NoRetry())
-		require.ErrorIs(t, err, renewer.ErrConfig)
-		require.ErrorContains(t, err, "transaction itself")
+		k, recorder := memoryKeeper(t), once.RecordIn(d.recorder(t))
+		for name, row := range map[string]struct {
+			end    func(*sql.Tx) error
+			answer error
+			effect []int64
+		}{
+			"commits":            {(*sql.Tx).Commit, nil, []int64{1}},
+			"commits, and fails": {(*sql.Tx).Commit, errWork, []int64{1}},
+			"rolls back":         {(*sql.Tx).Rollback, nil, nil},
+		} {
+			runs := 0
+			for call := range 2 {
+				_, err := once.Do(t.Context(), k, name, func(ctx context.Context) (int, error) {
+					runs++
+					require.NoError(t, d.affect(ctx, name, int64(runs)))
+					require.NoError(t, row.end(sqlrecord.Tx(ctx)))
+					return 1, row.answer
+				}, recorder, once.RetryIn(time.Millisecond))
+				require.ErrorIs(t, err, once.ErrGivenUp, name)
+				if call == 0 {
+					require.ErrorIs(t, err, renewer.ErrConfig)
+					require.ErrorContains(t, err, "transaction itself")
+					if row.answer != nil {
+						require.ErrorIs(t, err, row.answer)
+					}
+				}
+				require.Equal(t, row.effect, d.affectedBy(t, name))
+				require.Equal(t, 1, runs)
+			}
+		}
 	})
 }
 

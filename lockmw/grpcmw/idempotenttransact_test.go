@@ -23,6 +23,8 @@ type ledger struct {
 
 	commits int
 	unheard bool // the answers to commits are lost
+
+	conflict bool // transactions are in conflict with others
 }
 
 var _ once.Transactional = (*ledger)(nil)
@@ -31,6 +33,9 @@ func (l *ledger) Transact(
 	ctx context.Context, fn func(context.Context) (renewer.Record, error),
 ) error {
 	record, err := fn(ctx)
+	if err == nil && l.conflict {
+		err = &renewer.Error{Op: "commit", Kind: once.ErrConflict}
+	}
 	if err == nil {
 		err = l.Write(context.WithoutCancel(ctx), record)
 	}
@@ -61,6 +66,10 @@ func TestRepliesInTheHandlersTransaction(t *testing.T) {
 		"too large": {func(*ledger, *script.Store) (*pb.SimpleResponse, error) {
 			return &pb.SimpleResponse{Username: strings.Repeat("x", 1<<20)}, nil
 		}, verdict{code: codes.Internal}, 0},
+		"in conflict": {func(l *ledger, _ *script.Store) (*pb.SimpleResponse, error) {
+			l.conflict = true
+			return &pb.SimpleResponse{Username: "pen"}, nil
+		}, verdict{code: codes.Aborted, reason: grpcmw.ReasonBusy}, 0},
 		"not known": {func(l *ledger, s *script.Store) (*pb.SimpleResponse, error) {
 			l.unheard = true
 			s.Default(script.Prepare, script.Fail(errDown))

@@ -26,7 +26,8 @@ const Domain = "lockbeat"
 
 // The reasons in the ErrorInfo of a status.
 const (
-	// ReasonBusy means that another caller has the lock; the call did not run.
+	// ReasonBusy means that another caller has the lock, and the call did not run; or that its
+	// transaction was in conflict with another one and was undone: see [RecordIn].
 	ReasonBusy = "LOCK_BUSY"
 	// ReasonUnavailable means that the store could not be asked, or
 	// that the server is going down; the call did not run.
@@ -198,6 +199,9 @@ func (s *settings) notRepeated(err error) *callError {
 			"it is not known whether what the call did is on record; sent again, with the same "+
 				IdempotencyKey+", it gets its reply, or is carried out", ReasonUnknown, err,
 			s.again(err))
+	case errors.Is(err, once.ErrConflict):
+		return retryable(codes.Aborted, "the call was undone, since it was in conflict with "+
+			"another one", ReasonBusy, err, s.again(err))
 	default:
 		return s.refused(err)
 	}

@@ -11,8 +11,9 @@ import (
 // The types of problem documents (RFC 9457) tell programs more than the status does. Package
 // idempotent sends them too. A failure of the server itself, with status 500, is "about:blank".
 const (
-	// TypeBusy means that another request has the lock, or that too many wait for it. The request
-	// has not been carried out.
+	// TypeBusy means that another request has the lock, or that too many wait for it; or that the
+	// request's transaction was in conflict with another one, and was undone. The request has not
+	// been carried out.
 	TypeBusy = types + "TypeBusy"
 	// TypeUnavailable means that the lock can't be had for now: its store does not answer, or this
 	// server is shutting down. The request has not been carried out.

@@ -39,6 +39,8 @@ func explain(err error, retryIn time.Duration) *httpmw.Error {
 		e.Detail = "The answer is too large to be kept. " + nothingDone
 	case errors.Is(err, once.ErrNotRecorded):
 		return unknown(err, retryIn)
+	case errors.Is(err, once.ErrConflict):
+		return inConflict(err, retryIn)
 	case errors.Is(err, repeat.ErrUnanswered) && lockmw.RefusalOf(err) == lockmw.RefusalDeadline:
 		e.Detail = "The time for this request ran out while it was being carried out. Some of it " +
 			"may have been done."
@@ -101,6 +103,15 @@ func unknown(err error, retryIn time.Duration) *httpmw.Error {
 		Detail: "It is not known whether what the request did is on record. Send it again with " +
 			"the same " + KeyHeader + ": if it is, the answer is sent, and if not, the request is " +
 			"carried out.",
+		RetryAfter: lockmw.RetryIn(err, retryIn), Err: err,
+	}
+}
+
+func inConflict(err error, retryIn time.Duration) *httpmw.Error {
+	return &httpmw.Error{
+		Status: http.StatusServiceUnavailable, Type: httpmw.TypeBusy, Title: "Conflict",
+		Detail: "The request was undone, since it was in conflict with another one. Send it " +
+			"again. " + nothingDone,
 		RetryAfter: lockmw.RetryIn(err, retryIn), Err: err,
 	}
 }

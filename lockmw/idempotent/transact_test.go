@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,8 @@ type ledger struct {
 	charges []string // that are committed
 	unheard bool     // the answers to commits are lost
 	commit  func()   // is called before each commit
+
+	conflict bool // the next commit is in conflict with another transaction
 }
 
 var _ once.Transactional = (*ledger)(nil)
@@ -45,6 +48,10 @@ func (l *ledger) Transact(
 		return err
 	}
 	l.commit()
+	if l.conflict {
+		l.conflict = false
+		return &renewer.Error{Op: "commit", Kind: once.ErrConflict}
+	}
 	if err := l.Write(context.WithoutCancel(ctx), record); err != nil {
 		return err
 	}
@@ -165,6 +172,25 @@ func TestWhatRollsTheTransactionBack(t *testing.T) {
 			assert.Equal(t, []string{"pen"}, l.charges, name)
 		})
 	}
+}
+
+// A transaction that is in conflict with another one can't be begun anew here, since the handler has
+// read the request. The client is asked to send it again.
+func TestAConflictIsTheClientsToRepeat(t *testing.T) {
+	t.Parallel()
+	inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
+		h := idempotent.Middleware(k, byUser, idempotent.RecordIn(l),
+			idempotent.WaitForAnswer(time.Minute))(http.HandlerFunc(charging))
+		l.conflict = true
+		w := answered(h, order(t.Context(), "k", "pen"))
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+		assert.NotEmpty(t, w.Header().Get("Retry-After"))
+		assert.Contains(t, w.Body.String(), "in conflict")
+		assert.Empty(t, l.charges)
+		w = answered(h, order(t.Context(), "k", "pen"))
+		assert.Equal(t, http.StatusCreated, w.Code)
+		assert.Equal(t, []string{"pen"}, l.charges)
+	})
 }
 
 // An answer that is too large is a fault of the program's, of which the observer is told.

@@ -44,6 +44,7 @@
 //	ErrGivenUp               an attempt has returned a [Permanent] error
 //	ErrResult                done, but the result could not be stored; only this call may have it
 //	ErrNotRecorded           done by this call, but not recorded: others may do it again
+//	ErrConflict              a database has undone the transaction each time; not an attempt
 //	ErrRecord, ErrInput      the record is not this program's, or is about something else
 //	the function's error     with [NoRetry], or if the caller's context has ended
 //	renewer.ErrHeld, …       the errors of lockmw.Do, if this call may wait no longer: [Wait];

@@ -32,6 +32,12 @@ var (
 	// can't be read: another program's, another version's, or of another type.
 	// Nothing is overwritten, and the function is not run. It is gone after [Keep].
 	ErrRecord = errors.New("lockbeat: unreadable record")
+	// ErrConflict means that the database has undone the transaction of this call each time, since
+	// it was in conflict with other ones: a serialization failure or a deadlock. The work is not
+	// done, and no attempt is used up. A [Transactional] recorder says so. The function is run
+	// again for as long as [Wait] allows from the first conflict on, [MaxConflicts] times at most;
+	// with [NoRetry] it is not.
+	ErrConflict = errors.New("lockbeat: the transaction was in conflict with others")
 	// ErrInput means that the name is that of work with another [Input].
 	ErrInput = errors.New("lockbeat: this name is another work's")
 )

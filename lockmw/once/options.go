@@ -25,8 +25,14 @@ const (
 	DefaultRetryIn = lockmw.DefaultRetryIn
 )
 
-// MaxInput is the longest fingerprint that [Input] takes, in bytes.
-const MaxInput = 128
+// Limits.
+const (
+	// MaxInput is the longest fingerprint that [Input] takes, in bytes.
+	MaxInput = 128
+	// MaxConflicts is how often in one attempt the function's transaction may be in conflict with
+	// others: then the call ends with [ErrConflict].
+	MaxConflicts = 100
+)
 
 // Option says what one [Do] does. Of two that contradict each other the later one counts. What
 // can't be meant makes an error, [renewer.ErrConfig], that names the option. All callers for the
@@ -96,7 +102,8 @@ func RetryIn(d time.Duration) Option {
 }
 
 // NoRetry ends a call whose attempt has failed, with the function's error: the caller, or what
-// calls it, tries again by itself. The attempt counts. It is for task queues and for requests.
+// calls it, tries again by itself. The attempt counts. A conflict of transactions ends the call
+// too, with [ErrConflict], and does not count. It is for task queues and for requests.
 func NoRetry() Option {
 	return func(s settings) settings { s.noRetry = true; return s }
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -31,19 +33,59 @@ func (c *call) perform(op context.Context, p *pen, rec record) (end ending, err 
 }
 
 // transact is perform in a transaction. An attempt whose transaction was rolled back has failed,
-// whatever the function has returned. One whose transaction could not be begun is none.
+// whatever the function has returned. One whose transaction could not be begun is none, nor is one
+// that was in conflict with others. After a conflict the function is run again: nothing was done,
+// and those who wait for the lock would only wait for another one.
 func (c *call) transact(
+	op context.Context, recorder Transactional, p *pen, rec record,
+) (ending, error) {
+	var until time.Time
+	pause := firstBackoff
+	for conflicts := 1; ; conflicts++ {
+		end, err := c.transactOnce(op, recorder, p, rec)
+		if end.unbegun != nil || !isConflict(err) {
+			return end, err
+		}
+		c.forget()
+		if until.IsZero() {
+			until = time.Now().Add(c.wait)
+		}
+		if c.noRetry || conflicts == MaxConflicts || time.Until(until) <= pause {
+			return ending{unbegun: c.inConflict(op, rec, conflicts, err)}, nil
+		}
+		if sleep(op, pause/2+rand.N(pause)) != nil {
+			err = fmt.Errorf("%w: %w", context.Cause(op), err)
+			return ending{unbegun: c.inConflict(op, rec, conflicts, err)}, nil
+		}
+		pause = min(2*pause, lastBackoff)
+	}
+}
+
+// inConflict is the error of a call whose transactions were in conflict each time.
+func (c *call) inConflict(op context.Context, rec record, times int, last error) error {
+	rec.attempts--
+	rec.last = Current(op).Previous
+	return c.ended(ErrConflict, rec, fmt.Errorf("times: %d, the last: %w", times, last))
+}
+
+// isConflict reports whether a recorder says that a transaction was in conflict with another one.
+func isConflict(err error) bool {
+	return within(err, func(err error) bool {
+		return err == ErrConflict //nolint:errorlint // within unwraps
+	})
+}
+
+// transactOnce runs the function in one transaction.
+func (c *call) transactOnce(
 	op context.Context, recorder Transactional, p *pen, rec record,
 ) (end ending, err error) {
 	var last renewer.Record
-	var failed error
 	unbegun := insist(op, c.until, func() error {
 		begun := false
 		answer := recorder.Transact(op, func(ctx context.Context) (renewer.Record, error) {
 			begun = true
-			failed = c.work(ctx)
-			if failed != nil {
-				return renewer.Record{}, failed
+			if err := c.work(ctx); err != nil {
+				return renewer.Record{}, err
 			}
 			end = c.succeeded(rec)
 			last = p.next(end.rec)
@@ -57,11 +99,10 @@ func (c *call) transact(
 	switch {
 	case unbegun != nil:
 		return ending{unbegun: fmt.Errorf("lockbeat: once %.80q: %w", c.name, unbegun)}, nil
-	case failed != nil:
-		return ending{}, failed
-	case errors.Is(err, renewer.ErrLost) && last.Seq != 0:
+	case last.Seq == 0: // the function has failed
+	case errors.Is(err, renewer.ErrLost):
 		end.written, err = err, nil
-	case passing(err) && last.Seq != 0:
+	case passing(err):
 		end.written, err = p.confirm(op, last, err)
 	}
 	return end, err

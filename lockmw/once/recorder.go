@@ -43,7 +43,10 @@ type Transactional interface {
 	// is written in the same transaction, on the conditions of Write, and the transaction is
 	// committed. If fn returns an error, panics or calls runtime.Goexit, or if the record can't be
 	// written, the transaction is rolled back. If none can be begun, fn is not called, which is no
-	// attempt at the work: with [renewer.ErrUnavailable] it is asked for again.
+	// attempt at the work: with [renewer.ErrUnavailable] it is asked for again. With [ErrConflict]
+	// the transaction was rolled back since it was in conflict with another one, which is no
+	// attempt either: Transact is called again. With an error marked by [Permanent] the work is
+	// given up.
 	//
 	// The end of ctx does not end the transaction once it has begun: what decides is whether
 	// another holder has prepared.

@@ -18,6 +18,7 @@ type ledger struct {
 	*renewer.Keeper
 	commits  int
 	unbegun  atomic.Int64 // so many transactions can't be begun
+	conflict int          // so many transactions are in conflict with others
 	unheard  int          // so many commits answer that it is not known
 	rollback int          // so many commits do not come about
 	before   func(renewer.Record)
@@ -38,6 +39,10 @@ func (l *ledger) Transact(
 	}
 	if l.before != nil {
 		l.before(record)
+	}
+	if l.conflict > 0 {
+		l.conflict--
+		return &renewer.Error{Op: "commit", Kind: once.ErrConflict, Err: errDown}
 	}
 	answer := error(nil)
 	if l.unheard > 0 {
@@ -158,6 +163,80 @@ func TestRecordLapsesBeforeTheCommit(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, report{Pages: 1}, got)
 		require.Equal(t, 1, l.commits)
+	})
+}
+
+// Work whose transaction is in conflict with others is begun anew, as the same attempt, after a
+// pause that grows. It is bounded, and leaves no record behind.
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
+		runs := 0
+		work := func(ctx context.Context) (int, error) {
+			runs++
+			require.Equal(t, 1, once.Current(ctx).Number)
+			return runs, nil
+		}
+		begun := time.Now()
+		l.conflict = 10
+		got, err := once.Do(t.Context(), k, "a", work, once.RecordIn(l), once.MaxAttempts(1))
+		require.NoError(t, err)
+		require.Equal(t, 11, got)
+		require.Equal(t, 1, l.commits)
+		require.Greater(t, time.Since(begun), time.Second)
+		require.Less(t, time.Since(begun), 10*time.Second)
+
+		for _, row := range []struct {
+			wait         time.Duration
+			fewest, most int
+		}{{0, 1, 1}, {time.Second, 3, 10}, {time.Hour, once.MaxConflicts, once.MaxConflicts}} {
+			l.conflict, runs, begun = 1000, 0, time.Now()
+			got, err = once.Do(t.Context(), k, "b", work, once.RecordIn(l), once.Wait(row.wait))
+			require.ErrorIs(t, err, once.ErrConflict)
+			require.ErrorIs(t, err, errDown)
+			require.Zero(t, got)
+			require.GreaterOrEqual(t, runs, row.fewest)
+			require.LessOrEqual(t, runs, row.most)
+			require.LessOrEqual(t, time.Since(begun), row.wait+500*time.Millisecond)
+			require.Empty(t, s.RecordOf("b"), "no attempt is used up")
+		}
+	})
+}
+
+// The caller's end and the loss of the lock end the runs that follow a conflict.
+func TestConflictsEndWithTheCallerAndTheLock(t *testing.T) {
+	t.Parallel()
+	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		l.conflict = 1000
+		_, err := once.Do(ctx, k, "a", answer(report{}), once.RecordIn(l))
+		require.ErrorIs(t, err, once.ErrConflict)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Empty(t, s.RecordOf("a"))
+
+		time.AfterFunc(time.Second, func() { s.Delete("a") })
+		time.AfterFunc(10*time.Second, func() { l.conflict = 0 })
+		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
+			return once.Current(ctx).Number, nil
+		}, once.RecordIn(l), once.MaxAttempts(1))
+		require.NoError(t, err)
+		require.Equal(t, 1, got)
+	})
+}
+
+// The conflict of an inner work's transaction is not the outer one's.
+func TestAnInnerConflictIsNotTheOuters(t *testing.T) {
+	t.Parallel()
+	inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
+		runs := 0
+		_, err := once.Do(t.Context(), k, "outer", func(ctx context.Context) (report, error) {
+			runs++
+			inner := &ledger{Keeper: l.Keeper, conflict: 1}
+			return once.Do(ctx, k, "inner", answer(report{}), once.RecordIn(inner), once.NoRetry())
+		}, once.RecordIn(l))
+		require.ErrorIs(t, err, once.ErrAttemptsExhausted)
+		require.Equal(t, once.DefaultMaxAttempts, runs)
 	})
 }
 

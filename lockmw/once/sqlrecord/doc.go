@@ -22,6 +22,8 @@
 //	the process dies between the effect and COMMIT     no effect, no record
 //	a later attempt has begun when an earlier commits  the earlier one is rolled back, in whole
 //	the answer to COMMIT is lost                       the row is asked, under its lock
+//	a serialization failure, or a deadlock             no effect, no attempt; it is run again
+//	the function ends the transaction itself           the work is given up at once
 //
 // # Two attempts at a time
 //
@@ -31,14 +33,22 @@
 //     keeps no lock on that row. The later attempt raises the row's token, and the earlier one
 //     finds it raised: its UPDATE changes no row, and it is rolled back. If it hangs between that
 //     UPDATE and its COMMIT, the later attempt waits for the row, and then finds the work done, or
-//     not. Set idle_in_transaction_session_timeout, so that the server ends such a transaction. At
-//     the isolation levels REPEATABLE READ and SERIALIZABLE the earlier one fails as well. Rows of
-//     yours that the earlier one has written stay locked until it ends: a later attempt that writes
-//     the same ones waits for that.
+//     not. Set idle_in_transaction_session_timeout, so that the server ends such a transaction.
+//     The same is so at the isolation levels REPEATABLE READ and SERIALIZABLE. Rows of yours that
+//     the earlier one has written stay locked until it ends: a later attempt that writes the same
+//     ones waits for that.
 //   - SQLite has one writer. The transaction is that from its beginning, as by BEGIN IMMEDIATE, so
 //     that no statement of the function fails since its snapshot is too old. The next attempt can't
 //     begin until it has ended, and finds the work done, or not. Keep slow calls out of the
 //     function, and set a busy timeout (PRAGMA busy_timeout) on every connection.
+//
+// # Conflicts
+//
+// A transaction that the database undoes since another one was in its way (PostgreSQL's SQLSTATE
+// 40001 and 40P01; SQLITE_BUSY at COMMIT) is no attempt: the function is run again, in a new
+// transaction. If that does not help for as long as once.Wait allows, or once.MaxConflicts times,
+// the call ends with once.ErrConflict. A function that wraps the driver's error must keep it in the
+// chain (%w), or the conflict is taken for a failure. [TxOptions] sets the isolation level.
 //
 // # What to watch out for
 //
@@ -48,8 +58,13 @@
 //     has failed: no effect, no record, and it is tried again, up to once.MaxAttempts. The error is
 //     renewer.ErrUnavailable, since the row is asked what came of it, and errors.As finds the
 //     driver's.
+//   - On PostgreSQL a function that ignores a statement which has failed is an attempt that has
+//     failed: the server undoes the whole transaction.
 //   - A driver of SQLite must end the transaction when COMMIT fails, as modernc.org/sqlite does.
-//   - The function must not commit or roll back the transaction.
+//   - The function must not commit or roll back the transaction. If it does, the call ends with
+//     renewer.ErrConfig and once.ErrGivenUp, and the work is not run again: what was committed
+//     would be there twice. If it panics afterwards, or sends COMMIT as a statement, that is not
+//     noticed; nor can it be put on record if the process dies before.
 //   - The transaction occupies a connection of the pool for as long as the function runs.
 //     A function that asks for another one, with SetMaxOpenConns(1), waits for itself.
 //   - A record lapses after once.Keep, by the database's clock, and its row then takes space until

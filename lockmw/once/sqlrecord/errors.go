@@ -5,10 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -37,6 +39,11 @@ func (e told) Unwrap() error { return e.error }
 var (
 	errUnavailable = told{renewer.ErrUnavailable, "the records' database is unavailable"}
 	errRejected    = told{renewer.ErrRejected, "it refuses"}
+	errCommit      = told{renewer.ErrUnavailable, "COMMIT was not answered, or refused"}
+	errAborted     = errors.New("a statement of the function has failed, and it went on")
+	errEnded       = errors.New("the function has ended the transaction itself: leave that to the " +
+		"recorder. What it has committed stands, with no record that the work is done, so that " +
+		"the work is given up")
 )
 
 // failed is the caller's error of an answer; nil stays nil. limited is ctx
@@ -50,8 +57,11 @@ func (q question) failed(ctx, limited context.Context, err error) error {
 	case limited.Err() != nil:
 		return q.unavailable(lateError{err, q.timeout})
 	case errors.Is(err, sql.ErrTxDone):
-		return q.fail(renewer.ErrConfig, fmt.Errorf(
-			"the function has ended the transaction itself: leave that to the recorder: %w", err))
+		return q.fail(renewer.ErrConfig, fmt.Errorf("%w: %w", errEnded, err))
+	case inConflict(err):
+		return q.fail(once.ErrConflict, databaseError{err})
+	case stateOf(err) == "25P02":
+		return q.fail(errAborted, databaseError{err})
 	case permanent(err):
 		return q.unavailable(fmt.Errorf("%w: %w; is the table there, by Recorder.Schema, and may "+
 			"this user write to it? Is the database read-only?", errRejected, err))
@@ -107,14 +117,54 @@ func (e lateError) Error() string {
 
 func (e lateError) Unwrap() error { return e.error }
 
-// permanent reports whether the same question will get the same answer until the database is
-// changed. Drivers of PostgreSQL give a code: of class 42 are a table that is missing or of another
-// shape, and a right; 25006 is a database that is only read.
-func permanent(err error) bool {
+// stateOf is the SQLSTATE that drivers of PostgreSQL give with an error.
+func stateOf(err error) string {
 	var coded interface{ SQLState() string }
 	if errors.As(err, &coded) {
-		code := coded.SQLState()
-		return strings.HasPrefix(code, "42") || code == "25006"
+		return coded.SQLState()
+	}
+	return ""
+}
+
+// inConflict reports whether the database has undone a statement, and its transaction, since
+// another transaction was in its way: by a serialization failure, 40001, or a deadlock, 40P01. On
+// SQLite it is SQLITE_BUSY, when the busy timeout is over.
+func inConflict(err error) bool {
+	return serialization(err) || strings.Contains(err.Error(), "database is locked")
+}
+
+// serialization is inConflict without SQLite, whose transaction is the only one that writes.
+func serialization(err error) bool {
+	state := stateOf(err)
+	return state == "40001" || state == "40P01"
+}
+
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = 200 * time.Millisecond
+)
+
+// insist asks again while a statement by itself is in conflict with transactions, until ctx ends.
+func insist(ctx context.Context, ask func() error) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := ask()
+		if err == nil || !inConflict(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // jitter, not secrets
+		}
+	}
+}
+
+// permanent reports whether the same question will get the same answer until the database is
+// changed. Of PostgreSQL's codes, class 42 are a table that is missing or of another shape, and a
+// right; 25006 is a database that is only read.
+func permanent(err error) bool {
+	if state := stateOf(err); state != "" {
+		return strings.HasPrefix(state, "42") || state == "25006"
 	}
 	return slices.ContainsFunc([]string{
 		"no such table", "no such column", "has no column named",

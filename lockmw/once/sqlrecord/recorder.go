@@ -27,6 +27,7 @@ type Recorder struct {
 	dialect Dialect
 	table   string
 	timeout time.Duration
+	options sql.TxOptions
 	text    statements
 }
 
@@ -44,6 +45,13 @@ func Table(name string) Option { return func(r *Recorder) { r.table = name } }
 // lock and for COMMIT included: positive. It does not bound the function. Default [DefaultTimeout],
 // 5 s.
 func Timeout(d time.Duration) Option { return func(r *Recorder) { r.timeout = d } }
+
+// TxOptions is how the function's transactions are begun: their isolation level. With PostgreSQL it
+// may be any that PostgreSQL has; with SQLite, whose transactions are serializable, no other.
+// ReadOnly is refused, since the record is written in the same transaction. At the stricter levels
+// transactions are in conflict more often: see [once.ErrConflict]. Default: the zero value, by
+// which the database decides; PostgreSQL takes READ COMMITTED unless it is set up otherwise.
+func TxOptions(o sql.TxOptions) Option { return func(r *Recorder) { r.options = o } }
 
 var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,56}$`)
 
@@ -77,11 +85,34 @@ func New(db *sql.DB, dialect Dialect, opts ...Option) (*Recorder, error) {
 		fault("Timeout is %v: give a positive duration, or leave it out for %v", r.timeout,
 			DefaultTimeout)
 	}
+	if why := r.noSuchTx(); why != "" {
+		fault("TxOptions has %s", why)
+	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
 	r.text = newStatements(dialect, r.table)
 	return r, nil
+}
+
+// noSuchTx says why transactions can't be begun by TxOptions; it is "" if they can.
+func (r *Recorder) noSuchTx() string {
+	level := r.options.Isolation
+	switch {
+	case r.options.ReadOnly:
+		return "ReadOnly: the record is written in the same transaction; leave that out"
+	case level == sql.LevelDefault, level == sql.LevelSerializable:
+		return ""
+	case r.dialect == SQLite:
+		return fmt.Sprintf("the isolation level %v: transactions of SQLite are serializable; "+
+			"leave it out", level)
+	case level == sql.LevelReadUncommitted, level == sql.LevelReadCommitted,
+		level == sql.LevelRepeatableRead:
+		return ""
+	default:
+		return fmt.Sprintf("the isolation level %v, which PostgreSQL has not: give Read Committed, "+
+			"Repeatable Read or Serializable", level)
+	}
 }
 
 // Schema returns the statements that make the table and its index, each ended by a semicolon. They
@@ -93,7 +124,11 @@ func (r *Recorder) Schema() string { return r.text.schema }
 // are read by no one, and take space. It takes as long as ctx lets it: [Timeout] does not bound it.
 // The error is [renewer.ErrUnavailable] or the context's own.
 func (r *Recorder) DeleteLapsed(ctx context.Context) (int64, error) {
-	n, err := affected(r.db.ExecContext(ctx, r.text.lapsed))
+	var n int64
+	err := insist(ctx, func() (err error) {
+		n, err = affected(r.db.ExecContext(ctx, r.text.lapsed))
+		return err
+	})
 	return n, r.question("lockbeat: delete lapsed records", "", 0).failed(ctx, ctx, err)
 }
 
@@ -102,7 +137,11 @@ func (r *Recorder) Read(ctx context.Context, name string) (renewer.Seen, error) 
 	q := r.question("read the record of", name, 0)
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	seen, err := scan(r.db.QueryRowContext(limited, r.text.read, []byte(name)))
+	var seen renewer.Seen
+	err := insist(limited, func() (err error) {
+		seen, err = scan(r.db.QueryRowContext(limited, r.text.read, []byte(name)))
+		return err
+	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return renewer.Seen{Status: renewer.StatusHeld}, nil
 	}
@@ -122,14 +161,22 @@ func (r *Recorder) Prepare(ctx context.Context, term renewer.Term) (renewer.Seen
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	for {
-		seen, err := scan(r.db.QueryRowContext(limited, r.text.prepare, []byte(term.Name),
-			term.Fence, term.TTL.Milliseconds(), []byte{}))
+		var seen renewer.Seen
+		var dropped int64
+		err := insist(limited, func() (err error) {
+			seen, err = scan(r.db.QueryRowContext(limited, r.text.prepare, []byte(term.Name),
+				term.Fence, term.TTL.Milliseconds(), []byte{}))
+			return err
+		})
 		refused := errors.Is(err, sql.ErrNoRows)
 		if !refused && (err != nil || seen.TTL > 0) {
 			return shown(seen), q.failed(ctx, limited, err)
 		}
 		// What is there may have lapsed, and be as nothing.
-		dropped, err := affected(r.db.ExecContext(limited, r.text.drop, []byte(term.Name)))
+		err = insist(limited, func() (err error) {
+			dropped, err = affected(r.db.ExecContext(limited, r.text.drop, []byte(term.Name)))
+			return err
+		})
 		switch {
 		case err != nil:
 			return renewer.Seen{}, q.failed(ctx, limited, err)

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -31,32 +34,54 @@ func (r *Recorder) Transact(
 	if err != nil {
 		return err
 	}
-	defer r.rollBack(tx, end)
+	defer func() { _ = r.rollBack(tx, end) }()
 	record, err := fn(context.WithValue(ctx, txKey{}, tx))
 	if err != nil {
-		return err
+		return r.failed(tx, end, err)
 	}
-	if err := r.write(whole, tx, record); err != nil {
-		return err // it is rolled back
+	if err := r.write(whole, tx, record); err != nil { // it is rolled back
+		if errors.Is(err, errEnded) {
+			return once.Permanent(err)
+		}
+		return err
 	}
 	q := r.question("commit the record of", record.Name, record.Fence)
 	limit := time.AfterFunc(r.timeout, end)
 	defer limit.Stop()
-	if err := tx.Commit(); err != nil {
-		if whole.Err() != nil {
-			err = lateError{err, r.timeout}
-		}
-		return q.unavailable(err) // whatever it says: the row will show
+	switch err := tx.Commit(); {
+	case err == nil:
+		return nil
+	case whole.Err() != nil:
+		return q.fail(errCommit, databaseError{lateError{err, r.timeout}})
+	case inConflict(err):
+		return q.fail(once.ErrConflict, databaseError{err})
+	default:
+		return q.fail(errCommit, databaseError{err}) // whatever it says: the row will show
 	}
-	return nil
+}
+
+// failed rolls back the transaction of a function that has failed, and returns its error: as it is,
+// unless it means a conflict, or the function has ended the transaction itself. What an inner work
+// ended by is no conflict of this one.
+func (r *Recorder) failed(tx *sql.Tx, end context.CancelFunc, err error) error {
+	q := r.question("lockbeat: run the function in a transaction", "", 0)
+	_, inner := errors.AsType[*once.Error](err)
+	switch {
+	case errors.Is(r.rollBack(tx, end), sql.ErrTxDone):
+		return once.Permanent(q.fail(renewer.ErrConfig, fmt.Errorf("%w: %w", errEnded, err)))
+	case serialization(err) && !inner:
+		return q.fail(once.ErrConflict, err)
+	default:
+		return err
+	}
 }
 
 // rollBack ends a transaction, unless it is committed. If the server does not answer within
 // Timeout, the connection is given up, and the server undoes the transaction when it notices.
-func (r *Recorder) rollBack(tx *sql.Tx, end context.CancelFunc) {
+func (r *Recorder) rollBack(tx *sql.Tx, end context.CancelFunc) error {
 	limit := time.AfterFunc(r.timeout, end)
 	defer limit.Stop()
-	_ = tx.Rollback()
+	return tx.Rollback()
 }
 
 // begin begins a transaction that lives as long as whole does. Until
@@ -66,7 +91,7 @@ func (r *Recorder) begin(
 ) (*sql.Tx, error) {
 	q := r.question("begin a transaction", "", 0)
 	limit, leave := time.AfterFunc(r.timeout, end), context.AfterFunc(ctx, end)
-	tx, err := r.db.BeginTx(whole, nil)
+	tx, err := r.db.BeginTx(whole, &r.options)
 	if err == nil && r.dialect == SQLite {
 		_, err = tx.ExecContext(whole, r.text.claim)
 	}
@@ -78,7 +103,7 @@ func (r *Recorder) begin(
 		return tx, nil
 	}
 	if tx != nil {
-		r.rollBack(tx, end)
+		_ = r.rollBack(tx, end)
 	}
 	return nil, q.failed(ctx, whole, err)
 }

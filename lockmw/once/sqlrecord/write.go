@@ -17,7 +17,9 @@ var (
 
 // Write replaces or erases the record of a name: see [once.Recorder].
 func (r *Recorder) Write(ctx context.Context, record renewer.Record) error {
-	return r.write(ctx, r.db, record)
+	limited, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	return insist(limited, func() error { return r.write(ctx, r.db, record) })
 }
 
 // querier is a database or a transaction.

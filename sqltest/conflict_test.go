@@ -1,0 +1,230 @@
+package sqltest_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/once"
+	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+var serializable = sqlrecord.TxOptions(sql.TxOptions{Isolation: sql.LevelSerializable})
+
+// meeting has so many wait for each other, the first time that each one comes.
+type meeting struct {
+	sync.WaitGroup
+
+	been sync.Map
+}
+
+func (m *meeting) await(who any) {
+	if _, again := m.been.LoadOrStore(who, nil); !again {
+		m.Done()
+		m.Wait()
+	}
+}
+
+// Serializable transactions of which each has read what the others write: the database lets one of
+// them commit, and the others begin anew. None of them has used up its one attempt.
+func TestConflictsUseUpNoAttempts(t *testing.T) {
+	t.Parallel()
+	d := onPostgres(t)
+	const works = 8
+	d.run(t, fmt.Sprintf("INSERT INTO %s SELECT 'count', 0 FROM generate_series(1, 2)", d.effects))
+	k, r := memoryKeeper(t), once.RecordIn(d.recorder(t, serializable))
+	var all sync.WaitGroup
+	read := new(meeting)
+	read.Add(works)
+	for i := range works {
+		all.Go(func() {
+			_, err := once.Do(t.Context(), k, fmt.Sprint(i), func(ctx context.Context) (int, error) {
+				assert.Equal(t, 1, once.Current(ctx).Number)
+				var sum int
+				tx := sqlrecord.Tx(ctx)
+				err := tx.QueryRowContext(ctx, "SELECT sum(by) FROM "+d.effects).Scan(&sum)
+				read.await(i)
+				if err != nil {
+					return 0, err
+				}
+				if _, err = tx.ExecContext(ctx, "UPDATE "+d.effects+" SET by = by + 1"); err != nil {
+					return 0, fmt.Errorf("the function's: %w", err)
+				}
+				return sum, nil
+			}, r, once.MaxAttempts(1))
+			assert.NoError(t, err)
+		})
+	}
+	all.Wait()
+	require.Equal(t, []int64{works, works}, d.affectedBy(t, "count"))
+}
+
+// Two transactions that wait for each other's row: the database ends one of them, which begins anew.
+func TestDeadlocksUseUpNoAttempts(t *testing.T) {
+	t.Parallel()
+	d := onPostgres(t)
+	d.run(t, "INSERT INTO "+d.effects+" VALUES ('a', 0), ('b', 0)")
+	k, r := memoryKeeper(t), once.RecordIn(d.recorder(t))
+	var all sync.WaitGroup
+	locked := new(meeting)
+	locked.Add(2)
+	for _, rows := range [][]string{{"a", "b"}, {"b", "a"}} {
+		all.Go(func() {
+			_, err := once.Do(t.Context(), k, rows[0], func(ctx context.Context) (int, error) {
+				update := "UPDATE " + d.effects + " SET by = by + 1 WHERE name = $1"
+				_, err := sqlrecord.Tx(ctx).ExecContext(ctx, update, rows[0])
+				locked.await(rows[0])
+				if err == nil {
+					_, err = sqlrecord.Tx(ctx).ExecContext(ctx, update, rows[1])
+				}
+				return 0, err
+			}, r, once.MaxAttempts(1))
+			assert.NoError(t, err)
+		})
+	}
+	all.Wait()
+	require.Equal(t, []int64{2}, d.affectedBy(t, "a"))
+	require.Equal(t, []int64{2}, d.affectedBy(t, "b"))
+}
+
+// conflictAtCommit has so many COMMITs of effects fail as serializable ones do.
+func (d *database) conflictAtCommit(t *testing.T, times int) {
+	t.Helper()
+	d.run(t, strings.NewReplacer("EFFECTS", d.effects, "TIMES", fmt.Sprint(times)).Replace(`
+		CREATE SEQUENCE EFFECTS_commits;
+		CREATE FUNCTION EFFECTS_conflict() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
+			IF nextval('EFFECTS_commits') <= TIMES THEN
+				RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001';
+			END IF;
+			RETURN NULL;
+		END$$;
+		CREATE CONSTRAINT TRIGGER conflict AFTER INSERT ON EFFECTS DEFERRABLE INITIALLY DEFERRED
+			FOR EACH ROW EXECUTE FUNCTION EFFECTS_conflict()`))
+}
+
+// So it is if the database finds the conflict at COMMIT only.
+func TestConflictsAtCommitUseUpNoAttempts(t *testing.T) {
+	t.Parallel()
+	d := onPostgres(t)
+	d.conflictAtCommit(t, 3)
+	runs := 0
+	got, err := once.Do(t.Context(), memoryKeeper(t), "a", func(ctx context.Context) (int, error) {
+		runs++
+		return once.Current(ctx).Number, d.affect(ctx, "a", int64(runs))
+	}, once.RecordIn(d.recorder(t)), once.MaxAttempts(1))
+	require.NoError(t, err)
+	require.Equal(t, 1, got)
+	require.Equal(t, []int64{4}, d.affectedBy(t, "a"))
+}
+
+// Conflicts without end are told as such when the call may wait no longer. No attempt is used up.
+func TestConflictsWithoutEnd(t *testing.T) {
+	t.Parallel()
+	d := onPostgres(t)
+	d.conflictAtCommit(t, 1000)
+	k, r, runs := memoryKeeper(t), once.RecordIn(d.recorder(t)), 0
+	work := func(ctx context.Context) (int, error) {
+		runs++
+		require.Equal(t, 1, once.Current(ctx).Number)
+		return 1, d.affect(ctx, "a", 1)
+	}
+	for _, opt := range []once.Option{once.Wait(200 * time.Millisecond), once.NoRetry()} {
+		got, err := once.Do(t.Context(), k, "a", work, r, opt, once.MaxAttempts(1))
+		require.ErrorIs(t, err, once.ErrConflict)
+		require.ErrorContains(t, err, "could not serialize access")
+		require.NotErrorIs(t, err, renewer.ErrUnavailable)
+		require.NotErrorIs(t, err, once.ErrAttemptsExhausted)
+		require.NotContains(t, err.Error(), "unavailable")
+		require.Zero(t, got, "it is not done")
+		require.Empty(t, d.affectedBy(t, "a"))
+		require.Zero(t, d.rows(t))
+	}
+	require.Greater(t, runs, 2)
+}
+
+// A COMMIT on SQLite that others who read hold up is a conflict too.
+func TestSQLiteCommitsThatReadersHoldUp(t *testing.T) {
+	t.Parallel()
+	d := onSQLite(t)
+	db, err := sql.Open(d.driver, strings.NewReplacer("busy_timeout(10000)", "busy_timeout(20)",
+		"journal_mode(WAL)", "journal_mode(DELETE)").Replace(d.dsn))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	require.NoError(t, d.Close())
+	d.DB = db
+	runs := 0
+	var reader *sql.Rows
+	_, err = once.Do(t.Context(), memoryKeeper(t), "a", func(ctx context.Context) (int, error) {
+		if runs++; runs == 1 {
+			reader, err = db.QueryContext(t.Context(), "SELECT count(*) FROM "+d.effects+
+				" UNION ALL SELECT 2 UNION ALL SELECT 3")
+			require.NoError(t, err)
+			require.True(t, reader.Next())
+		} else {
+			require.NoError(t, reader.Close())
+			require.NoError(t, reader.Err())
+		}
+		return 0, d.affect(ctx, "a", int64(runs))
+	}, once.RecordIn(d.recorder(t)), once.MaxAttempts(1))
+	require.NoError(t, err)
+	require.Equal(t, []int64{2}, d.affectedBy(t, "a"))
+}
+
+// A function that goes on after one of its statements has failed is told so. The database is there.
+func TestAFailedStatementThatIsIgnored(t *testing.T) {
+	t.Parallel()
+	d := onPostgres(t)
+	_, err := once.Do(t.Context(), memoryKeeper(t), "a", func(ctx context.Context) (int, error) {
+		_, _ = sqlrecord.Tx(ctx).ExecContext(ctx, "INSERT INTO missing VALUES (1)")
+		return 1, nil
+	}, once.RecordIn(d.recorder(t)), once.MaxAttempts(1))
+	require.ErrorIs(t, err, once.ErrAttemptsExhausted)
+	require.NotErrorIs(t, err, renewer.ErrUnavailable)
+	require.ErrorContains(t, err, "a statement of the function has failed, and it went on")
+	var coded interface{ SQLState() string }
+	require.True(t, errors.As(err, &coded))
+	require.Equal(t, "25P02", coded.SQLState())
+}
+
+// Isolation levels that can't be had are refused at once.
+func TestTxOptions(t *testing.T) {
+	t.Parallel()
+	d := onSQLite(t)
+	for says, options := range map[string]struct {
+		dialect sqlrecord.Dialect
+		sql.TxOptions
+	}{
+		"ReadOnly": {sqlrecord.PostgreSQL, sql.TxOptions{ReadOnly: true}},
+		"Linearizable": {
+			sqlrecord.PostgreSQL, sql.TxOptions{Isolation: sql.LevelLinearizable},
+		},
+		"SQLite": {sqlrecord.SQLite, sql.TxOptions{Isolation: sql.LevelReadCommitted}},
+	} {
+		_, err := sqlrecord.New(d.DB, options.dialect, sqlrecord.TxOptions(options.TxOptions))
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		require.ErrorContains(t, err, says)
+	}
+	for _, level := range []sql.IsolationLevel{sql.LevelDefault, sql.LevelSerializable} {
+		_, err := sqlrecord.New(d.DB, sqlrecord.SQLite,
+			sqlrecord.TxOptions(sql.TxOptions{Isolation: level}))
+		require.NoError(t, err)
+	}
+	pg := onPostgres(t)
+	r := pg.recorder(t, sqlrecord.TxOptions(sql.TxOptions{Isolation: sql.LevelRepeatableRead}))
+	level := func(ctx context.Context) (level string, err error) {
+		err = sqlrecord.Tx(ctx).QueryRowContext(ctx, "SHOW transaction_isolation").Scan(&level)
+		return level, err
+	}
+	got, err := once.Do(t.Context(), memoryKeeper(t), "a", level, once.RecordIn(r))
+	require.NoError(t, err)
+	require.Equal(t, "repeatable read", got)
+}
