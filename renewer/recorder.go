@@ -16,6 +16,9 @@ import (
 // A record is durable memory, so it is kept by one store that does not forget. One over several
 // servers is none: they may lose it one by one, each time in a way that its leases survive.
 //
+// A store that takes no more than so many bytes of data in a record says so by a method
+// MaxRecord() int, and answers a larger one with [ErrRejected].
+//
 // What is said of [Store] is true here: batches, answers in order,
 // ctx, and [StatusUnknown] for every doubt.
 type Recorder interface {

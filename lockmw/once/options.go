@@ -74,8 +74,9 @@ func Keep(d time.Duration) Option {
 	return func(s settings) settings { s.keep = d.Truncate(time.Millisecond); return s }
 }
 
-// MaxResult bounds an encoded result to n bytes, at least 1. Work whose result is
-// larger is done all the same: see [ErrResult]. Default [DefaultMaxResult], 64 KiB.
+// MaxResult bounds an encoded result to n bytes, at least 1 and at most what the recorder takes in
+// a record, less 1 KiB: on redisstore that is 16 MiB less 1 KiB. Work whose result is larger is done
+// all the same: see [ErrResult]. Default [DefaultMaxResult], 64 KiB.
 func MaxResult(n int) Option {
 	return func(s settings) settings { s.maxResult = n; return s }
 }
@@ -187,6 +188,10 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 		fault("MaxResult is %d: give a number of bytes, or leave it out for %d", s.maxResult,
 			DefaultMaxResult)
 	}
+	if most := mostResult(s.recorder); s.maxResult > most {
+		fault("MaxResult is %d, more than the recorder takes (%d): store a large result elsewhere, "+
+			"and return a reference to it", s.maxResult, most)
+	}
 	if s.retryIn <= 0 {
 		fault("RetryIn is %v: give a positive duration, or leave it out for %v", s.retryIn,
 			DefaultRetryIn)
@@ -200,6 +205,19 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 			"Note included", len(in), MaxInput)
 	}
 	return s, errors.Join(faults...)
+}
+
+// recordRoom is what a record takes beside its result, and more.
+const recordRoom = 1 << 10
+
+// mostResult is how many bytes a result may have so that the recorder takes it, as far as that
+// says: by the method of renewer.Keeper.
+func mostResult(r Recorder) int {
+	limited, ok := r.(interface{ MaxRecord() int })
+	if !ok || limited.MaxRecord() == 0 {
+		return math.MaxInt
+	}
+	return limited.MaxRecord() - recordRoom
 }
 
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }

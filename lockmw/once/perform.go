@@ -29,6 +29,12 @@ func (c *call) perform(op context.Context, p *pen, rec record) (end ending, err 
 	}
 	end = c.succeeded(rec)
 	end.written = p.mark(op, end.rec)
+	if errors.Is(end.written, renewer.ErrRejected) && end.rec.state == done {
+		// Without its result the store may take it, so that the work is not done again.
+		end.unstored = fmt.Errorf("the store refuses it: %w", end.written)
+		end.rec.state, end.rec.result = bare, "the store refuses it"
+		end.written = p.mark(op, end.rec)
+	}
 	return end, nil
 }
 

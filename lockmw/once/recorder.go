@@ -18,6 +18,9 @@ import (
 // prepared; [renewer.ErrNoRecord] if the term is not there; [renewer.ErrUnavailable] if the answer
 // is not known, so that the question is repeated, and with it [renewer.ErrRejected] if the same
 // question will get the same answer; the context's own error if that has ended.
+//
+// One that takes no more than so many bytes in a record says so by a method MaxRecord() int, as
+// [renewer.Keeper] has it: [MaxResult] can't be more.
 type Recorder interface {
 	// Read reads the record of a name, and changes nothing.
 	Read(ctx context.Context, name string) (renewer.Seen, error)

@@ -49,6 +49,37 @@ func TestResultsThatCannotBeStored(t *testing.T) {
 	})
 }
 
+// limited is a store that takes so many bytes in a record.
+type limited struct {
+	*script.Store
+
+	most int
+}
+
+func (s limited) MaxRecord() int { return s.most }
+
+// A limit for results above the store's is refused before anything is done.
+func TestMaxResultAboveTheStores(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const most = 4 << 10
+		s := limited{script.New(), most}
+		k := keeper(t, s, "here")
+		_, err := once.Do(t.Context(), k, "a", never(t), once.MaxResult(most-1023))
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		require.ErrorContains(t, err, "MaxResult is 3073, more than the recorder takes (3072)")
+		long := strings.Repeat("n", 512)
+		k, err = renewer.New(s, renewer.Config{TTL: renewer.DefaultTTL, Node: long})
+		require.NoError(t, err)
+		_, err = once.Do(t.Context(), k, "a", func(context.Context) (string, error) {
+			return strings.Repeat("x", most-1024-2), nil
+		}, once.MaxResult(most-1024), once.Input(strings.Repeat("i", once.MaxInput)))
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(s.RecordOf("a")), most)
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
 func TestUnreadableRecords(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

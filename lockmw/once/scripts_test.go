@@ -3,13 +3,17 @@
 package once_test
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/once"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -47,4 +51,22 @@ func TestScripts(t *testing.T) {
 	}
 	each(t, 2, failing)
 	each(t, 4, func(name string) error { return succeed("failing " + name) })
+}
+
+// On redisstore a result may be as large as its record, less the room for the rest of it.
+func TestMostOfRedis(t *testing.T) {
+	t.Parallel()
+	k, closeAll, err := onServer(redistest.Start(t).Addr(), time.Minute)
+	require.NoError(t, err)
+	t.Cleanup(closeAll)
+	const most = redisstore.MaxRecord - 1024
+	_, err = once.Do(t.Context(), k, "a", never(t), once.MaxResult(most+1))
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	for range 2 {
+		got, err := once.Do(t.Context(), k, "a", func(context.Context) (string, error) {
+			return strings.Repeat("x", most-2), nil
+		}, once.MaxResult(most))
+		require.NoError(t, err)
+		require.Len(t, got, most-2)
+	}
 }

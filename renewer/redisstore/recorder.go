@@ -35,6 +35,9 @@ func (s *Store) recordKey(name string) string {
 	return leaseKey(s.codec.prefix, name) + recordSuffix
 }
 
+// MaxRecord returns the constant [MaxRecord]: see [renewer.Recorder].
+func (s *Store) MaxRecord() int { return MaxRecord }
+
 // Prepare implements [renewer.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig].
 func (s *Store) Prepare(ctx context.Context, terms []renewer.Term) []renewer.Seen {
 	return s.look(ctx, "prepare", terms)
