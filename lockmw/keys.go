@@ -120,6 +120,21 @@ func NamesOf(name string) []string {
 	return []string{name}
 }
 
+// CheckName returns an error that is [renewer.ErrName], and says what to do, if no lock can be asked
+// for by name: see [renewer.CheckName]. Of a name made by [Keys], each is checked. It is for
+// adapters that want to know before they ask. It may be called concurrently.
+func CheckName(name string) error {
+	if err := tooMany(name); err != nil {
+		return err
+	}
+	for _, one := range NamesOf(name) {
+		if err := renewer.CheckName(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // tooMany is the error for a name that stands for too many; nil for any other.
 func tooMany(name string) error {
 	what, ok := strings.CutPrefix(name, refusal)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 )
 
@@ -190,7 +192,18 @@ func TestAClientThatAsksBeforeItSends(t *testing.T) {
 			nil, "Key: a\r\nContent-Length: 300000\r\n\r\n", repeat("x", 300000), true,
 			200,
 		},
-		"no key": {nil, "Content-Length: 3\r\n\r\n", "", false, 400},
+		"no key":       {nil, "Content-Length: 3\r\n\r\n", "", false, 400},
+		"an empty key": {nil, "Key: empty\r\nContent-Length: 3\r\n\r\n", "", false, 400},
+		"a long key": {
+			nil, "Key: " + repeat("x", 513) + "\r\nContent-Length: 3\r\n\r\n", "", false, 400,
+		},
+		"an empty key of several": {
+			nil, "Key: a,,b\r\nContent-Length: 3\r\n\r\n", "", false, 400,
+		},
+		"several keys": {nil, "Key: a,b\r\nContent-Length: 3\r\n\r\n", "pen", true, 200},
+		"too many keys": {
+			nil, "Key: " + manyKeys() + "\r\nContent-Length: 3\r\n\r\n", "", false, 400,
+		},
 		"too large": {
 			[]httpmw.Option{httpmw.MaxBody(2)},
 			"Key: a\r\nContent-Length: 3\r\n\r\n", "",
@@ -201,8 +214,8 @@ func TestAClientThatAsksBeforeItSends(t *testing.T) {
 			t.Parallel()
 			k, _ := scripted(t)
 			conn, in := raw(t,
-				serve(t, httpmw.Exclusive(k, httpmw.Header("Key"),
-					c.opts...)(http.HandlerFunc(echo))), head+c.header)
+				serve(t, httpmw.Exclusive(k, namedByKey, c.opts...)(http.HandlerFunc(echo))),
+				head+c.header)
 			if c.asked {
 				line, err := textproto.NewReader(in).ReadLine()
 				require.NoError(t, err)
@@ -219,6 +232,27 @@ func TestAClientThatAsksBeforeItSends(t *testing.T) {
 			}
 		})
 	}
+}
+
+// namedByKey names locks by a header, several with commas in between.
+func namedByKey(r *http.Request) (string, error) {
+	switch key := r.Header.Get("Key"); key {
+	case "":
+		return "", httpmw.ErrKey
+	case "empty":
+		return "", nil
+	default:
+		return lockmw.Keys(strings.Split(key, ",")...), nil
+	}
+}
+
+// manyKeys are more than one operation may have.
+func manyKeys() string {
+	var keys []string
+	for i := range lockmw.MaxKeys + 1 {
+		keys = append(keys, strconv.Itoa(i))
+	}
+	return strings.Join(keys, ",")
 }
 
 // A connection can be taken over when the body has been read, and by a request that has none.

@@ -3,6 +3,7 @@ package httpmw
 import (
 	"net/http"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -48,9 +49,12 @@ func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler
 			if err == nil {
 				client, err = g.clients.sender(r)
 			}
+			unusable := lockmw.CheckName(name)
 			switch {
 			case err != nil:
 				g.refuse(w, r, httpguard.KeyFault(r, err))
+			case unusable != nil: // found out before the body is asked for
+				g.refuse(w, r, unusable)
 			case g.reads(r):
 				g.serveBody(w, r, ask{name, client}, next)
 			default:
