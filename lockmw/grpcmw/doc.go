@@ -11,7 +11,8 @@
 //
 // A rule says where a method's key comes from: [ForMethod], [ForMetadata], [ForWholeMethod].
 // Methods without a rule pass through. A rule that can't be meant panics when the program starts:
-// no such method, a request of another type, a streaming method at an interceptor of unary ones.
+// no such service ([Unlinked]) or method, a request of another type, a streaming method at an
+// interceptor of unary ones.
 //
 // # Outcomes
 //

@@ -42,6 +42,12 @@ func newInterceptor(
 			panic(fmt.Sprintf("lockbeat: grpcmw.%s has two rules for %s: one call has one key; "+
 				"chain two interceptors for two locks", who, r.method))
 		}
+		if service, _, _ := splitMethod(r.method); r.described == nil && !set.unlinked[service] {
+			panic(fmt.Sprintf("lockbeat: grpcmw.%s has a rule for %s, and the program has no "+
+				"generated code of the service %s, so that a typing error would go unnoticed: "+
+				"correct the name, or give grpcmw.Unlinked(%q) if there is no such code", who,
+				r.method, service, service))
+		}
 		if r.described != nil && isStream(r.described) != streams {
 			panic(fmt.Sprintf("lockbeat: grpcmw.%s has a rule for %s, whose calls never come "+
 				"here: it is %s method", who, r.method,

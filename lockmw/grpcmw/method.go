@@ -17,8 +17,7 @@ func splitMethod(full string) (service protoreflect.FullName, method protoreflec
 }
 
 // describe finds a method among those that the program has generated code for. It is nil
-// for a service without generated code, which speaks another codec: nothing is known of
-// that. It panics with a message that begins with who if the method does not exist.
+// for a service without generated code: nothing is known of that. It panics with a message that begins with who if the method does not exist.
 func describe(who, full string) protoreflect.MethodDescriptor {
 	service, method, ok := splitMethod(full)
 	if !ok {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
@@ -44,10 +45,11 @@ func (o clientOption) client(s *settings) { o(s) }
 
 type settings struct {
 	rules      []*rule
-	wait       time.Duration                // 0: refuse
-	waiters    int                          // 0: no limit
-	silence    time.Duration                // of a server's streams
-	caller     func(context.Context) string // nil: callers have no bound of their own
+	unlinked   map[protoreflect.FullName]bool // services without generated code
+	wait       time.Duration                  // 0: refuse
+	waiters    int                            // 0: no limit
+	silence    time.Duration                  // of a server's streams
+	caller     func(context.Context) string   // nil: callers have no bound of their own
 	callers    *quota.Each
 	busy       codes.Code
 	retryIn    time.Duration // 0: lockmw's default

@@ -34,8 +34,8 @@ type rule struct {
 // fullMethod is "/package.Service/Method", the generated constant
 // Service_Method_FullMethodName. Req is the method's request, such as *pb.TransferRequest,
 // or an interface that this has. It panics if there is no such method, or if its request
-// is another: of a service that the program has generated protobuf code for this is known
-// at once; of others a request of another type is codes.Internal.
+// is another. The interceptor panics if the program has no generated protobuf code of the
+// service, unless [Unlinked] names that: a request of another type is codes.Internal then.
 func ForMethod[Req any](fullMethod string, key func(Req) string) Option {
 	if key == nil {
 		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) needs a function that derives the key "+
@@ -80,8 +80,7 @@ func isA[T any](v any) bool {
 // empty, too long or has control bytes is codes.InvalidArgument, and the lock's store is
 // not asked. A server reads what came with the call, a client what it is about to send.
 //
-// It panics if there is no such method, as far as the program knows
-// (see [ForMethod]), or if name can't be that of a text value.
+// It panics if there is no such method (see [ForMethod]), or if name can't be that of a text value.
 func ForMetadata(fullMethod, name string) Option {
 	r := &rule{method: fullMethod, described: describe("grpcmw.ForMetadata", fullMethod)}
 	name = strings.ToLower(name)
@@ -118,12 +117,38 @@ func isMetadataName(name string) bool {
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
 // ForWholeMethod locks all calls of a method on one key, the method's
-// name: one call at a time, on whichever server. It panics if there
-// is no such method, as far as the program knows (see [ForMethod]).
+// name: one call at a time, on whichever server. It panics if there is no such method (see
+// [ForMethod]).
 func ForWholeMethod(fullMethod string) Option {
 	r := &rule{method: fullMethod, described: describe("grpcmw.ForWholeMethod", fullMethod)}
 	r.call = func(func(string) []string) (string, *callError) { return fullMethod, nil }
 	return r.option()
+}
+
+// Unlinked names services that rules may be for although the program has no generated protobuf code
+// of them: they are described at run time, or speak another codec. Nothing of such a rule can be
+// checked when the program starts, neither the method nor the request. Default: none, and a rule for
+// a service that the program does not know panics, since it may be a typing error: the method would
+// run without its lock. It panics without a service, and on what can't be the name of one, such as
+// "bank.v1.Bank".
+func Unlinked(services ...string) Option {
+	if len(services) == 0 {
+		panic("lockbeat: grpcmw.Unlinked needs the names of services, such as \"bank.v1.Bank\"")
+	}
+	for _, name := range services {
+		if !protoreflect.FullName(name).IsValid() {
+			panic(fmt.Sprintf("lockbeat: grpcmw.Unlinked(%q) can't be meant: give the full name of "+
+				"a service, such as \"bank.v1.Bank\"", name))
+		}
+	}
+	return option(func(s *settings) {
+		if s.unlinked == nil {
+			s.unlinked = make(map[protoreflect.FullName]bool)
+		}
+		for _, name := range services {
+			s.unlinked[protoreflect.FullName(name)] = true
+		}
+	})
 }
 
 // option gives each interceptor a copy of the rule, so that one

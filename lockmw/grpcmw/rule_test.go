@@ -70,10 +70,21 @@ func TestRulesAreCheckedAtConstruction(t *testing.T) {
 			grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, key),
 				grpcmw.ForWholeMethod(unary))
 		},
-		`UnaryServerInterceptor needs a keeper`:  func() { grpcmw.UnaryServerInterceptor(nil) },
-		`StreamServerInterceptor needs a keeper`: func() { grpcmw.StreamServerInterceptor(nil) },
-		`UnaryClientInterceptor needs a keeper`:  func() { grpcmw.UnaryClientInterceptor(nil) },
-		`StreamClientInterceptor needs a keeper`: func() { grpcmw.StreamClientInterceptor(nil) },
+		`UnaryServerInterceptor has a rule for ` + foreign +
+			`, and the program has no generated code of the service bank.v1.Bank`: func() {
+			grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(foreign, key),
+				grpcmw.Unlinked("bank.v1.Banks"))
+		},
+		`StreamServerInterceptor has a rule for ` + foreign +
+			`, and the program has no`: func() {
+			grpcmw.StreamServerInterceptor(k, grpcmw.ForMetadata(foreign, "a"))
+		},
+		`grpcmw.Unlinked needs`:                           func() { grpcmw.Unlinked() },
+		`grpcmw.Unlinked("/bank.v1.Bank/Transfer") can't`: func() { grpcmw.Unlinked(foreign) },
+		`UnaryServerInterceptor needs a keeper`:           func() { grpcmw.UnaryServerInterceptor(nil) },
+		`StreamServerInterceptor needs a keeper`:          func() { grpcmw.StreamServerInterceptor(nil) },
+		`UnaryClientInterceptor needs a keeper`:           func() { grpcmw.UnaryClientInterceptor(nil) },
+		`StreamClientInterceptor needs a keeper`:          func() { grpcmw.StreamClientInterceptor(nil) },
 		`UnaryServerInterceptor has a rule for ` + duplex +
 			`, whose calls never come here: it is a streaming method`: func() {
 			grpcmw.UnaryServerInterceptor(k, grpcmw.ForWholeMethod(duplex))
@@ -152,8 +163,10 @@ func TestMessageOfAnotherTypeNeverPasses(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
 	key := func(*pb.SimpleRequest) string { return "a1" }
-	unaryIn := grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(foreign, key))
-	streamIn := grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(foreign, key))
+	unaryIn := grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(foreign, key),
+		grpcmw.Unlinked("bank.v1.Bank"))
+	streamIn := grpcmw.StreamServerInterceptor(k, grpcmw.Unlinked("bank.v1.Bank"),
+		grpcmw.ForMethod(foreign, key))
 	for _, req := range []any{&pb.Empty{}, "text", nil, struct{}{}} {
 		_, err := unaryIn(t.Context(), req, &grpc.UnaryServerInfo{FullMethod: foreign},
 			func(context.Context, any) (any, error) {
