@@ -14,7 +14,7 @@ func MaxBody(n int64) Option {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxBody(%d) can't be meant: give a number of bytes, "+
 			"such as httpmw.DefaultMaxBody", n))
 	}
-	return serverOption(func(s *settings) { s.maxBody, s.streamBody = n, false })
+	return option(func(s *settings) { s.maxBody, s.streamBody = n, false })
 }
 
 // BodyTimeout is how long each 64 KiB of a request's body may take, and what is left at
@@ -28,7 +28,7 @@ func BodyTimeout(d time.Duration) Option {
 		panic(fmt.Sprintf("lockbeat: httpmw.BodyTimeout(%v) can't be meant: give a positive "+
 			"duration, such as httpmw.DefaultBodyTimeout", d))
 	}
-	return serverOption(func(s *settings) { s.bodyTimeout = d })
+	return option(func(s *settings) { s.bodyTimeout = d })
 }
 
 // StreamBody has the handler read the whole body under the lock, at any pace. It is for
@@ -37,5 +37,5 @@ func BodyTimeout(d time.Duration) Option {
 // either http.Server.ReadTimeout or a deadline of the handler's own (http.ResponseController).
 // It is for [Exclusive]; [Handle] panics with it, since it decodes the body.
 func StreamBody() Option {
-	return serverOption(func(s *settings) { s.maxBody, s.streamBody = 0, true })
+	return option(func(s *settings) { s.maxBody, s.streamBody = 0, true })
 }

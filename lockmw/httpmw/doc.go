@@ -6,11 +6,11 @@
 //	r.With(lock).Post("/accounts/{id}/transfer", transfer)     // chi
 //
 // [Exclusive] is middleware. Its lock is named by the route, a header or a function. [Handle] is
-// for names that only the body has. [Transport] is the client's side: it holds a lock around a
-// call. Requests that clients send again, by their Idempotency-Key, are for package idempotent.
+// for names that only the body has. Requests that clients send again, by their Idempotency-Key, are
+// for package idempotent. A client that needs a lock around a call takes it by lockmw.Do.
 //
 // The store that the keeper asks decides who holds a lock. Package renewer says what a lease can't
-// promise, and what fencing tokens do about it: [SendFence], [ReceiveFence], [StripFence].
+// promise, and what fencing tokens do about it: [InjectFence], [ReceiveFence], [StripFence].
 //
 // # Outcomes
 //
@@ -63,7 +63,6 @@ package httpmw
 //	exclusive.go, handle.go      a request comes in: its name, its client and its body
 //	bodybefore.go                the body is read before the lock is asked for
 //	guard.go, run.go, track.go   the lock is taken; the handler runs; the lock may be lost
-//	transport.go, responsebody.go  the client's side, and a response that holds a lock
 //	fence.go                     fencing tokens in headers
 //	waiters.go, failopen.go      who may wait, and who may run without a lock
 //	bodyoptions.go, options.go   what else users can set

@@ -109,9 +109,9 @@ func ExampleOnError() {
 	// 503
 }
 
-// A client that makes one call for an order at a time, whichever
-// process it is in, and tells the far side its fencing token.
-func ExampleTransport() {
+// A client that makes one call for an order at a time, whichever process it is in, and tells the far
+// side its fencing token.
+func ExampleInjectFence() {
 	keeper, stop := start()
 	defer stop()
 	server := httptest.NewServer(httpmw.ReceiveFence(http.HandlerFunc(func(w http.ResponseWriter,
@@ -121,23 +121,20 @@ func ExampleTransport() {
 	})))
 	defer server.Close()
 
-	client := http.Client{Transport: httpmw.Transport(nil, keeper, httpmw.Header("Order"),
-		httpmw.SendFence())}
-	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, server.URL,
-		http.NoBody)
-	if err != nil {
-		fmt.Println(err)
-		return
+	ship := func(ctx context.Context) (string, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, http.NoBody)
+		if err != nil {
+			return "", err
+		}
+		httpmw.InjectFence(ctx, req.Header)
+		res, err := server.Client().Do(req)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = res.Body.Close() }()
+		body, err := io.ReadAll(res.Body) // under the lock, too
+		return string(body), err
 	}
-	req.Header.Set("Order", "42")
-	res, err := client.Do(req)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer func() { _ = res.Body.Close() }() // frees the lock
-	body, err := io.ReadAll(res.Body)
-	fmt.Println(string(body), err)
+	fmt.Println(lockmw.Do(context.Background(), keeper, lockmw.Key("order", "42"), ship))
 	// Output: under a token: true <nil>
 }

@@ -3,7 +3,6 @@ package httpmw
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
@@ -11,27 +10,27 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// FailOpen runs the handler, or the call, without the lock while the store is down. It is for
-// work to which an outage does more harm than an overlap, and not for work that must not happen
-// twice, such as a payment. lockmw.Fence is 0 then, which a fenced resource refuses whose lowest
-// token is 1. Default: off.
+// FailOpen runs the handler without the lock while the store is down. It is for work to which an
+// outage does more harm than an overlap, and not for work that must not happen twice, such as a
+// payment. lockmw.Fence is 0 then, which a fenced resource refuses whose lowest token is 1.
+// Default: off.
 //
 // The store is down when it was asked and has answered nothing for
 // renewer.Config.RequestTimeout (renewer.Keeper.Outage). A request that ran out of time beside
 // others that were answered is refused with 503: otherwise a client could get rid of the lock
 // by making the store busy. So is every request in the first RequestTimeout of an outage.
 //
-// At most atMost run without a lock at once in this handler or transport, and one
+// At most atMost run without a lock at once in this handler, and one
 // for each name; other servers do not know of them. Further ones are refused with
 // 503. The keeper's observer is told of each, name by name (renewer.Observer's
 // Unlocked), and package tracing counts them. A request waits for the store as long
 // as for the lock, so give a short [Wait] too. It panics if atMost is below 1.
-func FailOpen(atMost int) CommonOption {
+func FailOpen(atMost int) Option {
 	if atMost < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.FailOpen(%d) can't be meant: give how many may run "+
 			"without the lock at once, or leave it out so that none does", atMost))
 	}
-	return commonOption(func(s *settings) { s.failOpen = atMost })
+	return option(func(s *settings) { s.failOpen = atMost })
 }
 
 // unlocked lets work run without its lock while the store is down. A nil one lets none.
@@ -48,8 +47,8 @@ func newUnlocked(k *renewer.Keeper, s *settings) *unlocked {
 }
 
 // enter returns the context of work that may run although its lock
-// was refused with err, and a function to call when it is over, which
-// may be called again. Both are nil if the work may not run.
+// was refused with err, and a function to call when it is over. Both are nil if the work may not
+// run.
 func (u *unlocked) enter(
 	ctx context.Context, name, operation string, err error,
 ) (operationCtx context.Context, leave func()) {
@@ -95,12 +94,12 @@ func (u *unlocked) take(names []string) (leave func()) {
 		return nil
 	}
 	taken := 0
-	leave = sync.OnceFunc(func() {
+	leave = func() {
 		u.all.Give("")
 		for _, one := range names[:taken] {
 			u.names.Give(one)
 		}
-	})
+	}
 	for _, one := range names {
 		if !u.names.Take(one) {
 			leave()

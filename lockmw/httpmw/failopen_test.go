@@ -3,10 +3,8 @@ package httpmw_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -154,30 +152,6 @@ func TestFailOpenAfterPanics(t *testing.T) {
 		for range 2 {
 			assert.PanicsWithValue(t, "observer", func() { do(h, get(t, "/")) })
 		}
-	})
-}
-
-func TestTransportFailsOpen(t *testing.T) {
-	t.Parallel()
-	inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, o *unlockedObserver) {
-		rt := httpmw.Transport(tripper(func(r *http.Request) (*http.Response, error) {
-			assert.Zero(t, lockmw.Fence(r.Context()))
-			assert.Empty(t, r.Header.Values(httpmw.FenceHeader))
-			return &http.Response{Body: io.NopCloser(strings.NewReader("done"))}, nil
-		}), k, byName("a"), httpmw.FailOpen(1), httpmw.NoWait(), httpmw.SendFence())
-		r := get(t, "/").WithContext(lockmw.WithFence(t.Context(), 7))
-		r.Header.Set(httpmw.FenceHeader, "7")
-		res, err := rt.RoundTrip(r)
-		require.NoError(t, err)
-		_, err = rt.RoundTrip(r) //nolint:bodyclose // there is none
-		require.ErrorIs(t, err, renewer.ErrUnavailable, "the first has not been read yet")
-		assert.Equal(t, "done", read(res).body)
-		require.NoError(t, res.Body.Close())
-		require.NoError(t, res.Body.Close())
-		res, err = rt.RoundTrip(r)
-		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
-		assert.Len(t, o.heard, 2)
 	})
 }
 

@@ -1,6 +1,7 @@
 package httpmw_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httputil"
@@ -19,8 +20,7 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// One end takes the lock and sends its token along, the other finds
-// it in the context: one line each.
+// One end takes the lock and sends its token along, the other finds it in the context.
 func TestFencePassedOn(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
@@ -30,11 +30,14 @@ func TestFencePassedOn(t *testing.T) {
 		_, err := w.Write([]byte(strconv.FormatInt(lockmw.Fence(r.Context()), 10)))
 		assert.NoError(t, err)
 	})))
-	res, err := call(t, httpmw.Transport(s.Client().Transport, k, byName("a"), httpmw.SendFence()),
-		s.URL, http.NoBody)
+	got, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (answer, error) {
+		h := make(http.Header)
+		httpmw.InjectFence(ctx, h)
+		return send(t, s, http.MethodGet, "/", http.NoBody, httpmw.FenceHeader,
+			h.Get(httpmw.FenceHeader)), nil
+	})
 	require.NoError(t, err)
-	defer func() { _ = res.Body.Close() }()
-	assert.Equal(t, "1", read(res).body)
+	assert.Equal(t, "1", got.body)
 	assert.Equal(t, "0", send(t, s, http.MethodGet, "/", http.NoBody).body, "none sent")
 }
 

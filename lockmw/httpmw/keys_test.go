@@ -144,20 +144,6 @@ func TestMisuseAtConstruction(t *testing.T) {
 			"asks for the lock", func() {
 			httpmw.Handle(k, byAccount, run, httpmw.StreamBody())
 		}},
-		{
-			"httpmw.Transport needs a keeper (renewer.New) and a key function such as " +
-				"httpmw.Header",
-			func() {
-				httpmw.Transport(nil, nil, key)
-			},
-		},
-		{
-			"httpmw.Transport needs a keeper (renewer.New) and a key function such as " +
-				"httpmw.Header",
-			func() {
-				httpmw.Transport(nil, k, nil)
-			},
-		},
 		{"httpmw.ReceiveFence needs a handler", func() { httpmw.ReceiveFence(nil) }},
 		{`httpmw.PathValue needs the name of a wildcard of the route, such as "id" for ` +
 			`/accounts/{id}`, func() {

@@ -18,32 +18,19 @@ type (
 	}
 	// HandleOption is what [Handle] takes.
 	HandleOption interface{ handle(*settings) }
-	// TransportOption is what [Transport] takes.
-	TransportOption interface{ transport(*settings) }
-	// CommonOption is what all three take.
-	CommonOption interface {
-		Option
-		TransportOption
-	}
 )
 
 type (
-	serverOption    func(*settings)
-	handleOption    func(*settings)
-	transportOption func(*settings)
-	commonOption    func(*settings)
+	option       func(*settings)
+	handleOption func(*settings)
 )
 
-func (o serverOption) exclusive(s *settings)    { o(s) }
-func (o serverOption) handle(s *settings)       { o(s) }
-func (o handleOption) handle(s *settings)       { o(s) }
-func (o transportOption) transport(s *settings) { o(s) }
-func (o commonOption) exclusive(s *settings)    { o(s) }
-func (o commonOption) handle(s *settings)       { o(s) }
-func (o commonOption) transport(s *settings)    { o(s) }
+func (o option) exclusive(s *settings)    { o(s) }
+func (o option) handle(s *settings)       { o(s) }
+func (o handleOption) handle(s *settings) { o(s) }
 
 // Wait has a request wait for the lock for at most d, even while the store is down;
-// then 503. At a server a deadline of other middleware ends the wait a margin before it
+// then 503. A deadline of other middleware ends the wait a margin before it
 // (lockmw.AnswerBy). It panics if d is not positive. Default lockmw.DefaultWait, 10 s.
 //
 // Let http.Server.WriteTimeout and the time of an http.TimeoutHandler exceed d and the handler's
@@ -51,25 +38,25 @@ func (o commonOption) transport(s *settings)    { o(s) }
 //
 // There is no wait without a bound: it would keep the requests of clients that have gone, since an
 // HTTP/1 server does not notice while their body is unread.
-func Wait(d time.Duration) CommonOption {
+func Wait(d time.Duration) Option {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: httpmw.Wait(%v) can't be meant: give a positive duration, "+
 			"or take Refuse so as not to wait", d))
 	}
-	return commonOption(func(s *settings) { s.wait(d) })
+	return option(func(s *settings) { s.wait(d) })
 }
 
 // Operation names the work: a static name such as "transfer", which callers that wait can read, and
-// telemetry shows. Default: the route's pattern, r.Pattern; for a [Transport] none.
-func Operation(name string) CommonOption {
-	return commonOption(func(s *settings) { s.operation = name })
+// telemetry shows. Default: the route's pattern, r.Pattern.
+func Operation(name string) Option {
+	return option(func(s *settings) { s.operation = name })
 }
 
 // ReleaseInBackground has the client not wait for the release of the lock, which is one round trip
 // to the store: see [lockmw.ReleaseInBackground]. A loss that the release alone finds is told to
 // the keeper's Observer only. Default: the lock is released before the response ends.
-func ReleaseInBackground() CommonOption {
-	return commonOption(func(s *settings) { s.background = true })
+func ReleaseInBackground() Option {
+	return option(func(s *settings) { s.background = true })
 }
 
 // Refuse does not wait: when another caller has the lock, the answer is status, which
@@ -81,7 +68,7 @@ func Refuse(status int) Option {
 		panic(fmt.Sprintf("lockbeat: httpmw.Refuse(%d) can't be meant: give 409, 423 or 429",
 			status))
 	}
-	return serverOption(func(s *settings) {
+	return option(func(s *settings) {
 		s.policy, s.longest, s.busyStatus = lockmw.Refuse(), 0, status
 	})
 }
@@ -89,7 +76,7 @@ func Refuse(status int) Option {
 // Skip answers 204 No Content when another caller has the lock: that caller is doing the work. The
 // handler does not run.
 func Skip() Option {
-	return serverOption(func(s *settings) { s.policy, s.longest = lockmw.Skip(), 0 })
+	return option(func(s *settings) { s.policy, s.longest = lockmw.Skip(), 0 })
 }
 
 // RetryAfter sets about what Retry-After says: a random duration between half of d and
@@ -101,7 +88,7 @@ func RetryAfter(d time.Duration) Option {
 		panic(fmt.Sprintf("lockbeat: httpmw.RetryAfter(%v) can't be meant: give a positive "+
 			"duration, such as a second", d))
 	}
-	return serverOption(func(s *settings) { s.retryIn = d })
+	return option(func(s *settings) { s.retryIn = d })
 }
 
 // OnBusy answers when another caller has the lock, or too many wait for it: renewer.ErrHeld,
@@ -109,7 +96,7 @@ func RetryAfter(d time.Duration) Option {
 // panics if respond is nil.
 func OnBusy(respond Responder) Option {
 	needs("OnBusy", respond)
-	return serverOption(func(s *settings) { s.onBusy = respond })
+	return option(func(s *settings) { s.onBusy = respond })
 }
 
 // OnError answers a request that does not run for any other reason: a bad key or body, a
@@ -117,7 +104,7 @@ func OnBusy(respond Responder) Option {
 // is not called when the client has gone. Default [Respond]. It panics if respond is nil.
 func OnError(respond Responder) Option {
 	needs("OnError", respond)
-	return serverOption(func(s *settings) { s.onError = respond })
+	return option(func(s *settings) { s.onError = respond })
 }
 
 // OnLost answers when the lock was lost and the handler has written nothing: renewer.ErrLost.
@@ -125,7 +112,7 @@ func OnError(respond Responder) Option {
 // writer, as AbortLost does. Default: a 503 without a body. It panics if respond is nil.
 func OnLost(respond Responder) Option {
 	needs("OnLost", respond)
-	return serverOption(func(s *settings) { s.onLost = respond })
+	return option(func(s *settings) { s.onLost = respond })
 }
 
 func needs(option string, respond Responder) {
@@ -143,4 +130,4 @@ func needs(option string, respond Responder) {
 // same optional interfaces (http.Flusher, http.Hijacker, io.ReaderFrom and so on, and Unwrap for
 // http.ResponseController). But it is another value, so that http.MaxBytesReader does not close the
 // connection of a client that sends too much.
-func AbortLost() Option { return serverOption(func(s *settings) { s.abortLost = true }) }
+func AbortLost() Option { return option(func(s *settings) { s.abortLost = true }) }

@@ -17,7 +17,7 @@ const (
 	DefaultMaxWaiters = 100
 )
 
-// settings are what the options set. Exclusive, Handle and Transport each read those that apply.
+// settings are what the options set. Exclusive and Handle each read those that apply.
 type settings struct {
 	answers
 
@@ -25,10 +25,9 @@ type settings struct {
 	policy    lockmw.Option
 	longest   time.Duration // that policy waits; 0: it does not
 	operation string        // "": the route
-	waiters   int           // 0: no limit
-	failOpen  int           // how many may run without their lock; 0: none
+	waiters   int
+	failOpen  int // how many may run without their lock; 0: none
 	abortLost bool
-	sendFence bool
 	// nobody waits for the release
 	background bool
 

@@ -10,13 +10,12 @@ import (
 // MaxWaiters bounds how many requests wait for one lock in this process, behind the
 // one that has it or asks for it. One more is answered with 503 at once. It panics
 // if n is below 1; [Refuse] lets no request wait. Default [DefaultMaxWaiters], 100.
-// Default for a [Transport], whose calls are the program's own: no limit.
-func MaxWaiters(n int) CommonOption {
+func MaxWaiters(n int) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaiters(%d) can't be meant: give at least 1, or "+
 			"take Refuse so that no request waits", n))
 	}
-	return commonOption(func(s *settings) { s.waiters = n })
+	return option(func(s *settings) { s.waiters = n })
 }
 
 // MaxWaitersPerClient bounds how many requests of one client ask or wait for locks of this
@@ -35,7 +34,7 @@ func MaxWaitersPerClient(n int, client KeyFunc) Option {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaitersPerClient(%d) can't be meant: give at "+
 			"least 1, and a function that says who sends a request", n))
 	}
-	return serverOption(func(s *settings) { s.clientWaiters, s.client = n, client })
+	return option(func(s *settings) { s.clientWaiters, s.client = n, client })
 }
 
 // clients counts the requests of each client that ask or wait for a lock. A nil one has no bound.

@@ -37,10 +37,10 @@ func TestALineHadNoEnd(t *testing.T) {
 	t.Parallel()
 	many := httpmw.MaxWaiters(httpmw.DefaultMaxWaiters + 50)
 	for name, c := range map[string]struct {
-		guard func(k *renewer.Keeper, opts ...httpmw.CommonOption) http.Handler
+		guard func(k *renewer.Keeper, opts ...httpmw.Option) http.Handler
 		send  func(t *testing.T) *http.Request
 		bound int
-		opts  []httpmw.CommonOption
+		opts  []httpmw.Option
 	}{
 		"Exclusive": {guardExclusive, nothingToSend, httpmw.DefaultMaxWaiters, nil},
 		"Handle": {guardHandle, func(t *testing.T) *http.Request {
@@ -49,7 +49,7 @@ func TestALineHadNoEnd(t *testing.T) {
 		}, httpmw.DefaultMaxWaiters, nil},
 		"more": {
 			guardExclusive, nothingToSend, httpmw.DefaultMaxWaiters + 50,
-			[]httpmw.CommonOption{many},
+			[]httpmw.Option{many},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,15 +73,11 @@ func TestALineHadNoEnd(t *testing.T) {
 
 func nothingToSend(t *testing.T) *http.Request { t.Helper(); return get(t, "/") }
 
-func guardExclusive(k *renewer.Keeper, opts ...httpmw.CommonOption) http.Handler {
-	var all []httpmw.Option
-	for _, o := range opts {
-		all = append(all, o)
-	}
-	return httpmw.Exclusive(k, byName("a"), all...)(http.HandlerFunc(ok))
+func guardExclusive(k *renewer.Keeper, opts ...httpmw.Option) http.Handler {
+	return httpmw.Exclusive(k, byName("a"), opts...)(http.HandlerFunc(ok))
 }
 
-func guardHandle(k *renewer.Keeper, opts ...httpmw.CommonOption) http.Handler {
+func guardHandle(k *renewer.Keeper, opts ...httpmw.Option) http.Handler {
 	var all []httpmw.HandleOption
 	for _, o := range opts {
 		all = append(all, o)
@@ -90,34 +86,6 @@ func guardHandle(k *renewer.Keeper, opts ...httpmw.CommonOption) http.Handler {
 		ok(w, r)
 	}, all...)
 }
-
-// The calls of a Transport are the program's own.
-func TestATransportsLineHasNoEnd(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		release := hold(t, k, "a")
-		base := trip(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
-		})
-		client := httpmw.Transport(base, k, byName("a"))
-		var all sync.WaitGroup
-		for range 2 * httpmw.DefaultMaxWaiters {
-			all.Go(func() {
-				res, err := client.RoundTrip(get(t, "/"))
-				if assert.NoError(t, err) {
-					assert.NoError(t, res.Body.Close())
-				}
-			})
-		}
-		synctest.Wait()
-		release()
-		all.Wait()
-	})
-}
-
-type trip func(*http.Request) (*http.Response, error)
-
-func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // One client can't fill the places of those that wait, by whatever names.
 func TestOneClientFilledTheLine(t *testing.T) {
