@@ -20,6 +20,8 @@ import (
 // not running. It also returns the errors that standing by longer would not
 // mend: [renewer.ErrName], [renewer.ErrShutdown], [renewer.ErrRejected].
 //
+// renewer.Config.MaxHold, which bounds pieces of work, does not end a lead.
+//
 // A leader may lead for weeks, so its work is in no trace of the lock: spans that fn starts are
 // roots of their own. tracing.Link(ctx) makes a link to the lock's span for them.
 //

@@ -17,11 +17,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // inBubble runs f in a bubble with a scripted store and a keeper on it, all
 // of whose locks must be free at the end.
-func inBubble(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper)) {
+func inBubble(
+	t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper),
+	edit ...func(*renewer.Config),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		cfg := renewer.Config{TTL: renewer.DefaultTTL, Node: "here"}
+		for _, e := range edit {
+			e(&cfg)
+		}
 		s := script.New()
-		k, err := renewer.New(s, renewer.Config{TTL: renewer.DefaultTTL, Node: "here"})
+		k, err := renewer.New(s, cfg)
 		require.NoError(t, err)
 		defer func() {
 			// a failed test holds its locks

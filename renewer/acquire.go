@@ -35,15 +35,8 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	if fault := nameFault(name); fault != nil {
 		return nil, &Error{Op: "acquire", Name: name, Kind: ErrName, Err: fault}
 	}
-	if r.heartless {
-		if err := k.checkManual(r.manual); err != nil {
-			return nil, &Error{Op: "acquire", Name: name, Kind: ErrConfig, Err: err}
-		}
-	}
-	if r.term != nil {
-		if err := k.checkTerm(&r.term.term); err != nil {
-			return nil, &Error{Op: "acquire", Name: name, Kind: ErrConfig, Err: err}
-		}
+	if err := k.checkOptions(&r); err != nil {
+		return nil, &Error{Op: "acquire", Name: name, Kind: ErrConfig, Err: err}
 	}
 	if r.label == nil {
 		r.label = noLabel
@@ -175,7 +168,7 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	if c.request.least > 0 {
 		l.withExtras().least = now.Add(c.request.least)
 	}
-	l.grant(sent, now)
+	l.grant(sent, now, c.request.ownMaxHold())
 	k.books.enter(l)
 	k.deadlines.loop.WakeBy(instant(l.until.Load()))
 	if !l.manual() {

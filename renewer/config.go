@@ -64,8 +64,9 @@ type Config struct {
 	// differ in rate: 0.01 is 1 %, the default.
 	ClockDrift float64
 
-	// MaxHold ends a lease this long after it was acquired, whatever
-	// the operation does. Default 0: no limit.
+	// MaxHold ends a lease this long after it was acquired, whatever the operation does: for work
+	// that may hang. The option [MaxHold] sets another bound for one call. A lease taken with
+	// [LongRunning], such as a leader's, has none. Default 0: no limit.
 	MaxHold time.Duration
 
 	// CancelGrace ends a lease whose operation still runs this long after
@@ -190,11 +191,19 @@ func (c Config) fit(fault func(format string, args ...any)) Config {
 		fault("TTL of %v leaves %v for a request, which is below 1ms: take a longer TTL", c.TTL,
 			c.RequestTimeout)
 	}
-	if c.MaxHold > 0 && c.MaxHold < c.Heartbeat {
-		fault("MaxHold is %v, which is less than one Heartbeat (%v): take a longer MaxHold, or a "+
-			"shorter TTL", c.MaxHold, c.Heartbeat)
+	if err := c.checkMaxHold(c.MaxHold); err != nil {
+		fault("%w", err)
 	}
 	return c
+}
+
+// checkMaxHold refuses a bound within which no heartbeat comes.
+func (c Config) checkMaxHold(d time.Duration) error {
+	if d > 0 && d < c.Heartbeat {
+		return fmt.Errorf("MaxHold is %v, which is less than one Heartbeat (%v): take a longer "+
+			"MaxHold, or a shorter TTL", d, c.Heartbeat)
+	}
+	return nil
 }
 
 func orDefault[T time.Duration | float64 | int](v, def T) T {

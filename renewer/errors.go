@@ -130,7 +130,8 @@ const (
 	ReasonExpired Reason = iota + 1
 	// ReasonTaken means that the store says so: the key is gone, or another owner has it.
 	ReasonTaken
-	// ReasonMaxHold means that the operation held the lock for [Config.MaxHold].
+	// ReasonMaxHold means that the operation held the lock for as long as [Config.MaxHold] allows,
+	// or the option [MaxHold] of its call.
 	ReasonMaxHold
 	// ReasonAbandoned means that the operation still ran
 	// [Config.CancelGrace] after its caller had cancelled it.
@@ -222,6 +223,8 @@ type LostError struct {
 	Left time.Duration
 	// Err is the last renewal's error, if that is why, or nil.
 	Err error
+
+	maxHold time.Duration // of the call, when that ended the lease
 }
 
 // Error says which lease was lost, and why. It names the lock: log [ErrorText] where names may
@@ -250,6 +253,9 @@ func (e *LostError) explain() string {
 		return "another owner has the lock: " + e.Holder.String()
 	case e.Found == FoundOwner:
 		return "another owner has the lock"
+	case e.maxHold != 0:
+		return fmt.Sprintf("it was held for %v, as long as the option MaxHold of its call allows",
+			e.maxHold)
 	default:
 		return e.Reason.explain()
 	}

@@ -118,7 +118,14 @@ type Held struct{ l *Lease }
 // NewHeld makes a lease granted at an instant, to a request that was sent before.
 func NewHeld(k *Keeper, sent, now time.Duration) Held {
 	h := Held{&Lease{k: k}}
-	h.l.grant(instant(sent), instant(now))
+	h.l.grant(instant(sent), instant(now), 0)
+	return h
+}
+
+// NewHeldFor is NewHeld for a call with a MaxHold of its own; negative for none.
+func NewHeldFor(k *Keeper, maxHold, sent, now time.Duration) Held {
+	h := Held{&Lease{k: k}}
+	h.l.grant(instant(sent), instant(now), maxHold)
 	return h
 }
 
@@ -129,10 +136,10 @@ func (h Held) Lose(reason Reason, now time.Duration)   { h.l.lose(reason, instan
 func (h Held) Release()                                { h.l.end(released) }
 func (h Held) LimitTo(at time.Duration, reason Reason) { h.l.limitTo(instant(at), reason) }
 
-// Transfer passes the lease on.
-func (h Held) Transfer(fence int64, now time.Duration) Held {
+// Transfer passes the lease on, to a call with a MaxHold of its own if that is not 0.
+func (h Held) Transfer(maxHold time.Duration, fence int64, now time.Duration) Held {
 	next := Held{&Lease{k: h.l.k}}
-	h.l.transfer(next.l, fence, instant(now))
+	h.l.transfer(next.l, maxHold, fence, instant(now))
 	return next
 }
 

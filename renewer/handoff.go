@@ -59,7 +59,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	}
 	w := k.queues.handOver(l.name)
 	l.tokens().left--
-	l.transfer(next, token, now)
+	l.transfer(next, w.maxHold, token, now)
 	k.books.replace(l, next)
 	// its own MaxHold may be shorter
 	k.deadlines.loop.WakeBy(instant(next.until.Load()))

@@ -42,6 +42,37 @@ func TestLimitsOverHandOffs(t *testing.T) {
 	})
 }
 
+// A lease that is handed over is bounded as the call says that receives it.
+func TestTheReceiversMaxHold(t *testing.T) {
+	t.Parallel()
+	cfg := config
+	cfg.MaxHold, cfg.HandOffFor = time.Minute, time.Hour
+	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		before := acquire(t, k, "a")
+		comers := []*comer{
+			come(t, s, k, renewer.MaxHold(5*time.Second)), come(t, s, k, renewer.MaxHold(0)),
+			come(t, s, k), come(t, s, k, renewer.MaxHold(2*time.Minute)),
+			come(t, s, k, renewer.LongRunning()), come(t, s, k, renewer.MaxHold(3*time.Second)),
+		}
+		require.NoError(t, before.Release(t.Context()))
+		<-comers[0].got
+		for i, held := range []time.Duration{
+			5*time.Second - time.Millisecond, 2 * time.Minute, time.Minute - time.Millisecond,
+			2*time.Minute - time.Millisecond, 5 * time.Minute,
+		} {
+			pass(held)
+			require.True(t, comers[i].lease.Valid(), i)
+			require.True(t, comers[i].free(t, comers[i+1], nil), i)
+		}
+		handed := time.Now()
+		at, lost := lostAt(t, comers[5].lease)
+		assertInstant(t, handed.Add(3*time.Second), at, "its own")
+		require.Equal(t, renewer.ReasonMaxHold, lost.Reason)
+		require.ErrorContains(t, lost, "held for 3s")
+		require.ErrorIs(t, comers[5].lease.Release(t.Context()), renewer.ErrLost)
+	})
+}
+
 // A lease handed over holds for as long as its own HoldAtLeast says.
 func TestHoldAtLeastAfterAHandOff(t *testing.T) {
 	t.Parallel()

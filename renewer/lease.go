@@ -46,7 +46,7 @@ type leaseExtras struct {
 	lostAt   instant    // when
 	freed    bool       // by Shutdown, which did not wait for the operation
 	limitFor Reason     // why limit is set
-	limit    instant    // where CancelGrace ends it, before MaxHold does; 0 if it does not
+	limit    instant    // where CancelGrace or a MaxHold of its own ends it; 0: Config.MaxHold does
 	tokens   *tokens    // reserved for hand-offs, maybe; nil if none were asked for
 	// When an acquire was sent that was never answered, although a
 	// later one was: it may still arrive after the release.

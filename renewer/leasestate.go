@@ -10,11 +10,23 @@ import "time"
 // has confirmed, and is 0 from the instant at which the lease is not held any more.
 
 // grant begins a lease that the store has granted. sent is when the request was, from which its
-// time counts.
-func (l *Lease) grant(sent, now instant) {
+// time counts. maxHold is as in [Lease.boundTo].
+func (l *Lease) grant(sent, now instant, maxHold time.Duration) {
 	l.state, l.acquired = held, now
 	l.deadline = l.k.deadlineOf(sent, l.ttl())
+	l.boundTo(maxHold)
 	l.setUntil()
+}
+
+// boundTo sets the MaxHold of a lease whose call has its own: 0 if it has not, negative for none.
+func (l *Lease) boundTo(maxHold time.Duration) {
+	switch {
+	case maxHold > 0:
+		extra := l.withExtras()
+		extra.limit, extra.limitFor = l.acquired.Add(maxHold), ReasonMaxHold
+	case maxHold < 0 && l.k.cfg.MaxHold > 0:
+		l.withExtras().limit = never
+	}
 }
 
 // renewed books that the store has confirmed a lease for ttl, answering a request that was sent at
@@ -32,11 +44,12 @@ func (l *Lease) renewed(sent instant, ttl time.Duration) {
 func (l *Lease) missed(err error) { l.withExtras().lastErr = err }
 
 // transfer passes a lease on to next: the owner, the store's time and the tokens go on; the limits
-// and the fencing token are new.
-func (l *Lease) transfer(next *Lease, fence int64, now instant) {
+// and the fencing token are new. maxHold is that of next, as in [Lease.boundTo].
+func (l *Lease) transfer(next *Lease, maxHold time.Duration, fence int64, now instant) {
 	next.owner, next.fence = l.owner, fence
 	next.state, next.acquired, next.deadline, next.due = held, now, l.deadline, l.due
 	next.takeTokens(l)
+	next.boundTo(maxHold)
 	next.setUntil()
 	l.end(released)
 }
@@ -68,8 +81,11 @@ func (l *Lease) lose(reason Reason, now instant) {
 	if reason != ReasonTaken {
 		err.Left = max(0, l.deadline.Sub(now))
 	}
-	if reason == ReasonExpired {
+	switch {
+	case reason == ReasonExpired:
 		err.Err = extra.lastErr
+	case reason == ReasonMaxHold && extra.limit != 0:
+		err.maxHold = extra.limit.Sub(l.acquired)
 	}
 }
 

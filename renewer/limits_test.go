@@ -3,6 +3,7 @@ package renewer_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -34,6 +35,77 @@ func TestMaxHoldEndsALease(t *testing.T) {
 		pass(20 * time.Second)
 		require.Len(t, s.Calls(script.Renew), n, "it is not renewed any more")
 		require.NoError(t, errors.Unwrap(l.Release(t.Context())))
+	})
+}
+
+// A call's own MaxHold is longer or shorter than the keeper's, or none; a leader has none.
+func TestMaxHoldOfACall(t *testing.T) {
+	t.Parallel()
+	cfg := config
+	cfg.MaxHold = time.Minute
+	for name, c := range map[string]struct {
+		opts []renewer.Option
+		want time.Duration // 0: no bound
+	}{
+		"longer":         {[]renewer.Option{renewer.MaxHold(5 * time.Minute)}, 5 * time.Minute},
+		"shorter":        {[]renewer.Option{renewer.MaxHold(3 * time.Second)}, 3 * time.Second},
+		"none":           {[]renewer.Option{renewer.MaxHold(0)}, 0},
+		"less than none": {[]renewer.Option{renewer.MaxHold(-time.Hour)}, 0},
+		"a leader":       {[]renewer.Option{renewer.LongRunning()}, 0},
+		"a leader's": {
+			[]renewer.Option{renewer.MaxHold(5 * time.Minute), renewer.LongRunning()},
+			5 * time.Minute,
+		},
+		"the later counts": {
+			[]renewer.Option{renewer.MaxHold(0), renewer.MaxHold(5 * time.Minute)},
+			5 * time.Minute,
+		},
+		"without heartbeat": {
+			[]renewer.Option{renewer.Manual(5 * time.Minute), renewer.MaxHold(3 * time.Minute)},
+			3 * time.Minute,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				begun := time.Now()
+				l := acquire(t, k, "a", c.opts...)
+				if c.want == 0 {
+					pass(10 * time.Minute)
+					require.True(t, l.Valid())
+					require.NoError(t, l.Release(t.Context()))
+					return
+				}
+				at, lost := lostAt(t, l)
+				assertInstant(t, begun.Add(c.want), at, "end of the context")
+				require.Equal(t, renewer.ReasonMaxHold, lost.Reason)
+				require.ErrorContains(t, lost, fmt.Sprintf(
+					"it was held for %v, as long as the option MaxHold of its call allows", c.want))
+				require.NotContains(t, lost.Error(), "Config")
+				require.NoError(t, errors.Unwrap(l.Release(t.Context())))
+			})
+		})
+	}
+}
+
+// As in a Config, so in a call.
+func TestMaxHoldOfACallThatCantBe(t *testing.T) {
+	t.Parallel()
+	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		const least = 3 * time.Second // a heartbeat
+		for _, d := range []time.Duration{1, least - 1} {
+			_, err := k.Acquire(t.Context(), "a", renewer.MaxHold(d))
+			require.ErrorIs(t, err, renewer.ErrConfig)
+			require.ErrorContains(t, err, fmt.Sprintf(
+				"MaxHold is %v, which is less than one Heartbeat (3s)", d))
+			require.ErrorIs(t, k.CheckMaxHold(d), renewer.ErrConfig)
+		}
+		for _, d := range []time.Duration{-1, 0, least} {
+			require.NoError(t, k.CheckMaxHold(d))
+		}
+		require.Empty(t, s.Calls(script.Acquire))
+		names, orphans := k.NamesAndOrphans()
+		require.Zero(t, names+orphans)
 	})
 }
 

@@ -14,6 +14,7 @@ type request struct {
 	most      int           // waiters; 0: any number
 	least     time.Duration // to be held
 	manual    time.Duration // the TTL without a heartbeat; 0: with one
+	maxHold   time.Duration // 0: Config.MaxHold; negative: no bound
 	try       bool
 	heartless bool
 	endless   bool // see LongRunning
@@ -89,6 +90,28 @@ func Manual(d time.Duration) Option {
 	}
 }
 
+// MaxHold ends the lease d after it was acquired, or handed over, whatever the operation does. It
+// takes the place of [Config.MaxHold] for this call, and may be longer or shorter. Zero or less: no
+// bound. If d is less than one [Config.Heartbeat], the error is [ErrConfig], and nothing was asked.
+// Default: Config.MaxHold, or no bound with [LongRunning].
+func MaxHold(d time.Duration) Option {
+	if d <= 0 {
+		d = unbounded
+	}
+	return func(r request) request { r.maxHold = d; return r }
+}
+
+// unbounded is no MaxHold.
+const unbounded time.Duration = -1
+
+// ownMaxHold is the bound of a call that does not go by [Config.MaxHold]; 0 for one that does.
+func (r *request) ownMaxHold() time.Duration {
+	if r.maxHold == 0 && r.endless {
+		return unbounded
+	}
+	return r.maxHold
+}
+
 // BeginTerm makes the acquire depend on the record of the name: it is to be the one of [Term.After]
 // still. If it is another one, the acquire ends at once with [ErrRecordChanged], even while another
 // owner has the lock, and *seen is that record. If the lock is granted, the term has begun in the
@@ -109,8 +132,9 @@ func BeginTerm(term Term, seen *Seen) Option {
 	return func(r request) request { r.term = asked; return r }
 }
 
-// LongRunning tells observers, by [AcquireStart].LongRunning, that the operation is no piece of
-// work but goes on for as long as it may, as a leader's does. It changes nothing else.
+// LongRunning says that the operation is no piece of work but goes on for as long as it may, as a
+// leader's does. [Config.MaxHold] does not end its lease; [MaxHold] does, if it is given too.
+// Observers are told, by [AcquireStart].LongRunning.
 func LongRunning() Option {
 	return func(r request) request { r.endless = true; return r }
 }
@@ -120,6 +144,31 @@ func LongRunning() Option {
 // rather than Warn. It changes nothing else. Callers that do not wait need not say so.
 func RefusalExpected() Option {
 	return func(r request) request { r.expected = true; return r }
+}
+
+// checkOptions refuses what can't work, before anything is asked.
+func (k *Keeper) checkOptions(r *request) error {
+	if r.heartless {
+		if err := k.checkManual(r.manual); err != nil {
+			return err
+		}
+	}
+	if err := k.cfg.checkMaxHold(r.maxHold); err != nil {
+		return err
+	}
+	if r.term == nil {
+		return nil
+	}
+	return k.checkTerm(&r.term.term)
+}
+
+// CheckMaxHold is for adapters, which refuse an option when the program starts: the error is
+// [ErrConfig] if no call of k can have d as its [MaxHold].
+func (k *Keeper) CheckMaxHold(d time.Duration) error {
+	if err := k.cfg.checkMaxHold(d); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return nil
 }
 
 // checkTerm refuses a term that the store can't begin.

@@ -93,7 +93,10 @@ func (c *call) joinBehind() (*waiter, error) {
 		return nil, c.fail(ErrHeld, fmt.Errorf(
 			"%w: MaxWaiters (%d) callers of this process stand in it", ErrQueueFull, r.most))
 	}
-	w := &waiter{l: c.l, answer: make(chan *holderInfo, 1), try: r.try, term: r.term}
+	w := &waiter{
+		l: c.l, answer: make(chan *holderInfo, 1), try: r.try, term: r.term,
+		maxHold: r.ownMaxHold(),
+	}
 	k.queues.need(name).push(w)
 	return w, nil
 }

@@ -1,5 +1,7 @@
 package renewer
 
+import "time"
+
 // waitQueues orders the callers of this process who want one name. It does no I/O, and knows
 // nothing of a lease but its name. Guarded by Keeper.mu.
 //
@@ -42,6 +44,7 @@ type waiter struct {
 	answer      chan *holderInfo
 	try         bool // does not wait until the lock is free
 	term        *termRequest
+	maxHold     time.Duration // its own, as in Lease.boundTo
 	queued      bool
 	handed      bool   // at the front as the holder: the lock is yours
 	after       *Lease // the holder before, once it is at the front; nil if there was none

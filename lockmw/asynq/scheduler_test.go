@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -17,6 +18,7 @@ import (
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
 // enqueued notes when each scheduler was about to enqueue the task.
@@ -155,6 +157,56 @@ func (c *counted) Shutdown() {
 	c.Scheduler.Shutdown()
 	c.running.Add(-1)
 }
+
+// An "@every" entry counts from when its leader began. So a schedule whose leader changed by the
+// keeper's MaxHold would never come to one that is longer.
+func TestASchedulerRunsOnPastMaxHold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, script.New(),
+			renewer.Config{TTL: renewer.DefaultTTL, MaxHold: 2 * time.Minute})
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var built, ticks atomic.Int32
+		ended := make(chan error, 1)
+		go func() {
+			ended <- asynqmw.RunScheduler(ctx, k, "reports", func() (*everyThree, error) {
+				built.Add(1)
+				return &everyThree{&ticks, make(chan struct{})}, nil
+			})
+		}()
+		<-time.After(3*2*time.Minute + time.Minute)
+		synctest.Wait()
+		require.EqualValues(t, 1, built.Load(), "terms")
+		require.EqualValues(t, 2, ticks.Load())
+		stop()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}
+
+// everyThree is a scheduler with the entry "@every 3m".
+type everyThree struct {
+	ticks *atomic.Int32
+	stop  chan struct{}
+}
+
+func (s *everyThree) Start() error {
+	go func() {
+		ticker := time.NewTicker(3 * time.Minute)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				s.ticks.Add(1)
+			case <-s.stop:
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+func (s *everyThree) Shutdown() { close(s.stop) }
 
 func outcomes(n int) []chan error {
 	all := make([]chan error, n)

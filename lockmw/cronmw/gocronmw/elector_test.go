@@ -109,6 +109,17 @@ func TestElectorLosesTheLead(t *testing.T) {
 	})
 }
 
+// The keeper's MaxHold bounds jobs, and not how long a node leads.
+func TestElectorLeadsOnPastMaxHold(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bed) {
+		e := b.elector(b.keeper("a", func(c *renewer.Config) { c.MaxHold = 2 * minute }))
+		elapse(6*minute + time.Second)
+		require.NoError(t, e.IsLeader(t.Context()))
+		require.Len(t, b.store.Calls(script.Acquire), 1, "terms")
+	})
+}
+
 // Why a node stands for election no longer is told.
 func TestElectorEnds(t *testing.T) {
 	t.Parallel()

@@ -70,9 +70,13 @@ func inBubble(t *testing.T, f func(t *testing.T, b *bed)) {
 	synctest.Test(t, func(t *testing.T) { f(t, &bed{t: t, store: script.New(), log: new(log)}) })
 }
 
-func (b *bed) keeper(name string) *renewer.Keeper {
+func (b *bed) keeper(name string, edit ...func(*renewer.Config)) *renewer.Keeper {
 	b.t.Helper()
-	k, err := renewer.New(b.store, renewer.Config{TTL: renewer.DefaultTTL, Node: name})
+	cfg := renewer.Config{TTL: renewer.DefaultTTL, Node: name}
+	for _, e := range edit {
+		e(&cfg)
+	}
+	k, err := renewer.New(b.store, cfg)
 	require.NoError(b.t, err)
 	b.t.Cleanup(func() {
 		require.NoError(b.t, k.Shutdown(context.WithoutCancel(b.t.Context())))
