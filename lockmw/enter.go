@@ -18,8 +18,8 @@ import (
 //
 // exit takes the operation's error and returns the caller's: see the package's text. It must be
 // called, also after a panic, from any goroutine; a second call returns the error that it is given.
-// A lock whose exit is never called is held until renewer.Config.MaxHold, or until the keeper shuts
-// down.
+// A lock whose exit is never called is held until [MaxHold] or renewer.Config.MaxHold ends it, or
+// until the keeper shuts down.
 func Enter(
 	ctx context.Context, k *renewer.Keeper, name string, opts ...Option,
 ) (operation context.Context, exit func(error) error, err error) {

@@ -20,14 +20,15 @@ import (
 // not running. It also returns the errors that standing by longer would not
 // mend: [renewer.ErrName], [renewer.ErrShutdown], [renewer.ErrRejected].
 //
-// renewer.Config.MaxHold, which bounds pieces of work, does not end a lead.
+// renewer.Config.MaxHold, which bounds pieces of work, does not end a lead; [MaxHold] does.
 //
 // A leader may lead for weeks, so its work is in no trace of the lock: spans that fn starts are
 // roots of their own. tracing.Link(ctx) makes a link to the lock's span for them.
 //
 // Of the options it takes [Operation], by which observers know this lock's acquires
-// (elected), losses and releases (resigned), and [HoldAtLeast], which keeps a
-// successor waiting. Called under the lock itself, it runs fn in that, once.
+// (elected), losses and releases (resigned), [HoldAtLeast], which keeps a successor
+// waiting, and [MaxHold], after which the nodes choose anew. Called under the lock
+// itself, it runs fn in that, once.
 func RunWhileHeld(
 	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error,
 	opts ...Option,
@@ -54,7 +55,11 @@ func lead(
 		return false, err
 	}
 	if s == nil {
-		lease, err := k.Acquire(ctx, name, set.operation, renewer.LongRunning())
+		opts := []renewer.Option{set.operation, renewer.LongRunning()}
+		if set.maxHold != nil {
+			opts = append(opts, set.maxHold)
+		}
+		lease, err := k.Acquire(ctx, name, opts...)
 		if err != nil {
 			return false, err
 		}

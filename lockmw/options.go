@@ -28,7 +28,8 @@ type settings struct {
 	operation  renewer.Option
 	expected   bool // see RefusalExpected
 	least      time.Duration
-	manual     *time.Duration // nil: with a heartbeat
+	manual     renewer.Option // nil: with a heartbeat
+	maxHold    renewer.Option // nil: the keeper's
 	background bool           // nobody waits for the release
 	onSkip     func(ctx context.Context, err error)
 	term       renewer.Option // begins a record's term with the acquire; nil: none
@@ -96,7 +97,19 @@ func HoldAtLeast(d time.Duration) Option {
 // itself between its steps, by [Extend], or loses it when d is over, less clock
 // drift and renewer.Config.Margin. A function that hangs gives its lock up so.
 func Manual(d time.Duration) Option {
-	return func(s settings) settings { s.manual = &d; return s }
+	manual := renewer.Manual(d)
+	return func(s settings) settings { s.manual = manual; return s }
+}
+
+// MaxHold bounds how long the lock is held, whatever the function does, in place of
+// renewer.Config.MaxHold: d from when it is taken, after which the function is told that it is
+// lost. It may be longer or shorter. Zero or less: no bound. With [Keys] it bounds each of the
+// locks. An inner call has no lock of its own, so the outer call's bound stays. If d is less than
+// one renewer.Config.Heartbeat, the call is refused with [renewer.ErrConfig]. Default: the keeper's
+// bound; for [RunWhileHeld] none.
+func MaxHold(d time.Duration) Option {
+	bound := renewer.MaxHold(d)
+	return func(s settings) settings { s.maxHold = bound; return s }
 }
 
 // Within bounds to d how long [Refuse] and [Skip] ask the store, if that is less
@@ -154,11 +167,7 @@ func (s settings) acquire(
 	ctx context.Context, k *renewer.Keeper, name string,
 ) (*renewer.Lease, error) {
 	switch {
-	case s.manual != nil:
-		return s.acquireSpecially(ctx, k, name, renewer.Manual(*s.manual))
-	case s.term != nil:
-		return s.acquireSpecially(ctx, k, name, s.term)
-	case s.expected:
+	case s.manual != nil || s.maxHold != nil || s.term != nil || s.expected:
 		return s.acquireSpecially(ctx, k, name)
 	case s.contention != wait:
 		return k.TryAcquire(ctx, name, renewer.MaxWait(s.within), s.operation)
@@ -171,9 +180,14 @@ func (s settings) acquire(
 }
 
 func (s settings) acquireSpecially(
-	ctx context.Context, k *renewer.Keeper, name string, special ...renewer.Option,
+	ctx context.Context, k *renewer.Keeper, name string,
 ) (*renewer.Lease, error) {
-	opts := append([]renewer.Option{s.operation, renewer.MaxWaiters(s.waiters)}, special...)
+	opts := []renewer.Option{s.operation, renewer.MaxWaiters(s.waiters)}
+	for _, special := range []renewer.Option{s.manual, s.maxHold, s.term} {
+		if special != nil {
+			opts = append(opts, special)
+		}
+	}
 	if s.expected {
 		opts = append(opts, renewer.RefusalExpected())
 	}
