@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,16 +33,19 @@ type role struct {
 	Every time.Duration
 	Ahead time.Duration // of its clock, by which its scheduler goes
 	TTL   time.Duration
-	Hangs bool   // the run that finds the key "hang" takes it, and takes forever
+	Hangs bool   // the run that finds the key "hang" takes it, and does what it has: hang, or panic
 	Log   string // a file for a line of each run: the tick, and how many were missed before it
+
+	TakeOver int
 }
 
 // report is what it tells, a line each.
 type report struct {
-	What   string // "ready", "hangs", or an outcome
-	Tick   int64  // in Unix milliseconds
-	Missed int
-	Err    string
+	What    string // "ready", "hangs", or an outcome
+	Tick    int64  // in Unix milliseconds
+	Missed  int
+	Attempt int
+	Err     string
 }
 
 const (
@@ -48,7 +53,8 @@ const (
 	hangs = "hangs"
 )
 
-// beNode is the main function of a node process. It ends when its stdin does.
+// beNode is the main function of a node process. It ends when its stdin does. SIGTERM cuts its runs,
+// and ends it.
 func beNode(text string) int {
 	var r role
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
@@ -99,9 +105,14 @@ func (r role) run(out *json.Encoder) error {
 		return err
 	}
 	reports := make(chan report, 100)
-	node, err := cronmw.New(context.Background(), keeper,
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	node, err := cronmw.New(ctx, keeper,
 		cronmw.Config{OnTick: func(_ context.Context, t cronmw.Tick) {
-			tell := report{What: string(t.Outcome), Tick: t.Due.UnixMilli(), Missed: t.Missed}
+			tell := report{
+				What: string(t.Outcome), Tick: t.Due.UnixMilli(), Missed: t.Missed,
+				Attempt: t.Attempt,
+			}
 			if t.Err != nil {
 				tell.Err = t.Err.Error()
 			}
@@ -114,16 +125,23 @@ func (r role) run(out *json.Encoder) error {
 	c, schedule := cron.New(), cronmw.Every(r.Every)
 	job, err := node.Job("job", schedule, func(ctx context.Context) error {
 		return r.work(ctx, patient, reports)
-	})
+	}, cronmw.TakeOver(r.TakeOver))
 	if err != nil {
 		return err
 	}
 	c.Schedule(skewed{schedule, r.Ahead}, job)
 	c.Start()
 	reports <- report{What: ready}
-	over := make(chan struct{})
+	asked, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(asked)
+	}()
+	go func() {
+		select {
+		case <-asked:
+		case <-ctx.Done():
+		}
 		<-c.Stop().Done()
 		close(over)
 	}()
@@ -153,15 +171,17 @@ func (r role) work(ctx context.Context, client rueidis.Client, reports chan<- re
 		return err
 	}
 	if r.Hangs {
-		del := client.B().Del().Key("hang").Build()
-		mine, err := client.Do(context.WithoutCancel(ctx), del).AsBool()
-		if err != nil {
+		take := client.B().Getdel().Key("hang").Build()
+		what, err := client.Do(context.WithoutCancel(ctx), take).ToString()
+		switch {
+		case rueidis.IsRedisNil(err):
+		case err != nil:
 			return err
-		}
-		if mine {
+		case what == "panic":
+			panic("as the test wants it")
+		default:
 			reports <- report{What: hangs, Tick: tick}
-			<-ctx.Done()
-			return context.Cause(ctx)
+			return untilCut(ctx)
 		}
 	}
 	<-time.After(time.Millisecond)

@@ -64,9 +64,7 @@ func TestTakeOver(t *testing.T) {
 		elapse(time.Hour + 10*minute)
 		synctest.Wait()
 		assert.Equal(t, []int{1, 2, 3}, attempts, "and none after that")
-		f.mu.Lock()
-		begun := f.begun[due.UnixNano()]
-		f.mu.Unlock()
+		begun := f.begins(due)
 		require.Len(t, begun, 3)
 		for i := range 2 {
 			assert.InDelta(t, 10*time.Second+renewer.DefaultTTL, begun[i+1].Sub(begun[i]),
@@ -86,27 +84,7 @@ func TestTakeOverHasAnEnd(t *testing.T) {
 		}
 		elapse(time.Hour + 10*minute)
 		synctest.Wait()
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		assert.Len(t, f.begun[start.Add(time.Hour).UnixNano()], 2)
-	})
-}
-
-// A run that has ended is not taken over, whatever came of it.
-func TestNoTakeOverOfWhatHasEnded(t *testing.T) {
-	t.Parallel()
-	inFleet(t, func(t *testing.T, f *fleet) {
-		s := cronmw.Every(time.Hour)
-		for range 3 {
-			m := f.add(0)
-			m.schedules(s, m.job(s, func(context.Context) error {
-				elapse(minute)
-				return errCut
-			}, cronmw.TakeOver(3)), inTime)
-		}
-		elapse(time.Hour + 30*minute)
-		assert.Zero(t, f.lateness(t, start.Add(time.Hour)))
-		assert.Equal(t, 2, f.log.count(cronmw.OutcomeSkipped), "they stood by")
+		assert.Len(t, f.begins(start.Add(time.Hour)), 2)
 	})
 }
 

@@ -31,9 +31,11 @@
 //	  on any node                       and then one node runs it, late
 //	loses its lock while it runs      its context ends with cause renewer.ErrLost, before
 //	                                    another node can run the job
-//	was on a node that died           the rest of that tick is not run; by [TakeOver] another
-//	                                    node runs it again after renewer.Config.TTL
 //	has panicked                      the lock is freed, and the panic goes to the scheduler
+//	was cut: it panicked, or          the rest of that tick is not run; by [TakeOver] another
+//	  returned an error when its        node runs it again at once ([OutcomeCut])
+//	  context had ended
+//	was on a node that died           the same, after renewer.Config.TTL
 //	is due while the store is down    it is asked again until the grace is over: [OutcomeNotRun]
 //	is due while all nodes are down   [Tick.Missed] of the next one counts it; by [RunIfMissed]
 //	                                    the last such tick is run when a node starts
@@ -53,8 +55,8 @@
 //     appendfsync always where that matters.
 //   - For the next tick to be run elsewhere when a node dies in the middle of one, the TTL must be
 //     less than the interval. renewer.DefaultTTL, 15 s, suits ticks a minute apart.
-//   - Stop the scheduler first, then wait for what runs, and shut the keeper down afterwards. To
-//     have runs and waits cut short, end the context given to [New].
+//   - Give [New] a context that outlives the signal to stop: runs are cut when it ends. Stop the
+//     scheduler first, then wait for what runs, end that context, and shut the keeper down last.
 //
 // docs/cron.md has the reasons, and lists the names of all locks of scheduled work. The example of
 // this package runs one tick on two nodes.

@@ -16,20 +16,10 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/embedded"
 )
 
-// A job on two nodes, which enqueues exactly one task a tick. A run that returns
-// an error has ended, so it tries again itself while asynq's Redis is away; TakeOver has another
-// node do so if this one dies, and RunIfMissed when all were down.
-func Example_asynq() {
-	redis, err := embedded.Start() // in production a server
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer redis.Close()
-	client := asynq.NewClient(asynq.RedisClientOpt{Addr: redis.Addr()})
-	defer func() { _ = client.Close() }()
-
-	enqueue := func(ctx context.Context) error {
+// enqueueReport returns the job: it enqueues the task of its tick, and tries again itself while
+// asynq's Redis is away. It ends with its context.
+func enqueueReport(client *asynq.Client) func(context.Context) error {
+	return func(ctx context.Context) error {
 		run := cronmw.Current(ctx) // the tick: the same on every node
 		for {
 			err := asynqmw.EnqueueOnce(ctx, client, run.Job, run.Due, asynq.NewTask("report", nil))
@@ -42,6 +32,20 @@ func Example_asynq() {
 			}
 		}
 	}
+}
+
+// A job on two nodes, which enqueues exactly one task a tick. TakeOver has another node try for
+// that tick if this one is stopped or dies meanwhile, and RunIfMissed when all were down.
+func Example_asynq() {
+	redis, err := embedded.Start() // in production a server
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer redis.Close()
+	client := asynq.NewClient(asynq.RedisClientOpt{Addr: redis.Addr()})
+	defer func() { _ = client.Close() }()
+
 	ctx, store := context.Background(), memory.New()
 	var nodes sync.WaitGroup
 	var ran atomic.Int64
@@ -62,8 +66,8 @@ func Example_asynq() {
 			fmt.Println(err)
 			return
 		}
-		job, err := node.Job("nightly", cronmw.Every(500*time.Millisecond), enqueue,
-			cronmw.TakeOver(3), cronmw.RunIfMissed())
+		job, err := node.Job("nightly", cronmw.Every(500*time.Millisecond),
+			enqueueReport(client), cronmw.TakeOver(3), cronmw.RunIfMissed())
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,6 +53,7 @@ type machine struct {
 	node  *cronmw.Node
 	ahead time.Duration
 	cut   atomic.Bool
+	gone  atomic.Bool // the next heartbeat hears that its lease is gone
 	stop  context.CancelFunc
 	ctx   context.Context
 }
@@ -102,12 +104,14 @@ func (m *machine) job(
 
 // schedules has a scheduler that goes by the node's clock call on each tick, late by so much.
 func (m *machine) schedules(s cronmw.Schedule, j *cronmw.Job, late func() time.Duration) {
-	m.fleet.runs.Go(func() {
-		ticker(m.ctx, skewed{s, m.ahead}, func() {
-			elapse(late())
-			j.Run()
-		})
+	m.schedulesJob(s, func() {
+		elapse(late())
+		j.Run()
 	})
+}
+
+func (m *machine) schedulesJob(s cronmw.Schedule, run func()) {
+	m.fleet.runs.Go(func() { ticker(m.ctx, skewed{s, m.ahead}, run) })
 }
 
 func inTime() time.Duration { return 0 }
@@ -119,13 +123,30 @@ func (m *machine) die() {
 	m.stop()
 }
 
+// begins are when runs of a tick have begun.
+func (f *fleet) begins(due time.Time) []time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.begun[due.UnixNano()])
+}
+
+// history is that of "job".
+func (f *fleet) history() cronmw.Last {
+	f.t.Helper()
+	k, err := renewer.New(f.store, renewer.Config{TTL: renewer.DefaultTTL})
+	require.NoError(f.t, err)
+	last, err := cronmw.History(f.t.Context(), k, "job")
+	require.NoError(f.t, err)
+	require.NoError(f.t, k.Shutdown(f.t.Context()))
+	return last
+}
+
 // lateness is how late a tick was begun, which must have been once.
 func (f *fleet) lateness(t *testing.T, due time.Time) time.Duration {
 	t.Helper()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	require.Len(t, f.begun[due.UnixNano()], 1, "the runs of %v", due)
-	return f.begun[due.UnixNano()][0].Sub(due)
+	begun := f.begins(due)
+	require.Len(t, begun, 1, "the runs of %v", due)
+	return begun[0].Sub(due)
 }
 
 // down answers in place of a store that can't be reached.
@@ -147,6 +168,9 @@ func (m *machine) Acquire(ctx context.Context, claims []renewer.Claim) []renewer
 func (m *machine) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	if m.cut.Load() {
 		return down(len(holds), renewer.Answer{Err: errCut})
+	}
+	if m.gone.Swap(false) {
+		return down(len(holds), renewer.Answer{Status: renewer.StatusGone})
 	}
 	return m.Store.Renew(ctx, holds)
 }

@@ -47,6 +47,9 @@ const (
 	ResultFailed    = Result(ticks.Failed)    // it returned an error
 	ResultLost      = Result(ticks.Lost)      // its lock was lost before it returned
 	ResultPanicked  = Result(ticks.Panicked)  // it did not return
+	// ResultCut means that it was cut before it was done, which another node may run again by
+	// [TakeOver]: its context had ended when it returned an error, or it did not return.
+	ResultCut = Result(ticks.Cut)
 )
 
 // History reads what is on record of the job of this name, on any node, with the job or without it.

@@ -70,7 +70,9 @@ func (j *Job) Fire(ctx context.Context) (t Tick) {
 		case due.IsZero():
 			return j.tell(ctx, begun, j.nothingDue(rec))
 		case !wait: // else another look decides
-			t = j.tell(ctx, begun, j.take(ctx, rec, due, due.Add(max(j.book.Grace, j.book.Wait))))
+			until := due.Add(max(j.book.Grace, j.book.Wait))
+			t, begun = j.finish(ctx, begun, rec, due, until)
+			t = j.tell(ctx, begun, t)
 			// What came due meanwhile has had calls of its own.
 			since, begun = j.book.Now(), time.Now()
 		}
@@ -107,13 +109,31 @@ func (j *Job) due(since, call time.Time) time.Time {
 	return next
 }
 
-// take takes the tick and runs it, if it can be begun until an instant.
-func (j *Job) take(ctx context.Context, rec ticks.Record, due, until time.Time) Tick {
+// finish takes the tick, and again if its run was cut: this node stands by then as the others do,
+// since there may be no other. It returns the last run, and since when that was wanted.
+func (j *Job) finish(
+	ctx context.Context, begun time.Time, rec ticks.Record, due, until time.Time,
+) (Tick, time.Time) {
+	for {
+		t, after := j.take(ctx, rec, due, until)
+		if t.Left == 0 || ctx.Err() != nil {
+			return t, begun
+		}
+		j.tell(ctx, begun, t)
+		rec, begun, until = after, time.Now(), j.book.Now().Add(j.book.Grace)
+	}
+}
+
+// take takes the tick and runs it, if it can be begun until an instant. The record is the one that
+// it has written last.
+func (j *Job) take(
+	ctx context.Context, rec ticks.Record, due, until time.Time,
+) (Tick, ticks.Record) {
 	run, err := j.book.Take(ctx, rec, ticks.Tick{
 		Due: due, Next: j.schedule.Next(due), Until: until,
 	})
 	if err != nil {
-		return refused(due, err)
+		return refused(due, err), rec
 	}
 	t := Tick{
 		Due: due, Outcome: OutcomeRan, Attempt: run.Record.Attempt,
@@ -123,7 +143,10 @@ func (j *Job) take(ctx context.Context, rec ticks.Record, due, until time.Time) 
 		Job: j.book.Name, Due: due, Attempt: t.Attempt, Missed: t.Missed,
 	})
 	t.Err = unwind.Then(func() error { return j.fn(op) }, run.End)
-	return t
+	if run.Record.Outcome == ticks.Cut {
+		t.Outcome, t.Left = OutcomeCut, j.book.Attempts-t.Attempt
+	}
+	return t, run.Record
 }
 
 // nothingDue is the tick of a call that comes too late, or that no tick was due for.
@@ -144,7 +167,7 @@ func (j *Job) tell(ctx context.Context, begun time.Time, t Tick) Tick {
 }
 
 // catchUp looks, when a job begins on this node, for what no node has run or is running: the tick
-// whose node has died in the middle, and the last one that no node has taken.
+// that was cut or whose node has died in the middle, and the last one that no node has taken.
 func (j *Job) catchUp(ctx context.Context) {
 	begun, next := time.Now(), j.schedule.Next(j.book.Now())
 	rec, err := j.book.Look(ctx, next)
@@ -169,7 +192,7 @@ func (j *Job) catchUp(ctx context.Context) {
 // makeUp runs a tick that was due before, if no other node does. It may be begun for as long as a
 // grace from now on.
 func (j *Job) makeUp(ctx context.Context, begun time.Time, rec ticks.Record, due time.Time) {
-	t := j.take(ctx, rec, due, j.book.Now().Add(j.book.Grace))
+	t, begun := j.finish(ctx, begun, rec, due, j.book.Now().Add(j.book.Grace))
 	if t.Outcome != OutcomeSkipped {
 		j.tell(ctx, begun, t)
 	}

@@ -21,9 +21,16 @@ func Wait(d time.Duration) Option { return func(j *Job) { j.book.Wait = max(d, 0
 // of its own, on the context given to [New], and a panic there ends the process.
 func RunIfMissed() Option { return func(j *Job) { j.ifMissed = true } }
 
-// TakeOver has a tick whose node dies in the middle run again on another node, once the dead node's
-// lock has lapsed, until it has been begun n times in all. [Current] has the number. Give it only
-// to work that can be done twice. A run that returns has ended, with an error too, and is not run
-// again. Nodes stand by for that: [Job.Fire] returns when the tick has been run, on whatever node.
-// Default 1, or less: the rest of such a tick is not run.
+// TakeOver has a tick whose run was cut short run again on another node, until it has been begun n
+// times in all. [Current] has the number. Give it only to work that can be done twice. A run is cut
+//
+//   - if its context ended, since the lock was lost or the context of [New] or [Job.Fire] has
+//     ended, and it then returned an error; or if it panicked or called runtime.Goexit: another
+//     node runs it at once;
+//   - if its node died: another node runs it once the dead node's lock has lapsed.
+//
+// A run that returns nil is done, and one that returns an error while its context lives has failed.
+// Neither is run again. Nodes stand by for what is cut: [Job.Fire] returns when the tick has been
+// run, on whatever node; a node that starts looks for it, too. The last run stays cut: see
+// [Tick].Left. Default 1, or less: the rest of such a tick is not run.
 func TakeOver(n int) Option { return func(j *Job) { j.book.Attempts = n } }

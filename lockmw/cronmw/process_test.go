@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -128,36 +129,80 @@ func runsOf(t *testing.T, log string, tick time.Time) (n int) {
 func TestTheRunningProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	const every = 4 * time.Second
-	server, log := redistest.Start(t), filepath.Join(t.TempDir(), "log")
-	all := make(chan told, 1000)
-	from := make(map[string]*child)
-	for i := range processes {
-		c := role{
-			Node: fmt.Sprintf("node-%d", i+1), Redis: server.Addr(), Every: every,
-			Ahead: time.Duration(i) * 20 * time.Millisecond, TTL: time.Second, Hangs: true,
-			Log: log,
-		}.start(t)
-		from[c.Node] = c
-		go func() {
-			for tell := range c.reports {
-				all <- told{c.Node, tell}
-			}
-		}()
-	}
-	require.NoError(t, server.Do("SET", "hang", "1").Error()) // now that all may run the next tick
-	victim := await(t, all, func(r told) bool { return r.What == hangs })
-	require.NoError(t, from[victim.node].cmd.Process.Kill())
+	f := startProcesses(t, processes, role{Every: every, TTL: time.Second})
+	f.next(t, "hang")
+	victim := await(t, f.told, func(r told) bool { return r.What == hangs })
+	require.NoError(t, f.nodes[victim.node].cmd.Process.Kill())
 	begun := time.UnixMilli(victim.Tick)
-	next := await(t, all, func(r told) bool {
+	next := await(t, f.told, func(r told) bool {
 		return r.What == string(cronmw.OutcomeRan) && r.Tick > victim.Tick
 	})
 	assert.NotEqual(t, victim.node, next.node)
 	assert.Equal(t, every, time.UnixMilli(next.Tick).Sub(begun), "of all ticks, the next one")
-	await(t, all, func(r told) bool {
+	await(t, f.told, func(r told) bool {
 		return r.What == string(cronmw.OutcomeRan) && r.Tick > next.Tick
 	})
-	assert.Equal(t, 1, runsOf(t, log, begun))
-	assert.Equal(t, 1, runsOf(t, log, time.UnixMilli(next.Tick)))
+	assert.Equal(t, 1, runsOf(t, f.log, begun))
+	assert.Equal(t, 1, runsOf(t, f.log, time.UnixMilli(next.Tick)))
+}
+
+// The process that runs is told to stop, or dies of a panic: another one runs the tick again, long
+// before the lock would have lapsed.
+func TestTheRunningProcessIsCut(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"hang", "panic"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			const ttl = time.Minute
+			f := startProcesses(t, 3, role{Every: 4 * time.Second, TTL: ttl, TakeOver: 2})
+			f.next(t, how)
+			begun := time.Now()
+			if how == "hang" {
+				victim := await(t, f.told, func(r told) bool { return r.What == hangs })
+				require.NoError(t, f.nodes[victim.node].cmd.Process.Signal(syscall.SIGTERM))
+			}
+			again := await(t, f.told, func(r told) bool {
+				return r.What == string(cronmw.OutcomeRan) && r.Attempt == 2
+			})
+			assert.Less(t, time.Since(begun), ttl)
+			assert.Equal(t, 2, runsOf(t, f.log, time.UnixMilli(again.Tick)))
+		})
+	}
+}
+
+// family is processes that have the same job.
+type family struct {
+	server *redistest.Server
+	log    string
+	nodes  map[string]*child
+	told   chan told
+}
+
+// startProcesses starts n, whose clocks are 20 ms apart.
+func startProcesses(t *testing.T, n int, r role) *family {
+	t.Helper()
+	f := &family{
+		server: redistest.Start(t), log: filepath.Join(t.TempDir(), "log"),
+		nodes: make(map[string]*child), told: make(chan told, 1000),
+	}
+	r.Redis, r.Log, r.Hangs = f.server.Addr(), f.log, true
+	for i := range n {
+		r.Node, r.Ahead = fmt.Sprintf("node-%d", i+1), time.Duration(i)*20*time.Millisecond
+		c := r.start(t)
+		f.nodes[c.Node] = c
+		go func() {
+			for tell := range c.reports {
+				f.told <- told{c.Node, tell}
+			}
+		}()
+	}
+	return f
+}
+
+// next says what the next run does.
+func (f *family) next(t *testing.T, what string) {
+	t.Helper()
+	require.NoError(t, f.server.Do("SET", "hang", what).Error())
 }
 
 // told is a report, and whose.

@@ -19,7 +19,7 @@ type Tick struct {
 	Due time.Time
 	// Outcome is what has become of it.
 	Outcome Outcome
-	// Err is, if it ran, the run's error, with [renewer.ErrLost] joined
+	// Err is, if it ran or was cut, the run's error, with [renewer.ErrLost] joined
 	// if the lock was lost; and why, if it was [OutcomeNotRun]. Else nil.
 	Err error
 	// Holder has the tick, or runs an earlier one, if it was
@@ -27,6 +27,9 @@ type Tick struct {
 	Holder renewer.Holder
 	// Attempt is which run of the tick it was, from 1 on, if it ran: see [TakeOver].
 	Attempt int
+	// Left is how many more runs the tick may have after one that was [OutcomeCut]: 0 means that
+	// the rest of it is not run.
+	Left int
 	// Missed is how many ticks before this one no node has taken, since the one on record.
 	// It is counted if this one ran, by the node that ran it, or was [OutcomeMissed].
 	Missed int
@@ -40,6 +43,10 @@ type Outcome string
 const (
 	// OutcomeRan means that it was run here.
 	OutcomeRan Outcome = "ran"
+	// OutcomeCut means that it was run here by [TakeOver], and the run ended before it was done:
+	// its context had ended when it returned Err. The nodes that stand by run it again, and this
+	// one with them if it lives, unless [Tick].Left is 0.
+	OutcomeCut Outcome = "cut"
 	// OutcomeSkipped means that it is another node's, that an earlier tick is still being run, or
 	// that the scheduler has called when no tick was due.
 	OutcomeSkipped Outcome = "skipped"
@@ -67,8 +74,9 @@ func refused(due time.Time, err error) Tick {
 	return t
 }
 
-// LogTicks returns a function for [Config].OnTick that logs: runs and skips at
-// level Debug, missed ticks at Warn, errors at Error. A nil logger is slog.Default().
+// LogTicks returns a function for [Config].OnTick that logs: runs and skips at level Debug, missed
+// ticks and runs that were cut and may be taken over at Warn, other errors at Error. A nil logger
+// is slog.Default().
 func LogTicks(l *slog.Logger) func(context.Context, Tick) {
 	if l == nil {
 		l = slog.Default()
@@ -84,16 +92,29 @@ func LogTicks(l *slog.Logger) func(context.Context, Tick) {
 		if t.Missed > 0 {
 			attrs = append(attrs, slog.Int("missed", t.Missed))
 		}
-		level := slog.LevelDebug
-		switch {
-		case t.Err != nil:
-			level = slog.LevelError
+		if t.Outcome == OutcomeCut {
+			attrs = append(attrs, slog.Int("attempt", t.Attempt), slog.Int("left", t.Left))
+		}
+		if t.Err != nil {
 			attrs = append(attrs, slog.Any("error", t.Err))
-		case t.Outcome == OutcomeMissed, t.Missed > 0:
-			level = slog.LevelWarn
-		case t.Holder != (renewer.Holder{}):
+		}
+		if t.Holder != (renewer.Holder{}) {
 			attrs = append(attrs, slog.String("holder", t.Holder.String()))
 		}
-		l.LogAttrs(ctx, level, "scheduled job", attrs...)
+		l.LogAttrs(ctx, t.level(), "scheduled job", attrs...)
+	}
+}
+
+// level is at which level the tick is logged.
+func (t Tick) level() slog.Level {
+	switch {
+	case t.Outcome == OutcomeCut && t.Left > 0:
+		return slog.LevelWarn
+	case t.Err != nil:
+		return slog.LevelError
+	case t.Outcome == OutcomeMissed, t.Missed > 0:
+		return slog.LevelWarn
+	default:
+		return slog.LevelDebug
 	}
 }

@@ -35,6 +35,8 @@ func TestLogTicks(t *testing.T) {
 			Holder: renewer.Holder{Node: "b", PID: 7, Operation: "j"},
 		},
 		{Job: "j", Outcome: cronmw.OutcomeSkipped},
+		{Job: "j", Outcome: cronmw.OutcomeCut, Err: errors.New("cut"), Attempt: 1, Left: 1},
+		{Job: "j", Outcome: cronmw.OutcomeCut, Err: errors.New("cut"), Attempt: 2},
 		{Job: "j", Outcome: cronmw.OutcomeMissed},
 		{Job: "j", Outcome: cronmw.OutcomeNotRun, Err: renewer.ErrUnavailable},
 	} {
@@ -45,6 +47,8 @@ level=WARN msg="scheduled job" job=j outcome=ran took=0s due=2000-01-01T00:00:00
 level=ERROR msg="scheduled job" job=j outcome=ran took=0s error=failed
 level=DEBUG msg="scheduled job" job=j outcome=skipped took=0s holder="b pid 7 (j)"
 level=DEBUG msg="scheduled job" job=j outcome=skipped took=0s
+level=WARN msg="scheduled job" job=j outcome=cut took=0s attempt=1 left=1 error=cut
+level=ERROR msg="scheduled job" job=j outcome=cut took=0s attempt=2 left=0 error=cut
 level=WARN msg="scheduled job" job=j outcome=missed took=0s
 level=ERROR msg="scheduled job" job=j outcome="not run" took=0s error="lockbeat: lock store unavailable"
 `, out.String())

@@ -22,7 +22,7 @@ type Book struct {
 	Grace time.Duration
 	// Wait is how long after it is due a tick may wait for an earlier one to end; 0: not at all.
 	Wait time.Duration
-	// Attempts is how many runs a tick may have whose nodes die; 0 is 1.
+	// Attempts is how many runs a tick may have if they are cut, or their nodes die; 0 is 1.
 	Attempts int
 	// Clock is that of this node.
 	Clock func() time.Time

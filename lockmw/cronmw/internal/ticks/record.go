@@ -19,7 +19,8 @@ type Record struct {
 	// Due is the tick, and Next the one after it; zero if there is none.
 	Due  time.Time `json:"due,omitzero"`
 	Next time.Time `json:"next,omitzero"`
-	// Begun and Ended are those of its run. Ended is zero while it runs, and if its node died.
+	// Begun and Ended are those of its run. Ended is zero while it runs, and if its node died; a
+	// run that was cut has ended, but its work is not done.
 	Begun time.Time `json:"begun,omitzero"`
 	Ended time.Time `json:"ended,omitzero"`
 	// Attempt counts the runs of this tick, from 1 on.
@@ -40,6 +41,7 @@ const (
 	Failed    Outcome = "failed"    // with an error
 	Lost      Outcome = "lost"      // its lock was lost while it ran
 	Panicked  Outcome = "panicked"  // it did not return
+	Cut       Outcome = "cut"       // its context had ended, or it did not return: may be taken over
 )
 
 const (
@@ -52,8 +54,11 @@ const (
 // Holder is who ran the tick last.
 func (r Record) Holder() renewer.Holder { return renewer.Holder{Node: r.Node, PID: r.PID} }
 
-// Unended reports whether a run has begun and not ended: it is under way, or its node has died.
-func (r Record) Unended() bool { return !r.Begun.IsZero() && r.Ended.IsZero() }
+// Unended reports whether a run has begun and its work is not done: it is under way, or its node
+// has died, or it was cut.
+func (r Record) Unended() bool {
+	return !r.Begun.IsZero() && (r.Ended.IsZero() || r.Outcome == Cut)
+}
 
 // Free is since when a node could have taken a tick: those due until then were taken, passed over
 // while an earlier one ran, or came before the job was known.

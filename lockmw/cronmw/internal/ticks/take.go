@@ -96,7 +96,7 @@ func (b *Book) first(before Record, t Tick) (Record, error) {
 	_, err := b.plan(before, t)
 	switch {
 	case err != nil:
-	case before.Due.Equal(t.Due): // its node has died
+	case before.Due.Equal(t.Due): // its node has died, or it was cut
 		r.Attempt += before.Attempt
 	case !b.Now().Before(t.Until):
 		err = ErrLate
@@ -159,20 +159,33 @@ func (r *Run) write(ctx context.Context, until time.Time) error {
 // lock; a run that has not returned is written once.
 func (r *Run) End(err error) error {
 	until := r.book.Now().Add(r.book.keeper.Config().TTL)
-	switch {
-	case errors.Is(err, unwind.Err):
-		r.Record.Outcome, until = Panicked, time.Time{}
-	case errors.Is(context.Cause(r.Context), renewer.ErrLost):
-		r.Record.Outcome = Lost
-	case err != nil:
-		r.Record.Outcome = Failed
-	default:
-		r.Record.Outcome = Succeeded
+	if errors.Is(err, unwind.Err) {
+		until = time.Time{}
 	}
+	r.Record.Outcome = r.outcome(err)
 	r.Record.Ended = r.Record.Begun.Add(time.Since(r.since))
 	// If it can't be written, the next tick's node takes this one for one whose node died.
 	_ = r.write(context.WithoutCancel(r.Context), until)
 	return r.exit(err)
+}
+
+// outcome is what has become of the run. Work that may be taken over was cut if it is not done for
+// a reason that is not its own. A context that ends just before an error of the work's own is
+// taken for its reason: at worst the work is done once more.
+func (r *Run) outcome(err error) Outcome {
+	unwound := errors.Is(err, unwind.Err)
+	switch {
+	case r.book.Attempts > 1 && (unwound || err != nil && r.Context.Err() != nil):
+		return Cut
+	case unwound:
+		return Panicked
+	case errors.Is(context.Cause(r.Context), renewer.ErrLost):
+		return Lost
+	case err != nil:
+		return Failed
+	default:
+		return Succeeded
+	}
 }
 
 // Introduce writes on record that the job is known from now on, unless it is. next is its next
