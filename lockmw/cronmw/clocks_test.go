@@ -159,7 +159,7 @@ func TestRobfigGoesByTheStoresClock(t *testing.T) {
 		t.Run(ahead.String(), func(t *testing.T) {
 			t.Parallel()
 			inFleet(t, func(t *testing.T, f *fleet) {
-				f.ahead = -ahead
+				f.ahead.Store(int64(-ahead))
 				m, c := f.add(0), quiet()
 				running(t, c)
 				s := cronmw.Every(time.Hour)
@@ -167,13 +167,43 @@ func TestRobfigGoesByTheStoresClock(t *testing.T) {
 				require.NoError(t, err)
 				elapse(10 * time.Hour)
 				synctest.Wait()
-				last := time.Now().Add(f.ahead).Truncate(time.Hour)
+				last := f.storesNow().Truncate(time.Hour)
 				for _, tick := range f.log.ticks[2:] { // two were planned before
 					assert.Equal(t, cronmw.OutcomeRan, tick.Outcome)
 					assert.Less(t, tick.Took, time.Millisecond, "nothing waits")
 				}
 				assert.True(t, last.Equal(f.log.last().Due))
 				assert.InDelta(t, 10, len(f.log.ticks), 1)
+			})
+		})
+	}
+}
+
+// The store's clock steps back, as when a replica is promoted whose clock is behind. The ticks up to
+// the one on record are not run again, and none after it is lost.
+func TestNoTickIsLostWhenTheStoresClockSteps(t *testing.T) {
+	t.Parallel()
+	for _, step := range []time.Duration{
+		-300 * time.Millisecond, -600 * time.Millisecond, -time.Second, -2600 * time.Millisecond,
+		-3 * time.Second, -10 * time.Second, 300 * time.Millisecond,
+	} {
+		t.Run(step.String(), func(t *testing.T) {
+			t.Parallel()
+			inFleet(t, func(t *testing.T, f *fleet) {
+				s := cronmw.Every(time.Second)
+				for i := range 3 {
+					c, m := quiet(), f.add(time.Duration(i)*7*time.Millisecond)
+					running(t, c)
+					m.inCron(c, s, nothing)
+				}
+				elapse(5*time.Second + 100*time.Millisecond)
+				synctest.Wait()
+				f.ahead.Store(int64(step))
+				elapse(20 * time.Second)
+				due := start.Add(6 * time.Second)
+				for ; due.Before(f.storesNow().Add(-time.Second)); due = s.Next(due) {
+					f.lateness(t, due)
+				}
 			})
 		})
 	}

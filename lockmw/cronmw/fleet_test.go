@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/robfig/cron/v3"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/cronmw"
@@ -25,7 +26,7 @@ var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 type fleet struct {
 	t     *testing.T
 	store *memory.Store
-	ahead time.Duration // of the store's clock
+	ahead atomic.Int64 // of the store's clock
 	log   *log
 	nodes []*machine
 	runs  sync.WaitGroup
@@ -91,15 +92,28 @@ func (m *machine) job(
 	s cronmw.Schedule, fn func(context.Context) error, opts ...cronmw.Option,
 ) *cronmw.Job {
 	m.fleet.t.Helper()
-	j, err := m.node.Job("job", s, func(ctx context.Context) error {
+	j, err := m.node.Job("job", s, m.noted(fn), opts...)
+	require.NoError(m.fleet.t, err)
+	return j
+}
+
+// inCron adds the same to a cron.
+func (m *machine) inCron(
+	c *cron.Cron, s cronmw.Schedule, fn func(context.Context) error, opts ...cronmw.Option,
+) {
+	m.fleet.t.Helper()
+	_, err := m.node.Schedule(c, s, "job", m.noted(fn), opts...)
+	require.NoError(m.fleet.t, err)
+}
+
+func (m *machine) noted(fn func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
 		f, due := m.fleet, cronmw.Current(ctx).Due.UnixNano()
 		f.mu.Lock()
 		f.begun[due] = append(f.begun[due], time.Now())
 		f.mu.Unlock()
 		return fn(ctx)
-	}, opts...)
-	require.NoError(m.fleet.t, err)
-	return j
+	}
 }
 
 // schedules has a scheduler that goes by the node's clock call on each tick, late by so much.
@@ -122,6 +136,9 @@ func (m *machine) die() {
 	m.cut.Store(true)
 	m.stop()
 }
+
+// storesNow is the time by the store's clock.
+func (f *fleet) storesNow() time.Time { return time.Now().Add(time.Duration(f.ahead.Load())) }
 
 // begins are when runs of a tick have begun.
 func (f *fleet) begins(due time.Time) []time.Time {
@@ -206,7 +223,7 @@ func (m *machine) Write(ctx context.Context, records []renewer.Record) []renewer
 // shift puts the store's clock ahead.
 func (f *fleet) shift(all []renewer.Seen) []renewer.Seen {
 	for i := range all {
-		all[i].Now = all[i].Now.Add(f.ahead)
+		all[i].Now = all[i].Now.Add(time.Duration(f.ahead.Load()))
 	}
 	return all
 }

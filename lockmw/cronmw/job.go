@@ -82,13 +82,16 @@ func (j *Job) Fire(ctx context.Context) (t Tick) {
 // early is how long before its tick a scheduler may call whose clock was put back meanwhile.
 const early = time.Second
 
+// slack is that for this job.
+func (j *Job) slack() time.Duration { return min(early, j.book.Grace) }
+
 // nextCall is when the scheduler calls after this call, by this node's clock; zero if it does not.
 func (j *Job) nextCall() time.Time {
 	ahead := time.Duration(0)
 	if j.corrected {
 		ahead = j.book.Ahead()
 	}
-	next := j.schedule.Next(j.book.Clock().Add(ahead + min(early, j.book.Grace)))
+	next := j.schedule.Next(j.book.Clock().Add(ahead + j.slack()))
 	if next.IsZero() {
 		return next
 	}

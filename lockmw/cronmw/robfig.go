@@ -76,13 +76,15 @@ type byStore struct {
 	call time.Time // and by the cron's
 }
 
-// Next names each tick once, though the clocks' difference is not quite the same each time.
+// Next names each tick once, though the clocks' difference is not quite the same each time. If the
+// store's clock has stepped back by more, it goes back too: those ticks have no other call, and one
+// that was run is not run again. [Job.nextCall] counts on that.
 func (s *byStore) Next(t time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ahead := s.book.Ahead()
 	from := t.Add(ahead)
-	if !t.Before(s.call) && from.Before(s.tick) {
+	if !t.Before(s.call) && from.Before(s.tick) && !from.Add(s.slack()).Before(s.tick) {
 		from = s.tick
 	}
 	s.tick = s.schedule.Next(from)

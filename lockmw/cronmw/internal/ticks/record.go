@@ -41,7 +41,7 @@ const (
 	Failed    Outcome = "failed"    // with an error
 	Lost      Outcome = "lost"      // its lock was lost while it ran
 	Panicked  Outcome = "panicked"  // it did not return
-	Cut       Outcome = "cut"       // its context had ended, or it did not return: may be taken over
+	Cut       Outcome = "cut"       // its work is not done, and may be taken over
 )
 
 const (
