@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/cronmw"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // Five nodes whose clocks are up to 10 minutes off, and each of which is late as a busy machine
@@ -207,4 +208,35 @@ func TestNoTickIsLostWhenTheStoresClockSteps(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The store's clock was an hour ahead once, so that the record is of a tick to come. Each node says
+// so at each tick, and how to go on.
+func TestARecordFromTheFuture(t *testing.T) {
+	t.Parallel()
+	inFleet(t, func(t *testing.T, f *fleet) {
+		j := f.add(0).job(cronmw.Every(10*minute), nothing)
+		f.ahead.Store(int64(time.Hour))
+		elapse(10 * minute)
+		require.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
+		f.ahead.Store(0)
+		for range 6 {
+			elapse(10 * minute)
+			got := j.Fire(t.Context())
+			assert.Equal(t, cronmw.OutcomeNotRun, got.Outcome)
+			assert.Equal(t, f.storesNow(), got.Due)
+			require.ErrorIs(t, got.Err, cronmw.ErrRecordAhead)
+			require.NotErrorIs(t, got.Err, renewer.ErrHeld)
+			require.ErrorContains(t, got.Err, `"cron:job"`)
+			require.ErrorContains(t, got.Err, "2000-01-01T01:10:00Z")
+			require.ErrorContains(t, got.Err, "delete the record")
+			require.ErrorContains(t, got.Err, "lockbeat:{cron:job}:record")
+			if f.storesNow().Equal(start.Add(time.Hour)) {
+				require.ErrorContains(t, got.Err, "10m0s from now")
+				break
+			}
+		}
+		elapse(20 * minute)
+		assert.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
+	})
 }

@@ -53,11 +53,16 @@ const (
 	// OutcomeMissed means that it had been due for longer than its grace when this node called,
 	// and that no node has taken it.
 	OutcomeMissed Outcome = "missed"
-	// OutcomeNotRun means that the lock could not be had for another reason:
-	// [renewer.ErrUnavailable] if the store could not be asked, [renewer.ErrShutdown],
-	// or the error of the context. No other node may have had more luck.
+	// OutcomeNotRun means that it could not be taken for another reason:
+	// [renewer.ErrUnavailable] if the store could not be asked, [renewer.ErrShutdown], the error
+	// of the context, or [ErrRecordAhead]. No other node may have had more luck.
 	OutcomeNotRun Outcome = "not run"
 )
+
+// ErrRecordAhead means that a tick was not run since the job's record has one that is more than a
+// second from now by the store's clock, which was put back: no tick until then is run, on any node.
+// The error's text names the record, which is to be deleted if that clock was wrong.
+var ErrRecordAhead = ticks.ErrRecordAhead
 
 // refused is the tick of an error of the lock.
 func refused(due time.Time, err error) Tick {
@@ -75,8 +80,8 @@ func refused(due time.Time, err error) Tick {
 }
 
 // LogTicks returns a function for [Config].OnTick that logs: runs and skips at level Debug, missed
-// ticks and runs that were cut and may be taken over at Warn, other errors at Error. A nil logger
-// is slog.Default().
+// ticks, runs that were cut and may be taken over, and [ErrRecordAhead] at Warn, other errors at
+// Error. A nil logger is slog.Default().
 func LogTicks(l *slog.Logger) func(context.Context, Tick) {
 	if l == nil {
 		l = slog.Default()
@@ -108,7 +113,7 @@ func LogTicks(l *slog.Logger) func(context.Context, Tick) {
 // level is at which level the tick is logged.
 func (t Tick) level() slog.Level {
 	switch {
-	case t.Outcome == OutcomeCut && t.Left > 0:
+	case t.Outcome == OutcomeCut && t.Left > 0, errors.Is(t.Err, ErrRecordAhead):
 		return slog.LevelWarn
 	case t.Err != nil:
 		return slog.LevelError

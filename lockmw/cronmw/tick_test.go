@@ -39,6 +39,7 @@ func TestLogTicks(t *testing.T) {
 		{Job: "j", Outcome: cronmw.OutcomeCut, Err: errors.New("cut"), Attempt: 2},
 		{Job: "j", Outcome: cronmw.OutcomeMissed},
 		{Job: "j", Outcome: cronmw.OutcomeNotRun, Err: renewer.ErrUnavailable},
+		{Job: "j", Outcome: cronmw.OutcomeNotRun, Err: cronmw.ErrRecordAhead},
 	} {
 		tell(t.Context(), tick)
 	}
@@ -51,6 +52,7 @@ level=WARN msg="scheduled job" job=j outcome=cut took=0s attempt=1 left=1 error=
 level=ERROR msg="scheduled job" job=j outcome=cut took=0s attempt=2 left=0 error=cut
 level=WARN msg="scheduled job" job=j outcome=missed took=0s
 level=ERROR msg="scheduled job" job=j outcome="not run" took=0s error="lockbeat: lock store unavailable"
+level=WARN msg="scheduled job" job=j outcome="not run" took=0s error="lockbeat: the record is of a tick to come"
 `, out.String())
 	require.NotNil(t, cronmw.LogTicks(nil))
 }

@@ -22,6 +22,10 @@ const MaxGrace = ticks.MaxGrace
 // since its tick had been due for longer than its grace.
 var ErrLate = ticks.ErrLate
 
+// ErrRecordAhead is what gocron.AfterLockError is told when a job is not run since its record has a
+// tick to come: the store's clock was put back. The error's text says which, and how to go on.
+var ErrRecordAhead = ticks.ErrRecordAhead
+
 var (
 	_ gocron.Locker = (*gate)(nil)
 	_ gocron.Lock   = held(nil)
@@ -54,8 +58,8 @@ func NewLocker(k *renewer.Keeper, cfg Config) (*Locker, error) {
 // long is [renewer.ErrName].
 //
 // gocron.AfterLockError is told why a tick is not run here: [renewer.ErrHeld] if it is another
-// node's, or an earlier one is still being run; [ErrLate]; or why that is not known:
-// [renewer.ErrUnavailable], [renewer.ErrShutdown], or the context's own error.
+// node's, or an earlier one is still being run; [ErrLate]; [ErrRecordAhead]; or why that is not
+// known: [renewer.ErrUnavailable], [renewer.ErrShutdown], or the context's own error.
 //
 // The ticks of a gocron.DurationJob count from each node's start. Taken are the multiples of its
 // duration by the store's clock, as with cronmw.Every, each by the first node that calls after it.

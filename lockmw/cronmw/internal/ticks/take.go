@@ -3,6 +3,7 @@ package ticks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -21,6 +22,12 @@ type Tick struct {
 
 // ErrLate means that the time to begin the tick had passed before the lock was had.
 var ErrLate = errors.New("lockbeat: late for the tick")
+
+// ErrRecordAhead means that the record has a tick that is more than tolerance from now.
+var ErrRecordAhead = errors.New("lockbeat: the record is of a tick to come")
+
+// tolerance is more than the times by the store's clock differ that nodes compute.
+const tolerance = time.Second
 
 // standBy is how long a node waits for one that runs a tick which it may take over.
 const standBy = 365 * 24 * time.Hour
@@ -42,7 +49,8 @@ type Run struct {
 // Take takes the tick if no node has: it gets the lock and writes on record that the run begins.
 // rec is the record as it was seen last. While the store is away it is asked again, until it is too
 // late. The error is [renewer.ErrHeld] if another node has the tick, or runs an earlier one;
-// [ErrLate]; or that of the lock or the record. [Run.End] must be called otherwise.
+// [ErrLate]; [ErrRecordAhead]; or that of the lock or the record. [Run.End] must be called
+// otherwise.
 func (b *Book) Take(ctx context.Context, rec Record, t Tick) (run *Run, err error) {
 	held := false
 	for again := range b.tries(ctx, t.Until) {
@@ -80,11 +88,18 @@ func (b *Book) plan(rec Record, t Tick) (wait time.Duration, err error) {
 		return 0, nil
 	case rec.Due.Equal(t.Due) && rec.Unended() && rec.Attempt < b.Attempts:
 		return standBy, nil // it may be taken over
-	default:
-		return 0, &renewer.Error{
-			Op: "take the tick of", Name: b.key, Kind: renewer.ErrHeld, Holder: rec.Holder(),
-		}
 	}
+	refusal := &renewer.Error{
+		Op: "take the tick of", Name: b.key, Kind: renewer.ErrHeld, Holder: rec.Holder(),
+	}
+	if until := rec.Due.Sub(b.Now()); until > tolerance {
+		refusal.Kind = ErrRecordAhead
+		refusal.Err = fmt.Errorf("that of %s, %v from now by the store's clock, which was put "+
+			"back: only later ones are run. If the clock was wrong before, delete the record: in "+
+			"Redis the key lockbeat:{%s}:record, or with your own prefix",
+			rec.Due.UTC().Format(time.RFC3339), until.Round(time.Millisecond), b.key)
+	}
+	return 0, refusal
 }
 
 // first is the record of a run that begins now.
