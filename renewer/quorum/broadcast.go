@@ -167,11 +167,21 @@ func (p *broadcast[A]) listen(ctx context.Context, merge func(reply[A]) (enough 
 	return nil
 }
 
-// within limits how much longer listen waits.
-func (p *broadcast[A]) within(d time.Duration) {
-	if p.hurry == nil {
-		p.hurry = time.NewTimer(d)
+// within limits how much longer listen waits for the nodes that have not answered: for d, less what
+// earlier callers have waited. It reports whether that is over for all of them.
+func (p *broadcast[A]) within(d time.Duration) (over bool) {
+	age, silent := p.nodes.clock.age(), d
+	p.mu.Lock()
+	for x, heard := range p.heard {
+		if !heard {
+			silent = min(silent, p.nodes.all[x].silentFor(age))
+		}
 	}
+	p.mu.Unlock()
+	if silent < d && p.hurry == nil {
+		p.hurry = time.NewTimer(d - silent)
+	}
+	return silent >= d
 }
 
 // end lets the caller go, with the replies that came in meanwhile. Requests without an answer go on
@@ -182,7 +192,11 @@ func (p *broadcast[A]) end(giveUp bool, merge func(reply[A]) bool) {
 	patience := minPatience
 	for x, heard := range p.heard {
 		if !heard {
-			p.nodes.all[x].late[p.kind].Add(1)
+			node := &p.nodes.all[x]
+			node.late[p.kind].Add(1)
+			if p.kind == acquires && !giveUp {
+				node.silentSince.CompareAndSwap(0, int64(p.age))
+			}
 			patience = max(patience, p.nodes.settle(x))
 		}
 	}

@@ -40,6 +40,9 @@ func (s *Store) conclude(
 			}
 		case !m.refused() && m.unknown() > m.spare():
 			b.grant = b.unreachable(ctx, s.nodes)
+			if b.unheard() <= m.spare() {
+				split = append(split, b) // its own release is nearly over
+			}
 		case !m.refused() && m.behind > 0 && b.fixed:
 			b.grant = renewer.Grant{
 				Status: renewer.StatusBehind, Fence: toExceed(b.answers, s.need.grant),

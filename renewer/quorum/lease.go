@@ -43,15 +43,22 @@ func (l *lease) latest() (t instant) {
 	return t
 }
 
-// blocked reports whether releases are under way on so many nodes that a new grant, which
-// leaves them out, can't get what it needs.
-func (l *lease) blocked(m majority) bool {
-	for i := range l.nodes {
-		if l.nodes[i].freeing > 0 {
+// blocked reports whether a new grant can't get what it needs before a release that is under way
+// is over. Its nodes are left out until then, and others are silent.
+func (l *lease) blocked(nodes *nodeSet, m majority) bool {
+	age, soon := nodes.clock.age(), false
+	for x := range l.nodes {
+		if l.nodes[x].busy(age) || nodes.all[x].silent(age) {
 			m.failed++
 		}
+		soon = soon || l.freesSoon(nodes, x)
 	}
-	return m.unavailable()
+	return soon && m.unavailable()
+}
+
+// freesSoon reports whether a release is under way on a node that answers.
+func (l *lease) freesSoon(nodes *nodeSet, node int) bool {
+	return l.nodes[node].freeing > 0 && !nodes.all[node].silent(nodes.clock.age())
 }
 
 // idle reports whether nothing is left to know of the lease.

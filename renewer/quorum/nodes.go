@@ -9,12 +9,37 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
+// minGrace is how long at least a silent node is waited for when the others have answered and
+// another owner contends: a caller that waits keeps what the other needs.
+const minGrace = 5 * time.Millisecond
+
 // node is one of the stores.
 type node struct {
 	store renewer.Store
 	name  string              // for errors
 	late  [kinds]atomic.Int64 // calls for which no caller waits any more, by kind
+	// silentSince is when the first acquire was sent, by clock.age, that the node has not answered,
+	// of those since its last answer to one whose callers have gone on without it; 0: none.
+	silentSince atomic.Int64
 }
+
+// answered notes what the node says to a claim. An error is no answer: it may be a timeout.
+func (n *node) answered(status renewer.Status) {
+	if status != renewer.StatusUnknown {
+		n.silentSince.Store(0)
+	}
+}
+
+// silentFor is for how long the node has not answered acquires.
+func (n *node) silentFor(age time.Duration) time.Duration {
+	if since := n.silentSince.Load(); since != 0 {
+		return age - time.Duration(since)
+	}
+	return 0
+}
+
+// silent reports whether callers who contend have waited for the node for as long as they do.
+func (n *node) silent(age time.Duration) bool { return n.silentFor(age) >= minGrace }
 
 // kind is what a late call is counted with. A node that is slow for a crowd of acquires is still
 // asked for heartbeats and releases.

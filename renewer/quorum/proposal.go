@@ -23,11 +23,13 @@ type proposal struct {
 	answers []*renewer.Grant // by node; nil: none yet
 	ours    majority         // of nodes that grant it
 	others  majority         // of nodes that another owner has: are they enough for a lease?
+	freeing int16            // nodes that were left out for a moment: a release is under way
 }
 
 // begin forgets the last broadcast.
 func (b *proposal) begin(sent instant) {
 	b.sent, b.ours, b.others = sent, b.need.toGrant(), b.need.toKeep()
+	b.freeing = 0
 	clear(b.answers)
 }
 
@@ -89,11 +91,14 @@ func (b *proposal) decided() bool {
 }
 
 // contended reports whether only silent nodes are missing, while another owner may wait for what
-// this one has got.
+// this one has got. It has a node, or has had one since; or this one has just let go for it.
 func (b *proposal) contended() bool {
 	m := &b.ours
-	return m.refused() || m.taken > 0 && m.unknown() <= m.spare()
+	return m.refused() || m.taken+m.behind+b.freeing > 0 && b.unheard() <= m.spare()
 }
+
+// unheard is how many nodes have said nothing, without those that can be asked in a moment.
+func (b *proposal) unheard() int16 { return b.ours.unknown() - b.freeing }
 
 // decided reports whether every proposal is decided; and if not, whether all others are contended.
 func decided(proposals []*proposal) (enough, contended bool) {

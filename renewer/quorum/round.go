@@ -7,14 +7,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-const (
-	// maxBroadcasts bounds how often a token is raised in one round. Each is above all counters
-	// seen before it, so that a second broadcast fails only if another grant came in between.
-	maxBroadcasts = 8
-	// minGrace is how long at least a silent node is waited for when the others have answered
-	// and another owner contends: a caller that waits keeps what the other needs.
-	minGrace = 5 * time.Millisecond
-)
+// maxBroadcasts bounds how often a token is raised in one round. Each is above all counters seen
+// before it, so that a second broadcast fails only if another grant came in between.
+const maxBroadcasts = 8
 
 // round puts the proposals to the nodes. A proposal whose token is too low for a node is put to
 // them again, with a higher one. It returns how long the nodes took that answered, and the error of
@@ -57,7 +52,7 @@ func (s *Store) awaitReleases(ctx context.Context, proposals []*proposal) error 
 		s.table.mu.Lock()
 		for _, b := range proposals {
 			b.lease.epoch++
-			if over == nil && b.lease.blocked(b.need.toGrant()) {
+			if over == nil && b.lease.blocked(s.nodes, b.need.toGrant()) {
 				if b.lease.freed == nil {
 					b.lease.freed = make(chan struct{})
 				}
@@ -128,15 +123,13 @@ func (s *Store) broadcastClaims(
 		s.table.mu.Lock()
 		now := s.nodes.clock.now()
 		r.each(func(i int, g *renewer.Grant) {
+			s.nodes.all[r.node].answered(g.Status)
 			proposals[i].count(r.node, g)
 			proposals[i].lease.nodes[r.node].record(g.Status, p.sent, p.age, now)
 		})
 		s.table.mu.Unlock()
 		enough, contended := decided(proposals)
-		if contended {
-			p.within(max(3*took, minGrace))
-		}
-		return enough
+		return enough || contended && p.within(max(3*took, minGrace))
 	})
 	return took, err
 }
@@ -164,6 +157,9 @@ func (s *Store) admitted(
 			}
 		}
 		b.count(node, barred)
+		if b.lease.freesSoon(s.nodes, node) {
+			b.freeing++
+		}
 	}
 	return items
 }
@@ -178,6 +174,7 @@ func (s *Store) lateGrants(
 	r.each(func(i int, g *renewer.Grant) {
 		l := s.table.open(key{claims[i].Name, claims[i].Owner}, claims[i].TTL)
 		n := &l.nodes[r.node]
+		s.nodes.all[r.node].answered(g.Status)
 		n.record(g.Status, p.sent, p.age, now)
 		switch {
 		case l.granted, l.asking > 0:
