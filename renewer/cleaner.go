@@ -135,6 +135,7 @@ func (c *cleaner) keep(o *orphan, shard int) bool {
 func (c *cleaner) leave(o *orphan) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	o.until = c.clock.Now().Add(o.ttl)
 	c.left = append(c.left, o)
 }
 

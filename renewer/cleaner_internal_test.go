@@ -251,6 +251,24 @@ func TestTheCleanerLeavesTheRestToShutdown(t *testing.T) {
 	})
 }
 
+// Shutdown gives keys up when the last of them has lapsed by itself, as each was told to live.
+func TestShutdownGivesUpWhatHasLapsed(t *testing.T) {
+	t.Parallel()
+	onCleaner(t, func(t *testing.T, c *cleaner, s *releases, _ *faults) {
+		s.setDown(errDown)
+		c.collect()
+		short, long := orphaned("a"), orphaned("a")
+		long.ttl = time.Minute
+		c.leave(short)
+		c.leave(long)
+		begun := time.Now()
+		n, err := c.freeAll(t.Context(), t.Context())
+		require.Equal(t, 2, n)
+		require.ErrorIs(t, err, errDown)
+		assert.InDelta(t, time.Minute, time.Since(begun), float64(2*time.Second))
+	})
+}
+
 // What a sweeper frees while Shutdown begins is not asked for again, and no error if the store is
 // down from then on.
 func TestShutdownDoesNotAskForWhatASweeperHasFreed(t *testing.T) {

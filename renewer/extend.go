@@ -17,7 +17,7 @@ import (
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	k := l.k
 	d = d.Truncate(time.Millisecond)
-	if err := l.checkExtend(d); err != nil {
+	if err := l.beginExtend(d); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout)
@@ -57,7 +57,9 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (l *Lease) checkExtend(d time.Duration) error {
+// beginExtend notes how long the store may hold the key from now on, whatever becomes of the answer;
+// or it returns why the lease can't be extended.
+func (l *Lease) beginExtend(d time.Duration) error {
 	k := l.k
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -74,6 +76,7 @@ func (l *Lease) checkExtend(d time.Duration) error {
 	if fault != nil {
 		return &Error{Op: "extend", Name: l.name, Kind: ErrConfig, Err: fault}
 	}
+	l.extras.manual = max(l.extras.manual, d)
 	return nil
 }
 

@@ -207,3 +207,45 @@ func TestHoldAtLeastSurvivesAShutdown(t *testing.T) {
 		require.NotEmpty(t, s.Owner("a"))
 	})
 }
+
+// The key of a lease that was extended beyond its first TTL, which the store could not free in that
+// time, was forgotten, and kept others out until the end.
+func TestAnExtendedKeyIsFreedHoweverLateTheStoreIsBack(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]script.Step{
+		"confirmed": script.Pass(), "its answer lost": script.Pass().Broken(errDown),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				l := acquire(t, k, "a", renewer.Manual(10*time.Second))
+				s.Script(script.Renew, answer)
+				_ = l.Extend(t.Context(), time.Hour)
+				_ = l.Extend(t.Context(), time.Minute)
+				s.Default(script.Release, script.Fail(errDown))
+				require.ErrorIs(t, l.Release(t.Context()), renewer.ErrUnavailable)
+				pass(59 * time.Minute)
+				require.NotEmpty(t, s.Owner("a"))
+				s.Default(script.Release, script.Pass())
+				pass(2 * time.Second)
+				require.Empty(t, s.Owner("a"))
+			})
+		})
+	}
+}
+
+// Shutdown gave such a key up after Config.TTL, with time left.
+func TestShutdownFreesALongLeaseHoweverLateTheStoreIsBack(t *testing.T) {
+	t.Parallel()
+	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a", renewer.Manual(time.Hour))
+		s.Default(script.Release, script.Fail(errDown))
+		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrUnavailable)
+		go func() {
+			pass(10 * config.TTL)
+			s.Default(script.Release, script.Pass())
+		}()
+		require.NoError(t, k.Shutdown(within(t, 11*config.TTL)))
+		require.Empty(t, s.Owner("a"))
+	})
+}

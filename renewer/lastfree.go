@@ -66,14 +66,13 @@ func (c *cleaner) byShard(free func([]*orphan)) {
 func (c *cleaner) freeShard(
 	ctx, last context.Context, left []*orphan,
 ) (_ []*orphan, failure error) {
-	lapsed := c.clock.Now().Add(c.cfg.TTL)
 	for tries := 0; ; tries++ {
 		if left, failure = c.ask(last, left); len(left) == 0 {
 			return nil, nil
 		}
 		pause := cleanUpPause(tries)
 		deadline, ok := ctx.Deadline()
-		if ctx.Err() != nil || ok && time.Until(deadline) <= pause || c.clock.Now() >= lapsed {
+		if ctx.Err() != nil || ok && time.Until(deadline) <= pause || c.lapsed(left) {
 			c.giveUp(left)
 			return left, failure
 		}
@@ -84,6 +83,14 @@ func (c *cleaner) freeShard(
 			timer.Stop()
 		}
 	}
+}
+
+// lapsed reports whether no key is left at the store, whatever that has answered.
+func (c *cleaner) lapsed(orphans []*orphan) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock.Now()
+	return !slices.ContainsFunc(orphans, func(o *orphan) bool { return now < o.until })
 }
 
 func (c *cleaner) giveUp(orphans []*orphan) {

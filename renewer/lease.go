@@ -53,7 +53,7 @@ type leaseExtras struct {
 	unsettled instant
 	place     uint64        // from which that asked
 	least     instant       // until when the store is to hold the key in any case: see HoldAtLeast
-	manual    time.Duration // the TTL of a lease without a heartbeat: see Manual
+	manual    time.Duration // the longest TTL asked for, without a heartbeat: see Manual, Extend
 	onLoss    map[*func()]struct{}
 }
 
@@ -123,7 +123,7 @@ func (l *Lease) withExtras() *leaseExtras {
 	return l.extras
 }
 
-// ttl is how long the store holds the key after an acquire.
+// ttl is how long the store holds the key after a request, at the most.
 func (l *Lease) ttl() time.Duration {
 	if l.manual() {
 		return l.extras.manual
