@@ -98,7 +98,8 @@ if usual and n == 1 and #ARGV[5] == 22 then
 	local text = ARGV[5] .. '\n' .. nowText .. '\n' .. nowText .. '\n' .. ARGV[7]
 	local got
 	if not value then
-		got = redis.call('SET', lease, place and text .. '\n+' or text, 'NX', 'PX', ttl)
+		got = redis.pcall('SET', lease, place and text .. '\n+' or text, 'NX', 'PX', ttl)
+		got = got and got.ok -- what the server refuses may be another owner's: see below
 		if got and place then
 			redis.pcall('ZREM', lease .. ':waiters', place .. turn) -- the one before let it lapse
 		end
@@ -303,6 +304,19 @@ local function grant(lease, owner, holder, life, waitedFor)
 	return fence
 end
 
+-- Marks a lease as one that is waited for, or returns why the server refuses that: without the mark
+-- its release would wake no caller, so that none may be told to wait for it. A server whose memory
+-- is full refuses what would take more of it to a script that has written nothing; so this writes
+-- what changes nothing first.
+local function markWaitedFor(lease, value)
+	local marked = redis.pcall('SET', lease, value .. '\n+', 'KEEPTTL')
+	if marked.err then
+		redis.pcall('DEL', lease .. ':freed') -- which is a channel, and no key
+		marked = redis.pcall('SET', lease, value .. '\n+', 'KEEPTTL')
+	end
+	return marked.err and marked
+end
+
 -- Answers one claim, whatever it finds.
 local function claim(lease, owner, from, holder)
 	if #owner ~= 22 then
@@ -343,7 +357,10 @@ local function claim(lease, owner, from, holder)
 	end
 	if #value < 300 and string.sub(value, -2) ~= '\n+' and
 		string.find(value, '^[%w_-]+\n%d+\n%d+\n') then
-		redis.pcall('SET', lease, value .. '\n+', 'KEEPTTL')
+		local refused = markWaitedFor(lease, value)
+		if refused then
+			return refused
+		end
 	end
 	-- Values of ours are shorter than 300 bytes. A longer one is not sent whole to every caller who
 	-- is refused.

@@ -73,6 +73,60 @@ func TestFullServer(t *testing.T) {
 	mine(t, store, claim("new", "a", time.Minute))
 }
 
+// A lease that was refused while the server's memory was full had no mark that it is waited for, so
+// that its release woke no caller when there was memory again.
+func TestAReleaseWakesThoseWhomAFullServerRefused(t *testing.T) {
+	t.Parallel()
+	for name, lines := range map[string]bool{"in line": true, "without a place": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, s := startReal(t)
+			store := s.store(t)
+			mine(t, store, claim("other", "a", time.Minute))
+			waits := claim("a", "b", time.Minute)
+			if lines {
+				waits.Name, waits.Place = "other", 1
+				acquire(t, store, waits)
+				waits.Name = "a"
+			}
+			w, open := newWatch(store, "a"), newWatch(store, "other")
+			defer w.stop()
+			defer open.stop()
+			w.await(t, "set up")
+			open.await(t, "set up")
+			mine(t, store, claim("a", "a", time.Minute))
+			s.ok(t, "CONFIG", "SET", "maxmemory", "1")
+			g := acquire(t, store, waits)
+			require.NoError(t, g.Err)
+			require.Equal(t, renewer.StatusTaken, g.Status)
+			assert.Equal(t, lines, g.Queued)
+			assert.Equal(t, renewer.StatusUnknown,
+				acquire(t, store, claim("free", "a", time.Minute)).Status, "it takes no lease in")
+			s.ok(t, "CONFIG", "SET", "maxmemory", "0")
+			w.clear()
+			require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+			w.await(t, "released")
+		})
+	}
+}
+
+// A refusal that can't be marked is none: no release would wake the one who hears it.
+func TestARefusalThatCanNotBeMarkedIsAnError(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	mine(t, store, claim("a", "a", time.Minute))
+	s.ok(t, "CONFIG", "SET", "min-replicas-to-write", "1")
+	g := acquire(t, store, claim("a", "b", time.Minute))
+	assert.Equal(t, renewer.StatusUnknown, g.Status)
+	require.ErrorContains(t, g.Err, "NOREPLICAS")
+	require.NotErrorIs(t, g.Err, renewer.ErrRejected, "it may pass")
+	s.ok(t, "CONFIG", "SET", "min-replicas-to-write", "0")
+	waitedFor(t, store, "a")
+	s.ok(t, "CONFIG", "SET", "min-replicas-to-write", "1")
+	waitedFor(t, store, "a") // it has its mark
+}
+
 func TestLoadingServer(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t, "--enable-debug-command", "yes", "--loading-process-events-interval-bytes",
