@@ -96,9 +96,7 @@ func (l *taskLog) serve(ctx context.Context, s serving) error {
 		if err != nil {
 			return err
 		}
-		inspector := asynq.NewInspector(countedRedis{queue.RedisClientOpt, &l.own})
-		client := asynq.NewClient(countedRedis{queue.RedisClientOpt, &l.own})
-		cfg, handler = asInREADME(keeper, inspector, client, cfg, l.send)
+		cfg, handler = asInREADME(keeper, countedRedis{queue.RedisClientOpt, &l.own}, cfg, l.send)
 	case inSlot:
 		handler = l.slots(handler)
 	}
@@ -112,10 +110,10 @@ func (l *taskLog) serve(ctx context.Context, s serving) error {
 
 // asInREADME is the handler and the configuration of the README's example, with its options.
 func asInREADME(
-	keeper *renewer.Keeper, inspector *asynq.Inspector, client *asynq.Client, cfg asynq.Config,
+	keeper *renewer.Keeper, redis asynq.RedisConnOpt, cfg asynq.Config,
 	send func(context.Context, email) error,
 ) (asynq.Config, asynq.Handler) {
 	byUser := func(e email) string { return e.UserID }
 	return asynqmw.Configure(cfg), asynqmw.Handle(keeper, byUser, send,
-		asynqmw.InLine(inspector), asynqmw.Requeue(client))
+		asynqmw.InLine(redis), asynqmw.Requeue(asynq.NewClient(redis)))
 }

@@ -11,6 +11,10 @@ import (
 // near. At most one task of a name waits for the lock itself, in the slot of the worker that runs
 // it.
 //
+// Tasks of each [Task.Home] stand in a line of their own, and are told to come by processes of that
+// home. Where tasks of several homes want one lock, the lock goes from one home to the other as
+// between any callers who wait in two processes: those in a slot.
+//
 // A line is advice. It gives no lock, and losing it costs order and time, but never exclusion.
 // Tasks that are told to come and don't are passed over after about a second.
 //
@@ -33,6 +37,10 @@ const MostTaskDelay = 10 * time.Minute
 
 // Task is one in a line.
 type Task struct {
+	// Home names what has its queue, such as one database of a job system: processes of a home can
+	// tell its tasks to come, and no others can. Two homes may have the same queues and IDs.
+	// Letters and digits, or "".
+	Home string
 	// Queue is where it goes back to. Tasks of one queue come, or don't, together.
 	Queue string
 	// ID names it in its queue.
@@ -70,8 +78,8 @@ const (
 	// TaskMissing means that it was told to come, and that its queue does not have it. It keeps its
 	// place if it has come or left since it was told.
 	TaskMissing
-	// TasksOver means that a holder has released the lock. Without a task it is a look at the line,
-	// since one that was told to come may not have come.
+	// TasksOver means that a holder has released the lock. For a task that has a Home alone it is a
+	// look at the line, since one that was told to come may not have come.
 	TasksOver
 )
 
@@ -117,9 +125,9 @@ func (k *Keeper) Arrive(ctx context.Context, a Arrival) (ahead int, err error) {
 	return store.Arrive(ctx, a)
 }
 
-// NextTask notes what became of a task, or of the lock on name, and returns which task is to be
-// told to come. Without a task it is a look at the line, which [Keeper.Shutdown] ends: the error is
-// [ErrShutdown] then. Otherwise it is like [Keeper.Arrive].
+// NextTask notes what became of a task, or of the lock on name, and returns which task of its home
+// is to be told to come. For a task without an ID it is a look at the line, which [Keeper.Shutdown]
+// ends: the error is [ErrShutdown] then. Otherwise it is like [Keeper.Arrive].
 func (k *Keeper) NextTask(
 	ctx context.Context, name string, what TaskEvent, task Task,
 ) (NextTask, error) {
@@ -128,7 +136,7 @@ func (k *Keeper) NextTask(
 	if err != nil {
 		return NextTask{}, err
 	}
-	if task == (Task{}) {
+	if task.ID == "" {
 		select {
 		case <-k.shutdown.closed:
 			return NextTask{}, &Error{Op: op, Name: name, Kind: ErrShutdown}

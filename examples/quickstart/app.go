@@ -55,11 +55,9 @@ func runNode(ctx context.Context, n node) error {
 	}
 
 	mux := asynq.NewServeMux()
-	inspector := asynq.NewInspector(n.tasks)
-	defer func() { _ = inspector.Close() }()
 	mux.Handle(taskType, asynqmw.Handle(keeper, func(r Report) string { return r.User }, n.render,
-		asynqmw.InLine(inspector), // a user's tasks wait in their queue, in order
-		asynqmw.RetryIn(soon)))    // those that could not ask come again after this
+		asynqmw.InLine(n.tasks), // a user's tasks wait in their queue, in order
+		asynqmw.RetryIn(soon)))  // those that could not ask come again after this
 	server := asynq.NewServer(n.tasks, asynqmw.Configure(asynq.Config{
 		Queues:      map[string]int{n.queue: 1},
 		Concurrency: 12,

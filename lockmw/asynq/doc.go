@@ -3,7 +3,7 @@
 //
 //	mux.Handle("email:send",
 //		asynqmw.Handle(keeper, func(e Email) string { return e.UserID }, sendEmail,
-//			asynqmw.InLine(inspector), asynqmw.Requeue(client)))
+//			asynqmw.InLine(redis), asynqmw.Requeue(client)))
 //	server := asynq.NewServer(redis, asynqmw.Configure(asynq.Config{Concurrency: 20}))
 //
 // [Handle] takes a function of the decoded payload, [HandleGroup] one of a payload that asynq

@@ -51,6 +51,7 @@ func isFailure(err error) bool { return configured.IsFailure(err) }
 type env struct {
 	t         *testing.T
 	option    rueidis.ClientOption
+	db        int // asynq's
 	client    *asynq.Client
 	inspector *asynq.Inspector
 }
@@ -71,8 +72,23 @@ func everywhere(t *testing.T, test func(t *testing.T, e *env)) {
 
 func onEmbedded(t *testing.T) *env { return newEnv(t, embedded.Run(t).ClientOption()) }
 
+// home is what lines of tasks call the Redis of an env, and the rest what their keys end with.
+const (
+	home        = "HOME"
+	tasksSuffix = ":tasks:" + home
+	slotSuffix  = ":slot:" + home
+	wokenSuffix = ":woken:" + home
+)
+
 func newEnv(t *testing.T, option rueidis.ClientOption) *env {
-	e := &env{t: t, option: option}
+	e := newDatabase(t, option, 0)
+	e.write("SET", asynqmw.HomeKey, home)
+	return e
+}
+
+// newDatabase is newEnv in a database that has no tasks and no home yet.
+func newDatabase(t *testing.T, option rueidis.ClientOption, db int) *env {
+	e := &env{t: t, option: option, db: db}
 	e.client = asynq.NewClient(e.redis())
 	t.Cleanup(func() { _ = e.client.Close() })
 	e.inspector = asynq.NewInspector(e.redis())
@@ -81,7 +97,17 @@ func newEnv(t *testing.T, option rueidis.ClientOption) *env {
 }
 
 func (e *env) redis() asynq.RedisClientOpt {
-	return asynq.RedisClientOpt{Addr: e.option.InitAddress[0]}
+	return asynq.RedisClientOpt{Addr: e.option.InitAddress[0], DB: e.db}
+}
+
+// write sends a command to the locks' server.
+func (e *env) write(command ...string) {
+	e.t.Helper()
+	client, err := rueidis.NewClient(e.option)
+	require.NoError(e.t, err)
+	defer client.Close()
+	require.NoError(e.t, client.Do(context.Background(),
+		client.B().Arbitrary(command...).Build()).Error())
 }
 
 // keeper is that of one node, on a connection of its own.

@@ -6,7 +6,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// BePatient has tasks wait for an inspector on a busy machine. It must be called before any test.
+// HomeKey is homeKey.
+const HomeKey = homeKey
+
+// BePatient has tasks wait for asynq's Redis on a busy machine. It must be called before any test.
 func BePatient() { mostAsked = 10 * time.Second }
 
 // Slots is slots, of a server with so many workers.

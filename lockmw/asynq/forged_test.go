@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -42,7 +41,7 @@ func TestForgedPlacesRunNoTask(t *testing.T) {
 		mux.Handle("order", asynqmw.Handle(k, byUser, func(ctx context.Context, o order) error {
 			defer f.record.begin(ctx, o.User)()
 			return nil
-		}, asynqmw.InLine(queues.inspector)))
+		}, asynqmw.InLine(queues.redis())))
 		failed := make(chan struct{}, 10)
 		mux.HandleFunc("payout", func(context.Context, *asynq.Task) error {
 			failed <- struct{}{}
@@ -86,14 +85,4 @@ func TestForgedPlacesRunNoTask(t *testing.T) {
 }
 
 // lineOf is the key of the line of a user's tasks.
-func lineOf(user string) string { return leaseOf(user) + ":tasks" }
-
-// write sends a command to the locks' server.
-func (e *env) write(command ...string) {
-	e.t.Helper()
-	client, err := rueidis.NewClient(e.option)
-	require.NoError(e.t, err)
-	defer client.Close()
-	require.NoError(e.t, client.Do(context.Background(),
-		client.B().Arbitrary(command...).Build()).Error())
-}
+func lineOf(user string) string { return leaseOf(user) + tasksSuffix }

@@ -74,7 +74,7 @@ func TestAggregatedTasksRunUnderTheLockOfTheirGroup(t *testing.T) {
 	}{
 		"attempts to spare": {nil, func(*env) asynqmw.Option { return retriesIn }},
 		"in line": {nil, func(e *env) asynqmw.Option {
-			return asynqmw.InLine(e.inspector)
+			return asynqmw.InLine(e.redis())
 		}},
 		"last attempt": {
 			[]asynq.Option{asynq.MaxRetry(0)},

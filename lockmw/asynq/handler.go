@@ -44,7 +44,7 @@ func handle[T any](
 	for _, o := range opts {
 		o.handle(&set)
 	}
-	decode, l := decoder[T](set.codec), newLine(k, set.inspect)
+	decode, l := decoder[T](set.codec), newLine(k, set.queues)
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		payload, err := decode(task)
 		if err != nil {
@@ -76,7 +76,7 @@ func Middleware(
 	for _, o := range opts {
 		o.lock(&set)
 	}
-	l := newLine(k, set.inspect)
+	l := newLine(k, set.queues)
 	return func(next asynq.Handler) asynq.Handler {
 		if next == nil {
 			panic("lockbeat: asynqmw.Middleware needs a handler to put the lock around")

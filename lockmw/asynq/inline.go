@@ -43,6 +43,17 @@ func newInLine(ctx context.Context, l *line) inLine {
 	return inLine{line: l, task: renewer.Task{Queue: queue, ID: id}}
 }
 
+// isAtHome finds the home of the task, unless it is known. Without one the task has no line.
+func (in *inLine) isAtHome(ctx context.Context) bool {
+	if in.task.Home == "" {
+		in.task.Home = in.findHome(ctx, in.task)
+	}
+	if in.task.Home == "" {
+		in.line = nil
+	}
+	return in.line != nil
+}
+
 // stands reports whether the task goes by a line.
 func (in *inLine) stands() bool { return in.line != nil && !in.without }
 
@@ -68,14 +79,10 @@ func (a *attempt) waitInSlot(left time.Duration) time.Duration {
 func (a *attempt) standInLine(ctx context.Context) error {
 	in := &a.inLine
 	switch {
-	case !in.stands() || a.skip || in.asks:
+	case !in.stands() || a.skip || in.asks || !in.isAtHome(ctx):
 		return nil
 	case a.mustWait() && a.inSlot:
 		in.asks = true
-		if !in.sees(ctx, in.task) {
-			in.without = true
-			return nil
-		}
 		if _, err := in.arrive(ctx, a.name, in.task, renewer.Task{}, true, true); err != nil {
 			in.without = true
 			return nil //nolint:nilerr // it does without
@@ -83,9 +90,6 @@ func (a *attempt) standInLine(ctx context.Context) error {
 		in.letGo = in.keepSlot(a.name, in.task, true)
 		return nil
 	case a.mustWait() || !in.refused && !in.isContended(a.name):
-		return nil
-	case !in.sees(ctx, in.task):
-		in.without = true
 		return nil
 	}
 	wait := (a.few || a.wait > 0) && a.takeSlot()

@@ -23,7 +23,7 @@ func (e *env) keysOf(user string) (keys []string) {
 	client, err := rueidis.NewClient(e.option)
 	require.NoError(e.t, err)
 	defer client.Close()
-	for _, suffix := range []string{":tasks", ":slot", ":woken"} {
+	for _, suffix := range []string{tasksSuffix, slotSuffix, wokenSuffix} {
 		key := "lockbeat:{order:" + user + "}" + suffix
 		n, err := client.Do(context.Background(), client.B().Exists().Key(key).Build()).AsInt64()
 		require.NoError(e.t, err)
@@ -38,7 +38,7 @@ func (e *env) keysOf(user string) (keys []string) {
 func (e *env) awaitSlot(user string) {
 	e.t.Helper()
 	require.Eventually(e.t, func() bool {
-		return slices.Contains(e.keysOf(user), "lockbeat:{order:"+user+"}:slot")
+		return slices.Contains(e.keysOf(user), "lockbeat:{order:"+user+"}"+slotSuffix)
 	}, soon, tick)
 }
 
@@ -46,7 +46,7 @@ func TestTasksInLineRunInOrder(t *testing.T) {
 	t.Parallel()
 	onRedis(t, func(t *testing.T, queues, locks *env) {
 		const tasks, takes = 100, 20 * time.Millisecond
-		f := newFleet(queues, locks, 2, 20, takes, asynqmw.InLine(queues.inspector))
+		f := newFleet(queues, locks, 2, 20, takes, asynqmw.InLine(queues.redis()))
 		begun := time.Now()
 		var ids []string
 		for range tasks {
@@ -74,7 +74,7 @@ func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 	t.Parallel()
 	onRedis(t, func(t *testing.T, queues, locks *env) {
 		release := hold(t, locks.keeper(), "u1")
-		f := newFleet(queues, locks, 2, 4, time.Millisecond, asynqmw.InLine(queues.inspector))
+		f := newFleet(queues, locks, 2, 4, time.Millisecond, asynqmw.InLine(queues.redis()))
 		first := f.enqueue("u1")
 		locks.awaitSlot("u1")
 		second, third := f.enqueue("u1"), f.enqueue("u1")
@@ -99,7 +99,7 @@ func TestTasksInLineThatAreSlowToGoBack(t *testing.T) {
 		h := asynqmw.Handle(locks.keeper(), byUser, func(ctx context.Context, o order) error {
 			defer f.record.begin(ctx, o.User)()
 			return nil
-		}, asynqmw.InLine(queues.inspector))
+		}, asynqmw.InLine(queues.redis()))
 		parked := make(chan struct{})
 		f.serve(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 			err := h.ProcessTask(ctx, task)
@@ -125,12 +125,12 @@ func TestTasksInLineThatAreGone(t *testing.T) {
 	onRedis(t, func(t *testing.T, queues, locks *env) {
 		k := locks.keeper()
 		release := hold(t, k, "u1")
-		f := newFleet(queues, locks, 2, 4, time.Millisecond, asynqmw.InLine(queues.inspector))
+		f := newFleet(queues, locks, 2, 4, time.Millisecond, asynqmw.InLine(queues.redis()))
 		waits := f.enqueue("u1")
 		locks.awaitSlot("u1")
 		for i := range 100 {
 			_, err := k.Arrive(t.Context(), renewer.Arrival{
-				Name: "order:u1", Task: renewer.Task{Queue: "default", ID: fmt.Sprint("gone ", i)},
+				Name: "order:u1", Task: renewer.Task{Home: home, Queue: "default", ID: fmt.Sprint("gone ", i)},
 				SlotTTL: time.Second,
 			})
 			require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestTasksInLineThatAreGone(t *testing.T) {
 func TestCompletedTasksInLineDontRunAgain(t *testing.T) {
 	t.Parallel()
 	onRedis(t, func(t *testing.T, queues, locks *env) {
-		f := newFleet(queues, locks, 1, 4, time.Millisecond, asynqmw.InLine(queues.inspector))
+		f := newFleet(queues, locks, 1, 4, time.Millisecond, asynqmw.InLine(queues.redis()))
 		done := f.enqueue("u1")
 		f.awaitState(done, asynq.TaskStateCompleted)
 		k := locks.keeper()
@@ -163,7 +163,7 @@ func TestCompletedTasksInLineDontRunAgain(t *testing.T) {
 		waits := f.enqueue("u1")
 		locks.awaitSlot("u1")
 		ahead, err := k.Arrive(t.Context(), renewer.Arrival{
-			Name: "order:u1", Task: renewer.Task{Queue: "default", ID: done}, SlotTTL: time.Second,
+			Name: "order:u1", Task: renewer.Task{Home: home, Queue: "default", ID: done}, SlotTTL: time.Second,
 		})
 		require.NoError(t, err)
 		require.Zero(t, ahead)
@@ -187,7 +187,7 @@ func TestTasksInLineOfAPausedQueue(t *testing.T) {
 		h := asynqmw.Handle(locks.keeper(), byUser, func(ctx context.Context, o order) error {
 			defer f.record.begin(ctx, o.User)()
 			return nil
-		}, asynqmw.InLine(queues.inspector))
+		}, asynqmw.InLine(queues.redis()))
 		f.serve(f.record.refusalsOf(h), func(cfg *asynq.Config) {
 			asUsers(8)(cfg)
 			cfg.Queues = map[string]int{"default": 1, "other": 1}
@@ -288,7 +288,7 @@ func TestTasksInLineBehindAPanic(t *testing.T) {
 			defer f.record.begin(ctx, o.User)()
 			work(ctx, tick)
 			panic("of a handler")
-		}, asynqmw.InLine(queues.inspector))
+		}, asynqmw.InLine(queues.redis()))
 		f.serve(f.record.refusalsOf(h), asUsers(8))
 		const tasks = 20
 		for range tasks {
@@ -304,7 +304,7 @@ func TestTaskInLineGivesUpItsSlot(t *testing.T) {
 	t.Parallel()
 	onRedis(t, func(t *testing.T, queues, locks *env) {
 		release := hold(t, locks.keeper(), "u1")
-		f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.inspector))
+		f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.redis()))
 		short := f.enqueue("u1", asynq.Timeout(8*time.Second))
 		locks.awaitSlot("u1")
 		long := f.enqueue("u1")
@@ -324,7 +324,7 @@ func TestLastAttemptInLine(t *testing.T) {
 	t.Parallel()
 	onRedis(t, func(t *testing.T, queues, locks *env) {
 		release := hold(t, locks.keeper(), "u1")
-		f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.inspector))
+		f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.redis()))
 		last := f.enqueue("u1", asynq.MaxRetry(0))
 		locks.awaitSlot("u1")
 		next := f.enqueue("u1")
@@ -340,7 +340,7 @@ func TestCopiesInLine(t *testing.T) {
 	t.Parallel()
 	onRedis(t, func(t *testing.T, queues, locks *env) {
 		const tasks, takes = 50, 20 * time.Millisecond
-		f := newFleet(queues, locks, 2, 20, takes, asynqmw.InLine(queues.inspector),
+		f := newFleet(queues, locks, 2, 20, takes, asynqmw.InLine(queues.redis()),
 			asynqmw.Requeue(queues.client, asynq.Retention(time.Hour)))
 		begun := time.Now()
 		for range tasks {
@@ -365,7 +365,7 @@ func TestInLineOnAStoreWithoutLines(t *testing.T) {
 		k := newKeeper(t, memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 		release := hold(t, k, "u1")
 		e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil },
-			asynqmw.InLine(e.inspector), asynqmw.Wait(0)))
+			asynqmw.InLine(e.redis()), asynqmw.Wait(0)))
 		id := e.enqueue("u1")
 		info := e.awaitRefused(id)
 		assert.NotContains(t, info.LastErr, "line")
@@ -374,8 +374,15 @@ func TestInLineOnAStoreWithoutLines(t *testing.T) {
 	})
 }
 
-func TestInLineNeedsAnInspector(t *testing.T) {
+func TestInLineNeedsARedis(t *testing.T) {
 	t.Parallel()
-	assert.PanicsWithValue(t, "lockbeat: asynqmw.InLine needs the inspector to call tasks by: "+
-		"asynq.NewInspector", func() { asynqmw.InLine(nil) })
+	for _, redis := range []asynq.RedisConnOpt{nil, noRedis{}} {
+		assert.PanicsWithValue(t, "lockbeat: asynqmw.InLine needs the server's Redis, such as an "+
+			"asynq.RedisClientOpt", func() { asynqmw.InLine(redis) })
+	}
 }
+
+// noRedis makes no client.
+type noRedis struct{}
+
+func (noRedis) MakeRedisClient() any { return nil }

@@ -35,7 +35,7 @@ func TestTasksInLineThatDoNotReachTheirHandler(t *testing.T) {
 				h := asynqmw.Handle(locks.keeper(), byUser, func(ctx context.Context, o order) error {
 					defer f.record.begin(ctx, o.User)()
 					return nil
-				}, asynqmw.InLine(queues.inspector))
+				}, asynqmw.InLine(queues.redis()))
 				f.serve(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 					if _, yes := barred.Load(task.ResultWriter().TaskID()); yes {
 						return errBarred
@@ -88,7 +88,7 @@ func TestTasksInLineThatAreYetToBeWoken(t *testing.T) {
 	t.Parallel()
 	onRedis(t, func(t *testing.T, queues, locks *env) {
 		release := hold(t, locks.keeper(), "u1")
-		f := newFleet(queues, locks, 1, 4, time.Millisecond, asynqmw.InLine(queues.inspector))
+		f := newFleet(queues, locks, 1, 4, time.Millisecond, asynqmw.InLine(queues.redis()))
 		waits := f.enqueue("u1")
 		locks.awaitSlot("u1")
 		var ids []string
@@ -104,15 +104,15 @@ func TestTasksInLineThatAreYetToBeWoken(t *testing.T) {
 			return client.Do(t.Context(), client.B().Arbitrary(command...).Build())
 		}
 		chosen := strconv.FormatInt(time.Now().UnixMicro(), 10)
-		require.NoError(t, do("HSET", key+":woken", "default\n"+ids[0], chosen).Error())
-		require.NoError(t, do("DEL", key+":slot").Error()) // else nobody is looked for
-		asked := f.enqueue("u1")                           // whose process looks at the line then
+		require.NoError(t, do("HSET", key+wokenSuffix, "default\n"+ids[0], chosen).Error())
+		require.NoError(t, do("DEL", key+slotSuffix).Error()) // else nobody is looked for
+		asked := f.enqueue("u1")                              // whose process looks at the line then
 		f.awaitParked(asked)
 		<-time.After(500 * time.Millisecond)
-		place, err := do("ZRANK", key+":tasks", "default\n"+ids[0]).AsInt64()
+		place, err := do("ZRANK", key+tasksSuffix, "default\n"+ids[0]).AsInt64()
 		require.NoError(t, err)
 		assert.Zero(t, place)
-		require.NoError(t, do("HDEL", key+":woken", "default\n"+ids[0]).Error())
+		require.NoError(t, do("HDEL", key+wokenSuffix, "default\n"+ids[0]).Error())
 		release()
 		f.awaitRuns(4, soon)
 		assert.Contains(t, f.record.runs, waits)

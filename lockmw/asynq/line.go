@@ -40,14 +40,14 @@ const (
 	settlePause = 2 * time.Millisecond
 )
 
-// line is how a handler has tasks stand in line: it wakes the next ones by an inspector. It may be
+// line is how a handler has tasks stand in line: it wakes the next ones in asynq's Redis. It may be
 // used concurrently.
 type line struct {
-	keeper    *renewer.Keeper
-	inspector *asynq.Inspector
-	waking    chan struct{} // has an element for each goroutine that wakes
-	seen      atomic.Bool   // the inspector has seen a task of this server
-	faulty    atomic.Bool   // tasks can't be woken, and the observer was told
+	keeper *renewer.Keeper
+	redis  *taskRedis
+	home   atomic.Pointer[string] // what lines call that Redis; nil: not known yet
+	waking chan struct{}          // has an element for each goroutine that wakes
+	faulty atomic.Bool            // tasks can't be woken, and the observer was told
 
 	mu        sync.Mutex
 	contended map[string]*contendedKey // by the lock's name
@@ -62,12 +62,12 @@ type contendedKey struct {
 }
 
 // newLine returns nil if tasks can't stand in line: their keeper's store has none.
-func newLine(k *renewer.Keeper, inspector *asynq.Inspector) *line {
-	if inspector == nil || !k.HasTaskLine() {
+func newLine(k *renewer.Keeper, redis *taskRedis) *line {
+	if redis == nil || !k.HasTaskLine() {
 		return nil
 	}
 	return &line{
-		keeper: k, inspector: inspector, waking: make(chan struct{}, mostWaking),
+		keeper: k, redis: redis, waking: make(chan struct{}, mostWaking),
 		contended: make(map[string]*contendedKey),
 	}
 }
@@ -142,7 +142,7 @@ func (l *line) checkIn(name string, c *contendedKey) {
 
 // check looks at the line, and again later as long as tasks stand in it.
 func (l *line) check(name string) {
-	next, err := l.wakeNext(name, renewer.TasksOver, renewer.Task{})
+	next, err := l.wakeNext(name, renewer.TasksOver, renewer.Task{Home: *l.home.Load()})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.contended[name]
@@ -222,7 +222,7 @@ func (l *line) wakeNext(
 
 // find returns what asynq knows of a task: nil without an error if there is none.
 func (l *line) find(task renewer.Task) (*asynq.TaskInfo, error) {
-	info, err := l.inspector.GetTaskInfo(task.Queue, task.ID)
+	info, err := l.redis.inspector.GetTaskInfo(task.Queue, task.ID)
 	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
 		return nil, nil //nolint:nilnil // neither
 	}
@@ -283,7 +283,7 @@ func (l *line) wake(name string, task renewer.Task) bool {
 		case !waitsFor(name, info), !info.Deadline.IsZero() && time.Now().After(info.Deadline):
 			return false
 		}
-		failed = l.inspector.RunTask(task.Queue, task.ID)
+		failed = l.redis.inspector.RunTask(task.Queue, task.ID)
 		switch {
 		case errors.Is(failed, asynq.ErrTaskNotFound):
 			return false

@@ -56,8 +56,8 @@ func keysIn(t *testing.T, server *redistest.Server, user string) int64 {
 
 // halfWay are users, and which keys of their locks are on the server to which the slot moves.
 var halfWay = map[string][]string{
-	"none": nil, "lease": {""}, "tasks": {":tasks"}, "slot": {":slot"}, "some": {"", ":tasks"},
-	"all": {"", ":tasks", ":slot", ":woken"},
+	"none": nil, "lease": {""}, "tasks": {tasksSuffix}, "slot": {slotSuffix}, "some": {"", tasksSuffix},
+	"all": {"", tasksSuffix, slotSuffix, wokenSuffix},
 }
 
 // The slots of some locks stand still half way to another server, some of the keys here and some
@@ -66,7 +66,7 @@ func TestTasksInLineWhileTheSlotIsHalfWay(t *testing.T) {
 	suite.OnlyLong(t)
 	t.Parallel()
 	queues, locks, cluster := locksOnACluster(t)
-	f := newFleet(queues, locks, 2, 40, time.Millisecond, asynqmw.InLine(queues.inspector))
+	f := newFleet(queues, locks, 2, 40, time.Millisecond, asynqmw.InLine(queues.redis()))
 	k := locks.keeper()
 	var ids []string
 	var releases []func()
@@ -120,7 +120,7 @@ func TestTasksInLineThatAreNotWokenWhileTheSlotIsHalfWay(t *testing.T) {
 	t.Parallel()
 	queues, locks, cluster := locksOnACluster(t)
 	release := hold(t, locks.keeper(), "u1")
-	f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.inspector),
+	f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.redis()),
 		asynqmw.Wait(0))
 	var ids []string
 	for range 5 {
@@ -145,7 +145,7 @@ func TestTaskInLineThatComesWhileTheSlotIsHalfWay(t *testing.T) {
 	t.Parallel()
 	queues, locks, cluster := locksOnACluster(t)
 	release := hold(t, locks.keeper(), "u1")
-	f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.inspector),
+	f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.redis()),
 		asynqmw.Wait(soon))
 	waits := f.enqueue("u1")
 	locks.awaitSlot("u1")
@@ -153,10 +153,10 @@ func TestTaskInLineThatComesWhileTheSlotIsHalfWay(t *testing.T) {
 	f.awaitParked(woken)
 	from, err := cluster.Serving(redistest.Slot(leaseOf("u1")))
 	require.NoError(t, err)
-	require.NoError(t, from.Do("HSET", leaseOf("u1")+":woken", "default\n"+woken,
+	require.NoError(t, from.Do("HSET", leaseOf("u1")+wokenSuffix, "default\n"+woken,
 		strconv.FormatInt(time.Now().UnixMicro(), 10)).Error())
 	move, _ := beginMove(t, cluster, "u1")
-	require.NoError(t, move.Keys(leaseOf("u1")+":tasks"))
+	require.NoError(t, move.Keys(leaseOf("u1")+tasksSuffix))
 	require.NoError(t, f.inspector.RunTask("default", woken))
 	f.awaitState(woken, asynq.TaskStateActive)
 	<-time.After(500 * time.Millisecond) // for its requests
@@ -173,7 +173,7 @@ func TestTasksInLineWhileTheSlotGoesRound(t *testing.T) {
 	t.Parallel()
 	queues, locks, cluster := locksOnACluster(t)
 	const tasks, rounds = 150, 4
-	f := newFleet(queues, locks, 2, 20, 10*time.Millisecond, asynqmw.InLine(queues.inspector))
+	f := newFleet(queues, locks, 2, 20, 10*time.Millisecond, asynqmw.InLine(queues.redis()))
 	var ids []string
 	for range tasks {
 		ids = append(ids, f.enqueue("u1"))
@@ -183,7 +183,7 @@ func TestTasksInLineWhileTheSlotGoesRound(t *testing.T) {
 		move, _ := beginMove(t, cluster, "u1")
 		pause := time.Duration(50*i) * time.Millisecond
 		<-time.After(pause)
-		require.NoError(t, move.Keys(leaseOf("u1")+[]string{"", ":tasks", ":slot"}[i%3]))
+		require.NoError(t, move.Keys(leaseOf("u1")+[]string{"", tasksSuffix, slotSuffix}[i%3]))
 		<-time.After(pause)
 		require.NoError(t, move.Finish())
 	}

@@ -38,8 +38,8 @@ type settings struct {
 	client  *asynq.Client
 	extra   []asynq.Option
 	codec   func([]byte, any) error
-	inspect *asynq.Inspector // nil: tasks don't stand in line
-	warned  sync.Once        // that the server is not configured
+	queues  *taskRedis // nil: tasks don't stand in line
+	warned  sync.Once  // that the server is not configured
 }
 
 func newSettings() settings {
@@ -88,9 +88,9 @@ func RetryIn(d time.Duration) Option {
 	return option(func(s *settings) { s.retryIn = d })
 }
 
-// Codec decodes payloads by unmarshal in place of json.Unmarshal. It gets the payload, also an empty
-// one, and a pointer to a T to decode into; if T is a pointer itself, such as a *pb.Email, it gets a
-// T. It may be called concurrently. It panics if unmarshal is nil.
+// Codec decodes payloads by unmarshal in place of json.Unmarshal. It gets the payload, even if that
+// is empty, and a pointer to a T to decode into; if T is a pointer itself, such as a *pb.Email, it
+// gets a T. It may be called concurrently. It panics if unmarshal is nil.
 func Codec(unmarshal func(data []byte, v any) error) HandleOption {
 	if unmarshal == nil {
 		panic("lockbeat: asynqmw.Codec needs a function such as json.Unmarshal")
@@ -130,20 +130,23 @@ func Requeue(client *asynq.Client, opts ...asynq.Option) Option {
 
 // InLine has tasks stand in line for their lock, in the order in which they were first refused,
 // without keeping a worker: see docs/asynq.md. A task that is refused goes back to its queue, with
-// no attempt used up, and is called from there by the inspector when its turn is near. One task of
-// a key, on all servers, waits in its worker's slot, for as long as it has time, or as [Wait] says.
+// no attempt used up, and is called from there when its turn is near. One task of a key, on all
+// servers, waits in its worker's slot, for as long as it has time, or as [Wait] says.
 //
-// The inspector must be for the Redis of the server: if it is for another, the keeper's observer
-// is told when tasks first meet, with [ErrOtherRedis], and tasks do not stand in line. Its Close
-// is the caller's, after the server's Shutdown. A task whose call is lost comes back by itself,
-// after the keeper's TTL, and a tenth of a second more for each task before it, 10 minutes at
-// most: [RetryIn] does not change that. Tasks on their last attempt can't go back: see [Requeue].
+// redis is what the server was made with. If it is another Redis, or another database of it, the
+// keeper's observer is told with the first task, with [ErrOtherRedis], and tasks do not stand in
+// line. InLine makes a client of it, for the rest of the process: give one InLine to all handlers.
+// A task whose call is lost comes back by itself, after the keeper's TTL, and a tenth of a second
+// more for each task before it, 10 minutes at most: [RetryIn] does not change that. Tasks on their
+// last attempt can't go back: see [Requeue].
 //
 // Without effect if the keeper's store keeps no lines of tasks: package redisstore's does, on one
-// deployment. It panics if inspector is nil.
-func InLine(inspector *asynq.Inspector) Option {
-	if inspector == nil {
-		panic("lockbeat: asynqmw.InLine needs the inspector to call tasks by: asynq.NewInspector")
+// deployment. It panics if redis is nil, or is none of asynq's three kinds and makes no
+// redis.UniversalClient.
+func InLine(redis asynq.RedisConnOpt) Option {
+	queues := newTaskRedis(redis)
+	if queues == nil {
+		panic("lockbeat: asynqmw.InLine needs the server's Redis, such as an asynq.RedisClientOpt")
 	}
-	return option(func(s *settings) { s.inspect = inspector })
+	return option(func(s *settings) { s.queues = queues })
 }

@@ -164,8 +164,7 @@ func (p *process) run() error {
 func (p *process) handler(k *renewer.Keeper) asynq.Handler {
 	var opts []asynqmw.HandleOption
 	if p.InLine {
-		inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: p.Queues})
-		opts = append(opts, asynqmw.InLine(inspector))
+		opts = append(opts, asynqmw.InLine(asynq.RedisClientOpt{Addr: p.Queues}))
 	}
 	h := asynqmw.Handle(k, byUser, func(ctx context.Context, _ order) error {
 		say(ctx, began)

@@ -2,12 +2,12 @@
 -- stands in arrive.lua and next.lua.
 --
 -- KEYS[1]  the lease: PREFIX{name}
--- KEYS[2]  KEY:tasks, a sorted set of the tasks that have a place: "QUEUE\nID", by when they came,
---          by the server's clock in us
--- KEYS[3]  KEY:slot, the task that waits for the lock in a worker's slot, if one does
--- KEYS[4]  KEY:woken, a hash of those in the line that were told to come and have not come yet, and
---          when they were told, in us; and at "from", from which rank on next.lua looks for
---          others, if a thousand or more of the first don't move
+-- KEYS[2]  KEY:tasks:HOME, a sorted set of the tasks of a home that have a place: "QUEUE\nID", by
+--          when they came, by the server's clock in us; without ":HOME" if they have none
+-- KEYS[3]  KEY:slot:HOME, the task that waits for the lock in a worker's slot, if one does
+-- KEYS[4]  KEY:woken:HOME, a hash of those in the line that were told to come and have not come
+--          yet, and when they were told, in us; and at "from", from which rank on next.lua looks
+--          for others, if a thousand or more of the first don't move
 --
 -- A woken task that has not come within a second is passed over. If no other one of its queue is on
 -- its way, its whole queue is: it is paused, or has no server, or is full of other tasks.

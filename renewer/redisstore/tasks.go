@@ -61,7 +61,7 @@ func (s *Store) Arrive(ctx context.Context, a renewer.Arrival) (ahead int, err e
 	if err != nil {
 		return 0, err
 	}
-	reply, err := s.askLine(ctx, opArrive, &arriveScript, a.Name,
+	reply, err := s.askLine(ctx, opArrive, &arriveScript, a.Name, a.Task.Home,
 		taskText(a.Task), mode, decimal(ttl), decimal(taskLineTTL.Milliseconds()), taskText(a.For))
 	if err != nil {
 		return 0, err
@@ -83,7 +83,7 @@ func (s *Store) Next(
 		if err != nil || !more {
 			break
 		}
-		what, task = renewer.TasksOver, renewer.Task{}
+		what, task = renewer.TasksOver, renewer.Task{Home: task.Home}
 	}
 	return next, err
 }
@@ -93,8 +93,8 @@ func (s *Store) Next(
 func (s *Store) lookForNext(
 	ctx context.Context, name string, what renewer.TaskEvent, task renewer.Task,
 ) (next renewer.NextTask, more bool, err error) {
-	reply, err := s.askLine(ctx, opNext, &nextScript, name, taskText(task), what.String(),
-		decimal(taskLineTTL.Milliseconds()))
+	reply, err := s.askLine(ctx, opNext, &nextScript, name, task.Home,
+		taskText(task), what.String(), decimal(taskLineTTL.Milliseconds()))
 	if err != nil {
 		return next, false, err
 	}
@@ -113,7 +113,7 @@ func (s *Store) lookForNext(
 		if err != nil {
 			return next, false, unreadable(opNext)
 		}
-		next.Task, next.Wake = readTask(text)
+		next.Task, next.Wake = readTask(text, task.Home)
 		more = text == ""
 	case 3:
 		late, err := parts[2].AsStrSlice()
@@ -121,7 +121,7 @@ func (s *Store) lookForNext(
 			return next, false, unreadable(opNext)
 		}
 		for _, text := range late {
-			if one, ok := readTask(text); ok {
+			if one, ok := readTask(text, task.Home); ok {
 				next.Late = append(next.Late, one)
 			}
 		}
@@ -130,26 +130,34 @@ func (s *Store) lookForNext(
 }
 
 // readTask is the opposite of taskText. ok is false for no task.
-func readTask(text string) (t renewer.Task, ok bool) {
-	t.Queue, t.ID, ok = strings.Cut(text, "\n")
-	return t, ok
+func readTask(text, home string) (t renewer.Task, ok bool) {
+	queue, id, ok := strings.Cut(text, "\n")
+	if !ok || id == "" {
+		return t, false
+	}
+	return renewer.Task{Home: home, Queue: queue, ID: id}, true
 }
 
 // taskText is what a task is called on the server, "" for none. A queue whose name has a line feed
 // is none of asynq's.
 func taskText(t renewer.Task) string {
-	if t == (renewer.Task{}) {
+	if t.ID == "" {
 		return ""
 	}
 	return t.Queue + "\n" + t.ID
 }
 
-// askLine calls a script of the line of tasks once.
+// askLine calls a script of the line of tasks of a home once.
 func (s *Store) askLine(
-	ctx context.Context, op string, do *script, name string, args ...string,
+	ctx context.Context, op string, do *script, name, home string, args ...string,
 ) (reply rueidis.RedisMessage, err error) {
 	key := leaseKey(s.codec.prefix, name)
-	keys := []string{key, key + tasksSuffix, key + slotSuffix, key + wokenSuffix}
+	if home != "" {
+		home = ":" + home
+	}
+	keys := []string{
+		key, key + tasksSuffix + home, key + slotSuffix + home, key + wokenSuffix + home,
+	}
 	todo := &calls{n: 1, nameOf: func(int) string { return name }}
 	todo.build = func(_ int, whole bool) rueidis.Completed {
 		return do.command(s.codec.builder(), whole, keys, args...)

@@ -280,6 +280,41 @@ func TestTasksThatDontCome(t *testing.T) {
 	})
 }
 
+// Tasks of two databases of a job system may have the same queue and ID. They were one then, and
+// were taken out of the line by processes of the other database, where they are not.
+func TestTasksOfTwoHomes(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		mine(t, store, claim("a", "a", time.Hour))
+		first, second := task("1"), task("1")
+		first.Home, second.Home = "ONE", "TWO"
+		for _, one := range []renewer.Task{first, second, task("1")} {
+			require.Equal(t, ask, arrive(t, store, waiting(one)), "each home has a slot")
+			parked := one
+			parked.ID = "2"
+			require.Equal(t, 0, arrive(t, store, waiting(parked)), "and a line")
+		}
+		assert.EqualValues(t, 3, s.number(t, "EXISTS", tasksA, tasksA+":ONE", tasksA+":TWO"))
+		next := func(what renewer.TaskEvent, of renewer.Task) renewer.NextTask {
+			return nextTask(t, store, what, of)
+		}
+		parked := first
+		parked.ID = "2"
+		assert.Equal(t, wakes(1, parked), next(renewer.TaskGranted, first))
+		assert.Equal(t, "q\n1", s.get(t, slotA+":TWO"), "which waits still")
+		assert.Equal(t, nobody(0), next(renewer.TaskMissing, parked))
+		look := renewer.Task{Home: second.Home}
+		assert.Equal(t, nobody(1), next(renewer.TasksOver, look))
+		s.ok(t, "DEL", slotA+":TWO")
+		parked.Home = second.Home
+		assert.Equal(t, wakes(1, parked), next(renewer.TasksOver, look))
+		s.ok(t, "HSET", wokenA+":TWO", "q\n2",
+			fmt.Sprint(time.Now().Add(-5*time.Second).UnixMicro()))
+		assert.Equal(t, nobody(1, parked), next(renewer.TasksOver, look))
+	})
+}
+
 // However many tasks of a queue that does not move stand first, those behind them are found, and
 // the queue is tried again.
 func TestManyTasksThatDontCome(t *testing.T) {
@@ -398,7 +433,7 @@ func TestEachRightOfTasksIsNeeded(t *testing.T) {
 		return errors.Join(errs...)
 	}
 	require.NoError(t, errs())
-	for _, right := range strings.Fields(redisstore.TaskRights) {
+	for _, right := range strings.FieldsSeq(redisstore.TaskRights) {
 		s.ok(t, "DEL", tasksA, slotA, wokenA)
 		s.ok(t, "ACL", "SETUSER", "locks", "-"+right[1:])
 		require.ErrorIs(t, errs(), renewer.ErrRejected, right)

@@ -16,9 +16,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// An inspector for another database of the server's Redis, or for another Redis: the operator is
-// told, once, and tasks are as without InLine. They used to lose their places without a word.
-func TestAnInspectorOfAnotherRedisIsToldOf(t *testing.T) {
+// Another database of the server's Redis, or another Redis: the operator is told, once, and tasks
+// are as without InLine. They used to lose their places without a word.
+func TestAnotherRedisThanTheServersIsToldOf(t *testing.T) {
 	t.Parallel()
 	for name, queue := range map[string]bool{"without the queue": false, "with one": true} {
 		t.Run(name, func(t *testing.T) {
@@ -32,13 +32,11 @@ func TestAnInspectorOfAnotherRedisIsToldOf(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, client.Close())
 			}
-			inspector := asynq.NewInspector(other)
-			t.Cleanup(func() { _ = inspector.Close() })
 			var heard faults
 			k := e.keeper(func(cfg *renewer.Config) { cfg.Observer = &heard })
 			release := hold(t, e.keeper(), "u1")
 			e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil },
-				asynqmw.InLine(inspector), asynqmw.Wait(10*time.Millisecond)))
+				asynqmw.InLine(other), asynqmw.Wait(10*time.Millisecond)))
 			ids := []string{e.enqueue("u1"), e.enqueue("u1"), e.enqueue("u1")}
 			for _, id := range ids {
 				assert.NotContains(t, e.awaitRefused(id).LastErr, "it stands in line")
@@ -63,8 +61,8 @@ func TestAnInspectorOfAnotherRedisIsToldOf(t *testing.T) {
 func TestRightsAreTakenAwayWhileTasksStandInLine(t *testing.T) {
 	t.Parallel()
 	for who, rights := range map[string]string{
-		"inspector": "-@all",
-		"locks":     "-zadd -zrem -zrange -zrank -zcard -zscore -hset -hdel -hgetall -exists",
+		"queues": "-@all",
+		"locks":  "-zadd -zrem -zrange -zrank -zcard -zscore -hset -hdel -hgetall -exists",
 	} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
@@ -84,14 +82,12 @@ func TestRightsAreTakenAwayWhileTasksStandInLine(t *testing.T) {
 			} else {
 				redis.Username, redis.Password = who, "secret"
 			}
-			inspector := asynq.NewInspector(redis)
-			t.Cleanup(func() { _ = inspector.Close() })
 			const ttl = 2 * time.Second
 			var heard faults
 			k := locks.keeper(func(cfg *renewer.Config) { cfg.Observer, cfg.TTL = &heard, ttl })
 			release := hold(t, e.keeper(), "u1")
 			e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil },
-				asynqmw.InLine(inspector), asynqmw.Requeue(e.client)))
+				asynqmw.InLine(redis), asynqmw.Requeue(e.client)))
 			var ids []string
 			for range 4 {
 				ids = append(ids, e.enqueue("u1"))
