@@ -433,7 +433,7 @@ func TestEachRightOfTasksIsNeeded(t *testing.T) {
 		return errors.Join(errs...)
 	}
 	require.NoError(t, errs())
-	for _, right := range strings.FieldsSeq(redisstore.TaskRights) {
+	for right := range strings.FieldsSeq(redisstore.TaskRights) {
 		s.ok(t, "DEL", tasksA, slotA, wokenA)
 		s.ok(t, "ACL", "SETUSER", "locks", "-"+right[1:])
 		require.ErrorIs(t, errs(), renewer.ErrRejected, right)
