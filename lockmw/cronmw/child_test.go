@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"testing"
 	"time"
@@ -178,6 +179,7 @@ func (r role) work(ctx context.Context, client rueidis.Client, reports chan<- re
 		case err != nil:
 			return err
 		case what == "panic":
+			debug.SetTraceback("none")
 			panic("as the test wants it")
 		default:
 			reports <- report{What: hangs, Tick: tick}

@@ -140,6 +140,46 @@ func TestRunIfMissed(t *testing.T) {
 	})
 }
 
+// The store was away over a tick and its grace, and no node was down: one of them runs the tick when
+// the store is back. Until then they ask for it now and then.
+func TestRunIfMissedWhenTheStoreWasAway(t *testing.T) {
+	t.Parallel()
+	inFleet(t, func(t *testing.T, f *fleet) {
+		s, due := cronmw.Every(24*time.Hour), start.Add(48*time.Hour)
+		for range 3 {
+			m := f.add(0)
+			m.schedules(s, m.job(s, nothing, cronmw.RunIfMissed()), inTime)
+		}
+		cut := func(away bool) {
+			for _, m := range f.nodes {
+				m.cut.Store(away)
+			}
+		}
+		elapse(time.Until(due.Add(-minute)))
+		cut(true)
+		elapse(minute + cronmw.MaxGrace + minute)
+		for _, tick := range f.log.all()[3:] {
+			assert.Equal(t, cronmw.OutcomeNotRun, tick.Outcome)
+			assert.True(t, due.Equal(tick.Due), "it is known which tick that was")
+		}
+		for _, m := range f.nodes {
+			m.asked.Store(0)
+		}
+		elapse(10 * minute)
+		for _, m := range f.nodes {
+			assert.LessOrEqual(t, m.asked.Load(), int64(10*minute/(5*time.Second)))
+		}
+		assert.Equal(t, 3, f.log.count(cronmw.OutcomeNotRun), "once for each node")
+		cut(false)
+		elapse(15 * time.Second)
+		synctest.Wait()
+		assert.Greater(t, f.lateness(t, due), cronmw.MaxGrace+11*minute)
+		elapse(24 * time.Hour)
+		f.lateness(t, due.Add(24*time.Hour))
+		assert.Empty(t, f.log.missed())
+	})
+}
+
 // What came due while an earlier tick ran was passed over, and is not missed.
 func TestWhatIsPassedOverIsNotMissed(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,8 @@
 //	  returned an error when its        node runs it again at once ([OutcomeCut])
 //	  context had ended
 //	was on a node that died           the same, after renewer.Config.TTL
-//	is due while the store is down    it is asked again until the grace is over: [OutcomeNotRun]
+//	is due while the store is down    it is asked again until the grace is over: [OutcomeNotRun];
+//	                                    by [RunIfMissed] it is run when the store is back
 //	is due while all nodes are down   [Tick.Missed] of the next one counts it; by [RunIfMissed]
 //	                                    the last such tick is run when a node starts
 //	was due for longer than its       [OutcomeMissed], if no node has taken it

@@ -54,7 +54,8 @@ type machine struct {
 	node  *cronmw.Node
 	ahead time.Duration
 	cut   atomic.Bool
-	gone  atomic.Bool // the next heartbeat hears that its lease is gone
+	gone  atomic.Bool  // the next heartbeat hears that its lease is gone
+	asked atomic.Int64 // how often it has read a record
 	stop  context.CancelFunc
 	ctx   context.Context
 }
@@ -207,6 +208,7 @@ func (m *machine) Prepare(ctx context.Context, terms []renewer.Term) []renewer.S
 }
 
 func (m *machine) Read(ctx context.Context, names []string) []renewer.Seen {
+	m.asked.Add(1)
 	if m.cut.Load() {
 		return down(len(names), renewer.Seen{Err: errCut})
 	}

@@ -3,9 +3,12 @@ package cronmw
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -19,6 +22,8 @@ type Job struct {
 
 	ifMissed  bool
 	corrected bool // its scheduler goes by the store's clock, as far as that is known
+
+	later atomic.Bool // it looks later for what was missed
 }
 
 // open refuses what can never work, and opens the job's book.
@@ -59,9 +64,12 @@ func (j *Job) Fire(ctx context.Context) (t Tick) {
 			return t
 		}
 		rec, err := j.book.Look(ctx, due.Add(j.book.Grace))
-		due = j.due(since, call) // by what is known now of the store's clock
-		wait := due.After(j.book.Now())
-		if err == nil && wait {
+		wait := false
+		if err == nil {
+			due = j.due(since, call) // by what is known now of the store's clock
+			wait = due.After(j.book.Now())
+		}
+		if wait {
 			err = j.book.SleepUntil(ctx, due)
 		}
 		switch {
@@ -162,23 +170,34 @@ func (j *Job) nothingDue(rec ticks.Record) Tick {
 	return Tick{Due: rec.Due, Outcome: OutcomeSkipped, Holder: rec.Holder()}
 }
 
-// tell tells OnTick.
+// tell tells OnTick. If the store was away, the job looks later for what was missed.
 func (j *Job) tell(ctx context.Context, begun time.Time, t Tick) Tick {
 	t.Job, t.Took = j.book.Name, time.Since(begun)
+	if t.Outcome == OutcomeNotRun && ticks.Passing(t.Err) {
+		j.lookLater()
+	}
 	j.node.onTick(ctx, t)
 	return t
 }
 
-// catchUp looks, when a job begins on this node, for what no node has run or is running: the tick
-// that was cut or whose node has died in the middle, and the last one that no node has taken.
+// looksBack reports whether the job looks for ticks of former times.
+func (j *Job) looksBack() bool { return j.ifMissed || j.book.Attempts > 1 }
+
+// catchUp looks, when a job begins on this node and when the store was away, for what no node has
+// run or is running: the tick that was cut or whose node has died in the middle, and the last one
+// that no node has taken. While the store is away it looks later.
 func (j *Job) catchUp(ctx context.Context) {
-	begun, next := time.Now(), j.schedule.Next(j.book.Now())
-	rec, err := j.book.Look(ctx, next)
+	begun := time.Now()
+	rec, err := j.book.Look(ctx, time.Time{})
 	if err == nil && j.book.Attempts > 1 && rec.Unended() {
 		j.makeUp(ctx, begun, rec, rec.Due)
-		rec, err = j.book.Look(ctx, next)
+		rec, err = j.book.Look(ctx, time.Time{})
 	}
-	if err != nil {
+	switch {
+	case ticks.Passing(err):
+		j.lookLater()
+		return
+	case err != nil:
 		j.tell(ctx, begun, Tick{Outcome: OutcomeNotRun, Err: err})
 		return
 	}
@@ -190,6 +209,22 @@ func (j *Job) catchUp(ctx context.Context) {
 	case !due.IsZero():
 		j.makeUp(ctx, begun, rec, due)
 	}
+}
+
+// lookIn is about how long after the store was away a job looks for what was missed.
+const lookIn = 10 * time.Second
+
+// lookLater looks in a while for what was missed, unless this will be done already.
+func (j *Job) lookLater() {
+	if !j.looksBack() || j.later.Swap(true) {
+		return
+	}
+	go func() {
+		if schedulers.Settle(lookIn/2+rand.N(lookIn)).Pass(j.node.ctx) == nil {
+			j.later.Store(false) // first: a tick that is not run from now on may have come too late
+			j.catchUp(j.node.ctx)
+		}
+	}()
 }
 
 // makeUp runs a tick that was due before, if no other node does. It may be begun for as long as a

@@ -74,7 +74,7 @@ func (n *Node) Job(
 	if err := j.open(); err != nil {
 		return nil, fmt.Errorf("job %q: %w", name, err)
 	}
-	if j.ifMissed || j.book.Attempts > 1 {
+	if j.looksBack() {
 		go j.catchUp(n.ctx)
 	}
 	return j, nil

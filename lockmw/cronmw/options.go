@@ -14,11 +14,12 @@ func Grace(d time.Duration) Option { return func(j *Job) { j.book.Grace = d } }
 // that gets its turn runs; those before it are skipped. Default 0, or less: such a tick is skipped.
 func Wait(d time.Duration) Option { return func(j *Job) { j.book.Wait = max(d, 0) } }
 
-// RunIfMissed has the last tick that no node has taken run when the job begins on a
-// node, once, however late: for the night in which all nodes were down. Earlier ones
-// are not run. A tick counts as missed if it was due while the job was known: since
-// its first tick, or since a node had it with this option. The run is in a goroutine
-// of its own, on the context given to [New], and a panic there ends the process.
+// RunIfMissed has the last tick that no node has taken run when the job begins on a node, once,
+// however late: for the night in which all nodes were down. It is also run, within some 15 s of the
+// store's return, when the store was away for longer than the tick's grace. Earlier ones are not
+// run. A tick counts as missed if it was due while the job was known: since its first tick, or
+// since a node had it with this option. The run is in a goroutine of its own, on the context given
+// to [New], and a panic there ends the process.
 func RunIfMissed() Option { return func(j *Job) { j.ifMissed = true } }
 
 // TakeOver has a tick whose run was cut short run again on another node, until it has been begun n

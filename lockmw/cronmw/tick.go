@@ -15,7 +15,8 @@ import (
 type Tick struct {
 	// Job is the job's name.
 	Job string
-	// Due is when it was due, by the store's clock; zero if the store could not be asked.
+	// Due is when it was due, by the store's clock; zero if the store could not be asked and this
+	// node's own clock does not say which tick it was.
 	Due time.Time
 	// Outcome is what has become of it.
 	Outcome Outcome

@@ -81,15 +81,15 @@ func (b *Book) see(
 // insist asks again while the store is away, until an instant of its clock.
 func (b *Book) insist(ctx context.Context, until time.Time, ask func() error) (err error) {
 	for range b.tries(ctx, until) {
-		if err = ask(); !passing(err) {
+		if err = ask(); !Passing(err) {
 			break
 		}
 	}
 	return err
 }
 
-// passing reports whether the store may answer if it is asked again.
-func passing(err error) bool {
+// Passing reports whether err is of a store that may answer if it is asked again.
+func Passing(err error) bool {
 	return errors.Is(err, renewer.ErrUnavailable) && !errors.Is(err, renewer.ErrRejected)
 }
 

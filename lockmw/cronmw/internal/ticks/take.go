@@ -72,7 +72,7 @@ func (b *Book) Take(ctx context.Context, rec Record, t Tick) (run *Run, err erro
 			return b.first(before, t)
 		})
 		held = errors.Is(err, renewer.ErrHeld) || errors.Is(err, renewer.ErrLost)
-		if wait > 0 || !held && !passing(err) {
+		if wait > 0 || !held && !Passing(err) {
 			break
 		}
 	}
