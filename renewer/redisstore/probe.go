@@ -165,14 +165,14 @@ func warnOfEviction(policy string) string {
 
 // warnOfNoReplicas warns of a server that goes on without a replica: after a
 // fail-over, clients that reach no Sentinel may go on with the former primary.
+// The setting bounds that, and does not exclude it: see docs/redis.md.
 func warnOfNoReplicas(least string) string {
 	if least != "0" {
 		return ""
 	}
 	return "this Redis server would go on to grant locks after a fail-over that it has not heard " +
-		"of, to clients that have not " +
-		"heard of it either; set min-replicas-to-write 1 and min-replicas-max-lag on all servers " +
-		"behind Sentinel"
+		"of, to clients that have not heard of it either, without end; to end that some seconds " +
+		"later, set min-replicas-to-write 1 and min-replicas-max-lag on all servers behind Sentinel"
 }
 
 // orLater is errLater if the server has not answered, or will answer differently in a moment; and
