@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -29,8 +30,9 @@ var (
 	// finds out.
 	ErrNotRecorded = errors.New("lockbeat: done, but others may not know")
 	// ErrRecord means that what the store has for this name, or the result in it,
-	// can't be read: another program's, another version's, or of another type.
-	// Nothing is overwritten, and the function is not run. It is gone after [Keep].
+	// can't be read: another program's, another version's, or of another type. A type is told by
+	// its package's path and its name: one that was renamed or moved is another. Nothing is
+	// overwritten, and the function is not run. It is gone after [Keep], or by [Forget].
 	ErrRecord = errors.New("lockbeat: unreadable record")
 	// ErrConflict means that the database has undone the transaction of this call each time, since
 	// it was in conflict with other ones: a serialization failure or a deadlock. The work is not
@@ -38,6 +40,9 @@ var (
 	// again for as long as [Wait] allows from the first conflict on, [MaxConflicts] times at most;
 	// with [NoRetry] it is not.
 	ErrConflict = errors.New("lockbeat: the transaction was in conflict with others")
+	// ErrNotYet means that the last attempt has failed, and that the next one may not begin before
+	// [Error].RetryAfter is over, which is longer than this call may wait: see [RetryIn].
+	ErrNotYet = errors.New("lockbeat: the next attempt may not begin yet")
 	// ErrInput means that the name is that of work with another [Input].
 	ErrInput = errors.New("lockbeat: this name is another work's")
 )
@@ -56,8 +61,10 @@ type Error struct {
 	// Note is that of the work on record, with the kind ErrInput: see the option of that name. Any
 	// program that may write to the store may have written it.
 	Note string
-	// Err is why, as far as this process knows: errors of functions
-	// are not told to other processes. Or nil.
+	// RetryAfter is how long after that the next attempt may begin, with [ErrNotYet]; otherwise 0.
+	RetryAfter time.Duration
+	// Err is why, as far as this process knows: errors of functions are told to other processes
+	// by [TellErrors] only. Or nil.
 	Err error
 }
 
@@ -66,6 +73,9 @@ func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "lockbeat: once %.80q: %s", e.Name,
 		strings.TrimPrefix(e.Kind.Error(), "lockbeat: "))
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(&b, ", but in %v", e.RetryAfter.Round(time.Millisecond))
+	}
 	if e.Attempts > 0 {
 		fmt.Fprintf(&b, "; attempts: %d", e.Attempts)
 	}

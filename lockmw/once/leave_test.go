@@ -17,12 +17,14 @@ import (
 func TestACallerLeavesWhileItsAttemptIsPutOnRecord(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {
-		before string
-		opts   []once.Option
+		before, after string
+		opts          []once.Option
 	}{
-		"new work":              {"", nil},
-		"after another attempt": {diedRecord, nil},
-		"uncounted":             {"", []once.Option{once.Uncounted(), once.NoRetry()}},
+		"new work": {"", "", nil},
+		"after another attempt": {
+			diedRecord, "once1 begun 1 4711\nthere kept=86400000\n\n", nil,
+		},
+		"uncounted": {"", "", []once.Option{once.Uncounted(), once.NoRetry()}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -40,7 +42,7 @@ func TestACallerLeavesWhileItsAttemptIsPutOnRecord(t *testing.T) {
 					time.AfterFunc(leave, cancel)
 					_, err := once.Do(ctx, k, "a", never(t), row.opts...)
 					require.ErrorIs(t, err, context.Canceled)
-					require.Equal(t, row.before, s.RecordOf("a"))
+					require.Equal(t, row.after, s.RecordOf("a"))
 					require.Empty(t, s.Owner("a"))
 				}
 				_, err := once.Do(t.Context(), k, "a", answer(report{Pages: 5}), row.opts...)

@@ -20,9 +20,10 @@ const (
 	DefaultKeep = 24 * time.Hour
 	// DefaultMaxResult is how many bytes a result may have when it is encoded: 64 KiB.
 	DefaultMaxResult = 64 << 10
-	// DefaultRetryIn is about how long a caller whose attempt has
-	// failed waits before it takes part again.
+	// DefaultRetryIn is about how long after the first attempt, if that fails, the next may begin.
 	DefaultRetryIn = lockmw.DefaultRetryIn
+	// DefaultRetryUpTo is about the longest time between two attempts.
+	DefaultRetryUpTo = time.Minute
 )
 
 // Limits.
@@ -40,20 +41,22 @@ const (
 type Option func(settings) settings
 
 type settings struct {
-	attempts  int
-	keep      time.Duration
-	maxResult int
-	wait      time.Duration
-	retryIn   time.Duration
-	noRetry   bool
-	uncounted bool
-	operation string
-	waiters   int
-	input     string
-	note      string
-	recorder  Recorder
-	marshal   func(any) ([]byte, error)
-	unmarshal func([]byte, any) error
+	attempts   int
+	keep       time.Duration
+	maxResult  int
+	wait       time.Duration
+	retryIn    time.Duration
+	retryUpTo  time.Duration
+	tellErrors bool
+	noRetry    bool
+	uncounted  bool
+	operation  string
+	waiters    int
+	input      string
+	note       string
+	recorder   Recorder
+	marshal    func(any) ([]byte, error)
+	unmarshal  func([]byte, any) error
 }
 
 // endless is a wait without a bound: longer than processes live, and short enough to count with.
@@ -95,11 +98,30 @@ func MaxWaiters(n int) Option {
 	return func(s settings) settings { s.waiters = n; return s }
 }
 
-// RetryIn is about how long a caller whose attempt has failed waits before it takes part
-// again: a random duration between half of d and one and a half times d. Callers that
-// wait already take over at once. It must be positive. Default [DefaultRetryIn], 1 s.
+// RetryIn is about how long after the first attempt, if that fails, the next may begin, whichever
+// caller's it is. After each further one it is twice as long, up to [RetryUpTo]. Callers that wait,
+// wait for it; one that may not wait so long gets [ErrNotYet]. An attempt that ended with its
+// process or its lock, or whose caller has left, makes no one wait; nor does one with [Uncounted].
+// It must be positive. Default [DefaultRetryIn], 1 s.
+//
+// About d means a random duration between half of d and one and a half times d, as of the
+// exponential back-off of Google's HTTP client for Java:
+// https://cloud.google.com/java/docs/reference/google-http-client/latest/com.google.api.client.util.ExponentialBackOff
 func RetryIn(d time.Duration) Option {
 	return func(s settings) settings { s.retryIn = d; return s }
+}
+
+// RetryUpTo bounds what [RetryIn] grows to: about d, and no more than a third of [Keep]. With no
+// more than RetryIn it does not grow. It must be positive. Default [DefaultRetryUpTo], 1 min.
+func RetryUpTo(d time.Duration) Option {
+	return func(s settings) settings { s.retryUpTo = d; return s }
+}
+
+// TellErrors puts the text of a function's error into the record, cut to 300 bytes: other callers
+// get it in the [Error] of work that has failed, and [Look] shows it. Default: it stays in its
+// process, since it may carry personal data.
+func TellErrors() Option {
+	return func(s settings) settings { s.tellErrors = true; return s }
 }
 
 // NoRetry ends a call whose attempt has failed, with the function's error: the caller, or what
@@ -155,7 +177,7 @@ func RecordIn(r Recorder) Option {
 func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 	s := settings{
 		attempts: DefaultMaxAttempts, keep: DefaultKeep, maxResult: DefaultMaxResult, wait: endless,
-		retryIn: DefaultRetryIn,
+		retryIn: DefaultRetryIn, retryUpTo: DefaultRetryUpTo,
 		marshal: json.Marshal, unmarshal: json.Unmarshal, recorder: k,
 	}
 	for _, opt := range opts {
@@ -195,6 +217,10 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 	if s.retryIn <= 0 {
 		fault("RetryIn is %v: give a positive duration, or leave it out for %v", s.retryIn,
 			DefaultRetryIn)
+	}
+	if s.retryUpTo <= 0 {
+		fault("RetryUpTo is %v: give a positive duration, or leave it out for %v", s.retryUpTo,
+			DefaultRetryUpTo)
 	}
 	if s.marshal == nil || s.unmarshal == nil {
 		fault("Codec has a nil function: give both, such as json.Marshal and json.Unmarshal, or " +

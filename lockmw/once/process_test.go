@@ -99,7 +99,8 @@ func work(
 		default:
 			return "", errOperation
 		}
-	}, once.MaxAttempts(most), once.Keep(keep), once.RetryIn(50*time.Millisecond))
+	}, once.MaxAttempts(most), once.Keep(keep), once.RetryIn(50*time.Millisecond),
+		once.RetryUpTo(50*time.Millisecond))
 }
 
 // workAsProcess is the program of a worker: it says which attempts it

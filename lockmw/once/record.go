@@ -13,13 +13,14 @@ import (
 
 // record is what is known of a piece of work. Its text is for people too
 // (redis-cli --raw GET KEY): a line of version, state, attempts and the pid of
-// the last, a line for that one's node, a line for the input, and the result.
+// the last, a line for that one's node and a note, a line for the input, and the result.
 type record struct {
 	state    state
 	attempts int
 	last     renewer.Holder // who made the last attempt: node and pid
+	note     note
 	input    string
-	result   string // encoded; of work that is bare: why
+	result   string // encoded; of work that is bare: why; of an attempt that has failed: nothing
 }
 
 // state is how the work stands.
@@ -44,7 +45,7 @@ var errForeign = errors.New("it is not of this package's making, or of a version
 
 func (r record) encode() string {
 	return fmt.Sprintf("%s %s %d %d\n%s\n%s\n%s", version, r.state, r.attempts, max(r.last.PID, 0),
-		line(r.last.Node), r.input, r.result)
+		r.note.after(r.last.Node), r.input, r.result)
 }
 
 // decodeRecord reads a record. Any program that may write to the store may have written it,
@@ -62,10 +63,11 @@ func decodeRecord(text string) (r record, err error) {
 	}
 	attempts, err0 := strconv.ParseUint(fields[2], 10, 31)
 	pid, err1 := strconv.ParseUint(fields[3], 10, 31)
+	name, note := readNote(node)
 	r = record{
 		state: state(fields[1]), attempts: int(attempts),
-		last:  renewer.Holder{Node: node, PID: int(pid)},
-		input: input, result: result,
+		last: renewer.Holder{Node: name, PID: int(pid)},
+		note: note, input: input, result: result,
 	}
 	switch r.state {
 	case begun, done, bare, exhausted, givenUp:
@@ -73,18 +75,17 @@ func decodeRecord(text string) (r record, err error) {
 		return record{}, errForeign
 	}
 	if err0 != nil || err1 != nil || attempts == 0 || attempts > maxTold || pid > maxTold ||
-		line(node) != node || len(input) > MaxInput || strings.ContainsFunc(input, isControl) {
+		line(node, maxNode) != node || len(input) > MaxInput || strings.ContainsFunc(input, isControl) {
 		return record{}, errForeign
 	}
 	return r, nil
 }
 
-// line is a node's name as it may stand in a record and in a message:
-// printable, at most maxNode bytes.
-func line(s string) string {
+// line is a text as it may stand in a record and in a message: printable, at most so many bytes.
+func line(s string, most int) string {
 	var b strings.Builder
 	for _, r := range s {
-		if b.Len()+utf8.RuneLen(r) > maxNode {
+		if b.Len()+utf8.RuneLen(r) > most {
 			break
 		}
 		if unicode.IsPrint(r) && r != utf8.RuneError {

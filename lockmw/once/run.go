@@ -1,9 +1,9 @@
 package once
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"os"
 	"time"
 
@@ -18,14 +18,18 @@ type call struct {
 
 	keeper *renewer.Keeper
 	name   string
+	typ    string                      // of the result: see tagOf
 	work   func(context.Context) error // runs the function and keeps its result
 	encode func() ([]byte, error)      // encodes that
 	decode func([]byte) error          // takes another's result in its place
 	forget func()
 
-	until time.Time // when to wait no longer
-	last  known
-	own   error // the error of this call's last attempt, unless that decided the work
+	until  time.Time // when to wait no longer
+	last   known
+	own    error        // the error of this call's last attempt, unless that decided the work
+	ownIs  int          // the number of that attempt
+	paused renewer.Seen // who wrote the record by which this call has paused already
+	why    error        // why the last turn came to nothing before an attempt
 }
 
 // known is the record as a call saw it last without the lock: none, before it has looked.
@@ -41,6 +45,8 @@ type verdict struct {
 	ran  bool // the function did
 	idle bool // it could not, since there was no transaction for it
 	soon bool // there is no need to pause before the next turn
+	// pause is how long to do so; 0: about RetryIn.
+	pause time.Duration
 }
 
 // run takes turns until the work is decided, or this call may not wait any longer.
@@ -48,19 +54,20 @@ func (c *call) run(ctx context.Context) error {
 	c.until = time.Now().Add(c.wait)
 	for {
 		v := c.turn(ctx)
-		switch {
-		case v.over:
+		if v.over {
 			return v.err
-		case v.ran:
-			c.until = time.Now().Add(c.wait)
-		case !v.soon && time.Until(c.until) <= 0:
+		}
+		c.why = v.err
+		if v.ran {
+			c.until, c.why = time.Now().Add(c.wait), nil
+		} else if left := time.Until(c.until); !v.soon && left <= v.pause {
 			return c.refused(v.err)
 		}
 		if v.soon {
 			continue
 		}
 		// so that others take over
-		if err := sleep(ctx, c.retryIn/2+rand.N(c.retryIn)); err != nil {
+		if err := sleep(ctx, cmp.Or(v.pause, c.pause(1))); err != nil {
 			return c.refused(err)
 		}
 	}
@@ -72,7 +79,7 @@ func (c *call) run(ctx context.Context) error {
 func (c *call) turn(ctx context.Context) (v verdict) {
 	beside := c.recorder == Recorder(c.keeper)
 	if !beside {
-		if v := c.glance(ctx); v.over {
+		if v := c.glance(ctx); v.over || v.pause > 0 {
 			return v
 		}
 	}
@@ -123,6 +130,9 @@ func (c *call) glance(ctx context.Context) verdict {
 func (c *call) follow(seen renewer.Seen) verdict {
 	rec, over, err := c.conclude(seen)
 	c.last = known{seen, rec}
+	if v, early := c.early(seen, rec); !over && early {
+		return v
+	}
 	return verdict{over: over, err: err, soon: true}
 }
 
@@ -131,6 +141,7 @@ func (c *call) term() renewer.Term {
 	term := renewer.Term{Name: c.name, TTL: c.keep}
 	term.After.Fence, term.After.Seq = c.last.seen.Fence, c.last.seen.Seq
 	if a, rec := c.next(c.last.rec); a.Number <= a.Max {
+		rec.note.kept = c.keep
 		term.Data = rec.encode()
 	}
 	return term
@@ -154,6 +165,9 @@ func (c *call) underLock(ctx, op context.Context, p *pen, term renewer.Term) ver
 		if a.Number > a.Max { // the last one died, or lost the lock
 			return c.exhaust(ctx, p, previous, nil)
 		}
+		if v, early := c.early(seen, previous); early {
+			return v
+		}
 		if err := p.write(op, rec, c.until); err != nil {
 			return c.unclear(ctx, op, err)
 		}
@@ -173,16 +187,17 @@ func (c *call) next(previous record) (Attempt, record) {
 	a := Attempt{Number: previous.attempts + 1, Max: c.attempts, Previous: previous.last}
 	return a, record{
 		state: begun, attempts: a.Number, input: c.noted(),
-		last: renewer.Holder{Node: line(c.keeper.Config().Node), PID: os.Getpid()},
+		last: renewer.Holder{Node: line(c.keeper.Config().Node, maxNode), PID: os.Getpid()},
 	}
 }
 
 // attempt runs the function.
-func (c *call) attempt(ctx, op context.Context, p *pen, rec record) verdict {
-	failed := c.uncounted // unless it is decided
-	defer func() {        // so that a panic and runtime.Goexit leave nothing either
+func (c *call) attempt(ctx, op context.Context, p *pen, rec record) (v verdict) {
+	var err error
+	failed := true // unless it is decided
+	defer func() { // a panic and runtime.Goexit are failures too
 		if failed {
-			p.erase(op)
+			v.pause = c.failed(op, p, rec, err)
 		}
 	}()
 	end, err := c.perform(op, p, rec)
@@ -197,18 +212,20 @@ func (c *call) attempt(ctx, op context.Context, p *pen, rec record) verdict {
 		failed = false
 		return c.finish(end)
 	case isPermanent(err):
-		failed = false
-		rec.state = givenUp
+		decided := rec
+		decided.state, decided.result = givenUp, c.told(err)
 		// If the lock was lost, another attempt is under way, which may do better.
-		if written := p.mark(op, rec); !errors.Is(written, renewer.ErrLost) {
+		if written := p.mark(op, decided); !errors.Is(written, renewer.ErrLost) {
+			failed = false
 			return verdict{over: true, err: c.ended(ErrGivenUp, rec, err)}
 		}
 	case rec.attempts >= c.attempts:
 		if v := c.exhaust(ctx, p, rec, err); v.over {
+			failed = false
 			return v
 		}
 	}
-	c.own = err
+	c.own, c.ownIs = err, rec.attempts
 	return verdict{
 		over: c.noRetry || ctx.Err() != nil,
 		err:  err,
@@ -218,14 +235,18 @@ func (c *call) attempt(ctx, op context.Context, p *pen, rec record) verdict {
 
 // exhaust records that no caller is to try any more, unless another one is
 // trying. A failure to record it does no harm: the next caller finds out.
+// cause is the error of the last attempt, if that was this call's.
 func (c *call) exhaust(ctx context.Context, p *pen, rec record, cause error) verdict {
-	rec.state = exhausted
+	rec.state, rec.note = exhausted, note{}
+	if cause != nil {
+		rec.result = c.told(cause)
+	}
 	err := p.write(context.WithoutCancel(ctx), rec, time.Time{})
 	if errors.Is(err, renewer.ErrLost) {
 		return verdict{err: err}
 	}
 	if cause == nil {
-		cause = c.own
+		cause = c.cause(rec)
 	}
 	return verdict{over: true, err: c.ended(ErrAttemptsExhausted, rec, cause)}
 }
@@ -243,8 +264,10 @@ func (c *call) unclear(ctx, op context.Context, err error) verdict {
 
 // refused is the caller's error if the call ends before the work is decided.
 func (c *call) refused(err error) error {
-	if c.own == nil || errors.Is(err, c.own) {
-		return err
+	for _, why := range []error{c.why, c.own} {
+		if why != nil && !errors.Is(err, why) {
+			err = errors.Join(err, why)
+		}
 	}
-	return errors.Join(err, c.own)
+	return err
 }

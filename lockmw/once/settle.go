@@ -23,9 +23,14 @@ func (c *call) conclude(seen renewer.Seen) (rec record, over bool, err error) {
 			Kind: ErrInput, Name: c.name, Attempts: rec.attempts, Last: rec.last, Note: note,
 		}
 	}
-	kind, cause := ErrRecord, c.own
+	kind, cause := ErrRecord, c.cause(rec)
 	switch rec.state {
 	case done:
+		if otherType(rec.note.typ, c.typ) {
+			cause = fmt.Errorf("its result is of type %s, and this call's of type %s", rec.note.typ,
+				c.typ)
+			break
+		}
 		if err = c.decode([]byte(rec.result)); err == nil {
 			return rec, true, nil
 		}
