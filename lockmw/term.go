@@ -9,4 +9,5 @@ func init() { //nolint:gochecknoinits // an import the other way would be a cycl
 	terms.Option = func(begin renewer.Option) any {
 		return Option(func(s settings) settings { s.term = begin; return s })
 	}
+	terms.IsSeveral = func(name string) bool { return split(name) != nil }
 }

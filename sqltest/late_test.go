@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -153,4 +154,24 @@ func TestTheNextAttemptWaitsForACommit(t *testing.T) {
 	hold.release(t)
 	require.NoError(t, <-committed)
 	require.Equal(t, "done by 1", (<-seen).Data)
+}
+
+// A lock store that has lost its data, and its clock went back, gives tokens below those on record.
+// A caller waits until they have risen, and if that takes too long it is told why it waited.
+func TestTokensBelowTheRecords(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, d *database) {
+		r := d.recorder(t)
+		const high = 1 << 52
+		_, err := r.Prepare(t.Context(), renewer.Term{Name: "a", Fence: high, TTL: time.Hour})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err = once.Do(ctx, memoryKeeper(t), "a", func(context.Context) (int, error) {
+			panic("it runs")
+		}, once.RecordIn(r))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, renewer.ErrLost)
+		require.ErrorContains(t, err, fmt.Sprint("the row's token is ", high, ", above this lock's"))
+	})
 }

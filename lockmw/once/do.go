@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/terms"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -36,7 +37,7 @@ func Do[T any](
 	if err != nil {
 		return result, err
 	}
-	if err := renewer.CheckName(name); err != nil {
+	if err := checkName(name); err != nil {
 		return result, err
 	}
 	if lockmw.FenceOf(ctx, name) != 0 {
@@ -53,4 +54,14 @@ func Do[T any](
 	}
 	err = c.run(ctx)
 	return result, err
+}
+
+// checkName refuses what is no lock's name. A record has one.
+func checkName(name string) error {
+	if terms.IsSeveral(name) {
+		return fmt.Errorf("%w: package once needs one name, and this is one of several "+
+			"(lockmw.Keys): call lockmw.Do with those inside the function, or around once.Do",
+			renewer.ErrName)
+	}
+	return renewer.CheckName(name)
 }

@@ -422,3 +422,20 @@ func TestInnerWorkThatIsGivenUpDoesNotGiveUpTheOuter(t *testing.T) {
 		require.Equal(t, 1, e.Attempts)
 	})
 }
+
+// An error of this call's own attempt is not told as that of the last, if another one made that.
+func TestWhoseErrorItIs(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		time.AfterFunc(100*time.Millisecond, func() {
+			s.PutRecord("a", "once1 exhausted 3 4711\nthere\n\n")
+		})
+		_, err := once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
+			return report{}, errDown
+		})
+		require.ErrorIs(t, err, once.ErrAttemptsExhausted)
+		require.ErrorIs(t, err, errDown)
+		require.Equal(t, `lockbeat: once "a": all attempts have failed; attempts: 3, the last by `+
+			"there pid 4711: this call's own attempt, number 1: "+errDown.Error(), err.Error())
+	})
+}

@@ -85,10 +85,13 @@ func (q question) fail(kind, cause error) error {
 	return e
 }
 
-// lost is the error of a holder whom a later one has overtaken.
-func (q question) lost() error {
+// lost is the error of a holder whom a later one has overtaken, with a higher token.
+func (q question) lost(term int64) error {
 	return &renewer.LostError{
-		Name: q.name, Reason: renewer.ReasonTaken, Fence: q.fence, Err: errTaken,
+		Name: q.name, Reason: renewer.ReasonTaken, Fence: q.fence, Err: fmt.Errorf(
+			"a later holder has prepared to write its record: the row's token is %d, above this "+
+				"lock's. If no other has the lock, its store has lost data and its clock has gone "+
+				"back; nothing is written until tokens have risen above that", term),
 	}
 }
 

@@ -181,7 +181,9 @@ func (r *Recorder) Prepare(ctx context.Context, term renewer.Term) (renewer.Seen
 		case err != nil:
 			return renewer.Seen{}, q.failed(ctx, limited, err)
 		case dropped == 0 && refused:
-			return renewer.Seen{}, q.lost()
+			var above int64
+			_ = r.db.QueryRowContext(limited, r.text.why, []byte(term.Name)).Scan(&above)
+			return renewer.Seen{}, q.lost(above)
 		}
 	}
 }

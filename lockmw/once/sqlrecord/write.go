@@ -10,9 +10,8 @@ import (
 )
 
 var (
-	errTTL   = errors.New("its TTL is below 1ms: say how long the record is to live")
-	errTaken = errors.New("a later holder has prepared to write its record")
-	errSeq   = errors.New("the same holder has written this Seq, or a higher one, before")
+	errTTL = errors.New("its TTL is below 1ms: say how long the record is to live")
+	errSeq = errors.New("the same holder has written this Seq, or a higher one, before")
 )
 
 // Write replaces or erases the record of a name: see [once.Recorder].
@@ -56,7 +55,7 @@ func (r *Recorder) write(ctx context.Context, in querier, record renewer.Record)
 	case err != nil:
 		return q.failed(ctx, limited, err)
 	case term > record.Fence:
-		return q.lost()
+		return q.lost(term)
 	default:
 		return q.fail(renewer.ErrConfig, errSeq)
 	}
