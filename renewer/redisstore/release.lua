@@ -8,7 +8,8 @@
 --            to live in ms; and the inbox of the places, see tell.lua
 -- ARGV[2+i]  owner token of KEYS[i], 22 bytes; if further fencing tokens may have been reserved,
 --            right behind it the highest one used, in decimal: those above it, but not the one
---            granted, are given back; and if a place is given up with it, a space and its number
+--            granted, are given back; and if a place is given up with it, a space and its number.
+--            22 spaces are no owner's: they pass on a turn that has lapsed
 --
 -- Returns    the exceptions, in order of i: i if another owner has KEYS[i], or another program, and
 --            behind it the key's value, as renew.lua does; -i if nobody has.
@@ -108,6 +109,8 @@ local function free(answers, i, key, gone)
 		return
 	elseif not gone then
 		redis.call('DEL', key)
+	elseif string.find(ARGV[i + 2], '^ ') then
+		return -- the turn was used, and the owner who had the lease since has told them
 	end
 	tellAll(key)
 end

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
@@ -249,6 +250,28 @@ func TestAReleaseThatIsPutOffTellsThoseInLine(t *testing.T) {
 		assert.Equal(t, "5", <-heard, "of a lease that is gone the first is told")
 		s.ok(t, "PUBLISH", x+":freed", "end")
 		assert.Equal(t, "end", <-freed, "and those who only listen to what is for all are not")
+	})
+}
+
+// The look after a turn that was used publishes nothing; one after a turn that lapsed tells all, if
+// there is no line.
+func TestALookAfterATurnThatWasUsedTellsNobody(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
+		freed := s.listen(t, x+":freed")
+		nobody := strings.Repeat(" ", renewer.OwnerLen)
+		looks := func() any {
+			return s.runs(t, "release.lua", []string{x}, "0", "line 90000 in-box_1 "+
+				redisstore.MarkKey(redisstore.DefaultPrefix), nobody)
+		}
+		assert.Equal(t, []any{int64(-1)}, looks())
+		s.ok(t, "PUBLISH", x+":freed", "after the look")
+		assert.Equal(t, "after the look", <-freed)
+		s.ok(t, "SET", x, "turn\n1000\n5 dead 1000", "PX", "1500")
+		looks()
+		assert.Empty(t, <-freed)
+		assert.Zero(t, s.number(t, "EXISTS", x))
 	})
 }
 
