@@ -88,6 +88,9 @@ func (d *direct) do(
 	call := beginCall(ctx, time.Duration(limit))
 	defer call.end()
 	r := doOrLeave(call, client, command)
+	if ctx.Err() != nil {
+		d.alone.Store(0) // its connection has been given up: a dial is due, for which none is to wait
+	}
 	if r.NonRedisError() == nil && call.conn == nil {
 		d.halve(limit)
 	}

@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -206,6 +208,35 @@ func TestNoOtherCallerIsCutOff(t *testing.T) {
 	}
 	t.Log(left, "callers have left")
 	require.NotZero(t, left)
+}
+
+// Callers who leave while their questions are under way cost a connection each, of which the next
+// caller waited for the dial. The first of them costs one now, and the others share another.
+func TestCallersWhoLeaveDoNotCostAConnectionEach(t *testing.T) {
+	t.Parallel()
+	link, s, store := direct(t)
+	link.DropReplyTo(func(request []byte) bool {
+		return strings.Contains(string(request), "{a}")
+	}, math.MaxInt, proxy.ThenMute)
+	received := func() int {
+		info, err := s.do(t, "INFO", "stats").ToString()
+		require.NoError(t, err)
+		_, n, _ := strings.Cut(info, "total_connections_received:")
+		n, _, _ = strings.Cut(n, "\r\n")
+		all, err := strconv.Atoi(n)
+		require.NoError(t, err)
+		return all
+	}
+	before := received()
+	const callers = 3 * redisstore.WarmUp
+	for range callers {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Millisecond, cancel)
+		g := store.Acquire(ctx, []renewer.Claim{claim("a", "a", time.Minute)})[0]
+		require.ErrorIs(t, g.Err, context.Canceled)
+	}
+	assert.LessOrEqual(t, received()-before, callers/redisstore.WarmUp)
+	link.HealReset()
 }
 
 // The connection of lone callers has ended while none of them used it: the next does not notice.
