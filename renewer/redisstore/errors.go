@@ -13,13 +13,18 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// maxErrorText bounds what is shown of a server's error, in bytes.
-const maxErrorText = 400
+const (
+	// maxErrorText bounds what is shown of a server's error, in bytes.
+	maxErrorText = 400
+	// maxErrorRead bounds what is looked at: more than an error of our scripts has with the longest
+	// name, of which each byte may be escaped.
+	maxErrorRead = 8192
+)
 
 // serverError is an error that the server answered with.
 type serverError struct {
 	op   string // "acquire", "renew", …
-	text string // the answer, without what it must not show
+	text string // the answer, as printable makes it
 	hint string // what to do about it, or ""
 	mark error  // what it is to the engine, or nil
 	err  error  // the answer as it came; nil if it shows what it must not
@@ -27,17 +32,17 @@ type serverError struct {
 
 func (e *serverError) Error() string { return e.describe(e.text) }
 
-// tagged is what braces enclose in a key of ours: the lock's name.
-var tagged = regexp.MustCompile(`\{[^}]*\}`)
+// tagged is what braces enclose in a key of ours: the lock's name. An error may end within it.
+var tagged = regexp.MustCompile(`\{[^}]*(\}|$)`)
 
 // Nameless is Error without the names of locks, which errors of our scripts have in the keys that
-// they are about: see [renewer.ErrorText].
+// they are about: see [renewer.ErrorText]. It is cut behind that, lest the closing brace be gone.
 func (e *serverError) Nameless() string {
 	return e.describe(tagged.ReplaceAllString(e.text, "{…}"))
 }
 
 func (e *serverError) describe(text string) string {
-	s := "redisstore: " + e.op + ": " + text
+	s := "redisstore: " + e.op + ": " + cut(text, maxErrorText)
 	if e.hint != "" {
 		s += " (" + e.hint + ")"
 	}
@@ -76,7 +81,7 @@ func (e *errorReader) wrap(op string, err error) error {
 	if !errors.As(err, &answer) || answer.IsNil() {
 		return fmt.Errorf("redisstore: %s: %w", op, err)
 	}
-	text := errorText(answer.Error())
+	text := printable(answer.Error())
 	kind := e.classify(text)
 	if strings.Contains(answer.Error(), arguments) {
 		err = nil // or a log of the chain of errors would show it
@@ -98,20 +103,24 @@ func unreadable(op string) error {
 		"changes replies?", op)
 }
 
-// errorText is an error of the server as it may be shown: bounded, printable, and without
-// the arguments of a command that the server does not know, since AUTH may be one.
-func errorText(s string) string {
-	s, _, _ = strings.Cut(s, arguments)
-	s = strings.Map(func(r rune) rune {
+// printable is an error of the server as it may be shown, but for its length: without control bytes,
+// and without the arguments of a command that the server does not know, since AUTH may be one.
+func printable(s string) string {
+	s, _, _ = strings.Cut(s[:min(len(s), maxErrorRead)], arguments)
+	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r == 0x7f {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(s, "?"))
-	if len(s) > maxErrorText {
-		s = strings.ToValidUTF8(s[:maxErrorText], "") + "…"
+}
+
+// cut is at most so many bytes of a text, with a sign if it had more.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
 	}
-	return s
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // refusal is what kind of error the server answered with.

@@ -137,9 +137,10 @@ func chain(err error) string {
 
 func TestErrorsAreBoundedAndPrintable(t *testing.T) {
 	t.Parallel()
-	s := redisstore.ErrorText("ERR \x1b[31m\r\n\xff" + strings.Repeat("é", 10_000))
+	answer := "ERR \x1b[31m\r\n\xff" + strings.Repeat("é", 10_000)
+	s := redisstore.WrapError(false, "renew", answered(t, answer)).Error()
 	assert.Less(t, len(s), 500)
-	assert.True(t, strings.HasPrefix(s, "ERR  [31m  ?é"), s)
+	assert.True(t, strings.HasPrefix(s, "redisstore: renew:  [31m  ?é"), s)
 	assert.False(t, strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 }))
 }
 
@@ -151,4 +152,26 @@ func TestErrorsCanBeShownWithoutNames(t *testing.T) {
 	require.ErrorContains(t, err, "jane")
 	require.Equal(t, "redisstore: acquire: LOCKBEAT the value of lockbeat:{…} is damaged; "+
 		"delete the key", renewer.ErrorText(fmt.Errorf("%w", err)))
+}
+
+// A long name pushed the brace behind it out of an error's bounded text, which was then shown whole.
+func TestLongNamesCanBeHiddenToo(t *testing.T) {
+	t.Parallel()
+	for _, filler := range []string{"x", "{", "}", "%", "\x00", "é"} {
+		for _, n := range []int{100, 360, 480, renewer.MaxName} {
+			secret := "alice.secret@example.org/"
+			name := secret + strings.Repeat(filler, (n-len(secret))/len(filler))
+			key := redisstore.LeaseKey(redisstore.DefaultPrefix, name)
+			err := redisstore.WrapError(false, "acquire",
+				answered(t, "LOCKBEAT the value of "+key+":fence is damaged; delete the key"))
+			require.ErrorContains(t, err, secret)
+			require.Less(t, len(err.Error()), 500)
+			require.Equal(t, "redisstore: acquire: LOCKBEAT the value of lockbeat:{…}:fence is "+
+				"damaged; delete the key", renewer.ErrorText(err))
+			err = redisstore.WrapError(false, "acquire",
+				answered(t, "TRYAGAIN the server cut this short: "+key[:len(key)-1]))
+			require.Equal(t, "redisstore: acquire: TRYAGAIN the server cut this short: lockbeat:{…}",
+				renewer.ErrorText(err))
+		}
+	}
 }

@@ -35,7 +35,6 @@ var (
 	LeaseKey     = leaseKey
 	EncodeHolder = encodeHolder
 	DecodeValue  = decodeValue
-	ErrorText    = errorText
 	ReadGrant    = readGrant
 	ReadAnswers  = readAnswers
 	ReadSeen     = readSeen

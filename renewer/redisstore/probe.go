@@ -70,7 +70,7 @@ func (p *prober) probe(ctx context.Context) error {
 			command, _ := denied[0].ToString()
 			text, _ := denied[1].ToString()
 			if p.errors.definite(text) {
-				return p.errors.denied(part(command), errorText(text))
+				return p.errors.denied(part(command), printable(text))
 			}
 			if p.notReady(text) {
 				return errLater
@@ -97,7 +97,7 @@ func (p *prober) probeWait(ctx context.Context) error {
 	}
 	r := do(ctx, p.client, p.client.B().Wait().Numreplicas(0).Timeout(1).Build())
 	if answer, ok := rueidis.IsRedisErr(r.Error()); ok && p.errors.definite(answer.Error()) {
-		return p.errors.denied("WAIT", errorText(answer.Error()))
+		return p.errors.denied("WAIT", printable(answer.Error()))
 	}
 	return p.orLater(r)
 }
