@@ -120,8 +120,8 @@ func NamesOf(name string) []string {
 	return []string{name}
 }
 
-// CheckName returns an error that is [renewer.ErrName], and says what to do, if no lock can be asked
-// for by name: see [renewer.CheckName]. Of a name made by [Keys], each is checked. It is for
+// CheckName returns an error that is [renewer.ErrName], and says what to do, if no lock can be
+// asked for by name: see [renewer.CheckName]. Of a name made by [Keys], each is checked. It is for
 // adapters that want to know before they ask. It may be called concurrently.
 func CheckName(name string) error {
 	if err := tooMany(name); err != nil {

@@ -109,7 +109,7 @@ func (echo) FullDuplexCall(stream testgrpc.TestService_FullDuplexCallServer) err
 }
 
 // streams serves echo under locks, and connects to it.
-func (s *scene) streams(opts ...grpcmw.ServerOption) testgrpc.TestServiceClient {
+func (s *scene) streams(opts ...grpcmw.Option) testgrpc.TestServiceClient {
 	server := grpc.NewServer(
 		grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(s.keeper, opts...)),
 	)

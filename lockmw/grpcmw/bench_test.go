@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
-	pb "google.golang.org/grpc/interop/grpc_testing"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
@@ -72,34 +71,6 @@ func BenchmarkStreamOperation(b *testing.B) {
 					}
 					return nil
 				})
-		})
-	}
-}
-
-// BenchmarkClientStream is a stream of one message over loopback: under a lock in memory by its
-// first message, with which it is opened; under one that it has before it is opened; and without.
-func BenchmarkClientStream(b *testing.B) {
-	k := benchKeeper(b)
-	addr, _ := serve(b, &service{duplex: echo})
-	for name, opts := range map[string][]grpcmw.ClientOption{
-		"first message": {grpcmw.ForMethod(duplex, outputAccount)},
-		"before":        {grpcmw.ForWholeMethod(duplex)},
-		"no rule":       nil,
-	} {
-		b.Run(name, func(b *testing.B) {
-			client := pb.NewTestServiceClient(dial(b, addr,
-				grpc.WithStreamInterceptor(grpcmw.StreamClientInterceptor(k, opts...))))
-			b.ReportAllocs()
-			for b.Loop() {
-				stream, err := client.FullDuplexCall(b.Context())
-				if err == nil {
-					err = stream.Send(outputRequest("a1"))
-				}
-				if err == nil {
-					err = drain(stream)
-				}
-				require.NoError(b, err)
-			}
 		})
 	}
 }

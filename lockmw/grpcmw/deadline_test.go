@@ -123,20 +123,17 @@ func TestARetryPolicyLeavesTheRefusalToItsCaller(t *testing.T) {
 	}
 }
 
-// A server that gets to a call after its deadline has no answer for it, and a client's own caller
-// needs no time to be answered.
+// A server that gets to a call after its deadline has no answer for it.
 func TestDeadlinesThatHavePassed(t *testing.T) {
 	t.Parallel()
-	for side, timeout := range map[string]time.Duration{"server": 0, "client": time.Second} {
-		inBubble(t, func(t *testing.T, b *bubble) {
-			defer hold(t, b.k, "a1")()
-			ctx, cancel := context.WithTimeout(t.Context(), timeout)
-			defer cancel()
-			err := sides(b.k)[side](ctx, never)
-			require.Equal(t, timeout, b.passed(), side)
-			require.Equal(t, verdict{code: codes.DeadlineExceeded}, verdictOf(t, err), side)
-			require.ErrorIs(t, err, context.DeadlineExceeded, side)
-			require.NotErrorIs(t, err, renewer.ErrHeld, side)
-		})
-	}
+	calling(t, func(t *testing.T, b *bubble, do call) {
+		defer hold(t, b.k, "a1")()
+		ctx, cancel := context.WithTimeout(t.Context(), 0)
+		defer cancel()
+		err := do(ctx, never)
+		require.Zero(t, b.passed())
+		require.Equal(t, verdict{code: codes.DeadlineExceeded}, verdictOf(t, err))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, renewer.ErrHeld)
+	})
 }

@@ -19,7 +19,7 @@
 //	the lock is                      code                    reason            the handler
 //	-------------------------------  ----------------------  ----------------  ----------------
 //	free                             the handler's                             ran under it
-//	held by another caller, or too   Aborted ([BusyCode])    LOCK_BUSY         did not run
+//	held by another caller, or too   Aborted                 LOCK_BUSY         did not run
 //	  many wait for it
 //	not asked for: too many calls    ResourceExhausted       LOCK_QUOTA        did not run
 //	  of this caller wait
@@ -61,18 +61,15 @@
 // A stream is locked by its first message, so that one which a client opens and leaves holds
 // nothing. A server takes the lock in the first RecvMsg; by [ForMetadata] and [ForWholeMethod] in
 // the first SendMsg too. A handler that works before it receives or sends works without the lock:
-// receive first. A client takes it in the first SendMsg by [ForMethod], and opens the stream then;
-// by the other rules it has the lock before it opens the stream. Once the lock is lost, or a
-// server's client has been silent for [Silence], SendMsg and RecvMsg fail, those under way too.
+// receive first. Once the lock is lost, or the client has been silent for [Silence], SendMsg and
+// RecvMsg fail, those under way too.
 //
 // # What to watch out for
 //
 //   - Put the interceptors inside of recovery, logging, authentication and validation: no caller
 //     should take a lock by a name that is not its own.
-//   - A server goes on for a moment when its caller has gone. So a lock at the client does not keep
-//     two handlers apart; one at the server does.
-//   - A client's stream that is just forgotten keeps its lock: cancel its context, or receive until
-//     an error.
+//   - A lock that a client takes around its call, by lockmw.Do, does not keep two handlers apart: a
+//     server goes on for a moment when its caller has gone. One at the server does.
 //   - The lock is held until the handler returns. renewer.Config.CancelGrace bounds how long after
 //     its caller has gone, MaxHold how long in all: set both where clients are not your own, and
 //     [MaxWaitersPerCaller] where they choose keys.

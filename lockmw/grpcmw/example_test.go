@@ -152,38 +152,41 @@ func ExampleUnaryServerInterceptor_logging() {
 	// Aborted
 }
 
-// What a service writes for its caller carries the token of the caller's lock.
-func ExamplePassFence() {
+// What a service writes for its caller carries the token of the lock that the caller has taken around
+// its call.
+func ExampleInjectFence() {
 	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
-	// for grpc.WithUnaryInterceptor
-	pass := grpcmw.UnaryClientInterceptor(keeper, grpcmw.PassFence())
-	// for grpc.UnaryInterceptor
-	accept := grpcmw.UnaryServerInterceptor(keeper, grpcmw.AcceptFence())
+	var there int64
+	look := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler,
+	) (any, error) {
+		there = lockmw.Fence(ctx)
+		return handler(ctx, req)
+	}
+	client, stop, err := listen(bank{}, grpc.ChainUnaryInterceptor(
+		grpcmw.UnaryServerInterceptor(keeper, grpcmw.AcceptFence()), look))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
 
 	_, err = lockmw.Do(context.Background(), keeper, "report",
 		func(ctx context.Context) (any, error) {
-			return nil, pass(ctx, "/store.Store/Write", nil, nil, nil,
-				func(far context.Context, _ string, _, _ any, _ *grpc.ClientConn,
-					_ ...grpc.CallOption,
-				) error {
-					sent, _ := metadata.FromOutgoingContext(far) // goes over the network
-					_, err := accept(metadata.NewIncomingContext(context.Background(), sent), nil,
-						&grpc.UnaryServerInfo{
-							FullMethod: "/store.Store/Write",
-						}, func(there context.Context, _ any) (any, error) {
-							fmt.Println(lockmw.Fence(there) == lockmw.Fence(ctx))
-							return nil, nil
-						})
-					return err
-				})
+			_, err := client.UnaryCall(grpcmw.InjectFence(ctx), &pb.SimpleRequest{
+				Payload: &pb.Payload{Body: []byte("DE02")},
+			})
+			fmt.Println(there == lockmw.Fence(ctx))
+			return nil, err
 		})
 	fmt.Println(err)
 	// Output:
+	// transfer from DE02
 	// true
 	// <nil>
 }

@@ -19,7 +19,7 @@ const FenceKey = "lockbeat-fence"
 // metadata that calls made with the returned context send, in place of one that is there. Without
 // a lock it removes that, so that a token which came with a call is not passed on with another. A
 // lock that was lost still gives its token, which resources refuse once they have seen a later
-// one. [PassFence] does it for every call.
+// one.
 func InjectFence(ctx context.Context) context.Context {
 	fence := lockmw.Fence(ctx)
 	md, _ := metadata.FromOutgoingContext(ctx) // a copy
@@ -84,12 +84,4 @@ func (in *interceptor) accept(ctx context.Context) (context.Context, error) {
 	default:
 		return ctx, nil
 	}
-}
-
-// pass does InjectFence if PassFence asks for it.
-func (in *interceptor) pass(ctx context.Context) context.Context {
-	if !in.fence {
-		return ctx
-	}
-	return InjectFence(ctx)
 }

@@ -68,7 +68,7 @@ func TestExtractFence(t *testing.T) {
 func TestInjectFenceAfterALoss(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
-		err := sides(b.k)["server"](t.Context(), func(ctx context.Context) error {
+		err := caller(b.k)(t.Context(), func(ctx context.Context) error {
 			want := strconv.FormatInt(lockmw.Fence(ctx), 10)
 			b.store.Delete("a1")
 			<-ctx.Done()
@@ -98,8 +98,7 @@ func TestInjectFence(t *testing.T) {
 		"the caller's own stays as it is")
 }
 
-// Both ends, each by one option: what a service writes under its
-// caller's lock carries that lock's token.
+// What a service writes under its caller's lock carries that lock's token.
 func TestFenceGoesAlong(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, memory.New())
@@ -114,82 +113,38 @@ func TestFenceGoesAlong(t *testing.T) {
 			answer(stream.Context())
 			return echo(stream)
 		},
-		output: func(_ *pb.StreamingOutputCallRequest, stream outputServer) error {
-			answer(stream.Context())
-			return nil
-		},
 	}
 	rule := grpcmw.ForMethod(unary, account)
 	addr, _ := serve(t, s, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k,
 		grpcmw.AcceptFence(), rule)),
 		grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, grpcmw.AcceptFence())))
-	client := pb.NewTestServiceClient(dial(t, addr,
-		grpc.WithUnaryInterceptor(grpcmw.UnaryClientInterceptor(k, grpcmw.PassFence())),
-		grpc.WithStreamInterceptor(grpcmw.StreamClientInterceptor(k, grpcmw.PassFence(),
-			grpcmw.ForMethod(output, outputAccount)))))
+	client := pb.NewTestServiceClient(dial(t, addr))
 
-	stream, err := client.FullDuplexCall(within(t, soon))
+	stream, err := client.FullDuplexCall(grpcmw.InjectFence(within(t, soon)))
 	require.NoError(t, err)
 	require.NoError(t, drain(stream))
 	require.Zero(t, <-fences, "without a lock")
 
 	_, err = lockmw.Do(within(t, soon), k, "order", func(ctx context.Context) (any, error) {
-		stream, err := client.FullDuplexCall(ctx)
+		sent := grpcmw.InjectFence(ctx)
+		stream, err := client.FullDuplexCall(sent)
 		require.NoError(t, err)
 		require.NoError(t, drain(stream))
 		require.Equal(t, lockmw.Fence(ctx), <-fences)
 
-		_, err = client.UnaryCall(ctx, request("a1"))
+		_, err = client.UnaryCall(sent, request("a1"))
 		require.NoError(t, err)
 		require.NotEqual(t, lockmw.Fence(ctx), <-fences, "the server's own lock is further in")
-
-		// A stream that the client locks by its message has that
-		// lock's token: it is opened when the lock is held.
-		out, err := client.StreamingOutputCall(ctx, outputRequest("a1"))
-		require.NoError(t, err)
-		require.NoError(t, last(out))
-		require.NotContains(t, []int64{0, lockmw.Fence(ctx)}, <-fences)
 		return nil, nil
 	})
 	require.NoError(t, err)
 
 	bad := metadata.AppendToOutgoingContext(within(t, soon), grpcmw.FenceKey, "-5")
-	// with PassFence there is no token without a lock
-	client = pb.NewTestServiceClient(dial(t, addr))
 	_, err = client.EmptyCall(bad, &pb.Empty{})
 	require.Equal(t, codes.InvalidArgument, verdictOf(t, err).code, "also without a rule")
 	stream, err = client.FullDuplexCall(bad)
 	require.NoError(t, err)
 	require.Equal(t, codes.InvalidArgument, verdictOf(t, drain(stream)).code)
-}
-
-// A unary call that the client locks has that lock's token; without PassFence none goes along.
-func TestFenceOfTheClientsOwnLock(t *testing.T) {
-	t.Parallel()
-	k := newKeeper(t, memory.New())
-	rule := grpcmw.ForMethod(unary, account)
-	for _, passes := range []bool{true, false} {
-		opts := []grpcmw.ClientOption{rule}
-		if passes {
-			opts = append(opts, grpcmw.PassFence())
-		}
-		in := grpcmw.UnaryClientInterceptor(k, opts...)
-		err := in(lockmw.WithFence(t.Context(), 1), unary, request("a1"), nil, nil,
-			func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn,
-				_ ...grpc.CallOption,
-			) error {
-				require.Greater(t, lockmw.Fence(ctx), int64(1))
-				md, _ := metadata.FromOutgoingContext(ctx)
-				if passes {
-					require.Equal(t, []string{strconv.FormatInt(lockmw.Fence(ctx), 10)},
-						md.Get(grpcmw.FenceKey))
-				} else {
-					require.Empty(t, md)
-				}
-				return nil
-			})
-		require.NoError(t, err)
-	}
 }
 
 // Unless it is asked for, nothing is believed.
@@ -218,15 +173,14 @@ func TestFenceOfTheRequestIsNotPassedOnWithoutALock(t *testing.T) {
 		seen <- lockmw.Fence(ctx)
 		return &pb.SimpleResponse{}, nil
 	}}, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, grpcmw.AcceptFence())))
-	backend := pb.NewTestServiceClient(dial(t, addr,
-		grpc.WithUnaryInterceptor(grpcmw.UnaryClientInterceptor(k, grpcmw.PassFence()))))
+	backend := pb.NewTestServiceClient(dial(t, addr))
 	copying := metadata.NewOutgoingContext(within(t, soon),
 		metadata.MD{"Lockbeat-Fence": {"7"}, "other": {"x"}})
 	for _, ctx := range []context.Context{
 		copying,
 		metadata.AppendToOutgoingContext(t.Context(), grpcmw.FenceKey, "7", grpcmw.FenceKey, "8"),
 	} {
-		_, err := backend.UnaryCall(ctx, request("a1"))
+		_, err := backend.UnaryCall(grpcmw.InjectFence(ctx), request("a1"))
 		require.NoError(t, err)
 		require.Zero(t, <-seen)
 	}
@@ -251,9 +205,9 @@ func TestFenceOfTheRequestDoesNotHideTheLocksOwn(t *testing.T) {
 			return nil
 		},
 	}
-	accept := []grpcmw.ServerOption{grpcmw.AcceptFence()}
-	lock := []grpcmw.ServerOption{grpcmw.ForMethod(unary, account)}
-	lockStream := []grpcmw.ServerOption{grpcmw.ForMethod(output, outputAccount)}
+	accept := []grpcmw.Option{grpcmw.AcceptFence()}
+	lock := []grpcmw.Option{grpcmw.ForMethod(unary, account)}
+	lockStream := []grpcmw.Option{grpcmw.ForMethod(output, outputAccount)}
 	for name, order := range map[string]func(a, b grpc.ServerOption) []grpc.ServerOption{
 		"lock, token": func(lock, token grpc.ServerOption) []grpc.ServerOption {
 			return []grpc.ServerOption{lock, token}
@@ -302,7 +256,7 @@ func TestStripFence(t *testing.T) {
 			return echo(stream)
 		},
 	}
-	for _, opts := range [][]grpcmw.ServerOption{{}, {grpcmw.StripFence()}} {
+	for _, opts := range [][]grpcmw.Option{{}, {grpcmw.StripFence()}} {
 		addr, _ := serve(t, s, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, opts...)),
 			grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, opts...)))
 		client := pb.NewTestServiceClient(dial(t, addr))

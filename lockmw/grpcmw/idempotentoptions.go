@@ -78,8 +78,8 @@ func FinishWithin(d time.Duration) IdempotentOption {
 
 // MaxRunningPerCaller bounds how many calls of one caller are being carried out at once in this
 // process, for each [Idempotent]: n. A call with a new key beyond that is codes.ResourceExhausted
-// with IDEMPOTENCY_TOO_MANY at once; its handler does not run, and nothing is stored. Stored replies
-// are still replayed, and calls that wait for another's reply do not count.
+// with IDEMPOTENCY_TOO_MANY at once; its handler does not run, and nothing is stored. Replies that
+// are stored are still replayed, and calls that wait for another's reply do not count.
 //
 // It is what bounds calls whose clients have gone: they go on ([FinishWithin]), each with its
 // message in memory, and without a connection. Give more where a caller is many clients, such as a

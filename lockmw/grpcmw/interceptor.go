@@ -11,21 +11,18 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// interceptor is what the four have in common.
+// interceptor is what the two have in common.
 type interceptor struct {
 	settings
 
 	keeper *renewer.Keeper
 	rules  map[string]*rule
-	values func(ctx context.Context, name string) []string // a call's metadata
 }
 
 // newInterceptor panics if the rules contradict each other, or are
 // for calls that the interceptor does not get to see.
-func newInterceptor(
-	who string, k *renewer.Keeper, set settings, streams bool,
-	values func(context.Context, string) []string,
-) *interceptor {
+func newInterceptor(who string, k *renewer.Keeper, opts []Option, streams bool) *interceptor {
+	set := newSettings(opts...)
 	if k == nil {
 		panic(fmt.Sprintf("lockbeat: grpcmw.%s needs a keeper (renewer.New)", who))
 	}
@@ -33,10 +30,7 @@ func newInterceptor(
 		panic(fmt.Sprintf("lockbeat: grpcmw.%s has AcceptFence and StripFence: accept tokens "+
 			"behind the edge of the system, strip them at the edge", who))
 	}
-	in := &interceptor{
-		settings: set, keeper: k, rules: make(map[string]*rule, len(set.rules)),
-		values: values,
-	}
+	in := &interceptor{settings: set, keeper: k, rules: make(map[string]*rule, len(set.rules))}
 	for _, r := range set.rules {
 		if in.rules[r.method] != nil {
 			panic(fmt.Sprintf("lockbeat: grpcmw.%s has two rules for %s: one call has one key; "+
@@ -69,10 +63,7 @@ func (in *interceptor) options(method string) []lockmw.Option {
 	// is decided here, since the status depends on it.
 	opts := []lockmw.Option{
 		lockmw.Wait(in.wait), lockmw.MaxWaiters(in.waiters), lockmw.Strict(),
-		lockmw.Operation(operation),
-	}
-	if in.answers {
-		opts = append(opts, lockmw.AnswerInTime())
+		lockmw.Operation(operation), lockmw.AnswerInTime(),
 	}
 	if in.background {
 		opts = append(opts, lockmw.ReleaseInBackground())
@@ -107,15 +98,6 @@ func (in *interceptor) run(
 	return settled(loss, outer, own, in.strict)
 }
 
-// enterFor is enter for a call whose message, if the rule needs it, is msg.
-func (in *interceptor) enterFor(ctx context.Context, r *rule, msg any) (*hold, *callError) {
-	key, bad := in.keyOf(ctx, r, msg)
-	if bad != nil {
-		return nil, bad
-	}
-	return in.enter(ctx, r, key)
-}
-
 // enter takes the lock on a key. The hold is nil if and only if the error is not.
 func (in *interceptor) enter(ctx context.Context, r *rule, key string) (*hold, *callError) {
 	doneWaiting, bad := in.countWaiter(ctx)
@@ -132,7 +114,9 @@ func (in *interceptor) enter(ctx context.Context, r *rule, key string) (*hold, *
 
 // keyOf derives the key of a call.
 func (in *interceptor) keyOf(ctx context.Context, r *rule, msg any) (string, *callError) {
-	return r.keyOf(msg, func(name string) []string { return in.values(ctx, name) })
+	return r.keyOf(msg, func(name string) []string {
+		return metadata.ValueFromIncomingContext(ctx, name)
+	})
 }
 
 // countWaiter counts a call among those of its caller that wait for locks, until done is called,
@@ -150,13 +134,4 @@ func (in *interceptor) countWaiter(ctx context.Context) (done func(), bad *callE
 		return nil, in.quotaFull()
 	}
 	return sync.OnceFunc(func() { in.callers.Give(caller) }), nil
-}
-
-func incoming(ctx context.Context, name string) []string {
-	return metadata.ValueFromIncomingContext(ctx, name)
-}
-
-func outgoing(ctx context.Context, name string) []string {
-	md, _ := metadata.FromOutgoingContext(ctx)
-	return md.Get(name)
 }

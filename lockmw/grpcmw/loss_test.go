@@ -47,7 +47,7 @@ func newTransport(ctx context.Context, handlers ...context.Context) *transport {
 // message has come.
 func serveStream(
 	k *renewer.Keeper, stream *transport, handler func(grpc.ServerStream) error,
-	opts ...grpcmw.ServerOption,
+	opts ...grpcmw.Option,
 ) error {
 	defer stream.end()
 	in := grpcmw.StreamServerInterceptor(k, append(opts, grpcmw.ForWholeMethod(duplex))...)

@@ -115,7 +115,7 @@ func dial(t testing.TB, addr string, opts ...grpc.DialOption) *grpc.ClientConn {
 
 // unaryServer serves s with a unary interceptor, and connects to it.
 func unaryServer(
-	t *testing.T, k *renewer.Keeper, s *service, opts ...grpcmw.ServerOption,
+	t *testing.T, k *renewer.Keeper, s *service, opts ...grpcmw.Option,
 ) pb.TestServiceClient {
 	t.Helper()
 	addr, _ := serve(t, s, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, opts...)))
@@ -163,6 +163,12 @@ func hold(t *testing.T, k *renewer.Keeper, name string) (release func()) {
 func free(t *testing.T, s *script.Store, name string) {
 	t.Helper()
 	require.Empty(t, s.Owner(name), "the lock on %s is still held", name)
+}
+
+// awaitFree waits until a lock is free.
+func awaitFree(t *testing.T, store *script.Store, name string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return store.Owner(name) == "" }, soon, tick)
 }
 
 // within bounds a call that takes no time.

@@ -16,8 +16,9 @@ func splitMethod(full string) (service protoreflect.FullName, method protoreflec
 	return service, method, slash && two && service.IsValid() && method.IsValid()
 }
 
-// describe finds a method among those that the program has generated code for. It is nil
-// for a service without generated code: nothing is known of that. It panics with a message that begins with who if the method does not exist.
+// describe finds a method among those that the program has generated code for. It is nil for a
+// service without generated code: nothing is known of that. It panics with a message that begins
+// with who if the method does not exist.
 func describe(who, full string) protoreflect.MethodDescriptor {
 	service, method, ok := splitMethod(full)
 	if !ok {

@@ -5,43 +5,17 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 )
 
-// ServerOption is what [UnaryServerInterceptor] and [StreamServerInterceptor] take: every
-// [Option], and those that concern callers only: [AcceptFence], [StripFence], [Silence],
-// [MaxWaitersPerCaller].
-type ServerOption interface{ server(*settings) }
-
-// ClientOption is what [UnaryClientInterceptor] and
-// [StreamClientInterceptor] take: every [Option], and [PassFence].
-type ClientOption interface{ client(*settings) }
-
 // Option is a rule ([ForMethod], [ForMetadata], [ForWholeMethod]), or says what to do for all
 // methods that have one. Of two that contradict each other the later one counts; what differs
 // from method to method takes several interceptors in a chain. Options panic if they are given
 // what can't be meant, such as a negative duration: they are called when a program starts.
-type Option interface {
-	ServerOption
-	ClientOption
-}
-
-type option func(*settings)
-
-func (o option) server(s *settings) { o(s) }
-func (o option) client(s *settings) { o(s) }
-
-type serverOption func(*settings)
-
-func (o serverOption) server(s *settings) { o(s) }
-
-type clientOption func(*settings)
-
-func (o clientOption) client(s *settings) { o(s) }
+type Option func(*settings)
 
 type settings struct {
 	rules      []*rule
@@ -51,60 +25,54 @@ type settings struct {
 	silence    time.Duration                  // of a server's streams
 	caller     func(context.Context) string   // nil: callers have no bound of their own
 	callers    *quota.Each
-	busy       codes.Code
 	retryIn    time.Duration // 0: lockmw's default
 	strict     bool
 	background bool // nobody waits for the release
-	answers    bool // a caller elsewhere waits for the answer: a server
-	fence      bool // AcceptFence, PassFence
+	fence      bool // AcceptFence
 	strip      bool
 	operation  string // "": the method
 }
 
-func newSettings() settings { return settings{wait: lockmw.DefaultWait, busy: codes.Aborted} }
-
-func newServerSettings(opts []ServerOption) settings {
-	s := newSettings()
-	s.answers, s.waiters, s.silence = true, DefaultMaxWaiters, DefaultSilence
+func newSettings(opts ...Option) settings {
+	s := settings{wait: lockmw.DefaultWait, waiters: DefaultMaxWaiters, silence: DefaultSilence}
 	for _, o := range opts {
-		o.server(&s)
+		o(&s)
 	}
 	return s
 }
 
 // Wait waits in line for at most d, and for a store that is down meanwhile. A call's own deadline
-// ends the wait as well: at a server a margin before it (lockmw.AnswerBy), so that the caller hears
-// that the lock is busy. Default lockmw.DefaultWait (10 s). It panics if d is not positive.
+// ends the wait as well, a margin before it (lockmw.AnswerBy), so that the caller hears that the
+// lock is busy. Default lockmw.DefaultWait (10 s). It panics if d is not positive.
 func Wait(d time.Duration) Option {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: grpcmw.Wait(%v) can't be meant: give a positive duration, "+
 			"or use Refuse", d))
 	}
-	return option(func(s *settings) { s.wait = d })
+	return func(s *settings) { s.wait = d }
 }
 
 // ReleaseInBackground has the caller not wait for the release of the lock, which is one round trip
 // to the store: see [lockmw.ReleaseInBackground]. A loss that the release alone finds is told to
 // the keeper's Observer only. Default: the lock is released before the call's status is sent.
-func ReleaseInBackground() Option { return option(func(s *settings) { s.background = true }) }
+func ReleaseInBackground() Option { return func(s *settings) { s.background = true } }
 
 // Refuse does not wait: a call whose lock another caller has is refused at once.
-func Refuse() Option { return option(func(s *settings) { s.wait = 0 }) }
+func Refuse() Option { return func(s *settings) { s.wait = 0 } }
 
 // DefaultMaxWaiters is how many calls of a server wait for one key unless [MaxWaiters] says
 // otherwise: 100.
 const DefaultMaxWaiters = 100
 
 // MaxWaiters bounds how many calls of this process wait in line for one key, behind the one that
-// has its lock or asks for it; one more is refused at once. Default: [DefaultMaxWaiters] at a
-// server; at a client no limit, since the calls are the program's own. A very large n is no
-// limit. It panics if n is not positive.
+// has its lock or asks for it; one more is refused at once. A very large n is no limit. It panics
+// if n is not positive. Default [DefaultMaxWaiters].
 func MaxWaiters(n int) Option {
 	if n <= 0 {
 		panic(fmt.Sprintf("lockbeat: grpcmw.MaxWaiters(%d) can't be meant: give a positive "+
 			"number, or use Refuse", n))
 	}
-	return option(func(s *settings) { s.waiters = n })
+	return func(s *settings) { s.waiters = n }
 }
 
 // MaxWaitersPerCaller bounds to n how many calls of one caller wait for locks at the same time,
@@ -116,24 +84,13 @@ func MaxWaiters(n int) Option {
 // caller says who makes a call: an account that an interceptor further out has checked, or the
 // address of peer.FromContext. It is called concurrently. A call for which it is empty is
 // codes.InvalidArgument. It panics if n is not positive, or if caller is nil.
-func MaxWaitersPerCaller(n int, caller func(ctx context.Context) string) ServerOption {
+func MaxWaitersPerCaller(n int, caller func(ctx context.Context) string) Option {
 	if n <= 0 || caller == nil {
 		panic(fmt.Sprintf("lockbeat: grpcmw.MaxWaitersPerCaller(%d, …) can't be meant: give a "+
 			"positive number, and a function that says who calls", n))
 	}
 	callers := quota.New(n)
-	return serverOption(func(s *settings) { s.caller, s.callers = caller, callers })
-}
-
-// BusyCode is the status code of a call that was refused because another
-// caller has its lock: codes.Aborted, the default, or codes.Unavailable,
-// which retry policies often list already. It panics on any other.
-func BusyCode(code codes.Code) Option {
-	if code != codes.Aborted && code != codes.Unavailable {
-		panic(fmt.Sprintf("lockbeat: grpcmw.BusyCode(%v) can't be meant: clients know "+
-			"codes.Aborted and codes.Unavailable as worth a retry", code))
-	}
-	return option(func(s *settings) { s.busy = code })
+	return func(s *settings) { s.caller, s.callers = caller, callers }
 }
 
 // RetryIn sets about when a refused caller is told to come back: a random duration between
@@ -144,28 +101,24 @@ func RetryIn(d time.Duration) Option {
 		panic(fmt.Sprintf("lockbeat: grpcmw.RetryIn(%v) can't be meant: give a positive "+
 			"duration, such as a second", d))
 	}
-	return option(func(s *settings) { s.retryIn = d })
+	return func(s *settings) { s.retryIn = d }
 }
 
 // Strict makes a lost lock an error even though the call succeeded.
-func Strict() Option { return option(func(s *settings) { s.strict = true }) }
+func Strict() Option { return func(s *settings) { s.strict = true } }
 
 // Operation names the work in place of the full method: a static name.
 // Callers that wait for the lock read it, and telemetry shows it.
-func Operation(name string) Option { return option(func(s *settings) { s.operation = name }) }
+func Operation(name string) Option { return func(s *settings) { s.operation = name } }
 
-// AcceptFence does [ExtractFence] for every call, those without a rule included: what a client's
-// [PassFence] sent is what lockmw.Fence finds, unless the call takes a lock of its own here, or
-// has one. A malformed token is codes.InvalidArgument. Use it only behind the edge of a system,
-// where all callers are trusted: a resource that has seen too high a token refuses everybody
-// else. At the edge use [StripFence]; an interceptor with both panics.
-func AcceptFence() ServerOption { return serverOption(func(s *settings) { s.fence = true }) }
+// AcceptFence does [ExtractFence] for every call, those without a rule included: what a client has
+// sent by [InjectFence] is what lockmw.Fence finds, unless the call takes a lock of its own here,
+// or has one. A malformed token is codes.InvalidArgument. Use it only behind the edge of a system,
+// where all callers are trusted: a resource that has seen too high a token refuses everybody else.
+// At the edge use [StripFence]; an interceptor with both panics.
+func AcceptFence() Option { return func(s *settings) { s.fence = true } }
 
 // StripFence removes the token from the metadata of every call, those without a rule included,
 // for the edge of a system: a gateway that copies the metadata of its calls would hand on a token
 // that an outsider has made up. Give it to both interceptors.
-func StripFence() ServerOption { return serverOption(func(s *settings) { s.strip = true }) }
-
-// PassFence does [InjectFence] for every call, those without a rule included: the token of the lock
-// that the call is made under goes along in its metadata, and no other: without a lock, none does.
-func PassFence() ClientOption { return clientOption(func(s *settings) { s.fence = true }) }
+func StripFence() Option { return func(s *settings) { s.strip = true } }

@@ -259,10 +259,10 @@ func TestAHandlersOwnRefusalByTheOptions(t *testing.T) {
 	client := unaryServer(t, k,
 		&service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 			return nil, lockError(renewer.ErrHeld)
-		}}, grpcmw.BusyCode(codes.Unavailable), grpcmw.RetryIn(20*time.Second))
+		}}, grpcmw.RetryIn(20*time.Second))
 	_, err := client.UnaryCall(within(t, soon), request("a1"))
 	v := verdictOf(t, err)
-	require.Equal(t, verdict{codes.Unavailable, grpcmw.ReasonBusy, v.retryIn}, v)
+	require.Equal(t, verdict{codes.Aborted, grpcmw.ReasonBusy, v.retryIn}, v)
 	require.GreaterOrEqual(t, v.retryIn, 10*time.Second)
 }
 

@@ -54,27 +54,18 @@ func (r *tries) stream(
 
 func TestRetryPolicyComesBackWhenItIsTold(t *testing.T) {
 	t.Parallel()
-	for name, code := range map[string]codes.Code{
-		"aborted":     codes.Aborted,
-		"unavailable": codes.Unavailable,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			k, _ := scripted(t)
-			var begun time.Time
-			release := hold(t, k, "a1")
-			r := &tries{refused: func() { begun = time.Now(); release() }}
-			ours := grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, account),
-				grpcmw.Refuse(),
-				grpcmw.BusyCode(code), grpcmw.RetryIn(200*time.Millisecond))
-			addr, _ := serve(t, &service{}, grpc.ChainUnaryInterceptor(r.unary, ours))
-			client := pb.NewTestServiceClient(dial(t, addr, grpc.WithDefaultServiceConfig(patient)))
-			_, err := client.UnaryCall(within(t, soon), request("a1"))
-			require.NoError(t, err)
-			require.GreaterOrEqual(t, time.Since(begun), 100*time.Millisecond, "half of RetryIn")
-			require.EqualValues(t, 2, r.n.Load())
-		})
-	}
+	k, _ := scripted(t)
+	var begun time.Time
+	release := hold(t, k, "a1")
+	r := &tries{refused: func() { begun = time.Now(); release() }}
+	ours := grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, account),
+		grpcmw.Refuse(), grpcmw.RetryIn(200*time.Millisecond))
+	addr, _ := serve(t, &service{}, grpc.ChainUnaryInterceptor(r.unary, ours))
+	client := pb.NewTestServiceClient(dial(t, addr, grpc.WithDefaultServiceConfig(patient)))
+	_, err := client.UnaryCall(within(t, soon), request("a1"))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, time.Since(begun), 100*time.Millisecond, "half of RetryIn")
+	require.EqualValues(t, 2, r.n.Load())
 }
 
 func TestRetryPolicyRetriesAStream(t *testing.T) {
@@ -147,16 +138,16 @@ func TestTrailerAndRetryInfoSayTheSame(t *testing.T) {
 func TestRefusalOfAnotherCallIsPassedOnWithoutOurTrailer(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	defer hold(t, k, "b1")()
-	inner := grpcmw.UnaryClientInterceptor(k, grpcmw.ForMethod(unary, account), grpcmw.Refuse())
+	defer hold(t, k, "a1")()
+	elsewhere := caller(k, grpcmw.Refuse())
 	client := unaryServer(t, k,
-		&service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			err := inner(ctx, unary, request("b1"), nil, nil, nil)
+		&service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			err := elsewhere(t.Context(), never)
 			assert.ErrorIs(t, err, renewer.ErrHeld)
 			return nil, err
 		}}, grpcmw.ForMethod(unary, account))
 	var trailer metadata.MD
-	_, err := client.UnaryCall(within(t, soon), request("a1"), grpc.Trailer(&trailer))
+	_, err := client.UnaryCall(within(t, soon), request("b1"), grpc.Trailer(&trailer))
 	require.Equal(t, grpcmw.ReasonBusy, verdictOf(t, err).reason)
 	require.Empty(t, trailer.Get("grpc-retry-pushback-ms"))
 }

@@ -78,7 +78,7 @@ func isA[T any](v any) bool {
 // ForMetadata locks calls of a method on a value of their metadata: on lockmw.Key(name,
 // value), the name in lower case. A call in which it is missing, given more than once,
 // empty, too long or has control bytes is codes.InvalidArgument, and the lock's store is
-// not asked. A server reads what came with the call, a client what it is about to send.
+// not asked.
 //
 // It panics if there is no such method (see [ForMethod]), or if name can't be that of a text value.
 func ForMetadata(fullMethod, name string) Option {
@@ -126,38 +126,38 @@ func ForWholeMethod(fullMethod string) Option {
 }
 
 // Unlinked names services that rules may be for although the program has no generated protobuf code
-// of them: they are described at run time, or speak another codec. Nothing of such a rule can be
-// checked when the program starts, neither the method nor the request. Default: none, and a rule for
-// a service that the program does not know panics, since it may be a typing error: the method would
-// run without its lock. It panics without a service, and on what can't be the name of one, such as
-// "bank.v1.Bank".
+// of them: they are described at run time, or speak another codec. Of such a rule neither the
+// method nor the request can be checked when the program starts. It panics without a service, and
+// on what can't be the name of one, as "bank.v1.Bank" is. Default: none. An interceptor with a rule
+// for another service that the program does not know panics, since that may be a typing error, by
+// which the real method would run without its lock.
 func Unlinked(services ...string) Option {
 	if len(services) == 0 {
 		panic("lockbeat: grpcmw.Unlinked needs the names of services, such as \"bank.v1.Bank\"")
 	}
 	for _, name := range services {
 		if !protoreflect.FullName(name).IsValid() {
-			panic(fmt.Sprintf("lockbeat: grpcmw.Unlinked(%q) can't be meant: give the full name of "+
-				"a service, such as \"bank.v1.Bank\"", name))
+			panic(fmt.Sprintf("lockbeat: grpcmw.Unlinked(%q) can't be meant: give the full name "+
+				"of a service, such as \"bank.v1.Bank\"", name))
 		}
 	}
-	return option(func(s *settings) {
+	return func(s *settings) {
 		if s.unlinked == nil {
 			s.unlinked = make(map[protoreflect.FullName]bool)
 		}
 		for _, name := range services {
 			s.unlinked[protoreflect.FullName(name)] = true
 		}
-	})
+	}
 }
 
 // option gives each interceptor a copy of the rule, so that one
 // option can serve several interceptors.
 func (r *rule) option() Option {
-	return option(func(s *settings) {
+	return func(s *settings) {
 		own := *r
 		s.rules = append(s.rules, &own)
-	})
+	}
 }
 
 // keyOf derives the key of a call.

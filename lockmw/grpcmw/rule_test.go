@@ -83,30 +83,18 @@ func TestRulesAreCheckedAtConstruction(t *testing.T) {
 		`grpcmw.Unlinked("/bank.v1.Bank/Transfer") can't`: func() { grpcmw.Unlinked(foreign) },
 		`UnaryServerInterceptor needs a keeper`:           func() { grpcmw.UnaryServerInterceptor(nil) },
 		`StreamServerInterceptor needs a keeper`:          func() { grpcmw.StreamServerInterceptor(nil) },
-		`UnaryClientInterceptor needs a keeper`:           func() { grpcmw.UnaryClientInterceptor(nil) },
-		`StreamClientInterceptor needs a keeper`:          func() { grpcmw.StreamClientInterceptor(nil) },
 		`UnaryServerInterceptor has a rule for ` + duplex +
 			`, whose calls never come here: it is a streaming method`: func() {
 			grpcmw.UnaryServerInterceptor(k, grpcmw.ForWholeMethod(duplex))
-		},
-		`UnaryClientInterceptor has a rule for ` + input +
-			`, whose calls never come here: it is a streaming method`: func() {
-			grpcmw.UnaryClientInterceptor(k, grpcmw.ForWholeMethod(input))
 		},
 		`StreamServerInterceptor has a rule for ` + unary +
 			`, whose calls never come here: it is a unary method`: func() {
 			grpcmw.StreamServerInterceptor(k, grpcmw.ForWholeMethod(unary))
 		},
-		`StreamClientInterceptor has a rule for ` + unary +
-			`, whose calls never come here: it is a unary method`: func() {
-			grpcmw.StreamClientInterceptor(k, grpcmw.ForMetadata(unary, "a"))
-		},
-		`Wait(0s) can't be meant`:        func() { grpcmw.Wait(0) },
-		`Wait(-1ns) can't be meant`:      func() { grpcmw.Wait(-1) },
-		`RetryIn(0s) can't be meant`:     func() { grpcmw.RetryIn(0) },
-		`MaxWaiters(0) can't be meant`:   func() { grpcmw.MaxWaiters(0) },
-		`BusyCode(OK) can't be meant`:    func() { grpcmw.BusyCode(codes.OK) },
-		`BusyCode(Internal) can't be me`: func() { grpcmw.BusyCode(codes.Internal) },
+		`Wait(0s) can't be meant`:      func() { grpcmw.Wait(0) },
+		`Wait(-1ns) can't be meant`:    func() { grpcmw.Wait(-1) },
+		`RetryIn(0s) can't be meant`:   func() { grpcmw.RetryIn(0) },
+		`MaxWaiters(0) can't be meant`: func() { grpcmw.MaxWaiters(0) },
 	} {
 		func() {
 			defer func() {
@@ -140,22 +128,6 @@ func TestKeyOfAnInterface(t *testing.T) {
 	require.Len(t, calls, 2)
 	require.Equal(t, "acc:a%3A1", calls[0].Claims[0].Name)
 	require.Equal(t, "grpc.testing.SimpleRequest", calls[1].Claims[0].Name)
-}
-
-// An option may serve several interceptors.
-func TestOneRuleForClientAndServer(t *testing.T) {
-	t.Parallel()
-	kServer, onServer := scripted(t)
-	kClient, onClient := scripted(t)
-	rule := grpcmw.ForMethod(unary, account)
-	addr, _ := serve(t, &service{},
-		grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(kServer, rule,
-			grpcmw.Operation("server's"))))
-	conn := dial(t, addr, grpc.WithUnaryInterceptor(grpcmw.UnaryClientInterceptor(kClient, rule)))
-	_, err := pb.NewTestServiceClient(conn).UnaryCall(within(t, soon), request("a1"))
-	require.NoError(t, err)
-	require.Equal(t, "server's", onServer.Calls(script.Acquire)[0].Claims[0].Holder.Operation)
-	require.Equal(t, unary, onClient.Calls(script.Acquire)[0].Claims[0].Holder.Operation)
 }
 
 // What can't be checked when the program starts fails when it runs, and never passes by the lock.
@@ -288,23 +260,6 @@ func TestControlBytesInMetadata(t *testing.T) {
 		require.ErrorIs(t, err, renewer.ErrName)
 	}
 	require.Empty(t, store.Calls(script.Acquire))
-}
-
-// A client reads what it is about to send.
-func TestMetadataKeyOnTheClient(t *testing.T) {
-	t.Parallel()
-	k, store := scripted(t)
-	in := grpcmw.UnaryClientInterceptor(k, grpcmw.ForMetadata(unary, "x-account"))
-	call := func(ctx context.Context) error {
-		return in(ctx, unary, nil, nil, nil,
-			func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
-				return nil
-			})
-	}
-	require.NoError(t, call(metadata.AppendToOutgoingContext(t.Context(), "X-Account", "a1")))
-	require.Equal(t, "x-account:a1", store.Calls(script.Acquire)[0].Claims[0].Name)
-	err := call(metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-account", "a1")))
-	require.Equal(t, codes.InvalidArgument, verdictOf(t, err).code)
 }
 
 func TestNamesOfMetadata(t *testing.T) {

@@ -24,8 +24,8 @@ import (
 // The lock is held until the handler returns, panics or exits. Once it is lost, or the client has
 // been silent for too long ([Silence]), SendMsg and RecvMsg fail, those under way too. An error
 // of a lock that a handler returns, with a rule or without, is answered as [Respond] does.
-func StreamServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.StreamServerInterceptor {
-	in := newInterceptor("StreamServerInterceptor", k, newServerSettings(opts), true, incoming)
+func StreamServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.StreamServerInterceptor {
+	in := newInterceptor("StreamServerInterceptor", k, opts, true)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
 		handler grpc.StreamHandler,
 	) error {
@@ -78,7 +78,7 @@ func (in *interceptor) serveStream(
 
 // keyBefore is the key of a stream that is known before its first message.
 func (in *interceptor) keyBefore(ctx context.Context, r *rule) (string, *callError) {
-	key, bad := r.keyOf(nil, func(name string) []string { return in.values(ctx, name) })
+	key, bad := in.keyOf(ctx, r, nil)
 	if bad != nil {
 		return "", bad
 	}

@@ -46,7 +46,7 @@ func inputRequest(account string) *pb.StreamingInputCallRequest {
 
 // streamServer serves s with a stream interceptor, and connects to it.
 func streamServer(
-	t *testing.T, k *renewer.Keeper, s *service, opts ...grpcmw.ServerOption,
+	t *testing.T, k *renewer.Keeper, s *service, opts ...grpcmw.Option,
 ) pb.TestServiceClient {
 	t.Helper()
 	addr, _ := serve(t, s, grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, opts...)))
@@ -301,7 +301,7 @@ func TestAHandlersResultStandsThoughTheLockWasLost(t *testing.T) {
 	t.Parallel()
 	for _, strict := range []bool{false, true} {
 		k, store := scripted(t, fast)
-		opts := []grpcmw.ServerOption{grpcmw.ForMethod(output, outputAccount)}
+		opts := []grpcmw.Option{grpcmw.ForMethod(output, outputAccount)}
 		if strict {
 			opts = append(opts, grpcmw.Strict())
 		}

@@ -28,12 +28,12 @@ var ErrSilence = errors.New("lockbeat: the client of a stream under a lock has b
 //
 // Default [DefaultSilence]. To bound nothing give a very long one, such as math.MaxInt64. It
 // panics if d is not positive.
-func Silence(d time.Duration) ServerOption {
+func Silence(d time.Duration) Option {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: grpcmw.Silence(%v) can't be meant: give a positive "+
 			"duration, such as a minute, or a very long one", d))
 	}
-	return serverOption(func(s *settings) { s.silence = d })
+	return func(s *settings) { s.silence = d }
 }
 
 // silence records since when a stream waits for its peer. A stream has one timer, which

@@ -55,8 +55,8 @@ const (
 	// [MaxRunningPerCaller]. The call did not run.
 	ReasonTooMany = "IDEMPOTENCY_TOO_MANY"
 	// ReasonUnknown means that it is not known whether what the call did is on record: see
-	// [RecordIn] and [OnlyRecorded]. Sent again with the same [IdempotencyKey] it gets its reply, or
-	// is carried out.
+	// [RecordIn] and [OnlyRecorded]. Sent again with the same [IdempotencyKey] it gets its reply,
+	// or is carried out.
 	ReasonUnknown = "IDEMPOTENCY_UNKNOWN"
 )
 
@@ -136,11 +136,9 @@ func retryable(code codes.Code, text, reason string, err error, in time.Duration
 func (s *settings) refused(err error) *callError {
 	switch lockmw.RefusalOf(err) {
 	case lockmw.RefusalHeld, lockmw.RefusalSkipped: // the latter of a handler's own lock
-		return retryable(s.busy, "another call has the lock that this one needs", ReasonBusy, err,
-			s.again(err))
+		return s.busy("another call has the lock that this one needs", err)
 	case lockmw.RefusalQueueFull:
-		return retryable(s.busy, "too many calls wait for the lock that this one needs", ReasonBusy,
-			err, s.again(err))
+		return s.busy("too many calls wait for the lock that this one needs", err)
 	case lockmw.RefusalUnavailable:
 		return retryable(codes.Unavailable, "the lock store can't be asked", ReasonUnavailable, err,
 			s.again(err))
@@ -163,6 +161,10 @@ func (s *settings) refused(err error) *callError {
 	}
 }
 
+func (s *settings) busy(text string, err error) *callError {
+	return retryable(codes.Aborted, text, ReasonBusy, err, s.again(err))
+}
+
 func (s *settings) again(err error) time.Duration { return lockmw.RetryIn(err, s.retryIn) }
 
 // notRepeated translates the error of a call that gets no reply from [Idempotent].
@@ -173,8 +175,8 @@ func (s *settings) notRepeated(err error) *callError {
 		return retryable(codes.ResourceExhausted, "too many replies to this caller are stored",
 			ReasonStored, err, full.RetryIn)
 	case errors.Is(err, repeat.ErrTooMany):
-		return retryable(codes.ResourceExhausted, "too many calls of this caller are being carried "+
-			"out", ReasonTooMany, err, s.again(err))
+		return retryable(codes.ResourceExhausted,
+			"too many calls of this caller are being carried out", ReasonTooMany, err, s.again(err))
 	case errors.Is(err, repeat.ErrKey):
 		return badKey("the call needs one "+IdempotencyKey+" in its metadata, of 1 to 255 visible "+
 			"ASCII characters", err)

@@ -108,7 +108,7 @@ func TestOutcomesAreToldApartByErrorsIs(t *testing.T) {
 			return do(ctx, never)
 		},
 	} {
-		onBoth(t, func(t *testing.T, b *bubble, side call) {
+		calling(t, func(t *testing.T, b *bubble, side call) {
 			err := do(t, b, side)
 			for _, kind := range kinds {
 				require.Equal(t, errors.Is(kind, want), errors.Is(err, kind), "%v is %v", err, kind)

@@ -16,8 +16,8 @@ import (
 // The handler's context ends when the call's does or when the lock is lost. The lock is held until
 // the handler returns, panics or exits, also when the caller has gone meanwhile. An error of a lock
 // that a handler returns, with a rule or without, is answered as [Respond] does.
-func UnaryServerInterceptor(k *renewer.Keeper, opts ...ServerOption) grpc.UnaryServerInterceptor {
-	in := newInterceptor("UnaryServerInterceptor", k, newServerSettings(opts), false, incoming)
+func UnaryServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.UnaryServerInterceptor {
+	in := newInterceptor("UnaryServerInterceptor", k, opts, false)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		handler grpc.UnaryHandler,
 	) (any, error) {
@@ -47,35 +47,4 @@ func (in *interceptor) serve(
 		err = failed
 	}
 	return reply, err
-}
-
-// UnaryClientInterceptor makes calls of unary methods under the locks that the rules among
-// opts name; other methods pass through. See the package's text for the outcomes. It
-// panics if k is nil, on two rules for one method, and on a rule for a streaming method.
-//
-// The lock is held until the call returns, with the retries that gRPC
-// makes itself; when it is lost the call is cancelled.
-func UnaryClientInterceptor(k *renewer.Keeper, opts ...ClientOption) grpc.UnaryClientInterceptor {
-	set := newSettings()
-	for _, o := range opts {
-		o.client(&set)
-	}
-	in := newInterceptor("UnaryClientInterceptor", k, set, false, outgoing)
-	return func(
-		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
-		invoker grpc.UnaryInvoker, opts ...grpc.CallOption,
-	) (err error) {
-		r := in.rules[method]
-		if r == nil {
-			return invoker(in.pass(ctx), method, req, reply, cc, opts...)
-		}
-		failed := in.run(ctx, r, req, func(ctx context.Context) error {
-			err = invoker(in.pass(ctx), method, req, reply, cc, opts...)
-			return err
-		})
-		if failed != nil {
-			return failed
-		}
-		return err
-	}
 }

@@ -61,47 +61,26 @@ func TestOperationIsWhatOthersRead(t *testing.T) {
 	require.Equal(t, "transfer", store.Calls(script.Acquire)[0].Claims[0].Holder.Operation)
 }
 
-// call is one unary call without a transport, by an interceptor of the server or of the client.
+// call is one unary call without a transport.
 type call func(ctx context.Context, handler func(context.Context) error) error
 
-// sides are both, with the same rule and options.
-func sides(k *renewer.Keeper, opts ...grpcmw.Option) map[string]call {
-	opts = append([]grpcmw.Option{grpcmw.ForMethod(unary, account)}, opts...)
-	var server []grpcmw.ServerOption
-	var client []grpcmw.ClientOption
-	for _, o := range opts {
-		server, client = append(server, o), append(client, o)
-	}
-	onServer, onClient := grpcmw.UnaryServerInterceptor(k,
-		server...), grpcmw.UnaryClientInterceptor(k, client...)
-	return map[string]call{
-		"server": func(ctx context.Context, handler func(context.Context) error) error {
-			_, err := onServer(ctx, request("a1"), &grpc.UnaryServerInfo{FullMethod: unary},
-				func(ctx context.Context, _ any) (any, error) {
-					return nil, handler(ctx)
-				})
-			return err
-		},
-		"client": func(ctx context.Context, handler func(context.Context) error) error {
-			return onClient(ctx, unary, request("a1"), nil, nil,
-				func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn,
-					_ ...grpc.CallOption,
-				) error {
-					return handler(ctx)
-				})
-		},
+// caller makes calls under the lock on a1.
+func caller(k *renewer.Keeper, opts ...grpcmw.Option) call {
+	in := grpcmw.UnaryServerInterceptor(k,
+		append([]grpcmw.Option{grpcmw.ForMethod(unary, account)}, opts...)...)
+	return func(ctx context.Context, handler func(context.Context) error) error {
+		_, err := in(ctx, request("a1"), &grpc.UnaryServerInfo{FullMethod: unary},
+			func(ctx context.Context, _ any) (any, error) {
+				return nil, handler(ctx)
+			})
+		return err
 	}
 }
 
-// onBoth runs a test in a bubble, on a server's side and on a client's.
-func onBoth(t *testing.T, test func(t *testing.T, b *bubble, do call), opts ...grpcmw.Option) {
+// calling runs a test in a bubble, with a way to make calls.
+func calling(t *testing.T, test func(t *testing.T, b *bubble, do call), opts ...grpcmw.Option) {
 	t.Helper()
-	for _, side := range []string{"server", "client"} {
-		t.Run(side, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, b *bubble) { test(t, b, sides(b.k, opts...)[side]) })
-		})
-	}
+	inBubble(t, func(t *testing.T, b *bubble) { test(t, b, caller(b.k, opts...)) })
 }
 
 // bubble is a keeper and its store, in virtual time.
@@ -143,7 +122,7 @@ func elapse(d time.Duration) { <-time.After(d) }
 
 func TestCallWaitsInLineForItsLock(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bubble, do call) {
+	calling(t, func(t *testing.T, b *bubble, do call) {
 		release := hold(t, b.k, "a1")
 		time.AfterFunc(3*time.Second, release)
 		require.NoError(t, do(t.Context(), succeed))
@@ -158,7 +137,7 @@ func TestWaitRunsOut(t *testing.T) {
 		2 * time.Second:    {grpcmw.Refuse(), grpcmw.Wait(2 * time.Second)},
 		0:                  {grpcmw.Wait(time.Hour), grpcmw.Refuse()},
 	} {
-		onBoth(t, func(t *testing.T, b *bubble, do call) {
+		calling(t, func(t *testing.T, b *bubble, do call) {
 			defer hold(t, b.k, "a1")()
 			err := do(t.Context(), never)
 			require.Equal(t, want, b.passed())
@@ -172,22 +151,22 @@ func TestWaitRunsOut(t *testing.T) {
 	}
 }
 
-func TestBusyCodeAndRetryIn(t *testing.T) {
+func TestRetryIn(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bubble, do call) {
+	calling(t, func(t *testing.T, b *bubble, do call) {
 		defer hold(t, b.k, "a1")()
 		for range 20 {
 			v := verdictOf(t, do(t.Context(), never))
-			require.Equal(t, verdict{codes.Unavailable, grpcmw.ReasonBusy, v.retryIn}, v)
+			require.Equal(t, verdict{codes.Aborted, grpcmw.ReasonBusy, v.retryIn}, v)
 			require.GreaterOrEqual(t, v.retryIn, 10*time.Second)
 			require.Less(t, v.retryIn, 30*time.Second)
 		}
-	}, grpcmw.BusyCode(codes.Unavailable), grpcmw.RetryIn(20*time.Second), grpcmw.Refuse())
+	}, grpcmw.RetryIn(20*time.Second), grpcmw.Refuse())
 }
 
 func TestFullLineRefusesAtOnce(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bubble, do call) {
+	calling(t, func(t *testing.T, b *bubble, do call) {
 		release := hold(t, b.k, "a1")
 		var waiting sync.WaitGroup
 		for range 2 {
@@ -205,7 +184,7 @@ func TestFullLineRefusesAtOnce(t *testing.T) {
 
 func TestTheCallersOwnCancellation(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bubble, do call) {
+	calling(t, func(t *testing.T, b *bubble, do call) {
 		defer hold(t, b.k, "a1")()
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
@@ -218,7 +197,7 @@ func TestTheCallersOwnCancellation(t *testing.T) {
 
 func TestStoreDownIsNeverBusy(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bubble, do call) {
+	calling(t, func(t *testing.T, b *bubble, do call) {
 		b.store.Default(script.Acquire, script.Fail(errors.New("connection refused")))
 		err := do(t.Context(), never)
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
@@ -231,7 +210,7 @@ func TestStoreDownIsNeverBusy(t *testing.T) {
 
 func TestKeeperShutDown(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bubble, do call) {
+	calling(t, func(t *testing.T, b *bubble, do call) {
 		require.NoError(t, b.k.Shutdown(t.Context()))
 		err := do(t.Context(), never)
 		require.ErrorIs(t, err, renewer.ErrShutdown)
@@ -243,22 +222,9 @@ func TestKeeperShutDown(t *testing.T) {
 
 func TestTheCallsOwnErrorPassesUnchanged(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bubble, do call) {
+	calling(t, func(t *testing.T, b *bubble, do call) {
 		for _, want := range []error{errHandler, context.Canceled, incomparable{"x"}} {
 			require.Equal(t, want, do(t.Context(), func(context.Context) error { return want }))
-		}
-	})
-}
-
-// At a client the words of a lock's error stay in the process. A server's go out: see
-// [TestAHandlersOwnLockErrorLeavesWithoutItsName].
-func TestAClientsCallMayReturnALocksErrorAsItIs(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		for _, want := range []error{renewer.ErrHeld, &renewer.LostError{Name: "its own"}} {
-			require.Equal(t, want, sides(b.k)["client"](t.Context(), func(context.Context) error {
-				return want
-			}))
 		}
 	})
 }
@@ -270,7 +236,7 @@ func (incomparable) Error() string { return "incomparable" }
 
 func TestLossIsAbortedNeverCanceled(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bubble, do call) {
+	calling(t, func(t *testing.T, b *bubble, do call) {
 		b.store.Script(script.Renew, script.Gone())
 		err := do(t.Context(), func(ctx context.Context) error {
 			<-ctx.Done()
@@ -305,11 +271,11 @@ func TestResultStandsUnlessStrict(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}
-	onBoth(t, func(t *testing.T, b *bubble, do call) {
+	calling(t, func(t *testing.T, b *bubble, do call) {
 		b.store.Script(script.Renew, script.Gone())
 		require.NoError(t, do(t.Context(), untilLost))
 	})
-	onBoth(t, func(t *testing.T, b *bubble, do call) {
+	calling(t, func(t *testing.T, b *bubble, do call) {
 		b.store.Script(script.Renew, script.Gone())
 		err := do(t.Context(), untilLost)
 		require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, err))
@@ -320,7 +286,7 @@ func TestResultStandsUnlessStrict(t *testing.T) {
 // A call made under a lock that is lost is cancelled by that. It is no cancellation by the caller.
 func TestLossOfAnOuterLock(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bubble, do call) {
+	calling(t, func(t *testing.T, b *bubble, do call) {
 		outer, exit, err := lockmw.Enter(t.Context(), b.k, "outer")
 		require.NoError(t, err)
 		b.store.Delete("outer")
@@ -337,7 +303,7 @@ func TestLossOfAnOuterLock(t *testing.T) {
 
 func TestPanicAndExitFreeTheLockAndPassThrough(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bubble, do call) {
+	calling(t, func(t *testing.T, b *bubble, do call) {
 		require.PanicsWithValue(t, "boom", func() {
 			_ = do(t.Context(), func(context.Context) error { panic("boom") })
 		})
@@ -356,7 +322,7 @@ func TestPanicAndExitFreeTheLockAndPassThrough(t *testing.T) {
 // The lock is the handler's until it has returned, whatever becomes of the caller.
 func TestCallersEndDoesNotFreeTheLock(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bubble, do call) {
+	calling(t, func(t *testing.T, b *bubble, do call) {
 		ctx, cancel := context.WithCancel(t.Context())
 		err := do(ctx, func(ctx context.Context) error {
 			cancel()

@@ -27,33 +27,30 @@ func callerOf(ctx context.Context) string {
 	return caller
 }
 
-// A line of any length would keep its last caller waiting for nothing, and memory with it. What a
-// client's own program does is its own affair.
-func TestLinesOfAServerAreBounded(t *testing.T) {
+// A line of any length would keep its last caller waiting for nothing, and memory with it.
+func TestLinesAreBounded(t *testing.T) {
 	t.Parallel()
-	for side, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		waiting int
 		opts    []grpcmw.Option
 		refused bool
 	}{
-		"server": {grpcmw.DefaultMaxWaiters, nil, true},
-		"server, one more": {
+		"default": {grpcmw.DefaultMaxWaiters, nil, true},
+		"one more": {
 			grpcmw.DefaultMaxWaiters + 1,
 			[]grpcmw.Option{grpcmw.MaxWaiters(grpcmw.DefaultMaxWaiters + 1)},
 			true,
 		},
-		"server, no limit": {
+		"no limit": {
 			5 * grpcmw.DefaultMaxWaiters,
 			[]grpcmw.Option{grpcmw.MaxWaiters(math.MaxInt)},
 			false,
 		},
-		"client":               {5 * grpcmw.DefaultMaxWaiters, nil, false},
-		"client, with a limit": {3, []grpcmw.Option{grpcmw.MaxWaiters(3)}, true},
 	} {
-		t.Run(side, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, b *bubble) {
-				do := sides(b.k, c.opts...)[side[:len("server")]]
+				do := caller(b.k, c.opts...)
 				release := hold(t, b.k, "a1")
 				served := make(chan error, c.waiting)
 				for range c.waiting {

@@ -47,8 +47,8 @@ func FinishWithin(d time.Duration) Option {
 
 // MaxRunningPerCaller bounds how many requests of one caller are being carried out at once in this
 // process, for each call of [Middleware]: n. A request with a new key beyond that is answered with
-// 429 and Retry-After at once, its handler does not run, and nothing is stored: [ErrTooMany]. Stored
-// answers are still replayed, and requests that wait for another's answer do not count.
+// 429 and Retry-After at once, its handler does not run, and nothing is stored: [ErrTooMany].
+// Stored answers are still replayed, and requests that wait for another's answer do not count.
 //
 // It is what bounds requests whose clients have gone: they go on ([FinishWithin]), each with its
 // body in memory, and by HTTP/2 without a connection. Give more where a caller is many clients,

@@ -101,8 +101,8 @@ func unknown(err error, retryIn time.Duration) *httpmw.Error {
 	return &httpmw.Error{
 		Status: http.StatusServiceUnavailable, Type: httpmw.TypeUnknown, Title: "Not known",
 		Detail: "It is not known whether what the request did is on record. Send it again with " +
-			"the same " + KeyHeader + ": if it is, the answer is sent, and if not, the request is " +
-			"carried out.",
+			"the same " + KeyHeader + ": if it is, the answer is sent, and if not, the request " +
+			"is carried out.",
 		RetryAfter: lockmw.RetryIn(err, retryIn), Err: err,
 	}
 }

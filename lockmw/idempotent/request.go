@@ -23,19 +23,22 @@ func about(r *http.Request, body []byte) (about []string, parts []repeat.Part) {
 	about = []string{r.Method, host, uri, kind, string(body)}
 	path, query, _ := strings.Cut(uri, "?")
 	return about, []repeat.Part{
-		{Name: "method", Value: r.Method}, {Name: "host", Value: host},
-		{Name: "path", Value: path}, {Name: "query", Value: query},
-		{Name: "content type", Value: kind}, {Name: "body", Value: about[4]},
+		{Name: "method", Value: r.Method},
+		{Name: "host", Value: host},
+		{Name: "path", Value: path},
+		{Name: "query", Value: query},
+		{Name: "content type", Value: kind},
+		{Name: "body", Value: about[4]},
 	}
 }
 
 // boundary is that of all multipart bodies, when they are compared.
 const boundary = "lockbeat-compares-forms-by-one-boundary"
 
-// sameBoundary returns a content type and a body to compare in their place. A client that sends a
-// form again builds it anew, and makes up another boundary for it: it is put into the place of that.
-// Two forms are the same then if they differ in nothing else. (To compare parsed parts was rejected:
-// the handler's parser may see other parts.)
+// sameBoundary returns a content type and a body to compare in place of a request's own. A client
+// that sends a form again may build it anew, and so make up another boundary. That is replaced by
+// [boundary]: two forms that differ in nothing else are the same then. (To compare the parts that a
+// parser finds was rejected: the handler's parser may find others.)
 func sameBoundary(contentType string, body []byte) (string, []byte) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil || !strings.HasPrefix(kind, "multipart/") || params["boundary"] == "" ||

@@ -79,7 +79,7 @@ func TestRequestsThatOutliveTheirConnectionAreBounded(t *testing.T) {
 	var answered atomic.Int64
 	for round := range 4 {
 		client := s.Client()
-		transport := client.Transport.(*http.Transport).Clone() //nolint:errcheck // it is one
+		transport := client.Transport.(*http.Transport).Clone()
 		client = &http.Client{Transport: transport}
 		ctx, leave := context.WithCancel(t.Context())
 		var sent sync.WaitGroup
