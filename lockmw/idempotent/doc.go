@@ -42,8 +42,9 @@
 //
 //   - errors (4xx and 5xx), unless [KeepStatus] says otherwise;
 //   - errors with Retry-After, and refusals by guards further in, whatever KeepStatus says;
-//   - no answer at all, since the handler has panicked, its process has died, or its context has
-//     ended. So what the handler does must bear to be begun anew.
+//   - no answer at all, since the handler has panicked, or its context has ended, or its process
+//     has died, which leaves the record of a request that has begun. So what the handler does must
+//     bear to be begun anew.
 //
 // # What to watch out for
 //

@@ -28,7 +28,12 @@ func (o *faults) Fault(f renewer.Fault) { o.told = append(o.told, f) }
 // key was carried out again and had another answer, and nobody was told.
 func TestAnAnswerThatIsNotOnRecordIsToldOf(t *testing.T) {
 	t.Parallel()
-	for name, only := range map[string]bool{"it goes out": false, "it does not go out": true} {
+	for name, c := range map[string]struct{ only, lost bool }{
+		"it goes out":                           {false, false},
+		"it does not go out":                    {true, false},
+		"it goes out though the lock is lost":   {false, true},
+		"it does not go out, the lock was lost": {true, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -37,19 +42,25 @@ func TestAnAnswerThatIsNotOnRecordIsToldOf(t *testing.T) {
 				require.NoError(t, err)
 				defer func() { assert.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) }()
 				set := repeat.Defaults(1)
-				set.OnlyRecorded = only
+				set.OnlyRecorded = c.only
 				g, err := repeat.New(k, set)
 				require.NoError(t, err)
 				for range 2 { // each time
 					outcome, err := g.Do(t.Context(), g.Request("ann", "secret", []string{"pen"}, nil), repeat.Work{
 						Operation: "order",
-						Run: func(context.Context) repeat.Answer {
-							s.Default(script.Write, script.Fail(errors.New("connection refused")))
+						Run: func(ctx context.Context) repeat.Answer {
+							down := script.Fail(errors.New("connection refused"))
+							s.Default(script.Write, down)
+							if c.lost {
+								s.Default(script.Renew, down)
+								<-ctx.Done()
+							}
 							return final("done")
 						},
 					})
 					s.Default(script.Write, script.Pass())
-					if only {
+					s.Default(script.Renew, script.Pass())
+					if c.only {
 						assert.Equal(t, repeat.OutcomeRefused, outcome)
 						require.ErrorIs(t, err, once.ErrNotRecorded)
 						continue
@@ -62,6 +73,7 @@ func TestAnAnswerThatIsNotOnRecordIsToldOf(t *testing.T) {
 				assert.Equal(t, "record an answer", f.Doing)
 				assert.Contains(t, f.Name, "idempotency:", "so that a log hides and limits it")
 				require.ErrorIs(t, f.Err, once.ErrNotRecorded)
+				assert.Equal(t, c.lost, errors.Is(f.Err, renewer.ErrLost))
 				assert.Contains(t, f.Err.Error(), `"order"`)
 				assert.NotContains(t, f.Err.Error()+f.Name, "secret")
 			})
