@@ -23,9 +23,8 @@ import (
 type TaskLine interface {
 	Store
 
-	// Arrive notes that a task has come. A result below 0 means that it is to ask for the lock
-	// now. Otherwise it is to go back: it has a place in the line, behind so many others.
-	Arrive(ctx context.Context, a Arrival) (ahead int, err error)
+	// Arrive notes that a task has come, and returns what it is to do.
+	Arrive(ctx context.Context, a Arrival) (Arrived, error)
 
 	// Next notes what became of a task, or of the lock, and returns which task is to come next.
 	Next(ctx context.Context, name string, what TaskEvent, task Task) (NextTask, error)
@@ -63,6 +62,19 @@ type Arrival struct {
 	Stay bool
 	// SlotTTL is how long it has the slot: whole milliseconds, at least 1.
 	SlotTTL time.Duration
+}
+
+// Arrived is what a task that has come is to do.
+type Arrived struct {
+	// Ask means that it is to ask for the lock now. Otherwise it is to go back: it has a place in
+	// the line.
+	Ask bool
+	// Ahead is how many stand in the line before it, unless Ask.
+	Ahead int
+	// Holder has the lock, unless Ask; its zero value if the store can't tell.
+	Holder Holder
+	// HeldFor is how long Holder has had it, by the store's clock; 0 if the store can't tell.
+	HeldFor time.Duration
 }
 
 // TaskEvent is what became of a task, or of the lock that it wanted.
@@ -115,10 +127,10 @@ type NextTask struct {
 // Arrive notes that a task has come: see [TaskLine]. It takes at most [Config.RequestTimeout], and
 // may be called concurrently, and after [Keeper.Shutdown] too. The error is of kind [ErrConfig] if
 // the store keeps no lines of tasks, of kind [ErrName], or else the store's own.
-func (k *Keeper) Arrive(ctx context.Context, a Arrival) (ahead int, err error) {
+func (k *Keeper) Arrive(ctx context.Context, a Arrival) (Arrived, error) {
 	store, err := k.taskLine("stand in the line of", a.Name)
 	if err != nil {
-		return 0, err
+		return Arrived{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout)
 	defer cancel()

@@ -19,12 +19,12 @@ type lined struct {
 	asked []renewer.TaskEvent
 }
 
-func (l *lined) Arrive(ctx context.Context, _ renewer.Arrival) (int, error) {
+func (l *lined) Arrive(ctx context.Context, _ renewer.Arrival) (renewer.Arrived, error) {
 	_, bounded := ctx.Deadline()
 	if !bounded {
-		return 0, context.DeadlineExceeded
+		return renewer.Arrived{}, context.DeadlineExceeded
 	}
-	return 3, nil
+	return renewer.Arrived{Ahead: 3}, nil
 }
 
 func (l *lined) Next(
@@ -42,10 +42,10 @@ func TestTaskLine(t *testing.T) {
 	assert.True(t, k.HasTaskLine())
 	one := renewer.Task{Queue: "q", ID: "1"}
 
-	ahead, err := k.Arrive(t.Context(), renewer.Arrival{Name: "a", Task: one})
+	arrived, err := k.Arrive(t.Context(), renewer.Arrival{Name: "a", Task: one})
 	require.NoError(t, err)
-	assert.Equal(t, 3, ahead)
-	next, err := k.NextTask(t.Context(), "a", renewer.TasksOver, renewer.Task{})
+	assert.Equal(t, 3, arrived.Ahead)
+	next, err := k.NextTask(t.Context(), "a", renewer.TasksOver, renewer.Task{Home: "h"})
 	require.NoError(t, err)
 	assert.True(t, next.Wake)
 	_, err = k.NextTask(t.Context(), "", renewer.TasksOver, one)
@@ -55,7 +55,7 @@ func TestTaskLine(t *testing.T) {
 
 	t.Log("Shutdown ends looks at the line, but not what becomes of tasks")
 	require.NoError(t, k.Shutdown(t.Context()))
-	_, err = k.NextTask(t.Context(), "a", renewer.TasksOver, renewer.Task{})
+	_, err = k.NextTask(t.Context(), "a", renewer.TasksOver, renewer.Task{Home: "h"})
 	require.ErrorIs(t, err, renewer.ErrShutdown)
 	_, err = k.NextTask(t.Context(), "a", renewer.TaskGranted, one)
 	require.NoError(t, err)

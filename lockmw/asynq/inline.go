@@ -95,16 +95,20 @@ func (a *attempt) standInLine(ctx context.Context) error {
 	wait := (a.few || a.wait > 0) && a.takeSlot()
 	task := in.task
 	instead := in.copied(a.last)
-	ahead, err := in.arrive(ctx, a.name, in.task, instead, wait, false)
+	arrived, err := in.arrive(ctx, a.name, in.task, instead, wait, false)
 	switch {
 	case err != nil:
 		a.leaveSlot()
 		in.without, in.task = true, task
 		return nil //nolint:nilerr // its server has not answered: it does without
-	case ahead >= 0:
+	case !arrived.Ask:
 		a.leaveSlot()
 		in.checkLater(a.name)
-		return a.parked(ctx, ahead, nil)
+		return a.parked(ctx, arrived.Ahead, &renewer.Error{
+			Op: "acquire", Name: a.name, Kind: renewer.ErrHeld,
+			Holder: arrived.Holder, HeldFor: arrived.HeldFor,
+			Err: fmt.Errorf("%d before it in line", arrived.Ahead),
+		})
 	}
 	in.asks = true
 	if wait {
@@ -184,14 +188,8 @@ func (a *attempt) stopKeeping() {
 	}
 }
 
-// parked is the refusal of a task with a place behind n others.
+// parked is the refusal, for want of the lock, of a task with a place behind n others.
 func (a *attempt) parked(ctx context.Context, n int, err error) error {
-	if err == nil {
-		err = &renewer.Error{
-			Op: "acquire", Name: a.name, Kind: renewer.ErrHeld,
-			Err: fmt.Errorf("%d tasks stand in line before it", n),
-		}
-	}
 	in := min(a.keeper.Config().TTL+time.Duration(n)*perRank, renewer.MostTaskDelay)
 	if !a.last {
 		return &NotRunError{

@@ -297,10 +297,10 @@ func (l *line) wake(name string, task renewer.Task) bool {
 	return true
 }
 
-// arrive asks where a task that wants a lock stands: below 0 if it is to ask for it.
+// arrive asks where a task that wants a lock stands.
 func (l *line) arrive(
 	ctx context.Context, name string, task, instead renewer.Task, wait, stay bool,
-) (int, error) {
+) (renewer.Arrived, error) {
 	return l.keeper.Arrive(ctx, renewer.Arrival{
 		Name: name, Task: task, For: instead, Wait: wait, Stay: stay, SlotTTL: slotTTL,
 	})

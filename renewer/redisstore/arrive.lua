@@ -11,7 +11,8 @@
 --
 -- Returns  -1: the task is to ask for the lock, and if it may wait, it is the one of all tasks that
 --          does, unless it "stays"; or
---          n >= 0: it goes back, and has a place in the line, behind n others.
+--          {n, value, us}: it goes back, and has a place in the line, behind n others; the value of
+--          the lease, cut to 300 bytes ("" if it is free), and the server's clock in us
 
 -- include parked.lua
 
@@ -55,8 +56,9 @@ local function ahead()
 	return found
 end
 
-if (redis.call('EXISTS', KEYS[1]) == 0 or may == 'wait' and not waits) and not ahead() then
+local value = redis.call('GET', KEYS[1])
+if (not value or may == 'wait' and not waits) and not ahead() then
 	return ask()
 end
 park(task, ARGV[4])
-return redis.call('ZRANK', KEYS[2], task)
+return {redis.call('ZRANK', KEYS[2], task), string.sub(value or '', 1, 300), now}

@@ -69,12 +69,17 @@ func readParts(
 	}
 	holder, begun := decodeValue(value)
 	g = renewer.Grant{
-		Status: renewer.StatusTaken, Holder: holder, TTL: millis(left),
-	}
-	if begun > 0 && now > begun && now <= maxExact {
-		g.HeldFor = time.Duration(now-begun) * time.Microsecond // at most 2^53 us: no overflow
+		Status: renewer.StatusTaken, Holder: holder, HeldFor: heldFor(begun, now), TTL: millis(left),
 	}
 	return g, since, true
+}
+
+// heldFor is the time between two instants of the server's clock in us, 0 if one can't be.
+func heldFor(since, now int64) time.Duration {
+	if since <= 0 || now <= since || now > maxExact {
+		return 0
+	}
+	return time.Duration(now-since) * time.Microsecond // at most 2^53 us: no overflow
 }
 
 // readFence reads the token of a grant.

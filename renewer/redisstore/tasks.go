@@ -49,7 +49,7 @@ const (
 var _ renewer.TaskLine = (*Store)(nil)
 
 // Arrive implements [renewer.TaskLine].
-func (s *Store) Arrive(ctx context.Context, a renewer.Arrival) (ahead int, err error) {
+func (s *Store) Arrive(ctx context.Context, a renewer.Arrival) (renewer.Arrived, error) {
 	mode := "ask"
 	switch {
 	case a.Stay:
@@ -59,18 +59,37 @@ func (s *Store) Arrive(ctx context.Context, a renewer.Arrival) (ahead int, err e
 	}
 	ttl, err := renewer.Millis(a.SlotTTL)
 	if err != nil {
-		return 0, err
+		return renewer.Arrived{}, err
 	}
 	reply, err := s.askLine(ctx, opArrive, &arriveScript, a.Name, a.Task.Home,
 		taskText(a.Task), mode, decimal(ttl), decimal(taskLineTTL.Milliseconds()), taskText(a.For))
 	if err != nil {
-		return 0, err
+		return renewer.Arrived{}, err
 	}
-	n, err := reply.ToInt64()
-	if err != nil || n < -1 {
-		return 0, unreadable(opArrive)
+	arrived, ok := readArrived(reply)
+	if !ok {
+		return renewer.Arrived{}, unreadable(opArrive)
 	}
-	return int(n), nil
+	return arrived, nil
+}
+
+// readArrived reads the reply of arrive.lua.
+func readArrived(reply rueidis.RedisMessage) (a renewer.Arrived, ok bool) {
+	if n, err := reply.ToInt64(); err == nil {
+		return renewer.Arrived{Ask: true}, n == -1
+	}
+	parts, err := reply.ToArray()
+	if err != nil || len(parts) != 3 {
+		return a, false
+	}
+	n, err0 := parts[0].ToInt64()
+	value, err1 := parts[1].ToString()
+	now, err2 := parts[2].ToInt64()
+	if err0 != nil || err1 != nil || err2 != nil || n < 0 {
+		return a, false
+	}
+	holder, since := decodeValue(value)
+	return renewer.Arrived{Ahead: int(n), Holder: holder, HeldFor: heldFor(since, now)}, true
 }
 
 // Next implements [renewer.TaskLine].

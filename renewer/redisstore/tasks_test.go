@@ -20,7 +20,7 @@ const (
 	wokenA = "lockbeat:{a}:woken"
 )
 
-// ask is the answer to a task that is to ask for the lock.
+// ask is what arrive returns of a task that is to ask for the lock.
 const ask = -1
 
 // task is one of queue q.
@@ -39,9 +39,13 @@ func waiting(t renewer.Task) renewer.Arrival {
 
 func arrive(t *testing.T, s *redisstore.Store, a renewer.Arrival) int {
 	t.Helper()
-	n, err := s.Arrive(t.Context(), a)
+	arrived, err := s.Arrive(t.Context(), a)
 	require.NoError(t, err)
-	return n
+	if arrived.Ask {
+		assert.Equal(t, renewer.Arrived{Ask: true}, arrived)
+		return ask
+	}
+	return arrived.Ahead
 }
 
 func nextTask(
@@ -93,6 +97,15 @@ func TestArriveScript(t *testing.T) {
 		assert.Equal(t, 0, arrive(t, store, waiting(task("2"))), "its place is kept")
 		s.pttl(t, tasksA, 10*minute, 15*minute)
 
+		t.Log("one that goes back hears who has the lock")
+		back, err := store.Arrive(t.Context(), waiting(task("2")))
+		require.NoError(t, err)
+		assert.Positive(t, back.HeldFor)
+		back.HeldFor = 0
+		assert.Equal(t, renewer.Arrived{
+			Holder: renewer.Holder{Node: "node-a", PID: 42, Operation: "test"},
+		}, back)
+
 		t.Log("one that can't go back gets no place, and waits beside the other")
 		stay := waiting(task("4"))
 		stay.Stay = true
@@ -126,7 +139,9 @@ func TestArriveScript(t *testing.T) {
 		s.ok(t, "DEL", "lockbeat:{a}")
 		s.ok(t, "SET", slotA, "q\ndead")
 		s.ok(t, "ZREM", tasksA, "q\n2")
-		assert.Equal(t, 1, arrive(t, store, arrival(task("5"))))
+		back, err = store.Arrive(t.Context(), arrival(task("5")))
+		require.NoError(t, err)
+		assert.Equal(t, renewer.Arrived{Ahead: 1}, back, "no owner has it")
 		assert.Equal(t, ask, arrive(t, store, arrival(task("3"))))
 
 		t.Log("a place never comes before that of an earlier task, even if the clock was set back")
@@ -139,7 +154,7 @@ func TestArriveScript(t *testing.T) {
 		b := arrival(task("1"))
 		b.Name = "b"
 		mine(t, store, claim("b", "a", time.Hour))
-		_, err := store.Arrive(t.Context(), b)
+		_, err = store.Arrive(t.Context(), b)
 		require.ErrorContains(t, err, "WRONGTYPE")
 		_, err = store.Arrive(t.Context(), renewer.Arrival{Name: "a", Task: task("1")})
 		require.ErrorIs(t, err, renewer.ErrConfig)
