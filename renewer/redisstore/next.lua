@@ -46,7 +46,7 @@ local total, woken, _, missing, last, from = readWoken()
 local function nobody()
 	local late = {}
 	for other, how in pairs(task == '' and woken or {}) do
-		if how ~= 'comes' and #late < 8 then
+		if how ~= 'comes' and #late < 8 and #other <= longest then
 			late[#late + 1] = other
 		end
 	end

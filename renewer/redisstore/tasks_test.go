@@ -330,6 +330,26 @@ func TestTasksOfTwoHomes(t *testing.T) {
 	})
 }
 
+// A member that only another program can have written, as it is too long for a task's, was sent whole
+// to each process that looked at the line.
+func TestHugeTasksAreNotSent(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		mine(t, store, claim("a", "a", time.Hour))
+		huge := "q\n" + strings.Repeat("x", 10_000)
+		s.ok(t, "ZADD", tasksA, "1", huge)
+		s.ok(t, "HSET", wokenA, huge, "1")
+		look := func() renewer.NextTask {
+			return nextTask(t, store, renewer.TasksOver, renewer.Task{})
+		}
+		assert.Equal(t, nobody(1), look())
+		require.Equal(t, 1, arrive(t, store, arrival(task("1"))))
+		s.ok(t, "DEL", wokenA)
+		assert.Equal(t, wakes(2, task("1")), look())
+	})
+}
+
 // However many tasks of a queue that does not move stand first, those behind them are found, and
 // the queue is tried again.
 func TestManyTasksThatDontCome(t *testing.T) {
