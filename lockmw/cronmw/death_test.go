@@ -199,25 +199,6 @@ func TestWhatIsPassedOverIsNotMissed(t *testing.T) {
 	})
 }
 
-// The schedule is another one under the same name: only ticks later than the latest taken are run.
-func TestTheScheduleIsChanged(t *testing.T) {
-	t.Parallel()
-	inFleet(t, func(t *testing.T, f *fleet) {
-		hourly := f.add(0).job(cronmw.Every(time.Hour), nothing)
-		elapse(time.Hour)
-		require.Equal(t, cronmw.OutcomeRan, hourly.Fire(t.Context()).Outcome)
-		elapse(5 * minute)
-		quarterly := f.add(0).job(cronmw.Every(15*minute), nothing)
-		got := quarterly.Fire(t.Context())
-		assert.Equal(t, cronmw.OutcomeSkipped, got.Outcome, "the tick at 1:00 is both's")
-		elapse(10 * minute)
-		got = quarterly.Fire(t.Context())
-		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
-		assert.Zero(t, got.Missed)
-		assert.Equal(t, cronmw.OutcomeSkipped, hourly.Fire(t.Context()).Outcome)
-	})
-}
-
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {

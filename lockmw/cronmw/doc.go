@@ -49,8 +49,9 @@
 // # What to watch out for
 //
 //   - All nodes must give a job the same name, schedule and options. When a schedule is changed
-//     under the same name, only ticks later than the last one taken are run.
-//   - Programs that share a Redis need different names, or prefixes.
+//     under the same name, only ticks later than the last one taken are run, and none before the
+//     change counts as missed.
+//   - Programs that share a Redis need different names, or prefixes ([OutcomeConflict]).
 //   - The keeper's store must keep records, as redisstore and memory do and a quorum does not. A
 //     server that loses the record within the grace of a tick lets the tick run again: use
 //     appendfsync always where that matters.

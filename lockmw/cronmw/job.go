@@ -24,6 +24,7 @@ type Job struct {
 	corrected bool // its scheduler goes by the store's clock, as far as that is known
 
 	later atomic.Bool // it looks later for what was missed
+	turns turns
 }
 
 // open refuses what can never work, and opens the job's book.
@@ -35,6 +36,7 @@ func (j *Job) open() error {
 	if err != nil {
 		return err
 	}
+	j.book.Schedule = ticks.Fingerprint(j.schedule)
 	return j.node.books.Open(j.book, shortest)
 }
 
@@ -66,6 +68,7 @@ func (j *Job) Fire(ctx context.Context) (t Tick) {
 		rec, err := j.book.Look(ctx, due.Add(j.book.Grace))
 		wait := false
 		if err == nil {
+			j.compare(ctx, rec)
 			due = j.due(since, call) // by what is known now of the store's clock
 			wait = due.After(j.book.Now())
 		}
@@ -146,9 +149,11 @@ func (j *Job) take(
 	if err != nil {
 		return refused(due, err), rec
 	}
+	j.compare(ctx, run.Before)
+	j.compare(ctx, run.Record)
 	t := Tick{
 		Due: due, Outcome: OutcomeRan, Attempt: run.Record.Attempt,
-		Missed: ticks.Count(j.schedule, run.Before.Free(), due),
+		Missed: ticks.Count(j.schedule, j.book.Free(run.Before), due),
 	}
 	op := context.WithValue(run.Context, runKey{}, Run{
 		Job: j.book.Name, Due: due, Attempt: t.Attempt, Missed: t.Missed,
@@ -162,9 +167,10 @@ func (j *Job) take(
 
 // nothingDue is the tick of a call that comes too late, or that no tick was due for.
 func (j *Job) nothingDue(rec ticks.Record) Tick {
-	if due := ticks.Last(j.schedule, rec.Free(), j.book.Now()); !due.IsZero() {
+	free := j.book.Free(rec)
+	if due := ticks.Last(j.schedule, free, j.book.Now()); !due.IsZero() {
 		return Tick{
-			Due: due, Outcome: OutcomeMissed, Missed: ticks.Count(j.schedule, rec.Free(), due),
+			Due: due, Outcome: OutcomeMissed, Missed: ticks.Count(j.schedule, free, due),
 		}
 	}
 	return Tick{Due: rec.Due, Outcome: OutcomeSkipped, Holder: rec.Holder()}
@@ -202,9 +208,9 @@ func (j *Job) catchUp(ctx context.Context) {
 		return
 	}
 	now := j.book.Now()
-	switch due := ticks.Last(j.schedule, rec.Free(), now); {
+	switch due := ticks.Last(j.schedule, j.book.Free(rec), now); {
 	case !j.ifMissed:
-	case rec.Version == 0: // if it fails, the job is known from its first tick on
+	case rec.Version == 0, j.book.Changed(rec): // if it fails, it is known from its first tick on
 		j.book.Introduce(ctx, j.schedule.Next(now))
 	case !due.IsZero():
 		j.makeUp(ctx, begun, rec, due)

@@ -21,7 +21,7 @@ type Tick struct {
 	// Outcome is what has become of it.
 	Outcome Outcome
 	// Err is, if it ran or was cut, the run's error, with [renewer.ErrLost] joined
-	// if the lock was lost; and why, if it was [OutcomeNotRun]. Else nil.
+	// if the lock was lost; and why, if it was [OutcomeNotRun] or [OutcomeConflict]. Else nil.
 	Err error
 	// Holder has the tick, or runs an earlier one, if it was
 	// [OutcomeSkipped]; its zero value if that is not known.
@@ -58,6 +58,10 @@ const (
 	// [renewer.ErrUnavailable] if the store could not be asked, [renewer.ErrShutdown], the error
 	// of the context, or [ErrRecordAhead]. No other node may have had more luck.
 	OutcomeNotRun Outcome = "not run"
+	// OutcomeConflict is told beside the others, once a process: the job's record was written by
+	// this job's schedule and by another one in turns, so that two programs seem to have a job of
+	// this name. Err says what to do; Holder is the node with the other schedule.
+	OutcomeConflict Outcome = "conflict"
 )
 
 // ErrRecordAhead means that a tick was not run since the job's record has one that is more than a
@@ -81,8 +85,8 @@ func refused(due time.Time, err error) Tick {
 }
 
 // LogTicks returns a function for [Config].OnTick that logs: runs and skips at level Debug, missed
-// ticks, runs that were cut and may be taken over, and [ErrRecordAhead] at Warn, other errors at
-// Error. A nil logger is slog.Default().
+// ticks, runs that were cut and may be taken over, conflicts, and [ErrRecordAhead] at Warn, other
+// errors at Error. A nil logger is slog.Default().
 func LogTicks(l *slog.Logger) func(context.Context, Tick) {
 	if l == nil {
 		l = slog.Default()
@@ -114,7 +118,8 @@ func LogTicks(l *slog.Logger) func(context.Context, Tick) {
 // level is at which level the tick is logged.
 func (t Tick) level() slog.Level {
 	switch {
-	case t.Outcome == OutcomeCut && t.Left > 0, errors.Is(t.Err, ErrRecordAhead):
+	case t.Outcome == OutcomeCut && t.Left > 0, t.Outcome == OutcomeConflict,
+		errors.Is(t.Err, ErrRecordAhead):
 		return slog.LevelWarn
 	case t.Err != nil:
 		return slog.LevelError

@@ -40,6 +40,7 @@ func TestLogTicks(t *testing.T) {
 		{Job: "j", Outcome: cronmw.OutcomeMissed},
 		{Job: "j", Outcome: cronmw.OutcomeNotRun, Err: renewer.ErrUnavailable},
 		{Job: "j", Outcome: cronmw.OutcomeNotRun, Err: cronmw.ErrRecordAhead},
+		{Job: "j", Outcome: cronmw.OutcomeConflict, Err: renewer.ErrConfig},
 	} {
 		tell(t.Context(), tick)
 	}
@@ -53,6 +54,7 @@ level=ERROR msg="scheduled job" job=j outcome=cut took=0s attempt=2 left=0 error
 level=WARN msg="scheduled job" job=j outcome=missed took=0s
 level=ERROR msg="scheduled job" job=j outcome="not run" took=0s error="lockbeat: lock store unavailable"
 level=WARN msg="scheduled job" job=j outcome="not run" took=0s error="lockbeat: the record is of a tick to come"
+level=WARN msg="scheduled job" job=j outcome=conflict took=0s error="lockbeat: invalid configuration"
 `, out.String())
 	require.NotNil(t, cronmw.LogTicks(nil))
 }

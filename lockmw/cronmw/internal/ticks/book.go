@@ -24,6 +24,8 @@ type Book struct {
 	Wait time.Duration
 	// Attempts is how many runs a tick may have if they are cut, or their nodes die; 0 is 1.
 	Attempts int
+	// Schedule is the [Fingerprint] of the job's; "" if there is none.
+	Schedule string
 	// Clock is that of this node.
 	Clock func() time.Time
 
@@ -42,6 +44,20 @@ func (b *Book) Ahead() time.Duration { return time.Duration(b.ahead.Load()) }
 
 // Now is the time by the store's clock, as far as it is known here.
 func (b *Book) Now() time.Time { return b.Clock().Add(b.Ahead()) }
+
+// Changed reports whether the record was written by another schedule than the job's.
+func (b *Book) Changed(rec Record) bool {
+	return b.Schedule != "" && rec.Schedule != "" && rec.Schedule != b.Schedule
+}
+
+// Free is [Record.Free] by the job's schedule: what an earlier one has on record tells nothing of
+// the ticks of this one, so that they count from now on.
+func (b *Book) Free(rec Record) time.Time {
+	if b.Changed(rec) {
+		return b.Now()
+	}
+	return rec.Free()
+}
 
 // SleepUntil lets time pass until an instant of the store's clock, unless ctx ends before: then the
 // error is ctx's cause.

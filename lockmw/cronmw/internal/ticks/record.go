@@ -26,6 +26,9 @@ type Record struct {
 	// Attempt counts the runs of this tick, from 1 on.
 	Attempt int     `json:"attempt,omitempty"`
 	Outcome Outcome `json:"outcome,omitempty"`
+	// Schedule is the [Fingerprint] of the one by which it was taken; "" if that is not known, as
+	// in a record of a former version.
+	Schedule string `json:"schedule,omitempty"`
 	// Node and PID are who runs it, or ran it last.
 	Node string `json:"node,omitempty"`
 	PID  int    `json:"pid,omitempty"`
@@ -46,7 +49,7 @@ const (
 
 const (
 	version = 1
-	maxNode = 64      // bytes
+	maxNode = 64      // bytes, of a schedule's fingerprint too
 	maxText = 4 << 10 // bytes of a record that is ours
 	minKeep = 7 * 24 * time.Hour
 )
@@ -85,7 +88,8 @@ func (r Record) encode() string {
 // decodeRecord reads a record, which any program that may write to the store may have written.
 func decodeRecord(text string) (r Record, err error) {
 	if len(text) > maxText || json.Unmarshal([]byte(text), &r) != nil || r.Version != version ||
-		r.Known.IsZero() || r.Attempt < 0 || len(r.Node) > maxNode || r.PID < 0 {
+		r.Known.IsZero() || r.Attempt < 0 || max(len(r.Node), len(r.Schedule)) > maxNode ||
+		r.PID < 0 {
 		return Record{}, fmt.Errorf("%w: the job's record is not of this package's making, or of "+
 			"a version that this program does not know: delete it", renewer.ErrRejected)
 	}

@@ -19,7 +19,7 @@ func TestRecords(t *testing.T) {
 	want := ticks.Record{
 		Version: 1, Known: noon, Due: noon.Add(time.Hour), Next: noon.Add(2*time.Hour + 1),
 		Begun: noon.Add(time.Hour + 1), Ended: noon.Add(time.Hour + 2), Attempt: 2,
-		Outcome: ticks.Failed, Node: "a", PID: 7,
+		Outcome: ticks.Failed, Schedule: "0123456789abcdef", Node: "a", PID: 7,
 	}
 	got, err := ticks.DecodeRecord(want.Encode())
 	require.NoError(t, err)
@@ -27,6 +27,10 @@ func TestRecords(t *testing.T) {
 	assert.Equal(t, renewer.Holder{Node: "a", PID: 7}, got.Holder())
 	assert.False(t, got.Unended())
 	assert.Equal(t, got.Ended, got.Free())
+	got.Outcome = ticks.Cut
+	assert.True(t, got.Unended())
+	assert.Equal(t, got.Ended, got.Free())
+
 	got.Ended = time.Time{}
 	assert.True(t, got.Unended())
 	assert.Equal(t, got.Due, got.Free())
@@ -36,6 +40,7 @@ func TestRecords(t *testing.T) {
 		`{"version":1,"known":"2026-03-01T12:00:00Z","attempt":-1}`,
 		`{"version":1,"known":"2026-03-01T12:00:00Z","pid":-1}`,
 		`{"version":1,"known":"2026-03-01T12:00:00Z","node":"` + strings.Repeat("n", 65) + `"}`,
+		`{"version":1,"known":"2026-03-01T12:00:00Z","schedule":"` + strings.Repeat("f", 65) + `"}`,
 		strings.Repeat(" ", 5000) + want.Encode(),
 	} {
 		_, err := ticks.DecodeRecord(text)

@@ -106,7 +106,7 @@ func (b *Book) plan(rec Record, t Tick) (wait time.Duration, err error) {
 func (b *Book) first(before Record, t Tick) (Record, error) {
 	r := Record{
 		Known: before.Known, Due: t.Due, Next: t.Next, Begun: b.Now(), Attempt: 1,
-		Node: short(b.keeper.Config().Node), PID: os.Getpid(),
+		Schedule: b.Schedule, Node: short(b.keeper.Config().Node), PID: os.Getpid(),
 	}
 	_, err := b.plan(before, t)
 	switch {
@@ -203,12 +203,13 @@ func (r *Run) outcome(err error) Outcome {
 	}
 }
 
-// Introduce writes on record that the job is known from now on, unless it is. next is its next
-// tick. Nothing is written if another node has the lock, which does the same.
+// Introduce writes on record that the job is known from now on by this schedule, unless it is. next
+// is its next tick. The latest tick taken stays. Nothing is written if another node has the lock,
+// which does the same.
 func (b *Book) Introduce(ctx context.Context, next time.Time) {
 	run, err := b.enter(ctx, 0, next, func(before Record) (Record, error) {
-		if before.Version == 0 {
-			before.Next = next
+		if before.Version == 0 || b.Changed(before) {
+			before.Known, before.Next, before.Schedule = b.Now(), next, b.Schedule
 		}
 		return before, nil
 	})
