@@ -186,3 +186,71 @@ func BenchmarkRenew(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkContended has six programs want one lock, and hold it for 2 ms at a time: on one server
+// without a quorum, and on three, also while one of them is down or hangs. An operation is a turn.
+func BenchmarkContended(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		n      int
+		strike func(*redistest.Server) error
+	}{
+		{"one server", 1, nil},
+		{"three", 3, nil},
+		{"three, one down", 3, func(s *redistest.Server) error { s.Kill(); return nil }},
+		{"three, one hung", 3, (*redistest.Server).Stop},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			all := servers(b, c.n)
+			var keepers []*renewer.Keeper
+			for i := range 6 {
+				var s renewer.Store
+				if c.n == 1 {
+					s = onRedis(b, all[0], 5*time.Second, nil)
+				} else {
+					s = overRedis(b, all, 5*time.Second)
+				}
+				keepers = append(keepers, keeperOn(b, s, renewer.Config{
+					TTL: 5 * time.Second, Node: fmt.Sprint("node ", i),
+				}))
+			}
+			if c.strike != nil {
+				require.NoError(b, c.strike(all[1]))
+			}
+			benchTurns(b, keepers)
+		})
+	}
+}
+
+func benchTurns(b *testing.B, keepers []*renewer.Keeper) {
+	b.Helper()
+	var mu sync.Mutex
+	var longest time.Duration
+	var workers sync.WaitGroup
+	turns := make(chan struct{})
+	for _, k := range keepers {
+		workers.Go(func() {
+			for range turns {
+				begun := time.Now()
+				l, err := k.Acquire(b.Context(), "n")
+				if err != nil {
+					b.Error(err)
+					continue
+				}
+				mu.Lock()
+				longest = max(longest, time.Since(begun))
+				mu.Unlock()
+				<-time.After(2 * time.Millisecond)
+				if err := l.Release(b.Context()); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for b.Loop() {
+		turns <- struct{}{}
+	}
+	close(turns)
+	workers.Wait()
+	b.ReportMetric(float64(longest.Milliseconds()), "longest-wait-ms")
+}
