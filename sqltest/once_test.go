@@ -167,3 +167,44 @@ func TestLapsedRecords(t *testing.T) {
 		require.Equal(t, 1, d.rows(t))
 	})
 }
+
+// A record in a database can be looked at and removed, but not under an attempt that runs. What an
+// attempt that has lost its lock writes after that is rolled back.
+func TestLookAndForget(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, d *database) {
+		k, r := memoryKeeper(t), d.recorder(t)
+		_, err := once.Do(t.Context(), k, "a", func(context.Context) (int, error) {
+			return 0, errWork
+		}, once.RecordIn(r), once.NoRetry(), once.RetryIn(time.Hour), once.TellErrors())
+		require.ErrorIs(t, err, errWork)
+		_, err = once.Do(t.Context(), k, "a", func(context.Context) (int, error) {
+			panic("it runs")
+		}, once.RecordIn(r), once.Wait(time.Second))
+		require.ErrorIs(t, err, once.ErrNotYet)
+		info, err := once.Look(t.Context(), r, "a")
+		require.NoError(t, err)
+		require.Equal(t, once.StateBegun, info.State)
+		require.Equal(t, errWork.Error(), info.Why)
+		require.WithinDuration(t, time.Now(), info.Written, time.Minute)
+		require.WithinDuration(t, time.Now().Add(time.Hour), info.NotBefore, 31*time.Minute)
+		require.WithinDuration(t, time.Now().Add(once.DefaultKeep), info.Until, time.Minute)
+
+		require.NoError(t, once.Forget(t.Context(), k, "a", once.RecordIn(r)))
+		require.Zero(t, d.rows(t))
+		_, err = once.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
+			require.Equal(t, 1, once.Current(ctx).Number)
+			require.ErrorIs(t, once.Forget(t.Context(), k, "a", once.RecordIn(r)), renewer.ErrHeld)
+			return 1, d.affect(ctx, "a", 1)
+		}, once.RecordIn(r))
+		require.NoError(t, err)
+		require.NoError(t, once.Forget(t.Context(), k, "a", once.RecordIn(r)))
+
+		late := func() error { return once.Forget(t.Context(), k, "b", once.RecordIn(r)) }
+		if d.dialect == sqlrecord.SQLite {
+			return // its transaction is the only one: Forget would wait for it
+		}
+		require.ErrorIs(t, attempt(t.Context(), d, r, "b", 1, nothing, late), renewer.ErrNoRecord)
+		require.Empty(t, d.affectedBy(t, "b"))
+	})
+}

@@ -26,7 +26,7 @@
 //	   │                                  └── fails, dies or loses the lock, and was the last
 //	   └▶ begun, attempt n+1                     ──▶ exhausted: all get ErrAttemptsExhausted
 //
-//	each of them ── Keep passes ──▶ (nothing): the next call is the first again
+//	each of them ── Keep passes, or [Forget] ──▶ (nothing): the next call is the first again
 //
 // A caller asks for the lock on the condition that there is no record, and the grant puts its
 // attempt on record. So new work costs three questions: the acquire, the result, and the
@@ -56,8 +56,7 @@
 //   - The function fails: after a pause, [RetryIn], its caller or one that waits tries again. Others
 //     learn how many attempts there were and which process made the last, and the error only by
 //     [TellErrors], since it may carry personal data.
-//   - The process dies: the lock lapses within renewer.Config.TTL, and a caller that waits takes
-//     over.
+//   - The process dies: the lock lapses within renewer.Config.TTL; a caller that waits takes over.
 //   - The lock is lost: the function's context ends, with cause ErrLost. If the function succeeds
 //     all the same, its result counts, unless another call has taken over meanwhile.
 //   - The caller leaves before the function has begun: the attempt does not count. A question
@@ -85,5 +84,6 @@
 // The name is the lock's, so lockmw.Do with the same name excludes it. Put into it what makes the
 // work this and no other: for the report of a day, that day. Where the same name comes again, as
 // with a schedule, let Keep be shorter than the time in between. Each name takes space in the store
-// for Keep: where clients choose names, give [Uncounted], so that failures take none.
+// for Keep: where clients choose names, give [Uncounted], so that failures take none. [Look] shows
+// the record of a name, and [Forget] removes it: to raise [MaxAttempts] does not reopen work.
 package once

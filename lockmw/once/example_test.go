@@ -69,3 +69,25 @@ func ExamplePermanent() {
 	// true
 	// true
 }
+
+func ExampleForget() {
+	keeper, stop := newKeeper()
+	defer stop()
+	ctx := context.Background()
+	bill := func(context.Context) (string, error) { return "", errors.New("no such account") }
+	_, err := once.Do(ctx, keeper, "invoice:42", bill, once.MaxAttempts(1), once.TellErrors())
+	fmt.Println(errors.Is(err, once.ErrAttemptsExhausted))
+
+	info, err := once.Look(ctx, keeper, "invoice:42")
+	fmt.Println(info.State, info.Attempts, info.Last.Node, info.Why, err)
+
+	// The account is there now.
+	fmt.Println(once.Forget(ctx, keeper, "invoice:42"))
+	info, err = once.Look(ctx, keeper, "invoice:42")
+	fmt.Println(info.State == once.StateNone, err)
+	// Output:
+	// true
+	// exhausted 1 web-1 no such account <nil>
+	// <nil>
+	// true <nil>
+}

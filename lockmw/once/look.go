@@ -1,0 +1,158 @@
+package once
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// State is how work stands.
+type State string
+
+// The states of work.
+const (
+	// StateNone means that there is no record: no attempt has begun, or Keep has passed.
+	StateNone State = ""
+	// StateBegun means that an attempt runs, or has come to nothing. Package inspect shows whether
+	// a process has the lock.
+	StateBegun State = "begun"
+	// StateDone means that the work is done, with its result or without: see [ErrResult].
+	StateDone State = "done"
+	// StateExhausted means that [MaxAttempts] attempts have come to nothing.
+	StateExhausted State = "exhausted"
+	// StateGivenUp means that an attempt has returned a [Permanent] error.
+	StateGivenUp State = "given up"
+)
+
+// Info is what the record of work says. Its times are by this process's clock, made from what the
+// store says of the record's age. They are zero if unknown, as is what a record of an earlier
+// version does not have.
+type Info struct {
+	State State
+	// Attempts counts those that were begun.
+	Attempts int
+	// Last made the last of them: node and process.
+	Last renewer.Holder
+	// Written is when the record was: when the last attempt began, failed or decided the work.
+	Written time.Time
+	// NotBefore is when the next attempt may begin, after one that has failed: see [RetryIn].
+	NotBefore time.Time
+	// Until is when the record lapses: see [Keep].
+	Until time.Time
+	// HasResult reports whether the result is stored. Do returns it.
+	HasResult bool
+	// Type is that of the result: its name, which may be cut, and a hash.
+	Type string
+	// Input is that of the call whose attempt it was: see [Input].
+	Input string
+	// Why is the last attempt's error, if that call has told it by [TellErrors], or why the result
+	// of work that is done is not stored.
+	Why string
+}
+
+// Look returns what is on record of the work called name. It changes nothing and takes no lock, so
+// that all of it may be past already. r is the keeper, or the recorder that Do is given by
+// [RecordIn]. The error is [ErrRecord] if the record can't be read, and otherwise one of
+// Recorder.Read. It may be called concurrently.
+func Look(ctx context.Context, r Recorder, name string) (Info, error) {
+	if r == nil {
+		return Info{}, fmt.Errorf("%w: once.Look needs a keeper (renewer.New) or another recorder",
+			renewer.ErrConfig)
+	}
+	if err := checkName(name); err != nil {
+		return Info{}, err
+	}
+	seen, err := r.Read(ctx, name)
+	if err != nil {
+		return Info{}, err
+	}
+	rec, err := decodeRecord(seen.Data)
+	if err != nil {
+		return Info{}, &Error{Kind: ErrRecord, Name: name, Err: err}
+	}
+	return rec.info(seen.TTL, time.Now()), nil
+}
+
+// info is what a record says that still lives for left.
+func (r record) info(left time.Duration, now time.Time) Info {
+	i := Info{
+		State: State(r.state), Attempts: r.attempts, Last: r.last, Input: r.input,
+		Type: r.note.typ, HasResult: r.state == done,
+	}
+	switch r.state {
+	case done:
+	case bare:
+		i.State, i.Why = StateDone, r.result
+	case givenUp:
+		i.State, i.Why = StateGivenUp, r.result
+	default:
+		i.Why = r.result
+	}
+	if left > 0 && r.state != "" {
+		i.Until = now.Add(left)
+		if r.note.kept >= left {
+			i.Written = now.Add(left - r.note.kept)
+		}
+		if r.state == begun && r.note.pause > 0 && !i.Written.IsZero() {
+			i.NotBefore = i.Written.Add(r.note.pause)
+		}
+	}
+	return i
+}
+
+// Forget removes the record of the work called name, so that the next call is the first again:
+// after what made all attempts fail is mended, or when work that is done has to be done anew. It
+// takes the lock for that and does not wait for it: if an attempt runs, Forget changes nothing, and
+// the error is [renewer.ErrHeld]. An attempt that has lost its lock, and still runs, can't put its
+// result on record afterwards, and with a [Transactional] recorder it is rolled back. If there is no
+// record the error is nil.
+//
+// Of the options, that of [RecordIn] must be the one that Do is given; others change nothing. The
+// error is [ErrRecord] if the record is not of this package's making, which is not removed, and
+// otherwise one of lockmw.Do or of the recorder's: with [renewer.ErrUnavailable] the record may be
+// there or not, and Forget may be repeated. It may be called concurrently.
+func Forget(ctx context.Context, k *renewer.Keeper, name string, opts ...Option) error {
+	if k == nil {
+		return fmt.Errorf("%w: once.Forget needs a keeper (renewer.New)", renewer.ErrConfig)
+	}
+	set, err := newSettings(k, opts)
+	if err != nil {
+		return err
+	}
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if lockmw.FenceOf(ctx, name) != 0 {
+		return fmt.Errorf("%w: once.Forget takes the lock on %.80q itself: call it outside of "+
+			"that lock", renewer.ErrConfig, name)
+	}
+	c := &call{settings: set, keeper: k, name: name}
+	_, err = lockmw.Do(ctx, k, name, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, c.remove(ctx)
+	}, lockmw.Wait(0), lockmw.Operation("forget"))
+	return err
+}
+
+// remove removes the record, under the lock.
+func (c *call) remove(ctx context.Context) error {
+	until := time.Now().Add(c.keeper.Config().RequestTimeout)
+	p := &pen{c: c, fence: lockmw.FenceOf(ctx, c.name)}
+	seen, err := p.look(ctx, until)
+	if err != nil {
+		return err
+	}
+	if _, err := decodeRecord(seen.Data); err != nil {
+		return c.ended(ErrRecord, record{}, err)
+	}
+	r := p.next(record{})
+	r.Erase = true
+	err = insist(ctx, until, func() error { return c.recorder.Write(ctx, r) })
+	if errors.Is(err, renewer.ErrNoRecord) { // by a write whose answer was lost
+		return nil
+	}
+	return err
+}

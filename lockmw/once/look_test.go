@@ -1,0 +1,195 @@
+package once_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/once"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// look is what is on record of name; the holder's process is left out.
+func look(t *testing.T, r once.Recorder, name string) once.Info {
+	t.Helper()
+	info, err := once.Look(t.Context(), r, name)
+	require.NoError(t, err)
+	info.Last.PID = 0
+	return info
+}
+
+// All that is on record can be looked at, at any time, without the lock.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	for where, in := range recorders() {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+				r := in(k)
+				opts := []once.Option{
+					once.RecordIn(r), once.MaxAttempts(2), once.Keep(time.Hour), once.NoRetry(),
+					once.Input("sha"), once.TellErrors(),
+				}
+				require.Equal(t, once.Info{}, look(t, r, "a"))
+				begun := time.Now()
+				want := once.Info{
+					State: once.StateBegun, Attempts: 1, Last: renewer.Holder{Node: "here"},
+					Input: "sha", Written: begun, Until: begun.Add(time.Hour),
+				}
+				failing := func(ctx context.Context) (report, error) {
+					assert.Equal(t, want, look(t, r, "a"))
+					elapse(time.Minute)
+					return report{}, errOperation
+				}
+				_, err := once.Do(t.Context(), k, "a", failing, opts...)
+				require.ErrorIs(t, err, errOperation)
+				info := look(t, r, "a")
+				require.InDelta(t, time.Second, time.Until(info.NotBefore), float64(time.Second/2))
+				want.Written, want.Until = time.Now(), time.Now().Add(time.Hour)
+				want.NotBefore, want.Why = info.NotBefore, errOperation.Error()
+				require.Equal(t, want, info)
+
+				elapse(2 * time.Second)
+				want = once.Info{
+					State: once.StateBegun, Attempts: 2, Last: renewer.Holder{Node: "here"},
+					Input: "sha", Written: time.Now(), Until: time.Now().Add(time.Hour),
+				}
+				_, err = once.Do(t.Context(), k, "a", failing, opts...)
+				require.ErrorIs(t, err, once.ErrAttemptsExhausted)
+				want.State, want.Why = once.StateExhausted, errOperation.Error()
+				want.Written, want.Until = time.Now(), time.Now().Add(time.Hour)
+				require.Equal(t, want, look(t, r, "a"))
+
+				_, err = once.Do(t.Context(), k, "b", answer(report{Pages: 5}), once.RecordIn(r))
+				require.NoError(t, err)
+				done := look(t, r, "b")
+				require.Equal(t, once.StateDone, done.State)
+				require.True(t, done.HasResult)
+				require.Contains(t, done.Type, "once_test.report#")
+				require.Equal(t, time.Now(), done.Written)
+				_, err = once.Do(t.Context(), k, "c", answer(report{}), once.RecordIn(r),
+					once.MaxResult(1))
+				require.ErrorIs(t, err, once.ErrResult)
+				bare := look(t, r, "c")
+				require.Equal(t, once.StateDone, bare.State)
+				require.False(t, bare.HasResult)
+				require.Contains(t, bare.Why, "above MaxResult")
+				_, err = once.Do(t.Context(), k, "d", func(context.Context) (int, error) {
+					return 0, once.Permanent(errOperation)
+				}, once.RecordIn(r))
+				require.ErrorIs(t, err, once.ErrGivenUp)
+				require.Equal(t, once.StateGivenUp, look(t, r, "d").State)
+			})
+		})
+	}
+}
+
+// A record of the first version has no times but that of its end.
+func TestLookAtFormerAndForeignRecords(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.PutRecord("a", diedRecord)
+		require.Equal(t, once.Info{
+			State: once.StateBegun, Attempts: 1, Last: renewer.Holder{Node: "there"},
+			Until: time.Now().Add(time.Minute),
+		}, look(t, k, "a"))
+		s.PutRecord("a", "cron1 7")
+		_, err := once.Look(t.Context(), k, "a")
+		require.ErrorIs(t, err, once.ErrRecord)
+		require.ErrorIs(t, once.Forget(t.Context(), k, "a"), once.ErrRecord)
+		require.Equal(t, "cron1 7", s.RecordOf("a"), "it is another package's")
+
+		s.Script(script.Read, script.Fail(errDown))
+		_, err = once.Look(t.Context(), k, "a")
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		_, err = once.Look(t.Context(), nil, "a")
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		_, err = once.Look(t.Context(), k, lockmw.Keys("a", "b"))
+		require.ErrorIs(t, err, renewer.ErrName)
+	})
+}
+
+// Work that is sealed, or done, is as new after Forget, and nothing stays in the store.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	for where, in := range recorders() {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				r := once.RecordIn(in(k))
+				require.NoError(t, once.Forget(t.Context(), k, "a", r), "there is none")
+				require.Empty(t, s.RecordOf("a"))
+				_, err := once.Do(t.Context(), k, "a", fail, r, once.MaxAttempts(1))
+				require.ErrorIs(t, err, once.ErrAttemptsExhausted)
+				_, err = once.Do(t.Context(), k, "a", never(t), r)
+				require.ErrorIs(t, err, once.ErrAttemptsExhausted)
+				require.NoError(t, once.Forget(t.Context(), k, "a", r))
+				require.Empty(t, s.RecordOf("a"))
+				free(t, k, "a")
+				got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
+					return once.Current(ctx).Number, nil
+				}, r)
+				require.NoError(t, err)
+				require.Equal(t, 1, got)
+				s.Script(script.Write, script.Pass().Broken(errDown))
+				require.NoError(t, once.Forget(t.Context(), k, "a", r), "asked again")
+				require.Empty(t, s.RecordOf("a"))
+			})
+		})
+	}
+}
+
+// An attempt that runs is not forgotten under its feet. One that has lost its lock, and still runs,
+// records nothing after it was.
+func TestForgetWhileAnAttemptRuns(t *testing.T) {
+	t.Parallel()
+	for where, in := range recorders() {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				r, other := once.RecordIn(in(k)), keeper(t, s, "there")
+				_, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
+					for _, k := range []*renewer.Keeper{k, other} {
+						err := once.Forget(context.WithoutCancel(t.Context()), k, "a", r)
+						assert.ErrorIs(t, err, renewer.ErrHeld)
+					}
+					assert.ErrorIs(t, once.Forget(ctx, k, "a", r), renewer.ErrConfig, "its own")
+					assert.Contains(t, s.RecordOf("a"), "once1 begun 1 ")
+					s.Delete("a")
+					<-ctx.Done()
+					assert.NoError(t, once.Forget(t.Context(), other, "a", r))
+					return report{Pages: 5}, nil
+				}, r, once.NoRetry(), once.Wait(0))
+				require.Error(t, err)
+				require.Empty(t, s.RecordOf("a"))
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+func TestForgetWhatCantBeMeant(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		for _, err := range []error{
+			once.Forget(t.Context(), nil, "a"),
+			once.Forget(t.Context(), k, "a", once.RecordIn(nil)),
+			once.Forget(t.Context(), k, strings.Repeat("n", 513)),
+		} {
+			require.Error(t, err)
+		}
+		s.Default(script.Prepare, script.Fail(errDown))
+		s.PutRecord("a", doneRecord)
+		require.ErrorIs(t, once.Forget(t.Context(), k, "a"), renewer.ErrUnavailable)
+		s.Default(script.Acquire, script.Fail(errDown))
+		require.ErrorIs(t, once.Forget(t.Context(), k, "a"), renewer.ErrUnavailable)
+		require.Equal(t, doneRecord, s.RecordOf("a"))
+	})
+}
