@@ -99,10 +99,22 @@ func (o *LogObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Cont
 	case e.Err == nil:
 		attrs = append(attrs, slog.Int64("fence", e.Fence))
 	case !expected(e) || errors.Is(e.Err, ErrQueueFull): // else the line says everything
-		attrs = append(attrs, o.errorAttr(e.Name, e.Err))
+		attrs = append(attrs, o.errorAttr(e.Name, withoutHolder(e)))
 	}
 	o.log.LogAttrs(ctx, level, msg, withLeftOut(attrs, leftOut)...)
 	return ctx
+}
+
+// withoutHolder is why an acquire failed, without the holder that the line has already: the age of
+// its lease is that of now there, and in the error that of when it was last seen.
+func withoutHolder(e AcquireEnd) error {
+	var refusal *Error
+	if !errors.As(e.Err, &refusal) || e.Err != error(refusal) || refusal.Holder != e.Holder {
+		return e.Err
+	}
+	bare := *refusal
+	bare.Holder, bare.HeldFor = Holder{}, 0
+	return &bare
 }
 
 // expected reports whether a caller was refused who does not mind.

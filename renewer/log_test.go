@@ -371,3 +371,24 @@ func TestNamesInTheLog(t *testing.T) {
 	}
 	require.Panics(t, func() { renewer.LogSecret(nil) })
 }
+
+// A line had two ages of the holder's lease: at its end, and in the error's text when it was last
+// seen.
+func TestARefusalIsLoggedWithOneAge(t *testing.T) {
+	t.Parallel()
+	inLogged(t, slog.LevelWarn, func(t *testing.T, s *script.Store, k *renewer.Keeper, b *logbook) {
+		require.Equal(t, renewer.StatusHeld, s.Acquire(t.Context(), []renewer.Claim{{
+			Name: "name", Owner: strings.Repeat("a", renewer.OwnerLen), TTL: time.Minute,
+			Holder: renewer.Holder{Node: "there", PID: 7},
+		}})[0].Status)
+		pass(3 * time.Second)
+		_, err := k.Acquire(t.Context(), "name", renewer.MaxWait(2*time.Second))
+		require.ErrorContains(t, err, "last seen with there pid 7, for 3s by then")
+		lines := b.lines(t, "lock refused")
+		require.Len(t, lines, 1)
+		require.Equal(t, "there pid 7", lines[0]["holder"])
+		require.EqualValues(t, 5*time.Second, lines[0]["held_for"])
+		require.Equal(t, "lockbeat: acquire a lock: held by another owner after 2s; lapses in 57s "+
+			"unless renewed", lines[0]["error"])
+	})
+}
