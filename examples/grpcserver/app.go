@@ -27,11 +27,11 @@ func newServer(k *renewer.Keeper, l *ledger.Ledger) *grpc.Server {
 	account := func(r *bank.TransferRequest) string {
 		return lockmw.Key("account", r.GetFrom())
 	}
-	bounds := []grpcmw.ServerOption{
+	bounds := []grpcmw.Option{
 		grpcmw.MaxWaitersPerCaller(50, address), // whatever their accounts
 		grpcmw.StripFence(),
 	}
-	unary := func(opts ...grpcmw.ServerOption) grpc.UnaryServerInterceptor {
+	unary := func(opts ...grpcmw.Option) grpc.UnaryServerInterceptor {
 		return grpcmw.UnaryServerInterceptor(k, append(opts, bounds...)...)
 	}
 	server := grpc.NewServer(
