@@ -85,17 +85,20 @@ const (
 	TaskGranted TaskEvent = iota
 	// TaskGone means that it does not come any more.
 	TaskGone
-	// TaskLeft means that it has waited in vain, and went back to its queue: it gets a place.
+	// TaskLeft means that it has waited in vain, and went back to its queue: it has the first
+	// place. Others come when the lock is free.
 	TaskLeft
 	// TaskMissing means that it was told to come, and that its queue does not have it. It keeps its
 	// place if it has come or left since it was told.
 	TaskMissing
-	// TasksOver means that a holder has released the lock. For a task that has a Home alone it is a
-	// look at the line, since one that was told to come may not have come.
+	// TasksOver means that a holder has released the lock; with a Home alone, one that is no task.
 	TasksOver
+	// TasksLook means that some time has passed: one that was told to come may not have come to a
+	// lock that is free.
+	TasksLook
 )
 
-// String returns "granted", "gone", "left", "missing" or "over".
+// String returns "granted", "gone", "left", "missing", "over" or "look".
 func (e TaskEvent) String() string {
 	switch e {
 	case TaskGranted:
@@ -106,6 +109,8 @@ func (e TaskEvent) String() string {
 		return "left"
 	case TaskMissing:
 		return "missing"
+	case TasksLook:
+		return "look"
 	default:
 		return "over"
 	}
@@ -138,8 +143,8 @@ func (k *Keeper) Arrive(ctx context.Context, a Arrival) (Arrived, error) {
 }
 
 // NextTask notes what became of a task, or of the lock on name, and returns which task of its home
-// is to be told to come. For a task without an ID it is a look at the line, which [Keeper.Shutdown]
-// ends: the error is [ErrShutdown] then. Otherwise it is like [Keeper.Arrive].
+// is to be told to come. For a task without an ID [Keeper.Shutdown] ends it: the error is
+// [ErrShutdown] then. Otherwise it is like [Keeper.Arrive].
 func (k *Keeper) NextTask(
 	ctx context.Context, name string, what TaskEvent, task Task,
 ) (NextTask, error) {

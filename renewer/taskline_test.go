@@ -75,6 +75,7 @@ func TestStoreWithoutTaskLine(t *testing.T) {
 	for what, text := range map[renewer.TaskEvent]string{
 		renewer.TaskGranted: "granted", renewer.TaskGone: "gone",
 		renewer.TaskLeft: "left", renewer.TaskMissing: "missing", renewer.TasksOver: "over",
+		renewer.TasksLook: "look",
 	} {
 		assert.Equal(t, text, what.String())
 	}

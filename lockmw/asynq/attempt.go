@@ -21,37 +21,47 @@ type attempt struct {
 
 	inLine inLine
 
-	keeper  *renewer.Keeper
-	server  *server // nil: see serverOf
-	task    *asynq.Task
-	name    string
-	work    func(context.Context) error
-	until   time.Time     // when to give up, before asynq times the task out, which counts
-	timeout time.Duration // what asynq gives the task, in whole seconds
-	last    bool          // an error makes asynq archive the task, whatever it is
-	counted bool          // a refusal uses up an attempt
-	inSlot  bool          // it is counted among the tasks that wait in slots, or need not be
-	waited  bool          // it has waited, or found no room to
-	crowded bool          // it found no room to wait
+	keeper *renewer.Keeper
+	server *server // nil: see serverOf
+	task   *asynq.Task
+	name   string
+	work   func(context.Context) error
+
+	left   time.Duration // of what asynq gives the task, when the attempt began
+	until  time.Time     // by when the work begins, or the task goes back
+	answer time.Time     // by when asynq must be told at the latest
+	moment time.Duration // for how long it waits in its slot, if it can go back
+
+	last    bool   // an error makes asynq archive the task, whatever it is
+	counted bool   // a refusal uses up an attempt
+	inSlot  bool   // it waits in its slot if it does not get the lock
+	room    *slots // among whose tasks it is counted meanwhile; nil if it need not be
+	waited  bool   // it has waited, or found no room to
+	crowded bool   // it found no room to wait
 }
+
+// waitShare is the part of a task's time that it may spend before its work begins: an eighth. A
+// task that waited for longer would be timed out in the middle of work that fits into its time.
+const waitShare = 8
 
 func newAttempt(
 	ctx context.Context, k *renewer.Keeper, set *settings, l *line, task *asynq.Task, name string,
 	work func(context.Context) error,
 ) *attempt {
-	left := noDeadline
-	if deadline, ok := ctx.Deadline(); ok {
-		left = time.Until(deadline)
+	now := time.Now()
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = now.Add(noDeadline)
 	}
+	left := deadline.Sub(now)
 	retried, _ := asynq.GetRetryCount(ctx)
 	most, ours := asynq.GetMaxRetry(ctx)
 	from := serverOf(ctx)
 	return &attempt{
 		settings: set, inLine: newInLine(ctx, l), keeper: k, server: from, task: task, name: name,
-		work:  work,
-		until: lockmw.AnswerBy(time.Now().Add(left)),
-		// Rounded up: asynq took the time a moment ago.
-		timeout: (left + time.Second - 1).Truncate(time.Second),
+		work: work, left: left, moment: set.wait,
+		until:   now.Add(left / waitShare),
+		answer:  lockmw.AnswerBy(deadline),
 		last:    ours && retried >= most,
 		counted: ours && from == nil, // what no server calls, nothing counts
 	}
@@ -92,7 +102,7 @@ func (a *attempt) run(ctx context.Context) error {
 			return a.requeue(ctx, rand.Text(), a.delay(err), err)
 		case refusal == lockmw.RefusalHeld && a.crowded:
 			return &NotRunError{Err: err, Archived: true, Crowded: true}
-		case !a.pause(ctx, a.delay(err)):
+		case !pause(ctx, a.delay(err), a.until):
 			return &NotRunError{Err: err, Archived: true, Counted: a.counted}
 		}
 	}
@@ -132,18 +142,16 @@ func (a *attempt) begin(ctx context.Context) error {
 	return a.work(context.WithValue(ctx, taskKey{}, a.task))
 }
 
-// policy is what to do when another caller has the lock. A task that waits by default, or on its
-// last attempt, was refused first: so those whose locks are free take no room from it.
+// policy is what to do when another caller has the lock. A task is refused first, and waits after
+// that: so those whose locks are free take no room from it.
 func (a *attempt) policy(left time.Duration) lockmw.Option {
 	switch {
 	case a.skip:
 		return lockmw.Skip()
-	case a.mustWait() && a.inSlot:
+	case a.inSlot && a.mustWait():
 		return lockmw.Wait(left)
-	case a.mayPark():
-		return lockmw.Wait(a.waitInSlot(left)) // 0: refuse
-	case !a.mustWait() && (a.inSlot || !a.few && a.wait > 0 && a.takeSlot()):
-		return lockmw.Wait(min(a.wait, left))
+	case a.inSlot:
+		return lockmw.Wait(min(a.moment, left))
 	default:
 		return lockmw.Refuse()
 	}
@@ -159,39 +167,26 @@ func (a *attempt) mayWait() bool {
 		return false
 	}
 	a.waited = true
-	return (a.mustWait() || a.few && a.wait > 0) && a.takeSlot()
+	return (a.mustWait() || a.wait > 0) && a.takeSlot()
 }
 
 // takeSlot reports whether the task may wait in its worker's slot. Where the number of workers is
-// not known, those may that have to or were told to.
+// not known, all tasks may.
 func (a *attempt) takeSlot() bool {
-	if a.server == nil {
-		a.inSlot = a.mustWait() || !a.few
-		return a.inSlot
-	}
-	a.inSlot = a.server.slots.take(a.waitingFor(), a.share())
+	a.inSlot = a.server == nil || a.server.slots.take(a.waitingFor())
 	a.crowded = !a.inSlot
-	return a.inSlot
-}
-
-// share is how much room tasks like this one take. Of a key that stands in line one task waits.
-func (a *attempt) share() share {
-	switch {
-	case a.mayPark() && a.client != nil:
-		return halfAgain
-	case a.mayPark() || !a.few:
-		return manyOfAKey
-	default:
-		return fewOfAKey
+	if a.inSlot && a.server != nil {
+		a.room = a.server.slots
 	}
+	return a.inSlot
 }
 
 // leaveSlot is for a task that waits no longer.
 func (a *attempt) leaveSlot() {
-	if a.inSlot && a.server != nil {
-		a.server.slots.leave(a.waitingFor())
+	if a.room != nil {
+		a.room.leave(a.waitingFor())
 	}
-	a.inSlot = false
+	a.inSlot, a.room = false, nil
 }
 
 func (a *attempt) waitingFor() waitingFor {
@@ -209,9 +204,9 @@ func (a *attempt) late() time.Duration {
 	return a.server.late
 }
 
-// pause lets d pass, and reports whether there is time for another try.
-func (a *attempt) pause(ctx context.Context, d time.Duration) bool {
-	left := time.Until(a.until)
+// pause lets d pass, and reports whether there is time left then.
+func pause(ctx context.Context, d time.Duration, until time.Time) bool {
+	left := time.Until(until)
 	if left <= 0 {
 		return false
 	}
@@ -219,7 +214,7 @@ func (a *attempt) pause(ctx context.Context, d time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return time.Until(a.until) > 0
+		return time.Until(until) > 0
 	case <-ctx.Done():
 		return false
 	}

@@ -33,16 +33,16 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	})
 }
 
-// A task of two seconds has one and a half to get the lock: a quarter
-// is kept. Once it has begun it has all its time.
+// A task of two seconds has a quarter of one to get the lock: the rest is for its work. Once that
+// has begun it has all its time.
 func TestAnswerAndTheTimeOfTheTask(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answer script.Step
 		runs   bool
 	}{
-		"in time":  {answer: script.Pass().Late(1400 * time.Millisecond), runs: true},
-		"too late": {answer: script.Pass().Late(1600 * time.Millisecond)},
+		"in time":  {answer: script.Pass().Late(200 * time.Millisecond), runs: true},
+		"too late": {answer: script.Pass().Late(300 * time.Millisecond)},
 		"never":    {answer: script.Hang()},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -94,11 +94,11 @@ func TestNotRunError(t *testing.T) {
 			`owner`: {
 			Err: cause, RetryIn: 1500 * time.Millisecond, Copy: "X",
 		},
-		`lockbeat: task not run, and its last attempt's time is up: acquire "order:u1": held by ` +
+		`lockbeat: task not run, and its last attempt may wait no longer: acquire "order:u1": held by ` +
 			`another owner`: {
 			Err: cause, Archived: true,
 		},
-		"lockbeat: task not run, and its last attempt's time is up; refusals before may have " +
+		"lockbeat: task not run, and its last attempt may wait no longer; refusals before may have " +
 			"used up the others: " +
 			"the server's asynq.Config did not go through asynqmw.Configure: " +
 			`acquire "order:u1": held by another owner`: {

@@ -46,7 +46,7 @@ func TestDelayOfTasksThatDidNotRun(t *testing.T) {
 				}
 				h := asynqmw.Handle(k, byUser, func(context.Context, order) error {
 					return nil
-				}, c.opts...)
+				}, append(c.opts, asynqmw.Wait(0))...)
 				seen := make(map[time.Duration]bool)
 				for range 50 {
 					err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))

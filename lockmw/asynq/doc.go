@@ -21,9 +21,8 @@
 //	free                     it runs, and its error is its own
 //	held by another caller   by [InLine] it stands in line, and runs when its turn has come;
 //	                         without it, it waits for a second in its worker's slot if few wait
-//	                         there, and comes back in a second or two otherwise; no attempt is
-//	                         used up; by [Wait] it waits for as long as that says; by [Skip] it is
-//	                         done, not run
+//	                         there, or as [Wait] says, and then comes back in a second or two; no
+//	                         attempt is used up; by [Skip] it is done, not run
 //	not to be had, since     it comes back in about five seconds, and no attempt is used up
 //	the store is down
 //	not to be had, since     it comes back in about a second, for another server
@@ -42,13 +41,14 @@
 // # What to watch out for
 //
 //   - The lock's name is the task's type and the key; [SharedKey] leaves the type out.
-//   - A task on its last attempt, and every task with MaxRetry(0), is archived by asynq
-//     whatever error it returns. So one of them for each key and server waits in its
-//     worker's slot, for as long as it has time. The others are archived, and it is
-//     too when its time is up. With [Requeue] a copy goes to the queue instead.
-//   - At most half of a server's workers wait for locks, or three quarters with [InLine] and
-//     [Requeue], so that tasks whose locks are free find a worker. The other tasks go back to
-//     their queues.
+//   - A task waits in a slot for an eighth of its Timeout at most, whatever the options: its work
+//     begins with seven eighths, or does not begin.
+//   - A task on its last attempt, and every task with MaxRetry(0), is archived by asynq whatever
+//     error it returns. So one of them for each key and server waits for that eighth. The others
+//     are archived, and it is too when the eighth is over. With [Requeue] a copy goes to the queue
+//     instead.
+//   - At most half of a server's workers wait for locks without [InLine], so that tasks whose locks
+//     are free find a worker. The other tasks go back to their queues.
 //   - Without [InLine], tasks that went back come again in no order, and at most a few of a key
 //     find a place in each second. So a key's lock is idle between short tasks.
 //   - asynq gives a task to another worker when it has not heard of the first for 30 s. Take a TTL

@@ -43,8 +43,8 @@ type NotRunError struct {
 	InLine bool
 	// Counted means that an attempt is used up for it: the error is [ErrNotConfigured] then.
 	Counted bool
-	// Archived means that the task was on its last attempt and that its time is up,
-	// or that it is Crowded, so that asynq archives it.
+	// Archived means that the task was on its last attempt and that the eighth of its time is over
+	// for which it may wait, or that it is Crowded, so that asynq archives it.
 	Archived bool
 	// Crowded means that as many tasks on their last attempt waited in slots as may.
 	// The error is [renewer.ErrQueueFull] then.
@@ -71,10 +71,10 @@ func (e *NotRunError) Error() string {
 		what = " on its last attempt, since others wait in their workers' slots already " +
 			"(asynqmw.Requeue would bring it back)"
 	case e.Archived && e.Counted:
-		what = ", and its last attempt's time is up; " +
+		what = ", and its last attempt may wait no longer; " +
 			"refusals before may have used up the others: " + trim(ErrNotConfigured)
 	case e.Archived:
-		what = ", and its last attempt's time is up"
+		what = ", and its last attempt may wait no longer"
 	case e.Copy != "" && e.InLine:
 		what = fmt.Sprintf(", it goes on as %s, which stands in line, "+
 			"when its turn is near, or in %s", e.Copy, e.when())

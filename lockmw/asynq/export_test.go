@@ -19,17 +19,8 @@ type Slots struct{ *slots }
 func NewSlots(workers int) Slots { return Slots{newSlots(workers)} }
 
 // Take lets a task wait for a name.
-func (s Slots) Take(k *renewer.Keeper, name string, last, few bool) bool {
-	of := manyOfAKey
-	if few {
-		of = fewOfAKey
-	}
-	return s.take(waitingFor{keeper: k, name: name, last: last}, of)
-}
-
-// TakeInLine lets a task wait for a name that stands in line.
-func (s Slots) TakeInLine(name string) bool {
-	return s.take(waitingFor{name: name}, halfAgain)
+func (s Slots) Take(k *renewer.Keeper, name string, last bool) bool {
+	return s.take(waitingFor{keeper: k, name: name, last: last})
 }
 
 // Leave ends such a wait.

@@ -3,11 +3,13 @@ package asynqmw_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
@@ -34,6 +36,8 @@ type record struct {
 	running  map[string]int
 	overlaps int // runs that began while another of the same user ran
 	refusals int
+	given    map[string]time.Duration // a task's time when it was last delivered
+	eaten    []string                 // runs that began with less than seven eighths of it
 }
 
 // newFleet starts servers with so many workers each, on the Redis of queues, whose tasks take d
@@ -56,7 +60,15 @@ func newFleet(
 func newRecord() record {
 	return record{
 		running: make(map[string]int), seen: make(map[string]int), placed: make(map[string]int),
+		given: make(map[string]time.Duration),
 	}
+}
+
+// fleetTime is a task's: enough for what a fleet's work takes, little enough to see it eaten.
+const fleetTime = 24 * time.Second
+
+func (f *fleet) enqueue(user string, opts ...asynq.Option) string {
+	return f.env.enqueue(user, append([]asynq.Option{asynq.Timeout(fleetTime)}, opts...)...)
 }
 
 // asUsers is the configuration of the README: a number of workers, and nothing else.
@@ -83,6 +95,8 @@ func (r *record) see(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events++
+	deadline, _ := ctx.Deadline()
+	r.given[id] = time.Until(deadline)
 	if r.seen[id] == 0 {
 		r.seen[id] = r.events
 	}
@@ -106,6 +120,11 @@ func (r *record) begin(ctx context.Context, user string) (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.runs = append(r.runs, id)
+	const heldUp = time.Second // a busy machine
+	deadline, _ := ctx.Deadline()
+	if given, left := r.given[id], time.Until(deadline); left < given-given/8-heldUp {
+		r.eaten = append(r.eaten, fmt.Sprintf("%s had %v of %v", id, left, given))
+	}
 	r.running[user]++
 	if r.running[user] > 1 {
 		r.overlaps++
@@ -123,10 +142,20 @@ func (r *record) ran() int {
 	return len(r.runs)
 }
 
-// awaitRuns waits until there have been n.
+// happened is how many deliveries and refusals there have been.
+func (r *record) happened() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.events
+}
+
+// awaitRuns waits until there have been n, each of which had its time.
 func (f *fleet) awaitRuns(n int, within time.Duration) {
 	f.t.Helper()
 	require.Eventually(f.t, func() bool { return f.record.ran() >= n }, within, time.Millisecond)
+	f.record.mu.Lock()
+	defer f.record.mu.Unlock()
+	assert.Empty(f.t, f.record.eaten)
 }
 
 // overtaken is how many tasks ran before another that was refused before they were delivered.

@@ -25,12 +25,12 @@ type inLine struct {
 
 	task    renewer.Task
 	asks    bool   // its turn has come, by the line
-	tries   int    // since then
+	waits   bool   // it has the slot of its key then
+	tries   int    // in this attempt
 	refused bool   // it was refused once
 	ran     bool   // it got the lock
 	without bool   // the line could not be asked: the task is as one without a line
 	copyID  string // of the task that goes back in its place; "" for itself
-	letGo   func() // ends its hold on the slot of the key; nil without
 }
 
 // newInLine is for an attempt whose context is ctx.
@@ -54,66 +54,39 @@ func (in *inLine) isAtHome(ctx context.Context) bool {
 	return in.line != nil
 }
 
-// stands reports whether the task goes by a line.
-func (in *inLine) stands() bool { return in.line != nil && !in.without }
-
-// mayPark reports whether the task goes back to a place in line if it is refused: on its last
-// attempt as a copy.
-func (a *attempt) mayPark() bool { return a.inLine.stands() && !a.mustWait() && !a.skip }
-
-// waitInSlot is for how long the task waits in its slot, at most left.
-func (a *attempt) waitInSlot(left time.Duration) time.Duration {
-	switch {
-	case !a.inSlot:
-		return 0
-	case a.few:
-		return left
-	default:
-		return min(a.wait, left)
-	}
+// stands reports whether the task goes by a line. One that can't go back waits beside it.
+func (a *attempt) stands() bool {
+	return a.inLine.line != nil && !a.inLine.without && !a.mustWait() && !a.skip
 }
 
 // standInLine asks where the task stands. It returns an error if the task goes back to its queue,
-// where it has a place. A newcomer does not ask if no tasks have met on its key lately; nor does a
-// task that can't go back, unless it waits in its slot.
+// where it has a place. A newcomer does not ask if no tasks have met on its key lately.
 func (a *attempt) standInLine(ctx context.Context) error {
 	in := &a.inLine
+	limited, stop := context.WithDeadline(ctx, a.until)
+	defer stop()
 	switch {
-	case !in.stands() || a.skip || in.asks || !in.isAtHome(ctx):
+	case in.line == nil || !in.isAtHome(limited) || !a.stands() || in.asks:
 		return nil
-	case a.mustWait() && a.inSlot:
-		in.asks = true
-		if _, err := in.arrive(ctx, a.name, in.task, renewer.Task{}, true, true); err != nil {
-			in.without = true
-			return nil //nolint:nilerr // it does without
-		}
-		in.letGo = in.keepSlot(a.name, in.task, true)
-		return nil
-	case a.mustWait() || !in.refused && !in.isContended(a.name):
+	case !in.refused && !in.isContended(a.name):
 		return nil
 	}
-	wait := (a.few || a.wait > 0) && a.takeSlot()
+	wait := max(0, min(in.patience(a.name, a.wait), time.Until(a.until)))
 	task := in.task
 	instead := in.copied(a.last)
-	arrived, err := in.arrive(ctx, a.name, in.task, instead, wait, false)
+	arrived, err := in.arrive(limited, a.name, in.task, instead, wait)
 	switch {
 	case err != nil:
-		a.leaveSlot()
 		in.without, in.task = true, task
 		return nil //nolint:nilerr // its server has not answered: it does without
 	case !arrived.Ask:
-		a.leaveSlot()
-		in.checkLater(a.name)
-		return a.parked(ctx, arrived.Ahead, &renewer.Error{
+		return a.parked(ctx, arrived.Ahead, wait == 0, &renewer.Error{
 			Op: "acquire", Name: a.name, Kind: renewer.ErrHeld,
 			Holder: arrived.Holder, HeldFor: arrived.HeldFor,
 			Err: fmt.Errorf("%d before it in line", arrived.Ahead),
 		})
 	}
-	in.asks = true
-	if wait {
-		in.letGo = in.keepSlot(a.name, in.task, false)
-	}
+	in.asks, in.waits, a.inSlot, a.moment = true, wait > 0, wait > 0, wait
 	return nil
 }
 
@@ -132,19 +105,12 @@ func (in *inLine) copied(last bool) (original renewer.Task) {
 // queue, and otherwise reports whether it asks once more where it stands.
 func (a *attempt) refusedInLine(ctx context.Context, err error) (again bool, back error) {
 	in := &a.inLine
-	if !in.stands() || a.skip {
+	if !a.stands() {
 		return false, nil
 	}
-	waited := in.letGo != nil
-	a.stopKeeping()
 	in.refused = true
 	in.tries++
 	switch {
-	case a.mustWait():
-		if waited {
-			in.gone(a.name, in.task)
-		}
-		return false, nil
 	case lockmw.RefusalOf(err) != lockmw.RefusalHeld || ctx.Err() != nil:
 		if in.asks && a.last { // the copy that goes back is another one
 			in.gone(a.name, in.task)
@@ -153,9 +119,9 @@ func (a *attempt) refusedInLine(ctx context.Context, err error) (again bool, bac
 		}
 		in.without = true
 		return false, nil
-	case waited || in.tries > mostTries:
+	case in.waits || in.tries > mostTries:
 		in.left(a.name, in.task)
-		return false, a.parked(ctx, 0, err)
+		return false, a.parked(ctx, 0, true, err)
 	default:
 		in.met(a.name)
 		in.asks = false
@@ -165,10 +131,10 @@ func (a *attempt) refusedInLine(ctx context.Context, err error) (again bool, bac
 
 // grantedInLine is for a task that has got the lock.
 func (a *attempt) grantedInLine() {
-	a.stopKeeping()
-	a.inLine.ran = true
-	if a.inLine.stands() && a.inLine.asks {
-		a.inLine.granted(a.name, a.inLine.task)
+	in := &a.inLine
+	in.ran = true
+	if in.line != nil && (in.asks || a.mustWait() && in.isContended(a.name)) {
+		in.granted(a.name, in.task)
 	}
 }
 
@@ -180,16 +146,13 @@ func (a *attempt) overInLine() {
 	}
 }
 
-// stopKeeping is for a task that no longer waits in its slot.
-func (a *attempt) stopKeeping() {
-	if a.inLine.letGo != nil {
-		a.inLine.letGo()
-		a.inLine.letGo = nil
+// parked is the refusal of a task with a place behind n others. If it is the first, and no task of
+// its key waits in a slot, the process waits for the lock in its place.
+func (a *attempt) parked(ctx context.Context, n int, alone bool, err error) error {
+	a.inLine.checkLater(a.name)
+	if n == 0 && alone {
+		a.inLine.standIn(a.name)
 	}
-}
-
-// parked is the refusal, for want of the lock, of a task with a place behind n others.
-func (a *attempt) parked(ctx context.Context, n int, err error) error {
 	in := min(a.keeper.Config().TTL+time.Duration(n)*perRank, renewer.MostTaskDelay)
 	if !a.last {
 		return &NotRunError{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -69,7 +71,8 @@ func TestTasksInLineRunInOrder(t *testing.T) {
 	})
 }
 
-// A holder that is no task, and knows nothing of the line, releases the lock.
+// A holder that is no task, and knows nothing of the line, works for longer than a task waits in
+// its slot. The tasks are called when it releases the lock, and not before, in order.
 func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 	t.Parallel()
 	onRedis(t, func(t *testing.T, queues, locks *env) {
@@ -78,11 +81,14 @@ func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 		first := f.enqueue("u1")
 		locks.awaitSlot("u1")
 		second, third := f.enqueue("u1"), f.enqueue("u1")
-		f.awaitParked(second)
+		for _, id := range []string{first, second, third} {
+			f.awaitParked(id)
+		}
 		info := f.awaitRefused(third)
 		assert.Contains(t, info.LastErr, "it stands in line, and comes back when its turn is near")
-		f.awaitState(first, asynq.TaskStateActive)
-		assert.Len(t, locks.keysOf("u1"), 2)
+		assert.Equal(t, []string{"lockbeat:{order:u1}:tasks:HOME"}, locks.keysOf("u1"), "none waits")
+		before := f.record.happened()
+		require.Never(t, func() bool { return f.record.happened() != before }, 3*time.Second, tick)
 		release()
 		f.awaitRuns(3, goesOn) // their own return takes longer
 		assert.Equal(t, first, f.record.runs[0])
@@ -327,23 +333,34 @@ func TestTasksInLineBehindAPanic(t *testing.T) {
 	})
 }
 
-// A task whose time is up before it gets the lock gives up its slot, and the next one takes it.
-func TestTaskInLineGivesUpItsSlot(t *testing.T) {
+// Callers that are no tasks always wait for the lock too, and work for longer than a task waits in
+// its slot as a rule. A task that is called for each release comes too late for that one: it has to
+// stay until its turn.
+func TestTasksInLineBesideCallersThatAlwaysWait(t *testing.T) {
 	t.Parallel()
 	onRedis(t, func(t *testing.T, queues, locks *env) {
-		release := hold(t, locks.keeper(), "u1")
-		f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.redis()))
-		short := f.enqueue("u1", asynq.Timeout(8*time.Second))
-		locks.awaitSlot("u1")
-		long := f.enqueue("u1")
-		f.awaitParked(long)
-		f.awaitParked(short)
-		f.awaitState(long, asynq.TaskStateActive)
-		release()
-		f.awaitRuns(2, goesOn)
-		for _, id := range []string{short, long} {
-			assert.Zero(t, f.awaitState(id, asynq.TaskStateCompleted).Retried)
+		ctx, cancel := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		held := make(chan struct{}, 100)
+		for range 2 {
+			k := locks.keeper()
+			callers.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = lockmw.Do(ctx, k, "order:u1", func(ctx context.Context) (int, error) {
+						held <- struct{}{}
+						work(ctx, 1500*time.Millisecond)
+						return 0, nil
+					})
+				}
+			})
 		}
+		<-held
+		f := newFleet(queues, locks, 2, 4, time.Millisecond, asynqmw.InLine(queues.redis()))
+		f.enqueue("u1", asynq.Timeout(10*time.Minute))
+		f.awaitRuns(1, time.Minute)
+		assert.Less(t, len(held), 30, "rounds of the others")
+		cancel()
+		callers.Wait()
 	})
 }
 
@@ -353,10 +370,11 @@ func TestLastAttemptInLine(t *testing.T) {
 	onRedis(t, func(t *testing.T, queues, locks *env) {
 		release := hold(t, locks.keeper(), "u1")
 		f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.redis()))
-		last := f.enqueue("u1", asynq.MaxRetry(0))
-		locks.awaitSlot("u1")
+		// It waits for an eighth of its time.
+		last := f.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(10*time.Minute))
+		f.awaitState(last, asynq.TaskStateActive)
 		next := f.enqueue("u1")
-		f.awaitParked(next)
+		f.awaitParked(next) // after its moment in a slot
 		release()
 		f.awaitRuns(2, goesOn)
 		assert.Equal(t, []string{last, next}, f.record.runs)

@@ -111,7 +111,7 @@ func TestTasksInLineThatAreYetToBeWoken(t *testing.T) {
 		<-time.After(500 * time.Millisecond)
 		place, err := do("ZRANK", key+tasksSuffix, "default\n"+ids[0]).AsInt64()
 		require.NoError(t, err)
-		assert.Zero(t, place)
+		assert.LessOrEqual(t, place, int64(1), "behind the one that has waited in its slot")
 		require.NoError(t, do("HDEL", key+wokenSuffix, "default\n"+ids[0]).Error())
 		release()
 		f.awaitRuns(4, soon)

@@ -76,7 +76,7 @@ func TestLastAttemptWithoutTimeIsArchivedAloud(t *testing.T) {
 		info := e.awaitState(e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(8*time.Second)),
 			asynq.TaskStateArchived)
 		require.Contains(t, info.LastErr,
-			"lockbeat: task not run, and its last attempt's time is up: ")
+			"lockbeat: task not run, and its last attempt may wait no longer: ")
 		err := <-heard
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		var notRun *asynqmw.NotRunError

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// slotTTL is for how long a task that waits in its slot keeps others of its key from doing so
-	// when its process has died.
-	slotTTL = 5 * time.Second
-	// slotRenewal is how often it says that it still waits.
-	slotRenewal = slotTTL / 3
+	// slotSlack is for how much longer than it waits a task that waits in its slot keeps others
+	// of its key from doing so, when its process has died.
+	slotSlack = time.Second
+	// mostPatience bounds how often the time is doubled for which a task waits in its slot.
+	mostPatience = 3
 	// contendedFor is for how long a key on which tasks met is remembered.
 	contendedFor = 10 * time.Second
 	// mostContended bounds how many are remembered.
@@ -59,6 +59,8 @@ type contendedKey struct {
 	check *time.Timer   // nil if no task was parked or woken
 	due   time.Time     // when it comes, or came
 	pause time.Duration // before the next check
+	await bool          // the process waits for the lock: see standIn
+	vain  int           // so many tasks in a row have left their slots without it
 }
 
 // newLine returns nil if tasks can't stand in line: their keeper's store has none.
@@ -94,7 +96,7 @@ func (l *line) note(name string) *contendedKey {
 	if c == nil {
 		if len(l.contended) >= mostContended {
 			for other, o := range l.contended {
-				if now.After(o.until) {
+				if now.After(o.until) && !o.await {
 					l.forget(other)
 				}
 			}
@@ -142,7 +144,7 @@ func (l *line) checkIn(name string, c *contendedKey) {
 
 // check looks at the line, and again later as long as tasks stand in it.
 func (l *line) check(name string) {
-	next, err := l.wakeNext(name, renewer.TasksOver, renewer.Task{Home: *l.home.Load()})
+	next, err := l.wakeNext(name, renewer.TasksLook, renewer.Task{Home: *l.home.Load()})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.contended[name]
@@ -156,7 +158,14 @@ func (l *line) check(name string) {
 
 // granted is for a task that has got the lock: the next one is woken, so that it is there when the
 // lock is free. It does not wait.
-func (l *line) granted(name string, task renewer.Task) { l.next(name, renewer.TaskGranted, task) }
+func (l *line) granted(name string, task renewer.Task) {
+	l.mu.Lock()
+	if c := l.contended[name]; c != nil {
+		c.vain = 0
+	}
+	l.mu.Unlock()
+	l.next(name, renewer.TaskGranted, task)
+}
 
 // left is for a task that has waited in vain. It does not wait.
 func (l *line) left(name string, task renewer.Task) { l.next(name, renewer.TaskLeft, task) }
@@ -297,35 +306,12 @@ func (l *line) wake(name string, task renewer.Task) bool {
 	return true
 }
 
-// arrive asks where a task that wants a lock stands.
+// arrive asks where a task that wants a lock stands. wait is for how long it waits for that in
+// its slot.
 func (l *line) arrive(
-	ctx context.Context, name string, task, instead renewer.Task, wait, stay bool,
+	ctx context.Context, name string, task, instead renewer.Task, wait time.Duration,
 ) (renewer.Arrived, error) {
 	return l.keeper.Arrive(ctx, renewer.Arrival{
-		Name: name, Task: task, For: instead, Wait: wait, Stay: stay, SlotTTL: slotTTL,
+		Name: name, Task: task, For: instead, Wait: wait > 0, SlotTTL: wait + slotSlack,
 	})
-}
-
-// keepSlot says again and again that a task still waits in its slot, until stop is called.
-func (l *line) keepSlot(name string, task renewer.Task, stay bool) (stop func()) {
-	var mu sync.Mutex
-	var timer *time.Timer
-	stopped := false
-	again := func() {
-		_, _ = l.arrive(context.Background(), name, task, renewer.Task{}, true, stay)
-		mu.Lock()
-		defer mu.Unlock()
-		if !stopped {
-			timer.Reset(slotRenewal)
-		}
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	timer = time.AfterFunc(slotRenewal, again)
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		stopped = true
-		timer.Stop()
-	}
 }

@@ -30,7 +30,6 @@ func (o handleOption) handle(s *settings) { o(s) }
 
 type settings struct {
 	wait    time.Duration // 0: refuse
-	few     bool          // of the tasks of a key may wait at a time
 	skip    bool
 	strict  bool
 	shared  bool
@@ -43,25 +42,25 @@ type settings struct {
 }
 
 func newSettings() settings {
-	return settings{wait: DefaultWait, few: true, codec: decodeJSON}
+	return settings{wait: DefaultWait, codec: decodeJSON}
 }
 
-// DefaultWait is for how long a task waits in its worker's slot unless [Wait] says otherwise.
+// DefaultWait is for how long a task waits in its worker's slot unless [Wait] says otherwise, if
+// that is not more than an eighth of its time.
 const DefaultWait = time.Second
 
-// Wait waits in line for at most d before the task goes back to its queue. It holds a worker's slot
-// meanwhile. So a task does not wait at all where about half of the workers wait already; how many
-// of them do so for one key is not limited. The wait ends before the task's time does: see the
-// package's text. By 0 no task waits but on its last attempt.
+// Wait waits for the lock for at most d before the task goes back to its queue, and never for
+// more than an eighth of the task's time: the work always has seven eighths. It holds a worker's
+// slot meanwhile. So a task does not wait at all where half of the workers wait already, or an
+// eighth for its key. By 0 no task waits but on its last attempt.
 //
-// Without this option a task waits for [DefaultWait], (1 s), if fewer than an eighth of the
-// workers, or than one, wait for its key. It panics if d is negative.
+// Default [DefaultWait] (1 s). It panics if d is negative.
 func Wait(d time.Duration) Option {
 	if d < 0 {
 		panic(fmt.Sprintf("lockbeat: asynqmw.Wait(%v) can't be meant: give how long to wait in "+
 			"line, 0 for not at all", d))
 	}
-	return option(func(s *settings) { s.wait, s.few, s.skip = d, false, false })
+	return option(func(s *settings) { s.wait, s.skip = d, false })
 }
 
 // Skip leaves the work to the holder of the lock: the task is done, without having run.
@@ -100,7 +99,7 @@ func Codec(unmarshal func(data []byte, v any) error) HandleOption {
 
 // Requeue brings a task back on its last attempt, too. asynq archives a task that does not run
 // on its last attempt, and asks no function of ours. So one such task of a key waits in its slot
-// for as long as it has time, and others are archived, unless there is a client to enqueue a
+// for an eighth of its time, and others are archived, unless there is a client to enqueue a
 // copy by before the original is dropped. The client must be for the Redis of the server; its
 // Close is the caller's, after the server's Shutdown.
 //
@@ -131,7 +130,8 @@ func Requeue(client *asynq.Client, opts ...asynq.Option) Option {
 // InLine has tasks stand in line for their lock, in the order in which they were first refused,
 // without keeping a worker: see docs/asynq.md. A task that is refused goes back to its queue, with
 // no attempt used up, and is called from there when its turn is near. One task of a key, on all
-// servers, waits in its worker's slot, for as long as it has time, or as [Wait] says.
+// servers, waits in its worker's slot, as [Wait] says; then it goes back to the first place, and is
+// called at the release.
 //
 // redis is what the server was made with. If it is another Redis, or another database of it, the
 // keeper's observer is told with the first task, with [ErrOtherRedis], and tasks do not stand in

@@ -31,7 +31,7 @@ func (a *attempt) requeue(
 		if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) { // an earlier try got through
 			return &NotRunError{Err: why, RetryIn: delay, Late: a.late(), Copy: id}
 		}
-		if !a.pause(ctx, a.delay(why)) {
+		if !pause(ctx, a.delay(why), a.answer) {
 			return &NotRunError{
 				Err:      fmt.Errorf("%w; nor could a copy of the task be enqueued: %w", why, err),
 				Archived: true,
@@ -63,9 +63,12 @@ func (a *attempt) headers(ctx context.Context) map[string]string {
 }
 
 func (a *attempt) options(ctx context.Context) []asynq.Option {
-	opts := append([]asynq.Option{asynq.Timeout(a.timeout)}, a.extra...)
+	opts := append([]asynq.Option{asynq.Timeout(ceil(a.left))}, a.extra...)
 	queue, _ := asynq.GetQueueName(ctx)
 	most, _ := asynq.GetMaxRetry(ctx)
 	retried, _ := asynq.GetRetryCount(ctx)
 	return slices.Concat(opts, []asynq.Option{asynq.Queue(queue), asynq.MaxRetry(most - retried)})
 }
+
+// ceil rounds up to what asynq counts in: it took the time a moment before the attempt did.
+func ceil(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }

@@ -134,7 +134,7 @@ func TestCopyIsRetriedUntilItIsTaken(t *testing.T) {
 	hopeless := e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(8*time.Second))
 	e.awaitState(id, asynq.TaskStateActive)
 	info := e.awaitState(hopeless, asynq.TaskStateArchived)
-	assert.Contains(t, info.LastErr, "and its last attempt's time is up")
+	assert.Contains(t, info.LastErr, "and its last attempt may wait no longer")
 	assert.Contains(t, info.LastErr, "nor could a copy of the task be enqueued: ")
 	release()
 

@@ -7,20 +7,16 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// slots bounds how many of a server's workers wait for locks, so that tasks
-// whose locks are free find a worker. Its invariant: at most half of the workers
-// wait, or three quarters if tasks in line do, and at most one of them for a key
-// on a task's last attempt. Room is kept for last attempts, since asynq archives
-// those that may not wait; one may always wait, even at the only worker.
-//
-// Of tasks in line one of a key waits, on all servers. Where tasks have the locks, no more of them
-// wait than run: half of all workers at most, but more than half of one server's. One that finds no
-// room goes back, and leaves its lock idle until it is there again. So half as many again may wait.
+// slots bounds how many of a server's workers wait for locks, so that tasks whose locks are free
+// find a worker: half of the workers, and an eighth for a key. A task on its last attempt is
+// archived if it may not wait, and waits for longer: so half may be such tasks, of a key each,
+// beside others that wait a moment more; one may always wait, even at the only worker. Tasks in
+// line are not counted: of them one of a key waits, for a moment, on all servers.
 //
 // It may be used concurrently.
 type slots struct {
 	half int // of the workers
-	few  int // that wait for a key, unless told otherwise
+	few  int // that wait for a key
 
 	mu      sync.Mutex
 	waiting map[waitingFor]int
@@ -47,20 +43,11 @@ func newSlots(concurrency int) *slots {
 	}
 }
 
-// share is how much room tasks take that are not on their last attempt.
-type share uint8
-
-const (
-	fewOfAKey  share = iota // what is left to last attempts is left free, and to other keys
-	manyOfAKey              // what is left to last attempts is left free
-	halfAgain               // tasks in line whose last attempts don't wait, by Requeue
-)
-
 // take counts a task in if there is room. It reports whether there is.
-func (s *slots) take(what waitingFor, of share) bool {
+func (s *slots) take(what waitingFor) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.room(what, of) {
+	if !s.room(what) {
 		return false
 	}
 	s.count(what, 1)
@@ -74,23 +61,12 @@ func (s *slots) leave(what waitingFor) {
 	s.count(what, -1)
 }
 
-func (s *slots) room(what waitingFor, of share) bool {
+func (s *slots) room(what waitingFor) bool {
 	if what.last {
-		return s.waiting[what] == 0 && (s.all < s.half || s.last == 0)
+		return s.waiting[what] == 0 && (s.last < s.half || s.last == 0)
 	}
-	switch {
-	case of == halfAgain:
-		return s.all < s.half+s.half/2
-	case s.all >= s.half:
-		return false
-	default:
-		return s.all-s.last < s.spare() && (of == manyOfAKey || s.waiting[what] < s.few)
-	}
+	return s.all < s.half && s.waiting[what] < s.few
 }
-
-// spare is how many tasks may wait that are not on their last attempt:
-// three quarters of the half, and one at least where there is a half.
-func (s *slots) spare() int { return max(s.half-(s.half+3)/4, min(s.half, 1)) }
 
 func (s *slots) count(what waitingFor, by int) {
 	s.all += by

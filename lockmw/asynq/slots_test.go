@@ -21,25 +21,22 @@ import (
 func TestHowManyTasksWaitInSlots(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		workers   int
-		spare     int // tasks with attempts to spare, of many keys
-		few       int // of one key, by default
-		all       int // with those on their last attempt, once the spare ones wait
-		lastAlone int // of those, where no other task waits
-		inLine    int // tasks in line, whose last attempts don't wait
+		workers int
+		half    int // with attempts to spare, of many keys
+		few     int // of one key
+		last    int // on their last attempt, beside those
 	}{
-		{workers: 1, spare: 0, few: 0, all: 1, lastAlone: 1, inLine: 0},
-		{workers: 2, spare: 1, few: 1, all: 2, lastAlone: 1, inLine: 1},
-		{workers: 4, spare: 1, few: 1, all: 2, lastAlone: 2, inLine: 3},
-		{workers: 8, spare: 3, few: 1, all: 4, lastAlone: 4, inLine: 6},
-		{workers: 20, spare: 7, few: 2, all: 10, lastAlone: 10, inLine: 15},
-		{workers: 100, spare: 37, few: 12, all: 50, lastAlone: 50, inLine: 75},
+		{workers: 1, half: 0, few: 0, last: 1},
+		{workers: 2, half: 1, few: 1, last: 1},
+		{workers: 8, half: 4, few: 1, last: 4},
+		{workers: 20, half: 10, few: 2, last: 10},
+		{workers: 100, half: 50, few: 12, last: 50},
 	} {
 		t.Run(fmt.Sprint(c.workers, " workers"), func(t *testing.T) {
 			t.Parallel()
-			fill := func(s asynqmw.Slots, last, few bool, name func(i int) string) (n int) {
+			fill := func(s asynqmw.Slots, last bool, name func(i int) string) (n int) {
 				for i := range c.workers {
-					if s.Take(nil, name(i), last, few) {
+					if s.Take(nil, name(i), last) {
 						n++
 					}
 				}
@@ -48,42 +45,27 @@ func TestHowManyTasksWaitInSlots(t *testing.T) {
 			each := func(i int) string { return fmt.Sprint("u", i) }
 			one := func(int) string { return "u1" }
 			s := asynqmw.NewSlots(c.workers)
-			assert.Equal(t, c.spare, fill(s, false, true, each))
-			assert.Equal(t, c.all-c.spare, fill(s, true, true, each))
-			s = asynqmw.NewSlots(c.workers)
-			assert.Equal(t, c.lastAlone, fill(s, true, true, each))
-			assert.Zero(t, fill(s, false, false, each))
-
-			s = asynqmw.NewSlots(c.workers)
-			assert.Equal(t, c.few, fill(s, false, true, one))
-			assert.Equal(t, 1, fill(s, true, false, one), "whatever waits")
-			assert.Zero(t, fill(s, true, false, one))
-			for range c.few {
-				s.Leave(nil, "u1", false)
+			assert.Equal(t, c.half, fill(s, false, each))
+			assert.Equal(t, c.last, fill(s, true, each))
+			assert.Zero(t, fill(s, false, each))
+			for i := range c.last {
+				s.Leave(nil, each(i), true)
 			}
-			s.Leave(nil, "u1", true)
-			assert.Equal(t, c.spare, fill(s, false, false, one), "by Wait")
-			for range c.spare {
-				s.Leave(nil, "u1", false)
+			for i := range c.half {
+				s.Leave(nil, each(i), false)
 			}
 			assert.Zero(t, s.Names())
 
-			s = asynqmw.NewSlots(c.workers)
-			inLine := 0
-			for i := range c.workers {
-				if s.TakeInLine(each(i)) {
-					inLine++
-				}
-			}
-			assert.Equal(t, c.inLine, inLine)
+			assert.Equal(t, c.few, fill(s, false, one))
+			assert.Equal(t, 1, fill(s, true, one), "whatever waits")
 		})
 	}
-	assert.Equal(t, runtime.NumCPU()/2 > 0, asynqmw.NewSlots(0).Take(nil, "u1", false, true),
+	assert.Equal(t, runtime.NumCPU()/2 > 0, asynqmw.NewSlots(0).Take(nil, "u1", false),
 		"asynq's default is a worker for each processor")
 	s := asynqmw.NewSlots(8)
 	k, _ := scripted(t)
-	assert.True(t, s.Take(nil, "u1", false, true))
-	assert.True(t, s.Take(k, "u1", false, true), "of another store's locks")
+	assert.True(t, s.Take(nil, "u1", false))
+	assert.True(t, s.Take(k, "u1", false), "of another store's locks")
 }
 
 // asked counts how often the tasks of a server have asked for locks.
@@ -150,9 +132,9 @@ func TestAtMostHalfOfTheWorkersWait(t *testing.T) {
 					ids = append(ids, e.enqueue(fmt.Sprint("u", i%4)))
 				}
 				require.Eventually(t, func() bool {
-					return e.states(ids, asynq.TaskStateActive) == 3 &&
+					return e.states(ids, asynq.TaskStateActive) == 4 &&
 						e.states(ids, asynq.TaskStatePending) == 0
-				}, soon, tick, "three wait, the others went back")
+				}, soon, tick, "four wait, the others went back")
 				e.awaitState(e.enqueue("free"), asynq.TaskStateCompleted)
 				for _, release := range releases {
 					release()

@@ -5,7 +5,7 @@
 -- ARGV[1]  the task, or "": "QUEUE\nID"
 -- ARGV[2]  "granted": it has the lock; "gone": it does not come any more; "left": it went back
 --          without the lock, and has a place now; "missing": its queue did not have it when it was
---          to be told to come; "over": a holder has released the lock, or some time has passed
+--          to be told to come; "over": a holder has released the lock; "look": some time has passed
 -- ARGV[3]  time to live of the line, ms
 --
 -- Returns  {n, task}: that one is to be woken, and is noted as woken; n tasks are in the line; or
@@ -21,7 +21,7 @@ local task, what = ARGV[1], ARGV[2]
 local told = task ~= '' and redis.call('HDEL', KEYS[4], task) == 1
 local stale = what == 'missing' and not told -- it has come since, or gone back
 if what == 'left' then
-	park(task, ARGV[3])
+	park(task, ARGV[3], 'first')
 elseif task ~= '' and not stale then
 	redis.call('ZREM', KEYS[2], task)
 end
@@ -38,8 +38,10 @@ end
 
 -- One more is on its way where the lock was found free: those before took longer to come than the
 -- lock was held.
-local most = redis.call('EXISTS', KEYS[1]) == 0 and 2 or 1
-if waits and (what ~= 'over' or most == 1) then
+local free = redis.call('EXISTS', KEYS[1]) == 0
+local most = free and 2 or 1
+local over = what == 'over' or what == 'look'
+if waits and (not over or most == 1) then
 	return {n}
 end
 local total, woken, _, missing, last, from = readWoken()
@@ -52,7 +54,9 @@ local function nobody()
 	end
 	return #late > 0 and {n, false, late} or {n}
 end
-if total >= most then
+-- To a lock that is held the next one comes at its release: the holder is a task, or a process
+-- waits.
+if total >= most or not free and (what == 'left' or what == 'look') then
 	return nobody()
 end
 local first, missed
@@ -61,7 +65,7 @@ local function look(other)
 	local lost = missing[queue] or 0
 	-- One that does not move is looked at again, less and less often.
 	local patient = lost == 0 or now - last[queue] > lost * second
-	if not woken[other] and other ~= task and patient then
+	if not woken[other] and (other ~= task or what == 'left') and patient then
 		first = other
 	elseif woken[other] == 'missing' and now - last[queue] > 10 * second then
 		missed = missed or other

@@ -64,11 +64,16 @@ local function each(see, from, to)
 	return to
 end
 
--- Gives a task a place in the line, unless it has one.
-local function park(task, ttl)
-	local tail = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2]
-	local follows = tail and tonumber(tail) >= now
-	local since = follows and string.format('%.0f', tonumber(tail) + 1) or nowText
+-- Gives a task a place in the line, unless it has one: the last, or the first.
+local function park(task, ttl, first)
+	local rank = first and 0 or -1
+	local other = tonumber(redis.call('ZRANGE', KEYS[2], rank, rank, 'WITHSCORES')[2])
+	local since = nowText
+	if first and other and other <= now then
+		since = string.format('%.0f', other - 1)
+	elseif not first and other and other >= now then
+		since = string.format('%.0f', other + 1)
+	end
 	redis.call('ZADD', KEYS[2], 'NX', since, task)
 	redis.call('PEXPIRE', KEYS[2], ttl)
 end
