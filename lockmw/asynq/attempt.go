@@ -27,10 +27,11 @@ type attempt struct {
 	name   string
 	work   func(context.Context) error
 
-	left   time.Duration // of what asynq gives the task, when the attempt began
-	until  time.Time     // by when the work begins, or the task goes back
-	answer time.Time     // by when asynq must be told at the latest
-	moment time.Duration // for how long it waits in its slot, if it can go back
+	deadline time.Time     // when asynq times the task out, which counts
+	left     time.Duration // until then, when the attempt began
+	until    time.Time     // by when the work begins, or the task goes back
+	answer   time.Time     // by when asynq must be told at the latest
+	moment   time.Duration // for how long it waits in its slot, if it can go back
 
 	last    bool   // an error makes asynq archive the task, whatever it is
 	counted bool   // a refusal uses up an attempt
@@ -59,7 +60,7 @@ func newAttempt(
 	from := serverOf(ctx)
 	return &attempt{
 		settings: set, inLine: newInLine(ctx, l), keeper: k, server: from, task: task, name: name,
-		work: work, left: left, moment: set.wait,
+		work: work, deadline: deadline, left: left, moment: set.wait,
 		until:   now.Add(left / waitShare),
 		answer:  lockmw.AnswerBy(deadline),
 		last:    ours && retried >= most,

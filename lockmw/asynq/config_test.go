@@ -146,10 +146,16 @@ func TestWhatCannotBeMeantPanics(t *testing.T) {
 			asynqmw.Requeue(e.client, asynq.Unique(time.Hour))
 		},
 		`Requeue can't take Queue("low")`: func() {
-			asynqmw.Requeue(e.client, asynq.Timeout(time.Minute), asynq.Queue("low"))
+			asynqmw.Requeue(e.client, asynq.Retention(time.Minute), asynq.Queue("low"))
 		},
 		"Requeue can't take MaxRetry(3)": func() {
-			asynqmw.Requeue(e.client, asynq.Deadline(time.Now()), asynq.MaxRetry(3))
+			asynqmw.Requeue(e.client, asynq.MaxRetry(3))
+		},
+		"Requeue can't take Timeout(1m0s)": func() {
+			asynqmw.Requeue(e.client, asynq.Timeout(time.Minute))
+		},
+		"Requeue can't take Deadline(": func() {
+			asynqmw.Requeue(e.client, asynq.Deadline(time.Now()))
 		},
 		"Requeue can't take ProcessIn(1s)": func() {
 			asynqmw.Requeue(e.client, asynq.ProcessIn(time.Second))

@@ -103,19 +103,19 @@ func Codec(unmarshal func(data []byte, v any) error) HandleOption {
 // copy by before the original is dropped. The client must be for the Redis of the server; its
 // Close is the caller's, after the server's Shutdown.
 //
-// The copy has the type, payload, headers and queue of the original, no attempt fewer,
-// and the time that asynq gave this one to run, as a Timeout. It does not have its ID,
-// the Unique lock, Retention or Deadline: opts may give [asynq.Retention], or set
-// [asynq.Timeout] and [asynq.Deadline]. The header [OriginHeader] has the original's ID.
+// The copy has the type, payload, headers, queue, Timeout, Deadline and Retention of the original,
+// and no attempt fewer. It does not have its ID, nor the Unique lock. The header [OriginHeader] has
+// the original's ID. Only the inspector of [InLine] knows all three times. Without it the copy has
+// the earlier one of Timeout and Deadline, and the Retention of opts: [asynq.Retention].
 //
-// It panics if client is nil, or with other options than those.
+// It panics if client is nil, or with other options than that.
 func Requeue(client *asynq.Client, opts ...asynq.Option) Option {
 	if client == nil {
 		panic("lockbeat: asynqmw.Requeue needs the client to enqueue by: asynq.NewClient")
 	}
 	for _, o := range opts {
 		switch o.Type() {
-		case asynq.RetentionOpt, asynq.TimeoutOpt, asynq.DeadlineOpt:
+		case asynq.RetentionOpt:
 		case asynq.UniqueOpt:
 			panic("lockbeat: asynqmw.Requeue can't take asynq.Unique: the original, still there, " +
 				"would refuse its copy")

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-
-	"github.com/lockbeat/lockbeat/lockmw"
 )
 
 // OriginHeader is the header of a copy that [Requeue] made, and of
@@ -24,10 +22,8 @@ const OriginHeader = "Lockbeat-Origin"
 func (a *attempt) requeue(
 	ctx context.Context, id string, delay time.Duration, why error,
 ) *NotRunError {
-	task := asynq.NewTaskWithHeaders(a.task.Type(), a.task.Payload(), a.headers(ctx))
-	opts := append(a.options(ctx), asynq.TaskID(id), asynq.ProcessIn(delay))
 	for {
-		err := a.enqueue(ctx, task, opts)
+		err := a.enqueue(ctx, id, delay)
 		if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) { // an earlier try got through
 			return &NotRunError{Err: why, RetryIn: delay, Late: a.late(), Copy: id}
 		}
@@ -41,13 +37,22 @@ func (a *attempt) requeue(
 }
 
 // enqueue leaves time to tell asynq: a client takes seconds to give up a server that is down.
-func (a *attempt) enqueue(ctx context.Context, task *asynq.Task, opts []asynq.Option) error {
-	if deadline, ok := ctx.Deadline(); ok {
-		limited, stop := context.WithDeadline(ctx, lockmw.AnswerBy(deadline))
-		defer stop()
-		ctx = limited
+func (a *attempt) enqueue(ctx context.Context, id string, delay time.Duration) error {
+	ctx, stop := context.WithDeadline(ctx, a.answer)
+	defer stop()
+	opts, err := a.limits(ctx)
+	if err != nil {
+		return err
 	}
-	_, err := a.client.EnqueueContext(ctx, task, opts...)
+	queue, _ := asynq.GetQueueName(ctx)
+	most, _ := asynq.GetMaxRetry(ctx)
+	retried, _ := asynq.GetRetryCount(ctx)
+	opts = slices.Concat(a.extra, opts, []asynq.Option{
+		asynq.Queue(queue), asynq.MaxRetry(most - retried), asynq.TaskID(id),
+		asynq.ProcessIn(delay),
+	})
+	task := asynq.NewTaskWithHeaders(a.task.Type(), a.task.Payload(), a.headers(ctx))
+	_, err = a.client.EnqueueContext(ctx, task, opts...)
 	return err
 }
 
@@ -62,13 +67,48 @@ func (a *attempt) headers(ctx context.Context) map[string]string {
 	return headers
 }
 
-func (a *attempt) options(ctx context.Context) []asynq.Option {
-	opts := append([]asynq.Option{asynq.Timeout(ceil(a.left))}, a.extra...)
-	queue, _ := asynq.GetQueueName(ctx)
-	most, _ := asynq.GetMaxRetry(ctx)
-	retried, _ := asynq.GetRetryCount(ctx)
-	return slices.Concat(opts, []asynq.Option{asynq.Queue(queue), asynq.MaxRetry(most - retried)})
+// limits are what the original's producer gave it. Only an inspector knows them all. A handler
+// sees its context's deadline: an instant that asynq keeps in whole seconds, or the end of a
+// Timeout that began at some fraction of one. If a task has both, asynq rounds, and the copy gets
+// the earlier one as its Deadline: it may be archived too early, but never runs too late.
+func (a *attempt) limits(ctx context.Context) ([]asynq.Option, error) {
+	if a.inspect != nil {
+		info, err := a.original(ctx)
+		switch {
+		case err == nil:
+			opts := []asynq.Option{asynq.Timeout(info.Timeout), asynq.Retention(info.Retention)}
+			if !info.Deadline.IsZero() {
+				opts = append(opts, asynq.Deadline(info.Deadline))
+			}
+			return opts, nil
+		case !errors.Is(err, asynq.ErrTaskNotFound) && !errors.Is(err, asynq.ErrQueueNotFound):
+			return nil, err
+		} // otherwise it is for another Redis: see ErrOtherRedis
+	}
+	if a.deadline.Nanosecond() == 0 && !a.deadline.IsZero() {
+		return []asynq.Option{asynq.Deadline(a.deadline)}, nil
+	}
+	// Rounded up: asynq took the time a moment before the attempt did.
+	return []asynq.Option{asynq.Timeout((a.left + time.Second - 1).Truncate(time.Second))}, nil
 }
 
-// ceil rounds up to what asynq counts in: it took the time a moment before the attempt did.
-func ceil(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
+// original is the task as asynq has it. An inspector takes no context.
+func (a *attempt) original(ctx context.Context) (*asynq.TaskInfo, error) {
+	queue, _ := asynq.GetQueueName(ctx)
+	id, _ := asynq.GetTaskID(ctx)
+	type answer struct {
+		info *asynq.TaskInfo
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		info, err := a.inspect.GetTaskInfo(queue, id)
+		answers <- answer{info, err}
+	}()
+	select {
+	case got := <-answers:
+		return got.info, got.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

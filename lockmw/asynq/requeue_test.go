@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -78,6 +79,106 @@ func TestCopyIsAsTheOriginal(t *testing.T) {
 		assert.InDelta(t, 90, done[0].Timeout.Seconds(), 1.01)
 		assert.Equal(t, time.Hour, done[0].Retention)
 	})
+}
+
+// A copy had no Deadline, and no Retention: it ran after its producer had given it up.
+func TestCopyKeepsTheTimesOfItsOriginal(t *testing.T) {
+	t.Parallel()
+	type times struct {
+		Timeout   time.Duration
+		Deadline  time.Time
+		Retention time.Duration
+	}
+	soon10, soon60 := time.Unix(time.Now().Unix()+600, 0), time.Unix(time.Now().Unix()+3600, 0)
+	for name, c := range map[string]struct {
+		inLine         bool
+		original, copy times
+	}{
+		"with an inspector": {
+			true,
+			times{90 * time.Second, soon60, 2 * time.Hour},
+			times{90 * time.Second, soon60, 2 * time.Hour},
+		},
+		"with an inspector, no Deadline": {
+			true, times{90 * time.Second, time.Time{}, 0}, times{90 * time.Second, time.Time{}, 0},
+		},
+		"without, Timeout": {
+			false,
+			times{90 * time.Second, time.Time{}, 2 * time.Hour},
+			times{90 * time.Second, time.Time{}, time.Minute},
+		},
+		"without, Deadline": {false, times{0, soon10, 0}, times{0, soon10, time.Minute}},
+		"without, Deadline first": {
+			false, times{time.Hour, soon10, 0}, times{0, soon10, time.Minute},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, redistest.Start(t).ClientOption())
+			release := hold(t, e.keeper(), "u1")
+			defer release()
+			opts := []asynqmw.HandleOption{
+				asynqmw.Requeue(e.client, asynq.Retention(time.Minute)),
+				asynqmw.RetryIn(time.Hour),
+			}
+			if c.inLine {
+				opts = append(opts, asynqmw.InLine(e.inspector))
+			}
+			e.serve(asynqmw.Handle(e.keeper(), byUser, func(context.Context, order) error {
+				return nil
+			}, opts...))
+			limits := []asynq.Option{asynq.MaxRetry(0), asynq.Retention(c.original.Retention)}
+			if c.original.Timeout > 0 {
+				limits = append(limits, asynq.Timeout(c.original.Timeout))
+			}
+			if !c.original.Deadline.IsZero() {
+				limits = append(limits, asynq.Deadline(c.original.Deadline))
+			}
+			original := e.enqueue("u1", limits...)
+			var copied *asynq.TaskInfo
+			require.Eventually(t, func() bool {
+				tasks, err := e.inspector.ListScheduledTasks("default")
+				if err == nil && len(tasks) == 1 && tasks[0].ID != original {
+					copied = tasks[0]
+				}
+				return copied != nil
+			}, soon, tick)
+			got := times{copied.Timeout, copied.Deadline, copied.Retention}
+			assert.True(t, c.copy.Deadline.Equal(got.Deadline), got.Deadline)
+			got.Deadline = c.copy.Deadline
+			assert.Equal(t, c.copy, got)
+		})
+	}
+}
+
+// Its producer's Deadline passes while a copy waits: asynq archives it.
+func TestCopyDoesNotRunAfterItsDeadline(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]func(e *env) []asynqmw.HandleOption{
+		"in line": func(e *env) []asynqmw.HandleOption {
+			return []asynqmw.HandleOption{asynqmw.InLine(e.inspector)}
+		},
+		"without": func(*env) []asynqmw.HandleOption { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, redistest.Start(t).ClientOption())
+			release := hold(t, e.keeper(), "u1")
+			k := e.keeper(func(cfg *renewer.Config) { cfg.TTL = 5 * time.Second })
+			e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error {
+				t.Error("it ran")
+				return nil
+			}, append(opts(e), asynqmw.Requeue(e.client))...))
+			deadline := time.Now().Add(4 * time.Second)
+			e.enqueue("u1", asynq.MaxRetry(0), asynq.Deadline(deadline))
+			<-time.After(time.Until(deadline.Add(time.Second)))
+			release()
+			require.Eventually(t, func() bool {
+				queue, err := e.inspector.GetQueueInfo("default")
+				return err == nil && queue.Archived == 1 && queue.Size == 1
+			}, soon, tick)
+		})
+	}
 }
 
 func TestCopyAfterFailures(t *testing.T) {
