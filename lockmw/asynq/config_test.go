@@ -130,10 +130,6 @@ func TestWhatCannotBeMeantPanics(t *testing.T) {
 		"asynqmw.Handle needs a keeper":       func() { asynqmw.Handle(nil, byUser, run) },
 		"a key function and a function":       func() { asynqmw.Handle(k, nil, run) },
 		"Handle needs a keeper (renewer.New)": func() { asynqmw.Handle(k, byUser, nil) },
-		"asynqmw.HandleGroup needs a keeper":  func() { asynqmw.HandleGroup(nil, run) },
-		"(renewer.New) and a function": func() {
-			asynqmw.HandleGroup[order](k, nil)
-		},
 		"asynqmw.Middleware needs a keeper":   func() { asynqmw.Middleware(nil, raw) },
 		"(renewer.New) and a key function":    func() { asynqmw.Middleware(k, nil) },
 		"asynqmw.Middleware needs a handler":  func() { asynqmw.Middleware(k, raw)(nil) },

@@ -6,9 +6,8 @@
 //			asynqmw.InLine(redis), asynqmw.Requeue(client)))
 //	server := asynq.NewServer(redis, asynqmw.Configure(asynq.Config{Concurrency: 20}))
 //
-// [Handle] takes a function of the decoded payload, [HandleGroup] one of a payload that asynq
-// aggregated from a group's tasks; [Middleware] puts a lock around handlers that exist already.
-// [Task] returns the task itself, with its headers and ResultWriter.
+// [Handle] takes a function of the decoded payload; [Middleware] puts a lock around handlers that
+// exist already. [Task] returns the task itself, with its headers and ResultWriter.
 //
 // [Configure] belongs to all of them: without it a refused task uses up attempts, until asynq
 // archives it. Such a refusal is [ErrNotConfigured], and the keeper's observer hears of it with a

@@ -30,16 +30,6 @@ func Handle[T any](
 		panic("lockbeat: asynqmw.Handle needs a keeper (renewer.New), a key function and a " +
 			"function")
 	}
-	return handle(k, func(_ *asynq.Task, payload T) (string, error) {
-		return key(payload), nil
-	}, fn, opts)
-}
-
-// handle is Handle for key functions that see the task as well.
-func handle[T any](
-	k *renewer.Keeper, key func(*asynq.Task, T) (string, error), fn func(context.Context, T) error,
-	opts []HandleOption,
-) asynq.Handler {
 	set := newSettings()
 	for _, o := range opts {
 		o.handle(&set)
@@ -50,11 +40,7 @@ func handle[T any](
 		if err != nil {
 			return err
 		}
-		name, err := key(task, payload)
-		if err != nil {
-			return unkeyed(task, err)
-		}
-		return process(ctx, k, &set, l, task, name, func(ctx context.Context) error {
+		return process(ctx, k, &set, l, task, key(payload), func(ctx context.Context) error {
 			return fn(ctx, payload)
 		})
 	})
@@ -84,7 +70,7 @@ func Middleware(
 		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 			name, err := key(task)
 			if err != nil {
-				return unkeyed(task, err)
+				return unusable(task, "its key function failed", err)
 			}
 			return process(ctx, k, &set, l, task, name, func(ctx context.Context) error {
 				return next.ProcessTask(ctx, task)
@@ -107,11 +93,6 @@ func process(
 		e.lock = name
 	}
 	return err
-}
-
-// unkeyed makes the error for a task whose key function failed.
-func unkeyed(task *asynq.Task, err error) error {
-	return unusable(task, "its key function failed", err)
 }
 
 // unusable makes the error for a task that will never be fit to run.

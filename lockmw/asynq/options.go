@@ -8,10 +8,10 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// HandleOption is what [Handle] and [HandleGroup] take: every [Option], and [Codec].
+// HandleOption is what [Handle] takes: every [Option], and [Codec].
 type HandleOption interface{ handle(*settings) }
 
-// Option says what to do for [Handle], [HandleGroup] and [Middleware]. Of two that contradict
+// Option says what to do for [Handle] and [Middleware]. Of two that contradict
 // each other the later one counts. Options panic if they are given what can't
 // be meant, such as a negative duration: they are called when a program starts.
 type Option interface {

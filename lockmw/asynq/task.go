@@ -9,7 +9,7 @@ import (
 // taskKey is where a handler's context has its task.
 type taskKey struct{}
 
-// Task returns the task that a handler of [Handle], [HandleGroup] or [Middleware] runs, from the
+// Task returns the task that a handler of [Handle] or [Middleware] runs, from the
 // handler's context or one made of it; nil from any other context. Its ResultWriter has the task's
 // ID and takes its result, which asynq keeps for as long as asynq.Retention says. Where no server
 // calls the handler, as in a test, it has no ResultWriter.
