@@ -28,6 +28,8 @@
 // A tick is skipped on all nodes if an earlier one is still being run. While the store is down it
 // is asked again until the grace is over. A tick for which no node was there is not caught up. To
 // wait for a run, to catch up, or to see what has become of a tick, take a job of package cronmw.
+// RunNow of the job that [Locker.NewJob] returns is no tick: it runs at once, or is refused if the
+// job is being run.
 //
 // gocron gives a Locker no way to tell the job that its lock is lost, and drops the error. A job
 // that must hear of it is a job of package cronmw, whose Fire is given to gocron:

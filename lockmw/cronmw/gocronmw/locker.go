@@ -63,6 +63,8 @@ func NewLocker(k *renewer.Keeper, cfg Config) (*Locker, error) {
 //
 // The ticks of a gocron.DurationJob count from each node's start. Taken are the multiples of its
 // duration by the store's clock, as with cronmw.Every, each by the first node that calls after it.
+// RunNow of the job that NewJob returns runs it under the lock, and takes no tick. Called shortly
+// before a tick, within the grace, on a job that the scheduler lists, it takes that tick instead.
 // A job with gocron.WithCronImplementation is checked by its crontab, as if that were a usual one.
 func (l *Locker) NewJob(
 	s gocron.Scheduler, definition gocron.JobDefinition, task gocron.Task,
@@ -79,7 +81,7 @@ func (l *Locker) NewJob(
 		return nil, errors.Join(fmt.Errorf("job %q: %w", job.Name(), g.refused),
 			s.RemoveJob(job.ID()))
 	}
-	return job, nil
+	return runnable{job, g}, nil
 }
 
 // admit opens the book of a job.
@@ -108,6 +110,7 @@ type gate struct {
 	job     gocron.Job
 	every   time.Duration // of a job whose ticks are multiples of it; 0: gocron names them
 	book    *ticks.Book
+	now     calls
 }
 
 // Lock takes the tick that gocron runs, and waits for it if this node's clock is ahead.
@@ -120,7 +123,7 @@ func (g *gate) Lock(ctx context.Context, _ string) (gocron.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	if due.Sub(g.book.Clock()) > g.book.Grace { // a call of RunNow, which is no tick
+	if g.isNow(due) {
 		_, exit, err := g.book.Lock(ctx, lockmw.Refuse())
 		return held(exit), err
 	}

@@ -142,12 +142,12 @@ func TestTheStoreIsAway(t *testing.T) {
 	}
 }
 
-// RunNow is under the lock, too, and is no tick: it takes none.
+// RunNow is under the lock, too, and is no tick: it takes none, also shortly before one.
 func TestRunNow(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bed) {
 		s := b.scheduler()
-		job, err := b.locker("a", gocronmw.Config{Grace: time.Second}).NewJob(s,
+		job, err := b.locker("a", gocronmw.Config{Grace: minute}).NewJob(s,
 			gocron.CronJob("* * * * *", false), b.task("a"), gocron.WithName("job"), b.log.told())
 		require.NoError(t, err)
 		s.Start()
@@ -156,17 +156,26 @@ func TestRunNow(t *testing.T) {
 			require.NoError(t, job.RunNow())
 			synctest.Wait()
 		}
+		ran, _ := b.log.runs(nil)
+		require.Len(t, ran, 2, "at once")
 		other, err := b.keeper("b").TryAcquire(t.Context(), "gocron:job")
 		require.NoError(t, err)
-		require.NoError(t, job.RunNow())
+		for range 2 {
+			require.NoError(t, job.RunNow())
+		}
 		synctest.Wait()
 		require.NoError(t, other.Release(t.Context()))
 		ran, held := b.log.runs(renewer.ErrHeld)
 		assert.Len(t, ran, 2)
-		assert.Equal(t, 1, held)
+		assert.Equal(t, 2, held)
 		elapse(31 * time.Second)
 		ran, _ = b.log.runs(nil)
 		assert.Len(t, ran, 3, "and the tick")
+		require.NoError(t, job.RunNow())
+		synctest.Wait()
+		elapse(minute)
+		ran, _ = b.log.runs(nil)
+		assert.Len(t, ran, 5)
 	})
 }
 
