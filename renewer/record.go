@@ -82,8 +82,8 @@ func (k *Keeper) CheckRecords() error {
 }
 
 // MaxRecord returns how many bytes of data the keeper's store takes in a record; 0 if it sets no
-// limit. A [Recorder] that sets one says so by a method of the same name and type. It asks the store
-// nothing, and may be called concurrently.
+// limit. A [Recorder] that sets one says so by a method of the same name and type. It asks the
+// store nothing, and may be called concurrently.
 func (k *Keeper) MaxRecord() int {
 	if store, ok := k.store.(interface{ MaxRecord() int }); ok {
 		return store.MaxRecord()

@@ -3,7 +3,6 @@ package sqltest_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -164,7 +163,8 @@ func TestSQLiteCommitsThatReadersHoldUp(t *testing.T) {
 	runs := 0
 	var reader *sql.Rows
 	_, err = once.Do(t.Context(), memoryKeeper(t), "a", func(ctx context.Context) (int, error) {
-		if runs++; runs == 1 {
+		runs++
+		if runs == 1 {
 			reader, err = db.QueryContext(t.Context(), "SELECT count(*) FROM "+d.effects+
 				" UNION ALL SELECT 2 UNION ALL SELECT 3")
 			require.NoError(t, err)
@@ -191,7 +191,7 @@ func TestAFailedStatementThatIsIgnored(t *testing.T) {
 	require.NotErrorIs(t, err, renewer.ErrUnavailable)
 	require.ErrorContains(t, err, "a statement of the function has failed, and it went on")
 	var coded interface{ SQLState() string }
-	require.True(t, errors.As(err, &coded))
+	require.ErrorAs(t, err, &coded)
 	require.Equal(t, "25P02", coded.SQLState())
 }
 

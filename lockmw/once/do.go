@@ -17,11 +17,11 @@ import (
 // fn may run more than once in one call, never twice at a time, and must be such
 // that an attempt which did not come to its end can be followed by another.
 //
-// The record names the type T, by its package's path and its name; a pointer counts as what it points
-// to. A call for another type gets [ErrRecord] rather than a result that is not its own. So a type
-// that was renamed, or moved to another package, can't take results that were recorded before, until
-// [Keep] is over: end such works first, or put a version into their names. The fields of a type may
-// change as the codec allows.
+// The record names the type T, by its package's path and its name; a pointer counts as what it
+// points to. A call for another type gets [ErrRecord] rather than a result that is not its own. So
+// a type that was renamed, or moved to another package, can't take results that were recorded
+// before, until [Keep] is over: end such works first, or put a version into their names. The fields
+// of a type may change as the codec allows.
 //
 // It takes the lock on name itself: under that lock already it is an
 // error, [renewer.ErrConfig], as are options that can't be meant.

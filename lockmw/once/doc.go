@@ -44,7 +44,7 @@
 //	ErrGivenUp               an attempt has returned a [Permanent] error
 //	ErrResult                done, but the result could not be stored; only this call may have it
 //	ErrNotRecorded           done by this call, but not recorded: others may do it again
-//	ErrNotYet                an attempt has failed, and this call may not wait for the next: [Wait]
+//	ErrNotYet                an attempt has failed, and the next is later than [Wait] allows
 //	ErrConflict              a database has undone the transaction each time; not an attempt
 //	ErrRecord, ErrInput      the record is not this program's, or is about something else
 //	the function's error     with [NoRetry], or if the caller's context has ended
@@ -53,9 +53,9 @@
 //
 // # Failures and their consequences
 //
-//   - The function fails: after a pause, [RetryIn], its caller or one that waits tries again. Others
-//     learn how many attempts there were and which process made the last, and the error only by
-//     [TellErrors], since it may carry personal data.
+//   - The function fails: after a pause, [RetryIn], its caller or one that waits tries again.
+//     Others learn how many attempts there were and which process made the last, and the error only
+//     by [TellErrors], since it may carry personal data.
 //   - The process dies: the lock lapses within renewer.Config.TTL; a caller that waits takes over.
 //   - The lock is lost: the function's context ends, with cause ErrLost. If the function succeeds
 //     all the same, its result counts, unless another call has taken over meanwhile.

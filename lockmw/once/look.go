@@ -108,8 +108,8 @@ func (r record) info(left time.Duration, now time.Time) Info {
 // after what made all attempts fail is mended, or when work that is done has to be done anew. It
 // takes the lock for that and does not wait for it: if an attempt runs, Forget changes nothing, and
 // the error is [renewer.ErrHeld]. An attempt that has lost its lock, and still runs, can't put its
-// result on record afterwards, and with a [Transactional] recorder it is rolled back. If there is no
-// record the error is nil.
+// result on record afterwards, and with a [Transactional] recorder it is rolled back. If there is
+// no record the error is nil.
 //
 // Of the options, that of [RecordIn] must be the one that Do is given; others change nothing. The
 // error is [ErrRecord] if the record is not of this package's making, which is not removed, and

@@ -78,8 +78,8 @@ func Keep(d time.Duration) Option {
 }
 
 // MaxResult bounds an encoded result to n bytes, at least 1 and at most what the recorder takes in
-// a record, less 1 KiB: on redisstore that is 16 MiB less 1 KiB. Work whose result is larger is done
-// all the same: see [ErrResult]. Default [DefaultMaxResult], 64 KiB.
+// a record, less 1 KiB: on redisstore that is 16 MiB less 1 KiB. Work whose result is larger is
+// done all the same: see [ErrResult]. Default [DefaultMaxResult], 64 KiB.
 func MaxResult(n int) Option {
 	return func(s settings) settings { s.maxResult = n; return s }
 }
@@ -104,9 +104,9 @@ func MaxWaiters(n int) Option {
 // process or its lock, or whose caller has left, makes no one wait; nor does one with [Uncounted].
 // It must be positive. Default [DefaultRetryIn], 1 s.
 //
-// About d means a random duration between half of d and one and a half times d, as of the
-// exponential back-off of Google's HTTP client for Java:
-// https://cloud.google.com/java/docs/reference/google-http-client/latest/com.google.api.client.util.ExponentialBackOff
+// About d means a random duration between half of d and one and a half times d, as by
+// ExponentialBackOff of Google's HTTP client for Java (randomized_interval):
+// https://googleapis.dev/java/google-http-client/latest/
 func RetryIn(d time.Duration) Option {
 	return func(s settings) settings { s.retryIn = d; return s }
 }
@@ -211,8 +211,8 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 			DefaultMaxResult)
 	}
 	if most := mostResult(s.recorder); s.maxResult > most {
-		fault("MaxResult is %d, more than the recorder takes (%d): store a large result elsewhere, "+
-			"and return a reference to it", s.maxResult, most)
+		fault("MaxResult is %d, more than the recorder takes (%d): store a large result "+
+			"elsewhere, and return a reference to it", s.maxResult, most)
 	}
 	if s.retryIn <= 0 {
 		fault("RetryIn is %v: give a positive duration, or leave it out for %v", s.retryIn,

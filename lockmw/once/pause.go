@@ -15,8 +15,8 @@ const maxError = 300
 // failed puts on record that an attempt has failed, and when the next one may begin: what it stands
 // on may be down, and others who wait would use up the attempts that are left within moments. It
 // returns how long this call pauses. An attempt that was cut, since its lock was lost or its caller
-// has left, is no failure of the work's: another may begin at once. That the record can't be written
-// does no harm: then it is as after a death.
+// has left, is no failure of the work's: another may begin at once. That the record can't be
+// written does no harm: then it is as after a death.
 func (c *call) failed(op context.Context, p *pen, rec record, err error) time.Duration {
 	pause := c.pause(rec.attempts)
 	switch {

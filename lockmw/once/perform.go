@@ -56,11 +56,8 @@ func (c *call) transact(
 		if until.IsZero() {
 			until = time.Now().Add(c.wait)
 		}
-		if c.noRetry || conflicts == MaxConflicts || time.Until(until) <= pause {
-			return ending{unbegun: c.inConflict(op, rec, conflicts, err)}, nil
-		}
-		if sleep(op, pause/2+rand.N(pause)) != nil {
-			err = fmt.Errorf("%w: %w", context.Cause(op), err)
+		if c.noRetry || conflicts == MaxConflicts || time.Until(until) <= pause ||
+			sleep(op, pause/2+rand.N(pause)) != nil {
 			return ending{unbegun: c.inConflict(op, rec, conflicts, err)}, nil
 		}
 		pause = min(2*pause, lastBackoff)
@@ -69,6 +66,9 @@ func (c *call) transact(
 
 // inConflict is the error of a call whose transactions were in conflict each time.
 func (c *call) inConflict(op context.Context, rec record, times int, last error) error {
+	if op.Err() != nil {
+		last = fmt.Errorf("%w: %w", context.Cause(op), last)
+	}
 	rec.attempts--
 	rec.last = Current(op).Previous
 	return c.ended(ErrConflict, rec, fmt.Errorf("times: %d, the last: %w", times, last))

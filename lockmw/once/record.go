@@ -75,7 +75,8 @@ func decodeRecord(text string) (r record, err error) {
 		return record{}, errForeign
 	}
 	if err0 != nil || err1 != nil || attempts == 0 || attempts > maxTold || pid > maxTold ||
-		line(node, maxNode) != node || len(input) > MaxInput || strings.ContainsFunc(input, isControl) {
+		line(node, maxNode) != node || len(input) > MaxInput ||
+		strings.ContainsFunc(input, isControl) {
 		return record{}, errForeign
 	}
 	return r, nil

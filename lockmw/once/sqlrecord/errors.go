@@ -41,9 +41,9 @@ var (
 	errRejected    = told{renewer.ErrRejected, "it refuses"}
 	errCommit      = told{renewer.ErrUnavailable, "COMMIT was not answered, or refused"}
 	errAborted     = errors.New("a statement of the function has failed, and it went on")
-	errEnded       = errors.New("the function has ended the transaction itself: leave that to the " +
-		"recorder. What it has committed stands, with no record that the work is done, so that " +
-		"the work is given up")
+	errEnded       = errors.New("the function has ended the transaction itself: leave that to " +
+		"the recorder. What it has committed stands, with no record that the work is done, so " +
+		"that the work is given up")
 )
 
 // failed is the caller's error of an answer; nil stays nil. limited is ctx

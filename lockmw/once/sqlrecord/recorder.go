@@ -110,8 +110,8 @@ func (r *Recorder) noSuchTx() string {
 		level == sql.LevelRepeatableRead:
 		return ""
 	default:
-		return fmt.Sprintf("the isolation level %v, which PostgreSQL has not: give Read Committed, "+
-			"Repeatable Read or Serializable", level)
+		return fmt.Sprintf("the isolation level %v, which PostgreSQL has not: give Read "+
+			"Committed, Repeatable Read or Serializable", level)
 	}
 }
 
