@@ -56,8 +56,9 @@ func (c *call) transact(
 		if until.IsZero() {
 			until = time.Now().Add(c.wait)
 		}
-		if c.noRetry || conflicts == MaxConflicts || time.Until(until) <= pause ||
-			sleep(op, pause/2+rand.N(pause)) != nil {
+		ended := c.noRetry || conflicts == MaxConflicts || time.Until(until) <= pause ||
+			sleep(op, pause/2+rand.N(pause)) != nil
+		if ended {
 			return ending{unbegun: c.inConflict(op, rec, conflicts, err)}, nil
 		}
 		pause = min(2*pause, lastBackoff)

@@ -259,7 +259,10 @@ func (c *call) unclear(ctx, op context.Context, err error) verdict {
 		err = context.Cause(op)
 	}
 	again := lost || errors.Is(err, renewer.ErrLost) || errors.Is(err, renewer.ErrNoRecord)
-	return verdict{over: ctx.Err() != nil || !again, err: c.refused(err)}
+	if again && ctx.Err() == nil {
+		return verdict{err: err}
+	}
+	return verdict{over: true, err: c.refused(err)}
 }
 
 // refused is the caller's error if the call ends before the work is decided.
