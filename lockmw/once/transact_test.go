@@ -18,7 +18,7 @@ type ledger struct {
 	*renewer.Keeper
 	commits  int
 	unbegun  atomic.Int64 // so many transactions can't be begun
-	conflict int          // so many transactions are in conflict with others
+	conflict atomic.Int64 // so many transactions are in conflict with others
 	unheard  int          // so many commits answer that it is not known
 	rollback int          // so many commits do not come about
 	before   func(renewer.Record)
@@ -40,8 +40,8 @@ func (l *ledger) Transact(
 	if l.before != nil {
 		l.before(record)
 	}
-	if l.conflict > 0 {
-		l.conflict--
+	if l.conflict.Load() > 0 {
+		l.conflict.Add(-1)
 		return &renewer.Error{Op: "commit", Kind: once.ErrConflict, Err: errDown}
 	}
 	answer := error(nil)
@@ -178,7 +178,7 @@ func TestConflicts(t *testing.T) {
 			return runs, nil
 		}
 		begun := time.Now()
-		l.conflict = 10
+		l.conflict.Store(10)
 		got, err := once.Do(t.Context(), k, "a", work, once.RecordIn(l), once.MaxAttempts(1))
 		require.NoError(t, err)
 		require.Equal(t, 11, got)
@@ -190,7 +190,8 @@ func TestConflicts(t *testing.T) {
 			wait         time.Duration
 			fewest, most int
 		}{{0, 1, 1}, {time.Second, 3, 10}, {time.Hour, once.MaxConflicts, once.MaxConflicts}} {
-			l.conflict, runs, begun = 1000, 0, time.Now()
+			runs, begun = 0, time.Now()
+			l.conflict.Store(1000)
 			got, err = once.Do(t.Context(), k, "b", work, once.RecordIn(l), once.Wait(row.wait))
 			require.ErrorIs(t, err, once.ErrConflict)
 			require.ErrorIs(t, err, errDown)
@@ -209,14 +210,14 @@ func TestConflictsEndWithTheCallerAndTheLock(t *testing.T) {
 	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		l.conflict = 1000
+		l.conflict.Store(1000)
 		_, err := once.Do(ctx, k, "a", answer(report{}), once.RecordIn(l))
 		require.ErrorIs(t, err, once.ErrConflict)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Empty(t, s.RecordOf("a"))
 
 		time.AfterFunc(time.Second, func() { s.Delete("a") })
-		time.AfterFunc(10*time.Second, func() { l.conflict = 0 })
+		time.AfterFunc(10*time.Second, func() { l.conflict.Store(0) })
 		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			return once.Current(ctx).Number, nil
 		}, once.RecordIn(l), once.MaxAttempts(1))
@@ -232,7 +233,8 @@ func TestAnInnerConflictIsNotTheOuters(t *testing.T) {
 		runs := 0
 		_, err := once.Do(t.Context(), k, "outer", func(ctx context.Context) (report, error) {
 			runs++
-			inner := &ledger{Keeper: l.Keeper, conflict: 1}
+			inner := &ledger{Keeper: l.Keeper}
+			inner.conflict.Store(1)
 			return once.Do(ctx, k, "inner", answer(report{}), once.RecordIn(inner), once.NoRetry())
 		}, once.RecordIn(l))
 		require.ErrorIs(t, err, once.ErrAttemptsExhausted)
