@@ -57,8 +57,8 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// beginExtend notes how long the store may hold the key from now on, whatever becomes of the answer;
-// or it returns why the lease can't be extended.
+// beginExtend notes how long the store may hold the key from now on, whatever the answer; or it
+// returns why the lease can't be extended.
 func (l *Lease) beginExtend(d time.Duration) error {
 	k := l.k
 	k.mu.Lock()

@@ -108,8 +108,8 @@ func (o *LogObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Cont
 // withoutHolder is why an acquire failed, without the holder that the line has already: the age of
 // its lease is that of now there, and in the error that of when it was last seen.
 func withoutHolder(e AcquireEnd) error {
-	var refusal *Error
-	if !errors.As(e.Err, &refusal) || e.Err != error(refusal) || refusal.Holder != e.Holder {
+	refusal, ok := e.Err.(*Error) //nolint:errorlint // one around it would say more
+	if !ok || refusal.Holder != e.Holder {
 		return e.Err
 	}
 	bare := *refusal

@@ -89,7 +89,7 @@ func (d *direct) do(
 	defer call.end()
 	r := doOrLeave(call, client, command)
 	if ctx.Err() != nil {
-		d.alone.Store(0) // its connection has been given up: a dial is due, for which none is to wait
+		d.alone.Store(0) // the connection is given up, and nobody is to wait for the next dial
 	}
 	if r.NonRedisError() == nil && call.conn == nil {
 		d.halve(limit)

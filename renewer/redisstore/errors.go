@@ -103,8 +103,8 @@ func unreadable(op string) error {
 		"changes replies?", op)
 }
 
-// printable is an error of the server as it may be shown, but for its length: without control bytes,
-// and without the arguments of a command that the server does not know, since AUTH may be one.
+// printable is an error of the server as it may be shown, but for its length: without control
+// bytes, and without the arguments of a command that it does not know, since AUTH may be one.
 func printable(s string) string {
 	s, _, _ = strings.Cut(s[:min(len(s), maxErrorRead)], arguments)
 	return strings.Map(func(r rune) rune {

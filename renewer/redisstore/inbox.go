@@ -20,11 +20,8 @@ const (
 	mostTurn = 32 * time.Second
 	// leastLine is how long a line of places lives at least when none of them asks.
 	leastLine = time.Minute
-	// mailboxLinger is for how long a mailbox that nothing waits for any more stays open, as the
-	// next one to wait often comes soon.
-	mailboxLinger = 2 * time.Second
 	// longWait is how long a name is waited for before those in its line listen to what is for all
-	// as well: the script that finds the line lost (FLUSHALL, DEL, eviction) knows of nobody else to
+	// as well: the script that finds the line lost (FLUSHALL, DEL, eviction) knows of no place to
 	// tell. That costs a subscription and a question, so that short waits do without.
 	longWait = time.Second
 )
@@ -76,15 +73,6 @@ type place struct {
 	since string        // when it came, in us of the server's clock; "" as long as that is unknown
 }
 
-// mailbox is one channel that this process alone subscribes to.
-type mailbox struct {
-	channel string
-	open    bool // messages come
-	users   int  // names that wait
-	stop    func()
-	lingers *time.Timer // closes it; nil while it has users
-}
-
 // nameWatch is one caller of Store.Watch.
 type nameWatch struct {
 	wake    func(error)
@@ -101,14 +89,6 @@ func newInbox(prefix string, cluster bool) *inbox {
 		names:    make(map[string]*waiting), places: make(map[uint64]*place),
 		mailboxes: make(map[string]*mailbox),
 	}
-}
-
-// channel is where this process hears that the turn of its place in a lock's line has come.
-func (b *inbox) channel(name string) string {
-	if b.cluster { // it must be in the slot of the lock
-		return leaseKey(b.prefix, name) + ":inbox:" + b.id
-	}
-	return b.single
 }
 
 // enable notes that the server lets places stand in line, also for those who wait already.
@@ -192,8 +172,8 @@ func (b *inbox) text(number uint64) string {
 	return text
 }
 
-// settle notes the answers to claims. From then on it has the places that the server has in a line,
-// or may have, and no others: one that has become a lease, or got no rank, is given up by no caller.
+// settle notes the answers to claims. From then on it has the places that the server has in a
+// line, or may have, and no others: no caller gives up one that is a lease now, or got no rank.
 func (b *inbox) settle(claims []renewer.Claim, grants []renewer.Grant) {
 	if !b.able.Load() {
 		return
@@ -346,77 +326,6 @@ func (b *inbox) listen(w *waiting) {
 				func(_ string, err error) { one.call(err) })
 		}
 	}
-}
-
-// receive gives those who wait for a lock its mailbox, if places can stand in line and any claim
-// has asked for one. Under mu.
-func (b *inbox) receive(w *waiting) {
-	if w.mailbox == nil && b.able.Load() && b.wanted.Load() {
-		w.mailbox = b.use(w.name)
-	}
-}
-
-// use returns the mailbox of a lock, which is opened if it is not open. Under mu.
-func (b *inbox) use(name string) *mailbox {
-	channel := b.channel(name)
-	m := b.mailboxes[channel]
-	if m == nil {
-		m = &mailbox{channel: channel}
-		b.mailboxes[channel] = m
-		b.open.Add(1)
-		m.stop = b.subscriber.Watch(channel, func(message string, err error) {
-			b.hear(m, message, err)
-		})
-	}
-	m.users++
-	if m.lingers != nil {
-		m.lingers.Stop()
-		m.lingers = nil
-	}
-	return m
-}
-
-// leaveMailbox is the opposite of use. Under mu.
-func (b *inbox) leaveMailbox(m *mailbox) {
-	m.users--
-	if m.users > 0 {
-		return
-	}
-	m.lingers = time.AfterFunc(mailboxLinger, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if m.users == 0 && b.mailboxes[m.channel] == m {
-			delete(b.mailboxes, m.channel)
-			b.open.Add(-1)
-			m.stop()
-		}
-	})
-}
-
-// hear takes what comes by a mailbox: an error, if it has failed; "" when it has been opened; or a
-// message, see tell.lua.
-func (b *inbox) hear(m *mailbox, message string, err error) {
-	if err != nil || message == "" {
-		b.mu.Lock()
-		m.open = err == nil
-		b.mu.Unlock()
-		b.wakeAll(err, func(w *waiting) bool { return w.mailbox == m })
-		return
-	}
-	number, err := strconv.ParseUint(message, 10, 64)
-	if err != nil {
-		return
-	}
-	b.mu.Lock()
-	p := b.places[number]
-	if p == nil { // given up since
-		b.mu.Unlock()
-		return
-	}
-	watches := p.of.watches
-	p.of.missed = len(watches) == 0
-	b.mu.Unlock()
-	callAll(watches, nil)
 }
 
 // wakeAll tells all watches of some locks.

@@ -338,69 +338,6 @@ func TestATurnIsPassedOnIfTheRecordHasChanged(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// A place that was not put in line, since the record has changed, is forgotten. One that stands
-// there already is kept until it is given up.
-func TestPlacesOfClaimsWhoseRecordHasChanged(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	store := s.store(t)
-	mine(t, store, claim("a", "a", time.Minute))
-	listening(t, store)
-	before := store.Places()
-	changed := queue("b")
-	changed.Term = &renewer.Term{TTL: time.Minute}
-	changed.Term.After.Fence, changed.Term.After.Seq = 1, 1
-	require.Equal(t, renewer.StatusChanged, acquire(t, store, changed).Status)
-	require.Equal(t, before, store.Places())
-	stand(t, store, "b")
-	require.Equal(t, renewer.StatusChanged, acquire(t, store, changed).Status)
-	require.Equal(t, before+1, store.Places())
-	release(t, store, leaving("b"))
-	require.Equal(t, before, store.Places())
-	require.Equal(t, int64(0), s.number(t, "ZCARD",
-		redisstore.LineKey(redisstore.DefaultPrefix, "a")))
-}
-
-// A place that got no rank is forgotten with the answer: no caller would give it up. The store kept
-// it, and the lock's name, for ever.
-func TestPlacesWithoutARankAreForgotten(t *testing.T) {
-	t.Parallel()
-	for name, spoil := range map[string][]string{
-		"another program's key":       {"SET", redisstore.LineKey(redisstore.DefaultPrefix, "a"), "x"},
-		"the server's memory is full": {"CONFIG", "SET", "maxmemory", "1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, s := startReal(t)
-			keepers := s.keepers(t, 2)
-			store := s.store(t)
-			first, err := keepers[0].Acquire(t.Context(), "a")
-			require.NoError(t, err)
-			listening(t, store)
-			before := store.Places()
-			stand(t, store, "b")
-			release(t, store, leaving("b"))
-			s.ok(t, spoil...)
-			for _, letter := range []string{"c", "d", "e"} {
-				grant := acquire(t, store, queue(letter))
-				require.Equal(t, renewer.StatusTaken, grant.Status)
-				require.False(t, grant.Queued)
-			}
-			assert.Equal(t, before, store.Places())
-
-			t.Log("so it is with callers, of whom the keepers' store has nothing when they have left")
-			for range 3 {
-				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-				_, err := keepers[1].Acquire(ctx, "a")
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				cancel()
-			}
-			s.ok(t, "CONFIG", "SET", "maxmemory", "0")
-			require.NoError(t, first.Release(t.Context()))
-		})
-	}
-}
-
 // One that has died in the line costs the others a turn, usually a second, and not the TTL told.
 func TestADeadWaiterCostsATurn(t *testing.T) {
 	t.Parallel()

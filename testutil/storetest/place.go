@@ -173,9 +173,9 @@ func wokenByReleaseOfALostLine(t *testing.T, s *suite) {
 	})
 }
 
-// wokenBehindALostLine is about those who stand in a line that is lost: no place is left to be told,
-// so that all must be. They are woken twice, since the first time may be due to something else, such
-// as a watch that is set up for it.
+// wokenBehindALostLine is about those who stand in a line that is lost: no place is left to be
+// told, so that all must be. It asks for two wake-ups, since the first may be due to something
+// else, such as a watch that is set up for it.
 func (s *suite) wokenBehindALostLine(t *testing.T, end func(holder string)) {
 	t.Helper()
 	if s.Delete == nil || s.Lines && s.DeleteLine == nil {
