@@ -47,8 +47,8 @@ type Store interface {
 	// Watch calls wake(nil) whenever name may have become free: soon after any owner's release, if
 	// a claim was refused ([StatusTaken]) since that owner has the name; when an owner finds its
 	// name [StatusGone]; and once after the watch is set up or set up again, since a release may
-	// have slipped by before. Where places stand in line ([Claim.Place])
-	// it need only wake the one whose turn has come. It calls wake(err) when it cannot tell
+	// have slipped by before. Where places stand in line ([Claim.Place]) it need only wake the one
+	// whose turn has come; if the line was lost, it wakes all. It calls wake(err) when it cannot tell
 	// for now. Wake-ups may be spurious, and may be lost: callers keep a timer of their own.
 	// wake must not block. Watch and stop return at once, and both may be called from wake;
 	// after stop, a call of wake that was under way may still run, and no later one begins.
@@ -193,7 +193,7 @@ type Grant struct {
 	// Queued reports, when StatusTaken, that the claim's place stands in the line of those who wait
 	// for the name. When its turn comes, the Store wakes its watch and keeps the name for it, for a
 	// moment in which to claim it. A place that is not wanted any more must be given up:
-	// [Hold.Place].
+	// [Hold.Place]. One that is not in line need not be.
 	Queued bool
 	// Holder has the name, when StatusTaken; its zero value if the store can't tell.
 	Holder Holder
