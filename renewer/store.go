@@ -48,8 +48,8 @@ type Store interface {
 	// a claim was refused ([StatusTaken]) since that owner has the name; when an owner finds its
 	// name [StatusGone]; and once after the watch is set up or set up again, since a release may
 	// have slipped by before. Where places stand in line ([Claim.Place]) it need only wake the one
-	// whose turn has come; if the line was lost, it wakes all. It calls wake(err) when it can't tell
-	// for now. Wake-ups may be spurious, and may be lost: callers keep a timer of their own.
+	// whose turn has come; if the line was lost, it wakes all. It calls wake(err) when it cannot
+	// tell for now. Wake-ups may be spurious, and may be lost: callers keep a timer of their own.
 	// wake must not block. Watch and stop return at once, and both may be called from wake;
 	// after stop, a call of wake that was under way may still run, and no later one begins.
 	Watch(name string, wake func(error)) (stop func())
