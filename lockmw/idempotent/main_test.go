@@ -192,6 +192,11 @@ func do(h http.Handler, r *http.Request) reply {
 	return read(w.Result())
 }
 
+// asReply is an answer that was recorded.
+func asReply(w *httptest.ResponseRecorder) reply {
+	return reply{w.Result(), w.Body.String(), nil}
+}
+
 // problem is a body as a client reads it.
 type problem struct {
 	Type, Title, Detail string

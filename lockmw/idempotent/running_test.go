@@ -3,7 +3,6 @@ package idempotent_test
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -57,10 +56,6 @@ func TestACallerHasSoManyRequestsAtOnce(t *testing.T) {
 		all.Wait()
 		assert.Equal(t, http.StatusOK, answered(h, order(t.Context(), "c", "pen")).Code)
 	})
-}
-
-func asReply(w *httptest.ResponseRecorder) reply {
-	return reply{w.Result(), w.Body.String(), nil}
 }
 
 // By HTTP/2 a client that sent requests and closed its connection, over and over, had any number of
