@@ -17,3 +17,8 @@ func DecodeAnswer(data []byte) (StoredAnswer, error) {
 	err := decodeAnswer(data, &a)
 	return StoredAnswer{a.Status, a.Header, a.Trailer, a.Body, a.replay}, err
 }
+
+// SameBoundary returns what is compared in place of a content type and a body.
+func SameBoundary(contentType string, body []byte) (string, []byte) {
+	return sameBoundary(contentType, body)
+}

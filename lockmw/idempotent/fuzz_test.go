@@ -1,6 +1,7 @@
 package idempotent_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"maps"
@@ -85,4 +86,27 @@ func canonical(h http.Header) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Whatever a client sends as a form, another body is another request.
+func FuzzBoundary(f *testing.F) {
+	const form = "multipart/form-data; boundary="
+	for _, s := range [][3]string{
+		{form + "a", "--a\r\n\r\npen\r\n--a--\r\n", "--a\r\n\r\nink\r\n--a--\r\n"},
+		{form + "a", "--a\r\n\r\n--apple\r\n--a--", "--a\r\n\r\n--a\r\n--a--"},
+		{form + `"a b"`, "--a b \n--a b--", "--a b\n--a b--"},
+		{form, "--\r\n----", ""},
+		{form + "a", "--lockbeat-compares-forms-by-one-boundary\r\n", "--a\r\n"},
+		{"multipart/;boundary=a", "--a", "--b"},
+		{"text/plain", "--a", "--b"},
+		{"", "", "a"},
+	} {
+		f.Add(s[0], s[1], s[2])
+	}
+	f.Fuzz(func(t *testing.T, contentType, one, other string) {
+		kind, compared := idempotent.SameBoundary(contentType, []byte(one))
+		otherKind, otherCompared := idempotent.SameBoundary(contentType, []byte(other))
+		require.Equal(t, one == other,
+			kind == otherKind && bytes.Equal(compared, otherCompared))
+	})
 }
