@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -39,16 +40,16 @@ type taskRedis struct {
 	inspector *asynq.Inspector
 }
 
-// newTaskRedis returns nil if opt makes no client.
-func newTaskRedis(opt asynq.RedisConnOpt) *taskRedis {
-	if opt == nil {
-		return nil
-	}
-	client, ok := opt.MakeRedisClient().(redis.UniversalClient)
-	if !ok {
-		return nil
-	}
-	return &taskRedis{client: client, inspector: asynq.NewInspectorFromRedisClient(client)}
+// openTaskRedis returns what opens it when it is first needed, and once: where no task runs, no
+// client is left behind. It panics if opt makes no client, as asynq does.
+func openTaskRedis(opt asynq.RedisConnOpt) func() *taskRedis {
+	return sync.OnceValue(func() *taskRedis {
+		client, ok := opt.MakeRedisClient().(redis.UniversalClient)
+		if !ok {
+			panic(fmt.Sprintf("lockbeat: asynqmw.InLine: a %T makes no redis.UniversalClient", opt))
+		}
+		return &taskRedis{client: client, inspector: asynq.NewInspectorFromRedisClient(client)}
+	})
 }
 
 // home returns what lines of tasks call this Redis, if it has the task, which is in its handler and
@@ -80,9 +81,10 @@ func (l *line) findHome(ctx context.Context, task renewer.Task) string {
 	if home := l.home.Load(); home != nil {
 		return *home
 	}
+	redis := l.redis()
 	found := make(chan string, 1)
 	go func() {
-		home, err := l.redis.home(context.WithoutCancel(ctx), task)
+		home, err := redis.home(context.WithoutCancel(ctx), task)
 		if err != nil {
 			l.tell(err)
 			home = ""

@@ -44,7 +44,7 @@ const (
 // used concurrently.
 type line struct {
 	keeper *renewer.Keeper
-	redis  *taskRedis
+	redis  func() *taskRedis
 	home   atomic.Pointer[string] // what lines call that Redis; nil: not known yet
 	waking chan struct{}          // has an element for each goroutine that wakes
 	faulty atomic.Bool            // tasks can't be woken, and the observer was told
@@ -64,7 +64,7 @@ type contendedKey struct {
 }
 
 // newLine returns nil if tasks can't stand in line: their keeper's store has none.
-func newLine(k *renewer.Keeper, redis *taskRedis) *line {
+func newLine(k *renewer.Keeper, redis func() *taskRedis) *line {
 	if redis == nil || !k.HasTaskLine() {
 		return nil
 	}
@@ -231,7 +231,7 @@ func (l *line) wakeNext(
 
 // find returns what asynq knows of a task: nil without an error if there is none.
 func (l *line) find(task renewer.Task) (*asynq.TaskInfo, error) {
-	info, err := l.redis.inspector.GetTaskInfo(task.Queue, task.ID)
+	info, err := l.redis().inspector.GetTaskInfo(task.Queue, task.ID)
 	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
 		return nil, nil //nolint:nilnil // neither
 	}
@@ -292,7 +292,7 @@ func (l *line) wake(name string, task renewer.Task) bool {
 		case !waitsFor(name, info), !info.Deadline.IsZero() && time.Now().After(info.Deadline):
 			return false
 		}
-		failed = l.redis.inspector.RunTask(task.Queue, task.ID)
+		failed = l.redis().inspector.RunTask(task.Queue, task.ID)
 		switch {
 		case errors.Is(failed, asynq.ErrTaskNotFound):
 			return false

@@ -37,8 +37,8 @@ type settings struct {
 	client  *asynq.Client
 	extra   []asynq.Option
 	codec   func([]byte, any) error
-	queues  *taskRedis // nil: tasks don't stand in line
-	warned  sync.Once  // that the server is not configured
+	queues  func() *taskRedis // nil: tasks don't stand in line
+	warned  sync.Once         // that the server is not configured
 }
 
 func newSettings() settings {
@@ -135,18 +135,18 @@ func Requeue(client *asynq.Client, opts ...asynq.Option) Option {
 //
 // redis is what the server was made with. If it is another Redis, or another database of it, the
 // keeper's observer is told with the first task, with [ErrOtherRedis], and tasks do not stand in
-// line. InLine makes a client of it, for the rest of the process: give one InLine to all handlers.
+// line. With the first task it makes a client, which stays for the rest of the process: give one
+// InLine to all handlers.
 // A task whose call is lost comes back by itself, after the keeper's TTL, and a tenth of a second
 // more for each task before it, 10 minutes at most: [RetryIn] does not change that. Tasks on their
 // last attempt can't go back: see [Requeue].
 //
 // Without effect if the keeper's store keeps no lines of tasks: package redisstore's does, on one
-// deployment. It panics if redis is nil, or is none of asynq's three kinds and makes no
-// redis.UniversalClient.
+// deployment. It panics if redis is nil.
 func InLine(redis asynq.RedisConnOpt) Option {
-	queues := newTaskRedis(redis)
-	if queues == nil {
+	if redis == nil {
 		panic("lockbeat: asynqmw.InLine needs the server's Redis, such as an asynq.RedisClientOpt")
 	}
+	queues := openTaskRedis(redis)
 	return option(func(s *settings) { s.queues = queues })
 }
