@@ -81,10 +81,10 @@ func (l *line) findHome(ctx context.Context, task renewer.Task) string {
 	if home := l.home.Load(); home != nil {
 		return *home
 	}
-	redis := l.redis()
+	queues := l.redis()
 	found := make(chan string, 1)
 	go func() {
-		home, err := redis.home(context.WithoutCancel(ctx), task)
+		home, err := queues.home(context.WithoutCancel(ctx), task)
 		if err != nil {
 			l.tell(err)
 			home = ""

@@ -69,7 +69,8 @@ func readParts(
 	}
 	holder, begun := decodeValue(value)
 	g = renewer.Grant{
-		Status: renewer.StatusTaken, Holder: holder, HeldFor: heldFor(begun, now), TTL: millis(left),
+		Status: renewer.StatusTaken, Holder: holder, HeldFor: heldFor(begun, now),
+		TTL: millis(left),
 	}
 	return g, since, true
 }
