@@ -58,8 +58,6 @@ type Arrival struct {
 	// Wait means that the task may wait for the lock in its worker's slot. If it is to ask then,
 	// the slot of the name is its own, until SlotTTL is over: it arrives again before that.
 	Wait bool
-	// Stay means that it waits in any case, and gets no place: it can't go back.
-	Stay bool
 	// SlotTTL is how long it has the slot: whole milliseconds, at least 1.
 	SlotTTL time.Duration
 }

@@ -67,12 +67,12 @@ func (a *attempt) headers(ctx context.Context) map[string]string {
 	return headers
 }
 
-// limits are what the original's producer gave it. Only an inspector knows them all. A handler
+// limits are what the original's producer gave it. Only asynq's Redis has them all. A handler
 // sees its context's deadline: an instant that asynq keeps in whole seconds, or the end of a
 // Timeout that began at some fraction of one. If a task has both, asynq rounds, and the copy gets
 // the earlier one as its Deadline: it may be archived too early, but never runs too late.
 func (a *attempt) limits(ctx context.Context) ([]asynq.Option, error) {
-	if a.inspect != nil {
+	if a.queues != nil {
 		info, err := a.original(ctx)
 		switch {
 		case err == nil:
@@ -102,7 +102,7 @@ func (a *attempt) original(ctx context.Context) (*asynq.TaskInfo, error) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		info, err := a.inspect.GetTaskInfo(queue, id)
+		info, err := a.queues().inspector.GetTaskInfo(queue, id)
 		answers <- answer{info, err}
 	}()
 	select {

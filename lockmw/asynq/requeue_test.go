@@ -122,7 +122,7 @@ func TestCopyKeepsTheTimesOfItsOriginal(t *testing.T) {
 				asynqmw.RetryIn(time.Hour),
 			}
 			if c.inLine {
-				opts = append(opts, asynqmw.InLine(e.inspector))
+				opts = append(opts, asynqmw.InLine(e.redis()))
 			}
 			e.serve(asynqmw.Handle(e.keeper(), byUser, func(context.Context, order) error {
 				return nil
@@ -156,7 +156,7 @@ func TestCopyDoesNotRunAfterItsDeadline(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]func(e *env) []asynqmw.HandleOption{
 		"in line": func(e *env) []asynqmw.HandleOption {
-			return []asynqmw.HandleOption{asynqmw.InLine(e.inspector)}
+			return []asynqmw.HandleOption{asynqmw.InLine(e.redis())}
 		},
 		"without": func(*env) []asynqmw.HandleOption { return nil },
 	} {

@@ -3,14 +3,14 @@
 --
 -- KEYS     see parked.lua
 -- ARGV[1]  the task: "QUEUE\nID"
--- ARGV[2]  "wait": it may wait in its slot; "ask": it may not; "stay": it may, and can't go back
+-- ARGV[2]  "wait": it may wait in its slot; "ask": it may not
 -- ARGV[3]  time to live of KEYS[3], ms: a task that waits in its slot calls this script again
 --          before that is over
 -- ARGV[4]  time to live of the line, ms
 -- ARGV[5]  the task whose place and slot it takes over, or ""
 --
 -- Returns  -1: the task is to ask for the lock, and if it may wait, it is the one of all tasks that
---          does, unless it "stays"; or
+--          does; or
 --          {n, value, us}: it goes back, and has a place in the line, behind n others; the value of
 --          the lease, cut to 300 bytes ("" if it is free), and the server's clock in us
 
@@ -34,9 +34,6 @@ end
 local waits = redis.call('GET', KEYS[3])
 if waits == task or waits == before then
 	return ask()
-end
-if may == 'stay' then
-	return waits and -1 or ask()
 end
 
 -- Reports whether another task has its turn before this one.

@@ -51,10 +51,7 @@ var _ renewer.TaskLine = (*Store)(nil)
 // Arrive implements [renewer.TaskLine].
 func (s *Store) Arrive(ctx context.Context, a renewer.Arrival) (renewer.Arrived, error) {
 	mode := "ask"
-	switch {
-	case a.Stay:
-		mode = "stay"
-	case a.Wait:
+	if a.Wait {
 		mode = "wait"
 	}
 	ttl, err := renewer.Millis(a.SlotTTL)

@@ -105,13 +105,6 @@ func TestArriveScript(t *testing.T) {
 			Holder: renewer.Holder{Node: "node-a", PID: 42, Operation: "test"},
 		}, back)
 
-		t.Log("one that can't go back gets no place, and waits beside the other")
-		stay := waiting(task("4"))
-		stay.Stay = true
-		assert.Equal(t, ask, arrive(t, store, stay))
-		assert.Equal(t, "q\n1", s.get(t, slotA))
-		assert.EqualValues(t, 2, s.number(t, "ZCARD", tasksA))
-
 		t.Log("a copy takes over its original's rank, and its slot")
 		heir := waiting(task("2b"))
 		heir.For = task("2")
