@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -124,7 +125,10 @@ func (a *attempt) warn() {
 // that ran, and the lock's otherwise.
 func (a *attempt) try(ctx context.Context) (ran bool, err error) {
 	left := time.Until(a.until)
-	opts := []lockmw.Option{a.policy(left), lockmw.Within(left), lockmw.Operation(a.task.Type())}
+	opts := []lockmw.Option{
+		a.policy(left), lockmw.Within(left), lockmw.Operation(a.task.Type()),
+	}
+	opts = maxhold.AddTo(opts, a.maxHold, lockmw.MaxHold)
 	if a.strict {
 		opts = append(opts, lockmw.Strict())
 	}

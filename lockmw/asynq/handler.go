@@ -34,6 +34,7 @@ func Handle[T any](
 	for _, o := range opts {
 		o.handle(&set)
 	}
+	set.checkMaxHold(k)
 	decode, l := decoder[T](set.codec), newLine(k, set.queues)
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		payload, err := decode(task)
@@ -62,6 +63,7 @@ func Middleware(
 	for _, o := range opts {
 		o.lock(&set)
 	}
+	set.checkMaxHold(k)
 	l := newLine(k, set.queues)
 	return func(next asynq.Handler) asynq.Handler {
 		if next == nil {

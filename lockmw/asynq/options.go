@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // HandleOption is what [Handle] takes: every [Option], and [Codec].
@@ -32,6 +35,7 @@ type settings struct {
 	wait    time.Duration // 0: refuse
 	skip    bool
 	strict  bool
+	maxHold maxhold.Setting
 	shared  bool
 	retryIn time.Duration // 0: the defaults
 	client  *asynq.Client
@@ -43,6 +47,13 @@ type settings struct {
 
 func newSettings() settings {
 	return settings{wait: DefaultWait, codec: decodeJSON}
+}
+
+// checkMaxHold panics if no lock of k can be had with MaxHold.
+func (s *settings) checkMaxHold(k *renewer.Keeper) {
+	if err := s.maxHold.Check(k); err != nil {
+		panic(err.Error())
+	}
 }
 
 // DefaultWait is for how long a task waits in its worker's slot unless [Wait] says otherwise, if
@@ -69,6 +80,14 @@ func Skip() Option { return option(func(s *settings) { s.wait, s.skip = 0, true 
 // Strict makes a lost lock an error, [renewer.ErrLost], even though
 // the handler returned none: asynq runs the task again.
 func Strict() Option { return option(func(s *settings) { s.strict = true }) }
+
+// MaxHold bounds how long a task keeps its lock, in place of renewer.Config.MaxHold: longer for
+// tasks that run for an hour, say, or shorter. Zero or less: no bound. If d is less than one
+// renewer.Config.Heartbeat, [Handle], [HandleGroup] and [Middleware] panic. See [lockmw.MaxHold].
+// Default: the keeper's bound.
+func MaxHold(d time.Duration) Option {
+	return option(func(s *settings) { s.maxHold = maxhold.Of(d) })
+}
 
 // SharedKey leaves the task type out of the lock's name, so that
 // types share locks with each other, and with lockmw.Do.

@@ -1,6 +1,10 @@
 package cronmw
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+)
 
 // Option says what to do for one job. All nodes must give a job the same ones.
 type Option func(*Job)
@@ -13,6 +17,12 @@ func Grace(d time.Duration) Option { return func(j *Job) { j.book.Grace = d } }
 // for at most d, and then run late, on one node. Of several such ticks the first
 // that gets its turn runs; those before it are skipped. Default 0, or less: such a tick is skipped.
 func Wait(d time.Duration) Option { return func(j *Job) { j.book.Wait = max(d, 0) } }
+
+// MaxHold bounds how long a run of the job keeps the job's lock, in place of
+// renewer.Config.MaxHold: longer for a job of an hour, say, or shorter. Zero or less: no bound.
+// If d is less than one renewer.Config.Heartbeat, the job is refused with renewer.ErrConfig. See
+// lockmw.MaxHold. Default: the keeper's bound.
+func MaxHold(d time.Duration) Option { return func(j *Job) { j.book.MaxHold = maxhold.Of(d) } }
 
 // RunIfMissed has the last tick that no node has taken run when the job begins on a node, once,
 // however late: for the night in which all nodes were down. It is also run, within some 15 s of the

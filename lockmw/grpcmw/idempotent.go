@@ -53,7 +53,7 @@ func Idempotent(
 	}
 	set := newIdempotentSettings()
 	for _, o := range opts {
-		o(&set)
+		o.idempotent(&set)
 	}
 	repeats, err := repeat.New(k, set.Settings)
 	if err != nil {

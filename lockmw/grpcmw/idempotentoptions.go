@@ -27,7 +27,11 @@ const (
 
 // IdempotentOption says what one [Idempotent] does. Of two that contradict each other the later one
 // counts. An option panics if it is given what can't be meant, such as a negative duration.
-type IdempotentOption func(*idempotentSettings)
+type IdempotentOption interface{ idempotent(*idempotentSettings) }
+
+type idempotentOption func(*idempotentSettings)
+
+func (o idempotentOption) idempotent(s *idempotentSettings) { o(s) }
 
 type idempotentSettings struct {
 	repeat.Settings
@@ -48,13 +52,13 @@ func newIdempotentSettings() idempotentSettings {
 // it has a store prefix of its own (redisstore.Prefix). With another scope all keys are new.
 // Default "".
 func Scope(scope string) IdempotentOption {
-	return func(s *idempotentSettings) { s.Scope = scope }
+	return idempotentOption(func(s *idempotentSettings) { s.Scope = scope })
 }
 
 // KeyOptional lets calls without an [IdempotencyKey] pass through. Default: they are
 // codes.InvalidArgument.
 func KeyOptional() IdempotentOption {
-	return func(s *idempotentSettings) { s.keyOptional = true }
+	return idempotentOption(func(s *idempotentSettings) { s.keyOptional = true })
 }
 
 // WaitForAnswer has a call wait for at most d while another with the same key is being carried out,
@@ -64,7 +68,7 @@ func KeyOptional() IdempotentOption {
 // codes.Aborted with LOCK_BUSY.
 func WaitForAnswer(d time.Duration) IdempotentOption {
 	positive("WaitForAnswer", d, d > 0)
-	return func(s *idempotentSettings) { s.WaitForAnswer = d }
+	return idempotentOption(func(s *idempotentSettings) { s.WaitForAnswer = d })
 }
 
 // FinishWithin is how long a handler may go on when its call has ended: by its deadline, or since
@@ -73,7 +77,7 @@ func WaitForAnswer(d time.Duration) IdempotentOption {
 // Default [DefaultFinishWithin], 1 min.
 func FinishWithin(d time.Duration) IdempotentOption {
 	positive("FinishWithin", d, d >= 0)
-	return func(s *idempotentSettings) { s.FinishWithin = d }
+	return idempotentOption(func(s *idempotentSettings) { s.FinishWithin = d })
 }
 
 // MaxRunningPerCaller bounds how many calls of one caller are being carried out at once in this
@@ -87,14 +91,14 @@ func FinishWithin(d time.Duration) IdempotentOption {
 // clients send at once.
 func MaxRunningPerCaller(n int) IdempotentOption {
 	positive("MaxRunningPerCaller", n, n > 0)
-	return func(s *idempotentSettings) { s.MaxRunning = n }
+	return idempotentOption(func(s *idempotentSettings) { s.MaxRunning = n })
 }
 
 // KeepAnswer is how long a reply is stored, to be replayed. After d the key is as new. Give longer
 // than clients go on trying. It must be longer than renewer.Config.TTL: otherwise [Idempotent]
 // panics. Default [DefaultKeepAnswer], 24 h.
 func KeepAnswer(d time.Duration) IdempotentOption {
-	return func(s *idempotentSettings) { s.KeepAnswer = d }
+	return idempotentOption(func(s *idempotentSettings) { s.KeepAnswer = d })
 }
 
 // KeepCode says which of the handler's replies are final, by their code: keep reports whether such
@@ -108,7 +112,7 @@ func KeepCode(keep func(codes.Code) bool) IdempotentOption {
 		panic("lockbeat: grpcmw.KeepCode needs a function that reports whether replies with a " +
 			"code are stored")
 	}
-	return func(s *idempotentSettings) { s.keepCode = keep }
+	return idempotentOption(func(s *idempotentSettings) { s.keepCode = keep })
 }
 
 // MaxAnswer bounds a stored reply to n bytes of JSON, in which a message takes a third
@@ -117,7 +121,7 @@ func KeepCode(keep func(codes.Code) bool) IdempotentOption {
 // be rolled back: see there. It panics if n is below 1. Default [DefaultMaxAnswer], 64 KiB.
 func MaxAnswer(n int) IdempotentOption {
 	positive("MaxAnswer", n, n > 0)
-	return func(s *idempotentSettings) { s.MaxAnswer = n }
+	return idempotentOption(func(s *idempotentSettings) { s.MaxAnswer = n })
 }
 
 // MaxStored bounds what one caller may fill the store with: n bytes of stored replies at once, and
@@ -127,7 +131,7 @@ func MaxAnswer(n int) IdempotentOption {
 // itself. math.MaxInt64 is no bound. It panics if n is below 1. Default [DefaultMaxStored], 64 MiB.
 func MaxStored(n int64) IdempotentOption {
 	positive("MaxStored", n, n > 0)
-	return func(s *idempotentSettings) { s.MaxStored = n }
+	return idempotentOption(func(s *idempotentSettings) { s.MaxStored = n })
 }
 
 // OnlyRecorded sends no final reply that is not on record: where the store does not answer for
@@ -137,7 +141,7 @@ func MaxStored(n int64) IdempotentOption {
 // reply that is not on record, with OnlyRecorded and without. With [RecordIn] and a transaction no
 // other replies go out anyway. Default: the first client gets the handler's reply all the same.
 func OnlyRecorded() IdempotentOption {
-	return func(s *idempotentSettings) { s.OnlyRecorded = true }
+	return idempotentOption(func(s *idempotentSettings) { s.OnlyRecorded = true })
 }
 
 // RecordIn has recorder keep the replies, in the place of the keeper's store, which need not keep
@@ -157,7 +161,7 @@ func RecordIn(recorder once.Recorder) IdempotentOption {
 	if recorder == nil {
 		panic("lockbeat: grpcmw.RecordIn needs a recorder, such as that of sqlrecord.New")
 	}
-	return func(s *idempotentSettings) { s.Recorder = recorder }
+	return idempotentOption(func(s *idempotentSettings) { s.Recorder = recorder })
 }
 
 // Seal encrypts stored replies by AES-GCM, for a store that other programs can read or write. They
@@ -174,7 +178,7 @@ func Seal(keys ...[]byte) IdempotentOption {
 	if err != nil {
 		panic(err.Error())
 	}
-	return func(s *idempotentSettings) { s.Seal = sealer }
+	return idempotentOption(func(s *idempotentSettings) { s.Seal = sealer })
 }
 
 // positive panics unless a value of an option can be meant.

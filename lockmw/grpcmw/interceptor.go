@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -29,6 +30,9 @@ func newInterceptor(who string, k *renewer.Keeper, opts []Option, streams bool) 
 	if set.fence && set.strip {
 		panic(fmt.Sprintf("lockbeat: grpcmw.%s has AcceptFence and StripFence: accept tokens "+
 			"behind the edge of the system, strip them at the edge", who))
+	}
+	if err := set.maxHold.Check(k); err != nil {
+		panic(err.Error())
 	}
 	in := &interceptor{settings: set, keeper: k, rules: make(map[string]*rule, len(set.rules))}
 	for _, r := range set.rules {
@@ -65,6 +69,7 @@ func (in *interceptor) options(method string) []lockmw.Option {
 		lockmw.Wait(in.wait), lockmw.MaxWaiters(in.waiters), lockmw.Strict(),
 		lockmw.Operation(operation), lockmw.AnswerInTime(),
 	}
+	opts = maxhold.AddTo(opts, in.maxHold, lockmw.MaxHold)
 	if in.background {
 		opts = append(opts, lockmw.ReleaseInBackground())
 	}

@@ -141,23 +141,23 @@ func Unlinked(services ...string) Option {
 				"of a service, such as \"bank.v1.Bank\"", name))
 		}
 	}
-	return func(s *settings) {
+	return option(func(s *settings) {
 		if s.unlinked == nil {
 			s.unlinked = make(map[protoreflect.FullName]bool)
 		}
 		for _, name := range services {
 			s.unlinked[protoreflect.FullName(name)] = true
 		}
-	}
+	})
 }
 
 // option gives each interceptor a copy of the rule, so that one
 // option can serve several interceptors.
 func (r *rule) option() Option {
-	return func(s *settings) {
+	return option(func(s *settings) {
 		own := *r
 		s.rules = append(s.rules, &own)
-	}
+	})
 }
 
 // keyOf derives the key of a call.

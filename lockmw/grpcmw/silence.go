@@ -33,7 +33,7 @@ func Silence(d time.Duration) Option {
 		panic(fmt.Sprintf("lockbeat: grpcmw.Silence(%v) can't be meant: give a positive "+
 			"duration, such as a minute, or a very long one", d))
 	}
-	return func(s *settings) { s.silence = d }
+	return option(func(s *settings) { s.silence = d })
 }
 
 // silence records since when a stream waits for its peer. A stream has one timer, which

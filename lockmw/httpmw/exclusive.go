@@ -38,6 +38,7 @@ func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler
 	for _, o := range opts {
 		o.exclusive(&set)
 	}
+	set.checkMaxHold(k)
 	return func(next http.Handler) http.Handler {
 		if next == nil {
 			panic("lockbeat: httpmw.Exclusive needs a handler to put the lock around")

@@ -30,6 +30,7 @@ func Handle[T any](
 	for _, o := range opts {
 		o.handle(&set)
 	}
+	set.checkMaxHold(k)
 	if set.streamBody {
 		panic("lockbeat: httpmw.StreamBody is for httpmw.Exclusive: httpmw.Handle decodes the " +
 			"body before it asks for the lock")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 )
 
 // An option panics if it is given what can't be meant, such as a negative duration:
@@ -57,6 +58,14 @@ func Operation(name string) Option {
 // the keeper's Observer only. Default: the lock is released before the response ends.
 func ReleaseInBackground() Option {
 	return option(func(s *settings) { s.background = true })
+}
+
+// MaxHold bounds how long a request keeps its lock, in place of renewer.Config.MaxHold: longer for
+// an export, say, or shorter. Zero or less: no bound. If d is less than one
+// renewer.Config.Heartbeat, [Exclusive] and [Handle] panic. See [lockmw.MaxHold].
+// Default: the keeper's bound.
+func MaxHold(d time.Duration) Option {
+	return option(func(s *settings) { s.maxHold = maxhold.Of(d) })
 }
 
 // Refuse does not wait: when another caller has the lock, the answer is status, which

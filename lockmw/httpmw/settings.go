@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // Defaults of the options.
@@ -26,6 +28,7 @@ type settings struct {
 	longest   time.Duration // that policy waits; 0: it does not
 	operation string        // "": the route
 	waiters   int
+	maxHold   maxhold.Setting
 	failOpen  int // how many may run without their lock; 0: none
 	abortLost bool
 	// nobody waits for the release
@@ -60,10 +63,18 @@ func (s *settings) lock(route string) []lockmw.Option {
 	opts := []lockmw.Option{
 		s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(s.operationOr(route)),
 	}
+	opts = maxhold.AddTo(opts, s.maxHold, lockmw.MaxHold)
 	if s.background {
 		opts = append(opts, lockmw.ReleaseInBackground())
 	}
 	return opts
+}
+
+// checkMaxHold panics if no lock of k can be had with MaxHold.
+func (s *settings) checkMaxHold(k *renewer.Keeper) {
+	if err := s.maxHold.Check(k); err != nil {
+		panic(err.Error())
+	}
 }
 
 // operationOr returns the name of the work, by default the route.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 )
 
 // Option says what one [Middleware] does. Of two that contradict each
@@ -43,6 +44,14 @@ func FinishWithin(d time.Duration) Option {
 			"duration, or 0 so that a handler ends with its client", d))
 	}
 	return func(s *settings) { s.FinishWithin = d }
+}
+
+// MaxHold bounds how long a request keeps its lock, in place of renewer.Config.MaxHold: after d
+// another request with its key may run the handler. Give more than a handler takes. Zero or less:
+// no bound. If d is less than one renewer.Config.Heartbeat, [Middleware] panics. See
+// [lockmw.MaxHold]. Default: the keeper's bound.
+func MaxHold(d time.Duration) Option {
+	return func(s *settings) { s.MaxHold = maxhold.Of(d) }
 }
 
 // MaxRunningPerCaller bounds how many requests of one caller are being carried out at once in this

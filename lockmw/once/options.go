@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -52,6 +53,7 @@ type settings struct {
 	uncounted  bool
 	operation  string
 	waiters    int
+	maxHold    maxhold.Setting
 	input      string
 	note       string
 	recorder   Recorder
@@ -96,6 +98,13 @@ func Wait(d time.Duration) Option {
 // same work: see [lockmw.MaxWaiters]. Default: no limit.
 func MaxWaiters(n int) Option {
 	return func(s settings) settings { s.waiters = n; return s }
+}
+
+// MaxHold bounds how long an attempt may take, in place of renewer.Config.MaxHold: then its lock is
+// lost, and another caller may begin the next attempt. Zero or less: no bound. It can't be less
+// than one renewer.Config.Heartbeat. See [lockmw.MaxHold]. Default: the keeper's bound.
+func MaxHold(d time.Duration) Option {
+	return func(s settings) settings { s.maxHold = maxhold.Of(d); return s }
 }
 
 // RetryIn is about how long after the first attempt, if that fails, the next may begin, whichever
@@ -205,6 +214,9 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 		fault("Keep is %v, less than the lock's TTL (%v): an attempt that dies would be "+
 			"forgotten before anybody could take over; "+
 			"give more, or leave it out for %v", s.keep, ttl, DefaultKeep)
+	}
+	if err := s.maxHold.Check(k); err != nil {
+		faults = append(faults, err)
 	}
 	if s.maxResult < 1 {
 		fault("MaxResult is %d: give a number of bytes, or leave it out for %d", s.maxResult,

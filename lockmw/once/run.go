@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/lockmw/internal/terms"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -88,6 +89,7 @@ func (c *call) turn(ctx context.Context) (v verdict) {
 		lockmw.Wait(time.Until(c.until)), lockmw.MaxWaiters(c.waiters),
 		lockmw.Operation(c.operation),
 	}
+	opts = maxhold.AddTo(opts, c.maxHold, lockmw.MaxHold)
 	if beside {
 		begin, _ := terms.Option(renewer.BeginTerm(term, &p.shown)).(lockmw.Option)
 		opts = append(opts, begin)

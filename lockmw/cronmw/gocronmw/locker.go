@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -37,10 +38,18 @@ type Config struct {
 	// when the store is back. At most the shortest time between two ticks. Milliseconds;
 	// fractions are cut off. Default half of that time, at most [MaxGrace] (15 minutes).
 	Grace time.Duration
+
+	// MaxHold bounds how long a run of a job keeps the job's lock, in place of
+	// renewer.Config.MaxHold; at least one renewer.Config.Heartbeat. Negative: no bound. Default
+	// 0: the keeper's bound.
+	MaxHold time.Duration
 }
 
 // Locker has each tick of a job run on one node. Its methods may be called concurrently.
-type Locker struct{ books *ticks.Books }
+type Locker struct {
+	books   *ticks.Books
+	maxHold maxhold.Setting
+}
 
 // NewLocker returns a locker that takes locks of k. The error is [renewer.ErrConfig].
 func NewLocker(k *renewer.Keeper, cfg Config) (*Locker, error) {
@@ -48,7 +57,14 @@ func NewLocker(k *renewer.Keeper, cfg Config) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Locker{books}, nil
+	l := &Locker{books: books}
+	if cfg.MaxHold != 0 {
+		l.maxHold = maxhold.Of(cfg.MaxHold)
+	}
+	if err := l.maxHold.Check(k); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // NewJob is s.NewJob with l as the job's locker, for a job whose name is its own:
@@ -91,6 +107,7 @@ func (l *Locker) admit(g *gate, job gocron.Job) error {
 		return err
 	}
 	g.job, g.book = job, l.books.New(job.Name())
+	g.book.MaxHold = l.maxHold
 	if err := l.books.Open(g.book, shortest); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -22,6 +23,7 @@ func (g *Guard) options(ctx context.Context, r *Request, w Work) []once.Option {
 		once.Keep(g.KeepAnswer), once.MaxResult(g.MaxAnswer), g.codec(r, w),
 		once.Operation(w.Operation), once.Input(r.input), once.Note(r.note),
 	}
+	options = maxhold.AddTo(options, g.MaxHold, once.MaxHold)
 	if g.Recorder != nil {
 		options = append(options, once.RecordIn(g.Recorder))
 	}

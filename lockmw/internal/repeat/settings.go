@@ -3,6 +3,7 @@ package repeat
 import (
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
@@ -28,6 +29,7 @@ type Settings struct {
 	OnlyRecorded  bool // answers go out; else the handler's stands where it can't be recorded
 	Seal          Sealer
 	Recorder      once.Recorder // nil: the keeper
+	MaxHold       maxhold.Setting
 }
 
 // Defaults returns the settings of an adapter of which so many requests may wait for one answer.

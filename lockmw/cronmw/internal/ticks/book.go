@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -26,6 +27,8 @@ type Book struct {
 	Attempts int
 	// Schedule is the [Fingerprint] of the job's; "" if there is none.
 	Schedule string
+	// MaxHold bounds how long a run keeps the job's lock.
+	MaxHold maxhold.Setting
 	// Clock is that of this node.
 	Clock func() time.Time
 

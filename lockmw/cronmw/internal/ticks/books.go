@@ -48,6 +48,9 @@ func (bs *Books) Open(b *Book, shortest time.Duration) (err error) {
 	if err := renewer.CheckName(b.key); err != nil {
 		return err
 	}
+	if err := b.MaxHold.Check(bs.keeper); err != nil {
+		return err
+	}
 	if b.Grace, err = NewGrace(b.Grace, shortest); err != nil {
 		return err
 	}

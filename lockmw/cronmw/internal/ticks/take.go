@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -138,8 +139,9 @@ func (b *Book) enter(
 func (b *Book) Lock(
 	ctx context.Context, opts ...lockmw.Option,
 ) (context.Context, func(error) error, error) {
+	opts = append(opts, lockmw.Operation(b.Name), lockmw.Strict())
 	return lockmw.Enter(ctx, b.keeper, b.key,
-		append(opts, lockmw.Operation(b.Name), lockmw.Strict())...)
+		maxhold.AddTo(opts, b.MaxHold, lockmw.MaxHold)...)
 }
 
 // begin reads the record, which from now on no earlier holder of the lock can write, and writes the
