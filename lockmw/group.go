@@ -24,6 +24,7 @@ type group struct {
 	// counts the caller out of those who wait for busy alone; nil if it is not among them
 	leave  func()
 	taken  []*scope
+	keeps  int                     // so many of taken were kept while the caller waited for another
 	cancel context.CancelCauseFunc // ends ctx; nil while nothing is taken
 	stops  []func() bool           // each has a loss not end ctx any more
 }
@@ -49,7 +50,7 @@ func (g *group) attempt(names []string, first string) (busy string, err error) {
 	over = true
 	if err != nil {
 		if busy != "" { // before the next caller has what is given back
-			g.leave = waitingAlone.enter(g.keeper, busy)
+			g.leave = listers.enter(g.keeper, busy)
 		}
 		g.end()
 		_ = leaveAll(g.taken, true) // what could not be freed lapses
@@ -72,19 +73,31 @@ func (g *group) inOrder(names []string) (busy string, err error) {
 				return left[0], err
 			}
 		}
-		patience := time.Until(g.until)
-		if len(g.taken) > 0 && g.patience < patience {
-			patience, busy = g.patience, left[0]
-		}
-		begun := time.Now()
-		if err := g.waitFor(left[0], patience); err != nil || len(left) == 1 {
+		if busy, err = g.waitKeeping(left[0]); err != nil || len(left) == 1 {
 			return busy, err
 		}
-		if busy != "" {
-			g.patience -= time.Since(begun)
-		}
-		busy = ""
 	}
+}
+
+// waitKeeping waits for a lock, and keeps those in hand meanwhile for as long as patience lasts.
+// busy is its name if that is shorter than the time that is left.
+func (g *group) waitKeeping(name string) (busy string, err error) {
+	left := time.Until(g.until)
+	if len(g.taken) == 0 {
+		return "", g.waitFor(name, left)
+	}
+	if g.patience < left {
+		left, busy = g.patience, name
+	}
+	keeps, begun := g.taken, time.Now()
+	g.keeps = len(keeps)
+	err = g.waitFor(name, left)
+	took := time.Since(begun)
+	g.patience -= took
+	if err != nil || took > keepFree { // noted before the next caller has what is given back
+		listers.rest(g.keeper, keeps, took)
+	}
+	return busy, err
 }
 
 // tryAll asks for several locks at once, so that they share a round trip, and waits for
@@ -144,9 +157,10 @@ func (g *group) waitsNoMore() {
 	}
 }
 
-// isSlow reports whether the caller must not wait for a lock while it has others in hand.
+// isSlow reports whether the caller must not wait for a lock while it has others in hand. What it
+// has kept in this attempt already it may go on to keep, for as long as its patience lasts.
 func (g *group) isSlow(name string) bool {
-	return len(g.taken) > 0 && waitingAlone.has(g.keeper, name)
+	return len(g.taken) > 0 && !listers.mayWait(g.keeper, name, g.taken[g.keeps:])
 }
 
 // add adds a lock that was taken.
