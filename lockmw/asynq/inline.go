@@ -78,7 +78,7 @@ func (a *attempt) standInLine(ctx context.Context) error {
 	switch {
 	case err != nil:
 		in.without, in.task = true, task
-		return nil //nolint:nilerr // its server has not answered: it does without
+		return nil // its server has not answered: it does without
 	case !arrived.Ask:
 		return a.parked(ctx, arrived.Ahead, wait == 0, &renewer.Error{
 			Op: "acquire", Name: a.name, Kind: renewer.ErrHeld,

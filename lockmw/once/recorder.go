@@ -12,7 +12,8 @@ import (
 // A record is written by the latest holder of the lock alone: a Recorder compares fencing tokens,
 // as [renewer.Recorder] says, which also defines [renewer.Term], [renewer.Seen] and
 // [renewer.Record]; it need not tell Seen.Now. Without Seen.TTL no caller pauses after another's
-// failure: see [RetryIn]. Its methods ask once, take a bounded time, and may be called concurrently.
+// failure: see [RetryIn]. Its methods ask once, take a bounded time, and may be called
+// concurrently.
 //
 // Their errors are those of [renewer.Keeper]: [renewer.ErrLost] if a holder with a higher token has
 // prepared; [renewer.ErrNoRecord] if the term is not there; [renewer.ErrUnavailable] if the answer
