@@ -14,13 +14,13 @@ func NewRecord(how string, attempts int, last renewer.Holder, input, result stri
 	return record{state: state(how), attempts: attempts, last: last, input: input, result: result}
 }
 
-// WithNote returns the record with a note behind the node's name.
-func (r Record) WithNote(kept, pause time.Duration, typ string) Record {
-	r.note = note{kept, pause, typ}
+// WithDetails returns the record with details.
+func (r Record) WithDetails(kept, pause time.Duration, typ string) Record {
+	r.details = details{kept, pause, typ}
 	return r
 }
 
-func (r Record) Rest(left time.Duration) time.Duration { return r.note.rest(left) }
+func (r Record) Rest(left time.Duration) time.Duration { return r.details.rest(left) }
 
 func TagOf[T any]() string { return tagOf[T]() }
 

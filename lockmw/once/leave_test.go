@@ -22,7 +22,7 @@ func TestACallerLeavesWhileItsAttemptIsPutOnRecord(t *testing.T) {
 	}{
 		"new work": {"", "", nil},
 		"after another attempt": {
-			diedRecord, "once1 begun 1 4711\nthere kept=86400000\n\n", nil,
+			diedRecord, "once1 begun 1 4711 kept=86400000\nthere\n\n", nil,
 		},
 		"uncounted": {"", "", []once.Option{once.Uncounted(), once.NoRetry()}},
 	} {

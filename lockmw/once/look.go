@@ -81,7 +81,7 @@ func Look(ctx context.Context, r Recorder, name string) (Info, error) {
 func (r record) info(left time.Duration, now time.Time) Info {
 	i := Info{
 		State: State(r.state), Attempts: r.attempts, Last: r.last, Input: r.input,
-		Type: r.note.typ, HasResult: r.state == done,
+		Type: r.details.typ, HasResult: r.state == done,
 	}
 	switch r.state {
 	case done:
@@ -94,11 +94,11 @@ func (r record) info(left time.Duration, now time.Time) Info {
 	}
 	if left > 0 && r.state != "" {
 		i.Until = now.Add(left)
-		if r.note.kept >= left {
-			i.Written = now.Add(left - r.note.kept)
+		if r.details.kept >= left {
+			i.Written = now.Add(left - r.details.kept)
 		}
-		if r.state == begun && r.note.pause > 0 && !i.Written.IsZero() {
-			i.NotBefore = i.Written.Add(r.note.pause)
+		if r.state == begun && r.details.pause > 0 && !i.Written.IsZero() {
+			i.NotBefore = i.Written.Add(r.details.pause)
 		}
 	}
 	return i

@@ -23,7 +23,7 @@ func (c *call) failed(op context.Context, p *pen, rec record, err error) time.Du
 	case c.uncounted:
 		p.erase(op)
 	case op.Err() == nil:
-		rec.result, rec.note.pause = c.told(err), pause
+		rec.result, rec.details.pause = c.told(err), pause
 		r := p.next(rec)
 		c.paused.Fence, c.paused.Seq = r.Fence, r.Seq
 		_ = c.recorder.Write(context.WithoutCancel(op), r)
@@ -44,7 +44,7 @@ func (c *call) pause(n int) time.Duration {
 // early is the verdict on a record after which no attempt may begin yet, if it is one. A call that
 // has failed itself has paused by its own clock.
 func (c *call) early(seen renewer.Seen, rec record) (verdict, bool) {
-	left := rec.note.rest(seen.TTL)
+	left := rec.details.rest(seen.TTL)
 	if rec.state != begun || rec.attempts >= c.attempts || left == 0 ||
 		seen.Fence == c.paused.Fence && seen.Seq == c.paused.Seq {
 		return verdict{}, false

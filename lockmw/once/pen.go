@@ -52,7 +52,7 @@ func (p *pen) prepare(
 // next is the holder's next record.
 func (p *pen) next(rec record) renewer.Record {
 	p.seq++
-	rec.note.kept = p.c.keep
+	rec.details.kept = p.c.keep
 	return renewer.Record{
 		Name: p.c.name, Fence: p.fence, Seq: p.seq, Data: rec.encode(), TTL: p.c.keep,
 	}

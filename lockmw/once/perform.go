@@ -32,7 +32,7 @@ func (c *call) perform(op context.Context, p *pen, rec record) (end ending, err 
 	if errors.Is(end.written, renewer.ErrRejected) && end.rec.state == done {
 		// Without its result the store may take it, so that the work is not done again.
 		end.unstored = fmt.Errorf("the store refuses it: %w", end.written)
-		end.rec.state, end.rec.result, end.rec.note = bare, "the store refuses it", note{}
+		end.rec.state, end.rec.result, end.rec.details = bare, "the store refuses it", details{}
 		end.written = p.mark(op, end.rec)
 	}
 	return end, nil
@@ -128,7 +128,7 @@ func (c *call) succeeded(rec record) ending {
 			len(data), c.maxResult)
 		err = errors.New(rec.result)
 	default:
-		rec.result, rec.note.typ = string(data), c.typ
+		rec.result, rec.details.typ = string(data), c.typ
 	}
 	return ending{rec: rec, unstored: err}
 }

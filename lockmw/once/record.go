@@ -12,13 +12,13 @@ import (
 )
 
 // record is what is known of a piece of work. Its text is for people too
-// (redis-cli --raw GET KEY): a line of version, state, attempts and the pid of
-// the last, a line for that one's node and a note, a line for the input, and the result.
+// (redis-cli --raw GET KEY): a line of version, state, attempts, the pid of the last
+// and details, a line for that one's node, a line for the input, and the result.
 type record struct {
 	state    state
 	attempts int
 	last     renewer.Holder // who made the last attempt: node and pid
-	note     note
+	details  details
 	input    string
 	result   string // encoded; of work that is bare: why; of an attempt that has failed: nothing
 }
@@ -44,8 +44,8 @@ var errForeign = errors.New("it is not of this package's making, or of a version
 	"program does not know")
 
 func (r record) encode() string {
-	return fmt.Sprintf("%s %s %d %d\n%s\n%s\n%s", version, r.state, r.attempts, max(r.last.PID, 0),
-		r.note.after(r.last.Node), r.input, r.result)
+	return fmt.Sprintf("%s %s %d %d%s\n%s\n%s\n%s", version, r.state, r.attempts,
+		max(r.last.PID, 0), r.details.text(), line(r.last.Node, maxNode), r.input, r.result)
 }
 
 // decodeRecord reads a record. Any program that may write to the store may have written it,
@@ -58,23 +58,24 @@ func decodeRecord(text string) (r record, err error) {
 	node, rest, _ := strings.Cut(rest, "\n")
 	input, result, whole := strings.Cut(rest, "\n")
 	fields := strings.Split(head, " ")
-	if !whole || len(fields) != 4 || fields[0] != version {
+	if !whole || len(fields) < 4 || fields[0] != version {
 		return record{}, errForeign
 	}
 	attempts, err0 := strconv.ParseUint(fields[2], 10, 31)
 	pid, err1 := strconv.ParseUint(fields[3], 10, 31)
-	name, note := readNote(node)
+	details, known := readDetails(fields[4:])
 	r = record{
 		state: state(fields[1]), attempts: int(attempts),
-		last: renewer.Holder{Node: name, PID: int(pid)},
-		note: note, input: input, result: result,
+		last:    renewer.Holder{Node: node, PID: int(pid)},
+		details: details, input: input, result: result,
 	}
 	switch r.state {
 	case begun, done, bare, exhausted, givenUp:
 	default:
 		return record{}, errForeign
 	}
-	if err0 != nil || err1 != nil || attempts == 0 || attempts > maxTold || pid > maxTold ||
+	if !known || err0 != nil || err1 != nil ||
+		attempts == 0 || attempts > maxTold || pid > maxTold ||
 		line(node, maxNode) != node || len(input) > MaxInput ||
 		strings.ContainsFunc(input, isControl) {
 		return record{}, errForeign

@@ -63,8 +63,8 @@ func TestForeignRecords(t *testing.T) {
 func FuzzDecodeRecord(f *testing.F) {
 	f.Add("once1 done 3 4711\nweb-1\nsha\n{}")
 	f.Add("once1 begun 1 1\n\n\n")
-	f.Add("once1 begun 2 1\nweb kept=86400000 pause=1000\n\nit has failed")
-	f.Add("once1 done 2 1\nweb kept=1 kept=86400000 type=a.T type=#0123ef\n\n{}")
+	f.Add("once1 begun 2 1 kept=86400000 pause=1000\nweb\n\nit has failed")
+	f.Add("once1 done 2 1 kept=86400000 type=a.T#0123ef later=x\nweb\n\n{}")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := once.DecodeRecord(text)

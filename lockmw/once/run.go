@@ -143,7 +143,7 @@ func (c *call) term() renewer.Term {
 	term := renewer.Term{Name: c.name, TTL: c.keep}
 	term.After.Fence, term.After.Seq = c.last.seen.Fence, c.last.seen.Seq
 	if a, rec := c.next(c.last.rec); a.Number <= a.Max {
-		rec.note.kept = c.keep
+		rec.details.kept = c.keep
 		term.Data = rec.encode()
 	}
 	return term
@@ -239,7 +239,7 @@ func (c *call) attempt(ctx, op context.Context, p *pen, rec record) (v verdict) 
 // trying. A failure to record it does no harm: the next caller finds out.
 // cause is the error of the last attempt, if that was this call's.
 func (c *call) exhaust(ctx context.Context, p *pen, rec record, cause error) verdict {
-	rec.state, rec.note = exhausted, note{}
+	rec.state, rec.details = exhausted, details{}
 	if cause != nil {
 		rec.result = c.told(cause)
 	}

@@ -26,9 +26,9 @@ func (c *call) conclude(seen renewer.Seen) (rec record, over bool, err error) {
 	kind, cause := ErrRecord, c.cause(rec)
 	switch rec.state {
 	case done:
-		if otherType(rec.note.typ, c.typ) {
-			cause = fmt.Errorf("its result is of type %s, and this call's of type %s", rec.note.typ,
-				c.typ)
+		if otherType(rec.details.typ, c.typ) {
+			cause = fmt.Errorf("its result is of type %s, and this call's of type %s",
+				rec.details.typ, c.typ)
 			break
 		}
 		if err = c.decode([]byte(rec.result)); err == nil {

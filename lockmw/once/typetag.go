@@ -20,20 +20,20 @@ func tagOf[T any]() string {
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(whole))
-	return fmt.Sprintf("%s#%06x", line(t.String(), maxNode), h.Sum32()>>8)
+	name := line(strings.ReplaceAll(t.String(), " ", ""), maxNode)
+	return fmt.Sprintf("%s#%06x", name, h.Sum32()>>8)
 }
 
 // hashLen is that of the end of a tag, by which tags are compared.
 const hashLen = len("#3fa9c1")
 
-// cutTag cuts the name in a tag so that the tag has so many bytes, but leaves its hash.
-func cutTag(tag string, most int) string {
-	name, hash := tag[:len(tag)-hashLen], tag[len(tag)-hashLen:]
-	return line(name, max(most-hashLen, 0)) + hash
+// isTag reports whether a text is what tagOf returns for some type, as far as can be told.
+func isTag(s string) bool {
+	return len(s) > hashLen && s[len(s)-hashLen] == '#' && line(s, maxNode+hashLen) == s
 }
 
-// otherType reports whether a result that has a tag is of another type than that of mine. Results
-// of the record's first version have none.
+// otherType reports whether a result that has a tag is of another type than that of mine. A result
+// may have none.
 func otherType(tag, mine string) bool {
-	return tag != "" && !strings.HasSuffix(mine, tag[len(tag)-hashLen:])
+	return tag != "" && tag[len(tag)-hashLen:] != mine[len(mine)-hashLen:]
 }

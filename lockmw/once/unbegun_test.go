@@ -99,7 +99,7 @@ func TestTheAttemptBeforeStaysOnRecord(t *testing.T) {
 		l.unbegun.Store(math.MaxInt64)
 		_, err = once.Do(t.Context(), k, "a", never(t), once.RecordIn(l), once.Wait(0))
 		require.ErrorIs(t, err, errDown)
-		require.Equal(t, "once1 begun 1 4711\nthere kept=86400000\n\n", s.RecordOf("a"))
+		require.Equal(t, "once1 begun 1 4711 kept=86400000\nthere\n\n", s.RecordOf("a"))
 	})
 }
 

@@ -3,10 +3,10 @@ package once_test
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,58 +16,54 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A note stands where programs of the record's first version read the node's name: one line of 64
-// printable bytes at most. The rest of the record is as that version wrote it.
-func TestNotesPassForNodeNames(t *testing.T) {
+// Details are read as they were written, and the rest of the record is as it is without them.
+func TestDetails(t *testing.T) {
 	t.Parallel()
-	for _, node := range []string{
-		"", "web-1", "web kept=7", strings.Repeat("n", 64), strings.Repeat("é", 32),
+	last := renewer.Holder{Node: "web kept=7", PID: 7}
+	for text, r := range map[string]once.Record{
+		"": once.NewRecord("begun", 2, last, "sha", ""),
+		"kept=86400000 pause=1500": once.NewRecord("begun", 2, last, "sha", "").
+			WithDetails(24*time.Hour, 1500*time.Millisecond, ""),
+		"kept=86400000 type=once_test.report#" + hashOf[report](): once.NewRecord("done", 2, last,
+			"sha", "{}").WithDetails(24*time.Hour, 0, once.TagOf[report]()),
 	} {
-		for _, r := range []once.Record{
-			once.NewRecord("begun", 2, renewer.Holder{Node: node, PID: 7}, "sha", "").
-				WithNote(24*time.Hour, 1500*time.Millisecond, ""),
-			once.NewRecord("done", 2, renewer.Holder{Node: node, PID: 7}, "sha", "{}").
-				WithNote(24*time.Hour, 0, once.TagOf[map[string]report]()),
-			once.NewRecord("done", 2, renewer.Holder{Node: node, PID: 7}, "sha", "{}").
-				WithNote(20*365*24*time.Hour, 0, once.TagOf[report]()),
-		} {
-			text := r.Encode()
-			parts := strings.SplitN(text, "\n", 4)
-			require.Len(t, parts, 4)
-			require.Regexp(t, `^once1 (begun|done) 2 7$`, parts[0])
-			require.LessOrEqual(t, len(parts[1]), 64)
-			require.NotContains(t, parts[1], "\uFFFD")
-			for _, c := range parts[1] {
-				require.True(t, unicode.IsPrint(c), "%q", parts[1])
-			}
-			require.Equal(t, "sha", parts[2])
-			again, err := once.DecodeRecord(text)
-			require.NoError(t, err)
-			require.Equal(t, text, again.Encode())
-			if node == "web-1" {
-				require.Equal(t, r.Rest(24*time.Hour), again.Rest(24*time.Hour))
-			}
-		}
+		head, rest, _ := strings.Cut(r.Encode(), "\n")
+		require.Regexp(t, `^once1 (begun|done) 2 7 ?`+regexp.QuoteMeta(text)+`$`, head)
+		require.Regexp(t, `^web kept=7\nsha\n(\{\})?$`, rest)
+		again, err := once.DecodeRecord(r.Encode())
+		require.NoError(t, err)
+		require.Equal(t, r, again)
 	}
+	long := once.NewRecord("done", 1, last, "", "").
+		WithDetails(50*365*24*time.Hour, time.Second, once.TagOf[report]())
+	again, err := once.DecodeRecord(long.Encode())
+	require.NoError(t, err, "a time that is too long to be told is not told")
+	require.Zero(t, again.Rest(time.Hour))
 }
 
-// What a record of the first version can't have been meant to say is a node's name.
-func TestNoNotes(t *testing.T) {
+func hashOf[T any]() string {
+	_, hash, _ := strings.Cut(once.TagOf[T](), "#")
+	return hash
+}
+
+// What this program does not know is skipped, and what it could not have written is refused.
+func TestDetailsOfOthers(t *testing.T) {
 	t.Parallel()
-	for _, node := range []string{
-		"web kept=", "web kept=0", "web kept=07", "web kept=x", "web kept=5 pause=", "kept=5",
-		"web kept=5 type=T", "web kept=9999999999999",
+	_, err := once.DecodeRecord("once1 begun 1 1 later=x kept=5\nweb\n\n")
+	require.NoError(t, err)
+	for _, text := range []string{
+		"kept=", "kept=0", "kept=-1", "kept=x", "kept=9999999999999", "pause=", "type=T",
+		"type=T#12345", "type=", "=5", "kept", "",
 	} {
-		r, err := once.DecodeRecord("once1 begun 1 1\n" + node + "\n\n")
-		require.NoError(t, err)
-		require.Equal(t, once.NewRecord("begun", 1, renewer.Holder{Node: node, PID: 1}, "", ""), r)
+		_, err := once.DecodeRecord("once1 begun 1 1 " + text + "\nweb\n\n")
+		require.Error(t, err, text)
 	}
 }
 
 // A pause counts from when the record was written, by the store's clock: by how long it still lives.
 func TestRest(t *testing.T) {
 	t.Parallel()
-	r := once.NewRecord("begun", 1, renewer.Holder{}, "", "").WithNote(time.Hour, time.Minute, "")
+	r := once.NewRecord("begun", 1, renewer.Holder{}, "", "").WithDetails(time.Hour, time.Minute, "")
 	for left, want := range map[time.Duration]time.Duration{
 		time.Hour: time.Minute, time.Hour - time.Second: 59 * time.Second,
 		time.Hour - time.Minute: 0, time.Second: 0, 0: 0, -1: 0, time.Hour + 1: 0,
@@ -121,7 +117,7 @@ func TestTags(t *testing.T) {
 			A int `json:"a\n"`
 		}](),
 	} {
-		require.Regexp(t, `^[^\n]{1,64}#[0-9a-f]{6}$`, tag)
+		require.Regexp(t, `^[^\n ]{1,64}#[0-9a-f]{6}$`, tag)
 		require.NotContains(t, tags, tag)
 		tags[tag] = i
 	}
