@@ -22,8 +22,8 @@ const (
 //	       a heartbeat that failed; a loss; an operation that ran on for longer than
 //	       the notice that it got, and than 10 ms, or that runs without its lock; a key
 //	       that could not be freed; trouble in the background; a wrong set-up
-//	Info   an acquire that took over a second; a refusal that its caller expects
-//	       ([RefusalExpected]); a caller who left after more than a second
+//	Info   an acquire that took over a second; a caller who left, or was refused as it
+//	       expects ([RefusalExpected]), after more than a second
 //	Debug  every other acquire, heartbeat and release
 //
 // Of what comes in storms (waits, refusals, operations without their lock, what fails while the
@@ -76,8 +76,8 @@ func NewLogObserver(logger *slog.Logger, opts ...LogOption) *LogObserver {
 	return o
 }
 
-// AcquireEnd logs a refusal at Warn or Info, an acquisition after a wait of more than a second at
-// Info, and others at Debug.
+// AcquireEnd logs a refusal that its caller does not expect at Warn, what else took more than a
+// second at Info, and others at Debug.
 func (o *LogObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Context {
 	level, msg := endOf(e)
 	level, leftOut := o.limited(ctx, level, msg, e.Operation)
@@ -138,7 +138,7 @@ func endOf(e AcquireEnd) (slog.Level, string) {
 	case errors.Is(e.Err, ErrRecordChanged):
 		return slog.LevelDebug, "lock not wanted any more, as the record has changed"
 	case expected(e):
-		return slog.LevelInfo, "lock is held, as its caller expects"
+		return long, "lock is held, as its caller expects"
 	case errors.Is(e.Err, ErrHeld), errors.Is(e.Err, context.DeadlineExceeded):
 		return slog.LevelWarn, "lock refused"
 	default:
