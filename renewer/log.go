@@ -226,7 +226,7 @@ func (o *LogObserver) Unlocked(ctx context.Context, e Unlocked) {
 
 // Fault logs trouble in the background at Warn.
 func (o *LogObserver) Fault(e Fault) {
-	ctx, level, msg, leftOut := context.Background(), slog.LevelWarn, "lock store trouble", 0
+	ctx, level, msg, leftOut := context.Background(), slog.LevelWarn, "trouble with locks", 0
 	switch {
 	case errors.Is(e.Err, ErrConfig):
 		msg = "locks are set up wrongly"

@@ -249,7 +249,7 @@ func TestAnOutageDoesNotFloodTheLog(t *testing.T) {
 					pass(time.Second / each)
 				}
 				for _, msg := range []string{
-					"leases not renewed yet", "lock not freed yet", "lock store trouble",
+					"leases not renewed yet", "lock not freed yet", "trouble with locks",
 				} {
 					var counts []any
 					for _, line := range b.lines(t, msg) {
@@ -277,7 +277,7 @@ func TestFaultsThatAreToldOnce(t *testing.T) {
 		o.Fault(renewer.Fault{Doing: "watch", Err: errDown})
 		o.Fault(renewer.Fault{Doing: "serve HTTP", Err: renewer.ErrConfig})
 	}
-	require.Len(t, b.lines(t, "lock store trouble"), 3)
+	require.Len(t, b.lines(t, "trouble with locks"), 3)
 	wrong := b.lines(t, "locks are set up wrongly")
 	require.Len(t, wrong, 3)
 	require.Equal(t, "serve HTTP", wrong[0]["doing"])
@@ -363,7 +363,7 @@ func TestNamesInTheLog(t *testing.T) {
 				pass(time.Minute)
 				for _, msg := range []string{
 					"lock not acquired", "lock acquired", "lock is held, as its caller expects",
-					"lease lost", "lock not freed yet", "lock store trouble",
+					"lease lost", "lock not freed yet", "trouble with locks",
 					"operation runs without its lock",
 				} {
 					for _, line := range b.lines(t, msg) {

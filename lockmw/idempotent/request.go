@@ -57,5 +57,8 @@ func sameBoundary(contentType string, body []byte) (string, []byte) {
 		same.Write(line)
 	}
 	params["boundary"] = boundary
-	return mime.FormatMediaType(kind, params), same.Bytes()
+	if kind = mime.FormatMediaType(kind, params); kind == "" { // a parameter that can't be written
+		return contentType, body
+	}
+	return kind, same.Bytes()
 }
