@@ -60,7 +60,7 @@ func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*s
 	}
 	lease, err := set.acquire(ctx, k, name)
 	if err != nil {
-		return nil, set.refused(ctx, err)
+		return nil, set.refused(err)
 	}
 	return (&scope{
 		Context: lease.Context(), keeper: k, lease: lease,
@@ -80,15 +80,11 @@ func (s *scope) holdAtLeast(d time.Duration) {
 }
 
 // refused is the caller's error.
-func (s settings) refused(ctx context.Context, err error) error {
+func (s settings) refused(err error) error {
 	if s.contention != skip || !errors.Is(err, renewer.ErrHeld) {
 		return err
 	}
-	err = skippedError{err}
-	if s.onSkip != nil {
-		s.onSkip(ctx, err)
-	}
-	return err
+	return skippedError{err}
 }
 
 // skippedError is ErrSkipped with the text of a refusal. It is not [renewer.ErrHeld].

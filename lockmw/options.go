@@ -31,7 +31,6 @@ type settings struct {
 	manual     renewer.Option // nil: with a heartbeat
 	maxHold    renewer.Option // nil: the keeper's
 	background bool           // nobody waits for the release
-	onSkip     func(ctx context.Context, err error)
 	term       renewer.Option // begins a record's term with the acquire; nil: none
 }
 
@@ -76,12 +75,6 @@ func Refuse() Option {
 // is for work that need not be done twice.
 func Skip() Option {
 	return func(s settings) settings { s.contention = skip; return s }
-}
-
-// OnSkip is [Skip], and calls hook with the caller's context and the
-// error each time: to count, or to say in the log who is at it.
-func OnSkip(hook func(ctx context.Context, err error)) Option {
-	return func(s settings) settings { s.contention, s.onSkip = skip, hook; return s }
 }
 
 // HoldAtLeast keeps the lock for d after the function began, even if it returns earlier: for work

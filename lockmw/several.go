@@ -43,7 +43,7 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 		case err == nil:
 			return g.scope(), nil
 		case set.contention != wait || !mayPass(ctx, err) || !time.Now().Before(until):
-			return nil, set.refused(ctx, err)
+			return nil, set.refused(err)
 		}
 		// Nothing has run yet, and all was given back, so begin again.
 		first = busy
