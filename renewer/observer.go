@@ -181,8 +181,8 @@ type Unlocked struct {
 
 // Fault is trouble in the background.
 type Fault struct {
-	// Doing is what failed: "watch", "clean up", "shut down"; of adapters such as "configure asynq",
-	// "record an answer".
+	// Doing is what failed: "watch", "clean up", "shut down"; of an adapter such as "configure
+	// asynq", "record an answer".
 	Doing string
 	// Name is the lock's name, or that of one of several. It is
 	// unbounded: never a metric attribute.
