@@ -96,10 +96,11 @@ func Manual(d time.Duration) Option {
 
 // MaxHold bounds how long the lock is held, whatever the function does, in place of
 // renewer.Config.MaxHold: d from when it is taken, after which the function is told that it is
-// lost. It may be longer or shorter. Zero or less: no bound. With [Keys] it bounds each of the
-// locks. An inner call has no lock of its own, so the outer call's bound stays. If d is less than
-// one renewer.Config.Heartbeat, the call is refused with [renewer.ErrConfig]. Default: the keeper's
-// bound; for [RunWhileHeld] none.
+// lost. It may be longer or shorter. Zero or less: no bound. Others have the lock when the function
+// has returned, or one TTL later at the latest; with [Manual] or [HoldAtLeast] when that time is
+// over. With [Keys] it bounds each of the locks. An inner call has no lock of its own, so the outer
+// call's bound stays. If d is less than one renewer.Config.Heartbeat, the call is refused with
+// [renewer.ErrConfig]. Default: the keeper's bound; for [RunWhileHeld] none.
 func MaxHold(d time.Duration) Option {
 	bound := renewer.MaxHold(d)
 	return func(s settings) settings { s.maxHold = bound; return s }
