@@ -55,8 +55,10 @@ local function nobody()
 	return #late > 0 and {n, false, late} or {n}
 end
 -- To a lock that is held the next one comes at its release: the holder is a task, or a process
--- waits.
-if total >= most or not free and (what == 'left' or what == 'look') then
+-- waits. One that went back behind others has no other one called: where the first do not come, they
+-- would call each other without end.
+local behind = what == 'left' and redis.call('ZRANK', KEYS[2], task) ~= 0
+if total >= most or behind or not free and (what == 'left' or what == 'look') then
 	return nobody()
 end
 local first, missed

@@ -213,6 +213,9 @@ func TestNextScript(t *testing.T) {
 		s.ok(t, "DEL", wokenA, "lockbeat:{a}")
 		assert.Equal(t, wakes(2, task("7")), nextTask(t, store, renewer.TaskLeft, task("7")))
 		s.ok(t, "DEL", wokenA)
+
+		t.Log("one that went back behind others calls nobody: they would call each other without end")
+		assert.Equal(t, nobody(2), nextTask(t, store, renewer.TaskLeft, task("8")))
 		assert.Equal(t, wakes(2, task("7")), nextTask(t, store, renewer.TasksLook, renewer.Task{}))
 		s.woken(t, -time.Minute, task("7"))
 		mine(t, store, claim("a", "c", time.Hour))
