@@ -56,7 +56,7 @@ type Arrival struct {
 	// a copy that goes back in place of the original.
 	For Task
 	// Wait means that the task may wait for the lock in its worker's slot. If it is to ask then,
-	// the slot of the name is its own, until SlotTTL is over: it arrives again before that.
+	// the slot of the name is its own, until SlotTTL is over.
 	Wait bool
 	// SlotTTL is how long it has the slot: whole milliseconds, at least 1.
 	SlotTTL time.Duration

@@ -4,8 +4,7 @@
 -- KEYS     see parked.lua
 -- ARGV[1]  the task: "QUEUE\nID"
 -- ARGV[2]  "wait": it may wait in its slot; "ask": it may not
--- ARGV[3]  time to live of KEYS[3], ms: a task that waits in its slot calls this script again
---          before that is over
+-- ARGV[3]  time to live of KEYS[3], ms: longer than the task waits in its slot
 -- ARGV[4]  time to live of the line, ms
 -- ARGV[5]  the task whose place and slot it takes over, or ""
 --
