@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // The kinds of failure. errors.Is tells them apart: an error of this package is one of them,
@@ -24,15 +26,13 @@ var (
 	ErrLost = errors.New("lockbeat: lease lost")
 	// ErrUnavailable means that the store could not be asked, so that
 	// it is not known who has the lock.
-	ErrUnavailable = errors.New("lockbeat: lock store unavailable")
+	ErrUnavailable = store.ErrUnavailable
 	// ErrRejected marks, in an error of a [Store], an answer that the same request will get again
-	// until the server is changed: missing rights, a key of another type; or from a client
-	// that was closed. The engine does not retry an acquire on it.
-	ErrRejected = errors.New("lockbeat: refused by the lock store")
+	// until the server is changed. The engine does not retry an acquire on it.
+	ErrRejected = store.ErrRejected
 	// ErrOverloaded marks, in an error of a [Store], the answer of a server that is up and
-	// refuses for now: it is out of memory, or busy with a script. It is no evidence of an
-	// outage.
-	ErrOverloaded = errors.New("lockbeat: the lock store is overloaded")
+	// refuses for now.
+	ErrOverloaded = store.ErrOverloaded
 	// ErrRecordChanged means that the record of the lock's name is not the one on which [BeginTerm]
 	// has made the acquire depend. It says nothing of who has the lock.
 	ErrRecordChanged = errors.New("lockbeat: the record has changed")
@@ -42,7 +42,7 @@ var (
 	ErrName = errors.New("lockbeat: invalid lock name")
 	// ErrConfig means that a configuration or an option is unusable;
 	// the message names each faulty field.
-	ErrConfig = errors.New("lockbeat: invalid configuration")
+	ErrConfig = store.ErrConfig
 )
 
 // Error is what the methods of [Keeper] and [Lease] return when they fail, other than by a loss.

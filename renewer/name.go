@@ -4,19 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 )
 
 // reservedPrefix begins the names under which stores keep notes of their own, such as the
 // membership of a quorum. No caller can lock one: a name is often chosen by a remote client. A
 // store gives them to its nodes directly.
 const reservedPrefix = "\x00lockbeat"
-
-// MaxName is the longest name of a lock, in bytes.
-const MaxName = 512
-
-// OwnerLen is the length of an owner token, in bytes.
-const OwnerLen = 22
 
 // CheckName returns an error that is [ErrName] and says what to do, if name can't be a lock's: it
 // is empty, longer than [MaxName], or begins with "\x00lockbeat", as names do that stores use for
@@ -44,13 +37,4 @@ func nameFault(name string) error {
 	default:
 		return nil
 	}
-}
-
-// Millis converts a duration to whole milliseconds, rounding down, and refuses less than
-// one: a TTL of 0 ms would mean "none" to some servers and "gone at once" to others.
-func Millis(d time.Duration) (int64, error) {
-	if d < time.Millisecond {
-		return 0, fmt.Errorf("%w: a duration of %v is below the shortest, 1ms", ErrConfig, d)
-	}
-	return d.Milliseconds(), nil
 }

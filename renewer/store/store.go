@@ -1,12 +1,12 @@
-package renewer
+package store
 
 import (
 	"context"
 	"time"
 )
 
-// Store is the authority on who holds a name. The engine asks it in
-// batches and believes nothing else.
+// Store is the authority on who holds a name. The engine, package renewer, asks it in batches and
+// believes nothing else.
 //
 // A Store must be safe for concurrent use. Every method that takes a batch answers it in
 // order, one answer an item (len(answers) == len(items)), and never panics on an empty
@@ -17,9 +17,9 @@ import (
 // more than the store's own write timeout, nor touch items or answers once it has returned.
 //
 // Logs show the texts of a Store's errors, and names of locks may carry personal data. So an error
-// that names one has a method Nameless() string, its text without the name: see [ErrorText].
+// that names one has a method Nameless() string, its text without the name: see renewer.ErrorText.
 //
-// A Store should not panic. What is said of panics at [Observer] is true of it too: Acquire,
+// A Store should not panic. What is said of panics at renewer.Observer is true of it too: Acquire,
 // Release and Watch are called in callers' goroutines, Renew and some of Release in those of the
 // engine.
 //
@@ -72,6 +72,13 @@ type Sharded interface {
 	// every lease, with a lock held: it must return at once and not call the engine.
 	Shard(name string) int
 }
+
+const (
+	// MaxName is the longest name of a lock, in bytes.
+	MaxName = 512
+	// OwnerLen is the length of an owner token, in bytes.
+	OwnerLen = 22
+)
 
 // Claim asks for a name.
 type Claim struct {
@@ -222,17 +229,4 @@ type Answer struct {
 	Holder *Holder
 	// Err says why, when StatusUnknown.
 	Err error
-}
-
-// Holder is who has a name, in a form that people read.
-type Holder struct {
-	// Node is the process's place: [Config.Node], by default the host name.
-	Node string
-	// PID is the process's number there.
-	PID int
-	// Operation is what it is doing: the static name given with [Operation], or "".
-	Operation string
-	// Trace is the W3C traceparent of what it is doing, by which a trace can link to it; "" if
-	// it is not traced. Like all of a Holder it comes from another process: check it before use.
-	Trace string
 }

@@ -1,4 +1,4 @@
-package renewer
+package store
 
 import (
 	"context"

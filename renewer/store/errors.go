@@ -1,0 +1,34 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// What a Store's errors are, as errors.Is tells. Package renewer has them under the same names, for
+// its callers.
+var (
+	// ErrUnavailable means that the store could not be asked, so that it is not known who has the
+	// lock.
+	ErrUnavailable = errors.New("lockbeat: lock store unavailable")
+	// ErrRejected marks an answer that the same request will get again until the server is
+	// changed: missing rights, a key of another type; or from a client that was closed. The engine
+	// does not retry an acquire on it.
+	ErrRejected = errors.New("lockbeat: refused by the lock store")
+	// ErrOverloaded marks the answer of a server that is up and refuses for now: it is out of
+	// memory, or busy with a script. It is no evidence of an outage.
+	ErrOverloaded = errors.New("lockbeat: the lock store is overloaded")
+	// ErrConfig means that a configuration, an option or a duration is unusable; the message names
+	// each faulty field.
+	ErrConfig = errors.New("lockbeat: invalid configuration")
+)
+
+// Millis converts a duration to whole milliseconds, rounding down, and refuses less than one with
+// [ErrConfig]: a TTL of 0 ms would mean "none" to some servers and "gone at once" to others.
+func Millis(d time.Duration) (int64, error) {
+	if d < time.Millisecond {
+		return 0, fmt.Errorf("%w: a duration of %v is below the shortest, 1ms", ErrConfig, d)
+	}
+	return d.Milliseconds(), nil
+}

@@ -1,0 +1,125 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Line is a store that also keeps, beside a lock, the line of tasks that want it and wait in no
+// process: each went back to the queue that it came from, and is told to come when its turn is
+// near. At most one task of a name waits for the lock itself, in the slot of the worker that runs
+// it.
+//
+// Tasks of each [Task.Home] stand in a line of their own, and are told to come by processes of that
+// home. Where tasks of several homes want one lock, the lock goes from one home to the other as
+// between any callers who wait in two processes: those in a slot.
+//
+// A line is advice. It gives no lock, and losing it costs order and time, but never exclusion.
+// Tasks that are told to come and don't are passed over after about a second.
+//
+// Its methods ask once, and may be called concurrently. An error means that the store has not
+// answered, or that it refuses.
+type Line interface {
+	// Arrive notes that a task has come, and returns what it is to do.
+	Arrive(ctx context.Context, a Arrival) (Arrived, error)
+
+	// Next notes what became of a task, or of the lock, and returns which task is to come next.
+	Next(ctx context.Context, name string, what TaskEvent, task Task) (NextTask, error)
+}
+
+// MostTaskDelay is how long a task that stands in a [Line] may stay away at most: the line is
+// forgotten some minutes later unless one comes.
+const MostTaskDelay = 10 * time.Minute
+
+// Task is one in a line.
+type Task struct {
+	// Home names what has its queue, such as one database of a job system: processes of a home can
+	// tell its tasks to come, and no others can. Two homes may have the same queues and IDs.
+	// Letters and digits, or "".
+	Home string
+	// Queue is where it goes back to. Tasks of one queue come, or don't, together.
+	Queue string
+	// ID names it in its queue.
+	ID string
+}
+
+// Arrival is a task that wants a lock.
+type Arrival struct {
+	// Name is that of the lock.
+	Name string
+	// Task is who has come.
+	Task Task
+	// For is the task whose place it takes over, with its rank; the zero value for none. It is for
+	// a copy that goes back in place of the original.
+	For Task
+	// Wait means that the task may wait for the lock in its worker's slot. If it is to ask then,
+	// the slot of the name is its own, until SlotTTL is over.
+	Wait bool
+	// SlotTTL is how long it has the slot: whole milliseconds, at least 1.
+	SlotTTL time.Duration
+}
+
+// Arrived is what a task that has come is to do.
+type Arrived struct {
+	// Ask means that it is to ask for the lock now. Otherwise it is to go back: it has a place in
+	// the line.
+	Ask bool
+	// Ahead is how many stand in the line before it, unless Ask.
+	Ahead int
+	// Holder has the lock, unless Ask; its zero value if the store can't tell.
+	Holder Holder
+	// HeldFor is how long Holder has had it, by the store's clock; 0 if the store can't tell.
+	HeldFor time.Duration
+}
+
+// TaskEvent is what became of a task, or of the lock that it wanted.
+type TaskEvent uint8
+
+const (
+	// TaskGranted means that it has the lock.
+	TaskGranted TaskEvent = iota
+	// TaskGone means that it does not come any more.
+	TaskGone
+	// TaskLeft means that it has waited in vain, and went back to its queue: it has the first
+	// place. Others come when the lock is free.
+	TaskLeft
+	// TaskMissing means that it was told to come, and that its queue does not have it. It keeps its
+	// place if it has come or left since it was told.
+	TaskMissing
+	// TasksOver means that a holder has released the lock; with a Home alone, one that is no task.
+	TasksOver
+	// TasksLook means that some time has passed: one that was told to come may not have come to a
+	// lock that is free.
+	TasksLook
+)
+
+// String returns "granted", "gone", "left", "missing", "over" or "look".
+func (e TaskEvent) String() string {
+	switch e {
+	case TaskGranted:
+		return "granted"
+	case TaskGone:
+		return "gone"
+	case TaskLeft:
+		return "left"
+	case TaskMissing:
+		return "missing"
+	case TasksLook:
+		return "look"
+	default:
+		return "over"
+	}
+}
+
+// NextTask is who comes next.
+type NextTask struct {
+	// Task is to be told to come, if Wake.
+	Task Task
+	// Wake means that there is one. It is noted as told.
+	Wake bool
+	// Parked is how many are in the line.
+	Parked int
+	// Late are some of those that were told to come and have not, after a look at the line that
+	// tells nobody to come. If their queue has let one go, it is [TaskMissing].
+	Late []Task
+}
