@@ -103,7 +103,9 @@ func (c *call) rescue() {
 		unsettled = k.clock.AtMost() // the last question may be under way still
 	}
 	k.mu.Lock()
-	k.queues.keepPlace(l, c.place, unsettled)
+	if l.state == asking {
+		k.queues.KeepPlace(l.name, l, c.place, unsettled)
+	}
 	k.mu.Unlock()
 	l.endContext(errReleased)
 	k.discard(l, unsettled)
@@ -119,7 +121,7 @@ func (c *call) run(ctx context.Context) (sent instant, err error) {
 		c.l.dropContext()
 		k.mu.Lock()
 		if c.unsettled != 0 {
-			k.queues.keepPlace(c.l, c.place, c.unsettled)
+			k.queues.KeepPlace(c.l.name, c.l, c.place, c.unsettled)
 		}
 		left, place := k.leaveLocked(c.l)
 		k.mu.Unlock()
@@ -145,7 +147,7 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 	if k.observer != nil {
 		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
 			AcquireStart: start, Wait: now.Sub(c.begun), Attempts: c.attempts, Fence: l.fence,
-			Contended: c.contended, Holder: c.holder().holder, HeldFor: c.holder().heldAt(now),
+			Contended: c.contended, Holder: c.holder().Holder, HeldFor: c.holder().HeldAt(now),
 		})
 		l.dropContext() // the observer's, which carries its span, takes its place
 	}
@@ -175,8 +177,12 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 		l.due = k.heartbeats.cohort.join(sent)
 		k.heartbeats.plan(l, l.due)
 	}
-	if sent := max(c.unsettled, k.queues.unsettled(l.name)); sent != 0 {
-		l.withExtras().unsettled, l.extras.place = sent, c.place
+	unsettled := c.unsettled
+	if q := k.queues.Of(l.name); q != nil {
+		unsettled = max(unsettled, q.Unsettled)
+	}
+	if unsettled != 0 {
+		l.withExtras().unsettled, l.extras.place = unsettled, c.place
 	}
 	c.bookTokens(now)
 	settled = k.holdFront(l)
@@ -195,7 +201,7 @@ func (k *Keeper) observeRefusal(ctx context.Context, start AcquireStart, c *call
 	now := k.clock.AtMost()
 	k.observer.AcquireEnd(ctx, AcquireEnd{
 		AcquireStart: start, Wait: now.Sub(c.begun), Attempts: c.attempts,
-		Contended: c.contended, Holder: c.holder().holder, HeldFor: c.holder().heldAt(now),
+		Contended: c.contended, Holder: c.holder().Holder, HeldFor: c.holder().HeldAt(now),
 		Err: err,
 	})
 }
@@ -210,7 +216,7 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
 			AcquireStart: start, Wait: k.clock.AtMost().Sub(c.begun), Fence: l.fence,
 			Contended: true, HandedOver: true,
-			Holder: c.behind.holder, HeldFor: c.behind.heldAt(l.acquired),
+			Holder: c.behind.Holder, HeldFor: c.behind.HeldAt(l.acquired),
 		})
 		k.mu.Lock()
 		l.label = l.label.traced(trace)

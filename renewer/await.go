@@ -2,7 +2,11 @@ package renewer
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/queue"
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 const (
@@ -12,67 +16,63 @@ const (
 	// The shortest pause between two questions that were not prompted by a wake-up, so that an
 	// odd answer, such as a key that is held for 0 ms over and over, can't make a busy loop.
 	leastPause = 2 * time.Millisecond
+
+	// Pauses after the store could not be asked: doubled each time, with jitter.
+	// The longest is short enough to find a server soon after it is back.
+	firstBackoff = 25 * time.Millisecond
+	lastBackoff  = 500 * time.Millisecond
 )
+
+// errNoAnswer is what callers get to hear who run out of time before
+// anybody knows who has the lock.
+var errNoAnswer = errors.New("the store has not answered in time")
 
 // see notes what the store answered while the lock was not ours, and whether our place may stand
 // in its line by now; refuses those behind who do not wait; and has the store watch the name.
-func (c *call) see(info holderInfo, queued bool) {
+func (c *call) see(info queue.Seen, queued bool) {
 	c.seen = info
 	k := c.k
 	k.mu.Lock()
-	q := k.queues.of(c.l.name)
+	q := k.queues.Of(c.l.name)
 	if q == nil && !c.request.try {
-		q = k.queues.need(c.l.name)
+		q = k.queues.Need(c.l.name)
 	}
 	if q == nil { // no caller waits, nor will this one
 		k.mu.Unlock()
 		return
 	}
-	q.seen = info
+	q.Seen = info
 	if !c.request.try {
 		// what was asked from it before and not answered now has not left the line
-		q.place, q.queued = c.place, queued || info.err != nil && q.queued
+		q.Place, q.Queued = c.place, queued || info.Err != nil && q.Queued
 	}
-	refused := q.removeTries()
-	watches := !c.request.try && info.err == nil && q.watch.begin()
+	refused := q.RemoveTries()
+	watches := !c.request.try && info.Err == nil && q.Watch.Begin()
 	k.mu.Unlock()
 	refuseAll(refused, info)
 	if watches {
-		k.watch(c.l.name, &q.watch)
+		k.watch(c.l.name, &q.Watch)
 	}
 }
 
 // changed makes the error for a caller to whom the store has shown another record than the one that
 // its claim names. Those behind to whose claims the store would answer the same are refused too.
 func (c *call) changed(record *Seen) error {
-	c.seen = holderInfo{known: true, err: ErrRecordChanged}
+	c.seen = queue.Seen{Known: true, Err: ErrRecordChanged}
 	c.request.term.show(record)
-	k := c.k
-	k.mu.Lock()
-	var refused []*waiter
-	if q := k.queues.of(c.l.name); q != nil {
-		refused = q.removeIf(func(w *waiter) bool {
-			return w.term != nil && !w.term.follows(record)
-		})
-		for _, w := range refused {
-			w.term.show(record)
-		}
-	}
-	k.mu.Unlock()
-	refuseAll(refused, c.seen)
 	return c.refuse()
 }
 
-// watch has the store watch a name, until [watch.end]. If the store panics, the next head tries
+// watch has the store watch a name, until [queue.Watch.End]. If the store panics, the next head tries
 // again.
-func (k *Keeper) watch(name string, w *watch) {
+func (k *Keeper) watch(name string, w *queue.Watch) {
 	var stop func() // nil after a panic
 	defer func() {
 		k.mu.Lock()
-		w.stop, w.on = stop, stop != nil
+		w.Began(stop)
 		k.mu.Unlock()
 	}()
-	wake := w.wake
+	wake := w.Wake
 	stop = k.store.Watch(name, func(err error) {
 		if err != nil {
 			k.fault("watch", name, err)
@@ -86,11 +86,11 @@ func (k *Keeper) watch(name string, w *watch) {
 }
 
 // watch is the watch of the caller's queue, nil while it has none.
-func (c *call) watch() *watch {
+func (c *call) watch() *queue.Watch {
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()
-	if q := c.k.queues.of(c.l.name); q != nil {
-		return &q.watch
+	if q := c.k.queues.Of(c.l.name); q != nil {
+		return &q.Watch
 	}
 	return nil
 }
@@ -101,24 +101,24 @@ func (c *call) judge(woken, had bool) {
 	switch w := c.watch(); {
 	case w == nil:
 	case had || c.freed:
-		w.falseWakes = falseWakes{}
+		w.False = queue.FalseWakes{}
 	case woken:
-		w.falseWakes.add(c.k.clock.AtMost())
+		w.False.Add(c.k.clock.AtMost())
 	}
 }
 
 // pause is how long to wait before the next question if nothing wakes the caller.
 func (c *call) pause(failures *int) time.Duration {
 	var pause time.Duration
-	if c.seen.err != nil {
+	if c.seen.Err != nil {
 		pause = min(firstBackoff<<min(*failures, 8), lastBackoff)
-		pause = pause/2 + jitter(pause/2)
+		pause = pause/2 + timing.Jitter(pause/2)
 		*failures++
 	} else {
 		*failures = 0
-		pause = c.k.cfg.Poll*4/5 + jitter(c.k.cfg.Poll*2/5)
-		if c.seen.ttl > 0 {
-			pause = min(pause, c.seen.ttl+ttlSlack)
+		pause = c.k.cfg.Poll*4/5 + timing.Jitter(c.k.cfg.Poll*2/5)
+		if c.seen.TTL > 0 {
+			pause = min(pause, c.seen.TTL+ttlSlack)
 		}
 		pause = max(pause, leastPause)
 	}
@@ -134,7 +134,7 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 	w := c.watch()
 	var wake <-chan struct{}
 	if w != nil {
-		wake = w.wake
+		wake = w.Wake
 	}
 	end := c.k.clock.AtMost().Add(pause)
 	timer := time.NewTimer(pause)
@@ -143,18 +143,18 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 		select {
 		case <-timer.C:
 			if woken { // the question answers those that came in the pause, too
-				drain(w.wake)
+				drain(w.Wake)
 			}
 			return woken, nil
 		case <-wake:
 			now := c.k.clock.AtMost()
-			if now >= w.falseWakes.until {
+			if now >= w.False.Until {
 				return true, nil
 			}
 			wake = nil
-			if w.falseWakes.until < end {
+			if w.False.Until < end {
 				woken = true
-				timer.Reset(w.falseWakes.until.Sub(now))
+				timer.Reset(w.False.Until.Sub(now))
 			}
 		case <-ctx.Done():
 			return false, c.cancelled(ctx)

@@ -3,6 +3,8 @@ package renewer
 import (
 	"context"
 	"errors"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 )
 
 // call is one Acquire under way.
@@ -16,8 +18,8 @@ type call struct {
 	attempts  int
 	late      int // attempts that were not answered within Config.RequestTimeout
 	contended bool
-	seen      holderInfo // what the store last answered, while it was not "yours"
-	behind    holderInfo // whom this call was last seen behind, in this process or elsewhere
+	seen      queue.Seen // what the store last answered, while it was not "yours"
+	behind    queue.Seen // whom this call was last seen behind, in this process or elsewhere
 	place     uint64     // from which it asks; 0 for none. The store may have it in its line
 	refused   instant    // when the last question was sent that was answered StatusTaken; 0 without
 	freed     bool       // the name was free between the last two of these
@@ -30,8 +32,8 @@ type call struct {
 }
 
 // holder is who had the lock when last seen, for observers.
-func (c *call) holder() holderInfo {
-	if c.seen.holder != (Holder{}) {
+func (c *call) holder() queue.Seen {
+	if c.seen.Holder != (Holder{}) {
 		return c.seen
 	}
 	return c.behind
@@ -64,7 +66,7 @@ func (c *call) fail(kind, cause error) error {
 		Waited: c.k.clock.AtMost().Sub(c.begun), Attempts: c.attempts,
 	}
 	if !errors.Is(kind, ErrUnavailable) {
-		e.Holder, e.HeldFor, e.RetryAfter = c.seen.holder, c.seen.heldFor, c.seen.ttl
+		e.Holder, e.HeldFor, e.RetryAfter = c.seen.Holder, c.seen.HeldFor, c.seen.TTL
 	}
 	return e
 }
@@ -74,8 +76,8 @@ func (c *call) cancelled(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if cause == ctx.Err() { //nolint:errorlint // whether it is the same value, not the same kind
 		cause = nil
-		if c.seen.err != nil { // which may be what the caller waited for
-			cause = storeError{c.seen.err}
+		if c.seen.Err != nil { // which may be what the caller waited for
+			cause = storeError{c.seen.Err}
 		}
 	}
 	return c.fail(ctx.Err(), cause)
@@ -83,7 +85,7 @@ func (c *call) cancelled(ctx context.Context) error {
 
 // refuse makes the error for a caller who may not wait any longer, from what the store last said.
 func (c *call) refuse() error {
-	switch err := c.seen.err; {
+	switch err := c.seen.Err; {
 	case err == nil:
 		return c.fail(ErrHeld, nil)
 	case errors.Is(err, ErrRecordChanged):

@@ -195,7 +195,7 @@ func (c *cleaner) drop() {
 // cleanUpPause doubles from 25 ms to a second, with jitter.
 func cleanUpPause(tries int) time.Duration {
 	pause := min(firstBackoff<<min(tries, 16), lastCleanUpPause)
-	return pause/2 + jitter(pause/2)
+	return pause/2 + timing.Jitter(pause/2)
 }
 
 // keepMost is the longest that a key is held for. A store adds it to its clock, and must not

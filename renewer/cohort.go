@@ -3,6 +3,8 @@ package renewer
 import (
 	"math"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 // cohort is the rhythm of leases that were taken one after another, as many as go into a heartbeat:
@@ -21,7 +23,7 @@ type cohort struct {
 
 func newCohort(heartbeat time.Duration) cohort {
 	// at random, so that processes do not beat together
-	return cohort{heartbeat: heartbeat, phase: float64(jitter(heartbeat)) / float64(heartbeat)}
+	return cohort{heartbeat: heartbeat, phase: float64(timing.Jitter(heartbeat)) / float64(heartbeat)}
 }
 
 // join is when a lease has its first heartbeat that was asked for at an instant.

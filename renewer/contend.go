@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
@@ -14,7 +15,7 @@ import (
 // first of a wake-up, the end of the TTL that the store told, and a slow poll.
 func (c *call) contend(ctx context.Context) (sent instant, err error) {
 	if w := c.watch(); w != nil {
-		drain(w.wake) // for a head that has left
+		drain(w.Wake) // for a head that has left
 	}
 	for failures, woken := 0, false; ; {
 		sent, err := c.ask(ctx)
@@ -39,8 +40,8 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	}
 	sent = k.clock.AtMost()
 	if sent >= c.until {
-		if !c.contended && !c.seen.known {
-			c.seen = holderInfo{known: true, err: errNoAnswer}
+		if !c.contended && !c.seen.Known {
+			c.seen = queue.Seen{Known: true, Err: errNoAnswer}
 		}
 		return 0, c.refuse()
 	}
@@ -98,8 +99,8 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 			errors.Is(g.Err, context.DeadlineExceeded)) {
 			g.Err = c.noAnswer(cut, g.Err)
 		}
-		if !cut || !c.seen.known || errors.Is(g.Err, ErrRejected) {
-			c.see(holderInfo{known: true, err: orUnexplained(g.Err)},
+		if !cut || !c.seen.Known || errors.Is(g.Err, ErrRejected) {
+			c.see(queue.Seen{Known: true, Err: orUnexplained(g.Err)},
 				place != 0 && !g.Unsent)
 		}
 	}
@@ -110,10 +111,10 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 }
 
 // holderOf is the holder that a store has told of in its answer to a question sent at an instant.
-func holderOf(g *Grant, sent instant) holderInfo {
-	info := holderInfo{known: true, holder: g.Holder, heldFor: g.HeldFor, ttl: g.TTL}
+func holderOf(g *Grant, sent instant) queue.Seen {
+	info := queue.Seen{Known: true, Holder: g.Holder, HeldFor: g.HeldFor, TTL: g.TTL}
 	if g.HeldFor != 0 {
-		info.since = sent.Add(-g.HeldFor)
+		info.Since = sent.Add(-g.HeldFor)
 	}
 	return info
 }
@@ -135,7 +136,7 @@ func (c *call) beginRequest(
 	k.mu.Lock()
 	halted := k.shutdown.phase >= phaseFree
 	place = c.placeLocked()
-	if k.queues.of(l.name) != nil {
+	if k.queues.Of(l.name) != nil {
 		reserve = c.reserve()
 		c.reserves = c.reserves || reserve > 0
 	}
@@ -160,15 +161,15 @@ func (c *call) placeLocked() uint64 {
 	if c.request.try {
 		return 0
 	}
-	q := c.k.queues.of(c.l.name)
+	q := c.k.queues.Of(c.l.name)
 	switch {
-	case q != nil && q.place != 0:
-		c.place = q.place
+	case q != nil && q.Place != 0:
+		c.place = q.Place
 	case c.place == 0:
 		c.place = lastPlace.Add(1)
 	}
 	if q != nil {
-		q.place = c.place
+		q.Place = c.place
 	}
 	return c.place
 }

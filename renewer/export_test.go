@@ -17,86 +17,8 @@ func NewOnSleepyMachine(store Store, cfg Config, slept func() time.Duration) (*K
 func (k *Keeper) NamesAndOrphans() (names, orphans int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.queues.fronts.length(), k.cleaner.count()
+	return k.queues.Names(), k.cleaner.count()
 }
-
-// Queues are wait queues of callers who are told apart by a number.
-type Queues struct {
-	qs      waitQueues
-	waiters map[int]*waiter
-	leases  map[int]*Lease
-	number  map[*Lease]int
-}
-
-// NewQueues makes queues in which no caller waits.
-func NewQueues() *Queues {
-	return &Queues{newWaitQueues(), map[int]*waiter{}, map[int]*Lease{}, map[*Lease]int{}}
-}
-
-// Join has a caller join a name's queue, and reports whether it is the head.
-func (q *Queues) Join(name string, caller int, try bool) (head bool) {
-	l := &Lease{name: name}
-	q.leases[caller], q.number[l] = l, caller
-	if q.qs.join(l) {
-		return true
-	}
-	q.waiters[caller] = &waiter{l: l, try: try}
-	q.qs.need(name).push(q.waiters[caller])
-	return false
-}
-
-// Grant makes a name's head the holder.
-func (q *Queues) Grant(caller int) { q.qs.grant(q.leases[caller]) }
-
-// HandOver makes the first waiter the holder, and returns it.
-func (q *Queues) HandOver(name string) int { return q.number[q.qs.handOver(name).l] }
-
-// Leave has a caller leave the front, and returns the new head; -1 if there is none.
-func (q *Queues) Leave(caller int) (head int) {
-	if next, _ := q.qs.leave(q.leases[caller]); next != nil {
-		return q.number[next.l]
-	}
-	return -1
-}
-
-// StepOut takes a waiter out.
-func (q *Queues) StepOut(caller int) {
-	w := q.waiters[caller]
-	q.qs.of(w.l.name).remove(w)
-}
-
-// Tries takes those out who do not wait until the lock is free.
-func (q *Queues) Tries(name string) (tries []int) {
-	if queue := q.qs.of(name); queue != nil {
-		for _, w := range queue.removeTries() {
-			tries = append(tries, q.number[w.l])
-		}
-	}
-	return tries
-}
-
-// Look returns who has to do with a name; -1 for no head or holder.
-func (q *Queues) Look(name string) (head, holder int, waiting []int) {
-	numberOf := func(l *Lease) int {
-		if l == nil {
-			return -1
-		}
-		return q.number[l]
-	}
-	if queue := q.qs.of(name); queue != nil {
-		for w := queue.first; w != nil; w = w.next {
-			waiting = append(waiting, q.number[w.l])
-		}
-	}
-	front := q.qs.fronts.get(name)
-	if front != nil && front.role == roleHolder {
-		return -1, numberOf(front), waiting
-	}
-	return numberOf(front), -1, waiting
-}
-
-// Empty reports whether nothing is remembered of any name.
-func (q *Queues) Empty() bool { return q.qs.fronts.length() == 0 && len(q.qs.queues) == 0 }
 
 // Requests limit questions to the store.
 type Requests struct{ r *requests }

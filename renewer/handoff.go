@@ -38,15 +38,15 @@ func (c *call) bookTokens(now instant) {
 // no token may be used, the heartbeat is in doubt or too little time is left, or something about
 // either lease is unusual. What it returns is to be called without the lock. Under k.mu.
 func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
-	q := k.queues.of(l.name)
-	if q == nil || q.first == nil || l.tokens() == nil || k.shutdown.phase != phaseRun {
+	q := k.queues.Of(l.name)
+	if q == nil || q.First() == nil || l.tokens() == nil || k.shutdown.phase != phaseRun {
 		return nil, false
 	}
 	token, ok := l.tokens().next(l.fence, now, k.cfg.ClockDrift)
 	if !ok {
 		return nil, false
 	}
-	next := q.first.l
+	next := q.First().L
 	if l.extras.unusual() || next.extras != nil {
 		return nil, false
 	}
@@ -57,16 +57,16 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	if l.deadline.Sub(now) < k.cfg.Margin+2*k.cfg.RequestTimeout {
 		return nil, false
 	}
-	w := k.queues.handOver(l.name)
+	w := k.queues.HandOver(l.name)
 	l.tokens().left--
-	l.transfer(next, w.maxHold, token, now)
+	l.transfer(next, w.MaxHold, token, now)
 	k.books.replace(l, next)
 	// its own MaxHold may be shorter
 	k.deadlines.loop.WakeBy(instant(next.until.Load()))
 	k.heartbeats.unplan(l) // the new holder plans the next heartbeat when it has a context
-	w.answer <- nil
-	if q.first != nil {
+	w.Answer <- nil
+	if q.First() != nil {
 		return nothing, true
 	}
-	return q.watch.end(), true // the next head that has to wait watches again
+	return q.Watch.End(), true // the next head that has to wait watches again
 }

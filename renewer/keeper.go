@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
@@ -38,7 +39,7 @@ type Keeper struct { // a coordinator of parts that own their state
 	goroutines goroutines
 
 	mu         sync.Mutex
-	queues     waitQueues
+	queues     queue.Queues[*Lease]
 	books      books
 	deadlines  deadlines
 	heartbeats heartbeats
@@ -52,17 +53,17 @@ func (k *Keeper) Config() Config { return k.cfg }
 // nothing for a lease that is not there. done is to be called without the lock. place is the place
 // that the store may have in its line and that no caller wants any more, 0 for none. Under k.mu.
 func (k *Keeper) leaveLocked(l *Lease) (done func(), place uint64) {
-	next, over := k.queues.leave(l)
+	next, over := k.queues.Leave(l.name, l)
 	if next != nil {
-		next.answer <- nil
+		next.Answer <- nil
 	}
 	if over == nil {
 		return nothing, 0
 	}
-	if over.queued {
-		place = over.place
+	if over.Queued {
+		place = over.Place
 	}
-	return over.watch.end(), place
+	return over.Watch.End(), place
 }
 
 // holder is what others read of a lease of this process.
@@ -83,3 +84,5 @@ func (k *Keeper) fault(doing, name string, err error) {
 // 0 if there is none: a request that ran out of time beside others that were answered is a sign of
 // load, not of an outage. It does not ask the store, and changes only as requests are made.
 func (k *Keeper) Outage(name string) time.Duration { return k.outages.of(k.shards.of(name)) }
+
+func nothing() {}

@@ -33,7 +33,6 @@ type Lease struct {
 	heartbeatPlace timing.Place
 	queue          queueNumber // where its next heartbeat is planned
 	state          state
-	role           role // at the front of its name
 
 	owner ownerToken // fits in here without a gap
 }

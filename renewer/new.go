@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
@@ -34,7 +35,7 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		clock:      clock,
 		observer:   cfg.Observer,
 		deadlines:  newDeadlines(clock),
-		queues:     newWaitQueues(),
+		queues:     queue.New[*Lease](),
 		requests:   newRequests(cfg.RequestTimeout, clock),
 		heartbeats: newHeartbeats(cfg, shards, clock),
 		shutdown:   newShutdown(),

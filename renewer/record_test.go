@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,44 +138,6 @@ func TestAChangedRecordThatIsNotShown(t *testing.T) {
 		require.NotErrorIs(t, err, renewer.ErrRecordChanged)
 	}
 	require.NoError(t, k.Shutdown(t.Context()))
-}
-
-// The record that the head is shown answers those behind it in this process to whom it is news as
-// well. The others go on.
-func TestRecordChangedForThoseBehind(t *testing.T) {
-	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.PutRecord("a", "x")
-		s.Script(script.Acquire, script.Pass().Slow(time.Second))
-		begun := time.Now()
-		var wg sync.WaitGroup
-		for range 5 {
-			wg.Go(func() {
-				var seen renewer.Seen
-				_, err := k.Acquire(t.Context(), "a",
-					renewer.BeginTerm(renewer.Term{TTL: time.Hour}, &seen))
-				assert.ErrorIs(t, err, renewer.ErrRecordChanged)
-				assert.Equal(t, "x", seen.Data)
-				assert.Equal(t, time.Second, time.Since(begun))
-			})
-		}
-		synctest.Wait()
-		term := renewer.Term{TTL: time.Hour}
-		term.After.Fence, term.After.Seq = 1, 1
-		for _, opts := range [][]renewer.Option{
-			{renewer.BeginTerm(term, new(renewer.Seen))}, nil,
-		} {
-			wg.Go(func() {
-				l, err := k.Acquire(t.Context(), "a", opts...)
-				if assert.NoError(t, err) {
-					<-time.After(time.Millisecond) // by when the next token is past
-					assert.NoError(t, l.Release(t.Context()))
-				}
-			})
-		}
-		wg.Wait()
-		require.Len(t, s.Calls(script.Acquire), 2, "and the lease was handed over")
-	})
 }
 
 func TestTermOnAStoreWithoutRecords(t *testing.T) {

@@ -1,6 +1,10 @@
 package renewer
 
-import "context"
+import (
+	"context"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+)
 
 // sendDue is a step of the heartbeats' loop. It sends one batch if one is due, and never waits for
 // an answer.
@@ -103,7 +107,7 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 		// It is unknown. The deadline stays; what is left until then is for trying again.
 		l.missed(a.Err)
 		pause := k.cfg.retryPause()
-		again := now.Add(pause/2 + jitter(pause/2))
+		again := now.Add(pause/2 + timing.Jitter(pause/2))
 		k.heartbeats.plan(l, again)
 	}
 }

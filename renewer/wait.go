@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 )
 
 // wait returns when the caller is at the front of its name's queue, and reports whether it is
@@ -21,10 +23,10 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 		timeout = timer.C
 	}
 	select {
-	case refusal := <-w.answer:
+	case refusal := <-w.Answer:
 		if refusal == nil {
-			c.noteAfter(w.after)
-			return w.handed, nil
+			c.noteAfter(w.After)
+			return w.Handed, nil
 		}
 		c.seen = *refusal
 		err = c.refuse()
@@ -43,26 +45,28 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 }
 
 // noteAfter notes, for observers, who of this process had the lock until the caller came to the
-// front; nil if none had.
+// front, if the one before it had.
 func (c *call) noteAfter(l *Lease) {
-	if l == nil || c.k.observer == nil {
+	if c.k.observer == nil {
 		return
 	}
 	c.k.mu.Lock() // its operation may run on, if it was lost
 	defer c.k.mu.Unlock()
-	c.behind = holderInfo{known: true, holder: c.k.holder(l), since: l.acquired}
+	if l.acquired != 0 {
+		c.behind = queue.Seen{Known: true, Holder: c.k.holder(l), Since: l.acquired}
+	}
 }
 
 // join gives the caller its place: at the front, as the head, which is nil; or behind it, as a
 // waiter. It refuses one who may not wait where that is known already.
-func (c *call) join() (*waiter, error) {
+func (c *call) join() (*queue.Waiter[*Lease], error) {
 	k := c.k
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.shutdown.phase != phaseRun {
 		return nil, c.fail(ErrShutdown, nil)
 	}
-	if !k.queues.join(c.l) {
+	if !k.queues.Join(c.l.name, c.l) {
 		w, err := c.joinBehind()
 		if err != nil {
 			return nil, err
@@ -75,7 +79,7 @@ func (c *call) join() (*waiter, error) {
 }
 
 // joinBehind makes the caller a waiter. Under k.mu.
-func (c *call) joinBehind() (*waiter, error) {
+func (c *call) joinBehind() (*queue.Waiter[*Lease], error) {
 	k, name, r := c.k, c.l.name, &c.request
 	c.contended = true
 	info, known := k.lastSeen(name)
@@ -83,89 +87,91 @@ func (c *call) joinBehind() (*waiter, error) {
 		c.seen = info
 		return nil, c.refuse()
 	}
-	if known && k.queues.holder(name) != nil {
+	if known && k.holderOf(name) != nil {
 		c.behind = info
 	}
-	if r.most > 0 && !r.try && k.queues.length(name) >= r.most {
-		if info.err == nil {
+	q := k.queues.Need(name)
+	if r.most > 0 && !r.try && q.Len() >= r.most {
+		if info.Err == nil {
 			c.seen = info
 		}
 		return nil, c.fail(ErrHeld, fmt.Errorf(
 			"%w: MaxWaiters (%d) callers of this process stand in it", ErrQueueFull, r.most))
 	}
-	w := &waiter{
-		l: c.l, answer: make(chan *holderInfo, 1), try: r.try, term: r.term,
-		maxHold: r.ownMaxHold(),
+	w := &queue.Waiter[*Lease]{
+		L: c.l, Answer: make(chan *queue.Seen, 1), Try: r.try, MaxHold: r.ownMaxHold(),
 	}
-	k.queues.need(name).push(w)
+	q.Push(w)
 	return w, nil
 }
 
 // stepOut takes a waiter out of the queue. If it has come to the front in the same moment, the
 // next in the queue comes there.
-func (c *call) stepOut(w *waiter) {
+func (c *call) stepOut(w *queue.Waiter[*Lease]) {
 	k := c.k
 	k.mu.Lock()
-	if w.handed {
+	if w.Handed {
 		k.mu.Unlock()
-		k.discard(w.l, 0)
+		k.discard(w.L, 0)
 		return
 	}
-	if w.queued {
-		c.seen, _ = k.lastSeen(w.l.name)
-		k.queues.of(w.l.name).remove(w)
+	if w.Queued() {
+		c.seen, _ = k.lastSeen(w.L.name)
+		k.queues.Of(w.L.name).Remove(w)
 	}
-	left, place := k.leaveLocked(w.l) // no effect unless it is the head
+	left, place := k.leaveLocked(w.L) // no effect unless it is the head
 	k.mu.Unlock()
 	left()
 	if place != 0 { // of a head before
-		w.l.owner = newOwner()
-		hold := Hold{Name: w.l.name, Owner: w.l.owner.String(), Place: place}
-		k.cleaner.disown(w.l.orphan(hold), 0)
+		w.L.owner = newOwner()
+		hold := Hold{Name: w.L.name, Owner: w.L.owner.String(), Place: place}
+		k.cleaner.disown(w.L.orphan(hold), 0)
 	}
 }
 
 // lastSeen is what a caller behind the front of a name hears when it may not wait. known reports
 // whether that is an answer: it is none while the head has not heard from the store, nor while the
 // holder gives the lock back, which may be free in a moment. Under k.mu.
-func (k *Keeper) lastSeen(name string) (info holderInfo, known bool) {
-	if l := k.queues.holder(name); l != nil {
+func (k *Keeper) lastSeen(name string) (info queue.Seen, known bool) {
+	if l := k.holderOf(name); l != nil {
 		now := k.clock.AtMost()
-		return holderInfo{
-			known: true, holder: k.holder(l), heldFor: now.Sub(l.acquired), since: l.acquired,
-			ttl: max(0, l.deadline.Sub(now)),
+		return queue.Seen{
+			Known: true, Holder: k.holder(l), HeldFor: now.Sub(l.acquired), Since: l.acquired,
+			TTL: max(0, l.deadline.Sub(now)),
 		}, l.state == held
 	}
-	if q := k.queues.of(name); q != nil && q.seen.known {
-		return q.seen, true
+	if q := k.queues.Of(name); q != nil && q.Seen.Known {
+		return q.Seen, true
 	}
-	return holderInfo{known: true, err: errNoAnswer}, false
+	return queue.Seen{Known: true, Err: errNoAnswer}, false
 }
 
 // holdFront makes the head the holder, now that it has the lock. Waiters who do not wait until the
 // lock is free are refused, and the watch ends unless others wait. Under k.mu. What it returns is
 // to be called without the lock.
 func (k *Keeper) holdFront(l *Lease) (done func()) {
-	q := k.queues.grant(l)
-	if q == nil {
-		return nothing
+	refused, unwatch := k.queues.Grant(l.name)
+	if len(refused) == 0 {
+		return unwatch
 	}
 	info, _ := k.lastSeen(l.name)
-	refused := q.removeTries()
-	q.seen, q.place, q.queued, q.unsettled = holderInfo{}, 0, false, 0
-	unwatch := nothing
-	if q.first == nil {
-		k.queues.drop(l.name)
-		unwatch = q.watch.end()
-	}
 	return func() {
 		refuseAll(refused, info)
 		unwatch()
 	}
 }
 
-func refuseAll(waiters []*waiter, why holderInfo) {
+func refuseAll(waiters []*queue.Waiter[*Lease], why queue.Seen) {
 	for _, w := range waiters {
-		w.answer <- &why
+		w.Answer <- &why
 	}
+}
+
+// holderOf is the lease of this process that has a name, until the store has heard that it is free;
+// nil if none has. Under k.mu.
+func (k *Keeper) holderOf(name string) *Lease {
+	if l := k.queues.Front(name); l != nil && l.state != asking {
+		return l
+	}
+	return nil
 }

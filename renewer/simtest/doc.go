@@ -21,10 +21,9 @@
 // # Seeds
 //
 // All of a world follows from its seed: its configuration, what each caller does, and the fate
-// of the n-th request of a process for a name, whatever else is under way. The engine's own
-// jitter can't be seeded from outside; TestSimulation plays in another build of these tests,
-// in which an overlay takes it from the instant, and on one processor. Which worlds are played
-// changes with each run. A violation prints the command that plays its world again,
+// of the n-th request of a process for a name, whatever else is under way. TestSimulation plays in
+// processes of its own, on one processor, in which the engine's jitter comes from the instant.
+// Which worlds are played changes with each run. A violation prints the command that plays its world again,
 //
 //	go test ./renewer/simtest -run 'TestSimulation$' -sim.seed=12345 -sim.worlds=1
 //
@@ -35,6 +34,6 @@
 //
 // # Planted faults
 //
-// Whether the simulation would find anything is tested too: in that other build, faults can be
-// planted in the engine, and others in the store, and each must be found in the worlds of one run.
+// Whether the simulation would find anything is tested too: faults can be planted in the store, and
+// each must be found in the worlds of one run.
 package simtest

@@ -8,6 +8,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if isChild() {
+		jitterByInstant()
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		_ = os.RemoveAll(buildDir) // "" if nothing was built, which removes nothing
 		os.Exit(code)

@@ -1,0 +1,110 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// Queue is that of one name: those who wait behind its front, and what they share. It is made for
+// the first waiter, or when the front has to wait for another process, and goes when its name has
+// no front any more.
+type Queue[L comparable] struct {
+	first, last *Waiter[L]
+	length      int
+
+	Seen  Seen  // what the front last learned of the name
+	Watch Watch // on behalf of the front
+	// Place is the one from which the store is asked, which keeps its rank when a front leaves; 0
+	// as long as none has asked since the name was last ours.
+	Place  uint64
+	Queued bool // the store may have it in its line
+	// Unsettled is when a front that has left asked from it last and was not answered: that may put
+	// it there.
+	Unsettled timing.Instant
+}
+
+// Seen is what was last seen of a lock that is not ours.
+type Seen struct {
+	Known   bool
+	Holder  store.Holder
+	HeldFor time.Duration  // by when it was seen
+	Since   timing.Instant // when it got the lock; 0 if that is not known
+	TTL     time.Duration
+	Err     error // the store could not be asked
+}
+
+// HeldAt is how long the holder has had the lock at an instant, if it still has it then; 0 if that
+// is not known.
+func (s Seen) HeldAt(now timing.Instant) time.Duration {
+	if s.Since == 0 {
+		return 0
+	}
+	return max(0, now.Sub(s.Since))
+}
+
+// Waiter is a caller behind the front.
+type Waiter[L comparable] struct {
+	L L
+	// Answer has room for one: nil means that the caller is at the front now, else it says why it
+	// is refused, since it does not wait.
+	Answer  chan *Seen
+	Try     bool          // does not wait until the lock is free
+	MaxHold time.Duration // its own, for a hand-over
+	Handed  bool          // at the front, and the lock is its own
+	After   L             // who was at the front before it, once it is there
+
+	queued      bool
+	ahead, next *Waiter[L]
+}
+
+// Queued reports whether the waiter stands in its queue.
+func (w *Waiter[L]) Queued() bool { return w.queued }
+
+// First returns the first waiter; nil if none waits.
+func (q *Queue[L]) First() *Waiter[L] { return q.first }
+
+// Len returns how many wait.
+func (q *Queue[L]) Len() int { return q.length }
+
+// Push adds a waiter at the end.
+func (q *Queue[L]) Push(w *Waiter[L]) {
+	w.queued, w.ahead = true, q.last
+	if q.last != nil {
+		q.last.next = w
+	} else {
+		q.first = w
+	}
+	q.last = w
+	q.length++
+}
+
+// Remove takes a waiter out, wherever it stands.
+func (q *Queue[L]) Remove(w *Waiter[L]) {
+	if w.ahead != nil {
+		w.ahead.next = w.next
+	} else {
+		q.first = w.next
+	}
+	if w.next != nil {
+		w.next.ahead = w.ahead
+	} else {
+		q.last = w.ahead
+	}
+	w.queued, w.ahead, w.next = false, nil, nil
+	q.length--
+}
+
+// RemoveTries takes out those who do not wait until the lock is free.
+func (q *Queue[L]) RemoveTries() (removed []*Waiter[L]) {
+	for w := q.first; w != nil; {
+		next := w.next
+		if w.Try {
+			q.Remove(w)
+			removed = append(removed, w)
+		}
+		w = next
+	}
+	return removed
+}

@@ -1,0 +1,108 @@
+// Package queue orders the callers of this process who want one name. It does no I/O, and knows
+// nothing of a lease: L tells them apart.
+//
+// Its invariant: a name that callers of this process want has one of them at its front, who asks
+// the store or has the lock, and every other caller waits behind, in order of arrival. So the
+// one that leaves the front makes way for the first waiter, and no waiter is forgotten.
+package queue
+
+import "github.com/lockbeat/lockbeat/renewer/internal/timing"
+
+// Queues are those of all names. The caller guards them with one lock.
+type Queues[L comparable] struct {
+	fronts map[string]L
+	queues map[string]*Queue[L] // of the names for which callers wait
+}
+
+// New returns queues in which no caller waits.
+func New[L comparable]() Queues[L] {
+	return Queues[L]{make(map[string]L), make(map[string]*Queue[L])}
+}
+
+// Join puts l at the front of a name that has none, and reports whether it has.
+func (qs *Queues[L]) Join(name string, l L) bool {
+	if _, taken := qs.fronts[name]; taken {
+		return false
+	}
+	qs.fronts[name] = l
+	return true
+}
+
+// Front returns who is at the front of a name; the zero value if it has none.
+func (qs *Queues[L]) Front(name string) L { return qs.fronts[name] }
+
+// Names returns how many names have a front.
+func (qs *Queues[L]) Names() int { return len(qs.fronts) }
+
+// Of returns the queue of a name; nil if it has none.
+func (qs *Queues[L]) Of(name string) *Queue[L] { return qs.queues[name] }
+
+// Need returns the queue of a name, made if there is none.
+func (qs *Queues[L]) Need(name string) *Queue[L] {
+	q := qs.queues[name]
+	if q == nil {
+		q = new(Queue[L])
+		qs.queues[name] = q
+	}
+	return q
+}
+
+// KeepPlace leaves the place of l, at the front, to those behind it: l has asked the store from
+// it, at an instant, and was not answered. It does nothing if l is not there.
+func (qs *Queues[L]) KeepPlace(name string, l L, place uint64, asked timing.Instant) {
+	if place == 0 || qs.fronts[name] != l {
+		return
+	}
+	q := qs.Need(name)
+	q.Place, q.Queued, q.Unsettled = place, true, asked
+}
+
+// Grant notes that the front of a name has the lock. The waiters returned do not wait until it is
+// free: refuse them. unwatch is to be called without the lock.
+func (qs *Queues[L]) Grant(name string) (refused []*Waiter[L], unwatch func()) {
+	q := qs.queues[name]
+	if q == nil {
+		return nil, nothing
+	}
+	refused = q.RemoveTries()
+	q.Seen, q.Place, q.Queued, q.Unsettled = Seen{}, 0, false, 0
+	if q.first != nil {
+		return refused, nothing
+	}
+	delete(qs.queues, name)
+	return refused, q.Watch.End()
+}
+
+// HandOver puts the first waiter of a name, which must have one, at its front, as the one who has
+// the lock.
+func (qs *Queues[L]) HandOver(name string) *Waiter[L] {
+	w := qs.advance(name)
+	w.Handed = true
+	return w
+}
+
+// Leave takes l from the front of a name, if it is there, and puts the first waiter there, next,
+// which goes on from the place of the one before. If there is none the name is forgotten; over is
+// its queue then, nil if it had none.
+func (qs *Queues[L]) Leave(name string, l L) (next *Waiter[L], over *Queue[L]) {
+	if front, there := qs.fronts[name]; !there || front != l {
+		return nil, nil
+	}
+	q := qs.queues[name]
+	if q == nil || q.first == nil {
+		delete(qs.fronts, name)
+		delete(qs.queues, name)
+		return nil, q
+	}
+	return qs.advance(name), nil
+}
+
+// advance puts the first waiter of a name at its front.
+func (qs *Queues[L]) advance(name string) *Waiter[L] {
+	q := qs.queues[name]
+	w := q.first
+	q.Remove(w)
+	w.After = qs.fronts[name]
+	qs.fronts[name] = w.L
+	return w
+}
