@@ -90,7 +90,7 @@ func (c *call) rescue() {
 	defer c.exit() // last, so that Shutdown does not miss the key
 	k, l := c.k, c.l
 	k.mu.Lock()
-	over := l.state == released // its key has been seen to already
+	over := l.state == stateReleased // its key has been seen to already
 	if c.reserves && !over && l.tokens() == nil {
 		l.withExtras().tokens = new(tokens) // some may have been granted
 	}
@@ -103,7 +103,7 @@ func (c *call) rescue() {
 		unsettled = k.clock.AtMost() // the last question may be under way still
 	}
 	k.mu.Lock()
-	if l.state == asking {
+	if l.state == stateAsking {
 		k.queues.KeepPlace(l.name, l, c.place, unsettled)
 	}
 	k.mu.Unlock()
@@ -131,7 +131,7 @@ func (c *call) run(ctx context.Context) (sent instant, err error) {
 			if c.reserves {
 				hold.Used = 1
 			}
-			k.cleaner.disown(c.l.orphan(hold), c.unsettled)
+			k.cleaner.Disown(c.l.orphan(hold), c.unsettled)
 		}
 		c.exit()
 		return 0, err

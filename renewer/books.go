@@ -42,7 +42,7 @@ func (b *books) bound(l *Lease) {
 	if s == len(b.bounds) {
 		b.bounds = append(b.bounds, never)
 	}
-	if l.state == held {
+	if l.state == stateHeld {
 		b.bounds[s] = min(b.bounds[s], instant(l.until.Load()))
 	}
 }
@@ -65,7 +65,7 @@ func (b *books) over(now instant, end func(*Lease)) {
 		b.bounds[s] = never
 		from := min(s*segment, len(b.leases))
 		for _, l := range b.leases[from:min(from+segment, len(b.leases))] {
-			if l.state == held && instant(l.until.Load()) <= now {
+			if l.state == stateHeld && instant(l.until.Load()) <= now {
 				end(l)
 			}
 			b.bound(l)

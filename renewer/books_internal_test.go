@@ -17,7 +17,7 @@ func TestNoLeaseOutlivesItsBound(t *testing.T) {
 	var b books
 	var now instant
 	fresh := func() *Lease {
-		l := &Lease{state: held}
+		l := &Lease{state: stateHeld}
 		l.until.Store(int64(now.Add(1 + within(time.Second))))
 		return l
 	}
@@ -37,7 +37,7 @@ func TestNoLeaseOutlivesItsBound(t *testing.T) {
 		case 4:
 			if n > 0 { // a heartbeat moves its end on, and no bound
 				l := b.leases[random.IntN(n)]
-				if l.state == held {
+				if l.state == stateHeld {
 					l.until.Store(max(l.until.Load(), int64(now.Add(time.Second))))
 				}
 			}
@@ -45,7 +45,7 @@ func TestNoLeaseOutlivesItsBound(t *testing.T) {
 			now = now.Add(within(time.Millisecond))
 			b.over(now, func(l *Lease) {
 				require.LessOrEqual(t, instant(l.until.Load()), now)
-				l.end(lost)
+				l.end(stateLost)
 			})
 			require.Greater(t, b.firstBound(), now)
 		}
@@ -61,7 +61,7 @@ func TestABoundMovesWithItsLease(t *testing.T) {
 	t.Parallel()
 	var b books
 	for i := range segment + 1 {
-		l := &Lease{state: held}
+		l := &Lease{state: stateHeld}
 		l.until.Store(int64(time.Hour) - int64(i)) // the last is the earliest
 		b.enter(l)
 	}
@@ -75,7 +75,7 @@ func TestABoundMovesWithItsLease(t *testing.T) {
 func requireNoneBefore(t *testing.T, b *books, first instant) {
 	t.Helper()
 	for _, l := range b.leases {
-		if l.state == held && instant(l.until.Load()) < first {
+		if l.state == stateHeld && instant(l.until.Load()) < first {
 			require.Fail(t, "a lease ends before the first bound")
 		}
 	}

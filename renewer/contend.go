@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
+
+var singleClaims asking.Single[Claim]
 
 // contend asks the store until the lock is ours, from the head of its queue: one
 // contender a process and name. Between two questions it waits for whichever comes
@@ -54,12 +57,12 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	if k.observer != nil && c.unsettled == 0 {
 		l.label = l.label.traced(k.observer.Claim(ctx))
 	}
-	claims := singleClaims.take(Claim{
+	claims := singleClaims.Take(Claim{
 		Name: l.name, Owner: l.owner.String(), TTL: l.ttl(), Reserve: reserve, Place: place,
 		Term: c.request.term.claimed(), Holder: k.holder(l),
 	})
 	grants := k.store.Acquire(request, claims[:])
-	singleClaims.put(claims)
+	singleClaims.Put(claims)
 	late := c.endRequest(request)
 	g, sent := c.grantOf(ctx, grants, sent)
 	switch g.Status {
@@ -100,8 +103,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 			g.Err = c.noAnswer(cut, g.Err)
 		}
 		if !cut || !c.seen.Known || errors.Is(g.Err, ErrRejected) {
-			c.see(queue.Seen{Known: true, Err: orUnexplained(g.Err)},
-				place != 0 && !g.Unsent)
+			c.see(queue.Seen{Known: true, Err: g.Err}, place != 0 && !g.Unsent)
 		}
 	}
 	if c.request.try || errors.Is(g.Err, ErrRejected) {
@@ -146,7 +148,7 @@ func (c *call) beginRequest(
 	}
 	k.mu.Unlock()
 	if shared {
-		return k.requests.limited(ctx), reserve, place
+		return k.requests.Limited(ctx), reserve, place
 	}
 	op := l.op.Load()
 	if halted { // no loop keeps the time any more
@@ -205,12 +207,12 @@ func (c *call) endRequest(request context.Context) (late bool) {
 
 // grantOf is the store's answer to a claim sent at an instant, and when it counts from.
 func (c *call) grantOf(ctx context.Context, grants []Grant, sent instant) (Grant, instant) {
-	k, g := c.k, answerTo(grants, 0, 1, brokenGrant)
+	k, g := c.k, asking.GrantOf(grants)
 	if g.Status == StatusChanged && (g.Seen == nil || c.request.term == nil) {
-		g = brokenGrant(errors.New("the store did not show the record that has changed"))
+		g = Grant{Err: errors.New("the store did not show the record that has changed")}
 	}
-	if answered := isAnswer(g.Status, g.Err); answered || ctx.Err() == nil {
-		k.outages.book(k.shards.of(c.l.name), sent, answered)
+	if answered := asking.IsAnswer(g.Status, g.Err); answered || ctx.Err() == nil {
+		k.outages.Book(k.shards.Of(c.l.name), sent, answered)
 	}
 	if g.Status != StatusHeld {
 		return g, sent

@@ -1,10 +1,7 @@
 package renewer
 
 import (
-	"context"
 	"time"
-
-	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 // NewOnSleepyMachine is New on a machine of which slept tells how
@@ -17,22 +14,8 @@ func NewOnSleepyMachine(store Store, cfg Config, slept func() time.Duration) (*K
 func (k *Keeper) NamesAndOrphans() (names, orphans int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.queues.Names(), k.cleaner.count()
+	return k.queues.Names(), k.cleaner.Count()
 }
-
-// Requests limit questions to the store.
-type Requests struct{ r *requests }
-
-// NewRequests limits each question to about timeout.
-func NewRequests(timeout time.Duration) *Requests {
-	return &Requests{newRequests(timeout, timing.NewClock(func() time.Duration { return 0 }))}
-}
-
-// Limited is the context of a question that begins now, with the values of ctx.
-func (r *Requests) Limited(ctx context.Context) context.Context { return r.r.limited(ctx) }
-
-// End ends all of them.
-func (r *Requests) End() { r.r.end() }
 
 // A Held is a lease of a keeper that does not look after it, with time as a number.
 type Held struct{ l *Lease }
@@ -55,7 +38,7 @@ func NewHeldFor(k *Keeper, maxHold, sent, now time.Duration) Held {
 func (h Held) Renewed(sent time.Duration)              { h.l.renewed(instant(sent), h.l.ttl()) }
 func (h Held) Missed(err error)                        { h.l.missed(err) }
 func (h Held) Lose(reason Reason, now time.Duration)   { h.l.lose(reason, instant(now)) }
-func (h Held) Release()                                { h.l.end(released) }
+func (h Held) Release()                                { h.l.end(stateReleased) }
 func (h Held) LimitTo(at time.Duration, reason Reason) { h.l.limitTo(instant(at), reason) }
 
 // Transfer passes the lease on, to a call with a MaxHold of its own if that is not 0.

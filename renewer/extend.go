@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 )
 
 // Extend makes a lease taken with [Manual] last for d from now, if it would not last longer anyway,
@@ -31,10 +33,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	sent := k.clock.AtMost()
 	h := l.hold()
 	h.TTL = d
-	a := answerTo(k.store.Renew(request, []Hold{h}), 0, 1, brokenAnswer)
-	if a.Status == StatusUnknown {
-		a.Err = orUnexplained(a.Err)
-	}
+	a := asking.AnswerTo(k.store.Renew(request, []Hold{h}), 0, 1)
 	lost := k.extended(l, a, sent.Add(-max(0, a.Age)), d)
 	if k.observer != nil {
 		k.observer.Renewed(request, extension(a, k.clock.AtMost().Sub(sent)))
@@ -67,7 +66,7 @@ func (l *Lease) beginExtend(d time.Duration) error {
 	switch {
 	case l.lost() != nil:
 		return l.lost()
-	case l.state == released:
+	case l.state == stateReleased:
 		fault = errors.New("it was released: extend it while the operation runs")
 	case !l.manual():
 		fault = errors.New("it has a heartbeat, which extends it: take it with Manual to do so " +
@@ -85,7 +84,7 @@ func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) err
 	var news losses
 	k.mu.Lock()
 	now := k.clock.Now()
-	if l.state == held {
+	if l.state == stateHeld {
 		switch {
 		case a.Status == StatusTaken || a.Status == StatusGone:
 			k.loseTaken(l, a, now, &news)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 )
 
 // hangUpFor is how long a store may take to return when the context of what it was asked has ended.
@@ -19,17 +21,17 @@ func (k *Keeper) finish(ctx context.Context, idle <-chan struct{}) error {
 	k.disownNoticed()
 	k.await(context.Background(), idle, min(hangUpFor, max(k.drainTime(ctx), firstBackoff)))
 	k.disownNoticed()
-	last, cancel := lastRequests(ctx)
+	last, cancel := cleanup.LastRequests(ctx)
 	defer cancel()
-	return k.halt(last, unfreed(k.cleaner.freeAll(ctx, last)))
+	return k.halt(last, unfreed(k.cleaner.FreeAll(ctx, last)))
 }
 
 // freeNoticed releases what need not wait until the others have had their notice, once.
 func (k *Keeper) freeNoticed(ctx context.Context) {
-	last, cancel := lastRequests(ctx)
+	last, cancel := cleanup.LastRequests(ctx)
 	defer cancel()
 	k.disownNoticed()
-	k.cleaner.freeOnce(last)
+	k.cleaner.FreeOnce(last)
 }
 
 // disownNoticed takes the leases of operations off the books that still run although they have had
@@ -40,10 +42,10 @@ func (k *Keeper) disownNoticed() {
 	now := k.clock.Now()
 	// since forget puts the last in the place of one that goes
 	for _, l := range slices.Backward(k.books.leases) {
-		if l.state == lost && l.lost().Reason != ReasonTaken && l.noticed() <= now {
+		if l.state == stateLost && l.lost().Reason != ReasonTaken && l.noticed() <= now {
 			o := l.orphan(l.ending(now))
-			o.freed = l.freedByShutdown
-			k.cleaner.leave(o)
+			o.Freed = l.freedByShutdown
+			k.cleaner.Leave(o)
 			k.books.forget(l)
 		}
 	}
@@ -73,7 +75,7 @@ func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 	now := k.clock.Now()
 	left := min(k.cfg.Margin, k.drainTime(ctx))
 	for _, l := range k.books.leases {
-		if l.state == lost && l.lost().Reason != ReasonTaken {
+		if l.state == stateLost && l.lost().Reason != ReasonTaken {
 			left = max(left, l.noticed().Sub(now))
 		}
 	}
@@ -100,11 +102,11 @@ func (k *Keeper) hangUp() {
 		unanswered = append(unanswered, c.cancel)
 	}
 	k.mu.Unlock()
-	k.cleaner.collect() // before its questions end, so that they are no faults
+	k.cleaner.Collect() // before its questions end, so that they are no faults
 	for _, cancel := range unanswered {
 		cancel(ErrShutdown)
 	}
-	k.requests.end()
+	k.requests.End()
 }
 
 // halt ends the loops, settles what Shutdown returns, and frees what has come in since finish
@@ -113,7 +115,7 @@ func (k *Keeper) halt(last context.Context, err error) error {
 	k.mu.Lock()
 	unanswered := k.books.calls
 	for _, l := range k.books.leases {
-		if l.state == released {
+		if l.state == stateReleased {
 			unanswered++
 		}
 	}
@@ -124,7 +126,7 @@ func (k *Keeper) halt(last context.Context, err error) error {
 				ErrUnavailable, unanswered))
 	}
 	k.disownNoticed()
-	err = errors.Join(err, unfreed(k.cleaner.close(last)))
+	err = errors.Join(err, unfreed(k.cleaner.Close(last)))
 	k.shutdown.ended = k.verdict(err)
 	k.heartbeats.loop.Stop()
 	k.deadlines.loop.Stop()

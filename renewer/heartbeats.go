@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
@@ -25,14 +26,14 @@ const batchesAtOnce = 8
 // Guarded by Keeper.mu, other than the loop.
 type heartbeats struct {
 	cfg    Config
-	shards shards
+	shards asking.Shards
 	loop   *timing.Loop
 	queues []*shardQueue // by shard
 	spare  []*batch      // that have been completed, for their slices
 	cohort cohort        // that new leases join
 }
 
-func newHeartbeats(cfg Config, shards shards, clock *timing.Clock) heartbeats {
+func newHeartbeats(cfg Config, shards asking.Shards, clock *timing.Clock) heartbeats {
 	return heartbeats{
 		cfg: cfg, shards: shards, loop: timing.NewLoop(clock), cohort: newCohort(cfg.Heartbeat),
 	}
@@ -42,7 +43,7 @@ func newHeartbeats(cfg Config, shards shards, clock *timing.Clock) heartbeats {
 // the shard.
 func (h *heartbeats) plan(l *Lease, at instant) {
 	h.unplan(l) // it may have moved to another shard
-	queue := h.queueOf(h.shards.of(l.name))
+	queue := h.queueOf(h.shards.Of(l.name))
 	l.queue = queue.number
 	queue.due.Set(l, at)
 	h.loop.WakeBy(at)

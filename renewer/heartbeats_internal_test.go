@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
@@ -60,7 +61,7 @@ func newPlans(n, leases int) *plans {
 	}
 	k := &Keeper{cfg: cfg}
 	p := &plans{shard: shardMap{of: map[string]int{}}}
-	p.heartbeats = newHeartbeats(cfg, shards{p.shard},
+	p.heartbeats = newHeartbeats(cfg, asking.ShardsOf(p.shard),
 		timing.NewClock(func() time.Duration { return 0 }))
 	for i := range leases {
 		l := &Lease{k: k, name: fmt.Sprint(i)}

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
@@ -26,16 +28,16 @@ import (
 // be called concurrently.
 type Keeper struct { // a coordinator of parts that own their state
 	store    Store
-	shards   shards
+	shards   asking.Shards
 	cfg      Config
 	self     Holder
 	clock    *timing.Clock
 	observer Observer // nil if there is none
 
-	requests *requests
-	outages  outages
+	requests *asking.Requests
+	outages  *asking.Outages
 
-	cleaner    *cleaner // of keys that no lease keeps
+	cleaner    *cleanup.Cleaner // of keys that no lease keeps
 	goroutines goroutines
 
 	mu         sync.Mutex
@@ -83,6 +85,6 @@ func (k *Keeper) fault(doing, name string, err error) {
 // answer: how long ago the first request was sent that failed with none answered since. It returns
 // 0 if there is none: a request that ran out of time beside others that were answered is a sign of
 // load, not of an outage. It does not ask the store, and changes only as requests are made.
-func (k *Keeper) Outage(name string) time.Duration { return k.outages.of(k.shards.of(name)) }
+func (k *Keeper) Outage(name string) time.Duration { return k.outages.Of(k.shards.Of(name)) }
 
 func nothing() {}

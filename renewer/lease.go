@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
@@ -66,10 +67,10 @@ func (t *leaseExtras) unusual() bool {
 type state uint8
 
 const (
-	asking   state = iota // its caller waits, or asks the store
-	held                  // ours
-	lost                  // not ours any more, but its operation has not returned
-	released              // over
+	stateAsking   state = iota // its caller waits, or asks the store
+	stateHeld                  // ours
+	stateLost                  // not ours any more, but its operation has not returned
+	stateReleased              // over
 )
 
 // label is what others hear of a lease besides its name. It never changes.
@@ -177,7 +178,7 @@ func (l *Lease) Err() error {
 func (l *Lease) HoldAtLeast(d time.Duration) {
 	l.k.mu.Lock()
 	defer l.k.mu.Unlock()
-	if d > 0 && l.state != released {
+	if d > 0 && l.state != stateReleased {
 		extra := l.withExtras()
 		extra.least = max(extra.least, l.k.clock.AtMost().Add(d))
 	}
@@ -189,7 +190,7 @@ func (l *Lease) hold() Hold { return Hold{Name: l.name, Owner: l.owner.String(),
 func (l *Lease) ending(now instant) Hold {
 	h := Hold{Name: l.name, Owner: l.owner.String()}
 	if l.extras != nil {
-		h.Keep = keepUntil(l.extras.least, now)
+		h.Keep = cleanup.KeepUntil(l.extras.least, now)
 		h.Place = l.extras.place
 	}
 	if l.tokens() != nil {
@@ -199,10 +200,10 @@ func (l *Lease) ending(now instant) Hold {
 }
 
 // orphan is the key of a lease for the cleaner. Under k.mu, or after the lease's end.
-func (l *Lease) orphan(hold Hold) *orphan {
-	o := &orphan{hold: hold, ttl: l.ttl()}
+func (l *Lease) orphan(hold Hold) *cleanup.Orphan {
+	o := &cleanup.Orphan{Hold: hold, TTL: l.ttl()}
 	if l.extras != nil {
-		o.least = l.extras.least
+		o.Least = l.extras.least
 	}
 	return o
 }

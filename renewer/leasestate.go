@@ -12,7 +12,7 @@ import "time"
 // grant begins a lease that the store has granted. sent is when the request was, from which its
 // time counts. maxHold is as in [Lease.boundTo].
 func (l *Lease) grant(sent, now instant, maxHold time.Duration) {
-	l.state, l.acquired = held, now
+	l.state, l.acquired = stateHeld, now
 	l.deadline = l.k.deadlineOf(sent, l.ttl())
 	l.boundTo(maxHold)
 	l.setUntil()
@@ -47,11 +47,11 @@ func (l *Lease) missed(err error) { l.withExtras().lastErr = err }
 // and the fencing token are new. maxHold is that of next, as in [Lease.boundTo].
 func (l *Lease) transfer(next *Lease, maxHold time.Duration, fence int64, now instant) {
 	next.owner, next.fence = l.owner, fence
-	next.state, next.acquired, next.deadline, next.due = held, now, l.deadline, l.due
+	next.state, next.acquired, next.deadline, next.due = stateHeld, now, l.deadline, l.due
 	next.takeTokens(l)
 	next.boundTo(maxHold)
 	next.setUntil()
-	l.end(released)
+	l.end(stateReleased)
 }
 
 // takeTokens takes the extras of the lease before, with nothing in them but its tokens: so a
@@ -74,7 +74,7 @@ func (l *Lease) limitTo(at instant, reason Reason) {
 
 // lose ends a held lease before its operation does.
 func (l *Lease) lose(reason Reason, now instant) {
-	l.end(lost)
+	l.end(stateLost)
 	err := &LostError{Name: l.name, Reason: reason, Fence: l.fence}
 	extra := l.withExtras()
 	extra.lost, extra.lostAt = err, now

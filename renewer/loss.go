@@ -104,7 +104,7 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 	unwatch := context.AfterFunc(caller, func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if l.state != held {
+		if l.state != stateHeld {
 			return
 		}
 		l.limitTo(k.clock.Now().Add(k.cfg.CancelGrace), ReasonAbandoned)
@@ -127,8 +127,8 @@ func (l *Lease) OnLoss(f func()) (stop func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch l.state {
-	case held:
-	case lost:
+	case stateHeld:
+	case stateLost:
 		go f() // not under the lock
 		return func() {}
 	default:
@@ -142,7 +142,7 @@ func (l *Lease) OnLoss(f func()) (stop func()) {
 	return func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if l.state == held { // else they are being called
+		if l.state == stateHeld { // else they are being called
 			delete(extra.onLoss, &f)
 		}
 	}

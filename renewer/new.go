@@ -1,12 +1,15 @@
 package renewer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"reflect"
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
@@ -26,7 +29,7 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		return nil, err
 	}
 	clock := timing.NewClock(slept)
-	shards := shardsOf(store)
+	shards := asking.ShardsOf(store)
 	k := &Keeper{
 		store:      store,
 		shards:     shards,
@@ -36,13 +39,26 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		observer:   cfg.Observer,
 		deadlines:  newDeadlines(clock),
 		queues:     queue.New[*Lease](),
-		requests:   newRequests(cfg.RequestTimeout, clock),
+		outages:    asking.NewOutages(clock),
+		requests:   asking.NewRequests(cfg.RequestTimeout, clock),
 		heartbeats: newHeartbeats(cfg, shards, clock),
 		shutdown:   newShutdown(),
 	}
-	k.outages.clock = clock
-	k.cleaner = newCleaner(store, cfg, clock, &k.goroutines, k.requests.limited)
+	k.cleaner = cleanup.New(store, cleanup.Config{
+		RequestTimeout: cfg.RequestTimeout, Clock: clock, Run: k.goroutines.run,
+		Limit: k.cleanUpRequest,
+		Fault: func(name string, err error) { k.fault("clean up", name, err) },
+	})
 	k.goroutines.run(func() { k.heartbeats.loop.Run(k.sendDue) })
 	k.goroutines.run(func() { k.deadlines.loop.Run(k.endDue) })
 	return k, nil
+}
+
+// cleanUpRequest is the context of a clean-up in the background.
+func (k *Keeper) cleanUpRequest() context.Context {
+	ctx := k.requests.Limit()
+	if k.observer != nil {
+		ctx = k.observer.CleanUp(ctx)
+	}
+	return ctx
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
@@ -15,7 +16,7 @@ type opContext struct {
 	cancel context.CancelCauseFunc
 	// stops watching the caller's, for [Config.CancelGrace]; nil without. Guarded by Keeper.mu
 	unwatch func() bool
-	freeing valued // of the request that frees the lease
+	freeing asking.Valued // of the request that frees the lease
 	// in Keeper.deadlines, while the store is asked for the lease. Guarded by Keeper.mu
 	deadlinePlace timing.Place
 }

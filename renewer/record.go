@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 )
 
 // ErrNoRecord means that a record was not written, since its term is
@@ -67,7 +69,7 @@ func (k *Keeper) Write(ctx context.Context, record Record) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout)
 	defer cancel()
-	a := answerTo(store.Write(limited, []Record{record}), 0, 1, brokenAnswer)
+	a := asking.AnswerTo(store.Write(limited, []Record{record}), 0, 1)
 	return q.verdict(ctx, a.Status, a.Err)
 }
 
@@ -121,6 +123,9 @@ func (q question) see(ctx context.Context, ask func(context.Context) []Seen) (Se
 	if len(all) != 1 {
 		all = []Seen{{Err: errCount}}
 	}
+	if all[0].Status == StatusUnknown && all[0].Err == nil {
+		all[0].Err = errors.New("the store gave no reason")
+	}
 	if err := q.verdict(ctx, all[0].Status, all[0].Err); err != nil {
 		return Seen{}, err
 	}
@@ -164,7 +169,7 @@ func (q question) verdict(ctx context.Context, status Status, err error) error {
 	if ctx.Err() == nil {
 		return &Error{
 			Op: q.op, Name: q.name, Kind: ErrUnavailable,
-			Err: storeError{orUnexplained(err)}, Attempts: 1,
+			Err: storeError{err}, Attempts: 1,
 		}
 	}
 	cause := context.Cause(ctx)

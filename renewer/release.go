@@ -2,7 +2,11 @@ package renewer
 
 import (
 	"context"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 )
+
+var singleHolds asking.Single[Hold]
 
 // release ends a lease: by a hand-off if that may be, or else at the store.
 func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
@@ -43,12 +47,12 @@ func (k *Keeper) endLease(l *Lease, orderly bool, finish func(ended)) (e ended, 
 	}
 	e.now = k.clock.Recent()
 	k.mu.Lock()
-	if l.state == released {
+	if l.state == stateReleased {
 		k.mu.Unlock()
 		return e, true
 	}
 	unwatch := l.unwatcher()
-	if orderly && l.state == held {
+	if orderly && l.state == stateHeld {
 		if after, done := k.handOff(l, e.now); done {
 			k.mu.Unlock()
 			after()
@@ -59,9 +63,9 @@ func (k *Keeper) endLease(l *Lease, orderly bool, finish func(ended)) (e ended, 
 	}
 	e.was = l.state
 	if l.extras != nil && l.extras.freed {
-		e.was = released
+		e.was = stateReleased
 	}
-	l.end(released)
+	l.end(stateReleased)
 	k.heartbeats.unplan(l)
 	e.lost, e.hold = l.lost(), l.ending(e.now)
 	if finish != nil && k.shutdown.phase == phaseRun { // Shutdown waits for what has begun before
@@ -104,7 +108,7 @@ func (k *Keeper) settleAndLeave(
 	}()
 	lost, failed = k.settle(ctx, l, e)
 	k.mu.Lock()
-	if e.was == held && lost != nil {
+	if e.was == stateHeld && lost != nil {
 		l.foundLost(lost)
 	}
 	left, _ := k.leaveLocked(l)
@@ -123,16 +127,16 @@ func (k *Keeper) settle(
 	lost = e.lost
 	unsettled := l.unsettled()
 	switch {
-	case e.was == held:
+	case e.was == stateHeld:
 		lost, failed = k.free(ctx, l, e.hold, e.now)
 		k.revisit(l, e.hold, unsettled, e.now)
-	case e.was == released:
+	case e.was == stateReleased:
 		l.endContext(lost) // Shutdown has freed the key
 	case lost.Reason != ReasonTaken:
 		// Told already that it is over; the key may still be there,
 		// but the caller should not wait for a store that may be down.
 		l.endContext(lost)
-		k.cleaner.disown(l.orphan(e.hold), unsettled)
+		k.cleaner.Disown(l.orphan(e.hold), unsettled)
 	default:
 		l.endContext(lost)
 		k.revisit(l, e.hold, unsettled, e.now)
@@ -144,25 +148,25 @@ func (k *Keeper) settle(
 // that was never answered.
 func (k *Keeper) revisit(l *Lease, hold Hold, unsettled, freed instant) {
 	if unsettled != 0 {
-		k.cleaner.revisit(l.orphan(hold), unsettled, freed)
+		k.cleaner.Revisit(l.orphan(hold), unsettled, freed)
 	}
 }
 
 // free deletes the key of a lease that was believed in until now.
 func (k *Keeper) free(ctx context.Context, l *Lease, hold Hold, now instant) (*LostError, error) {
 	request := k.freeRequest(ctx, l)
-	holds := singleHolds.take(hold)
+	holds := singleHolds.Take(hold)
 	answers := k.store.Release(request, holds[:])
-	singleHolds.put(holds)
-	a := answerTo(answers, 0, 1, brokenAnswer)
+	singleHolds.Put(holds)
+	a := asking.AnswerTo(answers, 0, 1)
 	switch a.Status {
 	case StatusHeld:
 		return nil, nil
 	case StatusTaken, StatusGone:
 		return k.lostAtRelease(l, a, now), nil
 	default:
-		k.cleaner.disown(l.orphan(hold), 0)
-		return nil, orUnexplained(a.Err)
+		k.cleaner.Disown(l.orphan(hold), 0)
+		return nil, a.Err
 	}
 }
 
@@ -170,9 +174,9 @@ func (k *Keeper) free(ctx context.Context, l *Lease, hold Hold, now instant) (*L
 func (k *Keeper) freeRequest(ctx context.Context, l *Lease) context.Context {
 	c := l.op.Load()
 	if c == nil || c == releasedContext || ctx == context.Background() {
-		return k.requests.limited(ctx)
+		return k.requests.Limited(ctx)
 	}
-	c.freeing = valued{k.requests.limit(), ctx}
+	c.freeing = asking.Valued{Context: k.requests.Limit(), Values: ctx}
 	return &c.freeing
 }
 
@@ -210,7 +214,7 @@ func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver 
 func (k *Keeper) discard(l *Lease, unsettled instant) {
 	k.mu.Lock()
 	lost := l.lost()
-	l.end(released)
+	l.end(stateReleased)
 	k.heartbeats.unplan(l)
 	if c := l.op.Load(); c != nil {
 		k.deadlines.Remove(c)
@@ -226,7 +230,7 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 		left()
 	}()
 	if l.owner.String() != "" && (lost == nil || lost.Reason != ReasonTaken) {
-		k.cleaner.disown(l.orphan(hold), unsettled)
+		k.cleaner.Disown(l.orphan(hold), unsettled)
 	}
 }
 

@@ -3,6 +3,7 @@ package renewer
 import (
 	"context"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
@@ -20,7 +21,7 @@ func (k *Keeper) sendDue() (next instant) {
 
 // renew carries out one heartbeat.
 func (k *Keeper) renew(b *batch) {
-	ctx := k.requests.limit()
+	ctx := k.requests.Limit()
 	if k.observer != nil {
 		ctx = k.observer.RenewStart(ctx, RenewStart{Leases: len(b.leases), Contexts: b.contexts})
 	}
@@ -43,14 +44,14 @@ func (k *Keeper) bookBatch(b *batch, answers []Answer) (r Renewed, misses []miss
 	now := k.clock.Recent()
 	r = Renewed{Leases: len(b.leases), Lag: b.lag, Took: now.Sub(b.sent)}
 	for i, l := range b.leases {
-		a := answerTo(answers, i, len(b.leases), brokenAnswer)
+		a := asking.AnswerTo(answers, i, len(b.leases))
 		r.count(&a)
-		if l.state != held {
+		if l.state != stateHeld {
 			continue
 		}
 		lag := b.sent.Sub(l.due)
 		k.book(l, a, b.sent.Add(-max(0, a.Age)), now, &news)
-		if k.observer != nil && l.state == held &&
+		if k.observer != nil && l.state == stateHeld &&
 			(a.Status == StatusUnknown || lag > k.cfg.RequestTimeout) {
 			misses = append(misses, miss{l.seen(), Missed{
 				Name: l.name, Operation: l.label.operation, Fence: l.fence, Lag: max(0, lag),
@@ -59,7 +60,7 @@ func (k *Keeper) bookBatch(b *batch, answers []Answer) (r Renewed, misses []miss
 			}})
 		}
 	}
-	k.outages.book(b.shard(), b.sent, r.OK+r.Gone > 0 || isAnswer(StatusUnknown, r.Err))
+	k.outages.Book(b.shard(), b.sent, r.OK+r.Gone > 0 || asking.IsAnswer(StatusUnknown, r.Err))
 	k.heartbeats.complete(b, now, r.Failed > 0)
 	return r, misses, news
 }
@@ -72,7 +73,6 @@ func (r *Renewed) count(a *Answer) {
 	case StatusTaken, StatusGone:
 		r.Gone++
 	default:
-		a.Err = orUnexplained(a.Err)
 		r.Failed++
 		if r.Err == nil {
 			r.Err = a.Err

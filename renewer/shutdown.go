@@ -35,7 +35,7 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 		// also if an observer panics
 		defer func() { go func() { freed <- k.finish(ctx, idle) }() }()
 		if k.await(ctx, idle, k.drainTime(ctx)) {
-			clean = k.cleaner.count() == 0
+			clean = k.cleaner.Count() == 0
 		} else {
 			k.tell()
 		}
@@ -76,11 +76,11 @@ func (k *Keeper) tell() {
 	k.shutdown.phase = phaseTell
 	now := k.clock.Now()
 	for _, l := range k.books.leases {
-		if l.state == released { // the store is being told
+		if l.state == stateReleased { // the store is being told
 			continue
 		}
 		k.shutdown.stillRan++
-		if l.state == held {
+		if l.state == stateHeld {
 			k.lose(l, ReasonShutdown, now, &news)
 		}
 	}

@@ -125,7 +125,7 @@ func (c *call) stepOut(w *queue.Waiter[*Lease]) {
 	if place != 0 { // of a head before
 		w.L.owner = newOwner()
 		hold := Hold{Name: w.L.name, Owner: w.L.owner.String(), Place: place}
-		k.cleaner.disown(w.L.orphan(hold), 0)
+		k.cleaner.Disown(w.L.orphan(hold), 0)
 	}
 }
 
@@ -138,7 +138,7 @@ func (k *Keeper) lastSeen(name string) (info queue.Seen, known bool) {
 		return queue.Seen{
 			Known: true, Holder: k.holder(l), HeldFor: now.Sub(l.acquired), Since: l.acquired,
 			TTL: max(0, l.deadline.Sub(now)),
-		}, l.state == held
+		}, l.state == stateHeld
 	}
 	if q := k.queues.Of(name); q != nil && q.Seen.Known {
 		return q.Seen, true
@@ -170,7 +170,7 @@ func refuseAll(waiters []*queue.Waiter[*Lease], why queue.Seen) {
 // holderOf is the lease of this process that has a name, until the store has heard that it is free;
 // nil if none has. Under k.mu.
 func (k *Keeper) holderOf(name string) *Lease {
-	if l := k.queues.Front(name); l != nil && l.state != asking {
+	if l := k.queues.Front(name); l != nil && l.state != stateAsking {
 		return l
 	}
 	return nil

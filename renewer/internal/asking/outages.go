@@ -1,7 +1,6 @@
-package renewer
+package asking
 
 import (
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -11,10 +10,10 @@ import (
 // outageShards bounds what is kept. Shards that share an entry are down only if all of them are.
 const outageShards = 64
 
-// outages are what is known of each shard. An error alone is no evidence that the store is down:
+// Outages are what is known of each shard. An error alone is no evidence that the store is down:
 // under load a request runs out of time in this process, while others are answered. The store is
 // down if requests fail and none is answered. All methods may be called concurrently.
-type outages struct {
+type Outages struct {
 	clock  *timing.Clock
 	shards [outageShards]struct {
 		answered atomic.Int64 // instant of the latest answer
@@ -22,27 +21,26 @@ type outages struct {
 	}
 }
 
-// book notes what became of a request to a shard that was sent at an instant.
-func (o *outages) book(shard int, sent instant, answered bool) {
+// NewOutages returns what knows of no failure yet.
+func NewOutages(clock *timing.Clock) *Outages { return &Outages{clock: clock} }
+
+// Book notes what became of a request to a shard that was sent at an instant.
+func (o *Outages) Book(shard int, sent timing.Instant, answered bool) {
 	s := &o.shards[uint(shard)%outageShards]
 	switch last := s.answered.Load(); {
 	case answered:
 		s.answered.Store(int64(o.clock.AtMost()))
-	case sent > instant(last) && s.failed.Load() <= last:
+	case sent > timing.Instant(last) && s.failed.Load() <= last:
 		s.failed.Store(int64(sent))
 	}
 }
 
-// of is for how long a shard has failed to answer.
-func (o *outages) of(shard int) time.Duration {
+// Of is for how long a shard has failed to answer: how long ago the first request was sent that
+// failed with none answered since; 0 if there is none.
+func (o *Outages) Of(shard int) time.Duration {
 	s := &o.shards[uint(shard)%outageShards]
 	if failed := s.failed.Load(); failed > s.answered.Load() {
-		return o.clock.AtMost().Sub(instant(failed))
+		return o.clock.AtMost().Sub(timing.Instant(failed))
 	}
 	return 0
-}
-
-// isAnswer reports whether the store has answered: an error may come from a server that is up, too.
-func isAnswer(status Status, err error) bool {
-	return status != StatusUnknown || errors.Is(err, ErrRejected) || errors.Is(err, ErrOverloaded)
 }

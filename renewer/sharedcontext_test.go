@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -50,40 +49,5 @@ func TestAWaitingCallersRequestsShareAContext(t *testing.T) {
 		assert.EqualValues(t, 1, ctx.followers.Load())
 		require.ErrorIs(t, <-over, renewer.ErrHeld)
 		assert.Zero(t, ctx.followers.Load())
-	})
-}
-
-// However many questions begin together, each has its time: all of it, or a sixteenth less.
-func TestARequestHasItsTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const timeout = 16 * time.Second
-		r := renewer.NewRequests(timeout)
-		defer r.End()
-		caller, cancel := context.WithCancel(context.WithValue(t.Context(), valueKey{}, "value"))
-		cancel()
-		contexts := make(map[context.Context]bool)
-		for range 10 {
-			contexts[r.Limited(context.Background())] = true
-			valued := r.Limited(caller)
-			require.NoError(t, valued.Err(), "the caller's end does not matter")
-			assert.Equal(t, "value", valued.Value(valueKey{}))
-			begun := time.Now()
-			go func() {
-				<-valued.Done()
-				took := time.Since(begun)
-				assert.LessOrEqual(t, took, timeout)
-				assert.GreaterOrEqual(t, took, timeout*15/16)
-			}()
-			pass(timeout / 64)
-		}
-		assert.Len(t, contexts, 3, "one for each sixteenth of the time")
-		pass(timeout)
-		synctest.Wait()
-
-		ctx := r.Limited(context.Background())
-		r.End()
-		assert.ErrorIs(t, ctx.Err(), context.Canceled)
-		assert.ErrorIs(t, r.Limited(context.Background()).Err(), context.Canceled)
 	})
 }

@@ -1,18 +1,21 @@
-package renewer
+package cleanup
 
 import (
 	"context"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // lastRequest is how long a request that frees keys may take when Shutdown's context has ended.
 const lastRequest = time.Second / 2
 
-// lastRequests is the context of those: it ends that long after ctx, or after now if that has
+// LastRequests is the context of those: it ends that long after ctx, or after now if that has
 // ended.
-func lastRequests(ctx context.Context) (context.Context, context.CancelFunc) {
+func LastRequests(ctx context.Context) (context.Context, context.CancelFunc) {
 	last, cancel := context.WithCancel(context.Background())
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lastRequest, cancel) })
 	return last, func() {
@@ -21,19 +24,19 @@ func lastRequests(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// freeOnce asks the store once to delete what Shutdown is to free.
+// FreeOnce asks the store once to delete what Shutdown is to free.
 // What it does not answer for stays left.
-func (c *cleaner) freeOnce(ctx context.Context) {
-	c.byShard(func(some []*orphan) { _, _ = c.ask(ctx, some) })
+func (c *Cleaner) FreeOnce(ctx context.Context) {
+	c.byShard(func(some []*Orphan) { _, _ = c.ask(ctx, some) })
 	c.drop()
 }
 
-// freeAll deletes what Shutdown is to free. It tries again while ctx has time, and no longer than
+// FreeAll deletes what Shutdown is to free. It tries again while ctx has time, and no longer than
 // the keys live by themselves. Its requests end with last. It returns how many keys it gave up, and
 // why.
-func (c *cleaner) freeAll(ctx, last context.Context) (n int, failure error) {
+func (c *Cleaner) FreeAll(ctx, last context.Context) (n int, failure error) {
 	var mu sync.Mutex
-	c.byShard(func(some []*orphan) {
+	c.byShard(func(some []*Orphan) {
 		if some, why := c.freeShard(ctx, last, some); len(some) > 0 {
 			mu.Lock()
 			n, failure = n+len(some), why
@@ -46,13 +49,13 @@ func (c *cleaner) freeAll(ctx, last context.Context) (n int, failure error) {
 
 // byShard calls free with what Shutdown is to free, the keys of each shard on their own, all at the
 // same time: so a server that does not answer holds up no other's.
-func (c *cleaner) byShard(free func([]*orphan)) {
+func (c *Cleaner) byShard(free func([]*Orphan)) {
 	c.mu.Lock()
 	left := slices.Clone(c.left)
 	c.mu.Unlock()
-	shards := make(map[int][]*orphan)
+	shards := make(map[int][]*Orphan)
 	for _, o := range left {
-		i := c.shards.of(o.hold.Name)
+		i := c.shards.Of(o.Hold.Name)
 		shards[i] = append(shards[i], o)
 	}
 	var wg sync.WaitGroup
@@ -63,9 +66,9 @@ func (c *cleaner) byShard(free func([]*orphan)) {
 }
 
 // freeShard returns what it gave up, and why.
-func (c *cleaner) freeShard(
-	ctx, last context.Context, left []*orphan,
-) (_ []*orphan, failure error) {
+func (c *Cleaner) freeShard(
+	ctx, last context.Context, left []*Orphan,
+) (_ []*Orphan, failure error) {
 	for tries := 0; ; tries++ {
 		if left, failure = c.ask(last, left); len(left) == 0 {
 			return nil, nil
@@ -86,14 +89,14 @@ func (c *cleaner) freeShard(
 }
 
 // lapsed reports whether no key is left at the store, whatever that has answered.
-func (c *cleaner) lapsed(orphans []*orphan) bool {
+func (c *Cleaner) lapsed(orphans []*Orphan) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.clock.Now()
-	return !slices.ContainsFunc(orphans, func(o *orphan) bool { return now < o.until })
+	now := c.cfg.Clock.Now()
+	return !slices.ContainsFunc(orphans, func(o *Orphan) bool { return now < o.until })
 }
 
-func (c *cleaner) giveUp(orphans []*orphan) {
+func (c *Cleaner) giveUp(orphans []*Orphan) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, o := range orphans {
@@ -103,23 +106,23 @@ func (c *cleaner) giveUp(orphans []*orphan) {
 
 // ask asks the store once to delete orphans, for Shutdown or after it. It returns which must be
 // tried again, and why.
-func (c *cleaner) ask(ctx context.Context, left []*orphan) (again []*orphan, failure error) {
+func (c *Cleaner) ask(ctx context.Context, left []*Orphan) (again []*Orphan, failure error) {
 	for batch := range slices.Chunk(c.notFreed(left), freeMost) {
 		c.mu.Lock()
-		questions := holds(batch, c.clock.Now())
+		questions := holds(batch, c.cfg.Clock.Now())
 		c.mu.Unlock()
 		request, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
 		answers := c.store.Release(request, questions)
 		cancel()
 		for i, o := range batch {
-			a := answerTo(answers, i, len(batch), brokenAnswer)
-			if a.Status != StatusUnknown && o.freed != nil {
-				o.freed()
+			a := asking.AnswerTo(answers, i, len(batch))
+			if a.Status != store.StatusUnknown && o.Freed != nil {
+				o.Freed()
 			}
 			if c.settled(o, a.Status) {
 				continue
 			}
-			again, failure = append(again, o), orUnexplained(a.Err)
+			again, failure = append(again, o), a.Err
 		}
 	}
 	return again, failure
@@ -127,16 +130,16 @@ func (c *cleaner) ask(ctx context.Context, left []*orphan) (again []*orphan, fai
 
 // notFreed are those orphans that no sweeper has freed meanwhile: its last question may have been
 // answered after collect.
-func (c *cleaner) notFreed(orphans []*orphan) []*orphan {
+func (c *Cleaner) notFreed(orphans []*Orphan) []*Orphan {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(orphans), func(o *orphan) bool { return o.done })
+	return slices.DeleteFunc(slices.Clone(orphans), func(o *Orphan) bool { return o.done })
 }
 
 // settled books an answer to the request of Shutdown, and reports whether no other is needed.
-func (c *cleaner) settled(o *orphan, status Status) bool {
+func (c *Cleaner) settled(o *Orphan, status store.Status) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o.done = o.done || status != StatusUnknown || o.once
+	o.done = o.done || status != store.StatusUnknown || o.once
 	return o.done
 }

@@ -1,0 +1,214 @@
+// Package cleanup frees keys that may be ours although no lease keeps them: what a lost acquire, a
+// failed release or a shutdown leaves behind. A key is deleted only if the token is ours. It knows
+// no lease.
+//
+// Its invariant: from when a key is disowned until it is free, or has lapsed, the [Cleaner] counts
+// it, so that a shutdown does not miss it. For that a caller disowns a key before it forgets the
+// lease, or the call, that had it.
+package cleanup
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// Cleaner has a lock of its own, under which it calls nothing of others; so it may be called under
+// a caller's lock where it does not ask the store for the shard.
+type Cleaner struct {
+	store  store.Store
+	shards asking.Shards
+	cfg    Config
+
+	mu       sync.Mutex
+	phase    phase
+	sweepers map[int]*sweeper // by shard; none without orphans
+	left     []*Orphan        // for a shutdown to free
+}
+
+// Config is what a [Cleaner] needs of others.
+type Config struct {
+	RequestTimeout time.Duration // of a question in a shutdown
+	Clock          *timing.Clock
+	Run            func(func())                     // starts a goroutine
+	Limit          func() context.Context           // of a question in the background
+	Fault          func(name string, failure error) // hears of a clean-up that failed
+}
+
+const (
+	// freeMost is the most keys that are freed by one request.
+	freeMost = 1000
+	// firstCleanUpPause is the first; it doubles with each.
+	firstCleanUpPause = 25 * time.Millisecond
+	// lastCleanUpPause is the longest pause before a clean-up that failed is tried again, whatever
+	// the TTL: others wait for the key.
+	lastCleanUpPause = time.Second
+)
+
+// phase is what becomes of a key that is disowned.
+type phase uint8
+
+const (
+	phaseSweep   phase = iota // a sweeper frees it in the background
+	phaseCollect              // Shutdown will free it
+	phaseOver                 // it is freed at once, by one request, as well as may be
+)
+
+// Orphan is a key that may be ours although no lease keeps it. What is exported never changes; the
+// rest is guarded by Cleaner.mu.
+type Orphan struct {
+	Hold  store.Hold     // less Keep
+	TTL   time.Duration  // of the key
+	Least timing.Instant // until when the key is to be held in any case
+	Freed func()         // called when it has been by a shutdown; may be nil
+
+	due timing.Instant // when to try next
+	// when a request that is still under way may take effect at the
+	// latest: delete once more after it
+	last  timing.Instant
+	until timing.Instant // when the key's TTL is over in any case
+	tries int
+	// deleted once: only a request that was lost on its way could bring it back
+	once  bool
+	again bool // deleted, and due after overtakenFor, or deleted then too
+	done  bool
+}
+
+// overtakenFor is how long after the first clean-up behind an unanswered acquire the second comes.
+// On two connections the first may overtake the acquire: then others would wait for a lock that no
+// caller has until the last clean-up.
+const overtakenFor = 5 * time.Millisecond
+
+// New returns a cleaner of a store.
+func New(s store.Store, cfg Config) *Cleaner {
+	return &Cleaner{
+		store: s, shards: asking.ShardsOf(s), cfg: cfg, sweepers: make(map[int]*sweeper),
+	}
+}
+
+// Disown hands a key to the cleaner, to be deleted at once. unsettled is when an acquire was sent
+// that was never answered, 0 if there is none. Behind one the key is deleted again after
+// overtakenFor, and when it can't take effect any longer. It asks the store for the shard.
+func (c *Cleaner) Disown(o *Orphan, unsettled timing.Instant) {
+	o.due = c.cfg.Clock.AtMost()
+	o.until = o.due.Add(o.TTL)
+	if settle := c.store.Settle(); unsettled != 0 && settle > 0 {
+		o.last = unsettled.Add(settle)
+		o.until = o.last.Add(o.TTL)
+	}
+	c.adopt(o)
+}
+
+// Revisit is disown for a key that has been deleted: only what an unanswered acquire, sent
+// at unsettled, may yet bring back is left to do. asked is when the deletion was asked
+// for, not when it was answered: what the acquire has brought in between is there still.
+func (c *Cleaner) Revisit(o *Orphan, unsettled, asked timing.Instant) {
+	last := unsettled.Add(c.store.Settle())
+	if last <= asked {
+		return
+	}
+	o.due, o.until, o.once = last, last.Add(o.TTL), true
+	c.adopt(o)
+}
+
+func (c *Cleaner) adopt(o *Orphan) {
+	if shard := c.shards.Of(o.Hold.Name); !c.keep(o, shard) {
+		_, _ = c.ask(context.Background(), []*Orphan{o})
+	}
+}
+
+// keep enters a key, and reports whether it will be freed later: else the caller is to free it now.
+func (c *Cleaner) keep(o *Orphan, shard int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch c.phase {
+	case phaseSweep:
+		c.sweeperOf(shard).add(o)
+	case phaseCollect:
+		c.left = append(c.left, o)
+	default:
+		return false
+	}
+	return true
+}
+
+// Leave hands a key to the cleaner that Shutdown is to free. It may be called under Keeper.mu.
+func (c *Cleaner) Leave(o *Orphan) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o.until = c.cfg.Clock.Now().Add(o.TTL)
+	c.left = append(c.left, o)
+}
+
+// Count is how many keys may be ours although no lease keeps them.
+func (c *Cleaner) Count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(c.left)
+	for _, s := range c.sweepers {
+		n += len(s.orphans)
+	}
+	return n
+}
+
+// Collect ends the sweepers. What they have not freed yet, and what
+// is disowned from now on, is left for Shutdown to free.
+func (c *Cleaner) Collect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.phase = phaseCollect
+	for _, s := range c.sweepers {
+		c.left = append(c.left, s.orphans...)
+		s.orphans = nil
+		s.loop.Stop()
+	}
+}
+
+// Close is the end: what is left is freed once more, and what is disowned from now on by the caller
+// that disowns it. It returns how many keys were not freed, and why.
+func (c *Cleaner) Close(ctx context.Context) (n int, failure error) {
+	c.mu.Lock()
+	c.phase = phaseOver
+	left := c.left
+	c.left = nil
+	c.mu.Unlock()
+	again, failure := c.ask(ctx, left)
+	return len(again), failure
+}
+
+// holds are the questions to the store that free orphans, asked at an instant. Under c.mu.
+func holds(orphans []*Orphan, now timing.Instant) []store.Hold {
+	all := make([]store.Hold, len(orphans))
+	for i, o := range orphans {
+		all[i] = o.Hold
+		all[i].Keep = KeepUntil(o.Least, now)
+	}
+	return all
+}
+
+// drop takes what is done off the list of what Shutdown is to free.
+func (c *Cleaner) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = slices.DeleteFunc(c.left, func(o *Orphan) bool { return o.done })
+}
+
+// cleanUpPause doubles from 25 ms to a second, with jitter.
+func cleanUpPause(tries int) time.Duration {
+	pause := min(firstCleanUpPause<<min(tries, 16), lastCleanUpPause)
+	return pause/2 + timing.Jitter(pause/2)
+}
+
+// keepMost is the longest that a key is held for. A store adds it to its clock, and must not
+// overflow.
+const keepMost = 10 * 365 * 24 * time.Hour
+
+// KeepUntil is how much longer a key is to be held until least, in whole milliseconds, rounded up.
+func KeepUntil(least, now timing.Instant) time.Duration {
+	return (min(max(0, least.Sub(now)), keepMost) + time.Millisecond - 1).Truncate(time.Millisecond)
+}
