@@ -174,8 +174,8 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	k.books.enter(l)
 	k.deadlines.loop.WakeBy(instant(l.until.Load()))
 	if !l.manual() {
-		l.due = k.heartbeats.cohort.join(sent)
-		k.heartbeats.plan(l, l.due)
+		l.due = k.heartbeats.First(sent)
+		k.plan(l, l.due)
 	}
 	unsettled := c.unsettled
 	if q := k.queues.Of(l.name); q != nil {
@@ -246,7 +246,7 @@ func (c *call) enterHanded(ctx context.Context) *LostError {
 	l.values = ctx
 	lost := l.lost()
 	if lost == nil {
-		k.heartbeats.plan(l, l.due)
+		k.plan(l, l.due)
 	}
 	c.exitLocked()
 	return lost

@@ -128,7 +128,7 @@ func (k *Keeper) halt(last context.Context, err error) error {
 	k.disownNoticed()
 	err = errors.Join(err, unfreed(k.cleaner.Close(last)))
 	k.shutdown.ended = k.verdict(err)
-	k.heartbeats.loop.Stop()
+	k.heartbeats.Loop.Stop()
 	k.deadlines.loop.Stop()
 	close(k.shutdown.stop)
 	return err

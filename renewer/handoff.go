@@ -2,8 +2,6 @@ package renewer
 
 import (
 	"time"
-
-	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 // A hand-off passes a lease on to the first of those who wait for the name in this
@@ -51,7 +49,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 		return nil, false
 	}
 	// a heartbeat is under way, and may find that the lease is lost
-	if l.heartbeatPlace == timing.Nowhere {
+	if !k.heartbeats.Planned(l) {
 		return nil, false
 	}
 	if l.deadline.Sub(now) < k.cfg.Margin+2*k.cfg.RequestTimeout {
@@ -63,7 +61,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	k.books.replace(l, next)
 	// its own MaxHold may be shorter
 	k.deadlines.loop.WakeBy(instant(next.until.Load()))
-	k.heartbeats.unplan(l) // the new holder plans the next heartbeat when it has a context
+	k.heartbeats.Unplan(l) // the new holder plans the next heartbeat when it has a context
 	w.Answer <- nil
 	if q.First() != nil {
 		return nothing, true

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/internal/beat"
 	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
@@ -44,7 +45,7 @@ type Keeper struct { // a coordinator of parts that own their state
 	queues     queue.Queues[*Lease]
 	books      books
 	deadlines  deadlines
-	heartbeats heartbeats
+	heartbeats beat.Heartbeats[*Lease]
 	shutdown   shutdown
 }
 

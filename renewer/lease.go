@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/beat"
 	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
-	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 // Lease is a lock held. The engine renews it until Release, or until
@@ -29,11 +29,9 @@ type Lease struct {
 	due      instant      // the heartbeat planned next
 	extras   *leaseExtras // nil for most
 	renewals int32
-	index    int32 // in Keeper.books, from 1 on; 0 if it is not on them
-	// in the wheel of its shardQueue
-	heartbeatPlace timing.Place
-	queue          queueNumber // where its next heartbeat is planned
-	state          state
+	index    int32      // in Keeper.books, from 1 on; 0 if it is not on them
+	beat     beat.Place // where its next heartbeat is planned
+	state    state
 
 	owner ownerToken // fits in here without a gap
 }
@@ -130,8 +128,6 @@ func (l *Lease) ttl() time.Duration {
 	}
 	return l.k.cfg.TTL
 }
-
-func heartbeatPlace(l *Lease) *timing.Place { return &l.heartbeatPlace }
 
 // manual reports whether the lease has no heartbeat.
 func (l *Lease) manual() bool { return l.extras != nil && l.extras.manual != 0 }

@@ -42,7 +42,7 @@ func (k *Keeper) expire(l *Lease, now instant, news *losses) {
 // deliver when it has given k.mu back.
 func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	l.lose(reason, now)
-	k.heartbeats.unplan(l)
+	k.heartbeats.Unplan(l)
 	if l.values != nil { // else it was handed over a moment ago, and its new holder will see
 		news.leases = append(news.leases, l)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/internal/beat"
 	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
@@ -29,27 +30,29 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		return nil, err
 	}
 	clock := timing.NewClock(slept)
-	shards := asking.ShardsOf(store)
 	k := &Keeper{
-		store:      store,
-		shards:     shards,
-		cfg:        cfg,
-		self:       Holder{Node: cfg.Node, PID: os.Getpid()},
-		clock:      clock,
-		observer:   cfg.Observer,
-		deadlines:  newDeadlines(clock),
-		queues:     queue.New[*Lease](),
-		outages:    asking.NewOutages(clock),
-		requests:   asking.NewRequests(cfg.RequestTimeout, clock),
-		heartbeats: newHeartbeats(cfg, shards, clock),
-		shutdown:   newShutdown(),
+		store:     store,
+		shards:    asking.ShardsOf(store),
+		cfg:       cfg,
+		self:      Holder{Node: cfg.Node, PID: os.Getpid()},
+		clock:     clock,
+		observer:  cfg.Observer,
+		deadlines: newDeadlines(clock),
+		queues:    queue.New[*Lease](),
+		outages:   asking.NewOutages(clock),
+		requests:  asking.NewRequests(cfg.RequestTimeout, clock),
+		heartbeats: beat.New(beat.Config[*Lease]{
+			TTL: cfg.TTL, Heartbeat: cfg.Heartbeat, RequestTimeout: cfg.RequestTimeout,
+			Place: func(l *Lease) *beat.Place { return &l.beat }, Hold: (*Lease).hold,
+		}, clock),
+		shutdown: newShutdown(),
 	}
 	k.cleaner = cleanup.New(store, cleanup.Config{
 		RequestTimeout: cfg.RequestTimeout, Clock: clock, Run: k.goroutines.run,
 		Limit: k.cleanUpRequest,
 		Fault: func(name string, err error) { k.fault("clean up", name, err) },
 	})
-	k.goroutines.run(func() { k.heartbeats.loop.Run(k.sendDue) })
+	k.goroutines.run(func() { k.heartbeats.Loop.Run(k.sendDue) })
 	k.goroutines.run(func() { k.deadlines.loop.Run(k.endDue) })
 	return k, nil
 }

@@ -66,7 +66,7 @@ func (k *Keeper) endLease(l *Lease, orderly bool, finish func(ended)) (e ended, 
 		e.was = stateReleased
 	}
 	l.end(stateReleased)
-	k.heartbeats.unplan(l)
+	k.heartbeats.Unplan(l)
 	e.lost, e.hold = l.lost(), l.ending(e.now)
 	if finish != nil && k.shutdown.phase == phaseRun { // Shutdown waits for what has begun before
 		told := e // or every e would be allocated
@@ -215,7 +215,7 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 	k.mu.Lock()
 	lost := l.lost()
 	l.end(stateReleased)
-	k.heartbeats.unplan(l)
+	k.heartbeats.Unplan(l)
 	if c := l.op.Load(); c != nil {
 		k.deadlines.Remove(c)
 	}

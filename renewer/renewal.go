@@ -2,8 +2,10 @@ package renewer
 
 import (
 	"context"
+	"iter"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/internal/beat"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
@@ -11,7 +13,7 @@ import (
 // an answer.
 func (k *Keeper) sendDue() (next instant) {
 	k.mu.Lock()
-	b, next := k.heartbeats.next(k.clock.Recent())
+	b, next := k.heartbeats.Next(k.clock.Recent())
 	k.mu.Unlock()
 	if b != nil {
 		k.goroutines.run(func() { k.renew(b) })
@@ -20,12 +22,12 @@ func (k *Keeper) sendDue() (next instant) {
 }
 
 // renew carries out one heartbeat.
-func (k *Keeper) renew(b *batch) {
+func (k *Keeper) renew(b *beat.Batch[*Lease]) {
 	ctx := k.requests.Limit()
 	if k.observer != nil {
-		ctx = k.observer.RenewStart(ctx, RenewStart{Leases: len(b.leases), Contexts: b.contexts})
+		ctx = k.observer.RenewStart(ctx, RenewStart{Leases: len(b.Leases), Contexts: contexts(b.Leases)})
 	}
-	answers := k.store.Renew(ctx, b.holds)
+	answers := k.store.Renew(ctx, b.Holds)
 	r, misses, news := k.bookBatch(b, answers)
 	news.deliver(k)
 	if k.observer == nil {
@@ -38,19 +40,19 @@ func (k *Keeper) renew(b *batch) {
 }
 
 // bookBatch books a heartbeat's answers. It returns what is to be told.
-func (k *Keeper) bookBatch(b *batch, answers []Answer) (r Renewed, misses []miss, news losses) {
+func (k *Keeper) bookBatch(b *beat.Batch[*Lease], answers []Answer) (r Renewed, misses []miss, news losses) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Recent()
-	r = Renewed{Leases: len(b.leases), Lag: b.lag, Took: now.Sub(b.sent)}
-	for i, l := range b.leases {
-		a := asking.AnswerTo(answers, i, len(b.leases))
+	r = Renewed{Leases: len(b.Leases), Lag: b.Lag, Took: now.Sub(b.Sent)}
+	for i, l := range b.Leases {
+		a := asking.AnswerTo(answers, i, len(b.Leases))
 		r.count(&a)
 		if l.state != stateHeld {
 			continue
 		}
-		lag := b.sent.Sub(l.due)
-		k.book(l, a, b.sent.Add(-max(0, a.Age)), now, &news)
+		lag := b.Sent.Sub(l.due)
+		k.book(l, a, b.Sent.Add(-max(0, a.Age)), now, &news)
 		if k.observer != nil && l.state == stateHeld &&
 			(a.Status == StatusUnknown || lag > k.cfg.RequestTimeout) {
 			misses = append(misses, miss{l.seen(), Missed{
@@ -60,8 +62,8 @@ func (k *Keeper) bookBatch(b *batch, answers []Answer) (r Renewed, misses []miss
 			}})
 		}
 	}
-	k.outages.Book(b.shard(), b.sent, r.OK+r.Gone > 0 || asking.IsAnswer(StatusUnknown, r.Err))
-	k.heartbeats.complete(b, now, r.Failed > 0)
+	k.outages.Book(b.Shard(), b.Sent, r.OK+r.Gone > 0 || asking.IsAnswer(StatusUnknown, r.Err))
+	k.heartbeats.Complete(b, now, r.Failed > 0)
 	return r, misses, news
 }
 
@@ -102,12 +104,27 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 		if least := sent.Add(k.cfg.Heartbeat / 2); l.due < least {
 			l.due = least
 		}
-		k.heartbeats.plan(l, l.due)
+		k.plan(l, l.due)
 	default:
 		// It is unknown. The deadline stays; what is left until then is for trying again.
 		l.missed(a.Err)
 		pause := k.cfg.retryPause()
 		again := now.Add(pause/2 + timing.Jitter(pause/2))
-		k.heartbeats.plan(l, again)
+		k.plan(l, again)
+	}
+}
+
+// plan enters a lease's next heartbeat, in place of the one planned before. It asks the store for
+// the shard. Under k.mu.
+func (k *Keeper) plan(l *Lease, at instant) { k.heartbeats.Plan(l, k.shards.Of(l.name), at) }
+
+// contexts are those of leases, for an observer.
+func contexts(leases []*Lease) iter.Seq[context.Context] {
+	return func(yield func(context.Context) bool) {
+		for _, l := range leases {
+			if !yield(l.seen()) {
+				return
+			}
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package renewer
+package beat
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // A queue waits longer when its batches are small, and less when they are large, within bounds.
@@ -24,7 +24,7 @@ func TestAQueueFindsItsPace(t *testing.T) {
 		{1280 * time.Millisecond, gapLeast, 20 * time.Millisecond, gapLeast},
 		{64 * time.Millisecond, time.Millisecond, time.Millisecond, time.Millisecond},
 	} {
-		q := newShardQueue(1, c.heartbeat)
+		q := newShardQueue[*lease](1, c.heartbeat, nil)
 		assert.Equal(t, c.first, q.gap)
 		for range 20 {
 			q.pace(batchGood - 1)
@@ -37,49 +37,43 @@ func TestAQueueFindsItsPace(t *testing.T) {
 	}
 }
 
-// plans are heartbeats that have no keeper, and leases for them: as many as wanted on each shard.
+// lease is one that has heartbeats.
+type lease struct {
+	name  string
+	shard int
+	place Place
+}
+
+// plans are heartbeats, and leases for them: as many as wanted on each shard.
 type plans struct {
-	heartbeats
+	Heartbeats[*lease]
 
-	leases []*Lease
-	shard  shardMap
+	leases []*lease
 }
-
-// shardMap is a store of which only the shards are asked for.
-type shardMap struct {
-	Store
-
-	of map[string]int
-}
-
-func (m shardMap) Shard(name string) int { return m.of[name] }
 
 func newPlans(n, leases int) *plans {
-	cfg := Config{
-		TTL: 12 * time.Second, Heartbeat: 4 * time.Second,
-		RequestTimeout: 2 * time.Second,
-	}
-	k := &Keeper{cfg: cfg}
-	p := &plans{shard: shardMap{of: map[string]int{}}}
-	p.heartbeats = newHeartbeats(cfg, asking.ShardsOf(p.shard),
-		timing.NewClock(func() time.Duration { return 0 }))
+	p := &plans{Heartbeats: New(Config[*lease]{
+		TTL: 12 * time.Second, Heartbeat: 4 * time.Second, RequestTimeout: 2 * time.Second,
+		Place: func(l *lease) *Place { return &l.place },
+		Hold:  func(l *lease) store.Hold { return store.Hold{Name: l.name} },
+	}, timing.NewClock(func() time.Duration { return 0 }))}
 	for i := range leases {
-		l := &Lease{k: k, name: fmt.Sprint(i)}
-		p.shard.of[l.name] = i % n
-		p.leases = append(p.leases, l)
+		p.leases = append(p.leases, &lease{name: fmt.Sprint(i), shard: i % n})
 	}
 	return p
 }
 
+func (p *plans) plan(l *lease, at timing.Instant) { p.Plan(l, l.shard, at) }
+
 // at is so long after the beginning.
-func at(d time.Duration) instant { return instant(1).Add(d) }
+func at(d time.Duration) timing.Instant { return timing.Instant(1).Add(d) }
 
 // Each lease that is planned goes into one batch, when it is due or up to a quarter of an interval
 // before, and batches hold leases of one shard only.
 func TestAPlannedLeaseGoesIntoOneBatch(t *testing.T) {
 	t.Parallel()
 	p := newPlans(3, 2000)
-	due := map[*Lease]instant{}
+	due := map[*lease]timing.Instant{}
 	for _, l := range p.leases {
 		due[l] = at(rand.N(4 * time.Second))
 		p.plan(l, due[l])
@@ -89,31 +83,31 @@ func TestAPlannedLeaseGoesIntoOneBatch(t *testing.T) {
 		p.plan(l, due[l])
 	}
 	for _, l := range p.leases[500:600] {
-		p.unplan(l)
-		p.unplan(l)
+		p.Unplan(l)
+		p.Unplan(l)
 		delete(due, l)
 	}
-	var now instant
-	for now < never {
-		b, next := p.next(now)
+	var now timing.Instant
+	for now < timing.Never {
+		b, next := p.Next(now)
 		if b == nil {
 			require.Greater(t, next, now)
 			now = next
 			continue
 		}
-		require.LessOrEqual(t, len(b.leases), batchMost)
-		require.Len(t, b.holds, len(b.leases))
-		require.Equal(t, now, b.sent)
-		for i, l := range b.leases {
-			require.Equal(t, l.name, b.holds[i].Name)
-			require.Equal(t, b.shard(), p.shard.of[l.name])
+		require.LessOrEqual(t, len(b.Leases), batchMost)
+		require.Len(t, b.Holds, len(b.Leases))
+		require.Equal(t, now, b.Sent)
+		for i, l := range b.Leases {
+			require.Equal(t, l.name, b.Holds[i].Name)
+			require.Equal(t, b.Shard(), l.shard)
 			planned, is := due[l]
 			require.True(t, is)
 			require.LessOrEqual(t, planned, now.Add(time.Second))
 			require.Less(t, now.Sub(planned), 2*gapMost, "it waited for others")
 			delete(due, l)
 		}
-		p.complete(b, now, false)
+		p.Complete(b, now, false)
 	}
 	require.Empty(t, due)
 }
@@ -127,21 +121,21 @@ func TestACrowdGoesInSeveralBatches(t *testing.T) {
 	}
 	now := at(time.Second)
 	for _, want := range []int{batchMost, batchMost, 50} {
-		b, next := p.next(now)
+		b, next := p.Next(now)
 		require.NotNil(t, b)
 		require.Equal(t, now, next, "there may be more")
-		require.Len(t, b.holds, want)
-		b, next = p.next(now)
+		require.Len(t, b.Holds, want)
+		b, next = p.Next(now)
 		require.Nil(t, b)
 		if want == batchMost {
 			require.LessOrEqual(t, next.Sub(now), fullGap)
 		}
 		now = next
 	}
-	require.Equal(t, never, now)
+	require.Equal(t, timing.Never, now)
 }
 
-// A crowd is sent in its time though each timer is late; and never much of it at once.
+// A crowd is sent in its time though each timer is late; and timing.Never much of it at once.
 func TestACrowdKeepsItsPaceByLateTimers(t *testing.T) {
 	t.Parallel()
 	const batches = 200
@@ -152,7 +146,7 @@ func TestACrowdKeepsItsPaceByLateTimers(t *testing.T) {
 	}
 	now, sent, atOnce := begun, 0, 0
 	for sent < batches {
-		b, next := p.next(now)
+		b, next := p.Next(now)
 		if b == nil {
 			now = max(next, now.Add(time.Millisecond)).Add(100 * time.Microsecond)
 			atOnce = 0
@@ -161,7 +155,7 @@ func TestACrowdKeepsItsPaceByLateTimers(t *testing.T) {
 		sent++
 		atOnce++
 		require.LessOrEqual(t, atOnce, 3)
-		p.complete(b, now, false)
+		p.Complete(b, now, false)
 	}
 	require.Less(t, now.Sub(begun), batches*fullGap*21/20)
 	require.Greater(t, now.Sub(begun), batches*fullGap*19/20)
@@ -171,12 +165,12 @@ func TestACrowdKeepsItsPaceByLateTimers(t *testing.T) {
 func TestAHungStoreHasFewBatches(t *testing.T) {
 	t.Parallel()
 	p := newPlans(1, 3000)
-	var batches []*batch
-	last := instant(0)
+	var batches []*Batch[*lease]
+	last := timing.Instant(0)
 	for i, l := range p.leases {
 		now := at(time.Duration(i+1) * time.Millisecond)
 		p.plan(l, now)
-		b, _ := p.next(now)
+		b, _ := p.Next(now)
 		if b == nil {
 			continue
 		}
@@ -191,10 +185,10 @@ func TestAHungStoreHasFewBatches(t *testing.T) {
 	// Answers make room: the next need not wait so long.
 	now := at(3 * time.Second)
 	for len(batches) >= batchesAtOnce {
-		p.complete(batches[0], now, true)
+		p.Complete(batches[0], now, true)
 		batches = batches[1:]
 	}
-	_, next := p.next(now)
+	_, next := p.Next(now)
 	require.LessOrEqual(t, next.Sub(now), gapMost)
 }
 
@@ -203,13 +197,13 @@ func TestTroubleTakesNoOthersAlong(t *testing.T) {
 	t.Parallel()
 	p := newPlans(1, 2)
 	early, soon := p.leases[0], p.leases[1]
-	count := func(now instant, trouble bool) int {
+	count := func(now timing.Instant, trouble bool) int {
 		p.plan(early, now)
 		p.plan(soon, now.Add(time.Second/2))
-		b, _ := p.next(now)
+		b, _ := p.Next(now)
 		require.NotNil(t, b)
-		n := len(b.leases)
-		p.complete(b, now, trouble)
+		n := len(b.Leases)
+		p.Complete(b, now, trouble)
 		return n
 	}
 	require.Equal(t, 2, count(at(10*time.Second), true))
@@ -224,19 +218,19 @@ func TestAPlanMovesToAnotherShard(t *testing.T) {
 	p := newPlans(2, 1)
 	l := p.leases[0]
 	p.plan(l, at(time.Second))
-	p.shard.of[l.name] = 1
+	l.shard = 1
 	p.plan(l, at(2*time.Second))
-	b, next := p.next(at(time.Second))
+	b, next := p.Next(at(time.Second))
 	require.Nil(t, b)
 	require.Equal(t, at(2*time.Second), next)
-	b, _ = p.next(next)
-	require.Equal(t, 1, b.shard())
-	p.complete(b, next, false)
+	b, _ = p.Next(next)
+	require.Equal(t, 1, b.Shard())
+	p.Complete(b, next, false)
 
-	again, _ := p.next(next)
+	again, _ := p.Next(next)
 	require.Nil(t, again)
 	p.plan(l, at(9*time.Second))
-	again, _ = p.next(at(9 * time.Second))
+	again, _ = p.Next(at(9 * time.Second))
 	require.Same(t, b, again, "a batch is used again")
-	require.Len(t, again.leases, 1)
+	require.Len(t, again.Leases, 1)
 }

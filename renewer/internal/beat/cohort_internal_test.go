@@ -1,4 +1,4 @@
-package renewer
+package beat
 
 import (
 	"testing"
@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 // Leases taken one after another have their first heartbeat together, no more of them than go into
@@ -15,7 +17,7 @@ func TestCohorts(t *testing.T) {
 	const heartbeat, cohorts = time.Second, 64
 	c := newCohort(heartbeat)
 	tenths := make([]int, 10)
-	sent := instant(1)
+	sent := timing.Instant(1)
 	for range cohorts {
 		first := c.join(sent)
 		for range batchMost - 1 {
@@ -37,6 +39,6 @@ func TestACohortIsSoonClosed(t *testing.T) {
 	t.Parallel()
 	c := newCohort(time.Second)
 	first := c.join(1)
-	assert.Equal(t, first, c.join(instant(1).Add(time.Second/64)))
-	assert.NotEqual(t, first, c.join(instant(2).Add(time.Second/64)))
+	assert.Equal(t, first, c.join(timing.Instant(1).Add(time.Second/64)))
+	assert.NotEqual(t, first, c.join(timing.Instant(2).Add(time.Second/64)))
 }

@@ -1,10 +1,10 @@
-package renewer
+package beat
 
 import (
-	"context"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -31,15 +31,15 @@ const (
 )
 
 // shardQueue is the leases of one shard that wait for their heartbeat, and the pace at which it
-// sends. A store that is not [Sharded] has one. Guarded by Keeper.mu.
-type shardQueue struct {
+// sends. A store without shards has one.
+type shardQueue[L any] struct {
 	number   queueNumber
-	due      *timing.Wheel[*Lease]
-	underWay int           // batches
-	sent     instant       // when the last was, or might have been in a crowd
-	full     bool          // it left others behind that were due
-	calm     instant       // when the last failure is long enough ago
-	gap      time.Duration // between two batches
+	due      *timing.Wheel[L]
+	underWay int            // batches
+	sent     timing.Instant // when the last was, or might have been in a crowd
+	full     bool           // it left others behind that were due
+	calm     timing.Instant // when the last failure is long enough ago
+	gap      time.Duration  // between two batches
 	gapMost  time.Duration
 }
 
@@ -49,16 +49,17 @@ type queueNumber int16
 
 const noQueue queueNumber = 0
 
-func newShardQueue(number queueNumber, heartbeat time.Duration) *shardQueue {
+func newShardQueue[L any](
+	number queueNumber, heartbeat time.Duration, due *timing.Wheel[L],
+) *shardQueue[L] {
 	most := min(gapMost, heartbeat/64)
-	return &shardQueue{
-		number: number, due: timing.NewWheel(2*heartbeat, heartbeatPlace), sent: -never,
-		gap: min(gapLeast, most), gapMost: most,
+	return &shardQueue[L]{
+		number: number, due: due, sent: -timing.Never, gap: min(gapLeast, most), gapMost: most,
 	}
 }
 
 // depart notes that a batch is sent, which might have gone after a gap.
-func (q *shardQueue) depart(now instant, gap time.Duration) {
+func (q *shardQueue[L]) depart(now timing.Instant, gap time.Duration) {
 	if q.full {
 		q.sent = max(q.sent.Add(gap), now.Add(-lateMost))
 	} else {
@@ -67,10 +68,12 @@ func (q *shardQueue) depart(now instant, gap time.Duration) {
 }
 
 // trouble keeps the batches small until an instant, lest one lease spoil those of many.
-func (q *shardQueue) trouble(until instant) { q.calm, q.gap = until, min(gapLeast, q.gapMost) }
+func (q *shardQueue[L]) trouble(until timing.Instant) {
+	q.calm, q.gap = until, min(gapLeast, q.gapMost)
+}
 
 // pace makes the gap longer after a small batch and shorter after a large one.
-func (q *shardQueue) pace(leases int) {
+func (q *shardQueue[L]) pace(leases int) {
 	if leases < batchGood {
 		q.gap = min(q.gap*5/4, q.gapMost)
 	} else {
@@ -78,40 +81,32 @@ func (q *shardQueue) pace(leases int) {
 	}
 }
 
-// batch is one heartbeat under way.
-type batch struct {
-	queue  *shardQueue
-	sent   instant // before it was queued: where the deadlines that it earns are counted from
-	lag    time.Duration
-	leases []*Lease
-	holds  []Hold
+// Batch is one heartbeat under way.
+type Batch[L any] struct {
+	// Sent is before it was queued: where the deadlines that it earns are counted from.
+	Sent   timing.Instant
+	Lag    time.Duration // of its first lease
+	Leases []L
+	Holds  []store.Hold // one for each
+	queue  *shardQueue[L]
 }
 
-func (b *batch) add(l *Lease) {
-	b.leases = append(b.leases, l)
-	b.holds = append(b.holds, l.hold())
+func (b *Batch[L]) add(l L, hold store.Hold) {
+	b.Leases = append(b.Leases, l)
+	b.Holds = append(b.Holds, hold)
 }
 
-// shard is where it was sent.
-func (b *batch) shard() int { return int(b.queue.number - 1) }
-
-// contexts are those of the leases.
-func (b *batch) contexts(yield func(context.Context) bool) {
-	for _, l := range b.leases {
-		if !yield(l.seen()) {
-			return
-		}
-	}
-}
+// Shard is where it was sent.
+func (b *Batch[L]) Shard() int { return int(b.queue.number - 1) }
 
 // clear empties a batch for the next, and reports whether it is fit to be kept: a large one was
 // needed in a crowd only.
-func (b *batch) clear() bool {
-	if cap(b.leases) > 2*batchMost {
+func (b *Batch[L]) clear() bool {
+	if cap(b.Leases) > 2*batchMost {
 		return false
 	}
-	clear(b.leases) // not to keep leases alive
-	clear(b.holds)
-	b.leases, b.holds = b.leases[:0], b.holds[:0]
+	clear(b.Leases) // not to keep leases alive
+	clear(b.Holds)
+	b.Leases, b.Holds = b.Leases[:0], b.Holds[:0]
 	return true
 }

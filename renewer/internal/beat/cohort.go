@@ -1,4 +1,4 @@
-package renewer
+package beat
 
 import (
 	"math"
@@ -12,13 +12,13 @@ import (
 // memory of this process and of the server, and a processor reads neighbours at less cost.
 //
 // Cohorts are spread over the second half of the interval, so that leases taken together do not
-// beat all at once. Guarded by Keeper.mu.
+// beat all at once.
 type cohort struct {
 	heartbeat time.Duration
-	first     instant // the heartbeat of its leases
-	until     instant // when the last may join
-	room      int     // for so many leases
-	phase     float64 // of the next cohort, from 0 to 1
+	first     timing.Instant // the heartbeat of its leases
+	until     timing.Instant // when the last may join
+	room      int            // for so many leases
+	phase     float64        // of the next cohort, from 0 to 1
 }
 
 func newCohort(heartbeat time.Duration) cohort {
@@ -27,7 +27,7 @@ func newCohort(heartbeat time.Duration) cohort {
 }
 
 // join is when a lease has its first heartbeat that was asked for at an instant.
-func (c *cohort) join(sent instant) instant {
+func (c *cohort) join(sent timing.Instant) timing.Instant {
 	if c.room == 0 || sent > c.until {
 		half := c.heartbeat / 2
 		c.first = sent.Add(half + time.Duration(c.phase*float64(half)))

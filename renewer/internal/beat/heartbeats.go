@@ -1,0 +1,168 @@
+// Package beat decides which leases are due for a heartbeat, when, and in which batches, those of
+// each shard on their own: so a server that does not answer holds up no other's. It sends nothing,
+// and knows a lease only by its place here and by what a heartbeat asks of the store.
+//
+// Its invariant: a lease that is planned is in the queue of one shard, until it is unplanned or goes
+// into a batch, whose sender plans it again; and no heartbeat waits for another's answer.
+package beat
+
+import (
+	"math"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// batchesAtOnce is up to how many heartbeats of a shard are under way at once without further ado.
+// When the store hangs they all wait. More then start at intervals of an eighth of RequestTimeout,
+// each with everything that has come due: so no lease waits for another's answer, and no more than
+// these plus about eight ever wait together.
+const batchesAtOnce = 8
+
+// Heartbeats are those of all leases. The caller guards them with one lock, other than the Loop.
+//
+// The sizes of batches suit a store that reads each lease of a heartbeat. For one whose heartbeat
+// serves all leases of a session, [shardQueue] needs other sizes; the rest stays.
+type Heartbeats[L any] struct {
+	Loop *timing.Loop // steps when one may be due
+
+	cfg    Config[L]
+	queues []*shardQueue[L] // by shard
+	spare  []*Batch[L]      // that have been completed, for their slices
+	cohort cohort           // that new leases join
+}
+
+// Config is what heartbeats go by.
+type Config[L any] struct {
+	TTL, Heartbeat, RequestTimeout time.Duration // as in renewer.Config
+
+	Place func(L) *Place     // where a lease keeps its place
+	Hold  func(L) store.Hold // what a heartbeat asks of the store
+}
+
+// Place is where a lease stands in the heartbeats. Only they change it.
+type Place struct {
+	wheel timing.Place
+	queue queueNumber
+}
+
+// New returns the heartbeats of no lease.
+func New[L any](cfg Config[L], clock *timing.Clock) Heartbeats[L] {
+	return Heartbeats[L]{
+		Loop: timing.NewLoop(clock), cfg: cfg, cohort: newCohort(cfg.Heartbeat),
+	}
+}
+
+// First is when a lease has its first heartbeat that was asked for at an instant.
+func (h *Heartbeats[L]) First(sent timing.Instant) timing.Instant { return h.cohort.join(sent) }
+
+// Plan enters a lease's next heartbeat on a shard, in place of the one planned before.
+func (h *Heartbeats[L]) Plan(l L, shard int, at timing.Instant) {
+	h.Unplan(l) // it may have moved to another shard
+	queue := h.queueOf(shard)
+	h.cfg.Place(l).queue = queue.number
+	queue.due.Set(l, at)
+	h.Loop.WakeBy(at)
+}
+
+// Unplan takes a lease's next heartbeat out, if there is one.
+func (h *Heartbeats[L]) Unplan(l L) {
+	if n := h.cfg.Place(l).queue; n != noQueue { // else none was ever planned
+		h.queues[n-1].due.Remove(l)
+	}
+}
+
+// Planned reports whether a lease has a next heartbeat: none does while one is under way.
+func (h *Heartbeats[L]) Planned(l L) bool { return h.cfg.Place(l).wheel != timing.Nowhere }
+
+func (h *Heartbeats[L]) queueOf(shard int) *shardQueue[L] {
+	for len(h.queues) <= shard {
+		number := queueNumber(len(h.queues) + 1)
+		wheel := timing.NewWheel(2*h.cfg.Heartbeat, func(l L) *timing.Place {
+			return &h.cfg.Place(l).wheel
+		})
+		h.queues = append(h.queues, newShardQueue(number, h.cfg.Heartbeat, wheel))
+	}
+	return h.queues[shard]
+}
+
+// Next takes a batch out of the first queue that may send now. If there is none it returns when to
+// look again.
+func (h *Heartbeats[L]) Next(now timing.Instant) (b *Batch[L], next timing.Instant) {
+	next = timing.Never
+	for _, queue := range h.queues {
+		due := h.departure(queue, now)
+		if due <= now {
+			return h.fill(queue, now), now
+		}
+		next = min(next, due)
+	}
+	return nil, next
+}
+
+// departure is when a queue's next heartbeat may be sent.
+func (h *Heartbeats[L]) departure(queue *shardQueue[L], now timing.Instant) timing.Instant {
+	due := queue.due.First()
+	if due <= now { // the gap may put it off
+		due = queue.sent.Add(h.gap(queue))
+	}
+	return due
+}
+
+// gap is the time that must pass between two heartbeats of a queue.
+func (h *Heartbeats[L]) gap(queue *shardQueue[L]) time.Duration {
+	if queue.underWay >= batchesAtOnce {
+		return h.cfg.RequestTimeout / 8
+	}
+	if queue.full {
+		return min(fullGap, queue.gap)
+	}
+	return queue.gap
+}
+
+// fill makes a batch of what is due in a queue.
+func (h *Heartbeats[L]) fill(queue *shardQueue[L], now timing.Instant) *Batch[L] {
+	most := batchMost
+	if queue.underWay >= batchesAtOnce {
+		most = math.MaxInt
+	}
+	b := h.newBatch()
+	b.queue, b.Sent, b.Lag = queue, now, now.Sub(queue.due.First())
+	add := func(l L) { b.add(l, h.cfg.Hold(l)) }
+	queue.due.Take(now, most, add)
+	if now >= queue.calm {
+		queue.due.Take(now.Add(h.cfg.Heartbeat/4), batchLeast-len(b.Leases), add)
+		queue.pace(len(b.Leases))
+	}
+	queue.depart(now, h.gap(queue))
+	queue.underWay++
+	queue.full = len(b.Leases) == batchMost
+	return b
+}
+
+// Complete takes a batch back that was answered, or not. trouble is whether any of its leases was
+// not answered for.
+func (h *Heartbeats[L]) Complete(b *Batch[L], now timing.Instant, trouble bool) {
+	queue := b.queue
+	queue.underWay--
+	if queue.underWay == batchesAtOnce-1 { // the next need not wait so long any more
+		h.Loop.WakeBy(now)
+	}
+	if trouble {
+		queue.trouble(now.Add(h.cfg.TTL))
+	}
+	if len(h.spare) < batchesAtOnce && b.clear() {
+		h.spare = append(h.spare, b)
+	}
+}
+
+func (h *Heartbeats[L]) newBatch() *Batch[L] {
+	last := len(h.spare) - 1
+	if last < 0 {
+		return new(Batch[L])
+	}
+	b := h.spare[last]
+	h.spare = h.spare[:last]
+	return b
+}
