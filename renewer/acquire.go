@@ -171,8 +171,8 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 		l.withExtras().least = now.Add(c.request.least)
 	}
 	l.grant(sent, now, c.request.ownMaxHold())
-	k.books.enter(l)
-	k.deadlines.loop.WakeBy(instant(l.until.Load()))
+	k.books.Enter(l)
+	k.ends.WakeBy(instant(l.until.Load()))
 	if !l.manual() {
 		l.due = k.heartbeats.First(sent)
 		k.plan(l, l.due)

@@ -42,7 +42,7 @@ func (c *call) holder() queue.Seen {
 // countIn counts a call that Shutdown has to wait for. Under k.mu.
 func (c *call) countIn() {
 	c.counted = true
-	c.k.books.callIn()
+	c.k.books.CallIn()
 }
 
 // exit counts a call out, once.
@@ -55,7 +55,7 @@ func (c *call) exit() {
 func (c *call) exitLocked() {
 	if c.counted {
 		c.counted = false
-		c.k.books.callOut()
+		c.k.books.CallOut()
 	}
 }
 

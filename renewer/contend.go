@@ -144,7 +144,8 @@ func (c *call) beginRequest(
 	}
 	if !shared && !halted {
 		until := min(limit, c.until)
-		k.deadlines.set(l.op.Load(), until)
+		k.questions.Set(l.op.Load(), until)
+		k.ends.WakeBy(until)
 	}
 	k.mu.Unlock()
 	if shared {
@@ -197,7 +198,7 @@ func (c *call) endRequest(request context.Context) (late bool) {
 	}
 	k.mu.Lock()
 	late = op.deadlinePlace == timing.Nowhere
-	k.deadlines.Remove(op)
+	k.questions.Remove(op)
 	k.mu.Unlock()
 	if late {
 		c.l.dropContext()

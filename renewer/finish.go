@@ -41,12 +41,12 @@ func (k *Keeper) disownNoticed() {
 	defer k.mu.Unlock()
 	now := k.clock.Now()
 	// since forget puts the last in the place of one that goes
-	for _, l := range slices.Backward(k.books.leases) {
+	for _, l := range slices.Backward(k.books.Leases()) {
 		if l.state == stateLost && l.lost().Reason != ReasonTaken && l.noticed() <= now {
 			o := l.orphan(l.ending(now))
 			o.Freed = l.freedByShutdown
 			k.cleaner.Leave(o)
-			k.books.forget(l)
+			k.books.Forget(l)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 	defer k.mu.Unlock()
 	now := k.clock.Now()
 	left := min(k.cfg.Margin, k.drainTime(ctx))
-	for _, l := range k.books.leases {
+	for _, l := range k.books.Leases() {
 		if l.state == stateLost && l.lost().Reason != ReasonTaken {
 			left = max(left, l.noticed().Sub(now))
 		}
@@ -98,7 +98,7 @@ func (k *Keeper) hangUp() {
 	k.mu.Lock()
 	k.shutdown.phase = phaseFree
 	var unanswered []context.CancelCauseFunc
-	for c := range k.deadlines.All() {
+	for c := range k.questions.All() {
 		unanswered = append(unanswered, c.cancel)
 	}
 	k.mu.Unlock()
@@ -113,8 +113,8 @@ func (k *Keeper) hangUp() {
 // looked last. From then on everybody frees what is theirs.
 func (k *Keeper) halt(last context.Context, err error) error {
 	k.mu.Lock()
-	unanswered := k.books.calls
-	for _, l := range k.books.leases {
+	unanswered := k.books.Calls()
+	for _, l := range k.books.Leases() {
 		if l.state == stateReleased {
 			unanswered++
 		}
@@ -129,7 +129,7 @@ func (k *Keeper) halt(last context.Context, err error) error {
 	err = errors.Join(err, unfreed(k.cleaner.Close(last)))
 	k.shutdown.ended = k.verdict(err)
 	k.heartbeats.Loop.Stop()
-	k.deadlines.loop.Stop()
+	k.ends.Stop()
 	close(k.shutdown.stop)
 	return err
 }

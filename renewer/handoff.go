@@ -58,9 +58,9 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	w := k.queues.HandOver(l.name)
 	l.tokens().left--
 	l.transfer(next, w.MaxHold, token, now)
-	k.books.replace(l, next)
+	k.books.Replace(l, next)
 	// its own MaxHold may be shorter
-	k.deadlines.loop.WakeBy(instant(next.until.Load()))
+	k.ends.WakeBy(instant(next.until.Load()))
 	k.heartbeats.Unplan(l) // the new holder plans the next heartbeat when it has a context
 	w.Answer <- nil
 	if q.First() != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/beat"
+	"github.com/lockbeat/lockbeat/renewer/internal/books"
 	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
@@ -14,7 +15,7 @@ import (
 // Which lock guards what
 //
 // Keeper.mu guards what a hand-off changes in one step, so that no other goroutine sees half of
-// it: queues, books, deadlines, heartbeats, shutdown, and those fields of a Lease that say so.
+// it: queues, books, questions, heartbeats, shutdown, and those fields of a Lease that say so.
 // It is held when a method of these parts is called, and where a comment says "under k.mu".
 //
 // cleaner.mu guards the cleaner. The order is: Keeper.mu, then cleaner.mu.
@@ -43,8 +44,9 @@ type Keeper struct { // a coordinator of parts that own their state
 
 	mu         sync.Mutex
 	queues     queue.Queues[*Lease]
-	books      books
-	deadlines  deadlines
+	books      books.Books[*Lease]
+	questions  *timing.DeadlineHeap[*opContext] // to the store, by when each has taken long enough
+	ends       *timing.Loop                     // keeps the time of questions and of leases
 	heartbeats beat.Heartbeats[*Lease]
 	shutdown   shutdown
 }

@@ -15,12 +15,12 @@ func (k *Keeper) endDue() (next instant) {
 	var news losses
 	k.mu.Lock()
 	now := k.clock.Now()
-	for c, due := k.deadlines.Due(now); due; c, due = k.deadlines.Due(now) {
-		k.deadlines.Remove(c) // the store has not answered in time
+	for c, due := k.questions.Due(now); due; c, due = k.questions.Due(now) {
+		k.questions.Remove(c) // the store has not answered in time
 		news.after = append(news.after, func() { c.cancel(errNoAnswer) })
 	}
-	k.books.over(now, func(l *Lease) { k.expire(l, now, &news) })
-	next = min(k.deadlines.First(), k.books.firstBound())
+	k.books.EndDue(now, func(l *Lease) { k.expire(l, now, &news) })
+	next = min(k.questions.First(), k.books.FirstBound())
 	k.mu.Unlock()
 	news.deliver(k)
 	if next == never {
@@ -108,8 +108,8 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 			return
 		}
 		l.limitTo(k.clock.Now().Add(k.cfg.CancelGrace), ReasonAbandoned)
-		k.books.bound(l)
-		k.deadlines.loop.WakeBy(instant(l.until.Load()))
+		k.books.Bound(l)
+		k.ends.WakeBy(instant(l.until.Load()))
 	})
 	operation := l.operation()
 	k.mu.Lock()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/beat"
+	"github.com/lockbeat/lockbeat/renewer/internal/books"
 	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
@@ -37,10 +38,14 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		self:      Holder{Node: cfg.Node, PID: os.Getpid()},
 		clock:     clock,
 		observer:  cfg.Observer,
-		deadlines: newDeadlines(clock),
-		queues:    queue.New[*Lease](),
-		outages:   asking.NewOutages(clock),
-		requests:  asking.NewRequests(cfg.RequestTimeout, clock),
+		questions: timing.NewDeadlineHeap(func(c *opContext) *timing.Place { return &c.deadlinePlace }),
+		ends:      timing.NewLoop(clock),
+		books: books.New(books.Config[*Lease]{
+			Index: func(l *Lease) *int32 { return &l.index }, End: (*Lease).heldUntil,
+		}),
+		queues:   queue.New[*Lease](),
+		outages:  asking.NewOutages(clock),
+		requests: asking.NewRequests(cfg.RequestTimeout, clock),
 		heartbeats: beat.New(beat.Config[*Lease]{
 			TTL: cfg.TTL, Heartbeat: cfg.Heartbeat, RequestTimeout: cfg.RequestTimeout,
 			Place: func(l *Lease) *beat.Place { return &l.beat }, Hold: (*Lease).hold,
@@ -53,7 +58,7 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		Fault: func(name string, err error) { k.fault("clean up", name, err) },
 	})
 	k.goroutines.run(func() { k.heartbeats.Loop.Run(k.sendDue) })
-	k.goroutines.run(func() { k.deadlines.loop.Run(k.endDue) })
+	k.goroutines.run(func() { k.ends.Run(k.endDue) })
 	return k, nil
 }
 

@@ -17,7 +17,7 @@ type opContext struct {
 	// stops watching the caller's, for [Config.CancelGrace]; nil without. Guarded by Keeper.mu
 	unwatch func() bool
 	freeing asking.Valued // of the request that frees the lease
-	// in Keeper.deadlines, while the store is asked for the lease. Guarded by Keeper.mu
+	// in Keeper.questions, while the store is asked for the lease. Guarded by Keeper.mu
 	deadlinePlace timing.Place
 }
 

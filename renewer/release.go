@@ -112,7 +112,7 @@ func (k *Keeper) settleAndLeave(
 		l.foundLost(lost)
 	}
 	left, _ := k.leaveLocked(l)
-	k.books.forget(l)
+	k.books.Forget(l)
 	k.mu.Unlock()
 	over = true
 	left()
@@ -217,7 +217,7 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 	l.end(stateReleased)
 	k.heartbeats.Unplan(l)
 	if c := l.op.Load(); c != nil {
-		k.deadlines.Remove(c)
+		k.questions.Remove(c)
 	}
 	hold := l.ending(k.clock.AtMost())
 	left, place := k.leaveLocked(l)
@@ -225,7 +225,7 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 	k.mu.Unlock()
 	defer func() { // also if the store panics
 		k.mu.Lock()
-		k.books.forget(l)
+		k.books.Forget(l)
 		k.mu.Unlock()
 		left()
 	}()

@@ -66,7 +66,7 @@ func (k *Keeper) close() (idle <-chan struct{}, first bool) {
 	}
 	k.shutdown.phase = phaseDrain
 	close(k.shutdown.closed)
-	return k.books.whenIdle(), true
+	return k.books.WhenIdle(), true
 }
 
 // tell loses every lease that is still held.
@@ -75,7 +75,7 @@ func (k *Keeper) tell() {
 	k.mu.Lock()
 	k.shutdown.phase = phaseTell
 	now := k.clock.Now()
-	for _, l := range k.books.leases {
+	for _, l := range k.books.Leases() {
 		if l.state == stateReleased { // the store is being told
 			continue
 		}
