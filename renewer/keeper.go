@@ -1,6 +1,11 @@
 package renewer
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
 	"sync"
 	"time"
 
@@ -91,3 +96,83 @@ func (k *Keeper) fault(doing, name string, err error) {
 func (k *Keeper) Outage(name string) time.Duration { return k.outages.Of(k.shards.Of(name)) }
 
 func nothing() {}
+
+// New returns a Keeper on store. It does no I/O. The error is
+// [ErrConfig] and names each faulty field. Call Shutdown when done.
+func New(store Store, cfg Config) (*Keeper, error) { return newKeeper(store, cfg, timing.Slept) }
+
+func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
+	var nilStore error
+	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		nilStore = fmt.Errorf("%w: store is nil: make one with redisstore.New or memory.New",
+			ErrConfig)
+	}
+	cfg, err := cfg.resolve()
+	if err := errors.Join(nilStore, err); err != nil {
+		return nil, err
+	}
+	clock := timing.NewClock(slept)
+	k := &Keeper{
+		store:     store,
+		shards:    asking.ShardsOf(store),
+		cfg:       cfg,
+		self:      Holder{Node: cfg.Node, PID: os.Getpid()},
+		clock:     clock,
+		observer:  cfg.Observer,
+		questions: timing.NewDeadlineHeap(func(c *opContext) *timing.Place { return &c.deadlinePlace }),
+		ends:      timing.NewLoop(clock),
+		books: books.New(books.Config[*Lease]{
+			Index: func(l *Lease) *int32 { return &l.index }, End: (*Lease).heldUntil,
+		}),
+		queues:   queue.New[*Lease](),
+		outages:  asking.NewOutages(clock),
+		requests: asking.NewRequests(cfg.RequestTimeout, clock),
+		heartbeats: beat.New(beat.Config[*Lease]{
+			TTL: cfg.TTL, Heartbeat: cfg.Heartbeat, RequestTimeout: cfg.RequestTimeout,
+			Place: func(l *Lease) *beat.Place { return &l.beat }, Hold: (*Lease).hold,
+		}, clock),
+		shutdown: newShutdown(),
+	}
+	k.cleaner = cleanup.New(store, cleanup.Config{
+		RequestTimeout: cfg.RequestTimeout, Clock: clock, Run: k.goroutines.run,
+		Limit: k.cleanUpRequest,
+		Fault: func(name string, err error) { k.fault("clean up", name, err) },
+	})
+	k.goroutines.run(func() { k.heartbeats.Loop.Run(k.sendDue) })
+	k.goroutines.run(func() { k.ends.Run(k.endDue) })
+	return k, nil
+}
+
+// cleanUpRequest is the context of a clean-up in the background.
+func (k *Keeper) cleanUpRequest() context.Context {
+	ctx := k.requests.Limit()
+	if k.observer != nil {
+		ctx = k.observer.CleanUp(ctx)
+	}
+	return ctx
+}
+
+// goroutines are those that the engine has started.
+type goroutines struct{ sync.WaitGroup }
+
+// run starts one. If an observer or a store ends it, the process ends, as it does by a panic: a
+// keeper that ends no lease in time, or renews none, is worse.
+func (g *goroutines) run(f func()) {
+	g.Go(func() {
+		over := false
+		defer func() {
+			if !over {
+				panic("lockbeat: an Observer or a Store has ended a goroutine of the engine, by " +
+					"a panic or by runtime.Goexit")
+			}
+		}()
+		f()
+		over = true
+	})
+}
+
+// instant is a point of local time, counted since the keeper was made.
+type instant = timing.Instant
+
+// never is later than every instant that is reached.
+const never = timing.Never

@@ -1,6 +1,9 @@
 package renewer
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -37,4 +40,70 @@ func nameFault(name string) error {
 	default:
 		return nil
 	}
+}
+
+// Names of locks may carry personal data: a customer's number, an e-mail address. Errors name the
+// lock to the program. Logs and spans show a hash of the name, and texts of errors without it.
+
+// hashBytes is how much of the hash is shown: two of a billion names share one with a chance of
+// 3 %.
+const hashBytes = 8
+
+// HashName returns what logs and spans show in place of a lock's name: the first 64 bits of its
+// SHA-256, as 16 hexadecimal digits. All processes show the same for a name. To find what is about
+// a lock, hash its name, by this function or in a shell:
+//
+//	printf %s account:42 | sha256sum | cut -c1-16
+//
+// The name can't be read from the hash, but it can be guessed: an attacker who can list the
+// possible names, such as all customers' numbers, can hash them too. A secret prevents that: then
+// it is an HMAC-SHA256. Processes with the same secret show the same hashes. An empty secret is
+// none. HashName may be called concurrently.
+func HashName(name string, secret []byte) string {
+	if len(secret) == 0 {
+		sum := sha256.Sum256([]byte(name))
+		return hex.EncodeToString(sum[:hashBytes])
+	}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(name)) // never fails: see hash.Hash
+	return hex.EncodeToString(mac.Sum(nil)[:hashBytes])
+}
+
+// ErrorText returns the text of an error without the names of locks, for logs; "" for nil. It
+// knows [Error] and [LostError], alone and in a chain, and every error with a method
+//
+//	Nameless() string
+//
+// that returns its text so. Of other errors, such as those of a [Store], it shows the text as it
+// is.
+func ErrorText(err error) string {
+	switch e := err.(type) { //nolint:errorlint // the errors below are looked at one by one
+	case nil:
+		return ""
+	case interface{ Nameless() string }:
+		return e.Nameless()
+	}
+	text := err.Error()
+	for _, below := range unwrapped(err) {
+		whole, nameless := below.Error(), ErrorText(below)
+		switch {
+		case whole == nameless:
+		case strings.Contains(text, whole):
+			text = strings.ReplaceAll(text, whole, nameless)
+		default: // it may be in there in other words
+			return nameless
+		}
+	}
+	return text
+}
+
+// unwrapped are the errors right below one.
+func unwrapped(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	if below := errors.Unwrap(err); below != nil {
+		return []error{below}
+	}
+	return nil
 }

@@ -2,6 +2,37 @@ package renewer
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
+)
+
+// shutdown is how far [Keeper.Shutdown] has come. Guarded by Keeper.mu, other than the channels.
+//
+// What it holds true: the phases come in their order, and ended does
+// not change once stop is closed.
+type shutdown struct {
+	phase    phase
+	stillRan int           // operations that ran when they were told to stop
+	ended    error         // what Shutdown returns
+	closed   chan struct{} // closed when it begins
+	stop     chan struct{} // closed when it has freed everything
+}
+
+func newShutdown() shutdown {
+	return shutdown{closed: make(chan struct{}), stop: make(chan struct{})}
+}
+
+type phase uint8
+
+const (
+	phaseRun   phase = iota
+	phaseDrain       // callers are refused, and operations are waited for
+	phaseTell        // every operation was told to stop: one that begins now is told at once
+	phaseFree        // questions to the store have ended: those asked now end at once
 )
 
 // Shutdown ends the keeper. Callers who wait for a lock and newcomers get [ErrShutdown]
@@ -109,4 +140,166 @@ func (k *Keeper) awaitStop(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// hangUpFor is how long a store may take to return when the context of what it was asked has ended.
+const hangUpFor = time.Second
+
+// finish frees what is left and ends the goroutines.
+func (k *Keeper) finish(ctx context.Context, idle <-chan struct{}) error {
+	k.freeNoticed(ctx)
+	k.await(context.Background(), idle, k.noticeLeft(ctx))
+	k.hangUp()
+	k.disownNoticed()
+	k.await(context.Background(), idle, min(hangUpFor, max(k.drainTime(ctx), firstBackoff)))
+	k.disownNoticed()
+	last, cancel := cleanup.LastRequests(ctx)
+	defer cancel()
+	return k.halt(last, unfreed(k.cleaner.FreeAll(ctx, last)))
+}
+
+// freeNoticed releases what need not wait until the others have had their notice, once.
+func (k *Keeper) freeNoticed(ctx context.Context) {
+	last, cancel := cleanup.LastRequests(ctx)
+	defer cancel()
+	k.disownNoticed()
+	k.cleaner.FreeOnce(last)
+}
+
+// disownNoticed takes the leases of operations off the books that still run although they have had
+// their notice: the cleaner is to free their keys.
+func (k *Keeper) disownNoticed() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.clock.Now()
+	// since forget puts the last in the place of one that goes
+	for _, l := range slices.Backward(k.books.Leases()) {
+		if l.state == stateLost && l.lost().Reason != ReasonTaken && l.noticed() <= now {
+			o := l.orphan(l.ending(now))
+			o.Freed = l.freedByShutdown
+			k.cleaner.Leave(o)
+			k.books.Forget(l)
+		}
+	}
+}
+
+// freedByShutdown books that the store was asked to free the key, and has answered.
+func (l *Lease) freedByShutdown() {
+	l.k.mu.Lock()
+	defer l.k.mu.Unlock()
+	l.withExtras().freed = true
+}
+
+// unfreed is the error of Shutdown for n keys, nil for none.
+func unfreed(n int, failure error) error {
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d keys could not be freed, and lapse by themselves: %w",
+		ErrUnavailable, n, storeError{failure})
+}
+
+// noticeLeft is how long to wait so that each operation that was told has had Margin since; and
+// otherwise for what the store is being asked.
+func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.clock.Now()
+	left := min(k.cfg.Margin, k.drainTime(ctx))
+	for _, l := range k.books.Leases() {
+		if l.state == stateLost && l.lost().Reason != ReasonTaken {
+			left = max(left, l.noticed().Sub(now))
+		}
+	}
+	return left
+}
+
+// noticed is from when the key of a lost lease may be released: its operation
+// has had the notice that it was promised, or will have had it when
+// [HoldAtLeast] ends, before which no other owner can have the lock. Under k.mu.
+func (l *Lease) noticed() instant {
+	at := l.extras.lostAt.Add(l.k.cfg.Margin)
+	if l.extras.least >= at {
+		return l.extras.lostAt
+	}
+	return at
+}
+
+// hangUp ends what the store is being asked, other than by finish: no caller waits for its answers.
+func (k *Keeper) hangUp() {
+	k.mu.Lock()
+	k.shutdown.phase = phaseFree
+	var unanswered []context.CancelCauseFunc
+	for c := range k.questions.All() {
+		unanswered = append(unanswered, c.cancel)
+	}
+	k.mu.Unlock()
+	k.cleaner.Collect() // before its questions end, so that they are no faults
+	for _, cancel := range unanswered {
+		cancel(ErrShutdown)
+	}
+	k.requests.End()
+}
+
+// halt ends the loops, settles what Shutdown returns, and frees what has come in since finish
+// looked last. From then on everybody frees what is theirs.
+func (k *Keeper) halt(last context.Context, err error) error {
+	k.mu.Lock()
+	unanswered := k.books.Calls()
+	for _, l := range k.books.Leases() {
+		if l.state == stateReleased {
+			unanswered++
+		}
+	}
+	k.mu.Unlock()
+	if unanswered > 0 {
+		err = errors.Join(err,
+			fmt.Errorf("%w: %d of its answers are still awaited; what they leave lapses by itself",
+				ErrUnavailable, unanswered))
+	}
+	k.disownNoticed()
+	err = errors.Join(err, unfreed(k.cleaner.Close(last)))
+	k.shutdown.ended = k.verdict(err)
+	k.heartbeats.Loop.Stop()
+	k.ends.Stop()
+	close(k.shutdown.stop)
+	return err
+}
+
+// drainTime is how much of what is left of ctx may be waited.
+func (k *Keeper) drainTime(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return 1<<63 - 1
+	}
+	left := time.Until(deadline)
+	return left - min(left/4, max(time.Second, k.cfg.Margin*5/4))
+}
+
+// await waits until neither calls nor leases are left, and reports whether it came to that.
+func (k *Keeper) await(ctx context.Context, idle <-chan struct{}, most time.Duration) bool {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-idle:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	select {
+	case <-idle:
+		return true
+	default:
+		return false
+	}
+}
+
+func (k *Keeper) verdict(err error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.shutdown.stillRan > 0 {
+		err = errors.Join(fmt.Errorf("lockbeat: shutdown: %d operations still ran and lost their "+
+			"leases", k.shutdown.stillRan), err)
+	}
+	return err
 }
