@@ -27,7 +27,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	request := limited
 	if k.observer != nil {
 		request = k.observer.RenewStart(limited, RenewStart{
-			Leases: 1, Contexts: func(yield func(context.Context) bool) { yield(l.seen()) },
+			Leases: 1, Contexts: contexts([]*Lease{l}),
 		})
 	}
 	sent := k.clock.AtMost()
@@ -36,7 +36,9 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	a := asking.AnswerTo(k.store.Renew(request, []Hold{h}), 0, 1)
 	lost := k.extended(l, a, sent.Add(-max(0, a.Age)), d)
 	if k.observer != nil {
-		k.observer.Renewed(request, extension(a, k.clock.AtMost().Sub(sent)))
+		r := Renewed{Leases: 1, Took: k.clock.AtMost().Sub(sent)}
+		r.count(a)
+		k.observer.Renewed(request, r)
 	}
 	switch {
 	case lost != nil:
@@ -85,16 +87,7 @@ func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) err
 	k.mu.Lock()
 	now := k.clock.Now()
 	if l.state == stateHeld {
-		switch {
-		case a.Status == StatusTaken || a.Status == StatusGone:
-			k.loseTaken(l, a, now, &news)
-		case now >= instant(l.until.Load()):
-			k.expire(l, now, &news) // confirmed or not, too late
-		case a.Status == StatusHeld:
-			l.renewed(sent, d) // the heap follows when the old instant comes
-		default:
-			l.missed(a.Err)
-		}
+		k.bookRenewal(l, a, d, sent, now, &news) // its bound follows when the old instant comes
 	}
 	lost := l.lost()
 	k.mu.Unlock()
@@ -103,18 +96,4 @@ func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) err
 		return nil
 	}
 	return lost
-}
-
-// extension is what observers hear of one.
-func extension(a Answer, took time.Duration) Renewed {
-	r := Renewed{Leases: 1, Took: took, Err: a.Err}
-	switch a.Status {
-	case StatusHeld:
-		r.OK = 1
-	case StatusTaken, StatusGone:
-		r.Gone = 1
-	default:
-		r.Failed = 1
-	}
-	return r
 }

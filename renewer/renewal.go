@@ -3,6 +3,7 @@ package renewer
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/beat"
@@ -47,7 +48,7 @@ func (k *Keeper) bookBatch(b *beat.Batch[*Lease], answers []Answer) (r Renewed, 
 	r = Renewed{Leases: len(b.Leases), Lag: b.Lag, Took: now.Sub(b.Sent)}
 	for i, l := range b.Leases {
 		a := asking.AnswerTo(answers, i, len(b.Leases))
-		r.count(&a)
+		r.count(a)
 		if l.state != stateHeld {
 			continue
 		}
@@ -68,7 +69,7 @@ func (k *Keeper) bookBatch(b *beat.Batch[*Lease], answers []Answer) (r Renewed, 
 }
 
 // count counts an answer.
-func (r *Renewed) count(a *Answer) {
+func (r *Renewed) count(a Answer) {
 	switch a.Status {
 	case StatusHeld:
 		r.OK++
@@ -90,6 +91,25 @@ type miss struct {
 
 // book books one answer to a heartbeat sent at an instant. Under k.mu.
 func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
+	k.bookRenewal(l, a, k.cfg.TTL, sent, now, news)
+	switch {
+	case l.state != stateHeld:
+	case a.Status == StatusHeld:
+		// The next heartbeat keeps the rhythm, unless this one came
+		// so late that the next would follow at once.
+		l.due = max(l.due.Add(k.cfg.Heartbeat), sent.Add(k.cfg.Heartbeat/2))
+		k.plan(l, l.due)
+	default:
+		pause := k.cfg.retryPause()
+		k.plan(l, now.Add(pause/2+timing.Jitter(pause/2)))
+	}
+}
+
+// bookRenewal books the answer to a renewal for ttl that was sent at an instant. If it is unknown
+// the deadline stays: what is left until then is for trying again. Under k.mu.
+func (k *Keeper) bookRenewal(
+	l *Lease, a Answer, ttl time.Duration, sent, now instant, news *losses,
+) {
 	switch {
 	case a.Status == StatusTaken || a.Status == StatusGone:
 		k.loseTaken(l, a, now, news)
@@ -97,20 +117,9 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 		// Confirmed or not, it comes too late: belief has ended, and must not begin again.
 		k.expire(l, now, news)
 	case a.Status == StatusHeld:
-		l.renewed(sent, k.cfg.TTL)
-		// The next heartbeat keeps the rhythm, unless this one came
-		// so late that the next would follow at once.
-		l.due = l.due.Add(k.cfg.Heartbeat)
-		if least := sent.Add(k.cfg.Heartbeat / 2); l.due < least {
-			l.due = least
-		}
-		k.plan(l, l.due)
+		l.renewed(sent, ttl)
 	default:
-		// It is unknown. The deadline stays; what is left until then is for trying again.
 		l.missed(a.Err)
-		pause := k.cfg.retryPause()
-		again := now.Add(pause/2 + timing.Jitter(pause/2))
-		k.plan(l, again)
 	}
 }
 
