@@ -8,7 +8,7 @@ MODULES = $$(go list -m -f '{{.Dir}}')
 # Programs, which nobody imports: make test leaves their tests to make smoke.
 PROGRAMS := bench examples nemesis sqltest
 # Suites of faults on real servers, which wait for them a minute and more: make test leaves them to make test-faults.
-SUITES := integration/contention renewer/faulttest
+SUITES := nemesis/contention nemesis/faulttest
 # The longest of the others, which wait the most: they begin first, so that none is left to run by itself.
 FIRST := ./renewer/redisstore ./renewer/quorum ./lockmw/asynq ./lockmw/once
 # How long each fuzz function runs.
