@@ -3,7 +3,6 @@ module github.com/lockbeat/lockbeat/nemesis
 go 1.26.0
 
 require (
-	github.com/anishathalye/porcupine v1.3.1
 	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/hibiken/asynq v0.26.0
 	github.com/lockbeat/lockbeat v0.0.0

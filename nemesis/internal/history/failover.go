@@ -70,14 +70,9 @@ func apart(a, b *Process, at int64) bool {
 // allows reports whether the window's fault made an overlap possible. A fail-over does so between
 // clients that have not all been told of the same primary for a TTL; and no longer than a TTL after
 // the former primary has refused to write.
-func (w Window) allows(o Overlap, ttl time.Duration) bool {
-	if !w.touches(o.From, o.To) {
-		return false
-	}
-	if !w.FailOver {
-		return true
-	}
-	return o.Agreed <= ttl && (w.Refused == 0 || o.To-w.Refused <= int64(ttl))
+func (w Window) allows(o overlap, ttl time.Duration) bool {
+	return w.touches(o.from, o.to) && (!w.FailOver ||
+		o.agreed <= ttl && (w.Refused == 0 || o.to-w.Refused <= int64(ttl)))
 }
 
 // Former is what was seen of leases on former primaries.
@@ -93,49 +88,47 @@ type Former struct {
 	Refused time.Duration
 }
 
-// former judges how long leases live on former primaries. A request that was under way when the
-// client was told may arrive there so much later as a request may take.
-func former(run Run) (f Former, found []Violation) {
+// former judges how long leases live on former primaries.
+func (r *Report) former(run Run) {
 	byName := make(map[string]*Process)
 	for _, p := range run.Processes {
 		byName[p.Name] = p
 	}
 	for _, o := range run.FailOvers {
-		f.FailOvers++
+		r.Former.FailOvers++
 		for _, s := range o.Seen {
-			if o.Refused != 0 {
-				past := time.Duration(s.At - o.Refused)
-				f.Refused = max(f.Refused, past)
-				if past > run.TTL+validSlack {
-					found = append(found,
-						violation("former primary",
-							"%q: %s had a lease on %s %v after that had refused to write",
-							s.Name, s.Process, o.Former, past))
-				}
-			}
-			p := byName[s.Process]
-			if p == nil {
-				found = append(found,
-					violation("former primary", "%q: no process called %q has a lease on %s",
-						s.Name, s.Process, o.Former))
-				continue
-			}
-			server, since := p.primary(s.At)
-			if server == "" || server == o.Former {
-				f.Unheard++
-				continue
-			}
-			f.Leases++
-			lived := time.Duration(s.At - since)
-			f.Longest = max(f.Longest, lived)
-			if lived > run.TTL+run.Request {
-				found = append(found,
-					violation("former primary",
-						"%q: %s had a lease on %s %v after its client was told that %s is the "+
-							"primary",
-						s.Name, s.Process, o.Former, lived, server))
-			}
+			r.sight(run, o, s, byName[s.Process])
 		}
 	}
-	return f, found
+}
+
+// sight judges one lease. A request that was under way when the client was told may arrive at the
+// former primary so much later as a request may take.
+func (r *Report) sight(run Run, o FailOver, s Sight, p *Process) {
+	const rule = "former primary"
+	f := &r.Former
+	if o.Refused != 0 {
+		past := time.Duration(s.At - o.Refused)
+		f.Refused = max(f.Refused, past)
+		if past > run.TTL+validSlack {
+			r.found(rule, "%q: %s had a lease on %s %v after that had refused to write", s.Name,
+				s.Process, o.Former, past)
+		}
+	}
+	if p == nil {
+		r.found(rule, "%q: no process called %q has a lease on %s", s.Name, s.Process, o.Former)
+		return
+	}
+	server, since := p.primary(s.At)
+	if server == "" || server == o.Former {
+		f.Unheard++
+		return
+	}
+	f.Leases++
+	lived := time.Duration(s.At - since)
+	f.Longest = max(f.Longest, lived)
+	if lived > run.TTL+run.Request {
+		r.found(rule, "%q: %s had a lease on %s %v after its client was told that %s is the primary",
+			s.Name, s.Process, o.Former, lived, server)
+	}
 }

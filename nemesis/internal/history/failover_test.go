@@ -15,85 +15,62 @@ const ttl = time.Second
 // 200 to 5000.
 func TestAFailOverIsBounded(t *testing.T) {
 	t.Parallel()
-	const failedOver = 100
-	hole := history.Window{
-		From: failedOver * ms, To: 9000 * ms, What: "a fail-over",
-		FailOver: true,
+	over := func(w history.Window) []history.Window {
+		w.From, w.FailOver = 100*ms, true
+		w.To = max(w.To, 9000*ms)
+		return []history.Window{w}
 	}
-	refusing := hole
-	refusing.Refused = 500 * ms
-	forgetting := history.Window{From: failedOver * ms, To: 9000 * ms, What: "FLUSHALL"}
+	hole, refusing := over(history.Window{}), over(history.Window{Refused: 500 * ms})
+	forgets := append(over(history.Window{}), void(100, 9000).Excused...)
 	for name, c := range map[string]struct {
-		hear    func(a, b *script) // when each client was told of Y
-		over    int64              // when a's belief ends
+		a, b    []any // which primary each client was told of, and when
+		end     int64 // of a's belief
 		windows []history.Window
 		broken  bool
 		unheard int
-		longest time.Duration // from when both were told
+		longest int64 // in ms, from when both were told
 	}{
 		"a TTL after the first was told": {
-			hear: func(a, b *script) { a.heard("Y", 300); b.heard("Y", 150) },
-			over: 1300, windows: []history.Window{hole}, longest: ttl,
+			a: []any{300, "Y"}, b: []any{150, "Y"}, end: 1300, windows: hole, longest: 1000,
 		},
 		"more than a TTL after the first was told": {
-			hear: func(a, b *script) { a.heard("Y", 300); b.heard("Y", 150) },
-			over: 1301, windows: []history.Window{hole}, broken: true,
+			a: []any{300, "Y"}, b: []any{150, "Y"}, end: 1301, windows: hole, broken: true,
 		},
 		"less than a TTL after the second was told": {
-			hear: func(a, b *script) { a.heard("Y", 150); b.heard("Y", 900) },
-			over: 1600, windows: []history.Window{hole}, longest: 700 * time.Millisecond,
+			a: []any{150, "Y"}, b: []any{900, "Y"}, end: 1600, windows: hole, longest: 700,
 		},
 		"more than a TTL, and then told of X again": {
-			hear: func(a, b *script) { a.heard("Y", 300); b.heard("Y", 150); a.heard("X", 1350) },
-			over: 1400, windows: []history.Window{hole}, broken: true,
+			a: []any{300, "Y", 1350, "X"}, b: []any{150, "Y"}, end: 1400, windows: hole, broken: true,
 		},
 		"told of Y anew": {
-			hear: func(a, b *script) {
-				a.heard("Y", 150)
-				b.heard("Y", 150)
-				a.heard("X", 300)
-				a.heard("Y", 900)
-			},
-			over: 1500, windows: []history.Window{hole}, longest: 600 * time.Millisecond,
+			a: []any{150, "Y", 300, "X", 900, "Y"}, b: []any{150, "Y"}, end: 1500, windows: hole,
+			longest: 600,
 		},
-		"never told": {
-			hear: func(_, b *script) { b.heard("Y", 150) },
-			over: 4000, windows: []history.Window{hole}, unheard: 1,
-		},
-		"both with the former primary": {
-			hear: func(_, _ *script) {},
-			over: 1500, windows: []history.Window{hole}, broken: true,
-		},
+		"never told":                   {b: []any{150, "Y"}, end: 4000, windows: hole, unheard: 1},
+		"both with the former primary": {end: 1500, windows: hole, broken: true},
 		"never told, a TTL after the former primary refused to write": {
-			hear: func(_, b *script) { b.heard("Y", 150) },
-			over: 1500, windows: []history.Window{refusing}, unheard: 1,
+			b: []any{150, "Y"}, end: 1500, windows: refusing, unheard: 1,
 		},
 		"never told, more than a TTL after the former primary refused to write": {
-			hear: func(_, b *script) { b.heard("Y", 150) },
-			over: 1501, windows: []history.Window{refusing}, broken: true,
+			b: []any{150, "Y"}, end: 1501, windows: refusing, broken: true,
 		},
 		"beside a fault that forgets": {
-			hear: func(a, b *script) { a.heard("Y", 300); b.heard("Y", 150) },
-			over: 4000, windows: []history.Window{hole, forgetting},
+			a: []any{300, "Y"}, b: []any{150, "Y"}, end: 4000, windows: forgets,
 		},
 		"after the fail-over": {
-			hear: func(a, b *script) { a.heard("Y", 150); b.heard("Y", 150) },
-			over: 400, windows: []history.Window{
-				{From: 50 * ms, To: failedOver * ms, FailOver: true},
-			}, broken: true,
+			a: []any{150, "Y"}, b: []any{150, "Y"}, end: 400, broken: true,
+			windows: []history.Window{{From: 50 * ms, To: 100 * ms, FailOver: true}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, b := process("a"), process("b")
-			a.heard("X", 0)
-			b.heard("X", 0)
-			c.hear(a, b)
-			a.freed(a.got("A", "x", 10, 0, 1, 9000), c.over, c.over+1)
+			a.heard(append([]any{0, "X"}, c.a...)...)
+			b.heard(append([]any{0, "X"}, c.b...)...)
+			a.freed(a.got("A", "x", 10, 0, 1, 9000), c.end, c.end+1)
 			b.freed(b.got("B", "x", 20, 190, 200, 9000), 5000, 5001)
 			r := history.Judge(history.Run{
-				Processes: told(a, b), Excused: c.windows, TTL: ttl,
-				Margin: margin, Request: request,
+				Processes: told(a, b), Excused: c.windows, TTL: ttl, Margin: margin, Request: request,
 			})
 			if c.broken {
 				assert.Contains(t, rulesOf(r), "exclusion")
@@ -102,7 +79,7 @@ func TestAFailOverIsBounded(t *testing.T) {
 			assert.Empty(t, r.Violations)
 			assert.Equal(t, 1, r.Overlaps)
 			assert.Equal(t, c.unheard, r.Unheard)
-			assert.Equal(t, c.longest, r.Told)
+			assert.Equal(t, c.longest, r.Told.Milliseconds())
 		})
 	}
 }
@@ -112,55 +89,44 @@ func TestAFailOverIsBounded(t *testing.T) {
 func TestLeasesOnAFormerPrimary(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		sight   history.Sight
+		at      int64
+		who     string
 		refused int64
 		broken  bool
 		former  history.Former
 	}{
-		"before it was told": {
-			sight: history.Sight{At: 900 * ms, Process: "a"}, former: history.Former{Unheard: 1},
-		},
+		"before it was told": {at: 900, who: "a", former: history.Former{Unheard: 1}},
 		"a TTL and a request after it was told": {
-			sight:  history.Sight{At: 2100 * ms, Process: "a"},
-			former: history.Former{Leases: 1, Longest: 1100 * time.Millisecond},
+			at: 2100, who: "a", former: history.Former{Leases: 1, Longest: 1100 * time.Millisecond},
 		},
 		"longer after it was told": {
-			sight: history.Sight{At: 2101 * ms, Process: "a"}, broken: true,
-			former: history.Former{Leases: 1, Longest: 1101 * time.Millisecond},
+			at: 2101, who: "a", former: history.Former{Leases: 1, Longest: 1101 * time.Millisecond},
+			broken: true,
 		},
 		"a TTL after it refused to write": {
-			sight: history.Sight{At: 1500 * ms, Process: "deaf"}, refused: 500 * ms,
-			former: history.Former{Unheard: 1, Refused: ttl},
+			at: 1500, who: "deaf", refused: 500, former: history.Former{Unheard: 1, Refused: ttl},
 		},
 		"longer after it refused to write": {
-			sight: history.Sight{At: 1502 * ms, Process: "deaf"}, refused: 500 * ms, broken: true,
+			at: 1502, who: "deaf", refused: 500, broken: true,
 			former: history.Former{Unheard: 1, Refused: ttl + 2*time.Millisecond},
 		},
-		"of nobody": {sight: history.Sight{At: 900 * ms, Process: "b"}, broken: true},
+		"of nobody": {at: 900, who: "b", broken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, deaf := process("a"), process("deaf")
-			a.heard("X", 0)
-			deaf.heard("X", 0)
-			a.heard("Y", 1000)
+			a.heard(0, "X", 1000, "Y")
+			deaf.heard(0, "X")
 			c.former.FailOvers = 1
 			r := history.Judge(history.Run{
 				Processes: told(a, deaf), TTL: ttl, Margin: margin, Request: request,
-				FailOvers: []history.FailOver{
-					{Former: "X", Refused: c.refused, Seen: []history.Sight{c.sight}},
-				},
+				FailOvers: []history.FailOver{{
+					Former: "X", Refused: c.refused * ms,
+					Seen: []history.Sight{{At: c.at * ms, Process: c.who}},
+				}},
 			})
 			assert.Equal(t, c.broken, len(r.Violations) == 1, r.Violations)
 			assert.Equal(t, c.former, r.Former)
 		})
 	}
-}
-
-func rulesOf(r history.Report) []string {
-	var rules []string
-	for _, v := range r.Violations {
-		rules = append(rules, v.Rule)
-	}
-	return rules
 }

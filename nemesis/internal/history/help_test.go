@@ -1,10 +1,17 @@
 package history_test
 
 import (
+	"slices"
+	"strings"
+	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/history"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	ms      = int64(time.Millisecond)
@@ -24,29 +31,20 @@ func process(name string) *script { return &script{name: name} }
 // got is a grant of the store to an owner, and the lease that stands
 // on it: asked for, had, and good until three instants.
 func (s *script) got(owner, name string, fence, asked, had, until int64) int64 {
-	s.op++
-	s.events = append(s.events,
-		history.Event{
-			Kind: history.Ask, At: asked * ms, Op: s.op, Name: name,
-			Until: int64(time.Hour),
-		},
-		history.Event{
-			Kind: history.Granted, At: asked * ms, Name: name, Owner: owner, Fence: fence,
-			Top: fence + 2, Until: until * ms,
-		},
-		history.Event{Kind: history.Got, At: had * ms, Op: s.op, Fence: fence})
-	return s.op
+	s.events = append(s.events, history.Event{
+		Kind: history.Granted, At: asked * ms, Name: name, Owner: owner, Fence: fence,
+		Top: fence + 2, Until: until * ms,
+	})
+	return s.handed(name, fence, asked, had)
 }
 
 // handed is a lease that the process passed on to itself.
 func (s *script) handed(name string, fence, asked, had int64) int64 {
 	s.op++
-	s.events = append(s.events,
-		history.Event{
-			Kind: history.Ask, At: asked * ms, Op: s.op, Name: name,
-			Until: int64(time.Hour),
-		},
-		history.Event{Kind: history.Got, At: had * ms, Op: s.op, Fence: fence})
+	s.ask(s.op, name, asked, int64(time.Hour)/ms)
+	s.events = append(s.events, history.Event{
+		Kind: history.Got, At: had * ms, Op: s.op, Fence: fence,
+	})
 	return s.op
 }
 
@@ -70,9 +68,13 @@ func (s *script) at(op int64, kind history.Kind, at int64) {
 	s.events = append(s.events, history.Event{Kind: kind, At: at * ms, Op: op})
 }
 
-// heard is that the client takes a server for the primary.
-func (s *script) heard(server string, at int64) {
-	s.events = append(s.events, history.Event{Kind: history.Told, At: at * ms, Name: server})
+// heard is which servers the client takes for the primary, each behind the instant.
+func (s *script) heard(told ...any) {
+	for pair := range slices.Chunk(told, 2) {
+		s.events = append(s.events, history.Event{
+			Kind: history.Told, At: int64(pair[0].(int)) * ms, Name: pair[1].(string),
+		})
+	}
 }
 
 func (s *script) paused(from, to int64) {
@@ -93,4 +95,24 @@ func told(scripts ...*script) []*history.Process {
 		all = append(all, p)
 	}
 	return all
+}
+
+// void is a run in which a fault voided exclusion.
+func void(from, to int64) history.Run {
+	return history.Run{Excused: []history.Window{{From: from * ms, To: to * ms, What: "FLUSHALL"}}}
+}
+
+// refused is a run in which the resource refused token 10.
+func refused(at int64) history.Run {
+	return history.Run{Refused: []history.Refusal{
+		{At: at * ms, Name: "x", Token: 10, Highest: 11},
+	}}
+}
+
+func rulesOf(r history.Report) string {
+	var rules []string
+	for _, v := range r.Violations {
+		rules = append(rules, v.Rule)
+	}
+	return strings.Join(rules, ", ")
 }

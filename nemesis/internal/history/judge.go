@@ -1,10 +1,20 @@
 package history
 
 import (
-	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
+
+// Violation is a promise that was not kept.
+type Violation struct{ Rule, Text string }
+
+func violation(rule, format string, args ...any) Violation {
+	return Violation{Rule: rule, Text: fmt.Sprintf(format, args...)}
+}
+
+// String says which rule was broken, and how.
+func (v Violation) String() string { return v.Rule + ": " + v.Text }
 
 // Run is all that there is to judge.
 type Run struct {
@@ -31,14 +41,13 @@ type Run struct {
 
 // Report is the judgement.
 type Report struct {
-	Grants     int // leases that were had
-	HandedOver int // of these, without asking the store
-	Lost       int // of these, lost before they were released
-	// the longest Acquire of a process that ran meanwhile
-	Waited   time.Duration
-	Overlaps int // pairs of leases believed in at the same time, all excused
-	Longest  time.Duration
-	// the longest overlap in a fail-over, from when the clients of both were told
+	Grants     int           // leases that were had
+	HandedOver int           // of these, without asking the store
+	Lost       int           // of these, lost before they were released
+	Waited     time.Duration // the longest Acquire of a process that ran meanwhile
+	Overlaps   int           // pairs of leases believed in at the same time, all excused
+	Longest    time.Duration
+	// Told is the longest overlap in a fail-over, from when the clients of both were told.
 	Told       time.Duration
 	Unheard    int // of Overlaps, those in which they had not both been told by the end
 	Former     Former
@@ -53,6 +62,8 @@ const (
 	// lateSlack is for a busy machine, in which no process was paused for
 	// long enough to be told as paused.
 	lateSlack = 60 * time.Millisecond
+	// callSlack is the same for calls: what is looked for are those that hang.
+	callSlack = time.Second
 )
 
 // Judge looks for everything that must not be.
@@ -66,69 +77,107 @@ func Judge(run Run) Report {
 		if l.Over != Never {
 			r.Lost++
 		}
-		r.Violations = append(r.Violations, deadline(l, run.Margin)...)
+		r.deadline(l, run.Margin)
 	}
 	for _, p := range run.Processes {
-		r.Violations = append(r.Violations, hangs(p, run.Request)...)
-		r.Violations = append(r.Violations, r.starved(p, run.MostWait)...)
+		r.calls(p, run)
 	}
-	u, grown := usage(run.Processes)
-	r.Usage = u
-	r.Violations = append(r.Violations, grown...)
-	if u.Idle < run.Idle {
-		r.Violations = append(r.Violations,
-			violation("progress", "of %d idle leases only %d were held at the end", run.Idle,
-				u.Idle))
+	r.usage(run)
+	r.former(run)
+	for _, o := range overlaps(leases) {
+		r.overlap(o, run)
 	}
-	seen, lived := former(run)
-	r.Former = seen
-	r.Violations = append(r.Violations, lived...)
-	for _, o := range overlaps(leases, run.Excused, run.TTL) {
-		if !o.Excused {
-			r.Violations = append(r.Violations, Violation{"exclusion", o.String()})
-			continue
-		}
-		r.Overlaps++
-		r.Longest = max(r.Longest, o.For)
-		if o.Unheard {
-			r.Unheard++
-		} else if o.Agreed <= run.TTL {
-			r.Told = max(r.Told, min(o.For, o.Agreed))
-		}
-	}
-	r.Violations = append(r.Violations, tokens(leases, run.Excused)...)
-	r.Violations = append(r.Violations, refusals(run.Refused, leases, run.Excused)...)
-	r.Violations = append(r.Violations, unmodelled(leases, run.Excused)...)
+	r.refusals(run, leases)
+	r.Violations = append(r.Violations, order(leases, run.Excused)...)
 	return r
 }
 
-// deadline checks a lease against the deadline that was published for it.
-func deadline(l *Lease, margin time.Duration) []Violation {
-	var found []Violation
-	if l.Until == Never {
-		return append(found, violation("grant",
-			"%q: %s has token %d, which the store did not grant", l.Name, l.Process, l.Fence))
-	}
-	if past := time.Duration(l.Valid - l.Until); past > validSlack {
-		found = append(found, violation("deadline",
-			"%q: in %s token %d was valid %v after its deadline", l.Name, l.Process, l.Fence, past))
-	}
-	if past := time.Duration(l.Beyond); past > validSlack {
-		found = append(found, violation("deadline", "%q: in %s token %d was to be valid for %v "+
-			"longer than its last request allows",
-			l.Name, l.Process, l.Fence, past))
-	}
-	if past := time.Duration(l.Late); past > margin+lateSlack {
-		found = append(found, violation("deadline", "%q: in %s the context of token %d ended %v "+
-			"after its deadline, of which %v are allowed for",
-			l.Name, l.Process, l.Fence, past, margin))
-	}
-	return found
+func (r *Report) found(rule, format string, args ...any) {
+	r.Violations = append(r.Violations, violation(rule, format, args...))
 }
 
-// sortedBy returns the leases in the order of an instant.
-func sortedBy(leases []*Lease, at func(*Lease) int64) []*Lease {
-	sorted := slices.Clone(leases)
-	slices.SortStableFunc(sorted, func(a, b *Lease) int { return cmp.Compare(at(a), at(b)) })
-	return sorted
+func (r *Report) overlap(o overlap, run Run) {
+	if !slices.ContainsFunc(run.Excused, func(w Window) bool { return w.allows(o, run.TTL) }) {
+		r.Violations = append(r.Violations, Violation{"exclusion", o.String()})
+		return
+	}
+	r.Overlaps++
+	r.Longest = max(r.Longest, o.lasted())
+	if apart(o.first.by, o.second.by, o.to) {
+		r.Unheard++
+	} else if o.agreed <= run.TTL {
+		r.Told = max(r.Told, min(o.lasted(), o.agreed))
+	}
+}
+
+// deadline checks a lease against the deadline that was published for it.
+func (r *Report) deadline(l *Lease, margin time.Duration) {
+	if l.Until == Never {
+		r.found("grant", "%q: %s has token %d, which the store did not grant", l.Name, l.Process,
+			l.Fence)
+		return
+	}
+	late := func(by int64, allowed time.Duration, what string) {
+		if past := time.Duration(by); past > allowed {
+			r.found("deadline", "%q: in %s token %d %s, by %v; %v is allowed for", l.Name, l.Process,
+				l.Fence, what, past, allowed)
+		}
+	}
+	late(l.Valid-l.Until, validSlack, "was valid after its deadline")
+	late(l.Beyond, validSlack, "was to be valid for longer than its last request allows")
+	late(l.Late, margin+lateSlack, "had its context for longer than its deadline")
+}
+
+// acquiring is what a call does that waits for a lock.
+const acquiring = "Acquire"
+
+// calls finds those that took longer than they may: what they may wait, and a request to the store.
+// Those that wait for a lock are not to wait for longer than MostWait, while their process ran.
+func (r *Report) calls(p *Process, run Run) {
+	for _, c := range p.calls {
+		took, paused := time.Duration(c.to-c.from), time.Duration(p.pausedFor(c.from, c.to))
+		allowed := c.allowed + run.Request + callSlack
+		if took > allowed && paused == 0 {
+			r.found("bounded", "%q: in %s %s took %v, and may take %v", c.name, p.Name, c.what, took,
+				allowed)
+		}
+		if c.what != acquiring {
+			continue
+		}
+		r.Waited = max(r.Waited, took-paused)
+		if run.MostWait != 0 && took-paused > run.MostWait {
+			r.found("starved", "%q: in %s a caller waited for %v, and %v is the most", c.name, p.Name,
+				took-paused, run.MostWait)
+		}
+	}
+}
+
+// Refusal is a use of the fenced resource with a token below the highest that it had seen.
+type Refusal struct {
+	At      int64
+	Name    string
+	Token   int64
+	Highest int64
+}
+
+// refusals finds those that came while their lease was believed in:
+// another owner was there already.
+func (r *Report) refusals(run Run, leases []*Lease) {
+	type key struct {
+		name  string
+		token int64
+	}
+	byToken := make(map[key]*Lease, len(leases))
+	for _, l := range leases {
+		byToken[key{l.Name, l.Fence}] = l
+	}
+	for _, f := range run.Refused {
+		l := byToken[key{f.Name, f.Token}]
+		if l == nil {
+			r.found("refusal", "%q: token %d was never granted", f.Name, f.Token)
+		} else if _, ok := excuse(run.Excused, f.At, f.At); f.At < l.End && !ok {
+			r.found("refusal", "%q: %s was refused with %d after %d, %v before its belief ended",
+				f.Name, l.Process, f.Token, f.Highest, time.Duration(l.End-f.At))
+		}
+	}
 }

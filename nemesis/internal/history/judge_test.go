@@ -17,7 +17,7 @@ func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
 		play  func(a, b *script)
 		run   history.Run
-		rules []string
+		rules string
 	}{
 		"one after the other": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 5, 8)
@@ -37,49 +37,43 @@ func TestJudge(t *testing.T) {
 		"had before the other's release was called": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 5, 6)
 			b.freed(b.got("B", "x", 20, 0, 4, granted), 9, 10)
-		}, rules: []string{"exclusion", "lock model"}},
+		}, rules: "exclusion, order"},
 		"had inside the other's time": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
 			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
-		}, rules: []string{"exclusion", "lock model"}},
+		}, rules: "exclusion, order"},
 		"had long after the other's neighbour ended": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 500, 501)
 			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
 			b.freed(b.got("C", "x", 30, 400, 401, granted), 410, 420)
-		}, rules: []string{"exclusion", "exclusion", "lock model"}},
+		}, rules: "exclusion, exclusion, order"},
 		"excused": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
 			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
-		}, run: history.Run{Excused: []history.Window{
-			{From: 5 * ms, To: 60 * ms, What: "FLUSHALL"},
-		}}},
+		}, run: void(5, 60)},
 		"forgotten before its acquire returned": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 10, 0, 40, granted), 50, 51)
 			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
-		}, run: history.Run{Excused: []history.Window{
-			{From: 5 * ms, To: 60 * ms, What: "FLUSHALL"},
-		}}},
+		}, run: void(5, 60)},
 		"had before its acquire returned": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 10, 0, 40, granted), 50, 51)
 			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
-		}, rules: []string{"lock model"}},
+		}, rules: "order"},
 		"excused by a fault that was over": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
 			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
-		}, run: history.Run{Excused: []history.Window{
-			{From: 2 * ms, To: 9 * ms, What: "FLUSHALL"},
-		}}, rules: []string{"exclusion"}},
+		}, run: void(2, 9), rules: "exclusion"},
 		"a late token": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 20, 0, 1, granted), 5, 6)
 			b.freed(b.got("B", "x", 10, 7, 8, granted), 9, 10)
-		}, rules: []string{"tokens rise", "lock model"}},
+		}, rules: "order"},
 		"a token twice": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 5, 6)
 			b.freed(b.got("B", "x", 10, 4, 8, granted), 9, 10)
-		}, rules: []string{"token twice", "tokens rise", "lock model"}},
+		}, rules: "token twice"},
 		"a token that nobody granted": {play: func(a, _ *script) {
 			a.freed(a.handed("x", 99, 0, 1), 5, 6)
-		}, rules: []string{"grant"}},
+		}, rules: "grant"},
 		"killed, and had by another after the TTL": {play: func(a, b *script) {
 			a.got("A", "x", 10, 0, 1, granted)
 			a.killed(300)
@@ -89,7 +83,7 @@ func TestJudge(t *testing.T) {
 			a.got("A", "x", 10, 0, 1, granted)
 			a.killed(300)
 			b.freed(b.got("B", "x", 20, 5, 299, 2000), 301, 302)
-		}, rules: []string{"exclusion", "lock model"}},
+		}, rules: "exclusion, order"},
 		"frozen until after its deadline": {play: func(a, b *script) {
 			l := a.got("A", "x", 10, 0, 1, granted)
 			b.freed(b.got("B", "x", 20, 5, 1200, 2500), 1300, 1301)
@@ -104,19 +98,19 @@ func TestJudge(t *testing.T) {
 			a.at(l, history.Valid, 2000)
 			a.at(l, history.Over, 2001)
 			a.freed(l, 2002, 2003)
-		}, rules: []string{"deadline", "exclusion", "lock model"}},
+		}, rules: "deadline, exclusion, order"},
 		"awake, and its context late": {play: func(a, _ *script) {
 			l := a.got("A", "x", 10, 0, 1, granted)
 			a.at(l, history.Over, 1170)
 			a.freed(l, 1171, 1172)
-		}, rules: []string{"deadline"}},
+		}, rules: "deadline"},
 		"said to be valid for too long": {play: func(a, _ *script) {
 			l := a.got("A", "x", 10, 0, 1, granted)
 			a.events = append(a.events,
 				history.Event{Kind: history.Valid, At: 5 * ms, Until: (granted + 5) * ms, Op: l})
 			a.extended("A", 400, 1400)
 			a.freed(l, 1171, 1172)
-		}, rules: []string{"deadline"}},
+		}, rules: "deadline"},
 		"extended": {play: func(a, b *script) {
 			l := a.got("A", "x", 10, 0, 1, granted)
 			a.extended("A", 400, 1400)
@@ -124,7 +118,7 @@ func TestJudge(t *testing.T) {
 			b.freed(b.got("B", "x", 20, 5, 1399, 2500), 1450, 1451)
 			a.at(l, history.Over, 2001)
 			a.freed(l, 2002, 2003)
-		}, rules: []string{"exclusion", "lock model"}},
+		}, rules: "exclusion, order"},
 		"extended too late": {play: func(a, b *script) {
 			l := a.got("A", "x", 10, 0, 1, granted)
 			a.paused(500, 2000)
@@ -143,7 +137,7 @@ func TestJudge(t *testing.T) {
 		"an acquire that hung": {play: func(a, _ *script) {
 			a.ask(1, "x", 0, 50)
 			a.at(1, history.Not, 2000)
-		}, rules: []string{"bounded"}},
+		}, rules: "bounded"},
 		"an acquire that hung with its process": {play: func(a, _ *script) {
 			a.ask(1, "x", 0, 50)
 			a.paused(100, 1900)
@@ -158,7 +152,7 @@ func TestJudge(t *testing.T) {
 			a.at(1, history.Not, 600)
 			b.ask(1, "x", 0, 1000)
 			b.at(1, history.Not, 500)
-		}, run: history.Run{MostWait: 500 * time.Millisecond}, rules: []string{"starved"}},
+		}, run: history.Run{MostWait: 500 * time.Millisecond}, rules: "starved"},
 		"an acquire that waited for long, in a process that did not run": {
 			play: func(a, _ *script) {
 				a.ask(1, "x", 0, 1000)
@@ -169,22 +163,16 @@ func TestJudge(t *testing.T) {
 		},
 		"a release that hung": {play: func(a, _ *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 5, 2000)
-		}, rules: []string{"bounded"}},
+		}, rules: "bounded"},
 		"refused while it believed": {play: func(a, _ *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
-		}, run: history.Run{Refused: []history.Refusal{
-			{At: 20 * ms, Name: "x", Token: 10, Highest: 11},
-		}}, rules: []string{"refusal"}},
+		}, run: refused(20), rules: "refusal"},
 		"refused afterwards": {play: func(a, _ *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
-		}, run: history.Run{Refused: []history.Refusal{
-			{At: 60 * ms, Name: "x", Token: 10, Highest: 11},
-		}}},
+		}, run: refused(60)},
 		"refused with a token of nobody's": {
 			play: func(*script, *script) {},
-			run: history.Run{
-				Refused: []history.Refusal{{At: 60 * ms, Name: "x", Token: 10, Highest: 11}},
-			}, rules: []string{"refusal"},
+			run:  refused(60), rules: "refusal",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,11 +182,7 @@ func TestJudge(t *testing.T) {
 			run := c.run
 			run.Processes, run.Margin, run.Request = told(a, b), margin, request
 			report := history.Judge(run)
-			var rules []string
-			for _, v := range report.Violations {
-				rules = append(rules, v.Rule)
-			}
-			assert.ElementsMatch(t, c.rules, rules, "%v", report.Violations)
+			assert.Equal(t, c.rules, rulesOf(report), "%v", report.Violations)
 		})
 	}
 }
@@ -213,11 +197,10 @@ func TestReportCounts(t *testing.T) {
 	a.at(next, history.Over, 60)
 	a.freed(next, 61, 62)
 	b.freed(b.got("B", "x", 20, 10, 55, 1000), 70, 71)
-	report := history.Judge(history.Run{
-		Processes: told(a, b), Margin: margin,
-		Excused: []history.Window{{From: 54 * ms, To: 99 * ms}},
-		Refused: []history.Refusal{{At: 61 * ms, Name: "x", Token: 11}},
-	})
+	run := void(54, 99)
+	run.Processes, run.Margin = told(a, b), margin
+	run.Refused = []history.Refusal{{At: 61 * ms, Name: "x", Token: 11}}
+	report := history.Judge(run)
 	require.Empty(t, report.Violations)
 	assert.Equal(t, history.Report{
 		Grants: 3, HandedOver: 1, Lost: 1, Waited: 49 * time.Millisecond,

@@ -1,88 +1,120 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 )
 
-// Violation is a promise that was not kept.
-type Violation struct {
-	Rule string
-	Text string
+// Window is a time in which a fault was at work.
+type Window struct {
+	From, To int64
+	What     string
+	// FailOver: what was at work was a fail-over, and nothing that makes a server forget.
+	FailOver bool
+	// Refused is from when the former primary refused to write; 0 if that is not known.
+	Refused int64
 }
 
-func violation(rule, format string, args ...any) Violation {
-	return Violation{Rule: rule, Text: fmt.Sprintf(format, args...)}
+// touches reports whether the window and an interval share an instant.
+func (w Window) touches(from, to int64) bool { return w.From <= to && from <= w.To }
+
+// excuse returns the window that touches an interval.
+func excuse(windows []Window, from, to int64) (w Window, ok bool) {
+	i := slices.IndexFunc(windows, func(w Window) bool { return w.touches(from, to) })
+	if i < 0 {
+		return w, false
+	}
+	return windows[i], true
 }
 
-// String says which rule was broken, and how.
-func (v Violation) String() string { return v.Rule + ": " + v.Text }
-
-// Overlap is a time in which two leases of one name were believed in.
-type Overlap struct {
-	First, Second *Lease
-	From, To      int64
-	For           time.Duration
-	Excused       bool // a fault that voids exclusion made it possible
-	// Agreed is the longest for which the clients of both had taken the same server for the primary
+// overlap is a time in which two leases of one name were believed in.
+type overlap struct {
+	first, second *Lease
+	from, to      int64
+	// agreed is the longest for which the clients of both had taken the same server for the primary
 	// meanwhile.
-	Agreed time.Duration
-	// Unheard: at its end they took different servers for it.
-	Unheard bool
+	agreed time.Duration
 }
+
+func (o overlap) lasted() time.Duration { return time.Duration(o.to - o.from) }
 
 // overlaps sweeps over leases in the order of their beginnings: of
 // one name, none may begin before those before it have ended.
-func overlaps(leases []*Lease, excused []Window, ttl time.Duration) []Overlap {
-	var found []Overlap
+func overlaps(leases []*Lease) []overlap {
+	var found []overlap
 	last := make(map[string][]*Lease) // those of a name that have not ended yet
 	for _, l := range leases {
-		var open []*Lease
-		for _, before := range last[l.Name] {
-			if before.End <= l.Begin {
-				continue
+		open := slices.DeleteFunc(last[l.Name], func(o *Lease) bool { return o.End <= l.Begin })
+		for _, before := range open {
+			if end := min(before.End, l.End); end > l.Begin {
+				found = append(found, overlap{
+					before, l, l.Begin, end, agreed(before.by, l.by, l.Begin, end),
+				})
 			}
-			open = append(open, before)
-			end := min(before.End, l.End)
-			if end <= l.Begin {
-				continue
-			}
-			o := Overlap{
-				First: before, Second: l, From: l.Begin, To: end, For: time.Duration(end - l.Begin),
-				Agreed: agreed(before.by, l.by, l.Begin, end), Unheard: apart(before.by, l.by, end),
-			}
-			o.Excused = slices.ContainsFunc(excused, func(w Window) bool {
-				return w.allows(o, ttl)
-			})
-			found = append(found, o)
 		}
 		last[l.Name] = append(open, l)
 	}
 	return found
 }
 
-// String tells of the two leases, with times from a common origin.
-func (o Overlap) String() string {
-	text := fmt.Sprintf("%q: %s believed in token %d for %v after %s had begun with %d (%s)",
-		o.First.Name, o.First.Process, o.First.Fence, o.For,
-		o.Second.Process, o.Second.Fence, o.ends())
-	if o.Agreed > 0 {
-		text += fmt.Sprintf("; the clients of both had taken the same server for the primary for "+
-			"%v", o.Agreed)
-	}
-	return text
-}
-
-func (o Overlap) ends() string {
+// String tells of the two leases, with times from when the second began.
+func (o overlap) String() string {
 	ago := func(t int64) string {
 		if t == Never {
 			return "never"
 		}
-		return time.Duration(t - o.Second.Begin).String()
+		return time.Duration(t - o.from).String()
 	}
-	f := o.First
-	return fmt.Sprintf("from then: first began %s, deadline %s, context over %s %q, release %s; "+
-		"second asked %s",
-		ago(f.Begin), ago(f.Until), ago(f.Over), f.Lost, ago(f.Freeing), ago(o.Second.Asked))
+	f, s := o.first, o.second
+	return fmt.Sprintf("%q: %s believed in token %d for %v after %s had begun with %d (from then: "+
+		"first began %s, deadline %s, context over %s %q, release %s; second asked %s; the clients "+
+		"of both had taken the same server for the primary for %v)",
+		f.Name, f.Process, f.Fence, o.lasted(), s.Process, s.Fence, ago(f.Begin), ago(f.Until),
+		ago(f.Over), f.Lost, ago(f.Freeing), ago(s.Asked), o.agreed)
+}
+
+// order checks that the leases of a name can have been those of a lock: got one after another
+// between the call and the return of Acquire, each when the one before it had ended, with tokens
+// that rise. As tokens rise, only one order is possible, so that none has to be searched for: it is
+// enough that each step comes as early as it can.
+//
+// A fault that voids exclusion may have ended a lease from its own beginning on without the owner's
+// knowing, perhaps before Acquire returned. Hand-offs inside the owner's process may go on for a
+// moment beside a new grant, with tokens below its own; they are not the lock's affair then.
+func order(leases []*Lease, excused []Window) []Violation {
+	byName := make(map[string][]*Lease)
+	for _, l := range leases {
+		byName[l.Name] = append(byName[l.Name], l)
+	}
+	var found []Violation
+	for name, all := range byName {
+		slices.SortStableFunc(all, func(a, b *Lease) int { return cmp.Compare(a.Fence, b.Fence) })
+		last, free := new(Lease), int64(0)
+		for i, l := range all {
+			if i > 0 && l.Fence == all[i-1].Fence {
+				found = append(found, violation("token twice", "%q: %s and %s both have %d", name,
+					all[i-1].Process, l.Process, l.Fence))
+			}
+			_, asking := excuse(excused, l.Asked, l.Begin)
+			w, believing := excuse(excused, l.Begin, l.End)
+			if l.Handed && asking && believing {
+				continue
+			}
+			if free > l.Begin {
+				found = append(found, violation("order", "%q: %s had %d, %v before %d of %s can "+
+					"have been asked for and ended", name, l.Process, l.Fence,
+					time.Duration(free-l.Begin), last.Fence, last.Process))
+				free = l.Begin // or all that follow would be told of as well
+			}
+			last, free = l, max(free, l.Asked)
+			if !believing {
+				free = max(free, l.End)
+			} else if !l.Handed {
+				free = max(free, min(w.From, l.End))
+			}
+		}
+	}
+	return found
 }

@@ -2,9 +2,13 @@ package history
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
+
+// Never is later than everything.
+const Never = math.MaxInt64
 
 // Process makes leases of what a process tells, as it comes.
 type Process struct {
@@ -27,6 +31,33 @@ func NewProcess(name string) *Process {
 		Name: name, killed: Never, open: make(map[int64]*Lease), asked: make(map[int64]Event),
 		grants: make(map[string]*grant), recent: make(map[string][]*grant),
 	}
+}
+
+// Lease is one grant and what became of it.
+type Lease struct {
+	Process string
+	Name    string
+	Fence   int64
+	Asked   int64  // Acquire was called
+	Begin   int64  // Acquire returned
+	End     int64  // belief was over: see the package's documentation
+	Until   int64  // the deadline that was published
+	Freeing int64  // Release was called; Never if it was not
+	Over    int64  // the context was seen to have ended; Never if it was not before Release
+	Valid   int64  // Valid was last seen true; 0 if it was not
+	Beyond  int64  // the most by which the lease's own word exceeded the deadline of the time
+	Late    int64  // how long after Until belief went on though nothing had paused the process
+	Lost    string // why the context ended
+	Handed  bool   // inside its process, without a grant of the store of its own
+	by      *Process
+	grant   *grant
+}
+
+// call is an Acquire or a Release that has returned.
+type call struct {
+	what, name string
+	from, to   int64
+	allowed    time.Duration // that it may wait for others
 }
 
 // grant is what the store has granted to an owner token.
@@ -52,21 +83,19 @@ func (p *Process) Take(e Event) {
 	case Granted:
 		p.granted(e)
 	case Extended:
-		// The engine takes no extension that comes after the deadline.
-		if g := p.grants[e.Owner]; g != nil && e.At < g.until {
-			g.until = max(g.until, e.Until)
-			p.published(g)
-		}
+		p.extended(e)
 	case Told:
 		p.told = append(p.told, told{e.At, e.Name})
 	case Paused:
 		p.pauses = append(p.pauses, Window{From: e.At, To: e.Until})
 	case Killed:
 		p.killed = e.At
-	case Valid, Over, Freeing, Freed:
-		p.note(e)
 	case Figures:
 		p.figures = append(p.figures, e)
+	case Valid, Over, Freeing, Freed:
+		if l := p.open[e.Op]; l != nil {
+			p.note(l, e)
+		}
 	}
 }
 
@@ -75,8 +104,7 @@ func (p *Process) returned(e Event) Event {
 	ask := p.asked[e.Op]
 	delete(p.asked, e.Op)
 	p.calls = append(p.calls, call{
-		what: acquiring, name: ask.Name, from: ask.At, to: e.At,
-		allowed: time.Duration(ask.Until),
+		what: acquiring, name: ask.Name, from: ask.At, to: e.At, allowed: time.Duration(ask.Until),
 	})
 	return ask
 }
@@ -95,11 +123,26 @@ func (p *Process) granted(e Event) {
 	}
 }
 
+// extended moves the deadlines of the leases that stand on a grant. The engine takes no extension
+// that comes after the deadline.
+func (p *Process) extended(e Event) {
+	g := p.grants[e.Owner]
+	if g == nil || e.At >= g.until {
+		return
+	}
+	g.until = max(g.until, e.Until)
+	for _, l := range p.open {
+		if l.grant == g {
+			l.Until = max(l.Until, g.until)
+		}
+	}
+}
+
 // begin opens a lease and finds the grant that it stands on.
 func (p *Process) begin(e, ask Event) {
 	l := &Lease{
 		Process: p.Name, by: p, Name: ask.Name, Fence: e.Fence, Asked: ask.At, Begin: e.At,
-		Freeing: Never, Freed: Never, Over: Never, Until: Never, Handed: true,
+		Freeing: Never, Over: Never, Until: Never, Handed: true,
 	}
 	for _, g := range slices.Backward(p.recent[l.Name]) {
 		if g.fence <= l.Fence && l.Fence <= g.top {
@@ -111,20 +154,7 @@ func (p *Process) begin(e, ask Event) {
 	p.leases = append(p.leases, l)
 }
 
-// published moves the deadlines of the leases that stand on a grant.
-func (p *Process) published(g *grant) {
-	for _, l := range p.open {
-		if l.grant == g {
-			l.Until = max(l.Until, g.until)
-		}
-	}
-}
-
-func (p *Process) note(e Event) {
-	l := p.open[e.Op]
-	if l == nil {
-		return
-	}
+func (p *Process) note(l *Lease, e Event) {
 	switch e.Kind {
 	case Valid:
 		l.Valid, l.Beyond = max(l.Valid, e.At), max(l.Beyond, e.Until-l.Until)
@@ -133,32 +163,25 @@ func (p *Process) note(e Event) {
 	case Freeing:
 		l.Freeing = e.At
 	default:
-		l.Freed, l.Err, l.grant = e.At, e.Err, nil
+		l.grant = nil
 		delete(p.open, e.Op)
-		p.calls = append(p.calls, call{what: "Release", name: l.Name, from: l.Freeing, to: l.Freed})
+		p.calls = append(p.calls, call{what: "Release", name: l.Name, from: l.Freeing, to: e.At})
 	}
 }
 
 // settle finds the end of belief.
 func (p *Process) settle(l *Lease) {
 	l.End = min(l.Freeing, l.Over, p.killed)
-	l.Killed = l.End == p.killed && l.End != Never
 	if l.End <= l.Until {
 		return
 	}
-	published := min(l.End, max(l.Until, l.Valid, l.Begin))
 	// The last words of one that was killed may have been that the context had ended.
-	if l.Killed || p.paused(l.Until, l.End) {
-		l.End = published
+	killed := l.End == p.killed && l.End != Never
+	if killed || p.pausedFor(l.Until, l.End) > 0 {
+		l.End = min(l.End, max(l.Until, l.Valid, l.Begin))
 		return
 	}
 	l.Late = l.End - l.Until
-}
-
-// paused reports whether the process was, within an interval.
-func (p *Process) paused(from, to int64) bool {
-	_, was := excuse(p.pauses, from, to)
-	return was
 }
 
 // pausedFor is for how long the process was, within an interval. Pauses may be told twice, by the

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -24,49 +25,47 @@ const (
 )
 
 // usage compares the second fifth of the time with the last.
-func usage(processes []*Process) (u Usage, found []Violation) {
+func (r *Report) usage(run Run) {
+	u := &r.Usage
 	var all []Event
-	for _, p := range processes {
+	for _, p := range run.Processes {
 		all = append(all, p.figures...)
 		if last := len(p.figures) - 1; last >= 0 && p.killed == Never {
 			u.Idle += p.figures[last].Idle
 		}
 	}
-	if len(all) == 0 {
-		return u, nil
+	if u.Idle < run.Idle {
+		r.found("progress", "of %d idle leases only %d were held at the end", run.Idle, u.Idle)
 	}
-	at := func(a, b Event) int { return int(min(1, max(-1, a.At-b.At))) }
-	first, last := slices.MinFunc(all, at).At, slices.MaxFunc(all, at).At
-	during := func(from, to int64) (goroutines int, heap int64) {
+	if len(all) == 0 {
+		return
+	}
+	slices.SortFunc(all, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	first, span := all[0].At, all[len(all)-1].At-all[0].At
+	fifth := func(n int64) (goroutines int, heap int64) { // the nth
 		var g []int
 		var h []int64
 		for _, e := range all {
-			if share := (e.At - first) * 5; share >= from*(last-first) && share <= to*(last-first) {
+			if share := (e.At - first) * 5; share >= (n-1)*span && share <= n*span {
 				g, h = append(g, e.Goroutines), append(h, e.Heap)
 			}
 		}
-		return median(g), median(h)
+		if len(g) == 0 {
+			return 0, 0
+		}
+		slices.Sort(g)
+		slices.Sort(h)
+		return g[len(g)/2], h[len(h)/2]
 	}
-	u.Goroutines, u.Heap = during(1, 2)
-	u.LateGoroutines, u.LateHeap = during(4, 5)
-	if time.Duration(last-first) < soak {
-		return u, nil
+	u.Goroutines, u.Heap = fifth(2)
+	u.LateGoroutines, u.LateHeap = fifth(5)
+	flat := func(what string, early, late, some int64) {
+		if float64(late) > mostGrowth*float64(early)+float64(some) {
+			r.found("flat", "the %s of a process have grown from %d to %d", what, early, late)
+		}
 	}
-	if float64(u.LateGoroutines) > mostGrowth*float64(u.Goroutines)+someGoroutines {
-		found = append(found, violation("flat", "goroutines of a process have grown from %d to %d",
-			u.Goroutines, u.LateGoroutines))
+	if time.Duration(span) >= soak {
+		flat("goroutines", int64(u.Goroutines), int64(u.LateGoroutines), someGoroutines)
+		flat("bytes of the heap", u.Heap, u.LateHeap, someHeap)
 	}
-	if float64(u.LateHeap) > mostGrowth*float64(u.Heap)+someHeap {
-		found = append(found, violation("flat",
-			"the heap of a process has grown from %d to %d bytes", u.Heap, u.LateHeap))
-	}
-	return u, found
-}
-
-func median[T int | int64](all []T) T {
-	if len(all) == 0 {
-		return 0
-	}
-	slices.Sort(all)
-	return all[len(all)/2]
 }
