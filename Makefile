@@ -17,8 +17,6 @@ FUZZTIME ?= 20s
 SIMGRANTS ?= 1000000
 # Flags and arguments for the benchmark program.
 BENCHARGS ?=
-# The same for its comparison with other libraries.
-PEERSARGS ?=
 # Flags for the nemesis program.
 NEMESISARGS ?=
 # Flags for the program that attacks a server.
@@ -37,7 +35,7 @@ LONG := $$({ printf '%s/\n' $(SUITES:%=./%); grep -rlE --include='*_test.go' 'su
 TESTED := $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS) $(SUITES)))(/|$$)')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint layering fmt vet tidy modules vuln test-faults test-long sim shake fuzz smoke nemesis nemesis-long siege bench bench-peers clean
+.PHONY: help test check lint layering fmt vet tidy modules vuln test-faults test-long sim shake fuzz smoke nemesis nemesis-long siege bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -127,13 +125,9 @@ siege: ## hold a server under attack from 10,000 connections for two minutes, an
 	@scripts/ensure redis
 	cd nemesis && go run ./siege $(SIEGEARGS)
 
-bench: ## print the benchmarks' tables (BENCHARGS: flags for the program)
+bench: ## print the benchmarks' tables (BENCHARGS: flags for the program, such as -run cycles or -before ../../other)
 	@scripts/ensure redis
 	cd bench && go run . $(BENCHARGS)
-
-bench-peers: ## compare with other libraries, and write docs/benchmarks-peers.md (PEERSARGS: flags for the program)
-	@scripts/ensure redis
-	cd bench && go run . -peers -rounds 5 -write ../docs $(PEERSARGS)
 
 clean: ## remove ./bin
 	rm -rf bin

@@ -2,14 +2,14 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"math/rand/v2"
+	"encoding/json"
+	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,13 +20,13 @@ import (
 
 // TestMain plays the child when the program under test starts itself.
 func TestMain(m *testing.M) {
-	if spec := os.Getenv(childEnv); spec != "" {
-		os.Exit(childMain(spec, os.Stdin, os.Stdout, os.Stderr))
+	if os.Getenv(childEnv) != "" {
+		os.Exit(childMain(os.Stdin, os.Stdout, os.Stderr))
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, redistest.Lingering()...)
 }
 
-// Everything is measured and judged in a short run too, only smaller and without a verdict.
+// Everything is measured in a short run too, only smaller.
 func TestShortRun(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("redis-server"); err != nil &&
@@ -34,45 +34,26 @@ func TestShortRun(t *testing.T) {
 		t.Skip(redistest.ErrMissing)
 	}
 	var out, errs bytes.Buffer
-	profiles := t.TempDir()
-	require.Equal(t, 0, run(t.Context(), []string{"-short", "-profile", profiles}, &out, &errs),
-		"%s\n%s", out.String(), errs.String())
+	require.Equal(t, 0, run(t.Context(), []string{"-short"}, &out, &errs), "%s\n%s", &out, &errs)
+	for _, who := range everyone {
+		assert.Contains(t, out.String(), "| "+who+" ")
+	}
+	missing := slices.DeleteFunc(judgements(), func(j judgement) bool {
+		return strings.Contains(out.String(), "| "+j.what+" ")
+	})
+	assert.Len(t, missing, 6, "those of sizes that a short run does not have")
 	for _, want := range []string{
-		"| 2000 leases, not got or lost", "| 2000 leases, goroutines of ours",
-		"| 2000 leases, peak RSS", "| 2000 leases, client CPU of the hold",
-		"| 2000 leases, renewal scripts above 1 ms", "| by hand (", "| our scripts by hand (",
-		"| acquire + release, goroutines: 1, ReleaseInBackground, p50 ÷ the best floor",
-		"| acquire + release, goroutines: 1, 2ms of network delay each way, p50 ÷ the best floor",
-		"| acquire + release, goroutines: 64, cycles/s ÷ our scripts by hand",
-		"| cancel of a lone caller while the server hangs, p99",
-		"| lockmw.Do above the lease, time",
-		"| lockmw.Do above the lease, allocations", "| HTTP, violations of exclusion",
-		"| HTTP, no lock, violations of exclusion",
-		"| gRPC, lease keys left", "| HTTP, p50 above two round trips",
-		"| gRPC, p50 above two round trips", "| HTTP, p50 above our scripts by hand",
-		"| gRPC, p50 above our scripts by hand", "| load, goroutines of ours in the end",
+		callersTable, tasksTable, holdTable(200), waitTable, messageLost, deadInFront,
 	} {
 		assert.Contains(t, out.String(), want)
 	}
-	assert.Contains(t, out.String(), "| 0 (rueidislock: 0) ", "nothing is lost in two seconds")
-	assert.Contains(t, out.String(), "(rueidislock: 2000)", "a goroutine a lock")
-	for _, row := range []string{
-		"violations of exclusion", "refused or failed",
-		"lease keys left",
-	} {
-		assert.Regexp(t, `\| HTTP, `+row+` +\| 0 +\|`, out.String())
-		assert.Regexp(t, `\| gRPC, `+row+` +\| 0 +\|`, out.String())
-	}
-	files, err := os.ReadDir(profiles)
-	require.NoError(t, err)
-	assert.Len(t, files, 28, "two for the leases of each contestant, for the cycles of each in "+
-		"each "+
-		"way to connect, and for the load by each protocol")
 }
 
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"-rounds", "0"}, {"-run", "("}, {"-nonsense"}, {"leases"}} {
+	for _, args := range [][]string{
+		{"-rounds", "0"}, {"-run", "("}, {"-leases", "0"}, {"-nonsense"}, {"leases"},
+	} {
 		var out, errs bytes.Buffer
 		assert.Equal(t, 2, run(t.Context(), args, &out, &errs), args)
 		assert.NotEmpty(t, errs.String(), args)
@@ -80,108 +61,56 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-func TestMissedTargetFailsTheRun(t *testing.T) {
+func TestFigures(t *testing.T) {
 	t.Parallel()
-	targets := []target{{"speed", "1", "≥ 2", false}, {"size", "1", "≤ 2", true}}
+	f := new(figures)
+	for _, v := range []float64{9, 1, 5.25} {
+		f.add("Speed", lockbeat, "p50", v)
+	}
+	f.add("Speed", locker, "p99", 1234.5)
+	f.failed("Speed", redislock, errors.New("broken"))
+	assert.InDelta(t, 5.25, f.at("Speed", lockbeat, "p50"), 0)
+	assert.True(t, math.IsNaN(f.at("Speed", redislock, "p50")))
+	assert.Equal(t, `
+### Speed
+
+|             | p50  | p99  |
+|-------------|------|------|
+| Lockbeat    | 5.25 | -    |
+| rueidislock | -    | 1234 |
+
+Speed: bsm/redislock failed once: broken
+`, f.tables())
 	var out bytes.Buffer
-	assert.True(t, writeTargets(&out, targets, false))
-	assert.Contains(t, out.String(), "| speed | 1        | ≥ 2     | MISSED |")
-	assert.Contains(t, out.String(), "| size  | 1        | ≤ 2     | ok     |")
-	out.Reset()
-	assert.False(t, writeTargets(&out, targets, true))
-	assert.NotContains(t, out.String(), "MISSED")
+	require.NoError(t, f.encode(&out))
+	var all []figure
+	require.NoError(t, json.Unmarshal(out.Bytes(), &all))
+	assert.Equal(t, []float64{9, 1, 5.25}, all[0].Values)
+	assert.Equal(t, place{"Speed", locker, "p99"}, all[1].place)
 }
 
-func TestHistogramIsWithinASixteenth(t *testing.T) {
+func TestBestOfOthers(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
-	var h histogram
-	var all []time.Duration
-	for range 10_000 {
-		d := time.Duration(random.Int64N(1 << (1 + random.Int64N(40))))
-		all = append(all, d)
-		h.record(d)
-	}
-	slices.Sort(all)
-	for _, q := range []float64{0, .5, .9, .99, .999} {
-		exact := all[int(q*float64(len(all)))]
-		assert.LessOrEqual(t, h.quantile(q), exact)
-		assert.GreaterOrEqual(t, h.quantile(q), exact-exact/16)
-	}
-	var twice histogram
-	twice.merge(&h)
-	twice.merge(&h)
-	assert.Equal(t, 2*h.total, twice.total)
-	assert.Equal(t, h.quantile(.5), twice.quantile(.5))
-	assert.Zero(t, new(histogram).quantile(.5))
-	assert.Equal(t, time.Duration(1<<62), func() time.Duration {
-		h := new(histogram)
-		h.record(1 << 62)
-		return h.quantile(0)
-	}())
+	f := new(figures)
+	j := judgements()[0]
+	f.add(j.table, locker, j.column, 3)
+	f.add(j.table, redsyncs, j.column, 2)
+	assert.InDelta(t, 2, f.best(j, redislock, locker, redsyncs), 0)
+	j.better = more
+	assert.InDelta(t, 3, f.best(j, redislock, locker, redsyncs), 0)
 }
 
-func TestMedian(t *testing.T) {
+func TestJain(t *testing.T) {
 	t.Parallel()
-	assert.Zero(t, median(nil))
-	values := []float64{9, 1, 5}
-	assert.InDelta(t, 5, median(values), 0)
-	assert.Equal(t, []float64{9, 1, 5}, values, "left as they were")
+	assert.InDelta(t, 1, jain([]int{7, 7, 7, 7}), 1e-9)
+	assert.InDelta(t, .25, jain([]int{0, 9, 0, 0}), 1e-9)
+	assert.Zero(t, jain([]int{0, 0}))
 }
 
-func TestStacksAreCountedByPackage(t *testing.T) {
+func TestRunsThatMustNotBe(t *testing.T) {
 	t.Parallel()
-	const profile = `goroutine profile: total 8
-5 @ 0x1 0x2
-#	0x1	example.com/a.(*T).loop+0x1	/a.go:1
-#	0x2	example.com/a.run+0x1	/a.go:2
-
-2 @ 0x3
-#	0x3	example.com/ab.run+0x1	/ab.go:1
-
-1 @ 0x4
-#	0x4	main.main+0x1	/main.go:1
-`
-	for packages, want := range map[string]int{
-		"example.com/a": 5, "example.com/ab": 2, "example.com/a example.com/ab": 7,
-		"example.com": 0,
-	} {
-		got, err := countStacks(profile, strings.Fields(packages))
-		require.NoError(t, err)
-		assert.Equal(t, want, got, packages)
-	}
-}
-
-func TestStallsArePartedByScript(t *testing.T) {
-	t.Parallel()
-	s := scripts{acquire: script{sha: "aaa"}, renew: script{sha: "bbb"}}
-	h := &holding{who: lockbeat, slow: []slow{
-		{time.Millisecond, []string{"EVALSHA", "aaa", "2"}},
-		{3 * time.Millisecond, []string{"evalsha", "bbb", "100"}},
-		{2 * time.Millisecond, []string{"INFO"}},
-	}}
-	renewals, others := h.stalls(s)
-	assert.Len(t, renewals, 1)
-	assert.Len(t, others, 2)
-	assert.Equal(t, "3ms evalsha", slowest(h.slow))
-}
-
-func TestScriptsAreThoseOfTheStore(t *testing.T) {
-	t.Parallel()
-	s, err := loadScripts()
-	require.NoError(t, err)
-	for _, one := range []script{s.acquire, s.renew, s.release} {
-		assert.Len(t, one.sha, 40)
-		assert.Contains(t, one.text, "KEYS[")
-	}
-}
-
-// A holder that loses leases says so.
-func TestContextsCountTheLost(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	c := contexts{ctx, nil, t.Context()}
-	assert.Zero(t, c.lost())
-	cancel()
-	assert.Equal(t, 1, c.lost())
+	require.NoError(t, check([]ran{{"1", "a", 10, 20}, {"2", "b", 10, 20}, {"3", "a", 20, 30}}))
+	require.ErrorIs(t, check([]ran{{"3", "a", 19, 30}, {"1", "a", 10, 20}}), errOverlap)
+	require.EqualError(t, check([]ran{{"1", "a", 10, 20}, {"1", "a", 30, 40}}),
+		"a task ran twice")
 }

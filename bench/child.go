@@ -7,176 +7,206 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
+	"os"
+	"os/exec"
+	"sync"
 	"time"
 )
 
-// childEnv makes this program a child: a process that holds leases, or
-// makes requests, for another that measures. Its value is a childSpec.
+// childEnv is set for a child: this program once more, as a process of its own. It reads JSON, a
+// setup first and then one request after the other, and answers each of them.
 const childEnv = "LOCKBEAT_BENCH_CHILD"
 
-// childSpec says what a child does.
-type childSpec struct {
-	Part       string // of one library among its peers; "" for the sections of Lockbeat
-	Who        string // a contestant that holds leases, or generator, which needs nothing else
-	Addr       string
-	Cluster    bool // of which Addr is a node
-	Leases     int
-	TTL        time.Duration
-	Hold       time.Duration
-	Memory     int64  // what GOMEMLIMIT would say; 0: no limit
-	Profile    string // a folder, or "" for none
-	Name       string // the key of a part
-	Goroutines int    // of a part that contends
-	Way        string // to connect, of a lock written by hand
+// The roles of a child.
+const (
+	takingTurns  = "turns" // takes and frees locks
+	holding      = "hold"  // holds very many
+	servingTasks = "tasks" // runs asynq's tasks
+)
+
+// setup says what a child is to be.
+type setup struct {
+	Role  string
+	Who   string
+	Addr  string // of the locks' server
+	Queue string // of asynq's server
 }
 
-// taken is what a child says when it has its leases.
-type taken struct {
-	Took   time.Duration
-	CPU    time.Duration
-	Failed int
-	Err    string
+// reply is what a child answers: an error, or what its parent wants to know.
+type reply struct {
+	Err    string `json:",omitempty"`
+	Answer any
 }
 
-// kept is what it says when it has kept them.
-type kept struct {
-	CPU        time.Duration // of the hold alone
-	Lost       int
-	PeakRSS    int64
-	Heap       int64 // live, at the end
-	Goroutines int   // the most at a time, less those before it began
-	Own        int   // those of the holder's packages, at the end
-}
+// handle answers one request.
+type handle func(ctx context.Context, request json.RawMessage) (answer any, err error)
 
-// acquirers is the number of goroutines that acquire.
-const acquirers = 64
-
-func childMain(spec string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if err := child(context.Background(), spec, stdin, stdout); err != nil {
+func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
+	err := serve(context.Background(), json.NewDecoder(bufio.NewReader(stdin)),
+		json.NewEncoder(stdout))
+	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "bench child:", err)
 		return 1
 	}
 	return 0
 }
 
-// child plays its part.
-func child(ctx context.Context, text string, stdin io.Reader, stdout io.Writer) error {
-	var s childSpec
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return fmt.Errorf("%s: %w", childEnv, err)
-	}
-	if s.Part != "" {
-		return playPart(ctx, s, stdin, stdout)
-	}
-	if s.Who == generator {
-		return generate(ctx, stdin, stdout)
-	}
-	return holdFor(ctx, s, stdin, stdout)
-}
-
-// holdFor acquires, says so, waits for a line, holds, says how it went, and waits for the end
-// of its input, so that the parent can look at the server while everything is still held.
-func holdFor(ctx context.Context, s childSpec, stdin io.Reader, stdout io.Writer) error {
-	in, out := bufio.NewReader(stdin), json.NewEncoder(stdout)
-	if s.Memory > 0 {
-		debug.SetMemoryLimit(s.Memory)
-	}
-	if s.Profile != "" {
-		runtime.MemProfileRate = 4096 // a lease is small
-	}
-	profile, err := startProfile(s.Profile, "leases-"+s.Who, "heap")
-	if err != nil {
+// serve ends when its input does. What the child has open ends with its process.
+func serve(ctx context.Context, in *json.Decoder, out *json.Encoder) error {
+	var s setup
+	if err := in.Decode(&s); err != nil {
 		return err
 	}
-	before := runtime.NumGoroutine()
-	h, err := newHolder(ctx, s)
-	if err != nil {
+	roles := map[string]func(setup) (handle, error){
+		takingTurns: newTurns, holding: newHolder, servingTasks: newTaskServer,
+	}
+	handler, err := roles[s.Role](s)
+	if err := out.Encode(reply{Err: text(err)}); err != nil {
 		return err
 	}
-	got, err := take(ctx, h, s)
-	if err != nil {
-		return err
+	for err == nil {
+		var request json.RawMessage
+		if err = in.Decode(&request); err != nil {
+			break
+		}
+		answer, failure := handler(ctx, request)
+		err = out.Encode(reply{text(failure), answer})
 	}
-	if err := out.Encode(got); err != nil {
-		return err
-	}
-	if _, err := in.ReadString('\n'); err != nil {
-		return err
-	}
-	k, err := keep(h, s.Hold, before)
-	if err != nil {
-		return err
-	}
-	if err := profile.stop(); err != nil {
-		return err
-	}
-	if err := out.Encode(k); err != nil {
-		return err
-	}
-	_, err = in.ReadString('\n')
 	if errors.Is(err, io.EOF) {
-		err = nil
+		return nil
 	}
-	runtime.KeepAlive(h)
 	return err
 }
 
-func take(ctx context.Context, h holder, s childSpec) (taken, error) {
-	before, err := cpuTime()
-	if err != nil {
-		return taken{}, err
+func text(err error) string {
+	if err == nil {
+		return ""
 	}
-	begun := time.Now()
-	failed, failure := acquireAll(ctx, h, s.Leases, acquirers)
-	t := taken{Took: time.Since(begun), Failed: failed}
-	if failure != nil {
-		t.Err = failure.Error()
-	}
-	after, err := cpuTime()
-	t.CPU = after - before
-	return t, err
+	return err.Error()
 }
 
-func liveHeap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc) //nolint:gosec // it fits
+// child is what its parent has of it.
+type child struct {
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	said  *json.Decoder
 }
 
-// sampleEach is how often goroutines are counted: so seldom that it costs nothing beside the hold.
-const sampleEach = 250 * time.Millisecond
-
-func keep(h holder, hold time.Duration, before int) (kept, error) {
-	var k kept
-	start, err := cpuTime()
+// startChild returns when the child is ready. The end of ctx kills it.
+func startChild(ctx context.Context, s setup) (*child, error) {
+	program, err := os.Executable()
 	if err != nil {
-		return k, err
+		return nil, err
 	}
-	over := time.NewTimer(hold)
-	defer over.Stop()
-	sample := time.NewTicker(sampleEach)
-	defer sample.Stop()
-	for holding := true; holding; {
-		select {
-		case <-sample.C:
-			k.Goroutines = max(k.Goroutines, runtime.NumGoroutine()-before)
-		case <-over.C:
-			holding = false
+	c := &child{cmd: exec.CommandContext(ctx, program)}
+	c.cmd.Env = append(os.Environ(), childEnv+"=1")
+	c.cmd.Stderr = os.Stderr
+	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.said = json.NewDecoder(bufio.NewReader(stdout))
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	if err := c.ask(s, nil); err != nil {
+		c.end()
+		return nil, err
+	}
+	return c, nil
+}
+
+// ask sends a request, and reads the answer into a pointer.
+func (c *child) ask(request, answer any) error {
+	if err := json.NewEncoder(c.stdin).Encode(request); err != nil {
+		return fmt.Errorf("the child is gone: %w", err)
+	}
+	r := reply{Answer: answer}
+	if err := c.said.Decode(&r); err != nil {
+		return fmt.Errorf("the child said nothing: %w", err)
+	}
+	if r.Err != "" {
+		return errors.New(r.Err)
+	}
+	return nil
+}
+
+// end kills the child: all that it measured is known, and a library may hang at its end.
+func (c *child) end() {
+	_ = c.cmd.Process.Kill() // fails only if it has ended already
+	_ = c.stdin.Close()
+	_ = c.cmd.Wait() // says that it was killed
+}
+
+// crew are children of the same kind.
+type crew []*child
+
+func startCrew(ctx context.Context, n int, s setup) (crew, error) {
+	c := make(crew, n)
+	err := together(n, func(i int) (err error) {
+		c[i], err = startChild(ctx, s)
+		return err
+	})
+	if err != nil {
+		c.end()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c crew) end() {
+	_ = together(len(c), func(i int) error {
+		if c[i] != nil {
+			c[i].end()
 		}
+		return nil
+	})
+}
+
+// askAll asks all children the same at once.
+func askAll[T any](c crew, request any) ([]T, error) {
+	answers := make([]T, len(c))
+	return answers, together(len(c), func(i int) error { return c[i].ask(request, &answers[i]) })
+}
+
+// together does what blocks n times at once, and returns the first error.
+func together(n int, do func(i int) error) error {
+	errs := make(chan error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			if err := do(i); err != nil {
+				errs <- err
+			}
+		})
 	}
-	end, err := cpuTime()
-	if err != nil {
-		return k, err
+	wg.Wait()
+	close(errs)
+	return <-errs
+}
+
+// bound is what a contestant may take for one case. What hangs is killed then.
+func (o options) bound() time.Duration {
+	if o.short {
+		return 10 * time.Second
 	}
-	k.CPU = end - start
-	k.Lost = h.lost()
-	if k.PeakRSS, err = peakRSS(); err != nil {
-		return k, err
+	return 90 * time.Second
+}
+
+// inTime gives a contestant's round its bound. If it fails, the figures have a note of it, unless
+// it is Lockbeat, whose failure ends the program.
+func (f *figures) inTime(
+	ctx context.Context, o options, table, who string, round func(context.Context) error,
+) error {
+	bounded, cancel := context.WithTimeout(ctx, o.bound())
+	defer cancel()
+	err := round(bounded)
+	if err != nil && who != lockbeat && ctx.Err() == nil {
+		f.failed(table, who, err)
+		return nil
 	}
-	k.Heap = liveHeap()
-	k.Own, err = goroutinesOf(h.packages()...)
-	return k, err
+	return err
 }

@@ -1,23 +1,17 @@
-// Command bench measures what Lockbeat costs, beside a floor and a
-// peer in the same run, and prints Markdown tables.
+// Command bench measures what Lockbeat costs, beside other libraries in the same run, and prints
+// Markdown tables.
 //
-//	go run .                   everything, in about seven minutes
-//	go run . -run cycles       one section: leases, cycles, server, overhead or load
-//	go run . -peers            every other library beside Lockbeat, in about forty minutes
-//	go run . -peers -run crowd -row handoffs -sizes 2,64
-//	                           a part of a section, which is not written anywhere
-//	go run . -short            a smoke test in seconds; targets are not judged
-//	go run . -profile DIR      CPU and heap profiles beside the figures
+//	go run .                      everything, in about six minutes
+//	go run . -run cycles          one section: cycles, onekey, crowd, hold or wait
+//	go run . -who Lockbeat        without the other libraries
+//	go run . -before ../../old    compare with another checkout: ratios, after ÷ before
+//	go run . -short               a smoke test in seconds
 //
-// A figure from one machine says little about another; a ratio within one run says more. The
-// floors are what a user could write by hand with rueidis: of leases, the same Lua scripts with
-// nothing of ours around them; of cycles, those, and SET NX PX with a script that compares and
-// deletes, each by whichever way to connect is the fastest for the number of goroutines. The peer
-// is rueidislock with the settings that suit it best: one key a lock (majority 1), NOLOOP
-// tracking, which spares it its own invalidations, and a second in place of 20 ms for a request,
-// so that a busy machine costs it no lock.
+// A figure from one machine says little about another; a ratio within one run says more. So all
+// contestants take turns in each round, in processes of their own, and the median of the rounds
+// counts. docs/benchmarks.md says how each figure is measured.
 //
-// Every run starts private redis-server processes on free loopback ports, without
-// persistence, and ends them. Targets that are missed are marked, and make the
-// exit status 1. It needs Linux, whose /proc tells the peak memory of a process.
+// Every run starts private redis-server processes on free loopback ports, without persistence, and
+// ends them. The exit status is 1 if Lockbeat failed, lost a lock, or let two run at once. It needs
+// Linux, for CLOCK_MONOTONIC, which all processes share.
 package main

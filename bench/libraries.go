@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	bsm "github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
-	syncgoredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	syncrueidis "github.com/go-redsync/redsync/v4/redis/rueidis"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
@@ -17,10 +17,57 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// errItself is what extend answers for a library that renews without being asked.
-var errItself = errors.New("the library renews by itself")
+// The contestants, by the names that the tables show. By hand is what a user can write: SET NX PX,
+// and a script that compares and deletes. It has no heartbeat, no wake-up, no clean-up after lost
+// replies and no token of its own for each lock.
+const (
+	synchronous = "by hand (synchronous)" // a pool of connections, each for one request at a time
+	pipelined   = "by hand (pipelined)"   // shared connections, served by two goroutines each
+	lockbeat    = "Lockbeat"
+	locker      = "rueidislock"
+	redsyncs    = "redsync on rueidis"
+	redislock   = "bsm/redislock"
+)
+
+var (
+	everyone  = []string{synchronous, pipelined, lockbeat, locker, redsyncs, redislock}
+	libraries = everyone[2:]
+)
+
+// ttl is that of every lock. Only those are held for longer whose library renews them.
+const ttl = 10 * time.Second
+
+// mutex is a lock on one name as one goroutine uses it, over and over. The interface is narrow, so
+// that a library costs what it costs by itself.
+type mutex interface {
+	lock(ctx context.Context) error // waits until it has the lock
+	unlock(ctx context.Context) error
+}
+
+// library is connected to a server.
+type library struct {
+	mutex func(name string) mutex
+	close func()
+}
+
+// connect connects a library with the settings that suit it best.
+func connect(who, addr string) (library, error) {
+	connect := map[string]func(rueidis.ClientOption) (library, error){
+		synchronous: handWritten, pipelined: handWritten, lockbeat: ours, locker: rueidisLock,
+		redsyncs: redsyncOnRueidis, redislock: bsmRedislock,
+	}[who]
+	option := rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true}
+	option.DisableAutoPipelining = who == synchronous
+	option.AlwaysPipelining = who == pipelined
+	lib, err := connect(option)
+	if err != nil {
+		return library{}, fmt.Errorf("%s: connect to %s: %w", who, addr, err)
+	}
+	return lib, nil
+}
 
 type keeperMutex struct {
 	keeper *renewer.Keeper
@@ -28,94 +75,86 @@ type keeperMutex struct {
 	lease  *renewer.Lease
 }
 
-func keeperContender(d deployment, ttl time.Duration) (*contender, error) {
-	keeper, client, err := connectKeeperOn(d, ttl)
+func ours(option rueidis.ClientOption) (library, error) {
+	keeper, closeAll, err := newKeeper(option, ttl)
 	if err != nil {
-		return nil, err
+		return library{}, err
 	}
-	return &contender{mutex: func(name string) mutex {
+	return library{func(name string) mutex {
 		return &keeperMutex{keeper: keeper, name: name}
-	}, close: func() {
-		ctx, cancel := context.WithTimeout(context.Background(), endWithin)
-		defer cancel()
-		_ = keeper.Shutdown(ctx) // what it could not free lapses, or goes with the server
-		client.Close()
-	}}, nil
+	}, closeAll}, nil
 }
 
-func (m *keeperMutex) lock(ctx context.Context) (told context.Context, err error) {
-	if m.lease, err = m.keeper.Acquire(ctx, m.name); err != nil {
-		return nil, err
+func newKeeper(
+	option rueidis.ClientOption, ttl time.Duration,
+) (keeper *renewer.Keeper, closeAll func(), err error) {
+	if option, err = redisstore.ClientOption(option, ttl); err != nil {
+		return nil, nil, err
 	}
-	return m.lease.Context(), nil
+	client, err := rueidis.NewClient(option)
+	// A machine on which many processes start at once may need more than one attempt.
+	for late := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(late); {
+		time.Sleep(50 * time.Millisecond)
+		client, err = rueidis.NewClient(option)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
+	if err != nil {
+		client.Close()
+		return nil, nil, err
+	}
+	if keeper, err = renewer.New(store, renewer.Config{TTL: ttl}); err != nil {
+		store.Close()
+		client.Close()
+		return nil, nil, err
+	}
+	return keeper, func() {
+		_ = keeper.Shutdown(context.Background()) // each lock is free
+		store.Close()
+		client.Close()
+	}, nil
 }
 
-func (m *keeperMutex) extend(context.Context) error     { return errItself }
+func (m *keeperMutex) lock(ctx context.Context) (err error) {
+	m.lease, err = m.keeper.Acquire(ctx, m.name)
+	return err
+}
+
 func (m *keeperMutex) unlock(ctx context.Context) error { return m.lease.Release(ctx) }
 
-type lockerMutex struct {
-	locker rueidislock.Locker
-	name   string
-	cancel context.CancelFunc
+type handMutex struct {
+	client rueidis.Client
+	key    string
 }
 
-func lockerContender(d deployment, ttl time.Duration) (*contender, error) {
-	locker, err := newLocker(d, ttl)
+// handToken stands for one that a user would have to draw for each lock.
+var handToken = strings.Repeat("-", 22)
+
+var handFree = rueidis.NewLuaScript(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])`)
+
+func handWritten(option rueidis.ClientOption) (library, error) {
+	option.DisableCache = true
+	client, err := rueidis.NewClient(option)
 	if err != nil {
-		return nil, err
+		return library{}, err
 	}
-	return &contender{mutex: func(name string) mutex {
-		return &lockerMutex{locker: locker, name: name}
-	}, close: locker.Close}, nil
+	return library{func(name string) mutex {
+		return handMutex{client, "hand:" + name}
+	}, client.Close}, nil
 }
 
-func (m *lockerMutex) lock(ctx context.Context) (told context.Context, err error) {
-	told, m.cancel, err = m.locker.WithContext(ctx, m.name)
-	return told, err
+// lock does not wait: who writes this by hand polls.
+func (m handMutex) lock(ctx context.Context) error {
+	return m.client.Do(ctx, m.client.B().Set().Key(m.key).Value(handToken).Nx().Px(ttl).Build()).
+		Error()
 }
 
-func (m *lockerMutex) extend(context.Context) error { return errItself }
-
-func (m *lockerMutex) unlock(context.Context) error {
-	m.cancel()
-	return nil
+func (m handMutex) unlock(ctx context.Context) error {
+	return sure(handFree.Exec(ctx, m.client, []string{m.key}, []string{handToken}).AsBool())
 }
-
-// redsyncMutex is redsync's own, told to try for as long as it may:
-// its delays of 50 to 250 ms are its defaults.
-type redsyncMutex struct{ *redsync.Mutex }
-
-func newRedsync(sync *redsync.Redsync, ttl time.Duration, closeClient func()) *contender {
-	return &contender{mutex: func(name string) mutex {
-		return redsyncMutex{sync.NewMutex(name, redsync.WithExpiry(ttl),
-			redsync.WithTries(math.MaxInt32))}
-	}, close: closeClient}
-}
-
-func redsyncOnRueidis(d deployment, ttl time.Duration) (*contender, error) {
-	client, err := rueidis.NewClient(peerOption(d))
-	if err != nil {
-		return nil, err
-	}
-	return newRedsync(redsync.New(syncrueidis.NewPool(rueidiscompat.NewAdapter(client))), ttl,
-		client.Close), nil
-}
-
-func redsyncOnGoRedis(d deployment, ttl time.Duration) (*contender, error) {
-	client := newGoRedis(d.addr)
-	return newRedsync(redsync.New(syncgoredis.NewPool(client)), ttl, func() {
-		_ = client.Close()
-	}), nil
-}
-
-func newGoRedis(addr string) *redis.Client { return redis.NewClient(&redis.Options{Addr: addr}) }
-
-func (m redsyncMutex) lock(ctx context.Context) (context.Context, error) {
-	return nil, m.LockContext(ctx)
-} //nolint:nilnil // as mutex says
-
-func (m redsyncMutex) extend(ctx context.Context) error { return sure(m.ExtendContext(ctx)) }
-func (m redsyncMutex) unlock(ctx context.Context) error { return sure(m.UnlockContext(ctx)) }
 
 func sure(ok bool, err error) error {
 	if !ok && err == nil {
@@ -124,37 +163,78 @@ func sure(ok bool, err error) error {
 	return err
 }
 
+type lockerMutex struct {
+	locker rueidislock.Locker
+	name   string
+	cancel context.CancelFunc
+}
+
+func rueidisLock(option rueidis.ClientOption) (library, error) {
+	l, err := newLocker(option)
+	if err != nil {
+		return library{}, err
+	}
+	return library{func(name string) mutex {
+		return &lockerMutex{locker: l, name: name}
+	}, l.Close}, nil
+}
+
+// newLocker has one key a lock; tracking without its own invalidations; and a second in place of
+// 20 ms for a request, so that a busy machine costs it no lock.
+func newLocker(option rueidis.ClientOption) (rueidislock.Locker, error) {
+	return rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption: option, KeyValidity: ttl, KeyMajority: 1, NoLoopTracking: true,
+		TryNextAfter: time.Second,
+	})
+}
+
+func (m *lockerMutex) lock(ctx context.Context) (err error) {
+	_, m.cancel, err = m.locker.WithContext(ctx, m.name)
+	return err
+}
+
+func (m *lockerMutex) unlock(context.Context) error {
+	m.cancel()
+	return nil
+}
+
+// redsyncMutex tries for as long as it may; its delays of 50 to 250 ms are its defaults.
+type redsyncMutex struct{ *redsync.Mutex }
+
+func redsyncOnRueidis(option rueidis.ClientOption) (library, error) {
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return library{}, err
+	}
+	sync := redsync.New(syncrueidis.NewPool(rueidiscompat.NewAdapter(client)))
+	return library{func(name string) mutex {
+		return redsyncMutex{sync.NewMutex(name, redsync.WithExpiry(ttl),
+			redsync.WithTries(math.MaxInt32))}
+	}, client.Close}, nil
+}
+
+func (m redsyncMutex) lock(ctx context.Context) error   { return m.LockContext(ctx) }
+func (m redsyncMutex) unlock(ctx context.Context) error { return sure(m.UnlockContext(ctx)) }
+
 type redislockMutex struct {
 	client *bsm.Client
 	name   string
-	ttl    time.Duration
 	held   *bsm.Lock
 }
 
-// redislockRetry is the delay between two tries that bsm/redislock's documentation shows.
-const redislockRetry = 100 * time.Millisecond
-
-func redislockContender(d deployment, ttl time.Duration) (*contender, error) {
-	client := newGoRedis(d.addr)
+func bsmRedislock(option rueidis.ClientOption) (library, error) {
+	client := redis.NewClient(&redis.Options{Addr: option.InitAddress[0]})
 	locks := bsm.New(client)
-	return &contender{
-		mutex: func(name string) mutex {
-			return &redislockMutex{client: locks, name: name, ttl: ttl}
-		},
-		close: func() { _ = client.Close() },
-	}, nil
+	return library{func(name string) mutex {
+		return &redislockMutex{client: locks, name: name}
+	}, func() { _ = client.Close() }}, nil
 }
 
-func (m *redislockMutex) lock(ctx context.Context) (told context.Context, err error) {
-	m.held, err = m.client.Obtain(ctx, m.name, m.ttl,
-		&bsm.Options{RetryStrategy: bsm.LinearBackoff(redislockRetry)})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.name, err)
-	}
-	return nil, nil //nolint:nilnil // as mutex says
+// lock tries each 100 ms, as its documentation shows. Without a deadline it would wait for one TTL.
+func (m *redislockMutex) lock(ctx context.Context) (err error) {
+	m.held, err = m.client.Obtain(ctx, m.name, ttl,
+		&bsm.Options{RetryStrategy: bsm.LinearBackoff(100 * time.Millisecond)})
+	return err
 }
 
-func (m *redislockMutex) extend(ctx context.Context) error {
-	return m.held.Refresh(ctx, m.ttl, nil)
-}
 func (m *redislockMutex) unlock(ctx context.Context) error { return m.held.Release(ctx) }

@@ -12,12 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 )
 
 func main() {
-	if spec := os.Getenv(childEnv); spec != "" {
-		os.Exit(childMain(spec, os.Stdin, os.Stdout, os.Stderr))
+	if os.Getenv(childEnv) != "" {
+		os.Exit(childMain(os.Stdin, os.Stdout, os.Stderr))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
@@ -27,26 +26,29 @@ func main() {
 
 // options are the program's flags.
 type options struct {
-	short   bool
-	rounds  int
-	run     *regexp.Regexp
-	sizes   []int          // of crowds, nil for those that count
-	row     *regexp.Regexp // of sections that are made of parts
-	profile string
-	peers   bool
-	before  string // the program of another checkout, or ""
-	write   string // a folder of documents, or "" for none
-	plots   *plots // of the section under way, nil if it is not published
+	short    bool
+	rounds   int
+	run, who *regexp.Regexp
+	leases   []int
+	before   string // the folder of another checkout, "" to compare with none
+	figures  bool   // print figures for a program to read, and no tables
 }
 
-// section is one thing measured. It writes its tables and returns how it stands with its targets.
+// section is one thing measured. A round notes each figure that it finds.
 type section struct {
 	name    string
-	measure func(ctx context.Context, o options, w io.Writer) ([]target, error)
+	rounds  int // at most
+	measure func(context.Context, options, *figures) error
 }
 
-// errMissed makes the exit status 1 when the figures are there but not good enough.
-var errMissed = errors.New("a target was missed")
+// In this order they are measured. What is steady needs fewer rounds.
+var sections = []section{
+	{"cycles", 9, cycles},
+	{"onekey", 9, oneKey},
+	{"crowd", 3, crowd},
+	{"hold", 3, hold},
+	{"wait", 9, wait},
+}
 
 // run is the program: it returns the exit status, 2 for flags that make no sense.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -54,7 +56,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return 2
 	}
-	if err := measure(ctx, o, stdout); err != nil {
+	do := measure
+	if o.before != "" {
+		do = compare
+	}
+	if err := do(ctx, o, stdout); err != nil {
 		_, _ = fmt.Fprintln(stderr, "bench:", err)
 		return 1
 	}
@@ -62,39 +68,31 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
-	var o options
+	o := options{leases: []int{1000, 10_000}}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.BoolVar(&o.short, "short", false,
-		"scale down to a smoke test of seconds; targets are not judged")
-	flags.IntVar(&o.rounds, "rounds", 7,
-		"rounds of cycles, overhead and load, and of most with -peers; the median counts")
-	flags.StringVar(&o.profile, "profile", "", "write CPU and heap profiles to this folder")
-	flags.BoolVar(&o.peers, "peers", false, "compare with every other library, instead")
-	flags.StringVar(&o.write, "write", "",
-		"with -peers: put results and plots into this folder's "+peersPage+
-			", but those of a -short run, and of a part by -row or -sizes")
-	flags.StringVar(&o.before, "before", "", "for the row uncontended: this program, built from "+
-		"another checkout, to compare with")
-	only := "measure only the sections that match this regexp: leases, cycles, server, overhead, " +
-		"load; with -peers " + names(peerSections)
-	flags.Func("run", only, func(s string) (err error) {
-		o.run, err = regexp.Compile(s)
-		return err
-	})
-	flags.Func("row", "measure only the rows of crowd and tasks that match this regexp: "+
-		names(crowdRows)+"; "+names(taskRows), func(s string) (err error) {
-		o.row, err = regexp.Compile(s)
-		return err
-	})
-	flags.Func("sizes", "for the row handoffs: these sizes of crowd alone, such as 2,64",
+	flags.BoolVar(&o.short, "short", false, "a smoke test of seconds, whose figures say nothing")
+	flags.IntVar(&o.rounds, "rounds", 5, "rounds, of which the median counts")
+	flags.StringVar(&o.before, "before", "", "compare Lockbeat with that of this `checkout`")
+	flags.BoolVar(&o.figures, "figures", false, "print the figures as JSON, and no tables")
+	for name, to := range map[string]**regexp.Regexp{"run": &o.run, "who": &o.who} {
+		flags.Func(name, map[string]string{
+			"run": "only the sections that match this `regexp`: cycles, onekey, crowd, hold, wait",
+			"who": "only the contestants that match this `regexp`: " + strings.Join(everyone, ", "),
+		}[name], func(s string) (err error) {
+			*to, err = regexp.Compile(s)
+			return err
+		})
+	}
+	flags.Func("leases", "for the section hold: how many leases, such as 1000,100000",
 		func(s string) error {
+			o.leases = nil
 			for field := range strings.SplitSeq(s, ",") {
-				size, err := strconv.Atoi(field)
-				if err != nil || size < 2 {
-					return fmt.Errorf("%q is no size of a crowd", field)
+				n, err := strconv.Atoi(field)
+				if err != nil || n < 1 {
+					return fmt.Errorf("%q is no number of leases", field)
 				}
-				o.sizes = append(o.sizes, size)
+				o.leases = append(o.leases, n)
 			}
 			return nil
 		})
@@ -102,78 +100,46 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, err
 	}
 	if flags.NArg() > 0 || o.rounds < 1 {
-		err := fmt.Errorf("there are no arguments but flags, and -rounds is at least 1")
+		err := errors.New("there are no arguments but flags, and -rounds is at least 1")
 		_, _ = fmt.Fprintln(stderr, "bench:", err)
 		return o, err
+	}
+	if o.short {
+		o.rounds, o.leases = 1, []int{100, 200}
 	}
 	return o, nil
 }
 
+// contestants are those that are asked for, of some.
+func (o options) contestants(of ...string) (all []string) {
+	for _, who := range of {
+		if o.who == nil || o.who.MatchString(who) {
+			all = append(all, who)
+		}
+	}
+	return all
+}
+
 func measure(ctx context.Context, o options, w io.Writer) error {
-	machine, err := describeMachine()
-	if err != nil {
-		return err
-	}
-	out := &printer{w: w}
-	out.printf("%s\n", machine)
-	sections := []section{
-		{"leases", leases},
-		{"cycles", cycles},
-		{"server", serverTime},
-		{"overhead", overhead},
-		{"load", load},
-	}
-	if o.peers {
-		sections = peerSections
-	}
-	var targets []target
+	f := new(figures)
 	for _, s := range sections {
 		if o.run != nil && !o.run.MatchString(s.name) {
 			continue
 		}
-		got, err := s.measured(ctx, o, machine, out)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+		for range min(o.rounds, s.rounds) {
+			if err := s.measure(ctx, o, f); err != nil {
+				return fmt.Errorf("%s: %w", s.name, errors.Join(err, ctx.Err()))
+			}
 		}
-		targets = append(targets, got...)
 	}
-	out.printf("\n## Targets\n\n")
-	missed := writeTargets(out, targets, o.short)
-	if out.err != nil {
-		return out.err
+	if o.figures {
+		return f.encode(w)
 	}
-	if missed && !o.short {
-		return errMissed
-	}
-	return nil
-}
-
-// measured measures a section, and publishes it if that is asked for.
-func (s section) measured(
-	ctx context.Context, o options, machine string, w io.Writer,
-) ([]target, error) {
-	whole := !o.short && o.row == nil && o.sizes == nil
-	if !o.peers || o.write == "" || !whole {
-		return s.measure(ctx, o, w)
-	}
-	o.plots = new(plots)
-	var text strings.Builder
-	targets, err := s.measure(ctx, o, io.MultiWriter(w, &text))
+	machine, err := describeMachine()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	results := fmt.Sprintf("\n%s, %s, `make bench-peers PEERSARGS='-run %s'`.\n%s\n",
-		time.Now().UTC().Format(time.DateOnly), machine, s.name, strings.ReplaceAll(text.String(),
-			"\n## ", "\n### "))
-	var verdicts strings.Builder
-	writeTargets(&verdicts, targets, false)
-	return targets, publish(o.write, s.name, results+verdicts.String(), o.plots)
-}
-
-func names(sections []section) string {
-	all := make([]string, len(sections))
-	for i, s := range sections {
-		all[i] = s.name
-	}
-	return strings.Join(all, ", ")
+	_, err = fmt.Fprintf(w, "%s; medians of %d rounds, fewer of some\n%s%s", machine, o.rounds,
+		f.tables(), f.summary())
+	return err
 }

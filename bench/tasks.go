@@ -1,261 +1,268 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"math"
+	"slices"
+	"sync"
 	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/rueidis"
+
+	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// taskRows are tasks of asynq, one at a time for each user, by the configuration of the README.
-var taskRows = []section{
-	{"one", tasksOfOne},
-	{"interval", tasksAtInterval},
-	{"long", longTasks},
-	{"users", tasksOfMany},
-	{"hot", hotUser},
-	{"idle", idleServers},
+// email is the payload of a task, and taskType the type of every task.
+type email struct {
+	UserID string
+	Work   time.Duration
 }
 
-// taskCase is a burst of tasks for a few users on two servers.
-type taskCase struct {
-	fleetOf
+const taskType = "email:send"
 
-	tasks, users int
-	work         time.Duration
+// ran is one run of a task. Processes of one machine share its clock.
+type ran struct {
+	ID, UserID   string
+	Began, Ended int64 // ns since 1970
 }
 
-// taskServers and taskWorkers are the fleet of every case.
-const taskServers, taskWorkers = 2, 20
-
-func (c taskCase) ideal() time.Duration { return c.work * time.Duration(c.tasks/c.users) }
-
-// toIdeal prints a time ÷ ideal: at least that of its bound for a burst that was not over by then.
-func (c taskCase) toIdeal(ratio float64) string {
-	if math.IsInf(ratio, 1) {
-		return fmt.Sprintf("> %.1f", float64(taskTime)/float64(c.ideal()))
-	}
-	return fmt.Sprintf("%.2f", ratio)
+// taskLog is what has become of the tasks of one process.
+type taskLog struct {
+	mu         sync.Mutex
+	runs       []ran
+	deliveries int
 }
 
-// burst is how a case went, a figure a round.
-type burst struct {
-	ratio, requests, own, unordered, deliveries sample
-	overlaps, twice, done                       int
+// served is what a process says of its tasks: the runs only when it is asked for them.
+type served struct {
+	Done, Deliveries int
+	Runs             []ran
 }
 
-// asynqInterval is asynq's own TaskCheckInterval.
-const asynqInterval = time.Second
-
-func tasksOfOne(ctx context.Context, o options, w io.Writer) ([]target, error) {
-	c := taskCase{fleetOf{inLine, taskServers, taskWorkers, 0}, 300, 1, 20 * time.Millisecond}
-	b, row, err := c.measure(ctx, o, w, "")
+// newTaskServer is a child that serves asynq by the configuration of the README.
+func newTaskServer(s setup) (handle, error) {
+	option := rueidis.ClientOption{InitAddress: []string{s.Addr}, ForceSingleClient: true}
+	keeper, _, err := newKeeper(option, renewer.DefaultTTL)
 	if err != nil {
 		return nil, err
 	}
-	const timeMost, requestsMost, orderMost = 1.15, 15, 1
-	return []target{
-		b.time(row, timeMost),
-		atMost(row+"requests of ours a task", b.requests.median(), requestsMost),
-		atMost(row+"run out of the order of their places, %", b.unordered.median(),
-			orderMost),
-		b.whole(row),
+	l, queue := new(taskLog), asynq.RedisClientOpt{Addr: s.Queue}
+	locked := asynqmw.Handle(keeper, func(e email) string { return e.UserID }, l.send,
+		asynqmw.InLine(queue), asynqmw.Requeue(asynq.NewClient(queue)))
+	mux := asynq.NewServeMux()
+	mux.HandleFunc(taskType, func(ctx context.Context, task *asynq.Task) error {
+		l.mu.Lock()
+		l.deliveries++
+		l.mu.Unlock()
+		return locked.ProcessTask(ctx, task)
+	})
+	cfg := asynqmw.Configure(asynq.Config{Concurrency: 20, LogLevel: asynq.FatalLevel})
+	if err := asynq.NewServer(queue, cfg).Start(mux); err != nil {
+		return nil, fmt.Errorf("asynq: %w", err)
+	}
+	return func(_ context.Context, request json.RawMessage) (any, error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		answer := served{Done: len(l.runs), Deliveries: l.deliveries}
+		var all bool
+		if err := json.Unmarshal(request, &all); err != nil {
+			return nil, err
+		}
+		if all {
+			answer.Runs = slices.Clone(l.runs)
+		}
+		return answer, nil
 	}, nil
 }
 
-func tasksAtInterval(ctx context.Context, o options, w io.Writer) ([]target, error) {
-	c := taskCase{
-		fleetOf{inLine, taskServers, taskWorkers, asynqInterval}, 300, 1, 20 * time.Millisecond,
+// send is the user's work.
+func (l *taskLog) send(ctx context.Context, e email) error {
+	id, _ := asynq.GetTaskID(ctx)
+	began := time.Now().UnixNano()
+	select {
+	case <-time.After(e.Work):
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	b, row, err := c.measure(ctx, o, w, ", asynq's own TaskCheckInterval")
-	if err != nil {
-		return nil, err
-	}
-	return []target{b.time(row, math.Inf(1)), b.whole(row)}, nil
-}
-
-func longTasks(ctx context.Context, o options, w io.Writer) ([]target, error) {
-	c := taskCase{fleetOf{inLine, taskServers, taskWorkers, 0}, 20, 1, time.Second}
-	b, row, err := c.measure(ctx, o, w, "")
-	if err != nil {
-		return nil, err
-	}
-	const most = 1.1
-	return []target{b.time(row, most), b.whole(row)}, nil
-}
-
-func tasksOfMany(ctx context.Context, o options, w io.Writer) ([]target, error) {
-	c := taskCase{fleetOf{inLine, taskServers, taskWorkers, 0}, 1000, 20, 20 * time.Millisecond}
-	b, row, err := c.measure(ctx, o, w, "")
-	if err != nil {
-		return nil, err
-	}
-	const most = 1.3
-	return []target{b.time(row, most), b.whole(row)}, nil
-}
-
-// time judges the time to the last task's end. A case that was not over in its time has none.
-func (b *burst) time(row string, most float64) target {
-	t := atMost(row+"time ÷ ideal", b.ratio.median(), most)
-	if math.IsInf(most, 1) {
-		t.must, t.ok = "reported", true
-	}
-	if math.IsInf(b.ratio.median(), 1) {
-		t.measured = fmt.Sprintf("%d done in %v", b.done, taskTime)
-	}
-	return t
-}
-
-func (b *burst) whole(row string) target {
-	return target{
-		row + "overlaps, run twice", fmt.Sprintf("%d, %d", b.overlaps, b.twice), "0, 0",
-		b.overlaps+b.twice == 0 && len(b.ratio.values) > 0,
-	}
-}
-
-// measure runs a case, in turn with the floor. It goes on after a round that was not over in its
-// time no more.
-func (c taskCase) measure(
-	ctx context.Context, o options, w io.Writer, more string,
-) (*burst, string, error) {
-	rounds := min(o.rounds, 3)
-	if c.ideal() > taskTime/6 {
-		rounds = 1
-	}
-	if o.short {
-		c.tasks, rounds = max(c.tasks/20, 2*c.users), 1
-		c.work = min(c.work, 50*time.Millisecond)
-	}
-	floorOf := c
-	floorOf.lock, floorOf.interval = inSlot, 10*time.Millisecond
-	ours, least := new(burst), new(burst)
-	for range rounds {
-		for _, one := range []struct {
-			taskCase
-			to *burst
-		}{{c, ours}, {floorOf, least}} {
-			if math.IsInf(one.to.ratio.worst(), 1) {
-				continue
-			}
-			if err := one.to.round(ctx, one.taskCase, o.short); err != nil {
-				return nil, "", fmt.Errorf("%s: %w", one.lock, err)
-			}
-		}
-	}
-	row := fmt.Sprintf("%d tasks of %v, users: %d%s, ", c.tasks, c.work, c.users, more)
-	t := table{{
-		"", "time ÷ ideal", "worst round", "done", "requests of ours a task",
-		"of them to asynq's Redis", "deliveries a task", "out of the order of their places",
-		"overlaps", "run twice",
-	}}
-	for i, b := range []*burst{ours, least} {
-		t.add([]string{c.lock, floorOf.lock}[i], c.toIdeal(b.ratio.median()),
-			c.toIdeal(b.ratio.worst()), fmt.Sprint(b.done),
-			fmt.Sprintf("%.1f", b.requests.median()), fmt.Sprintf("%.1f", b.own.median()),
-			fmt.Sprintf("%.1f", b.deliveries.median()),
-			fmt.Sprintf("%.2f %%", b.unordered.median()), fmt.Sprint(b.overlaps),
-			fmt.Sprint(b.twice))
-	}
-	out := &printer{w: w}
-	out.printf("\n## %d tasks of %v, users: %d, on %d servers × %d%s (ideal %v, medians of %d "+
-		"rounds)\n\n%s", c.tasks, c.work, c.users, c.servers, c.concurrency, more,
-		c.ideal(), rounds, t)
-	return ours, row, out.err
-}
-
-// round runs a case once, on servers of its own.
-func (b *burst) round(ctx context.Context, c taskCase, short bool) error {
-	f, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer f.close()
-	bound := taskTime
-	if short {
-		bound /= 6
-	}
-	warmed, err := f.warm(ctx)
-	if err != nil {
-		return err
-	}
-	if err := resetStats(f.locks); err != nil {
-		return err
-	}
-	begun := monotonic()
-	enqueued, err := f.enqueue(c.tasks, c.work, func(i int) string {
-		return fmt.Sprintf("user-%d", i%c.users)
-	})
-	if err != nil {
-		return err
-	}
-	finished, err := f.await(ctx, bound, func(p progress) bool {
-		return p.Done >= c.tasks+len(warmed.Tasks)
-	})
-	if err != nil {
-		return err
-	}
-	requests, err := f.requested()
-	if err != nil {
-		return err
-	}
-	all, err := f.end()
-	if err != nil {
-		return err
-	}
-	all.Own -= warmed.Own
-	b.judge(c, all, enqueued, begun, requests, finished)
+	ended := time.Now().UnixNano()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.runs = append(l.runs, ran{id, e.UserID, began, ended})
 	return nil
 }
 
-// warm has some tasks of other users run, so that all is connected and every script is known.
-func (f *fleet) warm(ctx context.Context) (served, error) {
-	const tasks = 40
-	_, err := f.enqueue(tasks, time.Millisecond, func(i int) string {
-		return fmt.Sprintf("warm-%d", i)
-	})
-	if err != nil {
-		return served{}, err
-	}
-	done, err := f.await(ctx, taskTime, func(p progress) bool { return p.Done >= tasks })
-	if err == nil && !done {
-		err = fmt.Errorf("%d tasks of as many users were not done in %v", tasks, taskTime)
-	}
-	if err != nil {
-		return served{}, err
-	}
-	return f.end()
+// fleet is asynq's servers in processes of their own, and a Redis server each for the queue and for
+// the locks, so that the requests of the locks can be told from asynq's.
+type fleet struct {
+	crew
+
+	locks, queue server
+	client       *asynq.Client
+	done         int // tasks that were enqueued before, all of which have run
 }
 
-func (b *burst) judge(
-	c taskCase, all served, enqueued map[string]int64, begun, requests int64, finished bool,
-) {
-	var tasks []delivered
-	ended, deliveries, done := begun, 0, 0
-	for _, d := range all.Tasks {
-		if _, ok := enqueued[d.ID]; !ok {
-			continue // to warm up
+func openFleet(ctx context.Context) (f *fleet, err error) {
+	f = new(fleet)
+	defer func() {
+		if err != nil {
+			f.close()
 		}
-		tasks = append(tasks, d)
-		deliveries += d.Deliveries
-		ended = max(ended, d.Ended)
-		if d.Ended != 0 {
-			done++
-		}
-		if d.Runs > 1 {
-			b.twice++
+	}()
+	for _, s := range []*server{&f.locks, &f.queue} {
+		if *s, err = openServer(); err != nil {
+			return f, err
 		}
 	}
-	took := math.Inf(1)
-	if finished {
-		took = float64(ended-begun) / float64(c.ideal())
+	f.client = asynq.NewClient(asynq.RedisClientOpt{Addr: f.queue.Addr()})
+	const servers = 2
+	f.crew, err = startCrew(ctx, servers, setup{
+		Role: servingTasks, Who: lockbeat, Addr: f.locks.Addr(), Queue: f.queue.Addr(),
+	})
+	return f, err
+}
+
+func (f *fleet) close() {
+	f.end()
+	if f.client != nil {
+		_ = f.client.Close()
 	}
-	each := float64(max(done, 1))
-	b.ratio.add(took)
-	b.requests.add(float64(requests+all.Own) / each)
-	b.own.add(float64(all.Own) / each)
-	b.deliveries.add(float64(deliveries) / each)
-	b.unordered.add(100 * outOfOrder(tasks))
-	b.overlaps += overlapping(tasks)
-	b.done = done
+	for _, s := range []server{f.locks, f.queue} {
+		if s.Server != nil {
+			_ = s.Close()
+		}
+	}
+}
+
+// serve enqueues tasks, the i-th for the user i modulo users, and returns how long they took.
+func (f *fleet) serve(
+	ctx context.Context, tasks, users int, work time.Duration,
+) (time.Duration, error) {
+	begun := time.Now()
+	const enqueuers = 16
+	err := together(enqueuers, func(e int) error {
+		for i := e; i < tasks; i += enqueuers {
+			payload, err := json.Marshal(email{fmt.Sprintf("%d-%d", f.done, i%users), work})
+			if err != nil {
+				return err
+			}
+			if _, err := f.client.Enqueue(asynq.NewTask(taskType, payload)); err != nil {
+				return fmt.Errorf("asynq: enqueue: %w", err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	f.done += tasks
+	for done := 0; done < f.done; {
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("%d of %d tasks are done: %w", done, f.done, ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+		all, err := askAll[served](f.crew, false)
+		if err != nil {
+			return 0, err
+		}
+		done = 0
+		for _, one := range all {
+			done += one.Done
+		}
+	}
+	return time.Since(begun), nil
+}
+
+// crowd is 300 callers of one user, and then tasks of asynq, one at a time for each user.
+func crowd(ctx context.Context, o options, f *figures) error {
+	if err := callers(ctx, o, f); err != nil {
+		return err
+	}
+	if len(o.contestants(lockbeat)) == 0 {
+		return nil
+	}
+	for _, c := range []struct {
+		name         string
+		tasks, users int
+	}{{oneUser, 300, 1}, {manyUsers, 1000, 20}} {
+		if o.short {
+			c.tasks = 2 * c.users
+		}
+		bounded, cancel := context.WithTimeout(ctx, o.bound())
+		err := f.tasks(bounded, c.name, c.tasks, c.users)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
+const (
+	tasksTable = "Tasks of asynq, 20 ms each, on two servers of 20 workers"
+	oneUser    = "300 tasks of one user"
+	manyUsers  = "1,000 tasks of 20 users"
+)
+
+func (f *figures) tasks(ctx context.Context, row string, tasks, users int) error {
+	const work = 20 * time.Millisecond
+	fl, err := openFleet(ctx)
+	if err != nil {
+		return err
+	}
+	defer fl.close()
+	const warm = 40 // of as many users: then all is connected, and every script is known
+	if _, err := fl.serve(ctx, warm, warm, time.Millisecond); err != nil {
+		return err
+	}
+	before, err := fl.locks.usage()
+	if err != nil {
+		return err
+	}
+	took, err := fl.serve(ctx, tasks, users, work)
+	if err != nil {
+		return err
+	}
+	after, err := fl.locks.usage()
+	if err != nil {
+		return err
+	}
+	all, err := askAll[served](fl.crew, true)
+	if err != nil {
+		return err
+	}
+	var runs []ran
+	deliveries := -warm
+	for _, one := range all {
+		runs = append(runs, one.Runs...)
+		deliveries += one.Deliveries
+	}
+	f.add(tasksTable, row, toIdeal, float64(took)/float64(work*time.Duration(tasks/users)))
+	f.add(tasksTable, row, "scripts a task",
+		float64(after.since(before).scripts)/float64(tasks))
+	f.add(tasksTable, row, "deliveries a task", float64(deliveries)/float64(tasks))
+	return check(runs)
+}
+
+// check looks for what must not be: two runs of one user at a time, or of one task.
+func check(runs []ran) error {
+	slices.SortFunc(runs, func(a, b ran) int {
+		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.Began, b.Began))
+	})
+	seen := make(map[string]bool)
+	for i, r := range runs {
+		if seen[r.ID] {
+			return errors.New("a task ran twice")
+		}
+		seen[r.ID] = true
+		if i > 0 && runs[i-1].UserID == r.UserID && r.Began < runs[i-1].Ended {
+			return errOverlap
+		}
+	}
+	return nil
 }

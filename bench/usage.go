@@ -1,70 +1,93 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"runtime/pprof"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// cpuTime is the processor time that this process has used, in user and system mode.
-func cpuTime() (time.Duration, error) {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0, fmt.Errorf("getrusage: %w", err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
-}
-
-// peakRSS is the most memory that this process has had, in bytes. Not by
-// getrusage, whose figure survives exec and so starts with the parent's.
-func peakRSS() (int64, error) {
-	status, err := os.ReadFile("/proc/self/status")
+// describeMachine is the line above all figures.
+func describeMachine() (string, error) {
+	said, err := exec.Command("redis-server", "--version").Output()
 	if err != nil {
-		return 0, fmt.Errorf("peak memory is known on Linux only: %w", err)
+		return "", fmt.Errorf("redis-server: %w (`make bench` installs it)", err)
 	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("/proc/self/status: %w", err)
-			}
-			return kib << 10, nil
+	redis, rueidis := "unknown", "unknown"
+	for field := range strings.FieldsSeq(string(said)) {
+		if v, ok := strings.CutPrefix(field, "v="); ok {
+			redis = v
 		}
 	}
-	return 0, fmt.Errorf("/proc/self/status has no VmHWM")
-}
-
-// goroutinesOf counts the goroutines that have a function of one of the packages on their stack.
-func goroutinesOf(packages ...string) (int, error) {
-	var text bytes.Buffer
-	// The form in which stacks that are alike come once, with their
-	// number: 100,000 of them make no 100 MB of text.
-	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
-		return 0, fmt.Errorf("goroutine profile: %w", err)
-	}
-	return countStacks(text.String(), packages)
-}
-
-func countStacks(profile string, packages []string) (count int, err error) {
-	_, stacks, _ := strings.Cut(profile, "\n") // the head
-	for stack := range strings.SplitSeq(stacks, "\n\n") {
-		for _, p := range packages {
-			if !strings.Contains(stack, "\t"+p+".") {
-				continue
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == "github.com/redis/rueidis" {
+				rueidis = m.Version
 			}
-			number, _, _ := strings.Cut(strings.TrimSpace(stack), " ")
-			n, err := strconv.Atoi(number)
-			if err != nil {
-				return 0, fmt.Errorf("goroutine profile: %w", err)
-			}
-			count += n
-			break
 		}
 	}
-	return count, nil
+	return fmt.Sprintf("%d CPUs, %s/%s, %s, redis %s on loopback, rueidis %s", runtime.NumCPU(),
+		runtime.GOOS, runtime.GOARCH, runtime.Version(), redis, rueidis), nil
+}
+
+// cpuTime is the processor time that this process has used, in user and system mode.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it fails for a wrong argument alone
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// server is a private Redis server, which has no data that could be lost.
+type server struct{ *redistest.Server }
+
+func openServer() (server, error) {
+	s, err := redistest.Open()
+	return server{s}, err
+}
+
+// usage is what a server has used since it started.
+type usage struct {
+	cpu     time.Duration
+	scripts int           // EVALSHA and EVAL
+	within  time.Duration // them, by commandstats
+}
+
+func (u usage) since(o usage) usage {
+	return usage{u.cpu - o.cpu, u.scripts - o.scripts, u.within - o.within}
+}
+
+func (s server) usage() (u usage, err error) {
+	cpu, err := s.Do("INFO", "cpu").ToString()
+	if err != nil {
+		return u, fmt.Errorf("INFO cpu: %w", err)
+	}
+	stats, err := s.Do("INFO", "commandstats").ToString()
+	if err != nil {
+		return u, fmt.Errorf("INFO commandstats: %w", err)
+	}
+	for line := range strings.Lines(cpu + stats) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch name {
+		case "used_cpu_sys", "used_cpu_user":
+			seconds, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return u, fmt.Errorf("INFO cpu: %w", err)
+			}
+			u.cpu += time.Duration(seconds * float64(time.Second))
+		case "cmdstat_evalsha", "cmdstat_eval":
+			var calls, us int
+			if _, err := fmt.Sscanf(value, "calls=%d,usec=%d", &calls, &us); err != nil {
+				return u, fmt.Errorf("INFO commandstats: %q: %w", value, err)
+			}
+			u.scripts += calls
+			u.within += time.Duration(us) * time.Microsecond
+		}
+	}
+	return u, nil
 }
