@@ -8,6 +8,33 @@ import (
 
 var singleHolds asking.Single[Hold]
 
+// Release ends the operation and frees the key, if it is still ours. It uses ctx for its values
+// only: a cancelled caller still frees the lock. It takes at most [Config.RequestTimeout]; a key
+// that could not be freed by then is freed in the background as soon as the store answers, and
+// lapses with its TTL at the latest. That is true after [Keeper.Shutdown] too, except that nothing
+// happens in the background any more: one request has to do.
+//
+// If others wait for the name in this process, the lock goes to the first
+// of them without asking the store, within the bounds of [Config.HandOffs].
+//
+// The error is a *[LostError] if the lease had been lost, or is found
+// to have been, and [ErrUnavailable] if it is not known whether the
+// key was freed. A second call does nothing and returns nil.
+func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, true) }
+
+// ReleaseInBackground is Release by which the caller does not wait for the store: the request is on
+// its way when it returns, or will be at once. What becomes of it is told to the Observer only; the
+// error is a *[LostError] if the lease was known to be lost. An acquire of the name in this process
+// waits for it, [Keeper.TryAcquire] too, and so does [Keeper.Shutdown]. A process that ends without
+// Shutdown may leave the key until its TTL is over.
+func (l *Lease) ReleaseInBackground(ctx context.Context) error {
+	return l.k.releaseInBackground(ctx, l)
+}
+
+// Abort is Release after a panic, or another failure that may have left this process in disorder:
+// the lock is freed at the store in any case, rather than handed to the next in this process.
+func (l *Lease) Abort(ctx context.Context) error { return l.k.release(ctx, l, false) }
+
 // release ends a lease: by a hand-off if that may be, or else at the store.
 func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	e, over := k.endLease(l, orderly, nil)
@@ -78,9 +105,25 @@ func (k *Keeper) endLease(l *Lease, orderly bool, finish func(ended)) (e ended, 
 	return e, over
 }
 
-// finishRelease tells the store, and the caller what came of it.
+// finishRelease tells the store, and the caller what became of it. The next waiter gets to the
+// front also if the store panics.
 func (k *Keeper) finishRelease(ctx context.Context, l *Lease, e ended) error {
-	lost, failed := k.settleAndLeave(ctx, l, e)
+	over := false
+	defer func() {
+		if !over {
+			k.discard(l, l.unsettled())
+		}
+	}()
+	lost, failed := k.freeEnded(ctx, l, e)
+	k.mu.Lock()
+	if e.was == stateHeld && lost != nil {
+		l.foundLost(lost)
+	}
+	left, _ := k.leaveLocked(l)
+	k.books.Forget(l)
+	k.mu.Unlock()
+	over = true
+	left()
 	k.observeRelease(l, e.now, failed, false)
 	switch {
 	case lost != nil:
@@ -95,66 +138,43 @@ func (k *Keeper) finishRelease(ctx context.Context, l *Lease, e ended) error {
 	}
 }
 
-// settleAndLeave is settle, and lets the next waiter come to the
-// front, also if the store or an observer panics.
-func (k *Keeper) settleAndLeave(
-	ctx context.Context, l *Lease, e ended,
-) (lost *LostError, failed error) {
-	over := false
-	defer func() {
-		if !over {
-			k.discard(l, l.unsettled())
-		}
-	}()
-	lost, failed = k.settle(ctx, l, e)
-	k.mu.Lock()
-	if e.was == stateHeld && lost != nil {
-		l.foundLost(lost)
-	}
-	left, _ := k.leaveLocked(l)
-	k.books.Forget(l)
-	k.mu.Unlock()
-	over = true
-	left()
-	return lost, failed
-}
-
-// settle does what the store needs for a lease that is over, and tells why it was lost, and what
-// failed.
-func (k *Keeper) settle(
+// freeEnded does what the store needs for a lease that is over, and returns why it was lost, and
+// what failed.
+func (k *Keeper) freeEnded(
 	ctx context.Context, l *Lease, e ended,
 ) (lost *LostError, failed error) {
 	lost = e.lost
-	unsettled := l.unsettled()
 	switch {
 	case e.was == stateHeld:
 		lost, failed = k.free(ctx, l, e.hold, e.now)
-		k.revisit(l, e.hold, unsettled, e.now)
-	case e.was == stateReleased:
-		l.endContext(lost) // Shutdown has freed the key
+	case e.was == stateReleased: // Shutdown has freed the key
+		l.endContext(lost)
+		return lost, nil
 	case lost.Reason != ReasonTaken:
 		// Told already that it is over; the key may still be there,
 		// but the caller should not wait for a store that may be down.
 		l.endContext(lost)
-		k.cleaner.Disown(l.orphan(e.hold), unsettled)
+		k.cleaner.Disown(l.orphan(e.hold), l.unsettled())
+		return lost, nil
 	default:
 		l.endContext(lost)
-		k.revisit(l, e.hold, unsettled, e.now)
+	}
+	if unsettled := l.unsettled(); unsettled != 0 { // it may yet bring the key back
+		k.cleaner.Revisit(l.orphan(e.hold), unsettled, e.now)
 	}
 	return lost, failed
 }
 
-// revisit has the cleaner come back for a key that was freed at an instant, if an acquire was sent
-// that was never answered.
-func (k *Keeper) revisit(l *Lease, hold Hold, unsettled, freed instant) {
-	if unsettled != 0 {
-		k.cleaner.Revisit(l.orphan(hold), unsettled, freed)
-	}
-}
-
-// free deletes the key of a lease that was believed in until now.
+// free deletes the key of a lease that was believed in until now. The question is limited in the
+// room of the lease's context if it has one.
 func (k *Keeper) free(ctx context.Context, l *Lease, hold Hold, now instant) (*LostError, error) {
-	request := k.freeRequest(ctx, l)
+	var request context.Context
+	if c := l.op.Load(); c == nil || c == releasedContext || ctx == context.Background() {
+		request = k.requests.Limited(ctx)
+	} else {
+		c.freeing = asking.Valued{Context: k.requests.Limit(), Values: ctx}
+		request = &c.freeing
+	}
 	holds := singleHolds.Take(hold)
 	answers := k.store.Release(request, holds[:])
 	singleHolds.Put(holds)
@@ -168,16 +188,6 @@ func (k *Keeper) free(ctx context.Context, l *Lease, hold Hold, now instant) (*L
 		k.cleaner.Disown(l.orphan(hold), 0)
 		return nil, a.Err
 	}
-}
-
-// freeRequest limits the question that frees a lease, in the room of its context if it has one.
-func (k *Keeper) freeRequest(ctx context.Context, l *Lease) context.Context {
-	c := l.op.Load()
-	if c == nil || c == releasedContext || ctx == context.Background() {
-		return k.requests.Limited(ctx)
-	}
-	c.freeing = asking.Valued{Context: k.requests.Limit(), Values: ctx}
-	return &c.freeing
 }
 
 // lostAtRelease is for a lease that the store no longer knew when it
@@ -233,30 +243,3 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 		k.cleaner.Disown(l.orphan(hold), unsettled)
 	}
 }
-
-// Release ends the operation and frees the key, if it is still ours. It uses ctx for its values
-// only: a cancelled caller still frees the lock. It takes at most [Config.RequestTimeout]; a key
-// that could not be freed by then is freed in the background as soon as the store answers, and
-// lapses with its TTL at the latest. That is true after [Keeper.Shutdown] too, except that nothing
-// happens in the background any more: one request has to do.
-//
-// If others wait for the name in this process, the lock goes to the first
-// of them without asking the store, within the bounds of [Config.HandOffs].
-//
-// The error is a *[LostError] if the lease had been lost, or is found
-// to have been, and [ErrUnavailable] if it is not known whether the
-// key was freed. A second call does nothing and returns nil.
-func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, true) }
-
-// ReleaseInBackground is Release by which the caller does not wait for the store: the request is on
-// its way when it returns, or will be at once. What becomes of it is told to the Observer only; the
-// error is a *[LostError] if the lease was known to be lost. An acquire of the name in this process
-// waits for it, [Keeper.TryAcquire] too, and so does [Keeper.Shutdown]. A process that ends without
-// Shutdown may leave the key until its TTL is over.
-func (l *Lease) ReleaseInBackground(ctx context.Context) error {
-	return l.k.releaseInBackground(ctx, l)
-}
-
-// Abort is Release after a panic, or another failure that may have left this process in disorder:
-// the lock is freed at the store in any case, rather than handed to the next in this process.
-func (l *Lease) Abort(ctx context.Context) error { return l.k.release(ctx, l, false) }
