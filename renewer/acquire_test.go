@@ -19,7 +19,7 @@ var other = renewer.Holder{Node: "there", PID: 7, Operation: "import"}
 
 func TestLeaseGivesWhatItPromises(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		type key struct{}
 		ctx := context.WithValue(t.Context(), key{}, "value")
 		l, err := k.Acquire(ctx, "a", renewer.Operation("transfer"))
@@ -53,7 +53,7 @@ func TestLeaseGivesWhatItPromises(t *testing.T) {
 
 func TestTheCallersCancellationIsTheOperationsButNotTheLeases(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		cause := errors.New("client gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		l, err := k.Acquire(ctx, "a")
@@ -61,7 +61,7 @@ func TestTheCallersCancellationIsTheOperationsButNotTheLeases(t *testing.T) {
 		cancel(cause)
 		<-l.Context().Done()
 		require.Equal(t, cause, context.Cause(l.Context()))
-		pass(time.Hour)
+		waitFor(time.Hour)
 		require.True(t, l.Valid(), "held until the operation returns")
 		require.NoError(t, l.Release(ctx), "and freed although the caller's context is over")
 		require.Equal(t, renewer.StatusHeld, answerOf(s, "a"))
@@ -83,7 +83,7 @@ func answerOf(s *script.Store, name string) renewer.Status {
 // A lock asked for under another that was lost meanwhile is not acquired, and the error says so.
 func TestALossEndsWhatWasAskedUnderIt(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		outer := acquire(t, k, "outer")
 		s.Script(script.Acquire, script.Taken(other, time.Hour))
 		s.Script(script.Renew, script.Gone())
@@ -127,7 +127,7 @@ func TestErrorsAreTold(t *testing.T) {
 			"held here", renewer.ErrHeld, nil, "last seen with here pid",
 			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
 				l := acquire(t, k, "a")
-				pass(time.Second)
+				waitFor(time.Second)
 				_, err := k.TryAcquire(t.Context(), "a")
 				var e *renewer.Error
 				require.ErrorAs(t, err, &e)
@@ -242,7 +242,7 @@ func TestErrorsAreTold(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				err := tt.do(t, s, k)
 				for _, kind := range all {
 					assert.Equal(t, errors.Is(tt.want, kind), errors.Is(err, kind), "is %v: %v",
@@ -265,12 +265,12 @@ func TestErrorsAreTold(t *testing.T) {
 // together can say, was a panic.
 func TestAGrantIsOlderThanTheKeeper(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Held().Aged(4*time.Second))
 		s.Script(script.Renew, script.Pass().Slow(5*time.Millisecond))
 		l := acquire(t, k, "a")
 		require.InDelta(t, goodFor-4*time.Second, l.Remaining(), float64(rounding))
-		pass(10 * time.Millisecond)
+		waitFor(10 * time.Millisecond)
 		require.NotEmpty(t, s.Calls(script.Renew),
 			"the heartbeat that was due a second ago is sent at once")
 		require.NoError(t, l.Release(t.Context()))

@@ -14,7 +14,7 @@ import (
 // of the lease's time earlier: belief is shorter by that.
 func TestAnAnswersAgeShortensBelief(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Held().Aged(time.Second))
 		begun := time.Now()
 		l := acquire(t, k, "a")
@@ -44,7 +44,7 @@ func TestAnAnswersAgeShortensBelief(t *testing.T) {
 // An answer as old as the lease is good for is none.
 func TestAnAnswerTooOldIsNoGrant(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Held().Aged(goodFor))
 		_, err := k.TryAcquire(t.Context(), "a")
 		require.ErrorIs(t, err, renewer.ErrUnavailable)

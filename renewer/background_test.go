@@ -59,7 +59,7 @@ func TestShutdownWaitsForReleasesInBackground(t *testing.T) {
 		require.NoError(t, first.ReleaseInBackground(t.Context()))
 		ended := make(chan error, 1)
 		go func() { ended <- k.Shutdown(t.Context()) }()
-		pass(slow / 2)
+		waitFor(slow / 2)
 		require.NoError(t, second.ReleaseInBackground(t.Context()))
 		assertInstant(t, begun.Add(slow/2+slow), time.Now(), "it waits")
 		require.NoError(t, <-ended)
@@ -74,7 +74,7 @@ func TestLossesAndReleasesInBackground(t *testing.T) {
 	cfg := config
 	var observer recorder
 	cfg.Observer = &observer
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		lost := acquire(t, k, "a")
 		s.Script(script.Renew, script.Gone())
 		_, why := lostAt(t, lost)
@@ -93,7 +93,7 @@ func TestLossesAndReleasesInBackground(t *testing.T) {
 		synctest.Wait()
 		over := heard[renewer.Released](&observer)
 		require.ErrorIs(t, over[len(over)-1].Err, errDown)
-		pass(time.Second)
+		waitFor(time.Second)
 		require.Empty(t, s.Owner("c"), "it is cleaned up")
 	})
 }

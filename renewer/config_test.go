@@ -207,7 +207,7 @@ func TestNames(t *testing.T) {
 
 func TestBadNamesAskNobody(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := k.Acquire(t.Context(), strings.Repeat("x", 600))
 		require.ErrorIs(t, err, renewer.ErrName)
 		require.Less(t, len(err.Error()), 300, "it does not repeat the whole name")
@@ -220,7 +220,7 @@ func TestBadNamesAskNobody(t *testing.T) {
 func TestNamesOfStoresAreNobodys(t *testing.T) {
 	t.Parallel()
 	const name = "\x00lockbeat quorum"
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		for way, f := range map[string]func() error{
 			"Acquire":    func() error { _, err := k.Acquire(t.Context(), name); return err },
 			"TryAcquire": func() error { _, err := k.TryAcquire(t.Context(), name); return err },

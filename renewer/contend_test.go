@@ -25,7 +25,7 @@ func taken(t *testing.T, k *renewer.Keeper, opts ...renewer.Option) time.Time {
 
 func TestAWakeUpEndsTheWait(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Taken(other, time.Minute), script.Taken(other, time.Minute),
 			script.Held())
 		freed := time.Now().Add(1234 * time.Millisecond)
@@ -41,7 +41,7 @@ func TestAWakeUpEndsTheWait(t *testing.T) {
 // store wakes once it watches, and that is enough.
 func TestNoWakeUpIsMissedBeforeTheWatch(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Taken(other, time.Hour), script.Held())
 		begun := time.Now()
 		assertInstant(t, begun, taken(t, k), "acquired")
@@ -50,7 +50,7 @@ func TestNoWakeUpIsMissedBeforeTheWatch(t *testing.T) {
 
 func TestWithoutWakeUpsTheTTLEndsTheWait(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
 		s.Script(script.Acquire, script.Taken(other, 3*time.Second))
 		begun := time.Now()
@@ -60,7 +60,7 @@ func TestWithoutWakeUpsTheTTLEndsTheWait(t *testing.T) {
 
 func TestWithoutAnyHintASlowPollEndsTheWait(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
 		s.Script(script.Acquire, script.Taken(renewer.Holder{}, 0))
 		begun := time.Now()
@@ -71,7 +71,7 @@ func TestWithoutAnyHintASlowPollEndsTheWait(t *testing.T) {
 
 func TestWaitingNeitherSpinsNorSleepsIn(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
 		// held for no time, over and over
 		s.Default(script.Acquire, script.Taken(other, time.Nanosecond))
@@ -83,7 +83,7 @@ func TestWaitingNeitherSpinsNorSleepsIn(t *testing.T) {
 
 func TestTheStoreMayBeDownMeanwhile(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, script.Fail(errDown))
 		back := time.Now().Add(2 * time.Second)
 		time.AfterFunc(2*time.Second, func() { s.Default(script.Acquire, script.Pass()) })
@@ -96,7 +96,7 @@ func TestTheStoreMayBeDownMeanwhile(t *testing.T) {
 // When an answer is lost, the same owner asks again, and gets what it has got already.
 func TestALostAnswerIsAskedForAgain(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Pass().Lost())
 		begun := time.Now()
 		l := acquire(t, k, "a")
@@ -115,7 +115,7 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 // in: the same owner asks again, which extends it.
 func TestAStaleGrantIsAskedForAgain(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
 		k, err := renewer.New(&slowFirstStore{Store: s}, config)
 		require.NoError(t, err)
 		l := acquire(t, k, "a")
@@ -140,7 +140,7 @@ func (s *slowFirstStore) Acquire(ctx context.Context, claims []renewer.Claim) []
 	grants := s.Store.Acquire(ctx, claims)
 	if !s.asked {
 		s.asked = true
-		pass(goodFor)
+		waitFor(goodFor)
 	}
 	return grants
 }
@@ -148,7 +148,7 @@ func (s *slowFirstStore) Acquire(ctx context.Context, claims []renewer.Claim) []
 // Patience that runs out in the middle of a question does not turn "held" into "unavailable".
 func TestBusyIsRemembered(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
 		s.Script(script.Acquire, script.Taken(other, time.Second), script.Hang())
 		begun := time.Now()
@@ -170,7 +170,7 @@ func TestNoOrphanOfACallerWhoLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				s.SetSettle(4 * time.Second)
 				s.Script(script.Acquire, step)
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -179,7 +179,7 @@ func TestNoOrphanOfACallerWhoLeft(t *testing.T) {
 				_, err := k.Acquire(ctx, "a")
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				assertInstant(t, begun.Add(20*time.Millisecond), time.Now(), "return")
-				pass(10 * time.Second)
+				waitFor(10 * time.Second)
 				owner := s.Calls(script.Acquire)[0].Claims[0].Owner
 				cleaned := s.Calls(script.Release)
 				require.Len(t, cleaned, 3)
@@ -245,12 +245,12 @@ func TestNoOrphanOfAnEarlierQuestion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				s.SetSettle(7 * time.Second)
 				s.Script(script.Acquire, script.Hang())
 				begun := time.Now()
 				end(t, s, k)
-				pass(20 * time.Second)
+				waitFor(20 * time.Second)
 				owner := s.Calls(script.Acquire)[0].Claims[0].Owner
 				released := s.Calls(script.Release)
 				last := released[len(released)-1]
@@ -266,12 +266,12 @@ func TestNoOrphanOfAnEarlierQuestion(t *testing.T) {
 // The clean-up itself is repeated until the store answers, or the TTL has done its work.
 func TestTheCleanUpIsRepeated(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Pass().Broken(errDown))
 		s.Script(script.Release, script.Fail(errDown), script.Fail(errDown), script.Fail(errDown))
 		_, err := k.TryAcquire(t.Context(), "a")
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		pass(time.Second)
+		waitFor(time.Second)
 		require.Len(t, s.Calls(script.Release), 4)
 		l, err := k.TryAcquire(t.Context(), "a")
 		require.NoError(t, err, "the key is free")
@@ -281,9 +281,9 @@ func TestTheCleanUpIsRepeated(t *testing.T) {
 		s.Default(script.Release, script.Fail(errDown))
 		_, err = k.TryAcquire(t.Context(), "a")
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		pass(config.TTL + config.RequestTimeout)
+		waitFor(config.TTL + config.RequestTimeout)
 		n := len(s.Calls(script.Release))
-		pass(time.Hour)
+		waitFor(time.Hour)
 		require.Len(t, s.Calls(script.Release), n, "no use in deleting what has lapsed")
 		_, orphans := k.NamesAndOrphans()
 		require.Zero(t, orphans)
@@ -293,7 +293,7 @@ func TestTheCleanUpIsRepeated(t *testing.T) {
 // A claim that was answered "taken" left nothing behind, so there is nothing to clean up.
 func TestARefusalNeedsNoCleanUp(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Pass().Broken(errDown))
 		s.Default(script.Acquire, script.Taken(other, time.Minute))
 		_, err := k.Acquire(t.Context(), "b", renewer.MaxWait(time.Second))
@@ -308,7 +308,7 @@ func TestARefusalNeedsNoCleanUp(t *testing.T) {
 func TestEveryQuestionRunsOutOfTime(t *testing.T) {
 	t.Parallel()
 	cfg := renewer.Config{TTL: 2 * time.Second}
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, script.Pass().Slow(400*time.Millisecond))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
@@ -341,7 +341,7 @@ func TestEveryQuestionRunsOutOfTime(t *testing.T) {
 // says what to mend.
 func TestARejectionIsNotHiddenBehindTheHolder(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Taken(renewer.Holder{Node: "other"}, 100*time.Millisecond),
 			script.Fail(fmt.Errorf("%w: NOPERM", renewer.ErrRejected)))
 		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))

@@ -18,7 +18,7 @@ func usable(d time.Duration) time.Duration {
 
 func TestAManualLeaseHasNoHeartbeat(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun := time.Now()
 		l := acquire(t, k, "a", renewer.Manual(time.Minute))
 		require.Equal(t, time.Minute, s.Calls(script.Acquire)[0].Claims[0].TTL)
@@ -38,9 +38,9 @@ func TestExtend(t *testing.T) {
 	r := new(recorder)
 	cfg := config
 	cfg.Observer = r
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a", renewer.Manual(10*time.Second))
-		pass(5 * time.Second)
+		waitFor(5 * time.Second)
 		require.NoError(t, l.Extend(t.Context(), 20*time.Second))
 		require.InDelta(t, usable(20*time.Second), l.Remaining(), float64(rounding))
 		require.NoError(t, l.Extend(t.Context(), 2*time.Second), "shorter than what is left")
@@ -61,7 +61,7 @@ func TestExtend(t *testing.T) {
 
 func TestExtensionsThatFail(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a", renewer.Manual(time.Minute))
 		end := time.Now().Add(usable(time.Minute))
 
@@ -96,9 +96,9 @@ func TestExtensionsThatFail(t *testing.T) {
 // A confirmation that comes when belief has ended does not bring it back.
 func TestALateExtensionIsNone(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a", renewer.Manual(10*time.Second))
-		pass(usable(10*time.Second) - time.Second)
+		waitFor(usable(10*time.Second) - time.Second)
 		s.Script(script.Renew, script.Pass().Late(1500*time.Millisecond))
 		require.ErrorIs(t, l.Extend(t.Context(), time.Minute), renewer.ErrLost)
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
@@ -107,7 +107,7 @@ func TestALateExtensionIsNone(t *testing.T) {
 
 func TestWhatCannotBeExtended(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		for _, d := range []time.Duration{0, -time.Second, time.Microsecond, config.Margin} {
 			_, err := k.Acquire(t.Context(), "a", renewer.Manual(d))
 			require.ErrorIs(t, err, renewer.ErrConfig, "%v", d)
@@ -129,11 +129,11 @@ func TestWhatCannotBeExtended(t *testing.T) {
 
 func TestHoldAtLeast(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
 		begun := time.Now()
 		l := acquire(t, k, "a", renewer.HoldAtLeast(time.Minute))
-		pass(time.Second)
+		waitFor(time.Second)
 		require.NoError(t, l.Release(t.Context()))
 		require.Error(t, l.Context().Err())
 		require.Equal(t, 59*time.Second, s.Calls(script.Release)[0].Holds[0].Keep)
@@ -144,7 +144,7 @@ func TestHoldAtLeast(t *testing.T) {
 		require.NoError(t, next.Release(t.Context()))
 
 		l = acquire(t, k, "a", renewer.HoldAtLeast(time.Minute))
-		pass(2 * time.Minute)
+		waitFor(2 * time.Minute)
 		require.NoError(t, l.Release(t.Context()))
 		next, err = k.TryAcquire(t.Context(), "a")
 		require.NoError(t, err, "held long enough")
@@ -155,17 +155,17 @@ func TestHoldAtLeast(t *testing.T) {
 // A caller who learns after the acquire that it needs the lock for longer says so then.
 func TestALeaseIsHeldAtLeastFromNow(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a")
-		pass(10 * time.Second)
+		waitFor(10 * time.Second)
 		l.HoldAtLeast(time.Minute)
 		l.HoldAtLeast(time.Second) // the longer one stands
 		l.HoldAtLeast(-time.Hour)
-		pass(time.Second)
+		waitFor(time.Second)
 		require.NoError(t, l.Release(t.Context()))
 		require.Equal(t, 59*time.Second, s.Calls(script.Release)[0].Holds[0].Keep)
 		l.HoldAtLeast(time.Hour)
-		pass(time.Minute)
+		waitFor(time.Minute)
 		next, err := k.TryAcquire(t.Context(), "a")
 		require.NoError(t, err, "what is over can't be held longer")
 		require.NoError(t, next.Release(t.Context()))
@@ -176,13 +176,13 @@ func TestALeaseIsHeldAtLeastFromNow(t *testing.T) {
 // same, by the holder who releases it then.
 func TestHoldAtLeastSurvivesAFailedRelease(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a", renewer.HoldAtLeast(time.Minute))
 		acquired := time.Now()
-		pass(time.Second)
+		waitFor(time.Second)
 		s.Script(script.Release, script.Fail(errDown), script.Fail(errDown))
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrUnavailable)
-		pass(time.Second)
+		waitFor(time.Second)
 		calls := s.Calls(script.Release)
 		require.Greater(t, len(calls), 2)
 		last := calls[len(calls)-1]
@@ -217,17 +217,17 @@ func TestAnExtendedKeyIsFreedHoweverLateTheStoreIsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				l := acquire(t, k, "a", renewer.Manual(10*time.Second))
 				s.Script(script.Renew, answer)
 				_ = l.Extend(t.Context(), time.Hour)
 				_ = l.Extend(t.Context(), time.Minute)
 				s.Default(script.Release, script.Fail(errDown))
 				require.ErrorIs(t, l.Release(t.Context()), renewer.ErrUnavailable)
-				pass(59 * time.Minute)
+				waitFor(59 * time.Minute)
 				require.NotEmpty(t, s.Owner("a"))
 				s.Default(script.Release, script.Pass())
-				pass(2 * time.Second)
+				waitFor(2 * time.Second)
 				require.Empty(t, s.Owner("a"))
 			})
 		})
@@ -242,7 +242,7 @@ func TestShutdownFreesALongLeaseHoweverLateTheStoreIsBack(t *testing.T) {
 		s.Default(script.Release, script.Fail(errDown))
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrUnavailable)
 		go func() {
-			pass(10 * config.TTL)
+			waitFor(10 * config.TTL)
 			s.Default(script.Release, script.Pass())
 		}()
 		require.NoError(t, k.Shutdown(within(t, 11*config.TTL)))

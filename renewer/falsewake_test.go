@@ -20,7 +20,7 @@ func waiting(
 ) (begun time.Time, got <-chan time.Time) {
 	t.Helper()
 	s.Overwrite("a", other, time.Hour)
-	pass(time.Second)
+	waitFor(time.Second)
 	begun = time.Now()
 	at := make(chan time.Time, 1)
 	go func() {
@@ -47,7 +47,7 @@ func instants(s *script.Store, begun time.Time) []time.Duration {
 // wakeEvery wakes those who wait for "a", again and again, for some time.
 func wakeEvery(s *script.Store, d, during time.Duration) {
 	for range during / d {
-		pass(d)
+		waitFor(d)
 		s.Wake("a", nil)
 		synctest.Wait()
 	}
@@ -65,7 +65,7 @@ func quietPoll() renewer.Config {
 // Anybody who may publish could have the store asked 11,000 times a second: once for each message.
 func TestForgedWakeUpsAreThrottled(t *testing.T) {
 	t.Parallel()
-	in(t, quietPoll(), func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, quietPoll(), func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun, got := waiting(t, s, k)
 		wakeEvery(s, 100*time.Microsecond, 1200*ms)
 		assert.Equal(t, []time.Duration{
@@ -84,16 +84,16 @@ func TestForgedWakeUpsAreThrottled(t *testing.T) {
 // A message in the pause is answered once, at its end, and no message is answered twice.
 func TestAWakeUpInThePauseIsNotLost(t *testing.T) {
 	t.Parallel()
-	in(t, quietPoll(), func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, quietPoll(), func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun, got := waiting(t, s, k)
 		s.Wake("a", nil)
 		synctest.Wait()
-		pass(500 * time.Microsecond)
+		waitFor(500 * time.Microsecond)
 		s.Wake("a", nil)
 		synctest.Wait()
 		s.Wake("a", nil)
 		s.Wake("a", nil)
-		pass(time.Minute)
+		waitFor(time.Minute)
 		assert.Equal(t, []time.Duration{0, 1 * ms}, instants(s, begun))
 		s.Delete("a")
 		freed := time.Now()
@@ -105,9 +105,9 @@ func TestAWakeUpInThePauseIsNotLost(t *testing.T) {
 // What was heard in the pause of a caller who has left is not lost on the next.
 func TestThePauseOutlivesItsCaller(t *testing.T) {
 	t.Parallel()
-	in(t, quietPoll(), func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, quietPoll(), func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Overwrite("a", other, time.Hour)
-		pass(time.Second)
+		waitFor(time.Second)
 		begun := time.Now()
 		ctx, leave := context.WithCancel(t.Context())
 		left := background(func() error { _, err := k.Acquire(ctx, "a"); return err })
@@ -136,21 +136,21 @@ func TestThePauseOutlivesItsCaller(t *testing.T) {
 // A release that another caller was quicker to use is none to be punished for.
 func TestAHonestWakeUpEndsThePause(t *testing.T) {
 	t.Parallel()
-	in(t, quietPoll(), func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, quietPoll(), func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun, got := waiting(t, s, k)
 		wakeEvery(s, 100*time.Microsecond, 600*ms)
 		asked := len(s.Calls(script.Acquire))
-		pass(100 * ms)
+		waitFor(100 * ms)
 		s.Overwrite("a", renewer.Holder{Node: "quick"}, time.Hour) // freed, and taken by another
-		pass(ms)
+		waitFor(ms)
 		s.Wake("a", nil)
-		pass(time.Until(begun.Add(755*ms + 100*time.Microsecond)))
+		waitFor(time.Until(begun.Add(755*ms + 100*time.Microsecond)))
 		synctest.Wait()
 		assert.Len(t, s.Calls(script.Acquire), asked+1, "still at the end of the pause")
 		for range 20 {
-			pass(10 * ms)
+			waitFor(10 * ms)
 			s.Overwrite("a", renewer.Holder{Node: "quick"}, time.Hour)
-			pass(ms)
+			waitFor(ms)
 			asked = len(s.Calls(script.Acquire))
 			s.Wake("a", nil)
 			synctest.Wait()
@@ -166,7 +166,7 @@ func TestAHonestWakeUpEndsThePause(t *testing.T) {
 // The pause holds up neither the end of the TTL nor the caller's own end.
 func TestThePauseHoldsUpNothingElse(t *testing.T) {
 	t.Parallel()
-	in(t, quietPoll(), func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, quietPoll(), func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, got := waiting(t, s, k)
 		wakeEvery(s, 100*time.Microsecond, 600*ms)
 		s.Overwrite("a", other, 300*ms)

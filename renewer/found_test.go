@@ -63,7 +63,7 @@ func TestWhatWasFoundInPlaceOfALease(t *testing.T) {
 				r := new(recorder)
 				cfg := config
 				cfg.Observer = r
-				in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 					opts := []renewer.Option{}
 					if by == "extension" {
 						opts = append(opts, renewer.Manual(time.Minute))
@@ -94,7 +94,7 @@ func TestWhatWasFoundInPlaceOfALease(t *testing.T) {
 // A lease that is lost otherwise says nothing of the kind.
 func TestNothingWasFoundInPlaceOfALeaseThatExpired(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Renew, script.Fail(errDown))
 		l := acquire(t, k, "a")
 		_, lost := lostAt(t, l)

@@ -114,7 +114,7 @@ func FuzzOddStore(f *testing.F) {
 					continue
 				}
 				require.LessOrEqual(t, l.Remaining(), goodFor+rounding)
-				pass(config.Heartbeat + time.Second)
+				waitFor(config.Heartbeat + time.Second)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				_ = l.Release(ctx) // whether it was known to be freed is the store's to say
 				cancel()
@@ -122,11 +122,11 @@ func FuzzOddStore(f *testing.F) {
 			s.mu.Lock()
 			s.raw = nil
 			s.mu.Unlock()
-			pass(2 * config.TTL)
+			waitFor(2 * config.TTL)
 			l := acquire(t, k, "a")
 			require.NoError(t, l.Release(t.Context()))
 			require.NoError(t, k.Shutdown(t.Context()))
-			pass(time.Minute)
+			waitFor(time.Minute)
 			names, orphans := k.NamesAndOrphans()
 			require.Zero(t, names+orphans)
 		})

@@ -15,8 +15,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// comer is a caller in a line.
-type comer struct {
+// caller is a caller in a line.
+type caller struct {
 	s     *script.Store
 	lease *renewer.Lease
 	err   error
@@ -28,22 +28,22 @@ type comer struct {
 // from the store, which it asked when all were there.
 func line(
 	t *testing.T, s *script.Store, k *renewer.Keeper, n int, opts ...renewer.Option,
-) []*comer {
+) []*caller {
 	t.Helper()
 	before := acquire(t, k, "a")
-	comers := make([]*comer, n)
-	for i := range comers {
-		comers[i] = come(t, s, k, opts...)
+	callers := make([]*caller, n)
+	for i := range callers {
+		callers[i] = startAcquire(t, s, k, opts...)
 	}
 	require.NoError(t, before.Release(t.Context()))
-	<-comers[0].got
-	require.NoError(t, comers[0].err)
-	return comers
+	<-callers[0].got
+	require.NoError(t, callers[0].err)
+	return callers
 }
 
-func come(t *testing.T, s *script.Store, k *renewer.Keeper, opts ...renewer.Option) *comer {
+func startAcquire(t *testing.T, s *script.Store, k *renewer.Keeper, opts ...renewer.Option) *caller {
 	t.Helper()
-	c := &comer{s: s, got: make(chan struct{})}
+	c := &caller{s: s, got: make(chan struct{})}
 	ctx, leave := context.WithCancel(t.Context())
 	c.leave = leave
 	go func() {
@@ -54,13 +54,13 @@ func come(t *testing.T, s *script.Store, k *renewer.Keeper, opts ...renewer.Opti
 	return c
 }
 
-// free releases a comer's lease, and says whether the next has been handed it by then.
-func (c *comer) free(t *testing.T, next *comer, free func(context.Context) error) (handed bool) {
+// free releases a caller's lease, and says whether the next has been handed it by then.
+func (c *caller) free(t *testing.T, next *caller, free func(context.Context) error) (handed bool) {
 	t.Helper()
 	if free == nil {
 		free = c.lease.Release
 	}
-	pass(aToken)
+	waitFor(aToken)
 	asked := len(c.s.Calls(script.Acquire))
 	require.NoError(t, free(t.Context()))
 	<-next.got
@@ -73,15 +73,15 @@ func (c *comer) free(t *testing.T, next *comer, free func(context.Context) error
 
 func TestHandedOver(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		comers := line(t, s, k, 5)
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		callers := line(t, s, k, 5)
 		require.Equal(t, 10_000, s.Calls(script.Acquire)[1].Claims[0].Reserve,
 			"one for each microsecond of HandOffFor")
-		pass(5 * time.Millisecond)
+		waitFor(5 * time.Millisecond)
 		owner, granted := s.Owner("a"), time.Now().Add(-5*time.Millisecond)
-		for i, c := range comers[1:] {
-			before := comers[i].lease
-			require.True(t, comers[i].free(t, c, nil))
+		for i, c := range callers[1:] {
+			before := callers[i].lease
+			require.True(t, callers[i].free(t, c, nil))
 			require.ErrorIs(t, before.Context().Err(), context.Canceled)
 			require.NotErrorIs(t, context.Cause(before.Context()), renewer.ErrLost)
 			require.False(t, before.Valid())
@@ -95,7 +95,7 @@ func TestHandedOver(t *testing.T) {
 		require.Equal(t, owner, s.Owner("a"))
 		require.Len(t, s.Calls(script.Acquire), 2)
 		require.Len(t, s.Calls(script.Release), 1)
-		require.NoError(t, comers[4].lease.Release(t.Context()))
+		require.NoError(t, callers[4].lease.Release(t.Context()))
 		require.Empty(t, s.Owner("a"))
 		require.Len(t, s.Calls(script.Release), 2)
 	})
@@ -104,34 +104,34 @@ func TestHandedOver(t *testing.T) {
 // The heartbeat goes on for the holder of the lease, who is told of a loss.
 func TestHeartbeatOverHandOffs(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		comers := line(t, s, k, 3)
-		require.True(t, comers[0].free(t, comers[1], nil))
-		require.True(t, comers[1].free(t, comers[2], nil))
-		pass(time.Hour)
-		require.True(t, comers[2].lease.Valid())
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		callers := line(t, s, k, 3)
+		require.True(t, callers[0].free(t, callers[1], nil))
+		require.True(t, callers[1].free(t, callers[2], nil))
+		waitFor(time.Hour)
+		require.True(t, callers[2].lease.Valid())
 		require.InDelta(t, 1200, len(s.Calls(script.Renew)), 2, "one per interval")
 		s.Delete("a")
-		_, lost := lostAt(t, comers[2].lease)
+		_, lost := lostAt(t, callers[2].lease)
 		require.Equal(t, renewer.ReasonTaken, lost.Reason)
-		require.Equal(t, comers[2].lease.Fence(), lost.Fence)
-		require.NoError(t, comers[0].lease.Err(), "theirs was over")
-		require.ErrorIs(t, comers[2].lease.Release(t.Context()), renewer.ErrLost)
+		require.Equal(t, callers[2].lease.Fence(), lost.Fence)
+		require.NoError(t, callers[0].lease.Err(), "theirs was over")
+		require.ErrorIs(t, callers[2].lease.Release(t.Context()), renewer.ErrLost)
 	})
 }
 
 // The deadline goes on, and holds for the next.
 func TestDeadlineOverHandOffs(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun := time.Now()
 		s.Default(script.Renew, script.Hang())
-		comers := line(t, s, k, 2)
-		require.True(t, comers[0].free(t, comers[1], nil))
-		at, lost := lostAt(t, comers[1].lease)
+		callers := line(t, s, k, 2)
+		require.True(t, callers[0].free(t, callers[1], nil))
+		at, lost := lostAt(t, callers[1].lease)
 		assertInstant(t, begun.Add(goodFor), at, "counted from the question to the store")
 		require.Equal(t, renewer.ReasonExpired, lost.Reason)
-		require.ErrorIs(t, comers[1].lease.Release(t.Context()), renewer.ErrLost)
+		require.ErrorIs(t, callers[1].lease.Release(t.Context()), renewer.ErrLost)
 	})
 }
 
@@ -155,7 +155,7 @@ func TestNotHandedOver(t *testing.T) {
 		"by configuration": {cfg: bounded(func(c *renewer.Config) { c.HandOffs = -1 })},
 		"its time is over": {cfg: bounded(func(c *renewer.Config) {
 			c.HandOffFor = time.Second
-		}), prep: func(*testing.T, *script.Store) { pass(time.Second) }},
+		}), prep: func(*testing.T, *script.Store) { waitFor(time.Second) }},
 		"to be held at least": {
 			cfg:  config,
 			opts: []renewer.Option{renewer.HoldAtLeast(time.Second)},
@@ -166,7 +166,7 @@ func TestNotHandedOver(t *testing.T) {
 		}), prep: func(t *testing.T, s *script.Store) {
 			s.Script(script.Renew, script.Pass().Late(1900*time.Millisecond))
 			for len(s.Calls(script.Renew)) == 0 {
-				pass(100 * time.Millisecond)
+				waitFor(100 * time.Millisecond)
 			}
 		}},
 		"a heartbeat has failed": {cfg: bounded(func(c *renewer.Config) {
@@ -174,28 +174,28 @@ func TestNotHandedOver(t *testing.T) {
 		}), prep: func(t *testing.T, s *script.Store) {
 			s.Script(script.Renew, script.Fail(errDown))
 			for len(s.Calls(script.Renew)) == 0 {
-				pass(time.Millisecond)
+				waitFor(time.Millisecond)
 			}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, tt.cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				comers := line(t, s, k, 3, tt.opts...)
+			inBubble(t, tt.cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				callers := line(t, s, k, 3, tt.opts...)
 				if tt.prep != nil {
 					tt.prep(t, s)
 				}
-				free := comers[0].lease.Release
+				free := callers[0].lease.Release
 				if tt.free != nil {
-					free = tt.free(comers[0].lease)
+					free = tt.free(callers[0].lease)
 				}
 				owner := s.Owner("a")
-				require.False(t, comers[0].free(t, comers[1], free))
+				require.False(t, callers[0].free(t, callers[1], free))
 				require.NotEqual(t, owner, s.Owner("a"))
-				require.Greater(t, comers[1].lease.Fence(), comers[0].lease.Fence())
-				require.NoError(t, comers[1].lease.Abort(t.Context()))
-				<-comers[2].got
-				require.NoError(t, comers[2].lease.Release(t.Context()))
+				require.Greater(t, callers[1].lease.Fence(), callers[0].lease.Fence())
+				require.NoError(t, callers[1].lease.Abort(t.Context()))
+				<-callers[2].got
+				require.NoError(t, callers[2].lease.Release(t.Context()))
 			})
 		})
 	}
@@ -214,14 +214,14 @@ func TestNotHandedOverWithTooLittleLeft(t *testing.T) {
 	}{{100 * time.Millisecond, true}, {-time.Millisecond, false}, {-time.Second, false}} {
 		t.Run(tt.at.String(), func(t *testing.T) {
 			t.Parallel()
-			in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				// no more than the acquire is good for
 				s.Default(script.Renew, script.Pass().Aged(6*time.Second))
-				comers := line(t, s, k, 2)
-				pass(comers[0].lease.Remaining() + cfg.Margin - enough - tt.at)
-				require.NoError(t, comers[0].lease.Context().Err())
-				require.Equal(t, tt.handed, comers[0].free(t, comers[1], nil))
-				require.NoError(t, comers[1].lease.Release(t.Context()))
+				callers := line(t, s, k, 2)
+				waitFor(callers[0].lease.Remaining() + cfg.Margin - enough - tt.at)
+				require.NoError(t, callers[0].lease.Context().Err())
+				require.Equal(t, tt.handed, callers[0].free(t, callers[1], nil))
+				require.NoError(t, callers[1].lease.Release(t.Context()))
 			})
 		})
 	}
@@ -229,17 +229,17 @@ func TestNotHandedOverWithTooLittleLeft(t *testing.T) {
 
 func TestNeverHandedOverAfterALoss(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		comers := line(t, s, k, 2)
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		callers := line(t, s, k, 2)
 		s.Delete("a")
-		_, lost := lostAt(t, comers[0].lease)
+		_, lost := lostAt(t, callers[0].lease)
 		require.Equal(t, renewer.ReasonTaken, lost.Reason)
-		<-comers[1].got
-		require.NoError(t, comers[1].err)
+		<-callers[1].got
+		require.NoError(t, callers[1].err)
 		require.Len(t, s.Calls(script.Acquire), 3)
-		require.ErrorIs(t, comers[0].lease.Release(t.Context()), renewer.ErrLost)
-		require.True(t, comers[1].lease.Valid())
-		require.NoError(t, comers[1].lease.Release(t.Context()))
+		require.ErrorIs(t, callers[0].lease.Release(t.Context()), renewer.ErrLost)
+		require.True(t, callers[1].lease.Valid())
+		require.NoError(t, callers[1].lease.Release(t.Context()))
 	})
 }
 
@@ -248,19 +248,19 @@ func TestHandOffsAreBoundedByCount(t *testing.T) {
 	t.Parallel()
 	cfg := config
 	cfg.HandOffs = 5
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		const n = 30
-		comers := line(t, s, k, n)
+		callers := line(t, s, k, n)
 		var rows []int
 		row := 0
 		for i := range n - 1 {
-			if comers[i].free(t, comers[i+1], nil) {
+			if callers[i].free(t, callers[i+1], nil) {
 				row++
 				continue
 			}
 			rows, row = append(rows, row), 0
 		}
-		require.NoError(t, comers[n-1].lease.Release(t.Context()))
+		require.NoError(t, callers[n-1].lease.Release(t.Context()))
 		require.Equal(t, []int{5, 5, 5, 5}, rows)
 	})
 }
@@ -269,16 +269,16 @@ func TestHandOffsAreBoundedByCount(t *testing.T) {
 // it, although nobody waited when the store was asked.
 func TestTwoHandItToAndFro(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		comers := line(t, s, k, 2)
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		callers := line(t, s, k, 2)
 		for range 20 {
-			last := len(comers) - 1
-			require.True(t, comers[last-1].free(t, comers[last], nil))
-			comers = append(comers, come(t, s, k))
+			last := len(callers) - 1
+			require.True(t, callers[last-1].free(t, callers[last], nil))
+			callers = append(callers, startAcquire(t, s, k))
 		}
-		require.NoError(t, comers[20].lease.Release(t.Context()))
-		<-comers[21].got
-		require.NoError(t, comers[21].lease.Release(t.Context()))
+		require.NoError(t, callers[20].lease.Release(t.Context()))
+		<-callers[21].got
+		require.NoError(t, callers[21].lease.Release(t.Context()))
 		require.Len(t, s.Calls(script.Acquire), 2)
 	})
 }
@@ -289,24 +289,24 @@ func TestHandedToOneWhoLeaves(t *testing.T) {
 	for _, waiting := range []bool{true, false} {
 		t.Run(fmt.Sprint("another waits: ", waiting), func(t *testing.T) {
 			t.Parallel()
-			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				n := 2
 				if waiting {
 					n = 3
 				}
-				comers := line(t, s, k, n)
-				pass(aToken)
-				require.True(t, k.HandOffTo(comers[0].lease, comers[1].leave))
-				<-comers[1].got
-				require.ErrorIs(t, comers[1].err, context.Canceled)
-				require.Nil(t, comers[1].lease)
+				callers := line(t, s, k, n)
+				waitFor(aToken)
+				require.True(t, k.HandOffTo(callers[0].lease, callers[1].leave))
+				<-callers[1].got
+				require.ErrorIs(t, callers[1].err, context.Canceled)
+				require.Nil(t, callers[1].lease)
 				if waiting {
 					begun := time.Now()
-					<-comers[2].got
-					require.NoError(t, comers[2].err)
+					<-callers[2].got
+					require.NoError(t, callers[2].err)
 					require.Zero(t, time.Since(begun))
-					require.Greater(t, comers[2].lease.Fence(), comers[0].lease.Fence()+1)
-					require.NoError(t, comers[2].lease.Release(t.Context()))
+					require.Greater(t, callers[2].lease.Fence(), callers[0].lease.Fence()+1)
+					require.NoError(t, callers[2].lease.Release(t.Context()))
 				}
 				synctest.Wait()
 				require.Empty(t, s.Owner("a"), "nothing is left behind")
@@ -326,7 +326,7 @@ type busyObserver struct {
 }
 
 func (o busyObserver) Claim(context.Context) string {
-	pass(time.Duration(o.takes.Load()))
+	waitFor(time.Duration(o.takes.Load()))
 	return ""
 }
 
@@ -338,14 +338,14 @@ func TestLostBeforeItIsReceived(t *testing.T) {
 	cfg := config
 	o := busyObserver{takes: new(atomic.Int64), lost: make(chan renewer.Lost, 2)}
 	cfg.Observer = o
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		comers := line(t, s, k, 2)
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		callers := line(t, s, k, 2)
 		o.takes.Store(int64(goodFor + time.Second))
-		pass(aToken)
-		require.NoError(t, comers[0].lease.Release(t.Context()))
-		<-comers[1].got
-		require.NoError(t, comers[1].err)
-		l := comers[1].lease
+		waitFor(aToken)
+		require.NoError(t, callers[0].lease.Release(t.Context()))
+		<-callers[1].got
+		require.NoError(t, callers[1].err)
+		l := callers[1].lease
 		require.ErrorIs(t, context.Cause(l.Context()), renewer.ErrLost)
 		require.False(t, l.Valid())
 		require.Equal(t, renewer.ReasonExpired, (<-o.lost).Err.Reason)
@@ -360,15 +360,15 @@ func TestObserversHearOfHandOffs(t *testing.T) {
 	cfg := config
 	var heard recorder
 	cfg.Observer = &heard
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		comers := line(t, s, k, 2, renewer.Operation("op"))
-		pass(5*time.Millisecond - aToken)
-		require.True(t, comers[0].free(t, comers[1], nil))
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		callers := line(t, s, k, 2, renewer.Operation("op"))
+		waitFor(5*time.Millisecond - aToken)
+		require.True(t, callers[0].free(t, callers[1], nil))
 		_, err := k.TryAcquire(t.Context(), "a")
 		var refusal *renewer.Error
 		require.ErrorAs(t, err, &refusal)
 		require.Equal(t, "trace a 3", refusal.Holder.Trace, "of who has it now")
-		require.NoError(t, comers[1].lease.Release(t.Context()))
+		require.NoError(t, callers[1].lease.Release(t.Context()))
 		synctest.Wait()
 		heard.mu.Lock()
 		defer heard.mu.Unlock()
@@ -389,7 +389,7 @@ func TestObserversHearOfHandOffs(t *testing.T) {
 		require.Equal(t, renewer.AcquireEnd{
 			AcquireStart: renewer.AcquireStart{Name: "a", Operation: "op"},
 			Wait:         5 * time.Millisecond,
-			Fence:        comers[1].lease.Fence(), Contended: true, HandedOver: true,
+			Fence:        callers[1].lease.Fence(), Contended: true, HandedOver: true,
 			Holder: renewer.Holder{
 				Node: "here", PID: os.Getpid(), Operation: "op", Trace: "trace a 2",
 			},

@@ -126,8 +126,8 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 		}}[i%2]
 		t.Run(tt.name+callers.name, func(t *testing.T) {
 			t.Parallel()
-			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				pass(time.Minute) // the engine's goroutines sleep
+			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				waitFor(time.Minute) // the engine's goroutines sleep
 				tt.setup(s)
 				l, err := k.Acquire(callers.ctx(t), "a")
 				require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 // mistaken for a cancellation by the caller.
 func TestLossIsNotACancellation(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Renew, script.Hang())
 		l := acquire(t, k, "a")
 		_, lost := lostAt(t, l)
@@ -169,7 +169,7 @@ func TestLossIsNotACancellation(t *testing.T) {
 // an eighth of RequestTimeout, and what gathers leases into one.
 func TestAFailedHeartbeatIsNotRepeatedAtOnce(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a")
 		s.Default(script.Renew, script.Fail(errDown))
 		<-l.Context().Done()
@@ -192,11 +192,11 @@ func TestTwoFailedHeartbeatsDoNotDisturb(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				l := acquire(t, k, "a")
 				for range 20 {
 					s.Script(script.Renew, step, step)
-					pass(9 * time.Second)
+					waitFor(9 * time.Second)
 					require.NoError(t, context.Cause(l.Context()))
 					require.True(t, l.Valid())
 				}
@@ -211,7 +211,7 @@ func TestTwoFailedHeartbeatsDoNotDisturb(t *testing.T) {
 // lease back, even from a store that ignores deadlines.
 func TestLateAnswerDoesNotRevive(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		stubborn := &stubbornStore{Store: s, renewIn: goodFor}
 		k2, err := renewer.New(stubborn, config)
 		require.NoError(t, err)
@@ -219,7 +219,7 @@ func TestLateAnswerDoesNotRevive(t *testing.T) {
 		at, lost := lostAt(t, l)
 		assertInstant(t, s.Calls(script.Acquire)[0].At.Add(goodFor), at, "end of the context")
 		require.Equal(t, renewer.ReasonExpired, lost.Reason)
-		pass(30 * time.Second) // the answers come in
+		waitFor(30 * time.Second) // the answers come in
 		require.False(t, l.Valid())
 		require.Zero(t, l.Remaining())
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
@@ -257,7 +257,7 @@ func (s *lastInstantStore) Renew(ctx context.Context, holds []renewer.Hold) []re
 	if time.Until(s.at) > time.Second {
 		return []renewer.Answer{{Err: errDown}}
 	}
-	pass(time.Until(s.at))
+	waitFor(time.Until(s.at))
 	return s.Store.Renew(context.WithoutCancel(ctx), holds)
 }
 
@@ -268,17 +268,17 @@ type stubbornStore struct {
 }
 
 func (s *stubbornStore) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	pass(s.renewIn)
+	waitFor(s.renewIn)
 	return s.Store.Renew(context.WithoutCancel(ctx), holds)
 }
 
 func TestDaysOfHeartbeats(t *testing.T) {
 	t.Parallel()
 	cfg := renewer.Config{TTL: 30 * time.Second, Heartbeat: 10 * time.Second}
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a")
 		days := suite.Size(1, 7)
-		pass(time.Duration(days) * 24 * time.Hour)
+		waitFor(time.Duration(days) * 24 * time.Hour)
 		require.True(t, l.Valid())
 		require.Len(t, s.Calls(script.Renew), days*8640, "one heartbeat an interval")
 		require.Len(t, s.Calls(script.Acquire), 1)
@@ -288,13 +288,13 @@ func TestDaysOfHeartbeats(t *testing.T) {
 
 func TestHeartbeatsStopWithTheLease(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a")
-		pass(10 * time.Second)
+		waitFor(10 * time.Second)
 		require.NoError(t, l.Release(t.Context()))
 		n := len(s.Calls(script.Renew))
 		require.Positive(t, n)
-		pass(time.Minute)
+		waitFor(time.Minute)
 		require.Len(t, s.Calls(script.Renew), n)
 	})
 }
@@ -303,15 +303,15 @@ func TestHeartbeatsStopWithTheLease(t *testing.T) {
 // and each is renewed once an interval.
 func TestHeartbeatsAreBatchedAndSpread(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		const n = 5000
 		leases := make([]*renewer.Lease, n)
 		for i := range leases {
 			leases[i] = acquire(t, k, fmt.Sprint(i))
 		}
-		pass(config.Heartbeat) // everyone's first
+		waitFor(config.Heartbeat) // everyone's first
 		before := len(s.Calls(script.Renew))
-		pass(10 * config.Heartbeat)
+		waitFor(10 * config.Heartbeat)
 		calls := s.Calls(script.Renew)[before:]
 		renewals, most := 0, 0
 		for _, c := range calls {
@@ -333,7 +333,7 @@ func TestHungHeartbeatDelaysNobody(t *testing.T) {
 	t.Parallel()
 	cfg := config // but with time for more tries apart from the one that hangs
 	cfg.TTL, cfg.Margin = 20200*time.Millisecond, 1799*time.Millisecond
-	in(t, cfg, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
 		k, err := renewer.New(&poisonedStore{Store: s, name: "0"}, cfg)
 		require.NoError(t, err)
 		bad := acquire(t, k, "0")
@@ -343,7 +343,7 @@ func TestHungHeartbeatDelaysNobody(t *testing.T) {
 		}
 		at, _ := lostAt(t, bad)
 		assertInstant(t, s.Calls(script.Acquire)[0].At.Add(2*goodFor), at, "end of the context")
-		pass(time.Minute)
+		waitFor(time.Minute)
 		for _, l := range good {
 			require.True(t, l.Valid())
 		}
@@ -378,7 +378,7 @@ func TestHeartbeatsUnderWayAreBounded(t *testing.T) {
 			acquire(t, k, fmt.Sprint(i))
 		}
 		s.Default(script.Renew, script.Hang())
-		pass(8 * time.Second)
+		waitFor(8 * time.Second)
 		calls := s.Calls(script.Renew)
 		for i, c := range calls {
 			under := 0
@@ -390,7 +390,7 @@ func TestHeartbeatsUnderWayAreBounded(t *testing.T) {
 			require.LessOrEqual(t, under, 8+8+1)
 		}
 		s.Default(script.Renew, script.Pass())
-		pass(time.Second / 2)
+		waitFor(time.Second / 2)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.Error(t, k.Shutdown(ctx))
@@ -400,7 +400,7 @@ func TestHeartbeatsUnderWayAreBounded(t *testing.T) {
 // A store that gives the wrong number of answers is not believed.
 func TestShortAnswersAreNotBelieved(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		k2, err := renewer.New(shortStore{s}, config)
 		require.NoError(t, err)
 		l := acquire(t, k2, "a")

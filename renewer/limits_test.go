@@ -20,10 +20,10 @@ func TestMaxHoldEndsALease(t *testing.T) {
 	t.Parallel()
 	cfg := config
 	cfg.MaxHold = time.Minute
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun := time.Now()
 		l := acquire(t, k, "a")
-		pass(59 * time.Second)
+		waitFor(59 * time.Second)
 		require.True(t, l.Valid())
 		require.LessOrEqual(t, l.Remaining(), time.Second)
 		at, lost := lostAt(t, l)
@@ -32,7 +32,7 @@ func TestMaxHoldEndsALease(t *testing.T) {
 		require.Positive(t, lost.Left, "the key is still ours for a while")
 		require.ErrorContains(t, lost, "Config.MaxHold")
 		n := len(s.Calls(script.Renew))
-		pass(20 * time.Second)
+		waitFor(20 * time.Second)
 		require.Len(t, s.Calls(script.Renew), n, "it is not renewed any more")
 		require.NoError(t, errors.Unwrap(l.Release(t.Context())))
 	})
@@ -67,11 +67,11 @@ func TestMaxHoldOfACall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				begun := time.Now()
 				l := acquire(t, k, "a", c.opts...)
 				if c.want == 0 {
-					pass(10 * time.Minute)
+					waitFor(10 * time.Minute)
 					require.True(t, l.Valid())
 					require.NoError(t, l.Release(t.Context()))
 					return
@@ -91,7 +91,7 @@ func TestMaxHoldOfACall(t *testing.T) {
 // As in a Config, so in a call.
 func TestMaxHoldOfACallThatCantBe(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		const least = 3 * time.Second // a heartbeat
 		for _, d := range []time.Duration{1, least - 1} {
 			_, err := k.Acquire(t.Context(), "a", renewer.MaxHold(d))
@@ -113,18 +113,18 @@ func TestCancelGraceEndsALease(t *testing.T) {
 	t.Parallel()
 	cfg := config
 	cfg.CancelGrace = 30 * time.Second
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		ctx, cancel := context.WithCancel(t.Context())
 		stubborn, err := k.Acquire(ctx, "a")
 		require.NoError(t, err)
 		obedient, err := k.Acquire(ctx, "b")
 		require.NoError(t, err)
-		pass(time.Hour)
+		waitFor(time.Hour)
 		cancel()
-		pass(29 * time.Second)
+		waitFor(29 * time.Second)
 		require.NoError(t, obedient.Release(ctx))
 		require.True(t, stubborn.Valid())
-		pass(time.Second)
+		waitFor(time.Second)
 		synctest.Wait()
 		require.False(t, stubborn.Valid())
 		var lost *renewer.LostError
@@ -141,19 +141,19 @@ func TestAShortCancelGraceEndsAtAnExactInstant(t *testing.T) {
 	t.Parallel()
 	cfg := config
 	cfg.CancelGrace = 30 * time.Millisecond
-	in(t, cfg, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		ctx, cancel := context.WithCancel(t.Context())
 		l, err := k.Acquire(ctx, "a")
 		require.NoError(t, err)
 		for range 10 {
-			pass(777 * time.Millisecond)
+			waitFor(777 * time.Millisecond)
 			require.True(t, l.Valid())
 		}
 		cancel()
-		pass(30*time.Millisecond - time.Nanosecond)
+		waitFor(30*time.Millisecond - time.Nanosecond)
 		synctest.Wait()
 		require.NoError(t, l.Err())
-		pass(time.Microsecond)
+		waitFor(time.Microsecond)
 		synctest.Wait()
 		require.ErrorIs(t, l.Err(), renewer.ErrLost)
 		require.ErrorIs(t, l.Release(ctx), renewer.ErrLost)
@@ -172,7 +172,7 @@ func TestSleepCountsAgainstTheDeadline(t *testing.T) {
 		require.NoError(t, err)
 		s.Default(script.Renew, script.Hang()) // so that no answer makes anybody look at the clock
 		l := acquire(t, k, "a")
-		pass(time.Second)
+		waitFor(time.Second)
 		slept.Add(int64(500 * time.Microsecond))
 		require.InDelta(t, goodFor-time.Second, l.Remaining(), float64(rounding),
 			"less than a millisecond is jitter")
@@ -193,7 +193,7 @@ func TestSleepCountsAgainstTheDeadline(t *testing.T) {
 
 func TestReleaseOutlivesItsCaller(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
 		store := &valuesStore{Store: s}
 		k, err := renewer.New(store, config)
 		require.NoError(t, err)
@@ -238,7 +238,7 @@ func acquireFails(k *renewer.Keeper) error {
 // A release that is not answered within its bound is carried on with in the background.
 func TestAnUnansweredReleaseIsRepeated(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a")
 		s.Script(script.Release, script.Hang(), script.Fail(errDown))
 		begun := time.Now()
@@ -248,7 +248,7 @@ func TestAnUnansweredReleaseIsRepeated(t *testing.T) {
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, renewer.ErrLost)
-		pass(time.Second)
+		waitFor(time.Second)
 		require.Len(t, s.Calls(script.Release), 3)
 		l = acquire(t, k, "a")
 		require.NoError(t, l.Release(t.Context()))
@@ -265,7 +265,7 @@ func TestALossFoundAtTheRelease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				l := acquire(t, k, "a")
 				s.Script(script.Release, step)
 				err := l.Release(t.Context())
@@ -274,7 +274,7 @@ func TestALossFoundAtTheRelease(t *testing.T) {
 				require.ErrorAs(t, err, &lost)
 				require.Equal(t, renewer.ReasonTaken, lost.Reason)
 				require.ErrorIs(t, l.Err(), renewer.ErrLost)
-				pass(time.Minute)
+				waitFor(time.Minute)
 				require.Len(t, s.Calls(script.Release), 1)
 			})
 		})
@@ -284,7 +284,7 @@ func TestALossFoundAtTheRelease(t *testing.T) {
 // A release of a lease that is lost to a dead link does not wait for the link.
 func TestReleaseAfterALossDoesNotWait(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a")
 		s.Default(script.Renew, script.Hang())
 		s.Script(script.Release, script.Hang())
@@ -292,7 +292,7 @@ func TestReleaseAfterALossDoesNotWait(t *testing.T) {
 		begun := time.Now()
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
 		assert.Equal(t, begun, time.Now())
-		pass(config.TTL) // the key is deleted in the background
+		waitFor(config.TTL) // the key is deleted in the background
 		require.Len(t, s.Calls(script.Release), 2)
 	})
 }

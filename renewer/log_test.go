@@ -62,7 +62,7 @@ func inLogged(
 	b := new(logbook)
 	cfg := config
 	cfg.Observer = b.observer(level)
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) { f(t, s, k, b) })
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) { f(t, s, k, b) })
 }
 
 func TestLogObserver(t *testing.T) {
@@ -73,13 +73,13 @@ func TestLogObserver(t *testing.T) {
 		slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		renewer.LogNames(),
 	)
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Renew, script.Pass(), script.Fail(errDown), script.Gone())
 		l := acquire(t, k, "a\nb", renewer.Operation("transfer"))
 		_, err := k.TryAcquire(t.Context(), "a\nb")
 		require.Error(t, err)
 		<-l.Context().Done()
-		pass(time.Second)
+		waitFor(time.Second)
 		require.Error(t, l.Release(t.Context()))
 		synctest.Wait()
 		for _, want := range []string{
@@ -213,7 +213,7 @@ func TestAStormOfRefusals(t *testing.T) {
 							Err: renewer.ErrHeld,
 						})
 					}
-					pass(time.Second / each)
+					waitFor(time.Second / each)
 				}
 				var counts []any
 				all := b.lines(t, "lock refused")
@@ -246,7 +246,7 @@ func TestAnOutageDoesNotFloodTheLog(t *testing.T) {
 					o.Renewed(t.Context(), renewer.Renewed{Leases: 7, Failed: 7, Err: errDown})
 					o.Released(t.Context(), renewer.Released{Name: "account:42", Err: errDown})
 					o.Fault(renewer.Fault{Doing: "clean up", Name: "account:42", Err: errDown})
-					pass(time.Second / each)
+					waitFor(time.Second / each)
 				}
 				for _, msg := range []string{
 					"leases not renewed yet", "lock not freed yet", "trouble with locks",
@@ -316,7 +316,7 @@ func TestTheLogCountsFewKinds(t *testing.T) {
 		}
 		require.Len(t, b.lines(t, "lock refused"), renewer.MostLogKinds+1)
 		require.Equal(t, renewer.MostLogKinds+1, o.Kinds())
-		pass(time.Second)
+		waitFor(time.Second)
 		refuse("another")
 		lines := b.lines(t, "lock refused")
 		require.InDelta(t, 100_000-renewer.MostLogKinds-1, lines[len(lines)-1]["left_out"], 0)
@@ -344,7 +344,7 @@ func TestNamesInTheLog(t *testing.T) {
 			b := new(logbook)
 			cfg := config
 			cfg.Observer = b.observer(slog.LevelDebug, c.opts...)
-			in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				bad := fmt.Errorf("no answer about %s", name)
 				s.Script(script.Acquire, script.Fail(bad))
 				s.Script(script.Release, script.Pass(), script.Fail(bad), script.Fail(bad))
@@ -360,7 +360,7 @@ func TestNamesInTheLog(t *testing.T) {
 				l := acquire(t, k, name)
 				require.Error(t, l.Release(t.Context()))
 				k.Config().Observer.Unlocked(t.Context(), renewer.Unlocked{Name: name, Err: err})
-				pass(time.Minute)
+				waitFor(time.Minute)
 				for _, msg := range []string{
 					"lock not acquired", "lock acquired", "lock is held, as its caller expects",
 					"lease lost", "lock not freed yet", "trouble with locks",
@@ -387,7 +387,7 @@ func TestARefusalIsLoggedWithOneAge(t *testing.T) {
 			Name: "name", Owner: strings.Repeat("a", renewer.OwnerLen), TTL: time.Minute,
 			Holder: renewer.Holder{Node: "there", PID: 7},
 		}})[0].Status)
-		pass(3 * time.Second)
+		waitFor(3 * time.Second)
 		_, err := k.Acquire(t.Context(), "name", renewer.MaxWait(2*time.Second))
 		require.ErrorContains(t, err, "last seen with there pid 7, for 3s by then")
 		lines := b.lines(t, "lock refused")

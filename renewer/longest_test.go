@@ -17,7 +17,7 @@ func TestTheLongestDuration(t *testing.T) {
 	const longest = time.Duration(math.MaxInt64)
 	cfg := config
 	cfg.MaxHold, cfg.CancelGrace, cfg.Poll = longest, longest, longest
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		before := acquire(t, k, "a", renewer.MaxWait(longest))
 		waiting := background(func() error {
 			l, err := k.Acquire(t.Context(), "a", renewer.MaxWait(longest))
@@ -26,19 +26,19 @@ func TestTheLongestDuration(t *testing.T) {
 			}
 			return err
 		})
-		pass(6 * time.Hour)
+		waitFor(6 * time.Hour)
 		require.True(t, before.Valid())
 		require.NoError(t, before.Release(t.Context()))
 		require.NoError(t, <-waiting)
 
 		l := acquire(t, k, "kept", renewer.HoldAtLeast(longest))
 		require.NoError(t, l.Release(t.Context()))
-		pass(365 * 24 * time.Hour)
+		waitFor(365 * 24 * time.Hour)
 		require.NotEmpty(t, s.Owner("kept"))
 		l = acquire(t, k, "kept later")
 		l.HoldAtLeast(longest)
 		require.NoError(t, l.Release(t.Context()))
-		pass(365 * 24 * time.Hour)
+		waitFor(365 * 24 * time.Hour)
 		require.NotEmpty(t, s.Owner("kept later"))
 	})
 }

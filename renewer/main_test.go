@@ -33,8 +33,8 @@ var (
 // rounding is what converting the clock drift may cost.
 const rounding = time.Microsecond
 
-// in runs f in a bubble with a scripted store and a keeper on it, which is shut down at the end.
-func in(
+// inBubble runs f in a bubble with a scripted store and a keeper on it, which is shut down at the end.
+func inBubble(
 	t *testing.T, cfg renewer.Config, f func(t *testing.T, s *script.Store, k *renewer.Keeper),
 ) {
 	t.Helper()
@@ -48,7 +48,7 @@ func in(
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			err := k.Shutdown(ctx)
-			pass(time.Minute) // for what a failed test has left
+			waitFor(time.Minute) // for what a failed test has left
 			if ended {
 				require.NoError(t, err)
 			}
@@ -58,8 +58,8 @@ func in(
 	})
 }
 
-// pass lets d go by.
-func pass(d time.Duration) { <-time.After(d) }
+// waitFor lets d go by.
+func waitFor(d time.Duration) { <-time.After(d) }
 
 // aToken is a time in which the store's clock reaches one more fencing token, even if it is slow.
 const aToken = 2 * time.Microsecond

@@ -117,13 +117,13 @@ func TestObserverHearsAQuietLife(t *testing.T) {
 	r := new(recorder)
 	cfg := config
 	cfg.Observer = r
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
 		s.Script(script.Acquire, script.Taken(other, 2*time.Second))
 		l := acquire(t, k, "a", renewer.Operation("transfer"))
 		require.Equal(t, "a", l.Context().Value(startKey{}),
 			"the lease's context derives from the observer's")
-		pass(10 * time.Second)
+		waitFor(10 * time.Second)
 		require.NoError(t, l.Release(t.Context()))
 
 		start := renewer.AcquireStart{Name: "a", Operation: "transfer"}
@@ -149,9 +149,9 @@ func TestObserverHearsWhoHadItHere(t *testing.T) {
 	r := new(recorder)
 	cfg := config
 	cfg.Observer = r
-	in(t, cfg, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a", renewer.Operation("transfer"))
-		pass(time.Second)
+		waitFor(time.Second)
 		next := background(func() error {
 			l, err := k.Acquire(t.Context(), "a")
 			if err == nil {
@@ -160,7 +160,7 @@ func TestObserverHearsWhoHadItHere(t *testing.T) {
 			return err
 		})
 		synctest.Wait()
-		pass(time.Second)
+		waitFor(time.Second)
 		require.NoError(t, l.Release(t.Context()))
 		require.NoError(t, <-next)
 		end := heard[renewer.AcquireEnd](r)[1]
@@ -179,9 +179,9 @@ func TestObserverHearsForHowLongTheHolderHadIt(t *testing.T) {
 	r := new(recorder)
 	cfg := config
 	cfg.Observer = r
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Overwrite("a", other, 3*time.Second)
-		pass(time.Second)
+		waitFor(time.Second)
 		queue := make(chan *renewer.Lease)
 		for _, operation := range []string{"first", "second", "third"} {
 			go func() {
@@ -192,7 +192,7 @@ func TestObserverHearsForHowLongTheHolderHadIt(t *testing.T) {
 		}
 		for i := range 3 {
 			l := <-queue
-			pass(time.Duration(i+1) * time.Second)
+			waitFor(time.Duration(i+1) * time.Second)
 			require.NoError(t, l.Release(t.Context()))
 		}
 		ends := heard[renewer.AcquireEnd](r)
@@ -205,7 +205,7 @@ func TestObserverHearsForHowLongTheHolderHadIt(t *testing.T) {
 		}
 
 		s.Overwrite("a", other, time.Minute)
-		pass(time.Second)
+		waitFor(time.Second)
 		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(2*time.Second))
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		refused := heard[renewer.AcquireEnd](r)[3]
@@ -218,14 +218,14 @@ func TestObserverHearsALoss(t *testing.T) {
 	r := new(recorder)
 	cfg := config
 	cfg.Observer = r
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Renew, script.Fail(errDown))
 		s.Script(script.Release, script.Fail(errDown))
 		l := acquire(t, k, "a")
 		_, lost := lostAt(t, l)
-		pass(3 * time.Second)
+		waitFor(3 * time.Second)
 		require.Error(t, l.Release(t.Context()))
-		pass(time.Second)
+		waitFor(time.Second)
 		require.Equal(t, []renewer.Lost{{Name: "a", Fence: l.Fence(), Held: goodFor, Err: lost}},
 			round(heard[renewer.Lost](r)))
 		released := heard[renewer.Released](r)
@@ -254,10 +254,10 @@ func TestAnUnansweredQuestionIsNoLoss(t *testing.T) {
 	r := new(recorder)
 	cfg := config
 	cfg.Observer = r
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Hang(), script.Hang())
 		l := acquire(t, k, "a")
-		pass(time.Minute)
+		waitFor(time.Minute)
 		require.True(t, l.Valid())
 		require.NoError(t, l.Context().Err())
 		require.NoError(t, l.Release(t.Context()))
@@ -271,7 +271,7 @@ func TestObserverHearsRefusalsAndFaults(t *testing.T) {
 	r := new(recorder)
 	cfg := config
 	cfg.Observer = r
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, script.Taken(other, time.Minute))
 		_, err := k.TryAcquire(t.Context(), "a")
 		ends := heard[renewer.AcquireEnd](r)

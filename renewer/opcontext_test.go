@@ -29,7 +29,7 @@ func TestAContextThatIsAskedForLate(t *testing.T) {
 	for name, parent := range parents {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				ctx, cancel := parent(t)
 				defer cancel()
 				ctx = context.WithValue(ctx, valueKey{}, "value")
@@ -49,7 +49,7 @@ func TestAContextThatIsAskedForLate(t *testing.T) {
 				assert.Same(t, first, live.Context(), "there is only one")
 
 				s.Default(script.Renew, script.Gone())
-				pass(config.Heartbeat)
+				waitFor(config.Heartbeat)
 				require.ErrorIs(t, context.Cause(gone.Context()), renewer.ErrLost)
 				require.ErrorIs(t, context.Cause(live.Context()), renewer.ErrLost)
 				require.ErrorIs(t, gone.Release(ctx), renewer.ErrLost)

@@ -169,7 +169,7 @@ var trappedPaths = map[string]struct {
 						p.cycle(context.Background(), opt)
 					}()
 				}
-				pass(time.Millisecond) // they stand in line
+				waitFor(time.Millisecond) // they stand in line
 				p.set(in)
 			})
 			p.cycle(p.t.Context())
@@ -285,11 +285,11 @@ func TestAPanicInAHandOffLeavesNoNameDead(t *testing.T) {
 			t.Run(way+"/"+in, func(t *testing.T) {
 				t.Parallel()
 				walkTrapped(t, spin, func(p trapped) {
-					comers := line(p.t, p.s, p.k, 1)
+					callers := line(p.t, p.s, p.k, 1)
 					handed := p.lateCycle(p.t.Context())
 					last := p.lateCycle(p.t.Context())
 					p.set(in)
-					_ = comers[0].lease.Release(p.t.Context())
+					_ = callers[0].lease.Release(p.t.Context())
 					<-handed
 					<-last
 				})
@@ -331,7 +331,7 @@ func walkTrapped(t *testing.T, spin func(), walk func(trapped)) {
 		l, err := p.k.Acquire(t.Context(), "a", renewer.MaxWait(time.Minute))
 		require.NoError(t, err)
 		require.Zero(t, time.Since(begun), "the next has the lock at once")
-		pass(5 * time.Minute)
+		waitFor(5 * time.Minute)
 		require.True(t, l.Valid(), "and keeps it")
 		require.NoError(t, l.Release(t.Context()))
 		synctest.Wait()

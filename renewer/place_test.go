@@ -52,7 +52,7 @@ func givenUp(s *script.Store) (places []uint64, at []time.Time) {
 // next one has the turn.
 func TestAPlaceWhoseRecordHasChangedIsGivenUp(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, inLine, inLine) // and once more, when its watch has begun
 		var seen renewer.Seen
 		done := waits(t.Context(), k, renewer.BeginTerm(renewer.Term{TTL: time.Hour}, &seen))
@@ -61,7 +61,7 @@ func TestAPlaceWhoseRecordHasChangedIsGivenUp(t *testing.T) {
 		require.ErrorIs(t, <-done, renewer.ErrRecordChanged)
 		require.Equal(t, "x", seen.Data)
 		told := s.Calls(script.Acquire)[2].At
-		pass(time.Minute)
+		waitFor(time.Minute)
 		places, at := givenUp(s)
 		require.Equal(t, []uint64{place}, places)
 		assertInstant(t, told, at[0], "given up at once")
@@ -72,7 +72,7 @@ func TestAPlaceWhoseRecordHasChangedIsGivenUp(t *testing.T) {
 // given up once, when the last one leaves.
 func TestAPlaceOutlivesItsHead(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
 		s.Default(script.Acquire, inLine)
 		begun := time.Now()
@@ -90,7 +90,7 @@ func TestAPlaceOutlivesItsHead(t *testing.T) {
 		assert.Empty(t, s.Calls(script.Release), "a caller wants the place")
 
 		require.ErrorIs(t, <-second, renewer.ErrHeld)
-		pass(time.Minute)
+		waitFor(time.Minute)
 		places, at := givenUp(s)
 		require.Equal(t, []uint64{a.Place}, places)
 		assertInstant(t, begun.Add(2*time.Second), at[0], "given up at once")
@@ -101,7 +101,7 @@ func TestAPlaceOutlivesItsHead(t *testing.T) {
 // A grant uses the place up.
 func TestAGrantUsesThePlaceUp(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
 		s.Script(script.Acquire, inLine, script.Held())
 		first := waits(t.Context(), k)
@@ -126,7 +126,7 @@ func TestAGrantUsesThePlaceUp(t *testing.T) {
 // to its front.
 func TestATryHasNoPlace(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
 		s.Default(script.Acquire, inLine)
 		_, err := k.TryAcquire(t.Context(), "a")
@@ -175,7 +175,7 @@ func TestAPlaceThatMayStandInLineIsGivenUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				s.Mute(true)
 				s.Script(script.Acquire, test.steps...)
 				s.Default(script.Acquire, test.steps[len(test.steps)-1])
@@ -209,7 +209,7 @@ func TestAllLeaveAtOnce(t *testing.T) {
 	for i := range 30 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				s.Mute(true)
 				s.Default(script.Acquire, inLine)
 				ctx, leave := context.WithCancel(t.Context())
@@ -253,7 +253,7 @@ func TestAPanicKeepsNoPlace(t *testing.T) {
 				close(s.wait)
 				require.EqualError(t, <-head, "a store's")
 				require.ErrorIs(t, <-last, renewer.ErrHeld)
-				pass(time.Second)
+				waitFor(time.Second)
 				place := s.Calls(script.Acquire)[0].Claims[0].Place
 				places, _ := givenUp(s.Store)
 				require.Equal(t, []uint64{place}, places)
@@ -287,7 +287,7 @@ func TestAPlaceThatALateQuestionTakesAgainIsGivenUp(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		t.Run(fmt.Sprint("its head leaves: ", leaves), func(t *testing.T) {
 			t.Parallel()
-			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				s.SetSettle(10 * time.Second)
 				s.Script(script.Acquire, script.Hang(), script.Held())
 				begun := time.Now()
@@ -305,7 +305,7 @@ func TestAPlaceThatALateQuestionTakesAgainIsGivenUp(t *testing.T) {
 				require.NoError(t, <-second)
 				asked := s.Calls(script.Acquire)[1]
 				require.Equal(t, a.Place, asked.Claims[0].Place)
-				pass(time.Minute)
+				waitFor(time.Minute)
 				places, at := givenUp(s)
 				require.NotEmpty(t, places)
 				require.Equal(t, a.Place, places[len(places)-1])

@@ -21,7 +21,7 @@ func record(fence, seq int64, data string) renewer.Record {
 
 func TestRecords(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a")
 		seen, err := k.Read(t.Context(), "a")
 		require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestRecords(t *testing.T) {
 
 func TestTermBegunByTheAcquire(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var seen renewer.Seen
 		begin := renewer.BeginTerm(renewer.Term{TTL: time.Hour, Data: "x"}, &seen)
 		s.Script(script.Acquire, script.Fail(errDown), script.Pass().Broken(errDown))
@@ -92,7 +92,7 @@ func TestTermBegunByTheAcquire(t *testing.T) {
 // An acquire that depends on a record which has changed ends at once, with no trace in the store.
 func TestRecordChanged(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		require.NoError(t, acquire(t, k, "a").Release(t.Context())) // the outsider's token
 		s.PutRecord("a", "x")
 		for _, acquire := range []func(
@@ -171,7 +171,7 @@ func writers(
 
 func TestQuestionsAboutRecordsThatFail(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		for op, ask := range writers(k) {
 			for _, name := range []string{"", strings.Repeat("n", renewer.MaxName+1)} {
 				require.ErrorIs(t, ask(t.Context(), name, time.Hour), renewer.ErrName)
@@ -220,7 +220,7 @@ func TestQuestionsAboutRecordsThatFail(t *testing.T) {
 // Only who has the lock prepares; any caller reads, and that changes nothing.
 func TestAReadBeginsNoTerm(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := k.Prepare(t.Context(), renewer.Term{Name: "a", TTL: time.Hour})
 		require.ErrorIs(t, err, renewer.ErrConfig)
 		require.Empty(t, s.Calls(script.Prepare))

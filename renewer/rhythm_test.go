@@ -16,15 +16,15 @@ import (
 // none of them is renewed more often or less.
 func TestFewLeasesShareHeartbeats(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		const n, intervals = 60, 20
 		leases := make([]*renewer.Lease, n)
 		for i := range leases {
 			leases[i] = acquire(t, k, fmt.Sprint(i))
 		}
-		pass(2 * config.Heartbeat) // everyone's first, and they find together
+		waitFor(2 * config.Heartbeat) // everyone's first, and they find together
 		from := len(s.Calls(script.Renew))
-		pass(intervals * config.Heartbeat)
+		waitFor(intervals * config.Heartbeat)
 		calls := s.Calls(script.Renew)[from:]
 		assert.LessOrEqual(t, len(calls), 9*intervals, "heartbeats")
 		last, beats := make(map[string]time.Time), make(map[string]int)
@@ -51,17 +51,17 @@ func TestFewLeasesShareHeartbeats(t *testing.T) {
 // A heartbeat that has failed is repeated with none but those who were in it, for a TTL.
 func TestAFailedHeartbeatTakesNobodyAlong(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var leases []*renewer.Lease
 		for i := range 60 {
 			leases = append(leases, acquire(t, k, fmt.Sprint(i)))
-			pass(config.Heartbeat / 32) // or they would beat together
+			waitFor(config.Heartbeat / 32) // or they would beat together
 		}
 		for range 10 {
-			pass(5 * config.Heartbeat) // a TTL, and they find together again
+			waitFor(5 * config.Heartbeat) // a TTL, and they find together again
 			s.Script(script.Renew, script.Fail(errDown))
 			from := len(s.Calls(script.Renew))
-			pass(config.Heartbeat)
+			waitFor(config.Heartbeat)
 			calls := s.Calls(script.Renew)[from:]
 			failed := make(map[string]bool)
 			for _, h := range calls[0].Holds {
@@ -92,13 +92,13 @@ func TestAFailedHeartbeatTakesNobodyAlong(t *testing.T) {
 // heartbeats are spread over half an interval.
 func TestFirstHeartbeatsAreSpread(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun := time.Now()
 		var leases []*renewer.Lease
 		for i := range 500 {
 			leases = append(leases, acquire(t, k, fmt.Sprint(i)))
 		}
-		pass(config.Heartbeat)
+		waitFor(config.Heartbeat)
 		at := make(map[string]time.Duration)
 		for _, c := range s.Calls(script.Renew) {
 			for _, h := range c.Holds {

@@ -125,12 +125,12 @@ func TestAHungShardHoldsUpNoOther(t *testing.T) {
 		for i := range n {
 			leases = append(leases, acquire(t, k, fmt.Sprintf("%d:%d", i%3, i)))
 		}
-		pass(config.Heartbeat)
+		waitFor(config.Heartbeat)
 		w.mu.Lock()
 		w.longest = 0
 		w.mu.Unlock()
 		s.hung.Store(1)
-		pass(time.Minute)
+		waitFor(time.Minute)
 
 		w.mu.Lock()
 		s.mu.Lock()
@@ -167,18 +167,18 @@ func TestANameMovesToAnotherShard(t *testing.T) {
 			return first(name)
 		}
 		l := acquire(t, k, "0:moves")
-		pass(10 * config.Heartbeat)
+		waitFor(10 * config.Heartbeat)
 		moved.Store(true)
-		pass(10 * config.Heartbeat)
+		waitFor(10 * config.Heartbeat)
 		moved.Store(false)
-		pass(10 * config.Heartbeat)
+		waitFor(10 * config.Heartbeat)
 		assert.InDelta(t, 30, len(s.Calls(script.Renew)), 1)
 		assert.Empty(t, w.missed)
 		moved.Store(true)
 		require.NoError(t, l.Release(t.Context()),
 			"while its heartbeat is planned where it was before")
 		before := len(s.Calls(script.Renew))
-		pass(10 * config.Heartbeat)
+		waitFor(10 * config.Heartbeat)
 		assert.Len(t, s.Calls(script.Renew), before)
 	})
 }
@@ -191,7 +191,7 @@ func TestOddShardNumbers(t *testing.T) {
 		s.shard = func(name string) int { return numbers[first(name)] }
 		for i := range numbers {
 			l := acquire(t, k, fmt.Sprintf("%d:", i))
-			pass(10 * config.Heartbeat)
+			waitFor(10 * config.Heartbeat)
 			require.True(t, l.Valid())
 			require.NoError(t, l.Release(t.Context()))
 		}

@@ -36,7 +36,7 @@ func (f *followed) AfterFunc(func()) (stop func() bool) {
 // A context for each request would stay with the caller's, for as long as that lives.
 func TestAWaitingCallersRequestsShareAContext(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, script.Taken(other, time.Hour))
 		ctx := &followed{Context: t.Context(), done: make(chan struct{})}
 		over := make(chan error, 1)
@@ -44,7 +44,7 @@ func TestAWaitingCallersRequestsShareAContext(t *testing.T) {
 			_, err := k.Acquire(ctx, "a", renewer.MaxWait(time.Minute))
 			over <- err
 		}()
-		pass(59 * time.Second)
+		waitFor(59 * time.Second)
 		require.Greater(t, len(s.Calls(script.Acquire)), 3)
 		assert.EqualValues(t, 1, ctx.followers.Load())
 		require.ErrorIs(t, <-over, renewer.ErrHeld)

@@ -22,7 +22,7 @@ func shut(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper)
 		k, err := renewer.New(s, config)
 		require.NoError(t, err)
 		f(t, s, k)
-		pass(time.Hour) // whatever is left must end by itself
+		waitFor(time.Hour) // whatever is left must end by itself
 	})
 }
 
@@ -46,7 +46,7 @@ func TestShutdownRefusesNewcomersAndWaiters(t *testing.T) {
 		require.ErrorIs(t, <-atStore, renewer.ErrShutdown)
 		_, err := k.Acquire(t.Context(), "c")
 		require.ErrorIs(t, err, renewer.ErrShutdown)
-		pass(30 * time.Second)
+		waitFor(30 * time.Second)
 		require.True(t, l.Valid(), "an operation that runs is waited for, and renewed")
 		released := time.Now()
 		require.NoError(t, l.Release(t.Context()))
@@ -95,7 +95,7 @@ func TestShutdownTellsBeforeItFrees(t *testing.T) {
 		told := make(chan time.Time, 1)
 		context.AfterFunc(obedient.Context(), func() {
 			told <- time.Now()
-			pass(100 * time.Millisecond)
+			waitFor(100 * time.Millisecond)
 			_ = obedient.Release(context.Background())
 		})
 		begun := time.Now()
@@ -208,7 +208,7 @@ func TestShutdownWaitsForWhatIsBeingGranted(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			pass(5 * time.Second)
+			waitFor(5 * time.Second)
 			return l.Release(t.Context())
 		})
 		synctest.Wait()
@@ -244,7 +244,7 @@ func TestGrantedWhileShutdownFrees(t *testing.T) {
 			l, err = k.Acquire(context.Background(), "a")
 			return err
 		})
-		pass(time.Millisecond)
+		waitFor(time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond) // told at 300 ms
 		defer cancel()
 		over := background(func() error { return k.Shutdown(ctx) })

@@ -18,11 +18,11 @@ import (
 // freed soon after the store is back.
 func TestACleanUpIsSoonWithALongTTL(t *testing.T) {
 	t.Parallel()
-	in(t, renewer.Config{TTL: time.Hour}, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, renewer.Config{TTL: time.Hour}, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a")
 		s.Default(script.Release, script.Fail(errDown))
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrUnavailable)
-		pass(10 * time.Minute)
+		waitFor(10 * time.Minute)
 		s.Default(script.Release, script.Pass())
 		back := time.Now()
 		next := acquire(t, k, "a")
@@ -61,7 +61,7 @@ func onDeadShard(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.
 		s := script.New()
 		k, err := renewer.New(deadShard{s}, config)
 		require.NoError(t, err)
-		defer pass(time.Hour)
+		defer waitFor(time.Hour)
 		defer func() { _ = k.Shutdown(within(t, time.Minute)) }()
 		for i := range 3 {
 			l := acquire(t, k, fmt.Sprint("b", i))
@@ -84,7 +84,7 @@ func TestADeadShardDelaysNoOthersCleanUp(t *testing.T) {
 			synctest.Wait()
 			require.Empty(t, s.Owner(name), "freed at once")
 			require.Zero(t, time.Since(begun))
-			pass(100 * time.Millisecond)
+			waitFor(100 * time.Millisecond)
 		}
 	})
 }
@@ -120,7 +120,7 @@ func TestADeadShardDelaysNoOthersShutdown(t *testing.T) {
 // every key is free.
 func TestAnOrphanIsKeptUntilItHasLapsed(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a")
 		begun := time.Now()
 		s.Default(script.Release, script.Fail(errDown))
@@ -128,9 +128,9 @@ func TestAnOrphanIsKeptUntilItHasLapsed(t *testing.T) {
 		for time.Since(begun) < config.TTL {
 			_, orphans := k.NamesAndOrphans()
 			require.Equal(t, 1, orphans, time.Since(begun))
-			pass(10 * time.Millisecond)
+			waitFor(10 * time.Millisecond)
 		}
-		pass(time.Second)
+		waitFor(time.Second)
 		_, orphans := k.NamesAndOrphans()
 		require.Zero(t, orphans)
 		require.Less(t, len(s.Calls(script.Release)), 40)

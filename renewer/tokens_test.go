@@ -20,13 +20,13 @@ func TestNoTokenIsAheadOfTheClock(t *testing.T) {
 		1021 * time.Nanosecond: true, time.Millisecond: true,
 		10*time.Millisecond - 1: true, 10 * time.Millisecond: false, // HandOffFor
 	} {
-		in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-			comers := line(t, s, k, 2)
-			pass(elapsed)
-			require.NoError(t, comers[0].lease.Release(t.Context()))
-			<-comers[1].got
+		inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			callers := line(t, s, k, 2)
+			waitFor(elapsed)
+			require.NoError(t, callers[0].lease.Release(t.Context()))
+			<-callers[1].got
 			require.Equal(t, handed, len(s.Calls(script.Acquire)) == 2, elapsed)
-			require.NoError(t, comers[1].lease.Release(t.Context()))
+			require.NoError(t, callers[1].lease.Release(t.Context()))
 		})
 	}
 }
@@ -34,15 +34,15 @@ func TestNoTokenIsAheadOfTheClock(t *testing.T) {
 // However a lease ends, the tokens that nobody has used are given back with its key.
 func TestUnusedTokensAreGivenBack(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(t *testing.T, last *comer, k *renewer.Keeper){
-		"released": func(t *testing.T, last *comer, _ *renewer.Keeper) {
+	for name, end := range map[string]func(t *testing.T, last *caller, k *renewer.Keeper){
+		"released": func(t *testing.T, last *caller, _ *renewer.Keeper) {
 			require.NoError(t, last.lease.Release(t.Context()))
 		},
-		"after a panic": func(t *testing.T, last *comer, _ *renewer.Keeper) {
+		"after a panic": func(t *testing.T, last *caller, _ *renewer.Keeper) {
 			require.NoError(t, last.lease.Abort(t.Context()))
 		},
-		"lost": func(t *testing.T, last *comer, _ *renewer.Keeper) {
-			pass(time.Minute)
+		"lost": func(t *testing.T, last *caller, _ *renewer.Keeper) {
+			waitFor(time.Minute)
 			require.ErrorIs(t, last.lease.Release(t.Context()), renewer.ErrLost)
 			synctest.Wait()
 		},
@@ -51,12 +51,12 @@ func TestUnusedTokensAreGivenBack(t *testing.T) {
 			t.Parallel()
 			cfg := config
 			cfg.MaxHold = 30 * time.Second
-			in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				comers := line(t, s, k, 3)
-				first := comers[0].lease.Fence()
-				require.True(t, comers[0].free(t, comers[1], nil))
-				require.True(t, comers[1].free(t, comers[2], nil))
-				end(t, comers[2], k)
+			inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				callers := line(t, s, k, 3)
+				first := callers[0].lease.Fence()
+				require.True(t, callers[0].free(t, callers[1], nil))
+				require.True(t, callers[1].free(t, callers[2], nil))
+				end(t, callers[2], k)
 				calls := s.Calls(script.Release)
 				require.Equal(t, first+2, calls[len(calls)-1].Holds[0].Used)
 			})
@@ -67,18 +67,18 @@ func TestUnusedTokensAreGivenBack(t *testing.T) {
 // Tokens that were reserved are nobody's after the lease is gone.
 func TestTokensRiseOverHandOffs(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var last int64
 		for range 10 {
-			comers := line(t, s, k, 4)
-			for i, c := range comers {
+			callers := line(t, s, k, 4)
+			for i, c := range callers {
 				<-c.got
 				require.Greater(t, c.lease.Fence(), last)
 				last = c.lease.Fence()
-				pass(aToken)
+				waitFor(aToken)
 				if i == 2 {
-					comers[3].leave()
-					<-comers[3].got
+					callers[3].leave()
+					<-callers[3].got
 					require.NoError(t, c.lease.Release(t.Context()))
 					break
 				}
@@ -92,12 +92,12 @@ func TestTokensRiseOverHandOffs(t *testing.T) {
 func TestUnusedTokensAreGivenBackAfterAShutdown(t *testing.T) {
 	t.Parallel()
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		comers := line(t, s, k, 2)
-		require.True(t, comers[0].free(t, comers[1], nil))
+		callers := line(t, s, k, 2)
+		require.True(t, callers[0].free(t, callers[1], nil))
 		require.Error(t, k.Shutdown(within(t, time.Second)))
-		require.ErrorIs(t, comers[1].lease.Release(t.Context()), renewer.ErrLost)
-		pass(time.Minute) // it goes on behind its caller's back
+		require.ErrorIs(t, callers[1].lease.Release(t.Context()), renewer.ErrLost)
+		waitFor(time.Minute) // it goes on behind its caller's back
 		calls := s.Calls(script.Release)
-		require.Equal(t, comers[1].lease.Fence(), calls[len(calls)-1].Holds[0].Used)
+		require.Equal(t, callers[1].lease.Fence(), calls[len(calls)-1].Holds[0].Used)
 	})
 }

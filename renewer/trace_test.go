@@ -18,7 +18,7 @@ func TestEachQuestionTellsItsTrace(t *testing.T) {
 	r := new(recorder)
 	cfg := config
 	cfg.Observer = r
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		theirs := other
 		theirs.Trace = "their trace"
 		s.Script(script.Acquire, script.Taken(theirs, time.Second), script.Pass().Lost(),
@@ -47,9 +47,9 @@ func TestAHeartbeatTellsItsLeases(t *testing.T) {
 	r := new(recorder)
 	cfg := config
 	cfg.Observer = r
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		a := acquire(t, k, "a")
-		pass(config.Heartbeat)
+		waitFor(config.Heartbeat)
 		require.NoError(t, a.Release(t.Context()))
 		starts := heard[renewStart](r)
 		require.NotEmpty(t, starts)
@@ -67,12 +67,12 @@ func TestALeaseHearsOfItsMissedHeartbeats(t *testing.T) {
 	r := new(recorder)
 	cfg := config
 	cfg.Observer = r
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Renew, script.Pass(), script.Hang(), script.Fail(errDown))
 		l := acquire(t, k, "a", renewer.Operation("transfer"))
 		begun := time.Now()
 		for len(heard[renewer.Missed](r)) < 3 {
-			pass(time.Millisecond)
+			waitFor(time.Millisecond)
 			require.Less(t, time.Since(begun), time.Minute)
 		}
 		missed := heard[renewer.Missed](r)
@@ -87,7 +87,7 @@ func TestALeaseHearsOfItsMissedHeartbeats(t *testing.T) {
 		require.NoError(t, missed[2].Err, "late, but confirmed")
 		require.Greater(t, missed[2].Lag, missed[1].Lag)
 		require.Greater(t, missed[2].Left, missed[1].Left)
-		pass(time.Minute)
+		waitFor(time.Minute)
 		require.Len(t, heard[renewer.Missed](r), 3, "no more once it is in time again")
 		require.NoError(t, l.Release(t.Context()))
 	})
@@ -99,7 +99,7 @@ func TestACleanUpHasTheObserversContext(t *testing.T) {
 	r := new(recorder)
 	cfg := config
 	cfg.Observer = r
-	in(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Pass().Lost())
 		_, err := k.TryAcquire(t.Context(), "a")
 		require.ErrorIs(t, err, renewer.ErrUnavailable)

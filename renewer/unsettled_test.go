@@ -15,15 +15,15 @@ import (
 // and answered when it could not any more: the key is freed once more.
 func TestSlowReleaseBeforeALostAcquire(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.SetSettle(4 * time.Second)
 		s.Script(script.Acquire, script.Fail(errDown))
 		// a request may end a sixteenth before RequestTimeout
 		s.Script(script.Release, script.Pass().Late(1800*time.Millisecond))
 		l := acquire(t, k, "a")
-		pass(3 * time.Second)
+		waitFor(3 * time.Second)
 		require.NoError(t, l.Release(t.Context()))
-		pass(time.Minute)
+		waitFor(time.Minute)
 		require.Len(t, s.Calls(script.Release), 2, "the second after Settle")
 	})
 }
@@ -31,13 +31,13 @@ func TestSlowReleaseBeforeALostAcquire(t *testing.T) {
 // The same for the clean-up behind a caller who left.
 func TestSlowCleanUpBeforeALostAcquire(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.SetSettle(time.Second)
 		s.Script(script.Acquire, script.Fail(errDown))
 		s.Script(script.Release, script.Pass().Late(1800*time.Millisecond))
 		_, err := k.TryAcquire(context.Background(), "a")
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		pass(time.Minute)
+		waitFor(time.Minute)
 		require.Len(t, s.Calls(script.Release), 2, "the second after Settle")
 	})
 }
@@ -49,18 +49,18 @@ func TestNothingIsCleanedUpBehindAQuestionThatWasNeverSent(t *testing.T) {
 		new(script.Fail(errDown)):          1,
 		new(script.Fail(errDown).Unsent()): 0,
 	} {
-		in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 			s.Default(script.Acquire, *step)
 			_, err := k.TryAcquire(t.Context(), "a")
 			require.ErrorIs(t, err, renewer.ErrUnavailable)
-			pass(time.Minute)
+			waitFor(time.Minute)
 			require.Len(t, s.Calls(script.Release), want)
 
 			// One that was sent before it is not forgotten.
 			s.Script(script.Acquire, script.Fail(errDown))
 			_, err = k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
 			require.ErrorIs(t, err, renewer.ErrUnavailable)
-			pass(time.Minute)
+			waitFor(time.Minute)
 			require.Len(t, s.Calls(script.Release), want+1)
 		})
 	}

@@ -19,7 +19,7 @@ import (
 // in the order in which they came.
 func TestCallersStandInLine(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
 		s.Script(script.Acquire, script.Taken(other, 2*time.Second))
 		const n = 50
@@ -33,7 +33,7 @@ func TestCallersStandInLine(t *testing.T) {
 					return
 				}
 				order = append(order, i) // under the lock
-				pass(time.Millisecond)
+				waitFor(time.Millisecond)
 				if err := l.Release(t.Context()); err != nil {
 					t.Error(err)
 				}
@@ -65,7 +65,7 @@ func TestTriersShareTheHeadsAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				s.Script(script.Acquire, tt.step)
 				head := background(func() error {
 					l, err := k.TryAcquire(t.Context(), "a")
@@ -95,7 +95,7 @@ func TestTriersShareTheHeadsAnswer(t *testing.T) {
 // Also when the one who asks goes on waiting.
 func TestTriersDoNotWaitWithTheHead(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Taken(other, time.Minute).Late(time.Second))
 		ctx, cancel := context.WithCancel(t.Context())
 		head := background(func() error { _, err := k.Acquire(ctx, "a"); return err })
@@ -116,7 +116,7 @@ func TestTriersDoNotWaitWithTheHead(t *testing.T) {
 // A caller whose patience ends before anybody knows who has the lock is not told that it is busy.
 func TestBusyIsNeverGuessed(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, script.Hang())
 		ctx, cancel := context.WithCancel(t.Context())
 		head := background(func() error { _, err := k.Acquire(ctx, "a"); return err })
@@ -133,7 +133,7 @@ func TestBusyIsNeverGuessed(t *testing.T) {
 // may ask, and the store decides.
 func TestALossMovesTheLine(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		first := acquire(t, k, "a")
 		s.Default(script.Renew, script.Hang())
 		got := make(chan *renewer.Lease)
@@ -150,7 +150,7 @@ func TestALossMovesTheLine(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(at), config.Margin, "not before the key has lapsed")
 		s.Default(script.Renew, script.Pass())
 		require.ErrorIs(t, first.Release(t.Context()), renewer.ErrLost)
-		pass(time.Minute)
+		waitFor(time.Minute)
 		require.True(t, second.Valid(), "the late release of the first does not touch the second")
 		require.NoError(t, second.Release(t.Context()))
 	})
@@ -162,7 +162,7 @@ func TestTheLineSurvivesImpatience(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				random := rand.New(rand.NewPCG(seed, 1))
 				var wg sync.WaitGroup
 				var holders, got int
@@ -189,14 +189,14 @@ func TestTheLineSurvivesImpatience(t *testing.T) {
 							t.Error("two at once")
 						}
 						got++
-						pass(work)
+						waitFor(work)
 						holders--
 						if err := l.Release(ctx); err != nil {
 							t.Error(err)
 						}
 					})
 					if random.IntN(4) == 0 {
-						pass(time.Duration(random.IntN(5)) * time.Millisecond)
+						waitFor(time.Duration(random.IntN(5)) * time.Millisecond)
 					}
 				}
 				wg.Wait()
@@ -213,11 +213,11 @@ func TestTheLineSurvivesImpatience(t *testing.T) {
 // store is not down: who will not wait for others waits for that, and gets it.
 func TestATryDuringARelease(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a", renewer.Operation("export"))
 		s.Script(script.Release, script.Pass().Slow(2*time.Millisecond))
 		released := background(func() error { return l.Release(t.Context()) })
-		pass(time.Millisecond)
+		waitFor(time.Millisecond)
 		begun := time.Now()
 		next, err := k.TryAcquire(t.Context(), "a")
 		require.NoError(t, err)
@@ -227,7 +227,7 @@ func TestATryDuringARelease(t *testing.T) {
 		// Nor is it when the caller's time is over before that.
 		s.Script(script.Release, script.Pass().Slow(1500*time.Millisecond))
 		released = background(func() error { return next.Release(t.Context()) })
-		pass(time.Millisecond)
+		waitFor(time.Millisecond)
 		_, err = k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		require.NotErrorIs(t, err, renewer.ErrUnavailable)

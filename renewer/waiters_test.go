@@ -17,13 +17,13 @@ import (
 // the lock, and one more once somebody has left it.
 func TestAFullLineRefuses(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a", renewer.Operation("export"))
 		leaves, leave := context.WithCancel(t.Context())
 		acquireAndFree := func(ctx context.Context) <-chan error {
 			return background(func() error {
 				l, err := k.Acquire(ctx, "a", renewer.MaxWaiters(2))
-				pass(aToken)
+				waitFor(aToken)
 				return errors.Join(err, releaseIf(l))
 			})
 		}
@@ -54,7 +54,7 @@ func TestAFullLineRefuses(t *testing.T) {
 // Nothing is known yet of the lock when the queue is full already: it is busy here.
 func TestALineIsFullBeforeTheStoreHasAnswered(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Pass().Late(time.Second))
 		calls := make([]<-chan error, 2)
 		for i := range calls {
@@ -78,7 +78,7 @@ func TestALineIsFullBeforeTheStoreHasAnswered(t *testing.T) {
 
 func TestATryCanBeBounded(t *testing.T) {
 	t.Parallel()
-	in(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Hang())
 		begun := time.Now()
 		_, err := k.TryAcquire(t.Context(), "a", renewer.MaxWait(300*time.Millisecond))
