@@ -63,8 +63,8 @@ func (c *call) changed(record *Seen) error {
 	return c.refuse()
 }
 
-// watch has the store watch a name, until [queue.Watch.End]. If the store panics, the next head tries
-// again.
+// watch has the store watch a name, until [queue.Watch.End]. If the store panics, the next head
+// tries again.
 func (k *Keeper) watch(name string, w *queue.Watch) {
 	var stop func() // nil after a panic
 	defer func() {

@@ -119,7 +119,7 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		self:      Holder{Node: cfg.Node, PID: os.Getpid()},
 		clock:     clock,
 		observer:  cfg.Observer,
-		questions: timing.NewDeadlineHeap(func(c *opContext) *timing.Place { return &c.deadlinePlace }),
+		questions: timing.NewDeadlineHeap(deadlinePlace),
 		ends:      timing.NewLoop(clock),
 		books: books.New(books.Config[*Lease]{
 			Index: func(l *Lease) *int32 { return &l.index }, End: (*Lease).heldUntil,

@@ -21,6 +21,8 @@ type opContext struct {
 	deadlinePlace timing.Place
 }
 
+func deadlinePlace(c *opContext) *timing.Place { return &c.deadlinePlace }
+
 func newOpContext(parent context.Context) *opContext { return new(opContext).begin(parent) }
 
 func (c *opContext) begin(parent context.Context) *opContext {

@@ -26,7 +26,9 @@ func (k *Keeper) sendDue() (next instant) {
 func (k *Keeper) renew(b *beat.Batch[*Lease]) {
 	ctx := k.requests.Limit()
 	if k.observer != nil {
-		ctx = k.observer.RenewStart(ctx, RenewStart{Leases: len(b.Leases), Contexts: contexts(b.Leases)})
+		ctx = k.observer.RenewStart(ctx, RenewStart{
+			Leases: len(b.Leases), Contexts: contexts(b.Leases),
+		})
 	}
 	answers := k.store.Renew(ctx, b.Holds)
 	r, misses, news := k.bookBatch(b, answers)
@@ -41,7 +43,9 @@ func (k *Keeper) renew(b *beat.Batch[*Lease]) {
 }
 
 // bookBatch books a heartbeat's answers. It returns what is to be told.
-func (k *Keeper) bookBatch(b *beat.Batch[*Lease], answers []Answer) (r Renewed, misses []miss, news losses) {
+func (k *Keeper) bookBatch(
+	b *beat.Batch[*Lease], answers []Answer,
+) (r Renewed, misses []miss, news losses) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Recent()

@@ -23,7 +23,8 @@ type cohort struct {
 
 func newCohort(heartbeat time.Duration) cohort {
 	// at random, so that processes do not beat together
-	return cohort{heartbeat: heartbeat, phase: float64(timing.Jitter(heartbeat)) / float64(heartbeat)}
+	phase := float64(timing.Jitter(heartbeat)) / float64(heartbeat)
+	return cohort{heartbeat: heartbeat, phase: phase}
 }
 
 // join is when a lease has its first heartbeat that was asked for at an instant.

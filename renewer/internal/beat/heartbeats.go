@@ -2,8 +2,8 @@
 // each shard on their own: so a server that does not answer holds up no other's. It sends nothing,
 // and knows a lease only by its place here and by what a heartbeat asks of the store.
 //
-// Its invariant: a lease that is planned is in the queue of one shard, until it is unplanned or goes
-// into a batch, whose sender plans it again; and no heartbeat waits for another's answer.
+// Its invariant: a lease that is planned is in the queue of one shard, until it is unplanned or
+// goes into a batch, whose sender plans it again; and no heartbeat waits for another's answer.
 package beat
 
 import (
