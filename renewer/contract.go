@@ -6,31 +6,50 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// The contract of a store under its former names.
 type (
-	Store    = store.Store
-	Sharded  = store.Sharded
-	Claim    = store.Claim
-	Hold     = store.Hold
-	Grant    = store.Grant
-	Answer   = store.Answer
-	Holder   = store.Holder
-	Status   = store.Status
+	// Store is [store.Store].
+	Store = store.Store
+	// Sharded is [store.Sharded].
+	Sharded = store.Sharded
+	// Claim is [store.Claim].
+	Claim = store.Claim
+	// Hold is [store.Hold].
+	Hold = store.Hold
+	// Grant is [store.Grant].
+	Grant = store.Grant
+	// Answer is [store.Answer].
+	Answer = store.Answer
+	// Holder is [store.Holder].
+	Holder = store.Holder
+	// Status is [store.Status].
+	Status = store.Status
+	// Recorder is [store.Recorder].
 	Recorder = store.Recorder
-	Term     = store.Term
-	Seen     = store.Seen
-	Record   = store.Record
+	// Term is [store.Term].
+	Term = store.Term
+	// Seen is [store.Seen].
+	Seen = store.Seen
+	// Record is [store.Record].
+	Record = store.Record
 )
 
 const (
+	// StatusUnknown is [store.StatusUnknown].
 	StatusUnknown = store.StatusUnknown
-	StatusHeld    = store.StatusHeld
-	StatusTaken   = store.StatusTaken
-	StatusGone    = store.StatusGone
-	StatusBehind  = store.StatusBehind
+	// StatusHeld is [store.StatusHeld].
+	StatusHeld = store.StatusHeld
+	// StatusTaken is [store.StatusTaken].
+	StatusTaken = store.StatusTaken
+	// StatusGone is [store.StatusGone].
+	StatusGone = store.StatusGone
+	// StatusBehind is [store.StatusBehind].
+	StatusBehind = store.StatusBehind
+	// StatusChanged is [store.StatusChanged].
 	StatusChanged = store.StatusChanged
 
-	MaxName  = store.MaxName
+	// MaxName is [store.MaxName].
+	MaxName = store.MaxName
+	// OwnerLen is [store.OwnerLen].
 	OwnerLen = store.OwnerLen
 )
 

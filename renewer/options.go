@@ -43,11 +43,6 @@ func (t *termRequest) show(seen *Seen) {
 	}
 }
 
-// follows reports whether the term follows a record.
-func (t *termRequest) follows(seen *Seen) bool {
-	return t.term.After.Fence == seen.Fence && t.term.After.Seq == seen.Seq
-}
-
 // Operation names what the lock is taken for: a static name of low cardinality, such as
 // "transfer" or a task's type. A caller who is refused meanwhile reads it, and telemetry shows it.
 func Operation(name string) Option {

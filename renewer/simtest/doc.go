@@ -23,7 +23,8 @@
 // All of a world follows from its seed: its configuration, what each caller does, and the fate
 // of the n-th request of a process for a name, whatever else is under way. TestSimulation plays in
 // processes of its own, on one processor, in which the engine's jitter comes from the instant.
-// Which worlds are played changes with each run. A violation prints the command that plays its world again,
+// Which worlds are played changes with each run. A violation prints the command that plays its
+// world again,
 //
 //	go test ./renewer/simtest -run 'TestSimulation$' -sim.seed=12345 -sim.worlds=1
 //
