@@ -51,6 +51,7 @@ func (c *codec) plain(claim *renewer.Claim) bool {
 	return claim.Fence == 0 && claim.Reserve == 0 && claim.Term == nil
 }
 
+func (job *claiming) repeatable() bool  { return true }
 func (job *claiming) size() int         { return len(job.starts) - 1 }
 func (job *claiming) name(i int) string { return job.claims[job.starts[i]].Name }
 func (job *claiming) weight(i int) int  { return job.starts[i+1] - job.starts[i] }

@@ -20,7 +20,7 @@ func newAcquires(
 		},
 		together: func(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 			job := c.newClaiming(claims)
-			if !s.callTogether(ctx, job, true) {
+			if !s.callTogether(ctx, job) {
 				return nil
 			}
 			return job.grants
@@ -42,7 +42,7 @@ func newReleases(c *codec, s *sender) *coalescer[renewer.Hold, renewer.Answer] {
 		},
 		together: func(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 			job := c.newReleasing(holds)
-			if !s.callTogether(ctx, job, false) {
+			if !s.callTogether(ctx, job) {
 				return nil
 			}
 			return job.answers

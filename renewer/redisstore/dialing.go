@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
@@ -30,12 +29,6 @@ var dialing atomic.Int64
 // endedFor is how long a connection that has ended counts: callers who come until the next dial
 // begins must not wait for it.
 const endedFor = 100 * time.Millisecond
-
-// freshFor is how long after a direct request its connection is used without a look at it.
-const freshFor = time.Millisecond
-
-// errStale is why a direct request has not been sent.
-var errStale = errors.New("redisstore: the connection has been idle, and may have ended")
 
 // do is client.Do by the connection that all share, but it returns when ctx ends, even if there is
 // no connection yet.
@@ -127,7 +120,7 @@ func countingDial(opt *rueidis.ClientOption) dialFunc {
 		if delay {
 			disableNoDelay(conn)
 		}
-		return newCountedConn(ctx, conn, dialer.KeepAlive), nil
+		return newCountedConn(ctx, conn), nil
 	}
 }
 
@@ -152,15 +145,10 @@ type countedConn struct {
 	leave  func() bool // stops waiting for the end of the caller's context
 	spoilt atomic.Pointer[error]
 	closed atomic.Bool
-
-	serves  *directCall   // guarded by directCalls.mu
-	telling bool          // it can be asked whether it has ended: see stirred
-	used    time.Time     // when a direct request was last begun on it
-	idle    time.Duration // how long it may be idle between two of these
 }
 
-func newCountedConn(ctx context.Context, conn net.Conn, idle time.Duration) *countedConn {
-	c := &countedConn{Conn: conn, idle: idle, telling: socketOf(conn) != nil}
+func newCountedConn(ctx context.Context, conn net.Conn) *countedConn {
+	c := &countedConn{Conn: conn}
 	c.leave = context.AfterFunc(ctx, func() {
 		if !c.made.Swap(true) {
 			// Others who need it try again: see neverSent.
@@ -187,32 +175,6 @@ func (c *countedConn) Read(b []byte) (int, error) {
 func (c *countedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	return n, c.explain(err)
-}
-
-// SetDeadline is how rueidis begins a direct request, which is not sent by a connection that is
-// stale.
-func (c *countedConn) SetDeadline(t time.Time) error {
-	waits, err := directCalls.serve(c, t)
-	if err != nil || !waits {
-		return err
-	}
-	if c.made.Load() && c.stale() {
-		err := errStale
-		c.spoilt.Store(&err)
-		return c.Close()
-	}
-	c.used = time.Now()
-	return nil
-}
-
-// stale reports whether a connection may have ended since the last direct request on it, which has
-// not been noticed since no goroutine reads it meanwhile.
-func (c *countedConn) stale() bool {
-	if c.used.IsZero() {
-		return false
-	}
-	idle := time.Since(c.used)
-	return idle > c.idle || idle > freshFor && stirred(c.Conn)
 }
 
 func (c *countedConn) explain(err error) error {

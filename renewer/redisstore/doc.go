@@ -55,6 +55,8 @@
 //   - A client with rueidis' own options notices a dead connection late, and has several
 //     connections, on which a release may overtake the acquire that it undoes. [ClientOption]
 //     sets the options that locks need, and says why.
+//   - A lone caller who cancels while the server hangs may wait for the client's ConnWriteTimeout;
+//     a deadline is kept to. rueidis hears of no other end of such a request.
 //   - Waiters are served in the order in which they came, on a cluster too as long as the slot
 //     stands still. One that hangs when its turn comes costs the others that turn, a second.
 //   - Tokens rise by the server's clock and one mark of its own. If it loses its data, don't set

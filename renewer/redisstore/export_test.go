@@ -193,10 +193,8 @@ func (s *Store) Took(d time.Duration) { s.inbox.took(d) }
 // LongWait sets how long a name is waited for before those in its line listen to what is for all.
 func (s *Store) LongWait(d time.Duration) { s.inbox.longWait = d }
 
-const (
-	WarmUp   = warmUp
-	FreshFor = freshFor
-)
+// WarmUp is how many requests must have been alone for the next to go directly.
+const WarmUp = warmUp
 
 // LeaseKeys writes the keys of many leases.
 func LeaseKeys(prefix string, holds []renewer.Hold) (keys []string) {

@@ -63,6 +63,7 @@ func (h *holding) divide() {
 	h.starts = append(h.starts, len(h.holds))
 }
 
+func (h *holding) repeatable() bool  { return h.script == &renewScript }
 func (h *holding) size() int         { return len(h.starts) - 1 }
 func (h *holding) name(i int) string { return h.holds[h.starts[i]].Name }
 func (h *holding) weight(i int) int  { return h.starts[i+1] - h.starts[i] }

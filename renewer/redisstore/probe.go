@@ -20,7 +20,7 @@ const (
 
 // prober asks the server what the store must know of it. Its questions change nothing there.
 type prober struct {
-	sender
+	*sender
 	prefix   string
 	replicas int
 	inbox    *inbox                  // told if the server lets places stand in line

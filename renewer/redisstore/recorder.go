@@ -145,6 +145,7 @@ type calls struct {
 	readOne func(i int, r rueidis.RedisResult)
 }
 
+func (c *calls) repeatable() bool                            { return false }
 func (c *calls) size() int                                   { return c.n }
 func (c *calls) name(i int) string                           { return c.nameOf(i) }
 func (c *calls) weight(int) int                              { return 1 }

@@ -77,7 +77,7 @@ func (s *sender) acquireConfirmed(
 		wait := s.client.B().Wait().Numreplicas(int64(replicas)).Timeout(
 			left.Milliseconds(),
 		).Build()
-		results := s.direct.doApart(ctx, node, left, todo.command(i, whole), wait)
+		results := doApart(ctx, node, left+s.answer, todo.command(i, whole), wait)
 		granted = results[0]
 		unknown := unknownScript(granted)
 		whole = whole || unknown
@@ -85,7 +85,7 @@ func (s *sender) acquireConfirmed(
 		if moved != nil {
 			node = moved
 		}
-		if round < maxRounds && (unknown || moved != nil || neverSent(ctx, granted)) {
+		if round < maxRounds && (unknown || moved != nil || broken(ctx, granted)) {
 			continue
 		}
 		have, err := results[1].AsInt64()

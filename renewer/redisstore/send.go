@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -23,6 +24,7 @@ type job interface {
 	weight(i int) int  // how many locks it is about
 	command(i int, whole bool) rueidis.Completed
 	read(i int, r rueidis.RedisResult)
+	repeatable() bool // what the server has done already, it answers as before
 }
 
 // sender sends jobs to the servers by the caller's client. It sends a command
@@ -31,7 +33,8 @@ type sender struct {
 	client   rueidis.Client
 	topology *topology.Topology // of a cluster; nil otherwise
 	errors   *errorReader
-	direct   *direct
+	answer   time.Duration // how long one may take
+	direct   direct
 }
 
 // call sends commands in one pipeline and has their results read. It sends again those that were
@@ -83,25 +86,37 @@ func (s *sender) call(ctx context.Context, todo job, directly bool) (failed bool
 // callOne is call for one command, which needs no slices.
 func (s *sender) callOne(ctx context.Context, todo job, directly bool) (failed bool) {
 	if directly {
-		directly = s.direct.enter()
-		defer s.direct.leave()
+		directly = s.direct.begin()
+		defer s.direct.end()
 	}
 	whole := false
 	for round := 1; ; round++ {
 		var r rueidis.RedisResult
-		if directly && round == 1 {
-			r = s.direct.do(ctx, s.client, todo.command(0, whole))
+		var again bool
+		if directly {
+			r = doOrLeave(ctx, s.client, todo.command(0, whole))
+			again = todo.repeatable() && broken(ctx, r)
 		} else {
 			r = do(ctx, s.client, todo.command(0, whole))
+			again = neverSent(ctx, r)
 		}
+		directly = false
 		unknown := unknownScript(r)
 		whole = whole || unknown
-		if round == maxRounds || !unknown && !neverSent(ctx, r) {
+		if round == maxRounds || !unknown && !again {
 			s.noteClosed(ctx, r)
 			todo.read(0, r)
 			return r.Error() != nil
 		}
 	}
+}
+
+// broken reports whether a direct request failed since its connection has ended, perhaps before:
+// no goroutine reads it while no request is under way.
+func broken(ctx context.Context, r rueidis.RedisResult) bool {
+	err := r.NonRedisError()
+	return err != nil && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) &&
+		!errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // neverSent reports whether a command did not leave because of another caller. When there is no
@@ -112,8 +127,7 @@ func neverSent(ctx context.Context, r rueidis.RedisResult) bool {
 	if err == nil || ctx.Err() != nil {
 		return false
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, errStale) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return true
 	}
 	var dial *net.OpError
@@ -122,16 +136,16 @@ func neverSent(ctx context.Context, r rueidis.RedisResult) bool {
 
 // callTogether sends the one command of a job once, for several callers. It reports false
 // if each is to ask alone: when the command has had no effect; or when the server refused
-// it, perhaps because of one of them only, and it may be sent again since it is idempotent.
-func (s *sender) callTogether(ctx context.Context, todo job, idempotent bool) (answered bool) {
+// it, perhaps because of one of them only, and it is repeatable.
+func (s *sender) callTogether(ctx context.Context, todo job) (answered bool) {
 	if todo.size() != 1 {
 		return false
 	}
-	s.direct.enter()
-	defer s.direct.leave()
+	s.direct.begin()
+	defer s.direct.end()
 	r := do(ctx, s.client, todo.command(0, false))
-	if _, refused := rueidis.IsRedisErr(r.Error()); refused && idempotent || unknownScript(r) ||
-		neverSent(ctx, r) {
+	_, refused := rueidis.IsRedisErr(r.Error())
+	if refused && todo.repeatable() || unknownScript(r) || neverSent(ctx, r) {
 		return false
 	}
 	s.noteClosed(ctx, r)

@@ -90,6 +90,7 @@ type share struct {
 }
 
 func (p share) size() int         { return len(p.items) }
+func (p share) repeatable() bool  { return p.job.repeatable() }
 func (p share) name(i int) string { return p.job.name(p.items[i]) }
 func (p share) weight(i int) int  { return p.job.weight(p.items[i]) }
 

@@ -65,7 +65,7 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		s.topology.Learn(ctx)
 	}
 	p := &prober{
-		sender: *s.sender, prefix: c.prefix, replicas: c.replicas, inbox: s.inbox,
+		sender: s.sender, prefix: c.prefix, replicas: c.replicas, inbox: s.inbox,
 		server: &s.server, log: c.logger,
 	}
 	left, err := ask(ctx, p.questions())
@@ -96,7 +96,7 @@ func newStore(client rueidis.Client, c settings) *Store {
 	s.codec = newCodec(client, c, cluster, s.inbox, &s.turns, errors)
 	s.sender = &sender{
 		client: client, topology: s.topology, errors: errors,
-		direct: newDirect(c.writeTimeout),
+		answer: c.writeTimeout,
 	}
 	s.acquires = newAcquires(s.codec, s.sender, &s.abandoned)
 	s.releases = newReleases(s.codec, s.sender)
