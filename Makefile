@@ -6,7 +6,7 @@ GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 # The folders of all modules: this one, and those beside it. go.work lists them.
 MODULES = $$(go list -m -f '{{.Dir}}')
 # Programs, which nobody imports: make test leaves their tests to make smoke.
-PROGRAMS := bench examples nemesis sqltest
+PROGRAMS := bench examples nemesis
 # Suites of faults on real servers, which wait for them a minute and more: make test leaves them to make test-faults.
 SUITES := nemesis/contention nemesis/faulttest
 # The longest of the others, which wait the most: they begin first, so that none is left to run by itself.
@@ -104,7 +104,7 @@ shake: ## run the tests of make test and the suites of faults three times, with 
 fuzz: ## run every fuzz function for FUZZTIME (default 20s)
 	@scripts/fuzz $(FUZZTIME)
 
-smoke: ## test the examples and the programs below, with a short run of each, and what needs databases
+smoke: ## test the examples and the programs below, with a short run of each
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres

@@ -1,4 +1,4 @@
-package sqltest_test
+package sql_test
 
 import (
 	"context"

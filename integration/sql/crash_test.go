@@ -1,4 +1,4 @@
-package sqltest_test
+package sql_test
 
 import (
 	"cmp"
@@ -25,7 +25,7 @@ import (
 
 // workerEnv has the test binary be a process that dies in the middle of its work: what is between
 // the separators are the Redis server, the driver, the DSN and the tables.
-const workerEnv = "LOCKBEAT_SQLTEST_WORKER"
+const workerEnv = "LOCKBEAT_SQL_WORKER"
 
 const separator = "\n"
 

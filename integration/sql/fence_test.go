@@ -1,4 +1,4 @@
-package sqltest_test
+package sql_test
 
 import (
 	"context"
@@ -22,7 +22,7 @@ const (
 
 func TestTheFencedUpdateIsTheOneShown(t *testing.T) {
 	t.Parallel()
-	for _, page := range []string{"../lockmw/example_test.go", "../docs/faq.md"} {
+	for _, page := range []string{"../../lockmw/example_test.go", "../../docs/faq.md"} {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		shown := strings.Join(strings.Fields(string(text)), " ")
