@@ -22,7 +22,7 @@ const freeByHand = "redis.call('DEL', KEYS[1]) for _, p in ipairs(redis.call('ZR
 
 func TestDocsFreeByHand(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"../../docs/redis.md", "../../docs/safety.md"} {
+	for _, file := range []string{"../../docs/redis.md"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		assert.Contains(t, string(text), `EVAL "`+freeByHand+`" 1 `, file)

@@ -186,7 +186,7 @@ func keepsRecords(t *testing.T, store *redisstore.Store) {
 func TestTheDocumentedLineServes(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t, "--acl-pubsub-default", "allchannels")
-	for _, file := range []string{"../../docs/redis.md", "../../docs/safety.md"} {
+	for _, file := range []string{"../../docs/redis.md"} {
 		_, line, found := strings.Cut(documented(t, file), "ACL SETUSER locks ")
 		require.True(t, found, file)
 		line, _, found = strings.Cut(line, " +unsubscribe")
