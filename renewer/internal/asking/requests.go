@@ -25,7 +25,7 @@ type Requests struct {
 }
 
 // sharedDeadline is the context of questions that begin at about the same time. One of its own
-// takes five allocations and a timer for each: see "What pays for itself" in docs/design.md.
+// takes five allocations and a timer for each: see docs/design.md.
 type sharedDeadline struct {
 	ctx    context.Context
 	cancel context.CancelFunc
