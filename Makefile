@@ -19,8 +19,6 @@ SIMGRANTS ?= 1000000
 BENCHARGS ?=
 # Flags for the nemesis program.
 NEMESISARGS ?=
-# Flags for the program that attacks a server.
-SIEGEARGS ?=
 # Flags of go test, for make shake.
 SHAKEARGS ?=
 
@@ -35,7 +33,7 @@ LONG := $$({ printf '%s/\n' $(SUITES:%=./%); grep -rlE --include='*_test.go' 'su
 TESTED := $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS) $(SUITES)))(/|$$)')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint layering fmt vet tidy modules vuln test-faults test-long sim shake fuzz smoke nemesis nemesis-long siege bench clean
+.PHONY: help test check lint layering fmt vet tidy modules vuln test-faults test-long sim shake fuzz smoke nemesis nemesis-long bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -120,10 +118,6 @@ nemesis-long: ## the same for half an hour at 10,000 leases, a fault every 5 s: 
 	@scripts/ensure cc
 	@scripts/ensure redis
 	cd nemesis && go run . -deployment standalone -duration 30m -idle 10000 -every 5s -ttl 4s -think 100ms -callers 4 $(NEMESISARGS)
-
-siege: ## hold a server under attack from 10,000 connections for two minutes, and see what honest clients notice (SIEGEARGS: flags for the program)
-	@scripts/ensure redis
-	cd nemesis && go run ./siege $(SIEGEARGS)
 
 bench: ## print the benchmarks' tables (BENCHARGS: flags for the program, such as -run cycles or -before ../../other)
 	@scripts/ensure redis
